@@ -1,0 +1,76 @@
+# Everything is set up from Python >= 3.11 and make alone, in virtual environments beside this file, and only when something has changed.
+#   make run          the demo                       make bench        speed beside JAX 0.10.2
+#   make test         all checks and the quick tests make test-matrix  the tests on Python 3.12 with newer jaxlibs
+#   make test-all     the slow tests too             make lint, format, clean
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+find_python = $(shell for p in $(1); do "$$p" -c 'import ensurepip, sys; sys.exit(sys.version_info < $(2))' 2>/dev/null && echo "$$p" && break; done)
+
+PYTHON ?= $(call find_python,python3.11 python3.12 python3,(3, 11))
+# A pyenv shim of a version that is installed but not active does not run, hence also the paths of pyenv's versions.
+PYTHON312 ?= $(call find_python,python3.12 $(sort $(wildcard $(HOME)/.pyenv/versions/3.12*/bin/python)),(3, 12))
+JAXLIBS := 0.11.2 0.12.x
+WORKERS ?= 2
+
+BIN := .venv/bin
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
+PYTEST_QUICK := pytest -n $(WORKERS) -q -m "not slow"
+SETUP_INPUTS := pyproject.toml Makefile
+
+.PHONY: help setup run test test-all test-matrix bench lint format clean
+
+help:
+	@sed -n '2,4s/^# *//p' Makefile
+
+setup: .venv/.installed
+
+.venv/.installed: $(SETUP_INPUTS)
+	@test -n "$(PYTHON)" || { echo "No Python >= 3.11 found. Install one, or name it: make PYTHON=/path/to/python" >&2; exit 1; }
+	"$(PYTHON)" -m venv .venv
+	$(BIN)/python $(PIP_INSTALL) -e '.[cli,demo,viz,test]'
+	@touch $@
+
+run: .venv/.installed
+	$(BIN)/teucer demo
+
+lint: .venv/.installed
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/$(PYTEST_QUICK)
+
+test-all: lint
+	$(BIN)/pytest -n $(WORKERS) -q
+
+test-matrix: $(JAXLIBS:%=.venv-jaxlib-%/.installed)
+	@set -e; for version in $(JAXLIBS); do echo "== jaxlib $$version"; .venv-jaxlib-$$version/bin/$(PYTEST_QUICK); done
+
+.venv-jaxlib-%/.installed: $(SETUP_INPUTS)
+	@test -n "$(PYTHON312)" || { echo "No Python 3.12 found: newer jaxlibs need it. Install it with 'pyenv install 3.12'," \
+	    "or name it: make test-matrix PYTHON312=/path/to/python3.12" >&2; exit 1; }
+	"$(PYTHON312)" -m venv .venv-jaxlib-$*
+	.venv-jaxlib-$*/bin/python $(PIP_INSTALL) -e '.[test]' 'jaxlib==$(subst x,*,$*)'
+	@touch $@
+
+# JAX and Teucer cannot share a process, and JAX is not a dependency: it lives in an environment of its own.
+.venv-jax/.installed: $(SETUP_INPUTS)
+	@test -n "$(PYTHON)" || { echo "No Python >= 3.11 found. Install one, or name it: make PYTHON=/path/to/python" >&2; exit 1; }
+	"$(PYTHON)" -m venv .venv-jax
+	.venv-jax/bin/python $(PIP_INSTALL) 'jax==0.10.2' 'jaxlib==0.10.2'
+	@touch $@
+
+bench: .venv/.installed .venv-jax/.installed
+	$(BIN)/python benchmarks/compare.py --jax .venv-jax/bin/python --teucer $(BIN)/python $(BENCH_ARGS)
+
+format: .venv/.installed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf .venv .venv-jax .venv-jaxlib-* build dist *.egg-info benchmarks/results
+	rm -rf .cache .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

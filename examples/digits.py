@@ -1,0 +1,1 @@
+../teucer/cli/demos/digits.py

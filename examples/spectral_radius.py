@@ -1,0 +1,1 @@
+../teucer/cli/demos/spectral_radius.py

@@ -1,0 +1,32 @@
+"""Settings of the whole suite: eight CPU devices, jaxprs checked, random tests repeatable, no jax in the process."""
+
+import os
+import sys
+from pathlib import Path
+
+# Options are read when teucer is imported, so before any test module; workers and child processes inherit them.
+os.environ.setdefault("JAX_NUM_CPU_DEVICES", "8")
+os.environ.setdefault("JAX_ENABLE_CHECKS", "1")
+os.environ.setdefault("TEUCER_CACHE_DIR", str(Path(__file__).parent.parent / ".cache" / "teucer"))
+os.environ.setdefault("MPLBACKEND", "agg")
+
+import hypothesis
+import pytest
+
+collect_ignore = ["data"]  # golden data, and the programs that made it with other software
+
+hypothesis.settings.register_profile(
+    "repeatable", derandomize=True, deadline=None, database=None, max_examples=50, print_blob=True
+)
+hypothesis.settings.register_profile(
+    "thorough", parent=hypothesis.settings.get_profile("repeatable"), max_examples=1000
+)
+hypothesis.settings.load_profile(os.environ.get("TEUCER_HYPOTHESIS_PROFILE", "repeatable"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_jax():
+    """After all tests of a process no module of jax is loaded, which some paths of jaxlib do where jax is installed."""
+    yield
+    loaded = sorted(name for name in sys.modules if name == "jax" or name.startswith("jax."))
+    assert not loaded, f"modules of jax were loaded: {loaded[:5]}"

@@ -1,0 +1,158 @@
+"""The `teucer` command: what a user types, what is printed and with which status it ends."""
+
+import re
+import sys
+import textwrap
+
+import pytest
+
+from teucer.cli import main
+from teucer.cli._errors import CommandError
+from teucer.cli._jaxpr import parse_types
+
+
+@pytest.fixture(autouse=True)
+def restored(monkeypatch):
+    """The command changes sys.argv and sys.path, as a process of its own may."""
+    monkeypatch.setattr(sys, "argv", list(sys.argv))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+
+@pytest.fixture
+def script(tmp_path):
+    def write(source):
+        path = tmp_path / "program.py"
+        path.write_text(textwrap.dedent(source))
+        return str(path)
+
+    return write
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main(["--version"])
+    assert re.fullmatch(r"teucer \d+\.\d+\.\d+ \(jaxlib \S+, Python 3\.\S+\)\n", capsys.readouterr().out)
+
+
+def test_no_command_is_an_error(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main([])
+    assert "COMMAND" in capsys.readouterr().err
+
+
+def test_devices(capsys):
+    assert main(["devices"]) == 0
+    assert "cpu:0" in capsys.readouterr().out
+
+
+def test_run_passes_arguments_and_finds_neighbours(script, tmp_path, capsys):
+    (tmp_path / "neighbour.py").write_text("WORD = 'found'\n")
+    path = script("""
+        import sys
+        import neighbour
+        import teucer.numpy as jnp
+        print(__name__, sys.argv[1:], neighbour.WORD, float(jnp.sum(jnp.ones(3))))
+    """)
+    assert main(["run", path, "--flag", "7"]) == 0
+    assert capsys.readouterr().out == "__main__ ['--flag', '7'] found 3.0\n"
+
+
+def test_run_shows_the_frames_of_the_program_only(script, capsys):
+    path = script("""
+        def inner():
+            raise ValueError("no such thing")
+
+        inner()
+    """)
+    assert main(["run", path]) == 1
+    error = capsys.readouterr().err
+    assert re.findall(r'File "(.*?)", line (\d+)', error) == [(path, "5"), (path, "3")]
+    assert error.endswith("ValueError: no such thing\n")
+
+
+def test_run_passes_the_exit_status_on(script):
+    with pytest.raises(SystemExit) as stopped:
+        main(["run", script("import sys; sys.exit(5)")])
+    assert stopped.value.code == 5
+
+
+def test_run_without_file(capsys):
+    assert main(["run", "absent.py"]) == 2
+    assert capsys.readouterr().err == "teucer run: there is no file absent.py.\n"
+
+
+def test_jaxpr(script, capsys):
+    path = script("""
+        import teucer.numpy as jnp
+
+        def f(x, n):
+            return jnp.sin(x) * n
+    """)
+    assert main(["jaxpr", f"{path}:f", "--args", "f32[3],f32[]"]) == 0
+    printed = capsys.readouterr().out
+    assert re.match(r"\{ lambda ; a:f32\[3\] b:f32\[\]\. let", printed)
+    assert "sin" in printed
+
+
+def test_jaxpr_of_unknown_function_names_those_there_are(script, capsys):
+    assert main(["jaxpr", f"{script('def f(x): return x')}:g"]) == 2
+    assert re.search(r"has no function g\.\nIt has: f\n", capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    ("text", "types"),
+    [
+        ("", []),
+        ("f32[]", [((), "float32")]),
+        ("f32[3, 4],i32[]", [((3, 4), "float32"), ((), "int32")]),
+        ("bf16[2] , bool[0],c64[1,1]", [((2,), "bfloat16"), ((0,), "bool"), ((1, 1), "complex64")]),
+    ],
+)
+def test_types_are_read(text, types):
+    found = parse_types(text)
+    assert [(type_.shape, str(type_.dtype)) for type_ in found] == types
+
+
+@pytest.mark.parametrize("text", ["f32", "f32[", "float32[3]", "f32[3]i32[]", "f33[1]", "f32[-1]"])
+def test_types_that_cannot_be_read(text):
+    with pytest.raises(CommandError, match=r"cannot read the types at '.*'\.\nWrite each as dtype\[shape\]"):
+        parse_types(text)
+
+
+def test_cache(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("teucer.cli._cache.cache_dir", lambda: tmp_path)
+    (tmp_path / "a.xla").write_bytes(bytes(2**20))
+    (tmp_path / "mine.txt").write_text("not an entry")
+    assert main(["cache"]) == 0
+    assert capsys.readouterr().out == f"{tmp_path}: 1 entry, 1.0 MiB\n"
+    assert main(["cache", "--clear"]) == 0
+    assert capsys.readouterr().out == f"{tmp_path}: removed 1 entry\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_cache_switched_off(monkeypatch, capsys):
+    monkeypatch.setattr("teucer.cli._cache.cache_dir", lambda: None)
+    assert main(["cache"]) == 0
+    assert "off" in capsys.readouterr().out
+
+
+def test_demo_short(tmp_path, capsys):
+    picture = tmp_path / "curve.png"
+    assert main(["demo", "--steps", "60", "--output", str(picture)]) == 0
+    printed = capsys.readouterr().out
+    assert "device cpu:0" in printed
+    assert re.search(r"loss: \d\.\d{3} at the start", printed)
+    assert re.search(r"test accuracy: \d+\.\d%", printed)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_demo_without_rich_names_the_extra(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "rich", None)
+    assert main(["demo", "--steps", "1", "--output", str(tmp_path / "curve.png")]) == 2
+    assert "pip install 'teucer[demo]'" in capsys.readouterr().err
+
+
+def test_demo_needs_at_least_one_step(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["demo", "--steps", "0"])
+    assert "0 is not at least 1" in capsys.readouterr().err

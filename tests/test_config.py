@@ -1,0 +1,309 @@
+"""Options: reading, setting, scopes, threads, environment, cache keys, guards."""
+
+import logging
+import os
+import re
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from teucer._base import config as options
+from teucer._base.config import config
+from teucer._xla import config as cells
+
+
+@pytest.fixture
+def restored():
+    before = config.values
+    yield
+    for name, value in before.items():
+        if config.read(name) != value:
+            config.update(name, value)
+
+
+def in_thread(function):
+    found = []
+    thread = threading.Thread(target=lambda: found.append(function()))
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+def in_process(code, **environment):
+    run = [sys.executable, "-c", f"from teucer._base.config import config\n{code}"]
+    return subprocess.run(
+        run, env={**os.environ, **environment}, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_update_and_read(restored):
+    assert config.jax_enable_x64 is False
+    assert config.x64_enabled is False
+    config.update("jax_enable_x64", True)
+    assert (
+        config.jax_enable_x64
+        is config.read("jax_enable_x64")
+        is config.values["jax_enable_x64"]
+        is config.x64_enabled
+        is True
+    )
+    assert options.enable_x64.value is True
+    assert in_thread(lambda: config.jax_enable_x64) is True
+
+
+def test_context_manager_is_of_its_thread():
+    with options.enable_x64(True):
+        assert config.jax_enable_x64 is True
+        assert in_thread(lambda: config.jax_enable_x64) is False
+        with options.enable_x64(False):
+            assert config.jax_enable_x64 is False
+        assert config.jax_enable_x64 is True
+    assert config.jax_enable_x64 is False
+
+
+def test_context_manager_over_update(restored):
+    with options.log_compiles(False):
+        config.update("jax_log_compiles", True)
+        assert config.jax_log_compiles is False
+    assert config.jax_log_compiles is True
+
+
+def test_context_manager_survives_exceptions():
+    with pytest.raises(KeyError), options.debug_nans(True):
+        raise KeyError
+    assert config.jax_debug_nans is False
+
+
+def test_one_setting_entered_twice():
+    setting = options.default_matmul_precision("highest")
+    with setting, options.default_matmul_precision("default"), setting:
+        assert config.jax_default_matmul_precision == "highest"
+    assert config.jax_default_matmul_precision is None
+
+
+def test_decorator():
+    @options.numpy_rank_promotion("raise")
+    def function(depth):
+        """Documented."""
+        return config.jax_numpy_rank_promotion if depth == 0 else function(depth - 1)
+
+    assert function(3) == "raise"
+    assert function.__doc__ == "Documented."
+    assert config.jax_numpy_rank_promotion == "allow"
+
+
+def test_bool_options_are_switched_on_by_default():
+    with options.checking_leaks():
+        assert config.jax_check_tracer_leaks is True
+    with pytest.raises(TypeError, match=r"(?s)default_matmul_precision: the new value is missing.*'highest'.*None"):
+        options.default_matmul_precision()
+
+
+@pytest.mark.parametrize("access", [config.read, lambda n: getattr(config, n), lambda n: config.update(n, 1)])
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("jax_enable_x46", "jax_enable_x64"),
+        ("enable_x64", "jax_enable_x64"),
+        ("jax_debug_nan", "jax_debug_nans"),
+        ("qqq", None),
+    ],
+)
+def test_unknown_option(access, name, hint):
+    with pytest.raises(AttributeError) as info:
+        access(name)
+    assert str(info.value) == f"config: there is no option {name!r}." + (f"\n  Did you mean {hint!r}?" if hint else "")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("jax_enable_x64", "true"),
+        ("jax_enable_x64", None),
+        ("jax_enable_x64", 2),
+        ("jax_numpy_dtype_promotion", "strictly"),
+        ("jax_numpy_dtype_promotion", None),
+        ("jax_compilation_cache_dir", 3),
+        ("jax_random_seed_offset", True),
+        ("jax_random_seed_offset", 1.5),
+    ],
+)
+def test_update_C1(name, value):
+    with pytest.raises(ValueError, match=rf"(?s)invalid value for an option \(C1\).*{name}: {value!r}.*allowed: "):
+        config.update(name, value)
+
+
+def test_values_are_converted(restored):
+    config.update("jax_enable_x64", 1)
+    config.update("jax_exec_time_optimization_effort", 1)
+    assert config.jax_enable_x64 is True
+    assert type(config.jax_exec_time_optimization_effort) is float
+
+
+def test_objects_pass_through(restored):
+    device = object()
+    with options.default_device(device):
+        assert config.jax_default_device is device
+        assert in_thread(lambda: config.jax_default_device) is None
+    config.update("jax_pjrt_client_create_options", {"a": 1})
+    assert config.jax_pjrt_client_create_options == {"a": 1}
+
+
+@pytest.mark.parametrize("name", ["jax_use_magma", "jax_scan3", "jax_enable_pgle", "jax_rocm_visible_devices"])
+def test_absent_options_say_why(name):
+    with pytest.raises(AttributeError, match=f"Teucer does not have JAX's option '{name}': it .*[a-z]\\."):
+        config.update(name, True)
+
+
+def test_setting_an_attribute():
+    with pytest.raises(AttributeError, match=r"config.update\('jax_enable_x64', True\)"):
+        config.jax_enable_x64 = True
+
+
+def test_every_option_is_described():
+    names = [option.name for option in options.options()]
+    assert len(names) == len(set(names))
+    assert set(names) <= set(dir(config))
+    for option in options.options():
+        assert option.help
+        assert option.check(option.default) == option.default
+        attribute = option.name.removeprefix("jax_").removeprefix("teucer_")
+        assert getattr(options, attribute) is option
+
+
+def test_trace_context():
+    base = options.trace_context()
+    assert hash(base) == hash(options.trace_context())
+    assert base == options.trace_context()
+    names = set(cells.trace_context_names())
+    for option in options.options():
+        other = next(
+            iter(v for v in (option.kind if isinstance(option.kind, tuple) else ()) if v != option.default), None
+        )
+        other = not option.default if option.kind is bool else other
+        if other is not None and not isinstance(option, options.GuardOption | options.EffectOption):
+            with option(other):
+                assert (options.trace_context() != base) is (option.name in names), option.name
+    assert options.trace_context() == base
+
+
+def test_tracing_cell():
+    cell = options.tracing
+    token = cell.swap_local(True)
+    assert cell.value is True
+    assert in_thread(lambda: cell.value) is False
+    assert "teucer_tracing" not in cells.trace_context_names()
+    cell.set_local(token)
+    assert cell.value is False
+    assert cell.get_local() is cells.unset
+
+
+def test_context_cell():
+    cell = options.context_cell("test_mesh", None, options.TRACE)
+    base = options.trace_context()
+    token = cell.swap_local("mesh")
+    assert options.trace_context() != base
+    cell.set_local(token)
+    assert options.trace_context() == base
+
+
+def test_transfer_guards(restored):
+    directions = ("host_to_device", "device_to_device", "device_to_host")
+
+    def local():
+        return [cells.get_guard(d, local=True) for d in directions]
+
+    with options.transfer_guard("disallow"):
+        assert local() == ["disallow"] * 3
+        with options.transfer_guard_device_to_host("log_explicit"):
+            assert local() == ["disallow", "disallow", "log_explicit"]
+        assert local() == ["disallow"] * 3
+        assert in_thread(local) == [None] * 3
+    assert local() == [None] * 3
+    config.update("jax_transfer_guard", "allow")
+    assert [cells.get_guard(d, local=False) for d in directions] == ["allow"] * 3
+    config.update("jax_transfer_guard", None)
+    assert [cells.get_guard(d, local=False) for d in directions] == [None] * 3
+    with options.array_garbage_collection_guard("log"):
+        assert cells.get_guard("garbage_collect_array", local=True) == "log"
+
+
+def test_logging_options(restored):
+    config.update("jax_logging_level", "ERROR")
+    assert logging.getLogger("teucer").level == logging.ERROR
+    config.update("jax_debug_log_modules", "teucer.a, teucer.b")
+    assert [logging.getLogger(f"teucer.{m}").level for m in "abc"] == [logging.DEBUG, logging.DEBUG, logging.NOTSET]
+    config.update("jax_debug_log_modules", "")
+    assert logging.getLogger("teucer.a").level == logging.NOTSET
+    assert logging.getLogger("teucer.a").handlers == []
+    with options.thread_guard(True):
+        assert config.jax_thread_guard is True
+    assert config.jax_thread_guard is False
+
+
+@pytest.mark.parametrize("text", ["1", "true", "True", "YES", "on", "t", "y"])
+def test_environment_true(monkeypatch, text):
+    monkeypatch.setenv("JAX_TEST_OPTION", text)
+    assert options.Option("jax_test_option", bool, False, (), "for a test").value is True
+
+
+@pytest.mark.parametrize("text", ["0", "false", "FALSE", "no", "off", "f", "n"])
+def test_environment_false(monkeypatch, text):
+    monkeypatch.setenv("JAX_TEST_OPTION", text)
+    assert options.Option("jax_test_option", bool, True, (), "for a test").value is False
+
+
+@pytest.mark.parametrize(
+    ("kind", "flags", "text", "value"),
+    [
+        (int, (), "12", 12),
+        (float, (), "1e-3", 1e-3),
+        (str, ("null",), "None", None),
+        (("a", "b"), (), "b", "b"),
+        (str, (), "/tmp", "/tmp"),
+    ],
+)
+def test_environment_kinds(monkeypatch, kind, flags, text, value):
+    monkeypatch.setenv("TEUCER_TEST_OPTION", text)
+    assert options.Option("teucer_test_option", kind, "a", flags, "for a test").value == value
+
+
+@pytest.mark.parametrize(("kind", "text"), [(bool, "maybe"), (bool, ""), (int, "e"), (float, "x"), (("a", "b"), "c")])
+def test_environment_invalid(monkeypatch, kind, text):
+    monkeypatch.setenv("JAX_TEST_OPTION", text)
+    with pytest.raises(
+        ValueError, match=re.escape(f"environment variable JAX_TEST_OPTION: invalid value {text!r}.\n  allowed: ")
+    ):
+        options.Option("jax_test_option", kind, "a", (), "for a test")
+
+
+def test_environment_of_a_process():
+    code = "print(config.jax_enable_x64, config.jax_transfer_guard, config.teucer_cache_dir)"
+    done = in_process(code, JAX_ENABLE_X64="1", JAX_TRANSFER_GUARD="log", TEUCER_CACHE_DIR="/somewhere")
+    assert done.stdout == "True log /somewhere\n", done.stderr
+    failed = in_process("", JAX_ENABLE_X64="maybe")
+    assert failed.returncode == 1
+    assert "environment variable JAX_ENABLE_X64: invalid value 'maybe'" in failed.stderr
+
+
+def test_parse_flags(monkeypatch, restored):
+    arguments = [
+        "prog",
+        "x",
+        "--jax_enable_x64",
+        "--nojax_pprint_use_color",
+        "--jax_random_seed_offset=3",
+        "--other=1",
+        "--",
+        "--jax_debug_nans",
+    ]
+    monkeypatch.setattr(sys, "argv", arguments)
+    config.parse_flags_with_absl()
+    assert (config.jax_enable_x64, config.jax_pprint_use_color, config.jax_random_seed_offset) == (True, False, 3)
+    assert config.jax_debug_nans is False
+    assert sys.argv == arguments
+    monkeypatch.setattr(sys, "argv", ["prog", "--jax_enable_x64=maybe"])
+    with pytest.raises(ValueError, match="jax_enable_x64: 'maybe'"):
+        config.config_with_absl()

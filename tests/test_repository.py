@@ -1,0 +1,140 @@
+"""Rules of the house that a machine can check: about files, not about what they compute."""
+
+import ast
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import teucer as jax
+
+ROOT = Path(__file__).parent.parent
+MODULES = sorted((ROOT / "teucer").rglob("*.py"))
+# Beside golden data stands the program that made it, with other software: not a part of the suite.
+OTHERS = sorted(
+    path
+    for folder in ("tests", "benchmarks", "examples")
+    for path in (ROOT / folder).rglob("*.py")
+    if not path.is_relative_to(ROOT / "tests" / "data")
+)
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+MAX_LINES = 500
+MAX_FUNCTION_LINES = 60
+TABLE_SHARE = 0.5  # a module is a table if more than this share of its lines are module-level data; it may be longer
+
+
+def tree_of(path):
+    return ast.parse(path.read_text(), filename=str(path))
+
+
+def functions_of(tree):
+    return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+
+
+def lines_of(node):
+    return node.end_lineno - node.lineno + 1
+
+
+def docstring_lines(node):
+    return lines_of(node.body[0]) if ast.get_docstring(node) is not None else 0
+
+
+def offenders(paths, fault):
+    """What fault(path) finds in each file where it finds something."""
+    found = {str(path.relative_to(ROOT)): fault(path) for path in paths}
+    return {name: what for name, what in found.items() if what}
+
+
+def test_modules_say_their_subject_in_one_line():
+    def fault(path):
+        first, *rest = (ast.get_docstring(tree_of(path)) or "").splitlines() or [""]
+        if not first:
+            return "has no docstring"
+        return "no empty line after the first line of the docstring" if rest and rest[0].strip() else None
+
+    assert not offenders(MODULES, fault)
+
+
+def test_modules_fit():
+    def fault(path):
+        code = sum(lines_of(node) for node in tree_of(path).body if isinstance(node, ast.FunctionDef | ast.ClassDef))
+        total = len(path.read_text().splitlines())
+        return total if total >= MAX_LINES and total - code <= TABLE_SHARE * total else None
+
+    assert not offenders(MODULES, fault), (
+        f"at {MAX_LINES} lines a module has more than one subject, unless it is a table"
+    )
+
+
+def test_functions_fit():
+    def fault(path):
+        lengths = {f.name: lines_of(f) - docstring_lines(f) for f in functions_of(tree_of(path))}
+        return {name: length for name, length in lengths.items() if length >= MAX_FUNCTION_LINES}
+
+    assert not offenders(MODULES, fault)
+
+
+def test_nothing_is_left_to_do():
+    assert not offenders(MODULES, lambda path: re.findall(r"\b(?:TODO|FIXME|XXX|HACK)\b.*", path.read_text()))
+
+
+def test_no_bare_except():
+    def fault(path):
+        handlers = [node for node in ast.walk(tree_of(path)) if isinstance(node, ast.ExceptHandler)]
+        return [handler.lineno for handler in handlers if handler.type is None]
+
+    assert not offenders(MODULES, fault)
+
+
+def test_jax_is_never_imported():
+    def fault(path):
+        names = []
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, ast.Import):
+                names += [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                names.append(node.module)
+        return [name for name in names if name.split(".")[0] == "jax"]
+
+    assert not offenders(MODULES + OTHERS, fault)
+
+
+def test_imports_within_the_package_are_absolute():
+    def fault(path):
+        return [node.lineno for node in ast.walk(tree_of(path)) if isinstance(node, ast.ImportFrom) and node.level]
+
+    assert not offenders(MODULES, fault)
+
+
+def test_tests_do_not_sleep():
+    def fault(path):
+        called = [node.func for node in ast.walk(tree_of(path)) if isinstance(node, ast.Call)]
+        return [
+            f.lineno for f in called if (f.attr if isinstance(f, ast.Attribute) else getattr(f, "id", None)) == "sleep"
+        ]
+
+    assert not offenders([path for path in OTHERS if path.is_relative_to(ROOT / "tests")], fault)
+
+
+def test_the_package_knows_its_version():
+    assert jax.__version__ == PROJECT["version"]
+
+
+def test_changelog_tells_of_the_version():
+    assert f"## {PROJECT['version']}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_ci_runs_what_developers_run():
+    commands = [line for line in (ROOT / ".ci" / "run").read_text().splitlines() if "make" in line]
+    assert commands == ["make test"]
+
+
+@pytest.mark.parametrize("target", ["run", "test", "test-all", "test-matrix", "bench", "lint", "format", "clean"])
+def test_make_has_target(target):
+    done = subprocess.run(
+        ["make", "--dry-run", "--directory", ROOT, target], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,482 @@
+"""Options: one line each, read as `config.enable_x64.value`, set by `config.update` or by a context manager.
+
+An option is a C++ cell: a value for the process, and over it one for each thread. The table below is the whole of it:
+    name_without_jax = _o("jax_name", kind, default, flags, help)
+`kind` is bool, int, float, str, object, or the tuple of the allowed words; a trailing NULL in the flags allows None.
+JIT: part of the key of compiled functions. TRACE: part of the key of traced ones (`trace_context()`).
+The environment variable is the name in capitals.
+"""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ContextDecorator
+from typing import Any
+
+import numpy as np
+
+from teucer._xla import config as cells
+
+JIT, TRACE, NULL = "jit", "trace", "null"
+_TRUE = frozenset({"y", "yes", "t", "true", "on", "1"})
+_FALSE = frozenset({"n", "no", "f", "false", "off", "0"})
+_OPTIONS: dict[str, Option] = {}
+
+trace_context = cells.trace_context
+"""The values of every TRACE option in this thread: a hashable tuple for cache keys."""
+
+
+class Option(cells.Config):  # type: ignore[misc]  # jaxlib's classes are untyped
+    """One option: `.value` reads it, calling it gives a context manager (and decorator) that sets it."""
+
+    kind: Any
+    nullable: bool
+    default: Any
+    help: str
+
+    def __init__(self, name: str, kind: Any, default: Any, flags: tuple[str, ...], help: str) -> None:
+        self.kind, self.nullable, self.help = kind, NULL in flags, help
+        super().__init__(name, default, include_in_jit_key=JIT in flags, include_in_trace_context=TRACE in flags)
+        self.default = self._from_environment(name, default)
+        self.set_global(self.default)
+
+    def __call__(self, *value: Any) -> Setting:
+        if not value:
+            if self.kind is not bool:
+                raise TypeError(
+                    f"{self.name.removeprefix('jax_')}: the new value is missing.\n  allowed: {self._allowed()}"
+                )
+            value = (True,)
+        (new,) = value
+        return Setting(self, self.check(new))
+
+    def set_everywhere(self, value: Any) -> None:
+        """Set the value for every thread that has not set its own."""
+        self.set_global(self.check(value))
+
+    def enter(self, value: Any) -> Any:
+        """Set the value in this thread; returns what `leave` needs to undo it."""
+        return self.swap_local(value)
+
+    def leave(self, token: Any) -> None:
+        """Undo `enter`."""
+        self.set_local(token)
+
+    def check(self, value: Any) -> Any:
+        """`value` in the option's own type; ValueError or TypeError if it is not allowed."""
+        kind = self.kind
+        if (value is None and self.nullable) or kind is object:
+            return value
+        if isinstance(kind, tuple):
+            if isinstance(value, str) and value in kind:
+                return value
+            raise ValueError(self._complaint(value))
+        if kind is bool and (isinstance(value, np.bool_) or (isinstance(value, int) and value in (0, 1))):
+            return bool(value)
+        if kind is float and isinstance(value, int) and not isinstance(value, bool):
+            return float(value)
+        if kind is not bool and isinstance(value, kind) and not isinstance(value, bool):
+            return value
+        raise ValueError(self._complaint(value))
+
+    def parse(self, text: str) -> Any:
+        """The value that `text` (an environment variable, a command-line flag) stands for."""
+        kind = self.kind
+        if self.nullable and text.lower() == "none":
+            return None
+        if kind is bool:
+            if text.lower() in _TRUE | _FALSE:
+                return text.lower() in _TRUE
+            raise ValueError(self._complaint(text))
+        if isinstance(kind, tuple):
+            return self.check(text)
+        try:
+            return text if kind in (str, object) else kind(text)
+        except ValueError as err:
+            raise ValueError(self._complaint(text)) from err
+
+    def _from_environment(self, name: str, default: Any) -> Any:
+        text = os.environ.get(name.upper())
+        if text is None:
+            return default
+        try:
+            return self.parse(text)
+        except ValueError as err:
+            raise ValueError(
+                f"environment variable {name.upper()}: invalid value {text!r}.\n  allowed: {self._allowed()}"
+            ) from err
+
+    def _complaint(self, value: Any) -> str:
+        return f"config: invalid value for an option (C1).\n    {self.name}: {value!r}\n  allowed: {self._allowed()}"
+
+    def _allowed(self) -> str:
+        words = ", ".join(map(repr, self.kind)) if isinstance(self.kind, tuple) else self.kind.__name__
+        words = "True, False (in the environment also 1, 0, yes, no, on, off)" if self.kind is bool else words
+        return words + (", None" if self.nullable else "")
+
+
+class GuardOption(Option):
+    """An option that C++ keeps in guards of its own: setting it sets them too."""
+
+    guards: tuple[str, ...] = ()
+
+    def set_everywhere(self, value: Any) -> None:
+        super().set_everywhere(value)
+        for guard in self.guards:
+            cells.set_guard(guard, value, local=False)
+
+    def enter(self, value: Any) -> Any:
+        token = (self.swap_local(value), [(guard, cells.get_guard(guard, local=True)) for guard in self.guards])
+        for guard in self.guards:
+            cells.set_guard(guard, value, local=True)
+        return token
+
+    def leave(self, token: Any) -> None:
+        value, levels = token
+        self.set_local(value)
+        for guard, level in levels:
+            cells.set_guard(guard, level, local=True)
+
+
+class EffectOption(Option):
+    """An option of the process: setting it, for a while or for good, does something at once."""
+
+    effect: Callable[[Any], None]
+
+    def set_everywhere(self, value: Any) -> None:
+        super().set_everywhere(value)
+        self.effect(self.value)
+
+    def enter(self, value: Any) -> Any:
+        token = self.swap_local(value)
+        self.effect(value)
+        return token
+
+    def leave(self, token: Any) -> None:
+        self.set_local(token)
+        self.effect(self.value)
+
+
+class Setting(ContextDecorator):
+    """`with option(value):` or `@option(value)`; may be entered again while entered."""
+
+    __slots__ = ("_option", "_tokens", "_value")
+
+    def __init__(self, option: Option, value: Any) -> None:
+        self._option, self._value, self._tokens = option, value, []  # type: Option, Any, list[Any]
+
+    def _recreate_cm(self) -> Setting:  # A fresh one for each call: decorated functions run in several threads.
+        return Setting(self._option, self._value)
+
+    def __enter__(self) -> None:
+        self._tokens.append(self._option.enter(self._value))
+
+    def __exit__(self, *exc: object) -> None:
+        self._option.leave(self._tokens.pop())
+
+
+def _option(name: str, kind: Any, default: Any, *flags: str, help: str) -> Option:
+    return _enlist(Option(name, kind, default, flags, help))
+
+
+def _guard(name: str, kind: Any, *guards: str, help: str) -> Option:
+    option = GuardOption(name, kind, None, (NULL,), help)
+    option.guards = guards
+    return _enlist(option)
+
+
+def _effect(name: str, kind: Any, default: Any, *flags: str, effect: Callable[[Any], None], help: str) -> Option:
+    option = EffectOption(name, kind, default, flags, help)
+    option.effect = effect
+    return _enlist(option)
+
+
+def _enlist(option: Option) -> Option:
+    _OPTIONS[option.name] = option
+    if option.name.upper() in os.environ:
+        option.set_everywhere(option.default)
+    return option
+
+
+def _set_logging_level(level: str | None) -> None:
+    logging.getLogger("teucer").setLevel(level or "NOTSET")
+
+
+def _set_debug_log_modules(modules: str) -> None:
+    """Send the debug log of the modules named, and of no others, to stderr."""
+    for name in _logged:
+        logging.getLogger(name).removeHandler(_to_stderr)
+        logging.getLogger(name).setLevel(logging.NOTSET)
+    _logged[:] = [name.strip() for name in modules.split(",") if name.strip()]
+    for name in _logged:
+        logging.getLogger(name).addHandler(_to_stderr)
+        logging.getLogger(name).setLevel(logging.DEBUG)
+
+
+_to_stderr = logging.StreamHandler()
+_to_stderr.setFormatter(logging.Formatter("%(levelname)s:%(asctime)s:%(name)s:%(lineno)d: %(message)s"))
+_logged: list[str] = []
+
+_MATMUL = (
+    "default", "high", "highest", "bfloat16", "tensorfloat32", "float32",
+    "ANY_F8_ANY_F8_F32", "ANY_F8_ANY_F8_F32_FAST_ACCUM", "ANY_F8_ANY_F8_ANY", "ANY_F8_ANY_F8_ANY_FAST_ACCUM",
+    "F16_F16_F16", "F16_F16_F32", "BF16_BF16_BF16", "BF16_BF16_F32", "BF16_BF16_F32_X3", "BF16_BF16_F32_X6",
+    "BF16_BF16_F32_X9", "TF32_TF32_F32", "TF32_TF32_F32_X3", "F32_F32_F32", "F64_F64_F64",
+)  # fmt: skip
+_PRNGS = ("threefry2x32", "threefry4x32", "rbg", "unsafe_rbg", "philox2x32", "philox4x32")
+_TRANSFERS = ("allow", "log", "disallow", "log_explicit", "disallow_explicit")
+_LEVELS = ("UNKNOWN", "O0", "O1", "O2", "O3")
+_LOGGING = ("NOTSET", "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+_FILTERING = ("off", "tracebackhide", "remove_frames", "quiet_remove_frames", "auto")
+_WARN, _RAISE = ("allow", "warn", "error"), ("ignore", "raise")
+_o = _option
+
+# fmt: off
+# ruff: noqa: E501 (one line an option)
+# Numbers and their types
+enable_x64 = _o("jax_enable_x64", bool, False, JIT, TRACE, help="64-bit types; without it they become 32-bit ones")
+explicit_x64_dtypes = _o("jax_explicit_x64_dtypes", ("warn", "error", "allow"), "warn", JIT, TRACE, help="what happens when a 64-bit dtype is asked for by name and enable_x64 is off")
+numpy_dtype_promotion = _o("jax_numpy_dtype_promotion", ("standard", "strict"), "standard", JIT, TRACE, help="strict: dtypes never combine implicitly, Python scalars excepted")
+numpy_rank_promotion = _o("jax_numpy_rank_promotion", ("allow", "warn", "raise"), "allow", JIT, TRACE, help="what happens when broadcasting adds axes")
+default_matmul_precision = _o("jax_default_matmul_precision", _MATMUL, None, JIT, TRACE, NULL, help="precision of matmul and convolution where the call names none")
+allow_f16_reductions = _o("jax_allow_f16_reductions", bool, True, JIT, TRACE, help="sum float16 and bfloat16 in their own type")
+softmax_custom_jvp = _o("jax_softmax_custom_jvp", bool, False, JIT, TRACE, help="differentiate softmax by its own rule")
+check_static_indices = _o("jax_check_static_indices", bool, False, JIT, TRACE, help="constant indices out of bounds are errors")
+
+# Random numbers
+default_prng_impl = _o("jax_default_prng_impl", _PRNGS, "threefry2x32", help="generator of keys made without `impl`")
+threefry_partitionable = _o("jax_threefry_partitionable", bool, True, JIT, TRACE, help="threefry whose bits do not depend on sharding")
+random_seed_offset = _o("jax_random_seed_offset", int, 0, JIT, TRACE, help="added to every seed")
+legacy_prng_key = _o("jax_legacy_prng_key", _WARN, "allow", help="what happens when a raw uint32 key is used")
+enable_custom_prng = _o("jax_enable_custom_prng", bool, False, help="PRNGKey gives typed keys")
+debug_key_reuse = _o("jax_debug_key_reuse", bool, False, JIT, TRACE, help="using a key twice is an error")
+high_dynamic_range_gumbel = _o("jax_high_dynamic_range_gumbel", bool, False, TRACE, help="gumbel samples with a longer tail, at twice the bits")
+
+# Tracing and compiling
+disable_jit = _o("jax_disable_jit", bool, False, TRACE, help="jit and control flow run as Python, operation by operation")
+no_execution = _o("jax_no_execution", bool, False, JIT, TRACE, help="running a program is an error")
+no_tracing = _o("jax_no_tracing", bool, False, help="tracing a function anew is an error")
+log_compiles = _o("jax_log_compiles", bool, False, help="log every compilation")
+explain_cache_misses = _o("jax_explain_cache_misses", bool, False, help="log why a call was traced anew")
+log_checkpoint_residuals = _o("jax_log_checkpoint_residuals", bool, False, help="log what a checkpoint saves")
+check_tracer_leaks = _o("jax_check_tracer_leaks", bool, False, TRACE, help="tracers alive after their trace are errors")
+mutable_array_checks = _o("jax_mutable_array_checks", bool, True, TRACE, help="refuse references that alias")
+embedded_constants_max_bytes = _o("jax_embedded_constants_max_bytes", int, 32, JIT, TRACE, help="larger constants become arguments of the program")
+captured_constants_warn_bytes = _o("jax_captured_constants_warn_bytes", int, 2_000_000_000, help="warn when a program captures more constant bytes; -1: never")
+captured_constants_report_frames = _o("jax_captured_constants_report_frames", int, 0, help="frames shown for each captured constant; -1: all")
+optimization_level = _o("jax_optimization_level", _LEVELS, "UNKNOWN", JIT, help="effort of the compiler")
+memory_fitting_level = _o("jax_memory_fitting_level", _LEVELS, "O2", JIT, help="effort to fit a program into memory")
+exec_time_optimization_effort = _o("jax_exec_time_optimization_effort", float, 0.0, JIT, help="effort for speed, -1 to 1")
+memory_fitting_effort = _o("jax_memory_fitting_effort", float, 0.0, JIT, help="effort for memory, -1 to 1")
+disable_most_optimizations = _o("jax_disable_most_optimizations", bool, False, JIT, help="compile faster, run slower")
+use_shardy_partitioner = _o("jax_use_shardy_partitioner", bool, True, JIT, TRACE, help="partition programs with Shardy")
+outline = _o("teucer_outline", bool, True, JIT, help="emit repeated work once, as a function that stays a call")
+
+# Shardings
+check_vma = _o("check_vma", bool, False, JIT, TRACE, help="check over which mesh axes values vary")
+auto_pcast = _o("jax_auto_pcast", bool, True, JIT, TRACE, help="mark values as varying where an operation needs it")
+remove_size_one_mesh_axis_from_type = _o("jax_remove_size_one_mesh_axis_from_type", bool, False, JIT, TRACE, help="leave mesh axes of size 1 out of types")
+disable_vmap_shmap_error = _o("jax_disable_vmap_shmap_error", bool, False, help="allow vmap of shard_map over a mapped mesh axis")
+disallow_mesh_context_manager = _o("jax_disallow_mesh_context_manager", bool, False, help="`with mesh:` is an error")
+
+# Caches on disk
+enable_compilation_cache = _o("jax_enable_compilation_cache", bool, True, help="keep compiled programs on disk")
+compilation_cache_dir = _o("jax_compilation_cache_dir", str, None, NULL, help="folder of the cache; teucer_cache_dir goes first")
+compilation_cache_max_size = _o("jax_compilation_cache_max_size", int, -1, help="bytes; -1: teucer_cache_max_bytes")
+compilation_cache_include_metadata_in_key = _o("jax_compilation_cache_include_metadata_in_key", bool, False, help="programs that differ in source locations only are two")
+compilation_cache_check_contents = _o("jax_compilation_cache_check_contents", bool, False, help="compare entries with programs compiled anew")
+persistent_cache_min_compile_time_secs = _o("jax_persistent_cache_min_compile_time_secs", float, 0.0, help="keep programs that took longer, seconds")
+persistent_cache_min_entry_size_bytes = _o("jax_persistent_cache_min_entry_size_bytes", int, 0, help="keep programs that are larger")
+persistent_cache_enable_xla_caches = _o("jax_persistent_cache_enable_xla_caches", str, "xla_gpu_per_fusion_autotune_cache_dir", NULL, help="XLA's own caches put beside: all, none or a list")
+raise_persistent_cache_errors = _o("jax_raise_persistent_cache_errors", bool, False, help="errors of the cache are raised, not warned of")
+cache_dir = _o("teucer_cache_dir", str, None, NULL, help="folder of the compilation cache; None: the user's cache folder")
+cache_max_bytes = _o("teucer_cache_max_bytes", int, 4 << 30, help="size at which the least recently used entries go")
+
+# Finding mistakes
+debug_nans = _o("jax_debug_nans", bool, False, help="a nan in a result is an error")
+debug_infs = _o("jax_debug_infs", bool, False, help="an infinity in a result is an error")
+enable_checks = _o("jax_enable_checks", bool, False, help="check every jaxpr that is built")
+error_checking_behavior_nan = _o("jax_error_checking_behavior_nan", _RAISE, "ignore", JIT, TRACE, help="jnp functions record nans for raise_if_error")
+error_checking_behavior_divide = _o("jax_error_checking_behavior_divide", _RAISE, "ignore", JIT, TRACE, help="jnp functions record divisions by zero")
+error_checking_behavior_oob = _o("jax_error_checking_behavior_oob", _RAISE, "ignore", JIT, TRACE, help="jnp functions record indices out of bounds")
+traceback_filtering = _o("jax_traceback_filtering", _FILTERING, "auto", help="what becomes of Teucer's own frames in tracebacks")
+tracer_error_num_traceback_frames = _o("jax_tracer_error_num_traceback_frames", int, 5, help="frames shown of the line that made a tracer")
+thread_guard = _effect("jax_thread_guard", bool, False, effect=cells.set_thread_guard, help="several processes: arrays belong to one thread")
+array_garbage_collection_guard = _guard("jax_array_garbage_collection_guard", ("allow", "log", "fatal"), "garbage_collect_array", help="what happens when an array waits for the garbage collector")
+transfer_guard = _guard("jax_transfer_guard", _TRANSFERS, "host_to_device", "device_to_device", "device_to_host", help="what happens when data move, in every direction")
+transfer_guard_host_to_device = _guard("jax_transfer_guard_host_to_device", _TRANSFERS, "host_to_device", help="what happens when data move to a device")
+transfer_guard_device_to_device = _guard("jax_transfer_guard_device_to_device", _TRANSFERS, "device_to_device", help="what happens when data move between devices")
+transfer_guard_device_to_host = _guard("jax_transfer_guard_device_to_host", _TRANSFERS, "device_to_host", help="what happens when data move to the host")
+
+# Devices and processes
+default_device = _o("jax_default_device", object, None, JIT, TRACE, NULL, help="device of uncommitted data: a Device or a platform's name")
+platforms = _o("jax_platforms", str, None, NULL, help="platforms to start, first choice first: 'cuda,cpu'")
+platform_name = _o("jax_platform_name", str, "", help="the platform of `devices()`; older form of jax_platforms")
+num_cpu_devices = _o("jax_num_cpu_devices", int, -1, help="CPU devices; -1: one, or as XLA_FLAGS says")
+cpu_enable_async_dispatch = _o("jax_cpu_enable_async_dispatch", bool, True, help="CPU programs run while Python goes on")
+cpu_collectives_implementation = _o("jax_cpu_collectives_implementation", ("gloo", "mpi", "megascale"), "gloo", NULL, help="collectives between CPU processes")
+cpu_get_local_topology_timeout_minutes = _o("jax_cpu_get_local_topology_timeout_minutes", int, 2, help="minutes")
+cpu_get_global_topology_timeout_minutes = _o("jax_cpu_get_global_topology_timeout_minutes", int, 5, help="minutes")
+cuda_visible_devices = _o("jax_cuda_visible_devices", str, "all", help="GPUs to use: all, or their numbers")
+sort_devices_by_process_index = _o("jax_sort_devices_by_process_index", bool, True, help="`devices()` lists processes in order")
+pjrt_client_create_options = _o("jax_pjrt_client_create_options", object, None, NULL, help="options of the plugin: 'name:value;name:value' or a dict")
+distributed_debug = _o("jax_distributed_debug", bool, False, help="log the set-up of several processes")
+
+# Output
+pprint_use_color = _o("jax_pprint_use_color", bool, True, help="colours in printed jaxprs, on a terminal")
+logging_level = _effect("jax_logging_level", _LOGGING, "NOTSET", NULL, effect=_set_logging_level, help="level of the logger `teucer`")
+debug_log_modules = _effect("jax_debug_log_modules", str, "", effect=_set_debug_log_modules, help="modules whose debug log goes to stderr, with commas")
+dump_ir_to = _o("jax_dump_ir_to", str, "", help="folder for the text of each program compiled")
+dump_ir_modes = _o("jax_dump_ir_modes", str, "stablehlo", help="what to dump: stablehlo, jaxpr")
+include_debug_info_in_dumps = _o("jax_include_debug_info_in_dumps", bool, True, help="source locations in dumped text")
+include_full_tracebacks_in_locations = _o("jax_include_full_tracebacks_in_locations", bool, True, help="whole tracebacks in source locations")
+traceback_in_locations_limit = _o("jax_traceback_in_locations_limit", int, 100, help="frames in a source location; -1: all")
+hlo_source_file_canonicalization_regex = _o("jax_hlo_source_file_canonicalization_regex", str, None, NULL, TRACE, help="removed from file names in source locations")
+source_url_schema = _o("jax_source_url_schema", str, None, NULL, help="form of links to source lines")
+send_traceback_to_runtime = _o("jax_send_traceback_to_runtime", ("off", "on", "full"), "off", help="tracebacks for the profiler")
+serialization_version = _o("jax_serialization_version", int, 0, help="format of serialized executables; 0: the newest")
+export_calling_convention_version = _o("jax_export_calling_convention_version", int, 10, help="calling convention of export")
+export_ignore_forward_compatibility = _o("jax_export_ignore_forward_compatibility", bool, False, help="export may use what older readers lack")
+pallas_enable_debug_checks = _o("jax_pallas_enable_debug_checks", bool, False, JIT, TRACE, help="run pl.debug_check")
+pallas_poison_buffers = _o("jax_pallas_poison_buffers", bool, False, JIT, help="fill fresh buffers of kernels with nan")
+pallas_use_mosaic_gpu = _o("jax_pallas_use_mosaic_gpu", bool, True, JIT, TRACE, help="GPU kernels through Mosaic")
+pallas_verbose_errors = _o("jax_pallas_verbose_errors", bool, False, help="whole kernels in error messages")
+# fmt: on
+
+# The options of JAX that Teucer does not have, and why: asking for one gives the reason.
+_ABSENT = {
+    "it belongs to a converter or a kernel library that Teucer does not have": (
+        "jax2tf_*",
+        "jax_bcoo_cusparse_lowering",
+        "jax_mosaic_allow_hlo",
+        "jax_use_magma",
+    ),
+    "it chooses between two implementations inside JAX, and Teucer has one": (
+        "jax_*3",
+        "jax_use_direct_linearize",
+        "jax_refs_to_pins",
+        "jax_use_simplified_jaxpr_constants",
+        "jax_disable_bwd_checks",
+        "eager_constant_folding",
+        "jax_ragged_dot_*",
+        "jax_threefry_gpu_kernel_lowering",
+        "jax_use_emit_pipeline_primitive",
+        "jax_remove_custom_partitioning_ptr_from_cache_key",
+    ),
+    "it tunes or profiles JAX's own compilation pipeline": (
+        "jax_*pgle*",
+        "jax_share_binary_between_hosts*",
+        "jax_xla_profile_version",
+        "jax_compiler_enable_remat_pass",
+        "jax_compiler_detailed_logging_min_ops",
+    ),
+    "it serves JAX's own tests and tools": (
+        "jax_mock_*",
+        "mock_num_gpu_processes",
+        "jax_debug_leaked_clients_on_clear_backends",
+        "jax_check_proxy_envs",
+        "jax_experimental_unsafe_xla_runtime_errors",
+    ),
+    "it belongs to a transport or a scheduler of particular clusters": (
+        "jax_cross_host_*",
+        "jax_force_dcn_*",
+        "jax_backend_target",
+        "jax_xla_backend",
+        "jax_enable_preemption_service",
+        "jax_enable_recoverability",
+    ),
+    "it belongs to a platform that Teucer does not support": ("jax_rocm_visible_devices", "jax_oneapi_visible_devices"),
+}
+
+checking_leaks = check_tracer_leaks
+tracing: Any = cells.Config("teucer_tracing", False, include_in_jit_key=True, include_in_trace_context=False)
+"""True while a trace other than evaluation is current: keeps the C++ dispatcher from answering tracers' calls."""
+post_hook: Any = cells.Config("teucer_post_hook", None, include_in_jit_key=False, include_in_trace_context=False)
+"""A function that the C++ dispatcher calls after each call, or None."""
+cells.register_dispatcher_cells(enable_x64, disable_jit, post_hook)
+
+
+def context_cell(name: str, value: Any, *flags: str) -> Any:
+    """A thread-local value that is no option but belongs to cache keys, such as the current mesh."""
+    return cells.Config(name, value, include_in_jit_key=JIT in flags, include_in_trace_context=TRACE in flags)
+
+
+class Config:
+    """The options as one object, under JAX's names.
+
+    `config.jax_enable_x64` reads an option as this thread sees it; `config.update` sets it for the process. An unknown name raises
+    AttributeError, a value that is not allowed ValueError (C1).
+
+    >>> config.update("jax_log_compiles", True)
+    >>> config.jax_log_compiles
+    True
+    >>> config.update("jax_log_compiles", False)
+    """
+
+    def update(self, name: str, value: Any) -> None:
+        """Set an option for the process; threads inside a context manager for it keep theirs."""
+        _lookup(name).set_everywhere(value)
+
+    def read(self, name: str) -> Any:
+        """The value of an option, as this thread sees it."""
+        return _lookup(name).value
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Every option and its value, as this thread sees it."""
+        return {name: option.value for name, option in _OPTIONS.items()}
+
+    @property
+    def x64_enabled(self) -> bool:
+        """Whether 64-bit types are on in this thread."""
+        return bool(enable_x64.value)
+
+    def parse_flags_with_absl(self) -> None:
+        """Set options from the arguments `--jax_name=value` (for a bool also `--jax_name`, `--nojax_name`); absl is not needed."""
+        for argument in sys.argv[1:]:
+            if argument == "--":
+                return
+            name, equals, text = argument.removeprefix("--").partition("=")
+            if not argument.startswith("--"):
+                continue
+            if name in _OPTIONS and (equals or _OPTIONS[name].kind is bool):
+                _OPTIONS[name].set_everywhere(_OPTIONS[name].parse(text if equals else "true"))
+            elif name.removeprefix("no") in _OPTIONS and not equals and _OPTIONS[name.removeprefix("no")].kind is bool:
+                _OPTIONS[name.removeprefix("no")].set_everywhere(False)
+
+    config_with_absl = parse_flags_with_absl
+
+    def __getattr__(self, name: str) -> Any:
+        return _lookup(name).value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"config: options are set by update.\n  Write config.update({name!r}, {value!r}).")
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *_OPTIONS})
+
+
+config = Config()
+
+
+def options() -> Iterator[Option]:
+    """Every option, in the order of the table."""
+    return iter(_OPTIONS.values())
+
+
+def _lookup(name: str) -> Option:
+    option = _OPTIONS.get(name)
+    if option is not None:
+        return option
+    for reason, patterns in _ABSENT.items():
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns):
+            raise AttributeError(f"config: Teucer does not have JAX's option {name!r}: {reason}.", name=name, obj=None)
+    close = difflib.get_close_matches(name, [*_OPTIONS, *(n.removeprefix("jax_") for n in _OPTIONS)], n=1)
+    full = next((n for n in _OPTIONS if close and n in (close[0], f"jax_{close[0]}")), None)
+    hint = f"\n  Did you mean {full!r}?" if full else ""
+    raise AttributeError(f"config: there is no option {name!r}.{hint}", name=name, obj=None)

@@ -1,0 +1,270 @@
+"""Dtypes: what the dtype of a value is, and in which dtype values meet. The door to `element_types` and `promotion`."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, Literal, overload
+
+import numpy as np
+
+from teucer._base import config
+from teucer._base.element_types import (
+    ALL as ALL,
+)
+from teucer._base.element_types import (
+    ALL_SET as ALL_SET,
+)
+from teucer._base.element_types import (
+    COMPLEX as COMPLEX,
+)
+from teucer._base.element_types import (
+    FLOATS as FLOATS,
+)
+from teucer._base.element_types import (
+    INEXACT as INEXACT,
+)
+from teucer._base.element_types import (
+    INTEGERS as INTEGERS,
+)
+from teucer._base.element_types import (
+    NARROWED as NARROWED,
+)
+from teucer._base.element_types import (
+    NUMERIC as NUMERIC,
+)
+from teucer._base.element_types import (
+    SIGNED as SIGNED,
+)
+from teucer._base.element_types import (
+    UNSIGNED as UNSIGNED,
+)
+from teucer._base.element_types import (
+    DType as DType,
+)
+from teucer._base.element_types import (
+    ExtendedDType as ExtendedDType,
+)
+from teucer._base.element_types import (
+    as_dtype as as_dtype,
+)
+from teucer._base.element_types import (
+    bfloat16 as bfloat16,
+)
+from teucer._base.element_types import (
+    bit_width as bit_width,
+)
+from teucer._base.element_types import (
+    bool_ as bool_,
+)
+from teucer._base.element_types import (
+    canonicalize_dtype as canonicalize_dtype,
+)
+from teucer._base.element_types import (
+    extended as extended,
+)
+from teucer._base.element_types import (
+    finfo as finfo,
+)
+from teucer._base.element_types import (
+    float0 as float0,
+)
+from teucer._base.element_types import (
+    iinfo as iinfo,
+)
+from teucer._base.element_types import (
+    is_extended as is_extended,
+)
+from teucer._base.element_types import (
+    issubdtype as issubdtype,
+)
+from teucer._base.element_types import (
+    prng_key as prng_key,
+)
+from teucer._base.element_types import (
+    python_kinds as python_kinds,
+)
+from teucer._base.element_types import (
+    python_scalar_dtypes as python_scalar_dtypes,
+)
+from teucer._base.element_types import (
+    to_complex_dtype as to_complex_dtype,
+)
+from teucer._base.element_types import (
+    to_floating_dtype as to_floating_dtype,
+)
+from teucer._base.element_types import (
+    to_inexact_dtype as to_inexact_dtype,
+)
+from teucer._base.element_types import (
+    to_numeric_dtype as to_numeric_dtype,
+)
+from teucer._base.errors import TypePromotionError as TypePromotionError
+from teucer._base.promotion import Node as Node
+from teucer._base.promotion import promote_nodes as promote_nodes
+from teucer._base.promotion import promote_types as promote_types
+from teucer._base.short_names import short_name as short_name
+from teucer._base.source import user_stacklevel
+
+_PLAIN = ALL_SET - set(NARROWED)
+
+
+def dtype(x: Any) -> DType:
+    """The dtype of a value, or the one that a dtype, name or scalar type stands for, as arrays have it.
+
+    Python scalars have the default dtype of their kind; NumPy data are narrowed as on entry to an array; values with
+    a `dtype` of their own (arrays, tracers, types) keep it. Raises TypeError for lists and other objects.
+
+    >>> dtype(1.0), dtype(np.zeros(2))
+    (dtype('float32'), dtype('float32'))
+    """
+    if x is None:
+        raise ValueError("dtype: None has no dtype.")
+    node = node_of(x)
+    if not isinstance(node, type):
+        return node
+    return (
+        x.dtype
+        if type(x) not in _WEAK_PYTHON and isinstance(getattr(x, "dtype", None), np.dtype)
+        else canonicalize_dtype(node)
+    )
+
+
+def is_weakly_typed(x: Any) -> bool:
+    """Whether the dtype of `x` yields to that of a strongly typed operand: Python scalars, and values marked so."""
+    if type(x) in _WEAK_PYTHON:
+        return True
+    return bool(getattr(x, "weak_type", False))
+
+
+@overload
+def result_type(*args: Any, return_weak_type_flag: Literal[False] = False) -> DType: ...
+@overload
+def result_type(*args: Any, return_weak_type_flag: Literal[True]) -> tuple[DType, bool]: ...
+def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
+    """The dtype of combining operands: arrays, scalars, or dtypes.
+
+    Python scalars and weakly typed arrays do not widen others. Without operands: ValueError (C1). Operands
+    that do not combine: TypePromotionError (C2).
+
+    >>> result_type(np.zeros(2, "int8"), 1.0, return_weak_type_flag=True)
+    (dtype('float32'), True)
+    """
+    result = promote_nodes(tuple(map(node_of, args)))
+    return result if return_weak_type_flag else result[0]
+
+
+def scalar_type_of(x: Any) -> type:
+    """The Python scalar type (bool, int, float, complex) to which the dtype of `x` belongs.
+
+    >>> scalar_type_of("bfloat16")
+    <class 'float'>
+    """
+    kind = python_kinds.get(dtype(x))
+    if kind is None:
+        raise TypeError(f"scalar_type_of: the dtype has no Python scalar type.\n    x: {x!r}")
+    return kind
+
+
+def check_user_dtype_supported(dtype: Any, fun_name: str | None = None) -> DType:
+    """The dtype that a user's `dtype=` argument gets; refuses kinds that arrays cannot hold.
+
+    A 64-bit dtype named while `enable_x64` is off is truncated with a warning, an error or not at all, as
+    `explicit_x64_dtypes` says; Python's int, float and complex mean the default types and are never reported.
+
+    >>> check_user_dtype_supported(float, "zeros")
+    dtype('float32')
+    """
+    try:
+        return _accepted[dtype]
+    except (KeyError, TypeError):
+        pass
+    if isinstance(dtype, type) and (dtype in python_scalar_dtypes or issubclass(dtype, extended)):
+        return canonicalize_dtype(dtype, allow_extended_dtype=True)
+    op = fun_name or "dtype"
+    if dtype is None:
+        raise ValueError(f"{op}: dtype must be specified.")
+    full = as_dtype(dtype)
+    if isinstance(full, ExtendedDType):
+        return full
+    if full not in ALL_SET and full != float0:
+        raise TypeError(f"{op}: only number and bool dtypes are supported.\n    dtype: {dtype}")
+    if full in NARROWED:
+        return full if config.enable_x64.value else _narrow_as_asked(full, op)
+    if isinstance(dtype, str | type | np.dtype):
+        _accepted[dtype] = full
+    return full
+
+
+_accepted: dict[Any, np.dtype] = {}  # dtypes whose acceptance depends on no option
+
+
+def _narrow_as_asked(full: np.dtype, op: str) -> np.dtype:
+    """What becomes of a 64-bit dtype that was named while 64-bit types are off."""
+    mode = config.explicit_x64_dtypes.value
+    if mode == "allow":
+        return full
+    asked = f"Explicitly requested dtype {full} requested in {op} is not available"
+    switch = "set the jax_enable_x64 configuration option or the JAX_ENABLE_X64 shell environment variable."
+    if mode == "error":
+        raise ValueError(f"{asked}. To enable more dtypes, {switch}")
+    narrow = NARROWED[full]
+    warnings.warn(
+        f"{asked}, and will be truncated to dtype {narrow}. To enable more dtypes, {switch}",
+        stacklevel=user_stacklevel(),
+    )
+    return narrow
+
+
+def check_python_int(value: int, dtype: np.dtype) -> None:
+    """Raises OverflowError if the integer dtype cannot hold a Python int."""
+    limits = iinfo(dtype)
+    if not limits.min <= value <= limits.max:
+        digits = str(value) if value.bit_length() < 256 else f"of {value.bit_length()} bits"
+        raise OverflowError(f"Python int {digits} too large to convert to {dtype}")
+
+
+_WEAK_PYTHON = frozenset({int, float, complex})
+_node_rules: dict[type, Callable[[Any], Node]] = {
+    bool: lambda x: bool_, int: lambda x: int, float: lambda x: float, complex: lambda x: complex,
+    type(None): lambda x: canonicalize_dtype(float),  # as in NumPy, no dtype means the default one
+}  # fmt: skip
+
+
+def node_of(x: Any) -> Node:
+    """What `x` is to promotion; raises TypeError where it is neither a value nor a dtype."""
+    rule = _node_rules.get(type(x))
+    if rule is None:
+        rule = _node_rules[type(x)] = _node_rule(x)
+    return rule(x)
+
+
+def _node_rule(x: Any) -> Callable[[Any], Node]:
+    """How values of the type of `x` become nodes."""
+    if isinstance(x, type | np.dtype | ExtendedDType | str):
+        return _node_of_spec
+    if isinstance(x, np.ndarray | np.generic):
+        return _node_of_numpy
+    for python in (bool, int, float, complex):
+        if isinstance(x, python):
+            return _node_rules[python]
+    if isinstance(getattr(x, "dtype", None), np.dtype | ExtendedDType):
+        return _node_of_typed
+    raise TypeError(f"dtype: cannot determine dtype of {x!r}.")
+
+
+def _node_of_spec(x: Any) -> Node:
+    if x in _PLAIN or (type(x) is type and x in _WEAK_PYTHON):
+        return x
+    return check_user_dtype_supported(x, "dtype")
+
+
+def _node_of_numpy(x: Any) -> Node:
+    found = canonicalize_dtype(x.dtype)
+    if found not in ALL_SET and found != float0:
+        raise TypeError(f"dtype: only number and bool dtypes are supported.\n    x: {x.dtype}")
+    return found
+
+
+def _node_of_typed(x: Any) -> Node:
+    return python_kinds[x.dtype] if getattr(x, "weak_type", False) and x.dtype != bool_ else x.dtype

@@ -1,0 +1,209 @@
+"""Errors: the public exception classes, and the one form in which Teucer says what went wrong.
+
+op: what happened (C1).
+    x: f32[2,3], axis 1 has size 3
+  what to do
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from teucer._base.short_names import short_name
+from teucer._xla.runtime_errors import JaxRuntimeError as JaxRuntimeError
+
+_LONGEST = 200  # characters of a value's repr that an error shows
+
+
+class noted(NamedTuple):  # reads as a function: value_error(..., x=noted(x, "axis 1 has size 3"))
+    """A value of an error message, and what is to be said of it."""
+
+    value: object
+    note: str
+
+
+def value_error(op: str, what: str, /, remedy: str = "", **values: object) -> ValueError:
+    """A ValueError in the house form, to be raised by the caller: for shapes and values.
+
+    >>> raise value_error("stack", "no arrays given (C1)", "Pass at least one.", axis=0)
+    Traceback (most recent call last):
+    ValueError: stack: no arrays given (C1).
+        axis: 0
+      Pass at least one.
+    """
+    return ValueError(message(op, what, remedy, values))
+
+
+def type_error(op: str, what: str, /, remedy: str = "", **values: object) -> TypeError:
+    """A TypeError in the house form, to be raised by the caller: for dtypes and kinds of object."""
+    return TypeError(message(op, what, remedy, values))
+
+
+def require(condition: object, label: str, op: str, what: str, /, remedy: str = "", **values: object) -> None:
+    """Raises `value_error(op, what (label))` unless the condition holds.
+
+    >>> require(0 <= 3 < 2, "C1", "cumsum", "axis is out of range", axis=3)
+    Traceback (most recent call last):
+    ValueError: cumsum: axis is out of range (C1).
+        axis: 3
+    """
+    if not condition:
+        raise value_error(op, f"{what} ({label})", remedy, **values)
+
+
+def message(op: str, what: str, remedy: str, values: dict[str, object]) -> str:
+    """The text of an error: `op: what.`, a line for each value, the remedy."""
+    lines = [f"{op}: {what}" + ("" if what.endswith((".", "?", "!")) else ".")]
+    lines += [f"    {name}: {describe(value)}" for name, value in values.items()]
+    lines += [f"  {line}" for line in remedy.splitlines()]
+    return "\n".join(lines)
+
+
+def describe(value: object) -> str:
+    """A value in an error message: f32[2,3] for anything that has a shape and a dtype, else its repr, cut to a line.
+
+    >>> import numpy as np
+    >>> describe(np.zeros((2, 3), "float32")), describe(noted(2, "a size"))
+    ('f32[2,3]', '2, a size')
+    """
+    if isinstance(value, noted):
+        return f"{describe(value.value)}, {value.note}"
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if isinstance(shape, tuple) and dtype is not None and not isinstance(value, type):
+        return f"{short_name(dtype)}[{','.join(map(str, shape))}]"
+    text = " ".join(repr(value).split())
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+class TypePromotionError(ValueError):
+    """Operands have dtypes that do not combine implicitly."""
+
+
+class JAXTypeError(TypeError):
+    """What trace-time errors that are type errors have in common."""
+
+
+class JAXIndexError(IndexError):
+    """What trace-time errors that are index errors have in common."""
+
+
+class ConcretizationTypeError(JAXTypeError):
+    """A known value is needed, such as a size, an axis or a Python number, and a traced one was given."""
+
+    def __init__(self, tracer: Any, context: str = "") -> None:
+        # A context is either what was called, such as "int()", or a sentence that says what to do.
+        op, advice = (context or "value", "") if " " not in context else ("value", f"{context}\n")
+        super().__init__(
+            _traced(
+                op,
+                "Abstract tracer value encountered where concrete value is expected: traced array",
+                tracer,
+                f"{advice}If it is an argument that is the same in every call, mark it static: static_argnums.\n"
+                "To change a dtype, use x.astype(...); to look at values while the program runs, use debug.print.",
+            )
+        )
+
+
+class TracerBoolConversionError(ConcretizationTypeError):
+    """True or False is needed of a value that is known only when the program runs."""
+
+    def __init__(self, tracer: Any) -> None:
+        JAXTypeError.__init__(
+            self,
+            _traced(
+                "bool()",
+                "Attempted boolean conversion of traced array",
+                tracer,
+                "To choose between values, use jnp.where or lax.cond; to loop, lax.while_loop; for `and`, x & y.\n"
+                "If the condition is the same in every call, mark its argument static: jit(f, static_argnums=...).",
+            ),
+        )
+
+
+class TracerArrayConversionError(JAXTypeError):
+    """NumPy data are needed of a value that is known only when the program runs."""
+
+    def __init__(self, tracer: Any) -> None:
+        super().__init__(
+            _traced(
+                "__array__()",
+                "The numpy.ndarray conversion method __array__() was called on traced array",
+                tracer,
+                "Use the function of the same name in jnp, or pure_callback to call NumPy while the program runs.\n"
+                "To index a NumPy array with it, convert that first: jnp.asarray(table)[index].",
+            )
+        )
+
+
+class TracerIntegerConversionError(JAXTypeError):
+    """A Python integer is needed of a value that is known only when the program runs."""
+
+    def __init__(self, tracer: Any) -> None:
+        super().__init__(
+            _traced(
+                "__index__()",
+                "The __index__() method was called on traced array",
+                tracer,
+                "To index a list with it, convert that first: jnp.asarray(items)[index]; to loop, use lax.fori_loop.\n"
+                "If it is the same in every call, mark its argument static: jit(f, static_argnums=...).",
+            )
+        )
+
+
+class NonConcreteBooleanIndexError(JAXIndexError):
+    """The shape of a result would depend on which elements of a traced mask are true."""
+
+    def __init__(self, tracer: Any) -> None:
+        super().__init__(
+            _traced(
+                "indexing",
+                "Array boolean indices must be concrete, and this one is a traced array",
+                tracer,
+                "Keep the shape with jnp.where(mask, x, other), or fix the number taken: jnp.nonzero(mask, size=...).",
+            )
+        )
+
+
+class UnexpectedTracerError(JAXTypeError):
+    """A traced value outlived the function it belongs to, and was used."""
+
+
+class KeyReuseError(JAXTypeError):
+    """A random key was used twice while `jax_debug_key_reuse` is on."""
+
+
+class JaxprTypeError(TypeError):
+    """A jaxpr is not well formed."""
+
+
+class InconclusiveDimensionOperation(Exception):
+    """A question about symbolic dimensions has no answer that holds for every allowed size."""
+
+
+def leaked_tracer_error(tracer: Any, *, used_at: str = "") -> UnexpectedTracerError:
+    """The error for a tracer used after its function returned, to be raised by the caller."""
+    what = "Encountered an unexpected tracer: a side effect let a traced value escape the function that it belongs to"
+    remedy = "Return values from transformed functions; do not keep them in lists, globals or attributes of objects."
+    return UnexpectedTracerError(_traced("trace", what, tracer, remedy, used_at=used_at))
+
+
+def _traced(op: str, what: str, tracer: Any, remedy: str, *, used_at: str = "") -> str:
+    """The message about a traced value: its type, where it was made, what to do."""
+    shown = _aval_text(tracer)
+    origin = _origin(tracer)
+    lines = [f"{op}: {what} with shape {shown}.", f"    value: {shown}{', ' + origin if origin else ''}"]
+    if used_at:
+        lines.append(f"    used at: {used_at}")
+    lines += [f"  {line}" for line in remedy.splitlines()]
+    return "\n".join(lines)
+
+
+def _aval_text(tracer: Any) -> str:
+    aval = getattr(tracer, "aval", tracer)
+    return describe(aval) if getattr(aval, "dtype", None) is not None else str(aval)
+
+
+def _origin(tracer: Any) -> str:
+    """Where the value was made, as its trace says it, on one line; empty if unknown."""
+    tell = getattr(tracer, "_origin_msg", None)
+    return " ".join(tell().split()) if tell is not None else ""

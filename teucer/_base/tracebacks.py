@@ -1,0 +1,91 @@
+"""Tracebacks without Teucer's own frames: what a user sees of an error is the user's code."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from types import TracebackType
+from typing import ParamSpec, TypeVar
+
+from teucer._base import config
+from teucer._base.source import is_internal
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_NOTE = "(Teucer's own frames are left out of this traceback; JAX_TRACEBACK_FILTERING=off shows them.)"
+
+
+def api_boundary(fun: Callable[P, R]) -> Callable[P, R]:
+    """`fun`, with Teucer's frames taken out of the traceback of what it raises, as `jax_traceback_filtering` says.
+
+    off: leave them. tracebackhide: mark them, for IPython and pytest. remove_frames: take them out and say so in a
+    note. quiet_remove_frames: say nothing. auto: tracebackhide under IPython, else remove_frames.
+    """
+
+    @functools.wraps(fun)
+    def boundary(*args: P.args, **kwargs: P.kwargs) -> R:
+        __tracebackhide__ = True
+        try:
+            return fun(*args, **kwargs)
+        except Exception as err:
+            hide_frames(err)
+            raise
+
+    return boundary
+
+
+def hide_frames(err: BaseException) -> None:
+    """Treat the traceback of an exception, and those of its causes, as `jax_traceback_filtering` says."""
+    mode = config.traceback_filtering.value
+    if mode == "auto":
+        mode = "tracebackhide" if "IPython" in sys.modules and _in_ipython() else "remove_frames"
+    if mode == "off":
+        return
+    changed = False
+    for link in _chain(err):
+        if mode == "tracebackhide":
+            _mark(link.__traceback__)
+        else:
+            kept = _without_own_frames(link.__traceback__)
+            changed = changed or kept is not link.__traceback__
+            link.__traceback__ = kept
+    if changed and mode == "remove_frames" and _NOTE not in getattr(err, "__notes__", ()):
+        err.add_note(_NOTE)
+
+
+def _in_ipython() -> bool:
+    return sys.modules["IPython"].get_ipython() is not None
+
+
+def _chain(err: BaseException) -> list[BaseException]:
+    """The exception, its cause or context, theirs, and so on."""
+    found: list[BaseException] = []
+    pending: list[BaseException | None] = [err]
+    while pending:
+        link = pending.pop()
+        if link is not None and not any(link is seen for seen in found):
+            found.append(link)
+            pending += [link.__cause__, link.__context__]
+    return found
+
+
+def _without_own_frames(traceback: TracebackType | None) -> TracebackType | None:
+    entries = []
+    entry = traceback
+    while entry is not None:
+        entries.append(entry)
+        entry = entry.tb_next
+    kept: TracebackType | None = None
+    for entry in reversed(entries):
+        if not is_internal(entry.tb_frame.f_code.co_filename):
+            same = entry.tb_next is kept
+            kept = entry if same else TracebackType(kept, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return kept
+
+
+def _mark(traceback: TracebackType | None) -> None:
+    while traceback is not None:
+        if is_internal(traceback.tb_frame.f_code.co_filename):
+            traceback.tb_frame.f_locals["__tracebackhide__"] = True
+        traceback = traceback.tb_next

@@ -1,0 +1,213 @@
+"""Jaxprs: programs as data. Equations over typed variables, in the order in which they run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, final
+
+from teucer._core import printer
+from teucer._core.trace import using, current_trace
+from teucer._core.types import aval_of
+
+__all__ = ["Atom", "ClosedJaxpr", "DropVar", "Eqn", "Jaxpr", "Literal", "Var", "eval_jaxpr", "join_effects",
+           "jaxprs_in_params", "new_eqn", "subjaxprs"]
+
+
+class Var:
+    """A variable, identified by being itself."""
+
+    __slots__ = ("aval", "__weakref__")
+
+    def __init__(self, aval: Any) -> None:
+        self.aval = aval
+
+    def __repr__(self) -> str:
+        return f"Var({self.aval})"
+
+
+@final
+class DropVar(Var):
+    """A result that nothing uses."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "_"
+
+
+@final
+class Literal:
+    """A scalar constant written into an equation."""
+
+    __slots__ = ("val", "aval")
+
+    def __init__(self, val: Any, aval: Any = None) -> None:
+        self.val, self.aval = val, aval_of(val) if aval is None else aval
+
+    def __repr__(self) -> str:
+        return printer.literal_text(self)
+
+
+Atom = Var | Literal
+
+
+@final
+class Eqn:
+    """`outvars = primitive[params] invars`, with the place in the user's program that it comes from."""
+
+    __slots__ = ("primitive", "invars", "outvars", "params", "effects", "source")
+
+    def __init__(self, primitive: Any, invars: Sequence[Atom], outvars: Sequence[Var], params: dict[str, Any],
+                 effects: frozenset[Any], source: Any) -> None:
+        self.primitive, self.invars, self.outvars = primitive, invars, outvars
+        self.params, self.effects, self.source = params, effects, source
+
+    @property
+    def source_info(self) -> Any:
+        return self.source
+
+    def replace(self, **changes: Any) -> Eqn:
+        """The equation with some of its fields changed."""
+        fields = {name: getattr(self, name) for name in Eqn.__slots__} | changes
+        return Eqn(**fields)
+
+    def __repr__(self) -> str:
+        return printer.eqn_text(self)
+
+
+def new_eqn(primitive: Any, invars: Sequence[Atom], outvars: Sequence[Var], params: dict[str, Any],
+            source: Any = None) -> Eqn:
+    """An equation whose effects follow from its primitive."""
+    return Eqn(primitive, invars, outvars, params, primitive.effects(*(v.aval for v in invars), **params), source)
+
+
+@final
+class Jaxpr:
+    """A program: constants and arguments, equations, results, effects."""
+
+    __slots__ = ("constvars", "invars", "outvars", "eqns", "effects", "debug_info", "cache", "__weakref__")
+
+    def __init__(self, constvars: Sequence[Var], invars: Sequence[Var], outvars: Sequence[Atom], eqns: Sequence[Eqn],
+                 effects: frozenset[Any] | None = None, debug_info: Any = None) -> None:
+        self.constvars, self.invars, self.outvars, self.eqns = list(constvars), list(invars), list(outvars), list(eqns)
+        self.effects = join_effects(eqns) if effects is None else effects
+        self.debug_info = debug_info
+        # Transformed versions of this jaxpr, kept as long as it lives.
+        self.cache: dict[Any, Any] = {}
+
+    def replace(self, **changes: Any) -> Jaxpr:
+        """The jaxpr with some of its fields changed."""
+        fields = {"constvars": self.constvars, "invars": self.invars, "outvars": self.outvars, "eqns": self.eqns,
+                  "effects": self.effects, "debug_info": self.debug_info} | changes
+        return Jaxpr(**fields)
+
+    @property
+    def in_avals(self) -> list[Any]:
+        return [v.aval for v in self.invars]
+
+    @property
+    def out_avals(self) -> list[Any]:
+        return [v.aval for v in self.outvars]
+
+    def pretty_print(self, **options: Any) -> str:
+        """The jaxpr as text."""
+        return printer.jaxpr_text(self, **options)
+
+    def __str__(self) -> str:
+        return printer.jaxpr_text(self)
+
+    __repr__ = __str__
+
+
+@final
+class ClosedJaxpr:
+    """A jaxpr with the values of its constants."""
+
+    __slots__ = ("jaxpr", "consts", "__weakref__")
+
+    def __init__(self, jaxpr: Jaxpr, consts: Sequence[Any] = ()) -> None:
+        assert len(consts) == len(jaxpr.constvars)
+        self.jaxpr, self.consts = jaxpr, list(consts)
+
+    @property
+    def in_avals(self) -> list[Any]:
+        return [v.aval for v in self.jaxpr.invars]
+
+    @property
+    def out_avals(self) -> list[Any]:
+        return [v.aval for v in self.jaxpr.outvars]
+
+    @property
+    def literals(self) -> list[Any]:
+        return self.consts
+
+    @property
+    def eqns(self) -> list[Eqn]:
+        return self.jaxpr.eqns
+
+    @property
+    def effects(self) -> frozenset[Any]:
+        return self.jaxpr.effects
+
+    @property
+    def cache(self) -> dict[Any, Any]:
+        return self.jaxpr.cache
+
+    def map_jaxpr(self, f: Callable[[Jaxpr], Jaxpr]) -> ClosedJaxpr:
+        """The same constants with another jaxpr."""
+        return ClosedJaxpr(f(self.jaxpr), self.consts)
+
+    def replace(self, *, jaxpr: Jaxpr | None = None, consts: Sequence[Any] | None = None) -> ClosedJaxpr:
+        """The closed jaxpr with one of its fields changed."""
+        return ClosedJaxpr(self.jaxpr if jaxpr is None else jaxpr, self.consts if consts is None else consts)
+
+    def pretty_print(self, **options: Any) -> str:
+        """The jaxpr as text."""
+        return printer.jaxpr_text(self.jaxpr, **options)
+
+    def __call__(self, *args: Any) -> list[Any]:
+        """Evaluate on flat arguments under the current trace."""
+        return eval_jaxpr(self.jaxpr, self.consts, *args)
+
+    def __str__(self) -> str:
+        return printer.jaxpr_text(self.jaxpr)
+
+    __repr__ = __str__
+
+
+def join_effects(eqns: Iterable[Eqn]) -> frozenset[Any]:
+    """The effects of all equations together."""
+    effects: frozenset[Any] = frozenset()
+    for eqn in eqns:
+        if eqn.effects:
+            effects |= eqn.effects
+    return effects
+
+
+def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
+    """Interpret a jaxpr on flat arguments under the current trace."""
+    env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
+    env.update(zip(jaxpr.invars, args, strict=True))
+    trace = current_trace()
+    process = trace.process
+    with using(trace):
+        for eqn in jaxpr.eqns:
+            operands = tuple([v.val if type(v) is Literal else env[v] for v in eqn.invars])  # type: ignore[index]
+            env.update(zip(eqn.outvars, process(eqn.primitive, operands, eqn.params), strict=True))
+    return [v.val if type(v) is Literal else env[v] for v in jaxpr.outvars]  # type: ignore[index]
+
+
+def jaxprs_in_params(params: dict[str, Any]) -> Iterator[Jaxpr]:
+    """The jaxprs among the parameters of an equation."""
+    for value in params.values():
+        for item in value if isinstance(value, tuple | list) else (value,):
+            if isinstance(item, Jaxpr):
+                yield item
+            elif isinstance(item, ClosedJaxpr):
+                yield item.jaxpr
+
+
+def subjaxprs(jaxpr: Jaxpr) -> Iterator[Jaxpr]:
+    """The jaxprs that the equations of `jaxpr` carry."""
+    for eqn in jaxpr.eqns:
+        yield from jaxprs_in_params(eqn.params)

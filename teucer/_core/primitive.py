@@ -1,0 +1,112 @@
+"""Primitives: one record that holds a primitive's name and all of its rules.
+
+A structural primitive is one final subclass; a family of alike ones is a subclass built from a table (`lax`).
+Every rule takes and returns tuples, for one operand as for many.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple, NoReturn, Self
+
+from teucer._core import trace as _trace
+
+__all__ = ["Axis", "MissingRule", "Primitive", "Undefined"]
+
+
+class MissingRule(NotImplementedError):
+    """A transformation met a primitive that has no rule for it."""
+
+
+class Axis(NamedTuple):
+    """The axis that `vmap` maps over: its size, its name for collectives, the mesh axes that it is laid over."""
+
+    size: Any
+    name: Any = None
+    spmd_name: Any = None
+
+
+class Undefined:
+    """In a transpose rule: an operand in which the primitive is linear, of type `aval`."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: Any) -> None:
+        self.aval = aval
+
+    def __repr__(self) -> str:
+        return f"Undefined({self.aval})"
+
+
+class Primitive:
+    """An operation of the language of jaxprs.
+
+    Rules, each overridden where it exists:
+
+    types(*avals, **params) -> avals                       result types; raises on bad operands
+    lower(ctx, *values, **params) -> values                StableHLO text, through `teucer._lower.hlo`
+    jvp(primals, tangents, **params) -> outs, tangents     tangents may be Zero
+    transpose(cts, *args, **params) -> cts of args         linear operands come as Undefined; None for the others
+    batch(axis, args, dims, **params) -> outs, dims        a dim is an int or None; `axis` has size and name
+    partial_eval(trace, args, params) -> outs              where the default (all results unknown) will not do
+    stage(trace, args, params) -> outs                     where recording one equation will not do
+    evaluate(*args, **params) -> outs                      where running it as a program of its own will not do
+    shard(*avals, **params) -> partition specs             where the default will not do
+    effects(*avals, **params) -> frozenset                 what the primitive does besides computing its results
+    """
+
+    __slots__ = ("__dict__",)
+    name: ClassVar[str] | str
+    # How this primitive runs outside any trace; the upper floors install it (teucer._transform.dispatch).
+    run: ClassVar[Any] = None
+    # Whether the primitive carries Python functions or jaxprs and takes part in transforming them.
+    higher_order: ClassVar[bool] = False
+
+    def bind(self, *args: Any, **params: Any) -> tuple[Any, ...]:
+        """Apply the primitive under the current trace."""
+        return _trace._current.trace.process(self, args, params)
+
+    def evaluate(self, *args: Any, **params: Any) -> tuple[Any, ...]:
+        result: tuple[Any, ...] = Primitive.run(self, args, params)
+        return result
+
+    def types(self, *avals: Any, **params: Any) -> tuple[Any, ...]:
+        self.missing("type", "types")
+
+    def effects(self, *avals: Any, **params: Any) -> frozenset[Any]:
+        return frozenset()
+
+    def lower(self, ctx: Any, *values: Any, **params: Any) -> tuple[Any, ...]:
+        self.missing("lowering", "lower")
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> tuple[Any, Any]:
+        self.missing("differentiation", "jvp")
+
+    def transpose(self, cts: Any, *args: Any, **params: Any) -> Any:
+        self.missing("transposition (reverse-mode differentiation)", "transpose")
+
+    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> tuple[Any, Any]:
+        self.missing("batching (vmap)", "batch")
+
+    def shard(self, *avals: Any, **params: Any) -> Any:
+        self.missing("sharding", "shard")
+
+    stage: Any = None
+    partial_eval: Any = None
+    # For primitives on typed keys that know their buffers; the default maps the primitive over them.
+    lower_extended: Any = None
+    # For collectives: uses_axis(name, params) says whether a call speaks of the named axis.
+    uses_axis: Any = None
+
+    def missing(self, what: str, rule: str) -> NoReturn:
+        """Raise the error that names the primitive and the rule that it lacks."""
+        raise MissingRule(f"{what} rule for primitive '{self.name}' is not implemented.\n"
+                          f"  Define {type(self).__name__}.{rule}.")
+
+    def __repr__(self) -> str:
+        return str(self.name)
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self

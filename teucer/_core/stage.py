@@ -1,0 +1,165 @@
+"""Staging: a trace that records what the program does as a jaxpr."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from teucer._base import config, source
+from teucer._core import names
+from teucer._core.jaxpr import Atom, ClosedJaxpr, DropVar, Eqn, Jaxpr, Literal, Var, join_effects
+from teucer._core.trace import Trace, Tracer, check_alive, current_trace, no_leaks, using
+from teucer._core.types import aval_of
+
+__all__ = ["DebugInfo", "StageTrace", "StageTracer", "stage_flat", "stage_jaxpr"]
+
+_LITERAL_TYPES = frozenset({int, float, complex, bool})
+
+
+class DebugInfo(NamedTuple):
+    """For messages: what is being traced, and how its flat arguments and results are called."""
+
+    name: str = "<unnamed>"
+    arg_names: tuple[str, ...] = ()
+    result_paths: tuple[str, ...] = ()
+    transform: str = "jit"
+    where: str = ""
+
+
+@final
+class StageTracer(Tracer):
+    """A value of the program being recorded: a variable of its jaxpr."""
+
+    __slots__ = ("var", "aval")
+    aval: Any
+
+    def __init__(self, trace: Trace, var: Var) -> None:
+        self.trace, self.var, self.aval = trace, var, var.aval
+
+    def origin(self) -> str:
+        return self.trace.origin_of(self.var)  # type: ignore[attr-defined, no-any-return]
+
+
+class StageTrace(Trace):
+    """Records equations. `jaxpr(outs)` closes the record."""
+
+    __slots__ = ("eqns", "invars", "consts", "debug_info")
+
+    def __init__(self, parent: Trace | None, debug_info: DebugInfo | None = None) -> None:
+        super().__init__(parent)
+        self.eqns: list[Eqn] = []
+        self.invars: list[Var] = []
+        # By identity of the value, which is kept so that the identity stays its own.
+        self.consts: dict[int, tuple[Var, Any]] = {}
+        self.debug_info = debug_info
+
+    def staging(self) -> bool:
+        return True
+
+    def new_arg(self, aval: Any) -> StageTracer:
+        """A new argument of the recorded program."""
+        var = Var(aval)
+        self.invars.append(var)
+        return StageTracer(self, var)
+
+    def process(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
+        if primitive.stage is not None:
+            return primitive.stage(self, args, params)  # type: ignore[no-any-return]
+        return self.record(primitive, args, params)
+
+    def record(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
+        """Append the equation `outs = primitive[params] args`."""
+        invars = [a.var if type(a) is StageTracer and a.trace is self else self.atom(a) for a in args]
+        avals = [v.aval for v in invars]
+        out_avals = primitive.types(*avals, **params)
+        outvars = [Var(aval) for aval in out_avals]
+        self.eqns.append(Eqn(primitive, invars, outvars, params, primitive.effects(*avals, **params),
+                             (source.user_frame(), names.current_scope())))
+        return tuple([StageTracer(self, v) for v in outvars])
+
+    def atom(self, x: Any) -> Atom:
+        """The variable or literal that stands for a value in this trace."""
+        kind = type(x)
+        if kind is StageTracer and x.trace is self:
+            var: Var = x.var
+            return var
+        if kind in _LITERAL_TYPES or (isinstance(x, np.generic | np.ndarray) and not x.shape
+                                      and x.dtype.kind in "biufc"):
+            return Literal(x, aval_of(x))
+        if isinstance(x, Tracer):
+            check_alive(x)
+        elif hasattr(x, "__jax_array__") and not hasattr(x, "aval"):
+            return self.atom(x.__jax_array__())
+        entry = self.consts.get(id(x))
+        if entry is None:
+            entry = self.consts[id(x)] = (Var(aval_of(x)), x)
+        return entry[0]
+
+    def tracer(self, x: Any) -> Any:
+        """`x` as a tracer of this trace."""
+        if type(x) is StageTracer and x.trace is self:
+            return x
+        atom = self.atom(x)
+        return StageTracer(self, atom) if isinstance(atom, Var) else x
+
+    def close(self, outs: Sequence[Any]) -> tuple[Jaxpr, list[Any]]:
+        """The recorded jaxpr with the given results, and the values of its constants. Ends the trace."""
+        outvars = [self.atom(x) for x in outs]
+        _mark_unused(self.eqns, outvars)
+        constvars = [var for var, _ in self.consts.values()]
+        consts = [value for _, value in self.consts.values()]
+        jaxpr = Jaxpr(constvars, self.invars, outvars, self.eqns, join_effects(self.eqns), self.debug_info)
+        no_leaks(self)
+        return jaxpr, consts
+
+    def origin_of(self, var: Var) -> str:
+        """Where the equation that defines `var` stands in the user's program; '' for an argument."""
+        for i, v in enumerate(self.invars):
+            if v is var:
+                names_ = self.debug_info.arg_names if self.debug_info else ()
+                what = f"argument {names_[i]}" if i < len(names_) else f"argument {i}"
+                return f"{what} of {self.debug_info.name}" if self.debug_info else what
+        for eqn in reversed(self.eqns):
+            if any(v is var for v in eqn.outvars):
+                return source.describe(eqn.source[0]) if eqn.source and eqn.source[0] else ""
+        return ""
+
+    def __repr__(self) -> str:
+        d = self.debug_info
+        return f"{d.name} being traced for {d.transform}" if d else "a function being traced"
+
+
+def _mark_unused(eqns: list[Eqn], outvars: Sequence[Atom]) -> None:
+    """Replace results of several-result equations that nothing uses by DropVars, as jaxprs are printed."""
+    multiple = [eqn for eqn in eqns if len(eqn.outvars) > 1]
+    if not multiple:
+        return
+    used = {v for v in outvars if type(v) is Var}
+    for eqn in eqns:
+        used.update(v for v in eqn.invars if type(v) is Var)
+    for eqn in multiple:
+        eqn.outvars = [v if v in used else DropVar(v.aval) for v in eqn.outvars]
+
+
+def stage_flat(f: Callable[..., Sequence[Any]], in_avals: Sequence[Any],
+               debug_info: DebugInfo | None = None) -> tuple[Jaxpr, list[Any]]:
+    """Record `f`, a function of flat values that returns flat values, on arguments of the given types."""
+    if config.no_tracing.value:
+        raise RuntimeError("re-tracing function "
+                           f"{debug_info.name if debug_info else f} for jit, but the option 'no_tracing' is set.")
+    trace = StageTrace(current_trace(), debug_info)
+    args = [trace.new_arg(aval) for aval in in_avals]
+    try:
+        with using(trace):
+            outs = f(*args)
+        return trace.close(outs)
+    finally:
+        trace.alive = False
+
+
+def stage_jaxpr(f: Callable[..., Sequence[Any]], in_avals: Sequence[Any],
+                debug_info: DebugInfo | None = None) -> ClosedJaxpr:
+    """As `stage_flat`; the result is closed over its constants."""
+    return ClosedJaxpr(*stage_flat(f, in_avals, debug_info))

@@ -1,0 +1,211 @@
+"""Traces and tracers, and which trace is current.
+
+`primitive.bind(*args, **params)` hands the call to the current trace of the thread. A trace knows its parent and its own
+tracers; a value that is not one of its tracers is a constant to it. Rules run with the parent as the current trace.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, final
+
+from teucer._base import config, errors, source
+from teucer._core.types import aval_of, register_aval_of
+
+__all__ = ["EVAL", "EvalTrace", "Trace", "Tracer", "current_trace", "no_leaks", "typeof", "using"]
+
+typeof = aval_of
+
+
+class Trace:
+    """One interpretation of primitives: evaluation, staging, differentiation, batching."""
+
+    __slots__ = ("alive", "parent", "__weakref__")
+
+    def __init__(self, parent: Trace | None) -> None:
+        self.parent = parent
+        self.alive = True
+
+    def process(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
+        """Interpret one call of a primitive; the results are a tuple."""
+        raise NotImplementedError(f"{type(self).__name__}.process")
+
+    def staging(self) -> bool:
+        """Whether values below this trace are unknown while the Python program runs."""
+        return self.parent is not None and self.parent.staging()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}"
+
+
+@final
+class EvalTrace(Trace):
+    """The base: a primitive is run at once on concrete values."""
+
+    __slots__ = ()
+
+    def process(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
+        result: tuple[Any, ...] = primitive.evaluate(*args, **params)
+        return result
+
+
+EVAL = EvalTrace(None)
+
+
+class _Current(threading.local):
+    trace: Trace = EVAL
+
+
+_current = _Current()
+_tracing = config.tracing
+
+
+def current_trace() -> Trace:
+    """The current trace of this thread."""
+    return _current.trace
+
+
+@final
+class using:
+    """Make `trace` current in a `with` block. A class, since @contextmanager costs three times as much a call."""
+
+    __slots__ = ("trace", "saved")
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+
+    def __enter__(self) -> None:
+        saved = self.saved = _current.trace
+        trace = _current.trace = self.trace
+        # The C++ dispatcher must not answer from its cache while anything but evaluation is current.
+        if (trace is EVAL) is not (saved is EVAL):
+            _tracing.set_local(trace is not EVAL)
+
+    def __exit__(self, *exc: object) -> None:
+        saved = _current.trace = self.saved
+        if (saved is EVAL) is not (self.trace is EVAL):
+            _tracing.set_local(saved is not EVAL)
+
+
+class Tracer:
+    """A value whose number is not known, or is known together with a tangent or a batch.
+
+    The libraries attach the methods and operators of arrays (`teucer.numpy`).
+    """
+
+    __slots__ = ("trace", "__weakref__")
+    # NumPy's operators give way to ours.
+    __array_priority__ = 1000
+
+    trace: Trace
+
+    @property
+    def aval(self) -> Any:
+        raise NotImplementedError(f"{type(self).__name__}.aval")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the axes."""
+        shape: tuple[int, ...] = self.aval.shape
+        return shape
+
+    @property
+    def dtype(self) -> Any:
+        """Type of the elements."""
+        return self.aval.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.aval.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        size: int = self.aval.size
+        return size
+
+    @property
+    def weak_type(self) -> bool:
+        """Whether the dtype gives way in promotion, as that of Python scalars."""
+        weak: bool = self.aval.weak_type
+        return weak
+
+    def concrete(self) -> Any:
+        """The concrete value that Python control flow may look at, or None if there is none."""
+        return None
+
+    def origin(self) -> str:
+        """Where the value was made, for error messages; '' if not known."""
+        return ""
+
+    _origin_msg = origin
+
+    def __hash__(self) -> int:
+        raise TypeError(f"unhashable type: {type(self)}\n  Traced values are not hashable; their numbers are not known.")
+
+    def __len__(self) -> int:
+        return len(self.aval)
+
+    def __bool__(self) -> bool:
+        return bool(self._known(errors.TracerBoolConversionError))
+
+    def __int__(self) -> int:
+        return int(self._known(errors.ConcretizationTypeError, "int()"))
+
+    def __float__(self) -> float:
+        return float(self._known(errors.ConcretizationTypeError, "float()"))
+
+    def __complex__(self) -> complex:
+        return complex(self._known(errors.ConcretizationTypeError, "complex()"))
+
+    def __index__(self) -> int:
+        return int(self._known(errors.TracerIntegerConversionError).__index__())
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise errors.TracerArrayConversionError(self)
+
+    def _known(self, error: Any, *context: str) -> Any:
+        """The concrete value, or an error that says why there is none."""
+        value = self.concrete()
+        if value is None:
+            raise error(self, *context)
+        return value
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}<{self.aval.str_short(short_dtypes=True)}>"
+
+    def __format__(self, spec: str) -> str:
+        return repr(self) if not spec else format(self._known(errors.ConcretizationTypeError, "format()"), spec)
+
+    def __copy__(self) -> Tracer:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Tracer:
+        return self
+
+
+register_aval_of(Tracer, lambda t: t.aval)
+
+
+def check_alive(x: Any) -> None:
+    """Raise UnexpectedTracerError if `x` is a tracer whose trace has ended."""
+    if isinstance(x, Tracer) and not x.trace.alive:
+        raise errors.UnexpectedTracerError(leak_message(x))
+
+
+def leak_message(x: Tracer) -> str:
+    """What to say of a tracer found outside the function that made it."""
+    made = x.origin()
+    where = f"\n    it was made at {made}" if made else ""
+    frame = source.user_frame()
+    used = f"\n    and is used at {source.describe(frame)}" if frame is not None else ""
+    return ("Encountered an unexpected tracer: a traced value was used after the function that was being transformed "
+            f"had returned.\n    value: {x.aval.str_short(short_dtypes=True)}, leaked from {x.trace}{where}{used}\n"
+            "  A function that is transformed must return what it computes and not keep it in a global, an attribute, a "
+            "closure or a list.\n  To find where the value escapes, run with jax.checking_leaks().")
+
+
+def no_leaks(trace: Trace) -> None:
+    """End `trace`. With the option jax_check_tracer_leaks, raise if any of its tracers is still referred to."""
+    trace.alive = False

@@ -1,0 +1,275 @@
+"""Types (avals): what is known of a value while a program is traced.
+
+Equal types are one object: a type is compared and hashed by identity, and facts derived from it are kept on it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple, final
+
+import numpy as np
+
+from teucer._base import dtypes
+
+__all__ = [
+    "Aval", "KeyCarrier", "ShapedArray", "Token", "TOKEN", "Zero", "aval_of", "float0", "is_valid_type",
+    "register_aval_of", "shape_text",
+]
+
+float0 = dtypes.float0
+
+
+class Aval:
+    """A type of the language of jaxprs. Subclasses are arrays, references and tokens."""
+
+    __slots__ = ("_zero", "_hlo", "__weakref__")
+
+    def tangent_aval(self) -> Aval:
+        """The type of tangents to values of this type."""
+        raise TypeError(f"values of type {self} have no tangents")
+
+    def cotangent_aval(self) -> Aval:
+        """The type of cotangents: that of tangents, since cotangents here are unconjugated."""
+        return self.tangent_aval()
+
+    @property
+    def zero(self) -> Zero:
+        """The symbolic zero tangent of values of this type."""
+        try:
+            return self._zero
+        except AttributeError:
+            self._zero = Zero(self.tangent_aval())
+            return self._zero
+
+
+class _Key(NamedTuple):
+    shape: tuple[Any, ...]
+    dtype: Any
+    weak_type: bool
+    sharding: Any
+    vma: frozenset[str]
+
+
+@final
+class ShapedArray(Aval):
+    """An array's type: shape, dtype, whether the dtype is weak, and where it lives.
+
+    shape: a tuple of sizes, each an int or a symbolic dimension.
+    sharding: a partition over explicit mesh axes, or None where the compiler decides.
+    vma: the manual mesh axes over which the value varies.
+
+    >>> ShapedArray((2, 3), np.dtype("float32")) is ShapedArray((2, 3), np.dtype("float32"))
+    True
+    """
+
+    __slots__ = ("shape", "dtype", "weak_type", "sharding", "vma", "ndim", "_carrier")
+    _interned: ClassVar[dict[_Key, ShapedArray]] = {}
+
+    shape: tuple[Any, ...]
+    dtype: Any
+    weak_type: bool
+    sharding: Any
+    vma: frozenset[str]
+    ndim: int
+
+    def __new__(cls, shape: Any, dtype: Any, weak_type: bool = False, *, sharding: Any = None,
+                vma: frozenset[str] = frozenset()) -> ShapedArray:
+        key = (shape, dtype, weak_type, sharding, vma)
+        try:
+            return cls._interned[key]  # type: ignore[index]
+        except (KeyError, TypeError):
+            pass
+        shape = tuple(d if type(d) is int else _dimension(d) for d in shape)
+        if not isinstance(dtype, np.dtype | dtypes.ExtendedDType):
+            dtype = np.dtype(dtype)
+        full = _Key(shape, dtype, bool(weak_type), sharding, vma)
+        self = cls._interned.get(full)
+        if self is None:
+            self = super().__new__(cls)
+            self.shape, self.dtype, self.weak_type, self.sharding, self.vma = full
+            self.ndim = len(shape)
+            cls._interned[full] = self
+        return self
+
+    def __reduce__(self) -> Any:
+        return _remake, (self.shape, self.dtype, self.weak_type, self.sharding, self.vma)
+
+    @property
+    def size(self) -> Any:
+        """Number of elements."""
+        n: Any = 1
+        for d in self.shape:
+            n = n * d
+        return n
+
+    def update(self, **changes: Any) -> ShapedArray:
+        """The type with some of its fields changed.
+
+        >>> ShapedArray((2,), np.dtype("float32")).update(shape=(5,))
+        ShapedArray(float32[5])
+        """
+        fields = {"shape": self.shape, "dtype": self.dtype, "weak_type": self.weak_type, "sharding": self.sharding,
+                  "vma": self.vma} | changes
+        return ShapedArray(fields.pop("shape"), fields.pop("dtype"), fields.pop("weak_type"), **fields)
+
+    def strengthen(self) -> ShapedArray:
+        """The same type, not weak."""
+        return self.update(weak_type=False) if self.weak_type else self
+
+    def tangent_aval(self) -> ShapedArray:
+        if isinstance(self.dtype, dtypes.ExtendedDType) or not dtypes.issubdtype(self.dtype, np.inexact):
+            return ShapedArray(self.shape, float0)
+        return self
+
+    @property
+    def carrier(self) -> Any:
+        """What the C++ array holds as its type: this, or for an extended dtype a stand-in with a NumPy dtype."""
+        if not isinstance(self.dtype, dtypes.ExtendedDType):
+            return self
+        try:
+            return self._carrier
+        except AttributeError:
+            self._carrier = KeyCarrier(self)
+            return self._carrier
+
+    @property
+    def physical(self) -> ShapedArray:
+        """The type of the buffer: an extended dtype adds trailing axes."""
+        if isinstance(self.dtype, dtypes.ExtendedDType):
+            element = self.dtype.physical
+            return ShapedArray(self.shape + element.shape, element.dtype)
+        return self
+
+    def str_short(self, short_dtypes: bool = False) -> str:
+        """The type in the notation of jaxprs.
+
+        >>> ShapedArray((2, 3), np.dtype("float32")).str_short(short_dtypes=True)
+        'f32[2,3]'
+        """
+        name = dtypes.short_name(self.dtype) if short_dtypes else self.dtype.name
+        return f"{name}[{shape_text(self.shape)}]"
+
+    def __str__(self) -> str:
+        return ("~" if self.weak_type else "") + self.str_short()
+
+    def __repr__(self) -> str:
+        weak = ", weak_type=True" if self.weak_type else ""
+        return f"ShapedArray({self.str_short()}{weak})"
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return int(self.shape[0])
+
+
+def _remake(shape: Any, dtype: Any, weak_type: bool, sharding: Any, vma: frozenset[str]) -> ShapedArray:
+    return ShapedArray(shape, dtype, weak_type, sharding=sharding, vma=vma)
+
+
+def _dimension(d: Any) -> Any:
+    return d if getattr(d, "is_symbolic_dimension", False) else int(d.__index__())
+
+
+def shape_text(shape: Any) -> str:
+    """Sizes joined by commas, as in `f32[2,3]`."""
+    return ",".join(map(str, shape))
+
+
+@final
+class KeyCarrier:
+    """The type that a C++ array of extended dtype holds: C++ reads a NumPy dtype where the logical one is not."""
+
+    __slots__ = ("shape", "dtype", "weak_type", "logical", "ndim")
+
+    def __init__(self, logical: ShapedArray) -> None:
+        self.logical, self.shape, self.weak_type, self.ndim = logical, logical.shape, False, logical.ndim
+        self.dtype = logical.dtype.carrier_dtype
+
+    def __repr__(self) -> str:
+        return repr(self.logical)
+
+    def str_short(self, short_dtypes: bool = False) -> str:
+        return self.logical.str_short(short_dtypes)
+
+
+@final
+class Token(Aval):
+    """The type of tokens, which order effects."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "Token"
+
+    def str_short(self, short_dtypes: bool = False) -> str:
+        return "Tok"
+
+
+TOKEN = Token()
+
+
+@final
+class Zero:
+    """A tangent or cotangent known to be zero, of type `aval`. Never reaches a lowering."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: Aval) -> None:
+        self.aval = aval
+
+    def __repr__(self) -> str:
+        return f"Zero({self.aval})"
+
+
+_aval_of: dict[type, Any] = {}
+
+
+def register_aval_of(kind: type, aval: Any) -> None:
+    """Say how to find the type of values of Python class `kind`."""
+    _aval_of[kind] = aval
+
+
+def aval_of(x: Any) -> Any:
+    """The type of a value: array, tracer, NumPy array or scalar, Python scalar.
+
+    Raises TypeError for any other object.
+
+    >>> aval_of(1.0)
+    ShapedArray(float32[], weak_type=True)
+    """
+    rule = _aval_of.get(type(x))
+    if rule is not None:
+        return rule(x)
+    for kind in type(x).__mro__[1:]:
+        if kind in _aval_of:
+            return _aval_of[kind](x)
+    if hasattr(x, "__jax_array__"):
+        return aval_of(x.__jax_array__())
+    raise TypeError(f"a value of type {type(x)} is not an array: {x!r:.200}\n"
+                    "  Array arguments are arrays, NumPy arrays and scalars, and Python numbers.")
+
+
+def is_valid_type(x: Any) -> bool:
+    """Whether `x` is a value of the language: something that has an aval."""
+    return any(kind in _aval_of for kind in type(x).__mro__) or hasattr(x, "__jax_array__")
+
+
+def _scalar(kind: type) -> Any:
+    def rule(x: Any) -> ShapedArray:
+        return ShapedArray((), dtypes.canonicalize_dtype(dtypes.python_scalar_dtypes[kind]), kind is not bool)
+    return rule
+
+
+for _kind in (int, float, complex, bool):
+    register_aval_of(_kind, _scalar(_kind))
+
+
+def _numpy(x: Any) -> ShapedArray:
+    if x.dtype == float0:
+        return ShapedArray(x.shape, float0)
+    dtype = dtypes.canonicalize_dtype(x.dtype)
+    return ShapedArray(x.shape, dtype)
+
+
+register_aval_of(np.ndarray, _numpy)
+register_aval_of(np.generic, _numpy)

@@ -1,0 +1,261 @@
+"""Lowering: jaxpr -> StableHLO text. The context is what a primitive's `lower` rule writes to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from teucer._base import dtypes
+from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Literal
+from teucer._core.stage import stage_flat
+from teucer._core.types import ShapedArray, aval_of
+from teucer._lower import text
+from teucer._lower.extended import is_extended, lower_by_batching
+
+__all__ = ["Argument", "Context", "Module", "Value", "lower_module"]
+
+
+@final
+class Value:
+    """An SSA value: its name in the text, and its type."""
+
+    __slots__ = ("name", "aval")
+
+    def __init__(self, name: str, aval: Any) -> None:
+        self.name, self.aval = name, aval
+
+    @property
+    def dtype(self) -> Any:
+        return self.aval.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.aval.shape  # type: ignore[no-any-return]
+
+    def __repr__(self) -> str:
+        return f"{self.name}: {self.aval}"
+
+
+class Argument(NamedTuple):
+    """An argument of the main function: its type, and what is known of its buffer."""
+
+    aval: Any
+    donated: bool = False
+    sharding: str | None = None
+
+
+@final
+class Module:
+    """A module being written: its functions, and which jaxprs they came from."""
+
+    def __init__(self, platform: str) -> None:
+        self.platform = platform
+        self.functions: list[str] = []
+        # A jaxpr is emitted once however often it is called; it is kept so that its identity stays its own.
+        self.emitted: dict[Any, tuple[str, Any]] = {}
+        self.names: dict[str, int] = {}
+        self.host_callbacks: list[Any] = []
+        self.keep_alive: list[Any] = []
+
+    def unique_name(self, name: str) -> str:
+        """A symbol name not used before, made of `name`."""
+        base = "".join(c if c.isalnum() or c == "_" else "_" for c in name) or "f"
+        n = self.names.get(base, 0)
+        self.names[base] = n + 1
+        return base if n == 0 else self.unique_name(f"{base}_{n}")
+
+
+@final
+class Context:
+    """Where operations are written: a block of a function of a module."""
+
+    __slots__ = ("module", "platform", "lines", "count", "avals_out", "constants", "source")
+
+    def __init__(self, module: Module) -> None:
+        self.module, self.platform = module, module.platform
+        self.lines: list[str] = []
+        self.count = 0
+        self.avals_out: Sequence[Any] = ()
+        self.constants: dict[Any, Value] = {}
+        self.source: Any = None
+
+    def op(self, name: str, operands: Sequence[Value], avals: Sequence[Any], properties: str = "",
+           regions: Sequence[str] = (), attributes: str = "") -> tuple[Value, ...]:
+        """Write one operation in MLIR's generic form; its results have the given types.
+
+        properties, attributes: the operation's own and the discardable attributes, as `a = 1 : i64, b = unit`.
+        """
+        n = self.count
+        self.count = n + len(avals)
+        outs = tuple([Value(f"%{n + i}", aval) for i, aval in enumerate(avals)])
+        left = f"{', '.join([v.name for v in outs])} = " if outs else ""
+        props = f" <{{{properties}}}>" if properties else ""
+        blocks = f" ({', '.join(regions)})" if regions else ""
+        attrs = f" {{{attributes}}}" if attributes else ""
+        in_types = ", ".join([text.tensor_type(v.aval) for v in operands])
+        out_types = ", ".join([text.tensor_type(aval) for aval in avals])
+        self.lines.append(f'{left}"{name}"({", ".join([v.name for v in operands])}){props}{blocks}{attrs} : '
+                          f"({in_types}) -> ({out_types})")
+        return outs
+
+    def op1(self, name: str, operands: Sequence[Value], aval: Any, properties: str = "", attributes: str = "") -> Value:
+        """`op` for an operation of one result and no regions."""
+        n = self.count
+        self.count = n + 1
+        props = f" <{{{properties}}}>" if properties else ""
+        attrs = f" {{{attributes}}}" if attributes else ""
+        in_types = ", ".join([text.tensor_type(v.aval) for v in operands])
+        self.lines.append(f'%{n} = "{name}"({", ".join([v.name for v in operands])}){props}{attrs} : '
+                          f"({in_types}) -> {text.tensor_type(aval)}")
+        return Value(f"%{n}", aval)
+
+    def constant(self, value: Any, dtype: Any = None) -> Value:
+        """A constant: a NumPy array or scalar, of the given dtype. A scalar is written once a block."""
+        array = np.asarray(value, dtype)
+        key = (array.dtype, array.tobytes()) if not array.shape else None
+        found = self.constants.get(key) if key is not None else None
+        if found is not None:
+            return found
+        n = self.count
+        self.count = n + 1
+        out = Value(f"%{n}", ShapedArray(array.shape, array.dtype))
+        kind = text.tensor_type(out.aval)
+        self.lines.append(f'%{n} = "stablehlo.constant"() <{{value = {text.dense(array)} : {kind}}}> : () -> {kind}')
+        if key is not None:
+            self.constants[key] = out
+        return out
+
+    def literal(self, value: Any, aval: Any) -> Value:
+        """A Python or NumPy scalar, or a constant array, as a value of type `aval`."""
+        if aval.dtype == dtypes.float0:
+            return self.constant(np.zeros(aval.shape, np.bool_))
+        return self.constant(value, aval.dtype)
+
+    def region(self, avals: Sequence[Any], body: Callable[..., Sequence[Value]],
+               terminator: str = "stablehlo.return") -> str:
+        """The text of a region with one block, of arguments of the given types, that returns what `body` returns."""
+        n = self.count
+        self.count = n + len(avals)
+        args = [Value(f"%{n + i}", aval) for i, aval in enumerate(avals)]
+        outer_lines, outer_constants = self.lines, self.constants
+        self.lines, self.constants = [], {}
+        try:
+            outs = body(*args)
+            lines = self.lines
+        finally:
+            self.lines, self.constants = outer_lines, outer_constants
+        head = f"^bb0({', '.join(f'{v.name}: {text.tensor_type(v.aval)}' for v in args)}):\n" if args else "^bb0:\n"
+        return f"{{\n{head}{_joined(lines)}{_return(terminator, outs)}\n}}"
+
+    def inline(self, closed: ClosedJaxpr, *args: Value) -> tuple[Value, ...]:
+        """Write the equations of a closed jaxpr here."""
+        return self.inline_jaxpr(closed.jaxpr, [self.const(c) for c in closed.consts], args)
+
+    def const(self, x: Any) -> Value:
+        """The value of a constant of a jaxpr."""
+        if isinstance(x, Value):
+            return x
+        aval = aval_of(x)
+        if isinstance(aval.dtype, dtypes.ExtendedDType):
+            from_key = self.constant(np.asarray(x._key_data()))
+            return Value(from_key.name, aval)
+        return self.literal(np.asarray(x), aval)
+
+    def inline_jaxpr(self, jaxpr: Jaxpr, consts: Sequence[Value], args: Sequence[Value]) -> tuple[Value, ...]:
+        """Write the equations of a jaxpr here, on the given values."""
+        env: dict[Any, Value] = dict(zip(jaxpr.constvars, consts, strict=True))
+        env.update(zip(jaxpr.invars, args, strict=True))
+        literal = self.literal
+        for eqn in jaxpr.eqns:
+            operands = [literal(v.val, v.aval) if type(v) is Literal else env[v] for v in eqn.invars]  # type: ignore[index]
+            outvars = eqn.outvars
+            self.avals_out = avals = [v.aval for v in outvars]
+            self.source = eqn.source
+            primitive = eqn.primitive
+            if not primitive.higher_order and (any(map(is_extended, avals))
+                                               or any([is_extended(v.aval) for v in operands])):
+                results = (primitive.lower_extended(self, *operands, **eqn.params) if primitive.lower_extended
+                           else lower_by_batching(self, primitive, operands, eqn.params, Value))
+            else:
+                results = primitive.lower(self, *operands, **eqn.params)
+            env.update(zip(outvars, results, strict=True))
+        return tuple([literal(v.val, v.aval) if type(v) is Literal else env[v] for v in jaxpr.outvars])  # type: ignore[index]
+
+    def trace(self, f: Callable[..., Any], *args: Value) -> tuple[Value, ...]:
+        """Write what `f`, a function of arrays that returns a tuple of arrays, does."""
+        jaxpr, consts = stage_flat(f, [v.aval for v in args])
+        return self.inline_jaxpr(jaxpr, [self.const(c) for c in consts], args)
+
+    def call(self, name: str, closed: ClosedJaxpr, *args: Value, attributes: str = "") -> tuple[Value, ...]:
+        """Call a closed jaxpr as a function of the module, which is emitted once."""
+        found = self.module.emitted.get(closed.jaxpr)
+        symbol = found[0] if found is not None else emit_function(self.module, name, closed)
+        target = f"callee = @{symbol}"
+        return self.op("func.call", args, closed.out_avals, target, attributes=attributes)
+
+
+def emit_function(module: Module, name: str, closed: ClosedJaxpr) -> str:
+    """Add a private function for a closed jaxpr to the module; its symbol."""
+    symbol = module.unique_name(name)
+    module.emitted[closed.jaxpr] = (symbol, closed.jaxpr)
+    ctx = Context(module)
+    args = [Value(f"%arg{i}", aval) for i, aval in enumerate(closed.in_avals)]
+    outs = ctx.inline(closed, *args)
+    signature = ", ".join(f"{v.name}: {text.tensor_type(v.aval)}" for v in args)
+    results = ", ".join(text.tensor_type(v.aval) for v in outs)
+    module.functions.append(f"func.func private @{symbol}({signature}) -> ({results}) {{\n"
+                            f"{_joined(ctx.lines)}{_return('func.return', outs)}\n}}")
+    return symbol
+
+
+def lower_module(name: str, jaxpr: Jaxpr, args: Sequence[Argument], platform: str) -> tuple[str, Module]:
+    """The text of a module whose main function is `jaxpr`; its constants are its first arguments."""
+    module = Module(platform)
+    module.unique_name("main")
+    ctx = Context(module)
+    values = [Value(f"%arg{i}", arg.aval) for i, arg in enumerate(args)]
+    n = len(jaxpr.constvars)
+    outs = ctx.inline_jaxpr(jaxpr, values[:n], values[n:])
+    aliases = _aliases(args, outs)
+    signature = ", ".join(_argument(v, arg, aliases.get(i)) for i, (v, arg) in enumerate(zip(values, args, strict=True)))
+    results = ", ".join(text.tensor_type(v.aval) for v in outs)
+    main = (f"func.func public @main({signature}) -> ({results}) {{\n"
+            f"{_joined(ctx.lines)}{_return('func.return', outs)}\n}}")
+    symbol = Module(platform).unique_name(name)
+    return f"module @{symbol} {{\n{main}\n{chr(10).join(module.functions)}\n}}\n", module
+
+
+def _aliases(args: Sequence[Argument], outs: Sequence[Value]) -> dict[int, int]:
+    """For each donated argument, a result of the same type that may be written over it."""
+    free: dict[str, list[int]] = {}
+    for i, out in enumerate(outs):
+        free.setdefault(text.tensor_type(out.aval), []).append(i)
+    aliases = {}
+    for i, arg in enumerate(args):
+        candidates = free.get(text.tensor_type(arg.aval), []) if arg.donated else []
+        if candidates:
+            aliases[i] = candidates.pop(0)
+    return aliases
+
+
+def _argument(v: Value, arg: Argument, alias: int | None) -> str:
+    attrs = []
+    if alias is not None:
+        attrs.append(f"tf.aliasing_output = {alias} : i32")
+    elif arg.donated:
+        attrs.append("jax.buffer_donor = true")
+    if arg.sharding is not None:
+        attrs.append(arg.sharding)
+    suffix = f" {{{', '.join(attrs)}}}" if attrs else ""
+    return f"{v.name}: {text.tensor_type(v.aval)}{suffix}"
+
+
+def _joined(lines: list[str]) -> str:
+    return "\n".join(lines) + "\n" if lines else ""
+
+
+def _return(terminator: str, outs: Sequence[Value]) -> str:
+    kinds = ", ".join([text.tensor_type(v.aval) for v in outs])
+    return f'"{terminator}"({", ".join([v.name for v in outs])}) : ({kinds}) -> ()'

@@ -1,0 +1,46 @@
+"""Structural operations on arrays of extended dtype (typed keys), which are arrays with a trailing axis underneath.
+
+An operation on an array of keys is the operation mapped over the trailing axis of the buffer: its batching rule.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from teucer._base import dtypes
+from teucer._core.primitive import Axis
+from teucer._core.types import ShapedArray
+
+__all__ = ["is_extended", "lower_by_batching"]
+
+
+def is_extended(aval: Any) -> bool:
+    """Whether values of this type are of extended dtype."""
+    return type(aval) is ShapedArray and isinstance(aval.dtype, dtypes.ExtendedDType)
+
+
+def lower_by_batching(ctx: Any, primitive: Any, operands: list[Any], params: dict[str, Any], value: Any) -> tuple[Any, ...]:
+    """Lower a primitive on keys through its batching rule, over the axis of the buffer behind the logical axes."""
+    from_keys = [is_extended(v.aval) for v in operands]
+    out_avals = list(ctx.avals_out)
+    size = next(a.physical.shape[-1] for a in [v.aval for v in operands] + out_avals if is_extended(a))
+    physical = [value(v.name, v.aval.physical) for v in operands]
+    dims = [v.aval.ndim if key else None for v, key in zip(operands, from_keys, strict=True)]
+    out_dims: list[Any] = []
+
+    def on_buffers(*xs: Any) -> Any:
+        outs, found = primitive.batch(Axis(size), xs, dims, **params)
+        out_dims.extend(found)
+        return outs
+
+    outs = ctx.trace(on_buffers, *physical)
+    return tuple(_to_back(ctx, v, d, aval, value) for v, d, aval in zip(outs, out_dims, out_avals, strict=True))
+
+
+def _to_back(ctx: Any, v: Any, dim: int | None, aval: Any, value: Any) -> Any:
+    """Move the axis of the buffer behind the others, and give the value its logical type."""
+    if dim is not None and dim != len(v.shape) - 1:
+        order = [i for i in range(len(v.shape)) if i != dim] + [dim]
+        properties = f"permutation = array<i64: {', '.join(map(str, order))}>"
+        v = ctx.op1("stablehlo.transpose", (v,), aval.physical, properties)
+    return value(v.name, aval)

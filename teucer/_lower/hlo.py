@@ -1,0 +1,263 @@
+"""StableHLO operations as functions that write them: one a line of the specification (docs/spec.md, openxla/stablehlo).
+
+The names are those of the specification. Elementwise operations need no function: see `elementwise`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from teucer._core.types import ShapedArray
+from teucer._lower import text
+from teucer._lower.context import Context, Value
+from teucer._lower.text import i64s
+
+__all__ = ["bitcast_convert", "broadcast_in_dim", "case", "cholesky", "clamp", "compare", "concatenate", "convert",
+           "custom_call", "dot_general", "dynamic_slice", "dynamic_update_slice", "elementwise", "fft", "gather", "iota",
+           "optimization_barrier", "pad", "reduce", "reduce_window", "reshape", "reverse", "rng_bit_generator",
+           "select", "slice", "sort", "splat", "transpose", "triangular_solve", "while_"]
+
+Shape = Sequence[int]
+
+
+def elementwise(ctx: Context, name: str, *xs: Value, aval: Any = None, properties: str = "") -> Value:
+    """The operation stablehlo.<name> on values of one type; the result has the first's type unless `aval` is given."""
+    return ctx.op1(f"stablehlo.{name}", xs, xs[0].aval.strengthen() if aval is None else aval, properties)
+
+
+def splat(ctx: Context, value: Any, aval: ShapedArray) -> Value:
+    """A constant of type `aval` with all elements equal to a scalar."""
+    if not aval.shape:
+        return ctx.constant(value, aval.dtype)
+    return ctx.constant(np.broadcast_to(np.asarray(value, aval.dtype), aval.shape))
+
+
+def compare(ctx: Context, x: Value, y: Value, direction: str, kind: str | None = None) -> Value:
+    """direction: EQ NE GE GT LE LT. kind: FLOAT TOTALORDER SIGNED UNSIGNED; by default from the dtype."""
+    if kind is None:
+        code = x.dtype.kind if x.dtype.name[:3] not in ("int", "uin") else x.dtype.name[0]
+        kind = {"b": "UNSIGNED", "u": "UNSIGNED", "i": "SIGNED"}.get(code, "FLOAT")
+    return ctx.op1("stablehlo.compare", (x, y), ShapedArray(x.shape, np.dtype(bool)),
+                   f"comparison_direction = #stablehlo<comparison_direction {direction}>, "
+                   f"compare_type = #stablehlo<comparison_type {kind}>")
+
+
+def convert(ctx: Context, x: Value, dtype: Any) -> Value:
+    if x.dtype == dtype:
+        return x
+    return ctx.op1("stablehlo.convert", (x,), ShapedArray(x.shape, dtype))
+
+
+def bitcast_convert(ctx: Context, x: Value, aval: ShapedArray) -> Value:
+    return ctx.op1("stablehlo.bitcast_convert", (x,), aval)
+
+
+def select(ctx: Context, pred: Value, on_true: Value, on_false: Value) -> Value:
+    return ctx.op1("stablehlo.select", (pred, on_true, on_false), on_true.aval)
+
+
+def clamp(ctx: Context, low: Value, x: Value, high: Value) -> Value:
+    return ctx.op1("stablehlo.clamp", (low, x, high), x.aval)
+
+
+def broadcast_in_dim(ctx: Context, x: Value, shape: Shape, dims: Sequence[int]) -> Value:
+    shape = tuple(shape)
+    if x.shape == shape and tuple(dims) == tuple(range(len(shape))):
+        return x
+    return ctx.op1("stablehlo.broadcast_in_dim", (x,), ShapedArray(shape, x.dtype), f"broadcast_dimensions = {i64s(dims)}")
+
+
+def reshape(ctx: Context, x: Value, shape: Shape) -> Value:
+    shape = tuple(shape)
+    return x if x.shape == shape else ctx.op1("stablehlo.reshape", (x,), ShapedArray(shape, x.dtype))
+
+
+def transpose(ctx: Context, x: Value, permutation: Sequence[int]) -> Value:
+    if tuple(permutation) == tuple(range(len(x.shape))):
+        return x
+    return ctx.op1("stablehlo.transpose", (x,), ShapedArray(tuple(x.shape[i] for i in permutation), x.dtype),
+                   f"permutation = {i64s(permutation)}")
+
+
+def reverse(ctx: Context, x: Value, dims: Sequence[int]) -> Value:
+    return ctx.op1("stablehlo.reverse", (x,), x.aval, f"dimensions = {i64s(dims)}")
+
+
+def slice(ctx: Context, x: Value, start: Shape, limit: Shape, strides: Shape) -> Value:
+    shape = tuple(-(-(b - a) // s) for a, b, s in zip(start, limit, strides, strict=True))
+    return ctx.op1("stablehlo.slice", (x,), ShapedArray(shape, x.dtype),
+                   f"start_indices = {i64s(start)}, limit_indices = {i64s(limit)}, strides = {i64s(strides)}")
+
+
+def concatenate(ctx: Context, xs: Sequence[Value], axis: int) -> Value:
+    shape = list(xs[0].shape)
+    shape[axis] = sum(x.shape[axis] for x in xs)
+    return ctx.op1("stablehlo.concatenate", xs, ShapedArray(tuple(shape), xs[0].dtype), f"dimension = {axis} : i64")
+
+
+def pad(ctx: Context, x: Value, value: Value, low: Shape, high: Shape, interior: Shape, aval: ShapedArray) -> Value:
+    return ctx.op1("stablehlo.pad", (x, value), aval, f"edge_padding_low = {i64s(low)}, edge_padding_high = {i64s(high)}, "
+                   f"interior_padding = {i64s(interior)}")
+
+
+def dynamic_slice(ctx: Context, x: Value, starts: Sequence[Value], sizes: Shape) -> Value:
+    return ctx.op1("stablehlo.dynamic_slice", (x, *starts), ShapedArray(tuple(sizes), x.dtype),
+                   f"slice_sizes = {i64s(sizes)}")
+
+
+def dynamic_update_slice(ctx: Context, x: Value, update: Value, starts: Sequence[Value]) -> Value:
+    return ctx.op1("stablehlo.dynamic_update_slice", (x, update, *starts), x.aval)
+
+
+def iota(ctx: Context, aval: ShapedArray, dimension: int) -> Value:
+    return ctx.op1("stablehlo.iota", (), aval, f"iota_dimension = {dimension} : i64")
+
+
+def reduce(ctx: Context, xs: Sequence[Value], inits: Sequence[Value], axes: Sequence[int],
+           body: Callable[..., Sequence[Value]]) -> tuple[Value, ...]:
+    """Reduce several arrays together over `axes`; `body` combines accumulators and elements (all scalars)."""
+    shape = tuple(d for i, d in enumerate(xs[0].shape) if i not in axes)
+    scalars = [ShapedArray((), x.dtype) for x in xs]
+    region = ctx.region(scalars + scalars, body)
+    return ctx.op("stablehlo.reduce", (*xs, *inits), [ShapedArray(shape, x.dtype) for x in xs],
+                  f"dimensions = {i64s(axes)}", [region])
+
+
+def reduce_window(ctx: Context, xs: Sequence[Value], inits: Sequence[Value], body: Callable[..., Sequence[Value]],
+                  avals: Sequence[Any], *, window: Shape, strides: Shape, padding: Sequence[tuple[int, int]],
+                  base_dilation: Shape, window_dilation: Shape) -> tuple[Value, ...]:
+    scalars = [ShapedArray((), x.dtype) for x in xs]
+    region = ctx.region(scalars + scalars, body)
+    return ctx.op("stablehlo.reduce_window", (*xs, *inits), avals,
+                  f"window_dimensions = {i64s(window)}, window_strides = {i64s(strides)}, "
+                  f"base_dilations = {i64s(base_dilation)}, window_dilations = {i64s(window_dilation)}, "
+                  f"padding = {pairs(padding)}", [region])
+
+
+def pairs(padding: Sequence[tuple[int, int]]) -> str:
+    """Padding before and after each axis as an attribute."""
+    return text.array(np.asarray(padding, np.int64).reshape(len(padding), 2))
+
+
+def sort(ctx: Context, xs: Sequence[Value], dimension: int, is_stable: bool,
+         comparator: Callable[..., Sequence[Value]]) -> tuple[Value, ...]:
+    """Sort several arrays together; `comparator` takes (a0, b0, a1, b1, ...) and returns whether a goes before b."""
+    scalars = [ShapedArray((), x.dtype) for x in xs for _ in range(2)]
+    region = ctx.region(scalars, comparator)
+    return ctx.op("stablehlo.sort", xs, [x.aval for x in xs],
+                  f"dimension = {dimension} : i64, is_stable = {str(is_stable).lower()}", [region])
+
+
+def gather(ctx: Context, x: Value, indices: Value, numbers: Any, slice_sizes: Shape, indices_are_sorted: bool,
+           aval: ShapedArray) -> Value:
+    """numbers: `lax.GatherDimensionNumbers`; the components of an index vector lie along the last axis of `indices`."""
+    return ctx.op1("stablehlo.gather", (x, indices), aval,
+                   f"dimension_numbers = #stablehlo.gather<offset_dims = {list(numbers.offset_dims)}, "
+                   f"collapsed_slice_dims = {list(numbers.collapsed_slice_dims)}, "
+                   f"operand_batching_dims = {list(numbers.operand_batching_dims)}, "
+                   f"start_indices_batching_dims = {list(numbers.start_indices_batching_dims)}, "
+                   f"start_index_map = {list(numbers.start_index_map)}, index_vector_dim = {len(indices.shape) - 1}>, "
+                   f"slice_sizes = {i64s(slice_sizes)}, indices_are_sorted = {str(indices_are_sorted).lower()}")
+
+
+def scatter(ctx: Context, x: Value, indices: Value, updates: Value, numbers: Any, indices_are_sorted: bool,
+            unique_indices: bool, body: Callable[..., Sequence[Value]]) -> Value:
+    """numbers: `lax.ScatterDimensionNumbers`; `body` takes an old element and its update."""
+    scalar = ShapedArray((), x.dtype)
+    region = ctx.region([scalar, scalar], body)
+    return ctx.op("stablehlo.scatter", (x, indices, updates), [x.aval],
+                  f"scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = {list(numbers.update_window_dims)}, "
+                  f"inserted_window_dims = {list(numbers.inserted_window_dims)}, "
+                  f"input_batching_dims = {list(numbers.operand_batching_dims)}, "
+                  f"scatter_indices_batching_dims = {list(numbers.scatter_indices_batching_dims)}, "
+                  f"scatter_dims_to_operand_dims = {list(numbers.scatter_dims_to_operand_dims)}, "
+                  f"index_vector_dim = {len(indices.shape) - 1}>, indices_are_sorted = {str(indices_are_sorted).lower()}, "
+                  f"unique_indices = {str(unique_indices).lower()}", [region])[0]
+
+
+def case(ctx: Context, index: Value, branches: Sequence[Callable[[], Sequence[Value]]],
+         avals: Sequence[Any]) -> tuple[Value, ...]:
+    """The results of the branch that the i32 `index` chooses; the last one if it is out of bounds."""
+    return ctx.op("stablehlo.case", (index,), avals, regions=[ctx.region((), branch) for branch in branches])
+
+
+def while_(ctx: Context, init: Sequence[Value], cond: Callable[..., Sequence[Value]],
+           body: Callable[..., Sequence[Value]]) -> tuple[Value, ...]:
+    avals = [v.aval for v in init]
+    return ctx.op("stablehlo.while", init, avals, regions=[ctx.region(avals, cond), ctx.region(avals, body)])
+
+
+def fft(ctx: Context, x: Value, kind: str, length: Shape, aval: ShapedArray) -> Value:
+    """kind: FFT IFFT RFFT IRFFT."""
+    return ctx.op1("stablehlo.fft", (x,), aval, f"fft_type = #stablehlo<fft_type {kind}>, fft_length = {i64s(length)}")
+
+
+def rng_bit_generator(ctx: Context, state: Value, algorithm: str, aval: ShapedArray) -> tuple[Value, ...]:
+    """algorithm: DEFAULT THREE_FRY PHILOX. Returns the new state and the bits."""
+    return ctx.op("stablehlo.rng_bit_generator", (state,), (state.aval, aval),
+                  f"rng_algorithm = #stablehlo<rng_algorithm {algorithm}>")
+
+
+def optimization_barrier(ctx: Context, xs: Sequence[Value]) -> tuple[Value, ...]:
+    return ctx.op("stablehlo.optimization_barrier", xs, [x.aval for x in xs]) if xs else ()
+
+
+def custom_call(ctx: Context, target: str, operands: Sequence[Value], avals: Sequence[Any], *, config: str | None = None,
+                api_version: int = 4, operand_layouts: Sequence[Sequence[int]] | None = None,
+                result_layouts: Sequence[Sequence[int]] | None = None, has_side_effect: bool = False,
+                aliases: Sequence[tuple[int, int]] = (), attributes: str = "") -> tuple[Value, ...]:
+    """Call a foreign function.
+
+    config: the backend_config attribute: a dictionary `{a = 1 : i64}` with api_version 4 (typed FFI), else a string.
+    layouts: axes from minor to major, for each operand and result.
+    aliases: (result, operand) pairs that share their buffer.
+    """
+    parts = [f'call_target_name = "{target}"', f"api_version = {api_version} : i32",
+             f"has_side_effect = {str(has_side_effect).lower()}"]
+    if config is not None:
+        parts.append(f"backend_config = {config}")
+    if operand_layouts is not None:
+        parts.append(f"operand_layouts = [{', '.join(map(_layout, operand_layouts))}]")
+    if result_layouts is not None:
+        parts.append(f"result_layouts = [{', '.join(map(_layout, result_layouts))}]")
+    if aliases:
+        several = len(avals) > 1
+        items = [f"#stablehlo.output_operand_alias<output_tuple_indices = [{out if several else ''}], "
+                 f"operand_index = {operand}, operand_tuple_indices = []>" for out, operand in aliases]
+        parts.append(f"output_operand_aliases = [{', '.join(items)}]")
+    return ctx.op("stablehlo.custom_call", operands, avals, ", ".join(parts), attributes=attributes)
+
+
+def _layout(order: Sequence[int]) -> str:
+    return f"dense<[{', '.join(map(str, order))}]> : tensor<{len(order)}xindex>" if len(order) else \
+        "dense<> : tensor<0xindex>"
+
+
+def dot_general(ctx: Context, lhs: Value, rhs: Value, contract: tuple[Shape, Shape], batch: tuple[Shape, Shape],
+                aval: ShapedArray, options: str) -> Value:
+    """contract, batch: axes of lhs and of rhs. options: the attributes precision_config and algorithm."""
+    (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = contract, batch
+    return ctx.op1("stablehlo.dot_general", (lhs, rhs), aval,
+                   "dot_dimension_numbers = #stablehlo.dot<"
+                   f"lhs_batching_dimensions = {_axes(lhs_batch)}, rhs_batching_dimensions = {_axes(rhs_batch)}, "
+                   f"lhs_contracting_dimensions = {_axes(lhs_contract)}, "
+                   f"rhs_contracting_dimensions = {_axes(rhs_contract)}>, {options}")
+
+
+def _axes(axes: Shape) -> str:
+    return f"[{', '.join(map(str, axes))}]"
+
+
+def triangular_solve(ctx: Context, a: Value, b: Value, *, left_side: bool, lower: bool, unit_diagonal: bool,
+                     transpose_a: str) -> Value:
+    """transpose_a: NO_TRANSPOSE TRANSPOSE ADJOINT."""
+    return ctx.op1("stablehlo.triangular_solve", (a, b), b.aval.strengthen(),
+                   f"left_side = {str(left_side).lower()}, lower = {str(lower).lower()}, "
+                   f"unit_diagonal = {str(unit_diagonal).lower()}, transpose_a = #stablehlo<transpose {transpose_a}>")
+
+
+def cholesky(ctx: Context, a: Value, *, lower: bool) -> Value:
+    return ctx.op1("stablehlo.cholesky", (a,), a.aval.strengthen(), f"lower = {str(lower).lower()}")

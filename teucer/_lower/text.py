@@ -1,0 +1,99 @@
+"""Types and constants as MLIR text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from teucer._base import dtypes
+from teucer._core.types import ShapedArray
+
+__all__ = ["array", "dense", "element_type", "i64s", "tensor_type"]
+
+_ELEMENTS: dict[str, str] = {
+    "bool": "i1", "bfloat16": "bf16", "float16": "f16", "float32": "f32", "float64": "f64",
+    "complex64": "complex<f32>", "complex128": "complex<f64>",
+    "float8_e3m4": "f8E3M4", "float8_e4m3": "f8E4M3", "float8_e4m3b11fnuz": "f8E4M3B11FNUZ", "float8_e4m3fn": "f8E4M3FN",
+    "float8_e4m3fnuz": "f8E4M3FNUZ", "float8_e5m2": "f8E5M2", "float8_e5m2fnuz": "f8E5M2FNUZ",
+    "float8_e8m0fnu": "f8E8M0FNU", "float4_e2m1fn": "f4E2M1FN",
+}
+_ELEMENTS |= {f"int{n}": f"i{n}" for n in (2, 4, 8, 16, 32, 64)} | {f"uint{n}": f"ui{n}" for n in (2, 4, 8, 16, 32, 64)}
+
+
+def element_type(dtype: Any) -> str:
+    """The MLIR name of an element type.
+
+    >>> element_type(np.dtype("uint8")), element_type(np.dtype("complex64"))
+    ('ui8', 'complex<f32>')
+    """
+    if dtype == dtypes.float0:
+        return "i1"
+    return _ELEMENTS[dtype.name]
+
+
+def tensor_type(aval: Any) -> str:
+    """The MLIR type of values of an aval; the text is kept on the aval.
+
+    >>> tensor_type(ShapedArray((2, 3), np.dtype("float32")))
+    'tensor<2x3xf32>'
+    """
+    try:
+        return aval._hlo  # type: ignore[no-any-return]
+    except AttributeError:
+        pass
+    if not isinstance(aval, ShapedArray):
+        raise TypeError(f"values of type {aval} cannot be lowered to StableHLO")
+    physical = aval.physical
+    aval._hlo = f"tensor<{''.join(f'{d}x' for d in physical.shape)}{element_type(physical.dtype)}>"
+    return aval._hlo
+
+
+def i64s(xs: Any) -> str:
+    """Integers as a dense array attribute: `array<i64: 0, 1>`."""
+    return f"array<i64: {', '.join(map(str, xs))}>" if len(xs) else "array<i64>"
+
+
+def array(value: Any) -> str:
+    """A NumPy array as a `dense<...> : tensor<...>` attribute."""
+    value = np.asarray(value)
+    kind = tensor_type(ShapedArray(value.shape, value.dtype))
+    return f"{dense(value)} : {kind}"
+
+
+def dense(value: np.ndarray[Any, Any]) -> str:
+    """The `dense<...>` part of an array's attribute."""
+    if value.size == 0:
+        return "dense<>"
+    flat = value.reshape(-1)
+    if value.ndim == 0 or (flat[:1] == flat).all() and not np.signbit(_real(flat)).any():
+        return f"dense<{_scalar(flat[0])}>"
+    if value.dtype == np.bool_ or dtypes.bit_width(value.dtype) < 8:
+        return f"dense<{_nested(value)}>"
+    data = np.ascontiguousarray(value)
+    return f'dense<"0x{data.tobytes().hex().upper()}">'
+
+
+def _real(x: np.ndarray[Any, Any]) -> Any:
+    return x.real if x.dtype.kind == "c" else x.astype(np.float32)
+
+
+def _nested(value: np.ndarray[Any, Any]) -> str:
+    return f"[{', '.join(map(_nested, value))}]" if value.ndim else _scalar(value[()])
+
+
+def _scalar(x: Any) -> str:
+    if isinstance(x, np.bool_ | bool):
+        return "true" if x else "false"
+    if isinstance(x, np.complexfloating):
+        return f"({_scalar(x.real)}, {_scalar(x.imag)})"
+    if dtypes.issubdtype(x.dtype, np.integer):
+        return str(int(x))
+    if np.isfinite(x):
+        text = repr(float(x))
+        if "." in text:
+            return text
+        if "e" in text:
+            return text.replace("e", ".0e")
+    width = x.dtype.itemsize * 2
+    return f"0x{int.from_bytes(x.tobytes(), 'little'):0{width}X}"

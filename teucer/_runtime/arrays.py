@@ -1,0 +1,340 @@
+"""The array type: C++'s, with the members that do not compute. The libraries attach the operators (`numpy`)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from teucer._base import dtypes
+from teucer._core.types import KeyCarrier, ShapedArray, register_aval_of
+from teucer._runtime import shardings
+from teucer._xla import arrays as xla
+
+__all__ = ["Array", "ArrayImpl", "Shard", "to_numpy"]
+
+Array = xla.Array
+ArrayImpl = xla.ArrayImpl
+
+
+def _aval_of(x: Any) -> Any:
+    aval = x.aval
+    return aval if type(aval) is ShapedArray else aval.logical
+
+
+register_aval_of(ArrayImpl, _aval_of)
+
+
+class Shard(NamedTuple):
+    """One device's part of an array: where it is, which part (`index`), which copy of that part, and the values."""
+
+    device: Any
+    index: tuple[slice, ...]
+    replica_id: int
+    data: Any
+
+
+def to_numpy(x: Any) -> np.ndarray[Any, Any]:
+    """The values of an array on the host, read-only; waits for them, and raises what their computation raised."""
+    x_ = _check_live(x)
+    if type(x_.aval) is KeyCarrier:
+        raise TypeError(f"JAX array with PRNG key dtype cannot be converted to a NumPy array. Use jax.random.key_data(arr) "
+                        f"if you wish to extract the underlying integer array.\n    x: {x_.aval!r}")
+    if x_._npy_value is None:
+        if x_.is_fully_replicated:
+            value, did_copy = x_._single_device_array_to_np_array_did_copy()
+            value.flags.writeable = False
+            if not did_copy:
+                return value  # type: ignore[no-any-return]
+            x_._npy_value = value
+        elif not x_.is_fully_addressable:
+            raise RuntimeError(f"Fetching value for `jax.Array` that spans non-addressable devices is not possible.\n"
+                               f"    x: {x_.aval!r}, sharding {x_.sharding}\n  Read x.addressable_shards instead.")
+        else:
+            x_._npy_value = _gather(x_)
+    return x_._npy_value  # type: ignore[no-any-return]
+
+
+def _gather(x: Any) -> np.ndarray[Any, Any]:
+    out = np.empty(x.shape, x.dtype)
+    for shard in x.addressable_shards:
+        if shard.replica_id == 0:
+            out[shard.index] = to_numpy(shard.data)
+    out.flags.writeable = False
+    return out
+
+
+def _check_live(x: Any) -> Any:
+    if x.is_deleted():
+        raise RuntimeError(f"Array has been deleted with shape={x.dtype}[{','.join(map(str, x.shape))}].\n"
+                           "  It was deleted by x.delete() or donated to a jitted function (donate_argnums), which may "
+                           "write its result over it.")
+    return x
+
+
+_MEMBERS: dict[str, Any] = {}
+
+
+def _member(f: Callable[..., Any]) -> Callable[..., Any]:
+    _MEMBERS[f.__name__] = f
+    return f
+
+
+def _property(f: Callable[..., Any]) -> Callable[..., Any]:
+    _MEMBERS[f.__name__] = property(f)
+    return f
+
+
+@_property
+def shape(x: Any) -> tuple[int, ...]:
+    """Sizes of the axes."""
+    return x.aval.shape  # type: ignore[no-any-return]
+
+
+@_property
+def dtype(x: Any) -> Any:
+    """Type of the elements."""
+    aval = x.aval
+    return aval.dtype if type(aval) is ShapedArray else aval.logical.dtype
+
+
+@_property
+def ndim(x: Any) -> int:
+    """Number of axes."""
+    return len(x.aval.shape)
+
+
+@_property
+def size(x: Any) -> int:
+    """Number of elements."""
+    return math.prod(x.aval.shape)
+
+
+@_property
+def weak_type(x: Any) -> bool:
+    """Whether the dtype gives way in promotion, as that of Python scalars."""
+    return x.aval.weak_type  # type: ignore[no-any-return]
+
+
+@_property
+def itemsize(x: Any) -> int:
+    """Bytes an element."""
+    return x.dtype.itemsize  # type: ignore[no-any-return]
+
+
+@_property
+def nbytes(x: Any) -> int:
+    """Bytes of all elements."""
+    return math.prod(x.aval.shape) * int(x.dtype.itemsize)
+
+
+@_property
+def sharding(x: Any) -> Any:
+    """How the array is laid over devices."""
+    return x._sharding
+
+
+@_property
+def committed(x: Any) -> bool:
+    """Whether the array was put on its devices explicitly, so that computation follows it."""
+    return x._committed  # type: ignore[no-any-return]
+
+
+@_property
+def device(x: Any) -> Any:
+    """The device of an array on one device; else its sharding."""
+    devices_ = x._sharding.device_set
+    return next(iter(devices_)) if len(devices_) == 1 else x._sharding
+
+
+@_member
+def devices(x: Any) -> set[Any]:
+    """The devices that hold a part of the array."""
+    found: set[Any] = x._sharding.device_set
+    return set(found)
+
+
+@_property
+def is_fully_replicated(x: Any) -> bool:
+    """Whether every device holds the whole array."""
+    return bool(x._sharding.is_fully_replicated)
+
+
+@_property
+def is_fully_addressable(x: Any) -> bool:
+    """Whether this process holds all of the array."""
+    return bool(x._sharding.is_fully_addressable)
+
+
+@_property
+def global_shards(x: Any) -> list[Shard]:
+    """All parts of the array; `data` is None for those of other processes."""
+    local = {s.device: s for s in x.addressable_shards}
+    indices = x._sharding.devices_indices_map(x.shape)
+    return [local.get(d, Shard(d, i, 0, None)) for d, i in indices.items()]
+
+
+@_property
+def addressable_shards(x: Any) -> list[Shard]:
+    """The parts of the array that this process holds."""
+    _check_live(x)
+    indices = x._sharding.devices_indices_map(x.shape)
+    seen: dict[str, int] = {}
+    shards = []
+    parts = xla.shard_arrays(x)
+    for part, d in zip(parts, shardings.devices_of(x._sharding), strict=True):
+        key = repr(indices[d])
+        replica = seen[key] = seen.get(key, -1) + 1
+        shards.append(Shard(d, indices[d], replica, part if len(parts) > 1 else x))
+    return shards
+
+
+@_member
+def addressable_data(x: Any, index: int) -> Any:
+    """The values of the index-th part that this process holds."""
+    return x.addressable_shards[index].data
+
+
+@_member
+def copy_to_host_async(x: Any) -> None:
+    """Start copying the values to the host, so that reading them later waits less."""
+    _check_live(x)
+    if x._npy_value is None and x.is_fully_replicated:
+        x._copy_single_device_array_to_host_async()
+
+
+@_member
+def __array__(x: Any, dtype: Any = None, context: Any = None, copy: bool | None = None) -> Any:
+    value = to_numpy(x)
+    if dtype is not None and np.dtype(dtype) != value.dtype:
+        return np.array(value, dtype=dtype)
+    return value.copy() if copy else value
+
+
+@_member
+def item(x: Any, *args: int) -> Any:
+    """An element as a Python scalar; of an array of one element, that one.
+
+    Raises ValueError if there are several elements and no index is given.
+    """
+    return to_numpy(x).item(*args)
+
+
+@_member
+def tolist(x: Any) -> Any:
+    """The values as nested Python lists, or a scalar for an array without axes."""
+    return to_numpy(x).tolist()
+
+
+@_member
+def tobytes(x: Any, order: str = "C") -> bytes:
+    """The values as bytes."""
+    return to_numpy(x).tobytes(order)  # type: ignore[arg-type]
+
+
+@_member
+def __bool__(x: Any) -> bool:
+    if x.size != 1:
+        what = "more than one element" if x.size else "no elements"
+        raise ValueError(f"The truth value of an array with {what} is ambiguous. Use a.any() or a.all()\n    x: {x.aval!r}")
+    return bool(to_numpy(x))
+
+
+def _scalar_conversion(kind: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def convert(x: Any) -> Any:
+        if x.ndim:
+            raise TypeError("Only scalar arrays can be converted to Python scalars; "
+                            f"got arr.ndim={x.ndim}\n    x: {x.aval!r}\n  Use x.item() or index x first.")
+        return kind(to_numpy(x).item())
+    return convert
+
+
+_MEMBERS.update({"__int__": _scalar_conversion(int), "__float__": _scalar_conversion(float),
+                 "__complex__": _scalar_conversion(complex)})
+
+
+@_member
+def __index__(x: Any) -> int:
+    if x.ndim or not dtypes.issubdtype(x.dtype, np.integer):
+        raise TypeError("only integer scalar arrays can be converted to a scalar index.\n" f"    x: {x.aval!r}")
+    return int(to_numpy(x).item())
+
+
+@_member
+def __hash__(x: Any) -> int:
+    raise TypeError(f"unhashable type: {type(x)}")
+
+
+@_member
+def __len__(x: Any) -> int:
+    try:
+        return x.aval.shape[0]  # type: ignore[no-any-return]
+    except IndexError:
+        raise TypeError("len() of unsized object") from None
+
+
+@_member
+def __repr__(x: Any) -> str:
+    if x.is_deleted():
+        return f"Array(shape={x.shape}, dtype={x.dtype.name}, deleted)"
+    if type(x.aval) is KeyCarrier:
+        return f"Array({x.shape}, dtype={x.dtype.name}) overlaying:\n{x._key_data()}"
+    name = f"weak_type=True, dtype={x.dtype.name}" if x.aval.weak_type else f"dtype={x.dtype.name}"
+    if not x.is_fully_addressable:
+        return f"Array(shape={x.shape}, {name})"
+    options = np.get_printoptions()
+    if x.size > options["threshold"] and options["threshold"] == 0:
+        return f"Array([...], shape={x.shape}, {name})"
+    body = np.array2string(to_numpy(x), separator=", ", prefix="Array(", suffix=")") if x.size else _empty_text(x)
+    line = f"Array({body}, {name})"
+    last = body.rpartition("\n")[2]
+    room = len(last) + (0 if "\n" in body else len("Array(")) + len(name) + 3
+    return line if room <= options["linewidth"] else f"Array({body},\n{' ' * 6}{name})"
+
+
+def _empty_text(x: Any) -> str:
+    return "[]" if x.shape == (0,) else f"[], shape={x.shape}"
+
+
+@_member
+def __str__(x: Any) -> str:
+    return repr(x) if x.is_deleted() or type(x.aval) is KeyCarrier else str(to_numpy(x))
+
+
+@_member
+def __format__(x: Any, spec: str) -> str:
+    return format(to_numpy(x)[()], spec) if x.ndim == 0 else format(str(x), spec)
+
+
+@_member
+def __reduce__(x: Any) -> Any:
+    return _unpickle, (to_numpy(x), x.aval.weak_type)
+
+
+def _unpickle(value: Any, weak: bool) -> Any:
+    from teucer._runtime import transfer  # transfer builds arrays, whose members stand here
+    array = transfer.put(value, None)
+    return array._rewrap_with_aval_and_sharding(array.aval.update(weak_type=weak), array._sharding) if weak else array
+
+
+@_member
+def __dlpack__(x: Any, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None) -> Any:
+    _check_live(x)
+    if len(x.devices()) != 1:
+        raise BufferError(f"__dlpack__: only arrays on one device have a DLPack form.\n    x: {x.aval!r}, {x.sharding}")
+    source = x.copy() if copy else x
+    return xla.to_dlpack(source, stream)
+
+
+@_member
+def __dlpack_device__(x: Any) -> tuple[int, int]:
+    kinds = {"cpu": 1, "cuda": 2, "gpu": 2, "rocm": 10}
+    d = x.device
+    if getattr(d, "platform", None) not in kinds:
+        raise BufferError(f"__dlpack_device__: no DLPack device for {d}")
+    return kinds[d.platform], d.local_hardware_id if d.platform != "cpu" else 0
+
+
+xla.attach(ArrayImpl, _MEMBERS)

@@ -1,0 +1,72 @@
+"""The few array operations that transformations themselves use. `lax` states them and installs them here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from teucer._core.types import Zero
+
+__all__ = ["add_cotangents", "broadcast", "install", "instantiate", "moveaxis", "zeros"]
+
+_ops: dict[str, Callable[..., Any]] = {}
+
+
+def install(**ops: Callable[..., Any]) -> None:
+    """Say how to make zeros(aval), add(x, y), broadcast(x, size, axis), moveaxis(x, source, destination),
+    reshape(x, shape), sum_axis(x, axis) and convert(x, aval)."""
+    _ops.update(ops)
+
+
+def zeros(aval: Any) -> Any:
+    """An array of zeros of type `aval`."""
+    return _ops["zeros"](aval)
+
+
+def ones(aval: Any) -> Any:
+    """An array of ones of type `aval`."""
+    return _ops["ones"](aval)
+
+
+def instantiate(x: Any) -> Any:
+    """A tangent or cotangent, with a symbolic zero made into an array of zeros."""
+    return zeros(x.aval) if type(x) is Zero else x
+
+
+def add_cotangents(x: Any, y: Any) -> Any:
+    """The sum of two tangents or cotangents of one type; either may be Zero or None."""
+    if x is None or type(x) is Zero:
+        return y
+    if y is None or type(y) is Zero:
+        return x
+    return _ops["add"](x, y)
+
+
+def broadcast(x: Any, size: Any, axis: int) -> Any:
+    """`x` repeated along a new axis."""
+    return _ops["broadcast"](x, size, axis)
+
+
+def moveaxis(x: Any, source: int, destination: int) -> Any:
+    """`x` with one axis moved."""
+    return x if source == destination else _ops["moveaxis"](x, source, destination)
+
+
+def to_axis(x: Any, dim: int | None, size: Any, axis: int) -> Any:
+    """A batched value with its batch dimension at `axis`; an unbatched one is repeated."""
+    return broadcast(x, size, axis) if dim is None else moveaxis(x, dim, axis)
+
+
+def sum_axis(x: Any, axis: int) -> Any:
+    """`x` summed over one axis."""
+    return _ops["sum_axis"](x, axis)
+
+
+def reshape(x: Any, shape: Any) -> Any:
+    """`x` in another shape."""
+    return _ops["reshape"](x, shape)
+
+
+def convert(x: Any, aval: Any) -> Any:
+    """`x` with the dtype and weak type of `aval`."""
+    return _ops["convert"](x, aval)

@@ -1,0 +1,127 @@
+"""Vectorisation: each value carries a batch dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+from teucer._core import axes
+from teucer._core.jaxpr import ClosedJaxpr, eval_jaxpr
+from teucer._core.primitive import Axis
+from teucer._core.stage import stage_jaxpr
+from teucer._core.trace import Trace, Tracer, check_alive, current_trace, no_leaks, typeof, using
+from teucer._transform import arith
+
+__all__ = ["BatchTrace", "BatchTracer", "batch_flat", "batch_jaxpr", "mapped_aval", "unmapped_aval"]
+
+
+def mapped_aval(aval: Any, dim: int | None) -> Any:
+    """The type of one element of a batch."""
+    if dim is None:
+        return aval
+    return aval.update(shape=(*aval.shape[:dim], *aval.shape[dim + 1:]))
+
+
+def unmapped_aval(aval: Any, dim: int | None, size: Any) -> Any:
+    """The type of a batch of values."""
+    if dim is None:
+        return aval
+    return aval.update(shape=(*aval.shape[:dim], size, *aval.shape[dim:]))
+
+
+@final
+class BatchTracer(Tracer):
+    """A batch of values along one dimension of `value`."""
+
+    __slots__ = ("value", "dim")
+
+    def __init__(self, trace: Trace, value: Any, dim: int) -> None:
+        self.trace, self.value, self.dim = trace, value, dim
+
+    @property
+    def aval(self) -> Any:
+        return mapped_aval(typeof(self.value), self.dim)
+
+    def origin(self) -> str:
+        x = self.value
+        return x.origin() if isinstance(x, Tracer) else ""
+
+
+@final
+class BatchTrace(Trace):
+    """Runs each primitive's batch rule in the parent."""
+
+    __slots__ = ("axis",)
+
+    def __init__(self, parent: Trace, axis: Axis) -> None:
+        super().__init__(parent)
+        self.axis = axis
+
+    def process(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
+        values, dims, batched = [], [], False
+        for x in args:
+            if type(x) is BatchTracer and x.trace is self:
+                values.append(x.value)
+                dims.append(x.dim)
+                batched = True
+            else:
+                check_alive(x)
+                values.append(x)
+                dims.append(None)
+        parent = self.parent
+        assert parent is not None
+        with using(parent):
+            if not batched and not (primitive.uses_axis and primitive.uses_axis(self.axis.name, params)):
+                return parent.process(primitive, tuple(values), params)
+            outs, out_dims = primitive.batch(self.axis, values, tuple(dims), **params)
+        return tuple([y if d is None else BatchTracer(self, y, d) for y, d in zip(outs, out_dims, strict=True)])
+
+    def split(self, x: Any) -> tuple[Any, int | None]:
+        """The values and the batch dimension of what a function returned."""
+        if type(x) is BatchTracer and x.trace is self:
+            return x.value, x.dim
+        check_alive(x)
+        return x, None
+
+    def __repr__(self) -> str:
+        return "a function being vectorised (vmap)"
+
+
+def batch_flat(f: Callable[..., Sequence[Any]], axis: Axis, args: Sequence[Any], dims: Sequence[int | None],
+               ) -> tuple[list[Any], list[int | None]]:
+    """Results of a function of flat values on a batch, and their batch dimensions."""
+    parent = current_trace()
+    trace = BatchTrace(parent, axis)
+    tracers = [x if d is None else BatchTracer(trace, x, d) for x, d in zip(args, dims, strict=True)]
+    with using(trace), axes.extended({} if axis.name is None else {axis.name: axis.size}):
+        outs = f(*tracers)
+    pairs = [trace.split(y) for y in outs]
+    no_leaks(trace)
+    return [y for y, _ in pairs], [d for _, d in pairs]
+
+
+def batch_jaxpr(closed: ClosedJaxpr, axis: Axis, batched: Sequence[bool], instantiate: bool | Sequence[bool],
+                ) -> tuple[ClosedJaxpr, list[bool]]:
+    """The jaxpr on batches: batch dimensions are in front, of the inputs marked and of the results returned as marked.
+
+    instantiate: which results shall be batched even if they need not be. Kept on the jaxpr.
+    """
+    wanted = (instantiate,) * len(closed.jaxpr.outvars) if isinstance(instantiate, bool) else tuple(instantiate)
+    key = ("batch", axis, tuple(batched), wanted)
+    found = closed.cache.get(key) if not closed.consts else None
+    if found is not None:
+        return found  # type: ignore[no-any-return]
+    out_batched: list[bool] = []
+
+    def on_batch(*args: Any) -> list[Any]:
+        outs, dims = batch_flat(lambda *xs: eval_jaxpr(closed.jaxpr, closed.consts, *xs), axis, args,
+                                [0 if b else None for b in batched])
+        out_batched[:] = [d is not None or w for d, w in zip(dims, wanted, strict=True)]
+        return [arith.to_axis(y, d, axis.size, 0) if b else y
+                for y, d, b in zip(outs, dims, out_batched, strict=True)]
+
+    avals = [unmapped_aval(a, 0, axis.size) if b else a for a, b in zip(closed.in_avals, batched, strict=True)]
+    result = stage_jaxpr(on_batch, avals, closed.jaxpr.debug_info), out_batched
+    if not closed.consts:
+        closed.cache[key] = result
+    return result

@@ -1,0 +1,21 @@
+"""Forgetting what has been traced and compiled."""
+
+from __future__ import annotations
+
+from teucer._runtime import backends, compile
+from teucer._transform import jit, programs
+
+__all__ = ["clear_backends", "clear_caches"]
+
+
+def clear_caches() -> None:
+    """Forget all traces and all programs in memory; the disk cache stays."""
+    jit.forget()
+    programs.forget()
+    compile.clear_memory()
+
+
+def clear_backends() -> None:
+    """Forget all programs and backends; the next use makes them anew."""
+    clear_caches()
+    backends.clear_backends()

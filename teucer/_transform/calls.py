@@ -1,0 +1,208 @@
+"""Calls of user functions: arguments as flat values, static ones apart, and what a function is called in messages."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from teucer._base import errors, pytrees
+from teucer._core.stage import DebugInfo
+from teucer._core.trace import typeof
+from teucer._core.types import is_valid_type
+
+__all__ = ["FlatCall", "as_indices", "as_names", "check_callable", "check_leaves", "debug_info", "flatten_call",
+           "flatten_results", "fun_name", "fun_text", "static_by_name"]
+
+
+class FlatCall(NamedTuple):
+    """A call with its dynamic arguments flattened.
+
+    tree: of (positional arguments, keyword arguments) without the static ones.
+    statics: the static arguments, hashable: ((position, value), ...), ((name, value), ...).
+    """
+
+    leaves: list[Any]
+    tree: Any
+    statics: tuple[tuple[tuple[int, Any], ...], tuple[tuple[str, Any], ...]]
+
+    def apply(self, fun: Callable[..., Any], leaves: Sequence[Any]) -> Any:
+        """Call `fun` with other leaves in the place of these."""
+        args, kwargs = pytrees.tree_unflatten(self.tree, leaves)
+        positions, names = self.statics
+        if positions:
+            dynamic, fixed = iter(args), dict(positions)
+            args = tuple(fixed[i] if i in fixed else next(dynamic) for i in range(len(args) + len(positions)))
+        return fun(*args, **kwargs, **dict(names))
+
+
+def flatten_call(args: tuple[Any, ...], kwargs: dict[str, Any], static_argnums: Sequence[int] = (),
+                 static_argnames: Iterable[str] = ()) -> FlatCall:
+    """Take a call apart; the static arguments given are kept as they are."""
+    if not static_argnums and not static_argnames:
+        leaves, tree = pytrees.tree_flatten((args, kwargs))
+        return FlatCall(leaves, tree, ((), ()))
+    n = len(args)
+    fixed = {i + n if i < 0 else i for i in static_argnums if -n <= i < n}
+    dynamic = tuple(a for i, a in enumerate(args) if i not in fixed)
+    names = set(static_argnames)
+    leaves, tree = pytrees.tree_flatten((dynamic, {k: v for k, v in kwargs.items() if k not in names}))
+    statics = tuple((i, args[i]) for i in sorted(fixed)), tuple((k, kwargs[k]) for k in sorted(names & kwargs.keys()))
+    return FlatCall(leaves, tree, statics)
+
+
+def flatten_results(out: Any, what: str, info: DebugInfo) -> tuple[list[Any], Any]:
+    """The leaves and the tree of what a function returned.
+
+    Raises TypeError, naming the leaf, for one that is not an array.
+    """
+    leaves, tree = pytrees.tree_flatten(out)
+    for i, x in enumerate(leaves):
+        if not is_valid_type(x):
+            path = pytrees.tree_flatten_with_path(out)[0][i][0]
+            at = f" at output component {pytrees.keystr(path)}" if path else ""
+            raise TypeError(f"function {info.name} at {info.where} traced for {what} returned a value of type {type(x)}{at}, "
+                            f"which is not a valid JAX type.\n    value: {x!r:.100}\n"
+                            "  A transformed function returns arrays, numbers, and pytrees of them; None is an empty pytree.")
+    return leaves, tree
+
+
+def check_leaves(call: FlatCall, fun: Callable[..., Any], what: str) -> tuple[Any, ...]:
+    """The types of the dynamic arguments.
+
+    Raises TypeError, naming the argument, for one that is not an array.
+    """
+    try:
+        return tuple([typeof(x) for x in call.leaves])
+    except TypeError:
+        for path, x in _named_leaves(call, fun):
+            if not is_valid_type(x):
+                raise TypeError(
+                    f"Error interpreting argument to {fun_text(fun)} as an abstract array. The problematic value is of type "
+                    f"{type(x)} and was passed to the function at path {path}.\n"
+                    f"    {path} = {x!r:.100}\n  Arguments of a function under {what} are arrays, numbers, and pytrees of "
+                    "them. This typically means that a jit-wrapped function was called with a non-array argument, and this "
+                    "argument was not marked as static using the static_argnums or static_argnames parameters of jax.jit."
+                ) from None
+        raise
+
+
+def _named_leaves(call: FlatCall, fun: Callable[..., Any]) -> list[tuple[str, Any]]:
+    tree = pytrees.tree_unflatten(call.tree, call.leaves)
+    pairs, _ = pytrees.tree_flatten_with_path(tree)
+    positions = {i for i, _ in call.statics[0]}
+    names = _parameter_names(fun)
+    dynamic = [i for i in range(len(tree[0]) + len(positions)) if i not in positions]
+    out = []
+    for path, x in pairs:
+        kind, head, *rest = path
+        if kind.idx == 0:
+            i = dynamic[head.idx]
+            name = names[i] if i < len(names) else f"args[{i}]"
+        else:
+            name = head.key
+        out.append((name + pytrees.keystr(tuple(rest)), x))
+    return out
+
+
+def _parameter_names(fun: Callable[..., Any]) -> list[str]:
+    """Names of the positional parameters; those behind *args by their index."""
+    try:
+        parameters = list(inspect.signature(fun).parameters.values())
+    except (ValueError, TypeError):
+        return []
+    return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+
+
+def debug_info(what: str, fun: Callable[..., Any], call: FlatCall) -> DebugInfo:
+    """What messages say of a function while it is traced."""
+    return DebugInfo(fun_name(fun), tuple(path for path, _ in _named_leaves(call, fun)), (), what, where(fun))
+
+
+def where(fun: Callable[..., Any]) -> str:
+    """File and line of a function's definition, as far as known."""
+    code = getattr(inspect.unwrap(fun, stop=lambda f: hasattr(f, "__code__")), "__code__", None)
+    if isinstance(fun, functools.partial):
+        return where(fun.func)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else "<unknown>"
+
+
+def fun_name(fun: Callable[..., Any]) -> str:
+    """The name of a function, through partials and bound methods."""
+    if isinstance(fun, functools.partial):
+        return fun_name(fun.func)
+    return getattr(fun, "__name__", None) or type(fun).__name__
+
+
+def fun_text(fun: Callable[..., Any]) -> str:
+    """A function as error messages speak of it."""
+    return repr(fun) if not hasattr(fun, "__code__") else f"function {fun_name(fun)} at {where(fun)}"
+
+
+def check_callable(fun: Any, op: str) -> None:
+    """Raise TypeError unless `fun` is a function that can be transformed."""
+    if not callable(fun):
+        raise errors.type_error(op, f"Expected a callable value, got {type(fun).__name__}: {fun!r:.100}")
+    if inspect.isgeneratorfunction(fun):
+        raise errors.type_error(op, f"Expected a function, got a generator function: {fun!r}",
+                                "A transformed function returns its results at once.")
+
+
+def as_indices(x: Any, name: str, op: str) -> tuple[int, ...]:
+    """An int or a sequence of ints as a tuple.
+
+    Raises TypeError for anything else.
+    """
+    if x is None:
+        return ()
+    items = x if isinstance(x, Iterable) else (x,)
+    try:
+        return tuple(i.__index__() for i in items)
+    except AttributeError:
+        raise errors.type_error(op, f"{name} must be an int or a sequence of ints, got {x!r}") from None
+
+
+def as_names(x: Any, name: str, op: str) -> tuple[str, ...]:
+    """A name or a sequence of names as a tuple.
+
+    Raises TypeError for anything else.
+    """
+    if x is None:
+        return ()
+    items = (x,) if isinstance(x, str) else tuple(x)
+    if not all(isinstance(i, str) for i in items):
+        raise errors.type_error(op, f"{name} must be a str or a sequence of strs, got {x!r}")
+    return items
+
+
+def static_by_name(fun: Callable[..., Any], nums: tuple[int, ...] | None, names: tuple[str, ...] | None, kind: str,
+                   ) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Positions and names of the same parameters: what is given by position can be passed by name, and the reverse.
+
+    Raises ValueError for a position or name that the function's signature does not have.
+    """
+    try:
+        parameters = list(inspect.signature(fun).parameters.values())
+    except (ValueError, TypeError):
+        return nums or (), names or ()
+    positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    by_name = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    has_args = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    has_kwargs = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    for i in nums or ():
+        if not has_args and not -len(positional) <= i < len(positional):
+            raise ValueError(f"jitted function has invalid argnums {{{i}}} in {kind}_argnums. Function takes "
+                             f"{len(positional)} positional arguments.")
+    for name in names or ():
+        if not has_kwargs and name not in by_name:
+            raise ValueError(f"jitted function has invalid argnames {{{name!r}}} in {kind}_argnames. Function does not take "
+                             "these args.")
+    if nums is not None and names is None:
+        inferred = [positional[i] for i in nums if -len(positional) <= i < len(positional)]
+        return nums, tuple(n for n in inferred if n in by_name)
+    if names is not None and nums is None:
+        return tuple(i for i, n in enumerate(positional) if n in names), names
+    return nums or (), names or ()
+
+

@@ -1,0 +1,32 @@
+"""Dead code: equations whose results nothing uses and that do nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from teucer._core.jaxpr import Jaxpr, Var
+
+__all__ = ["dce_jaxpr", "used_inputs"]
+
+
+def dce_jaxpr(jaxpr: Jaxpr, used_outputs: Sequence[bool]) -> tuple[Jaxpr, list[bool]]:
+    """The jaxpr that computes only the outputs marked, and which of its inputs are left in use.
+
+    The result takes only the inputs that are used.
+    """
+    outvars = [v for v, used in zip(jaxpr.outvars, used_outputs, strict=True) if used]
+    live = {v for v in outvars if isinstance(v, Var)}
+    eqns = []
+    for eqn in reversed(jaxpr.eqns):
+        if eqn.effects or not live.isdisjoint(eqn.outvars):
+            eqns.append(eqn)
+            live.update(v for v in eqn.invars if isinstance(v, Var))
+    used = [v in live for v in jaxpr.invars]
+    invars = [v for v, keep in zip(jaxpr.invars, used, strict=True) if keep]
+    constvars = jaxpr.constvars
+    return Jaxpr(constvars, invars, outvars, eqns[::-1], debug_info=jaxpr.debug_info), used
+
+
+def used_inputs(jaxpr: Jaxpr) -> tuple[bool, ...]:
+    """Which inputs the outputs and effects depend on."""
+    return tuple(dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))[1])

@@ -1,0 +1,358 @@
+"""`jit`: functions traced once a signature, compiled, and called through the C++ dispatcher."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, final
+
+from teucer._base import config, pytrees, tracebacks
+from teucer._core import axes
+from teucer._core.jaxpr import ClosedJaxpr, Jaxpr
+from teucer._core.primitive import Primitive, Undefined
+from teucer._core.stage import stage_flat
+from teucer._core.trace import EVAL, Tracer, current_trace, typeof
+from teucer._core.types import Zero
+from teucer._runtime import backends, shardings
+from teucer._transform import arith, programs
+from teucer._transform.batch import batch_jaxpr
+from teucer._transform.calls import (FlatCall, as_indices, as_names, check_callable, check_leaves, debug_info, flatten_call,
+                                     flatten_results, fun_name, static_by_name)
+from teucer._transform.jvp import jvp_jaxpr
+from teucer._transform.partial import split_jaxpr
+from teucer._transform.transpose import transpose_jaxpr
+from teucer._xla.dispatcher import dispatcher
+
+__all__ = ["JitOptions", "Staged", "call_jitted", "hoist_consts", "jit", "jit_p", "make_jit", "method", "split_call", "stage_call"]
+
+
+class JitOptions(NamedTuple):
+    """The arguments of `jit`, as positions and names."""
+
+    static_argnums: tuple[int, ...] = ()
+    static_argnames: tuple[str, ...] = ()
+    donate_argnums: tuple[int, ...] = ()
+    donate_argnames: tuple[str, ...] = ()
+    keep_unused: bool = False
+    inline: bool = False
+    device: Any = None
+    compiler_options: tuple[tuple[str, Any], ...] = ()
+
+
+class Staged(NamedTuple):
+    """A function traced for a signature: a jaxpr whose constants are its first inputs, their values, and the results' tree."""
+
+    jaxpr: ClosedJaxpr
+    consts: tuple[Any, ...]
+    out_tree: Any
+    debug_info: Any
+    donated: tuple[bool, ...]
+
+
+# By function, then by signature: alike jits of one function share their traces.
+_staged: weakref.WeakKeyDictionary[Any, dict[Any, Staged]] = weakref.WeakKeyDictionary()
+_dispatch_keys: dict[Any, object] = {}
+_jitted: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def jit(fun: Callable[..., Any] | None = None, /, *, in_shardings: Any = None, out_shardings: Any = None,
+        static_argnums: Any = None, static_argnames: Any = None, donate_argnums: Any = None, donate_argnames: Any = None,
+        keep_unused: bool = False, device: Any = None, backend: str | None = None, inline: bool = False,
+        compiler_options: dict[str, Any] | None = None) -> Any:
+    """A function that is traced once for each signature of its arguments, compiled by XLA, and run as one program.
+
+    fun: a function of pytrees of arrays that returns one, without side effects; or None, for a decorator with options.
+    static_argnums, static_argnames: arguments that are hashable Python values, which the program depends on; another
+        value means another program. What is given by position may be passed by name, and the reverse.
+    donate_argnums, donate_argnames: arguments whose buffers the program may reuse; they are deleted by the call.
+    keep_unused: pass arguments that the results do not depend on to the program all the same.
+    device, backend: where to run; by default where committed arguments are.
+    inline: when called while another function is traced, write the equations there instead of a call.
+    compiler_options: XLA's debug options by name.
+    Raises TypeError for arguments that are not arrays, ValueError for static arguments that are not hashable, and what the
+    function itself raises when it asks for the value of a traced argument.
+
+    >>> import teucer as jax
+    >>> jax.jit(lambda x: x * 2)(3.)
+    Array(6., dtype=float32, weak_type=True)
+    """
+    if fun is None:
+        return functools.partial(jit, in_shardings=in_shardings, out_shardings=out_shardings, static_argnums=static_argnums,
+                                 static_argnames=static_argnames, donate_argnums=donate_argnums,
+                                 donate_argnames=donate_argnames, keep_unused=keep_unused, device=device, backend=backend,
+                                 inline=inline, compiler_options=compiler_options)
+    check_callable(fun, "jit")
+    options = _options(fun, static_argnums, static_argnames, donate_argnums, donate_argnames, keep_unused, device, backend,
+                       inline, compiler_options, in_shardings, out_shardings)
+    return make_jit(fun, options)
+
+
+def _options(fun: Any, static_argnums: Any, static_argnames: Any, donate_argnums: Any, donate_argnames: Any,
+             keep_unused: bool, device: Any, backend: Any, inline: bool, compiler_options: Any, in_shardings: Any,
+             out_shardings: Any) -> JitOptions:
+    nums, names = static_by_name(fun, None if static_argnums is None else as_indices(static_argnums, "static_argnums", "jit"),
+                                 None if static_argnames is None else as_names(static_argnames, "static_argnames", "jit"),
+                                 "static")
+    d_nums, d_names = static_by_name(
+        fun, None if donate_argnums is None else as_indices(donate_argnums, "donate_argnums", "jit"),
+        None if donate_argnames is None else as_names(donate_argnames, "donate_argnames", "jit"), "donate")
+    clash = set(nums) & set(d_nums) | set(names) & set(d_names)
+    if clash:
+        raise ValueError(f"jit: static_argnums {nums} and donate_argnums {d_nums} cannot intersect.")
+    place = _place(device, backend, in_shardings, out_shardings)
+    return JitOptions(nums, names, d_nums, d_names, bool(keep_unused), bool(inline), place,
+                      tuple(sorted((compiler_options or {}).items())))
+
+
+def _place(device: Any, backend: Any, in_shardings: Any, out_shardings: Any) -> Any:
+    """The one device that `device`, `backend` or the shardings of `jit` name; None for the default."""
+    if device is not None and backend is not None:
+        raise ValueError(f"can't specify both a device and a backend for jit, got device={device} and backend={backend}.")
+    if backend is not None:
+        return backends.client_of(backend).local_devices()[0]
+    found = {device} if device is not None else set()
+    for tree in (in_shardings, out_shardings):
+        for s in pytrees.tree_leaves(tree):
+            if getattr(s, "num_devices", 1) != 1 or not hasattr(s, "_internal_device_list"):
+                raise NotImplementedError(f"jit: only shardings on one device are implemented for in_shardings and "
+                                          f"out_shardings, got {s}.")
+            found |= set(shardings.devices_of(s))
+    if len(found) > 1:
+        raise ValueError(f"jit: shardings and device name different devices: {found}.")
+    return found.pop() if found else None
+
+
+def make_jit(fun: Callable[..., Any], options: JitOptions) -> Any:
+    """The dispatcher for a function with the given options, with the methods of a jitted function."""
+
+    @tracebacks.api_boundary
+    def cache_miss(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        return call_jitted(fun, options, args, kwargs)
+
+    try:
+        key = _dispatch_keys.setdefault((options, typeof), object())
+    except TypeError:
+        key = object()
+    wrapped = dispatcher(fun_name(fun), fun, cache_miss, static_argnums=options.static_argnums,
+                         static_argnames=options.static_argnames, key=key, shard_arg_fallback=programs.shard_arg_fallback)
+    _jitted.add(wrapped)
+    functools.update_wrapper(wrapped, fun, updated=())
+    wrapped.__wrapped__ = fun
+    for name, method in _methods.items():
+        setattr(wrapped, name, functools.partial(method, wrapped, fun, options))
+    return wrapped
+
+
+# Methods of jitted functions: name -> function of (jitted, function, options, *args). `stages` adds lower and trace.
+_methods: dict[str, Callable[..., Any]] = {}
+
+
+def method(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Give jitted functions a method."""
+    _methods[f.__name__] = f
+    return f
+
+
+@method
+def clear_cache(jitted: Any, fun: Any, options: JitOptions) -> None:
+    """Forget what was traced and compiled."""
+    jitted._clear_cache()
+    _staged.pop(fun, None)
+
+
+def call_jitted(fun: Callable[..., Any], options: JitOptions, args: tuple[Any, ...], kwargs: dict[str, Any],
+                ) -> tuple[Any, Any]:
+    """Call a jitted function that C++ has no program for: results, and what C++ needs to run it itself next time."""
+    call = flatten_call(args, kwargs, options.static_argnums, options.static_argnames)
+    staged = stage_call(fun, call, options)
+    leaves = (*staged.consts, *call.leaves)
+    if current_trace() is not EVAL:
+        outs = jit_p.bind(*leaves, jaxpr=staged.jaxpr, name=staged.debug_info.name, donated_invars=staged.donated,
+                          keep_unused=options.keep_unused, inline=options.inline, options=options.compiler_options)
+        return pytrees.tree_unflatten(staged.out_tree, outs), None
+    programs.check_no_tracers(leaves)
+    placement = programs.placement_of(leaves, options.device)
+    program = programs.program_for(staged.jaxpr.jaxpr, staged.debug_info.name, staged.donated, options.keep_unused,
+                                   placement, options.compiler_options)
+    outs = programs.execute(program, leaves)
+    fast = programs.fast_path(program, staged.out_tree, staged.consts)
+    return pytrees.tree_unflatten(staged.out_tree, outs), fast
+
+
+def stage_call(fun: Callable[..., Any], call: FlatCall, options: JitOptions) -> Staged:
+    """Trace a function for the signature of a call, or find it traced."""
+    avals = check_leaves(call, fun, "jit")
+    donate = (options.donate_argnums, options.donate_argnames)
+    try:
+        statics = (call.statics, tuple(type(v) for group in call.statics for _, v in group))
+        key = (call.tree, avals, statics, donate, config.trace_context(), axes.axis_key())
+        hash(key)
+    except TypeError as err:
+        raise _unhashable(fun, call, err) from err
+    try:
+        by_signature = _staged.setdefault(fun, {})
+    except TypeError:  # a callable that cannot be referred to weakly or hashed
+        by_signature = {}
+    found = by_signature.get(key)
+    if found is None:
+        found = _stage(fun, call, avals, donated_leaves(call, options))
+        if not any(isinstance(c, Tracer) for c in found.consts):
+            by_signature[key] = found
+    return found
+
+
+def _stage(fun: Callable[..., Any], call: FlatCall, avals: Sequence[Any], donated: tuple[bool, ...]) -> Staged:
+    info = debug_info("jit", fun, call)
+    trees: list[Any] = []
+
+    def flat(*leaves: Any) -> list[Any]:
+        outs, tree = flatten_results(call.apply(fun, leaves), "jit", info)
+        trees.append(tree)
+        return outs
+
+    jaxpr, consts = stage_flat(flat, avals, info)
+    return Staged(hoist_consts(jaxpr), tuple(consts), trees[-1], info, (False,) * len(consts) + donated)
+
+
+def hoist_consts(jaxpr: Jaxpr) -> ClosedJaxpr:
+    """The jaxpr with its constants as its first inputs."""
+    if not jaxpr.constvars:
+        return ClosedJaxpr(jaxpr, ())
+    return ClosedJaxpr(jaxpr.replace(constvars=[], invars=[*jaxpr.constvars, *jaxpr.invars]), ())
+
+
+def _unhashable(fun: Any, call: FlatCall, err: TypeError) -> ValueError:
+    for group in call.statics:
+        for where, value in group:
+            try:
+                hash(value)
+            except TypeError:
+                return ValueError(f"Non-hashable static arguments are used in a jit function: {fun_name(fun)}, static argument "
+                                  f"{where!r} of type {type(value)}: {value!r:.100}.\n  Static arguments must be hashable: "
+                                  "pass a tuple for a list, or make the argument dynamic.")
+    return ValueError(f"jit: the signature of {fun_name(fun)} is not hashable: {err}")
+
+
+def donated_leaves(call: FlatCall, options: JitOptions) -> tuple[bool, ...]:
+    """Which leaves of the dynamic arguments are donated."""
+    if not options.donate_argnums and not options.donate_argnames:
+        return (False,) * len(call.leaves)
+    args, kwargs = pytrees.tree_unflatten(call.tree, call.leaves)
+    static = {i for i, _ in call.statics[0]}
+    positions = [i for i in range(len(args) + len(static)) if i not in static]
+    n = len(args) + len(static)
+    donated = {i + n if i < 0 else i for i in options.donate_argnums}
+    flags: list[bool] = []
+    for i, arg in zip(positions, args, strict=True):
+        flags += [i in donated] * len(pytrees.tree_leaves(arg))
+    for name in sorted(kwargs):
+        flags += [name in options.donate_argnames] * len(pytrees.tree_leaves(kwargs[name]))
+    return tuple(flags)
+
+
+@final
+class Jit(Primitive):
+    """A call of a jaxpr, compiled as one program when run eagerly, and a function of the module when lowered.
+
+    (C1) jaxpr has no constants.
+    """
+
+    __slots__ = ()
+    name = "jit"
+    higher_order = True
+
+    def types(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+        return tuple(jaxpr.out_avals)
+
+    def effects(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+        return jaxpr.effects
+
+    def evaluate(self, *args: Any, jaxpr: ClosedJaxpr, name: str, donated_invars: Any, keep_unused: bool, inline: bool,
+                 options: Any) -> Any:
+        programs.check_no_tracers(args)
+        program = programs.program_for(jaxpr.jaxpr, name, donated_invars, keep_unused, programs.placement_of(args), options)
+        return tuple(programs.execute(program, args))
+
+    def stage(self, trace: Any, args: Any, params: Any) -> Any:
+        if params["inline"]:
+            return tuple(params["jaxpr"](*args))
+        return trace.record(self, args, params)
+
+    def lower(self, ctx: Any, *values: Any, jaxpr: ClosedJaxpr, name: str, **params: Any) -> Any:
+        return ctx.call(name, jaxpr, *values)
+
+    def jvp(self, primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, name: str, donated_invars: Any, **params: Any) -> Any:
+        moving = [type(t) is not Zero for t in tangents]
+        jvp, out_moving = jvp_jaxpr(jaxpr, moving, False)
+        given = [t for t, m in zip(tangents, moving, strict=True) if m]
+        donated = (*donated_invars, *(d for d, m in zip(donated_invars, moving, strict=True) if m))
+        outs = self.bind(*primals, *given, jaxpr=jvp, name=name, donated_invars=donated, **params)
+        n = len(jaxpr.jaxpr.outvars)
+        rest = iter(outs[n:])
+        return outs[:n], tuple(next(rest) if m else typeof(y).zero for y, m in zip(outs, out_moving, strict=False))
+
+    def partial_eval(self, trace: Any, args: Any, params: Any) -> Any:
+        return split_call(self, trace, args, params, "jaxpr")
+
+    def transpose(self, cts: Any, *args: Any, jaxpr: ClosedJaxpr, name: str, donated_invars: Any, **params: Any) -> Any:
+        linear = [type(x) is Undefined for x in args]
+        given = [type(ct) is not Zero for ct in cts]
+        transposed, nonzero = transpose_jaxpr(jaxpr, linear, given)
+        operands = [x for x, lin in zip(args, linear, strict=True) if not lin]
+        operands += [ct for ct, g in zip(cts, given, strict=True) if g]
+        outs = iter(self.bind(*operands, jaxpr=transposed, name=name, donated_invars=(False,) * len(operands), **params))
+        found = iter([next(outs) if nz else None for nz in nonzero])
+        return tuple(next(found) if lin else None for lin in linear)
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+        batched, out_batched = batch_jaxpr(jaxpr, axis, [d is not None for d in dims], False)
+        operands = [x if d is None else arith.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
+        outs = self.bind(*operands, jaxpr=batched, **params)
+        return outs, tuple(0 if b else None for b in out_batched)
+
+    def uses_axis(self, name: Any, params: Any) -> bool:
+        return name is not None and jaxpr_uses_axis(params["jaxpr"].jaxpr, name)
+
+
+jit_p = Jit()
+
+
+def jaxpr_uses_axis(jaxpr: Jaxpr, name: Any) -> bool:
+    """Whether a jaxpr speaks of a named axis."""
+    return any(eqn.primitive.uses_axis is not None and eqn.primitive.uses_axis(name, eqn.params) for eqn in jaxpr.eqns)
+
+
+def split_call(primitive: Primitive, trace: Any, args: Any, params: Any, key: str) -> Any:
+    """Partial evaluation of a call of a jaxpr: call what is known in the parent, record a call of the rest."""
+    jaxpr: ClosedJaxpr = params[key]
+    unknown = [trace.is_unknown(x) for x in args]
+    split = split_jaxpr(jaxpr, unknown)
+    known_args = [x for x, u in zip(args, unknown, strict=True) if not u]
+    unknown_args = [x for x, u in zip(args, unknown, strict=True) if u]
+    donated = params.get("donated_invars")
+
+    def call_params(inner: ClosedJaxpr, flags: Any) -> dict[str, Any]:
+        hoisted = {**params, key: inner}
+        return hoisted if donated is None else {**hoisted, "donated_invars": tuple(flags)}
+
+    known_jaxpr, known_consts = hoist_consts(split.known.jaxpr), split.known.consts
+    flags = [False] * (len(known_consts) + len(known_args))
+    outs = trace.evaluate_known(primitive, (*known_consts, *known_args), call_params(known_jaxpr, flags))
+    n_known = sum(not u for u in split.unknown_outs)
+    computed = iter(outs[n_known:])
+    # A residual that is an input of the known part goes straight to the staged part.
+    residuals = [next(computed) if f is None else known_args[f] for f in split.forwarded]
+    staged_jaxpr, staged_consts = hoist_consts(split.staged.jaxpr), split.staged.consts
+    operands = (*staged_consts, *residuals, *unknown_args)
+    staged = trace.record(primitive, operands, call_params(staged_jaxpr, [False] * len(operands)))
+    known_outs, staged_outs = iter(outs[:n_known]), iter(staged)
+    return tuple(next(staged_outs) if u else next(known_outs) for u in split.unknown_outs)
+
+
+
+def forget() -> None:
+    """Forget all traces, and the programs of all jitted functions."""
+    _staged.clear()
+    for jitted in list(_jitted):
+        jitted._clear_cache()

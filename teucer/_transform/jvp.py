@@ -1,0 +1,119 @@
+"""Forward-mode differentiation: each value travels with its tangent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+from teucer._core.jaxpr import ClosedJaxpr, eval_jaxpr
+from teucer._core.stage import stage_jaxpr
+from teucer._core.trace import Trace, Tracer, check_alive, current_trace, no_leaks, typeof, using
+from teucer._core.types import Zero
+from teucer._transform import arith
+
+__all__ = ["JVPTrace", "JVPTracer", "jvp_flat", "jvp_jaxpr"]
+
+
+@final
+class JVPTracer(Tracer):
+    """A value and its tangent."""
+
+    __slots__ = ("primal", "tangent")
+
+    def __init__(self, trace: Trace, primal: Any, tangent: Any) -> None:
+        self.trace, self.primal, self.tangent = trace, primal, tangent
+
+    @property
+    def aval(self) -> Any:
+        return typeof(self.primal)
+
+    def concrete(self) -> Any:
+        x = self.primal
+        return x.concrete() if isinstance(x, Tracer) else x
+
+    def origin(self) -> str:
+        x = self.primal
+        return x.origin() if isinstance(x, Tracer) else ""
+
+
+@final
+class JVPTrace(Trace):
+    """Runs each primitive's jvp rule in the parent."""
+
+    __slots__ = ()
+
+    def process(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
+        primals, tangents, moving = [], [], False
+        for x in args:
+            if type(x) is JVPTracer and x.trace is self:
+                primals.append(x.primal)
+                tangents.append(x.tangent)
+                moving = moving or type(x.tangent) is not Zero
+            else:
+                check_alive(x)
+                primals.append(x)
+                tangents.append(typeof(x).zero)
+        parent = self.parent
+        assert parent is not None
+        with using(parent):
+            if not moving:
+                return parent.process(primitive, tuple(primals), params)
+            outs, out_tangents = primitive.jvp(primals, tangents, **params)
+        return tuple([JVPTracer(self, y, t) if type(t) is not Zero else y
+                      for y, t in zip(outs, out_tangents, strict=True)])
+
+    def split(self, x: Any) -> tuple[Any, Any]:
+        """The value and the tangent of what a function returned."""
+        if type(x) is JVPTracer and x.trace is self:
+            return x.primal, x.tangent
+        check_alive(x)
+        return x, typeof(x).zero
+
+    def __repr__(self) -> str:
+        return "a function being differentiated (jvp)"
+
+
+def jvp_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any], tangents: Sequence[Any],
+             ) -> tuple[list[Any], list[Any]]:
+    """Results and their tangents of a function of flat values; a tangent may be Zero."""
+    parent = current_trace()
+    trace = JVPTrace(parent)
+    args = [p if type(t) is Zero else JVPTracer(trace, p, t) for p, t in zip(primals, tangents, strict=True)]
+    with using(trace):
+        outs = f(*args)
+    pairs = [trace.split(y) for y in outs]
+    no_leaks(trace)
+    return [y for y, _ in pairs], [t for _, t in pairs]
+
+
+def jvp_jaxpr(closed: ClosedJaxpr, moving: Sequence[bool], instantiate: bool | Sequence[bool],
+              ) -> tuple[ClosedJaxpr, list[bool]]:
+    """The jaxpr (primals, tangents of the moving ones) -> (results, tangents of the moving results).
+
+    instantiate: which results shall have a tangent even if it is zero.
+    Returns it with which results move. Kept on the jaxpr.
+    """
+    wanted = (instantiate,) * len(closed.jaxpr.outvars) if isinstance(instantiate, bool) else tuple(instantiate)
+    key = ("jvp", tuple(moving), wanted)
+    found = closed.cache.get(key) if not closed.consts else None
+    if found is None:
+        found = _jvp_jaxpr(closed, moving, wanted)
+        if not closed.consts:
+            closed.cache[key] = found
+    return found  # type: ignore[no-any-return]
+
+
+def _jvp_jaxpr(closed: ClosedJaxpr, moving: Sequence[bool], wanted: tuple[bool, ...]) -> tuple[ClosedJaxpr, list[bool]]:
+    out_moving: list[bool] = []
+    n = len(closed.jaxpr.invars)
+
+    def jvp(*args: Any) -> list[Any]:
+        primals, rest = args[:n], iter(args[n:])
+        tangents = [next(rest) if m else typeof(p).zero for p, m in zip(primals, moving, strict=True)]
+        outs, out_tangents = jvp_flat(lambda *xs: eval_jaxpr(closed.jaxpr, closed.consts, *xs), primals, tangents)
+        out_moving[:] = [type(t) is not Zero or w for t, w in zip(out_tangents, wanted, strict=True)]
+        return outs + [arith.instantiate(t) for t, m in zip(out_tangents, out_moving, strict=True) if m]
+
+    avals = closed.in_avals
+    tangent_avals = [a.tangent_aval() for a, m in zip(avals, moving, strict=True) if m]
+    return stage_jaxpr(jvp, [*avals, *tangent_avals], closed.jaxpr.debug_info), out_moving

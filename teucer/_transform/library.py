@@ -1,0 +1,40 @@
+"""Library functions built of several primitives: one program when called eagerly, inlined when traced."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from teucer._base import tracebacks
+from teucer._core.trace import EVAL, current_trace
+from teucer._transform import programs
+from teucer._transform.calls import fun_name, static_by_name
+from teucer._transform.jit import JitOptions, call_jitted
+from teucer._xla.dispatcher import dispatcher
+
+__all__ = ["library"]
+
+
+def library(fun: Callable[..., Any] | None = None, /, *, static: Sequence[str] = ()) -> Any:
+    """Make a function of arrays a library function; also a decorator.
+
+    static: names of the parameters that are hashable Python values (axes, shapes, dtypes, modes).
+    Called eagerly it is compiled as one program, which C++ then calls; under any transformation it is plain Python.
+    """
+    if fun is None:
+        return functools.partial(library, static=static)
+    nums, names = static_by_name(fun, None, tuple(static), "static")
+    options = JitOptions(nums, names, inline=True)
+
+    @tracebacks.api_boundary
+    def cache_miss(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        if current_trace() is not EVAL:
+            return fun(*args, **kwargs), None
+        return call_jitted(fun, options, args, kwargs)
+
+    wrapped = dispatcher(fun_name(fun), fun, cache_miss, static_argnums=nums, static_argnames=names,
+                         shard_arg_fallback=programs.shard_arg_fallback)
+    functools.update_wrapper(wrapped, fun, updated=())
+    wrapped.__wrapped__ = fun
+    return wrapped

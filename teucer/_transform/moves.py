@@ -1,0 +1,141 @@
+"""Arrays to devices and back, as users say it: `device_put`, `device_get`, `block_until_ready`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, final
+
+from teucer._base import pytrees, tracebacks
+from teucer._core.primitive import Primitive
+from teucer._core.trace import Tracer
+from teucer._core.types import Zero, is_valid_type
+from teucer._runtime import backends, transfer
+from teucer._runtime.arrays import ArrayImpl, to_numpy
+from teucer._xla import arrays as xla
+
+__all__ = ["block_until_ready", "copy_to_host_async", "device_get", "device_put", "device_put_p", "live_arrays"]
+
+
+@final
+class DevicePut(Primitive):
+    """x on a device, or x itself where the program runs already."""
+
+    __slots__ = ()
+    name = "device_put"
+
+    def types(self, x: Any, **params: Any) -> Any:
+        return (x,)
+
+    def evaluate(self, x: Any, *, device: Any, copy: bool) -> Any:
+        return (place(x, device, copy),)
+
+    def lower(self, ctx: Any, x: Any, **params: Any) -> Any:
+        return (x,)
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+        (t,) = tangents
+        return self.bind(*primals, **params), (t,) if type(t) is Zero else self.bind(t, **params)
+
+    def transpose(self, cts: Any, x: Any, **params: Any) -> Any:
+        return cts
+
+    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+        return self.bind(*args, **params), dims
+
+
+device_put_p = DevicePut()
+
+
+def place(x: Any, where: Any, copy: bool = False) -> Any:
+    """A concrete value on a device or laid out by a sharding; None leaves it where it is, or uncommitted by default."""
+    if where is None:
+        if isinstance(x, ArrayImpl):
+            return transfer.put_array(x, x.sharding, committed=x._committed, copy=copy)
+        return transfer.put(x, None)
+    return transfer.put_array(x, transfer.as_sharding(where), copy=copy)
+
+
+@tracebacks.api_boundary
+def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None) -> Any:
+    """A pytree of arrays on a device.
+
+    x: arrays, NumPy arrays, numbers. device: a Device, a Sharding, or a tree prefix of them; None for the default device,
+    to which the result is not committed. may_alias=False makes a copy. donate lets the source's buffer be taken over.
+    Raises TypeError for leaves that are not arrays, ValueError for a device that is none.
+
+    >>> import teucer as jax, numpy as np
+    >>> jax.device_put(np.arange(3), jax.devices()[0])
+    Array([0, 1, 2], dtype=int32)
+    """
+    leaves, tree = pytrees.tree_flatten(x)
+    if device is None or not isinstance(device, list | tuple | dict):
+        places = [device] * len(leaves)
+    else:
+        places = pytrees.flatten_axes("device_put device", tree, device)
+    return pytrees.tree_unflatten(tree, [_put_leaf(leaf, where, may_alias is False)
+                                         for leaf, where in zip(leaves, places, strict=True)])
+
+
+def _put_leaf(x: Any, where: Any, copy: bool) -> Any:
+    if not is_valid_type(x):
+        raise TypeError(f"Argument '{x!r:.100}' of type {type(x)} is not a valid JAX type for device_put.")
+    if where is not None and not isinstance(where, xla.Sharding) and not hasattr(where, "sharding") and not hasattr(
+            where, "platform"):
+        raise ValueError(f"device_put: device must be a Device or a Sharding, got {where!r}.")
+    return device_put_p.bind(x, device=where, copy=copy)[0]
+
+
+@tracebacks.api_boundary
+def device_get(x: Any) -> Any:
+    """A pytree of arrays on the host: NumPy arrays in the place of device arrays; waits for them.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> jax.device_get(jnp.arange(3))
+    array([0, 1, 2], dtype=int32)
+    """
+    leaves = pytrees.tree_leaves(x)
+    for leaf in leaves:
+        if isinstance(leaf, ArrayImpl):
+            leaf.copy_to_host_async()
+    return pytrees.tree_map(_get_leaf, x)
+
+
+def _get_leaf(x: Any) -> Any:
+    if isinstance(x, ArrayImpl):
+        return to_numpy(x)
+    if isinstance(x, Tracer):
+        return x.__array__()
+    return x
+
+
+def block_until_ready(x: Any) -> Any:
+    """Wait until all arrays of a pytree are computed, raising what their computation raised; returns the pytree.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> jax.block_until_ready(jnp.ones(2))
+    Array([1., 1.], dtype=float32)
+    """
+    arrays = []
+    for leaf in pytrees.tree_leaves(x):
+        if isinstance(leaf, ArrayImpl):
+            arrays.append(leaf)
+        elif hasattr(leaf, "block_until_ready"):
+            leaf.block_until_ready()
+    xla.block_until_ready(arrays)
+    return x
+
+
+def copy_to_host_async(x: Any) -> Any:
+    """Start copying all arrays of a pytree to the host; returns the pytree."""
+    for leaf in pytrees.tree_leaves(x):
+        if hasattr(leaf, "copy_to_host_async"):
+            leaf.copy_to_host_async()
+    return x
+
+
+def live_arrays(platform: str | None = None) -> Sequence[Any]:
+    """All arrays that are alive on a platform."""
+    arrays: Sequence[Any] = backends.client_of(platform).live_arrays()
+    return arrays
+
+

@@ -1,0 +1,133 @@
+"""Partial evaluation: what is known is computed by the parent, what depends on unknown values is recorded.
+
+Linearization is the jvp trace over this one: primal values are known, tangents are not, and the record is linear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, final
+
+from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
+from teucer._core.stage import DebugInfo, StageTrace, StageTracer
+from teucer._core.trace import current_trace, no_leaks, typeof, using
+from teucer._core.types import Zero
+from teucer._transform.jvp import JVPTrace, JVPTracer
+
+__all__ = ["Linearized", "PartialTrace", "Split", "linearize_flat", "split_jaxpr"]
+
+
+@final
+class PartialTrace(StageTrace):
+    """Computes in the parent what depends on known values only, and records the rest."""
+
+    __slots__ = ()
+
+    def staging(self) -> bool:
+        return self.parent is not None and self.parent.staging()
+
+    def process(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
+        for x in args:
+            if type(x) is StageTracer and x.trace is self:
+                break
+        else:
+            return self.evaluate_known(primitive, args, params)
+        if primitive.partial_eval is not None:
+            return primitive.partial_eval(self, args, params)  # type: ignore[no-any-return]
+        return self.record(primitive, args, params)
+
+    def evaluate_known(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
+        """Run a primitive on known values in the parent."""
+        parent = self.parent
+        assert parent is not None
+        with using(parent):
+            return parent.process(primitive, args, params)
+
+    def is_unknown(self, x: Any) -> bool:
+        """Whether `x` is not known."""
+        return type(x) is StageTracer and x.trace is self
+
+    def __repr__(self) -> str:
+        return "a function being linearized"
+
+
+class Linearized(NamedTuple):
+    """Results, and the linear map of tangents as a jaxpr over residuals."""
+
+    outs: list[Any]
+    jaxpr: Jaxpr
+    residuals: list[Any]
+    moving_outs: list[bool]
+
+
+class Split(NamedTuple):
+    """A jaxpr cut in two: `known` maps known inputs to known results and residuals; `staged` maps residuals and unknown
+    inputs to unknown results.
+
+    Residuals that are inputs of the known part are not copied: residual i is input `forwarded[i]` where that is not None.
+    """
+
+    known: ClosedJaxpr
+    staged: ClosedJaxpr
+    unknown_outs: tuple[bool, ...]
+    forwarded: tuple[int | None, ...]
+
+
+def linearize_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any], moving: Sequence[bool] | None = None,
+                   debug_info: DebugInfo | None = None) -> Linearized:
+    """Evaluate `f`, a function of flat values, and record its derivative there as a linear jaxpr.
+
+    moving: with respect to which arguments; by default all those that have tangents.
+    """
+    partial = PartialTrace(current_trace(), debug_info)
+    jvp = JVPTrace(partial)
+    args = []
+    for i, x in enumerate(primals):
+        aval = typeof(x).tangent_aval()
+        if (moving is None or moving[i]):
+            args.append(JVPTracer(jvp, x, partial.new_arg(aval)))
+        else:
+            args.append(x)
+    with using(jvp):
+        outs = f(*args)
+    pairs = [jvp.split(y) for y in outs]
+    moving_outs = [type(t) is not Zero for _, t in pairs]
+    jaxpr, residuals = partial.close([t for _, t in pairs if type(t) is not Zero])
+    no_leaks(jvp)
+    return Linearized([y for y, _ in pairs], jaxpr, residuals, moving_outs)
+
+
+def split_jaxpr(closed: ClosedJaxpr, unknown: Sequence[bool], instantiate: bool | Sequence[bool] = False) -> Split:
+    """Cut a jaxpr in what can be computed from its known inputs and the rest. Kept on the jaxpr.
+
+    instantiate: which results shall be counted as unknown even if they are known.
+    """
+    wanted = (instantiate,) * len(closed.jaxpr.outvars) if isinstance(instantiate, bool) else tuple(instantiate)
+    key = ("split", tuple(unknown), wanted)
+    found = closed.cache.get(key) if not closed.consts else None
+    if found is None:
+        found = _split_jaxpr(closed, tuple(unknown), wanted)
+        if not closed.consts:
+            closed.cache[key] = found
+    return found  # type: ignore[no-any-return]
+
+
+def _split_jaxpr(closed: ClosedJaxpr, unknown: tuple[bool, ...], wanted: tuple[bool, ...]) -> Split:
+    outer = StageTrace(current_trace(), closed.jaxpr.debug_info)
+    inner = PartialTrace(outer, closed.jaxpr.debug_info)
+    args = [(inner if u else outer).new_arg(a) for u, a in zip(unknown, closed.in_avals, strict=True)]
+    with using(inner):
+        outs = eval_jaxpr(closed.jaxpr, closed.consts, *args)
+    unknown_outs = tuple(inner.is_unknown(y) or w for y, w in zip(outs, wanted, strict=True))
+    staged, residuals = inner.close([y for y, u in zip(outs, unknown_outs, strict=True) if u])
+    position = {v: i for i, v in enumerate(outer.invars)}
+    # Constants of the program itself need not travel: they stay constants of the staged part.
+    travelling = [type(r) is StageTracer and r.trace is outer for r in residuals]
+    constants = [(v, r) for v, r, t in zip(staged.constvars, residuals, travelling, strict=True) if not t]
+    moved = [(v, r) for v, r, t in zip(staged.constvars, residuals, travelling, strict=True) if t]
+    staged = Jaxpr([v for v, _ in constants], [*(v for v, _ in moved), *staged.invars], staged.outvars, staged.eqns,
+                   staged.effects, staged.debug_info)
+    forwarded = tuple(position.get(r.var) for _, r in moved)
+    known_outs = [y for y, u in zip(outs, unknown_outs, strict=True) if not u]
+    known, consts = outer.close([*known_outs, *(r for (_, r), f in zip(moved, forwarded, strict=True) if f is None)])
+    return Split(ClosedJaxpr(known, consts), ClosedJaxpr(staged, [r for _, r in constants]), unknown_outs, forwarded)

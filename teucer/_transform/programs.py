@@ -1,0 +1,225 @@
+"""Programs: jaxprs lowered, compiled and run on devices; and primitives run eagerly as programs of their own."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from teucer._base import config, dtypes, errors
+from teucer._core.jaxpr import Jaxpr
+from teucer._core.primitive import Primitive
+from teucer._core.stage import DebugInfo, stage_flat
+from teucer._core.trace import Tracer, leak_message, typeof
+from teucer._lower.context import Argument, lower_module
+from teucer._runtime import backends, shardings, transfer
+from teucer._runtime.arrays import ArrayImpl
+from teucer._runtime.compile import compile_module
+from teucer._transform.dce import used_inputs
+from teucer._xla import arrays as xla_arrays
+from teucer._xla.dispatcher import FastPath, dispatcher
+
+__all__ = ["Lowering", "Placement", "Program", "compile_program", "execute", "fast_path", "lower_program", "placement_of",
+           "program_for", "run_primitive"]
+
+logger = logging.getLogger("teucer")
+
+
+class Placement(NamedTuple):
+    """Where a program runs, and whether its results are committed there."""
+
+    device: Any
+    committed: bool
+
+
+@final
+class Program:
+    """An executable with what is needed to call it: which arguments it takes, and how its results are wrapped."""
+
+    __slots__ = ("executable", "kept", "sharding", "committed", "out_avals", "handlers", "name", "keep_alive")
+
+    def __init__(self, executable: Any, kept: tuple[bool, ...], placement: Placement, out_avals: Sequence[Any],
+                 name: str, keep_alive: Any) -> None:
+        self.executable, self.kept, self.name, self.keep_alive = executable, kept, name, keep_alive
+        self.sharding, self.committed = shardings.single_device_sharding(placement.device), placement.committed
+        self.out_avals = [aval.carrier for aval in out_avals]
+        self.handlers = [xla_arrays.result_handler(a, self.sharding, self.committed) for a in self.out_avals]
+
+
+class Lowering(NamedTuple):
+    """A jaxpr as StableHLO text for a platform; `kept` says which arguments the text takes."""
+
+    text: str
+    kept: tuple[bool, ...]
+    keep_alive: Any
+
+
+def placement_of(args: Sequence[Any], device: Any = None) -> Placement:
+    """Where a program on these arguments runs: on `device`, else where its committed arguments are, else by default.
+
+    Raises ValueError if committed arguments are on different devices.
+    """
+    if device is not None:
+        return Placement(device, True)
+    found = None
+    for x in args:
+        if isinstance(x, ArrayImpl) and x._committed:
+            if x._sharding.num_devices > 1:
+                raise NotImplementedError(f"computation on arrays laid over several devices is not implemented: "
+                                          f"{x.aval}, {x._sharding}.")
+            if found is not None and found._sharding._device is not x._sharding._device:
+                raise ValueError("Received incompatible devices for jitted computation: arguments are committed to "
+                                 f"different devices.\n    {found.aval} on {found._sharding._device}\n    {x.aval} on "
+                                 f"{x._sharding._device}\n  Move one with jax.device_put.")
+            found = x
+    if found is not None:
+        return Placement(found._sharding._device, True)
+    return Placement(backends.target_device(), False)
+
+
+def lower_program(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: bool, platform: str) -> Lowering:
+    """Lower a jaxpr without constants."""
+    kept = (True,) * len(jaxpr.invars) if keep_unused else used_inputs(jaxpr)
+    if not all(kept):
+        invars = [v for v, keep in zip(jaxpr.invars, kept, strict=True) if keep]
+        jaxpr = jaxpr.replace(invars=invars)
+        donated = [d for d, keep in zip(donated, kept, strict=True) if keep]
+    args = [Argument(v.aval, d) for v, d in zip(jaxpr.invars, donated, strict=True)]
+    text, module = lower_module(f"jit_{name}", jaxpr, args, platform)
+    return Lowering(text, kept, (module.keep_alive, module.host_callbacks))
+
+
+def compile_program(lowering: Lowering, placement: Placement, out_avals: Sequence[Any], name: str,
+                    options: tuple[tuple[str, Any], ...] = ()) -> Program:
+    """Compile what `lower_program` wrote."""
+    start = time.perf_counter()
+    executable = compile_module(lowering.text, [placement.device], overrides=dict(options))
+    if config.log_compiles.value:
+        logger.warning("Finished XLA compilation of jit(%s) in %.6f sec", name, time.perf_counter() - start)
+    return Program(executable, lowering.kept, placement, out_avals, name, lowering.keep_alive)
+
+
+def program_for(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: bool, placement: Placement,
+                options: tuple[tuple[str, Any], ...] = ()) -> Program:
+    """The program of a jaxpr without constants; kept on the jaxpr."""
+    key = ("program", tuple(donated), keep_unused, placement, options)
+    found = jaxpr.cache.get(key)
+    if found is None:
+        if config.log_compiles.value:
+            logger.warning("Compiling jit(%s) with global shapes and types %s.", name, jaxpr.in_avals)
+        lowering = lower_program(jaxpr, name, donated, keep_unused, placement.device.platform)
+        found = jaxpr.cache[key] = compile_program(lowering, placement, jaxpr.out_avals, name, options)
+    return found  # type: ignore[no-any-return]
+
+
+def execute(program: Program, args: Sequence[Any]) -> list[Any]:
+    """Run a program on all of its jaxpr's arguments, on host or device."""
+    sharding = program.sharding
+    ready = [x if type(x) is ArrayImpl and x._sharding is sharding else transfer.to_sharding(x, sharding)
+             for x, kept in zip(args, program.kept, strict=True) if kept]
+    outs = xla_arrays.execute(program.executable, ready, program.handlers)
+    if config.debug_nans.value or config.debug_infs.value:
+        check_finite(outs, program.name)
+    return outs
+
+
+def check_finite(outs: Sequence[Any], name: str) -> None:
+    """Raise FloatingPointError for a NaN or infinity, as the options jax_debug_nans and jax_debug_infs ask."""
+    for out in outs:
+        if not dtypes.issubdtype(out.dtype, np.inexact):
+            continue
+        value = np.asarray(out).astype(np.complex128 if out.dtype.kind == "c" else np.float64)
+        if config.debug_nans.value and np.isnan(value).any():
+            raise FloatingPointError(f"invalid value (nan) encountered in {name}\n    result: {out.aval}")
+        if config.debug_infs.value and np.isinf(value).any():
+            raise FloatingPointError(f"invalid value (inf) encountered in {name}\n    result: {out.aval}")
+
+
+def fast_path(program: Program, out_tree: Any, consts: Sequence[Any]) -> FastPath | None:
+    """What the C++ dispatcher needs to run the program itself next time; None where Python must see each call."""
+    if config.debug_nans.value or config.debug_infs.value:
+        return None
+    n_consts = len(consts)
+    kept = program.kept
+    sharding = program.sharding
+    ready = [transfer.to_sharding(c, sharding) for c, keep in zip(consts, kept[:n_consts], strict=True) if keep]
+    n_in = len(ready) + sum(kept[n_consts:])
+    return FastPath(program.executable, out_tree, [sharding] * n_in, [sharding] * len(program.out_avals), program.out_avals,
+                    [program.committed] * len(program.out_avals), [True] * len(ready) + list(kept[n_consts:]),
+                    [None] * n_in, ready)
+
+
+def shard_arg_fallback(x: Any, sharding: Any, layout: Any, copy_semantics: Any = None) -> Any:
+    """Called by the C++ dispatcher for an argument that is not where the executable wants it."""
+    return transfer.to_sharding(x, sharding)
+
+
+_dispatchers: dict[Any, Callable[..., tuple[Any, ...]]] = {}
+
+
+def run_primitive(primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
+    """Run a primitive at once, through its own C++ dispatcher: one a primitive and parameter set."""
+    key = (primitive, *params.items()) if params else primitive
+    try:
+        return _dispatchers[key](*args)
+    except KeyError:
+        pass
+    except TypeError as err:
+        if "unhashable" not in str(err):
+            raise
+        raise TypeError(f"{primitive}: parameters must be hashable: {params}") from err
+    found = _dispatchers[key] = _primitive_dispatcher(primitive, params)
+    return found(*args)
+
+
+Primitive.run = run_primitive
+
+
+def _primitive_dispatcher(primitive: Primitive, params: dict[str, Any]) -> Callable[..., tuple[Any, ...]]:
+    name = primitive.name
+    programs: dict[Any, Jaxpr] = {}
+
+    def apply(*args: Any) -> tuple[Any, ...]:
+        return primitive.bind(*args, **params)
+
+    def cache_miss(*args: Any) -> tuple[Any, Any]:
+        check_no_tracers(args)
+        avals = tuple([typeof(x) for x in args])
+        jaxpr = programs.get(avals)
+        if jaxpr is None:
+            jaxpr, _ = stage_flat(apply, avals, DebugInfo(str(name)))
+            programs[avals] = jaxpr
+        program = program_for(jaxpr, str(name), (False,) * len(args), False, placement_of(args))
+        outs = tuple(execute(program, args))
+        return outs, fast_path(program, tuple_tree(len(outs)), ())
+
+    return dispatcher(str(name), apply, cache_miss, shard_arg_fallback=shard_arg_fallback)  # type: ignore[no-any-return]
+
+
+_tuple_trees: dict[int, Any] = {}
+
+
+def tuple_tree(n: int) -> Any:
+    """The tree of a tuple of n leaves."""
+    from_cache = _tuple_trees.get(n)
+    if from_cache is None:
+        from teucer._base.pytrees import tree_structure
+        from_cache = _tuple_trees[n] = tree_structure((0,) * n)
+    return from_cache
+
+
+def check_no_tracers(args: Sequence[Any]) -> None:
+    """Raise UnexpectedTracerError if a traced value has come where there is nothing to trace."""
+    for x in args:
+        if isinstance(x, Tracer):
+            raise errors.UnexpectedTracerError(leak_message(x))
+
+
+
+
+def forget() -> None:
+    """Forget the programs of all primitives."""
+    _dispatchers.clear()

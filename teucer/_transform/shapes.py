@@ -1,0 +1,100 @@
+"""Types of arrays without arrays: ShapeDtypeStruct, `typeof`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, final
+
+from teucer._base import dtypes
+from teucer._core.trace import typeof as aval_of_value
+from teucer._core.types import ShapedArray, register_aval_of
+
+__all__ = ["ShapeDtypeStruct", "as_struct", "typeof"]
+
+
+@final
+class ShapeDtypeStruct:
+    """A stand-in for an array: its shape and dtype, and where it is to live, without values.
+
+    shape: a sequence of ints. dtype: a dtype. sharding, vma, weak_type, is_ref: as of the array it stands for.
+
+    >>> import teucer as jax
+    >>> jax.ShapeDtypeStruct((2, 3), "float32").size
+    6
+    """
+
+    __slots__ = ("shape", "dtype", "sharding", "weak_type", "vma", "is_ref", "manual_axis_type")
+
+    def __init__(self, shape: Any, dtype: Any, *, sharding: Any = None, weak_type: bool = False, vma: Any = None,
+                 is_ref: bool = False, manual_axis_type: Any = None) -> None:
+        if dtype is None:
+            raise ValueError("ShapeDtypeStruct: dtype must be specified.")
+        self.shape = tuple(shape)
+        self.dtype = dtype if isinstance(dtype, dtypes.ExtendedDType) else dtypes.as_dtype(dtype)
+        self.sharding, self.weak_type, self.is_ref = sharding, bool(weak_type), is_ref
+        self.vma = None if vma is None else frozenset(vma)
+        self.manual_axis_type = manual_axis_type
+
+    @property
+    def aval(self) -> ShapedArray:
+        """The type that this stands for, with the dtypes of the current precision."""
+        dtype = dtypes.canonicalize_dtype(self.dtype, allow_extended_dtype=True)
+        return ShapedArray(self.shape, dtype, self.weak_type, vma=self.vma or frozenset())
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    def update(self, **changes: Any) -> ShapeDtypeStruct:
+        """The struct with some of its fields changed."""
+        fields = {name: getattr(self, name) for name in self.__slots__} | changes
+        return ShapeDtypeStruct(fields.pop("shape"), fields.pop("dtype"), **fields)
+
+    def __len__(self) -> int:
+        try:
+            return int(self.shape[0])
+        except IndexError:
+            raise TypeError("len() of unsized object") from None
+
+    def __repr__(self) -> str:
+        extra = "".join(f", {name}={value}" for name, value in
+                        (("sharding", self.sharding), ("weak_type", self.weak_type or None), ("vma", self.vma))
+                        if value is not None)
+        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{extra})"
+
+    __str__ = __repr__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ShapeDtypeStruct) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self.shape, self.dtype, self.sharding, self.weak_type, self.vma, self.is_ref)
+
+
+register_aval_of(ShapeDtypeStruct, lambda s: s.aval)
+
+
+def as_struct(aval: Any) -> ShapeDtypeStruct:
+    """The struct of a type."""
+    return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=aval.sharding)
+
+
+def typeof(x: Any, /) -> Any:
+    """The type of an array, a traced value or a Python number.
+
+    >>> import teucer as jax
+    >>> jax.typeof(1.0)
+    ShapedArray(float32[], weak_type=True)
+    """
+    return aval_of_value(x)
+
+

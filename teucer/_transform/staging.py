@@ -1,0 +1,157 @@
+"""Looking at what a function does: `make_jaxpr`, `eval_shape`; and tracing modes: `disable_jit`,
+`ensure_compile_time_eval`, `named_call`, `named_scope`, `checking_leaks`."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from teucer._base import config, pytrees, tracebacks
+from teucer._core import axes, names
+from teucer._core.jaxpr import ClosedJaxpr
+from teucer._core.stage import stage_flat
+from teucer._core.trace import EVAL, current_trace, using
+from teucer._transform.calls import as_indices, check_callable, check_leaves, debug_info, flatten_call, flatten_results, \
+    fun_name
+from teucer._transform.shapes import ShapeDtypeStruct, as_struct
+
+__all__ = ["disable_jit", "ensure_compile_time_eval", "eval_shape", "make_jaxpr", "named_call", "named_scope"]
+
+
+def make_jaxpr(fun: Callable[..., Any], static_argnums: Any = (), axis_env: Any = None, return_shape: bool = False,
+               ) -> Callable[..., Any]:
+    """A function that gives the jaxpr of `fun` on arguments of given types.
+
+    Its arguments are arrays or ShapeDtypeStructs. With return_shape it gives (jaxpr, shapes and dtypes of the results).
+    axis_env: (name, size) pairs of axes for collectives.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> jax.make_jaxpr(jnp.sin)(1.)
+    { lambda ; a:f32[]. let b:f32[] = sin a in (b,) }
+    """
+    check_callable(fun, "make_jaxpr")
+    numbers = as_indices(static_argnums, "static_argnums", "make_jaxpr")
+
+    @functools.wraps(fun)
+    @tracebacks.api_boundary
+    def jaxpr_maker(*args: Any, **kwargs: Any) -> Any:
+        jaxpr, consts, tree = _stage(fun, args, kwargs, "make_jaxpr", numbers, dict(axis_env or ()))
+        closed = ClosedJaxpr(jaxpr, consts)
+        if not return_shape:
+            return closed
+        return closed, pytrees.tree_unflatten(tree, [as_struct(a) for a in closed.out_avals])
+
+    jaxpr_maker.__name__ = f"make_jaxpr({fun_name(fun)})"
+    return jaxpr_maker
+
+
+def _stage(fun: Callable[..., Any], args: Any, kwargs: Any, what: str, static: tuple[int, ...] = (),
+           axis_env: dict[Any, int] | None = None) -> tuple[Any, list[Any], Any]:
+    call = flatten_call(args, kwargs, static)
+    avals = check_leaves(call, fun, what)
+    info = debug_info(what, fun, call)
+    trees: list[Any] = []
+
+    def flat(*leaves: Any) -> list[Any]:
+        outs, tree = flatten_results(call.apply(fun, leaves), what, info)
+        trees.append(tree)
+        return outs
+
+    with axes.extended(axis_env or {}):
+        jaxpr, consts = stage_flat(flat, avals, info)
+    return jaxpr, consts, trees[-1]
+
+
+@tracebacks.api_boundary
+def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Shapes and dtypes of a function's results, as ShapeDtypeStructs, without computing them.
+
+    args, kwargs: arrays, or anything with shape and dtype.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> jax.eval_shape(jnp.sin, jax.ShapeDtypeStruct((2,), jnp.float32))
+    ShapeDtypeStruct(shape=(2,), dtype=float32)
+    """
+    check_callable(fun, "eval_shape")
+    args, kwargs = pytrees.tree_map(_duck, (args, kwargs))
+    jaxpr, _, tree = _stage(fun, args, kwargs, "eval_shape")
+    return pytrees.tree_unflatten(tree, [as_struct(a) for a in jaxpr.out_avals])
+
+
+def _duck(x: Any) -> Any:
+    """Anything with a shape and a dtype is as good as an array."""
+    known = isinstance(x, int | float | complex | ShapeDtypeStruct) or hasattr(x, "aval")
+    if not known and hasattr(x, "shape") and hasattr(x, "dtype"):
+        return ShapeDtypeStruct(x.shape, x.dtype)
+    return x
+
+
+@contextlib.contextmanager
+def disable_jit(disable: bool = True) -> Iterator[None]:
+    """In the `with` block, jitted functions run as plain Python, so that one can print and debug their values.
+
+    >>> import teucer as jax
+    >>> with jax.disable_jit():
+    ...     jax.jit(lambda x: print(x))(1.)
+    1.0
+    """
+    with config.disable_jit(disable):
+        yield
+
+
+@contextlib.contextmanager
+def ensure_compile_time_eval() -> Iterator[None]:
+    """In the `with` block, operations on known values run at once, even while a function is traced.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> @jax.jit
+    ... def f(x):
+    ...     with jax.ensure_compile_time_eval():
+    ...         n = int(jnp.sum(jnp.arange(3)))
+    ...     return x * n
+    >>> f(2.)
+    Array(6., dtype=float32, weak_type=True)
+    """
+    trace = current_trace()
+    while trace.parent is not None and trace is not EVAL:
+        trace = trace.parent
+    with using(trace):
+        yield
+
+
+def named_scope(name: str) -> Any:
+    """In the `with` block, operations carry `name` in profiles and dumps.
+
+    Raises TypeError if name is not a str.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"named_scope name argument must be a string, got {name!r}")
+    return _NamedScope(name)
+
+
+class _NamedScope(contextlib.ContextDecorator):
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.scopes: list[names.scope] = []
+
+    def __enter__(self) -> str:
+        self.scopes.append(names.scope(self.name))
+        self.scopes[-1].__enter__()
+        return self.name
+
+    def __exit__(self, *exc: Any) -> None:
+        self.scopes.pop().__exit__(None, None, None)
+
+
+def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[..., Any]:
+    """`fun`, whose operations carry its name in profiles and dumps."""
+    label = fun_name(fun) if name is None else name
+
+    @functools.wraps(fun)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        with named_scope(label):
+            return fun(*args, **kwargs)
+
+    return wrapped

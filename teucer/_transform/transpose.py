@@ -1,0 +1,95 @@
+"""Transposition: a linear jaxpr run backwards, from cotangents of its results to cotangents of its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var
+from teucer._core.primitive import Undefined
+from teucer._core.stage import stage_jaxpr
+from teucer._core.trace import current_trace, using
+from teucer._core.types import Zero
+from teucer._transform import arith
+
+__all__ = ["backward_pass", "transpose_jaxpr"]
+
+
+def backward_pass(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+    """Cotangents of the arguments that are Undefined; None for the others.
+
+    Equations that do not depend on Undefined arguments are evaluated first (a remat's recomputation, say).
+    """
+    env: dict[Any, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
+    linear: set[Any] = set()
+    for v, x in zip(jaxpr.invars, args, strict=True):
+        if type(x) is Undefined:
+            linear.add(v)
+        else:
+            env[v] = x
+    trace = current_trace()
+    linear_eqns = []
+    with using(trace):
+        for eqn in jaxpr.eqns:
+            if any([type(v) is not Literal and v in linear for v in eqn.invars]):
+                linear.update(eqn.outvars)
+                linear_eqns.append(eqn)
+            else:
+                operands = tuple([v.val if type(v) is Literal else env[v] for v in eqn.invars])  # type: ignore[index]
+                env.update(zip(eqn.outvars, trace.process(eqn.primitive, operands, eqn.params), strict=True))
+        ct_of: dict[Var, Any] = {}
+        for v, ct in zip(jaxpr.outvars, cts, strict=True):
+            if isinstance(v, Var) and v in linear:
+                _accumulate(ct_of, v, ct)
+        # Reversed, because a cotangent is complete only when every later use has added to it.
+        for eqn in reversed(linear_eqns):
+            out_cts = [ct_of.pop(v, None) for v in eqn.outvars]
+            if all(ct is None for ct in out_cts):
+                continue
+            full = [v.aval.zero if ct is None else ct for v, ct in zip(eqn.outvars, out_cts, strict=True)]
+            operands = tuple([v.val if type(v) is Literal else Undefined(v.aval) if v in linear else env[v]  # type: ignore[index]
+                              for v in eqn.invars])
+            in_cts = eqn.primitive.transpose(full, *operands, **eqn.params)
+            for v, ct in zip(eqn.invars, in_cts, strict=True):
+                if ct is not None and isinstance(v, Var) and v in linear:
+                    _accumulate(ct_of, v, ct)
+        return [ct_of.get(v, v.aval.zero) if type(x) is Undefined else None
+                for v, x in zip(jaxpr.invars, args, strict=True)]
+
+
+def _accumulate(ct_of: dict[Var, Any], v: Var, ct: Any) -> None:
+    if ct is not None and type(ct) is not Zero:
+        ct_of[v] = arith.add_cotangents(ct_of.get(v), ct)
+
+
+def transpose_jaxpr(closed: ClosedJaxpr, linear: Sequence[bool], ct_given: Sequence[bool],
+                    ) -> tuple[ClosedJaxpr, list[bool]]:
+    """The jaxpr (values of the non-linear inputs, cotangents of the results given) -> cotangents of the linear inputs.
+
+    ct_given: which results have a cotangent that is not Zero.
+    Returns it with which linear inputs get a cotangent that is not Zero (only those are results). Kept on the jaxpr.
+    """
+    key = ("transpose", tuple(linear), tuple(ct_given))
+    found = closed.cache.get(key) if not closed.consts else None
+    if found is not None:
+        return found  # type: ignore[no-any-return]
+    in_avals, out_avals = closed.in_avals, closed.out_avals
+    nonzero: list[bool] = []
+
+    def transposed(*args: Any) -> list[Any]:
+        rest = iter(args)
+        operands = [Undefined(a) if lin else next(rest) for a, lin in zip(in_avals, linear, strict=True)]
+        cts = [next(rest) if given else a.zero for a, given in zip(out_avals, ct_given, strict=True)]
+        in_cts = backward_pass(closed.jaxpr, closed.consts, operands, cts)
+        found_cts = [ct for ct, lin in zip(in_cts, linear, strict=True) if lin]
+        nonzero[:] = [type(ct) is not Zero for ct in found_cts]
+        return [ct for ct, nz in zip(found_cts, nonzero, strict=True) if nz]
+
+    avals = [a for a, lin in zip(in_avals, linear, strict=True) if not lin]
+    ct_avals = [a.cotangent_aval() for a, given in zip(out_avals, ct_given, strict=True) if given]
+    result = stage_jaxpr(transposed, [*avals, *ct_avals], closed.jaxpr.debug_info), nonzero
+    if not closed.consts:
+        closed.cache[key] = result
+    return result
+
+

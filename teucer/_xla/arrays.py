@@ -1,0 +1,69 @@
+"""Device arrays, shardings, and how results are wrapped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jaxlib import _hlo, _jax
+
+__all__ = ["Array", "ArrayImpl", "HloSharding", "HostBufferSemantics", "OpSharding", "Sharding",
+           "SingleDeviceShardingBase", "block_until_ready", "copy_to_devices", "execute", "from_dlpack", "put",
+           "result_handler", "shard_arrays", "to_dlpack"]
+
+Array = _jax.Array
+ArrayImpl = _jax.ArrayImpl
+HloSharding = _hlo.HloSharding
+OpSharding = _hlo.OpSharding
+Sharding = _jax.Sharding
+SingleDeviceShardingBase = _jax.SingleDeviceSharding
+HostBufferSemantics = _jax.HostBufferSemantics
+block_until_ready = _jax.batched_block_until_ready
+
+
+def put(aval: Any, sharding: Any, shards: Sequence[Any], devices: Sequence[Any], *, committed: bool) -> Any:
+    """An array from its shards, host or device values, one for each device. The host values are copied."""
+    return _jax.batched_device_put(aval, sharding, shards, devices, committed,
+                                   host_buffer_semantics=HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL)
+
+
+def shard_arrays(array: Any) -> list[Any]:
+    """The single-device arrays that an array consists of."""
+    arrays: list[Any] = array._arrays
+    return arrays
+
+
+def result_handler(aval: Any, sharding: Any, committed: bool) -> Any:
+    """Wraps one result of an executable as an array of the given type."""
+    return _jax.array_result_handler(aval, sharding, committed, _skip_checks=True)
+
+
+def execute(executable: Any, args: Sequence[Any], handlers: Sequence[Any]) -> list[Any]:
+    """Run an executable on arrays; the results, wrapped by their handlers."""
+    results: list[Any] = executable.execute_sharded(args).consume_with_handlers(handlers)
+    return results
+
+
+def copy_to_devices(arrays: Sequence[Any], device_lists: Sequence[Any], shardings: Sequence[Any], *,
+                    copy: bool) -> list[Any]:
+    """Arrays with the same shards on other devices."""
+    semantics = _jax.ArrayCopySemantics.ALWAYS_COPY if copy else _jax.ArrayCopySemantics.REUSE_INPUT
+    results: list[Any] = _jax.batched_copy_array_to_devices_with_sharding(
+        arrays, device_lists, shardings, [semantics] * len(arrays))
+    return results
+
+
+def to_dlpack(array: Any, stream: Any, copy: Any = None) -> Any:
+    """The array's buffer as a DLPack capsule."""
+    return _jax.buffer_to_dlpack_managed_tensor(array, stream=stream)
+
+
+def from_dlpack(capsule: Any, device: Any, stream: Any) -> Any:
+    """An array on `device` over the buffer in a DLPack capsule."""
+    return _jax.dlpack_managed_tensor_to_buffer(capsule, device, stream)
+
+
+def attach(cls: type, members: dict[str, Callable[..., Any] | property]) -> None:
+    """Give the C++ array class methods and properties; it cannot be subclassed."""
+    for name, member in members.items():
+        setattr(cls, name, member)

@@ -1,0 +1,137 @@
+"""PJRT clients, and programs compiled by them."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import pkgutil
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jaxlib import _jax, lapack, utils, xla_client
+from jaxlib.version import __version__ as jaxlib_version
+
+__all__ = ["Client", "CompileOptions", "Device", "DeviceList", "LoadedExecutable", "XlaRuntimeError", "compile_options",
+           "compile_text", "cpu_client", "deserialize", "jaxlib_version", "plugin_client", "plugin_libraries",
+           "register_ffi_target", "register_lapack"]
+
+Client = _jax.Client
+CompileOptions = _jax.CompileOptions
+Device = _jax.Device
+DeviceList = _jax.DeviceList
+LoadedExecutable = _jax.LoadedExecutable
+XlaRuntimeError = _jax.JaxRuntimeError
+
+# XLA logs each client that it makes; errors still show.
+utils.absl_set_min_log_level(int(os.environ.get("TF_CPP_MIN_LOG_LEVEL", "1")))
+
+
+def cpu_client(num_devices: int | None, *, asynchronous: bool, collectives: Any = None, distributed: Any = None,
+               node_id: int = 0, num_nodes: int = 1) -> Any:
+    """A client for this machine's CPU, seen as `num_devices` devices."""
+    return xla_client.make_cpu_client(asynchronous=asynchronous, distributed_client=distributed, node_id=node_id,
+                                      num_nodes=num_nodes, collectives=collectives, num_devices=num_devices)
+
+
+def plugin_libraries() -> dict[str, str]:
+    """Names of the PJRT plugins that are installed, with the paths of their shared libraries.
+
+    Found as the ecosystem ships them: by the namespace package `jax_plugins`, by the entry points of that group (without
+    running them, since they import jax), and by the variable PJRT_NAMES_AND_LIBRARY_PATHS ("name:path,...").
+    """
+    found: dict[str, str] = {}
+    for item in filter(None, os.environ.get("PJRT_NAMES_AND_LIBRARY_PATHS", "").split(",")):
+        name, _, path = item.partition(":")
+        found[name] = path
+    modules = [f"jax_plugins.{m.name}" for m in pkgutil.iter_modules(_namespace_path("jax_plugins"))]
+    modules += [ep.value.partition(":")[0] for ep in importlib.metadata.entry_points(group="jax_plugins")]
+    if importlib.util.find_spec("libtpu") is not None:
+        modules.append("libtpu")
+    for module in dict.fromkeys(modules):
+        library = _library_of(module)
+        if library is not None:
+            found.setdefault(_plugin_name(module), library)
+    return found
+
+
+def _namespace_path(name: str) -> list[str]:
+    spec = importlib.util.find_spec(name)
+    return list(spec.submodule_search_locations or ()) if spec is not None else []
+
+
+def _plugin_name(module: str) -> str:
+    last = module.rpartition(".")[2]
+    for known in ("cuda", "rocm", "tpu"):
+        if known in last:
+            return known
+    return last
+
+
+def _library_of(module: str) -> str | None:
+    """The shared library of a plugin module, found without importing it."""
+    for folder in _namespace_path(module):
+        for name in ("xla_cuda_plugin.so", "xla_rocm_plugin.so", "libtpu.so", "pjrt_plugin.so"):
+            path = os.path.join(folder, name)
+            if os.path.exists(path):
+                return path
+        libraries = sorted(f for f in os.listdir(folder) if f.endswith(".so") and "pjrt" in f)
+        if libraries:
+            return os.path.join(folder, libraries[0])
+    return None
+
+
+def plugin_client(name: str, library: str, options: Mapping[str, Any]) -> Any:
+    """A client of the PJRT plugin in the shared library at `library`."""
+    if not xla_client.pjrt_plugin_loaded(name):
+        xla_client.load_pjrt_plugin_dynamically(name, library)
+    if not xla_client.pjrt_plugin_initialized(name):
+        xla_client.initialize_pjrt_plugin(name)
+    if name == "cuda":
+        options = {**xla_client.generate_pjrt_gpu_plugin_options(), **options}
+    return xla_client.make_c_api_client(name, options)
+
+
+def compile_options(device_ids: Sequence[int], *, num_replicas: int = 1, use_shardy: bool = False,
+                    overrides: Mapping[str, Any] | None = None) -> Any:
+    """Options for a program on the given devices; `overrides` are XLA debug options by name.
+
+    Raises the runtime's error if an option is not known.
+    """
+    import numpy as np
+    options = CompileOptions()
+    options.num_replicas = num_replicas
+    options.num_partitions = len(device_ids) // num_replicas
+    build = options.executable_build_options
+    build.num_replicas, build.num_partitions = options.num_replicas, options.num_partitions
+    build.use_spmd_partitioning = len(device_ids) > num_replicas
+    build.use_shardy_partitioner = use_shardy
+    assignment = _jax.DeviceAssignment.create(np.asarray(device_ids).reshape(num_replicas, -1))
+    options.device_assignment = assignment
+    build.device_assignment = assignment
+    if overrides:
+        options.env_option_overrides = list(overrides.items())
+    return options
+
+
+def compile_text(client: Any, text: str, devices: Any, options: Any) -> Any:
+    """Compile a StableHLO module and load it on its devices."""
+    return client.compile_and_load(text, devices, options)
+
+
+def deserialize(client: Any, data: bytes, devices: Any, options: Any) -> Any:
+    """Load an executable from what `LoadedExecutable.serialize` wrote."""
+    return client.deserialize_executable(data, devices, options)
+
+
+def register_ffi_target(name: str, function: Any, platform: str, api_version: int) -> None:
+    """Make a foreign function known to XLA under `name`."""
+    xla_client.register_custom_call_target(name, function, platform, api_version)
+
+
+def register_lapack() -> None:
+    """Make jaxlib's LAPACK kernels known to XLA on CPU."""
+    for platform, targets in lapack.registrations().items():
+        for name, function, api_version in targets:
+            register_ffi_target(name, function, platform, api_version)
+    lapack._lapack.initialize()

@@ -1,0 +1,36 @@
+"""The C++ call dispatcher: flattens arguments, matches the signature, runs the executable; a miss calls Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from jaxlib import _jax
+
+from teucer._xla import pytree
+
+__all__ = ["FastPath", "PjitFunction", "dispatcher", "set_tracer_class"]
+
+PjitFunction = _jax.PjitFunction
+set_tracer_class = _jax.set_tracer_class
+
+
+class FastPath(NamedTuple):
+    """What the dispatcher keeps of a call so that the next alike one need not come to Python. C++ reads the names."""
+
+    xla_executable: Any
+    out_pytree_def: Any
+    in_shardings: Sequence[Any]
+    out_shardings: Sequence[Any]
+    out_avals: Sequence[Any]
+    out_committed: Sequence[bool]
+    kept_var_bitvec: Sequence[bool]
+    in_device_local_layouts: Sequence[Any]
+    const_args: Sequence[Any]
+
+
+def dispatcher(name: str, fun: Callable[..., Any], cache_miss: Callable[..., Any], *, static_argnums: Sequence[int] = (),
+               static_argnames: Sequence[str] = (), key: Any = None, shard_arg_fallback: Callable[..., Any]) -> Any:
+    """A callable whose cached calls stay in C++. `cache_miss` returns (results, FastPath or None)."""
+    return _jax.pjit(name, fun, cache_miss, list(static_argnums), list(static_argnames),
+                     object() if key is None else key, pytree.default_registry, shard_arg_fallback, None)

@@ -1,0 +1,7 @@
+"""`python -m teucer.cli` is the `teucer` command."""
+
+import sys
+
+from teucer.cli import main
+
+sys.exit(main())

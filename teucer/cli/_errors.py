@@ -1,0 +1,12 @@
+"""What goes wrong with a command because of how it was called: printed as one message, without a traceback."""
+
+
+class CommandError(Exception):
+    """The command cannot be done; the message says why and what to do instead."""
+
+
+def missing_extra(what: str, extra: str, err: ImportError) -> CommandError:
+    """The error for an optional package that is not installed."""
+    return CommandError(
+        f"{what} needs the package {err.name}, which is not installed.\nInstall it with: pip install 'teucer[{extra}]'"
+    )

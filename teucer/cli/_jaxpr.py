@@ -1,0 +1,56 @@
+"""`teucer jaxpr FILE:FUNCTION --args TYPES`: the jaxpr of a function for arguments of the given types."""
+
+import os
+import re
+import runpy
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import teucer as jax
+from teucer._base.element_types import ALL
+from teucer._base.short_names import short_name
+from teucer.cli._errors import CommandError
+
+_DTYPES = {short_name(dtype): dtype for dtype in ALL}
+_TYPE = re.compile(r"([a-z]\w*)\[([\d,\s]*)\]\s*(?:,\s*|$)")
+
+
+def jaxpr(target: str, types: str) -> int:
+    """Print the jaxpr of target, FILE:FUNCTION, on arguments of the given types, such as 'f32[3,4],i32[]'."""
+    print(jax.make_jaxpr(_load(target))(*parse_types(types)))
+    return 0
+
+
+def _load(target: str) -> Callable[..., Any]:
+    path, colon, name = target.rpartition(":")
+    if not colon:
+        raise CommandError(f"'{target}' names no function: write FILE:FUNCTION.")
+    if not os.path.isfile(path):
+        raise CommandError(f"there is no file {path}.")
+    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
+    names = runpy.run_path(path, run_name="teucer_jaxpr")
+    if not callable(names.get(name)):
+        functions = sorted(n for n, value in names.items() if callable(value) and not n.startswith("_"))
+        raise CommandError(f"{path} has no function {name}.\nIt has: {', '.join(functions) or 'none'}")
+    return names[name]
+
+
+def parse_types(text: str) -> list[jax.ShapeDtypeStruct]:
+    """The types in a list such as 'f32[3,4],i32[]'. Raises CommandError for anything else.
+
+    >>> parse_types("f32[3,4],i32[]")
+    [ShapeDtypeStruct(shape=(3, 4), dtype=float32), ShapeDtypeStruct(shape=(), dtype=int32)]
+    """
+    types = []
+    rest = text.strip()
+    while rest:
+        match = _TYPE.match(rest)
+        if match is None or match[1] not in _DTYPES:
+            raise CommandError(
+                f"cannot read the types at '{rest}'.\nWrite each as dtype[shape], such as 'f32[3,4],i32[]'."
+            )
+        shape = tuple(int(size) for size in match[2].split(",") if size.strip())
+        types.append(jax.ShapeDtypeStruct(shape, _DTYPES[match[1]]))
+        rest = rest[match.end() :]
+    return types

@@ -1,0 +1,84 @@
+"""The parser of the `teucer` command and what each subcommand does."""
+
+import argparse
+import importlib.metadata
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import teucer as jax
+from teucer.cli import _cache, _devices, _jaxpr, _run
+from teucer.cli._errors import CommandError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command with the given arguments, those of the process if None; returns the exit status.
+
+    >>> main(["--version"])
+    Traceback (most recent call last):
+    SystemExit: 0
+    """
+    options = _parser().parse_args(argv)
+    try:
+        return options.command(options)
+    except CommandError as err:
+        print(f"teucer {options.name}: {err}", file=sys.stderr)
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="teucer", description="Composable transformations of NumPy programs, run through XLA."
+    )
+    parser.add_argument(
+        "--version", action=_PrintVersion, nargs=0, help="print the versions of teucer, jaxlib and Python"
+    )
+    commands = parser.add_subparsers(dest="name", required=True, metavar="COMMAND")
+
+    demo = commands.add_parser("demo", help="train two small networks, as a check of the installation")
+    demo.add_argument(
+        "--steps", type=_positive, default=None, help="steps of each training (default: all that it takes)"
+    )
+    demo.add_argument(
+        "--output", type=Path, default=Path("teucer-demo.png"), help="where the picture goes (default: %(default)s)"
+    )
+    demo.set_defaults(command=_demo)
+
+    run = commands.add_parser("run", help="run a program")
+    run.add_argument("script", help="a Python file")
+    run.add_argument("args", nargs=argparse.REMAINDER, help="the program's own arguments")
+    run.set_defaults(command=lambda options: _run.run(options.script, options.args))
+
+    devices = commands.add_parser("devices", help="list the devices")
+    devices.set_defaults(command=lambda options: _devices.devices())
+
+    jaxpr = commands.add_parser("jaxpr", help="print the jaxpr of a function of a file")
+    jaxpr.add_argument("function", metavar="FILE:FUNCTION")
+    jaxpr.add_argument("--args", default="", metavar="TYPES", help="types of the arguments, such as 'f32[3,4],i32[]'")
+    jaxpr.set_defaults(command=lambda options: _jaxpr.jaxpr(options.function, options.args))
+
+    cache = commands.add_parser("cache", help="where the compilation cache is and how large")
+    cache.add_argument("--clear", action="store_true", help="remove all of its entries")
+    cache.set_defaults(command=lambda options: _cache.cache(clear=options.clear))
+    return parser
+
+
+def _demo(options: argparse.Namespace) -> int:
+    # Late, because it loads libraries that the other commands should not wait for.
+    from teucer.cli._demo import demo
+
+    return demo(steps=options.steps, picture=options.output)
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not at least 1")
+    return number
+
+
+class _PrintVersion(argparse.Action):
+    def __call__(self, parser, *args):
+        jaxlib = importlib.metadata.version("jaxlib")
+        print(f"teucer {jax.__version__} (jaxlib {jaxlib}, Python {sys.version.split()[0]})")
+        parser.exit()

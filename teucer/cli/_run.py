@@ -1,0 +1,32 @@
+"""`teucer run SCRIPT [ARGS]`: run a program as `python SCRIPT` would, with its own frames alone in tracebacks."""
+
+import os
+import runpy
+import sys
+import traceback
+from collections.abc import Sequence
+from types import TracebackType
+
+from teucer.cli._errors import CommandError
+
+
+def run(script: str, args: Sequence[str]) -> int:
+    """Run the file as __main__; returns 1, after printing the traceback, if it ends with an exception."""
+    path = os.path.abspath(script)
+    if not os.path.isfile(path):
+        raise CommandError(f"there is no file {script}.")
+    sys.argv = [script, *args]
+    sys.path.insert(0, os.path.dirname(path))
+    try:
+        runpy.run_path(path, run_name="__main__")
+    except Exception as err:
+        traceback.print_exception(type(err), err, _from_file(err.__traceback__, path))
+        return 1
+    return 0
+
+
+def _from_file(frames: TracebackType | None, path: str) -> TracebackType | None:
+    """The traceback from the first frame in the file on; None, for a syntax error in the file, if there is none."""
+    while frames is not None and frames.tb_frame.f_code.co_filename != path:
+        frames = frames.tb_next
+    return frames

@@ -1,0 +1,1 @@
+"""The two programs of `teucer demo`; examples/ links to them."""

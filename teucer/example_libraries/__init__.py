@@ -1,0 +1,1 @@
+"""Two small libraries to read and to write examples with: stax (neural networks) and optimizers."""

@@ -1,0 +1,397 @@
+"""Arithmetic, comparison, bits, rounding, parts of complex numbers, choice: the elementwise operations of one instruction."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any, final
+
+import numpy as np
+
+from teucer._base import dtypes
+from teucer._core.primitive import Primitive
+from teucer._core.trace import typeof
+from teucer._core.types import ShapedArray, Zero
+from teucer._lower import hlo
+from teucer._transform import arith
+from teucer.lax import _structure
+from teucer.lax._families import (
+    ANY,
+    COMPLEX,
+    FLOAT,
+    INT,
+    NUMERIC,
+    REAL,
+    SIGNED,
+    Accepts,
+    Elementwise,
+    Tested,
+    batch_elementwise,
+    binary,
+    check_dtypes,
+    check_same,
+    describe,
+    face,
+    operands,
+    scalar_like,
+    unary,
+)
+from teucer.lax._selection import where_else
+
+__all__ = [
+    "RoundingMethod", "abs", "abs_p", "add", "add_p", "and_p", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor",
+    "ceil", "ceil_p", "clamp", "clamp_p", "clz", "clz_p", "complex", "complex_p", "conj", "conj_p", "div", "div_p", "eq", "eq_p", "eq_to_p",
+    "floor", "floor_p", "ge", "ge_p", "gt", "gt_p", "imag", "imag_p", "integer_pow", "integer_pow_p", "is_finite",
+    "is_finite_p", "le", "le_p", "le_to_p", "lt", "lt_p", "lt_to_p", "max", "max_p", "min", "min_p", "mul", "mul_p",
+    "mulhi", "mulhi_p", "ne", "ne_p", "neg", "neg_p", "nextafter", "nextafter_p", "not_p", "or_p", "population_count",
+    "population_count_p", "real", "real_p", "reciprocal", "rem", "rem_p", "round", "round_p", "shift_left",
+    "shift_left_p", "shift_right_arithmetic", "shift_right_arithmetic_p", "shift_right_logical", "shift_right_logical_p",
+    "sign", "sign_p", "square", "square_p", "sub", "sub_p", "xor_p",
+]
+
+PART = Accepts((np.float32, np.float64))
+BITS = Accepts((np.integer, np.bool_))
+ORDERED = Accepts((np.integer, np.floating, np.bool_))
+EXACT = Tested(-9, 9, 0)
+ROUNDED = Tested(-9, 9, 0.5)
+
+
+def _real_dtype(dtype: Any) -> Any:
+    return dtypes.finfo(dtype).dtype if dtypes.issubdtype(dtype, np.complexfloating) else dtype
+
+
+def _complex_dtype(dtype: Any, **params: Any) -> Any:
+    return np.dtype(np.complex128 if dtype in (np.float64, np.complex128) else np.complex64)
+
+
+def _to_bool(dtype: Any) -> Any:
+    return np.dtype(bool)
+
+
+# Arithmetic
+
+add_p, add = binary("add", NUMERIC, "add", (lambda t, z, x, y: t, lambda t, z, x, y: t), ROUNDED, "Sum x + y.",
+                    transposes=(lambda ct, x, y: ct, lambda ct, x, y: ct))
+sub_p, sub = binary("sub", NUMERIC, "subtract", (lambda t, z, x, y: t, lambda t, z, x, y: neg(t)), ROUNDED,
+                    "Difference x - y.", transposes=(lambda ct, x, y: ct, lambda ct, x, y: neg(ct)))
+mul_p, _mul = binary("mul", NUMERIC, "multiply", (lambda t, z, x, y: mul(t, y), lambda t, z, x, y: mul(x, t)), ROUNDED,
+                     "Product x * y.", transposes=(lambda ct, x, y: mul(ct, y), lambda ct, x, y: mul(x, ct)))
+div_p, div = binary(
+    "div", NUMERIC, "divide",
+    (lambda t, z, x, y: div(t, y), lambda t, z, x, y: mul(mul(neg(t), x), integer_pow(y, -2))), Tested(-9, 9, 1),
+    "Quotient x / y. Integers are divided towards zero; x / 0 is -1 for them, and all bits set for unsigned ones.",
+    transposes=(lambda ct, x, y: div(ct, y), None))
+rem_p, rem = binary(
+    "rem", REAL, "remainder",
+    (lambda t, z, x, y: t, lambda t, z, x, y: mul(neg(t), mul(sign(div(x, y)), floor(abs(div(x, y)))))), EXACT,
+    "Remainder of x / y rounded towards zero: it has the sign of x. For integers x rem 0 is x.")
+neg_p, neg = unary("neg", NUMERIC, "negate", lambda t, y, x: neg(t), EXACT, "Negative -x.",
+                   transpose=lambda ct, x: neg(ct))
+
+
+def mul(x: Any, y: Any, *, out_dtype: Any = None) -> Any:
+    if out_dtype is not None:
+        x, y = (_structure.convert_element_type(v, dtypes.canonicalize_dtype(out_dtype)) for v in (x, y))
+    return _mul(x, y)
+
+
+face(mul, "mul", describe("Product x * y, computed in out_dtype if that is given.", mul_p, "x", "y"))
+
+
+def _lower_sign(ctx: Any, x: Any) -> Any:
+    (aval,) = ctx.avals_out
+    if x.dtype.name.startswith("uint"):
+        return hlo.convert(ctx, hlo.compare(ctx, x, hlo.splat(ctx, 0, aval.strengthen()), "NE"), x.dtype)
+    return ctx.op1("stablehlo.sign", (x,), aval)
+
+
+def _lower_square(ctx: Any, x: Any) -> Any:
+    return ctx.op1("chlo.square" if x.dtype.kind == "c" else "stablehlo.multiply",
+                   (x,) if x.dtype.kind == "c" else (x, x), ctx.avals_out[0])
+
+
+def _tangent_abs(t: Any, y: Any, x: Any) -> Any:
+    if not dtypes.issubdtype(typeof(x).dtype, np.complexfloating):
+        return where_else(ge(x, scalar_like(x, 0)), t, neg(t))
+    # d|z| = Re(conj(z) dz) / |z|, and 0 at 0.
+    return div(real(mul(conj(x), t)), where_else(eq(y, scalar_like(y, 0)), scalar_like(y, 1), y))
+
+
+sign_p, sign = unary("sign", NUMERIC, _lower_sign, None, Tested(-9, 9, 2),
+                     "Sign of x: -1, 0 or 1; x / |x| for complex x; nan for nan.")
+abs_p, abs = unary("abs", SIGNED, "abs", _tangent_abs, Tested(-9, 9, 2),
+                   "Absolute value |x|; of the smallest integer, that integer.", result=_real_dtype)
+square_p, square = unary("square", NUMERIC, _lower_square, lambda t, y, x: mul(t, mul(scalar_like(x, 2), x)),
+                         Tested(-9, 9, 1), "Square x * x.")
+
+
+def _lower_integer_pow(ctx: Any, x: Any, y: int) -> Any:
+    (aval,) = ctx.avals_out
+    aval = aval.strengthen()
+    power, result = x, None
+    n = -y if y < 0 else y
+    while n:
+        if n & 1:
+            result = power if result is None else ctx.op1("stablehlo.multiply", (result, power), aval)
+        n >>= 1
+        if n:
+            power = ctx.op1("stablehlo.multiply", (power, power), aval)
+    one = hlo.splat(ctx, 1, aval) if y <= 0 else None
+    if result is None:
+        return one
+    return result if y > 0 else ctx.op1("stablehlo.divide", (one, result), aval)
+
+
+def _tangent_integer_pow(t: Any, z: Any, x: Any, y: int) -> Any:
+    if y == 0:
+        return typeof(z).zero
+    return t if y == 1 else mul(t, mul(scalar_like(x, y), integer_pow(x, y - 1)))
+
+
+integer_pow_p = Elementwise("integer_pow", NUMERIC, _lower_integer_pow, (_tangent_integer_pow,), Tested(-9, 9, 4))
+
+
+def integer_pow(x: Any, y: int) -> Any:
+    """x to the power of an integer y known to the program, by repeated multiplication.
+
+    x: T[shape], T in integer, floating, complexfloating  ->  T[shape]
+    Raises TypeError if x is an integer and y is negative, or x is boolean.
+
+    >>> from teucer import lax
+    >>> lax.integer_pow(3.0, -1)
+    Array(0.33333334, dtype=float32, weak_type=True)
+    """
+    y = y.__index__()
+    if y == 0:
+        return _structure.full(typeof(x).shape, 1, typeof(x).dtype, typeof(x).weak_type)
+    if y == 1 and not isinstance(x, int | float | np.ndarray | np.generic) and type(x) is not _complex:
+        return x
+    if y < 0 and dtypes.issubdtype(typeof(x).dtype, np.integer):
+        raise TypeError(f"Integers cannot be raised to negative powers, got integer_pow({typeof(x).str_short()}, {y})\n"
+                        "  Convert x to a floating dtype first.")
+    return integer_pow_p.bind(x, y=y)[0]
+
+
+def reciprocal(x: Any) -> Any:
+    return integer_pow(x, -1)
+
+
+integer_pow.__module__ = "teucer.lax"
+face(reciprocal, "reciprocal", "Reciprocal 1 / x.\n\n    x: T[shape], T in floating, complexfloating  ->  T[shape]\n"
+     "    Raises TypeError if x is of another dtype.\n    ")
+
+
+# Rounding
+
+class RoundingMethod(IntEnum):
+    """How `round` rounds a number half way between two integers.
+
+    AWAY_FROM_ZERO: to the one of greater magnitude: 0.5 to 1, -2.5 to -3.
+    TO_NEAREST_EVEN: to the even one: 0.5 to 0, -2.5 to -2.
+    """
+
+    AWAY_FROM_ZERO = 0
+    TO_NEAREST_EVEN = 1
+
+
+def _lower_round(ctx: Any, x: Any, rounding_method: Any) -> Any:
+    even = rounding_method == RoundingMethod.TO_NEAREST_EVEN
+    return ctx.op1("stablehlo.round_nearest_even" if even else "stablehlo.round_nearest_afz", (x,), ctx.avals_out[0])
+
+
+floor_p, floor = unary("floor", FLOAT, "floor", None, EXACT, "Greatest integer not above x, as a float.")
+ceil_p, ceil = unary("ceil", FLOAT, "ceil", None, EXACT, "Least integer not below x, as a float.")
+round_p = Elementwise("round", FLOAT, _lower_round, (None,), EXACT)
+is_finite_p, is_finite = unary("is_finite", FLOAT, "is_finite", None, EXACT, "Whether x is neither infinite nor nan.",
+                               result=_to_bool)
+
+
+def round(x: Any, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZERO) -> Any:
+    return round_p.bind(x, rounding_method=RoundingMethod(rounding_method))[0]
+
+
+face(round, "round", describe("Integer nearest to x, as a float; half way between two, as rounding_method says.",
+                              round_p, "x"))
+
+
+# Comparison
+
+def _comparison(direction: str, *, total_order: bool = False) -> Any:
+    def lower(ctx: Any, x: Any, y: Any) -> Any:
+        if total_order and dtypes.issubdtype(x.dtype, np.floating):
+            return hlo.compare(ctx, x, y, direction, "TOTALORDER")
+        return hlo.compare(ctx, x, y, direction)
+    return lower
+
+
+def _lexicographic(ctx: Any, x: Any, y: Any, direction: str) -> Any:
+    """Compare complex numbers by their real parts, and where those are equal by their imaginary parts."""
+    aval = ShapedArray(x.shape, dtypes.finfo(x.dtype).dtype)
+    xr, yr, xi, yi = (ctx.op1(f"stablehlo.{part}", (v,), aval) for part in ("real", "imag") for v in (x, y))
+    return hlo.select(ctx, hlo.compare(ctx, xr, yr, "EQ"), hlo.compare(ctx, xi, yi, direction),
+                      hlo.compare(ctx, xr, yr, direction))
+
+
+def _compared(name: str, accepts: Accepts, doc: str) -> Any:
+    return binary(name, accepts, _comparison(name.upper()), (None, None), EXACT, doc, result=_to_bool)
+
+
+eq_p, eq = _compared("eq", ANY, "Whether x is equal to y; nan is not equal to itself.")
+ne_p, ne = _compared("ne", ANY, "Whether x differs from y; nan differs from itself.")
+lt_p, lt = _compared("lt", ORDERED, "Whether x < y.")
+le_p, le = _compared("le", ORDERED, "Whether x <= y.")
+gt_p, gt = _compared("gt", ORDERED, "Whether x > y.")
+ge_p, ge = _compared("ge", ORDERED, "Whether x >= y.")
+# In the total order -nan < -inf < ... < -0 < 0 < ... < inf < nan.
+eq_to_p = Elementwise("eq_to", REAL, _comparison("EQ", total_order=True), (None, None), EXACT, result=_to_bool)
+lt_to_p = Elementwise("lt_to", REAL, _comparison("LT", total_order=True), (None, None), EXACT, result=_to_bool)
+le_to_p = Elementwise("le_to", REAL, _comparison("LE", total_order=True), (None, None), EXACT, result=_to_bool)
+
+
+# Choice
+
+def _lower_extremum(direction: str, operation: str) -> Any:
+    def lower(ctx: Any, x: Any, y: Any) -> Any:
+        if x.dtype.kind == "c":
+            return hlo.select(ctx, _lexicographic(ctx, x, y, direction), x, y)
+        return ctx.op1(operation, (x, y), ctx.avals_out[0])
+    return lower
+
+
+def _share(t: Any, z: Any, x: Any, y: Any) -> Any:
+    """The tangent of the operand x of max or min: t where x was taken, half of it where x and y are equal."""
+    one, half, zero = (scalar_like(z, v) for v in (1, 0.5, 0))
+    taken = where_else(eq(x, z), where_else(eq(y, z), half, one), zero)
+    return mul(t, taken)
+
+
+max_p, max = binary("max", ANY, _lower_extremum("GT", "stablehlo.maximum"),
+                    (lambda t, z, x, y: _share(t, z, x, y), lambda t, z, x, y: _share(t, z, y, x)), EXACT,
+                    "Greater of x and y; nan if one is nan; complex numbers by real, then by imaginary part.")
+min_p, min = binary("min", ANY, _lower_extremum("LT", "stablehlo.minimum"),
+                    (lambda t, z, x, y: _share(t, z, x, y), lambda t, z, x, y: _share(t, z, y, x)), EXACT,
+                    "Lesser of x and y; nan if one is nan; complex numbers by real, then by imaginary part.")
+nextafter_p, nextafter = binary("nextafter", FLOAT, "chlo.next_after", None, EXACT,
+                                "Next representable number after x1 in the direction of x2.", names=("x1", "x2"))
+
+
+@final
+class Clamp(Primitive):
+    """x brought between low and high.
+
+    (C1) the operands have one dtype.  (C2) low and high are scalars or have the shape of x.
+    """
+
+    __slots__ = ()
+    name = "clamp"
+
+    def types(self, low: Any, x: Any, high: Any) -> Any:
+        check_dtypes("clamp", ANY, (low, x, high))
+        check_same("clamp", (low, x, high))
+        for what, bound in (("min", low), ("max", high)):
+            if bound.shape and bound.shape != x.shape:
+                raise TypeError(f"clamp requires {what}.shape == operand.shape or {what}.shape == () (C2), got "
+                                f"{what}.shape={bound.shape}, operand.shape={x.shape}.")
+        weak = low.weak_type and x.weak_type and high.weak_type
+        return (x if weak == x.weak_type else x.strengthen(),)
+
+    def lower(self, ctx: Any, low: Any, x: Any, high: Any) -> Any:
+        return (hlo.clamp(ctx, low, x, high),)
+
+    def jvp(self, primals: Any, tangents: Any) -> Any:
+        outs = self.bind(*primals)
+        low, x, high = primals
+        inside = (lambda: bitwise_and(gt(low, x), lt(low, high)), lambda: bitwise_and(gt(x, low), lt(x, high)),
+                  lambda: lt(high, x))
+        total: Any = None
+        for t, taken in zip(tangents, inside, strict=True):
+            if type(t) is not Zero:
+                total = arith.add_cotangents(total, where_else(taken(), t, scalar_like(t, 0)))
+        return outs, (typeof(outs[0]).zero if total is None else total,)
+
+    def batch(self, axis: Any, args: Any, dims: Any) -> Any:
+        low, x, high = args
+        if any(d is not None for d in (dims[0], dims[2])) and not typeof(x).ndim - (dims[1] is not None):
+            args = [arith.to_axis(v, d, axis.size, 0) for v, d in zip(args, dims, strict=True)]
+            return self.bind(*args), (0,)
+        return batch_elementwise(self, axis, args, dims, {})
+
+
+clamp_p = Clamp()
+
+
+def clamp(min: Any, x: Any, max: Any) -> Any:
+    """x brought between min and max: max(min, x), and then the lesser of that and max.
+
+    min, max: T, scalar or [shape]; x: T[shape], T in numbers, bool  ->  T[shape]; nan where an operand is nan
+    Raises TypeError if the dtypes differ, or min or max is neither a scalar nor of the shape of x (C2).
+
+    >>> from teucer import lax
+    >>> lax.clamp(0.0, 1.5, 1.0)
+    Array(1., dtype=float32, weak_type=True)
+    """
+    return clamp_p.bind(*operands("clamp", min, x, max))[0]
+
+
+clamp.__module__ = "teucer.lax"
+
+
+# Parts of complex numbers
+
+real_p, real = unary("real", COMPLEX, "real", lambda t, y, x: real(t), EXACT, "Real part.", result=_real_dtype,
+                     transpose=lambda ct, x: complex(ct, scalar_like(ct, 0)))
+imag_p, imag = unary("imag", COMPLEX, "imag", lambda t, y, x: imag(t), EXACT, "Imaginary part.", result=_real_dtype,
+                     transpose=lambda ct, x: complex(scalar_like(ct, 0), neg(ct)))
+complex_p, complex = binary("complex", PART, "complex", (
+    lambda t, z, x, y: complex(t, scalar_like(t, 0)), lambda t, z, x, y: complex(scalar_like(t, 0), t)), EXACT,
+    "Complex number x + iy.", result=_complex_dtype,
+    transposes=(lambda ct, x, y: real(ct), lambda ct, x, y: imag(neg(ct))))
+_complex = type(0j)
+
+
+def _lower_conj(ctx: Any, x: Any, input_dtype: Any) -> Any:
+    (aval,) = ctx.avals_out
+    if x.dtype.kind != "c":
+        return ctx.op1("stablehlo.complex", (x, hlo.splat(ctx, 0, x.aval.strengthen())), aval)
+    part = ShapedArray(x.shape, dtypes.finfo(x.dtype).dtype)
+    re, im = (ctx.op1(f"stablehlo.{name}", (x,), part) for name in ("real", "imag"))
+    return ctx.op1("stablehlo.complex", (re, ctx.op1("stablehlo.negate", (im,), part)), aval)
+
+
+def _transpose_conj(ct: Any, x: Any, input_dtype: Any) -> Any:
+    return conj(ct) if dtypes.issubdtype(input_dtype, np.complexfloating) else real(ct)
+
+
+conj_p = Elementwise("conj", Accepts((np.float32, np.float64, np.complexfloating)), _lower_conj,
+                     (lambda t, y, x, input_dtype: conj_p.bind(t, input_dtype=input_dtype)[0],), EXACT,
+                     transposes=(_transpose_conj,), result=_complex_dtype)
+
+
+def conj(x: Any) -> Any:
+    return conj_p.bind(x, input_dtype=typeof(x).dtype)[0]
+
+
+face(conj, "conj", describe("Complex conjugate; a real x becomes complex.", conj_p, "x"))
+
+
+# Bits
+
+not_p, bitwise_not = unary("not", BITS, "not", None, EXACT, "Complement of the bits of x; of booleans, not x.",
+                           public="bitwise_not")
+and_p, bitwise_and = binary("and", BITS, "and", (None, None), EXACT, "Bits that are set in x and in y.",
+                            public="bitwise_and")
+or_p, bitwise_or = binary("or", BITS, "or", (None, None), EXACT, "Bits that are set in x or in y.", public="bitwise_or")
+xor_p, bitwise_xor = binary("xor", BITS, "xor", (None, None), EXACT, "Bits that are set in one of x and y only.",
+                            public="bitwise_xor")
+shift_left_p, shift_left = binary("shift_left", INT, "shift_left", (None, None), EXACT,
+                                  "x with its bits moved left by y; 0 if y is the width or more.")
+shift_right_arithmetic_p, shift_right_arithmetic = binary(
+    "shift_right_arithmetic", INT, "shift_right_arithmetic", (None, None), EXACT,
+    "x with its bits moved right by y, filled with copies of the sign bit.")
+shift_right_logical_p, shift_right_logical = binary(
+    "shift_right_logical", INT, "shift_right_logical", (None, None), EXACT,
+    "x with its bits moved right by y, filled with zeros.")
+population_count_p, population_count = unary("population_count", INT, "popcnt", None, EXACT,
+                                             "How many bits of x are set.")
+clz_p, clz = unary("clz", INT, "count_leading_zeros", None, EXACT, "How many zeros stand before the first set bit of x.")
+mulhi_p, mulhi = binary("mulhi", INT, "chlo.mulhi", (None, None), EXACT,
+                        "Upper half of the bits of the product x * y, which has twice the width.")

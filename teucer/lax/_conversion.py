@@ -1,0 +1,216 @@
+"""The same numbers in another dtype, the same bits in another dtype, and the same value where differentiation stops."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, final
+
+import numpy as np
+
+from teucer._base import dtypes, pytrees
+from teucer._core.primitive import Primitive
+from teucer._core.trace import typeof
+from teucer._core.types import ShapedArray
+from teucer._lower import hlo
+from teucer.lax import _structure
+from teucer.lax._families import FLOAT, check_dtypes
+from teucer.lax._structure import Linear, convert_element_type_p
+
+__all__ = ["bitcast_convert_type", "bitcast_convert_type_p", "convert_element_type", "convert_element_type_p", "copy_p",
+           "reduce_precision", "reduce_precision_p", "stop_gradient", "stop_gradient_p"]
+
+
+def convert_element_type(operand: Any, new_dtype: Any) -> Any:
+    """The operand's numbers as another dtype, which is never weak.
+
+    operand: T[shape]; new_dtype: a dtype, its name, or a Python scalar type  ->  new_dtype[shape]
+    Floats become integers by rounding towards zero, complex numbers real by dropping the imaginary part (with a warning),
+    numbers become booleans by != 0. What a float out of the integers' range becomes depends on the platform.
+    Raises ValueError if new_dtype is None, or one of the dtypes is that of typed keys and the other is not.
+
+    >>> from teucer import lax
+    >>> lax.convert_element_type(2.75, 'int32')
+    Array(2, dtype=int32)
+    """
+    if new_dtype is None:
+        raise ValueError("convert_element_type: dtype must be specified.")
+    aval = typeof(operand)
+    new_dtype = _checked_dtype(new_dtype, "convert_element_type")
+    if dtypes.is_extended(new_dtype) or dtypes.is_extended(aval.dtype):
+        if new_dtype == aval.dtype:
+            return operand
+        raise ValueError(f"Cannot convert_element_type from {aval.dtype.name} to {new_dtype.name}.\n"
+                         "  jax.random.key_data and jax.random.wrap_key_data convert typed keys.")
+    if dtypes.issubdtype(aval.dtype, np.complexfloating) and not dtypes.issubdtype(new_dtype, np.complexfloating):
+        warnings.warn("Casting complex values to real discards the imaginary part", np.exceptions.ComplexWarning,
+                      stacklevel=2)
+    return _structure.convert_element_type(operand, new_dtype)
+
+
+def _checked_dtype(dtype: Any, op: str) -> Any:
+    """A dtype that the user gave, at the widths in force."""
+    return dtypes.canonicalize_dtype(dtypes.check_user_dtype_supported(dtype, op), allow_extended_dtype=True)
+
+
+@final
+class BitcastConvertType(Primitive):
+    """The operand's bits as another dtype.
+
+    (C1) the dtypes are the same, or neither is boolean or complex.  (C2) a narrower dtype adds a last axis; for a wider
+    one the operand's last axis holds the parts of one element.
+    """
+
+    __slots__ = ()
+    name = "bitcast_convert_type"
+
+    def types(self, x: Any, *, new_dtype: Any) -> Any:
+        old, new = dtypes.bit_width(x.dtype), dtypes.bit_width(new_dtype)
+        shape = x.shape
+        if old > new:
+            shape = (*shape, old // new)
+        elif old < new:
+            if not shape or shape[-1] * old != new:
+                held = shape[-1] if shape else 1
+                raise ValueError(f"Attempting to convert array of shape {shape} from {x.dtype.name} of size {old} bits to "
+                                 f"{new_dtype.name} of size {new} bits, but {held} * {old} != {new} (C2).\n"
+                                 f"  The last axis must have size {new // old}.")
+            shape = shape[:-1]
+        if x.dtype != new_dtype and (_has_no_bits(x.dtype) or _has_no_bits(new_dtype)):
+            raise TypeError("lax.bitcast_convert_type does not support bool or complex values unless the operand and "
+                            f"destination types match (C1). Got operand dtype={x.dtype.name}, new_dtype={new_dtype.name}. "
+                            "Consider using the arr.view() method instead.")
+        return (ShapedArray(shape, new_dtype, vma=x.vma),)
+
+    def lower(self, ctx: Any, x: Any, *, new_dtype: Any) -> Any:
+        return (hlo.bitcast_convert(ctx, x, ctx.avals_out[0]),)
+
+    def jvp(self, primals: Any, tangents: Any, *, new_dtype: Any) -> Any:
+        outs = self.bind(*primals, new_dtype=new_dtype)
+        return outs, (typeof(outs[0]).zero,)
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, new_dtype: Any) -> Any:
+        return self.bind(_structure.moveaxis(args[0], dims[0], 0), new_dtype=new_dtype), (0,)
+
+
+def _has_no_bits(dtype: Any) -> bool:
+    return dtype == np.bool_ or dtypes.issubdtype(dtype, np.complexfloating)
+
+
+@final
+class ReducePrecision(Linear):
+    """x rounded to a floating format of fewer bits, in its own dtype.
+
+    (C1) exponent_bits > 0.  (C2) mantissa_bits >= 0.  (C3) x is floating.
+    """
+
+    __slots__ = ()
+    name = "reduce_precision"
+
+    def types(self, x: Any, *, exponent_bits: int, mantissa_bits: int) -> Any:
+        check_dtypes("reduce_precision", FLOAT, (x,))
+        if exponent_bits < 1:
+            raise ValueError(f"reduce_precision: exponent_bits must be positive (C1); got {exponent_bits}.")
+        if mantissa_bits < 0:
+            raise ValueError(f"reduce_precision: mantissa_bits must be non-negative (C2); got {mantissa_bits}.")
+        return (x,)
+
+    def lower(self, ctx: Any, x: Any, *, exponent_bits: int, mantissa_bits: int) -> Any:
+        return (ctx.op1("stablehlo.reduce_precision", (x,), ctx.avals_out[0],
+                        f"exponent_bits = {exponent_bits} : i32, mantissa_bits = {mantissa_bits} : i32"),)
+
+    def transpose(self, cts: Any, x: Any, **params: Any) -> Any:
+        return self.bind(*cts, **params)
+
+    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+        return self.bind(*args, **params), dims
+
+
+@final
+class Copy(Linear):
+    """x in a buffer of its own."""
+
+    __slots__ = ()
+    name = "copy"
+
+    def types(self, x: Any) -> Any:
+        return (x,)
+
+    def lower(self, ctx: Any, x: Any) -> Any:
+        return hlo.optimization_barrier(ctx, (x,))
+
+    def transpose(self, cts: Any, x: Any) -> Any:
+        return self.bind(*cts)
+
+    def batch(self, axis: Any, args: Any, dims: Any) -> Any:
+        return self.bind(*args), dims
+
+
+@final
+class StopGradient(Primitive):
+    """x, with derivative zero."""
+
+    __slots__ = ()
+    name = "stop_gradient"
+
+    def types(self, x: Any) -> Any:
+        return (x,)
+
+    def lower(self, ctx: Any, x: Any) -> Any:
+        return (x,)
+
+    def jvp(self, primals: Any, tangents: Any) -> Any:
+        outs = self.bind(*primals)
+        return outs, (typeof(outs[0]).zero,)
+
+    def batch(self, axis: Any, args: Any, dims: Any) -> Any:
+        return self.bind(*args), dims
+
+
+bitcast_convert_type_p = BitcastConvertType()
+reduce_precision_p = ReducePrecision()
+copy_p = Copy()
+stop_gradient_p = StopGradient()
+
+
+def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
+    """The operand's bits as another dtype.
+
+    operand: T[shape]  ->  new_dtype[shape] if the widths are equal; [shape, parts] for a narrower dtype; for a wider one
+    the last axis, which has one element's parts, goes away. The least significant part comes first.
+    Raises TypeError for booleans and complex numbers (C1), ValueError if the last axis is not one element's parts (C2).
+
+    >>> from teucer import lax
+    >>> lax.bitcast_convert_type(1.0, 'int32')
+    Array(1065353216, dtype=int32)
+    """
+    return bitcast_convert_type_p.bind(operand, new_dtype=_checked_dtype(new_dtype, "bitcast_convert_type"))[0]
+
+
+def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Any:
+    """The operand rounded to a floating format of fewer bits, and held in its own dtype.
+
+    operand: T[shape], T in floating  ->  T[shape]; beyond the format's range it becomes infinite.
+    Raises ValueError if exponent_bits is not positive (C1) or mantissa_bits is negative (C2).
+
+    >>> from teucer import lax
+    >>> lax.reduce_precision(1.01, 8, 3)
+    Array(1., dtype=float32, weak_type=True)
+    """
+    return reduce_precision_p.bind(operand, exponent_bits=exponent_bits.__index__(),
+                                   mantissa_bits=mantissa_bits.__index__())[0]
+
+
+def stop_gradient(x: Any) -> Any:
+    """x, with derivative zero: what is computed from it counts as constant in differentiation.
+
+    x: an array, or a pytree of arrays  ->  the same
+
+    >>> from teucer import lax
+    >>> lax.stop_gradient(3.0)
+    Array(3., dtype=float32, weak_type=True)
+    """
+    return pytrees.tree_map(lambda leaf: stop_gradient_p.bind(leaf)[0], x)
+
+
+for _function in (convert_element_type, bitcast_convert_type, reduce_precision, stop_gradient):
+    _function.__module__ = "teucer.lax"

@@ -1,0 +1,233 @@
+"""Prefixes combined: cumsum, cumprod, cummax, cummin, cumlogsumexp; and the scan by any associative function."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import numpy as np
+
+from teucer._base import dtypes
+from teucer._core.primitive import Primitive
+from teucer._core.trace import typeof
+from teucer._lower import hlo
+from teucer.lax import _elementwise, _structure
+from teucer.lax._families import INEXACT, NUMERIC, Accepts
+from teucer.lax._joining import concatenate, stack
+from teucer.lax._reductions import identity_of, scalar_body
+from teucer.lax._shapes import rev
+from teucer.lax._slicing import slice_in_dim
+
+__all__ = ["cumlogsumexp", "cumlogsumexp_p", "cummax", "cummax_p", "cummin", "cummin_p", "cumprod", "cumprod_p", "cumsum",
+           "cumsum_p", "associative_scan_flat"]
+
+
+class Cumulative(Primitive):
+    """The prefixes of x along an axis (suffixes if reverse), each combined by an associative operation.
+
+    (C1) axis is not negative.  (C2) it is one of x.  (C3) the dtype is accepted.
+    tangent: combines two lists [value, tangent]; the scan by it gives the tangent of the result.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, name: str, accepts: Accepts, body: Callable[..., Any], start: Callable[[Any], Any],
+                 tangent: Callable[..., Any]) -> None:
+        self.name, self.accepts, self.body, self.start, self.tangent = name, accepts, body, start, tangent
+
+    def types(self, x: Any, *, axis: Any, reverse: Any) -> Any:
+        if axis < 0:
+            raise ValueError(f"{self.name}: XLA operations do not allow negative axes.\n    axis: {axis}")
+        if axis >= x.ndim:
+            raise ValueError(f"axis {axis} is out of bounds for array of shape {x.shape}")
+        if x.dtype not in self.accepts:
+            raise TypeError(f"{self.name} does not accept dtype {x.dtype}. Accepted dtypes are subtypes of {self.accepts}.")
+        return (x,)
+
+    def lower(self, ctx: Any, x: Any, *, axis: Any, reverse: Any) -> Any:
+        n, ndim = x.shape[axis], len(x.shape)
+        if n == 0:
+            return (x,)
+        ones = (1,) * ndim
+        window = tuple(n if i == axis else 1 for i in range(ndim))
+        padding = [((0, n - 1) if reverse else (n - 1, 0)) if i == axis else (0, 0) for i in range(ndim)]
+        # XLA rewrites a window as wide as the axis into a tree of small ones: O(n log n) work.
+        return hlo.reduce_window(ctx, [x], [ctx.constant(self.start(x.dtype), x.dtype)], self.body(ctx), [x.aval],
+                                 window=window, strides=ones, padding=padding, base_dilation=ones, window_dilation=ones)
+
+    def jvp(self, primals: Any, tangents: Any, *, axis: Any, reverse: Any) -> Any:
+        (x,), (t,) = primals, tangents
+        outs = self.bind(x, axis=axis, reverse=reverse)
+        if np.shape(x)[axis] == 0:
+            return outs, (t,)
+        pair = [rev(z, (axis,)) if reverse else z for z in (x, t)]
+        moved = associative_scan_flat(self.tangent, pair, axis)[1]
+        return outs, (rev(moved, (axis,)) if reverse else moved,)
+
+    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+        along = params["axis"]
+        return self.bind(*args, axis=along + (along >= dims[0]), reverse=params["reverse"]), dims
+
+
+@final
+class CumulativeSum(Cumulative):
+    """The running sum, which is linear."""
+
+    __slots__ = ()
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+        return self.bind(*primals, **params), self.bind(*tangents, **params)
+
+    def transpose(self, cts: Any, x: Any, *, axis: Any, reverse: Any) -> Any:
+        return self.bind(*cts, axis=axis, reverse=not reverse)
+
+
+def associative_scan_flat(fn: Callable[..., Any], xs: Sequence[Any], axis: int) -> list[Any]:
+    """All prefixes of arrays along an axis combined by an associative function of lists of arrays.
+
+    Method: pairs are combined, then scanned, then the places between are filled. Blelloch, CMU-CS-90-190 (1990), section 1.2.
+    """
+    n = np.shape(xs[0])[axis]
+    if n < 2:
+        return list(xs)
+
+    def part(ys: Sequence[Any], start: Any, limit: Any, stride: int = 1) -> list[Any]:
+        return [slice_in_dim(y, start, limit, stride, axis) for y in ys]
+
+    pairs = fn(part(xs, 0, n - n % 2, 2), part(xs, 1, n, 2))
+    odd = associative_scan_flat(fn, pairs, axis)
+    before = part(odd, 0, (n - 1) // 2)
+    even = fn(before, part(xs, 2, n, 2)) if n > 2 else before
+    first = part(xs, 0, 1)
+    even = [concatenate([a, b], axis) for a, b in zip(first, even, strict=True)] if n > 2 else first
+    return [_interleave(a, b, axis) for a, b in zip(even, odd, strict=True)]
+
+
+def _interleave(even: Any, odd: Any, axis: int) -> Any:
+    """a0 b0 a1 b1 ... along an axis; a may be one longer."""
+    m, shape = np.shape(odd)[axis], list(np.shape(odd))
+    mixed = stack([slice_in_dim(even, 0, m, axis=axis), odd], axis + 1)
+    shape[axis] = 2 * m
+    mixed = _structure.reshape(mixed, shape)
+    if np.shape(even)[axis] == m:
+        return mixed
+    return concatenate([mixed, slice_in_dim(even, m, m + 1, axis=axis)], axis)
+
+
+def _product_tangent(a: Any, b: Any) -> Any:
+    mul, add = _elementwise.mul, _elementwise.add
+    return [mul(a[0], b[0]), add(mul(a[1], b[0]), mul(a[0], b[1]))]
+
+
+def _weighted(y: Any, a: Any, b: Any, weight: Callable[[Any], Any]) -> Any:
+    """The tangent of y, made of a and b: each one's by its weight; if both are equal to y, by half."""
+    eq, full = _elementwise.eq, _structure.full
+    shape, kind = np.shape(y), typeof(a[1]).dtype
+    one, half = full(shape, 1, kind), full(shape, 0.5, kind)
+
+    def part(p: Any, q: Any) -> Any:
+        whole = _elementwise.select(eq(q[0], y), half, one)
+        return _elementwise.mul(p[1], _elementwise.select(eq(p[0], y), whole, weight(p[0])))
+
+    return _elementwise.add(part(a, b), part(b, a))
+
+
+def _extreme_tangent(name: str) -> Callable[..., Any]:
+    def combine(a: Any, b: Any) -> Any:
+        y = getattr(_elementwise, name)(a[0], b[0])
+        return [y, _weighted(y, a, b, lambda p: _structure.full(np.shape(y), 0, typeof(a[1]).dtype))]
+    return combine
+
+
+def _logaddexp(a: Any, b: Any) -> Any:
+    """log(exp(a) + exp(b)), without overflow. Infinities of one sign give that infinity."""
+    lax = _elementwise
+    if dtypes.issubdtype(typeof(a).dtype, np.complexfloating):
+        return _complex_logaddexp(a, b)
+    greater, difference = lax.max(a, b), lax.sub(a, b)
+    smooth = lax.add(greater, lax.log1p(lax.exp(lax.neg(lax.abs(difference)))))
+    return lax.select(lax.ne(difference, difference), lax.add(a, b), smooth)
+
+
+def _complex_logaddexp(a: Any, b: Any) -> Any:
+    """As `_logaddexp`; the imaginary part is brought to (-pi, pi]."""
+    lax = _elementwise
+    greater = lax.select(lax.gt(lax.real(a), lax.real(b)), a, b)
+    lesser = lax.select(lax.gt(lax.real(a), lax.real(b)), b, a)
+    empty = lax.eq(lax.real(greater), _structure.full(np.shape(lax.real(a)), -np.inf, typeof(lax.real(a)).dtype))
+    out = lax.add(greater, lax.log1p(lax.exp(lax.sub(lesser, greater))))
+    out = lax.select(empty, greater, out)
+    angle = lax.imag(out)
+    return lax.complex(lax.real(out), lax.atan2(lax.sin(angle), lax.cos(angle)))
+
+
+def _logaddexp_tangent(a: Any, b: Any) -> Any:
+    y = _logaddexp(a[0], b[0])
+    return [y, _weighted(y, a, b, lambda p: _elementwise.exp(_elementwise.sub(p, y)))]
+
+
+def _by(op: str) -> tuple[Callable[..., Any], Callable[[Any], Any]]:
+    return (lambda ctx: scalar_body(ctx, op)), (lambda dtype: identity_of(op, dtype))
+
+
+def _logaddexp_body(ctx: Any) -> Callable[..., Any]:
+    return lambda a, b: ctx.trace(lambda x, y: (_logaddexp(x, y),), a, b)
+
+
+cumsum_p = CumulativeSum("cumsum", NUMERIC, *_by("add"), lambda a, b: None)
+cumprod_p = Cumulative("cumprod", NUMERIC, *_by("multiply"), _product_tangent)
+cummax_p = Cumulative("cummax", NUMERIC, *_by("maximum"), _extreme_tangent("max"))
+cummin_p = Cumulative("cummin", NUMERIC, *_by("minimum"), _extreme_tangent("min"))
+cumlogsumexp_p = Cumulative("cumlogsumexp", INEXACT, _logaddexp_body, lambda dtype: -np.inf, _logaddexp_tangent)
+
+
+def _cumulative(primitive: Any, operand: Any, axis: int, reverse: bool) -> Any:
+    return primitive.bind(operand, axis=operator.index(axis), reverse=bool(reverse))[0]
+
+
+def cumsum(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
+    """The sums of all prefixes of operand along an axis; of all suffixes if reverse.
+
+    Raises ValueError if the axis, counted from the front, is out of bounds; TypeError if elements are not numbers.
+
+    >>> cumsum(np.float32([1, 2, 3]))
+    Array([1., 3., 6.], dtype=float32)
+    """
+    return _cumulative(cumsum_p, operand, axis, reverse)
+
+
+def cumprod(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
+    """The products of all prefixes of operand along an axis; of all suffixes if reverse.
+
+    >>> cumprod(np.float32([1, 2, 3]))
+    Array([1., 2., 6.], dtype=float32)
+    """
+    return _cumulative(cumprod_p, operand, axis, reverse)
+
+
+def cummax(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
+    """The greatest elements of all prefixes of operand along an axis; of all suffixes if reverse.
+
+    >>> cummax(np.float32([1, 3, 2]))
+    Array([1., 3., 3.], dtype=float32)
+    """
+    return _cumulative(cummax_p, operand, axis, reverse)
+
+
+def cummin(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
+    """The least elements of all prefixes of operand along an axis; of all suffixes if reverse.
+
+    >>> cummin(np.float32([2, 3, 1]))
+    Array([2., 2., 1.], dtype=float32)
+    """
+    return _cumulative(cummin_p, operand, axis, reverse)
+
+
+def cumlogsumexp(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
+    """log(sum(exp(prefix))) for all prefixes of operand along an axis; all suffixes if reverse.
+
+    >>> cumlogsumexp(np.float32([0, 0]))
+    Array([0.       , 0.6931472], dtype=float32)
+    """
+    return _cumulative(cumlogsumexp_p, operand, axis, reverse)

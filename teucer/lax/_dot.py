@@ -1,0 +1,291 @@
+"""dot_general, the product of arrays along contracted and batch axes, and the functions made of it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from teucer._base import dtypes
+from teucer._core.primitive import Primitive, Undefined
+from teucer._core.trace import typeof
+from teucer._core.types import ShapedArray, Zero
+from teucer._lower import hlo
+from teucer._transform import arith
+from teucer.lax._precision import (
+    DotAlgorithm,
+    DotAlgorithmPreset,
+    algorithm_text,
+    canonical_precision,
+    precision_text,
+    storage_of,
+)
+from teucer.lax._structure import convert_element_type, transpose
+
+__all__ = ["DotDimensionNumbers", "batch_matmul", "dot", "dot_general", "dot_general_p", "output_dtype", "remaining"]
+
+DotDimensionNumbers = tuple[tuple[Any, Any], tuple[Any, Any]]
+
+
+class Roles(NamedTuple):
+    """Axes of one operand of dot_general by what happens to them."""
+
+    batch: tuple[int, ...]
+    contract: tuple[int, ...]
+    kept: tuple[int, ...]
+
+
+def remaining(ndim: int, *taken: Any) -> tuple[int, ...]:
+    """The axes of an array that are in none of the given groups."""
+    used = {i for group in taken for i in group}
+    return tuple(i for i in range(ndim) if i not in used)
+
+
+def _roles(ndims: tuple[int, int], dimension_numbers: Any) -> tuple[Roles, Roles]:
+    contract, batch = dimension_numbers
+    lhs, rhs = (Roles(batch[i], contract[i], remaining(ndims[i], batch[i], contract[i])) for i in (0, 1))
+    return lhs, rhs
+
+
+def output_dtype(name: str, lhs: Any, rhs: Any, preferred: Any) -> Any:
+    """dtype of a product: the preferred one, or the wider of the operands' own in the order of kinds.
+
+    Raises TypeError if the preferred one is an integer that is narrower than the operands, or of other signedness.
+    """
+    common = max(lhs, rhs, key=_rank) if lhs != rhs else lhs
+    if preferred is None:
+        return common
+    integers = np.issubdtype(common, np.integer) and np.issubdtype(preferred, np.integer)
+    if integers and preferred.itemsize < common.itemsize:
+        raise TypeError("`preferred_element_type` must not be narrower than the original type, got preferred_element_type of "
+                        f"{preferred.name} for result type of {common.name}.\n  {name}: of lhs {lhs.name} and rhs {rhs.name}")
+    return preferred
+
+
+_KINDS = (np.bool_, np.unsignedinteger, np.signedinteger, np.floating, np.complexfloating)
+
+
+def _rank(dtype: Any) -> tuple[Any, ...]:
+    """Where a dtype stands among those that meet in a product: by kind, then size, then name."""
+    kind = next(i for i, k in enumerate(_KINDS) if dtypes.issubdtype(dtype, k))
+    if kind in (1, 2):
+        return 1, dtypes.bit_width(dtype), kind, ""
+    # Of two floats of one size the one of greater range: bfloat16 before float16, float8_e5m2 before float8_e4m3fn.
+    return (kind and kind - 1, dtypes.bit_width(dtype), dtypes.finfo(dtype).maxexp if kind == 3 else 0, dtype.name)
+
+
+def _check(lhs: Any, rhs: Any, dimension_numbers: Any) -> None:
+    (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
+    problem = None
+    for side, aval, batch, contract in (("lhs", lhs, lhs_batch, lhs_contract), ("rhs", rhs, rhs_batch, rhs_contract)):
+        if not all(0 <= d < aval.ndim for d in (*batch, *contract)):
+            problem = (f"{side} dimension numbers to be nonnegative and less than the number of axes of the {side} value, got "
+                       f"{side}_batch of {batch} and {side}_contracting of {contract} for {side} of rank {aval.ndim}")
+        elif len(set(batch)) != len(batch):
+            problem = f"{side} batch dimensions to be distinct, got {side}_batch {batch}."
+        elif len(set(contract)) != len(contract):
+            problem = f"{side} contracting dimensions to be distinct, got {side}_contracting {contract}."
+        elif set(batch) & set(contract):
+            problem = (f"{side} batch dimensions to be disjoint from contracting dimensions, got {side}_batch {batch} and "
+                       f"{side}_contracting {contract}.")
+        if problem:
+            break
+    else:
+        problem = _mismatch(lhs, rhs, dimension_numbers)
+    if problem:
+        raise TypeError(f"dot_general requires {problem}\n    lhs: {lhs.str_short(short_dtypes=True)}\n"
+                        f"    rhs: {rhs.str_short(short_dtypes=True)}\n    dimension_numbers: {dimension_numbers}")
+
+
+def _mismatch(lhs: Any, rhs: Any, dimension_numbers: Any) -> str | None:
+    (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
+    if len(lhs_batch) != len(rhs_batch):
+        return (f"equal numbers of lhs_batch and rhs_batch dimensions, got lhs_batch {lhs_batch} and rhs_batch {rhs_batch}.")
+    sizes = [tuple(aval.shape[d] for d in axes) for aval, axes in
+             ((lhs, lhs_batch), (rhs, rhs_batch), (lhs, lhs_contract), (rhs, rhs_contract))]
+    if sizes[0] != sizes[1]:
+        return f"lhs batch dimensions and rhs batch dimensions to have the same shape, got {sizes[0]} and {sizes[1]}."
+    if sizes[2] != sizes[3]:
+        return f"contracting dimensions to have the same shape, got {sizes[2]} and {sizes[3]}."
+    return None
+
+
+@final
+class DotGeneral(Primitive):
+    """Sum over the contracted axes of products of elements that agree on batch axes.
+
+    dimension_numbers: ((lhs_contract, rhs_contract), (lhs_batch, rhs_batch)). The result has the batch axes, then the other
+    axes of lhs, then those of rhs.
+    (C1) axes are within their operand, distinct, and contracted or batch axes.  (C2) corresponding axes agree in size.
+    """
+
+    __slots__ = ()
+    name = "dot_general"
+
+    def types(self, lhs: Any, rhs: Any, *, dimension_numbers: Any, precision: Any, preferred_element_type: Any,
+              out_sharding: Any = None) -> Any:
+        _check(lhs, rhs, dimension_numbers)
+        left, right = _roles((lhs.ndim, rhs.ndim), dimension_numbers)
+        shape = (*(lhs.shape[d] for d in left.batch + left.kept), *(rhs.shape[d] for d in right.kept))
+        dtype = output_dtype("dot_general", lhs.dtype, rhs.dtype, preferred_element_type)
+        weak = lhs.weak_type and rhs.weak_type and preferred_element_type is None
+        return (ShapedArray(shape, dtype, weak, vma=lhs.vma | rhs.vma, sharding=out_sharding),)
+
+    def lower(self, ctx: Any, lhs: Any, rhs: Any, *, dimension_numbers: Any, precision: Any, preferred_element_type: Any,
+              out_sharding: Any = None) -> Any:
+        (aval,) = ctx.avals_out
+        result = aval.dtype
+        if lhs.dtype != rhs.dtype and not (_is_float8(lhs.dtype) and _is_float8(rhs.dtype)):
+            lhs, rhs = hlo.convert(ctx, lhs, result), hlo.convert(ctx, rhs, result)
+        if isinstance(precision, DotAlgorithm | DotAlgorithmPreset):
+            storage = storage_of(precision, lhs.dtype, rhs.dtype, result)
+            lhs, rhs = hlo.convert(ctx, lhs, storage[0]), hlo.convert(ctx, rhs, storage[1])
+            result = storage[2]
+        options = precision_text(precision) + algorithm_text(precision, lhs.dtype, rhs.dtype, ctx.platform)
+        out = hlo.dot_general(ctx, lhs, rhs, *dimension_numbers, ShapedArray(aval.shape, result), options)
+        return (hlo.convert(ctx, out, aval.dtype),)
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+        return bilinear_jvp(self, primals, tangents, params)
+
+    def transpose(self, cts: Any, lhs: Any, rhs: Any, *, dimension_numbers: Any, **params: Any) -> Any:
+        (ct,) = cts
+        if type(lhs) is Undefined:
+            return self._transpose_lhs(ct, lhs.aval, rhs, dimension_numbers, params), None
+        return None, self._transpose_rhs(ct, lhs, rhs.aval, dimension_numbers, params)
+
+    def _transpose_lhs(self, ct: Any, lhs: Any, rhs: Any, dimension_numbers: Any, params: Any) -> Any:
+        left, right = _roles((lhs.ndim, np.ndim(rhs)), dimension_numbers)
+        n_batch, ndim = len(left.batch), np.ndim(ct)
+        ct_batch, ct_right = tuple(range(n_batch)), tuple(range(ndim - len(right.kept), ndim))
+        (out,) = self.bind(ct, rhs, dimension_numbers=((ct_right, right.kept), (ct_batch, right.batch)), **params)
+        # The result's last axes are the contracted ones of rhs, in the order of rhs.
+        in_order = [left.contract[i] for i in np.argsort(right.contract)]
+        return _as_operand(out, lhs, (*left.batch, *left.kept, *in_order))
+
+    def _transpose_rhs(self, ct: Any, lhs: Any, rhs: Any, dimension_numbers: Any, params: Any) -> Any:
+        left, right = _roles((np.ndim(lhs), rhs.ndim), dimension_numbers)
+        n_batch = len(left.batch)
+        ct_batch, ct_left = tuple(range(n_batch)), tuple(range(n_batch, n_batch + len(left.kept)))
+        # lhs first: the cotangent of w in x @ w then comes out as x.T @ ct, with no transposition after it.
+        (out,) = self.bind(lhs, ct, dimension_numbers=((left.kept, ct_left), (left.batch, ct_batch)), **params)
+        in_order = [right.contract[i] for i in np.argsort(left.contract)]
+        return _as_operand(out, rhs, (*right.batch, *in_order, *right.kept))
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, dimension_numbers: Any, **params: Any) -> Any:
+        (lhs_dim, rhs_dim), (lhs, rhs) = dims, args
+        (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
+        left, right = _roles((np.ndim(lhs) - (lhs_dim is not None), np.ndim(rhs) - (rhs_dim is not None)), dimension_numbers)
+        lhs_contract, lhs_batch = _past(lhs_dim, lhs_contract), _past(lhs_dim, lhs_batch)
+        rhs_contract, rhs_batch = _past(rhs_dim, rhs_contract), _past(rhs_dim, rhs_batch)
+        if lhs_dim is not None and rhs_dim is not None:
+            lhs_batch, rhs_batch, out_dim = (lhs_dim, *lhs_batch), (rhs_dim, *rhs_batch), 0
+        elif lhs_dim is not None:
+            out_dim = len(lhs_batch) + sum(d < lhs_dim for d in _past(lhs_dim, left.kept))
+        else:
+            out_dim = len(lhs_batch) + len(left.kept) + sum(d < rhs_dim for d in _past(rhs_dim, right.kept))
+        outs = self.bind(lhs, rhs, dimension_numbers=((lhs_contract, rhs_contract), (lhs_batch, rhs_batch)), **params)
+        return outs, (out_dim,)
+
+
+dot_general_p = DotGeneral()
+
+
+def bilinear_jvp(primitive: Primitive, primals: Any, tangents: Any, params: Any) -> Any:
+    """The forward rule of a primitive that is linear in each of its two operands."""
+    outs = primitive.bind(*primals, **params)
+    (x, y), (tx, ty) = primals, tangents
+    tangent: Any = typeof(outs[0]).zero
+    if not dtypes.issubdtype(typeof(outs[0]).dtype, np.inexact):
+        return outs, (tangent,)
+    if type(tx) is not Zero:
+        (tangent,) = primitive.bind(tx, y, **params)
+    if type(ty) is not Zero:
+        tangent = arith.add_cotangents(tangent, primitive.bind(x, ty, **params)[0])
+    return outs, (tangent,)
+
+
+def _as_operand(out: Any, aval: Any, axes: Any) -> Any:
+    """A cotangent whose axis i is axis axes[i] of the operand, as the operand has them, in its dtype."""
+    out = transpose(out, tuple(int(i) for i in np.argsort(axes)))
+    return out if typeof(out).dtype == aval.dtype else convert_element_type(out, aval.dtype, aval.weak_type)
+
+
+def _past(dim: int | None, axes: Any) -> tuple[int, ...]:
+    """Axes of an unbatched operand as axes of the batched one."""
+    return tuple(axes) if dim is None else tuple(d + (d >= dim) for d in axes)
+
+
+def _is_float8(dtype: Any) -> bool:
+    return dtype.name.startswith("float8")
+
+
+def _axes(groups: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    lhs, rhs = groups
+    return tuple(d.__index__() for d in lhs), tuple(d.__index__() for d in rhs)
+
+
+def element_type_of(preferred: Any, op: str) -> Any:
+    """The parameter preferred_element_type as a dtype of the enabled precision, or None."""
+    return None if preferred is None else dtypes.check_user_dtype_supported(preferred, op)
+
+
+def dot_general(lhs: Any, rhs: Any, dimension_numbers: Any, precision: Any = None, preferred_element_type: Any = None, *,
+                out_sharding: Any = None) -> Any:
+    """Product of lhs and rhs along contracted and batch axes.
+
+    dimension_numbers: ((lhs_contract, rhs_contract), (lhs_batch, rhs_batch)), axes counted from the front.
+    The result has the batch axes, then the other axes of lhs, then the other axes of rhs. Operands of different dtypes meet in the
+    wider one; preferred_element_type is the dtype of the result.
+    Raises TypeError if axes are wrong (C1) or differ in size (C2).
+
+    >>> from teucer import lax
+    >>> lax.dot_general(np.ones((2, 3), np.float32), np.ones((4, 3), np.float32), (((1,), (1,)), ((), ()))).shape
+    (2, 4)
+    """
+    contract, batch = dimension_numbers
+    return dot_general_p.bind(lhs, rhs, dimension_numbers=(_axes(contract), _axes(batch)),
+                              precision=canonical_precision(precision),
+                              preferred_element_type=element_type_of(preferred_element_type, "dot_general"),
+                              out_sharding=out_sharding)[0]
+
+
+def dot(lhs: Any, rhs: Any, *args: Any, dimension_numbers: Any = None, precision: Any = None,
+        preferred_element_type: Any = None, out_sharding: Any = None) -> Any:
+    """Vector-vector, matrix-vector or matrix-matrix product; with dimension_numbers, `dot_general`.
+
+    Raises ValueError for other ranks without dimension_numbers, TypeError if contracted axes differ in size.
+
+    >>> from teucer import lax
+    >>> lax.dot(np.array([1., 2.], np.float32), np.array([3., 4.], np.float32))
+    Array(11., dtype=float32)
+    """
+    if args:
+        precision = args[0]
+        preferred_element_type = args[1] if len(args) > 1 else preferred_element_type
+    if dimension_numbers is None:
+        lhs_shape, rhs_shape = typeof(lhs).shape, typeof(rhs).shape
+        if not (1 <= len(lhs_shape) <= 2 and 1 <= len(rhs_shape) <= 2) or lhs_shape[-1] != rhs_shape[0]:
+            raise ValueError("jax.lax.dot: dimension_numbers must be specified when not performing simple un-batched "
+                             "matrix-matrix, matrix-vector, or vector-vector products; got "
+                             f"lhs_shape={lhs_shape} rhs_shape={rhs_shape}")
+        dimension_numbers = (((len(lhs_shape) - 1,), (0,)), ((), ()))
+    return dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type, out_sharding=out_sharding)
+
+
+def batch_matmul(lhs: Any, rhs: Any, precision: Any = None) -> Any:
+    """Products of matrices in the last two axes; the axes before them agree.
+
+    Raises ValueError for operands of fewer than two axes or of different numbers of axes.
+
+    >>> from teucer import lax
+    >>> lax.batch_matmul(np.ones((5, 2, 3), np.float32), np.ones((5, 3, 4), np.float32)).shape
+    (5, 2, 4)
+    """
+    lhs_ndim, rhs_ndim = typeof(lhs).ndim, typeof(rhs).ndim
+    if lhs_ndim < 2 or rhs_ndim < 2:
+        raise ValueError(f"Arguments to batch_matmul must be at least 2D, got {lhs_ndim}, {rhs_ndim}")
+    if lhs_ndim != rhs_ndim:
+        raise ValueError(f"Arguments to batch_matmul must have same ndim, got {lhs_ndim}, {rhs_ndim}")
+    batch = tuple(range(lhs_ndim - 2))
+    return dot_general(lhs, rhs, (((lhs_ndim - 1,), (lhs_ndim - 2,)), (batch, batch)), precision)

@@ -1,0 +1,199 @@
+"""Exponentials, logarithms, powers, roots, trigonometric and hyperbolic functions; and the other elementwise operations,
+which `_selection`, `_arithmetic` and `_conversion` state, under this one name."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, final
+
+import numpy as np
+
+from teucer._base import dtypes
+from teucer._core.primitive import Primitive
+from teucer._core.trace import typeof
+from teucer._core.types import ShapedArray, Zero
+from teucer._lower import hlo
+from teucer._transform import arith
+from teucer.lax import _arithmetic, _conversion, _selection, _structure
+from teucer.lax._arithmetic import *
+from teucer.lax._arithmetic import add, div, eq, integer_pow, mul, neg, square, sub
+from teucer.lax._conversion import *
+from teucer.lax._families import (
+    FLOAT,
+    INEXACT,
+    AccuracyMode,
+    Tested,
+    Tolerance,
+    batch_elementwise,
+    binary,
+    scalar_like,
+    unary,
+)
+from teucer.lax._selection import *
+from teucer.lax._selection import where_else
+
+__all__ = [
+    *_selection.__all__, *_arithmetic.__all__, *_conversion.__all__, "AccuracyMode", "Tolerance", "acos", "acos_p", "acosh",
+    "acosh_p", "asin", "asin_p", "asinh", "asinh_p", "atan", "atan2", "atan2_p", "atan_p", "atanh", "atanh_p", "cbrt",
+    "cbrt_p", "cos", "cos_p", "cosh", "cosh_p", "exp", "exp2", "exp2_p", "exp_p", "expm1", "expm1_p", "log", "log1p",
+    "log1p_p", "log_p", "logistic", "logistic_p", "pow", "pow_p", "rsqrt", "rsqrt_p", "sin", "sin_p", "sinh", "sinh_p",
+    "sqrt", "sqrt_p", "tan", "tan_p", "tanh", "tanh_p",
+]
+
+
+def _plus(x: Any, value: float) -> Any:
+    return add(x, scalar_like(x, value))
+
+
+def _times(value: float, x: Any) -> Any:
+    return mul(scalar_like(x, value), x)
+
+
+def _one_minus(x: Any) -> Any:
+    return sub(scalar_like(x, 1), x)
+
+
+# Exponentials and logarithms
+
+def _lower_exp2(ctx: Any, x: Any) -> Any:
+    (aval,) = ctx.avals_out
+    return ctx.op1("stablehlo.exponential", (ctx.op1("stablehlo.multiply", (
+        hlo.splat(ctx, math.log(2), aval.strengthen()), x), aval),), aval)
+
+
+exp_p, exp = unary("exp", INEXACT, "exponential", lambda t, y, x: mul(t, y), Tested(-9, 9, 2), "Exponential e^x.",
+                   accuracy=True)
+exp2_p, exp2 = unary("exp2", INEXACT, _lower_exp2, lambda t, y, x: mul(t, _times(math.log(2), y)), Tested(-9, 9, 8),
+                     "Power 2^x of two.", accuracy=True)
+expm1_p, expm1 = unary("expm1", INEXACT, "exponential_minus_one", lambda t, y, x: mul(t, _plus(y, 1)), Tested(-9, 9, 4),
+                       "Exponential less one, e^x - 1, accurate near 0.", accuracy=True)
+log_p, log = unary("log", INEXACT, "log", lambda t, y, x: div(t, x), Tested(0.01, 9, 4),
+                   "Natural logarithm; of negative real numbers nan.", accuracy=True)
+log1p_p, log1p = unary("log1p", INEXACT, "log_plus_one", lambda t, y, x: div(t, _plus(x, 1)), Tested(-0.9, 9, 4),
+                       "Natural logarithm of 1 + x, accurate near 0.", accuracy=True)
+logistic_p, logistic = unary("logistic", INEXACT, "logistic", lambda t, y, x: mul(t, mul(y, _one_minus(y))),
+                             Tested(-9, 9, 4), "Logistic function 1 / (1 + e^-x).", accuracy=True)
+
+# Roots and powers
+
+sqrt_p, sqrt = unary("sqrt", INEXACT, "sqrt", lambda t, y, x: mul(t, div(scalar_like(y, 0.5), y)), Tested(0.01, 9, 1),
+                     "Square root; of negative real numbers nan.", accuracy=True)
+rsqrt_p, rsqrt = unary("rsqrt", INEXACT, "rsqrt", lambda t, y, x: mul(t, _times(-0.5, div(y, x))), Tested(0.01, 9, 2),
+                       "Reciprocal of the square root.", accuracy=True)
+cbrt_p, cbrt = unary("cbrt", FLOAT, "cbrt", lambda t, y, x: mul(t, _times(1 / 3, integer_pow(y, -2))), Tested(-9, 9, 4),
+                     "Cube root, real also of negative numbers.", accuracy=True)
+
+
+@final
+class Pow(Primitive):
+    """x to the power y.  (C1) x is floating or complex.  (C2) y has the dtype of x, or is an integer."""
+
+    __slots__ = ()
+    name = "pow"
+
+    def types(self, x: Any, y: Any) -> Any:
+        for i, (aval, kinds) in enumerate(((x, (np.inexact,)), (y, (np.integer, np.inexact)))):
+            if not any(dtypes.issubdtype(aval.dtype, kind) for kind in kinds):
+                listed = ("integer, " if i else "") + "floating, complexfloating"
+                raise TypeError(f"pow does not accept dtype {aval.dtype.name} at position {i}. Accepted dtypes at position "
+                                f"{i} are subtypes of {listed}.\n  lax.integer_pow takes integers to a known power.")
+        if x.dtype != y.dtype and not dtypes.issubdtype(y.dtype, np.integer):
+            raise TypeError("the first argument to pow must have an inexact dtype (float or complex), and the second "
+                            "argument must have an inexact or integer dtype, and two inexact dtypes must match, but got "
+                            f"{x.dtype.name} and {y.dtype.name} respectively (C2).")
+        if x.shape and y.shape and x.shape != y.shape:
+            raise TypeError(f"pow got incompatible shapes for broadcasting: {x.shape}, {y.shape}.")
+        weak = x.weak_type and (y.weak_type or x.dtype != y.dtype)
+        return (ShapedArray(x.shape or y.shape, x.dtype, weak, sharding=x.sharding, vma=x.vma | y.vma),)
+
+    def lower(self, ctx: Any, x: Any, y: Any) -> Any:
+        (aval,) = ctx.avals_out
+        x, y = (hlo.broadcast_in_dim(ctx, hlo.convert(ctx, v, aval.dtype), aval.shape,
+                                     range(len(aval.shape)) if v.shape else ()) for v in (x, y))
+        return (ctx.op1("stablehlo.power", (x, y), aval),)
+
+    def jvp(self, primals: Any, tangents: Any) -> Any:
+        (x, y), (t, u) = primals, tangents
+        outs = self.bind(x, y)
+        (z,) = outs
+        total: Any = None
+        if type(t) is not Zero:
+            total = mul(t, _pow_slope(x, y))
+        if type(u) is not Zero:
+            # 0 where x = 0: x^y is flat in y there for y > 0.
+            base = where_else(eq(x, scalar_like(x, 0)), scalar_like(x, 1), x)
+            total = arith.add_cotangents(total, mul(u, mul(log(base), z)))
+        return outs, (typeof(z).zero if total is None else total,)
+
+    def batch(self, axis: Any, args: Any, dims: Any) -> Any:
+        return batch_elementwise(self, axis, args, dims, {})
+
+
+def _pow_slope(x: Any, y: Any) -> Any:
+    """The derivative of x^y in x."""
+    if not dtypes.issubdtype(typeof(y).dtype, np.integer):
+        return mul(y, pow(x, sub(y, scalar_like(y, 1))))
+    # An integer exponent 0 has slope 0 also at x = 0, where 0 * x^-1 is not a number.
+    zero = eq(y, scalar_like(y, 0))
+    safe = where_else(zero, scalar_like(y, 1), y)
+    slope = mul(_structure.convert_element_type(safe, typeof(x).dtype), pow(x, sub(safe, scalar_like(y, 1))))
+    return where_else(zero, scalar_like(slope, 0), slope)
+
+
+pow_p = Pow()
+
+
+def pow(x: Any, y: Any) -> Any:
+    """x to the power y.
+
+    x: T[shape], T in floating, complexfloating; y: T or integer [shape]; a scalar goes with any shape  ->  T[shape]
+    x^0 = 1 for every x. A negative real x with a y that is not a whole number gives nan.
+    Raises TypeError if x is not floating or complex (C1), or y is of another inexact dtype (C2).
+
+    >>> from teucer import lax
+    >>> lax.pow(2.0, 10)
+    Array(1024., dtype=float32, weak_type=True)
+    """
+    dtype = typeof(x).dtype
+    if type(y) is float and typeof(y).dtype != dtype and dtype.kind != "i":
+        y = np.asarray(y, dtype)
+    return pow_p.bind(x, y)[0]
+
+
+pow.__module__ = "teucer.lax"
+
+# Trigonometric functions
+
+sin_p, sin = unary("sin", INEXACT, "sine", lambda t, y, x: mul(t, cos(x)), Tested(-9, 9, 2), "Sine of x in radians.",
+                   accuracy=True)
+cos_p, cos = unary("cos", INEXACT, "cosine", lambda t, y, x: neg(mul(t, sin(x))), Tested(-9, 9, 2),
+                   "Cosine of x in radians.", accuracy=True)
+tan_p, tan = unary("tan", INEXACT, "tan", lambda t, y, x: mul(t, _plus(square(y), 1)), Tested(-1.5, 1.5, 4),
+                   "Tangent of x in radians.", accuracy=True)
+asin_p, asin = unary("asin", INEXACT, "chlo.asin", lambda t, y, x: mul(t, rsqrt(_one_minus(square(x)))),
+                     Tested(-0.99, 0.99, 4), "Arc sine, in radians; beyond [-1, 1] nan for real x.")
+acos_p, acos = unary("acos", INEXACT, "chlo.acos", lambda t, y, x: mul(t, neg(rsqrt(_one_minus(square(x))))),
+                     Tested(-0.99, 0.99, 4), "Arc cosine, in radians; beyond [-1, 1] nan for real x.")
+atan_p, atan = unary("atan", INEXACT, "chlo.atan", lambda t, y, x: div(t, _plus(square(x), 1)), Tested(-9, 9, 4),
+                     "Arc tangent, in radians.")
+atan2_p, atan2 = binary(
+    "atan2", INEXACT, "atan2",
+    (lambda t, z, x, y: mul(t, div(y, add(square(x), square(y)))),
+     lambda t, z, x, y: mul(t, div(neg(x), add(square(x), square(y))))),
+    Tested(-9, 9, 4), "Angle of the point of abscissa y and ordinate x, in radians within [-pi, pi].")
+
+# Hyperbolic functions
+
+sinh_p, sinh = unary("sinh", INEXACT, "chlo.sinh", lambda t, y, x: mul(t, cosh(x)), Tested(-9, 9, 4), "Hyperbolic sine.")
+cosh_p, cosh = unary("cosh", INEXACT, "chlo.cosh", lambda t, y, x: mul(t, sinh(x)), Tested(-9, 9, 4),
+                     "Hyperbolic cosine.")
+# (1 + y) (1 - y) loses fewer digits than 1 - y^2 where y is near 1.
+tanh_p, tanh = unary("tanh", INEXACT, "tanh", lambda t, y, x: mul(add(t, mul(t, y)), _one_minus(y)), Tested(-9, 9, 8),
+                     "Hyperbolic tangent.", accuracy=True)
+asinh_p, asinh = unary("asinh", INEXACT, "chlo.asinh", lambda t, y, x: mul(t, rsqrt(_plus(square(x), 1))),
+                       Tested(-9, 9, 4), "Inverse hyperbolic sine.")
+acosh_p, acosh = unary("acosh", INEXACT, "chlo.acosh", lambda t, y, x: mul(t, rsqrt(_plus(square(x), -1))),
+                       Tested(1.01, 9, 4), "Inverse hyperbolic cosine; below 1 nan for real x.")
+atanh_p, atanh = unary("atanh", INEXACT, "chlo.atanh",
+                       lambda t, y, x: mul(div(scalar_like(x, 1), _plus(x, 1)), div(t, _one_minus(x))),
+                       Tested(-0.99, 0.99, 4), "Inverse hyperbolic tangent; beyond [-1, 1] nan for real x.")

@@ -1,0 +1,361 @@
+"""Families of elementwise primitives. A row of a table declares one; the family supplies every rule that follows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from inspect import Parameter, Signature
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from teucer._base import dtypes
+from teucer._core.primitive import Primitive, Undefined
+from teucer._core.trace import typeof
+from teucer._core.types import ShapedArray, Zero
+from teucer._lower import hlo
+from teucer._transform import arith
+from teucer.lax import _structure
+
+__all__ = ["ANY", "BOOL_OR_INT", "COMPLEX", "ELEMENTWISE", "FLOAT", "INEXACT", "INT", "NUMERIC", "REAL", "SIGNED",
+           "Accepts", "AccuracyMode", "Elementwise", "Tested", "Tolerance", "batch_elementwise", "binary", "check_dtypes",
+           "check_same", "describe", "face", "operands", "scalar_like", "unary"]
+
+
+class Accepts(NamedTuple):
+    """A set of dtypes: the subtypes of the given NumPy kinds."""
+
+    kinds: tuple[Any, ...]
+
+    def __contains__(self, dtype: Any) -> bool:
+        return any(dtypes.issubdtype(dtype, kind) for kind in self.kinds)
+
+    def __str__(self) -> str:
+        names = {np.floating: "floating", np.complexfloating: "complexfloating", np.bool_: "bool"}
+        return ", ".join(names.get(kind, kind.__name__) for kind in self.kinds)
+
+
+FLOAT = Accepts((np.floating,))
+COMPLEX = Accepts((np.complexfloating,))
+INEXACT = Accepts((np.floating, np.complexfloating))
+INT = Accepts((np.integer,))
+BOOL_OR_INT = Accepts((np.bool_, np.integer))
+SIGNED = Accepts((np.signedinteger, np.floating, np.complexfloating))
+REAL = Accepts((np.integer, np.floating))
+NUMERIC = Accepts((np.integer, np.floating, np.complexfloating))
+ANY = Accepts((np.integer, np.floating, np.complexfloating, np.bool_))
+
+
+class Tested(NamedTuple):
+    """How an elementwise operation is tested: an interval for its operands, and the units in the last place allowed."""
+
+    low: float
+    high: float
+    ulp: float
+
+
+# Every elementwise primitive by name: the operation table of the tests asks here.
+ELEMENTWISE: dict[str, Elementwise] = {}
+
+
+def check_dtypes(name: str, accepts: Accepts, avals: Sequence[Any]) -> None:
+    """Raise TypeError if an operand's dtype is not accepted."""
+    for i, aval in enumerate(avals):
+        if aval.dtype not in accepts:
+            at = f" at position {i}" if len(avals) > 1 else ""
+            listed = ", ".join(a.str_short(short_dtypes=True) for a in avals)
+            raise TypeError(f"{name} does not accept dtype {aval.dtype.name}{at}. Accepted dtypes{at} are subtypes of "
+                            f"{accepts}.\n    operands: {listed}")
+
+
+def check_same(name: str, avals: Sequence[Any]) -> None:
+    """Raise TypeError if operands differ in dtype or shape; a scalar goes with any shape."""
+    first = avals[0]
+    if any(aval.dtype != first.dtype for aval in avals):
+        listed = ", ".join(a.dtype.name for a in avals)
+        public = _PUBLIC_NAMES.get(name, name)
+        raise TypeError(f"lax.{public} requires arguments to have the same dtypes, got {listed}. "
+                        f"(Tip: jnp.{_NUMPY_NAMES.get(public, public)} is a similar function that does automatic type "
+                        "promotion on inputs).")
+    shapes = {aval.shape for aval in avals if aval.shape}
+    if len(shapes) > 1:
+        raise TypeError(f"{name} got incompatible shapes for broadcasting: {', '.join(str(a.shape) for a in avals)}.\n"
+                        "  lax operations take operands of one shape, or scalars; jnp functions broadcast.")
+
+
+_PUBLIC_NAMES = {"and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "not": "bitwise_not",
+                 "regularized_incomplete_beta": "betainc"}
+_NUMPY_NAMES = {"mul": "multiply", "sub": "subtract", "div": "true_divide", "max": "maximum", "min": "minimum",
+                "pow": "power", "rem": "remainder", "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal",
+                "gt": "greater", "ge": "greater_equal", "atan2": "arctan2", "shift_left": "left_shift",
+                "shift_right_arithmetic": "right_shift", "shift_right_logical": "right_shift"}
+
+
+@final
+class Elementwise(Primitive):
+    """A primitive that acts on corresponding elements of operands of one dtype, and of one shape or scalar.
+
+    accepts: the dtypes of its operands.
+    lower: the StableHLO operation (a name), or a function (ctx, *values) -> value.
+    tangents: for each operand, (t, y, *operands) -> the tangent of y for tangent t of the operand; None where zero.
+    transposes: for each operand in which the primitive is linear, (ct, *operands) -> its cotangent.
+    result: operand dtype -> result dtype, where they differ.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, name: str, accepts: Accepts, lower: str | Callable[..., Any],
+                 tangents: Sequence[Callable[..., Any] | None] | None, tested: Tested, *,
+                 transposes: Sequence[Callable[..., Any] | None] | None = None,
+                 result: Callable[..., Any] | None = None) -> None:
+        self.name, self.accepts, self.tangents, self.tested = name, accepts, tangents, tested
+        self.transposes, self.result = transposes, result
+        if isinstance(lower, str) and "." not in lower:
+            lower = f"stablehlo.{lower}"
+        self.lowering = lower
+        # Types are interned, so the result types of operands met before are one look-up away.
+        self.known: dict[Any, Any] = {}
+        ELEMENTWISE[name] = self
+
+    def types(self, *avals: Any, **params: Any) -> Any:
+        found = self.known.get(avals) if not params or self.result is None else None
+        if found is None:
+            found = (self.result_type(avals, params),)
+            if not params or self.result is None:
+                self.known[avals] = found
+        return found
+
+    def result_type(self, avals: Any, params: dict[str, Any]) -> Any:
+        """The type of the result, or the error that says why there is none."""
+        check_dtypes(str(self.name), self.accepts, avals)
+        check_same(str(self.name), avals)
+        first = max(avals, key=lambda aval: aval.ndim)
+        dtype = first.dtype if self.result is None else self.result(first.dtype, **params)
+        weak = all(aval.weak_type for aval in avals) and dtype != np.bool_
+        sharding = next((aval.sharding for aval in avals if aval.ndim == first.ndim and aval.sharding is not None), None)
+        return ShapedArray(first.shape, dtype, weak, sharding=sharding, vma=frozenset().union(*(a.vma for a in avals)))
+
+    def lower(self, ctx: Any, *xs: Any, **params: Any) -> Any:
+        (aval,) = ctx.avals_out
+        if len(xs) > 1:
+            shape = aval.shape
+            xs = tuple([x if x.shape == shape else hlo.broadcast_in_dim(ctx, x, shape, ()) for x in xs])
+        if isinstance(self.lowering, str):
+            return (ctx.op1(self.lowering, xs, aval),)
+        return (self.lowering(ctx, *xs, **params),)
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+        outs = self.bind(*primals, **params)
+        (y,) = outs
+        total: Any = None
+        for i, t in enumerate(tangents):
+            if type(t) is Zero:
+                continue
+            if self.tangents is None:
+                self.missing("differentiation", "tangents")
+            rule = self.tangents[i]
+            if rule is not None:
+                term = rule(t, y, *primals, **params)
+                if len(primals) > 1:
+                    term = _broadcast_to(term, typeof(y).shape)
+                total = arith.add_cotangents(total, term)
+        return outs, (typeof(y).zero if total is None else total,)
+
+    def transpose(self, cts: Any, *args: Any, **params: Any) -> Any:
+        (ct,) = cts
+        out = []
+        for i, x in enumerate(args):
+            if type(x) is not Undefined:
+                out.append(None)
+                continue
+            rule = self.transposes[i] if self.transposes is not None else None
+            if rule is None:
+                self.missing("transposition (reverse-mode differentiation)", "transposes")
+            out.append(_unbroadcast(rule(ct, *args, **params), x.aval.shape))
+        return tuple(out)
+
+    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+        return batch_elementwise(self, axis, args, dims, params)
+
+
+def _broadcast_to(x: Any, shape: Any) -> Any:
+    """A scalar, or an array of the shape, in the shape."""
+    return x if type(x) is Zero or typeof(x).shape == shape else _structure.broadcast_to(x, shape, ())
+
+
+def _unbroadcast(ct: Any, shape: Any) -> Any:
+    """The cotangent of an operand of the given shape: that of a scalar is summed."""
+    return ct if typeof(ct).shape == shape else _structure.reduce_sum(ct, range(typeof(ct).ndim))
+
+
+def batch_elementwise(primitive: Primitive, axis: Any, args: Any, dims: Any, params: dict[str, Any]) -> Any:
+    """Batch an elementwise primitive: bring all operands to one batched shape; unbatched scalars stay scalars."""
+    first = dims[0]
+    shapes = [typeof(x).shape for x in args]
+    if any(d != first for d in dims) or any(len(shape) != len(shapes[0]) for shape in shapes):
+        ranks = [len(shape) - (d is not None) for shape, d in zip(shapes, dims, strict=True)]
+        rank = max(ranks)
+        at = ranks.index(rank)
+        batched = list(shapes[at])
+        if dims[at] is not None:
+            del batched[dims[at]]
+        first = next((d for d, r in zip(dims, ranks, strict=True) if r == rank and d is not None), 0)
+        batched.insert(first, axis.size)
+        args = [x if d is None and not r else
+                arith.to_axis(x, d, axis.size, first) if r == rank else
+                _structure.broadcast_to(x, batched, (first,))
+                for x, d, r in zip(args, dims, ranks, strict=True)]
+    outs = primitive.bind(*args, **params)
+    return outs, (first,) * len(outs)
+
+
+_PYTHON_SCALARS = frozenset({int, float, complex})
+
+
+def operands(name: str, *xs: Any) -> tuple[Any, ...]:
+    """The operands of an elementwise function of lax: a Python scalar takes the dtype of the arrays, within its kind.
+
+    lax.add(x, 1.0) adds to floats of any width, as in rules that hold for all of them; a scalar of another kind is left
+    as it is, for the primitive to refuse.
+    """
+    kinds = [type(x) in _PYTHON_SCALARS for x in xs]
+    if all(kinds) or not any(kinds):
+        return xs
+    dtype = next(typeof(x).dtype for x, is_scalar in zip(xs, kinds, strict=True) if not is_scalar)
+    return tuple(np.asarray(x, dtype) if is_scalar and typeof(x).dtype != dtype and _same_kind(typeof(x).dtype, dtype) else x
+                 for x, is_scalar in zip(xs, kinds, strict=True))
+
+
+def _same_kind(scalar: Any, array: Any) -> bool:
+    kinds: tuple[Any, ...] = (np.integer, np.floating, np.complexfloating)
+    return any(dtypes.issubdtype(scalar, k) and dtypes.issubdtype(array, k) for k in kinds)
+
+
+_PYTHON_KINDS: dict[str, Any] = {"i": int, "f": float, "c": complex}
+
+
+def scalar_like(x: Any, value: Any) -> Any:
+    """A number as a scalar of x's dtype, for rules: it goes with x of any shape, and leaves a weak type weak."""
+    dtype = typeof(x).dtype
+    kind = _PYTHON_KINDS.get(dtype.kind)
+    if kind is not None and typeof(kind()).dtype == dtype:
+        return kind(value)
+    return np.asarray(value, dtype)
+
+
+Function = Callable[..., Any]
+
+
+def unary(name: str, accepts: Accepts, lower: str | Function, tangent: Function | None, tested: Tested, doc: str, *,
+          public: str = "", accuracy: bool = False, transpose: Function | None = None,
+          result: Function | None = None) -> tuple[Elementwise, Function]:
+    """A row for an operation of one operand: its primitive, and its public function (`public`, or the same name)."""
+    primitive = Elementwise(name, accepts, _with_accuracy(lower) if accuracy else lower, (tangent,), tested,
+                            transposes=(transpose,), result=result)
+    bind = primitive.bind
+    if accuracy:
+        def function(x: Any, *, accuracy: Any = None) -> Any:
+            return bind(x)[0] if accuracy is None else bind(x, accuracy=accuracy)[0]
+    else:
+        def function(x: Any) -> Any:
+            return bind(x)[0]
+    return primitive, face(function, public or name, describe(doc, primitive, "x"))
+
+
+def binary(name: str, accepts: Accepts, lower: str | Function, tangents: Sequence[Function | None] | None, tested: Tested,
+           doc: str, *, public: str = "", names: tuple[str, str] = ("x", "y"),
+           transposes: Sequence[Function | None] | None = None,
+           result: Function | None = None) -> tuple[Elementwise, Function]:
+    """A row for an operation of two operands."""
+    primitive = Elementwise(name, accepts, lower, tangents, tested, transposes=transposes, result=result)
+    bind = primitive.bind
+
+    def function(x: Any, y: Any) -> Any:
+        if type(x) in _PYTHON_SCALARS or type(y) in _PYTHON_SCALARS:
+            x, y = operands(name, x, y)
+        return bind(x, y)[0]
+
+    return primitive, face(function, public or name, describe(doc, primitive, *names), names)
+
+
+def describe(doc: str, primitive: Elementwise, *names: str) -> str:
+    """The docstring of an elementwise function: its meaning, its types, and what is raised."""
+    listed = ", ".join(names)
+    result = "T[shape]" if primitive.result is None else "[shape]"
+    same = "" if len(names) == 1 else "; a scalar goes with any shape"
+    raises = f"Raises TypeError if {listed} {'is' if len(names) == 1 else 'are'} of another dtype" + (
+        "." if len(names) == 1 else ", of different dtypes, or of different shapes.")
+    return f"{doc}\n\n    {listed}: T[shape], T in {primitive.accepts}  ->  {result}{same}\n    {raises}\n    "
+
+
+def face(function: Function, name: str, doc: str, names: Sequence[str] = ()) -> Function:
+    """Give a generated function its public name, docstring and, where its parameters are called otherwise, signature."""
+    if names and tuple(names) != ("x", "y"):
+        function = _renamed(function, names)
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = "teucer.lax"
+    function.__doc__ = doc
+    return function
+
+
+def _renamed(function: Function, names: Sequence[str]) -> Function:
+    """The function with its parameters called `names`."""
+    signature = Signature([Parameter(n, Parameter.POSITIONAL_OR_KEYWORD) for n in names])
+
+    def renamed(*args: Any, **kwargs: Any) -> Any:
+        return function(*signature.bind(*args, **kwargs).args) if kwargs or len(args) != len(names) else function(*args)
+
+    renamed.__signature__ = signature  # type: ignore[attr-defined]
+    return renamed
+
+
+def _with_accuracy(lower: str | Function) -> Function:
+    """A lowering with the attribute that asks for an accuracy."""
+    if not isinstance(lower, str):
+        return lambda ctx, x, accuracy=None: lower(ctx, x)
+    name = lower if "." in lower else f"stablehlo.{lower}"
+
+    def write(ctx: Any, x: Any, accuracy: Any = None) -> Any:
+        (aval,) = ctx.avals_out
+        return ctx.op1(name, (x,), aval, "" if accuracy is None else f"result_accuracy = {accuracy_text(accuracy)}")
+
+    return write
+
+
+@final
+class AccuracyMode(Enum):
+    """How accurate an elementwise operation is to be: as the platform has it, or the best that it has."""
+
+    HIGHEST = 1
+    DEFAULT = 2
+
+
+@final
+@dataclass(frozen=True)
+class Tolerance:
+    """The error that an elementwise operation may have: absolute, relative, or in units in the last place.
+
+    Raises ValueError if one is negative, or ulps is not an integer.
+    """
+
+    atol: float = 0.0
+    rtol: float = 0.0
+    ulps: int = 0
+
+    def __post_init__(self) -> None:
+        if self.atol < 0.0 or self.rtol < 0.0 or self.ulps < 0:
+            raise ValueError(f"Tolerances must be non-negative.\n    atol: {self.atol}, rtol: {self.rtol}, "
+                             f"ulps: {self.ulps}")
+
+
+def accuracy_text(accuracy: AccuracyMode | Tolerance) -> str:
+    """The attribute of an operation that says how accurate it is to be."""
+    if isinstance(accuracy, AccuracyMode):
+        tolerance, mode = Tolerance(), accuracy.name
+    elif isinstance(accuracy, Tolerance):
+        tolerance, mode = accuracy, "TOLERANCE"
+    else:
+        raise TypeError(f"accuracy must be a lax.AccuracyMode or a lax.Tolerance, got {accuracy!r}.")
+    return (f"#stablehlo.result_accuracy<atol = {float(tolerance.atol):e}, rtol = {float(tolerance.rtol):e}, "
+            f"ulps = {int(tolerance.ulps)}, mode = #stablehlo.result_accuracy_mode<{mode}>>")

@@ -1,0 +1,276 @@
+"""Arrays joined and taken apart: concatenate, stack, unstack, split, tile."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, final
+
+import numpy as np
+
+from teucer._core.primitive import Primitive, Undefined
+from teucer._core.trace import typeof
+from teucer._core.types import ShapedArray, Zero
+from teucer._lower import hlo
+from teucer._transform import arith
+from teucer.lax import _structure
+from teucer.lax._families import check_same
+from teucer.lax._shapes import is_array
+from teucer.lax._slicing import slice_in_dim
+from teucer.lax._structure import Linear, canonical_axis
+
+__all__ = ["concatenate", "concatenate_p", "split", "split_p", "stack", "stack_p", "tile", "tile_p", "unstack",
+           "unstack_p"]
+
+
+def _dims_at(axis: Any, args: Any, dims: Any, at: int) -> list[Any]:
+    """All operands with the batch dimension at `at`."""
+    return [arith.to_axis(x, d, axis.size, at) for x, d in zip(args, dims, strict=True)]
+
+
+class _Joins(Primitive):
+    """A primitive that is linear in all of its operands jointly."""
+
+    __slots__ = ()
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+        outs = self.bind(*primals, **params)
+        if all(type(t) is Zero for t in tangents):
+            return outs, (typeof(outs[0]).zero,)
+        return outs, self.bind(*map(arith.instantiate, tangents), **params)
+
+
+@final
+class Concatenate(_Joins):
+    """Arrays one after another along an axis.
+
+    (C1) operands have one number of axes.  (C2) dimension is one.  (C3) the other sizes agree.  (C4) dtypes agree.
+    """
+
+    __slots__ = ()
+    name = "concatenate"
+
+    def types(self, *xs: Any, dimension: Any) -> Any:
+        shapes = ", ".join(str(x.shape) for x in xs)
+        if len({x.ndim for x in xs}) != 1:
+            raise TypeError(f"Cannot concatenate arrays with different numbers of dimensions: got {shapes}.")
+        first = xs[0]
+        if not 0 <= dimension < first.ndim:
+            raise TypeError(f"concatenate dimension out of bounds: dimension {dimension} for shapes {shapes}.")
+        rest = [x.shape[:dimension] + x.shape[dimension + 1:] for x in xs]
+        if any(r != rest[0] for r in rest):
+            raise TypeError("Cannot concatenate arrays with shapes that differ in dimensions other than the one being "
+                            f"concatenated: concatenating along dimension {dimension} for shapes {shapes}.")
+        check_same("concatenate", [x.update(shape=()) for x in xs])
+        size: Any = sum(x.shape[dimension] for x in xs)
+        shape = (*first.shape[:dimension], size, *first.shape[dimension + 1:])
+        return (ShapedArray(shape, first.dtype, all(x.weak_type for x in xs), vma=first.vma),)
+
+    def lower(self, ctx: Any, *xs: Any, dimension: Any) -> Any:
+        return (hlo.concatenate(ctx, xs, dimension),)
+
+    def transpose(self, cts: Any, *xs: Any, dimension: Any) -> Any:
+        sizes = [typeof(x).shape[dimension] for x in xs]
+        limits = [sum(sizes[:i + 1]) for i in range(len(sizes))]
+        starts = [0, *limits[:-1]]
+        return tuple(slice_in_dim(cts[0], a, b, axis=dimension) if type(x) is Undefined else None
+                     for x, a, b in zip(xs, starts, limits, strict=True))
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, dimension: Any) -> Any:
+        at = next(d for d in dims if d is not None)
+        return self.bind(*_dims_at(axis, args, dims, at), dimension=dimension + (dimension >= at)), (at,)
+
+
+@final
+class Stack(_Joins):
+    """Arrays of one type along a new axis.  (C1) shapes agree.  (C2) dtypes agree.  (C3) axis is one of the result."""
+
+    __slots__ = ()
+    name = "stack"
+
+    def types(self, *xs: Any, axis: Any) -> Any:
+        first = xs[0]
+        if len({x.ndim for x in xs}) != 1:
+            raise ValueError("Cannot stack arrays with different numbers of dimensions: got "
+                             f"{', '.join(str(x.shape) for x in xs)}.")
+        if any(x.shape != first.shape for x in xs):
+            raise ValueError(f"Cannot stack arrays with different shapes: got {', '.join(str(x.shape) for x in xs)}.")
+        check_same("stack", xs)
+        shape = (*first.shape[:axis], len(xs), *first.shape[axis:])
+        return (ShapedArray(shape, first.dtype, all(x.weak_type for x in xs), vma=first.vma),)
+
+    def lower(self, ctx: Any, *xs: Any, axis: Any) -> Any:
+        shape = (*xs[0].shape[:axis], 1, *xs[0].shape[axis:])
+        return (hlo.concatenate(ctx, [hlo.reshape(ctx, x, shape) for x in xs], axis),)
+
+    def transpose(self, cts: Any, *xs: Any, axis: Any) -> Any:
+        parts = unstack_p.bind(cts[0], axis=axis)
+        return tuple(ct if type(x) is Undefined else None for x, ct in zip(xs, parts, strict=True))
+
+    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+        xs = _dims_at(axis, args, dims, 0)
+        return self.bind(*xs, axis=params["axis"] + 1), (0,)
+
+
+@final
+class Unstack(Linear):
+    """The arrays of which x consists along an axis.  (C1) axis is one of x."""
+
+    __slots__ = ()
+    name = "unstack"
+
+    def types(self, x: Any, *, axis: Any) -> Any:
+        canonical_axis(axis, x.ndim, "unstack")
+        aval = ShapedArray(x.shape[:axis] + x.shape[axis + 1:], x.dtype, x.weak_type, vma=x.vma)
+        return (aval,) * x.shape[axis]
+
+    def lower(self, ctx: Any, x: Any, *, axis: Any) -> Any:
+        outs = []
+        for i, aval in enumerate(ctx.avals_out):
+            start = [i if a == axis else 0 for a in range(len(x.shape))]
+            limit = [i + 1 if a == axis else n for a, n in enumerate(x.shape)]
+            outs.append(hlo.reshape(ctx, hlo.slice(ctx, x, start, limit, (1,) * len(start)), aval.shape))
+        return tuple(outs)
+
+    def transpose(self, cts: Any, x: Any, *, axis: Any) -> Any:
+        return stack_p.bind(*map(arith.instantiate, cts), axis=axis)
+
+    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+        outs = self.bind(arith.moveaxis(args[0], dims[0], 0), axis=params["axis"] + 1)
+        return outs, (0,) * len(outs)
+
+
+@final
+class Split(Linear):
+    """x cut along an axis into parts of given sizes.  (C1) sizes are not negative.  (C2) they add up to x's."""
+
+    __slots__ = ()
+    name = "split"
+
+    def types(self, x: Any, *, sizes: Any, axis: Any) -> Any:
+        if any(n < 0 for n in sizes):
+            raise ValueError(f"Sizes passed to split must be nonnegative, got {list(sizes)}")
+        if sum(sizes) != x.shape[axis]:
+            raise ValueError(f"Sum of sizes {sum(sizes)} must be equal to dimension {axis} of the operand shape "
+                             f"{list(x.shape)}")
+        return tuple(ShapedArray((*x.shape[:axis], n, *x.shape[axis + 1:]), x.dtype, x.weak_type, vma=x.vma)
+                     for n in sizes)
+
+    def lower(self, ctx: Any, x: Any, *, sizes: Any, axis: Any) -> Any:
+        outs, at = [], 0
+        for size in sizes:
+            start = [at if a == axis else 0 for a in range(len(x.shape))]
+            limit = [at + size if a == axis else n for a, n in enumerate(x.shape)]
+            outs.append(hlo.slice(ctx, x, start, limit, (1,) * len(start)))
+            at += size
+        return tuple(outs)
+
+    def transpose(self, cts: Any, x: Any, *, sizes: Any, axis: Any) -> Any:
+        return concatenate_p.bind(*map(arith.instantiate, cts), dimension=axis)
+
+    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+        (dim,) = dims
+        at = params["axis"]
+        outs = self.bind(*args, sizes=params["sizes"], axis=at + (at >= dim))
+        return outs, (dim,) * len(outs)
+
+
+@final
+class Tile(Linear):
+    """x repeated reps[i] times along each axis i.  (C1) one count an axis.  (C2) counts are not negative."""
+
+    __slots__ = ()
+    name = "tile"
+
+    def types(self, x: Any, *, reps: Any) -> Any:
+        if len(reps) != x.ndim:
+            raise TypeError(f"reps length must be equal to the ndim of x, got len(reps)={len(reps)} and x.ndim={x.ndim}.")
+        if any(r < 0 for r in reps):
+            raise ValueError(f"tile: reps must not be negative (C2).\n    reps: {tuple(reps)}")
+        shape = tuple(n * r for n, r in zip(x.shape, reps, strict=True))
+        return (ShapedArray(shape, x.dtype, x.weak_type, vma=x.vma),)
+
+    def lower(self, ctx: Any, x: Any, *, reps: Any) -> Any:
+        (aval,) = ctx.avals_out
+        shape = tuple(d for pair in zip(reps, x.shape, strict=True) for d in pair)
+        wide = hlo.broadcast_in_dim(ctx, x, shape, range(1, len(shape), 2))
+        return (hlo.reshape(ctx, wide, aval.shape),)
+
+    def transpose(self, cts: Any, x: Any, *, reps: Any) -> Any:
+        shape = tuple(d for pair in zip(reps, x.aval.shape, strict=True) for d in pair)
+        return (_structure.reduce_sum(_structure.reshape(cts[0], shape), range(0, len(shape), 2)),)
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, reps: Any) -> Any:
+        (dim,) = dims
+        return self.bind(*args, reps=(*reps[:dim], 1, *reps[dim:])), dims
+
+
+concatenate_p = Concatenate()
+stack_p = Stack()
+unstack_p = Unstack()
+split_p = Split()
+tile_p = Tile()
+
+
+def concatenate(operands: Any, dimension: int) -> Any:
+    """Arrays of one dtype, one after another along an axis.
+
+    Raises ValueError for no operands; TypeError if shapes or dtypes do not fit or the axis is out of range.
+
+    >>> concatenate([np.float32([1, 2]), np.float32([3])], 0)
+    Array([1., 2., 3.], dtype=float32)
+    """
+    if len(operands) == 0:
+        raise ValueError("concatenate requires a non-empty sequences of arrays")
+    xs = list(operands) if isinstance(operands, list | tuple) else unstack(operands)
+    if len(xs) == 1 and is_array(xs[0]) and 0 <= operator.index(dimension) < xs[0].ndim:
+        return xs[0]
+    return concatenate_p.bind(*xs, dimension=operator.index(dimension))[0]
+
+
+def stack(operands: Any, axis: int = 0) -> Any:
+    """Arrays of one shape and dtype along a new axis.
+
+    Raises ValueError for no operands or different shapes, TypeError for different dtypes.
+
+    >>> stack([np.float32([1, 2]), np.float32([3, 4])], 1).tolist()
+    [[1.0, 3.0], [2.0, 4.0]]
+    """
+    if len(operands) == 0:
+        raise ValueError("stack requires a non-empty sequence of arrays")
+    xs = list(operands) if isinstance(operands, list | tuple) else unstack(operands)
+    return stack_p.bind(*xs, axis=canonical_axis(axis, np.ndim(xs[0]) + 1, "stack"))[0]
+
+
+def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
+    """The arrays of which x consists along an axis.
+
+    Raises ValueError if the axis is out of range.
+
+    >>> [y.tolist() for y in unstack(np.float32([[1, 2], [3, 4]]))]
+    [[1.0, 2.0], [3.0, 4.0]]
+    """
+    return unstack_p.bind(x, axis=canonical_axis(axis, np.ndim(x), "unstack"))
+
+
+def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
+    """operand cut along an axis into parts of the given sizes.
+
+    Raises ValueError if the sizes do not add up to the axis' size, or the axis is out of range.
+
+    >>> [y.tolist() for y in split(np.float32([1, 2, 3]), (1, 2))]
+    [[1.0], [2.0, 3.0]]
+    """
+    parts = tuple(operator.index(n) for n in sizes)
+    return list(split_p.bind(operand, sizes=parts, axis=canonical_axis(axis, np.ndim(operand), "split")))
+
+
+def tile(operand: Any, reps: Sequence[int]) -> Any:
+    """operand repeated reps[i] times along each axis i.
+
+    Raises TypeError if there is not one count an axis, ValueError if one is negative.
+
+    >>> tile(np.int32([1, 2]), (2,)).tolist()
+    [1, 2, 1, 2]
+    """
+    return tile_p.bind(operand, reps=tuple(operator.index(r) for r in reps))[0]

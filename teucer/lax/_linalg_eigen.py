@@ -1,0 +1,254 @@
+"""Eigenvalues and eigenvectors of Hermitian and of general matrices."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any, final
+
+import numpy as np
+
+from teucer._core.trace import typeof
+from teucer._core.types import ShapedArray, Zero
+from teucer._lower import hlo
+from teucer.lax._arithmetic import add, complex, conj, div, eq, imag, mul, real, sub
+from teucer.lax._linalg_factor import lu, symmetrized
+from teucer.lax._linalg_lapack import (
+    MatrixPrimitive,
+    check_inexact,
+    check_rank,
+    flag,
+    info_of,
+    lapack,
+    nan_unless_ok,
+    real_dtype,
+)
+from teucer.lax._linalg_matrices import adjoint, as_float, columns, diagonal, eye, like, matmul, permutation_matrix, rows, tril
+from teucer.lax._linalg_solve import triangular_solve
+from teucer.lax._selection import select
+from teucer.lax._structure import convert_element_type, full, reduce_sum
+
+__all__ = ["EigImplementation", "EighImplementation", "eig", "eig_p", "eigh", "eigh_p"]
+
+
+class EighImplementation(enum.Enum):
+    """How `eigh` computes: by QR iteration, by Jacobi rotations (GPU), by polar decomposition (TPU)."""
+
+    QR = "qr"
+    JACOBI = "jacobi"
+    QDWH = "qdwh"
+
+
+class EigImplementation(enum.Enum):
+    """The library with which `eig` computes."""
+
+    CUSOLVER = "cusolver"
+    MAGMA = "magma"
+    LAPACK = "lapack"
+
+
+@final
+class Eigh(MatrixPrimitive):
+    """Orthonormal eigenvectors V and eigenvalues w of Hermitian A: A V = V diag(w). NaN if the iteration fails.
+
+    (C1) A is square, of floating or complex dtype.  (C2) 0 <= first <= last <= n for subset_by_index = (first, last).
+    """
+
+    __slots__ = ()
+    name = "eigh"
+
+    def types(self, x: Any, *, lower: bool, sort_eigenvalues: bool, subset_by_index: Any, algorithm: Any) -> Any:
+        check_rank("eigh", (x, 2))
+        check_inexact("eigh", x)
+        *batch, m, n = x.shape
+        if m != n:
+            raise ValueError(f"The input to eigh must be a square matrix. Got shape {x.shape}.")
+        first, last = subset_by_index or (0, n)
+        if not 0 <= first <= last <= n:
+            raise ValueError(f"eigh: subset_by_index must satisfy 0 <= first <= last <= n (C2).\n    subset_by_index: {subset_by_index}"
+                             f"\n    x: {x.str_short(short_dtypes=True)}, n = {n}")
+        return (ShapedArray((*batch, n, last - first), x.dtype, vma=x.vma),
+                ShapedArray((*batch, last - first), real_dtype(x.dtype), vma=x.vma))
+
+    def lower(self, ctx: Any, x: Any, *, lower: bool, sort_eigenvalues: bool, subset_by_index: Any, algorithm: Any) -> Any:
+        _check_eigh(ctx.platform, algorithm)
+        vectors_aval, values_aval = ctx.avals_out
+        *batch, n, _ = x.shape
+        values_aval = values_aval.update(shape=(*batch, n))
+        v, w, info = lapack(ctx, "eigh", "syevd", len(batch), [x], [x.aval.strengthen(), values_aval, info_of(batch)],
+                            f"mode = {flag('V')}, uplo = {flag('L' if lower else 'U')}", [(0, 0)])
+        v, w = nan_unless_ok(ctx, info, v, w)
+        if subset_by_index is not None:
+            v, w = (_last_axis(ctx, value, *subset_by_index) for value in (v, w))
+        return v, w
+
+    def jvp(self, primals: Any, tangents: Any, *, subset_by_index: Any, **params: Any) -> Any:
+        # V^H dA V = diag(dw) + [C, diag(w)] with dV = V C. Giles, "An extended collection of matrix derivative results", 2008.
+        (x,), (t,) = primals, tangents
+        n = typeof(x).shape[-1]
+        if subset_by_index not in (None, (0, n)):
+            raise NotImplementedError("eigh: derivatives of a subset of the eigenvectors are not implemented.\n"
+                                      f"    subset_by_index: {subset_by_index}, n = {n}\n"
+                                      "  Slice the result of eigh without subset_by_index.")
+        outs = self.bind(x, subset_by_index=subset_by_index, **params)
+        v, w = outs
+        if type(t) is Zero:
+            return outs, (typeof(v).zero, typeof(w).zero)
+        inner = matmul(matmul(adjoint(v), t), v)
+        gaps = sub(rows(w, inner), columns(w, inner))
+        identity = eye(gaps)
+        # 1 / gap off the diagonal, 0 on it.
+        inverse = sub(div(like(gaps, 1), add(gaps, identity)), identity)
+        turn = mul(convert_element_type(inverse, typeof(inner).dtype), inner)
+        return outs, (matmul(v, turn), convert_element_type(_real(diagonal(inner)), typeof(w).dtype))
+
+
+eigh_p = Eigh()
+
+
+def _check_eigh(platform: str, algorithm: Any) -> None:
+    if algorithm is EighImplementation.QDWH and platform != "tpu":
+        raise NotImplementedError(f"eigh: QDWH implementation is only supported on TPU, not on {platform.upper()}.\n"
+                                  "  Use implementation=None or EighImplementation.QR.")
+    if algorithm is EighImplementation.JACOBI and platform == "cpu":
+        raise NotImplementedError("eigh: Jacobi implementation is not supported on CPU.\n"
+                                  "  Use implementation=None or EighImplementation.QR.")
+
+
+def _last_axis(ctx: Any, x: Any, first: int, last: int) -> Any:
+    start, limit = [0] * len(x.shape), list(x.shape)
+    start[-1], limit[-1] = first, last
+    return hlo.slice(ctx, x, start, limit, [1] * len(x.shape))
+
+
+def _real(x: Any) -> Any:
+    return real(x) if typeof(x).dtype.kind == "c" else x
+
+
+def _member(kind: Any, value: Any, op: str) -> Any:
+    """A member of an enumeration given by itself, its value or None.
+
+    Raises ValueError for anything else.
+    """
+    try:
+        return None if value is None else kind(value)
+    except ValueError as err:
+        raise ValueError(f"{op}: implementation must be one of {[m.value for m in kind]}, got {value!r}.") from err
+
+
+def eigh(x: Any, *, lower: bool = True, symmetrize_input: bool = True, sort_eigenvalues: bool = True,
+         subset_by_index: tuple[int, int] | None = None, implementation: EighImplementation | None = None) -> Any:
+    """Eigenvectors and eigenvalues of Hermitian matrices: x v = v diag(w).
+
+    x: T[..., n, n]  ->  v: T[..., n, k] with orthonormal columns, w: real[..., k] ascending; k = n, or last - first for
+    subset_by_index = (first, last).
+    Without symmetrize_input only the lower (or with lower=False the upper) triangle is read. sort_eigenvalues=False allows another
+    order. A matrix on which the iteration fails gives NaN. Where eigenvalues coincide the derivative of v is infinite.
+    Raises ValueError if x is not square (C1) or subset_by_index is out of range (C2).
+
+    >>> from teucer import lax
+    >>> lax.linalg.eigh(np.float32([[2, 0], [0, 1]]))[1]
+    Array([1., 2.], dtype=float32)
+    """
+    x = symmetrized(x) if symmetrize_input else as_float(x)
+    if subset_by_index is not None:
+        first, last = subset_by_index
+        subset_by_index = (int(first), int(last))
+    return tuple(eigh_p.bind(x, lower=bool(lower), sort_eigenvalues=bool(sort_eigenvalues), subset_by_index=subset_by_index,
+                             algorithm=_member(EighImplementation, implementation, "eigh")))
+
+
+@final
+class Eig(MatrixPrimitive):
+    """Eigenvalues, and the left and right eigenvectors if asked for: x v_i = w_i v_i, u_i^H x = w_i u_i^H.
+
+    (C1) x is square, of floating or complex dtype.
+    """
+
+    __slots__ = ()
+    name = "eig"
+
+    def types(self, x: Any, *, compute_left_eigenvectors: bool, compute_right_eigenvectors: bool, enable_eigvec_derivs: bool,
+              implementation: Any) -> Any:
+        check_rank("eig", (x, 2))
+        check_inexact("eig", x)
+        if x.shape[-1] != x.shape[-2]:
+            raise ValueError(f"The input to eig must be a square matrix. Got shape {x.shape}.")
+        dtype = np.result_type(x.dtype, np.complex64)
+        vectors = ShapedArray(x.shape, dtype, vma=x.vma)
+        count = compute_left_eigenvectors + compute_right_eigenvectors
+        return ShapedArray(x.shape[:-1], dtype, vma=x.vma), *([vectors] * count)
+
+    def lower(self, ctx: Any, x: Any, *, compute_left_eigenvectors: bool, compute_right_eigenvectors: bool,
+              enable_eigvec_derivs: bool, implementation: Any) -> Any:
+        if ctx.platform == "cpu" and implementation not in (None, EigImplementation.LAPACK):
+            raise ValueError(f"Only the lapack implementation is supported on CPU.\n    implementation: {implementation}")
+        batch = x.shape[:-2]
+        values = ctx.avals_out[0]
+        vectors = ShapedArray(x.shape, values.dtype)
+        parts = [values] if x.dtype.kind == "c" else [ShapedArray(values.shape, x.dtype)] * 2
+        job = [flag("V" if wanted else "N") for wanted in (compute_left_eigenvectors, compute_right_eigenvectors)]
+        *w, left, right, info = lapack(ctx, "eig", "geev", len(batch), [x], [*parts, vectors, vectors, info_of(batch)],
+                                       f"compute_left = {job[0]}, compute_right = {job[1]}")
+        value = w[0] if len(w) == 1 else ctx.op1("stablehlo.complex", w, values)
+        wanted = [left] * compute_left_eigenvectors + [right] * compute_right_eigenvectors
+        return nan_unless_ok(ctx, info, value, *wanted)
+
+    def jvp(self, primals: Any, tangents: Any, *, compute_left_eigenvectors: bool, compute_right_eigenvectors: bool,
+            enable_eigvec_derivs: bool, implementation: Any) -> Any:
+        (x,), (t,) = primals, tangents
+        params = {"compute_left_eigenvectors": compute_left_eigenvectors, "enable_eigvec_derivs": enable_eigvec_derivs,
+                  "implementation": implementation}
+        if type(t) is Zero:
+            outs = self.bind(x, compute_right_eigenvectors=compute_right_eigenvectors, **params)
+            return outs, tuple(typeof(y).zero for y in outs)
+        asked = compute_left_eigenvectors or compute_right_eigenvectors
+        if asked and (compute_left_eigenvectors or not enable_eigvec_derivs):
+            raise NotImplementedError(
+                "Derivatives of non-symmetric eigenvectors are only valid under assumptions on the input that cannot be checked: "
+                "distinct eigenvalues, and a function of the eigenvectors that does not depend on their phases.\n"
+                "  Pass enable_eigvec_derivs=True (and compute_left_eigenvectors=False) to eig to opt in; eigenvalues alone, and "
+                "eigh, need no permission.")
+        outs = self.bind(x, compute_right_eigenvectors=True, **params)
+        w, v = outs
+        # v^-1 dA v = diag(dw) + [C, diag(w)] with dv = v C. Giles 2008.
+        inner = _solve(v, matmul(convert_element_type(t, typeof(v).dtype), v))
+        dw = diagonal(inner)
+        if not asked:
+            return (w,), (dw,)
+        gaps = sub(rows(w, inner), columns(w, inner))
+        identity = eye(gaps)
+        inverse = sub(div(like(gaps, 1), add(gaps, identity)), identity)
+        dv = matmul(v, mul(inverse, inner))
+        return outs, (dw, _of_unit_columns(v, dv))
+
+
+eig_p = Eig()
+
+
+def _solve(a: Any, b: Any) -> Any:
+    """a^-1 b."""
+    packed, _, permutation = lu(a)
+    b = matmul(permutation_matrix(permutation, typeof(b).dtype), b)
+    b = triangular_solve(packed, b, left_side=True, lower=True, unit_diagonal=True)
+    return triangular_solve(packed, b, left_side=True, lower=False)
+
+
+def _of_unit_columns(v: Any, dv: Any) -> Any:
+    """The tangent of v when each column keeps its norm of 1 and its largest element stays real, as LAPACK normalizes."""
+    ndim = typeof(v).ndim
+    size = real(mul(conj(v), v))
+    shrink = reduce_sum(real(mul(conj(v), dv)), (ndim - 2,))
+    biggest = _is_maximum(size)
+    zero = like(size, 0)
+    # Turning v by exp(-i angle) adds -i angle v; of the largest element v_k, real, the part Im(dv_k) goes.
+    turn = reduce_sum(select(biggest, imag(dv), zero), (ndim - 2,))
+    largest = reduce_sum(select(biggest, real(v), zero), (ndim - 2,))
+    angle = div(turn, largest)
+    return sub(dv, mul(v, complex(rows(shrink, v), rows(angle, v))))
+
+
+def _is_maximum(x: Any) -> Any:
+    """Whether an element is the first largest one of its column."""
+    raise NotImplementedError
+
+

@@ -1,0 +1,137 @@
+"""What the factorizations share: their checks, their batching, and calls of jaxlib's LAPACK kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from teucer._base import dtypes
+from teucer._core.primitive import Primitive
+from teucer._core.types import ShapedArray
+from teucer._lower import hlo
+from teucer._transform import arith
+
+__all__ = ["MatrixPrimitive", "batch_leading", "call_kernel", "check_inexact", "check_rank", "check_same_batch", "check_same_dtype",
+           "check_square", "flag", "info_of", "lapack", "nan_unless_ok", "real_dtype"]
+
+_LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
+# Routines that have another name for complex matrices.
+_COMPLEX = {"orgqr": "ungqr", "ormqr": "unmqr", "syevd": "heevd", "sytrd": "hetrd"}
+
+
+class MatrixPrimitive(Primitive):
+    """A primitive on the trailing axes of its operands that takes any number of leading batch axes, equal for all."""
+
+    __slots__ = ()
+
+    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+        return batch_leading(self, axis, args, dims, params)
+
+
+def batch_leading(primitive: Primitive, axis: Any, args: Any, dims: Any, params: dict[str, Any]) -> Any:
+    """Batch a primitive that takes leading batch axes."""
+    outs = primitive.bind(*(arith.to_axis(x, d, axis.size, 0) for x, d in zip(args, dims, strict=True)), **params)
+    return outs, (0,) * len(outs)
+
+
+def check_inexact(name: str, *avals: Any, real: bool = False) -> None:
+    """Raise TypeError unless all operands are of a floating or, unless `real`, complex dtype."""
+    for i, aval in enumerate(avals):
+        if not dtypes.issubdtype(aval.dtype, np.floating if real else np.inexact):
+            raise TypeError(f"{name} does not accept dtype {aval.dtype.name} at position {i}. Accepted dtypes at position {i} "
+                            f"are subtypes of floating{'' if real else ', complexfloating'}.\n"
+                            f"    operand {i}: {aval.str_short(short_dtypes=True)}")
+
+
+def check_rank(name: str, *avals_and_ranks: tuple[Any, int]) -> None:
+    """Raise TypeError for an operand of fewer axes than the matrix or vector it should be."""
+    for i, (aval, rank) in enumerate(avals_and_ranks):
+        if aval.ndim < rank:
+            raise TypeError(f"Input {i} to {name} must have rank at least {rank}, but got shape={aval.shape}")
+
+
+def check_same_dtype(name: str, *avals: Any) -> None:
+    """Raise TypeError unless the operands agree in dtype."""
+    if any(aval.dtype != avals[0].dtype for aval in avals):
+        raise TypeError(f"lax.{name} requires arguments to have the same dtypes, got "
+                        f"{', '.join(aval.dtype.name for aval in avals)}.")
+
+
+def check_same_batch(name: str, *avals_and_ranks: tuple[Any, int]) -> None:
+    """Raise unless the operands agree in the axes before their matrix or vector: TypeError in number, ValueError in size."""
+    batches = [aval.shape[:aval.ndim - rank] for aval, rank in avals_and_ranks]
+    if len({len(batch) for batch in batches}) > 1:
+        raise TypeError(f"All inputs to {name} must have the same number of batch dimensions, but got "
+                        f"{[len(batch) for batch in batches]} batch dimensions for the inputs.")
+    if len(set(batches)) > 1:
+        shown = "\n".join(f"    input {i}: {aval.str_short(short_dtypes=True)}" for i, (aval, _) in enumerate(avals_and_ranks))
+        raise ValueError(f"{name}: inputs differ in their batch dimensions.\n{shown}")
+
+
+def check_square(message: str, aval: Any) -> None:
+    """Raise ValueError with `message` unless the last two axes agree."""
+    if aval.shape[-1] != aval.shape[-2]:
+        raise ValueError(f"{message}, got shape {aval.shape}" if not message.endswith(".") else
+                         f"{message} Got shape {aval.shape}.")
+
+
+def real_dtype(dtype: Any) -> Any:
+    """The dtype of the parts of a complex dtype; a real one itself."""
+    return np.dtype(np.finfo(dtype).dtype) if dtype.kind == "c" else dtype
+
+
+def flag(letter: str) -> str:
+    """A one-letter option of LAPACK as an attribute."""
+    return f"{ord(letter)} : ui8"
+
+
+def info_of(batch: Any) -> ShapedArray:
+    """The type of a routine's status: one an element of the batch."""
+    return ShapedArray(tuple(batch), np.dtype(np.int32))
+
+
+def lapack(ctx: Any, op: str, routine: str, n_batch: int, operands: Sequence[Any], avals: Sequence[Any],
+           attributes: str = "", aliases: Sequence[tuple[int, int]] = ()) -> tuple[Any, ...]:
+    """Call a LAPACK routine on matrices in column-major order and vectors; `op` is the function that the user called.
+
+    aliases: (result, operand) pairs: the routine overwrites that operand.
+    Raises NotImplementedError where there are no such kernels: on other platforms than CPU, and in half precision.
+    """
+    dtype = operands[0].dtype
+    letter = _LETTERS.get(dtype.name)
+    if letter is None:
+        raise NotImplementedError(f"{op}: Unsupported dtype {dtype.name}.\n  LAPACK has float32, float64, complex64 and "
+                                  "complex128; convert the matrix.")
+    routine = _COMPLEX.get(routine, routine) if letter in "cz" else routine
+    return call_kernel(ctx, op, f"lapack_{letter}{routine}_ffi", n_batch, operands, avals, attributes, aliases)
+
+
+def call_kernel(ctx: Any, op: str, target: str, n_batch: int, operands: Sequence[Any], avals: Sequence[Any],
+                attributes: str = "", aliases: Sequence[tuple[int, int]] = ()) -> tuple[Any, ...]:
+    """Call a CPU kernel on matrices in column-major order and vectors."""
+    if ctx.platform != "cpu":
+        raise NotImplementedError(f"{op}: there is no kernel for platform '{ctx.platform}'; it is computed by LAPACK ({target}), "
+                                  "on CPU.\n  Move the matrix to a CPU device: device_put(x, devices('cpu')[0]).")
+
+    def layout(aval: Any) -> list[int]:
+        order = list(range(aval.ndim))[::-1]
+        if aval.ndim == n_batch + 2:
+            order[:2] = order[1::-1]
+        return order
+
+    return hlo.custom_call(ctx, target, operands, avals, config=f"{{{attributes}}}",
+                           operand_layouts=[layout(v.aval) for v in operands], result_layouts=[layout(a) for a in avals],
+                           aliases=aliases)
+
+
+def nan_unless_ok(ctx: Any, info: Any, *results: Any, at_least: bool = False) -> tuple[Any, ...]:
+    """Results, or NaN for the matrices on which the routine failed: info != 0, or info < 0 with `at_least`."""
+    ok = hlo.compare(ctx, info, hlo.splat(ctx, 0, info.aval), "GE" if at_least else "EQ")
+    out = []
+    for x in results:
+        nan = ctx.constant(complex(np.nan, np.nan) if x.dtype.kind == "c" else np.nan, x.dtype)
+        good = hlo.broadcast_in_dim(ctx, ok, x.shape, range(len(info.shape)))
+        out.append(hlo.select(ctx, good, x, hlo.broadcast_in_dim(ctx, nan, x.shape, ())))
+    return tuple(out)

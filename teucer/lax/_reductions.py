@@ -1,0 +1,474 @@
+"""Many elements made into one: sums, products, extremes, their places, and reduction by any computation."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import numpy as np
+
+from teucer._base import dtypes, pytrees
+from teucer._core.jaxpr import ClosedJaxpr, eval_jaxpr
+from teucer._core.primitive import Axis, Primitive
+from teucer._core.stage import stage_flat
+from teucer._core.trace import Tracer, typeof
+from teucer._core.types import ShapedArray
+from teucer._lower import hlo
+from teucer._transform import arith
+from teucer._transform.batch import batch_flat
+from teucer._transform.jvp import jvp_flat
+from teucer.lax import _elementwise, _structure
+from teucer.lax._families import BOOL_OR_INT, NUMERIC, Accepts
+from teucer.lax._joining import concatenate
+from teucer.lax._shapes import bumped, squeeze
+from teucer.lax._slicing import slice_in_dim
+from teucer.lax._structure import check_axes, reduce_sum_p
+
+__all__ = ["Reduction", "argmax", "argmax_p", "argmin", "argmin_p", "identity_of", "reduce", "reduce_and", "reduce_and_p",
+           "reduce_max", "reduce_max_p", "reduce_min", "reduce_min_p", "reduce_or", "reduce_or_p", "reduce_p",
+           "reduce_prod", "reduce_prod_p", "reduce_sum", "reduce_sum_p", "reduce_xor", "reduce_xor_p", "scalar_body",
+           "scalar_computation"]
+
+ORDERED = Accepts((np.number, np.bool_))
+
+
+def lowest(dtype: Any) -> Any:
+    """The identity of max: nothing of the dtype is less."""
+    if dtype == np.bool_:
+        return False
+    if dtypes.issubdtype(dtype, np.complexfloating):
+        return complex(-np.inf, -np.inf)
+    return -np.inf if dtypes.issubdtype(dtype, np.inexact) else dtypes.iinfo(dtype).min
+
+
+def highest(dtype: Any) -> Any:
+    """The identity of min: nothing of the dtype is greater."""
+    if dtype == np.bool_:
+        return True
+    if dtypes.issubdtype(dtype, np.complexfloating):
+        return complex(np.inf, np.inf)
+    return np.inf if dtypes.issubdtype(dtype, np.inexact) else dtypes.iinfo(dtype).max
+
+
+def _all_bits(dtype: Any) -> Any:
+    if dtype == np.bool_:
+        return True
+    return -1 if dtypes.issubdtype(dtype, np.signedinteger) else dtypes.iinfo(dtype).max
+
+
+# The operations that are associative, with the value that changes nothing: StableHLO name -> identity of a dtype.
+_IDENTITIES: dict[str, Callable[[Any], Any]] = {
+    "add": lambda dtype: 0, "multiply": lambda dtype: 1, "maximum": lowest, "minimum": highest, "and": _all_bits,
+    "or": lambda dtype: 0, "xor": lambda dtype: 0}
+
+
+def identity_of(op: str, dtype: Any) -> Any:
+    """The value that the StableHLO operation `op` leaves others unchanged with.
+
+    >>> identity_of("maximum", np.dtype("int8"))
+    -128
+    """
+    return _IDENTITIES[op](dtype)
+
+
+def scalar_body(ctx: Any, op: str) -> Callable[..., Any]:
+    """The body of a reduction by a StableHLO operation; complex numbers are ordered by real part, then imaginary."""
+    def body(a: Any, b: Any) -> Any:
+        if op in ("maximum", "minimum") and a.dtype.kind == "c":
+            f = _elementwise.max if op == "maximum" else _elementwise.min
+            return ctx.trace(lambda x, y: (f(x, y),), a, b)
+        return (hlo.elementwise(ctx, op, a, b),)
+    return body
+
+
+class Reduction(Primitive):
+    """x reduced over axes by an associative operation.  (C1) axes are distinct and within x.  (C2) the dtype is accepted."""
+
+    __slots__ = ()
+
+    def __init__(self, name: str, op: str, accepts: Accepts, refusal: str = "") -> None:
+        self.name, self.op, self.accepts, self.refusal = name, op, accepts, refusal
+
+    def types(self, x: Any, *, axes: Any) -> Any:
+        check_axes(x, axes)
+        if x.dtype not in self.accepts:
+            raise TypeError(f"{self.refusal}, got {x.dtype}." if self.refusal else
+                            f"{self.name} does not accept dtype {x.dtype}. Accepted dtypes are subtypes of number.")
+        return (ShapedArray(tuple(d for i, d in enumerate(x.shape) if i not in axes), x.dtype, x.weak_type, vma=x.vma),)
+
+    def lower(self, ctx: Any, x: Any, *, axes: Any) -> Any:
+        init = ctx.constant(identity_of(self.op, x.dtype), x.dtype)
+        return hlo.reduce(ctx, [x], [init], axes, scalar_body(ctx, self.op))
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, axes: Any) -> Any:
+        (dim,) = dims
+        return self.bind(*args, axes=bumped(axes, dim)), (dim - sum(a < dim for a in axes),)
+
+
+@final
+class Extreme(Reduction):
+    """The greatest or least element. Its tangent is the mean of those of the elements equal to it."""
+
+    __slots__ = ()
+
+    def jvp(self, primals: Any, tangents: Any, *, axes: Any) -> Any:
+        (x,), (t,) = primals, tangents
+        outs = self.bind(x, axes=axes)
+        shape = [1 if i in axes else d for i, d in enumerate(np.shape(x))]
+        same = _structure.broadcast_to(_structure.reshape(outs[0], shape), np.shape(x), range(len(shape)))
+        chosen = _structure.convert_element_type(_elementwise.eq(x, same), typeof(t).dtype)
+        total = _structure.reduce_sum(_elementwise.mul(t, chosen), axes)
+        return outs, (_elementwise.div(total, _structure.reduce_sum(chosen, axes)),)
+
+
+@final
+class Product(Reduction):
+    """The product. Its tangent is computed without division, so that zeros among the factors do no harm."""
+
+    __slots__ = ()
+
+    def jvp(self, primals: Any, tangents: Any, *, axes: Any) -> Any:
+        (x,), (t,) = primals, tangents
+        outs = self.bind(x, axes=axes)
+        if not axes:
+            return outs, (t,)
+
+        def combine(a: Any, b: Any) -> Any:
+            mul, add = _elementwise.mul, _elementwise.add
+            return [mul(a[0], b[0]), add(mul(a[1], b[0]), mul(a[0], b[1]))]
+
+        found = tree_reduce(combine, [x, t], axes)
+        return outs, ((typeof(outs[0]).zero if found is None else found[1]),)
+
+
+def tree_reduce(combine: Callable[..., Any], xs: Sequence[Any], axes: Sequence[int]) -> Any:
+    """Reduce arrays together over axes by halves, with an associative function of lists; None if there is nothing."""
+    kept = [i for i in range(np.ndim(xs[0])) if i not in axes]
+    shape = [np.shape(xs[0])[i] for i in kept]
+    size = int(np.prod([np.shape(xs[0])[i] for i in axes]))
+    if size == 0:
+        return None
+    flat = [_structure.reshape(_structure.transpose(x, [*axes, *kept]), (size, *shape)) for x in xs]
+    while size > 1:
+        half = size // 2
+        rest = [slice_in_dim(x, 2 * half, size) for x in flat]
+        flat = combine([slice_in_dim(x, 0, half) for x in flat], [slice_in_dim(x, half, 2 * half) for x in flat])
+        if size % 2:
+            flat = [concatenate([x, r], 0) for x, r in zip(flat, rest, strict=True)]
+        size = half + size % 2
+    return [squeeze(x, (0,)) for x in flat]
+
+
+@final
+class ArgExtreme(Primitive):
+    """The place of the greatest or least element along an axis: the first of equal ones, the first NaN if there is one.
+
+    (C1) axes is one axis of x.  (C2) it is not empty.  (C3) index_dtype is an integer dtype.  (C4) x is ordered.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, name: str, direction: str, start: Callable[[Any], Any]) -> None:
+        self.name, self.direction, self.start = name, direction, start
+
+    def types(self, x: Any, *, axes: Any, index_dtype: Any) -> Any:
+        (axis,) = axes
+        if not 0 <= axis < x.ndim:
+            raise ValueError(f"Invalid axis {axis} for operand shape {x.shape}")
+        if not dtypes.issubdtype(index_dtype, np.integer):
+            raise TypeError(f"index_dtype must be an integer type, but got {np.dtype(index_dtype)}")
+        if type(x.shape[axis]) is int and x.shape[axis] < 1:
+            raise ValueError("argmin and argmax require non-empty reduced dimension. "
+                             f"operand.shape={x.shape} axis={axis}")
+        if dtypes.issubdtype(x.dtype, np.complexfloating):
+            raise TypeError(f"{self.name} does not accept dtype {x.dtype}. Accepted dtypes are subtypes of integer, "
+                            "floating, bool.")
+        return (ShapedArray(x.shape[:axis] + x.shape[axis + 1:], index_dtype, vma=x.vma),)
+
+    def lower(self, ctx: Any, x: Any, *, axes: Any, index_dtype: Any) -> Any:
+        places = hlo.iota(ctx, ShapedArray(x.shape, index_dtype), axes[0])
+        inits = [ctx.constant(self.start(x.dtype), x.dtype), ctx.constant(0, index_dtype)]
+        floating = dtypes.issubdtype(x.dtype, np.floating)
+
+        def body(a: Any, i: Any, b: Any, j: Any) -> Any:
+            def both(p: Any, q: Any) -> Any:
+                return hlo.elementwise(ctx, "and", p, q)
+
+            def either(p: Any, q: Any) -> Any:
+                return hlo.elementwise(ctx, "or", p, q)
+
+            better, tie = hlo.compare(ctx, a, b, self.direction), hlo.compare(ctx, a, b, "EQ")
+            if floating:
+                a_nan, b_nan = hlo.compare(ctx, a, a, "NE"), hlo.compare(ctx, b, b, "NE")
+                better = either(better, both(a_nan, hlo.compare(ctx, b, b, "EQ")))
+                tie = either(tie, both(a_nan, b_nan))
+            first = either(better, both(tie, hlo.compare(ctx, i, j, "LT")))
+            return hlo.select(ctx, either(better, tie), a, b), hlo.select(ctx, first, i, j)
+
+        return (hlo.reduce(ctx, [x, places], inits, axes, body)[1],)
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+        outs = self.bind(*primals, **params)
+        return outs, (typeof(outs[0]).zero,)
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, axes: Any, index_dtype: Any) -> Any:
+        (dim,) = dims
+        outs = self.bind(*args, axes=bumped(axes, dim), index_dtype=index_dtype)
+        return outs, (dim - (axes[0] < dim),)
+
+
+@final
+class Reduce(Primitive):
+    """Arrays reduced together by a computation on scalars, which is taken to be associative.
+
+    Operands are the arrays, then their initial values.  (C1) arrays have one shape.  (C2) initial values are scalars of the
+    arrays' dtypes.  (C3) axes are distinct and within them.  (C4) the computation returns what it takes.
+    """
+
+    __slots__ = ()
+    name = "reduce"
+
+    def types(self, *operands: Any, computation: Any, jaxpr: Any, dimensions: Any) -> Any:
+        n = len(operands) // 2
+        xs, inits = operands[:n], operands[n:]
+        if any(init.shape for init in inits):
+            raise ValueError(f"reduce found non-scalar initial value: {[init.shape for init in inits]}")
+        if any(x.shape != xs[0].shape for x in xs):
+            raise ValueError(f"reduce: operands differ in shape (C1).\n    operands: {', '.join(map(str, xs))}")
+        for x, init in zip(xs, inits, strict=True):
+            check_axes(x, dimensions)
+            if x.dtype != init.dtype:
+                raise TypeError("reduce: an initial value has not the dtype of its operand (C2).\n"
+                                f"    operand: {x.str_short(True)}\n    initial value: {init.str_short(True)}")
+        check_computation("reduce", jaxpr, xs)
+        shape = tuple(d for i, d in enumerate(xs[0].shape) if i not in dimensions)
+        return tuple(ShapedArray(shape, x.dtype, x.weak_type, vma=x.vma) for x in xs)
+
+    def lower(self, ctx: Any, *values: Any, computation: Any, jaxpr: Any, dimensions: Any) -> Any:
+        n = len(values) // 2
+        return hlo.reduce(ctx, values[:n], values[n:], dimensions, lambda *ab: ctx.inline(jaxpr, *ab))
+
+    def jvp(self, primals: Any, tangents: Any, *, jaxpr: Any, dimensions: Any, **params: Any) -> Any:
+        outs = self.bind(*primals, jaxpr=jaxpr, dimensions=dimensions, **params)
+        _, moved = jvp_flat(lambda *zs: _reduce_by_halves(jaxpr, zs, dimensions), primals, tangents)
+        return outs, tuple(moved)
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, jaxpr: Any, dimensions: Any, **params: Any) -> Any:
+        n = len(args) // 2
+        if any(d is not None for d in dims[n:]):
+            outs, out_dims = batch_flat(lambda *zs: _reduce_by_halves(jaxpr, zs, dimensions), axis, args, dims)
+            return tuple(outs), tuple(out_dims)
+        at = next(d for d in dims if d is not None)
+        xs = [arith.to_axis(x, d, axis.size, at) for x, d in zip(args[:n], dims[:n], strict=True)]
+        outs = self.bind(*xs, *args[n:], jaxpr=jaxpr, dimensions=bumped(dimensions, at), **params)
+        return outs, (at - sum(d < at for d in dimensions),) * n
+
+
+def _reduce_by_halves(jaxpr: Any, operands: Sequence[Any], dimensions: Sequence[int]) -> list[Any]:
+    """What `reduce` computes, from whole arrays and with operations that can be transformed."""
+    n = len(operands) // 2
+
+    def combine(a: Any, b: Any) -> Any:
+        return apply_scalar_jaxpr(jaxpr, [*a, *b])
+
+    found = tree_reduce(combine, operands[:n], dimensions)
+    shape = [d for i, d in enumerate(np.shape(operands[0])) if i not in dimensions]
+    inits = [_structure.broadcast_to(init, shape, ()) for init in operands[n:]]
+    return inits if found is None else combine(inits, found)
+
+
+def apply_scalar_jaxpr(jaxpr: Any, xs: Sequence[Any]) -> list[Any]:
+    """A jaxpr of scalars applied to the corresponding elements of arrays."""
+    shape = np.shape(xs[0])
+    if not shape:
+        return list(eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, *xs))
+    size = int(np.prod(shape))
+    flat = [_structure.reshape(x, (size,)) for x in xs]
+    outs, dims = batch_flat(lambda *s: eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, *s), Axis(size), flat, [0] * len(flat))
+    return [_structure.reshape(arith.to_axis(y, d, size, 0), shape) for y, d in zip(outs, dims, strict=True)]
+
+
+def check_computation(op: str, jaxpr: Any, avals: Sequence[Any]) -> None:
+    """Raise if a reduction's computation does not return scalars of the dtypes that it takes."""
+    outs = jaxpr.out_avals
+    if len(outs) != len(avals):
+        raise ValueError(f"{op}: the computation returns {len(outs)} values for {len(avals)} operands.")
+    for i, (out, x) in enumerate(zip(outs, avals, strict=True)):
+        if out.shape or out.dtype != x.dtype:
+            raise TypeError(f"{op}: the computation does not return a scalar of its operand's dtype.\n"
+                            f"    operand {i}: {x.str_short(True)}\n    returned: {out.str_short(True)}")
+
+
+def scalar_computation(op: str, f: Callable[..., Sequence[Any]], avals: Sequence[Any]) -> ClosedJaxpr:
+    """A function of flat scalars as a jaxpr, for the region of a reduction.
+
+    Raises NotImplementedError if it uses traced values from outside.
+    """
+    jaxpr, consts = stage_flat(f, [ShapedArray((), a.dtype) for a in avals])
+    if any(isinstance(c, Tracer) for c in consts):
+        raise NotImplementedError(f"{op}: Reduction computations can't close over Tracers.\n  The computation uses a value that "
+                                  "is being traced; give it as part of the operands.")
+    return ClosedJaxpr(jaxpr, consts)
+
+
+reduce_max_p = Extreme("reduce_max", "maximum", ORDERED)
+reduce_min_p = Extreme("reduce_min", "minimum", ORDERED)
+reduce_prod_p = Product("reduce_prod", "multiply", NUMERIC)
+_LOGICAL = "logical reduction requires operand dtype bool or int"
+reduce_and_p = Reduction("reduce_and", "and", BOOL_OR_INT, _LOGICAL)
+reduce_or_p = Reduction("reduce_or", "or", BOOL_OR_INT, _LOGICAL)
+reduce_xor_p = Reduction("reduce_xor", "xor", BOOL_OR_INT, _LOGICAL)
+argmax_p = ArgExtreme("argmax", "GT", lowest)
+argmin_p = ArgExtreme("argmin", "LT", highest)
+reduce_p = Reduce()
+
+
+def _axes(axes: Any) -> tuple[int, ...]:
+    return tuple(operator.index(a) for a in axes)
+
+
+def reduce_sum(operand: Any, axes: Sequence[int], *, out_sharding: Any = None) -> Any:
+    """The sum of elements over axes, which are counted from the front.
+
+    Raises ValueError if they are out of bounds or repeated, TypeError if elements are not numbers.
+
+    >>> reduce_sum(np.float32([[1, 2], [3, 4]]), (0,))
+    Array([4., 6.], dtype=float32)
+    """
+    return reduce_sum_p.bind(operand, axes=_axes(axes), out_sharding=out_sharding)[0]
+
+
+def reduce_max(operand: Any, axes: Sequence[int]) -> Any:
+    """The greatest element over axes; NaN if one is NaN, the least value of the dtype if there is none.
+
+    >>> reduce_max(np.float32([[1, 2], [3, 4]]), (0,))
+    Array([3., 4.], dtype=float32)
+    """
+    return reduce_max_p.bind(operand, axes=_axes(axes))[0]
+
+
+def reduce_min(operand: Any, axes: Sequence[int]) -> Any:
+    """The least element over axes; NaN if one is NaN, the greatest value of the dtype if there is none.
+
+    >>> reduce_min(np.float32([[1, 2], [3, 4]]), (0,))
+    Array([1., 2.], dtype=float32)
+    """
+    return reduce_min_p.bind(operand, axes=_axes(axes))[0]
+
+
+def reduce_prod(operand: Any, axes: Sequence[int]) -> Any:
+    """The product of elements over axes.
+
+    >>> reduce_prod(np.float32([[1, 2], [3, 4]]), (0,))
+    Array([3., 8.], dtype=float32)
+    """
+    return reduce_prod_p.bind(operand, axes=_axes(axes))[0]
+
+
+def reduce_and(operand: Any, axes: Sequence[int]) -> Any:
+    """The bitwise and of booleans or integers over axes.
+
+    >>> reduce_and(np.array([[True, True], [False, True]]), (0,))
+    Array([False,  True], dtype=bool)
+    """
+    return reduce_and_p.bind(operand, axes=_axes(axes))[0]
+
+
+def reduce_or(operand: Any, axes: Sequence[int]) -> Any:
+    """The bitwise or of booleans or integers over axes.
+
+    >>> reduce_or(np.int32([1, 2]), (0,))
+    Array(3, dtype=int32)
+    """
+    return reduce_or_p.bind(operand, axes=_axes(axes))[0]
+
+
+def reduce_xor(operand: Any, axes: Sequence[int]) -> Any:
+    """The bitwise exclusive or of booleans or integers over axes.
+
+    >>> reduce_xor(np.int32([1, 3]), (0,))
+    Array(2, dtype=int32)
+    """
+    return reduce_xor_p.bind(operand, axes=_axes(axes))[0]
+
+
+def argmax(operand: Any, axis: int, index_dtype: Any) -> Any:
+    """The place of the greatest element along an axis: the first of equal ones, or the first NaN.
+
+    Raises ValueError if the axis is out of bounds or empty, TypeError if index_dtype is not an integer dtype.
+
+    >>> argmax(np.float32([1, 3, 2]), 0, np.int32)
+    Array(1, dtype=int32)
+    """
+    return _arg(argmax_p, operand, axis, index_dtype)
+
+
+def argmin(operand: Any, axis: int, index_dtype: Any) -> Any:
+    """The place of the least element along an axis: the first of equal ones, or the first NaN.
+
+    >>> argmin(np.float32([1, 3, 2]), 0, np.int32)
+    Array(0, dtype=int32)
+    """
+    return _arg(argmin_p, operand, axis, index_dtype)
+
+
+def _arg(primitive: Any, operand: Any, axis: int, index_dtype: Any) -> Any:
+    kind = dtypes.canonicalize_dtype(dtypes.check_user_dtype_supported(index_dtype, primitive.name))
+    return primitive.bind(operand, axes=(operator.index(axis),), index_dtype=kind)[0]
+
+
+def reduce(operands: Any, init_values: Any, computation: Callable[..., Any], dimensions: Sequence[int],
+           out_sharding: Any = None) -> Any:
+    """Arrays reduced together over axes by any associative computation on scalars.
+
+    operands, init_values: trees of one structure; computation takes two such trees of scalars and returns a third.
+    The initial value may enter the result any number of times, so it should be the computation's identity.
+    Raises ValueError if structures, shapes or axes do not fit.
+
+    >>> reduce(np.float32([1, 2, 3]), np.float32(0), lambda a, b: a + b, (0,))
+    Array(6., dtype=float32)
+    """
+    xs, tree = pytrees.tree_flatten(operands)
+    inits, init_tree = pytrees.tree_flatten(init_values)
+    if tree != init_tree:
+        raise ValueError(f"Operands must have the same tree structure as init_values: {tree} vs. {init_tree}")
+    axes = _axes(dimensions)
+    avals = [typeof(x) for x in xs]
+    if len(xs) == 1:
+        named = monoid(computation, inits[0], avals[0], _NAMED)
+        if named is not None:
+            return named(xs[0], axes)
+    inits = [init if type(a) is not ShapedArray or typeof(init).dtype == a.dtype or not typeof(init).weak_type
+             else _structure.convert_element_type(init, a.dtype) for init, a in zip(inits, avals, strict=True)]
+
+    def flat(*ab: Any) -> Any:
+        n = len(xs)
+        return pytrees.tree_leaves(computation(pytrees.tree_unflatten(tree, ab[:n]), pytrees.tree_unflatten(tree, ab[n:])))
+
+    jaxpr = scalar_computation("reduce", flat, [*avals, *avals])
+    outs = reduce_p.bind(*xs, *inits, computation=computation, jaxpr=jaxpr, dimensions=axes)
+    return pytrees.tree_unflatten(tree, outs)
+
+
+_NAMED: dict[str, Callable[..., Any]] = {
+    "add": reduce_sum, "multiply": reduce_prod, "maximum": reduce_max, "minimum": reduce_min, "and": reduce_and,
+    "or": reduce_or, "xor": reduce_xor}
+
+
+def monoid(computation: Any, init: Any, aval: Any, named: dict[str, Any]) -> Any:
+    """Of the reductions with a name of their own, the one that a computation and its initial value are; None if none is."""
+    lax = _elementwise
+    names = {lax.add: "add", lax.mul: "multiply", lax.max: "maximum", lax.min: "minimum", lax.bitwise_and: "and",
+             lax.bitwise_or: "or", lax.bitwise_xor: "xor"}
+    try:
+        op = names.get(computation)
+    except TypeError:
+        return None
+    if op is None or isinstance(init, Tracer) or np.ndim(init):
+        return None
+    if aval.dtype == np.bool_:
+        op = {"maximum": "or", "minimum": "and"}.get(op, op)
+    if not dtypes.issubdtype(aval.dtype, np.number) and aval.dtype != np.bool_:
+        return None
+    return named.get(op) if np.asarray(init) == np.asarray(identity_of(op, aval.dtype)) else None

@@ -1,0 +1,135 @@
+"""Choice among arrays, element by element."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+
+from teucer._core.primitive import Primitive, Undefined
+from teucer._core.trace import typeof
+from teucer._core.types import Zero
+from teucer._lower import hlo
+from teucer._transform import arith
+from teucer.lax import _structure
+from teucer.lax._families import operands
+
+__all__ = ["select", "select_n", "select_n_p", "where_else"]
+
+
+@final
+class SelectN(Primitive):
+    """Elements of the cases: of case i where `which` is i.
+
+    (C1) there is a case.  (C2) the cases have one shape and dtype.  (C3) which is a scalar or has the shape of the cases.
+    (C4) which is bool, of two cases at most, or int32.
+    """
+
+    __slots__ = ()
+    name = "select_n"
+
+    def types(self, which: Any, *cases: Any) -> Any:
+        if not cases:
+            raise TypeError("select must have at least one case (C1).")
+        first = cases[0]
+        if any(case is not first for case in cases):
+            if any(case.shape != first.shape for case in cases):
+                raise TypeError(f"select cases must have the same shapes (C2), got [{', '.join(str(c.shape) for c in cases)}].")
+            if any(case.dtype != first.dtype for case in cases):
+                raise TypeError("select cases must have the same dtypes (C2), got "
+                                f"{', '.join(case.dtype.name for case in cases)}.")
+        if which.shape and which.shape != first.shape:
+            raise TypeError("select `which` must be scalar or have the same shape as cases (C3), got `which` shape "
+                            f"{which.shape} but case shape {first.shape}.")
+        if which.dtype == np.bool_:
+            if len(cases) > 2:
+                raise TypeError(f"select with boolean `which` cannot have > 2 cases (C4), got {len(cases)}.")
+        elif which.dtype != np.int32:
+            raise TypeError(f"select `which` must be boolean or int32 type (C4), got {which.dtype.name}.")
+        weak = all(case.weak_type for case in cases)
+        return (first if weak == first.weak_type else first.strengthen(),)
+
+    def lower(self, ctx: Any, which: Any, *cases: Any) -> Any:
+        if len(cases) == 1:
+            return cases
+        if which.dtype == np.bool_:
+            return (hlo.select(ctx, which, cases[1], cases[0]),)
+
+        def among(first: int, last: int) -> Any:
+            if last - first == 1:
+                return cases[first]
+            middle = (first + last) // 2
+            below = hlo.compare(ctx, which, hlo.splat(ctx, middle, which.aval), "LT")
+            return hlo.select(ctx, below, among(first, middle), among(middle, last))
+
+        return (among(0, len(cases)),)
+
+    def jvp(self, primals: Any, tangents: Any) -> Any:
+        outs = self.bind(*primals)
+        ts = tangents[1:]
+        if all(type(t) is Zero for t in ts):
+            return outs, (typeof(outs[0]).zero,)
+        return outs, self.bind(primals[0], *map(arith.instantiate, ts))
+
+    def transpose(self, cts: Any, which: Any, *cases: Any) -> Any:
+        (ct,) = cts
+        zero = _structure.zeros(typeof(ct))
+        return None, *(self.bind(which, *(ct if i == j else zero for j in range(len(cases))))[0]
+                       if type(case) is Undefined else None for i, case in enumerate(cases))
+
+    def batch(self, axis: Any, args: Any, dims: Any) -> Any:
+        which, *cases = args
+        at, *case_dims = dims
+        first = next((d for d in case_dims if d is not None), at if typeof(which).ndim > 1 else 0)
+        cases = [arith.to_axis(case, d, axis.size, first) for case, d in zip(cases, case_dims, strict=True)]
+        shape = typeof(cases[0]).shape
+        rank = typeof(which).ndim - (at is not None)
+        if rank:
+            which = arith.to_axis(which, at, axis.size, first)
+        elif at is not None:
+            which = _structure.broadcast_to(which, shape, (first,))
+        return self.bind(which, *cases), (first,)
+
+
+select_n_p = SelectN()
+
+
+def select_n(which: Any, *cases: Any) -> Any:
+    """Elements of several arrays: of cases[which].
+
+    which: bool or i32, scalar or [shape]; cases: T[shape] each  ->  T[shape]
+    An index out of bounds takes the first or last case.
+    Raises TypeError if the cases differ in shape or dtype (C2), or `which` is neither a scalar nor of their shape (C3), or
+    is of another dtype, or boolean with more than two cases (C4).
+
+    >>> import numpy as np
+    >>> from teucer import lax
+    >>> lax.select_n(np.array([True, False]), np.array([1, 2]), np.array([10, 20]))
+    Array([10,  2], dtype=int32)
+    """
+    return select_n_p.bind(which, *operands("select_n", *cases))[0]
+
+
+def select(pred: Any, on_true: Any, on_false: Any) -> Any:
+    """Elements of on_true where pred, of on_false elsewhere.
+
+    pred: bool, scalar or [shape]; on_true, on_false: T[shape]  ->  T[shape]
+    Raises TypeError if on_true and on_false differ in shape or dtype (C2).
+
+    >>> import numpy as np
+    >>> from teucer import lax
+    >>> lax.select(np.array([True, False]), np.array([1, 2]), np.array([10, 20]))
+    Array([ 1, 20], dtype=int32)
+    """
+    return select_n_p.bind(pred, *operands("select", on_false, on_true))[0]
+
+
+def where_else(pred: Any, on_true: Any, on_false: Any) -> Any:
+    """`select` for rules, in which a scalar goes with any shape."""
+    shape = max(typeof(x).shape for x in (pred, on_true, on_false))
+    cases = [_structure.broadcast_to(x, shape, ()) if typeof(x).shape != shape else x for x in (on_false, on_true)]
+    return select_n_p.bind(pred, *cases)[0]
+
+
+for _function in (select_n, select):
+    _function.__module__ = "teucer.lax"

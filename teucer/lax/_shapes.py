@@ -1,0 +1,400 @@
+"""Arrays in other shapes: broadcast, iota, full, reshape, transpose, rev, squeeze, expand_dims, collapse."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, final
+
+import numpy as np
+
+from teucer._base import dtypes
+from teucer._core.primitive import Primitive
+from teucer._core.trace import Tracer, typeof
+from teucer._core.types import ShapedArray
+from teucer._lower import hlo
+from teucer._runtime import transfer
+from teucer._runtime.arrays import ArrayImpl
+from teucer.lax import _structure
+from teucer.lax._structure import Linear, canonical_axis, canonical_shape
+
+__all__ = ["broadcast", "broadcast_in_dim", "broadcast_like", "broadcast_shapes", "broadcast_to_rank", "broadcasted_iota",
+           "bumped", "collapse", "dtype", "empty", "empty_p", "expand_dims", "full", "full_like", "iota", "iota_p",
+           "is_array", "reshape", "rev", "rev_p", "shape_as_value", "squeeze", "squeeze_p", "transpose"]
+
+
+def bumped(axes: Sequence[int], dim: int) -> tuple[int, ...]:
+    """Axes of an array as axes of the array with a batch dimension inserted at `dim`."""
+    return tuple([a + (a >= dim) for a in axes])
+
+
+def is_array(x: Any) -> bool:
+    """Whether x is an array or tracer already, so that an operation that changes nothing may return it as it is."""
+    return isinstance(x, ArrayImpl | Tracer)
+
+
+@final
+class Iota(Primitive):
+    """0, 1, 2, ... along an axis.  (C1) dimension is an axis of shape.  (C2) dtype is numeric."""
+
+    __slots__ = ()
+    name = "iota"
+
+    def types(self, *, dtype: Any, shape: Any, dimension: Any, sharding: Any = None) -> Any:
+        if not dtypes.issubdtype(dtype, np.number):
+            raise TypeError(f"iota does not accept dtype {dtype}. Accepted dtypes are subtypes of integer, floating, "
+                            "complexfloating.")
+        if not 0 <= dimension < len(shape):
+            raise ValueError(f"iota dimension must be between 0 and len(shape), got dimension={dimension} for "
+                             f"shape={tuple(shape)}")
+        return (ShapedArray(tuple(shape), dtype, sharding=sharding),)
+
+    def lower(self, ctx: Any, *, dtype: Any, shape: Any, dimension: Any, sharding: Any = None) -> Any:
+        (aval,) = ctx.avals_out
+        if dtypes.bit_width(aval.dtype) < 8 or aval.dtype.name.startswith("float8"):
+            counted = hlo.iota(ctx, aval.update(dtype=np.dtype(np.int32)), dimension)
+            return (hlo.convert(ctx, counted, aval.dtype),)
+        return (hlo.iota(ctx, aval, dimension),)
+
+
+@final
+class Empty(Primitive):
+    """An array whose elements are not specified; here zeros."""
+
+    __slots__ = ()
+    name = "empty"
+
+    def types(self, *, shape: Any, dtype: Any, out_sharding: Any = None) -> Any:
+        return (ShapedArray(tuple(shape), dtype, sharding=out_sharding),)
+
+    def lower(self, ctx: Any, *, shape: Any, dtype: Any, out_sharding: Any = None) -> Any:
+        return (hlo.splat(ctx, 0, ctx.avals_out[0]),)
+
+
+@final
+class Rev(Linear):
+    """x with the order of elements along axes reversed.  (C1) dimensions are distinct axes of x."""
+
+    __slots__ = ()
+    name = "rev"
+
+    def types(self, x: Any, *, dimensions: Any) -> Any:
+        if any(d < 0 for d in dimensions):
+            raise TypeError(f"rev dimensions must have every element be nonnegative, got {tuple(dimensions)}.")
+        if len(set(dimensions)) != len(dimensions):
+            raise TypeError(f"rev dimensions must be unique, got {tuple(dimensions)}.")
+        if any(d >= x.ndim for d in dimensions):
+            raise TypeError(f"rev dimensions must all be less than operand ndim, got dimensions {tuple(dimensions)} for "
+                            f"operand ndim {x.ndim}.\n    operand: {x.str_short(short_dtypes=True)}")
+        return (x,)
+
+    def lower(self, ctx: Any, x: Any, *, dimensions: Any) -> Any:
+        return (hlo.reverse(ctx, x, dimensions),)
+
+    def transpose(self, cts: Any, x: Any, *, dimensions: Any) -> Any:
+        return self.bind(*cts, dimensions=dimensions)
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, dimensions: Any) -> Any:
+        return self.bind(*args, dimensions=bumped(dimensions, dims[0])), dims
+
+
+@final
+class Squeeze(Linear):
+    """x without some of its axes of size 1.  (C1) dimensions are distinct axes of x.  (C2) their sizes are 1."""
+
+    __slots__ = ()
+    name = "squeeze"
+
+    def types(self, x: Any, *, dimensions: Any) -> Any:
+        if len(set(dimensions)) != len(dimensions):
+            raise ValueError(f"dimensions are not unique: {tuple(dimensions)}")
+        for d in dimensions:
+            if canonical_axis(d, x.ndim, "squeeze") != d or x.shape[d] != 1:
+                raise ValueError("cannot select an axis to squeeze out which has size not equal to one, got "
+                                 f"shape={x.shape} and dimensions={tuple(dimensions)}")
+        shape = tuple(n for i, n in enumerate(x.shape) if i not in dimensions)
+        return (ShapedArray(shape, x.dtype, x.weak_type, vma=x.vma),)
+
+    def lower(self, ctx: Any, x: Any, *, dimensions: Any) -> Any:
+        return (hlo.reshape(ctx, x, ctx.avals_out[0].shape),)
+
+    def transpose(self, cts: Any, x: Any, *, dimensions: Any) -> Any:
+        return (_structure.reshape(cts[0], x.aval.shape),)
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, dimensions: Any) -> Any:
+        (dim,) = dims
+        return self.bind(*args, dimensions=bumped(dimensions, dim)), (dim - sum(d < dim for d in dimensions),)
+
+
+iota_p = Iota()
+empty_p = Empty()
+rev_p = Rev()
+squeeze_p = Squeeze()
+
+
+def dtype(x: Any) -> Any:
+    """The dtype of a value.
+
+    >>> dtype(1.0)
+    dtype('float32')
+    """
+    return typeof(x).dtype
+
+
+def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding: Any = None) -> Any:
+    """operand repeated along new leading axes of the given sizes.
+
+    operand: T[shape]  ->  T[*sizes, *shape]
+
+    >>> broadcast(np.float32([1, 2]), (2,)).shape
+    (2, 2)
+    """
+    if not len(sizes) and is_array(operand):
+        return operand
+    shape = np.shape(operand)
+    n = len(sizes)
+    return broadcast_in_dim(operand, (*sizes, *shape), tuple(range(n, n + len(shape))), out_sharding=out_sharding)
+
+
+def broadcast_in_dim(operand: Any, shape: Any, broadcast_dimensions: Sequence[int], *, out_sharding: Any = None) -> Any:
+    """operand in a larger shape: its axis i becomes axis broadcast_dimensions[i]; axes of size 1 are repeated.
+
+    Raises TypeError if the dimensions are not increasing axes of `shape`, or a size does not fit.
+
+    >>> broadcast_in_dim(np.float32([1, 2]), (2, 3), (0,)).shape
+    (2, 3)
+    """
+    shape = canonical_shape(shape, "broadcast_in_dim")
+    dims = tuple(operator.index(d) for d in broadcast_dimensions)
+    if np.shape(operand) == shape and dims == tuple(range(len(shape))) and out_sharding is None and is_array(operand):
+        return operand
+    return _structure.broadcast_in_dim_p.bind(operand, shape=shape, broadcast_dimensions=dims, sharding=out_sharding)[0]
+
+
+def broadcast_like(arr: Any, like_arr: Any) -> Any:
+    """arr broadcast to the shape of like_arr by the rules of NumPy.
+
+    >>> broadcast_like(np.float32(1), np.zeros(3)).shape
+    (3,)
+    """
+    shape, ndim = np.shape(like_arr), np.ndim(arr)
+    if broadcast_shapes(np.shape(arr), shape) != shape:
+        raise ValueError(f"broadcast_like: arr does not fit.\n    arr: {typeof(arr)}\n    like_arr: {typeof(like_arr)}")
+    return broadcast_in_dim(arr, shape, tuple(range(len(shape) - ndim, len(shape))))
+
+
+def broadcast_shapes(*shapes: Any) -> tuple[Any, ...]:
+    """The shape to which all shapes broadcast by the rules of NumPy.
+
+    Raises ValueError if there is none.
+
+    >>> broadcast_shapes((2, 1), (3,))
+    (2, 3)
+    """
+    ndim = max((len(s) for s in shapes), default=0)
+    padded = [(1,) * (ndim - len(s)) + tuple(s) for s in shapes]
+    out = []
+    for sizes in zip(*padded, strict=True):
+        larger = [d for d in sizes if not (type(d) is int and d == 1)]
+        if any(d != larger[0] for d in larger[1:]):
+            raise ValueError(f"Incompatible shapes for broadcasting: shapes={[tuple(s) for s in shapes]}")
+        out.append(larger[0] if larger else 1)
+    return tuple(out)
+
+
+def broadcast_to_rank(x: Any, rank: int) -> Any:
+    """x with new leading axes of size 1, so that it has `rank` axes; x itself if it has as many.
+
+    >>> broadcast_to_rank(np.float32([1, 2]), 3).shape
+    (1, 1, 2)
+    """
+    ndim = np.ndim(x)
+    if ndim >= rank:
+        return x
+    return broadcast_in_dim(x, (1,) * (rank - ndim) + tuple(np.shape(x)), tuple(range(rank - ndim, rank)))
+
+
+def iota(dtype: Any, size: int) -> Any:
+    """0, 1, ..., size - 1.
+
+    >>> iota(np.int32, 3)
+    Array([0, 1, 2], dtype=int32)
+    """
+    return broadcasted_iota(dtype, (size,), 0)
+
+
+def broadcasted_iota(dtype: Any, shape: Any, dimension: int, *, out_sharding: Any = None) -> Any:
+    """An array of which each element is its index along `dimension`.
+
+    Raises TypeError for a dtype that does not count, ValueError for a dimension outside the shape.
+
+    >>> broadcasted_iota(np.int32, (2, 2), 0).tolist()
+    [[0, 0], [1, 1]]
+    """
+    kind = dtypes.check_user_dtype_supported(dtype, "iota")
+    return iota_p.bind(dtype=dtypes.canonicalize_dtype(kind), shape=canonical_shape(shape, "iota"),
+                       dimension=operator.index(dimension), sharding=out_sharding)[0]
+
+
+def empty(shape: Any, dtype: Any, *, out_sharding: Any = None) -> Any:
+    """An array whose elements are not specified.
+
+    >>> empty((2, 3), np.float32).shape
+    (2, 3)
+    """
+    kind = dtypes.check_user_dtype_supported(dtype, "empty")
+    return empty_p.bind(shape=canonical_shape(shape, "empty"), dtype=dtypes.canonicalize_dtype(kind),
+                        out_sharding=out_sharding)[0]
+
+
+def full(shape: Any, fill_value: Any, dtype: Any = None, *, sharding: Any = None) -> Any:
+    """An array of equal elements; without a dtype it has that of the value, weak if the value's is.
+
+    Raises TypeError if fill_value is not a scalar.
+
+    >>> full((2,), 3, np.float32)
+    Array([3., 3.], dtype=float32)
+    """
+    if np.ndim(fill_value):
+        raise TypeError(f"full must be called with scalar fill_value, got fill_value.shape {np.shape(fill_value)}.")
+    aval = typeof(fill_value)
+    fill_value = fill_value[()] if isinstance(fill_value, np.ndarray) else fill_value
+    shape = canonical_shape(shape, "full")
+    if dtype is None:
+        kind, weak = aval.dtype, aval.weak_type
+    else:
+        kind = dtypes.canonicalize_dtype(dtypes.check_user_dtype_supported(dtype, "full"), allow_extended_dtype=True)
+        weak = False
+    if isinstance(kind, dtypes.ExtendedDType):
+        out = broadcast_in_dim(fill_value, shape, ())
+    else:
+        value = fill_value if aval.dtype == kind or not is_array(fill_value) else _structure.convert_element_type(
+            fill_value, kind, weak)
+        out = _structure.full(shape, value, kind, weak)
+    return out if sharding is None else transfer.put_array(out, sharding)
+
+
+def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Any = None, sharding: Any = None) -> Any:
+    """An array of equal elements with the shape and dtype of x, unless they are given.
+
+    >>> full_like(np.zeros(2, np.float32), 1)
+    Array([1., 1.], dtype=float32)
+    """
+    aval = typeof(x)
+    sizes = aval.shape if shape is None else shape
+    if dtype is not None or not aval.weak_type:
+        return full(sizes, fill_value, aval.dtype if dtype is None else dtype, sharding=sharding)
+    return _structure.convert_element_type(full(sizes, fill_value, aval.dtype, sharding=sharding), aval.dtype, True)
+
+
+def reshape(operand: Any, new_sizes: Any, dimensions: Sequence[int] | None = None, *, out_sharding: Any = None) -> Any:
+    """operand with the same elements in another shape, read in the order of axes `dimensions`.
+
+    Raises TypeError if the number of elements differs, or dimensions is not a permutation of the axes.
+
+    >>> reshape(np.float32([[1, 2], [3, 4]]), (4,), (1, 0)).tolist()
+    [1.0, 3.0, 2.0, 4.0]
+    """
+    shape = canonical_sizes(new_sizes)
+    if dimensions is not None:
+        order = tuple(operator.index(d) for d in dimensions)
+        if sorted(order) != list(range(np.ndim(operand))):
+            raise TypeError("reshape dimensions must be a permutation of operand dimensions, got dimensions "
+                            f"{order} for shape {np.shape(operand)}.")
+        operand = _structure.transpose(operand, order)
+    if np.shape(operand) == shape and out_sharding is None and is_array(operand):
+        return operand
+    return _structure.reshape_p.bind(operand, new_sizes=shape, dimensions=None, sharding=out_sharding)[0]
+
+
+def canonical_sizes(new_sizes: Any) -> tuple[Any, ...]:
+    """The sizes given to reshape: one integer, or a sequence of integers that are not negative."""
+    given = (new_sizes,) if np.ndim(new_sizes) == 0 else tuple(new_sizes)
+    if any(type(d) is int and d < 0 for d in given):
+        raise TypeError(f"reshape new_sizes must all be positive, got {given}.")
+    return canonical_shape(given, "reshape")
+
+
+def transpose(operand: Any, permutation: Sequence[int]) -> Any:
+    """operand with its axes permuted: axis i of the result is axis permutation[i].
+
+    Raises TypeError if it is not a permutation.
+
+    >>> transpose(np.zeros((2, 3)), (1, 0)).shape
+    (3, 2)
+    """
+    order = tuple(operator.index(d) for d in permutation)
+    if order == tuple(range(np.ndim(operand))) and is_array(operand):
+        return operand
+    return _structure.transpose_p.bind(operand, permutation=order)[0]
+
+
+def rev(operand: Any, dimensions: Sequence[int]) -> Any:
+    """operand with the order of elements along `dimensions` reversed.
+
+    Raises TypeError if they are not distinct axes, counted from the front.
+
+    >>> rev(np.int32([1, 2, 3]), (0,)).tolist()
+    [3, 2, 1]
+    """
+    return rev_p.bind(operand, dimensions=tuple(operator.index(d) for d in dimensions))[0]
+
+
+def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
+    """array without the axes `dimensions`, which have size 1.
+
+    Raises ValueError if an axis is out of range, named twice, or of another size.
+
+    >>> squeeze(np.zeros((1, 3)), (0,)).shape
+    (3,)
+    """
+    ndim = np.ndim(array)
+    axes = tuple(canonical_axis(d, ndim, "squeeze") for d in dimensions)
+    if not axes and is_array(array):
+        return array
+    return squeeze_p.bind(array, dimensions=axes)[0]
+
+
+def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
+    """array with new axes of size 1, which are `dimensions` of the result.
+
+    Raises ValueError if an axis is out of range or named twice.
+
+    >>> expand_dims(np.zeros(3), (0, -1)).shape
+    (1, 3, 1)
+    """
+    ndim = np.ndim(array) + len(dimensions)
+    axes = {canonical_axis(d, ndim, "expand_dims") for d in dimensions}
+    if len(axes) != len(dimensions):
+        raise ValueError(f"repeated axis in lax.expand_dims: {tuple(dimensions)}")
+    kept = tuple(i for i in range(ndim) if i not in axes)
+    sizes = iter(np.shape(array))
+    return broadcast_in_dim(array, tuple(1 if i in axes else next(sizes) for i in range(ndim)), kept)
+
+
+def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Any:
+    """operand with the axes from start to stop (exclusive) made into one.
+
+    Raises ValueError if start is after stop.
+
+    >>> collapse(np.zeros((2, 3, 4)), 1).shape
+    (2, 12)
+    """
+    shape = np.shape(operand)
+    start, stop, _ = slice(start_dimension, stop_dimension).indices(len(shape))
+    if stop < start:
+        raise ValueError(f"Invalid dimension range passed to collapse: {shape}[{start}:{stop}]")
+    size: Any = 1
+    for d in shape[start:stop]:
+        size = size * d
+    return reshape(operand, (*shape[:start], size, *shape[stop:]))
+
+
+def shape_as_value(shape: Any) -> Any:
+    """A shape as an array of integers.
+
+    >>> shape_as_value((2, 3))
+    Array([2, 3], dtype=int32)
+    """
+    sizes = canonical_shape(shape, "shape_as_value")
+    return transfer.put(np.asarray(sizes, dtypes.canonicalize_dtype(np.int64)), None)

@@ -1,0 +1,248 @@
+"""Parts of arrays at places known beforehand, and their transpose, padding: slice and pad."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, final
+
+import numpy as np
+
+from teucer._base import dtypes
+from teucer._core.primitive import Primitive, Undefined
+from teucer._core.trace import typeof
+from teucer._core.types import ShapedArray, Zero
+from teucer._lower import hlo
+from teucer._transform import arith
+from teucer.lax import _elementwise, _structure
+from teucer.lax._shapes import is_array, squeeze
+from teucer.lax._structure import Linear, canonical_axis
+
+__all__ = ["index_in_dim", "pad", "pad_p", "slice", "slice_in_dim", "slice_p"]
+
+
+@final
+class Slice(Linear):
+    """x[start:limit:stride] along each axis.
+
+    (C1) one start, limit and stride an axis.  (C2) 0 <= start <= limit <= size.  (C3) strides are positive.
+    """
+
+    __slots__ = ()
+    name = "slice"
+
+    def types(self, x: Any, *, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
+        steps = (1,) * x.ndim if strides is None else strides
+        _check_slice(x, tuple(start_indices), tuple(limit_indices), tuple(steps))
+        shape = tuple(-(-(b - a) // s) if s != 1 else b - a
+                      for a, b, s in zip(start_indices, limit_indices, steps, strict=True))
+        return (ShapedArray(shape, x.dtype, x.weak_type, vma=x.vma),)
+
+    def lower(self, ctx: Any, x: Any, *, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
+        return (hlo.slice(ctx, x, start_indices, limit_indices, strides or (1,) * len(start_indices)),)
+
+    def transpose(self, cts: Any, x: Any, *, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
+        (ct,) = cts
+        config = []
+        for n, m, start, stride in zip(x.aval.shape, np.shape(ct), start_indices, strides or (1,) * len(start_indices),
+                                       strict=True):
+            covered = m + (m - 1) * (stride - 1) if m != 0 else 0
+            config.append((start, n - start - covered, stride - 1))
+        return pad_p.bind(ct, _structure.full((), 0, typeof(ct).dtype), padding_config=tuple(config))
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
+        (dim,) = dims
+        outs = self.bind(*args, start_indices=(*start_indices[:dim], 0, *start_indices[dim:]),
+                         limit_indices=(*limit_indices[:dim], axis.size, *limit_indices[dim:]),
+                         strides=None if strides is None else (*strides[:dim], 1, *strides[dim:]))
+        return outs, dims
+
+
+def _check_slice(x: Any, starts: Any, limits: Any, strides: Any) -> None:
+    """Raise TypeError if a slice does not fit its operand."""
+    if len(starts) != x.ndim:
+        raise TypeError("slice start_indices must have length equal to the number of dimensions of the operand, got indices "
+                        f"{starts} for operand shape {x.shape}.")
+    if len(starts) != len(limits):
+        raise TypeError("slice limit_indices must have the same length as start_indices, got start_indices "
+                        f"{starts} and limit_indices {limits}.")
+    if len(strides) != x.ndim:
+        raise TypeError("slice strides must have length equal to the number of dimensions of the operand, got strides "
+                        f"{strides} for operand shape {x.shape}.")
+    if not all(b <= n for b, n in zip(limits, x.shape, strict=True)):
+        raise TypeError("slice limit_indices must be less than or equal to operand shape, got limit_indices "
+                        f"{limits} for operand shape {x.shape}.")
+    if not all(a >= 0 for a in starts):
+        raise TypeError("slice start_indices must be greater than or equal to zero, got start_indices of "
+                        f"{starts}.")
+    if not all(b >= a for a, b in zip(starts, limits, strict=True)):
+        raise TypeError("slice limit_indices must be greater than or equal to start_indices, got start_indices "
+                        f"{starts} and limit_indices {limits}.")
+    if not all(s > 0 for s in strides):
+        raise TypeError(f"slice strides must be positive, got {strides}")
+
+
+@final
+class Pad(Primitive):
+    """x with padding_value before, after, and between its elements; negative amounts cut.
+
+    (C1) dtypes agree.  (C2) padding_value is a scalar.  (C3) one (low, high, interior) an axis.  (C4) interior is not
+    negative.  (C5) no size becomes negative.
+    """
+
+    __slots__ = ()
+    name = "pad"
+
+    def types(self, x: Any, value: Any, *, padding_config: Any) -> Any:
+        if x.dtype != value.dtype:
+            raise TypeError(f"pad operand and padding_value must be same dtype: got {x.dtype} and {value.dtype}.")
+        if value.shape:
+            raise ValueError(f"padding_value must be a scalar; got np.shape(padding_value)={value.shape}")
+        if len(padding_config) != x.ndim:
+            raise ValueError("length of padding_config must equal the number of axes of operand, got padding_config "
+                             f"{padding_config} for operand shape {x.shape}")
+        if any(interior < 0 for _, _, interior in padding_config):
+            raise ValueError(f"interior padding in padding_config must be nonnegative, got padding_config {padding_config}")
+        shape = tuple(low + high + n + (interior * (n - 1) if n != 0 else 0)
+                      for n, (low, high, interior) in zip(x.shape, padding_config, strict=True))
+        if any(type(n) is int and n < 0 for n in shape):
+            raise ValueError(f"Dimension size after padding is not at least 0, got result shape {shape}, for padding_config "
+                             f"{padding_config} and operand shape {x.shape}")
+        return (ShapedArray(shape, x.dtype, x.weak_type and value.weak_type, vma=x.vma),)
+
+    def lower(self, ctx: Any, x: Any, value: Any, *, padding_config: Any) -> Any:
+        low, high, interior = zip(*padding_config, strict=True) if padding_config else ((), (), ())
+        return (hlo.pad(ctx, x, value, low, high, interior, ctx.avals_out[0].strengthen()),)
+
+    def jvp(self, primals: Any, tangents: Any, *, padding_config: Any) -> Any:
+        outs = self.bind(*primals, padding_config=padding_config)
+        if all(type(t) is Zero for t in tangents):
+            return outs, (typeof(outs[0]).zero,)
+        return outs, self.bind(*map(arith.instantiate, tangents), padding_config=padding_config)
+
+    def transpose(self, cts: Any, x: Any, value: Any, *, padding_config: Any) -> Any:
+        (ct,) = cts
+        ct_x = _unpadded(ct, (x.aval if type(x) is Undefined else typeof(x)).shape, padding_config)
+        if type(value) is not Undefined:
+            return ct_x, None
+        axes = range(np.ndim(ct))
+        rest = _elementwise.sub(_structure.reduce_sum(ct, axes), _structure.reduce_sum(ct_x, axes))
+        return (ct_x if type(x) is Undefined else None), rest
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, padding_config: Any) -> Any:
+        (x, value), (dim, value_dim) = args, dims
+        at = 0 if dim is None else dim
+        config = (*padding_config[:at], (0, 0, 0), *padding_config[at:])
+        if value_dim is None:
+            return self.bind(x, value, padding_config=config), (at,)
+        if dim is None:
+            x = arith.broadcast(x, axis.size, 0)
+        aval = typeof(x)
+        zero = _structure.full((), 0, aval.dtype)
+        (padded,) = self.bind(x, zero, padding_config=config)
+        inside = _structure.full(aval.shape, True, np.dtype(bool))
+        (inside,) = self.bind(inside, _structure.full((), False, np.dtype(bool)), padding_config=config)
+        return (_elementwise.select(inside, padded, _structure.broadcast_to(value, np.shape(padded), (at,))),), (at,)
+
+
+def _unpadded(ct: Any, shape: Any, padding_config: Any) -> Any:
+    """The cotangent of the operand of pad: its elements from among the padding; zeros for those that were cut off."""
+    zero = _structure.full((), 0, typeof(ct).dtype)
+    (whole,) = pad_p.bind(ct, zero, padding_config=tuple((-low, -high, 0) for low, high, _ in padding_config))
+    strides = tuple(interior + 1 for _, _, interior in padding_config)
+    return whole if all(s == 1 for s in strides) else slice(whole, (0,) * len(shape), np.shape(whole), strides)
+
+
+slice_p = Slice()
+pad_p = Pad()
+
+
+def slice(operand: Any, start_indices: Sequence[int], limit_indices: Sequence[int],
+          strides: Sequence[int] | None = None) -> Any:
+    """operand[start:limit:stride] along each axis.
+
+    Raises TypeError if there is not one of each an axis, or they do not lie within the operand.
+
+    >>> slice(np.int32([1, 2, 3, 4]), (1,), (4,), (2,)).tolist()
+    [2, 4]
+    """
+    starts, limits = _integers(start_indices), _integers(limit_indices)
+    steps = None if strides is None else _integers(strides)
+    if steps is not None and all(type(s) is int and s == 1 for s in steps) and len(steps) == len(starts):
+        steps = None
+    if (steps is None and not any(starts) and limits == np.shape(operand) and len(starts) == len(limits)
+            and is_array(operand)):
+        return operand
+    return slice_p.bind(operand, start_indices=starts, limit_indices=limits, strides=steps)[0]
+
+
+def slice_in_dim(operand: Any, start_index: int | None, limit_index: int | None, stride: int = 1, axis: int = 0) -> Any:
+    """operand[start:limit:stride] along one axis; negative places count from its end.
+
+    Raises ValueError if the axis is out of range.
+
+    >>> slice_in_dim(np.int32([1, 2, 3, 4]), -3, None).tolist()
+    [2, 3, 4]
+    """
+    shape = np.shape(operand)
+    at = canonical_axis(axis, len(shape), "slice_in_dim")
+    size = shape[at]
+    start = 0 if start_index is None else _from_front(start_index, size)
+    limit = size if limit_index is None else _from_front(limit_index, size)
+    starts, limits, steps = [0] * len(shape), list(shape), [1] * len(shape)
+    starts[at], limits[at], steps[at] = start, limit, stride
+    return slice(operand, starts, limits, steps)
+
+
+def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True) -> Any:
+    """The element of operand at a place of one axis, which is kept with size 1 or dropped.
+
+    Raises IndexError if the index is out of range.
+
+    >>> index_in_dim(np.int32([1, 2, 3]), -1, keepdims=False).tolist()
+    3
+    """
+    at = canonical_axis(axis, np.ndim(operand), "index_in_dim")
+    place, size = operator.index(index), np.shape(operand)[at]
+    if not -size <= place < size:
+        raise IndexError(f"index {place} is out of bounds for axis {at} with size {size}")
+    start = place + size if place < 0 else place
+    part = slice_in_dim(operand, start, start + 1, axis=at)
+    return part if keepdims else squeeze(part, (at,))
+
+
+def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, int, int]]) -> Any:
+    """operand with padding_value before, after, and between its elements: (low, high, interior) for each axis.
+
+    Negative low and high cut elements off. Raises TypeError if dtypes differ, ValueError if the configuration does not fit.
+
+    >>> pad(np.int32([1, 2]), np.int32(0), [(1, -1, 1)]).tolist()
+    [0, 1, 0]
+    """
+    config = tuple(_padding(entry) for entry in padding_config)
+    if isinstance(padding_value, int | float | complex):
+        padding_value = _like_scalar(padding_value, typeof(operand).dtype)
+    return pad_p.bind(operand, padding_value, padding_config=config)[0]
+
+
+def _padding(entry: Any) -> tuple[Any, Any, Any]:
+    low, high, interior = _integers(entry)
+    return low, high, interior
+
+
+def _like_scalar(value: Any, dtype: Any) -> Any:
+    """A Python scalar in a dtype of its kind; itself if the kinds differ."""
+    kinds: tuple[Any, ...] = (np.integer, np.floating, np.complexfloating)
+    own = typeof(value).dtype
+    return _structure.full((), value, dtype) if any(dtypes.issubdtype(own, k) and dtypes.issubdtype(dtype, k)
+                                                    for k in kinds) and own != dtype else value
+
+
+def _integers(xs: Any) -> tuple[Any, ...]:
+    return tuple([d if type(d) is int or getattr(d, "is_symbolic_dimension", False) else operator.index(d) for d in xs])
+
+
+def _from_front(place: Any, size: Any) -> Any:
+    """A place counted from the front of an axis."""
+    place = _integers((place,))[0]
+    return place + size if type(place) is int and place < 0 else place

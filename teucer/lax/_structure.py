@@ -1,0 +1,343 @@
+"""Operations that the rules of all others need: broadcast_in_dim and its transpose reduce_sum, reshape, transpose,
+convert_element_type, add_any. Imports no other room of lax."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, final
+
+import numpy as np
+
+from teucer._base import config, dtypes
+from teucer._core.primitive import Primitive, Undefined
+from teucer._core.trace import typeof
+from teucer._core.types import ShapedArray, Zero
+from teucer._lower import hlo
+from teucer._runtime import transfer
+from teucer._transform import arith
+
+__all__ = ["Linear", "add_any_p", "broadcast_in_dim_p", "canonical_axis", "canonical_shape", "check_axes",
+           "convert_element_type",
+           "convert_element_type_p", "expand", "full", "moveaxis", "reduce_sum", "reduce_sum_p", "reshape", "reshape_p",
+           "transpose", "transpose_p", "zeros"]
+
+
+def canonical_axis(axis: Any, ndim: int, op: str = "axis") -> int:
+    """An axis counted from the front.
+
+    Raises ValueError if it is out of bounds.
+    """
+    i = axis.__index__()
+    if not -ndim <= i < ndim:
+        raise ValueError(f"axis {axis} is out of bounds for array of dimension {ndim}")
+    return i + ndim if i < 0 else i  # type: ignore[no-any-return]
+
+
+def canonical_shape(shape: Any, op: str = "shape") -> tuple[Any, ...]:
+    """A shape as a tuple of ints or symbolic dimensions.
+
+    Raises TypeError if it is not a sequence of integers, ValueError if one is negative.
+    """
+    try:
+        sizes = tuple(d if type(d) is int or getattr(d, "is_symbolic_dimension", False) else d.__index__() for d in shape)
+    except (TypeError, AttributeError) as err:
+        raise TypeError(f"Shapes must be 1D sequences of concrete values of integer type, got {shape}.\n  {op}: a size that "
+                        "depends on a traced value is not known while tracing; mark it static with static_argnums.") from err
+    for d in sizes:
+        if type(d) is int and d < 0:
+            raise ValueError(f"{op}: shape must have non-negative sizes, got {shape}.")
+    return sizes
+
+
+def check_axes(x: Any, axes: Any) -> None:
+    """Raise ValueError if the axes of a reduction are not distinct axes of x, counted from the front."""
+    if len(set(axes)) != len(axes):
+        raise ValueError(f"duplicate value in 'axes' of reduction: {tuple(axes)}")
+    if not all(0 <= a < x.ndim for a in axes):
+        raise ValueError(f"reduction axes {tuple(axes)} contains out-of-bounds indices for {x.str_short()}.")
+
+
+class Linear(Primitive):
+    """A primitive that is linear in its only operand: the tangent goes through the primitive itself."""
+
+    __slots__ = ()
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+        outs = self.bind(*primals, **params)
+        (t,) = tangents
+        if type(t) is Zero:
+            return outs, tuple(typeof(y).zero for y in outs)
+        return outs, self.bind(t, **params)
+
+
+@final
+class BroadcastInDim(Linear):
+    """x with new axes, and axes of size 1 repeated: axis i of x becomes axis broadcast_dimensions[i].
+
+    (C1) sizes are not negative.  (C2) broadcast_dimensions names increasing axes of the shape, one an axis of x.
+    (C3) an axis of x has the size of its target, or 1.
+    """
+
+    __slots__ = ()
+    name = "broadcast_in_dim"
+
+    def types(self, x: Any, *, shape: Any, broadcast_dimensions: Any, sharding: Any = None) -> Any:
+        dims = broadcast_dimensions
+        if any(type(n) is int and n < 0 for n in shape):
+            raise TypeError(f"broadcast_in_dim shape must have every element be nonnegative, got {tuple(shape)}.")
+        if len(shape) < x.ndim:
+            raise TypeError("broadcast_in_dim target broadcast shape must have equal or higher rank to the operand shape; "
+                            f"got operand ndim {x.ndim} and target broadcast ndim {len(shape)}.")
+        if len(dims) != x.ndim:
+            raise TypeError("broadcast_in_dim broadcast_dimensions must have length equal to operand ndim; got "
+                            f"broadcast_dimensions {tuple(dims)} for operand ndim {x.ndim}.")
+        if not all(0 <= d < len(shape) for d in dims):
+            raise TypeError("broadcast_in_dim broadcast_dimensions must be a subset of output dimensions, got "
+                            f"{tuple(dims)} for operand ndim {x.ndim} and shape {tuple(shape)}.")
+        for i, d in enumerate(dims):
+            if x.shape[i] != shape[d] and x.shape[i] != 1:
+                raise TypeError("broadcast_in_dim operand dimension sizes must either be 1, or be equal to their "
+                                "corresponding dimensions in the target broadcast shape; got operand of shape "
+                                f"{x.shape}, target broadcast shape {tuple(shape)}, broadcast_dimensions {tuple(dims)}")
+        if any(b <= a for a, b in zip(dims, dims[1:], strict=False)):
+            raise TypeError(f"broadcast_in_dim broadcast_dimensions must be strictly increasing; got {tuple(dims)}")
+        return (ShapedArray(tuple(shape), x.dtype, x.weak_type, sharding=sharding, vma=x.vma),)
+
+    def lower(self, ctx: Any, x: Any, *, shape: Any, broadcast_dimensions: Any, sharding: Any = None) -> Any:
+        return (hlo.broadcast_in_dim(ctx, x, shape, broadcast_dimensions),)
+
+    def transpose(self, cts: Any, x: Any, *, shape: Any, broadcast_dimensions: Any, sharding: Any = None) -> Any:
+        (ct,) = cts
+        aval = x.aval
+        stretched = [d for i, d in enumerate(broadcast_dimensions) if aval.shape[i] == 1 and shape[d] != 1]
+        new = [i for i in range(len(shape)) if i not in broadcast_dimensions]
+        return (reshape(reduce_sum(ct, [*new, *stretched]), aval.shape),)
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, shape: Any, broadcast_dimensions: Any, sharding: Any = None) -> Any:
+        x = moveaxis(args[0], dims[0], 0)
+        outs = self.bind(x, shape=(axis.size, *shape), broadcast_dimensions=(0, *(d + 1 for d in broadcast_dimensions)),
+                         sharding=sharding)
+        return outs, (0,)
+
+
+@final
+class ReduceSum(Linear):
+    """The sum of x over axes.  (C1) axes are distinct and within x.  (C2) x is numeric."""
+
+    __slots__ = ()
+    name = "reduce_sum"
+
+    def types(self, x: Any, *, axes: Any, out_sharding: Any = None) -> Any:
+        check_axes(x, axes)
+        if not dtypes.issubdtype(x.dtype, np.number):
+            raise TypeError(f"reduce_sum does not accept dtype {x.dtype}. Accepted dtypes are subtypes of number.")
+        return (ShapedArray(tuple(d for i, d in enumerate(x.shape) if i not in axes), x.dtype, x.weak_type, vma=x.vma),)
+
+    def lower(self, ctx: Any, x: Any, *, axes: Any, out_sharding: Any = None) -> Any:
+        zero = ctx.constant(0, x.dtype)
+        return hlo.reduce(ctx, [x], [zero], axes, lambda a, b: (hlo.elementwise(ctx, "add", a, b),))
+
+    def transpose(self, cts: Any, x: Any, *, axes: Any, out_sharding: Any = None) -> Any:
+        kept = tuple(i for i in range(x.aval.ndim) if i not in axes)
+        return broadcast_in_dim_p.bind(*cts, shape=x.aval.shape, broadcast_dimensions=kept)
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, axes: Any, out_sharding: Any = None) -> Any:
+        (dim,) = dims
+        outs = self.bind(args[0], axes=tuple(a + (a >= dim) for a in axes))
+        return outs, (dim - sum(a < dim for a in axes),)
+
+
+@final
+class Reshape(Linear):
+    """x with the same elements in another shape.  (C1) the number of elements is the same."""
+
+    __slots__ = ()
+    name = "reshape"
+
+    def types(self, x: Any, *, new_sizes: Any, dimensions: Any = None, sharding: Any = None) -> Any:
+        aval = ShapedArray(new_sizes, x.dtype, x.weak_type, vma=x.vma)
+        if aval.size != x.size:
+            raise TypeError(f"reshape total size must be unchanged, got new_sizes {tuple(new_sizes)} (total size {aval.size}) "
+                            f"for shape {x.shape} (total size {x.size}).")
+        return (aval,)
+
+    def lower(self, ctx: Any, x: Any, *, new_sizes: Any, dimensions: Any = None, sharding: Any = None) -> Any:
+        return (hlo.reshape(ctx, x, new_sizes),)
+
+    def transpose(self, cts: Any, x: Any, *, new_sizes: Any, dimensions: Any = None, sharding: Any = None) -> Any:
+        return self.bind(*cts, new_sizes=x.aval.shape, dimensions=None, sharding=None)
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, new_sizes: Any, dimensions: Any = None, sharding: Any = None) -> Any:
+        x = moveaxis(args[0], dims[0], 0)
+        return self.bind(x, new_sizes=(axis.size, *new_sizes), dimensions=None, sharding=None), (0,)
+
+
+@final
+class Transpose(Linear):
+    """x with its axes permuted.  (C1) permutation is a permutation of x's axes."""
+
+    __slots__ = ()
+    name = "transpose"
+
+    def types(self, x: Any, *, permutation: Any) -> Any:
+        if sorted(permutation) != list(range(x.ndim)):
+            raise TypeError(f"transpose permutation isn't a permutation of operand dimensions, got permutation "
+                            f"{tuple(permutation)} for operand shape {x.shape}.")
+        return (ShapedArray(tuple(x.shape[i] for i in permutation), x.dtype, x.weak_type, vma=x.vma),)
+
+    def lower(self, ctx: Any, x: Any, *, permutation: Any) -> Any:
+        return (hlo.transpose(ctx, x, permutation),)
+
+    def transpose(self, cts: Any, x: Any, *, permutation: Any) -> Any:
+        return self.bind(*cts, permutation=tuple(int(i) for i in np.argsort(permutation)))
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, permutation: Any) -> Any:
+        (dim,) = dims
+        return self.bind(args[0], permutation=(dim, *(i + (i >= dim) for i in permutation))), (0,)
+
+
+@final
+class ConvertElementType(Primitive):
+    """x as another dtype: floats to integers towards zero, complex to real by the real part, numbers to booleans by != 0."""
+
+    __slots__ = ()
+    name = "convert_element_type"
+
+    def types(self, x: Any, *, new_dtype: Any, weak_type: bool, sharding: Any = None) -> Any:
+        return (ShapedArray(x.shape, new_dtype, weak_type, sharding=x.sharding, vma=x.vma),)
+
+    def lower(self, ctx: Any, x: Any, *, new_dtype: Any, weak_type: bool, sharding: Any = None) -> Any:
+        (aval,) = ctx.avals_out
+        if x.dtype.kind == "c" and aval.dtype.kind != "c":
+            x = ctx.op1("stablehlo.real", (x,), ShapedArray(x.shape, np.finfo(x.dtype).dtype))
+        if aval.dtype == np.bool_:
+            return (hlo.compare(ctx, x, hlo.splat(ctx, 0, x.aval.strengthen()), "NE"),)
+        return (hlo.convert(ctx, x, aval.dtype),)
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+        (x,), (t,) = primals, tangents
+        outs = self.bind(x, **params)
+        if type(t) is Zero or not dtypes.issubdtype(params["new_dtype"], np.inexact):
+            return outs, (typeof(outs[0]).zero,)
+        return outs, self.bind(t, **params)
+
+    def transpose(self, cts: Any, x: Any, *, new_dtype: Any, weak_type: bool, sharding: Any = None) -> Any:
+        return self.bind(*cts, new_dtype=x.aval.dtype, weak_type=x.aval.weak_type, sharding=None)
+
+    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+        return self.bind(*args, **params), dims
+
+
+@final
+class AddAny(Primitive):
+    """x + y, of two cotangents of one type."""
+
+    __slots__ = ()
+    name = "add_any"
+
+    def types(self, x: Any, y: Any) -> Any:
+        if x.shape != y.shape or x.dtype != y.dtype:
+            raise TypeError(f"add_any: operands differ in type.\n    x: {x}\n    y: {y}")
+        return (x if x is y else x.strengthen(),)
+
+    def lower(self, ctx: Any, x: Any, y: Any) -> Any:
+        return (ctx.op1("stablehlo.add", (x, y), ctx.avals_out[0]),)
+
+    def jvp(self, primals: Any, tangents: Any) -> Any:
+        return self.bind(*primals), (arith.add_cotangents(*tangents),)
+
+    def transpose(self, cts: Any, x: Any, y: Any) -> Any:
+        (ct,) = cts
+        return ct if type(x) is Undefined else None, ct if type(y) is Undefined else None
+
+    def batch(self, axis: Any, args: Any, dims: Any) -> Any:
+        first = next(d for d in dims if d is not None)
+        return self.bind(*(arith.to_axis(x, d, axis.size, first) for x, d in zip(args, dims, strict=True))), (first,)
+
+
+broadcast_in_dim_p = BroadcastInDim()
+reduce_sum_p = ReduceSum()
+reshape_p = Reshape()
+transpose_p = Transpose()
+convert_element_type_p = ConvertElementType()
+add_any_p = AddAny()
+
+
+def broadcast_to(x: Any, shape: Any, dims: Sequence[int]) -> Any:
+    """broadcast_in_dim, or x itself where that would change nothing."""
+    shape = tuple(shape)
+    if tuple(np.shape(x)) == shape and len(dims) == len(shape) and not isinstance(x, int | float | complex):
+        return x
+    return broadcast_in_dim_p.bind(x, shape=shape, broadcast_dimensions=tuple(dims), sharding=None)[0]
+
+
+def expand(x: Any, size: Any, axis: int) -> Any:
+    """x repeated along a new axis."""
+    shape = list(np.shape(x))
+    dims = [i + (i >= axis) for i in range(len(shape))]
+    shape.insert(axis, size)
+    return broadcast_to(x, shape, dims)
+
+
+def reduce_sum(x: Any, axes: Sequence[int]) -> Any:
+    """The sum over axes, or x itself for none."""
+    return reduce_sum_p.bind(x, axes=tuple(sorted(axes)), out_sharding=None)[0] if axes else x
+
+
+def reshape(x: Any, shape: Any) -> Any:
+    """x in another shape, or x itself if it has it."""
+    shape = tuple(shape)
+    return x if tuple(np.shape(x)) == shape else reshape_p.bind(x, new_sizes=shape, dimensions=None, sharding=None)[0]
+
+
+def transpose(x: Any, permutation: Sequence[int]) -> Any:
+    """x with its axes permuted, or x itself for the identity."""
+    permutation = tuple(permutation)
+    return x if permutation == tuple(range(len(permutation))) else transpose_p.bind(x, permutation=permutation)[0]
+
+
+def moveaxis(x: Any, source: int, destination: int) -> Any:
+    """x with one axis moved."""
+    ndim = np.ndim(x)
+    source, destination = source % ndim, destination % ndim
+    order = [i for i in range(ndim) if i != source]
+    order.insert(destination, source)
+    return transpose(x, order)
+
+
+def convert_element_type(x: Any, dtype: Any, weak_type: bool = False) -> Any:
+    """x as another dtype, or x itself if it has it."""
+    aval = typeof(x)
+    if aval.dtype == dtype and aval.weak_type == weak_type and not isinstance(x, int | float | complex | np.ndarray |
+                                                                              np.generic):
+        return x
+    return convert_element_type_p.bind(x, new_dtype=np.dtype(dtype), weak_type=bool(weak_type), sharding=None)[0]
+
+
+def full(shape: Sequence[int], value: Any, dtype: Any, weak_type: bool = False) -> Any:
+    """An array of equal elements."""
+    if dtype == dtypes.float0:
+        return np.zeros(tuple(shape), dtypes.float0)
+    if isinstance(value, bool | int | float | complex | np.generic):
+        value = np.asarray(value, dtype)
+        if not shape and not weak_type:
+            return value if config.tracing.value else transfer.put(value, None)
+    out = broadcast_in_dim_p.bind(value, shape=tuple(shape), broadcast_dimensions=(), sharding=None)[0]
+    return convert_element_type(out, dtype, weak_type) if weak_type else out
+
+
+
+
+
+def zeros(aval: Any) -> Any:
+    """Zeros of type `aval`."""
+    return full(aval.shape, 0, aval.dtype, getattr(aval, "weak_type", False))
+
+
+def _ones(aval: Any) -> Any:
+    return full(aval.shape, 1, aval.dtype, getattr(aval, "weak_type", False))
+
+
+arith.install(zeros=zeros, ones=_ones, add=lambda x, y: add_any_p.bind(x, y)[0], broadcast=expand, moveaxis=moveaxis,
+              reshape=reshape, sum_axis=lambda x, axis: reduce_sum(x, [axis]),
+              convert=lambda x, aval: convert_element_type(x, aval.dtype, aval.weak_type))
