@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, final
 
 from teucer._core import printer
-from teucer._core.trace import using, current_trace
+from teucer._core.trace import current_trace, using
 from teucer._core.types import aval_of
 
 __all__ = ["Atom", "ClosedJaxpr", "DropVar", "Eqn", "Jaxpr", "Literal", "Var", "eval_jaxpr", "join_effects",
@@ -192,9 +192,9 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
     process = trace.process
     with using(trace):
         for eqn in jaxpr.eqns:
-            operands = tuple([v.val if type(v) is Literal else env[v] for v in eqn.invars])  # type: ignore[index]
+            operands = tuple([v.val if type(v) is Literal else env[v] for v in eqn.invars])
             env.update(zip(eqn.outvars, process(eqn.primitive, operands, eqn.params), strict=True))
-    return [v.val if type(v) is Literal else env[v] for v in jaxpr.outvars]  # type: ignore[index]
+    return [v.val if type(v) is Literal else env[v] for v in jaxpr.outvars]
 
 
 def jaxprs_in_params(params: dict[str, Any]) -> Iterator[Jaxpr]:

@@ -55,7 +55,7 @@ class Primitive:
     """
 
     __slots__ = ("__dict__",)
-    name: ClassVar[str] | str
+    name: Any
     # How this primitive runs outside any trace; the upper floors install it (teucer._transform.dispatch).
     run: ClassVar[Any] = None
     # Whether the primitive carries Python functions or jaxprs and takes part in transforming them.

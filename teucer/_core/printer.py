@@ -80,9 +80,9 @@ class _Printer:
                                    pp.nest(2, pp.concat([pp.brk(), tail]))]))
 
     def eqn(self, eqn: Any) -> Any:
+        left = self.binders(eqn.outvars)
         if eqn.primitive.name == "jit":
             self._share_names(eqn)
-        left = self.binders(eqn.outvars)
         right = [pp.text(eqn.primitive.name), self.params(eqn)]
         right += [pp.text(" "), pp.join(pp.text(" "), [pp.text(self.name(v)) for v in eqn.invars])]
         doc = [left, pp.text(" = ") if eqn.outvars else pp.text("= "), *right]
@@ -93,13 +93,17 @@ class _Printer:
     def _share_names(self, eqn: Any) -> None:
         """The arguments and results of a called jaxpr are named as at the call, where they have names."""
         inner = eqn.params["jaxpr"].jaxpr
+        for v, result in zip(inner.outvars, eqn.outvars, strict=True):
+            if type(v).__name__ == type(result).__name__ == "Var" and v not in inner.invars:
+                self.names.setdefault(v, self.name(result))
         for v, operand in zip(inner.invars, eqn.invars, strict=True):
             if type(operand).__name__ == "Var":
                 self.names.setdefault(v, self.name(operand))
 
     def params(self, eqn: Any) -> Any:
         quiet = _QUIET.get(eqn.primitive.name, {})
-        shown = [(k, v) for k, v in sorted(eqn.params.items())
+        first = ("name",) if eqn.primitive.name in ("jit", "custom_jvp_call", "custom_vjp_call") else ()
+        shown = [(k, v) for k, v in sorted(eqn.params.items(), key=lambda item: (item[0] not in first, item[0]))
                  if not (k in quiet and (v is None or v == quiet[k] or (quiet[k] is None and not any_true(v))))]
         if not shown:
             return pp.text("")

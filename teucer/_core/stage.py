@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import numpy as np
 
-from teucer._base import config, source
+from teucer._base import config, functions, source
 from teucer._core import names
 from teucer._core.jaxpr import Atom, ClosedJaxpr, DropVar, Eqn, Jaxpr, Literal, Var, join_effects
-from teucer._core.trace import Trace, Tracer, check_alive, current_trace, no_leaks, using
+from teucer._core.trace import Trace, Tracer, check_alive, check_leaks, current_trace, end, using
 from teucer._core.types import aval_of
 
 __all__ = ["DebugInfo", "StageTrace", "StageTracer", "stage_flat", "stage_jaxpr"]
@@ -18,14 +19,41 @@ __all__ = ["DebugInfo", "StageTrace", "StageTracer", "stage_flat", "stage_jaxpr"
 _LITERAL_TYPES = frozenset({int, float, complex, bool})
 
 
-class DebugInfo(NamedTuple):
-    """For messages: what is being traced, and how its flat arguments and results are called."""
+class DebugInfo:
+    """For messages: what is being traced, and how its flat arguments are called. Looked up when a message needs it.
 
-    name: str = "<unnamed>"
-    arg_names: tuple[str, ...] = ()
-    result_paths: tuple[str, ...] = ()
-    transform: str = "jit"
-    where: str = ""
+    The function is referred to weakly: what was traced of it is kept as long as it lives.
+    """
+
+    __slots__ = ("_arg_names", "_fun", "name", "transform")
+
+    def __init__(self, fun: Callable[..., Any] | str,
+                 arg_names: Sequence[str] | Callable[[Callable[..., Any]], Sequence[str]] = (),
+                 transform: str = "jit") -> None:
+        self.name = fun if isinstance(fun, str) else functions.fun_name(fun)
+        self._arg_names, self.transform = arg_names, transform
+        try:
+            self._fun: Callable[[], Any] = weakref.ref(fun)  # type: ignore[arg-type]  # a str cannot be, either
+        except TypeError:
+            self._fun = _nothing
+
+    @property
+    def where(self) -> str:
+        """File and line of the function; '' if they are not known."""
+        fun = self._fun()
+        return "" if fun is None else functions.where(fun)
+
+    @property
+    def arg_names(self) -> Sequence[str]:
+        """What the user calls the flat arguments."""
+        if not callable(self._arg_names):
+            return self._arg_names
+        fun = self._fun()
+        return () if fun is None else self._arg_names(fun)
+
+
+def _nothing() -> None:
+    return None
 
 
 @final
@@ -111,7 +139,7 @@ class StageTrace(Trace):
         constvars = [var for var, _ in self.consts.values()]
         consts = [value for _, value in self.consts.values()]
         jaxpr = Jaxpr(constvars, self.invars, outvars, self.eqns, join_effects(self.eqns), self.debug_info)
-        no_leaks(self)
+        end(self)
         return jaxpr, consts
 
     def origin_of(self, var: Var) -> str:
@@ -154,9 +182,12 @@ def stage_flat(f: Callable[..., Sequence[Any]], in_avals: Sequence[Any],
     try:
         with using(trace):
             outs = f(*args)
-        return trace.close(outs)
+        result = trace.close(outs)
     finally:
-        trace.alive = False
+        end(trace)
+    del args, outs
+    check_leaks(trace)
+    return result
 
 
 def stage_jaxpr(f: Callable[..., Sequence[Any]], in_avals: Sequence[Any],

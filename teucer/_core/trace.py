@@ -6,13 +6,16 @@ tracers; a value that is not one of its tracers is a constant to it. Rules run w
 
 from __future__ import annotations
 
+import gc
 import threading
+from types import FrameType
 from typing import Any, final
 
 from teucer._base import config, errors, source
 from teucer._core.types import aval_of, register_aval_of
 
-__all__ = ["EVAL", "EvalTrace", "Trace", "Tracer", "current_trace", "no_leaks", "typeof", "using"]
+__all__ = ["EVAL", "EvalTrace", "Trace", "Tracer", "check_alive", "check_leaks", "current_trace", "end", "leak_message",
+           "typeof", "using"]
 
 typeof = aval_of
 
@@ -206,6 +209,27 @@ def leak_message(x: Tracer) -> str:
             "closure or a list.\n  To find where the value escapes, run with jax.checking_leaks().")
 
 
-def no_leaks(trace: Trace) -> None:
-    """End `trace`. With the option jax_check_tracer_leaks, raise if any of its tracers is still referred to."""
+def end(trace: Trace) -> None:
+    """End `trace`: its tracers mean nothing from now on."""
     trace.alive = False
+
+
+def check_leaks(trace: Trace) -> None:
+    """With the option jax_check_tracer_leaks, raise if a tracer of an ended trace is still referred to.
+
+    The caller must have let go of its own references to tracers.
+    """
+    if not config.check_tracer_leaks.value:
+        return
+    gc.collect()
+    leaked = [x for x in gc.get_objects() if isinstance(x, Tracer) and x.trace is trace]
+    if leaked:
+        listed = "".join(f"\n    {x.aval.str_short(short_dtypes=True)}, made at {x.origin() or 'an unknown place'}; kept by "
+                         f"{_keepers(x, leaked)}" for x in leaked[:5])
+        raise Exception(f"Leaked trace {trace}. Leaked tracer(s): {len(leaked)}{listed}\n  Return what the function computes; do "
+                        "not keep it in a global, an attribute, a closure or a list.")
+
+
+def _keepers(x: Tracer, leaked: list[Tracer]) -> str:
+    kinds = {type(r).__name__ for r in gc.get_referrers(x) if r is not leaked and not isinstance(r, FrameType)}
+    return ", ".join(sorted(kinds)) or "a C++ object"

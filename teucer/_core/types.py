@@ -23,6 +23,8 @@ class Aval:
     """A type of the language of jaxprs. Subclasses are arrays, references and tokens."""
 
     __slots__ = ("_zero", "_hlo", "__weakref__")
+    _zero: Zero
+    _hlo: str
 
     def tangent_aval(self) -> Aval:
         """The type of tangents to values of this type."""
@@ -71,6 +73,7 @@ class ShapedArray(Aval):
     sharding: Any
     vma: frozenset[str]
     ndim: int
+    _carrier: KeyCarrier
 
     def __new__(cls, shape: Any, dtype: Any, weak_type: bool = False, *, sharding: Any = None,
                 vma: frozenset[str] = frozenset()) -> ShapedArray:
@@ -136,7 +139,7 @@ class ShapedArray(Aval):
     def physical(self) -> ShapedArray:
         """The type of the buffer: an extended dtype adds trailing axes."""
         if isinstance(self.dtype, dtypes.ExtendedDType):
-            element = self.dtype.physical
+            element = self.dtype.physical  # type: ignore[attr-defined]  # dtypes of keys have it
             return ShapedArray(self.shape + element.shape, element.dtype)
         return self
 
@@ -177,19 +180,22 @@ def shape_text(shape: Any) -> str:
 
 @final
 class KeyCarrier:
-    """The type that a C++ array of extended dtype holds: C++ reads a NumPy dtype where the logical one is not."""
+    """The type that a C++ array of extended dtype holds.
+
+    C++ tells types apart by the buffer's element type, by shape and by weak type: no words are weak but those of keys,
+    and the axes of size 1 behind the words number the generator.
+    """
 
     __slots__ = ("shape", "dtype", "weak_type", "logical", "ndim")
 
     def __init__(self, logical: ShapedArray) -> None:
-        self.logical, self.shape, self.weak_type, self.ndim = logical, logical.shape, False, logical.ndim
-        self.dtype = logical.dtype.carrier_dtype
+        physical = logical.physical
+        self.logical, self.weak_type, self.dtype = logical, True, physical.dtype
+        self.shape = (*physical.shape, *(1,) * logical.dtype.number)
+        self.ndim = len(self.shape)
 
     def __repr__(self) -> str:
         return repr(self.logical)
-
-    def str_short(self, short_dtypes: bool = False) -> str:
-        return self.logical.str_short(short_dtypes)
 
 
 @final

@@ -169,19 +169,19 @@ class Context:
         env.update(zip(jaxpr.invars, args, strict=True))
         literal = self.literal
         for eqn in jaxpr.eqns:
-            operands = [literal(v.val, v.aval) if type(v) is Literal else env[v] for v in eqn.invars]  # type: ignore[index]
+            operands = [literal(v.val, v.aval) if type(v) is Literal else env[v] for v in eqn.invars]
             outvars = eqn.outvars
             self.avals_out = avals = [v.aval for v in outvars]
             self.source = eqn.source
             primitive = eqn.primitive
             if not primitive.higher_order and (any(map(is_extended, avals))
-                                               or any([is_extended(v.aval) for v in operands])):
+                                               or any(is_extended(v.aval) for v in operands)):
                 results = (primitive.lower_extended(self, *operands, **eqn.params) if primitive.lower_extended
                            else lower_by_batching(self, primitive, operands, eqn.params, Value))
             else:
                 results = primitive.lower(self, *operands, **eqn.params)
             env.update(zip(outvars, results, strict=True))
-        return tuple([literal(v.val, v.aval) if type(v) is Literal else env[v] for v in jaxpr.outvars])  # type: ignore[index]
+        return tuple([literal(v.val, v.aval) if type(v) is Literal else env[v] for v in jaxpr.outvars])
 
     def trace(self, f: Callable[..., Any], *args: Value) -> tuple[Value, ...]:
         """Write what `f`, a function of arrays that returns a tuple of arrays, does."""

@@ -15,10 +15,10 @@ from teucer._lower import text
 from teucer._lower.context import Context, Value
 from teucer._lower.text import i64s
 
-__all__ = ["bitcast_convert", "broadcast_in_dim", "case", "cholesky", "clamp", "compare", "concatenate", "convert",
+__all__ = ["bitcast_convert", "broadcast_in_dim", "case", "cholesky", "clamp", "compare", "concatenate", "convert", "convolution",
            "custom_call", "dot_general", "dynamic_slice", "dynamic_update_slice", "elementwise", "fft", "gather", "iota",
            "optimization_barrier", "pad", "reduce", "reduce_window", "reshape", "reverse", "rng_bit_generator",
-           "select", "slice", "sort", "splat", "transpose", "triangular_solve", "while_"]
+           "scatter", "select", "select_and_scatter", "slice", "sort", "splat", "transpose", "triangular_solve", "while_"]
 
 Shape = Sequence[int]
 
@@ -135,6 +135,17 @@ def reduce_window(ctx: Context, xs: Sequence[Value], inits: Sequence[Value], bod
                   f"window_dimensions = {i64s(window)}, window_strides = {i64s(strides)}, "
                   f"base_dilations = {i64s(base_dilation)}, window_dilations = {i64s(window_dilation)}, "
                   f"padding = {pairs(padding)}", [region])
+
+
+def select_and_scatter(ctx: Context, x: Value, source: Value, init: Value, select: Callable[..., Sequence[Value]],
+                       scatter: Callable[..., Sequence[Value]], *, window: Shape, strides: Shape,
+                       padding: Sequence[tuple[int, int]], aval: ShapedArray) -> Value:
+    """`select` says whether the first of two elements of a window is chosen; `scatter` combines what meets at one."""
+    scalar, value = ShapedArray((), x.dtype), ShapedArray((), source.dtype)
+    regions = [ctx.region([scalar, scalar], select), ctx.region([value, value], scatter)]
+    return ctx.op("stablehlo.select_and_scatter", (x, source, init), [aval],
+                  f"window_dimensions = {i64s(window)}, window_strides = {i64s(strides)}, padding = {pairs(padding)}",
+                  regions)[0]
 
 
 def pairs(padding: Sequence[tuple[int, int]]) -> str:
@@ -261,3 +272,26 @@ def triangular_solve(ctx: Context, a: Value, b: Value, *, left_side: bool, lower
 
 def cholesky(ctx: Context, a: Value, *, lower: bool) -> Value:
     return ctx.op1("stablehlo.cholesky", (a,), a.aval.strengthen(), f"lower = {str(lower).lower()}")
+
+
+def convolution(ctx: Context, lhs: Value, rhs: Value, aval: ShapedArray, options: str, *, window_strides: Shape,
+                padding: Sequence[tuple[int, int]], lhs_dilation: Shape, rhs_dilation: Shape,
+                dimension_numbers: tuple[Shape, Shape, Shape], feature_group_count: int, batch_group_count: int) -> Value:
+    """dimension_numbers: for each of lhs, rhs and the result, which axes are (batch, feature, spatial...), those of rhs being
+    (output feature, input feature, spatial...). options: the attribute precision_config."""
+    lhs_spec, rhs_spec, out_spec = (_numbered(spec, names) for spec, names in
+                                    zip(dimension_numbers, ("bf", "oi", "bf"), strict=True))
+    window = f"padding = {pairs(padding)}, " if padding else "padding = dense<> : tensor<0x2xi64>, "
+    return ctx.op1("stablehlo.convolution", (lhs, rhs), aval,
+                   f"window_strides = {i64s(window_strides)}, {window}lhs_dilation = {i64s(lhs_dilation)}, "
+                   f"rhs_dilation = {i64s(rhs_dilation)}, "
+                   f"dimension_numbers = #stablehlo.conv<{lhs_spec}x{rhs_spec}->{out_spec}>, "
+                   f"feature_group_count = {feature_group_count} : i64, batch_group_count = {batch_group_count} : i64, {options}")
+
+
+def _numbered(spec: Shape, names: str) -> str:
+    """The axes of an array by what they are: `[b, 0, 1, f]`."""
+    labels = [""] * len(spec)
+    for label, axis in zip([*names, *map(str, range(len(spec) - 2))], spec, strict=True):
+        labels[axis] = label
+    return f"[{', '.join(labels)}]"

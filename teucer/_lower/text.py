@@ -39,7 +39,8 @@ def tensor_type(aval: Any) -> str:
     'tensor<2x3xf32>'
     """
     try:
-        return aval._hlo  # type: ignore[no-any-return]
+        hlo: str = aval._hlo
+        return hlo
     except AttributeError:
         pass
     if not isinstance(aval, ShapedArray):
@@ -66,7 +67,7 @@ def dense(value: np.ndarray[Any, Any]) -> str:
     if value.size == 0:
         return "dense<>"
     flat = value.reshape(-1)
-    if value.ndim == 0 or (flat[:1] == flat).all() and not np.signbit(_real(flat)).any():
+    if value.ndim == 0 or ((flat[:1] == flat).all() and not np.signbit(_real(flat)).any()):
         return f"dense<{_scalar(flat[0])}>"
     if value.dtype == np.bool_ or dtypes.bit_width(value.dtype) < 8:
         return f"dense<{_nested(value)}>"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -13,21 +14,26 @@ from teucer._core.types import KeyCarrier, ShapedArray, register_aval_of
 from teucer._runtime import shardings
 from teucer._xla import arrays as xla
 
-__all__ = ["Array", "ArrayImpl", "Shard", "to_numpy"]
+__all__ = ["Array", "ArrayImpl", "Shard", "check_live", "to_numpy"]
 
 Array = xla.Array
 ArrayImpl = xla.ArrayImpl
 
 
+# What C++ holds as the type: for keys a stand-in (KeyCarrier), which nothing else sees.
+ArrayImpl._carried = ArrayImpl.__dict__.get("_carried", ArrayImpl.aval)
+
+
 def _aval_of(x: Any) -> Any:
-    aval = x.aval
+    aval = x._carried
     return aval if type(aval) is ShapedArray else aval.logical
 
 
 register_aval_of(ArrayImpl, _aval_of)
 
 
-class Shard(NamedTuple):
+@dataclasses.dataclass(frozen=True, slots=True)
+class Shard:
     """One device's part of an array: where it is, which part (`index`), which copy of that part, and the values."""
 
     device: Any
@@ -38,8 +44,8 @@ class Shard(NamedTuple):
 
 def to_numpy(x: Any) -> np.ndarray[Any, Any]:
     """The values of an array on the host, read-only; waits for them, and raises what their computation raised."""
-    x_ = _check_live(x)
-    if type(x_.aval) is KeyCarrier:
+    x_ = check_live(x)
+    if type(x_._carried) is KeyCarrier:
         raise TypeError(f"JAX array with PRNG key dtype cannot be converted to a NumPy array. Use jax.random.key_data(arr) "
                         f"if you wish to extract the underlying integer array.\n    x: {x_.aval!r}")
     if x_._npy_value is None:
@@ -66,7 +72,8 @@ def _gather(x: Any) -> np.ndarray[Any, Any]:
     return out
 
 
-def _check_live(x: Any) -> Any:
+def check_live(x: Any) -> Any:
+    """The array, if its buffer is there; else a RuntimeError."""
     if x.is_deleted():
         raise RuntimeError(f"Array has been deleted with shape={x.dtype}[{','.join(map(str, x.shape))}].\n"
                            "  It was deleted by x.delete() or donated to a jitted function (donate_argnums), which may "
@@ -87,16 +94,20 @@ def _property(f: Callable[..., Any]) -> Callable[..., Any]:
     return f
 
 
+_MEMBERS["aval"] = property(_aval_of, doc="The array's type.")
+
+
 @_property
 def shape(x: Any) -> tuple[int, ...]:
     """Sizes of the axes."""
-    return x.aval.shape  # type: ignore[no-any-return]
+    aval = x._carried
+    return aval.shape if type(aval) is ShapedArray else aval.logical.shape  # type: ignore[no-any-return]
 
 
 @_property
 def dtype(x: Any) -> Any:
     """Type of the elements."""
-    aval = x.aval
+    aval = x._carried
     return aval.dtype if type(aval) is ShapedArray else aval.logical.dtype
 
 
@@ -179,7 +190,7 @@ def global_shards(x: Any) -> list[Shard]:
 @_property
 def addressable_shards(x: Any) -> list[Shard]:
     """The parts of the array that this process holds."""
-    _check_live(x)
+    check_live(x)
     indices = x._sharding.devices_indices_map(x.shape)
     seen: dict[str, int] = {}
     shards = []
@@ -200,7 +211,7 @@ def addressable_data(x: Any, index: int) -> Any:
 @_member
 def copy_to_host_async(x: Any) -> None:
     """Start copying the values to the host, so that reading them later waits less."""
-    _check_live(x)
+    check_live(x)
     if x._npy_value is None and x.is_fully_replicated:
         x._copy_single_device_array_to_host_async()
 
@@ -231,7 +242,7 @@ def tolist(x: Any) -> Any:
 @_member
 def tobytes(x: Any, order: str = "C") -> bytes:
     """The values as bytes."""
-    return to_numpy(x).tobytes(order)  # type: ignore[arg-type]
+    return to_numpy(x).tobytes(order)  # type: ignore[arg-type]  # NumPy checks the order
 
 
 @_member
@@ -279,9 +290,9 @@ def __len__(x: Any) -> int:
 def __repr__(x: Any) -> str:
     if x.is_deleted():
         return f"Array(shape={x.shape}, dtype={x.dtype.name}, deleted)"
-    if type(x.aval) is KeyCarrier:
+    if type(x._carried) is KeyCarrier:
         return f"Array({x.shape}, dtype={x.dtype.name}) overlaying:\n{x._key_data()}"
-    name = f"weak_type=True, dtype={x.dtype.name}" if x.aval.weak_type else f"dtype={x.dtype.name}"
+    name = f"dtype={x.dtype.name}" + (", weak_type=True" if x.aval.weak_type else "")
     if not x.is_fully_addressable:
         return f"Array(shape={x.shape}, {name})"
     options = np.get_printoptions()
@@ -300,7 +311,7 @@ def _empty_text(x: Any) -> str:
 
 @_member
 def __str__(x: Any) -> str:
-    return repr(x) if x.is_deleted() or type(x.aval) is KeyCarrier else str(to_numpy(x))
+    return repr(x) if x.is_deleted() or type(x._carried) is KeyCarrier else str(to_numpy(x))
 
 
 @_member
@@ -315,13 +326,13 @@ def __reduce__(x: Any) -> Any:
 
 def _unpickle(value: Any, weak: bool) -> Any:
     from teucer._runtime import transfer  # transfer builds arrays, whose members stand here
-    array = transfer.put(value, None)
+    array: Any = transfer.put(value, None)
     return array._rewrap_with_aval_and_sharding(array.aval.update(weak_type=weak), array._sharding) if weak else array
 
 
 @_member
 def __dlpack__(x: Any, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None) -> Any:
-    _check_live(x)
+    check_live(x)
     if len(x.devices()) != 1:
         raise BufferError(f"__dlpack__: only arrays on one device have a DLPack form.\n    x: {x.aval!r}, {x.sharding}")
     source = x.copy() if copy else x

@@ -138,7 +138,7 @@ def process_index(backend: Any = None) -> int:
 
 def process_count(backend: Any = None) -> int:
     """Number of processes that have devices."""
-    return max(d.process_index for d in client_of(backend).devices()) + 1
+    return max(int(d.process_index) for d in client_of(backend).devices()) + 1
 
 
 def process_indices(backend: Any = None) -> list[int]:

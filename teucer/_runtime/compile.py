@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-import threading
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

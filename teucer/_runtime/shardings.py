@@ -21,6 +21,8 @@ class SingleDeviceSharding(SingleDeviceShardingBase):  # type: ignore[misc]  # j
 
     def __init__(self, device: Any, *, memory_kind: str | None = None) -> None:
         super().__init__(device, memory_kind)
+        # C++ asks at every call.
+        self._hash = hash((device.id, device.platform, memory_kind))
 
     def _to_xla_hlo_sharding(self, num_dimensions: int) -> Any:
         return HloSharding.replicate()
@@ -82,7 +84,7 @@ class SingleDeviceSharding(SingleDeviceShardingBase):  # type: ignore[misc]  # j
                                  and self._memory_kind == other._memory_kind)
 
     def __hash__(self) -> int:
-        return hash((self._device.id, self._device.platform, self._memory_kind))
+        return self._hash
 
     def __reduce__(self) -> Any:
         return type(self), (self._device,)

@@ -32,16 +32,16 @@ def host_value(x: Any, aval: ShapedArray) -> np.ndarray[Any, Any]:
     return np.asarray(x, aval.dtype)
 
 
-def put(x: Any, device: Any, *, committed: bool | None = None) -> ArrayImpl:
+def put(x: Any, device: Any, *, committed: bool | None = None) -> Any:
     """A host value as an array on `device`, or on the default device, where it is not committed, for None."""
     aval = aval_of(x)
     target = backends.target_device() if device is None else device
     value = host_value(x, aval)
-    return xla.put(aval, shardings.single_device_sharding(target), [value], [target],  # type: ignore[no-any-return]
+    return xla.put(aval, shardings.single_device_sharding(target), [value], [target],
                    committed=device is not None if committed is None else committed)
 
 
-def put_array(x: Any, sharding: Any, *, committed: bool = True, copy: bool = False) -> ArrayImpl:
+def put_array(x: Any, sharding: Any, *, committed: bool = True, copy: bool = False) -> Any:
     """A value, of host or device, as an array laid out by `sharding`."""
     if isinstance(x, Tracer):
         raise TypeError(f"device_put: a traced value cannot be moved here: {x}")
@@ -51,19 +51,20 @@ def put_array(x: Any, sharding: Any, *, committed: bool = True, copy: bool = Fal
         if x.sharding.is_equivalent_to(sharding, x.ndim):
             return _same_place(x, sharding, committed, copy)
         if x.sharding.num_devices == len(devices) and _same_cut(x.sharding, sharding, x.shape):
-            return xla.copy_to_devices([x], [shardings.device_list(sharding)], [sharding], copy=copy)[0]  # type: ignore[no-any-return]
+            moved = xla.copy_to_devices([x], [shardings.device_list(sharding)], [sharding], copy=copy)[0]
+            return _same_place(moved, sharding, committed, False)
         value = to_numpy(x)
     else:
         value = host_value(x, aval)
     indices = sharding.addressable_devices_indices_map(aval.shape)
     local = [d for d in devices if d in indices]
     parts = [value[indices[d]] for d in local] if len(devices) > 1 else [value]
-    return xla.put(aval.carrier, sharding, parts, local, committed=committed)  # type: ignore[no-any-return]
+    return xla.put(aval.carrier, sharding, parts, local, committed=committed)
 
 
-def _same_place(x: ArrayImpl, sharding: Any, committed: bool, copy: bool) -> ArrayImpl:
+def _same_place(x: Any, sharding: Any, committed: bool, copy: bool) -> Any:
     if copy:
-        return xla.copy_to_devices([x], [shardings.device_list(sharding)], [sharding], copy=True)[0]  # type: ignore[no-any-return]
+        x = xla.copy_to_devices([x], [shardings.device_list(sharding)], [sharding], copy=True)[0]
     if x._committed == committed and x.sharding == sharding:
         return x
     parts = xla.shard_arrays(x)
@@ -85,7 +86,7 @@ def as_sharding(where: Any) -> Any:
     return shardings.single_device_sharding(where)
 
 
-def to_sharding(x: Any, sharding: Any) -> ArrayImpl:
+def to_sharding(x: Any, sharding: Any) -> Any:
     """Bring an argument of an executable to the sharding that it was compiled for; keeps whether it is committed."""
     committed = isinstance(x, ArrayImpl) and x._committed
     return put_array(x, sharding, committed=committed)

@@ -9,7 +9,7 @@ from teucer._core import axes
 from teucer._core.jaxpr import ClosedJaxpr, eval_jaxpr
 from teucer._core.primitive import Axis
 from teucer._core.stage import stage_jaxpr
-from teucer._core.trace import Trace, Tracer, check_alive, current_trace, no_leaks, typeof, using
+from teucer._core.trace import Trace, Tracer, check_alive, check_leaks, current_trace, end, typeof, using
 from teucer._transform import arith
 
 __all__ = ["BatchTrace", "BatchTracer", "batch_flat", "batch_jaxpr", "mapped_aval", "unmapped_aval"]
@@ -58,7 +58,9 @@ class BatchTrace(Trace):
         self.axis = axis
 
     def process(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
-        values, dims, batched = [], [], False
+        values: list[Any] = []
+        dims: list[int | None] = []
+        batched = False
         for x in args:
             if type(x) is BatchTracer and x.trace is self:
                 values.append(x.value)
@@ -96,7 +98,9 @@ def batch_flat(f: Callable[..., Sequence[Any]], axis: Axis, args: Sequence[Any],
     with using(trace), axes.extended({} if axis.name is None else {axis.name: axis.size}):
         outs = f(*tracers)
     pairs = [trace.split(y) for y in outs]
-    no_leaks(trace)
+    end(trace)
+    del tracers, outs
+    check_leaks(trace)
     return [y for y, _ in pairs], [d for _, d in pairs]
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from teucer._base import errors, pytrees
+from teucer._base.functions import fun_name, fun_text, where
 from teucer._core.stage import DebugInfo
 from teucer._core.trace import typeof
 from teucer._core.types import is_valid_type
 
-__all__ = ["FlatCall", "as_indices", "as_names", "check_callable", "check_leaves", "debug_info", "flatten_call",
-           "flatten_results", "fun_name", "fun_text", "static_by_name"]
+__all__ = ["FlatCall", "FlatFunction", "as_indices", "as_names", "check_callable", "check_leaves", "debug_info", "flatten_call",
+           "flatten_results", "fun_name", "fun_text", "leaf_names", "static_by_name", "where"]
 
 
 class FlatCall(NamedTuple):
@@ -76,7 +76,7 @@ def check_leaves(call: FlatCall, fun: Callable[..., Any], what: str) -> tuple[An
     try:
         return tuple([typeof(x) for x in call.leaves])
     except TypeError:
-        for path, x in _named_leaves(call, fun):
+        for path, x in zip(leaf_names(fun, call.tree, [i for i, _ in call.statics[0]]), call.leaves, strict=True):
             if not is_valid_type(x):
                 raise TypeError(
                     f"Error interpreting argument to {fun_text(fun)} as an abstract array. The problematic value is of type "
@@ -88,22 +88,21 @@ def check_leaves(call: FlatCall, fun: Callable[..., Any], what: str) -> tuple[An
         raise
 
 
-def _named_leaves(call: FlatCall, fun: Callable[..., Any]) -> list[tuple[str, Any]]:
-    tree = pytrees.tree_unflatten(call.tree, call.leaves)
-    pairs, _ = pytrees.tree_flatten_with_path(tree)
-    positions = {i for i, _ in call.statics[0]}
+def leaf_names(fun: Callable[..., Any], tree: Any, static: Sequence[int] = ()) -> tuple[str, ...]:
+    """What the user calls each leaf of a call's dynamic arguments: `x`, `params['w'][0]`, `args[3]`."""
     names = _parameter_names(fun)
-    dynamic = [i for i in range(len(tree[0]) + len(positions)) if i not in positions]
+    fixed = set(static)
+    n_dynamic = len(pytrees.treedef_children(pytrees.treedef_children(tree)[0]))
+    dynamic = [i for i in range(n_dynamic + len(fixed)) if i not in fixed]
     out = []
-    for path, x in pairs:
-        kind, head, *rest = path
+    for kind, head, *rest in pytrees.leaf_paths(tree):
         if kind.idx == 0:
             i = dynamic[head.idx]
             name = names[i] if i < len(names) else f"args[{i}]"
         else:
             name = head.key
-        out.append((name + pytrees.keystr(tuple(rest)), x))
-    return out
+        out.append(name + pytrees.keystr(tuple(rest)))
+    return tuple(out)
 
 
 def _parameter_names(fun: Callable[..., Any]) -> list[str]:
@@ -117,27 +116,8 @@ def _parameter_names(fun: Callable[..., Any]) -> list[str]:
 
 def debug_info(what: str, fun: Callable[..., Any], call: FlatCall) -> DebugInfo:
     """What messages say of a function while it is traced."""
-    return DebugInfo(fun_name(fun), tuple(path for path, _ in _named_leaves(call, fun)), (), what, where(fun))
-
-
-def where(fun: Callable[..., Any]) -> str:
-    """File and line of a function's definition, as far as known."""
-    code = getattr(inspect.unwrap(fun, stop=lambda f: hasattr(f, "__code__")), "__code__", None)
-    if isinstance(fun, functools.partial):
-        return where(fun.func)
-    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else "<unknown>"
-
-
-def fun_name(fun: Callable[..., Any]) -> str:
-    """The name of a function, through partials and bound methods."""
-    if isinstance(fun, functools.partial):
-        return fun_name(fun.func)
-    return getattr(fun, "__name__", None) or type(fun).__name__
-
-
-def fun_text(fun: Callable[..., Any]) -> str:
-    """A function as error messages speak of it."""
-    return repr(fun) if not hasattr(fun, "__code__") else f"function {fun_name(fun)} at {where(fun)}"
+    tree, static = call.tree, [i for i, _ in call.statics[0]]
+    return DebugInfo(fun, lambda f: leaf_names(f, tree, static), what)
 
 
 def check_callable(fun: Any, op: str) -> None:
@@ -206,3 +186,27 @@ def static_by_name(fun: Callable[..., Any], nums: tuple[int, ...] | None, names:
     return nums or (), names or ()
 
 
+class FlatFunction:
+    """A function of pytrees as one of flat values; after a call, `tree` is the tree of its results."""
+
+    __slots__ = ("fun", "in_tree", "tree", "what", "aux", "has_aux", "info")
+
+    def __init__(self, fun: Callable[..., Any], in_tree: Any, what: str, has_aux: bool = False) -> None:
+        self.fun, self.in_tree, self.what, self.has_aux = fun, in_tree, what, has_aux
+        self.tree: Any = None
+        self.aux: Any = None
+        self.info = DebugInfo(fun, (), what)
+
+    def __call__(self, *leaves: Any) -> list[Any]:
+        out = self.fun(*pytrees.tree_unflatten(self.in_tree, leaves))
+        if self.has_aux:
+            if not (isinstance(out, tuple) and len(out) == 2):
+                raise TypeError(f"{self.what} with has_aux=True: the function must return a pair (output, auxiliary data), "
+                                f"got {_describe(out)}.\n    function: {fun_name(self.fun)} at {where(self.fun)}")
+            out, self.aux = out
+        leaves_, self.tree = flatten_results(out, self.what, self.info)
+        return leaves_
+
+
+def _describe(x: Any) -> str:
+    return f"{type(x).__name__} of length {len(x)}" if isinstance(x, tuple | list) else type(x).__name__

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from teucer._core.jaxpr import Jaxpr, Var
 
-__all__ = ["dce_jaxpr", "used_inputs"]
+__all__ = ["dce_jaxpr"]
 
 
 def dce_jaxpr(jaxpr: Jaxpr, used_outputs: Sequence[bool]) -> tuple[Jaxpr, list[bool]]:
@@ -25,8 +25,3 @@ def dce_jaxpr(jaxpr: Jaxpr, used_outputs: Sequence[bool]) -> tuple[Jaxpr, list[b
     invars = [v for v, keep in zip(jaxpr.invars, used, strict=True) if keep]
     constvars = jaxpr.constvars
     return Jaxpr(constvars, invars, outvars, eqns[::-1], debug_info=jaxpr.debug_info), used
-
-
-def used_inputs(jaxpr: Jaxpr) -> tuple[bool, ...]:
-    """Which inputs the outputs and effects depend on."""
-    return tuple(dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))[1])

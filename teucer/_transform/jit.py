@@ -17,8 +17,18 @@ from teucer._core.types import Zero
 from teucer._runtime import backends, shardings
 from teucer._transform import arith, programs
 from teucer._transform.batch import batch_jaxpr
-from teucer._transform.calls import (FlatCall, as_indices, as_names, check_callable, check_leaves, debug_info, flatten_call,
-                                     flatten_results, fun_name, static_by_name)
+from teucer._transform.calls import (
+    FlatCall,
+    as_indices,
+    as_names,
+    check_callable,
+    check_leaves,
+    debug_info,
+    flatten_call,
+    flatten_results,
+    fun_name,
+    static_by_name,
+)
 from teucer._transform.jvp import jvp_jaxpr
 from teucer._transform.partial import split_jaxpr
 from teucer._transform.transpose import transpose_jaxpr
@@ -168,7 +178,7 @@ def call_jitted(fun: Callable[..., Any], options: JitOptions, args: tuple[Any, .
     staged = stage_call(fun, call, options)
     leaves = (*staged.consts, *call.leaves)
     if current_trace() is not EVAL:
-        outs = jit_p.bind(*leaves, jaxpr=staged.jaxpr, name=staged.debug_info.name, donated_invars=staged.donated,
+        outs: Sequence[Any] = jit_p.bind(*leaves, jaxpr=staged.jaxpr, name=staged.debug_info.name, donated_invars=staged.donated,
                           keep_unused=options.keep_unused, inline=options.inline, options=options.compiler_options)
         return pytrees.tree_unflatten(staged.out_tree, outs), None
     programs.check_no_tracers(leaves)

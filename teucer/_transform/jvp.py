@@ -7,7 +7,7 @@ from typing import Any, final
 
 from teucer._core.jaxpr import ClosedJaxpr, eval_jaxpr
 from teucer._core.stage import stage_jaxpr
-from teucer._core.trace import Trace, Tracer, check_alive, current_trace, no_leaks, typeof, using
+from teucer._core.trace import Trace, Tracer, check_alive, check_leaks, current_trace, end, typeof, using
 from teucer._core.types import Zero
 from teucer._transform import arith
 
@@ -82,7 +82,9 @@ def jvp_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any], tangents: 
     with using(trace):
         outs = f(*args)
     pairs = [trace.split(y) for y in outs]
-    no_leaks(trace)
+    end(trace)
+    del args, outs
+    check_leaks(trace)
     return [y for y, _ in pairs], [t for _, t in pairs]
 
 
@@ -100,7 +102,7 @@ def jvp_jaxpr(closed: ClosedJaxpr, moving: Sequence[bool], instantiate: bool | S
         found = _jvp_jaxpr(closed, moving, wanted)
         if not closed.consts:
             closed.cache[key] = found
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _jvp_jaxpr(closed: ClosedJaxpr, moving: Sequence[bool], wanted: tuple[bool, ...]) -> tuple[ClosedJaxpr, list[bool]]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, final
 
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
 from teucer._core.stage import DebugInfo, StageTrace, StageTracer
-from teucer._core.trace import current_trace, no_leaks, typeof, using
+from teucer._core.trace import check_leaks, current_trace, end, typeof, using
 from teucer._core.types import Zero
 from teucer._transform.jvp import JVPTrace, JVPTracer
 
@@ -93,7 +93,9 @@ def linearize_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any], movi
     pairs = [jvp.split(y) for y in outs]
     moving_outs = [type(t) is not Zero for _, t in pairs]
     jaxpr, residuals = partial.close([t for _, t in pairs if type(t) is not Zero])
-    no_leaks(jvp)
+    end(jvp)
+    del args, outs
+    check_leaks(jvp)
     return Linearized([y for y, _ in pairs], jaxpr, residuals, moving_outs)
 
 
@@ -109,7 +111,7 @@ def split_jaxpr(closed: ClosedJaxpr, unknown: Sequence[bool], instantiate: bool 
         found = _split_jaxpr(closed, tuple(unknown), wanted)
         if not closed.consts:
             closed.cache[key] = found
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _split_jaxpr(closed: ClosedJaxpr, unknown: tuple[bool, ...], wanted: tuple[bool, ...]) -> Split:

@@ -16,9 +16,9 @@ from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import Tracer, leak_message, typeof
 from teucer._lower.context import Argument, lower_module
 from teucer._runtime import backends, shardings, transfer
-from teucer._runtime.arrays import ArrayImpl
+from teucer._runtime.arrays import ArrayImpl, check_live
 from teucer._runtime.compile import compile_module
-from teucer._transform.dce import used_inputs
+from teucer._transform.dce import dce_jaxpr
 from teucer._xla import arrays as xla_arrays
 from teucer._xla.dispatcher import FastPath, dispatcher
 
@@ -82,11 +82,11 @@ def placement_of(args: Sequence[Any], device: Any = None) -> Placement:
 
 def lower_program(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: bool, platform: str) -> Lowering:
     """Lower a jaxpr without constants."""
-    kept = (True,) * len(jaxpr.invars) if keep_unused else used_inputs(jaxpr)
-    if not all(kept):
-        invars = [v for v, keep in zip(jaxpr.invars, kept, strict=True) if keep]
-        jaxpr = jaxpr.replace(invars=invars)
-        donated = [d for d, keep in zip(donated, kept, strict=True) if keep]
+    live, used = dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))
+    kept = (True,) * len(jaxpr.invars) if keep_unused else tuple(used)
+    invars = [v for v, keep in zip(jaxpr.invars, kept, strict=True) if keep]
+    donated = [d for d, keep in zip(donated, kept, strict=True) if keep]
+    jaxpr = live.replace(invars=invars)
     args = [Argument(v.aval, d) for v, d in zip(jaxpr.invars, donated, strict=True)]
     text, module = lower_module(f"jit_{name}", jaxpr, args, platform)
     return Lowering(text, kept, (module.keep_alive, module.host_callbacks))
@@ -112,12 +112,15 @@ def program_for(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: b
             logger.warning("Compiling jit(%s) with global shapes and types %s.", name, jaxpr.in_avals)
         lowering = lower_program(jaxpr, name, donated, keep_unused, placement.device.platform)
         found = jaxpr.cache[key] = compile_program(lowering, placement, jaxpr.out_avals, name, options)
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def execute(program: Program, args: Sequence[Any]) -> list[Any]:
     """Run a program on all of its jaxpr's arguments, on host or device."""
     sharding = program.sharding
+    for x in args:
+        if type(x) is ArrayImpl:
+            check_live(x)
     ready = [x if type(x) is ArrayImpl and x._sharding is sharding else transfer.to_sharding(x, sharding)
              for x, kept in zip(args, program.kept, strict=True) if kept]
     outs = xla_arrays.execute(program.executable, ready, program.handlers)
@@ -188,10 +191,11 @@ def _primitive_dispatcher(primitive: Primitive, params: dict[str, Any]) -> Calla
     def cache_miss(*args: Any) -> tuple[Any, Any]:
         check_no_tracers(args)
         avals = tuple([typeof(x) for x in args])
-        jaxpr = programs.get(avals)
+        signature = (avals, config.trace_context())
+        jaxpr = programs.get(signature)
         if jaxpr is None:
             jaxpr, _ = stage_flat(apply, avals, DebugInfo(str(name)))
-            programs[avals] = jaxpr
+            programs[signature] = jaxpr
         program = program_for(jaxpr, str(name), (False,) * len(args), False, placement_of(args))
         outs = tuple(execute(program, args))
         return outs, fast_path(program, tuple_tree(len(outs)), ())

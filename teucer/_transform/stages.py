@@ -9,12 +9,13 @@ from teucer._base import pytrees, tracebacks
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import Aval
+from teucer._runtime.arrays import ArrayImpl
 from teucer._transform import programs
 from teucer._transform.calls import flatten_call
-from teucer._transform.jit import JitOptions, Staged, method, stage_call
+from teucer._transform.jit import JitOptions, Staged, jit, method, stage_call
 from teucer._transform.shapes import as_struct
 
-__all__ = ["ArgInfo", "Compiled", "Lowered", "OutInfo", "Stage", "Traced", "Wrapped"]
+__all__ = ["ArgInfo", "Compiled", "Lowered", "OutInfo", "Stage", "Traced", "Wrapped", "jit"]
 
 
 class ArgInfo(NamedTuple):
@@ -77,7 +78,7 @@ class Traced(Stage):
         n = len(staged.consts)
         infos = [ArgInfo(a, d) for a, d in zip(staged.jaxpr.in_avals[n:], staged.donated[n:], strict=True)]
         self.args_info = pytrees.tree_unflatten(in_tree, infos)
-        self._placed = [x for x in leaves if isinstance(x, programs.ArrayImpl)]
+        self._placed = [x for x in leaves if isinstance(x, ArrayImpl)]
 
     @property
     def jaxpr(self) -> ClosedJaxpr:
@@ -208,7 +209,7 @@ class Compiled(Stage):
         for i, (x, info) in enumerate(zip(call.leaves, expected, strict=True)):
             got = typeof(x)
             if got.shape != info.shape or got.dtype != info.dtype:
-                path = pytrees.keystr(pytrees.leaf_paths(call.tree)[i])
+                path = pytrees.keystr(list(pytrees.leaf_paths(call.tree))[i])
                 raise TypeError("Argument types differ from the types for which this computation was compiled. The mismatches "
                                 f"are:\n    argument {path}: compiled with {info.aval.str_short()}, called with "
                                 f"{got.str_short()}")
@@ -233,7 +234,8 @@ def trace(jitted: Any, fun: Any, options: JitOptions, *args: Any, **kwargs: Any)
 @method
 def lower(jitted: Any, fun: Any, options: JitOptions, *args: Any, **kwargs: Any) -> Lowered:
     """Lower the function for arguments of these types (arrays or ShapeDtypeStructs) to StableHLO."""
-    return trace(jitted, fun, options, *args, **kwargs).lower()
+    lowered: Lowered = trace(jitted, fun, options, *args, **kwargs).lower()
+    return lowered
 
 
 @method

@@ -13,8 +13,7 @@ from teucer._core import axes, names
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.stage import stage_flat
 from teucer._core.trace import EVAL, current_trace, using
-from teucer._transform.calls import as_indices, check_callable, check_leaves, debug_info, flatten_call, flatten_results, \
-    fun_name
+from teucer._transform.calls import as_indices, check_callable, check_leaves, debug_info, flatten_call, flatten_results, fun_name
 from teucer._transform.shapes import ShapeDtypeStruct, as_struct
 
 __all__ = ["disable_jit", "ensure_compile_time_eval", "eval_shape", "make_jaxpr", "named_call", "named_scope"]

@@ -31,28 +31,28 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cts:
     linear_eqns = []
     with using(trace):
         for eqn in jaxpr.eqns:
-            if any([type(v) is not Literal and v in linear for v in eqn.invars]):
+            if any(type(v) is not Literal and v in linear for v in eqn.invars):
                 linear.update(eqn.outvars)
                 linear_eqns.append(eqn)
             else:
-                operands = tuple([v.val if type(v) is Literal else env[v] for v in eqn.invars])  # type: ignore[index]
+                operands = tuple([v.val if type(v) is Literal else env[v] for v in eqn.invars])
                 env.update(zip(eqn.outvars, trace.process(eqn.primitive, operands, eqn.params), strict=True))
         ct_of: dict[Var, Any] = {}
-        for v, ct in zip(jaxpr.outvars, cts, strict=True):
-            if isinstance(v, Var) and v in linear:
-                _accumulate(ct_of, v, ct)
+        for out, ct in zip(jaxpr.outvars, cts, strict=True):
+            if isinstance(out, Var) and out in linear:
+                _accumulate(ct_of, out, ct)
         # Reversed, because a cotangent is complete only when every later use has added to it.
         for eqn in reversed(linear_eqns):
             out_cts = [ct_of.pop(v, None) for v in eqn.outvars]
             if all(ct is None for ct in out_cts):
                 continue
             full = [v.aval.zero if ct is None else ct for v, ct in zip(eqn.outvars, out_cts, strict=True)]
-            operands = tuple([v.val if type(v) is Literal else Undefined(v.aval) if v in linear else env[v]  # type: ignore[index]
+            operands = tuple([v.val if type(v) is Literal else Undefined(v.aval) if v in linear else env[v]
                               for v in eqn.invars])
             in_cts = eqn.primitive.transpose(full, *operands, **eqn.params)
-            for v, ct in zip(eqn.invars, in_cts, strict=True):
-                if ct is not None and isinstance(v, Var) and v in linear:
-                    _accumulate(ct_of, v, ct)
+            for operand, ct in zip(eqn.invars, in_cts, strict=True):
+                if ct is not None and isinstance(operand, Var) and operand in linear:
+                    _accumulate(ct_of, operand, ct)
         return [ct_of.get(v, v.aval.zero) if type(x) is Undefined else None
                 for v, x in zip(jaxpr.invars, args, strict=True)]
 

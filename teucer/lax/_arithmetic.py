@@ -1,4 +1,4 @@
-"""Arithmetic, comparison, bits, rounding, parts of complex numbers, choice: the elementwise operations of one instruction."""
+"""Arithmetic, rounding, comparison, extrema, parts of complex numbers, bits: the operations of one instruction."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from teucer.lax._families import (
     REAL,
     SIGNED,
     Accepts,
+    Checked,
     Elementwise,
-    Tested,
     batch_elementwise,
     binary,
     check_dtypes,
@@ -38,21 +38,21 @@ from teucer.lax._families import (
 from teucer.lax._selection import where_else
 
 __all__ = [
-    "RoundingMethod", "abs", "abs_p", "add", "add_p", "and_p", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor",
-    "ceil", "ceil_p", "clamp", "clamp_p", "clz", "clz_p", "complex", "complex_p", "conj", "conj_p", "div", "div_p", "eq", "eq_p", "eq_to_p",
-    "floor", "floor_p", "ge", "ge_p", "gt", "gt_p", "imag", "imag_p", "integer_pow", "integer_pow_p", "is_finite",
-    "is_finite_p", "le", "le_p", "le_to_p", "lt", "lt_p", "lt_to_p", "max", "max_p", "min", "min_p", "mul", "mul_p",
-    "mulhi", "mulhi_p", "ne", "ne_p", "neg", "neg_p", "nextafter", "nextafter_p", "not_p", "or_p", "population_count",
-    "population_count_p", "real", "real_p", "reciprocal", "rem", "rem_p", "round", "round_p", "shift_left",
-    "shift_left_p", "shift_right_arithmetic", "shift_right_arithmetic_p", "shift_right_logical", "shift_right_logical_p",
-    "sign", "sign_p", "square", "square_p", "sub", "sub_p", "xor_p",
+    "RoundingMethod", "abs", "abs_p", "add", "add_p", "and_p", "bitwise_and", "bitwise_not", "bitwise_or",
+    "bitwise_xor", "ceil", "ceil_p", "clamp", "clamp_p", "clz", "clz_p", "complex", "complex_p", "conj", "conj_p",
+    "div", "div_p", "eq", "eq_p", "eq_to_p", "floor", "floor_p", "ge", "ge_p", "gt", "gt_p", "imag", "imag_p",
+    "integer_pow", "integer_pow_p", "is_finite", "is_finite_p", "le", "le_p", "le_to_p", "lt", "lt_p", "lt_to_p",
+    "max", "max_p", "min", "min_p", "mul", "mul_p", "mulhi", "mulhi_p", "ne", "ne_p", "neg", "neg_p", "nextafter",
+    "nextafter_p", "not_p", "or_p", "population_count", "population_count_p", "real", "real_p", "reciprocal", "rem",
+    "rem_p", "round", "round_p", "shift_left", "shift_left_p", "shift_right_arithmetic", "shift_right_arithmetic_p",
+    "shift_right_logical", "shift_right_logical_p", "sign", "sign_p", "square", "square_p", "sub", "sub_p", "xor_p",
 ]
 
 PART = Accepts((np.float32, np.float64))
 BITS = Accepts((np.integer, np.bool_))
 ORDERED = Accepts((np.integer, np.floating, np.bool_))
-EXACT = Tested(-9, 9, 0)
-ROUNDED = Tested(-9, 9, 0.5)
+EXACT = Checked(-9, 9, 0)
+ROUNDED = Checked(-9, 9, 0.5)
 
 
 def _real_dtype(dtype: Any) -> Any:
@@ -77,7 +77,7 @@ mul_p, _mul = binary("mul", NUMERIC, "multiply", (lambda t, z, x, y: mul(t, y), 
                      "Product x * y.", transposes=(lambda ct, x, y: mul(ct, y), lambda ct, x, y: mul(x, ct)))
 div_p, div = binary(
     "div", NUMERIC, "divide",
-    (lambda t, z, x, y: div(t, y), lambda t, z, x, y: mul(mul(neg(t), x), integer_pow(y, -2))), Tested(-9, 9, 1),
+    (lambda t, z, x, y: div(t, y), lambda t, z, x, y: mul(mul(neg(t), x), integer_pow(y, -2))), Checked(-9, 9, 1),
     "Quotient x / y. Integers are divided towards zero; x / 0 is -1 for them, and all bits set for unsigned ones.",
     transposes=(lambda ct, x, y: div(ct, y), None))
 rem_p, rem = binary(
@@ -116,12 +116,12 @@ def _tangent_abs(t: Any, y: Any, x: Any) -> Any:
     return div(real(mul(conj(x), t)), where_else(eq(y, scalar_like(y, 0)), scalar_like(y, 1), y))
 
 
-sign_p, sign = unary("sign", NUMERIC, _lower_sign, None, Tested(-9, 9, 2),
+sign_p, sign = unary("sign", NUMERIC, _lower_sign, None, Checked(-9, 9, 2),
                      "Sign of x: -1, 0 or 1; x / |x| for complex x; nan for nan.")
-abs_p, abs = unary("abs", SIGNED, "abs", _tangent_abs, Tested(-9, 9, 2),
+abs_p, abs = unary("abs", SIGNED, "abs", _tangent_abs, Checked(-9, 9, 2),
                    "Absolute value |x|; of the smallest integer, that integer.", result=_real_dtype)
 square_p, square = unary("square", NUMERIC, _lower_square, lambda t, y, x: mul(t, mul(scalar_like(x, 2), x)),
-                         Tested(-9, 9, 1), "Square x * x.")
+                         Checked(-9, 9, 1), "Square x * x.")
 
 
 def _lower_integer_pow(ctx: Any, x: Any, y: int) -> Any:
@@ -147,7 +147,7 @@ def _tangent_integer_pow(t: Any, z: Any, x: Any, y: int) -> Any:
     return t if y == 1 else mul(t, mul(scalar_like(x, y), integer_pow(x, y - 1)))
 
 
-integer_pow_p = Elementwise("integer_pow", NUMERIC, _lower_integer_pow, (_tangent_integer_pow,), Tested(-9, 9, 4))
+integer_pow_p = Elementwise("integer_pow", NUMERIC, _lower_integer_pow, (_tangent_integer_pow,), Checked(-9, 9, 4))
 
 
 def integer_pow(x: Any, y: int) -> Any:
@@ -161,10 +161,6 @@ def integer_pow(x: Any, y: int) -> Any:
     Array(0.33333334, dtype=float32, weak_type=True)
     """
     y = y.__index__()
-    if y == 0:
-        return _structure.full(typeof(x).shape, 1, typeof(x).dtype, typeof(x).weak_type)
-    if y == 1 and not isinstance(x, int | float | np.ndarray | np.generic) and type(x) is not _complex:
-        return x
     if y < 0 and dtypes.issubdtype(typeof(x).dtype, np.integer):
         raise TypeError(f"Integers cannot be raised to negative powers, got integer_pow({typeof(x).str_short()}, {y})\n"
                         "  Convert x to a floating dtype first.")
@@ -265,10 +261,10 @@ def _share(t: Any, z: Any, x: Any, y: Any) -> Any:
 
 
 max_p, max = binary("max", ANY, _lower_extremum("GT", "stablehlo.maximum"),
-                    (lambda t, z, x, y: _share(t, z, x, y), lambda t, z, x, y: _share(t, z, y, x)), EXACT,
+                    (_share, lambda t, z, x, y: _share(t, z, y, x)), EXACT,
                     "Greater of x and y; nan if one is nan; complex numbers by real, then by imaginary part.")
 min_p, min = binary("min", ANY, _lower_extremum("LT", "stablehlo.minimum"),
-                    (lambda t, z, x, y: _share(t, z, x, y), lambda t, z, x, y: _share(t, z, y, x)), EXACT,
+                    (_share, lambda t, z, x, y: _share(t, z, y, x)), EXACT,
                     "Lesser of x and y; nan if one is nan; complex numbers by real, then by imaginary part.")
 nextafter_p, nextafter = binary("nextafter", FLOAT, "chlo.next_after", None, EXACT,
                                 "Next representable number after x1 in the direction of x2.", names=("x1", "x2"))
@@ -286,7 +282,7 @@ class Clamp(Primitive):
 
     def types(self, low: Any, x: Any, high: Any) -> Any:
         check_dtypes("clamp", ANY, (low, x, high))
-        check_same("clamp", (low, x, high))
+        check_same("clamp", (low, x, high), scalars=True)
         for what, bound in (("min", low), ("max", high)):
             if bound.shape and bound.shape != x.shape:
                 raise TypeError(f"clamp requires {what}.shape == operand.shape or {what}.shape == () (C2), got "
@@ -309,8 +305,8 @@ class Clamp(Primitive):
         return outs, (typeof(outs[0]).zero if total is None else total,)
 
     def batch(self, axis: Any, args: Any, dims: Any) -> Any:
-        low, x, high = args
-        if any(d is not None for d in (dims[0], dims[2])) and not typeof(x).ndim - (dims[1] is not None):
+        rank = typeof(args[1]).ndim - (dims[1] is not None)
+        if not rank and (dims[0] is not None or dims[2] is not None):
             args = [arith.to_axis(v, d, axis.size, 0) for v, d in zip(args, dims, strict=True)]
             return self.bind(*args), (0,)
         return batch_elementwise(self, axis, args, dims, {})
@@ -345,7 +341,6 @@ complex_p, complex = binary("complex", PART, "complex", (
     lambda t, z, x, y: complex(t, scalar_like(t, 0)), lambda t, z, x, y: complex(scalar_like(t, 0), t)), EXACT,
     "Complex number x + iy.", result=_complex_dtype,
     transposes=(lambda ct, x, y: real(ct), lambda ct, x, y: imag(neg(ct))))
-_complex = type(0j)
 
 
 def _lower_conj(ctx: Any, x: Any, input_dtype: Any) -> Any:
@@ -392,6 +387,7 @@ shift_right_logical_p, shift_right_logical = binary(
     "x with its bits moved right by y, filled with zeros.")
 population_count_p, population_count = unary("population_count", INT, "popcnt", None, EXACT,
                                              "How many bits of x are set.")
-clz_p, clz = unary("clz", INT, "count_leading_zeros", None, EXACT, "How many zeros stand before the first set bit of x.")
+clz_p, clz = unary("clz", INT, "count_leading_zeros", None, EXACT,
+                   "How many zeros stand before the first set bit of x.")
 mulhi_p, mulhi = binary("mulhi", INT, "chlo.mulhi", (None, None), EXACT,
                         "Upper half of the bits of the product x * y, which has twice the width.")

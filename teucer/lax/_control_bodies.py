@@ -18,9 +18,10 @@ from teucer._core.types import ShapedArray, is_valid_type
 from teucer._transform import arith, programs
 from teucer._transform.calls import flatten_results, fun_name, where
 from teucer._transform.jit import hoist_consts
+from teucer.lax import _shapes
 
-__all__ = ["Body", "avals_of", "check_carry", "hoisted", "is_concrete", "kept", "reordered", "run", "settle_carry",
-           "split_list", "stage_body", "tracer_free"]
+__all__ = ["Body", "avals_of", "check_carry", "difference", "filler", "hoisted", "is_concrete", "jaxprs_use_axis", "kept", "kind_text",
+           "parameter_names", "reordered", "run", "same_type", "settle_carry", "split_list", "stage_anew", "stage_body", "without_dead"]
 
 
 class Body(NamedTuple):
@@ -29,7 +30,6 @@ class Body(NamedTuple):
     jaxpr: ClosedJaxpr
     consts: tuple[Any, ...]
     out_tree: Any
-    fun: Callable[..., Any]
 
 
 # By function, then by signature, as for jit: a loop run again with the same function is not traced again.
@@ -50,14 +50,15 @@ def stage_body(fun: Callable[..., Any], what: str, in_tree: Any, avals: Sequence
         by_signature = {}
     found = by_signature.get(key)
     if found is None:
-        found = _stage(fun, what, in_tree, avals, fun if call is None else call)
+        found = stage_anew(fun, what, in_tree, avals, fun if call is None else call)
         if not any(isinstance(c, Tracer) for c in found.consts):
             by_signature[key] = found
-    return found._replace(fun=fun)
+    return found
 
 
-def _stage(fun: Any, what: str, in_tree: Any, avals: Sequence[Any], call: Callable[..., Any]) -> Body:
-    info = DebugInfo(fun_name(fun), _argument_names(fun, in_tree), (), what, where(fun))
+def stage_anew(fun: Any, what: str, in_tree: Any, avals: Sequence[Any], call: Callable[..., Any]) -> Body:
+    """As `stage_body`, without looking for what was staged before: for a `call` that depends on more than `fun`."""
+    info = DebugInfo(fun, (), what)
     trees: list[Any] = []
 
     def flat(*leaves: Any) -> list[Any]:
@@ -65,9 +66,9 @@ def _stage(fun: Any, what: str, in_tree: Any, avals: Sequence[Any], call: Callab
         trees.append(tree)
         return outs
 
-    jaxpr, consts = stage_flat(flat, avals, info)
-    # Without the function: the cache is keyed on it weakly.
-    return Body(hoist_consts(jaxpr), tuple(consts), trees[-1], len)
+    # By name: the jaxpr is kept by a cache that is keyed on the function weakly, and so may not refer to it.
+    jaxpr, consts = stage_flat(flat, avals, DebugInfo(fun_name(fun), _argument_names(fun, in_tree), what))
+    return Body(hoist_consts(jaxpr), tuple(consts), trees[-1])
 
 
 def _argument_names(fun: Any, in_tree: Any) -> tuple[str, ...]:
@@ -149,8 +150,8 @@ def check_carry(op: str, fun: Callable[..., Any], name: str, in_tree: Any, in_av
     """
     head = f"{op} body function carry input and carry output must have"
     if in_tree != out_tree:
-        lines = [f"The input carry {_component(name, path)} is a {_article(one)} but the corresponding component of the carry "
-                 f"output is a {_article(other)}, so {why}." for path, one, other, why
+        lines = [f"The input carry {_component(name, path)} is a {kind_text(one)} but the corresponding component of the carry "
+                 f"output is a {kind_text(other)}, so {why}." for path, one, other, why
                  in tree_errors.equality_errors_pytreedef(in_tree, out_tree)]
         raise TypeError(_carry_message(f"{head} the same pytree structure", fun, lines,
                                        "Revise the function so that the carry output has the same pytree structure as the "
@@ -175,8 +176,9 @@ def _component(name: str, path: Any) -> str:
     return f"component {name}{pytrees.keystr(tuple(path))}" if path else name
 
 
-def _article(text: str) -> str:
-    return text.removeprefix("a ")
+def kind_text(kind: str) -> str:
+    """A node of a tree as messages speak of it, without an article."""
+    return "pytree leaf" if kind == "a leaf" else kind.removeprefix("a ")
 
 
 def same_type(x: Any, y: Any) -> bool:
@@ -210,11 +212,6 @@ def hoisted(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Any]]:
     if not closed.jaxpr.constvars:
         return closed, []
     return kept(closed, "hoisted", lambda: hoist_consts(closed.jaxpr)), closed.consts
-
-
-def tracer_free(closed: ClosedJaxpr) -> bool:
-    """Whether a transformed jaxpr may be kept: it closes over no value of a trace that ends."""
-    return not any(isinstance(c, Tracer) for c in closed.consts)
 
 
 def reordered(closed: ClosedJaxpr, ins: Sequence[int], outs: Sequence[int]) -> ClosedJaxpr:
@@ -258,3 +255,10 @@ def run(primitive: Primitive, args: Sequence[Any], params: dict[str, Any], owner
     jaxpr = kept(owner, ("run", primitive, avals, tuple(params.items())), make)
     program = programs.program_for(jaxpr, str(primitive.name), (False,) * len(args), False, programs.placement_of(args))
     return tuple(programs.execute(program, args))
+
+
+def filler(aval: Any) -> Any:
+    """A value of a type, whose elements nothing looks at."""
+    if isinstance(aval.dtype, dtypes.ExtendedDType):
+        return _shapes.empty_p.bind(shape=aval.shape, dtype=aval.dtype, out_sharding=None)[0]
+    return arith.zeros(aval)

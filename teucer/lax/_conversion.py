@@ -24,8 +24,8 @@ def convert_element_type(operand: Any, new_dtype: Any) -> Any:
     """The operand's numbers as another dtype, which is never weak.
 
     operand: T[shape]; new_dtype: a dtype, its name, or a Python scalar type  ->  new_dtype[shape]
-    Floats become integers by rounding towards zero, complex numbers real by dropping the imaginary part (with a warning),
-    numbers become booleans by != 0. What a float out of the integers' range becomes depends on the platform.
+    Floats become integers by rounding towards zero, complex numbers real by dropping the imaginary part (with a
+    warning), numbers become booleans by != 0. What a float out of the integers' range becomes depends on the platform.
     Raises ValueError if new_dtype is None, or one of the dtypes is that of typed keys and the other is not.
 
     >>> from teucer import lax
@@ -71,14 +71,14 @@ class BitcastConvertType(Primitive):
         elif old < new:
             if not shape or shape[-1] * old != new:
                 held = shape[-1] if shape else 1
-                raise ValueError(f"Attempting to convert array of shape {shape} from {x.dtype.name} of size {old} bits to "
-                                 f"{new_dtype.name} of size {new} bits, but {held} * {old} != {new} (C2).\n"
+                raise ValueError(f"Attempting to convert array of shape {shape} from {x.dtype.name} of size {old} bits "
+                                 f"to {new_dtype.name} of size {new} bits, but {held} * {old} != {new} (C2).\n"
                                  f"  The last axis must have size {new // old}.")
             shape = shape[:-1]
         if x.dtype != new_dtype and (_has_no_bits(x.dtype) or _has_no_bits(new_dtype)):
             raise TypeError("lax.bitcast_convert_type does not support bool or complex values unless the operand and "
-                            f"destination types match (C1). Got operand dtype={x.dtype.name}, new_dtype={new_dtype.name}. "
-                            "Consider using the arr.view() method instead.")
+                            f"destination types match (C1). Got operand dtype={x.dtype.name}, "
+                            f"new_dtype={new_dtype.name}. Consider using the arr.view() method instead.")
         return (ShapedArray(shape, new_dtype, vma=x.vma),)
 
     def lower(self, ctx: Any, x: Any, *, new_dtype: Any) -> Any:
@@ -175,8 +175,8 @@ stop_gradient_p = StopGradient()
 def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
     """The operand's bits as another dtype.
 
-    operand: T[shape]  ->  new_dtype[shape] if the widths are equal; [shape, parts] for a narrower dtype; for a wider one
-    the last axis, which has one element's parts, goes away. The least significant part comes first.
+    operand: T[shape]  ->  new_dtype[shape] if the widths are equal; [shape, parts] for a narrower dtype; for a
+    wider one the last axis, which has one element's parts, goes away. The least significant part comes first.
     Raises TypeError for booleans and complex numbers (C1), ValueError if the last axis is not one element's parts (C2).
 
     >>> from teucer import lax

@@ -42,7 +42,8 @@ class Cumulative(Primitive):
         if axis >= x.ndim:
             raise ValueError(f"axis {axis} is out of bounds for array of shape {x.shape}")
         if x.dtype not in self.accepts:
-            raise TypeError(f"{self.name} does not accept dtype {x.dtype}. Accepted dtypes are subtypes of {self.accepts}.")
+            kinds = "number" if self.accepts is NUMERIC else self.accepts
+            raise TypeError(f"{self.name} does not accept dtype {x.dtype}. Accepted dtypes are subtypes of {kinds}.")
         return (x,)
 
     def lower(self, ctx: Any, x: Any, *, axis: Any, reverse: Any) -> Any:
@@ -65,9 +66,8 @@ class Cumulative(Primitive):
         moved = associative_scan_flat(self.tangent, pair, axis)[1]
         return outs, (rev(moved, (axis,)) if reverse else moved,)
 
-    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
-        along = params["axis"]
-        return self.bind(*args, axis=along + (along >= dims[0]), reverse=params["reverse"]), dims
+    def batch(self, mapped: Any, args: Any, dims: Any, /, *, axis: Any, reverse: Any) -> Any:
+        return self.bind(*args, axis=axis + (axis >= dims[0]), reverse=reverse), dims
 
 
 @final

@@ -1,9 +1,10 @@
-"""Exponentials, logarithms, powers, roots, trigonometric and hyperbolic functions; and the other elementwise operations,
-which `_selection`, `_arithmetic` and `_conversion` state, under this one name."""
+"""Exponentials, logarithms, powers, roots, trigonometric and hyperbolic functions; and the other elementwise
+operations, which `_selection`, `_arithmetic` and `_conversion` state, under this one name."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, final
 
 import numpy as np
@@ -15,30 +16,57 @@ from teucer._core.types import ShapedArray, Zero
 from teucer._lower import hlo
 from teucer._transform import arith
 from teucer.lax import _arithmetic, _conversion, _selection, _structure
-from teucer.lax._arithmetic import *
-from teucer.lax._arithmetic import add, div, eq, integer_pow, mul, neg, square, sub
-from teucer.lax._conversion import *
+from teucer.lax._arithmetic import *  # noqa: F403  handed on under this name, see __all__
+from teucer.lax._arithmetic import (
+    abs,
+    add,
+    clamp,
+    div,
+    eq,
+    floor,
+    gt,
+    integer_pow,
+    lt,
+    mul,
+    neg,
+    round,
+    shift_left,
+    sign,
+    square,
+    sub,
+)
+from teucer.lax._conversion import *  # noqa: F403  as above
+from teucer.lax._conversion import bitcast_convert_type_p
 from teucer.lax._families import (
     FLOAT,
     INEXACT,
     AccuracyMode,
-    Tested,
+    Checked,
     Tolerance,
     batch_elementwise,
     binary,
     scalar_like,
     unary,
 )
-from teucer.lax._selection import *
+from teucer.lax._programs import traced
+from teucer.lax._selection import *  # noqa: F403  as above
 from teucer.lax._selection import where_else
 
 __all__ = [
-    *_selection.__all__, *_arithmetic.__all__, *_conversion.__all__, "AccuracyMode", "Tolerance", "acos", "acos_p", "acosh",
-    "acosh_p", "asin", "asin_p", "asinh", "asinh_p", "atan", "atan2", "atan2_p", "atan_p", "atanh", "atanh_p", "cbrt",
-    "cbrt_p", "cos", "cos_p", "cosh", "cosh_p", "exp", "exp2", "exp2_p", "exp_p", "expm1", "expm1_p", "log", "log1p",
-    "log1p_p", "log_p", "logistic", "logistic_p", "pow", "pow_p", "rsqrt", "rsqrt_p", "sin", "sin_p", "sinh", "sinh_p",
-    "sqrt", "sqrt_p", "tan", "tan_p", "tanh", "tanh_p",
+    "AccuracyMode", "Tolerance", "acos", "acos_p", "acosh", "acosh_p", "asin", "asin_p", "asinh", "asinh_p", "atan",
+    "atan2", "atan2_p", "atan_p", "atanh", "atanh_p", "cbrt", "cbrt_p", "cos", "cos_p", "cosh", "cosh_p", "exp",
+    "exp2", "exp2_p", "exp_p", "expm1", "expm1_p", "log", "log1p", "log1p_p", "log_p", "logistic", "logistic_p",
+    "pow", "pow_p", "rsqrt", "rsqrt_p", "sin", "sin_p", "sinh", "sinh_p", "sqrt", "sqrt_p", "tan", "tan_p", "tanh",
+    "tanh_p",
 ]
+__all__ += _selection.__all__
+__all__ += _arithmetic.__all__
+__all__ += _conversion.__all__
+
+Function = Callable[..., Any]
+# Functions that rows name before their own row.
+cos: Function
+cosh: Function
 
 
 def _plus(x: Any, value: float) -> Any:
@@ -55,32 +83,86 @@ def _one_minus(x: Any) -> Any:
 
 # Exponentials and logarithms
 
-def _lower_exp2(ctx: Any, x: Any) -> Any:
+def _exp2(x: Any) -> Any:
+    if typeof(x).dtype.kind == "c":
+        return exp(_times(math.log(2), x))
+    # 2^n e^(r log 2) with n the nearest integer: e^(x log 2) would round x log 2, and 2^n is not exact by it. The power
+    # of two is applied in halves, which stay in the range of exponents.
+    info = dtypes.finfo(typeof(x).dtype)
+    n = clamp(scalar_like(x, 2 * int(info.minexp)), round(x), scalar_like(x, 2 * int(info.maxexp) - 2))
+    half = floor(_times(0.5, n))
+    y = exp(_times(math.log(2), sub(x, n)))
+    return mul(mul(y, _power_of_two(half, info)), _power_of_two(sub(n, half), info))
+
+
+def _power_of_two(n: Any, info: Any) -> Any:
+    """2^n as a float, from its bits."""
+    integer = np.dtype(np.int32 if info.bits == 32 else np.int64)
+    exponent = add(_structure.convert_element_type(n, integer), np.asarray(info.maxexp - 1, integer))
+    bits = shift_left(exponent, np.asarray(info.nmant, integer))
+    return bitcast_convert_type_p.bind(bits, new_dtype=typeof(n).dtype)[0]
+
+
+def _lower_log1p(ctx: Any, x: Any) -> Any:
     (aval,) = ctx.avals_out
-    return ctx.op1("stablehlo.exponential", (ctx.op1("stablehlo.multiply", (
-        hlo.splat(ctx, math.log(2), aval.strengthen()), x), aval),), aval)
+    if aval.dtype != np.float64:
+        return ctx.op1("stablehlo.log_plus_one", (x,), aval)
+    return ctx.trace(lambda x: (_log1p(x),), x)[0]
 
 
-exp_p, exp = unary("exp", INEXACT, "exponential", lambda t, y, x: mul(t, y), Tested(-9, 9, 2), "Exponential e^x.",
+def _log1p(x: Any) -> Any:
+    # XLA's own is off by 60 ulp in float64. Near 0, log(1 + x) = 2 atanh(s) with s = x / (2 + x).
+    is_near = lt(abs(x), scalar_like(x, 0.4))
+    s = div(x, _plus(x, 2))
+    s2 = square(s)
+    tail: Any = scalar_like(x, 1 / 31)
+    for k in range(14, 0, -1):
+        tail = _plus(mul(tail, s2), 1 / (2 * k + 1))
+    return where_else(is_near, _times(2, add(s, mul(s, mul(s2, tail)))), log(_plus(x, 1)))
+
+
+def _lower_atanh(ctx: Any, x: Any) -> Any:
+    if x.dtype != np.float64:
+        return ctx.op1("chlo.atanh", (x,), ctx.avals_out[0])
+    return ctx.trace(lambda x: (_times(0.5, sub(log1p(x), log1p(neg(x)))),), x)[0]
+
+
+def _lower_hyperbolic(name: str, sign_of_second: int) -> Any:
+    def lower(ctx: Any, x: Any) -> Any:
+        y = ctx.op1(f"chlo.{name}", (x,), ctx.avals_out[0])
+        return ctx.trace(lambda x, y: (far(x, y),), x, y)[0] if x.dtype == np.float32 else y
+
+    def far(x: Any, near: Any) -> Any:
+        # XLA takes e^(x - log 2), whose exponent is rounded; e^(x / 2) squared is exacter.
+        size = abs(x)
+        root = exp(_times(0.5, size))
+        first, second = mul(_times(0.5, root), root), div(scalar_like(x, 0.5), square(root))
+        y = add(first, second) if sign_of_second > 0 else mul(sign(x), sub(first, second))
+        return where_else(gt(size, scalar_like(x, 1)), y, near)
+
+    return lower
+
+
+exp_p, exp = unary("exp", INEXACT, "exponential", lambda t, y, x: mul(t, y), Checked(-9, 9, 2), "Exponential e^x.",
                    accuracy=True)
-exp2_p, exp2 = unary("exp2", INEXACT, _lower_exp2, lambda t, y, x: mul(t, _times(math.log(2), y)), Tested(-9, 9, 8),
+exp2_p, exp2 = unary("exp2", INEXACT, traced(_exp2), lambda t, y, x: mul(t, _times(math.log(2), y)), Checked(-9, 9, 8),
                      "Power 2^x of two.", accuracy=True)
-expm1_p, expm1 = unary("expm1", INEXACT, "exponential_minus_one", lambda t, y, x: mul(t, _plus(y, 1)), Tested(-9, 9, 4),
+expm1_p, expm1 = unary("expm1", INEXACT, "exponential_minus_one", lambda t, y, x: mul(t, _plus(y, 1)), Checked(-9, 9, 4),
                        "Exponential less one, e^x - 1, accurate near 0.", accuracy=True)
-log_p, log = unary("log", INEXACT, "log", lambda t, y, x: div(t, x), Tested(0.01, 9, 4),
+log_p, log = unary("log", INEXACT, "log", lambda t, y, x: div(t, x), Checked(0.01, 9, 4),
                    "Natural logarithm; of negative real numbers nan.", accuracy=True)
-log1p_p, log1p = unary("log1p", INEXACT, "log_plus_one", lambda t, y, x: div(t, _plus(x, 1)), Tested(-0.9, 9, 4),
+log1p_p, log1p = unary("log1p", INEXACT, _lower_log1p, lambda t, y, x: div(t, _plus(x, 1)), Checked(-0.9, 9, 4),
                        "Natural logarithm of 1 + x, accurate near 0.", accuracy=True)
 logistic_p, logistic = unary("logistic", INEXACT, "logistic", lambda t, y, x: mul(t, mul(y, _one_minus(y))),
-                             Tested(-9, 9, 4), "Logistic function 1 / (1 + e^-x).", accuracy=True)
+                             Checked(-9, 9, 4), "Logistic function 1 / (1 + e^-x).", accuracy=True)
 
 # Roots and powers
 
-sqrt_p, sqrt = unary("sqrt", INEXACT, "sqrt", lambda t, y, x: mul(t, div(scalar_like(y, 0.5), y)), Tested(0.01, 9, 1),
+sqrt_p, sqrt = unary("sqrt", INEXACT, "sqrt", lambda t, y, x: mul(t, div(scalar_like(y, 0.5), y)), Checked(0.01, 9, 1),
                      "Square root; of negative real numbers nan.", accuracy=True)
-rsqrt_p, rsqrt = unary("rsqrt", INEXACT, "rsqrt", lambda t, y, x: mul(t, _times(-0.5, div(y, x))), Tested(0.01, 9, 2),
+rsqrt_p, rsqrt = unary("rsqrt", INEXACT, "rsqrt", lambda t, y, x: mul(t, _times(-0.5, div(y, x))), Checked(0.01, 9, 2),
                        "Reciprocal of the square root.", accuracy=True)
-cbrt_p, cbrt = unary("cbrt", FLOAT, "cbrt", lambda t, y, x: mul(t, _times(1 / 3, integer_pow(y, -2))), Tested(-9, 9, 4),
+cbrt_p, cbrt = unary("cbrt", FLOAT, "cbrt", lambda t, y, x: mul(t, _times(1 / 3, integer_pow(y, -2))), Checked(-9, 9, 4),
                      "Cube root, real also of negative numbers.", accuracy=True)
 
 
@@ -95,12 +177,13 @@ class Pow(Primitive):
         for i, (aval, kinds) in enumerate(((x, (np.inexact,)), (y, (np.integer, np.inexact)))):
             if not any(dtypes.issubdtype(aval.dtype, kind) for kind in kinds):
                 listed = ("integer, " if i else "") + "floating, complexfloating"
-                raise TypeError(f"pow does not accept dtype {aval.dtype.name} at position {i}. Accepted dtypes at position "
-                                f"{i} are subtypes of {listed}.\n  lax.integer_pow takes integers to a known power.")
+                raise TypeError(f"pow does not accept dtype {aval.dtype.name} at position {i}. Accepted dtypes at "
+                                f"position {i} are subtypes of {listed}.\n"
+                                "  lax.integer_pow takes integers to a known power.")
         if x.dtype != y.dtype and not dtypes.issubdtype(y.dtype, np.integer):
             raise TypeError("the first argument to pow must have an inexact dtype (float or complex), and the second "
-                            "argument must have an inexact or integer dtype, and two inexact dtypes must match, but got "
-                            f"{x.dtype.name} and {y.dtype.name} respectively (C2).")
+                            "argument must have an inexact or integer dtype, and two inexact dtypes must match, but "
+                            f"got {x.dtype.name} and {y.dtype.name} respectively (C2).")
         if x.shape and y.shape and x.shape != y.shape:
             raise TypeError(f"pow got incompatible shapes for broadcasting: {x.shape}, {y.shape}.")
         weak = x.weak_type and (y.weak_type or x.dtype != y.dtype)
@@ -164,36 +247,37 @@ pow.__module__ = "teucer.lax"
 
 # Trigonometric functions
 
-sin_p, sin = unary("sin", INEXACT, "sine", lambda t, y, x: mul(t, cos(x)), Tested(-9, 9, 2), "Sine of x in radians.",
+sin_p, sin = unary("sin", INEXACT, "sine", lambda t, y, x: mul(t, cos(x)), Checked(-9, 9, 2), "Sine of x in radians.",
                    accuracy=True)
-cos_p, cos = unary("cos", INEXACT, "cosine", lambda t, y, x: neg(mul(t, sin(x))), Tested(-9, 9, 2),
+cos_p, cos = unary("cos", INEXACT, "cosine", lambda t, y, x: neg(mul(t, sin(x))), Checked(-9, 9, 2),
                    "Cosine of x in radians.", accuracy=True)
-tan_p, tan = unary("tan", INEXACT, "tan", lambda t, y, x: mul(t, _plus(square(y), 1)), Tested(-1.5, 1.5, 4),
+tan_p, tan = unary("tan", INEXACT, "tan", lambda t, y, x: mul(t, _plus(square(y), 1)), Checked(-1.5, 1.5, 4),
                    "Tangent of x in radians.", accuracy=True)
 asin_p, asin = unary("asin", INEXACT, "chlo.asin", lambda t, y, x: mul(t, rsqrt(_one_minus(square(x)))),
-                     Tested(-0.99, 0.99, 4), "Arc sine, in radians; beyond [-1, 1] nan for real x.")
+                     Checked(-0.99, 0.99, 4), "Arc sine, in radians; beyond [-1, 1] nan for real x.")
 acos_p, acos = unary("acos", INEXACT, "chlo.acos", lambda t, y, x: mul(t, neg(rsqrt(_one_minus(square(x))))),
-                     Tested(-0.99, 0.99, 4), "Arc cosine, in radians; beyond [-1, 1] nan for real x.")
-atan_p, atan = unary("atan", INEXACT, "chlo.atan", lambda t, y, x: div(t, _plus(square(x), 1)), Tested(-9, 9, 4),
+                     Checked(-0.99, 0.99, 4), "Arc cosine, in radians; beyond [-1, 1] nan for real x.")
+atan_p, atan = unary("atan", INEXACT, "chlo.atan", lambda t, y, x: div(t, _plus(square(x), 1)), Checked(-9, 9, 4),
                      "Arc tangent, in radians.")
 atan2_p, atan2 = binary(
     "atan2", INEXACT, "atan2",
     (lambda t, z, x, y: mul(t, div(y, add(square(x), square(y)))),
      lambda t, z, x, y: mul(t, div(neg(x), add(square(x), square(y))))),
-    Tested(-9, 9, 4), "Angle of the point of abscissa y and ordinate x, in radians within [-pi, pi].")
+    Checked(-9, 9, 4), "Angle of the point of abscissa y and ordinate x, in radians within [-pi, pi].")
 
 # Hyperbolic functions
 
-sinh_p, sinh = unary("sinh", INEXACT, "chlo.sinh", lambda t, y, x: mul(t, cosh(x)), Tested(-9, 9, 4), "Hyperbolic sine.")
-cosh_p, cosh = unary("cosh", INEXACT, "chlo.cosh", lambda t, y, x: mul(t, sinh(x)), Tested(-9, 9, 4),
+sinh_p, sinh = unary("sinh", INEXACT, _lower_hyperbolic("sinh", -1), lambda t, y, x: mul(t, cosh(x)),
+                     Checked(-9, 9, 8), "Hyperbolic sine.")
+cosh_p, cosh = unary("cosh", INEXACT, _lower_hyperbolic("cosh", 1), lambda t, y, x: mul(t, sinh(x)), Checked(-9, 9, 4),
                      "Hyperbolic cosine.")
 # (1 + y) (1 - y) loses fewer digits than 1 - y^2 where y is near 1.
-tanh_p, tanh = unary("tanh", INEXACT, "tanh", lambda t, y, x: mul(add(t, mul(t, y)), _one_minus(y)), Tested(-9, 9, 8),
+tanh_p, tanh = unary("tanh", INEXACT, "tanh", lambda t, y, x: mul(add(t, mul(t, y)), _one_minus(y)), Checked(-9, 9, 8),
                      "Hyperbolic tangent.", accuracy=True)
 asinh_p, asinh = unary("asinh", INEXACT, "chlo.asinh", lambda t, y, x: mul(t, rsqrt(_plus(square(x), 1))),
-                       Tested(-9, 9, 4), "Inverse hyperbolic sine.")
+                       Checked(-9, 9, 4), "Inverse hyperbolic sine.")
 acosh_p, acosh = unary("acosh", INEXACT, "chlo.acosh", lambda t, y, x: mul(t, rsqrt(_plus(square(x), -1))),
-                       Tested(1.01, 9, 4), "Inverse hyperbolic cosine; below 1 nan for real x.")
-atanh_p, atanh = unary("atanh", INEXACT, "chlo.atanh",
+                       Checked(1.01, 9, 4), "Inverse hyperbolic cosine; below 1 nan for real x.")
+atanh_p, atanh = unary("atanh", INEXACT, _lower_atanh,
                        lambda t, y, x: mul(div(scalar_like(x, 1), _plus(x, 1)), div(t, _one_minus(x))),
-                       Tested(-0.99, 0.99, 4), "Inverse hyperbolic tangent; beyond [-1, 1] nan for real x.")
+                       Checked(-0.99, 0.99, 4), "Inverse hyperbolic tangent; beyond [-1, 1] nan for real x.")

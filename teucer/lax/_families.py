@@ -19,8 +19,8 @@ from teucer._transform import arith
 from teucer.lax import _structure
 
 __all__ = ["ANY", "BOOL_OR_INT", "COMPLEX", "ELEMENTWISE", "FLOAT", "INEXACT", "INT", "NUMERIC", "REAL", "SIGNED",
-           "Accepts", "AccuracyMode", "Elementwise", "Tested", "Tolerance", "batch_elementwise", "binary", "check_dtypes",
-           "check_same", "describe", "face", "operands", "scalar_like", "unary"]
+           "Accepts", "AccuracyMode", "Elementwise", "Checked", "Tolerance", "batch_elementwise", "binary",
+           "check_dtypes", "check_same", "describe", "face", "operands", "scalar_like", "unary"]
 
 
 class Accepts(NamedTuple):
@@ -47,7 +47,7 @@ NUMERIC = Accepts((np.integer, np.floating, np.complexfloating))
 ANY = Accepts((np.integer, np.floating, np.complexfloating, np.bool_))
 
 
-class Tested(NamedTuple):
+class Checked(NamedTuple):
     """How an elementwise operation is tested: an interval for its operands, and the units in the last place allowed."""
 
     low: float
@@ -69,8 +69,8 @@ def check_dtypes(name: str, accepts: Accepts, avals: Sequence[Any]) -> None:
                             f"{accepts}.\n    operands: {listed}")
 
 
-def check_same(name: str, avals: Sequence[Any]) -> None:
-    """Raise TypeError if operands differ in dtype or shape; a scalar goes with any shape."""
+def check_same(name: str, avals: Sequence[Any], *, scalars: bool = False) -> None:
+    """Raise TypeError if operands differ in dtype or shape. scalars: whether a scalar goes with any shape."""
     first = avals[0]
     if any(aval.dtype != first.dtype for aval in avals):
         listed = ", ".join(a.dtype.name for a in avals)
@@ -78,7 +78,7 @@ def check_same(name: str, avals: Sequence[Any]) -> None:
         raise TypeError(f"lax.{public} requires arguments to have the same dtypes, got {listed}. "
                         f"(Tip: jnp.{_NUMPY_NAMES.get(public, public)} is a similar function that does automatic type "
                         "promotion on inputs).")
-    shapes = {aval.shape for aval in avals if aval.shape}
+    shapes = {aval.shape for aval in avals if aval.shape or not scalars}
     if len(shapes) > 1:
         raise TypeError(f"{name} got incompatible shapes for broadcasting: {', '.join(str(a.shape) for a in avals)}.\n"
                         "  lax operations take operands of one shape, or scalars; jnp functions broadcast.")
@@ -106,7 +106,7 @@ class Elementwise(Primitive):
     __slots__ = ()
 
     def __init__(self, name: str, accepts: Accepts, lower: str | Callable[..., Any],
-                 tangents: Sequence[Callable[..., Any] | None] | None, tested: Tested, *,
+                 tangents: Sequence[Callable[..., Any] | None] | None, tested: Checked, *,
                  transposes: Sequence[Callable[..., Any] | None] | None = None,
                  result: Callable[..., Any] | None = None) -> None:
         self.name, self.accepts, self.tangents, self.tested = name, accepts, tangents, tested
@@ -129,12 +129,13 @@ class Elementwise(Primitive):
     def result_type(self, avals: Any, params: dict[str, Any]) -> Any:
         """The type of the result, or the error that says why there is none."""
         check_dtypes(str(self.name), self.accepts, avals)
-        check_same(str(self.name), avals)
+        check_same(str(self.name), avals, scalars=True)
         first = max(avals, key=lambda aval: aval.ndim)
         dtype = first.dtype if self.result is None else self.result(first.dtype, **params)
         weak = all(aval.weak_type for aval in avals) and dtype != np.bool_
-        sharding = next((aval.sharding for aval in avals if aval.ndim == first.ndim and aval.sharding is not None), None)
-        return ShapedArray(first.shape, dtype, weak, sharding=sharding, vma=frozenset().union(*(a.vma for a in avals)))
+        shardings = (aval.sharding for aval in avals if aval.ndim == first.ndim)
+        return ShapedArray(first.shape, dtype, weak, sharding=next(filter(None, shardings), None),
+                           vma=frozenset().union(*(aval.vma for aval in avals)))
 
     def lower(self, ctx: Any, *xs: Any, **params: Any) -> Any:
         (aval,) = ctx.avals_out
@@ -223,13 +224,15 @@ def operands(name: str, *xs: Any) -> tuple[Any, ...]:
     if all(kinds) or not any(kinds):
         return xs
     dtype = next(typeof(x).dtype for x, is_scalar in zip(xs, kinds, strict=True) if not is_scalar)
-    return tuple(np.asarray(x, dtype) if is_scalar and typeof(x).dtype != dtype and _same_kind(typeof(x).dtype, dtype) else x
-                 for x, is_scalar in zip(xs, kinds, strict=True))
+    return tuple([_scalar_as(x, dtype) if is_scalar else x for x, is_scalar in zip(xs, kinds, strict=True)])
 
 
-def _same_kind(scalar: Any, array: Any) -> bool:
+def _scalar_as(x: Any, dtype: Any) -> Any:
+    """A Python scalar as a scalar of the dtype if that is of its kind, else unchanged."""
+    own = typeof(x).dtype
     kinds: tuple[Any, ...] = (np.integer, np.floating, np.complexfloating)
-    return any(dtypes.issubdtype(scalar, k) and dtypes.issubdtype(array, k) for k in kinds)
+    same_kind = any(dtypes.issubdtype(own, k) and dtypes.issubdtype(dtype, k) for k in kinds)
+    return np.asarray(x, dtype) if own != dtype and same_kind else x
 
 
 _PYTHON_KINDS: dict[str, Any] = {"i": int, "f": float, "c": complex}
@@ -247,7 +250,7 @@ def scalar_like(x: Any, value: Any) -> Any:
 Function = Callable[..., Any]
 
 
-def unary(name: str, accepts: Accepts, lower: str | Function, tangent: Function | None, tested: Tested, doc: str, *,
+def unary(name: str, accepts: Accepts, lower: str | Function, tangent: Function | None, tested: Checked, doc: str, *,
           public: str = "", accuracy: bool = False, transpose: Function | None = None,
           result: Function | None = None) -> tuple[Elementwise, Function]:
     """A row for an operation of one operand: its primitive, and its public function (`public`, or the same name)."""
@@ -263,8 +266,8 @@ def unary(name: str, accepts: Accepts, lower: str | Function, tangent: Function 
     return primitive, face(function, public or name, describe(doc, primitive, "x"))
 
 
-def binary(name: str, accepts: Accepts, lower: str | Function, tangents: Sequence[Function | None] | None, tested: Tested,
-           doc: str, *, public: str = "", names: tuple[str, str] = ("x", "y"),
+def binary(name: str, accepts: Accepts, lower: str | Function, tangents: Sequence[Function | None] | None,
+           tested: Checked, doc: str, *, public: str = "", names: tuple[str, str] = ("x", "y"),
            transposes: Sequence[Function | None] | None = None,
            result: Function | None = None) -> tuple[Elementwise, Function]:
     """A row for an operation of two operands."""
@@ -290,7 +293,7 @@ def describe(doc: str, primitive: Elementwise, *names: str) -> str:
 
 
 def face(function: Function, name: str, doc: str, names: Sequence[str] = ()) -> Function:
-    """Give a generated function its public name, docstring and, where its parameters are called otherwise, signature."""
+    """Give a generated function its public name and docstring, and its parameters their names."""
     if names and tuple(names) != ("x", "y"):
         function = _renamed(function, names)
     function.__name__ = function.__qualname__ = name
@@ -336,7 +339,7 @@ class AccuracyMode(Enum):
 class Tolerance:
     """The error that an elementwise operation may have: absolute, relative, or in units in the last place.
 
-    Raises ValueError if one is negative, or ulps is not an integer.
+    Raises ValueError if one is negative, or none is given.
     """
 
     atol: float = 0.0
@@ -347,15 +350,15 @@ class Tolerance:
         if self.atol < 0.0 or self.rtol < 0.0 or self.ulps < 0:
             raise ValueError(f"Tolerances must be non-negative.\n    atol: {self.atol}, rtol: {self.rtol}, "
                              f"ulps: {self.ulps}")
+        if not (self.atol or self.rtol or self.ulps):
+            raise ValueError("At least one of atol, rtol, or ulps must be set.")
 
 
 def accuracy_text(accuracy: AccuracyMode | Tolerance) -> str:
     """The attribute of an operation that says how accurate it is to be."""
     if isinstance(accuracy, AccuracyMode):
-        tolerance, mode = Tolerance(), accuracy.name
-    elif isinstance(accuracy, Tolerance):
-        tolerance, mode = accuracy, "TOLERANCE"
-    else:
-        raise TypeError(f"accuracy must be a lax.AccuracyMode or a lax.Tolerance, got {accuracy!r}.")
-    return (f"#stablehlo.result_accuracy<atol = {float(tolerance.atol):e}, rtol = {float(tolerance.rtol):e}, "
-            f"ulps = {int(tolerance.ulps)}, mode = #stablehlo.result_accuracy_mode<{mode}>>")
+        return f"#stablehlo.result_accuracy<mode = #stablehlo.result_accuracy_mode<{accuracy.name}>>"
+    if isinstance(accuracy, Tolerance):
+        return (f"#stablehlo.result_accuracy<atol = {float(accuracy.atol):e}, rtol = {float(accuracy.rtol):e}, "
+                f"ulps = {int(accuracy.ulps)}, mode = #stablehlo.result_accuracy_mode<TOLERANCE>>")
+    raise TypeError(f"accuracy must be a lax.AccuracyMode or a lax.Tolerance, got {accuracy!r}.")

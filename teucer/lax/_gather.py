@@ -14,7 +14,6 @@ from teucer._core.types import ShapedArray, Zero
 from teucer._lower import hlo
 from teucer._transform import arith
 from teucer.lax import _elementwise, _indexing, _structure
-from teucer.lax._families import check_same
 from teucer.lax._indexing import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
 from teucer.lax._reductions import check_computation, reduce_and, scalar_body, scalar_computation
 
@@ -150,7 +149,9 @@ class Scatter(Primitive):
         self.name, self.op = name, op
 
     def types(self, x: Any, indices: Any, updates: Any, *, dimension_numbers: Any, **params: Any) -> Any:
-        check_same("scatter", [x.update(shape=()), updates.update(shape=())])
+        if x.dtype != updates.dtype:
+            raise TypeError(f"lax.scatter requires arguments to have the same dtypes, got {x.dtype}, {updates.dtype}.\n"
+                            f"    operand: {x.str_short(True)}\n    updates: {updates.str_short(True)}")
         _indexing.check_scatter(x, indices, updates, dimension_numbers)
         return (x if updates.weak_type or not x.weak_type else x.strengthen(),)
 
@@ -269,10 +270,10 @@ class ScatterReplace(Scatter):
         numbers = _structure.reshape(np.arange(1, 1 + int(np.prod(shape)), dtype=np.int32), shape)
         zeros = _structure.full(np.shape(x), 0, np.dtype(np.int32))
         (winners,) = self.bind(zeros, indices, numbers, **params)
-        kept = _structure.convert_element_type(_elementwise.eq(winners, zeros), typeof(tx).dtype)
         won = _elementwise.eq(_gather_updates(winners, indices, shape, params), numbers)
-        masked = _elementwise.mul(tu, _structure.convert_element_type(won, typeof(tu).dtype))
-        return outs, scatter_add_p.bind(_elementwise.mul(tx, kept), indices, masked, **params)
+        kept = _elementwise.select(_elementwise.eq(winners, zeros), tx, _structure.full(np.shape(tx), 0, typeof(tx).dtype))
+        placed = _elementwise.select(won, tu, _structure.full(shape, 0, typeof(tu).dtype))
+        return outs, scatter_add_p.bind(kept, indices, placed, **params)
 
     def transpose(self, cts: Any, x: Any, indices: Any, updates: Any, **params: Any) -> Any:
         (ct,) = cts

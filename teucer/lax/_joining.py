@@ -70,7 +70,7 @@ class Concatenate(_Joins):
         return (hlo.concatenate(ctx, xs, dimension),)
 
     def transpose(self, cts: Any, *xs: Any, dimension: Any) -> Any:
-        sizes = [typeof(x).shape[dimension] for x in xs]
+        sizes = [(x.aval if type(x) is Undefined else typeof(x)).shape[dimension] for x in xs]
         limits = [sum(sizes[:i + 1]) for i in range(len(sizes))]
         starts = [0, *limits[:-1]]
         return tuple(slice_in_dim(cts[0], a, b, axis=dimension) if type(x) is Undefined else None
@@ -107,9 +107,8 @@ class Stack(_Joins):
         parts = unstack_p.bind(cts[0], axis=axis)
         return tuple(ct if type(x) is Undefined else None for x, ct in zip(xs, parts, strict=True))
 
-    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
-        xs = _dims_at(axis, args, dims, 0)
-        return self.bind(*xs, axis=params["axis"] + 1), (0,)
+    def batch(self, mapped: Any, args: Any, dims: Any, /, *, axis: Any) -> Any:
+        return self.bind(*_dims_at(mapped, args, dims, 0), axis=axis + 1), (0,)
 
 
 @final
@@ -135,8 +134,8 @@ class Unstack(Linear):
     def transpose(self, cts: Any, x: Any, *, axis: Any) -> Any:
         return stack_p.bind(*map(arith.instantiate, cts), axis=axis)
 
-    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
-        outs = self.bind(arith.moveaxis(args[0], dims[0], 0), axis=params["axis"] + 1)
+    def batch(self, mapped: Any, args: Any, dims: Any, /, *, axis: Any) -> Any:
+        outs = self.bind(arith.moveaxis(args[0], dims[0], 0), axis=axis + 1)
         return outs, (0,) * len(outs)
 
 
@@ -168,10 +167,9 @@ class Split(Linear):
     def transpose(self, cts: Any, x: Any, *, sizes: Any, axis: Any) -> Any:
         return concatenate_p.bind(*map(arith.instantiate, cts), dimension=axis)
 
-    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+    def batch(self, mapped: Any, args: Any, dims: Any, /, *, sizes: Any, axis: Any) -> Any:
         (dim,) = dims
-        at = params["axis"]
-        outs = self.bind(*args, sizes=params["sizes"], axis=at + (at >= dim))
+        outs = self.bind(*args, sizes=sizes, axis=axis + (axis >= dim))
         return outs, (dim,) * len(outs)
 
 

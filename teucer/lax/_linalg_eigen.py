@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import warnings
 from typing import Any, final
 
 import numpy as np
@@ -22,10 +23,12 @@ from teucer.lax._linalg_lapack import (
     nan_unless_ok,
     real_dtype,
 )
-from teucer.lax._linalg_matrices import adjoint, as_float, columns, diagonal, eye, like, matmul, permutation_matrix, rows, tril
+from teucer.lax._linalg_matrices import adjoint, as_float, columns, diagonal, eye, like, matmul, permutation_matrix, rows
 from teucer.lax._linalg_solve import triangular_solve
+from teucer.lax._reductions import argmax
 from teucer.lax._selection import select
-from teucer.lax._structure import convert_element_type, full, reduce_sum
+from teucer.lax._shapes import broadcasted_iota
+from teucer.lax._structure import convert_element_type, reduce_sum
 
 __all__ = ["EigImplementation", "EighImplementation", "eig", "eig_p", "eigh", "eigh_p"]
 
@@ -94,11 +97,7 @@ class Eigh(MatrixPrimitive):
         if type(t) is Zero:
             return outs, (typeof(v).zero, typeof(w).zero)
         inner = matmul(matmul(adjoint(v), t), v)
-        gaps = sub(rows(w, inner), columns(w, inner))
-        identity = eye(gaps)
-        # 1 / gap off the diagonal, 0 on it.
-        inverse = sub(div(like(gaps, 1), add(gaps, identity)), identity)
-        turn = mul(convert_element_type(inverse, typeof(inner).dtype), inner)
+        turn = mul(convert_element_type(_inverse_gaps(w, inner), typeof(inner).dtype), inner)
         return outs, (matmul(v, turn), convert_element_type(_real(diagonal(inner)), typeof(w).dtype))
 
 
@@ -149,7 +148,7 @@ def eigh(x: Any, *, lower: bool = True, symmetrize_input: bool = True, sort_eige
     >>> lax.linalg.eigh(np.float32([[2, 0], [0, 1]]))[1]
     Array([1., 2.], dtype=float32)
     """
-    x = symmetrized(x) if symmetrize_input else as_float(x)
+    x = symmetrized(x, "eigh") if symmetrize_input else as_float(x)
     if subset_by_index is not None:
         first, last = subset_by_index
         subset_by_index = (int(first), int(last))
@@ -201,28 +200,36 @@ class Eig(MatrixPrimitive):
         if type(t) is Zero:
             outs = self.bind(x, compute_right_eigenvectors=compute_right_eigenvectors, **params)
             return outs, tuple(typeof(y).zero for y in outs)
-        asked = compute_left_eigenvectors or compute_right_eigenvectors
-        if asked and (compute_left_eigenvectors or not enable_eigvec_derivs):
+        if (compute_left_eigenvectors or compute_right_eigenvectors) and not enable_eigvec_derivs:
             raise NotImplementedError(
                 "Derivatives of non-symmetric eigenvectors are only valid under assumptions on the input that cannot be checked: "
-                "distinct eigenvalues, and a function of the eigenvectors that does not depend on their phases.\n"
-                "  Pass enable_eigvec_derivs=True (and compute_left_eigenvectors=False) to eig to opt in; eigenvalues alone, and "
-                "eigh, need no permission.")
-        outs = self.bind(x, compute_right_eigenvectors=True, **params)
-        w, v = outs
-        # v^-1 dA v = diag(dw) + [C, diag(w)] with dv = v C. Giles 2008.
-        inner = _solve(v, matmul(convert_element_type(t, typeof(v).dtype), v))
-        dw = diagonal(inner)
-        if not asked:
-            return (w,), (dw,)
-        gaps = sub(rows(w, inner), columns(w, inner))
-        identity = eye(gaps)
-        inverse = sub(div(like(gaps, 1), add(gaps, identity)), identity)
-        dv = matmul(v, mul(inverse, inner))
-        return outs, (dw, _of_unit_columns(v, dv))
+                "all eigenvalues differ, and what is computed from the eigenvectors does not depend on their phases.\n"
+                "  Pass enable_eigvec_derivs=True to eig to opt in; eigenvalues alone, and eigh, need no permission.")
+        left, right = compute_left_eigenvectors, compute_right_eigenvectors
+        w, *vectors = self.bind(x, compute_right_eigenvectors=right or not left, **params)
+        t = convert_element_type(t, typeof(w).dtype)
+        # The left eigenvectors of x are the right ones of x^H, whose eigenvalues are conj(w).
+        changes = [_eig_tangents(conj(w), vectors[0], adjoint(t))] if left else []
+        changes += [_eig_tangents(w, vectors[-1], t)] if right or not left else []
+        dw = changes[-1][0] if right or not left else conj(changes[0][0])
+        count = left + right
+        return (w, *vectors[:count]), (dw, *[dv for _, dv in changes[:count]])
 
 
 eig_p = Eig()
+
+
+def _eig_tangents(w: Any, v: Any, t: Any) -> Any:
+    """Tangents of eigenvalues and right eigenvectors: v^-1 dA v = diag(dw) + [C, diag(w)] with dv = v C. Giles 2008."""
+    inner = _solve(v, matmul(t, v))
+    return diagonal(inner), _of_unit_columns(v, matmul(v, mul(_inverse_gaps(w, inner), inner)))
+
+
+def _inverse_gaps(w: Any, like_inner: Any) -> Any:
+    """1 / (w_j - w_i) off the diagonal, 0 on it."""
+    gaps = sub(rows(w, like_inner), columns(w, like_inner))
+    identity = eye(gaps)
+    return sub(div(like(gaps, 1), add(gaps, identity)), identity)
 
 
 def _solve(a: Any, b: Any) -> Any:
@@ -238,7 +245,7 @@ def _of_unit_columns(v: Any, dv: Any) -> Any:
     ndim = typeof(v).ndim
     size = real(mul(conj(v), v))
     shrink = reduce_sum(real(mul(conj(v), dv)), (ndim - 2,))
-    biggest = _is_maximum(size)
+    biggest = _is_first_maximum(size)
     zero = like(size, 0)
     # Turning v by exp(-i angle) adds -i angle v; of the largest element v_k, real, the part Im(dv_k) goes.
     turn = reduce_sum(select(biggest, imag(dv), zero), (ndim - 2,))
@@ -247,8 +254,32 @@ def _of_unit_columns(v: Any, dv: Any) -> Any:
     return sub(dv, mul(v, complex(rows(shrink, v), rows(angle, v))))
 
 
-def _is_maximum(x: Any) -> Any:
+def _is_first_maximum(x: Any) -> Any:
     """Whether an element is the first largest one of its column."""
-    raise NotImplementedError
+    ndim = typeof(x).ndim
+    place = argmax(x, ndim - 2, np.int32)
+    return eq(rows(place, x), broadcasted_iota(np.int32, typeof(x).shape, ndim - 2))
 
 
+def eig(x: Any, *, compute_left_eigenvectors: bool = True, compute_right_eigenvectors: bool = True,
+        enable_eigvec_derivs: bool = False, implementation: EigImplementation | None = None,
+        use_magma: bool | None = None) -> Any:
+    """Eigenvalues and eigenvectors of general square matrices: x v_i = w_i v_i, u_i^H x = w_i u_i^H.
+
+    x: T[..., n, n]  ->  w: complex[..., n], and as asked for u: complex[..., n, n], v: complex[..., n, n], in columns of norm 1 whose
+    largest element is real. On CPU only. A matrix on which the iteration fails gives NaN.
+    enable_eigvec_derivs allows derivatives of eigenvectors; they assume that all eigenvalues differ.
+    Raises ValueError if x is not square, TypeError for dtypes (C1).
+
+    >>> from teucer import lax
+    >>> lax.linalg.eig(np.float32([[0, -1], [1, 0]]), compute_left_eigenvectors=False, compute_right_eigenvectors=False)
+    [Array([0.+1.j, 0.-1.j], dtype=complex64)]
+    """
+    chosen = _member(EigImplementation, implementation, "eig")
+    if use_magma is not None:
+        warnings.warn("use_magma is deprecated, please use implementation=EigImplementation.MAGMA instead.",
+                      DeprecationWarning, stacklevel=2)
+        chosen = chosen or (EigImplementation.MAGMA if use_magma else None)
+    return list(eig_p.bind(x, compute_left_eigenvectors=bool(compute_left_eigenvectors),
+                           compute_right_eigenvectors=bool(compute_right_eigenvectors),
+                           enable_eigvec_derivs=bool(enable_eigvec_derivs), implementation=chosen))

@@ -69,7 +69,7 @@ class Cholesky(MatrixPrimitive):
 cholesky_p = Cholesky()
 
 
-def symmetrized(x: Any) -> Any:
+def symmetrized(x: Any, op: str) -> Any:
     """(x + x^H) / 2. Integers become floats.
 
     Raises TypeError for fewer than two axes, ValueError if the matrices are not square.
@@ -77,9 +77,9 @@ def symmetrized(x: Any) -> Any:
     x = as_float(x)
     aval = typeof(x)
     if aval.ndim < 2:
-        raise TypeError(f"a matrix must have rank at least 2, but got shape={aval.shape}")
+        raise TypeError(f"Input 0 to {op} must have rank at least 2, but got shape={aval.shape}")
     if aval.shape[-1] != aval.shape[-2]:
-        raise ValueError(f"a symmetric matrix must be square. Got shape {aval.shape}.")
+        raise ValueError(f"The input to {op} must be a square matrix. Got shape {aval.shape}.")
     return div(add(x, adjoint(x)), like(x, 2))
 
 
@@ -95,7 +95,7 @@ def cholesky(x: Any, *, symmetrize_input: bool = True) -> Any:
     Array([[2., 0.],
            [1., 2.]], dtype=float32)
     """
-    x = symmetrized(x) if symmetrize_input else as_float(x)
+    x = symmetrized(x, "cholesky") if symmetrize_input else as_float(x)
     return tril(cholesky_p.bind(x)[0])
 
 

@@ -14,7 +14,7 @@ from teucer._lower import hlo
 from teucer._transform import arith
 
 __all__ = ["MatrixPrimitive", "batch_leading", "call_kernel", "check_inexact", "check_rank", "check_same_batch", "check_same_dtype",
-           "check_square", "flag", "info_of", "lapack", "nan_unless_ok", "real_dtype"]
+           "flag", "identity", "info_of", "lapack", "nan_unless_ok", "real_dtype", "zeros"]
 
 _LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
 # Routines that have another name for complex matrices.
@@ -68,13 +68,6 @@ def check_same_batch(name: str, *avals_and_ranks: tuple[Any, int]) -> None:
     if len(set(batches)) > 1:
         shown = "\n".join(f"    input {i}: {aval.str_short(short_dtypes=True)}" for i, (aval, _) in enumerate(avals_and_ranks))
         raise ValueError(f"{name}: inputs differ in their batch dimensions.\n{shown}")
-
-
-def check_square(message: str, aval: Any) -> None:
-    """Raise ValueError with `message` unless the last two axes agree."""
-    if aval.shape[-1] != aval.shape[-2]:
-        raise ValueError(f"{message}, got shape {aval.shape}" if not message.endswith(".") else
-                         f"{message} Got shape {aval.shape}.")
 
 
 def real_dtype(dtype: Any) -> Any:
@@ -135,3 +128,15 @@ def nan_unless_ok(ctx: Any, info: Any, *results: Any, at_least: bool = False) ->
         good = hlo.broadcast_in_dim(ctx, ok, x.shape, range(len(info.shape)))
         out.append(hlo.select(ctx, good, x, hlo.broadcast_in_dim(ctx, nan, x.shape, ())))
     return tuple(out)
+
+
+def identity(ctx: Any, aval: Any) -> Any:
+    """The identity matrix, repeated along batch axes."""
+    numbers = aval.update(dtype=np.dtype(np.int32))
+    row, column = (hlo.iota(ctx, numbers, aval.ndim - i) for i in (2, 1))
+    return hlo.convert(ctx, hlo.compare(ctx, row, column, "EQ"), aval.dtype)
+
+
+def zeros(ctx: Any, aval: Any) -> Any:
+    """An array of zeros."""
+    return hlo.broadcast_in_dim(ctx, ctx.constant(0, aval.dtype), aval.shape, ())

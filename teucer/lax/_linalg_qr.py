@@ -19,6 +19,7 @@ from teucer.lax._linalg_lapack import (
     check_same_batch,
     check_same_dtype,
     lapack,
+    zeros,
 )
 from teucer.lax._linalg_matrices import adjoint, eye, like, matmul, matrix_transpose, permutation_matrix, tril
 from teucer.lax._linalg_solve import triangular_solve
@@ -62,8 +63,11 @@ class Geqp3(MatrixPrimitive):
 
     def lower(self, ctx: Any, x: Any) -> Any:
         packed, order, taus = ctx.avals_out
+        if 0 in x.shape:
+            # The routine divides by the size of such a matrix.
+            return x, hlo.iota(ctx, order, order.ndim - 1), zeros(ctx, taus)
         # An entry 0 leaves the routine free to exchange that column; it counts from 1.
-        free = hlo.broadcast_in_dim(ctx, ctx.constant(0, np.int32), order.shape, ())
+        free = zeros(ctx, order)
         packed, order, taus = lapack(ctx, "qr", "geqp3", len(x.shape) - 2, [x, free], [packed, order, taus],
                                      aliases=[(0, 0), (1, 1)])
         one = hlo.broadcast_in_dim(ctx, ctx.constant(1, np.int32), order.shape, ())

@@ -24,6 +24,7 @@ from teucer.lax._linalg_lapack import (
     check_same_dtype,
     flag,
     lapack,
+    nan_unless_ok,
 )
 from teucer.lax._linalg_matrices import columns, conjugate, like, matmul, matrix_transpose, tril, triu
 from teucer.lax._slicing import slice_in_dim
@@ -170,12 +171,12 @@ class TridiagonalSolve(MatrixPrimitive):
             return (b,)
         if perturb_singular:
             return call_kernel(ctx, "tridiagonal_solve", "tridiagonal_solve_perturbed_ffi", n_batch, [dl, d, du, b], [aval])
-        # The routine overwrites its operands, and leaves its status, which is nonzero for a singular matrix.
+        # The routine overwrites its operands; its status is nonzero for a singular matrix.
         diagonal = d.aval.strengthen()
         info = d.aval.update(shape=d.shape[:-1], dtype=np.dtype(np.int32), weak_type=False)
         *_, x, info = lapack(ctx, "tridiagonal_solve", "gtsv", n_batch, [dl, d, du, b],
                              [diagonal, diagonal, diagonal, aval, info], aliases=[(i, i) for i in range(4)])
-        return (x,)
+        return nan_unless_ok(ctx, info, x)
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         # A X = B, so A dX = dB - dA X.

@@ -143,20 +143,20 @@ class Product(Reduction):
 
 
 def tree_reduce(combine: Callable[..., Any], xs: Sequence[Any], axes: Sequence[int]) -> Any:
-    """Reduce arrays together over axes by halves, with an associative function of lists; None if there is nothing."""
+    """Reduce arrays together over axes, pair by pair in order, with an associative function of lists; None if empty."""
     kept = [i for i in range(np.ndim(xs[0])) if i not in axes]
     shape = [np.shape(xs[0])[i] for i in kept]
     size = int(np.prod([np.shape(xs[0])[i] for i in axes]))
     if size == 0:
         return None
-    flat = [_structure.reshape(_structure.transpose(x, [*axes, *kept]), (size, *shape)) for x in xs]
+    flat = [_structure.reshape(_structure.transpose(x, [*sorted(axes), *kept]), (size, *shape)) for x in xs]
     while size > 1:
-        half = size // 2
-        rest = [slice_in_dim(x, 2 * half, size) for x in flat]
-        flat = combine([slice_in_dim(x, 0, half) for x in flat], [slice_in_dim(x, half, 2 * half) for x in flat])
+        even = size - size % 2
+        last = [slice_in_dim(x, even, size) for x in flat]
+        flat = combine(*([slice_in_dim(x, start, even, 2) for x in flat] for start in (0, 1)))
         if size % 2:
-            flat = [concatenate([x, r], 0) for x, r in zip(flat, rest, strict=True)]
-        size = half + size % 2
+            flat = [concatenate([x, y], 0) for x, y in zip(flat, last, strict=True)]
+        size = size - even // 2
     return [squeeze(x, (0,)) for x in flat]
 
 

@@ -21,8 +21,8 @@ __all__ = ["select", "select_n", "select_n_p", "where_else"]
 class SelectN(Primitive):
     """Elements of the cases: of case i where `which` is i.
 
-    (C1) there is a case.  (C2) the cases have one shape and dtype.  (C3) which is a scalar or has the shape of the cases.
-    (C4) which is bool, of two cases at most, or int32.
+    (C1) there is a case.  (C2) the cases have one shape and dtype.  (C3) which is a scalar or has the shape of the
+    cases.  (C4) which is bool, of two cases at most, or int32.
     """
 
     __slots__ = ()
@@ -34,10 +34,12 @@ class SelectN(Primitive):
         first = cases[0]
         if any(case is not first for case in cases):
             if any(case.shape != first.shape for case in cases):
-                raise TypeError(f"select cases must have the same shapes (C2), got [{', '.join(str(c.shape) for c in cases)}].")
+                shapes = ", ".join(str(case.shape) for case in cases)
+                raise TypeError(f"select cases must have the same shapes (C2), got [{shapes}].")
             if any(case.dtype != first.dtype for case in cases):
-                raise TypeError("select cases must have the same dtypes (C2), got "
-                                f"{', '.join(case.dtype.name for case in cases)}.")
+                listed = ", ".join(case.dtype.name for case in cases)
+                raise TypeError(f"lax.select requires arguments to have the same dtypes (C2), got {listed}. "
+                                "(Tip: jnp.where is a similar function that does automatic type promotion on inputs).")
         if which.shape and which.shape != first.shape:
             raise TypeError("select `which` must be scalar or have the same shape as cases (C3), got `which` shape "
                             f"{which.shape} but case shape {first.shape}.")
@@ -99,8 +101,8 @@ def select_n(which: Any, *cases: Any) -> Any:
 
     which: bool or i32, scalar or [shape]; cases: T[shape] each  ->  T[shape]
     An index out of bounds takes the first or last case.
-    Raises TypeError if the cases differ in shape or dtype (C2), or `which` is neither a scalar nor of their shape (C3), or
-    is of another dtype, or boolean with more than two cases (C4).
+    Raises TypeError if the cases differ in shape or dtype (C2), or `which` is neither a scalar nor of their shape (C3),
+    or is of another dtype, or boolean with more than two cases (C4).
 
     >>> import numpy as np
     >>> from teucer import lax
@@ -126,7 +128,7 @@ def select(pred: Any, on_true: Any, on_false: Any) -> Any:
 
 def where_else(pred: Any, on_true: Any, on_false: Any) -> Any:
     """`select` for rules, in which a scalar goes with any shape."""
-    shape = max(typeof(x).shape for x in (pred, on_true, on_false))
+    shape = max((typeof(x).shape for x in (pred, on_true, on_false)), key=len)
     cases = [_structure.broadcast_to(x, shape, ()) if typeof(x).shape != shape else x for x in (on_false, on_true)]
     return select_n_p.bind(pred, *cases)[0]
 

@@ -268,8 +268,10 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, sharding: Any = None
     if isinstance(kind, dtypes.ExtendedDType):
         out = broadcast_in_dim(fill_value, shape, ())
     else:
-        value = fill_value if aval.dtype == kind or not is_array(fill_value) else _structure.convert_element_type(
-            fill_value, kind, weak)
+        # What NaN and floats out of range are as integers, XLA says.
+        rounded = dtypes.issubdtype(aval.dtype, np.inexact) and dtypes.issubdtype(kind, np.integer)
+        on_host = aval.dtype == kind or not (rounded or is_array(fill_value))
+        value = fill_value if on_host else _structure.convert_element_type(fill_value, kind, weak)
         out = _structure.full(shape, value, kind, weak)
     return out if sharding is None else transfer.put_array(out, sharding)
 

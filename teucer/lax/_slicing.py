@@ -73,8 +73,7 @@ def _check_slice(x: Any, starts: Any, limits: Any, strides: Any) -> None:
         raise TypeError("slice limit_indices must be less than or equal to operand shape, got limit_indices "
                         f"{limits} for operand shape {x.shape}.")
     if not all(a >= 0 for a in starts):
-        raise TypeError("slice start_indices must be greater than or equal to zero, got start_indices of "
-                        f"{starts}.")
+        raise TypeError(f"slice start_indices must have every element be nonnegative, got {starts}.")
     if not all(b >= a for a, b in zip(starts, limits, strict=True)):
         raise TypeError("slice limit_indices must be greater than or equal to start_indices, got start_indices "
                         f"{starts} and limit_indices {limits}.")

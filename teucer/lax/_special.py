@@ -15,32 +15,39 @@ from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
 from teucer._lower import hlo
-from teucer.lax._chebyshev import I0E_FROM_8, I0E_TO_8, I1E_FROM_8, I1E_TO_8, LGAMMA_NEAR_1_5
-from teucer.lax._elementwise import (
+from teucer.lax._arithmetic import (
     abs,
     add,
     bitwise_and,
     bitwise_or,
     div,
     eq,
-    exp,
     ge,
     gt,
     integer_pow,
     le,
-    log,
-    log1p,
     lt,
     mul,
     ne,
     neg,
     sign,
-    sqrt,
     square,
     sub,
-    where_else,
 )
-from teucer.lax._families import FLOAT, Elementwise, Tested, binary, describe, face, scalar_like, unary
+from teucer.lax._chebyshev import (
+    DIGAMMA_NEAR_1_5,
+    DIGAMMA_SLOPE,
+    DIGAMMA_ZERO,
+    I0E_FROM_8,
+    I0E_TO_8,
+    I1E_FROM_8,
+    I1E_TO_8,
+    LGAMMA_NEAR_1_5,
+)
+from teucer.lax._elementwise import exp, log, log1p, sqrt
+from teucer.lax._families import FLOAT, Checked, Elementwise, binary, describe, face, scalar_like, unary
+from teucer.lax._programs import traced, until_converged, widened
+from teucer.lax._selection import where_else
 
 __all__ = [
     "bessel_i0e", "bessel_i0e_p", "bessel_i1e", "bessel_i1e_p", "betainc", "digamma", "digamma_p", "erf", "erf_inv",
@@ -50,8 +57,6 @@ __all__ = [
 ]
 
 Function = Callable[..., Any]
-# A loop that has not converged after so many steps stops there.
-LIMIT = 20_000
 
 
 def _plus(x: Any, value: float) -> Any:
@@ -76,44 +81,10 @@ def _eps(x: Any) -> float:
     return float(dtypes.finfo(typeof(x).dtype).eps)
 
 
-def _traced(f: Function) -> Function:
-    """A lowering that writes what a function of arrays does; 16-bit floats are computed in float32."""
-    def body(ctx: Any, *xs: Any) -> Any:
-        return ctx.trace(lambda *values: (f(*values),), *xs)[0]
-    return _widened(body)
-
-
-def _widened(body: Function) -> Function:
-    def lower(ctx: Any, *xs: Any) -> Any:
-        dtype = xs[0].dtype
-        if dtypes.bit_width(dtype) >= 32:
-            return body(ctx, *xs)
-        wide = (hlo.convert(ctx, x, np.dtype(np.float32)) for x in xs)
-        return hlo.convert(ctx, body(ctx, *wide), dtype)
-    return lower
-
-
-def _until_converged(ctx: Any, step: Function, state: Sequence[Any]) -> tuple[Any, ...]:
-    """Repeat `step(n, *state) -> (active, *state)` for n = 1, 2, ... while an element of `active` holds."""
-    shape, dtype = state[0].shape, state[0].dtype
-    true = np.dtype(bool)
-
-    def body(_: Any, n: Any, *values: Any) -> Any:
-        active, *values = ctx.trace(step, n, *values)
-        any_active = hlo.reduce(ctx, [active], [ctx.constant(False, true)], tuple(range(len(shape))),
-                                lambda x, y: (hlo.elementwise(ctx, "or", x, y),))[0]
-        below = hlo.compare(ctx, n, ctx.constant(LIMIT, dtype), "LT")
-        n = hlo.elementwise(ctx, "add", n, ctx.constant(1, dtype))
-        return (hlo.elementwise(ctx, "and", any_active, below), n, *values)
-
-    init = (ctx.constant(True, true), ctx.constant(1, dtype), *state)
-    return hlo.while_(ctx, init, lambda go, *_: (go,), body)[2:]
-
-
 def _chebyshev(x: Any, coefficients: Sequence[float]) -> Any:
     """The sum of c_k T_k(x), by Clenshaw's recurrence; as many terms as x's precision needs."""
     tolerance = _eps(x) / 64 * math.fabs(coefficients[0])
-    count = max_index(coefficients, tolerance)
+    count = next(i for i in range(len(coefficients), 0, -1) if math.fabs(coefficients[i - 1]) > tolerance)
     b0 = b1 = scalar_like(x, 0)
     twice = _times(2, x)
     for c in reversed(coefficients[1:count]):
@@ -121,33 +92,54 @@ def _chebyshev(x: Any, coefficients: Sequence[float]) -> Any:
     return _plus(sub(mul(x, b0), b1), coefficients[0])
 
 
-def max_index(coefficients: Sequence[float], tolerance: float) -> int:
-    """How many leading coefficients reach up to the last one above the tolerance."""
-    return next(i for i in range(len(coefficients), 0, -1) if math.fabs(coefficients[i - 1]) > tolerance)
-
+# Functions that rows name before their own row.
+digamma: Function
+polygamma: Function
+zeta: Function
+bessel_i1e: Function
 
 # Error functions
 
-erf_p, erf = unary("erf", FLOAT, "chlo.erf", lambda t, y, x: _times(2 / math.sqrt(math.pi), mul(t, exp(neg(square(x))))),
-                   Tested(-4, 4, 4), "Error function.")
+erf_p, erf = unary("erf", FLOAT, "chlo.erf",
+                   lambda t, y, x: _times(2 / math.sqrt(math.pi), mul(t, exp(neg(square(x))))),
+                   Checked(-4, 4, 4), "Error function.")
 erfc_p, erfc = unary("erfc", FLOAT, "chlo.erfc",
-                     lambda t, y, x: _times(-2 / math.sqrt(math.pi), mul(t, exp(neg(square(x))))), Tested(-4, 4, 32),
+                     lambda t, y, x: _times(-2 / math.sqrt(math.pi), mul(t, exp(neg(square(x))))), Checked(-4, 4, 32),
                      "Complement 1 - erf(x) of the error function, accurate where that is small.")
 erf_inv_p, erf_inv = unary("erf_inv", FLOAT, "chlo.erf_inv",
-                           lambda t, y, x: _times(math.sqrt(math.pi) / 2, mul(t, exp(square(y)))), Tested(-0.99, 0.99, 8),
-                           "Inverse of the error function; infinite at -1 and 1, nan beyond.")
+                           lambda t, y, x: _times(math.sqrt(math.pi) / 2, mul(t, exp(square(y)))),
+                           Checked(-0.99, 0.99, 16), "Inverse of the error function; infinite at -1 and 1, nan beyond.")
 
 # Gamma and zeta functions
 
 
 def _lower_lgamma(ctx: Any, x: Any) -> Any:
-    far = ctx.op1("chlo.lgamma", (x,), x.aval.strengthen())
-
     def program(x: Any, far: Any) -> Any:
-        # log gamma has zeros at 1 and 2, where the other method loses the relative accuracy.
-        near = mul(mul(_plus(x, -1), _plus(x, -2)), _chebyshev(_times(4 / 3, _plus(x, -1.5)), LGAMMA_NEAR_1_5))
-        return where_else(bitwise_and(gt(x, scalar_like(x, 0.75)), lt(x, scalar_like(x, 2.25))), near, far)
+        # log gamma has zeros at 1 and 2, where the other method loses the relative accuracy. Elements in (0, 3.25) are
+        # brought to within [0.75, 2.25] by gamma(x + 1) = x gamma(x).
+        zero, low, high, end = (scalar_like(x, v) for v in (0, 0.75, 2.25, 3.25))
+        below, above = lt(x, low), gt(x, high)
+        shifted = where_else(below, _plus(x, 1), where_else(above, _plus(x, -1), x))
+        factor = where_else(below, integer_pow(x, -1), where_else(above, shifted, scalar_like(x, 1)))
+        near = add(mul(mul(_plus(shifted, -1), _plus(shifted, -2)),
+                       _chebyshev(_times(4 / 3, _plus(shifted, -1.5)), LGAMMA_NEAR_1_5)), log(factor))
+        return where_else(bitwise_and(gt(x, zero), lt(x, end)), near, far)
 
+    far = ctx.op1("chlo.lgamma", (x,), x.aval.strengthen())
+    return ctx.trace(lambda *xs: (program(*xs),), x, far)[0]
+
+
+def _lower_digamma(ctx: Any, x: Any) -> Any:
+    def program(x: Any, far: Any) -> Any:
+        # The zero is given in two parts, so that x less it is exact near it; the lesser part counts only
+        # there, where the slope is that at the zero.
+        zero = float(np.asarray(DIGAMMA_ZERO[0], typeof(x).dtype))
+        rest = DIGAMMA_ZERO[0] - zero + DIGAMMA_ZERO[1]
+        near = _plus(mul(_plus(x, -zero), _chebyshev(_times(2, _plus(x, -1.5)), DIGAMMA_NEAR_1_5)),
+                     -rest * DIGAMMA_SLOPE)
+        return where_else(bitwise_and(gt(x, scalar_like(x, 1)), lt(x, scalar_like(x, 2))), near, far)
+
+    far = ctx.op1("chlo.digamma", (x,), x.aval.strengthen())
     return ctx.trace(lambda *xs: (program(*xs),), x, far)[0]
 
 
@@ -157,20 +149,20 @@ def _unsupported(message: str) -> Function:
     return tangent
 
 
-lgamma_p, lgamma = unary("lgamma", FLOAT, _widened(_lower_lgamma), lambda t, y, x: mul(t, digamma(x)), Tested(0.1, 9, 8),
+lgamma_p, lgamma = unary("lgamma", FLOAT, widened(_lower_lgamma), lambda t, y, x: mul(t, digamma(x)), Checked(0.1, 9, 24),
                          "Logarithm of the absolute value of the gamma function; infinite at 0, -1, -2, ...")
-digamma_p, digamma = unary("digamma", FLOAT, "chlo.digamma",
-                           lambda t, y, x: mul(t, polygamma(scalar_like(x, 1), x)), Tested(2, 9, 16),
+digamma_p, digamma = unary("digamma", FLOAT, widened(_lower_digamma),
+                           lambda t, y, x: mul(t, polygamma(scalar_like(x, 1), x)), Checked(2, 9, 16),
                            "Derivative of the logarithm of the gamma function; nan at 0, -1, -2, ...")
 polygamma_p, polygamma = binary(
     "polygamma", FLOAT, "chlo.polygamma", (
         _unsupported("polygamma gradient with respect to m is not supported."),
-        lambda t, z, m, x: mul(t, polygamma(_plus(m, 1), x))), Tested(1, 9, 64),
+        lambda t, z, m, x: mul(t, polygamma(_plus(m, 1), x))), Checked(1, 9, 128),
     "Derivative of order m of the digamma function, at x.", names=("m", "x"))
 zeta_p, zeta = binary(
     "zeta", FLOAT, "chlo.zeta", (
         _unsupported("zeta gradient with respect to x is not supported."),
-        lambda t, z, x, q: mul(t, neg(mul(x, zeta(_plus(x, 1), q))))), Tested(1.5, 9, 64),
+        lambda t, z, x, q: mul(t, neg(mul(x, zeta(_plus(x, 1), q))))), Checked(1.5, 9, 64),
     "Hurwitz zeta function: the sum of (q + k)^-x over k = 0, 1, ...", names=("x", "q"))
 
 
@@ -199,12 +191,12 @@ def _tangent_i1e(t: Any, y: Any, x: Any) -> Any:
 
 
 bessel_i0e_p, bessel_i0e = unary(
-    "bessel_i0e", FLOAT, _traced(lambda x: _bessel_ie(x, I0E_TO_8, I0E_FROM_8, odd=False)),
-    lambda t, y, x: mul(t, sub(bessel_i1e(x), mul(sign(x), y))), Tested(-20, 20, 4),
+    "bessel_i0e", FLOAT, traced(lambda x: _bessel_ie(x, I0E_TO_8, I0E_FROM_8, odd=False)),
+    lambda t, y, x: mul(t, sub(bessel_i1e(x), mul(sign(x), y))), Checked(-20, 20, 4),
     "Modified Bessel function of order 0 times e^-|x|.")
 bessel_i1e_p, bessel_i1e = unary(
-    "bessel_i1e", FLOAT, _traced(lambda x: _bessel_ie(x, I1E_TO_8, I1E_FROM_8, odd=True)), _tangent_i1e,
-    Tested(-20, 20, 4), "Modified Bessel function of order 1 times e^-|x|.")
+    "bessel_i1e", FLOAT, traced(lambda x: _bessel_ie(x, I1E_TO_8, I1E_FROM_8, odd=True)), _tangent_i1e,
+    Checked(-20, 20, 8), "Modified Bessel function of order 1 times e^-|x|.")
 
 
 # Incomplete gamma and beta functions
@@ -280,9 +272,8 @@ def _fraction_step(derive: bool) -> Function:
             dc = _plus(sub(div(n, c_old), mul(quotient, div(dc, c_old))), -1)
             dh_after = add(mul(dh, factor), mul(h, add(mul(dc, d), mul(c, dd))))
             active = bitwise_or(active, gt(abs(sub(dh_after, dh)), mul(eps, abs(dh_after))))
-            derivatives = (dc, dd, where_else(active, dh_after, dh))
-        # An element that has converged stays, else it would drift while others go on.
-        return (active, a, x, c, d, where_else(active, after, h), *derivatives)
+            derivatives = (dc, dd, dh_after)
+        return (active, a, x, c, d, after, *derivatives)
     return step
 
 
@@ -310,17 +301,17 @@ def _incomplete_gamma(mode: str) -> Function:
         sa, sx, fa, fx = ctx.trace(_domain, a, x)
         aval = ShapedArray(x.shape, x.dtype)
         zero, one = hlo.splat(ctx, 0, aval), hlo.splat(ctx, 1, aval)
-        total = _until_converged(ctx, _series_step(derive), (sa, sx, one, one, *((zero, zero) if derive else ())))
+        total = until_converged(ctx, _series_step(derive), (sa, sx, one, one, *((zero, zero) if derive else ())))
         # Lentz's algorithm starts from 1 / 0, for which a large number stands.
         huge = hlo.splat(ctx, 1e30, aval)
         (d,) = ctx.trace(lambda a, x: (integer_pow(_plus(sub(x, a), 1), -1),), fa, fx)
         (dd,) = ctx.trace(lambda d: (square(d),), d)
         state = (fa, fx, huge, d, d, *((zero, dd, dd) if derive else ()))
-        found = _until_converged(ctx, _fraction_step(derive), state)
+        found = until_converged(ctx, _fraction_step(derive), state)
         return ctx.trace(lambda *xs: (_FINISH[mode](*xs),), a, x, *total[:2], *total[3:4], *total[5:],
                          *found[:2], found[4], *found[7:])[0]
 
-    return _widened(body)
+    return widened(body)
 
 
 def _finish_value(a: Any, x: Any, sa: Any, sx: Any, s: Any, fa: Any, fx: Any, h: Any, *, upper: bool) -> Any:
@@ -345,7 +336,8 @@ def _finish_slope(a: Any, x: Any, sa: Any, sx: Any, s: Any, ds: Any, fa: Any, fx
     if sample:
         y = where_else(by_fraction, mul(by_cf, fx), neg(div(mul(by_series, sx), sa)))
     else:
-        y = where_else(by_fraction, neg(mul(mul(_gamma_weight(fa, fx), fa), by_cf)), mul(_gamma_weight(sa, sx), by_series))
+        y = where_else(by_fraction, neg(mul(mul(_gamma_weight(fa, fx), fa), by_cf)),
+                       mul(_gamma_weight(sa, sx), by_series))
     zero, inf = scalar_like(x, 0), scalar_like(x, math.inf)
     y = _chosen(eq(x, zero), 0, y)
     bad = bitwise_or(bitwise_or(lt(x, zero), le(a, zero)), bitwise_or(eq(x, inf), bitwise_and(eq(a, inf), gt(x, zero))))
@@ -363,19 +355,20 @@ def _gamma_density(a: Any, x: Any) -> Any:
 
 
 igamma_grad_a_p, igamma_grad_a = binary(
-    "igamma_grad_a", FLOAT, _incomplete_gamma("slope"), None, Tested(0.5, 9, 512),
+    "igamma_grad_a", FLOAT, _incomplete_gamma("slope"), None, Checked(0.5, 9, 512),
     "Derivative in a of the regularised lower incomplete gamma function.", names=("a", "x"))
 igamma_p, igamma = binary(
     "igamma", FLOAT, _incomplete_gamma("lower"),
-    (lambda t, z, a, x: mul(t, igamma_grad_a(a, x)), lambda t, z, a, x: mul(t, _gamma_density(a, x))), Tested(0.5, 9, 32),
-    "Regularised lower incomplete gamma function P(a, x); nan for negative a or x.", names=("a", "x"))
+    (lambda t, z, a, x: mul(t, igamma_grad_a(a, x)), lambda t, z, a, x: mul(t, _gamma_density(a, x))),
+    Checked(0.5, 9, 64), "Regularised lower incomplete gamma function P(a, x); nan for negative a or x.",
+    names=("a", "x"))
 igammac_p, igammac = binary(
     "igammac", FLOAT, _incomplete_gamma("upper"),
     (lambda t, z, a, x: neg(mul(t, igamma_grad_a(a, x))), lambda t, z, a, x: neg(mul(t, _gamma_density(a, x)))),
-    Tested(0.5, 9, 64), "Regularised upper incomplete gamma function 1 - P(a, x), accurate where that is small.",
+    Checked(0.5, 9, 64), "Regularised upper incomplete gamma function 1 - P(a, x), accurate where that is small.",
     names=("a", "x"))
 random_gamma_grad_p, random_gamma_grad = binary(
-    "random_gamma_grad", FLOAT, _incomplete_gamma("sample"), None, Tested(0.5, 9, 512),
+    "random_gamma_grad", FLOAT, _incomplete_gamma("sample"), None, Checked(0.5, 9, 512),
     "Derivative in a of a sample x of the gamma distribution of shape a, at fixed probability.", names=("a", "x"))
 
 
@@ -415,7 +408,7 @@ def _beta_step(m: Any, a: Any, b: Any, x: Any, c: Any, d: Any, h: Any) -> Any:
         c = _nonzero(_plus(div(numerator, c), 1))
         factor = mul(factor, mul(c, d))
     active = gt(abs(_plus(factor, -1)), scalar_like(x, 2 * _eps(x)))
-    return active, a, b, x, c, d, where_else(active, mul(h, factor), h)
+    return active, a, b, x, c, d, mul(h, factor)
 
 
 def _nonzero(x: Any) -> Any:
@@ -448,7 +441,7 @@ def _lower_betainc(ctx: Any, a: Any, b: Any, x: Any) -> Any:
 
     sa, sb, sx, d, swap = ctx.trace(domain, a, b, x)
     one = hlo.splat(ctx, 1, ShapedArray(x.shape, x.dtype))
-    h = _until_converged(ctx, _beta_step, (sa, sb, sx, one, d, d))[5]
+    h = until_converged(ctx, _beta_step, (sa, sb, sx, one, d, d))[5]
     return ctx.trace(lambda *xs: (finish(*xs),), a, b, x, sa, sb, sx, swap, h)[0]
 
 
@@ -459,8 +452,8 @@ def _tangent_betainc(t: Any, y: Any, a: Any, b: Any, x: Any) -> Any:
 
 
 _no_slope = _unsupported("Betainc gradient with respect to a and b not supported.")
-regularized_incomplete_beta_p = Elementwise("regularized_incomplete_beta", FLOAT, _widened(_lower_betainc),
-                                            (_no_slope, _no_slope, _tangent_betainc), Tested(0.1, 0.9, 64))
+regularized_incomplete_beta_p = Elementwise("regularized_incomplete_beta", FLOAT, widened(_lower_betainc),
+                                            (_no_slope, _no_slope, _tangent_betainc), Checked(0.1, 0.9, 64))
 
 
 def betainc(a: Any, b: Any, x: Any) -> Any:

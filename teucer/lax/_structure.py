@@ -36,7 +36,7 @@ def canonical_axis(axis: Any, ndim: int, op: str = "axis") -> int:
 def canonical_shape(shape: Any, op: str = "shape") -> tuple[Any, ...]:
     """A shape as a tuple of ints or symbolic dimensions.
 
-    Raises TypeError if it is not a sequence of integers, ValueError if one is negative.
+    Raises TypeError if it is not a sequence of integers that are not negative.
     """
     try:
         sizes = tuple(d if type(d) is int or getattr(d, "is_symbolic_dimension", False) else d.__index__() for d in shape)
@@ -45,7 +45,7 @@ def canonical_shape(shape: Any, op: str = "shape") -> tuple[Any, ...]:
                         "depends on a traced value is not known while tracing; mark it static with static_argnums.") from err
     for d in sizes:
         if type(d) is int and d < 0:
-            raise ValueError(f"{op}: shape must have non-negative sizes, got {shape}.")
+            raise TypeError(f"{op} shape must have every element be nonnegative, got {shape}.")
     return sizes
 
 

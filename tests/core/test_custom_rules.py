@@ -1,0 +1,236 @@
+"""`custom_jvp`, `custom_vjp`, `custom_gradient`, `checkpoint`: rules, nestings, errors."""
+
+import functools
+
+import numpy as np
+import pytest
+
+import teucer as jax
+import teucer.numpy as jnp
+from teucer.ad_checkpoint import checkpoint_name
+
+X = jnp.array([0.5, 1.0, 2.0])
+
+
+def doubled():
+    """sin with twice its derivative."""
+    @jax.custom_jvp
+    def f(x):
+        return jnp.sin(x)
+
+    @f.defjvp
+    def f_jvp(primals, tangents):
+        return f(*primals), 2.0 * jnp.cos(primals[0]) * tangents[0]
+    return f
+
+
+def tripled():
+    """sin with three times its cotangent."""
+    @jax.custom_vjp
+    def f(x):
+        return jnp.sin(x)
+    f.defvjp(lambda x: (f(x), x), lambda x, ct: (3.0 * jnp.cos(x) * ct,))
+    return f
+
+
+@pytest.mark.parametrize(("make", "factor"), [(doubled, 2.0), (tripled, 3.0)])
+@pytest.mark.parametrize("nest", [
+    lambda f: jax.vmap(jax.grad(f)),
+    lambda f: jax.grad(lambda x: f(x).sum()),
+    lambda f: jax.jit(jax.vmap(jax.grad(f))),
+    lambda f: jax.vmap(jax.jit(jax.grad(f))),
+    lambda f: jax.grad(lambda x: jax.jit(f)(x).sum()),
+    lambda f: jax.grad(lambda x: jax.vmap(f)(x).sum()),
+    lambda f: jax.grad(lambda x: jax.jit(jax.vmap(f))(x).sum()),
+    lambda f: jax.grad(lambda x: jax.checkpoint(f)(x).sum()),
+    lambda f: jax.grad(lambda x: jax.lax.map(f, x).sum()),
+    lambda f: jax.jit(jax.grad(lambda x: jax.lax.scan(lambda c, a: (c + f(a), None), 0.0, x)[0])),
+    lambda f: jax.jacrev(lambda x: f(x).sum()),
+], ids=range(11))
+def test_rule_is_used_in_every_nesting(make, factor, nest):
+    f = make()
+    np.testing.assert_allclose(f(X), np.sin(X), rtol=1e-6)
+    np.testing.assert_allclose(nest(f)(X), factor * np.cos(X), rtol=1e-6)
+
+
+def test_custom_jvp_forward_mode_and_second_order():
+    f = doubled()
+    np.testing.assert_allclose(jax.jvp(f, (X,), (X,))[1], 2 * np.cos(X) * X, rtol=1e-6)
+    np.testing.assert_allclose(jax.vmap(jax.grad(jax.grad(f)))(X), -2 * np.sin(X), rtol=1e-6)
+
+
+def test_custom_jvp_python_control_flow():
+    @jax.custom_jvp
+    def f(x):
+        return x if x > 0 else -x
+    f.defjvp(lambda p, t: (f(p[0]), t[0] * (1.0 if p[0] > 0 else -1.0)))
+    assert jax.grad(f)(-2.0) == -1.0
+
+
+def test_defjvps_and_nondiff():
+    @jax.custom_jvp
+    def f(x, y):
+        return x * y
+    f.defjvps(lambda t, out, x, y: 10.0 * t, None)
+    assert jax.grad(f, (0, 1))(2.0, 3.0) == (10.0, 0.0)
+
+    @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+    def apply(g, x):
+        return g(x)
+
+    @apply.defjvp
+    def _(g, primals, tangents):
+        return apply(g, *primals), 5.0 * tangents[0]
+    assert jax.grad(lambda x: apply(jnp.sin, x))(1.0) == 5.0
+    assert jax.jit(jax.grad(lambda x: apply(jnp.sin, x)))(1.0) == 5.0
+
+
+def test_symbolic_zeros():
+    seen = []
+
+    @jax.custom_jvp
+    def f(x, y):
+        return x * y
+
+    @functools.partial(f.defjvp, symbolic_zeros=True)
+    def _(primals, tangents):
+        seen.append([type(t) is jax.custom_derivatives.SymbolicZero for t in tangents])
+        return f(*primals), tangents[0]
+    assert jax.grad(f)(2.0, 3.0) == 1.0
+    assert seen[-1] == [False, True]
+
+    @jax.custom_vjp
+    def g(x, y):
+        return x * y, x
+
+    def fwd(x, y):
+        seen.append((x.perturbed, y.perturbed))
+        return g(x.value, y.value), y.value
+
+    def bwd(y, cts):
+        seen.append(type(cts[1]) is jax.custom_derivatives.SymbolicZero)
+        return cts[0] * y, None
+    g.defvjp(fwd, bwd, symbolic_zeros=True)
+    assert jax.grad(lambda x: g(x, 3.0)[0])(2.0) == 3.0
+    assert seen[-2:] == [(True, False), True]
+
+
+def test_custom_vjp_trees_and_none():
+    @jax.custom_vjp
+    def f(p, n):
+        return {"out": p["a"] * n}
+    f.defvjp(lambda p, n: (f(p, n), (p, n)), lambda res, ct: ({"a": ct["out"] * res[1] * 7, "b": None}, None))
+    g = jax.grad(lambda p: f(p, 2)["out"])({"a": 1.0, "b": 5.0})
+    assert g == {"a": 14.0, "b": 0.0}
+
+
+def test_custom_vjp_nondiff_argnums():
+    @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+    def f(g, x):
+        return g(x)
+    f.defvjp(lambda g, x: (f(g, x), x), lambda g, x, ct: (g(x) * ct,))
+    assert jax.grad(lambda x: f(lambda y: y * y, x))(3.0) == 9.0
+
+
+def test_custom_vjp_cotangent_of_unbatched_argument_is_summed():
+    f = tripled()
+    w = 2.0
+    g = jax.grad(lambda w: jax.vmap(lambda x: f(w * x))(X).sum())(w)
+    np.testing.assert_allclose(g, np.sum(3 * np.cos(w * X) * X), rtol=1e-5)
+
+
+def test_custom_gradient():
+    @jax.custom_gradient
+    def f(x):
+        y = jnp.sin(x)
+        return y, lambda ct: ct * y
+    np.testing.assert_allclose(jax.grad(f)(1.0), np.sin(1.0), rtol=1e-6)
+    np.testing.assert_allclose(jax.jit(jax.vmap(jax.grad(f)))(X), np.sin(X), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("call", "error", "message"), [
+    (lambda: jax.grad(jax.custom_jvp(jnp.sin))(1.0), AttributeError, "No JVP defined for custom_jvp function"),
+    (lambda: jax.custom_vjp(jnp.sin)(1.0), AttributeError, "No VJP defined for custom_vjp function"),
+    (lambda: jax.jvp(tripled(), (1.0,), (1.0,)), TypeError, "forward-mode differentiation"),
+    (lambda: jax.jit(lambda x: jax.jvp(tripled(), (x,), (x,)))(1.0), TypeError, "forward-mode differentiation"),
+])
+def test_errors(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+@pytest.mark.parametrize(("rule", "message"), [
+    (lambda p, t: p[0], "pair"), (lambda p, t: (p[0], (t[0],)), "container"),
+    (lambda p, t: (p[0], jnp.ones(3)), r"float32\[\].*float32\[3\]")])
+def test_bad_jvp_rules(rule, message):
+    f = jax.custom_jvp(lambda x: x)
+    f.defjvp(rule)
+    with pytest.raises(TypeError, match=f"(?s){message}"):
+        jax.grad(f)(1.0)
+
+
+@pytest.mark.parametrize(("fwd", "bwd", "message"), [
+    (lambda x: x, lambda r, ct: (ct,), "pair"), (lambda x: ((x, x), x), lambda r, ct: (ct,), "container"),
+    (lambda x: (x, x), lambda r, ct: ct, "tuple"), (lambda x: (x, x), lambda r, ct: (ct, ct), "tuple of length"),
+    (lambda x: (x, x), lambda r, ct: (jnp.ones(3),), r"float32\[\].*float32\[3\]")])
+def test_bad_vjp_rules(fwd, bwd, message):
+    f = jax.custom_vjp(lambda x: x)
+    f.defvjp(fwd, bwd)
+    with pytest.raises((TypeError, ValueError), match=f"(?s){message}"):
+        jax.grad(f)(1.0)
+
+
+# --- checkpoint
+
+
+def residual_count(f, *args):
+    return len(jax.ad_checkpoint.saved_residuals(f, *args))
+
+
+def test_checkpoint_keeps_only_its_inputs():
+    f = lambda x: jnp.sin(jnp.sin(jnp.sin(x)))  # noqa: E731
+    g = jax.checkpoint(f)
+    assert residual_count(f, 1.0) == 3
+    assert residual_count(g, 1.0) == 1
+    np.testing.assert_allclose(jax.grad(g)(1.0), jax.grad(f)(1.0), rtol=1e-6)
+    np.testing.assert_allclose(jax.jit(jax.grad(g))(1.0), jax.grad(f)(1.0), rtol=1e-6)
+    np.testing.assert_allclose(jax.grad(jax.grad(g))(1.0), jax.grad(jax.grad(f))(1.0), rtol=1e-5)
+    np.testing.assert_allclose(jax.vmap(jax.grad(g))(X), jax.vmap(jax.grad(f))(X), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("policy", "count"), [
+    ("everything_saveable", 3), ("nothing_saveable", 1), (None, 1),
+    (jax.checkpoint_policies.save_only_these_names("a"), 2),
+    (jax.checkpoint_policies.save_any_names_but_these("b"), 2),
+    (jax.checkpoint_policies.save_anything_except_these_names("a", "b"), 3),
+    (jax.checkpoint_policies.save_from_both_policies(jax.checkpoint_policies.save_only_these_names("a"),
+                                                     jax.checkpoint_policies.save_only_these_names("b")), 3),
+])
+def test_policies(policy, count):
+    def f(x):
+        y = checkpoint_name(jnp.sin(x), "a")
+        z = checkpoint_name(jnp.sin(y), "b")
+        return jnp.sin(z)
+    policy = getattr(jax.checkpoint_policies, policy) if isinstance(policy, str) else policy
+    g = jax.checkpoint(f, policy=policy)
+    assert residual_count(g, 1.0) == count
+    np.testing.assert_allclose(jax.grad(g)(1.0), jax.grad(f)(1.0), rtol=1e-6)
+
+
+def test_dots_saveable():
+    a = jnp.ones((3, 3)) / 3
+    f = lambda x: jnp.sin(a @ jnp.sin(a @ x)).sum()  # noqa: E731
+    jaxpr = str(jax.make_jaxpr(jax.grad(jax.checkpoint(f, policy=jax.checkpoint_policies.dots_saveable)))(X))
+    assert jaxpr.count("dot_general") == 4  # two forward, two backward: none again
+    jaxpr = str(jax.make_jaxpr(jax.grad(jax.checkpoint(f)))(X))
+    assert jaxpr.count("dot_general") == 6
+
+
+def test_checkpoint_static_arguments_and_closures():
+    @functools.partial(jax.checkpoint, static_argnums=(1,))
+    def f(x, flag):
+        return jnp.sin(x) if flag else x
+    assert jax.grad(f)(0.0, True) == 1.0
+    assert jax.grad(lambda y: jax.checkpoint(lambda x: jnp.sin(x * y))(2.0))(0.0) == 2.0
+    with pytest.raises(jax.errors.TracerBoolConversionError):
+        jax.checkpoint(lambda x: x if x > 0 else -x)(1.0)

@@ -1,0 +1,277 @@
+"""`jit`: signatures, static and donated arguments, caching, nesting, stages, placement."""
+
+import functools
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import teucer as jax
+import teucer.numpy as jnp
+from teucer import lax
+
+
+def counted(f):
+    """`f`, counting how often it is traced."""
+    def wrapper(*args, **kwargs):
+        wrapper.count += 1
+        return f(*args, **kwargs)
+    wrapper.count = 0
+    return wrapper
+
+
+def test_traced_once_a_signature():
+    f = counted(lambda x: x * 2)
+    g = jax.jit(f)
+    for x in (1.0, 2.0, np.float32(3), jnp.ones(2), jnp.zeros(2), np.ones(2, np.float32)):
+        g(x)
+    assert f.count == 3  # weak scalar, scalar, vector
+
+
+def test_alike_jits_of_one_function_share_traces():
+    f = counted(lambda x: x + 1)
+    for _ in range(3):
+        jax.jit(f)(1.0)
+    assert f.count == 1
+
+
+def test_options_are_part_of_the_signature():
+    f = counted(lambda x: x + 1)
+    g = jax.jit(f)
+    assert g(np.ones(2)).dtype == np.float32
+    with jax.enable_x64(True):
+        assert g(np.ones(2)).dtype == np.float64
+    assert f.count == 2
+
+
+@pytest.mark.parametrize("options", [{"static_argnums": 1}, {"static_argnames": "n"}, {"static_argnums": (1,)},
+                                     {"static_argnums": -1}, {"static_argnames": ["n"]}])
+@pytest.mark.parametrize("by_name", [False, True])
+def test_static_arguments(options, by_name):
+    @functools.partial(jax.jit, **options)
+    def f(x, n):
+        assert isinstance(n, int)
+        return x * n
+    if by_name and options == {"static_argnums": -1}:
+        pytest.skip("a negative position says nothing of a call by name")
+    for n in (2, 3, 2):
+        assert (f(3.0, n=n) if by_name else f(3.0, n)) == 3.0 * n
+
+
+def test_static_values_of_equal_hash_are_told_apart():
+    f = jax.jit(lambda x, n: x * n, static_argnums=1)
+    assert f(1, 2).dtype == np.int32
+    assert f(1, 2.0).dtype == np.float32
+
+
+def test_unhashable_static_argument():
+    with pytest.raises(ValueError, match=r"(?s)[Nn]on-hashable static arguments"):
+        jax.jit(lambda x, n: x, static_argnums=1)(1.0, [1])
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"static_argnums": 3}, "static_argnums"), ({"static_argnames": "z"}, "static_argnames"),
+    ({"donate_argnums": 3}, "donate_argnums"), ({"static_argnums": 0, "donate_argnums": 0}, "intersect"),
+    ({"static_argnums": "x"}, "static_argnums")])
+def test_bad_options(options, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        jax.jit(lambda x, y: x, **options)
+
+
+@pytest.mark.parametrize("options", [{"donate_argnums": 0}, {"donate_argnames": "x"}])
+def test_donated_arguments_are_deleted(options):
+    f = jax.jit(lambda x, y: x + y, **options)
+    x, y = jnp.ones(4) * 2, jnp.ones(4)
+    out = f(x, y)
+    assert x.is_deleted()
+    assert not y.is_deleted()
+    np.testing.assert_array_equal(out, 3 * np.ones(4))
+    with pytest.raises((RuntimeError, ValueError), match="deleted"):
+        f(x, y)
+    with pytest.raises(RuntimeError, match=r"Array has been deleted with shape=float32\[4\]"):
+        np.asarray(x)
+
+
+def test_pytrees_defaults_and_keywords():
+    @jax.jit
+    def f(p, *rest, scale=2.0, **more):
+        return {"a": p["w"][0] * scale, "b": (rest, more)}
+    out = f({"w": [1.0, None]}, 5, scale=3.0, z=7)
+    assert out["a"] == 3.0
+    assert out["b"] == ((5,), {"z": 7})
+    assert f({"w": [1.0, None]})["a"] == 2.0
+
+
+def test_decorates_methods_and_partials():
+    class C:
+        def __init__(self, k):
+            self.k = k
+
+        @functools.partial(jax.jit, static_argnums=0)
+        def f(self, x):
+            return self.k * x
+    assert C(3).f(2.0) == 6.0
+    assert jax.jit(functools.partial(lambda a, b: a - b, 5.0))(3.0) == 2.0
+
+
+def test_keeps_name_and_docstring():
+    @jax.jit
+    def f(x):
+        """Doc."""
+        return x
+    assert (f.__name__, f.__doc__, f.__wrapped__.__name__) == ("f", "Doc.", "f")
+
+
+def test_nested_jit_closing_over_a_traced_value():
+    @jax.jit
+    def outer(x):
+        return jax.jit(lambda y: x * y)(x + 1)
+    assert outer(2.0) == 6.0
+    assert jax.grad(outer)(2.0) == 5.0
+    np.testing.assert_array_equal(jax.vmap(outer)(jnp.arange(3.0)), [0, 2, 6])
+
+
+def test_closed_over_arrays_are_arguments_of_the_program():
+    big = jnp.arange(1000.0)
+    f = jax.jit(lambda x: x + big)
+    np.testing.assert_array_equal(f(1.0), np.arange(1000) + 1.0)
+    np.testing.assert_array_equal(f(2.0), np.arange(1000) + 2.0)  # through C++
+    assert "dense" not in f.lower(1.0).as_text()
+
+
+def test_omnistaging():
+    jaxpr = jax.make_jaxpr(lambda x: x + jnp.sin(jnp.ones(())))(1.0)
+    assert "sin" in str(jaxpr)
+
+
+def test_unused_arguments_are_dropped_unless_kept():
+    assert jax.jit(lambda x, y: x).lower(1.0, 2.0).as_text().count("%arg1") == 0
+    assert jax.jit(lambda x, y: x, keep_unused=True).lower(1.0, 2.0).as_text().count("%arg1") > 0
+
+
+def test_inline():
+    inner = jax.jit(lambda x: x * 2, inline=True)
+    assert "jit" not in str(jax.make_jaxpr(lambda x: inner(x) + 1)(1.0))
+
+
+def test_clear_cache():
+    f = counted(lambda x: x)
+    g = jax.jit(f)
+    g(1.0)
+    g.clear_cache()
+    g(1.0)
+    assert f.count == 2
+
+
+def test_disable_jit_runs_python():
+    seen = []
+    f = jax.jit(lambda x: seen.append(float(x)) or x)
+    with jax.disable_jit():
+        f(3.0)
+    assert seen == [3.0]
+
+
+def test_stages():
+    f = jax.jit(lambda x, y: {"z": x @ y}, donate_argnums=0)
+    args = jnp.ones((2, 3)), jnp.ones((3, 2))
+    traced = f.trace(*args)
+    assert "dot_general" in str(traced.jaxpr)
+    lowered = traced.lower()
+    assert "stablehlo.dot_general" in lowered.as_text()
+    compiled = lowered.compile()
+    assert lowered.donate_argnums == (0,)
+    assert lowered.out_info["z"].shape == (2, 2)
+    np.testing.assert_array_equal(compiled(*args)["z"], np.full((2, 2), 3.0))
+    assert "HloModule" in compiled.as_text()
+    assert compiled.cost_analysis()["flops"] > 0
+    assert compiled.memory_analysis().output_size_in_bytes == 16
+    with pytest.raises(TypeError, match="Argument types differ"):
+        compiled(jnp.ones((4, 3)), jnp.ones((3, 2)))
+    assert jax.jit(jnp.sin).lower(jax.ShapeDtypeStruct((2,), "float32")).compile()(np.ones(2, np.float32)).shape == (2,)
+
+
+def test_eval_shape():
+    out = jax.eval_shape(lambda x, y: (x @ y, x.sum()), jax.ShapeDtypeStruct((2, 3), "float32"), jnp.ones((3, 4)))
+    assert out == (jax.ShapeDtypeStruct((2, 4), "float32"), jax.ShapeDtypeStruct((), "float32"))
+    assert jax.jit(jnp.sin).eval_shape(1.0).weak_type
+
+
+def test_compiler_options():
+    f = jax.jit(lambda x: x + 1, compiler_options={"xla_cpu_enable_fast_math": True})
+    assert f(1.0) == 2.0
+    with pytest.raises(Exception, match="no_such_option"):
+        jax.jit(lambda x: x - 1, compiler_options={"no_such_option": True})(1.0)
+
+
+def test_placement_follows_committed_arguments():
+    devices = jax.devices("cpu")
+    if len(devices) < 2:
+        pytest.fail("the suite runs with several CPU devices (tests/conftest.py)")
+    x = jax.device_put(jnp.ones(2), devices[1])
+    y = jax.jit(lambda a, b: a + b)(x, np.ones(2, np.float32))
+    assert y.devices() == {devices[1]}
+    assert y.committed
+    assert (x + 1).devices() == {devices[1]}
+    assert (jnp.ones(2) + x).devices() == {devices[1]}
+    with pytest.raises(ValueError, match="(?s)incompatible devices.*device_put"):
+        jax.jit(lambda a, b: a + b)(x, jax.device_put(jnp.ones(2), devices[0]))
+    assert jax.jit(lambda a: a, device=devices[1])(1.0).devices() == {devices[1]}
+    with jax.default_device(devices[1]):
+        z = jnp.ones(3) * 2
+    assert z.devices() == {devices[1]}
+    assert not z.committed
+
+
+def test_traces_do_not_keep_arguments_alive():
+    f = jax.jit(lambda x: x + 1)
+    x = jnp.arange(5.0) * 1
+    ref = weakref.ref(x)
+    f(x)
+    del x
+    gc.collect()
+    assert ref() is None
+
+
+def test_jitted_functions_do_not_live_forever():
+    def make():
+        f = lambda x: x + 1  # noqa: E731
+        jax.jit(f)(1.0)
+        return weakref.ref(f)
+    ref = make()
+    gc.collect()
+    assert ref() is None
+
+
+def test_debug_nans():
+    with jax.debug_nans(True), pytest.raises(FloatingPointError, match="nan"):
+        jax.jit(lambda x: lax.log(x))(-1.0)
+
+
+def test_ensure_compile_time_eval():
+    @jax.jit
+    def f(x):
+        with jax.ensure_compile_time_eval():
+            assert jnp.sum(jnp.arange(3)) == 3
+        return x
+    f(1.0)
+
+
+def test_named_scope_is_no_equation():
+    def f(x):
+        with jax.named_scope("part"):
+            return jnp.sin(x)
+    assert str(jax.make_jaxpr(f)(1.0)) == "{ lambda ; a:f32[]. let b:f32[] = sin a in (b,) }"
+    assert jax.named_call(f, name="g")(0.0) == 0.0
+
+
+def test_same_error_every_time():
+    @jax.jit
+    def f(x):
+        if x > 0:
+            return x
+        return -x
+    for _ in range(2):
+        with pytest.raises(jax.errors.TracerBoolConversionError, match=r"bool\[\]"):
+            f(1.0)
+    assert jax.jit(lambda x: x)(1.0) == 1.0  # the failed trace left no state behind

@@ -1,0 +1,102 @@
+"""Laws of derivatives, in 64 bits: forward mode is the limit of differences, reverse mode its transpose; and both twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from optable.compare import assert_close
+from optable.table import Draw, Op, all_ops
+from optable.trees import along, flat_call, moving
+
+import teucer as jax
+from teucer import lax
+from teucer._base import config
+
+STEP = 2.0**-13
+
+CASES = [pytest.param(op, dtype, id=f"{op}-{dtype}") for op in all_ops().values() for dtype in op.gradient_dtypes]
+Function = Callable[..., list[Any]]
+
+
+def direction(rng: np.random.Generator, like: Any) -> Any:
+    """A random array of a type, its elements within [-1, 1]."""
+    shape, dtype = np.shape(like), np.dtype(like.dtype)
+    x = rng.uniform(-1, 1, shape)
+    return np.asarray(x + 1j * rng.uniform(-1, 1, shape) if dtype.kind == "c" else x).astype(dtype)
+
+
+def difference(f: Function, xs: Any, ts: Any) -> list[Any]:
+    """The derivative of f at xs along ts, from four values: the error is of the fourth power of the step."""
+    def at(h: float) -> list[Any]:
+        return f(*(lax.add(x, lax.mul(t, np.asarray(h, t.dtype))) for x, t in zip(xs, ts, strict=True)))
+
+    return [lax.div(lax.sub(lax.mul(lax.sub(b, c), np.asarray(8.0, b.dtype)), lax.sub(a, d)), np.asarray(12 * STEP, b.dtype))
+            for d, b, c, a in zip(at(-2 * STEP), at(STEP), at(-STEP), at(2 * STEP), strict=True)]
+
+
+def pairing(xs: Any, ys: Any) -> Any:
+    """The real part of sum(x * y) over all arrays: what the transpose of a real-linear function keeps."""
+    total: Any = 0.0
+    for x, y in zip(xs, ys, strict=True):
+        z = lax.mul(x, y)
+        z = lax.real(z) if np.dtype(z.dtype).kind == "c" else z
+        total = lax.add(total, lax.reduce_sum(z, tuple(range(z.ndim))))
+    return total
+
+
+def tangent(f: Function, xs: Any, ts: Any) -> list[Any]:
+    return jax.jvp(f, tuple(xs), tuple(ts))[1]
+
+
+def cotangent(f: Function, xs: Any, cts: Any) -> list[Any]:
+    return list(jax.vjp(f, *xs)[1](list(cts)))
+
+
+def derivatives(f: Function, xs: Any, ts: Any, us: Any, cts: Any, second: bool) -> dict[str, tuple[Any, Any]]:
+    """What each law compares: (found, expected)."""
+    forward = tangent(f, xs, ts)
+    laws = {"forward mode against differences": (forward, difference(f, xs, ts)),
+            "reverse mode against forward mode": (pairing(cotangent(f, xs, cts), ts), pairing(cts, forward))}
+    if second:
+        def pushed(*v: Any) -> list[Any]:
+            return tangent(f, v, ts)
+
+        def pulled(*v: Any) -> list[Any]:
+            return cotangent(f, v, cts)
+
+        over_reverse = tangent(pulled, xs, us)
+        laws |= {"forward over forward against differences": (tangent(pushed, xs, us), difference(pushed, xs, us)),
+                 "forward over reverse against differences": (over_reverse, difference(pulled, xs, us)),
+                 "reverse over reverse against forward over reverse": (
+                     pairing(cotangent(pulled, xs, ts), us), pairing(ts, over_reverse))}
+    return laws
+
+
+@pytest.mark.parametrize(("op", "dtype"), CASES)
+def test_derivatives(op: Op, dtype: str) -> None:
+    """jvp is the limit of differences, vjp the transpose of jvp; and both again for the derivative itself."""
+    rng = np.random.default_rng(7)
+    with config.enable_x64(True):
+        functions, inputs = [], []
+        for call in op.samples(Draw(dtype)):
+            leaves, f = flat_call(op, call)
+            moves = moving(op, call)
+            g = along(f, leaves, moves)
+            xs = [np.asarray(x) for x, m in zip(leaves, moves, strict=True) if m]
+            ys = jax.eval_shape(g, *xs)
+            if not xs or not ys or not sum(x.size for x in xs):
+                continue
+            functions.append(g)
+            inputs.append((xs, *([direction(rng, v) for v in like] for like in (xs, xs, ys))))
+        assert functions, f"{op} of {dtype}: no call has an operand to differentiate; say gradients=()"
+        second = "second" not in op.exceptions
+        results = jax.jit(lambda inputs: [derivatives(f, *v, second=second and i < 2)
+                                      for i, (f, v) in enumerate(zip(functions, inputs, strict=True))])(inputs)
+        for i, laws in enumerate(results):
+            for law, (found, expected) in laws.items():
+                pairs = zip(found, expected, strict=True) if isinstance(found, list | tuple) else [(found, expected)]
+                for y, z in pairs:
+                    assert_close(y, z, op.gradient_rtol, f"{op} of {dtype}, call {i}, {law}")

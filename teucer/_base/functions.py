@@ -1,0 +1,30 @@
+"""What a user's function is called, and where it stands, for messages."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["fun_name", "fun_text", "where"]
+
+
+def fun_name(fun: Callable[..., Any]) -> str:
+    """The name of a function, through partials and bound methods."""
+    if isinstance(fun, functools.partial):
+        return fun_name(fun.func)
+    return getattr(fun, "__name__", None) or type(fun).__name__
+
+
+def where(fun: Callable[..., Any]) -> str:
+    """File and line of a function's definition, as far as known."""
+    if isinstance(fun, functools.partial):
+        return where(fun.func)
+    code = getattr(inspect.unwrap(fun, stop=lambda f: hasattr(f, "__code__")), "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else "<unknown>"
+
+
+def fun_text(fun: Callable[..., Any]) -> str:
+    """A function as error messages speak of it."""
+    return repr(fun) if not hasattr(fun, "__code__") else f"function {fun_name(fun)} at {where(fun)}"

@@ -1,0 +1,212 @@
+"""Functions with a batching rule of their own: `custom_vmap`, `sequential_vmap`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import numpy as np
+
+from teucer._base import pytrees, tracebacks
+from teucer._core.jaxpr import ClosedJaxpr
+from teucer._core.primitive import Primitive
+from teucer._core.stage import DebugInfo, stage_flat
+from teucer._core.trace import typeof
+from teucer._core.types import Zero
+from teucer._transform import arith
+from teucer._transform.calls import check_callable, flatten_call, flatten_results, fun_name
+from teucer._transform.custom_jvp import resolve_kwargs
+from teucer._transform.jit import hoist_consts, jit_p
+from teucer._transform.jvp import jvp_flat
+
+__all__ = ["custom_vmap", "custom_vmap_call_p", "sequential_vmap"]
+
+
+@final
+class CustomVmapCall(Primitive):
+    """Calls `call` (a function of flat values, or a closed jaxpr once staged); batched by `rule`.
+
+    rule(axis_size, in_batched, *args) -> (outs, out_batched), all flat.
+    """
+
+    __slots__ = ()
+    name = "custom_vmap_call"
+    higher_order = True
+
+    def types(self, *avals: Any, call: ClosedJaxpr, **params: Any) -> Any:
+        return tuple(call.out_avals)
+
+    def effects(self, *avals: Any, call: ClosedJaxpr, **params: Any) -> Any:
+        return call.effects
+
+    def evaluate(self, *args: Any, call: Any, **params: Any) -> Any:
+        return tuple(call(*args))
+
+    def stage(self, trace: Any, args: Any, params: Any) -> Any:
+        call, rule = params["call"], params["rule"]
+        if isinstance(call, ClosedJaxpr):
+            return trace.record(self, args, params)
+        jaxpr, consts = stage_flat(call, [typeof(x) for x in args])
+        k = len(consts)
+
+        def rule_wider(size: Any, in_batched: Sequence[bool], *values: Any) -> Any:
+            return rule(size, in_batched[k:], *values[k:])
+
+        return trace.record(self, (*consts, *args), {**params, "call": hoist_consts(jaxpr), "rule": rule_wider if k else rule})
+
+    def lower(self, ctx: Any, *values: Any, call: ClosedJaxpr, **params: Any) -> Any:
+        return ctx.inline(call, *values)
+
+    def jvp(self, primals: Any, tangents: Any, *, call: Any, rule: Any, name: str) -> Any:
+        moving = [type(t) is not Zero for t in tangents]
+        n = len(primals)
+
+        def split(values: Sequence[Any]) -> tuple[Sequence[Any], list[Any]]:
+            rest = iter(values[n:])
+            return values[:n], [next(rest) if m else typeof(p).zero for p, m in zip(values[:n], moving, strict=True)]
+
+        def call_jvp(*values: Any) -> list[Any]:
+            outs, out_tangents = jvp_flat(call, *split(values))
+            return [*outs, *map(arith.instantiate, out_tangents)]
+
+        def rule_jvp(size: Any, in_batched: Sequence[bool], *values: Any) -> Any:
+            found: list[Sequence[bool]] = []
+            dims = [0 if b else None for b in in_batched[:n]]
+            tangent_batched = iter(in_batched[n:])
+            full = [next(tangent_batched) if m else False for m in moving]
+            ps, ts = split(values)
+            # A primal and its tangent must be batched alike: the rule is told of the primals only.
+            alike = [b or t for b, t in zip(in_batched[:n], full, strict=True)]
+            ps = [arith.to_axis(p, d, size, 0) if a else p for p, d, a in zip(ps, dims, alike, strict=True)]
+            ts = [typeof(p).zero if type(t) is Zero else arith.to_axis(t, 0 if b else None, size, 0) if a else t
+                  for p, t, b, a in zip(ps, ts, full, alike, strict=True)]
+
+            def apply(*xs: Any) -> list[Any]:
+                outs, out_batched = rule(size, alike, *xs)
+                found[:] = [out_batched]
+                return list(outs)
+
+            outs, out_tangents = jvp_flat(apply, ps, ts)
+            return [*outs, *map(arith.instantiate, out_tangents)], [*found[0], *found[0]]
+
+        given = [t for t, m in zip(tangents, moving, strict=True) if m]
+        outs = self.bind(*primals, *given, call=call_jvp, rule=rule_jvp, name=name)
+        half = len(outs) // 2
+        return outs[:half], outs[half:]
+
+    def partial_eval(self, trace: Any, args: Any, params: Any) -> Any:
+        """The derivative is that of the function itself: a linear map has no use for the rule."""
+        jaxpr, consts = stage_flat(params["call"], [typeof(x) for x in args])
+        operands = (*consts, *args)
+        return jit_p.partial_eval(trace, operands, {
+            "jaxpr": hoist_consts(jaxpr), "name": params["name"], "donated_invars": (False,) * len(operands),
+            "keep_unused": False, "inline": False, "options": ()})
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, rule: Any, **params: Any) -> Any:
+        moved = [x if d is None else arith.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
+        outs, out_batched = rule(axis.size, [d is not None for d in dims], *moved)
+        return tuple(outs), tuple(0 if b else None for b in out_batched)
+
+
+custom_vmap_call_p = CustomVmapCall()
+
+
+class custom_vmap:
+    """A function with its own batching rule, given by `def_vmap`.
+
+    The rule is rule(axis_size, in_batched, *args) -> (output, out_batched): in_batched and out_batched are trees of bools
+    like the arguments and the output; batched arrays have the batch in front.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> @jax.custom_batching.custom_vmap
+    ... def f(x):
+    ...     return x + 1.
+    >>> @f.def_vmap
+    ... def f_vmap(axis_size, in_batched, x):
+    ...     return x + 2., in_batched[0]
+    >>> jax.vmap(f)(jnp.zeros(2))
+    Array([2., 2.], dtype=float32)
+    """
+
+    def __init__(self, fun: Callable[..., Any]) -> None:
+        check_callable(fun, "custom_vmap")
+        functools.update_wrapper(self, fun)
+        self.fun = fun
+        self.vmap_rule: Callable[..., Any] | None = None
+
+    def def_vmap(self, vmap_rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Set the rule."""
+        self.vmap_rule = vmap_rule
+        return vmap_rule
+
+    @tracebacks.api_boundary
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        name = fun_name(self.fun)
+        args = resolve_kwargs(self.fun, args, kwargs)
+        call = flatten_call(args, {})
+        info = DebugInfo(self.fun, (), "custom_vmap")
+        out_tree: list[Any] = []
+
+        def flat(*leaves: Any) -> list[Any]:
+            outs, tree = flatten_results(call.apply(self.fun, leaves), "custom_vmap", info)
+            out_tree[:] = [tree]
+            return outs
+
+        def rule(size: Any, in_batched: Sequence[bool], *leaves: Any) -> Any:
+            if self.vmap_rule is None:
+                raise AttributeError(f"No batching rule defined for custom_vmap function {name} using def_vmap.")
+            tree_args, _ = pytrees.tree_unflatten(call.tree, leaves)
+            tree_batched, _ = pytrees.tree_unflatten(call.tree, in_batched)
+            result = self.vmap_rule(size, list(tree_batched), *tree_args)
+            return _check_result(result, name, out_tree, size)
+
+        outs = custom_vmap_call_p.bind(*call.leaves, call=flat, rule=rule, name=name)
+        return pytrees.tree_unflatten(out_tree[0], outs)
+
+
+def _check_result(result: Any, name: str, out_tree: list[Any], size: int) -> tuple[list[Any], list[bool]]:
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise TypeError(f"The batching rule of custom_vmap function {name} must return a pair (output, out_batched), got "
+                        f"{result!r:.200}.")
+    outs, tree = pytrees.tree_flatten(result[0])
+    if out_tree and tree != out_tree[0]:
+        raise ValueError(f"structure of output value and output batching specification: the batching rule of {name} returned "
+                         f"{tree}, the function returns {out_tree[0]}.")
+    batched_tree = pytrees.tree_structure(result[1])
+    if batched_tree != tree:
+        raise ValueError(f"structure of output value and output batching specification returned by custom vmap rule ({name}) do "
+                         f"not match original output. Original output: {tree}, batching: {batched_tree}.")
+    out_tree[:] = [tree]
+    batched = pytrees.tree_leaves(result[1])
+    for y, b in zip(outs, batched, strict=True):
+        if b and (not np.ndim(y) or np.shape(y)[0] != size):
+            raise ValueError(f"custom_vmap rule of {name}: an output said to be batched has shape {np.shape(y)}; its leading axis "
+                             f"must have size {size}.")
+    return outs, batched
+
+
+def sequential_vmap(f: Callable[..., Any]) -> custom_vmap:
+    """`f`, which `vmap` runs on one element after the other (`lax.map`).
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> jax.vmap(jax.custom_batching.sequential_vmap(jnp.sin))(jnp.zeros(2))
+    Array([0., 0.], dtype=float32)
+    """
+    custom = custom_vmap(f)
+
+    @custom.def_vmap
+    def rule(axis_size: Any, in_batched: Sequence[Any], *args: Any) -> Any:
+        leaves, tree = pytrees.tree_flatten(args)
+        batched = pytrees.tree_leaves(in_batched)
+        mapped = [x for x, b in zip(leaves, batched, strict=True) if b]
+
+        def element(xs: Sequence[Any]) -> Any:
+            rest = iter(xs)
+            filled = [next(rest) if b else x for x, b in zip(leaves, batched, strict=True)]
+            return f(*pytrees.tree_unflatten(tree, filled))
+
+        out = arith.map_elements(element, mapped)
+        return out, pytrees.tree_map(lambda _: True, out)
+
+    return custom

@@ -1,0 +1,113 @@
+"""Forward-mode differentiation as users call it: `jvp`, `linearize`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from teucer._base import pytrees, tracebacks
+from teucer._core.jaxpr import eval_jaxpr
+from teucer._core.trace import Tracer, typeof
+from teucer._core.types import float0
+from teucer._transform import arith
+from teucer._transform.calls import FlatFunction, check_callable
+from teucer._transform.jvp import jvp_flat
+from teucer._transform.partial import linearize_flat
+
+__all__ = ["jvp", "known_part", "linearize"]
+
+boundary = tracebacks.api_boundary
+
+
+@boundary
+def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = False) -> Any:
+    """Results of a function and their tangents, for tangents of its arguments: forward-mode differentiation.
+
+    primals: tuple or list of arguments. tangents: the same trees; arrays of the arguments' shapes and tangent dtypes.
+    has_aux: `fun` returns (output, aux); then the result is (outputs, tangents, aux).
+    Raises TypeError if trees, shapes or dtypes of primals and tangents differ.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> jax.jvp(jnp.square, (3.,), (1.,))
+    (Array(9., dtype=float32, weak_type=True), Array(6., dtype=float32, weak_type=True))
+    """
+    check_callable(fun, "jvp")
+    if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
+        raise TypeError("primal and tangent arguments to jax.jvp must be tuples or lists; "
+                        f"found {type(primals).__name__} and {type(tangents).__name__}.")
+    flat, in_tree = pytrees.tree_flatten(tuple(primals))
+    flat_tangents, tangent_tree = pytrees.tree_flatten(tuple(tangents))
+    if in_tree != tangent_tree:
+        raise TypeError("primal and tangent arguments to jax.jvp must have the same tree structure; primals have tree "
+                        f"structure {in_tree} whereas tangents have tree structure {tangent_tree}.")
+    for x, t in zip(flat, flat_tangents, strict=True):
+        _check_tangent(x, t, "jvp")
+    f = FlatFunction(fun, in_tree, "jvp", has_aux)
+    given = [typeof(x).zero if typeof(t).dtype == float0 else t for x, t in zip(flat, flat_tangents, strict=True)]
+    outs, out_tangents = jvp_flat(f, flat, given)
+    results = (pytrees.tree_unflatten(f.tree, outs),
+               pytrees.tree_unflatten(f.tree, [arith.instantiate(t) for t in out_tangents]))
+    return (*results, known_part(f.aux)) if has_aux else results
+
+
+def _check_tangent(x: Any, t: Any, op: str) -> None:
+    aval, tangent = typeof(x), typeof(t)
+    expected = aval.tangent_aval()
+    if expected.dtype != tangent.dtype:
+        raise TypeError(f"primal and tangent arguments to jax.{op} do not match; dtypes must be equal, or in case of int/bool "
+                        f"primal dtype the tangent dtype must be float0. Got primal dtype {aval.dtype.name} and so expected "
+                        f"tangent dtype {_name(expected.dtype)}, but got tangent dtype {_name(tangent.dtype)} instead.")
+    if aval.shape != tangent.shape:
+        raise ValueError(f"jvp called with different primal and tangent shapes; Got primal shape {aval.shape} and tangent "
+                         f"shape as {tangent.shape}")
+
+
+def _name(dtype: Any) -> str:
+    return "float0" if dtype == float0 else str(dtype.name)
+
+
+@boundary
+def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """The value of a function, and its derivative there as a linear function of tangents, ready to be called often.
+
+    Returns (output, f_jvp), with has_aux (output, f_jvp, aux). f_jvp takes tangents of the trees and types of `primals`.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> y, f_jvp = jax.linearize(jnp.square, 3.)
+    >>> f_jvp(1.)
+    Array(6., dtype=float32, weak_type=True)
+    """
+    check_callable(fun, "linearize")
+    flat, in_tree = pytrees.tree_flatten(tuple(primals))
+    f = FlatFunction(fun, in_tree, "linearize", has_aux)
+    lin = linearize_flat(f, flat, debug_info=f.info)
+    avals = [typeof(x) for x in flat]
+    out_avals = [typeof(y) for y in lin.outs]
+    out_tree = f.tree
+
+    @boundary
+    def f_jvp(*tangents: Any) -> Any:
+        given, tree = pytrees.tree_flatten(tangents)
+        if tree != in_tree:
+            raise ValueError("linearized function called with tangents of another tree than the primals.\n"
+                             f"    primals: {in_tree}\n    tangents: {tree}")
+        for a, t in zip(avals, given, strict=True):
+            if a.tangent_aval().shape != typeof(t).shape or a.tangent_aval().dtype != typeof(t).dtype:
+                raise ValueError("linearized function called on tangent values inconsistent with the original primal values: "
+                                 f"got tangent aval {typeof(t)} for primal aval {a}")
+        outs = iter(eval_jaxpr(lin.jaxpr, lin.residuals, *given))
+        return pytrees.tree_unflatten(out_tree, [next(outs) if m else arith.instantiate(a.zero)
+                                                 for a, m in zip(out_avals, lin.moving_outs, strict=True)])
+
+    out = pytrees.tree_unflatten(out_tree, lin.outs)
+    return (out, f_jvp, known_part(f.aux)) if has_aux else (out, f_jvp)
+
+
+def known_part(aux: Any) -> Any:
+    """Auxiliary results without the tracers of a transformation that has ended."""
+    def strip(x: Any) -> Any:
+        while isinstance(x, Tracer) and not x.trace.alive and hasattr(x, "primal"):
+            x = x.primal
+        return x
+
+    return pytrees.tree_map(strip, aux)

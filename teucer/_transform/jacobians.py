@@ -1,0 +1,164 @@
+"""Jacobians and Hessians."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from teucer._base import dtypes, pytrees, tracebacks
+from teucer._core.jaxpr import eval_jaxpr
+from teucer._core.primitive import Axis
+from teucer._core.trace import typeof
+from teucer._core.types import ShapedArray, float0
+from teucer._transform import arith
+from teucer._transform.batch import batch_flat
+from teucer._transform.calls import FlatFunction, as_indices, check_callable
+from teucer._transform.forward import known_part
+from teucer._transform.partial import linearize_flat
+from teucer._transform.reverse import Pullback, check_grad_input, fix_other_arguments, positions_of
+
+__all__ = ["hessian", "jacfwd", "jacobian", "jacrev"]
+
+boundary = tracebacks.api_boundary
+
+
+def jacfwd(fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False,
+           ) -> Callable[..., Any]:
+    """The Jacobian of a function by forward mode, a column at a time: best for few inputs and many outputs.
+
+    Arguments as for `grad`; the output may be any tree of arrays. An entry has the output's axes, then the input's.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> jax.jacfwd(lambda x: x ** 2)(jnp.array([1., 2.]))
+    Array([[2., 0.],
+           [0., 4.]], dtype=float32)
+    """
+    check_callable(fun, "jacfwd")
+    return _jacobian(fun, argnums, has_aux, holomorphic, "jacfwd")
+
+
+def jacrev(fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False,
+           allow_int: bool = False) -> Callable[..., Any]:
+    """The Jacobian of a function by reverse mode, a row at a time: best for many inputs and few outputs.
+
+    Arguments as for `grad`; the output may be any tree of arrays. An entry has the output's axes, then the input's.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> jax.jacrev(lambda x: x ** 2)(jnp.array([1., 2.]))
+    Array([[2., 0.],
+           [0., 4.]], dtype=float32)
+    """
+    check_callable(fun, "jacrev")
+    return _jacobian(fun, argnums, has_aux, holomorphic, "jacrev", allow_int)
+
+
+jacobian = jacrev
+
+
+def _jacobian(fun: Callable[..., Any], argnums: Any, has_aux: bool, holomorphic: bool, op: str,
+              allow_int: bool = False) -> Callable[..., Any]:
+    single = not isinstance(argnums, tuple | list)
+    numbers = as_indices(argnums, "argnums", op)
+    columns = _columns if op == "jacfwd" else _rows
+
+    @functools.wraps(fun)
+    @boundary
+    def jacobian_fun(*args: Any, **kwargs: Any) -> Any:
+        positions = positions_of(numbers, args, fun, op)
+        f_partial = fix_other_arguments(fun, args, kwargs, positions)
+        chosen = args[positions[0]] if single else tuple(args[i] for i in positions)
+        flat, in_tree = pytrees.tree_flatten(chosen)
+        for x in flat:
+            _check_jacobian_input(x, holomorphic, allow_int, op)
+
+        @functools.wraps(fun)
+        def on_leaves(*leaves: Any) -> Any:
+            tree = pytrees.tree_unflatten(in_tree, leaves)
+            return f_partial(tree) if single else f_partial(*tree)
+
+        f = FlatFunction(on_leaves, pytrees.tree_structure(tuple(flat)), op, has_aux)
+        blocks = columns(f, flat, holomorphic, op)
+        out = pytrees.tree_unflatten(f.tree, [pytrees.tree_unflatten(in_tree, row) for row in blocks])
+        return (out, known_part(f.aux)) if has_aux else out
+
+    return jacobian_fun
+
+
+def _check_jacobian_input(x: Any, holomorphic: bool, allow_int: bool, op: str) -> None:
+    check_grad_input(x, holomorphic, allow_int, op)
+    if op == "jacfwd" and not holomorphic and dtypes.issubdtype(typeof(x).dtype, np.complexfloating):
+        raise TypeError("jacfwd requires real-valued inputs (input dtype that is a sub-dtype of np.floating), but got "
+                        f"{typeof(x).dtype.name}. For holomorphic differentiation, pass holomorphic=True. For differentiation "
+                        "of non-holomorphic functions involving complex inputs, use jax.jvp directly.")
+
+
+def _check_jacobian_output(aval: Any, holomorphic: bool, op: str) -> None:
+    if holomorphic and not dtypes.issubdtype(aval.dtype, np.complexfloating):
+        raise TypeError(f"{op} with holomorphic=True requires outputs with complex dtype, but got {aval.dtype.name}.")
+    if op == "jacrev" and not holomorphic and not dtypes.issubdtype(aval.dtype, np.floating):
+        raise TypeError(f"jacrev requires real-valued outputs (output dtype that is a sub-dtype of np.floating), but got "
+                        f"{aval.dtype.name}. For holomorphic differentiation, pass holomorphic=True. For differentiation of "
+                        "functions involving complex or integer outputs, use jax.vjp directly.")
+
+
+def _columns(f: FlatFunction, flat: Sequence[Any], holomorphic: bool, op: str) -> list[list[Any]]:
+    lin = linearize_flat(f, flat, debug_info=f.info)
+    avals = [typeof(x) for x in flat]
+    out_avals = [typeof(y) for y in lin.outs]
+    for a in out_avals:
+        _check_jacobian_output(a, holomorphic, op)
+    rows: list[list[Any]] = [[] for _ in out_avals]
+    for k, aval in enumerate(avals):
+        basis = _basis(aval)
+
+        def push(t: Any, k: int = k) -> list[Any]:
+            tangents = [t if i == k else arith.zeros(a.tangent_aval()) for i, a in enumerate(avals)]
+            return eval_jaxpr(lin.jaxpr, lin.residuals, *tangents)
+
+        outs, dims = batch_flat(push, Axis(aval.size), [basis], [0])
+        moved = iter([arith.to_axis(y, d, aval.size, np.ndim(y) - (d is not None)) for y, d in zip(outs, dims, strict=True)])
+        for row, a, moving in zip(rows, out_avals, lin.moving_outs, strict=True):
+            block = next(moved) if moving else arith.zeros(ShapedArray((*a.shape, aval.size), a.tangent_aval().dtype))
+            row.append(arith.reshape(block, (*a.shape, *aval.shape)))
+    return rows
+
+
+def _rows(f: FlatFunction, flat: Sequence[Any], holomorphic: bool, op: str) -> list[list[Any]]:
+    pullback = Pullback(f, flat)
+    rows = []
+    for k, aval in enumerate(pullback.out_avals):
+        _check_jacobian_output(aval, holomorphic, op)
+
+        def pull(ct: Any, k: int = k) -> list[Any]:
+            cts = [ct if i == k else a.zero for i, a in enumerate(pullback.out_avals)]
+            return [arith.instantiate(c) for c in pullback.pull_flat(cts)]
+
+        outs, dims = batch_flat(pull, Axis(aval.size), [_basis(aval)], [0])
+        rows.append([arith.reshape(arith.to_axis(y, d, aval.size, 0), (*aval.shape, *x.shape))
+                     for y, d, x in zip(outs, dims, pullback.in_avals, strict=True)])
+    return rows
+
+
+def _basis(aval: Any) -> Any:
+    """The standard basis of the tangents of a type, along a leading axis."""
+    tangent = aval.tangent_aval()
+    if tangent.dtype == float0:
+        return np.zeros((aval.size, *aval.shape), float0)
+    return arith.convert(np.eye(aval.size).reshape(aval.size, *aval.shape).astype(tangent.dtype),
+                         ShapedArray((aval.size, *aval.shape), tangent.dtype, tangent.weak_type and not aval.shape))
+
+
+def hessian(fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False,
+            ) -> Callable[..., Any]:
+    """The Hessian of a function, as `jacfwd` of `jacrev`.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> jax.hessian(lambda x: jnp.sum(x ** 3))(jnp.array([1., 2.]))
+    Array([[ 6.,  0.],
+           [ 0., 12.]], dtype=float32)
+    """
+    return jacfwd(jacrev(fun, argnums, has_aux=has_aux, holomorphic=holomorphic), argnums, has_aux=has_aux,
+                  holomorphic=holomorphic)

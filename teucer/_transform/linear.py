@@ -1,0 +1,142 @@
+"""Transposes of linear functions, split passes, closures as arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from teucer._base import dtypes, pytrees, tracebacks
+from teucer._core.jaxpr import eval_jaxpr
+from teucer._core.primitive import Undefined
+from teucer._core.stage import stage_flat
+from teucer._core.trace import Tracer, typeof
+from teucer._core.types import ShapedArray
+from teucer._transform import arith
+from teucer._transform.calls import FlatFunction, as_indices, check_callable
+from teucer._transform.jit import jit
+from teucer._transform.reverse import fix_other_arguments, positions_of, refuse_reduce_axes, vjp
+from teucer._transform.shapes import ShapeDtypeStruct
+from teucer._transform.transpose import backward_pass
+
+__all__ = ["closure_convert", "fwd_and_bwd", "linear_transpose", "saved_input_vjp"]
+
+boundary = tracebacks.api_boundary
+
+
+@boundary
+def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = ()) -> Callable[..., Any]:
+    """The transpose of a function that is linear: from cotangents of its results to cotangents of its arguments.
+
+    primals: arrays or ShapeDtypeStructs that say the arguments' types; their values do not matter.
+    Raises TypeError if argument dtypes and result dtypes are not all real or all complex.
+
+    >>> import teucer as jax
+    >>> transpose = jax.linear_transpose(lambda x: 3 * x, 1.)
+    >>> transpose(2.)
+    (Array(6., dtype=float32, weak_type=True),)
+    """
+    check_callable(fun, "linear_transpose")
+    refuse_reduce_axes(reduce_axes, "linear_transpose")
+    flat, in_tree = pytrees.tree_flatten(tuple(primals))
+    avals = [_as_aval(x) for x in flat]
+    f = FlatFunction(fun, in_tree, "linear_transpose")
+    jaxpr, consts = stage_flat(f, avals, f.info)
+    out_avals, out_tree = jaxpr.out_avals, f.tree
+    kinds = {dtypes.issubdtype(a.dtype, np.inexact) for a in [*avals, *out_avals]}
+    if kinds != {True}:
+        raise TypeError("linear_transpose only supports [float or complex] -> [float or complex] functions, but got "
+                        f"{[a.dtype.name for a in avals]} -> {[a.dtype.name for a in out_avals]}.")
+
+    @boundary
+    def transposed(ct: Any) -> Any:
+        cts, tree = pytrees.tree_flatten(ct)
+        if tree != out_tree:
+            raise TypeError(f"cotangent tree does not match function output, expected {out_tree} but got {tree}")
+        for c, a in zip(cts, out_avals, strict=True):
+            if typeof(c).shape != a.shape or typeof(c).dtype != a.dtype:
+                raise TypeError(f"cotangent type does not match function output, expected {a.str_short()} but got "
+                                f"{typeof(c).str_short()}")
+        in_cts = backward_pass(jaxpr, consts, [Undefined(a) for a in avals], cts)
+        return pytrees.tree_unflatten(in_tree, [arith.instantiate(c) for c in in_cts])
+
+    return transposed
+
+
+def _as_aval(x: Any) -> ShapedArray:
+    return x.aval if isinstance(x, ShapeDtypeStruct) else typeof(x)
+
+
+@boundary
+def fwd_and_bwd(fun: Callable[..., Any], argnums: Any, has_aux: bool = False, jitted: bool = True) -> Any:
+    """The forward and backward passes of a function as two functions, each of which can be jitted by itself.
+
+    fwd(*args) gives (output, residuals), with has_aux (output, residuals, aux); bwd(residuals, cotangent) gives the
+    cotangents of the arguments `argnums`.
+    """
+    check_callable(fun, "fwd_and_bwd")
+    single = not isinstance(argnums, tuple | list)
+    numbers = as_indices(argnums, "argnums", "fwd_and_bwd")
+
+    def fwd(*args: Any, **kwargs: Any) -> Any:
+        positions = positions_of(numbers, args, fun, "fwd_and_bwd")
+        f = fix_other_arguments(fun, args, kwargs, positions)
+        return vjp(f, *(args[i] for i in positions), has_aux=has_aux)
+
+    def bwd(residuals: Any, ct: Any) -> Any:
+        cts = residuals(ct)
+        return cts[0] if single else cts
+
+    return (jit(fwd), jit(bwd)) if jitted else (fwd, bwd)
+
+
+def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callable[..., Any], list[Any]]:
+    """A function whose closed-over traced arrays are arguments: (converted, values), called as converted(*args, *values).
+
+    For custom differentiation rules of functions that take functions. Only arrays that are being differentiated are lifted.
+    """
+    flat, in_tree = pytrees.tree_flatten(example_args)
+    f = FlatFunction(fun, in_tree, "closure_convert")
+    jaxpr, consts = stage_flat(f, [_as_aval(x) for x in flat], f.info)
+    out_tree = f.tree
+    lifted = [_may_be_differentiated(c) for c in consts]
+    hoisted = [c for c, lift in zip(consts, lifted, strict=True) if lift]
+    fixed = [c for c, lift in zip(consts, lifted, strict=True) if not lift]
+
+    def converted(*args: Any) -> Any:
+        n = len(args) - len(hoisted)
+        flat_args, tree = pytrees.tree_flatten(args[:n])
+        if tree != in_tree:
+            raise TypeError(f"closure_convert: the converted function takes arguments of the tree {in_tree}, got {tree}.")
+        values, rest = iter(args[n:]), iter(fixed)
+        all_consts = [next(values) if lift else next(rest) for lift in lifted]
+        return pytrees.tree_unflatten(out_tree, eval_jaxpr(jaxpr, all_consts, *flat_args))
+
+    return converted, hoisted
+
+
+def _may_be_differentiated(x: Any) -> bool:
+    return isinstance(x, Tracer) and dtypes.issubdtype(typeof(x).dtype, np.inexact)
+
+
+def saved_input_vjp(f: Callable[..., Any], which: Sequence[bool], *primals: Any, allow_unused: bool = True,
+                    allow_opaque: bool = True) -> Any:
+    """As `vjp`; the backward function takes the arguments marked in `which` again, instead of keeping them.
+
+    Returns (output, vjp_fun) with vjp_fun(cotangent, *saved_arguments).
+    """
+    out, pullback = vjp(f, *primals)
+    residuals, tree = pytrees.tree_flatten(pullback)
+    saved = [x for x, keep in zip(primals, which, strict=True) if keep]
+    leaves = pytrees.tree_leaves(saved)
+    index = {id(x): i for i, x in enumerate(leaves)}
+    kept = [None if id(r) in index else r for r in residuals]
+    places = [index.get(id(r)) for r in residuals]
+
+    def vjp_fun(ct: Any, *args: Any) -> Any:
+        given = pytrees.tree_leaves(list(args))
+        filled = [given[p] if p is not None else r for r, p in zip(kept, places, strict=True)]
+        return pytrees.tree_unflatten(tree, filled)(ct)
+
+    return out, vjp_fun

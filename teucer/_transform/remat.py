@@ -1,0 +1,281 @@
+"""Rematerialisation: `checkpoint` keeps few residuals for the backward pass and computes the others again."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, final
+
+from teucer._base import pytrees, tracebacks
+from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_jaxpr
+from teucer._core.primitive import Primitive, Undefined
+from teucer._core.stage import stage_flat, stage_jaxpr
+from teucer._core.trace import typeof
+from teucer._core.types import Zero
+from teucer._lower import hlo
+from teucer._transform import arith
+from teucer._transform.batch import batch_jaxpr
+from teucer._transform.calls import as_indices, check_callable, check_leaves, debug_info, flatten_call, flatten_results
+from teucer._transform.dce import dce_jaxpr
+from teucer._transform.jit import hoist_consts, jaxpr_uses_axis, jit_p
+from teucer._transform.jvp import jvp_jaxpr
+from teucer._transform.partial import split_jaxpr
+from teucer._transform.transpose import transpose_jaxpr
+
+__all__ = ["Offloadable", "Recompute", "Saveable", "checkpoint", "checkpoint_name", "name_p", "remat", "remat_p"]
+
+Policy = Callable[..., Any]
+
+
+class Offloadable(NamedTuple):
+    """A policy's answer: save the value in memory `dst`, away from memory `src`."""
+
+    src: str
+    dst: str
+
+
+class _Saveable:
+    """A policy's answer: keep the value."""
+
+
+class _Recompute:
+    """A policy's answer: compute the value again."""
+
+
+Saveable, Recompute = _Saveable(), _Recompute()
+
+
+def checkpoint(fun: Callable[..., Any] | None = None, *, prevent_cse: bool = True, policy: Policy | None = None,
+               static_argnums: Any = (), concrete: bool = False) -> Any:
+    """`fun`, whose intermediate values are computed again in the backward pass instead of being kept.
+
+    policy: which values are kept all the same: policy(primitive, *types, **params) -> bool; see `checkpoint_policies`.
+    prevent_cse: keep the compiler from merging the second computation with the first.
+    static_argnums: arguments that are Python values.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> jax.grad(jax.checkpoint(lambda x: jnp.sin(jnp.sin(x))))(1.)
+    Array(0.36003944, dtype=float32, weak_type=True)
+    """
+    if fun is None:
+        return functools.partial(checkpoint, prevent_cse=prevent_cse, policy=policy, static_argnums=static_argnums,
+                                 concrete=concrete)
+    if concrete:
+        raise NotImplementedError("checkpoint: the option concrete was removed; use static_argnums.")
+    check_callable(fun, "checkpoint")
+    numbers = as_indices(static_argnums, "static_argnums", "checkpoint")
+
+    @functools.wraps(fun)
+    @tracebacks.api_boundary
+    def fun_remat(*args: Any, **kwargs: Any) -> Any:
+        call = flatten_call(args, kwargs, numbers)
+        avals = check_leaves(call, fun, "checkpoint")
+        info = debug_info("checkpoint", fun, call)
+        trees: list[Any] = []
+
+        def flat(*leaves: Any) -> list[Any]:
+            outs, tree = flatten_results(call.apply(fun, leaves), "checkpoint", info)
+            trees.append(tree)
+            return outs
+
+        jaxpr, consts = stage_flat(flat, avals, info)
+        outs = remat_p.bind(*consts, *call.leaves, jaxpr=hoist_consts(jaxpr), prevent_cse=prevent_cse, differentiated=False,
+                            policy=policy)
+        return pytrees.tree_unflatten(trees[-1], outs)
+
+    return fun_remat
+
+
+remat = checkpoint
+
+
+@final
+class Remat(Primitive):
+    """Evaluates a jaxpr; partial evaluation keeps only the residuals that the policy allows.  (C1) jaxpr has no constants."""
+
+    __slots__ = ()
+    name = "remat2"
+    higher_order = True
+
+    def types(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+        return tuple(jaxpr.out_avals)
+
+    def effects(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+        return jaxpr.effects
+
+    def evaluate(self, *args: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+        return tuple(jaxpr(*args))
+
+    def lower(self, ctx: Any, *values: Any, jaxpr: ClosedJaxpr, prevent_cse: bool, differentiated: bool, **params: Any) -> Any:
+        if differentiated and prevent_cse:
+            values = hlo.optimization_barrier(ctx, values)
+        return ctx.inline(jaxpr, *values)
+
+    def jvp(self, primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+        moving = [type(t) is not Zero for t in tangents]
+        jvp, out_moving = jvp_jaxpr(jaxpr, moving, False)
+        given = [t for t, m in zip(tangents, moving, strict=True) if m]
+        jvp_args = (*jvp.consts, *primals, *given)
+        outs = self.bind(*jvp_args, jaxpr=hoist_consts(jvp.jaxpr), **params)
+        n = len(jaxpr.jaxpr.outvars)
+        rest = iter(outs[n:])
+        return outs[:n], tuple(next(rest) if m else typeof(y).zero for y, m in zip(outs[:n], out_moving, strict=True))
+
+    def partial_eval(self, trace: Any, args: Any, params: Any) -> Any:
+        unknown = [trace.is_unknown(x) for x in args]
+        plan = _plan(inline_calls(params["jaxpr"]), tuple(unknown), params["policy"])
+        known_args = [x for x, u in zip(args, unknown, strict=True) if not u]
+        unknown_args = [x for x, u in zip(args, unknown, strict=True) if u]
+        known_params = {**params, "jaxpr": hoist_consts(plan.known.jaxpr)}
+        outs = trace.evaluate_known(self, (*plan.known.consts, *known_args), known_params)
+        n_known = sum(not u for u in plan.unknown_outs)
+        operands = (*plan.staged.consts, *[known_args[i] for i in plan.inputs_used], *outs[n_known:], *unknown_args)
+        staged = trace.record(self, operands, {**params, "jaxpr": hoist_consts(plan.staged.jaxpr), "differentiated": True})
+        known_outs, staged_outs = iter(outs[:n_known]), iter(staged)
+        return tuple(next(staged_outs) if u else next(known_outs) for u in plan.unknown_outs)
+
+    def transpose(self, cts: Any, *args: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+        linear = [type(x) is Undefined for x in args]
+        given = [type(ct) is not Zero for ct in cts]
+        transposed, nonzero = transpose_jaxpr(jaxpr, linear, given)
+        operands = [x for x, lin in zip(args, linear, strict=True) if not lin]
+        operands += [ct for ct, g in zip(cts, given, strict=True) if g]
+        outs = iter(self.bind(*transposed.consts, *operands, jaxpr=hoist_consts(transposed.jaxpr), **params))
+        found = iter([next(outs) if nz else None for nz in nonzero])
+        return tuple(next(found) if lin else None for lin in linear)
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+        batched, out_batched = batch_jaxpr(jaxpr, axis, [d is not None for d in dims], False)
+        operands = [x if d is None else arith.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
+        outs = self.bind(*batched.consts, *operands, jaxpr=hoist_consts(batched.jaxpr), **params)
+        return outs, tuple(0 if b else None for b in out_batched)
+
+    def uses_axis(self, name: Any, params: Any) -> bool:
+        return name is not None and jaxpr_uses_axis(params["jaxpr"].jaxpr, name)
+
+
+remat_p = Remat()
+
+
+class _Plan(NamedTuple):
+    """known: known inputs -> (known results, saved values). staged: (known inputs used, saved values, unknown inputs) ->
+    unknown results, which computes again what it needs."""
+
+    known: ClosedJaxpr
+    staged: ClosedJaxpr
+    unknown_outs: tuple[bool, ...]
+    inputs_used: tuple[int, ...]
+
+
+def _plan(closed: ClosedJaxpr, unknown: tuple[bool, ...], policy: Policy | None) -> _Plan:
+    split = split_jaxpr(closed, unknown)
+    known = hoist_consts(split.known.jaxpr).jaxpr
+    known_consts = split.known.consts
+    n_known = sum(not u for u in split.unknown_outs)
+    computed = iter(known.outvars[n_known:])
+    inputs = known.invars[len(known_consts):]
+    residuals = [next(computed) if f is None else inputs[f] for f in split.forwarded]
+    saved, again = _cut(known, residuals, policy)
+    inputs_used = tuple(i for i, v in enumerate(inputs) if v in again.needed)
+    run_now = Jaxpr(known.invars[:len(known_consts)], inputs, [*known.outvars[:n_known], *saved], known.eqns)
+    run_now = dce_jaxpr(run_now, [True] * len(run_now.outvars))[0].replace(invars=inputs)
+    staged = split.staged
+    constvars = known.invars[:len(known_consts)]
+    recompute = Jaxpr(constvars, [*(inputs[i] for i in inputs_used), *saved], residuals, again.eqns)
+
+    def rerun(*args: Any) -> list[Any]:
+        m = len(recompute.invars)
+        found = eval_jaxpr(recompute, known_consts, *args[:m])
+        return staged(*found, *args[m:])
+
+    avals = [*recompute.in_avals, *(a for a, u in zip(closed.in_avals, unknown, strict=True) if u)]
+    return _Plan(ClosedJaxpr(run_now, known_consts), stage_jaxpr(rerun, avals, closed.jaxpr.debug_info), split.unknown_outs,
+                 inputs_used)
+
+
+class _Again(NamedTuple):
+    """The equations to run again, and the variables that they and the residuals need."""
+
+    eqns: list[Eqn]
+    needed: set[Var]
+
+
+def _cut(known: Jaxpr, residuals: Sequence[Any], policy: Policy | None) -> tuple[list[Var], _Again]:
+    """Which values to save so that the residuals can be computed from them and the inputs, and by which equations."""
+    needed = {v for v in residuals if isinstance(v, Var)}
+    saved: list[Var] = []
+    eqns = []
+    for eqn in reversed(known.eqns):
+        if needed.isdisjoint(eqn.outvars):
+            continue
+        if policy is not None and _saves(policy, eqn):
+            saved += [v for v in eqn.outvars if v in needed]
+            continue
+        eqns.append(eqn)
+        needed.update(v for v in eqn.invars if not isinstance(v, Literal))
+    return saved[::-1], _Again(eqns[::-1], needed)
+
+
+def _saves(policy: Policy, eqn: Eqn) -> bool:
+    answer = policy(eqn.primitive, *(v.aval for v in eqn.invars), **eqn.params)
+    # On CPU the device's memory is the host's: an offloaded value is where it should be.
+    return answer is True or answer is Saveable or isinstance(answer, Offloadable)
+
+
+def inline_calls(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """The jaxpr with the equations of jit calls in the place of the calls, so that a policy sees them."""
+    if not any(eqn.primitive is jit_p for eqn in closed.eqns):
+        return closed
+    found = closed.cache.get("inlined") if not closed.consts else None
+    if found is None:
+        found = stage_jaxpr(lambda *args: _eval_inline(closed, args), closed.in_avals, closed.jaxpr.debug_info)
+        if not closed.consts:
+            closed.cache["inlined"] = found
+    return found
+
+
+def _eval_inline(closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
+    env: dict[Any, Any] = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
+    env.update(zip(closed.jaxpr.invars, args, strict=True))
+    for eqn in closed.eqns:
+        operands = [v.val if isinstance(v, Literal) else env[v] for v in eqn.invars]
+        outs = (_eval_inline(eqn.params["jaxpr"], operands) if eqn.primitive is jit_p
+                else eqn.primitive.bind(*operands, **eqn.params))
+        env.update(zip(eqn.outvars, outs, strict=True))
+    return [v.val if isinstance(v, Literal) else env[v] for v in closed.jaxpr.outvars]
+
+
+@final
+class Name(Primitive):
+    """x, with a name that policies of `checkpoint` can refer to."""
+
+    __slots__ = ()
+    name = "name"
+
+    def types(self, x: Any, *, name: str) -> Any:
+        return (x,)
+
+    def evaluate(self, x: Any, *, name: str) -> Any:
+        return (x,)
+
+    def lower(self, ctx: Any, x: Any, *, name: str) -> Any:
+        return (x,)
+
+    def jvp(self, primals: Any, tangents: Any, *, name: str) -> Any:
+        return self.bind(*primals, name=name), tuple(tangents)
+
+    def transpose(self, cts: Any, x: Any, *, name: str) -> Any:
+        return tuple(cts)
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, name: str) -> Any:
+        return self.bind(*args, name=name), dims
+
+
+name_p = Name()
+
+
+def checkpoint_name(x: Any, name: str) -> Any:
+    """A pytree of arrays, named for policies of `checkpoint`: `save_only_these_names` and its kin."""
+    if not isinstance(name, str):
+        raise TypeError(f"checkpoint_name: name must be a str, got {name!r}")
+    return pytrees.tree_map(lambda leaf: name_p.bind(leaf, name=name)[0], x)

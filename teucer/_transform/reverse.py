@@ -1,0 +1,240 @@
+"""Reverse-mode differentiation as users call it: `vjp`, `grad`, `value_and_grad`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from teucer._base import dtypes, pytrees, tracebacks
+from teucer._core.primitive import Undefined
+from teucer._core.trace import typeof
+from teucer._core.types import float0, is_valid_type
+from teucer._transform import arith
+from teucer._transform.calls import FlatFunction, as_indices, check_callable, fun_name, where
+from teucer._transform.forward import known_part
+from teucer._transform.partial import linearize_flat
+from teucer._transform.transpose import backward_pass
+
+__all__ = ["Pullback", "check_grad_input", "fix_other_arguments", "grad", "positions_of", "refuse_reduce_axes",
+           "value_and_grad", "vjp"]
+
+boundary = tracebacks.api_boundary
+
+
+@boundary
+def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_axes: Any = ()) -> Any:
+    """The value of a function, and the function from cotangents of its results to cotangents of its arguments.
+
+    Returns (output, vjp_fun), with has_aux (output, vjp_fun, aux). vjp_fun takes one value of the tree and types of the
+    output, and returns a tuple with one cotangent an argument (dtype float0 for integer arguments).
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> y, vjp_fun = jax.vjp(jnp.square, 3.)
+    >>> vjp_fun(1.)
+    (Array(6., dtype=float32, weak_type=True),)
+    """
+    check_callable(fun, "vjp")
+    refuse_reduce_axes(reduce_axes, "vjp")
+    flat, in_tree = pytrees.tree_flatten(tuple(primals))
+    f = FlatFunction(fun, in_tree, "vjp", has_aux)
+    pullback = Pullback(f, flat)
+    out = pytrees.tree_unflatten(f.tree, pullback.outs)
+    vjp_fun = pytrees.Partial(_pull, pullback)
+    return (out, vjp_fun, known_part(f.aux)) if has_aux else (out, vjp_fun)
+
+
+@boundary
+def _pull(pullback: Pullback, ct: Any) -> Any:
+    return pullback(ct)
+
+
+class Pullback:
+    """The backward map of a function at a point: a linear jaxpr over residuals. A pytree, whose leaves are the residuals."""
+
+    __slots__ = ("jaxpr", "residuals", "in_tree", "out_tree", "in_avals", "out_avals", "moving_outs", "outs", "name")
+
+    def __init__(self, f: FlatFunction, primals: Sequence[Any], moving: Sequence[bool] | None = None) -> None:
+        lin = linearize_flat(f, primals, moving, f.info)
+        self.jaxpr, self.residuals, self.moving_outs, self.outs = lin.jaxpr, lin.residuals, lin.moving_outs, lin.outs
+        self.in_tree, self.out_tree = f.in_tree, f.tree
+        self.in_avals, self.out_avals = [typeof(x) for x in primals], [typeof(y) for y in lin.outs]
+        self.name = fun_name(f.fun)
+
+    def __call__(self, ct: Any) -> Any:
+        leaves, tree = pytrees.tree_flatten(ct)
+        if tree != self.out_tree:
+            raise ValueError(f"unexpected tree structure of argument to vjp function: got {tree}, but expected to match "
+                             f"{self.out_tree}, the tree of the results of {self.name}.")
+        for x, aval in zip(leaves, self.out_avals, strict=True):
+            self._check(x, aval)
+        cts = self.pull_flat(leaves)
+        return pytrees.tree_unflatten(self.in_tree, [arith.instantiate(c) for c in cts])
+
+    def _check(self, ct: Any, aval: Any) -> None:
+        expected, got = aval.cotangent_aval(), typeof(ct)
+        if got.dtype != expected.dtype and got.dtype != float0:
+            raise ValueError("unexpected JAX type (e.g. shape/dtype) for argument to vjp function: got "
+                             f"{got.str_short()}, but expected {expected.str_short()} because the corresponding output of the "
+                             f"function {self.name} had JAX type {aval.str_short()}")
+        if got.shape != expected.shape:
+            raise ValueError("unexpected JAX type (e.g. shape/dtype) for argument to vjp function: got "
+                             f"{got.str_short()}, but expected {expected.str_short()} because the corresponding output of the "
+                             f"function {self.name} had JAX type {aval.str_short()}")
+
+    def pull_flat(self, cts: Sequence[Any]) -> list[Any]:
+        """Cotangents of the arguments that vary, Zeros among them."""
+        given = [c for c, m in zip(cts, self.moving_outs, strict=True) if m]
+        args = [Undefined(v.aval) for v in self.jaxpr.invars]
+        return backward_pass(self.jaxpr, self.residuals, args, given)
+
+
+def _flatten_pullback(p: Pullback) -> Any:
+    static = (p.jaxpr, p.in_tree, p.out_tree, tuple(p.in_avals), tuple(p.out_avals), tuple(p.moving_outs), p.name)
+    return (p.residuals,), static
+
+
+def _unflatten_pullback(static: Any, children: Any) -> Pullback:
+    p = object.__new__(Pullback)
+    p.jaxpr, p.in_tree, p.out_tree, p.in_avals, p.out_avals, p.moving_outs, p.name = static
+    p.outs = []
+    (p.residuals,) = children
+    return p
+
+
+pytrees.register_pytree_node(Pullback, _flatten_pullback, _unflatten_pullback)
+
+
+def refuse_reduce_axes(reduce_axes: Any, op: str) -> None:
+    if tuple(reduce_axes):
+        raise NotImplementedError(f"{op}: reduce_axes is not supported; sum over the axis with lax.psum in the function.")
+
+
+def grad(fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False,
+         allow_int: bool = False, reduce_axes: Any = ()) -> Callable[..., Any]:
+    """The gradient of a scalar function.
+
+    argnums: the positional argument, or a tuple of them, with respect to which to differentiate.
+    has_aux: `fun` returns (output, aux); then the gradient function returns (gradient, aux).
+    holomorphic: `fun` is a holomorphic function of complex arguments. allow_int: integer arguments are allowed, their
+    gradients are of dtype float0.
+    The gradient has the tree and shapes of the argument. Raises TypeError if the output is not a scalar, or an argument or
+    the output is of a dtype that has no gradient.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> jax.grad(jnp.tanh)(0.)
+    Array(1., dtype=float32, weak_type=True)
+    """
+    value_and_gradient = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, reduce_axes, _op="grad")
+
+    @functools.wraps(fun)
+    @boundary
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        value, g = value_and_gradient(*args, **kwargs)
+        return (g, value[1]) if has_aux else g
+
+    return gradient
+
+
+def value_and_grad(fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False,
+                   allow_int: bool = False, reduce_axes: Any = (), *, _op: str = "value_and_grad") -> Callable[..., Any]:
+    """The value and the gradient of a scalar function; arguments as for `grad`.
+
+    The function returned gives (value, gradient), with has_aux ((value, aux), gradient).
+
+    >>> import teucer as jax
+    >>> jax.value_and_grad(lambda x: x ** 2)(3.)
+    (Array(9., dtype=float32, weak_type=True), Array(6., dtype=float32, weak_type=True))
+    """
+    check_callable(fun, _op)
+    refuse_reduce_axes(reduce_axes, _op)
+    single = not isinstance(argnums, tuple | list)
+    numbers = as_indices(argnums, "argnums", _op)
+
+    @functools.wraps(fun)
+    @boundary
+    def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
+        positions = positions_of(numbers, args, fun, _op)
+        f_partial = fix_other_arguments(fun, args, kwargs, positions)
+        flat, in_tree = pytrees.tree_flatten(tuple(args[i] for i in positions))
+        for x in flat:
+            check_grad_input(x, holomorphic, allow_int, _op)
+        f = FlatFunction(f_partial, in_tree, _op, has_aux)
+        pullback = Pullback(f, flat)
+        value = pullback.outs[0] if len(pullback.outs) == 1 else None
+        _check_grad_output(pullback, holomorphic, _op, fun)
+        one = arith.ones(typeof(value).cotangent_aval())
+        cts = [arith.instantiate(c) for c in pullback.pull_flat([one])]
+        gradients = pytrees.tree_unflatten(in_tree, cts)
+        value = pytrees.tree_unflatten(f.tree, [value])
+        return ((value, known_part(f.aux)) if has_aux else value), gradients[0] if single else gradients
+
+    return value_and_gradient
+
+
+def positions_of(numbers: tuple[int, ...], args: tuple[Any, ...], fun: Callable[..., Any], op: str) -> list[int]:
+    n = len(args)
+    for i in numbers:
+        if not -n <= i < n:
+            raise ValueError(f"differentiating with respect to argnums={i} requires at least {i + 1 if i >= 0 else -i} "
+                             f"positional arguments to be passed by the caller, but got only {n} positional arguments.\n"
+                             f"  {op} of {fun_name(fun)}: pass that argument by position.")
+    return [i % n for i in numbers]
+
+
+def fix_other_arguments(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
+                         positions: Sequence[int]) -> Callable[..., Any]:
+    @functools.wraps(fun)
+    def partial(*chosen: Any) -> Any:
+        filled = list(args)
+        for i, x in zip(positions, chosen, strict=True):
+            filled[i] = x
+        return fun(*filled, **kwargs)
+
+    return partial
+
+
+def check_grad_input(x: Any, holomorphic: bool, allow_int: bool, op: str) -> None:
+    if not is_valid_type(x):
+        raise TypeError(f"Argument '{x!r:.100}' of type '{type(x)}' is not a valid JAX type to differentiate ({op}).\n"
+                        "  Choose the arguments to differentiate with argnums.")
+    aval = typeof(x)
+    if holomorphic:
+        if not dtypes.issubdtype(aval.dtype, np.complexfloating):
+            raise TypeError(f"{op} with holomorphic=True requires inputs with complex dtype, but got {aval.dtype.name}.")
+        return
+    if isinstance(aval.dtype, dtypes.ExtendedDType) or not dtypes.issubdtype(aval.dtype, np.inexact):
+        if not allow_int:
+            raise TypeError(f"{op} requires real- or complex-valued inputs (input dtype that is a sub-dtype of np.inexact), but "
+                            f"got {aval.dtype.name}. If you want to use Boolean- or integer-valued inputs, use vjp or set "
+                            "allow_int to True.")
+    elif dtypes.issubdtype(aval.dtype, np.complexfloating):
+        return
+
+
+def _check_grad_output(pullback: Pullback, holomorphic: bool, op: str, fun: Callable[..., Any]) -> None:
+    outs = pullback.outs
+    if len(outs) != 1 or pullback.out_tree.num_nodes != 1:
+        raise TypeError(f"Gradient only defined for scalar-output functions. Output was {_tree_text(pullback)}.\n"
+                        f"    function: {fun_name(fun)} at {where(fun)}")
+    aval = typeof(outs[0])
+    if aval.shape != ():
+        raise TypeError(f"Gradient only defined for scalar-output functions. Output had shape: {aval.shape}.\n"
+                        f"    function: {fun_name(fun)} at {where(fun)}\n  Reduce the output, with .sum() or .mean(), or use "
+                        "jax.jacrev for the Jacobian.")
+    if holomorphic:
+        if not dtypes.issubdtype(aval.dtype, np.complexfloating):
+            raise TypeError(f"{op} with holomorphic=True requires outputs with complex dtype, but got {aval.dtype.name}.")
+    elif not dtypes.issubdtype(aval.dtype, np.floating):
+        kind = "complex" if dtypes.issubdtype(aval.dtype, np.complexfloating) else "other"
+        what = ("For holomorphic differentiation, pass holomorphic=True. For differentiation of non-holomorphic functions "
+                "involving complex outputs, use jax.vjp directly." if kind == "complex"
+                else "For differentiation of functions with integer outputs, use jax.vjp directly.")
+        raise TypeError(f"{op} requires real-valued outputs (output dtype that is a sub-dtype of np.floating), but got "
+                        f"{aval.dtype.name}. {what}")
+
+
+def _tree_text(pullback: Pullback) -> str:
+    return str(pytrees.tree_unflatten(pullback.out_tree, [typeof(y).str_short(True) for y in pullback.outs]))

@@ -1,0 +1,138 @@
+"""Vectorisation as users call it: `vmap`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from teucer._base import pytrees, tracebacks
+from teucer._core.primitive import Axis
+from teucer._core.trace import typeof
+from teucer._core.types import is_valid_type
+from teucer._transform import arith
+from teucer._transform.batch import batch_flat
+from teucer._transform.calls import FlatFunction, check_callable, fun_name, leaf_names, where
+
+__all__ = ["vmap"]
+
+boundary = tracebacks.api_boundary
+
+
+def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, axis_name: Any = None, axis_size: int | None = None,
+         spmd_axis_name: Any = None, sum_match: bool = False) -> Callable[..., Any]:
+    """A function that maps `fun` over an axis of its arguments.
+
+    in_axes: the axis of each positional argument to map over (an int, None for not at all, or a tree prefix of them);
+        keyword arguments are mapped over axis 0.
+    out_axes: where the mapped axis goes in the results; None for results that do not depend on it.
+    axis_name: the axis's name, for collectives. axis_size: its size, needed only if no argument is mapped.
+    Raises ValueError if sizes differ, an axis is out of bounds, or the trees do not fit.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> jax.vmap(jnp.dot)(jnp.ones((2, 3)), jnp.ones((2, 3)))
+    Array([3., 3.], dtype=float32)
+    """
+    check_callable(fun, "vmap")
+    if isinstance(in_axes, list):
+        in_axes = tuple(in_axes)
+    if not isinstance(in_axes, int | tuple | type(None)) and not hasattr(in_axes, "__index__"):
+        raise TypeError("vmap in_axes must be an int, None, or a tuple of entries corresponding to the positional arguments "
+                        f"passed to the function, but got {in_axes!r}.")
+    for tree, name in ((in_axes, "in_axes"), (out_axes, "out_axes")):
+        if not all(hasattr(leaf, "__index__") for leaf in pytrees.tree_leaves(tree)):
+            raise TypeError(f"vmap {name} must be an int, None, or (nested) container with those types as leaves, but got "
+                            f"{tree!r}.")
+
+    @functools.wraps(fun)
+    @boundary
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        if isinstance(in_axes, tuple) and len(in_axes) != len(args):
+            raise ValueError("vmap in_axes must be an int, None, or a tuple of entries corresponding to the positional arguments "
+                             f"passed to the function, but got len(in_axes)={len(in_axes)}, len(args)={len(args)}")
+        flat, tree = pytrees.tree_flatten((args, kwargs))
+        dims = _in_dims(fun, in_axes, args, kwargs, flat, tree)
+        size = _mapped_size(fun, flat, dims, tree, axis_size)
+        f = FlatFunction(lambda a, k: fun(*a, **k), tree, "vmap")
+        f.fun = _named(f.fun, fun)
+        outs, out_dims = batch_flat(f, Axis(size, axis_name, spmd_axis_name), flat, dims)
+        wanted = _flatten_axes("vmap out_axes", f.tree, out_axes, kws=False)
+        moved = [_to_out_axis(y, d, w, size, i, f.tree, fun)
+                 for i, (y, d, w) in enumerate(zip(outs, out_dims, wanted, strict=True))]
+        return pytrees.tree_unflatten(f.tree, moved)
+
+    return mapped
+
+
+def _named(f: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
+    f.__name__ = fun_name(original)
+    return f
+
+
+def _flatten_axes(name: str, tree: Any, axes: Any, *, kws: bool) -> list[Any]:
+    return pytrees.flatten_axes(name, tree, axes, kws=kws)
+
+
+def _in_dims(fun: Any, in_axes: Any, args: Any, kwargs: Any, flat: Sequence[Any], tree: Any) -> list[int | None]:
+    axes = _flatten_axes("vmap in_axes", tree, (in_axes, 0), kws=True)
+    dims: list[int | None] = []
+    for i, (x, axis) in enumerate(zip(flat, axes, strict=True)):
+        if axis is None:
+            dims.append(None)
+            continue
+        aval = typeof(x) if is_valid_type(x) else None
+        if aval is None:
+            raise TypeError(f"vmap: {_leaf_name(fun, tree, i)} is mapped over axis {axis} but is not an array: "
+                            f"{type(x)}.\n  Give it None in in_axes.")
+        n = aval.ndim
+        if not -n <= axis < n:
+            raise ValueError(f"vmap was requested to map its argument along axis {axis}, which implies that its rank should be at "
+                             f"least {axis + 1 if axis >= 0 else -axis}, but is only {n} (its shape is {aval.shape}).\n"
+                             f"    {_leaf_name(fun, tree, i)}: {aval.str_short(short_dtypes=True)}")
+        dims.append(axis % n)
+    return dims
+
+
+def _mapped_size(fun: Any, flat: Sequence[Any], dims: Sequence[int | None], tree: Any, axis_size: int | None) -> Any:
+    sizes = {typeof(x).shape[d] for x, d in zip(flat, dims, strict=True) if d is not None}
+    if axis_size is not None:
+        sizes.add(axis_size)
+    if len(sizes) == 1:
+        return sizes.pop()
+    if not sizes:
+        if not flat:
+            raise ValueError("vmap wrapped function must be passed at least one argument containing an array, got empty *args "
+                             "and **kwargs.\n  Say the size with axis_size.")
+        raise ValueError("vmap must have at least one non-None value in in_axes, or axis_size.\n"
+                         f"    function: {fun_name(fun)} at {where(fun)}")
+    raise ValueError(_size_mismatch(fun, flat, dims, tree, axis_size))
+
+
+def _size_mismatch(fun: Any, flat: Sequence[Any], dims: Sequence[int | None], tree: Any, axis_size: int | None) -> str:
+    lines = [f"    {_leaf_name(fun, tree, i)}: {typeof(x).str_short(short_dtypes=True)}, axis {d} has size "
+             f"{typeof(x).shape[d]}" for i, (x, d) in enumerate(zip(flat, dims, strict=True)) if d is not None]
+    if axis_size is not None:
+        lines.append(f"    axis_size={axis_size}")
+    return "vmap got inconsistent sizes for array axes to be mapped:\n" + "\n".join(lines)
+
+
+def _leaf_name(fun: Any, tree: Any, index: int) -> str:
+    """How the user would call a leaf of the arguments: `argument x[0]`."""
+    return f"argument {leaf_names(fun, tree)[index]}"
+
+
+def _to_out_axis(y: Any, dim: int | None, wanted: int | None, size: Any, i: int, tree: Any, fun: Any) -> Any:
+    if wanted is None:
+        if dim is not None:
+            path = pytrees.keystr(list(pytrees.leaf_paths(tree))[i])
+            raise ValueError(f"vmap has mapped output{path and f' {path}'} but out_axes is None.\n"
+                             f"    function: {fun_name(fun)} at {where(fun)}\n"
+                             "  out_axes may be None only for results that do not depend on the mapped arguments.")
+        return y
+    ndim = np.ndim(y) + (dim is None)
+    if not -ndim <= wanted < ndim:
+        raise ValueError(f"axis {wanted} is out of bounds for array of dimension {ndim}: out_axes of vmap for a result of "
+                         f"{fun_name(fun)} with {ndim - 1} axes.")
+    return arith.to_axis(y, dim, size, wanted % ndim)

@@ -1,0 +1,129 @@
+"""Rematerialisation: `checkpoint`, the names that its policies refer to, and the policies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from teucer._base import pytrees
+from teucer._transform.partial import linearize_flat
+from teucer._transform.remat import Offloadable, Recompute, Saveable, checkpoint, checkpoint_name, name_p, remat
+from teucer.lax import conv_general_dilated_p, dot_general_p
+
+__all__ = ["Offloadable", "Recompute", "Saveable", "checkpoint", "checkpoint_name", "checkpoint_policies",
+           "print_saved_residuals", "remat", "saved_residuals"]
+
+Policy = Callable[..., Any]
+
+
+def everything_saveable(*_: Any, **__: Any) -> bool:
+    """Keep all values."""
+    return True
+
+
+def nothing_saveable(*_: Any, **__: Any) -> bool:
+    """Keep no value: as without a policy."""
+    return False
+
+
+def dots_saveable(prim: Any, *_: Any, **__: Any) -> bool:
+    """Keep the results of matrix products and convolutions."""
+    return prim in (dot_general_p, conv_general_dilated_p)
+
+
+def dots_with_no_batch_dims_saveable(prim: Any, *_: Any, **params: Any) -> bool:
+    """Keep the results of matrix products without batch dimensions."""
+    if prim is not dot_general_p:
+        return False
+    _, (lhs_batch, rhs_batch) = params["dimension_numbers"]
+    return not lhs_batch and not rhs_batch
+
+
+def offload_dot_with_no_batch_dims(offload_src: str, offload_dst: str) -> Policy:
+    """Offload the results of matrix products without batch dimensions."""
+    def policy(prim: Any, *avals: Any, **params: Any) -> Any:
+        saves = dots_with_no_batch_dims_saveable(prim, *avals, **params)
+        return Offloadable(offload_src, offload_dst) if saves else Recompute
+    return policy
+
+
+def save_anything_except_these_names(*names_not_to_save: str) -> Policy:
+    """Keep all values but those named by `checkpoint_name` with one of these names."""
+    def policy(prim: Any, *_: Any, **params: Any) -> bool:
+        return not (prim is name_p and params["name"] in names_not_to_save)
+    return policy
+
+
+def save_any_names_but_these(*names_not_to_save: str) -> Policy:
+    """Keep values named by `checkpoint_name`, but not those with one of these names."""
+    def policy(prim: Any, *_: Any, **params: Any) -> bool:
+        return prim is name_p and params["name"] not in names_not_to_save
+    return policy
+
+
+def save_only_these_names(*names_which_can_be_saved: str) -> Policy:
+    """Keep values named by `checkpoint_name` with one of these names."""
+    def policy(prim: Any, *_: Any, **params: Any) -> bool:
+        return prim is name_p and params["name"] in names_which_can_be_saved
+    return policy
+
+
+def save_and_offload_only_these_names(*, names_which_can_be_saved: Any, names_which_can_be_offloaded: Any,
+                                      offload_src: str, offload_dst: str) -> Policy:
+    """Keep values with some names, offload those with others.
+
+    Raises ValueError if a name is in both lists.
+    """
+    both = set(names_which_can_be_saved) & set(names_which_can_be_offloaded)
+    if both:
+        raise ValueError("The names should be exclusive and should not intersect in `names_which_can_be_saved` and "
+                         f"`names_which_can_be_offloaded`. Got both: {sorted(both)}")
+
+    def policy(prim: Any, *_: Any, **params: Any) -> Any:
+        if prim is name_p and params["name"] in names_which_can_be_offloaded:
+            return Offloadable(offload_src, offload_dst)
+        return Saveable if prim is name_p and params["name"] in names_which_can_be_saved else Recompute
+    return policy
+
+
+def save_from_both_policies(policy_1: Policy, policy_2: Policy) -> Policy:
+    """Keep what either policy keeps."""
+    def policy(prim: Any, *args: Any, **params: Any) -> bool:
+        return bool(policy_1(prim, *args, **params) or policy_2(prim, *args, **params))
+    return policy
+
+
+class checkpoint_policies:
+    """The policies of `checkpoint`."""
+
+    everything_saveable = staticmethod(everything_saveable)
+    nothing_saveable = staticmethod(nothing_saveable)
+    dots_saveable = checkpoint_dots = staticmethod(dots_saveable)
+    dots_with_no_batch_dims_saveable = checkpoint_dots_with_no_batch_dims = staticmethod(dots_with_no_batch_dims_saveable)
+    offload_dot_with_no_batch_dims = staticmethod(offload_dot_with_no_batch_dims)
+    save_anything_except_these_names = staticmethod(save_anything_except_these_names)
+    save_any_names_but_these = staticmethod(save_any_names_but_these)
+    save_only_these_names = staticmethod(save_only_these_names)
+    save_from_both_policies = staticmethod(save_from_both_policies)
+    save_and_offload_only_these_names = staticmethod(save_and_offload_only_these_names)
+
+
+def saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> list[tuple[Any, str]]:
+    """The values that the backward pass of `f` keeps: their types, and where they come from."""
+    leaves, tree = pytrees.tree_flatten((args, kwargs))
+
+    def flat(*xs: Any) -> Any:
+        a, k = pytrees.tree_unflatten(tree, xs)
+        return pytrees.tree_leaves(f(*a, **k))
+
+    lin = linearize_flat(flat, leaves)
+    where = {id(x): f"from the argument {pytrees.keystr(path)}"
+             for x, path in zip(leaves, pytrees.leaf_paths(tree), strict=True)}
+    return [(v.aval, where.get(id(r), "computed in the function")) for v, r in
+            zip(lin.jaxpr.constvars, lin.residuals, strict=True)]
+
+
+def print_saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+    """Print the values that the backward pass of `f` keeps."""
+    for aval, source in saved_residuals(f, *args, **kwargs):
+        print(f"{aval.str_short(short_dtypes=True)} {source}")

@@ -1,0 +1,47 @@
+"""Pytrees of arrays as one vector."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from teucer import numpy as jnp
+from teucer._base import dtypes, pytrees
+from teucer._core.trace import typeof
+
+__all__ = ["ravel_pytree"]
+
+
+def ravel_pytree(pytree: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """A pytree of arrays as one vector, and the function that makes the pytree of such a vector.
+
+    The vector's dtype is that to which the leaves promote; the function gives each leaf its own dtype back.
+    The function raises TypeError for a vector of another shape or dtype.
+
+    >>> import teucer.numpy as jnp
+    >>> flat, unravel = ravel_pytree({"a": jnp.ones(2), "b": jnp.zeros(1)})
+    >>> flat
+    Array([1., 1., 0.], dtype=float32)
+    >>> unravel(flat)["b"]
+    Array([0.], dtype=float32)
+    """
+    leaves, tree = pytrees.tree_flatten(pytree)
+    avals = [typeof(x) for x in leaves]
+    dtype = dtypes.result_type(*avals) if avals else dtypes.canonicalize_dtype(np.float64)
+    ends = np.cumsum([a.size for a in avals])
+    flat = jnp.concatenate([jnp.ravel(x).astype(dtype) for x in leaves]) if leaves else jnp.zeros(0, dtype)
+
+    def unravel(vector: Any) -> Any:
+        got = typeof(vector)
+        total = int(ends[-1]) if len(ends) else 0
+        if got.shape != (total,):
+            raise ValueError(f"unravel function expected input of shape {(total,)} but got {got.shape}")
+        if got.dtype != dtype:
+            raise TypeError(f"unravel function given array of dtype {got.dtype.name}, but expected dtype {dtype.name}")
+        parts = jnp.split(vector, ends[:-1]) if len(ends) else []
+        return pytrees.tree_unflatten(tree, [jnp.reshape(p, a.shape).astype(a.dtype)
+                                             for p, a in zip(parts, avals, strict=True)])
+
+    return flat, unravel

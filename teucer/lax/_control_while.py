@@ -1,0 +1,349 @@
+"""while_loop, and fori_loop, which is a scan where its trip count is known and a while loop where it is not."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import numpy as np
+
+from teucer._base import config, errors, pytrees, tracebacks
+from teucer._core.jaxpr import ClosedJaxpr
+from teucer._core.primitive import Primitive
+from teucer._core.stage import stage_jaxpr
+from teucer._core.trace import typeof
+from teucer._core.types import ShapedArray, Zero
+from teucer._lower import hlo
+from teucer._transform import arith
+from teucer._transform.batch import batch_jaxpr
+from teucer._transform.calls import fun_name, where
+from teucer._transform.jvp import jvp_jaxpr
+from teucer._transform.partial import split_jaxpr
+from teucer.lax import _arithmetic, _reductions, _selection, _structure
+from teucer.lax._control_bodies import (Body, avals_of, check_carry, hoisted, is_concrete, jaxprs_use_axis, kept,
+                                        parameter_names, reordered, run, settle_carry, split_list, stage_body)
+from teucer.lax._control_scan import bind_scan, unrolled
+
+__all__ = ["fori_loop", "while_loop", "while_p"]
+
+_BOOL = ShapedArray((), np.dtype(bool))
+
+
+@final
+class While(Primitive):
+    """Apply body_jaxpr to the carry while cond_jaxpr of it is true.
+
+    Operands are the consts of cond_jaxpr, those of body_jaxpr, and the carry; results are the last carry.
+    (C1) neither jaxpr has constants; body_jaxpr returns a carry of the types that it takes.  (C2) cond_jaxpr returns a
+    boolean scalar.
+    """
+
+    __slots__ = ()
+    name = "while"
+    higher_order = True
+
+    def types(self, *avals: Any, body_jaxpr: ClosedJaxpr, body_nconsts: int, **params: Any) -> Any:
+        return tuple(body_jaxpr.in_avals[body_nconsts:])
+
+    def effects(self, *avals: Any, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, **params: Any) -> Any:
+        return cond_jaxpr.effects | body_jaxpr.effects
+
+    def evaluate(self, *args: Any, **params: Any) -> Any:
+        return run(self, args, params, params["body_jaxpr"])
+
+    def lower(self, ctx: Any, *values: Any, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, cond_nconsts: int,
+              body_nconsts: int) -> Any:
+        cond_consts, body_consts, carry = split_list(values, cond_nconsts, body_nconsts)
+        if not carry:  # XLA's while has a state; this one counts nothing
+            outs = hlo.while_(ctx, [ctx.constant(np.int32(0))], lambda i: ctx.inline(cond_jaxpr, *cond_consts),
+                              lambda i: (ctx.inline(body_jaxpr, *body_consts), (i,))[1])
+            return outs[:0]
+        avals = body_jaxpr.in_avals[body_nconsts:]
+        carry = [type(v)(v.name, aval) for v, aval in zip(carry, avals, strict=True)]
+        return hlo.while_(ctx, carry, lambda *xs: ctx.inline(cond_jaxpr, *cond_consts, *xs),
+                          lambda *xs: ctx.inline(body_jaxpr, *body_consts, *xs))
+
+    def jvp(self, primals: Any, tangents: Any, *, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, cond_nconsts: int,
+            body_nconsts: int) -> Any:
+        cond_consts, body_consts, init = split_list(primals, cond_nconsts, body_nconsts)
+        _, consts_dot, init_dot = split_list(tangents, cond_nconsts, body_nconsts)
+        consts_moving = [type(t) is not Zero for t in consts_dot]
+        moving = [type(t) is not Zero for t in init_dot]
+        while True:
+            body, out_moving = jvp_jaxpr(body_jaxpr, [*consts_moving, *moving], moving)
+            if out_moving == moving:
+                break
+            moving = out_moving
+        body, hoisted_consts = hoisted(body)
+        h, n_consts, n = len(hoisted_consts), len(body_consts), len(init)
+        n_dots = sum(consts_moving)
+        # Inputs (consts, carry, tangents of consts, tangents of carry) become (consts, their tangents, carry, its tangents).
+        at = h + n_consts + n
+        order = [*range(h + n_consts), *range(at, at + n_dots), *range(h + n_consts, at),
+                 *range(at + n_dots, at + n_dots + sum(moving))]
+        body = reordered(body, order, range(len(body.out_avals)))
+        cond = _ignoring(cond_jaxpr, body.in_avals[len(body.in_avals) - sum(moving):])
+        outs = self.bind(*cond_consts, *hoisted_consts, *body_consts, *(t for t in consts_dot if type(t) is not Zero), *init,
+                         *(arith.instantiate(t) for t, m in zip(init_dot, moving, strict=True) if m),
+                         cond_jaxpr=cond, body_jaxpr=body, cond_nconsts=cond_nconsts, body_nconsts=h + n_consts + n_dots)
+        rest = iter(outs[n:])
+        return outs[:n], tuple(next(rest) if m else typeof(y).zero for y, m in zip(outs, moving, strict=False))
+
+    def partial_eval(self, trace: Any, args: Any, params: Any) -> Any:
+        """Run the part of the carry that is known, if the condition depends on that alone; record the whole for the rest."""
+        cond_nconsts, body_nconsts = params["cond_nconsts"], params["body_nconsts"]
+        cond_unknown, consts_unknown, carry_unknown = split_list([trace.is_unknown(x) for x in args], cond_nconsts, body_nconsts)
+        while True:
+            split = split_jaxpr(params["body_jaxpr"], [*consts_unknown, *carry_unknown], carry_unknown)
+            if list(split.unknown_outs) == carry_unknown:
+                break
+            carry_unknown = list(split.unknown_outs)
+        cond_split = split_jaxpr(params["cond_jaxpr"], [*cond_unknown, *carry_unknown], False)
+        if cond_split.unknown_outs[0] or all(carry_unknown):
+            return trace.record(self, args, params)
+        cond_consts, body_consts, carry = split_list(args, cond_nconsts, body_nconsts)
+        known, consts = hoisted(split.known)
+        known = reordered(known, range(len(known.in_avals)), range(carry_unknown.count(False)))
+        at = [i for i, u in enumerate(carry_unknown) if not u]
+        # The condition reads the known part of the carry only, so that the rest of its inputs may go.
+        cond = reordered(params["cond_jaxpr"], [*range(cond_nconsts), *(cond_nconsts + i for i in at)], (0,))
+        operands = (*cond_consts, *consts, *(x for x, u in zip(body_consts, consts_unknown, strict=True) if not u),
+                    *(carry[i] for i in at))
+        found = trace.evaluate_known(self, operands, {
+            "cond_jaxpr": cond, "body_jaxpr": known, "cond_nconsts": cond_nconsts,
+            "body_nconsts": len(consts) + consts_unknown.count(False)})
+        outs = list(trace.record(self, args, params))
+        for i, y in zip(at, found, strict=True):
+            outs[i] = y
+        return tuple(outs)
+
+    def transpose(self, cts: Any, *args: Any, **params: Any) -> Any:
+        raise ValueError("Reverse-mode differentiation does not work for lax.while_loop or lax.fori_loop with dynamic "
+                         "start/stop values. Try using lax.scan, or using fori_loop with static start/stop.\n"
+                         "  The number of steps is not known beforehand, so their values cannot be kept for the way back.")
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, cond_nconsts: int,
+              body_nconsts: int) -> Any:
+        cond_batched, consts_batched, batched = split_list([d is not None for d in dims], cond_nconsts, body_nconsts)
+        while True:
+            body, out_batched = batch_jaxpr(body_jaxpr, axis, [*consts_batched, *batched], batched)
+            cond, (any_batched,) = batch_jaxpr(cond_jaxpr, axis, [*cond_batched, *batched], False)
+            # Where the condition is batched, an element that is done waits for the others: the whole carry is batched.
+            settled = [True] * len(batched) if any_batched else out_batched
+            if settled == batched:
+                break
+            batched = settled
+        cond, cond_hoisted = hoisted(cond)
+        body, body_hoisted = hoisted(body)
+        moved = [arith.to_axis(x, d, axis.size, 0) if b else x
+                 for x, d, b in zip(args, dims, [*cond_batched, *consts_batched, *batched], strict=True)]
+        cond_consts, body_consts, carry = split_list(moved, cond_nconsts, body_nconsts)
+        cond_consts, body_consts = [*cond_hoisted, *cond_consts], [*body_hoisted, *body_consts]
+        if any_batched:
+            n = len(cond_consts)
+            cond, body = kept(body, ("masked", cond, n), lambda: _masked(cond, body, n, len(body_consts)))
+            body_consts = [*cond_consts, *body_consts]
+        outs = self.bind(*cond_consts, *body_consts, *carry, cond_jaxpr=cond, body_jaxpr=body, cond_nconsts=len(cond_consts),
+                         body_nconsts=len(body_consts))
+        return outs, tuple(0 if b else None for b in batched)
+
+    def uses_axis(self, name: Any, params: Any) -> bool:
+        return jaxprs_use_axis((params["cond_jaxpr"], params["body_jaxpr"]), name)
+
+
+while_p = While()
+
+
+def _ignoring(cond: ClosedJaxpr, extra: Sequence[Any]) -> ClosedJaxpr:
+    """The condition on a carry with more components, which it does not look at."""
+    if not extra:
+        return cond
+    return kept(cond, ("ignoring", tuple(extra)),  # type: ignore[no-any-return]
+                lambda: stage_jaxpr(lambda *xs: cond(*xs[:len(cond.in_avals)]), [*cond.in_avals, *extra]))
+
+
+def _masked(cond: ClosedJaxpr, body: ClosedJaxpr, n_cond: int, n_body: int) -> tuple[ClosedJaxpr, ClosedJaxpr]:
+    """Condition and body of a batch of loops: go on while any goes on, and leave those that are done as they are."""
+
+    def any_goes_on(*args: Any) -> list[Any]:
+        (going,) = cond(*args)
+        return [_reductions.reduce_or(going, (0,))]
+
+    def masked(*args: Any) -> list[Any]:
+        cond_consts, body_consts, carry = split_list(args, n_cond, n_body)
+        (going,) = cond(*cond_consts, *carry)
+        new = body(*body_consts, *carry)
+        return [_selected(going, y, x) for x, y in zip(carry, new, strict=True)]
+
+    carry = body.in_avals[n_body:]
+    return (stage_jaxpr(any_goes_on, cond.in_avals),
+            stage_jaxpr(masked, [*cond.in_avals[:n_cond], *body.in_avals[:n_body], *carry]))
+
+
+def _selected(going: Any, on_true: Any, on_false: Any) -> Any:
+    shape = typeof(on_true).shape
+    return _selection.select_n(_structure.broadcast_to(going, shape, (0,)), on_false, on_true)
+
+
+# --- The public functions --------------------------------------------------------------------------------------------
+
+
+@tracebacks.api_boundary
+def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any) -> Any:
+    """body_fun applied again and again, as long as cond_fun of the value is true.
+
+    init_val: a tree of arrays; body_fun returns one of the same tree, shapes and dtypes. Where `init_val` is weakly typed
+        it takes the dtypes that body_fun makes of it.
+    cond_fun: returns a boolean scalar. Both are traced once.
+    Forward mode differentiates it; reverse mode does not, since the number of steps is not known beforehand.
+    Raises TypeError if cond_fun does not return a boolean scalar, or body_fun returns another type than it takes.
+
+    >>> import teucer as jax
+    >>> jax.lax.while_loop(lambda n: n < 100, lambda n: n * 2, 3)
+    Array(192, dtype=int32, weak_type=True)
+    """
+    if not (callable(body_fun) and callable(cond_fun)):
+        raise TypeError("lax.while_loop: body_fun and cond_fun arguments should be callable.")
+    if config.disable_jit.value:
+        try:
+            val = init_val
+            while cond_fun(val):
+                val = body_fun(val)
+            return val
+        except errors.ConcretizationTypeError:
+            pass  # the condition is not known in Python, under vmap say: the loop is staged after all
+    flat, tree = pytrees.tree_flatten(init_val)
+    avals = avals_of("while_loop", flat)
+    name = next(iter(parameter_names(body_fun)), "carry")
+    return _loop(cond_fun, body_fun, flat, tree, avals, name)
+
+
+def _loop(cond_fun: Any, body_fun: Any, flat: Sequence[Any], tree: Any, avals: Sequence[Any], name: str, *,
+          call: Any = None, what: str = "while_loop") -> Any:
+    """A while loop; `call` is what to call in the place of `body_fun`, which the user gave."""
+    in_tree = pytrees.treedef_tuple((tree,))
+
+    def check(body: Body) -> None:
+        check_carry("while_loop", body_fun, name, tree, None, body.out_tree, ())
+
+    body, carry = settle_carry(lambda avals: stage_body(body_fun, what, in_tree, avals, call), flat, avals, check)
+    in_avals = body.jaxpr.in_avals[len(body.consts):]
+    check_carry("while_loop", body_fun, name, tree, in_avals, tree, body.jaxpr.out_avals)
+    cond = stage_body(cond_fun, "while_cond", in_tree, in_avals)
+    _check_cond(cond_fun, cond)
+    outs = while_p.bind(*cond.consts, *body.consts, *carry, cond_jaxpr=cond.jaxpr, body_jaxpr=body.jaxpr,
+                        cond_nconsts=len(cond.consts), body_nconsts=len(body.consts))
+    return pytrees.tree_unflatten(tree, outs)
+
+
+def _check_cond(cond_fun: Any, cond: Body) -> None:
+    at = f"\n    cond_fun: {fun_name(cond_fun)} at {where(cond_fun)}"
+    if cond.out_tree.num_nodes != 1 or len(cond.jaxpr.out_avals) != 1:
+        raise TypeError(f"cond_fun must return a boolean scalar, but got pytree {cond.out_tree}.{at}")
+    if cond.jaxpr.out_avals[0].strengthen() is not _BOOL:
+        raise TypeError("cond_fun must return a boolean scalar, but got output type(s) "
+                        f"[{cond.jaxpr.out_avals[0].str_short()}].{at}")
+
+
+@tracebacks.api_boundary
+def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any, *,
+              unroll: int | bool | None = None) -> Any:
+    """val = body_fun(i, val) for i = lower, lower + 1, ..., upper - 1.
+
+    Where lower and upper are known when the program is traced this is a `scan`, and reverse mode differentiates it;
+    otherwise it is a `while_loop`. For upper <= lower the value is init_val.
+    unroll: how many steps make one iteration of the compiled loop; only where the bounds are known.
+    Raises TypeError if the bounds differ in dtype, or body_fun returns another type than it takes.
+
+    >>> import teucer as jax
+    >>> jax.lax.fori_loop(0, 5, lambda i, total: total + i, 0)
+    Array(10, dtype=int32, weak_type=True)
+    """
+    if not callable(body_fun):
+        raise TypeError("lax.fori_loop: body_fun argument should be callable.")
+    dtype, bounds = _bounds(lower, upper)
+    if config.disable_jit.value and bounds is not None:
+        val = init_val
+        for i in range(*bounds):
+            val = body_fun(_as(i, dtype), val)
+        return val
+    flat, tree = pytrees.tree_flatten(init_val)
+    avals = avals_of("fori_loop", flat)
+    name = next(iter(parameter_names(body_fun)[1:]), "loop_carry[1]")
+    if bounds is None:
+        if unroll is not None:
+            raise ValueError("Can only use `unroll` in `fori_loop` if the loop bounds are statically known.")
+        return _dynamic_fori((_as(lower, dtype), _as(upper, dtype)), body_fun, flat, tree, avals, name)
+    in_tree = pytrees.treedef_tuple((pytrees.tree_structure(0), tree))
+
+    def check(body: Body) -> None:
+        check_carry("fori_loop", body_fun, name, tree, None, body.out_tree, ())
+
+    def stage(avals: list[Any]) -> Body:
+        return stage_body(body_fun, "fori_loop", in_tree, [ShapedArray((), dtype), *avals])
+
+    body, carry = settle_carry(stage, flat, avals, check)
+    n = len(body.consts)
+    check_carry("fori_loop", body_fun, name, tree, body.jaxpr.in_avals[n + 1:], tree, body.jaxpr.out_avals)
+    length = max(bounds[1] - bounds[0], 0)
+    outs = bind_scan((body.consts, [_as(bounds[0], dtype), *carry], ()), _counting(body.jaxpr, n), length=length, reverse=False,
+                     unroll=unrolled(1 if unroll is None else unroll, length))
+    return pytrees.tree_unflatten(tree, outs[1:])
+
+
+def _bounds(lower: Any, upper: Any) -> tuple[Any, tuple[int, int] | None]:
+    """The dtype of the counter, and the bounds if they are known.
+
+    Raises TypeError if the bounds differ in dtype, or are not scalars.
+    """
+    one, other = avals_of("fori_loop", (lower, upper))
+    if one.shape or other.shape:
+        raise TypeError("fori_loop: lower and upper must be scalars.\n"
+                        f"    lower: {one.str_short(short_dtypes=True)}\n    upper: {other.str_short(short_dtypes=True)}")
+    python = [isinstance(x, int) for x in (lower, upper)]
+    dtype = one.dtype if python[1] and not python[0] else other.dtype if python[0] and not python[1] else one.dtype
+    if one.dtype != other.dtype and not (python[0] is not python[1] and _fits(lower if python[0] else upper, dtype)):
+        raise TypeError("lower and upper arguments to fori_loop must have equal types, got "
+                        f"{one.dtype.name} and {other.dtype.name}")
+    if is_concrete(lower) and is_concrete(upper):
+        try:
+            return dtype, (operator.index(lower), operator.index(upper))
+        except TypeError:
+            pass  # bounds of a float dtype: a while loop counts
+    return dtype, None
+
+
+def _fits(n: int, dtype: Any) -> bool:
+    return dtype.kind in "iu" and np.iinfo(dtype).min <= n <= np.iinfo(dtype).max
+
+
+def _as(x: Any, dtype: Any) -> Any:
+    return np.asarray(x, dtype)[()] if isinstance(x, int | float | np.ndarray | np.generic) else x
+
+
+def _counting(jaxpr: ClosedJaxpr, n_consts: int) -> ClosedJaxpr:
+    """(consts, i, value) -> value as (consts, i, value) -> (i + 1, value)."""
+
+    def step(*args: Any) -> list[Any]:
+        i = args[n_consts]
+        return [_arithmetic.add(i, np.asarray(1, typeof(i).dtype)), *jaxpr(*args)]
+
+    return kept(jaxpr, "counting", lambda: stage_jaxpr(step, jaxpr.in_avals, jaxpr.jaxpr.debug_info))  # type: ignore[no-any-return]
+
+
+def _below(carry: Any) -> Any:
+    i, upper, _ = carry
+    return _arithmetic.lt(i, upper)
+
+
+def _dynamic_fori(bounds: tuple[Any, Any], body_fun: Any, flat: Sequence[Any], tree: Any, avals: Sequence[Any], name: str) -> Any:
+    def step(carry: Any) -> Any:
+        i, upper, val = carry
+        return _arithmetic.add(i, np.asarray(1, typeof(i).dtype)), upper, body_fun(i, val)
+
+    one = pytrees.tree_structure(0)
+    whole = pytrees.treedef_tuple((one, one, tree))
+    counters = [typeof(b).strengthen() for b in bounds]
+    return _loop(_below, body_fun, [*bounds, *flat], whole, [*counters, *avals], "loop_carry", call=step,
+                 what="fori_loop")[2]

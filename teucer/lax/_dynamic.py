@@ -1,0 +1,294 @@
+"""One window of an array, at a place that is data: dynamic_slice and dynamic_update_slice, and index_take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, final
+
+import numpy as np
+
+from teucer._base import dtypes
+from teucer._core.primitive import Primitive, Undefined
+from teucer._core.trace import typeof
+from teucer._core.types import ShapedArray
+from teucer._lower import hlo
+from teucer._transform import arith
+from teucer.lax import _elementwise, _structure
+from teucer.lax._gather import gather, gather_p, scatter_p
+from teucer.lax._indexing import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
+from teucer.lax._joining import concatenate, stack, unstack
+from teucer.lax._shapes import expand_dims, squeeze
+from teucer.lax._structure import canonical_axis, canonical_shape
+
+__all__ = ["dynamic_index_in_dim", "dynamic_slice", "dynamic_slice_in_dim", "dynamic_slice_p",
+           "dynamic_update_index_in_dim", "dynamic_update_slice", "dynamic_update_slice_in_dim",
+           "dynamic_update_slice_p", "index_take"]
+
+
+def _check_starts(op: str, x: Any, starts: Sequence[Any]) -> None:
+    if len(starts) != x.ndim:
+        raise ValueError(f"{op}: Length of slice indices must match number of operand dimensions ({len(starts)} vs {x.shape})")
+    if any(s.shape for s in starts):
+        raise TypeError(f"start_indices arguments to {op} must be scalars,  got indices {tuple(starts)}")
+    if any(not dtypes.issubdtype(s.dtype, np.integer) or s.dtype != starts[0].dtype for s in starts):
+        raise TypeError(f"index arguments to {op} must be integers of the same type, got: "
+                        f"{', '.join(s.dtype.name for s in starts)}")
+
+
+def _vector(axis: Any, starts: Sequence[Any], dims: Sequence[int | None]) -> Any:
+    """Scalar indices, batched or not, as a batch of index vectors."""
+    return stack([arith.to_axis(s, d, axis.size, 0) for s, d in zip(starts, dims, strict=True)], 1)
+
+
+def _with_zero(starts: Sequence[Any], at: int) -> list[Any]:
+    zero = np.zeros((), typeof(starts[0]).dtype if starts else np.int32)
+    return [*starts[:at], zero, *starts[at:]]
+
+
+@final
+class DynamicSlice(Primitive):
+    """The window of x of a given size at given places, which are clamped so that it lies within x.
+
+    (C1) a scalar index an axis.  (C2) they have one integer dtype.  (C3) slice_sizes fit into x.
+    """
+
+    __slots__ = ()
+    name = "dynamic_slice"
+
+    def types(self, x: Any, *starts: Any, slice_sizes: Any) -> Any:
+        _check_starts("dynamic_slice", x, starts)
+        if len(slice_sizes) != x.ndim:
+            raise TypeError("dynamic_slice slice_sizes must have length equal to the number of dimensions of the operand, got "
+                            f"{tuple(slice_sizes)} for operand shape {x.shape}.")
+        if not all(size <= n for size, n in zip(slice_sizes, x.shape, strict=True)):
+            raise TypeError("dynamic_slice: slice slice_sizes must be less than or equal to operand shape, got slice_sizes "
+                            f"{tuple(slice_sizes)} for operand shape {x.shape}.")
+        if not all(size >= 0 for size in slice_sizes):
+            raise TypeError("dynamic_slice: slice slice_sizes must be greater than or equal to zero, got slice_sizes of "
+                            f"{tuple(slice_sizes)}.")
+        return (ShapedArray(tuple(slice_sizes), x.dtype, x.weak_type, vma=x.vma),)
+
+    def lower(self, ctx: Any, x: Any, *starts: Any, slice_sizes: Any) -> Any:
+        return (hlo.dynamic_slice(ctx, x, starts, slice_sizes),)
+
+    def jvp(self, primals: Any, tangents: Any, *, slice_sizes: Any) -> Any:
+        outs = self.bind(*primals, slice_sizes=slice_sizes)
+        return outs, self.bind(tangents[0], *primals[1:], slice_sizes=slice_sizes)
+
+    def transpose(self, cts: Any, x: Any, *starts: Any, slice_sizes: Any) -> Any:
+        zeros = _structure.zeros(x.aval.strengthen())
+        return (dynamic_update_slice_p.bind(zeros, *cts, *starts)[0], *(None for _ in starts))
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, slice_sizes: Any) -> Any:
+        (x, *starts), (dim, *start_dims) = args, dims
+        if all(d is None for d in start_dims):
+            sizes = (*slice_sizes[:dim], axis.size, *slice_sizes[dim:])
+            return self.bind(x, *_with_zero(starts, dim), slice_sizes=sizes), (dim,)
+        every = tuple(range(len(starts)))
+        return gather_p.batch(axis, (x, _vector(axis, starts, start_dims)), (dim, 0), slice_sizes=tuple(slice_sizes),
+                              dimension_numbers=GatherDimensionNumbers(every, (), every), fill_value=None,
+                              indices_are_sorted=True, unique_indices=True, mode=GatherScatterMode.CLIP)
+
+
+@final
+class DynamicUpdateSlice(Primitive):
+    """x with the window at given places, which are clamped as for `dynamic_slice`, replaced.
+
+    (C1) and (C2) as `dynamic_slice`.  (C3) dtypes agree.  (C4) the update has as many axes as x and fits into it.
+    """
+
+    __slots__ = ()
+    name = "dynamic_update_slice"
+
+    def types(self, x: Any, update: Any, *starts: Any) -> Any:
+        if x.ndim != update.ndim:
+            raise TypeError("dynamic_update_slice update must have the same rank as operand, got update shape "
+                            f"{update.shape} for operand shape {x.shape}.")
+        _check_starts("dynamic_update_slice", x, starts)
+        if not all(m <= n for m, n in zip(update.shape, x.shape, strict=True)):
+            raise TypeError("dynamic_update_slice update shape must be smaller than operand shape, got update shape "
+                            f"{update.shape} for operand shape {x.shape}.")
+        if x.dtype != update.dtype:
+            raise TypeError("lax.dynamic_update_slice requires arguments to have the same dtypes, got "
+                            f"{x.dtype}, {update.dtype}.")
+        return (x if update.weak_type or not x.weak_type else x.strengthen(),)
+
+    def lower(self, ctx: Any, x: Any, update: Any, *starts: Any) -> Any:
+        return (hlo.dynamic_update_slice(ctx, x, update, starts),)
+
+    def jvp(self, primals: Any, tangents: Any) -> Any:
+        outs = self.bind(*primals)
+        tx, tu = map(arith.instantiate, tangents[:2])
+        return outs, self.bind(tx, tu, *primals[2:])
+
+    def transpose(self, cts: Any, x: Any, update: Any, *starts: Any) -> Any:
+        (ct,) = cts
+        shape = update.aval.shape if type(update) is Undefined else np.shape(update)
+        ct_x = ct_update = None
+        if type(x) is Undefined:
+            (ct_x,) = self.bind(ct, _structure.full(shape, 0, typeof(ct).dtype), *starts)
+        if type(update) is Undefined:
+            (ct_update,) = dynamic_slice_p.bind(ct, *starts, slice_sizes=shape)
+        return (ct_x, ct_update, *(None for _ in starts))
+
+    def batch(self, axis: Any, args: Any, dims: Any) -> Any:
+        (x, update, *starts), (dim, update_dim, *start_dims) = args, dims
+        if all(d is None for d in start_dims):
+            at = update_dim if dim is None else dim
+            both = [arith.to_axis(x, dim, axis.size, at), arith.to_axis(update, update_dim, axis.size, at)]
+            return self.bind(*both, *_with_zero(starts, at)), (at,)
+        every = tuple(range(len(starts)))
+        return scatter_p.batch(axis, (x, _vector(axis, starts, start_dims), update), (dim, 0, update_dim),
+                               dimension_numbers=ScatterDimensionNumbers(every, (), every), indices_are_sorted=True,
+                               unique_indices=True, mode=GatherScatterMode.CLIP, update_jaxpr=None, update_consts=())
+
+
+dynamic_slice_p = DynamicSlice()
+dynamic_update_slice_p = DynamicUpdateSlice()
+
+
+def _start_indices(op: str, operand: Any, start_indices: Any, from_end: bool) -> list[Any]:
+    """Start indices as scalars of one dtype of 32 bits or more, counted from the front if negative ones are allowed."""
+    if isinstance(start_indices, list | tuple):
+        starts = list(start_indices)
+    else:
+        if np.ndim(start_indices) != 1:
+            raise TypeError(f"{op}: start_indices must be a sequence of scalars or an array of one axis.\n    start_indices: "
+                            f"{typeof(start_indices)}")
+        starts = list(unstack(start_indices))
+    shape = np.shape(operand)
+    if len(starts) != len(shape):
+        raise ValueError(f"{op}: Length of slice indices must match number of operand dimensions ({len(starts)} vs {shape})")
+    kinds = [typeof(s).dtype for s in starts if not isinstance(s, int)]
+    kind = next((k for k in kinds), np.dtype(np.int32))
+    wide = np.dtype(np.int32) if dtypes.issubdtype(kind, np.integer) and dtypes.bit_width(kind) < 32 else kind
+    return [_start(s, n, kind, wide, from_end) for s, n in zip(starts, shape, strict=True)]
+
+
+def _start(start: Any, size: Any, kind: Any, wide: Any, from_end: bool) -> Any:
+    """One start index. `kind` is the dtype of those that are arrays; `wide` the dtype that they get."""
+    if isinstance(start, int) and not isinstance(start, bool):
+        static = start + size if from_end and start < 0 and type(size) is int else start
+        return np.asarray(static, wide) if dtypes.issubdtype(wide, np.integer) else static
+    aval = typeof(start)
+    if aval.dtype != kind or aval.ndim or not dtypes.issubdtype(kind, np.integer):
+        return start
+    start = _structure.convert_element_type(start, wide)
+    if not from_end or dtypes.issubdtype(kind, np.unsignedinteger):
+        return start
+    zero, n = np.zeros((), wide), np.asarray(size, wide)
+    return _elementwise.select(_elementwise.lt(start, zero), _elementwise.add(start, n), start)
+
+
+def dynamic_slice(operand: Any, start_indices: Any, slice_sizes: Sequence[int], *,
+                  allow_negative_indices: bool | Sequence[bool] = True) -> Any:
+    """The window of operand of size slice_sizes at start_indices, which are clamped so that it lies within operand.
+
+    start_indices: a scalar an axis, or an array of them; negative ones count from the end, if allowed.
+    Raises TypeError if sizes or dtypes of indices do not fit, ValueError for another number of indices.
+
+    >>> dynamic_slice(np.int32([1, 2, 3]), (5,), (2,)).tolist()
+    [2, 3]
+    """
+    starts = _allowed("dynamic_slice", operand, start_indices, allow_negative_indices)
+    return dynamic_slice_p.bind(operand, *starts, slice_sizes=canonical_shape(slice_sizes, "dynamic_slice"))[0]
+
+
+def dynamic_update_slice(operand: Any, update: Any, start_indices: Any, *,
+                         allow_negative_indices: bool | Sequence[bool] = True) -> Any:
+    """operand with the window at start_indices, which are clamped as by `dynamic_slice`, replaced by update.
+
+    Raises TypeError if shapes or dtypes do not fit, ValueError for another number of indices.
+
+    >>> dynamic_update_slice(np.int32([1, 2, 3]), np.int32([7]), (1,)).tolist()
+    [1, 7, 3]
+    """
+    starts = _allowed("dynamic_update_slice", operand, start_indices, allow_negative_indices)
+    return dynamic_update_slice_p.bind(operand, update, *starts)[0]
+
+
+def _allowed(op: str, operand: Any, start_indices: Any, allowed: bool | Sequence[bool]) -> list[Any]:
+    """Start indices, where `allowed` says for all axes or for each whether negative ones count from the end."""
+    if isinstance(allowed, bool):
+        return _start_indices(op, operand, start_indices, allowed)
+    plain, counted = (_start_indices(op, operand, start_indices, from_end) for from_end in (False, True))
+    if len(allowed) != len(plain):
+        raise ValueError(f"{op}: allow_negative_indices needs one value for each axis.\n    allow_negative_indices: {allowed}")
+    return [b if yes else a for yes, a, b in zip(allowed, plain, counted, strict=True)]
+
+
+def dynamic_slice_in_dim(operand: Any, start_index: Any, slice_size: int, axis: int = 0, *,
+                         allow_negative_indices: bool = True) -> Any:
+    """`dynamic_slice` along one axis, whole along the others.
+
+    >>> dynamic_slice_in_dim(np.int32([1, 2, 3]), 1, 2).tolist()
+    [2, 3]
+    """
+    at = canonical_axis(axis, np.ndim(operand), "dynamic_slice_in_dim")
+    sizes: list[Any] = list(np.shape(operand))
+    sizes[at] = slice_size
+    return dynamic_slice(operand, _along(operand, at, start_index), sizes, allow_negative_indices=allow_negative_indices)
+
+
+def dynamic_index_in_dim(operand: Any, index: Any, axis: int = 0, keepdims: bool = True, *,
+                         allow_negative_indices: bool = True) -> Any:
+    """The element of operand at a place of one axis, which is kept with size 1 or dropped.
+
+    >>> dynamic_index_in_dim(np.int32([1, 2, 3]), -1, keepdims=False).tolist()
+    3
+    """
+    part = dynamic_slice_in_dim(operand, index, 1, axis, allow_negative_indices=allow_negative_indices)
+    return part if keepdims else squeeze(part, (axis,))
+
+
+def dynamic_update_slice_in_dim(operand: Any, update: Any, start_index: Any, axis: int, *,
+                                allow_negative_indices: bool = True) -> Any:
+    """`dynamic_update_slice` at a place of one axis, at the start of the others.
+
+    >>> dynamic_update_slice_in_dim(np.int32([1, 2, 3]), np.int32([7, 8]), 1, 0).tolist()
+    [1, 7, 8]
+    """
+    at = canonical_axis(axis, np.ndim(operand), "dynamic_update_slice_in_dim")
+    return dynamic_update_slice(operand, update, _along(operand, at, start_index),
+                                allow_negative_indices=allow_negative_indices)
+
+
+def dynamic_update_index_in_dim(operand: Any, update: Any, index: Any, axis: int, *,
+                                allow_negative_indices: bool = True) -> Any:
+    """operand with the element at a place of one axis replaced; update may lack that axis.
+
+    >>> dynamic_update_index_in_dim(np.int32([1, 2, 3]), np.int32(7), 1, 0).tolist()
+    [1, 7, 3]
+    """
+    ndim = np.ndim(operand)
+    at = canonical_axis(axis, ndim, "dynamic_update_index_in_dim")
+    if np.ndim(update) == ndim - 1:
+        update = expand_dims(update, (at,))
+    if np.ndim(update) != ndim or np.shape(update)[at] != 1:
+        raise ValueError("dynamic_update_index_in_dim: update must be one element along the axis.\n"
+                         f"    operand: {typeof(operand)}\n    update: {typeof(update)}\n    axis: {axis}")
+    return dynamic_update_slice_in_dim(operand, update, index, at, allow_negative_indices=allow_negative_indices)
+
+
+def _along(operand: Any, axis: int, start: Any) -> list[Any]:
+    starts: list[Any] = [0] * np.ndim(operand)
+    starts[axis] = start
+    return starts
+
+
+def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Any:
+    """The elements of src at places of some axes: result[i, ...] = src[idxs[0][i], idxs[1][i], ...].
+
+    idxs: arrays of one axis and one length, one for each of axes; places are taken modulo the size of their axis.
+
+    >>> index_take(np.float32([[1, 2], [3, 4]]), (np.int32([0, -1]), np.int32([1, 0])), (0, 1))
+    Array([2., 3.], dtype=float32)
+    """
+    shape = np.shape(src)
+    places = concatenate([expand_dims(i, (1,)) for i in idxs], 1)
+    kind = typeof(places).dtype
+    sizes = _structure.broadcast_to(np.asarray([shape[a] for a in axes], kind), np.shape(places), (1,))
+    places = _elementwise.rem(_elementwise.add(_elementwise.rem(places, sizes), sizes), sizes)
+    windows = tuple(1 if a in axes else n for a, n in enumerate(shape))
+    numbers = GatherDimensionNumbers(tuple(range(1, len(shape) - len(axes) + 1)), tuple(axes), tuple(axes))
+    return gather(src, places, numbers, windows, mode=GatherScatterMode.PROMISE_IN_BOUNDS)

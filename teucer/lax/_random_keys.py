@@ -1,0 +1,253 @@
+"""Typed random keys: their dtypes, and the primitives that make, split and use them, whatever the generator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import Any, ClassVar, final
+
+import numpy as np
+
+from teucer._base import dtypes
+from teucer._core.primitive import Primitive
+from teucer._core.trace import typeof
+from teucer._core.types import ShapedArray
+from teucer._lower.context import Value
+from teucer._runtime.arrays import ArrayImpl
+from teucer._transform import arith
+from teucer._transform.vmap import vmap
+
+__all__ = ["Generator", "KeyDType", "key_dtype_of", "random_bits_p", "random_clone_p", "random_fold_in_p", "random_seed_p",
+           "random_split_p", "random_unwrap_p", "random_wrap_p"]
+
+UINT32 = np.dtype("uint32")
+
+
+@final
+@dataclass(frozen=True)
+class Generator:
+    """A random number generator: functions of the uint32 words of one key, an array of shape `key_shape`.
+
+    seed(integer) -> key; split(key, shape) -> keys, shape + key_shape; fold_in(key, uint32) -> key;
+    random_bits(key, bit_width, shape) -> unsigned integers of 8, 16, 32 or 64 bits.
+    """
+
+    key_shape: tuple[int, ...]
+    seed: Callable[..., Any]
+    split: Callable[..., Any]
+    random_bits: Callable[..., Any]
+    fold_in: Callable[..., Any]
+    name: str = "<unnamed>"
+    tag: str = "?"
+
+    def __str__(self) -> str:
+        return self.tag
+
+
+@final
+class KeyDType(dtypes.ExtendedDType):
+    """The dtype of keys of one generator; one object a generator.
+
+    >>> import teucer as jax
+    >>> jax.random.key(0).dtype
+    key<fry>
+    """
+
+    __slots__ = ("_impl", "name", "itemsize", "physical", "number")
+    type = dtypes.prng_key
+    _interned: ClassVar[dict[Generator, KeyDType]] = {}
+
+    def __init__(self, impl: Generator) -> None:
+        self._impl = impl
+        self.name = f"key<{impl.tag}>"
+        self.itemsize = 4 * prod(impl.key_shape)
+        self.physical = ShapedArray(impl.key_shape, UINT32)
+        self.number = len(self._interned)
+
+    def __reduce__(self) -> Any:
+        return key_dtype_of, (self._impl,)
+
+
+def key_dtype_of(impl: Generator) -> KeyDType:
+    """The dtype of the keys of a generator."""
+    found = KeyDType._interned.get(impl)
+    if found is None:
+        found = KeyDType._interned[impl] = KeyDType(impl)
+    return found
+
+
+def over_keys(f: Callable[..., Any], ndim: int) -> Callable[..., Any]:
+    """A function of the words of one key as one of an array of keys, of `ndim` axes."""
+    for _ in range(ndim):
+        f = vmap(f)
+    return f
+
+
+def key_impl(aval: Any, name: str) -> Any:
+    """The generator of a type of keys.
+
+    Raises TypeError if it is another type.
+    """
+    if not isinstance(aval.dtype, KeyDType):
+        raise TypeError(f"{name} requires typed random keys, got {aval.str_short(short_dtypes=True)}.")
+    return aval.dtype._impl
+
+
+def _traced(ctx: Any, f: Callable[..., Any], *values: Any) -> Any:
+    """Write f of the words behind keys; its result has the type that the equation says."""
+    (aval,) = ctx.avals_out
+    words = [Value(v.name, v.aval.physical) for v in values]
+    (out,) = ctx.trace(lambda *xs: (f(*xs),), *words)
+    return (Value(out.name, aval),)
+
+
+class KeyPrimitive(Primitive):
+    """A primitive whose operands have one shape and which acts on each element: batched by adding a leading axis."""
+
+    __slots__ = ()
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+        outs = self.bind(*primals, **params)
+        return outs, tuple(typeof(y).zero for y in outs)
+
+    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+        xs = [arith.to_axis(x, d, axis.size, 0) for x, d in zip(args, dims, strict=True)]
+        return self.bind(*xs, **params), (0,)
+
+
+@final
+class RandomSeed(KeyPrimitive):
+    """Keys from integers.  (C1) the seeds are integers."""
+
+    __slots__ = ()
+    name = "random_seed"
+
+    def types(self, seeds: Any, *, impl: Generator) -> Any:
+        if not dtypes.issubdtype(seeds.dtype, np.integer):
+            raise TypeError(f"PRNG key seed must be an integer; got {seeds}")
+        return (ShapedArray(seeds.shape, key_dtype_of(impl), vma=seeds.vma),)
+
+    def lower_extended(self, ctx: Any, seeds: Any, *, impl: Generator) -> Any:
+        return _traced(ctx, over_keys(impl.seed, seeds.aval.ndim), seeds)
+
+
+@final
+class RandomSplit(KeyPrimitive):
+    """An array of `shape` new keys from each key."""
+
+    __slots__ = ()
+    name = "random_split"
+
+    def types(self, keys: Any, *, shape: Any) -> Any:
+        key_impl(keys, "random_split")
+        return (ShapedArray((*keys.shape, *shape), keys.dtype, vma=keys.vma),)
+
+    def lower_extended(self, ctx: Any, keys: Any, *, shape: Any) -> Any:
+        impl = keys.aval.dtype._impl
+        return _traced(ctx, over_keys(lambda k: impl.split(k, shape), keys.aval.ndim), keys)
+
+
+@final
+class RandomFoldIn(KeyPrimitive):
+    """A new key from each key and number.  (C1) keys and msgs have one shape.  (C2) msgs are uint32."""
+
+    __slots__ = ()
+    name = "random_fold_in"
+
+    def types(self, keys: Any, msgs: Any) -> Any:
+        key_impl(keys, "random_fold_in")
+        if keys.shape != msgs.shape or msgs.dtype != UINT32:
+            raise TypeError(f"random_fold_in: keys and uint32 numbers of one shape are required, got {keys} and {msgs}.")
+        return (keys,)
+
+    def lower_extended(self, ctx: Any, keys: Any, msgs: Any) -> Any:
+        impl = keys.aval.dtype._impl
+        return _traced(ctx, over_keys(impl.fold_in, keys.aval.ndim), keys, msgs)
+
+
+@final
+class RandomBits(KeyPrimitive):
+    """Uniformly random unsigned integers, of `shape`, from each key.  (C1) bit_width is 8, 16, 32 or 64."""
+
+    __slots__ = ()
+    name = "random_bits"
+
+    def types(self, keys: Any, *, bit_width: int, shape: Any) -> Any:
+        key_impl(keys, "random_bits")
+        if bit_width not in (8, 16, 32, 64):
+            raise TypeError(f"random_bits: requires 8-, 16-, 32- or 64-bit field width, got {bit_width}.")
+        return (ShapedArray((*keys.shape, *shape), np.dtype(f"uint{bit_width}"), vma=keys.vma),)
+
+    def lower_extended(self, ctx: Any, keys: Any, *, bit_width: int, shape: Any) -> Any:
+        impl = keys.aval.dtype._impl
+        return _traced(ctx, over_keys(lambda k: impl.random_bits(k, bit_width, shape), keys.aval.ndim), keys)
+
+
+@final
+class RandomWrap(KeyPrimitive):
+    """Keys from their words.  (C1) the words are uint32, and their last axes are those of a key."""
+
+    __slots__ = ()
+    name = "random_wrap"
+
+    def types(self, words: Any, *, impl: Generator) -> Any:
+        n = len(impl.key_shape)
+        if words.dtype != UINT32 or words.shape[words.ndim - n:] != impl.key_shape:
+            raise TypeError(f"random_wrap: words of shape (..., {', '.join(map(str, impl.key_shape))}) and dtype uint32 are "
+                            f"required, got {words}.")
+        return (ShapedArray(words.shape[:words.ndim - n], key_dtype_of(impl), vma=words.vma),)
+
+    def evaluate(self, words: Any, *, impl: Generator) -> Any:
+        if type(words) is ArrayImpl and words._sharding.num_devices == 1:
+            (aval,) = self.types(typeof(words), impl=impl)
+            return (words._rewrap_with_aval_and_sharding(aval.carrier, words._sharding),)
+        return super().evaluate(words, impl=impl)
+
+    def lower_extended(self, ctx: Any, words: Any, *, impl: Generator) -> Any:
+        return (Value(words.name, ctx.avals_out[0]),)
+
+
+@final
+class RandomUnwrap(KeyPrimitive):
+    """The words of keys, in trailing axes."""
+
+    __slots__ = ()
+    name = "random_unwrap"
+
+    def types(self, keys: Any) -> Any:
+        key_impl(keys, "random_unwrap")
+        return (keys.physical,)
+
+    def evaluate(self, keys: Any) -> Any:
+        if type(keys) is ArrayImpl and keys._sharding.num_devices == 1:
+            (aval,) = self.types(typeof(keys))
+            return (keys._rewrap_with_aval_and_sharding(aval, keys._sharding),)
+        return super().evaluate(keys)
+
+    def lower_extended(self, ctx: Any, keys: Any) -> Any:
+        return (Value(keys.name, keys.aval.physical),)
+
+
+@final
+class RandomClone(KeyPrimitive):
+    """The same keys, which count as unused."""
+
+    __slots__ = ()
+    name = "random_clone"
+
+    def types(self, keys: Any) -> Any:
+        key_impl(keys, "random_clone")
+        return (keys,)
+
+    def lower_extended(self, ctx: Any, keys: Any) -> Any:
+        return (keys,)
+
+
+random_seed_p = RandomSeed()
+random_split_p = RandomSplit()
+random_fold_in_p = RandomFoldIn()
+random_bits_p = RandomBits()
+random_wrap_p = RandomWrap()
+random_unwrap_p = RandomUnwrap()
+random_clone_p = RandomClone()

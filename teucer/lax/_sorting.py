@@ -1,0 +1,298 @@
+"""Order: sort, the greatest k elements, and their approximate kin."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, final
+
+import numpy as np
+
+from teucer._base import dtypes
+from teucer._core.primitive import Primitive
+from teucer._core.trace import typeof
+from teucer._core.types import ShapedArray, Zero
+from teucer._lower import hlo
+from teucer._transform import arith
+from teucer.lax._gather import gather_p
+from teucer.lax._indexing import GatherDimensionNumbers, GatherScatterMode
+from teucer.lax._shapes import broadcasted_iota, expand_dims
+from teucer.lax._slicing import slice_in_dim
+from teucer.lax._structure import canonical_axis
+
+__all__ = ["approx_max_k", "approx_min_k", "approx_top_k_p", "sort", "sort_key_val", "sort_p", "take_along", "top_k",
+           "top_k_p"]
+
+
+def take_along(x: Any, places: Any, axis: int) -> Any:
+    """result[i, j, k] = x[i, places[i, j, k], k] for axis 1, and so on; places are distinct along the axis and in bounds."""
+    ndim = np.ndim(x)
+    others = tuple(i for i in range(ndim) if i != axis)
+    return gather_p.bind(x, expand_dims(places, (ndim,)), slice_sizes=tuple(0 if n == 0 else 1 for n in np.shape(x)),
+                         dimension_numbers=GatherDimensionNumbers((), (axis,), (axis,), others, others), fill_value=None,
+                         mode=GatherScatterMode.PROMISE_IN_BOUNDS, indices_are_sorted=False, unique_indices=True)[0]
+
+
+def _taken(tangents: Sequence[Any], avals: Sequence[Any], places: Any, axis: int) -> tuple[Any, ...]:
+    """Tangents moved to where the elements went; Zero stays Zero."""
+    return tuple(aval.zero if type(t) is Zero else take_along(t, places, axis)
+                 for t, aval in zip(tangents, avals, strict=True))
+
+
+@final
+class Sort(Primitive):
+    """Arrays sorted together along an axis, by the first num_keys of them: the first decides, then the second, ...
+
+    Floats are ordered as real numbers, -0 equal to 0, NaN greater than all; complex ones by real, then imaginary part.
+    (C1) there is an operand, all of one shape.  (C2) dimension is an axis.  (C3) 1 <= num_keys <= the number of operands.
+    """
+
+    __slots__ = ()
+    name = "sort"
+
+    def types(self, *xs: Any, dimension: Any, is_stable: Any, num_keys: Any) -> Any:
+        if any(x.shape != xs[0].shape for x in xs):
+            raise TypeError(f"Arguments to sort must have equal shapes, got: {' '.join(str(x.shape) for x in xs)}")
+        canonical_axis(dimension, xs[0].ndim, "sort")
+        return xs
+
+    def lower(self, ctx: Any, *xs: Any, dimension: Any, is_stable: Any, num_keys: Any) -> Any:
+        if len(xs) == 1 and ctx.platform == "cpu" and xs[0].dtype in _AS_INTEGERS:
+            return (_sort_as_integers(ctx, xs[0], dimension),)
+
+        def before(*pairs: Any) -> Any:
+            keys = [part for i in range(num_keys) for part in _parts(ctx, pairs[2 * i], pairs[2 * i + 1])]
+            found: Any = None
+            for a, b in reversed(keys):
+                less = hlo.compare(ctx, a, b, "LT", _order(a))
+                if found is not None:
+                    tie = hlo.elementwise(ctx, "and", hlo.compare(ctx, a, b, "EQ", _order(a)), found)
+                    less = hlo.elementwise(ctx, "or", less, tie)
+                found = less
+            return (found,)
+
+        return hlo.sort(ctx, xs, dimension, is_stable, before)
+
+    def jvp(self, primals: Any, tangents: Any, *, dimension: Any, **params: Any) -> Any:
+        places = broadcasted_iota(np.int32, np.shape(primals[0]), dimension)
+        *outs, places = self.bind(*primals, places, dimension=dimension, **params)
+        return tuple(outs), _taken(tangents, [typeof(y) for y in outs], places, dimension)
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, dimension: Any, **params: Any) -> Any:
+        at = next(d for d in dims if d is not None)
+        xs = [arith.to_axis(x, d, axis.size, at) for x, d in zip(args, dims, strict=True)]
+        return self.bind(*xs, dimension=dimension + (dimension >= at), **params), (at,) * len(xs)
+
+
+_AS_INTEGERS = {np.dtype(np.float32): np.dtype(np.int32), np.dtype(np.float64): np.dtype(np.int64)}
+
+
+def _sort_as_integers(ctx: Any, x: Any, dimension: int) -> Any:
+    """Floats sorted by their bits as integers of the same order. XLA's CPU backend has a fast path for integers: a third of
+    the time. Nothing tells equal elements apart but the sign of zero: -0 comes before 0."""
+    kind = _AS_INTEGERS[x.dtype]
+    aval = ShapedArray(x.shape, kind)
+    nan = hlo.splat(ctx, np.nan, x.aval.strengthen())
+    bits = hlo.bitcast_convert(ctx, hlo.select(ctx, hlo.compare(ctx, x, x, "NE"), nan, x), aval)
+
+    def flipped(z: Any) -> Any:
+        # Of negative floats the greater has the lesser bits: all but the sign are complemented.
+        sign = hlo.elementwise(ctx, "shift_right_arithmetic", z, hlo.splat(ctx, 8 * kind.itemsize - 1, aval))
+        mask = hlo.elementwise(ctx, "and", sign, hlo.splat(ctx, np.iinfo(kind).max, aval))
+        return hlo.elementwise(ctx, "xor", z, mask)
+
+    (found,) = hlo.sort(ctx, [flipped(bits)], dimension, False, lambda a, b: (hlo.compare(ctx, a, b, "LT"),))
+    return hlo.bitcast_convert(ctx, flipped(found), x.aval.strengthen())
+
+
+def _order(a: Any) -> str | None:
+    return "TOTALORDER" if dtypes.issubdtype(a.dtype, np.floating) else None
+
+
+def _parts(ctx: Any, a: Any, b: Any) -> list[tuple[Any, Any]]:
+    """The pairs of scalars that decide the order of a and b. XLA knows this form of comparison."""
+    if a.dtype.kind == "c":
+        part = np.finfo(a.dtype).dtype
+        halves = [tuple(ctx.op1(f"stablehlo.{name}", (z,), ShapedArray((), part)) for z in (a, b))
+                  for name in ("real", "imag")]
+        return [(_canonical(ctx, p), _canonical(ctx, q)) for p, q in halves]
+    if dtypes.issubdtype(a.dtype, np.floating):
+        return [(_canonical(ctx, a), _canonical(ctx, b))]
+    return [(a, b)]
+
+
+def _canonical(ctx: Any, a: Any) -> Any:
+    """A float with one zero and one NaN."""
+    zero, nan = ctx.constant(0, a.dtype), ctx.constant(np.nan, a.dtype)
+    unsigned = hlo.select(ctx, hlo.compare(ctx, a, zero, "EQ"), zero, a)
+    return hlo.select(ctx, hlo.compare(ctx, a, a, "NE"), nan, unsigned)
+
+
+@final
+class TopK(Primitive):
+    """The k greatest elements along an axis in descending order, and their places; NaN counts as greatest.
+
+    (C1) axis is one of x.  (C2) 0 <= k <= its size.  (C3) x is not complex.
+    """
+
+    __slots__ = ()
+    name = "top_k"
+
+    def types(self, x: Any, *, k: Any, axis: Any) -> Any:
+        canonical_axis(axis, x.ndim, "top_k")
+        if k < 0:
+            raise ValueError(f"k argument to top_k must be nonnegative, got {k}")
+        if dtypes.issubdtype(x.dtype, np.complexfloating):
+            raise ValueError("top_k is not compatible with complex inputs.")
+        if k > x.shape[axis]:
+            raise ValueError(f"k argument to top_k must be no larger than size along axis; got {k=} with shape={list(x.shape)} "
+                             f"and {axis=}")
+        shape = (*x.shape[:axis], k, *x.shape[axis + 1:])
+        return (ShapedArray(shape, x.dtype, x.weak_type, vma=x.vma), ShapedArray(shape, np.dtype(np.int32), vma=x.vma))
+
+    def lower(self, ctx: Any, x: Any, *, k: Any, axis: Any) -> Any:
+        values, places = ctx.avals_out
+        if 0 in values.shape:
+            return hlo.splat(ctx, 0, values.strengthen()), hlo.splat(ctx, 0, places)
+        last = len(x.shape) - 1
+        order = list(range(len(x.shape)))
+        order[axis], order[last] = last, axis
+        x = hlo.transpose(ctx, x, order)
+        shape = (*x.shape[:-1], k)
+        found = ctx.op("chlo.top_k", (x,), [ShapedArray(shape, x.dtype), ShapedArray(shape, places.dtype)],
+                       f"k = {k} : i64")
+        return tuple(hlo.transpose(ctx, y, order) for y in found)
+
+    def jvp(self, primals: Any, tangents: Any, *, k: Any, axis: Any) -> Any:
+        outs = self.bind(*primals, k=k, axis=axis)
+        return outs, (*_taken(tangents, [typeof(outs[0])], outs[1], axis), typeof(outs[1]).zero)
+
+    def batch(self, mapped: Any, args: Any, dims: Any, /, *, k: Any, axis: Any) -> Any:
+        return self.bind(*args, k=k, axis=axis + (axis >= dims[0])), dims * 2
+
+
+@final
+class ApproxTopK(Primitive):
+    """The k greatest or least floats along an axis and their places, where some may be missed. Here none is.
+
+    (C1) x is real floating.  (C2) reduction_dimension is an axis of x.  (C3) 0 <= k <= its size.
+    (C4) 0 < recall_target <= 1.
+    """
+
+    __slots__ = ()
+    name = "approx_top_k"
+
+    def types(self, x: Any, *, k: Any, reduction_dimension: Any, recall_target: Any, aggregate_to_topk: Any,
+              **params: Any) -> Any:
+        if k < 0:
+            raise ValueError(f"k must be positive, got {k}")
+        if not dtypes.issubdtype(x.dtype, np.floating):
+            raise ValueError(f"operand must be a floating type\n    operand: {x.str_short(True)}")
+        axis = canonical_axis(reduction_dimension, x.ndim, "approx_top_k")
+        if k > x.shape[axis]:
+            raise ValueError(f"k must be smaller than the size of reduction_dim {x.shape[axis]}, got {k}")
+        if not 0 < recall_target <= 1:
+            raise ValueError(f"approx_top_k: recall_target must be above 0 and at most 1, got {recall_target}.")
+        size = k if aggregate_to_topk else x.shape[axis]
+        shape = (*x.shape[:axis], size, *x.shape[axis + 1:])
+        return (ShapedArray(shape, x.dtype, x.weak_type, vma=x.vma), ShapedArray(shape, np.dtype(np.int32), vma=x.vma))
+
+    def lower(self, ctx: Any, x: Any, *, reduction_dimension: Any, is_max_k: Any, **params: Any) -> Any:
+        axis = canonical_axis(reduction_dimension, len(x.shape), "approx_top_k")
+        size = ctx.avals_out[0].shape[axis]
+
+        def exact(x: Any) -> Any:
+            if is_max_k:
+                return top_k_p.bind(x, k=size, axis=axis)
+            places = broadcasted_iota(np.int32, np.shape(x), axis)
+            both = sort_p.bind(x, places, dimension=axis, is_stable=True, num_keys=1)
+            return tuple(slice_in_dim(y, 0, size, axis=axis) for y in both)
+
+        return ctx.trace(exact, x)
+
+    def jvp(self, primals: Any, tangents: Any, *, reduction_dimension: Any, **params: Any) -> Any:
+        outs = self.bind(*primals, reduction_dimension=reduction_dimension, **params)
+        axis = canonical_axis(reduction_dimension, np.ndim(primals[0]), "approx_top_k")
+        return outs, (*_taken(tangents, [typeof(outs[0])], outs[1], axis), typeof(outs[1]).zero)
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, reduction_dimension: Any, **params: Any) -> Any:
+        at = canonical_axis(reduction_dimension, np.ndim(args[0]) - 1, "approx_top_k")
+        return self.bind(*args, reduction_dimension=at + (at >= dims[0]), **params), dims * 2
+
+
+sort_p = Sort()
+top_k_p = TopK()
+approx_top_k_p = ApproxTopK()
+
+
+def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Any:
+    """An array, or arrays together, in ascending order along an axis.
+
+    operand: an array or a sequence of arrays of one shape; the first num_keys of them decide the order.
+    -0 is equal to 0, NaN greater than all; complex numbers are ordered by real, then imaginary part.
+    Raises TypeError if shapes differ, ValueError if the axis or num_keys is out of range.
+
+    >>> sort(np.float32([3, 1, 2]))
+    Array([1., 2., 3.], dtype=float32)
+    """
+    several = isinstance(operand, list | tuple)
+    xs = tuple(operand) if several else (operand,)
+    if not xs:
+        raise TypeError("Sort requires at least one operand")
+    if not 1 <= num_keys <= len(xs):
+        raise ValueError(f"num_keys={num_keys} must be between 1 and len(operand)={len(xs)}")
+    outs = sort_p.bind(*xs, dimension=canonical_axis(dimension, np.ndim(xs[0]), "sort"), is_stable=bool(is_stable),
+                       num_keys=operator.index(num_keys))
+    return outs if several else outs[0]
+
+
+def sort_key_val(keys: Any, values: Any, dimension: int = -1, is_stable: bool = True) -> tuple[Any, Any]:
+    """keys in ascending order along an axis, and values in the same order.
+
+    >>> sort_key_val(np.int32([3, 1]), np.int32([7, 8]))
+    (Array([1, 3], dtype=int32), Array([8, 7], dtype=int32))
+    """
+    sorted_keys, moved = sort((keys, values), dimension, is_stable, 1)
+    return sorted_keys, moved
+
+
+def top_k(operand: Any, k: int, *, axis: int = -1) -> list[Any]:
+    """The k greatest elements along an axis in descending order, and their places; of equal ones the first come first.
+
+    NaN counts as greatest, and 0 as greater than -0.
+    Raises ValueError if k is negative or larger than the axis, or elements are complex.
+
+    >>> top_k(np.float32([1, 3, 2]), 2)
+    [Array([3., 2.], dtype=float32), Array([1, 2], dtype=int32)]
+    """
+    at = canonical_axis(axis, np.ndim(operand), "top_k")
+    return list(top_k_p.bind(operand, k=operator.index(k), axis=at))
+
+
+def approx_max_k(operand: Any, k: int, reduction_dimension: int = -1, recall_target: float = 0.95,
+                 reduction_input_size_override: int = -1, aggregate_to_topk: bool = True) -> tuple[Any, Any]:
+    """The k greatest floats along an axis in descending order, and their places; recall_target of them at least.
+
+    aggregate_to_topk: whether to return k, or all candidates. Every element is a candidate here, so that none is missed.
+    Raises ValueError if elements are not real floats, or k or the axis is out of range.
+
+    >>> approx_max_k(np.float32([1, 3, 2]), 1)
+    [Array([3.], dtype=float32), Array([1], dtype=int32)]
+    """
+    return _approx(operand, k, reduction_dimension, recall_target, reduction_input_size_override, aggregate_to_topk, True)
+
+
+def approx_min_k(operand: Any, k: int, reduction_dimension: int = -1, recall_target: float = 0.95,
+                 reduction_input_size_override: int = -1, aggregate_to_topk: bool = True) -> tuple[Any, Any]:
+    """As `approx_max_k`, the k least floats in ascending order.
+
+    >>> approx_min_k(np.float32([1, 3, 2]), 1)
+    [Array([1.], dtype=float32), Array([0], dtype=int32)]
+    """
+    return _approx(operand, k, reduction_dimension, recall_target, reduction_input_size_override, aggregate_to_topk, False)
+
+
+def _approx(operand: Any, k: int, axis: int, recall_target: float, override: int, aggregate: bool, is_max: bool) -> Any:
+    return list(approx_top_k_p.bind(operand, k=operator.index(k), reduction_dimension=operator.index(axis),
+                                    recall_target=float(recall_target), is_max_k=is_max, aggregate_to_topk=bool(aggregate),
+                                    reduction_input_size_override=operator.index(override)))

@@ -1,0 +1,472 @@
+"""Reductions over windows that slide along arrays: pooling, and its derivatives."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from teucer._base import pytrees
+from teucer._core.primitive import Primitive
+from teucer._core.trace import typeof
+from teucer._core.types import ShapedArray, Zero
+from teucer._lower import hlo
+from teucer._transform import arith
+from teucer._transform.batch import batch_flat
+from teucer._transform.jvp import jvp_flat
+from teucer.lax import _elementwise, _structure
+from teucer.lax._families import NUMERIC, Accepts
+from teucer.lax._reductions import apply_scalar_jaxpr, check_computation, identity_of, monoid, scalar_body, scalar_computation
+from teucer.lax._slicing import pad_p, slice_in_dim
+
+__all__ = ["Windows", "padtype_to_pads", "reduce_window", "reduce_window_max_p", "reduce_window_min_p", "reduce_window_p",
+           "reduce_window_shape_tuple", "reduce_window_sum_p", "select_and_gather_add_p", "select_and_scatter_add_p",
+           "select_and_scatter_p"]
+
+ORDERED = Accepts((np.number, np.bool_))
+
+
+class Windows(NamedTuple):
+    """Windows along each axis: their size, the step from one to the next, padding, and the holes put between elements of
+    the array and of the windows."""
+
+    window_dimensions: tuple[int, ...]
+    window_strides: tuple[int, ...]
+    padding: tuple[tuple[int, int], ...]
+    base_dilation: tuple[int, ...]
+    window_dilation: tuple[int, ...]
+
+    def out_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """How many windows there are along each axis of an array."""
+        out = []
+        for n, w, s, (low, high), b, d in zip(shape, *self, strict=True):
+            length = dilated(n, b) + low + high
+            covered = dilated(w, d)
+            out.append(0 if length < covered else (length - covered) // s + 1)
+        return tuple(out)
+
+    def at(self, axis: int) -> Windows:
+        """The same windows on arrays with a batch dimension inserted."""
+        new = (1, 1, (0, 0), 1, 1)
+        return Windows(*((*field[:axis], one, *field[axis:]) for field, one in zip(self, new, strict=True)))
+
+    def is_dilated(self) -> bool:
+        """Whether there are holes between elements of the array or of the windows."""
+        return any(d != 1 for d in (*self.base_dilation, *self.window_dilation))
+
+    def check(self, x: Any) -> None:
+        """Raise TypeError if the windows do not fit the number of axes of x, or are not positive."""
+        n = len(self.window_dimensions)
+        if n != x.ndim:
+            raise TypeError("reduce_window got the wrong number of window_dimensions for operand: got operand shape "
+                            f"{x.shape} with window_dimensions {self.window_dimensions}.")
+        for name in ("window_strides", "base_dilation", "window_dilation"):
+            if len(getattr(self, name)) != n:
+                raise TypeError(f"reduce_window got inconsistent {name} and window_dimensions: got {name} "
+                                f"{getattr(self, name)} and window_dimensions {self.window_dimensions}.")
+        if len(self.padding) != n:
+            raise ValueError(f"reduce_window got inconsistent padding and window_dimensions: got padding {self.padding} and "
+                             f"window_dimensions {self.window_dimensions}.")
+        for name in ("window_dimensions", "window_strides", "base_dilation", "window_dilation"):
+            if any(d <= 0 for d in getattr(self, name)):
+                raise TypeError(f"reduce_window {name} must have every element be strictly positive, got "
+                                f"{getattr(self, name)}.")
+
+
+def dilated(n: Any, dilation: int) -> Any:
+    """The length of n elements with dilation - 1 holes between neighbours."""
+    return 0 if type(n) is int and n == 0 else (n - 1) * dilation + 1
+
+
+class _WindowReduction(Primitive):
+    """x reduced over windows by an associative operation, beginning with its identity.
+
+    (C1) the windows have as many axes as x and are positive.  (C2) the dtype is accepted.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, name: str, op: str, accepts: Accepts) -> None:
+        self.name, self.op, self.accepts = name, op, accepts
+
+    def types(self, x: Any, **windows: Any) -> Any:
+        w = Windows(**windows)
+        w.check(x)
+        if x.dtype not in self.accepts:
+            raise TypeError(f"{self.name} does not accept dtype {x.dtype}. Accepted dtypes are subtypes of {self.accepts}.")
+        return (ShapedArray(w.out_shape(x.shape), x.dtype, x.weak_type, vma=x.vma),)
+
+    def lower(self, ctx: Any, x: Any, **windows: Any) -> Any:
+        init = ctx.constant(identity_of(self.op, x.dtype), x.dtype)
+        return _lower(ctx, [x], [init], scalar_body(ctx, self.op), Windows(**windows))
+
+    def batch(self, axis: Any, args: Any, dims: Any, **windows: Any) -> Any:
+        return self.bind(*args, **Windows(**windows).at(dims[0])._asdict()), dims
+
+
+def _lower(ctx: Any, xs: Sequence[Any], inits: Sequence[Any], body: Callable[..., Any], w: Windows) -> Any:
+    avals = [aval.strengthen() for aval in ctx.avals_out]
+    return hlo.reduce_window(ctx, xs, inits, body, avals, window=w.window_dimensions, strides=w.window_strides,
+                             padding=w.padding, base_dilation=w.base_dilation, window_dilation=w.window_dilation)
+
+
+@final
+class WindowSum(_WindowReduction):
+    """The sum over windows, which is linear. Its transpose sums the cotangents of the windows that an element is in."""
+
+    __slots__ = ()
+
+    def jvp(self, primals: Any, tangents: Any, **windows: Any) -> Any:
+        return self.bind(*primals, **windows), self.bind(*tangents, **windows)
+
+    def transpose(self, cts: Any, x: Any, **windows: Any) -> Any:
+        (ct,) = cts
+        w, shape = Windows(**windows), x.aval.shape
+        if 0 in shape or 0 in np.shape(ct):
+            return (_structure.full(shape, 0, typeof(ct).dtype),)
+        config = []
+        for n, m, size, s, (low, _), b, d in zip(shape, np.shape(ct), *w, strict=True):
+            before = dilated(size, d) - 1 - low
+            config.append((before, dilated(n, b) + low - dilated(m, s), s - 1))
+        (spread,) = pad_p.bind(ct, _structure.full((), 0, typeof(ct).dtype), padding_config=tuple(config))
+        ones = (1,) * len(shape)
+        return self.bind(spread, window_dimensions=w.window_dimensions, window_strides=w.base_dilation,
+                         padding=((0, 0),) * len(shape), base_dilation=ones, window_dilation=w.window_dilation)
+
+
+@final
+class WindowExtreme(_WindowReduction):
+    """The greatest or least element of each window. The tangent is that of the first such element."""
+
+    __slots__ = ()
+
+    def jvp(self, primals: Any, tangents: Any, **windows: Any) -> Any:
+        (x,), (t,) = primals, tangents
+        outs = self.bind(x, **windows)
+        select = _elementwise.ge_p if self.op == "maximum" else _elementwise.le_p
+        if not Windows(**windows).is_dilated():
+            return outs, select_and_gather_add_p.bind(t, x, select_prim=select, **windows)
+
+        def combine(a: Any, b: Any) -> Any:
+            (first,) = select.bind(a[0], b[0])
+            return [_elementwise.select(first, p, q) for p, q in zip(a, b, strict=True)]
+
+        inits = [_structure.full((), identity_of(self.op, typeof(x).dtype), typeof(x).dtype),
+                 _structure.full((), 0, typeof(t).dtype)]
+        return outs, (windows_by_doubling(combine, [x, t], inits, Windows(**windows))[1],)
+
+
+def windows_by_doubling(combine: Callable[..., Any], xs: Sequence[Any], inits: Sequence[Any], w: Windows) -> list[Any]:
+    """Arrays reduced together over windows by an associative function of lists, in steps that can be transformed.
+
+    Along each axis in turn, windows of 1, 2, 4, ... elements are made of two of half the size: O(log(size)) operations.
+    """
+    config = tuple((low, high, b - 1) for (low, high), b in zip(w.padding, w.base_dilation, strict=True))
+    ys = [pad_p.bind(x, init, padding_config=config)[0] for x, init in zip(xs, inits, strict=True)]
+    for axis, (size, stride, d) in enumerate(zip(w.window_dimensions, w.window_strides, w.window_dilation, strict=True)):
+        count = max(np.shape(ys[0])[axis] - (size - 1) * d, 0)
+        powers, length, offset, found = ys, 1, 0, None
+        while offset < size:
+            if size & length:
+                part = [slice_in_dim(p, offset * d, offset * d + count, axis=axis) for p in powers]
+                found = part if found is None else combine(found, part)
+                offset += length
+            if offset < size:
+                step = length * d
+                powers = combine([slice_in_dim(p, 0, np.shape(p)[axis] - step, axis=axis) for p in powers],
+                                 [slice_in_dim(p, step, None, axis=axis) for p in powers])
+                length *= 2
+        assert found is not None
+        ys = [slice_in_dim(y, 0, None, stride, axis) for y in found]
+    return ys
+
+
+@final
+class ReduceWindow(Primitive):
+    """Arrays reduced together over windows by a computation on scalars, beginning with initial values.
+
+    Operands are the arrays, then the initial values.  (C1) as for the named ones.  (C2) initial values are scalars of the
+    arrays' dtypes.  (C3) the arrays have one shape.  (C4) the computation returns what it takes.
+    """
+
+    __slots__ = ()
+    name = "reduce_window"
+
+    def types(self, *operands: Any, jaxpr: Any, consts: Any, **windows: Any) -> Any:
+        n = len(operands) // 2
+        xs, inits = operands[:n], operands[n:]
+        if any(init.shape for init in inits):
+            raise TypeError("reduce_window expected init_values to be scalars but init_values have shapes "
+                            f"{[init.shape for init in inits]}.")
+        if any(x.shape != xs[0].shape for x in xs):
+            raise ValueError(f"reduce_window: operands differ in shape (C3).\n    operands: {', '.join(map(str, xs))}")
+        for x, init in zip(xs, inits, strict=True):
+            if x.dtype != init.dtype:
+                raise TypeError("reduce_window: an initial value has not the dtype of its operand (C2).\n"
+                                f"    operand: {x.str_short(True)}\n    initial value: {init.str_short(True)}")
+        w = Windows(**windows)
+        w.check(xs[0])
+        check_computation("reduce_window", jaxpr, xs)
+        return tuple(ShapedArray(w.out_shape(x.shape), x.dtype, x.weak_type, vma=x.vma) for x in xs)
+
+    def lower(self, ctx: Any, *values: Any, jaxpr: Any, consts: Any, **windows: Any) -> Any:
+        n = len(values) // 2
+        return _lower(ctx, values[:n], values[n:], lambda *ab: ctx.inline(jaxpr, *ab), Windows(**windows))
+
+    def jvp(self, primals: Any, tangents: Any, *, jaxpr: Any, **params: Any) -> Any:
+        outs = self.bind(*primals, jaxpr=jaxpr, **params)
+        _, moved = jvp_flat(lambda *zs: _reduce_window_by_doubling(jaxpr, zs, **params), primals, tangents)
+        return outs, tuple(moved)
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, jaxpr: Any, consts: Any, **windows: Any) -> Any:
+        n = len(args) // 2
+        if any(d is not None for d in dims[n:]):
+            outs, out_dims = batch_flat(lambda *zs: _reduce_window_by_doubling(jaxpr, zs, consts=consts, **windows), axis,
+                                        args, dims)
+            return tuple(outs), tuple(out_dims)
+        xs = [arith.to_axis(x, d, axis.size, 0) for x, d in zip(args[:n], dims[:n], strict=True)]
+        outs = self.bind(*xs, *args[n:], jaxpr=jaxpr, consts=consts, **Windows(**windows).at(0)._asdict())
+        return outs, (0,) * n
+
+
+def _reduce_window_by_doubling(jaxpr: Any, operands: Sequence[Any], *, consts: Any, **windows: Any) -> list[Any]:
+    n = len(operands) // 2
+
+    def combine(a: Any, b: Any) -> Any:
+        return apply_scalar_jaxpr(jaxpr, [*a, *b])
+
+    found = windows_by_doubling(combine, operands[:n], operands[n:], Windows(**windows))
+    return combine([_structure.broadcast_to(i, np.shape(y), ()) for i, y in zip(operands[n:], found, strict=True)], found)
+
+
+@final
+class SelectAndGatherAdd(Primitive):
+    """Of each window, the element of `values` at the place of the operand's element that select_prim prefers.
+
+    (C1) as for the named reductions.  (C2) values and operand have one shape.
+    """
+
+    __slots__ = ()
+    name = "select_and_gather_add"
+
+    def types(self, values: Any, x: Any, *, select_prim: Any, **windows: Any) -> Any:
+        w = Windows(**windows)
+        w.check(x)
+        if values.shape != x.shape:
+            raise TypeError(f"select_and_gather_add: operands differ in shape (C2).\n    {values}\n    {x}")
+        return (ShapedArray(w.out_shape(x.shape), values.dtype, values.weak_type, vma=x.vma),)
+
+    def lower(self, ctx: Any, values: Any, x: Any, *, select_prim: Any, **windows: Any) -> Any:
+        inits = [ctx.constant(_worst(select_prim, x.dtype), x.dtype), ctx.constant(0, values.dtype)]
+        w, direction = Windows(**windows), _direction(select_prim)
+        (aval,) = ctx.avals_out
+
+        def body(a: Any, t: Any, b: Any, u: Any) -> Any:
+            first = hlo.compare(ctx, a, b, direction)
+            return hlo.select(ctx, first, a, b), hlo.select(ctx, first, t, u)
+
+        avals = [ShapedArray(aval.shape, x.dtype), aval.strengthen()]
+        return (hlo.reduce_window(ctx, [x, values], inits, body, avals, window=w.window_dimensions,
+                                  strides=w.window_strides, padding=w.padding, base_dilation=w.base_dilation,
+                                  window_dilation=w.window_dilation)[1],)
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+        outs = self.bind(*primals, **params)
+        t = tangents[0]
+        return outs, ((typeof(outs[0]).zero,) if type(t) is Zero else self.bind(t, primals[1], **params))
+
+    def transpose(self, cts: Any, values: Any, x: Any, *, select_prim: Any, window_dimensions: Any, window_strides: Any,
+                  padding: Any, base_dilation: Any, window_dilation: Any) -> Any:
+        return select_and_scatter_add_p.bind(*cts, x, select_prim=select_prim, window_dimensions=window_dimensions,
+                                             window_strides=window_strides, padding=padding)[0], None
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, select_prim: Any, **windows: Any) -> Any:
+        both = [arith.to_axis(z, d, axis.size, 0) for z, d in zip(args, dims, strict=True)]
+        return self.bind(*both, select_prim=select_prim, **Windows(**windows).at(0)._asdict()), (0,)
+
+
+@final
+class SelectAndScatterAdd(Primitive):
+    """Zeros in the shape of x, to which each window adds its element of `source` where select_prim prefers x's.
+
+    (C1) as for the named reductions.  (C2) source has an element for each window.
+    """
+
+    __slots__ = ()
+    name = "select_and_scatter_add"
+
+    def types(self, source: Any, x: Any, *, select_prim: Any, **windows: Any) -> Any:
+        w = _undilated(**windows)
+        w.check(x)
+        if source.shape != w.out_shape(x.shape):
+            raise TypeError("select_and_scatter_add: source has not one element for each window (C2).\n"
+                            f"    source: {source}\n    windows: {w.out_shape(x.shape)}")
+        return (ShapedArray(x.shape, source.dtype, source.weak_type, vma=x.vma),)
+
+    def lower(self, ctx: Any, source: Any, x: Any, *, select_prim: Any, **windows: Any) -> Any:
+        w, direction = _undilated(**windows), _direction(select_prim)
+        (aval,) = ctx.avals_out
+        # Padding must never be preferred, so it is written out; the operation's own is of zeros.
+        low, high = zip(*w.padding, strict=True) if w.padding else ((), ())
+        shape = tuple(n + a + b for n, a, b in zip(x.shape, low, high, strict=True))
+        zeros = (0,) * len(shape)
+        worst = ctx.constant(_worst(select_prim, x.dtype), x.dtype)
+        padded = hlo.pad(ctx, x, worst, low, high, zeros, ShapedArray(shape, x.dtype))
+        init = ctx.constant(0, source.dtype)
+        out = hlo.select_and_scatter(ctx, padded, source, init, lambda a, b: (hlo.compare(ctx, a, b, direction),),
+                                     scalar_body(ctx, "add"), window=w.window_dimensions, strides=w.window_strides,
+                                     padding=((0, 0),) * len(shape), aval=ShapedArray(shape, source.dtype))
+        crop = [tuple(-n for n in edge) for edge in (low, high)]
+        return (hlo.pad(ctx, out, init, *crop, zeros, aval.strengthen()),)
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+        outs = self.bind(*primals, **params)
+        t = tangents[0]
+        return outs, ((typeof(outs[0]).zero,) if type(t) is Zero else self.bind(t, primals[1], **params))
+
+    def transpose(self, cts: Any, source: Any, x: Any, *, select_prim: Any, **windows: Any) -> Any:
+        return select_and_gather_add_p.bind(*cts, x, select_prim=select_prim, **_undilated(**windows)._asdict())[0], None
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, select_prim: Any, **windows: Any) -> Any:
+        both = [arith.to_axis(z, d, axis.size, 0) for z, d in zip(args, dims, strict=True)]
+        w = _undilated(**windows).at(0)
+        return self.bind(*both, select_prim=select_prim, window_dimensions=w.window_dimensions,
+                         window_strides=w.window_strides, padding=w.padding), (0,)
+
+
+@final
+class SelectAndScatter(Primitive):
+    """As `select_and_scatter_add`, with any computations to select an element of a window and to combine sources.
+
+    (C1) and (C2) as there.  (C3) source and initial value have the operand's dtype.
+    """
+
+    __slots__ = ()
+    name = "select_and_scatter"
+
+    def types(self, x: Any, source: Any, init: Any, *, window_dimensions: Any, window_strides: Any, padding: Any,
+              **computations: Any) -> Any:
+        w = _undilated(window_dimensions, window_strides, padding)
+        w.check(x)
+        if source.shape != w.out_shape(x.shape) or init.shape or not x.dtype == source.dtype == init.dtype:
+            raise TypeError("select_and_scatter: source must have an element for each window, and the initial value be a scalar, "
+                            f"of the operand's dtype (C2, C3).\n    operand: {x}\n    source: {source}\n    initial value: "
+                            f"{init}\n    windows: {w.out_shape(x.shape)}")
+        return (x,)
+
+    def lower(self, ctx: Any, x: Any, source: Any, init: Any, *, select_jaxpr: Any, scatter_jaxpr: Any,
+              window_dimensions: Any, window_strides: Any, padding: Any, **consts: Any) -> Any:
+        return (hlo.select_and_scatter(ctx, x, source, init, lambda a, b: ctx.inline(select_jaxpr, a, b),
+                                       lambda a, b: ctx.inline(scatter_jaxpr, a, b), window=window_dimensions,
+                                       strides=window_strides, padding=padding, aval=x.aval.strengthen()),)
+
+
+def _undilated(window_dimensions: Any, window_strides: Any, padding: Any) -> Windows:
+    ones = (1,) * len(window_dimensions)
+    return Windows(window_dimensions, window_strides, padding, ones, ones)
+
+
+def _direction(select_prim: Any) -> str:
+    return "GE" if select_prim is _elementwise.ge_p else "LE"
+
+
+def _worst(select_prim: Any, dtype: Any) -> Any:
+    """The value that a selection prefers least."""
+    return identity_of("maximum" if select_prim is _elementwise.ge_p else "minimum", dtype)
+
+
+reduce_window_sum_p = WindowSum("reduce_window_sum", "add", NUMERIC)
+reduce_window_max_p = WindowExtreme("reduce_window_max", "maximum", ORDERED)
+reduce_window_min_p = WindowExtreme("reduce_window_min", "minimum", ORDERED)
+reduce_window_p = ReduceWindow()
+select_and_gather_add_p = SelectAndGatherAdd()
+select_and_scatter_add_p = SelectAndScatterAdd()
+select_and_scatter_p = SelectAndScatter()
+_NAMED: dict[str, Any] = {"add": reduce_window_sum_p, "maximum": reduce_window_max_p, "minimum": reduce_window_min_p}
+
+
+def reduce_window(operand: Any, init_value: Any, computation: Callable[..., Any], window_dimensions: Sequence[int],
+                  window_strides: Sequence[int] | None = None, padding: str | Sequence[tuple[int, int]] = "VALID",
+                  base_dilation: Sequence[int] | None = None, window_dilation: Sequence[int] | None = None) -> Any:
+    """Arrays reduced together over windows by an associative computation on scalars.
+
+    operand, init_value: trees of one structure; the initial value should be the computation's identity.
+    padding: "VALID" (none), "SAME" (as many windows as steps fit, the rest of the padding at the end), "SAME_LOWER", or
+    (low, high) for each axis.
+    Raises TypeError or ValueError if the windows do not fit the operands.
+
+    >>> from teucer import lax
+    >>> reduce_window(np.float32([1, 2, 3, 4]), np.float32(0), lax.add, (2,))
+    Array([3., 5., 7.], dtype=float32)
+    """
+    xs, tree = pytrees.tree_flatten(operand)
+    inits, init_tree = pytrees.tree_flatten(init_value)
+    if tree != init_tree:
+        raise ValueError(f"Operands must have the same tree structure as init_values: {tree} vs. {init_tree}")
+    if not xs:
+        raise ValueError("reduce_window must have at least one operand.")
+    avals = [typeof(x) for x in xs]
+    w = _windows(avals[0], window_dimensions, window_strides, padding, (base_dilation, window_dilation))
+    if len(xs) == 1:
+        named = monoid(computation, inits[0], avals[0], _NAMED)
+        if named is not None:
+            return pytrees.tree_unflatten(tree, named.bind(*xs, **w._asdict()))
+    inits = [_structure.convert_element_type(init, a.dtype) if typeof(init).weak_type and typeof(init).dtype != a.dtype
+             else init for init, a in zip(inits, avals, strict=True)]
+
+    def flat(*ab: Any) -> Any:
+        n = len(xs)
+        return pytrees.tree_leaves(computation(pytrees.tree_unflatten(tree, ab[:n]), pytrees.tree_unflatten(tree, ab[n:])))
+
+    jaxpr = scalar_computation("reduce_window", flat, [*avals, *avals])
+    return pytrees.tree_unflatten(tree, reduce_window_p.bind(*xs, *inits, jaxpr=jaxpr, consts=(), **w._asdict()))
+
+
+def _windows(x: Any, window: Any, strides: Any, padding: Any, dilations: Any) -> Windows:
+    """The windows that a user described; what is None is 1 along each axis."""
+    sizes = tuple(operator.index(d) for d in window)
+    ones = (1,) * len(sizes)
+    steps, base, holes = (ones if d is None else tuple(operator.index(n) for n in d) for d in (strides, *dilations))
+    w = Windows(sizes, steps, ((0, 0),) * len(sizes), base, holes)
+    w.check(x)
+    if isinstance(padding, str):
+        shape = tuple(dilated(n, b) for n, b in zip(x.shape, base, strict=True))
+        padding = padtype_to_pads(shape, tuple(dilated(n, d) for n, d in zip(sizes, holes, strict=True)), steps, padding)
+    return w._replace(padding=tuple((operator.index(low), operator.index(high)) for low, high in padding))
+
+
+def reduce_window_shape_tuple(operand_shape: Sequence[int], window_dimensions: Sequence[int], window_strides: Sequence[int],
+                              padding: Sequence[tuple[int, int]], base_dilation: Sequence[int] | None = None,
+                              window_dilation: Sequence[int] | None = None) -> tuple[int, ...]:
+    """The shape of the result of `reduce_window`.
+
+    >>> reduce_window_shape_tuple((4, 5), (2, 2), (1, 2), [(0, 0), (1, 1)])
+    (3, 3)
+    """
+    ones = (1,) * len(window_dimensions)
+    return Windows(tuple(window_dimensions), tuple(window_strides), tuple(padding), tuple(base_dilation or ones),
+                   tuple(window_dilation or ones)).out_shape(tuple(operand_shape))
+
+
+def padtype_to_pads(in_shape: Sequence[int], window_shape: Sequence[int], window_strides: Sequence[int],
+                    padding: str) -> list[tuple[int, int]]:
+    """The padding (low, high) of each axis that "VALID", "SAME" or "SAME_LOWER" stands for.
+
+    Raises RuntimeError for another string, TypeError for anything else.
+
+    >>> padtype_to_pads((5,), (2,), (2,), "SAME")
+    [(0, 1)]
+    """
+    if not isinstance(padding, str):
+        raise TypeError(f"Unknown padding type: {padding}.")
+    kind = padding.upper()
+    if kind == "VALID":
+        return [(0, 0)] * len(in_shape)
+    if kind not in ("SAME", "SAME_LOWER"):
+        raise RuntimeError(f"Unrecognized padding type: expected 'VALID', 'SAME', or 'SAME_LOWER', got {padding}.")
+    totals = [max((-(-n // s) - 1) * s + w - n, 0)
+              for n, w, s in zip(in_shape, window_shape, window_strides, strict=True)]
+    less = [(t // 2, t - t // 2) for t in totals]
+    return less if kind == "SAME" else [(high, low) for low, high in less]

@@ -1,0 +1,71 @@
+"""NumPy's functions on arrays that can be traced: the face of this package. Names are loaded on first use (PEP 562)."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from typing import Any
+
+import numpy as np
+
+from teucer.numpy import _array_methods
+from teucer.numpy._dtypes import SCALAR_ALIASES, SCALAR_TYPES
+
+# The public names by the module that defines them.
+_NAMES: dict[str, tuple[str, ...]] = {
+    "_ufuncs": (
+        "abs", "acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and", "bitwise_count", "bitwise_not",
+        "bitwise_or", "bitwise_xor", "cbrt", "ceil", "conj", "cos", "cosh", "deg2rad", "divide", "equal", "exp", "exp2", "expm1",
+        "fabs", "floor", "greater", "greater_equal", "imag", "isfinite", "isinf", "isnan", "left_shift", "less", "less_equal",
+        "log", "log10", "log1p", "log2", "logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum",
+        "multiply", "negative", "nextafter", "not_equal", "positive", "rad2deg", "real", "reciprocal", "right_shift", "rint",
+        "sign", "sin", "sinh", "sqrt", "square", "subtract", "tan", "tanh", "trunc"),
+    "_arithmetic": ("divmod", "floor_divide", "fmod", "remainder"),
+    "_creation": (
+        "arange", "array", "asarray", "copy", "empty", "empty_like", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like"),
+    "_dtypes": ("can_cast", "isdtype", "issubdtype", "promote_types", "result_type"),
+    "_reductions": ("max", "mean", "sum"),
+}
+# Other names of the same functions: NumPy's beside those of the array API.
+_ALIASES = {
+    "absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",
+    "arctan2": "atan2", "arctanh": "atanh", "bitwise_invert": "bitwise_not", "invert": "bitwise_not",
+    "bitwise_left_shift": "left_shift", "bitwise_right_shift": "right_shift", "conjugate": "conj", "degrees": "rad2deg",
+    "fix": "trunc", "mod": "remainder", "pow": "power", "radians": "deg2rad", "true_divide": "divide", "amax": "max",
+    "amin": "min",
+}
+_MODULES = ("linalg", "fft")
+_WHERE = {name: module for module, names in _NAMES.items() for name in names}
+
+e, pi, euler_gamma, inf, nan, newaxis = math.e, math.pi, 0.5772156649015329, math.inf, math.nan, None
+_FROM_NUMPY = ("character", "complexfloating", "dtype", "flexible", "floating", "generic", "inexact", "integer", "iterable",
+               "get_printoptions", "number", "object_", "printoptions", "save", "savez", "set_printoptions", "signedinteger",
+               "unsignedinteger", "index_exp", "s_")
+__all__ = [*_WHERE, *_ALIASES, *SCALAR_TYPES, *SCALAR_ALIASES, *_FROM_NUMPY, *_MODULES, "e", "euler_gamma", "inf", "nan", "ndarray",
+           "newaxis", "pi"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WHERE:
+        value = getattr(importlib.import_module(f"teucer.numpy.{_WHERE[name]}"), name)
+    elif name in _ALIASES:
+        value = globals().get(_ALIASES[name]) or __getattr__(_ALIASES[name])
+    elif name in SCALAR_TYPES or name in SCALAR_ALIASES:
+        value = SCALAR_TYPES[SCALAR_ALIASES.get(name, name)]
+    elif name in _FROM_NUMPY:
+        value = getattr(np, name)
+    elif name in _MODULES:
+        value = importlib.import_module(f"teucer.numpy.{name}")
+    elif name == "ndarray":
+        value = importlib.import_module("teucer._runtime.arrays").Array
+    else:
+        raise AttributeError(f"module 'teucer.numpy' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+_array_methods.attach()

@@ -1,0 +1,350 @@
+"""Arrays from data, filled arrays, and ranges."""
+
+from __future__ import annotations
+
+import math
+import operator
+import warnings
+from typing import Any
+
+import numpy as np
+
+from teucer._base import dtypes, errors
+from teucer._base.source import user_stacklevel
+from teucer._core.jaxpr import Literal
+from teucer._core.stage import StageTrace, StageTracer
+from teucer._core.trace import EVAL, Tracer, current_trace
+from teucer._core.types import ShapedArray, aval_of
+from teucer._runtime import transfer
+from teucer._runtime.arrays import ArrayImpl
+from teucer._transform.moves import device_put
+from teucer._transform.library import library
+from teucer.lax import _conversion, _joining, _shapes, _structure
+from teucer.lax import _elementwise as lax
+from teucer.numpy._promotion import as_value, broadcast_to, check_arraylike, convert
+
+__all__ = ["arange", "array", "asarray", "constant", "copy", "empty", "empty_like", "full", "full_like", "ones", "ones_like",
+           "zeros", "zeros_like"]
+
+_PYTHON = (bool, int, float, complex)
+
+
+def constant(value: Any, aval: ShapedArray) -> Any:
+    """A host value as an array; while a program is traced, as a constant of the program."""
+    trace = current_trace()
+    while trace is not EVAL and not isinstance(trace, StageTrace):
+        if trace.parent is None:
+            break
+        trace = trace.parent
+    data = transfer.host_value(value, aval)
+    if isinstance(trace, StageTrace):
+        if not aval.shape and aval.dtype.kind in "biufc":
+            return StageTracer(trace, Literal(data[()], aval))  # type: ignore[arg-type]
+        return trace.tracer(data)
+    out = transfer.put(data, None)
+    return out._rewrap_with_aval_and_sharding(aval, out._sharding) if aval.weak_type else out
+
+
+def place(x: Any, device: Any) -> Any:
+    """x on a device or sharding, if one is given."""
+    return x if device is None else device_put(x, device)
+
+
+def checked_dtype(dtype: Any, op: str) -> Any:
+    """A dtype that the user asked for, at the widths in force; None stays."""
+    if dtype is None:
+        return None
+    return dtypes.canonicalize_dtype(dtypes.check_user_dtype_supported(dtype, op), allow_extended_dtype=True)
+
+
+def array(object: Any, dtype: Any = None, *args: Any, copy: bool = True, order: str | None = "K", ndmin: int = 0,
+          device: Any = None, out_sharding: Any = None) -> Any:
+    """An array from data: a number, nested lists or tuples, an array, or an object with __array__ or a buffer.
+
+    dtype: by default that of the data; Python numbers alone are int32, float32 or complex64, weakly typed if not in a list.
+    ndmin: at least so many axes. copy: whether an array is copied; its buffer is shared otherwise.
+    Raises TypeError for data that are not numbers, ValueError for None and ragged lists, OverflowError for an integer out of
+    range, NotImplementedError for orders other than 'K'.
+
+    >>> array([[1, 2.5], [3, 4]])
+    Array([[1. , 2.5],
+           [3. , 4. ]], dtype=float32)
+    """
+    if args:
+        warnings.warn("Passing the copy, order, and ndmin arguments to jnp.array positionally is deprecated. Use keyword "
+                      "arguments instead.", DeprecationWarning, stacklevel=user_stacklevel())
+        copy, order, ndmin = (*args, *(copy, order, ndmin)[len(args):])
+    if order is not None and order != "K":
+        raise NotImplementedError(f"Only implemented for order='K'\n    order: {order!r}")
+    kind = checked_dtype(dtype, "array")
+    out = _from_data(object, kind)
+    if kind is not None:
+        out = convert_array(out, kind)
+    if copy and out is object:
+        out = _conversion.copy_p.bind(out)[0]
+    if out.ndim < ndmin:
+        out = _structure.reshape(out, (1,) * (ndmin - out.ndim) + out.shape)
+    return place(out, device if device is not None else out_sharding)
+
+
+def convert_array(x: Any, dtype: Any) -> Any:
+    """An array as another dtype, strongly typed; typed keys stay."""
+    if isinstance(dtype, dtypes.ExtendedDType) or dtypes.is_extended(x.dtype):
+        return _conversion.convert_element_type(x, dtype)
+    return _structure.convert_element_type(x, dtype)
+
+
+def _from_data(x: Any, dtype: Any) -> Any:
+    """Data as an array; `dtype` is used where the data are on the host, and does not matter where they are not."""
+    x = as_value(x)
+    if isinstance(x, ArrayImpl | Tracer):
+        return x
+    if x is None:
+        raise ValueError("None is not a valid value for jnp.array\n  Use jnp.nan, or leave the element out.")
+    if isinstance(x, list | tuple):
+        return _from_sequence(x, dtype)
+    if isinstance(x, _PYTHON) and not isinstance(x, np.generic):
+        if dtype is None:
+            return constant(x, aval_of(x))
+        return _host(x, dtype)
+    if isinstance(x, np.ndarray | np.generic) and (dtype is None or x.dtype == dtype):
+        return _host(np.asarray(x), None)
+    return _host(x, dtype if not isinstance(x, np.ndarray | np.generic) else None, narrow=dtype)
+
+
+def _host(x: Any, dtype: Any, narrow: Any = None) -> Any:
+    """Host data as an array, in `dtype` where Python numbers must fit it, converted to `narrow` where they wrap."""
+    if dtype is not None and dtypes.bit_width(dtype) < 8:
+        x = np.asarray(x)
+        value = x.astype(dtype)
+    else:
+        value = np.asarray(x, dtype if not isinstance(x, str) else None)
+    if narrow is not None and dtype is None:
+        with np.errstate(all="ignore"):
+            value = value.astype(narrow)
+    if value.dtype.kind not in "biufcV" or (value.dtype.kind == "V" and value.dtype not in dtypes.ALL_SET | {dtypes.float0}):
+        raise TypeError(f"Value {x!r:.100} with dtype {value.dtype} is not a valid JAX array type. Only arrays of numeric types "
+                        "are supported by JAX.")
+    return constant(value, ShapedArray(value.shape, dtypes.canonicalize_dtype(value.dtype)))
+
+
+def _leaves(x: Any) -> list[Any]:
+    return [leaf for item in x for leaf in (_leaves(item) if isinstance(item, list | tuple) else (item,))]
+
+
+def _from_sequence(x: Any, dtype: Any) -> Any:
+    leaves = [as_value(leaf) for leaf in _leaves(x)]
+    if any(leaf is None for leaf in leaves):
+        raise ValueError("None is not a valid value for jnp.array\n  Use jnp.nan, or leave the element out.")
+    if dtype is None:
+        dtype = _common_dtype(leaves)
+    if any(isinstance(leaf, ArrayImpl | Tracer) for leaf in leaves):
+        return _stacked(x, dtype)
+    if all(isinstance(leaf, _PYTHON) for leaf in leaves):
+        return _host(x, dtype)
+    return _host(x, None if dtype is None else dtype)
+
+
+def _common_dtype(leaves: list[Any]) -> Any:
+    """The dtype of a list of numbers and arrays; None if NumPy is to say what they are."""
+    if not leaves:
+        return dtypes.canonicalize_dtype(float)
+    try:
+        nodes = tuple(dtypes.node_of(leaf) for leaf in leaves)
+    except TypeError:
+        return None
+    return dtypes.promote_nodes(nodes)[0]
+
+
+def _stacked(x: Any, dtype: Any) -> Any:
+    """Nested sequences of arrays and numbers, stacked."""
+    if not isinstance(x, list | tuple):
+        value = as_value(x)
+        return convert_array(value, dtype) if isinstance(value, ArrayImpl | Tracer) else convert(
+            value if isinstance(value, _PYTHON) else np.asarray(value), dtype)
+    parts = [_stacked(item, dtype) for item in x]
+    return _joining.concatenate([_structure.reshape(_structure.convert_element_type(p, dtype), (1, *np.shape(p))) for p in parts], 0)
+
+
+def asarray(a: Any, dtype: Any = None, order: str | None = None, *, copy: bool | None = None, device: Any = None,
+            out_sharding: Any = None) -> Any:
+    """As `array`, but an array that has the dtype already is returned as it is.
+
+    >>> asarray([1, 2, 3])
+    Array([1, 2, 3], dtype=int32)
+    """
+    return array(a, dtype=dtype, copy=bool(copy), order=order, device=device, out_sharding=out_sharding)
+
+
+def copy(a: Any, order: str | None = None) -> Any:
+    """A copy of an array."""
+    check_arraylike("copy", a)
+    return array(a, copy=True, order=order)
+
+
+def _shape(shape: Any, op: str) -> tuple[Any, ...]:
+    """The shape given to a function: one size or a sequence of sizes."""
+    if isinstance(shape, str) or shape is None:
+        raise TypeError(f"Shapes must be 1D sequences of concrete values of integer type, got {(shape,)}.")
+    sizes = (shape,) if np.ndim(shape) == 0 else tuple(shape)
+    if any(isinstance(d, Tracer) for d in sizes) or isinstance(shape, Tracer):
+        raise TypeError(f"Shapes must be 1D sequences of concrete values of integer type, got {sizes}. If using `jit`, try using "
+                        "`static_argnums` or applying `jit` to smaller subfunctions.")
+    sizes = _structure.canonical_shape(sizes, op)
+    return sizes
+
+
+def _filled(op: str, shape: Any, value: Any, dtype: Any, device: Any) -> Any:
+    return place(_filled_array(_shape(shape, op), value, checked_dtype(float if dtype is None else dtype, op)), device)
+
+
+def _filled_array(shape: tuple[Any, ...], value: Any, dtype: Any) -> Any:
+    if not shape and isinstance(value, int | float):
+        return constant(np.asarray(value, dtype), ShapedArray((), dtype))
+    return _structure.full(shape, value, dtype)
+
+
+def zeros(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
+    """Zeros of a shape, float32 by default.
+
+    Raises TypeError if the shape is not made of integers known while tracing.
+
+    >>> zeros((2,))
+    Array([0., 0.], dtype=float32)
+    """
+    return _filled("zeros", shape, 0, dtype, device if device is not None else out_sharding)
+
+
+def ones(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
+    """Ones of a shape, float32 by default.
+
+    >>> ones(2, int)
+    Array([1, 1], dtype=int32)
+    """
+    return _filled("ones", shape, 1, dtype, device if device is not None else out_sharding)
+
+
+def empty(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
+    """An array of a shape, of which nothing is said of the elements; they are zero.
+
+    >>> empty(2)
+    Array([0., 0.], dtype=float32)
+    """
+    return _filled("empty", shape, 0, dtype, device if device is not None else out_sharding)
+
+
+def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
+    """An array of a value, broadcast to the shape; weakly typed if the value is and no dtype is given.
+
+    >>> full((2,), 3, 'float32')
+    Array([3., 3.], dtype=float32)
+    """
+    check_arraylike("full", fill_value)
+    sizes, kind = _shape(shape, "full"), checked_dtype(dtype, "full")
+    where = device if device is not None else out_sharding
+    if np.ndim(fill_value) == 0:
+        return place(asarray(_shapes.full(sizes, fill_value, kind)), where)
+    return place(broadcast_to(asarray(fill_value, kind), sizes), where)
+
+
+def _like(op: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any) -> Any:
+    check_arraylike(op, a)
+    aval = aval_of(a)
+    sizes = aval.shape if shape is None else _shape(shape, op)
+    kind = checked_dtype(dtype, op)
+    weak = kind is None and aval.weak_type
+    kind = aval.dtype if kind is None else kind
+    if np.ndim(value):
+        out = broadcast_to(asarray(value, kind), sizes)
+    elif isinstance(value, _PYTHON):
+        with np.errstate(all="ignore"):
+            out = _filled_array(sizes, np.asarray(value).astype(kind)[()], kind)
+    else:
+        out = _shapes.full(sizes, value, kind)
+    out = _structure.convert_element_type(out, kind, True) if weak else asarray(out)
+    return place(out, device)
+
+
+def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
+    """Zeros of the shape and dtype of a, unless they are given.
+
+    >>> zeros_like(ones(2, int))
+    Array([0, 0], dtype=int32)
+    """
+    return _like("zeros_like", a, 0, dtype, shape, device if device is not None else out_sharding)
+
+
+def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
+    """Ones of the shape and dtype of a, unless they are given."""
+    return _like("ones_like", a, 1, dtype, shape, device if device is not None else out_sharding)
+
+
+def empty_like(prototype: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
+    """An array of the shape and dtype of the prototype, of which nothing is said of the elements; they are zero."""
+    return _like("empty_like", prototype, 0, dtype, shape, device)
+
+
+def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, device: Any = None,
+              out_sharding: Any = None) -> Any:
+    """An array of a value with the shape and dtype of a, unless they are given.
+
+    >>> full_like(zeros(2, int), 3.7)
+    Array([3, 3], dtype=int32)
+    """
+    check_arraylike("full_like", a, fill_value)
+    return _like("full_like", a, fill_value, dtype, shape, device if device is not None else out_sharding)
+
+
+def _known(x: Any, what: str) -> Any:
+    """A bound of a range as a number of the host."""
+    if isinstance(x, Tracer):
+        value = x.concrete()
+        if value is None:
+            raise errors.ConcretizationTypeError(x, f"It arose in the jnp.arange argument '{what}'.")
+        x = value
+    if isinstance(x, str) or (not isinstance(x, _PYTHON) and np.asarray(x).dtype.kind not in "biufcV"):
+        raise TypeError(f"Value {x!r} with dtype {np.asarray(x).dtype} is not a valid JAX array type. Only arrays of numeric "
+                        "types are supported by JAX.")
+    if np.ndim(x):
+        raise ValueError(f"jax.numpy.arange: arguments must be scalars; got {what}={x}")
+    if isinstance(x, complex) or (not isinstance(x, _PYTHON) and np.asarray(x).dtype.kind == "c"):
+        raise ValueError(f"Passing complex start/stop/step to jnp.arange is no longer supported.\n    {what}: {x}")
+    return x
+
+
+def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *, device: Any = None,
+           out_sharding: Any = None) -> Any:
+    """start, start + step, ... below stop (above, for a negative step); from 0 if stop is not given.
+
+    dtype: by default int32 if all are integers, else a float.
+    Raises TypeError for values that are known only when the program runs, since they decide the shape, ZeroDivisionError for
+    a step of 0.
+
+    >>> arange(1, 2, 0.25)
+    Array([1.  , 1.25, 1.5 , 1.75], dtype=float32)
+    """
+    if start is None:
+        raise TypeError("arange: start must be a real number, not None.")
+    first = "stop" if stop is None and step is None else "start"
+    given = [_known(v, w) for v, w in ((start, first), (stop, "stop"), (step, "step")) if v is not None]
+    kind = checked_dtype(dtype, "arange")
+    if kind is None:
+        kind = dtypes.promote_nodes(tuple(dtypes.node_of(v if isinstance(v, _PYTHON) else aval_of(v)) for v in given))[0]
+    low, high = (0, start) if stop is None else (start, stop)
+    step = 1 if step is None else step
+    size = max(0, math.ceil((_number(high) - _number(low)) / _number(step)))
+    if _number(low) == 0 and _number(step) == 1:
+        out = _shapes.broadcasted_iota(kind, (size,), 0)
+    else:
+        out = _stepped(convert(_number(low), kind), convert(_number(step), kind), size, kind)
+    return place(out, device if device is not None else out_sharding)
+
+
+@library(static=("size", "dtype"))
+def _stepped(low: Any, step: Any, size: int, dtype: Any) -> Any:
+    return lax.add(lax.mul(_shapes.broadcasted_iota(dtype, (size,), 0), step), low)
+
+
+def _number(x: Any) -> Any:
+    """A number of the host as one of Python."""
+    return operator.index(x) if isinstance(x, int | np.integer) else np.asarray(x).item()

@@ -1,0 +1,265 @@
+"""Keys of x[key] taken apart: what happens to each axis (static, hashable), and the places (data)."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from teucer._base import dtypes, errors
+from teucer._core.trace import Tracer, typeof
+from teucer._core.types import is_valid_type
+from teucer._runtime.arrays import ArrayImpl
+from teucer.lax import _joining, _structure
+
+__all__ = ["ARRAY", "FULL", "INT", "Item", "Key", "NEW", "SCALAR", "is_basic", "parse", "starts_of"]
+
+# What a key does to an axis. "window" (size) and "steps" (start, size, step) are slices; the place of a window is an operand,
+# so that x[0:2] and x[2:4] are one program. An axis that a boolean scalar adds is "fresh", and is indexed by "array".
+Item = tuple[Any, ...]
+FULL, NEW, INT, SCALAR, ARRAY = ("full",), ("new",), ("int",), ("scalar",), ("array",)
+_ELLIPSIS = ("ellipsis",)
+
+
+class Key(NamedTuple):
+    """A key for arrays of one shape.
+
+    items: what happens to each axis, in order; new axes among them.
+    fresh: axes of size 1 to add to the array first, counted in the result.
+    split: whether NumPy puts the axes of index arrays in front: they are not side by side.
+    operands: the places, one for each item that is a window, int, scalar or array.
+    in_bounds: whether every int lies in its axis.
+    """
+
+    items: tuple[Item, ...]
+    fresh: tuple[int, ...]
+    split: bool
+    operands: tuple[Any, ...]
+    in_bounds: bool
+
+    @property
+    def plan(self) -> Key:
+        """The hashable part."""
+        return self._replace(operands=())
+
+
+def is_basic(key: Key) -> bool:
+    """Whether there are no index arrays: slices, new axes and single places only."""
+    return ARRAY not in key.items
+
+
+def starts_of(key: Key) -> list[Any]:
+    """The operand of each item, None for items without one."""
+    operands = iter(key.operands)
+    return [next(operands) if item[0] in ("window", "int", "scalar", "array") else None for item in key.items]
+
+
+def parse(key: Any, shape: Sequence[Any], *, wrap: bool = True) -> Key:
+    """Take a key for arrays of a shape apart.
+
+    wrap: whether negative ints count from the end.
+    Raises IndexError for too many indices, masks of another shape, traced slices and things that are no index;
+    TypeError for lists, strings and numbers that are not integers; NonConcreteBooleanIndexError for traced masks.
+
+    >>> parse((0, slice(1, 3)), (4, 5)).items
+    (('int',), ('window', 2))
+    """
+    entries = key if isinstance(key, tuple) else (_not_a_sequence(key),)
+    parts = [part for position, e in enumerate(entries) for part in _parts(e, position)]
+    used = sum(kind not in _WITHOUT_AXIS for kind, _ in parts)
+    if used > len(shape):
+        raise IndexError(f"Too many indices: array is {len(shape)}-dimensional, but {used} were indexed\n"
+                         f"    shape: {tuple(shape)}\n    key: {_text(key)}")
+    where = [i for i, (kind, _) in enumerate(parts) if kind == "ellipsis"]
+    if len(where) > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    at = where[0] if where else len(parts)
+    rest: list[Any] = [("full", None)] * (len(shape) - used)
+    split = _is_split([kind for kind, _ in parts])
+    return _assign([*parts[:at], *rest, *parts[at + 1:]], tuple(shape), wrap, split, key)
+
+
+_WITHOUT_AXIS = frozenset({"new", "ellipsis", "bool"})
+_ADVANCED = frozenset({"int", "scalar", "array", "mask", "bool"})
+
+
+def _is_split(kinds: list[str]) -> bool:
+    """Whether other entries stand between the index arrays; single places count as arrays if there is any."""
+    if not any(k in ("array", "mask", "bool") for k in kinds):
+        return False
+    places = [i for i, k in enumerate(kinds) if k in _ADVANCED]
+    return places[-1] - places[0] + 1 != len(places)
+
+
+def _assign(parts: list[Any], shape: tuple[Any, ...], wrap: bool, split: bool, key: Any) -> Key:
+    """Give each part its axis."""
+    items: list[Item] = []
+    operands: list[Any] = []
+    fresh: list[int] = []
+    in_bounds = True
+    axis = count = 0  # axis of the given array; of the array with fresh axes
+    for kind, value in parts:
+        if kind == "new":
+            items.append(NEW)
+            continue
+        if kind == "bool":
+            fresh.append(count)
+            items.append(ARRAY)
+            operands.append(np.zeros(int(value), np.int32))
+            count += 1
+            continue
+        n = shape[axis]
+        axis, count = axis + 1, count + 1
+        if kind == "full":
+            items.append(FULL)
+        elif kind == "slice":
+            _add_slice(value, n, items, operands)
+        elif kind == "mask":
+            index, size, first, whole = value
+            if size != n:
+                raise IndexError(f"boolean index did not match shape of indexed array in index {first}: got {whole}, expected "
+                                 f"{list(shape[axis - 1:axis - 1 + len(whole)])}\n    key: {_text(key)}")
+            items.append(ARRAY)
+            operands.append(index)
+        else:
+            if kind == "int":
+                value = value + n if wrap and value < 0 else value
+                in_bounds = in_bounds and 0 <= value < n
+            items.append((kind,))
+            operands.append(value)
+    return Key(tuple(items), tuple(fresh), split, tuple(operands), in_bounds)
+
+
+def _add_slice(s: slice, n: Any, items: list[Item], operands: list[Any]) -> None:
+    """Append the item of a slice of an axis of size n, and the operand of a window."""
+    start, size, step = _extent(s, n)
+    if step == 1 or (type(size) is int and size <= 1):
+        if size is n or (type(size) is int and size == n and start == 0):
+            items.append(FULL)
+        else:
+            items.append(("window", size))
+            operands.append(start)
+    else:
+        items.append(("steps", start, size, step))
+
+
+def _extent(s: slice, n: Any) -> tuple[Any, Any, int]:
+    """First place, number of places and step of a slice."""
+    if s.start is None and s.stop is None and s.step is None:
+        return 0, n, 1
+    for bound in (s.start, s.stop, s.step):
+        if isinstance(bound, Tracer) and bound.concrete() is None:
+            raise IndexError(f"Slice entries must be static integers. Got {s}\n    {bound!r} is traced; its value is not known\n"
+                             "  Use jax.lax.dynamic_slice for a slice of fixed size that starts anywhere.")
+    if type(n) is not int:
+        return _symbolic_extent(s, n)
+    start, stop, step = s.indices(n)
+    return start, len(range(start, stop, step)), step
+
+
+def _symbolic_extent(s: slice, n: Any) -> tuple[Any, Any, int]:
+    """As `_extent`, of an axis whose size is symbolic; raises where the order of the bounds is not known."""
+    step = 1 if s.step is None else operator.index(s.step)
+    if step == -1 and s.start is None and s.stop is None:
+        return n - 1, n, -1
+    if step != 1:
+        raise IndexError(f"an axis of symbolic size cannot be sliced with a step.\n    size: {n}\n    key: {s}")
+    start, stop = (0 if s.start is None else s.start), (n if s.stop is None else s.stop)
+    start, stop = start + n if start < 0 else start, stop + n if stop < 0 else stop
+    if start > n or stop > n or start > stop:
+        raise IndexError(f"slice bounds out of order for an axis of symbolic size.\n    size: {n}\n    key: {s}")
+    return start, stop - start, 1
+
+
+def _not_a_sequence(key: Any) -> Any:
+    if isinstance(key, str):
+        return key
+    if isinstance(key, list | range):
+        raise TypeError("Using a non-tuple sequence for multidimensional indexing is not allowed; use `arr[array(seq)]` instead of "
+                        f"`arr[seq]`.\n    key: {_text(key)}")
+    return key
+
+
+def _parts(e: Any, position: int) -> list[tuple[str, Any]]:
+    """What one entry of a key is: (kind, value); a mask of k axes is k of them."""
+    kind = type(e)
+    if kind is int:
+        return [("int", e)]
+    if e is None:
+        return [("new", None)]
+    if kind is slice:
+        return [("slice", e)]
+    if e is Ellipsis:
+        return [_ELLIPSIS_PART]
+    if isinstance(e, str):
+        raise TypeError(f"JAX does not support string indexing; got idx={e!r}")
+    if isinstance(e, list | tuple):
+        e = _from_sequence(e)
+    elif not isinstance(e, np.ndarray | np.generic | ArrayImpl | Tracer) and hasattr(e, "__jax_array__"):
+        e = e.__jax_array__()
+    if isinstance(e, bool | np.bool_):
+        return [("bool", bool(e))]
+    if not isinstance(e, np.ndarray | np.generic | ArrayImpl | Tracer):
+        return [("int", _as_int(e))]
+    return _array_parts(e, position)
+
+
+_ELLIPSIS_PART = ("ellipsis", None)
+
+
+def _array_parts(e: Any, position: int) -> list[tuple[str, Any]]:
+    if dtypes.issubdtype(e.dtype, np.bool_):
+        mask = _concrete_mask(e)
+        if mask.ndim == 0:
+            return [("bool", bool(mask))]
+        return [("mask", (index.astype(np.int32), size, position, mask.shape))
+                for index, size in zip(mask.nonzero(), mask.shape, strict=True)]
+    if not dtypes.issubdtype(e.dtype, np.integer):
+        raise TypeError(f"Indexer must have integer or boolean type, got indexer with type {e.dtype}\n    position: {position}")
+    if e.ndim:
+        return [("array", e)]
+    return [("int", int(e))] if isinstance(e, np.ndarray | np.generic) else [("scalar", e)]
+
+
+def _concrete_mask(mask: Any) -> np.ndarray[Any, Any]:
+    value = mask.concrete() if isinstance(mask, Tracer) else mask
+    if value is None:
+        raise errors.NonConcreteBooleanIndexError(mask)
+    return np.asarray(value)
+
+
+def _as_int(e: Any) -> int:
+    try:
+        return operator.index(e)
+    except TypeError:
+        pass
+    if isinstance(e, float | complex):
+        raise TypeError(f"Indexer must have integer or boolean type, got indexer with type {np.asarray(e).dtype}\n    index: {e}")
+    raise IndexError("only integers, slices (`:`), ellipsis (`...`), newaxis (`None`) and integer or boolean arrays are valid "
+                     f"indices. Got {e!r:.200}")
+
+
+def _from_sequence(xs: Any) -> Any:
+    """The index array that a list within a key is."""
+    if not len(xs):
+        return np.zeros(0, np.int32)
+    if any(isinstance(x, Tracer | ArrayImpl | list | tuple) for x in xs):
+        rows = [_from_sequence(x) if isinstance(x, list | tuple) else x for x in xs]
+        if all(isinstance(x, np.ndarray | np.generic | int) for x in rows):
+            return np.asarray(rows)
+        common = dtypes.result_type(*rows)
+        return _joining.stack([_structure.convert_element_type(x, common) for x in rows])
+    if not all(is_valid_type(x) for x in xs):
+        raise TypeError(f"a sequence within an index holds something that is not a number.\n    index: {_text(xs)}")
+    return np.asarray(xs)
+
+
+def _text(key: Any) -> str:
+    """A key in an error message."""
+    if isinstance(key, tuple):
+        return f"({', '.join(_text(k) for k in key)})"
+    if is_valid_type(key) and not isinstance(key, bool | int | float | complex):
+        return typeof(key).str_short(short_dtypes=True)  # type: ignore[no-any-return]
+    return f"{key!r:.100}"

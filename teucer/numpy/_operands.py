@@ -1,0 +1,85 @@
+"""Operands of functions that move elements about: as arrays, and broadcast to a given shape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from teucer._base import dtypes, errors
+from teucer._core.trace import Tracer, typeof
+from teucer._runtime.arrays import ArrayImpl
+from teucer.lax import _structure
+from teucer.numpy._creation import asarray
+from teucer.numpy._promotion import broadcast_axes, check_arraylike, promote_dtypes
+
+__all__ = ["axis_of", "axes_of", "broadcast_value", "concrete", "index_dtype", "operand", "operands", "promoted"]
+
+canonical_axis = _structure.canonical_axis
+
+
+def operand(name: str, x: Any, at: int = 0) -> Any:
+    """An argument as an array. Raises TypeError for lists and what is no array."""
+    if isinstance(x, ArrayImpl | Tracer):
+        return x
+    check_arraylike(name, x, at=at)
+    return asarray(x)
+
+
+def operands(name: str, *xs: Any) -> list[Any]:
+    """Arguments as arrays."""
+    return [operand(name, x, i) for i, x in enumerate(xs)]
+
+
+def promoted(name: str, kind: str, *xs: Any) -> list[Any]:
+    """Arguments as arrays of one dtype; their shapes stay."""
+    return [operand(name, x) for x in promote_dtypes(name, kind, *xs)]
+
+
+def axis_of(x: Any, axis: Any) -> int:
+    """An axis of x counted from the front."""
+    return canonical_axis(axis, np.ndim(x))
+
+
+def axes_of(x: Any, axes: Any) -> tuple[int, ...]:
+    """One axis or several of x, or all for None, counted from the front."""
+    if axes is None:
+        return tuple(range(np.ndim(x)))
+    return tuple(axis_of(x, a) for a in (axes if isinstance(axes, Sequence | np.ndarray) else (axes,)))
+
+
+def broadcast_value(value: Any, shape: Sequence[Any]) -> Any:
+    """A value broadcast to a shape.
+
+    Raises ValueError if it does not fit.
+    """
+    own, shape = np.shape(value), tuple(shape)
+    if own == shape:
+        return value
+    if len(own) > len(shape):
+        raise ValueError(f"Cannot broadcast to shape with fewer dimensions: arr_shape={own} shape={shape}\n"
+                         f"    value: {typeof(value)}")
+    ahead = len(shape) - len(own)
+    fits = [m == n for m, n in zip(own, shape[ahead:], strict=True)]
+    if not all(fit or m == 1 for m, fit in zip(own, fits, strict=True)):
+        requested = typeof(value).update(shape=shape, weak_type=False)
+        raise ValueError(f"Incompatible types for broadcasting: input type={typeof(value).str_short()} and requested "
+                         f"type={requested.str_short()}\n  Sizes must agree from the last axis on, or be 1.")
+    kept = tuple(m for m, fit in zip(own, fits, strict=True) if fit)
+    return broadcast_axes(value, kept, shape, tuple(i + ahead for i, fit in enumerate(fits) if fit))
+
+
+def concrete(x: Any, op: str, what: str) -> np.ndarray[Any, Any]:
+    """The values of an argument that must be known while tracing."""
+    if isinstance(x, Tracer):
+        known = x.concrete()
+        if known is None:
+            raise errors.ConcretizationTypeError(x, f"{op}: {what}")
+        x = known
+    return np.asarray(x)
+
+
+def index_dtype() -> Any:
+    """The dtype of places: that of Python's int."""
+    return dtypes.canonicalize_dtype(int)

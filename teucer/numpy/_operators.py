@@ -1,0 +1,159 @@
+"""The operators of arrays and tracers: `x + y` is one call of C++ on arrays, and one bind of a primitive on tracers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from teucer._base import config, dtypes, tracebacks
+from teucer._core import trace
+from teucer._core.trace import Tracer
+from teucer._core.types import is_valid_type
+from teucer._runtime.arrays import ArrayImpl
+from teucer._transform import programs
+from teucer._transform.jit import JitOptions, call_jitted
+from teucer._xla.dispatcher import dispatcher
+from teucer.lax import _elementwise as lax
+from teucer.numpy import _arithmetic, _ufuncs
+
+__all__ = ["OPERATORS", "array_operators", "tracer_operators"]
+
+_OPTIONS = JitOptions(inline=True)
+_NUMBERS = dtypes.ALL_SET - {dtypes.bool_}
+_FLOATS = frozenset(dtypes.INEXACT)
+_INTEGERS = frozenset(dtypes.INTEGERS) | {dtypes.bool_}
+
+
+class Row(NamedTuple):
+    """An operator: its function, and the primitive that it is on operands of one type with one of the `direct` dtypes."""
+
+    function: Callable[..., Any]
+    symbol: str
+    primitive: Any = None
+    direct: frozenset[Any] = frozenset()
+    reflected: bool = True
+
+
+OPERATORS = {
+    "add": Row(_ufuncs.add, "+", lax.add_p, _NUMBERS),
+    "sub": Row(_ufuncs.subtract, "-", lax.sub_p, _NUMBERS),
+    "mul": Row(_ufuncs.multiply, "*", lax.mul_p, _NUMBERS),
+    "truediv": Row(_ufuncs.divide, "/", lax.div_p, _FLOATS),
+    "floordiv": Row(_arithmetic.floor_divide, "//"),
+    "mod": Row(_arithmetic.remainder, "%"),
+    "divmod": Row(_arithmetic.divmod, "divmod()"),
+    "and": Row(_ufuncs.bitwise_and, "&", lax.and_p, _INTEGERS),
+    "or": Row(_ufuncs.bitwise_or, "|", lax.or_p, _INTEGERS),
+    "xor": Row(_ufuncs.bitwise_xor, "^", lax.xor_p, _INTEGERS),
+    "lshift": Row(_ufuncs.left_shift, "<<"),
+    "rshift": Row(_ufuncs.right_shift, ">>"),
+    "eq": Row(_ufuncs.equal, "==", lax.eq_p, dtypes.ALL_SET, reflected=False),
+    "ne": Row(_ufuncs.not_equal, "!=", lax.ne_p, dtypes.ALL_SET, reflected=False),
+    "lt": Row(_ufuncs.less, "<", lax.lt_p, _NUMBERS - frozenset(dtypes.COMPLEX), reflected=False),
+    "le": Row(_ufuncs.less_equal, "<=", lax.le_p, _NUMBERS - frozenset(dtypes.COMPLEX), reflected=False),
+    "gt": Row(_ufuncs.greater, ">", lax.gt_p, _NUMBERS - frozenset(dtypes.COMPLEX), reflected=False),
+    "ge": Row(_ufuncs.greater_equal, ">=", lax.ge_p, _NUMBERS - frozenset(dtypes.COMPLEX), reflected=False),
+}
+_ACCEPTED = (ArrayImpl, Tracer, np.ndarray, np.generic, bool, int, float, complex)
+_REFUSED = (list, tuple, dict, set)
+
+
+def accepts(x: Any, y: Any, symbol: str) -> bool:
+    """Whether `y` is an operand for an operator of x. False leaves the operator to y's class.
+
+    Raises TypeError for Python's containers, which have operators that would take the array apart.
+    """
+    if isinstance(y, _ACCEPTED) or is_valid_type(y):
+        return True
+    if isinstance(y, _REFUSED):
+        raise TypeError(f"unsupported operand type(s) for {symbol}: {type(x).__name__!r} and {type(y).__name__!r}\n"
+                        "  Convert the operand first: jnp.asarray(...).")
+    return False
+
+
+def _array_operator(function: Any, symbol: str) -> Any:
+    """An operator of arrays: the C++ dispatcher itself."""
+    plain = function.__wrapped__
+
+    @tracebacks.api_boundary
+    def cache_miss(x: Any, y: Any) -> tuple[Any, Any]:
+        if not accepts(x, y, symbol):
+            return NotImplemented, None
+        if trace.current_trace() is not trace.EVAL:
+            return plain(x, y), None
+        return call_jitted(plain, _OPTIONS, (x, y), {})
+
+    return dispatcher(plain.__name__, plain, cache_miss, shard_arg_fallback=programs.shard_arg_fallback)
+
+
+def _reflected(function: Any) -> Any:
+    """The function with its two operands exchanged."""
+    plain = function.__wrapped__
+
+    def exchanged(y: Any, x: Any) -> Any:
+        return plain(x, y)
+
+    exchanged.__name__ = plain.__name__
+    exchanged.__wrapped__ = exchanged  # type: ignore[attr-defined]
+    return exchanged
+
+
+def _tracer_operator(function: Any, row: Row) -> Any:
+    """An operator of tracers: where the operands are of one type, or one is a float, the primitive's bind."""
+    plain, symbol = function.__wrapped__, row.symbol
+    if row.primitive is None:
+        def operator(x: Any, y: Any) -> Any:
+            return plain(x, y) if accepts(x, y, symbol) else NotImplemented
+        return operator
+    bind, direct = row.primitive.bind, row.direct
+    swapped = plain is not row.function.__wrapped__  # type: ignore[attr-defined]
+    known: set[Any] = set()  # types, and pairs of a type and Python's float, on which the primitive acts as it is
+
+    def fast_operator(x: Any, y: Any) -> Any:
+        aval = x.aval
+        kind = type(y)
+        if kind is float:
+            if aval in known and aval.dtype == "float32" and not config.enable_x64.value:
+                return (bind(y, x) if swapped else bind(x, y))[0]
+        elif (kind is type(x) or kind is ArrayImpl) and y.aval is aval:
+            if aval in known:
+                return (bind(y, x) if swapped else bind(x, y))[0]
+        if not accepts(x, y, symbol):
+            return NotImplemented
+        if aval.dtype in direct:
+            known.add(aval)
+        return plain(x, y)
+    return fast_operator
+
+
+def _unary_operator(function: Any) -> Any:
+    def operator(x: Any) -> Any:
+        return function(x)
+    return operator
+
+
+_UNARY = {"__neg__": _ufuncs.negative, "__pos__": _ufuncs.positive, "__abs__": _ufuncs.abs, "__invert__": _ufuncs.bitwise_not}
+
+
+def array_operators() -> dict[str, Any]:
+    """The operators of arrays by the names of their methods."""
+    members: dict[str, Any] = {}
+    for name, row in OPERATORS.items():
+        members[f"__{name}__"] = _array_operator(row.function, row.symbol)
+        if row.reflected:
+            members[f"__r{name}__"] = _array_operator(_reflected(row.function), row.symbol)
+    members.update({name: function.compiled for name, function in _UNARY.items()})
+    return members
+
+
+def tracer_operators() -> dict[str, Any]:
+    """The operators of tracers by the names of their methods."""
+    members: dict[str, Any] = {}
+    for name, row in OPERATORS.items():
+        members[f"__{name}__"] = _tracer_operator(row.function, row)
+        if row.reflected:
+            members[f"__r{name}__"] = _tracer_operator(_reflected(row.function), row)
+    members.update({name: _unary_operator(function.__wrapped__) for name, function in _UNARY.items()})
+    return members

@@ -1,0 +1,192 @@
+"""Operands of functions: what counts as an array, the dtype and the shape in which several meet."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from teucer._base import config, dtypes
+from teucer._base.source import user_stacklevel
+from teucer._core.trace import Tracer
+from teucer._core.types import aval_of, is_valid_type
+from teucer._runtime.arrays import ArrayImpl
+from teucer.lax import _structure
+
+__all__ = ["ANY", "COMPLEX", "FLOATING", "INEXACT", "NUMERIC", "as_value", "broadcast_shapes", "broadcast_to", "check_arraylike",
+           "convert", "promote", "promote_dtypes", "refuse_out"]
+
+# What becomes of the dtype in which operands meet: nothing, numbers (bool to int), floats or complex, ...
+ANY, NUMERIC, INEXACT, FLOATING, COMPLEX = "any", "numeric", "inexact", "floating", "complex"
+_KIND = {NUMERIC: dtypes.to_numeric_dtype, INEXACT: dtypes.to_inexact_dtype, COMPLEX: dtypes.to_complex_dtype,
+         FLOATING: dtypes.to_floating_dtype}
+_PYTHON = frozenset({bool, int, float, complex})
+_KNOWN = (ArrayImpl, Tracer, np.ndarray, np.generic, bool, int, float, complex)
+
+
+def as_value(x: Any) -> Any:
+    """The array that an object of a user's class with `__jax_array__` stands for; any other value as it is."""
+    return x.__jax_array__() if not isinstance(x, _KNOWN) and hasattr(x, "__jax_array__") else x
+
+
+def check_arraylike(name: str, *xs: Any, at: int = 0, none_ok: bool = False) -> None:
+    """Raise TypeError if an operand is not an array or a number."""
+    for i, x in enumerate(xs, at):
+        if not isinstance(x, _KNOWN) and not (none_ok and x is None) and not is_valid_type(x):
+            raise TypeError(f"{name} requires ndarray or scalar arguments, got {type(x)} at position {i}.\n"
+                            f"  Convert it first: jnp.asarray(...).")
+
+
+class _Plan(NamedTuple):
+    """How operands of known types meet: a dtype, and for each operand whether it is converted, and to which shape and axes."""
+
+    dtype: Any
+    weak: bool
+    steps: tuple[tuple[bool, Any], ...]
+
+
+_plans: dict[Any, _Plan] = {}
+
+
+def promote(name: str, kind: str, *xs: Any) -> Sequence[Any]:
+    """Operands brought to one dtype, and to one shape by the rules of NumPy; scalars stay scalars.
+
+    Raises TypeError for what is not an array, ValueError for dtypes or shapes that do not combine.
+    """
+    key = (kind, config.enable_x64.value, config.numpy_dtype_promotion.value,
+           *[type(x) if type(x) in _PYTHON else x.aval if isinstance(x, Tracer) else _aval(name, xs, i, x)
+             for i, x in enumerate(xs)])
+    plan = _plans.get(key)
+    if plan is None:
+        plan = _plans[key] = _plan(name, kind, xs)
+    if config.numpy_rank_promotion.value != "allow":
+        _report_ranks(name, [np.shape(x) for x in xs])
+    dtype, weak, steps = plan
+    out = []
+    for x, (converted, target) in zip(xs, steps, strict=True):
+        y = convert(x, dtype, weak) if converted else as_value(x)
+        out.append(y if target is None else broadcast_axes(y, *target))
+    return out
+
+
+def _aval(name: str, xs: Any, i: int, x: Any) -> Any:
+    check_arraylike(name, x, at=i)
+    return aval_of(x)
+
+
+def _plan(name: str, kind: str, xs: Sequence[Any]) -> _Plan:
+    avals = [aval_of(x) for x in xs]
+    nodes = tuple(dtypes.node_of(x if type(x) in _PYTHON else a) for x, a in zip(xs, avals, strict=True))
+    dtype, weak = dtypes.promote_nodes(nodes)
+    to_kind = _KIND.get(kind)
+    if to_kind is not None and dtype != to_kind(dtype):
+        # Of a bool or an integer; weakly typed integers become weakly typed floats.
+        dtype = dtypes.canonicalize_dtype(to_kind(dtype))
+    shapes = [a.shape for a in avals]
+    shape = broadcast_shapes(name, shapes)
+    steps = []
+    for x, aval in zip(xs, avals, strict=True):
+        target = None if not aval.shape or aval.shape == shape else _target(aval.shape, shape)
+        converted = aval.dtype != dtype or (weak and not aval.weak_type)
+        steps.append((converted, target))
+    return _Plan(dtype, weak, tuple(steps))
+
+
+def _target(shape: tuple[Any, ...], result: tuple[Any, ...]) -> tuple[Any, Any, Any]:
+    """The shape without its axes of size 1 that are repeated, the result, and the axes that the others become."""
+    offset = len(result) - len(shape)
+    kept = [i for i, d in enumerate(shape) if not (type(d) is int and d == 1 and result[offset + i] != 1)]
+    return tuple(shape[i] for i in kept), result, tuple(offset + i for i in kept)
+
+
+def broadcast_axes(x: Any, kept: tuple[Any, ...], shape: tuple[Any, ...], axes: tuple[int, ...]) -> Any:
+    """x reshaped to `kept`, whose axes become `axes` of the result of the given shape."""
+    return _structure.broadcast_in_dim_p.bind(_structure.reshape(x, kept), shape=shape, broadcast_dimensions=axes,
+                                              sharding=None)[0]
+
+
+def broadcast_to(x: Any, shape: Sequence[Any]) -> Any:
+    """x in a shape that it broadcasts to."""
+    own, shape = np.shape(x), tuple(shape)
+    return x if own == shape and isinstance(x, ArrayImpl | Tracer) else broadcast_axes(x, *_target(own, shape))
+
+
+def broadcast_shapes(name: str, shapes: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """The shape to which all shapes broadcast by the rules of NumPy.
+
+    Raises TypeError if there is none.
+    """
+    longest = max(shapes, key=len, default=())
+    if all(s == longest or not s for s in shapes):
+        return longest
+    out = []
+    for i in range(-len(longest), 0):
+        sizes = [s[i] for s in shapes if len(s) >= -i]
+        larger = [d for d in sizes if not (type(d) is int and d == 1)]
+        if any(d != larger[0] for d in larger):
+            listed = ", ".join(str(s) for s in shapes)
+            raise TypeError(f"{name} got incompatible shapes for broadcasting: {listed}.\n"
+                            f"  Sizes along axis {i} are {', '.join(map(str, sizes))}; they must be equal, or 1.")
+        out.append(larger[0] if larger else 1)
+    return tuple(out)
+
+
+def _report_ranks(name: str, shapes: Sequence[tuple[Any, ...]]) -> None:
+    """Warn or raise, as the option jax_numpy_rank_promotion asks, where operands differ in their number of axes."""
+    ranks = {len(s) for s in shapes if s}
+    if len(ranks) < 2:
+        return
+    listed = ", ".join(map(str, shapes))
+    if config.numpy_rank_promotion.value == "raise":
+        raise ValueError(f"Operands could not be broadcast together for {name} on shapes {listed} and with the config option "
+                         "jax_numpy_rank_promotion='raise'.\n  Give the operands as many axes: x[None].")
+    warnings.warn(f"Following NumPy automatic rank promotion for {name} on shapes {listed}. Set the jax_numpy_rank_promotion "
+                  "config option to 'allow' to disable this warning.", stacklevel=user_stacklevel())
+
+
+def convert(x: Any, dtype: Any, weak: bool = False) -> Any:
+    """A value as another dtype; a number of Python or NumPy stays on the host, so that it is written into the program."""
+    kind = type(x)
+    if kind in _PYTHON:
+        if weak:
+            return dtypes.scalar_type_of(dtype)(x)
+        if kind is int and isinstance(dtype, np.dtype) and dtype.kind in "iu":
+            return _wrapped(x, dtype)
+        return np.asarray(x, dtype)[()]
+    if isinstance(x, np.ndarray | np.generic) and not x.shape and not weak and dtype.kind in "biufc":
+        if x.dtype.kind == "c" and dtype.kind != "c":
+            x = x.real
+        with np.errstate(all="ignore"):
+            return np.asarray(x).astype(dtype)[()]
+    return _structure.convert_element_type(as_value(x), dtype, weak)
+
+
+def _wrapped(x: int, dtype: Any) -> Any:
+    """A Python integer modulo the range of an integer dtype; OverflowError if it does not fit the default integer dtype."""
+    default = dtypes.iinfo(dtypes.canonicalize_dtype(int))
+    if not default.min <= x <= default.max and not dtypes.iinfo(dtype).min <= x <= dtypes.iinfo(dtype).max:
+        raise OverflowError(f"Python int {x} too large to convert to {dtypes.canonicalize_dtype(int)}.\n"
+                            "  Integers are 32 bits wide unless the option jax_enable_x64 is set.")
+    return np.asarray(x).astype(dtype)[()]
+
+
+def promote_dtypes(name: str, kind: str, *xs: Any) -> list[Any]:
+    """Operands brought to one dtype; their shapes stay."""
+    for i, x in enumerate(xs):
+        check_arraylike(name, x, at=i)
+    values = [as_value(x) for x in xs]
+    nodes = tuple(dtypes.node_of(x if type(x) in _PYTHON else aval_of(x)) for x in values)
+    dtype, weak = dtypes.promote_nodes(nodes)
+    to_kind = _KIND.get(kind)
+    if to_kind is not None and dtype != to_kind(dtype):
+        dtype = dtypes.canonicalize_dtype(to_kind(dtype))
+    return [convert(x, dtype, weak) for x in values]
+
+
+def refuse_out(name: str, out: Any) -> None:
+    """Raise NotImplementedError for the argument `out`: arrays are not written into."""
+    if out is not None:
+        raise NotImplementedError(f"The 'out' argument to jnp.{name} is not supported.\n"
+                                  "  Arrays are immutable: use the result.")

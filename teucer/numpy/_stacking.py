@@ -1,0 +1,446 @@
+"""Arrays joined, repeated, and taken apart."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from teucer._base import dtypes
+from teucer._core.trace import Tracer
+from teucer._core.types import is_valid_type
+from teucer._runtime.arrays import ArrayImpl
+from teucer._transform.library import library
+from teucer.lax import _cumulative, _elementwise, _gather, _joining, _shapes, _slicing, _structure
+from teucer.lax._indexing import GatherDimensionNumbers, ScatterDimensionNumbers
+from teucer.numpy._manipulation import atleast_1d, atleast_2d, atleast_3d, ravel, reshape
+from teucer.numpy._operands import axis_of, concrete, operand, operands, promoted
+from teucer.numpy._promotion import ANY, convert
+
+__all__ = ["append", "array_split", "block", "column_stack", "concat", "concatenate", "delete", "dsplit", "dstack", "hsplit", "hstack",
+           "insert", "repeat", "resize", "split", "stack", "tile", "trim_zeros", "vsplit", "vstack"]
+
+
+def _joined(name: str, arrays: Any, dtype: Any) -> list[Any]:
+    """Arrays to be joined, in one dtype."""
+    if isinstance(arrays, ArrayImpl | Tracer | np.ndarray):
+        arrays = list(operand(name, arrays))
+    xs = operands(name, *arrays)
+    if dtype is None:
+        return promoted(name, ANY, *xs) if len({(x.dtype, x.weak_type) for x in xs}) > 1 else xs
+    wanted = dtypes.check_user_dtype_supported(dtype, name)
+    return [convert(x, wanted) for x in xs]
+
+
+def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
+    """Arrays joined along an axis; all flattened first if it is None.
+
+    Raises ValueError for no arrays or arrays without axes, TypeError if other axes differ in size.
+
+    >>> concatenate([np.zeros((2, 1)), np.ones((2, 2))], axis=1).tolist()
+    [[0.0, 1.0, 1.0], [0.0, 1.0, 1.0]]
+    """
+    if isinstance(arrays, ArrayImpl | Tracer | np.ndarray) and axis is not None and np.ndim(arrays) >= 2:
+        x = operand("concatenate", arrays)  # an array's rows, joined: two of its axes become one
+        at = _structure.canonical_axis(axis, x.ndim - 1)
+        moved = _structure.moveaxis(x, 0, at)
+        out = _structure.reshape(moved, (*moved.shape[:at], moved.shape[at] * moved.shape[at + 1], *moved.shape[at + 2:]))
+        return out if dtype is None else convert(out, dtypes.check_user_dtype_supported(dtype, "concatenate"))
+    xs = _joined("concatenate", arrays, dtype)
+    if not xs:
+        raise ValueError("Need at least one array to concatenate.")
+    if axis is None:
+        return concatenate([ravel(x) for x in xs])
+    if xs[0].ndim == 0:
+        raise ValueError("Zero-dimensional arrays cannot be concatenated.\n  Use stack, or hstack.")
+    return _joining.concatenate(xs, axis_of(xs[0], axis))
+
+
+def concat(arrays: Any, /, *, axis: int | None = 0) -> Any:
+    """As `concatenate`.
+
+    >>> concat([np.zeros(1), np.ones(2)]).tolist()
+    [0.0, 1.0, 1.0]
+    """
+    return concatenate(arrays, axis)
+
+
+def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Any:
+    """Arrays of one shape joined along a new axis.
+
+    Raises ValueError for no arrays or arrays of several shapes.
+
+    >>> stack([np.zeros(2), np.ones(2)], axis=1).tolist()
+    [[0.0, 1.0], [0.0, 1.0]]
+    """
+    if out is not None:
+        raise NotImplementedError("The 'out' argument to jnp.stack is not supported.")
+    xs = _joined("stack", arrays, dtype)
+    if not xs:
+        raise ValueError("Need at least one array to stack.")
+    shapes = [x.shape for x in xs]
+    if any(s != shapes[0] for s in shapes):
+        raise ValueError(f"All input arrays must have the same shape: got {', '.join(map(str, shapes))}.")
+    return _joining.stack(xs, _structure.canonical_axis(axis, len(shapes[0]) + 1))
+
+
+def vstack(tup: Any, dtype: Any = None) -> Any:
+    """Arrays joined along the first axis; those of one axis are rows.
+
+    >>> vstack([np.zeros(2), np.ones(2)]).shape
+    (2, 2)
+    """
+    return concatenate([atleast_2d(x) for x in _each("vstack", tup)], 0, dtype)
+
+
+def hstack(tup: Any, dtype: Any = None) -> Any:
+    """Arrays joined along the second axis, or along the first if they have one.
+
+    >>> hstack([np.zeros(2), np.ones(2)]).shape
+    (4,)
+    """
+    xs = [atleast_1d(x) for x in _each("hstack", tup)]
+    return concatenate(xs, 0 if not xs or xs[0].ndim == 1 else 1, dtype)
+
+
+def dstack(tup: Any, dtype: Any = None) -> Any:
+    """Arrays joined along the third axis.
+
+    >>> dstack([np.zeros(2), np.ones(2)]).shape
+    (1, 2, 2)
+    """
+    return concatenate([atleast_3d(x) for x in _each("dstack", tup)], 2, dtype)
+
+
+def column_stack(tup: Any) -> Any:
+    """Arrays joined along the second axis; those of one axis are columns.
+
+    >>> column_stack([np.zeros(2), np.ones((2, 2))]).shape
+    (2, 3)
+    """
+    xs = _each("column_stack", tup)
+    return concatenate([x if x.ndim >= 2 else _structure.reshape(ravel(x), (x.size, 1)) for x in xs], 1)
+
+
+def _each(name: str, tup: Any) -> list[Any]:
+    return list(operand(name, tup)) if isinstance(tup, ArrayImpl | Tracer | np.ndarray) else operands(name, *tup)
+
+
+def block(arrays: Any) -> Any:
+    """An array from nested lists of blocks: the innermost lists are joined along the last axis.
+
+    Raises ValueError if lists are nested to different depths, or empty.
+
+    >>> block([[np.zeros((1, 2)), np.ones((1, 1))], [np.ones((1, 3))]]).tolist()
+    [[0.0, 0.0, 1.0], [1.0, 1.0, 1.0]]
+    """
+    out, depth = _block(arrays)
+    return out
+
+
+def _block(xs: Any) -> tuple[Any, int]:
+    if isinstance(xs, tuple):
+        raise ValueError("jax.numpy.block does not allow tuples, got {}".format(repr(xs)[:100]))
+    if not isinstance(xs, list):
+        return operand("block", xs), 1
+    if not xs:
+        raise ValueError("jax.numpy.block does not allow empty list arguments")
+    parts = [_block(x) for x in xs]
+    depths = {depth for _, depth in parts}
+    if len(depths) > 1:
+        raise ValueError("Mismatched list depths in jax.numpy.block")
+    (depth,) = depths
+    ndim = max(depth, *(np.ndim(x) for x, _ in parts))
+    full = [_structure.reshape(x, (1,) * (ndim - x.ndim) + x.shape) for x, _ in parts]
+    return concatenate(full, -depth), depth + 1
+
+
+def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+    """An array cut along an axis: into so many equal parts, or at the places given.
+
+    Raises ValueError if the parts would not be equal.
+
+    >>> [x.tolist() for x in split(np.arange(5), [2, 3])]
+    [[0, 1], [2], [3, 4]]
+    """
+    return _split("split", ary, indices_or_sections, axis)
+
+
+def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+    """As `split`; the first parts are longer by one where they cannot be equal.
+
+    >>> [x.tolist() for x in array_split(np.arange(5), 2)]
+    [[0, 1, 2], [3, 4]]
+    """
+    return _split("array_split", ary, indices_or_sections, axis)
+
+
+def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """An array cut along its second axis, or the first if it has one.
+
+    >>> [x.tolist() for x in hsplit(np.arange(4), 2)]
+    [[0, 1], [2, 3]]
+    """
+    x = operand("hsplit", ary)
+    return _split("hsplit", x, indices_or_sections, 0 if x.ndim == 1 else 1)
+
+
+def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """An array cut along its first axis.
+
+    >>> [x.shape for x in vsplit(np.zeros((4, 2)), 2)]
+    [(2, 2), (2, 2)]
+    """
+    return _split("vsplit", ary, indices_or_sections, 0)
+
+
+def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """An array cut along its third axis.
+
+    >>> [x.shape for x in dsplit(np.zeros((1, 2, 4)), 2)]
+    [(1, 2, 2), (1, 2, 2)]
+    """
+    return _split("dsplit", ary, indices_or_sections, 2)
+
+
+def _split(name: str, ary: Any, indices_or_sections: Any, axis: int) -> list[Any]:
+    x = operand(name, ary)
+    at = axis_of(x, axis)
+    n = x.shape[at]
+    if isinstance(indices_or_sections, Sequence | np.ndarray | ArrayImpl | Tracer) and np.ndim(indices_or_sections):
+        places = [int(i) for i in concrete(indices_or_sections, name, "the places to cut at must be known")]
+        bounds = [0, *(min(max(i + n if i < 0 else i, 0), n) for i in places), n]
+    else:
+        parts = operator.index(concrete(indices_or_sections, name, "the number of parts must be known")[()])
+        if parts <= 0:
+            raise ValueError("number sections must be larger than 0.")
+        size, rest = divmod(n, parts)
+        if rest and name != "array_split":
+            raise ValueError(f"array split does not result in an equal division: rest is {rest}\n    axis {at} has size {n}")
+        bounds = [i * size + min(i, rest) for i in range(parts + 1)]
+    sizes = [max(b - a, 0) for a, b in zip(bounds, bounds[1:], strict=False)]
+    if sum(sizes) == n:
+        return list(_joining.split(x, sizes, at))
+    return [_slicing.slice_in_dim(x, a, a + size, axis=at) for a, size in zip(bounds, sizes, strict=False)]
+
+
+def tile(A: Any, reps: Any) -> Any:
+    """A repeated as a whole along its axes, and along new leading axes for further numbers.
+
+    >>> tile(np.arange(2), (2, 2)).tolist()
+    [[0, 1, 0, 1], [0, 1, 0, 1]]
+    """
+    x = operand("tile", A)
+    counts = tuple(reps) if isinstance(reps, Sequence | np.ndarray) else (reps,)
+    ndim = max(x.ndim, len(counts))
+    shape = (1,) * (ndim - x.ndim) + x.shape
+    counts = (1,) * (ndim - len(counts)) + tuple(operator.index(c) for c in counts)
+    spread = _structure.broadcast_to(x, [m for n, c in zip(shape, counts, strict=True) for m in (c, n)],
+                                     [2 * i + 1 for i in range(ndim - x.ndim, ndim)])
+    return _structure.reshape(spread, tuple(n * c for n, c in zip(shape, counts, strict=True)))
+
+
+def repeat(a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None,
+           out_sharding: Any = None) -> Any:
+    """a with each element repeated, along an axis or flattened.
+
+    repeats: how often, once for all or for each element. total_repeat_length: the size of the result's axis; needed where
+    repeats is traced. What is longer is cut off; what is missing repeats the last element.
+    Raises ConcretizationTypeError if the length is not known, ValueError if the number of repeats does not fit.
+
+    >>> repeat(np.arange(3), np.array([1, 0, 2])).tolist()
+    [0, 2, 2]
+    """
+    x = operand("repeat", a)
+    if out_sharding is not None:
+        raise NotImplementedError(f"repeat: out_sharding needs explicit mesh axes.\n    out_sharding: {out_sharding}")
+    if axis is None:
+        x, axis = ravel(x), 0
+    x = atleast_1d(x)
+    at = axis_of(x, axis)
+    n = x.shape[at]
+    counts = repeats if isinstance(repeats, ArrayImpl | Tracer) else np.asarray(repeats)
+    if np.ndim(counts) > 1 or np.ndim(counts) == 1 and np.shape(counts)[0] not in (1, n):
+        raise ValueError(f"repeat: repeats must be one number, or one for each element along the axis.\n    repeats: shape "
+                         f"{np.shape(counts)}\n    axis {at} has size {n}")
+    if total_repeat_length is not None:
+        return _repeat_to(x, counts, at, operator.index(total_repeat_length))
+    known = concrete(counts, "repeat", "When jit-compiling jnp.repeat, the total number of repeats must be static.\n"
+                     "Give total_repeat_length, the size of the result.")
+    if known.size and known.min() < 0:
+        raise ValueError(f"repeat: repeats may not be negative, got {known.min()}.")
+    if known.size == 1:
+        return _repeat_each(x, at, int(known.reshape(())))
+    return _taken(x, np.repeat(np.arange(n, dtype=np.int32), known), at)
+
+
+def _repeat_each(x: Any, axis: int, count: int) -> Any:
+    shape = x.shape
+    spread = _structure.broadcast_to(x, (*shape[:axis + 1], count, *shape[axis + 1:]),
+                                     [i + (i > axis) for i in range(len(shape))])
+    return _structure.reshape(spread, (*shape[:axis], shape[axis] * count, *shape[axis + 1:]))
+
+
+@library(static=("axis", "length"))
+def _repeat_to(x: Any, counts: Any, axis: int, length: int) -> Any:
+    n = x.shape[axis]
+    if length == 0 or n == 0:
+        return _structure.full((*x.shape[:axis], length, *x.shape[axis + 1:]), 0, x.dtype)
+    every = _structure.broadcast_to(_structure.convert_element_type(counts, np.int32), (n,), (0,) if np.ndim(counts) else ())
+    # Where each element but the first begins adds one to the places from there on.
+    begins = _slicing.slice(_cumulative.cumsum(every), (0,), (n - 1,))
+    marks = _gather.scatter_add(_structure.full((length,), 0, np.int32), _structure.reshape(begins, (n - 1, 1)),
+                                _structure.full((n - 1,), 1, np.int32), ScatterDimensionNumbers((), (0,), (0,)))
+    return _taken(x, _cumulative.cumsum(marks), axis)
+
+
+def _taken(x: Any, places: Any, axis: int) -> Any:
+    """The parts of x at places of an axis, which lie within it."""
+    if 0 in np.shape(places) or 0 in x.shape:
+        return _structure.full((*x.shape[:axis], np.shape(places)[0], *x.shape[axis + 1:]), 0, x.dtype)
+    others = tuple(i for i in range(x.ndim) if i != axis)
+    sizes = tuple(1 if i == axis else n for i, n in enumerate(x.shape))
+    return _gather.gather(x, _structure.reshape(places, (np.shape(places)[0], 1)),
+                          GatherDimensionNumbers(others, (axis,), (axis,)), sizes, mode="promise_in_bounds")
+
+
+def resize(a: Any, new_shape: Any) -> Any:
+    """a in another shape: its elements again and again, or only the first ones.
+
+    >>> resize(np.arange(3), (2, 2)).tolist()
+    [[0, 1], [2, 0]]
+    """
+    sizes = tuple(new_shape) if isinstance(new_shape, Sequence) else (new_shape,)
+    if any(d < 0 for d in sizes):
+        raise ValueError("all elements of `new_shape` must be non-negative")
+    x = ravel(operand("resize", a))
+    total = int(np.prod(sizes, dtype=int))
+    if x.size == 0 or total == 0:
+        return _structure.full(sizes, 0, x.dtype)
+    times = -(-total // x.size)
+    return reshape(_slicing.slice(tile(x, times), (0,), (total,)), sizes)
+
+
+def append(arr: Any, values: Any, axis: int | None = None) -> Any:
+    """Values joined to the end of an array along an axis; both flattened if it is None.
+
+    >>> append(np.arange(2), np.array([[5]])).tolist()
+    [0, 1, 5]
+    """
+    x, y = operands("append", arr, values)
+    return concatenate([x, y], axis)
+
+
+def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
+    """An array without the zeros at its borders; "f": in front, "b": at the back. The values must be known.
+
+    >>> trim_zeros(np.array([0, 1, 0, 2, 0])).tolist()
+    [1, 0, 2]
+    """
+    x = operand("trim_zeros", filt)
+    places = np.nonzero(concrete(x, "trim_zeros", "the size of the result depends on the values"))
+    axes = range(x.ndim) if axis is None else [axis_of(x, a) for a in (axis if isinstance(axis, Sequence) else (axis,))]
+    low, high = [0] * x.ndim, list(x.shape)
+    for i in axes:
+        if not places[i].size:
+            low[i] = high[i]
+            continue
+        low[i] = int(places[i].min()) if "f" in trim.lower() else 0
+        high[i] = int(places[i].max()) + 1 if "b" in trim.lower() else high[i]
+    return _slicing.slice(x, low, high)
+
+
+def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False) -> Any:
+    """An array without the parts at some places along an axis; flattened first if it is None.
+
+    obj: an int, slice, integers, or a mask. assume_unique_indices: integers may be traced; they are distinct.
+    Raises ConcretizationTypeError if traced places may not be distinct.
+
+    >>> delete(np.arange(4), np.array([0, 2])).tolist()
+    [1, 3]
+    """
+    x = operand("delete", arr)
+    if axis is None:
+        x, axis = ravel(x), 0
+    at = axis_of(x, axis)
+    n = x.shape[at]
+    if isinstance(obj, slice):
+        kept = np.delete(np.arange(n, dtype=np.int32), obj)
+        return _taken(x, kept, at)
+    if isinstance(obj, Tracer) and dtypes.issubdtype(obj.dtype, np.integer) and (np.size(obj) == 1 or assume_unique_indices):
+        return _delete_traced(x, ravel(obj), at)
+    if not is_valid_type(obj) and not isinstance(obj, Sequence):
+        raise TypeError(f"delete: obj must be an integer, a slice, integers or a mask, got {type(obj)}")
+    known = concrete(obj, "delete", "the size of the result depends on how many places are distinct.\nGive "
+                     "assume_unique_indices=True if they are.")
+    if known.dtype == bool and known.shape != (n,):
+        raise ValueError(f"boolean array argument obj to delete must be one dimensional and match the axis length of {n}, got "
+                         f"shape {known.shape}.")
+    known = known if known.dtype == bool else known.astype(np.int64)
+    if known.dtype != bool:
+        known = np.clip(np.where(known < 0, known + n, known), 0, n - 1)
+    return _taken(x, np.delete(np.arange(n, dtype=np.int32), known), at)
+
+
+@library(static=("axis",))
+def _delete_traced(x: Any, places: Any, axis: int) -> Any:
+    n, count = x.shape[axis], np.shape(places)[0]
+    places = _structure.convert_element_type(places, np.int32)
+    places = _elementwise.select(_elementwise.lt(places, np.int32(0)), _elementwise.add(places, np.int32(n)), places)
+    places = _elementwise.clamp(np.int32(0), places, np.int32(n - 1))
+    # The k-th of those kept moves up by one for each deleted place before it, taken in order.
+    inside = _gather.scatter_add(_structure.full((n,), 1, np.int32), _structure.reshape(places, (count, 1)),
+                                 _structure.full((count,), -1, np.int32), ScatterDimensionNumbers((), (0,), (0,)))
+    rank = _elementwise.sub(_cumulative.cumsum(inside), np.int32(1))
+    target = _elementwise.select(_elementwise.gt(inside, np.int32(0)), rank, _structure.full((n,), n, np.int32))
+    kept = _gather.scatter(_structure.full((n - count,), 0, np.int32), _structure.reshape(target, (n, 1)),
+                           _shapes.iota(np.int32, n), ScatterDimensionNumbers((), (0,), (0,)), mode="drop")
+    return _taken(x, kept, axis)
+
+
+def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
+    """An array with values put in before places along an axis; flattened first if it is None. Places must be known.
+
+    >>> insert(np.arange(3), 1, 9).tolist()
+    [0, 9, 1, 2]
+    """
+    x = operand("insert", arr)
+    if not isinstance(obj, slice):
+        operand("insert", obj, 1)
+    new = operand("insert", values, 2)
+    if axis is None:
+        x, axis = ravel(x), 0
+    at = axis_of(x, axis)
+    n = x.shape[at]
+    places = np.arange(*obj.indices(n)) if isinstance(obj, slice) else concrete(obj, "insert", "the places must be known")
+    places = np.asarray(places.nonzero()[0] if places.dtype == bool else places)
+    if places.ndim > 1:
+        raise ValueError("index array argument obj to insert must be one dimensional or scalar")
+    if np.any(places < -n) or np.any(places > n):
+        raise IndexError(f"insert: place out of bounds for axis {at} with size {n}.\n    obj: {places.tolist()}")
+    new = convert(new, x.dtype)
+    if places.ndim == 0 and np.ndim(new) > 0:
+        # One place: the whole of values goes there, its first axis along the axis.
+        new = _structure.moveaxis(new, 0, at) if np.ndim(new) == x.ndim else new
+    count = places.size if places.size != 1 or np.ndim(new) < x.ndim else np.shape(new)[at] if np.ndim(new) else 1
+    order = np.where(places < 0, places + n, places).ravel()
+    order = np.repeat(order, count) if order.size == 1 and count != 1 else order
+    return _inserted(x, np.sort(order, kind="stable"), np.argsort(order, kind="stable"), new, at)
+
+
+def _inserted(x: Any, places: Any, order: Any, new: Any, axis: int) -> Any:
+    n, count = x.shape[axis], places.size
+    shape = (*x.shape[:axis], count, *x.shape[axis + 1:])
+    if np.ndim(new) > len(shape):
+        raise ValueError(f"insert: values have more axes than the array.\n    values: shape {np.shape(new)}")
+    ahead = len(shape) - np.ndim(new)
+    filled = _shapes.broadcast_in_dim(new, shape, range(ahead, len(shape)))
+    at_new = places + np.arange(count)
+    source = np.empty(n + count, np.int32)
+    is_new = np.zeros(n + count, bool)
+    is_new[at_new] = True
+    source[at_new] = n + order
+    source[~is_new] = np.arange(n)
+    return _taken(_joining.concatenate([x, filled], axis), source, axis)

@@ -1,0 +1,259 @@
+"""Elementwise functions, a row each: how dtypes are promoted, and the operation of lax that follows."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from teucer._base import dtypes
+from teucer._core import trace
+from teucer._core.trace import typeof
+from teucer._transform.library import library
+from teucer.lax import _elementwise as lax
+from teucer.lax import _structure
+from teucer.numpy._promotion import ANY, COMPLEX, FLOATING, INEXACT, NUMERIC, promote
+
+Function = Callable[..., Any]
+
+
+def is_kind(x: Any, kind: Any) -> bool:
+    """Whether the dtype of a value belongs to a family."""
+    return dtypes.issubdtype(typeof(x).dtype, kind)
+
+
+def fast(function: Function) -> Function:
+    """A library function that, while a program is traced, does not go through C++ (5 us a call, benchmarks/trace.py)."""
+    compiled = library(function)
+
+    def face(*xs: Any) -> Any:
+        return compiled(*xs) if trace._current.trace is trace.EVAL else function(*xs)
+    functools.update_wrapper(face, function)
+    face.compiled = compiled  # type: ignore[attr-defined]
+    return face
+
+
+def unary(name: str, kind: str, operation: Function, doc: str) -> Any:
+    """A row for a function of one operand."""
+    def function(x: Any, /) -> Any:
+        return operation(*promote(name, kind, x))
+    return _named(function, name, kind, doc, "x")
+
+
+def binary(name: str, kind: str, operation: Function, doc: str) -> Any:
+    """A row for a function of two operands, which meet in one dtype and shape."""
+    def function(x1: Any, x2: Any, /) -> Any:
+        return operation(*promote(name, kind, x1, x2))
+    return _named(function, name, kind, doc, "x1, x2")
+
+
+_KINDS = {ANY: "T", NUMERIC: "T, bool as int32", INEXACT: "T, integers and bool as floats", FLOATING: "T real floating",
+          COMPLEX: "T complex"}
+
+
+def _named(function: Any, name: str, kind: str, doc: str, operands: str) -> Any:
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = "teucer.numpy"
+    meet = "" if operands == "x" else "; operands meet in one dtype and broadcast to one shape"
+    function.__doc__ = (f"{doc}\n\n    {operands}: {_KINDS[kind]}{meet}.\n"
+                        f"    Raises TypeError if an operand is no array or number{', or shapes do not fit' * bool(meet)}.\n    ")
+    return fast(function)
+
+
+# Exponentials, logarithms, roots
+
+exp = unary("exp", INEXACT, lax.exp, "Exponential e^x.")
+exp2 = unary("exp2", INEXACT, lax.exp2, "Power 2^x of two.")
+expm1 = unary("expm1", INEXACT, lax.expm1, "e^x - 1, accurate near 0.")
+log = unary("log", INEXACT, lax.log, "Natural logarithm; nan for negative real x, -inf at 0.")
+log1p = unary("log1p", INEXACT, lax.log1p, "log(1 + x), accurate near 0.")
+sqrt = unary("sqrt", INEXACT, lax.sqrt, "Square root; nan for negative real x.")
+cbrt = unary("cbrt", INEXACT, lax.cbrt, "Real cube root.")
+square = unary("square", ANY, lax.square, "Square x * x.")
+reciprocal = unary("reciprocal", INEXACT, lax.reciprocal, "Reciprocal 1 / x.")
+
+
+def _log_base(base: int) -> Function:
+    def operation(x: Any) -> Any:
+        scale = _scalar(x, math.log(base))
+        if is_kind(x, np.complexfloating):
+            y = lax.log(x)
+            return lax.complex(lax.div(lax.real(y), lax.real(scale)), lax.div(lax.imag(y), lax.real(scale)))
+        return lax.div(lax.log(x), scale)
+    return operation
+
+
+def _scalar(x: Any, value: Any) -> Any:
+    """A number in the dtype of x."""
+    return np.asarray(value, typeof(x).dtype)[()]
+
+
+log2 = unary("log2", INEXACT, _log_base(2), "Logarithm to base 2.")
+log10 = unary("log10", INEXACT, _log_base(10), "Logarithm to base 10.")
+
+# Trigonometric and hyperbolic functions
+
+sin = unary("sin", INEXACT, lax.sin, "Sine of x in radians.")
+cos = unary("cos", INEXACT, lax.cos, "Cosine of x in radians.")
+tan = unary("tan", INEXACT, lax.tan, "Tangent of x in radians.")
+asin = unary("arcsin", INEXACT, lax.asin, "Arc sine, in radians within [-pi/2, pi/2].")
+acos = unary("arccos", INEXACT, lax.acos, "Arc cosine, in radians within [0, pi].")
+atan = unary("arctan", INEXACT, lax.atan, "Arc tangent, in radians within [-pi/2, pi/2].")
+sinh = unary("sinh", INEXACT, lax.sinh, "Hyperbolic sine.")
+cosh = unary("cosh", INEXACT, lax.cosh, "Hyperbolic cosine.")
+tanh = unary("tanh", INEXACT, lax.tanh, "Hyperbolic tangent.")
+asinh = unary("arcsinh", INEXACT, lax.asinh, "Inverse hyperbolic sine.")
+acosh = unary("arccosh", INEXACT, lambda x: lax.acosh(x), "Inverse hyperbolic cosine; nan below 1 for real x.")
+atanh = unary("arctanh", INEXACT, lax.atanh, "Inverse hyperbolic tangent; nan beyond [-1, 1] for real x.")
+atan2 = binary("arctan2", INEXACT, lax.atan2, "Angle of the point (x2, x1), in radians within [-pi, pi].")
+deg2rad = unary("deg2rad", INEXACT, lambda x: lax.mul(x, _scalar(x, math.pi / 180)), "Degrees as radians.")
+rad2deg = unary("rad2deg", INEXACT, lambda x: lax.mul(x, _scalar(x, 180 / math.pi)), "Radians as degrees.")
+
+# Arithmetic
+
+
+def _on_bool(for_bool: Function, for_numbers: Function) -> Function:
+    return lambda x, y: for_bool(x, y) if typeof(x).dtype == np.bool_ else for_numbers(x, y)
+
+
+add = binary("add", ANY, _on_bool(lax.bitwise_or, lax.add), "Sum x1 + x2; of booleans, or.")
+subtract = binary("subtract", ANY, lax.sub, "Difference x1 - x2.")
+multiply = binary("multiply", ANY, _on_bool(lax.bitwise_and, lax.mul), "Product x1 * x2; of booleans, and.")
+divide = binary("divide", INEXACT, lax.div, "Quotient x1 / x2, as floats or complex numbers.")
+negative = unary("negative", ANY, lax.neg, "Negative -x.")
+positive = unary("positive", ANY, lambda x: x, "x itself.")
+maximum = binary("maximum", ANY, lax.max, "Greater of x1 and x2; nan if one is nan.")
+minimum = binary("minimum", ANY, lax.min, "Lesser of x1 and x2; nan if one is nan.")
+nextafter = binary("nextafter", INEXACT, lax.nextafter, "Next number after x1 in the direction of x2.")
+
+
+def _absolute(x: Any) -> Any:
+    return x if is_kind(x, np.unsignedinteger) or is_kind(x, np.bool_) else lax.abs(x)
+
+
+def _sign(x: Any) -> Any:
+    return lax.sign(x)
+
+
+abs = unary("abs", ANY, _absolute, "Absolute value; of the smallest integer, that integer.")
+fabs = unary("fabs", INEXACT, lax.abs, "Absolute value, as a float.")
+sign = unary("sign", ANY, _sign, "Sign: -1, 0 or 1; x / |x| of complex x; nan of nan.")
+
+# Rounding
+
+
+def _rounding(operation: Function) -> Function:
+    return lambda x: x if is_kind(x, np.integer) or is_kind(x, np.bool_) else operation(x)
+
+
+def _trunc(x: Any) -> Any:
+    below = lax.lt(x, _scalar(x, 0))
+    return lax.select(below, lax.ceil(x), lax.floor(x))
+
+
+def rint_operation(x: Any) -> Any:
+    """The nearest integer, even half way; of both parts of complex numbers."""
+    nearest = lax.RoundingMethod.TO_NEAREST_EVEN
+    if is_kind(x, np.complexfloating):
+        return lax.complex(lax.round(lax.real(x), nearest), lax.round(lax.imag(x), nearest))
+    return lax.round(x, nearest)
+
+
+floor = unary("floor", ANY, _rounding(lax.floor), "Greatest integer not above x.")
+ceil = unary("ceil", ANY, _rounding(lax.ceil), "Least integer not below x.")
+trunc = unary("trunc", ANY, _rounding(_trunc), "Integer part of x.")
+rint = unary("rint", INEXACT, rint_operation, "Nearest integer as a float; the even one half way between two.")
+
+# Comparison
+
+
+def _ordered(name: str, operation: Function) -> Function:
+    """A comparison, on complex numbers by real, then by imaginary parts."""
+    def compare(x: Any, y: Any) -> Any:
+        if not is_kind(x, np.complexfloating):
+            return operation(x, y)
+        same = lax.eq(lax.real(x), lax.real(y))
+        return lax.bitwise_or(
+            lax.bitwise_and(lax.ne(lax.real(x), lax.real(y)), operation(lax.real(x), lax.real(y))),
+            lax.bitwise_and(same, operation(lax.imag(x), lax.imag(y))))
+    return compare
+
+
+equal = binary("equal", ANY, lax.eq, "Whether x1 == x2.")
+not_equal = binary("not_equal", ANY, lax.ne, "Whether x1 != x2.")
+less = binary("less", ANY, _ordered("less", lax.lt), "Whether x1 < x2; of complex numbers by real, then imaginary part.")
+less_equal = binary("less_equal", ANY, _ordered("less_equal", lax.le), "Whether x1 <= x2.")
+greater = binary("greater", ANY, _ordered("greater", lax.gt), "Whether x1 > x2.")
+greater_equal = binary("greater_equal", ANY, _ordered("greater_equal", lax.ge), "Whether x1 >= x2.")
+
+# Logic and bits
+
+
+def _as_bool(x: Any) -> Any:
+    return x if typeof(x).dtype == np.bool_ else lax.ne(x, _scalar(x, 0))
+
+
+def _logical(operation: Function) -> Function:
+    return lambda *xs: operation(*map(_as_bool, xs))
+
+
+logical_and = binary("logical_and", ANY, _logical(lax.bitwise_and), "Whether both are nonzero.")
+logical_or = binary("logical_or", ANY, _logical(lax.bitwise_or), "Whether one is nonzero.")
+logical_xor = binary("logical_xor", ANY, _logical(lax.bitwise_xor), "Whether exactly one is nonzero.")
+logical_not = unary("logical_not", ANY, _logical(lax.bitwise_not), "Whether x is zero.")
+bitwise_and = binary("bitwise_and", ANY, lax.bitwise_and, "Bits set in both.")
+bitwise_or = binary("bitwise_or", ANY, lax.bitwise_or, "Bits set in one or both.")
+bitwise_xor = binary("bitwise_xor", ANY, lax.bitwise_xor, "Bits set in exactly one.")
+bitwise_not = unary("bitwise_not", ANY, lax.bitwise_not, "All bits inverted; of a boolean, not.")
+
+
+def _left_shift(x: Any, y: Any) -> Any:
+    return lax.shift_left(x, y)
+
+
+def _right_shift(x: Any, y: Any) -> Any:
+    return (lax.shift_right_logical if is_kind(x, np.unsignedinteger) else lax.shift_right_arithmetic)(x, y)
+
+
+left_shift = binary("left_shift", NUMERIC, _left_shift, "Bits of x1 moved up by x2 places.")
+right_shift = binary("right_shift", NUMERIC, _right_shift, "Bits of x1 moved down by x2 places; the sign stays.")
+bitwise_count = unary("bitwise_count", ANY, lambda x: lax.convert_element_type(
+    lax.population_count(_absolute(x)), np.dtype(np.uint8)), "Number of bits set in |x|, as uint8.")
+
+# Properties of floats
+
+
+def filled_like(x: Any, value: Any) -> Any:
+    """A boolean for every element."""
+    return _structure.full(np.shape(x), value, np.dtype(bool))
+
+
+def _each_part(operation: Function, join: Function, exact: bool) -> Function:
+    def test(x: Any) -> Any:
+        if is_kind(x, np.complexfloating):
+            return join(operation(lax.real(x)), operation(lax.imag(x)))
+        return operation(x) if is_kind(x, np.floating) else filled_like(x, exact)
+    return test
+
+
+def _is_inf(x: Any) -> Any:
+    return lax.eq(lax.abs(x), _scalar(x, np.inf))
+
+
+isfinite = unary("isfinite", ANY, _each_part(lax.is_finite, lax.bitwise_and, True), "Whether x is neither infinite nor nan.")
+isnan = unary("isnan", ANY, lambda x: lax.ne(x, x), "Whether x is nan.")
+isinf = unary("isinf", ANY, _each_part(_is_inf, lax.bitwise_or, False), "Whether x is infinite.")
+
+# Parts of complex numbers
+
+
+def _imag(x: Any) -> Any:
+    return lax.imag(x) if is_kind(x, np.complexfloating) else _structure.full(np.shape(x), 0, typeof(x).dtype)
+
+
+real = unary("real", ANY, lambda x: lax.real(x) if is_kind(x, np.complexfloating) else x, "Real part.")
+imag = unary("imag", ANY, _imag, "Imaginary part; 0 for real x.")
+conj = unary("conj", ANY, lambda x: lax.conj(x) if is_kind(x, np.complexfloating) else x, "Complex conjugate.")

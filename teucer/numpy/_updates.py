@@ -1,0 +1,247 @@
+"""x.at[key]: arrays with some elements changed, and reads with a choice of what lies outside."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, final
+
+import numpy as np
+
+from teucer._base import config, dtypes
+from teucer._base.source import user_stacklevel
+from teucer._core.trace import EVAL, current_trace, typeof
+from teucer._core.types import is_valid_type
+from teucer._runtime.arrays import ArrayImpl
+from teucer._transform.library import library
+from teucer.lax._indexing import GatherScatterMode
+from teucer.numpy import _ufuncs
+from teucer.numpy._index_keys import Key, parse
+from teucer.numpy._promotion import as_value
+from teucer.numpy._reading import Options, read
+from teucer.numpy._writing import write
+
+__all__ = ["At", "Place", "at", "get"]
+
+
+@library(static=("plan", "options"))
+def _read(plan: Key, options: Options, x: Any, *operands: Any) -> Any:
+    return read(x, plan._replace(operands=operands), options)
+
+
+@library(static=("operation", "plan", "options"))
+def _write(operation: str, plan: Key, options: Options, x: Any, value: Any, *operands: Any) -> Any:
+    return write(operation, x, value, plan._replace(operands=operands), options)
+
+
+def get(x: Any, key: Key, options: Options) -> Any:
+    """x[key] with options: one program for all places where nothing is traced."""
+    if current_trace() is EVAL:
+        return _read(key.plan, options, x, *key.operands)
+    return read(x, _as_data(key), options)
+
+
+def _as_data(key: Key) -> Key:
+    """Where each operation is run at once, places are operands, so that its program serves all places."""
+    if current_trace().staging():
+        return key
+    return key._replace(operands=tuple(np.int32(p) if type(p) is int else p for p in key.operands))
+
+
+@final
+class At:
+    """x.at, to be indexed: x.at[key] is a place, whose methods return changed copies of x."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __getitem__(self, key: Any) -> Place:
+        return Place(self.array, key)
+
+    def __repr__(self) -> str:
+        return f"At({self.array!r})"
+
+
+@final
+class Place:
+    """x.at[key]: the elements x[key] of x, to be read or changed in a copy.
+
+    All methods take mode ("drop" or "fill", "clip", "promise_in_bounds": what becomes of places outside; by default changes
+    to them are dropped), indices_are_sorted and unique_indices (promises about index arrays), wrap_negative_indices
+    (whether negative places count from the end). Changes keep the dtype of x.
+
+    >>> import teucer.numpy as jnp
+    >>> jnp.arange(3).at[1].set(7).tolist()
+    [0, 7, 2]
+    """
+
+    __slots__ = ("array", "key")
+
+    def __init__(self, array: Any, key: Any) -> None:
+        self.array, self.key = array, key
+
+    def __repr__(self) -> str:
+        return f"Place({self.array!r}, {self.key!r})"
+
+    def get(self, *, indices_are_sorted: bool = False, unique_indices: bool = False,
+            mode: str | GatherScatterMode | None = None, fill_value: Any = None, out_sharding: Any = None,
+            wrap_negative_indices: bool = True) -> Any:
+        """x[key]; places outside give fill_value with mode "fill": by default NaN, or the least signed or greatest unsigned
+        integer.
+
+        >>> import teucer.numpy as jnp
+        >>> jnp.arange(3).at[5].get(mode="fill", fill_value=-1).tolist()
+        -1
+        """
+        _refuse_sharding("get", out_sharding)
+        fill = None if fill_value is None else _fill(fill_value, self.array)
+        options = Options(_mode(mode), fill, bool(indices_are_sorted), bool(unique_indices), bool(wrap_negative_indices))
+        return get(self.array, parse(self.key, np.shape(self.array), wrap=wrap_negative_indices), options)
+
+    def set(self, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False,
+            mode: str | GatherScatterMode | None = None, out_sharding: Any = None, wrap_negative_indices: bool = True) -> Any:
+        """x with x[key] replaced by values. Of several for one element, any one may win.
+
+        >>> import teucer.numpy as jnp
+        >>> jnp.zeros(3).at[jnp.array([0, 2])].set(jnp.array([1., 2.])).tolist()
+        [1.0, 0.0, 2.0]
+        """
+        _refuse_sharding("set", out_sharding)
+        return self._update("set", values, mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+
+    def apply(self, func: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False,
+              mode: str | GatherScatterMode | None = None, out_sharding: Any = None, wrap_negative_indices: bool = True) -> Any:
+        """x with an elementwise function applied to x[key]; again for each time that an element is named.
+
+        >>> import teucer.numpy as jnp
+        >>> jnp.arange(3).at[jnp.array([2, 2])].apply(lambda x: 10 * x).tolist()
+        [0, 1, 200]
+        """
+        _refuse_sharding("apply", out_sharding)
+        options = Options(_mode(mode), None, indices_are_sorted, unique_indices, wrap_negative_indices)
+        key = parse(self.key, np.shape(self.array), wrap=wrap_negative_indices)
+        return write(func, self.array, None, _as_data(key), options)
+
+    def divide(self, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False,
+               mode: str | GatherScatterMode | None = None, out_sharding: Any = None, wrap_negative_indices: bool = True) -> Any:
+        """x with x[key] divided by values, as floats.
+
+        >>> import teucer.numpy as jnp
+        >>> jnp.ones(3).at[1].divide(2).tolist()
+        [1.0, 0.5, 1.0]
+        """
+        _refuse_sharding("divide", out_sharding)
+        return _ufuncs.divide(self.array, self._factors(values, mode, indices_are_sorted, unique_indices,
+                                                        wrap_negative_indices))
+
+    def power(self, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False,
+              mode: str | GatherScatterMode | None = None, out_sharding: Any = None, wrap_negative_indices: bool = True) -> Any:
+        """x with x[key] raised to powers.
+
+        >>> import teucer.numpy as jnp
+        >>> jnp.arange(3).at[2].power(3).tolist()
+        [0, 1, 8]
+        """
+        _refuse_sharding("power", out_sharding)
+        return self.array ** self._factors(values, mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+
+    def _factors(self, values: Any, *options: Any) -> Any:
+        """Ones, with the product of the values that belong to each element there."""
+        return Place(_ufuncs.filled_like(self.array, 1), self.key)._update("multiply", values, *options)
+
+    def _update(self, operation: str, values: Any, mode: Any, indices_are_sorted: bool, unique_indices: bool,
+                wrap: bool) -> Any:
+        x = self.array
+        value = values if type(values) in _PLAIN else _as_array(values, operation)
+        _check_cast(x, value)
+        options = _DEFAULT
+        if mode is not None or indices_are_sorted or unique_indices or not wrap:
+            options = Options(_mode(mode), None, bool(indices_are_sorted), bool(unique_indices), bool(wrap))
+        key = parse(self.key, np.shape(x), wrap=wrap)
+        if current_trace() is EVAL:
+            return _write(operation, key.plan, options, x, value, *key.operands)
+        return write(operation, x, value, _as_data(key), options)
+
+
+_DEFAULT = Options()
+_PLAIN = frozenset({int, float, bool, complex, ArrayImpl, np.ndarray})
+
+
+def _method(operation: str, doc: str) -> Any:
+    def method(self: Place, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False,
+               mode: str | GatherScatterMode | None = None, out_sharding: Any = None, wrap_negative_indices: bool = True) -> Any:
+        _refuse_sharding(operation, out_sharding)
+        return self._update(operation, values, mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+
+    method.__doc__ = doc
+    return method
+
+
+def _add_methods() -> None:
+    for names, doc in ((("add",), "x with values added to x[key], all of them where an element is named several times."),
+                       (("subtract",), "x with values subtracted from x[key]."),
+                       (("multiply", "mul"), "x with x[key] multiplied by values."),
+                       (("min",), "x with the lesser of x[key] and values."),
+                       (("max",), "x with the greater of x[key] and values.")):
+        method = _method(names[0], doc)
+        method.__name__, method.__qualname__ = names[0], f"Place.{names[0]}"
+        for name in names:
+            setattr(Place, name, method)
+
+
+_add_methods()
+
+
+def _mode(mode: Any) -> GatherScatterMode | None:
+    return None if mode is None else GatherScatterMode.from_any(mode)
+
+
+def _fill(value: Any, x: Any) -> Any:
+    """A fill value as a hashable scalar of the dtype of x."""
+    dtype = typeof(x).dtype
+    return value if isinstance(dtype, dtypes.ExtendedDType) else np.asarray(value).astype(dtype)[()]
+
+
+def _refuse_sharding(op: str, out_sharding: Any) -> None:
+    if out_sharding is not None:
+        raise NotImplementedError(f".at[].{op}: out_sharding needs arrays over several devices with explicit mesh axes.\n"
+                                  f"    out_sharding: {out_sharding}")
+
+
+def _as_array(values: Any, operation: str) -> Any:
+    """Values given as a list become an array."""
+    values = as_value(values)
+    if is_valid_type(values):
+        return values
+    if values is None:
+        raise ValueError(f".at[].{operation}: None is not a valid value.")
+    value = np.asarray(values)
+    if value.dtype.kind not in "biufcV":
+        raise TypeError(f"Value {values!r:.100} with dtype {value.dtype} is not a valid JAX array type. Only arrays of numeric "
+                        "types are supported by JAX.")
+    return value.astype(dtypes.canonicalize_dtype(dtypes.python_scalar_dtypes[type(value.flat[0].item())])) \
+        if value.size and value.dtype.itemsize == 8 else value
+
+
+_safe: set[Any] = set()
+
+
+def _check_cast(x: Any, value: Any) -> None:
+    """Warn if values do not fit into the dtype of x."""
+    kind = type(value)
+    dtype = kind if kind in (int, float, complex, bool) else value.dtype
+    key = (x.dtype, dtype, config.numpy_dtype_promotion.value)
+    if key in _safe:
+        return
+    if isinstance(x.dtype, dtypes.ExtendedDType) or dtypes.promote_types(x.dtype, dtype) == x.dtype:
+        _safe.add(key)
+        return
+    if dtypes.result_type(x, value) == x.dtype:
+        return
+    warnings.warn(f"scatter inputs have incompatible types: cannot safely cast value from dtype={dtypes.dtype(value)} to "
+                  f"dtype={x.dtype} with jax_numpy_dtype_promotion={config.numpy_dtype_promotion.value}. In future JAX releases "
+                  "this will result in an error.", FutureWarning, stacklevel=user_stacklevel())
+
+
+at = property(At, doc="""To change elements: x.at[key].set(y), add, subtract, multiply, divide, power, min, max, apply, get.""")

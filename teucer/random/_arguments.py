@@ -1,0 +1,111 @@
+"""Arguments of samplers: shapes, dtypes, parameters spread over the shape of the sample."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from teucer._base import dtypes
+from teucer._core.trace import typeof
+from teucer._core.types import is_valid_type
+from teucer._transform.moves import device_put
+from teucer.lax import _structure
+
+__all__ = ["aligned", "as_shape", "broadcast_shape", "cast", "float_dtype", "int_dtype", "parameter", "place", "scalar", "spread"]
+
+
+def as_shape(op: str, shape: Any) -> tuple[Any, ...]:
+    """A shape, or the size of one axis, as a tuple.
+
+    Raises TypeError if it is neither, ValueError for a negative size.
+    """
+    try:
+        shape = (operator.index(shape),)
+    except TypeError:
+        pass
+    if shape is None:
+        raise TypeError(f"{op}: shape must be an integer or a sequence of integers, got None.")
+    return _structure.canonical_shape(shape, op)
+
+
+def float_dtype(op: str, dtype: Any, *, allow_complex: bool = False) -> Any:
+    """The dtype of a sample of reals, by default float32 or, with 64-bit types on, float64.
+
+    Raises ValueError for a dtype of another kind.
+    """
+    wanted = dtypes.check_user_dtype_supported(float if dtype is None else dtype, op)
+    kind = np.inexact if allow_complex else np.floating
+    if not dtypes.issubdtype(wanted, kind):
+        what = "float or complex dtype" if allow_complex else "float dtype"
+        raise ValueError(f"dtype argument to `{op}` must be a {what}, got {dtypes.as_dtype(dtype).name}")
+    return dtypes.canonicalize_dtype(wanted)
+
+
+def int_dtype(op: str, dtype: Any) -> Any:
+    """The dtype of a sample of integers, by default int32 or, with 64-bit types on, int64.
+
+    Raises ValueError for a dtype of another kind.
+    """
+    wanted = dtypes.check_user_dtype_supported(int if dtype is None else dtype, op)
+    if not dtypes.issubdtype(wanted, np.integer):
+        raise ValueError(f"dtype argument to `{op}` must be an int dtype, got {dtypes.as_dtype(dtype).name}")
+    return dtypes.canonicalize_dtype(wanted)
+
+
+def parameter(op: str, x: Any, position: int) -> Any:
+    """Raises TypeError unless x is an array or a number; returns it."""
+    if not is_valid_type(x):
+        raise TypeError(f"{op} requires ndarray or scalar arguments, got {type(x)} at position {position}.")
+    return x
+
+
+def broadcast_shape(op: str, shape: Any, *parameters: Any) -> tuple[Any, ...]:
+    """The shape of a sample: the given one, with which those of the parameters must agree, or theirs together.
+
+    Raises ValueError if they do not agree.
+    """
+    shapes = [typeof(parameter(op, x, i)).shape for i, x in enumerate(parameters)]
+    wanted = None if shape is None else as_shape(op, shape)
+    try:
+        found = np.broadcast_shapes(*shapes) if wanted is None else np.broadcast_shapes(wanted, *shapes)
+    except ValueError:
+        found = None
+    if found is None:
+        listed = shapes if wanted is None else [wanted, *shapes]
+        raise ValueError(f"Incompatible shapes for broadcasting: shapes={listed}\n  {op}: the parameters must agree with one "
+                         "another and with shape.")
+    if wanted is not None and found != wanted:
+        raise ValueError(f"{op} parameter shapes must be broadcast-compatible with shape argument, and the result of "
+                         f"broadcasting the shapes must equal the shape argument, but got result {found} for shape argument "
+                         f"{wanted}.")
+    return found
+
+
+def spread(x: Any, shape: tuple[Any, ...]) -> Any:
+    """An array broadcast to a shape as NumPy does."""
+    ndim = np.ndim(x)
+    return _structure.broadcast_to(x, shape, range(len(shape) - ndim, len(shape)))
+
+
+def aligned(x: Any, ndim: int) -> Any:
+    """An array with axes of size 1 in front, unless it is a scalar."""
+    shape = np.shape(x)
+    return _structure.reshape(x, (*(1,) * (ndim - len(shape)), *shape)) if shape else x
+
+
+def cast(x: Any, dtype: Any) -> Any:
+    """An array or number as another dtype, complex numbers by their real part."""
+    return _structure.convert_element_type(x, dtype)
+
+
+def scalar(value: Any, dtype: Any) -> Any:
+    """A number as a NumPy scalar of a dtype."""
+    return np.asarray(value, dtype)[()]
+
+
+def place(x: Any, out_sharding: Any) -> Any:
+    """A sample where `out_sharding` says, or where it is for None."""
+    return x if out_sharding is None else device_put(x, out_sharding)
+

@@ -1,0 +1,262 @@
+"""Random keys: made from seeds, split, folded with numbers, cloned, and seen as words."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from teucer._base import config, dtypes
+from teucer._base.errors import type_error
+from teucer._core.trace import typeof
+from teucer._core.types import is_valid_type
+from teucer._runtime.arrays import ArrayImpl
+from teucer.lax import _structure
+from teucer.lax._random_keys import (Generator, KeyDType, key_dtype_of, random_clone_p, random_fold_in_p, random_seed_p,
+                                     random_split_p, random_unwrap_p, random_wrap_p)
+from teucer.random._rbg import rbg, unsafe_rbg
+from teucer.random._threefry import threefry
+
+__all__ = ["PRNGKey", "as_keys", "clone", "define", "fold_in", "key", "key_data", "key_dtype", "key_impl", "one_key", "split",
+           "wrap_key_data"]
+
+UINT32 = np.dtype("uint32")
+_GENERATORS: dict[str, Generator] = {}
+
+
+def define(impl: Generator) -> Generator:
+    """Let a generator be chosen by name: `key(0, impl=name)`."""
+    _GENERATORS[impl.name] = impl
+    return impl
+
+
+for _generator in (threefry, rbg, unsafe_rbg):
+    define(_generator)
+
+
+def generator_of(spec: Any) -> Generator:
+    """The generator that a name, a dtype of keys or a generator means; None means the option jax_default_prng_impl.
+
+    Raises ValueError for an unknown name, TypeError for another object.
+    """
+    if spec is None:
+        spec = config.default_prng_impl.value
+    if isinstance(spec, Generator):
+        return spec
+    if isinstance(spec, KeyDType):
+        return spec._impl
+    if isinstance(spec, str):
+        found = _GENERATORS.get(spec)
+        if found is None:
+            names = ", ".join(f'"{name}"' for name in _GENERATORS)
+            raise ValueError(f'unrecognized PRNG implementation "{spec}". Did you mean one of: {names}?')
+        return found
+    raise TypeError(f"unrecognized type {type(spec)} for specifying PRNG implementation.")
+
+
+def _chosen(op: str, impl: Any, dtype: Any) -> Generator:
+    if impl is not None and dtype is not None:
+        raise ValueError(f"Cannot specify both `impl` and `dtype` arguments to jax.random.{op}")
+    return generator_of(impl if dtype is None else dtype)
+
+
+def is_key(x: Any) -> bool:
+    """Whether a value is an array of typed keys."""
+    return isinstance(getattr(x, "dtype", None), KeyDType)
+
+
+def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Any:
+    """A random key from an integer.
+
+    seed: an integer, or integer scalar array; 64 bits of it count where 64-bit types are on, else the lower 32.
+    impl: the generator by name (threefry2x32, rbg, unsafe_rbg); dtype: the generator by the dtype of its keys.
+    Raises TypeError for a seed that is no integer scalar, OverflowError for one beyond 64 bits.
+
+    >>> key(0)
+    Array((), dtype=key<fry>) overlaying:
+    [0 0]
+    """
+    return _seeded("key", seed, _chosen("key", impl, dtype))
+
+
+def PRNGKey(seed: Any, *, impl: Any = None) -> Any:  # noqa: N802 (JAX's name)
+    """A random key from an integer, as an array of its words: the older form of `key`.
+
+    Functions of random keys take both forms, and `split` and `fold_in` return the form that they were given.
+
+    >>> PRNGKey(0)
+    Array([0, 0], dtype=uint32)
+    """
+    found = _seeded("PRNGKey", seed, generator_of(impl))
+    return found if config.enable_custom_prng.value else random_unwrap_p.bind(found)[0]
+
+
+def _seeded(op: str, seed: Any, impl: Generator) -> Any:
+    if is_key(seed):
+        raise TypeError(f"{op} accepts a scalar seed, but was given a PRNG key.")
+    if isinstance(seed, bool | int | np.integer):
+        # As C's long, and then as the widest integer that arrays have now.
+        wide = np.int64(seed) if isinstance(seed, int) else np.asarray(seed)
+        if not config.enable_x64.value and wide.dtype.itemsize == 8:
+            wide = np.uint32(int(wide) & 0xFFFFFFFF).view(np.int32)
+        return random_seed_p.bind(wide[()], impl=impl)[0]
+    if not is_valid_type(seed):
+        raise TypeError(f"PRNG key seed must be an integer; got {seed!r:.100}")
+    aval = typeof(seed)
+    if aval.shape:
+        raise TypeError(f"{op} accepts a scalar seed, but was given an array of shape {aval.shape} != (). Use jax.vmap for "
+                        "batching")
+    if not dtypes.issubdtype(aval.dtype, np.integer):
+        raise TypeError(f"PRNG key seed must be an integer; got {aval}")
+    return random_seed_p.bind(seed, impl=impl)[0]
+
+
+def as_keys(keys: Any) -> tuple[Any, bool]:
+    """An argument as typed keys, and whether it was an array of words.
+
+    Raises TypeError for anything else.
+    """
+    if is_key(keys):
+        return keys, False
+    if keys is None or isinstance(keys, str | list | tuple | dict):
+        raise TypeError(f"unexpected PRNG key type {type(keys)}")
+    _check_words(keys, generator_of(None))
+    if config.legacy_prng_key.value != "allow":
+        _refuse_words()
+    return random_wrap_p.bind(keys, impl=generator_of(None))[0], True
+
+
+def _refuse_words() -> None:
+    import warnings
+    what = ("Legacy uint32 key array passed as key to jax.random function. Please create keys using jax.random.key(). If "
+            "use of a raw key array was intended, set jax_legacy_prng_key='allow'.")
+    if config.legacy_prng_key.value == "error":
+        raise ValueError(what)
+    warnings.warn(what, UserWarning, stacklevel=4)
+
+
+def _check_words(words: Any, impl: Generator) -> None:
+    what = "JAX encountered invalid PRNG key data"
+    if not all(hasattr(words, name) for name in ("ndim", "shape", "dtype")):
+        raise TypeError(f"{what}: expected key_data to have ndim, shape, and dtype attributes. Got {words!r:.100}")
+    n = len(impl.key_shape)
+    if words.ndim < n:
+        raise TypeError(f"{what}: expected key_data.ndim >= {n}; got ndim={words.ndim}")
+    if tuple(words.shape[words.ndim - n:]) != impl.key_shape:
+        raise TypeError(f"{what}: expected key_data.shape to end with {impl.key_shape}; got shape={tuple(words.shape)} for "
+                        f"impl={impl.name}")
+    if words.dtype != UINT32:
+        raise TypeError(f"{what}: expected key_data.dtype = uint32; got dtype={words.dtype}")
+
+
+def one_key(op: str, keys: Any) -> tuple[Any, bool]:
+    """`as_keys` for functions that take a single key.
+
+    Raises ValueError for an array of several.
+    """
+    typed, was_words = as_keys(keys)
+    if typed.ndim:
+        raise ValueError(f"{op} accepts a single key, but was given a key array of shape {tuple(keys.shape)} != (). Use "
+                         "jax.vmap for batching.")
+    return typed, was_words
+
+
+def _as_given(keys: Any, was_words: bool) -> Any:
+    return random_unwrap_p.bind(keys)[0] if was_words else keys
+
+
+def split(key: Any, num: Any = 2) -> Any:
+    """New keys from one; the one given is then not to be used again.
+
+    num: how many, an integer or a shape.
+    Raises ValueError for an array of keys.
+
+    >>> split(globals()["key"](0)).shape
+    (2,)
+    """
+    typed, was_words = one_key("split", key)
+    shape = tuple(num) if isinstance(num, tuple | list) else (operator.index(num),)
+    return _as_given(random_split_p.bind(typed, shape=_structure.canonical_shape(shape, "split"))[0], was_words)
+
+
+def fold_in(key: Any, data: Any) -> Any:
+    """A new key from a key and an integer, such as the number of a step.
+
+    data: an integer scalar that fits into 32 bits, taken as uint32.
+    Raises ValueError for an array of keys, TypeError for an array of numbers, OverflowError for a Python integer that
+    is negative or larger than 32 bits.
+
+    >>> fold_in(globals()["key"](0), 1)
+    Array((), dtype=key<fry>) overlaying:
+    [ 928981903 3453687069]
+    """
+    typed, was_words = one_key("fold_in", key)
+    if isinstance(data, int | float):
+        data = np.uint32(int(data))
+    shape = typeof(data).shape
+    if shape:
+        raise TypeError(f"fold_in accepts a scalar, but was given an array of shape {shape} != (). Use jax.vmap for batching.")
+    return _as_given(random_fold_in_p.bind(typed, _structure.convert_element_type(data, UINT32))[0], was_words)
+
+
+def clone(key: Any) -> Any:
+    """The same key, which `jax_debug_key_reuse` takes for an unused one.
+
+    >>> clone(globals()["key"](0)) == globals()["key"](0)
+    Array(True, dtype=bool)
+    """
+    typed, was_words = as_keys(key)
+    return _as_given(random_clone_p.bind(typed)[0], was_words)
+
+
+def key_data(keys: Any) -> Any:
+    """The words of keys, uint32, in trailing axes; words are returned as they are.
+
+    >>> key_data(key(0))
+    Array([0, 0], dtype=uint32)
+    """
+    typed, _ = as_keys(keys)
+    return random_unwrap_p.bind(typed)[0]
+
+
+def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -> Any:
+    """Typed keys from their words, the inverse of `key_data`.
+
+    key_bits_array: uint32[..., words of a key].
+    Raises TypeError for other data.
+
+    >>> wrap_key_data(np.zeros((3, 2), "uint32")).shape
+    (3,)
+    """
+    chosen = _chosen("wrap_key_data", impl, dtype)
+    _check_words(key_bits_array, chosen)
+    return random_wrap_p.bind(key_bits_array, impl=chosen)[0]
+
+
+def key_impl(keys: Any) -> Any:
+    """The name of the generator of keys: what `key(seed, impl=...)` takes.
+
+    >>> key_impl(key(0))
+    'threefry2x32'
+    """
+    typed, _ = as_keys(keys)
+    impl: Generator = typed.dtype._impl
+    return impl.name if _GENERATORS.get(impl.name) is impl else impl
+
+
+def key_dtype(impl_spec: Any = None) -> Any:
+    """The dtype of the keys of a generator, by default that of jax_default_prng_impl.
+
+    >>> key_dtype("rbg")
+    key<rbg>
+    """
+    return key_dtype_of(generator_of(impl_spec))
+
+
+def _words_of(x: Any) -> np.ndarray[Any, Any]:
+    """The words behind a concrete array of keys, on the host: for its repr, and as a constant of a program."""
+    return np.asarray(random_unwrap_p.evaluate(x)[0])
+
+
+ArrayImpl._key_data = _words_of

@@ -1,0 +1,268 @@
+"""Normal samples, and what is made of them: by the inverse of the error function."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from teucer._base import dtypes
+from teucer._core.trace import typeof
+from teucer._transform.library import library
+from teucer.lax._arithmetic import add, complex, div, integer_pow, le, max, min, mul, nextafter, sign, sub
+from teucer.lax._conversion import stop_gradient
+from teucer.lax._dot import dot_general
+from teucer.lax._elementwise import exp, sqrt
+from teucer.lax._linalg_eigen import eigh
+from teucer.lax._linalg_factor import cholesky
+from teucer.lax._linalg_matrices import diagonal, matrix_transpose
+from teucer.lax._linalg_qr import qr
+from teucer.lax._linalg_svd import svd
+from teucer.lax._selection import where_else
+from teucer.lax._special import erf, erf_inv
+from teucer.lax._structure import expand, reduce_sum
+from teucer.random._arguments import as_shape, broadcast_shape, cast, float_dtype, parameter, place, scalar, spread
+from teucer.random._keys import one_key
+from teucer.random._uniform import between, signs, split_key
+
+__all__ = ["double_sided_maxwell", "lognormal", "maxwell", "multivariate_normal", "normal", "orthogonal", "standard_normal",
+           "truncated_normal", "wald"]
+
+
+@library(static=("shape", "dtype"))
+def standard_normal(key: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Normal reals, or complex numbers of variance 1, by inversion of the distribution function."""
+    if dtypes.issubdtype(dtype, np.complexfloating):
+        part = dtypes.to_floating_dtype(dtype)
+        real, imaginary = (standard_normal(k, shape=shape, dtype=part) for k in split_key(key))
+        root = scalar(np.sqrt(2), part)
+        return complex(div(real, root), div(imaginary, root))
+    low = np.nextafter(np.asarray(-1, dtype), np.asarray(0, dtype), dtype=dtype)
+    u = between(key, low, scalar(1, dtype), shape=shape, dtype=dtype)
+    return mul(scalar(np.sqrt(2), dtype), erf_inv(u))
+
+
+def normal(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Any:
+    """Normal samples of mean 0 and variance 1; complex ones have variance 1/2 in each part.
+
+    dtype: a float or complex dtype.
+    Raises ValueError for another dtype.
+
+    >>> from teucer import random
+    >>> random.normal(random.key(0), (2,))
+    Array([1.6226422, 2.0252647], dtype=float32)
+    """
+    typed, _ = one_key("normal", key)
+    wanted = float_dtype("normal", dtype, allow_complex=True)
+    return place(standard_normal(typed, shape=as_shape("normal", shape), dtype=wanted), out_sharding)
+
+
+@library(static=("shape", "dtype"))
+def _truncated(key: Any, low: Any, high: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+    low, high = spread(cast(low, dtype), shape), spread(cast(high, dtype), shape)
+    root = scalar(np.sqrt(2), dtype)
+    u = between(key, erf(div(low, root)), erf(div(high, root)), shape=shape, dtype=dtype)
+    x = mul(root, erf_inv(u))
+    infinity = scalar(np.inf, dtype)
+    # Rounding may put a sample on the bounds or outside.
+    above, below = nextafter(stop_gradient(low), spread(infinity, shape)), nextafter(stop_gradient(high), spread(-infinity, shape))
+    return min(max(x, above), below)
+
+
+def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype: Any = None, *,
+                     out_sharding: Any = None) -> Any:
+    """Normal samples of which only those between lower and upper are kept.
+
+    lower, upper: floats that broadcast to the shape, which by default is theirs.
+    Raises ValueError for a dtype that is no float, or shapes that do not broadcast.
+
+    >>> from teucer import random
+    >>> random.truncated_normal(random.key(0), -1, 1)
+    Array(0.8..., dtype=float32)
+    """
+    typed, _ = one_key("truncated_normal", key)
+    wanted = float_dtype("truncated_normal", dtype)
+    size = broadcast_shape("truncated_normal", shape, lower, upper)
+    return place(_truncated(typed, lower, upper, shape=size, dtype=wanted), out_sharding)
+
+
+@library(static=("shape", "dtype"))
+def _lognormal(key: Any, sigma: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+    return exp(mul(standard_normal(key, shape=shape, dtype=dtype), spread(cast(sigma, dtype), shape)))
+
+
+def lognormal(key: Any, sigma: Any = np.float32(1.0), shape: Any = None, dtype: Any = None, *,  # noqa: B008 (a scalar)
+              out_sharding: Any = None) -> Any:
+    """Samples whose logarithm is normal, of mean 0 and standard deviation sigma.
+
+    Raises ValueError for a dtype that is no float, or if sigma does not broadcast to the shape.
+
+    >>> from teucer import random
+    >>> random.lognormal(random.key(0))
+    Array(5.0..., dtype=float32)
+    """
+    typed, _ = one_key("lognormal", key)
+    wanted = float_dtype("lognormal", dtype)
+    return place(_lognormal(typed, sigma, shape=broadcast_shape("lognormal", shape, sigma), dtype=wanted), out_sharding)
+
+
+@library(static=("shape", "dtype"))
+def speeds(key: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Lengths of normal vectors in three dimensions."""
+    x = standard_normal(key, shape=(*shape, 3), dtype=dtype)
+    return sqrt(reduce_sum(mul(x, x), (len(shape),)))
+
+
+def maxwell(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Any:
+    """Samples of the Maxwell distribution: the length of a vector of three normal components.
+
+    >>> from teucer import random
+    >>> random.maxwell(random.key(0)).shape
+    ()
+    """
+    typed, _ = one_key("maxwell", key)
+    wanted = float_dtype("maxwell", dtype)
+    return place(speeds(typed, shape=as_shape("maxwell", shape), dtype=wanted), out_sharding)
+
+
+@library(static=("shape", "dtype"))
+def _double_sided_maxwell(key: Any, loc: Any, scale: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+    first, second = split_key(key)
+    speed, side = speeds(first, shape=shape, dtype=dtype), signs(second, shape=shape, dtype=dtype)
+    return add(mul(mul(side, speed), spread(cast(scale, dtype), shape)), spread(cast(loc, dtype), shape))
+
+
+def double_sided_maxwell(key: Any, loc: Any, scale: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Samples of the Maxwell distribution times scale, with a random sign, about loc.
+
+    shape: of the sample for each element of loc and scale together, whose axes come behind it.
+
+    >>> from teucer import random
+    >>> random.double_sided_maxwell(random.key(0), 1., 2., (2,)).shape
+    (2,)
+    """
+    typed, _ = one_key("double_sided_maxwell", key)
+    wanted = float_dtype("double_sided_maxwell", dtype)
+    size = (*as_shape("double_sided_maxwell", shape), *broadcast_shape("double_sided_maxwell", None, loc, scale))
+    return _double_sided_maxwell(typed, loc, scale, shape=size, dtype=wanted)
+
+
+@library(static=("shape", "dtype"))
+def _wald(key: Any, mean: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+    first, second = split_key(key)
+    mean = spread(cast(mean, dtype), shape)
+    v = standard_normal(first, shape=shape, dtype=dtype)
+    z = between(second, 0.0, 1.0, shape=shape, dtype=dtype)
+    y = integer_pow(v, 2)
+    y2, mean2 = integer_pow(y, 2), integer_pow(mean, 2)
+    two = scalar(2, dtype)
+    root = sqrt(add(mul(mul(scalar(4, dtype), mean), y), mul(mean2, y2)))
+    x = sub(add(mean, div(mul(mean2, y), two)), mul(div(mean, two), root))
+    return where_else(le(z, div(mean, add(mean, x))), x, div(mean2, x))
+
+
+def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Any:
+    """Samples of the Wald (inverse Gaussian) distribution of the given mean and scale 1.
+
+    >>> from teucer import random
+    >>> random.wald(random.key(0), 2., (3,)).shape
+    (3,)
+
+    Method: Michael, Schucany & Haas, The American Statistician 30 (1976) 88.
+    """
+    typed, _ = one_key("wald", key)
+    wanted = float_dtype("wald", dtype)
+    return place(_wald(typed, mean, shape=broadcast_shape("wald", shape, mean), dtype=wanted), out_sharding)
+
+
+@library(static=("shape", "dtype", "method"))
+def _multivariate(key: Any, mean: Any, cov: Any, *, shape: tuple[int, ...], dtype: Any, method: str) -> Any:
+    mean, cov = cast(mean, dtype), cast(cov, dtype)
+    if method == "svd":
+        u, s, _ = svd(cov)
+        factor = _scaled(u, sqrt(s))
+    elif method == "eigh":
+        v, w = eigh(cov)
+        factor = _scaled(v, sqrt(w))
+    else:
+        factor = cholesky(cov)
+    n = np.shape(mean)[-1]
+    normals = standard_normal(key, shape=(*shape, n), dtype=dtype)
+    return add(spread(mean, (*shape, n)), _transformed(factor, normals))
+
+
+def _scaled(vectors: Any, roots: Any) -> Any:
+    """The columns of a matrix times numbers."""
+    return mul(vectors, expand(roots, np.shape(vectors)[-2], np.ndim(roots) - 1))
+
+
+def _transformed(factor: Any, x: Any) -> Any:
+    """factor @ x for each vector of x; the axes of factor before the last two go with the last ones of x before the vectors'."""
+    dtype = typeof(x).dtype
+    if np.ndim(factor) == 2:
+        return dot_general(x, factor, (((np.ndim(x) - 1,), (1,)), ((), ())), preferred_element_type=dtype)
+    batch = np.broadcast_shapes(np.shape(factor)[:-2], np.shape(x)[:-1])
+    n = np.shape(x)[-1]
+    axes = tuple(range(len(batch)))
+    return dot_general(spread(factor, (*batch, n, n)), spread(x, (*batch, n)), (((len(axes) + 1,), (len(axes),)), (axes, axes)),
+                       preferred_element_type=dtype)
+
+
+def multivariate_normal(key: Any, mean: Any, cov: Any, shape: Any = None, dtype: Any = None, method: str = "cholesky", *,
+                        out_sharding: Any = None) -> Any:
+    """Normal vectors of a given mean and covariance.
+
+    mean: T[..., n]. cov: T[..., n, n], of which a root is found by `method`: "cholesky" for positive definite ones, "eigh"
+    or "svd" for semidefinite ones too. shape: of the sample, without the axis of the vectors.
+    Raises ValueError if the shapes do not agree, or for another method.
+
+    >>> from teucer import random
+    >>> random.multivariate_normal(random.key(0), np.zeros(2), np.eye(2), (3,)).shape
+    (3, 2)
+    """
+    typed, _ = one_key("multivariate_normal", key)
+    if method not in ("svd", "eigh", "cholesky"):
+        raise ValueError("method must be one of {'svd', 'eigh', 'cholesky'}")
+    given = [parameter("multivariate_normal", x, i) for i, x in enumerate((mean, cov))]
+    wanted = float_dtype("multivariate_normal", dtypes.to_inexact_dtype(dtypes.result_type(*given)) if dtype is None else dtype)
+    if np.ndim(mean) < 1:
+        raise ValueError(f"multivariate_normal requires mean.ndim >= 1, got mean.ndim == {np.ndim(mean)}")
+    if np.ndim(cov) < 2:
+        raise ValueError(f"multivariate_normal requires cov.ndim >= 2, got cov.ndim == {np.ndim(cov)}")
+    n = np.shape(mean)[-1]
+    if np.shape(cov)[-2:] != (n, n):
+        raise ValueError(f"multivariate_normal requires cov.shape == (..., n, n) for n={n}, but got cov.shape == "
+                         f"{np.shape(cov)}.")
+    batches = (np.empty(np.shape(mean)[:-1], np.bool_), np.empty(np.shape(cov)[:-2], np.bool_))
+    size = broadcast_shape("multivariate_normal", shape, *batches)
+    return place(_multivariate(typed, mean, cov, shape=size, dtype=wanted, method=method), out_sharding)
+
+
+@library(static=("n", "m", "shape", "dtype"))
+def _orthogonal(key: Any, *, n: int, m: int, shape: tuple[int, ...], dtype: Any) -> Any:
+    z = standard_normal(key, shape=(*shape, n if n > m else m, n if n < m else m), dtype=dtype)
+    q, r = qr(z, full_matrices=False)
+    # The decomposition is unique, and its factor uniformly distributed, only once the phases of r's diagonal are fixed.
+    phases = sign(diagonal(r))
+    q = mul(q, expand(phases, np.shape(q)[-2], len(shape)))
+    return matrix_transpose(q) if n < m else q
+
+
+def orthogonal(key: Any, n: int, shape: Any = (), dtype: Any = None, m: int | None = None, *, out_sharding: Any = None) -> Any:
+    """Matrices uniformly distributed among the orthogonal ones, or unitary ones for a complex dtype.
+
+    n, m: rows and columns, m = n by default; what is longer has orthonormal rows or columns.
+    Raises ValueError for a negative size or a dtype that is neither float nor complex.
+
+    >>> from teucer import random
+    >>> random.orthogonal(random.key(0), 3).shape
+    (3, 3)
+
+    Method: Mezzadri, Notices of the AMS 54 (2007) 592.
+    """
+    typed, _ = one_key("orthogonal", key)
+    columns = n if m is None else m
+    if n < 0 or columns < 0:
+        raise ValueError(f"orthogonal: negative dimensions are not allowed, got {n} and {m}")
+    wanted = float_dtype("normal", dtype, allow_complex=True)
+    return place(_orthogonal(typed, n=n, m=columns, shape=as_shape("orthogonal", shape), dtype=wanted), out_sharding)

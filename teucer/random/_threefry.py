@@ -1,0 +1,138 @@
+"""Keys of two words and the bits that the cipher Threefry-2x32 makes of them.
+
+A bit string is the cipher text of counters. In the partitionable form element i of an array has counter i, so that its bits do
+not depend on how the array is cut; in the older form (`jax_threefry_partitionable` off) the counters 0, 1, 2, ... are cut
+into two halves, which are the first and second words.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from teucer._base import config
+from teucer.lax._arithmetic import add, bitwise_and, bitwise_or, bitwise_xor, mul, shift_left, shift_right_logical
+from teucer.lax._joining import concatenate
+from teucer.lax._random import threefry2x32_p
+from teucer.lax._random_keys import Generator
+from teucer.lax._shapes import iota_p
+from teucer.lax._slicing import index_in_dim, slice_in_dim
+from teucer.lax._structure import convert_element_type, expand, reshape, transpose
+
+__all__ = ["counters", "fold_in", "seed_words", "split", "threefry"]
+
+UINT32 = np.dtype("uint32")
+UINT64 = np.dtype("uint64")
+
+
+def seed_words(seed: Any) -> Any:
+    """The high and the low word of an integer."""
+    low = reshape(convert_element_type(seed, UINT32), (1,))
+    if seed.dtype.itemsize < 8:
+        return concatenate([np.zeros(1, UINT32), low], 0)
+    high = shift_right_logical(seed, np.asarray(32, seed.dtype))
+    return concatenate([reshape(convert_element_type(high, UINT32), (1,)), low], 0)
+
+
+def counters(shape: tuple[int, ...]) -> tuple[Any, Any]:
+    """High and low words of the place of each element in the array, in row-major order."""
+    if prod(shape) < 2**32:
+        return np.uint32(0), _row_major(shape, UINT32)
+    places = _row_major(shape, UINT64)
+    high = shift_right_logical(places, _wide(32))
+    return convert_element_type(high, UINT32), convert_element_type(places, UINT32)
+
+
+def _row_major(shape: tuple[int, ...], dtype: Any) -> Any:
+    places: Any = None
+    stride = 1
+    for axis in reversed(range(len(shape))):
+        along = iota_p.bind(dtype=dtype, shape=shape, dimension=axis, sharding=None)[0]
+        if shape[axis] > 1 and stride > 1:
+            along = mul(along, np.uint32(stride) if dtype == UINT32 else _wide(stride))
+        places = along if places is None else add(places, along)
+        stride *= max(shape[axis], 1)
+    return places
+
+
+def _wide(value: int) -> Any:
+    """A uint64 scalar, also where 64-bit types are off."""
+    low = convert_element_type(np.uint32(value & 0xFFFFFFFF), UINT64)
+    if value < 2**32:
+        return low
+    high = convert_element_type(np.uint32(value >> 32), UINT64)
+    return bitwise_or(shift_left(high, convert_element_type(np.uint32(32), UINT64)), low)
+
+
+def _words(key: Any) -> tuple[Any, Any]:
+    return index_in_dim(key, 0, 0, False), index_in_dim(key, 1, 0, False)
+
+
+def _cipher(key: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:
+    """Two words for each element of an array: the partitionable form."""
+    if not shape:
+        return threefry2x32_p.bind(*_words(key), np.uint32(0), np.uint32(0))  # type: ignore[return-value]
+    return threefry2x32_p.bind(*_words(key), *counters(shape))  # type: ignore[return-value]
+
+
+def _stream(key: Any, count: int) -> Any:
+    """The first words of the stream of a key: the older form."""
+    half = -(-count // 2)
+    first = iota_p.bind(dtype=UINT32, shape=(half,), dimension=0, sharding=None)[0]
+    second = add(first, np.uint32(half))
+    if count % 2:
+        # The number of counters is made even by a zero behind them.
+        second = concatenate([slice_in_dim(second, 0, half - 1), np.zeros(1, UINT32)], 0)
+    words = concatenate(list(threefry2x32_p.bind(*_words(key), first, second)), 0)
+    return slice_in_dim(words, 0, count) if count % 2 else words
+
+
+def split(key: Any, shape: tuple[int, ...]) -> Any:
+    """New keys: the cipher text of their places."""
+    if config.threefry_partitionable.value:
+        words = [expand(w, 1, len(shape)) for w in _cipher(key, shape)]
+        return concatenate(words, len(shape))
+    return reshape(_stream(key, 2 * prod(shape)), (*shape, 2))
+
+
+def fold_in(key: Any, data: Any) -> Any:
+    """A new key: the cipher text of a number."""
+    words = threefry2x32_p.bind(*_words(key), np.uint32(0), data)
+    return concatenate([reshape(w, (1,)) for w in words], 0)
+
+
+def random_bits(key: Any, bit_width: int, shape: tuple[int, ...]) -> Any:
+    """Unsigned integers of `bit_width` bits."""
+    dtype = np.dtype(f"uint{bit_width}")
+    if config.threefry_partitionable.value:
+        first, second = _cipher(key, shape)
+        return _joined(first, second) if bit_width == 64 else convert_element_type(bitwise_xor(first, second), dtype)
+    size = prod(shape)
+    count = -(-bit_width * size // 32)
+    if not count:
+        return reshape(np.zeros(shape, dtype), shape)
+    words = _stream(key, count)
+    if bit_width == 64:
+        words = _joined(slice_in_dim(words, 0, size), slice_in_dim(words, size, 2 * size))
+    elif bit_width < 32:
+        words = slice_in_dim(_cut(words, bit_width), 0, size)
+    return reshape(words, shape)
+
+
+def _joined(high: Any, low: Any) -> Any:
+    """64-bit integers of two words."""
+    return bitwise_or(shift_left(convert_element_type(high, UINT64), _wide(32)), convert_element_type(low, UINT64))
+
+
+def _cut(words: Any, bit_width: int) -> Any:
+    """Words cut into integers of fewer bits, the lowest first."""
+    parts = 32 // bit_width
+    shifts = mul(iota_p.bind(dtype=UINT32, shape=(parts, words.shape[0]), dimension=0, sharding=None)[0], np.uint32(bit_width))
+    pieces = bitwise_and(shift_right_logical(expand(words, parts, 0), shifts), np.uint32(2**bit_width - 1))
+    return convert_element_type(reshape(transpose(pieces, (1, 0)), (parts * words.shape[0],)),
+                                np.dtype(f"uint{bit_width}"))
+
+
+threefry = Generator((2,), seed_words, split, random_bits, fold_in, "threefry2x32", "fry")

@@ -1,0 +1,227 @@
+"""Uniform samples: bits, reals of an interval, integers of a range, signs and coin tosses."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+import numpy as np
+
+from teucer._base import dtypes
+from teucer._core.trace import typeof
+from teucer._transform.library import library
+from teucer.lax._arithmetic import add, bitwise_and, bitwise_or, gt, le, lt, max, min, mul, rem, shift_right_logical, sub
+from teucer.lax._conversion import bitcast_convert_type
+from teucer.lax._random_keys import random_bits_p, random_split_p
+from teucer.lax._selection import where_else
+from teucer.lax._slicing import index_in_dim
+from teucer.random._arguments import (aligned, as_shape, broadcast_shape, cast, float_dtype, int_dtype, parameter, place, scalar,
+                                      spread)
+from teucer.random._keys import one_key
+
+__all__ = ["bernoulli", "bits", "rademacher", "randint", "raw_bits", "split_key", "toss", "uniform", "unit_interval"]
+
+
+def raw_bits(key: Any, bit_width: int, shape: tuple[int, ...]) -> Any:
+    """Unsigned integers of `bit_width` bits from a typed key."""
+    return random_bits_p.bind(key, bit_width=bit_width, shape=shape)[0]
+
+
+def split_key(key: Any, num: int = 2) -> list[Any]:
+    """New typed keys from one."""
+    keys = random_split_p.bind(key, shape=(num,))[0]
+    return [index_in_dim(keys, i, 0, False) for i in range(num)]
+
+
+def bits(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Any:
+    """Uniformly random bits as unsigned integers.
+
+    dtype: an unsigned integer; by default uint32 or, with 64-bit types on, uint64.
+    Raises ValueError for another dtype.
+
+    >>> from teucer import random
+    >>> random.bits(random.key(0), (2,))
+    Array([4070199207, 4202968722], dtype=uint32)
+    """
+    typed, _ = one_key("bits", key)
+    wanted = dtypes.check_user_dtype_supported(np.uint64 if dtype is None else dtype, "bits") if dtype is not None else \
+        np.dtype("uint64")
+    if not dtypes.issubdtype(wanted, np.unsignedinteger):
+        raise ValueError(f"dtype argument to `bits` must be an unsigned int dtype, got {dtypes.as_dtype(dtype).name}")
+    width = dtypes.canonicalize_dtype(wanted).itemsize * 8
+    return place(raw_bits(typed, width, as_shape("bits", shape)), out_sharding)
+
+
+def unit_interval(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Reals of [0, 1): random bits as the fraction of a float in [1, 2), less 1."""
+    limits = dtypes.finfo(dtype)
+    fraction = limits.nmant
+    width = 8 if fraction < 8 else limits.bits
+    container = np.dtype(f"uint{limits.bits}")
+    random = cast(raw_bits(key, width, shape), container)
+    one = np.asarray(1, dtype).view(container)[()]
+    shifted = shift_right_logical(random, scalar(width - fraction, container))
+    return sub(bitcast_convert_type(bitwise_or(shifted, one), dtype), scalar(1, dtype))
+
+
+@library(static=("shape", "dtype"))
+def between(key: Any, low: Any, high: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Reals of [low, high)."""
+    low, high = (aligned(cast(x, dtype), len(shape)) for x in (low, high))
+    floats = unit_interval(key, shape, dtype)
+    both = np.broadcast_shapes(np.shape(low), np.shape(high))
+    low, high = spread(low, both), spread(high, both)
+    low, width = (spread(x, shape) for x in (low, sub(high, low)))
+    return max(low, add(mul(floats, width), low))
+
+
+def uniform(key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, maxval: Any = 1.0, *,
+            out_sharding: Any = None) -> Any:
+    """Reals uniform in [minval, maxval).
+
+    dtype: a float. minval, maxval: numbers or arrays that broadcast to the shape.
+    Raises ValueError for another dtype, or bounds that do not broadcast.
+
+    >>> from teucer import random
+    >>> random.uniform(random.key(0), (2,))
+    Array([0.947667 , 0.9785799], dtype=float32)
+    """
+    typed, _ = one_key("uniform", key)
+    wanted = float_dtype("uniform", dtype)
+    size = as_shape("uniform", shape)
+    if np.ndim(minval) or np.ndim(maxval):
+        broadcast_shape("uniform", size, minval, maxval)
+    return place(between(typed, parameter("uniform", minval, 3), parameter("uniform", maxval, 4), shape=size, dtype=wanted),
+                 out_sharding)
+
+
+@library(static=("shape", "dtype"))
+def _integers(key: Any, low: Any, high: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Integers of low, ..., high - 1, of a dtype of 32 or 64 bits."""
+    limits = dtypes.iinfo(dtype)
+    low, high = _as_integers(low), _as_integers(high)
+    # The range of all values of the dtype ends one above the largest, which the dtype itself cannot hold.
+    beyond = gt(high, _limit(limits.max, high))
+    bounds = [aligned(x, len(shape)) for x in (cast(_clamped(low, limits), dtype), cast(_clamped(high, limits), dtype), beyond)]
+    low, high, beyond = [spread(x, np.broadcast_shapes(*map(np.shape, bounds))) for x in bounds]
+    first, second = (raw_bits(k, limits.bits, shape) for k in split_key(key))
+    unsigned = np.dtype(f"uint{limits.bits}")
+    one = scalar(1, unsigned)
+    span = where_else(le(high, low), one, cast(sub(high, low), unsigned))
+    span = where_else(bitwise_and(beyond, gt(high, low)), add(span, one), span)
+    # Two words, so that the remainder is close to uniform: first * 2**bits + second modulo the span.
+    half = rem(scalar(2 ** (limits.bits // 2), unsigned), span)
+    factor = spread(rem(mul(half, half), span), shape)
+    span = spread(span, shape)
+    offset = rem(add(mul(rem(first, span), factor), rem(second, span)), span)
+    return add(spread(low, shape), cast(offset, dtype))
+
+
+@library(static=("shape", "dtype"))
+def _short_integers(key: Any, low: Any, high: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Integers of a dtype of less than 32 bits: drawn as int32."""
+    limits = dtypes.iinfo(dtype)
+    wide = np.dtype("int32")
+    bounds = (max(min(cast(x, wide), scalar(limits.max + 1, wide)), scalar(limits.min, wide)) for x in (low, high))
+    return cast(_integers(key, *bounds, shape=shape, dtype=wide), dtype)
+
+
+def _as_integers(x: Any) -> Any:
+    """Bounds as integers: floats lose their fraction."""
+    own = typeof(x).dtype
+    return x if dtypes.issubdtype(own, np.integer) else cast(x, dtypes.canonicalize_dtype(int))
+
+
+def _limit(value: int, x: Any) -> Any:
+    """A limit of one dtype in that of x, as far as it goes."""
+    own = typeof(x).dtype
+    limits = dtypes.iinfo(own)
+    return scalar(builtins.min(builtins.max(value, limits.min), limits.max), own)
+
+
+def _clamped(x: Any, limits: Any) -> Any:
+    return max(min(x, _limit(limits.max, x)), _limit(limits.min, x))
+
+
+def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None, *, out_sharding: Any = None) -> Any:
+    """Integers uniform in minval, ..., maxval - 1.
+
+    dtype: an integer. minval, maxval: integers or arrays of them that broadcast to the shape; the bounds are cut to the
+    dtype's range, and a range that is empty gives minval.
+    Raises TypeError for another dtype, ValueError for bounds that do not broadcast.
+
+    >>> from teucer import random
+    >>> random.randint(random.key(0), (3,), 0, 10)
+    Array([9, 0, 7], dtype=int32)
+    """
+    typed, _ = one_key("randint", key)
+    wanted = dtypes.canonicalize_dtype(dtypes.check_user_dtype_supported(int if dtype is None else dtype, "randint"))
+    if not dtypes.issubdtype(wanted, np.integer):
+        raise TypeError(f"randint only accepts integer dtypes, got {wanted.name}")
+    size = as_shape("randint", shape)
+    if np.ndim(minval) or np.ndim(maxval):
+        broadcast_shape("randint", size, minval, maxval)
+    draw = _integers if dtypes.bit_width(wanted) >= 32 else _short_integers
+    return place(draw(typed, parameter("randint", minval, 2), parameter("randint", maxval, 3), shape=size, dtype=wanted),
+                 out_sharding)
+
+
+@library(static=("shape", "precise"))
+def toss(key: Any, p: Any, *, shape: tuple[int, ...], precise: bool = False) -> Any:
+    """True with probability p."""
+    dtype = typeof(p).dtype
+    p = spread(p, shape)
+    if not precise:
+        return lt(unit_interval_from(key, shape, dtype), p)
+    # The second sample refines the first by as many bits again.
+    both = unit_interval_from(key, (2, *shape), dtype)
+    coarse, fine = index_in_dim(both, 0, 0, False), index_in_dim(both, 1, 0, False)
+    return lt(mul(fine, scalar(dtypes.finfo(dtype).eps, dtype)), sub(p, coarse))
+
+
+def unit_interval_from(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """As uniform(key, shape, dtype)."""
+    return between(key, 0.0, 1.0, shape=shape, dtype=dtype)
+
+
+def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low", *, out_sharding: Any = None) -> Any:
+    """True with probability p, else False.
+
+    p: floats; shape: by default that of p. mode "high" takes twice the bits, for probabilities close to 0.
+    Raises TypeError if p is not a float, ValueError for another mode or for shapes that do not broadcast.
+
+    >>> from teucer import random
+    >>> random.bernoulli(random.key(0), 0.5, (3,))
+    Array([False, False,  True], dtype=bool)
+    """
+    if mode not in ("high", "low"):
+        raise ValueError(f"got {mode=}, expected 'high' or 'low'")
+    typed, _ = one_key("bernoulli", key)
+    dtype = typeof(parameter("bernoulli", p, 1)).dtype
+    if not dtypes.issubdtype(dtype, np.floating):
+        raise TypeError(f"bernoulli probability `p` must have a floating dtype, got {dtype}.")
+    size = broadcast_shape("bernoulli", shape, p)
+    return place(toss(typed, cast(p, dtype), shape=size, precise=mode == "high"), out_sharding)
+
+
+@library(static=("shape", "dtype"))
+def signs(key: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+    """-1 or 1, each with probability 1/2."""
+    heads = toss(key, scalar(0.5, dtypes.canonicalize_dtype(float)), shape=shape)
+    number = dtype if dtype != np.bool_ else np.dtype("int32")
+    return cast(sub(mul(scalar(2, number), cast(heads, number)), scalar(1, number)), dtype)
+
+
+def rademacher(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Any:
+    """-1 or 1, each with probability 1/2.
+
+    dtype: any number; by default an integer.
+
+    >>> from teucer import random
+    >>> random.rademacher(random.key(0), (3,))
+    Array([-1, -1,  1], dtype=int32)
+    """
+    typed, _ = one_key("rademacher", key)
+    wanted = int_dtype("rademacher", None) if dtype is None else \
+        dtypes.canonicalize_dtype(dtypes.check_user_dtype_supported(dtype, "rademacher"))
+    return place(signs(typed, shape=as_shape("rademacher", shape), dtype=wanted), out_sharding)

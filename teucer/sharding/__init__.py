@@ -1,0 +1,5 @@
+"""Shardings: how arrays are laid over devices."""
+
+from teucer._runtime.shardings import Sharding, SingleDeviceSharding
+
+__all__ = ["Sharding", "SingleDeviceSharding"]
