@@ -41,6 +41,8 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "teucer._transform.shapes": ("ShapeDtypeStruct", "typeof"),
     "teucer._transform.staging": (
         "disable_jit", "ensure_compile_time_eval", "eval_shape", "make_jaxpr", "named_call", "named_scope"),
+    "teucer.lax._callbacks": ("pure_callback",),
+    "teucer._runtime.effects": ("effects_barrier",),
     "teucer._transform.caches": ("clear_backends", "clear_caches"),
     "teucer._xla.client": ("Device",),
 }

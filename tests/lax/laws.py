@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 
 import teucer as jax
+from teucer._base import pytrees
 from teucer._core.trace import typeof
 
 __all__ = ["check_derivatives", "check_jit", "check_value", "check_vmap", "dtype_of", "numbers", "of"]
@@ -77,15 +78,16 @@ def check_jit(sample: Any, rng: Any, dtype: str) -> None:
 
 def closed(sample: Any, args: Any, kwargs: Any) -> tuple[Any, list[Any]]:
     """The operation as a function of its array arguments alone, and these."""
-    places = [i for i, a in enumerate(args) if isinstance(a, np.ndarray)]
+    leaves, tree = pytrees.tree_flatten(args)
+    places = [i for i, a in enumerate(leaves) if isinstance(a, np.ndarray)]
 
     def f(*arrays: Any) -> Any:
-        full = list(args)
+        full = list(leaves)
         for i, x in zip(places, arrays, strict=True):
             full[i] = x
-        return of(sample.function)(*full, **kwargs)
+        return of(sample.function)(*pytrees.tree_unflatten(tree, full), **kwargs)
 
-    return f, [args[i] for i in places]
+    return f, [leaves[i] for i in places]
 
 
 def check_vmap(sample: Any, rng: Any, dtype: str) -> None:
@@ -142,10 +144,11 @@ def check_derivatives(sample: Any, rng: Any) -> None:
 
 def _check_direction(f: Any, xs: Any, ts: Any, step: float = 1e-5) -> None:
     """The derivative of a scalar function along a direction, in both modes and by differences."""
+    f = jax.jit(f)
     difference = (np.asarray(f(*(x + step * t for x, t in zip(xs, ts, strict=True))))
                   - np.asarray(f(*(x - step * t for x, t in zip(xs, ts, strict=True))))) / (2 * step)
-    _, forward = jax.jvp(f, tuple(xs), tuple(ts))
-    gradients = jax.grad(f, argnums=tuple(range(len(xs))))(*xs)
+    _, forward = jax.jit(lambda xs, ts: jax.jvp(f, xs, ts))(tuple(xs), tuple(ts))
+    gradients = jax.jit(jax.grad(f, argnums=tuple(range(len(xs)))))(*xs)
     reverse = sum(np.vdot(t, np.asarray(g)) for g, t in zip(gradients, ts, strict=True))
     np.testing.assert_allclose(forward, difference, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(reverse, forward, rtol=1e-9, atol=1e-9)

@@ -216,6 +216,31 @@ def test_cosh_and_sinh_do_not_overflow_early():
     np.testing.assert_allclose(lax.sinh(-x), -want, rtol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_gamma_functions_keep_relative_accuracy(dtype):
+    """Near the zeros of lgamma and digamma, and where igammac is small: there the plain formulas cancel."""
+    with jax.enable_x64(True), mpmath.workprec(120):
+        eps = float(np.finfo(dtype).eps)
+        for x in np.array([0.01, 0.99, 1.001, 1.999, 2.01, 3.2], dtype):
+            want = mpmath.loggamma(mpmath.mpf(float(x)))
+            assert abs(mpmath.mpf(float(lax.lgamma(x))) - want) <= 6 * eps * abs(want)
+        for x in np.array([1.1, 1.46, 1.4616, 1.4617, 1.9], dtype):
+            want = mpmath.digamma(mpmath.mpf(float(x)))
+            assert abs(mpmath.mpf(float(lax.digamma(x))) - want) <= 6 * eps * abs(want)
+        for a in np.array([1e-3, 0.1, 0.7], dtype):
+            for x in np.array([1e-3, 0.3, 1.0], dtype):
+                want = mpmath.gammainc(mpmath.mpf(float(a)), mpmath.mpf(float(x)), regularized=True)
+                assert abs(mpmath.mpf(float(lax.igammac(a, x))) - want) <= 12 * eps * want
+
+
+@pytest.mark.parametrize("f", [lax.igamma, lax.igammac])
+@pytest.mark.parametrize("a", [1e2, 1e4, 1e6])
+def test_igamma_of_large_operands(f, a):
+    x = (a + np.sqrt(a) * np.array([-3, -1, 0, 1, 3])).astype(np.float32)
+    reference = REFERENCES[f.__name__]
+    np.testing.assert_allclose(f(np.float32(a), x), reference(a, x.astype(np.float64)), rtol=3e-5)
+
+
 def test_round():
     x = np.array([-2.5, -0.5, 0.5, 1.5, 2.4], np.float32)
     np.testing.assert_array_equal(lax.round(x), [-3, -1, 1, 2, 2])
@@ -345,6 +370,8 @@ F3, F4, I3, B3 = np.ones(3, np.float32), np.ones(4, np.float32), np.ones(3, np.i
     (lambda: lax.add(F3, F4), TypeError, r"add got incompatible shapes for broadcasting: \(3,\), \(4,\)"),
     (lambda: lax.add(F3, I3), TypeError, r"lax.add requires arguments to have the same dtypes, got float32, int32"),
     (lambda: lax.add(F3, 1), TypeError, r"lax.add requires arguments to have the same dtypes.*jnp.add"),
+    (lambda: lax.sin([1.0]), TypeError, r"argument to sin .*list.* at position 0"),
+    (lambda: lax.add(F3, None), TypeError, r"argument to add .*NoneType.* at position 1"),
     (lambda: lax.add(B3, B3), TypeError, r"add does not accept dtype bool at position 0"),
     (lambda: lax.exp(I3), TypeError, r"exp does not accept dtype int32. Accepted dtypes are subtypes of floating"),
     (lambda: lax.integer_pow(I3, -1), TypeError, r"Integers cannot be raised to negative powers"),

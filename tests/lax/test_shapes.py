@@ -5,7 +5,6 @@ import pytest
 from lax import laws
 from lax.samples_shapes import SAMPLES
 
-import teucer as jax
 from teucer import lax
 from teucer._core.trace import typeof
 
@@ -33,16 +32,6 @@ def test_jit_and_vmap(sample, rng):
 @pytest.mark.parametrize("sample", [p for p in NAMES if p.values[0].differentiable])
 def test_derivatives(sample, rng):
     laws.check_derivatives(sample, rng)
-
-
-@pytest.mark.parametrize("f", [lambda x, y: lax.concatenate([x, y, x], 1), lambda x, y: lax.stack([x, y], 2)[0]])
-def test_joined_operands(f, rng):
-    x, y = X, X + 10
-    np.testing.assert_array_equal(jax.vmap(f, in_axes=(0, None))(np.stack([x, -x]), y), np.stack([f(x, y), f(-x, y)]))
-    np.testing.assert_array_equal(jax.vmap(f, in_axes=(2, 1))(np.stack([x, -x], 2), np.stack([y, -y], 1)),
-                                  np.stack([f(x, y), f(-x, -y)]))
-    total = jax.grad(lambda x, y: lax.reduce_sum(f(x, y), range(f(x, y).ndim)), (0, 1))(x, y)
-    assert [float(g[0, 0]) for g in total] == ([2.0, 1.0] if f(x, y).ndim == 2 else [1.0, 1.0])
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint32", "bfloat16", "float32", "complex64"])

@@ -133,7 +133,7 @@ def test_gradients_of_updates(key, value):
     got = jax.grad(lambda x: jnp.sum(x.at[key].set(value)))(x)
     np.testing.assert_array_equal(got, want_x)
     if unique:
-        by_value = jax.grad(lambda v: jnp.sum(x.at[key].multiply(v)))(jnp.broadcast_to(jnp.float32(3), X[key].shape))
+        by_value = jax.grad(lambda v: jnp.sum(x.at[key].multiply(v, unique_indices=True)))(jnp.broadcast_to(jnp.float32(3), X[key].shape))
         np.testing.assert_allclose(by_value, X[key])
 
 
@@ -148,7 +148,7 @@ def test_vmap_is_a_stack(f, in_axes):
     x_axis, i_axis = in_axes
     x = xs if x_axis is not None else xs[0]
     i = places if i_axis is not None else places[0]
-    got = jax.vmap(f, in_axes)(x, i)
+    got = jax.vmap(f, in_axes)(jnp.asarray(x), i)
     want = np.stack([f(jnp.asarray(np.take(x, k, x_axis) if x_axis is not None else x), jnp.asarray(i[k] if i_axis == 0 else i))
                      for k in range(3)])
     np.testing.assert_allclose(got, want, rtol=1e-6)

@@ -118,10 +118,13 @@ SHIFTS = {"shift_left", "shift_right_arithmetic", "shift_right_logical"}
 CONSTANT = {"polygamma": (0,), "zeta": (0,), "regularized_incomplete_beta": (0, 1)}
 # Where rules do not hold: operation -> law -> why.
 EXCEPTIONS: dict[str, dict[str, str]] = {
+    "sign": {"gradient": "is 0 by definition, as in JAX, also where complex x / |x| turns"},
     "nextafter": {"gradient": "a step between representable numbers has no derivative"},
     "igamma_grad_a": {"gradient": "is itself a derivative, and has none of its own"},
     "random_gamma_grad": {"gradient": "is itself a derivative, and has none of its own"},
 }
+# The compilation of these takes a second a copy.
+SLOW = {"igamma", "igammac", "igamma_grad_a", "random_gamma_grad", "regularized_incomplete_beta", "polygamma", "zeta"}
 SECOND_CONSTANT = {"igamma": (0,), "igammac": (0,)}
 
 
@@ -179,9 +182,18 @@ def entry(p: Elementwise) -> Op:
     fn = (lambda *xs: p.bind(*xs)[0]) if name in BOUND else f"lax.{PUBLIC.get(name, name)}"
     draw = Draw("float32")
     n = len(next(iter(samples_of(p)(draw))).args)
-    return Op(name, fn, samples_of(p), accepted, reference=REFERENCES.get(name), elementwise=True, ulp=p.tested.ulp,
+    gives_bool = p.result is not None and p.result(np.dtype(np.float64)) == bool
+    return Op(name, fn, samples_of(p), accepted, gradients=() if gives_bool else None, vmap_calls=1 if name in SLOW else 4, reference=REFERENCES.get(name), elementwise=True, ulp=p.tested.ulp,
               widen="no" if name in AS_THEY_ARE else "long", constant=CONSTANT.get(name, SECOND_CONSTANT.get(name, ())),
               errors=tuple(bad_calls(p, n)), exceptions=EXCEPTIONS.get(name, {}))
+
+
+def in_shape(name: str) -> Op:
+    """The incomplete gamma function as one of its shape: the first derivative has a rule, the second none."""
+    p = ELEMENTWISE[name]
+    return Op(f"{name}_in_a", f"lax.{name}", lambda draw: [operands(p, draw, (3,), (3,))], ("float32", "float64"),
+              reference=REFERENCES[name], ulp=p.tested.ulp, elementwise=True, constant=(1,), vmap_calls=1,
+              exceptions={"second": "igamma_grad_a has no derivative, as in JAX"})
 
 
 def clamp_samples(draw: Draw) -> Iterable[Sample]:
@@ -240,6 +252,8 @@ def halved(x: Any, exponent_bits: int, mantissa_bits: int) -> Any:
 
 OPS = [
     *(entry(p) for p in ELEMENTWISE.values()),
+    in_shape("igamma"),
+    in_shape("igammac"),
     Op("round_to_even", "lax.round", lambda draw: [sample(np.array([-2.5, -0.5, 0.5, 1.5, 2.5, 2.6]).astype(draw.dtype),
                                                           rounding_method=1)],
        reference=lambda x, rounding_method: np.rint(x), ulp=0, exceptions={"gradient": "as that of round"}),

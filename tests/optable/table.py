@@ -62,11 +62,11 @@ class Bad:
 
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
-    error: type[Exception]
+    error: type[Exception] | tuple[type[Exception], ...]
     match: str
 
 
-def bad(error: type[Exception], match: str, *args: Any, **kwargs: Any) -> Bad:
+def bad(error: type[Exception] | tuple[type[Exception], ...], match: str, *args: Any, **kwargs: Any) -> Bad:
     """The call op(*args, **kwargs), which must raise."""
     return Bad(args, kwargs, error, match)
 
@@ -122,6 +122,7 @@ class Op:
     ulp_of: where one dtype needs another. Above the default a reason stands beside it.
     widen: what the reference gets for floats: "double" at least float64, "long" long doubles, "no" the operands as they are.
     gradients: the dtypes in which gradients are tested. constant: positions of operands that are not differentiated.
+    vmap_calls: how many of the calls the quick suite maps.
     gradient_rtol: how closely derivatives agree with differences; above the default a reason stands beside it.
     exceptions: law -> why it does not hold.
     """
@@ -138,6 +139,7 @@ class Op:
     widen: Literal["no", "double", "long"] = "double"
     gradients: Sequence[str] | None = None
     constant: Sequence[int] = ()
+    vmap_calls: int = 4
     gradient_rtol: float = 1e-6
     errors: Sequence[Bad] = ()
     exceptions: Mapping[str, str] = field(default_factory=dict)
@@ -189,7 +191,7 @@ def _resolve(path: str) -> Callable[..., Any]:
     return getattr(importlib.import_module(f"teucer.{module}"), name)  # type: ignore[no-any-return]
 
 
-ROOMS = ("elementwise",)
+ROOMS = ("elementwise", "shapes", "indexing", "reductions")
 
 
 @functools.cache

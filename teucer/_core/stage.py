@@ -12,7 +12,7 @@ from teucer._base import config, functions, source
 from teucer._core import names
 from teucer._core.jaxpr import Atom, ClosedJaxpr, DropVar, Eqn, Jaxpr, Literal, Var, join_effects
 from teucer._core.trace import Trace, Tracer, check_alive, check_leaks, current_trace, end, using
-from teucer._core.types import aval_of
+from teucer._core.types import aval_of, float0
 
 __all__ = ["DebugInfo", "StageTrace", "StageTracer", "stage_flat", "stage_jaxpr"]
 
@@ -113,8 +113,7 @@ class StageTrace(Trace):
         if kind is StageTracer and x.trace is self:
             var: Var = x.var
             return var
-        if kind in _LITERAL_TYPES or (isinstance(x, np.generic | np.ndarray) and not x.shape
-                                      and x.dtype.kind in "biufc"):
+        if kind in _LITERAL_TYPES or (isinstance(x, np.generic | np.ndarray) and not x.shape and x.dtype != float0):
             return Literal(x, aval_of(x))
         if isinstance(x, Tracer):
             check_alive(x)

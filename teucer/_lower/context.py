@@ -57,7 +57,8 @@ class Module:
         self.emitted: dict[Any, tuple[str, Any]] = {}
         self.names: dict[str, int] = {}
         self.host_callbacks: list[Any] = []
-        self.keep_alive: list[Any] = []
+        # The token that the last ordered effect of the main function left.
+        self.token: Value | None = None
 
     def unique_name(self, name: str) -> str:
         """A symbol name not used before, made of `name`."""

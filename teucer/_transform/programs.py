@@ -15,7 +15,7 @@ from teucer._core.primitive import Primitive
 from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import Tracer, leak_message, typeof
 from teucer._lower.context import Argument, lower_module
-from teucer._runtime import backends, shardings, transfer
+from teucer._runtime import backends, effects, shardings, transfer
 from teucer._runtime.arrays import ArrayImpl, check_live
 from teucer._runtime.compile import compile_module
 from teucer._transform.dce import dce_jaxpr
@@ -39,11 +39,11 @@ class Placement(NamedTuple):
 class Program:
     """An executable with what is needed to call it: which arguments it takes, and how its results are wrapped."""
 
-    __slots__ = ("executable", "kept", "sharding", "committed", "out_avals", "handlers", "name", "keep_alive")
+    __slots__ = ("executable", "kept", "sharding", "committed", "out_avals", "handlers", "name", "has_effects")
 
     def __init__(self, executable: Any, kept: tuple[bool, ...], placement: Placement, out_avals: Sequence[Any],
-                 name: str, keep_alive: Any) -> None:
-        self.executable, self.kept, self.name, self.keep_alive = executable, kept, name, keep_alive
+                 name: str, has_effects: bool) -> None:
+        self.executable, self.kept, self.name, self.has_effects = executable, kept, name, has_effects
         self.sharding, self.committed = shardings.single_device_sharding(placement.device), placement.committed
         self.out_avals = [aval.carrier for aval in out_avals]
         self.handlers = [xla_arrays.result_handler(a, self.sharding, self.committed) for a in self.out_avals]
@@ -54,7 +54,8 @@ class Lowering(NamedTuple):
 
     text: str
     kept: tuple[bool, ...]
-    keep_alive: Any
+    callbacks: tuple[Any, ...]
+    has_effects: bool
 
 
 def placement_of(args: Sequence[Any], device: Any = None) -> Placement:
@@ -89,17 +90,17 @@ def lower_program(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused:
     jaxpr = live.replace(invars=invars)
     args = [Argument(v.aval, d) for v, d in zip(jaxpr.invars, donated, strict=True)]
     text, module = lower_module(f"jit_{name}", jaxpr, args, platform)
-    return Lowering(text, kept, (module.keep_alive, module.host_callbacks))
+    return Lowering(text, kept, tuple(module.host_callbacks), bool(jaxpr.effects))
 
 
 def compile_program(lowering: Lowering, placement: Placement, out_avals: Sequence[Any], name: str,
                     options: tuple[tuple[str, Any], ...] = ()) -> Program:
     """Compile what `lower_program` wrote."""
     start = time.perf_counter()
-    executable = compile_module(lowering.text, [placement.device], overrides=dict(options))
+    executable = compile_module(lowering.text, [placement.device], overrides=dict(options), callbacks=lowering.callbacks)
     if config.log_compiles.value:
         logger.warning("Finished XLA compilation of jit(%s) in %.6f sec", name, time.perf_counter() - start)
-    return Program(executable, lowering.kept, placement, out_avals, name, lowering.keep_alive)
+    return Program(executable, lowering.kept, placement, out_avals, name, lowering.has_effects)
 
 
 def program_for(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: bool, placement: Placement,
@@ -123,7 +124,11 @@ def execute(program: Program, args: Sequence[Any]) -> list[Any]:
             check_live(x)
     ready = [x if type(x) is ArrayImpl and x._sharding is sharding else transfer.to_sharding(x, sharding)
              for x, kept in zip(args, program.kept, strict=True) if kept]
-    outs = xla_arrays.execute(program.executable, ready, program.handlers)
+    if program.has_effects:
+        outs, token = xla_arrays.execute_with_token(program.executable, ready, program.handlers)
+        effects.watch(token)
+    else:
+        outs = xla_arrays.execute(program.executable, ready, program.handlers)
     if config.debug_nans.value or config.debug_infs.value:
         check_finite(outs, program.name)
     return outs
@@ -143,7 +148,7 @@ def check_finite(outs: Sequence[Any], name: str) -> None:
 
 def fast_path(program: Program, out_tree: Any, consts: Sequence[Any]) -> FastPath | None:
     """What the C++ dispatcher needs to run the program itself next time; None where Python must see each call."""
-    if config.debug_nans.value or config.debug_infs.value:
+    if program.has_effects or config.debug_nans.value or config.debug_infs.value:
         return None
     n_consts = len(consts)
     kept = program.kept
@@ -200,7 +205,12 @@ def _primitive_dispatcher(primitive: Primitive, params: dict[str, Any]) -> Calla
         outs = tuple(execute(program, args))
         return outs, fast_path(program, tuple_tree(len(outs)), ())
 
-    return dispatcher(str(name), apply, cache_miss, shard_arg_fallback=shard_arg_fallback)  # type: ignore[no-any-return]
+    def run_uncached(*args: Any) -> tuple[Any, ...]:
+        """What C++ calls under disable_jit: a primitive is a program even then."""
+        outs: tuple[Any, ...] = cache_miss(*args)[0]
+        return outs
+
+    return dispatcher(str(name), run_uncached, cache_miss, shard_arg_fallback=shard_arg_fallback)  # type: ignore[no-any-return]
 
 
 _tuple_trees: dict[int, Any] = {}

@@ -8,7 +8,7 @@ from typing import Any
 from jaxlib import _hlo, _jax
 
 __all__ = ["Array", "ArrayImpl", "HloSharding", "HostBufferSemantics", "OpSharding", "Sharding",
-           "SingleDeviceShardingBase", "block_until_ready", "copy_to_devices", "execute", "from_dlpack", "put",
+           "SingleDeviceShardingBase", "block_until_ready", "copy_to_devices", "execute", "execute_with_token", "from_dlpack", "put",
            "result_handler", "shard_arrays", "to_dlpack"]
 
 Array = _jax.Array
@@ -42,6 +42,13 @@ def execute(executable: Any, args: Sequence[Any], handlers: Sequence[Any]) -> li
     """Run an executable on arrays; the results, wrapped by their handlers."""
     results: list[Any] = executable.execute_sharded(args).consume_with_handlers(handlers)
     return results
+
+
+def execute_with_token(executable: Any, args: Sequence[Any], handlers: Sequence[Any]) -> tuple[list[Any], Any]:
+    """As `execute`; also a token that is ready when the program has ended."""
+    outcome = executable.execute_sharded(args, with_tokens=True)
+    token = outcome.consume_token()
+    return outcome.consume_with_handlers(handlers), token
 
 
 def copy_to_devices(arrays: Sequence[Any], device_lists: Sequence[Any], shardings: Sequence[Any], *,

@@ -67,3 +67,16 @@ from teucer.lax._windows import (
 # Order.
 from teucer.lax._sorting import (
     approx_max_k, approx_min_k, approx_top_k_p, sort, sort_key_val, sort_p, top_k, top_k_p)
+
+# dot, convolution, fft
+from teucer.lax import linalg
+from teucer.lax._precision import DotAlgorithm, DotAlgorithmPreset, Precision, PrecisionLike
+from teucer.lax._dot import DotDimensionNumbers, batch_matmul, dot, dot_general, dot_general_p
+from teucer.lax._ragged import (
+    RaggedDotDimensionNumbers, ragged_dot, ragged_dot_general, ragged_dot_general_p, scaled_dot, scaled_dot_p)
+from teucer.lax._convolution_shapes import (
+    ConvDimensionNumbers, ConvGeneralDilatedDimensionNumbers, conv_dimension_numbers, conv_general_permutations,
+    conv_general_shape_tuple, conv_shape_tuple, conv_transpose_shape_tuple)
+from teucer.lax._convolution import conv, conv_general_dilated, conv_general_dilated_p, conv_with_general_padding
+from teucer.lax._convolution_forms import conv_general_dilated_local, conv_general_dilated_patches, conv_transpose
+from teucer.lax._fft import FftType, fft, fft_p

@@ -173,7 +173,7 @@ def reciprocal(x: Any) -> Any:
 
 integer_pow.__module__ = "teucer.lax"
 face(reciprocal, "reciprocal", "Reciprocal 1 / x.\n\n    x: T[shape], T in floating, complexfloating  ->  T[shape]\n"
-     "    Raises TypeError if x is of another dtype.\n    ")
+     "    Raises TypeError if x is of another dtype.")
 
 
 # Rounding
@@ -325,7 +325,7 @@ def clamp(min: Any, x: Any, max: Any) -> Any:
     >>> lax.clamp(0.0, 1.5, 1.0)
     Array(1., dtype=float32, weak_type=True)
     """
-    return clamp_p.bind(*operands("clamp", min, x, max))[0]
+    return clamp_p.bind(*operands(min, x, max))[0]
 
 
 clamp.__module__ = "teucer.lax"

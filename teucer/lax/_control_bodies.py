@@ -93,7 +93,7 @@ def avals_of(op: str, leaves: Sequence[Any]) -> list[Any]:
     """
     for x in leaves:
         if not is_valid_type(x):
-            raise TypeError(f"{op}: Argument '{x!r:.100}' of type {type(x)} is not a valid JAX type.\n"
+            raise TypeError(f"{op}: Argument '{x!s:.100}' of type {type(x)} is not a valid JAX type.\n"
                             "  Arguments are arrays, numbers, and pytrees of them; close over anything else.")
     return [typeof(x) for x in leaves]
 

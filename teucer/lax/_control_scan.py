@@ -412,7 +412,7 @@ def bind_scan(operands: tuple[Sequence[Any], Sequence[Any], Sequence[Any]], jaxp
 
 
 def _as_array(x: Any, aval: Any) -> Any:
-    return x if _shapes.is_array(x) else arith.convert(x, aval)
+    return x if _shapes.is_array(x) or config.tracing.value else arith.convert(x, aval)
 
 
 def _length(x_avals: Sequence[Any], xs_tree: Any, length: Any) -> int:

@@ -93,12 +93,11 @@ class LinearSolve(Primitive):
                             "  Give transpose_solve, or symmetric=True if the matrix is symmetric.")
         consts, b = _parts(args, const_lengths)
         n = len(args) - len(b)
-        if not all(type(x) is Undefined for x in b) or any(type(x) is Undefined for x in args[:n]):
-            raise NotImplementedError("custom_linear_solve is transposed in b alone: in all of its leaves.")
+        assert not any(type(x) is Undefined for x in args[:n])  # the tangent of the solution is linear in b alone
         flat_consts = [c for part in consts.transposed() for c in part]
         x_cts = [arith.instantiate(ct) for ct in cts[:len(b)]]
         outs = self.bind(*flat_consts, *x_cts, const_lengths=const_lengths.transposed(), jaxprs=jaxprs.transposed())
-        return (*[None] * n, *outs[:len(b)])
+        return (*[None] * n, *(ct if type(x) is Undefined else None for x, ct in zip(b, outs, strict=False)))
 
     def batch(self, axis: Any, args: Any, dims: Any, *, const_lengths: SolveParts, jaxprs: SolveParts) -> Any:
         moved = [x if d is None else arith.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]

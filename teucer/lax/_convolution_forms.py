@@ -41,8 +41,8 @@ def conv_transpose(lhs: Any, rhs: Any, strides: Sequence[int], padding: Any, rhs
     Raises ValueError for unknown padding, or more than three spatial axes without dimension_numbers.
 
     >>> from teucer import lax
-    >>> lax.conv_transpose(np.ones((1, 2, 1), np.float32), np.ones((2, 1, 1), np.float32), (2,), 'VALID')[0, :, 0]
-    Array([1., 1., 1., 1.], dtype=float32)
+    >>> lax.conv_transpose(np.ones((1, 2, 1), np.float32), np.ones((2, 1, 1), np.float32), (2,), 'VALID').shape
+    (1, 4, 1)
     """
     lhs_shape, rhs_shape = typeof(lhs).shape, typeof(rhs).shape
     rank = len(lhs_shape)
@@ -116,7 +116,7 @@ def conv_general_dilated_local(lhs: Any, rhs: Any, window_strides: Sequence[int]
     pair = canonical_precision(precision)
     patches = conv_general_dilated_patches(lhs, filter_shape, window_strides, padding, lhs_dilation, rhs_dilation, numbers,
                                            precision=pair)
-    lhs_spec, rhs_spec, out_spec = numbers
+    _, rhs_spec, out_spec = numbers
     axes = (((out_spec[1],), (rhs_spec[1],)), (tuple(out_spec[2:]), tuple(rhs_spec[2:])))
     out = dot_general(patches, rhs, axes, pair)
     # Its axes are the spatial ones, batch, features.

@@ -13,14 +13,14 @@ import numpy as np
 from teucer._base import dtypes
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
-from teucer._core.types import ShapedArray, Zero
+from teucer._core.types import ShapedArray, Zero, is_valid_type
 from teucer._lower import hlo
 from teucer._transform import arith
 from teucer.lax import _structure
 
 __all__ = ["ANY", "BOOL_OR_INT", "COMPLEX", "ELEMENTWISE", "FLOAT", "INEXACT", "INT", "NUMERIC", "REAL", "SIGNED",
            "Accepts", "AccuracyMode", "Elementwise", "Checked", "Tolerance", "batch_elementwise", "binary",
-           "check_dtypes", "check_same", "describe", "face", "operands", "scalar_like", "unary"]
+           "check_arrays", "check_dtypes", "check_same", "describe", "face", "operands", "scalar_like", "unary"]
 
 
 class Accepts(NamedTuple):
@@ -214,7 +214,7 @@ def batch_elementwise(primitive: Primitive, axis: Any, args: Any, dims: Any, par
 _PYTHON_SCALARS = frozenset({int, float, complex})
 
 
-def operands(name: str, *xs: Any) -> tuple[Any, ...]:
+def operands(*xs: Any) -> tuple[Any, ...]:
     """The operands of an elementwise function of lax: a Python scalar takes the dtype of the arrays, within its kind.
 
     lax.add(x, 1.0) adds to floats of any width, as in rules that hold for all of them; a scalar of another kind is left
@@ -257,13 +257,22 @@ def unary(name: str, accepts: Accepts, lower: str | Function, tangent: Function 
     primitive = Elementwise(name, accepts, _with_accuracy(lower) if accuracy else lower, (tangent,), tested,
                             transposes=(transpose,), result=result)
     bind = primitive.bind
+    public = public or name
     if accuracy:
         def function(x: Any, *, accuracy: Any = None) -> Any:
-            return bind(x)[0] if accuracy is None else bind(x, accuracy=accuracy)[0]
+            try:
+                return bind(x)[0] if accuracy is None else bind(x, accuracy=accuracy)[0]
+            except TypeError:
+                check_arrays(public, x)
+                raise
     else:
         def function(x: Any) -> Any:
-            return bind(x)[0]
-    return primitive, face(function, public or name, describe(doc, primitive, "x"))
+            try:
+                return bind(x)[0]
+            except TypeError:
+                check_arrays(public, x)
+                raise
+    return primitive, face(function, public, describe(doc, primitive, "x"))
 
 
 def binary(name: str, accepts: Accepts, lower: str | Function, tangents: Sequence[Function | None] | None,
@@ -273,23 +282,40 @@ def binary(name: str, accepts: Accepts, lower: str | Function, tangents: Sequenc
     """A row for an operation of two operands."""
     primitive = Elementwise(name, accepts, lower, tangents, tested, transposes=transposes, result=result)
     bind = primitive.bind
+    public = public or name
 
     def function(x: Any, y: Any) -> Any:
-        if type(x) in _PYTHON_SCALARS or type(y) in _PYTHON_SCALARS:
-            x, y = operands(name, x, y)
-        return bind(x, y)[0]
+        try:
+            if type(x) in _PYTHON_SCALARS or type(y) in _PYTHON_SCALARS:
+                x, y = operands(x, y)
+            return bind(x, y)[0]
+        except TypeError:
+            check_arrays(public, x, y)
+            raise
 
-    return primitive, face(function, public or name, describe(doc, primitive, *names), names)
+    return primitive, face(function, public, describe(doc, primitive, *names), names)
+
+
+def check_arrays(name: str, *xs: Any) -> None:
+    """Raise TypeError if an argument of the function `name` is not an array."""
+    for i, x in enumerate(xs):
+        if not is_valid_type(x):
+            raise TypeError(f"Error interpreting argument to {name} as an array. The problematic value is of type {type(x)} "
+                            f"and was passed to {name} at position {i}.\n    value: {x!r:.200}\n  Array arguments are "
+                            "arrays, NumPy arrays and scalars, and Python numbers; jnp.asarray converts sequences.") from None
 
 
 def describe(doc: str, primitive: Elementwise, *names: str) -> str:
     """The docstring of an elementwise function: its meaning, its types, and what is raised."""
     listed = ", ".join(names)
-    result = "T[shape]" if primitive.result is None else "[shape]"
+    result = "T[shape]"
+    if primitive.result is not None:
+        operand = np.dtype(np.complex64 if np.dtype(np.complex64) in primitive.accepts else np.float32)
+        result = {"b": "bool", "f": "real", "c": "complex"}[primitive.result(operand).kind] + "[shape]"
     same = "" if len(names) == 1 else "; a scalar goes with any shape"
     raises = f"Raises TypeError if {listed} {'is' if len(names) == 1 else 'are'} of another dtype" + (
         "." if len(names) == 1 else ", of different dtypes, or of different shapes.")
-    return f"{doc}\n\n    {listed}: T[shape], T in {primitive.accepts}  ->  {result}{same}\n    {raises}\n    "
+    return f"{doc}\n\n    {listed}: T[shape], T in {primitive.accepts}  ->  {result}{same}\n    {raises}"
 
 
 def face(function: Function, name: str, doc: str, names: Sequence[str] = ()) -> Function:

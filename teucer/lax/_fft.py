@@ -53,8 +53,8 @@ class Fft(Linear):
         last = x.shape[x.ndim - len(lengths):]
         if fft_type == FftType.IRFFT:
             if last[:-1] != lengths[:-1]:
-                raise ValueError(f"IRFFT input shape {x.shape} minor dimensions must be equal to all except the last fft_length, got "
-                                 f"fft_lengths={lengths}")
+                raise ValueError(f"IRFFT input shape {x.shape} minor dimensions must be equal to all except the last fft_length, "
+                                 f"got fft_lengths={lengths}")
             if lengths[-1] < 0 or last[-1] != (lengths[-1] // 2 + 1 if lengths[-1] else 0):
                 raise ValueError("IRFFT requires innermost dimension to be compatible with fft_length[-1]/2+1 (C2). Got: "
                                  f"{last[-1]} and {lengths[-1]}\n    x: shape {x.shape}, fft_lengths: {lengths}")
@@ -88,7 +88,7 @@ class Fft(Linear):
             return self.bind(ct, fft_type=fft_type, fft_lengths=fft_lengths)
         n = fft_lengths[-1]
         if fft_type == FftType.RFFT:
-            # The first half of a transform of real numbers: the transpose fills up with zeros, transforms, and drops imaginary parts.
+            # It keeps half of a transform of real numbers: the transpose fills up with zeros, transforms, drops imaginary parts.
             aval = typeof(ct)
             widths = ((0, 0, 0),) * (aval.ndim - 1) + ((0, n - aval.shape[-1], 0),)
             full = pad(ct, np.zeros((), aval.dtype), widths)
@@ -126,9 +126,9 @@ def _kind(fft_type: Any) -> FftType:
 def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Any:
     """Discrete Fourier transform over the last axes.
 
-    x: complex[..., n1, ..., nk] for FFT and IFFT; real[..., nk] for RFFT, which gives complex[..., nk // 2 + 1] of the last axis; IRFFT
-    takes that and gives real[..., nk] back. fft_lengths: (n1, ..., nk), k <= 3. Other dtypes are converted. The inverse divides by the
-    product of fft_lengths; IRFFT takes no notice of imaginary parts that it cannot represent.
+    x: complex[..., n1, ..., nk] for FFT and IFFT; real[..., nk] for RFFT, which gives complex[..., nk // 2 + 1] of the last axis;
+    IRFFT takes that and gives real[..., nk] back. fft_lengths: (n1, ..., nk), k <= 3. Other dtypes are converted. The inverses
+    divide by the product of fft_lengths; IRFFT takes no notice of imaginary parts that no real numbers have.
     Raises ValueError if the lengths do not fit (C1, C2) or RFFT is given complex numbers (C3).
 
     >>> from teucer import lax

@@ -67,14 +67,14 @@ class Eigh(MatrixPrimitive):
             raise ValueError(f"The input to eigh must be a square matrix. Got shape {x.shape}.")
         first, last = subset_by_index or (0, n)
         if not 0 <= first <= last <= n:
-            raise ValueError(f"eigh: subset_by_index must satisfy 0 <= first <= last <= n (C2).\n    subset_by_index: {subset_by_index}"
-                             f"\n    x: {x.str_short(short_dtypes=True)}, n = {n}")
+            raise ValueError("eigh: subset_by_index must satisfy 0 <= first <= last <= n (C2).\n    subset_by_index: "
+                             f"{subset_by_index}\n    x: {x.str_short(short_dtypes=True)}, n = {n}")
         return (ShapedArray((*batch, n, last - first), x.dtype, vma=x.vma),
                 ShapedArray((*batch, last - first), real_dtype(x.dtype), vma=x.vma))
 
     def lower(self, ctx: Any, x: Any, *, lower: bool, sort_eigenvalues: bool, subset_by_index: Any, algorithm: Any) -> Any:
         _check_eigh(ctx.platform, algorithm)
-        vectors_aval, values_aval = ctx.avals_out
+        _, values_aval = ctx.avals_out
         *batch, n, _ = x.shape
         values_aval = values_aval.update(shape=(*batch, n))
         v, w, info = lapack(ctx, "eigh", "syevd", len(batch), [x], [x.aval.strengthen(), values_aval, info_of(batch)],
@@ -266,8 +266,8 @@ def eig(x: Any, *, compute_left_eigenvectors: bool = True, compute_right_eigenve
         use_magma: bool | None = None) -> Any:
     """Eigenvalues and eigenvectors of general square matrices: x v_i = w_i v_i, u_i^H x = w_i u_i^H.
 
-    x: T[..., n, n]  ->  w: complex[..., n], and as asked for u: complex[..., n, n], v: complex[..., n, n], in columns of norm 1 whose
-    largest element is real. On CPU only. A matrix on which the iteration fails gives NaN.
+    x: T[..., n, n]  ->  list of w: complex[..., n], and as asked for u, v: complex[..., n, n], in columns of norm 1 whose largest
+    element is real. On CPU only. A matrix on which the iteration fails gives NaN.
     enable_eigvec_derivs allows derivatives of eigenvectors; they assume that all eigenvalues differ.
     Raises ValueError if x is not square, TypeError for dtypes (C1).
 

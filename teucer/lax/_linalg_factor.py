@@ -48,7 +48,7 @@ class Cholesky(MatrixPrimitive):
         if ctx.platform != "cpu":
             return (hlo.cholesky(ctx, x, lower=True),)
         batch = x.shape[:-2]
-        # StableHLO's operation becomes a loop over columns on CPU: ten times slower to compile, and slower to run.
+        # StableHLO's operation becomes a loop here: 4 to 12 times slower to compile, 7 times slower to run at n = 800.
         factor, info = lapack(ctx, "cholesky", "potrf", len(batch), [x], [x.aval.strengthen(), info_of(batch)],
                               f"uplo = {flag('L')}", [(0, 0)])
         return nan_unless_ok(ctx, info, factor)

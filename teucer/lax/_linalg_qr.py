@@ -214,14 +214,14 @@ def _qr_tangents(q: Any, r: Any, t: Any) -> Any:
 def qr(x: Any, *, pivoting: bool = False, full_matrices: bool = True, use_magma: bool | None = None) -> Any:
     """QR factorization: x = Q R, or x[..., :, p] = Q R with pivoting.
 
-    x: T[..., m, n]  ->  Q: T[..., m, k], R: T[..., k, n], and with pivoting p: i32[..., n]; k = m with full_matrices, else min(m, n)
+    x: T[..., m, n]  ->  Q: T[..., m, k], R: T[..., k, n], and with pivoting p: i32[..., n]; k = m with full_matrices, or min(m, n)
     use_magma chooses a library on GPU and has no effect on CPU. Derivatives need full_matrices=False or m <= n, and full rank.
     Raises TypeError if x is not a floating or complex matrix (C1).
 
     >>> from teucer import lax
-    >>> q, r = lax.linalg.qr(np.float32([[3, 1], [4, 2]]))
-    >>> abs(r[0, 0])
-    Array(5., dtype=float32)
+    >>> q, r = lax.linalg.qr(np.float32([[3], [4]]), full_matrices=False)
+    >>> r
+    Array([[-5.]], dtype=float32)
     """
     return tuple(qr_p.bind(x, pivoting=bool(pivoting), full_matrices=bool(full_matrices), use_magma=use_magma))
 
@@ -233,9 +233,9 @@ def householder_product(a: Any, taus: Any) -> Any:
     Raises ValueError if n > m (C1) or k > n (C2), TypeError for dtypes (C3).
 
     >>> from teucer import lax
-    >>> lax.linalg.householder_product(np.float32([[0], [0]]), np.float32([2]))
-    Array([[-1.],
-           [ 0.]], dtype=float32)
+    >>> lax.linalg.householder_product(np.float32([[0], [1]]), np.float32([1]))
+    Array([[ 0.],
+           [-1.]], dtype=float32)
     """
     return householder_product_p.bind(a, taus)[0]
 

@@ -96,8 +96,8 @@ class Schur(MatrixPrimitive):
 
     def lower(self, ctx: Any, x: Any, *, compute_schur_vectors: bool, sort_eig_vals: bool, select_callable: Any) -> Any:
         if sort_eig_vals:
-            raise NotImplementedError("schur: The sort feature of LAPACK's gees routine is not implemented.\n    sort_eig_vals: True\n"
-                                      "  Use sort_eig_vals=False.")
+            raise NotImplementedError("schur: The sort feature of LAPACK's gees routine is not implemented.\n"
+                                      "    sort_eig_vals: True\n  Use sort_eig_vals=False.")
         matrix, batch = x.aval.strengthen(), x.shape[:-2]
         values = ShapedArray(x.shape[:-1], x.dtype)
         count = ShapedArray(batch, np.dtype(np.int32))
@@ -131,8 +131,8 @@ def hessenberg(a: Any) -> Any:
 def tridiagonal(a: Any, *, lower: bool = True) -> Any:
     """Tridiagonal form of Hermitian matrices: a = Q T Q^H, of which the lower (or upper) triangle is read.
 
-    a: T[..., n, n]  ->  Householder vectors of Q: T[..., n, n], diagonal of T: real[..., n], its off-diagonal: real[..., n-1], factors
-    of the reflectors: T[..., n-1]
+    a: T[..., n, n]  ->  Householder vectors of Q: T[..., n, n], diagonal of T: real[..., n], its off-diagonal: real[..., n-1],
+    factors of the reflectors: T[..., n-1]
     Raises ValueError if a is not square or empty, TypeError for dtypes (C1).
 
     >>> from teucer import lax

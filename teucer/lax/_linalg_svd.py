@@ -98,11 +98,11 @@ class Svd(MatrixPrimitive):
             outs = self.bind(x, full_matrices=full_matrices, compute_uv=compute_uv, **params)
             return outs, tuple(typeof(y).zero for y in outs)
         if compute_uv and full_matrices and m != n:
-            raise NotImplementedError("Singular value decomposition JVP not implemented for full matrices: their last columns are not "
-                                      f"determined by x.\n    x: {typeof(x).str_short(short_dtypes=True)}\n"
+            raise NotImplementedError("Singular value decomposition JVP not implemented for full matrices: their last columns "
+                                      f"are not determined by x.\n    x: {typeof(x).str_short(short_dtypes=True)}\n"
                                       "  Use full_matrices=False.")
         if compute_uv and subset_by_index not in (None, (0, min(m, n))):
-            raise NotImplementedError("svd: derivatives of a subset of the singular vectors are not implemented.\n"
+            raise NotImplementedError("svd: derivatives of some of the singular vectors are not implemented.\n"
                                       f"    subset_by_index: {subset_by_index}\n  Slice the result of svd without subset_by_index.")
         outs = self.bind(x, full_matrices=False, compute_uv=True, **params)
         s, u, vh = outs
@@ -119,8 +119,7 @@ svd_p = Svd()
 def _vector_tangents(t: Any, s: Any, u: Any, vh: Any, inner: Any) -> Any:
     """Tangents of U and V^H, given inner = U^H dA V.
 
-    Wan & Zhang, "Automatic differentiation for complex valued SVD", arXiv:1909.02659. Of the phases of U and V, which A leaves free,
-    V's stay.
+    Wan & Zhang, "Automatic differentiation for complex valued SVD", arXiv:1909.02659. Of the phases, which are free, V's stay.
     """
     dtype = typeof(inner).dtype
     s_columns, s_rows = (convert_element_type(spread(s, inner), dtype) for spread in (columns, rows))
@@ -161,8 +160,8 @@ def svd(x: Any, *, full_matrices: bool = True, compute_uv: bool = True, subset_b
     """Singular value decomposition x = U diag(s) V^H.
 
     x: T[..., m, n]  ->  U: T[..., m, m], s: real[..., min(m, n)] descending, V^H: T[..., n, n]; with full_matrices=False the first
-    min(m, n) columns of U and rows of V^H; with compute_uv=False s alone. subset_by_index = (first, last) keeps those singular values
-    and vectors. A matrix on which the iteration fails gives NaN.
+    min(m, n) columns of U and rows of V^H; with compute_uv=False s alone. subset_by_index = (first, last) keeps those singular
+    values and vectors. A matrix on which the iteration fails gives NaN.
     Derivatives of U and V need full_matrices=False or m = n, and are infinite where singular values coincide.
     Raises TypeError if x is not a floating or complex matrix (C1), ValueError if subset_by_index is out of range (C2) or is given
     with full_matrices.

@@ -9,6 +9,7 @@ import numpy as np
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._lower import hlo
+from teucer._transform import arith
 from teucer.lax._arithmetic import add, mul
 from teucer.lax._linalg_lapack import (
     MatrixPrimitive,
@@ -18,7 +19,6 @@ from teucer.lax._linalg_lapack import (
     check_same_dtype,
 )
 from teucer.lax._linalg_matrices import like, matmul, matrix_transpose, tril
-from teucer._transform import arith
 
 __all__ = ["cholesky_update", "cholesky_update_p", "symmetric_product", "symmetric_product_p"]
 
@@ -39,8 +39,8 @@ class CholeskyUpdate(MatrixPrimitive):
         check_inexact("cholesky_update", r_matrix, w_vector, real=True)
         check_same_batch("cholesky_update", (r_matrix, 2), (w_vector, 1))
         if r_matrix.shape[-1] != r_matrix.shape[-2] or w_vector.shape[-1] != r_matrix.shape[-1]:
-            raise ValueError("Rank-1 update to Cholesky decomposition takes a square matrix and a vector of the same size as input. "
-                             f"Got shapes {r_matrix.shape} and {w_vector.shape} instead")
+            raise ValueError("Rank-1 update to Cholesky decomposition takes a square matrix and a vector of the same size as "
+                             f"input. Got shapes {r_matrix.shape} and {w_vector.shape} instead")
         return (r_matrix.strengthen(),)
 
     def lower(self, ctx: Any, r_matrix: Any, w_vector: Any) -> Any:
@@ -133,8 +133,8 @@ class SymmetricProduct(MatrixPrimitive):
         check_inexact("symmetric_product", a_matrix, c_matrix, real=True)
         check_same_batch("symmetric_product", (a_matrix, 2), (c_matrix, 2))
         if c_matrix.shape[-2:] != (a_matrix.shape[-2],) * 2:
-            raise ValueError("symmetric_update expects a rectangular matrix of shape (m, n) and a square matrix of shape (m, m). Got "
-                             f"shapes {a_matrix.shape} and {c_matrix.shape}.")
+            raise ValueError("symmetric_update expects a rectangular matrix of shape (m, n) and a square matrix of shape (m, m). "
+                             f"Got shapes {a_matrix.shape} and {c_matrix.shape}.")
         return (c_matrix.strengthen(),)
 
     def lower(self, ctx: Any, a_matrix: Any, c_matrix: Any, *, alpha: float, beta: float) -> Any:

@@ -109,7 +109,7 @@ def select_n(which: Any, *cases: Any) -> Any:
     >>> lax.select_n(np.array([True, False]), np.array([1, 2]), np.array([10, 20]))
     Array([10,  2], dtype=int32)
     """
-    return select_n_p.bind(which, *operands("select_n", *cases))[0]
+    return select_n_p.bind(which, *operands(*cases))[0]
 
 
 def select(pred: Any, on_true: Any, on_false: Any) -> Any:
@@ -123,7 +123,7 @@ def select(pred: Any, on_true: Any, on_false: Any) -> Any:
     >>> lax.select(np.array([True, False]), np.array([1, 2]), np.array([10, 20]))
     Array([ 1, 20], dtype=int32)
     """
-    return select_n_p.bind(pred, *operands("select", on_false, on_true))[0]
+    return select_n_p.bind(pred, *operands(on_false, on_true))[0]
 
 
 def where_else(pred: Any, on_true: Any, on_false: Any) -> Any:

@@ -44,7 +44,7 @@ from teucer.lax._chebyshev import (
     I1E_TO_8,
     LGAMMA_NEAR_1_5,
 )
-from teucer.lax._elementwise import exp, log, log1p, sqrt
+from teucer.lax._elementwise import exp, expm1, log, log1p, sqrt
 from teucer.lax._families import FLOAT, Checked, Elementwise, binary, describe, face, scalar_like, unary
 from teucer.lax._programs import traced, until_converged, widened
 from teucer.lax._selection import where_else
@@ -314,11 +314,24 @@ def _incomplete_gamma(mode: str) -> Function:
     return widened(body)
 
 
+def _small_upper(a: Any, x: Any, p: Any) -> Any:
+    """1 - p, where p = P(a, x) by the series: without cancellation for a and x up to 1.  DLMF 8.7.1."""
+    is_small = bitwise_and(le(a, scalar_like(a, 1)), le(x, scalar_like(x, 1)))
+    a, x = _chosen_not(is_small, a, 1), _chosen_not(bitwise_and(is_small, gt(x, scalar_like(x, 0))), x, 1)
+    log_gamma = mul(mul(a, _plus(a, -1)), _chebyshev(_times(4 / 3, _plus(a, -0.5)), LGAMMA_NEAR_1_5))
+    exponent = sub(mul(a, log(x)), log_gamma)
+    total: Any = scalar_like(x, 0)
+    for n in range(18, 0, -1):
+        # The sum of (-x)^n / (n! (a + n)), by Horner's rule.
+        total = mul(_times(-1 / n, x), add(total, integer_pow(_plus(a, n), -1)))
+    return where_else(is_small, neg(add(expm1(exponent), mul(mul(a, exp(exponent)), total))), _less(1, p))
+
+
 def _finish_value(a: Any, x: Any, sa: Any, sx: Any, s: Any, fa: Any, fx: Any, h: Any, *, upper: bool) -> Any:
     by_fraction = bitwise_and(gt(x, scalar_like(x, 1)), gt(x, a))
     p = mul(_gamma_weight(sa, sx), s)
     q = mul(mul(_gamma_weight(fa, fx), fa), h)
-    y = where_else(by_fraction, q, _less(1, p)) if upper else where_else(by_fraction, _less(1, q), p)
+    y = where_else(by_fraction, q, _small_upper(sa, sx, p)) if upper else where_else(by_fraction, _less(1, q), p)
     zero, inf = scalar_like(x, 0), scalar_like(x, math.inf)
     y = _chosen(bitwise_or(eq(x, zero), eq(a, inf)), 1 if upper else 0, y)
     y = _chosen(bitwise_or(eq(x, inf), bitwise_and(eq(a, zero), gt(x, zero))), 0 if upper else 1, y)

@@ -1,47 +1,102 @@
 """Factorizations of matrices, and linear systems of triangular and tridiagonal ones; on CPU by LAPACK."""
 
 from teucer.lax._linalg_eigen import (
-    EigImplementation as EigImplementation,
     EighImplementation as EighImplementation,
+)
+from teucer.lax._linalg_eigen import (
+    EigImplementation as EigImplementation,
+)
+from teucer.lax._linalg_eigen import (
     eig as eig,
+)
+from teucer.lax._linalg_eigen import (
     eig_p as eig_p,
+)
+from teucer.lax._linalg_eigen import (
     eigh as eigh,
+)
+from teucer.lax._linalg_eigen import (
     eigh_p as eigh_p,
 )
 from teucer.lax._linalg_factor import (
     cholesky as cholesky,
+)
+from teucer.lax._linalg_factor import (
     cholesky_p as cholesky_p,
+)
+from teucer.lax._linalg_factor import (
     lu as lu,
+)
+from teucer.lax._linalg_factor import (
     lu_p as lu_p,
+)
+from teucer.lax._linalg_factor import (
     lu_pivots_to_permutation as lu_pivots_to_permutation,
+)
+from teucer.lax._linalg_factor import (
     lu_pivots_to_permutation_p as lu_pivots_to_permutation_p,
 )
+from teucer.lax._linalg_polar import qdwh as qdwh
 from teucer.lax._linalg_qr import (
     householder_product as householder_product,
+)
+from teucer.lax._linalg_qr import (
     householder_product_p as householder_product_p,
+)
+from teucer.lax._linalg_qr import (
     ormqr as ormqr,
+)
+from teucer.lax._linalg_qr import (
     ormqr_p as ormqr_p,
+)
+from teucer.lax._linalg_qr import (
     qr as qr,
+)
+from teucer.lax._linalg_qr import (
     qr_p as qr_p,
 )
 from teucer.lax._linalg_reduction import (
     hessenberg as hessenberg,
+)
+from teucer.lax._linalg_reduction import (
     hessenberg_p as hessenberg_p,
+)
+from teucer.lax._linalg_reduction import (
     schur as schur,
+)
+from teucer.lax._linalg_reduction import (
     schur_p as schur_p,
+)
+from teucer.lax._linalg_reduction import (
     tridiagonal as tridiagonal,
+)
+from teucer.lax._linalg_reduction import (
     tridiagonal_p as tridiagonal_p,
 )
 from teucer.lax._linalg_solve import (
     triangular_solve as triangular_solve,
+)
+from teucer.lax._linalg_solve import (
     triangular_solve_p as triangular_solve_p,
+)
+from teucer.lax._linalg_solve import (
     tridiagonal_solve as tridiagonal_solve,
+)
+from teucer.lax._linalg_solve import (
     tridiagonal_solve_p as tridiagonal_solve_p,
 )
-from teucer.lax._linalg_svd import SvdAlgorithm as SvdAlgorithm, svd as svd, svd_p as svd_p
+from teucer.lax._linalg_svd import SvdAlgorithm as SvdAlgorithm
+from teucer.lax._linalg_svd import svd as svd
+from teucer.lax._linalg_svd import svd_p as svd_p
 from teucer.lax._linalg_update import (
     cholesky_update as cholesky_update,
+)
+from teucer.lax._linalg_update import (
     cholesky_update_p as cholesky_update_p,
+)
+from teucer.lax._linalg_update import (
     symmetric_product as symmetric_product,
+)
+from teucer.lax._linalg_update import (
     symmetric_product_p as symmetric_product_p,
 )

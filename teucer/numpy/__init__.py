@@ -20,19 +20,54 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "log", "log10", "log1p", "log2", "logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum",
         "multiply", "negative", "nextafter", "not_equal", "positive", "rad2deg", "real", "reciprocal", "right_shift", "rint",
         "sign", "sin", "sinh", "sqrt", "square", "subtract", "tan", "tanh", "trunc"),
-    "_arithmetic": ("divmod", "floor_divide", "fmod", "remainder"),
+    "_arithmetic": ("divmod", "float_power", "floor_divide", "fmod", "gcd", "lcm", "power", "remainder"),
+    "_floats": (
+        "angle", "copysign", "fmax", "fmin", "frexp", "heaviside", "hypot", "i0", "isneginf", "isposinf", "ldexp", "logaddexp",
+        "logaddexp2", "modf", "nan_to_num", "round", "signbit", "sinc", "spacing"),
+    "_logic": (
+        "allclose", "array_equal", "array_equiv", "clip", "isclose", "iscomplex", "iscomplexobj", "isreal", "isrealobj", "isscalar"),
+    "_where": ("where",),
     "_creation": (
         "arange", "array", "asarray", "copy", "empty", "empty_like", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like"),
     "_dtypes": ("can_cast", "isdtype", "issubdtype", "promote_types", "result_type"),
     "_reductions": ("max", "mean", "sum"),
+    # indexing, manipulation
+    "_manipulation": (
+        "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_shapes", "broadcast_to", "expand_dims", "flip",
+        "fliplr", "flipud", "matrix_transpose", "moveaxis", "ndim", "permute_dims", "ravel", "reshape", "roll", "rollaxis", "rot90",
+        "shape", "size", "squeeze", "swapaxes", "transpose", "unstack"),
+    "_stacking": (
+        "append", "array_split", "block", "column_stack", "concat", "concatenate", "delete", "dsplit", "dstack", "hsplit", "hstack",
+        "insert", "repeat", "resize", "split", "stack", "tile", "trim_zeros", "vsplit", "vstack"),
+    "_padding": ("pad",),
+    "_index_tricks": (
+        "c_", "diag_indices", "diag_indices_from", "diagonal", "fill_diagonal", "index_exp", "ix_", "mgrid", "ogrid", "r_",
+        "ravel_multi_index", "s_", "tril_indices", "tril_indices_from", "triu_indices", "triu_indices_from", "unravel_index"),
+    "_taking": ("place", "put", "put_along_axis", "take", "take_along_axis"),
+    "_nonzero": ("argwhere", "flatnonzero", "nonzero"),
+    "_select": ("choose", "compress", "extract", "piecewise", "select"),
+    "_vectorize": ("apply_along_axis", "apply_over_axes", "vectorize"),
+    "_sorting": (
+        "argpartition", "argsort", "digitize", "lexsort", "partition", "searchsorted", "sort", "sort_complex"),
+    "_sets": (
+        "intersect1d", "isin", "setdiff1d", "setxor1d", "union1d", "unique", "unique_all", "unique_counts", "unique_inverse",
+        "unique_values"),
+    "_histograms": ("bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"),
+    "_signals": (
+        "convolve", "corrcoef", "correlate", "cov", "diff", "ediff1d", "gradient", "interp", "trapezoid", "unwrap"),
+    "_polynomial": (
+        "poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "polyval", "roots"),
+    "_windows": ("bartlett", "blackman", "hamming", "hanning", "kaiser"),
+    "_bits": ("packbits", "unpackbits"),
+    "_files": ("array_repr", "array_str", "load"),
 }
 # Other names of the same functions: NumPy's beside those of the array API.
 _ALIASES = {
     "absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",
     "arctan2": "atan2", "arctanh": "atanh", "bitwise_invert": "bitwise_not", "invert": "bitwise_not",
     "bitwise_left_shift": "left_shift", "bitwise_right_shift": "right_shift", "conjugate": "conj", "degrees": "rad2deg",
-    "fix": "trunc", "mod": "remainder", "pow": "power", "radians": "deg2rad", "true_divide": "divide", "amax": "max",
-    "amin": "min",
+    "mod": "remainder", "pow": "power", "radians": "deg2rad", "true_divide": "divide", "amax": "max",
+    "amin": "min", "around": "round",
 }
 _MODULES = ("linalg", "fft")
 _WHERE = {name: module for module, names in _NAMES.items() for name in names}
@@ -40,7 +75,7 @@ _WHERE = {name: module for module, names in _NAMES.items() for name in names}
 e, pi, euler_gamma, inf, nan, newaxis = math.e, math.pi, 0.5772156649015329, math.inf, math.nan, None
 _FROM_NUMPY = ("character", "complexfloating", "dtype", "flexible", "floating", "generic", "inexact", "integer", "iterable",
                "get_printoptions", "number", "object_", "printoptions", "save", "savez", "set_printoptions", "signedinteger",
-               "unsignedinteger", "index_exp", "s_")
+               "unsignedinteger")
 __all__ = [*_WHERE, *_ALIASES, *SCALAR_TYPES, *SCALAR_ALIASES, *_FROM_NUMPY, *_MODULES, "e", "euler_gamma", "inf", "nan", "ndarray",
            "newaxis", "pi"]
 

@@ -11,8 +11,21 @@ from teucer._core.trace import typeof
 from teucer.lax import _elementwise as lax
 from teucer.lax import _structure
 from teucer.lax._control_while import while_loop
-from teucer.numpy._promotion import ANY, INEXACT, NUMERIC, as_value, check_arraylike, convert, promote
-from teucer.numpy._ufuncs import binary, fast, is_kind, scalar_like
+from teucer.lax._families import scalar_like
+from teucer.lax._reductions import reduce_or
+from teucer.numpy._library import fast
+from teucer.numpy._promotion import (
+    ANY,
+    INEXACT,
+    NUMERIC,
+    as_value,
+    broadcast_to,
+    check_arraylike,
+    convert,
+    promote,
+    promote_shapes,
+)
+from teucer.numpy._ufuncs import binary, is_kind
 
 __all__ = ["divmod", "float_power", "floor_divide", "fmod", "gcd", "integer_exponent", "lcm", "power", "remainder"]
 
@@ -86,13 +99,96 @@ def power(x1: Any, x2: Any, /) -> Any:
     return _power(x1, x2)
 
 
-def _power_of_arrays(x1: Any, x2: Any, /) -> Any:
+@fast
+def _power(x1: Any, x2: Any, /) -> Any:
     check_arraylike("power", x1, x2)
-    exact = dtypes.issubdtype(typeof(x2).dtype, np.integer) or typeof(x2).dtype == np.bool_
-    if exact and is_kind(x1, np.inexact):
-        exponent = convert(x2, dtypes.to_numeric_dtype(typeof(x2).dtype))
+    x2_dtype = typeof(x2).dtype
+    if is_kind(x1, np.inexact) and (x2_dtype == np.bool_ or dtypes.issubdtype(x2_dtype, np.integer)):
+        exponent = convert(x2, dtypes.to_numeric_dtype(x2_dtype))
         aval = typeof(x1)
-        base, exponent = promote("power", ANY, x1, _shaped(exponent, x1)) if False else _broadcast(x1, exponent)
-        return lax.pow(base, exponent)
+        return lax.pow(*promote_shapes("power", convert(as_value(x1), aval.dtype), exponent))
     x, y = promote("power", NUMERIC, x1, x2)
     return _integer_power(x, y) if is_kind(x, np.integer) else lax.pow(x, y)
+
+
+_power.__name__ = "power"
+
+
+def _integer_power(x: Any, y: Any) -> Any:
+    """x to the power y, by squaring; of a negative y the bits count."""
+    shape = np.shape(x) or np.shape(y)
+    zero, one = scalar_like(x, 0), scalar_like(x, 1)
+    x, y = (broadcast_to(v, shape) for v in (x, y))
+    start = _structure.full(shape, 1, typeof(x).dtype)
+
+    def step(state: Any) -> Any:
+        result, base, exponent = state
+        odd = lax.eq(lax.bitwise_and(exponent, one), one)
+        return (lax.select(odd, lax.mul(result, base), result), lax.mul(base, base), lax.shift_right_logical(exponent, one))
+
+    def left(state: Any) -> Any:
+        return reduce_or(lax.ne(state[2], zero), tuple(range(len(shape))))
+
+    out = while_loop(left, step, (start, _structure.convert_element_type(x, typeof(x).dtype), y))[0]
+    return out
+
+
+float_power = binary("float_power", INEXACT, lax.pow, "x1 to the power x2, computed on floats or complex numbers.")
+
+
+# Common divisors
+
+def _integers(name: str, *xs: Any) -> tuple[Any, Any]:
+    x, y = promote(name, ANY, *xs)
+    if not is_kind(x, np.integer):
+        raise ValueError(f"Arguments to jax.numpy.{name} must be integers.\n    x1: {typeof(xs[0])}, x2: {typeof(xs[1])}")
+    shape = np.shape(x) or np.shape(y)
+    return broadcast_to(x, shape), broadcast_to(y, shape)
+
+
+def _magnitude(x: Any) -> Any:
+    return x if is_kind(x, np.unsignedinteger) else lax.abs(x)
+
+
+def _greatest_divisor(x: Any, y: Any) -> Any:
+    """Euclid's algorithm on all elements at once."""
+    zero, one = scalar_like(x, 0), scalar_like(x, 1)
+    axes = tuple(range(np.ndim(x)))
+
+    def step(pair: Any) -> Any:
+        a, b = pair
+        done = lax.eq(b, zero)
+        return lax.where_else(done, a, b), lax.where_else(done, zero, lax.rem(a, lax.where_else(done, one, b)))
+
+    weak = typeof(x).weak_type
+    start = tuple(_structure.convert_element_type(_magnitude(v), typeof(x).dtype) for v in (x, y))
+    out = while_loop(lambda pair: reduce_or(lax.ne(pair[1], zero), axes), step, start)[0]
+    return _structure.convert_element_type(out, typeof(x).dtype, weak)
+
+
+@fast
+def gcd(x1: Any, x2: Any, /) -> Any:
+    """Greatest common divisor of |x1| and |x2|; gcd(0, 0) is 0.
+
+    x1, x2: integers, which meet in one dtype and shape. Raises ValueError for other dtypes.
+
+    >>> gcd(12, 18)
+    Array(6, dtype=int32, weak_type=True)
+    """
+    return _greatest_divisor(*_integers("gcd", x1, x2))
+
+
+@fast
+def lcm(x1: Any, x2: Any, /) -> Any:
+    """Least common multiple of |x1| and |x2|; 0 if one is 0.
+
+    x1, x2: integers, which meet in one dtype and shape. Raises ValueError for other dtypes.
+
+    >>> lcm(4, 6)
+    Array(12, dtype=int32, weak_type=True)
+    """
+    x, y = map(_magnitude, _integers("lcm", x1, x2))
+    divisor = _greatest_divisor(x, y)
+    none = lax.eq(divisor, scalar_like(divisor, 0))
+    safe = lax.where_else(none, scalar_like(divisor, 1), divisor)
+    return lax.where_else(none, scalar_like(divisor, 0), lax.mul(x, lax.div(y, safe)))

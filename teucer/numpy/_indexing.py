@@ -12,7 +12,7 @@ from teucer._core.trace import EVAL, current_trace
 from teucer._runtime.arrays import ArrayImpl
 from teucer._transform.library import library
 from teucer.lax import _dynamic, _structure
-from teucer.numpy import _updates
+from teucer.numpy import _manipulation, _select, _updates
 from teucer.numpy._index_keys import parse
 from teucer.numpy._reading import Options
 
@@ -62,5 +62,12 @@ def _no_assignment(x: Any, key: Any, value: Any) -> None:
                     f"x = x.at[idx].set(y) or another .at[] method.\n    x: {x.aval}")
 
 
+def _compress(x: Any, condition: Any, axis: int | None = None, *, out: None = None, size: int | None = None,
+              fill_value: Any = 0) -> Any:
+    """The parts along an axis where condition holds; see `compress`."""
+    return _select.compress(condition, x, axis, size=size, fill_value=fill_value, out=out)
+
+
 # What arrays and tracers get from here.
-ATTACH: dict[str, Any] = {"__getitem__": getitem, "__iter__": _iterate, "__setitem__": _no_assignment, "at": _updates.at}
+ATTACH: dict[str, Any] = {"__getitem__": getitem, "__iter__": _iterate, "__setitem__": _no_assignment, "at": _updates.at,
+                          "compress": _compress, **_manipulation.METHODS}

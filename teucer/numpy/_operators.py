@@ -134,12 +134,22 @@ def _unary_operator(function: Any) -> Any:
     return operator
 
 
+def _power(x: Any, y: Any) -> Any:
+    # An integer exponent decides the program, so this is no call of C++ at once.
+    return _arithmetic.power(x, y) if accepts(x, y, "** or pow()") else NotImplemented
+
+
+def _reflected_power(x: Any, y: Any) -> Any:
+    return _arithmetic.power(y, x) if accepts(x, y, "** or pow()") else NotImplemented
+
+
+_POWER = {"__pow__": _power, "__rpow__": _reflected_power}
 _UNARY = {"__neg__": _ufuncs.negative, "__pos__": _ufuncs.positive, "__abs__": _ufuncs.abs, "__invert__": _ufuncs.bitwise_not}
 
 
 def array_operators() -> dict[str, Any]:
     """The operators of arrays by the names of their methods."""
-    members: dict[str, Any] = {}
+    members: dict[str, Any] = dict(_POWER)
     for name, row in OPERATORS.items():
         members[f"__{name}__"] = _array_operator(row.function, row.symbol)
         if row.reflected:
@@ -150,7 +160,7 @@ def array_operators() -> dict[str, Any]:
 
 def tracer_operators() -> dict[str, Any]:
     """The operators of tracers by the names of their methods."""
-    members: dict[str, Any] = {}
+    members: dict[str, Any] = dict(_POWER)
     for name, row in OPERATORS.items():
         members[f"__{name}__"] = _tracer_operator(row.function, row)
         if row.reflected:

@@ -16,7 +16,8 @@ from teucer._runtime.arrays import ArrayImpl
 from teucer.lax import _structure
 
 __all__ = ["ANY", "COMPLEX", "FLOATING", "INEXACT", "NUMERIC", "as_value", "broadcast_shapes", "broadcast_to", "check_arraylike",
-           "convert", "promote", "promote_dtypes", "refuse_out"]
+           "convert", "promote", "promote_dtypes", "promote_shapes",
+           "refuse_out"]
 
 # What becomes of the dtype in which operands meet: nothing, numbers (bool to int), floats or complex, ...
 ANY, NUMERIC, INEXACT, FLOATING, COMPLEX = "any", "numeric", "inexact", "floating", "complex"
@@ -131,6 +132,15 @@ def broadcast_shapes(name: str, shapes: Sequence[tuple[Any, ...]]) -> tuple[Any,
                             f"  Sizes along axis {i} are {', '.join(map(str, sizes))}; they must be equal, or 1.")
         out.append(larger[0] if larger else 1)
     return tuple(out)
+
+
+def promote_shapes(name: str, *xs: Any) -> list[Any]:
+    """Operands brought to one shape by the rules of NumPy; scalars stay scalars, and dtypes stay."""
+    shapes = [np.shape(x) for x in xs]
+    if config.numpy_rank_promotion.value != "allow":
+        _report_ranks(name, shapes)
+    shape = broadcast_shapes(name, shapes)
+    return [x if not own or own == shape else broadcast_axes(x, *_target(own, shape)) for x, own in zip(xs, shapes, strict=True)]
 
 
 def _report_ranks(name: str, shapes: Sequence[tuple[Any, ...]]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -10,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core import trace
 from teucer._core.trace import typeof
-from teucer._transform.library import library
 from teucer.lax import _elementwise as lax
 from teucer.lax import _structure
+from teucer.lax._families import scalar_like
+from teucer.numpy._library import fast
 from teucer.numpy._promotion import ANY, COMPLEX, FLOATING, INEXACT, NUMERIC, promote
 
 Function = Callable[..., Any]
@@ -23,17 +22,6 @@ Function = Callable[..., Any]
 def is_kind(x: Any, kind: Any) -> bool:
     """Whether the dtype of a value belongs to a family."""
     return dtypes.issubdtype(typeof(x).dtype, kind)
-
-
-def fast(function: Function) -> Function:
-    """A library function that, while a program is traced, does not go through C++ (5 us a call, benchmarks/trace.py)."""
-    compiled = library(function)
-
-    def face(*xs: Any) -> Any:
-        return compiled(*xs) if trace._current.trace is trace.EVAL else function(*xs)
-    functools.update_wrapper(face, function)
-    face.compiled = compiled  # type: ignore[attr-defined]
-    return face
 
 
 def unary(name: str, kind: str, operation: Function, doc: str) -> Any:
@@ -72,23 +60,18 @@ log = unary("log", INEXACT, lax.log, "Natural logarithm; nan for negative real x
 log1p = unary("log1p", INEXACT, lax.log1p, "log(1 + x), accurate near 0.")
 sqrt = unary("sqrt", INEXACT, lax.sqrt, "Square root; nan for negative real x.")
 cbrt = unary("cbrt", INEXACT, lax.cbrt, "Real cube root.")
-square = unary("square", ANY, lax.square, "Square x * x.")
+square = unary("square", NUMERIC, lax.square, "Square x * x.")
 reciprocal = unary("reciprocal", INEXACT, lax.reciprocal, "Reciprocal 1 / x.")
 
 
 def _log_base(base: int) -> Function:
     def operation(x: Any) -> Any:
-        scale = _scalar(x, math.log(base))
+        scale = np.asarray(math.log(base), typeof(x).dtype)[()]
         if is_kind(x, np.complexfloating):
             y = lax.log(x)
             return lax.complex(lax.div(lax.real(y), lax.real(scale)), lax.div(lax.imag(y), lax.real(scale)))
         return lax.div(lax.log(x), scale)
     return operation
-
-
-def _scalar(x: Any, value: Any) -> Any:
-    """A number in the dtype of x."""
-    return np.asarray(value, typeof(x).dtype)[()]
 
 
 log2 = unary("log2", INEXACT, _log_base(2), "Logarithm to base 2.")
@@ -109,8 +92,8 @@ asinh = unary("arcsinh", INEXACT, lax.asinh, "Inverse hyperbolic sine.")
 acosh = unary("arccosh", INEXACT, lambda x: lax.acosh(x), "Inverse hyperbolic cosine; nan below 1 for real x.")
 atanh = unary("arctanh", INEXACT, lax.atanh, "Inverse hyperbolic tangent; nan beyond [-1, 1] for real x.")
 atan2 = binary("arctan2", INEXACT, lax.atan2, "Angle of the point (x2, x1), in radians within [-pi, pi].")
-deg2rad = unary("deg2rad", INEXACT, lambda x: lax.mul(x, _scalar(x, math.pi / 180)), "Degrees as radians.")
-rad2deg = unary("rad2deg", INEXACT, lambda x: lax.mul(x, _scalar(x, 180 / math.pi)), "Radians as degrees.")
+deg2rad = unary("deg2rad", INEXACT, lambda x: lax.mul(x, scalar_like(x, math.pi / 180)), "Degrees as radians.")
+rad2deg = unary("rad2deg", INEXACT, lambda x: lax.mul(x, scalar_like(x, 180 / math.pi)), "Radians as degrees.")
 
 # Arithmetic
 
@@ -134,13 +117,15 @@ def _absolute(x: Any) -> Any:
     return x if is_kind(x, np.unsignedinteger) or is_kind(x, np.bool_) else lax.abs(x)
 
 
-def _sign(x: Any) -> Any:
-    return lax.sign(x)
+def _real_absolute(x: Any) -> Any:
+    if is_kind(x, np.complexfloating):
+        raise TypeError("ufunc 'fabs' does not support complex dtypes\n  jnp.abs does.")
+    return lax.abs(x)
 
 
 abs = unary("abs", ANY, _absolute, "Absolute value; of the smallest integer, that integer.")
-fabs = unary("fabs", INEXACT, lax.abs, "Absolute value, as a float.")
-sign = unary("sign", ANY, _sign, "Sign: -1, 0 or 1; x / |x| of complex x; nan of nan.")
+fabs = unary("fabs", INEXACT, _real_absolute, "Absolute value, as a float.")
+sign = unary("sign", ANY, lax.sign, "Sign: -1, 0 or 1; x / |x| of complex x; nan of nan.")
 
 # Rounding
 
@@ -150,7 +135,7 @@ def _rounding(operation: Function) -> Function:
 
 
 def _trunc(x: Any) -> Any:
-    below = lax.lt(x, _scalar(x, 0))
+    below = lax.lt(x, scalar_like(x, 0))
     return lax.select(below, lax.ceil(x), lax.floor(x))
 
 
@@ -193,7 +178,7 @@ greater_equal = binary("greater_equal", ANY, _ordered("greater_equal", lax.ge), 
 
 
 def _as_bool(x: Any) -> Any:
-    return x if typeof(x).dtype == np.bool_ else lax.ne(x, _scalar(x, 0))
+    return x if typeof(x).dtype == np.bool_ else lax.ne(x, scalar_like(x, 0))
 
 
 def _logical(operation: Function) -> Function:
@@ -221,7 +206,7 @@ def _right_shift(x: Any, y: Any) -> Any:
 left_shift = binary("left_shift", NUMERIC, _left_shift, "Bits of x1 moved up by x2 places.")
 right_shift = binary("right_shift", NUMERIC, _right_shift, "Bits of x1 moved down by x2 places; the sign stays.")
 bitwise_count = unary("bitwise_count", ANY, lambda x: lax.convert_element_type(
-    lax.population_count(_absolute(x)), np.dtype(np.uint8)), "Number of bits set in |x|, as uint8.")
+    x if is_kind(x, np.bool_) else lax.population_count(_absolute(x)), np.dtype(np.uint8)), "Number of bits set in |x|, as uint8.")
 
 # Properties of floats
 
@@ -240,7 +225,7 @@ def _each_part(operation: Function, join: Function, exact: bool) -> Function:
 
 
 def _is_inf(x: Any) -> Any:
-    return lax.eq(lax.abs(x), _scalar(x, np.inf))
+    return lax.eq(lax.abs(x), scalar_like(x, np.inf))
 
 
 isfinite = unary("isfinite", ANY, _each_part(lax.is_finite, lax.bitwise_and, True), "Whether x is neither infinite nor nan.")
@@ -251,7 +236,7 @@ isinf = unary("isinf", ANY, _each_part(_is_inf, lax.bitwise_or, False), "Whether
 
 
 def _imag(x: Any) -> Any:
-    return lax.imag(x) if is_kind(x, np.complexfloating) else _structure.full(np.shape(x), 0, typeof(x).dtype)
+    return lax.imag(x) if is_kind(x, np.complexfloating) else _structure.full(np.shape(x), 0, typeof(x).dtype, typeof(x).weak_type)
 
 
 real = unary("real", ANY, lambda x: lax.real(x) if is_kind(x, np.complexfloating) else x, "Real part.")

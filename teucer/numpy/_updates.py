@@ -15,12 +15,13 @@ from teucer._runtime.arrays import ArrayImpl
 from teucer._transform.library import library
 from teucer.lax._indexing import GatherScatterMode
 from teucer.numpy import _ufuncs
+from teucer.numpy._creation import ones_like
 from teucer.numpy._index_keys import Key, parse
 from teucer.numpy._promotion import as_value
 from teucer.numpy._reading import Options, read
 from teucer.numpy._writing import write
 
-__all__ = ["At", "Place", "at", "get"]
+__all__ = ["At", "Place", "at", "fill_scalar", "get"]
 
 
 @library(static=("plan", "options"))
@@ -95,7 +96,7 @@ class Place:
         -1
         """
         _refuse_sharding("get", out_sharding)
-        fill = None if fill_value is None else _fill(fill_value, self.array)
+        fill = None if fill_value is None else fill_scalar(fill_value, self.array)
         options = Options(_mode(mode), fill, bool(indices_are_sorted), bool(unique_indices), bool(wrap_negative_indices))
         return get(self.array, parse(self.key, np.shape(self.array), wrap=wrap_negative_indices), options)
 
@@ -148,7 +149,7 @@ class Place:
 
     def _factors(self, values: Any, *options: Any) -> Any:
         """Ones, with the product of the values that belong to each element there."""
-        return Place(_ufuncs.filled_like(self.array, 1), self.key)._update("multiply", values, *options)
+        return Place(ones_like(self.array), self.key)._update("multiply", values, *options)
 
     def _update(self, operation: str, values: Any, mode: Any, indices_are_sorted: bool, unique_indices: bool,
                 wrap: bool) -> Any:
@@ -197,7 +198,7 @@ def _mode(mode: Any) -> GatherScatterMode | None:
     return None if mode is None else GatherScatterMode.from_any(mode)
 
 
-def _fill(value: Any, x: Any) -> Any:
+def fill_scalar(value: Any, x: Any) -> Any:
     """A fill value as a hashable scalar of the dtype of x."""
     dtype = typeof(x).dtype
     return value if isinstance(dtype, dtypes.ExtendedDType) else np.asarray(value).astype(dtype)[()]

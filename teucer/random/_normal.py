@@ -135,7 +135,7 @@ def _double_sided_maxwell(key: Any, loc: Any, scale: Any, *, shape: tuple[int, .
 def double_sided_maxwell(key: Any, loc: Any, scale: Any, shape: Any = (), dtype: Any = None) -> Any:
     """Samples of the Maxwell distribution times scale, with a random sign, about loc.
 
-    shape: of the sample for each element of loc and scale together, whose axes come behind it.
+    shape: of the sample for each element of loc and scale together, whose axes come behind it; () means their shape.
 
     >>> from teucer import random
     >>> random.double_sided_maxwell(random.key(0), 1., 2., (2,)).shape
@@ -143,7 +143,8 @@ def double_sided_maxwell(key: Any, loc: Any, scale: Any, shape: Any = (), dtype:
     """
     typed, _ = one_key("double_sided_maxwell", key)
     wanted = float_dtype("double_sided_maxwell", dtype)
-    size = (*as_shape("double_sided_maxwell", shape), *broadcast_shape("double_sided_maxwell", None, loc, scale))
+    parameters = broadcast_shape("double_sided_maxwell", None, loc, scale)
+    size = (as_shape("double_sided_maxwell", shape) or parameters) + parameters
     return _double_sided_maxwell(typed, loc, scale, shape=size, dtype=wanted)
 
 

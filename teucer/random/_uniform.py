@@ -19,7 +19,7 @@ from teucer.random._arguments import (aligned, as_shape, broadcast_shape, cast, 
                                       spread)
 from teucer.random._keys import one_key
 
-__all__ = ["bernoulli", "bits", "rademacher", "randint", "raw_bits", "split_key", "toss", "uniform", "unit_interval"]
+__all__ = ["bernoulli", "bits", "rademacher", "randint", "raw_bits", "split_key", "toss", "uniform", "unit_interval", "whole_numbers"]
 
 
 def raw_bits(key: Any, bit_width: int, shape: tuple[int, ...]) -> Any:
@@ -96,7 +96,7 @@ def uniform(key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, max
 
 
 @library(static=("shape", "dtype"))
-def _integers(key: Any, low: Any, high: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+def whole_numbers(key: Any, low: Any, high: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     """Integers of low, ..., high - 1, of a dtype of 32 or 64 bits."""
     limits = dtypes.iinfo(dtype)
     low, high = _as_integers(low), _as_integers(high)
@@ -123,7 +123,7 @@ def _short_integers(key: Any, low: Any, high: Any, *, shape: tuple[int, ...], dt
     limits = dtypes.iinfo(dtype)
     wide = np.dtype("int32")
     bounds = (max(min(cast(x, wide), scalar(limits.max + 1, wide)), scalar(limits.min, wide)) for x in (low, high))
-    return cast(_integers(key, *bounds, shape=shape, dtype=wide), dtype)
+    return cast(whole_numbers(key, *bounds, shape=shape, dtype=wide), dtype)
 
 
 def _as_integers(x: Any) -> Any:
@@ -161,7 +161,7 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None, *
     size = as_shape("randint", shape)
     if np.ndim(minval) or np.ndim(maxval):
         broadcast_shape("randint", size, minval, maxval)
-    draw = _integers if dtypes.bit_width(wanted) >= 32 else _short_integers
+    draw = whole_numbers if dtypes.bit_width(wanted) >= 32 else _short_integers
     return place(draw(typed, parameter("randint", minval, 2), parameter("randint", maxval, 3), shape=size, dtype=wanted),
                  out_sharding)
 

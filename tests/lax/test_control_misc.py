@@ -1,0 +1,145 @@
+"""map, associative_scan, platform_dependent, optimization_barrier."""
+
+import numpy as np
+import pytest
+from lax.control_laws import assert_close, check_gradients, check_jit, check_vmap
+
+import teucer as jax
+import teucer.numpy as jnp
+from teucer import lax
+
+
+@pytest.fixture(autouse=True)
+def x64():
+    with jax.enable_x64(True):
+        yield
+
+
+XS = np.linspace(0.3, 1.7, 7)
+
+
+# --- map ---
+
+
+@pytest.mark.parametrize("batch_size", [None, 0, 1, 2, 3, 7, 20])
+def test_map(batch_size):
+    f = lambda t: {"s": jnp.sin(t[0]), "p": t[0] * t[1]}
+    got = lax.map(f, (XS, np.ones((7, 2))), batch_size=batch_size)
+    assert_close(got, {"s": np.sin(XS), "p": XS[:, None] * np.ones((7, 2))})
+
+
+@pytest.mark.parametrize("batch_size", [None, 3])
+def test_map_transformed(batch_size):
+    f = lambda xs: lax.map(lambda x: x * jnp.sin(x), xs, batch_size=batch_size)
+    check_gradients(f, XS)
+    check_vmap(f, np.stack([XS, XS + 1]))
+    check_jit(f, XS)
+
+
+@pytest.mark.parametrize("batch_size", [None, 3])
+def test_map_of_nothing(batch_size):
+    assert lax.map(lambda x: x + 1, np.zeros((0, 2)), batch_size=batch_size).shape == (0, 2)
+
+
+def test_map_errors():
+    with pytest.raises(TypeError, match="lax.map: f argument should be a callable"):
+        lax.map(3, XS)
+    with pytest.raises(ValueError, match="no leading axis to scan over"):
+        lax.map(lambda x: x, 3.0)
+    with pytest.raises(ValueError, match="different leading axis sizes: 7, 6"):
+        lax.map(lambda x: x, (XS, XS[1:]), batch_size=2)
+
+
+# --- associative_scan ---
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 4, 5, 8, 11])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_associative_scan_is_cumsum(n, reverse):
+    xs = np.arange(1.0, n + 1)
+    expected = np.cumsum(xs[::-1])[::-1] if reverse else np.cumsum(xs)
+    assert_close(lax.associative_scan(lax.add, xs, reverse=reverse), expected)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_associative_scan_of_matrices_in_order(axis, reverse):
+    # Affine maps compose in order: the function does not commute.
+    a, b = np.random.default_rng(0).random((2, 3, 5)), np.random.default_rng(1).random((2, 3, 5))
+    a, b = (np.moveaxis(v, 2, axis if axis >= 0 else 2) for v in (a, b))
+    got = lax.associative_scan(lambda f, g: (f[0] * g[0], f[1] * g[0] + g[1]), (a, b), reverse=reverse, axis=axis)
+    rows_a, rows_b = (list(np.moveaxis(v, axis, 0)) for v in (a, b))
+    out = []
+    for p, q in zip(rows_a[::-1], rows_b[::-1], strict=True) if reverse else zip(rows_a, rows_b, strict=True):
+        out.append((p, q) if not out else (out[-1][0] * p, out[-1][1] * p + q))
+    out = out[::-1] if reverse else out
+    assert_close(got, tuple(np.stack([o[i] for o in out], axis) for i in range(2)))
+
+
+def test_associative_scan_transformed():
+    f = lambda xs: lax.associative_scan(lambda a, b: a * b, xs)
+    check_gradients(f, XS)
+    check_vmap(f, np.stack([XS, XS + 1]))
+    check_jit(f, XS)
+
+
+def test_associative_scan_errors():
+    with pytest.raises(TypeError, match="lax.associative_scan: fn argument should be callable"):
+        lax.associative_scan(3, XS)
+    with pytest.raises(ValueError, match=r"must have the same first dimension. \(saw: \[\(7,\), \(2,\)\]\)"):
+        lax.associative_scan(lax.add, (XS, np.zeros(2)))
+    with pytest.raises(ValueError, match="axis 1 is out of bounds for array of dimension 1"):
+        lax.associative_scan(lax.add, XS, axis=1)
+    with pytest.raises(TypeError, match="fn must return a tree like its arguments"):
+        lax.associative_scan(lambda a, b: (a, b), XS)
+
+
+# --- platform_dependent ---
+
+
+def test_platform_dependent():
+    f = lambda x: lax.platform_dependent(x, cpu=jnp.sin, default=jnp.cos)
+    g = lambda x: lax.platform_dependent(x, tpu=jnp.sin, default=jnp.exp)
+    for h, expected in ((f, np.sin), (g, np.exp)):
+        assert_close(h(0.5), expected(0.5))
+        assert_close(jax.jit(h)(0.5), expected(0.5))
+        check_gradients(jax.jit(h), 0.5)
+        check_vmap(jax.jit(h), XS)
+
+
+def test_platform_dependent_without_a_branch():
+    with pytest.raises(NotImplementedError, match="no branch for platform cpu and no default"):
+        lax.platform_dependent(1.0, cuda=jnp.sin)
+    with pytest.raises(NotImplementedError, match="no branch for platform cpu and no default"):
+        jax.jit(lambda x: lax.platform_dependent(x, cuda=jnp.sin, tpu=jnp.cos))(1.0)
+    with pytest.raises(ValueError, match="give a function"):
+        lax.platform_dependent(1.0)
+
+
+def test_platform_dependent_types():
+    with pytest.raises(TypeError, match=r"the function for cpu has type float64\[\] .* default has type int64\[\]"):
+        jax.jit(lambda x: lax.platform_dependent(x, cpu=jnp.sin, default=lambda x: lax.convert_element_type(x, int)))(1.0)
+
+
+# --- optimization_barrier ---
+
+
+def test_optimization_barrier():
+    tree = {"a": 1.0, "b": (np.arange(3), True)}
+    assert_close(lax.optimization_barrier(tree), tree)
+    assert lax.optimization_barrier(()) == ()
+    f = lambda x, y: lax.optimization_barrier((x * y, jnp.sin(x)))
+    check_gradients(f, 0.4, 0.6)
+    check_vmap(f, XS, XS + 1)
+    check_vmap(f, XS, 2.0, in_axes=(0, None))
+
+
+def test_optimization_barrier_of_keys_and_integers():
+    key, n = lax.optimization_barrier((jax.random.key(0), 3))
+    np.testing.assert_array_equal(jax.random.key_data(key), jax.random.key_data(jax.random.key(0)))
+    assert jax.grad(lambda x: lax.optimization_barrier((x, 2))[0] * 3)(1.0) == 3.0 and n == 3
+
+
+def test_optimization_barrier_error():
+    with pytest.raises(TypeError, match="type <class 'str'> and was passed to optimization_barrier at position 1"):
+        lax.optimization_barrier((1.0, "abc"))

@@ -1,0 +1,169 @@
+"""while_loop: values against Python loops, forward mode, vmap, and why reverse mode is refused."""
+
+import numpy as np
+import pytest
+from lax.control_laws import assert_close, check_jit, check_vmap
+
+import teucer as jax
+import teucer.numpy as jnp
+from teucer import lax
+
+
+@pytest.fixture(autouse=True)
+def x64():
+    with jax.enable_x64(True):
+        yield
+
+
+def squared(x):
+    return lax.while_loop(lambda c: c < 100.0, lambda c: c * c, x)
+
+
+def collatz(n):
+    return lax.while_loop(lambda s: s[0] > 1, lambda s: (lax.select(s[0] % 2 == 0, s[0] // 2, 3 * s[0] + 1), s[1] + 1), (n, 0))[1]
+
+
+def test_values():
+    assert squared(3.0) == 6561.0 and squared(200.0) == 200.0
+    assert [int(collatz(n)) for n in (1, 2, 7, 27)] == [0, 1, 16, 111]
+
+
+def test_eager_is_jit():
+    check_jit(squared, 1.5)
+
+
+def test_trees_and_closures():
+    k = jnp.asarray(2.0)
+    out = lax.while_loop(lambda c: c["i"] < 3, lambda c: {"i": c["i"] + 1, "x": [c["x"][0] * k]}, {"i": 0, "x": [1.0]})
+    assert_close(out, {"i": 3, "x": [8.0]})
+
+
+def test_empty_carry():
+    assert lax.while_loop(lambda c: False, lambda c: c, ()) == ()
+
+
+def test_typed_keys():
+    _, key = lax.while_loop(lambda s: s[0] < 2, lambda s: (s[0] + 1, jax.random.fold_in(s[1], 5)), (0, jax.random.key(1)))
+    expected = jax.random.fold_in(jax.random.fold_in(jax.random.key(1), 5), 5)
+    np.testing.assert_array_equal(jax.random.key_data(key), jax.random.key_data(expected))
+
+
+def test_weak_carry_takes_the_type_of_the_body():
+    assert lax.while_loop(lambda c: c < 3, lambda c: c + np.float16(1), 1).dtype == np.float16
+    assert not lax.while_loop(lambda c: c < 3, lambda c: c + np.float64(1), 1.0).weak_type
+    a, b = lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1.0, c[1]), (0, 1.0))
+    assert a.dtype == np.float64 and a == 3
+
+
+@pytest.mark.parametrize("cond, body, init, match", [
+    (lambda c: c["a"] < 3, lambda c: {"a": c["a"], "b": jnp.zeros(2)}, {"a": 0, "b": 1.0},
+     r"(?s)while_loop body function carry input and carry output must have equal types.*test_control_while.py:\d+.*component c\['b'\] "
+     r"has type float64\[\] but .* float64\[2\], so the shapes do not match"),
+    (lambda c: c < 3, lambda c: c * 1.5, np.int32(1), r"carry c has type int32\[\] but .* float64\[\], so the dtypes do not match"),
+    (lambda c: c[0] < 3, lambda c: [c[0], c[1]], (0, 1.0), r"carry c is a .*tuple.* but .* is a .*list.*Python types differ"),
+    (lambda c: c[0] < 3, lambda c: (c[0],), (0, 1.0), r"tuple of length 2 but .* tuple of length 1, so the lengths do not match"),
+    (lambda c: c, lambda c: c, 1.0, r"cond_fun must return a boolean scalar, but got output type\(s\) \[float64\[\]\]"),
+    (lambda c: c < 3, lambda c: c, np.zeros(3), r"cond_fun must return a boolean scalar, but got output type\(s\) \[bool\[3\]\]"),
+    (lambda c: (c < 3, c), lambda c: c, 1.0, r"cond_fun must return a boolean scalar, but got pytree"),
+    (3, lambda c: c, 1.0, r"lax.while_loop: body_fun and cond_fun arguments should be callable"),
+    (lambda c: c < 3, lambda c: c, "abc", r"Argument 'abc' of type <class 'str'> is not a valid JAX type"),
+])
+def test_errors(cond, body, init, match):
+    with pytest.raises(TypeError, match="(?s)" + match.removeprefix("(?s)")):
+        lax.while_loop(cond, body, init)
+
+
+# --- Derivatives ---
+
+
+def test_jvp():
+    out, moved = jax.jvp(squared, (1.5,), (2.0,))
+    assert_close(moved, 2 * (squared(1.5 + 1e-6) - squared(1.5 - 1e-6)) / 2e-6, 1e-6)
+
+
+def test_jvp_of_closed_over_values():
+    f = lambda a, b: lax.while_loop(lambda s: s[0] < b * 3, lambda s: (s[0] + 1, s[1] * a + s[2], s[2] * b), (0.0, 1.0, a))[1]
+    for i in range(2):
+        e = np.eye(2)[i]
+        _, moved = jax.jvp(f, (1.3, 0.9), tuple(e))
+        step = 1e-6 * e
+        assert_close(moved, (f(1.3 + step[0], 0.9 + step[1]) - f(1.3 - step[0], 0.9 - step[1])) / 2e-6, 1e-6)
+
+
+def test_second_order_forward():
+    g = lambda x: jax.jvp(squared, (x,), (1.0,))[1]
+    assert_close(jax.jvp(g, (1.5,), (1.0,))[1], (g(1.5 + 1e-6) - g(1.5 - 1e-6)) / 2e-6, 1e-5)
+    assert_close(jax.jacfwd(squared)(1.5), g(1.5))
+
+
+def test_linearize():
+    y, push = jax.linearize(squared, 1.5)
+    assert_close(y, squared(1.5))
+    assert_close(push(2.0), jax.jvp(squared, (1.5,), (2.0,))[1])
+
+
+def test_linearize_computes_the_known_part_once():
+    f = lambda x: lax.while_loop(lambda s: s[0] < 4, lambda s: (s[0] + 1, s[1] * x, s[2] * 2), (0, x, 3))
+    (n, _, m), push = jax.linearize(f, 1.5)
+    assert (n, m) == (4, 48)
+    assert_close(push(1.0)[1], 5 * 1.5 ** 4)
+
+
+def test_reverse_mode_is_refused():
+    message = ("Reverse-mode differentiation does not work for lax.while_loop or lax.fori_loop with dynamic start/stop values. "
+               "Try using lax.scan, or using fori_loop with static start/stop.")
+    with pytest.raises(ValueError, match=message):
+        jax.grad(squared)(1.5)
+    with pytest.raises(ValueError, match=message):
+        jax.jit(lambda n: jax.grad(lambda x: lax.fori_loop(0, n, lambda i, c: c * 2, x))(1.0))(3)
+
+
+def test_reverse_mode_past_a_loop_that_does_not_move():
+    assert jax.grad(lambda x: x * collatz(7))(2.0) == 16.0
+    assert jax.grad(lambda x: x * squared(lax.stop_gradient(x)))(3.0) == 6561.0
+
+
+# --- vmap ---
+
+
+def test_vmap_of_the_condition():
+    check_vmap(squared, np.linspace(1.1, 4, 5))
+    check_vmap(collatz, np.arange(1, 9))
+
+
+def test_vmap_of_the_body_only():
+    f = lambda x: lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] * 2, s[2]), (0, x, x))
+    check_vmap(f, np.arange(4.0))
+    jaxpr = jax.make_jaxpr(jax.vmap(f))(np.arange(4.0))
+    (eqn,) = [e for e in jaxpr.eqns if e.primitive.name == "while"]
+    assert [v.aval.shape for v in eqn.outvars] == [(), (4,), (4,)]
+
+
+def test_vmap_of_what_the_condition_closes_over():
+    check_vmap(lambda n, x: lax.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] + jnp.arange(2)), (0, x))[1],
+               np.arange(4), np.ones((4, 2)))
+
+
+def test_vmap_with_keys():
+    f = lambda n: jax.random.key_data(
+        lax.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, jax.random.fold_in(s[1], 5)), (0, jax.random.key(1)))[1])
+    check_vmap(f, np.arange(3))
+
+
+def test_vmap_twice():
+    f = jax.vmap(squared)
+    check_vmap(f, np.linspace(1.1, 4, 6).reshape(2, 3))
+
+
+def test_jvp_of_vmap():
+    xs = np.linspace(1.1, 4, 5)
+    _, moved = jax.jvp(jax.vmap(squared), (xs,), (np.ones(5),))
+    assert_close(moved, np.stack([jax.jvp(squared, (x,), (1.0,))[1] for x in xs]))
+
+
+def test_disable_jit():
+    seen = []
+    with jax.disable_jit():
+        out = lax.while_loop(lambda c: c < 3, lambda c: (seen.append(c), c + 1)[1], 0)
+        assert_close(jax.vmap(squared)(np.linspace(1.1, 4, 5)), jax.vmap(squared)(np.linspace(1.1, 4, 5)))
+    assert out == 3 and seen == [0, 1, 2]

@@ -1,0 +1,233 @@
+"""dot_general and the functions made of it."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from lax.linear_laws import assert_derivatives, assert_vmap_is_stack, normal
+
+from teucer._base import config
+from teucer._core.stage import stage_flat
+from teucer._core.trace import typeof
+from teucer._transform.forward import jvp
+from teucer._transform.reverse import vjp
+from teucer.lax._dot import batch_matmul, dot, dot_general, dot_general_p
+from teucer.lax._precision import DotAlgorithm, DotAlgorithmPreset, Precision, canonical_precision
+from teucer.lax._ragged import RaggedDotDimensionNumbers, ragged_dot, ragged_dot_general, scaled_dot
+
+rng = np.random.default_rng(0)
+MATMUL = (((1,), (0,)), ((), ()))
+# dimension numbers, shapes, and what einsum says of them
+CASES = [
+    (MATMUL, (2, 3), (3, 4), "ij,jk->ik"),
+    ((((), ()), ((), ())), (2,), (3,), "i,j->ij"),
+    ((((0,), (1,)), ((1,), (0,))), (3, 2), (2, 3), "ji,ij->i"),
+    ((((3, 2), (0, 3)), ((0,), (1,))), (2, 2, 3, 4), (4, 2, 5, 3), "bikl,lbjk->bij"),
+    ((((1,), (2,)), ((2, 0), (0, 1))), (2, 3, 4), (4, 2, 3), "akb,bak->ba"),
+]
+
+
+@pytest.fixture(autouse=True)
+def x64():
+    with config.enable_x64(True):
+        yield
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128", "int32"])
+@pytest.mark.parametrize(("numbers", "lhs", "rhs", "formula"), CASES)
+def test_dot_general_is_einsum(numbers, lhs, rhs, formula, dtype):
+    x, y = ((4 * normal(rng, *s)).astype(dtype) for s in (lhs, rhs))
+    out = dot_general(x, y, numbers)
+    assert out.dtype == dtype
+    np.testing.assert_allclose(out, np.einsum(formula, x, y), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize(("numbers", "lhs", "rhs", "formula"), CASES)
+def test_dot_general_laws(numbers, lhs, rhs, formula, dtype):
+    x, y = normal(rng, *lhs, dtype=dtype), normal(rng, *rhs, dtype=dtype)
+    assert_derivatives(lambda x, y: dot_general(x, y, numbers), x, y)
+    assert_vmap_is_stack(lambda x, y: dot_general(x, y, numbers), x, y)
+
+
+@pytest.mark.parametrize(("lhs", "rhs", "out"), [
+    ("int8", "uint8", "int8"), ("int8", "uint32", "uint32"), ("int32", "float16", "float16"), ("bool", "int8", "int8"),
+    ("float16", "bfloat16", "bfloat16"), ("float32", "complex64", "complex64"), ("bool", "bool", "bool"),
+    ("float8_e4m3fn", "float8_e5m2", "float8_e5m2")])
+def test_dot_general_mixed_dtypes(lhs, rhs, out):
+    for a, b in ((lhs, rhs), (rhs, lhs)):
+        result = dot_general(np.ones((2, 3), a), np.ones((3, 2), b), MATMUL)
+        assert result.dtype == out
+        assert np.asarray(result).astype(complex)[0, 0] == (1 if out == "bool" else 3)
+
+
+def test_dot_general_preferred_element_type():
+    x = np.full((1, 4), 100, np.int8)
+    assert np.asarray(dot_general(x, x.T, MATMUL, preferred_element_type=np.int32)) == 40000
+    y = np.ones((2, 2), ml_dtypes.bfloat16)
+    assert dot_general(y, y, MATMUL, preferred_element_type=np.float32).dtype == np.float32
+    with pytest.raises(TypeError, match=r"must not be narrower.*int16 for result type of int32"):
+        dot_general(np.ones((2, 2), np.int32), np.ones((2, 2), np.int32), MATMUL, preferred_element_type=np.int16)
+
+
+def test_cotangents_have_the_dtype_of_the_operands():
+    x, w = np.ones((2, 3), ml_dtypes.bfloat16), np.ones((3, 2), np.float32)
+    out, pullback = vjp(lambda x, w: dot_general(x, w, MATMUL), x, w)
+    ct_x, ct_w = pullback(out)
+    assert (ct_x.dtype, ct_w.dtype) == (x.dtype, w.dtype)
+
+
+def test_integer_operands_have_no_tangent():
+    x, w = np.ones((2, 3)), np.ones((3, 2), np.int32)
+    _, t = jvp(lambda x: dot_general(x, w, MATMUL), (x,), (x,))
+    np.testing.assert_array_equal(t, np.full((2, 2), 3.0))
+
+
+def test_dot_general_weak_type():
+    assert typeof(dot_general(3.0, 4.0, (((), ()), ((), ())))).weak_type
+    assert not typeof(dot_general(3.0, np.float64(4.0), (((), ()), ((), ())))).weak_type
+
+
+def test_dot_general_of_nothing_is_zero():
+    np.testing.assert_array_equal(dot_general(np.ones((2, 0)), np.ones((0, 3)), MATMUL), np.zeros((2, 3)))
+
+
+@pytest.mark.parametrize(("numbers", "message"), [
+    ((((5,), (0,)), ((), ())), "lhs dimension numbers to be nonnegative and less than the number of axes"),
+    ((((-1,), (0,)), ((), ())), "lhs dimension numbers to be nonnegative"),
+    ((((1,), (7,)), ((), ())), "rhs dimension numbers to be nonnegative"),
+    ((((1, 1), (0, 0)), ((), ())), "lhs contracting dimensions to be distinct, got lhs_contracting \\(1, 1\\)"),
+    ((((), ()), ((0, 0), (0, 0))), "lhs batch dimensions to be distinct"),
+    ((((1,), (0,)), ((1,), (1,))), "lhs batch dimensions to be disjoint from contracting dimensions"),
+    ((((1,), (0,)), ((0,), ())), "equal numbers of lhs_batch and rhs_batch dimensions"),
+])
+def test_dot_general_C1(numbers, message):
+    with pytest.raises(TypeError, match=message):
+        dot_general(np.ones((2, 3)), np.ones((3, 4)), numbers)
+
+
+def test_dot_general_C2():
+    with pytest.raises(TypeError, match=r"(?s)contracting dimensions to have the same shape, got \(3,\) and \(4,\).*f64\[2,3\]"):
+        dot_general(np.ones((2, 3)), np.ones((4, 3)), MATMUL)
+    with pytest.raises(TypeError, match=r"batch dimensions to have the same shape, got \(2,\) and \(4,\)"):
+        dot_general(np.ones((2, 3)), np.ones((4, 3)), (((1,), (1,)), ((0,), (0,))))
+
+
+# Precision
+
+@pytest.mark.parametrize(("given", "canonical"), [
+    (None, None), ("high", (Precision.HIGH,) * 2), ("tensorfloat32", (Precision.HIGH,) * 2),
+    ("float32", (Precision.HIGHEST,) * 2), (("default", Precision.HIGHEST), (Precision.DEFAULT, Precision.HIGHEST)),
+    ("BF16_BF16_F32", DotAlgorithmPreset.BF16_BF16_F32), (DotAlgorithmPreset.DEFAULT, DotAlgorithmPreset.DEFAULT)])
+def test_canonical_precision(given, canonical):
+    assert canonical_precision(given) == canonical
+
+
+@pytest.mark.parametrize("wrong", ["foo", 3, ("high",), (None, "high")])
+def test_wrong_precision(wrong):
+    with pytest.raises(ValueError, match="Precision argument must be one of"):
+        canonical_precision(wrong)
+
+
+def test_precision_option_is_read_by_the_function():
+    x = np.ones((2, 2), np.float32)
+    with config.default_matmul_precision("highest"):
+        jaxpr, _ = stage_flat(lambda x: (dot(x, x),), [typeof(x)])
+    assert jaxpr.eqns[0].params["precision"] == (Precision.HIGHEST,) * 2
+    assert jaxpr.eqns[0].primitive is dot_general_p
+
+
+@pytest.mark.parametrize("preset", list(DotAlgorithmPreset), ids=lambda p: p.name)
+def test_presets_run_or_say_that_they_do_not(preset):
+    x = normal(rng, 4, 8, dtype=np.float32)
+    supported = preset.name in {"DEFAULT", "F16_F16_F16", "BF16_BF16_F32", "BF16_BF16_F32_X3", "BF16_BF16_F32_X6",
+                                "BF16_BF16_F32_X9", "F32_F32_F32", "F64_F64_F64"}
+    if supported:
+        out = dot_general(x, x.T, MATMUL, precision=preset)
+        assert out.dtype == np.float32
+        np.testing.assert_allclose(out, x @ x.T, rtol=0, atol=0.1)
+    else:
+        with pytest.raises(ValueError, match=f"The precision '{preset.name}' is not supported by dot_general on CPU"):
+            dot_general(x, x.T, MATMUL, precision=preset)
+
+
+def test_dot_algorithm():
+    x = normal(rng, 4, 8, dtype=np.float32)
+    algorithm = DotAlgorithm(np.float32, np.float32, np.float32)
+    np.testing.assert_allclose(dot_general(x, x.T, MATMUL, precision=algorithm), x @ x.T, rtol=1e-5)
+
+
+# dot, batch_matmul
+
+def test_dot_and_batch_matmul():
+    x, y, v = normal(rng, 2, 3), normal(rng, 3, 4), normal(rng, 3)
+    for a, b in ((x, y), (x, v), (v, y), (v, v)):
+        np.testing.assert_allclose(dot(a, b), a @ b, rtol=1e-12)
+    a, b = normal(rng, 5, 2, 3), normal(rng, 5, 3, 4)
+    np.testing.assert_allclose(batch_matmul(a, b), a @ b, rtol=1e-12)
+
+
+def test_dot_errors():
+    with pytest.raises(ValueError, match=r"dimension_numbers must be specified.*lhs_shape=\(2, 3\) rhs_shape=\(4, 3\)"):
+        dot(np.ones((2, 3)), np.ones((4, 3)))
+    with pytest.raises(ValueError, match="must have same ndim, got 3, 2"):
+        batch_matmul(np.ones((2, 2, 3)), np.ones((3, 2)))
+    with pytest.raises(ValueError, match="must be at least 2D, got 1, 1"):
+        batch_matmul(np.ones(3), np.ones(3))
+
+
+# ragged_dot, scaled_dot
+
+SIZES = np.int32([2, 0, 3])
+CONTRACTED = RaggedDotDimensionNumbers((((1,), (0,)), ((), ())), [1], [])
+
+
+def test_ragged_dot():
+    x, w = normal(rng, 7, 4), normal(rng, 3, 4, 5)
+    expected = np.concatenate([x[:2] @ w[0], x[2:5] @ w[2], np.zeros((2, 5))])
+    np.testing.assert_allclose(ragged_dot(x, w, SIZES), expected, rtol=1e-12)
+    assert_derivatives(lambda x, w: ragged_dot(x, w, SIZES), x, w)
+    assert_vmap_is_stack(lambda x, w: ragged_dot(x, w, SIZES), x, w)
+
+
+def test_ragged_dot_with_contracted_groups():
+    x, y = normal(rng, 4, 7), normal(rng, 7, 5)
+    expected = np.stack([x[:, :2] @ y[:2], np.zeros((4, 5)), x[:, 2:5] @ y[2:5]])
+    np.testing.assert_allclose(ragged_dot_general(x, y, SIZES, CONTRACTED), expected, rtol=1e-12)
+    assert_derivatives(lambda x, y: ragged_dot_general(x, y, SIZES, CONTRACTED), x, y)
+
+
+def test_ragged_dot_with_a_batch_of_sizes():
+    numbers = RaggedDotDimensionNumbers((((2,), (2,)), ((0,), (1,))), [1], [0])
+    x, w, sizes = normal(rng, 2, 7, 4), normal(rng, 3, 2, 4, 5), np.int32([[2, 0, 3], [1, 1, 1]])
+    each = [ragged_dot(x[i], w[:, i], sizes[i]) for i in range(2)]
+    np.testing.assert_allclose(ragged_dot_general(x, w, sizes, numbers), np.stack(each), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("sizes", "numbers", "message"), [
+    (np.float32([7, 0, 0]), None, "group_sizes.dtype is subtype of np.integer"),
+    (np.int32([7]), None, "expected rhs group dimension size to be 1, got 3"),
+    (np.int32(3), None, "expected rank of group_sizes to be >=1"),
+    (SIZES, ([0, 1], [0]), "exactly one lhs ragged dimension"),
+    (SIZES, ([0], []), "exactly one rhs group dimension"),
+    (SIZES, ([0], [1]), "distinct from contracting and batch"),
+    (SIZES, ([1], [0]), "zero group dimensions"),
+])
+def test_ragged_dot_C1_C2(sizes, numbers, message):
+    ragged, groups = numbers or ([0], [0])
+    with pytest.raises(TypeError, match=message):
+        ragged_dot_general(np.ones((7, 4)), np.ones((3, 4, 5)), sizes,
+                           RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), ragged, groups))
+
+
+def test_scaled_dot():
+    x, y = (normal(rng, *s).astype(ml_dtypes.float8_e4m3fn) for s in ((4, 64), (64, 5)))
+    xs, ys = ((2.0 ** rng.integers(-2, 3, s)).astype(ml_dtypes.float8_e8m0fnu) for s in ((4, 2), (2, 5)))
+    out = scaled_dot(x, y, lhs_scale=xs, rhs_scale=ys, preferred_element_type=np.float32)
+    wide = [np.asarray(v, np.float32) for v in (x, y, xs, ys)]
+    expected = (wide[0] * np.repeat(wide[2], 32, 1)) @ (wide[1] * np.repeat(wide[3], 32, 0))
+    np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-4)
+    assert scaled_dot(x, y).dtype == ml_dtypes.bfloat16
+    with pytest.raises(TypeError, match="LHS contracting dim 1 of size 64 must be divisible by its scale's dim size 3"):
+        scaled_dot(x, y, lhs_scale=np.ones((4, 3)))
+    with pytest.raises(TypeError, match="RHS dim 1 of size 5 does not match scale dim size 2"):
+        scaled_dot(x, y, rhs_scale=np.ones((2, 2)))

@@ -1,0 +1,135 @@
+"""Reductions: laws on the samples, NaN and ties, empty arrays, monoids, and errors."""
+
+import numpy as np
+import pytest
+from lax import laws
+from lax.samples_reductions import SAMPLES
+
+import teucer as jax
+from teucer import lax
+from teucer._core.stage import stage_jaxpr
+from teucer._core.trace import typeof
+from teucer._core.types import ShapedArray
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+CASES = [pytest.param(s, d, id=f"{s.name}-{d}") for s in SAMPLES for d in s.dtypes]
+NAMES = [pytest.param(s, id=s.name) for s in SAMPLES]
+NAN = np.nan
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+@pytest.mark.parametrize(("sample", "dtype"), CASES)
+def test_value(sample, dtype, rng):
+    laws.check_value(sample, rng, dtype)
+
+
+@pytest.mark.parametrize("sample", NAMES)
+def test_jit_and_vmap(sample, rng):
+    laws.check_jit(sample, rng, sample.dtypes[0])
+    laws.check_vmap(sample, rng, sample.dtypes[0])
+
+
+@pytest.mark.parametrize("sample", [p for p in NAMES if p.values[0].differentiable])
+def test_derivatives(sample, rng):
+    laws.check_derivatives(sample, rng)
+
+
+def test_nan():
+    x = np.float32([1, NAN, 3, NAN])
+    assert np.isnan(lax.reduce_max(x, (0,)))
+    assert np.isnan(lax.reduce_min(x, (0,)))
+    assert int(lax.argmax(x, 0, np.int32)) == int(lax.argmin(x, 0, np.int32)) == 1
+    assert np.isnan(lax.cummax(x)).tolist() == [False, True, True, True]
+
+
+def test_first_of_equal_elements():
+    assert int(lax.argmax(np.float32([1, 3, 3]), 0, np.int32)) == 1
+    assert int(lax.argmin(np.float32([0.0, -0.0]), 0, np.int32)) == 0
+    assert int(lax.argmax(np.full(3, -np.inf, np.float32), 0, np.int32)) == 0
+    assert int(lax.argmin(np.full(3, 127, np.int8), 0, np.int32)) == 0
+
+
+@pytest.mark.parametrize(("f", "dtype", "want"), [
+    ("reduce_sum", "float32", 0), ("reduce_prod", "int32", 1), ("reduce_max", "float32", -np.inf), ("reduce_max", "int8", -128),
+    ("reduce_max", "bool", False), ("reduce_min", "uint8", 255), ("reduce_min", "bool", True), ("reduce_and", "uint8", 255),
+    ("reduce_and", "int8", -1), ("reduce_or", "int32", 0), ("reduce_xor", "bool", False)])
+def test_nothing_gives_the_identity(f, dtype, want):
+    got = getattr(lax, f)(np.zeros((0, 2), dtype), (0,))
+    assert got.dtype == np.dtype(dtype)
+    assert np.asarray(got).tolist() == [want] * 2
+
+
+def test_empty_scans():
+    for f in (lax.cumsum, lax.cumprod, lax.cummax, lax.cumlogsumexp):
+        assert f(np.zeros((0, 2), np.float32)).shape == (0, 2)
+
+
+def test_equal_elements_share_the_gradient_of_an_extreme():
+    x = np.float32([1, 3, 3])
+    assert np.asarray(jax.grad(lambda x: lax.reduce_max(x, (0,)))(x)).tolist() == [0.0, 0.5, 0.5]
+    assert np.asarray(jax.jacfwd(lax.cummax)(x)).tolist() == [[1, 0, 0], [0, 1, 0], [0, 0.5, 0.5]]
+
+
+def test_the_gradient_of_a_product_with_zeros():
+    gradient = jax.grad(lambda x: lax.reduce_prod(x, (0,)))
+    assert np.asarray(gradient(np.float32([0, 2, 3]))).tolist() == [6.0, 0.0, 0.0]
+    assert np.asarray(gradient(np.float32([0, 2, 0]))).tolist() == [0.0, 0.0, 0.0]
+    assert np.asarray(jax.jacrev(lax.cumprod)(np.float32([2, 0, 3]))).tolist() == [[1, 0, 0], [0, 2, 0], [0, 6, 0]]
+
+
+def test_infinities_in_cumlogsumexp():
+    inf = np.inf
+    assert np.asarray(lax.cumlogsumexp(np.float32([-inf, -inf, 1]))).tolist() == [-inf, -inf, 1.0]
+    assert np.asarray(lax.cumlogsumexp(np.float32([inf, 1, -inf]))).tolist() == [inf, inf, inf]
+    assert np.isfinite(jax.jacrev(lax.cumlogsumexp)(np.float32([-inf, 1, 2]))).all()
+
+
+def test_long_scans_are_accurate(rng):
+    x = rng.standard_normal(100_000).astype(np.float32)
+    np.testing.assert_allclose(lax.cumsum(x), np.cumsum(x, dtype=np.float64), atol=2e-3)
+
+
+@pytest.mark.parametrize(("f", "init", "name"), [(lax.add, 0.0, "reduce_sum"), (lax.mul, 1.0, "reduce_prod"),
+                                                 (lax.max, -np.inf, "reduce_max"), (lax.min, np.inf, "reduce_min"),
+                                                 (lax.add, 1.0, "reduce"), (lax.max, 0.0, "reduce")])
+def test_reductions_with_a_name_are_found(f, init, name):
+    jaxpr = stage_jaxpr(lambda x: (lax.reduce(x, init, f, (0,)),), [ShapedArray((2, 3), np.float32)]).jaxpr
+    assert [str(eqn.primitive) for eqn in jaxpr.eqns] == [name]
+
+
+def test_weak_types():
+    assert typeof(lax.reduce_sum(1.0, ())).weak_type
+    assert not typeof(lax.argmax(lax.broadcast(1.0, (3,)), 0, np.int32)).weak_type
+
+
+@pytest.mark.parametrize(("call", "kind", "text"), [
+    (lambda: lax.reduce_sum(X, (2,)), ValueError, "contains out-of-bounds indices for float32\\[2,3\\]"),
+    (lambda: lax.reduce_max(X, (-1,)), ValueError, "contains out-of-bounds indices"),
+    (lambda: lax.reduce_sum(X, (0, 0)), ValueError, "duplicate value in 'axes' of reduction"),
+    (lambda: lax.reduce_sum(X > 1, (0,)), TypeError, "reduce_sum does not accept dtype bool"),
+    (lambda: lax.reduce_prod(X > 1, (0,)), TypeError, "reduce_prod does not accept dtype bool"),
+    (lambda: lax.reduce_and(X, (0,)), TypeError, "logical reduction requires operand dtype bool or int"),
+    (lambda: lax.argmax(X, 0, float), TypeError, "index_dtype must be an integer type"),
+    (lambda: lax.argmax(X, 3, int), ValueError, "Invalid axis 3 for operand shape"),
+    (lambda: lax.argmax(X[:0], 0, int), ValueError, "require non-empty reduced dimension"),
+    (lambda: lax.argmin(X.astype(np.complex64), 0, int), TypeError, "does not accept dtype complex64"),
+    (lambda: lax.cumsum(X, axis=-1), ValueError, "negative axes"),
+    (lambda: lax.cumsum(X, axis=2), ValueError, "axis 2 is out of bounds for array of shape"),
+    (lambda: lax.cumprod(X > 1), TypeError, "cumprod does not accept dtype bool"),
+    (lambda: lax.cumlogsumexp(X.astype(np.int32)), TypeError, "cumlogsumexp does not accept dtype int32"),
+    (lambda: lax.reduce((X, X), (0.0,), lax.add, (0,)), ValueError, "same tree structure as init_values"),
+    (lambda: lax.reduce(X, X[0], lax.add, (0,)), ValueError, "non-scalar initial value"),
+    (lambda: lax.reduce(X, np.int32(1), lax.add, (0,)), TypeError, "dtype of its operand"),
+    (lambda: lax.reduce((X, X[0]), (0.0, 0.0), lambda a, b: a, (0,)), ValueError, "differ in shape"),
+    (lambda: lax.reduce((X, X), (0.0, 0.0), lambda a, b: a[0], (0,)), ValueError, "returns 1 values for 2"),
+    (lambda: lax.reduce(X, 0.0, lambda a, b: lax.gt(a, b), (0,)), TypeError, "scalar of its operand's dtype"),
+    (lambda: jax.jit(lambda x, c: lax.reduce(x, 0.0, lambda a, b: lax.add(a, lax.mul(b, c)), (0,)))(X, X[0, 0]),
+     NotImplementedError, "can't close over Tracers"),
+])
+def test_errors(call, kind, text):
+    with pytest.raises(kind, match=text):
+        call()

@@ -1,0 +1,109 @@
+"""Windows: laws on the samples, ties, shapes, padding by name, primitives of the derivatives, and errors."""
+
+import numpy as np
+import pytest
+from lax import laws
+from lax.samples_windows import SAMPLES
+
+import teucer as jax
+from teucer import lax
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+CASES = [pytest.param(s, d, id=f"{s.name}-{d}") for s in SAMPLES for d in s.dtypes]
+NAMES = [pytest.param(s, id=s.name) for s in SAMPLES]
+WINDOWS = {"window_dimensions": (2,), "window_strides": (1,), "padding": ((1, 0),)}
+ONES = {"base_dilation": (1,), "window_dilation": (1,)}
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+@pytest.mark.parametrize(("sample", "dtype"), CASES)
+def test_value(sample, dtype, rng):
+    laws.check_value(sample, rng, dtype)
+
+
+@pytest.mark.parametrize("sample", NAMES)
+def test_jit_and_vmap(sample, rng):
+    laws.check_jit(sample, rng, sample.dtypes[0])
+    # The initial value of a reduction with a name must be known, so it is not mapped over.
+    args, kwargs = sample.args(rng, sample.dtypes[0])
+    fixed = sample._replace(function="lax.reduce_window", args=lambda r, d: (
+        (sample.args(r, d)[0][0], args[1].item(), *args[2:]), kwargs))
+    laws.check_vmap(fixed, rng, sample.dtypes[0])
+
+
+@pytest.mark.parametrize("sample", [p for p in NAMES if p.values[0].differentiable])
+def test_derivatives(sample, rng):
+    with jax.enable_x64(True):
+        args, kwargs = sample.args(rng, "float64")
+    fixed = sample._replace(args=lambda r, d: ((args[0], float(args[1]), *args[2:]), kwargs))
+    laws.check_derivatives(fixed, rng)
+
+
+def test_mapped_initial_values():
+    f = jax.vmap(lambda x, init: lax.reduce_window(x, init, lambda a, b: lax.add(a, b), (2,)), in_axes=(None, 0))
+    got = f(np.float32([1, 2, 3]), np.float32([0, 10]))
+    assert np.asarray(got).tolist() == [[3.0, 5.0], [13.0, 15.0]]
+
+
+def test_several_operands():
+    got = lax.reduce_window((X, X), (0.0, 1.0), lambda a, b: (lax.add(a[0], b[0]), lax.mul(a[1], b[1])), (2, 2))
+    assert [np.asarray(y).tolist() for y in got] == [[[8.0, 12.0]], [[0.0, 40.0]]]
+
+
+def test_the_first_of_equal_elements_has_the_gradient():
+    for f, init in ((lax.max, -np.inf), (lax.min, np.inf)):
+        g = jax.grad(lambda x, f=f, init=init: lax.reduce_sum(lax.reduce_window(x, init, f, (2,), (2,)), (0,)))
+        assert np.asarray(g(np.float32([1, 1, 2, 2]))).tolist() == [1.0, 0.0, 1.0, 0.0]
+        dilated = jax.grad(lambda x, f=f, init=init: lax.reduce_sum(
+            lax.reduce_window(x, init, f, (2,), (1,), "VALID", None, (2,)), (0,)))
+        assert np.asarray(dilated(np.float32([1, 5, 1]))).tolist() == [1.0, 0.0, 0.0]
+
+
+def test_padding_is_never_selected():
+    (got,) = lax.select_and_scatter_add_p.bind(np.float32([1, 10, 100]), np.float32([-3, -2, -5]), select_prim=lax.ge_p, **WINDOWS)
+    assert np.asarray(got).tolist() == [1.0, 110.0, 0.0]
+    (back,) = lax.select_and_gather_add_p.bind(np.float32([1, 10, 100]), np.float32([-3, -2, -5]), select_prim=lax.ge_p,
+                                               **WINDOWS, **ONES)
+    assert np.asarray(back).tolist() == [1.0, 10.0, 10.0]
+
+
+def test_shapes():
+    assert lax.reduce_window_shape_tuple((4, 5), (2, 2), (1, 2), [(0, 0), (1, 1)]) == (3, 3)
+    assert lax.reduce_window_shape_tuple((4, 5), (2, 2), (1, 2), [(0, 0), (1, 1)], (2, 2), (1, 2)) == (6, 5)
+    assert lax.reduce_window(X, 0.0, lax.add, (5, 2)).shape == (0, 2)
+
+
+@pytest.mark.parametrize(("padding", "want"), [("SAME", [(0, 1), (0, 1)]), ("same_lower", [(1, 0), (1, 0)]),
+                                               ("VALID", [(0, 0), (0, 0)])])
+def test_padding_by_name(padding, want):
+    assert lax.padtype_to_pads((4, 5), (2, 2), (1, 2), padding) == want
+    with_pads = lax.reduce_window(np.ones((4, 5), np.float32), 0.0, lax.add, (2, 2), (1, 2), want)
+    by_name = lax.reduce_window(np.ones((4, 5), np.float32), 0.0, lax.add, (2, 2), (1, 2), padding)
+    np.testing.assert_array_equal(by_name, with_pads)
+
+
+def window(*args, f=lax.add, init=0.0, **kwargs):
+    return lambda: lax.reduce_window(X, init, f, *args, **kwargs)
+
+
+@pytest.mark.parametrize(("call", "kind", "text"), [
+    (window((2,)), TypeError, "wrong number of window_dimensions"),
+    (window((2, 2), (1,)), TypeError, "inconsistent window_strides and window_dimensions"),
+    (window((2, 2), base_dilation=(2,)), TypeError, "inconsistent base_dilation and window_dimensions"),
+    (window((2, 2), padding=((1, 1),)), ValueError, "inconsistent padding"),
+    (window((0, 2)), TypeError, "window_dimensions must have every element be strictly positive"),
+    (window((2, 2), (0, 1)), TypeError, "window_strides must have every element be strictly positive"),
+    (window((2, 2), padding="FULL"), RuntimeError, "Unrecognized padding type"),
+    (window((2, 2), init=X[0]), TypeError, "expected init_values to be scalars"),
+    (window((2, 2), init=(0.0,)), ValueError, "same tree structure"),
+    (window((2, 2), init=np.int32(1)), TypeError, "dtype of its operand"),
+    (window((2, 2), f=lambda a, b: lax.gt(a, b)), TypeError, "scalar of its operand's dtype"),
+    (lambda: lax.padtype_to_pads((4,), (2,), (1,), 3), TypeError, "Unknown padding type"),
+])
+def test_errors(call, kind, text):
+    with pytest.raises(kind, match=text):
+        call()

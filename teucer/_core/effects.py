@@ -1,0 +1,17 @@
+"""What a program does besides computing its results."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["Effect"]
+
+
+class Effect(NamedTuple):
+    """An effect: its kind ('debug', 'io'), and whether effects of that kind keep the order of the program."""
+
+    kind: str
+    ordered: bool = False
+
+    def __str__(self) -> str:
+        return f"{'Ordered' if self.ordered else ''}{self.kind.capitalize()}"

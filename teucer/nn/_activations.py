@@ -1,0 +1,313 @@
+"""Activation functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from teucer import lax
+from teucer import numpy as jnp
+from teucer._base import dtypes
+from teucer._core.trace import typeof
+from teucer._transform.custom_jvp import custom_jvp
+from teucer._transform.library import library
+
+__all__ = ["celu", "elu", "gelu", "glu", "hard_sigmoid", "hard_silu", "hard_swish", "hard_tanh", "identity", "leaky_relu",
+           "log1mexp", "log_sigmoid", "mish", "relu", "relu6", "selu", "sigmoid", "silu", "soft_sign", "softplus",
+           "sparse_plus", "sparse_sigmoid", "squareplus", "swish", "tanh"]
+
+tanh = jnp.tanh
+
+
+def _inexact(x: Any) -> Any:
+    """`x` as an array of inexact dtype."""
+    x = jnp.asarray(x)
+    return x if dtypes.issubdtype(x.dtype, np.inexact) else x.astype(dtypes.to_inexact_dtype(x.dtype))
+
+
+def identity(x: Any) -> Any:
+    """x itself, as an array.
+
+    >>> identity(1.5)
+    Array(1.5, dtype=float32, weak_type=True)
+    """
+    return jnp.asarray(x)
+
+
+@custom_jvp
+def _relu(x: Any) -> Any:
+    return jnp.maximum(x, 0)
+
+
+@_relu.defjvp
+def _relu_jvp(primals: Any, tangents: Any) -> Any:
+    """The derivative at 0 is 0, where that of a maximum of two equal values would be 1/2."""
+    (x,), (t,) = primals, tangents
+    return _relu(x), jnp.where(x > 0, t, jnp.zeros_like(t))
+
+
+@library
+def relu(x: Any) -> Any:
+    """max(x, 0), with derivative 0 at 0.
+
+    >>> relu(jnp.array([-1., 0., 2.]))
+    Array([0., 0., 2.], dtype=float32)
+    """
+    return _relu(jnp.asarray(x))
+
+
+@custom_jvp
+def _relu6(x: Any) -> Any:
+    return jnp.minimum(jnp.maximum(x, 0), 6)
+
+
+@_relu6.defjvp
+def _relu6_jvp(primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    return _relu6(x), jnp.where((x > 0) & (x < 6), t, jnp.zeros_like(t))
+
+
+@library
+def relu6(x: Any) -> Any:
+    """min(max(x, 0), 6), with derivative 0 at 0 and 6.
+
+    >>> relu6(jnp.array([-1., 3., 9.]))
+    Array([0., 3., 6.], dtype=float32)
+    """
+    return _relu6(jnp.asarray(x))
+
+
+@library
+def squareplus(x: Any, b: Any = 4) -> Any:
+    """(x + sqrt(x^2 + b)) / 2, a smooth rectifier.
+
+    >>> squareplus(0.)
+    Array(1., dtype=float32, weak_type=True)
+
+    Source: Barron, "Squareplus: a softplus-like algebraic rectifier", 2021.
+    """
+    x = jnp.asarray(x)
+    y = x + jnp.sqrt(jnp.square(x) + b)
+    return y / 2
+
+
+@library
+def softplus(x: Any) -> Any:
+    """log(1 + exp(x)), without overflow.
+
+    >>> softplus(jnp.array([-1000., 1000.]))
+    Array([   0., 1000.], dtype=float32)
+    """
+    return jnp.logaddexp(x, 0)
+
+
+@library
+def sparse_plus(x: Any) -> Any:
+    """0 for x <= -1, (x + 1)^2 / 4 up to 1, x above: a rectifier with a quadratic knee.
+
+    >>> sparse_plus(jnp.array([-2., 0., 2.]))
+    Array([0.  , 0.25, 2.  ], dtype=float32)
+    """
+    x = jnp.asarray(x)
+    return jnp.where(x <= -1.0, 0.0, jnp.where(x >= 1.0, x, (x + 1.0) ** 2 / 4))
+
+
+@library
+def soft_sign(x: Any) -> Any:
+    """x / (1 + |x|).
+
+    >>> soft_sign(1.)
+    Array(0.5, dtype=float32, weak_type=True)
+    """
+    x = jnp.asarray(x)
+    return x / (jnp.abs(x) + 1)
+
+
+@library
+def sigmoid(x: Any) -> Any:
+    """1 / (1 + exp(-x)).
+
+    >>> sigmoid(0.)
+    Array(0.5, dtype=float32, weak_type=True)
+    """
+    return lax.logistic(_inexact(x))
+
+
+@library
+def sparse_sigmoid(x: Any) -> Any:
+    """The derivative of `sparse_plus`: (x + 1) / 2, cut at 0 and 1.
+
+    >>> sparse_sigmoid(jnp.array([-2., 0., 2.]))
+    Array([0. , 0.5, 1. ], dtype=float32)
+    """
+    return 0.5 * jnp.clip(jnp.asarray(x) + 1.0, 0.0, 2.0)
+
+
+@library
+def silu(x: Any) -> Any:
+    """x * sigmoid(x), also called swish.
+
+    >>> silu(0.)
+    Array(0., dtype=float32, weak_type=True)
+    """
+    x = _inexact(x)
+    return x * lax.logistic(x)
+
+
+swish = silu
+
+
+@library
+def mish(x: Any) -> Any:
+    """x * tanh(softplus(x)).
+
+    >>> mish(0.)
+    Array(0., dtype=float32, weak_type=True)
+
+    Source: Misra, "Mish: a self regularized non-monotonic activation function", 2019.
+    """
+    x = jnp.asarray(x)
+    return x * jnp.tanh(softplus(x))
+
+
+@library
+def log_sigmoid(x: Any) -> Any:
+    """log(sigmoid(x)), without overflow.
+
+    >>> log_sigmoid(-1000.)
+    Array(-1000., dtype=float32, weak_type=True)
+    """
+    return -softplus(-_inexact(x))
+
+
+@library
+def log1mexp(x: Any) -> Any:
+    """log(1 - exp(-x)) for x > 0, accurate near 0 and far from it.
+
+    >>> log1mexp(1000.)
+    Array(-0., dtype=float32, weak_type=True)
+
+    Method: log(-expm1(-x)) for x < log 2, log1p(-exp(-x)) above. Maechler, 2012.
+    """
+    x = _inexact(x)
+    near = x < np.log(2)
+    # Each branch sees only arguments for which it is finite, so that gradients are finite too.
+    low = jnp.log(-jnp.expm1(-jnp.where(near, x, 0.5)))
+    high = jnp.log1p(-jnp.exp(-jnp.where(near, 1.0, x)))
+    return jnp.where(near, low, high)
+
+
+@library
+def elu(x: Any, alpha: Any = 1.0) -> Any:
+    """x above 0, alpha * (exp(x) - 1) below.
+
+    >>> elu(jnp.array([0., 1.]))
+    Array([0., 1.], dtype=float32)
+    """
+    x = _inexact(x)
+    safe = jnp.where(x > 0, 0.0, x)
+    return jnp.where(x > 0, x, alpha * jnp.expm1(safe))
+
+
+@library
+def leaky_relu(x: Any, negative_slope: Any = 1e-2) -> Any:
+    """x from 0 up, negative_slope * x below.
+
+    >>> leaky_relu(jnp.array([-1., 1.]))
+    Array([-0.01,  1.  ], dtype=float32)
+    """
+    x = _inexact(x)
+    return jnp.where(x >= 0, x, negative_slope * x)
+
+
+@library
+def hard_tanh(x: Any) -> Any:
+    """x cut at -1 and 1.
+
+    >>> hard_tanh(jnp.array([-2., 0.5]))
+    Array([-1. ,  0.5], dtype=float32)
+    """
+    x = jnp.asarray(x)
+    return jnp.where(x > 1, 1, jnp.where(x < -1, -1, x))
+
+
+@library
+def celu(x: Any, alpha: Any = 1.0) -> Any:
+    """x above 0, alpha * (exp(x / alpha) - 1) below.
+
+    >>> celu(jnp.array([0., 1.]))
+    Array([0., 1.], dtype=float32)
+    """
+    x = _inexact(x)
+    return jnp.maximum(x, 0.0) + alpha * jnp.expm1(jnp.minimum(x, 0.0) / alpha)
+
+
+@library
+def selu(x: Any) -> Any:
+    """scale * elu(x, alpha), with the constants that keep mean 0 and variance 1.
+
+    >>> selu(1.)
+    Array(1.050701, dtype=float32, weak_type=True)
+
+    Source: Klambauer et al., "Self-normalizing neural networks", 2017.
+    """
+    return 1.0507009873554804934193349852946 * elu(x, 1.6732632423543772848170429916717)
+
+
+@library(static=("approximate",))
+def gelu(x: Any, approximate: bool = True) -> Any:
+    """x * Phi(x), with the normal distribution function Phi, or its approximation by a tanh.
+
+    >>> gelu(jnp.array([0., 100.]))
+    Array([  0., 100.], dtype=float32)
+
+    Source: Hendrycks & Gimpel, "Gaussian error linear units", 2016.
+    """
+    x = _inexact(x)
+    if approximate:
+        inner = np.sqrt(2 / np.pi).astype(x.dtype) * (x + 0.044715 * (x ** 3))
+        return x * (0.5 * (1.0 + jnp.tanh(inner)))
+    return 0.5 * x * lax.erfc(-x * np.sqrt(0.5).astype(x.dtype))
+
+
+@library(static=("axis",))
+def glu(x: Any, axis: int = -1) -> Any:
+    """The first half of x along an axis times the sigmoid of the second.
+
+    Raises ValueError if the axis has an odd size.
+
+    >>> glu(jnp.array([2., 0.]))
+    Array([1.], dtype=float32)
+    """
+    x = jnp.asarray(x)
+    size = x.shape[axis]
+    if size % 2:
+        raise ValueError(f"glu: axis size must be divisible by 2.\n    x: {typeof(x).str_short(True)}, axis {axis} has size "
+                         f"{size}")
+    first, second = jnp.split(x, 2, axis)
+    return first * sigmoid(second)
+
+
+@library
+def hard_sigmoid(x: Any) -> Any:
+    """relu6(x + 3) / 6.
+
+    >>> hard_sigmoid(0.)
+    Array(0.5, dtype=float32, weak_type=True)
+    """
+    return relu6(jnp.asarray(x) + 3.0) / 6.0
+
+
+@library
+def hard_silu(x: Any) -> Any:
+    """x * hard_sigmoid(x), also called hard swish.
+
+    >>> hard_silu(3.)
+    Array(3., dtype=float32, weak_type=True)
+    """
+    x = jnp.asarray(x)
+    return x * hard_sigmoid(x)
+
+
+hard_swish = hard_silu

@@ -1,0 +1,176 @@
+"""Sums of exponentials, softmax, standardisation, one-hot encoding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from teucer import lax
+from teucer import numpy as jnp
+from teucer._base import dtypes
+from teucer._transform.custom_jvp import custom_jvp
+from teucer._transform.library import library
+
+__all__ = ["log_softmax", "logmeanexp", "logsumexp", "one_hot", "softmax", "standardize"]
+
+
+def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False,
+              where: Any = None) -> Any:
+    """log(sum(b * exp(a))) along axes, without overflow.
+
+    axis: an int, a tuple of ints, or None for all. b: weights, broadcast against a. where: which elements to include.
+    return_sign: return (log of the absolute value, sign); without it a negative sum gives nan.
+    All of a = -inf gives -inf; any +inf gives +inf; an empty axis gives -inf.
+
+    >>> logsumexp(jnp.array([1000., 1000.]))
+    Array(1000.6931, dtype=float32)
+
+    Method: shift by max(a). Blanchard, Higham & Higham, IMA J. Numer. Anal. 41 (2021) 2311.
+    """
+    value, sign = _logsumexp(a, axis, b, keepdims, where)
+    if return_sign:
+        return value, sign
+    if b is None and not dtypes.issubdtype(value.dtype, np.complexfloating):
+        return value
+    if dtypes.issubdtype(value.dtype, np.complexfloating):
+        return value
+    return jnp.where(sign < 0, jnp.nan, value)
+
+
+@library(static=("axis", "keepdims"))
+def _logsumexp(a: Any, axis: Any, b: Any, keepdims: bool, where: Any) -> Any:
+    if b is not None:
+        a, b = jnp.broadcast_arrays(*jnp.promote_dtypes_inexact(a, b))
+        a = jnp.where(b != 0, a, -jnp.inf)
+    else:
+        (a,) = jnp.promote_dtypes_inexact(a)
+    if not a.size and where is None:
+        shape = jnp.sum(a, axis, keepdims=keepdims)
+        return shape - jnp.inf, jnp.zeros_like(shape)
+    largest = jnp.max(jnp.real(a), axis, keepdims=True, where=where, initial=-jnp.inf)
+    shift = lax.stop_gradient(jnp.where(jnp.isfinite(largest), largest, 0))
+    terms = jnp.exp(a - shift) if b is None else b * jnp.exp(a - shift)
+    total = jnp.sum(terms, axis, keepdims=keepdims, where=where)
+    sign = jnp.sign(total)
+    shift = shift if keepdims else jnp.squeeze(shift, axis)
+    magnitude = total if dtypes.issubdtype(total.dtype, np.complexfloating) else jnp.abs(total)
+    return jnp.log(magnitude) + shift.astype(magnitude.dtype), sign
+
+
+@library(static=("axis", "keepdims"))
+def logmeanexp(x: Any, axis: Any = None, where: Any = None, keepdims: bool = False) -> Any:
+    """log(mean(exp(x))) along axes, without overflow.
+
+    >>> logmeanexp(jnp.array([1000., 1000.]))
+    Array(1000., dtype=float32)
+    """
+    total = logsumexp(x, axis, where=where, keepdims=keepdims)
+    if where is None:
+        count: Any = np.size(x) if axis is None else np.prod([np.shape(x)[a] for a in np.atleast_1d(axis)])
+    else:
+        count = jnp.sum(jnp.broadcast_to(where, np.shape(x)), axis, keepdims=keepdims)
+    return total - jnp.log(jnp.asarray(count, total.dtype))
+
+
+@library(static=("axis",))
+def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
+    """log(softmax(x)) along axes, without overflow.
+
+    >>> log_softmax(jnp.array([0., 0.]))
+    Array([-0.6931472, -0.6931472], dtype=float32)
+    """
+    (x,) = jnp.promote_dtypes_inexact(x)
+    largest = jnp.max(x, axis, where=where, initial=-jnp.inf, keepdims=True)
+    safe = x if where is None else jnp.where(where, x, -jnp.inf)
+    shifted = safe - lax.stop_gradient(largest)
+    result = shifted - jnp.log(jnp.sum(jnp.exp(shifted), axis, where=where, keepdims=True))
+    return result if where is None else jnp.where(where, result, -jnp.inf)
+
+
+def _softmax_of(x: Any, where: Any, axis: Any) -> Any:
+    largest = jnp.max(x, axis, where=where, initial=-jnp.inf, keepdims=True)
+    safe = x if where is None else jnp.where(where, x, -jnp.inf)
+    powers = jnp.exp(safe - lax.stop_gradient(largest))
+    result = powers / jnp.sum(powers, axis, where=where, keepdims=True)
+    return result if where is None else jnp.where(where, result, 0)
+
+
+@library(static=("axis",))
+def softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
+    """exp(x) / sum(exp(x)) along axes, without overflow.
+
+    where: which elements to include; the others are 0.
+
+    >>> softmax(jnp.array([0., 0.]))
+    Array([0.5, 0.5], dtype=float32)
+    """
+    (x,) = jnp.promote_dtypes_inexact(x)
+
+    @custom_jvp
+    def of(x: Any) -> Any:
+        return _softmax_of(x, where, axis)
+
+    @of.defjvp
+    def of_jvp(primals: Any, tangents: Any) -> Any:
+        # y * (t - sum(y * t)): cheaper than the derivative of the quotient, and it keeps only y.
+        (x,), (t,) = primals, tangents
+        y = of(x)
+        return y, y * (t - jnp.sum(y * t, axis, where=where, keepdims=True))
+
+    return of(x)
+
+
+@library(static=("axis", "epsilon", "algorithm"))
+def standardize(x: Any, axis: Any = -1, mean: Any = None, variance: Any = None, epsilon: Any = 1e-5, where: Any = None, *,
+                algorithm: str = "fast") -> Any:
+    """(x - mean) / sqrt(variance + epsilon) along axes; mean and variance are computed unless given.
+
+    algorithm: how the variance is computed: 'fast' as mean(x^2) - mean(x)^2, 'stable' as mean((x - mean)^2).
+    Raises ValueError for another algorithm.
+
+    >>> standardize(jnp.array([-1., 1.]), epsilon=0.)
+    Array([-1.,  1.], dtype=float32)
+    """
+    if algorithm not in ("fast", "stable"):
+        raise ValueError(f"standardize: algorithm must be 'fast' or 'stable', got {algorithm!r}.")
+    (x,) = jnp.promote_dtypes_inexact(x)
+    if mean is None:
+        mean = jnp.mean(x, axis, keepdims=True, where=where)
+    if variance is None:
+        if algorithm == "fast":
+            square = jnp.mean(jnp.square(x), axis, keepdims=True, where=where)
+            variance = jnp.maximum(square - jnp.square(mean), 0)
+        else:
+            variance = jnp.mean(jnp.square(x - mean), axis, keepdims=True, where=where)
+    return (x - mean) * lax.rsqrt(variance + jnp.asarray(epsilon, variance.dtype))
+
+
+def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> Any:
+    """Arrays of zeros with a one at the index x, along a new axis of size num_classes.
+
+    An index out of range gives zeros. dtype: by default the default float dtype.
+    Raises ValueError if num_classes is not concrete or the axis is out of range.
+
+    >>> one_hot(jnp.array([0, 2]), 3)
+    Array([[1., 0., 0.],
+           [0., 0., 1.]], dtype=float32)
+    """
+    try:
+        n = num_classes.__index__()
+    except AttributeError:
+        raise TypeError(f"one_hot: num_classes must be an int, got {num_classes!r}.") from None
+    return _one_hot(x, n, None if dtype is None else dtypes.as_dtype(dtype), axis)
+
+
+@library(static=("n", "dtype", "axis"))
+def _one_hot(x: Any, n: int, dtype: Any, axis: int) -> Any:
+    x = jnp.asarray(x)
+    dtype = dtypes.canonicalize_dtype(np.float64 if dtype is None else dtype)
+    if not -x.ndim - 1 <= axis <= x.ndim:
+        raise ValueError(f"one_hot: axis {axis} is out of bounds for array of dimension {x.ndim + 1}")
+    axis = axis % (x.ndim + 1)
+    classes = jnp.arange(n, dtype=x.dtype)
+    shape = [1] * (x.ndim + 1)
+    shape[axis] = n
+    return (jnp.expand_dims(x, axis) == jnp.reshape(classes, shape)).astype(dtype)

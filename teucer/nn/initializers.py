@@ -1,0 +1,223 @@
+"""Initial values of parameters: each maker returns init(key, shape, dtype=None, out_sharding=None)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from teucer import numpy as jnp
+from teucer import random
+from teucer._base import dtypes
+
+__all__ = ["Initializer", "constant", "delta_orthogonal", "glorot_normal", "glorot_uniform", "he_normal", "he_uniform",
+           "kaiming_normal", "kaiming_uniform", "lecun_normal", "lecun_uniform", "normal", "ones", "orthogonal",
+           "truncated_normal", "uniform", "variance_scaling", "xavier_normal", "xavier_uniform", "zeros"]
+
+Initializer = Callable[..., Any]
+
+
+def _dtype(chosen: Any, default: Any) -> Any:
+    dtype = default if chosen is None else chosen
+    return dtypes.canonicalize_dtype(np.float64 if dtype is None else dtypes.as_dtype(dtype))
+
+
+def zeros(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Any:
+    """Zeros.
+
+    >>> zeros(None, (2,))
+    Array([0., 0.], dtype=float32)
+    """
+    return jnp.zeros(shape, _dtype(dtype, None))
+
+
+def ones(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Any:
+    """Ones.
+
+    >>> ones(None, (2,))
+    Array([1., 1.], dtype=float32)
+    """
+    return jnp.ones(shape, _dtype(dtype, None))
+
+
+def constant(value: Any, dtype: Any = None) -> Initializer:
+    """An initializer of one value.
+
+    >>> constant(3.)(None, (2,))
+    Array([3., 3.], dtype=float32)
+    """
+    default = dtype
+
+    def init(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Any:
+        return jnp.full(shape, value, _dtype(dtype, default))
+    return init
+
+
+def uniform(scale: Any = 1e-2, dtype: Any = None) -> Initializer:
+    """Uniform values in [0, scale)."""
+    default = dtype
+
+    def init(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Any:
+        dtype = _dtype(dtype, default)
+        return random.uniform(key, shape, dtype) * jnp.array(scale, dtype)
+    return init
+
+
+def normal(stddev: Any = 1e-2, dtype: Any = None) -> Initializer:
+    """Normal values of the given standard deviation."""
+    default = dtype
+
+    def init(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Any:
+        dtype = _dtype(dtype, default)
+        return random.normal(key, shape, dtype) * jnp.array(stddev, dtype)
+    return init
+
+
+def truncated_normal(stddev: Any = 1e-2, dtype: Any = None, lower: Any = -2.0, upper: Any = 2.0) -> Initializer:
+    """Normal values of the given standard deviation, cut at lower and upper standard deviations."""
+    default = dtype
+
+    def init(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Any:
+        dtype = _dtype(dtype, default)
+        return random.truncated_normal(key, lower, upper, shape, dtype) * jnp.array(stddev, dtype)
+    return init
+
+
+def _fans(shape: Sequence[int], in_axis: Any, out_axis: Any, batch_axis: Any) -> tuple[float, float]:
+    """Number of inputs and outputs of a unit, whose axes stand among the axes of the receptive field."""
+    if len(shape) <= 1:
+        raise ValueError(f"Can't compute input and output sizes of a {len(shape)}-dimensional weights tensor. Must be at least 2D.")
+
+    def product(axes: Any) -> float:
+        return float(np.prod([shape[a] for a in (axes if isinstance(axes, Sequence) else (axes,))]))
+    inputs, outputs, batch = product(in_axis), product(out_axis), product(batch_axis)
+    field = float(np.prod(shape)) / inputs / outputs / batch
+    return inputs * field, outputs * field
+
+
+def variance_scaling(scale: Any, mode: Literal["fan_in", "fan_out", "fan_avg", "fan_geo_avg"] | str,
+                     distribution: Literal["truncated_normal", "normal", "uniform"] | str, in_axis: Any = -2,
+                     out_axis: Any = -1, batch_axis: Any = (), dtype: Any = None) -> Initializer:
+    """Values whose variance is scale / fan, with fan the number of inputs, outputs, or their mean.
+
+    in_axis, out_axis, batch_axis: the axes of inputs, outputs and batches; the others are the receptive field.
+    Raises ValueError for an unknown mode or distribution, or a shape of fewer than two axes.
+
+    >>> import teucer as jax
+    >>> variance_scaling(1., "fan_in", "normal")(jax.random.key(0), (2, 3)).shape
+    (2, 3)
+    """
+    default = dtype
+    fan_of = {"fan_in": lambda i, o: i, "fan_out": lambda i, o: o, "fan_avg": lambda i, o: (i + o) / 2,
+              "fan_geo_avg": lambda i, o: (i * o) ** 0.5}
+    if mode not in fan_of:
+        raise ValueError(f"invalid mode for variance scaling initializer: {mode}")
+    if distribution not in ("truncated_normal", "normal", "uniform"):
+        raise ValueError(f"invalid distribution for variance scaling initializer: {distribution}")
+
+    def init(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Any:
+        dtype = _dtype(dtype, default)
+        variance = jnp.array(scale / fan_of[mode](*_fans(shape, in_axis, out_axis, batch_axis)), dtype)
+        if distribution == "normal":
+            return random.normal(key, shape, dtype) * jnp.sqrt(variance)
+        if distribution == "uniform" and dtypes.issubdtype(dtype, np.floating):
+            return random.uniform(key, shape, dtype, -1) * jnp.sqrt(3 * variance)
+        if distribution == "uniform":
+            return _complex_uniform(key, shape, dtype) * jnp.sqrt(variance)
+        if dtypes.issubdtype(dtype, np.floating):
+            # 0.8796... is the standard deviation of a normal distribution cut at -2 and 2.
+            stddev = jnp.sqrt(variance) / jnp.array(0.87962566103423978, dtype)
+            return random.truncated_normal(key, -2, 2, shape, dtype) * stddev
+        # 0.9531... is the corresponding constant of the complex distribution, cut at radius 2.
+        stddev = jnp.sqrt(variance) / jnp.array(0.95311164380491208, dtype)
+        return _complex_truncated_normal(key, 2, shape, dtype) * stddev
+    return init
+
+
+def _complex_uniform(key: Any, shape: Sequence[int], dtype: Any) -> Any:
+    """Uniform values in the complex unit disk."""
+    key_radius, key_angle = random.split(key)
+    real = np.empty(0, dtype).real.dtype
+    radius = jnp.sqrt(random.uniform(key_radius, shape, real)).astype(dtype)
+    angle = 2 * np.pi * random.uniform(key_angle, shape, real).astype(dtype)
+    return radius * jnp.exp(1j * angle)
+
+
+def _complex_truncated_normal(key: Any, upper: Any, shape: Sequence[int], dtype: Any) -> Any:
+    """Standard complex normal values of magnitude up to `upper`."""
+    key_radius, key_angle = random.split(key)
+    real = np.empty(0, dtype).real.dtype
+    u = (1 - jnp.exp(jnp.array(-(upper ** 2), real))) * random.uniform(key_radius, shape, real)
+    radius = jnp.sqrt(-jnp.log(1 - u)).astype(dtype)
+    angle = 2 * np.pi * random.uniform(key_angle, shape, real).astype(dtype)
+    return radius * jnp.exp(1j * angle)
+
+
+def _scaled(name: str, scale: float, mode: str, distribution: str, source: str) -> Callable[..., Initializer]:
+    def make(in_axis: Any = -2, out_axis: Any = -1, batch_axis: Any = (), dtype: Any = None) -> Initializer:
+        return variance_scaling(scale, mode, distribution, in_axis, out_axis, batch_axis, dtype)
+    make.__name__ = make.__qualname__ = name
+    make.__doc__ = f"variance_scaling({scale}, {mode!r}, {distribution!r}).\n\nSource: {source}"
+    return make
+
+
+_GLOROT = "Glorot & Bengio, \"Understanding the difficulty of training deep feedforward neural networks\", 2010."
+_LECUN = "LeCun et al., \"Efficient backprop\", 1998."
+_HE = "He et al., \"Delving deep into rectifiers\", 2015."
+glorot_uniform = xavier_uniform = _scaled("glorot_uniform", 1.0, "fan_avg", "uniform", _GLOROT)
+glorot_normal = xavier_normal = _scaled("glorot_normal", 1.0, "fan_avg", "truncated_normal", _GLOROT)
+lecun_uniform = _scaled("lecun_uniform", 1.0, "fan_in", "uniform", _LECUN)
+lecun_normal = _scaled("lecun_normal", 1.0, "fan_in", "truncated_normal", _LECUN)
+he_uniform = kaiming_uniform = _scaled("he_uniform", 2.0, "fan_in", "uniform", _HE)
+he_normal = kaiming_normal = _scaled("he_normal", 2.0, "fan_in", "truncated_normal", _HE)
+
+
+def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
+    """Matrices with orthonormal rows or columns, times scale; other axes than column_axis are rows.
+
+    Raises ValueError for shapes of fewer than two axes.
+
+    >>> import teucer as jax
+    >>> q = orthogonal()(jax.random.key(0), (3, 3))
+    >>> bool(jnp.allclose(q @ q.T, jnp.eye(3), atol=1e-5))
+    True
+    """
+    default = dtype
+
+    def init(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Any:
+        dtype = _dtype(dtype, default)
+        if len(shape) < 2:
+            raise ValueError("orthogonal initializer requires at least a 2D shape")
+        rows = int(np.prod(shape)) // shape[column_axis]
+        columns = shape[column_axis]
+        tall = (rows, columns) if rows >= columns else (columns, rows)
+        q, r = jnp.linalg.qr(random.normal(key, tall, dtype))
+        diagonal = jnp.diag(r)
+        q = q * jnp.expand_dims(diagonal / jnp.abs(diagonal), 0)  # which makes q uniform: Mezzadri, 2006
+        q = q if rows >= columns else q.T
+        moved = (*np.delete(shape, column_axis), columns)
+        return jnp.array(scale, dtype) * jnp.moveaxis(jnp.reshape(q, tuple(map(int, moved))), -1, column_axis)
+    return init
+
+
+def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
+    """Convolution kernels that are zero but for an orthogonal matrix at their centre.
+
+    shape: 3 to 5 axes, spatial ones first, then inputs and outputs. Raises ValueError for other shapes, or more inputs than
+    outputs.
+
+    Source: Xiao et al., "Dynamical isometry and a mean field theory of CNNs", 2018.
+    """
+    default = dtype
+
+    def init(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Any:
+        dtype = _dtype(dtype, default)
+        if len(shape) not in (3, 4, 5):
+            raise ValueError("Delta orthogonal initializer requires a 3D, 4D or 5D shape.")
+        if shape[-1] < shape[-2]:
+            raise ValueError("`fan_in` must be less or equal than `fan_out`. ")
+        matrix = orthogonal(scale, column_axis, dtype)(key, shape[-2:], dtype)
+        centre = tuple((k - 1) // 2 for k in shape[:-2])
+        return jnp.zeros(shape, dtype).at[centre].set(matrix)
+    return init

@@ -1,0 +1,368 @@
+"""Elementwise functions of floats that take several operations: parts, signs, distances, special values."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from teucer._base import dtypes
+from teucer._core.trace import typeof
+from teucer._transform.custom_jvp import custom_jvp
+from teucer.lax import _elementwise as lax
+from teucer.lax import _special, _structure
+from teucer.lax._families import scalar_like
+from teucer.numpy._library import fast
+from teucer.numpy._promotion import ANY, INEXACT, as_value, check_arraylike, convert, promote, promote_dtypes, promote_shapes, refuse_out
+from teucer.numpy._ufuncs import binary, filled_like, is_kind, rint_operation, unary
+
+__all__ = ["angle", "copysign", "fmax", "fmin", "frexp", "heaviside", "hypot", "i0", "isneginf", "isposinf", "ldexp", "logaddexp",
+           "logaddexp2", "modf", "nan_to_num", "round", "signbit", "sinc", "spacing"]
+
+
+def _refuse_complex(name: str, kind: type[Exception], x: Any, what: str = "does not support complex-valued inputs") -> None:
+    if is_kind(x, np.complexfloating):
+        raise kind(f"{name} {what}\n    x: {typeof(x).str_short(short_dtypes=True)}")
+
+
+# Bits of floats
+
+def _bits(x: Any) -> tuple[Any, Any]:
+    """The bits of floats as integers, and the dtype's description."""
+    info = dtypes.finfo(typeof(x).dtype)
+    return lax.bitcast_convert_type(x, np.dtype(f"int{info.bits}")), info
+
+
+def _signbit(x: Any) -> Any:
+    _refuse_complex("jax.numpy.signbit", ValueError, x, "is not well defined for complex numbers")
+    if is_kind(x, np.unsignedinteger) or is_kind(x, np.bool_):
+        return filled_like(x, False)
+    if is_kind(x, np.integer):
+        return lax.lt(x, scalar_like(x, 0))
+    bits, _ = _bits(x)
+    return lax.lt(bits, scalar_like(bits, 0))
+
+
+signbit = unary("signbit", ANY, _signbit, "Whether the sign bit is set: of negative numbers, and of -0.")
+
+
+def _copysign(x: Any, y: Any) -> Any:
+    _refuse_complex("copysign", TypeError, x)
+    return lax.where_else(_signbit(y), lax.neg(lax.abs(x)), lax.abs(x))
+
+
+copysign = binary("copysign", INEXACT, _copysign, "|x1| with the sign of x2.")
+
+
+@fast
+def frexp(x: Any, /) -> Any:
+    """Mantissa m and exponent e with x = m 2^e and 1/2 <= |m| < 1; of 0, infinities and nan x and 0.
+
+    x: T[shape], integers as floats  ->  (T[shape], i32[shape]). Raises TypeError for complex x.
+
+    >>> frexp(6.0)
+    (Array(0.75, dtype=float32), Array(3, dtype=int32))
+    """
+    (x,) = promote_dtypes("frexp", INEXACT, x)
+    _refuse_complex("frexp", TypeError, x)
+    x = _structure.convert_element_type(x, typeof(x).dtype)
+    info = dtypes.finfo(typeof(x).dtype)
+    # Numbers below the normal ones are first multiplied into them.
+    shift = info.nmant + 1
+    tiny = lax.lt(lax.abs(x), scalar_like(x, info.smallest_normal))
+    scaled = lax.where_else(tiny, lax.mul(x, scalar_like(x, 2.0**shift)), x)
+    bits, _ = _bits(scaled)
+    field = (1 << info.nexp) - 1
+    stored = lax.bitwise_and(lax.shift_right_logical(bits, scalar_like(bits, info.nmant)), scalar_like(bits, field))
+    bias = field // 2 - 1
+    cleared = lax.bitwise_and(bits, scalar_like(bits, ~(field << info.nmant)))
+    mantissa = lax.bitcast_convert_type(lax.bitwise_or(cleared, scalar_like(bits, bias << info.nmant)), typeof(x).dtype)
+    exponent = lax.sub(lax.convert_element_type(stored, np.dtype(np.int32)), np.int32(bias))
+    exponent = lax.sub(exponent, lax.where_else(tiny, np.int32(shift), np.int32(0)))
+    special = lax.bitwise_or(lax.eq(x, scalar_like(x, 0)), lax.bitwise_not(lax.is_finite(x)))
+    return lax.where_else(special, x, mantissa), lax.where_else(special, np.int32(0), exponent)
+
+
+@fast
+def ldexp(x1: Any, x2: Any, /) -> Any:
+    """x1 times 2 to the power x2.
+
+    x1: floats, integers as floats; x2: integers  ->  the dtype of x1.
+    Raises ValueError for complex x1, and for x2 that are not integers.
+
+    >>> ldexp(3.0, 2)
+    Array(12., dtype=float32)
+    """
+    check_arraylike("ldexp", x1, x2)
+    own, exponent = typeof(x1).dtype, typeof(x2).dtype
+    if is_kind(x1, np.complexfloating) or is_kind(x2, np.inexact):
+        raise ValueError(f"ldexp not supported for input types {(own, exponent)}\n  x2 must be integers, x1 real numbers.")
+    (x,) = promote_dtypes("ldexp", INEXACT, x1)
+    dtype = typeof(x).dtype
+    x, n = promote_shapes("ldexp", _structure.convert_element_type(x, dtype), convert(x2, np.dtype(np.int32)))
+    # In three steps, since 2^n alone may be out of range where the product is not.
+    limit = dtypes.finfo(dtype).maxexp - 1
+    for _ in range(3):
+        part = lax.clamp(np.int32(-limit), n, np.int32(limit))
+        x = lax.mul(x, _power_of_two(part, dtype))
+        n = lax.sub(n, part)
+    return x
+
+
+def _power_of_two(n: Any, dtype: Any) -> Any:
+    """2^n exactly, for n of normal numbers."""
+    info = dtypes.finfo(dtype)
+    whole = np.dtype(f"int{info.bits}")
+    bias = (1 << (info.nexp - 1)) - 1
+    bits = lax.convert_element_type(lax.add(n, np.int32(bias)), whole)
+    return lax.bitcast_convert_type(lax.shift_left(bits, scalar_like(bits, info.nmant)), dtype)
+
+
+@fast
+def _modf(x: Any, /) -> Any:
+    (x,) = promote_dtypes("modf", INEXACT, x)
+    _refuse_complex("modf", TypeError, x)
+    whole = lax.where_else(lax.ge(x, scalar_like(x, 0)), lax.floor(x), lax.ceil(x))
+    return lax.sub(x, whole), whole
+
+
+def modf(x: Any, /, out: None = None) -> Any:
+    """The fractional and the whole part of x, both with the sign of x.
+
+    x: T[shape], integers as floats  ->  (T[shape], T[shape]). Raises TypeError for complex x.
+
+    >>> modf(-1.5)
+    (Array(-0.5, dtype=float32, weak_type=True), Array(-1., dtype=float32, weak_type=True))
+    """
+    refuse_out("modf", out)
+    return _modf(x)
+
+
+def _spacing(x: Any) -> Any:
+    _refuse_complex("jnp.spacing", ValueError, x, "is not defined for complex inputs")
+    dtype = typeof(x).dtype
+    up = lax.nextafter(lax.abs(x), scalar_like(x, np.inf))
+    gap = lax.sub(up, lax.abs(x))
+    return lax.convert_element_type(lax.where_else(lax.lt(x, scalar_like(x, 0)), lax.neg(gap), gap), dtype)
+
+
+spacing = unary("spacing", INEXACT, _spacing, "Distance to the next number away from zero, with the sign of x.")
+
+
+# Signs and special values
+
+def _infinite(name: str, value: float) -> Any:
+    @fast
+    def compiled(x: Any, /) -> Any:
+        check_arraylike(name, x)
+        _refuse_complex(name, ValueError, x, "is not well defined for complex types (isposinf/isneginf)")
+        return lax.eq(as_value(x), scalar_like(x, value)) if is_kind(x, np.floating) else filled_like(x, False)
+
+    def function(x: Any, /, out: None = None) -> Any:
+        refuse_out(name, out)
+        return compiled(x)
+    function.__name__ = function.__qualname__ = name
+    sign = "positive" if value > 0 else "negative"
+    function.__doc__ = (f"Whether x is {sign} infinity.\n\n    x: numbers  ->  bool[shape]. Raises ValueError for complex x.\n    ")
+    return function
+
+
+isposinf = _infinite("isposinf", math.inf)
+isneginf = _infinite("isneginf", -math.inf)
+
+
+def _heaviside(x: Any, y: Any) -> Any:
+    zero = scalar_like(x, 0)
+    step = lax.where_else(lax.lt(x, zero), zero, lax.where_else(lax.gt(x, zero), scalar_like(x, 1), y))
+    return lax.where_else(lax.ne(x, x), scalar_like(x, np.nan), step)
+
+
+heaviside = binary("heaviside", INEXACT, _heaviside, "Step: 0 where x1 < 0, x2 where x1 = 0, 1 where x1 > 0.")
+fmax = binary("fmax", ANY, lambda x, y: lax.where_else(lax.bitwise_or(_greater(x, y), lax.ne(y, y)), x, y),
+              "Greater of x1 and x2; the other one if one is nan.")
+fmin = binary("fmin", ANY, lambda x, y: lax.where_else(lax.bitwise_or(_greater(y, x), lax.ne(y, y)), x, y),
+              "Lesser of x1 and x2; the other one if one is nan.")
+
+
+def _greater(x: Any, y: Any) -> Any:
+    """x > y, on complex numbers by real, then by imaginary parts."""
+    return lax.ne(lax.max(x, y), y) if is_kind(x, np.complexfloating) else lax.gt(x, y)
+
+
+@fast
+def _nan_to_num(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
+    check_arraylike("nan_to_num", x)
+    x = as_value(x)
+    if is_kind(x, np.complexfloating):
+        parts = [_nan_to_num.__wrapped__(part(x), nan, posinf, neginf) for part in (lax.real, lax.imag)]
+        return lax.complex(*parts)
+    if not is_kind(x, np.floating):
+        return x
+    dtype = typeof(x).dtype
+    info = dtypes.finfo(dtype)
+    x = _structure.convert_element_type(x, dtype)
+    for test, value in ((lax.ne(x, x), nan), (lax.eq(x, scalar_like(x, np.inf)), info.max if posinf is None else posinf),
+                        (lax.eq(x, scalar_like(x, -np.inf)), info.min if neginf is None else neginf)):
+        test, y, x = promote_shapes("nan_to_num", test, convert(value, dtype), x)
+        x = lax.where_else(test, y, x)
+    return x
+
+
+def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+    """x with nan and infinities replaced: by 0 and the greatest numbers of the dtype, unless values are given.
+
+    x: T[shape]  ->  T[shape]; of complex x both parts. `copy` is ignored.
+
+    >>> nan_to_num(np.float32([np.nan, 1]))
+    Array([0., 1.], dtype=float32)
+    """
+    return _nan_to_num(x, nan, posinf, neginf)
+
+
+# Distances and logarithms of sums
+
+def _hypot(x: Any, y: Any) -> Any:
+    _refuse_complex("jnp.hypot", ValueError, x,
+                    "is not well defined for complex-valued inputs. Please convert to real values first, such as by jnp.abs")
+    x, y = lax.abs(x), lax.abs(y)
+    infinite = lax.bitwise_or(lax.eq(x, scalar_like(x, np.inf)), lax.eq(y, scalar_like(y, np.inf)))
+    zero, one = scalar_like(x, 0), scalar_like(x, 1)
+    greater, lesser = lax.max(x, y), lax.min(x, y)
+    none = lax.eq(greater, zero)
+    ratio = lax.div(lesser, lax.where_else(none, one, greater))
+    length = lax.where_else(none, greater, lax.mul(greater, lax.sqrt(lax.add(one, lax.square(ratio)))))
+    return lax.where_else(infinite, scalar_like(x, np.inf), length)
+
+
+hypot = binary("hypot", INEXACT, _hypot, "Length sqrt(x1^2 + x2^2), without overflow; inf if one is infinite.")
+
+
+def _logaddexp(x: Any, y: Any) -> Any:
+    """log(e^x + e^y) = max + log(1 + e^-|x - y|)."""
+    if is_kind(x, np.complexfloating):
+        swap = _greater(y, x)
+        x, y = lax.where_else(swap, y, x), lax.where_else(swap, x, y)
+        return lax.add(x, lax.log1p(lax.exp(lax.sub(y, x))))
+    return _logaddexp_real(x, y)
+
+
+@custom_jvp
+def _logaddexp_real(x: Any, y: Any) -> Any:
+    greater, delta = lax.max(x, y), lax.sub(x, y)
+    # x - y is nan for two equal infinities, whose sum is themselves.
+    return lax.where_else(lax.ne(delta, delta), lax.add(x, y), lax.add(greater, lax.log1p(lax.exp(lax.neg(lax.abs(delta))))))
+
+
+@_logaddexp_real.defjvp
+def _logaddexp_tangent(primals: Any, tangents: Any) -> Any:
+    (x, y), (tx, ty) = primals, tangents
+    out = _logaddexp_real(x, y)
+
+    def share(v: Any) -> Any:
+        # Equal infinities have no difference; each then counts as the whole.
+        equal = lax.bitwise_and(lax.eq(v, out), lax.bitwise_not(lax.is_finite(out)))
+        return lax.exp(lax.where_else(equal, scalar_like(out, 0), lax.sub(v, out)))
+    return out, lax.add(lax.mul(tx, share(x)), lax.mul(ty, share(y)))
+
+
+def _full_operands(x: Any, y: Any) -> tuple[Any, Any]:
+    """Two operands in one shape: a scalar among them repeated."""
+    shape = np.shape(x) or np.shape(y)
+    return tuple(v if np.shape(v) == shape else _structure.broadcast_to(v, shape, ()) for v in (x, y))  # type: ignore[return-value]
+
+
+def _logaddexp2(x: Any, y: Any) -> Any:
+    """log2(2^x + 2^y), by way of natural logarithms."""
+    scale = scalar_like(x, math.log(2))
+    return lax.div(_logaddexp(*_full_operands(lax.mul(x, scale), lax.mul(y, scale))), scale)
+
+
+logaddexp = binary("logaddexp", INEXACT, lambda x, y: _logaddexp(*_full_operands(x, y)),
+                   "log(e^x1 + e^x2), without overflow.")
+logaddexp2 = binary("logaddexp2", INEXACT, _logaddexp2, "log2(2^x1 + 2^x2), without overflow.")
+
+
+# Functions with a removable singularity, or by a special function
+
+def _sinc(x: Any) -> Any:
+    zero = lax.eq(x, scalar_like(x, 0))
+    turned = lax.mul(scalar_like(x, math.pi), x)
+    safe = lax.where_else(zero, scalar_like(x, 1), turned)
+    # 1 - (pi x)^2 / 6, and not the constant 1, so that every derivative that one takes up to the second is right at 0.
+    near = lax.sub(scalar_like(x, 1), lax.div(lax.square(turned), scalar_like(x, 6)))
+    return lax.where_else(zero, near, lax.div(lax.sin(safe), safe))
+
+
+sinc = unary("sinc", INEXACT, _sinc, "sin(pi x) / (pi x), and 1 at 0.")
+
+
+def _i0(x: Any) -> Any:
+    if not is_kind(x, np.floating):
+        raise ValueError(f"Unsupported input type to jax.numpy.i0: {typeof(x).dtype}")
+    x = lax.abs(x)
+    return lax.mul(lax.exp(x), _special.bessel_i0e(x))
+
+
+i0 = unary("i0", INEXACT, _i0, "Modified Bessel function of the first kind, of order 0.")
+
+
+@fast
+def _angle(z: Any, /) -> Any:
+    (z,) = promote_dtypes("angle", INEXACT, z)
+    if is_kind(z, np.complexfloating):
+        return lax.atan2(lax.imag(z), lax.real(z))
+    z = z if typeof(z).dtype != np.float32 else z
+    return lax.where_else(lax.lt(z, scalar_like(z, 0)), scalar_like(z, math.pi), lax.where_else(lax.ne(z, z), z, scalar_like(z, 0)))
+
+
+def angle(z: Any, deg: bool = False) -> Any:
+    """The angle of complex numbers, in radians within [-pi, pi], or in degrees.
+
+    z: numbers  ->  floats; of real z 0 or pi.
+
+    >>> angle(1j)
+    Array(1.5707964, dtype=float32, weak_type=True)
+    """
+    out = _angle(z)
+    return lax.mul(out, scalar_like(out, 180 / math.pi)) if deg else out
+
+
+# Rounding to decimals
+
+def round(a: Any, decimals: int = 0, out: None = None) -> Any:
+    """a rounded to a number of decimals; half way to the even digit. Integers stay.
+
+    a: T[shape]  ->  T[shape]; of complex a both parts.
+    Raises ValueError for booleans, NotImplementedError for integers and negative decimals.
+
+    >>> round(2.567, 1)
+    Array(2.6000001, dtype=float32, weak_type=True)
+    """
+    check_arraylike("round", a)
+    refuse_out("round", out)
+    decimals = decimals.__index__()
+    if is_kind(a, np.integer) and decimals < 0:
+        raise NotImplementedError("integer np.round not implemented for decimals < 0\n  Convert to a float first.")
+    if typeof(a).dtype == np.bool_:
+        raise ValueError("round: data type bool is not inexact.\n  Convert to a float first.")
+    return _round(a, decimals)
+
+
+@fast(static=("decimals",))
+def _round(x: Any, decimals: int) -> Any:
+    (x,) = promote("round", ANY, x)
+    if is_kind(x, np.integer):
+        return x
+    if decimals == 0:
+        return rint_operation(x)
+    if is_kind(x, np.complexfloating):
+        return lax.complex(_round.__wrapped__(lax.real(x), decimals), _round.__wrapped__(lax.imag(x), decimals))
+    dtype, weak = typeof(x).dtype, typeof(x).weak_type
+    # 16-bit floats have no room for the scaled number.
+    wide = _structure.convert_element_type(x, np.dtype(np.float32)) if dtype.itemsize < 4 else x
+    scale = scalar_like(wide, 10.0**decimals)
+    out = lax.div(lax.round(lax.mul(wide, scale), lax.RoundingMethod.TO_NEAREST_EVEN), scale)
+    # Where the scaled number is out of range, x has no digits to round.
+    out = lax.where_else(lax.is_finite(lax.mul(wide, scale)), out, wide)
+    return _structure.convert_element_type(out, dtype, weak)

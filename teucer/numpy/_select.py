@@ -1,0 +1,149 @@
+"""Elements chosen by conditions: select, piecewise, choose, extract, compress."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from teucer._base import dtypes
+from teucer._core.trace import Tracer
+from teucer._runtime.arrays import ArrayImpl
+from teucer._transform.vmap import vmap
+from teucer.lax import _shapes, _structure
+from teucer.numpy._creation import zeros
+from teucer.numpy._logic import where
+from teucer.numpy._manipulation import broadcast_arrays, ravel
+from teucer.numpy._nonzero import nonzero
+from teucer.numpy._operands import axis_of, concrete, operand, operands, promoted
+from teucer.numpy._promotion import ANY, convert, refuse_out
+from teucer.numpy._stacking import stack
+from teucer.numpy._taking import take, take_along_axis
+
+__all__ = ["choose", "compress", "extract", "piecewise", "select"]
+
+
+def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
+    """For each element the choice that belongs to the first condition that holds there, or default.
+
+    Raises ValueError unless there is one choice for each condition.
+
+    >>> x = np.arange(4)
+    >>> select([x > 2, x > 0], [x, -x], 9).tolist()
+    [9, -1, -2, 3]
+    """
+    if len(condlist) != len(choicelist):
+        raise ValueError(f"condlist must have length equal to choicelist ({len(condlist)} vs {len(choicelist)})")
+    if not len(condlist):
+        raise ValueError("condlist must be non-empty")
+    *choices, out = promoted("select", ANY, *choicelist, default)
+    conditions = operands("select", *condlist)
+    for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
+        out = where(condition, choice, out)
+    return out
+
+
+def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Any:
+    """A function of x defined by pieces: for each element the function, or number, of the last condition that holds there.
+
+    funclist: one for each condition, and if there is one more it holds elsewhere (else 0). Functions are given single
+    elements, then args and kw. The result has the dtype of x.
+
+    >>> x = np.array([-1., 2.])
+    >>> piecewise(x, [x < 0, x >= 0], [lambda v: -v, 10.]).tolist()
+    [1.0, 10.0]
+    """
+    value = operand("piecewise", x)
+    conditions = list(condlist) if isinstance(condlist, Sequence) else condlist
+    if not isinstance(conditions, list):
+        table = operand("piecewise", conditions)
+        conditions = list(table) if table.ndim > value.ndim else [table]
+    elif conditions and not isinstance(conditions[0], list | ArrayImpl | Tracer | np.ndarray) and value.ndim:
+        conditions = [np.asarray(conditions)]
+    count, given = len(conditions), len(funclist)
+    if given not in (count, count + 1):
+        raise ValueError(f"with {count} condition(s), either {count} or {count + 1} functions are expected; got {given}")
+    functions = list(funclist)
+    out = _piece(functions[-1] if given == count + 1 else 0, value, args, kw)
+    for condition, function in zip(conditions, functions, strict=False):
+        out = where(operand("piecewise", condition), _piece(function, value, args, kw), out)
+    return _shapes.broadcast_in_dim(out, value.shape, ()) if np.shape(out) != value.shape else out
+
+
+def _piece(function: Callable[..., Any] | Any, x: Any, args: Any, kw: Any) -> Any:
+    if not callable(function):
+        return convert(operand("piecewise", function), x.dtype)
+    flat = ravel(x)
+    one = lambda v: convert(function(v, *args, **kw), x.dtype)  # noqa: E731 - a name for the error messages of vmap
+    return _structure.reshape(vmap(one)(flat), x.shape) if flat.shape[0] else x
+
+
+def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
+    """For each element of a that element of the choices whose number it is; all broadcast together.
+
+    mode: "raise" refuses numbers outside and needs a known array, "clip" takes the nearest, "wrap" counts around.
+
+    >>> choose(np.array([1, 0]), [np.array([1, 2]), np.array([3, 4])]).tolist()
+    [3, 2]
+    """
+    refuse_out("choose", out)
+    numbers = operand("choose", a)
+    if not dtypes.issubdtype(numbers.dtype, np.integer):
+        raise ValueError(f"`a` array must be integer typed, got {numbers.dtype}")
+    options = list(choices) if not isinstance(choices, ArrayImpl | Tracer | np.ndarray) else list(operand("choose", choices))
+    n = len(options)
+    if mode == "raise":
+        known = concrete(numbers, "choose", "The error occurred because jnp.choose was jit-compiled with mode='raise'. Use "
+                         "mode='wrap' or mode='clip' instead.")
+        if known.size and (known.min() < 0 or known.max() >= n):
+            raise ValueError(f"invalid entry in choice array\n  Numbers must be at least 0 and less than {n}.")
+    elif mode == "wrap":
+        numbers = numbers % n
+    elif mode != "clip":
+        raise ValueError(f"mode={mode!r} not understood. Must be 'raise', 'wrap', or 'clip'")
+    numbers, *options = broadcast_arrays(numbers, *promoted("choose", ANY, *options))
+    return take_along_axis(stack(options), _shapes.expand_dims(numbers, (0,)), 0, mode="clip",
+                           wrap_negative_indices=False)[0]
+
+
+def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: Any = 0) -> Any:
+    """The elements of the flattened array where condition holds; size and fill_value as for `compress`.
+
+    >>> extract(np.array([True, False]), np.array([3, 4])).tolist()
+    [3]
+    """
+    return compress(ravel(operand("extract", condition)), arr, size=size, fill_value=fill_value)
+
+
+def compress(condition: Any, a: Any, axis: int | None = None, *, size: int | None = None, fill_value: Any = 0,
+             out: None = None) -> Any:
+    """The parts of a along an axis where condition holds; of the flattened array if it is None.
+
+    size: how many are given, cut off or filled up with fill_value; needed where condition is traced.
+
+    >>> compress(np.array([False, True]), np.array([[1, 2], [3, 4]]), axis=0).tolist()
+    [[3, 4]]
+    """
+    refuse_out("compress", out)
+    x, mask = operand("compress", a, 1), operand("compress", condition)
+    if mask.ndim != 1:
+        raise ValueError(f"condition must be a 1D array\n    condition: shape {mask.shape}")
+    if axis is None:
+        x, axis = ravel(x), 0
+    at = axis_of(x, axis)
+    n = x.shape[at]
+    if mask.shape[0] > n:
+        rest = concrete(mask[n:], "compress", "condition is longer than the axis")
+        if rest.any():
+            raise ValueError("condition contains entries that are out of bounds")
+        mask = mask[:n]
+    if size is None:
+        (places,) = nonzero(mask)
+        return take(x, places, at)
+    if not 0 <= operator.index(size) <= n:
+        raise ValueError(f"size must be positive and not greater than the size of the array axis; got size={size} for "
+                         f"a.shape[axis]={n}")
+    (places,) = nonzero(mask, size=size, fill_value=n)
+    return take(x, places, at, mode="fill", fill_value=fill_value) if n else zeros(x.shape, x.dtype)

@@ -1,0 +1,194 @@
+"""Elements at given places: take, put, and their kin along an axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from teucer._base import dtypes
+from teucer._core.trace import typeof
+from teucer._transform.library import library
+from teucer.lax import _cumulative, _elementwise, _gather, _shapes, _structure
+from teucer.lax._indexing import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
+from teucer.numpy import _updates
+from teucer.numpy._index_keys import parse
+from teucer.numpy._manipulation import ravel
+from teucer.numpy._operands import axis_of, broadcast_value, operand, operands
+from teucer.numpy._promotion import broadcast_shapes, convert, refuse_out
+from teucer.numpy._reading import Options, common_index_dtype, wrapped
+
+__all__ = ["place", "put", "put_along_axis", "take", "take_along_axis"]
+
+_IN_PLACE = "cannot modify arrays in-place, because JAX arrays are immutable. Pass inplace=False to instead return an updated array."
+
+
+def take(a: Any, indices: Any, axis: int | None = None, out: None = None, mode: str | None = None, unique_indices: bool = False,
+         indices_are_sorted: bool = False, fill_value: Any = None) -> Any:
+    """The elements of a at integer places of an axis, of the flattened array if it is None.
+
+    mode: what places outside give: "fill" (the default): fill_value, by default NaN or the least signed or greatest
+    unsigned integer; "clip": the nearest element; "wrap": the places count around. Negative ones count from the end, except
+    with "clip".
+    Raises ValueError for places that are not integers.
+
+    >>> take(np.array([3., 5.]), np.array([1, 4])).tolist()
+    [5.0, nan]
+    """
+    refuse_out("take", out)
+    x, places = operands("take", a, indices)
+    if not dtypes.issubdtype(places.dtype, np.integer):
+        raise ValueError(f"take: indices must have an integer type, got {places.dtype}.")
+    if axis is None:
+        x, axis = ravel(x), 0
+    at = axis_of(x, axis)
+    if mode == "raise":
+        raise NotImplementedError("The 'raise' mode to jnp.take is not supported.\n  Modes: fill, clip, wrap.")
+    n = x.shape[at]
+    if mode == "wrap" and n:
+        places = places % n
+    parsed = GatherScatterMode.from_any("clip" if mode == "wrap" else mode)
+    wrap = mode != "clip"
+    key = parse((slice(None),) * at + (places,), x.shape, wrap=wrap)
+    fill = None if fill_value is None else _updates.fill_scalar(fill_value, x)
+    return _updates.get(x, key, Options(parsed, fill, bool(indices_are_sorted), bool(unique_indices), wrap))
+
+
+def _checked_indices(name: str, arr: Any, indices: Any, axis: int | None) -> tuple[Any, Any, int]:
+    x, places = operands(name, arr, indices)
+    if not dtypes.issubdtype(places.dtype, np.integer):
+        raise TypeError(f"{name} indices must be of integer type, got {places.dtype}")
+    if axis is None:
+        if places.ndim != 1:
+            raise ValueError(f"{name} indices must be 1D if axis=None, got shape {places.shape}")
+        return ravel(x), places, 0
+    if x.ndim != places.ndim:
+        raise ValueError(f"indices and arr must have the same number of dimensions; {places.ndim} vs. {x.ndim}")
+    return x, places, axis_of(x, axis)
+
+
+def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: str | GatherScatterMode | None = None,
+                    fill_value: Any = None, *, wrap_negative_indices: bool | None = None) -> Any:
+    """Of each line of arr along an axis the elements at the places of the same line of indices.
+
+    The other axes broadcast together. mode and fill_value as for `take`, without "wrap".
+
+    >>> take_along_axis(np.array([[1, 2], [3, 4]]), np.array([[1], [0]]), 1).tolist()
+    [[2], [3]]
+    """
+    x, places, at = _checked_indices("take_along_axis", arr, indices, axis)
+    parsed = GatherScatterMode.from_any(mode)
+    fill = None if fill_value is None else _updates.fill_scalar(fill_value, x)
+    return _take_along(x, places, at, Options(parsed, fill, wrap_negative_indices=wrap_negative_indices is not False))
+
+
+def _aligned(x: Any, places: Any, axis: int) -> tuple[Any, Any]:
+    """Both broadcast to one shape but for the axis."""
+    rest = [tuple(n for i, n in enumerate(v.shape) if i != axis) for v in (x, places)]
+    common = broadcast_shapes("take_along_axis", rest)
+    return tuple(broadcast_value(v, (*common[:axis], v.shape[axis], *common[axis:])) for v in (x, places))  # type: ignore[return-value]
+
+
+@library(static=("axis", "options"))
+def _take_along(x: Any, places: Any, axis: int, options: Options) -> Any:
+    x, places = _aligned(x, places, axis)
+    if 0 in places.shape:
+        return _structure.full(places.shape, 0, x.dtype)
+    if x.shape[axis] == 0:
+        raise IndexError(f"take_along_axis: axis {axis} has size 0 and no places.\n    arr: {typeof(x)}")
+    others = tuple(i for i in range(x.ndim) if i != axis)
+    return _gather.gather(x, _vectors(places, x.shape[axis], options), GatherDimensionNumbers((), (axis,), (axis,), others, others),
+                          (1,) * x.ndim, mode=options.mode, fill_value=options.fill_value)
+
+
+def _vectors(places: Any, n: Any, options: Options) -> Any:
+    places = _structure.convert_element_type(places, common_index_dtype({places.dtype}))
+    places = wrapped(places, n) if options.wrap_negative_indices else places
+    return _shapes.expand_dims(places, (places.ndim,))
+
+
+def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None, inplace: bool = True, *,
+                   mode: str | GatherScatterMode | None = None) -> Any:
+    """arr with values put at the places of each line along an axis; `inplace` must be False.
+
+    >>> put_along_axis(np.zeros((2, 2)), np.array([[1], [0]]), 5, 1, inplace=False).tolist()
+    [[0.0, 5.0], [5.0, 0.0]]
+    """
+    if inplace:
+        raise ValueError(f"jax.numpy.put_along_axis {_IN_PLACE}")
+    shape = np.shape(arr)
+    x, places, at = _checked_indices("put_along_axis", arr, indices, axis)
+    value = operand("put_along_axis", values, 2)
+    out = _put_along(x, places, value, at, Options(GatherScatterMode.from_any(mode)))
+    return _structure.reshape(out, shape)
+
+
+@library(static=("axis", "options"))
+def _put_along(x: Any, places: Any, value: Any, axis: int, options: Options) -> Any:
+    x, places = _aligned(x, places, axis)
+    others = tuple(i for i in range(x.ndim) if i != axis)
+    if 0 in places.shape or 0 in x.shape:
+        return x
+    return _gather.scatter(x, _vectors(places, x.shape[axis], options), convert(broadcast_value(value, places.shape), x.dtype),
+                           ScatterDimensionNumbers((), (axis,), (axis,), others, others), mode=options.mode)
+
+
+def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = True) -> Any:
+    """a with values put at places of the flattened array, again and again if they are fewer; `inplace` must be False.
+
+    mode: "clip" (the default) moves places outside inside, "wrap" counts around.
+
+    >>> put(np.zeros(3), np.array([0, 2]), np.array([7.]), inplace=False).tolist()
+    [7.0, 0.0, 7.0]
+    """
+    if inplace:
+        raise ValueError(f"jax.numpy.put {_IN_PLACE}")
+    x, places, values = operands("put", a, ind, v)
+    if mode not in (None, "clip", "wrap"):
+        if mode == "raise":
+            raise NotImplementedError("The 'raise' mode to jnp.put is not supported.\n  Modes: clip, wrap.")
+        raise ValueError(f"mode should be one of 'wrap' or 'clip'; got mode={mode}")
+    if not dtypes.issubdtype(places.dtype, np.integer):
+        raise TypeError(f"put: indices must have an integer type, got {places.dtype}.")
+    if 0 in (places.size, x.size, values.size):
+        return x
+    return _put(x, places, values, mode == "wrap")
+
+
+@library(static=("wrap",))
+def _put(x: Any, places: Any, values: Any, wrap: bool) -> Any:
+    flat, places, values = ravel(x), ravel(places), ravel(values)
+    n, count = flat.shape[0], places.shape[0]
+    places = _structure.convert_element_type(places, np.int32)
+    if wrap:
+        places = places % n
+    else:
+        places = wrapped(_elementwise.clamp(np.int32(-n), places, np.int32(n - 1)), n)
+    source = np.arange(count, dtype=np.int32) % values.shape[0]
+    values = convert(values[source], flat.dtype)
+    out = _gather.scatter(flat, _structure.reshape(places, (count, 1)), values, ScatterDimensionNumbers((), (0,), (0,)))
+    return _structure.reshape(out, x.shape)
+
+
+def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Any:
+    """arr with the elements where mask is true replaced by values in turn, again and again; `inplace` must be False.
+
+    >>> place(np.arange(4), np.arange(4) > 0, np.array([7, 8]), inplace=False).tolist()
+    [0, 7, 8, 7]
+    """
+    if inplace:
+        raise ValueError(f"jax.numpy.place {_IN_PLACE}")
+    x, chosen, values = operands("place", arr, mask, vals)
+    if x.size != chosen.size:
+        raise ValueError(f"place: arr and mask must be the same size.\n    arr: {typeof(x)}\n    mask: {typeof(chosen)}")
+    if not values.size:
+        raise ValueError("place: Cannot place values from an empty array")
+    return _place(x, chosen, values) if x.size else x
+
+
+@library
+def _place(x: Any, mask: Any, values: Any) -> Any:
+    chosen, values = _structure.convert_element_type(ravel(mask), np.dtype(bool)), ravel(values)
+    rank = _cumulative.cumsum(_structure.convert_element_type(chosen, np.int32)) - 1
+    new = convert(values[rank % values.shape[0]], x.dtype)
+    return _structure.reshape(_elementwise.select(chosen, new, ravel(x)), x.shape)

@@ -1,0 +1,326 @@
+"""Samples of the gamma distribution, and of those that are made of them: beta, Dirichlet, chi-square, F, Student's t, balls."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, final
+
+import numpy as np
+
+from teucer._base import dtypes
+from teucer._core.primitive import Primitive
+from teucer._core.trace import typeof
+from teucer._core.types import ShapedArray, Zero
+from teucer._transform import arith
+from teucer._transform.library import library
+from teucer._transform.vmap import vmap
+from teucer.lax._arithmetic import abs, add, bitwise_and, bitwise_or, div, eq, ge, le, max, mul, neg, sub
+from teucer.lax._control_while import while_loop
+from teucer.lax._conversion import stop_gradient
+from teucer.lax._elementwise import exp, log, pow, sqrt
+from teucer.lax._random_keys import key_impl, random_split_p
+from teucer.lax._reductions import reduce_max
+from teucer.lax._selection import where_else
+from teucer.lax._special import random_gamma_grad
+from teucer.lax._structure import expand, reduce_sum, reshape
+from teucer.random._arguments import as_shape, broadcast_shape, cast, float_dtype, parameter, place, scalar, spread
+from teucer.random._inverse import standard_exponential
+from teucer.random._keys import one_key
+from teucer.random._normal import standard_normal
+from teucer.random._uniform import between, signs, split_key
+
+__all__ = ["ball", "beta", "chisquare", "dirichlet", "f", "gamma", "generalized_normal", "loggamma", "random_gamma_p", "t"]
+
+
+@final
+class RandomGamma(Primitive):
+    """A sample of the gamma distribution of each alpha, or with log_space its logarithm.
+
+    (C1) alpha is a float.  (C2) the axes of the keys are the first ones of alpha; a key serves the rest.
+    """
+
+    __slots__ = ()
+    name = "random_gamma"
+
+    def types(self, keys: Any, alpha: Any, *, log_space: bool) -> Any:
+        key_impl(keys, "random_gamma")
+        if not dtypes.issubdtype(alpha.dtype, np.floating):
+            raise TypeError(f"random_gamma: alpha must be a float, got {alpha} (C1).")
+        if alpha.shape[:keys.ndim] != keys.shape:
+            raise TypeError(f"random_gamma: the axes of the keys must be the first ones of alpha, got {keys}, {alpha} (C2).")
+        return (ShapedArray(alpha.shape, alpha.dtype, vma=keys.vma | alpha.vma),)
+
+    def lower_extended(self, ctx: Any, keys: Any, alpha: Any, *, log_space: bool) -> Any:
+        return ctx.trace(lambda k, a: (_each(k, a, log_space),), keys, alpha)
+
+    def jvp(self, primals: Any, tangents: Any, *, log_space: bool) -> Any:
+        keys, alpha = primals
+        moving = tangents[1]
+        outs = self.bind(keys, alpha, log_space=log_space)
+        (y,) = outs
+        if type(moving) is Zero:
+            return outs, (typeof(y).zero,)
+        if not log_space:
+            return outs, (mul(moving, random_gamma_grad(alpha, y)),)
+        # A sample too small for a float has the slope of the smallest one.
+        sample = max(exp(y), scalar(dtypes.finfo(typeof(y).dtype).tiny, typeof(y).dtype))
+        return outs, (mul(moving, div(random_gamma_grad(alpha, sample), sample)),)
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, log_space: bool) -> Any:
+        operands = (arith.to_axis(x, d, axis.size, 0) for x, d in zip(args, dims, strict=True))
+        return self.bind(*operands, log_space=log_space), (0,)
+
+
+random_gamma_p = RandomGamma()
+
+
+def _each(keys: Any, alpha: Any, log_space: bool) -> Any:
+    """A sample of each alpha, from a key of its own."""
+    shape, n = np.shape(alpha), typeof(keys).ndim
+    own = random_split_p.bind(keys, shape=(prod(shape[n:]),))[0]
+    size = prod(shape)
+    if size == 0:
+        return alpha
+    samples = vmap(lambda k, a: _one(k, a, log_space))(reshape(own, (size,)), reshape(alpha, (size,)))
+    return reshape(samples, shape)
+
+
+def _one(key: Any, alpha: Any, log_space: bool) -> Any:
+    """One sample, or its logarithm: Marsaglia & Tsang, ACM Trans. Math. Softw. 26 (2000) 363.
+
+    alpha < 1 takes a sample of alpha + 1 times u**(1/alpha): section 6 there.
+    """
+    dtype = typeof(alpha).dtype
+    one, zero, half = scalar(1, dtype), scalar(0, dtype), scalar(0.5, dtype)
+    third, squeeze = scalar(1 / 3, dtype), scalar(0.0331, dtype)
+    large = ge(alpha, one)
+    d = sub(where_else(large, alpha, add(alpha, one)), third)
+    c = div(third, sqrt(d))
+    key, boost_key = split_key(key)
+
+    def rejected(state: Any) -> Any:
+        _, x2, v, u = state
+        bound = add(mul(x2, half), mul(d, add(sub(one, v), log(v))))
+        return bitwise_and(ge(u, sub(one, mul(squeeze, mul(x2, x2)))), ge(log(u), bound))
+
+    def draw(state: Any) -> Any:
+        key, x_key, u_key = split_key(state[0], 3)
+        x, v = _positive_cube_root(x_key, c)
+        u = between(u_key, 0.0, 1.0, shape=(), dtype=dtype)
+        return key, mul(x, x), mul(mul(v, v), v), u
+
+    # The initial values are such that the loop is entered.
+    _, _, v, _ = while_loop(rejected, draw, (key, zero, one, scalar(2, dtype)))
+    if log_space:
+        log_boost = neg(standard_exponential(boost_key, shape=(), dtype=dtype))
+        # As the uniform sample may be 0 in the one form, so may its logarithm in the other.
+        boost = where_else(bitwise_or(large, eq(log_boost, zero)), zero, mul(log_boost, div(one, alpha)))
+        return add(add(log(d), log(v)), boost)
+    u = sub(one, between(boost_key, 0.0, 1.0, shape=(), dtype=dtype))
+    return mul(mul(d, v), where_else(large, one, pow(u, div(one, alpha))))
+
+
+def _positive_cube_root(key: Any, c: Any) -> Any:
+    """A normal x with 1 + c x > 0, and that."""
+    dtype = typeof(c).dtype
+    zero, one = scalar(0, dtype), scalar(1, dtype)
+
+    def draw(state: Any) -> Any:
+        key, sub_key = split_key(state[0])
+        x = standard_normal(sub_key, shape=(), dtype=dtype)
+        return key, x, add(one, mul(x, c))
+
+    return while_loop(lambda state: le(state[2], zero), draw, (key, zero, neg(one)))[1:]
+
+
+@library(static=("shape", "dtype", "log_space"))
+def standard_gamma(key: Any, alpha: Any, *, shape: tuple[int, ...], dtype: Any, log_space: bool = False) -> Any:
+    """Samples of the gamma distribution of scale 1, or their logarithms."""
+    return random_gamma_p.bind(key, spread(cast(alpha, dtype), shape), log_space=log_space)[0]
+
+
+def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Any:
+    """Samples of the gamma distribution of shape a and scale 1, differentiable in a.
+
+    a: positive floats; shape: by default that of a.
+    Raises ValueError for a dtype that is no float, or if a does not broadcast to the shape.
+
+    >>> from teucer import random
+    >>> random.gamma(random.key(0), 2., (3,)).shape
+    (3,)
+
+    Method: Marsaglia & Tsang, ACM Trans. Math. Softw. 26 (2000) 363; the derivative is implicit,
+    Figurnov, Mohamed & Mnih, arXiv:1805.08498.
+    """
+    typed, _ = one_key("gamma", key)
+    wanted = float_dtype("gamma", dtype)
+    return place(standard_gamma(typed, a, shape=broadcast_shape("gamma", shape, a), dtype=wanted), out_sharding)
+
+
+def loggamma(key: Any, a: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Any:
+    """Logarithms of samples of the gamma distribution; precise where a is so small that the samples would be 0.
+
+    >>> from teucer import random
+    >>> random.loggamma(random.key(0), 1e-3).shape
+    ()
+    """
+    typed, _ = one_key("loggamma", key)
+    wanted = float_dtype("loggamma", dtype)
+    shape = broadcast_shape("loggamma", shape, a)
+    return place(standard_gamma(typed, a, shape=shape, dtype=wanted, log_space=True), out_sharding)
+
+
+@library(static=("shape", "dtype"))
+def _beta(key: Any, a: Any, b: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+    first, second = split_key(key)
+    log_a = standard_gamma(first, a, shape=shape, dtype=dtype, log_space=True)
+    log_b = standard_gamma(second, b, shape=shape, dtype=dtype, log_space=True)
+    largest = max(log_a, log_b)
+    part_a, part_b = exp(sub(log_a, largest)), exp(sub(log_b, largest))
+    return div(part_a, add(part_a, part_b))
+
+
+def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Any:
+    """Samples of the beta distribution: x / (x + y) for gamma samples x and y of shapes a and b.
+
+    >>> from teucer import random
+    >>> random.beta(random.key(0), 2., 3., (2,)).shape
+    (2,)
+    """
+    typed, _ = one_key("beta", key)
+    wanted = float_dtype("beta", dtype)
+    return place(_beta(typed, a, b, shape=broadcast_shape("beta", shape, a, b), dtype=wanted), out_sharding)
+
+
+@library(static=("shape", "dtype"))
+def _dirichlet(key: Any, alpha: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+    logs = standard_gamma(key, alpha, shape=shape, dtype=dtype, log_space=True)
+    last = len(shape) - 1
+    parts = exp(sub(logs, expand(stop_gradient(reduce_max(logs, (last,))), shape[-1], last)))
+    return div(parts, expand(reduce_sum(parts, (last,)), shape[-1], last))
+
+
+def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Any:
+    """Samples of the Dirichlet distribution: vectors of positive numbers with sum 1.
+
+    alpha: floats[..., n]; shape: of the sample, without the axis of the vectors.
+    Raises ValueError if alpha has no axes or does not broadcast to the shape.
+
+    >>> from teucer import random
+    >>> random.dirichlet(random.key(0), np.ones(3, "float32"), (2,)).shape
+    (2, 3)
+    """
+    typed, _ = one_key("dirichlet", key)
+    wanted = float_dtype("dirichlet", dtype)
+    own = typeof(parameter("dirichlet", alpha, 1)).shape
+    if not own:
+        raise ValueError("dirichlet requires alpha.ndim >= 1, got alpha.ndim == 0")
+    size = broadcast_shape("dirichlet", shape, np.empty(own[:-1], np.bool_))
+    return place(_dirichlet(typed, alpha, shape=(*size, own[-1]), dtype=wanted), out_sharding)
+
+
+@library(static=("shape", "dtype"))
+def _chisquare(key: Any, df: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+    two = scalar(2, dtype)
+    return mul(exp(standard_gamma(key, div(cast(df, dtype), two), shape=shape, dtype=dtype, log_space=True)), two)
+
+
+def chisquare(key: Any, df: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Any:
+    """Samples of the chi-square distribution with df degrees of freedom.
+
+    >>> from teucer import random
+    >>> random.chisquare(random.key(0), 3., (2,)).shape
+    (2,)
+    """
+    typed, _ = one_key("chisquare", key)
+    wanted = float_dtype("chisquare", dtype)
+    return place(_chisquare(typed, df, shape=broadcast_shape("chisquare", shape, df), dtype=wanted), out_sharding)
+
+
+@library(static=("shape", "dtype"))
+def _f(key: Any, dfnum: Any, dfden: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+    below_key, above_key = split_key(key)
+    dfnum, dfden = cast(dfnum, dtype), cast(dfden, dtype)
+    above = _chisquare(above_key, dfnum, shape=shape, dtype=dtype)
+    below = _chisquare(below_key, dfden, shape=shape, dtype=dtype)
+    return div(div(above, spread(dfnum, shape)), div(below, spread(dfden, shape)))
+
+
+def f(key: Any, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Any:
+    """Samples of the F distribution with dfnum and dfden degrees of freedom.
+
+    >>> from teucer import random
+    >>> random.f(random.key(0), 2., 3., (2,)).shape
+    (2,)
+    """
+    typed, _ = one_key("f", key)
+    wanted = float_dtype("f", dtype)
+    return place(_f(typed, dfnum, dfden, shape=broadcast_shape("f", shape, dfnum, dfden), dtype=wanted), out_sharding)
+
+
+@library(static=("shape", "dtype"))
+def _t(key: Any, df: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+    normal_key, gamma_key = split_key(key)
+    half = div(cast(df, dtype), scalar(2, dtype))
+    scale = div(spread(half, shape), standard_gamma(gamma_key, half, shape=shape, dtype=dtype))
+    return mul(standard_normal(normal_key, shape=shape, dtype=dtype), sqrt(scale))
+
+
+def t(key: Any, df: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Any:
+    """Samples of Student's t distribution with df degrees of freedom.
+
+    >>> from teucer import random
+    >>> random.t(random.key(0), 3., (2,)).shape
+    (2,)
+    """
+    typed, _ = one_key("t", key)
+    wanted = float_dtype("t", dtype)
+    return place(_t(typed, df, shape=broadcast_shape("t", shape, df), dtype=wanted), out_sharding)
+
+
+@library(static=("shape", "dtype"))
+def _generalized_normal(key: Any, p: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+    gamma_key, sign_key = split_key(key)
+    root = div(scalar(1, dtype), cast(p, dtype))
+    sizes = standard_gamma(gamma_key, root, shape=shape, dtype=dtype)
+    return mul(signs(sign_key, shape=shape, dtype=dtype), pow(sizes, spread(root, shape)))
+
+
+def generalized_normal(key: Any, p: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Any:
+    """Samples of the density proportional to exp(-abs(x)**p).
+
+    >>> from teucer import random
+    >>> random.generalized_normal(random.key(0), 1.5, (2,)).shape
+    (2,)
+    """
+    typed, _ = one_key("generalized_normal", key)
+    wanted = float_dtype("generalized_normal", dtype)
+    size = broadcast_shape("generalized_normal", shape, p)
+    return place(_generalized_normal(typed, p, shape=size, dtype=wanted), out_sharding)
+
+
+@library(static=("d", "shape", "dtype"))
+def _ball(key: Any, p: Any, *, d: int, shape: tuple[int, ...], dtype: Any) -> Any:
+    direction_key, size_key = split_key(key)
+    x = _generalized_normal(direction_key, p, shape=(*shape, d), dtype=dtype)
+    p = cast(p, dtype)
+    powers = pow(abs(x), spread(p, (*shape, d)))
+    total = add(reduce_sum(powers, (len(shape),)), standard_exponential(size_key, shape=shape, dtype=dtype))
+    norms = pow(total, spread(div(scalar(1, dtype), p), shape))
+    return div(x, expand(norms, d, len(shape)))
+
+
+def ball(key: Any, d: int, p: Any = 2, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Any:
+    """Points uniform in the unit ball of the p-norm in d dimensions.
+
+    Raises ValueError for a dtype that is no float.
+
+    >>> from teucer import random
+    >>> random.ball(random.key(0), 3, shape=(2,)).shape
+    (2, 3)
+
+    Method: Barthe, Guedon, Mendelson & Naor, Annals of Probability 33 (2005) 480, theorem 1.
+    """
+    typed, _ = one_key("ball", key)
+    wanted = float_dtype("gamma", dtype)
+    return place(_ball(typed, parameter("ball", p, 2), d=int(d), shape=as_shape("ball", shape), dtype=wanted), out_sharding)
