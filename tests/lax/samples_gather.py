@@ -104,7 +104,9 @@ def _scatter(which, mode, unique=False):
 def _updates(r, d, *shape):
     """Updates that are equal to none of the operand's elements."""
     found = numbers(r, d, *shape)
-    return found if d == "bool" else (found * 2 + 1).astype(dtype_of(d)) if d in ("int32", "uint8") else found * dtype_of(d).type(1.1)
+    if d == "bool":
+        return found
+    return (found * 2 + 1).astype(dtype_of(d)) if d in ("int32", "uint8") else found * dtype_of(d).type(1.1)
 
 
 SAMPLES = [Sample(f"gather {which} {mode}", "lax.gather", _gather(which, mode), ALL if which == "rows" else FEW, gathered, True)

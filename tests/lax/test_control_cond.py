@@ -7,6 +7,7 @@ from lax.control_laws import assert_close, check_gradients, check_jit, check_vma
 import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
+from teucer.lax import _callbacks
 
 
 @pytest.fixture(autouse=True)
@@ -42,24 +43,27 @@ def test_call_forms():
     inc, dec = (lambda x: x + 1), (lambda x: x - 1)
     assert lax.cond(True, inc, dec, operand=3) == 4
     assert lax.cond(pred=False, true_fun=inc, false_fun=dec, operand=3) == 2
-    assert lax.cond(True, 10, inc, 20, dec) == 11 and lax.cond(False, 10, inc, 20, dec) == 19
+    assert lax.cond(True, 10, inc, 20, dec) == 11
+    assert lax.cond(False, 10, inc, 20, dec) == 19
     assert lax.cond(True, lambda: 1, lambda: 2) == 1
     assert lax.cond(True, lambda x: x, lambda x: x, operand=None) is None
     assert lax.switch(1, [inc, dec], operand=3) == 2
 
 
-@pytest.mark.parametrize("index, expected", [(-1, 10), (0, 10), (1, 20), (2, 30), (3, 30)])
+@pytest.mark.parametrize(("index", "expected"), [(-1, 10), (0, 10), (1, 20), (2, 30), (3, 30)])
 @pytest.mark.parametrize("dtype", [int, np.int8, np.uint8, np.int64, np.uint64])
 def test_switch_clamps(index, expected, dtype):
     if index < 0 and np.dtype(dtype).kind == "u":
         return
-    f = lambda i: lax.switch(i, [lambda: 10, lambda: 20, lambda: 30])
+    def f(i):
+        return lax.switch(i, [lambda: 10, lambda: 20, lambda: 30])
     assert f(dtype(index)) == expected == jax.jit(f)(dtype(index))
 
 
 def test_switch_with_many_branches_and_a_small_index():
     f = jax.jit(lambda i: lax.switch(i, [lambda x, k=k: x + k for k in range(300)], 0))
-    assert f(np.uint8(255)) == 255 and f(np.int8(-5)) == 0
+    assert f(np.uint8(255)) == 255
+    assert f(np.int8(-5)) == 0
 
 
 def test_only_the_chosen_branch_runs():
@@ -67,7 +71,8 @@ def test_only_the_chosen_branch_runs():
 
 
 def test_weak_types_join():
-    strong = lambda x: x * np.float64(1)
+    def strong(x):
+        return x * np.float64(1)
     assert lax.cond(True, lambda x: x, lambda x: 2.0, 1.0).weak_type
     assert not lax.cond(True, strong, lambda x: 2.0, 1.0).weak_type
     assert not lax.cond(True, lambda x: 2.0, strong, 1.0).weak_type
@@ -96,14 +101,17 @@ def test_gradients_under_jit():
 
 
 def test_gradient_of_closed_over_values():
-    f = lambda p: lambda a, b: lax.cond(p, lambda: a * jnp.sin(b), lambda: a * a)
+    def f(p):
+        return lambda a, b: lax.cond(p, lambda: a * jnp.sin(b), lambda: a * a)
     check_gradients(f(True), 0.7, 0.9)
     check_gradients(f(False), 0.7, 0.9)
 
 
 def test_branch_that_does_not_depend():
-    f = lambda p, x: lax.cond(p, lambda x: x * x, lambda x: 3.0, x)
-    assert jax.grad(f, 1)(True, 2.0) == 4 and jax.grad(f, 1)(False, 2.0) == 0
+    def f(p, x):
+        return lax.cond(p, lambda x: x * x, lambda x: 3.0, x)
+    assert jax.grad(f, 1)(True, 2.0) == 4
+    assert jax.grad(f, 1)(False, 2.0) == 0
 
 
 def test_integers_pass_through():
@@ -111,18 +119,21 @@ def test_integers_pass_through():
         n, y = lax.cond(p, lambda n, x: (n + 1, x * n), lambda n, x: (n, x), 3, x)
         return n * y
 
-    assert jax.grad(f, 1)(True, 2.0) == 12 and jax.grad(f, 1)(False, 2.0) == 3
+    assert jax.grad(f, 1)(True, 2.0) == 12
+    assert jax.grad(f, 1)(False, 2.0) == 3
 
 
 def test_residuals_of_one_type_share_their_place():
-    f = lambda x: lax.switch(lax.convert_element_type(x, int), [jnp.sin, jnp.exp, lambda x: x * x * x, jnp.cos], x)
-    known, staged = [e for e in jax.make_jaxpr(jax.grad(f))(1.0).eqns if e.primitive.name == "cond"]
+    def f(x):
+        return lax.switch(lax.convert_element_type(x, int), [jnp.sin, jnp.exp, lambda x: x * x * x, jnp.cos], x)
+    known, _staged = [e for e in jax.make_jaxpr(jax.grad(f))(1.0).eqns if e.primitive.name == "cond"]
     assert len(known.outvars) == 2
 
 
 def test_residuals_of_extended_dtype():
     def f(p, x, key):
-        noisy = lambda x: x * lax.convert_element_type(lax.reduce_max(jax.random.key_data(jax.random.fold_in(key, 1)), (0,)), float)
+        def noisy(x):
+            return x * lax.convert_element_type(lax.reduce_max(jax.random.key_data(jax.random.fold_in(key, 1)), (0,)), float)
         return lax.cond(p, jax.checkpoint(noisy), lambda x: x, x)
 
     key = jax.random.key(0)
@@ -150,24 +161,28 @@ def test_vmap_of_both_of_different_ranks():
 
 
 def test_grad_of_vmap_is_finite_where_the_other_branch_is_not():
-    f = lambda x: lax.cond(x > 0, jnp.sqrt, lambda x: x * 0.0, x)
+    def f(x):
+        return lax.cond(x > 0, jnp.sqrt, lambda x: x * 0.0, x)
     assert_close(jax.grad(lambda xs: lax.reduce_sum(jax.vmap(f)(xs), (0,)))(np.array([-1.0, 0.0, 4.0])), np.array([0.0, 0.0, 0.25]))
 
 
 def test_grad_of_vmap():
-    f = lambda i, xs: lax.reduce_sum(jax.vmap(lambda i, x: sum(pick(i, x, x)))(i, xs), (0,))
+    def f(i, xs):
+        return lax.reduce_sum(jax.vmap(lambda i, x: sum(pick(i, x, x)))(i, xs), (0,))
     check_gradients(lambda xs: f(np.array([0, 1, 2]), xs), np.linspace(0.1, 1, 3))
 
 
 def test_nested():
-    f = lambda p, q, x: lax.cond(p, lambda x: lax.cond(q, jnp.sin, lambda x: x * x, x), lambda x: lax.switch(q, [jnp.cos, jnp.exp], x), x)
+    def f(p, q, x):
+        return lax.cond(p, lambda x: lax.cond(q, jnp.sin, lambda x: x * x, x), lambda x: lax.switch(q, [jnp.cos, jnp.exp], x), x)
     for p in (True, False):
         check_gradients(lambda x: f(p, 1, x), 0.8)
     check_vmap(f, np.array([True, False, True]), np.array([0, 1, 1]), np.linspace(0, 1, 3))
 
 
 def test_jvp_of_while_in_cond():
-    f = lambda p, x: lax.cond(p, lambda x: lax.while_loop(lambda c: c < 9.0, lambda c: c * c, x), lambda x: x, x)
+    def f(p, x):
+        return lax.cond(p, lambda x: lax.while_loop(lambda c: c < 9.0, lambda c: c * c, x), lambda x: x, x)
     assert_close(jax.jvp(lambda x: f(True, x), (1.5,), (1.0,))[1], 8 * 1.5 ** 7)
 
 
@@ -178,29 +193,30 @@ def test_linearize():
 
 def test_disable_jit():
     with jax.disable_jit():
-        assert lax.cond(True, lambda x: float(x), lambda x: 1 / 0, 2.0) == 2.0
-        assert lax.switch(7, [lambda x: 1 / 0, lambda x: float(x)], 2.0) == 2.0
+        assert lax.cond(True, float, lambda x: 1 / 0, 2.0) == 2.0
+        assert lax.switch(7, [lambda x: 1 / 0, float], 2.0) == 2.0
 
 
 def f32(x):
     return np.float32(1)
 
 
-@pytest.mark.parametrize("call, match", [
+@pytest.mark.parametrize(("call", "match"), [
     (lambda: lax.cond(None, f32, f32, 1.0), "cond predicate is None"),
     (lambda: lax.cond(np.array([True]), f32, f32, 1.0), r"Pred must be a scalar, got \[ True\] of shape \(1,\)"),
     (lambda: lax.cond("abc", f32, f32, 1.0), "Pred must be a scalar, got 'abc' of type"),
     (lambda: lax.cond(lambda: True, f32, f32, 1.0), "Pred type must be either boolean or number"),
+    (lambda: lax.cond(1j, f32, f32, 1.0), "Pred type must be either boolean or number, got complex128"),
     (lambda: lax.cond(True, 3, f32, 1.0), "lax.cond: true_fun and false_fun arguments should be callable"),
     (lambda: lax.cond(True, f32, f32, 2, operand=3), "if 'operand' keyword is passed then no positional operands"),
     (lambda: lax.cond(True, f32, f32, "abc"), "Argument 'abc' of type .* is not a valid JAX type"),
     (lambda: lax.cond(True, lambda x: {"a": x, "b": x}, lambda x: {"a": x}, 1.0),
-     r"cond branch outputs must have the same pytree structure, but they differ:.*true_fun is <lambda> at .*test_control_cond.py:\d+"
+     r"cond branch outputs must have the same pytree structure, but they differ:.*true_fun is <lambda> at .*_cond.py:\d+"
      r".*symmetric difference of key sets: \{'b'\}"),
     (lambda: lax.cond(True, lambda x: {"a": x, "b": x}, lambda x: {"a": x, "b": jnp.zeros(3)}, 1.0),
      r"cond branches must have equal output types but they differ.*The output of true_fun at path \['b'\] has type float64\[\] but "
      r"the corresponding output of false_fun has type float64\[3\], so the shapes do not match"),
-    (lambda: lax.cond(True, lambda x: x, lambda x: 3, 1.0), r"The output of true_fun has type float64\[\] .* int64\[\], so the dtypes"),
+    (lambda: lax.cond(True, lambda x: x, lambda x: 3, 1.0), r"The output of true_fun has type float64\[\] .* int64\[\], so the d"),
     (lambda: lax.switch(1.2, [f32, f32], 1.0), "Index type must be an integer, got 1.2 as float64"),
     (lambda: lax.switch(True, [f32, f32], 1.0), "Index type must be an integer, got True as bool"),
     (lambda: lax.switch(np.array([1]), [f32, f32], 1.0), r"Branch index must be scalar, got \[1\] of shape \(1,\)"),
@@ -216,3 +232,21 @@ def test_errors(call, match):
 def test_no_branches():
     with pytest.raises(ValueError, match="Empty branch sequence"):
         lax.switch(0, [], 1.0)
+
+
+def test_vmap_refuses_io():
+    def io(x):
+        return _callbacks.io_callback(lambda v: v, jax.ShapeDtypeStruct((), np.float64), x)
+
+    with pytest.raises(NotImplementedError, match="IO effect not supported in vmap-of-cond"):
+        jax.vmap(lambda x: lax.cond(x > 0, io, lambda x: x, x))(np.arange(2.0))
+    with pytest.raises(NotImplementedError, match="IO effect not supported in vmap-of-while"):
+        jax.vmap(lambda x: lax.while_loop(lambda c: c < 3, lambda c: io(c) + 1, x))(np.arange(2.0))
+
+
+def test_effects_of_the_chosen_branch():
+    seen = []
+    f = jax.jit(lambda p: lax.cond(p, lambda: jax.debug.callback(seen.append, 1), lambda: jax.debug.callback(seen.append, 2)))
+    f(True), f(False), f(True)
+    jax.effects_barrier()
+    assert [int(n) for n in seen] == [1, 2, 1]

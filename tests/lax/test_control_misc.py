@@ -23,14 +23,16 @@ XS = np.linspace(0.3, 1.7, 7)
 
 @pytest.mark.parametrize("batch_size", [None, 0, 1, 2, 3, 7, 20])
 def test_map(batch_size):
-    f = lambda t: {"s": jnp.sin(t[0]), "p": t[0] * t[1]}
+    def f(t):
+        return {"s": jnp.sin(t[0]), "p": t[0] * t[1]}
     got = lax.map(f, (XS, np.ones((7, 2))), batch_size=batch_size)
     assert_close(got, {"s": np.sin(XS), "p": XS[:, None] * np.ones((7, 2))})
 
 
 @pytest.mark.parametrize("batch_size", [None, 3])
 def test_map_transformed(batch_size):
-    f = lambda xs: lax.map(lambda x: x * jnp.sin(x), xs, batch_size=batch_size)
+    def f(xs):
+        return lax.map(lambda x: x * jnp.sin(x), xs, batch_size=batch_size)
     check_gradients(f, XS)
     check_vmap(f, np.stack([XS, XS + 1]))
     check_jit(f, XS)
@@ -77,7 +79,8 @@ def test_associative_scan_of_matrices_in_order(axis, reverse):
 
 
 def test_associative_scan_transformed():
-    f = lambda xs: lax.associative_scan(lambda a, b: a * b, xs)
+    def f(xs):
+        return lax.associative_scan(lambda a, b: a * b, xs)
     check_gradients(f, XS)
     check_vmap(f, np.stack([XS, XS + 1]))
     check_jit(f, XS)
@@ -98,8 +101,10 @@ def test_associative_scan_errors():
 
 
 def test_platform_dependent():
-    f = lambda x: lax.platform_dependent(x, cpu=jnp.sin, default=jnp.cos)
-    g = lambda x: lax.platform_dependent(x, tpu=jnp.sin, default=jnp.exp)
+    def f(x):
+        return lax.platform_dependent(x, cpu=jnp.sin, default=jnp.cos)
+    def g(x):
+        return lax.platform_dependent(x, tpu=jnp.sin, default=jnp.exp)
     for h, expected in ((f, np.sin), (g, np.exp)):
         assert_close(h(0.5), expected(0.5))
         assert_close(jax.jit(h)(0.5), expected(0.5))
@@ -128,7 +133,8 @@ def test_optimization_barrier():
     tree = {"a": 1.0, "b": (np.arange(3), True)}
     assert_close(lax.optimization_barrier(tree), tree)
     assert lax.optimization_barrier(()) == ()
-    f = lambda x, y: lax.optimization_barrier((x * y, jnp.sin(x)))
+    def f(x, y):
+        return lax.optimization_barrier((x * y, jnp.sin(x)))
     check_gradients(f, 0.4, 0.6)
     check_vmap(f, XS, XS + 1)
     check_vmap(f, XS, 2.0, in_axes=(0, None))
@@ -137,7 +143,8 @@ def test_optimization_barrier():
 def test_optimization_barrier_of_keys_and_integers():
     key, n = lax.optimization_barrier((jax.random.key(0), 3))
     np.testing.assert_array_equal(jax.random.key_data(key), jax.random.key_data(jax.random.key(0)))
-    assert jax.grad(lambda x: lax.optimization_barrier((x, 2))[0] * 3)(1.0) == 3.0 and n == 3
+    assert jax.grad(lambda x: lax.optimization_barrier((x, 2))[0] * 3)(1.0) == 3.0
+    assert n == 3
 
 
 def test_optimization_barrier_error():

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-
 from lax.control_laws import assert_close, check_gradients, check_jit, check_vmap
 
 import teucer as jax
@@ -45,7 +44,8 @@ def test_scan_is_a_loop(reverse, unroll):
 @pytest.mark.parametrize("length", [0, 1, 2, 3])
 def test_lengths(length, unroll):
     total, ys = lax.scan(lambda c, x: (c + x, c), 1.0, np.arange(length, dtype=float), unroll=unroll)
-    assert total == 1 + sum(range(length)) and ys.shape == (length,)
+    assert total == 1 + sum(range(length))
+    assert ys.shape == (length,)
 
 
 def test_no_xs():
@@ -97,22 +97,27 @@ def test_dtypes(dtype):
 def test_weak_carry_takes_the_type_of_the_body():
     assert lax.scan(lambda c, x: (c + x, None), 0, np.float16([1, 2]))[0].dtype == np.float16
     a, b = lax.scan(lambda c, x: ((c[0] + 1, c[0] * x), None), (1, 1), np.float16([1, 2]))[0]
-    assert a.dtype == np.int64 and a.weak_type and b.dtype == np.float16
+    assert not lax.fori_loop(0, 2, lambda i, c: c * 2.0, 1).weak_type
+    assert a.dtype == np.int64
+    assert a.weak_type
+    assert b.dtype == np.float16
     assert lax.scan(lambda c, x: (c * 2, c), 1.0, XS)[0].weak_type
 
 
 def test_strong_carry_stays_strong():
     carry, _ = lax.scan(lambda c, x: (1.0, None), np.float64(2), XS)
-    assert carry.dtype == np.float64 and not carry.weak_type
+    assert carry.dtype == np.float64
+    assert not carry.weak_type
 
 
-@pytest.mark.parametrize("f, init, match", [
+@pytest.mark.parametrize(("f", "init", "match"), [
     (lambda c, x: ((c, c), x), 1.0, r"(?s)same pytree structure.*function: <lambda> at .*test_control_scan.py:\d+.*carry c is a "
      r"pytree leaf but .* is a .*tuple"),
     (lambda c, x: ({"a": c["a"], "b": jnp.zeros(2)}, x), {"a": 0, "b": 1.0},
      r"(?s)scan body function carry input and carry output must have equal types.*component c\['b'\] has type float64\[\] but the "
      r"corresponding output carry component has type float64\[2\], so the shapes do not match"),
-    (lambda c, x: (c + lax.convert_element_type(x, complex), x), np.float32(1), r"carry c has type float32\[\].*complex128\[\], so the dtypes do not"),
+    (lambda c, x: (c + lax.convert_element_type(x, complex), x), np.float32(1),
+     r"carry c has type float32\[\].*complex128\[\], so the dtypes do not"),
     (lambda c, x: c, 1.0, r"scan body output must be a pair, got ~float64\[\]"),
     (lambda c, x: (c, x, x), 1.0, r"scan body output must be a pair"),
     (lambda c, x: [c, x], 1.0, r"scan body output must be a pair"),
@@ -125,12 +130,12 @@ def test_bad_bodies(f, init, match):
         lax.scan(f, init, XS)
 
 
-@pytest.mark.parametrize("kwargs, match", [
-    (dict(xs=XS, length=4), r"`length` argument of 4 which disagrees with leading axis sizes \[5\]"),
-    (dict(xs=(XS, {"k": np.zeros(4)})), r"(?s)different leading axis sizes: 5, 4.*xs\[1\]\['k'\]: f64\[4\]"),
-    (dict(xs=None), "no values to scan over and `length` not provided"),
-    (dict(xs=3.0), "no leading axis to scan over: xs: f64"),
-    (dict(xs=XS, unroll=-1), "`unroll` must be a `bool` or a non-negative `int`"),
+@pytest.mark.parametrize(("kwargs", "match"), [
+    ({"xs": XS, "length": 4}, r"`length` argument of 4 which disagrees with leading axis sizes \[5\]"),
+    ({"xs": (XS, {"k": np.zeros(4)})}, r"(?s)different leading axis sizes: 5, 4.*xs\[1\]\['k'\]: f64\[4\]"),
+    ({"xs": None}, "no values to scan over and `length` not provided"),
+    ({"xs": 3.0}, "no leading axis to scan over: xs: f64"),
+    ({"xs": XS, "unroll": -1}, "`unroll` must be a `bool` or a non-negative `int`"),
 ])
 def test_bad_lengths(kwargs, match):
     with pytest.raises(ValueError, match=match):
@@ -178,7 +183,7 @@ def test_integer_and_boolean_carries_under_grad():
             n, flag, v = c
             return (n + 1, ~flag, lax.select(flag, v * y, v + n)), (n, v)
 
-        (n, flag, v), (ns, vs) = lax.scan(body, (0, True, x), XS)
+        (n, _flag, v), (_ns, vs) = lax.scan(body, (0, True, x), XS)
         return v + lax.reduce_sum(vs, (0,)) + n
 
     check_gradients(f, 1.3)
@@ -198,13 +203,15 @@ def test_length_zero_gradient():
 
 
 def test_hessian():
-    f = lambda c: lax.scan(step, c, XS)[0]
+    def f(c):
+        return lax.scan(step, c, XS)[0]
     assert_close(jax.hessian(f)(0.7), (jax.grad(f)(0.7 + 1e-6) - jax.grad(f)(0.7 - 1e-6)) / 2e-6, 1e-6)
 
 
 def test_invariant_residuals_are_not_stacked():
     jaxpr = str(jax.make_jaxpr(jax.grad(lambda k: lax.scan(lambda c, x: (c * jnp.sin(k) + x, None), 1.0, XS)[0]))(0.3))
-    assert jaxpr.count("cos") == 1 and "f64[5] = cos" not in jaxpr
+    assert jaxpr.count("cos") == 1
+    assert "f64[5] = cos" not in jaxpr
     text = str(jax.make_jaxpr(lambda w: jax.vjp(lambda h: lax.scan(lambda h, x: (lax.dot(w, h), None), h, XS)[0], np.ones(3)))(W))
     assert "f64[5,3,3]" not in text
 
@@ -212,11 +219,14 @@ def test_invariant_residuals_are_not_stacked():
 def test_carry_passed_on_is_not_looped():
     jaxpr = jax.make_jaxpr(lambda w: lax.scan(lambda c, x: ((c[0], lax.dot(c[1], c[0])), x), (w, np.ones(3)), XS))(W)
     (eqn,) = jaxpr.eqns
-    assert eqn.params["num_carry"] == 1 and eqn.params["num_consts"] == 1 and len(eqn.outvars) == 1
+    assert eqn.params["num_carry"] == 1
+    assert eqn.params["num_consts"] == 1
+    assert len(eqn.outvars) == 1
 
 
 def test_linear_transpose_with_a_counter():
-    f = lambda x: lax.fori_loop(0, 4, lambda i, c: c * 2.0 + x * i, x)
+    def f(x):
+        return lax.fori_loop(0, 4, lambda i, c: c * 2.0 + x * i, x)
     (got,) = jax.linear_transpose(f, 1.0)(1.0)
     np.testing.assert_allclose(got, f(1.0))
 
@@ -226,7 +236,7 @@ def test_cotangent_of_ys_only():
 
 
 def test_linearize():
-    y, push = jax.linearize(lambda c: lax.scan(step, c, XS)[0], 0.7)
+    _y, push = jax.linearize(lambda c: lax.scan(step, c, XS)[0], 0.7)
     assert_close(push(2.0), 2 * jax.grad(lambda c: lax.scan(step, c, XS)[0])(0.7))
 
 
@@ -245,7 +255,8 @@ def test_vmap_batches_the_carry_that_needs_it():
 
 
 def test_grad_of_vmap_of_scan():
-    f = lambda c: lax.reduce_sum(jax.vmap(lambda c: lax.scan(step, c, XS)[0])(c), (0,))
+    def f(c):
+        return lax.reduce_sum(jax.vmap(lambda c: lax.scan(step, c, XS)[0])(c), (0,))
     check_gradients(f, np.linspace(0.1, 1, 3))
 
 
@@ -281,7 +292,7 @@ def test_scan_in_while():
     def f(c):
         return lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, lax.scan(step, s[1], XS)[0]), (0, c))[1]
 
-    out, moved = jax.jvp(f, (0.7,), (1.0,))
+    _out, moved = jax.jvp(f, (0.7,), (1.0,))
     assert_close(moved, (f(0.7 + 1e-6) - f(0.7 - 1e-6)) / 2e-6, 1e-6)
     check_vmap(f, np.linspace(0.1, 1, 3))
 
@@ -354,21 +365,35 @@ def test_fori_loop_with_static_bounds_is_a_scan():
     assert [e.primitive.name for e in jaxpr.eqns] == ["scan"]
 
 
-def test_fori_loop_counter_dtype():
-    out = lax.fori_loop(np.int8(0), 3, lambda i, c: i, np.int8(1))
-    assert out.dtype == np.int8 and out == 2
+@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize("lower, upper", [(0, 3), (np.int8(0), 3), (0, np.int8(3)), (np.int16(0), np.int16(3))])
+def test_fori_loop_counter(lower, upper, traced):
+    # A counter with known bounds is weak: it does not widen a carry.
+    out = lax.fori_loop(lower, upper, lambda i, c: c + i, np.int8(1))
+    assert out.dtype == np.int8 and out == 4
+    if traced:
+        loop = jax.jit(lambda lower, upper: lax.fori_loop(lower, upper, lambda i, c: i, lower))
+        strong = [np.dtype(type(x)) for x in (lower, upper) if not isinstance(x, int)]
+        assert loop(lower, upper).dtype == (strong[0] if strong else np.int64)
+
+
+def test_fori_loop_bounds_that_do_not_fit():
+    with jax.enable_x64(False), pytest.raises(OverflowError):
+        lax.fori_loop(0, 2**40, lambda i, c: c, 0)
 
 
 def test_fori_loop_batched_bound():
     check_vmap(lambda n: lax.fori_loop(0, n, lambda i, c: c * 2.0 + i, 1.0), np.arange(5))
 
 
-@pytest.mark.parametrize("call, match", [
-    (lambda: lax.fori_loop(np.int32(0), np.int8(3), lambda i, c: c, 1.0), "lower and upper .* must have equal types, got int32 and int8"),
+@pytest.mark.parametrize(("call", "match"), [
+    (lambda: lax.fori_loop(np.int32(0), np.int8(3), lambda i, c: c, 1.0),
+     "lower and upper .* must have equal types, got int32 and int8"),
     (lambda: lax.fori_loop(0, 3, lambda i, c: (c, c), 1.0), r"carry c is a pytree leaf"),
     (lambda: lax.fori_loop(0, 3, lambda i, c: jnp.zeros(3), 1.0), r"carry c has type float64\[\] .* float64\[3\]"),
     (lambda: lax.fori_loop(0, 3, 3, 1.0), "lax.fori_loop: body_fun argument should be callable"),
-    (lambda: lax.fori_loop(np.zeros(1, int), 3, lambda i, c: c, 1.0), "lower and upper must be scalars"),
+    (lambda: lax.fori_loop(np.zeros(1, int), 3, lambda i, c: c, 1.0),
+     "lower and upper must be scalars"),
 ])
 def test_fori_loop_errors(call, match):
     with pytest.raises(TypeError, match=match):

@@ -24,7 +24,8 @@ def collatz(n):
 
 
 def test_values():
-    assert squared(3.0) == 6561.0 and squared(200.0) == 200.0
+    assert squared(3.0) == 6561.0
+    assert squared(200.0) == 200.0
     assert [int(collatz(n)) for n in (1, 2, 7, 27)] == [0, 1, 16, 111]
 
 
@@ -51,13 +52,14 @@ def test_typed_keys():
 def test_weak_carry_takes_the_type_of_the_body():
     assert lax.while_loop(lambda c: c < 3, lambda c: c + np.float16(1), 1).dtype == np.float16
     assert not lax.while_loop(lambda c: c < 3, lambda c: c + np.float64(1), 1.0).weak_type
-    a, b = lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1.0, c[1]), (0, 1.0))
-    assert a.dtype == np.float64 and a == 3
+    a, _b = lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1.0, c[1]), (0, 1.0))
+    assert a.dtype == np.float64
+    assert a == 3
 
 
-@pytest.mark.parametrize("cond, body, init, match", [
+@pytest.mark.parametrize(("cond", "body", "init", "match"), [
     (lambda c: c["a"] < 3, lambda c: {"a": c["a"], "b": jnp.zeros(2)}, {"a": 0, "b": 1.0},
-     r"(?s)while_loop body function carry input and carry output must have equal types.*test_control_while.py:\d+.*component c\['b'\] "
+     r"(?s)while_loop body function carry input and carry output must have equal types.*_control_while.py:\d+.*component c\['b'\] "
      r"has type float64\[\] but .* float64\[2\], so the shapes do not match"),
     (lambda c: c < 3, lambda c: c * 1.5, np.int32(1), r"carry c has type int32\[\] but .* float64\[\], so the dtypes do not match"),
     (lambda c: c[0] < 3, lambda c: [c[0], c[1]], (0, 1.0), r"carry c is a .*tuple.* but .* is a .*list.*Python types differ"),
@@ -77,12 +79,13 @@ def test_errors(cond, body, init, match):
 
 
 def test_jvp():
-    out, moved = jax.jvp(squared, (1.5,), (2.0,))
+    _out, moved = jax.jvp(squared, (1.5,), (2.0,))
     assert_close(moved, 2 * (squared(1.5 + 1e-6) - squared(1.5 - 1e-6)) / 2e-6, 1e-6)
 
 
 def test_jvp_of_closed_over_values():
-    f = lambda a, b: lax.while_loop(lambda s: s[0] < b * 3, lambda s: (s[0] + 1, s[1] * a + s[2], s[2] * b), (0.0, 1.0, a))[1]
+    def f(a, b):
+        return lax.while_loop(lambda s: s[0] < b * 3, lambda s: (s[0] + 1, s[1] * a + s[2], s[2] * b), (0.0, 1.0, a))[1]
     for i in range(2):
         e = np.eye(2)[i]
         _, moved = jax.jvp(f, (1.3, 0.9), tuple(e))
@@ -91,7 +94,8 @@ def test_jvp_of_closed_over_values():
 
 
 def test_second_order_forward():
-    g = lambda x: jax.jvp(squared, (x,), (1.0,))[1]
+    def g(x):
+        return jax.jvp(squared, (x,), (1.0,))[1]
     assert_close(jax.jvp(g, (1.5,), (1.0,))[1], (g(1.5 + 1e-6) - g(1.5 - 1e-6)) / 2e-6, 1e-5)
     assert_close(jax.jacfwd(squared)(1.5), g(1.5))
 
@@ -103,7 +107,8 @@ def test_linearize():
 
 
 def test_linearize_computes_the_known_part_once():
-    f = lambda x: lax.while_loop(lambda s: s[0] < 4, lambda s: (s[0] + 1, s[1] * x, s[2] * 2), (0, x, 3))
+    def f(x):
+        return lax.while_loop(lambda s: s[0] < 4, lambda s: (s[0] + 1, s[1] * x, s[2] * 2), (0, x, 3))
     (n, _, m), push = jax.linearize(f, 1.5)
     assert (n, m) == (4, 48)
     assert_close(push(1.0)[1], 5 * 1.5 ** 4)
@@ -132,7 +137,8 @@ def test_vmap_of_the_condition():
 
 
 def test_vmap_of_the_body_only():
-    f = lambda x: lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] * 2, s[2]), (0, x, x))
+    def f(x):
+        return lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] * 2, s[2]), (0, x, x))
     check_vmap(f, np.arange(4.0))
     jaxpr = jax.make_jaxpr(jax.vmap(f))(np.arange(4.0))
     (eqn,) = [e for e in jaxpr.eqns if e.primitive.name == "while"]
@@ -145,8 +151,9 @@ def test_vmap_of_what_the_condition_closes_over():
 
 
 def test_vmap_with_keys():
-    f = lambda n: jax.random.key_data(
-        lax.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, jax.random.fold_in(s[1], 5)), (0, jax.random.key(1)))[1])
+    def f(n):
+        return jax.random.key_data(
+            lax.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, jax.random.fold_in(s[1], 5)), (0, jax.random.key(1)))[1])
     check_vmap(f, np.arange(3))
 
 
@@ -166,4 +173,5 @@ def test_disable_jit():
     with jax.disable_jit():
         out = lax.while_loop(lambda c: c < 3, lambda c: (seen.append(c), c + 1)[1], 0)
         assert_close(jax.vmap(squared)(np.linspace(1.1, 4, 5)), jax.vmap(squared)(np.linspace(1.1, 4, 5)))
-    assert out == 3 and seen == [0, 1, 2]
+    assert out == 3
+    assert seen == [0, 1, 2]

@@ -41,7 +41,7 @@ def test_fft_laws(kind, lengths):
 
 
 @pytest.mark.parametrize(("dtype", "out"), [("float16", "complex64"), ("float32", "complex64"), ("float64", "complex128"),
-                                            ("int32", "complex128"), ("bool", "complex128")])
+                                            ("int32", "complex64"), ("int64", "complex128"), ("bool", "complex64")])
 def test_fft_of_real_numbers(dtype, out):
     assert fft(np.ones(4, dtype), "fft", (4,)).dtype == out
 

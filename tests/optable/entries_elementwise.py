@@ -182,8 +182,9 @@ def entry(p: Elementwise) -> Op:
     fn = (lambda *xs: p.bind(*xs)[0]) if name in BOUND else f"lax.{PUBLIC.get(name, name)}"
     draw = Draw("float32")
     n = len(next(iter(samples_of(p)(draw))).args)
-    gives_bool = p.result is not None and p.result(np.dtype(np.float64)) == bool
-    return Op(name, fn, samples_of(p), accepted, gradients=() if gives_bool else None, vmap_calls=1 if name in SLOW else 4, reference=REFERENCES.get(name), elementwise=True, ulp=p.tested.ulp,
+    gives_bool = p.result is not None and p.result(np.dtype(np.float64)).kind == "b"
+    return Op(name, fn, samples_of(p), accepted, gradients=() if gives_bool else None, vmap_calls=1 if name in SLOW else 4,
+              reference=REFERENCES.get(name), elementwise=True, ulp=p.tested.ulp,
               widen="no" if name in AS_THEY_ARE else "long", constant=CONSTANT.get(name, SECOND_CONSTANT.get(name, ())),
               errors=tuple(bad_calls(p, n)), exceptions=EXCEPTIONS.get(name, {}))
 

@@ -177,7 +177,7 @@ class Op:
         return next((d for d in ("float32", "complex64", "int32", "bool") if d in self.dtypes), self.dtypes[0])
 
 
-LAWS = frozenset({"value", "jit", "strides", "types", "round trip", "gradient", "second", "reverse", "vmap", "weak"})
+LAWS = frozenset({"value", "gradient", "forward", "reverse", "second", "vmap"})
 
 
 def resolve(fn: str | Callable[..., Any]) -> Callable[..., Any]:
@@ -191,7 +191,7 @@ def _resolve(path: str) -> Callable[..., Any]:
     return getattr(importlib.import_module(f"teucer.{module}"), name)  # type: ignore[no-any-return]
 
 
-ROOMS = ("elementwise", "shapes", "indexing", "reductions")
+ROOMS = ("elementwise", "shapes", "indexing", "reductions", "contractions", "linalg", "control", "transforms")
 
 
 @functools.cache

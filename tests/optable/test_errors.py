@@ -6,7 +6,7 @@ import pytest
 from optable.table import Bad, Op, Sample, all_ops
 from optable.trees import flat_call
 
-import teucer as jax
+from teucer._transform.staging import make_jaxpr
 
 CASES = [pytest.param(op, bad, id=f"{op}-{i}") for op in all_ops().values() for i, bad in enumerate(op.errors)]
 
@@ -18,4 +18,4 @@ def test_bad_call_raises(op: Op, bad: Bad) -> None:
         op(*bad.args, **bad.kwargs)
     leaves, f = flat_call(op, Sample(bad.args, bad.kwargs))
     with pytest.raises(bad.error, match=bad.match):
-        jax.make_jaxpr(f)(*leaves)
+        make_jaxpr(f)(*leaves)

@@ -11,10 +11,11 @@ from optable.compare import assert_ulp
 from optable.table import Op, all_ops, precision_of
 from optable.trees import flat_call, strided, widened
 
-import teucer as jax
 from teucer._base.pytrees import tree_leaves
 from teucer._core.checker import check_jaxpr
 from teucer._core.jaxpr import eval_jaxpr
+from teucer._transform.jit import jit
+from teucer._transform.staging import eval_shape, make_jaxpr
 
 
 def cases() -> list[Any]:
@@ -58,9 +59,9 @@ def test_jit_is_eager(op: Op, dtype: str) -> None:
     """Compiled together, interpreted from its jaxpr, or run eagerly, the operation gives the same."""
     with precision_of(dtype):
         flat = [flat_call(op, call) for call in op.calls(dtype)]
-        jaxprs = [jax.make_jaxpr(f)(*leaves) for leaves, f in flat]
+        jaxprs = [make_jaxpr(f)(*leaves) for leaves, f in flat]
 
-        @jax.jit
+        @jit
         def together(leaves: Any) -> Any:
             return [(f(*xs), eval_jaxpr(closed.jaxpr, closed.consts, *xs))
                     for (_, f), closed, xs in zip(flat, jaxprs, leaves, strict=True)]
@@ -86,9 +87,9 @@ def test_types_are_those_of_values(op: Op, dtype: str) -> None:
     with precision_of(dtype):
         for i, (call, ys) in enumerate(zip(op.calls(dtype), evaluated(op.name, dtype), strict=True)):
             leaves, f = flat_call(op, call)
-            closed = jax.make_jaxpr(f)(*leaves)
+            closed = make_jaxpr(f)(*leaves)
             check_jaxpr(closed.jaxpr)
-            shapes = jax.eval_shape(f, *leaves)
+            shapes = eval_shape(f, *leaves)
             for y, aval, struct in zip(ys, closed.out_avals, shapes, strict=True):
                 said, found = (aval.shape, aval.dtype), (np.shape(y), y.dtype)
                 assert said == found, f"{op} of {dtype}, call {i}: the jaxpr says {said}, the value is {found}"

@@ -12,8 +12,9 @@ from optable.compare import assert_ulp
 from optable.table import Op, all_ops, precision_of
 from optable.trees import flat_call
 
-import teucer as jax
 from teucer import lax
+from teucer._transform.jit import jit
+from teucer._transform.vmap import vmap
 
 SIZE = 2
 
@@ -49,7 +50,7 @@ def check(op: Op, dtype: str, thorough: bool) -> None:
             inputs.append(leaves)
         if not inputs:
             return
-        mapped, looped = jax.jit(lambda xs: _both(plans, loops, xs))(inputs)
+        mapped, looped = jit(lambda xs: _both(plans, loops, xs))(inputs)
         ulp = max(op.ulp_of.get(dtype, op.ulp), 8)  # batched operations may sum in another order
         for i, ((_, choices), found, by_loop) in enumerate(zip(plans, mapped, looped, strict=True)):
             for choice, ys in zip(choices, found, strict=True):
@@ -69,7 +70,7 @@ def _both(plans: Any, loops: Any, inputs: Any) -> Any:
         def stacked(i: int, axis: int, leaves: Any = leaves) -> Any:
             return lax.concatenate([lax.expand_dims(xs[i], (axis,)) for xs in leaves], axis)
 
-        mapped.append([jax.vmap(f, in_axes=c)(*(leaves[0][i] if a is None else stacked(i, a) for i, a in enumerate(c)))
+        mapped.append([vmap(f, in_axes=c)(*(leaves[0][i] if a is None else stacked(i, a) for i, a in enumerate(c)))
                        for c in choices])
         by_set = {}
         for batched in sorted(sets):

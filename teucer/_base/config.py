@@ -298,8 +298,8 @@ cache_dir = _o("teucer_cache_dir", str, None, NULL, help="folder of the compilat
 cache_max_bytes = _o("teucer_cache_max_bytes", int, 4 << 30, help="size at which the least recently used entries go")
 
 # Finding mistakes
-debug_nans = _o("jax_debug_nans", bool, False, help="a nan in a result is an error")
-debug_infs = _o("jax_debug_infs", bool, False, help="an infinity in a result is an error")
+debug_nans = _o("jax_debug_nans", bool, False, JIT, help="a nan in a result is an error")
+debug_infs = _o("jax_debug_infs", bool, False, JIT, help="an infinity in a result is an error")
 enable_checks = _o("jax_enable_checks", bool, False, help="check every jaxpr that is built")
 error_checking_behavior_nan = _o("jax_error_checking_behavior_nan", _RAISE, "ignore", JIT, TRACE, help="jnp functions record nans for raise_if_error")
 error_checking_behavior_divide = _o("jax_error_checking_behavior_divide", _RAISE, "ignore", JIT, TRACE, help="jnp functions record divisions by zero")

@@ -37,6 +37,9 @@ class Undefined:
         return f"Undefined({self.aval})"
 
 
+NO_EFFECTS: frozenset[Any] = frozenset()
+
+
 class Primitive:
     """An operation of the language of jaxprs.
 
@@ -58,8 +61,13 @@ class Primitive:
     name: Any
     # How this primitive runs outside any trace; the upper floors install it (teucer._transform.dispatch).
     run: ClassVar[Any] = None
+    # Whether calls have no effects: where `effects` is not overridden.
+    pure: ClassVar[bool] = True
     # Whether the primitive carries Python functions or jaxprs and takes part in transforming them.
     higher_order: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        cls.pure = cls.effects is Primitive.effects
 
     def bind(self, *args: Any, **params: Any) -> tuple[Any, ...]:
         """Apply the primitive under the current trace."""
@@ -73,7 +81,7 @@ class Primitive:
         self.missing("type", "types")
 
     def effects(self, *avals: Any, **params: Any) -> frozenset[Any]:
-        return frozenset()
+        return NO_EFFECTS
 
     def lower(self, ctx: Any, *values: Any, **params: Any) -> tuple[Any, ...]:
         self.missing("lowering", "lower")

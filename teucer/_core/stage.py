@@ -9,8 +9,10 @@ from typing import Any, final
 import numpy as np
 
 from teucer._base import config, functions, source
-from teucer._core import names
+from teucer._base.source import user_frame
 from teucer._core.jaxpr import Atom, ClosedJaxpr, DropVar, Eqn, Jaxpr, Literal, Var, join_effects
+from teucer._core.names import _names
+from teucer._core.primitive import NO_EFFECTS
 from teucer._core.trace import Trace, Tracer, check_alive, check_leaks, current_trace, end, using
 from teucer._core.types import aval_of, float0
 
@@ -33,7 +35,7 @@ class DebugInfo:
         self.name = fun if isinstance(fun, str) else functions.fun_name(fun)
         self._arg_names, self.transform = arg_names, transform
         try:
-            self._fun: Callable[[], Any] = weakref.ref(fun)  # type: ignore[arg-type]  # a str cannot be, either
+            self._fun: Callable[[], Any] = weakref.ref(fun)  # a str cannot be
         except TypeError:
             self._fun = _nothing
 
@@ -99,13 +101,22 @@ class StageTrace(Trace):
 
     def record(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
         """Append the equation `outs = primitive[params] args`."""
-        invars = [a.var if type(a) is StageTracer and a.trace is self else self.atom(a) for a in args]
-        avals = [v.aval for v in invars]
-        out_avals = primitive.types(*avals, **params)
-        outvars = [Var(aval) for aval in out_avals]
-        self.eqns.append(Eqn(primitive, invars, outvars, params, primitive.effects(*avals, **params),
-                             (source.user_frame(), names.current_scope())))
-        return tuple([StageTracer(self, v) for v in outvars])
+        # Plain loops: this runs for every equation of every program (benchmarks/).
+        invars: list[Atom] = []
+        avals = []
+        for a in args:
+            v = a.var if type(a) is StageTracer and a.trace is self else self.atom(a)
+            invars.append(v)
+            avals.append(v.aval)
+        effects = NO_EFFECTS if primitive.pure else primitive.effects(*avals, **params)
+        outvars = []
+        outs = []
+        for aval in primitive.types(*avals, **params):
+            var = Var(aval)
+            outvars.append(var)
+            outs.append(StageTracer(self, var))
+        self.eqns.append(Eqn(primitive, invars, outvars, params, effects, (user_frame(), _names.scope)))
+        return tuple(outs)
 
     def atom(self, x: Any) -> Atom:
         """The variable or literal that stands for a value in this trace."""

@@ -13,6 +13,7 @@ from typing import Any, final
 
 from teucer._base import config, errors, source
 from teucer._core.types import aval_of, register_aval_of
+from teucer._xla.arrays import Array
 
 __all__ = ["EVAL", "EvalTrace", "Trace", "Tracer", "check_alive", "check_leaks", "current_trace", "end", "leak_message",
            "typeof", "using"]
@@ -90,7 +91,7 @@ class using:
             _tracing.set_local(saved is not EVAL)
 
 
-class Tracer:
+class Tracer(Array):  # type: ignore[misc]  # jaxlib's classes are untyped
     """A value whose number is not known, or is known together with a tangent or a batch.
 
     The libraries attach the methods and operators of arrays (`teucer.numpy`).

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from teucer._base import dtypes
+from teucer._base import dtypes, source
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Literal
 from teucer._core.stage import stage_flat
 from teucer._core.types import ShapedArray, aval_of
@@ -50,8 +50,10 @@ class Argument(NamedTuple):
 class Module:
     """A module being written: its functions, and which jaxprs they came from."""
 
-    def __init__(self, platform: str) -> None:
+    def __init__(self, platform: str, *, locations: bool = False) -> None:
         self.platform = platform
+        # Whether operations say where in the user's program they come from.
+        self.locations = locations
         self.functions: list[str] = []
         # A jaxpr is emitted once however often it is called; it is kept so that its identity stays its own.
         self.emitted: dict[Any, tuple[str, Any]] = {}
@@ -72,7 +74,7 @@ class Module:
 class Context:
     """Where operations are written: a block of a function of a module."""
 
-    __slots__ = ("module", "platform", "lines", "count", "avals_out", "constants", "source")
+    __slots__ = ("module", "platform", "lines", "count", "avals_out", "constants", "label", "source")
 
     def __init__(self, module: Module) -> None:
         self.module, self.platform = module, module.platform
@@ -81,6 +83,7 @@ class Context:
         self.avals_out: Sequence[Any] = ()
         self.constants: dict[Any, Value] = {}
         self.source: Any = None
+        self.label = ""
 
     def op(self, name: str, operands: Sequence[Value], avals: Sequence[Any], properties: str = "",
            regions: Sequence[str] = (), attributes: str = "") -> tuple[Value, ...]:
@@ -98,7 +101,7 @@ class Context:
         in_types = ", ".join([text.tensor_type(v.aval) for v in operands])
         out_types = ", ".join([text.tensor_type(aval) for aval in avals])
         self.lines.append(f'{left}"{name}"({", ".join([v.name for v in operands])}){props}{blocks}{attrs} : '
-                          f"({in_types}) -> ({out_types})")
+                          f"({in_types}) -> ({out_types}){self.location()}")
         return outs
 
     def op1(self, name: str, operands: Sequence[Value], aval: Any, properties: str = "", attributes: str = "") -> Value:
@@ -109,8 +112,17 @@ class Context:
         attrs = f" {{{attributes}}}" if attributes else ""
         in_types = ", ".join([text.tensor_type(v.aval) for v in operands])
         self.lines.append(f'%{n} = "{name}"({", ".join([v.name for v in operands])}){props}{attrs} : '
-                          f"({in_types}) -> {text.tensor_type(aval)}")
+                          f"({in_types}) -> {text.tensor_type(aval)}{self.location()}")
         return Value(f"%{n}", aval)
+
+    def location(self) -> str:
+        """Where the operation being written comes from, if the module says so."""
+        if not self.module.locations or self.source is None:
+            return ""
+        frame, scope = self.source
+        name = "/".join((*scope, self.label))
+        where = source.locate(frame) if frame is not None else None
+        return f" loc({text.location(name, where)})"
 
     def constant(self, value: Any, dtype: Any = None) -> Value:
         """A constant: a NumPy array or scalar, of the given dtype. A scalar is written once a block."""
@@ -173,8 +185,8 @@ class Context:
             operands = [literal(v.val, v.aval) if type(v) is Literal else env[v] for v in eqn.invars]
             outvars = eqn.outvars
             self.avals_out = avals = [v.aval for v in outvars]
-            self.source = eqn.source
             primitive = eqn.primitive
+            self.source, self.label = eqn.source, primitive.name
             if not primitive.higher_order and (any(map(is_extended, avals))
                                                or any(is_extended(v.aval) for v in operands)):
                 results = (primitive.lower_extended(self, *operands, **eqn.params) if primitive.lower_extended
@@ -211,9 +223,13 @@ def emit_function(module: Module, name: str, closed: ClosedJaxpr) -> str:
     return symbol
 
 
-def lower_module(name: str, jaxpr: Jaxpr, args: Sequence[Argument], platform: str) -> tuple[str, Module]:
-    """The text of a module whose main function is `jaxpr`; its constants are its first arguments."""
-    module = Module(platform)
+def lower_module(name: str, jaxpr: Jaxpr, args: Sequence[Argument], platform: str, *,
+                 locations: bool = False) -> tuple[str, Module]:
+    """The text of a module whose main function is `jaxpr`; its constants are its first arguments.
+
+    locations: whether operations say where they come from: for reading, since text is the key of the caches.
+    """
+    module = Module(platform, locations=locations)
     module.unique_name("main")
     ctx = Context(module)
     values = [Value(f"%arg{i}", arg.aval) for i, arg in enumerate(args)]

@@ -32,7 +32,8 @@ def splat(ctx: Context, value: Any, aval: ShapedArray) -> Value:
     """A constant of type `aval` with all elements equal to a scalar."""
     if not aval.shape:
         return ctx.constant(value, aval.dtype)
-    return ctx.constant(np.broadcast_to(np.asarray(value, aval.dtype), aval.shape))
+    scalar = text.dense(np.asarray(value, aval.dtype)) if 0 not in aval.shape else "dense<>"
+    return ctx.op1("stablehlo.constant", (), aval, f"value = {scalar} : {text.tensor_type(aval)}")
 
 
 def compare(ctx: Context, x: Value, y: Value, direction: str, kind: str | None = None) -> Value:

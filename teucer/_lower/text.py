@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from teucer._base import dtypes
 from teucer._core.types import ShapedArray
 
-__all__ = ["array", "dense", "element_type", "i64s", "tensor_type"]
+__all__ = ["array", "dense", "element_type", "i64s", "location", "tensor_type"]
 
 _ELEMENTS: dict[str, str] = {
     "bool": "i1", "bfloat16": "bf16", "float16": "f16", "float32": "f32", "float64": "f64",
@@ -48,6 +49,12 @@ def tensor_type(aval: Any) -> str:
     physical = aval.physical
     aval._hlo = f"tensor<{''.join(f'{d}x' for d in physical.shape)}{element_type(physical.dtype)}>"
     return aval._hlo
+
+
+def location(name: str, where: Any) -> str:
+    """A named place of a file, in the form of MLIR's locations."""
+    quoted = json.dumps(name)
+    return quoted if where is None else f"{quoted}({json.dumps(where.file)}:{where.line}:{where.column})"
 
 
 def i64s(xs: Any) -> str:

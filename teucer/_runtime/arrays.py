@@ -101,7 +101,7 @@ _MEMBERS["aval"] = property(_aval_of, doc="The array's type.")
 def shape(x: Any) -> tuple[int, ...]:
     """Sizes of the axes."""
     aval = x._carried
-    return aval.shape if type(aval) is ShapedArray else aval.logical.shape  # type: ignore[no-any-return]
+    return aval.shape if type(aval) is ShapedArray else aval.logical.shape
 
 
 @_property
@@ -138,7 +138,8 @@ def itemsize(x: Any) -> int:
 @_property
 def nbytes(x: Any) -> int:
     """Bytes of all elements."""
-    return math.prod(x.aval.shape) * int(x.dtype.itemsize)
+    elements: int = math.prod(x.aval.shape)
+    return elements * int(x.dtype.itemsize)
 
 
 @_property
@@ -316,12 +317,29 @@ def __str__(x: Any) -> str:
 
 @_member
 def __format__(x: Any, spec: str) -> str:
-    return format(to_numpy(x)[()], spec) if x.ndim == 0 else format(str(x), spec)
+    if x.ndim == 0 and type(x._carried) is not KeyCarrier:
+        return format(to_numpy(x)[()], spec)
+    return format(str(x), spec)
+
+
+@_member
+def _key_data(x: Any) -> np.ndarray[Any, Any]:
+    """The words behind an array of keys."""
+    return to_numpy(x._rewrap_with_aval_and_sharding(_aval_of(x).physical, x._sharding))
 
 
 @_member
 def __reduce__(x: Any) -> Any:
+    if type(x._carried) is KeyCarrier:
+        return _unpickle_keys, (x._key_data(), x.dtype)
     return _unpickle, (to_numpy(x), x.aval.weak_type)
+
+
+def _unpickle_keys(words: Any, dtype: Any) -> Any:
+    from teucer._runtime import transfer  # transfer builds arrays, whose members stand here
+    array: Any = transfer.put(words, None)
+    shape = words.shape[:words.ndim - dtype.physical.ndim]
+    return array._rewrap_with_aval_and_sharding(ShapedArray(shape, dtype).carrier, array._sharding)
 
 
 def _unpickle(value: Any, weak: bool) -> Any:

@@ -53,7 +53,7 @@ def put_array(x: Any, sharding: Any, *, committed: bool = True, copy: bool = Fal
         if x.sharding.num_devices == len(devices) and _same_cut(x.sharding, sharding, x.shape):
             moved = xla.copy_to_devices([x], [shardings.device_list(sharding)], [sharding], copy=copy)[0]
             return _same_place(moved, sharding, committed, False)
-        value = to_numpy(x)
+        value = x._key_data() if dtypes.is_extended(aval.dtype) else to_numpy(x)
     else:
         value = host_value(x, aval)
     indices = sharding.addressable_devices_indices_map(aval.shape)
@@ -68,7 +68,7 @@ def _same_place(x: Any, sharding: Any, committed: bool, copy: bool) -> Any:
     if x._committed == committed and x.sharding == sharding:
         return x
     parts = xla.shard_arrays(x)
-    return ArrayImpl(x.aval, sharding, parts, committed=committed, _skip_checks=True)
+    return ArrayImpl(x._carried, sharding, parts, committed=committed, _skip_checks=True)
 
 
 def _same_cut(old: Any, new: Any, shape: tuple[int, ...]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, final
 
-from teucer._base import pytrees, tracebacks
+from teucer._base import dtypes, pytrees, tracebacks
 from teucer._core.primitive import Primitive
 from teucer._core.trace import Tracer
 from teucer._core.types import Zero, is_valid_type
@@ -102,7 +102,7 @@ def device_get(x: Any) -> Any:
 
 def _get_leaf(x: Any) -> Any:
     if isinstance(x, ArrayImpl):
-        return to_numpy(x)
+        return x if dtypes.is_extended(x.dtype) else to_numpy(x)
     if isinstance(x, Tracer):
         return x.__array__()
     return x

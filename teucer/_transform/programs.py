@@ -81,7 +81,8 @@ def placement_of(args: Sequence[Any], device: Any = None) -> Placement:
     return Placement(backends.target_device(), False)
 
 
-def lower_program(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: bool, platform: str) -> Lowering:
+def lower_program(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: bool, platform: str, *,
+                  locations: bool = False) -> Lowering:
     """Lower a jaxpr without constants."""
     live, used = dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))
     kept = (True,) * len(jaxpr.invars) if keep_unused else tuple(used)
@@ -89,7 +90,7 @@ def lower_program(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused:
     donated = [d for d, keep in zip(donated, kept, strict=True) if keep]
     jaxpr = live.replace(invars=invars)
     args = [Argument(v.aval, d) for v, d in zip(jaxpr.invars, donated, strict=True)]
-    text, module = lower_module(f"jit_{name}", jaxpr, args, platform)
+    text, module = lower_module(f"jit_{name}", jaxpr, args, platform, locations=locations)
     return Lowering(text, kept, tuple(module.host_callbacks), bool(jaxpr.effects))
 
 

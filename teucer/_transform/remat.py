@@ -10,7 +10,7 @@ from teucer._base import pytrees, tracebacks
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_jaxpr
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.stage import stage_flat, stage_jaxpr
-from teucer._core.trace import typeof
+from teucer._core.trace import current_trace, typeof
 from teucer._core.types import Zero
 from teucer._lower import hlo
 from teucer._transform import arith
@@ -240,7 +240,7 @@ def _eval_inline(closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
     for eqn in closed.eqns:
         operands = [v.val if isinstance(v, Literal) else env[v] for v in eqn.invars]
         outs = (_eval_inline(eqn.params["jaxpr"], operands) if eqn.primitive is jit_p
-                else eqn.primitive.bind(*operands, **eqn.params))
+                else current_trace().process(eqn.primitive, tuple(operands), eqn.params))
         env.update(zip(eqn.outvars, outs, strict=True))
     return [v.val if isinstance(v, Literal) else env[v] for v in closed.jaxpr.outvars]
 

@@ -106,16 +106,19 @@ class Traced(Stage):
         platforms = tuple(lowering_platforms or (placement.device.platform,))
         if len(platforms) != 1:
             raise NotImplementedError(f"lower: one platform at a time, got {platforms}. Use jax.export for several.")
-        lowering = programs.lower_program(self.staged.jaxpr.jaxpr, self.fun_name, self.staged.donated,
-                                          self._options.keep_unused, platforms[0])
-        return Lowered(self, lowering, placement)
+        return Lowered(self, self.lower_with(platforms[0]), placement, platforms[0])
+
+    def lower_with(self, platform: str, *, locations: bool = False) -> programs.Lowering:
+        """The program's text for a platform; locations: with the places that operations come from."""
+        return programs.lower_program(self.staged.jaxpr.jaxpr, self.fun_name, self.staged.donated,
+                                      self._options.keep_unused, platform, locations=locations)
 
 
 class Lowered(Stage):
     """A program as StableHLO. Made by `jit(f).lower(...)`."""
 
-    def __init__(self, traced: Traced, lowering: programs.Lowering, placement: programs.Placement) -> None:
-        self.traced, self.lowering, self._placement = traced, lowering, placement
+    def __init__(self, traced: Traced, lowering: programs.Lowering, placement: programs.Placement, platform: str) -> None:
+        self.traced, self.lowering, self._placement, self.platform = traced, lowering, placement, platform
         self.args_info, self.out_tree = traced.args_info, traced.out_tree
 
     @property
@@ -137,10 +140,12 @@ class Lowered(Stage):
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
         """The program's text: dialect 'stablehlo' (the default) or 'hlo'.
 
+        debug_info: with the names and places in the user's program that operations come from (StableHLO only).
+
         Raises ValueError for another dialect.
         """
         if dialect in (None, "stablehlo"):
-            return self.lowering.text
+            return self.traced.lower_with(self.platform, locations=True).text if debug_info else self.lowering.text
         if dialect == "hlo":
             text: str = self.compile().as_text()
             return text

@@ -8,7 +8,8 @@ from typing import Any
 from jaxlib import _hlo, _jax
 
 __all__ = ["Array", "ArrayImpl", "HloSharding", "HostBufferSemantics", "OpSharding", "Sharding",
-           "SingleDeviceShardingBase", "block_until_ready", "copy_to_devices", "execute", "execute_with_token", "from_dlpack", "put",
+           "SingleDeviceShardingBase", "block_until_ready", "copy_to_devices", "execute", "execute_with_token",
+           "from_dlpack", "put",
            "result_handler", "shard_arrays", "to_dlpack"]
 
 Array = _jax.Array

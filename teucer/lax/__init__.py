@@ -53,8 +53,9 @@ from teucer.lax._special import (
 
 # control flow
 from teucer.lax._control_cond import cond, cond_p, switch
-from teucer.lax._control_scan import scan, scan_p
-from teucer.lax._control_while import fori_loop, while_loop, while_p
+from teucer.lax._control_iteration import fori_loop, scan
+from teucer.lax._control_scan import scan_p
+from teucer.lax._control_while import while_loop, while_p
 from teucer.lax._control_misc import (
     associative_scan, map, optimization_barrier, optimization_barrier_p, platform_dependent, platform_index_p)
 from teucer.lax._control_solves import custom_linear_solve, custom_root, linear_solve_p
@@ -80,3 +81,6 @@ from teucer.lax._convolution_shapes import (
 from teucer.lax._convolution import conv, conv_general_dilated, conv_general_dilated_p, conv_with_general_padding
 from teucer.lax._convolution_forms import conv_general_dilated_local, conv_general_dilated_patches, conv_transpose
 from teucer.lax._fft import FftType, fft, fft_p
+
+# random
+from teucer.lax._random import RandomAlgorithm, rng_bit_generator, rng_bit_generator_p, rng_uniform, rng_uniform_p

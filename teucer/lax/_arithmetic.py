@@ -12,6 +12,7 @@ from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._lower import hlo
+from teucer._lower.context import Value
 from teucer._transform import arith
 from teucer.lax import _structure
 from teucer.lax._families import (
@@ -231,8 +232,23 @@ def _compared(name: str, accepts: Accepts, doc: str) -> Any:
     return binary(name, accepts, _comparison(name.upper()), (None, None), EXACT, doc, result=_to_bool)
 
 
-eq_p, eq = _compared("eq", ANY, "Whether x is equal to y; nan is not equal to itself.")
-ne_p, ne = _compared("ne", ANY, "Whether x differs from y; nan differs from itself.")
+def _by_words(direction: str, combine: str) -> Any:
+    """Compare random keys by all of their words."""
+    def lower(ctx: Any, x: Any, y: Any) -> Any:
+        aval = ctx.avals_out[0].update(dtype=x.dtype).physical
+        axes = tuple(range(len(ctx.avals_out[0].shape), aval.ndim))
+        words = [hlo.broadcast_in_dim(ctx, Value(v.name, v.aval.physical), aval.shape,
+                                      axes if not v.aval.shape else range(aval.ndim)) for v in (x, y)]
+        same = hlo.compare(ctx, *words, direction)
+        return hlo.reduce(ctx, [same], [ctx.constant(combine == "and", np.dtype(bool))], axes,
+                          lambda a, b: (hlo.elementwise(ctx, combine, a, b),))
+    return lower
+
+
+ANY_OR_KEY = Accepts((*ANY.kinds, dtypes.prng_key))
+eq_p, eq = _compared("eq", ANY_OR_KEY, "Whether x is equal to y; nan is not equal to itself.")
+ne_p, ne = _compared("ne", ANY_OR_KEY, "Whether x differs from y; nan differs from itself.")
+eq_p.lower_extended, ne_p.lower_extended = _by_words("EQ", "and"), _by_words("NE", "or")
 lt_p, lt = _compared("lt", ORDERED, "Whether x < y.")
 le_p, le = _compared("le", ORDERED, "Whether x <= y.")
 gt_p, gt = _compared("gt", ORDERED, "Whether x > y.")

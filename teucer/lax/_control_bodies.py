@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import inspect
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from teucer._base import config, dtypes, pytrees, tree_errors
 from teucer._core import axes
+from teucer._core.effects import Effect
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Var
 from teucer._core.primitive import Primitive
 from teucer._core.stage import DebugInfo, stage_flat
@@ -20,8 +21,9 @@ from teucer._transform.calls import flatten_results, fun_name, where
 from teucer._transform.jit import hoist_consts
 from teucer.lax import _shapes
 
-__all__ = ["Body", "avals_of", "check_carry", "difference", "filler", "hoisted", "is_concrete", "jaxprs_use_axis", "kept", "kind_text",
-           "parameter_names", "reordered", "run", "same_type", "settle_carry", "split_list", "stage_anew", "stage_body", "without_dead"]
+__all__ = ["Body", "avals_of", "check_carry", "difference", "filler", "hoisted", "is_concrete", "jaxprs_use_axis", "kept",
+           "kind_text", "parameter_names", "refuse_io", "reordered", "run", "same_type", "settle_carry", "split_list", "stage_anew",
+           "stage_body", "without_dead"]
 
 
 class Body(NamedTuple):
@@ -135,11 +137,10 @@ def settle_carry(stage: Callable[[list[Any]], Body], init: Sequence[Any], avals:
 
 def _settled(aval: Any, out: Any) -> Any:
     """The type of a component of the carry, after the body has made `out` of `aval`."""
-    if (aval is out or type(aval) is not ShapedArray or not aval.weak_type or aval.shape != out.shape
-            or isinstance(out.dtype, dtypes.ExtendedDType)):
+    if (type(aval) is not ShapedArray or not aval.weak_type or aval.shape != out.shape
+            or isinstance(out.dtype, dtypes.ExtendedDType) or (out.weak_type and out.dtype == aval.dtype)):
         return aval
-    dtype, weak = dtypes.result_type(aval, out, return_weak_type_flag=True)
-    return aval.update(dtype=dtype, weak_type=weak)
+    return aval.update(dtype=dtypes.result_type(aval, out), weak_type=False)
 
 
 def check_carry(op: str, fun: Callable[..., Any], name: str, in_tree: Any, in_avals: Sequence[Any] | None, out_tree: Any,
@@ -242,6 +243,14 @@ def jaxprs_use_axis(jaxprs: Iterator[Any] | Sequence[Any], name: Any) -> bool:
     """Whether closed jaxprs speak of a named axis."""
     return name is not None and any(eqn.primitive.uses_axis is not None and eqn.primitive.uses_axis(name, eqn.params)
                                     for closed in jaxprs for eqn in closed.jaxpr.eqns)
+
+
+def refuse_io(op: str, effects: Iterable[Any]) -> None:
+    """Raise NotImplementedError for callbacks that are made once each, in a function that runs for all elements of a batch."""
+    if any(isinstance(e, Effect) and e.kind == "io" for e in effects):
+        raise NotImplementedError(f"IO effect not supported in vmap-of-{op}.\n  With a predicate that differs from element to "
+                                  "element both branches run, or the body runs for elements that are done, and so would an "
+                                  "io_callback in it.")
 
 
 def run(primitive: Primitive, args: Sequence[Any], params: dict[str, Any], owner: ClosedJaxpr) -> tuple[Any, ...]:

@@ -22,8 +22,21 @@ from teucer._transform.jvp import jvp_jaxpr
 from teucer._transform.partial import Split, split_jaxpr
 from teucer._transform.transpose import transpose_jaxpr
 from teucer.lax import _arithmetic, _conversion, _selection, _structure
-from teucer.lax._control_bodies import (Body, avals_of, difference, filler, hoisted, is_concrete, jaxprs_use_axis, kept, kind_text,
-                                        run, same_type, stage_body)
+from teucer.lax._control_bodies import (
+    Body,
+    avals_of,
+    difference,
+    filler,
+    hoisted,
+    is_concrete,
+    jaxprs_use_axis,
+    kept,
+    kind_text,
+    refuse_io,
+    run,
+    same_type,
+    stage_body,
+)
 
 __all__ = ["bind_branches", "check_branches", "cond", "cond_p", "switch"]
 
@@ -114,6 +127,7 @@ class Cond(Primitive):
         operands = [x if d is None else arith.moveaxis(x, d, 0) for x, d in zip(operands, operand_dims, strict=True)]
         batched = [d is not None for d in operand_dims]
         if at is not None:
+            refuse_io("cond", self.effects(branches=branches))
             return _select_branches(axis, index, operands, batched, branches)
         out_batched = _union(batch_jaxpr(b, axis, batched, False)[1] for b in branches)
         outs = self._bind(index, operands, [batch_jaxpr(b, axis, batched, out_batched)[0] for b in branches], params)
@@ -282,10 +296,10 @@ _ABSENT = object()
 
 
 @tracebacks.api_boundary
-def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any, operand: Any = _ABSENT) -> Any:
+def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any, operand: Any = _ABSENT) -> Any:
     """true_fun(*operands) if pred, else false_fun(*operands), decided while the program runs.
 
-    pred: a boolean scalar, or a number, which is compared with zero. Both functions are traced once, and only the chosen
+    pred: a boolean scalar, or a real number, which is compared with zero. Both functions are traced once, and only the chosen
         one runs; under vmap with a batched pred both run. They return the same tree, shapes and dtypes.
     operand: a single operand, as a keyword.
     Raises TypeError if pred is not a scalar, or the results of the branches differ in type.
@@ -337,7 +351,7 @@ def _check_pred(pred: Any) -> None:
         raise TypeError(f"Pred must be a scalar, got {pred!r:.100} of type {type(pred)}.") from None
     if aval.shape:
         raise TypeError(f"Pred must be a scalar, got {pred} of shape {aval.shape}.")
-    if isinstance(aval.dtype, dtypes.ExtendedDType):
+    if isinstance(aval.dtype, dtypes.ExtendedDType) or dtypes.issubdtype(aval.dtype, np.complexfloating):
         raise TypeError(f"Pred type must be either boolean or number, got {aval.str_short()}.")
 
 
@@ -427,7 +441,8 @@ def check_branches(op: str, funs: Sequence[Any], names: Sequence[str], bodies: S
     for fun, name, body in zip(funs[1:], names[1:], bodies[1:], strict=True):
         about = [f"    {names[0]} is {fun_name(funs[0])} at {where(funs[0])}", f"    {name} is {fun_name(fun)} at {where(fun)}"]
         if body.out_tree != first.out_tree:
-            lines = [f"    {names[0]} output{_at(path)} is a {kind_text(one)} but {name} output{_at(path)} is a {kind_text(other)}, so {why}."
+            lines = [f"    {names[0]} output{_at(path)} is a {kind_text(one)} but {name} output{_at(path)} is a "
+                     f"{kind_text(other)}, so {why}."
                      for path, one, other, why in tree_errors.equality_errors_pytreedef(first.out_tree, body.out_tree)]
             raise TypeError("\n".join([f"{op} branch outputs must have the same pytree structure, but they differ:", *about, *lines,
                                        f"  Revise {names[0]} and/or {name} so that they have the same pytree structure."]))

@@ -10,7 +10,7 @@ import numpy as np
 
 from teucer._base import pytrees, tracebacks
 from teucer._core.primitive import Primitive
-from teucer._core.trace import EVAL, current_trace, typeof
+from teucer._core.trace import EVAL, current_trace
 from teucer._core.types import ShapedArray, Zero, is_valid_type
 from teucer._lower import hlo
 from teucer._transform import programs
@@ -18,7 +18,7 @@ from teucer._transform.vmap import vmap
 from teucer.lax import _joining, _shapes, _slicing, _structure
 from teucer.lax._control_bodies import avals_of, stage_body
 from teucer.lax._control_cond import bind_branches, check_branches, platform_number
-from teucer.lax._control_scan import run_scan
+from teucer.lax._control_iteration import run_scan
 from teucer.lax._cumulative import associative_scan_flat
 
 __all__ = ["associative_scan", "map", "optimization_barrier", "optimization_barrier_p", "platform_dependent",

@@ -1,30 +1,33 @@
-"""scan: a loop over the leading axis of arrays, with a carry. It has a known number of steps, so reverse mode goes through."""
+"""The primitive scan: a loop over the leading axis of arrays, with a carry. Its number of steps is known, so that what the
+way back needs can be kept: reverse mode goes through."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, final
 
-import numpy as np
-
-from teucer._base import config, errors, pytrees, tracebacks
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.stage import stage_jaxpr
-from teucer._core.trace import Tracer, typeof, using
+from teucer._core.trace import typeof, using
 from teucer._core.types import Zero
 from teucer._transform import arith
 from teucer._transform.batch import batch_jaxpr, unmapped_aval
-from teucer._transform.calls import fun_name, where
-from teucer._transform.dce import dce_jaxpr
 from teucer._transform.jvp import jvp_jaxpr
 from teucer._transform.partial import split_jaxpr
 from teucer._transform.transpose import transpose_jaxpr
-from teucer.lax import _control_loops, _joining, _shapes, _structure
-from teucer.lax._control_bodies import (Body, avals_of, check_carry, hoisted, jaxprs_use_axis, kept, parameter_names,
-                                        reordered, run, settle_carry, split_list, stage_body, without_dead)
+from teucer.lax import _control_scan_lowering
+from teucer.lax._control_bodies import (
+    hoisted,
+    jaxprs_use_axis,
+    kept,
+    reordered,
+    run,
+    split_list,
+    without_dead,
+)
 
-__all__ = ["bind_scan", "run_scan", "scan", "scan_p", "unrolled"]
+__all__ = ["scan_p"]
 
 
 class Cut(NamedTuple):
@@ -73,7 +76,7 @@ class Scan(Primitive):
         return run(self, args, params, params["jaxpr"])
 
     def lower(self, ctx: Any, *values: Any, **params: Any) -> Any:
-        return _control_loops.lower_scan(ctx, values, **params)
+        return _control_scan_lowering.lower_scan(ctx, values, **params)
 
     def jvp(self, primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, **params: Any) -> Any:
         moving = [type(t) is not Zero for t in tangents]
@@ -154,7 +157,8 @@ scan_p = Scan()
 
 def _interleaved(offset: int, moving: Sequence[bool], sizes: Sequence[int]) -> list[int]:
     """Numbers of values and of their tangents, which stand behind all values, group by group: values, then tangents."""
-    order, at, tangent = [], 0, len(moving)
+    order: list[int] = []
+    at, tangent = 0, len(moving)
     for size in sizes:
         order += range(offset + at, offset + at + size)
         n = sum(moving[at:at + size])
@@ -333,154 +337,3 @@ def _make_transposed_body(jaxpr: ClosedJaxpr, lin_consts: Sequence[bool], lin_xs
 
     body = stage_jaxpr(backwards, [*fixed, *sum_avals, *carry_avals, *elements, *ct_avals], jaxpr.jaxpr.debug_info)
     return Backwards(body, nz_consts, given, nz_xs)
-
-
-# --- The public function ---------------------------------------------------------------------------------------------
-
-
-@tracebacks.api_boundary
-def scan(f: Callable[..., Any], init: Any, xs: Any = None, length: int | None = None, reverse: bool = False,
-         unroll: int | bool = 1, _split_transpose: bool = False) -> tuple[Any, Any]:
-    """A loop over the leading axis of arrays, with a carry, as one operation: (carry, x) -> (carry, y) at each step.
-
-    f: called as f(carry, x), where x is an element of each array in xs; traced once. The carry that it returns has the
-        tree, shapes and dtypes of `init`; where `init` is weakly typed it takes the dtypes that f makes of it.
-    xs: a tree of arrays with one leading size, or None with `length` given.
-    reverse: step from the last element to the first; ys stay in the order of xs.
-    unroll: how many steps make one iteration of the compiled loop; True or 0 for all of them.
-    Returns (last carry, ys stacked along a new leading axis).
-    Raises TypeError if f does not return a pair, or a carry of another type than it takes; ValueError if leading sizes
-    differ from each other or from `length`.
-
-    >>> import teucer as jax, teucer.numpy as jnp
-    >>> jax.lax.scan(lambda total, x: (total + x, total), 0., jnp.arange(4.))
-    (Array(6., dtype=float32), Array([0., 0., 1., 3.], dtype=float32))
-    """
-    if not callable(f):
-        raise TypeError("lax.scan: f argument should be a callable.")
-    return run_scan(f, init, xs, length, reverse, unroll)
-
-
-def run_scan(f: Callable[..., Any], init: Any, xs: Any, length: int | None, reverse: bool, unroll: int | bool,
-             what: str = "scan", call: Callable[..., Any] | None = None) -> tuple[Any, Any]:
-    """scan for the function `what`; `call` is what to call in the place of `f`, and depends on `f` and `what` alone."""
-    call = f if call is None else call
-    flat_xs, xs_tree = pytrees.tree_flatten(xs)
-    flat_init, init_tree = pytrees.tree_flatten(init)
-    x_avals = avals_of("scan", flat_xs)
-    init_avals = avals_of("scan", flat_init)
-    length = _length(x_avals, xs_tree, length)
-    if config.disable_jit.value:
-        return _python_scan(call, init, flat_xs, xs_tree, length, reverse)
-    in_tree = pytrees.treedef_tuple((init_tree, xs_tree))
-    elements = [a.update(shape=a.shape[1:]) for a in x_avals]
-    name = next(iter(parameter_names(f)), "carry")
-
-    def check(body: Body) -> None:
-        _check_pair(f, body)
-        check_carry("scan", f, name, init_tree, None, body.out_tree.children()[0], ())
-
-    n = len(flat_init)
-    body, carry = settle_carry(lambda avals: stage_body(f, what, in_tree, [*avals, *elements], call), flat_init, init_avals, check)
-    in_avals = body.jaxpr.in_avals[len(body.consts):len(body.consts) + n]
-    check_carry("scan", f, name, init_tree, in_avals, init_tree, body.jaxpr.out_avals[:n])
-    outs = bind_scan((body.consts, carry, flat_xs), body.jaxpr, length=length, reverse=bool(reverse),
-                     unroll=unrolled(unroll, length))
-    _, ys_tree = body.out_tree.children()
-    return pytrees.tree_unflatten(init_tree, outs[:n]), pytrees.tree_unflatten(ys_tree, outs[n:])
-
-
-def bind_scan(operands: tuple[Sequence[Any], Sequence[Any], Sequence[Any]], jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
-    """Bind scan_p on (consts, carry, xs). What the body passes on is not looped: a carry that it returns as it is becomes
-    a constant, and ys that are xs are not copied."""
-    consts, carry, xs = operands
-    n_consts, n_carry = len(consts), len(carry)
-    in_carry, in_xs = split_list(jaxpr.jaxpr.invars[n_consts:], n_carry)
-    out_carry, out_ys = split_list(jaxpr.jaxpr.outvars, n_carry)
-    fixed = [i for i in range(n_carry) if out_carry[i] is in_carry[i]]
-    looped = [i for i in range(n_carry) if out_carry[i] is not in_carry[i]]
-    number = {v: k for k, v in enumerate(in_xs)}
-    made = [j for j, v in enumerate(out_ys) if v not in number]
-    inner = reordered(jaxpr, [*range(n_consts), *(n_consts + i for i in fixed + looped),
-                              *range(n_consts + n_carry, len(jaxpr.in_avals))], [*looped, *(n_carry + j for j in made)])
-    outs = iter(scan_p.bind(*consts, *(carry[i] for i in fixed + looped), *xs, jaxpr=inner, num_consts=n_consts + len(fixed),
-                            num_carry=len(looped), **params))
-    found: dict[int, Any] = dict(zip([*looped, *(n_carry + j for j in made)], outs, strict=True))
-    found |= {i: _as_array(carry[i], in_carry[i].aval) for i in fixed}
-    found |= {n_carry + j: _as_array(xs[number[v]], typeof(xs[number[v]])) for j, v in enumerate(out_ys) if v in number}
-    return [found[i] for i in range(n_carry + len(out_ys))]
-
-
-def _as_array(x: Any, aval: Any) -> Any:
-    return x if _shapes.is_array(x) or config.tracing.value else arith.convert(x, aval)
-
-
-def _length(x_avals: Sequence[Any], xs_tree: Any, length: Any) -> int:
-    """The number of steps.
-
-    Raises ValueError if leading sizes differ, or there is nothing that says it.
-    """
-    for i, aval in enumerate(x_avals):
-        if not aval.shape:
-            raise ValueError("scan got value with no leading axis to scan over: "
-                             f"xs{_path(xs_tree, i)}: {aval.str_short(short_dtypes=True)}.")
-    sizes = {aval.shape[0]: None for aval in x_avals}
-    if isinstance(length, Tracer):
-        raise errors.ConcretizationTypeError(length, "The `length` argument to `scan` expects a concrete `int` value. For "
-                                             "scan-like iteration with a dynamic length, use `while_loop` or `fori_loop`.")
-    if length is not None:
-        length = int(length)
-        if any(n != length for n in sizes):
-            raise ValueError(f"scan got `length` argument of {length} which disagrees with leading axis sizes "
-                             f"{list(sizes)}.{_sizes_text(x_avals, xs_tree)}")
-        return max(length, 0)
-    if len(sizes) > 1:
-        raise ValueError(f"scan got values with different leading axis sizes: {', '.join(str(a.shape[0]) for a in x_avals)}."
-                         f"{_sizes_text(x_avals, xs_tree)}")
-    if not sizes:
-        raise ValueError("scan got no values to scan over and `length` not provided.")
-    return next(iter(sizes))  # type: ignore[no-any-return]
-
-
-def _path(tree: Any, i: int) -> str:
-    return pytrees.keystr(tuple(pytrees.leaf_paths(tree))[i])
-
-
-def _sizes_text(x_avals: Sequence[Any], xs_tree: Any) -> str:
-    return "".join(f"\n    xs{_path(xs_tree, i)}: {a.str_short(short_dtypes=True)}" for i, a in enumerate(x_avals))
-
-
-def unrolled(unroll: int | bool, length: int) -> int:
-    """The number of steps in an iteration, at least 1."""
-    if not isinstance(unroll, bool | int | np.integer) or unroll < 0:
-        raise ValueError(f"`unroll` must be a `bool` or a non-negative `int`, got {unroll!r}.")
-    if isinstance(unroll, bool):
-        return max(length, 1) if unroll else 1
-    return int(unroll) or max(length, 1)
-
-
-def _check_pair(f: Any, body: Body) -> None:
-    children = body.out_tree.children()
-    if body.out_tree.node_data() is None or len(children) != 2 or body.out_tree.node_data()[0] is not tuple:
-        outs = pytrees.tree_unflatten(body.out_tree, [str(a) for a in body.jaxpr.out_avals])
-        text = outs if isinstance(outs, str) else repr(outs)
-        raise TypeError(f"scan body output must be a pair, got {text}.\n    function: {fun_name(f)} at {where(f)}\n"
-                        "  Return (carry, y); y may be None.")
-
-
-def _python_scan(f: Any, init: Any, flat_xs: Sequence[Any], xs_tree: Any, length: int, reverse: bool) -> tuple[Any, Any]:
-    """scan as a Python loop, under disable_jit."""
-    if length == 0:
-        raise ValueError("zero-length scan is not supported in disable_jit() mode because the output type is unknown.")
-    carry, rows = init, []
-    for i in reversed(range(length)) if reverse else range(length):
-        carry, y = f(carry, pytrees.tree_unflatten(xs_tree, [x[i] for x in flat_xs]))
-        rows.append(y)
-    if reverse:
-        rows.reverse()
-    return carry, pytrees.tree_map(lambda *ys: _stack(ys), *rows)
-
-
-def _stack(ys: Sequence[Any]) -> Any:
-    rows = [_structure.expand(y, 1, 0) for y in ys]
-    return _joining.concatenate(rows, 0)

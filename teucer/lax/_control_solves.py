@@ -19,8 +19,7 @@ from teucer._transform.jvp import jvp_flat, jvp_jaxpr
 from teucer._transform.partial import linearize_flat
 from teucer._transform.transpose import transpose_jaxpr
 from teucer.lax import _arithmetic
-from teucer.lax._control_bodies import (Body, avals_of, hoisted, jaxprs_use_axis, kept, run, split_list, stage_anew,
-                                        stage_body)
+from teucer.lax._control_bodies import Body, avals_of, hoisted, jaxprs_use_axis, kept, run, split_list, stage_anew, stage_body
 
 __all__ = ["custom_linear_solve", "custom_root", "linear_solve_p"]
 
@@ -107,7 +106,8 @@ class LinearSolve(Primitive):
         found, new_consts = [], []
         out_batched: list[bool] = []
         for name, closed, own, flags in zip(SolveParts._fields, jaxprs, consts, batched, strict=True):
-            inner, extra = None, []
+            inner: ClosedJaxpr | None = None
+            extra: list[Any] = []
             if closed is not None:
                 n_out = len(closed.out_avals)
                 wanted = [i < len(b) for i in range(n_out)]

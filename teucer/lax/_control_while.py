@@ -1,8 +1,7 @@
-"""while_loop, and fori_loop, which is a scan where its trip count is known and a while loop where it is not."""
+"""while_loop: a loop as long as a condition holds. Forward mode and vmap go through."""
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
@@ -20,12 +19,24 @@ from teucer._transform.batch import batch_jaxpr
 from teucer._transform.calls import fun_name, where
 from teucer._transform.jvp import jvp_jaxpr
 from teucer._transform.partial import split_jaxpr
-from teucer.lax import _arithmetic, _reductions, _selection, _structure
-from teucer.lax._control_bodies import (Body, avals_of, check_carry, hoisted, is_concrete, jaxprs_use_axis, kept,
-                                        parameter_names, reordered, run, settle_carry, split_list, stage_body)
-from teucer.lax._control_scan import bind_scan, unrolled
+from teucer.lax import _reductions, _selection, _structure
+from teucer.lax._control_bodies import (
+    Body,
+    avals_of,
+    check_carry,
+    hoisted,
+    jaxprs_use_axis,
+    kept,
+    parameter_names,
+    refuse_io,
+    reordered,
+    run,
+    settle_carry,
+    split_list,
+    stage_body,
+)
 
-__all__ = ["fori_loop", "while_loop", "while_p"]
+__all__ = ["run_while", "while_loop", "while_p"]
 
 _BOOL = ShapedArray((), np.dtype(bool))
 
@@ -141,6 +152,7 @@ class While(Primitive):
         cond_consts, body_consts, carry = split_list(moved, cond_nconsts, body_nconsts)
         cond_consts, body_consts = [*cond_hoisted, *cond_consts], [*body_hoisted, *body_consts]
         if any_batched:
+            refuse_io("while", cond_jaxpr.effects | body_jaxpr.effects)
             n = len(cond_consts)
             cond, body = kept(body, ("masked", cond, n), lambda: _masked(cond, body, n, len(body_consts)))
             body_consts = [*cond_consts, *body_consts]
@@ -186,7 +198,7 @@ def _selected(going: Any, on_true: Any, on_false: Any) -> Any:
     return _selection.select_n(_structure.broadcast_to(going, shape, (0,)), on_false, on_true)
 
 
-# --- The public functions --------------------------------------------------------------------------------------------
+# --- The public function --------------------------------------------------------------------------------------------
 
 
 @tracebacks.api_boundary
@@ -216,10 +228,10 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
     flat, tree = pytrees.tree_flatten(init_val)
     avals = avals_of("while_loop", flat)
     name = next(iter(parameter_names(body_fun)), "carry")
-    return _loop(cond_fun, body_fun, flat, tree, avals, name)
+    return run_while(cond_fun, body_fun, flat, tree, avals, name)
 
 
-def _loop(cond_fun: Any, body_fun: Any, flat: Sequence[Any], tree: Any, avals: Sequence[Any], name: str, *,
+def run_while(cond_fun: Any, body_fun: Any, flat: Sequence[Any], tree: Any, avals: Sequence[Any], name: str, *,
           call: Any = None, what: str = "while_loop") -> Any:
     """A while loop; `call` is what to call in the place of `body_fun`, which the user gave."""
     in_tree = pytrees.treedef_tuple((tree,))
@@ -244,106 +256,3 @@ def _check_cond(cond_fun: Any, cond: Body) -> None:
     if cond.jaxpr.out_avals[0].strengthen() is not _BOOL:
         raise TypeError("cond_fun must return a boolean scalar, but got output type(s) "
                         f"[{cond.jaxpr.out_avals[0].str_short()}].{at}")
-
-
-@tracebacks.api_boundary
-def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any, *,
-              unroll: int | bool | None = None) -> Any:
-    """val = body_fun(i, val) for i = lower, lower + 1, ..., upper - 1.
-
-    Where lower and upper are known when the program is traced this is a `scan`, and reverse mode differentiates it;
-    otherwise it is a `while_loop`. For upper <= lower the value is init_val.
-    unroll: how many steps make one iteration of the compiled loop; only where the bounds are known.
-    Raises TypeError if the bounds differ in dtype, or body_fun returns another type than it takes.
-
-    >>> import teucer as jax
-    >>> jax.lax.fori_loop(0, 5, lambda i, total: total + i, 0)
-    Array(10, dtype=int32, weak_type=True)
-    """
-    if not callable(body_fun):
-        raise TypeError("lax.fori_loop: body_fun argument should be callable.")
-    dtype, bounds = _bounds(lower, upper)
-    if config.disable_jit.value and bounds is not None:
-        val = init_val
-        for i in range(*bounds):
-            val = body_fun(_as(i, dtype), val)
-        return val
-    flat, tree = pytrees.tree_flatten(init_val)
-    avals = avals_of("fori_loop", flat)
-    name = next(iter(parameter_names(body_fun)[1:]), "loop_carry[1]")
-    if bounds is None:
-        if unroll is not None:
-            raise ValueError("Can only use `unroll` in `fori_loop` if the loop bounds are statically known.")
-        return _dynamic_fori((_as(lower, dtype), _as(upper, dtype)), body_fun, flat, tree, avals, name)
-    in_tree = pytrees.treedef_tuple((pytrees.tree_structure(0), tree))
-
-    def check(body: Body) -> None:
-        check_carry("fori_loop", body_fun, name, tree, None, body.out_tree, ())
-
-    def stage(avals: list[Any]) -> Body:
-        return stage_body(body_fun, "fori_loop", in_tree, [ShapedArray((), dtype), *avals])
-
-    body, carry = settle_carry(stage, flat, avals, check)
-    n = len(body.consts)
-    check_carry("fori_loop", body_fun, name, tree, body.jaxpr.in_avals[n + 1:], tree, body.jaxpr.out_avals)
-    length = max(bounds[1] - bounds[0], 0)
-    outs = bind_scan((body.consts, [_as(bounds[0], dtype), *carry], ()), _counting(body.jaxpr, n), length=length, reverse=False,
-                     unroll=unrolled(1 if unroll is None else unroll, length))
-    return pytrees.tree_unflatten(tree, outs[1:])
-
-
-def _bounds(lower: Any, upper: Any) -> tuple[Any, tuple[int, int] | None]:
-    """The dtype of the counter, and the bounds if they are known.
-
-    Raises TypeError if the bounds differ in dtype, or are not scalars.
-    """
-    one, other = avals_of("fori_loop", (lower, upper))
-    if one.shape or other.shape:
-        raise TypeError("fori_loop: lower and upper must be scalars.\n"
-                        f"    lower: {one.str_short(short_dtypes=True)}\n    upper: {other.str_short(short_dtypes=True)}")
-    python = [isinstance(x, int) for x in (lower, upper)]
-    dtype = one.dtype if python[1] and not python[0] else other.dtype if python[0] and not python[1] else one.dtype
-    if one.dtype != other.dtype and not (python[0] is not python[1] and _fits(lower if python[0] else upper, dtype)):
-        raise TypeError("lower and upper arguments to fori_loop must have equal types, got "
-                        f"{one.dtype.name} and {other.dtype.name}")
-    if is_concrete(lower) and is_concrete(upper):
-        try:
-            return dtype, (operator.index(lower), operator.index(upper))
-        except TypeError:
-            pass  # bounds of a float dtype: a while loop counts
-    return dtype, None
-
-
-def _fits(n: int, dtype: Any) -> bool:
-    return dtype.kind in "iu" and np.iinfo(dtype).min <= n <= np.iinfo(dtype).max
-
-
-def _as(x: Any, dtype: Any) -> Any:
-    return np.asarray(x, dtype)[()] if isinstance(x, int | float | np.ndarray | np.generic) else x
-
-
-def _counting(jaxpr: ClosedJaxpr, n_consts: int) -> ClosedJaxpr:
-    """(consts, i, value) -> value as (consts, i, value) -> (i + 1, value)."""
-
-    def step(*args: Any) -> list[Any]:
-        i = args[n_consts]
-        return [_arithmetic.add(i, np.asarray(1, typeof(i).dtype)), *jaxpr(*args)]
-
-    return kept(jaxpr, "counting", lambda: stage_jaxpr(step, jaxpr.in_avals, jaxpr.jaxpr.debug_info))  # type: ignore[no-any-return]
-
-
-def _below(carry: Any) -> Any:
-    i, upper, _ = carry
-    return _arithmetic.lt(i, upper)
-
-
-def _dynamic_fori(bounds: tuple[Any, Any], body_fun: Any, flat: Sequence[Any], tree: Any, avals: Sequence[Any], name: str) -> Any:
-    def step(carry: Any) -> Any:
-        i, upper, val = carry
-        return _arithmetic.add(i, np.asarray(1, typeof(i).dtype)), upper, body_fun(i, val)
-
-    one = pytrees.tree_structure(0)
-    whole = pytrees.treedef_tuple((one, one, tree))
-    counters = [typeof(b).strengthen() for b in bounds]
-    return _loop(_below, body_fun, [*bounds, *flat], whole, [*counters, *avals], "loop_carry", call=step,
-                 what="fori_loop")[2]

@@ -250,8 +250,8 @@ def dot_general(lhs: Any, rhs: Any, dimension_numbers: Any, precision: Any = Non
                               out_sharding=out_sharding)[0]
 
 
-def dot(lhs: Any, rhs: Any, *args: Any, dimension_numbers: Any = None, precision: Any = None,
-        preferred_element_type: Any = None, out_sharding: Any = None) -> Any:
+def dot(lhs: Any, rhs: Any, *, dimension_numbers: Any = None, precision: Any = None, preferred_element_type: Any = None,
+        out_sharding: Any = None) -> Any:
     """Vector-vector, matrix-vector or matrix-matrix product; with dimension_numbers, `dot_general`.
 
     Raises ValueError for other ranks without dimension_numbers, TypeError if contracted axes differ in size.
@@ -260,9 +260,6 @@ def dot(lhs: Any, rhs: Any, *args: Any, dimension_numbers: Any = None, precision
     >>> lax.dot(np.array([1., 2.], np.float32), np.array([3., 4.], np.float32))
     Array(11., dtype=float32)
     """
-    if args:
-        precision = args[0]
-        preferred_element_type = args[1] if len(args) > 1 else preferred_element_type
     if dimension_numbers is None:
         lhs_shape, rhs_shape = typeof(lhs).shape, typeof(rhs).shape
         if not (1 <= len(lhs_shape) <= 2 and 1 <= len(rhs_shape) <= 2) or lhs_shape[-1] != rhs_shape[0]:

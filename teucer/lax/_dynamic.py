@@ -173,6 +173,8 @@ def _start(start: Any, size: Any, kind: Any, wide: Any, from_end: bool) -> Any:
     aval = typeof(start)
     if aval.dtype != kind or aval.ndim or not dtypes.issubdtype(kind, np.integer):
         return start
+    if isinstance(start, np.integer):
+        return _start(int(start), size, kind, wide, from_end)
     start = _structure.convert_element_type(start, wide)
     if not from_end or dtypes.issubdtype(kind, np.unsignedinteger):
         return start

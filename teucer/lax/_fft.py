@@ -65,7 +65,7 @@ class Fft(Linear):
         if fft_type == FftType.RFFT:
             if lengths[-1] == 0:
                 raise ValueError(f"RFFT needs an element to transform (C2).\n    x: shape {x.shape}, fft_lengths: {lengths}")
-            return (ShapedArray((*x.shape[:-1], lengths[-1] // 2 + 1), _complex_of(x.dtype), vma=x.vma),)
+            return (ShapedArray((*x.shape[:-1], lengths[-1] // 2 + 1), dtypes.to_complex_dtype(x.dtype), vma=x.vma),)
         return (x.strengthen(),)
 
     @staticmethod
@@ -109,10 +109,6 @@ class Fft(Linear):
 fft_p = Fft()
 
 
-def _complex_of(dtype: Any) -> Any:
-    return np.dtype(np.complex128 if dtype == np.float64 else np.complex64)
-
-
 def _kind(fft_type: Any) -> FftType:
     if isinstance(fft_type, FftType):
         return fft_type
@@ -143,9 +139,9 @@ def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Any:
         if is_complex:
             raise ValueError("only real valued inputs supported for rfft")
         if not dtypes.issubdtype(dtype, np.floating):
-            x = convert_element_type(x, dtypes.result_type(dtype, float))
+            x = convert_element_type(x, dtypes.to_inexact_dtype(dtype))
     elif not is_complex:
-        x = convert_element_type(x, _complex_of(dtypes.result_type(dtype, float)))
+        x = convert_element_type(x, dtypes.to_complex_dtype(dtype))
     if not lengths:
         return convert_element_type(x, typeof(x).dtype)
     return fft_p.bind(x, fft_type=kind, fft_lengths=lengths)[0]

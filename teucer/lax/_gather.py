@@ -336,6 +336,9 @@ class ScatterExtreme(Scatter):
         (count,) = scatter_add_p.bind(old, indices, new, **params)
         weighted = [_elementwise.mul(arith.instantiate(t), w) for t, w in ((tx, old), (tu, new))]
         (total,) = scatter_add_p.bind(weighted[0], indices, weighted[1], **params)
+        # Where the result is NaN nothing is equal to it.
+        none = _elementwise.eq(count, _structure.full(np.shape(count), 0, kind))
+        count = _elementwise.select(none, _structure.full(np.shape(count), 1, kind), count)
         return outs, (_elementwise.div(total, count),)
 
 
@@ -470,7 +473,7 @@ def scatter_apply(operand: Any, scatter_indices: Any, func: Callable[[Any], Any]
     update_shape: the shape that updates would have in `scatter`. Not differentiable.
 
     >>> numbers = ScatterDimensionNumbers((), (0,), (0,))
-    >>> scatter_apply(np.float32([1, 2]), np.int32([[1]]), lambda x: x * x, numbers, update_shape=(1,))
+    >>> scatter_apply(np.float32([1, 2]), np.int32([[1]]), _elementwise.square, numbers, update_shape=(1,))
     Array([1., 4.], dtype=float32)
     """
     aval = typeof(operand)

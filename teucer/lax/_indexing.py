@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -80,6 +81,14 @@ class ScatterDimensionNumbers(NamedTuple):
 
 def as_tuples(numbers: Any) -> Any:
     """Dimension numbers with their fields as tuples of ints."""
+    try:
+        return _as_tuples(numbers)
+    except TypeError:  # lists cannot be looked up
+        return _as_tuples(type(numbers)(*map(tuple, numbers)))
+
+
+@functools.lru_cache(maxsize=4096, typed=True)
+def _as_tuples(numbers: Any) -> Any:
     return type(numbers)(*(tuple(operator.index(d) for d in field) for field in numbers))
 
 

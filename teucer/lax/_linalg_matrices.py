@@ -20,9 +20,9 @@ __all__ = ["adjoint", "as_float", "columns", "conjugate", "diagonal", "eye", "li
 
 
 def as_float(x: Any) -> Any:
-    """x, or integers as floats of the default width."""
+    """x, or integers as floats."""
     dtype = typeof(x).dtype
-    return x if dtypes.issubdtype(dtype, np.inexact) else convert_element_type(x, dtypes.result_type(dtype, float))
+    return x if dtypes.issubdtype(dtype, np.inexact) else convert_element_type(x, dtypes.to_inexact_dtype(dtype))
 
 
 def matrix_transpose(x: Any) -> Any:

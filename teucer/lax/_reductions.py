@@ -426,7 +426,8 @@ def reduce(operands: Any, init_values: Any, computation: Callable[..., Any], dim
     The initial value may enter the result any number of times, so it should be the computation's identity.
     Raises ValueError if structures, shapes or axes do not fit.
 
-    >>> reduce(np.float32([1, 2, 3]), np.float32(0), lambda a, b: a + b, (0,))
+    >>> from teucer import lax
+    >>> reduce(np.float32([1, 2, 3]), np.float32(0), lambda a, b: lax.add(a, b), (0,))
     Array(6., dtype=float32)
     """
     xs, tree = pytrees.tree_flatten(operands)

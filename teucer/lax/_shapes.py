@@ -311,7 +311,10 @@ def reshape(operand: Any, new_sizes: Any, dimensions: Sequence[int] | None = Non
 
 def canonical_sizes(new_sizes: Any) -> tuple[Any, ...]:
     """The sizes given to reshape: one integer, or a sequence of integers that are not negative."""
-    given = (new_sizes,) if np.ndim(new_sizes) == 0 else tuple(new_sizes)
+    try:
+        given = tuple(new_sizes)
+    except TypeError:
+        given = (new_sizes,)
     if any(type(d) is int and d < 0 for d in given):
         raise TypeError(f"reshape new_sizes must all be positive, got {given}.")
     return canonical_shape(given, "reshape")
@@ -399,4 +402,4 @@ def shape_as_value(shape: Any) -> Any:
     Array([2, 3], dtype=int32)
     """
     sizes = canonical_shape(shape, "shape_as_value")
-    return transfer.put(np.asarray(sizes, dtypes.canonicalize_dtype(np.int64)), None)
+    return transfer.put(np.asarray(sizes, np.int32), None)

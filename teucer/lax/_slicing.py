@@ -137,8 +137,10 @@ class Pad(Primitive):
         if dim is None:
             x = arith.broadcast(x, axis.size, 0)
         aval = typeof(x)
-        zero = _structure.full((), 0, aval.dtype)
-        (padded,) = self.bind(x, zero, padding_config=config)
+        # Any value will do, as it is replaced; there is no zero among keys.
+        any_value = (squeeze(slice_in_dim(value, 0, 1), (0,)) if isinstance(aval.dtype, dtypes.ExtendedDType)
+                     else _structure.full((), 0, aval.dtype))
+        (padded,) = self.bind(x, any_value, padding_config=config)
         inside = _structure.full(aval.shape, True, np.dtype(bool))
         (inside,) = self.bind(inside, _structure.full((), False, np.dtype(bool)), padding_config=config)
         return (_elementwise.select(inside, padded, _structure.broadcast_to(value, np.shape(padded), (at,))),), (at,)

@@ -45,6 +45,7 @@ class Sort(Primitive):
 
     Floats are ordered as real numbers, -0 equal to 0, NaN greater than all; complex ones by real, then imaginary part.
     (C1) there is an operand, all of one shape.  (C2) dimension is an axis.  (C3) 1 <= num_keys <= the number of operands.
+    (C4) the operands by which is sorted are numbers or booleans.
     """
 
     __slots__ = ()
@@ -54,6 +55,9 @@ class Sort(Primitive):
         if any(x.shape != xs[0].shape for x in xs):
             raise TypeError(f"Arguments to sort must have equal shapes, got: {' '.join(str(x.shape) for x in xs)}")
         canonical_axis(dimension, xs[0].ndim, "sort")
+        for x in xs[:num_keys]:
+            if dtypes.is_extended(x.dtype):
+                raise TypeError(f"sort: lt_to does not accept dtype {x.dtype.name}; values of it have no order (C4).")
         return xs
 
     def lower(self, ctx: Any, *xs: Any, dimension: Any, is_stable: Any, num_keys: Any) -> Any:

@@ -3,6 +3,7 @@ convert_element_type, add_any. Imports no other room of lax."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, final
 
@@ -99,7 +100,7 @@ class BroadcastInDim(Linear):
                 raise TypeError("broadcast_in_dim operand dimension sizes must either be 1, or be equal to their "
                                 "corresponding dimensions in the target broadcast shape; got operand of shape "
                                 f"{x.shape}, target broadcast shape {tuple(shape)}, broadcast_dimensions {tuple(dims)}")
-        if any(b <= a for a, b in zip(dims, dims[1:], strict=False)):
+        if any(b <= a for a, b in itertools.pairwise(dims)):
             raise TypeError(f"broadcast_in_dim broadcast_dimensions must be strictly increasing; got {tuple(dims)}")
         return (ShapedArray(tuple(shape), x.dtype, x.weak_type, sharding=sharding, vma=x.vma),)
 

@@ -141,7 +141,7 @@ def clip(arr: Any = None, /, min: Any = None, max: Any = None) -> Any:
 
 
 @fast
-def where_three(condition: Any, x: Any, y: Any) -> Any:
+def where(condition: Any, x: Any, y: Any) -> Any:
     """`where` with its three arguments."""
     check_arraylike("where", condition, x, y)
     pred = as_value(condition)

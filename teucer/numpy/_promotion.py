@@ -80,6 +80,8 @@ def _aval(name: str, xs: Any, i: int, x: Any) -> Any:
 def _plan(name: str, kind: str, xs: Sequence[Any]) -> _Plan:
     avals = [aval_of(x) for x in xs]
     nodes = tuple(dtypes.node_of(x if type(x) in _PYTHON else a) for x, a in zip(xs, avals, strict=True))
+    if len(set(nodes)) > 1 and any(map(dtypes.is_extended, nodes)):
+        raise TypeError(f"{name} does not accept dtypes {', '.join(a.dtype.name for a in avals)}.")
     dtype, weak = dtypes.promote_nodes(nodes)
     to_kind = _KIND.get(kind)
     if to_kind is not None and dtype != to_kind(dtype):

@@ -96,9 +96,9 @@ def places(key: Key, shape: Sequence[Any], wrap: bool) -> list[Any]:
         if item == NEW:
             continue
         n = shape[len(out)]
+        if item in (INT, SCALAR) and type(n) is int and n == 0:
+            raise IndexError(f"index is out of bounds for axis {len(out)} with size 0\n    shape: {tuple(shape)}")
         if item == INT and type(start) is int:
-            if type(n) is int and n == 0:
-                raise IndexError(f"index is out of bounds for axis {len(out)} with size 0\n    shape: {tuple(shape)}")
             out.append(min(max(start, 0), n - 1) if type(n) is int else start)
         else:
             out.append(0 if start is None else wrapped(start, n) if item == SCALAR and wrap else start)

@@ -1,21 +1,35 @@
-"""Reductions over axes: sums, extremes, means."""
+"""Reductions over axes: sums, products, extremes, means, variances."""
 
 from __future__ import annotations
 
+import math
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import typeof
-from teucer._transform.library import library
 from teucer.lax import _elementwise as lax
 from teucer.lax import _reductions, _structure
-from teucer.numpy._promotion import as_value, broadcast_shapes, broadcast_to, check_arraylike, promote_dtypes, refuse_out
-from teucer.numpy._promotion import INEXACT, convert
+from teucer.lax._families import scalar_like
+from teucer.numpy._library import fast
+from teucer.numpy._promotion import (
+    INEXACT,
+    as_value,
+    broadcast_shapes,
+    broadcast_to,
+    check_arraylike,
+    convert,
+    promote,
+    promote_dtypes,
+    refuse_out,
+)
+from teucer.numpy._ufuncs import is_kind
 
-__all__ = ["all", "any", "max", "mean", "min", "prod", "sum"]
+__all__ = ["all", "any", "argmax", "argmin", "average", "axes_of", "axis_key", "count_nonzero", "keep", "max", "mean", "min",
+           "prod", "ptp", "std", "sum", "var"]
 
 
 def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
@@ -25,98 +39,398 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
     """
     if axis is None:
         return tuple(range(ndim))
-    given = axis if isinstance(axis, tuple | list) else (axis,)
-    axes = tuple(_structure.canonical_axis(operator.index(a), ndim) for a in given)
+    axes = tuple(_structure.canonical_axis(a, ndim) for a in (axis if isinstance(axis, tuple) else (axis,)))
     if len(set(axes)) != len(axes):
         raise ValueError(f"duplicate value in 'axis': {axis}")
     return axes
 
 
+def axis_key(axis: Any) -> Any:
+    """An axis argument, None, an integer or a sequence of them, as a hashable value."""
+    if axis is None or type(axis) is int:
+        return axis
+    return tuple(map(operator.index, axis)) if isinstance(axis, list | tuple) else operator.index(axis)
+
+
 def keep(out: Any, shape: Any, axes: tuple[int, ...]) -> Any:
-    """A reduced array with the axes back, of size 1."""
+    """A reduced array with the reduced axes back, of size 1."""
     return _structure.reshape(out, tuple(1 if i in axes else d for i, d in enumerate(shape)))
 
 
-def _sum_dtype(x: Any, dtype: Any, name: str, promote_integers: bool) -> tuple[Any, Any]:
-    """The dtypes of a sum or product: of the result, and of the computation, wider for 16-bit floats."""
-    given = typeof(x).dtype
-    if dtype is not None:
-        result = dtypes.canonicalize_dtype(dtypes.check_user_dtype_supported(dtype, name))
-    elif promote_integers and (given == np.bool_ or dtypes.issubdtype(given, np.integer)):
-        wide = dtypes.canonicalize_dtype(np.uint64 if dtypes.issubdtype(given, np.unsignedinteger) else np.int64)
-        result = wide if given == np.bool_ or given.itemsize < wide.itemsize else given
-    else:
-        result = dtypes.canonicalize_dtype(int) if given == np.bool_ else given
-    wider = dtypes.issubdtype(result, np.floating) and result.itemsize < 4
-    return result, np.dtype(np.float32) if wider else result
+def strong(name: str, a: Any) -> Any:
+    """The operand of a reduction, strongly typed."""
+    check_arraylike(name, a)
+    x = as_value(a)
+    return _structure.convert_element_type(x, typeof(x).dtype)
 
 
-def _masked(x: Any, where: Any, neutral: Any) -> Any:
+def count(x: Any, axes: tuple[int, ...]) -> int:
+    """The number of elements over axes."""
+    return math.prod(np.shape(x)[i] for i in axes)
+
+
+def masked(x: Any, where: Any, neutral: Any) -> Any:
     """x with the neutral element where it does not take part, in the shape to which both broadcast."""
     if where is None:
         return x
+    check_arraylike("where", where)
     shape = broadcast_shapes("where", [np.shape(x), np.shape(where)])
-    mask = broadcast_to(lax.convert_element_type(where, np.dtype(bool)), shape)
-    return lax.select(mask, broadcast_to(x, shape), _structure.full(shape, neutral, typeof(x).dtype))
+    mask = as_value(where)
+    mask = mask if typeof(mask).dtype == np.bool_ else lax.ne(mask, scalar_like(mask, 0))
+    return lax.select(broadcast_to(mask, shape) if shape else mask, broadcast_to(x, shape) if shape else x,
+                      _structure.full(shape, neutral, typeof(x).dtype))
 
 
-def _fold(name: str, x: Any, axis: Any, keepdims: bool, where: Any, initial: Any, neutral: Any, reduce: Any, combine: Any) -> Any:
-    x = _masked(x, where, neutral)
+def fold(name: str, x: Any, axis: Any, keepdims: bool, where: Any, initial: Any) -> Any:
+    """x reduced by the operation called `name`, which the table names."""
+    reduce, combine, neutral = _FOLDS[name]
+    dtype = typeof(x).dtype
+    x = masked(x, where, _reductions.identity_of(neutral, dtype))
     shape = np.shape(x)
     axes = axes_of(axis, len(shape))
-    out = reduce(x, axes) if axes or not shape else x
+    out = reduce(x, axes) if axes else x
     if initial is not None:
         if np.ndim(initial):
             raise ValueError(f"initial value must be a scalar. Got array of shape {np.shape(initial)}")
-        out = combine(convert(initial, typeof(out).dtype), out)
+        out = combine(convert(initial, dtype), out)
     return keep(out, shape, axes) if keepdims else out
 
 
-@library(static=("axis", "dtype", "keepdims", "promote_integers"))
-def _sum(a: Any, axis: Any, dtype: Any, keepdims: Any, initial: Any, where: Any, promote_integers: Any) -> Any:
-    check_arraylike("sum", a)
-    result, wide = _sum_dtype(a, dtype, "sum", promote_integers)
-    weak = typeof(a).weak_type and dtype is None
-    x = _structure.convert_element_type(as_value(a), wide, weak and wide == typeof(a).dtype)
-    out = _fold("sum", x, axis, keepdims, where, initial, 0, _reductions.reduce_sum, lax.add)
-    return _structure.convert_element_type(out, result, weak)
+_FOLDS: dict[str, tuple[Callable[..., Any], Callable[..., Any], str]] = {
+    "sum": (_reductions.reduce_sum, lax.add, "add"), "prod": (_reductions.reduce_prod, lax.mul, "mul"),
+    "max": (_reductions.reduce_max, lax.max, "max"), "min": (_reductions.reduce_min, lax.min, "min"),
+    "all": (_reductions.reduce_and, lax.bitwise_and, "and"), "any": (_reductions.reduce_or, lax.bitwise_or, "or"),
+}
 
 
-def axis_key(axis: Any) -> Any:
-    """An axis argument as a hashable value."""
-    return tuple(map(operator.index, axis)) if isinstance(axis, list | tuple) else None if axis is None else operator.index(axis)
+# Sums and products
+
+def result_dtype(name: str, given: Any, dtype: Any, promote_integers: bool) -> Any:
+    """The dtype of a sum or product: integers narrower than the default ones become those."""
+    if dtype is not None:
+        return dtypes.canonicalize_dtype(dtypes.check_user_dtype_supported(dtype, name))
+    if given == np.bool_:
+        return dtypes.canonicalize_dtype(int)
+    if promote_integers and dtypes.issubdtype(given, np.integer):
+        wide = dtypes.canonicalize_dtype(np.uint64 if dtypes.issubdtype(given, np.unsignedinteger) else np.int64)
+        return wide if dtypes.bit_width(given) < dtypes.bit_width(wide) else given
+    return given
+
+
+def compute_dtype(dtype: Any) -> Any:
+    """The dtype in which sums and products are computed: float32 for floats of fewer bits."""
+    return np.dtype(np.float32) if dtype in dtypes.FLOATS and dtypes.bit_width(dtype) < 32 else dtype
+
+
+def _total(name: str, a: Any, axis: Any, dtype: Any, keepdims: bool, initial: Any, where: Any, promote_integers: bool) -> Any:
+    x = strong(name, a)
+    result = result_dtype(name, typeof(x).dtype, dtype, promote_integers)
+    out = fold(name, convert(x, compute_dtype(result)), axis, keepdims, where, initial)
+    return _structure.convert_element_type(out, result)
+
+
+@fast(static=("axis", "dtype", "keepdims", "promote_integers"))
+def _sum(a: Any, axis: Any, dtype: Any, keepdims: bool, initial: Any, where: Any, promote_integers: bool) -> Any:
+    return _total("sum", a, axis, dtype, keepdims, initial, where, promote_integers)
+
+
+@fast(static=("axis", "dtype", "keepdims", "promote_integers"))
+def _prod(a: Any, axis: Any, dtype: Any, keepdims: bool, initial: Any, where: Any, promote_integers: bool) -> Any:
+    return _total("prod", a, axis, dtype, keepdims, initial, where, promote_integers)
 
 
 def sum(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False, initial: Any = None,
         where: Any = None, promote_integers: bool = True) -> Any:
-    """The sum of elements over axes, all by default."""
+    """The sum of elements over axes, by default over all.
+
+    a: T[shape]  ->  T[shape without axes], or with size 1 there for keepdims; integers narrower than the default ones become
+    those, unless promote_integers is off; booleans are counted. 16-bit floats are summed as float32.
+    initial: added to the sum. where: which elements take part, broadcast with a.
+    Raises ValueError for an axis out of bounds or named twice.
+
+    >>> sum(np.float32([[1, 2], [3, 4]]), axis=0)
+    Array([4., 6.], dtype=float32)
+    """
     refuse_out("sum", out)
     return _sum(a, axis_key(axis), dtype, keepdims, initial, where, promote_integers)
 
 
-@library(static=("axis", "dtype", "keepdims"))
-def _mean(a: Any, axis: Any, dtype: Any, keepdims: Any, where: Any) -> Any:
-    (x,) = promote_dtypes("mean", INEXACT, a)
-    total = _sum.__wrapped__(x, axis, dtype, keepdims, None, where, True)
-    n = 1
-    for i in axes_of(axis, np.ndim(x)):
-        n *= np.shape(x)[i]
+def prod(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False, initial: Any = None,
+         where: Any = None, promote_integers: bool = True) -> Any:
+    """The product of elements over axes, by default over all; dtypes and arguments as in `sum`.
+
+    >>> prod(np.int8([20, 10]))
+    Array(200, dtype=int32)
+    """
+    refuse_out("prod", out)
+    return _prod(a, axis_key(axis), dtype, keepdims, initial, where, promote_integers)
+
+
+# Extremes
+
+def _extreme(name: str, a: Any, axis: Any, keepdims: bool, initial: Any, where: Any) -> Any:
+    x = strong(name, a)
+    if initial is None:
+        if where is not None:
+            raise ValueError(f"reduction operation {name} does not have an identity, so to use a where mask one has to specify "
+                             "'initial'")
+        if count(x, axes_of(axis, np.ndim(x))) == 0 and math.prod(
+                d for i, d in enumerate(np.shape(x)) if i not in axes_of(axis, np.ndim(x))):
+            raise ValueError(f"zero-size array to reduction operation {name} which has no identity\n"
+                             f"    a: {typeof(x).str_short(short_dtypes=True)}, axis: {axis}")
+    return fold(name, x, axis, keepdims, where, initial)
+
+
+@fast(static=("axis", "keepdims"))
+def _max(a: Any, axis: Any, keepdims: bool, initial: Any, where: Any) -> Any:
+    return _extreme("max", a, axis, keepdims, initial, where)
+
+
+@fast(static=("axis", "keepdims"))
+def _min(a: Any, axis: Any, keepdims: bool, initial: Any, where: Any) -> Any:
+    return _extreme("min", a, axis, keepdims, initial, where)
+
+
+def max(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None) -> Any:
+    """The greatest element over axes, by default over all; nan if there is one.
+
+    initial: takes part too; needed with `where`, which says which elements take part.
+    Raises ValueError for no elements and no initial value.
+
+    >>> max(np.float32([[1, 2], [3, 4]]), axis=1)
+    Array([2., 4.], dtype=float32)
+    """
+    refuse_out("max", out)
+    return _max(a, axis_key(axis), keepdims, initial, where)
+
+
+def min(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None) -> Any:
+    """The least element over axes, by default over all; nan if there is one. Arguments as in `max`.
+
+    >>> min(np.float32([[1, 2], [3, 4]]), axis=1)
+    Array([1., 3.], dtype=float32)
+    """
+    refuse_out("min", out)
+    return _min(a, axis_key(axis), keepdims, initial, where)
+
+
+def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
+    """The difference of the greatest and the least element over axes.
+
+    >>> ptp(np.float32([1, 5, 3]))
+    Array(4., dtype=float32)
+    """
+    refuse_out("ptp", out)
+    check_arraylike("ptp", a)
+    key = axis_key(axis)
+    return lax.sub(_max(a, key, keepdims, None, None), _min(a, key, keepdims, None, None))
+
+
+@fast(static=("name", "axis", "keepdims"))
+def _arg(name: str, a: Any, axis: Any, keepdims: bool) -> Any:
+    x = strong(name, a)
+    ndim = np.ndim(x)
+    if axis is None:
+        flat, at = _structure.reshape(x, (count(x, tuple(range(ndim))),)), 0
+    else:
+        flat, at = x, _structure.canonical_axis(axis, ndim)
+    if np.shape(flat)[at] == 0 and math.prod(d for i, d in enumerate(np.shape(flat)) if i != at):
+        raise ValueError(f"attempt to get {name} of an empty sequence\n    a: {typeof(x).str_short(short_dtypes=True)}")
+    if np.shape(flat)[at] == 0:
+        out = _structure.full([d for i, d in enumerate(np.shape(flat)) if i != at], 0, dtypes.canonicalize_dtype(int))
+    else:
+        out = getattr(_reductions, name)(flat, at, dtypes.canonicalize_dtype(int))
+    return keep(out, np.shape(x), tuple(range(ndim)) if axis is None else (at,)) if keepdims else out
+
+
+def argmax(a: Any, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Any:
+    """The place of the greatest element along an axis, or in the flattened array: the first of equal ones, or of nan.
+
+    Raises ValueError if there are no elements.
+
+    >>> argmax(np.float32([1, 5, 3]))
+    Array(1, dtype=int32)
+    """
+    refuse_out("argmax", out)
+    return _arg("argmax", a, axis_key(axis), bool(keepdims))
+
+
+def argmin(a: Any, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Any:
+    """The place of the least element along an axis, or in the flattened array: the first of equal ones, or of nan.
+
+    >>> argmin(np.float32([1, 5, 3]))
+    Array(0, dtype=int32)
+    """
+    refuse_out("argmin", out)
+    return _arg("argmin", a, axis_key(axis), bool(keepdims))
+
+
+# Truth
+
+@fast(static=("name", "axis", "keepdims"))
+def _truth(name: str, a: Any, axis: Any, keepdims: bool, where: Any) -> Any:
+    x = strong(name, a)
+    x = x if typeof(x).dtype == np.bool_ else lax.ne(x, scalar_like(x, 0))
+    return fold(name, x, axis, keepdims, where, None)
+
+
+def all(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None) -> Any:
+    """Whether all elements over axes are true, or not 0; of no elements true.
+
+    >>> all(np.array([True, False]))
+    Array(False, dtype=bool)
+    """
+    refuse_out("all", out)
+    return _truth("all", a, axis_key(axis), keepdims, where)
+
+
+def any(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None) -> Any:
+    """Whether an element over axes is true, or not 0; of no elements false.
+
+    >>> any(np.array([True, False]))
+    Array(True, dtype=bool)
+    """
+    refuse_out("any", out)
+    return _truth("any", a, axis_key(axis), keepdims, where)
+
+
+def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """The number of elements over axes that are not 0.
+
+    >>> count_nonzero(np.float32([0, 1, 2]))
+    Array(2, dtype=int32)
+    """
+    check_arraylike("count_nonzero", a)
+    return _sum(lax.ne(a, scalar_like(a, 0)) if not is_kind(a, np.bool_) else a, axis_key(axis), None, keepdims, None, None, True)
+
+
+# Means
+
+def divided(total: Any, n: Any) -> Any:
+    """A sum divided by a number of elements, known or an array."""
     return lax.div(total, convert(n, typeof(total).dtype))
 
 
+def taking_part(x: Any, axes: tuple[int, ...], where: Any, keepdims: bool) -> Any:
+    """The number of elements that take part in a reduction of x."""
+    if where is None:
+        return count(x, axes)
+    mask = broadcast_to(as_value(where), np.shape(x))
+    return _total("sum", mask, axes, dtypes.canonicalize_dtype(float), keepdims, None, None, True)
+
+
+def inexact(name: str, a: Any, dtype: Any) -> tuple[Any, Any]:
+    """The operand of a mean in the dtype of its computation, and the dtype of the result."""
+    x = strong(name, a)
+    result = typeof(x).dtype if dtype is None else result_dtype(name, None, dtype, True)
+    result = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(result)) if dtype is None else result
+    return convert(x, compute_dtype(dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(result)))), result
+
+
+@fast(static=("axis", "dtype", "keepdims"))
+def _mean(a: Any, axis: Any, dtype: Any, keepdims: bool, where: Any) -> Any:
+    x, result = inexact("mean", a, dtype)
+    axes = axes_of(axis, np.ndim(x))
+    n = taking_part(x, axes, where, keepdims)
+    return _structure.convert_element_type(divided(fold("sum", x, axes, keepdims, where, None), n), result)
+
+
 def mean(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None) -> Any:
-    """The mean of elements over axes, all by default."""
+    """The mean of elements over axes, by default over all; of no elements nan.
+
+    a: T[shape]  ->  T[shape without axes], integers and booleans as floats. where: which elements take part.
+
+    >>> mean(np.float32([[1, 2], [3, 4]]), axis=0)
+    Array([2., 3.], dtype=float32)
+    """
     refuse_out("mean", out)
     return _mean(a, axis_key(axis), dtype, keepdims, where)
 
 
-@library(static=("axis", "keepdims"))
-def _max(a: Any, axis: Any, keepdims: Any, initial: Any, where: Any) -> Any:
-    check_arraylike("max", a)
-    return _fold("max", as_value(a), axis, keepdims, where, initial, None, _reductions.reduce_max, lax.max)
+@fast(static=("name", "axis", "dtype", "keepdims"))
+def _var(name: str, a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: bool, where: Any, mean: Any) -> Any:
+    x, result = inexact(name, a, dtype)
+    if is_kind(a, np.complexfloating) and dtype is not None and not dtypes.issubdtype(result, np.complexfloating):
+        raise ValueError(f"jax.numpy.{name} does not yet support real dtype parameters when computing the variance of an array of "
+                         f"complex values.\n    a: {typeof(a)}, dtype: {dtype}")
+    axes = axes_of(axis, np.ndim(x))
+    n = taking_part(x, axes, where, keepdims)
+    center = divided(fold("sum", x, axes, True, where, None), n if isinstance(n, int) or keepdims else
+                     taking_part(x, axes, where, True)) if mean is None else convert(mean, typeof(x).dtype)
+    difference = lax.sub(*promote(name, INEXACT, x, center))
+    squares = lax.square(lax.abs(difference)) if is_kind(x, np.complexfloating) else lax.square(difference)
+    total = fold("sum", squares, axes, keepdims, where, None)
+    freedom = lax.sub(convert(n, typeof(total).dtype), convert(ddof, typeof(total).dtype))
+    out = lax.div(total, freedom)
+    out = lax.where_else(lax.gt(freedom, scalar_like(freedom, 0)), out, scalar_like(out, np.nan))
+    out = lax.sqrt(out) if name == "std" else out
+    real = dtypes.to_floating_dtype(result)
+    return _structure.convert_element_type(out, dtypes.canonicalize_dtype(real))
 
 
-def max(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None) -> Any:
-    """The greatest element over axes, all by default."""
-    refuse_out("max", out)
-    return _max(a, axis_key(axis), keepdims, initial, where)
+def _degrees(ddof: Any, correction: Any) -> Any:
+    if correction is None:
+        return ddof
+    if not (isinstance(ddof, int) and ddof == 0):
+        raise ValueError(f"ddof and correction can't be provided simultaneously.\n    ddof: {ddof}, correction: {correction}")
+    return correction
+
+
+def var(a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: Any = 0, keepdims: bool = False, *,
+        where: Any = None, mean: Any = None, correction: Any = None) -> Any:
+    """The variance of elements over axes: the mean of |x - mean|^2, with n - ddof for the number n of elements.
+
+    Real, also of complex numbers; nan where n <= ddof. mean: the mean, if it is known, with axes of size 1.
+    correction: another name of ddof. Raises ValueError if both are given.
+
+    >>> var(np.float32([1, 2, 3, 4]))
+    Array(1.25, dtype=float32)
+    """
+    refuse_out("var", out)
+    return _var("var", a, axis_key(axis), dtype, _degrees(ddof, correction), keepdims, where, mean)
+
+
+def std(a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: Any = 0, keepdims: bool = False, *,
+        where: Any = None, mean: Any = None, correction: Any = None) -> Any:
+    """The standard deviation of elements over axes: the root of `var`, with the same arguments.
+
+    >>> std(np.float32([1, 3]))
+    Array(1., dtype=float32)
+    """
+    refuse_out("std", out)
+    return _var("std", a, axis_key(axis), dtype, _degrees(ddof, correction), keepdims, where, mean)
+
+
+@fast(static=("axis", "keepdims"))
+def _average(a: Any, axis: Any, weights: Any, keepdims: bool) -> Any:
+    x, w = promote_dtypes("average", INEXACT, a, weights)
+    axes = axes_of(axis, np.ndim(x))
+    if np.shape(x) != np.shape(w):
+        if axis is None:
+            raise ValueError("Axis must be specified when shapes of a and weights differ.\n"
+                             f"    a: {typeof(x)}, weights: {typeof(w)}")
+        if np.shape(w) != tuple(np.shape(x)[i] for i in axes):
+            raise ValueError("Shape of weights must be consistent with shape of a along specified axis.\n"
+                             f"    a: {typeof(x)}, weights: {typeof(w)}, axis: {axis}")
+        order = tuple(int(i) for i in np.argsort(axes))
+        w = _structure.transpose(w, order)
+        w = broadcast_to(keep(w, tuple(np.shape(x)), tuple(i for i in range(np.ndim(x)) if i not in axes)), np.shape(x))
+    total = fold("sum", w, axes, keepdims, None, None)
+    return lax.div(fold("sum", lax.mul(x, w), axes, keepdims, None, None), total), total
+
+
+def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, keepdims: bool = False) -> Any:
+    """The mean of elements over axes, each with a weight; `returned` gives the sum of the weights too.
+
+    weights: of the shape of a, or of its axes `axis`. Raises ValueError for other shapes.
+
+    >>> average(np.float32([1, 2]), weights=np.float32([3, 1]))
+    Array(1.25, dtype=float32)
+    """
+    key = axis_key(axis)
+    if weights is None:
+        out = _mean(a, key, None, keepdims, None)
+        total = _structure.full(np.shape(out), count(a, axes_of(key, np.ndim(a))), typeof(out).dtype)
+    else:
+        out, total = _average(a, key, weights, keepdims)
+    return (out, total) if returned else out

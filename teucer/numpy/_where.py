@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from teucer.numpy._logic import where_three
+from teucer.numpy import _logic
 from teucer.numpy._nonzero import nonzero
 from teucer.numpy._promotion import check_arraylike
 
@@ -25,4 +25,4 @@ def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None =
         return nonzero(condition, size=size, fill_value=fill_value)
     if size is not None or fill_value is not None:
         raise ValueError("size and fill_value arguments cannot be used in three-term where function.")
-    return where_three(condition, x, y)
+    return _logic.where(condition, x, y)

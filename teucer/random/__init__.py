@@ -1,6 +1,7 @@
 """Random numbers: keys, and samples of distributions that are functions of a key."""
 
 from teucer.random._choice import categorical, choice, permutation
+from teucer.random._counts import binomial, multinomial, poisson
 from teucer.random._gamma import ball, beta, chisquare, dirichlet, f, gamma, generalized_normal, loggamma, random_gamma_p, t
 from teucer.random._inverse import (
     cauchy,

@@ -11,7 +11,6 @@ from teucer._base import config, dtypes
 from teucer._base.errors import type_error
 from teucer._core.trace import typeof
 from teucer._core.types import is_valid_type
-from teucer._runtime.arrays import ArrayImpl
 from teucer.lax import _structure
 from teucer.lax._random_keys import (Generator, KeyDType, key_dtype_of, random_clone_p, random_fold_in_p, random_seed_p,
                                      random_split_p, random_unwrap_p, random_wrap_p)
@@ -252,11 +251,3 @@ def key_dtype(impl_spec: Any = None) -> Any:
     key<rbg>
     """
     return key_dtype_of(generator_of(impl_spec))
-
-
-def _words_of(x: Any) -> np.ndarray[Any, Any]:
-    """The words behind a concrete array of keys, on the host: for its repr, and as a constant of a program."""
-    return np.asarray(random_unwrap_p.evaluate(x)[0])
-
-
-ArrayImpl._key_data = _words_of

@@ -35,8 +35,7 @@ def standard_normal(key: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     if dtypes.issubdtype(dtype, np.complexfloating):
         part = dtypes.to_floating_dtype(dtype)
         real, imaginary = (standard_normal(k, shape=shape, dtype=part) for k in split_key(key))
-        root = scalar(np.sqrt(2), part)
-        return complex(div(real, root), div(imaginary, root))
+        return div(complex(real, imaginary), scalar(np.sqrt(2), dtype))
     low = np.nextafter(np.asarray(-1, dtype), np.asarray(0, dtype), dtype=dtype)
     u = between(key, low, scalar(1, dtype), shape=shape, dtype=dtype)
     return mul(scalar(np.sqrt(2), dtype), erf_inv(u))

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from teucer._base import config
+from teucer.lax import optimization_barrier
 from teucer.lax._arithmetic import add, bitwise_and, bitwise_or, bitwise_xor, mul, shift_left, shift_right_logical
 from teucer.lax._joining import concatenate
 from teucer.lax._random import threefry2x32_p
@@ -93,14 +94,14 @@ def split(key: Any, shape: tuple[int, ...]) -> Any:
     """New keys: the cipher text of their places."""
     if config.threefry_partitionable.value:
         words = [expand(w, 1, len(shape)) for w in _cipher(key, shape)]
-        return concatenate(words, len(shape))
+        return optimization_barrier(concatenate(words, len(shape)))
     return reshape(_stream(key, 2 * prod(shape)), (*shape, 2))
 
 
 def fold_in(key: Any, data: Any) -> Any:
     """A new key: the cipher text of a number."""
     words = threefry2x32_p.bind(*_words(key), np.uint32(0), data)
-    return concatenate([reshape(w, (1,)) for w in words], 0)
+    return optimization_barrier(concatenate([reshape(w, (1,)) for w in words], 0))
 
 
 def random_bits(key: Any, bit_width: int, shape: tuple[int, ...]) -> Any:

@@ -65,7 +65,7 @@ def _loop(ctx: Any, step: Step, trips: int, width: int, state: tuple[Sequence[An
     """`trips` iterations of `width` steps each."""
     carry, buffers = state
     n = len(carry)
-    number = np.int32
+    number = _counter(length)
 
     def in_range(i: Any, *rest: Any) -> Sequence[Any]:
         return (hlo.compare(ctx, i, ctx.constant(number(trips * width)), "LT"),)
@@ -83,12 +83,17 @@ def _loop(ctx: Any, step: Step, trips: int, width: int, state: tuple[Sequence[An
     return outs[1:n + 1], outs[n + 1:]
 
 
+def _counter(length: int) -> Any:
+    """The integers that count to a length."""
+    return np.int32 if length < 2**31 else np.int64
+
+
 def _tail(ctx: Any, step: Step, steps: Sequence[int], state: tuple[Sequence[Any], Sequence[Any]], reverse: bool,
           length: int) -> tuple[Any, ...]:
     """The steps that are left over after the loop."""
     carry, buffers = state
     for i in steps:
-        carry, buffers = step(ctx.constant(np.int32(length - 1 - i if reverse else i)), carry, buffers)
+        carry, buffers = step(ctx.constant(_counter(length)(length - 1 - i if reverse else i)), carry, buffers)
     return (*carry, *buffers)
 
 
@@ -108,9 +113,12 @@ def _zeros(ctx: Any, aval: Any) -> Any:
 def _element(ctx: Any, x: Any, index: Any) -> Any:
     """x[index]."""
     whole = _physical(x)
-    zero = ctx.constant(np.int32(0)) if len(whole.shape) > 1 else None
-    part = hlo.dynamic_slice(ctx, whole, [index, *[zero] * (len(whole.shape) - 1)], (1, *whole.shape[1:]))
+    part = hlo.dynamic_slice(ctx, whole, _starts(ctx, index, whole), (1, *whole.shape[1:]))
     return _as_element(ctx, x, part)
+
+
+def _starts(ctx: Any, index: Any, whole: Any) -> list[Any]:
+    return [index, *(ctx.constant(np.zeros((), index.dtype)) for _ in whole.shape[1:])]
 
 
 def _fixed_element(ctx: Any, x: Any, i: int) -> Any:
@@ -128,9 +136,8 @@ def _as_element(ctx: Any, x: Any, part: Any) -> Any:
 def _written(ctx: Any, buffer: Any, y: Any, index: Any) -> Any:
     """The buffer with y at an index."""
     whole, part = _physical(buffer), _physical(y)
-    zero = ctx.constant(np.int32(0)) if len(whole.shape) > 1 else None
     part = hlo.reshape(ctx, part, (1, *part.shape))
-    new = hlo.dynamic_update_slice(ctx, whole, part, [index, *[zero] * (len(whole.shape) - 1)])
+    new = hlo.dynamic_update_slice(ctx, whole, part, _starts(ctx, index, whole))
     return Value(new.name, buffer.aval)
 
 

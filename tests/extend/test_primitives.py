@@ -1,0 +1,229 @@
+"""Primitives of libraries: the rules registered one by one make every transformation work."""
+
+import numpy as np
+import pytest
+
+import teucer as jax
+from teucer import lax
+from teucer import numpy as jnp
+from teucer.core import ShapedArray
+from teucer.extend import core
+from teucer.extend.core import primitives
+from teucer.interpreters import ad, batching, mlir
+
+
+@pytest.fixture
+def multiply_add_p():
+    """x * y + z, with all rules."""
+    p = core.Primitive("multiply_add")
+
+    @p.def_impl
+    def impl(x, y, z):
+        return np.add(np.multiply(x, y), z)
+
+    @p.def_abstract_eval
+    def types(x, y, z):
+        assert x.shape == y.shape == z.shape
+        return ShapedArray(x.shape, x.dtype)
+
+    mlir.register_lowering(p, mlir.lower_fun(lambda x, y, z: x * y + z, multiple_results=False), platform="cpu")
+
+    def jvp(primals, tangents):
+        x, y, z = primals
+        xt, yt, zt = tangents
+        zero = lambda t: jnp.zeros_like(x) if type(t) is ad.Zero else t
+        return p.bind(x, y, z), p.bind(zero(xt), y, p.bind(x, zero(yt), zero(zt)))
+    ad.primitive_jvps[p] = jvp
+
+    def transpose(ct, x, y, z):
+        if not ad.is_undefined_primal(x):
+            return None, ad.Zero(y.aval) if type(ct) is ad.Zero else p.bind(x, ct, jnp.zeros_like(x)), ct
+        return ad.Zero(x.aval) if type(ct) is ad.Zero else p.bind(ct, y, jnp.zeros_like(y)), None, ct
+    ad.primitive_transposes[p] = transpose
+    batching.primitive_batchers[p] = lambda args, dims: (p.bind(*args), dims[0])
+    return p
+
+
+def test_multiply_add(multiply_add_p):
+    p = multiply_add_p
+    square_add = lambda a, b: p.bind(a, a, b)
+    assert square_add(2.0, 10.0) == 14.0
+    assert isinstance(square_add(2.0, 10.0), np.generic)  # the implementation's own result
+    assert jax.jit(square_add)(2.0, 10.0) == 14.0
+    assert jax.jit(square_add, static_argnums=1)(2.0, 10.0) == 14.0
+    assert tuple(map(float, jax.jvp(square_add, (2.0, 10.0), (1.0, 1.0)))) == (14.0, 5.0)
+    assert tuple(map(float, jax.jit(lambda a, b: jax.jvp(square_add, a, b))((2.0, 10.0), (1.0, 1.0)))) == (14.0, 5.0)
+    assert float(jax.grad(square_add)(2.0, 10.0)) == 4.0
+    assert float(jax.jit(jax.grad(square_add))(2.0, 10.0)) == 4.0
+    for policy in (None, jax.checkpoint_policies.dots_saveable, jax.checkpoint_policies.everything_saveable):
+        assert float(jax.grad(jax.checkpoint(jax.jit(square_add), policy=policy))(2.0, 10.0)) == 4.0
+    xs, ys = np.array([2.0, 3.0]), np.array([10.0, 20.0])
+    assert np.array_equal(jax.vmap(square_add)(xs, ys), [14.0, 29.0])
+    assert np.array_equal(jax.jit(jax.vmap(square_add))(xs, ys), [14.0, 29.0])
+    assert str(jax.make_jaxpr(square_add)(2.0, 10.0)) == (
+        "{ lambda ; a:f32[] b:f32[]. let c:f32[] = multiply_add a a b in (c,) }")
+
+
+def test_several_results():
+    p = core.Primitive("double_and_next")
+    p.multiple_results = True
+    p.def_impl(lambda x, *, by: [2 * x, x + by])
+    p.def_abstract_eval(lambda x, *, by: [x, x])
+    mlir.register_lowering(p, mlir.lower_fun(lambda x, *, by: [2 * x, x + by]))
+    ad.primitive_jvps[p] = lambda primals, tangents, by: (p.bind(*primals, by=by), [2 * tangents[0], tangents[0]])
+    batching.primitive_batchers[p] = lambda args, dims, by: (p.bind(*args, by=by), dims * 2)
+    assert p.bind(3.0, by=4) == [6.0, 7.0]
+    assert [float(y) for y in jax.jit(lambda x: p.bind(x, by=4))(3.0)] == [6.0, 7.0]
+    f = lambda x: p.bind(x, by=4)[0] * p.bind(x, by=4)[1]
+    assert float(jax.grad(f)(3.0)) == 2 * 7 + 6
+    assert np.array_equal(jax.vmap(f)(jnp.arange(2.0)), [0.0, 10.0])
+
+
+def test_effects():
+    p = core.Primitive("looked_at")
+    p.def_impl(lambda x: x)
+    p.def_effectful_abstract_eval(lambda x: (x, {core.Effect("debug")}))
+    assert jax.make_jaxpr(p.bind)(1.0).effects == {core.Effect("debug")}
+
+
+@pytest.mark.parametrize("call, message", [
+    (lambda p: p.bind(1.0), "Evaluation rule for 'bare' not implemented"),
+    (lambda p: jax.make_jaxpr(p.bind)(1.0), "Abstract evaluation for 'bare' not implemented"),
+    (lambda p: jax.jvp(p.bind, (1.0,), (1.0,)), "Differentiation rule for 'bare' not implemented"),
+    (lambda p: jax.vmap(p.bind)(jnp.ones(3)), "Batching rule for 'bare' not implemented"),
+])
+def test_missing_rule(call, message):
+    with pytest.raises(NotImplementedError, match=message):
+        call(core.Primitive("bare"))
+
+
+def test_missing_lowering_and_transpose():
+    p = core.Primitive("bare")
+    p.def_abstract_eval(lambda x: x)
+    with pytest.raises(NotImplementedError, match="MLIR translation rule for primitive 'bare' not found for platform cpu"):
+        jax.jit(p.bind)(1.0)
+    ad.defjvp(p, lambda t, x: p.bind(t))
+    p.def_impl(lambda x: x)
+    with pytest.raises(NotImplementedError, match=r"Transpose rule \(for reverse-mode differentiation\) for 'bare'"):
+        jax.grad(p.bind)(1.0)
+
+
+def test_lowering_of_another_type():
+    p = core.Primitive("wrong")
+    p.def_abstract_eval(lambda x: ShapedArray((2,), x.dtype))
+    mlir.register_lowering(p, mlir.lower_fun(lambda x: x, multiple_results=False))
+    with pytest.raises(ValueError, match=r"(?s)wrong: the lowering gives other types.*f32\[2\].*f32\[\]"):
+        jax.jit(p.bind)(1.0)
+
+
+def test_platforms():
+    p = core.Primitive("where_am_i")
+    p.def_abstract_eval(lambda x: x)
+    on = lambda value: mlir.lower_fun(lambda x: x + value, multiple_results=False)
+    mlir.register_lowering(p, on(1))
+    mlir.register_lowering(p, on(2), platform="gpu")
+    assert jax.jit(p.bind)(0.0) == 1.0
+    mlir.register_lowering(p, on(3), platform="cpu")
+    assert jax.jit(lambda x: p.bind(x))(0.0) == 3.0
+
+
+def library(name, f):
+    """A primitive that does what a function does, without rules for transformations."""
+    p = core.Primitive(name)
+    p.def_impl(f)
+
+    @p.def_abstract_eval
+    def types(*avals, **params):
+        out = jax.eval_shape(lambda *xs: f(*xs, **params), *avals)
+        return ShapedArray(out.shape, out.dtype)
+    mlir.register_lowering(p, mlir.lower_fun(f, multiple_results=False))
+    return p
+
+
+def test_defjvp():
+    p = library("times", lambda x, y: x * y)
+    ad.defjvp(p, lambda t, x, y: t * y, None)
+    assert float(jax.jvp(p.bind, (2.0, 3.0), (1.0, 1.0))[1]) == 3.0
+    ad.defjvp2(p, lambda t, out, x, y: t * out, lambda t, out, x, y: t)
+    assert float(jax.jvp(p.bind, (2.0, 3.0), (1.0, 10.0))[1]) == 16.0
+
+
+def test_deflinear():
+    p = library("twice", lambda x: 2 * x)
+    ad.deflinear(p, lambda ct: [2 * ct])
+    assert float(jax.grad(p.bind)(3.0)) == 2.0
+    ad.deflinear2(p, lambda ct, x: [2 * ct] if ad.is_undefined_primal(x) else [None])
+    assert float(jax.jit(jax.grad(p.bind))(3.0)) == 2.0
+    assert ad.get_primitive_transpose(p)(1.0, ad.UndefinedPrimal(ShapedArray((), "float32"))) == [2.0]
+
+
+def test_defbilinear():
+    p = library("product", lambda x, y: x * y)
+    ad.defbilinear(p, lambda ct, x, y: ct * y, lambda ct, x, y: x * ct)
+    assert tuple(map(float, jax.grad(p.bind, (0, 1))(2.0, 3.0))) == (3.0, 2.0)
+
+
+def test_defvectorized():
+    p = library("sum_of_two", lambda x, y: x + y)
+    batching.defvectorized(p)
+    x = jnp.arange(6.0).reshape(2, 3)
+    assert np.array_equal(jax.vmap(p.bind, (1, 1), 1)(x, x), 2 * x)
+    assert np.array_equal(jax.vmap(p.bind, (1, None))(x, x[:, 0]), x.T + x[:, 0])
+
+
+def test_defbroadcasting():
+    p = library("broadcast_sum", lambda x, y: x + y)
+    batching.defbroadcasting(p)
+    x, y = jnp.arange(6.0).reshape(2, 3), jnp.arange(24.0).reshape(2, 4, 3)
+    assert np.array_equal(jax.vmap(p.bind)(x, y), x[:, None] + y)
+    assert np.array_equal(jax.vmap(p.bind, (0, None))(x, y), x[:, None, None] + y)
+
+
+def test_defreducer():
+    p = library("total", lambda x, *, axes: lax.reduce_sum(x, axes))
+    batching.defreducer(p)
+    x = jnp.arange(24.0).reshape(2, 3, 4)
+    for dim in range(3):
+        found = jax.vmap(lambda v: p.bind(v, axes=(0,)), dim)(x)
+        expected = jax.vmap(lambda v: lax.reduce_sum(v, (0,)), dim)(x)
+        assert np.array_equal(found, expected)
+
+
+def test_rules_of_our_own_primitives():
+    out, tangent = ad.primitive_jvps[lax.neg_p]((1.0,), (2.0,))
+    assert (float(out), float(tangent)) == (-1.0, -2.0)
+    (ct,) = ad.primitive_transposes[lax.neg_p](2.0, ad.UndefinedPrimal(ShapedArray((), "float32")))
+    assert float(ct) == -2.0
+    out, dim = batching.primitive_batchers[lax.neg_p]((jnp.ones(3),), (0,))
+    assert dim == 0 and np.array_equal(out, [-1.0] * 3)
+    assert lax.neg_p in ad.primitive_jvps
+    assert core.Primitive("bare") not in ad.primitive_jvps
+    assert primitives.neg_p is lax.neg_p
+
+
+def test_rules_can_be_replaced():
+    p = library("shift", lambda x: x + 1)
+    ad.primitive_jvps[p] = lambda primals, tangents: (p.bind(*primals), tangents[0])
+    assert p in list(ad.primitive_jvps) and len(ad.primitive_jvps) > 0
+    ad.primitive_jvps[p] = lambda primals, tangents: (p.bind(*primals), 5 * tangents[0])
+    assert float(jax.grad(p.bind)(1.0)) == 5.0
+    del ad.primitive_jvps[p]
+    with pytest.raises(NotImplementedError, match="Differentiation rule for 'shift'"):
+        jax.grad(p.bind)(1.0)
+
+
+def test_fancy_batcher():
+    p = library("size_of_batch", lambda x: x)
+    batching.fancy_primitive_batchers[p] = lambda axis, args, dims: (args[0] * axis.size, dims[0])
+    assert np.array_equal(jax.vmap(p.bind)(jnp.ones(3)), [3.0] * 3)
+
+
+def test_bdim_at_front():
+    assert batching.bdim_at_front(jnp.ones((2, 3)), 1, 3).shape == (3, 2)
+    assert batching.bdim_at_front(jnp.ones(2), None, 3).shape == (3, 2)
+    assert batching.broadcast(jnp.ones(2), 3, 1).shape == (2, 3)
+
+
+def test_types_of_batches():
+    aval = ShapedArray((3, 2), "float32")
+    assert core.unmapped_aval(4, 1, core.mapped_aval(3, 0, aval)) == ShapedArray((2, 4), "float32")

@@ -1,0 +1,104 @@
+"""Random programs of nested control flow: staged, they are what Python makes of them, and so are their derivatives."""
+
+import numpy as np
+import pytest
+from lax.control_laws import assert_close, check_gradients, check_vmap
+
+import teucer as jax
+import teucer.numpy as jnp
+from teucer import lax
+
+
+@pytest.fixture(autouse=True)
+def x64():
+    with jax.enable_x64(True):
+        yield
+
+
+UNARY = [jnp.sin, jnp.cos, jnp.tanh, lambda x: x * x - 0.5, lambda x: 0.9 * x + 0.1]
+XS = np.linspace(0.2, 1.1, 3)
+
+
+def program(rng, depth, reverse_mode):
+    """A random function (x, y) -> (x, y) of control flow nested `depth` deep, each part closing over what is outside."""
+    if depth == 0:
+        f, g = (UNARY[i] for i in rng.integers(len(UNARY), size=2))
+        k = rng.random()
+        return lambda x, y, a: (f(x) * a + y * k, g(y + a))
+    kinds = ["scan", "scan of xs", "fori", "cond", "switch", "map", "sequence", "solve"] + ["while"] * (not reverse_mode)
+    kind = rng.choice(kinds)
+    inner = [program(rng, depth - 1, reverse_mode) for _ in range(3)]
+    n, unroll, reverse = int(rng.integers(1, 4)), int(rng.integers(1, 4)), bool(rng.integers(2))
+
+    def run(x, y, a):
+        if kind == "scan":
+            (x, y), zs = lax.scan(lambda c, _: (inner[0](*c, a * x), c[0]), (x, y), length=n, unroll=unroll)
+            return x + lax.reduce_sum(zs, (0,)), y
+        if kind == "scan of xs":
+            (x, y, _), (zs, _) = lax.scan(lambda c, t: ((*inner[0](c[0], c[1], a + t), c[2] + 1), (c[1] * t, c[2])), (x, y, 0), XS * y,
+                                          reverse=reverse)
+            return x, y + lax.reduce_sum(zs * zs, (0,))
+        if kind == "fori":
+            return lax.fori_loop(0, n, lambda i, c: inner[0](c[0], c[1] * (i + 1), a), (x, y), unroll=unroll)
+        if kind == "while":
+            return lax.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, inner[0](*s[1], a * y)), (0, (x, y)))[1]
+        if kind == "cond":
+            return lax.cond(x < y + 0.3, lambda x, y: inner[0](x, y, a), lambda x, y: inner[1](y, x, a), x, y)
+        if kind == "switch":
+            i = lax.convert_element_type(lax.stop_gradient(3 * x * x), int)
+            return lax.switch(i, [lambda x, y, f=f: f(x, y, a * y) for f in inner], x, y)
+        if kind == "map":
+            us, vs = lax.map(lambda t: inner[0](x * t, y, a), XS, batch_size=n)
+            return lax.reduce_sum(us, (0,)), lax.reduce_sum(vs * vs, (0,))
+        if kind == "solve":
+            k = 2.0 + x * x
+            z = lax.custom_linear_solve(lambda v: k * v, inner[0](x, y, a)[0], lambda mv, b: b / k, symmetric=True)
+            return z, lax.custom_root(lambda v: v + v ** 3 - y, y, _cubic, lambda g, t: t / g(1.0))
+        return inner[1](*inner[0](x, y, a), a)
+
+    return run
+
+
+def _cubic(f, guess):
+    def newton(i, v):
+        value, slope = jax.jvp(f, (v,), (v * 0 + 1,))
+        return v - value / slope
+
+    return lax.fori_loop(0, 30, newton, guess)
+
+
+def summed(f):
+    def g(x, y, a):
+        u, v = f(x, y, a)
+        return jnp.sin(u) + jnp.cos(2 * v)
+
+    return g
+
+
+ARGS = 0.4, 0.7, 0.3
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_programs(seed):
+    f = summed(program(np.random.default_rng(seed), 1 + seed % 3, reverse_mode=True))
+    with jax.disable_jit():
+        expected = f(*ARGS), jax.grad(f, (0, 1, 2))(*ARGS)
+    assert_close((f(*ARGS), jax.grad(f, (0, 1, 2))(*ARGS)), expected, 1e-8, 1e-8)
+    assert_close(jax.jit(jax.value_and_grad(f, (0, 1, 2)))(*ARGS), expected, 1e-8, 1e-8)
+    batch = tuple(x + np.linspace(0, 0.5, 3) for x in ARGS)
+    check_vmap(jax.grad(f, (0, 1, 2)), *batch)
+
+
+@pytest.mark.parametrize("seed", range(24, 30))
+def test_second_order(seed):
+    check_gradients(summed(program(np.random.default_rng(seed), 2, reverse_mode=True)), *ARGS)
+
+
+@pytest.mark.parametrize("seed", range(30, 42))
+def test_forward_mode_of_programs_with_while(seed):
+    f = summed(program(np.random.default_rng(seed), 2, reverse_mode=False))
+    with jax.disable_jit():
+        expected = jax.jvp(f, ARGS, (1.0, 2.0, 3.0))
+    assert_close(jax.jvp(f, ARGS, (1.0, 2.0, 3.0)), expected, 1e-8, 1e-8)
+    batch = tuple(x + np.linspace(0, 0.5, 3) for x in ARGS)
+    check_vmap(lambda *xs: jax.jvp(f, xs, (1.0, 2.0, 3.0)), *batch)

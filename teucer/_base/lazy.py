@@ -1,0 +1,39 @@
+"""Public modules whose rooms are loaded on first use (PEP 562)."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping
+
+__all__ = ["face"]
+
+
+def face(module: str, rooms: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
+    """`__getattr__`, `__dir__` and `__all__` of a module that hands on names of its rooms.
+
+    rooms: for each module, the names that it gives, in one string; `name=other` gives its `other` as `name`.
+
+    >>> __getattr__, __dir__, __all__ = face("teucer.lax", {"teucer.lax._sorting": "sort top_k"})
+    >>> __all__
+    ['sort', 'top_k']
+    """
+    where: dict[str, tuple[str, str]] = {}
+    for room, names in rooms.items():
+        for item in names.split():
+            name, _, other = item.partition("=")
+            where[name] = (room, other or name)
+
+    def __getattr__(name: str) -> object:
+        try:
+            room, other = where[name]
+        except KeyError:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}") from None
+        value: object = getattr(importlib.import_module(room), other)
+        setattr(sys.modules[module], name, value)
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*vars(sys.modules[module]), *where})
+
+    return __getattr__, __dir__, list(where)

@@ -1,0 +1,1 @@
+"""What libraries on top of this one build on: `core` has primitives and jaxprs."""

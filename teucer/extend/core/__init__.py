@@ -1,0 +1,52 @@
+"""Primitives and jaxprs, for libraries that define primitives or interpret programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from teucer._base.errors import JaxprTypeError
+from teucer._core.checker import check_jaxpr
+from teucer._core.effects import Effect
+from teucer._core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, Literal, Var, jaxprs_in_params, subjaxprs
+from teucer._core.jaxpr import Eqn as JaxprEqn
+from teucer._core.jaxpr import new_eqn as new_jaxpr_eqn
+from teucer._core.stage import DebugInfo
+from teucer._core.types import ShapedArray, Token
+from teucer._core.types import is_valid_type as valid_jaxtype
+from teucer._transform import batch
+from teucer.core import jaxpr_as_fun
+from teucer.interpreters._primitive import LibraryPrimitive as Primitive
+
+__all__ = ["ClosedJaxpr", "DebugInfo", "DropVar", "Effect", "Effects", "Jaxpr", "JaxprEqn", "JaxprTypeError", "Literal",
+           "Primitive", "Token", "Var", "check_jaxpr", "jaxpr_as_fun", "jaxprs_in_params", "mapped_aval", "new_jaxpr_eqn",
+           "no_effects", "primal_dtype_to_tangent_dtype", "subjaxprs", "unmapped_aval", "valid_jaxtype"]
+
+Effects = frozenset[Effect]
+no_effects: Effects = frozenset()
+
+
+def mapped_aval(size: int, axis: int | None, aval: Any) -> Any:
+    """The type of one element of a batch along an axis.
+
+    >>> mapped_aval(3, 0, ShapedArray((3, 2), "float32"))
+    ShapedArray(float32[2])
+    """
+    return batch.mapped_aval(aval, axis)
+
+
+def unmapped_aval(size: int, axis: int | None, aval: Any, explicit_mesh_axis: Any = None) -> Any:
+    """The type of a batch of `size` values along a new axis.
+
+    >>> unmapped_aval(3, 0, ShapedArray((2,), "float32"))
+    ShapedArray(float32[3,2])
+    """
+    return batch.unmapped_aval(aval, axis, size)
+
+
+def primal_dtype_to_tangent_dtype(primal_dtype: Any) -> Any:
+    """The dtype of tangents of values of a dtype: float0 for integers and booleans.
+
+    >>> primal_dtype_to_tangent_dtype("float32")
+    dtype('float32')
+    """
+    return ShapedArray((), primal_dtype).tangent_aval().dtype

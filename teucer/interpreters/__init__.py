@@ -1,0 +1,1 @@
+"""Rules of primitives by transformation, for libraries that define primitives: `ad`, `batching`, `mlir`."""

@@ -1,0 +1,151 @@
+"""Primitives whose rules are registered one by one, and the tables in which rules stand by primitive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, MutableMapping
+from typing import Any, final
+
+from teucer._core.primitive import Primitive
+from teucer._core.trace import current_trace
+
+__all__ = ["LibraryPrimitive", "Rules", "as_tuple", "has_several_results"]
+
+Rule = Callable[..., Any]
+
+
+def as_tuple(outs: Any) -> tuple[Any, ...]:
+    """What a rule returned, one result or a sequence of them, as a tuple."""
+    return tuple(outs) if isinstance(outs, tuple | list) else (outs,)
+
+
+@final
+class LibraryPrimitive(Primitive):
+    """An operation of a library, whose rules are registered one by one.
+
+    multiple_results: whether `bind` and the rules speak of sequences of results; set it on the primitive.
+
+    >>> from teucer.extend.core import Primitive
+    >>> twice_p = Primitive("twice")
+    >>> implementation = twice_p.def_impl(lambda x: 2 * x)
+    >>> twice_p.bind(3)
+    6
+    """
+
+    __slots__ = ()
+    multiple_results: bool = False
+    impl_rule: Rule | None = None
+    type_rule: Rule | None = None
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def bind(self, *args: Any, **params: Any) -> Any:
+        """Apply the primitive under the current trace: the result, or the list of them."""
+        outs = current_trace().process(self, args, params)
+        return list(outs) if self.multiple_results else outs[0]
+
+    def def_impl(self, impl: Rule) -> Rule:
+        """Say how values are computed outside any transformation: impl(*values, **params); also a decorator."""
+        self.impl_rule = impl
+        return impl
+
+    def def_abstract_eval(self, abstract_eval: Rule) -> Rule:
+        """Say the types of results: abstract_eval(*avals, **params) -> aval or avals; also a decorator."""
+        self.type_rule = lambda *avals, **params: (abstract_eval(*avals, **params), frozenset())
+        return abstract_eval
+
+    def def_effectful_abstract_eval(self, effectful_abstract_eval: Rule) -> Rule:
+        """As `def_abstract_eval`, with the effects: the rule returns (avals, effects)."""
+        self.type_rule = effectful_abstract_eval
+        return effectful_abstract_eval
+
+    def abstract_eval(self, *avals: Any, **params: Any) -> tuple[Any, frozenset[Any]]:
+        """The types of results, and the effects.
+
+        Raises NotImplementedError if no rule for them is registered.
+        """
+        if self.type_rule is None:
+            raise NotImplementedError(f"Abstract evaluation for '{self.name}' not implemented\n"
+                                      "  Register a rule with def_abstract_eval.")
+        out, effects = self.type_rule(*avals, **params)
+        return out, frozenset(effects)
+
+    def impl(self, *args: Any, **params: Any) -> Any:
+        """The results on values.
+
+        Raises NotImplementedError if no implementation is registered.
+        """
+        if self.impl_rule is None:
+            raise NotImplementedError(f"Evaluation rule for '{self.name}' not implemented\n"
+                                      "  Register an implementation with def_impl.")
+        return self.impl_rule(*args, **params)
+
+    def types(self, *avals: Any, **params: Any) -> tuple[Any, ...]:
+        return as_tuple(self.abstract_eval(*avals, **params)[0])
+
+    def effects(self, *avals: Any, **params: Any) -> frozenset[Any]:
+        return self.abstract_eval(*avals, **params)[1]
+
+    def evaluate(self, *args: Any, **params: Any) -> tuple[Any, ...]:
+        outs = self.impl(*args, **params)
+        return tuple(outs) if self.multiple_results else (outs,)
+
+    def lower(self, ctx: Any, *values: Any, **params: Any) -> tuple[Any, ...]:
+        raise NotImplementedError(f"MLIR translation rule for primitive '{self.name}' not found for platform {ctx.platform}\n"
+                                  "  Register a lowering with jax.interpreters.mlir.register_lowering.")
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> tuple[Any, Any]:
+        raise NotImplementedError(f"Differentiation rule for '{self.name}' not implemented\n"
+                                  "  Register one in jax.interpreters.ad.primitive_jvps.")
+
+    def transpose(self, cts: Any, *args: Any, **params: Any) -> Any:
+        raise NotImplementedError(f"Transpose rule (for reverse-mode differentiation) for '{self.name}' not implemented\n"
+                                  "  Register one in jax.interpreters.ad.primitive_transposes.")
+
+    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> tuple[Any, Any]:
+        raise NotImplementedError(f"Batching rule for '{self.name}' not implemented\n"
+                                  "  Register one in jax.interpreters.batching.primitive_batchers.")
+
+
+def has_several_results(primitive: Primitive, count: int) -> bool:
+    """Whether rules of a primitive speak of sequences of results; count: how many there are."""
+    if isinstance(primitive, LibraryPrimitive):
+        return primitive.multiple_results
+    return primitive.higher_order or count != 1
+
+
+@final
+class Rules(MutableMapping[Primitive, Rule]):
+    """The rules for one transformation by primitive: those that primitives come with, and those registered.
+
+    method: the method of primitives that is the rule. install(primitive, rule): that method for a registered rule.
+    derive(primitive, method): the rule, in the form in which rules are registered, of a primitive that comes with one.
+    """
+
+    def __init__(self, method: str, install: Callable[[Primitive, Rule], Rule], derive: Callable[[Primitive, Rule], Rule]) -> None:
+        self._method, self._install, self._derive = method, install, derive
+        self._registered: dict[Primitive, Rule] = {}
+
+    def __getitem__(self, primitive: Primitive) -> Rule:
+        if primitive in self._registered:
+            return self._registered[primitive]
+        without = vars(LibraryPrimitive if isinstance(primitive, LibraryPrimitive) else Primitive)[self._method]
+        method = getattr(primitive, self._method)
+        if getattr(method, "__func__", method) is without or isinstance(primitive, LibraryPrimitive):
+            raise KeyError(primitive)
+        return self._derive(primitive, method)
+
+    def __setitem__(self, primitive: Primitive, rule: Rule) -> None:
+        self._registered[primitive] = rule
+        # On the primitive itself, where it stands before the method of its class.
+        vars(primitive)[self._method] = self._install(primitive, rule)
+
+    def __delitem__(self, primitive: Primitive) -> None:
+        del self._registered[primitive]
+        del vars(primitive)[self._method]
+
+    def __iter__(self) -> Iterator[Primitive]:
+        return iter(self._registered)
+
+    def __len__(self) -> int:
+        return len(self._registered)

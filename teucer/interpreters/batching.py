@@ -1,0 +1,104 @@
+"""Batching rules of primitives: `primitive_batchers`, and ways to write them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from teucer._core.primitive import Axis, Primitive
+from teucer._core.trace import typeof
+from teucer._transform import arith
+from teucer.interpreters._primitive import Rules, as_tuple, has_several_results
+
+__all__ = ["bdim_at_front", "broadcast", "defbroadcasting", "defreducer", "defvectorized", "fancy_primitive_batchers",
+           "primitive_batchers"]
+
+Rule = Callable[..., Any]
+
+
+def _install(primitive: Primitive, rule: Rule) -> Rule:
+    return _install_fancy(primitive, lambda axis, args, dims, **params: rule(args, dims, **params))
+
+
+def _install_fancy(primitive: Primitive, rule: Rule) -> Rule:
+    def batch(axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+        outs, out_dims = rule(axis, args, dims, **params)
+        values, found = as_tuple(outs), as_tuple(out_dims)
+        if len(found) == 1 and len(values) > 1:
+            found *= len(values)
+        ranks = (typeof(y).ndim for y in values)
+        return values, tuple(d if d is None else d % n for d, n in zip(found, ranks, strict=True))
+    return batch
+
+
+def _derive_fancy(primitive: Primitive, method: Rule) -> Rule:
+    def rule(axis: Any, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
+        outs, out_dims = method(axis, args, dims, **params)
+        return (outs, out_dims) if has_several_results(primitive, len(outs)) else (outs[0], out_dims[0])
+    return rule
+
+
+def _derive(primitive: Primitive, method: Rule) -> Rule:
+    fancy = _derive_fancy(primitive, method)
+
+    def rule(args: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
+        size = next(typeof(x).shape[d] for x, d in zip(args, dims, strict=True) if d is not None)
+        return fancy(Axis(size), args, dims, **params)
+    return rule
+
+
+# rule(operands, dims, **params) -> (result, dim); a dim is an int, or None for what is not batched.
+primitive_batchers = Rules("batch", _install, _derive)
+# rule(axis, operands, dims, **params) -> (result, dim); the axis has size and name.
+fancy_primitive_batchers = Rules("batch", _install_fancy, _derive_fancy)
+
+
+def broadcast(x: Any, sz: int, axis: int, mesh_axis: Any = None) -> Any:
+    """x repeated sz times along a new axis."""
+    return arith.broadcast(x, sz, axis)
+
+
+def bdim_at_front(x: Any, bdim: int | None, size: int, mesh_axis: Any = None) -> Any:
+    """A batch with its batch dimension in front; what is not batched is repeated.
+
+    >>> import teucer.numpy as jnp
+    >>> bdim_at_front(jnp.ones((2, 3)), 1, 3).shape
+    (3, 2)
+    """
+    return arith.to_axis(x, bdim, size, 0)
+
+
+def defvectorized(primitive: Primitive) -> None:
+    """Register a primitive that acts element by element on operands of one shape: it is its own batching rule."""
+    def rule(axis: Any, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
+        at = dims[0] if len(set(dims)) == 1 else 0
+        outs = primitive.bind(*(arith.to_axis(x, d, axis.size, at) for x, d in zip(args, dims, strict=True)), **params)
+        return outs, (at,) * len(as_tuple(outs))
+    fancy_primitive_batchers[primitive] = rule
+
+
+def defbroadcasting(primitive: Primitive) -> None:
+    """Register a primitive that acts element by element on operands that broadcast by the rules of NumPy."""
+    def rule(axis: Any, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
+        rank = max(typeof(x).ndim - (d is not None) for x, d in zip(args, dims, strict=True))
+        moved = []
+        for x, d in zip(args, dims, strict=True):
+            front = x if d is None else arith.moveaxis(x, d, 0)
+            shape = typeof(front).shape
+            if d is not None:
+                # Axes of size 1 behind the batch dimension stand for those that the operand lacks.
+                front = arith.reshape(front, (shape[0], *(1,) * (rank + 1 - len(shape)), *shape[1:]))
+            moved.append(front)
+        outs = primitive.bind(*moved, **params)
+        return outs, (0,) * len(as_tuple(outs))
+    fancy_primitive_batchers[primitive] = rule
+
+
+def defreducer(primitive: Primitive) -> None:
+    """Register a primitive of one operand that reduces the axes given by its parameter `axes`."""
+    def rule(axis: Any, args: Sequence[Any], dims: Sequence[Any], *, axes: Sequence[int], **params: Any) -> Any:
+        (x,), (dim,) = args, dims
+        moved = tuple(a + (a >= dim) for a in axes)
+        outs = primitive.bind(x, axes=moved, **params)
+        return outs, (dim - sum(a < dim for a in moved),) * len(as_tuple(outs))
+    fancy_primitive_batchers[primitive] = rule

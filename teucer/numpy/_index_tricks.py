@@ -1,0 +1,329 @@
+"""Places of elements: of diagonals and triangles, flat and by axis; and grids written as slices."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any, final
+
+import numpy as np
+
+from teucer._base import dtypes
+from teucer._core.trace import Tracer
+from teucer._transform.library import library
+from teucer.lax import _elementwise, _slicing, _structure
+from teucer.numpy._creation import arange, asarray
+from teucer.numpy._logic import where
+from teucer.numpy._manipulation import moveaxis, ravel, reshape
+from teucer.numpy._operands import axis_of, broadcast_value, concrete, index_dtype, operand, operands, promoted
+from teucer.numpy._promotion import ANY, broadcast_shapes, convert
+from teucer.numpy._stacking import concatenate, stack
+
+__all__ = ["c_", "diag_indices", "diag_indices_from", "diagonal", "fill_diagonal", "index_exp", "ix_", "mgrid", "ogrid", "r_",
+           "ravel_multi_index", "s_", "tril_indices", "tril_indices_from", "triu_indices", "triu_indices_from", "unravel_index"]
+
+s_, index_exp = np.s_, np.index_exp
+
+
+def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    """The diagonals of a in the plane of two axes, as the last axis; offset counts to the right of the main one.
+
+    Raises ValueError for fewer than two axes.
+
+    >>> diagonal(np.arange(6).reshape(2, 3), 1).tolist()
+    [1, 5]
+    """
+    x = operand("diagonal", a)
+    if x.ndim < 2:
+        raise ValueError("diagonal requires an array of at least two dimensions.")
+    i, j = axis_of(x, axis1), axis_of(x, axis2)
+    if i == j:
+        raise ValueError("axis1 and axis2 cannot be same")
+    return _diagonal(x, operator.index(offset), i, j)
+
+
+@library(static=("offset", "axis1", "axis2"))
+def _diagonal(x: Any, offset: int, axis1: int, axis2: int) -> Any:
+    x = moveaxis(x, (axis1, axis2), (-2, -1))
+    rows, columns = x.shape[-2:]
+    down, right = max(-offset, 0), max(offset, 0)
+    size = max(0, min(rows - down, columns - right))
+    if size == 0:
+        return _structure.full((*x.shape[:-2], 0), 0, x.dtype)
+    # Each element of the diagonal is one row and one column further: every (columns + 1)-th of the flattened plane.
+    flat = _structure.reshape(x, (*x.shape[:-2], rows * columns))
+    first = down * columns + right
+    return _slicing.slice_in_dim(flat, first, first + (size - 1) * (columns + 1) + 1, columns + 1, flat.ndim - 1)
+
+
+def diag_indices(n: int, ndim: int = 2) -> tuple[Any, ...]:
+    """The places of the main diagonal of an array of ndim axes of size n.
+
+    >>> diag_indices(2)
+    (Array([0, 1], dtype=int32), Array([0, 1], dtype=int32))
+    """
+    size, axes = operator.index(n), operator.index(ndim)
+    if size < 0:
+        raise ValueError(f"n argument to diag_indices must be nonnegative, got {n}")
+    if axes < 0:
+        raise ValueError(f"ndim argument to diag_indices must be nonnegative, got {ndim}")
+    return (arange(size, dtype=index_dtype()),) * axes
+
+
+def diag_indices_from(arr: Any) -> tuple[Any, ...]:
+    """The places of the main diagonal of an array, whose axes have one size.
+
+    >>> len(diag_indices_from(np.zeros((2, 2))))
+    2
+    """
+    shape = operand("diag_indices_from", arr).shape
+    if len(shape) < 2:
+        raise ValueError("input array must be at least 2-d")
+    if len(set(shape)) != 1:
+        raise ValueError(f"All dimensions of input must be of equal length, got shape {shape}")
+    return diag_indices(shape[0], len(shape))
+
+
+def _triangle(places: tuple[np.ndarray[Any, Any], ...]) -> tuple[Any, Any]:
+    rows, columns = places
+    return asarray(rows.astype(index_dtype())), asarray(columns.astype(index_dtype()))
+
+
+def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
+    """The places on and below the k-th diagonal of an n x m array.
+
+    >>> [i.tolist() for i in tril_indices(2)]
+    [[0, 1, 1], [0, 0, 1]]
+    """
+    return _triangle(np.tril_indices(operator.index(n), operator.index(k), m))
+
+
+def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
+    """The places on and above the k-th diagonal of an n x m array.
+
+    >>> [i.tolist() for i in triu_indices(2)]
+    [[0, 0, 1], [0, 1, 1]]
+    """
+    return _triangle(np.triu_indices(operator.index(n), operator.index(k), m))
+
+
+def _plane(name: str, arr: Any) -> tuple[Any, ...]:
+    shape: tuple[Any, ...] = np.shape(operand(name, arr))
+    if len(shape) != 2:
+        raise ValueError(f"Only 2-D inputs are accepted, got shape {shape}")
+    return shape
+
+
+def tril_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
+    """The places on and below the k-th diagonal of an array of two axes.
+
+    >>> [i.tolist() for i in tril_indices_from(np.zeros((2, 2)))]
+    [[0, 1, 1], [0, 0, 1]]
+    """
+    n, m = _plane("tril_indices_from", arr)
+    return tril_indices(n, k, m)
+
+
+def triu_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
+    """The places on and above the k-th diagonal of an array of two axes.
+
+    >>> [i.tolist() for i in triu_indices_from(np.zeros((2, 2)))]
+    [[0, 0, 1], [0, 1, 1]]
+    """
+    n, m = _plane("triu_indices_from", arr)
+    return triu_indices(n, k, m)
+
+
+def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True) -> Any:
+    """a with its main diagonal replaced by a value, or values in turn; `inplace` must be False.
+
+    >>> fill_diagonal(np.zeros((2, 2)), 5, inplace=False).tolist()
+    [[5.0, 0.0], [0.0, 5.0]]
+    """
+    if inplace:
+        raise NotImplementedError("JAX arrays are immutable, must use inplace=False")
+    if wrap:
+        raise NotImplementedError("wrap=True is not implemented, must use wrap=False")
+    x, value = operands("fill_diagonal", a, val)
+    if x.ndim < 2:
+        raise ValueError("array must be at least 2-d")
+    if x.ndim > 2 and len(set(x.shape)) != 1:
+        raise ValueError(f"All dimensions of input must be of equal length, got shape {x.shape}")
+    n = min(x.shape)
+    if n == 0 or value.size == 0:
+        return x
+    values = ravel(value)[np.arange(n, dtype=np.int32) % value.size] if value.ndim else value
+    return x.at[(np.arange(n, dtype=np.int32),) * x.ndim].set(convert(values, x.dtype))
+
+
+def ix_(*args: Any) -> tuple[Any, ...]:
+    """Index arrays that name the block of all combinations of places, one array for each axis; masks give where they hold.
+
+    >>> [i.shape for i in ix_(np.array([0, 2]), np.array([1, 2, 3]))]
+    [(2, 1), (1, 3)]
+    """
+    out = []
+    for i, x in enumerate(operands("ix", *args)):
+        if x.ndim != 1:
+            raise ValueError(f"Arguments to jax.numpy.ix_ must be 1-dimensional, got shape {x.shape}")
+        if x.dtype == np.bool_:
+            known = concrete(x, "ix_", "a mask must be known")
+            x = asarray(known.nonzero()[0].astype(index_dtype()))
+        elif x.size == 0:
+            x = convert(x, index_dtype())
+        out.append(reshape(x, (1,) * i + (-1,) + (1,) * (len(args) - i - 1)) if x.size else
+                   _structure.reshape(x, (1,) * i + (0,) + (1,) * (len(args) - i - 1)))
+    return tuple(out)
+
+
+def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
+    """The places by axis of places in the flattened array of a shape; those outside are moved inside.
+
+    >>> [int(i) for i in unravel_index(5, (2, 3))]
+    [1, 2]
+    """
+    places = operand("unravel_index", indices)
+    sizes = tuple(shape) if isinstance(shape, Sequence) else (shape,)
+    if any(isinstance(n, Tracer) for n in sizes):
+        raise TypeError("unravel_index: the shape must be known while tracing.")
+    if not dtypes.issubdtype(places.dtype, np.integer):
+        raise TypeError(f"unravel_index: indices must be integers, got {places.dtype}")
+    return tuple(_unravel(places, tuple(operator.index(n) for n in sizes)))
+
+
+@library(static=("shape",))
+def _unravel(places: Any, shape: tuple[int, ...]) -> Any:
+    total = math.prod(shape)
+    dtype = dtypes.canonicalize_dtype(dtypes.result_type(places, np.int32))
+    flat = _structure.convert_element_type(places, dtype)
+    flat = where(flat < 0, flat + total, flat)
+    low, high = (np.asarray(v, dtype) for v in (0, max(total - 1, 0)))
+    flat = _elementwise.clamp(low, flat, high)
+    out = []
+    for n in reversed(shape):
+        out.append(_structure.convert_element_type(flat % max(n, 1), places.dtype))
+        flat = flat // max(n, 1)
+    return out[::-1]
+
+
+def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str = "raise", order: str = "C", *,
+                      dtype: Any = None) -> Any:
+    """The places in the flattened array of places by axis.
+
+    mode: what becomes of those outside: "raise" (needs known values), "clip", "wrap"; one for all axes or one for each.
+    order: "C": the last axis runs fastest; "F": the first.
+
+    >>> int(ravel_multi_index((1, 2), (2, 3)))
+    5
+    """
+    if len(multi_index) != len(dims):
+        raise ValueError(f"len(multi_index)={len(multi_index)} != len(dims)={len(dims)}")
+    sizes = tuple(operator.index(concrete(n, "ravel_multi_index", "dims must be known")[()]) for n in dims)
+    places = operands("ravel_multi_index", *multi_index)
+    for p in places:
+        if not dtypes.issubdtype(p.dtype, np.integer):
+            raise TypeError("only int indices permitted")
+    modes = tuple(mode) if isinstance(mode, tuple | list) else (mode,) * len(sizes)
+    if any(m not in ("raise", "clip", "wrap") for m in modes):
+        raise ValueError(f"invalid mode={mode!r}. Expected 'raise', 'wrap', or 'clip'")
+    if order not in ("C", "F"):
+        raise ValueError(f"invalid order={order!r}. Expected 'C' or 'F'")
+    for p, n, m in zip(places, sizes, modes, strict=True):
+        if m == "raise":
+            known = concrete(p, "ravel_multi_index", "The error occurred because ravel_multi_index was jit-compiled with "
+                             "mode='raise'. Use mode='wrap' or mode='clip' instead.")
+            if np.any((known < 0) | (known >= n)):
+                raise ValueError(f"invalid entry in coordinates array\n    multi_index: {known.tolist()}, of an axis of size {n}")
+    wanted = index_dtype() if dtype is None else dtypes.check_user_dtype_supported(dtype, "ravel_multi_index")
+    return _ravel(places, sizes, modes, order, wanted)
+
+
+@library(static=("sizes", "modes", "order", "dtype"))
+def _ravel(places: Any, sizes: tuple[int, ...], modes: tuple[str, ...], order: str, dtype: Any) -> Any:
+    shape = broadcast_shapes("ravel_multi_index", [p.shape for p in places]) if places else ()
+    out = _structure.full(shape, 0, dtype)
+    stride = 1
+    for i in range(len(sizes)) if order == "F" else reversed(range(len(sizes))):
+        p, n = convert(places[i], dtype), sizes[i]
+        if modes[i] == "wrap":
+            p = p % n
+        elif modes[i] == "clip":
+            p = _elementwise.clamp(np.asarray(0, dtype), p, np.asarray(n - 1, dtype))
+        out = out + broadcast_value(p, shape) * np.asarray(stride, dtype)
+        stride *= n
+    return out
+
+
+def _range(s: slice) -> Any:
+    """The numbers that a slice stands for: start:stop:step, or start:stop:nj for n numbers with both ends."""
+    start, step = (0 if s.start is None else s.start), (1 if s.step is None else s.step)
+    if isinstance(step, complex):
+        return asarray(np.linspace(start, s.stop, int(abs(step))))
+    return arange(start, s.stop, step)
+
+
+@final
+class _Grid:
+    """mgrid and ogrid: grids of the numbers that slices stand for; of full shape, or open to broadcast."""
+
+    def __init__(self, *, sparse: bool) -> None:
+        self.sparse = sparse
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, slice):
+            return _range(key)
+        lines = promoted("mgrid", ANY, *(_range(s) for s in key))
+        n = len(lines)
+        opened = [_structure.reshape(x, (1,) * i + x.shape + (1,) * (n - i - 1)) for i, x in enumerate(lines)]
+        if self.sparse:
+            return opened
+        shape = tuple(x.shape[0] for x in lines)
+        return stack([broadcast_value(x, shape) for x in opened]) if opened else asarray([])
+
+
+@final
+class _Joiner:
+    """r_ and c_: arrays, numbers and slices joined along an axis.
+
+    A string first gives the axis, how many axes all get at least, and where the own axes of an array with fewer stand.
+    """
+
+    def __init__(self, axis: int, ndmin: int, place: int) -> None:
+        self.defaults = (axis, ndmin, place)
+
+    def __getitem__(self, key: Any) -> Any:
+        entries = list(key) if isinstance(key, tuple) else [key]
+        axis, ndmin, place = self.defaults
+        as_matrix = None
+        if entries and isinstance(entries[0], str):
+            directive = entries.pop(0)
+            if directive in ("r", "c"):
+                as_matrix = directive
+            else:
+                given = [int(v) for v in directive.split(",")]
+                if len(given) > 3:
+                    raise ValueError(f"string directive {directive!r}: expected at most three integers")
+                axis, ndmin, place = (*given, *self.defaults[len(given):])
+        parts = [_at_least(_range(e) if isinstance(e, slice) else asarray(e), ndmin, place) for e in entries]
+        if as_matrix is None:
+            return concatenate(parts, axis)
+        flat = concatenate(parts, axis)
+        if flat.ndim > 1:
+            return flat
+        return reshape(flat, (1, -1) if as_matrix == "r" else (-1, 1))
+
+
+def _at_least(x: Any, ndmin: int, place: int) -> Any:
+    """An array with new axes so that it has ndmin or more; its own ones stand from `place` on."""
+    ndmin = max(ndmin, 1)
+    missing = ndmin - x.ndim
+    if missing <= 0:
+        return x
+    at = place if place >= 0 else place + missing + 1
+    at = min(max(at, 0), missing)
+    return _structure.reshape(x, (1,) * at + x.shape + (1,) * (missing - at))
+
+
+mgrid, ogrid = _Grid(sparse=False), _Grid(sparse=True)
+r_, c_ = _Joiner(0, 1, -1), _Joiner(-1, 2, 0)

@@ -1,0 +1,194 @@
+"""Reductions that leave nan out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from teucer._base import dtypes
+from teucer._core.trace import typeof
+from teucer.lax import _elementwise as lax
+from teucer.lax import _reductions as lax_reductions
+from teucer.lax import _structure
+from teucer.lax._families import scalar_like
+from teucer.numpy import _reductions
+from teucer.numpy._library import fast
+from teucer.numpy._promotion import broadcast_to, convert, refuse_out
+from teucer.numpy._reductions import axes_of, axis_key, divided, fold, inexact, strong
+from teucer.numpy._ufuncs import is_kind
+
+__all__ = ["nanargmax", "nanargmin", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar"]
+
+
+def _number(x: Any) -> Any:
+    """Where x is a number."""
+    return lax.eq(x, x)
+
+
+def _without_nan(x: Any, value: Any) -> Any:
+    return lax.where_else(_number(x), x, scalar_like(x, value)) if is_kind(x, np.inexact) else x
+
+
+@fast(static=("name", "axis", "dtype", "keepdims"))
+def _total(name: str, a: Any, axis: Any, dtype: Any, keepdims: bool, initial: Any, where: Any) -> Any:
+    x = strong(f"nan{name}", a)
+    return getattr(_reductions, f"_{name}").__wrapped__(_without_nan(x, 0 if name == "sum" else 1), axis, dtype, keepdims, initial,
+                                                        where, True)
+
+
+def nansum(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False, initial: Any = None,
+           where: Any = None) -> Any:
+    """The sum over axes of the elements that are not nan; arguments as in `sum`.
+
+    >>> nansum(np.float32([1, np.nan]))
+    Array(1., dtype=float32)
+    """
+    refuse_out("nansum", out)
+    return _total("sum", a, axis_key(axis), dtype, keepdims, initial, where)
+
+
+def nanprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False, initial: Any = None,
+            where: Any = None) -> Any:
+    """The product over axes of the elements that are not nan; arguments as in `prod`.
+
+    >>> nanprod(np.float32([2, np.nan]))
+    Array(2., dtype=float32)
+    """
+    refuse_out("nanprod", out)
+    return _total("prod", a, axis_key(axis), dtype, keepdims, initial, where)
+
+
+@fast(static=("name", "axis", "keepdims"))
+def _extreme(name: str, a: Any, axis: Any, keepdims: bool, initial: Any, where: Any) -> Any:
+    x = strong(f"nan{name}", a)
+    reduce = getattr(_reductions, f"_{name}").__wrapped__
+    if not is_kind(x, np.inexact):
+        return reduce(x, axis, keepdims, initial, where)
+    neutral = lax_reductions.identity_of(name, typeof(x).dtype)
+    number = _number(x)
+    filled = lax.where_else(number, x, neutral)
+    out = reduce(filled, axis, keepdims, initial, where)
+    if initial is not None:
+        return out
+    axes = axes_of(axis, np.ndim(x))
+    return lax.where_else(fold("any", number, axes, keepdims, None, None), out, scalar_like(out, np.nan))
+
+
+def nanmax(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None) -> Any:
+    """The greatest element over axes that is not nan; nan if all are. Arguments as in `max`.
+
+    >>> nanmax(np.float32([1, np.nan]))
+    Array(1., dtype=float32)
+    """
+    refuse_out("nanmax", out)
+    return _extreme("max", a, axis_key(axis), keepdims, initial, where)
+
+
+def nanmin(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None) -> Any:
+    """The least element over axes that is not nan; nan if all are. Arguments as in `min`.
+
+    >>> nanmin(np.float32([1, np.nan]))
+    Array(1., dtype=float32)
+    """
+    refuse_out("nanmin", out)
+    return _extreme("min", a, axis_key(axis), keepdims, initial, where)
+
+
+@fast(static=("name", "axis", "keepdims"))
+def _arg(name: str, a: Any, axis: Any, keepdims: bool) -> Any:
+    x = strong(f"nan{name}", a)
+    if not is_kind(x, np.inexact):
+        return _reductions._arg.__wrapped__(name, x, axis, keepdims)
+    number = _number(x)
+    filled = lax.where_else(number, x, lax_reductions.identity_of(name.removeprefix("arg"), typeof(x).dtype))
+    out = _reductions._arg.__wrapped__(name, filled, axis, keepdims)
+    found = fold("any", number, axes_of(axis, np.ndim(x)), keepdims, None, None)
+    return lax.where_else(found, out, scalar_like(out, -1))
+
+
+def nanargmax(a: Any, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Any:
+    """The place of the greatest element that is not nan; -1 if all are.
+
+    >>> nanargmax(np.float32([1, np.nan, 3]))
+    Array(2, dtype=int32)
+    """
+    refuse_out("nanargmax", out)
+    return _arg("argmax", a, axis_key(axis), bool(keepdims))
+
+
+def nanargmin(a: Any, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Any:
+    """The place of the least element that is not nan; -1 if all are.
+
+    >>> nanargmin(np.float32([1, np.nan, 3]))
+    Array(0, dtype=int32)
+    """
+    refuse_out("nanargmin", out)
+    return _arg("argmin", a, axis_key(axis), bool(keepdims))
+
+
+def _taking_part(x: Any, where: Any) -> Any:
+    number = _number(x)
+    return number if where is None else lax.bitwise_and(number, broadcast_to(where, np.shape(x)))
+
+
+@fast(static=("axis", "dtype", "keepdims"))
+def _mean(a: Any, axis: Any, dtype: Any, keepdims: bool, where: Any) -> Any:
+    x, result = inexact("nanmean", a, dtype)
+    axes = axes_of(axis, np.ndim(x))
+    mask = _taking_part(x, where)
+    n = fold("sum", convert(mask, np.dtype(np.int32)), axes, keepdims, None, None)
+    return _structure.convert_element_type(divided(fold("sum", x, axes, keepdims, mask, None), n), result)
+
+
+def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False, where: Any = None) -> Any:
+    """The mean over axes of the elements that are not nan; nan if all are. Arguments as in `mean`.
+
+    >>> nanmean(np.float32([1, np.nan, 3]))
+    Array(2., dtype=float32)
+    """
+    refuse_out("nanmean", out)
+    return _mean(a, axis_key(axis), dtype, keepdims, where)
+
+
+@fast(static=("name", "axis", "dtype", "keepdims"))
+def _var(name: str, a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: bool, where: Any, mean: Any) -> Any:
+    x, result = inexact(name, a, dtype)
+    axes = axes_of(axis, np.ndim(x))
+    mask = _taking_part(x, where)
+    whole = convert(mask, np.dtype(np.int32))
+    if mean is None:
+        mean = divided(fold("sum", x, axes, True, mask, None), fold("sum", whole, axes, True, None, None))
+    # The difference of an element that takes no part is 0, and not nan, so that its derivative is 0 too.
+    difference = lax.select(mask, lax.sub(x, broadcast_to(convert(mean, typeof(x).dtype), np.shape(x))),
+                            _structure.full(np.shape(x), 0, typeof(x).dtype))
+    squares = lax.square(lax.abs(difference)) if is_kind(x, np.complexfloating) else lax.square(difference)
+    total = fold("sum", squares, axes, keepdims, None, None)
+    freedom = lax.sub(convert(fold("sum", whole, axes, keepdims, None, None), typeof(total).dtype),
+                      convert(ddof, typeof(total).dtype))
+    some = lax.gt(freedom, scalar_like(freedom, 0))
+    out = lax.where_else(some, lax.div(total, lax.where_else(some, freedom, scalar_like(freedom, 1))), scalar_like(total, np.nan))
+    out = lax.sqrt(out) if name == "nanstd" else out
+    return _structure.convert_element_type(out, dtypes.canonicalize_dtype(dtypes.to_floating_dtype(result)))
+
+
+def nanvar(a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: Any = 0, keepdims: bool = False,
+           where: Any = None, mean: Any = None) -> Any:
+    """The variance over axes of the elements that are not nan; arguments as in `var`.
+
+    >>> nanvar(np.float32([1, np.nan, 3]))
+    Array(1., dtype=float32)
+    """
+    refuse_out("nanvar", out)
+    return _var("nanvar", a, axis_key(axis), dtype, ddof, keepdims, where, mean)
+
+
+def nanstd(a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: Any = 0, keepdims: bool = False,
+           where: Any = None, mean: Any = None) -> Any:
+    """The standard deviation over axes of the elements that are not nan; arguments as in `std`.
+
+    >>> nanstd(np.float32([1, np.nan, 3]))
+    Array(1., dtype=float32)
+    """
+    refuse_out("nanstd", out)
+    return _var("nanstd", a, axis_key(axis), dtype, ddof, keepdims, where, mean)

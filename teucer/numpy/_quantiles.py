@@ -1,0 +1,213 @@
+"""Quantiles, percentiles and medians."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from teucer._base import dtypes
+from teucer._core.trace import typeof
+from teucer.lax import _cumulative, _dynamic, _joining, _sorting, _structure
+from teucer.lax import _elementwise as lax
+from teucer.lax._families import scalar_like
+from teucer.numpy._library import fast
+from teucer.numpy._promotion import INEXACT, broadcast_to, check_arraylike, convert, promote_dtypes, refuse_out
+from teucer.numpy._reductions import axes_of, axis_key, fold, keep
+from teucer.numpy._taking import take_along_axis
+from teucer.numpy._ufuncs import is_kind
+
+__all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]
+
+_METHODS = ("linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf")
+
+
+def _line_first(x: Any, axes: tuple[int, ...]) -> Any:
+    """x with the reduced axes as one first axis."""
+    rest = [i for i in range(np.ndim(x)) if i not in axes]
+    moved = _structure.transpose(x, (*axes, *rest))
+    n = math.prod(np.shape(x)[i] for i in axes)
+    return _structure.reshape(moved, (n, *(np.shape(x)[i] for i in rest)))
+
+
+@fast(static=("name", "axis", "method", "keepdims", "skip_nan", "percent"))
+def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool, skip_nan: bool, weights: Any, percent: bool) -> Any:
+    check_arraylike(name, a, q)
+    for operand in (a, q):
+        if is_kind(operand, np.complexfloating):
+            raise ValueError(f"{name} does not support complex input, as the operation is poorly defined.")
+    if method not in _METHODS:
+        raise ValueError(f"method can only be 'linear', 'lower', 'higher', 'midpoint', 'nearest' or 'inverted_cdf'\n"
+                         f"    method: {method!r}")
+    if np.ndim(q) > 1:
+        raise ValueError(f"q must be have rank <= 1, got shape {np.shape(q)}")
+    if weights is not None and method != "inverted_cdf":
+        raise NotImplementedError(f"{method} doesn't support weights. Only method 'inverted_cdf' supports weights.")
+    x, place = promote_dtypes(name, INEXACT, a, q)
+    x, place = (_structure.convert_element_type(v, typeof(v).dtype) for v in (x, place))
+    if percent:
+        place = lax.div(place, scalar_like(place, 100))
+    place = lax.max(lax.min(place, scalar_like(place, 1)), scalar_like(place, 0))
+    axes = axes_of(axis, np.ndim(x))
+    line = _line_first(x, axes)
+    if np.shape(line)[0] == 0:
+        raise ValueError(f"{name}: there are no elements along the axis.\n    a: {typeof(x).str_short(short_dtypes=True)}")
+    if weights is not None:
+        w = convert(weights, typeof(x).dtype)
+        if np.shape(w) != np.shape(x):
+            full = tuple(np.shape(x)[i] if i in axes else 1 for i in range(np.ndim(x)))
+            w = broadcast_to(_structure.reshape(w, full), np.shape(x))
+        at = _weighted(line, _line_first(w, axes), place)
+    else:
+        at = _unweighted(line, place, method, skip_nan)
+    if not keepdims:
+        return at
+    kept = keep(_structure.full(np.shape(line)[1:], 0, np.dtype(bool)), np.shape(x), axes)
+    return _structure.reshape(at, (*np.shape(q), *np.shape(kept)))
+
+
+def _unweighted(line: Any, q: Any, method: str, skip_nan: bool) -> Any:
+    """The quantiles q of the first axis; an axis for q comes first if it has one."""
+    n, rest = np.shape(line)[0], np.shape(line)[1:]
+    number = lax.eq(line, line)
+    ordered = _sorting.sort(line, 0)
+    dtype = typeof(line).dtype
+    if skip_nan:
+        counted = convert(fold("sum", convert(number, np.dtype(np.int32)), 0, False, None, None), dtype)
+    else:
+        counted = _structure.full(rest, n, dtype)
+    last = lax.max(lax.sub(counted, scalar_like(counted, 1)), scalar_like(counted, 0))
+    rows = [_at_place(ordered, last, _structure.broadcast_to(p, rest, ()), method, counted) for p in _each(q)]
+    # nan is sorted last: a line of which the last element is nan has one.
+    empty = lax.eq(counted, scalar_like(counted, 0)) if skip_nan else fold("any", lax.bitwise_not(number), 0, False, None, None)
+    rows = [lax.where_else(empty, scalar_like(row, np.nan), row) for row in rows]
+    return rows[0] if not np.ndim(q) else _stacked(rows, rest, dtype)
+
+
+def _each(q: Any) -> list[Any]:
+    """The quantiles asked for, as scalars."""
+    if not np.ndim(q):
+        return [q]
+    return [_dynamic.dynamic_index_in_dim(q, i, 0, keepdims=False) for i in range(np.shape(q)[0])]
+
+
+def _stacked(rows: list[Any], rest: Any, dtype: Any) -> Any:
+    if not rows:
+        return _structure.full((0, *rest), 0, dtype)
+    from_rows = [_structure.reshape(row, (1, *rest)) for row in rows]
+    return _joining.concatenate(from_rows, 0)
+
+
+def _at_place(ordered: Any, last: Any, q: Any, method: str, counted: Any) -> Any:
+    """The elements between which a quantile lies, joined as the method says."""
+    if method == "inverted_cdf":
+        index = lax.sub(lax.ceil(lax.mul(q, counted)), scalar_like(q, 1))
+        return _pick(ordered, lax.max(index, scalar_like(index, 0)))
+    position = lax.mul(q, last)
+    low, high = lax.floor(position), lax.ceil(position)
+    if method == "nearest":
+        return _pick(ordered, lax.round(position, lax.RoundingMethod.TO_NEAREST_EVEN))
+    if method in ("lower", "higher"):
+        return _pick(ordered, low if method == "lower" else high)
+    below, above = _pick(ordered, low), _pick(ordered, high)
+    if method == "midpoint":
+        return lax.mul(lax.add(below, above), scalar_like(below, 0.5))
+    weight = lax.sub(position, low)
+    return lax.add(lax.mul(below, lax.sub(scalar_like(weight, 1), weight)), lax.mul(above, weight))
+
+
+def _pick(ordered: Any, index: Any) -> Any:
+    """Of each line along the first axis the element at its index."""
+    index = convert(index, np.dtype(np.int32))
+    places = _structure.reshape(index, (1, *np.shape(index)))
+    return _structure.reshape(take_along_axis(ordered, places, 0, mode="promise_in_bounds"), np.shape(index))
+
+
+def _weighted(line: Any, weights: Any, q: Any) -> Any:
+    """The first element of each line at which the weights so far reach the share q of their sum."""
+    ordered, moved = _sorting.sort_key_val(line, weights, 0)
+    so_far = _cumulative.cumsum(moved, 0)
+    last = _dynamic.dynamic_index_in_dim(so_far, np.shape(line)[0] - 1, 0, keepdims=False)
+    rest = np.shape(line)[1:]
+    rows = []
+    for p in _each(q):
+        reached = lax.lt(so_far, broadcast_to(lax.mul(_structure.broadcast_to(p, rest, ()), last), np.shape(so_far)))
+        index = fold("sum", convert(reached, np.dtype(np.int32)), 0, False, None, None)
+        rows.append(_pick(ordered, lax.min(index, np.int32(np.shape(line)[0] - 1))))
+    return rows[0] if not np.ndim(q) else _stacked(rows, rest, typeof(line).dtype)
+
+
+def quantile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
+             keepdims: bool = False, *, weights: Any = None) -> Any:
+    """The values below which the shares q of the elements over axes lie; nan if an element is nan.
+
+    q: a number in [0, 1], or an array of one axis, which then is the first of the result.
+    method: what is taken where the place lies between two elements: 'linear', 'lower', 'higher', 'midpoint', 'nearest',
+    'inverted_cdf'; weights go with the last alone.
+    Raises ValueError for complex numbers, other methods, and a q of more axes.
+
+    >>> quantile(np.float32([1, 2, 3, 4]), 0.5)
+    Array(2.5, dtype=float32)
+    """
+    _check("quantile", out, overwrite_input)
+    return _quantile("quantile", a, q, axis_key(axis), method, keepdims, False, weights, False)
+
+
+def nanquantile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
+                keepdims: bool = False, *, weights: Any = None) -> Any:
+    """As `quantile`, of the elements that are not nan; nan if all are.
+
+    >>> nanquantile(np.float32([1, 2, np.nan]), 0.5)
+    Array(1.5, dtype=float32)
+    """
+    _check("nanquantile", out, overwrite_input)
+    return _quantile("nanquantile", a, q, axis_key(axis), method, keepdims, True, weights, False)
+
+
+def percentile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
+               keepdims: bool = False, *, weights: Any = None, out_sharding: Any = None) -> Any:
+    """As `quantile`, with q in percent.
+
+    >>> percentile(np.float32([1, 2, 3, 4]), 50)
+    Array(2.5, dtype=float32)
+    """
+    _check("percentile", out, overwrite_input)
+    return _quantile("percentile", a, q, axis_key(axis), method, keepdims, False, weights, True)
+
+
+def nanpercentile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
+                  keepdims: bool = False, *, weights: Any = None) -> Any:
+    """As `percentile`, of the elements that are not nan; nan if all are.
+
+    >>> nanpercentile(np.float32([1, 2, np.nan]), 50)
+    Array(1.5, dtype=float32)
+    """
+    _check("nanpercentile", out, overwrite_input)
+    return _quantile("nanpercentile", a, q, axis_key(axis), method, keepdims, True, weights, True)
+
+
+def median(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
+    """The middle element over axes, or the mean of the middle two; nan if an element is nan.
+
+    >>> median(np.float32([3, 1, 2]))
+    Array(2., dtype=float32)
+    """
+    _check("median", out, overwrite_input)
+    return _quantile("median", a, 0.5, axis_key(axis), "midpoint", keepdims, False, None, False)
+
+
+def nanmedian(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
+    """As `median`, of the elements that are not nan; nan if all are.
+
+    >>> nanmedian(np.float32([3, 1, np.nan]))
+    Array(2., dtype=float32)
+    """
+    _check("nanmedian", out, overwrite_input)
+    return _quantile("nanmedian", a, 0.5, axis_key(axis), "midpoint", keepdims, True, None, False)
+
+
+def _check(name: str, out: Any, overwrite_input: bool) -> None:
+    refuse_out(name, out)
+    if overwrite_input:
+        raise ValueError(f"jax.numpy.{name} does not support overwrite_input=True or out != None\n  Arrays are immutable.")

@@ -1,0 +1,356 @@
+"""Arrays as sets: the distinct elements, and unions, intersections and differences."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from teucer._base import dtypes, errors
+from teucer._core.trace import Tracer
+from teucer._transform.library import library
+from teucer.lax import _cumulative, _elementwise, _gather, _joining, _reductions, _shapes, _sorting, _structure
+from teucer.lax._indexing import ScatterDimensionNumbers
+from teucer.numpy import _ufuncs
+from teucer.numpy._creation import asarray
+from teucer.numpy._logic import where
+from teucer.numpy._manipulation import ravel
+from teucer.numpy._operands import axis_of, index_dtype, operand, operands, promoted
+from teucer.numpy._promotion import ANY, convert
+from teucer.numpy._sorting import searchsorted
+from teucer.numpy._taking import take
+
+__all__ = ["UniqueAllResult", "UniqueCountsResult", "UniqueInverseResult", "intersect1d", "isin", "setdiff1d", "setxor1d", "union1d",
+           "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values"]
+
+
+class UniqueAllResult(NamedTuple):
+    """Distinct values, where each comes first, which of them each element is, and how often each comes."""
+
+    values: Any
+    indices: Any
+    inverse_indices: Any
+    counts: Any
+
+
+class UniqueCountsResult(NamedTuple):
+    """Distinct values, and how often each comes."""
+
+    values: Any
+    counts: Any
+
+
+class UniqueInverseResult(NamedTuple):
+    """Distinct values, and which of them each element is."""
+
+    values: Any
+    inverse_indices: Any
+
+
+def _known(name: str, x: Any) -> None:
+    if isinstance(x, Tracer) and x.concrete() is None:
+        raise errors.ConcretizationTypeError(
+            x, f"{name}: The error arose for the first argument of jnp.{name}(). To make jnp.{name}() compatible with JIT and "
+               f"other transforms, you can specify a concrete value for the size argument, which will determine the output size.")
+
+
+def unique(ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: int | None = None,
+           *, equal_nan: bool = True, size: int | None = None, fill_value: Any = None, sorted: bool = True) -> Any:
+    """The distinct elements in ascending order; with axis the distinct parts along it.
+
+    return_index: also where each comes first; return_inverse: also which of them each element is; return_counts: also how
+    often each comes. equal_nan: whether NaNs are one element. size: how many are given, cut off or filled up with
+    fill_value (by default the least one); needed where ar is traced.
+    Raises ConcretizationTypeError for a traced array without size.
+
+    >>> unique(np.array([3, 1, 3]), return_counts=True)
+    (Array([1, 3], dtype=int32), Array([1, 2], dtype=int32))
+    """
+    out = _unique("unique", ar, axis, equal_nan, size, fill_value)
+    wanted = (out.values, *(v for v, yes in ((out.indices, return_index), (out.inverse_indices, return_inverse),
+                                             (out.counts, return_counts)) if yes))
+    return wanted if len(wanted) > 1 else out.values
+
+
+def _unique(name: str, ar: Any, axis: int | None, equal_nan: bool, size: int | None, fill_value: Any) -> UniqueAllResult:
+    x = operand(name, ar)
+    shape = x.shape
+    if axis is None:
+        x, at = ravel(x), 0
+    else:
+        at = axis_of(x, axis)
+    n = x.shape[at]
+    if size is None:
+        _known(name, x)
+    if n == 0:
+        return _unique_of_none(name, x, at, size, fill_value)
+    found = _sorted_runs(x, at, bool(equal_nan))
+    count = int(found.count) if size is None else operator.index(size)
+    fill = None if fill_value is None else operand(name, fill_value)
+    values, indices, counts = _runs(x, found.order, found.rank, found.begins, fill, at, count)
+    inverse = _structure.reshape(found.inverse, shape) if axis is None else found.inverse
+    return UniqueAllResult(values, indices, inverse, counts)
+
+
+def _unique_of_none(name: str, x: Any, axis: int, size: int | None, fill_value: Any) -> UniqueAllResult:
+    if size and fill_value is None:
+        raise ValueError(f"jnp.{name}: for zero-sized input with nonzero size argument, fill_value must be specified")
+    count = 0 if size is None else operator.index(size)
+    zeros = _structure.full((count,), 0, index_dtype())
+    shape = (*x.shape[:axis], count, *x.shape[axis + 1:])
+    fill = 0 if fill_value is None else fill_value
+    values = _shapes.broadcast_in_dim(convert(operand(name, fill), x.dtype), shape, range(len(shape) - np.ndim(fill), len(shape)))
+    return UniqueAllResult(values, zeros, _structure.full((0,), 0, index_dtype()), zeros)
+
+
+class _Runs(NamedTuple):
+    """The parts in order: places of the parts, the number of the run of each, where runs begin; of the parts as given, too."""
+
+    order: Any
+    rank: Any
+    begins: Any
+    inverse: Any
+    count: Any
+
+
+@library(static=("axis", "equal_nan"))
+def _sorted_runs(x: Any, axis: int, equal_nan: bool) -> _Runs:
+    n = x.shape[axis]
+    rows = _structure.reshape(_structure.moveaxis(x, axis, 0), (n, -1 if 0 in x.shape else x.size // n)) if x.ndim > 1 else x
+    columns = [rows] if x.ndim == 1 else [rows[:, j] for j in range(rows.shape[1])]
+    places = _shapes.iota(np.int32, n)
+    *ordered, order = _sorting.sort([*columns, places], 0, is_stable=True, num_keys=max(len(columns), 1))
+    differs = _structure.full((n - 1,), False, np.dtype(bool))
+    for c in ordered:
+        new = _elementwise.ne(c[1:], c[:-1])
+        if equal_nan and dtypes.issubdtype(c.dtype, np.inexact):
+            both = _elementwise.bitwise_and(_ufuncs.isnan(c[1:]), _ufuncs.isnan(c[:-1]))
+            new = _elementwise.bitwise_and(new, _elementwise.bitwise_not(both))
+        differs = _elementwise.bitwise_or(differs, new)
+    begins = _joining.concatenate([_structure.full((1,), True, np.dtype(bool)), differs], 0)
+    rank = _cumulative.cumsum(_structure.convert_element_type(begins, np.int32)) - 1
+    inverse = _scatter(_structure.full((n,), 0, np.int32), order, rank)
+    return _Runs(order, rank, begins, _structure.convert_element_type(inverse, index_dtype()), rank[-1] + 1)
+
+
+def _scatter(x: Any, places: Any, values: Any) -> Any:
+    return _gather.scatter(x, _structure.reshape(places, (places.shape[0], 1)), values, ScatterDimensionNumbers((), (0,), (0,)),
+                           mode="drop")
+
+
+@library(static=("axis", "size"))
+def _runs(x: Any, order: Any, rank: Any, begins: Any, fill: Any, axis: int, size: int) -> tuple[Any, Any, Any]:
+    """Values, first places and lengths of the first `size` runs; those that do not exist are like the first one."""
+    n = x.shape[axis]
+    target = where(begins, rank, size)
+    first = _scatter(_structure.full((size,), 0, np.int32) + order[0], target, order)
+    # One run more than is kept, since the last one ends where it begins.
+    following = _scatter(_structure.full((size + 1,), n, np.int32), where(begins, rank, size + 1), _shapes.iota(np.int32, n))
+    exists = _shapes.iota(np.int32, size) <= rank[-1]
+    counts = where(exists, following[1:size + 1] - following[:size], 0)
+    values = take(x, first, axis, mode="clip")
+    if fill is not None:
+        shape = [1] * x.ndim
+        shape[axis] = size
+        values = where(_structure.reshape(exists, shape), values, convert(fill, x.dtype))
+    return values, _structure.convert_element_type(first, index_dtype()), _structure.convert_element_type(counts, index_dtype())
+
+
+def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueAllResult:
+    """The distinct elements, and all that `unique` says of them; NaNs are distinct.
+
+    >>> unique_all(np.array([3, 1, 3])).inverse_indices.tolist()
+    [1, 0, 1]
+    """
+    return _unique("unique_all", x, None, False, size, fill_value)
+
+
+def unique_counts(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueCountsResult:
+    """The distinct elements, and how often each comes; NaNs are distinct.
+
+    >>> unique_counts(np.array([3, 1, 3])).counts.tolist()
+    [1, 2]
+    """
+    out = _unique("unique_counts", x, None, False, size, fill_value)
+    return UniqueCountsResult(out.values, out.counts)
+
+
+def unique_inverse(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueInverseResult:
+    """The distinct elements, and which of them each element is; NaNs are distinct.
+
+    >>> unique_inverse(np.array([3, 1, 3])).inverse_indices.tolist()
+    [1, 0, 1]
+    """
+    out = _unique("unique_inverse", x, None, False, size, fill_value)
+    return UniqueInverseResult(out.values, out.inverse_indices)
+
+
+def unique_values(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """The distinct elements; NaNs are distinct.
+
+    >>> unique_values(np.array([3, 1, 3])).tolist()
+    [1, 3]
+    """
+    return _unique("unique_values", x, None, False, size, fill_value).values
+
+
+def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """The distinct elements of both arrays in ascending order; size and fill_value as for `unique`.
+
+    >>> union1d(np.array([3, 1]), np.array([2, 3])).tolist()
+    [1, 2, 3]
+    """
+    x, y = promoted("union1d", ANY, ar1, ar2)
+    if size is None:
+        for v in (x, y):
+            _known("union1d", v)
+    return unique(_joining.concatenate([ravel(x), ravel(y)], 0), size=size, fill_value=fill_value)
+
+
+def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False, *, size: int | None = None,
+                fill_value: Any = None) -> Any:
+    """The distinct elements that both arrays have, in ascending order.
+
+    return_indices: also where each comes first in either. assume_unique: the elements of each array are distinct.
+    size: how many are given, cut off or filled up with fill_value (by default the least one).
+
+    >>> intersect1d(np.array([3, 1, 2]), np.array([2, 3, 4])).tolist()
+    [2, 3]
+    """
+    x, y = (ravel(v) for v in promoted("intersect1d", ANY, ar1, ar2))
+    if size is None:
+        return _intersection(x, y, assume_unique, return_indices)
+    a = _padded_set(x, assume_unique)
+    common = _elementwise.bitwise_and(a.exists, _member(a.values, y))
+    n = a.values.shape[0]
+    rank = _cumulative.cumsum(_structure.convert_element_type(common, np.int32)) - 1
+    places = _scatter(_structure.full((operator.index(size),), n, np.int32), where(common, rank, size), _shapes.iota(np.int32, n))
+    found = places < n
+    first = _elementwise.min(places, np.int32(max(n - 1, 0)) + 0 * places)
+    values = take(a.values, first, 0, mode="clip")
+    values = where(found, values, (values[0] if values.shape[0] else values) if fill_value is None
+                   else convert(operand("intersect1d", fill_value), x.dtype))
+    if not return_indices:
+        return values
+    i = where(found, take(a.indices, first, 0, mode="clip"), x.shape[0])
+    j = where(found, _first_place(y, values), y.shape[0])
+    return values, *(_structure.convert_element_type(v, index_dtype()) for v in (i, j))
+
+
+def _intersection(x: Any, y: Any, assume_unique: bool, return_indices: bool) -> Any:
+    for v in (x, y):
+        _known("intersect1d", v)
+    common = np.intersect1d(np.asarray(x), np.asarray(y), assume_unique=assume_unique, return_indices=return_indices)
+    if not return_indices:
+        return asarray(common, x.dtype)
+    values, i, j = common
+    return asarray(values, x.dtype), asarray(i.astype(index_dtype())), asarray(j.astype(index_dtype()))
+
+
+class _Padded(NamedTuple):
+    values: Any
+    indices: Any
+    exists: Any
+
+
+def _padded_set(x: Any, assume_unique: bool) -> _Padded:
+    """The distinct elements in ascending order, in an array of the size of x."""
+    n = x.shape[0]
+    out = _unique("unique", x, None, True, n, None) if n else _unique_of_none("unique", x, 0, 0, 0)
+    return _Padded(out.values, out.indices, out.counts > 0)
+
+
+def _first_place(x: Any, values: Any) -> Any:
+    pairs = _elementwise.eq(*(_shapes.broadcast_in_dim(v, (values.shape[0], x.shape[0]), (axis,)) for v, axis in ((values, 0), (x, 1))))
+    return _reductions.argmax(pairs, 1, np.int32) if x.shape[0] else values
+
+
+def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """The distinct elements of ar1 that ar2 has not, in ascending order; in their order with assume_unique.
+
+    size: how many are given, cut off or filled up with fill_value (by default 0).
+
+    >>> setdiff1d(np.array([3, 1, 2]), np.array([2])).tolist()
+    [1, 3]
+    """
+    x, y = (ravel(v) for v in promoted("setdiff1d", ANY, ar1, ar2))
+    if size is None:
+        for v in (x, y):
+            _known("setdiff1d", v)
+        kept = x if assume_unique else unique(x)
+        return kept[np.asarray(isin(kept, y, invert=True))]
+    a = _Padded(x, None, _structure.full(x.shape, True, np.dtype(bool))) if assume_unique else _padded_set(x, False)
+    kept = _elementwise.bitwise_and(a.exists, _elementwise.bitwise_not(_member(a.values, y)))
+    return _packed(a.values, kept, operator.index(size), 0 if fill_value is None else fill_value)
+
+
+def _packed(values: Any, kept: Any, size: int, fill: Any) -> Any:
+    """The elements kept, moved to the front of an array of a size."""
+    rank = _cumulative.cumsum(_structure.convert_element_type(kept, np.int32)) - 1
+    filled = _shapes.broadcast_in_dim(convert(operand("fill_value", fill), values.dtype), (size,), ())
+    return _scatter(filled, where(kept, rank, size), values) if values.shape[0] else filled
+
+
+def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """The distinct elements that only one of two arrays has, in ascending order.
+
+    size: how many are given, cut off or filled up with fill_value (by default the least one).
+
+    >>> setxor1d(np.array([3, 1]), np.array([2, 3])).tolist()
+    [1, 2]
+    """
+    x, y = (ravel(v) for v in promoted("setxor1d", ANY, ar1, ar2))
+    if size is None:
+        for v in (x, y):
+            _known("setxor1d", v)
+        return asarray(np.setxor1d(np.asarray(x), np.asarray(y), assume_unique), x.dtype)
+    a, b = _padded_set(x, assume_unique), _padded_set(y, assume_unique)
+    values = _joining.concatenate([a.values, b.values], 0)
+    only = _joining.concatenate([_elementwise.bitwise_and(s.exists, _elementwise.bitwise_not(_member(s.values, other)))
+                                 for s, other in ((a, y), (b, x))], 0)
+    order = _order_of(values, only)
+    values, only = take(values, order, 0, mode="clip"), take(only, order, 0, mode="clip")
+    fill = values[0] if fill_value is None and values.shape[0] else 0 if fill_value is None else fill_value
+    return _packed(values, only, operator.index(size), fill)
+
+
+def _order_of(values: Any, chosen: Any) -> Any:
+    """The places that sort values, those that are chosen first."""
+    places = _shapes.iota(np.int32, values.shape[0])
+    *_, order = _sorting.sort([_elementwise.bitwise_not(chosen), values, places], 0, num_keys=2)
+    return order
+
+
+def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, method: str = "auto") -> Any:
+    """Whether each element is one of test_elements.
+
+    method: "compare_all" pairs, "binary_search" in the sorted elements, "sort" both together; the result is the same.
+
+    >>> isin(np.array([1, 2, 3]), np.array([2])).tolist()
+    [False, True, False]
+    """
+    methods = ("compare_all", "binary_search", "sort", "auto")
+    if method not in methods:
+        raise ValueError(f"{method=} is not implemented; options are 'compare_all', 'binary_search', 'sort', and 'auto'")
+    x, tests = promoted("isin", ANY, *operands("isin", element, test_elements))
+    return _isin(x, ravel(tests), bool(invert), method)
+
+
+@library(static=("invert", "method"))
+def _isin(x: Any, tests: Any, invert: bool, method: str) -> Any:
+    found = _member(x, tests, method)
+    return _elementwise.bitwise_not(found) if invert else found
+
+
+def _member(x: Any, tests: Any, method: str = "auto") -> Any:
+    n = tests.shape[0]
+    if n == 0 or 0 in x.shape:
+        return _structure.full(x.shape, False, np.dtype(bool))
+    if method == "compare_all" or method == "auto" and n <= 16:
+        shape = (*x.shape, n)
+        pairs = _elementwise.eq(_shapes.broadcast_in_dim(x, shape, range(x.ndim)), _shapes.broadcast_in_dim(tests, shape, (x.ndim,)))
+        return _reductions.reduce_or(pairs, (x.ndim,))
+    ordered = _sorting.sort(tests, 0)
+    place = searchsorted(ordered, x, method="sort" if method == "sort" else "scan")
+    return _elementwise.eq(take(ordered, place, 0, mode="clip"), x)
