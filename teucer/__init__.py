@@ -6,7 +6,7 @@ import importlib
 import sys
 from typing import Any
 
-if "jax" in sys.modules and getattr(sys.modules["jax"], "__teucer__", None) is None:
+if "jax" in sys.modules:
     raise ImportError("teucer cannot be imported into a process that has imported jax: both give methods to jaxlib's array "
                       "type.\n  Remove one of the imports, or run them in separate processes.")
 
@@ -58,7 +58,6 @@ __all__ = ["__version__", *_WHERE, *sorted(_MODULES)]  # noqa: PLE0604  # the na
 def __getattr__(name: str) -> Any:
     module = _WHERE.get(name)
     if module is not None:
-        importlib.import_module("teucer.numpy")  # gives arrays and tracers their operators
         value = getattr(importlib.import_module(module), name)
         globals()[name] = value
         return value
@@ -73,3 +72,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+import teucer.numpy  # noqa: E402  # gives arrays and tracers their operators; last, since its rooms import this package

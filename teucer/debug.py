@@ -20,10 +20,13 @@ class _Checker(string.Formatter):
     """Checks that a format and its arguments fit, before any value is known."""
 
     def check_unused_args(self, used: Any, args: Any, kwargs: Any) -> None:
-        unused = [a for i, a in enumerate(args) if i not in used] + [k for k in kwargs if k not in used]
-        if unused:
-            raise ValueError(f"Unused arguments to `debug.print`: {unused}. Did you mean to use an f-string-like format "
-                             "('{x}', x=x)? An f-string itself shows the traced value, not the number.")
+        places = [a for i, a in enumerate(args) if i not in used]
+        names = [k for k in kwargs if k not in used]
+        if places:
+            raise ValueError(f"Unused positional arguments to `jax.debug.print`: {places}")
+        if names:
+            raise ValueError(f"Unused keyword arguments to `jax.debug.print`: {names}.\n  Give the format as a plain string, "
+                             "'{x}', with x=x: an f-string shows the traced value, not the number.")
 
     def format_field(self, value: Any, spec: str) -> str:
         return ""
@@ -32,8 +35,9 @@ class _Checker(string.Formatter):
         return value
 
 
-def _show(fmt: str, out: Callable[[str], None], args: Any, kwargs: Any, ordered: bool) -> None:
-    _Checker().format(fmt, *args, **kwargs)
+def _show(fmt: str, out: Callable[[str], None], args: Any, kwargs: Any, ordered: bool, check: bool) -> None:
+    if check:
+        _Checker().format(fmt, *args, **kwargs)
     leaves, tree = pytrees.tree_flatten((args, kwargs))
     # Strings and other objects that are not arrays go to the format as they are.
     traced = [isinstance(x, Tracer) or hasattr(x, "dtype") or isinstance(x, int | float | complex) for x in leaves]
@@ -53,7 +57,7 @@ def print(fmt: str, *args: Any, ordered: bool = False, partitioned: bool = False
           **kwargs: Any) -> None:
     """Print values while the program runs: `fmt.format(*args, **kwargs)` of the numbers.
 
-    ordered: prints keep the order of the program.
+    ordered: prints keep the order of the program. skip_format_check: leave errors in the format until values are known.
     Raises ValueError if the format and the arguments do not fit.
 
     >>> import teucer as jax
@@ -61,9 +65,10 @@ def print(fmt: str, *args: Any, ordered: bool = False, partitioned: bool = False
     >>> f(3); jax.effects_barrier()
     x = 3
     """
-    _show(fmt, _print, args, kwargs, ordered)
+    _show(fmt, _print, args, kwargs, ordered, not skip_format_check)
 
 
-def log(fmt: str, *args: Any, ordered: bool = False, partitioned: bool = False, **kwargs: Any) -> None:
+def log(fmt: str, *args: Any, ordered: bool = False, partitioned: bool = False, skip_format_check: bool = False,
+        **kwargs: Any) -> None:
     """As `print`, to the logger 'teucer' at level INFO."""
-    _show(fmt, logging.getLogger("teucer").info, args, kwargs, ordered)
+    _show(fmt, logging.getLogger("teucer").info, args, kwargs, ordered, not skip_format_check)

@@ -43,6 +43,14 @@ def test_map_of_nothing(batch_size):
     assert lax.map(lambda x: x + 1, np.zeros((0, 2)), batch_size=batch_size).shape == (0, 2)
 
 
+def test_map_traces_anew():
+    k = 2.0
+    f = lambda x: x * k
+    assert_close(lax.map(f, XS), XS * 2)
+    k = 3.0
+    assert_close(lax.map(f, XS), XS * 3)
+
+
 def test_map_errors():
     with pytest.raises(TypeError, match="lax.map: f argument should be a callable"):
         lax.map(3, XS)

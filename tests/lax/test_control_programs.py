@@ -35,8 +35,8 @@ def program(rng, depth, reverse_mode):
             (x, y), zs = lax.scan(lambda c, _: (inner[0](*c, a * x), c[0]), (x, y), length=n, unroll=unroll)
             return x + lax.reduce_sum(zs, (0,)), y
         if kind == "scan of xs":
-            (x, y, _), (zs, _) = lax.scan(lambda c, t: ((*inner[0](c[0], c[1], a + t), c[2] + 1), (c[1] * t, c[2])), (x, y, 0), XS * y,
-                                          reverse=reverse)
+            step = lambda c, t: ((*inner[0](c[0], c[1], a + t), c[2] + 1), (c[1] * t, c[2]))
+            (x, y, _), (zs, _) = lax.scan(step, (x, y, 0), XS * y, reverse=reverse)
             return x, y + lax.reduce_sum(zs * zs, (0,))
         if kind == "fori":
             return lax.fori_loop(0, n, lambda i, c: inner[0](c[0], c[1] * (i + 1), a), (x, y), unroll=unroll)
@@ -78,7 +78,11 @@ def summed(f):
 ARGS = 0.4, 0.7, 0.3
 
 
-@pytest.mark.parametrize("seed", range(24))
+def seeds(first, fast, slow):
+    return [*range(first, first + fast), *(pytest.param(i, marks=pytest.mark.slow) for i in range(first + fast, first + slow))]
+
+
+@pytest.mark.parametrize("seed", seeds(0, 9, 24))
 def test_programs(seed):
     f = summed(program(np.random.default_rng(seed), 1 + seed % 3, reverse_mode=True))
     with jax.disable_jit():
@@ -89,12 +93,12 @@ def test_programs(seed):
     check_vmap(jax.grad(f, (0, 1, 2)), *batch)
 
 
-@pytest.mark.parametrize("seed", range(24, 30))
+@pytest.mark.parametrize("seed", seeds(24, 2, 6))
 def test_second_order(seed):
     check_gradients(summed(program(np.random.default_rng(seed), 2, reverse_mode=True)), *ARGS)
 
 
-@pytest.mark.parametrize("seed", range(30, 42))
+@pytest.mark.parametrize("seed", seeds(30, 4, 12))
 def test_forward_mode_of_programs_with_while(seed):
     f = summed(program(np.random.default_rng(seed), 2, reverse_mode=False))
     with jax.disable_jit():

@@ -1,5 +1,8 @@
 """scan and fori_loop: values against Python loops, and every transformation of them."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from lax.control_laws import assert_close, check_gradients, check_jit, check_vmap
@@ -403,3 +406,18 @@ def test_fori_loop_errors(call, match):
 def test_fori_loop_unroll_needs_static_bounds():
     with pytest.raises(ValueError, match="Can only use `unroll` in `fori_loop` if the loop bounds are statically known"):
         jax.jit(lambda n: lax.fori_loop(0, n, lambda i, c: c, 1.0, unroll=2))(5)
+
+
+def test_memory_of_bodies():
+    """A function's trace is kept as long as the function, and no longer."""
+    def use():
+        def body(c, x):
+            return c * 2, x
+
+        lax.scan(body, 1.0, XS)
+        jax.grad(lambda c: lax.scan(body, c, XS)[0])(1.0)
+        return weakref.ref(body)
+
+    kept = use()
+    gc.collect()
+    assert kept() is None

@@ -140,7 +140,7 @@ def test_precision_option_is_read_by_the_function():
 def test_presets_run_or_say_that_they_do_not(preset):
     x = normal(rng, 4, 8, dtype=np.float32)
     supported = preset.name in {"DEFAULT", "F16_F16_F16", "BF16_BF16_F32", "BF16_BF16_F32_X3", "BF16_BF16_F32_X6",
-                                "BF16_BF16_F32_X9", "F32_F32_F32", "F64_F64_F64"}
+                                "F32_F32_F32", "F64_F64_F64"}
     if supported:
         out = dot_general(x, x.T, MATMUL, precision=preset)
         assert out.dtype == np.float32
@@ -148,6 +148,17 @@ def test_presets_run_or_say_that_they_do_not(preset):
     else:
         with pytest.raises(ValueError, match=f"The precision '{preset.name}' is not supported by dot_general on CPU"):
             dot_general(x, x.T, MATMUL, precision=preset)
+
+
+def test_what_presets_support():
+    assert DotAlgorithmPreset.BF16_BF16_F32.supported_lhs_types == (ml_dtypes.bfloat16, np.float32)
+    assert DotAlgorithmPreset.ANY_F8_ANY_F8_F32.supported_rhs_types is None
+    assert DotAlgorithmPreset.F32_F32_F32.accumulation_type is np.float32
+    assert DotAlgorithmPreset.DEFAULT.accumulation_type is None
+    bf16 = np.dtype(ml_dtypes.bfloat16)
+    assert DotAlgorithmPreset.BF16_BF16_F32.supported_output_types(bf16, bf16) == (np.float32, ml_dtypes.bfloat16)
+    assert DotAlgorithmPreset.BF16_BF16_F32.supported_output_types(bf16, np.float32) == (np.float32,)
+    assert DotAlgorithmPreset.ANY_F8_ANY_F8_ANY.supported_output_types(bf16, bf16) is None
 
 
 def test_dot_algorithm():

@@ -12,7 +12,8 @@ __all__ = ["face"]
 def face(module: str, rooms: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
     """`__getattr__`, `__dir__` and `__all__` of a module that hands on names of its rooms.
 
-    rooms: for each module, the names that it gives, in one string; `name=other` gives its `other` as `name`.
+    rooms: for each module, the names that it gives, in one string; `name=other` gives its `other` as `name`, `name=.` the
+    module itself.
 
     >>> __getattr__, __dir__, __all__ = face("teucer.lax", {"teucer.lax._sorting": "sort top_k"})
     >>> __all__
@@ -29,7 +30,8 @@ def face(module: str, rooms: Mapping[str, str]) -> tuple[Callable[[str], object]
             room, other = where[name]
         except KeyError:
             raise AttributeError(f"module {module!r} has no attribute {name!r}") from None
-        value: object = getattr(importlib.import_module(room), other)
+        loaded = importlib.import_module(room)
+        value: object = loaded if other == "." else getattr(loaded, other)
         setattr(sys.modules[module], name, value)
         return value
 

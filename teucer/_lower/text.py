@@ -74,16 +74,14 @@ def dense(value: np.ndarray[Any, Any]) -> str:
     if value.size == 0:
         return "dense<>"
     flat = value.reshape(-1)
-    if value.ndim == 0 or ((flat[:1] == flat).all() and not np.signbit(_real(flat)).any()):
+    # Bits are compared, not values: nan is not equal to itself, and -0 is equal to 0.
+    bits = np.ascontiguousarray(flat).view(np.uint8).reshape(flat.size, -1)
+    if value.ndim == 0 or (bits[:1] == bits).all():
         return f"dense<{_scalar(flat[0])}>"
     if value.dtype == np.bool_ or dtypes.bit_width(value.dtype) < 8:
         return f"dense<{_nested(value)}>"
     data = np.ascontiguousarray(value)
     return f'dense<"0x{data.tobytes().hex().upper()}">'
-
-
-def _real(x: np.ndarray[Any, Any]) -> Any:
-    return x.real if x.dtype.kind == "c" else x.astype(np.float32)
 
 
 def _nested(value: np.ndarray[Any, Any]) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
@@ -32,14 +31,17 @@ def _aval_of(x: Any) -> Any:
 register_aval_of(ArrayImpl, _aval_of)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@final
 class Shard:
     """One device's part of an array: where it is, which part (`index`), which copy of that part, and the values."""
 
-    device: Any
-    index: tuple[slice, ...]
-    replica_id: int
-    data: Any
+    __slots__ = ("data", "device", "index", "replica_id")
+
+    def __init__(self, device: Any, index: tuple[slice, ...], replica_id: int, data: Any) -> None:
+        self.device, self.index, self.replica_id, self.data = device, index, replica_id, data
+
+    def __repr__(self) -> str:
+        return f"Shard(device={self.device!r}, index={self.index}, replica_id={self.replica_id}, data={self.data})"
 
 
 def to_numpy(x: Any) -> np.ndarray[Any, Any]:

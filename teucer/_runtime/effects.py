@@ -24,8 +24,7 @@ def effects_barrier() -> None:
     """Wait until all effects of the programs started so far have happened.
 
     >>> import teucer as jax
-    >>> jax.jit(lambda x: jax.debug.print("x = {x}", x=x))(3)
-    >>> jax.effects_barrier()
+    >>> jax.jit(lambda x: jax.debug.print("x = {x}", x=x))(3); jax.effects_barrier()
     x = 3
     """
     with _lock:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, final
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
 from teucer._core.stage import DebugInfo, StageTrace, StageTracer
 from teucer._core.trace import check_leaks, current_trace, end, typeof, using
-from teucer._core.types import Zero
+from teucer._core.types import Zero, float0
 from teucer._transform.jvp import JVPTrace, JVPTracer
 
 __all__ = ["Linearized", "PartialTrace", "Split", "linearize_flat", "split_jaxpr"]
@@ -84,8 +84,10 @@ def linearize_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any], movi
     args = []
     for i, x in enumerate(primals):
         aval = typeof(x).tangent_aval()
-        if (moving is None or moving[i]):
-            args.append(JVPTracer(jvp, x, partial.new_arg(aval)))
+        if moving is None or moving[i]:
+            tangent = partial.new_arg(aval)
+            # Integers and booleans do not move: their tangents are of dtype float0, which nothing computes with.
+            args.append(x if aval.dtype == float0 else JVPTracer(jvp, x, tangent))
         else:
             args.append(x)
     with using(jvp):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import importlib.util
 import os
 import pkgutil
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from jaxlib import _jax, lapack, utils, xla_client
 from jaxlib.version import __version__ as jaxlib_version
 
@@ -44,8 +44,9 @@ def plugin_libraries() -> dict[str, str]:
     for item in filter(None, os.environ.get("PJRT_NAMES_AND_LIBRARY_PATHS", "").split(",")):
         name, _, path = item.partition(":")
         found[name] = path
+    from importlib import metadata  # brings a mail parser along: not for programs that need no plugin
     modules = [f"jax_plugins.{m.name}" for m in pkgutil.iter_modules(_namespace_path("jax_plugins"))]
-    modules += [ep.value.partition(":")[0] for ep in importlib.metadata.entry_points(group="jax_plugins")]
+    modules += [ep.value.partition(":")[0] for ep in metadata.entry_points(group="jax_plugins")]
     if importlib.util.find_spec("libtpu") is not None:
         modules.append("libtpu")
     for module in dict.fromkeys(modules):
@@ -98,7 +99,6 @@ def compile_options(device_ids: Sequence[int], *, num_replicas: int = 1, use_sha
 
     Raises the runtime's error if an option is not known.
     """
-    import numpy as np
     options = CompileOptions()
     options.num_replicas = num_replicas
     options.num_partitions = len(device_ids) // num_replicas
@@ -140,4 +140,5 @@ def register_lapack() -> None:
     for platform, targets in lapack.registrations().items():
         for name, function, api_version in targets:
             register_ffi_target(name, function, platform, api_version)
+            xla_client.register_custom_call_as_batch_partitionable(name)
     lapack._lapack.initialize()

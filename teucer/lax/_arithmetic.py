@@ -7,7 +7,7 @@ from typing import Any, final
 
 import numpy as np
 
-from teucer._base import dtypes
+from teucer._base import config, dtypes
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
@@ -405,5 +405,31 @@ population_count_p, population_count = unary("population_count", INT, "popcnt", 
                                              "How many bits of x are set.")
 clz_p, clz = unary("clz", INT, "count_leading_zeros", None, EXACT,
                    "How many zeros stand before the first set bit of x.")
-mulhi_p, mulhi = binary("mulhi", INT, "chlo.mulhi", (None, None), EXACT,
+
+
+def _upper_product(x: Any, y: Any) -> tuple[Any]:
+    """The upper half of x * y: in twice the width, or for 64 bits from products of halves."""
+    dtype = typeof(x).dtype
+    width, signed = dtypes.bit_width(dtype), dtype.name.startswith("int")
+    if width < 64:
+        with config.enable_x64(True):
+            wide = np.dtype(f"{'int' if signed else 'uint'}{16 if width < 8 else 2 * width}")
+            product = mul(*(_structure.convert_element_type(v, wide) for v in (x, y)))
+            return (_structure.convert_element_type(shift_right_logical(product, scalar_like(product, width)), dtype),)
+    unsigned = np.dtype(np.uint64)
+    a, b = (_structure.convert_element_type(v, unsigned) for v in (x, y))
+    half, mask = np.uint64(32), np.uint64(2 ** 32 - 1)
+    (a_low, b_low), (a_high, b_high) = ([bitwise_and(v, mask) for v in (a, b)], [shift_right_logical(v, half) for v in (a, b)])
+    middle = add(mul(a_high, b_low), shift_right_logical(mul(a_low, b_low), half))
+    other = add(mul(a_low, b_high), bitwise_and(middle, mask))
+    upper = add(mul(a_high, b_high), add(shift_right_logical(middle, half), shift_right_logical(other, half)))
+    upper = _structure.convert_element_type(upper, dtype)
+    if signed:  # as unsigned, a negative factor is 2^64 too large
+        zero = scalar_like(x, 0)
+        upper = sub(sub(upper, where_else(lt(x, zero), y, zero)), where_else(lt(y, zero), x, zero))
+    return (upper,)
+
+
+# XLA has the operation, but its CPU backend does not compile it inside a fusion.
+mulhi_p, mulhi = binary("mulhi", INT, lambda ctx, x, y: ctx.trace(_upper_product, x, y)[0], (None, None), EXACT,
                         "Upper half of the bits of the product x * y, which has twice the width.")

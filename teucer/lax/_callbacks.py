@@ -7,12 +7,13 @@ from typing import Any, final
 
 import numpy as np
 
-from teucer._base import pytrees, tracebacks
+from teucer._base import dtypes, pytrees, tracebacks
 from teucer._core.effects import Effect
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._lower import hlo
+from teucer._lower.context import Value
 from teucer._runtime import transfer
 from teucer._runtime.arrays import ArrayImpl, to_numpy
 from teucer._transform import arith
@@ -21,11 +22,15 @@ from teucer._transform.shapes import ShapeDtypeStruct
 
 __all__ = ["debug_callback", "debug_callback_p", "io_callback", "io_callback_p", "pure_callback", "pure_callback_p"]
 
-_VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", None)
+_VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized", None)
 
 
 def _on_host(x: Any) -> Any:
-    return to_numpy(x) if isinstance(x, ArrayImpl) else np.asarray(x)
+    """A value as a NumPy array; typed keys as their words."""
+    aval = typeof(x)
+    if isinstance(aval.dtype, dtypes.ExtendedDType):
+        return np.asarray(x._key_data())
+    return to_numpy(x) if isinstance(x, ArrayImpl) else np.asarray(x, aval.dtype)
 
 
 class _Callback(Primitive):
@@ -58,6 +63,10 @@ class _Callback(Primitive):
                                config=f"{{index = {index} : ui64}}", operand_layouts=layouts[0], result_layouts=layouts[1],
                                has_side_effect=self.kind is not None)
 
+    def lower_extended(self, ctx: Any, *values: Any, **params: Any) -> Any:
+        words = (Value(v.name, v.aval.physical) if isinstance(v.dtype, dtypes.ExtendedDType) else v for v in values)
+        return self.lower(ctx, *words, **params)
+
 
 def _row_major(aval: Any) -> tuple[int, ...]:
     return tuple(range(aval.ndim - 1, -1, -1))
@@ -74,6 +83,9 @@ def _checked(outs: Any, avals: Sequence[ShapedArray], callback: Any) -> list[Any
         if y.shape != aval.shape:
             raise RuntimeError(f"Incorrect output shape for return value of callback {fun_name(callback)}: Expected: {aval.shape}, "
                                f"Actual: {y.shape}")
+        if dtypes.canonicalize_dtype(y.dtype) != aval.dtype:
+            raise RuntimeError(f"Incorrect output dtype for return value of callback {fun_name(callback)}: Expected: {aval.dtype}, "
+                               f"Actual: {y.dtype}")
         arrays.append(np.asarray(y, aval.dtype))
     return arrays
 
@@ -95,13 +107,15 @@ class PureCallback(_Callback):
     def batch(self, axis: Any, args: Any, dims: Any, *, callback: Any, result_avals: Any, vmap_method: str | None,
               **params: Any) -> Any:
         if vmap_method is None:
-            raise NotImplementedError("vmap is only supported for pure_callback if vmap_method is specified: one of "
-                                      f"{[m for m in _VMAP_METHODS if m]}.")
+            allowed = ", ".join(repr(m) for m in _VMAP_METHODS if m)
+            raise NotImplementedError(f"vmap is only supported for the pure_callback primitive when vmap_method is one of "
+                                      f"{allowed}. Got vmap_method=None.")
         batched = tuple(ShapedArray((axis.size, *a.shape), a.dtype) for a in result_avals)
         moved = [x if d is None else arith.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
-        if vmap_method in ("expand_dims", "broadcast_all"):
+        if vmap_method in ("expand_dims", "broadcast_all", "legacy_vectorized"):
             size = axis.size if vmap_method == "broadcast_all" else 1
-            filled = [arith.broadcast(x, size, 0) if d is None else x for x, d in zip(moved, dims, strict=True)]
+            filled = [arith.broadcast(x, size, 0) if d is None and vmap_method != "legacy_vectorized" else x
+                      for x, d in zip(moved, dims, strict=True)]
             outs = self.bind(*filled, callback=callback, result_avals=batched, vmap_method=vmap_method, **params)
         else:
             one_by_one = _sequentially(callback, [d is not None for d in dims], axis.size)
@@ -125,7 +139,7 @@ class _Effectful(_Callback):
 
     def batch(self, axis: Any, args: Any, dims: Any, *, callback: Any, result_avals: Any, ordered: bool) -> Any:
         if ordered and self.kind == "io":
-            raise ValueError("Cannot `vmap` ordered IO callbacks: the order of the elements is not defined.")
+            raise ValueError("Cannot `vmap` ordered IO callback.\n  The order of the elements is not defined.")
         moved = [x if d is None else arith.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
         batched = tuple(ShapedArray((axis.size, *a.shape), a.dtype) for a in result_avals)
         one_by_one = _sequentially(callback, [d is not None for d in dims], axis.size)
@@ -180,6 +194,8 @@ def _flat_call(callback: Callable[..., Any], tree: Any, out_tree: Any) -> Callab
 
 def _result_avals(result_shape_dtypes: Any) -> tuple[tuple[ShapedArray, ...], Any]:
     leaves, tree = pytrees.tree_flatten(result_shape_dtypes)
+    if any(dtypes.canonicalize_dtype(x.dtype) != x.dtype for x in leaves):
+        raise ValueError("result_shape_dtypes cannot specify 64-bit types when `jax_enable_x64` is disabled")
     return tuple(ShapeDtypeStruct(x.shape, x.dtype).aval for x in leaves), tree
 
 
@@ -190,16 +206,17 @@ def pure_callback(callback: Callable[..., Any], result_shape_dtypes: Any, *args:
 
     result_shape_dtypes: the results' tree, with objects that have shape and dtype as leaves.
     vmap_method: what `vmap` does: 'sequential' (one element after the other), 'expand_dims' or 'broadcast_all' (the function
-        takes batches; arguments that are not batched have a leading axis of size 1 or of the batch); by default an error.
+        takes batches; arguments that are not batched have a leading axis of size 1 or of the batch), 'legacy_vectorized' (they
+        have none); by default an error.
     Raises ValueError for an unknown vmap_method; differentiation raises ValueError.
 
     >>> import teucer as jax, numpy as np
-    >>> jax.jit(lambda x: jax.pure_callback(np.cbrt, x, x))(27.)
-    Array(3., dtype=float32)
+    >>> jax.jit(lambda x: jax.pure_callback(np.square, x, x))(3.)
+    Array(9., dtype=float32)
     """
     check_callable(callback, "pure_callback")
     if vmap_method not in _VMAP_METHODS:
-        raise ValueError(f"vmap_method must be one of {_VMAP_METHODS}, got {vmap_method!r}")
+        raise ValueError(f"vmap_method must be on of the allowed methods {list(_VMAP_METHODS)}, but got: {vmap_method}")
     leaves, tree = pytrees.tree_flatten((args, kwargs))
     avals, out_tree = _result_avals(result_shape_dtypes)
     outs = pure_callback_p.bind(*leaves, callback=_flat_call(callback, tree, out_tree), result_avals=avals,

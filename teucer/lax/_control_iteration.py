@@ -25,6 +25,7 @@ from teucer.lax._control_bodies import (
     reordered,
     settle_carry,
     split_list,
+    stage_anew,
     stage_body,
 )
 from teucer.lax._control_scan import scan_p
@@ -60,7 +61,8 @@ def scan(f: Callable[..., Any], init: Any, xs: Any = None, length: int | None = 
 
 def run_scan(f: Callable[..., Any], init: Any, xs: Any, length: int | None, reverse: bool, unroll: int | bool,
              what: str = "scan", call: Callable[..., Any] | None = None) -> tuple[Any, Any]:
-    """scan for the function `what`; `call` is what to call in the place of `f`, and depends on `f` and `what` alone."""
+    """scan for the function `what`. `call`: what to call in the place of `f`; it is traced each time, as in JAX."""
+    stage = stage_body if call is None else stage_anew
     call = f if call is None else call
     flat_xs, xs_tree = pytrees.tree_flatten(xs)
     flat_init, init_tree = pytrees.tree_flatten(init)
@@ -78,7 +80,7 @@ def run_scan(f: Callable[..., Any], init: Any, xs: Any, length: int | None, reve
         check_carry("scan", f, name, init_tree, None, body.out_tree.children()[0], ())
 
     n = len(flat_init)
-    body, carry = settle_carry(lambda avals: stage_body(f, what, in_tree, [*avals, *elements], call), flat_init, init_avals, check)
+    body, carry = settle_carry(lambda avals: stage(f, what, in_tree, [*avals, *elements], call), flat_init, init_avals, check)
     in_avals = body.jaxpr.in_avals[len(body.consts):len(body.consts) + n]
     check_carry("scan", f, name, init_tree, in_avals, init_tree, body.jaxpr.out_avals[:n])
     outs = bind_scan((body.consts, carry, flat_xs), body.jaxpr, length=length, reverse=bool(reverse),

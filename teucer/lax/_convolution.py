@@ -69,6 +69,8 @@ class ConvGeneralDilated(Primitive):
               **window: Any) -> Any:
         (aval,) = ctx.avals_out
         options = precision_text(precision)
+        if any(p < 0 for pair in window["padding"] for p in pair):
+            lhs, window = _cropped(ctx, lhs, window)
         if lhs.dtype.kind != "c":
             return (hlo.convolution(ctx, lhs, rhs, aval, options, **window),)
         return (_complex(ctx, lhs, rhs, aval, options, window),)
@@ -92,6 +94,21 @@ class ConvGeneralDilated(Primitive):
 
 
 conv_general_dilated_p = ConvGeneralDilated()
+
+
+def _cropped(ctx: Any, lhs: Any, window: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """lhs dilated and cropped where the padding is negative, and the window that is left: XLA's CPU convolution reads out of
+    bounds for negative padding."""
+    low, high, interior, shape = [0] * len(lhs.shape), [0] * len(lhs.shape), [0] * len(lhs.shape), list(lhs.shape)
+    spatial = window["dimension_numbers"].lhs_spec[2:]
+    for axis, (before, after), dilation in zip(spatial, window["padding"], window["lhs_dilation"], strict=True):
+        low[axis], high[axis], interior[axis] = min(before, 0), min(after, 0), dilation - 1
+        dilated = shape[axis] + max(shape[axis] - 1, 0) * (dilation - 1)
+        shape[axis] = max(dilated + low[axis] + high[axis], 0)
+    aval = ShapedArray(tuple(shape), lhs.dtype)
+    lhs = hlo.pad(ctx, lhs, ctx.constant(0, lhs.dtype), low, high, interior, aval)
+    padding = tuple((max(before, 0), max(after, 0)) for before, after in window["padding"])
+    return lhs, {**window, "padding": padding, "lhs_dilation": (1,) * len(spatial)}
 
 
 def _check_window(rank: int, strides: Any, padding: Any, lhs_dilation: Any, rhs_dilation: Any) -> None:

@@ -142,7 +142,8 @@ class DotGeneral(Primitive):
             lhs, rhs = hlo.convert(ctx, lhs, storage[0]), hlo.convert(ctx, rhs, storage[1])
             result = storage[2]
         options = precision_text(precision) + algorithm_text(precision, lhs.dtype, rhs.dtype, ctx.platform)
-        out = hlo.dot_general(ctx, lhs, rhs, *dimension_numbers, ShapedArray(aval.shape, result), options)
+        contract, batch = dimension_numbers
+        out = hlo.dot_general(ctx, lhs, rhs, contract, batch, ShapedArray(aval.shape, result), options)
         return (hlo.convert(ctx, out, aval.dtype),)
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
@@ -217,7 +218,7 @@ def _past(dim: int | None, axes: Any) -> tuple[int, ...]:
 
 
 def _is_float8(dtype: Any) -> bool:
-    return dtype.name.startswith("float8")
+    return str(dtype.name).startswith("float8")
 
 
 def _axes(groups: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:

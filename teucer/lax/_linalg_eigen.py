@@ -206,6 +206,8 @@ class Eig(MatrixPrimitive):
                 "all eigenvalues differ, and what is computed from the eigenvectors does not depend on their phases.\n"
                 "  Pass enable_eigvec_derivs=True to eig to opt in; eigenvalues alone, and eigh, need no permission.")
         left, right = compute_left_eigenvectors, compute_right_eigenvectors
+        # The formula for dw does not depend on the phases of the vectors, so that they may be differentiated again.
+        params["enable_eigvec_derivs"] = True
         w, *vectors = self.bind(x, compute_right_eigenvectors=right or not left, **params)
         t = convert_element_type(t, typeof(w).dtype)
         # The left eigenvectors of x are the right ones of x^H, whose eigenvalues are conj(w).

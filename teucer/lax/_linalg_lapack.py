@@ -114,9 +114,33 @@ def call_kernel(ctx: Any, op: str, target: str, n_batch: int, operands: Sequence
             order[:2] = order[1::-1]
         return order
 
+    operand_avals = [v.aval for v in operands]
     return hlo.custom_call(ctx, target, operands, avals, config=f"{{{attributes}}}",
-                           operand_layouts=[layout(v.aval) for v in operands], result_layouts=[layout(a) for a in avals],
-                           aliases=aliases)
+                           operand_layouts=[layout(a) for a in operand_avals], result_layouts=[layout(a) for a in avals],
+                           aliases=aliases, attributes=_partitioning(n_batch, operand_avals, avals) if n_batch else "")
+
+
+def _partitioning(n_batch: int, operands: Sequence[Any], results: Sequence[Any]) -> str:
+    """Attributes that let the partitioner divide a call along its batch axes: matrices of a batch stay on their devices.
+
+    To Shardy the axes of each array are factors, of which those of the batch are shared.
+    """
+    sizes: list[Any] = list(operands[0].shape[:n_batch])
+
+    def factors(aval: Any) -> str:
+        first = len(sizes)
+        sizes.extend(aval.shape[n_batch:])
+        return f"[{', '.join(_factor(i) for i in (*range(n_batch), *range(first, len(sizes))))}]"
+
+    left, right = (", ".join([factors(aval) for aval in avals]) for avals in (operands, results))
+    listed = ", ".join(f"{_factor(i)}={size}" for i, size in enumerate(sizes))
+    return (f'mhlo.frontend_attributes = {{num_batch_dims = "{n_batch}"}}, '
+            f"sdy.sharding_rule = #sdy.op_sharding_rule<({left})->({right}) {{{listed}}}, custom>")
+
+
+def _factor(i: int) -> str:
+    """The i-th factor's name: i, j, ..., z, z_1, z_2, ..."""
+    return chr(ord("i") + i) if i < 18 else f"z_{i - 17}"
 
 
 def nan_unless_ok(ctx: Any, info: Any, *results: Any, at_least: bool = False) -> tuple[Any, ...]:

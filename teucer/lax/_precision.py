@@ -54,10 +54,17 @@ _F32_OR_BF16 = (bfloat16, np.float32)
 
 
 class _Preset(NamedTuple):
+    """What a preset stands for.
+
+    storage: the dtypes of operands that it takes, outputs: those of results that it gives, without conversion; None for any.
+    follows_operands: its precision types are the operands' own, for any 8-bit floats.
+    """
+
     algorithm: DotAlgorithm | None
     storage: tuple[Any, ...] | None
     outputs: tuple[Any, ...] | None
     platforms: tuple[str, ...]
+    follows_operands: bool = False
 
 
 class DotAlgorithmPreset(enum.Enum):
@@ -125,8 +132,8 @@ def _presets() -> dict[DotAlgorithmPreset, _Preset]:
         return _Preset(algorithm, storage, (accumulator,), platforms)
 
     def f8(accumulator: Any, fast: bool) -> _Preset:
-        return _Preset(DotAlgorithm(_F8[0], _F8[0], f32, allow_imprecise_accumulation=fast)._replace(
-            accumulation_type=accumulator), _F8, f8_out if accumulator else None, gpu)
+        algorithm = DotAlgorithm(None, None, accumulator, allow_imprecise_accumulation=fast)
+        return _Preset(algorithm, None, f8_out if accumulator else None, gpu, follows_operands=True)
 
     p = DotAlgorithmPreset
     return {
@@ -141,7 +148,7 @@ def _presets() -> dict[DotAlgorithmPreset, _Preset]:
         p.BF16_BF16_F32: row(bfloat16, f32, _F32_OR_BF16, everywhere),
         p.BF16_BF16_F32_X3: row(bfloat16, f32, (f32,), everywhere, 3),
         p.BF16_BF16_F32_X6: row(bfloat16, f32, (f32,), everywhere, 6),
-        p.BF16_BF16_F32_X9: row(bfloat16, f32, (f32,), everywhere, 9),
+        p.BF16_BF16_F32_X9: row(bfloat16, f32, (f32,), ("tpu", *gpu), 9),
         p.TF32_TF32_F32: row(tf32, f32, (f32,), gpu),
         p.TF32_TF32_F32_X3: row(tf32, f32, (f32,), gpu, 3),
         p.F32_F32_F32: row(f32, f32, (f32,), everywhere),
@@ -151,7 +158,7 @@ def _presets() -> dict[DotAlgorithmPreset, _Preset]:
 
 _PRESETS = _presets()
 
-PrecisionLike = (None | str | Precision | tuple[str, str] | tuple[Precision, Precision] | DotAlgorithm  # type: ignore[operator]
+PrecisionLike = (None | str | Precision | tuple[str, str] | tuple[Precision, Precision] | DotAlgorithm
                  | DotAlgorithmPreset)
 
 _NAMES = {"highest": Precision.HIGHEST, "float32": Precision.HIGHEST, "high": Precision.HIGH, "bfloat16_3x": Precision.HIGH,
@@ -208,7 +215,7 @@ def algorithm_of(precision: Any, lhs_dtype: Any, rhs_dtype: Any, platform: str) 
         raise ValueError(f"The precision '{precision.name}' is not supported by dot_general on {platform.upper()}\n"
                          f"  Supported there: {', '.join(able)}.")
     algorithm = row.algorithm
-    if algorithm is not None and row.storage == _F8:
+    if algorithm is not None and row.follows_operands:
         algorithm = algorithm._replace(lhs_precision_type=lhs_dtype, rhs_precision_type=rhs_dtype,
                                        accumulation_type=algorithm.accumulation_type or np.float32)
     return algorithm
@@ -217,7 +224,7 @@ def algorithm_of(precision: Any, lhs_dtype: Any, rhs_dtype: Any, platform: str) 
 def storage_of(precision: Any, lhs_dtype: Any, rhs_dtype: Any, out_dtype: Any) -> tuple[Any, Any, Any]:
     """The dtypes in which the operands and the result of a dot_general with an algorithm are held."""
     if isinstance(precision, DotAlgorithm):
-        return tuple(np.dtype(t) for t in precision[:3])  # type: ignore[return-value]
+        return tuple(np.dtype(t) for t in precision[:3])
     storage = _PRESETS[precision].storage
     lhs, rhs = (d if storage is None or d in storage else np.dtype(storage[0]) for d in (lhs_dtype, rhs_dtype))
     outputs = precision.supported_output_types(lhs, rhs)

@@ -96,7 +96,8 @@ class RaggedDotGeneral(Primitive):
         return outs, (tangent,)
 
     def transpose(self, cts: Any, lhs: Any, rhs: Any, group_sizes: Any, **params: Any) -> Any:
-        return backward_pass(*_staged(_as_dots, (lhs, rhs, group_sizes), params), (lhs, rhs, group_sizes), cts)
+        jaxpr, consts = _staged(_as_dots, (lhs, rhs, group_sizes), params)
+        return backward_pass(jaxpr, consts, (lhs, rhs, group_sizes), cts)
 
     def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
         return batch_flat(lambda *xs: (_as_dots(*xs, **params),), axis, args, dims)
@@ -268,7 +269,8 @@ def _scaled(lhs: Any, rhs: Any, lhs_scale: Any, rhs_scale: Any, *, dimension_num
         spread = broadcast_to(scale, [m for pair in zip(parts, blocks, strict=True) for m in pair], range(0, 2 * len(sizes), 2))
         spread = reshape(spread, sizes)
         scaled.append(mul(convert_element_type(x, dtype), convert_element_type(spread, dtype)))
-    return dot_general(*scaled, dimension_numbers, preferred_element_type=preferred_element_type)
+    left, right = scaled
+    return dot_general(left, right, dimension_numbers, preferred_element_type=preferred_element_type)
 
 
 def scaled_dot(lhs: Any, rhs: Any, *, lhs_scale: Any = None, rhs_scale: Any = None, dimension_numbers: Any = None,

@@ -17,6 +17,7 @@ from teucer._lower.context import Value
 from teucer._runtime.arrays import ArrayImpl
 from teucer._transform import arith
 from teucer._transform.vmap import vmap
+from teucer.lax._slicing import index_in_dim
 
 __all__ = ["Generator", "KeyDType", "key_dtype_of", "random_bits_p", "random_clone_p", "random_fold_in_p", "random_seed_p",
            "random_split_p", "random_unwrap_p", "random_wrap_p"]
@@ -150,20 +151,42 @@ class RandomSplit(KeyPrimitive):
 
 @final
 class RandomFoldIn(KeyPrimitive):
-    """A new key from each key and number.  (C1) keys and msgs have one shape.  (C2) msgs are uint32."""
+    """A new key from each key and number.
+
+    (C1) keys and msgs have as many axes, of which those of one have the sizes of the other, or 1.  (C2) msgs are uint32.
+    """
 
     __slots__ = ()
     name = "random_fold_in"
 
     def types(self, keys: Any, msgs: Any) -> Any:
         key_impl(keys, "random_fold_in")
-        if keys.shape != msgs.shape or msgs.dtype != UINT32:
-            raise TypeError(f"random_fold_in: keys and uint32 numbers of one shape are required, got {keys} and {msgs}.")
-        return (keys,)
+        if keys.ndim != msgs.ndim or any(a != b and 1 not in (a, b) for a, b in zip(keys.shape, msgs.shape, strict=True)):
+            raise TypeError(f"random_fold_in: keys and numbers must have as many axes, of one size or 1, got {keys} and {msgs} "
+                            "(C1).")
+        if msgs.dtype != UINT32:
+            raise TypeError(f"random_fold_in: numbers must be uint32, got {msgs} (C2).")
+        return (ShapedArray(np.broadcast_shapes(keys.shape, msgs.shape), keys.dtype, vma=keys.vma | msgs.vma),)
 
     def lower_extended(self, ctx: Any, keys: Any, msgs: Any) -> Any:
-        impl = keys.aval.dtype._impl
-        return _traced(ctx, over_keys(impl.fold_in, keys.aval.ndim), keys, msgs)
+        f = keys.aval.dtype._impl.fold_in
+        for a, b in zip(reversed(keys.aval.shape), reversed(msgs.aval.shape), strict=True):
+            f = _over_both(f, shared_key=a == 1 != b, shared_message=b == 1 != a)
+        return _traced(ctx, f, keys, msgs)
+
+    def batch(self, axis: Any, args: Any, dims: Any) -> Any:
+        # What all share keeps one element: `unsafe_rbg` draws once for one number.
+        return self.bind(*(arith.to_axis(x, d, 1 if d is None else axis.size, 0)
+                           for x, d in zip(args, dims, strict=True))), (0,)
+
+
+def _over_both(f: Callable[..., Any], *, shared_key: bool, shared_message: bool) -> Callable[..., Any]:
+    """A function of keys and numbers, mapped over the first axis of both; an axis that is shared has one element."""
+    def g(keys: Any, msgs: Any) -> Any:
+        keys = index_in_dim(keys, 0, 0, False) if shared_key else keys
+        msgs = index_in_dim(msgs, 0, 0, False) if shared_message else msgs
+        return vmap(f, in_axes=(None if shared_key else 0, None if shared_message else 0))(keys, msgs)
+    return g
 
 
 @final

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from teucer import lax
 from teucer import numpy as jnp
-from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer._transform.custom_jvp import custom_jvp
 from teucer._transform.library import library
+from teucer.numpy._promotion import INEXACT, promote_dtypes
 
 __all__ = ["celu", "elu", "gelu", "glu", "hard_sigmoid", "hard_silu", "hard_swish", "hard_tanh", "identity", "leaky_relu",
            "log1mexp", "log_sigmoid", "mish", "relu", "relu6", "selu", "sigmoid", "silu", "soft_sign", "softplus",
@@ -22,8 +23,7 @@ tanh = jnp.tanh
 
 def _inexact(x: Any) -> Any:
     """`x` as an array of inexact dtype."""
-    x = jnp.asarray(x)
-    return x if dtypes.issubdtype(x.dtype, np.inexact) else x.astype(dtypes.to_inexact_dtype(x.dtype))
+    return promote_dtypes("nn", INEXACT, x)[0]
 
 
 def identity(x: Any) -> Any:
@@ -59,7 +59,7 @@ def relu(x: Any) -> Any:
 
 @custom_jvp
 def _relu6(x: Any) -> Any:
-    return jnp.minimum(jnp.maximum(x, 0), 6)
+    return jnp.minimum(jnp.maximum(x, 0), 6.0)
 
 
 @_relu6.defjvp
@@ -131,7 +131,7 @@ def sigmoid(x: Any) -> Any:
     >>> sigmoid(0.)
     Array(0.5, dtype=float32, weak_type=True)
     """
-    return lax.logistic(_inexact(x))
+    return lax.logistic(jnp.asarray(x))
 
 
 @library
@@ -151,7 +151,7 @@ def silu(x: Any) -> Any:
     >>> silu(0.)
     Array(0., dtype=float32, weak_type=True)
     """
-    x = _inexact(x)
+    x = jnp.asarray(x)
     return x * lax.logistic(x)
 
 
@@ -178,7 +178,18 @@ def log_sigmoid(x: Any) -> Any:
     >>> log_sigmoid(-1000.)
     Array(-1000., dtype=float32, weak_type=True)
     """
-    return -softplus(-_inexact(x))
+    return -softplus(-jnp.asarray(x))
+
+
+@custom_jvp
+def _log1mexp(minus: Any) -> Any:
+    return jnp.where(minus > -math.log(2), jnp.log(-jnp.expm1(minus)), jnp.log1p(-jnp.exp(minus)))
+
+
+@_log1mexp.defjvp
+def _log1mexp_jvp(primals: Any, tangents: Any) -> Any:
+    (minus,), (t,) = primals, tangents
+    return _log1mexp(minus), -t / jnp.expm1(-minus)
 
 
 @library
@@ -190,12 +201,7 @@ def log1mexp(x: Any) -> Any:
 
     Method: log(-expm1(-x)) for x < log 2, log1p(-exp(-x)) above. Maechler, 2012.
     """
-    x = _inexact(x)
-    near = x < np.log(2)
-    # Each branch sees only arguments for which it is finite, so that gradients are finite too.
-    low = jnp.log(-jnp.expm1(-jnp.where(near, x, 0.5)))
-    high = jnp.log1p(-jnp.exp(-jnp.where(near, 1.0, x)))
-    return jnp.where(near, low, high)
+    return _log1mexp(_inexact(-jnp.asarray(x)))
 
 
 @library
@@ -205,7 +211,7 @@ def elu(x: Any, alpha: Any = 1.0) -> Any:
     >>> elu(jnp.array([0., 1.]))
     Array([0., 1.], dtype=float32)
     """
-    x = _inexact(x)
+    x = jnp.asarray(x)
     safe = jnp.where(x > 0, 0.0, x)
     return jnp.where(x > 0, x, alpha * jnp.expm1(safe))
 
@@ -217,7 +223,7 @@ def leaky_relu(x: Any, negative_slope: Any = 1e-2) -> Any:
     >>> leaky_relu(jnp.array([-1., 1.]))
     Array([-0.01,  1.  ], dtype=float32)
     """
-    x = _inexact(x)
+    x = jnp.asarray(x)
     return jnp.where(x >= 0, x, negative_slope * x)
 
 
@@ -239,7 +245,7 @@ def celu(x: Any, alpha: Any = 1.0) -> Any:
     >>> celu(jnp.array([0., 1.]))
     Array([0., 1.], dtype=float32)
     """
-    x = _inexact(x)
+    x = jnp.asarray(x)
     return jnp.maximum(x, 0.0) + alpha * jnp.expm1(jnp.minimum(x, 0.0) / alpha)
 
 
@@ -266,9 +272,9 @@ def gelu(x: Any, approximate: bool = True) -> Any:
     """
     x = _inexact(x)
     if approximate:
-        inner = np.sqrt(2 / np.pi).astype(x.dtype) * (x + 0.044715 * (x ** 3))
+        inner = np.asarray(math.sqrt(2 / math.pi), x.dtype) * (x + 0.044715 * (x ** 3))
         return x * (0.5 * (1.0 + jnp.tanh(inner)))
-    return 0.5 * x * lax.erfc(-x * np.sqrt(0.5).astype(x.dtype))
+    return 0.5 * x * lax.erfc(-x * np.asarray(math.sqrt(0.5), x.dtype))
 
 
 @library(static=("axis",))

@@ -11,6 +11,7 @@ from teucer import numpy as jnp
 from teucer._base import dtypes
 from teucer._transform.custom_jvp import custom_jvp
 from teucer._transform.library import library
+from teucer.numpy._promotion import INEXACT, promote, promote_dtypes
 
 __all__ = ["log_softmax", "logmeanexp", "logsumexp", "one_hot", "softmax", "standardize"]
 
@@ -41,10 +42,10 @@ def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, r
 @library(static=("axis", "keepdims"))
 def _logsumexp(a: Any, axis: Any, b: Any, keepdims: bool, where: Any) -> Any:
     if b is not None:
-        a, b = jnp.broadcast_arrays(*jnp.promote_dtypes_inexact(a, b))
+        a, b = promote("logsumexp", INEXACT, a, b)
         a = jnp.where(b != 0, a, -jnp.inf)
     else:
-        (a,) = jnp.promote_dtypes_inexact(a)
+        (a,) = promote_dtypes("logsumexp", INEXACT, a)
     if not a.size and where is None:
         shape = jnp.sum(a, axis, keepdims=keepdims)
         return shape - jnp.inf, jnp.zeros_like(shape)
@@ -80,7 +81,7 @@ def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
     >>> log_softmax(jnp.array([0., 0.]))
     Array([-0.6931472, -0.6931472], dtype=float32)
     """
-    (x,) = jnp.promote_dtypes_inexact(x)
+    (x,) = promote_dtypes("log_softmax", INEXACT, x)
     largest = jnp.max(x, axis, where=where, initial=-jnp.inf, keepdims=True)
     safe = x if where is None else jnp.where(where, x, -jnp.inf)
     shifted = safe - lax.stop_gradient(largest)
@@ -105,7 +106,7 @@ def softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
     >>> softmax(jnp.array([0., 0.]))
     Array([0.5, 0.5], dtype=float32)
     """
-    (x,) = jnp.promote_dtypes_inexact(x)
+    (x,) = promote_dtypes("softmax", INEXACT, x)
 
     @custom_jvp
     def of(x: Any) -> Any:
@@ -134,7 +135,7 @@ def standardize(x: Any, axis: Any = -1, mean: Any = None, variance: Any = None, 
     """
     if algorithm not in ("fast", "stable"):
         raise ValueError(f"standardize: algorithm must be 'fast' or 'stable', got {algorithm!r}.")
-    (x,) = jnp.promote_dtypes_inexact(x)
+    (x,) = promote_dtypes("standardize", INEXACT, x)
     if mean is None:
         mean = jnp.mean(x, axis, keepdims=True, where=where)
     if variance is None:

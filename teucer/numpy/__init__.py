@@ -13,24 +13,37 @@ from teucer.numpy._dtypes import SCALAR_ALIASES, SCALAR_TYPES
 
 # The public names by the module that defines them.
 _NAMES: dict[str, tuple[str, ...]] = {
+    "_ufunc_objects": (
+        "add", "bitwise_and", "bitwise_or", "bitwise_xor", "frompyfunc", "logaddexp", "logaddexp2", "logical_and", "logical_or",
+        "logical_xor", "maximum", "minimum", "multiply", "negative", "subtract", "ufunc"),
     "_ufuncs": (
-        "abs", "acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and", "bitwise_count", "bitwise_not",
-        "bitwise_or", "bitwise_xor", "cbrt", "ceil", "conj", "cos", "cosh", "deg2rad", "divide", "equal", "exp", "exp2", "expm1",
-        "fabs", "floor", "greater", "greater_equal", "imag", "isfinite", "isinf", "isnan", "left_shift", "less", "less_equal",
-        "log", "log10", "log1p", "log2", "logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum",
-        "multiply", "negative", "nextafter", "not_equal", "positive", "rad2deg", "real", "reciprocal", "right_shift", "rint",
-        "sign", "sin", "sinh", "sqrt", "square", "subtract", "tan", "tanh", "trunc"),
+        "abs", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_count", "bitwise_not", "cbrt", "ceil", "conj",
+        "cos", "cosh", "deg2rad", "divide", "equal", "exp", "exp2", "expm1", "fabs", "floor", "greater", "greater_equal", "imag",
+        "isfinite", "isinf", "isnan", "left_shift", "less", "less_equal", "log", "log10", "log1p", "log2", "logical_not",
+        "nextafter", "not_equal", "positive", "rad2deg", "real", "reciprocal", "right_shift", "rint", "sign", "sin", "sinh",
+        "sqrt", "square", "tan", "tanh", "trunc"),
     "_arithmetic": ("divmod", "float_power", "floor_divide", "fmod", "gcd", "lcm", "power", "remainder"),
     "_floats": (
-        "angle", "copysign", "fmax", "fmin", "frexp", "heaviside", "hypot", "i0", "isneginf", "isposinf", "ldexp", "logaddexp",
-        "logaddexp2", "modf", "nan_to_num", "round", "signbit", "sinc", "spacing"),
+        "angle", "copysign", "fmax", "fmin", "frexp", "heaviside", "hypot", "i0", "isneginf", "isposinf", "ldexp", "modf",
+        "nan_to_num", "round", "signbit", "sinc", "spacing"),
     "_logic": (
         "allclose", "array_equal", "array_equiv", "clip", "isclose", "iscomplex", "iscomplexobj", "isreal", "isrealobj", "isscalar"),
     "_where": ("where",),
     "_creation": (
         "arange", "array", "asarray", "copy", "empty", "empty_like", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like"),
-    "_dtypes": ("can_cast", "isdtype", "issubdtype", "promote_types", "result_type"),
-    "_reductions": ("max", "mean", "sum"),
+    "_ranges": ("fromfunction", "geomspace", "indices", "linspace", "logspace", "meshgrid"),
+    "_matrices": ("diag", "diagflat", "eye", "identity", "trace", "tri", "tril", "triu", "vander"),
+    "_interchange": (
+        "__array_namespace_info__", "array_repr", "array_str", "astype", "from_dlpack", "frombuffer", "fromfile", "fromiter", "fromstring", "load"),
+    "_dtypes": ("can_cast", "finfo", "iinfo", "isdtype", "issubdtype", "promote_types", "result_type"),
+    "_reductions": (
+        "all", "any", "argmax", "argmin", "average", "count_nonzero", "max", "mean", "min", "prod", "ptp", "std", "sum", "var"),
+    "_nan_reductions": (
+        "nanargmax", "nanargmin", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar"),
+    "_cumulative": ("cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "nancumprod", "nancumsum"),
+    "_quantiles": ("median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"),
+    "_linear": ("cross", "dot", "inner", "kron", "matmul", "matvec", "outer", "tensordot", "vdot", "vecdot", "vecmat"),
+    "_einsum": ("einsum", "einsum_path"),
     # indexing, manipulation
     "_manipulation": (
         "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_shapes", "broadcast_to", "expand_dims", "flip",
@@ -69,14 +82,16 @@ _ALIASES = {
     "mod": "remainder", "pow": "power", "radians": "deg2rad", "true_divide": "divide", "amax": "max",
     "amin": "min", "around": "round",
 }
+_REMOVED = {"fix": "jax.numpy.fix was deprecated in JAX v0.9.0, and removed in JAX v0.10.0. Use jax.numpy.trunc instead."}
 _MODULES = ("linalg", "fft")
 _WHERE = {name: module for module, names in _NAMES.items() for name in names}
 
+__array_api_version__ = "2024.12"
 e, pi, euler_gamma, inf, nan, newaxis = math.e, math.pi, 0.5772156649015329, math.inf, math.nan, None
 _FROM_NUMPY = ("character", "complexfloating", "dtype", "flexible", "floating", "generic", "inexact", "integer", "iterable",
                "get_printoptions", "number", "object_", "printoptions", "save", "savez", "set_printoptions", "signedinteger",
                "unsignedinteger")
-__all__ = [*_WHERE, *_ALIASES, *SCALAR_TYPES, *SCALAR_ALIASES, *_FROM_NUMPY, *_MODULES, "e", "euler_gamma", "inf", "nan", "ndarray",
+__all__ = [*_WHERE, *_ALIASES, *SCALAR_TYPES, *SCALAR_ALIASES, *_FROM_NUMPY, *_MODULES, "ComplexWarning", "e", "euler_gamma", "inf", "nan", "ndarray",
            "newaxis", "pi"]
 
 
@@ -93,8 +108,10 @@ def __getattr__(name: str) -> Any:
         value = importlib.import_module(f"teucer.numpy.{name}")
     elif name == "ndarray":
         value = importlib.import_module("teucer._runtime.arrays").Array
+    elif name == "ComplexWarning":
+        value = np.exceptions.ComplexWarning
     else:
-        raise AttributeError(f"module 'teucer.numpy' has no attribute {name!r}")
+        raise AttributeError(_REMOVED.get(name) or f"module 'teucer.numpy' has no attribute {name!r}")
     globals()[name] = value
     return value
 

@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 import importlib
+import operator
+import sys
+from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
+from teucer._base import dtypes, errors
 from teucer._core.trace import Tracer
 from teucer._runtime.arrays import ArrayImpl
+from teucer._transform.moves import device_put
 from teucer._xla import arrays as xla
-from teucer.numpy import _indexing, _operators
+from teucer.lax import _conversion, _structure
+from teucer.numpy import _indexing, _interchange, _operators, _ufuncs
+
+__all__ = ["attach"]
 
 # Methods that are the function of the same name, by the module that defines it; loaded on first use.
 _FUNCTIONS = {
-    "_reductions": ("sum", "mean", "max"),
-    "_manipulation": ("ravel", "squeeze", "swapaxes"), "_stacking": ("repeat",), "_index_tricks": ("diagonal",),
-    "_taking": ("take",), "_nonzero": ("nonzero",), "_select": ("choose",),
-    "_sorting": ("argpartition", "argsort", "partition", "searchsorted", "sort"),
+    "_reductions": ("all", "any", "argmax", "argmin", "max", "mean", "min", "prod", "ptp", "std", "sum", "var"),
+    "_cumulative": ("cumprod", "cumsum"),
+    "_linear": ("dot",),
+    "_logic": ("clip",),
+    "_floats": ("round",),
+    "_matrices": ("trace",),
+    "_index_tricks": ("diagonal",),
+    "_manipulation": ("ravel", "squeeze", "swapaxes"),
+    "_stacking": ("repeat",),
+    "_nonzero": ("nonzero",),
+    "_select": ("choose",),
+    "_sorting": ("argpartition", "argsort", "searchsorted", "sort"),
+    "_taking": ("take",),
 }
 
 
@@ -26,12 +45,187 @@ def _method(name: str, module: str) -> Any:
         if not found:
             found.append(getattr(importlib.import_module(f"teucer.numpy.{module}"), name))
         return found[0](self, *args, **kwargs)
-    method.__name__ = name
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"As the function `{name}`, of this array."
     return method
+
+
+# Dtypes and bits
+
+def astype(x: Any, dtype: Any, copy: bool = False, device: Any = None) -> Any:
+    """This array as another dtype; as the function `astype`."""
+    return _interchange.astype(x, dtype, copy=copy, device=device)
+
+
+def view(x: Any, dtype: Any = None, type: None = None) -> Any:
+    """The bits of this array as another dtype; the last axis grows or shrinks where the widths differ.
+
+    Raises ValueError if the last axis does not hold whole elements of the new dtype.
+    """
+    if type is not None:
+        raise NotImplementedError("`type` argument of array.view() is not supported.")
+    if dtype is None:
+        return x
+    new = dtypes.check_user_dtype_supported(dtype, "view")
+    if new == x.dtype:
+        return x
+    n_old, n_new = dtypes.bit_width(x.dtype), dtypes.bit_width(new)
+    if n_old != n_new and x.ndim == 0:
+        raise ValueError("view() of a 0d array is only supported if the itemsize is unchanged.\n"
+                         f"    x: {x.dtype}, dtype: {new}")
+    if (x.shape[-1] * n_old if x.ndim else n_old) % n_new:
+        raise ValueError("When changing to a larger dtype, its size must be a divisor of the total size in bytes of the last axis "
+                         f"of the array.\n    x: {x.dtype}[{','.join(map(str, x.shape))}], dtype: {new}")
+    return _from_bits(_to_bits(x, min(n_old, n_new)), new)
+
+
+def _to_bits(x: Any, width: int) -> Any:
+    """The bits of x as unsigned integers of a width, along the last axis."""
+    if x.dtype == np.bool_:
+        bits = _structure.convert_element_type(x, np.dtype(np.uint8))
+    elif x.dtype.kind == "c":
+        parts = [_structure.reshape(part(x), (*x.shape, 1)) for part in (_ufuncs.real, _ufuncs.imag)]
+        return _to_bits(_flat_last(_join(parts), x.shape), width)
+    else:
+        bits = x
+    parts_of = min(width, dtypes.bit_width(bits.dtype))
+    out = _conversion.bitcast_convert_type(bits, np.dtype(f"uint{parts_of}") if parts_of >= 8 else dtypes.as_dtype(f"uint{parts_of}"))
+    return _flat_last(out, x.shape) if out.ndim > x.ndim else out
+
+
+def _join(parts: list[Any]) -> Any:
+    return importlib.import_module("teucer.numpy._stacking").concatenate(parts, axis=-1)
+
+
+def _flat_last(x: Any, shape: tuple[int, ...]) -> Any:
+    """x, which has one axis more than the shape, with its last two axes joined."""
+    if not shape:
+        return x
+    return _structure.reshape(x, (*shape[:-1], shape[-1] * x.shape[-1]))
+
+
+def _from_bits(bits: Any, dtype: Any) -> Any:
+    if dtype == np.bool_:
+        return _ufuncs.not_equal(bits, 0)
+    if dtype.kind == "c":
+        part = np.dtype(np.float32 if dtype == np.complex64 else np.float64)
+        parts = _from_bits(bits, part)
+        parts = _structure.reshape(parts, (*parts.shape[:-1], parts.shape[-1] // 2, 2))
+        return _operators.lax.complex(parts[..., 0], parts[..., 1])
+    n, width = dtypes.bit_width(bits.dtype), dtypes.bit_width(dtype)
+    if width > n:
+        k = width // n
+        bits = _structure.reshape(bits, (*bits.shape[:-1], bits.shape[-1] // k, k))
+    return _conversion.bitcast_convert_type(bits, dtype)
+
+
+def byteswap(x: Any) -> Any:
+    """This array with the order of the bytes of each element reversed."""
+    if x.dtype.itemsize == 1:
+        return x
+    width = 4 if x.dtype == np.complex64 else 8 if x.dtype == np.complex128 else x.dtype.itemsize
+    octets = view(_structure.reshape(x, (*x.shape, 1)), np.uint8)
+    grouped = _structure.reshape(octets, (*x.shape, octets.shape[-1] // width, width))
+    turned = grouped[..., ::-1]
+    return _structure.reshape(view(_structure.reshape(turned, octets.shape), x.dtype), x.shape)
+
+
+# Places, copies and Python's protocols
+
+def copy(x: Any) -> Any:
+    """A copy of this array."""
+    return _conversion.copy_p.bind(x)[0]
+
+
+def to_device(x: Any, device: Any, *, stream: None = None) -> Any:
+    """This array on a device or laid out by a sharding."""
+    if stream is not None:
+        raise NotImplementedError("to_device: the argument stream is not supported.\n  Leave it out.")
+    return device_put(x, device)
+
+
+def _round(number: Any, ndigits: int | None = None) -> Any:
+    rounded = importlib.import_module("teucer.numpy._floats").round
+    if ndigits is None:
+        out = rounded(number)
+        return out if dtypes.issubdtype(out.dtype, np.integer) else _structure.convert_element_type(
+            out, dtypes.canonicalize_dtype(int))
+    return rounded(number, ndigits)
+
+
+def _contains(x: Any, other: Any) -> bool:
+    return bool(importlib.import_module("teucer.numpy._reductions").any(_ufuncs.equal(x, other)))
+
+
+def _reversed(x: Any) -> Iterator[Any]:
+    if x.ndim == 0:
+        raise TypeError("iteration over a 0-d array")
+    return reversed(list(x))
+
+
+def _array_namespace(x: Any, *, api_version: str | None = None) -> Any:
+    known = "2024.12"
+    if api_version not in (None, known):
+        raise ValueError(f"api_version={api_version!r} is not available; available versions are: {[known]}")
+    return sys.modules["teucer.numpy"]
+
+
+def _array_module(x: Any, types: Any) -> Any:
+    if all(issubclass(t, ArrayImpl | Tracer | xla.Array) for t in types):
+        return sys.modules["teucer.numpy"]
+    return NotImplemented
+
+
+def _no_flat(x: Any) -> Any:
+    raise NotImplementedError("JAX Arrays do not implement the arr.flat property: consider arr.flatten() instead.")
+
+
+def _deepcopy(x: Any, memo: Any) -> Any:
+    return copy(x)
+
+
+
+_METHODS: dict[str, Any] = {
+    "astype": astype, "view": view, "byteswap": byteswap, "copy": copy, "to_device": to_device,
+    "real": property(lambda x: _ufuncs.real(x), doc="The real part."),
+    "imag": property(lambda x: _ufuncs.imag(x), doc="The imaginary part; 0 for real numbers."),
+    "conj": lambda self: _ufuncs.conj(self), "conjugate": lambda self: _ufuncs.conj(self),
+    "flat": property(_no_flat), "__round__": _round, "__contains__": _contains,
+    "__array_namespace__": _array_namespace, "__array_module__": _array_module,
+}
+_ARRAY_METHODS: dict[str, Any] = {
+    "__array_priority__": 100, "__copy__": copy, "__deepcopy__": _deepcopy,
+    "__hex__": lambda x: hex(operator.index(x)), "__oct__": lambda x: oct(operator.index(x)),
+    "__numpy_dtype__": property(lambda x: x.dtype),
+}
+
+
+def _unknown(name: str) -> Any:
+    """A method of tracers that would need the values."""
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        value = self.concrete()
+        if value is None:
+            raise errors.ConcretizationTypeError(self, f"The {name}() method was called on a traced array.")
+        return getattr(value, name)(*args, **kwargs)
+    method.__name__ = name
+    method.__doc__ = f"As `{name}` of arrays, where the value is known; raises ConcretizationTypeError elsewhere."
+    return method
+
+
+_TRACER_METHODS: dict[str, Any] = {
+    "__reversed__": _reversed,
+    "itemsize": property(lambda x: x.dtype.itemsize, doc="Bytes an element."),
+    "nbytes": property(lambda x: x.size * x.dtype.itemsize, doc="Bytes of all elements."),
+    **{name: _unknown(name) for name in ("item", "tolist", "tobytes", "addressable_data", "delete", "devices", "is_deleted",
+                                         "on_device_size_in_bytes", "unsafe_buffer_pointer")},
+}
 
 
 def attach() -> None:
     """Give arrays and tracers their operators and methods."""
     methods = {name: _method(name, module) for module, names in _FUNCTIONS.items() for name in names}
-    xla.attach(ArrayImpl, _operators.array_operators() | methods | _indexing.ATTACH)
-    xla.attach(Tracer, _operators.tracer_operators() | methods | _indexing.ATTACH)
+    methods.update(_METHODS)
+    xla.attach(ArrayImpl, methods | _operators.array_operators() | _ARRAY_METHODS | _indexing.ATTACH)
+    # A tracer's attribute `trace` is the trace that it belongs to.
+    del methods["trace"]
+    xla.attach(Tracer, methods | _operators.tracer_operators() | _TRACER_METHODS | _indexing.ATTACH)

@@ -9,7 +9,7 @@ import numpy as np
 from teucer._base import dtypes
 from teucer.numpy._creation import asarray
 
-__all__ = ["can_cast", "isdtype", "issubdtype", "promote_types", "result_type"]
+__all__ = ["can_cast", "finfo", "iinfo", "isdtype", "issubdtype", "promote_types", "result_type"]
 
 
 class ScalarType(type):
@@ -46,6 +46,9 @@ def _scalar_type(dtype: np.dtype[Any]) -> ScalarType:
 SCALAR_TYPES = {("bool_" if d == np.bool_ else d.name): _scalar_type(d) for d in dtypes.ALL}
 SCALAR_ALIASES = {"bool": "bool_", "int_": "int64", "uint": "uint64", "float_": "float64", "complex_": "complex128",
                   "single": "float32", "double": "float64", "csingle": "complex64", "cdouble": "complex128"}
+
+
+finfo, iinfo = dtypes.finfo, dtypes.iinfo
 
 
 def issubdtype(arg1: Any, arg2: Any) -> bool:

@@ -67,19 +67,20 @@ def frexp(x: Any, /) -> Any:
     (x,) = promote_dtypes("frexp", INEXACT, x)
     _refuse_complex("frexp", TypeError, x)
     x = _structure.convert_element_type(x, typeof(x).dtype)
-    info = dtypes.finfo(typeof(x).dtype)
-    # Numbers below the normal ones are first multiplied into them.
-    shift = info.nmant + 1
-    tiny = lax.lt(lax.abs(x), scalar_like(x, info.smallest_normal))
-    scaled = lax.where_else(tiny, lax.mul(x, scalar_like(x, 2.0**shift)), x)
-    bits, _ = _bits(scaled)
+    bits, info = _bits(x)
     field = (1 << info.nexp) - 1
-    stored = lax.bitwise_and(lax.shift_right_logical(bits, scalar_like(bits, info.nmant)), scalar_like(bits, field))
     bias = field // 2 - 1
+    # A number below the normal ones is its mantissa, a whole number, times a power of two.
+    whole = lax.bitwise_and(bits, scalar_like(bits, (1 << info.nmant) - 1))
+    stored = lax.bitwise_and(lax.shift_right_logical(bits, scalar_like(bits, info.nmant)), scalar_like(bits, field))
+    tiny = lax.eq(stored, scalar_like(stored, 0))
+    scaled = _copysign(lax.convert_element_type(whole, typeof(x).dtype), x)
+    bits, _ = _bits(lax.where_else(tiny, scaled, x))
+    stored = lax.bitwise_and(lax.shift_right_logical(bits, scalar_like(bits, info.nmant)), scalar_like(bits, field))
     cleared = lax.bitwise_and(bits, scalar_like(bits, ~(field << info.nmant)))
     mantissa = lax.bitcast_convert_type(lax.bitwise_or(cleared, scalar_like(bits, bias << info.nmant)), typeof(x).dtype)
     exponent = lax.sub(lax.convert_element_type(stored, np.dtype(np.int32)), np.int32(bias))
-    exponent = lax.sub(exponent, lax.where_else(tiny, np.int32(shift), np.int32(0)))
+    exponent = lax.sub(exponent, lax.where_else(tiny, np.int32(bias + info.nmant), np.int32(0)))
     special = lax.bitwise_or(lax.eq(x, scalar_like(x, 0)), lax.bitwise_not(lax.is_finite(x)))
     return lax.where_else(special, x, mantissa), lax.where_else(special, np.int32(0), exponent)
 
@@ -312,7 +313,6 @@ def _angle(z: Any, /) -> Any:
     (z,) = promote_dtypes("angle", INEXACT, z)
     if is_kind(z, np.complexfloating):
         return lax.atan2(lax.imag(z), lax.real(z))
-    z = z if typeof(z).dtype != np.float32 else z
     return lax.where_else(lax.lt(z, scalar_like(z, 0)), scalar_like(z, math.pi), lax.where_else(lax.ne(z, z), z, scalar_like(z, 0)))
 
 

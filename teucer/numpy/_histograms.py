@@ -11,10 +11,10 @@ import numpy as np
 from teucer._base import dtypes
 from teucer._core.trace import Tracer
 from teucer._runtime.arrays import ArrayImpl
-from teucer._transform.library import library
 from teucer.lax import _elementwise, _gather, _joining, _reductions, _structure
 from teucer.lax._indexing import ScatterDimensionNumbers
 from teucer.numpy._creation import asarray
+from teucer.numpy._library import fast
 from teucer.numpy._logic import where
 from teucer.numpy._manipulation import ravel
 from teucer.numpy._operands import broadcast_value, concrete, index_dtype, operand, operands, promoted
@@ -57,7 +57,7 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | N
     return _count(values, w, length, w.dtype)
 
 
-@library(static=("length", "dtype"))
+@fast(static=("length", "dtype"))
 def _count(x: Any, weights: Any, length: int, dtype: Any) -> Any:
     zeros = _structure.full((length,), 0, dtype)
     if length == 0 or x.shape[0] == 0:
@@ -90,7 +90,7 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
     return _edges(x, limits, count, dtype)
 
 
-@library(static=("bins", "dtype"))
+@fast(static=("bins", "dtype"))
 def _edges(x: Any, limits: Any, bins: int, dtype: Any) -> Any:
     if limits is None:
         values = convert(x, dtype)
@@ -122,7 +122,7 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, weights: Any = None, de
     return _histogram(x, edges, w, bool(density))
 
 
-@library(static=("density",))
+@fast(static=("density",))
 def _histogram(x: Any, edges: Any, weights: Any, density: bool) -> Any:
     values, edges = promoted("histogram", INEXACT, ravel(x), edges)
     weights = _structure.full(values.shape, 1, edges.dtype) if weights is None else ravel(weights)
@@ -186,7 +186,7 @@ def histogramdd(sample: Any, bins: Any = 10, range: Any = None, weights: Any = N
     return _histogram_dd(points, edges, w, bool(density)), edges
 
 
-@library(static=("density",))
+@fast(static=("density",))
 def _histogram_dd(points: Any, edges: Any, weights: Any, density: bool) -> Any:
     shape = tuple(e.shape[0] - 1 for e in edges)
     flat = _structure.full((points.shape[0],), 0, np.int32)

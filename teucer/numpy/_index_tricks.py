@@ -11,9 +11,9 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import Tracer
-from teucer._transform.library import library
 from teucer.lax import _elementwise, _slicing, _structure
 from teucer.numpy._creation import arange, asarray
+from teucer.numpy._library import fast
 from teucer.numpy._logic import where
 from teucer.numpy._manipulation import moveaxis, ravel, reshape
 from teucer.numpy._operands import axis_of, broadcast_value, concrete, index_dtype, operand, operands, promoted
@@ -43,7 +43,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     return _diagonal(x, operator.index(offset), i, j)
 
 
-@library(static=("offset", "axis1", "axis2"))
+@fast(static=("offset", "axis1", "axis2"))
 def _diagonal(x: Any, offset: int, axis1: int, axis2: int) -> Any:
     x = moveaxis(x, (axis1, axis2), (-2, -1))
     rows, columns = x.shape[-2:]
@@ -192,7 +192,7 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
     return tuple(_unravel(places, tuple(operator.index(n) for n in sizes)))
 
 
-@library(static=("shape",))
+@fast(static=("shape",))
 def _unravel(places: Any, shape: tuple[int, ...]) -> Any:
     total = math.prod(shape)
     dtype = dtypes.canonicalize_dtype(dtypes.result_type(places, np.int32))
@@ -239,7 +239,7 @@ def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str
     return _ravel(places, sizes, modes, order, wanted)
 
 
-@library(static=("sizes", "modes", "order", "dtype"))
+@fast(static=("sizes", "modes", "order", "dtype"))
 def _ravel(places: Any, sizes: tuple[int, ...], modes: tuple[str, ...], order: str, dtype: Any) -> Any:
     shape = broadcast_shapes("ravel_multi_index", [p.shape for p in places]) if places else ()
     out = _structure.full(shape, 0, dtype)

@@ -12,8 +12,8 @@ import numpy as np
 from teucer._core.trace import Tracer
 from teucer._core.types import is_valid_type
 from teucer._runtime.arrays import ArrayImpl
-from teucer._transform.library import library
 from teucer.lax import _dynamic, _joining, _shapes, _structure
+from teucer.numpy._library import fast
 from teucer.numpy._operands import axes_of, axis_of, broadcast_value, operand, operands
 from teucer.numpy._promotion import broadcast_shapes as _common_shape
 
@@ -362,7 +362,7 @@ def roll(a: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
     return _roll(x, shifts, tuple(axis_of(x, i) for i in axes))
 
 
-@library(static=("axes",))
+@fast(static=("axes",))
 def _roll(x: Any, shifts: Any, axes: tuple[int, ...]) -> Any:
     for shift, axis in zip(shifts, axes, strict=True):
         n = x.shape[axis]

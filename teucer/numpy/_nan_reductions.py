@@ -65,7 +65,7 @@ def _extreme(name: str, a: Any, axis: Any, keepdims: bool, initial: Any, where: 
     reduce = getattr(_reductions, f"_{name}").__wrapped__
     if not is_kind(x, np.inexact):
         return reduce(x, axis, keepdims, initial, where)
-    neutral = lax_reductions.identity_of(name, typeof(x).dtype)
+    neutral = lax_reductions.identity_of(f"{name}imum", typeof(x).dtype)
     number = _number(x)
     filled = lax.where_else(number, x, neutral)
     out = reduce(filled, axis, keepdims, initial, where)
@@ -101,7 +101,7 @@ def _arg(name: str, a: Any, axis: Any, keepdims: bool) -> Any:
     if not is_kind(x, np.inexact):
         return _reductions._arg.__wrapped__(name, x, axis, keepdims)
     number = _number(x)
-    filled = lax.where_else(number, x, lax_reductions.identity_of(name.removeprefix("arg"), typeof(x).dtype))
+    filled = lax.where_else(number, x, lax_reductions.identity_of(f"{name.removeprefix('arg')}imum", typeof(x).dtype))
     out = _reductions._arg.__wrapped__(name, filled, axis, keepdims)
     found = fold("any", number, axes_of(axis, np.ndim(x)), keepdims, None, None)
     return lax.where_else(found, out, scalar_like(out, -1))

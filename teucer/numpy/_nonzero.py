@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from teucer._transform.library import library
+
 from teucer.lax import _cumulative, _elementwise, _gather, _joining, _shapes, _structure
 from teucer.lax._indexing import ScatterDimensionNumbers
 from teucer.numpy._creation import asarray
+from teucer.numpy._library import fast
 from teucer.numpy._manipulation import ravel
 from teucer.numpy._operands import concrete, index_dtype, operand
 from teucer.numpy._promotion import convert
@@ -47,7 +48,7 @@ def _places(name: str, x: Any, size: int | None, fill_value: Any) -> tuple[Any, 
     return tuple(_sized(x, fill, count))
 
 
-@library(static=("size",))
+@fast(static=("size",))
 def _sized(x: Any, fill: Any, size: int) -> Any:
     mask = ravel(x) != 0
     n = mask.shape[0]
@@ -95,6 +96,6 @@ def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
     return _columns(_places("nonzero", x, size, fill))
 
 
-@library
+@fast
 def _columns(places: Any) -> Any:
     return _joining.concatenate([_structure.reshape(p, (p.shape[0], 1)) for p in places], 1)

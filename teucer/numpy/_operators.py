@@ -16,7 +16,7 @@ from teucer._transform import programs
 from teucer._transform.jit import JitOptions, call_jitted
 from teucer._xla.dispatcher import dispatcher
 from teucer.lax import _elementwise as lax
-from teucer.numpy import _arithmetic, _ufuncs
+from teucer.numpy import _arithmetic, _linear, _ufuncs
 
 __all__ = ["OPERATORS", "array_operators", "tracer_operators"]
 
@@ -44,6 +44,7 @@ OPERATORS = {
     "floordiv": Row(_arithmetic.floor_divide, "//"),
     "mod": Row(_arithmetic.remainder, "%"),
     "divmod": Row(_arithmetic.divmod, "divmod()"),
+    "matmul": Row(_linear.matmul, "@"),
     "and": Row(_ufuncs.bitwise_and, "&", lax.and_p, _INTEGERS),
     "or": Row(_ufuncs.bitwise_or, "|", lax.or_p, _INTEGERS),
     "xor": Row(_ufuncs.bitwise_xor, "^", lax.xor_p, _INTEGERS),

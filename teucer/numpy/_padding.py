@@ -10,8 +10,8 @@ import numpy as np
 from teucer._base import dtypes
 from teucer._core.trace import Tracer
 from teucer._runtime.arrays import ArrayImpl
-from teucer._transform.library import library
 from teucer.lax import _elementwise, _joining, _reductions, _shapes, _slicing, _sorting, _structure
+from teucer.numpy._library import fast
 from teucer.numpy._operands import axis_of, concrete, operand
 from teucer.numpy._promotion import convert
 from teucer.numpy._vectorize import apply_along_axis
@@ -83,7 +83,7 @@ def _pairs(value: np.ndarray[Any, Any], ndim: int, name: str) -> tuple[tuple[int
     return tuple((int(a), int(b)) for a, b in np.broadcast_to(value, (ndim, 2)))
 
 
-@library(static=("widths",))
+@fast(static=("widths",))
 def _pad_constant(x: Any, values: Any, widths: Any) -> Any:
     values = convert(values, x.dtype)
     if not np.ndim(values):
@@ -101,7 +101,7 @@ def _spread(line: Any, size: int, axis: int) -> Any:
     return _structure.broadcast_to(line, (*line.shape[:axis], size, *line.shape[axis + 1:]), range(line.ndim))
 
 
-@library(static=("widths",))
+@fast(static=("widths",))
 def _pad_ramp(x: Any, ends: Any, widths: Any) -> Any:
     ends = _shapes.broadcast_in_dim(ends, (x.ndim, 2), range(2 - np.ndim(ends), 2))
     for axis, (before, after) in enumerate(widths):
@@ -125,7 +125,7 @@ def _ramp(start: Any, edge: Any, size: int, axis: int) -> Any:
     return convert(_elementwise.floor(out) if exact else out, edge.dtype)
 
 
-@library(static=("widths", "mode", "odd"))
+@fast(static=("widths", "mode", "odd"))
 def _pad_moved(x: Any, widths: Any, mode: str, odd: bool) -> Any:
     for axis, (before, after) in enumerate(widths):
         n = x.shape[axis]
@@ -173,7 +173,7 @@ def _by_runs(x: Any, places: np.ndarray[Any, Any], axis: int) -> Any:
     return _joining.concatenate(parts, axis)
 
 
-@library(static=("widths", "mode", "lengths"))
+@fast(static=("widths", "mode", "lengths"))
 def _pad_statistic(x: Any, widths: Any, mode: str, lengths: Any) -> Any:
     for axis, (before, after) in enumerate(widths):
         n = x.shape[axis]

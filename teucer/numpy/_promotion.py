@@ -92,7 +92,7 @@ def _plan(name: str, kind: str, xs: Sequence[Any]) -> _Plan:
     steps = []
     for x, aval in zip(xs, avals, strict=True):
         target = None if not aval.shape or aval.shape == shape else _target(aval.shape, shape)
-        converted = aval.dtype != dtype or (weak and not aval.weak_type)
+        converted = aval.dtype != dtype or aval.weak_type != weak
         steps.append((converted, target))
     return _Plan(dtype, weak, tuple(steps))
 

@@ -97,8 +97,8 @@ def fold(name: str, x: Any, axis: Any, keepdims: bool, where: Any, initial: Any)
 
 
 _FOLDS: dict[str, tuple[Callable[..., Any], Callable[..., Any], str]] = {
-    "sum": (_reductions.reduce_sum, lax.add, "add"), "prod": (_reductions.reduce_prod, lax.mul, "mul"),
-    "max": (_reductions.reduce_max, lax.max, "max"), "min": (_reductions.reduce_min, lax.min, "min"),
+    "sum": (_reductions.reduce_sum, lax.add, "add"), "prod": (_reductions.reduce_prod, lax.mul, "multiply"),
+    "max": (_reductions.reduce_max, lax.max, "maximum"), "min": (_reductions.reduce_min, lax.min, "minimum"),
     "all": (_reductions.reduce_and, lax.bitwise_and, "and"), "any": (_reductions.reduce_or, lax.bitwise_or, "or"),
 }
 

@@ -9,11 +9,11 @@ import numpy as np
 
 from teucer._base import dtypes, errors
 from teucer._core.trace import Tracer
-from teucer._transform.library import library
 from teucer.lax import _cumulative, _elementwise, _gather, _joining, _reductions, _shapes, _sorting, _structure
 from teucer.lax._indexing import ScatterDimensionNumbers
 from teucer.numpy import _ufuncs
 from teucer.numpy._creation import asarray
+from teucer.numpy._library import fast
 from teucer.numpy._logic import where
 from teucer.numpy._manipulation import ravel
 from teucer.numpy._operands import axis_of, index_dtype, operand, operands, promoted
@@ -114,7 +114,7 @@ class _Runs(NamedTuple):
     count: Any
 
 
-@library(static=("axis", "equal_nan"))
+@fast(static=("axis", "equal_nan"))
 def _sorted_runs(x: Any, axis: int, equal_nan: bool) -> _Runs:
     n = x.shape[axis]
     rows = _structure.reshape(_structure.moveaxis(x, axis, 0), (n, -1 if 0 in x.shape else x.size // n)) if x.ndim > 1 else x
@@ -139,7 +139,7 @@ def _scatter(x: Any, places: Any, values: Any) -> Any:
                            mode="drop")
 
 
-@library(static=("axis", "size"))
+@fast(static=("axis", "size"))
 def _runs(x: Any, order: Any, rank: Any, begins: Any, fill: Any, axis: int, size: int) -> tuple[Any, Any, Any]:
     """Values, first places and lengths of the first `size` runs; those that do not exist are like the first one."""
     n = x.shape[axis]
@@ -337,7 +337,7 @@ def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: 
     return _isin(x, ravel(tests), bool(invert), method)
 
 
-@library(static=("invert", "method"))
+@fast(static=("invert", "method"))
 def _isin(x: Any, tests: Any, invert: bool, method: str) -> Any:
     found = _member(x, tests, method)
     return _elementwise.bitwise_not(found) if invert else found

@@ -10,11 +10,11 @@ import numpy as np
 from teucer._base import dtypes
 from teucer._core.trace import Tracer
 from teucer._runtime.arrays import ArrayImpl
-from teucer._transform.library import library
 from teucer.lax import _elementwise, _gather, _joining, _shapes, _sorting, _structure
 from teucer.lax._control_iteration import fori_loop
 from teucer.lax._indexing import GatherDimensionNumbers
 from teucer.numpy import _ufuncs
+from teucer.numpy._library import fast
 from teucer.numpy._logic import where
 from teucer.numpy._manipulation import flip, ravel
 from teucer.numpy._operands import axis_of, index_dtype, operand, operands, promoted
@@ -45,7 +45,7 @@ def sort(a: Any, axis: int | None = -1, *, kind: None = None, order: None = None
     return _sort(x, at, bool(stable), bool(descending))
 
 
-@library(static=("axis", "stable", "descending"))
+@fast(static=("axis", "stable", "descending"))
 def _sort(x: Any, axis: int, stable: bool, descending: bool) -> Any:
     # Reversed twice, equal elements keep their order.
     out = _sorting.sort(flip(x, axis) if descending and stable else x, axis, is_stable=stable)
@@ -64,7 +64,7 @@ def argsort(a: Any, axis: int | None = -1, *, kind: None = None, order: None = N
     return _argsort(x, at, bool(stable), bool(descending), wanted)
 
 
-@library(static=("axis", "stable", "descending", "dtype"))
+@fast(static=("axis", "stable", "descending", "dtype"))
 def _argsort(x: Any, axis: int, stable: bool, descending: bool, dtype: Any) -> Any:
     reverse = descending and stable
     places = _shapes.broadcasted_iota(_wide_enough(x.shape[axis]), x.shape, axis)
@@ -106,7 +106,7 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
     return _lexsort(xs, axis_of(xs[0], axis), index_dtype())
 
 
-@library(static=("axis", "dtype"))
+@fast(static=("axis", "dtype"))
 def _lexsort(keys: Any, axis: int, dtype: Any) -> Any:
     places = _shapes.broadcasted_iota(_wide_enough(keys[0].shape[axis]), keys[0].shape, axis)
     *_, order = _sorting.sort([*reversed(keys), places], axis, is_stable=True, num_keys=len(keys))
@@ -170,7 +170,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None, *, meth
     return _search(x, values, side == "right", method, index_dtype())
 
 
-@library(static=("right", "method", "dtype"))
+@fast(static=("right", "method", "dtype"))
 def _search(x: Any, v: Any, right: bool, method: str, dtype: Any) -> Any:
     n = x.shape[0]
     if n == 0 or 0 in v.shape:
@@ -244,7 +244,7 @@ def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = Non
     return _digitize(values, edges, bool(right), method or "scan")
 
 
-@library(static=("right", "method"))
+@fast(static=("right", "method"))
 def _digitize(x: Any, bins: Any, right: bool, method: str) -> Any:
     n = bins.shape[0]
     if n == 0:

@@ -12,9 +12,9 @@ from teucer._base import dtypes
 from teucer._core.trace import Tracer
 from teucer._core.types import is_valid_type
 from teucer._runtime.arrays import ArrayImpl
-from teucer._transform.library import library
 from teucer.lax import _cumulative, _elementwise, _gather, _joining, _shapes, _slicing, _structure
 from teucer.lax._indexing import GatherDimensionNumbers, ScatterDimensionNumbers
+from teucer.numpy._library import fast
 from teucer.numpy._manipulation import atleast_1d, atleast_2d, atleast_3d, ravel, reshape
 from teucer.numpy._operands import axis_of, concrete, operand, operands, promoted
 from teucer.numpy._promotion import ANY, convert
@@ -283,7 +283,7 @@ def _repeat_each(x: Any, axis: int, count: int) -> Any:
     return _structure.reshape(spread, (*shape[:axis], shape[axis] * count, *shape[axis + 1:]))
 
 
-@library(static=("axis", "length"))
+@fast(static=("axis", "length"))
 def _repeat_to(x: Any, counts: Any, axis: int, length: int) -> Any:
     n = x.shape[axis]
     if length == 0 or n == 0:
@@ -384,7 +384,7 @@ def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices
     return _taken(x, np.delete(np.arange(n, dtype=np.int32), known), at)
 
 
-@library(static=("axis",))
+@fast(static=("axis",))
 def _delete_traced(x: Any, places: Any, axis: int) -> Any:
     n, count = x.shape[axis], np.shape(places)[0]
     places = _structure.convert_element_type(places, np.int32)

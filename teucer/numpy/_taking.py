@@ -8,11 +8,11 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import typeof
-from teucer._transform.library import library
 from teucer.lax import _cumulative, _elementwise, _gather, _shapes, _structure
 from teucer.lax._indexing import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
 from teucer.numpy import _updates
 from teucer.numpy._index_keys import parse
+from teucer.numpy._library import fast
 from teucer.numpy._manipulation import ravel
 from teucer.numpy._operands import axis_of, broadcast_value, operand, operands
 from teucer.numpy._promotion import broadcast_shapes, convert, refuse_out
@@ -89,7 +89,7 @@ def _aligned(x: Any, places: Any, axis: int) -> tuple[Any, Any]:
     return tuple(broadcast_value(v, (*common[:axis], v.shape[axis], *common[axis:])) for v in (x, places))  # type: ignore[return-value]
 
 
-@library(static=("axis", "options"))
+@fast(static=("axis", "options"))
 def _take_along(x: Any, places: Any, axis: int, options: Options) -> Any:
     x, places = _aligned(x, places, axis)
     if 0 in places.shape:
@@ -123,7 +123,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None, inplac
     return _structure.reshape(out, shape)
 
 
-@library(static=("axis", "options"))
+@fast(static=("axis", "options"))
 def _put_along(x: Any, places: Any, value: Any, axis: int, options: Options) -> Any:
     x, places = _aligned(x, places, axis)
     others = tuple(i for i in range(x.ndim) if i != axis)
@@ -155,7 +155,7 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
     return _put(x, places, values, mode == "wrap")
 
 
-@library(static=("wrap",))
+@fast(static=("wrap",))
 def _put(x: Any, places: Any, values: Any, wrap: bool) -> Any:
     flat, places, values = ravel(x), ravel(places), ravel(values)
     n, count = flat.shape[0], places.shape[0]
@@ -186,7 +186,7 @@ def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Any:
     return _place(x, chosen, values) if x.size else x
 
 
-@library
+@fast
 def _place(x: Any, mask: Any, values: Any) -> Any:
     chosen, values = _structure.convert_element_type(ravel(mask), np.dtype(bool)), ravel(values)
     rank = _cumulative.cumsum(_structure.convert_element_type(chosen, np.int32)) - 1

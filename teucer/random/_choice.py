@@ -11,8 +11,8 @@ import numpy as np
 from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer._transform.library import library
-from teucer.lax._arithmetic import add, div, le, mul, sub
 from teucer.lax import fori_loop
+from teucer.lax._arithmetic import add, div, le, mul, sub
 from teucer.lax._cumulative import cumsum
 from teucer.lax._elementwise import log
 from teucer.lax._gather import gather

@@ -10,10 +10,29 @@ import numpy as np
 from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer._transform.library import library
+from teucer.lax import scan, while_loop
 from teucer.lax._arithmetic import (
-    abs, add, bitwise_and, bitwise_not, bitwise_or, ceil, clamp, div, eq, floor, ge, gt, le, lt, max, min, mul, ne, neg, sub)
-from teucer.lax import scan
-from teucer.lax import while_loop
+    abs,
+    add,
+    bitwise_and,
+    bitwise_not,
+    bitwise_or,
+    ceil,
+    clamp,
+    div,
+    eq,
+    floor,
+    ge,
+    gt,
+    le,
+    lt,
+    max,
+    min,
+    mul,
+    ne,
+    neg,
+    sub,
+)
 from teucer.lax._cumulative import cumsum
 from teucer.lax._elementwise import log, log1p, sqrt
 from teucer.lax._gather import gather

@@ -14,8 +14,8 @@ from teucer._core.types import ShapedArray, Zero
 from teucer._transform import arith
 from teucer._transform.library import library
 from teucer._transform.vmap import vmap
-from teucer.lax._arithmetic import abs, add, bitwise_and, bitwise_or, div, eq, ge, le, max, mul, neg, sub
 from teucer.lax import while_loop
+from teucer.lax._arithmetic import abs, add, bitwise_and, bitwise_or, div, eq, ge, le, max, mul, neg, sub
 from teucer.lax._conversion import stop_gradient
 from teucer.lax._elementwise import exp, log, pow, sqrt
 from teucer.lax._random_keys import key_impl, random_split_p

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from typing import Any
 
 import numpy as np
 
 from teucer._base import config, dtypes
-from teucer._base.errors import type_error
 from teucer._core.trace import typeof
 from teucer._core.types import is_valid_type
 from teucer.lax import _structure
-from teucer.lax._random_keys import (Generator, KeyDType, key_dtype_of, random_clone_p, random_fold_in_p, random_seed_p,
-                                     random_split_p, random_unwrap_p, random_wrap_p)
+from teucer.lax._random_keys import (
+    Generator,
+    KeyDType,
+    key_dtype_of,
+    random_clone_p,
+    random_fold_in_p,
+    random_seed_p,
+    random_split_p,
+    random_unwrap_p,
+    random_wrap_p,
+)
 from teucer.random._rbg import rbg, unsafe_rbg
 from teucer.random._threefry import threefry
 
@@ -79,7 +88,7 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Any:
     return _seeded("key", seed, _chosen("key", impl, dtype))
 
 
-def PRNGKey(seed: Any, *, impl: Any = None) -> Any:  # noqa: N802 (JAX's name)
+def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
     """A random key from an integer, as an array of its words: the older form of `key`.
 
     Functions of random keys take both forms, and `split` and `fold_in` return the form that they were given.
@@ -96,10 +105,10 @@ def _seeded(op: str, seed: Any, impl: Generator) -> Any:
         raise TypeError(f"{op} accepts a scalar seed, but was given a PRNG key.")
     if isinstance(seed, bool | int | np.integer):
         # As C's long, and then as the widest integer that arrays have now.
-        wide = np.int64(seed) if isinstance(seed, int) else np.asarray(seed)
+        wide: Any = np.int64(seed) if isinstance(seed, int) else seed
         if not config.enable_x64.value and wide.dtype.itemsize == 8:
             wide = np.uint32(int(wide) & 0xFFFFFFFF).view(np.int32)
-        return random_seed_p.bind(wide[()], impl=impl)[0]
+        return random_seed_p.bind(wide, impl=impl)[0]
     if not is_valid_type(seed):
         raise TypeError(f"PRNG key seed must be an integer; got {seed!r:.100}")
     aval = typeof(seed)
@@ -127,7 +136,6 @@ def as_keys(keys: Any) -> tuple[Any, bool]:
 
 
 def _refuse_words() -> None:
-    import warnings
     what = ("Legacy uint32 key array passed as key to jax.random function. Please create keys using jax.random.key(). If "
             "use of a raw key array was intended, set jax_legacy_prng_key='allow'.")
     if config.legacy_prng_key.value == "error":

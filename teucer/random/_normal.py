@@ -90,7 +90,7 @@ def _lognormal(key: Any, sigma: Any, *, shape: tuple[int, ...], dtype: Any) -> A
     return exp(mul(standard_normal(key, shape=shape, dtype=dtype), spread(cast(sigma, dtype), shape)))
 
 
-def lognormal(key: Any, sigma: Any = np.float32(1.0), shape: Any = None, dtype: Any = None, *,  # noqa: B008 (a scalar)
+def lognormal(key: Any, sigma: Any = np.float32(1.0), shape: Any = None, dtype: Any = None, *,
               out_sharding: Any = None) -> Any:
     """Samples whose logarithm is normal, of mean 0 and standard deviation sigma.
 

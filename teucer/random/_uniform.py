@@ -15,11 +15,22 @@ from teucer.lax._conversion import bitcast_convert_type
 from teucer.lax._random_keys import random_bits_p, random_split_p
 from teucer.lax._selection import where_else
 from teucer.lax._slicing import index_in_dim
-from teucer.random._arguments import (aligned, as_shape, broadcast_shape, cast, float_dtype, int_dtype, parameter, place, scalar,
-                                      spread)
+from teucer.random._arguments import (
+    aligned,
+    as_shape,
+    broadcast_shape,
+    cast,
+    float_dtype,
+    int_dtype,
+    parameter,
+    place,
+    scalar,
+    spread,
+)
 from teucer.random._keys import one_key
 
-__all__ = ["bernoulli", "bits", "rademacher", "randint", "raw_bits", "split_key", "toss", "uniform", "unit_interval", "whole_numbers"]
+__all__ = ["bernoulli", "between", "bits", "rademacher", "randint", "raw_bits", "signs", "split_key", "toss", "uniform",
+           "whole_numbers"]
 
 
 def raw_bits(key: Any, bit_width: int, shape: tuple[int, ...]) -> Any:
@@ -44,15 +55,14 @@ def bits(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = No
     Array([4070199207, 4202968722], dtype=uint32)
     """
     typed, _ = one_key("bits", key)
-    wanted = dtypes.check_user_dtype_supported(np.uint64 if dtype is None else dtype, "bits") if dtype is not None else \
-        np.dtype("uint64")
+    wanted = np.dtype("uint64") if dtype is None else dtypes.check_user_dtype_supported(dtype, "bits")
     if not dtypes.issubdtype(wanted, np.unsignedinteger):
         raise ValueError(f"dtype argument to `bits` must be an unsigned int dtype, got {dtypes.as_dtype(dtype).name}")
     width = dtypes.canonicalize_dtype(wanted).itemsize * 8
     return place(raw_bits(typed, width, as_shape("bits", shape)), out_sharding)
 
 
-def unit_interval(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+def _unit_interval(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     """Reals of [0, 1): random bits as the fraction of a float in [1, 2), less 1."""
     limits = dtypes.finfo(dtype)
     fraction = limits.nmant
@@ -68,7 +78,7 @@ def unit_interval(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
 def between(key: Any, low: Any, high: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     """Reals of [low, high)."""
     low, high = (aligned(cast(x, dtype), len(shape)) for x in (low, high))
-    floats = unit_interval(key, shape, dtype)
+    floats = _unit_interval(key, shape, dtype)
     both = np.broadcast_shapes(np.shape(low), np.shape(high))
     low, high = spread(low, both), spread(high, both)
     low, width = (spread(x, shape) for x in (low, sub(high, low)))
@@ -172,16 +182,11 @@ def toss(key: Any, p: Any, *, shape: tuple[int, ...], precise: bool = False) -> 
     dtype = typeof(p).dtype
     p = spread(p, shape)
     if not precise:
-        return lt(unit_interval_from(key, shape, dtype), p)
+        return lt(between(key, 0.0, 1.0, shape=shape, dtype=dtype), p)
     # The second sample refines the first by as many bits again.
-    both = unit_interval_from(key, (2, *shape), dtype)
+    both = between(key, 0.0, 1.0, shape=(2, *shape), dtype=dtype)
     coarse, fine = index_in_dim(both, 0, 0, False), index_in_dim(both, 1, 0, False)
     return lt(mul(fine, scalar(dtypes.finfo(dtype).eps, dtype)), sub(p, coarse))
-
-
-def unit_interval_from(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-    """As uniform(key, shape, dtype)."""
-    return between(key, 0.0, 1.0, shape=shape, dtype=dtype)
 
 
 def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low", *, out_sharding: Any = None) -> Any:

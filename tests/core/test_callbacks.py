@@ -1,0 +1,266 @@
+"""Callbacks from programs to Python: values, order, transformations, errors, and the functions of `debug`."""
+
+import logging
+
+import numpy as np
+import pytest
+
+import teucer as jax
+from teucer import lax
+from teucer import numpy as jnp
+from teucer.experimental import io_callback
+
+SCALAR = jax.ShapeDtypeStruct((), np.float32)
+
+
+class Log:
+    """A callback that remembers its arguments and returns the first."""
+
+    def __init__(self):
+        self.calls = []
+
+    def __call__(self, *args):
+        self.calls.append(tuple(np.asarray(x).tolist() for x in args))
+        return args[0] if args else None
+
+    def silent(self, *args):
+        self(*args)
+
+
+def finished(f, *args):
+    out = jax.block_until_ready(f(*args))
+    jax.effects_barrier()
+    return out
+
+
+# pure_callback
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, jax.jit], ids=["eager", "jit"])
+def test_pure_callback(transform):
+    seen = []
+
+    def callback(x, *, scale):
+        seen.append((type(x), x.dtype, x.shape))
+        return {"scaled": x["a"] * scale if isinstance(x, dict) else x * scale}
+
+    f = lambda x: jax.pure_callback(callback, {"scaled": SCALAR}, x, scale=np.float32(3))
+    out = transform(f)(2.0)
+    assert float(out["scaled"]) == 6.0 and out["scaled"].dtype == "float32"
+    assert seen == [(np.ndarray, np.float32, ())]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "int8", "uint32", "bool", "complex64"])
+def test_dtypes_come_and_go(dtype):
+    x = jnp.asarray([[0, 1, 1]]).astype(dtype)
+    f = lambda x: jax.pure_callback(lambda v: v[:, ::-1], jax.ShapeDtypeStruct((1, 3), dtype), x)
+    np.testing.assert_array_equal(jax.jit(f)(x), np.asarray(x)[:, ::-1])
+    np.testing.assert_array_equal(f(x), np.asarray(x)[:, ::-1])
+
+
+def test_unused_pure_callback_is_not_called():
+    log = Log()
+    finished(jax.jit(lambda x: (jax.pure_callback(log, SCALAR, x), x)[1]), 1.0)
+    assert log.calls == []
+
+
+@pytest.mark.parametrize("method, shapes", [
+    ("sequential", [((), ())] * 3), ("sequential_unrolled", [((), ())] * 3), ("expand_dims", [((3,), (1,))]),
+    ("broadcast_all", [((3,), (3,))]), ("legacy_vectorized", [((3,), ())])])
+@pytest.mark.parametrize("transform", [lambda f: f, jax.jit], ids=["eager", "jit"])
+def test_vmap_method(transform, method, shapes):
+    seen = []
+
+    def callback(x, y):
+        seen.append((x.shape, y.shape))
+        return np.add(x, y)
+
+    f = jax.vmap(lambda x: jax.pure_callback(callback, SCALAR, x, np.float32(2), vmap_method=method))
+    np.testing.assert_array_equal(transform(f)(np.arange(3, dtype=np.float32)), [2, 3, 4])
+    assert seen == shapes
+
+
+def test_vmap_in_other_axes():
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    f = lambda v: jax.pure_callback(np.flip, jax.ShapeDtypeStruct((2,), np.float32), v, vmap_method="sequential")
+    np.testing.assert_array_equal(jax.vmap(f, 1, 1)(x), x[::-1])
+
+
+def test_custom_jvp_around_callback():
+    @jax.custom_jvp
+    def sin(x):
+        return jax.pure_callback(np.sin, SCALAR, x)
+
+    sin.defjvp(lambda p, t: (sin(*p), jnp.cos(p[0]) * t[0]))
+    np.testing.assert_allclose(jax.grad(sin)(1.0), np.cos(1), rtol=1e-6)
+    np.testing.assert_allclose(jax.jit(jax.grad(sin))(1.0), np.cos(1), rtol=1e-6)
+
+
+@pytest.mark.parametrize("callback, message", [
+    (lambda x: np.ones(2, np.float32), r"Incorrect output shape .*Expected: \(\), Actual: \(2,\)"),
+    (lambda x: np.int32(1), "Incorrect output dtype .*Expected: float32, Actual: int32"),
+    (lambda x: (x, x), "Mismatched tree of results"),
+    (lambda x: 1 / 0, "division by zero"),
+])
+def test_errors_of_callbacks(callback, message):
+    f = lambda x: jax.pure_callback(callback, SCALAR, x)
+    with pytest.raises((RuntimeError, ZeroDivisionError), match=message):
+        f(1.0)
+    with pytest.raises(jax.errors.JaxRuntimeError, match=message):
+        finished(jax.jit(f), 1.0)
+
+
+def test_errors_of_calls():
+    with pytest.raises(TypeError, match="pure_callback: Expected a callable value, got int: 3"):
+        jax.pure_callback(3, SCALAR, 1.0)
+    with pytest.raises(ValueError, match="vmap_method must be on of the allowed methods .* but got: fast"):
+        jax.pure_callback(np.sin, SCALAR, 1.0, vmap_method="fast")
+    with pytest.raises(NotImplementedError, match="vmap is only supported for the pure_callback primitive when vmap_method is one"):
+        jax.vmap(lambda x: jax.pure_callback(np.sin, SCALAR, x))(jnp.ones(3))
+    with pytest.raises(ValueError, match="Pure callbacks do not support JVP"):
+        jax.grad(lambda x: jax.pure_callback(np.sin, SCALAR, x))(1.0)
+    with pytest.raises(ValueError, match="cannot specify 64-bit types when `jax_enable_x64` is disabled"):
+        jax.pure_callback(np.sin, jax.ShapeDtypeStruct((), np.float64), 1.0)
+
+
+# io_callback
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, jax.jit], ids=["eager", "jit"])
+@pytest.mark.parametrize("ordered", [False, True])
+def test_io_callback(transform, ordered):
+    log = Log()
+    assert finished(transform(lambda x: io_callback(log, SCALAR, x, ordered=ordered)), 2.0) == 2.0
+    assert finished(transform(lambda x: io_callback(log.silent, None, x, ordered=ordered)), 3.0) is None
+    assert log.calls == [(2.0,), (3.0,)]
+
+
+def test_order_of_a_program():
+    log = Log()
+
+    def program(x):
+        for i in range(20):
+            io_callback(log.silent, None, i, x, ordered=True)
+            x = x + 1
+        return x
+
+    assert finished(jax.jit(program), 0.0) == 20.0
+    assert log.calls == [(i, float(i)) for i in range(20)]
+    assert len(jax.make_jaxpr(program)(0.0).effects) == 1
+
+
+def test_order_among_programs():
+    log = Log()
+    f = jax.jit(lambda x: io_callback(log.silent, None, x, ordered=True))
+    for i in range(10):
+        f(i)
+    jax.effects_barrier()
+    assert log.calls == [(i,) for i in range(10)]
+
+
+def test_control_flow():
+    log = Log()
+    say = lambda *args: io_callback(log.silent, None, *args, ordered=True)
+    finished(jax.jit(lambda x: lax.fori_loop(0, 3, lambda i, x: (say(i), x + 1)[1], x)), 0.0)
+    finished(lambda x: lax.scan(lambda c, x: (say(10 + x), (c + x, x))[1], 0, x), jnp.arange(3))
+    finished(lambda n: lax.while_loop(lambda i: i < n, lambda i: (say(20 + i), i + 1)[1], 0), 2)
+    for p in (True, False):
+        finished(jax.jit(lambda p: lax.cond(p, lambda: say(30), lambda: say(31))), p)
+    assert log.calls == [(0,), (1,), (2,), (10,), (11,), (12,), (20,), (21,), (30,), (31,)]
+
+
+def test_nested_jit():
+    log = Log()
+    inner = jax.jit(lambda x: (io_callback(log.silent, None, x, ordered=True), x + 1)[1])
+    assert finished(jax.jit(lambda x: inner(inner(x))), 0.0) == 2.0
+    assert log.calls == [(0.0,), (1.0,)]
+
+
+def test_io_callback_is_called_though_unused():
+    log = Log()
+    finished(jax.jit(lambda x: (io_callback(log, SCALAR, x), x)[1]), 1.0)
+    assert log.calls == [(1.0,)]
+
+
+def test_io_callback_under_vmap():
+    log = Log()
+    np.testing.assert_array_equal(jax.vmap(lambda x: io_callback(log, SCALAR, x))(jnp.arange(2.0)), [0, 1])
+    assert log.calls == [(0.0,), (1.0,)]
+    with pytest.raises(ValueError, match="Cannot `vmap` ordered IO callback"):
+        jax.vmap(lambda x: io_callback(log, SCALAR, x, ordered=True))(jnp.arange(2.0))
+
+
+def test_io_callback_under_differentiation():
+    log = Log()
+    with pytest.raises(ValueError, match="IO callbacks do not support JVP"):
+        jax.grad(lambda x: io_callback(log, SCALAR, x))(1.0)
+    assert float(jax.grad(lambda x: x * io_callback(log, SCALAR, lax.stop_gradient(x)))(2.0)) == 2.0
+
+
+# debug
+
+
+def printed(capsys, f, *args):
+    finished(f, *args)
+    return capsys.readouterr().out
+
+
+def test_print(capsys):
+    assert printed(capsys, lambda: jax.debug.print("x={} y={y}", 1, y=jnp.ones(2))) == "x=1 y=[1. 1.]\n"
+    f = jax.jit(lambda x: jax.debug.print("{:.2f} {n} {d[k]}", x, n="name", d={"k": x + 1}))
+    assert printed(capsys, f, 1.0) == "1.00 name 2.0\n"
+    assert printed(capsys, lambda: jax.debug.print("{} {}", "a", None)) == "a None\n"
+
+
+def test_print_under_transformations(capsys):
+    show = lambda x: (jax.debug.print("x={}", x), x * x)[1]
+    assert printed(capsys, jax.vmap(show), jnp.arange(2.0)) == "x=0.0\nx=1.0\n"
+    assert printed(capsys, jax.grad(show), 2.0) == "x=2.0\n"
+    assert printed(capsys, jax.jit(jax.grad(show)), 2.0) == "x=2.0\n"
+    assert printed(capsys, lambda x: jax.jvp(show, (x,), (x,)), 2.0) == "x=2.0\n"
+    assert printed(capsys, lambda x: lax.map(show, x), jnp.arange(2.0)) == "x=0.0\nx=1.0\n"
+
+
+def test_print_in_order(capsys):
+    def body(c, x):
+        jax.debug.print("{}", x, ordered=True)
+        jax.debug.print("{}", -x, ordered=True)
+        return c, x
+    assert printed(capsys, lambda: lax.scan(body, 0, jnp.arange(1, 3))) == "1\n-1\n2\n-2\n"
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, jax.jit], ids=["eager", "jit"])
+def test_print_of_a_key(capsys, transform):
+    assert printed(capsys, transform(lambda k: jax.debug.print("{}", k)), jax.random.key(3)) == "[0 3]\n"
+
+
+def test_print_checks_its_format():
+    with pytest.raises(IndexError):
+        jax.debug.print("{} {}", 1)
+    with pytest.raises(ValueError, match=r"Unused positional arguments to `jax.debug.print`: \[2\]"):
+        jax.debug.print("{}", 1, 2)
+    with pytest.raises(ValueError, match=r"Unused keyword arguments to `jax.debug.print`: \['z'\]"):
+        jax.debug.print("x", z=2)
+    finished(lambda: jax.debug.print("x", z=2, skip_format_check=True))
+
+
+def test_log(caplog):
+    with caplog.at_level(logging.INFO, "teucer"):
+        finished(jax.jit(lambda x: jax.debug.log("x={x}", x=x)), 3)
+    assert "x=3" in caplog.text
+
+
+def test_debug_callback():
+    log = Log()
+    f = jax.jit(lambda x: jax.debug.callback(lambda d, k: log(d["a"], k), {"a": x}, k=x + 1))
+    assert finished(f, 3) is None
+    assert log.calls == [(3, 4)]
+    with pytest.raises(TypeError, match="debug.callback: Expected a callable value, got int: 3"):
+        jax.debug.callback(3)
+
+
+def test_debug_callback_in_remat():
+    log = Log()
+    f = jax.checkpoint(lambda x: (jax.debug.callback(log.silent, x), jnp.sin(x))[1])
+    np.testing.assert_allclose(finished(jax.grad(f), 2.0), np.cos(2), rtol=1e-6)
+    assert set(log.calls) == {(2.0,)}

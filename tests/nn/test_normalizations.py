@@ -1,0 +1,111 @@
+"""softmax and its like: values and derivatives are those of jax.nn (tests/data/make_nn_sums.py), with where, weights, infinities."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import teucer as jax
+from teucer import nn
+from teucer import numpy as jnp
+
+GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "nn_sums.json").read_text())
+A = np.asarray(GOLDEN["a"], np.float32)
+FINITE = np.where(np.isfinite(A), A, 1.5).astype(np.float32)
+WEIGHTS = np.linspace(-1, 1, 15, dtype=np.float32).reshape(5, 3)
+CLOSE = {"rtol": 5e-6, "atol": 1e-6}
+CASES = pytest.mark.parametrize("record", GOLDEN["cases"], ids=lambda r: r["name"] + "".join(f"-{k}" for k in r["kwargs"]))
+
+
+def function(record):
+    kwargs = {**record["kwargs"]}
+    for key in ("where", "b"):
+        if kwargs.get(key) is True:
+            kwargs[key] = np.asarray(GOLDEN[key])
+    if "b" in kwargs:
+        kwargs["b"] = kwargs["b"].astype(np.float32)
+    if isinstance(kwargs.get("axis"), list):
+        kwargs["axis"] = tuple(kwargs["axis"])
+    return lambda a: getattr(nn, record["name"])(a, **kwargs)
+
+
+@CASES
+def test_value(record):
+    f = function(record)
+    for f in (f, jax.jit(f)):
+        np.testing.assert_allclose(f(A), record["value"], **CLOSE)
+        np.testing.assert_allclose(f(FINITE), record["finite"], **CLOSE)
+
+
+@CASES
+def test_gradient(record):
+    f = function(record)
+    loss = lambda a: (f(a) * np.resize(WEIGHTS, f(a).shape)).sum()
+    np.testing.assert_allclose(jax.grad(loss)(FINITE), record["grad"], **CLOSE)
+    np.testing.assert_allclose(jax.grad(loss)(A), record["grad_extreme"], **CLOSE)
+
+
+@CASES
+def test_vmap_is_stack(record):
+    kwargs = record["kwargs"]
+    if kwargs.get("where") is True or kwargs.get("b") is True:
+        pytest.skip("the mask has the shape of the whole array")  # covered by test_mask_of_a_batch
+    f, batch = function(record), np.stack([FINITE, 2 * FINITE, -FINITE])
+    np.testing.assert_allclose(jax.vmap(f)(batch), np.stack([f(x) for x in batch]), **CLOSE)
+    np.testing.assert_allclose(jax.vmap(f, 1)(batch.swapaxes(0, 1)), np.stack([f(x) for x in batch]), **CLOSE)
+
+
+def test_mask_of_a_batch():
+    masks = np.asarray(GOLDEN["where"])
+    found = jax.vmap(lambda x, m: nn.softmax(x, where=m))(FINITE, masks)
+    np.testing.assert_allclose(found, nn.softmax(FINITE, where=masks), **CLOSE)
+
+
+def test_derivatives_of_higher_order():
+    x = jnp.asarray([1.0, -2.0, 3.0])
+    p = np.asarray(nn.softmax(x), np.float64)
+    np.testing.assert_allclose(jax.jacfwd(nn.softmax)(x), np.diag(p) - np.outer(p, p), **CLOSE)
+    np.testing.assert_allclose(jax.jacrev(nn.softmax)(x), np.diag(p) - np.outer(p, p), **CLOSE)
+    np.testing.assert_allclose(jax.hessian(nn.logsumexp)(x), np.diag(p) - np.outer(p, p), **CLOSE)
+
+
+def test_sum_of_negative_weights():
+    value, sign = nn.logsumexp(jnp.asarray([0.0, 1.0]), b=jnp.asarray([1.0, -1.0]), return_sign=True)
+    assert float(sign) == -1.0
+    np.testing.assert_allclose(value, np.log(np.e - 1), rtol=1e-6)
+    assert np.isnan(nn.logsumexp(jnp.asarray([0.0, 1.0]), b=jnp.asarray([1.0, -1.0])))
+
+
+def test_empty():
+    assert float(nn.logsumexp(jnp.zeros(0))) == -np.inf
+    assert nn.softmax(jnp.zeros((2, 0))).shape == (2, 0)
+
+
+@pytest.mark.parametrize("given, expected", [("int32", "float32"), ("float16", "float16"), ("bfloat16", "bfloat16"), ("bool", "float32")])
+def test_dtypes(given, expected):
+    x = jnp.ones(3, given)
+    for f in (nn.softmax, nn.log_softmax, nn.logsumexp, nn.logmeanexp, nn.standardize):
+        assert f(x).dtype == expected, f.__name__
+
+
+def test_complex_logsumexp():
+    a = jnp.asarray([1 + 2j, 0.5 - 1j])
+    np.testing.assert_allclose(nn.logsumexp(a), np.log(np.sum(np.exp(np.asarray(a)))), rtol=1e-6)
+
+
+def test_one_hot():
+    np.testing.assert_array_equal(nn.one_hot(jnp.asarray([0, 2, -1, 3]), 3), [[1, 0, 0], [0, 0, 1], [0, 0, 0], [0, 0, 0]])
+    assert nn.one_hot(jnp.asarray([0]), 3).dtype == "float32"
+    assert nn.one_hot(jnp.asarray([0]), 3, dtype="int8").dtype == "int8"
+    np.testing.assert_array_equal(nn.one_hot(jnp.asarray([0, 2]), 3, axis=0), [[1, 0], [0, 0], [0, 1]])
+    np.testing.assert_array_equal(jax.jit(lambda i: nn.one_hot(i, 2))(1), [0, 1])
+    with pytest.raises(TypeError, match="one_hot: num_classes must be an int"):
+        nn.one_hot(jnp.asarray([0]), 2.5)
+    with pytest.raises(ValueError, match="axis 2 is out of bounds"):
+        nn.one_hot(jnp.asarray([0]), 3, axis=2)
+
+
+def test_unknown_algorithm():
+    with pytest.raises(ValueError, match="algorithm must be 'fast' or 'stable', got 'slow'"):
+        nn.standardize(jnp.ones(3), algorithm="slow")

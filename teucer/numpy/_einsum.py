@@ -1,0 +1,160 @@
+"""Sums of products of tensors in Einstein's notation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import opt_einsum
+from opt_einsum.parser import parse_einsum_input
+
+from teucer._core.trace import typeof
+from teucer.lax import _reductions, _shapes, _structure
+from teucer.lax import _elementwise as lax
+from teucer.numpy._library import fast
+from teucer.numpy._linear import product
+from teucer.numpy._promotion import ANY, as_value, check_arraylike, promote_dtypes
+
+__all__ = ["einsum", "einsum_path"]
+
+
+def einsum(subscripts: Any, /, *operands: Any, out: None = None, optimize: Any = "auto", precision: Any = None,
+           preferred_element_type: Any = None, _dot_general: Any = None, out_sharding: Any = None) -> Any:
+    """The sum of products that the subscripts say: a letter an axis, of operands between commas, then `->` and the result.
+
+    Letters that the result lacks are summed over; without `->` it has those that appear once, in order of the alphabet.
+    `...` stands for axes that broadcast. Operands and lists of axis numbers in turn are understood too.
+    optimize: how the order of products is found ('optimal', 'greedy', ..., or True, False, or a path).
+    Raises ValueError for subscripts that do not fit the operands.
+
+    >>> einsum('ij,j->i', np.float32([[1, 2], [3, 4]]), np.float32([1, 1]))
+    Array([3., 7.], dtype=float32)
+    """
+    if out is not None:
+        raise NotImplementedError("The 'out' argument to jnp.einsum is not supported.\n  Arrays are immutable: use the result.")
+    names, values = _parsed(subscripts, operands)
+    check_arraylike("einsum", *values)
+    shapes = [np.shape(v) for v in values]
+    _check_sizes(names, shapes)
+    path = optimize if isinstance(optimize, list | tuple) else "optimal" if optimize in (True, "auto") and len(values) <= 4 else (
+        "greedy" if optimize is False else "auto" if optimize is True else optimize)
+    _, steps = opt_einsum.contract_path(names, *shapes, shapes=True, einsum_call=True, optimize=path)
+    contractions = tuple((tuple(step[0]), step[2]) for step in steps)
+    return _einsum(tuple(values), contractions, precision, preferred_element_type, out_sharding)
+
+
+def einsum_path(subscripts: Any, /, *operands: Any, optimize: Any = "auto") -> tuple[list[Any], Any]:
+    """The order of products that `einsum` would take, and a report of its cost.
+
+    >>> einsum_path('ij,jk->ik', np.ones((2, 3)), np.ones((3, 4)))[0]
+    [(0, 1)]
+    """
+    names, values = _parsed(subscripts, operands)
+    kind = "optimal" if optimize is True else "greedy" if optimize is False else optimize
+    path, report = opt_einsum.contract_path(names, *[np.shape(v) for v in values], shapes=True, optimize=kind)
+    return list(path), report
+
+
+def _parsed(subscripts: Any, operands: Sequence[Any]) -> tuple[str, list[Any]]:
+    """The subscripts written out, with no dots, and the operands."""
+    given = [as_value(v) for v in operands]
+    if isinstance(subscripts, str):
+        given = [np.asarray(v) if isinstance(v, int | float | complex) else v for v in given]
+        check_arraylike("einsum", *given)
+    inputs, output, values = parse_einsum_input((subscripts.replace(" ", "") if isinstance(subscripts, str) else as_value(
+        subscripts), *given))
+    for letter in output:
+        if letter not in inputs:
+            raise ValueError(f"Output character {letter!r} did not appear in the input")
+    return f"{inputs}->{output}", list(values)
+
+
+def _check_sizes(names: str, shapes: Sequence[tuple[Any, ...]]) -> None:
+    terms = names.partition("->")[0].split(",")
+    if len(terms) != len(shapes):
+        raise ValueError(f"Number of einsum subscripts, {len(terms)}, must be equal to the number of operands, {len(shapes)}.")
+    sizes: dict[str, Any] = {}
+    for i, (term, shape) in enumerate(zip(terms, shapes, strict=True)):
+        if len(term) != len(shape):
+            raise ValueError(f"Einstein sum subscript '{term}' does not contain the correct number of indices for operand {i}, of "
+                             f"shape {shape}.")
+        for letter, size in zip(term, shape, strict=True):
+            known = sizes.setdefault(letter, size)
+            if known != size and known != 1 and size != 1:
+                raise ValueError(f"Size of label '{letter}' for operand {i} ({size}) does not match previous terms ({known}).")
+            sizes[letter] = size if known == 1 else known
+
+
+@fast(static=("contractions", "precision", "preferred", "out_sharding"))
+def _einsum(operands: Any, contractions: Any, precision: Any, preferred: Any, out_sharding: Any) -> Any:
+    values = list(promote_dtypes("einsum", ANY, *operands))
+    values = [_structure.convert_element_type(v, typeof(v).dtype, typeof(v).weak_type) for v in values]
+    for places, step in contractions:
+        chosen = [values.pop(i) for i in places]
+        inputs, _, output = step.partition("->")
+        terms = inputs.split(",")
+        while len(chosen) > 1:
+            # A step of the path has two operands but for paths that the user gives.
+            y, x = chosen.pop(1), chosen.pop(0)
+            y_names, x_names = terms.pop(1), terms.pop(0)
+            wanted = output if not terms else "".join(dict.fromkeys(
+                c for c in x_names + y_names if c in output or any(c in t for t in terms)))
+            chosen.insert(0, _pair(x, x_names, y, y_names, wanted, precision, preferred))
+            terms.insert(0, wanted)
+        values.append(_single(chosen[0], terms[0], output))
+    (result,) = values
+    return result if preferred is None else lax.convert_element_type(result, preferred)
+
+
+def _single(x: Any, names: str, output: str) -> Any:
+    """x with repeated axes reduced to their diagonal, axes that the output lacks summed, the others in its order."""
+    for name in dict.fromkeys(names):
+        while names.count(name) > 1:
+            i = names.index(name)
+            j = names.index(name, i + 1)
+            x, names = _diagonal(x, i, j), names[:j] + names[j + 1:]
+    x, names = _summed(x, names, [c for c in names if c not in output])
+    return _structure.transpose(x, tuple(names.index(c) for c in output))
+
+
+def _summed(x: Any, names: str, drop: Sequence[str]) -> tuple[Any, str]:
+    if not drop:
+        return x, names
+    axes = tuple(names.index(c) for c in drop)
+    add = _reductions.reduce_or if typeof(x).dtype == np.bool_ else _reductions.reduce_sum
+    return add(x, axes), "".join(c for c in names if c not in drop)
+
+
+def _diagonal(x: Any, i: int, j: int) -> Any:
+    """The elements of x whose places along axes i and j agree, as axis i."""
+    shape = np.shape(x)
+    rows, columns = (_shapes.broadcasted_iota(np.dtype(np.int32), shape, k) for k in (i, j))
+    kept = lax.select(lax.eq(rows, columns), x, _structure.full(shape, 0, typeof(x).dtype))
+    return (_reductions.reduce_or if typeof(x).dtype == np.bool_ else _reductions.reduce_sum)(kept, (j,))
+
+
+def _pair(x: Any, x_names: str, y: Any, y_names: str, output: str, precision: Any, preferred: Any) -> Any:
+    """The product of two operands, summed over the names that the output lacks."""
+    x, x_names = _squeezed(x, x_names, y, y_names)
+    y, y_names = _squeezed(y, y_names, x, x_names)
+    kept_x = "".join(dict.fromkeys(c for c in x_names if c in output or c in y_names))
+    kept_y = "".join(dict.fromkeys(c for c in y_names if c in output or c in x_names))
+    x, y = _single(x, x_names, kept_x), _single(y, y_names, kept_y)
+    shared = [c for c in kept_x if c in kept_y]
+    batch = [c for c in shared if c in output]
+    contract = [c for c in shared if c not in output]
+    numbers = ((tuple(kept_x.index(c) for c in contract), tuple(kept_y.index(c) for c in contract)),
+               (tuple(kept_x.index(c) for c in batch), tuple(kept_y.index(c) for c in batch)))
+    out = product(x, y, numbers, precision, preferred)
+    names = [*batch, *(c for c in kept_x if c not in shared), *(c for c in kept_y if c not in shared)]
+    return _structure.transpose(out, tuple(names.index(c) for c in output))
+
+
+def _squeezed(x: Any, x_names: str, y: Any, y_names: str) -> tuple[Any, str]:
+    """x without axes of size 1 that stand against longer axes of y."""
+    drop = [i for i, c in enumerate(x_names) if c in y_names and np.shape(x)[i] == 1 and np.shape(y)[y_names.index(c)] != 1]
+    if not drop:
+        return x, x_names
+    shape = tuple(d for i, d in enumerate(np.shape(x)) if i not in drop)
+    return _structure.reshape(x, shape), "".join(c for i, c in enumerate(x_names) if i not in drop)

@@ -1,0 +1,156 @@
+"""Arrays in other dtypes, from bytes and files, as text, and what the array API standard asks about a library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from teucer._base import dtypes
+from teucer._core.trace import typeof
+from teucer._runtime import backends
+from teucer._runtime.arrays import ArrayImpl
+from teucer.lax import _elementwise as lax
+from teucer.lax import _structure
+from teucer.lax._families import scalar_like
+from teucer.numpy._creation import array, asarray, checked_dtype, place
+from teucer.numpy._promotion import as_value, check_arraylike
+
+__all__ = ["__array_namespace_info__", "array_repr", "array_str", "astype", "from_dlpack", "frombuffer", "fromfile",
+           "fromiter", "fromstring", "load"]
+
+
+def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> Any:
+    """x as another dtype: floats become integers by rounding towards zero, complex numbers real by their real part.
+
+    dtype: None means the default float. Typed keys cannot be converted.
+
+    >>> astype(np.float32([1.7, -1.7]), int)
+    Array([ 1, -1], dtype=int32)
+    """
+    check_arraylike("astype", x)
+    value = as_value(x)
+    given = typeof(value).dtype
+    kind = checked_dtype(float if dtype is None else dtype, "astype")
+    if dtypes.is_extended(kind) or dtypes.is_extended(given):
+        out = lax.convert_element_type(value, kind)
+    elif kind == np.bool_ and given != np.bool_:
+        out = lax.ne(value, scalar_like(value, 0))
+    else:
+        if dtypes.issubdtype(given, np.complexfloating) and not dtypes.issubdtype(kind, np.complexfloating):
+            value = lax.real(value)
+        out = _structure.convert_element_type(value, kind)
+    return place(array(out) if copy else asarray(out), device)
+
+
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Any:
+    """The array that another library's array is, through the DLPack protocol; the buffer is copied if it is of the host.
+
+    Raises BufferError for arrays of devices that NumPy cannot read.
+
+    >>> from_dlpack(np.float32([1, 2]))
+    Array([1., 2.], dtype=float32)
+    """
+    if isinstance(x, ArrayImpl):
+        return place(array(x, copy=bool(copy)), device)
+    return place(asarray(np.from_dlpack(x)), device)
+
+
+def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Any:
+    """The numbers whose bytes a buffer holds.
+
+    >>> frombuffer(b'ab', 'uint8')
+    Array([97, 98], dtype=uint8)
+    """
+    return asarray(np.frombuffer(buffer, dtype=dtypes.as_dtype(dtype), count=count, offset=offset))
+
+
+def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Any:
+    """The numbers that a text holds, between separators.
+
+    >>> fromstring('1 2', int, sep=' ')
+    Array([1, 2], dtype=int32)
+    """
+    return asarray(np.fromstring(string, dtype=dtypes.as_dtype(dtype), count=count, sep=sep))
+
+
+def _refused(name: str) -> Callable[..., Any]:
+    def function(*args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(f"jnp.{name}() is not implemented because it may be non-pure and thus unsafe for use with JIT and "
+                                  f"other JAX transformations.\n  Consider using jnp.asarray(np.{name}(...)) instead.")
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = "Raises NotImplementedError: what is read could change between two calls."
+    return function
+
+
+fromfile = _refused("fromfile")
+fromiter = _refused("fromiter")
+
+
+def load(file: Any, *args: Any, **kwargs: Any) -> Any:
+    """The array that numpy.save wrote to a file; arrays of numpy.savez are given by name, as NumPy has them."""
+    out = np.load(file, *args, **kwargs)
+    return asarray(out) if isinstance(out, np.ndarray) else out
+
+
+def array_repr(arr: Any, max_line_width: int | None = None, precision: int | None = None, suppress_small: bool | None = None) -> str:
+    """An array as text that says its dtype.
+
+    >>> array_repr(np.float32([1]))
+    'array([1.], dtype=float32)'
+    """
+    return np.array_repr(np.asarray(arr), max_line_width, precision, suppress_small)
+
+
+def array_str(a: Any, max_line_width: int | None = None, precision: int | None = None, suppress_small: bool | None = None) -> str:
+    """The elements of an array as text.
+
+    >>> array_str(np.float32([1]))
+    '[1.]'
+    """
+    return np.array_str(np.asarray(a), max_line_width, precision, suppress_small)
+
+
+class ArrayNamespaceInfo:
+    """What this library is able to do, in the form of the array API standard."""
+
+    def capabilities(self) -> dict[str, Any]:
+        """Which optional features there are."""
+        return {"boolean indexing": False, "data-dependent shapes": False, "max dimensions": 64}
+
+    def default_device(self) -> None:
+        """The default device: None, as it depends on the options."""
+        return None
+
+    def default_dtypes(self, *, device: Any = None) -> dict[str, Any]:
+        """The dtypes of arrays for which none is asked."""
+        kinds = {"real floating": float, "complex floating": complex, "integral": int, "indexing": int}
+        return {name: dtypes.canonicalize_dtype(kind) for name, kind in kinds.items()}
+
+    def devices(self) -> list[Any]:
+        """The devices that arrays can be on; None for the default one."""
+        return [None, *backends.devices()]
+
+    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, Any]:
+        """The standard's dtypes that are available, of one kind or several."""
+        names = [d for d in _STANDARD if dtypes.canonicalize_dtype(d).name == d]
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        for item in kinds:
+            if item is not None and item not in _KINDS:
+                raise ValueError(f"unsupported kind: {item!r}\n  Kinds are {', '.join(_KINDS)}.")
+        return {d: np.dtype(d) for d in names if any(item is None or any(dtypes.issubdtype(d, k) for k in _KINDS[item])
+                                                    for item in kinds)}
+
+
+_STANDARD = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64", "complex64",
+             "complex128")
+_KINDS: dict[str, tuple[Any, ...]] = {
+    "bool": (np.bool_,), "signed integer": (np.signedinteger,), "unsigned integer": (np.unsignedinteger,),
+    "integral": (np.integer,), "real floating": (np.floating,), "complex floating": (np.complexfloating,),
+    "numeric": (np.integer, np.floating, np.complexfloating)}
+
+
+def __array_namespace_info__() -> ArrayNamespaceInfo:
+    """What this library is able to do, in the form of the array API standard."""
+    return ArrayNamespaceInfo()

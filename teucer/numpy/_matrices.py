@@ -1,0 +1,223 @@
+"""Matrices of a known form: identities, triangles, diagonals, Vandermonde's."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+from teucer._base import dtypes
+from teucer._core.trace import typeof
+from teucer.lax import _elementwise as lax
+from teucer.lax import _shapes, _structure
+from teucer.lax._joining import concatenate
+from teucer.lax._reductions import reduce_or, reduce_sum
+from teucer.lax._slicing import pad
+from teucer.lax._slicing import slice as slice_
+from teucer.numpy._creation import asarray, checked_dtype, place
+from teucer.numpy._library import fast
+from teucer.numpy._promotion import as_value, broadcast_to, check_arraylike, refuse_out
+from teucer.numpy._reductions import result_dtype
+
+__all__ = ["diag", "diagflat", "eye", "identity", "trace", "tri", "tril", "triu", "vander"]
+
+
+def _size(n: Any, name: str, op: str) -> int:
+    try:
+        return operator.index(n)
+    except TypeError as err:
+        raise TypeError(f"Shapes must be 1D sequences of concrete values of integer type, got {(n,)}. argument of {name!r} "
+                        f"jnp.{op}().") from err
+
+
+@fast(static=("shape", "k", "dtype", "triangle"))
+def _mask(shape: tuple[int, int], k: Any, dtype: Any, triangle: bool) -> Any:
+    """Ones where column - row is k, or, for a triangle, at most k."""
+    rows, columns = (_shapes.broadcasted_iota(np.dtype(np.int32), shape, i) for i in (0, 1))
+    shifted = lax.add(rows, np.int32(k))
+    return lax.convert_element_type(lax.ge(shifted, columns) if triangle else lax.eq(shifted, columns), dtype)
+
+
+def eye(N: Any, M: Any = None, k: int = 0, dtype: Any = None, *, device: Any = None) -> Any:
+    """A matrix of N rows and M columns (by default N) with ones on the k-th diagonal above the main one, zeros elsewhere.
+
+    >>> eye(2)
+    Array([[1., 0.],
+           [0., 1.]], dtype=float32)
+    """
+    kind = checked_dtype(float if dtype is None else dtype, "eye")
+    n = _size(N, "N", "eye")
+    m = n if M is None else _size(M, "M", "eye")
+    if n < 0 or m < 0:
+        raise ValueError(f"negative dimensions are not allowed, got {N} and {M}")
+    return place(_mask((n, m), operator.index(k), kind, False), device)
+
+
+def identity(n: Any, dtype: Any = None) -> Any:
+    """The identity matrix of n rows.
+
+    >>> identity(2, int)
+    Array([[1, 0],
+           [0, 1]], dtype=int32)
+    """
+    return eye(n, dtype=dtype)
+
+
+def tri(N: Any, M: Any = None, k: int = 0, dtype: Any = None) -> Any:
+    """A matrix of N rows and M columns with ones on and below the k-th diagonal, zeros above.
+
+    >>> tri(2, 3)
+    Array([[1., 0., 0.],
+           [1., 1., 0.]], dtype=float32)
+    """
+    kind = checked_dtype(float if dtype is None else dtype, "tri")
+    n = _size(N, "N", "tri")
+    return _mask((n, n if M is None else _size(M, "M", "tri")), operator.index(k), kind, True)
+
+
+@fast(static=("k", "lower"))
+def _triangle(m: Any, k: int, lower: bool) -> Any:
+    x = as_value(m)
+    shape = np.shape(x)
+    below = broadcast_to(_mask.__wrapped__(shape[-2:], k if lower else k - 1, np.dtype(bool), True), shape)
+    zero = _structure.full(shape, 0, typeof(x).dtype)
+    return lax.select(below, x, zero) if lower else lax.select(below, zero, x)
+
+
+def tril(m: Any, k: int = 0) -> Any:
+    """m with zeros above the k-th diagonal of its last two axes.
+
+    Raises ValueError for fewer than two axes.
+
+    >>> tril(np.int32([[1, 2], [3, 4]]))
+    Array([[1, 0],
+           [3, 4]], dtype=int32)
+    """
+    return _checked_triangle("tril", m, k, True)
+
+
+def triu(m: Any, k: int = 0) -> Any:
+    """m with zeros below the k-th diagonal of its last two axes.
+
+    Raises ValueError for fewer than two axes.
+
+    >>> triu(np.int32([[1, 2], [3, 4]]))
+    Array([[1, 2],
+           [0, 4]], dtype=int32)
+    """
+    return _checked_triangle("triu", m, k, False)
+
+
+def _checked_triangle(name: str, m: Any, k: int, lower: bool) -> Any:
+    check_arraylike(name, m)
+    if np.ndim(m) < 2:
+        raise ValueError(f"Argument to jax.numpy.{name} must be at least 2D\n    m: {typeof(m).str_short(short_dtypes=True)}")
+    return _triangle(m, operator.index(k), lower)
+
+
+@fast(static=("k",))
+def _diag(v: Any, k: int) -> Any:
+    x = _structure.convert_element_type(as_value(v), typeof(v).dtype, typeof(v).weak_type)
+    shape = np.shape(x)
+    if len(shape) == 1:
+        n = shape[0] + abs(k)
+        zero = np.zeros((), typeof(x).dtype)[()]
+        line = pad(x, zero, ((max(0, k), max(0, -k), 0),))
+        grid = broadcast_to(_structure.reshape(line, (1, n)), (n, n))
+        return lax.select(_mask.__wrapped__((n, n), k, np.dtype(bool), False), grid, _structure.full((n, n), 0, typeof(x).dtype))
+    return _diagonal(x, k)
+
+
+def _diagonal(x: Any, k: int) -> Any:
+    """The k-th diagonal of the last two axes."""
+    rows, columns = np.shape(x)[-2:]
+    first_row, first_column = max(0, -k), max(0, k)
+    n = max(0, min(rows - first_row, columns - first_column))
+    lead = np.shape(x)[:-2]
+    block = slice_(x, (*[0] * len(lead), first_row, first_column), (*lead, first_row + n, first_column + n)) if n else None
+    if block is None:
+        return _structure.full((*lead, 0), 0, typeof(x).dtype)
+    mask = broadcast_to(_mask.__wrapped__((n, n), 0, np.dtype(bool), False), np.shape(block))
+    kept = lax.select(mask, block, _structure.full(np.shape(block), 0, typeof(x).dtype))
+    return (reduce_or if typeof(x).dtype == np.bool_ else reduce_sum)(kept, (len(lead),))
+
+
+def diag(v: Any, k: int = 0) -> Any:
+    """The k-th diagonal of a matrix; of a vector, the matrix that has it for its k-th diagonal.
+
+    Raises ValueError for other numbers of axes.
+
+    >>> diag(np.int32([1, 2]))
+    Array([[1, 0],
+           [0, 2]], dtype=int32)
+    """
+    check_arraylike("diag", v)
+    if np.ndim(v) not in (1, 2):
+        raise ValueError(f"diag input must be 1d or 2d\n    v: {typeof(v).str_short(short_dtypes=True)}")
+    return _diag(v, operator.index(k))
+
+
+def diagflat(v: Any, k: int = 0) -> Any:
+    """The matrix that has the elements of v for its k-th diagonal.
+
+    >>> diagflat(np.int32([[1, 2]]))
+    Array([[1, 0],
+           [0, 2]], dtype=int32)
+    """
+    check_arraylike("diagflat", v)
+    flat = _structure.reshape(asarray(v), (math.prod(np.shape(v)),))
+    return _diag(_structure.convert_element_type(flat, flat.dtype), operator.index(k))
+
+
+@fast(static=("offset", "axis1", "axis2", "dtype"))
+def _trace(a: Any, offset: int, axis1: int, axis2: int, dtype: Any) -> Any:
+    x = as_value(a)
+    i, j = (_structure.canonical_axis(axis, np.ndim(x)) for axis in (axis1, axis2))
+    if i == j:
+        raise ValueError(f"axis1 and axis2 can not be same: axis1={axis1} and axis2={axis2}")
+    rest = [k for k in range(np.ndim(x)) if k not in (i, j)]
+    line = _diagonal(_structure.transpose(x, (*rest, i, j)), offset)
+    result = result_dtype("trace", typeof(x).dtype, dtype, True)
+    return reduce_sum(_structure.convert_element_type(line, result), (len(rest),))
+
+
+def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None) -> Any:
+    """The sum of the elements on a diagonal of two axes.
+
+    >>> trace(np.float32([[1, 2], [3, 4]]))
+    Array(5., dtype=float32)
+    """
+    refuse_out("trace", out)
+    check_arraylike("trace", a)
+    return _trace(a, operator.index(offset), operator.index(axis1), operator.index(axis2), dtype)
+
+
+@fast(static=("N", "increasing"))
+def _vander(x: Any, N: int, increasing: bool) -> Any:
+    n = np.shape(x)[0]
+    columns = [lax.integer_pow(x, i) for i in range(N)]
+    columns = [_structure.reshape(c, (n, 1)) for c in (columns if increasing else columns[::-1])]
+    return concatenate(columns, 1) if columns else _structure.full((n, 0), 0, typeof(x).dtype)
+
+
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
+    """The matrix of the powers of x: a row an element, N columns (by default as many as rows), highest power first.
+
+    Raises ValueError for an array of other than one axis, or a negative N.
+
+    >>> vander(np.int32([1, 2, 3]), 2)
+    Array([[1, 1],
+           [2, 1],
+           [3, 1]], dtype=int32)
+    """
+    check_arraylike("vander", x)
+    if np.ndim(x) != 1:
+        raise ValueError(f"x must be a one-dimensional array\n    x: {typeof(x).str_short(short_dtypes=True)}")
+    n = np.shape(x)[0] if N is None else operator.index(N)
+    if n < 0:
+        raise ValueError(f"N must be nonnegative\n    N: {N}")
+    value = asarray(x)
+    value = value if value.dtype != np.bool_ else lax.convert_element_type(value, dtypes.canonicalize_dtype(int))
+    return _vander(value, n, bool(increasing))
