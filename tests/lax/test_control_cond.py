@@ -141,6 +141,15 @@ def test_residuals_of_extended_dtype():
     assert jax.grad(f, 1)(False, 1.0, key) == 1.0
 
 
+def test_key_that_one_branch_makes_is_a_residual():
+    key = jax.random.key(0)
+    word = lambda k: lax.convert_element_type(lax.reduce_max(jax.random.key_data(k) % 5, (0,)), float)
+    noisy = lambda x: jax.checkpoint(lambda x, k: jnp.sin(x * word(k)))(x, jax.random.fold_in(key, 7))
+    f = lambda p, x: lax.cond(p, noisy, jnp.cos, x)
+    assert_close(jax.grad(f, 1)(True, 1.0), jax.grad(noisy)(1.0))
+    assert_close(jax.grad(f, 1)(False, 1.0), -np.sin(1.0))
+
+
 @pytest.mark.parametrize("in_axes", [(0, 0), (None, 0), (0, None)])
 def test_vmap(in_axes):
     p = True if in_axes[0] is None else np.array([True, False, True])
@@ -250,3 +259,24 @@ def test_effects_of_the_chosen_branch():
     f(True), f(False), f(True)
     jax.effects_barrier()
     assert [int(n) for n in seen] == [1, 2, 1]
+
+
+def test_ordered_effects_keep_their_order():
+    seen = []
+
+    def say(n, x):
+        jax.debug.callback(lambda x: seen.append((n, int(x))), x, ordered=True)
+        jax.debug.callback(lambda x: seen.append((n, -int(x))), x, ordered=True)
+
+    def f(p, x):
+        say("start", x)
+        x = lax.scan(lambda c, y: (say("scan", y), (c + y, None))[1], x, jnp.arange(1, 3))[0]
+        x = lax.while_loop(lambda c: c < 6, lambda c: (say("while", c), c + 1)[1], x)
+        x = lax.cond(p, lambda x: (say("cond", x), x + 1)[1], lambda x: x, x)
+        say("end", x)
+        return x
+
+    assert jax.jit(f)(True, 1) == 7
+    jax.effects_barrier()
+    steps = [("start", 1), ("scan", 1), ("scan", 2), ("while", 4), ("while", 5), ("cond", 6), ("end", 7)]
+    assert seen == [pair for n, x in steps for pair in ((n, x), (n, -x))]

@@ -421,3 +421,22 @@ def test_memory_of_bodies():
     kept = use()
     gc.collect()
     assert kept() is None
+
+
+@pytest.mark.parametrize(("wrap", "expected"), [
+    (jax.jit, lambda k: k),
+    (lambda h: lambda x: lax.cond(True, h, jnp.sin, x), lambda k: k),
+    (lambda h: lambda x: lax.scan(lambda c, y: (h(c) * y, None), x, XS)[0], lambda k: k ** 5 * XS.prod()),
+])
+@pytest.mark.parametrize("traced", [False, True])
+def test_constants_that_rules_bring_in(wrap, expected, traced):
+    def derivative(k):
+        @jax.custom_jvp
+        def h(x):
+            return x * 1.0
+
+        h.defjvp(lambda primals, tangents: (h(*primals), tangents[0] * k))
+        return jax.grad(lambda x: lax.reduce_sum(wrap(h)(x), (0,)))(np.ones(3))
+
+    k = np.array([1.0, 2.0, 3.0])
+    assert_close((jax.jit(derivative) if traced else derivative)(k), expected(k))

@@ -145,10 +145,17 @@ OPS = [
     Op("dot_preferred", lambda x, y: lax.dot(x, y, preferred_element_type=np.dtype(np.float32)),
        lambda draw: [sample(draw(2, 3), draw(3, 2))], ("bfloat16", "float16"), quick=("bfloat16",), reference=np.dot, ulp=SUM,
        gradients=()),
+    Op("ragged_dot", "lax.ragged_dot", lambda draw: [sample(draw(5, 3), draw(2, 3, 4), np.array([2, 3], np.int32))],
+       ("float32", "float64"), ulp=SUM,
+       reference=lambda x, y, sizes: np.concatenate([x[:sizes[0]] @ y[0], x[sizes[0]:] @ y[1]])),
+    Op("scaled_dot", lambda x, y, a, b: lax.scaled_dot(x, y, lhs_scale=a, rhs_scale=b, preferred_element_type=np.dtype(F)),
+       lambda draw: [sample(draw(3, 4), draw(4, 2), draw.index(3, 3, 2).astype(F) + 1, draw.index(3, 2, 2).astype(F) + 1)],
+       ("float32",), reference=lambda x, y, a, b: (x * np.repeat(a, 2, 1)) @ (y * np.repeat(b, 2, 0)), ulp=SUM,
+       gradients=()),
     Op("batch_matmul", "lax.batch_matmul", lambda draw: [sample(draw(2, 3, 4), draw(2, 4, 3))], INEXACT, reference=np.matmul,
        ulp=SUM),
     Op("conv_general_dilated", convolve, convolutions, INEXACT, quick=("float32", "complex64"), reference=convolved, ulp=2 * SUM,
-       vmap_calls=7, errors=[
+       vmap_calls=7, gradient_calls=7, errors=[
            bad((TypeError, ValueError), "(?s)conv_general_dilated.*(feature|channel)", np.ones((1, 2, 4, 4), F),
                np.ones((3, 3, 2, 2), F), form="plain"),
            bad(TypeError, "(?s)conv.*ndim.*3 and 4", np.ones((1, 4, 4), F), np.ones((3, 4, 2, 2), F),

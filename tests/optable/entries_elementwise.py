@@ -9,10 +9,13 @@ import mpmath
 import numpy as np
 from optable.table import ALL, Bad, Draw, Op, Sample, bad, numpy_dtype, sample
 
-import teucer.lax  # fills the table of elementwise primitives
+from teucer import lax
+from teucer.lax import _elementwise, _special, _structure
 from teucer.lax._families import ELEMENTWISE, Elementwise
 
 Function = Callable[..., Any]
+# The rooms whose import fills the library's table of elementwise primitives.
+ROOMS = (_elementwise, _special)
 
 
 def precise(f: Function) -> Function:
@@ -184,6 +187,7 @@ def entry(p: Elementwise) -> Op:
     n = len(next(iter(samples_of(p)(draw))).args)
     gives_bool = p.result is not None and p.result(np.dtype(np.float64)).kind == "b"
     return Op(name, fn, samples_of(p), accepted, gradients=() if gives_bool else None, vmap_calls=1 if name in SLOW else 4,
+              gradient_calls=1 if n == 1 or name in SLOW else 3,
               reference=REFERENCES.get(name), elementwise=True, ulp=p.tested.ulp,
               widen="no" if name in AS_THEY_ARE else "long", constant=CONSTANT.get(name, SECOND_CONSTANT.get(name, ())),
               errors=tuple(bad_calls(p, n)), exceptions=EXCEPTIONS.get(name, {}))
@@ -293,8 +297,8 @@ OPS = [
        ("float32", "float64"), reference=halved, ulp=0, exceptions={"gradient": "the derivative is 1 between the steps"}),
     Op("stop_gradient", "lax.stop_gradient", lambda draw: [sample(draw(2, 3))], ("float32", "int32"),
        reference=lambda x: x, ulp=0, gradients=()),
-    Op("copy", lambda x: teucer.lax.copy_p.bind(x)[0], lambda draw: [sample(draw(2, 3))],
+    Op("copy", lambda x: lax.copy_p.bind(x)[0], lambda draw: [sample(draw(2, 3))],
        ("bool", "int32", "float32", "float64"), reference=lambda x: x, ulp=0),
-    Op("add_any", lambda x, y: teucer.lax._structure.add_any_p.bind(x, y)[0], lambda draw: [sample(draw(2, 3), draw(2, 3))],
+    Op("add_any", lambda x, y: _structure.add_any_p.bind(x, y)[0], lambda draw: [sample(draw(2, 3), draw(2, 3))],
        ("float32", "float64", "complex64"), reference=np.add, ulp=0.5, elementwise=True),
 ]

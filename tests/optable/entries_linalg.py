@@ -10,6 +10,7 @@ import scipy.linalg
 from optable.table import LINEAR_ALGEBRA, Draw, Op, Sample, bad, sample
 
 from teucer import lax
+from teucer.lax._linalg_qr import geqp3_p, geqrf_p
 
 F = np.float32
 REAL = ("float32", "float64")
@@ -208,6 +209,10 @@ OPS = [
        LINEAR_ALGEBRA, reference=lambda x: np.linalg.svd(x, compute_uv=False), ulp=STABLE),
     Op("qr", qr_function, lambda draw: [sample(square(draw, 4, 4)[:, :3]), sample(square(draw, 2, 3, 3))], LINEAR_ALGEBRA,
        reference=qr_expected, ulp=STABLE),
+    Op("geqrf", lambda x: lax.abs(geqrf_p.bind(x)[0]), lambda draw: [sample(square(draw, 4, 4)[:, :3])], REAL,
+       reference=lambda x: np.abs(scipy.linalg.qr(x, mode="raw")[0][0]), ulp=STABLE, exceptions={"gradient": NO_RULE}),
+    Op("geqp3", lambda x: geqp3_p.bind(x)[1], lambda draw: [sample(square(draw, 4, 4))], REAL,
+       reference=lambda x: scipy.linalg.qr(x, pivoting=True)[2], exceptions={"gradient": NO_RULE}),
     Op("qr_pivoted", pivoted, lambda draw: [sample(square(draw, 4, 4))], LINEAR_ALGEBRA, reference=pivoted_expected, ulp=STABLE,
        exceptions={"gradient": NO_RULE}),
     Op("lu", lu_function, each_square(), LINEAR_ALGEBRA, reference=lu_expected, ulp=STABLE, errors=named("lu", NOT_SQUARE[1:])),

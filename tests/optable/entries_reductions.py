@@ -9,6 +9,8 @@ import numpy as np
 from optable.table import Draw, Op, Sample, bad, sample
 
 from teucer import lax
+from teucer._transform.staging import make_jaxpr
+from teucer.lax._windows import select_and_scatter_p
 
 F = np.float32
 NUMERIC = ("int32", "float32", "float64", "complex64", "complex128", "bfloat16", "uint8")
@@ -105,6 +107,22 @@ def windowed(name: str, function: str, init: Any, reference: Callable[..., Any],
               reference=lambda x, form: reference(windows_of(x, start(x), **WINDOWS[form]), axis=-1), **options)
 
 
+def scattered(x: Any, source: Any) -> Any:
+    """Each element of source is added to the place of the greatest element of its window."""
+    scalar = np.zeros((), x.dtype)
+    select, add = (make_jaxpr(f)(scalar, scalar) for f in (lax.ge, lax.add))
+    return select_and_scatter_p.bind(
+        x, source, scalar, select_jaxpr=select, select_consts=(), scatter_jaxpr=add, scatter_consts=(),
+        window_dimensions=(2,), window_strides=(2,), padding=((0, 0),))[0]
+
+
+def scatter_expected(x: Any, source: Any) -> Any:
+    y = np.zeros_like(x)
+    for i, v in enumerate(source):
+        y[2 * i + np.argmax(x[2 * i:2 * i + 2])] += v
+    return y
+
+
 OPS = [
     reduction("reduce_sum", np.sum, NUMERIC, ulp=8),  # eight terms, added in any order
     reduction("reduce_prod", np.prod, NUMERIC, ulp=8),  # as many factors
@@ -132,4 +150,6 @@ OPS = [
     windowed("reduce_window_max", "max", "lowest", np.max, ("float32", "float64", "int32"), ulp=0),
     windowed("reduce_window_min", "min", "highest", np.min, ("float32", "float64", "int32"), ulp=0),
     windowed("reduce_window", "made", 0, lambda w, axis: np.prod(1 + w, axis=axis) - 1, ("float32", "float64"), ulp=16),
+    Op("select_and_scatter", scattered, lambda draw: [sample(draw.distinct(6), draw(3))], ("float32",),
+       reference=scatter_expected, ulp=0, gradients=(), exceptions={"vmap": "has no batch rule, as in JAX"}),
 ]

@@ -122,7 +122,7 @@ class Op:
     ulp_of: where one dtype needs another. Above the default a reason stands beside it.
     widen: what the reference gets for floats: "double" at least float64, "long" long doubles, "no" the operands as they are.
     gradients: the dtypes in which gradients are tested. constant: positions of operands that are not differentiated.
-    vmap_calls: how many of the calls the quick suite maps.
+    vmap_calls, gradient_calls: of how many of the calls vmap and gradients are tested.
     gradient_rtol: how closely derivatives agree with differences; above the default a reason stands beside it.
     exceptions: law -> why it does not hold.
     """
@@ -140,6 +140,7 @@ class Op:
     gradients: Sequence[str] | None = None
     constant: Sequence[int] = ()
     vmap_calls: int = 4
+    gradient_calls: int = 4
     gradient_rtol: float = 1e-6
     errors: Sequence[Bad] = ()
     exceptions: Mapping[str, str] = field(default_factory=dict)

@@ -10,6 +10,7 @@ import numpy as np
 
 from teucer._base import config, functions, source
 from teucer._base.source import user_frame
+from teucer._core.checker import check_jaxpr
 from teucer._core.jaxpr import Atom, ClosedJaxpr, DropVar, Eqn, Jaxpr, Literal, Var, join_effects
 from teucer._core.names import _names
 from teucer._core.primitive import NO_EFFECTS
@@ -150,6 +151,8 @@ class StageTrace(Trace):
         consts = [value for _, value in self.consts.values()]
         jaxpr = Jaxpr(constvars, self.invars, outvars, self.eqns, join_effects(self.eqns), self.debug_info)
         end(self)
+        if config.enable_checks.value:
+            check_jaxpr(jaxpr)
         return jaxpr, consts
 
     def origin_of(self, var: Var) -> str:

@@ -68,7 +68,7 @@ def _same_place(x: Any, sharding: Any, committed: bool, copy: bool) -> Any:
     if x._committed == committed and x.sharding == sharding:
         return x
     parts = xla.shard_arrays(x)
-    return ArrayImpl(x._carried, sharding, parts, committed=committed, _skip_checks=True)
+    return xla.assemble(x._carried, sharding, parts, committed=committed)
 
 
 def _same_cut(old: Any, new: Any, shape: tuple[int, ...]) -> bool:

@@ -34,7 +34,8 @@ from teucer._transform.partial import split_jaxpr
 from teucer._transform.transpose import transpose_jaxpr
 from teucer._xla.dispatcher import dispatcher
 
-__all__ = ["JitOptions", "Staged", "call_jitted", "hoist_consts", "jit", "jit_p", "make_jit", "method", "split_call", "stage_call"]
+__all__ = ["JitOptions", "Staged", "call_jitted", "hoist_consts", "hoisted", "jit", "jit_p", "make_jit", "method",
+           "split_call", "stage_call"]
 
 
 class JitOptions(NamedTuple):
@@ -232,6 +233,16 @@ def hoist_consts(jaxpr: Jaxpr) -> ClosedJaxpr:
     return ClosedJaxpr(jaxpr.replace(constvars=[], invars=[*jaxpr.constvars, *jaxpr.invars]), ())
 
 
+def hoisted(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Any]]:
+    """The jaxpr with its constants as its first inputs, kept on it, and their values."""
+    if not closed.jaxpr.constvars:
+        return closed, []
+    found = closed.cache.get("hoisted")
+    if found is None:
+        found = closed.cache["hoisted"] = hoist_consts(closed.jaxpr)
+    return found, closed.consts
+
+
 def _unhashable(fun: Any, call: FlatCall, err: TypeError) -> ValueError:
     for group in call.statics:
         for where, value in group:
@@ -297,7 +308,7 @@ class Jit(Primitive):
         jvp, out_moving = jvp_jaxpr(jaxpr, moving, False)
         given = [t for t, m in zip(tangents, moving, strict=True) if m]
         donated = (*donated_invars, *(d for d, m in zip(donated_invars, moving, strict=True) if m))
-        outs = self.bind(*primals, *given, jaxpr=jvp, name=name, donated_invars=donated, **params)
+        outs = self._call(jvp, (*primals, *given), donated, name=name, **params)
         n = len(jaxpr.jaxpr.outvars)
         rest = iter(outs[n:])
         return outs[:n], tuple(next(rest) if m else typeof(y).zero for y, m in zip(outs, out_moving, strict=False))
@@ -311,15 +322,20 @@ class Jit(Primitive):
         transposed, nonzero = transpose_jaxpr(jaxpr, linear, given)
         operands = [x for x, lin in zip(args, linear, strict=True) if not lin]
         operands += [ct for ct, g in zip(cts, given, strict=True) if g]
-        outs = iter(self.bind(*operands, jaxpr=transposed, name=name, donated_invars=(False,) * len(operands), **params))
+        outs = iter(self._call(transposed, operands, (False,) * len(operands), name=name, **params))
         found = iter([next(outs) if nz else None for nz in nonzero])
         return tuple(next(found) if lin else None for lin in linear)
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+    def batch(self, axis: Any, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, donated_invars: Any, **params: Any) -> Any:
         batched, out_batched = batch_jaxpr(jaxpr, axis, [d is not None for d in dims], False)
         operands = [x if d is None else arith.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
-        outs = self.bind(*operands, jaxpr=batched, **params)
+        outs = self._call(batched, operands, donated_invars, **params)
         return outs, tuple(0 if b else None for b in out_batched)
+
+    def _call(self, closed: ClosedJaxpr, operands: Sequence[Any], donated: Sequence[bool], **params: Any) -> Any:
+        """Call a transformed jaxpr; the constants that rules have brought in become operands."""
+        inner, consts = hoisted(closed)
+        return self.bind(*consts, *operands, jaxpr=inner, donated_invars=(*[False] * len(consts), *donated), **params)
 
     def uses_axis(self, name: Any, params: Any) -> bool:
         return name is not None and jaxpr_uses_axis(params["jaxpr"].jaxpr, name)

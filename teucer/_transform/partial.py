@@ -34,7 +34,7 @@ class PartialTrace(StageTrace):
             return self.evaluate_known(primitive, args, params)
         if primitive.partial_eval is not None:
             return primitive.partial_eval(self, args, params)  # type: ignore[no-any-return]
-        return self.record(primitive, args, params)
+        return super().process(primitive, args, params)
 
     def evaluate_known(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
         """Run a primitive on known values in the parent."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from jaxlib import _hlo, _jax
 
-__all__ = ["Array", "ArrayImpl", "HloSharding", "HostBufferSemantics", "OpSharding", "Sharding",
+__all__ = ["Array", "ArrayImpl", "assemble", "HloSharding", "HostBufferSemantics", "OpSharding", "Sharding",
            "SingleDeviceShardingBase", "block_until_ready", "copy_to_devices", "execute", "execute_with_token",
            "from_dlpack", "put",
            "result_handler", "shard_arrays", "to_dlpack"]
@@ -20,6 +20,8 @@ Sharding = _jax.Sharding
 SingleDeviceShardingBase = _jax.SingleDeviceSharding
 HostBufferSemantics = _jax.HostBufferSemantics
 block_until_ready = _jax.batched_block_until_ready
+# jaxlib 0.10 checks by default that shapes and shardings agree, through modules of jax; later versions do not check.
+_SKIP_CHECKS = {"_skip_checks": True} if "_skip_checks" in (_jax.array_result_handler.__doc__ or "") else {}
 
 
 def put(aval: Any, sharding: Any, shards: Sequence[Any], devices: Sequence[Any], *, committed: bool) -> Any:
@@ -36,7 +38,12 @@ def shard_arrays(array: Any) -> list[Any]:
 
 def result_handler(aval: Any, sharding: Any, committed: bool) -> Any:
     """Wraps one result of an executable as an array of the given type."""
-    return _jax.array_result_handler(aval, sharding, committed, _skip_checks=True)
+    return _jax.array_result_handler(aval, sharding, committed, **_SKIP_CHECKS)
+
+
+def assemble(aval: Any, sharding: Any, parts: Sequence[Any], *, committed: bool) -> Any:
+    """An array of single-device arrays, one for each device of the sharding."""
+    return ArrayImpl(aval, sharding, list(parts), committed, **_SKIP_CHECKS)
 
 
 def execute(executable: Any, args: Sequence[Any], handlers: Sequence[Any]) -> list[Any]:

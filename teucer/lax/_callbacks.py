@@ -24,6 +24,10 @@ __all__ = ["debug_callback", "debug_callback_p", "io_callback", "io_callback_p",
 
 _VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized", None)
 
+# Where the block being written keeps what the last ordered call in it gave.
+_ORDER = "order of effects"
+_ORDER_AVAL = ShapedArray((), np.dtype(bool))
+
 
 def _on_host(x: Any) -> Any:
     """A value as a NumPy array; typed keys as their words."""
@@ -56,12 +60,20 @@ class _Callback(Primitive):
         def call(*args: Any) -> tuple[Any, ...]:
             return tuple(_checked(callback(*map(_on_host, args)), result_avals, callback))
 
+        if not ordered:
+            return self._call(ctx, values, result_avals, call)
+        # Within a block one call waits for the one before it, since it takes a value that that one gives.
+        previous = ctx.constants.get(_ORDER) or ctx.constant(False)
+        outs = self._call(ctx, (previous, *values), (_ORDER_AVAL, *result_avals), lambda token, *args: (token, *call(*args)))
+        ctx.constants[_ORDER] = outs[0]
+        return outs[1:]
+
+    def _call(self, ctx: Any, values: Sequence[Any], avals: Sequence[ShapedArray], call: Callable[..., Any]) -> Any:
         index = len(ctx.module.host_callbacks)
         ctx.module.host_callbacks.append(call)
-        layouts = [_row_major(v.aval) for v in values], [_row_major(a) for a in result_avals]
-        return hlo.custom_call(ctx, "xla_ffi_python_cpu_callback", values, result_avals,
-                               config=f"{{index = {index} : ui64}}", operand_layouts=layouts[0], result_layouts=layouts[1],
-                               has_side_effect=self.kind is not None)
+        layouts = [_row_major(v.aval) for v in values], [_row_major(a) for a in avals]
+        return hlo.custom_call(ctx, "xla_ffi_python_cpu_callback", values, avals, config=f"{{index = {index} : ui64}}",
+                               operand_layouts=layouts[0], result_layouts=layouts[1], has_side_effect=self.kind is not None)
 
     def lower_extended(self, ctx: Any, *values: Any, **params: Any) -> Any:
         words = (Value(v.name, v.aval.physical) if isinstance(v.dtype, dtypes.ExtendedDType) else v for v in values)

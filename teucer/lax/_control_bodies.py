@@ -18,12 +18,12 @@ from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray, is_valid_type
 from teucer._transform import arith, programs
 from teucer._transform.calls import flatten_results, fun_name, where
-from teucer._transform.jit import hoist_consts
+from teucer._transform.jit import hoist_consts, hoisted
 from teucer.lax import _shapes
 
 __all__ = ["Body", "avals_of", "check_carry", "difference", "filler", "hoisted", "is_concrete", "jaxprs_use_axis", "kept",
-           "kind_text", "parameter_names", "refuse_io", "reordered", "run", "same_type", "settle_carry", "split_list", "stage_anew",
-           "stage_body", "without_dead"]
+           "kind_text", "order_in", "order_out", "parameter_names", "refuse_io", "reordered", "run", "same_type", "set_order",
+           "settle_carry", "split_list", "stage_anew", "stage_body", "without_dead"]
 
 
 class Body(NamedTuple):
@@ -208,13 +208,6 @@ def kept(closed: ClosedJaxpr, key: Any, make: Callable[[], Any]) -> Any:
     return found
 
 
-def hoisted(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Any]]:
-    """The jaxpr with its constants as its first inputs, and their values."""
-    if not closed.jaxpr.constvars:
-        return closed, []
-    return kept(closed, "hoisted", lambda: hoist_consts(closed.jaxpr)), closed.consts
-
-
 def reordered(closed: ClosedJaxpr, ins: Sequence[int], outs: Sequence[int]) -> ClosedJaxpr:
     """The jaxpr without constants whose inputs and results are those of the given numbers, in that order."""
     ins, outs = tuple(ins), tuple(outs)
@@ -251,6 +244,28 @@ def refuse_io(op: str, effects: Iterable[Any]) -> None:
         raise NotImplementedError(f"IO effect not supported in vmap-of-{op}.\n  With a predicate that differs from element to "
                                   "element both branches run, or the body runs for elements that are done, and so would an "
                                   "io_callback in it.")
+
+
+# Under this name a block being written keeps the value that the last ordered callback in it gave (lax._callbacks).
+_ORDER = "order of effects"
+
+
+def order_in(ctx: Any, effects: Iterable[Any]) -> list[Any]:
+    """The value that ordered callbacks in a region wait for, to be handed to it: one, or none where effects have no order."""
+    if not any(isinstance(e, Effect) and e.ordered for e in effects):
+        return []
+    return [ctx.constants.get(_ORDER) or ctx.constant(False)]
+
+
+def set_order(ctx: Any, order: Sequence[Any]) -> None:
+    """Let the callbacks that follow in this block wait for a value; `order` holds it, or nothing."""
+    for value in order:
+        ctx.constants[_ORDER] = value
+
+
+def order_out(ctx: Any, order: Sequence[Any]) -> list[Any]:
+    """What callbacks after this point are to wait for: one value or none, as `order` holds."""
+    return [ctx.constants[_ORDER]] if order else []
 
 
 def run(primitive: Primitive, args: Sequence[Any], params: dict[str, Any], owner: ClosedJaxpr) -> tuple[Any, ...]:

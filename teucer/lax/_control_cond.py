@@ -32,9 +32,12 @@ from teucer.lax._control_bodies import (
     jaxprs_use_axis,
     kept,
     kind_text,
+    order_in,
+    order_out,
     refuse_io,
     run,
     same_type,
+    set_order,
     stage_body,
 )
 
@@ -70,7 +73,15 @@ class Cond(Primitive):
             return ctx.inline(branches[0], *values)
         if not avals and not any(b.effects for b in branches):
             return ()
-        return hlo.case(ctx, index, [partial(ctx.inline, b, *values) for b in branches], avals)
+        order = order_in(ctx, self.effects(branches=branches))
+
+        def run_branch(branch: ClosedJaxpr) -> Any:
+            set_order(ctx, order)
+            return (*ctx.inline(branch, *values), *order_out(ctx, order))
+
+        outs = hlo.case(ctx, index, [partial(run_branch, b) for b in branches], [*avals, *(v.aval for v in order)])
+        set_order(ctx, outs[len(avals):])
+        return outs[:len(avals)]
 
     def jvp(self, primals: Any, tangents: Any, *, branches: Sequence[ClosedJaxpr], **params: Any) -> Any:
         index, *operands = primals

@@ -12,7 +12,7 @@ from teucer._core.jaxpr import ClosedJaxpr
 from teucer._lower import hlo
 from teucer._lower.context import Value
 from teucer._transform.batch import unmapped_aval
-from teucer.lax._control_bodies import split_list
+from teucer.lax._control_bodies import order_in, order_out, set_order, split_list
 
 __all__ = ["lower_scan"]
 
@@ -28,15 +28,22 @@ def lower_scan(ctx: Any, values: Sequence[Any], *, jaxpr: ClosedJaxpr, length: i
     trips, rest = divmod(length, unroll)
     straight = trips <= 1
     copies = length if straight else unroll + rest
-    call = ctx.inline if copies <= 1 else lambda closed, *args: ctx.call("scan_body", closed, *args)
+    order = order_in(ctx, jaxpr.effects)
+    init += order
+    call = ctx.inline if copies <= 1 or order else lambda closed, *args: ctx.call("scan_body", closed, *args)
 
     def apply(carry: Sequence[Any], elements: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        outs = call(jaxpr, *consts, *carry, *elements)
+        set_order(ctx, carry[num_carry:])
+        outs = call(jaxpr, *consts, *carry[:num_carry], *elements)
         new = [Value(v.name, a) for v, a in zip(outs[:num_carry], carry_avals, strict=True)]
-        return new, list(outs[num_carry:])
+        return [*new, *order_out(ctx, order)], list(outs[num_carry:])
+
+    def results(carry: Sequence[Any], ys: Sequence[Any]) -> tuple[Any, ...]:
+        set_order(ctx, carry[num_carry:])
+        return (*carry[:num_carry], *ys)
 
     if straight:
-        return _straight(ctx, apply, length, init, xs, y_avals, reverse)
+        return results(*_straight(ctx, apply, length, init, xs, y_avals, reverse))
     buffers = [_zeros(ctx, unmapped_aval(a, 0, length)) for a in y_avals]
 
     def step(index: Any, carry: Sequence[Any], buffers: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -44,11 +51,11 @@ def lower_scan(ctx: Any, values: Sequence[Any], *, jaxpr: ClosedJaxpr, length: i
         return new, [_written(ctx, buffer, y, index) for buffer, y in zip(buffers, ys, strict=True)]
 
     state = _loop(ctx, step, trips, unroll, (init, buffers), reverse, length)
-    return _tail(ctx, step, range(length - rest, length), state, reverse, length)
+    return results(*_tail(ctx, step, range(length - rest, length), state, reverse, length))
 
 
 def _straight(ctx: Any, apply: Any, length: int, carry: Sequence[Any], xs: Sequence[Any], y_avals: Sequence[Any],
-              reverse: bool) -> tuple[Any, ...]:
+              reverse: bool) -> tuple[Sequence[Any], Sequence[Any]]:
     """All steps one after the other, without a loop."""
     rows: list[list[Any]] = []
     for i in reversed(range(length)) if reverse else range(length):
@@ -56,8 +63,7 @@ def _straight(ctx: Any, apply: Any, length: int, carry: Sequence[Any], xs: Seque
         rows.append(ys)
     if reverse:
         rows.reverse()
-    stacked = [_stacked(ctx, [row[j] for row in rows], a, length) for j, a in enumerate(y_avals)]
-    return (*carry, *stacked)
+    return carry, [_stacked(ctx, [row[j] for row in rows], a, length) for j, a in enumerate(y_avals)]
 
 
 def _loop(ctx: Any, step: Step, trips: int, width: int, state: tuple[Sequence[Any], Sequence[Any]], reverse: bool,
@@ -89,12 +95,12 @@ def _counter(length: int) -> Any:
 
 
 def _tail(ctx: Any, step: Step, steps: Sequence[int], state: tuple[Sequence[Any], Sequence[Any]], reverse: bool,
-          length: int) -> tuple[Any, ...]:
+          length: int) -> tuple[Sequence[Any], Sequence[Any]]:
     """The steps that are left over after the loop."""
     carry, buffers = state
     for i in steps:
         carry, buffers = step(ctx.constant(_counter(length)(length - 1 - i if reverse else i)), carry, buffers)
-    return (*carry, *buffers)
+    return carry, buffers
 
 
 def _physical(v: Any) -> Any:

@@ -14,6 +14,7 @@ from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._lower import hlo
+from teucer._lower.context import Value
 from teucer._transform import arith
 from teucer._transform.batch import batch_jaxpr
 from teucer._transform.calls import fun_name, where
@@ -27,10 +28,13 @@ from teucer.lax._control_bodies import (
     hoisted,
     jaxprs_use_axis,
     kept,
+    order_in,
+    order_out,
     parameter_names,
     refuse_io,
     reordered,
     run,
+    set_order,
     settle_carry,
     split_list,
     stage_body,
@@ -66,14 +70,25 @@ class While(Primitive):
     def lower(self, ctx: Any, *values: Any, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, cond_nconsts: int,
               body_nconsts: int) -> Any:
         cond_consts, body_consts, carry = split_list(values, cond_nconsts, body_nconsts)
-        if not carry:  # XLA's while has a state; this one counts nothing
-            outs = hlo.while_(ctx, [ctx.constant(np.int32(0))], lambda i: ctx.inline(cond_jaxpr, *cond_consts),
-                              lambda i: (ctx.inline(body_jaxpr, *body_consts), (i,))[1])
-            return outs[:0]
         avals = body_jaxpr.in_avals[body_nconsts:]
-        carry = [type(v)(v.name, aval) for v, aval in zip(carry, avals, strict=True)]
-        return hlo.while_(ctx, carry, lambda *xs: ctx.inline(cond_jaxpr, *cond_consts, *xs),
-                          lambda *xs: ctx.inline(body_jaxpr, *body_consts, *xs))
+        order = order_in(ctx, self.effects(cond_jaxpr=cond_jaxpr, body_jaxpr=body_jaxpr))
+        n = len(carry)
+        state = [Value(v.name, aval) for v, aval in zip(carry, avals, strict=True)] + order
+        if not state:  # XLA's while has a state; this one counts nothing
+            state = [ctx.constant(np.int32(0))]
+
+        def cond(*xs: Any) -> Any:
+            set_order(ctx, xs[n:] if order else ())
+            return ctx.inline(cond_jaxpr, *cond_consts, *xs[:n])
+
+        def body(*xs: Any) -> Any:
+            set_order(ctx, xs[n:] if order else ())
+            outs = ctx.inline(body_jaxpr, *body_consts, *xs[:n])
+            return (*outs, *(order_out(ctx, order) or xs[n:]))
+
+        outs = hlo.while_(ctx, state, cond, body)
+        set_order(ctx, outs[n:] if order else ())
+        return outs[:n]
 
     def jvp(self, primals: Any, tangents: Any, *, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, cond_nconsts: int,
             body_nconsts: int) -> Any:

@@ -13,6 +13,7 @@ from teucer._core.primitive import Primitive
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray
 from teucer._lower import hlo
+from teucer._lower.context import Value
 from teucer._runtime import transfer
 from teucer._runtime.arrays import ArrayImpl
 from teucer.lax import _structure
@@ -68,7 +69,10 @@ class Empty(Primitive):
         return (ShapedArray(tuple(shape), dtype, sharding=out_sharding),)
 
     def lower(self, ctx: Any, *, shape: Any, dtype: Any, out_sharding: Any = None) -> Any:
-        return (hlo.splat(ctx, 0, ctx.avals_out[0]),)
+        (aval,) = ctx.avals_out
+        return (Value(hlo.splat(ctx, 0, aval.physical).name, aval),)
+
+    lower_extended = lower
 
 
 @final

@@ -1,38 +1,12 @@
 """Functions of neural networks."""
 
-from teucer.nn import initializers
-from teucer.nn._activations import (
-    celu,
-    elu,
-    gelu,
-    glu,
-    hard_sigmoid,
-    hard_silu,
-    hard_swish,
-    hard_tanh,
-    identity,
-    leaky_relu,
-    log1mexp,
-    log_sigmoid,
-    mish,
-    relu,
-    relu6,
-    selu,
-    sigmoid,
-    silu,
-    soft_sign,
-    softplus,
-    sparse_plus,
-    sparse_sigmoid,
-    squareplus,
-    swish,
-    tanh,
-)
-from teucer.nn._attention import dot_product_attention, scaled_matmul
-from teucer.nn._normalizations import log_softmax, logmeanexp, logsumexp, one_hot, softmax, standardize
+from teucer._base.lazy import face
 
-__all__ = [
-    "celu", "dot_product_attention", "elu", "gelu", "glu", "hard_sigmoid", "hard_silu", "hard_swish", "hard_tanh", "identity",
-    "initializers", "leaky_relu", "log1mexp", "log_sigmoid", "log_softmax", "logmeanexp", "logsumexp", "mish", "one_hot",
-    "relu", "relu6", "scaled_matmul", "selu", "sigmoid", "silu", "soft_sign", "softmax", "softplus", "sparse_plus",
-    "sparse_sigmoid", "squareplus", "standardize", "swish", "tanh"]
+__getattr__, __dir__, __all__ = face(__name__, {
+    "teucer.nn.initializers": "initializers=.",
+    "teucer.nn._activations": "celu elu gelu glu hard_sigmoid hard_silu hard_swish hard_tanh identity leaky_relu log1mexp "
+                              "log_sigmoid mish relu relu6 selu sigmoid silu soft_sign softplus sparse_plus sparse_sigmoid "
+                              "squareplus swish tanh",
+    "teucer.nn._attention": "dot_product_attention scaled_matmul",
+    "teucer.nn._normalizations": "log_softmax logmeanexp logsumexp one_hot softmax standardize",
+})

@@ -17,8 +17,8 @@ from teucer._core.trace import EVAL, Tracer, current_trace
 from teucer._core.types import ShapedArray, aval_of
 from teucer._runtime import transfer
 from teucer._runtime.arrays import ArrayImpl
-from teucer._transform.moves import device_put
 from teucer._transform.library import library
+from teucer._transform.moves import device_put
 from teucer.lax import _conversion, _joining, _shapes, _structure
 from teucer.lax import _elementwise as lax
 from teucer.numpy._promotion import as_value, broadcast_to, check_arraylike, convert
@@ -32,12 +32,12 @@ _PYTHON = (bool, int, float, complex)
 def constant(value: Any, aval: ShapedArray) -> Any:
     """A host value as an array; while a program is traced, as a constant of the program."""
     trace = current_trace()
-    while trace is not EVAL and not isinstance(trace, StageTrace):
+    while trace is not EVAL and type(trace) is not StageTrace:  # partial evaluation is a kind of StageTrace that knows values
         if trace.parent is None:
             break
         trace = trace.parent
     data = transfer.host_value(value, aval)
-    if isinstance(trace, StageTrace):
+    if type(trace) is StageTrace:
         if not aval.shape and aval.dtype.kind in "biufc":
             return StageTracer(trace, Literal(data[()], aval))  # type: ignore[arg-type]
         return trace.tracer(data)

@@ -10,8 +10,8 @@ import opt_einsum
 from opt_einsum.parser import parse_einsum_input
 
 from teucer._core.trace import typeof
-from teucer.lax import _reductions, _shapes, _structure
 from teucer.lax import _elementwise as lax
+from teucer.lax import _reductions, _shapes, _structure
 from teucer.numpy._library import fast
 from teucer.numpy._linear import product
 from teucer.numpy._promotion import ANY, as_value, check_arraylike, promote_dtypes

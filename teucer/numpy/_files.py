@@ -6,13 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from teucer._base import dtypes
 from teucer._runtime.arrays import Array
 from teucer.numpy._creation import asarray
 
 __all__ = ["array_repr", "array_str", "load"]
 
 
-def array_repr(arr: Any, max_line_width: int | None = None, precision: int | None = None, suppress_small: bool | None = None) -> str:
+def array_repr(arr: Any, max_line_width: int | None = None, precision: int | None = None,
+               suppress_small: bool | None = None) -> str:
     """An array as a line of Python, with its dtype.
 
     >>> array_repr(asarray([1., 2.]))
@@ -42,4 +44,6 @@ def load(file: Any, *args: Any, **kwargs: Any) -> Any:
     [0, 1]
     """
     out = np.load(file, *args, **kwargs)
+    if isinstance(out, np.ndarray) and out.dtype == np.dtype("V2"):
+        out = out.view(dtypes.bfloat16)  # the format has no name for it
     return asarray(out) if isinstance(out, np.ndarray | Array) else out

@@ -14,7 +14,17 @@ from teucer.lax import _elementwise as lax
 from teucer.lax import _special, _structure
 from teucer.lax._families import scalar_like
 from teucer.numpy._library import fast
-from teucer.numpy._promotion import ANY, INEXACT, as_value, check_arraylike, convert, promote, promote_dtypes, promote_shapes, refuse_out
+from teucer.numpy._promotion import (
+    ANY,
+    INEXACT,
+    as_value,
+    check_arraylike,
+    convert,
+    promote,
+    promote_dtypes,
+    promote_shapes,
+    refuse_out,
+)
 from teucer.numpy._ufuncs import binary, filled_like, is_kind, rint_operation, unary
 
 __all__ = ["angle", "copysign", "fmax", "fmin", "frexp", "heaviside", "hypot", "i0", "isneginf", "isposinf", "ldexp", "logaddexp",

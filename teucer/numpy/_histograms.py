@@ -44,8 +44,8 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | N
         raise ValueError(f"only 1-dimensional input supported, got shape {values.shape}")
     least = operator.index(minlength)
     if length is None:
-        known = concrete(values, "bincount", "The error occurred because of argument 'x' of jnp.bincount. To avoid this error, pass "
-                         "a static `length` argument.")
+        known = concrete(values, "bincount", "The error occurred because of argument 'x' of jnp.bincount. To avoid this error, "
+                         "pass a static `length` argument.")
         length = max(least, int(known.max()) + 1 if known.size else 0)
     else:
         length = max(operator.index(concrete(length, "bincount", "length must be known")[()]), least)
@@ -173,7 +173,8 @@ def histogramdd(sample: Any, bins: Any = 10, range: Any = None, weights: Any = N
         points = operand("histogramdd", sample)
         points = points if points.ndim == 2 else _structure.reshape(points, (points.shape[0], 1))
     n, axes = points.shape
-    each = list(bins) if isinstance(bins, Sequence | np.ndarray | ArrayImpl | Tracer) and np.ndim(bins) != 0 else [bins] * axes
+    several = isinstance(bins, Sequence) or (isinstance(bins, np.ndarray | ArrayImpl | Tracer) and np.ndim(bins) != 0)
+    each = list(bins) if several else [bins] * axes
     if len(each) != axes:
         raise ValueError("should be a bin for each dimension.")
     ranges = [None] * axes if range is None else list(range)

@@ -211,7 +211,8 @@ def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str
                       dtype: Any = None) -> Any:
     """The places in the flattened array of places by axis.
 
-    mode: what becomes of those outside: "raise" (needs known values), "clip", "wrap"; one for all axes or one for each.
+    mode: what becomes of those outside: "raise" (needs known values), "clip", "wrap", or "ignore": nothing; one for all axes
+    or one for each.
     order: "C": the last axis runs fastest; "F": the first.
 
     >>> int(ravel_multi_index((1, 2), (2, 3)))
@@ -225,8 +226,8 @@ def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str
         if not dtypes.issubdtype(p.dtype, np.integer):
             raise TypeError("only int indices permitted")
     modes = tuple(mode) if isinstance(mode, tuple | list) else (mode,) * len(sizes)
-    if any(m not in ("raise", "clip", "wrap") for m in modes):
-        raise ValueError(f"invalid mode={mode!r}. Expected 'raise', 'wrap', or 'clip'")
+    if any(m not in ("raise", "clip", "wrap", "ignore") for m in modes):
+        raise ValueError(f"invalid mode={mode!r}. Expected 'raise', 'wrap', 'clip', or 'ignore'.")
     if order not in ("C", "F"):
         raise ValueError(f"invalid order={order!r}. Expected 'C' or 'F'")
     for p, n, m in zip(places, sizes, modes, strict=True):

@@ -121,7 +121,7 @@ class ArrayNamespaceInfo:
 
     def default_device(self) -> None:
         """The default device: None, as it depends on the options."""
-        return None
+        return
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, Any]:
         """The dtypes of arrays for which none is asked."""

@@ -13,8 +13,16 @@ from teucer._core.trace import typeof
 from teucer.lax import _dot, _joining, _slicing, _structure
 from teucer.lax import _elementwise as lax
 from teucer.numpy._library import fast
-from teucer.numpy._promotion import ANY, as_value, broadcast_shapes, broadcast_to, check_arraylike, promote, promote_dtypes
-from teucer.numpy._promotion import refuse_out
+from teucer.numpy._promotion import (
+    ANY,
+    as_value,
+    broadcast_shapes,
+    broadcast_to,
+    check_arraylike,
+    promote,
+    promote_dtypes,
+    refuse_out,
+)
 from teucer.numpy._ufuncs import is_kind
 
 __all__ = ["cross", "dot", "inner", "kron", "matmul", "matvec", "outer", "product", "tensordot", "vdot", "vecdot", "vecmat"]

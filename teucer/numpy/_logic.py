@@ -221,5 +221,5 @@ def isscalar(element: Any) -> bool:
     """
     if isinstance(element, ArrayImpl | Tracer) or (not isinstance(element, np.ndarray) and hasattr(element, "__jax_array__")):
         return np.ndim(as_value(element)) == 0
-    return bool(np.isscalar(element)) and (is_valid_type(element) or isinstance(element, str | bytes)) or (
+    return (bool(np.isscalar(element)) and (is_valid_type(element) or isinstance(element, str | bytes))) or (
         isinstance(element, np.ndarray) and element.ndim == 0)

@@ -15,7 +15,6 @@ from teucer._runtime.arrays import ArrayImpl
 from teucer.lax import _dynamic, _joining, _shapes, _structure
 from teucer.numpy._library import fast
 from teucer.numpy._operands import axes_of, axis_of, broadcast_value, operand, operands
-from teucer.numpy._promotion import broadcast_shapes as _common_shape
 
 __all__ = ["METHODS", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_shapes", "broadcast_to",
            "expand_dims", "flip", "fliplr", "flipud", "matrix_transpose", "moveaxis", "ndim", "permute_dims", "ravel", "reshape",
@@ -253,7 +252,7 @@ def broadcast_arrays(*args: Any) -> list[Any]:
     [(2, 3), (2, 3)]
     """
     xs = operands("broadcast_arrays", *args)
-    common = _common_shape("broadcast_arrays", [x.shape for x in xs]) if xs else ()
+    common = _shapes.broadcast_shapes(*(x.shape for x in xs)) if xs else ()
     return [broadcast_value(x, common) for x in xs]
 
 

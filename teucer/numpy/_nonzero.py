@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-
 from teucer.lax import _cumulative, _elementwise, _gather, _joining, _shapes, _structure
 from teucer.lax._indexing import ScatterDimensionNumbers
 from teucer.numpy._creation import asarray

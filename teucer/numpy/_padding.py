@@ -78,8 +78,8 @@ def _width_pairs(pad_width: Any, x: Any) -> tuple[tuple[int, int], ...]:
 def _pairs(value: np.ndarray[Any, Any], ndim: int, name: str) -> tuple[tuple[int, int], ...]:
     allowed = ((ndim, 2), (1, 2), (2,), (1,), ())
     if value.shape not in allowed:
-        raise ValueError(f"jnp.pad: {name} with nd={ndim} has unsupported shape {value.shape}. Valid shapes are ({ndim}, 2), (1, 2), "
-                         "(2,), (1,), or ().")
+        raise ValueError(f"jnp.pad: {name} with nd={ndim} has unsupported shape {value.shape}. Valid shapes are ({ndim}, 2), "
+                         "(1, 2), (2,), (1,), or ().")
     return tuple((int(a), int(b)) for a, b in np.broadcast_to(value, (ndim, 2)))
 
 

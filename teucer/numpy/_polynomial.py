@@ -12,6 +12,7 @@ from teucer.lax import _dot, _linalg_eigen, _linalg_svd, _reductions, _slicing, 
 from teucer.lax._control_iteration import fori_loop
 from teucer.lax._precision import Precision
 from teucer.numpy import _ufuncs
+from teucer.numpy._creation import asarray
 from teucer.numpy._library import fast
 from teucer.numpy._logic import where
 from teucer.numpy._manipulation import ravel
@@ -311,7 +312,7 @@ def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = F
         raise TypeError("expected w and y to have the same length")
     out, residuals, rank, singular, inverse = _fit(places, values, weights, degree, limit)
     if full:
-        return out, residuals, rank, singular, limit
+        return out, residuals, rank, singular, asarray(limit)
     if cov is False or cov is None:
         return out
     if cov == "unscaled":

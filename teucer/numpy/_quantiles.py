@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer.lax import _cumulative, _dynamic, _joining, _sorting, _structure
 from teucer.lax import _elementwise as lax

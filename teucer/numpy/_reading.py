@@ -40,7 +40,7 @@ def read(x: Any, key: Key, options: Options = Options()) -> Any:
     [3, 2, 1, 0]
     """
     # A place outside is moved inside by a slice; a fill value or an index array needs a gather.
-    if is_basic(key) and (options.mode in _KEEP or key.in_bounds and SCALAR not in key.items):
+    if is_basic(key) and (options.mode in _KEEP or (key.in_bounds and SCALAR not in key.items)):
         return _read_basic(x, key, options)
     x = with_fresh_axes(x, key)
     found = access(np.shape(x), key, options.wrap_negative_indices)
@@ -239,7 +239,7 @@ def access(shape: Sequence[Any], key: Key, wrap: bool) -> Access:
             components.append((_arange(item), ("axis", position)))
         else:
             size = 1
-            components.append((wrapped(start, n) if wrap and type(start) is not int else start, "batch"))
+            components.append((wrapped(start, n) if wrap and item != INT else start, "batch"))
         slice_sizes.append(size)
         if item != FULL:
             mapped.append(axis)

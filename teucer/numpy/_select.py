@@ -103,7 +103,7 @@ def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
         numbers = numbers % n
     elif mode != "clip":
         raise ValueError(f"mode={mode!r} not understood. Must be 'raise', 'wrap', or 'clip'")
-    numbers, *options = broadcast_arrays(numbers, *promoted("choose", ANY, *options))
+    numbers, *options = broadcast_arrays(numbers, *(convert(v, v.dtype) for v in promoted("choose", ANY, *options)))
     return take_along_axis(stack(options), _shapes.expand_dims(numbers, (0,)), 0, mode="clip",
                            wrap_negative_indices=False)[0]
 
@@ -142,8 +142,8 @@ def compress(condition: Any, a: Any, axis: int | None = None, *, size: int | Non
     if size is None:
         (places,) = nonzero(mask)
         return take(x, places, at)
-    if not 0 <= operator.index(size) <= n:
+    if not 0 <= operator.index(size) <= mask.shape[0]:
         raise ValueError(f"size must be positive and not greater than the size of the array axis; got size={size} for "
-                         f"a.shape[axis]={n}")
+                         f"a.shape[axis]={mask.shape[0]}")
     (places,) = nonzero(mask, size=size, fill_value=n)
     return take(x, places, at, mode="fill", fill_value=fill_value) if n else zeros(x.shape, x.dtype)

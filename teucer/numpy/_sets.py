@@ -21,8 +21,8 @@ from teucer.numpy._promotion import ANY, convert
 from teucer.numpy._sorting import searchsorted
 from teucer.numpy._taking import take
 
-__all__ = ["UniqueAllResult", "UniqueCountsResult", "UniqueInverseResult", "intersect1d", "isin", "setdiff1d", "setxor1d", "union1d",
-           "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values"]
+__all__ = ["UniqueAllResult", "UniqueCountsResult", "UniqueInverseResult", "intersect1d", "isin", "setdiff1d", "setxor1d",
+           "union1d", "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values"]
 
 
 class UniqueAllResult(NamedTuple):
@@ -153,7 +153,9 @@ def _runs(x: Any, order: Any, rank: Any, begins: Any, fill: Any, axis: int, size
     if fill is not None:
         shape = [1] * x.ndim
         shape[axis] = size
-        values = where(_structure.reshape(exists, shape), values, convert(fill, x.dtype))
+        filling = convert(fill, x.dtype)
+        filling = _shapes.expand_dims(filling, (axis,)) if filling.ndim else filling
+        values = where(_structure.reshape(exists, shape), values, filling)
     return values, _structure.convert_element_type(first, index_dtype()), _structure.convert_element_type(counts, index_dtype())
 
 
@@ -262,7 +264,8 @@ def _padded_set(x: Any, assume_unique: bool) -> _Padded:
 
 
 def _first_place(x: Any, values: Any) -> Any:
-    pairs = _elementwise.eq(*(_shapes.broadcast_in_dim(v, (values.shape[0], x.shape[0]), (axis,)) for v, axis in ((values, 0), (x, 1))))
+    shape = (values.shape[0], x.shape[0])
+    pairs = _elementwise.eq(_shapes.broadcast_in_dim(values, shape, (0,)), _shapes.broadcast_in_dim(x, shape, (1,)))
     return _reductions.argmax(pairs, 1, np.int32) if x.shape[0] else values
 
 
@@ -347,9 +350,10 @@ def _member(x: Any, tests: Any, method: str = "auto") -> Any:
     n = tests.shape[0]
     if n == 0 or 0 in x.shape:
         return _structure.full(x.shape, False, np.dtype(bool))
-    if method == "compare_all" or method == "auto" and n <= 16:
+    if method == "compare_all" or (method == "auto" and n <= 16):
         shape = (*x.shape, n)
-        pairs = _elementwise.eq(_shapes.broadcast_in_dim(x, shape, range(x.ndim)), _shapes.broadcast_in_dim(tests, shape, (x.ndim,)))
+        each = _shapes.broadcast_in_dim(x, shape, range(x.ndim))
+        pairs = _elementwise.eq(each, _shapes.broadcast_in_dim(tests, shape, (x.ndim,)))
         return _reductions.reduce_or(pairs, (x.ndim,))
     ordered = _sorting.sort(tests, 0)
     place = searchsorted(ordered, x, method="sort" if method == "sort" else "scan")

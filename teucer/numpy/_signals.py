@@ -10,13 +10,13 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import Tracer
-from teucer.lax import _convolution_forms, _cumulative, _dot, _elementwise, _slicing, _structure
+from teucer.lax import _convolution, _cumulative, _dot, _elementwise, _slicing, _structure
 from teucer.numpy import _ufuncs
 from teucer.numpy._library import fast
 from teucer.numpy._logic import where
 from teucer.numpy._manipulation import flip, ravel
 from teucer.numpy._operands import axes_of, axis_of, broadcast_value, operand, promoted
-from teucer.numpy._promotion import INEXACT, convert
+from teucer.numpy._promotion import INEXACT, NUMERIC, convert
 from teucer.numpy._reductions import average
 from teucer.numpy._sorting import argsort, searchsorted
 from teucer.numpy._stacking import concatenate
@@ -34,9 +34,10 @@ def convolve(a: Any, v: Any, mode: str = "full", *, precision: Any = None, prefe
     >>> convolve(np.array([1., 2., 3.]), np.array([1., 1.])).tolist()
     [1.0, 3.0, 5.0, 3.0]
     """
-    x, y = promoted("convolve", INEXACT, a, v)
+    preferred = _preferred(preferred_element_type)
+    x, y = promoted("convolve", _kind(preferred), a, v)
     _check_sequences("convolve", x, y, mode)
-    return _convolve(x, y, mode, precision, _preferred(preferred_element_type))
+    return _convolve(x, y, mode, precision, preferred)
 
 
 def correlate(a: Any, v: Any, mode: str = "valid", *, precision: Any = None, preferred_element_type: Any = None) -> Any:
@@ -45,9 +46,9 @@ def correlate(a: Any, v: Any, mode: str = "valid", *, precision: Any = None, pre
     >>> correlate(np.array([1., 2., 3.]), np.array([1., 0.])).tolist()
     [1.0, 2.0]
     """
-    x, y = promoted("correlate", INEXACT, a, v)
-    _check_sequences("correlate", x, y, mode)
     preferred = _preferred(preferred_element_type)
+    x, y = promoted("correlate", _kind(preferred), a, v)
+    _check_sequences("correlate", x, y, mode)
     if x.shape[0] >= y.shape[0]:
         return _convolve(x, flip(_ufuncs.conj(y)), mode, precision, preferred)
     return flip(_ufuncs.conj(_convolve(y, flip(_ufuncs.conj(x)), mode, precision, preferred)))
@@ -55,6 +56,11 @@ def correlate(a: Any, v: Any, mode: str = "valid", *, precision: Any = None, pre
 
 def _preferred(dtype: Any) -> Any:
     return None if dtype is None else dtypes.check_user_dtype_supported(dtype, "convolve")
+
+
+def _kind(preferred: Any) -> str:
+    """Integers stay integers if the result is to be of integers."""
+    return NUMERIC if preferred is not None and dtypes.issubdtype(preferred, np.integer) else INEXACT
 
 
 def _check_sequences(name: str, x: Any, y: Any, mode: str) -> None:
@@ -71,7 +77,7 @@ def _convolve(x: Any, y: Any, mode: str, precision: Any, preferred: Any) -> Any:
     long, short = (x, y) if x.shape[0] >= y.shape[0] else (y, x)
     m = short.shape[0]
     padding = {"full": (m - 1, m - 1), "same": (m // 2, m - m // 2 - 1), "valid": (0, 0)}[mode]
-    out = _convolution_forms.conv_general_dilated(
+    out = _convolution.conv_general_dilated(
         _structure.reshape(long, (1, 1, long.shape[0])), _structure.reshape(flip(short), (1, 1, m)), (1,), [padding],
         precision=precision, preferred_element_type=preferred)
     return _structure.reshape(out, out.shape[2:])
@@ -146,7 +152,7 @@ def gradient(f: Any, *varargs: Any, axis: int | Sequence[int] | None = None, edg
     for at, h in zip(axes, steps, strict=True):
         if x.shape[at] < 2:
             raise ValueError("Shape of array too small to calculate a numerical gradient, at least 2 elements are required.")
-        if np.ndim(h) > 1 or np.ndim(h) == 1 and np.shape(h)[0] != x.shape[at]:
+        if np.ndim(h) > 1 or (np.ndim(h) == 1 and np.shape(h)[0] != x.shape[at]):
             raise ValueError(f"gradient: distances must be numbers, or coordinates of each element along the axis.\n"
                              f"    distances: shape {np.shape(h)}\n    axis {at} has size {x.shape[at]}")
         out.append(_gradient(x, h, at))
@@ -180,8 +186,8 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     4.0
     """
     if x is None:
-        values, distance = promoted("trapezoid", INEXACT, y, dx)
-        return _area(values, distance, axis_of(values, axis), False)
+        (values,) = promoted("trapezoid", INEXACT, y)
+        return _area(values, convert(operand("trapezoid", dx), values.dtype), axis_of(values, axis), False)
     values, places = promoted("trapezoid", INEXACT, y, x)
     return _area(values, places, axis_of(values, axis), True)
 
@@ -308,7 +314,7 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
     if table.shape[0] == 0:
         return _structure.full((0, 0), 0, table.dtype)
     degrees = (0 if bias else 1) if ddof is None else ddof
-    weights = []
+    weights: list[Any] = []
     for name, w in (("fweights", fweights), ("aweights", aweights)):
         if w is None:
             weights.append(None)
@@ -359,6 +365,9 @@ def _normalised(c: Any) -> Any:
     deviation = _ufuncs.sqrt(_ufuncs.real(c[np.arange(n), np.arange(n)]))
     out = c / _structure.reshape(deviation, (n, 1)) / deviation
     if dtypes.issubdtype(out.dtype, np.complexfloating):
-        bounded = [_elementwise.clamp(np.asarray(-1, d.dtype), d, np.asarray(1, d.dtype)) for d in (_ufuncs.real(out), _ufuncs.imag(out))]
-        return _elementwise.complex(*bounded)
-    return _elementwise.clamp(np.asarray(-1, out.dtype), out, np.asarray(1, out.dtype))
+        return _elementwise.complex(_bounded(_ufuncs.real(out)), _bounded(_ufuncs.imag(out)))
+    return _bounded(out)
+
+
+def _bounded(x: Any) -> Any:
+    return _elementwise.clamp(np.asarray(-1, x.dtype), x, np.asarray(1, x.dtype))

@@ -251,6 +251,5 @@ def _digitize(x: Any, bins: Any, right: bool, method: str) -> Any:
         return _structure.full(x.shape, 0, index_dtype())
     side = "left" if right else "right"
     ascending = searchsorted(bins, x, side, method=method)
-    other = "right" if right else "left"
-    descending = n - searchsorted(flip(bins), x, other, method=method)
+    descending = n - searchsorted(flip(bins), x, side, method=method)
     return where(bins[-1] >= bins[0], ascending, descending)

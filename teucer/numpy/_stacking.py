@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -19,8 +20,8 @@ from teucer.numpy._manipulation import atleast_1d, atleast_2d, atleast_3d, ravel
 from teucer.numpy._operands import axis_of, concrete, operand, operands, promoted
 from teucer.numpy._promotion import ANY, convert
 
-__all__ = ["append", "array_split", "block", "column_stack", "concat", "concatenate", "delete", "dsplit", "dstack", "hsplit", "hstack",
-           "insert", "repeat", "resize", "split", "stack", "tile", "trim_zeros", "vsplit", "vstack"]
+__all__ = ["append", "array_split", "block", "column_stack", "concat", "concatenate", "delete", "dsplit", "dstack", "hsplit",
+           "hstack", "insert", "repeat", "resize", "split", "stack", "tile", "trim_zeros", "vsplit", "vstack"]
 
 
 def _joined(name: str, arrays: Any, dtype: Any) -> list[Any]:
@@ -136,13 +137,13 @@ def block(arrays: Any) -> Any:
     >>> block([[np.zeros((1, 2)), np.ones((1, 1))], [np.ones((1, 3))]]).tolist()
     [[0.0, 0.0, 1.0], [1.0, 1.0, 1.0]]
     """
-    out, depth = _block(arrays)
+    out, _depth = _block(arrays)
     return out
 
 
 def _block(xs: Any) -> tuple[Any, int]:
     if isinstance(xs, tuple):
-        raise ValueError("jax.numpy.block does not allow tuples, got {}".format(repr(xs)[:100]))
+        raise ValueError(f"jax.numpy.block does not allow tuples, got {repr(xs)[:100]}")
     if not isinstance(xs, list):
         return operand("block", xs), 1
     if not xs:
@@ -220,7 +221,7 @@ def _split(name: str, ary: Any, indices_or_sections: Any, axis: int) -> list[Any
         if rest and name != "array_split":
             raise ValueError(f"array split does not result in an equal division: rest is {rest}\n    axis {at} has size {n}")
         bounds = [i * size + min(i, rest) for i in range(parts + 1)]
-    sizes = [max(b - a, 0) for a, b in zip(bounds, bounds[1:], strict=False)]
+    sizes = [max(b - a, 0) for a, b in itertools.pairwise(bounds)]
     if sum(sizes) == n:
         return list(_joining.split(x, sizes, at))
     return [_slicing.slice_in_dim(x, a, a + size, axis=at) for a, size in zip(bounds, sizes, strict=False)]
@@ -262,7 +263,7 @@ def repeat(a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length
     at = axis_of(x, axis)
     n = x.shape[at]
     counts = repeats if isinstance(repeats, ArrayImpl | Tracer) else np.asarray(repeats)
-    if np.ndim(counts) > 1 or np.ndim(counts) == 1 and np.shape(counts)[0] not in (1, n):
+    if np.ndim(counts) > 1 or (np.ndim(counts) == 1 and np.shape(counts)[0] not in (1, n)):
         raise ValueError(f"repeat: repeats must be one number, or one for each element along the axis.\n    repeats: shape "
                          f"{np.shape(counts)}\n    axis {at} has size {n}")
     if total_repeat_length is not None:
@@ -379,6 +380,8 @@ def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices
         raise ValueError(f"boolean array argument obj to delete must be one dimensional and match the axis length of {n}, got "
                          f"shape {known.shape}.")
     known = known if known.dtype == bool else known.astype(np.int64)
+    if known.ndim == 0 and not -n <= known < n:
+        raise ValueError(f"delete: place {known} is out of bounds for axis {at} with size {n}.")
     if known.dtype != bool:
         known = np.clip(np.where(known < 0, known + n, known), 0, n - 1)
     return _taken(x, np.delete(np.arange(n, dtype=np.int32), known), at)
@@ -421,10 +424,12 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     if np.any(places < -n) or np.any(places > n):
         raise IndexError(f"insert: place out of bounds for axis {at} with size {n}.\n    obj: {places.tolist()}")
     new = convert(new, x.dtype)
-    if places.ndim == 0 and np.ndim(new) > 0:
+    if np.ndim(new) < x.ndim:
+        new = _shapes.expand_dims(new, range(x.ndim - np.ndim(new)))
+    if places.ndim == 0:
         # One place: the whole of values goes there, its first axis along the axis.
-        new = _structure.moveaxis(new, 0, at) if np.ndim(new) == x.ndim else new
-    count = places.size if places.size != 1 or np.ndim(new) < x.ndim else np.shape(new)[at] if np.ndim(new) else 1
+        new = _structure.moveaxis(new, 0, at)
+    count = places.size if places.size != 1 else np.shape(new)[at]
     order = np.where(places < 0, places + n, places).ravel()
     order = np.repeat(order, count) if order.size == 1 and count != 1 else order
     return _inserted(x, np.sort(order, kind="stable"), np.argsort(order, kind="stable"), new, at)

@@ -20,7 +20,8 @@ from teucer.numpy._reading import Options, common_index_dtype, wrapped
 
 __all__ = ["place", "put", "put_along_axis", "take", "take_along_axis"]
 
-_IN_PLACE = "cannot modify arrays in-place, because JAX arrays are immutable. Pass inplace=False to instead return an updated array."
+_IN_PLACE = ("cannot modify arrays in-place, because JAX arrays are immutable. Pass inplace=False to instead return an updated "
+             "array.")
 
 
 def take(a: Any, indices: Any, axis: int | None = None, out: None = None, mode: str | None = None, unique_indices: bool = False,
@@ -86,7 +87,7 @@ def _aligned(x: Any, places: Any, axis: int) -> tuple[Any, Any]:
     """Both broadcast to one shape but for the axis."""
     rest = [tuple(n for i, n in enumerate(v.shape) if i != axis) for v in (x, places)]
     common = broadcast_shapes("take_along_axis", rest)
-    return tuple(broadcast_value(v, (*common[:axis], v.shape[axis], *common[axis:])) for v in (x, places))  # type: ignore[return-value]
+    return tuple(broadcast_value(v, (*common[:axis], v.shape[axis], *common[axis:])) for v in (x, places))
 
 
 @fast(static=("axis", "options"))

@@ -66,7 +66,7 @@ class ufunc:
             raise NotImplementedError(f"out argument of {self}")
         if where is not None:
             raise NotImplementedError(f"where argument of {self}")
-        if len(args) != self._nargs:
+        if len(args) > self._nargs:
             raise TypeError(f"{self.__name__}() takes {self._nargs} positional arguments but {len(args)} were given")
         return self._call(*args)
 
@@ -113,6 +113,8 @@ class ufunc:
             carry, first = dynamic_index_in_dim(line, 0, 0, keepdims=False), 1
         else:
             carry, first = _structure.full(rest, convert(start, x.dtype), x.dtype), 0
+        if first == n:
+            return keep(carry, shape, axes) if keepdims else carry
         for_type = typeof(self._call(carry, carry)).dtype
         carry = convert(carry, for_type)
 

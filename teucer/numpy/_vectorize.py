@@ -61,7 +61,8 @@ def vectorize(pyfunc: Callable[..., Any], *, excluded: Collection[int | str] = f
             full = [fixed[i] if i in fixed else next(rest) for i in range(len(args))]
             return pyfunc(*full, **named, **dict(zip(mapped_names, values[positional:], strict=True)))
 
-        inputs, outputs = cores if cores is not None else ([()] * len(given), None)
+        no_axes: _Core = [()] * len(given)
+        inputs, outputs = cores if cores is not None else (no_axes, None)
         if len(given) != len(inputs):
             raise TypeError(f"wrong number of positional arguments: expected {len(inputs)}, got {len(given)} {note}")
         return _vectorized(call, [operand("vectorize", a, i) for i, a in enumerate(given)], inputs, outputs, note)

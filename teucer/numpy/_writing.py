@@ -14,8 +14,16 @@ from teucer.lax._indexing import GatherScatterMode, ScatterDimensionNumbers
 from teucer.numpy._index_keys import INT, SCALAR, Key, is_basic
 from teucer.numpy._operands import broadcast_value
 from teucer.numpy._promotion import convert
-from teucer.numpy._reading import (Options, access, as_indices, basic_windows, first_last_step, is_static, window_size,
-                                   with_fresh_axes)
+from teucer.numpy._reading import (
+    Options,
+    access,
+    as_indices,
+    basic_windows,
+    first_last_step,
+    is_static,
+    window_size,
+    with_fresh_axes,
+)
 
 __all__ = ["OPERATIONS", "write"]
 
@@ -50,7 +58,7 @@ def write(operation: str | Function, x: Any, value: Any, key: Key, options: Opti
         dtype = aval.dtype if operation == "set" else dtypes.result_type(x, value)
         x, value = _structure.convert_element_type(x, dtype, aval.weak_type), convert(value, dtype)
     # A slice never lies outside; a single place that does is moved inside by a window, and dropped by scatter.
-    if is_basic(key) and (options.mode in _ANYWHERE or key.in_bounds and SCALAR not in key.items):
+    if is_basic(key) and (options.mode in _ANYWHERE or (key.in_bounds and SCALAR not in key.items)):
         out = _write_window(operation, x, value, key, options)
     else:
         out = _scatter(operation, x, value, key, options)
@@ -65,7 +73,7 @@ def _write_window(operation: str | Function, x: Any, value: Any, key: Key, optio
         broadcast_value(value, _result_shape(items, touched, new)) if value is not None else None
         return x
     whole = window == np.shape(x)
-    old = x if whole or operation == "set" and touched == window else _window(x, starts, window)
+    old = x if whole or (operation == "set" and touched == window) else _window(x, starts, window)
     if value is not None:
         fitted = broadcast_value(value, touched if not np.shape(value) else _result_shape(items, touched, new))
         fitted = _structure.reshape(fitted, touched)

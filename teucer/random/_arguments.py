@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
 from typing import Any
 
@@ -21,10 +22,8 @@ def as_shape(op: str, shape: Any) -> tuple[Any, ...]:
 
     Raises TypeError if it is neither, ValueError for a negative size.
     """
-    try:
+    with contextlib.suppress(TypeError):
         shape = (operator.index(shape),)
-    except TypeError:
-        pass
     if shape is None:
         raise TypeError(f"{op}: shape must be an integer or a sequence of integers, got None.")
     return _structure.canonical_shape(shape, op)

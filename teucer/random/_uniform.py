@@ -162,7 +162,7 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None, *
 
     >>> from teucer import random
     >>> random.randint(random.key(0), (3,), 0, 10)
-    Array([9, 0, 7], dtype=int32)
+    Array([9, 0, 2], dtype=int32)
     """
     typed, _ = one_key("randint", key)
     wanted = dtypes.canonicalize_dtype(dtypes.check_user_dtype_supported(int if dtype is None else dtype, "randint"))

@@ -7,11 +7,15 @@ from typing import Any
 from teucer import lax
 from teucer.lax import linalg
 
-__all__ = [*(name for name in dir(lax) if name.endswith("_p")), *(name for name in dir(linalg) if name.endswith("_p"))]  # noqa: PLE0604
+_MODULES = {name: module for module in (linalg, lax) for name in dir(module) if name.endswith("_p")}
+__all__ = list(_MODULES)  # noqa: PLE0605  # the names are strings, from the modules
 
 
 def __getattr__(name: str) -> Any:
-    for module in (lax, linalg):
-        if name.endswith("_p") and name in vars(module):
-            return vars(module)[name]
-    raise AttributeError(f"module 'teucer.extend.core.primitives' has no attribute {name!r}")
+    if name not in _MODULES:
+        raise AttributeError(f"module 'teucer.extend.core.primitives' has no attribute {name!r}")
+    return getattr(_MODULES[name], name)
+
+
+def __dir__() -> list[str]:
+    return sorted(_MODULES)

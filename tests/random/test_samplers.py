@@ -1,0 +1,237 @@
+"""Samplers: distributions, dtypes, shapes, transformations, gradients, refusals."""
+
+import numpy as np
+import pytest
+import scipy.stats as st
+
+import teucer as jax
+from teucer import numpy as jnp
+from teucer import random
+
+KEY = random.key(11)
+N = 10_000
+
+# sampler of a key and a size, distribution function by SciPy
+CONTINUOUS = {
+    "uniform": (lambda k, n: random.uniform(k, n, minval=-1, maxval=3), st.uniform(-1, 4)),
+    "normal": (random.normal, st.norm()),
+    "truncated_normal": (lambda k, n: random.truncated_normal(k, -1., 2., n), st.truncnorm(-1, 2)),
+    "lognormal": (lambda k, n: random.lognormal(k, 0.5, n), st.lognorm(0.5)),
+    "exponential": (random.exponential, st.expon()),
+    "cauchy": (random.cauchy, st.cauchy()),
+    "laplace": (random.laplace, st.laplace()),
+    "logistic": (random.logistic, st.logistic()),
+    "gumbel": (random.gumbel, st.gumbel_r()),
+    "gumbel_high": (lambda k, n: random.gumbel(k, n, mode="high"), st.gumbel_r()),
+    "pareto": (lambda k, n: random.pareto(k, 2., n), st.pareto(2)),
+    "rayleigh": (lambda k, n: random.rayleigh(k, 2., n), st.rayleigh(scale=2)),
+    "weibull_min": (lambda k, n: random.weibull_min(k, 2., 3., n), st.weibull_min(3, scale=2)),
+    "triangular": (lambda k, n: random.triangular(k, 0., .2, 1., n), st.triang(.2)),
+    "maxwell": (random.maxwell, st.maxwell()),
+    "wald": (lambda k, n: random.wald(k, 2., n), st.invgauss(2)),
+    "gamma": (lambda k, n: random.gamma(k, 2.5, n), st.gamma(2.5)),
+    "gamma_small": (lambda k, n: random.gamma(k, .2, n), st.gamma(.2)),
+    "loggamma": (lambda k, n: random.loggamma(k, .5, n), st.loggamma(.5)),
+    "beta": (lambda k, n: random.beta(k, .5, 2., n), st.beta(.5, 2)),
+    "dirichlet": (lambda k, n: random.dirichlet(k, jnp.array([1., 2., 3.]), n)[:, 0], st.beta(1, 5)),
+    "chisquare": (lambda k, n: random.chisquare(k, 3., n), st.chi2(3)),
+    "f": (lambda k, n: random.f(k, 3., 5., n), st.f(3, 5)),
+    "t": (lambda k, n: random.t(k, 3., n), st.t(3)),
+    "generalized_normal": (lambda k, n: random.generalized_normal(k, 1.5, n), st.gennorm(1.5)),
+    "ball": (lambda k, n: jnp.sqrt((random.ball(k, 3, shape=n) ** 2).sum(1)) ** 3, st.uniform()),
+    "double_sided_maxwell": (lambda k, n: jnp.abs(random.double_sided_maxwell(k, 0., 1., n)), st.maxwell()),
+    "multivariate_normal": (lambda k, n: random.multivariate_normal(k, np.zeros(2), np.array([[4., 1.], [1., 2.]]), n)[:, 0],
+                            st.norm(scale=2)),
+}
+DISCRETE = {
+    "bernoulli": (lambda k, n: random.bernoulli(k, .3, n), st.bernoulli(.3)),
+    "bernoulli_high": (lambda k, n: random.bernoulli(k, .3, n, mode="high"), st.bernoulli(.3)),
+    "randint": (lambda k, n: random.randint(k, n, 2, 9), st.randint(2, 9)),
+    "geometric": (lambda k, n: random.geometric(k, .3, n), st.geom(.3)),
+    "poisson_small": (lambda k, n: random.poisson(k, 4., n), st.poisson(4)),
+    "poisson_large": (lambda k, n: random.poisson(k, 30., n), st.poisson(30)),
+    "binomial_small": (lambda k, n: random.binomial(k, 12, .3, n), st.binom(12, .3)),
+    "binomial_large": (lambda k, n: random.binomial(k, 60, .7, n), st.binom(60, .7)),
+    "multinomial": (lambda k, n: random.multinomial(k, 20, np.array([.2, .3, .5]), shape=(*n, 3))[:, 1], st.binom(20, .3)),
+    "choice": (lambda k, n: random.choice(k, 6, n), st.randint(0, 6)),
+    "choice_p": (lambda k, n: random.choice(k, 3, n, p=np.array([.2, .3, .5])),
+                 st.rv_discrete(values=([0, 1, 2], [.2, .3, .5]))),
+    "categorical": (lambda k, n: random.categorical(k, np.log([.2, .3, .5]).astype("float32"), shape=n),
+                    st.rv_discrete(values=([0, 1, 2], [.2, .3, .5]))),
+    "rademacher": (lambda k, n: random.rademacher(k, n), st.rv_discrete(values=([-1, 1], [.5, .5]))),
+}
+
+
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_continuous_distribution(name):
+    f, distribution = CONTINUOUS[name]
+    assert st.kstest(np.asarray(f(KEY, (N,)), np.float64), distribution.cdf).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("name", DISCRETE)
+def test_discrete_distribution(name):
+    f, distribution = DISCRETE[name]
+    found, counts = np.unique(np.asarray(f(KEY, (N,))), return_counts=True)
+    expected = N * distribution.pmf(found)
+    often = expected >= 5
+    assert (~often).sum() <= 12
+    observed = np.append(counts[often], N - counts[often].sum())
+    wanted = np.append(expected[often], N - expected[often].sum())
+    if wanted[-1] < 1:
+        observed, wanted = observed[:-1], wanted[:-1] * (observed[:-1].sum() / wanted[:-1].sum())
+    assert st.chisquare(observed, wanted).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("name", [*CONTINUOUS, *DISCRETE])
+def test_jit_and_vmap(name):
+    f, _ = (CONTINUOUS | DISCRETE)[name]
+    keys = random.split(KEY, 2)
+    one_by_one = [np.asarray(f(k, (3,))) for k in keys]
+    tolerance = {"rtol": 2e-5, "atol": 1e-5}
+    np.testing.assert_allclose(jax.jit(lambda k: f(k, (3,)))(keys[0]), one_by_one[0], **tolerance)
+    np.testing.assert_allclose(jax.vmap(lambda k: f(k, (3,)))(keys), one_by_one, **tolerance)
+
+
+@pytest.mark.parametrize("name", ["uniform", "normal", "exponential", "cauchy", "laplace", "logistic", "gumbel", "maxwell"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_float_dtypes(name, dtype):
+    sampler = getattr(random, name)
+    with jax.enable_x64(True):
+        x = sampler(KEY, (50,), dtype)
+        assert (x.dtype, x.shape, x.weak_type) == (jnp.dtype(dtype), (50,), False)
+        assert np.isfinite(np.asarray(x, np.float64)).all()
+
+
+def test_vmap_over_parameters_is_a_loop():
+    a = np.array([.5, 2., 7.], "float32")
+    np.testing.assert_allclose(jax.vmap(lambda a: random.gamma(KEY, a, (2,)))(a), [random.gamma(KEY, x, (2,)) for x in a], rtol=1e-6)
+
+
+GRADIENTS = {
+    "gamma": lambda a: random.gamma(KEY, a),
+    "loggamma": lambda a: random.loggamma(KEY, a),
+    "beta": lambda a: random.beta(KEY, a, 2.),
+    "dirichlet": lambda a: random.dirichlet(KEY, jnp.stack([a, a + 1, 2 * a]))[0],
+    "t": lambda a: random.t(KEY, a),
+    "chisquare": lambda a: random.chisquare(KEY, a),
+    "truncated_normal": lambda a: random.truncated_normal(KEY, -a, 2 * a),
+    "uniform": lambda a: random.uniform(KEY, minval=-a, maxval=a),
+    "lognormal": lambda a: random.lognormal(KEY, a),
+    "weibull_min": lambda a: random.weibull_min(KEY, 2., a),
+    "pareto": lambda a: random.pareto(KEY, a),
+    "rayleigh": lambda a: random.rayleigh(KEY, a),
+    "triangular": lambda a: random.triangular(KEY, -a, 0., 2 * a),
+    "generalized_normal": lambda a: random.generalized_normal(KEY, a),
+    "multivariate_normal": lambda a: random.multivariate_normal(KEY, jnp.stack([a, a]), a * np.eye(2)).sum(),
+}
+
+
+# Rejection makes samples jump: differences show the derivative of the quantile function only where no proposal changes;
+# for those the implicit derivative is checked below.
+@pytest.mark.parametrize("name", [n for n in GRADIENTS if n not in ("gamma", "loggamma", "beta", "dirichlet", "t", "chisquare",
+                                                                    "generalized_normal")])
+def test_gradients_in_parameters(name):
+    f = GRADIENTS[name]
+    with jax.enable_x64(True):
+        h = 1e-6
+        difference = (float(f(1.3 + h)) - float(f(1.3 - h))) / (2 * h)
+        np.testing.assert_allclose(jax.grad(f)(1.3), difference, rtol=1e-5)
+        np.testing.assert_allclose(jax.jvp(f, (1.3,), (1.,))[1], difference, rtol=1e-5)
+
+
+@pytest.mark.parametrize("a", [.3, 1.5, 20.])
+def test_gamma_gradient_moves_the_quantile(a):
+    """The derivative at a fixed probability: d/da of the quantile function, by differences of SciPy's."""
+    with jax.enable_x64(True):
+        x = float(random.gamma(KEY, a))
+        p, h = st.gamma(a).cdf(x), a * 1e-4
+        difference = (st.gamma(a + h).ppf(p) - st.gamma(a - h).ppf(p)) / (2 * h)
+        np.testing.assert_allclose(jax.grad(lambda a: random.gamma(KEY, a))(a), difference, rtol=1e-4)
+        log_sample = lambda a: jnp.exp(random.loggamma(KEY, a))  # noqa: E731
+        x = float(log_sample(a))
+        p = st.gamma(a).cdf(x)
+        difference = (st.gamma(a + h).ppf(p) - st.gamma(a - h).ppf(p)) / (2 * h)
+        np.testing.assert_allclose(jax.grad(log_sample)(a), difference, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradients_are_finite(name):
+    assert np.isfinite(float(jax.grad(GRADIENTS[name])(1.3)))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+@pytest.mark.parametrize(("n", "m"), [(3, 3), (4, 2), (2, 4)])
+def test_orthogonal(dtype, n, m):
+    q = np.asarray(random.orthogonal(KEY, n, (2,), dtype, m))
+    assert q.shape == (2, n, m)
+    small = q if n >= m else q.conj().swapaxes(1, 2)
+    np.testing.assert_allclose(small.conj().swapaxes(1, 2) @ small, np.broadcast_to(np.eye(min(n, m)), (2, min(n, m), min(n, m))),
+                               atol=1e-5)
+
+
+def test_permutations():
+    x = np.arange(3000)
+    assert sorted(random.permutation(KEY, x).tolist()) == x.tolist()
+    assert sorted(random.permutation(KEY, 5).tolist()) == list(range(5))
+    rows = np.asarray(random.permutation(KEY, np.arange(12).reshape(3, 4), axis=1))
+    assert all(sorted(r) == sorted(s) for r, s in zip(rows.tolist(), np.arange(12).reshape(3, 4).tolist(), strict=True))
+    assert len({tuple(r % 4) for r in rows}) == 1
+    assert random.permutation(KEY, 0).shape == (0,)
+    keys = random.split(KEY, 3)
+    assert random.permutation(KEY, keys).dtype == keys.dtype
+
+
+def test_choices_without_replacement_differ():
+    assert len(set(random.choice(KEY, 10, (10,), replace=False).tolist())) == 10
+    p = np.array([.1, .2, .3, .4, 0.])
+    assert set(random.choice(KEY, 5, (4,), replace=False, p=p).tolist()) == {0, 1, 2, 3}
+    found = np.asarray(random.categorical(KEY, np.zeros((2, 5), "float32"), shape=(5, 2), replace=False))
+    assert (np.sort(found, 0) == np.arange(5)[:, None]).all()
+
+
+def test_binomial_of_bad_parameters():
+    found = np.asarray(random.binomial(KEY, np.array([-1., 1., np.nan, np.inf]), np.array([.1, -.9, .5, .7])))
+    np.testing.assert_array_equal(found, [np.nan, np.nan, np.nan, np.inf])
+
+
+REFUSED = [
+    (lambda: random.uniform(KEY, (2,), "int32"), "dtype argument to `uniform` must be a float dtype, got int32"),
+    (lambda: random.normal(KEY, (2,), "int32"), "dtype argument to `normal` must be a float or complex dtype, got int32"),
+    (lambda: random.bits(KEY, (2,), "int32"), "dtype argument to `bits` must be an unsigned int dtype, got int32"),
+    (lambda: random.geometric(KEY, .5, (2,), "float32"), "dtype argument to `geometric` must be an int dtype, got float32"),
+    (lambda: random.bernoulli(KEY, .5, (2,), mode="x"), "expected 'high' or 'low'"),
+    (lambda: random.gumbel(KEY, (2,), mode="x"), "Must provide valid mode for gumbel got: x"),
+    (lambda: random.gamma(KEY, jnp.ones(3), (2,)), r"Incompatible shapes for broadcasting: shapes=\[\(2,\), \(3,\)\]"),
+    (lambda: random.generalized_normal(KEY, jnp.ones(3)), r"must equal the shape argument, but got result \(3,\)"),
+    (lambda: random.beta(KEY, jnp.ones(3), jnp.ones(2)), "Incompatible shapes for broadcasting"),
+    (lambda: random.dirichlet(KEY, 1.), "dirichlet requires alpha.ndim >= 1"),
+    (lambda: random.multivariate_normal(KEY, jnp.zeros(2), jnp.eye(3)), "requires cov.shape == "),
+    (lambda: random.multivariate_normal(KEY, jnp.zeros(2), jnp.eye(2), method="lu"), "method must be one of"),
+    (lambda: random.orthogonal(KEY, -1), "negative dimensions are not allowed"),
+    (lambda: random.choice(KEY, 0), "a must be greater than 0 unless no samples are taken"),
+    (lambda: random.choice(KEY, 5, (6,), replace=False), r"Cannot take a larger sample \(size 6\) than population \(size 5\)"),
+    (lambda: random.choice(KEY, 5, (2,), p=jnp.ones(3)), "p must be None or a 1D vector with the same size"),
+    (lambda: random.categorical(KEY, jnp.ones((2, 3)), shape=(3,)), "Incompatible shapes for broadcasting"),
+    (lambda: random.categorical(KEY, jnp.ones((2, 3)), shape=(4, 2), replace=False), r"\(4\) cannot exceed number of categories \(3\)"),
+    (lambda: random.permutation(KEY, jnp.ones(3), axis=2), "axis 2 is out of bounds for array of dimension 1"),
+    (lambda: random.randint(KEY, (2,), jnp.zeros(3, int), 5), "Incompatible shapes for broadcasting"),
+    (lambda: random.poisson(KEY, jnp.ones(3), (2,)), "Incompatible shapes for broadcasting"),
+    (lambda: random.multinomial(KEY, jnp.array([1., 2.]), jnp.ones(3)), "Cannot broadcast to shape with fewer dimensions"),
+]
+OF_OTHER_KIND = [
+    (lambda: random.uniform(KEY, (-1,)), "uniform shape must have every element be nonnegative"),
+    (lambda: random.bernoulli(KEY, 1), "bernoulli probability `p` must have a floating dtype, got int32"),
+    (lambda: random.randint(KEY, (2,), 0, 10, "float32"), "randint only accepts integer dtypes, got float32"),
+    (lambda: random.permutation(KEY, 3.5), "x must be an integer or at least 1-dimensional"),
+    (lambda: random.permutation(KEY, [1, 2]), "permutation requires ndarray or scalar arguments, got <class 'list'>"),
+    (lambda: random.uniform(KEY, None), "shape must be an integer or a sequence of integers"),
+    (lambda: jax.jit(lambda n: random.uniform(KEY, (n,)))(3), "Shapes must be 1D sequences of concrete values"),
+]
+
+
+@pytest.mark.parametrize("case", [(*c, ValueError) for c in REFUSED] + [(*c, TypeError) for c in OF_OTHER_KIND],
+                         ids=lambda case: case[1][:40])
+def test_refused(case):
+    f, message, error = case
+    with pytest.raises(error, match=message):
+        f()

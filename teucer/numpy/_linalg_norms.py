@@ -1,0 +1,181 @@
+"""Norms, ranks and condition numbers of vectors and matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from teucer._base import dtypes
+from teucer._core.trace import typeof
+from teucer.lax import _elementwise as lax
+from teucer.lax import _linalg_eigen, _linalg_svd, _structure
+from teucer.lax._families import scalar_like
+from teucer.numpy._library import fast
+from teucer.numpy._linalg_decompositions import matrices
+from teucer.numpy._linalg_systems import inv
+from teucer.numpy._promotion import INEXACT, broadcast_to, check_arraylike, convert, promote_dtypes
+from teucer.numpy._reductions import axes_of, axis_key, fold, keep
+from teucer.numpy._ufuncs import is_kind
+
+__all__ = ["cond", "matrix_norm", "matrix_rank", "norm", "vector_norm"]
+
+
+def _operand(name: str, x: Any) -> Any:
+    check_arraylike(f"jnp.linalg.{name}", x)
+    (value,) = promote_dtypes(f"jnp.linalg.{name}", INEXACT, x)
+    return _structure.convert_element_type(value, typeof(value).dtype)
+
+
+def _sum(x: Any, axes: Any, keepdims: bool) -> Any:
+    return fold("sum", x, axes, keepdims, None, None)
+
+
+def _squares(x: Any) -> Any:
+    """|x|^2 of each element."""
+    if is_kind(x, np.complexfloating):
+        return lax.add(lax.square(lax.real(x)), lax.square(lax.imag(x)))
+    return lax.square(x)
+
+
+def _of_vectors(x: Any, ord: Any, axes: Any, keepdims: bool) -> Any:
+    if ord is None or ord == 2:
+        return lax.sqrt(_sum(_squares(x), axes, keepdims))
+    size = lax.abs(x)
+    if ord == np.inf:
+        return fold("max", size, axes, keepdims, None, None)
+    if ord == -np.inf:
+        return fold("min", size, axes, keepdims, None, None)
+    if ord == 0:
+        return _sum(lax.convert_element_type(lax.ne(x, scalar_like(x, 0)), typeof(size).dtype), axes, keepdims)
+    if ord == 1:
+        return _sum(size, axes, keepdims)
+    if isinstance(ord, str):
+        raise ValueError(f"Invalid order '{ord}' for vector norm.")
+    total = _sum(lax.pow(size, scalar_like(size, ord)), axes, keepdims)
+    return lax.pow(total, scalar_like(total, 1.0 / ord))
+
+
+def _of_matrices(x: Any, ord: Any, axes: tuple[int, int], keepdims: bool) -> Any:
+    row, column = axes
+    if ord in (None, "fro"):
+        return lax.sqrt(_sum(_squares(x), axes, keepdims))
+    if ord in (1, -1, np.inf, -np.inf):
+        summed, other = (row, column) if abs(ord) == 1 else (column, row)
+        return fold("max" if ord > 0 else "min", _sum(lax.abs(x), summed, True), (summed, other), keepdims, None, None)
+    if ord in (2, -2, "nuc"):
+        moved = _structure.transpose(x, (*(i for i in range(np.ndim(x)) if i not in axes), row, column))
+        s = _linalg_svd.svd(moved, full_matrices=False, compute_uv=False)
+        out = fold("sum" if ord == "nuc" else "max" if ord == 2 else "min", s, -1, False, None, None)
+        return keep(out, np.shape(x), axes) if keepdims else out
+    raise ValueError(f"Invalid order '{ord}' for matrix norm.")
+
+
+@fast(static=("ord", "axis", "keepdims"))
+def _norm(x: Any, ord: Any, axis: Any, keepdims: bool) -> Any:
+    x = _operand("norm", x)
+    ndim = np.ndim(x)
+    if axis is None:
+        if ord is None:
+            return _of_vectors(x, None, None, keepdims)
+        axis = tuple(range(ndim))
+    axes = axes_of(axis, ndim)
+    if len(axes) == 1:
+        return _of_vectors(x, ord, axes, keepdims)
+    if len(axes) == 2:
+        return _of_matrices(x, ord, (axes[0], axes[1]), keepdims)
+    raise ValueError(f"Improper number of axes for norm: axis={axis}.\n  Pass one axis to compute a vector-norm, or two axes to compute a "
+                     "matrix-norm.")
+
+
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """The norm of vectors (one axis) or matrices (two): by default the root of the sum of squares, over all axes.
+
+    ord: of vectors a number, inf, -inf or 0 (how many are not 0); of matrices 'fro', 'nuc', 1, -1, 2, -2, inf, -inf.
+    Raises ValueError for another ord, or more than two axes.
+
+    >>> norm(np.float32([3, 4]))
+    Array(5., dtype=float32)
+    """
+    return _norm(x, ord, axis_key(axis), bool(keepdims))
+
+
+@fast(static=("axis", "keepdims", "ord"))
+def _vector_norm(x: Any, axis: Any, keepdims: bool, ord: Any) -> Any:
+    x = _operand("vector_norm", x)
+    return _of_vectors(x, ord, axes_of(axis, np.ndim(x)), keepdims)
+
+
+def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+    """The norm of vectors laid out over one or more axes, by default over all; ord as for vectors in `norm`.
+
+    >>> vector_norm(np.float32([[3], [4]]))
+    Array(5., dtype=float32)
+    """
+    return _vector_norm(x, axis_key(axis), bool(keepdims), ord)
+
+
+def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+    """The norm of matrices in the last two axes; ord as for matrices in `norm`.
+
+    >>> matrix_norm(np.float32([[3, 0], [0, 4]]))
+    Array(5., dtype=float32)
+    """
+    return _norm(x, ord, (-2, -1), bool(keepdims))
+
+
+@fast(static=("hermitian", "scaled"))
+def _rank(x: Any, tolerance: Any, hermitian: bool, scaled: bool) -> Any:
+    x = _operand("matrix_rank", x)
+    if np.ndim(x) < 2:
+        return convert(fold("any", lax.ne(x, scalar_like(x, 0)), None, False, None, None), dtypes.canonicalize_dtype(int))
+    s = (lax.abs(_linalg_eigen.eigh(x)[1]) if hermitian else _linalg_svd.svd(x, full_matrices=False, compute_uv=False))
+    limit = fold("max", s, -1, True, None, scalar_like(s, 0))
+    if tolerance is None:
+        limit = lax.mul(limit, scalar_like(limit, max(np.shape(x)[-2:]) * float(dtypes.finfo(typeof(x).dtype).eps)))
+    else:
+        given = convert(tolerance, typeof(s).dtype)
+        given = _structure.reshape(given, (*np.shape(given), 1)) if np.ndim(given) else given
+        given = broadcast_to(given, np.shape(limit))
+        limit = lax.mul(limit, given) if scaled else given
+    kept = lax.gt(s, broadcast_to(limit, np.shape(s)))
+    return fold("sum", convert(kept, dtypes.canonicalize_dtype(int)), -1, False, None, None)
+
+
+def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any = None) -> Any:
+    """The ranks of matrices: how many singular values exceed rtol (by default max(m, n) eps) times the greatest.
+
+    >>> matrix_rank(np.ones((3, 3), np.float32))
+    Array(1, dtype=int32)
+    """
+    if tol is not None and rtol is not None:
+        raise ValueError("matrix_rank: only one of tol or rtol may be specified.")
+    return _rank(M, rtol if tol is None else tol, bool(hermitian), True)
+
+
+def cond(x: Any, p: Any = None) -> Any:
+    """The condition numbers of matrices: norm(x, p) norm(x^-1, p); for p None, 2 or -2 a ratio of singular values.
+
+    Raises ValueError for fewer than two axes.
+
+    >>> cond(np.float32([[2, 0], [0, 1]]))
+    Array(2., dtype=float32)
+    """
+    check_arraylike("jnp.linalg.cond", x)
+    if np.ndim(x) < 2:
+        raise ValueError(f"jnp.linalg.cond: input array must be at least 2D; got arr.shape={np.shape(x)}")
+    return _cond(x, p)
+
+
+@fast(static=("p",))
+def _cond(x: Any, p: Any) -> Any:
+    (x,) = matrices("cond", x)
+    if p in (None, 2, -2):
+        s = _linalg_svd.svd(x, full_matrices=False, compute_uv=False)
+        ends = [fold(name, s, -1, False, None, None) for name in (("min", "max") if p == -2 else ("max", "min"))]
+        return lax.div(ends[0], ends[1])
+    axes = (np.ndim(x) - 2, np.ndim(x) - 1)
+    out = lax.mul(_of_matrices(x, p, axes, False), _of_matrices(inv.__wrapped__(x), p, axes, False))
+    # An infinite condition number comes out as nan where x is not made of numbers, and only there.
+    finite = fold("all", lax.eq(x, x), axes, False, None, None)
+    return lax.where_else(lax.bitwise_and(lax.ne(out, out), finite), scalar_like(out, np.inf), out)

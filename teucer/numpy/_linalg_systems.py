@@ -1,0 +1,368 @@
+"""Determinants, inverses and solutions of linear systems, of stacks of matrices."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from teucer._base import dtypes
+from teucer._core.trace import typeof
+from teucer._transform.custom_jvp import custom_jvp
+from teucer.lax import _elementwise as lax
+from teucer.lax import _linalg_factor, _linalg_qr, _linalg_solve, _linalg_svd, _shapes, _sorting, _structure
+from teucer.lax._control_solves import custom_linear_solve
+from teucer.lax._families import scalar_like
+from teucer.lax._slicing import slice as slice_
+from teucer.numpy._library import fast
+from teucer.numpy._linalg_decompositions import adjoint, matrices
+from teucer.numpy._linear import matmul as jnp_matmul
+from teucer.numpy._matrices import _diagonal, _mask
+from teucer.numpy._promotion import INEXACT, broadcast_shapes, broadcast_to, check_arraylike, convert, promote, promote_dtypes
+from teucer.numpy._reductions import fold
+from teucer.numpy._taking import take_along_axis
+from teucer.numpy._ufuncs import is_kind
+
+__all__ = ["SlogdetResult", "det", "inv", "lstsq", "pinv", "slogdet", "solve", "tensorinv", "tensorsolve"]
+
+
+class SlogdetResult(NamedTuple):
+    """The sign of a determinant, or its phase, and the logarithm of its absolute value."""
+
+    sign: Any
+    logabsdet: Any
+
+
+def _product(x: Any, y: Any) -> Any:
+    return jnp_matmul.__wrapped__(x, y)
+
+
+def _eye_like(x: Any) -> Any:
+    """The identity in the shape of square matrices."""
+    return broadcast_to(_mask.__wrapped__(np.shape(x)[-2:], 0, typeof(x).dtype, False), np.shape(x))
+
+
+# Determinants
+
+def _parity(pivots: Any, dtype: Any) -> Any:
+    """1 or -1: the sign of the permutation that the exchanges of rows make."""
+    places = _shapes.broadcasted_iota(np.dtype(np.int32), np.shape(pivots), np.ndim(pivots) - 1)
+    moved = fold("sum", convert(lax.ne(pivots, places), np.dtype(np.int32)), -1, False, None, None)
+    return convert(lax.sub(np.int32(1), lax.mul(np.int32(2), lax.rem(moved, np.int32(2)))), dtype)
+
+
+def _small_det(x: Any) -> Any:
+    """The determinant of matrices of up to 3 rows, written out."""
+    n = np.shape(x)[-1]
+    if n == 0:
+        return _structure.full(np.shape(x)[:-2], 1, typeof(x).dtype)
+    e = [[_element(x, i, j) for j in range(n)] for i in range(n)]
+    if n == 1:
+        return e[0][0]
+
+    def minor(i: int, j: int, k: int, m: int) -> Any:
+        return lax.sub(lax.mul(e[i][k], e[j][m]), lax.mul(e[i][m], e[j][k]))
+
+    if n == 2:
+        return minor(0, 1, 0, 1)
+    terms = [lax.mul(e[0][0], minor(1, 2, 1, 2)), lax.mul(e[0][1], minor(1, 2, 0, 2)), lax.mul(e[0][2], minor(1, 2, 0, 1))]
+    return lax.add(lax.sub(terms[0], terms[1]), terms[2])
+
+
+def _element(x: Any, i: int, j: int) -> Any:
+    lead = np.shape(x)[:-2]
+    part = slice_(x, (*[0] * len(lead), i, j), (*lead, i + 1, j + 1))
+    return _structure.reshape(part, lead)
+
+
+@custom_jvp
+def _det(x: Any) -> Any:
+    factors, pivots, _ = _linalg_factor.lu(x)
+    return lax.mul(fold("prod", _diagonal(factors, 0), -1, False, None, None), _parity(pivots, typeof(x).dtype))
+
+
+@_det.defjvp
+def _det_tangent(primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    out = _det(x)
+    return out, fold("sum", _diagonal(_adjugate_times(x, t), 0), -1, False, None, None)
+
+
+def _adjugate_times(x: Any, t: Any) -> Any:
+    """adj(x) t, also of an x of rank n - 1, by its factors: adj(x) = adj(U) L^-1 P times a sign, and adj(U) without the last pivot."""
+    factors, pivots, permutation = _linalg_factor.lu(x)
+    n = np.shape(x)[-1]
+    rows = _structure.broadcast_to(permutation, np.shape(t), tuple(range(np.ndim(t) - 1)))
+    y = _linalg_solve.triangular_solve(factors, take_along_axis(t, rows, -2), left_side=True, lower=True, unit_diagonal=True)
+    diagonal = _diagonal(factors, 0)
+    place = _shapes.broadcasted_iota(np.dtype(np.int32), np.shape(diagonal), np.ndim(diagonal) - 1)
+    is_last = lax.eq(place, np.int32(n - 1))
+    others = fold("prod", lax.where_else(is_last, scalar_like(diagonal, 1), diagonal), -1, True, None, None)
+    whole = fold("prod", diagonal, -1, True, None, None)
+    scale = lax.where_else(is_last, broadcast_to(others, np.shape(diagonal)), broadcast_to(whole, np.shape(diagonal)))
+    y = lax.mul(y, _structure.broadcast_to(scale, np.shape(y), tuple(range(np.ndim(y) - 1))))
+    corner = lax.bitwise_and(*(lax.eq(_shapes.broadcasted_iota(np.dtype(np.int32), np.shape(x), np.ndim(x) - k), np.int32(n - 1))
+                               for k in (1, 2)))
+    upper = lax.where_else(corner, scalar_like(factors, 1), factors)
+    y = _linalg_solve.triangular_solve(upper, y, left_side=True, lower=False)
+    return lax.mul(y, _structure.broadcast_to(_parity(pivots, typeof(x).dtype), np.shape(y), tuple(range(np.ndim(y) - 2))))
+
+
+@fast
+def det(a: Any) -> Any:
+    """The determinants of square matrices.
+
+    a: T[..., n, n]  ->  T[...]. Raises ValueError if a is not square.
+
+    >>> det(np.float32([[1, 2], [3, 4]]))
+    Array(-2., dtype=float32)
+    """
+    (x,) = matrices("det", a, square=True)
+    return _small_det(x) if np.shape(x)[-1] <= 3 else _det(x)
+
+
+@custom_jvp
+def _slogdet(x: Any) -> Any:
+    factors, pivots, _ = _linalg_factor.lu(x)
+    diagonal = _diagonal(factors, 0)
+    magnitude = lax.abs(diagonal)
+    zero = lax.eq(fold("min", magnitude, -1, False, None, scalar_like(magnitude, 1)), scalar_like(magnitude, 0))
+    sign = lax.mul(fold("prod", lax.sign(diagonal), -1, False, None, None), _parity(pivots, typeof(x).dtype))
+    total = fold("sum", lax.log(magnitude), -1, False, None, None)
+    return lax.where_else(zero, scalar_like(sign, 0), sign), lax.where_else(zero, scalar_like(total, -np.inf), total)
+
+
+@_slogdet.defjvp
+def _slogdet_tangent(primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    sign, logdet = _slogdet(x)
+    moved = fold("sum", _diagonal(_solve_matrices(x, t), 0), -1, False, None, None)
+    if not is_kind(x, np.complexfloating):
+        return (sign, logdet), (_structure.full(np.shape(sign), 0, typeof(sign).dtype), moved)
+    turn = lax.complex(_structure.full(np.shape(logdet), 0, typeof(logdet).dtype), lax.imag(moved))
+    return (sign, logdet), (lax.mul(turn, sign), lax.real(moved))
+
+
+@fast
+def _slogdet_by_qr(a: Any) -> Any:
+    (x,) = matrices("slogdet", a, square=True)
+    factors, taus = _linalg_qr.geqrf_p.bind(x)
+    diagonal = _diagonal(factors, 0)
+    # Every reflection that moves something turns the orientation.
+    moves = fold("sum", convert(lax.ne(taus, scalar_like(taus, 0)), np.dtype(np.int32)), -1, False, None, None)
+    turn = convert(lax.sub(np.int32(1), lax.mul(np.int32(2), lax.rem(moves, np.int32(2)))), typeof(x).dtype)
+    sign = lax.mul(fold("prod", lax.sign(diagonal), -1, False, None, None), turn)
+    return sign, fold("sum", lax.log(lax.abs(diagonal)), -1, False, None, None)
+
+
+@fast
+def _slogdet_by_lu(a: Any) -> Any:
+    (x,) = matrices("slogdet", a, square=True)
+    return tuple(_slogdet(x))
+
+
+def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
+    """The sign, or phase, and the logarithm of the absolute value of determinants of square matrices; 0 and -inf of singular ones.
+
+    method: 'lu' (the default) or 'qr'; the latter is for real matrices. Raises ValueError if a is not square.
+
+    >>> slogdet(np.float32([[2, 0], [0, -1]])).sign
+    Array(-1., dtype=float32)
+    """
+    if method not in (None, "lu", "qr"):
+        raise ValueError(f"Unknown slogdet method '{method}'. Supported methods are 'lu' (`None`), and 'qr'.")
+    return SlogdetResult(*(_slogdet_by_qr if method == "qr" else _slogdet_by_lu)(a))
+
+
+# Systems
+
+def _solve_matrices(a: Any, b: Any) -> Any:
+    """a^-1 b for stacks of matrices of one leading shape, with derivatives that are solutions themselves."""
+    factors, _, permutation = _linalg_factor.lu(lax.stop_gradient(a))
+    rows = _structure.broadcast_to(permutation, np.shape(b), tuple(range(np.ndim(b) - 1)))
+
+    def by_factors(v: Any) -> Any:
+        y = _linalg_solve.triangular_solve(factors, take_along_axis(v, rows, -2), left_side=True, lower=True, unit_diagonal=True)
+        return _linalg_solve.triangular_solve(factors, y, left_side=True, lower=False)
+
+    def by_transposed_factors(v: Any) -> Any:
+        y = _linalg_solve.triangular_solve(factors, v, left_side=True, lower=False, transpose_a=True)
+        y = _linalg_solve.triangular_solve(factors, y, left_side=True, lower=True, unit_diagonal=True, transpose_a=True)
+        _, back = _sorting.sort_key_val(permutation, _shapes.broadcasted_iota(np.dtype(np.int32), np.shape(permutation),
+                                                                              np.ndim(permutation) - 1))
+        return take_along_axis(y, _structure.broadcast_to(back, np.shape(v), tuple(range(np.ndim(v) - 1))), -2)
+
+    return custom_linear_solve(lambda x: _product(a, x), b, solve=lambda _, v: by_factors(v),
+                               transpose_solve=lambda _, v: by_transposed_factors(v))
+
+
+@fast
+def solve(a: Any, b: Any) -> Any:
+    """The solution x of a x = b.
+
+    a: T[..., n, n]; b: T[n], a vector, or T[..., n, m], matrices; leading axes broadcast  ->  T like b.
+    Raises ValueError if a is not square, or shapes do not fit. A singular a gives inf and nan.
+
+    >>> solve(np.float32([[2, 0], [0, 4]]), np.float32([2, 2]))
+    Array([1. , 0.5], dtype=float32)
+    """
+    check_arraylike("jnp.linalg.solve", a, b)
+    x, y = (_structure.convert_element_type(v, typeof(v).dtype) for v in promote_dtypes("jnp.linalg.solve", INEXACT, a, b))
+    (x,) = matrices("solve", x, square=True)
+    n = np.shape(x)[-1]
+    if np.ndim(y) < 1 or np.shape(y)[0 if np.ndim(y) == 1 else -2] != n:
+        raise ValueError(f"solve: inconsistent size for core dimension 'm' of a and b.\n    a: {typeof(x).str_short(short_dtypes=True)}\n"
+                         f"    b: {typeof(y).str_short(short_dtypes=True)}, must have shape [n] or [..., n, m] for n = {n}")
+    vector = np.ndim(y) == 1
+    y = _structure.reshape(y, (n, 1)) if vector else y
+    lead = broadcast_shapes("solve", [np.shape(v)[:-2] for v in (x, y)])
+    out = _solve_matrices(*(broadcast_to(v, (*lead, *np.shape(v)[-2:])) for v in (x, y)))
+    return _structure.reshape(out, np.shape(out)[:-1]) if vector else out
+
+
+@fast
+def inv(a: Any) -> Any:
+    """The inverses of square matrices; inf and nan of singular ones.
+
+    Raises ValueError if a is not square.
+
+    >>> inv(np.float32([[2, 0], [0, 4]]))
+    Array([[0.5 , 0.  ],
+           [0.  , 0.25]], dtype=float32)
+    """
+    (x,) = matrices("inv", a, square=True)
+    return _solve_matrices(x, _eye_like(x))
+
+
+@custom_jvp
+def _pseudo_inverse(x: Any, rtol: Any) -> Any:
+    u, s, vh = _linalg_svd.svd(x, full_matrices=False)
+    greatest = fold("max", s, -1, True, None, scalar_like(s, 0))
+    limit = lax.mul(*promote("pinv", INEXACT, greatest, _structure.reshape(rtol, (*np.shape(rtol), 1)) if np.ndim(rtol) else rtol))
+    kept = lax.gt(s, broadcast_to(limit, np.shape(s)))
+    inverse = lax.where_else(kept, lax.div(scalar_like(s, 1), lax.where_else(kept, s, scalar_like(s, 1))), scalar_like(s, 0))
+    column = _structure.broadcast_to(convert(inverse, typeof(x).dtype), np.shape(adjoint(u)), tuple(range(np.ndim(u) - 1)))
+    return _product(adjoint(vh), lax.mul(column, adjoint(u)))
+
+
+@_pseudo_inverse.defjvp
+def _pseudo_inverse_tangent(primals: Any, tangents: Any) -> Any:
+    """Golub & Pereyra, SIAM J. Numer. Anal. 10 (1973) 413, theorem 4.3."""
+    (x, rtol), (t, _) = primals, tangents
+    p = _pseudo_inverse(x, rtol)
+    p_h, t_h = adjoint(p), adjoint(t)
+    first = lax.neg(_product(_product(p, t), p))
+    left = _product(_product(p, p_h), t_h)
+    right = _product(_product(t_h, p_h), p)
+    second = lax.sub(left, _product(_product(left, x), p))
+    third = lax.sub(right, _product(p, _product(x, right)))
+    return p, lax.add(first, lax.add(second, third))
+
+
+@fast(static=("hermitian",))
+def _pinv(a: Any, rtol: Any, hermitian: bool) -> Any:
+    (x,) = matrices("pinv", a)
+    if rtol is None:
+        rtol = 10.0 * max(np.shape(x)[-2:]) * float(dtypes.finfo(typeof(x).dtype).eps)
+    if not math.prod(np.shape(x)[-2:]):
+        return _structure.full((*np.shape(x)[:-2], np.shape(x)[-1], np.shape(x)[-2]), 0, typeof(x).dtype)
+    if hermitian:
+        x = lax.div(lax.add(x, adjoint(x)), scalar_like(x, 2))
+    return _pseudo_inverse(x, convert(rtol, dtypes.canonicalize_dtype(dtypes.to_floating_dtype(typeof(x).dtype))))
+
+
+def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None) -> Any:
+    """The Moore-Penrose inverses of matrices; singular values at most rtol times the greatest count as 0.
+
+    a: T[..., m, n]  ->  T[..., n, m]. rtol: by default 10 max(m, n) eps. rcond: another name of rtol.
+
+    >>> pinv(np.float32([[2], [0]]))
+    Array([[0.5, 0. ]], dtype=float32)
+    """
+    if rcond is not None and rtol is not None:
+        raise ValueError("pinv: only one of rtol and rcond may be specified.")
+    return _pinv(a, rtol if rcond is None else rcond, bool(hermitian))
+
+
+@fast(static=("numpy_resid",))
+def _lstsq(a: Any, b: Any, rcond: Any, numpy_resid: bool) -> Any:
+    x, y = (_structure.convert_element_type(v, typeof(v).dtype) for v in promote_dtypes("jnp.linalg.lstsq", INEXACT, a, b))
+    if np.ndim(x) != 2:
+        raise TypeError(f"{np.ndim(x)}-dimensional array given. Array must be two-dimensional")
+    if np.shape(x)[0] != np.shape(y)[0]:
+        raise ValueError(f"Leading dimensions of input arrays must match\n    a: {typeof(x)}, b: {typeof(y)}")
+    vector = np.ndim(y) == 1
+    if np.ndim(y) not in (1, 2):
+        raise TypeError(f"{np.ndim(y)}-dimensional array given. Array must be one or two-dimensional")
+    y = _structure.reshape(y, (np.shape(y)[0], 1)) if vector else y
+    m, n = np.shape(x)
+    eps = float(dtypes.finfo(typeof(x).dtype).eps)
+    u, s, vh = _linalg_svd.svd(x, full_matrices=False)
+    limit = lax.mul(fold("max", s, -1, False, None, scalar_like(s, 0)), convert(eps * max(m, n) if rcond is None else rcond, typeof(s).dtype))
+    kept = lax.gt(s, broadcast_to(limit, np.shape(s)))
+    rank = fold("sum", convert(kept, np.dtype(np.int32)), 0, False, None, None)
+    inverse = lax.where_else(kept, lax.div(scalar_like(s, 1), lax.where_else(kept, s, scalar_like(s, 1))), scalar_like(s, 0))
+    share = _product(adjoint(u), y)
+    out = _product(adjoint(vh), lax.mul(_structure.broadcast_to(convert(inverse, typeof(x).dtype), np.shape(share), (0,)), share))
+    rest = lax.sub(y, _product(x, out))
+    residual = fold("sum", lax.square(lax.abs(rest)), 0, False, None, None)
+    return (_structure.reshape(out, (n,)) if vector else out), residual, rank, s
+
+
+def lstsq(a: Any, b: Any, rcond: Any = None, *, numpy_resid: bool = False) -> tuple[Any, Any, Any, Any]:
+    """The x for which |a x - b| is least, and of those the shortest; the squared residuals, the rank and the singular values of a.
+
+    a: T[m, n]; b: T[m] or T[m, k]. Singular values at most rcond (by default max(m, n) eps) times the greatest count as 0.
+    numpy_resid: as in NumPy, no residuals where a has not the rank n < m; needs concrete values.
+    Raises ValueError if shapes do not fit.
+
+    >>> lstsq(np.float32([[1], [1]]), np.float32([1, 3]))[0].round(3)
+    Array([2.], dtype=float32)
+    """
+    check_arraylike("jnp.linalg.lstsq", a, b)
+    out, residual, rank, s = _lstsq(a, b, rcond, numpy_resid)
+    if numpy_resid and (int(rank) < np.shape(a)[1] or np.shape(a)[0] <= np.shape(a)[1]):
+        residual = _structure.full((0,), 0, typeof(s).dtype)
+    return out, residual, rank, s
+
+
+def tensorinv(a: Any, ind: int = 2) -> Any:
+    """The inverse of a as a linear map from its axes after the first `ind` to the first.
+
+    Raises ValueError if these have different numbers of elements.
+
+    >>> tensorinv(np.eye(4, dtype='float32').reshape(2, 2, 4)).shape
+    (4, 2, 2)
+    """
+    check_arraylike("jnp.linalg.tensorinv", a)
+    if ind <= 0:
+        raise ValueError(f"ind must be a positive integer; got ind={ind}")
+    shape = np.shape(a)
+    first, rest = shape[:ind], shape[ind:]
+    if math.prod(first) != math.prod(rest):
+        raise ValueError("tensorinv is only possible when the product of the first `ind` dimensions equals that of the remaining "
+                         f"dimensions. got arr.shape={shape} with ind={ind}.")
+    return _structure.reshape(inv(_structure.reshape(a, (math.prod(first), math.prod(rest)))), (*rest, *first))
+
+
+def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
+    """The x with tensordot(a, x, x.ndim) = b. axes: axes of a that are moved to its end first.
+
+    >>> tensorsolve(np.eye(4, dtype='float32').reshape(2, 2, 4), np.ones((2, 2), np.float32)).shape
+    (4,)
+    """
+    check_arraylike("jnp.linalg.tensorsolve", a, b)
+    x, y = promote_dtypes("jnp.linalg.tensorsolve", INEXACT, a, b)
+    if axes is not None:
+        moved = [_structure.canonical_axis(i, np.ndim(x)) for i in axes]
+        x = _structure.transpose(x, (*(i for i in range(np.ndim(x)) if i not in moved), *moved))
+    rest = np.shape(x)[np.ndim(y):]
+    if np.shape(x)[:np.ndim(y)] != np.shape(y):
+        raise ValueError(f"After moving axes to end, leading shape of a must match shape of b. got a.shape={np.shape(x)}, "
+                         f"b.shape={np.shape(y)}")
+    if math.prod(rest) != math.prod(np.shape(y)):
+        raise ValueError(f"Input arrays must have prod(a.shape[:b.ndim]) == prod(a.shape[b.ndim:]); got a.shape={np.shape(x)}, "
+                         f"b.ndim={np.ndim(y)}.")
+    size = math.prod(rest)
+    return _structure.reshape(solve(_structure.reshape(x, (size, size)), _structure.reshape(y, (size,))), rest)

@@ -1,0 +1,286 @@
+"""The gamma function and what follows from it: factorials, beta functions, polygamma, zeta."""
+
+from __future__ import annotations
+
+import math
+import operator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from teucer import lax
+from teucer import numpy as jnp
+from teucer._transform.custom_jvp import custom_jvp
+from teucer.lax._special import _stirling as stirling_rest
+from teucer.numpy._library import fast
+from teucer.numpy._promotion import INEXACT, promote
+
+__all__ = ["bernoulli", "beta", "betainc", "betaln", "comb", "digamma", "factorial", "gamma", "gammainc", "gammaincc", "gammaln",
+           "gammasgn", "multigammaln", "poch", "polygamma", "zeta"]
+
+
+@fast
+def gammaln(x: Any) -> Any:
+    """log(|gamma(x)|); inf at 0, -1, -2, ...
+
+    >>> gammaln(1.)
+    Array(0., dtype=float32, weak_type=True)
+    """
+    return lax.lgamma(*promote("gammaln", INEXACT, x))
+
+
+@fast
+def gammasgn(x: Any) -> Any:
+    """The sign of gamma(x), 1 or -1; nan at -1, -2, ...
+
+    >>> gammasgn(-0.5)
+    Array(-1., dtype=float32, weak_type=True)
+    """
+    return _sign(*promote("gammasgn", INEXACT, x))
+
+
+def _sign(x: Any) -> Any:
+    floor = jnp.floor(x)
+    below = jnp.where(floor == x, jnp.nan, 1.0 - 2.0 * jnp.abs(floor % 2))
+    return lax.stop_gradient(jnp.where(x == 0, jnp.copysign(1.0, x), jnp.where(x > 0, 1.0, below)))
+
+
+def _positive_gamma(x: Any) -> Any:
+    """gamma(x) for x >= 1/2: gamma of a number in [1, 2), where log gamma is small, times factors x - 1, x - 2, ..."""
+    # The greatest factorial that is finite.
+    most = 171 if x.dtype == np.float64 else 35
+    safe = jnp.where(x < 1, x + 1, x)
+    steps = jnp.minimum(jnp.floor(safe) - 1, most)
+    start = jnp.minimum(safe, most + 2.0) - steps
+
+    def step(k: Any, product: Any) -> Any:
+        return product * jnp.where(k < steps, start + k, 1.0)
+    value = lax.fori_loop(0, most, step, jnp.exp(lax.lgamma(start)))
+    return jnp.where(safe > most + 1, jnp.where(jnp.isnan(x), x, jnp.inf), jnp.where(x < 1, value / x, value))
+
+
+@custom_jvp
+def _gamma(x: Any) -> Any:
+    is_reflected = x < 0.5
+    value = _positive_gamma(jnp.where(is_reflected, 1 - x, x))
+    # sin(pi x), exact at integers.
+    nearest = jnp.round(x)
+    sine = jnp.sin(math.pi * (x - nearest)) * (1 - 2 * jnp.abs(nearest % 2))
+    reflected = jnp.where(sine == 0, jnp.where(x == 0, 1 / x, jnp.nan), math.pi / (sine * value))
+    return jnp.where(is_reflected, jnp.where(x == -jnp.inf, jnp.nan, reflected), value)
+
+
+@_gamma.defjvp
+def _gamma_jvp(primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    y = _gamma(x)
+    return y, t * (y * lax.digamma(x))
+
+
+@fast
+def gamma(x: Any) -> Any:
+    """The gamma function; inf at 0, -inf at -0, nan at -1, -2, ...
+
+    >>> gamma(5.)
+    Array(24., dtype=float32, weak_type=True)
+    """
+    return _gamma(*promote("gamma", INEXACT, x))
+
+
+def factorial(n: Any, exact: bool = False) -> Any:
+    """n! = gamma(n + 1); 0 for negative n.
+
+    Raises NotImplementedError for exact=True.
+
+    >>> factorial(5.)
+    Array(120., dtype=float32, weak_type=True)
+    """
+    if exact:
+        raise NotImplementedError("factorial with exact=True\n  Integers of any size are not arrays; use math.factorial.")
+    return _factorial(n)
+
+
+@fast
+def _factorial(n: Any) -> Any:
+    (n,) = promote("factorial", INEXACT, n)
+    return jnp.where(n < 0, 0.0, _gamma(jnp.where(n < 0, 0.0, n) + 1))
+
+
+@fast
+def digamma(x: Any) -> Any:
+    """The derivative of log(gamma(x)); nan at 0, -1, -2, ...
+
+    >>> digamma(1.)
+    Array(-0.5772157, dtype=float32, weak_type=True)
+    """
+    return lax.digamma(*promote("digamma", INEXACT, x))
+
+
+@fast
+def polygamma(n: Any, x: Any) -> Any:
+    """The derivative of order n of `digamma`, at x; n is a natural number.
+
+    >>> polygamma(1, 1.)
+    Array(1.6449341, dtype=float32, weak_type=True)
+    """
+    return lax.polygamma(*promote("polygamma", INEXACT, n, x))
+
+
+def zeta(x: Any, q: Any = None) -> Any:
+    """Hurwitz' zeta function: the sum of (q + k)^-x over k = 0, 1, ..., for x > 1.
+
+    Raises NotImplementedError without q.
+
+    >>> zeta(2., 1.)
+    Array(1.6449341, dtype=float32, weak_type=True)
+    """
+    if q is None:
+        raise NotImplementedError("Riemann zeta function not implemented; pass q != None to compute the Hurwitz Zeta function.\n"
+                                  "  For x > 1 it is zeta(x, 1).")
+    return _zeta(x, q)
+
+
+@fast
+def _zeta(x: Any, q: Any) -> Any:
+    return lax.zeta(*promote("zeta", INEXACT, x, q))
+
+
+@fast
+def gammainc(a: Any, x: Any) -> Any:
+    """The regularised lower incomplete gamma function.
+
+    >>> gammainc(1., 0.)
+    Array(0., dtype=float32, weak_type=True)
+    """
+    return lax.igamma(*promote("gammainc", INEXACT, a, x))
+
+
+@fast
+def gammaincc(a: Any, x: Any) -> Any:
+    """The regularised upper incomplete gamma function 1 - gammainc(a, x), accurate where that is small.
+
+    >>> gammaincc(1., 0.)
+    Array(1., dtype=float32, weak_type=True)
+    """
+    return lax.igammac(*promote("gammaincc", INEXACT, a, x))
+
+
+@fast
+def betainc(a: Any, b: Any, x: Any) -> Any:
+    """The regularised incomplete beta function.
+
+    >>> betainc(1., 1., 1.)
+    Array(1., dtype=float32, weak_type=True)
+    """
+    return lax.betainc(*promote("betainc", INEXACT, a, b, x))
+
+
+def _betaln(a: Any, b: Any) -> Any:
+    """log(|beta(a, b)|). For large operands from Stirling's formula, where the logarithms would cancel. DLMF 5.11.1."""
+    small, large = jnp.minimum(a, b), jnp.maximum(a, b)
+    is_mixed, is_large = large >= 10, small >= 10
+    plain = lax.lgamma(a) + lax.lgamma(b) - lax.lgamma(a + b)
+    q = jnp.where(is_mixed, large, 10.0)
+    p = jnp.where(is_mixed, small, 1.0)
+    # Where p is near -q the sum is small, and its logarithm not that of a large number.
+    p = jnp.where(p + q >= 10, p, 1.0)
+    rest = stirling_rest(q) - stirling_rest(p + q)
+    mixed = lax.lgamma(p) + rest + p - p * jnp.log(p + q) - (q - 0.5) * jnp.log1p(p / q)
+    p = jnp.where(is_large, small, 10.0)
+    both = (0.5 * math.log(2 * math.pi) - 0.5 * jnp.log(q) + stirling_rest(p) + stirling_rest(q) - stirling_rest(p + q)
+            - (p - 0.5) * jnp.log1p(q / p) - q * jnp.log1p(p / q))
+    use_mixed = is_mixed & (a + b >= 10)
+    return jnp.where(is_large, both, jnp.where(use_mixed, mixed, plain))
+
+
+@fast
+def betaln(a: Any, b: Any) -> Any:
+    """log(|beta(a, b)|).
+
+    >>> betaln(1., 1.)
+    Array(0., dtype=float32, weak_type=True)
+    """
+    return _betaln(*promote("betaln", INEXACT, a, b))
+
+
+@fast
+def beta(a: Any, b: Any) -> Any:
+    """The beta function gamma(a) gamma(b) / gamma(a + b).
+
+    >>> beta(1., 1.)
+    Array(1., dtype=float32, weak_type=True)
+    """
+    a, b = promote("beta", INEXACT, a, b)
+    return _sign(a) * _sign(b) * _sign(a + b) * jnp.exp(_betaln(a, b))
+
+
+@fast
+def poch(z: Any, m: Any) -> Any:
+    """gamma(z + m) / gamma(z), which is z (z + 1) ... (z + m - 1); 1 where m is 0.
+
+    >>> poch(3., 0.)
+    Array(1., dtype=float32, weak_type=True)
+    """
+    z, m = promote("poch", INEXACT, z, m)
+    ratio = _sign(z + m) * _sign(z) * jnp.exp(lax.lgamma(z + m) - lax.lgamma(z))
+    return jnp.where(m == 0, 1.0, ratio)
+
+
+def comb(N: Any, k: Any, *, repetition: bool = False) -> Any:
+    """The number of ways to choose k of N things, without order; with repetition, those that may be chosen again.
+
+    >>> comb(4., 0.)
+    Array(1., dtype=float32, weak_type=True)
+    """
+    return _comb(N, k, bool(repetition))
+
+
+@fast(static=("repetition",))
+def _comb(n: Any, k: Any, repetition: bool) -> Any:
+    n, k = promote("comb", INEXACT, n, k)
+    n = n + k - 1 if repetition else n
+    is_inside = (k <= n) & (n >= 0) & (k >= 0)
+    safe_n, safe_k = jnp.where(is_inside, n, 1.0), jnp.where(is_inside, k, 1.0)
+    value = jnp.exp(-_betaln(safe_n - safe_k + 1, safe_k + 1)) / (safe_n + 1)
+    nothing = (n == -1) & (k == 0) if repetition else False
+    return jnp.where(is_inside, value, jnp.where(nothing, 1.0, 0.0))
+
+
+def multigammaln(a: Any, d: int) -> Any:
+    """The logarithm of the multivariate gamma function of order d.
+
+    >>> multigammaln(3., 1)
+    Array(0.6931472, dtype=float32, weak_type=True)
+    """
+    return _multigammaln(a, operator.index(d))
+
+
+@fast(static=("d",))
+def _multigammaln(a: Any, d: int) -> Any:
+    (a,) = promote("multigammaln", INEXACT, a)
+    total = d * (d - 1) / 4 * math.log(math.pi) + lax.lgamma(a)
+    for i in range(1, d):
+        total = total + lax.lgamma(a - i / 2)
+    return total
+
+
+def bernoulli(n: int) -> Any:
+    """The Bernoulli numbers from 0 to n, with B_1 = -1/2.
+
+    Raises ValueError if n is negative.
+
+    >>> bernoulli(2)
+    Array([ 1.        , -0.5       ,  0.16666667], dtype=float32)
+    """
+    n = operator.index(n)
+    if n < 0:
+        raise ValueError("n must be a non-negative integer.")
+    # Exactly, by the triangle of Akiyama and Tanigawa, which gives B_1 = 1/2.
+    numbers, row = [], []
+    for m in range(n + 1):
+        row.append(Fraction(1, m + 1))
+        for j in range(m, 0, -1):
+            row[j - 1] = j * (row[j - 1] - row[j])
+        numbers.append(-row[0] if m == 1 else row[0])
+    return jnp.array([float(b) for b in numbers])

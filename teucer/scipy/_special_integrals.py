@@ -1,0 +1,257 @@
+"""Error functions, Bessel functions, exponential integrals, the dilogarithm."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from teucer import lax
+from teucer import numpy as jnp
+from teucer._transform.custom_jvp import custom_jvp
+from teucer.numpy._library import fast
+from teucer.numpy._promotion import INEXACT, promote
+
+__all__ = ["erf", "erfc", "erfinv", "exp1", "expi", "expn", "i0", "i0e", "i1", "i1e", "spence"]
+
+
+@fast
+def erf(x: Any) -> Any:
+    """The error function.
+
+    >>> erf(0.)
+    Array(0., dtype=float32, weak_type=True)
+    """
+    return lax.erf(*promote("erf", INEXACT, x))
+
+
+@fast
+def erfc(x: Any) -> Any:
+    """1 - erf(x), accurate where that is small.
+
+    >>> erfc(0.)
+    Array(1., dtype=float32, weak_type=True)
+    """
+    return lax.erfc(*promote("erfc", INEXACT, x))
+
+
+@fast
+def erfinv(x: Any) -> Any:
+    """The inverse of `erf`; infinite at -1 and 1, nan beyond.
+
+    >>> erfinv(0.)
+    Array(0., dtype=float32, weak_type=True)
+    """
+    return lax.erf_inv(*promote("erfinv", INEXACT, x))
+
+
+@fast
+def i0e(x: Any) -> Any:
+    """exp(-|x|) i0(x).
+
+    >>> i0e(0.)
+    Array(1., dtype=float32, weak_type=True)
+    """
+    return lax.bessel_i0e(*promote("i0e", INEXACT, x))
+
+
+@fast
+def i0(x: Any) -> Any:
+    """The modified Bessel function of order 0.
+
+    >>> i0(0.)
+    Array(1., dtype=float32, weak_type=True)
+    """
+    (x,) = promote("i0", INEXACT, x)
+    return jnp.exp(jnp.abs(x)) * lax.bessel_i0e(x)
+
+
+@fast
+def i1e(x: Any) -> Any:
+    """exp(-|x|) i1(x).
+
+    >>> i1e(0.)
+    Array(0., dtype=float32, weak_type=True)
+    """
+    return lax.bessel_i1e(*promote("i1e", INEXACT, x))
+
+
+@fast
+def i1(x: Any) -> Any:
+    """The modified Bessel function of order 1.
+
+    >>> i1(0.)
+    Array(0., dtype=float32, weak_type=True)
+    """
+    (x,) = promote("i1", INEXACT, x)
+    return jnp.exp(jnp.abs(x)) * lax.bessel_i1e(x)
+
+
+# Exponential integrals
+
+
+def _fraction(n: Any, x: Any) -> Any:
+    """exp(x) E_n(x) for x > 1, by its continued fraction from the end. Abramowitz & Stegun 5.1.22, even part."""
+    count = 100 if x.dtype == np.float64 else 24
+
+    def step(i: Any, tail: Any) -> Any:
+        k = count - i
+        return k * (n - 1 + k) / (x + n + 2 * k - tail)
+    return 1 / (x + n - lax.fori_loop(0, count, step, jnp.zeros_like(x)))
+
+
+def _series(n: Any, x: Any) -> Any:
+    """E_n(x) for 0 < x <= 1 and n >= 1. Abramowitz & Stegun 5.1.12."""
+    def step(m: Any, state: Any) -> Any:
+        # term is (-x)^m / m!; the one of m = n - 1 stands apart.
+        term, total, apart = state
+        gap = m - n + 1
+        is_apart = gap == 0
+        total = total - jnp.where(is_apart, 0.0, term / jnp.where(is_apart, 1.0, gap))
+        apart = jnp.where(is_apart, term, apart)
+        return -term * x / (m + 1), total, apart
+    _, total, apart = lax.fori_loop(0, 24, step, (jnp.ones_like(x), jnp.zeros_like(x), jnp.zeros_like(x)))
+    return total + apart * (lax.digamma(jnp.maximum(n, 1.0)) - jnp.log(x))
+
+
+def _expn_value(n: Any, x: Any) -> Any:
+    is_large, is_small = x > 1, (x > 0) & (x <= 1)
+    large = jnp.where(is_large, x, 2.0)
+    y = jnp.where(is_large, jnp.exp(-large) * _fraction(n, large), _series(n, jnp.where(is_small, x, 1.0)))
+    y = jnp.where(x == jnp.inf, 0.0, y)
+    y = jnp.where(n == 0, jnp.exp(-x) / x, y)
+    at_zero = jnp.where(n > 1, 1 / jnp.where(n > 1, n - 1, 1.0), jnp.inf)
+    y = jnp.where(x == 0, at_zero, y)
+    return jnp.where((x < 0) | (n < 0) | jnp.isnan(x), jnp.nan, y)
+
+
+@custom_jvp
+def _expn(n: Any, x: Any) -> Any:
+    return _expn_value(n, x)
+
+
+@_expn.defjvp
+def _expn_jvp(primals: Any, tangents: Any) -> Any:
+    # In n, a natural number, there is no derivative.
+    (n, x), (_, t) = primals, tangents
+    # E_0(x) = exp(-x) / x, and its derivative is -exp(-x) (1 + 1 / x) / x.
+    slope = jnp.where(n == 0, -jnp.exp(-x) * (1 + 1 / x) / x, -_expn_value(jnp.maximum(n - 1, 0.0), x))
+    return _expn(n, x), t * slope
+
+
+@fast
+def expn(n: Any, x: Any) -> Any:
+    """The exponential integral of order n, a natural number: of exp(-x t) / t^n over t from 1 on; nan for x < 0.
+
+    >>> expn(2, 0.)
+    Array(1., dtype=float32, weak_type=True)
+    """
+    return _expn(*promote("expn", INEXACT, n, x))
+
+
+@fast
+def exp1(x: Any) -> Any:
+    """The exponential integral of order 1: of exp(-t) / t over t from x on; nan for x < 0.
+
+    >>> exp1(0.)
+    Array(inf, dtype=float32, weak_type=True)
+    """
+    (x,) = promote("exp1", INEXACT, x)
+    return _expn(jnp.ones_like(x), x)
+
+
+def _growing(x: Any) -> Any:
+    """Ei(x) for x > 0: by its power series up to 40, asymptotically beyond. Abramowitz & Stegun 5.1.10, 5.1.51."""
+    is_far = x > 40
+    near, far = jnp.where(is_far, 1.0, x), jnp.where(is_far, x, 50.0)
+
+    def step(k: Any, state: Any) -> Any:
+        power, total = state
+        power = power * near / k
+        return power, total + power / k
+    _, total = lax.fori_loop(1, 160, step, (jnp.ones_like(x), jnp.zeros_like(x)))
+
+    def far_step(i: Any, tail: Any) -> Any:
+        # 1 + (1 / x) (1 + (2 / x) (1 + ...)), from the end: 40 terms fall throughout for x > 40.
+        return 1 + tail * (40 - i) / far
+    asymptotic = jnp.exp(far) / far * lax.fori_loop(0, 40, far_step, jnp.ones_like(x))
+    return jnp.where(is_far, jnp.where(x == jnp.inf, jnp.inf, asymptotic), np.euler_gamma + jnp.log(near) + total)
+
+
+@custom_jvp
+def _expi(x: Any) -> Any:
+    positive, negative = jnp.where(x > 0, x, 1.0), jnp.where(x < 0, -x, 1.0)
+    falling = -_expn_value(jnp.ones_like(x), negative)
+    y = jnp.where(x > 0, _growing(positive), falling)
+    return jnp.where(x == 0, -jnp.inf, jnp.where(jnp.isnan(x), x, y))
+
+
+@_expi.defjvp
+def _expi_jvp(primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    return _expi(x), t * (jnp.exp(x) / x)
+
+
+@fast
+def expi(x: Any) -> Any:
+    """The exponential integral Ei(x): the principal value of the integral of exp(t) / t over t up to x; -inf at 0.
+
+    >>> expi(0.)
+    Array(-inf, dtype=float32, weak_type=True)
+    """
+    return _expi(*promote("expi", INEXACT, x))
+
+
+# The dilogarithm
+
+
+def _bernoulli_terms(count: int) -> list[float]:
+    """B_2k / (2k + 1)! for k = 1, 2, ..."""
+    numbers: list[Fraction] = [Fraction(1)]
+    for m in range(1, 2 * count + 1):
+        numbers.append(-sum((math.comb(m + 1, j) * numbers[j] for j in range(m)), Fraction(0)) / (m + 1))
+    return [float(numbers[2 * k] / math.factorial(2 * k + 1)) for k in range(1, count + 1)]
+
+
+_TERMS = _bernoulli_terms(11)
+
+
+def _dilogarithm_of_log(u: Any) -> Any:
+    """Li_2(1 - exp(-u)) for |u| <= log 2. Zagier, "The dilogarithm function", 2007."""
+    square = u * u
+    total = jnp.zeros_like(u)
+    for c in reversed(_TERMS):
+        total = (total + c) * square
+    return u * (1 - 0.25 * u + total)
+
+
+@custom_jvp
+def _spence(x: Any) -> Any:
+    is_low, is_high = x < 0.5, x > 2
+    low = jnp.where(is_low & (x > 0), x, 0.25)
+    high = jnp.where(is_high, x, 4.0)
+    below = math.pi ** 2 / 6 - jnp.log1p(-low) * jnp.log(low) - _dilogarithm_of_log(-jnp.log1p(-low))
+    above = -math.pi ** 2 / 6 - 0.5 * jnp.square(jnp.log(high - 1)) - _dilogarithm_of_log(jnp.log1p(-1 / high))
+    y = jnp.where(is_low, below, jnp.where(is_high, above, _dilogarithm_of_log(-jnp.log(jnp.where(is_low | is_high, 1.0, x)))))
+    y = jnp.where(x == 0, math.pi ** 2 / 6, jnp.where(x == jnp.inf, -jnp.inf, y))
+    return jnp.where(x < 0, jnp.nan, y)
+
+
+@_spence.defjvp
+def _spence_jvp(primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    is_one = x == 1
+    slope = jnp.where(is_one, -1.0, jnp.log(x) / jnp.where(is_one, 1.0, 1 - x))
+    return _spence(x), t * slope
+
+
+@fast
+def spence(x: Any) -> Any:
+    """The dilogarithm of 1 - x: the integral of log(t) / (1 - t) over t from 1 to x; nan for x < 0.
+
+    >>> spence(1.)
+    Array(0., dtype=float32, weak_type=True)
+    """
+    return _spence(*promote("spence", INEXACT, x))

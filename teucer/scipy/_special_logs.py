@@ -1,0 +1,287 @@
+"""Logarithms and entropies, the normal distribution function and its inverse, softmax."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from teucer import lax, nn
+from teucer import numpy as jnp
+from teucer._transform.custom_jvp import custom_jvp
+from teucer.numpy._library import fast
+from teucer.numpy._promotion import INEXACT, promote
+
+__all__ = ["boxcox", "boxcox1p", "entr", "expit", "kl_div", "log_ndtr", "log_softmax", "logit", "ndtr", "ndtri", "rel_entr", "softmax",
+           "xlog1py", "xlogy"]
+
+
+@custom_jvp
+def _xlogy(x: Any, y: Any) -> Any:
+    is_zero = x == 0
+    return jnp.where(is_zero, jnp.zeros_like(x), x * jnp.log(jnp.where(is_zero, jnp.ones_like(y), y)))
+
+
+@_xlogy.defjvp
+def _xlogy_jvp(primals: Any, tangents: Any) -> Any:
+    (x, y), (dx, dy) = primals, tangents
+    return _xlogy(x, y), dx * jnp.log(y) + dy * (x / y)
+
+
+@fast
+def xlogy(x: Any, y: Any) -> Any:
+    """x * log(y), which is 0 where x is 0.
+
+    >>> xlogy(0., 0.)
+    Array(0., dtype=float32, weak_type=True)
+    """
+    return _xlogy(*promote("xlogy", INEXACT, x, y))
+
+
+@custom_jvp
+def _xlog1py(x: Any, y: Any) -> Any:
+    is_zero = x == 0
+    return jnp.where(is_zero, jnp.zeros_like(x), x * jnp.log1p(jnp.where(is_zero, jnp.zeros_like(y), y)))
+
+
+@_xlog1py.defjvp
+def _xlog1py_jvp(primals: Any, tangents: Any) -> Any:
+    (x, y), (dx, dy) = primals, tangents
+    return _xlog1py(x, y), dx * jnp.log1p(y) + dy * (x / (1 + y))
+
+
+@fast
+def xlog1py(x: Any, y: Any) -> Any:
+    """x * log(1 + y), which is 0 where x is 0.
+
+    >>> xlog1py(0., -1.)
+    Array(0., dtype=float32, weak_type=True)
+    """
+    return _xlog1py(*promote("xlog1py", INEXACT, x, y))
+
+
+@custom_jvp
+def _entr(x: Any) -> Any:
+    return jnp.where(x < 0, -jnp.inf, -_xlogy(x, x))
+
+
+@_entr.defjvp
+def _entr_jvp(primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    return _entr(x), -t * (jnp.log(x) + 1)
+
+
+@fast
+def entr(x: Any) -> Any:
+    """-x log(x); 0 at 0, -inf below.
+
+    >>> entr(1.)
+    Array(-0., dtype=float32, weak_type=True)
+    """
+    return _entr(*promote("entr", INEXACT, x))
+
+
+@fast
+def rel_entr(p: Any, q: Any) -> Any:
+    """p log(p / q); 0 if p is 0 and q is not negative, inf outside the domain.
+
+    >>> rel_entr(2., 2.)
+    Array(0., dtype=float32, weak_type=True)
+    """
+    p, q = promote("rel_entr", INEXACT, p, q)
+    is_inside = (p > 0) & (q > 0)
+    # Elements outside have no part in derivatives.
+    one = jnp.ones_like(p)
+    safe_p, safe_q = jnp.where(is_inside, p, one), jnp.where(is_inside, q, one)
+    value = safe_p * (jnp.log(safe_p) - jnp.log(safe_q))
+    return jnp.where(is_inside, value, jnp.where((p == 0) & (q >= 0), 0.0, jnp.inf))
+
+
+@fast
+def kl_div(p: Any, q: Any) -> Any:
+    """p log(p / q) - p + q: what an element adds to the Kullback-Leibler divergence.
+
+    >>> kl_div(2., 2.)
+    Array(0., dtype=float32, weak_type=True)
+    """
+    p, q = promote("kl_div", INEXACT, p, q)
+    return rel_entr(p, q) - p + q
+
+
+@fast
+def expit(x: Any) -> Any:
+    """1 / (1 + exp(-x)).
+
+    >>> expit(0.)
+    Array(0.5, dtype=float32, weak_type=True)
+    """
+    return lax.logistic(*promote("expit", INEXACT, x))
+
+
+@fast
+def logit(x: Any) -> Any:
+    """log(x / (1 - x)), the inverse of `expit`; nan outside [0, 1].
+
+    >>> logit(0.5)
+    Array(0., dtype=float32, weak_type=True)
+    """
+    (x,) = promote("logit", INEXACT, x)
+    return jnp.log(x) - jnp.log1p(-x)
+
+
+@fast
+def boxcox(x: Any, lmbda: Any) -> Any:
+    """(x^lmbda - 1) / lmbda, which is log(x) where lmbda is 0.
+
+    >>> boxcox(3., 1.)
+    Array(2., dtype=float32, weak_type=True)
+    """
+    x, lmbda = promote("boxcox", INEXACT, x, lmbda)
+    return _boxcox_of_log(jnp.log(x), lmbda)
+
+
+@fast
+def boxcox1p(x: Any, lmbda: Any) -> Any:
+    """((1 + x)^lmbda - 1) / lmbda, which is log(1 + x) where lmbda is 0.
+
+    >>> boxcox1p(2., 1.)
+    Array(2., dtype=float32, weak_type=True)
+    """
+    x, lmbda = promote("boxcox1p", INEXACT, x, lmbda)
+    return _boxcox_of_log(jnp.log1p(x), lmbda)
+
+
+def _boxcox_of_log(log_x: Any, lmbda: Any) -> Any:
+    is_zero = lmbda == 0
+    safe = jnp.where(is_zero, jnp.ones_like(lmbda), lmbda)
+    return jnp.where(is_zero, log_x, jnp.expm1(safe * log_x) / safe)
+
+
+def _number(x: Any, value: float) -> Any:
+    """A number of x's dtype."""
+    return np.asarray(value, x.dtype)
+
+
+@fast
+def ndtr(x: Any) -> Any:
+    """The normal distribution function: the probability of values up to x. Accurate where that is small.
+
+    >>> ndtr(0.)
+    Array(0.5, dtype=float32, weak_type=True)
+    """
+    (x,) = promote("ndtr", INEXACT, x)
+    return lax.erfc(x * -math.sqrt(0.5)) * 0.5
+
+
+def log_ndtr(x: Any, series_order: int = 3) -> Any:
+    """log(ndtr(x)), without underflow.
+
+    series_order: number of terms of the series in 1/x^2 that is used far below 0, up to 30.
+    Raises ValueError if it is out of range.
+
+    >>> log_ndtr(-1e4)
+    Array(-50000012., dtype=float32, weak_type=True)
+
+    Method: the asymptotic expansion of the complementary error function. DLMF 7.12.1.
+    """
+    if not isinstance(series_order, int):
+        raise TypeError("series_order must be a Python integer.")
+    if series_order < 0:
+        raise ValueError("series_order must be non-negative.")
+    if series_order > 30:
+        raise ValueError("series_order must be <= 30.")
+    return _log_ndtr(x, series_order)
+
+
+@fast(static=("series_order",))
+def _log_ndtr(x: Any, series_order: int) -> Any:
+    (x,) = promote("log_ndtr", INEXACT, x)
+    low, high = (-20.0, 8.0) if x.dtype == np.float64 else (-10.0, 5.0)
+    is_far, is_above = x < low, x > high
+    # Each expression sees only arguments for which it is finite, so that derivatives are finite too.
+    above = -ndtr(-jnp.where(is_above, x, high))
+    between = jnp.log(ndtr(jnp.where(is_far | is_above, 0, x)))
+    far = jnp.where(is_far, x, low)
+    series, term = jnp.zeros_like(far), jnp.ones_like(far)
+    inverse = 1 / jnp.square(far)
+    for k in range(1, series_order + 1):
+        term = term * inverse * (1 - 2 * k)
+        series = series + term
+    below = -0.5 * jnp.square(far) - jnp.log(-far) - (0.5 * math.log(2 * math.pi)) + jnp.log1p(series)
+    return jnp.where(is_above, above, jnp.where(is_far, below, between))
+
+
+# Numerators and denominators of AS 241, from the constant term on.
+_CENTRE = ((3.3871328727963666080, 133.14166789178437745, 1971.5909503065514427, 13731.693765509461125, 45921.953931549871457,
+            67265.770927008700853, 33430.575583588128105, 2509.0809287301226727),
+           (1.0, 42.313330701600911252, 687.18700749205790830, 5394.1960214247511077, 21213.794301586595867,
+            39307.895800092710610, 28729.085735721942674, 5226.4952788528545610))
+_SIDE = ((1.42343711074968357734, 4.63033784615654529590, 5.76949722146069140550, 3.64784832476320460504, 1.27045825245236838258,
+          0.241780725177450611770, 2.27238449892691845833e-2, 7.74545014278341407640e-4),
+         (1.0, 2.05319162663775882187, 1.67638483018380384940, 0.689767334985100004550, 0.148103976427480074590,
+          1.51986665636164571966e-2, 5.47593808499534494600e-4, 1.05075007164441684324e-9))
+_TAIL = ((6.65790464350110377720, 5.46378491116411436990, 1.78482653991729133580, 0.296560571828504891230, 2.65321895265761230930e-2,
+          1.24266094738807843860e-3, 2.71155556874348757815e-5, 2.01033439929228813265e-7),
+         (1.0, 0.599832206555887937690, 0.136929880922735805310, 1.48753612908506148525e-2, 7.86869131145613259100e-4,
+          1.84631831751005468180e-5, 1.42151175831644588870e-7, 2.04426310338993978564e-15))
+
+
+def _ratio(x: Any, coefficients: tuple[Sequence[float], Sequence[float]]) -> Any:
+    """The quotient of two polynomials, by Horner's rule."""
+    top, bottom = (x * 0 + c[-1] for c in coefficients)
+    for a, b in zip(reversed(coefficients[0][:-1]), reversed(coefficients[1][:-1]), strict=True):
+        top, bottom = top * x + a, bottom * x + b
+    return top / bottom
+
+
+@custom_jvp
+def _ndtri(p: Any) -> Any:
+    q = p - 0.5
+    is_centre = jnp.abs(q) <= 0.425
+    centre = jnp.where(is_centre, q, 0.0)
+    smaller = jnp.where(is_centre | (p <= 0) | (p >= 1), 0.5, jnp.minimum(p, 1 - p))
+    r = jnp.sqrt(-jnp.log(smaller))
+    side = jnp.where(r <= 5, _ratio(r - 1.6, _SIDE), _ratio(r - 5, _TAIL))
+    value = jnp.where(is_centre, centre * _ratio(0.180625 - jnp.square(centre), _CENTRE), jnp.sign(q) * side)
+    ends = jnp.where(p == 0, -jnp.inf, jnp.where(p == 1, jnp.inf, jnp.nan))
+    return jnp.where((p > 0) & (p < 1), value, ends)
+
+
+@_ndtri.defjvp
+def _ndtri_jvp(primals: Any, tangents: Any) -> Any:
+    (p,), (t,) = primals, tangents
+    y = _ndtri(p)
+    return y, t * (math.sqrt(2 * math.pi) * jnp.exp(0.5 * jnp.square(y)))
+
+
+@fast
+def ndtri(p: Any) -> Any:
+    """The inverse of `ndtr`: the value below which a normal variate is with probability p; nan outside [0, 1].
+
+    >>> ndtri(0.5)
+    Array(0., dtype=float32, weak_type=True)
+
+    Source: Wichura, "Algorithm AS 241: the percentage points of the normal distribution", Applied Statistics 37 (1988) 477.
+    """
+    return _ndtri(*promote("ndtri", INEXACT, p))
+
+
+def softmax(x: Any, /, *, axis: Any = None) -> Any:
+    """exp(x) / sum(exp(x)) along axes, by default all, without overflow.
+
+    >>> softmax(jnp.zeros((2, 2)))
+    Array([[0.25, 0.25],
+           [0.25, 0.25]], dtype=float32)
+    """
+    return nn.softmax(x, tuple(range(np.ndim(x))) if axis is None else axis)
+
+
+def log_softmax(x: Any, /, *, axis: Any = None) -> Any:
+    """log(softmax(x)) along axes, by default all, without overflow.
+
+    >>> log_softmax(jnp.zeros(2))
+    Array([-0.6931472, -0.6931472], dtype=float32)
+    """
+    return nn.log_softmax(x, tuple(range(np.ndim(x))) if axis is None else axis)

@@ -1,0 +1,12 @@
+"""Special functions, as scipy.special has them. Names are loaded on first use."""
+
+from teucer._base.lazy import face
+
+__getattr__, __dir__, __all__ = face(__name__, {
+    "teucer.nn._normalizations": "logsumexp",
+    "teucer.scipy._special_logs": "boxcox boxcox1p entr expit kl_div log_ndtr log_softmax logit ndtr ndtri rel_entr softmax "
+                                  "xlog1py xlogy",
+    "teucer.scipy._special_gamma": "bernoulli beta betainc betaln comb digamma factorial gamma gammainc gammaincc gammaln "
+                                   "gammasgn multigammaln poch polygamma zeta",
+    "teucer.scipy._special_integrals": "erf erfc erfinv exp1 expi expn i0 i0e i1 i1e spence",
+})
