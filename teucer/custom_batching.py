@@ -1,5 +1,38 @@
 """Functions with batching rules of their own."""
 
-from teucer._transform.custom_batching import custom_vmap, sequential_vmap
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from teucer import lax
+from teucer._base import pytrees
+from teucer._transform.custom_batching import custom_vmap
 
 __all__ = ["custom_vmap", "sequential_vmap"]
+
+
+def sequential_vmap(f: Callable[..., Any]) -> custom_vmap:
+    """`f`, which `vmap` runs on one element after the other (`lax.map`).
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> jax.vmap(jax.custom_batching.sequential_vmap(jnp.sin))(jnp.zeros(2))
+    Array([0., 0.], dtype=float32)
+    """
+    custom = custom_vmap(f)
+
+    @custom.def_vmap
+    def rule(axis_size: Any, in_batched: Sequence[Any], *args: Any) -> Any:
+        leaves, tree = pytrees.tree_flatten(args)
+        batched = pytrees.tree_leaves(in_batched)
+        mapped = [x for x, b in zip(leaves, batched, strict=True) if b]
+
+        def element(xs: Sequence[Any]) -> Any:
+            rest = iter(xs)
+            filled = [next(rest) if b else x for x, b in zip(leaves, batched, strict=True)]
+            return f(*pytrees.tree_unflatten(tree, filled))
+
+        out = lax.map(element, mapped)
+        return out, pytrees.tree_map(lambda _: True, out)
+
+    return custom

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import ml_dtypes
 import numpy as np
+import pytest
 
 from teucer._base import config
 
@@ -75,7 +76,7 @@ class Draw:
     """Random operands of one dtype. Shapes are drawn in one order, so another seed gives like operands of other values."""
 
     def __init__(self, dtype: str, seed: int = 0) -> None:
-        self.rng, self.dtype = np.random.default_rng(seed), numpy_dtype(dtype)
+        self.rng, self.name, self.dtype = np.random.default_rng(seed), dtype, numpy_dtype(dtype)
         self.kind = "f" if dtype == "bfloat16" else self.dtype.kind
 
     def __call__(self, *shape: int, low: float = -4, high: float = 4, dtype: Any = None) -> Any:
@@ -124,6 +125,7 @@ class Op:
     gradients: the dtypes in which gradients are tested. constant: positions of operands that are not differentiated.
     vmap_calls, gradient_calls: of how many of the calls vmap and gradients are tested.
     gradient_rtol: how closely derivatives agree with differences; above the default a reason stands beside it.
+    slow: whether all of its tests are of the thorough suite.
     exceptions: law -> why it does not hold.
     """
 
@@ -143,6 +145,7 @@ class Op:
     gradient_calls: int = 4
     gradient_rtol: float = 1e-6
     errors: Sequence[Bad] = ()
+    slow: bool = False
     exceptions: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -163,6 +166,10 @@ class Op:
     def quick_dtypes(self) -> Sequence[str]:
         found = [d for d in self.dtypes if d in QUICK] if self.quick is None else self.quick
         return found or self.dtypes[:1]
+
+    def marks(self, *, quick: bool = True) -> Any:
+        """The marks of a test of this operation."""
+        return () if quick and not self.slow else pytest.mark.slow
 
     @property
     def gradient_dtypes(self) -> Sequence[str]:
@@ -192,7 +199,7 @@ def _resolve(path: str) -> Callable[..., Any]:
     return getattr(importlib.import_module(f"teucer.{module}"), name)  # type: ignore[no-any-return]
 
 
-ROOMS = ("elementwise", "shapes", "indexing", "reductions", "contractions", "linalg", "control", "transforms")
+ROOMS = ("elementwise", "shapes", "indexing", "reductions", "contractions", "linalg", "control", "transforms", "rooms")
 
 
 @functools.cache

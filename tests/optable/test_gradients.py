@@ -20,7 +20,7 @@ from teucer._transform.staging import eval_shape
 
 STEP = 2.0**-13
 
-CASES = [pytest.param(op, dtype, id=f"{op}-{dtype}") for op in all_ops().values() for dtype in op.gradient_dtypes]
+CASES = [pytest.param(op, dtype, id=f"{op}-{dtype}", marks=op.marks()) for op in all_ops().values() for dtype in op.gradient_dtypes]
 Function = Callable[..., list[Any]]
 
 

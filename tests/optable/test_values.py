@@ -19,7 +19,7 @@ from teucer._transform.staging import eval_shape, make_jaxpr
 
 
 def cases() -> list[Any]:
-    return [pytest.param(op, dtype, id=f"{op}-{dtype}", marks=() if dtype in op.quick_dtypes else pytest.mark.slow)
+    return [pytest.param(op, dtype, id=f"{op}-{dtype}", marks=op.marks(quick=dtype in op.quick_dtypes))
             for op in all_ops().values() for dtype in op.dtypes]
 
 

@@ -84,7 +84,7 @@ def _both(plans: Any, loops: Any, inputs: Any) -> Any:
 OPS = [op for op in all_ops().values() if "vmap" not in op.exceptions]
 
 
-@pytest.mark.parametrize("op", OPS, ids=str)
+@pytest.mark.parametrize("op", [pytest.param(op, id=str(op), marks=op.marks()) for op in OPS])
 def test_vmap_is_loop(op: Op) -> None:
     """vmap over any axis of any operand gives the stacked results of the loop."""
     check(op, op.vmap_dtype, thorough=False)

@@ -7,7 +7,7 @@ import teucer as jax
 from teucer import lax, random
 from teucer.lax._random import threefry2x32_p
 from teucer.lax._random_keys import Generator
-from teucer.random import _threefry
+from teucer.random import _counter, _threefry
 
 # The file kat_vectors of Random123 1.14 (D. E. Shaw Research), lines "threefry2x32 20": counter, key, result.
 KNOWN = [
@@ -15,6 +15,21 @@ KNOWN = [
     ((0xFFFFFFFF, 0xFFFFFFFF), (0xFFFFFFFF, 0xFFFFFFFF), (0x1CB996FC, 0xBB002BE7)),
     ((0x243F6A88, 0x85A308D3), (0x13198A2E, 0x03707344), (0xC4923A9C, 0x483DF7A0)),
 ]
+
+
+# The same file, lines "philox2x32 10", "philox4x32 10" and "threefry4x32 20" with counter and key 0.
+KNOWN_OF_ZERO = {
+    "philox2x32": (_counter._philox_2, 1, (0xFF1DAE59, 0x6CD10DF2)),
+    "philox4x32": (_counter._philox_4, 2, (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
+    "threefry4x32": (_counter._threefry_4, 4, (0x9C6CA96A, 0xE17EAE66, 0xFC10ECD4, 0x5256A7D8)),
+}
+
+
+@pytest.mark.parametrize("name", KNOWN_OF_ZERO)
+def test_known_answers_of_zero(name):
+    cipher, n_key, answer = KNOWN_OF_ZERO[name]
+    found = cipher((np.uint32(0),) * n_key, (np.uint32(0),) * len(answer))
+    assert tuple(map(int, found)) == answer
 
 
 @pytest.mark.parametrize(("counter", "key", "answer"), KNOWN)

@@ -11,7 +11,7 @@ from teucer import lax, random
 from teucer import numpy as jnp
 from teucer.errors import KeyReuseError
 
-IMPLS = ("threefry2x32", "rbg", "unsafe_rbg")
+IMPLS = ("threefry2x32", "rbg", "unsafe_rbg", "threefry4x32", "philox2x32", "philox4x32")
 
 
 def words(keys):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, final
 
 from teucer._core import printer
-from teucer._core.trace import current_trace, using
+from teucer._core.trace import Tracer, current_trace, using
 from teucer._core.types import aval_of
 
 __all__ = ["Atom", "ClosedJaxpr", "DropVar", "Eqn", "Jaxpr", "Literal", "Var", "eval_jaxpr", "join_effects",
@@ -153,6 +153,20 @@ class ClosedJaxpr:
     def cache(self) -> dict[Any, Any]:
         return self.jaxpr.cache
 
+    def kept(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What `make` makes of this jaxpr, kept on it.
+
+        Not kept: what is made with constants that a trace now running owns, nor anything of a jaxpr with constants.
+        """
+        if self.consts:
+            return make()
+        found = self.jaxpr.cache.get(key)
+        if found is None:
+            found = make()
+            if not any(isinstance(c, Tracer) for c in _constants(found)):
+                self.jaxpr.cache[key] = found
+        return found
+
     def map_jaxpr(self, f: Callable[[Jaxpr], Jaxpr]) -> ClosedJaxpr:
         """The same constants with another jaxpr."""
         return ClosedJaxpr(f(self.jaxpr), self.consts)
@@ -173,6 +187,15 @@ class ClosedJaxpr:
         return printer.jaxpr_text(self.jaxpr)
 
     __repr__ = __str__
+
+
+def _constants(made: Any) -> Iterator[Any]:
+    """The constants of the closed jaxprs in what a transformation made of one."""
+    if isinstance(made, ClosedJaxpr):
+        yield from made.consts
+    elif isinstance(made, tuple):
+        for item in made:
+            yield from _constants(item)
 
 
 def join_effects(eqns: Iterable[Eqn]) -> frozenset[Any]:

@@ -14,7 +14,7 @@ _ops: dict[str, Callable[..., Any]] = {}
 
 def install(**ops: Callable[..., Any]) -> None:
     """Say how to make zeros(aval), add(x, y), broadcast(x, size, axis), moveaxis(x, source, destination),
-    reshape(x, shape), sum_axis(x, axis), map_elements(f, xs) and convert(x, aval)."""
+    reshape(x, shape), sum_axis(x, axis) and convert(x, aval)."""
     _ops.update(ops)
 
 
@@ -65,11 +65,6 @@ def sum_axis(x: Any, axis: int) -> Any:
 def reshape(x: Any, shape: Any) -> Any:
     """`x` in another shape."""
     return _ops["reshape"](x, shape)
-
-
-def map_elements(f: Callable[..., Any], xs: Any) -> Any:
-    """`f` on each element of arrays along their first axis, one after the other; the results stacked."""
-    return _ops["map_elements"](f, xs)
 
 
 def convert(x: Any, aval: Any) -> Any:

@@ -111,10 +111,13 @@ def batch_jaxpr(closed: ClosedJaxpr, axis: Axis, batched: Sequence[bool], instan
     instantiate: which results shall be batched even if they need not be. Kept on the jaxpr.
     """
     wanted = (instantiate,) * len(closed.jaxpr.outvars) if isinstance(instantiate, bool) else tuple(instantiate)
-    key = ("batch", axis, tuple(batched), wanted)
-    found = closed.cache.get(key) if not closed.consts else None
-    if found is not None:
-        return found  # type: ignore[no-any-return]
+    made: tuple[ClosedJaxpr, list[bool]] = closed.kept(("batch", axis, tuple(batched), wanted),
+                                                       lambda: _batch_jaxpr(closed, axis, batched, wanted))
+    return made
+
+
+def _batch_jaxpr(closed: ClosedJaxpr, axis: Axis, batched: Sequence[bool], wanted: Sequence[bool],
+                 ) -> tuple[ClosedJaxpr, list[bool]]:
     out_batched: list[bool] = []
 
     def on_batch(*args: Any) -> list[Any]:
@@ -125,7 +128,4 @@ def batch_jaxpr(closed: ClosedJaxpr, axis: Axis, batched: Sequence[bool], instan
                 for y, d, b in zip(outs, dims, out_batched, strict=True)]
 
     avals = [unmapped_aval(a, 0, axis.size) if b else a for a, b in zip(closed.in_avals, batched, strict=True)]
-    result = stage_jaxpr(on_batch, avals, closed.jaxpr.debug_info), out_batched
-    if not closed.consts:
-        closed.cache[key] = result
-    return result
+    return stage_jaxpr(on_batch, avals, closed.jaxpr.debug_info), out_batched

@@ -1,4 +1,4 @@
-"""Functions with a batching rule of their own: `custom_vmap`, `sequential_vmap`."""
+"""Functions with a batching rule of their own: `custom_vmap`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from teucer._transform.custom_jvp import resolve_kwargs
 from teucer._transform.jit import hoist_consts, jit_p
 from teucer._transform.jvp import jvp_flat
 
-__all__ = ["custom_vmap", "custom_vmap_call_p", "sequential_vmap"]
+__all__ = ["custom_vmap", "custom_vmap_call_p"]
 
 
 @final
@@ -184,29 +184,3 @@ def _check_result(result: Any, name: str, out_tree: list[Any], size: int) -> tup
             raise ValueError(f"custom_vmap rule of {name}: an output said to be batched has shape {np.shape(y)}; its leading axis "
                              f"must have size {size}.")
     return outs, batched
-
-
-def sequential_vmap(f: Callable[..., Any]) -> custom_vmap:
-    """`f`, which `vmap` runs on one element after the other (`lax.map`).
-
-    >>> import teucer as jax, teucer.numpy as jnp
-    >>> jax.vmap(jax.custom_batching.sequential_vmap(jnp.sin))(jnp.zeros(2))
-    Array([0., 0.], dtype=float32)
-    """
-    custom = custom_vmap(f)
-
-    @custom.def_vmap
-    def rule(axis_size: Any, in_batched: Sequence[Any], *args: Any) -> Any:
-        leaves, tree = pytrees.tree_flatten(args)
-        batched = pytrees.tree_leaves(in_batched)
-        mapped = [x for x, b in zip(leaves, batched, strict=True) if b]
-
-        def element(xs: Sequence[Any]) -> Any:
-            rest = iter(xs)
-            filled = [next(rest) if b else x for x, b in zip(leaves, batched, strict=True)]
-            return f(*pytrees.tree_unflatten(tree, filled))
-
-        out = arith.map_elements(element, mapped)
-        return out, pytrees.tree_map(lambda _: True, out)
-
-    return custom

@@ -96,13 +96,9 @@ def jvp_jaxpr(closed: ClosedJaxpr, moving: Sequence[bool], instantiate: bool | S
     Returns it with which results move. Kept on the jaxpr.
     """
     wanted = (instantiate,) * len(closed.jaxpr.outvars) if isinstance(instantiate, bool) else tuple(instantiate)
-    key = ("jvp", tuple(moving), wanted)
-    found = closed.cache.get(key) if not closed.consts else None
-    if found is None:
-        found = _jvp_jaxpr(closed, moving, wanted)
-        if not closed.consts:
-            closed.cache[key] = found
-    return found
+    made: tuple[ClosedJaxpr, list[bool]] = closed.kept(("jvp", tuple(moving), wanted),
+                                                       lambda: _jvp_jaxpr(closed, moving, wanted))
+    return made
 
 
 def _jvp_jaxpr(closed: ClosedJaxpr, moving: Sequence[bool], wanted: tuple[bool, ...]) -> tuple[ClosedJaxpr, list[bool]]:

@@ -107,13 +107,8 @@ def split_jaxpr(closed: ClosedJaxpr, unknown: Sequence[bool], instantiate: bool 
     instantiate: which results shall be counted as unknown even if they are known.
     """
     wanted = (instantiate,) * len(closed.jaxpr.outvars) if isinstance(instantiate, bool) else tuple(instantiate)
-    key = ("split", tuple(unknown), wanted)
-    found = closed.cache.get(key) if not closed.consts else None
-    if found is None:
-        found = _split_jaxpr(closed, tuple(unknown), wanted)
-        if not closed.consts:
-            closed.cache[key] = found
-    return found
+    made: Split = closed.kept(("split", tuple(unknown), wanted), lambda: _split_jaxpr(closed, tuple(unknown), wanted))
+    return made
 
 
 def _split_jaxpr(closed: ClosedJaxpr, unknown: tuple[bool, ...], wanted: tuple[bool, ...]) -> Split:

@@ -226,12 +226,9 @@ def inline_calls(closed: ClosedJaxpr) -> ClosedJaxpr:
     """The jaxpr with the equations of jit calls in the place of the calls, so that a policy sees them."""
     if not any(eqn.primitive is jit_p for eqn in closed.eqns):
         return closed
-    found = closed.cache.get("inlined") if not closed.consts else None
-    if found is None:
-        found = stage_jaxpr(lambda *args: _eval_inline(closed, args), closed.in_avals, closed.jaxpr.debug_info)
-        if not closed.consts:
-            closed.cache["inlined"] = found
-    return found
+    made: ClosedJaxpr = closed.kept("inlined", lambda: stage_jaxpr(lambda *args: _eval_inline(closed, args), closed.in_avals,
+                                                                   closed.jaxpr.debug_info))
+    return made
 
 
 def _eval_inline(closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:

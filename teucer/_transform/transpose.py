@@ -69,10 +69,12 @@ def transpose_jaxpr(closed: ClosedJaxpr, linear: Sequence[bool], ct_given: Seque
     ct_given: which results have a cotangent that is not Zero.
     Returns it with which linear inputs get a cotangent that is not Zero (only those are results). Kept on the jaxpr.
     """
-    key = ("transpose", tuple(linear), tuple(ct_given))
-    found = closed.cache.get(key) if not closed.consts else None
-    if found is not None:
-        return found  # type: ignore[no-any-return]
+    made: tuple[ClosedJaxpr, list[bool]] = closed.kept(("transpose", tuple(linear), tuple(ct_given)),
+                                                       lambda: _transpose_jaxpr(closed, linear, ct_given))
+    return made
+
+
+def _transpose_jaxpr(closed: ClosedJaxpr, linear: Sequence[bool], ct_given: Sequence[bool]) -> tuple[ClosedJaxpr, list[bool]]:
     in_avals, out_avals = closed.in_avals, closed.out_avals
     nonzero: list[bool] = []
 
@@ -87,9 +89,4 @@ def transpose_jaxpr(closed: ClosedJaxpr, linear: Sequence[bool], ct_given: Seque
 
     avals = [a for a, lin in zip(in_avals, linear, strict=True) if not lin]
     ct_avals = [a.cotangent_aval() for a, given in zip(out_avals, ct_given, strict=True) if given]
-    result = stage_jaxpr(transposed, [*avals, *ct_avals], closed.jaxpr.debug_info), nonzero
-    if not closed.consts:
-        closed.cache[key] = result
-    return result
-
-
+    return stage_jaxpr(transposed, [*avals, *ct_avals], closed.jaxpr.debug_info), nonzero

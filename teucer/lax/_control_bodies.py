@@ -21,7 +21,7 @@ from teucer._transform.calls import flatten_results, fun_name, where
 from teucer._transform.jit import hoist_consts, hoisted
 from teucer.lax import _shapes
 
-__all__ = ["Body", "avals_of", "check_carry", "difference", "filler", "hoisted", "is_concrete", "jaxprs_use_axis", "kept",
+__all__ = ["Body", "avals_of", "check_carry", "difference", "filler", "hoisted", "is_concrete", "jaxprs_use_axis",
            "kind_text", "order_in", "order_out", "parameter_names", "refuse_io", "reordered", "run", "same_type", "set_order",
            "settle_carry", "split_list", "stage_anew", "stage_body", "without_dead"]
 
@@ -200,14 +200,6 @@ def difference(x: Any, y: Any) -> str:
 # --- Jaxprs ----------------------------------------------------------------------------------------------------------
 
 
-def kept(closed: ClosedJaxpr, key: Any, make: Callable[[], Any]) -> Any:
-    """What `make` makes of a jaxpr, kept on it."""
-    found = closed.cache.get(key)
-    if found is None:
-        found = closed.cache[key] = make()
-    return found
-
-
 def reordered(closed: ClosedJaxpr, ins: Sequence[int], outs: Sequence[int]) -> ClosedJaxpr:
     """The jaxpr without constants whose inputs and results are those of the given numbers, in that order."""
     ins, outs = tuple(ins), tuple(outs)
@@ -218,7 +210,7 @@ def reordered(closed: ClosedJaxpr, ins: Sequence[int], outs: Sequence[int]) -> C
         jaxpr = closed.jaxpr
         return ClosedJaxpr(jaxpr.replace(invars=[jaxpr.invars[i] for i in ins], outvars=[jaxpr.outvars[i] for i in outs]))
 
-    return kept(closed, ("order", ins, outs), make)  # type: ignore[no-any-return]
+    return closed.kept(("order", ins, outs), make)  # type: ignore[no-any-return]
 
 
 def without_dead(jaxpr: Jaxpr) -> Jaxpr:
@@ -276,7 +268,7 @@ def run(primitive: Primitive, args: Sequence[Any], params: dict[str, Any], owner
     def make() -> Jaxpr:
         return stage_flat(lambda *xs: primitive.bind(*xs, **params), avals, DebugInfo(str(primitive.name)))[0]
 
-    jaxpr = kept(owner, ("run", primitive, avals, tuple(params.items())), make)
+    jaxpr = owner.kept(("run", primitive, avals, tuple(params.items())), make)
     program = programs.program_for(jaxpr, str(primitive.name), (False,) * len(args), False, programs.placement_of(args))
     return tuple(programs.execute(program, args))
 

@@ -30,7 +30,6 @@ from teucer.lax._control_bodies import (
     hoisted,
     is_concrete,
     jaxprs_use_axis,
-    kept,
     kind_text,
     order_in,
     order_out,
@@ -107,7 +106,7 @@ class Cond(Primitive):
         outs_unknown = _union(split_jaxpr(b, unknown, False).unknown_outs for b in branches)
         splits = [split_jaxpr(b, unknown, outs_unknown) for b in branches]
         key = ("cut", tuple(unknown), tuple(outs_unknown), branches)
-        cut: Cut = kept(branches[0], key, lambda: _make_cut(splits, unknown))
+        cut: Cut = branches[0].kept(key, lambda: _make_cut(splits, unknown))
         known_args = [x for x, u in zip(operands, unknown, strict=True) if not u]
         known_outs: Sequence[Any] = ()
         if cut.known[0].out_avals or any(b.effects for b in cut.known):
@@ -194,7 +193,7 @@ def _taking(branches: Sequence[ClosedJaxpr], counts: Sequence[int], avals: Seque
         def widened(*args: Any, closed: ClosedJaxpr = closed, here: slice = here) -> list[Any]:
             return closed(*args[here], *args[len(avals):])
 
-        out.append(kept(closed, ("taking", count, here.start, tuple(avals)),
+        out.append(closed.kept(("taking", count, here.start, tuple(avals)),
                         partial(stage_jaxpr, widened, [*avals, *closed.in_avals[count:]], closed.jaxpr.debug_info)))
     return tuple(out)
 
@@ -271,7 +270,7 @@ def _instantiated(transposed: ClosedJaxpr, nonzero: Sequence[bool], wanted: Sequ
         outs = iter(transposed(*args))
         return [next(outs) if nz else arith.zeros(a) for a, nz, w in zip(avals, nonzero, wanted, strict=True) if w]
 
-    return kept(transposed, ("instantiated", tuple(wanted)),  # type: ignore[no-any-return]
+    return transposed.kept(("instantiated", tuple(wanted)),  # type: ignore[no-any-return]
                 lambda: stage_jaxpr(full, transposed.in_avals, transposed.jaxpr.debug_info))
 
 
@@ -442,7 +441,7 @@ def _closed_branch(body: Body, places: tuple[int, ...], avals: tuple[Any, ...], 
         outs = jaxpr(*(args[i] for i in places), *args[len(avals):])
         return [y if typeof(y) is a else arith.convert(y, a) for y, a in zip(outs, out_avals, strict=True)]
 
-    return kept(jaxpr, ("branch", places, avals, out_avals),  # type: ignore[no-any-return]
+    return jaxpr.kept(("branch", places, avals, out_avals),  # type: ignore[no-any-return]
                 lambda: stage_jaxpr(branch, [*avals, *jaxpr.in_avals[len(places):]], jaxpr.jaxpr.debug_info))
 
 

@@ -20,7 +20,6 @@ from teucer.lax._control_bodies import (
     avals_of,
     check_carry,
     is_concrete,
-    kept,
     parameter_names,
     reordered,
     settle_carry,
@@ -273,7 +272,7 @@ def _counting(jaxpr: ClosedJaxpr, n_consts: int) -> ClosedJaxpr:
         i = args[n_consts]
         return [_arithmetic.add(i, scalar_like(i, 1)), *jaxpr(*args)]
 
-    return kept(jaxpr, "counting", lambda: stage_jaxpr(step, jaxpr.in_avals, jaxpr.jaxpr.debug_info))  # type: ignore[no-any-return]
+    return jaxpr.kept("counting", lambda: stage_jaxpr(step, jaxpr.in_avals, jaxpr.jaxpr.debug_info))  # type: ignore[no-any-return]
 
 
 def _below(carry: Any) -> Any:

@@ -13,7 +13,7 @@ from teucer._core.primitive import Primitive
 from teucer._core.trace import EVAL, current_trace
 from teucer._core.types import ShapedArray, Zero, is_valid_type
 from teucer._lower import hlo
-from teucer._transform import arith, programs
+from teucer._transform import programs
 from teucer._transform.vmap import vmap
 from teucer.lax import _joining, _shapes, _slicing, _structure
 from teucer.lax._control_bodies import avals_of, stage_body
@@ -60,7 +60,6 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     return outs[0] if len(outs) == 1 else pytrees.tree_map(lambda a, b: _joining.concatenate([a, b], 0), *outs)
 
 
-arith.install(map_elements=map)
 
 
 def _leading_size(avals: Sequence[Any]) -> Any:

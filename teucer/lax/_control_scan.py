@@ -20,7 +20,6 @@ from teucer.lax import _control_scan_lowering
 from teucer.lax._control_bodies import (
     hoisted,
     jaxprs_use_axis,
-    kept,
     reordered,
     run,
     split_list,
@@ -173,7 +172,7 @@ def _interleaved(offset: int, moving: Sequence[bool], sizes: Sequence[int]) -> l
 def _cut(params: dict[str, Any], unknown: tuple[bool, ...]) -> Cut:
     """Cut a scan, given which operands are unknown; a carry that unknown values flow into becomes unknown."""
     jaxpr, num_consts, num_carry = params["jaxpr"], params["num_consts"], params["num_carry"]
-    return kept(jaxpr, ("cut", unknown, num_consts, num_carry),  # type: ignore[no-any-return]
+    return jaxpr.kept(("cut", unknown, num_consts, num_carry),  # type: ignore[no-any-return]
                 lambda: _make_cut(jaxpr, num_consts, num_carry, list(unknown)))
 
 
@@ -305,7 +304,7 @@ class Backwards(NamedTuple):
 def _transposed_body(jaxpr: ClosedJaxpr, lin_consts: tuple[bool, ...], lin_xs: tuple[bool, ...], num_carry: int,
                      ct_carry: tuple[bool, ...], ct_ys: tuple[bool, ...]) -> Backwards:
     key = ("transposed scan", lin_consts, lin_xs, num_carry, ct_carry, ct_ys)
-    return kept(jaxpr, key,  # type: ignore[no-any-return]
+    return jaxpr.kept(key,  # type: ignore[no-any-return]
                 lambda: _make_transposed_body(jaxpr, lin_consts, lin_xs, num_carry, list(ct_carry), list(ct_ys)))
 
 

@@ -19,7 +19,7 @@ from teucer._transform.jvp import jvp_flat, jvp_jaxpr
 from teucer._transform.partial import linearize_flat
 from teucer._transform.transpose import transpose_jaxpr
 from teucer.lax import _arithmetic
-from teucer.lax._control_bodies import Body, avals_of, hoisted, jaxprs_use_axis, kept, run, split_list, stage_anew, stage_body
+from teucer.lax._control_bodies import Body, avals_of, hoisted, jaxprs_use_axis, run, split_list, stage_anew, stage_body
 
 __all__ = ["custom_linear_solve", "custom_root", "linear_solve_p"]
 
@@ -204,7 +204,7 @@ def _transposed(mat: Body, n: int) -> Body:
         inner, extra = hoisted(inner)
         return _with_zeros(inner, nonzero, mat.jaxpr.in_avals[len(mat.consts):]), extra
 
-    inner, extra = kept(mat.jaxpr, ("matrix transposed", n, len(mat.consts)), make)
+    inner, extra = mat.jaxpr.kept(("matrix transposed", n, len(mat.consts)), make)
     return Body(inner, (*extra, *mat.consts), mat.out_tree)
 
 

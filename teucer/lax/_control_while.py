@@ -27,7 +27,6 @@ from teucer.lax._control_bodies import (
     check_carry,
     hoisted,
     jaxprs_use_axis,
-    kept,
     order_in,
     order_out,
     parameter_names,
@@ -169,7 +168,7 @@ class While(Primitive):
         if any_batched:
             refuse_io("while", cond_jaxpr.effects | body_jaxpr.effects)
             n = len(cond_consts)
-            cond, body = kept(body, ("masked", cond, n), lambda: _masked(cond, body, n, len(body_consts)))
+            cond, body = body.kept(("masked", cond, n), lambda: _masked(cond, body, n, len(body_consts)))
             body_consts = [*cond_consts, *body_consts]
         outs = self.bind(*cond_consts, *body_consts, *carry, cond_jaxpr=cond, body_jaxpr=body, cond_nconsts=len(cond_consts),
                          body_nconsts=len(body_consts))
@@ -186,7 +185,7 @@ def _ignoring(cond: ClosedJaxpr, extra: Sequence[Any]) -> ClosedJaxpr:
     """The condition on a carry with more components, which it does not look at."""
     if not extra:
         return cond
-    return kept(cond, ("ignoring", tuple(extra)),  # type: ignore[no-any-return]
+    return cond.kept(("ignoring", tuple(extra)),  # type: ignore[no-any-return]
                 lambda: stage_jaxpr(lambda *xs: cond(*xs[:len(cond.in_avals)]), [*cond.in_avals, *extra]))
 
 

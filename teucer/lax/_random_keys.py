@@ -58,6 +58,8 @@ class KeyDType(dtypes.ExtendedDType):
     __slots__ = ("_impl", "name", "itemsize", "physical", "number")
     type = dtypes.prng_key
     _interned: ClassVar[dict[Generator, KeyDType]] = {}
+    # How to find the dtype in another process, as a function and its arguments; `teucer.random` knows generators by name.
+    portable: ClassVar[Callable[[KeyDType], Any]] = staticmethod(lambda dtype: (key_dtype_of, (dtype._impl,)))
 
     def __init__(self, impl: Generator) -> None:
         self._impl = impl
@@ -67,7 +69,7 @@ class KeyDType(dtypes.ExtendedDType):
         self.number = len(self._interned)
 
     def __reduce__(self) -> Any:
-        return key_dtype_of, (self._impl,)
+        return KeyDType.portable(self)
 
 
 def key_dtype_of(impl: Generator) -> KeyDType:

@@ -66,8 +66,8 @@ def _check_shapes(query: Any, key: Any, value: Any) -> None:
     if not query.ndim == key.ndim == value.ndim == 4:
         raise ValueError(f"dot_product_attention: arguments must have 3 or 4 axes.{listed}")
     if key.shape != value.shape or query.shape[0] != key.shape[0] or query.shape[3] != key.shape[3]:
-        raise ValueError(f"dot_product_attention: shapes do not fit.{listed}\n  query is [batch, q, heads, width], key and value are "
-                         "[batch, k, kv_heads, width].")
+        raise ValueError(f"dot_product_attention: shapes do not fit.{listed}\n  query is [batch, q, heads, width], key and value "
+                         "are [batch, k, kv_heads, width].")
     if query.shape[2] % key.shape[2]:
         raise ValueError(f"dot_product_attention: the number of key heads must divide that of query heads.{listed}")
 

@@ -14,44 +14,46 @@ from teucer.numpy._dtypes import SCALAR_ALIASES, SCALAR_TYPES
 # The public names by the module that defines them.
 _NAMES: dict[str, tuple[str, ...]] = {
     "_ufunc_objects": (
-        "add", "bitwise_and", "bitwise_or", "bitwise_xor", "frompyfunc", "logaddexp", "logaddexp2", "logical_and", "logical_or",
-        "logical_xor", "maximum", "minimum", "multiply", "negative", "subtract", "ufunc"),
+        "add", "bitwise_and", "bitwise_or", "bitwise_xor", "frompyfunc", "logaddexp", "logaddexp2", "logical_and",
+        "logical_or", "logical_xor", "maximum", "minimum", "multiply", "negative", "subtract", "ufunc"),
     "_ufuncs": (
-        "abs", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_count", "bitwise_not", "cbrt", "ceil", "conj",
-        "cos", "cosh", "deg2rad", "divide", "equal", "exp", "exp2", "expm1", "fabs", "floor", "greater", "greater_equal", "imag",
-        "isfinite", "isinf", "isnan", "left_shift", "less", "less_equal", "log", "log10", "log1p", "log2", "logical_not",
-        "nextafter", "not_equal", "positive", "rad2deg", "real", "reciprocal", "right_shift", "rint", "sign", "sin", "sinh",
-        "sqrt", "square", "tan", "tanh", "trunc"),
+        "abs", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_count", "bitwise_not", "cbrt", "ceil",
+        "conj", "cos", "cosh", "deg2rad", "divide", "equal", "exp", "exp2", "expm1", "fabs", "floor", "greater",
+        "greater_equal", "imag", "isfinite", "isinf", "isnan", "left_shift", "less", "less_equal", "log", "log10", "log1p",
+        "log2", "logical_not", "nextafter", "not_equal", "positive", "rad2deg", "real", "reciprocal", "right_shift", "rint",
+        "sign", "sin", "sinh", "sqrt", "square", "tan", "tanh", "trunc"),
     "_arithmetic": ("divmod", "float_power", "floor_divide", "fmod", "gcd", "lcm", "power", "remainder"),
     "_floats": (
         "angle", "copysign", "fmax", "fmin", "frexp", "heaviside", "hypot", "i0", "isneginf", "isposinf", "ldexp", "modf",
         "nan_to_num", "round", "signbit", "sinc", "spacing"),
     "_logic": (
-        "allclose", "array_equal", "array_equiv", "clip", "isclose", "iscomplex", "iscomplexobj", "isreal", "isrealobj", "isscalar"),
+        "allclose", "array_equal", "array_equiv", "clip", "isclose", "iscomplex", "iscomplexobj", "isreal", "isrealobj",
+        "isscalar"),
     "_where": ("where",),
     "_creation": (
-        "arange", "array", "asarray", "copy", "empty", "empty_like", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like"),
+        "arange", "array", "asarray", "copy", "empty", "empty_like", "full", "full_like", "ones", "ones_like", "zeros",
+        "zeros_like"),
     "_ranges": ("fromfunction", "geomspace", "indices", "linspace", "logspace", "meshgrid"),
     "_matrices": ("diag", "diagflat", "eye", "identity", "trace", "tri", "tril", "triu", "vander"),
     "_interchange": (
-        "__array_namespace_info__", "array_repr", "array_str", "astype", "from_dlpack", "frombuffer", "fromfile", "fromiter", "fromstring", "load"),
+        "__array_namespace_info__", "array_repr", "array_str", "astype", "from_dlpack", "frombuffer", "fromfile", "fromiter",
+        "fromstring", "load"),
     "_dtypes": ("can_cast", "finfo", "iinfo", "isdtype", "issubdtype", "promote_types", "result_type"),
     "_reductions": (
         "all", "any", "argmax", "argmin", "average", "count_nonzero", "max", "mean", "min", "prod", "ptp", "std", "sum", "var"),
-    "_nan_reductions": (
-        "nanargmax", "nanargmin", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar"),
+    "_nan_reductions": ("nanargmax", "nanargmin", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar"),
     "_cumulative": ("cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "nancumprod", "nancumsum"),
     "_quantiles": ("median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"),
     "_linear": ("cross", "dot", "inner", "kron", "matmul", "matvec", "outer", "tensordot", "vdot", "vecdot", "vecmat"),
     "_einsum": ("einsum", "einsum_path"),
     # indexing, manipulation
     "_manipulation": (
-        "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_shapes", "broadcast_to", "expand_dims", "flip",
-        "fliplr", "flipud", "matrix_transpose", "moveaxis", "ndim", "permute_dims", "ravel", "reshape", "roll", "rollaxis", "rot90",
-        "shape", "size", "squeeze", "swapaxes", "transpose", "unstack"),
+        "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_shapes", "broadcast_to", "expand_dims",
+        "flip", "fliplr", "flipud", "matrix_transpose", "moveaxis", "ndim", "permute_dims", "ravel", "reshape", "roll",
+        "rollaxis", "rot90", "shape", "size", "squeeze", "swapaxes", "transpose", "unstack"),
     "_stacking": (
-        "append", "array_split", "block", "column_stack", "concat", "concatenate", "delete", "dsplit", "dstack", "hsplit", "hstack",
-        "insert", "repeat", "resize", "split", "stack", "tile", "trim_zeros", "vsplit", "vstack"),
+        "append", "array_split", "block", "column_stack", "concat", "concatenate", "delete", "dsplit", "dstack", "hsplit",
+        "hstack", "insert", "repeat", "resize", "split", "stack", "tile", "trim_zeros", "vsplit", "vstack"),
     "_padding": ("pad",),
     "_index_tricks": (
         "c_", "diag_indices", "diag_indices_from", "diagonal", "fill_diagonal", "index_exp", "ix_", "mgrid", "ogrid", "r_",
@@ -60,16 +62,13 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "_nonzero": ("argwhere", "flatnonzero", "nonzero"),
     "_select": ("choose", "compress", "extract", "piecewise", "select"),
     "_vectorize": ("apply_along_axis", "apply_over_axes", "vectorize"),
-    "_sorting": (
-        "argpartition", "argsort", "digitize", "lexsort", "partition", "searchsorted", "sort", "sort_complex"),
+    "_sorting": ("argpartition", "argsort", "digitize", "lexsort", "partition", "searchsorted", "sort", "sort_complex"),
     "_sets": (
         "intersect1d", "isin", "setdiff1d", "setxor1d", "union1d", "unique", "unique_all", "unique_counts", "unique_inverse",
         "unique_values"),
     "_histograms": ("bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"),
-    "_signals": (
-        "convolve", "corrcoef", "correlate", "cov", "diff", "ediff1d", "gradient", "interp", "trapezoid", "unwrap"),
-    "_polynomial": (
-        "poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "polyval", "roots"),
+    "_signals": ("convolve", "corrcoef", "correlate", "cov", "diff", "ediff1d", "gradient", "interp", "trapezoid", "unwrap"),
+    "_polynomial": ("poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "polyval", "roots"),
     "_windows": ("bartlett", "blackman", "hamming", "hanning", "kaiser"),
     "_bits": ("packbits", "unpackbits"),
     "_files": ("array_repr", "array_str", "load"),
@@ -91,8 +90,8 @@ e, pi, euler_gamma, inf, nan, newaxis = math.e, math.pi, 0.5772156649015329, mat
 _FROM_NUMPY = ("character", "complexfloating", "dtype", "flexible", "floating", "generic", "inexact", "integer", "iterable",
                "get_printoptions", "number", "object_", "printoptions", "save", "savez", "set_printoptions", "signedinteger",
                "unsignedinteger")
-__all__ = [*_WHERE, *_ALIASES, *SCALAR_TYPES, *SCALAR_ALIASES, *_FROM_NUMPY, *_MODULES, "ComplexWarning", "e", "euler_gamma", "inf", "nan", "ndarray",
-           "newaxis", "pi"]
+__all__ = [*_WHERE, *_ALIASES, *SCALAR_TYPES, *SCALAR_ALIASES, *_FROM_NUMPY, *_MODULES, "ComplexWarning", "e", "euler_gamma",
+           "inf", "nan", "ndarray", "newaxis", "pi"]
 
 
 def __getattr__(name: str) -> Any:

@@ -111,8 +111,6 @@ def _power(x1: Any, x2: Any, /) -> Any:
     return _integer_power(x, y) if is_kind(x, np.integer) else lax.pow(x, y)
 
 
-_power.__name__ = "power"
-
 
 def _integer_power(x: Any, y: Any) -> Any:
     """x to the power y, by squaring; of a negative y the bits count."""
@@ -129,8 +127,7 @@ def _integer_power(x: Any, y: Any) -> Any:
     def left(state: Any) -> Any:
         return reduce_or(lax.ne(state[2], zero), tuple(range(len(shape))))
 
-    out = while_loop(left, step, (start, _structure.convert_element_type(x, typeof(x).dtype), y))[0]
-    return out
+    return while_loop(left, step, (start, _structure.convert_element_type(x, typeof(x).dtype), y))[0]
 
 
 float_power = binary("float_power", INEXACT, lax.pow, "x1 to the power x2, computed on floats or complex numbers.")

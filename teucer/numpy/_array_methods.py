@@ -16,6 +16,7 @@ from teucer._runtime.arrays import ArrayImpl
 from teucer._transform.moves import device_put
 from teucer._xla import arrays as xla
 from teucer.lax import _conversion, _structure
+from teucer.lax import _elementwise as lax
 from teucer.numpy import _indexing, _interchange, _operators, _ufuncs
 
 __all__ = ["attach"]
@@ -89,7 +90,7 @@ def _to_bits(x: Any, width: int) -> Any:
     else:
         bits = x
     parts_of = min(width, dtypes.bit_width(bits.dtype))
-    out = _conversion.bitcast_convert_type(bits, np.dtype(f"uint{parts_of}") if parts_of >= 8 else dtypes.as_dtype(f"uint{parts_of}"))
+    out = _conversion.bitcast_convert_type(bits, dtypes.as_dtype(f"uint{parts_of}"))
     return _flat_last(out, x.shape) if out.ndim > x.ndim else out
 
 
@@ -111,7 +112,7 @@ def _from_bits(bits: Any, dtype: Any) -> Any:
         part = np.dtype(np.float32 if dtype == np.complex64 else np.float64)
         parts = _from_bits(bits, part)
         parts = _structure.reshape(parts, (*parts.shape[:-1], parts.shape[-1] // 2, 2))
-        return _operators.lax.complex(parts[..., 0], parts[..., 1])
+        return lax.complex(parts[..., 0], parts[..., 1])
     n, width = dtypes.bit_width(bits.dtype), dtypes.bit_width(dtype)
     if width > n:
         k = width // n
@@ -160,7 +161,7 @@ def _contains(x: Any, other: Any) -> bool:
 def _reversed(x: Any) -> Iterator[Any]:
     if x.ndim == 0:
         raise TypeError("iteration over a 0-d array")
-    return reversed(list(x))
+    return iter([x[i] for i in range(x.shape[0])][::-1])
 
 
 def _array_namespace(x: Any, *, api_version: str | None = None) -> Any:
@@ -187,9 +188,9 @@ def _deepcopy(x: Any, memo: Any) -> Any:
 
 _METHODS: dict[str, Any] = {
     "astype": astype, "view": view, "byteswap": byteswap, "copy": copy, "to_device": to_device,
-    "real": property(lambda x: _ufuncs.real(x), doc="The real part."),
-    "imag": property(lambda x: _ufuncs.imag(x), doc="The imaginary part; 0 for real numbers."),
-    "conj": lambda self: _ufuncs.conj(self), "conjugate": lambda self: _ufuncs.conj(self),
+    "real": property(_ufuncs.real, doc="The real part."),
+    "imag": property(_ufuncs.imag, doc="The imaginary part; 0 for real numbers."),
+    "conj": _ufuncs.conj, "conjugate": _ufuncs.conj,
     "flat": property(_no_flat), "__round__": _round, "__contains__": _contains,
     "__array_namespace__": _array_namespace, "__array_module__": _array_module,
 }

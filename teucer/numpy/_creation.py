@@ -17,10 +17,10 @@ from teucer._core.trace import EVAL, Tracer, current_trace
 from teucer._core.types import ShapedArray, aval_of
 from teucer._runtime import transfer
 from teucer._runtime.arrays import ArrayImpl
-from teucer._transform.library import library
 from teucer._transform.moves import device_put
 from teucer.lax import _conversion, _joining, _shapes, _structure
 from teucer.lax import _elementwise as lax
+from teucer.numpy._library import fast
 from teucer.numpy._promotion import as_value, broadcast_to, check_arraylike, convert
 
 __all__ = ["arange", "array", "asarray", "constant", "copy", "empty", "empty_like", "full", "full_like", "ones", "ones_like",
@@ -73,7 +73,8 @@ def array(object: Any, dtype: Any = None, *args: Any, copy: bool = True, order: 
     if args:
         warnings.warn("Passing the copy, order, and ndmin arguments to jnp.array positionally is deprecated. Use keyword "
                       "arguments instead.", DeprecationWarning, stacklevel=user_stacklevel())
-        copy, order, ndmin = (*args, *(copy, order, ndmin)[len(args):])
+        given = dict(zip(("copy", "order", "ndmin"), args, strict=False))
+        copy, order, ndmin = given.get("copy", copy), given.get("order", order), given.get("ndmin", ndmin)
     if order is not None and order != "K":
         raise NotImplementedError(f"Only implemented for order='K'\n    order: {order!r}")
     kind = checked_dtype(dtype, "array")
@@ -163,7 +164,8 @@ def _stacked(x: Any, dtype: Any) -> Any:
         return convert_array(value, dtype) if isinstance(value, ArrayImpl | Tracer) else convert(
             value if isinstance(value, _PYTHON) else np.asarray(value), dtype)
     parts = [_stacked(item, dtype) for item in x]
-    return _joining.concatenate([_structure.reshape(_structure.convert_element_type(p, dtype), (1, *np.shape(p))) for p in parts], 0)
+    rows = [_structure.reshape(_structure.convert_element_type(p, dtype), (1, *np.shape(p))) for p in parts]
+    return _joining.concatenate(rows, 0)
 
 
 def asarray(a: Any, dtype: Any = None, order: str | None = None, *, copy: bool | None = None, device: Any = None,
@@ -190,8 +192,7 @@ def _shape(shape: Any, op: str) -> tuple[Any, ...]:
     if any(isinstance(d, Tracer) for d in sizes) or isinstance(shape, Tracer):
         raise TypeError(f"Shapes must be 1D sequences of concrete values of integer type, got {sizes}. If using `jit`, try using "
                         "`static_argnums` or applying `jit` to smaller subfunctions.")
-    sizes = _structure.canonical_shape(sizes, op)
-    return sizes
+    return _structure.canonical_shape(sizes, op)
 
 
 def _filled(op: str, shape: Any, value: Any, dtype: Any, device: Any) -> Any:
@@ -340,7 +341,7 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *,
     return place(out, device if device is not None else out_sharding)
 
 
-@library(static=("size", "dtype"))
+@fast(static=("size", "dtype"))
 def _stepped(low: Any, step: Any, size: int, dtype: Any) -> Any:
     return lax.add(lax.mul(_shapes.broadcasted_iota(dtype, (size,), 0), step), low)
 

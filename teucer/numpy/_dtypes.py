@@ -104,7 +104,8 @@ def isdtype(dtype: Any, kind: Any) -> bool:
     for item in kind if isinstance(kind, tuple) else (kind,):
         if isinstance(item, str):
             if item not in _ISDTYPE:
-                raise ValueError(f"Unrecognized kind={item!r}; expected one of {list(_ISDTYPE)}, or a compatible input for jnp.dtype()")
+                raise ValueError(f"Unrecognized kind={item!r}; expected one of {list(_ISDTYPE)}, "
+                                 "or a compatible input for jnp.dtype()")
             if any(dtypes.issubdtype(own, family) for family in _ISDTYPE[item]):
                 return True
         elif own == dtypes.as_dtype(item):

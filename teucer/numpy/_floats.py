@@ -277,10 +277,10 @@ def _logaddexp_tangent(primals: Any, tangents: Any) -> Any:
     return out, lax.add(lax.mul(tx, share(x)), lax.mul(ty, share(y)))
 
 
-def _full_operands(x: Any, y: Any) -> tuple[Any, Any]:
+def _full_operands(x: Any, y: Any) -> tuple[Any, ...]:
     """Two operands in one shape: a scalar among them repeated."""
     shape = np.shape(x) or np.shape(y)
-    return tuple(v if np.shape(v) == shape else _structure.broadcast_to(v, shape, ()) for v in (x, y))  # type: ignore[return-value]
+    return tuple(v if np.shape(v) == shape else _structure.broadcast_to(v, shape, ()) for v in (x, y))
 
 
 def _logaddexp2(x: Any, y: Any) -> Any:

@@ -77,8 +77,8 @@ def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) ->
 
 def _refused(name: str) -> Callable[..., Any]:
     def function(*args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError(f"jnp.{name}() is not implemented because it may be non-pure and thus unsafe for use with JIT and "
-                                  f"other JAX transformations.\n  Consider using jnp.asarray(np.{name}(...)) instead.")
+        raise NotImplementedError(f"jnp.{name}() is not implemented because it may be non-pure and thus unsafe for use with "
+                                  f"JIT and other JAX transformations.\n  Consider using jnp.asarray(np.{name}(...)) instead.")
     function.__name__ = function.__qualname__ = name
     function.__doc__ = "Raises NotImplementedError: what is read could change between two calls."
     return function
@@ -94,7 +94,8 @@ def load(file: Any, *args: Any, **kwargs: Any) -> Any:
     return asarray(out) if isinstance(out, np.ndarray) else out
 
 
-def array_repr(arr: Any, max_line_width: int | None = None, precision: int | None = None, suppress_small: bool | None = None) -> str:
+def array_repr(arr: Any, max_line_width: int | None = None, precision: int | None = None,
+               suppress_small: bool | None = None) -> str:
     """An array as text that says its dtype.
 
     >>> array_repr(np.float32([1]))

@@ -4,18 +4,36 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol, overload
 
 from teucer._core import trace
 from teucer._transform.library import library
 
-__all__ = ["fast"]
+__all__ = ["LibraryFunction", "fast"]
 
 
+class LibraryFunction(Protocol):
+    """What `fast` makes of a function: `__wrapped__` is the function itself, `compiled` the C++ dispatcher."""
+
+    __name__: str
+    __wrapped__: Callable[..., Any]
+    compiled: Any
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+
+@overload
+def fast(function: Callable[..., Any], /) -> LibraryFunction: ...
+@overload
+def fast(*, static: Sequence[str] = ()) -> Callable[[Callable[..., Any]], LibraryFunction]: ...
 def fast(function: Callable[..., Any] | None = None, /, *, static: Sequence[str] = ()) -> Any:
     """As `library`, but while a program is traced the call does not go through C++, which takes 5 us (benchmarks/trace.py)."""
     if function is None:
-        return functools.partial(fast, static=static)
+        return functools.partial(_fast, static=static)
+    return _fast(function, static)
+
+
+def _fast(function: Callable[..., Any], static: Sequence[str]) -> Any:
     compiled = library(function, static=static)
     current, plain = trace._current, function
 

@@ -57,7 +57,8 @@ def matrices(name: str, *xs: Any, square: bool = False) -> list[Any]:
     for x in out:
         shape = np.shape(x)
         if len(shape) < 2:
-            raise ValueError(f"jnp.linalg.{name}: input array must be at least 2D (matrices in the last two axes); got shape {shape}.")
+            raise ValueError(f"jnp.linalg.{name}: input array must be at least 2D (matrices in the last two axes); got "
+                             f"shape {shape}.")
         if square and shape[-1] != shape[-2]:
             raise ValueError(f"Argument to {name} must have shape [..., n, n], got {shape}.")
     return out

@@ -84,8 +84,8 @@ def _norm(x: Any, ord: Any, axis: Any, keepdims: bool) -> Any:
         return _of_vectors(x, ord, axes, keepdims)
     if len(axes) == 2:
         return _of_matrices(x, ord, (axes[0], axes[1]), keepdims)
-    raise ValueError(f"Improper number of axes for norm: axis={axis}.\n  Pass one axis to compute a vector-norm, or two axes to compute a "
-                     "matrix-norm.")
+    raise ValueError(f"Improper number of axes for norm: axis={axis}.\n  Pass one axis to compute a vector-norm, or two axes "
+                     "to compute a matrix-norm.")
 
 
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -72,9 +73,9 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Any:
     shapes = [np.shape(x) for x in arrays]
     n = len(shapes)
     if n < 1 or any(len(s) != 2 and not (len(s) == 1 and i in (0, n - 1)) for i, s in enumerate(shapes)):
-        raise ValueError("multi_dot: input arrays must all be two-dimensional, except for the first and last array which may be 1 or "
-                         f"2 dimensional. Got array shapes {shapes}")
-    if any(a[-1] != b[0] for a, b in zip(shapes, shapes[1:], strict=False)):
+        raise ValueError("multi_dot: input arrays must all be two-dimensional, except for the first and last array which may "
+                         f"be 1 or 2 dimensional. Got array shapes {shapes}")
+    if any(a[-1] != b[0] for a, b in itertools.pairwise(shapes)):
         raise ValueError(f"multi_dot: last dimension of each array must match first dimension of following array. Got array shapes "
                          f"{shapes}")
     letters = [chr(ord("a") + i) for i in range(n + 1)] if n < 25 else [chr(0x100 + i) for i in range(n + 1)]

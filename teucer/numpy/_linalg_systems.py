@@ -90,7 +90,7 @@ def _det_tangent(primals: Any, tangents: Any) -> Any:
 
 
 def _adjugate_times(x: Any, t: Any) -> Any:
-    """adj(x) t, also of an x of rank n - 1, by its factors: adj(x) = adj(U) L^-1 P times a sign, and adj(U) without the last pivot."""
+    """adj(x) t, also of an x of rank n - 1, by its factors: adj(x) is adj(U) L^-1 P times a sign; the last pivot may be 0."""
     factors, pivots, permutation = _linalg_factor.lu(x)
     n = np.shape(x)[-1]
     rows = _structure.broadcast_to(permutation, np.shape(t), tuple(range(np.ndim(t) - 1)))
@@ -212,7 +212,8 @@ def solve(a: Any, b: Any) -> Any:
     (x,) = matrices("solve", x, square=True)
     n = np.shape(x)[-1]
     if np.ndim(y) < 1 or np.shape(y)[0 if np.ndim(y) == 1 else -2] != n:
-        raise ValueError(f"solve: inconsistent size for core dimension 'm' of a and b.\n    a: {typeof(x).str_short(short_dtypes=True)}\n"
+        raise ValueError(f"solve: inconsistent size for core dimension 'm' of a and b.\n"
+                         f"    a: {typeof(x).str_short(short_dtypes=True)}\n"
                          f"    b: {typeof(y).str_short(short_dtypes=True)}, must have shape [n] or [..., n, m] for n = {n}")
     vector = np.ndim(y) == 1
     y = _structure.reshape(y, (n, 1)) if vector else y
@@ -299,7 +300,8 @@ def _lstsq(a: Any, b: Any, rcond: Any, numpy_resid: bool) -> Any:
     m, n = np.shape(x)
     eps = float(dtypes.finfo(typeof(x).dtype).eps)
     u, s, vh = _linalg_svd.svd(x, full_matrices=False)
-    limit = lax.mul(fold("max", s, -1, False, None, scalar_like(s, 0)), convert(eps * max(m, n) if rcond is None else rcond, typeof(s).dtype))
+    share_kept = convert(eps * max(m, n) if rcond is None else rcond, typeof(s).dtype)
+    limit = lax.mul(fold("max", s, -1, False, None, scalar_like(s, 0)), share_kept)
     kept = lax.gt(s, broadcast_to(limit, np.shape(s)))
     rank = fold("sum", convert(kept, np.dtype(np.int32)), 0, False, None, None)
     inverse = lax.where_else(kept, lax.div(scalar_like(s, 1), lax.where_else(kept, s, scalar_like(s, 1))), scalar_like(s, 0))

@@ -57,6 +57,9 @@ OPERATORS = {
     "gt": Row(_ufuncs.greater, ">", lax.gt_p, _NUMBERS - frozenset(dtypes.COMPLEX), reflected=False),
     "ge": Row(_ufuncs.greater_equal, ">=", lax.ge_p, _NUMBERS - frozenset(dtypes.COMPLEX), reflected=False),
 }
+_INT32 = np.dtype(np.int32)
+# What makes a number of Python an operand beside an array of a dtype, in 32-bit mode, where that is the same for all numbers.
+_AS_OPERAND: dict[Any, Callable[[Any], Any]] = {np.dtype(np.float32): float, _INT32: np.int32}
 _ACCEPTED = (ArrayImpl, Tracer, np.ndarray, np.generic, bool, int, float, complex)
 _REFUSED = (list, tuple, dict, set)
 
@@ -110,21 +113,25 @@ def _tracer_operator(function: Any, row: Row) -> Any:
         return operator
     bind, direct = row.primitive.bind, row.direct
     swapped = plain is not row.function.__wrapped__  # type: ignore[attr-defined]
-    known: set[Any] = set()  # types, and pairs of a type and Python's float, on which the primitive acts as it is
+    known: set[Any] = set()  # types of two operands on which the primitive acts as it is
+    numbers: dict[Any, Any] = {}  # (type, kind of Python's number) -> what makes the number an operand beside it
 
     def fast_operator(x: Any, y: Any) -> Any:
         aval = x.aval
         kind = type(y)
-        if kind is float:
-            if aval in known and aval.dtype == "float32" and not config.enable_x64.value:
+        if kind is float or kind is int:
+            as_operand = numbers.get((aval, kind))
+            if as_operand is not None and not config.enable_x64.value:
+                y = as_operand(y)
                 return (bind(y, x) if swapped else bind(x, y))[0]
-        elif (kind is type(x) or kind is ArrayImpl) and y.aval is aval:
-            if aval in known:
-                return (bind(y, x) if swapped else bind(x, y))[0]
+        elif (kind is type(x) or kind is ArrayImpl) and y.aval is aval and aval in known:
+            return (bind(y, x) if swapped else bind(x, y))[0]
         if not accepts(x, y, symbol):
             return NotImplemented
         if aval.dtype in direct:
             known.add(aval)
+            if aval.dtype in _AS_OPERAND and not (aval.weak_type and aval.dtype == _INT32):
+                numbers.update({(aval, k): _AS_OPERAND[aval.dtype] for k in ((int,) if aval.dtype == _INT32 else (int, float))})
         return plain(x, y)
     return fast_operator
 

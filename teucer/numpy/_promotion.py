@@ -90,7 +90,7 @@ def _plan(name: str, kind: str, xs: Sequence[Any]) -> _Plan:
     shapes = [a.shape for a in avals]
     shape = broadcast_shapes(name, shapes)
     steps = []
-    for x, aval in zip(xs, avals, strict=True):
+    for aval in avals:
         target = None if not aval.shape or aval.shape == shape else _target(aval.shape, shape)
         converted = aval.dtype != dtype or aval.weak_type != weak
         steps.append((converted, target))

@@ -31,7 +31,8 @@ def _line_first(x: Any, axes: tuple[int, ...]) -> Any:
 
 
 @fast(static=("name", "axis", "method", "keepdims", "skip_nan", "percent"))
-def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool, skip_nan: bool, weights: Any, percent: bool) -> Any:
+def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool, skip_nan: bool, weights: Any,
+              percent: bool) -> Any:
     check_arraylike(name, a, q)
     for operand in (a, q):
         if is_kind(operand, np.complexfloating):

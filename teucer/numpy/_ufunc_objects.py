@@ -19,7 +19,7 @@ from teucer.numpy import _reductions, _ufuncs
 from teucer.numpy._creation import asarray
 from teucer.numpy._floats import logaddexp, logaddexp2
 from teucer.numpy._logic import where as choose
-from teucer.numpy._promotion import check_arraylike, convert
+from teucer.numpy._promotion import broadcast_to, check_arraylike, convert
 from teucer.numpy._reductions import axes_of, axis_key, keep
 from teucer.numpy._stacking import concatenate
 from teucer.numpy._vectorize import vectorize
@@ -125,7 +125,7 @@ class ufunc:
         result = scan(step, carry, np.arange(first, n, dtype=np.int32))[0]
         return keep(result, shape, axes) if keepdims else result
 
-    def accumulate(self, a: Any, axis: int = 0, dtype: Any = None, out: None = None) -> Any:
+    def accumulate(self, a: Any, axis: Any = 0, dtype: Any = None, out: None = None) -> Any:
         """The elements so far along an axis joined by the function."""
         self._binary("accumulate")
         if out is not None:
@@ -157,7 +157,8 @@ class ufunc:
         Raises NotImplementedError for inplace, as arrays are immutable.
         """
         if inplace:
-            raise NotImplementedError("Because JAX arrays are immutable, jnp.ufunc.at() cannot operate inplace like np.ufunc.at().\n"
+            raise NotImplementedError("Because JAX arrays are immutable, jnp.ufunc.at() cannot operate inplace like "
+                                      "np.ufunc.at().\n"
                                       f"  Pass inplace=False and take the result: arr = jnp.{self.__name__}.at(arr, ind, val, "
                                       "inplace=False)")
         check_arraylike(f"{self.__name__}.at", a)
@@ -197,7 +198,7 @@ def _at_places(call: Callable[..., Any], x: Any, places: Any, values: Any) -> An
     flat = _structure.reshape(x, (x.size,))
     n = places.size
     at = _structure.reshape(places, (n,))
-    spread = None if values is None else _structure.reshape(_ufuncs.add(values, _structure.full(places.shape, 0, values.dtype)), (n,))
+    spread = None if values is None else _structure.reshape(broadcast_to(values, places.shape), (n,))
 
     def step(state: Any, i: Any) -> Any:
         place = dynamic_index_in_dim(at, i, 0, keepdims=False)
@@ -242,7 +243,7 @@ def _update(method: str) -> Callable[..., Any]:
 
 def _segments(method: str, neutral: Callable[[Any], Any]) -> Callable[..., Any]:
     """`reduceat` by an update at the number of each element's segment."""
-    def way(a: Any, indices: Any, axis: int, dtype: Any) -> Any:
+    def way(a: Any, indices: Any, axis: Any, dtype: Any) -> Any:
         check_arraylike("reduceat", a, indices)
         x, places = asarray(a, dtype), asarray(indices)
         if not np.issubdtype(places.dtype, np.integer):
@@ -273,10 +274,10 @@ def _of_dtype(op: str) -> Callable[[Any], Any]:
 
 def _object(function: Any, identity: Any, reduce: Any = None, accumulate: Any = None, at: str | None = None,
             reduceat: Any = None, nin: int = 2) -> ufunc:
-    out = ufunc(function, nin, 1, name=function.__name__, identity=identity, call=function,
-                reduce=None if reduce is None else _reduced(reduce), accumulate=None if accumulate is None else _accumulated(accumulate),
-                at=None if at is None else _update(at), reduceat=reduceat)
-    return out
+    return ufunc(function, nin, 1, name=function.__name__, identity=identity, call=function,
+                 reduce=None if reduce is None else _reduced(reduce),
+                 accumulate=None if accumulate is None else _accumulated(accumulate),
+                 at=None if at is None else _update(at), reduceat=reduceat)
 
 
 def _all(a: Any, axis: Any, keepdims: bool, initial: Any, where: Any) -> Any:

@@ -32,8 +32,8 @@ def _scale(norm: Any, lengths: Sequence[int], *, inverse: bool) -> float | None:
     n = math.prod(lengths)
     if norm in (None, "backward"):
         return None
-    power = 0.5 if norm == "ortho" else 1.0
-    return float(n) ** power if inverse else float(n) ** -power
+    scale = math.sqrt(n) if norm == "ortho" else float(n)
+    return scale if inverse else 1.0 / scale
 
 
 def _resized(x: Any, axis: int, size: int) -> Any:
@@ -235,7 +235,7 @@ def irfft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1
 
 def _frequencies(op: str, places: Any, n: int, d: Any, dtype: Any, device: Any) -> Any:
     kind = checked_dtype(float if dtype is None else dtype, op)
-    wide = np.asarray(places, np.float64) / (n * d) if isinstance(d, int | float | np.generic) else None
+    wide = np.asarray(places, np.float64) / (n * float(d)) if isinstance(d, int | float | np.generic) else None
     if wide is not None:
         return place(_structure.convert_element_type(wide.astype(kind), kind), device)
     steps = _structure.convert_element_type(np.asarray(places, kind), kind)

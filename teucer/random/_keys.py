@@ -25,6 +25,7 @@ from teucer.lax._random_keys import (
     random_unwrap_p,
     random_wrap_p,
 )
+from teucer.random._counter import philox2, philox4, threefry4
 from teucer.random._rbg import rbg, unsafe_rbg
 from teucer.random._threefry import threefry
 
@@ -41,7 +42,7 @@ def define(impl: Generator) -> Generator:
     return impl
 
 
-for _generator in (threefry, rbg, unsafe_rbg):
+for _generator in (threefry, rbg, unsafe_rbg, threefry4, philox2, philox4):
     define(_generator)
 
 
@@ -71,6 +72,15 @@ def _chosen(op: str, impl: Any, dtype: Any) -> Generator:
     return generator_of(impl if dtype is None else dtype)
 
 
+def _portable(dtype: KeyDType) -> Any:
+    """A dtype of keys for `pickle`: by the name of its generator, or by the generator."""
+    named = _GENERATORS.get(dtype._impl.name) is dtype._impl
+    return key_dtype, (dtype._impl.name if named else dtype._impl,)
+
+
+KeyDType.portable = staticmethod(_portable)
+
+
 def is_key(x: Any) -> bool:
     """Whether a value is an array of typed keys."""
     return isinstance(getattr(x, "dtype", None), KeyDType)
@@ -80,7 +90,7 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Any:
     """A random key from an integer.
 
     seed: an integer, or integer scalar array; 64 bits of it count where 64-bit types are on, else the lower 32.
-    impl: the generator by name (threefry2x32, rbg, unsafe_rbg); dtype: the generator by the dtype of its keys.
+    impl: the generator by name (threefry2x32, threefry4x32, philox2x32, philox4x32, rbg, unsafe_rbg); dtype: the generator by the dtype of its keys.
     Raises TypeError for a seed that is no integer scalar, OverflowError for one beyond 64 bits.
 
     >>> key(0)

@@ -22,7 +22,7 @@ from teucer.lax._shapes import iota_p
 from teucer.lax._slicing import index_in_dim, slice_in_dim
 from teucer.lax._structure import convert_element_type, expand, reshape, transpose
 
-__all__ = ["counters", "fold_in", "seed_words", "split", "threefry"]
+__all__ = ["counters", "fold_in", "joined", "once", "seed_words", "split", "threefry"]
 
 UINT32 = np.dtype("uint32")
 UINT64 = np.dtype("uint64")
@@ -39,6 +39,8 @@ def seed_words(seed: Any) -> Any:
 
 def counters(shape: tuple[int, ...]) -> tuple[Any, Any]:
     """High and low words of the place of each element in the array, in row-major order."""
+    if not shape:
+        return np.uint32(0), np.uint32(0)
     if prod(shape) < 2**32:
         return np.uint32(0), _row_major(shape, UINT32)
     places = _row_major(shape, UINT64)
@@ -73,8 +75,6 @@ def _words(key: Any) -> tuple[Any, Any]:
 
 def _cipher(key: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:
     """Two words for each element of an array: the partitionable form."""
-    if not shape:
-        return threefry2x32_p.bind(*_words(key), np.uint32(0), np.uint32(0))
     return threefry2x32_p.bind(*_words(key), *counters(shape))
 
 
@@ -90,7 +90,7 @@ def _stream(key: Any, count: int) -> Any:
     return slice_in_dim(words, 0, count) if count % 2 else words
 
 
-def _once(keys: Any) -> Any:
+def once(keys: Any) -> Any:
     """Keys that XLA computes once: else it repeats the cipher in every program part that uses one, and compiles five times
     as long (`beta` on CPU: 5.1 s without the barrier, 1.0 s with it)."""
     return optimization_barrier(keys)
@@ -100,14 +100,14 @@ def split(key: Any, shape: tuple[int, ...]) -> Any:
     """New keys: the cipher text of their places."""
     if config.threefry_partitionable.value:
         words = [expand(w, 1, len(shape)) for w in _cipher(key, shape)]
-        return _once(concatenate(words, len(shape)))
+        return once(concatenate(words, len(shape)))
     return reshape(_stream(key, 2 * prod(shape)), (*shape, 2))
 
 
 def fold_in(key: Any, data: Any) -> Any:
     """A new key: the cipher text of a number."""
     words = threefry2x32_p.bind(*_words(key), np.uint32(0), data)
-    return _once(concatenate([reshape(w, (1,)) for w in words], 0))
+    return once(concatenate([reshape(w, (1,)) for w in words], 0))
 
 
 def random_bits(key: Any, bit_width: int, shape: tuple[int, ...]) -> Any:
@@ -115,20 +115,20 @@ def random_bits(key: Any, bit_width: int, shape: tuple[int, ...]) -> Any:
     dtype = np.dtype(f"uint{bit_width}")
     if config.threefry_partitionable.value:
         first, second = _cipher(key, shape)
-        return _joined(first, second) if bit_width == 64 else convert_element_type(bitwise_xor(first, second), dtype)
+        return joined(first, second) if bit_width == 64 else convert_element_type(bitwise_xor(first, second), dtype)
     size = prod(shape)
     count = -(-bit_width * size // 32)
     if not count:
         return reshape(np.zeros(shape, dtype), shape)
     words = _stream(key, count)
     if bit_width == 64:
-        words = _joined(slice_in_dim(words, 0, size), slice_in_dim(words, size, 2 * size))
+        words = joined(slice_in_dim(words, 0, size), slice_in_dim(words, size, 2 * size))
     elif bit_width < 32:
         words = slice_in_dim(_cut(words, bit_width), 0, size)
     return reshape(words, shape)
 
 
-def _joined(high: Any, low: Any) -> Any:
+def joined(high: Any, low: Any) -> Any:
     """64-bit integers of two words."""
     return bitwise_or(shift_left(convert_element_type(high, UINT64), _wide(32)), convert_element_type(low, UINT64))
 

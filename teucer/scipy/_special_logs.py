@@ -14,8 +14,8 @@ from teucer._transform.custom_jvp import custom_jvp
 from teucer.numpy._library import fast
 from teucer.numpy._promotion import INEXACT, promote
 
-__all__ = ["boxcox", "boxcox1p", "entr", "expit", "kl_div", "log_ndtr", "log_softmax", "logit", "ndtr", "ndtri", "rel_entr", "softmax",
-           "xlog1py", "xlogy"]
+__all__ = ["boxcox", "boxcox1p", "entr", "expit", "kl_div", "log_ndtr", "log_softmax", "logit", "ndtr", "ndtri", "rel_entr",
+           "softmax", "xlog1py", "xlogy"]
 
 
 @custom_jvp
@@ -159,11 +159,6 @@ def _boxcox_of_log(log_x: Any, lmbda: Any) -> Any:
     return jnp.where(is_zero, log_x, jnp.expm1(safe * log_x) / safe)
 
 
-def _number(x: Any, value: float) -> Any:
-    """A number of x's dtype."""
-    return np.asarray(value, x.dtype)
-
-
 @fast
 def ndtr(x: Any) -> Any:
     """The normal distribution function: the probability of values up to x. Accurate where that is small.
@@ -198,18 +193,19 @@ def log_ndtr(x: Any, series_order: int = 3) -> Any:
 @fast(static=("series_order",))
 def _log_ndtr(x: Any, series_order: int) -> Any:
     (x,) = promote("log_ndtr", INEXACT, x)
-    low, high = (-20.0, 8.0) if x.dtype == np.float64 else (-10.0, 5.0)
-    is_far, is_above = x < low, x > high
+    # Where the series takes over: before ndtr has no more digits.
+    low = {2: -4.0, 4: -10.0, 8: -20.0}[x.dtype.itemsize]
+    is_far, is_above = x < low, x > 0
     # Each expression sees only arguments for which it is finite, so that derivatives are finite too.
-    above = -ndtr(-jnp.where(is_above, x, high))
-    between = jnp.log(ndtr(jnp.where(is_far | is_above, 0, x)))
+    above = jnp.log1p(-ndtr(-jnp.where(is_above, x, 0.0)))
+    between = jnp.log(ndtr(jnp.where(is_far | is_above, 0.0, x)))
     far = jnp.where(is_far, x, low)
     series, term = jnp.zeros_like(far), jnp.ones_like(far)
     inverse = 1 / jnp.square(far)
     for k in range(1, series_order + 1):
         term = term * inverse * (1 - 2 * k)
         series = series + term
-    below = -0.5 * jnp.square(far) - jnp.log(-far) - (0.5 * math.log(2 * math.pi)) + jnp.log1p(series)
+    below = -0.5 * jnp.square(far) - jnp.log(-far) - 0.5 * math.log(2 * math.pi) + jnp.log1p(series)
     return jnp.where(is_above, above, jnp.where(is_far, below, between))
 
 
@@ -222,8 +218,8 @@ _SIDE = ((1.42343711074968357734, 4.63033784615654529590, 5.76949722146069140550
           0.241780725177450611770, 2.27238449892691845833e-2, 7.74545014278341407640e-4),
          (1.0, 2.05319162663775882187, 1.67638483018380384940, 0.689767334985100004550, 0.148103976427480074590,
           1.51986665636164571966e-2, 5.47593808499534494600e-4, 1.05075007164441684324e-9))
-_TAIL = ((6.65790464350110377720, 5.46378491116411436990, 1.78482653991729133580, 0.296560571828504891230, 2.65321895265761230930e-2,
-          1.24266094738807843860e-3, 2.71155556874348757815e-5, 2.01033439929228813265e-7),
+_TAIL = ((6.65790464350110377720, 5.46378491116411436990, 1.78482653991729133580, 0.296560571828504891230,
+          2.65321895265761230930e-2, 1.24266094738807843860e-3, 2.71155556874348757815e-5, 2.01033439929228813265e-7),
          (1.0, 0.599832206555887937690, 0.136929880922735805310, 1.48753612908506148525e-2, 7.86869131145613259100e-4,
           1.84631831751005468180e-5, 1.42151175831644588870e-7, 2.04426310338993978564e-15))
 

@@ -1,0 +1,192 @@
+"""Special functions: values are SciPy's, derivatives agree with differences, edges."""
+
+import numpy as np
+import pytest
+from scipy import special as reference
+
+import teucer as jax
+from teucer import numpy as jnp
+from teucer.scipy import special
+
+RANDOM = np.random.default_rng(0)
+
+
+def spread(low, high, n=300):
+    return np.sort(RANDOM.uniform(low, high, n))
+
+
+def logarithmic(low, high, n=300):
+    return np.exp(spread(np.log(low), np.log(high), n))
+
+
+# name: (operands, relative tolerance in float32 and in float64 in units of their eps)
+# Tolerances beyond 20: functions whose condition number is large within the range (an exponential of a large logarithm, a
+# zero of the function).
+CASES = {
+    "erf": ([spread(-4, 4)], 4), "erfc": ([spread(-4, 9)], 64), "erfinv": ([spread(-0.999, 0.999)], 32),
+    "expit": ([spread(-30, 30)], 8), "logit": ([spread(0.001, 0.4)], 16), "entr": ([spread(0.01, 5)], 8),
+    "xlogy": ([spread(-3, 3), spread(1.1, 9)], 8), "xlog1py": ([spread(-3, 3), spread(-0.9, 9)], 8),
+    "rel_entr": ([spread(0.1, 1), spread(2, 5)], 16), "kl_div": ([spread(0.1, 1), spread(2, 5)], 32),
+    "boxcox": ([spread(1.1, 5), RANDOM.uniform(-2, 2, 300)], 32), "boxcox1p": ([spread(0.1, 5), RANDOM.uniform(-2, 2, 300)], 32),
+    "ndtr": ([spread(-9, 9)], 128), "log_ndtr": ([spread(-9, 3)], 64), "ndtri": ([spread(1e-6, 0.49)], 16),
+    "gamma": ([spread(-5.9, 30)], 64), "gammaln": ([spread(0.1, 50)], 32), "gammasgn": ([spread(-5, 5)], 1),
+    "factorial": ([np.arange(30.0)], 32), "digamma": ([spread(2, 50)], 16), "polygamma": ([RANDOM.integers(1, 4, 300), spread(1, 9)], 256),
+    "zeta": ([spread(1.5, 9), spread(1, 9)], 128), "gammainc": ([spread(0.1, 9), RANDOM.uniform(0.1, 9, 300)], 256),
+    "gammaincc": ([spread(0.1, 9), RANDOM.uniform(0.1, 9, 300)], 256),
+    "betainc": ([spread(0.5, 9), RANDOM.uniform(0.5, 9, 300), RANDOM.uniform(0.1, 0.9, 300)], 512),
+    "beta": ([spread(0.5, 9), RANDOM.uniform(0.5, 9, 300)], 256), "betaln": ([spread(0.5, 300), RANDOM.uniform(2, 300, 300)], 64),
+    "poch": ([spread(0.5, 9), RANDOM.uniform(0, 5, 300)], 256), "comb": ([RANDOM.integers(10, 30, 300), RANDOM.integers(0, 10, 300)], 512),
+    "i0": ([spread(-9, 9)], 32), "i0e": ([spread(-30, 30)], 8), "i1": ([spread(-9, 9)], 32), "i1e": ([spread(-30, 30)], 8),
+    "exp1": ([logarithmic(1e-3, 50)], 128), "expi": ([logarithmic(0.5, 80)], 128),
+    "expn": ([RANDOM.integers(0, 8, 300), logarithmic(1e-2, 50)], 512), "spence": ([logarithmic(1.2, 1e4)], 32),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", CASES)
+def test_value(name, dtype):
+    operands, eps = CASES[name]
+    args = [x if x.dtype.kind == "i" else x.astype(dtype) for x in operands]
+    expected = getattr(reference, name)(*(x.astype(np.float64) if x.dtype.kind == "f" else x for x in args))
+    with jax.enable_x64(dtype == np.float64):
+        args = [x.astype(np.int32) if x.dtype.kind == "i" else x for x in args]
+        found = getattr(special, name)(*args)
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found, expected, rtol=eps * np.finfo(dtype).eps)
+        np.testing.assert_allclose(jax.jit(getattr(special, name))(*args), expected, rtol=eps * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("name", [n for n in CASES if n not in ("gammasgn", "factorial", "polygamma", "comb", "betainc")])
+def test_derivative(name):
+    operands, _ = CASES[name]
+    f = getattr(special, name)
+    with jax.enable_x64(True):
+        args = [x[5::60].astype(np.float64) for x in operands]
+        at = len(args) - 1  # the operand in which all are differentiable
+        grad = jax.vmap(jax.grad(f, at))(*args)
+        step = 1e-6 * np.maximum(1, np.abs(args[at]))
+        if name == "expn":
+            step = 1e-6 * args[at]
+        shifted = lambda h: f(*args[:at], args[at] + h)
+        np.testing.assert_allclose(grad, (shifted(step) - shifted(-step)) / (2 * step), rtol=2e-5, atol=1e-8)
+
+
+EDGES = [
+    ("gamma", [0.0, -0.0, -1.0, 40.0, np.inf, np.nan, -0.5, 0.3, 35.0], [np.inf, -np.inf, np.nan, np.inf, np.inf, np.nan, -3.5449077, 2.9915689, 2.952328e38]),
+    ("gammasgn", [-0.5, 0.0, -0.0, -1.0, 1.0, -1.5, np.inf], [-1, 1, -1, np.nan, 1, 1, 1]),
+    ("factorial", [-1.0, 0.0, 1.0, 3.0, 10.0], [0, 1, 1, 6, 3628800]),
+    ("entr", [0.0, -1.0, 1.0], [0, -np.inf, 0]), ("logit", [0.0, 1.0, 2.0, 0.5], [-np.inf, np.inf, np.nan, 0]),
+    ("ndtri", [0.0, 1.0, 2.0, -1.0, 0.5, 1e-30, 1 - 1e-7], [-np.inf, np.inf, np.nan, np.nan, 0, -11.464024, 5.199338]),
+    ("log_ndtr", [-1e4, -100.0, 0.0, 10.0, -np.inf, np.inf], [-50000010.1, -5005.524, -0.6931472, -7.619853e-24, -np.inf, 0]),
+    ("expi", [0.0, -1.0, 50.0, -200.0, np.inf, np.nan], [-np.inf, -0.21938393, 1.0585636e20, 0, np.inf, np.nan]),
+    ("exp1", [0.0, -1.0, np.inf, np.nan, 200.0], [np.inf, np.nan, 0, np.nan, 0]),
+    ("spence", [0.0, 1.0, -1.0, np.inf, 0.25, 2.0], [1.6449341, 0, np.nan, -np.inf, 0.97846939, -0.82246703]),
+    ("i1", [0.0, np.nan], [0, np.nan]), ("erfinv", [-1.0, 1.0, 2.0], [-np.inf, np.inf, np.nan]),
+]
+
+
+@pytest.mark.parametrize("name, x, expected", EDGES, ids=[e[0] for e in EDGES])
+def test_edges(name, x, expected):
+    np.testing.assert_allclose(getattr(special, name)(np.asarray(x, np.float32)), expected, rtol=1e-5, atol=1e-12)
+
+
+PAIRS = [("xlogy", (0.0, 0.0), 0.0), ("xlogy", (0.0, -1.0), 0.0), ("xlogy", (1.0, 0.0), -np.inf), ("xlog1py", (0.0, -1.0), 0.0),
+         ("kl_div", (0.0, 0.0), 0.0), ("kl_div", (1.0, 0.0), np.inf), ("kl_div", (0.0, 1.0), 1.0), ("kl_div", (-1.0, 1.0), np.inf),
+         ("rel_entr", (0.0, 0.0), 0.0), ("rel_entr", (1.0, 0.0), np.inf), ("rel_entr", (0.0, 1.0), 0.0),
+         ("expn", (1.0, 0.0), np.inf), ("expn", (0.0, 1.0), 0.36787944), ("expn", (3.0, 0.0), 0.5), ("poch", (0.0, 0.0), 1.0),
+         ("boxcox", (2.0, 0.0), 0.6931472), ("comb", (5.0, 6.0), 0.0), ("comb", (5.0, -1.0), 0.0), ("comb", (-2.0, 1.0), 0.0)]
+
+
+@pytest.mark.parametrize("name, args, expected", PAIRS)
+def test_edges_of_two_operands(name, args, expected):
+    np.testing.assert_allclose(getattr(special, name)(*map(np.float32, args)), expected, rtol=1e-6)
+
+
+# What JAX gives.
+GRADIENTS = [("xlogy", (0.0, 2.0), (np.log(2), 0.0)), ("xlogy", (1.0, 2.0), (np.log(2), 0.5)), ("entr", (0.0,), (np.inf,)),
+             ("entr", (1.0,), (-1.0,)), ("logit", (0.0,), (np.inf,)), ("logit", (2.0,), (-0.5,)), ("rel_entr", (0.0, 0.0), (0.0, 0.0)),
+             ("kl_div", (0.0, 1.0), (-1.0, 1.0)), ("boxcox", (2.0, 1.0), (1.0, 0.3862944)), ("i1", (0.0,), (0.5,)),
+             ("exp1", (0.0,), (-np.inf,)), ("expi", (0.0,), (np.inf,)), ("log_ndtr", (-100.0,), (100.01,)), ("spence", (1.0,), (-1.0,)),
+             ("log_ndtr", (0.0,), (0.79788458,))]
+
+
+@pytest.mark.parametrize("name, args, expected", GRADIENTS)
+def test_gradients_at_edges(name, args, expected):
+    found = jax.grad(getattr(special, name), tuple(range(len(args))))(*args)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_small_probabilities():
+    x = spread(-37, -9)
+    with jax.enable_x64(True):
+        np.testing.assert_allclose(special.ndtr(x), reference.ndtr(x), rtol=1e-12)
+        np.testing.assert_allclose(special.log_ndtr(x, 20), reference.log_ndtr(x), rtol=1e-14)
+        p = logarithmic(1e-300, 1e-3)
+        np.testing.assert_allclose(special.ndtri(p), reference.ndtri(p), rtol=1e-14)
+
+
+def test_spence_near_one_and_zero():
+    with jax.enable_x64(True):
+        x = np.concatenate([logarithmic(1e-9, 1), 1 + logarithmic(1e-9, 1)])
+        np.testing.assert_allclose(special.spence(x), reference.spence(x), rtol=1e-9, atol=2e-16)
+
+
+def test_betaln_of_unlike_operands():
+    with jax.enable_x64(True):
+        a, b = np.meshgrid(logarithmic(1e-3, 1e8, 20), logarithmic(1e-3, 1e8, 20))
+        np.testing.assert_allclose(special.betaln(a, b), reference.betaln(a, b), rtol=2e-12, atol=2e-13)
+        np.testing.assert_allclose(special.betaln(-2.5, np.asarray([12.0, 3.2])), reference.betaln(-2.5, np.asarray([12.0, 3.2])), rtol=1e-12)
+
+
+def test_choices():
+    assert [round(float(special.comb(5, k)), 4) for k in range(7)] == [1, 5, 10, 10, 5, 1, 0]
+    np.testing.assert_allclose([special.comb(n, k, repetition=True) for n, k in ((5, 2), (3, 4), (0, 0))], [15, 15, 1], rtol=1e-5)
+
+
+def test_multigammaln():
+    for d in (1, 2, 5):
+        np.testing.assert_allclose(special.multigammaln(4.5, d), reference.multigammaln(4.5, d), rtol=1e-6)
+
+
+def test_bernoulli():
+    for n in (0, 1, 2, 20):
+        np.testing.assert_allclose(special.bernoulli(n), reference.bernoulli(max(n, 2))[:n + 1], rtol=1e-6)
+    with pytest.raises(ValueError, match="n must be a non-negative integer"):
+        special.bernoulli(-1)
+
+
+def test_softmax_over_all():
+    x = jnp.arange(4.0).reshape(2, 2)
+    np.testing.assert_allclose(special.softmax(x), reference.softmax(x), rtol=1e-6)
+    np.testing.assert_allclose(special.log_softmax(x), reference.log_softmax(x), rtol=1e-6)
+    np.testing.assert_allclose(special.softmax(x, axis=0), reference.softmax(x, axis=0), rtol=1e-6)
+    np.testing.assert_allclose(special.logsumexp(x), reference.logsumexp(x), rtol=1e-6)
+
+
+@pytest.mark.parametrize("call, error, message", [
+    (lambda: special.factorial(3, exact=True), NotImplementedError, "factorial with exact=True"),
+    (lambda: special.zeta(2.0), NotImplementedError, "pass q != None to compute the Hurwitz Zeta function"),
+    (lambda: special.log_ndtr(1.0, -1), ValueError, "series_order must be non-negative"),
+    (lambda: special.log_ndtr(1.0, 31), ValueError, "series_order must be <= 30"),
+    (lambda: special.log_ndtr(1.0, 2.0), TypeError, "series_order must be a Python integer"),
+    (lambda: special.erf([1.0]), TypeError, r"erf requires ndarray or scalar arguments, got <class 'list'> at position 0"),
+])
+def test_errors(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+@pytest.mark.parametrize("name", ["erf", "erfinv", "expit", "gamma", "i0", "ndtr", "log_ndtr", "ndtri", "spence", "expi", "factorial"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_short_floats(name, dtype):
+    x = jnp.asarray([0.25, 0.5, 0.75]).astype(dtype)
+    found = getattr(special, name)(x)
+    assert found.dtype == dtype
+    eps = float(jnp.finfo(dtype).eps)
+    expected = getattr(reference, name)(np.asarray(x.astype("float32"), np.float64))
+    np.testing.assert_allclose(np.asarray(found.astype("float32")), expected, rtol=8 * eps, atol=eps)
+
+
+def test_dtypes():
+    assert special.erf(1).weak_type and special.gamma(jnp.arange(3)).dtype == "float32"
+    assert special.xlogy(jnp.ones(2, "float16"), 2).dtype == "float16"
