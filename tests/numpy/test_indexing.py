@@ -79,7 +79,7 @@ def test_jitted_read_is_numpy(case, traced):
     x, key = case
     want = expected(x, key)
     if traced:
-        arrays = [i for i, k in enumerate(key) if isinstance(k, np.ndarray) and k.dtype != bool or type(k) is int]
+        arrays = [i for i, k in enumerate(key) if (isinstance(k, np.ndarray) and k.dtype != bool) or type(k) is int]
 
         def f(x, *places):
             full = list(key)

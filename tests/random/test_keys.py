@@ -90,8 +90,8 @@ def test_control_flow(keys):
     k = keys[0]
     chain = random.fold_in(random.fold_in(k, 0), 1)
     np.testing.assert_array_equal(words(lax.fori_loop(0, 2, lambda i, k: random.fold_in(k, i), k)), words(chain))
-    np.testing.assert_array_equal(words(lax.while_loop(lambda c: c[0] < 2, lambda c: (c[0] + 1, random.fold_in(c[1], c[0])), (0, k))[1]),
-                                  words(chain))
+    counted = lax.while_loop(lambda c: c[0] < 2, lambda c: (c[0] + 1, random.fold_in(c[1], c[0])), (0, k))
+    np.testing.assert_array_equal(words(counted[1]), words(chain))
     _, out = lax.scan(lambda c, k: (c, random.fold_in(k, 1)), 0, keys)
     np.testing.assert_array_equal(words(out)[2], words(random.fold_in(keys[2], 1)))
     np.testing.assert_array_equal(words(lax.cond(True, lambda k: k, lambda k: random.fold_in(k, 1), k)), words(k))

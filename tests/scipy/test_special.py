@@ -1,5 +1,6 @@
 """Special functions: values are SciPy's, derivatives agree with differences, edges."""
 
+import mpmath
 import numpy as np
 import pytest
 from scipy import special as reference
@@ -30,12 +31,14 @@ CASES = {
     "boxcox": ([spread(1.1, 5), RANDOM.uniform(-2, 2, 300)], 32), "boxcox1p": ([spread(0.1, 5), RANDOM.uniform(-2, 2, 300)], 32),
     "ndtr": ([spread(-9, 9)], 128), "log_ndtr": ([spread(-9, 3)], 64), "ndtri": ([spread(1e-6, 0.49)], 16),
     "gamma": ([spread(-5.9, 30)], 64), "gammaln": ([spread(0.1, 50)], 32), "gammasgn": ([spread(-5, 5)], 1),
-    "factorial": ([np.arange(30.0)], 32), "digamma": ([spread(2, 50)], 16), "polygamma": ([RANDOM.integers(1, 4, 300), spread(1, 9)], 256),
+    "factorial": ([np.arange(30.0)], 32), "digamma": ([spread(2, 50)], 16),
+    "polygamma": ([RANDOM.integers(1, 4, 300), spread(1, 9)], 256),
     "zeta": ([spread(1.5, 9), spread(1, 9)], 128), "gammainc": ([spread(0.1, 9), RANDOM.uniform(0.1, 9, 300)], 256),
     "gammaincc": ([spread(0.1, 9), RANDOM.uniform(0.1, 9, 300)], 256),
     "betainc": ([spread(0.5, 9), RANDOM.uniform(0.5, 9, 300), RANDOM.uniform(0.1, 0.9, 300)], 512),
-    "beta": ([spread(0.5, 9), RANDOM.uniform(0.5, 9, 300)], 256), "betaln": ([spread(0.5, 300), RANDOM.uniform(2, 300, 300)], 64),
-    "poch": ([spread(0.5, 9), RANDOM.uniform(0, 5, 300)], 256), "comb": ([RANDOM.integers(10, 30, 300), RANDOM.integers(0, 10, 300)], 512),
+    "beta": ([spread(0.5, 9), RANDOM.uniform(0.5, 9, 300)], 256), "betaln": ([spread(0.5, 300), RANDOM.uniform(2, 300, 300)], 256),
+    "poch": ([spread(0.5, 9), RANDOM.uniform(0, 5, 300)], 256),
+    "comb": ([RANDOM.integers(10, 30, 300), RANDOM.integers(0, 10, 300)], 512),
     "i0": ([spread(-9, 9)], 32), "i0e": ([spread(-30, 30)], 8), "i1": ([spread(-9, 9)], 32), "i1e": ([spread(-30, 30)], 8),
     "exp1": ([logarithmic(1e-3, 50)], 128), "expi": ([logarithmic(0.5, 80)], 128),
     "expn": ([RANDOM.integers(0, 8, 300), logarithmic(1e-2, 50)], 512), "spence": ([logarithmic(1.2, 1e4)], 32),
@@ -51,7 +54,8 @@ def test_value(name, dtype):
     with jax.enable_x64(dtype == np.float64):
         args = [x.astype(np.int32) if x.dtype.kind == "i" else x for x in args]
         found = getattr(special, name)(*args)
-        assert found.dtype == dtype
+        assert found.dtype == (dtype if any(x.dtype.kind == "f" for x in operands) else np.float32)
+        eps = eps * (np.finfo(found.dtype).eps / np.finfo(dtype).eps)
         np.testing.assert_allclose(found, expected, rtol=eps * np.finfo(dtype).eps)
         np.testing.assert_allclose(jax.jit(getattr(special, name))(*args), expected, rtol=eps * np.finfo(dtype).eps)
 
@@ -72,11 +76,12 @@ def test_derivative(name):
 
 
 EDGES = [
-    ("gamma", [0.0, -0.0, -1.0, 40.0, np.inf, np.nan, -0.5, 0.3, 35.0], [np.inf, -np.inf, np.nan, np.inf, np.inf, np.nan, -3.5449077, 2.9915689, 2.952328e38]),
+    ("gamma", [0.0, -0.0, -1.0, 40.0, np.inf, np.nan, -0.5, 0.3, 35.0],
+     [np.inf, -np.inf, np.nan, np.inf, np.inf, np.nan, -3.5449077, 2.9915689, 2.952328e38]),
     ("gammasgn", [-0.5, 0.0, -0.0, -1.0, 1.0, -1.5, np.inf], [-1, 1, -1, np.nan, 1, 1, 1]),
     ("factorial", [-1.0, 0.0, 1.0, 3.0, 10.0], [0, 1, 1, 6, 3628800]),
     ("entr", [0.0, -1.0, 1.0], [0, -np.inf, 0]), ("logit", [0.0, 1.0, 2.0, 0.5], [-np.inf, np.inf, np.nan, 0]),
-    ("ndtri", [0.0, 1.0, 2.0, -1.0, 0.5, 1e-30, 1 - 1e-7], [-np.inf, np.inf, np.nan, np.nan, 0, -11.464024, 5.199338]),
+    ("ndtri", [0.0, 1.0, 2.0, -1.0, 0.5, 1e-30], [-np.inf, np.inf, np.nan, np.nan, 0, -11.464024]),
     ("log_ndtr", [-1e4, -100.0, 0.0, 10.0, -np.inf, np.inf], [-50000010.1, -5005.524, -0.6931472, -7.619853e-24, -np.inf, 0]),
     ("expi", [0.0, -1.0, 50.0, -200.0, np.inf, np.nan], [-np.inf, -0.21938393, 1.0585636e20, 0, np.inf, np.nan]),
     ("exp1", [0.0, -1.0, np.inf, np.nan, 200.0], [np.inf, np.nan, 0, np.nan, 0]),
@@ -104,9 +109,11 @@ def test_edges_of_two_operands(name, args, expected):
 
 # What JAX gives.
 GRADIENTS = [("xlogy", (0.0, 2.0), (np.log(2), 0.0)), ("xlogy", (1.0, 2.0), (np.log(2), 0.5)), ("entr", (0.0,), (np.inf,)),
-             ("entr", (1.0,), (-1.0,)), ("logit", (0.0,), (np.inf,)), ("logit", (2.0,), (-0.5,)), ("rel_entr", (0.0, 0.0), (0.0, 0.0)),
+             ("entr", (1.0,), (-1.0,)), ("logit", (0.0,), (np.inf,)), ("logit", (2.0,), (-0.5,)),
+             ("rel_entr", (0.0, 0.0), (0.0, 0.0)),
              ("kl_div", (0.0, 1.0), (-1.0, 1.0)), ("boxcox", (2.0, 1.0), (1.0, 0.3862944)), ("i1", (0.0,), (0.5,)),
-             ("exp1", (0.0,), (-np.inf,)), ("expi", (0.0,), (np.inf,)), ("log_ndtr", (-100.0,), (100.01,)), ("spence", (1.0,), (-1.0,)),
+             ("exp1", (0.0,), (-np.inf,)), ("expi", (0.0,), (np.inf,)), ("log_ndtr", (-100.0,), (100.01,)),
+             ("xlogy", (1.0, 0.0), (-np.inf, np.inf)), ("xlog1py", (1.0, -1.0), (-np.inf, np.inf)), ("spence", (1.0,), (-1.0,)),
              ("log_ndtr", (0.0,), (0.79788458,))]
 
 
@@ -134,8 +141,12 @@ def test_spence_near_one_and_zero():
 def test_betaln_of_unlike_operands():
     with jax.enable_x64(True):
         a, b = np.meshgrid(logarithmic(1e-3, 1e8, 20), logarithmic(1e-3, 1e8, 20))
-        np.testing.assert_allclose(special.betaln(a, b), reference.betaln(a, b), rtol=2e-12, atol=2e-13)
-        np.testing.assert_allclose(special.betaln(-2.5, np.asarray([12.0, 3.2])), reference.betaln(-2.5, np.asarray([12.0, 3.2])), rtol=1e-12)
+        with mpmath.workdps(60):
+            expected = [[float(mpmath.log(mpmath.beta(x, y))) for x, y in zip(p, q, strict=True)]
+                        for p, q in zip(a, b, strict=True)]
+        np.testing.assert_allclose(special.betaln(a, b), expected, rtol=2e-14, atol=2e-14)
+        b = np.asarray([12.0, 3.2])
+        np.testing.assert_allclose(special.betaln(-2.5, b), reference.betaln(-2.5, b), rtol=1e-12)
 
 
 def test_choices():
@@ -176,7 +187,10 @@ def test_errors(call, error, message):
         call()
 
 
-@pytest.mark.parametrize("name", ["erf", "erfinv", "expit", "gamma", "i0", "ndtr", "log_ndtr", "ndtri", "spence", "expi", "factorial"])
+SHORT = ["erf", "erfinv", "expit", "gamma", "i0", "ndtr", "log_ndtr", "ndtri", "spence", "expi", "factorial"]
+
+
+@pytest.mark.parametrize("name", SHORT)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_short_floats(name, dtype):
     x = jnp.asarray([0.25, 0.5, 0.75]).astype(dtype)
@@ -185,6 +199,12 @@ def test_short_floats(name, dtype):
     eps = float(jnp.finfo(dtype).eps)
     expected = getattr(reference, name)(np.asarray(x.astype("float32"), np.float64))
     np.testing.assert_allclose(np.asarray(found.astype("float32")), expected, rtol=8 * eps, atol=eps)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_python_numbers_in_a_trace(name):
+    f = getattr(special, name)
+    np.testing.assert_allclose(jax.jit(lambda: f(*[1.5] * len(CASES[name][0])))(), f(*[1.5] * len(CASES[name][0])), rtol=1e-6)
 
 
 def test_dtypes():

@@ -61,13 +61,15 @@ class Primitive:
     name: Any
     # How this primitive runs outside any trace; the upper floors install it (teucer._transform.dispatch).
     run: ClassVar[Any] = None
-    # Whether calls have no effects: where `effects` is not overridden.
+    # Whether calls have no effects, and whether they run as programs of their own: where no method says otherwise.
     pure: ClassVar[bool] = True
+    standalone: ClassVar[bool] = True
     # Whether the primitive carries Python functions or jaxprs and takes part in transforming them.
     higher_order: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
         cls.pure = cls.effects is Primitive.effects
+        cls.standalone = cls.evaluate is Primitive.evaluate
 
     def bind(self, *args: Any, **params: Any) -> tuple[Any, ...]:
         """Apply the primitive under the current trace."""

@@ -49,7 +49,8 @@ class EvalTrace(Trace):
     __slots__ = ()
 
     def process(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
-        result: tuple[Any, ...] = primitive.evaluate(*args, **params)
+        result: tuple[Any, ...] = (primitive.run(primitive, args, params) if primitive.standalone
+                                   else primitive.evaluate(*args, **params))
         return result
 
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple, final
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._xla.arrays import ArrayImpl
 
 __all__ = [
     "Aval", "KeyCarrier", "ShapedArray", "Token", "TOKEN", "Zero", "aval_of", "float0", "is_valid_type",
@@ -23,6 +24,8 @@ class Aval:
     """A type of the language of jaxprs. Subclasses are arrays, references and tokens."""
 
     __slots__ = ("_zero", "_hlo", "__weakref__")
+    # Whether the dtype is an extended one (typed keys), which the buffer does not have.
+    extended: bool = False
     _zero: Zero
     _hlo: str
 
@@ -64,7 +67,7 @@ class ShapedArray(Aval):
     True
     """
 
-    __slots__ = ("shape", "dtype", "weak_type", "sharding", "vma", "ndim", "_carrier")
+    __slots__ = ("shape", "dtype", "weak_type", "sharding", "vma", "ndim", "extended", "_carrier")
     _interned: ClassVar[dict[_Key, ShapedArray]] = {}
 
     shape: tuple[Any, ...]
@@ -91,6 +94,7 @@ class ShapedArray(Aval):
             self = super().__new__(cls)
             self.shape, self.dtype, self.weak_type, self.sharding, self.vma = full
             self.ndim = len(shape)
+            self.extended = isinstance(dtype, dtypes.ExtendedDType)
             cls._interned[full] = self
         return self
 
@@ -243,6 +247,9 @@ def aval_of(x: Any) -> Any:
     >>> aval_of(1.0)
     ShapedArray(float32[], weak_type=True)
     """
+    if type(x) is ArrayImpl:
+        carried = x._carried
+        return carried if type(carried) is ShapedArray else carried.logical
     rule = _aval_of.get(type(x))
     if rule is not None:
         return rule(x)

@@ -12,7 +12,7 @@ from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Literal
 from teucer._core.stage import stage_flat
 from teucer._core.types import ShapedArray, aval_of
 from teucer._lower import text
-from teucer._lower.extended import is_extended, lower_by_batching
+from teucer._lower.extended import lower_by_batching
 
 __all__ = ["Argument", "Context", "Module", "Value", "lower_module"]
 
@@ -108,11 +108,16 @@ class Context:
         """`op` for an operation of one result and no regions."""
         n = self.count
         self.count = n + 1
-        props = f" <{{{properties}}}>" if properties else ""
-        attrs = f" {{{attributes}}}" if attributes else ""
-        in_types = ", ".join([text.tensor_type(v.aval) for v in operands])
-        self.lines.append(f'%{n} = "{name}"({", ".join([v.name for v in operands])}){props}{attrs} : '
-                          f"({in_types}) -> {text.tensor_type(aval)}{self.location()}")
+        name_of = f'%{n} = "{name}"('
+        suffix = (f" <{{{properties}}}>" if properties else "") + (f" {{{attributes}}}" if attributes else "")
+        where = self.location() if self.module.locations else ""
+        try:
+            out = aval._hlo
+            types = [v.aval._hlo for v in operands]
+        except AttributeError:
+            out = text.tensor_type(aval)
+            types = [text.tensor_type(v.aval) for v in operands]
+        self.lines.append(f'{name_of}{", ".join([v.name for v in operands])}){suffix} : ({", ".join(types)}) -> {out}{where}')
         return Value(f"%{n}", aval)
 
     def location(self) -> str:
@@ -182,17 +187,27 @@ class Context:
         env.update(zip(jaxpr.invars, args, strict=True))
         literal = self.literal
         for eqn in jaxpr.eqns:
-            operands = [literal(v.val, v.aval) if type(v) is Literal else env[v] for v in eqn.invars]
-            outvars = eqn.outvars
-            self.avals_out = avals = [v.aval for v in outvars]
+            # Plain loops: this runs for every equation of every program (benchmarks/).
+            operands, avals, extended = [], [], False
+            for u in eqn.invars:
+                value = literal(u.val, u.aval) if type(u) is Literal else env[u]
+                operands.append(value)
+                extended = extended or value.aval.extended
+            for v in eqn.outvars:
+                avals.append(v.aval)
+                extended = extended or v.aval.extended
+            self.avals_out = avals
             primitive = eqn.primitive
             self.source, self.label = eqn.source, primitive.name
-            if not primitive.higher_order and (any(map(is_extended, avals))
-                                               or any(is_extended(v.aval) for v in operands)):
+            if extended and not primitive.higher_order:
                 results = (primitive.lower_extended(self, *operands, **eqn.params) if primitive.lower_extended
                            else lower_by_batching(self, primitive, operands, eqn.params, Value))
             else:
                 results = primitive.lower(self, *operands, **eqn.params)
+            outvars = eqn.outvars
+            if len(outvars) == 1:
+                (env[outvars[0]],) = results
+                continue
             env.update(zip(outvars, results, strict=True))
         return tuple([literal(v.val, v.aval) if type(v) is Literal else env[v] for v in jaxpr.outvars])
 

@@ -7,23 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from teucer._base import dtypes
 from teucer._core.primitive import Axis
-from teucer._core.types import ShapedArray
 
-__all__ = ["is_extended", "lower_by_batching"]
-
-
-def is_extended(aval: Any) -> bool:
-    """Whether values of this type are of extended dtype."""
-    return type(aval) is ShapedArray and isinstance(aval.dtype, dtypes.ExtendedDType)
+__all__ = ["lower_by_batching"]
 
 
 def lower_by_batching(ctx: Any, primitive: Any, operands: list[Any], params: dict[str, Any], value: Any) -> tuple[Any, ...]:
     """Lower a primitive on keys through its batching rule, over the axis of the buffer behind the logical axes."""
-    from_keys = [is_extended(v.aval) for v in operands]
+    from_keys = [v.aval.extended for v in operands]
     out_avals = list(ctx.avals_out)
-    size = next(a.physical.shape[-1] for a in [v.aval for v in operands] + out_avals if is_extended(a))
+    size = next(a.physical.shape[-1] for a in [v.aval for v in operands] + out_avals if a.extended)
     physical = [value(v.name, v.aval.physical) for v in operands]
     dims = [v.aval.ndim if key else None for v, key in zip(operands, from_keys, strict=True)]
     out_dims: list[Any] = []

@@ -191,18 +191,20 @@ class FlatFunction:
 
     __slots__ = ("fun", "in_tree", "tree", "what", "aux", "has_aux", "info")
 
-    def __init__(self, fun: Callable[..., Any], in_tree: Any, what: str, has_aux: bool = False) -> None:
+    def __init__(self, fun: Callable[..., Any], in_tree: Any, what: str, has_aux: bool = False,
+                 named: Callable[..., Any] | None = None) -> None:
         self.fun, self.in_tree, self.what, self.has_aux = fun, in_tree, what, has_aux
         self.tree: Any = None
         self.aux: Any = None
-        self.info = DebugInfo(fun, (), what)
+        # Messages speak of the function that the user gave.
+        self.info = DebugInfo(fun if named is None else named, (), what)
 
     def __call__(self, *leaves: Any) -> list[Any]:
         out = self.fun(*pytrees.tree_unflatten(self.in_tree, leaves))
         if self.has_aux:
             if not (isinstance(out, tuple) and len(out) == 2):
                 raise TypeError(f"{self.what} with has_aux=True: the function must return a pair (output, auxiliary data), "
-                                f"got {_describe(out)}.\n    function: {fun_name(self.fun)} at {where(self.fun)}")
+                                f"got {_describe(out)}.\n    function: {self.info.name} at {self.info.where}")
             out, self.aux = out
         leaves_, self.tree = flatten_results(out, self.what, self.info)
         return leaves_

@@ -173,18 +173,15 @@ def run_primitive(primitive: Primitive, args: tuple[Any, ...], params: dict[str,
     """Run a primitive at once, through its own C++ dispatcher: one a primitive and parameter set."""
     key = (primitive, *params.items()) if params else primitive
     try:
-        return _dispatchers[key](*args)
-    except KeyError:
-        pass
+        found = _dispatchers.get(key)
     except TypeError as err:
-        if "unhashable" not in str(err):
-            raise
         raise TypeError(f"{primitive}: parameters must be hashable: {params}") from err
-    found = _dispatchers[key] = _primitive_dispatcher(primitive, params)
+    if found is None:
+        found = _dispatchers[key] = _primitive_dispatcher(primitive, params)
     return found(*args)
 
 
-Primitive.run = run_primitive
+Primitive.run = staticmethod(run_primitive)
 
 
 def _primitive_dispatcher(primitive: Primitive, params: dict[str, Any]) -> Callable[..., tuple[Any, ...]]:

@@ -61,7 +61,7 @@ class Pullback:
         self.jaxpr, self.residuals, self.moving_outs, self.outs = lin.jaxpr, lin.residuals, lin.moving_outs, lin.outs
         self.in_tree, self.out_tree = f.in_tree, f.tree
         self.in_avals, self.out_avals = [typeof(x) for x in primals], [typeof(y) for y in lin.outs]
-        self.name = fun_name(f.fun)
+        self.name = f.info.name
 
     def __call__(self, ct: Any) -> Any:
         leaves, tree = pytrees.tree_flatten(ct)
@@ -161,7 +161,7 @@ def value_and_grad(fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = Fa
         flat, in_tree = pytrees.tree_flatten(tuple(args[i] for i in positions))
         for x in flat:
             check_grad_input(x, holomorphic, allow_int, _op)
-        f = FlatFunction(f_partial, in_tree, _op, has_aux)
+        f = FlatFunction(f_partial, in_tree, _op, has_aux, fun)
         pullback = Pullback(f, flat)
         value = pullback.outs[0] if len(pullback.outs) == 1 else None
         _check_grad_output(pullback, holomorphic, _op, fun)
@@ -185,8 +185,11 @@ def positions_of(numbers: tuple[int, ...], args: tuple[Any, ...], fun: Callable[
 
 
 def fix_other_arguments(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
-                         positions: Sequence[int]) -> Callable[..., Any]:
-    @functools.wraps(fun)
+                        positions: Sequence[int]) -> Callable[..., Any]:
+    """`fun` as a function of the arguments at `positions` alone."""
+    if not kwargs and len(args) == len(positions) == 1:
+        return fun
+
     def partial(*chosen: Any) -> Any:
         filled = list(args)
         for i, x in zip(positions, chosen, strict=True):

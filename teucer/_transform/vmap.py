@@ -55,8 +55,7 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, axis_name
         flat, tree = pytrees.tree_flatten((args, kwargs))
         dims = _in_dims(fun, in_axes, args, kwargs, flat, tree)
         size = _mapped_size(fun, flat, dims, tree, axis_size)
-        f = FlatFunction(lambda a, k: fun(*a, **k), tree, "vmap")
-        f.fun = _named(f.fun, fun)
+        f = FlatFunction(lambda a, k: fun(*a, **k), tree, "vmap", named=fun)
         outs, out_dims = batch_flat(f, Axis(size, axis_name, spmd_axis_name), flat, dims)
         wanted = _flatten_axes("vmap out_axes", f.tree, out_axes, kws=False)
         moved = [_to_out_axis(y, d, w, size, i, f.tree, fun)
@@ -64,11 +63,6 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, axis_name
         return pytrees.tree_unflatten(f.tree, moved)
 
     return mapped
-
-
-def _named(f: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
-    f.__name__ = fun_name(original)
-    return f
 
 
 def _flatten_axes(name: str, tree: Any, axes: Any, *, kws: bool) -> list[Any]:

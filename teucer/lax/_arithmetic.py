@@ -7,7 +7,7 @@ from typing import Any, final
 
 import numpy as np
 
-from teucer._base import config, dtypes
+from teucer._base import dtypes
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
@@ -412,10 +412,11 @@ def _upper_product(x: Any, y: Any) -> tuple[Any]:
     dtype = typeof(x).dtype
     width, signed = dtypes.bit_width(dtype), dtype.name.startswith("int")
     if width < 64:
-        with config.enable_x64(True):
-            wide = np.dtype(f"{'int' if signed else 'uint'}{16 if width < 8 else 2 * width}")
-            product = mul(*(_structure.convert_element_type(v, wide) for v in (x, y)))
-            return (_structure.convert_element_type(shift_right_logical(product, scalar_like(product, width)), dtype),)
+        wide = np.dtype(f"{'int' if signed else 'uint'}{16 if width < 8 else 2 * width}")
+        # The width is converted too: a 64-bit literal would be a 32-bit one where 64-bit types are off.
+        product, half = mul(*(_structure.convert_element_type(v, wide) for v in (x, y))), np.int32(width)
+        upper = shift_right_logical(product, _structure.convert_element_type(half, wide))
+        return (_structure.convert_element_type(upper, dtype),)
     unsigned = np.dtype(np.uint64)
     a, b = (_structure.convert_element_type(v, unsigned) for v in (x, y))
     half, mask = np.uint64(32), np.uint64(2 ** 32 - 1)

@@ -59,9 +59,6 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
         outs.append(vmap(f)(pytrees.tree_unflatten(tree, last)))
     return outs[0] if len(outs) == 1 else pytrees.tree_map(lambda a, b: _joining.concatenate([a, b], 0), *outs)
 
-
-
-
 def _leading_size(avals: Sequence[Any]) -> Any:
     """The leading size of all operands.
 

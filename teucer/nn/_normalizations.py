@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, r
     All of a = -inf gives -inf; any +inf gives +inf; an empty axis gives -inf.
 
     >>> logsumexp(jnp.array([1000., 1000.]))
-    Array(1000.6931, dtype=float32)
+    Array(1000.6932, dtype=float32)
 
     Method: shift by max(a). Blanchard, Higham & Higham, IMA J. Numer. Anal. 41 (2021) 2311.
     """
@@ -45,7 +46,7 @@ def _logsumexp(a: Any, axis: Any, b: Any, keepdims: bool, where: Any) -> Any:
         a, b = promote("logsumexp", INEXACT, a, b)
         a = jnp.where(b != 0, a, -jnp.inf)
     else:
-        (a,) = promote_dtypes("logsumexp", INEXACT, a)
+        a = jnp.asarray(*promote_dtypes("logsumexp", INEXACT, a))
     if not a.size and where is None:
         shape = jnp.sum(a, axis, keepdims=keepdims)
         return shape - jnp.inf, jnp.zeros_like(shape)
@@ -89,12 +90,21 @@ def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
     return result if where is None else jnp.where(where, result, -jnp.inf)
 
 
-def _softmax_of(x: Any, where: Any, axis: Any) -> Any:
+@functools.partial(custom_jvp, nondiff_argnums=(2,))
+def _softmax(x: Any, where: Any, axis: Any) -> Any:
     largest = jnp.max(x, axis, where=where, initial=-jnp.inf, keepdims=True)
     safe = x if where is None else jnp.where(where, x, -jnp.inf)
-    powers = jnp.exp(safe - lax.stop_gradient(largest))
+    powers = jnp.exp(safe - largest)
     result = powers / jnp.sum(powers, axis, where=where, keepdims=True)
     return result if where is None else jnp.where(where, result, 0)
+
+
+@_softmax.defjvp
+def _softmax_jvp(axis: Any, primals: Any, tangents: Any) -> Any:
+    # y * (t - sum(y * t)): cheaper than the derivative of the quotient, and it keeps only y.
+    (x, where), (t, _) = primals, tangents
+    y = _softmax(x, where, axis)
+    return y, y * (t - jnp.sum(y * t, axis, where=where, keepdims=True))
 
 
 @library(static=("axis",))
@@ -107,19 +117,7 @@ def softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
     Array([0.5, 0.5], dtype=float32)
     """
     (x,) = promote_dtypes("softmax", INEXACT, x)
-
-    @custom_jvp
-    def of(x: Any) -> Any:
-        return _softmax_of(x, where, axis)
-
-    @of.defjvp
-    def of_jvp(primals: Any, tangents: Any) -> Any:
-        # y * (t - sum(y * t)): cheaper than the derivative of the quotient, and it keeps only y.
-        (x,), (t,) = primals, tangents
-        y = of(x)
-        return y, y * (t - jnp.sum(y * t, axis, where=where, keepdims=True))
-
-    return of(x)
+    return _softmax(x, where, axis)
 
 
 @library(static=("axis", "epsilon", "algorithm"))
@@ -135,7 +133,7 @@ def standardize(x: Any, axis: Any = -1, mean: Any = None, variance: Any = None, 
     """
     if algorithm not in ("fast", "stable"):
         raise ValueError(f"standardize: algorithm must be 'fast' or 'stable', got {algorithm!r}.")
-    (x,) = promote_dtypes("standardize", INEXACT, x)
+    x = jnp.asarray(*promote_dtypes("standardize", INEXACT, x))
     if mean is None:
         mean = jnp.mean(x, axis, keepdims=True, where=where)
     if variance is None:
@@ -144,7 +142,7 @@ def standardize(x: Any, axis: Any = -1, mean: Any = None, variance: Any = None, 
             variance = jnp.maximum(square - jnp.square(mean), 0)
         else:
             variance = jnp.mean(jnp.square(x - mean), axis, keepdims=True, where=where)
-    return (x - mean) * lax.rsqrt(variance + jnp.asarray(epsilon, variance.dtype))
+    return (x - mean) * lax.rsqrt(jnp.asarray(variance + epsilon, x.dtype))
 
 
 def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> Any:

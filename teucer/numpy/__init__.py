@@ -29,15 +29,15 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "_logic": (
         "allclose", "array_equal", "array_equiv", "clip", "isclose", "iscomplex", "iscomplexobj", "isreal", "isrealobj",
         "isscalar"),
-    "_where": ("where",),
+    "_where": ("mask_indices", "where"),
     "_creation": (
         "arange", "array", "asarray", "copy", "empty", "empty_like", "full", "full_like", "ones", "ones_like", "zeros",
         "zeros_like"),
     "_ranges": ("fromfunction", "geomspace", "indices", "linspace", "logspace", "meshgrid"),
     "_matrices": ("diag", "diagflat", "eye", "identity", "trace", "tri", "tril", "triu", "vander"),
     "_interchange": (
-        "__array_namespace_info__", "array_repr", "array_str", "astype", "from_dlpack", "frombuffer", "fromfile", "fromiter",
-        "fromstring", "load"),
+        "__array_namespace_info__", "astype", "from_dlpack", "frombuffer", "fromfile", "fromiter",
+        "fromstring"),
     "_dtypes": ("can_cast", "finfo", "iinfo", "isdtype", "issubdtype", "promote_types", "result_type"),
     "_reductions": (
         "all", "any", "argmax", "argmin", "average", "count_nonzero", "max", "mean", "min", "prod", "ptp", "std", "sum", "var"),
@@ -90,7 +90,8 @@ e, pi, euler_gamma, inf, nan, newaxis = math.e, math.pi, 0.5772156649015329, mat
 _FROM_NUMPY = ("character", "complexfloating", "dtype", "flexible", "floating", "generic", "inexact", "integer", "iterable",
                "get_printoptions", "number", "object_", "printoptions", "save", "savez", "set_printoptions", "signedinteger",
                "unsignedinteger")
-__all__ = [*_WHERE, *_ALIASES, *SCALAR_TYPES, *SCALAR_ALIASES, *_FROM_NUMPY, *_MODULES, "ComplexWarning", "e", "euler_gamma",
+__all__ = [  # noqa: PLE0604  names from the tables
+    *_WHERE, *_ALIASES, *SCALAR_TYPES, *SCALAR_ALIASES, *_FROM_NUMPY, *_MODULES, "ComplexWarning", "e", "euler_gamma",
            "inf", "nan", "ndarray", "newaxis", "pi"]
 
 

@@ -99,9 +99,8 @@ def _edges(x: Any, limits: Any, bins: int, dtype: Any) -> Any:
         low, high = convert(limits[0], dtype), convert(limits[1], dtype)
     empty = low == high
     low, high = where(empty, low - 0.5, low), where(empty, high + 0.5, high)
-    parts = np.linspace(0, 1, bins + 1).astype(dtype)
-    spread = [_structure.broadcast_to(v, (bins + 1,), ()) for v in (low, high)]
-    return where(parts == 1, spread[1], spread[0] * (1 - parts) + spread[1] * parts)
+    parts = np.linspace(0, 1, bins + 1)[:-1].astype(dtype)
+    return _joining.concatenate([low * (1 - parts) + high * parts, _structure.reshape(high, (1,))], 0)
 
 
 def histogram(a: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool | None = None) -> tuple[Any, Any]:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from teucer._base import tracebacks
-from teucer._core.trace import EVAL, current_trace
+from teucer._core.trace import EVAL, Tracer, current_trace
 from teucer._runtime.arrays import ArrayImpl
 from teucer._transform.library import library
-from teucer.lax import _dynamic, _structure
+from teucer.lax import _dynamic, _joining, _structure
 from teucer.numpy import _manipulation, _select, _updates
 from teucer.numpy._index_keys import parse
 from teucer.numpy._reading import Options
@@ -54,7 +54,8 @@ def getitem(x: Any, key: Any) -> Any:
 def _iterate(x: Any) -> Iterator[Any]:
     if not np.ndim(x):
         raise TypeError("iteration over a 0-d array")
-    return iter([getitem(x, i) for i in range(np.shape(x)[0])])
+    # One equation while a program is traced; a program for single rows, whatever their number, where none is.
+    return iter(_joining.unstack(x) if isinstance(x, Tracer) else [getitem(x, i) for i in range(np.shape(x)[0])])
 
 
 def _no_assignment(x: Any, key: Any, value: Any) -> None:

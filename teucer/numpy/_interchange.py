@@ -17,8 +17,8 @@ from teucer.lax._families import scalar_like
 from teucer.numpy._creation import array, asarray, checked_dtype, place
 from teucer.numpy._promotion import as_value, check_arraylike
 
-__all__ = ["__array_namespace_info__", "array_repr", "array_str", "astype", "from_dlpack", "frombuffer", "fromfile",
-           "fromiter", "fromstring", "load"]
+__all__ = ["__array_namespace_info__", "astype", "from_dlpack", "frombuffer", "fromfile",
+           "fromiter", "fromstring"]
 
 
 def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> Any:
@@ -86,31 +86,6 @@ def _refused(name: str) -> Callable[..., Any]:
 
 fromfile = _refused("fromfile")
 fromiter = _refused("fromiter")
-
-
-def load(file: Any, *args: Any, **kwargs: Any) -> Any:
-    """The array that numpy.save wrote to a file; arrays of numpy.savez are given by name, as NumPy has them."""
-    out = np.load(file, *args, **kwargs)
-    return asarray(out) if isinstance(out, np.ndarray) else out
-
-
-def array_repr(arr: Any, max_line_width: int | None = None, precision: int | None = None,
-               suppress_small: bool | None = None) -> str:
-    """An array as text that says its dtype.
-
-    >>> array_repr(np.float32([1]))
-    'array([1.], dtype=float32)'
-    """
-    return np.array_repr(np.asarray(arr), max_line_width, precision, suppress_small)
-
-
-def array_str(a: Any, max_line_width: int | None = None, precision: int | None = None, suppress_small: bool | None = None) -> str:
-    """The elements of an array as text.
-
-    >>> array_str(np.float32([1]))
-    '[1.]'
-    """
-    return np.array_str(np.asarray(a), max_line_width, precision, suppress_small)
 
 
 class ArrayNamespaceInfo:

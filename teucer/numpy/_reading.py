@@ -117,10 +117,7 @@ def wrapped(index: Any, n: Any) -> Any:
         return index
     index = _structure.convert_element_type(index, dtype)
     size = np.asarray(n, dtype) if type(n) is int else _structure.convert_element_type(n, dtype)
-    zero = np.zeros((), dtype)
-    if typeof(index).ndim:
-        zero, size = (_structure.broadcast_to(v, np.shape(index), ()) for v in (zero, size))
-    return _elementwise.select(_elementwise.lt(index, zero), _elementwise.add(index, size), index)
+    return _elementwise.select(_elementwise.lt(index, np.zeros((), dtype)), _elementwise.add(index, size), index)
 
 
 def window_size(item: Any, n: Any) -> Any:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from teucer.numpy import _logic
+from teucer.numpy._creation import ones
 from teucer.numpy._nonzero import nonzero
 from teucer.numpy._promotion import check_arraylike
 
-__all__ = ["where"]
+__all__ = ["mask_indices", "where"]
 
 
 def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None = None, fill_value: Any = None) -> Any:
@@ -26,3 +28,16 @@ def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None =
     if size is not None or fill_value is not None:
         raise ValueError("size and fill_value arguments cannot be used in three-term where function.")
     return _logic.where(condition, x, y)
+
+
+def mask_indices(n: int, mask_func: Callable[..., Any], k: Any = 0, *, size: int | None = None) -> tuple[Any, Any]:
+    """The places of a matrix of n rows and columns that mask_func(matrix, k), such as `triu`, does not set to 0.
+
+    size: how many, if the mask is traced; see `nonzero`.
+
+    >>> import teucer.numpy as jnp
+    >>> mask_indices(2, jnp.triu)
+    (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
+    """
+    rows, columns = nonzero(mask_func(ones((n, n)), k), size=size)
+    return rows, columns

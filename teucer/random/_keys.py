@@ -90,7 +90,8 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Any:
     """A random key from an integer.
 
     seed: an integer, or integer scalar array; 64 bits of it count where 64-bit types are on, else the lower 32.
-    impl: the generator by name (threefry2x32, threefry4x32, philox2x32, philox4x32, rbg, unsafe_rbg); dtype: the generator by the dtype of its keys.
+    impl: the generator by name: threefry2x32, threefry4x32, philox2x32, philox4x32, rbg or unsafe_rbg.
+    dtype: the generator by the dtype of its keys.
     Raises TypeError for a seed that is no integer scalar, OverflowError for one beyond 64 bits.
 
     >>> key(0)

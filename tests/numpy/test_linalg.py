@@ -1,0 +1,138 @@
+"""Linear algebra: values against NumPy, stacks, derivatives against differences, errors."""
+
+import numpy as np
+import pytest
+
+import teucer as jax
+import teucer.numpy as jnp
+
+L = jnp.linalg
+RNG = np.random.default_rng(1)
+A = RNG.standard_normal((3, 3)).astype("float32") + 3 * np.eye(3, dtype="float32")
+S = np.stack([A, A.T + np.eye(3, dtype="float32")])
+BIG = RNG.standard_normal((5, 5)).astype("float32")
+H = (BIG + BIG.T + 8 * np.eye(5)).astype("float32")
+C = (BIG + 1j * BIG.T).astype("complex64")
+G = RNG.standard_normal((4, 2)).astype("float32")
+
+
+def _close(got, want, tol=2e-4):
+    np.testing.assert_allclose(np.asarray(got), want, rtol=tol, atol=tol)
+
+
+@pytest.mark.parametrize("name", ["det", "inv"])
+@pytest.mark.parametrize("x", [A, S, BIG, C, A[:2, :2], np.array([[2, 1], [1, 3]], "int32")])
+def test_det_and_inv(name, x):
+    _close(getattr(L, name)(x), getattr(np.linalg, name)(x), 1e-3)
+
+
+@pytest.mark.parametrize("x", [A, S, BIG, C, np.zeros((2, 2), "float32")])
+def test_slogdet(x):
+    for got, want in zip(L.slogdet(x), np.linalg.slogdet(x), strict=True):
+        _close(got, want)
+
+
+@pytest.mark.parametrize("a, b", [(A, G[:3, 0]), (A, G[:3]), (S, A), (S, S), (C, BIG[0]), (S[0], S)])
+def test_solve(a, b):
+    _close(L.solve(a, b), np.linalg.solve(a, b), 1e-3)
+
+
+def test_factorizations():
+    _close(L.cholesky(H), np.linalg.cholesky(H))
+    _close(L.cholesky(H, upper=True), np.linalg.cholesky(H).T)
+    w, v = L.eigh(H)
+    _close(v @ jnp.diag(w) @ v.T, H, 1e-3)
+    _close(L.eigvalsh(H), np.linalg.eigvalsh(H), 1e-3)
+    w, v = L.eig(BIG)
+    _close(jnp.asarray(BIG) @ v, v * w, 1e-3)
+    for m in (G, G.T, S):
+        u, s, vh = L.svd(m, full_matrices=False)
+        _close((u * s[..., None, :]) @ vh, m, 1e-3)
+        _close(L.svdvals(m), np.linalg.svd(m, compute_uv=False), 1e-3)
+        q, r = L.qr(m)
+        _close(q @ r, m, 1e-3)
+    u, s, vh = L.svd(H - 8 * np.eye(5, dtype="float32"), hermitian=True)
+    _close((u * s) @ vh, H - 8 * np.eye(5), 1e-3)
+    assert [v.shape for v in L.svd(G)] == [(4, 4), (2,), (2, 2)] and [v.shape for v in L.qr(G, "complete")] == [(4, 4), (4, 2)]
+
+
+@pytest.mark.parametrize("kwargs", [{}, {"ord": 1}, {"ord": np.inf}, {"ord": -np.inf}, {"ord": 0}, {"ord": 3}, {"ord": 2}])
+def test_vector_norm(kwargs):
+    _close(L.norm(G[:, 0], **kwargs), np.linalg.norm(G[:, 0], **kwargs))
+    _close(L.vector_norm(G, axis=0, **kwargs), np.linalg.norm(G, axis=0, **kwargs))
+
+
+@pytest.mark.parametrize("order", ["fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf])
+def test_matrix_norm(order):
+    _close(L.norm(G, order), np.linalg.norm(G, order))
+    _close(L.norm(S, order, axis=(1, 2), keepdims=True), np.linalg.norm(S, order, axis=(1, 2), keepdims=True))
+    _close(L.norm(S, order, axis=(2, 0)), np.linalg.norm(S, order, axis=(2, 0)))
+    _close(L.matrix_norm(S, ord=order), np.linalg.matrix_norm(S, ord=order))
+
+
+@pytest.mark.parametrize("p", [None, 1, -1, 2, -2, "fro", "nuc", np.inf])
+def test_cond(p):
+    _close(L.cond(A, p), np.linalg.cond(A, p), 1e-3)
+
+
+def test_ranks_inverses_and_least_squares():
+    assert L.matrix_rank(np.ones((3, 3), "float32")) == 1 and L.matrix_rank(S).tolist() == [3, 3]
+    for m in (G, G.T, S, np.ones((3, 3), "float32")):
+        _close(L.pinv(m), np.linalg.pinv(m, rcond=1e-5), 1e-3)
+    x, residual, rank, s = L.lstsq(G, BIG[:4, 0])
+    want = np.linalg.lstsq(G, BIG[:4, 0], rcond=None)
+    for got, w in zip((x, residual, rank, s), want, strict=True):
+        _close(got, w, 1e-3)
+    _close(L.tensorsolve(np.eye(6, dtype="float32").reshape(2, 3, 6), np.ones((2, 3), "float32")), np.ones(6))
+    assert L.tensorinv(np.eye(6, dtype="float32").reshape(2, 3, 6)).shape == (6, 2, 3)
+
+
+def test_products():
+    for n in (-2, 0, 1, 5):
+        _close(L.matrix_power(A, n), np.linalg.matrix_power(A, n), 1e-3)
+    _close(L.multi_dot([G, A[:2, :2], G.T]), np.linalg.multi_dot([G, A[:2, :2], G.T]))
+    _close(L.trace(S, offset=1), np.linalg.trace(S, offset=1))
+    _close(L.diagonal(S, offset=-1), np.linalg.diagonal(S, offset=-1))
+
+
+FUNCTIONS = {"det": (L.det, np.linalg.det, BIG), "det3": (L.det, np.linalg.det, A), "inv": (L.inv, np.linalg.inv, A), "pinv": (L.pinv, np.linalg.pinv, G),
+             "logdet": (lambda x: L.slogdet(x)[1], lambda x: np.linalg.slogdet(x)[1], BIG), "norm": (L.norm, np.linalg.norm, G),
+             "solve": (lambda x: L.solve(x, G[:3]), lambda x: np.linalg.solve(x, G[:3]), A), "svdvals": (L.svdvals, np.linalg.svdvals, G),
+             "nuc": (lambda x: L.norm(x, "nuc"), lambda x: np.linalg.norm(x, "nuc"), G), "power": (lambda x: L.matrix_power(x, 3), lambda x: x @ x @ x, A)}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_derivatives_are_difference_quotients(name):
+    ours, theirs, x = FUNCTIONS[name]
+    d = RNG.standard_normal(x.shape).astype("float32")
+    ct = RNG.standard_normal(np.shape(theirs(x))).astype("float32")
+    want = np.sum((theirs(x.astype("f8") + 1e-5 * d) - theirs(x.astype("f8") - 1e-5 * d)) / 2e-5 * ct)
+    tangent = jax.jvp(ours, (x,), (d,))[1]
+    assert float(jnp.sum(tangent * ct)) == pytest.approx(want, rel=2e-2, abs=1e-3)
+    grad = jax.grad(lambda v: jnp.sum(ours(v) * ct))(x)
+    assert float(jnp.sum(grad * d)) == pytest.approx(want, rel=2e-2, abs=1e-3)
+
+
+def test_gradient_of_a_singular_determinant():
+    x = np.array([[1, 2, 0, 0], [2, 4, 0, 0], [0, 0, 1, 1], [1, 0, 0, 2]], "float32")
+    minors = [[(-1) ** (i + j) * np.linalg.det(np.delete(np.delete(x, i, 0), j, 1)) for j in range(4)] for i in range(4)]
+    _close(jax.grad(L.det)(x), minors)
+
+
+@pytest.mark.parametrize("name", ["det", "inv", "pinv", "svdvals", "cholesky", "eigvalsh", "cond"])
+def test_vmap_is_a_stack(name):
+    m = np.stack([H, H + np.eye(5, dtype="float32")])
+    _close(jax.vmap(getattr(L, name))(m), np.stack([getattr(L, name)(v) for v in m]), 1e-3)
+
+
+@pytest.mark.parametrize("call, error, match", [
+    (lambda: L.det(G), ValueError, r"must have shape \[..., n, n\], got \(4, 2\)"), (lambda: L.inv(G), ValueError, "Argument to inv must have shape"),
+    (lambda: L.solve(A, G), ValueError, "inconsistent size for core dimension"), (lambda: L.norm(G, 3), ValueError, "Invalid order '3' for matrix norm"),
+    (lambda: L.norm(G[0], "fro"), ValueError, "Invalid order 'fro' for vector norm"), (lambda: L.eigh(A, "X"), ValueError, "UPLO must be one of"),
+    (lambda: L.qr(G, "x"), ValueError, "Unsupported QR decomposition mode"), (lambda: L.matrix_power(G, 2), TypeError, "must be square"),
+    (lambda: L.matrix_power(A, 1.5), TypeError, "exponent must be an integer"), (lambda: L.cond(G[0]), ValueError, "at least 2D"),
+    (lambda: L.lstsq(G, A), ValueError, "Leading dimensions of input arrays must match"), (lambda: L.outer(G, G), ValueError, "one-dimensional"),
+    (lambda: L.cross(G[0], G[0]), ValueError, "3-dimensional vectors"), (lambda: L.norm(S, 2), ValueError, "Improper number of axes")])
+def test_errors(call, error, match):
+    with pytest.raises(error, match=match):
+        call()
