@@ -74,4 +74,5 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-import teucer.numpy  # noqa: E402  # gives arrays and tracers their operators; last, since its rooms import this package
+# Gives arrays and tracers their operators. Last, since the rooms of numpy import this package.
+importlib.import_module("teucer.numpy")

@@ -1,5 +1,4 @@
-"""Looking at what a function does: `make_jaxpr`, `eval_shape`; and tracing modes: `disable_jit`,
-`ensure_compile_time_eval`, `named_call`, `named_scope`, `checking_leaks`."""
+"""Looking at what a function does (`make_jaxpr`, `eval_shape`), and modes of tracing (`disable_jit`, `named_scope`, ...)."""
 
 from __future__ import annotations
 

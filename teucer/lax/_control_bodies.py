@@ -1,5 +1,6 @@
-"""What control flow shares: user functions staged as jaxprs without constants, carries whose types settle, transformed
-jaxprs put in order, and running a primitive that carries jaxprs as one program."""
+"""What control flow shares.
+
+User functions staged as jaxprs without constants, carries whose types settle, transformed jaxprs put in order, and running a primitive that carries jaxprs as one program."""
 
 from __future__ import annotations
 

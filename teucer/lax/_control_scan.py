@@ -1,5 +1,6 @@
-"""The primitive scan: a loop over the leading axis of arrays, with a carry. Its number of steps is known, so that what the
-way back needs can be kept: reverse mode goes through."""
+"""The primitive scan: a loop over the leading axis of arrays, with a carry.
+
+Its number of steps is known, so that what the way back needs can be kept: reverse mode goes through."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Exponentials, logarithms, powers, roots, trigonometric and hyperbolic functions; and the other elementwise
-operations, which `_selection`, `_arithmetic` and `_conversion` state, under this one name."""
+"""Exponentials, logarithms, powers, roots, trigonometric and hyperbolic functions.
+
+And the other elementwise operations, which `_selection`, `_arithmetic` and `_conversion` state, under this one name."""
 
 from __future__ import annotations
 

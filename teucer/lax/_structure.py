@@ -1,5 +1,7 @@
-"""Operations that the rules of all others need: broadcast_in_dim and its transpose reduce_sum, reshape, transpose,
-convert_element_type, add_any. Imports no other room of lax."""
+"""Operations that the rules of all others need. Imports no other room of lax.
+
+broadcast_in_dim and its transpose reduce_sum, reshape, transpose, convert_element_type, add_any.
+"""
 
 from __future__ import annotations
 
