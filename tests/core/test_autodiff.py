@@ -177,3 +177,13 @@ def test_unused_and_repeated_arguments():
     assert jax.grad(lambda x: x + x + x)(1.0) == 3.0
     assert jax.jit(jax.grad(lambda x: 3.0))(1.0) == 0.0
     np.testing.assert_array_equal(jax.jacrev(lambda x: jnp.zeros(2))(X), np.zeros((2, 3)))
+
+
+def test_tangents_of_integers_pass_through_jit():
+    g = jax.jit(jax.grad(lambda n, x: n * x, argnums=(0, 1), allow_int=True))
+    for _ in range(2):
+        n_bar, x_bar = g(3, 2.0)
+        assert n_bar.dtype == float0
+        assert x_bar == 3.0
+    push = jax.jit(lambda n, t: jax.jvp(lambda n: n * 2.0, (n,), (t,)))
+    assert push(3, np.zeros((), float0)) == (6.0, 0.0)

@@ -15,8 +15,8 @@ CASES = {name: {} for name in (
     "celu", "elu", "gelu", "hard_sigmoid", "hard_silu", "hard_tanh", "identity", "leaky_relu", "log1mexp", "log_sigmoid",
     "mish", "relu", "relu6", "selu", "sigmoid", "silu", "soft_sign", "softplus", "sparse_plus", "sparse_sigmoid", "squareplus",
     "tanh")}
-KWARGS = [("gelu", {"approximate": False}), ("celu", {"alpha": 0.5}), ("elu", {"alpha": 2.0}), ("leaky_relu", {"negative_slope": 0.2}),
-          ("squareplus", {"b": 1.0})]
+KWARGS = [("gelu", {"approximate": False}), ("celu", {"alpha": 0.5}), ("elu", {"alpha": 2.0}),
+          ("leaky_relu", {"negative_slope": 0.2}), ("squareplus", {"b": 1.0})]
 
 
 def record(name, kwargs):

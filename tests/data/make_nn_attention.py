@@ -1,4 +1,7 @@
-"""Makes nn_attention.json: values of jax.nn's attention and initializers, by running JAX. Run: python make_nn_attention.py > nn_attention.json"""
+"""Makes nn_attention.json: values of jax.nn's attention and initializers, by running JAX.
+
+Run: python make_nn_attention.py > nn_attention.json
+"""
 
 import json
 import sys
@@ -10,7 +13,8 @@ from jax import nn
 
 CASES = [
     {}, {"bias": True}, {"mask": True}, {"scale": 0.3}, {"is_causal": True}, {"query_seq_lengths": [3, 5]},
-    {"key_value_seq_lengths": [6, 2]}, {"local_window_size": 2}, {"local_window_size": [1, 3]}, {"is_causal": True, "mask": True, "bias": True},
+    {"key_value_seq_lengths": [6, 2]}, {"local_window_size": 2}, {"local_window_size": [1, 3]},
+    {"is_causal": True, "mask": True, "bias": True},
     {"return_residual": True}, {"return_residual": True, "mask": True}]
 
 
@@ -36,8 +40,8 @@ def initial(name, shape, dtype, *args, **kwargs):
     make = getattr(nn.initializers, name)
     init = make if name in ("zeros", "ones") else make(*args, **kwargs)
     value = np.asarray(init(jax.random.key(3), tuple(shape), dtype))
-    return {"name": name, "shape": shape, "dtype": dtype, "args": args, "kwargs": kwargs, "real": np.real(value).astype(float).tolist(),
-            "imag": np.imag(value).astype(float).tolist()}
+    return {"name": name, "shape": shape, "dtype": dtype, "args": args, "kwargs": kwargs,
+            "real": np.real(value).astype(float).tolist(), "imag": np.imag(value).astype(float).tolist()}
 
 
 INITIALIZERS = [initial(name, [3, 4], "float32") for name in (
@@ -47,7 +51,8 @@ INITIALIZERS += [initial("constant", [3, 4], "float32", 2.5), initial("orthogona
                  initial("orthogonal", [2, 3, 4], "float32", 1.0, 1), initial("delta_orthogonal", [3, 2, 3], "float32"),
                  initial("delta_orthogonal", [3, 3, 2, 3], "float32")]
 INITIALIZERS += [initial("variance_scaling", [2, 3, 4], dtype, 2.0, mode, distribution) for dtype in ("float32", "complex64")
-                 for mode in ("fan_in", "fan_out", "fan_avg", "fan_geo_avg") for distribution in ("truncated_normal", "normal", "uniform")]
+                 for mode in ("fan_in", "fan_out", "fan_avg", "fan_geo_avg")
+                 for distribution in ("truncated_normal", "normal", "uniform")]
 INITIALIZERS += [initial("variance_scaling", [2, 3, 4], "float32", 1.0, "fan_in", "normal", in_axis=[0, 1], out_axis=2),
                  initial("variance_scaling", [2, 3, 4], "float32", 1.0, "fan_in", "normal", batch_axis=0)]
 json.dump({"attention": [{"kwargs": c, "out": attend(c)} for c in CASES], "initializers": INITIALIZERS}, sys.stdout)

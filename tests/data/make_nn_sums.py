@@ -1,4 +1,7 @@
-"""Makes nn_sums.json: values and derivatives of jax.nn's softmax and its like, by running JAX. Run: python make_nn_sums.py > nn_sums.json"""
+"""Makes nn_sums.json: values and derivatives of jax.nn's softmax and its like, by running JAX.
+
+Run: python make_nn_sums.py > nn_sums.json
+"""
 
 import json
 import sys
@@ -34,8 +37,8 @@ def run(name, kwargs):
     finite = np.where(np.isfinite(A), A, 1.5 + np.arange(3)).astype(np.float32)
     loss = lambda a: (f(a) * np.resize(WEIGHTS, f(a).shape)).sum()
     listed = lambda y: np.asarray(y, np.float64).tolist()
-    return {"name": name, "kwargs": kwargs, "value": listed(f(A)), "finite": listed(f(finite)), "grad": listed(jax.grad(loss)(finite)),
-            "grad_extreme": listed(jax.grad(loss)(A))}
+    return {"name": name, "kwargs": kwargs, "value": listed(f(A)), "finite": listed(f(finite)),
+            "grad": listed(jax.grad(loss)(finite)), "grad_extreme": listed(jax.grad(loss)(A))}
 
 
 json.dump({"a": A.tolist(), "where": WHERE.tolist(), "b": B.tolist(), "cases": [run(*c) for c in CASES]}, sys.stdout)

@@ -12,11 +12,26 @@ class AsArray:
         return jnp.ones(2)
 
 
-@pytest.mark.parametrize("data, dtype, weak", [
-    (1, "int32", True), (1.0, "float32", True), (1j, "complex64", True), (True, "bool", False), ([1, 2], "int32", False),
-    ([1, 2.0], "float32", False), ([], "float32", False), (np.float64(3), "float32", False), ([np.float16(1), 2.0], "float16", False),
-    ([[1], [True]], "int32", False), (np.arange(3), "int32", False), (range(3), "int32", False), (bytearray(b"ab"), "uint8", False),
-    (AsArray(), "float32", False), ([AsArray(), AsArray()], "float32", False)])
+@pytest.mark.parametrize(
+    "data, dtype, weak",
+    [
+        (1, "int32", True),
+        (1.0, "float32", True),
+        (1j, "complex64", True),
+        (True, "bool", False),
+        ([1, 2], "int32", False),
+        ([1, 2.0], "float32", False),
+        ([], "float32", False),
+        (np.float64(3), "float32", False),
+        ([np.float16(1), 2.0], "float16", False),
+        ([[1], [True]], "int32", False),
+        (np.arange(3), "int32", False),
+        (range(3), "int32", False),
+        (bytearray(b"ab"), "uint8", False),
+        (AsArray(), "float32", False),
+        ([AsArray(), AsArray()], "float32", False),
+    ],
+)
 def test_array_dtype(data, dtype, weak):
     out = jnp.array(data)
     assert (out.dtype, out.weak_type) == (np.dtype(dtype), weak)
@@ -34,24 +49,39 @@ def test_array_of_tracers_and_options():
     assert jnp.array(np.array([300]), dtype="uint8").tolist() == [44]
 
 
-@pytest.mark.parametrize("call, error, match", [
-    (lambda: jnp.array(None), ValueError, "None is not a valid value for jnp.array"), (lambda: jnp.array([1, None]), ValueError, "None is not"),
-    (lambda: jnp.array("a"), TypeError, "not a valid JAX array type"), (lambda: jnp.array({1: 2}), TypeError, "not a valid JAX array type"),
-    (lambda: jnp.array([[1, 2], [3]]), ValueError, "inhomogeneous"), (lambda: jnp.array(2**40), OverflowError, "too large to convert"),
-    (lambda: jnp.array(300, "uint8"), OverflowError, "out of bounds for uint8"),
-    (lambda: jnp.array([1], order="F"), NotImplementedError, "order='K'"), (lambda: jnp.zeros((2, 2.5)), TypeError, "Shapes must be 1D"),
-    (lambda: jax.jit(lambda n: jnp.zeros(n))(3), TypeError, "static_argnums"), (lambda: jnp.arange(0, 1, 0), ZeroDivisionError, "division"),
-    (lambda: jax.jit(jnp.arange)(3), jax.errors.ConcretizationTypeError, "jnp.arange argument 'stop'"),
-    (lambda: jnp.arange(jnp.ones(2)), ValueError, "arguments must be scalars"), (lambda: jnp.linspace(0, 1, -1), ValueError, "non-negative"),
-    (lambda: jnp.eye(2.5), TypeError, "argument of 'N'"), (lambda: jnp.tril(jnp.ones(2)), ValueError, "at least 2D"),
-    (lambda: jnp.diag(jnp.ones((1, 1, 1))), ValueError, "1d or 2d"), (lambda: jnp.fromiter([1], int), NotImplementedError, "non-pure"),
-    (lambda: jnp.meshgrid(jnp.ones((2, 2))), ValueError, "must be 1D"), (lambda: jnp.zeros_like([1]), TypeError, "requires ndarray")])
+@pytest.mark.parametrize(
+    "call, error, match",
+    [
+        (lambda: jnp.array(None), ValueError, "None is not a valid value for jnp.array"),
+        (lambda: jnp.array([1, None]), ValueError, "None is not"),
+        (lambda: jnp.array("a"), TypeError, "not a valid JAX array type"),
+        (lambda: jnp.array({1: 2}), TypeError, "not a valid JAX array type"),
+        (lambda: jnp.array([[1, 2], [3]]), ValueError, "inhomogeneous"),
+        (lambda: jnp.array(2**40), OverflowError, "too large to convert"),
+        (lambda: jnp.array(300, "uint8"), OverflowError, "out of bounds for uint8"),
+        (lambda: jnp.array([1], order="F"), NotImplementedError, "order='K'"),
+        (lambda: jnp.zeros((2, 2.5)), TypeError, "Shapes must be 1D"),
+        (lambda: jax.jit(lambda n: jnp.zeros(n))(3), TypeError, "static_argnums"),
+        (lambda: jnp.arange(0, 1, 0), ZeroDivisionError, "division"),
+        (lambda: jax.jit(jnp.arange)(3), jax.errors.ConcretizationTypeError, "jnp.arange argument 'stop'"),
+        (lambda: jnp.arange(jnp.ones(2)), ValueError, "arguments must be scalars"),
+        (lambda: jnp.linspace(0, 1, -1), ValueError, "non-negative"),
+        (lambda: jnp.eye(2.5), TypeError, "argument of 'N'"),
+        (lambda: jnp.tril(jnp.ones(2)), ValueError, "at least 2D"),
+        (lambda: jnp.diag(jnp.ones((1, 1, 1))), ValueError, "1d or 2d"),
+        (lambda: jnp.fromiter([1], int), NotImplementedError, "non-pure"),
+        (lambda: jnp.meshgrid(jnp.ones((2, 2))), ValueError, "must be 1D"),
+        (lambda: jnp.zeros_like([1]), TypeError, "requires ndarray"),
+    ],
+)
 def test_errors(call, error, match):
     with pytest.raises(error, match=match):
         call()
 
 
-@pytest.mark.parametrize("args", [(3,), (3.0,), (1, 3), (1, 3.5), (0, 1, 0.25), (5, 0, -2), (0,), (-3,), (0, -3, -1.0), (2, 2**31 - 1, 2**29)])
+@pytest.mark.parametrize(
+    "args", [(3,), (3.0,), (1, 3), (1, 3.5), (0, 1, 0.25), (5, 0, -2), (0,), (-3,), (0, -3, -1.0), (2, 2**31 - 1, 2**29)]
+)
 def test_arange(args):
     want = np.arange(*args)
     out = jnp.arange(*args)
@@ -65,15 +95,35 @@ def test_filled():
     assert jnp.ones_like(1.0).weak_type and jnp.zeros_like(jnp.ones(3), shape=(2,)).shape == (2,) and jnp.empty((2,)).shape == (2,)
 
 
-@pytest.mark.parametrize("name, args, kwargs", [
-    ("linspace", (0, 1, 5), {}), ("linspace", (0, 1, 5), {"endpoint": False}), ("linspace", (-5, 5, 4), {"dtype": int}),
-    ("linspace", (np.zeros(2), np.ones(2), 3), {"axis": 1}), ("linspace", (0, 1j, 3), {}), ("linspace", (3, 4, 1), {}),
-    ("logspace", (0, 2, 5), {}), ("logspace", (0, 3, 4), {"base": 2.0}), ("geomspace", (1, 1000, 4), {}), ("geomspace", (-1, -8, 4), {}),
-    ("eye", (3, 4, 1), {}), ("identity", (3,), {}), ("tri", (3, 4, -1), {}), ("tril", (np.ones((2, 3, 4)), 1), {}),
-    ("triu", (np.ones((3, 3)), -1), {}), ("diag", (np.arange(3), 1), {}), ("diag", (np.arange(12).reshape(3, 4), -1), {}),
-    ("diagflat", (np.ones((2, 2)), 1), {}), ("vander", (np.arange(4), 3), {}), ("vander", (np.arange(3),), {"increasing": True}),
-    ("indices", ((2, 3),), {}), ("trace", (np.arange(24).reshape(2, 3, 4), 1), {}), ("trace", (np.arange(24).reshape(2, 3, 4), 0, 1, 2), {}),
-    ("fromfunction", (lambda i, j: i * 10 + j, (2, 3)), {"dtype": int})])
+@pytest.mark.parametrize(
+    "name, args, kwargs",
+    [
+        ("linspace", (0, 1, 5), {}),
+        ("linspace", (0, 1, 5), {"endpoint": False}),
+        ("linspace", (-5, 5, 4), {"dtype": int}),
+        ("linspace", (np.zeros(2), np.ones(2), 3), {"axis": 1}),
+        ("linspace", (0, 1j, 3), {}),
+        ("linspace", (3, 4, 1), {}),
+        ("logspace", (0, 2, 5), {}),
+        ("logspace", (0, 3, 4), {"base": 2.0}),
+        ("geomspace", (1, 1000, 4), {}),
+        ("geomspace", (-1, -8, 4), {}),
+        ("eye", (3, 4, 1), {}),
+        ("identity", (3,), {}),
+        ("tri", (3, 4, -1), {}),
+        ("tril", (np.ones((2, 3, 4)), 1), {}),
+        ("triu", (np.ones((3, 3)), -1), {}),
+        ("diag", (np.arange(3), 1), {}),
+        ("diag", (np.arange(12).reshape(3, 4), -1), {}),
+        ("diagflat", (np.ones((2, 2)), 1), {}),
+        ("vander", (np.arange(4), 3), {}),
+        ("vander", (np.arange(3),), {"increasing": True}),
+        ("indices", ((2, 3),), {}),
+        ("trace", (np.arange(24).reshape(2, 3, 4), 1), {}),
+        ("trace", (np.arange(24).reshape(2, 3, 4), 0, 1, 2), {}),
+        ("fromfunction", (lambda i, j: i * 10 + j, (2, 3)), {"dtype": int}),
+    ],
+)
 def test_forms_agree_with_numpy(name, args, kwargs):
     np.testing.assert_allclose(getattr(jnp, name)(*args, **kwargs), getattr(np, name)(*args, **kwargs), rtol=2e-6, atol=1e-6)
 
@@ -96,7 +146,10 @@ def test_scalar_types():
 
 
 def test_conversions():
-    assert jnp.astype(jnp.array([1.7, -1.7]), int).tolist() == [1, -1] and jnp.astype(jnp.array([0.0, 2.0]), bool).tolist() == [False, True]
+    assert jnp.astype(jnp.array([1.7, -1.7]), int).tolist() == [1, -1] and jnp.astype(jnp.array([0.0, 2.0]), bool).tolist() == [
+        False,
+        True,
+    ]
     assert jnp.frombuffer(b"ab", "uint8").tolist() == [97, 98] and jnp.fromstring("1 2", int, sep=" ").tolist() == [1, 2]
     assert jnp.from_dlpack(np.float32([1, 2])).tolist() == [1, 2]
     info = jnp.__array_namespace_info__()

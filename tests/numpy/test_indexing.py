@@ -74,6 +74,7 @@ def test_read_is_numpy(case):
     np.testing.assert_array_equal(got, want)
 
 
+@hypothesis.example((np.arange(1), (slice(-2, None, -1),)), False)
 @hypothesis.given(arrays_and_keys(), st.booleans())
 def test_jitted_read_is_numpy(case, traced):
     x, key = case

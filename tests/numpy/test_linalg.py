@@ -95,10 +95,18 @@ def test_products():
     _close(L.diagonal(S, offset=-1), np.linalg.diagonal(S, offset=-1))
 
 
-FUNCTIONS = {"det": (L.det, np.linalg.det, BIG), "det3": (L.det, np.linalg.det, A), "inv": (L.inv, np.linalg.inv, A), "pinv": (L.pinv, np.linalg.pinv, G),
-             "logdet": (lambda x: L.slogdet(x)[1], lambda x: np.linalg.slogdet(x)[1], BIG), "norm": (L.norm, np.linalg.norm, G),
-             "solve": (lambda x: L.solve(x, G[:3]), lambda x: np.linalg.solve(x, G[:3]), A), "svdvals": (L.svdvals, np.linalg.svdvals, G),
-             "nuc": (lambda x: L.norm(x, "nuc"), lambda x: np.linalg.norm(x, "nuc"), G), "power": (lambda x: L.matrix_power(x, 3), lambda x: x @ x @ x, A)}
+FUNCTIONS = {
+    "det": (L.det, np.linalg.det, BIG),
+    "det3": (L.det, np.linalg.det, A),
+    "inv": (L.inv, np.linalg.inv, A),
+    "pinv": (L.pinv, np.linalg.pinv, G),
+    "logdet": (lambda x: L.slogdet(x)[1], lambda x: np.linalg.slogdet(x)[1], BIG),
+    "norm": (L.norm, np.linalg.norm, G),
+    "solve": (lambda x: L.solve(x, G[:3]), lambda x: np.linalg.solve(x, G[:3]), A),
+    "svdvals": (L.svdvals, np.linalg.svdvals, G),
+    "nuc": (lambda x: L.norm(x, "nuc"), lambda x: np.linalg.norm(x, "nuc"), G),
+    "power": (lambda x: L.matrix_power(x, 3), lambda x: x @ x @ x, A),
+}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -125,14 +133,25 @@ def test_vmap_is_a_stack(name):
     _close(jax.vmap(getattr(L, name))(m), np.stack([getattr(L, name)(v) for v in m]), 1e-3)
 
 
-@pytest.mark.parametrize("call, error, match", [
-    (lambda: L.det(G), ValueError, r"must have shape \[..., n, n\], got \(4, 2\)"), (lambda: L.inv(G), ValueError, "Argument to inv must have shape"),
-    (lambda: L.solve(A, G), ValueError, "inconsistent size for core dimension"), (lambda: L.norm(G, 3), ValueError, "Invalid order '3' for matrix norm"),
-    (lambda: L.norm(G[0], "fro"), ValueError, "Invalid order 'fro' for vector norm"), (lambda: L.eigh(A, "X"), ValueError, "UPLO must be one of"),
-    (lambda: L.qr(G, "x"), ValueError, "Unsupported QR decomposition mode"), (lambda: L.matrix_power(G, 2), TypeError, "must be square"),
-    (lambda: L.matrix_power(A, 1.5), TypeError, "exponent must be an integer"), (lambda: L.cond(G[0]), ValueError, "at least 2D"),
-    (lambda: L.lstsq(G, A), ValueError, "Leading dimensions of input arrays must match"), (lambda: L.outer(G, G), ValueError, "one-dimensional"),
-    (lambda: L.cross(G[0], G[0]), ValueError, "3-dimensional vectors"), (lambda: L.norm(S, 2), ValueError, "Improper number of axes")])
+@pytest.mark.parametrize(
+    "call, error, match",
+    [
+        (lambda: L.det(G), ValueError, r"must have shape \[..., n, n\], got \(4, 2\)"),
+        (lambda: L.inv(G), ValueError, "Argument to inv must have shape"),
+        (lambda: L.solve(A, G), ValueError, "inconsistent size for core dimension"),
+        (lambda: L.norm(G, 3), ValueError, "Invalid order '3' for matrix norm"),
+        (lambda: L.norm(G[0], "fro"), ValueError, "Invalid order 'fro' for vector norm"),
+        (lambda: L.eigh(A, "X"), ValueError, "UPLO must be one of"),
+        (lambda: L.qr(G, "x"), ValueError, "Unsupported QR decomposition mode"),
+        (lambda: L.matrix_power(G, 2), TypeError, "must be square"),
+        (lambda: L.matrix_power(A, 1.5), TypeError, "exponent must be an integer"),
+        (lambda: L.cond(G[0]), ValueError, "at least 2D"),
+        (lambda: L.lstsq(G, A), ValueError, "Leading dimensions of input arrays must match"),
+        (lambda: L.outer(G, G), ValueError, "one-dimensional"),
+        (lambda: L.cross(G[0], G[0]), ValueError, "3-dimensional vectors"),
+        (lambda: L.norm(S, 2), ValueError, "Improper number of axes"),
+    ],
+)
 def test_errors(call, error, match):
     with pytest.raises(error, match=match):
         call()

@@ -6,30 +6,129 @@ import pytest
 import teucer as jax
 import teucer.numpy as jnp
 
-F, I, B, C = (np.array([0.5, -1.5, 2.0, 3.25], "float32"), np.array([4, -5, 6, 1], "int32"), np.array([True, False, True, False]),
-              np.array([0.5 + 1j, -1.5, 2 - 2j, 1j], "complex64"))
+F, I, B, C = (
+    np.array([0.5, -1.5, 2.0, 3.25], "float32"),
+    np.array([4, -5, 6, 1], "int32"),
+    np.array([True, False, True, False]),
+    np.array([0.5 + 1j, -1.5, 2 - 2j, 1j], "complex64"),
+)
 P = np.array([0.5, 0.25, 0.75, 0.9], "float32")
 UNARY = {
-    "abs": (F, I, C), "acos": (P,), "acosh": (P + 1,), "angle": (C, F), "asin": (P, C), "asinh": (F, C), "atan": (F,), "atanh": (P,),
-    "bitwise_count": (I,), "bitwise_not": (I, B), "cbrt": (F, I), "ceil": (F, I), "conj": (C, F), "cos": (F, I, C), "cosh": (F, C),
-    "deg2rad": (F,), "exp": (F, C), "exp2": (F,), "expm1": (F,), "fabs": (F,), "floor": (F, I), "frexp": (F,), "i0": (F,),
-    "imag": (C, F), "isfinite": (F, I, C), "isinf": (F, C), "isnan": (F, I, C), "isneginf": (F,), "isposinf": (F,), "log": (P, C),
-    "log10": (P, C), "log1p": (P,), "log2": (P,), "logical_not": (F, I, B), "modf": (F,), "nan_to_num": (F, C), "negative": (F, I, C),
-    "positive": (F, I), "rad2deg": (F,), "real": (C, F), "reciprocal": (F, C), "rint": (F,), "round": (F, C), "sign": (F, I),
-    "signbit": (F, I), "sin": (F, I, C), "sinc": (F,), "sinh": (F, C), "spacing": (P,), "sqrt": (P, C), "square": (F, I, C),
-    "tan": (F,), "tanh": (F, C), "trunc": (F, I),
+    "abs": (F, I, C),
+    "acos": (P,),
+    "acosh": (P + 1,),
+    "angle": (C, F),
+    "asin": (P, C),
+    "asinh": (F, C),
+    "atan": (F,),
+    "atanh": (P,),
+    "bitwise_count": (I,),
+    "bitwise_not": (I, B),
+    "cbrt": (F, I),
+    "ceil": (F, I),
+    "conj": (C, F),
+    "cos": (F, I, C),
+    "cosh": (F, C),
+    "deg2rad": (F,),
+    "exp": (F, C),
+    "exp2": (F,),
+    "expm1": (F,),
+    "fabs": (F,),
+    "floor": (F, I),
+    "frexp": (F,),
+    "i0": (F,),
+    "imag": (C, F),
+    "isfinite": (F, I, C),
+    "isinf": (F, C),
+    "isnan": (F, I, C),
+    "isneginf": (F,),
+    "isposinf": (F,),
+    "log": (P, C),
+    "log10": (P, C),
+    "log1p": (P,),
+    "log2": (P,),
+    "logical_not": (F, I, B),
+    "modf": (F,),
+    "nan_to_num": (F, C),
+    "negative": (F, I, C),
+    "positive": (F, I),
+    "rad2deg": (F,),
+    "real": (C, F),
+    "reciprocal": (F, C),
+    "rint": (F,),
+    "round": (F, C),
+    "sign": (F, I),
+    "signbit": (F, I),
+    "sin": (F, I, C),
+    "sinc": (F,),
+    "sinh": (F, C),
+    "spacing": (P,),
+    "sqrt": (P, C),
+    "square": (F, I, C),
+    "tan": (F,),
+    "tanh": (F, C),
+    "trunc": (F, I),
 }
 BINARY = {
-    "add": (F, I, C), "atan2": (F,), "bitwise_and": (I, B), "bitwise_or": (I, B), "bitwise_xor": (I, B), "copysign": (F,),
-    "divide": (F, I, C), "divmod": (F, I), "equal": (F, I, C, B), "float_power": (P,), "floor_divide": (F, I), "fmax": (F, I),
-    "fmin": (F, I), "fmod": (F, I), "gcd": (I,), "greater": (F, I, C), "greater_equal": (F, I, C), "heaviside": (F,), "hypot": (F,),
-    "lcm": (I,), "less": (F, I, C), "less_equal": (F, I, C), "logaddexp": (F,), "logaddexp2": (F,), "logical_and": (F, B),
-    "logical_or": (F, B), "logical_xor": (F, B), "maximum": (F, I), "minimum": (F, I), "multiply": (F, I, C), "nextafter": (F,),
-    "not_equal": (F, I, C), "power": (P,), "remainder": (F, I), "subtract": (F, I, C), "isclose": (F,),
+    "add": (F, I, C),
+    "atan2": (F,),
+    "bitwise_and": (I, B),
+    "bitwise_or": (I, B),
+    "bitwise_xor": (I, B),
+    "copysign": (F,),
+    "divide": (F, I, C),
+    "divmod": (F, I),
+    "equal": (F, I, C, B),
+    "float_power": (P,),
+    "floor_divide": (F, I),
+    "fmax": (F, I),
+    "fmin": (F, I),
+    "fmod": (F, I),
+    "gcd": (I,),
+    "greater": (F, I, C),
+    "greater_equal": (F, I, C),
+    "heaviside": (F,),
+    "hypot": (F,),
+    "lcm": (I,),
+    "less": (F, I, C),
+    "less_equal": (F, I, C),
+    "logaddexp": (F,),
+    "logaddexp2": (F,),
+    "logical_and": (F, B),
+    "logical_or": (F, B),
+    "logical_xor": (F, B),
+    "maximum": (F, I),
+    "minimum": (F, I),
+    "multiply": (F, I, C),
+    "nextafter": (F,),
+    "not_equal": (F, I, C),
+    "power": (P,),
+    "remainder": (F, I),
+    "subtract": (F, I, C),
+    "isclose": (F,),
 }
 CASES = [(n, (x,)) for n, xs in UNARY.items() for x in xs] + [(n, (x, x[::-1].copy())) for n, xs in BINARY.items() for x in xs]
-SMOOTH = ["sin", "cos", "tan", "exp", "expm1", "tanh", "sinh", "square", "asinh", "atan", "sinc", "deg2rad", "reciprocal", "cbrt",
-          "log", "sqrt", "log2", "log10", "abs"]
+SMOOTH = [
+    "sin",
+    "cos",
+    "tan",
+    "exp",
+    "expm1",
+    "tanh",
+    "sinh",
+    "square",
+    "asinh",
+    "atan",
+    "sinc",
+    "deg2rad",
+    "reciprocal",
+    "cbrt",
+    "log",
+    "sqrt",
+    "log2",
+    "log10",
+    "abs",
+]
 SMOOTH2 = ["add", "multiply", "divide", "atan2", "hypot", "logaddexp", "logaddexp2", "maximum", "power", "remainder", "float_power"]
 
 
@@ -72,8 +171,29 @@ def test_gradient_is_the_difference_quotient(name):
         _close(got, (g(*up) - g(*down)) / (2 * h), 2e-3)
 
 
-@pytest.mark.parametrize("text", ["x + 1", "1 - x", "x * 2.5", "2 / x", "x // 2", "x % 3", "divmod(x, 2)", "x ** 2", "2.0 ** x", "-x", "+x",
-                                  "abs(x)", "x < 2", "x == x", "3 >= x", "x != 1", "x @ x", "round(x)"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x + 1",
+        "1 - x",
+        "x * 2.5",
+        "2 / x",
+        "x // 2",
+        "x % 3",
+        "divmod(x, 2)",
+        "x ** 2",
+        "2.0 ** x",
+        "-x",
+        "+x",
+        "abs(x)",
+        "x < 2",
+        "x == x",
+        "3 >= x",
+        "x != 1",
+        "x @ x",
+        "round(x)",
+    ],
+)
 @pytest.mark.parametrize("kind", ["float32", "int32"])
 def test_operators_agree_with_numpy_eagerly_and_traced(text, kind):
     x = np.array([1, 2, 3], kind)
@@ -84,9 +204,20 @@ def test_operators_agree_with_numpy_eagerly_and_traced(text, kind):
 
 def test_dtypes_and_weak_types_of_operators():
     f, i, b, h = jnp.ones(2), jnp.arange(2), jnp.array([True, False]), jnp.ones(2, "bfloat16")
-    rows = [(f + 1, "float32", False), (i + 1, "int32", False), (i + 1.0, "float32", True), (b + 1, "int32", True), (h * 2.0, "bfloat16", False),
-            (i / 2, "float32", False), (f < 1, "bool", False), (jnp.add(1, 2), "int32", True), (i ** 2, "int32", False),
-            (b + b, "bool", False), (h + f, "float32", False), (f * 1j, "complex64", False)]
+    rows = [
+        (f + 1, "float32", False),
+        (i + 1, "int32", False),
+        (i + 1.0, "float32", True),
+        (b + 1, "int32", True),
+        (h * 2.0, "bfloat16", False),
+        (i / 2, "float32", False),
+        (f < 1, "bool", False),
+        (jnp.add(1, 2), "int32", True),
+        (i**2, "int32", False),
+        (b + b, "bool", False),
+        (h + f, "float32", False),
+        (f * 1j, "complex64", False),
+    ]
     for out, dtype, weak in rows:
         assert (out.dtype, out.weak_type) == (np.dtype(dtype) if dtype != "bfloat16" else h.dtype, weak)
 
@@ -95,6 +226,7 @@ def test_unknown_operands_have_their_turn():
     class Other:
         def __radd__(self, x):
             return "mine"
+
     assert jnp.ones(2) + Other() == "mine"
     assert (jnp.ones(2) == "a") is False
     with pytest.raises(TypeError, match=r"unsupported operand type\(s\) for \+"):
@@ -103,18 +235,21 @@ def test_unknown_operands_have_their_turn():
         jnp.ones(2) + None
 
 
-@pytest.mark.parametrize("call, error, match", [
-    (lambda: jnp.sin([1]), TypeError, "sin requires ndarray or scalar arguments, got <class 'list'> at position 0"),
-    (lambda: jnp.add(jnp.ones(2), jnp.ones(3)), TypeError, r"add got incompatible shapes for broadcasting: \(2,\), \(3,\)"),
-    (lambda: -jnp.array([True]), TypeError, "neg does not accept dtype bool"),
-    (lambda: jnp.arange(3) ** -1, TypeError, "Integers cannot be raised to negative powers"),
-    (lambda: jnp.gcd(1.5, 2), ValueError, "must be integers"),
-    (lambda: jnp.clip(1j, 0, 1), ValueError, "Clip received a complex value"),
-    (lambda: jnp.where(jnp.ones(3) > 1, jnp.ones(2), 0), ValueError, "Incompatible shapes for broadcasting"),
-    (lambda: jnp.add(1, 2, out=3), NotImplementedError, "out argument"),
-    (lambda: jnp.subtract.reduce(jnp.ones(2), where=True), ValueError, "does not have an identity"),
-    (lambda: jnp.add.at(jnp.ones(2), 0, 1), NotImplementedError, "inplace=False"),
-])
+@pytest.mark.parametrize(
+    "call, error, match",
+    [
+        (lambda: jnp.sin([1]), TypeError, "sin requires ndarray or scalar arguments, got <class 'list'> at position 0"),
+        (lambda: jnp.add(jnp.ones(2), jnp.ones(3)), TypeError, r"add got incompatible shapes for broadcasting: \(2,\), \(3,\)"),
+        (lambda: -jnp.array([True]), TypeError, "neg does not accept dtype bool"),
+        (lambda: jnp.arange(3) ** -1, TypeError, "Integers cannot be raised to negative powers"),
+        (lambda: jnp.gcd(1.5, 2), ValueError, "must be integers"),
+        (lambda: jnp.clip(1j, 0, 1), ValueError, "Clip received a complex value"),
+        (lambda: jnp.where(jnp.ones(3) > 1, jnp.ones(2), 0), ValueError, "Incompatible shapes for broadcasting"),
+        (lambda: jnp.add(1, 2, out=3), NotImplementedError, "out argument"),
+        (lambda: jnp.subtract.reduce(jnp.ones(2), where=True), ValueError, "does not have an identity"),
+        (lambda: jnp.add.at(jnp.ones(2), 0, 1), NotImplementedError, "inplace=False"),
+    ],
+)
 def test_errors(call, error, match):
     with pytest.raises(error, match=match):
         call()
@@ -150,7 +285,7 @@ def test_choice_and_tolerance():
 
 def test_gradients_at_special_points():
     assert jax.grad(jnp.sinc)(0.0) == 0.0
-    assert float(jax.grad(jax.grad(jnp.sinc))(0.0)) == pytest.approx(-np.pi**2 / 3, rel=1e-5)
+    assert float(jax.grad(jax.grad(jnp.sinc))(0.0)) == pytest.approx(-(np.pi**2) / 3, rel=1e-5)
     assert jax.grad(lambda x: jnp.logaddexp(x, -jnp.inf))(1.0) == 1.0
-    assert jax.grad(lambda x: x ** 0)(0.0) == 0.0
+    assert jax.grad(lambda x: x**0)(0.0) == 0.0
     assert jax.grad(lambda x: jnp.where(x > 0, jnp.sqrt(jnp.where(x > 0, x, 1.0)), 0.0))(0.0) == 0.0

@@ -61,16 +61,16 @@ def _nothing() -> None:
 
 @final
 class StageTracer(Tracer):
-    """A value of the program being recorded: a variable of its jaxpr."""
+    """A value of the program being recorded: a variable of its jaxpr, or a literal."""
 
-    __slots__ = ("var", "aval")
+    __slots__ = ("_var", "aval")
     aval: Any
 
-    def __init__(self, trace: Trace, var: Var) -> None:
-        self.trace, self.var, self.aval = trace, var, var.aval
+    def __init__(self, trace: Trace, var: Atom) -> None:
+        self.trace, self._var, self.aval = trace, var, var.aval
 
     def origin(self) -> str:
-        return self.trace.origin_of(self.var)  # type: ignore[attr-defined, no-any-return]
+        return self.trace.origin_of(self._var)  # type: ignore[attr-defined, no-any-return]
 
 
 class StageTrace(Trace):
@@ -106,7 +106,7 @@ class StageTrace(Trace):
         invars: list[Atom] = []
         avals = []
         for a in args:
-            v = a.var if type(a) is StageTracer and a.trace is self else self.atom(a)
+            v = a._var if type(a) is StageTracer and a.trace is self else self.atom(a)
             invars.append(v)
             avals.append(v.aval)
         effects = NO_EFFECTS if primitive.pure else primitive.effects(*avals, **params)
@@ -123,7 +123,7 @@ class StageTrace(Trace):
         """The variable or literal that stands for a value in this trace."""
         kind = type(x)
         if kind is StageTracer and x.trace is self:
-            var: Var = x.var
+            var: Atom = x._var
             return var
         if kind in _LITERAL_TYPES or (isinstance(x, np.generic | np.ndarray) and not x.shape and x.dtype != float0):
             return Literal(x, aval_of(x))
@@ -136,12 +136,8 @@ class StageTrace(Trace):
             entry = self.consts[id(x)] = (Var(aval_of(x)), x)
         return entry[0]
 
-    def tracer(self, x: Any) -> Any:
-        """`x` as a tracer of this trace."""
-        if type(x) is StageTracer and x.trace is self:
-            return x
-        atom = self.atom(x)
-        return StageTracer(self, atom) if isinstance(atom, Var) else x
+    def lift(self, x: Any, aval: Any) -> Any:
+        return StageTracer(self, self.atom(x) if aval.shape else Literal(x, aval))
 
     def close(self, outs: Sequence[Any]) -> tuple[Jaxpr, list[Any]]:
         """The recorded jaxpr with the given results, and the values of its constants. Ends the trace."""
@@ -155,7 +151,7 @@ class StageTrace(Trace):
             check_jaxpr(jaxpr)
         return jaxpr, consts
 
-    def origin_of(self, var: Var) -> str:
+    def origin_of(self, var: Atom) -> str:
         """Where the equation that defines `var` stands in the user's program; '' for an argument."""
         for i, v in enumerate(self.invars):
             if v is var:

@@ -34,6 +34,10 @@ class Trace:
         """Interpret one call of a primitive; the results are a tuple."""
         raise NotImplementedError(f"{type(self).__name__}.process")
 
+    def lift(self, x: Any, aval: Any) -> Any:
+        """A host constant of type `aval` as a traced value, if below this trace a program is being recorded; else `x`."""
+        return x if self.parent is None else self.parent.lift(x, aval)
+
     def staging(self) -> bool:
         """Whether values below this trace are unknown while the Python program runs."""
         return self.parent is not None and self.parent.staging()

@@ -130,9 +130,12 @@ class ShapedArray(Aval):
 
     @property
     def carrier(self) -> Any:
-        """What the C++ array holds as its type: this, or for an extended dtype a stand-in with a NumPy dtype."""
-        if not isinstance(self.dtype, dtypes.ExtendedDType):
-            return self
+        """What the C++ array holds as its type: this, or for an extended dtype a stand-in with a NumPy dtype.
+
+        C++ has no arrays of float0, which carry nothing: booleans stand in their place.
+        """
+        if not self.extended:
+            return self if self.dtype != float0 else ShapedArray(self.shape, np.dtype(bool))
         try:
             return self._carrier
         except AttributeError:
@@ -142,7 +145,7 @@ class ShapedArray(Aval):
     @property
     def physical(self) -> ShapedArray:
         """The type of the buffer: an extended dtype adds trailing axes."""
-        if isinstance(self.dtype, dtypes.ExtendedDType):
+        if self.extended:
             element = self.dtype.physical  # type: ignore[attr-defined]  # dtypes of keys have it
             return ShapedArray(self.shape + element.shape, element.dtype)
         return self

@@ -37,7 +37,7 @@ def put(x: Any, device: Any, *, committed: bool | None = None) -> Any:
     aval = aval_of(x)
     target = backends.target_device() if device is None else device
     value = host_value(x, aval)
-    return xla.put(aval, shardings.single_device_sharding(target), [value], [target],
+    return xla.put(aval.carrier, shardings.single_device_sharding(target), [value], [target],
                    committed=device is not None if committed is None else committed)
 
 

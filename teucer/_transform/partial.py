@@ -23,6 +23,9 @@ class PartialTrace(StageTrace):
 
     __slots__ = ()
 
+    def lift(self, x: Any, aval: Any) -> Any:
+        return x if self.parent is None else self.parent.lift(x, aval)
+
     def staging(self) -> bool:
         return self.parent is not None and self.parent.staging()
 
@@ -126,7 +129,7 @@ def _split_jaxpr(closed: ClosedJaxpr, unknown: tuple[bool, ...], wanted: tuple[b
     moved = [(v, r) for v, r, t in zip(staged.constvars, residuals, travelling, strict=True) if t]
     staged = Jaxpr([v for v, _ in constants], [*(v for v, _ in moved), *staged.invars], staged.outvars, staged.eqns,
                    staged.effects, staged.debug_info)
-    forwarded = tuple(position.get(r.var) for _, r in moved)
+    forwarded = tuple(position.get(r._var) for _, r in moved)
     known_outs = [y for y, u in zip(outs, unknown_outs, strict=True) if not u]
     known, consts = outer.close([*known_outs, *(r for (_, r), f in zip(moved, forwarded, strict=True) if f is None)])
     return Split(ClosedJaxpr(known, consts), ClosedJaxpr(staged, [r for _, r in constants]), unknown_outs, forwarded)

@@ -14,6 +14,7 @@ from teucer._core.jaxpr import Jaxpr
 from teucer._core.primitive import Primitive
 from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import Tracer, leak_message, typeof
+from teucer._core.types import float0
 from teucer._lower.context import Argument, lower_module
 from teucer._runtime import backends, effects, shardings, transfer
 from teucer._runtime.arrays import ArrayImpl, check_live
@@ -39,12 +40,14 @@ class Placement(NamedTuple):
 class Program:
     """An executable with what is needed to call it: which arguments it takes, and how its results are wrapped."""
 
-    __slots__ = ("executable", "kept", "sharding", "committed", "out_avals", "handlers", "name", "has_effects")
+    __slots__ = ("executable", "kept", "sharding", "committed", "out_avals", "handlers", "name", "has_effects",
+                 "tangents_of_integers")
 
     def __init__(self, executable: Any, kept: tuple[bool, ...], placement: Placement, out_avals: Sequence[Any],
                  name: str, has_effects: bool) -> None:
         self.executable, self.kept, self.name, self.has_effects = executable, kept, name, has_effects
         self.sharding, self.committed = shardings.single_device_sharding(placement.device), placement.committed
+        self.tangents_of_integers = [(i, aval) for i, aval in enumerate(out_avals) if aval.dtype == float0]
         self.out_avals = [aval.carrier for aval in out_avals]
         self.handlers = [xla_arrays.result_handler(a, self.sharding, self.committed) for a in self.out_avals]
 
@@ -132,6 +135,8 @@ def execute(program: Program, args: Sequence[Any]) -> list[Any]:
         outs = xla_arrays.execute(program.executable, ready, program.handlers)
     if config.debug_nans.value or config.debug_infs.value:
         check_finite(outs, program.name)
+    for i, aval in program.tangents_of_integers:
+        outs[i] = np.zeros(aval.shape, float0)
     return outs
 
 
@@ -149,7 +154,7 @@ def check_finite(outs: Sequence[Any], name: str) -> None:
 
 def fast_path(program: Program, out_tree: Any, consts: Sequence[Any]) -> FastPath | None:
     """What the C++ dispatcher needs to run the program itself next time; None where Python must see each call."""
-    if program.has_effects or config.debug_nans.value or config.debug_infs.value:
+    if program.has_effects or program.tangents_of_integers or config.debug_nans.value or config.debug_infs.value:
         return None
     n_consts = len(consts)
     kept = program.kept

@@ -1,6 +1,8 @@
 """What control flow shares.
 
-User functions staged as jaxprs without constants, carries whose types settle, transformed jaxprs put in order, and running a primitive that carries jaxprs as one program."""
+User functions staged as jaxprs without constants, carries whose types settle, transformed jaxprs put in order, and
+running a primitive that carries jaxprs as one program.
+"""
 
 from __future__ import annotations
 

@@ -47,6 +47,9 @@ def _logsumexp(a: Any, axis: Any, b: Any, keepdims: bool, where: Any) -> Any:
         a = jnp.where(b != 0, a, -jnp.inf)
     else:
         a = jnp.asarray(*promote_dtypes("logsumexp", INEXACT, a))
+    if where is not None:
+        # Left out before the exponential too: that of a greater element may overflow, and its derivative be nan.
+        a = jnp.where(where, a, -jnp.inf)
     if not a.size and where is None:
         shape = jnp.sum(a, axis, keepdims=keepdims)
         return shape - jnp.inf, jnp.zeros_like(shape)

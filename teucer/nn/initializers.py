@@ -124,7 +124,8 @@ def variance_scaling(scale: Any, mode: Literal["fan_in", "fan_out", "fan_avg", "
         if distribution == "uniform" and dtypes.issubdtype(dtype, np.floating):
             return random.uniform(key, shape, dtype, -1) * jnp.sqrt(3 * variance)
         if distribution == "uniform":
-            return _complex_uniform(key, shape, dtype) * jnp.sqrt(variance)
+            # The variance of the unit disk is 1/2.
+            return _complex_uniform(key, shape, dtype) * jnp.sqrt(2 * variance)
         if dtypes.issubdtype(dtype, np.floating):
             # 0.8796... is the standard deviation of a normal distribution cut at -2 and 2.
             stddev = jnp.sqrt(variance) / jnp.array(0.87962566103423978, dtype)

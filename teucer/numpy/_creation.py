@@ -11,9 +11,7 @@ import numpy as np
 
 from teucer._base import dtypes, errors
 from teucer._base.source import user_stacklevel
-from teucer._core.jaxpr import Literal
-from teucer._core.stage import StageTrace, StageTracer
-from teucer._core.trace import EVAL, Tracer, current_trace
+from teucer._core.trace import Tracer, current_trace
 from teucer._core.types import ShapedArray, aval_of
 from teucer._runtime import transfer
 from teucer._runtime.arrays import ArrayImpl
@@ -31,16 +29,10 @@ _PYTHON = (bool, int, float, complex)
 
 def constant(value: Any, aval: ShapedArray) -> Any:
     """A host value as an array; while a program is traced, as a constant of the program."""
-    trace = current_trace()
-    while trace is not EVAL and type(trace) is not StageTrace:  # partial evaluation is a kind of StageTrace that knows values
-        if trace.parent is None:
-            break
-        trace = trace.parent
     data = transfer.host_value(value, aval)
-    if type(trace) is StageTrace:
-        if not aval.shape and aval.dtype.kind in "biufc":
-            return StageTracer(trace, Literal(data[()], aval))  # type: ignore[arg-type]
-        return trace.tracer(data)
+    lifted = current_trace().lift(data if aval.shape else data[()], aval)
+    if isinstance(lifted, Tracer):
+        return lifted
     out = transfer.put(data, None)
     return out._rewrap_with_aval_and_sharding(aval, out._sharding) if aval.weak_type else out
 

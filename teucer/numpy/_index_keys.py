@@ -156,7 +156,8 @@ def _extent(s: slice, n: Any) -> tuple[Any, Any, int]:
     if type(n) is not int:
         return _symbolic_extent(s, n)
     start, stop, step = s.indices(n)
-    return start, len(range(start, stop, step)), step
+    size = len(range(start, stop, step))
+    return (start if size else 0), size, step  # an empty slice that goes down may begin at -1
 
 
 def _symbolic_extent(s: slice, n: Any) -> tuple[Any, Any, int]:
