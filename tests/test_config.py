@@ -197,7 +197,6 @@ def test_tracing_cell():
     assert "teucer_tracing" not in cells.trace_context_names()
     cell.set_local(token)
     assert cell.value is False
-    assert cell.get_local() is cells.unset
 
 
 def test_context_cell():

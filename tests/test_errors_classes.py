@@ -86,7 +86,7 @@ def test_bases(name):
 )  # fmt: skip
 def test_traced_value(name, start, remedy):
     known = str(getattr(errors, name)(Tracer((3,), "float32", "an argument of f")))
-    assert "traced array with shape f32[3].\n" in known
+    assert "traced array with shape float32[3].\n" in known
     assert known.startswith(start)
     assert "\n    value: f32[3], an argument of f\n  " in known
     assert remedy in known

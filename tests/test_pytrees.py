@@ -1010,3 +1010,10 @@ def test_no_module_named_jax_is_loaded():
         "pickle.loads(pickle.dumps(t)); assert not [m for m in sys.modules if m.split('.')[0] == 'jax']"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+def test_paths_of_a_namedtuple_registered_with_other_children():
+    Wrapped = namedtuple("Wrapped", "a b")
+    tree_util.register_pytree_node(Wrapped, lambda w: ((w.a,), w.b), lambda b, children: Wrapped(*children, b))
+    treedef = tree_util.tree_structure({"x": Wrapped(1, 2)})
+    assert [tree_util.keystr(path) for path in pytrees.leaf_paths(treedef)] == ["['x'][<flat index 0>]"]

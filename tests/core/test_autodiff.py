@@ -52,7 +52,9 @@ def test_python_control_flow_under_eager_grad():
         return x ** 2 if x > 0 else -x
     assert jax.grad(g)(3.0) == 6.0
     assert jax.grad(g)(-3.0) == -1.0
-    assert jax.grad(lambda x: x * float(x))(3.0) == 3.0
+    # A Python float of a value being differentiated would lose the derivative.
+    with pytest.raises(jax.errors.ConcretizationTypeError):
+        jax.grad(lambda x: x * float(x))(3.0)
 
 
 def test_argnums_and_trees():
@@ -113,7 +115,7 @@ def test_complex_convention():
     (lambda: jax.grad(lambda x: (x, x))(1.0), TypeError, "scalar-output"),
     (lambda: jax.grad(lambda x: x > 0)(1.0), TypeError, "real-valued outputs"),
     (lambda: jax.grad(3), TypeError, "callable"),
-    (lambda: jax.grad(lambda x: x, argnums=2)(1.0), ValueError, "argnums=2"),
+    (lambda: jax.grad(lambda x: x, argnums=2)(1.0), TypeError, "argnums=2"),
     (lambda: jax.grad(lambda x: x)("a"), TypeError, "not a valid JAX type"),
     (lambda: jax.jvp(f, (1.0,), (1.0, 2.0)), TypeError, "same tree structure"),
     (lambda: jax.jvp(f, (1.0,), (1,)), TypeError, "dtypes must be equal"),

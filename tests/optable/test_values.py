@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 from optable.compare import assert_ulp
-from optable.table import Op, all_ops, precision_of
+from optable.table import Op, all_ops, numpy_dtype, precision_of
 from optable.trees import flat_call, strided, widened
 
 from teucer._base.pytrees import tree_leaves
 from teucer._core.checker import check_jaxpr
 from teucer._core.jaxpr import eval_jaxpr
 from teucer._transform.jit import jit
+from teucer._transform.shapes import ShapeDtypeStruct
 from teucer._transform.staging import eval_shape, make_jaxpr
 
 
@@ -96,3 +97,21 @@ def test_types_are_those_of_values(op: Op, dtype: str) -> None:
                 assert (struct.shape, struct.dtype) == said
                 assert np.asarray(y).shape == aval.shape
                 assert y.aval.weak_type == aval.weak_type == struct.weak_type, f"{op} of {dtype}, call {i}: weak type"
+                assert not aval.weak_type or not leaves, f"{op} of {dtype}, call {i}: weak result of strong operands"
+
+
+@pytest.mark.parametrize("op", [op for op in all_ops().values() if op.elementwise], ids=str)
+def test_weak_types(op: Op) -> None:
+    """An elementwise result is weak if all operands are, and it is not boolean; one strong operand makes it strong."""
+    dtype = next((d for d in ("float32", "int32", "complex64") if d in op.dtypes), None)
+    if dtype is None:
+        return
+    call = op.calls(dtype)[0]
+    leaves, f = flat_call(op, call)
+    if not all(np.asarray(x).dtype == numpy_dtype(dtype) for x in leaves):
+        return
+    for strong in (None, *(range(len(leaves)) if len(leaves) > 1 else ())):
+        operands = [ShapeDtypeStruct(np.shape(x), dtype, weak_type=i != strong) for i, x in enumerate(leaves)]
+        for aval in make_jaxpr(f)(*operands).out_avals:
+            expected = strong is None and aval.dtype != np.bool_
+            assert aval.weak_type == expected, f"{op} with strong operand {strong}: {aval!r}"

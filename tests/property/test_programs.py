@@ -83,7 +83,10 @@ def run(program: Sequence[Step], xs: Sequence[Any], *, traced: bool) -> Any:
     return values[-1]
 
 
-programs = st.lists(st.tuples(st.sampled_from(INSTRUCTIONS), st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=6)
+# Different instructions in one program: independent draws repeat a few of them.
+programs = st.tuples(st.permutations(INSTRUCTIONS), st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=3,
+                                                            max_size=6)).map(
+    lambda drawn: [(instruction, i, j) for instruction, (i, j) in zip(*drawn, strict=False)])
 
 # Wrappers: functions of a function that leave what it computes as it is
 
@@ -188,7 +191,9 @@ WRAPPERS: dict[str, Function] = {
     "fori": in_fori, "while": in_while, "jaxpr": by_jaxpr,
 }
 
-nestings = st.lists(st.sampled_from(sorted(WRAPPERS)), min_size=1, max_size=3)
+# What stands round and in the wrapper that a test is about.
+nestings = st.lists(st.sampled_from(sorted(WRAPPERS)), max_size=2)
+each_wrapper = pytest.mark.parametrize("wrapper", sorted(WRAPPERS))
 
 
 def wrapped(f: Function, nesting: Sequence[str]) -> Function:
@@ -221,9 +226,15 @@ def assert_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
             np.testing.assert_allclose(got, right, rtol=1e-11, atol=1e-11, err_msg=name)
 
 
-@given(programs, nestings, st.integers(0, 99), st.booleans())
-def test_wrapped_program_is_the_program(program: Any, nesting: Any, seed: int, compiled: bool) -> None:
+@each_wrapper
+@settings(max_examples=4)
+@given(program=programs, inner=nestings, outer=nestings, seed=st.integers(0, 99), compiled=st.booleans())
+def test_wrapped_program_is_the_program(wrapper: str, program: Any, inner: Any, outer: Any, seed: int, compiled: bool) -> None:
     """Value, tangents, cotangents and second derivatives are those of the bare program; its value is NumPy's."""
+    check_wrapped(program, [*inner, wrapper, *outer], seed, compiled=compiled)
+
+
+def check_wrapped(program: Any, nesting: Sequence[str], seed: int, *, compiled: bool) -> None:
     def f(*xs: Any) -> Any:
         return run(program, xs, traced=True)
 
@@ -240,16 +251,20 @@ def test_wrapped_program_is_the_program(program: Any, nesting: Any, seed: int, c
     assert_same(found, expected)
 
 
-@given(programs, nestings, st.integers(0, 99), st.sampled_from([(0, 0), (0, None), (None, 0), (1, 0), (1, 1)]))
-def test_mapped_program_is_the_loop(program: Any, nesting: Any, seed: int, axes: Any) -> None:
+@each_wrapper
+@settings(max_examples=3)
+@given(program=programs, inner=nestings, seed=st.integers(0, 99),
+       axes=st.sampled_from([(0, 0), (0, None), (None, 0), (1, 0), (1, 1)]))
+def test_mapped_program_is_the_loop(wrapper: str, program: Any, inner: Any, seed: int, axes: Any) -> None:
     """vmap of a wrapped program, and of its gradient, gives the results of the loop."""
-    nesting = [name for name in nesting if name != "while"]
+    nesting = [*inner, wrapper]
+    has_gradient = "while" not in nesting
 
     def f(*xs: Any) -> Any:
         return run(program, xs, traced=True)
 
     def gradient(h: Function) -> Function:
-        return lambda *xs: vjp(h, *xs)[1](np.ones(N))
+        return lambda *xs: vjp(h, *xs)[1](np.ones(N)) if has_gradient else ()
 
     batches = operands(seed, 2)
     xs = [x[0] if a is None else np.moveaxis(x, 0, a) for x, a in zip(batches, axes, strict=True)]
@@ -263,8 +278,8 @@ def test_mapped_program_is_the_loop(program: Any, nesting: Any, seed: int, axes:
 
 
 @pytest.mark.slow
-@settings(max_examples=1000)
+@settings(max_examples=500)
 @given(programs, st.lists(st.sampled_from(sorted(WRAPPERS)), min_size=4, max_size=6), st.integers(0, 99))
 def test_deeply_wrapped_program_is_the_program(program: Any, nesting: Any, seed: int) -> None:
     """As above, for deeper nestings."""
-    test_wrapped_program_is_the_program.hypothesis.inner_test(program, nesting, seed, True)
+    check_wrapped(program, nesting, seed, compiled=True)

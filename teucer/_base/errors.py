@@ -191,7 +191,7 @@ def _traced(op: str, what: str, tracer: Any, remedy: str, *, used_at: str = "") 
     """The message about a traced value: its type, where it was made, what to do."""
     shown = _aval_text(tracer)
     origin = _origin(tracer)
-    lines = [f"{op}: {what} with shape {shown}.", f"    value: {shown}{', ' + origin if origin else ''}"]
+    lines = [f"{op}: {what} with shape {_long_text(tracer)}.", f"    value: {shown}{', ' + origin if origin else ''}"]
     if used_at:
         lines.append(f"    used at: {used_at}")
     lines += [f"  {line}" for line in remedy.splitlines()]
@@ -201,6 +201,13 @@ def _traced(op: str, what: str, tracer: Any, remedy: str, *, used_at: str = "") 
 def _aval_text(tracer: Any) -> str:
     aval = getattr(tracer, "aval", tracer)
     return describe(aval) if getattr(aval, "dtype", None) is not None else str(aval)
+
+
+def _long_text(tracer: Any) -> str:
+    """The type with the dtype's name in full, as people search for these messages: int32[3]."""
+    aval = getattr(tracer, "aval", tracer)
+    dtype = getattr(aval, "dtype", None)
+    return str(aval) if dtype is None else f"{dtype.name}[{','.join(map(str, aval.shape))}]"
 
 
 def _origin(tracer: Any) -> str:

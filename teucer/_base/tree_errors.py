@@ -107,7 +107,8 @@ def _keys(kind: type, meta: PyTree, size: int) -> Path:
     if kind is defaultdict:
         return tuple(map(DictKey, meta[1]))
     fields = xla.namedtuple_fields(kind) if xla.is_namedtuple(kind) else xla.data_fields(kind)
-    if fields is not None:
+    # A namedtuple may be registered with children of its own.
+    if fields is not None and len(fields) == size:
         return tuple(map(GetAttrKey, fields))
     return tuple(map(FlattenedIndexKey, range(size)))
 

@@ -15,26 +15,84 @@ if TYPE_CHECKING:
 __all__ = ["eqn_text", "jaxpr_text", "literal_text"]
 
 _WIDTH = 80
-# Parameters that are left out of the text while they have these values.
+
+
+class _Always:
+    """Equal to everything: the parameter is never shown."""
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+
+_ALWAYS = _Always()
+# Parameters that are left out of the text while they have these values; None also stands for a tuple of nothing but false
+# values.
 _QUIET: dict[str, dict[str, Any]] = {
     "jit": {"donated_invars": None, "keep_unused": False, "inline": False, "outline": None, "in_shardings": None,
             "out_shardings": None, "options": None, "backend": None},
+    "broadcast_in_dim": {"broadcast_dimensions": (), "shape": _ALWAYS, "sharding": None},
+    "convert_element_type": {"sharding": None},
+    "custom_jvp_call": {"num_consts": _ALWAYS},
+    "custom_vjp_call": {"num_consts": _ALWAYS},
     "dot_general": {"precision": None, "out_sharding": None, "preferred_element_type": None},
     "scan": {"linear": None, "split_transpose": False},
 }
+# Parameters that are shown under another name.
+_SHOWN_AS = {"fwd_jaxpr_thunk": "fwd"}
+# Primitives whose name in the user's program is shown first.
+_NAMED = ("jit", "custom_jvp_call", "custom_vjp_call")
 
 
 def jaxpr_text(jaxpr: Jaxpr, *, source_info: bool = False, print_shapes: bool = True, name_stack: bool = False,
                width: int = _WIDTH, use_color: bool = False, custom_pp_eqn_rules: bool = True,
                print_effects: bool = False) -> str:
-    """The text of a jaxpr."""
-    printer = _Printer(source_info, print_shapes, name_stack)
-    return pp.layout(printer.jaxpr(jaxpr), width)
+    """The text of a jaxpr. One that occurs in it several times is written once, before it: `let f = { lambda ... } in`."""
+    printer = _Printer(source_info, print_shapes, name_stack, shared_jaxprs(jaxpr))
+    definitions = [printer.definition(shared, name) for shared, name in printer.shared.items()]
+    return pp.layout(pp.concat([*definitions, printer.jaxpr(jaxpr)]), width)
 
 
 def eqn_text(eqn: Eqn) -> str:
     """The text of one equation."""
-    return pp.layout(_Printer(False, True, False).eqn(eqn), _WIDTH)
+    return pp.layout(_Printer(False, True, False, {}).eqn(eqn, None), _WIDTH)
+
+
+def shared_jaxprs(jaxpr: Jaxpr) -> dict[Jaxpr, str]:
+    """The jaxprs that occur more than once in the equations of `jaxpr`, in order of appearance, with names to be called by."""
+    times: dict[Jaxpr, int] = {}
+    names: dict[Jaxpr, str] = {}
+
+    def visit(outer: Jaxpr) -> None:
+        for eqn in outer.eqns:
+            for key, value in eqn.params.items():
+                for inner in _jaxprs_of(value):
+                    times[inner] = times.get(inner, 0) + 1
+                    if times[inner] == 1:
+                        names[inner] = eqn.params["name"] if eqn.primitive.name in _NAMED and key == "jaxpr" else "jaxpr"
+                        visit(inner)
+
+    visit(jaxpr)
+    taken: dict[str, int] = {}
+    shared = {}
+    for inner in times:
+        if times[inner] > 1:
+            name = names[inner].strip("<>")
+            n = taken[name] = taken.get(name, -1) + 1
+            shared[inner] = f"{name}{n}" if n else name
+    return shared
+
+
+def _jaxprs_of(value: Any) -> list[Jaxpr]:
+    """The jaxprs that a parameter holds."""
+    kind = type(value).__name__
+    if kind == "ClosedJaxpr":
+        return [value.jaxpr]
+    if kind == "Jaxpr":
+        return [value]
+    return [inner for v in value for inner in _jaxprs_of(v)] if type(value) is tuple else []
 
 
 def literal_text(literal: Literal) -> str:
@@ -45,66 +103,76 @@ def literal_text(literal: Literal) -> str:
 
 
 class _Printer:
-    def __init__(self, source_info: bool, print_shapes: bool, name_stack: bool) -> None:
-        self.source_info, self.shapes, self.name_stack = source_info, print_shapes, name_stack
+    def __init__(self, source_info: bool, print_shapes: bool, name_stack: bool, shared: dict[Jaxpr, str]) -> None:
+        self.source_info, self.shapes, self.name_stack, self.shared = source_info, print_shapes, name_stack, shared
         self.names: dict[Any, str] = {}
         self.count = 0
 
     def name(self, v: Any) -> str:
         if type(v).__name__ == "Literal":
             return literal_text(v)
-        if type(v).__name__ == "DropVar":
-            return "_"
         name = self.names.get(v)
         if name is None:
             name = self.names[v] = _letters(self.count)
             self.count += 1
         return name
 
-    def binder(self, v: Any) -> str:
-        return f"{self.name(v)}:{v.aval.str_short(short_dtypes=True)}" if self.shapes else self.name(v)
+    def binder(self, v: Any, used: set[Any] | None = None) -> str:
+        name = "_" if type(v).__name__ == "DropVar" or (used is not None and v not in used) else self.name(v)
+        return f"{name}:{v.aval.str_short(short_dtypes=True)}" if self.shapes else name
 
-    def binders(self, vs: Any) -> Any:
-        return pp.join(pp.text(" "), [pp.text(self.binder(v)) for v in vs])
+    def binders(self, vs: Any, used: set[Any] | None = None) -> Any:
+        return pp.join(pp.text(" "), [pp.text(self.binder(v, used)) for v in vs])
+
+    def definition(self, jaxpr: Any, name: str) -> Any:
+        return pp.concat([pp.text(f"let {name} = "), self.jaxpr(jaxpr), pp.text(" in"), pp.brk("\n")])
 
     def jaxpr(self, jaxpr: Any) -> Any:
         head = [pp.text("{ "), pp.text("lambda ")]
         constants = self.binders(jaxpr.constvars)
         arguments = self.binders(jaxpr.invars)
         head += [constants, pp.text("; "), arguments, pp.text(". ")]
-        eqns = [self.eqn(eqn) for eqn in jaxpr.eqns]
+        used = {v for eqn in jaxpr.eqns for v in eqn.invars if type(v).__name__ == "Var"}
+        used.update(v for v in jaxpr.outvars if type(v).__name__ == "Var")
+        eqns = [self.eqn(eqn, used) for eqn in jaxpr.eqns]
         body = pp.join(pp.brk("; "), eqns)
         results = ", ".join(map(self.name, jaxpr.outvars))
         tail = pp.text(f"in ({results}{',' if len(jaxpr.outvars) == 1 else ''}) }}")
         return pp.group(pp.concat([*head, pp.text("let"), pp.nest(4, pp.concat([pp.brk(), body])),
                                    pp.nest(2, pp.concat([pp.brk(), tail]))]))
 
-    def eqn(self, eqn: Any) -> Any:
-        left = self.binders(eqn.outvars)
-        if eqn.primitive.name == "jit":
+    def eqn(self, eqn: Any, used: set[Any] | None) -> Any:
+        left = self.binders(eqn.outvars, used)
+        if eqn.primitive.name == "jit" and eqn.params["jaxpr"].jaxpr not in self.shared:
             self._share_names(eqn)
-        right = [pp.text(eqn.primitive.name), self.params(eqn)]
-        right += [pp.text(" "), pp.join(pp.text(" "), [pp.text(self.name(v)) for v in eqn.invars])]
-        doc = [left, pp.text(" = ") if eqn.outvars else pp.text("= "), *right]
+        right = [pp.text(eqn.primitive.name, self.annotation(eqn)), self.params(eqn)]
+        right += [pp.text(" "), pp.join(pp.brk(" "), [pp.text(self.name(v)) for v in eqn.invars])]
+        return pp.group(pp.concat([left, pp.text(" = "), *right] if eqn.outvars else right))
+
+    def annotation(self, eqn: Any) -> str | None:
+        """What is written beside an equation: where it comes from, and the name scopes that it is in."""
+        notes = []
         if self.source_info and eqn.source is not None and eqn.source[0] is not None:
-            doc.append(pp.text(f"  # {source.describe(eqn.source[0])}"))
-        return pp.concat(doc)
+            notes.append(source.describe(eqn.source[0]))
+        if self.name_stack:
+            notes.append(f"[{'/'.join(eqn.source[1]) if eqn.source is not None else ''}]")
+        return " ".join(notes) or None
 
     def _share_names(self, eqn: Any) -> None:
         """The arguments and results of a called jaxpr are named as at the call, where they have names."""
         inner = eqn.params["jaxpr"].jaxpr
         for v, result in zip(inner.outvars, eqn.outvars, strict=True):
-            if type(v).__name__ == type(result).__name__ == "Var" and v not in inner.invars:
-                self.names.setdefault(v, self.name(result))
+            if type(v).__name__ == type(result).__name__ == "Var" and result in self.names and v not in inner.invars:
+                self.names.setdefault(v, self.names[result])
         for v, operand in zip(inner.invars, eqn.invars, strict=True):
             if type(operand).__name__ == "Var":
                 self.names.setdefault(v, self.name(operand))
 
     def params(self, eqn: Any) -> Any:
         quiet = _QUIET.get(eqn.primitive.name, {})
-        first = ("name",) if eqn.primitive.name in ("jit", "custom_jvp_call", "custom_vjp_call") else ()
-        shown = [(k, v) for k, v in sorted(eqn.params.items(), key=lambda item: (item[0] not in first, item[0]))
-                 if not (k in quiet and (v is None or v == quiet[k] or (quiet[k] is None and not any_true(v))))]
+        shown = [(_SHOWN_AS.get(k, k), v) for k, v in eqn.params.items()
+                 if not (k in quiet and (v is None or quiet[k] == v or (quiet[k] is None and not any_true(v))))]
+        shown.sort(key=lambda item: (not (item[0] == "name" and eqn.primitive.name in _NAMED), item[0]))
         if not shown:
             return pp.text("")
         items = [self.param(k, v) for k, v in shown]
@@ -117,12 +185,12 @@ class _Printer:
     def value(self, value: Any) -> Any:
         kind = type(value).__name__
         if kind == "ClosedJaxpr":
-            return self.jaxpr(value.jaxpr)
+            value, kind = value.jaxpr, "Jaxpr"
         if kind == "Jaxpr":
-            return self.jaxpr(value)
+            return pp.text(self.shared[value]) if value in self.shared else self.jaxpr(value)
         if isinstance(value, tuple) and value and type(value[0]).__name__ in ("Jaxpr", "ClosedJaxpr"):
             inner = pp.join(pp.brk(), [self.value(v) for v in value])
-            return pp.concat([pp.text("("), pp.nest(2, pp.concat([pp.brk(""), inner])), pp.brk(""), pp.text(")")])
+            return pp.group(pp.concat([pp.text("("), pp.nest(2, pp.concat([pp.brk(""), inner])), pp.brk(""), pp.text(")")]))
         if isinstance(value, np.dtype):
             return pp.text(value.name)
         if callable(value) and hasattr(value, "__name__"):

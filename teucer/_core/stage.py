@@ -67,10 +67,13 @@ class StageTracer(Tracer):
     aval: Any
 
     def __init__(self, trace: Trace, var: Atom) -> None:
-        self.trace, self._var, self.aval = trace, var, var.aval
+        self._trace, self._var, self.aval = trace, var, var.aval
 
     def origin(self) -> str:
-        return self.trace.origin_of(self._var)  # type: ignore[attr-defined, no-any-return]
+        return self._trace.origin_of(self._var)  # type: ignore[attr-defined, no-any-return]
+
+    def __repr__(self) -> str:
+        return f"JitTracer({self.aval})"
 
 
 class StageTrace(Trace):
@@ -106,7 +109,7 @@ class StageTrace(Trace):
         invars: list[Atom] = []
         avals = []
         for a in args:
-            v = a._var if type(a) is StageTracer and a.trace is self else self.atom(a)
+            v = a._var if type(a) is StageTracer and a._trace is self else self.atom(a)
             invars.append(v)
             avals.append(v.aval)
         effects = NO_EFFECTS if primitive.pure else primitive.effects(*avals, **params)
@@ -122,7 +125,7 @@ class StageTrace(Trace):
     def atom(self, x: Any) -> Atom:
         """The variable or literal that stands for a value in this trace."""
         kind = type(x)
-        if kind is StageTracer and x.trace is self:
+        if kind is StageTracer and x._trace is self:
             var: Atom = x._var
             return var
         if kind in _LITERAL_TYPES or (isinstance(x, np.generic | np.ndarray) and not x.shape and x.dtype != float0):

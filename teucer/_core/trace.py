@@ -7,9 +7,12 @@ tracers; a value that is not one of its tracers is a constant to it. Rules run w
 from __future__ import annotations
 
 import gc
+import operator
 import threading
 from types import FrameType
 from typing import Any, final
+
+import numpy as np
 
 from teucer._base import config, errors, source
 from teucer._core.types import aval_of, register_aval_of
@@ -102,11 +105,11 @@ class Tracer(Array):  # type: ignore[misc]  # jaxlib's classes are untyped
     The libraries attach the methods and operators of arrays (`teucer.numpy`).
     """
 
-    __slots__ = ("trace", "__weakref__")
+    __slots__ = ("_trace", "__weakref__")
     # NumPy's operators give way to ours.
     __array_priority__ = 1000
 
-    trace: Trace
+    _trace: Trace
 
     @property
     def aval(self) -> Any:
@@ -160,16 +163,21 @@ class Tracer(Array):  # type: ignore[misc]  # jaxlib's classes are untyped
         return bool(self._known(errors.TracerBoolConversionError))
 
     def __int__(self) -> int:
+        if self.ndim:
+            raise TypeError(f"Only scalar arrays can be converted to Python scalars; got arr.ndim={self.ndim}\n    x: {self.aval}")
         return int(self._known(errors.ConcretizationTypeError, "int()"))
 
+    # Never a Python number that goes on into the computation: its derivative would be lost without a word.
     def __float__(self) -> float:
-        return float(self._known(errors.ConcretizationTypeError, "float()"))
+        raise errors.ConcretizationTypeError(self, "float()")
 
     def __complex__(self) -> complex:
-        return complex(self._known(errors.ConcretizationTypeError, "complex()"))
+        raise errors.ConcretizationTypeError(self, "complex()")
 
     def __index__(self) -> int:
-        return int(self._known(errors.TracerIntegerConversionError).__index__())
+        if self.ndim or not np.issubdtype(self.dtype, np.integer):
+            raise TypeError(f"Only integer scalar arrays can be converted to a scalar index.\n    x: {self.aval}")
+        return operator.index(self._known(errors.TracerIntegerConversionError))
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         raise errors.TracerArrayConversionError(self)
@@ -182,7 +190,7 @@ class Tracer(Array):  # type: ignore[misc]  # jaxlib's classes are untyped
         return value
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}<{self.aval.str_short(short_dtypes=True)}>"
+        return f"{type(self).__name__}({self.aval})"
 
     def __format__(self, spec: str) -> str:
         return repr(self) if not spec else format(self._known(errors.ConcretizationTypeError, "format()"), spec)
@@ -199,7 +207,7 @@ register_aval_of(Tracer, lambda t: t.aval)
 
 def check_alive(x: Any) -> None:
     """Raise UnexpectedTracerError if `x` is a tracer whose trace has ended."""
-    if isinstance(x, Tracer) and not x.trace.alive:
+    if isinstance(x, Tracer) and not x._trace.alive:
         raise errors.UnexpectedTracerError(leak_message(x))
 
 
@@ -210,7 +218,7 @@ def leak_message(x: Tracer) -> str:
     frame = source.user_frame()
     used = f"\n    and is used at {source.describe(frame)}" if frame is not None else ""
     return ("Encountered an unexpected tracer: a traced value was used after the function that was being transformed "
-            f"had returned.\n    value: {x.aval.str_short(short_dtypes=True)}, leaked from {x.trace}{where}{used}\n"
+            f"had returned.\n    value: {x.aval.str_short(short_dtypes=True)}, leaked from {x._trace}{where}{used}\n"
             "  A function that is transformed must return what it computes and not keep it in a global, an attribute, a "
             "closure or a list.\n  To find where the value escapes, run with jax.checking_leaks().")
 
@@ -228,7 +236,7 @@ def check_leaks(trace: Trace) -> None:
     if not config.check_tracer_leaks.value:
         return
     gc.collect()
-    leaked = [x for x in gc.get_objects() if isinstance(x, Tracer) and x.trace is trace]
+    leaked = [x for x in gc.get_objects() if isinstance(x, Tracer) and x._trace is trace]
     if leaked:
         listed = "".join(f"\n    {x.aval.str_short(short_dtypes=True)}, made at {x.origin() or 'an unknown place'}; kept by "
                          f"{_keepers(x, leaked)}" for x in leaked[:5])

@@ -146,7 +146,7 @@ class ShapedArray(Aval):
     def physical(self) -> ShapedArray:
         """The type of the buffer: an extended dtype adds trailing axes."""
         if self.extended:
-            element = self.dtype.physical  # type: ignore[attr-defined]  # dtypes of keys have it
+            element = self.dtype.physical
             return ShapedArray(self.shape + element.shape, element.dtype)
         return self
 

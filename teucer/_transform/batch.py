@@ -36,7 +36,7 @@ class BatchTracer(Tracer):
     __slots__ = ("value", "dim")
 
     def __init__(self, trace: Trace, value: Any, dim: int) -> None:
-        self.trace, self.value, self.dim = trace, value, dim
+        self._trace, self.value, self.dim = trace, value, dim
 
     @property
     def aval(self) -> Any:
@@ -45,6 +45,9 @@ class BatchTracer(Tracer):
     def origin(self) -> str:
         x = self.value
         return x.origin() if isinstance(x, Tracer) else ""
+
+    def __repr__(self) -> str:
+        return f"VmapTracer(aval={self.aval}, batched={typeof(self.value)})"
 
 
 @final
@@ -62,7 +65,7 @@ class BatchTrace(Trace):
         dims: list[int | None] = []
         batched = False
         for x in args:
-            if type(x) is BatchTracer and x.trace is self:
+            if type(x) is BatchTracer and x._trace is self:
                 values.append(x.value)
                 dims.append(x.dim)
                 batched = True
@@ -80,7 +83,7 @@ class BatchTrace(Trace):
 
     def split(self, x: Any) -> tuple[Any, int | None]:
         """The values and the batch dimension of what a function returned."""
-        if type(x) is BatchTracer and x.trace is self:
+        if type(x) is BatchTracer and x._trace is self:
             return x.value, x.dim
         check_alive(x)
         return x, None

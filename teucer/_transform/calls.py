@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 
 from teucer._base import errors, pytrees
 from teucer._base.functions import fun_name, fun_text, where
-from teucer._core.stage import DebugInfo
+from teucer._core.jaxpr import Jaxpr
+from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import typeof
 from teucer._core.types import is_valid_type
 
 __all__ = ["FlatCall", "FlatFunction", "as_indices", "as_names", "check_callable", "check_leaves", "debug_info", "flatten_call",
-           "flatten_results", "fun_name", "fun_text", "leaf_names", "static_by_name", "where"]
+           "flatten_results", "fun_name", "fun_text", "leaf_names", "stage_user", "static_by_name", "where"]
 
 
 class FlatCall(NamedTuple):
@@ -184,6 +185,28 @@ def static_by_name(fun: Callable[..., Any], nums: tuple[int, ...] | None, names:
     if names is not None and nums is None:
         return tuple(i for i, n in enumerate(positional) if n in names), names
     return nums or (), names or ()
+
+
+class StagedCall(NamedTuple):
+    """A user function as a jaxpr over flat values, with the values of its constants and the tree of its results."""
+
+    jaxpr: Jaxpr
+    consts: list[Any]
+    out_tree: Any
+    debug_info: DebugInfo
+
+
+def stage_user(fun: Callable[..., Any], call: FlatCall, avals: Sequence[Any], what: str) -> StagedCall:
+    """Trace a user function for the arguments of a call, of the given types."""
+    info = debug_info(what, fun, call)
+    trees: list[Any] = []
+
+    def flat(*leaves: Any) -> list[Any]:
+        outs, tree = flatten_results(call.apply(fun, leaves), what, info)
+        trees.append(tree)
+        return outs
+
+    return StagedCall(*stage_flat(flat, avals, info), trees[-1], info)
 
 
 class FlatFunction:

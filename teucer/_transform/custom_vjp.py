@@ -64,7 +64,7 @@ class CustomVJPCall(Primitive):
     def stage(self, trace: Any, args: Any, params: Any) -> Any:
         closed, consts = to_jaxpr(params["call_jaxpr"], args)
         if consts:
-            k, n = len(consts), len(args)
+            k = len(consts)
             fwd, bwd = params["fwd_jaxpr_thunk"], params["bwd"]
 
             def fwd_wider(*values: Any, moving: Any) -> Any:
@@ -74,7 +74,6 @@ class CustomVJPCall(Primitive):
                 return [None] * k + list(bwd(*values))
 
             params = {**params, "fwd_jaxpr_thunk": fwd_wider, "bwd": bwd_wider, "num_consts": params["num_consts"] + k}
-            del n
         return trace.record(self, (*consts, *args), {**params, "call_jaxpr": closed})
 
     def lower(self, ctx: Any, *values: Any, call_jaxpr: ClosedJaxpr, **params: Any) -> Any:
@@ -114,24 +113,29 @@ class CustomVJPCall(Primitive):
             residual_dims[:] = found[n:]
             return outs, results[n:]
 
-        def on_cts(*values: Any) -> Any:
-            n_res = len(residual_dims)
-            in_dims = [*residual_dims, *(0 for _ in values[n_res:])]
-            given = [unbatched_zero(x, d) for x, d in zip(values, in_dims, strict=True)]
-            live = [None if type(x) is Zero else d for x, d in zip(values, in_dims, strict=True)]
-            masks: list[Any] = []
-
-            def flat(*xs: Any) -> list[Any]:
-                cts = bwd(*xs)
-                masks[:] = [ct is not None and type(ct) is not Zero for ct in cts]
-                return [ct for ct, m in zip(cts, masks, strict=True) if m]
-
-            results, found = batch_flat(flat, axis, given, live)
-            pairs = iter(zip(results, found, strict=True))
-            return [_match_dim(*next(pairs), d, axis) if m else None for m, d in zip(masks, dims, strict=True)]
-
-        outs = self.bind(*args, call_jaxpr=call, fwd_jaxpr_thunk=fwd, bwd=on_cts, **params)
+        outs = self.bind(*args, call_jaxpr=call, fwd_jaxpr_thunk=fwd, bwd=_batched_bwd(bwd, axis, residual_dims, dims),
+                         **params)
         return outs, (0,) * len(outs)
+
+
+def _batched_bwd(bwd: Any, axis: Any, residual_dims: Sequence[int | None], arg_dims: Sequence[int | None]) -> Callable[..., Any]:
+    """The backward rule on batches: (*residuals, *cts), with the cts batched in front -> cts batched as the arguments are."""
+    def on_batch(*values: Any) -> Any:
+        in_dims = [*residual_dims, *(0 for _ in values[len(residual_dims):])]
+        given = [unbatched_zero(x, d) for x, d in zip(values, in_dims, strict=True)]
+        live = [None if type(x) is Zero else d for x, d in zip(values, in_dims, strict=True)]
+        masks: list[bool] = []
+
+        def flat(*xs: Any) -> list[Any]:
+            cts = bwd(*xs)
+            masks[:] = [ct is not None and type(ct) is not Zero for ct in cts]
+            return [ct for ct, m in zip(cts, masks, strict=True) if m]
+
+        results, found = batch_flat(flat, axis, given, live)
+        pairs = iter(zip(results, found, strict=True))
+        return [_match_dim(*next(pairs), d, axis) if m else None for m, d in zip(masks, arg_dims, strict=True)]
+
+    return on_batch
 
 
 def _match_dim(ct: Any, dim: int | None, wanted: int | None, axis: Any) -> Any:
@@ -159,11 +163,8 @@ class CustomLin(Primitive):
         raise TypeError("can't apply forward-mode differentiation (jvp) to a custom_vjp function.\n"
                         f"    function: {name}\n  Use reverse mode (grad, vjp, jacrev), or give it a custom_jvp rule.")
 
-    def lower(self, ctx: Any, *values: Any, name: str, **params: Any) -> Any:
-        raise TypeError("can't apply forward-mode differentiation (jvp) to a custom_vjp function.\n"
-                        f"    function: {name}\n  Use reverse mode (grad, vjp, jacrev), or give it a custom_jvp rule.")
-
-    jvp = evaluate  # type: ignore[assignment]
+    # Neither can it be compiled nor differentiated forwards.
+    lower = jvp = evaluate  # type: ignore[assignment]
 
     def transpose(self, cts: Any, *args: Any, num_res: int, bwd: Any, moving: Any, in_avals: Any, out_avals: Any,
                   symbolic_zeros: bool, **params: Any) -> Any:
@@ -178,27 +179,11 @@ class CustomLin(Primitive):
         res_dims = dims[:num_res]
         tangent_dims = iter(dims[num_res:])
         full_dims = [next(tangent_dims) if m else None for m in moving]
-
-        def on_cts(*values: Any) -> Any:
-            in_dims = [*res_dims, *(0 for _ in values[num_res:])]
-            given = [unbatched_zero(x, d) for x, d in zip(values, in_dims, strict=True)]
-            live = [None if type(x) is Zero else d for x, d in zip(values, in_dims, strict=True)]
-            masks: list[Any] = []
-
-            def flat(*xs: Any) -> list[Any]:
-                in_cts = bwd(*xs)
-                masks[:] = [ct is not None and type(ct) is not Zero for ct in in_cts]
-                return [ct for ct, m in zip(in_cts, masks, strict=True) if m]
-
-            results, found = batch_flat(flat, axis, given, live)
-            pairs = iter(zip(results, found, strict=True))
-            return [_match_dim(*next(pairs), d, axis) if m else None for m, d in zip(masks, full_dims, strict=True)]
-
         batched_outs = tuple(batched_aval(a, axis) for a in out_avals)
         batched_ins = tuple(a if d is None else a.update(shape=(*a.shape[:d], axis.size, *a.shape[d:]))
                             for a, d in zip(in_avals, full_dims, strict=True))
-        outs = self.bind(*args, num_res=num_res, bwd=on_cts, moving=moving, in_avals=batched_ins, out_avals=batched_outs,
-                         **params)
+        outs = self.bind(*args, num_res=num_res, bwd=_batched_bwd(bwd, axis, res_dims, full_dims), moving=moving,
+                         in_avals=batched_ins, out_avals=batched_outs, **params)
         return outs, (0,) * len(outs)
 
 

@@ -106,7 +106,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
 def known_part(aux: Any) -> Any:
     """Auxiliary results without the tracers of a transformation that has ended."""
     def strip(x: Any) -> Any:
-        while isinstance(x, Tracer) and not x.trace.alive and hasattr(x, "primal"):
+        while isinstance(x, Tracer) and not x._trace.alive and hasattr(x, "primal"):
             x = x.primal
         return x
 

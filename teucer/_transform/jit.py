@@ -11,7 +11,6 @@ from teucer._base import config, pytrees, tracebacks
 from teucer._core import axes
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr
 from teucer._core.primitive import Primitive, Undefined
-from teucer._core.stage import stage_flat
 from teucer._core.trace import EVAL, Tracer, current_trace, typeof
 from teucer._core.types import Zero
 from teucer._runtime import backends, shardings
@@ -23,10 +22,9 @@ from teucer._transform.calls import (
     as_names,
     check_callable,
     check_leaves,
-    debug_info,
     flatten_call,
-    flatten_results,
     fun_name,
+    stage_user,
     static_by_name,
 )
 from teucer._transform.jvp import jvp_jaxpr
@@ -214,16 +212,8 @@ def stage_call(fun: Callable[..., Any], call: FlatCall, options: JitOptions) -> 
 
 
 def _stage(fun: Callable[..., Any], call: FlatCall, avals: Sequence[Any], donated: tuple[bool, ...]) -> Staged:
-    info = debug_info("jit", fun, call)
-    trees: list[Any] = []
-
-    def flat(*leaves: Any) -> list[Any]:
-        outs, tree = flatten_results(call.apply(fun, leaves), "jit", info)
-        trees.append(tree)
-        return outs
-
-    jaxpr, consts = stage_flat(flat, avals, info)
-    return Staged(hoist_consts(jaxpr), tuple(consts), trees[-1], info, (False,) * len(consts) + donated)
+    jaxpr, consts, out_tree, info = stage_user(fun, call, avals, "jit")
+    return Staged(hoist_consts(jaxpr), tuple(consts), out_tree, info, (False,) * len(consts) + donated)
 
 
 def hoist_consts(jaxpr: Jaxpr) -> ClosedJaxpr:

@@ -21,7 +21,7 @@ class JVPTracer(Tracer):
     __slots__ = ("primal", "tangent")
 
     def __init__(self, trace: Trace, primal: Any, tangent: Any) -> None:
-        self.trace, self.primal, self.tangent = trace, primal, tangent
+        self._trace, self.primal, self.tangent = trace, primal, tangent
 
     @property
     def aval(self) -> Any:
@@ -35,6 +35,13 @@ class JVPTracer(Tracer):
         x = self.primal
         return x.origin() if isinstance(x, Tracer) else ""
 
+    def __repr__(self) -> str:
+        primal, tangent, parent = self.primal, self.tangent, self._trace.parent
+        # In a linearization the parent records what is done to tangents, and only that.
+        if getattr(tangent, "_trace", None) is parent and getattr(primal, "_trace", None) is not parent:
+            return f"GradTracer(primal={primal}, typeof(tangent)={tangent.aval.str_short(short_dtypes=True)})"
+        return f"JVPTracer(primal={primal}, tangent={tangent})"
+
 
 @final
 class JVPTrace(Trace):
@@ -45,7 +52,7 @@ class JVPTrace(Trace):
     def process(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
         primals, tangents, moving = [], [], False
         for x in args:
-            if type(x) is JVPTracer and x.trace is self:
+            if type(x) is JVPTracer and x._trace is self:
                 primals.append(x.primal)
                 tangents.append(x.tangent)
                 moving = moving or type(x.tangent) is not Zero
@@ -64,7 +71,7 @@ class JVPTrace(Trace):
 
     def split(self, x: Any) -> tuple[Any, Any]:
         """The value and the tangent of what a function returned."""
-        if type(x) is JVPTracer and x.trace is self:
+        if type(x) is JVPTracer and x._trace is self:
             return x.primal, x.tangent
         check_alive(x)
         return x, typeof(x).zero

@@ -31,7 +31,7 @@ class PartialTrace(StageTrace):
 
     def process(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
         for x in args:
-            if type(x) is StageTracer and x.trace is self:
+            if type(x) is StageTracer and x._trace is self:
                 break
         else:
             return self.evaluate_known(primitive, args, params)
@@ -48,7 +48,7 @@ class PartialTrace(StageTrace):
 
     def is_unknown(self, x: Any) -> bool:
         """Whether `x` is not known."""
-        return type(x) is StageTracer and x.trace is self
+        return type(x) is StageTracer and x._trace is self
 
     def __repr__(self) -> str:
         return "a function being linearized"
@@ -124,7 +124,7 @@ def _split_jaxpr(closed: ClosedJaxpr, unknown: tuple[bool, ...], wanted: tuple[b
     staged, residuals = inner.close([y for y, u in zip(outs, unknown_outs, strict=True) if u])
     position = {v: i for i, v in enumerate(outer.invars)}
     # Constants of the program itself need not travel: they stay constants of the staged part.
-    travelling = [type(r) is StageTracer and r.trace is outer for r in residuals]
+    travelling = [type(r) is StageTracer and r._trace is outer for r in residuals]
     constants = [(v, r) for v, r, t in zip(staged.constvars, residuals, travelling, strict=True) if not t]
     moved = [(v, r) for v, r, t in zip(staged.constvars, residuals, travelling, strict=True) if t]
     staged = Jaxpr([v for v, _ in constants], [*(v for v, _ in moved), *staged.invars], staged.outvars, staged.eqns,

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple, final
 from teucer._base import pytrees, tracebacks
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_jaxpr
 from teucer._core.primitive import Primitive, Undefined
-from teucer._core.stage import stage_flat, stage_jaxpr
+from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import current_trace, typeof
 from teucer._core.types import Zero
 from teucer._lower import hlo
 from teucer._transform import arith
 from teucer._transform.batch import batch_jaxpr
-from teucer._transform.calls import as_indices, check_callable, check_leaves, debug_info, flatten_call, flatten_results
+from teucer._transform.calls import as_indices, check_callable, check_leaves, flatten_call, stage_user
 from teucer._transform.dce import dce_jaxpr
 from teucer._transform.jit import hoist_consts, jaxpr_uses_axis, jit_p
 from teucer._transform.jvp import jvp_jaxpr
@@ -54,8 +54,8 @@ def checkpoint(fun: Callable[..., Any] | None = None, *, prevent_cse: bool = Tru
     static_argnums: arguments that are Python values.
 
     >>> import teucer as jax, teucer.numpy as jnp
-    >>> jax.grad(jax.checkpoint(lambda x: jnp.sin(jnp.sin(x))))(1.)
-    Array(0.36003944, dtype=float32, weak_type=True)
+    >>> jax.grad(jax.checkpoint(lambda x: jnp.sin(jnp.sin(x))))(0.)
+    Array(1., dtype=float32, weak_type=True)
     """
     if fun is None:
         return functools.partial(checkpoint, prevent_cse=prevent_cse, policy=policy, static_argnums=static_argnums,
@@ -70,18 +70,10 @@ def checkpoint(fun: Callable[..., Any] | None = None, *, prevent_cse: bool = Tru
     def fun_remat(*args: Any, **kwargs: Any) -> Any:
         call = flatten_call(args, kwargs, numbers)
         avals = check_leaves(call, fun, "checkpoint")
-        info = debug_info("checkpoint", fun, call)
-        trees: list[Any] = []
-
-        def flat(*leaves: Any) -> list[Any]:
-            outs, tree = flatten_results(call.apply(fun, leaves), "checkpoint", info)
-            trees.append(tree)
-            return outs
-
-        jaxpr, consts = stage_flat(flat, avals, info)
+        jaxpr, consts, out_tree, _ = stage_user(fun, call, avals, "checkpoint")
         outs = remat_p.bind(*consts, *call.leaves, jaxpr=hoist_consts(jaxpr), prevent_cse=prevent_cse, differentiated=False,
                             policy=policy)
-        return pytrees.tree_unflatten(trees[-1], outs)
+        return pytrees.tree_unflatten(out_tree, outs)
 
     return fun_remat
 

@@ -178,7 +178,7 @@ def positions_of(numbers: tuple[int, ...], args: tuple[Any, ...], fun: Callable[
     n = len(args)
     for i in numbers:
         if not -n <= i < n:
-            raise ValueError(f"differentiating with respect to argnums={i} requires at least {i + 1 if i >= 0 else -i} "
+            raise TypeError(f"differentiating with respect to argnums={i} requires at least {i + 1 if i >= 0 else -i} "
                              f"positional arguments to be passed by the caller, but got only {n} positional arguments.\n"
                              f"  {op} of {fun_name(fun)}: pass that argument by position.")
     return [i % n for i in numbers]

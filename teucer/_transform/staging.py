@@ -10,9 +10,8 @@ from typing import Any
 from teucer._base import config, pytrees, tracebacks
 from teucer._core import axes, names
 from teucer._core.jaxpr import ClosedJaxpr
-from teucer._core.stage import stage_flat
 from teucer._core.trace import EVAL, current_trace, using
-from teucer._transform.calls import as_indices, check_callable, check_leaves, debug_info, flatten_call, flatten_results, fun_name
+from teucer._transform.calls import StagedCall, as_indices, check_callable, check_leaves, flatten_call, fun_name, stage_user
 from teucer._transform.shapes import ShapeDtypeStruct, as_struct
 
 __all__ = ["disable_jit", "ensure_compile_time_eval", "eval_shape", "make_jaxpr", "named_call", "named_scope"]
@@ -35,7 +34,7 @@ def make_jaxpr(fun: Callable[..., Any], static_argnums: Any = (), axis_env: Any 
     @functools.wraps(fun)
     @tracebacks.api_boundary
     def jaxpr_maker(*args: Any, **kwargs: Any) -> Any:
-        jaxpr, consts, tree = _stage(fun, args, kwargs, "make_jaxpr", numbers, dict(axis_env or ()))
+        jaxpr, consts, tree, _ = _stage(fun, args, kwargs, "make_jaxpr", numbers, dict(axis_env or ()))
         closed = ClosedJaxpr(jaxpr, consts)
         if not return_shape:
             return closed
@@ -46,20 +45,10 @@ def make_jaxpr(fun: Callable[..., Any], static_argnums: Any = (), axis_env: Any 
 
 
 def _stage(fun: Callable[..., Any], args: Any, kwargs: Any, what: str, static: tuple[int, ...] = (),
-           axis_env: dict[Any, int] | None = None) -> tuple[Any, list[Any], Any]:
+           axis_env: dict[Any, int] | None = None) -> StagedCall:
     call = flatten_call(args, kwargs, static)
-    avals = check_leaves(call, fun, what)
-    info = debug_info(what, fun, call)
-    trees: list[Any] = []
-
-    def flat(*leaves: Any) -> list[Any]:
-        outs, tree = flatten_results(call.apply(fun, leaves), what, info)
-        trees.append(tree)
-        return outs
-
     with axes.extended(axis_env or {}):
-        jaxpr, consts = stage_flat(flat, avals, info)
-    return jaxpr, consts, trees[-1]
+        return stage_user(fun, call, check_leaves(call, fun, what), what)
 
 
 @tracebacks.api_boundary
@@ -74,8 +63,8 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """
     check_callable(fun, "eval_shape")
     args, kwargs = pytrees.tree_map(_duck, (args, kwargs))
-    jaxpr, _, tree = _stage(fun, args, kwargs, "eval_shape")
-    return pytrees.tree_unflatten(tree, [as_struct(a) for a in jaxpr.out_avals])
+    staged = _stage(fun, args, kwargs, "eval_shape")
+    return pytrees.tree_unflatten(staged.out_tree, [as_struct(a) for a in staged.jaxpr.out_avals])
 
 
 def _duck(x: Any) -> Any:

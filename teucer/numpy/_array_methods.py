@@ -207,7 +207,7 @@ def _unknown(name: str) -> Any:
         value = self.concrete()
         if value is None:
             raise errors.ConcretizationTypeError(self, f"The {name}() method was called on a traced array.")
-        return getattr(value, name)(*args, **kwargs)
+        return getattr(value if hasattr(value, name) else np.asarray(value), name)(*args, **kwargs)
     method.__name__ = name
     method.__doc__ = f"As `{name}` of arrays, where the value is known; raises ConcretizationTypeError elsewhere."
     return method
@@ -227,6 +227,4 @@ def attach() -> None:
     methods = {name: _method(name, module) for module, names in _FUNCTIONS.items() for name in names}
     methods.update(_METHODS)
     xla.attach(ArrayImpl, methods | _operators.array_operators() | _ARRAY_METHODS | _indexing.ATTACH)
-    # A tracer's attribute `trace` is the trace that it belongs to.
-    del methods["trace"]
     xla.attach(Tracer, methods | _operators.tracer_operators() | _TRACER_METHODS | _indexing.ATTACH)

@@ -19,6 +19,7 @@ def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None =
     condition: bool, or numbers that count as != 0; x, y: numbers. All three broadcast to one shape, x and y meet in one dtype.
     Raises ValueError if shapes do not fit, TypeError if only one of x and y is given. See `nonzero` for size and fill_value.
 
+    >>> import numpy as np
     >>> where(np.array([True, False]), 1, 0.5)
     Array([1. , 0.5], dtype=float32, weak_type=True)
     """

@@ -5,11 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from teucer import numpy as jnp
-from teucer.numpy._promotion import INEXACT, promote
+from teucer.numpy._promotion import INEXACT, promote, promote_dtypes
 
-__all__ = ["inexact"]
+__all__ = ["inexact", "matrices"]
 
 
 def inexact(name: str, *xs: Any) -> list[Any]:
     """Operands in one inexact dtype and one shape; numbers become arrays, since Python's division by zero raises."""
     return [jnp.asarray(x) for x in promote(name, INEXACT, *xs)]
+
+
+def matrices(name: str, *xs: Any) -> list[Any]:
+    """Operands in one inexact dtype; their shapes stay."""
+    return [jnp.asarray(x) for x in promote_dtypes(name, INEXACT, *xs)]

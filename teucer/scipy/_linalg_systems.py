@@ -1,0 +1,115 @@
+"""Linear systems, determinants, inverses and the exponential of matrices."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from teucer import lax
+from teucer import numpy as jnp
+from teucer.numpy._library import fast
+from teucer.scipy._linalg_factors import cho_factor, cho_solve, triangular
+from teucer.scipy._operands import matrices
+
+__all__ = ["det", "expm", "inv", "solve", "solve_triangular"]
+
+
+def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+    """The determinant.
+
+    >>> det(jnp.array([[2.]]))
+    Array(2., dtype=float32)
+    """
+    return jnp.linalg.det(a)
+
+
+def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+    """The inverse; inf or nan where there is none.
+
+    >>> inv(jnp.array([[2.]]))
+    Array([[0.5]], dtype=float32)
+    """
+    return jnp.linalg.inv(a)
+
+
+def solve(a: Any, b: Any, lower: bool = False, overwrite_a: bool = False, overwrite_b: bool = False, debug: bool = False,
+          check_finite: bool = True, assume_a: str = "gen") -> Any:
+    """The solution x of a @ x = b; b is a vector, or has vectors as columns.
+
+    assume_a: 'pos' for a positive definite matrix, of which one triangle is read, the upper one unless lower; 'gen', 'sym', 'her'.
+    Raises ValueError for another assume_a.
+
+    >>> solve(jnp.array([[2.]]), jnp.array([6.]))
+    Array([3.], dtype=float32)
+    """
+    if assume_a not in ("gen", "sym", "her", "pos"):
+        raise ValueError(f"Expected assume_a to be one of ['gen', 'sym', 'her', 'pos']; got '{assume_a}'")
+    return cho_solve(cho_factor(a, lower), b) if assume_a == "pos" else jnp.linalg.solve(a, b)
+
+
+def solve_triangular(a: Any, b: Any, trans: int | str = 0, lower: bool = False, unit_diagonal: bool = False,
+                     overwrite_b: bool = False, debug: Any = None, check_finite: bool = True) -> Any:
+    """The solution x of a @ x = b for an upper or lower triangular matrix; the other triangle is not read.
+
+    trans: 0 or 'N', 1 or 'T' for a.T, 2 or 'C' for its conjugate. unit_diagonal: take the diagonal to be ones.
+    Raises ValueError for another trans.
+
+    >>> solve_triangular(jnp.array([[2., 4.], [7., 1.]]), jnp.array([6., 1.]))
+    Array([1., 1.], dtype=float32)
+    """
+    kinds = {0: 0, "N": 0, 1: 1, "T": 1, 2: 2, "C": 2}
+    if trans not in kinds:
+        raise ValueError(f"Invalid 'trans' value {trans}")
+    return _solve_triangular(a, b, kinds[trans], bool(lower), bool(unit_diagonal))
+
+
+@fast(static=("trans", "lower", "unit"))
+def _solve_triangular(a: Any, b: Any, trans: int, lower: bool, unit: bool) -> Any:
+    a, b = matrices("solve_triangular", a, b)
+    return triangular(a, b, lower=lower, transpose=trans > 0, conjugate=trans == 2, unit=unit)
+
+
+@fast(static=("upper_triangular", "max_squarings"))
+def expm(A: Any, *, upper_triangular: bool = False, max_squarings: int = 16) -> Any:
+    """The exponential of square matrices; nan where more than max_squarings would be needed.
+
+    upper_triangular: whether the matrix is, which saves work.
+    Raises ValueError if the matrix is not square.
+
+    >>> expm(jnp.zeros((2, 2)))
+    Array([[1., 0.],
+           [0., 1.]], dtype=float32)
+
+    Method: scaling and squaring of a Padé approximant. Higham, SIAM J. Matrix Anal. Appl. 26 (2005) 1179.
+    """
+    (a,) = matrices("expm", A)
+    if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
+        raise ValueError(f"Expected A to be a (batched) square matrix, got A.shape={a.shape}.")
+    if not a.size:
+        return a
+    # The degree, and the norm up to which the approximant has the precision.
+    is_long = np.finfo(a.dtype).bits == 64
+    degree, reach = (13, 5.371920351148152) if is_long else (7, 3.925724783138660)
+    norm = lax.stop_gradient(jnp.max(jnp.sum(jnp.abs(a), axis=-2), axis=-1))[..., None, None]
+    squarings = jnp.maximum(0, jnp.ceil(jnp.log2(norm / reach)))
+    squarings = jnp.where(jnp.isfinite(squarings), squarings, 0)
+    odd, even = _approximant(a / jnp.exp2(squarings).astype(a.dtype), degree)
+    result = triangular(even - odd, even + odd, lower=False) if upper_triangular else jnp.linalg.solve(even - odd, even + odd)
+
+    def step(i: Any, x: Any) -> Any:
+        return lax.cond(jnp.any(i < squarings), lambda x: jnp.where(i < squarings, x @ x, x), lambda x: x, x)
+    result = lax.fori_loop(0, max_squarings, step, result)
+    return jnp.where(squarings > max_squarings, jnp.nan, result)
+
+
+def _approximant(a: Any, degree: int) -> tuple[Any, Any]:
+    """The odd and the even part of the numerator of the diagonal Padé approximant of exp."""
+    c = [math.comb(degree, k) * math.factorial(2 * degree - k) / math.factorial(2 * degree) for k in range(degree + 1)]
+    eye = jnp.eye(a.shape[-1], dtype=a.dtype)
+    square = a @ a
+    odd, even = c[degree] * eye, c[degree - 1] * eye
+    for k in range(degree - 2, 0, -2):
+        odd, even = square @ odd + c[k] * eye, square @ even + c[k - 1] * eye
+    return a @ odd, even + jnp.zeros_like(a)
