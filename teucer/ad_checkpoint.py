@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from teucer._base import pytrees
+from teucer._base import pytrees, source
+from teucer._core.jaxpr import Literal, Var
+from teucer._core.stage import stage_flat
+from teucer._core.trace import typeof
+from teucer._transform.calls import flatten_call, leaf_names
+from teucer._transform.jit import jit_p
 from teucer._transform.partial import linearize_flat
-from teucer._transform.remat import Offloadable, Recompute, Saveable, checkpoint, checkpoint_name, name_p, remat
+from teucer._transform.remat import Offloadable, Recompute, Saveable, checkpoint, checkpoint_name, name_p, remat, remat_p
 from teucer.lax import conv_general_dilated_p, dot_general_p
 
 __all__ = ["Offloadable", "Recompute", "Saveable", "checkpoint", "checkpoint_name", "checkpoint_policies",
@@ -110,20 +115,34 @@ class checkpoint_policies:
 
 def saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> list[tuple[Any, str]]:
     """The values that the backward pass of `f` keeps: their types, and where they come from."""
-    leaves, tree = pytrees.tree_flatten((args, kwargs))
+    call = flatten_call(args, kwargs)
 
-    def flat(*xs: Any) -> Any:
-        a, k = pytrees.tree_unflatten(tree, xs)
-        return pytrees.tree_leaves(f(*a, **k))
+    def residuals(*xs: Any) -> list[Any]:
+        return linearize_flat(lambda *ys: pytrees.tree_leaves(call.apply(f, ys)), xs).residuals
 
-    lin = linearize_flat(flat, leaves)
-    where = {id(x): f"from the argument {pytrees.keystr(path)}"
-             for x, path in zip(leaves, pytrees.leaf_paths(tree), strict=True)}
-    return [(v.aval, where.get(id(r), "computed in the function")) for v, r in
-            zip(lin.jaxpr.constvars, lin.residuals, strict=True)]
+    jaxpr, _ = stage_flat(residuals, [typeof(x) for x in call.leaves])
+    names = leaf_names(f, call.tree)
+    kept = {v for v in jaxpr.outvars if type(v) is Var}
+    return [*[(v.aval, "from a literal") for v in jaxpr.outvars if type(v) is Literal],
+            *[(v.aval, f"from the argument {name}") for v, name in zip(jaxpr.invars, names, strict=True) if v in kept],
+            *[(v.aval, "from a constant") for v in jaxpr.constvars if v in kept],
+            *[(v.aval, _maker(eqn, i)) for eqn in jaxpr.eqns for i, v in enumerate(eqn.outvars) if v in kept]]
+
+
+def _maker(eqn: Any, i: int) -> str:
+    """What made the i-th result of an equation, and where, for `saved_residuals`."""
+    if eqn.primitive is remat_p:
+        inner = eqn.params["jaxpr"].jaxpr
+        for made in inner.eqns:
+            if inner.outvars[i] in made.outvars:
+                return _maker(made, made.outvars.index(inner.outvars[i]))
+    what = (f"named {eqn.params['name']!r}" if eqn.primitive is name_p else
+            f"output of jitted function {eqn.params['name']!r}" if eqn.primitive is jit_p else f"output of {eqn.primitive.name}")
+    place = source.describe(eqn.source[0]) if eqn.source is not None and eqn.source[0] is not None else ""
+    return f"{what} from {place}" if place else what
 
 
 def print_saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
     """Print the values that the backward pass of `f` keeps."""
-    for aval, source in saved_residuals(f, *args, **kwargs):
-        print(f"{aval.str_short(short_dtypes=True)} {source}")
+    for aval, made in saved_residuals(f, *args, **kwargs):
+        print(f"{aval.str_short(short_dtypes=True)} {made}")

@@ -10,7 +10,8 @@ import numpy as np
 import scipy.special
 from lax.sampling import Sample
 
-import teucer.lax  # noqa: F401  fills the table
+import teucer.lax._elementwise
+import teucer.lax._special  # noqa: F401  fills the table
 from teucer.lax._families import ELEMENTWISE, Elementwise
 
 __all__ = ["ARITY", "DTYPES", "REFERENCES", "SAMPLES", "operands"]

@@ -27,6 +27,8 @@ LINEAR_ALGEBRA = WIDE_FLOATS + COMPLEXES
 # The dtypes of which the quick suite tests values: one of each kind. The others are marked slow.
 QUICK = frozenset({"bool", "int32", "float32", "complex64"})
 GRADIENT = ("float64", "complex128")
+# The reason for which an operation is an exception to the law of gradients: to differentiate it is an error.
+NO_RULE = "no derivative, as in JAX"
 
 
 def is_64_bit(dtype: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from optable.compare import assert_close
-from optable.table import Op, all_ops
+from optable.table import NO_RULE, Op, all_ops
 from optable.trees import along, flat_call, moving
 
 from teucer import lax
@@ -107,3 +107,12 @@ def test_derivatives(op: Op, dtype: str) -> None:
                 pairs = zip(found, expected, strict=True) if isinstance(found, list | tuple) else [(found, expected)]
                 for y, z in pairs:
                     assert_close(y, z, op.gradient_rtol, f"{op} of {dtype}, call {i}, {law}")
+
+
+@pytest.mark.parametrize("op", [op for op in all_ops().values() if op.exceptions.get("gradient") == NO_RULE], ids=str)
+def test_missing_derivative_is_an_error(op: Op) -> None:
+    """An operation that has no derivative says so, and gives no zeros."""
+    dtype = next(d for d in ("float32", "float64", "complex64") if d in op.dtypes)
+    leaves, f = flat_call(op, op.calls(dtype)[0])
+    with pytest.raises(NotImplementedError, match="(?i)(differentiation rule for primitive|derivatives of)"):
+        jvp(f, tuple(leaves), tuple(leaves))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,8 +41,11 @@ _QUIET: dict[str, dict[str, Any]] = {
     "dot_general": {"precision": None, "out_sharding": None, "preferred_element_type": None},
     "scan": {"linear": None, "split_transpose": False},
 }
-# Parameters that are shown under another name.
+# Parameters that are shown under another name, or with another value.
 _SHOWN_AS = {"fwd_jaxpr_thunk": "fwd"}
+_SHOWN: dict[tuple[str, str], Callable[[Any], Any]] = {
+    ("dot_general", "dimension_numbers"): lambda pairs: tuple(tuple(list(axes) for axes in pair) for pair in pairs),
+}
 # Primitives whose name in the user's program is shown first.
 _NAMED = ("jit", "custom_jvp_call", "custom_vjp_call")
 
@@ -142,12 +146,17 @@ class _Printer:
                                    pp.nest(2, pp.concat([pp.brk(), tail]))]))
 
     def eqn(self, eqn: Any, used: set[Any] | None) -> Any:
-        left = self.binders(eqn.outvars, used)
-        if eqn.primitive.name == "jit" and eqn.params["jaxpr"].jaxpr not in self.shared:
-            self._share_names(eqn)
+        # The arguments and results of a called jaxpr that is written in place are named as at the call.
+        inner = eqn.params["jaxpr"].jaxpr if eqn.primitive.name == "jit" else None
+        shares = inner is not None and inner not in self.shared
+        if shares:
+            self._share_names(inner.invars, eqn.invars)
+        left = [self.binders(eqn.outvars, used), pp.text(" = ")] if eqn.outvars else []
+        if shares:
+            self._share_names([v if v not in inner.invars else None for v in inner.outvars], eqn.outvars)
         right = [pp.text(eqn.primitive.name, self.annotation(eqn)), self.params(eqn)]
-        right += [pp.text(" "), pp.join(pp.brk(" "), [pp.text(self.name(v)) for v in eqn.invars])]
-        return pp.group(pp.concat([left, pp.text(" = "), *right] if eqn.outvars else right))
+        operands = [pp.group(pp.concat([pp.brk(), pp.text(self.name(v))])) for v in eqn.invars]
+        return pp.concat([*left, *right, pp.nest(2, pp.concat(operands)) if operands else pp.text(" ")])
 
     def annotation(self, eqn: Any) -> str | None:
         """What is written beside an equation: where it comes from, and the name scopes that it is in."""
@@ -158,19 +167,14 @@ class _Printer:
             notes.append(f"[{'/'.join(eqn.source[1]) if eqn.source is not None else ''}]")
         return " ".join(notes) or None
 
-    def _share_names(self, eqn: Any) -> None:
-        """The arguments and results of a called jaxpr are named as at the call, where they have names."""
-        inner = eqn.params["jaxpr"].jaxpr
-        for v, result in zip(inner.outvars, eqn.outvars, strict=True):
-            if type(v).__name__ == type(result).__name__ == "Var" and result in self.names and v not in inner.invars:
-                self.names.setdefault(v, self.names[result])
-        for v, operand in zip(inner.invars, eqn.invars, strict=True):
-            if type(operand).__name__ == "Var":
-                self.names.setdefault(v, self.name(operand))
+    def _share_names(self, inner: Any, outer: Any) -> None:
+        for v, w in zip(inner, outer, strict=True):
+            if type(v).__name__ == type(w).__name__ == "Var":
+                self.names.setdefault(v, self.name(w))
 
     def params(self, eqn: Any) -> Any:
         quiet = _QUIET.get(eqn.primitive.name, {})
-        shown = [(_SHOWN_AS.get(k, k), v) for k, v in eqn.params.items()
+        shown = [(_SHOWN_AS.get(k, k), _SHOWN.get((eqn.primitive.name, k), _as_is)(v)) for k, v in eqn.params.items()
                  if not (k in quiet and (v is None or quiet[k] == v or (quiet[k] is None and not any_true(v))))]
         shown.sort(key=lambda item: (not (item[0] == "name" and eqn.primitive.name in _NAMED), item[0]))
         if not shown:
@@ -196,6 +200,10 @@ class _Printer:
         if callable(value) and hasattr(value, "__name__"):
             return pp.text(value.__name__)
         return pp.text(str(value))
+
+
+def _as_is(value: Any) -> Any:
+    return value
 
 
 def any_true(value: Any) -> bool:

@@ -235,12 +235,20 @@ class custom_vjp:
         args = resolve_kwargs(self.fun, args, kwargs)
         call = flatten_call(args, {}, nondiff_positions(self, args))
         rule = _VJPRule(self, call, name)
-        outs = custom_vjp_call_p.bind(*call.leaves, call_jaxpr=rule.call, fwd_jaxpr_thunk=rule.forward, bwd=rule.backward,
-                                      num_consts=0, name=name, symbolic_zeros=self.symbolic_zeros)
+        outs = custom_vjp_call_p.bind(*call.leaves, call_jaxpr=rule.call, fwd_jaxpr_thunk=_named(rule.forward, self.fwd),
+                                      bwd=_named(rule.backward, self.bwd), num_consts=0, name=name, symbolic_zeros=self.symbolic_zeros)
         return pytrees.tree_unflatten(rule.out_tree, outs)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
+
+
+def _named(method: Callable[..., Any], fun: Callable[..., Any] | None) -> Callable[..., Any]:
+    """`method` under the name of the user's function, by which jaxprs show it."""
+    def rule(*args: Any, **kwargs: Any) -> Any:
+        return method(*args, **kwargs)
+    rule.__name__ = fun_name(fun) if fun is not None else "undefined"
+    return rule
 
 
 class _VJPRule:

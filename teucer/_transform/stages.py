@@ -205,8 +205,7 @@ class Compiled(Stage):
 
     @tracebacks.api_boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        options = self.lowered.traced._options
-        call = flatten_call(args, kwargs, options.static_argnums, options.static_argnames)
+        call = flatten_call(args, kwargs)
         expected = pytrees.tree_leaves(self.args_info, is_leaf=lambda x: isinstance(x, ArgInfo))
         if call.tree != self.in_tree:
             raise TypeError(f"Function compiled with input pytree does not match the input pytree it was called with.\n"

@@ -145,7 +145,7 @@ def _lower_integer_pow(ctx: Any, x: Any, y: int) -> Any:
 def _tangent_integer_pow(t: Any, z: Any, x: Any, y: int) -> Any:
     if y == 0:
         return typeof(z).zero
-    return t if y == 1 else mul(t, mul(scalar_like(x, y), integer_pow(x, y - 1)))
+    return t if y == 1 else mul(t, mul(scalar_like(x, y), x if y == 2 else integer_pow(x, y - 1)))
 
 
 integer_pow_p = Elementwise("integer_pow", NUMERIC, _lower_integer_pow, (_tangent_integer_pow,), Checked(-9, 9, 4))

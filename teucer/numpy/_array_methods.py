@@ -226,5 +226,7 @@ def attach() -> None:
     """Give arrays and tracers their operators and methods."""
     methods = {name: _method(name, module) for module, names in _FUNCTIONS.items() for name in names}
     methods.update(_METHODS)
+    # The abstract class too, for those who look there: `jax.Array.sum`.
+    xla.attach(xla.Array, methods | _operators.tracer_operators() | _indexing.ATTACH)
     xla.attach(ArrayImpl, methods | _operators.array_operators() | _ARRAY_METHODS | _indexing.ATTACH)
     xla.attach(Tracer, methods | _operators.tracer_operators() | _TRACER_METHODS | _indexing.ATTACH)

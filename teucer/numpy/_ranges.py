@@ -33,7 +33,7 @@ def _samples(num: Any) -> int:
 @fast(static=("num", "endpoint", "dtype", "axis"))
 def _linspace(start: Any, stop: Any, num: int, endpoint: bool, dtype: Any, axis: int) -> tuple[Any, Any]:
     check_arraylike("linspace", start, stop)
-    computed = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(promote_dtypes("linspace", INEXACT, start, stop)[0].dtype))
+    computed = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(typeof(promote_dtypes("linspace", INEXACT, start, stop)[0]).dtype))
     result = computed if dtype is None else dtype
     low, high = (convert(v, computed) for v in promote("linspace", INEXACT, start, stop))
     shape = np.shape(low) or np.shape(high)

@@ -1,0 +1,5 @@
+"""Reductions over segments of arrays."""
+
+from teucer._base.lazy import face
+
+__getattr__, __dir__, __all__ = face(__name__, {"teucer.ops._segments": "segment_max segment_min segment_prod segment_sum"})

@@ -1,0 +1,117 @@
+"""Reductions of the elements that have the same segment number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from teucer import numpy as jnp
+from teucer._base import dtypes
+from teucer._core.trace import typeof
+from teucer.lax import GatherScatterMode
+from teucer.numpy._library import fast
+from teucer.numpy._promotion import check_arraylike
+
+__all__ = ["segment_max", "segment_min", "segment_prod", "segment_sum"]
+
+_REDUCE = {"add": jnp.sum, "max": jnp.max, "min": jnp.min, "multiply": jnp.prod}
+
+
+def segment_sum(data: Any, segment_ids: Any, num_segments: int | None = None, indices_are_sorted: bool = False,
+                unique_indices: bool = False, bucket_size: int | None = None, mode: Any = None, out_sharding: Any = None) -> Any:
+    """Sums of the elements of each segment; 0 for a segment without elements.
+
+    segment_ids: integers, of the shape of data's leading axes. Elements whose number is not in [0, num_segments) are left out, or
+    with mode='clip' go to the nearest segment.
+    num_segments: by default the greatest number plus one, which must be known while tracing.
+    indices_are_sorted, unique_indices: promises about segment_ids, which save work. bucket_size: reduce as many elements at a
+    time, and then their results.
+    Raises ValueError if num_segments is negative or the shapes do not fit, TypeError for segment_ids that are not integers.
+
+    >>> segment_sum(jnp.array([1., 2., 4.]), jnp.array([0, 0, 2]), 3)
+    Array([3., 0., 4.], dtype=float32)
+    """
+    return _segment("segment_sum", "add", data, segment_ids, num_segments, indices_are_sorted, unique_indices, bucket_size, mode,
+                    out_sharding)
+
+
+def segment_prod(data: Any, segment_ids: Any, num_segments: int | None = None, indices_are_sorted: bool = False,
+                 unique_indices: bool = False, bucket_size: int | None = None, mode: Any = None, out_sharding: Any = None) -> Any:
+    """As `segment_sum`, products; 1 for a segment without elements.
+
+    >>> segment_prod(jnp.array([3., 2., 4.]), jnp.array([0, 0, 2]), 3)
+    Array([6., 1., 4.], dtype=float32)
+    """
+    return _segment("segment_prod", "multiply", data, segment_ids, num_segments, indices_are_sorted, unique_indices, bucket_size,
+                    mode, out_sharding)
+
+
+def segment_max(data: Any, segment_ids: Any, num_segments: int | None = None, indices_are_sorted: bool = False,
+                unique_indices: bool = False, bucket_size: int | None = None, mode: Any = None, out_sharding: Any = None) -> Any:
+    """As `segment_sum`, the greatest elements; for a segment without elements -inf, or the least integer.
+
+    >>> segment_max(jnp.array([1., 2., 4.]), jnp.array([0, 0, 2]), 3)
+    Array([  2., -inf,   4.], dtype=float32)
+    """
+    return _segment("segment_max", "max", data, segment_ids, num_segments, indices_are_sorted, unique_indices, bucket_size, mode,
+                    out_sharding)
+
+
+def segment_min(data: Any, segment_ids: Any, num_segments: int | None = None, indices_are_sorted: bool = False,
+                unique_indices: bool = False, bucket_size: int | None = None, mode: Any = None, out_sharding: Any = None) -> Any:
+    """As `segment_sum`, the least elements; for a segment without elements inf, or the greatest integer.
+
+    >>> segment_min(jnp.array([1., 2., 4.]), jnp.array([0, 0, 2]), 3)
+    Array([ 1., inf,  4.], dtype=float32)
+    """
+    return _segment("segment_min", "min", data, segment_ids, num_segments, indices_are_sorted, unique_indices, bucket_size, mode,
+                    out_sharding)
+
+
+def _segment(name: str, operation: str, data: Any, ids: Any, num_segments: Any, is_sorted: bool, unique: bool, bucket_size: Any,
+             mode: Any, out_sharding: Any) -> Any:
+    check_arraylike(name, data, ids)
+    if out_sharding is not None:
+        raise NotImplementedError(f"{name}: out_sharding is not implemented.")
+    if not dtypes.issubdtype(typeof(ids).dtype, np.integer):
+        raise TypeError(f"{name}: segment_ids must be integers.\n    segment_ids: {typeof(ids).str_short(True)}")
+    shape, of_ids = np.shape(data), np.shape(ids)
+    if shape[:len(of_ids)] != of_ids:
+        raise ValueError(f"{name}: data must begin with the axes of segment_ids.\n    data: {typeof(data).str_short(True)}\n"
+                         f"    segment_ids: {typeof(ids).str_short(True)}")
+    count = max(int(jnp.max(ids)) + 1, 0) if num_segments is None else num_segments.__index__()
+    if count < 0:
+        raise ValueError("num_segments must be non-negative.")
+    is_clipped = mode is not None and GatherScatterMode.from_any(mode) == GatherScatterMode.CLIP
+    size = None if bucket_size is None else bucket_size.__index__()
+    return _scattered(data, ids, operation, count, bool(is_sorted), bool(unique), size, is_clipped)
+
+
+@fast(static=("operation", "count", "is_sorted", "unique", "bucket_size", "is_clipped"))
+def _scattered(data: Any, ids: Any, operation: str, count: int, is_sorted: bool, unique: bool, bucket_size: int | None,
+               is_clipped: bool) -> Any:
+    data, ids = jnp.asarray(data), jnp.asarray(ids)
+    # Negative numbers are not counted from the end.
+    ids = jnp.clip(ids, 0, max(count - 1, 0)) if is_clipped else jnp.where(ids < 0, count, ids)
+    start = _neutral(operation, data.dtype)
+    rest = data.shape[ids.ndim:]
+    options = {"indices_are_sorted": is_sorted and is_clipped, "unique_indices": unique, "mode": "drop"}
+    if bucket_size is None:
+        return getattr(jnp.full((count, *rest), start, data.dtype).at[ids], operation)(data, **options)
+    buckets = np.arange(ids.shape[0]) // bucket_size
+    target = jnp.full((-(-ids.shape[0] // bucket_size), count, *rest), start, data.dtype)
+    places = jnp.broadcast_to(buckets.reshape(-1, *(1,) * (ids.ndim - 1)), ids.shape)
+    parts = getattr(target.at[places, ids], operation)(data, **options)
+    return _REDUCE[operation](parts, axis=0).astype(data.dtype)
+
+
+def _neutral(operation: str, dtype: Any) -> Any:
+    if operation in ("add", "multiply"):
+        return int(operation == "multiply")
+    if dtype == np.bool_:
+        return operation == "min"
+    if dtypes.issubdtype(dtype, np.integer):
+        info = dtypes.iinfo(dtype)
+        return info.max if operation == "min" else info.min
+    return np.inf if operation == "min" else -np.inf
