@@ -71,7 +71,7 @@ def test_derivatives():
 @pytest.mark.parametrize("call, error, message", [
     (lambda: ops.segment_sum(DATA, IDS, -1), ValueError, "num_segments must be non-negative"),
     (lambda: ops.segment_sum(DATA, DATA, 3), TypeError, r"(?s)segment_sum: segment_ids must be integers.*f32\[5\]"),
-    (lambda: ops.segment_max(DATA, IDS[:3], 3), ValueError, 
+    (lambda: ops.segment_max(DATA, IDS[:3], 3), ValueError,
      r"(?s)segment_max: data must begin.*data: f32\[5\].*segment_ids: \w+\[3\]"),
     (lambda: ops.segment_sum([1.0], [0], 3), TypeError, "segment_sum requires ndarray or scalar arguments, got <class 'list'>"),
     (lambda: jax.jit(lambda i: ops.segment_sum(DATA, i))(IDS), jax.errors.ConcretizationTypeError, "concrete"),

@@ -9,11 +9,13 @@ from collections.abc import Callable, Mapping
 __all__ = ["face"]
 
 
-def face(module: str, rooms: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
+def face(module: str, rooms: Mapping[str, str], absent: Mapping[str, str] | None = None,
+         ) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
     """`__getattr__`, `__dir__` and `__all__` of a module that hands on names of its rooms.
 
     rooms: for each module, the names that it gives, in one string; `name=other` gives its `other` as `name`, `name=.` the
     module itself.
+    absent: for names that users may look for in vain, what to say.
 
     >>> __getattr__, __dir__, __all__ = face("teucer.lax", {"teucer.lax._sorting": "sort top_k"})
     >>> __all__
@@ -29,7 +31,8 @@ def face(module: str, rooms: Mapping[str, str]) -> tuple[Callable[[str], object]
         try:
             room, other = where[name]
         except KeyError:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}") from None
+            advice = f": {absent[name]}" if absent and name in absent else ""
+            raise AttributeError(f"module {module!r} has no attribute {name!r}{advice}") from None
         loaded = importlib.import_module(room)
         value: object = loaded if other == "." else getattr(loaded, other)
         setattr(sys.modules[module], name, value)

@@ -20,7 +20,7 @@ Sharding = _jax.Sharding
 SingleDeviceShardingBase = _jax.SingleDeviceSharding
 HostBufferSemantics = _jax.HostBufferSemantics
 block_until_ready = _jax.batched_block_until_ready
-# jaxlib 0.10 checks by default that shapes and shardings agree, through modules of jax; later versions do not check.
+# jaxlib checks by default that shapes and shardings agree, through modules of jax; handlers of later versions do not check.
 _SKIP_CHECKS = {"_skip_checks": True} if "_skip_checks" in (_jax.array_result_handler.__doc__ or "") else {}
 
 
@@ -43,7 +43,7 @@ def result_handler(aval: Any, sharding: Any, committed: bool) -> Any:
 
 def assemble(aval: Any, sharding: Any, parts: Sequence[Any], *, committed: bool) -> Any:
     """An array of single-device arrays, one for each device of the sharding."""
-    return ArrayImpl(aval, sharding, list(parts), committed, **_SKIP_CHECKS)
+    return ArrayImpl(aval, sharding, list(parts), committed, _skip_checks=True)
 
 
 def execute(executable: Any, args: Sequence[Any], handlers: Sequence[Any]) -> list[Any]:

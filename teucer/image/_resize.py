@@ -21,8 +21,9 @@ __all__ = ["ResizeMethod", "resize", "scale_and_translate"]
 class ResizeMethod(enum.Enum):
     """How new elements follow from old ones.
 
-    NEAREST: the nearest one. LINEAR: linear interpolation. CUBIC: Keys' cubic interpolation, CUBIC_PYTORCH: with PyTorch's
-    constant when not antialiased. LANCZOS3, LANCZOS5: windowed sinc. AREA: means over the areas that new elements cover.
+    NEAREST: the nearest one. LINEAR: linear interpolation. CUBIC: Keys' cubic interpolation. CUBIC_PYTORCH: the same when
+    antialiased, else with PyTorch's constant, and the array continued by its edges. LANCZOS3, LANCZOS5: windowed sinc.
+    AREA: means over the areas that new elements cover.
     """
 
     NEAREST = 0
@@ -72,10 +73,8 @@ def _lanczos(radius: float) -> Callable[[Any], Any]:
     return lambda x: jnp.where(x > radius, 0, jnp.sinc(x) * jnp.sinc(x / radius))
 
 
-def _kernel(method: ResizeMethod, antialias: bool) -> Callable[[Any], Any]:
-    table = {ResizeMethod.LINEAR: _triangle, ResizeMethod.CUBIC: _keys(-0.5), ResizeMethod.LANCZOS3: _lanczos(3),
-             ResizeMethod.LANCZOS5: _lanczos(5), ResizeMethod.CUBIC_PYTORCH: _keys(-0.5 if antialias else -0.75)}
-    return table[method]
+_KERNELS = {ResizeMethod.LINEAR: _triangle, ResizeMethod.CUBIC: _keys(-0.5), ResizeMethod.CUBIC_PYTORCH: _keys(-0.5),
+            ResizeMethod.LANCZOS3: _lanczos(3), ResizeMethod.LANCZOS5: _lanczos(5)}
 
 
 def _weights(old: int, new: int, scale: Any, translation: Any, method: ResizeMethod, antialias: bool, dtype: Any) -> Any:
@@ -83,18 +82,29 @@ def _weights(old: int, new: int, scale: Any, translation: Any, method: ResizeMet
     inverse = jnp.asarray(1 / scale, dtype)
     shift = jnp.asarray(translation, dtype) * inverse
     places, starts = jnp.arange(old, dtype=dtype)[:, None], jnp.arange(new, dtype=dtype)[None, :]
+    # Where the middle of a new element lies among the middles of old ones.
+    centres = (starts + 0.5) * inverse - shift - 0.5
+    if method is ResizeMethod.CUBIC_PYTORCH and not antialias:
+        return _continued(places, centres, old)
     if method is ResizeMethod.AREA:
         low, high = starts * inverse - shift, (starts + 1) * inverse - shift
         weights = jnp.maximum(0, jnp.minimum(places + 1, high) - jnp.maximum(places, low))
     else:
         # When elements become fewer, the kernel is as much wider.
         width = jnp.maximum(inverse, 1) if antialias else 1
-        centres = (starts + 0.5) * inverse - shift - 0.5
-        weights = _kernel(method, antialias)(jnp.abs(centres - places) / width)
-        weights = jnp.where((centres >= -0.5) & (centres <= old - 0.5), weights, 0)
+        weights = _KERNELS[method](jnp.abs(centres - places) / width)
+    weights = jnp.where((centres >= -0.5) & (centres <= old - 0.5), weights, 0)
     total = jnp.sum(weights, axis=0, keepdims=True)
     is_inside = jnp.abs(total) > 1000 * float(np.finfo(np.float32).eps)
     return jnp.where(is_inside, weights / jnp.where(is_inside, total, 1), 0)
+
+
+def _continued(places: Any, centres: Any, old: int) -> Any:
+    """The weights of cubic interpolation of an array continued by its edges."""
+    kernel, below, total = _keys(-0.75), jnp.floor(centres), 0
+    for neighbour in (below - 1, below, below + 1, below + 2):
+        total = total + jnp.where(places == jnp.clip(neighbour, 0, old - 1), kernel(jnp.abs(centres - neighbour)), 0)
+    return total
 
 
 def _apply(x: Any, axis: int, weights: Any, precision: Any) -> Any:

@@ -81,4 +81,12 @@ _ROOMS = {
         "RandomAlgorithm rng_bit_generator rng_bit_generator_p rng_uniform rng_uniform_p",
 }
 
-__getattr__, __dir__, __all__ = lazy.face(__name__, _ROOMS)
+_NAMED_AXES = "collectives over named axes are not implemented yet."
+_ABSENT = {
+    **dict.fromkeys(("all_gather", "all_to_all", "axis_index", "axis_size", "pmax", "pmean", "pmin", "ppermute", "pshuffle", "psum",
+                     "psum_scatter", "pswapaxes", "pcast"), _NAMED_AXES),
+    "pvary": "it was removed in JAX 0.10.",
+    "with_sharding_constraint": "arrays over several devices are not implemented yet.",
+}
+
+__getattr__, __dir__, __all__ = lazy.face(__name__, _ROOMS, _ABSENT)
