@@ -114,7 +114,7 @@ def test_bool_options_are_switched_on_by_default():
 def test_unknown_option(access, name, hint):
     with pytest.raises(AttributeError) as info:
         access(name)
-    assert str(info.value) == f"config: there is no option {name!r}." + (f"\n  Did you mean {hint!r}?" if hint else "")
+    assert str(info.value) == f"config: Unrecognized config option: {name}." + (f"\n  Did you mean {hint!r}?" if hint else "")
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def test_all_modes_agree(wrap):
 
 
 def test_higher_orders():
-    g = lambda x: jnp.sin(x) * jnp.exp(x)  # noqa: E731
+    g = lambda x: jnp.sin(x) * jnp.exp(x)
     x, expected = 0.7, 0.7
     for k in range(1, 5):
         g = jax.grad(g) if k % 2 else jax.jacfwd(g)
@@ -73,7 +73,7 @@ def test_argnums_and_trees():
 
 
 def test_has_aux():
-    g = lambda x: (x ** 2, {"twice": 2 * x})  # noqa: E731
+    g = lambda x: (x ** 2, {"twice": 2 * x})
     assert jax.grad(g, has_aux=True)(3.0) == (6.0, {"twice": 6.0})
     assert jax.value_and_grad(g, has_aux=True)(3.0) == ((9.0, {"twice": 6.0}), 6.0)
     assert jax.jvp(g, (3.0,), (1.0,), has_aux=True) == (9.0, 6.0, {"twice": 6.0})

@@ -188,7 +188,7 @@ def residual_count(f, *args):
 
 
 def test_checkpoint_keeps_only_its_inputs():
-    f = lambda x: jnp.sin(jnp.sin(jnp.sin(x)))  # noqa: E731
+    f = lambda x: jnp.sin(jnp.sin(jnp.sin(x)))
     g = jax.checkpoint(f)
     assert residual_count(f, jnp.asarray(1.0)) == 3
     assert residual_count(g, jnp.asarray(1.0)) == 1
@@ -219,7 +219,7 @@ def test_policies(policy, count):
 
 def test_dots_saveable():
     a = jnp.ones((3, 3)) / 3
-    f = lambda x: jnp.sin(a @ jnp.sin(a @ x)).sum()  # noqa: E731
+    f = lambda x: jnp.sin(a @ jnp.sin(a @ x)).sum()
     jaxpr = str(jax.make_jaxpr(jax.grad(jax.checkpoint(f, policy=jax.checkpoint_policies.dots_saveable)))(X))
     assert jaxpr.count("dot_general") == 4  # two forward, two backward: none again
     jaxpr = str(jax.make_jaxpr(jax.grad(jax.checkpoint(f)))(X))

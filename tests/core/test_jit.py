@@ -235,7 +235,7 @@ def test_traces_do_not_keep_arguments_alive():
 
 def test_jitted_functions_do_not_live_forever():
     def make():
-        f = lambda x: x + 1  # noqa: E731
+        f = lambda x: x + 1
         jax.jit(f)(1.0)
         return weakref.ref(f)
     ref = make()

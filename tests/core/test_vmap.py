@@ -40,7 +40,7 @@ def test_nested_and_transposed():
 
 def test_per_example_gradients():
     w = jnp.ones(3)
-    loss = lambda w, x, y: (jnp.dot(w, x) - y) ** 2  # noqa: E731
+    loss = lambda w, x, y: (jnp.dot(w, x) - y) ** 2
     g = jax.vmap(jax.grad(loss), in_axes=(None, 0, 0))(w, A, jnp.zeros(2))
     expected = np.stack([2 * x.sum() * x for x in A])
     np.testing.assert_allclose(g, expected)

@@ -106,3 +106,16 @@ def test_forward_mode_of_programs_with_while(seed):
     assert_close(jax.jvp(f, ARGS, (1.0, 2.0, 3.0)), expected, 1e-8, 1e-8)
     batch = tuple(x + np.linspace(0, 0.5, 3) for x in ARGS)
     check_vmap(lambda *xs: jax.jvp(f, xs, (1.0, 2.0, 3.0)), *batch)
+
+
+def test_transpose_of_a_vmapped_cond_in_a_linear_map():
+    def program(x):
+        return lax.cond(x > 0, lambda x: jnp.sin(x) * x, jnp.cos, x)
+    f = jax.custom_jvp(lambda x: program(x))
+    f.defjvp(lambda p, t: jax.jvp(program, p, t))
+    mapped = jax.vmap(f)
+    g = jax.custom_vjp(lambda x: mapped(x))
+    g.defvjp(lambda x: jax.vjp(mapped, x), lambda pull, ct: pull(ct))
+    x = jnp.array([-1.0, 1.0])
+    (ct,) = jax.jit(lambda x: jax.vjp(g, x)[1](jnp.ones(2)))(x)
+    np.testing.assert_allclose(ct, [np.sin(1.0), np.sin(1.0) + np.cos(1.0)], rtol=1e-6)

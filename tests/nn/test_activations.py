@@ -50,6 +50,12 @@ def test_dtypes(record):
         assert found == expected, given
 
 
+@pytest.mark.parametrize("record", GOLDEN, ids=IDS)
+def test_lists_are_refused(record):
+    with pytest.raises(TypeError, match=r"requires ndarray or scalar arguments, got <class 'list'>"):
+        function(record)([1.0, 2.0])
+
+
 def test_second_derivative_of_relu_is_zero():
     assert float(jax.grad(jax.grad(nn.relu))(1.0)) == 0.0
 

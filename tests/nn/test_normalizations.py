@@ -105,6 +105,8 @@ def test_one_hot():
     np.testing.assert_array_equal(jax.jit(lambda i: nn.one_hot(i, 2))(1), [0, 1])
     with pytest.raises(TypeError, match="one_hot: num_classes must be an int"):
         nn.one_hot(jnp.asarray([0]), 2.5)
+    with pytest.raises(jax.errors.ConcretizationTypeError, match="num_classes"):
+        jax.jit(lambda n: nn.one_hot(1, n))(3)
     with pytest.raises(ValueError, match="axis 2 is out of bounds"):
         nn.one_hot(jnp.asarray([0]), 3, axis=2)
 

@@ -154,6 +154,33 @@ def test_choices():
     np.testing.assert_allclose([special.comb(n, k, repetition=True) for n, k in ((5, 2), (3, 4), (0, 0))], [15, 15, 1], rtol=1e-5)
 
 
+def test_bessel_functions():
+    z = np.concatenate([np.linspace(-20, 20, 81), [1e-3, 0.0]])
+    with jax.enable_x64(True):
+        found = special.bessel_jn(z, v=6)
+        for k in range(7):
+            np.testing.assert_allclose(found[k], reference.jv(k, z), rtol=1e-11, atol=1e-13)
+        slope = jax.jacfwd(lambda z: special.bessel_jn(z, v=2))(1.5)
+        np.testing.assert_allclose(slope, reference.jvp(np.arange(3), 1.5), rtol=1e-12)
+    np.testing.assert_allclose(special.bessel_jn(np.float32(1), v=3), reference.jv(np.arange(4), 1.0), rtol=1e-5)
+    with pytest.raises(ValueError, match=r"(?s)bessel_jn: v must be.*v: 60.*n_iter: 50"):
+        special.bessel_jn(1.0, v=60)
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_loggamma(dtype):
+    z = (RANDOM.uniform(-8, 8, 300) + 1j * RANDOM.uniform(-8, 8, 300)).astype(dtype)
+    with jax.enable_x64(dtype == np.complex128):
+        found = special.loggamma(z)
+        assert found.dtype == dtype
+        expected = reference.loggamma(z.astype(np.complex128))
+        np.testing.assert_allclose(found, expected, rtol=64 * np.finfo(dtype).eps, atol=512 * np.finfo(dtype).eps)
+    np.testing.assert_allclose(special.loggamma(np.asarray([2.5, -1.5, 0.0], np.float32)), [0.2846829, np.nan, np.inf], rtol=1e-6)
+    for at in (1j, -2.5 - 0.5j, 3 + 2j):
+        slope = jax.grad(special.loggamma, holomorphic=True)(jnp.asarray(at, "complex64"))
+        np.testing.assert_allclose(slope, reference.digamma(at), rtol=2e-5)
+
+
 def test_multigammaln():
     for d in (1, 2, 5):
         np.testing.assert_allclose(special.multigammaln(4.5, d), reference.multigammaln(4.5, d), rtol=1e-6)

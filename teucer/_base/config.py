@@ -479,4 +479,4 @@ def _lookup(name: str) -> Option:
     close = difflib.get_close_matches(name, [*_OPTIONS, *(n.removeprefix("jax_") for n in _OPTIONS)], n=1)
     full = next((n for n in _OPTIONS if close and n in (close[0], f"jax_{close[0]}")), None)
     hint = f"\n  Did you mean {full!r}?" if full else ""
-    raise AttributeError(f"config: there is no option {name!r}.{hint}", name=name, obj=None)
+    raise AttributeError(f"config: Unrecognized config option: {name}.{hint}", name=name, obj=None)

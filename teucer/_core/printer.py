@@ -148,14 +148,16 @@ class _Printer:
     def eqn(self, eqn: Any, used: set[Any] | None) -> Any:
         # The arguments and results of a called jaxpr that is written in place are named as at the call.
         inner = eqn.params["jaxpr"].jaxpr if eqn.primitive.name == "jit" else None
-        shares = inner is not None and inner not in self.shared
-        if shares:
+        if inner is not None and inner in self.shared:
+            inner = None
+        if inner is not None:
             self._share_names(inner.invars, eqn.invars)
         left = [self.binders(eqn.outvars, used), pp.text(" = ")] if eqn.outvars else []
-        if shares:
+        if inner is not None:
             self._share_names([v if v not in inner.invars else None for v in inner.outvars], eqn.outvars)
         right = [pp.text(eqn.primitive.name, self.annotation(eqn)), self.params(eqn)]
-        operands = [pp.group(pp.concat([pp.brk(), pp.text(self.name(v))])) for v in eqn.invars]
+        operands = [pp.group(pp.concat([pp.brk() if i else pp.text(" "), pp.text(self.name(v))]))
+                    for i, v in enumerate(eqn.invars)]
         return pp.concat([*left, *right, pp.nest(2, pp.concat(operands)) if operands else pp.text(" ")])
 
     def annotation(self, eqn: Any) -> str | None:

@@ -267,6 +267,8 @@ def aval_of(x: Any) -> Any:
 
 def is_valid_type(x: Any) -> bool:
     """Whether `x` is a value of the language: something that has an aval."""
+    if isinstance(x, np.ndarray | np.generic):
+        return x.dtype in dtypes.ALL_SET or x.dtype == float0
     return any(kind in _aval_of for kind in type(x).__mro__) or hasattr(x, "__jax_array__")
 
 
@@ -281,11 +283,21 @@ for _kind in (int, float, complex, bool):
 
 
 def _numpy(x: Any) -> ShapedArray:
-    if x.dtype == float0:
+    dtype = x.dtype
+    if dtype in dtypes.ALL_SET:
+        return ShapedArray(x.shape, dtypes.canonicalize_dtype(dtype))
+    if dtype == float0:
         return ShapedArray(x.shape, float0)
-    dtype = dtypes.canonicalize_dtype(x.dtype)
-    return ShapedArray(x.shape, dtype)
+    order = "" if dtype.isnative else "\n  Its bytes are not in the order of this machine: x.astype(x.dtype.newbyteorder('='))."
+    raise TypeError(f"Dtype {dtype} is not a valid JAX array type. Only arrays of numeric types are supported by JAX.\n"
+                    f"    value: {x!r:.200}{order}")
+
+
+def _masked(x: Any) -> ShapedArray:
+    raise ValueError("numpy masked arrays are not supported as direct inputs to JAX functions. Use arr.filled() to convert "
+                     f"the value to a standard numpy array.\n    value: {x!r:.200}")
 
 
 register_aval_of(np.ndarray, _numpy)
 register_aval_of(np.generic, _numpy)
+register_aval_of(np.ma.MaskedArray, _masked)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, final
 
@@ -251,6 +252,7 @@ def lower_module(name: str, jaxpr: Jaxpr, args: Sequence[Argument], platform: st
     n = len(jaxpr.constvars)
     outs = ctx.inline_jaxpr(jaxpr, values[:n], values[n:])
     aliases = _aliases(args, outs)
+    _warn_of_unusable(args, outs, aliases)
     signature = ", ".join(_argument(v, arg, aliases.get(i)) for i, (v, arg) in enumerate(zip(values, args, strict=True)))
     results = ", ".join(text.tensor_type(v.aval) for v in outs)
     main = (f"func.func public @main({signature}) -> ({results}) {{\n"
@@ -270,6 +272,28 @@ def _aliases(args: Sequence[Argument], outs: Sequence[Value]) -> dict[int, int]:
         if candidates:
             aliases[i] = candidates.pop(0)
     return aliases
+
+
+def _warn_of_unusable(args: Sequence[Argument], outs: Sequence[Value], aliases: dict[int, int]) -> None:
+    """Warn of donated arguments that no result can take the place of: of the same type, or at least as many bytes."""
+    taken = set(aliases.values())
+    free = [_size(out.aval) for i, out in enumerate(outs) if i not in taken]
+    unusable = []
+    for i, arg in enumerate(args):
+        if arg.donated and i not in aliases:
+            if _size(arg.aval) in free:
+                free.remove(_size(arg.aval))
+            else:
+                unusable.append(arg.aval)
+    if unusable:
+        warnings.warn(f"Some donated buffers were not usable: {', '.join(map(str, unusable))}.\n  There are fewer results of "
+                      "their size than donated arguments (donate_argnums); the arguments are deleted all the same.",
+                      stacklevel=source.user_stacklevel())
+
+
+def _size(aval: Any) -> Any:
+    """Bytes of the buffer."""
+    return aval.physical.size * aval.physical.dtype.itemsize
 
 
 def _argument(v: Value, arg: Argument, alias: int | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, final
@@ -92,6 +93,15 @@ def _property(f: Callable[..., Any]) -> Callable[..., Any]:
     return f
 
 
+def _checked(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of C++ that does not look whether the buffer is there."""
+    @functools.wraps(method)
+    def checked(x: Any, *args: Any) -> Any:
+        return method(check_live(x), *args)
+    return checked
+
+
+_MEMBERS.update({name: _checked(getattr(ArrayImpl, name)) for name in ("clone", "is_ready", "platform")})
 _MEMBERS["aval"] = property(aval_of, doc="The array's type.")
 
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from teucer._base import config
+from teucer._base import config, memo
 from teucer._runtime import cpu_features
 from teucer._xla import client as xla
 
 __all__ = ["cache_dir", "clear_memory", "compile_module"]
 
-_lock = threading.Lock()
 _memory: dict[Any, Any] = {}
 
 
@@ -36,8 +34,7 @@ def compile_module(text: str, devices: Sequence[Any], *, num_replicas: int = 1, 
     found = _memory.get(key)
     if found is None:
         found = _load_or_compile(text, devices, ids, num_replicas, use_shardy, dict(options))
-        with _lock:
-            found = _memory.setdefault(key, found)
+        found = memo.remember(_memory, key, found)
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from teucer._base import memo
 from teucer._runtime import backends, compile
 from teucer._transform import jit, programs
 
@@ -10,6 +11,7 @@ __all__ = ["clear_backends", "clear_caches"]
 
 def clear_caches() -> None:
     """Forget all traces and all programs in memory; the disk cache stays."""
+    memo.forget()
     jit.forget()
     programs.forget()
     compile.clear_memory()

@@ -28,14 +28,19 @@ class FlatCall(NamedTuple):
     tree: Any
     statics: tuple[tuple[tuple[int, Any], ...], tuple[tuple[str, Any], ...]]
 
-    def apply(self, fun: Callable[..., Any], leaves: Sequence[Any]) -> Any:
-        """Call `fun` with other leaves in the place of these."""
+    def arguments(self, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments of the call with other leaves in the place of these."""
         args, kwargs = pytrees.tree_unflatten(self.tree, leaves)
         positions, names = self.statics
         if positions:
             dynamic, fixed = iter(args), dict(positions)
             args = tuple(fixed[i] if i in fixed else next(dynamic) for i in range(len(args) + len(positions)))
-        return fun(*args, **kwargs, **dict(names))
+        return args, {**kwargs, **dict(names)}
+
+    def apply(self, fun: Callable[..., Any], leaves: Sequence[Any]) -> Any:
+        """Call `fun` with other leaves in the place of these."""
+        args, kwargs = self.arguments(leaves)
+        return fun(*args, **kwargs)
 
 
 def flatten_call(args: tuple[Any, ...], kwargs: dict[str, Any], static_argnums: Sequence[int] = (),
@@ -202,7 +207,8 @@ def stage_user(fun: Callable[..., Any], call: FlatCall, avals: Sequence[Any], wh
     trees: list[Any] = []
 
     def flat(*leaves: Any) -> list[Any]:
-        outs, tree = flatten_results(call.apply(fun, leaves), what, info)
+        args, kwargs = call.arguments(leaves)
+        outs, tree = flatten_results(fun(*args, **kwargs), what, info)
         trees.append(tree)
         return outs
 

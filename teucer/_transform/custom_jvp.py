@@ -207,6 +207,9 @@ class custom_jvp:
     @tracebacks.api_boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         name = fun_name(self.fun)
+        jvp = self.jvp
+        if jvp is None:
+            raise AttributeError(f"No JVP defined for custom_jvp function {name} using defjvp.")
         args = resolve_kwargs(self.fun, args, kwargs)
         fixed = nondiff_positions(self, args)
         call = flatten_call(args, {}, fixed)
@@ -223,13 +226,11 @@ class custom_jvp:
         n = len(call.leaves)
 
         def rule(*values: Any) -> list[Any]:
-            if self.jvp is None:
-                raise AttributeError(f"No JVP defined for custom_jvp function {name} using defjvp.")
             primals, tangents = values[:n], values[n:]
             shown = [_shown_tangent(p, t, self.symbolic_zeros) for p, t in zip(primals, tangents, strict=True)]
             trees = (pytrees.tree_unflatten(call.tree, list(v))[0] for v in (primals, shown))
-            result = self.jvp(*nondiff, *trees)
-            outs, out_tangents, tree = _check_jvp_result(result, name, self.jvp)
+            result = jvp(*nondiff, *trees)
+            outs, out_tangents, tree = _check_jvp_result(result, name, jvp)
             out_tree[:] = [tree]
             return [*outs, *out_tangents]
 

@@ -236,7 +236,8 @@ class custom_vjp:
         call = flatten_call(args, {}, nondiff_positions(self, args))
         rule = _VJPRule(self, call, name)
         outs = custom_vjp_call_p.bind(*call.leaves, call_jaxpr=rule.call, fwd_jaxpr_thunk=_named(rule.forward, self.fwd),
-                                      bwd=_named(rule.backward, self.bwd), num_consts=0, name=name, symbolic_zeros=self.symbolic_zeros)
+                                      bwd=_named(rule.backward, self.bwd), num_consts=0, name=name,
+                                      symbolic_zeros=self.symbolic_zeros)
         return pytrees.tree_unflatten(rule.out_tree, outs)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -301,8 +302,9 @@ class _VJPRule:
         if isinstance(result, list):
             result = tuple(result)
         if not isinstance(result, tuple) or len(result) != len(dummy):
-            raise TypeError(f"Custom VJP bwd rule {fun_name(bwd)} for function {self.name} must produce a tuple of length equal to "
-                            f"the primal args tuple, {len(dummy)}, but got {result!r:.200}.")
+            raise TypeError(f"Custom VJP bwd rule {fun_name(bwd)} for function {self.name} must produce an output with the same "
+                            "container (pytree) structure as the args tuple of the primal function, and in particular must produce "
+                            f"a tuple of length {len(dummy)}, but got {result!r:.200}.")
         arg_tree = pytrees.tree_structure(dummy)
         try:
             leaves = pytrees.flatten_axes("bwd", arg_tree, result)

@@ -89,7 +89,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     def f_jvp(*tangents: Any) -> Any:
         given, tree = pytrees.tree_flatten(tangents)
         if tree != in_tree:
-            raise ValueError("linearized function called with tangents of another tree than the primals.\n"
+            raise TypeError("linearized function called with tangents of another tree than the primals.\n"
                              f"    primals: {in_tree}\n    tangents: {tree}")
         for a, t in zip(avals, given, strict=True):
             if a.tangent_aval().shape != typeof(t).shape or a.tangent_aval().dtype != typeof(t).dtype:

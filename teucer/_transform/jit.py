@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import copyreg
 import functools
+import sys
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, final
 
-from teucer._base import config, pytrees, tracebacks
+from teucer._base import config, memo, pytrees, tracebacks
 from teucer._core import axes
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr
 from teucer._core.primitive import Primitive, Undefined
@@ -30,7 +33,7 @@ from teucer._transform.calls import (
 from teucer._transform.jvp import jvp_jaxpr
 from teucer._transform.partial import split_jaxpr
 from teucer._transform.transpose import transpose_jaxpr
-from teucer._xla.dispatcher import dispatcher
+from teucer._xla.dispatcher import PjitFunction, dispatcher
 
 __all__ = ["JitOptions", "Staged", "call_jitted", "hoist_consts", "hoisted", "jit", "jit_p", "make_jit", "method",
            "split_call", "stage_call"]
@@ -60,7 +63,7 @@ class Staged(NamedTuple):
 
 
 # By function, then by signature: alike jits of one function share their traces.
-_staged: weakref.WeakKeyDictionary[Any, dict[Any, Staged]] = weakref.WeakKeyDictionary()
+_staged = memo.Memo()
 _dispatch_keys: dict[Any, object] = {}
 _jitted: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -147,27 +150,37 @@ def make_jit(fun: Callable[..., Any], options: JitOptions) -> Any:
                          static_argnames=options.static_argnames, key=key, shard_arg_fallback=programs.shard_arg_fallback)
     _jitted.add(wrapped)
     functools.update_wrapper(wrapped, fun, updated=())
-    wrapped.__wrapped__ = fun
-    for name, method in _methods.items():
-        setattr(wrapped, name, functools.partial(method, wrapped, fun, options))
+    wrapped.__wrapped__, wrapped._jit = fun, (fun, options)
     return wrapped
 
 
-# Methods of jitted functions: name -> function of (jitted, function, options, *args). `stages` adds lower and trace.
-_methods: dict[str, Callable[..., Any]] = {}
-
-
 def method(f: Callable[..., Any]) -> Callable[..., Any]:
-    """Give jitted functions a method."""
-    _methods[f.__name__] = f
+    """Give jitted functions a method: a function of (jitted, function, options, *args). `stages` adds lower and trace."""
+    @functools.wraps(f)
+    def of_jitted(jitted: Any, *args: Any, **kwargs: Any) -> Any:
+        return f(jitted, *jitted._jit, *args, **kwargs)
+
+    setattr(PjitFunction, f.__name__, of_jitted)
     return f
+
+
+def _reduce(jitted: Any) -> Any:
+    """For pickle: a jitted function by its name if it is found there, else as the jit of a function."""
+    fun, options = jitted._jit
+    found: Any = sys.modules.get(fun.__module__)
+    for name in fun.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return fun.__qualname__ if found is jitted else (make_jit, (fun, options))
+
+
+copyreg.pickle(PjitFunction, _reduce)
 
 
 @method
 def clear_cache(jitted: Any, fun: Any, options: JitOptions) -> None:
     """Forget what was traced and compiled."""
     jitted._clear_cache()
-    _staged.pop(fun, None)
+    _staged.drop(fun)
 
 
 def call_jitted(fun: Callable[..., Any], options: JitOptions, args: tuple[Any, ...], kwargs: dict[str, Any],
@@ -184,9 +197,20 @@ def call_jitted(fun: Callable[..., Any], options: JitOptions, args: tuple[Any, .
     placement = programs.placement_of(leaves, options.device)
     program = programs.program_for(staged.jaxpr.jaxpr, staged.debug_info.name, staged.donated, options.keep_unused,
                                    placement, options.compiler_options)
-    outs = programs.execute(program, leaves)
+    outs = _execute(program, staged.jaxpr, leaves)
     fast = programs.fast_path(program, staged.out_tree, staged.consts)
     return pytrees.tree_unflatten(staged.out_tree, outs), fast
+
+
+def _execute(program: Any, jaxpr: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
+    """Run the program of a jaxpr. A value that jax_debug_nans refuses is traced to the primitive that makes it."""
+    try:
+        return programs.execute(program, args)
+    except FloatingPointError:
+        # Donated arguments are gone after the first run.
+        with contextlib.suppress(RuntimeError):
+            jaxpr(*args)
+        raise
 
 
 def stage_call(fun: Callable[..., Any], call: FlatCall, options: JitOptions) -> Staged:
@@ -199,21 +223,16 @@ def stage_call(fun: Callable[..., Any], call: FlatCall, options: JitOptions) -> 
         hash(key)
     except TypeError as err:
         raise _unhashable(fun, call, err) from err
-    try:
-        by_signature = _staged.setdefault(fun, {})
-    except TypeError:  # a callable that cannot be referred to weakly or hashed
-        by_signature = {}
-    found = by_signature.get(key)
+    by_signature = _staged.of(fun)
+    found: Staged | None = by_signature.get(key)
     if found is None:
-        found = _stage(fun, call, avals, donated_leaves(call, options))
+        # Written out here: each call of a function costs depth to those who nest jits deeply.
+        jaxpr, consts, out_tree, info = stage_user(fun, call, avals, "jit")
+        found = Staged(hoist_consts(jaxpr), tuple(consts), out_tree, info,
+                       (False,) * len(consts) + donated_leaves(call, options))
         if not any(isinstance(c, Tracer) for c in found.consts):
-            by_signature[key] = found
+            memo.remember(by_signature, key, found)
     return found
-
-
-def _stage(fun: Callable[..., Any], call: FlatCall, avals: Sequence[Any], donated: tuple[bool, ...]) -> Staged:
-    jaxpr, consts, out_tree, info = stage_user(fun, call, avals, "jit")
-    return Staged(hoist_consts(jaxpr), tuple(consts), out_tree, info, (False,) * len(consts) + donated)
 
 
 def hoist_consts(jaxpr: Jaxpr) -> ClosedJaxpr:
@@ -283,7 +302,7 @@ class Jit(Primitive):
                  options: Any) -> Any:
         programs.check_no_tracers(args)
         program = programs.program_for(jaxpr.jaxpr, name, donated_invars, keep_unused, programs.placement_of(args), options)
-        return tuple(programs.execute(program, args))
+        return tuple(_execute(program, jaxpr, args))
 
     def stage(self, trace: Any, args: Any, params: Any) -> Any:
         if params["inline"]:
@@ -368,7 +387,6 @@ def split_call(primitive: Primitive, trace: Any, args: Any, params: Any, key: st
 
 
 def forget() -> None:
-    """Forget all traces, and the programs of all jitted functions."""
-    _staged.clear()
+    """Forget the programs of all jitted functions."""
     for jitted in list(_jitted):
         jitted._clear_cache()

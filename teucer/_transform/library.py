@@ -36,5 +36,5 @@ def library(fun: Callable[..., Any] | None = None, /, *, static: Sequence[str] =
     wrapped = dispatcher(fun_name(fun), fun, cache_miss, static_argnums=nums, static_argnames=names,
                          shard_arg_fallback=programs.shard_arg_fallback)
     functools.update_wrapper(wrapped, fun, updated=())
-    wrapped.__wrapped__ = fun
+    wrapped.__wrapped__, wrapped._jit = fun, (fun, options)
     return wrapped

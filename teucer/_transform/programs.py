@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from teucer._base import config, dtypes, errors
+from teucer._base import config, dtypes, errors, memo
 from teucer._core.jaxpr import Jaxpr
 from teucer._core.primitive import Primitive
 from teucer._core.stage import DebugInfo, stage_flat
@@ -182,7 +182,7 @@ def run_primitive(primitive: Primitive, args: tuple[Any, ...], params: dict[str,
     except TypeError as err:
         raise TypeError(f"{primitive}: parameters must be hashable: {params}") from err
     if found is None:
-        found = _dispatchers[key] = _primitive_dispatcher(primitive, params)
+        found = memo.remember(_dispatchers, key, _primitive_dispatcher(primitive, params))
     return found(*args)
 
 
@@ -203,7 +203,7 @@ def _primitive_dispatcher(primitive: Primitive, params: dict[str, Any]) -> Calla
         jaxpr = programs.get(signature)
         if jaxpr is None:
             jaxpr, _ = stage_flat(apply, avals, DebugInfo(str(name)))
-            programs[signature] = jaxpr
+            memo.remember(programs, signature, jaxpr)
         program = program_for(jaxpr, str(name), (False,) * len(args), False, placement_of(args))
         outs = tuple(execute(program, args))
         return outs, fast_path(program, tuple_tree(len(outs)), ())

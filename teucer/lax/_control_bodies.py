@@ -7,11 +7,10 @@ running a primitive that carries jaxprs as one program.
 from __future__ import annotations
 
 import inspect
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from teucer._base import config, dtypes, pytrees, tree_errors
+from teucer._base import config, dtypes, memo, pytrees, tree_errors
 from teucer._core import axes
 from teucer._core.effects import Effect
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Var
@@ -38,7 +37,7 @@ class Body(NamedTuple):
 
 
 # By function, then by signature, as for jit: a loop run again with the same function is not traced again.
-_staged: weakref.WeakKeyDictionary[Any, dict[Any, Body]] = weakref.WeakKeyDictionary()
+_staged = memo.Memo()
 
 
 def stage_body(fun: Callable[..., Any], what: str, in_tree: Any, avals: Sequence[Any],
@@ -49,15 +48,12 @@ def stage_body(fun: Callable[..., Any], what: str, in_tree: Any, avals: Sequence
     `what` alone.
     """
     key = (what, in_tree, tuple(avals), config.trace_context(), axes.axis_key())
-    try:
-        by_signature = _staged.setdefault(fun, {})
-    except TypeError:  # a callable that cannot be hashed or referred to weakly
-        by_signature = {}
-    found = by_signature.get(key)
+    by_signature = _staged.of(fun)
+    found: Body | None = by_signature.get(key)
     if found is None:
         found = stage_anew(fun, what, in_tree, avals, fun if call is None else call)
         if not any(isinstance(c, Tracer) for c in found.consts):
-            by_signature[key] = found
+            memo.remember(by_signature, key, found)
     return found
 
 

@@ -162,6 +162,10 @@ class StopGradient(Primitive):
         outs = self.bind(*primals)
         return outs, (typeof(outs[0]).zero,)
 
+    def transpose(self, cts: Any, x: Any) -> Any:
+        # Of a tangent it is the identity: what it stops is differentiation, which has been done.
+        return tuple(cts)
+
     def batch(self, axis: Any, args: Any, dims: Any) -> Any:
         return self.bind(*args), dims
 

@@ -11,9 +11,9 @@ from typing import Any, final
 
 import numpy as np
 
-from teucer._base import config, dtypes
+from teucer._base import config, dtypes, errors
 from teucer._core.primitive import Primitive, Undefined
-from teucer._core.trace import typeof
+from teucer._core.trace import Tracer, current_trace, typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._lower import hlo
 from teucer._runtime import transfer
@@ -30,6 +30,8 @@ def canonical_axis(axis: Any, ndim: int, op: str = "axis") -> int:
 
     Raises ValueError if it is out of bounds.
     """
+    if isinstance(axis, Tracer) and axis.concrete() is None:
+        raise errors.ConcretizationTypeError(axis, f"{op}: The axis argument must be known statically.")
     i = axis.__index__()
     if not -ndim <= i < ndim:
         raise ValueError(f"axis {axis} is out of bounds for array of dimension {ndim}")
@@ -325,6 +327,8 @@ def full(shape: Sequence[int], value: Any, dtype: Any, weak_type: bool = False) 
         value = np.asarray(value, dtype)
         if not shape and not weak_type:
             return value if config.tracing.value else transfer.put(value, None)
+        if not shape and current_trace().staging():
+            return current_trace().lift(value[()], ShapedArray((), value.dtype, True))
     out = broadcast_in_dim_p.bind(value, shape=tuple(shape), broadcast_dimensions=(), sharding=None)[0]
     return convert_element_type(out, dtype, weak_type) if weak_type else out
 

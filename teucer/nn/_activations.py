@@ -12,13 +12,19 @@ from teucer import numpy as jnp
 from teucer._core.trace import typeof
 from teucer._transform.custom_jvp import custom_jvp
 from teucer._transform.library import library
-from teucer.numpy._promotion import INEXACT, promote_dtypes
+from teucer.numpy._promotion import INEXACT, check_arraylike, promote_dtypes
 
 __all__ = ["celu", "elu", "gelu", "glu", "hard_sigmoid", "hard_silu", "hard_swish", "hard_tanh", "identity", "leaky_relu",
            "log1mexp", "log_sigmoid", "mish", "relu", "relu6", "selu", "sigmoid", "silu", "soft_sign", "softplus",
            "sparse_plus", "sparse_sigmoid", "squareplus", "swish", "tanh"]
 
 tanh = jnp.tanh
+
+
+def _array(name: str, x: Any) -> Any:
+    """`x` as an array; TypeError if it is not an array or a number."""
+    check_arraylike(name, x)
+    return jnp.asarray(x)
 
 
 def _inexact(x: Any) -> Any:
@@ -32,7 +38,7 @@ def identity(x: Any) -> Any:
     >>> identity(1.5)
     Array(1.5, dtype=float32, weak_type=True)
     """
-    return jnp.asarray(x)
+    return _array("identity", x)
 
 
 @custom_jvp
@@ -54,7 +60,7 @@ def relu(x: Any) -> Any:
     >>> relu(jnp.array([-1., 0., 2.]))
     Array([0., 0., 2.], dtype=float32)
     """
-    return _relu(jnp.asarray(x))
+    return _relu(_array("relu", x))
 
 
 @custom_jvp
@@ -75,7 +81,7 @@ def relu6(x: Any) -> Any:
     >>> relu6(jnp.array([-1., 3., 9.]))
     Array([0., 3., 6.], dtype=float32)
     """
-    return _relu6(jnp.asarray(x))
+    return _relu6(_array("relu6", x))
 
 
 @library
@@ -87,7 +93,7 @@ def squareplus(x: Any, b: Any = 4) -> Any:
 
     Source: Barron, "Squareplus: a softplus-like algebraic rectifier", 2021.
     """
-    x = jnp.asarray(x)
+    x = _array("squareplus", x)
     y = x + jnp.sqrt(jnp.square(x) + b)
     return y / 2
 
@@ -109,7 +115,7 @@ def sparse_plus(x: Any) -> Any:
     >>> sparse_plus(jnp.array([-2., 0., 2.]))
     Array([0.  , 0.25, 2.  ], dtype=float32)
     """
-    x = jnp.asarray(x)
+    x = _array("sparse_plus", x)
     return jnp.where(x <= -1.0, 0.0, jnp.where(x >= 1.0, x, (x + 1.0) ** 2 / 4))
 
 
@@ -120,7 +126,7 @@ def soft_sign(x: Any) -> Any:
     >>> soft_sign(1.)
     Array(0.5, dtype=float32, weak_type=True)
     """
-    x = jnp.asarray(x)
+    x = _array("soft_sign", x)
     return x / (jnp.abs(x) + 1)
 
 
@@ -131,7 +137,7 @@ def sigmoid(x: Any) -> Any:
     >>> sigmoid(0.)
     Array(0.5, dtype=float32, weak_type=True)
     """
-    return lax.logistic(jnp.asarray(x))
+    return lax.logistic(_array("sigmoid", x))
 
 
 @library
@@ -141,7 +147,7 @@ def sparse_sigmoid(x: Any) -> Any:
     >>> sparse_sigmoid(jnp.array([-2., 0., 2.]))
     Array([0. , 0.5, 1. ], dtype=float32)
     """
-    return 0.5 * jnp.clip(jnp.asarray(x) + 1.0, 0.0, 2.0)
+    return 0.5 * jnp.clip(_array("sparse_sigmoid", x) + 1.0, 0.0, 2.0)
 
 
 @library
@@ -151,7 +157,7 @@ def silu(x: Any) -> Any:
     >>> silu(0.)
     Array(0., dtype=float32, weak_type=True)
     """
-    x = jnp.asarray(x)
+    x = _array("silu", x)
     return x * lax.logistic(x)
 
 
@@ -167,7 +173,7 @@ def mish(x: Any) -> Any:
 
     Source: Misra, "Mish: a self regularized non-monotonic activation function", 2019.
     """
-    x = jnp.asarray(x)
+    x = _array("mish", x)
     return x * jnp.tanh(softplus(x))
 
 
@@ -178,7 +184,7 @@ def log_sigmoid(x: Any) -> Any:
     >>> log_sigmoid(-1000.)
     Array(-1000., dtype=float32, weak_type=True)
     """
-    return -softplus(-jnp.asarray(x))
+    return -softplus(-_array("log_sigmoid", x))
 
 
 @custom_jvp
@@ -201,7 +207,7 @@ def log1mexp(x: Any) -> Any:
 
     Method: log(-expm1(-x)) for x < log 2, log1p(-exp(-x)) above. Maechler, 2012.
     """
-    return _log1mexp(_inexact(-jnp.asarray(x)))
+    return _log1mexp(_inexact(-_array("log1mexp", x)))
 
 
 @library
@@ -211,7 +217,7 @@ def elu(x: Any, alpha: Any = 1.0) -> Any:
     >>> elu(jnp.array([0., 1.]))
     Array([0., 1.], dtype=float32)
     """
-    x = jnp.asarray(x)
+    x = _array("elu", x)
     safe = jnp.where(x > 0, 0.0, x)
     return jnp.where(x > 0, x, alpha * jnp.expm1(safe))
 
@@ -223,7 +229,7 @@ def leaky_relu(x: Any, negative_slope: Any = 1e-2) -> Any:
     >>> leaky_relu(jnp.array([-1., 1.]))
     Array([-0.01,  1.  ], dtype=float32)
     """
-    x = jnp.asarray(x)
+    x = _array("leaky_relu", x)
     return jnp.where(x >= 0, x, negative_slope * x)
 
 
@@ -234,7 +240,7 @@ def hard_tanh(x: Any) -> Any:
     >>> hard_tanh(jnp.array([-2., 0.5]))
     Array([-1. ,  0.5], dtype=float32)
     """
-    x = jnp.asarray(x)
+    x = _array("hard_tanh", x)
     return jnp.where(x > 1, 1, jnp.where(x < -1, -1, x))
 
 
@@ -245,7 +251,7 @@ def celu(x: Any, alpha: Any = 1.0) -> Any:
     >>> celu(jnp.array([0., 1.]))
     Array([0., 1.], dtype=float32)
     """
-    x = jnp.asarray(x)
+    x = _array("celu", x)
     return jnp.maximum(x, 0.0) + alpha * jnp.expm1(jnp.minimum(x, 0.0) / alpha)
 
 
@@ -270,7 +276,7 @@ def gelu(x: Any, approximate: bool = True) -> Any:
 
     Source: Hendrycks & Gimpel, "Gaussian error linear units", 2016.
     """
-    x = _inexact(x)
+    x = _inexact(_array("gelu", x))
     if approximate:
         inner = np.asarray(math.sqrt(2 / math.pi), x.dtype) * (x + 0.044715 * (x ** 3))
         return x * (0.5 * (1.0 + jnp.tanh(inner)))
@@ -286,7 +292,7 @@ def glu(x: Any, axis: int = -1) -> Any:
     >>> glu(jnp.array([2., 0.]))
     Array([1.], dtype=float32)
     """
-    x = jnp.asarray(x)
+    x = _array("glu", x)
     size = x.shape[axis]
     if size % 2:
         raise ValueError(f"glu: axis size must be divisible by 2.\n    x: {typeof(x).str_short(True)}, axis {axis} has size "
@@ -302,7 +308,7 @@ def hard_sigmoid(x: Any) -> Any:
     >>> hard_sigmoid(0.)
     Array(0.5, dtype=float32, weak_type=True)
     """
-    return relu6(jnp.asarray(x) + 3.0) / 6.0
+    return relu6(_array("hard_sigmoid", x) + 3.0) / 6.0
 
 
 @library
@@ -312,7 +318,7 @@ def hard_silu(x: Any) -> Any:
     >>> hard_silu(3.)
     Array(3., dtype=float32, weak_type=True)
     """
-    x = jnp.asarray(x)
+    x = _array("hard_silu", x)
     return x * hard_sigmoid(x)
 
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from teucer import lax
 from teucer import numpy as jnp
-from teucer._base import dtypes
+from teucer._base import dtypes, errors
+from teucer._core.trace import Tracer
 from teucer._transform.custom_jvp import custom_jvp
 from teucer._transform.library import library
 from teucer.numpy._promotion import INEXACT, promote, promote_dtypes
@@ -158,6 +159,8 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
     Array([[1., 0., 0.],
            [0., 0., 1.]], dtype=float32)
     """
+    if isinstance(num_classes, Tracer) and num_classes.concrete() is None:
+        raise errors.ConcretizationTypeError(num_classes, "The error arose in jax.nn.one_hot argument `num_classes`.")
     try:
         n = num_classes.__index__()
     except AttributeError:

@@ -117,7 +117,7 @@ def _integer_power(x: Any, y: Any) -> Any:
     shape = np.shape(x) or np.shape(y)
     zero, one = scalar_like(x, 0), scalar_like(x, 1)
     x, y = (broadcast_to(v, shape) for v in (x, y))
-    start = _structure.full(shape, 1, typeof(x).dtype)
+    start = _structure.full(shape, 1, typeof(x).dtype, typeof(x).weak_type)
 
     def step(state: Any) -> Any:
         result, base, exponent = state
@@ -127,7 +127,7 @@ def _integer_power(x: Any, y: Any) -> Any:
     def left(state: Any) -> Any:
         return reduce_or(lax.ne(state[2], zero), tuple(range(len(shape))))
 
-    return while_loop(left, step, (start, _structure.convert_element_type(x, typeof(x).dtype), y))[0]
+    return while_loop(left, step, (start, _structure.convert_element_type(x, typeof(x).dtype, typeof(x).weak_type), y))[0]
 
 
 float_power = binary("float_power", INEXACT, lax.pow, "x1 to the power x2, computed on floats or complex numbers.")

@@ -180,7 +180,7 @@ def _shape(shape: Any, op: str) -> tuple[Any, ...]:
     """The shape given to a function: one size or a sequence of sizes."""
     if isinstance(shape, str) or shape is None:
         raise TypeError(f"Shapes must be 1D sequences of concrete values of integer type, got {(shape,)}.")
-    sizes = (shape,) if np.ndim(shape) == 0 else tuple(shape)
+    sizes = tuple(shape) if isinstance(shape, tuple | list) else (shape,) if np.ndim(shape) == 0 else tuple(shape)
     if any(isinstance(d, Tracer) for d in sizes) or isinstance(shape, Tracer):
         raise TypeError(f"Shapes must be 1D sequences of concrete values of integer type, got {sizes}. If using `jit`, try using "
                         "`static_argnums` or applying `jit` to smaller subfunctions.")

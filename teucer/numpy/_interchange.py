@@ -47,13 +47,16 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Any:
     """The array that another library's array is, through the DLPack protocol; the buffer is copied if it is of the host.
 
-    Raises BufferError for arrays of devices that NumPy cannot read.
+    Raises TypeError for what does not speak it, BufferError for arrays of devices that NumPy cannot read.
 
     >>> from_dlpack(np.float32([1, 2]))
     Array([1., 2.], dtype=float32)
     """
     if isinstance(x, ArrayImpl):
         return place(array(x, copy=bool(copy)), device)
+    if not hasattr(x, "__dlpack__"):
+        raise TypeError("The array passed to from_dlpack must have __dlpack__ and __dlpack_device__ methods.\n"
+                        f"  x: {type(x)}")
     return place(asarray(np.from_dlpack(x)), device)
 
 

@@ -80,7 +80,11 @@ def _new_shape(x: Any, shape: Any) -> tuple[Any, ...]:
     given = shape
     if not isinstance(shape, Sequence | np.ndarray) and not (isinstance(shape, ArrayImpl | Tracer) and np.ndim(shape)):
         shape = (shape,)
-    sizes = tuple(d if getattr(d, "is_symbolic_dimension", False) else operator.index(d) for d in shape)
+    try:
+        sizes = tuple(d if getattr(d, "is_symbolic_dimension", False) else operator.index(d) for d in shape)
+    except TypeError as err:
+        raise TypeError(f"Shapes must be 1D sequences of concrete values of integer type, got {given}.\n  reshape: a size that "
+                        "depends on a traced value is not known while tracing; mark it static with static_argnums.") from err
     unknown = [i for i, d in enumerate(sizes) if type(d) is int and d == -1]
     if len(unknown) > 1:
         raise TypeError(f"can only specify one unknown axis size with a `-1` value, got {given}")

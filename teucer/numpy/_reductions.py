@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from teucer._base import dtypes
-from teucer._core.trace import typeof
+from teucer._base import dtypes, errors
+from teucer._core.trace import Tracer, typeof
 from teucer.lax import _elementwise as lax
 from teucer.lax import _reductions, _structure
 from teucer.lax._families import scalar_like
@@ -49,7 +49,13 @@ def axis_key(axis: Any) -> Any:
     """An axis argument, None, an integer or a sequence of them, as a hashable value."""
     if axis is None or type(axis) is int:
         return axis
-    return tuple(map(operator.index, axis)) if isinstance(axis, list | tuple) else operator.index(axis)
+    return tuple(map(_axis_number, axis)) if isinstance(axis, list | tuple) else _axis_number(axis)
+
+
+def _axis_number(axis: Any) -> int:
+    if isinstance(axis, Tracer) and axis.concrete() is None:
+        raise errors.ConcretizationTypeError(axis, "The axis argument must be known statically.")
+    return operator.index(axis)
 
 
 def keep(out: Any, shape: Any, axes: tuple[int, ...]) -> Any:

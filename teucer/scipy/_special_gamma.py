@@ -17,7 +17,7 @@ from teucer.numpy._library import fast
 from teucer.scipy._operands import inexact
 
 __all__ = ["bernoulli", "beta", "betainc", "betaln", "comb", "digamma", "factorial", "gamma", "gammainc", "gammaincc", "gammaln",
-           "gammasgn", "multigammaln", "poch", "polygamma", "zeta"]
+           "gammasgn", "loggamma", "multigammaln", "poch", "polygamma", "zeta"]
 
 
 @fast
@@ -28,6 +28,37 @@ def gammaln(x: Any) -> Any:
     Array(0., dtype=float32, weak_type=True)
     """
     return lax.lgamma(*inexact("gammaln", x))
+
+
+def _stirling_series(z: Any) -> Any:
+    """log(gamma(z)) for Re z >= 1/2: Stirling's formula at z + 14, less the logarithms of z, z + 1, ... DLMF 5.11.1."""
+    logs = jnp.log(z)
+    for k in range(1, 14):
+        logs = logs + jnp.log(z + k)
+    far = z + 14
+    return (far - 0.5) * jnp.log(far) - far + 0.5 * math.log(2 * math.pi) + stirling_rest(far) - logs
+
+
+def _loggamma(z: Any) -> Any:
+    is_right, is_upper = z.real >= 0.5, z.imag >= 0
+    right = _stirling_series(jnp.where(is_right, z, 1 - z))
+    # By reflection in the upper half plane, where log(sin(pi z)) has a branch that is continuous; below by symmetry.
+    upper = jnp.where(is_upper, z, jnp.conj(z))
+    sine = math.log(2 * math.pi) + 1j * math.pi * (upper - 0.5) - jnp.log1p(-jnp.exp(2j * math.pi * upper))
+    return jnp.where(is_right, right, jnp.where(is_upper, sine, jnp.conj(sine)) - right)
+
+
+@fast
+def loggamma(x: Any) -> Any:
+    """log(gamma(x)) of complex numbers, continuous but on the negative axis; of real numbers, nan below 0.
+
+    >>> loggamma(2.)
+    Array(0., dtype=float32, weak_type=True)
+    """
+    (x,) = inexact("loggamma", x)
+    if jnp.iscomplexobj(x):
+        return _loggamma(x)
+    return jnp.where(x < 0, jnp.nan, lax.lgamma(x))
 
 
 @fast

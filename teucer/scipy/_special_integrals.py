@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from fractions import Fraction
 from typing import Any
 
@@ -14,7 +15,7 @@ from teucer._transform.custom_jvp import custom_jvp
 from teucer.numpy._library import fast
 from teucer.scipy._operands import inexact
 
-__all__ = ["erf", "erfc", "erfinv", "exp1", "expi", "expn", "i0", "i0e", "i1", "i1e", "spence"]
+__all__ = ["bessel_jn", "erf", "erfc", "erfinv", "exp1", "expi", "expn", "i0", "i0e", "i1", "i1e", "spence"]
 
 
 @fast
@@ -87,6 +88,42 @@ def i1(x: Any) -> Any:
     """
     (x,) = inexact("i1", x)
     return jnp.exp(jnp.abs(x)) * lax.bessel_i1e(x)
+
+
+def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Any:
+    """The Bessel functions of the first kind of orders 0 to v, stacked along a new first axis.
+
+    n_iter: from which order the recurrence starts; it must exceed v and the absolute values of z well.
+    Raises ValueError if v is negative or n_iter is not greater than v.
+
+    >>> bessel_jn(0., v=1)
+    Array([1., 0.], dtype=float32)
+
+    Method: backward recurrence of the quotients of successive orders. Gautschi, SIAM Review 9 (1967) 24.
+    """
+    v, n_iter = operator.index(v), operator.index(n_iter)
+    if not 0 <= v < n_iter:
+        raise ValueError(f"bessel_jn: v must be a natural number below n_iter.\n    v: {v}\n    n_iter: {n_iter}")
+    return _bessel_jn(z, v, n_iter)
+
+
+@fast(static=("v", "n_iter"))
+def _bessel_jn(z: Any, v: int, n_iter: int) -> Any:
+    (z,) = inexact("bessel_jn", z)
+    is_zero = z == 0
+    safe = jnp.where(is_zero, 1, z)
+
+    def step(quotient: Any, k: Any) -> Any:
+        quotient = 1 / (2 * k / safe - quotient)
+        return quotient, quotient
+    orders = np.arange(n_iter, 0, -1).astype(z.dtype)
+    _, quotients = lax.scan(step, jnp.zeros(z.shape, z.dtype), orders)
+    # J_k / J_0, of which J_0 follows by 1 = J_0 + 2 J_2 + 2 J_4 + ...
+    relative = jnp.cumprod(quotients[::-1], axis=0)
+    first = 1 / (1 + 2 * jnp.sum(relative[1::2], axis=0))
+    values = jnp.concatenate([first[None], first * relative[:v]])
+    at_zero = np.eye(1, v + 1).reshape(v + 1, *(1,) * z.ndim)
+    return jnp.where(is_zero, at_zero.astype(z.dtype), values)
 
 
 # Exponential integrals

@@ -7,6 +7,7 @@ __getattr__, __dir__, __all__ = face(__name__, {
     "teucer.scipy._special_logs": "boxcox boxcox1p entr expit kl_div log_ndtr log_softmax logit ndtr ndtri rel_entr softmax "
                                   "xlog1py xlogy",
     "teucer.scipy._special_gamma": "bernoulli beta betainc betaln comb digamma factorial gamma gammainc gammaincc gammaln "
-                                   "gammasgn multigammaln poch polygamma zeta",
-    "teucer.scipy._special_integrals": "erf erfc erfinv exp1 expi expn i0 i0e i1 i1e spence",
+                                   "gammasgn loggamma multigammaln poch polygamma zeta",
+    "teucer.scipy._special_faddeeva": "dawsn erfcx fresnel sici wofz",
+    "teucer.scipy._special_integrals": "bessel_jn erf erfc erfinv exp1 expi expn i0 i0e i1 i1e spence",
 })

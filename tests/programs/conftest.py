@@ -1,0 +1,5 @@
+"""The programs of this folder are run by test_programs, not collected."""
+
+from pathlib import Path
+
+collect_ignore = [path.name for path in Path(__file__).parent.glob("*.py") if not path.name.startswith("test_")]

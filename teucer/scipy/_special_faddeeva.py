@@ -1,0 +1,214 @@
+"""The Faddeeva function and its kin: scaled error function, Dawson's and Fresnel integrals; sine and cosine integrals."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from teucer import lax
+from teucer import numpy as jnp
+from teucer._transform.custom_jvp import custom_jvp
+from teucer.numpy._library import fast
+from teucer.numpy._promotion import COMPLEX, promote
+from teucer.scipy._operands import inexact
+
+__all__ = ["dawsn", "erfcx", "fresnel", "sici", "wofz"]
+
+_SQRT_PI = math.sqrt(math.pi)
+
+
+@functools.cache
+def _expansion(count: int) -> tuple[float, tuple[float, ...]]:
+    """The parameter L, and the coefficients of the rational expansion of w, the highest first.
+
+    Weideman, "Computation of the complex error function", SIAM J. Numer. Anal. 31 (1994) 1497.
+    """
+    length = math.sqrt(count / math.sqrt(2))
+    size = 2 * count
+    t = length * np.tan(np.arange(-size + 1, size) * np.pi / size / 2)
+    samples = np.concatenate([[0.0], np.exp(-t * t) * (length * length + t * t)])
+    coefficients = np.fft.fft(np.fft.fftshift(samples)).real / (2 * size)
+    return length, tuple(coefficients[1:count + 1][::-1].tolist())
+
+
+def _rational(u: Any) -> Any:
+    """w(i u) for Re u >= 0."""
+    count = 56 if u.dtype in (np.float64, np.complex128) else 24
+    length, coefficients = _expansion(count)
+    inverse = 1 / (length + u)
+    z = (length - u) * inverse
+    p: Any = jnp.full_like(z, coefficients[0])
+    for c in coefficients[1:]:
+        p = p * z + c
+    return (2 * p * inverse + 1 / _SQRT_PI) * inverse
+
+
+@custom_jvp
+def _wofz(z: Any) -> Any:
+    is_upper = z.imag >= 0
+    upper = _rational(-1j * jnp.where(is_upper, z, -z))
+    # Only where it is needed, lest it overflow.
+    below = jnp.where(is_upper, 0, z)
+    return jnp.where(is_upper, upper, 2 * jnp.exp(-below * below) - upper)
+
+
+@_wofz.defjvp
+def _wofz_jvp(primals: Any, tangents: Any) -> Any:
+    (z,), (t,) = primals, tangents
+    w = _wofz(z)
+    return w, t * (2j / _SQRT_PI - 2 * z * w)
+
+
+@fast
+def wofz(z: Any) -> Any:
+    """The Faddeeva function exp(-z^2) erfc(-i z), of complex numbers.
+
+    >>> wofz(0j).shape
+    ()
+    """
+    (z,) = promote("wofz", COMPLEX, z)
+    return _wofz(jnp.asarray(z))
+
+
+@custom_jvp
+def _erfcx(x: Any) -> Any:
+    is_positive = x >= 0
+    positive = _rational(jnp.abs(x))
+    below = jnp.where(is_positive, 0, x)
+    y = jnp.where(is_positive, positive, 2 * jnp.exp(below * below) - positive)
+    return jnp.where(jnp.isnan(x), x, jnp.where(x == jnp.inf, 0, y))
+
+
+@_erfcx.defjvp
+def _erfcx_jvp(primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    y = _erfcx(x)
+    return y, t * (2 * x * y - 2 / _SQRT_PI)
+
+
+@fast
+def erfcx(x: Any) -> Any:
+    """exp(x^2) erfc(x), without overflow for positive x.
+
+    >>> erfcx(jnp.inf)
+    Array(0., dtype=float32, weak_type=True)
+    """
+    return _erfcx(*inexact("erfcx", x))
+
+
+@custom_jvp
+def _dawsn(x: Any) -> Any:
+    is_small = jnp.abs(x) < 1
+    small = jnp.where(is_small, x, 0)
+    # x (1 - (2 x^2) / 3 (1 - (2 x^2) / 5 (...))), DLMF 7.6.2 with the exponential moved in.
+    series: Any = jnp.ones_like(small)
+    for k in range(24, 0, -1):
+        series = 1 - 2 * small * small / (2 * k + 1) * series
+    far = 0.5 * _SQRT_PI * _rational(lax.complex(jnp.zeros_like(x), -jnp.abs(x))).imag * jnp.sign(x)
+    return jnp.where(is_small, small * series, far)
+
+
+@_dawsn.defjvp
+def _dawsn_jvp(primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    y = _dawsn(x)
+    return y, t * (1 - 2 * x * y)
+
+
+@fast
+def dawsn(x: Any) -> Any:
+    """Dawson's integral: exp(-x^2) times the integral of exp(t^2) over t from 0 to x.
+
+    >>> dawsn(0.)
+    Array(0., dtype=float32, weak_type=True)
+    """
+    return _dawsn(*_widened(inexact("dawsn", x)))
+
+
+def _widened(xs: Any) -> Any:
+    """Floats for which there are complex numbers of their precision."""
+    return [x.astype(np.float32) if x.dtype.itemsize < 4 else x for x in xs]
+
+
+@custom_jvp
+def _fresnel(x: Any) -> tuple[Any, Any]:
+    is_small = jnp.abs(x) < 1
+    small = jnp.where(is_small, x, 0)
+    # Power series in the square of q = pi x^2 / 2. DLMF 7.6.4, 7.6.6.
+    q = 0.5 * math.pi * small * small
+    sine, cosine = jnp.zeros_like(x), jnp.zeros_like(x)
+    for n in range(9, -1, -1):
+        sign = 1 - 2 * (n % 2)
+        cosine = cosine * q * q + sign / (math.factorial(2 * n) * (4 * n + 1))
+        sine = sine * q * q + sign / (math.factorial(2 * n + 1) * (4 * n + 3))
+    far = jnp.where(is_small, 1, jnp.abs(x))
+    # The phase in quarter turns, of which whole turns are left out while they are exact.
+    phase = 0.5 * math.pi * (far * far % 4)
+    w = _rational(0.5 * _SQRT_PI * far * lax.complex(jnp.ones_like(x), -jnp.ones_like(x)))
+    product = lax.complex(jnp.cos(phase), jnp.sin(phase)) * w
+    real, imag = 1 - product.real, -product.imag
+    bounded = jnp.isfinite(far)
+    c, s = jnp.where(bounded, 0.5 * (real - imag), 0.5), jnp.where(bounded, 0.5 * (real + imag), 0.5)
+    c, s = (jnp.where(jnp.isnan(x), x, jnp.sign(x) * y) for y in (c, s))
+    return jnp.where(is_small, small * q * sine, s), jnp.where(is_small, small * cosine, c)
+
+
+@_fresnel.defjvp
+def _fresnel_jvp(primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    phase = 0.5 * math.pi * (x * x % 4)
+    return _fresnel(x), (t * jnp.sin(phase), t * jnp.cos(phase))
+
+
+@fast
+def fresnel(x: Any) -> tuple[Any, Any]:
+    """The integrals of sin(pi t^2 / 2) and of cos(pi t^2 / 2) over t from 0 to x.
+
+    >>> fresnel(0.)
+    (Array(0., dtype=float32, weak_type=True), Array(0., dtype=float32, weak_type=True))
+    """
+    return _fresnel(*_widened(inexact("fresnel", x)))
+
+
+@custom_jvp
+def _sici(x: Any) -> tuple[Any, Any]:
+    magnitude = jnp.abs(x)
+    is_small = magnitude <= 3
+    small, far = jnp.where(is_small, magnitude, 1), jnp.where(is_small, 4, magnitude)
+    # Power series in the square. Abramowitz & Stegun 5.2.14, 5.2.16.
+    q = small * small
+    sine, cosine = jnp.zeros_like(x), jnp.zeros_like(x)
+    for n in range(16, 0, -1):
+        sign = 1 - 2 * (n % 2)
+        sine = (sine + sign / (math.factorial(2 * n + 1) * (2 * n + 1))) * q
+        cosine = (cosine + sign / (math.factorial(2 * n) * (2 * n))) * q
+    near_s, near_c = small * (1 + sine), np.euler_gamma + jnp.log(jnp.where(x == 0, 1, small)) + cosine
+    # E_1(i x) by its continued fraction from the end. Abramowitz & Stegun 5.1.22, 5.2.23.
+    z = lax.complex(jnp.zeros_like(far), jnp.where(jnp.isfinite(far), far, 4))
+    count = 120 if x.dtype == np.float64 else 32
+    tail: Any = lax.fori_loop(0, count, lambda i, tail: (count - i) ** 2 / (z + (1 + 2 * (count - i)) - tail), jnp.zeros_like(z))
+    e1 = lax.complex(jnp.cos(far), -jnp.sin(far)) / (z + 1 - tail)
+    bounded = jnp.isfinite(far)
+    far_s, far_c = jnp.where(bounded, 0.5 * math.pi + e1.imag, 0.5 * math.pi), jnp.where(bounded, -e1.real, 0)
+    s = jnp.sign(x) * jnp.where(is_small, near_s, far_s)
+    c = jnp.where(x < 0, jnp.nan, jnp.where(x == 0, -jnp.inf, jnp.where(is_small, near_c, far_c)))
+    return jnp.where(jnp.isnan(x), x, s), jnp.where(jnp.isnan(x), x, c)
+
+
+@_sici.defjvp
+def _sici_jvp(primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    return _sici(x), (t * jnp.sinc(x / math.pi), t * jnp.divide(jnp.cos(x), x))
+
+
+@fast
+def sici(x: Any) -> tuple[Any, Any]:
+    """The integral of sin(t) / t over t from 0 to x, and the cosine integral Ci(x), which is nan for x < 0.
+
+    >>> sici(0.)
+    (Array(0., dtype=float32, weak_type=True), Array(-inf, dtype=float32, weak_type=True))
+    """
+    return _sici(*_widened(inexact("sici", x)))
