@@ -264,3 +264,20 @@ def test_debug_callback_in_remat():
     f = jax.checkpoint(lambda x: (jax.debug.callback(log.silent, x), jnp.sin(x))[1])
     np.testing.assert_allclose(finished(jax.grad(f), 2.0), np.cos(2), rtol=1e-6)
     assert set(log.calls) == {(2.0,)}
+
+
+def test_order_holds_across_loops_branches_and_calls(capsys):
+    def say(*numbers):
+        jax.debug.print("{}", jnp.asarray(numbers), ordered=True)
+
+    @jax.jit
+    def f(x):
+        say(0)
+        lax.fori_loop(0, 2, lambda i, c: (say(1, i), c)[1], 0)
+        say(2)
+        lax.cond(x > 0, lambda: say(3), lambda: say(4))
+        jax.jit(lambda: say(5))()
+        jax.checkpoint(lambda x: (say(6), x)[1])(x)
+        say(7)
+        return x
+    assert printed(capsys, f, 1.0).split("\n")[:-1] == ["[0]", "[1 0]", "[1 1]", "[2]", "[3]", "[5]", "[6]", "[7]"]

@@ -234,3 +234,43 @@ def test_checkpoint_static_arguments_and_closures():
     assert jax.grad(lambda y: jax.checkpoint(lambda x: jnp.sin(x * y))(2.0))(0.0) == 2.0
     with pytest.raises(jax.errors.TracerBoolConversionError):
         jax.checkpoint(lambda x: x if x > 0 else -x)(1.0)
+
+
+def test_rules_must_be_given_before_a_call():
+    for custom in (jax.custom_jvp, jax.custom_vjp):
+        with pytest.raises(AttributeError, match=r"No V?JV?P defined for custom_\w+ function cube"):
+            custom(cube)(1.0)
+
+
+def cube(x):
+    return x**3
+
+
+def test_custom_vjp_is_printed_with_its_rules():
+    f = jax.custom_vjp(cube)
+
+    def cube_fwd(x):
+        return x**3, x
+
+    def cube_bwd(x, ct):
+        return (3 * x**2 * ct,)
+    f.defvjp(cube_fwd, cube_bwd)
+    printed = str(jax.make_jaxpr(f)(1.0))
+    assert "bwd=cube_bwd" in printed and "fwd=cube_fwd" in printed
+    f.defvjp(cube_fwd, lambda x, ct: (ct, ct))
+    with pytest.raises(TypeError, match="same container \\(pytree\\) structure as the args tuple"):
+        jax.grad(f)(1.0)
+
+
+def test_saved_residuals_say_where_they_come_from(capsys):
+    def f(x, W):
+        return jnp.sum(jnp.sin(x @ W))
+    x, W = jnp.ones((2, 3)), jnp.ones((3, 3))
+    jax.ad_checkpoint.print_saved_residuals(f, x, W)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == ["f32[2,3] from the argument x", "f32[3,3] from the argument W"]
+    assert lines[2].startswith("f32[2,3] output of cos from ")
+    named = jax.checkpoint(lambda x: jnp.sin(jax.ad_checkpoint.checkpoint_name(jnp.cos(x), "c")),
+                           policy=jax.checkpoint_policies.save_only_these_names("c"))
+    made = [text.split(" from ")[0] for _, text in jax.ad_checkpoint.saved_residuals(named, 1.0)]
+    assert made == ["from the argument x", "named 'c'"]

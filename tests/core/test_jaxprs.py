@@ -97,3 +97,78 @@ def test_tracebacks_show_user_frames_only():
         jax.jit(jax.grad(lambda x: g(x).sum()))(jnp.ones(3))
     files = {f.filename for f in traceback.extract_tb(info.value.__traceback__)}
     assert not [name for name in files if "/teucer/" in name and "/tests/" not in name]
+
+
+# As JAX 0.10.2 prints them.
+def test_a_jaxpr_called_twice_is_printed_once():
+    f = jax.jit(lambda x: x + 1)
+    assert text(lambda x: f(f(x)), 1.0) == """\
+let lambda = { lambda ; a:f32[]. let b:f32[] = add a 1.0:f32[] in (b,) } in
+{ lambda ; c:f32[]. let
+    d:f32[] = jit[name=<lambda> jaxpr=lambda] c
+    e:f32[] = jit[name=<lambda> jaxpr=lambda] d
+  in (e,) }"""
+    two = text(lambda x: (f(x), f(jnp.ones(2)), f(x), f(jnp.zeros(2))), 1.0)
+    assert two.count("let lambda = ") == two.count("let lambda1 = ") == 1
+    sin = jnp.sin
+    assert "branches=(jaxpr jaxpr)" in text(lambda x: lax.cond(x > 0, sin, sin, x), 1.0)
+
+
+def test_what_goes_without_saying_is_not_printed():
+    assert text(lambda: jnp.ones(3)) == "{ lambda ; . let a:f32[3] = broadcast_in_dim 1.0:f32[] in (a,) }"
+    assert "convert_element_type[new_dtype=int32 weak_type=False] a" in text(lambda x: x.astype(int), jnp.ones(3))
+    assert "dimension_numbers=(([1], [0]), ([], []))" in text(lambda x: x @ x, jnp.ones((2, 2)))
+    assert "_:f32[] = reduce_sum" in text(jax.grad(lambda x: jnp.sum(x * x)), jnp.ones(2))
+
+
+def test_an_equation_alone():
+    eqn = jax.make_jaxpr(lambda x: jax.jit(lambda y: y - 1)(x))(1.0).eqns[0]
+    assert str(eqn) == """\
+b:f32[] = jit[
+  name=<lambda>
+  jaxpr={ lambda ; a:f32[]. let b:f32[] = sub a 1.0:f32[] in (b,) }
+] a"""
+
+
+def test_name_scopes_are_printed_beside_equations():
+    def f(x):
+        with jax.named_scope("scope"):
+            return jnp.sin(x)
+    assert jax.make_jaxpr(f)(1.0).pretty_print(name_stack=True).splitlines()[0].endswith("# [scope]")
+
+
+def test_long_lines_break_between_operands():
+    lines = text(lambda a, b, c: lax.clamp(jnp.full(3, -123456789.0), a, b) + c, *[jnp.ones(3)] * 3).splitlines()
+    assert max(map(len, lines)) <= 90
+
+
+def test_tracers_show_what_they_are():
+    shown = []
+    keep = lambda x: shown.append(str(x)) or x
+    jax.jit(keep)(jnp.ones(2))
+    jax.grad(keep)(1.0)
+    jax.vmap(keep)(jnp.ones(3))
+    jax.jvp(keep, (1.0,), (2.0,))
+    assert shown == ["JitTracer(float32[2])", "GradTracer(primal=1.0, typeof(tangent)=f32[])",
+                     "VmapTracer(aval=float32[], batched=float32[3])", "JVPTracer(primal=1.0, tangent=2.0)"]
+
+
+@pytest.mark.parametrize("convert", [float, complex])
+def test_no_derivative_is_lost_in_a_python_number(convert):
+    with pytest.raises(jax.errors.ConcretizationTypeError, match=rf"{convert.__name__}\(\).*traced array with shape float32"):
+        jax.grad(lambda x: x * convert(x))(2.0)
+    assert jax.grad(lambda x: x * int(x))(2.5) == 2  # its derivative is zero
+    with pytest.raises(TypeError, match="Only integer scalar arrays"):
+        jax.grad(lambda x: [x][x])(0.0)
+    with pytest.raises(TypeError, match=r"Only scalar arrays.*ndim=1"):
+        jax.jit(lambda x: int(x))(jnp.ones(2))
+
+
+def test_axes_and_shapes_must_be_known():
+    x = jnp.ones(3)
+    for f in (lambda a: jnp.sum(x, axis=a), lambda a: jnp.concatenate([x, x], axis=a), lambda a: jnp.sort(x, axis=a)):
+        with pytest.raises(jax.errors.ConcretizationTypeError, match="axis argument must be known statically"):
+            jax.jit(f)(0)
+    for f in (lambda n: jnp.ones(n), lambda n: jnp.zeros((2, n)), lambda n: x.reshape(n, 1)):
+        with pytest.raises(TypeError, match="Shapes must be 1D sequences of concrete values of integer type"):
+            jax.jit(f)(3)

@@ -275,3 +275,17 @@ def test_same_error_every_time():
         with pytest.raises(jax.errors.TracerBoolConversionError, match=r"bool\[\]"):
             f(1.0)
     assert jax.jit(lambda x: x)(1.0) == 1.0  # the failed trace left no state behind
+
+
+def test_debug_nans_names_the_primitive():
+    f = jax.jit(lambda x: jnp.exp(jax.jit(lambda y: jnp.sin(y) * jnp.log(y))(x)))
+    with jax.debug_nans(True):
+        with pytest.raises(FloatingPointError, match="encountered in log"):
+            f(-jnp.ones(3))
+        with pytest.raises(FloatingPointError, match="nan"):
+            jax.jit(jnp.log, donate_argnums=0)(-jnp.ones(3))
+
+
+def test_compiled_takes_no_static_arguments():
+    compiled = jax.jit(lambda n, x: n * x, static_argnums=0).lower(7, 6).compile()
+    assert compiled(6) == 42

@@ -60,8 +60,6 @@ class Module:
         self.emitted: dict[Any, tuple[str, Any]] = {}
         self.names: dict[str, int] = {}
         self.host_callbacks: list[Any] = []
-        # The token that the last ordered effect of the main function left.
-        self.token: Value | None = None
 
     def unique_name(self, name: str) -> str:
         """A symbol name not used before, made of `name`."""
@@ -75,7 +73,7 @@ class Module:
 class Context:
     """Where operations are written: a block of a function of a module."""
 
-    __slots__ = ("module", "platform", "lines", "count", "avals_out", "constants", "label", "source")
+    __slots__ = ("module", "platform", "lines", "count", "avals_out", "constants", "label", "order", "source")
 
     def __init__(self, module: Module) -> None:
         self.module, self.platform = module, module.platform
@@ -83,6 +81,8 @@ class Context:
         self.count = 0
         self.avals_out: Sequence[Any] = ()
         self.constants: dict[Any, Value] = {}
+        # What the last ordered effect written in this block gave: the next one waits for it.
+        self.order: Value | None = None
         self.source: Any = None
         self.label = ""
 
@@ -158,13 +158,13 @@ class Context:
         n = self.count
         self.count = n + len(avals)
         args = [Value(f"%{n + i}", aval) for i, aval in enumerate(avals)]
-        outer_lines, outer_constants = self.lines, self.constants
-        self.lines, self.constants = [], {}
+        outer_lines, outer_constants, outer_order = self.lines, self.constants, self.order
+        self.lines, self.constants, self.order = [], {}, None
         try:
             outs = body(*args)
             lines = self.lines
         finally:
-            self.lines, self.constants = outer_lines, outer_constants
+            self.lines, self.constants, self.order = outer_lines, outer_constants, outer_order
         head = f"^bb0({', '.join(f'{v.name}: {text.tensor_type(v.aval)}' for v in args)}):\n" if args else "^bb0:\n"
         return f"{{\n{head}{_joined(lines)}{_return(terminator, outs)}\n}}"
 

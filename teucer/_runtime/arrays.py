@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from typing import Any, final
@@ -93,15 +92,21 @@ def _property(f: Callable[..., Any]) -> Callable[..., Any]:
     return f
 
 
-def _checked(method: Callable[..., Any]) -> Callable[..., Any]:
+def _checked(name: str, doc: str) -> Callable[..., Any]:
     """A method of C++ that does not look whether the buffer is there."""
-    @functools.wraps(method)
-    def checked(x: Any, *args: Any) -> Any:
-        return method(check_live(x), *args)
+    method = getattr(ArrayImpl, name)
+
+    def checked(x: Any) -> Any:
+        return method(check_live(x))
+
+    checked.__name__, checked.__doc__ = name, doc
     return checked
 
 
-_MEMBERS.update({name: _checked(getattr(ArrayImpl, name)) for name in ("clone", "is_ready", "platform")})
+_MEMBERS.update({name: _checked(name, doc) for name, doc in {
+    "clone": "The same buffer as another array.",
+    "is_ready": "Whether the values have been computed, so that reading them does not wait.",
+    "platform": "The name of the platform of the array's devices."}.items()})
 _MEMBERS["aval"] = property(aval_of, doc="The array's type.")
 
 

@@ -310,7 +310,8 @@ class Jit(Primitive):
         return trace.record(self, args, params)
 
     def lower(self, ctx: Any, *values: Any, jaxpr: ClosedJaxpr, name: str, **params: Any) -> Any:
-        return ctx.call(name, jaxpr, *values)
+        # Effects keep their order within one function of the module, so a program that has them is written in place.
+        return ctx.inline(jaxpr, *values) if jaxpr.effects else ctx.call(name, jaxpr, *values)
 
     def jvp(self, primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, name: str, donated_invars: Any, **params: Any) -> Any:
         moving = [type(t) is not Zero for t in tangents]

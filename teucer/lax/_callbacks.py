@@ -25,7 +25,6 @@ __all__ = ["debug_callback", "debug_callback_p", "io_callback", "io_callback_p",
 _VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized", None)
 
 # Where the block being written keeps what the last ordered call in it gave.
-_ORDER = "order of effects"
 _ORDER_AVAL = ShapedArray((), np.dtype(bool))
 
 
@@ -63,9 +62,9 @@ class _Callback(Primitive):
         if not ordered:
             return self._call(ctx, values, result_avals, call)
         # Within a block one call waits for the one before it, since it takes a value that that one gives.
-        previous = ctx.constants.get(_ORDER) or ctx.constant(False)
+        previous = ctx.order or ctx.constant(False)
         outs = self._call(ctx, (previous, *values), (_ORDER_AVAL, *result_avals), lambda token, *args: (token, *call(*args)))
-        ctx.constants[_ORDER] = outs[0]
+        ctx.order = outs[0]
         return outs[1:]
 
     def _call(self, ctx: Any, values: Sequence[Any], avals: Sequence[ShapedArray], call: Callable[..., Any]) -> Any:

@@ -237,26 +237,22 @@ def refuse_io(op: str, effects: Iterable[Any]) -> None:
                                   "io_callback in it.")
 
 
-# Under this name a block being written keeps the value that the last ordered callback in it gave (lax._callbacks).
-_ORDER = "order of effects"
-
-
 def order_in(ctx: Any, effects: Iterable[Any]) -> list[Any]:
     """The value that ordered callbacks in a region wait for, to be handed to it: one, or none where effects have no order."""
     if not any(isinstance(e, Effect) and e.ordered for e in effects):
         return []
-    return [ctx.constants.get(_ORDER) or ctx.constant(False)]
+    return [ctx.order or ctx.constant(False)]
 
 
 def set_order(ctx: Any, order: Sequence[Any]) -> None:
     """Let the callbacks that follow in this block wait for a value; `order` holds it, or nothing."""
     for value in order:
-        ctx.constants[_ORDER] = value
+        ctx.order = value
 
 
 def order_out(ctx: Any, order: Sequence[Any]) -> list[Any]:
     """What callbacks after this point are to wait for: one value or none, as `order` holds."""
-    return [ctx.constants[_ORDER]] if order else []
+    return [ctx.order] if order else []
 
 
 def run(primitive: Primitive, args: Sequence[Any], params: dict[str, Any], owner: ClosedJaxpr) -> tuple[Any, ...]:

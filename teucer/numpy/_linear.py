@@ -31,6 +31,8 @@ __all__ = ["cross", "dot", "inner", "kron", "matmul", "matvec", "outer", "produc
 def product(x: Any, y: Any, dimension_numbers: Any, precision: Any, preferred: Any, out_sharding: Any = None) -> Any:
     """`dot_general`, weakly typed only where both operands are and no dtype was asked for."""
     weak = typeof(x).weak_type and typeof(y).weak_type and preferred is None
+    if preferred is None and typeof(x).dtype == typeof(y).dtype:
+        preferred = typeof(x).dtype
     out = _dot.dot_general(x, y, dimension_numbers, precision, preferred, out_sharding=out_sharding)
     return _structure.convert_element_type(out, typeof(out).dtype, weak)
 
