@@ -309,18 +309,11 @@ def __repr__(x: Any) -> str:
     name = f"dtype={x.dtype.name}" + (", weak_type=True" if x.aval.weak_type else "")
     if not x.is_fully_addressable:
         return f"Array(shape={x.shape}, {name})"
-    options = np.get_printoptions()
-    if x.size > options["threshold"] and options["threshold"] == 0:
-        return f"Array([...], shape={x.shape}, {name})"
-    body = np.array2string(to_numpy(x), separator=", ", prefix="Array(", suffix=")") if x.size else _empty_text(x)
-    line = f"Array({body}, {name})"
-    last = body.rpartition("\n")[2]
-    room = len(last) + (0 if "\n" in body else len("Array(")) + len(name) + 3
-    return line if room <= options["linewidth"] else f"Array({body},\n{' ' * 6}{name})"
-
-
-def _empty_text(x: Any) -> str:
-    return "[]" if x.shape == (0,) else f"[], shape={x.shape}"
+    if not x.size:
+        return f"Array([], shape={x.shape}, {name})"
+    body = np.array2string(to_numpy(x), separator=", ", prefix="Array(", suffix=")")
+    room = len(body.rpartition("\n")[2]) + len(name) + 3
+    return f"Array({body},{' ' if room < np.get_printoptions()['linewidth'] else ' ' * 6}{name})"
 
 
 @_member
@@ -330,9 +323,9 @@ def __str__(x: Any) -> str:
 
 @_member
 def __format__(x: Any, spec: str) -> str:
-    if x.ndim == 0 and type(x._carried) is not KeyCarrier:
-        return format(to_numpy(x)[()], spec)
-    return format(str(x), spec)
+    if x.is_deleted() or type(x._carried) is KeyCarrier:
+        return format(str(x), spec)
+    return format(to_numpy(x)[()] if x.ndim == 0 else to_numpy(x), spec)
 
 
 @_member

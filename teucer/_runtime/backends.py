@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from typing import Any
@@ -17,6 +18,8 @@ __all__ = ["backends", "clear_backends", "client_of", "default_backend", "device
 _ALIASES = {"gpu": ("cuda", "rocm")}
 # The default platform is the first of these that there is.
 _PREFERENCE = ("tpu", "cuda", "rocm", "cpu")
+
+logger = logging.getLogger("teucer")
 
 _lock = threading.RLock()
 _clients: dict[str, Any] = {}
@@ -35,18 +38,28 @@ def backends() -> dict[str, Any]:
 def _make_clients() -> dict[str, Any]:
     wanted = config.config.jax_platforms
     libraries = xla.plugin_libraries() if wanted != "cpu" else {}
-    names = [*sorted(libraries, key=_rank), "cpu"] if not wanted else _expand(wanted, libraries)
+    asked = _expand(wanted or "", libraries)
+    names = asked or [*sorted(libraries, key=_rank), "cpu"]
     made: dict[str, Any] = {}
     for name in names:
         try:
-            made[name] = _cpu() if name == "cpu" else xla.plugin_client(name, libraries[name], {})
-        except (xla.XlaRuntimeError, RuntimeError, KeyError) as err:
+            made[name] = _make_client(name, libraries)
+        except RuntimeError as err:
             _failures[name] = str(err)
-            if wanted:
+            if asked or name == "cpu":
                 raise RuntimeError(f"Unable to initialize backend '{name}': {err}\n  The option jax_platforms is "
                                    f"{wanted!r}; the plugins found are {sorted(libraries)}.") from err
+            logger.warning("Unable to initialize backend '%s': %s\n  JAX_PLATFORMS=cpu leaves it alone.", name, err)
     xla.register_lapack()
     return made
+
+
+def _make_client(name: str, libraries: dict[str, str]) -> Any:
+    if name == "cpu":
+        return _cpu()
+    if name not in libraries:
+        raise RuntimeError("no plugin for this platform is installed.")
+    return xla.plugin_client(name, libraries[name], {})
 
 
 def _rank(name: str) -> int:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
-import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from teucer._base import config, memo
-from teucer._runtime import cpu_features
+from teucer._runtime import cpu_features, disk_cache
 from teucer._xla import client as xla
 
-__all__ = ["cache_dir", "clear_memory", "compile_module"]
+__all__ = ["clear_memory", "compile_module"]
 
 _memory: dict[Any, Any] = {}
 
@@ -49,29 +50,20 @@ def _load_or_compile(text: str, devices: Sequence[Any], ids: tuple[int, ...], nu
     options = xla.compile_options(ids, num_replicas=num_replicas, use_shardy=use_shardy, overrides=overrides)
     device_list = xla.DeviceList(tuple(devices))
     path = _path(text, devices, options)
-    if path is not None:
-        loaded = _load(path, client, device_list, options)
-        if loaded is not None:
-            return loaded
+    found = None if path is None else disk_cache.read(path)
+    if found is not None:
+        with contextlib.suppress(xla.XlaRuntimeError):  # what does not load is compiled anew, and replaced
+            return xla.deserialize(client, found, device_list, options)
+    start = time.perf_counter()
     executable = xla.compile_text(client, text, device_list, options)
-    if path is not None:
-        _store(path, executable)
+    if path is not None and time.perf_counter() - start >= config.persistent_cache_min_compile_time_secs.value:
+        with contextlib.suppress(xla.XlaRuntimeError):  # some programs cannot be serialized
+            disk_cache.write(path, executable.serialize())
     return executable
 
 
-def cache_dir() -> Path | None:
-    """The folder of the disk cache; None if it is off."""
-    if not config.config.jax_enable_compilation_cache:
-        return None
-    chosen = config.config.teucer_cache_dir
-    if chosen:
-        return Path(chosen)
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(home) / "teucer"
-
-
 def _path(text: str, devices: Sequence[Any], options: Any) -> Path | None:
-    folder = cache_dir()
+    folder = disk_cache.cache_dir()
     if folder is None:
         return None
     digest = hashlib.sha256()
@@ -82,32 +74,4 @@ def _path(text: str, devices: Sequence[Any], options: Any) -> Path | None:
         digest.update(part.encode())
         digest.update(b"\0")
     digest.update(options.SerializeAsString())
-    return folder / f"{digest.hexdigest()}.xla"
-
-
-def _load(path: Path, client: Any, devices: Any, options: Any) -> Any:
-    try:
-        data = path.read_bytes()
-    except OSError:
-        return None
-    if len(data) < 32 or hashlib.sha256(data[32:]).digest() != data[:32]:
-        return None
-    try:
-        executable = xla.deserialize(client, data[32:], devices, options)
-        os.utime(path)
-        return executable
-    except (xla.XlaRuntimeError, OSError):
-        return None
-
-
-def _store(path: Path, executable: Any) -> None:
-    """Write an entry whole or not at all. A cache that cannot be written is a slower program, not an error."""
-    try:
-        data = executable.serialize()
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
-        with os.fdopen(handle, "wb") as file:
-            file.write(hashlib.sha256(data).digest() + data)
-        os.replace(name, path)
-    except (xla.XlaRuntimeError, OSError):
-        return
+    return folder / (digest.hexdigest() + disk_cache.SUFFIX)

@@ -57,7 +57,8 @@ class JVPTrace(Trace):
                 tangents.append(x.tangent)
                 moving = moving or type(x.tangent) is not Zero
             else:
-                check_alive(x)
+                if isinstance(x, Tracer):
+                    check_alive(x)
                 primals.append(x)
                 tangents.append(typeof(x).zero)
         parent = self.parent
@@ -66,6 +67,9 @@ class JVPTrace(Trace):
             if not moving:
                 return parent.process(primitive, tuple(primals), params)
             outs, out_tangents = primitive.jvp(primals, tangents, **params)
+        if len(outs) == 1:
+            (y,), (t,) = outs, out_tangents
+            return (JVPTracer(self, y, t) if type(t) is not Zero else y,)
         return tuple([JVPTracer(self, y, t) if type(t) is not Zero else y
                       for y, t in zip(outs, out_tangents, strict=True)])
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, final
 
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
 from teucer._core.stage import DebugInfo, StageTrace, StageTracer
-from teucer._core.trace import check_leaks, current_trace, end, typeof, using
+from teucer._core.trace import EVAL, check_leaks, current_trace, end, typeof, using
 from teucer._core.types import Zero, float0
 from teucer._transform.jvp import JVPTrace, JVPTracer
 
@@ -34,6 +34,9 @@ class PartialTrace(StageTrace):
             if type(x) is StageTracer and x._trace is self:
                 break
         else:
+            if primitive.standalone and self.parent is EVAL:
+                # As EVAL would; a program of its own asks for no trace.
+                return primitive.run(primitive, args, params)  # type: ignore[no-any-return]
             return self.evaluate_known(primitive, args, params)
         if primitive.partial_eval is not None:
             return primitive.partial_eval(self, args, params)  # type: ignore[no-any-return]

@@ -29,37 +29,46 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cts:
             env[v] = x
     trace = current_trace()
     linear_eqns = []
+    ct_of: dict[Var, Any] = {}
     with using(trace):
+        # Plain loops: this runs for every equation of every gradient (benchmarks/).
         for eqn in jaxpr.eqns:
-            if any(type(v) is not Literal and v in linear for v in eqn.invars):
-                linear.update(eqn.outvars)
-                linear_eqns.append(eqn)
+            for u in eqn.invars:
+                if type(u) is not Literal and u in linear:
+                    linear.update(eqn.outvars)
+                    linear_eqns.append(eqn)
+                    break
             else:
-                operands = tuple([v.val if type(v) is Literal else env[v] for v in eqn.invars])
+                operands = tuple([u.val if type(u) is Literal else env[u] for u in eqn.invars])
                 env.update(zip(eqn.outvars, trace.process(eqn.primitive, operands, eqn.params), strict=True))
-        ct_of: dict[Var, Any] = {}
         for out, ct in zip(jaxpr.outvars, cts, strict=True):
-            if isinstance(out, Var) and out in linear:
+            if type(out) is not Literal and out in linear:
                 _accumulate(ct_of, out, ct)
         # Reversed, because a cotangent is complete only when every later use has added to it.
         for eqn in reversed(linear_eqns):
             out_cts = [ct_of.pop(v, None) for v in eqn.outvars]
-            if all(ct is None for ct in out_cts):
+            for ct in out_cts:
+                if ct is not None:
+                    break
+            else:
                 continue
-            full = [v.aval.zero if ct is None else ct for v, ct in zip(eqn.outvars, out_cts, strict=True)]
-            operands = tuple([v.val if type(v) is Literal else Undefined(v.aval) if v in linear else env[v]
-                              for v in eqn.invars])
-            in_cts = eqn.primitive.transpose(full, *operands, **eqn.params)
-            for operand, ct in zip(eqn.invars, in_cts, strict=True):
-                if ct is not None and isinstance(operand, Var) and operand in linear:
-                    _accumulate(ct_of, operand, ct)
+            given = [v.aval.zero if ct is None else ct for v, ct in zip(eqn.outvars, out_cts, strict=True)]
+            invars, values = eqn.invars, []
+            for u in invars:
+                values.append(u.val if type(u) is Literal else Undefined(u.aval) if u in linear else env[u])
+            in_cts = eqn.primitive.transpose(given, *values, **eqn.params)
+            for u, value, ct in zip(invars, values, in_cts, strict=True):
+                if ct is not None and type(value) is Undefined:
+                    _accumulate(ct_of, u, ct)
         return [ct_of.get(v, v.aval.zero) if type(x) is Undefined else None
                 for v, x in zip(jaxpr.invars, args, strict=True)]
 
 
-def _accumulate(ct_of: dict[Var, Any], v: Var, ct: Any) -> None:
-    if ct is not None and type(ct) is not Zero:
-        ct_of[v] = arith.add_cotangents(ct_of.get(v), ct)
+def _accumulate(ct_of: dict[Any, Any], v: Any, ct: Any) -> None:
+    if ct is None or type(ct) is Zero:
+        return
+    before = ct_of.get(v)
+    ct_of[v] = ct if before is None else arith.add_cotangents(before, ct)
 
 
 def transpose_jaxpr(closed: ClosedJaxpr, linear: Sequence[bool], ct_given: Sequence[bool],

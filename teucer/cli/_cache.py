@@ -1,6 +1,6 @@
 """`teucer cache`: where the compilation cache on disk is, how large, and how to empty it."""
 
-from teucer._runtime.compile import cache_dir
+from teucer._runtime.disk_cache import cache_dir, entries
 
 
 def cache(*, clear: bool) -> int:
@@ -9,14 +9,14 @@ def cache(*, clear: bool) -> int:
     if folder is None:
         print("The cache is off (JAX_ENABLE_COMPILATION_CACHE).")
         return 0
-    entries = sorted(folder.glob("*.xla"))
+    found = entries(folder)
     if clear:
-        for entry in entries:
+        for entry in found:
             entry.unlink(missing_ok=True)
-        print(f"{folder}: removed {_count(len(entries))}")
+        print(f"{folder}: removed {_count(len(found))}")
         return 0
-    size = sum(entry.stat().st_size for entry in entries)
-    print(f"{folder}: {_count(len(entries))}, {size / 2**20:.1f} MiB")
+    size = sum(entry.stat().st_size for entry in found if entry.exists())
+    print(f"{folder}: {_count(len(found))}, {size / 2**20:.1f} MiB")
     return 0
 
 

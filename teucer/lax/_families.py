@@ -149,18 +149,19 @@ class Elementwise(Primitive):
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         outs = self.bind(*primals, **params)
         (y,) = outs
+        rules = self.tangents
         total: Any = None
         for i, t in enumerate(tangents):
             if type(t) is Zero:
                 continue
-            if self.tangents is None:
+            if rules is None:
                 self.missing("differentiation", "tangents")
-            rule = self.tangents[i]
+            rule = rules[i]
             if rule is not None:
                 term = rule(t, y, *primals, **params)
                 if len(primals) > 1:
                     term = _broadcast_to(term, typeof(y).shape)
-                total = arith.add_cotangents(total, term)
+                total = term if total is None else arith.add_cotangents(total, term)
         return outs, (typeof(y).zero if total is None else total,)
 
     def transpose(self, cts: Any, *args: Any, **params: Any) -> Any:
