@@ -184,6 +184,10 @@ def check_user_dtype_supported(dtype: Any, fun_name: str | None = None) -> DType
     op = fun_name or "dtype"
     if dtype is None:
         raise ValueError(f"{op}: dtype must be specified.")
+    if isinstance(getattr(dtype, "shape", None), tuple) and isinstance(getattr(dtype, "dtype", None), np.dtype) and not isinstance(
+            dtype, type | np.dtype):
+        raise ValueError(f"{op}: Passing an array as a dtype argument is no longer supported; instead of dtype=arr use "
+                         "dtype=arr.dtype.")
     full = as_dtype(dtype)
     if isinstance(full, ExtendedDType):
         return full

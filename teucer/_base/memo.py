@@ -30,13 +30,13 @@ def remember(found: dict[Any, Any], key: Any, value: Any) -> Any:
 
 
 @final
-class _Same(weakref.ref):  # type: ignore[type-arg]
+class _Same(weakref.ref[Any]):
     """A weak reference that equals those to the same object, whatever the object says of equality and hashing."""
 
     __slots__ = ("_id",)
 
     def __init__(self, x: Any, callback: Any = None) -> None:
-        super().__init__(x, callback)
+        super().__init__(x, callback)  # type: ignore[call-arg]  # typeshed knows the __new__ of references only
         self._id = id(x)
 
     def __hash__(self) -> int:
@@ -66,7 +66,7 @@ class Memo:
         if found is None:
             entries = self._entries
             found = remember(entries, _Same(fun, lambda ref: entries.pop(ref, None)), {})
-        return found  # type: ignore[no-any-return]
+        return found
 
     def drop(self, fun: Any) -> None:
         """Forget what is kept of `fun`."""

@@ -16,14 +16,14 @@ R = TypeVar("R")
 _NOTE = "(Teucer's own frames are left out of this traceback; JAX_TRACEBACK_FILTERING=off shows them.)"
 
 
-def api_boundary(fun: Callable[P, R]) -> Callable[P, R]:
+def api_boundary(fun: Callable[P, R], like: Callable[..., object] | None = None) -> Callable[P, R]:
     """`fun`, with Teucer's frames taken out of the traceback of what it raises, as `jax_traceback_filtering` says.
 
+    like: the function whose name and docstring the result has; by default `fun`.
     off: leave them. tracebackhide: mark them, for IPython and pytest. remove_frames: take them out and say so in a
     note. quiet_remove_frames: say nothing. auto: tracebackhide under IPython, else remove_frames.
     """
 
-    @functools.wraps(fun)
     def boundary(*args: P.args, **kwargs: P.kwargs) -> R:
         __tracebackhide__ = True
         try:
@@ -32,7 +32,14 @@ def api_boundary(fun: Callable[P, R]) -> Callable[P, R]:
             hide_frames(err)
             raise
 
+    named: Callable[..., object] = fun if like is None else like
+    functools.update_wrapper(boundary, named)
     return boundary
+
+
+def boundary_of(user_fun: Callable[..., object]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """A decorator: `api_boundary` for a function made of a user's function, which it is called and documented as."""
+    return lambda fun: api_boundary(fun, user_fun)
 
 
 def hide_frames(err: BaseException) -> None:

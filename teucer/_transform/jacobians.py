@@ -64,8 +64,7 @@ def _jacobian(fun: Callable[..., Any], argnums: Any, has_aux: bool, holomorphic:
     numbers = as_indices(argnums, "argnums", op)
     columns = _columns if op == "jacfwd" else _rows
 
-    @functools.wraps(fun)
-    @boundary
+    @tracebacks.boundary_of(fun)
     def jacobian_fun(*args: Any, **kwargs: Any) -> Any:
         positions = positions_of(numbers, args, fun, op)
         f_partial = fix_other_arguments(fun, args, kwargs, positions)

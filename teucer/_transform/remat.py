@@ -65,8 +65,7 @@ def checkpoint(fun: Callable[..., Any] | None = None, *, prevent_cse: bool = Tru
     check_callable(fun, "checkpoint")
     numbers = as_indices(static_argnums, "static_argnums", "checkpoint")
 
-    @functools.wraps(fun)
-    @tracebacks.api_boundary
+    @tracebacks.boundary_of(fun)
     def fun_remat(*args: Any, **kwargs: Any) -> Any:
         call = flatten_call(args, kwargs, numbers)
         avals = check_leaves(call, fun, "checkpoint")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -127,19 +126,17 @@ def grad(fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, holom
     >>> jax.grad(jnp.tanh)(0.)
     Array(1., dtype=float32, weak_type=True)
     """
-    value_and_gradient = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, reduce_axes, _op="grad")
+    value_and_gradient = _differentiated("grad", fun, argnums, has_aux, holomorphic, allow_int, reduce_axes)
 
-    @functools.wraps(fun)
-    @boundary
     def gradient(*args: Any, **kwargs: Any) -> Any:
-        value, g = value_and_gradient(*args, **kwargs)
+        value, g = value_and_gradient(args, kwargs)
         return (g, value[1]) if has_aux else g
 
-    return gradient
+    return tracebacks.api_boundary(gradient, like=fun)
 
 
 def value_and_grad(fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False,
-                   allow_int: bool = False, reduce_axes: Any = (), *, _op: str = "value_and_grad") -> Callable[..., Any]:
+                   allow_int: bool = False, reduce_axes: Any = ()) -> Callable[..., Any]:
     """The value and the gradient of a scalar function; arguments as for `grad`.
 
     The function returned gives (value, gradient), with has_aux ((value, aux), gradient).
@@ -148,23 +145,28 @@ def value_and_grad(fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = Fa
     >>> jax.value_and_grad(lambda x: x ** 2)(3.)
     (Array(9., dtype=float32, weak_type=True), Array(6., dtype=float32, weak_type=True))
     """
-    check_callable(fun, _op)
-    refuse_reduce_axes(reduce_axes, _op)
-    single = not isinstance(argnums, tuple | list)
-    numbers = as_indices(argnums, "argnums", _op)
+    value_and_gradient = _differentiated("value_and_grad", fun, argnums, has_aux, holomorphic, allow_int, reduce_axes)
+    return tracebacks.api_boundary(lambda *args, **kwargs: value_and_gradient(args, kwargs), like=fun)
 
-    @functools.wraps(fun)
-    @boundary
-    def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
-        positions = positions_of(numbers, args, fun, _op)
+
+def _differentiated(op: str, fun: Callable[..., Any], argnums: Any, has_aux: bool, holomorphic: bool, allow_int: bool,
+                    reduce_axes: Any) -> Callable[[tuple[Any, ...], dict[str, Any]], Any]:
+    """The function (args, kwargs) -> (value, gradient) behind `grad` and `value_and_grad`."""
+    check_callable(fun, op)
+    refuse_reduce_axes(reduce_axes, op)
+    single = not isinstance(argnums, tuple | list)
+    numbers = as_indices(argnums, "argnums", op)
+
+    def value_and_gradient(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        positions = positions_of(numbers, args, fun, op)
         f_partial = fix_other_arguments(fun, args, kwargs, positions)
         flat, in_tree = pytrees.tree_flatten(tuple(args[i] for i in positions))
         for x in flat:
-            check_grad_input(x, holomorphic, allow_int, _op)
-        f = FlatFunction(f_partial, in_tree, _op, has_aux, fun)
+            check_grad_input(x, holomorphic, allow_int, op)
+        f = FlatFunction(f_partial, in_tree, op, has_aux, fun)
         pullback = Pullback(f, flat)
         value = pullback.outs[0] if len(pullback.outs) == 1 else None
-        _check_grad_output(pullback, holomorphic, _op, fun)
+        _check_grad_output(pullback, holomorphic, op, fun)
         one = arith.ones(typeof(value).cotangent_aval())
         cts = [arith.instantiate(c) for c in pullback.pull_flat([one])]
         gradients = pytrees.tree_unflatten(in_tree, cts)

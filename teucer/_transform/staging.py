@@ -31,8 +31,7 @@ def make_jaxpr(fun: Callable[..., Any], static_argnums: Any = (), axis_env: Any 
     check_callable(fun, "make_jaxpr")
     numbers = as_indices(static_argnums, "static_argnums", "make_jaxpr")
 
-    @functools.wraps(fun)
-    @tracebacks.api_boundary
+    @tracebacks.boundary_of(fun)
     def jaxpr_maker(*args: Any, **kwargs: Any) -> Any:
         jaxpr, consts, tree, _ = _stage(fun, args, kwargs, "make_jaxpr", numbers, dict(axis_env or ()))
         closed = ClosedJaxpr(jaxpr, consts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -46,8 +45,7 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, axis_name
             raise TypeError(f"vmap {name} must be an int, None, or (nested) container with those types as leaves, but got "
                             f"{tree!r}.")
 
-    @functools.wraps(fun)
-    @boundary
+    @tracebacks.boundary_of(fun)
     def mapped(*args: Any, **kwargs: Any) -> Any:
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
             raise ValueError("vmap in_axes must be an int, None, or a tuple of entries corresponding to the positional arguments "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from enum import IntEnum
 from typing import Any, final
 
@@ -161,7 +162,7 @@ def integer_pow(x: Any, y: int) -> Any:
     >>> lax.integer_pow(3.0, -1)
     Array(0.33333334, dtype=float32, weak_type=True)
     """
-    y = y.__index__()
+    y = operator.index(y)
     if y < 0 and dtypes.issubdtype(typeof(x).dtype, np.integer):
         raise TypeError(f"Integers cannot be raised to negative powers, got integer_pow({typeof(x).str_short()}, {y})\n"
                         "  Convert x to a floating dtype first.")

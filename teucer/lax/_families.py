@@ -132,7 +132,7 @@ class Elementwise(Primitive):
         check_same(str(self.name), avals, scalars=True)
         first = max(avals, key=lambda aval: aval.ndim)
         dtype = first.dtype if self.result is None else self.result(first.dtype, **params)
-        weak = all(aval.weak_type for aval in avals) and dtype != np.bool_
+        weak = all(aval.weak_type for aval in avals)
         shardings = (aval.sharding for aval in avals if aval.ndim == first.ndim)
         return ShapedArray(first.shape, dtype, weak, sharding=next(filter(None, shardings), None),
                            vma=frozenset().union(*(aval.vma for aval in avals)))

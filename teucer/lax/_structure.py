@@ -6,6 +6,7 @@ broadcast_in_dim and its transpose reduce_sum, reshape, transpose, convert_eleme
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Sequence
 from typing import Any, final
 
@@ -32,7 +33,7 @@ def canonical_axis(axis: Any, ndim: int, op: str = "axis") -> int:
     """
     if isinstance(axis, Tracer) and axis.concrete() is None:
         raise errors.ConcretizationTypeError(axis, f"{op}: The axis argument must be known statically.")
-    i = axis.__index__()
+    i = operator.index(axis)
     if not -ndim <= i < ndim:
         raise ValueError(f"axis {axis} is out of bounds for array of dimension {ndim}")
     return i + ndim if i < 0 else i  # type: ignore[no-any-return]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from typing import Any
 
 import numpy as np
@@ -162,8 +163,8 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
     if isinstance(num_classes, Tracer) and num_classes.concrete() is None:
         raise errors.ConcretizationTypeError(num_classes, "The error arose in jax.nn.one_hot argument `num_classes`.")
     try:
-        n = num_classes.__index__()
-    except AttributeError:
+        n = operator.index(num_classes)
+    except TypeError:
         raise TypeError(f"one_hot: num_classes must be an int, got {num_classes!r}.") from None
     return _one_hot(x, n, None if dtype is None else dtypes.as_dtype(dtype), axis)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -351,7 +352,7 @@ def round(a: Any, decimals: int = 0, out: None = None) -> Any:
     """
     check_arraylike("round", a)
     refuse_out("round", out)
-    decimals = decimals.__index__()
+    decimals = operator.index(decimals)
     if is_kind(a, np.integer) and decimals < 0:
         raise NotImplementedError("integer np.round not implemented for decimals < 0\n  Convert to a float first.")
     if typeof(a).dtype == np.bool_:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from teucer._base import dtypes, errors
-from teucer._core.trace import Tracer
+from teucer._core.trace import Tracer, typeof
 from teucer.lax import _cumulative, _elementwise, _gather, _joining, _reductions, _shapes, _sorting, _structure
 from teucer.lax._indexing import ScatterDimensionNumbers
 from teucer.numpy import _ufuncs
@@ -282,7 +282,8 @@ def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | No
         for v in (x, y):
             _known("setdiff1d", v)
         kept = x if assume_unique else unique(x)
-        return kept[np.asarray(isin(kept, y, invert=True))]
+        kept = kept[np.asarray(isin(kept, y, invert=True))]
+        return convert(kept, typeof(operand("setdiff1d", ar1)).dtype)
     a = _Padded(x, None, _structure.full(x.shape, True, np.dtype(bool))) if assume_unique else _padded_set(x, False)
     kept = _elementwise.bitwise_and(a.exists, _elementwise.bitwise_not(_member(a.values, y)))
     return _packed(a.values, kept, operator.index(size), 0 if fill_value is None else fill_value)

@@ -196,7 +196,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
 def _area(y: Any, x: Any, axis: int, given: bool) -> Any:
     y = _structure.moveaxis(y, axis, y.ndim - 1)
     if given:
-        places = x if x.ndim == 1 else _structure.moveaxis(x, axis, x.ndim - 1)
+        places = x if x.ndim == 1 else _structure.moveaxis(x, axis - y.ndim, x.ndim - 1)
         x = _diff(places, 1, places.ndim - 1)
     elif x.ndim:
         x = _structure.moveaxis(x, axis, x.ndim - 1) if x.ndim > 1 else x

@@ -13,7 +13,7 @@ from teucer import numpy as jnp
 from teucer._transform.custom_jvp import custom_jvp
 from teucer.numpy._library import fast
 from teucer.numpy._promotion import COMPLEX, promote
-from teucer.scipy._operands import inexact
+from teucer.scipy._operands import inexact, real
 
 __all__ = ["dawsn", "erfcx", "fresnel", "sici", "wofz"]
 
@@ -91,12 +91,13 @@ def _erfcx_jvp(primals: Any, tangents: Any) -> Any:
 
 @fast
 def erfcx(x: Any) -> Any:
-    """exp(x^2) erfc(x), without overflow for positive x.
+    """exp(x^2) erfc(x), without overflow for positive x; of complex numbers too.
 
     >>> erfcx(jnp.inf)
     Array(0., dtype=float32, weak_type=True)
     """
-    return _erfcx(*inexact("erfcx", x))
+    (x,) = inexact("erfcx", x)
+    return _wofz(1j * x) if jnp.iscomplexobj(x) else _erfcx(x)
 
 
 @custom_jvp
@@ -125,7 +126,7 @@ def dawsn(x: Any) -> Any:
     >>> dawsn(0.)
     Array(0., dtype=float32, weak_type=True)
     """
-    return _dawsn(*_widened(inexact("dawsn", x)))
+    return _dawsn(*_widened(real("dawsn", x, error=ValueError)))
 
 
 def _widened(xs: Any) -> Any:
@@ -170,7 +171,7 @@ def fresnel(x: Any) -> tuple[Any, Any]:
     >>> fresnel(0.)
     (Array(0., dtype=float32, weak_type=True), Array(0., dtype=float32, weak_type=True))
     """
-    return _fresnel(*_widened(inexact("fresnel", x)))
+    return _fresnel(*_widened(real("fresnel", x)))
 
 
 @custom_jvp
@@ -211,4 +212,4 @@ def sici(x: Any) -> tuple[Any, Any]:
     >>> sici(0.)
     (Array(0., dtype=float32, weak_type=True), Array(-inf, dtype=float32, weak_type=True))
     """
-    return _sici(*_widened(inexact("sici", x)))
+    return _sici(*_widened(real("sici", x, error=ValueError)))

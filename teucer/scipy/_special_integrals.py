@@ -13,7 +13,7 @@ from teucer import lax
 from teucer import numpy as jnp
 from teucer._transform.custom_jvp import custom_jvp
 from teucer.numpy._library import fast
-from teucer.scipy._operands import inexact
+from teucer.scipy._operands import inexact, real
 
 __all__ = ["bessel_jn", "erf", "erfc", "erfinv", "exp1", "expi", "expn", "i0", "i0e", "i1", "i1e", "spence"]
 
@@ -185,7 +185,7 @@ def expn(n: Any, x: Any) -> Any:
     >>> expn(2, 0.)
     Array(1., dtype=float32, weak_type=True)
     """
-    return _expn(*inexact("expn", n, x))
+    return _expn(*jnp.broadcast_arrays(*inexact("expn", n, x)))
 
 
 @fast
@@ -291,4 +291,4 @@ def spence(x: Any) -> Any:
     >>> spence(jnp.array([0., 1.])).shape
     (2,)
     """
-    return _spence(*inexact("spence", x))
+    return _spence(*real("spence", x))

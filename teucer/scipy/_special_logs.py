@@ -12,7 +12,7 @@ from teucer import lax, nn
 from teucer import numpy as jnp
 from teucer._transform.custom_jvp import custom_jvp
 from teucer.numpy._library import fast
-from teucer.scipy._operands import inexact
+from teucer.scipy._operands import inexact, real
 
 __all__ = ["boxcox", "boxcox1p", "entr", "expit", "kl_div", "log_ndtr", "log_softmax", "logit", "ndtr", "ndtri", "rel_entr",
            "softmax", "xlog1py", "xlogy"]
@@ -80,7 +80,7 @@ def entr(x: Any) -> Any:
     >>> entr(1.)
     Array(-0., dtype=float32, weak_type=True)
     """
-    return _entr(*inexact("entr", x))
+    return _entr(*real("entr", x, error=ValueError))
 
 
 @fast
@@ -261,7 +261,7 @@ def ndtri(p: Any) -> Any:
 
     Source: Wichura, "Algorithm AS 241: the percentage points of the normal distribution", Applied Statistics 37 (1988) 477.
     """
-    (p,) = inexact("ndtri", p)
+    (p,) = real("ndtri", p)
     # The coefficients exceed the range of float16.
     return _ndtri(p.astype(np.float32)).astype(p.dtype) if p.dtype.itemsize < 4 else _ndtri(p)
 

@@ -1,0 +1,92 @@
+"""Platforms and devices as the environment asks for them, plugins that do not load, and processes with jax in them."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SHOW = "import teucer as jax; print(jax.default_backend(), jax.device_count(), jax.numpy.ones(2) + 1)"
+
+
+def run(program=SHOW, path=(), **variables):
+    """What a new process prints, and the last lines that it writes to stderr."""
+    env = {k: v for k, v in os.environ.items() if k not in ("JAX_PLATFORMS", "JAX_NUM_CPU_DEVICES", "XLA_FLAGS")}
+    env.update(variables, PYTHONPATH=os.pathsep.join([str(ROOT), *map(str, path)]))
+    ended = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False)
+    return ended.stdout.strip(), ended.stderr.strip()
+
+
+@pytest.fixture
+def plugins(tmp_path):
+    """A folder with the namespace package jax_plugins, and in it a plugin whose library is none, and a package without."""
+    for name, library in (("xla_bogus", "pjrt_bogus.so"), ("empty", None)):
+        folder = tmp_path / "jax_plugins" / name
+        folder.mkdir(parents=True)
+        (folder / "__init__.py").write_text("import jax\n")  # plugins import jax; they are not run
+        if library is not None:
+            (folder / library).write_text("no library")
+    return tmp_path
+
+
+def test_a_plugin_that_does_not_load_is_passed_over(plugins):
+    out, err = run(path=[plugins])
+    assert out.startswith("cpu 1 [2. 2.]")
+    assert "Unable to initialize backend 'xla_bogus'" in err and "pjrt_bogus.so" in err
+
+
+def test_a_plugin_that_is_not_asked_for_is_left_alone(plugins):
+    assert run(path=[plugins], JAX_PLATFORMS="cpu") == ("cpu 1 [2. 2.]", "")
+
+
+@pytest.mark.parametrize(("platforms", "name", "why"), [
+    ("xla_bogus", "xla_bogus", "pjrt_bogus.so"), ("cpu,xla_bogus", "xla_bogus", "pjrt_bogus.so"),
+    ("nonsense", "nonsense", "no plugin"), ("tpu,cpu", "tpu", "no plugin")])
+def test_platforms_that_are_asked_for_and_fail(plugins, platforms, name, why):
+    out, err = run(path=[plugins], JAX_PLATFORMS=platforms)
+    assert out == ""
+    assert f"RuntimeError: Unable to initialize backend '{name}'" in err and why in err
+    assert f"jax_platforms is '{platforms}'; the plugins found are ['xla_bogus']" in err
+
+
+def test_a_library_named_in_the_environment():
+    out, err = run(PJRT_NAMES_AND_LIBRARY_PATHS="mine:/nowhere.so", JAX_PLATFORMS="mine")
+    assert out == "" and "Unable to initialize backend 'mine'" in err and "/nowhere.so" in err
+
+
+def test_an_unknown_platform_in_the_program(plugins):
+    program = """
+import teucer as jax
+for f in (lambda: jax.devices("nonsense"), lambda: jax.jit(lambda x: x, backend="nonsense"), lambda: jax.devices("xla_bogus")):
+    try:
+        f()
+    except RuntimeError as err:
+        print(str(err).splitlines()[0])
+"""
+    lines = run(program, [plugins])[0].splitlines()
+    assert lines[:2] == ["Unknown backend nonsense. Available backends are ['cpu']."] * 2
+    assert lines[2].startswith("Unknown backend xla_bogus: ") and "pjrt_bogus.so" in lines[2]
+
+
+@pytest.mark.parametrize(("variables", "count"), [
+    ({"JAX_NUM_CPU_DEVICES": "3"}, 3), ({"XLA_FLAGS": "--xla_force_host_platform_device_count=5"}, 5),
+    ({"JAX_NUM_CPU_DEVICES": "-1"}, 1), ({"JAX_PLATFORMS": ""}, 1), ({"JAX_PLATFORMS": ","}, 1)])
+def test_the_number_of_cpu_devices(variables, count):
+    assert run(**variables) == (f"cpu {count} [2. 2.]", "")
+
+
+def test_the_number_of_cpu_devices_set_twice():
+    _, err = run(JAX_NUM_CPU_DEVICES="3", XLA_FLAGS="--xla_force_host_platform_device_count=5")
+    assert "The number of CPU devices is set twice" in err
+    assert "invalid value 'many'" in run(JAX_NUM_CPU_DEVICES="many")[1]
+
+
+def test_jax_in_the_process(tmp_path):
+    (tmp_path / "jax.py").write_text("")
+    _, err = run("import jax, teucer", [tmp_path])
+    assert "ImportError: teucer cannot be imported into a process that has imported jax" in err
+    assert "separate processes" in err
+    # The other way round it is jax that is there second, and finds its class taken: Teucer cannot know of it.
+    assert run("import teucer, jax; print(teucer.numpy.ones(2))", [tmp_path])[0] == "[1. 1.]"
