@@ -21,6 +21,7 @@ Z = np.array([1 + 2j, 3], np.complex64)
     (lambda: jnp.reshape(F, 1.5), TypeError, "Shapes must be 1D sequences of concrete values"),
     (lambda: nn.one_hot(1, "a"), TypeError, "num_classes must be an int"),
     (lambda: jax.linearize(jnp.sin, 1.0)[1](1.0, 2.0), TypeError, "another tree"),
+    (lambda: jnp.trapezoid(F, 2), ValueError, "out of bounds for array of dimension 0"),
     (lambda: special.sici(Z), ValueError, "must be real-valued"),
     (lambda: special.entr(Z), ValueError, "does not support complex-valued inputs"),
     (lambda: special.spence(Z), TypeError, "complex64"),

@@ -102,7 +102,7 @@ def test_types_are_those_of_values(op: Op, dtype: str) -> None:
 
 @pytest.mark.parametrize("op", [op for op in all_ops().values() if op.elementwise], ids=str)
 def test_weak_types(op: Op) -> None:
-    """An elementwise result is weak if all operands are, and it is not boolean; one strong operand makes it strong."""
+    """An elementwise result is weak if all operands are, booleans too; one strong operand makes it strong."""
     dtype = next((d for d in ("float32", "int32", "complex64") if d in op.dtypes), None)
     if dtype is None:
         return
@@ -113,5 +113,4 @@ def test_weak_types(op: Op) -> None:
     for strong in (None, *(range(len(leaves)) if len(leaves) > 1 else ())):
         operands = [ShapeDtypeStruct(np.shape(x), dtype, weak_type=i != strong) for i, x in enumerate(leaves)]
         for aval in make_jaxpr(f)(*operands).out_avals:
-            expected = strong is None and aval.dtype != np.bool_
-            assert aval.weak_type == expected, f"{op} with strong operand {strong}: {aval!r}"
+            assert aval.weak_type == (strong is None), f"{op} with strong operand {strong}: {aval!r}"

@@ -83,6 +83,23 @@ def test_the_number_of_cpu_devices_set_twice():
     assert "invalid value 'many'" in run(JAX_NUM_CPU_DEVICES="many")[1]
 
 
+def test_the_number_of_cpu_devices_set_late():
+    program = """
+import teucer as jax
+jax.config.update("jax_num_cpu_devices", 4)
+print(jax.device_count())
+jax.config.update("jax_num_cpu_devices", 4)
+try:
+    jax.config.update("jax_num_cpu_devices", 2)
+except RuntimeError as err:
+    print(str(err)[:60])
+jax.clear_backends()
+jax.config.update("jax_num_cpu_devices", 2)
+print(jax.device_count())
+"""
+    assert run(program)[0].splitlines() == ["4", "jax_num_cpu_devices config should be updated before backends", "2"]
+
+
 def test_jax_in_the_process(tmp_path):
     (tmp_path / "jax.py").write_text("")
     _, err = run("import jax, teucer", [tmp_path])

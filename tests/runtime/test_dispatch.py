@@ -12,6 +12,7 @@ import pytest
 import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
+from teucer._core.trace import EVAL, current_trace
 
 
 def what(x):
@@ -72,7 +73,8 @@ BAD = {"bytes in other order": np.arange(3).astype(">i4"), "wide, in other order
        "long double": np.longdouble(1), "void": np.void(1), "str": "a", "object": object()}
 ENTRIES = {"jit": jax.jit(lambda x: x), "jnp": lambda x: jnp.add(x, 1), "lax": lax.neg,
            "asarray": jnp.asarray, "device_put": jax.device_put, "make_jaxpr": jax.make_jaxpr(lambda x: x),
-           "grad": jax.grad(lambda x: x), "vmap": jax.vmap(lambda x: x), "typeof": jax.typeof}
+           "grad": jax.grad(lambda x: x), "vmap": jax.vmap(lambda x: x), "typeof": jax.typeof,
+           "eval_shape": lambda x: jax.eval_shape(lambda x: x, x)}
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
@@ -225,6 +227,66 @@ def test_promotion_and_precision_between_calls():
     with jax.default_matmul_precision("highest"):
         thrice(g, x)
         assert "HIGHEST" in g.lower(x).as_text()
+
+
+def test_no_execution_between_calls():
+    x, f = jnp.ones(2), jax.jit(lambda x: x + 1)
+    for _ in range(2):
+        thrice(f, x)
+        with jax.no_execution(True):
+            for g in (f, lambda x: x + 1, lax.neg, jax.grad(lambda x: x.sum())):
+                for _ in range(2):
+                    with pytest.raises(RuntimeError, match="no_execution config option is set"):
+                        g(x)
+            assert jax.eval_shape(f, x).shape == (2,) and len(jax.make_jaxpr(f)(x).eqns) == 1
+
+
+def test_no_tracing_between_calls():
+    f = jax.jit(lambda x: x + 1)
+    f(1.0)
+    with jax.no_tracing(True):
+        thrice(f, 2.0)
+        with pytest.raises(RuntimeError, match="'no_tracing' is set"):
+            f(1)
+
+
+TRACED = {"add": lambda t: t + 1, "jit": lambda t: jax.jit(lambda x: x)(t), "closure": lambda t: jax.jit(lambda: t)(),
+          "grad": lambda t: jax.grad(lambda x: x * t)(1.0), "library": jnp.sum, "tree": lambda t: jax.jit(lambda d: d)({"a": t}),
+          "vmap": lambda t: jax.vmap(lambda x: x + t)(jnp.ones(2)), "make_jaxpr": lambda t: jax.make_jaxpr(lambda x: x + t)(1.0)}
+
+
+@pytest.mark.parametrize("use", TRACED)
+def test_leaked_tracers(use):
+    kept = []
+    jax.jit(lambda x: kept.append(x))(1.0)
+    for _ in range(2):
+        with pytest.raises(jax.errors.UnexpectedTracerError, match="leaked from <lambda>"):
+            TRACED[use](kept[0])
+    assert jnp.add(1, 1) == 2
+
+
+def test_inner_jits_that_close_over_tracers():
+    box = {}
+    inner = jax.jit(lambda y: y * box["x"])
+
+    def f(x):
+        box["x"] = x
+        return inner(2.0) + inner(3.0)
+
+    assert [float(jax.jit(f)(x)) for x in (1.0, 2.0)] == [5, 10]
+    assert jax.grad(f)(5.0) == jax.jit(jax.grad(f))(6.0) == 5
+    box["x"] = 7.0
+    assert inner(2.0) == 14
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RecursionError, ZeroDivisionError])
+def test_whatever_ends_a_trace(error):
+    def f(x):
+        raise error
+    for transform in (jax.jit, jax.grad, lambda f: jax.vmap(f, axis_size=2), lambda f: jax.jit(jax.grad(f))):
+        with pytest.raises(error):
+            transform(f)(np.ones(2, np.float32) if transform is not jax.grad else 1.0)
+        assert current_trace() is EVAL and jnp.add(1, 2) == 3
 
 
 def test_effects_happen_at_each_call(capfd):

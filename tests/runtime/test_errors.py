@@ -7,6 +7,7 @@ import pytest
 
 import teucer as jax
 import teucer.numpy as jnp
+from teucer._runtime import effects
 
 
 def fail(x):
@@ -42,6 +43,19 @@ def test_errors_of_effects_come_by_the_barrier():
             run()
     jax.effects_barrier()
     assert jnp.add(1, 1) == 2
+
+
+def test_the_barrier_waits_for_all_programs():
+    class Token:
+        waited = 0
+
+        def block_until_ready(self):
+            Token.waited += 1
+
+    for _ in range(3000):
+        effects.watch(Token())
+    jax.effects_barrier()
+    assert Token.waited == 3000
 
 
 def test_a_callback_of_other_shape():

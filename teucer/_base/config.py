@@ -162,6 +162,18 @@ class EffectOption(Option):
         self.effect(self.value)
 
 
+class EarlyOption(Option):
+    """An option that is read when the backends are made; changing it later is an error."""
+
+    too_late: Callable[[], bool] = staticmethod(lambda: False)  # the runtime, which makes the backends, says when
+
+    def set_everywhere(self, value: Any) -> None:
+        if self.too_late() and self.check(value) != self.value:
+            what = f"{self.name} config should be updated before backends are initialized, i.e. before any operation"
+            raise RuntimeError(f"{what} on arrays.\n  Set it right after the import, or in the environment.")
+        super().set_everywhere(value)
+
+
 class Setting(ContextDecorator):
     """`with option(value):` or `@option(value)`; may be entered again while entered."""
 
@@ -194,6 +206,10 @@ def _effect(name: str, kind: Any, default: Any, *flags: str, effect: Callable[[A
     option = EffectOption(name, kind, default, flags, help)
     option.effect = effect
     return _enlist(option)
+
+
+def _early(name: str, kind: Any, default: Any, *flags: str, help: str) -> Option:
+    return _enlist(EarlyOption(name, kind, default, flags, help))
 
 
 def _enlist(option: Option) -> Option:
@@ -317,7 +333,7 @@ transfer_guard_device_to_host = _guard("jax_transfer_guard_device_to_host", _TRA
 default_device = _o("jax_default_device", object, None, JIT, TRACE, NULL, help="device of uncommitted data: a Device or a platform's name")
 platforms = _o("jax_platforms", str, None, NULL, help="platforms to start, first choice first: 'cuda,cpu'")
 platform_name = _o("jax_platform_name", str, "", help="the platform of `devices()`; older form of jax_platforms")
-num_cpu_devices = _o("jax_num_cpu_devices", int, -1, help="CPU devices; -1: one, or as XLA_FLAGS says")
+num_cpu_devices = _early("jax_num_cpu_devices", int, -1, help="CPU devices; -1: one, or as XLA_FLAGS says")
 cpu_enable_async_dispatch = _o("jax_cpu_enable_async_dispatch", bool, True, help="CPU programs run while Python goes on")
 cpu_collectives_implementation = _o("jax_cpu_collectives_implementation", ("gloo", "mpi", "megascale"), "gloo", NULL, help="collectives between CPU processes")
 cpu_get_local_topology_timeout_minutes = _o("jax_cpu_get_local_topology_timeout_minutes", int, 2, help="minutes")

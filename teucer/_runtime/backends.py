@@ -24,6 +24,7 @@ logger = logging.getLogger("teucer")
 _lock = threading.RLock()
 _clients: dict[str, Any] = {}
 _failures: dict[str, str] = {}
+config.EarlyOption.too_late = staticmethod(lambda: bool(_clients))
 
 
 def backends() -> dict[str, Any]:

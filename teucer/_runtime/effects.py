@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import atexit
+import collections
 import threading
 from typing import Any
 
 __all__ = ["effects_barrier", "watch"]
 
 _lock = threading.Lock()
-_running: list[Any] = []
+_running: collections.deque[Any] = collections.deque()
+_MANY = 1024
 
 
 def watch(token: Any) -> None:
-    """Remember a running program by its token."""
+    """Remember a running program by its token; of many, wait for the one that was started first."""
     with _lock:
         _running.append(token)
-        if len(_running) > 64:
-            del _running[:-64]
+        oldest = _running.popleft() if len(_running) > _MANY else None
+    if oldest is not None:
+        oldest.block_until_ready()
 
 
 def effects_barrier() -> None:
@@ -28,7 +31,8 @@ def effects_barrier() -> None:
     x = 3
     """
     with _lock:
-        tokens, _running[:] = list(_running), []
+        tokens = list(_running)
+        _running.clear()
     for token in tokens:
         token.block_until_ready()
 

@@ -122,6 +122,8 @@ def program_for(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: b
 
 def execute(program: Program, args: Sequence[Any]) -> list[Any]:
     """Run a program on all of its jaxpr's arguments, on host or device."""
+    if config.no_execution.value:
+        raise RuntimeError(f"JAX tried to execute function jit({program.name}), but the no_execution config option is set.")
     sharding = program.sharding
     for x in args:
         if type(x) is ArrayImpl:

@@ -7,6 +7,8 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+
 from teucer._base import config, pytrees, tracebacks
 from teucer._core import axes, names
 from teucer._core.jaxpr import ClosedJaxpr
@@ -68,7 +70,7 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 def _duck(x: Any) -> Any:
     """Anything with a shape and a dtype is as good as an array."""
-    known = isinstance(x, int | float | complex | ShapeDtypeStruct) or hasattr(x, "aval")
+    known = isinstance(x, int | float | complex | np.ndarray | np.generic | ShapeDtypeStruct) or hasattr(x, "aval")
     if not known and hasattr(x, "shape") and hasattr(x, "dtype"):
         return ShapeDtypeStruct(x.shape, x.dtype)
     return x

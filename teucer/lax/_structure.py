@@ -305,6 +305,8 @@ def transpose(x: Any, permutation: Sequence[int]) -> Any:
 def moveaxis(x: Any, source: int, destination: int) -> Any:
     """x with one axis moved."""
     ndim = np.ndim(x)
+    if not ndim:
+        raise ValueError(f"axis {source} is out of bounds for array of dimension 0")
     source, destination = source % ndim, destination % ndim
     order = [i for i in range(ndim) if i != source]
     order.insert(destination, source)

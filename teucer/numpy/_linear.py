@@ -41,8 +41,9 @@ def _contracted(name: str, x: Any, i: int, y: Any, j: int) -> None:
     """Raise TypeError if the contracted axes differ in size."""
     if np.shape(x)[i] != np.shape(y)[j]:
         raise TypeError(
-            f"{name}: contracted axes differ in size; dot_general requires contracting dimensions to have the same shape, got "
-            f"({np.shape(x)[i]},) and ({np.shape(y)[j]},).\n    x: {typeof(x).str_short(short_dtypes=True)}, axis {i}\n"
+            f"dot_general requires contracting dimensions to have the same shape, got ({np.shape(x)[i]},) and "
+            f"({np.shape(y)[j]},).\n    {name}: contracted axes differ in size\n"
+            f"    x: {typeof(x).str_short(short_dtypes=True)}, axis {i}\n"
             f"    y: {typeof(y).str_short(short_dtypes=True)}, axis {j}")
 
 
