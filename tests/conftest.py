@@ -30,3 +30,11 @@ def no_jax():
     yield
     loaded = sorted(name for name in sys.modules if name == "jax" or name.startswith("jax."))
     assert not loaded, f"modules of jax were loaded: {loaded[:5]}"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forget_programs():
+    """After each module its programs are let go: each loaded executable holds memory maps, of which a process has 65 530."""
+    yield
+    import teucer
+    teucer.clear_caches()

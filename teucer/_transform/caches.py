@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from teucer._base import memo
 from teucer._runtime import backends, compile
-from teucer._transform import jit, programs
+from teucer._transform import programs
+from teucer._xla.dispatcher import forget_calls
 
 __all__ = ["clear_backends", "clear_caches"]
 
@@ -12,7 +13,7 @@ __all__ = ["clear_backends", "clear_caches"]
 def clear_caches() -> None:
     """Forget all traces and all programs in memory; the disk cache stays."""
     memo.forget()
-    jit.forget()
+    forget_calls()
     programs.forget()
     compile.clear_memory()
 

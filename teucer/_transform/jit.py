@@ -6,7 +6,6 @@ import contextlib
 import copyreg
 import functools
 import sys
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, final
 
@@ -65,7 +64,6 @@ class Staged(NamedTuple):
 # By function, then by signature: alike jits of one function share their traces.
 _staged = memo.Memo()
 _dispatch_keys: dict[Any, object] = {}
-_jitted: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def jit(fun: Callable[..., Any] | None = None, /, *, in_shardings: Any = None, out_shardings: Any = None,
@@ -148,7 +146,6 @@ def make_jit(fun: Callable[..., Any], options: JitOptions) -> Any:
         key = object()
     wrapped = dispatcher(fun_name(fun), fun, cache_miss, static_argnums=options.static_argnums,
                          static_argnames=options.static_argnames, key=key, shard_arg_fallback=programs.shard_arg_fallback)
-    _jitted.add(wrapped)
     functools.update_wrapper(wrapped, fun, updated=())
     wrapped.__wrapped__, wrapped._jit = fun, (fun, options)
     return wrapped
@@ -384,10 +381,3 @@ def split_call(primitive: Primitive, trace: Any, args: Any, params: Any, key: st
     staged = trace.record(primitive, operands, call_params(staged_jaxpr, [False] * len(operands)))
     known_outs, staged_outs = iter(outs[:n_known]), iter(staged)
     return tuple(next(staged_outs) if u else next(known_outs) for u in split.unknown_outs)
-
-
-
-def forget() -> None:
-    """Forget the programs of all jitted functions."""
-    for jitted in list(_jitted):
-        jitted._clear_cache()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -9,10 +10,11 @@ from jaxlib import _jax
 
 from teucer._xla import pytree
 
-__all__ = ["FastPath", "PjitFunction", "dispatcher", "set_tracer_class"]
+__all__ = ["FastPath", "PjitFunction", "dispatcher", "forget_calls", "set_tracer_class"]
 
 PjitFunction = _jax.PjitFunction
 set_tracer_class = _jax.set_tracer_class
+_made: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 class FastPath(NamedTuple):
@@ -32,5 +34,13 @@ class FastPath(NamedTuple):
 def dispatcher(name: str, fun: Callable[..., Any], cache_miss: Callable[..., Any], *, static_argnums: Sequence[int] = (),
                static_argnames: Sequence[str] = (), key: Any = None, shard_arg_fallback: Callable[..., Any]) -> Any:
     """A callable whose cached calls stay in C++. `cache_miss` returns (results, FastPath or None)."""
-    return _jax.pjit(name, fun, cache_miss, list(static_argnums), list(static_argnames),
+    made = _jax.pjit(name, fun, cache_miss, list(static_argnums), list(static_argnames),
                      object() if key is None else key, pytree.default_registry, shard_arg_fallback, None)
+    _made.add(made)
+    return made
+
+
+def forget_calls() -> None:
+    """Have all dispatchers forget their executables."""
+    for made in list(_made):
+        made._clear_cache()
