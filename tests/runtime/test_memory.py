@@ -13,6 +13,7 @@ from teucer._base import memo
 from teucer._runtime import compile
 from teucer._transform import jit as jit_module
 from teucer._transform import programs
+from teucer._xla import dispatcher as dispatcher_module
 
 USES = {
     "jit": lambda x: jax.jit(lambda x: x * 2)(x),
@@ -87,7 +88,7 @@ def test_a_trace_that_failed_is_let_go():
 
 def sizes():
     gc.collect()
-    return (len(jit_module._staged), len(jit_module._jitted), len(programs._dispatchers), len(compile._memory))
+    return (len(jit_module._staged), len(dispatcher_module._made), len(programs._dispatchers), len(compile._memory))
 
 
 @pytest.mark.parametrize("use", [u for u in USES if u not in ("repr", "numpy", "index", "update")])
