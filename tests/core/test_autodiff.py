@@ -189,3 +189,13 @@ def test_tangents_of_integers_pass_through_jit():
         assert x_bar == 3.0
     push = jax.jit(lambda n, t: jax.jvp(lambda n: n * 2.0, (n,), (t,)))
     assert push(3, np.zeros((), float0)) == (6.0, 0.0)
+
+
+def test_gradient_that_is_the_seed_is_an_array():
+    for x in (1.0, np.float32(1.0), jnp.ones((), jnp.bfloat16)):
+        for wrap in (lambda g: g, jax.jit):
+            g = wrap(jax.grad(lambda x: x))(x)
+            assert isinstance(g, jax.Array)
+            assert g == 1.0
+            assert g.dtype == jnp.asarray(x).dtype
+    assert str(jax.make_jaxpr(jax.grad(lambda x: x))(np.float32(1))) == "{ lambda ; a:f32[]. let  in (1.0:f32[],) }"

@@ -9,8 +9,9 @@ import numpy as np
 
 from teucer._base import dtypes, pytrees, tracebacks
 from teucer._core.primitive import Undefined
-from teucer._core.trace import typeof
+from teucer._core.trace import current_trace, typeof
 from teucer._core.types import float0, is_valid_type
+from teucer._runtime.arrays import Array
 from teucer._transform import arith
 from teucer._transform.calls import FlatFunction, as_indices, check_callable, fun_name, where
 from teucer._transform.forward import known_part
@@ -167,13 +168,23 @@ def _differentiated(op: str, fun: Callable[..., Any], argnums: Any, has_aux: boo
         pullback = Pullback(f, flat)
         value = pullback.outs[0] if len(pullback.outs) == 1 else None
         _check_grad_output(pullback, holomorphic, op, fun)
-        one = arith.ones(typeof(value).cotangent_aval())
-        cts = [arith.instantiate(c) for c in pullback.pull_flat([one])]
+        aval = typeof(value).cotangent_aval()
+        # A host scalar spares a transfer; where it comes out as the gradient itself it is made an array.
+        one = arith.ones(aval) if aval.weak_type else np.ones((), aval.dtype)
+        cts = [_as_array(c, aval) if c is one else arith.instantiate(c) for c in pullback.pull_flat([one])]
         gradients = pytrees.tree_unflatten(in_tree, cts)
         value = pytrees.tree_unflatten(f.tree, [value])
         return ((value, known_part(f.aux)) if has_aux else value), gradients[0] if single else gradients
 
     return value_and_gradient
+
+
+def _as_array(x: Any, aval: Any) -> Any:
+    """A host scalar as a traced value or an array; what is one stays."""
+    if isinstance(x, Array):
+        return x
+    lifted = current_trace().lift(x, aval)
+    return arith.convert(x, aval) if lifted is x else lifted
 
 
 def positions_of(numbers: tuple[int, ...], args: tuple[Any, ...], fun: Callable[..., Any], op: str) -> list[int]:

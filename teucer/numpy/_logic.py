@@ -169,7 +169,7 @@ def iscomplex(x: Any) -> Any:
     """Whether elements have an imaginary part other than 0.
 
     >>> iscomplex(1 + 2j)
-    Array(True, dtype=bool)
+    Array(True, dtype=bool, weak_type=True)
     """
     check_arraylike("iscomplex", x)
     if not is_kind(x, np.complexfloating):
@@ -183,7 +183,7 @@ def isreal(x: Any) -> Any:
     """Whether elements have no imaginary part other than 0.
 
     >>> isreal(1 + 2j)
-    Array(False, dtype=bool)
+    Array(False, dtype=bool, weak_type=True)
     """
     check_arraylike("isreal", x)
     return lax.bitwise_not(iscomplex.__wrapped__(x))
