@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from teucer._core.jaxpr import Jaxpr, Var
+from teucer._core.jaxpr import Jaxpr, Literal
 
 __all__ = ["dce_jaxpr"]
 
@@ -15,12 +16,20 @@ def dce_jaxpr(jaxpr: Jaxpr, used_outputs: Sequence[bool]) -> tuple[Jaxpr, list[b
     The result takes only the inputs that are used.
     """
     outvars = [v for v, used in zip(jaxpr.outvars, used_outputs, strict=True) if used]
-    live = {v for v in outvars if isinstance(v, Var)}
+    live: set[Any] = {v for v in outvars if type(v) is not Literal}
     eqns = []
+    # Plain loops: this runs for every equation that is lowered (benchmarks/).
     for eqn in reversed(jaxpr.eqns):
-        if eqn.effects or not live.isdisjoint(eqn.outvars):
-            eqns.append(eqn)
-            live.update(v for v in eqn.invars if isinstance(v, Var))
+        if not eqn.effects:
+            for out in eqn.outvars:
+                if out in live:
+                    break
+            else:
+                continue
+        eqns.append(eqn)
+        for u in eqn.invars:
+            if type(u) is not Literal:
+                live.add(u)
     used = [v in live for v in jaxpr.invars]
     invars = [v for v, keep in zip(jaxpr.invars, used, strict=True) if keep]
     constvars = jaxpr.constvars

@@ -141,7 +141,8 @@ class Elementwise(Primitive):
         (aval,) = ctx.avals_out
         if len(xs) > 1:
             shape = aval.shape
-            xs = tuple([x if x.shape == shape else hlo.broadcast_in_dim(ctx, x, shape, ()) for x in xs])
+            if xs[0].shape != shape or xs[-1].shape != shape or len(xs) > 2:
+                xs = tuple([x if x.shape == shape else _lower_broadcast(ctx, x, shape) for x in xs])
         if isinstance(self.lowering, str):
             return (ctx.op1(self.lowering, xs, aval),)
         return (self.lowering(ctx, *xs, **params),)
@@ -179,6 +180,14 @@ class Elementwise(Primitive):
 
     def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
         return batch_elementwise(self, axis, args, dims, params)
+
+
+def _lower_broadcast(ctx: Any, x: Any, shape: Any) -> Any:
+    """A scalar in a shape; written once a block, since the same constants come again and again."""
+    found = ctx.constants.get((x.name, shape))
+    if found is None:
+        found = ctx.constants[x.name, shape] = hlo.broadcast_in_dim(ctx, x, shape, ())
+    return found
 
 
 def _broadcast_to(x: Any, shape: Any) -> Any:
