@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
@@ -15,6 +16,7 @@ from teucer._transform import arith
 __all__ = ["BatchTrace", "BatchTracer", "batch_flat", "batch_jaxpr", "mapped_aval", "unmapped_aval"]
 
 
+@functools.lru_cache(4096)  # types are interned; tracers ask at every look at their shape
 def mapped_aval(aval: Any, dim: int | None) -> Any:
     """The type of one element of a batch."""
     if dim is None:
@@ -70,7 +72,8 @@ class BatchTrace(Trace):
                 dims.append(x.dim)
                 batched = True
             else:
-                check_alive(x)
+                if isinstance(x, Tracer):
+                    check_alive(x)
                 values.append(x)
                 dims.append(None)
         parent = self.parent

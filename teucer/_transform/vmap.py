@@ -41,7 +41,7 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, axis_name
         raise TypeError("vmap in_axes must be an int, None, or a tuple of entries corresponding to the positional arguments "
                         f"passed to the function, but got {in_axes!r}.")
     for tree, name in ((in_axes, "in_axes"), (out_axes, "out_axes")):
-        if not all(hasattr(leaf, "__index__") for leaf in pytrees.tree_leaves(tree)):
+        if type(tree) is not int and not all(hasattr(leaf, "__index__") for leaf in pytrees.tree_leaves(tree)):
             raise TypeError(f"vmap {name} must be an int, None, or (nested) container with those types as leaves, but got "
                             f"{tree!r}.")
 
@@ -55,7 +55,8 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, axis_name
         size = _mapped_size(fun, flat, dims, tree, axis_size)
         f = FlatFunction(lambda a, k: fun(*a, **k), tree, "vmap", named=fun)
         outs, out_dims = batch_flat(f, Axis(size, axis_name, spmd_axis_name), flat, dims)
-        wanted = _flatten_axes("vmap out_axes", f.tree, out_axes, kws=False)
+        wanted = ([out_axes] * len(outs) if type(out_axes) is int
+                  else pytrees.flatten_axes("vmap out_axes", f.tree, out_axes))
         moved = [_to_out_axis(y, d, w, size, i, f.tree, fun)
                  for i, (y, d, w) in enumerate(zip(outs, out_dims, wanted, strict=True))]
         return pytrees.tree_unflatten(f.tree, moved)
@@ -63,12 +64,9 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, axis_name
     return mapped
 
 
-def _flatten_axes(name: str, tree: Any, axes: Any, *, kws: bool) -> list[Any]:
-    return pytrees.flatten_axes(name, tree, axes, kws=kws)
-
-
 def _in_dims(fun: Any, in_axes: Any, args: Any, kwargs: Any, flat: Sequence[Any], tree: Any) -> list[int | None]:
-    axes = _flatten_axes("vmap in_axes", tree, (in_axes, 0), kws=True)
+    axes = ([in_axes] * len(flat) if type(in_axes) is int and not kwargs
+            else pytrees.flatten_axes("vmap in_axes", tree, (in_axes, 0), kws=True))
     dims: list[int | None] = []
     for i, (x, axis) in enumerate(zip(flat, axes, strict=True)):
         if axis is None:

@@ -203,6 +203,8 @@ def _unbroadcast(ct: Any, shape: Any) -> Any:
 def batch_elementwise(primitive: Primitive, axis: Any, args: Any, dims: Any, params: dict[str, Any]) -> Any:
     """Batch an elementwise primitive: bring all operands to one batched shape; unbatched scalars stay scalars."""
     first = dims[0]
+    if len(args) == 1:
+        return primitive.bind(*args, **params), dims
     shapes = [typeof(x).shape for x in args]
     if any(d != first for d in dims) or any(len(shape) != len(shapes[0]) for shape in shapes):
         ranks = [len(shape) - (d is not None) for shape, d in zip(shapes, dims, strict=True)]
