@@ -97,6 +97,8 @@ def one_round(library, python, depths):
 
 def run(python, cache, *args):
     environment = os.environ | {"TEUCER_CACHE_DIR": cache}
+    # Bytecode is kept for both, as it is for an installed package; the variable would have ours compiled at each start.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     done = subprocess.run(
         [python, HERE / "measures.py", *args], env=environment, stdout=subprocess.PIPE, text=True, check=False
     )
