@@ -7,6 +7,7 @@ import pytest
 
 import teucer as jax
 import teucer.numpy as jnp
+from teucer._core.primitive import Primitive
 from teucer.ad_checkpoint import checkpoint_name
 
 X = jnp.array([0.5, 1.0, 2.0])
@@ -274,3 +275,40 @@ def test_saved_residuals_say_where_they_come_from(capsys):
                            policy=jax.checkpoint_policies.save_only_these_names("c"))
     made = [text.split(" from ")[0] for _, text in jax.ad_checkpoint.saved_residuals(named, 1.0)]
     assert made == ["from the argument x", "named 'c'"]
+
+
+class Position(Primitive):
+    """Adds the position on the axis "i": what a collective would be to the transformations."""
+
+    __slots__ = ()
+    name = "position"
+
+    def types(self, x, **params):
+        return (x,)
+
+    def uses_axis(self, name, params):
+        return name == "i"
+
+    def batch(self, axis, args, dims, **params):
+        return (jnp.broadcast_to(args[0], (axis.size,)) + jnp.arange(axis.size, dtype="float32"),), (0,)
+
+
+def position_jvp():
+    f = jax.custom_jvp(lambda x: POSITION.bind(x)[0])
+    f.defjvp(lambda primals, tangents: (f(*primals), tangents[0]))
+    return f
+
+
+def position_vjp():
+    f = jax.custom_vjp(lambda x: POSITION.bind(x)[0])
+    f.defvjp(lambda x: (f(x), None), lambda _, ct: (ct,))
+    return f
+
+
+POSITION = Position()
+
+
+@pytest.mark.parametrize("made", [position_jvp, position_vjp])
+def test_named_axes_reach_into_staged_rules(made):
+    f = jax.jit(made())
+    assert jax.vmap(lambda _: f(jnp.float32(1)), axis_name="i")(X).tolist() == [1.0, 2.0, 3.0]

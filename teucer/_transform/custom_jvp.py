@@ -18,8 +18,8 @@ from teucer._transform.batch import batch_flat
 from teucer._transform.calls import as_indices, as_names, check_callable, flatten_call, flatten_results, fun_name
 from teucer._transform.jit import hoist_consts, jaxpr_uses_axis
 
-__all__ = ["CustomJVPCall", "SymbolicZero", "batched", "batched_aval", "closed_over", "custom_jvp", "custom_jvp_call_p",
-           "nondiff_positions", "resolve_kwargs", "to_jaxpr", "unbatched_zero"]
+__all__ = ["CustomCall", "CustomJVPCall", "SymbolicZero", "batched", "batched_aval", "closed_over", "custom_jvp",
+           "custom_jvp_call_p", "nondiff_positions", "resolve_kwargs", "to_jaxpr", "unbatched_zero"]
 
 
 class SymbolicZero:
@@ -54,15 +54,10 @@ def to_jaxpr(call: Any, args: Sequence[Any]) -> tuple[ClosedJaxpr, list[Any]]:
     return hoist_consts(jaxpr), consts
 
 
-@final
-class CustomJVPCall(Primitive):
-    """Calls `call_jaxpr` (a function of flat values, or a closed jaxpr once staged); differentiated by `jvp`.
-
-    jvp: a function of (*primals, *tangents) that returns (*outs, *out_tangents); Zeros are given if symbolic_zeros.
-    """
+class CustomCall(Primitive):
+    """A call of `call_jaxpr` (a function of flat values, or a closed jaxpr once staged) that has a derivative of its own."""
 
     __slots__ = ()
-    name = "custom_jvp_call"
     higher_order = True
 
     def types(self, *avals: Any, call_jaxpr: ClosedJaxpr, **params: Any) -> Any:
@@ -74,6 +69,24 @@ class CustomJVPCall(Primitive):
     def evaluate(self, *args: Any, call_jaxpr: Any, **params: Any) -> Any:
         return tuple(call_jaxpr(*args))
 
+    def lower(self, ctx: Any, *values: Any, call_jaxpr: ClosedJaxpr, **params: Any) -> Any:
+        return ctx.inline(call_jaxpr, *values)
+
+    def uses_axis(self, name: Any, params: Any) -> bool:
+        return name is not None and isinstance(params["call_jaxpr"], ClosedJaxpr) and jaxpr_uses_axis(
+            params["call_jaxpr"].jaxpr, name)
+
+
+@final
+class CustomJVPCall(CustomCall):
+    """Calls `call_jaxpr`; differentiated by `jvp`.
+
+    jvp: a function of (*primals, *tangents) that returns (*outs, *out_tangents); Zeros are given if symbolic_zeros.
+    """
+
+    __slots__ = ()
+    name = "custom_jvp_call"
+
     def stage(self, trace: Any, args: Any, params: Any) -> Any:
         call = params["call_jaxpr"]
         closed, consts = to_jaxpr(call, args)
@@ -81,11 +94,8 @@ class CustomJVPCall(Primitive):
         n = params["num_consts"]
         if consts:
             rule = _ignoring_consts(rule, n, len(consts), len(args))
-        return trace.record(self, (*args[:0], *consts, *args), {**params, "call_jaxpr": closed, "jvp": rule,
-                                                                "num_consts": n + len(consts)})
-
-    def lower(self, ctx: Any, *values: Any, call_jaxpr: ClosedJaxpr, **params: Any) -> Any:
-        return ctx.inline(call_jaxpr, *values)
+        return trace.record(self, (*consts, *args), {**params, "call_jaxpr": closed, "jvp": rule,
+                                                    "num_consts": n + len(consts)})
 
     def jvp(self, primals: Any, tangents: Any, *, call_jaxpr: Any, jvp: Any, num_consts: int, symbolic_zeros: bool,
             **params: Any) -> Any:
@@ -102,10 +112,6 @@ class CustomJVPCall(Primitive):
         rule = batched(jvp, axis, (*dims, *dims), [], front=True)
         outs = self.bind(*args, call_jaxpr=call, jvp=rule, **params)
         return outs, (0,) * len(outs)
-
-    def uses_axis(self, name: Any, params: Any) -> bool:
-        return name is not None and isinstance(params["call_jaxpr"], ClosedJaxpr) and jaxpr_uses_axis(
-            params["call_jaxpr"].jaxpr, name)
 
 
 def _clean(t: Any, y: Any) -> Any:

@@ -18,6 +18,7 @@ from teucer._transform import arith
 from teucer._transform.batch import batch_flat
 from teucer._transform.calls import as_indices, as_names, check_callable, flatten_call, flatten_results, fun_name
 from teucer._transform.custom_jvp import (
+    CustomCall,
     SymbolicZero,
     batched,
     batched_aval,
@@ -41,7 +42,7 @@ class CustomVJPPrimal:
 
 
 @final
-class CustomVJPCall(Primitive):
+class CustomVJPCall(CustomCall):
     """Calls `call_jaxpr`; differentiated in reverse by `fwd_jaxpr_thunk` and `bwd`.
 
     fwd_jaxpr_thunk(*args, moving=...) -> (*outs, *residuals); out_trees gives the number of results after it has run.
@@ -50,16 +51,6 @@ class CustomVJPCall(Primitive):
 
     __slots__ = ()
     name = "custom_vjp_call"
-    higher_order = True
-
-    def types(self, *avals: Any, call_jaxpr: ClosedJaxpr, **params: Any) -> Any:
-        return tuple(call_jaxpr.out_avals)
-
-    def effects(self, *avals: Any, call_jaxpr: ClosedJaxpr, **params: Any) -> Any:
-        return call_jaxpr.effects
-
-    def evaluate(self, *args: Any, call_jaxpr: Any, **params: Any) -> Any:
-        return tuple(call_jaxpr(*args))
 
     def stage(self, trace: Any, args: Any, params: Any) -> Any:
         closed, consts = to_jaxpr(params["call_jaxpr"], args)
@@ -75,9 +66,6 @@ class CustomVJPCall(Primitive):
 
             params = {**params, "fwd_jaxpr_thunk": fwd_wider, "bwd": bwd_wider, "num_consts": params["num_consts"] + k}
         return trace.record(self, (*consts, *args), {**params, "call_jaxpr": closed})
-
-    def lower(self, ctx: Any, *values: Any, call_jaxpr: ClosedJaxpr, **params: Any) -> Any:
-        return ctx.inline(call_jaxpr, *values)
 
     def jvp(self, primals: Any, tangents: Any, *, call_jaxpr: Any, fwd_jaxpr_thunk: Any, bwd: Any, num_consts: int,
             name: str, symbolic_zeros: bool, **params: Any) -> Any:

@@ -20,7 +20,7 @@ from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray, is_valid_type
 from teucer._transform import arith, programs
 from teucer._transform.calls import flatten_results, fun_name, where
-from teucer._transform.jit import hoist_consts, hoisted
+from teucer._transform.jit import hoist_consts, hoisted, jaxpr_uses_axis
 from teucer.lax import _shapes
 
 __all__ = ["Body", "avals_of", "check_carry", "difference", "filler", "hoisted", "is_concrete", "jaxprs_use_axis",
@@ -225,8 +225,7 @@ def without_dead(jaxpr: Jaxpr) -> Jaxpr:
 
 def jaxprs_use_axis(jaxprs: Iterator[Any] | Sequence[Any], name: Any) -> bool:
     """Whether closed jaxprs speak of a named axis."""
-    return name is not None and any(eqn.primitive.uses_axis is not None and eqn.primitive.uses_axis(name, eqn.params)
-                                    for closed in jaxprs for eqn in closed.jaxpr.eqns)
+    return name is not None and any(jaxpr_uses_axis(closed.jaxpr, name) for closed in jaxprs)
 
 
 def refuse_io(op: str, effects: Iterable[Any]) -> None:

@@ -278,7 +278,8 @@ class ScatterReplace(Scatter):
     def transpose(self, cts: Any, x: Any, indices: Any, updates: Any, **params: Any) -> Any:
         (ct,) = cts
         if not params["unique_indices"]:
-            raise NotImplementedError("scatter transpose is only implemented where unique_indices=True")
+            raise NotImplementedError("scatter transpose is only implemented where unique_indices=True\n"
+                                      "  Pass it if no two indices are equal.")
         ct_x = ct_updates = None
         if type(x) is Undefined:
             zeros = _structure.full(_shape_of(updates), 0, typeof(ct).dtype)
@@ -302,7 +303,8 @@ class ScatterProduct(Scatter):
             (total,) = self.bind(tx, indices, updates, **params)
         if type(tu) is not Zero:
             if not params["unique_indices"]:
-                raise NotImplementedError("scatter_mul gradients are only implemented if `unique_indices=True`")
+                raise NotImplementedError("scatter_mul gradients are only implemented if `unique_indices=True`\n"
+                                          "  Pass it if no two indices are equal.")
             (spread,) = scatter_add_p.bind(_structure.full(np.shape(x), 0, typeof(tu).dtype), indices, tu, **params)
             total = arith.add_cotangents(total, _elementwise.mul(x, spread))
         return outs, (total,)
@@ -312,7 +314,8 @@ class ScatterProduct(Scatter):
         if type(x) is Undefined and type(updates) is not Undefined:
             return self.bind(ct, indices, updates, **params)[0], None, None
         if type(updates) is not Undefined or type(x) is Undefined or not params["unique_indices"]:
-            raise NotImplementedError("scatter_mul gradients are only implemented if `unique_indices=True`")
+            raise NotImplementedError("scatter_mul gradients are only implemented if `unique_indices=True`\n"
+                                      "  Pass it if no two indices are equal.")
         return None, None, _gather_updates(_elementwise.mul(ct, x), indices, updates.aval.shape, params)
 
 

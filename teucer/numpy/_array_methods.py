@@ -64,7 +64,7 @@ def view(x: Any, dtype: Any = None, type: None = None) -> Any:
     Raises ValueError if the last axis does not hold whole elements of the new dtype.
     """
     if type is not None:
-        raise NotImplementedError("`type` argument of array.view() is not supported.")
+        raise NotImplementedError("`type` argument of array.view() is not supported.\n  Leave it out: arrays have one class.")
     if dtype is None:
         return x
     new = dtypes.check_user_dtype_supported(dtype, "view")

@@ -14,7 +14,7 @@ from teucer.lax import _elementwise as lax
 from teucer.lax import _reductions, _shapes, _structure
 from teucer.numpy._library import fast
 from teucer.numpy._linear import product
-from teucer.numpy._promotion import ANY, as_value, check_arraylike, promote_dtypes
+from teucer.numpy._promotion import ANY, as_value, check_arraylike, promote_dtypes, refuse_out
 
 __all__ = ["einsum", "einsum_path"]
 
@@ -31,8 +31,7 @@ def einsum(subscripts: Any, /, *operands: Any, out: None = None, optimize: Any =
     >>> einsum('ij,j->i', np.float32([[1, 2], [3, 4]]), np.float32([1, 1]))
     Array([3., 7.], dtype=float32)
     """
-    if out is not None:
-        raise NotImplementedError("The 'out' argument to jnp.einsum is not supported.\n  Arrays are immutable: use the result.")
+    refuse_out("einsum", out)
     names, values = _parsed(subscripts, operands)
     check_arraylike("einsum", *values)
     shapes = [np.shape(v) for v in values]

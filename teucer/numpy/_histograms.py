@@ -18,7 +18,7 @@ from teucer.numpy._library import fast
 from teucer.numpy._logic import where
 from teucer.numpy._manipulation import ravel
 from teucer.numpy._operands import broadcast_value, concrete, index_dtype, operand, operands, promoted
-from teucer.numpy._promotion import INEXACT, convert
+from teucer.numpy._promotion import INEXACT, convert, refuse_sharding
 from teucer.numpy._sorting import searchsorted
 
 __all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
@@ -34,8 +34,7 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | N
     [1, 0, 2]
     """
     values = operand("bincount", x)
-    if out_sharding is not None:
-        raise NotImplementedError(f"bincount: out_sharding needs explicit mesh axes.\n    out_sharding: {out_sharding}")
+    refuse_sharding("bincount", out_sharding)
     if values.dtype == np.bool_:
         values = convert(values, index_dtype())
     if not dtypes.issubdtype(values.dtype, np.integer):

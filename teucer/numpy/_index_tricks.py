@@ -144,7 +144,8 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True)
     if inplace:
         raise NotImplementedError("JAX arrays are immutable, must use inplace=False")
     if wrap:
-        raise NotImplementedError("wrap=True is not implemented, must use wrap=False")
+        raise NotImplementedError("wrap=True is not implemented, must use wrap=False\n"
+                                  "  Set the elements that are wrapped to with a.at[rows, columns].set(val).")
     x, value = operands("fill_diagonal", a, val)
     if x.ndim < 2:
         raise ValueError("array must be at least 2-d")

@@ -15,6 +15,7 @@ from teucer._runtime.arrays import ArrayImpl
 from teucer.lax import _dynamic, _joining, _shapes, _structure
 from teucer.numpy._library import fast
 from teucer.numpy._operands import axes_of, axis_of, broadcast_value, operand, operands
+from teucer.numpy._promotion import refuse_sharding
 
 __all__ = ["METHODS", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_shapes", "broadcast_to",
            "expand_dims", "flip", "fliplr", "flipud", "matrix_transpose", "moveaxis", "ndim", "permute_dims", "ravel", "reshape",
@@ -63,8 +64,7 @@ def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None, o
     (2, 3)
     """
     x = operand("reshape", a)
-    if out_sharding is not None:
-        raise NotImplementedError(f"reshape: out_sharding needs explicit mesh axes.\n    out_sharding: {out_sharding}")
+    refuse_sharding("reshape", out_sharding)
     sizes = _new_shape(x, shape)
     if order == "C":
         return _structure.reshape(x, sizes)
@@ -235,8 +235,7 @@ def broadcast_to(array: Any, shape: Any, *, out_sharding: Any = None) -> Any:
     [[0, 1], [0, 1], [0, 1]]
     """
     x = operand("broadcast_to", array)
-    if out_sharding is not None:
-        raise NotImplementedError(f"broadcast_to: out_sharding needs explicit mesh axes.\n    out_sharding: {out_sharding}")
+    refuse_sharding("broadcast_to", out_sharding)
     return broadcast_value(x, _structure.canonical_shape(shape if isinstance(shape, Sequence | np.ndarray) else (shape,)))
 
 

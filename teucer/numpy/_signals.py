@@ -142,7 +142,8 @@ def gradient(f: Any, *varargs: Any, axis: int | Sequence[int] | None = None, edg
     [1.0, 2.0, 3.0]
     """
     if edge_order is not None:
-        raise NotImplementedError("The 'edge_order' argument to jnp.gradient is not supported.")
+        raise NotImplementedError("The 'edge_order' argument to jnp.gradient is not supported.\n"
+                                  "  Leave it out: the differences at the edges are of first order.")
     x, *spacing = promoted("gradient", INEXACT, f, *varargs)
     axes = axes_of(x, axis)
     if len(spacing) not in (0, 1, len(axes)):

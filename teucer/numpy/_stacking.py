@@ -18,7 +18,7 @@ from teucer.lax._indexing import GatherDimensionNumbers, ScatterDimensionNumbers
 from teucer.numpy._library import fast
 from teucer.numpy._manipulation import atleast_1d, atleast_2d, atleast_3d, ravel, reshape
 from teucer.numpy._operands import axis_of, concrete, operand, operands, promoted
-from teucer.numpy._promotion import ANY, convert
+from teucer.numpy._promotion import ANY, convert, refuse_out, refuse_sharding
 
 __all__ = ["append", "array_split", "block", "column_stack", "concat", "concatenate", "delete", "dsplit", "dstack", "hsplit",
            "hstack", "insert", "repeat", "resize", "split", "stack", "tile", "trim_zeros", "vsplit", "vstack"]
@@ -76,8 +76,7 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> An
     >>> stack([np.zeros(2), np.ones(2)], axis=1).tolist()
     [[0.0, 1.0], [0.0, 1.0]]
     """
-    if out is not None:
-        raise NotImplementedError("The 'out' argument to jnp.stack is not supported.")
+    refuse_out("stack", out)
     xs = _joined("stack", arrays, dtype)
     if not xs:
         raise ValueError("Need at least one array to stack.")
@@ -255,8 +254,7 @@ def repeat(a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length
     [0, 2, 2]
     """
     x = operand("repeat", a)
-    if out_sharding is not None:
-        raise NotImplementedError(f"repeat: out_sharding needs explicit mesh axes.\n    out_sharding: {out_sharding}")
+    refuse_sharding("repeat", out_sharding)
     if axis is None:
         x, axis = ravel(x), 0
     x = atleast_1d(x)

@@ -63,9 +63,9 @@ class ufunc:
     def __call__(self, *args: Any, out: None = None, where: None = None) -> Any:
         """The function of each element."""
         if out is not None:
-            raise NotImplementedError(f"out argument of {self}")
+            raise NotImplementedError(f"out argument of {self}\n  Arrays are immutable: use the result.")
         if where is not None:
-            raise NotImplementedError(f"where argument of {self}")
+            raise NotImplementedError(f"where argument of {self}\n  Choose among the results: jnp.where(condition, result, other).")
         if len(args) > self._nargs:
             raise TypeError(f"{self.__name__}() takes {self._nargs} positional arguments but {len(args)} were given")
         return self._call(*args)
@@ -84,7 +84,7 @@ class ufunc:
         """
         self._binary("reduce")
         if out is not None:
-            raise NotImplementedError(f"out argument of {self.__name__}.reduce()")
+            raise NotImplementedError(f"out argument of {self.__name__}.reduce()\n  Arrays are immutable: use the result.")
         check_arraylike(f"{self.__name__}.reduce", a)
         if initial is not None:
             check_arraylike(f"{self.__name__}.reduce", initial)
@@ -129,7 +129,7 @@ class ufunc:
         """The elements so far along an axis joined by the function."""
         self._binary("accumulate")
         if out is not None:
-            raise NotImplementedError(f"out argument of {self.__name__}.accumulate()")
+            raise NotImplementedError(f"out argument of {self.__name__}.accumulate()\n  Arrays are immutable: use the result.")
         check_arraylike(f"{self.__name__}.accumulate", a)
         if self._accumulate is not None:
             return self._accumulate(a, axis=axis, dtype=dtype)
@@ -177,7 +177,8 @@ class ufunc:
         """
         self._binary("reduceat")
         if self._reduceat is None:
-            raise NotImplementedError(f"reduceat for {self}")
+            raise NotImplementedError(f"reduceat for {self}\n"
+                                      "  It is there for add, multiply, maximum and minimum; reduce the slices otherwise.")
         return self._reduceat(a, indices, axis=axis, dtype=dtype)
 
     def outer(self, A: Any, B: Any, /) -> Any:

@@ -17,7 +17,7 @@ from teucer.lax._indexing import GatherScatterMode
 from teucer.numpy import _ufuncs
 from teucer.numpy._creation import ones_like
 from teucer.numpy._index_keys import Key, parse
-from teucer.numpy._promotion import as_value
+from teucer.numpy._promotion import as_value, refuse_sharding
 from teucer.numpy._reading import Options, read
 from teucer.numpy._writing import write
 
@@ -95,7 +95,7 @@ class Place:
         >>> jnp.arange(3).at[5].get(mode="fill", fill_value=-1).tolist()
         -1
         """
-        _refuse_sharding("get", out_sharding)
+        refuse_sharding(".at[].get", out_sharding)
         fill = None if fill_value is None else fill_scalar(fill_value, self.array)
         options = Options(_mode(mode), fill, bool(indices_are_sorted), bool(unique_indices), bool(wrap_negative_indices))
         return get(self.array, parse(self.key, np.shape(self.array), wrap=wrap_negative_indices), options)
@@ -108,7 +108,7 @@ class Place:
         >>> jnp.zeros(3).at[jnp.array([0, 2])].set(jnp.array([1., 2.])).tolist()
         [1.0, 0.0, 2.0]
         """
-        _refuse_sharding("set", out_sharding)
+        refuse_sharding(".at[].set", out_sharding)
         return self._update("set", values, mode, indices_are_sorted, unique_indices, wrap_negative_indices)
 
     def apply(self, func: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False,
@@ -119,7 +119,7 @@ class Place:
         >>> jnp.arange(3).at[jnp.array([2, 2])].apply(lambda x: 10 * x).tolist()
         [0, 1, 200]
         """
-        _refuse_sharding("apply", out_sharding)
+        refuse_sharding(".at[].apply", out_sharding)
         options = Options(_mode(mode), None, indices_are_sorted, unique_indices, wrap_negative_indices)
         key = parse(self.key, np.shape(self.array), wrap=wrap_negative_indices)
         return write(func, self.array, None, _as_data(key), options)
@@ -132,7 +132,7 @@ class Place:
         >>> jnp.ones(3).at[1].divide(2).tolist()
         [1.0, 0.5, 1.0]
         """
-        _refuse_sharding("divide", out_sharding)
+        refuse_sharding(".at[].divide", out_sharding)
         return _ufuncs.divide(self.array, self._factors(values, mode, indices_are_sorted, unique_indices,
                                                         wrap_negative_indices))
 
@@ -144,7 +144,7 @@ class Place:
         >>> jnp.arange(3).at[2].power(3).tolist()
         [0, 1, 8]
         """
-        _refuse_sharding("power", out_sharding)
+        refuse_sharding(".at[].power", out_sharding)
         return self.array ** self._factors(values, mode, indices_are_sorted, unique_indices, wrap_negative_indices)
 
     def _factors(self, values: Any, *options: Any) -> Any:
@@ -172,7 +172,7 @@ _PLAIN = frozenset({int, float, bool, complex, ArrayImpl, np.ndarray})
 def _method(operation: str, doc: str) -> Any:
     def method(self: Place, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False,
                mode: str | GatherScatterMode | None = None, out_sharding: Any = None, wrap_negative_indices: bool = True) -> Any:
-        _refuse_sharding(operation, out_sharding)
+        refuse_sharding(f".at[].{operation}", out_sharding)
         return self._update(operation, values, mode, indices_are_sorted, unique_indices, wrap_negative_indices)
 
     method.__doc__ = doc
@@ -202,12 +202,6 @@ def fill_scalar(value: Any, x: Any) -> Any:
     """A fill value as a hashable scalar of the dtype of x."""
     dtype = typeof(x).dtype
     return value if isinstance(dtype, dtypes.ExtendedDType) else np.asarray(value).astype(dtype)[()]
-
-
-def _refuse_sharding(op: str, out_sharding: Any) -> None:
-    if out_sharding is not None:
-        raise NotImplementedError(f".at[].{op}: out_sharding needs arrays over several devices with explicit mesh axes.\n"
-                                  f"    out_sharding: {out_sharding}")
 
 
 def _as_array(values: Any, operation: str) -> Any:

@@ -11,7 +11,7 @@ from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer.lax import GatherScatterMode
 from teucer.numpy._library import fast
-from teucer.numpy._promotion import check_arraylike
+from teucer.numpy._promotion import check_arraylike, refuse_sharding
 
 __all__ = ["segment_max", "segment_min", "segment_prod", "segment_sum"]
 
@@ -72,8 +72,7 @@ def segment_min(data: Any, segment_ids: Any, num_segments: int | None = None, in
 def _segment(name: str, operation: str, data: Any, ids: Any, num_segments: Any, is_sorted: bool, unique: bool, bucket_size: Any,
              mode: Any, out_sharding: Any) -> Any:
     check_arraylike(name, data, ids)
-    if out_sharding is not None:
-        raise NotImplementedError(f"{name}: out_sharding is not implemented.")
+    refuse_sharding(name, out_sharding)
     if not dtypes.issubdtype(typeof(ids).dtype, np.integer):
         raise TypeError(f"{name}: segment_ids must be integers.\n    segment_ids: {typeof(ids).str_short(True)}")
     shape, of_ids = np.shape(data), np.shape(ids)

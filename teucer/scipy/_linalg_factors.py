@@ -177,11 +177,12 @@ def eigh(a: Any, b: Any = None, lower: bool = True, eigvals_only: bool = False, 
     Array([2.], dtype=float32)
     """
     if b is not None:
-        raise NotImplementedError("Only the b=None case of eigh is implemented")
+        raise NotImplementedError("Only the b=None case of eigh is implemented\n  With L = cholesky(b, lower=True), "
+                                  "pass inv(L) @ a @ inv(L).conj().T, and multiply the vectors by inv(L).conj().T.")
     if type != 1:
-        raise NotImplementedError("Only the type=1 case of eigh is implemented.")
+        raise NotImplementedError("Only the type=1 case of eigh is implemented.\n  Leave type out; it matters only with b.")
     if eigvals is not None:
-        raise NotImplementedError("Only the eigvals=None case of eigh is implemented.")
+        raise NotImplementedError("Only the eigvals=None case of eigh is implemented.\n  Slice the result.")
     triangle = "L" if lower else "U"
     if eigvals_only:
         return jnp.linalg.eigh(a, triangle, symmetrize_input=False).eigenvalues
