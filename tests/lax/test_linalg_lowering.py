@@ -13,7 +13,7 @@ def lowered(f, shape, platform):
     """The module of f, of one float32 argument."""
     aval = ShapedArray(shape, np.dtype(np.float32))
     jaxpr, _ = stage_flat(lambda x: (f(x),), [aval])
-    return lower_module("f", jaxpr, [Argument(aval)], platform)[0]
+    return lower_module("f", jaxpr, [Argument(aval)], (platform,))[0]
 
 
 def test_batches_may_be_divided_among_devices():

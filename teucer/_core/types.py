@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple, final
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core.dimensions import Dimension, is_constant, is_symbolic
 from teucer._xla.arrays import ArrayImpl
 
 __all__ = [
@@ -26,6 +27,8 @@ class Aval:
     __slots__ = ("_zero", "_hlo", "__weakref__")
     # Whether the dtype is an extended one (typed keys), which the buffer does not have.
     extended: bool = False
+    # Whether sizes are symbolic dimensions.
+    symbolic: bool = False
     _zero: Zero
     _hlo: str
 
@@ -67,7 +70,7 @@ class ShapedArray(Aval):
     True
     """
 
-    __slots__ = ("shape", "dtype", "weak_type", "sharding", "vma", "ndim", "extended", "_carrier")
+    __slots__ = ("shape", "dtype", "weak_type", "sharding", "vma", "ndim", "extended", "symbolic", "_carrier")
     _interned: ClassVar[dict[_Key, ShapedArray]] = {}
 
     shape: tuple[Any, ...]
@@ -95,6 +98,7 @@ class ShapedArray(Aval):
             self.shape, self.dtype, self.weak_type, self.sharding, self.vma = full
             self.ndim = len(shape)
             self.extended = isinstance(dtype, dtypes.ExtendedDType)
+            self.symbolic = not is_constant(shape)
             cls._interned[full] = self
         return self
 
@@ -177,7 +181,7 @@ def _remake(shape: Any, dtype: Any, weak_type: bool, sharding: Any, vma: frozens
 
 
 def _dimension(d: Any) -> Any:
-    return d if getattr(d, "is_symbolic_dimension", False) else int(d.__index__())
+    return d if is_symbolic(d) else int(d.__index__())
 
 
 def shape_text(shape: Any) -> str:
@@ -280,6 +284,7 @@ def _scalar(kind: type) -> Any:
 
 for _kind in (int, float, complex, bool):
     register_aval_of(_kind, _scalar(_kind))
+register_aval_of(Dimension, _scalar(int))
 
 
 def _numpy(x: Any) -> ShapedArray:

@@ -8,14 +8,17 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from teucer._base import dtypes, source
+from teucer._base import dtypes, errors, source
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Literal
 from teucer._core.stage import stage_flat
 from teucer._core.types import ShapedArray, aval_of
 from teucer._lower import text
 from teucer._lower.extended import lower_by_batching
 
-__all__ = ["Argument", "Context", "Module", "Value", "lower_module"]
+__all__ = ["PLATFORM", "Argument", "Context", "Module", "Value", "lower_module"]
+
+# The scalar that says on which of several platforms a module runs: its number among them.
+PLATFORM = "_platform_index"
 
 
 @final
@@ -51,8 +54,7 @@ class Argument(NamedTuple):
 class Module:
     """A module being written: its functions, and which jaxprs they came from."""
 
-    def __init__(self, platform: str, *, locations: bool = False) -> None:
-        self.platform = platform
+    def __init__(self, *, locations: bool = False) -> None:
         # Whether operations say where in the user's program they come from.
         self.locations = locations
         self.functions: list[str] = []
@@ -73,11 +75,13 @@ class Module:
 class Context:
     """Where operations are written: a block of a function of a module."""
 
-    __slots__ = ("module", "platform", "lines", "count", "avals_out", "constants", "label", "order", "source")
+    __slots__ = ("module", "platforms", "lines", "count", "avals_out", "constants", "label", "order", "scalars", "source")
 
-    def __init__(self, module: Module) -> None:
-        self.module, self.platform = module, module.platform
+    def __init__(self, module: Module, platforms: Sequence[str]) -> None:
+        self.module, self.platforms = module, tuple(platforms)
         self.lines: list[str] = []
+        # What every function takes before its own arguments: the platform's number, sizes of dimension variables.
+        self.scalars: dict[str, Value] = {}
         self.count = 0
         self.avals_out: Sequence[Any] = ()
         self.constants: dict[Any, Value] = {}
@@ -85,6 +89,11 @@ class Context:
         self.order: Value | None = None
         self.source: Any = None
         self.label = ""
+
+    @property
+    def platform(self) -> str:
+        """The platform that is lowered for. Rules that ask are asked once for each (`by_platform`)."""
+        return self.platforms[0]
 
     def op(self, name: str, operands: Sequence[Value], avals: Sequence[Any], properties: str = "",
            regions: Sequence[str] = (), attributes: str = "") -> tuple[Value, ...]:
@@ -186,30 +195,36 @@ class Context:
         """Write the equations of a jaxpr here, on the given values."""
         env: dict[Any, Value] = dict(zip(jaxpr.constvars, consts, strict=True))
         env.update(zip(jaxpr.invars, args, strict=True))
-        literal = self.literal
-        for eqn in jaxpr.eqns:
-            # Plain loops: this runs for every equation of every program (benchmarks/).
-            operands, avals, extended = [], [], False
-            for u in eqn.invars:
-                value = literal(u.val, u.aval) if type(u) is Literal else env[u]
-                operands.append(value)
-                extended = extended or value.aval.extended
-            for v in eqn.outvars:
-                avals.append(v.aval)
-                extended = extended or v.aval.extended
-            self.avals_out = avals
-            primitive = eqn.primitive
-            self.source, self.label = eqn.source, primitive.name
-            if extended and not primitive.higher_order:
-                results = (primitive.lower_extended(self, *operands, **eqn.params) if primitive.lower_extended
-                           else lower_by_batching(self, primitive, operands, eqn.params, Value))
-            else:
-                results = primitive.lower(self, *operands, **eqn.params)
-            outvars = eqn.outvars
-            if len(outvars) == 1:
-                (env[outvars[0]],) = results
-                continue
-            env.update(zip(outvars, results, strict=True))
+        literal, several = self.literal, len(self.platforms) > 1
+        try:
+            for eqn in jaxpr.eqns:
+                # Plain loops: this runs for every equation of every program (benchmarks/).
+                operands, avals, extended = [], [], False
+                for u in eqn.invars:
+                    value = literal(u.val, u.aval) if type(u) is Literal else env[u]
+                    operands.append(value)
+                    extended = extended or value.aval.extended
+                for v in eqn.outvars:
+                    avals.append(v.aval)
+                    extended = extended or v.aval.extended
+                self.avals_out = avals
+                primitive = eqn.primitive
+                self.source, self.label = eqn.source, primitive.name
+                if (extended and not primitive.higher_order) or several:
+                    results = self.lower_by_rule(primitive, operands, eqn.params, extended)
+                else:
+                    results = primitive.lower(self, *operands, **eqn.params)
+                outvars = eqn.outvars
+                if len(outvars) == 1:
+                    (env[outvars[0]],) = results
+                    continue
+                env.update(zip(outvars, results, strict=True))
+        except errors.InconclusiveDimensionOperation as err:
+            if not hasattr(err, "__notes__"):
+                frame = eqn.source[0] if eqn.source is not None else None
+                err.add_note(f"    in the lowering of {eqn.primitive}: {', '.join(str(v.aval) for v in operands)}"
+                             + (f"\n    at {source.describe(frame)}" if frame is not None else ""))
+            raise
         return tuple([literal(v.val, v.aval) if type(v) is Literal else env[v] for v in jaxpr.outvars])
 
     def trace(self, f: Callable[..., Any], *args: Value) -> tuple[Value, ...]:
@@ -219,19 +234,62 @@ class Context:
 
     def call(self, name: str, closed: ClosedJaxpr, *args: Value, attributes: str = "") -> tuple[Value, ...]:
         """Call a closed jaxpr as a function of the module, which is emitted once."""
-        found = self.module.emitted.get(closed.jaxpr)
-        symbol = found[0] if found is not None else emit_function(self.module, name, closed)
+        found = self.module.emitted.get((closed.jaxpr, self.platforms))
+        symbol = found[0] if found is not None else emit_function(self, name, closed)
         target = f"callee = @{symbol}"
-        return self.op("func.call", args, closed.out_avals, target, attributes=attributes)
+        return self.op("func.call", (*self.scalars.values(), *args), closed.out_avals, target, attributes=attributes)
+
+    def function(self, name: str, avals: Sequence[Any], out_avals: Sequence[Any], body: Callable[..., Sequence[Value]]) -> str:
+        """The symbol of a new function that does what `body`, which writes to this context, does."""
+        symbol = self.module.unique_name(name)
+        takes, gives = (", ".join(map(text.tensor_type, listed)) for listed in (avals, out_avals))
+        self.module.functions.append(f'"func.func"() <{{sym_name = "{symbol}", sym_visibility = "private", function_type = '
+                                     f"({takes}) -> ({gives})}}> ({self.region(avals, body, 'func.return')}) : () -> ()")
+        return symbol
+
+    def lower_by_rule(self, primitive: Any, operands: list[Value], params: dict[str, Any], extended: bool) -> Sequence[Value]:
+        """Write a primitive that is on keys, or for several platforms."""
+        avals = self.avals_out
+
+        def rule() -> Any:
+            self.avals_out = avals
+            if extended and not primitive.higher_order:
+                return (primitive.lower_extended(self, *operands, **params) if primitive.lower_extended
+                        else lower_by_batching(self, primitive, operands, params, Value))
+            return primitive.lower(self, *operands, **params)
+
+        # What carries jaxprs leaves it to them to ask for the platform.
+        results: Sequence[Value] = rule() if primitive.higher_order else self.by_platform(rule, avals)
+        return results
+
+    def by_platform(self, rule: Callable[[], Sequence[Value]], avals: Sequence[Any]) -> tuple[Value, ...]:
+        """What `rule` writes for the platform; for several, a case of the platform's number, unless it is the same for all."""
+        if len(self.platforms) == 1:
+            return tuple(rule())
+        platforms, first, branches, ends = self.platforms, self.count, [], []
+        try:
+            for platform in platforms:
+                self.platforms, self.count = (platform,), first
+                branches.append(self.region((), rule))
+                ends.append(self.count)
+            self.platforms, self.count = platforms[:1], first
+            if all(branch == branches[0] for branch in branches):
+                return tuple(rule())
+        finally:
+            self.platforms = platforms
+        self.count = max(ends)
+        return self.op("stablehlo.case", (self.scalars[PLATFORM],), avals, regions=branches)
 
 
-def emit_function(module: Module, name: str, closed: ClosedJaxpr) -> str:
+def emit_function(caller: Context, name: str, closed: ClosedJaxpr) -> str:
     """Add a private function for a closed jaxpr to the module; its symbol."""
+    module = caller.module
     symbol = module.unique_name(name)
-    module.emitted[closed.jaxpr] = (symbol, closed.jaxpr)
-    ctx = Context(module)
-    args = [Value(f"%arg{i}", aval) for i, aval in enumerate(closed.in_avals)]
-    outs = ctx.inline(closed, *args)
+    module.emitted[closed.jaxpr, caller.platforms] = (symbol, closed.jaxpr)
+    ctx = Context(module, caller.platforms)
+    args = [Value(f"%arg{i}", aval) for i, aval in enumerate([v.aval for v in caller.scalars.values()] + closed.in_avals)]
+    ctx.scalars = dict(zip(caller.scalars, args, strict=False))
+    outs = ctx.inline(closed, *args[len(ctx.scalars):])
     signature = ", ".join(f"{v.name}: {text.tensor_type(v.aval)}" for v in args)
     results = ", ".join(text.tensor_type(v.aval) for v in outs)
     module.functions.append(f"func.func private @{symbol}({signature}) -> ({results}) {{\n"
@@ -239,26 +297,38 @@ def emit_function(module: Module, name: str, closed: ClosedJaxpr) -> str:
     return symbol
 
 
-def lower_module(name: str, jaxpr: Jaxpr, args: Sequence[Argument], platform: str, *,
+def lower_module(name: str, jaxpr: Jaxpr, args: Sequence[Argument], platforms: Sequence[str], *,
+                 solve: Callable[[Context, Sequence[Value]], dict[str, Value]] | None = None,
                  locations: bool = False) -> tuple[str, Module]:
     """The text of a module whose main function is `jaxpr`; its constants are its first arguments.
 
+    platforms: for several, the first argument of the module is the number of the one that it runs on.
+    solve: writes the sizes of dimension variables, by name, from the values of the arguments.
     locations: whether operations say where they come from: for reading, since text is the key of the caches.
     """
-    module = Module(platform, locations=locations)
+    module = Module(locations=locations)
     module.unique_name("main")
-    ctx = Context(module)
+    ctx = Context(module, platforms)
+    head = []
+    if len(platforms) > 1:
+        ctx.scalars[PLATFORM] = Value("%platform", ShapedArray((), np.dtype(np.int32)))
+        head.append(f'%platform: tensor<i32> {{jax.global_constant = "{PLATFORM}"}}')
     values = [Value(f"%arg{i}", arg.aval) for i, arg in enumerate(args)]
+    symbolic = any(arg.aval.symbolic for arg in args)
+    if symbolic and solve is not None:
+        ctx.scalars.update(solve(ctx, values))
     n = len(jaxpr.constvars)
     outs = ctx.inline_jaxpr(jaxpr, values[:n], values[n:])
     aliases = _aliases(args, outs)
     _warn_of_unusable(args, outs, aliases)
-    signature = ", ".join(_argument(v, arg, aliases.get(i)) for i, (v, arg) in enumerate(zip(values, args, strict=True)))
+    listed = [_argument(v, arg, aliases.get(i)) for i, (v, arg) in enumerate(zip(values, args, strict=True))]
+    signature = ", ".join(head + listed)
     results = ", ".join(text.tensor_type(v.aval) for v in outs)
     main = (f"func.func public @main({signature}) -> ({results}) {{\n"
             f"{_joined(ctx.lines)}{_return('func.return', outs)}\n}}")
-    symbol = Module(platform).unique_name(name)
-    return f"module @{symbol} {{\n{main}\n{chr(10).join(module.functions)}\n}}\n", module
+    symbol = Module().unique_name(name)
+    attributes = f"attributes {{{text.POLYMORPHIC}}} " if symbolic else ""
+    return f"module @{symbol} {attributes}{{\n{main}\n{chr(10).join(module.functions)}\n}}\n", module
 
 
 def _aliases(args: Sequence[Argument], outs: Sequence[Value]) -> dict[int, int]:

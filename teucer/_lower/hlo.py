@@ -1,15 +1,19 @@
 """StableHLO operations as functions that write them: one a line of the specification (docs/spec.md, openxla/stablehlo).
 
-The names are those of the specification. Elementwise operations need no function: see `elementwise`.
+The names are those of the specification. Elementwise operations need no function: see `elementwise`. Where sizes are symbolic,
+the operation is written in its dynamic form, which takes sizes as values.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from teucer._base import dtypes
+from teucer._core.dimensions import ceil_div, is_constant, is_symbolic
 from teucer._core.types import ShapedArray
 from teucer._lower import text
 from teucer._lower.context import Context, Value
@@ -18,9 +22,51 @@ from teucer._lower.text import i64s
 __all__ = ["bitcast_convert", "broadcast_in_dim", "case", "cholesky", "clamp", "compare", "concatenate", "convert", "convolution",
            "custom_call", "dot_general", "dynamic_slice", "dynamic_update_slice", "elementwise", "fft", "gather", "iota",
            "optimization_barrier", "pad", "reduce", "reduce_window", "reshape", "reverse", "rng_bit_generator",
-           "scatter", "select", "select_and_scatter", "slice", "sort", "splat", "transpose", "triangular_solve", "while_"]
+           "scatter", "select", "select_and_scatter", "size", "sizes", "slice", "sort", "splat", "top_k", "transpose",
+           "triangular_solve", "while_"]
 
 Shape = Sequence[int]
+
+
+def size(ctx: Context, value: Any) -> Value:
+    """A size, constant or symbolic, as a scalar; written once a block."""
+    dtype = dtypes.canonicalize_dtype(np.dtype(np.int64))
+    if not is_symbolic(value):
+        return ctx.constant(value, dtype)
+    found = ctx.constants.get(value)
+    if found is None:
+        found = ctx.constants[value] = value.fold(ctx.scalars.__getitem__, lambda n: ctx.constant(n, dtype),
+                                                  functools.partial(_of_sizes, ctx))
+    return found
+
+
+def _of_sizes(ctx: Context, kind: str, x: Value, y: Value) -> Value:
+    """An operation of `Dimension.fold` on scalars. Division rounds down."""
+    if kind in _SAME_ON_SIZES:
+        return elementwise(ctx, _SAME_ON_SIZES[kind], x, y)
+    rest = elementwise(ctx, "remainder", x, y)
+    signs = compare(ctx, elementwise(ctx, "sign", rest), elementwise(ctx, "sign", y), "NE")
+    rounded = elementwise(ctx, "and", signs, compare(ctx, rest, ctx.constant(0, x.dtype), "NE"))
+    if kind == "mod":
+        return select(ctx, rounded, elementwise(ctx, "add", rest, y), rest)
+    quotient = elementwise(ctx, "divide", x, y)
+    return select(ctx, rounded, elementwise(ctx, "subtract", quotient, ctx.constant(1, x.dtype)), quotient)
+
+
+_SAME_ON_SIZES = {"add": "add", "multiply": "multiply", "max": "maximum", "min": "minimum"}
+
+
+def sizes(ctx: Context, shape: Sequence[Any]) -> Value:
+    """A shape as an array of integers."""
+    dtype = dtypes.canonicalize_dtype(np.dtype(np.int64))
+    if is_constant(shape):
+        return ctx.constant(np.asarray(shape, dtype))
+    key = ("sizes", tuple(shape))
+    found = ctx.constants.get(key)
+    if found is None:
+        parts = [reshape(ctx, size(ctx, n), (1,)) for n in shape]
+        found = ctx.constants[key] = parts[0] if len(parts) == 1 else concatenate(ctx, parts, 0)
+    return found
 
 
 def elementwise(ctx: Context, name: str, *xs: Value, aval: Any = None, properties: str = "") -> Value:
@@ -32,6 +78,8 @@ def splat(ctx: Context, value: Any, aval: ShapedArray) -> Value:
     """A constant of type `aval` with all elements equal to a scalar."""
     if not aval.shape:
         return ctx.constant(value, aval.dtype)
+    if aval.symbolic:
+        return broadcast_in_dim(ctx, ctx.constant(value, aval.dtype), aval.shape, ())
     scalar = text.dense(np.asarray(value, aval.dtype)) if 0 not in aval.shape else "dense<>"
     return ctx.op1("stablehlo.constant", (), aval, f"value = {scalar} : {text.tensor_type(aval)}")
 
@@ -68,12 +116,21 @@ def broadcast_in_dim(ctx: Context, x: Value, shape: Shape, dims: Sequence[int]) 
     shape = tuple(shape)
     if x.shape == shape and tuple(dims) == tuple(range(len(shape))):
         return x
-    return ctx.op1("stablehlo.broadcast_in_dim", (x,), ShapedArray(shape, x.dtype), f"broadcast_dimensions = {i64s(dims)}")
+    aval = ShapedArray(shape, x.dtype)
+    if aval.symbolic:
+        return ctx.op1("stablehlo.dynamic_broadcast_in_dim", (x, sizes(ctx, aval.physical.shape)), aval,
+                       f"broadcast_dimensions = {i64s(dims)}")
+    return ctx.op1("stablehlo.broadcast_in_dim", (x,), aval, f"broadcast_dimensions = {i64s(dims)}")
 
 
 def reshape(ctx: Context, x: Value, shape: Shape) -> Value:
     shape = tuple(shape)
-    return x if x.shape == shape else ctx.op1("stablehlo.reshape", (x,), ShapedArray(shape, x.dtype))
+    if x.shape == shape:
+        return x
+    aval = ShapedArray(shape, x.dtype)
+    if aval.symbolic or x.aval.symbolic:
+        return ctx.op1("stablehlo.dynamic_reshape", (x, sizes(ctx, shape)), aval)
+    return ctx.op1("stablehlo.reshape", (x,), aval)
 
 
 def transpose(ctx: Context, x: Value, permutation: Sequence[int]) -> Value:
@@ -88,8 +145,10 @@ def reverse(ctx: Context, x: Value, dims: Sequence[int]) -> Value:
 
 
 def slice(ctx: Context, x: Value, start: Shape, limit: Shape, strides: Shape) -> Value:
-    shape = tuple(-(-(b - a) // s) for a, b, s in zip(start, limit, strides, strict=True))
-    return ctx.op1("stablehlo.slice", (x,), ShapedArray(shape, x.dtype),
+    aval = ShapedArray(tuple(ceil_div(b - a, s) for a, b, s in zip(start, limit, strides, strict=True)), x.dtype)
+    if not is_constant((*start, *limit, *strides)):
+        return ctx.op1("stablehlo.real_dynamic_slice", (x, sizes(ctx, start), sizes(ctx, limit), sizes(ctx, strides)), aval)
+    return ctx.op1("stablehlo.slice", (x,), aval,
                    f"start_indices = {i64s(start)}, limit_indices = {i64s(limit)}, strides = {i64s(strides)}")
 
 
@@ -100,13 +159,21 @@ def concatenate(ctx: Context, xs: Sequence[Value], axis: int) -> Value:
 
 
 def pad(ctx: Context, x: Value, value: Value, low: Shape, high: Shape, interior: Shape, aval: ShapedArray) -> Value:
+    if not is_constant((*low, *high, *interior)):
+        return ctx.op1("stablehlo.dynamic_pad", (x, value, *(sizes(ctx, amounts) for amounts in (low, high, interior))), aval)
     return ctx.op1("stablehlo.pad", (x, value), aval, f"edge_padding_low = {i64s(low)}, edge_padding_high = {i64s(high)}, "
                    f"interior_padding = {i64s(interior)}")
 
 
-def dynamic_slice(ctx: Context, x: Value, starts: Sequence[Value], sizes: Shape) -> Value:
-    return ctx.op1("stablehlo.dynamic_slice", (x, *starts), ShapedArray(tuple(sizes), x.dtype),
-                   f"slice_sizes = {i64s(sizes)}")
+def dynamic_slice(ctx: Context, x: Value, starts: Sequence[Value], window: Shape) -> Value:
+    aval = ShapedArray(tuple(window), x.dtype)
+    if aval.symbolic:
+        # No operation takes both places and sizes as values but gather, which clamps alike.
+        at = concatenate(ctx, [reshape(ctx, s, (1,)) for s in starts], 0)
+        axes = list(range(len(x.shape)))
+        return ctx.op1("stablehlo.dynamic_gather", (x, at, sizes(ctx, window)), aval,
+                       f"dimension_numbers = #stablehlo.gather<offset_dims = {axes}, start_index_map = {axes}>")
+    return ctx.op1("stablehlo.dynamic_slice", (x, *starts), aval, f"slice_sizes = {i64s(window)}")
 
 
 def dynamic_update_slice(ctx: Context, x: Value, update: Value, starts: Sequence[Value]) -> Value:
@@ -114,6 +181,8 @@ def dynamic_update_slice(ctx: Context, x: Value, update: Value, starts: Sequence
 
 
 def iota(ctx: Context, aval: ShapedArray, dimension: int) -> Value:
+    if aval.symbolic:
+        return ctx.op1("stablehlo.dynamic_iota", (sizes(ctx, aval.shape),), aval, f"iota_dimension = {dimension} : i64")
     return ctx.op1("stablehlo.iota", (), aval, f"iota_dimension = {dimension} : i64")
 
 
@@ -131,6 +200,12 @@ def reduce_window(ctx: Context, xs: Sequence[Value], inits: Sequence[Value], bod
                   avals: Sequence[Any], *, window: Shape, strides: Shape, padding: Sequence[tuple[int, int]],
                   base_dilation: Shape, window_dilation: Shape) -> tuple[Value, ...]:
     scalars = [ShapedArray((), x.dtype) for x in xs]
+    amounts = [amount for ends in padding for amount in ends]
+    if not is_constant((*window, *amounts)):
+        fields = [sizes(ctx, field) for field in (window, strides, base_dilation, window_dilation)]
+        return custom_call(ctx, "stablehlo.dynamic_reduce_window",
+                           [*xs, *inits, *fields, reshape(ctx, sizes(ctx, amounts), (len(padding), 2))], avals, api_version=2,
+                           called=[ctx.function("reducer", scalars + scalars, scalars, body)])
     region = ctx.region(scalars + scalars, body)
     return ctx.op("stablehlo.reduce_window", (*xs, *inits), avals,
                   f"window_dimensions = {i64s(window)}, window_strides = {i64s(strides)}, "
@@ -154,6 +229,13 @@ def pairs(padding: Sequence[tuple[int, int]]) -> str:
     return text.array(np.asarray(padding, np.int64).reshape(len(padding), 2))
 
 
+def top_k(ctx: Context, x: Value, k: Any, avals: Sequence[ShapedArray]) -> tuple[Value, ...]:
+    """The greatest elements along the last axis, and their places."""
+    if is_symbolic(k):
+        return custom_call(ctx, "stablehlo.dynamic_top_k", [x, size(ctx, k)], avals, api_version=2, shaped=False)
+    return ctx.op("chlo.top_k", (x,), avals, f"k = {k} : i64")
+
+
 def sort(ctx: Context, xs: Sequence[Value], dimension: int, is_stable: bool,
          comparator: Callable[..., Sequence[Value]]) -> tuple[Value, ...]:
     """Sort several arrays together; `comparator` takes (a0, b0, a1, b1, ...) and returns whether a goes before b."""
@@ -166,13 +248,16 @@ def sort(ctx: Context, xs: Sequence[Value], dimension: int, is_stable: bool,
 def gather(ctx: Context, x: Value, indices: Value, numbers: Any, slice_sizes: Shape, indices_are_sorted: bool,
            aval: ShapedArray) -> Value:
     """numbers: `lax.GatherDimensionNumbers`; the components of an index vector lie along the last axis of `indices`."""
-    return ctx.op1("stablehlo.gather", (x, indices), aval,
+    dynamic = not is_constant(slice_sizes)
+    operands, name = ((x, indices, sizes(ctx, slice_sizes)), "dynamic_gather") if dynamic else ((x, indices), "gather")
+    window = "" if dynamic else f"slice_sizes = {i64s(slice_sizes)}, "
+    return ctx.op1(f"stablehlo.{name}", operands, aval,
                    f"dimension_numbers = #stablehlo.gather<offset_dims = {list(numbers.offset_dims)}, "
                    f"collapsed_slice_dims = {list(numbers.collapsed_slice_dims)}, "
                    f"operand_batching_dims = {list(numbers.operand_batching_dims)}, "
                    f"start_indices_batching_dims = {list(numbers.start_indices_batching_dims)}, "
                    f"start_index_map = {list(numbers.start_index_map)}, index_vector_dim = {len(indices.shape) - 1}>, "
-                   f"slice_sizes = {i64s(slice_sizes)}, indices_are_sorted = {str(indices_are_sorted).lower()}")
+                   f"{window}indices_are_sorted = {str(indices_are_sorted).lower()}")
 
 
 def scatter(ctx: Context, x: Value, indices: Value, updates: Value, numbers: Any, indices_are_sorted: bool,
@@ -209,6 +294,9 @@ def fft(ctx: Context, x: Value, kind: str, length: Shape, aval: ShapedArray) -> 
 
 def rng_bit_generator(ctx: Context, state: Value, algorithm: str, aval: ShapedArray) -> tuple[Value, ...]:
     """algorithm: DEFAULT THREE_FRY PHILOX. Returns the new state and the bits."""
+    if aval.symbolic:
+        return custom_call(ctx, "stablehlo.dynamic_rng_bit_generator", [state, sizes(ctx, aval.shape)], [state.aval, aval],
+                           api_version=2, attributes=f"rng_algorithm = #stablehlo<rng_algorithm {algorithm}>", shaped=False)
     return ctx.op("stablehlo.rng_bit_generator", (state,), (state.aval, aval),
                   f"rng_algorithm = #stablehlo<rng_algorithm {algorithm}>")
 
@@ -220,21 +308,36 @@ def optimization_barrier(ctx: Context, xs: Sequence[Value]) -> tuple[Value, ...]
 def custom_call(ctx: Context, target: str, operands: Sequence[Value], avals: Sequence[Any], *, config: str | None = None,
                 api_version: int = 4, operand_layouts: Sequence[Sequence[int]] | None = None,
                 result_layouts: Sequence[Sequence[int]] | None = None, has_side_effect: bool = False,
-                aliases: Sequence[tuple[int, int]] = (), attributes: str = "") -> tuple[Value, ...]:
+                aliases: Sequence[tuple[int, int]] = (), attributes: str = "", called: Sequence[str] = (),
+                shaped: bool = True) -> tuple[Value, ...]:
     """Call a foreign function.
 
     config: the backend_config attribute: a dictionary `{a = 1 : i64}` with api_version 4 (typed FFI), else a string.
     layouts: axes from minor to major, for each operand and result.
-    aliases: (result, operand) pairs that share their buffer.
+    aliases: (result, operand) pairs that share their buffer. called: symbols of functions that it calls.
+    shaped: whether symbolic shapes of results are told as further operands, which go when the module is refined.
     """
-    parts = [f'call_target_name = "{target}"', f"api_version = {api_version} : i32",
-             f"has_side_effect = {str(has_side_effect).lower()}"]
+    if called:
+        shaped = False
+    if shaped and any(aval.symbolic for aval in avals):
+        n = len(operands)
+        operands = [*operands, *(sizes(ctx, aval.physical.shape) for aval in avals)]
+        told = ", ".join(map(str, range(n, len(operands))))
+        told = f"indices_of_shape_operands = dense<[{told}]> : tensor<{len(avals)}xi64>"
+        attributes = f"{attributes}, {told}" if attributes else told
+        if operand_layouts is not None:
+            operand_layouts = [*operand_layouts, *([0] for _ in avals)]
+    parts = [f'call_target_name = "{target}"', f"api_version = {api_version} : i32"]
+    if has_side_effect:
+        parts.append("has_side_effect = true")
     if config is not None:
         parts.append(f"backend_config = {config}")
     if operand_layouts is not None:
         parts.append(f"operand_layouts = [{', '.join(map(_layout, operand_layouts))}]")
     if result_layouts is not None:
         parts.append(f"result_layouts = [{', '.join(map(_layout, result_layouts))}]")
+    if called:
+        parts.append(f"called_computations = [{', '.join(f'@{symbol}' for symbol in called)}]")
     if aliases:
         several = len(avals) > 1
         items = [f"#stablehlo.output_operand_alias<output_tuple_indices = [{out if several else ''}], "
@@ -282,8 +385,13 @@ def convolution(ctx: Context, lhs: Value, rhs: Value, aval: ShapedArray, options
     (output feature, input feature, spatial...). options: the attribute precision_config."""
     lhs_spec, rhs_spec, out_spec = (_numbered(spec, names) for spec, names in
                                     zip(dimension_numbers, ("bf", "oi", "bf"), strict=True))
-    window = f"padding = {pairs(padding)}, " if padding else "padding = dense<> : tensor<0x2xi64>, "
-    return ctx.op1("stablehlo.convolution", (lhs, rhs), aval,
+    amounts = [amount for pair in padding for amount in pair]
+    operands: tuple[Value, ...] = (lhs, rhs)
+    if is_constant(amounts):
+        name, window = "convolution", f"padding = {pairs(padding) if padding else 'dense<> : tensor<0x2xi64>'}, "
+    else:
+        name, window, operands = "dynamic_conv", "", (lhs, rhs, reshape(ctx, sizes(ctx, amounts), (len(padding), 2)))
+    return ctx.op1(f"stablehlo.{name}", operands, aval,
                    f"window_strides = {i64s(window_strides)}, {window}lhs_dilation = {i64s(lhs_dilation)}, "
                    f"rhs_dilation = {i64s(rhs_dilation)}, "
                    f"dimension_numbers = #stablehlo.conv<{lhs_spec}x{rhs_spec}->{out_spec}>, "

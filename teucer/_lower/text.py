@@ -8,9 +8,13 @@ from typing import Any
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core.dimensions import is_symbolic
 from teucer._core.types import ShapedArray
 
-__all__ = ["array", "dense", "element_type", "i64s", "location", "tensor_type"]
+__all__ = ["POLYMORPHIC", "array", "dense", "element_type", "i64s", "location", "tensor_type"]
+
+# The attribute of modules with symbolic dimensions, which are refined to static shapes before they are compiled.
+POLYMORPHIC = "jax.uses_shape_polymorphism = true"
 
 _ELEMENTS: dict[str, str] = {
     "bool": "i1", "bfloat16": "bf16", "float16": "f16", "float32": "f32", "float64": "f64",
@@ -34,7 +38,7 @@ def element_type(dtype: Any) -> str:
 
 
 def tensor_type(aval: Any) -> str:
-    """The MLIR type of values of an aval; the text is kept on the aval.
+    """The MLIR type of values of an aval, `?` for symbolic dimensions; the text is kept on the aval.
 
     >>> tensor_type(ShapedArray((2, 3), np.dtype("float32")))
     'tensor<2x3xf32>'
@@ -47,7 +51,8 @@ def tensor_type(aval: Any) -> str:
     if not isinstance(aval, ShapedArray):
         raise TypeError(f"values of type {aval} cannot be lowered to StableHLO")
     physical = aval.physical
-    aval._hlo = f"tensor<{''.join(f'{d}x' for d in physical.shape)}{element_type(physical.dtype)}>"
+    sizes = "".join(["?x" if is_symbolic(d) else f"{d}x" for d in physical.shape])
+    aval._hlo = f"tensor<{sizes}{element_type(physical.dtype)}>"
     return aval._hlo
 
 
@@ -58,8 +63,8 @@ def location(name: str, where: Any) -> str:
 
 
 def i64s(xs: Any) -> str:
-    """Integers as a dense array attribute: `array<i64: 0, 1>`."""
-    return f"array<i64: {', '.join(map(str, xs))}>" if len(xs) else "array<i64>"
+    """Integers as a dense array attribute: `array<i64: 0, 1>`. Raises InconclusiveDimensionOperation for symbolic dimensions."""
+    return f"array<i64: {', '.join(map('%d'.__mod__, xs))}>" if len(xs) else "array<i64>"
 
 
 def array(value: Any) -> str:

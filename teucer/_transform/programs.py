@@ -15,6 +15,7 @@ from teucer._core.primitive import Primitive
 from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import Tracer, leak_message, typeof
 from teucer._core.types import float0
+from teucer._lower import sizes
 from teucer._lower.context import Argument, lower_module
 from teucer._runtime import backends, effects, shardings, transfer
 from teucer._runtime.arrays import ArrayImpl, check_live
@@ -84,16 +85,21 @@ def placement_of(args: Sequence[Any], device: Any = None) -> Placement:
     return Placement(backends.target_device(), False)
 
 
-def lower_program(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: bool, platform: str, *,
-                  locations: bool = False) -> Lowering:
-    """Lower a jaxpr without constants."""
+def lower_program(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: bool, platforms: Sequence[str], *,
+                  locations: bool = False, arg_names: Sequence[str] = ()) -> Lowering:
+    """Lower a jaxpr without constants.
+
+    arg_names: what messages about symbolic dimensions call the arguments.
+    """
     live, used = dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))
     kept = (True,) * len(jaxpr.invars) if keep_unused else tuple(used)
     invars = [v for v, keep in zip(jaxpr.invars, kept, strict=True) if keep]
     donated = [d for d, keep in zip(donated, kept, strict=True) if keep]
     jaxpr = live.replace(invars=invars)
+    names = [n for n, keep in zip(arg_names or [f"args[{i}]" for i in range(len(kept))], kept, strict=True) if keep]
     args = [Argument(v.aval, d) for v, d in zip(jaxpr.invars, donated, strict=True)]
-    text, module = lower_module(f"jit_{name}", jaxpr, args, platform, locations=locations)
+    text, module = lower_module(f"jit_{name}", jaxpr, args, platforms, locations=locations,
+                                solve=lambda ctx, values: sizes.in_module(ctx, values, names))
     return Lowering(text, kept, tuple(module.host_callbacks), bool(jaxpr.effects))
 
 
@@ -115,7 +121,7 @@ def program_for(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: b
     if found is None:
         if config.log_compiles.value:
             logger.warning("Compiling jit(%s) with global shapes and types %s.", name, jaxpr.in_avals)
-        lowering = lower_program(jaxpr, name, donated, keep_unused, placement.device.platform)
+        lowering = lower_program(jaxpr, name, donated, keep_unused, (placement.device.platform,))
         found = jaxpr.cache[key] = compile_program(lowering, placement, jaxpr.out_avals, name, options)
     return found
 

@@ -104,21 +104,20 @@ class Traced(Stage):
         """
         placement = programs.placement_of(self._placed, self._options.device)
         platforms = tuple(lowering_platforms or (placement.device.platform,))
-        if len(platforms) != 1:
-            raise NotImplementedError(f"lower: one platform at a time, got {platforms}. Use jax.export for several.")
-        return Lowered(self, self.lower_with(platforms[0]), placement, platforms[0])
+        return Lowered(self, self.lower_with(platforms), placement, platforms)
 
-    def lower_with(self, platform: str, *, locations: bool = False) -> programs.Lowering:
-        """The program's text for a platform; locations: with the places that operations come from."""
+    def lower_with(self, platforms: Sequence[str], *, locations: bool = False) -> programs.Lowering:
+        """The program's text for platforms; locations: with the places that operations come from."""
         return programs.lower_program(self.staged.jaxpr.jaxpr, self.fun_name, self.staged.donated,
-                                      self._options.keep_unused, platform, locations=locations)
+                                      self._options.keep_unused, platforms, locations=locations)
 
 
 class Lowered(Stage):
     """A program as StableHLO. Made by `jit(f).lower(...)`."""
 
-    def __init__(self, traced: Traced, lowering: programs.Lowering, placement: programs.Placement, platform: str) -> None:
-        self.traced, self.lowering, self._placement, self.platform = traced, lowering, placement, platform
+    def __init__(self, traced: Traced, lowering: programs.Lowering, placement: programs.Placement,
+                 platforms: Sequence[str]) -> None:
+        self.traced, self.lowering, self._placement, self.platforms = traced, lowering, placement, platforms
         self.args_info, self.out_tree = traced.args_info, traced.out_tree
 
     @property
@@ -145,7 +144,7 @@ class Lowered(Stage):
         Raises ValueError for another dialect.
         """
         if dialect in (None, "stablehlo"):
-            return self.traced.lower_with(self.platform, locations=True).text if debug_info else self.lowering.text
+            return self.traced.lower_with(self.platforms, locations=True).text if debug_info else self.lowering.text
         if dialect == "hlo":
             text: str = self.compile().as_text()
             return text

@@ -115,13 +115,15 @@ def compile_options(device_ids: Sequence[int], *, num_replicas: int = 1, use_sha
 
 
 def compile_text(client: Any, text: str, devices: Any, options: Any, callbacks: Sequence[Any] = ()) -> Any:
-    """Compile a StableHLO module and load it on its devices.
+    """Compile a StableHLO module and load it on its devices; one with symbolic dimensions is refined to static shapes first.
 
     callbacks: the Python functions that the module's host callbacks refer to by index.
     """
     if callbacks:
         from teucer._xla import mlir  # 0.15 s to load, for programs with callbacks only
         return client.compile_and_load(mlir.parse(text), devices, options, list(callbacks))
+    if "jax.uses_shape_polymorphism" in text.partition("\n")[0]:
+        return client.compile_and_load(_jax.mlir.refine_polymorphic_shapes(text.encode()), devices, options)
     return client.compile_and_load(text, devices, options)
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from teucer._base import config, dtypes, memo, pytrees, tree_errors
 from teucer._core import axes
+from teucer._core.dimensions import Dimension
 from teucer._core.effects import Effect
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Var
 from teucer._core.primitive import Primitive
@@ -110,7 +111,7 @@ def split_list(xs: Sequence[Any], *sizes: int) -> list[list[Any]]:
 
 def is_concrete(x: Any) -> bool:
     """Whether the number is known while the Python program runs."""
-    return not isinstance(x, Tracer) or x.concrete() is not None
+    return not isinstance(x, Tracer | Dimension) or (isinstance(x, Tracer) and x.concrete() is not None)
 
 
 # --- Carries ---------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from teucer._base import config, dtypes, errors, pytrees, tracebacks
+from teucer._core.dimensions import is_symbolic, max_dim
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import Tracer, typeof
@@ -113,7 +114,7 @@ def _as_array(x: Any, aval: Any) -> Any:
     return x if _shapes.is_array(x) or config.tracing.value else arith.convert(x, aval)
 
 
-def _length(x_avals: Sequence[Any], xs_tree: Any, length: Any) -> int:
+def _length(x_avals: Sequence[Any], xs_tree: Any, length: Any) -> Any:
     """The number of steps.
 
     Raises ValueError if leading sizes differ, or there is nothing that says it.
@@ -127,17 +128,17 @@ def _length(x_avals: Sequence[Any], xs_tree: Any, length: Any) -> int:
         raise errors.ConcretizationTypeError(length, "The `length` argument to `scan` expects a concrete `int` value. For "
                                              "scan-like iteration with a dynamic length, use `while_loop` or `fori_loop`.")
     if length is not None:
-        given: int = int(length)
+        given = length if is_symbolic(length) else int(length)
         if any(n != given for n in sizes):
             raise ValueError(f"scan got `length` argument of {given} which disagrees with leading axis sizes "
                              f"{list(sizes)}.{_sizes_text(x_avals, xs_tree)}")
-        return max(given, 0)
+        return max_dim(given, 0)
     if len(sizes) > 1:
         raise ValueError(f"scan got values with different leading axis sizes: {', '.join(str(a.shape[0]) for a in x_avals)}."
                          f"{_sizes_text(x_avals, xs_tree)}")
     if not sizes:
         raise ValueError("scan got no values to scan over and `length` not provided.")
-    return next(iter(sizes))  # type: ignore[no-any-return]
+    return next(iter(sizes))
 
 
 def _path(tree: Any, i: int) -> str:
@@ -153,9 +154,8 @@ def unrolled(unroll: int | bool, length: int) -> int:
     if not isinstance(unroll, bool | int | np.integer) or unroll < 0:
         raise ValueError(f"`unroll` must be a `bool` or a non-negative `int`, got {unroll!r}.")
     if isinstance(unroll, bool):
-        return max(length, 1) if unroll else 1
-    steps: int = int(unroll) or length
-    return max(steps, 1)
+        return operator.index(max_dim(length, 1)) if unroll else 1
+    return operator.index(max_dim(int(unroll) or length, 1))
 
 
 def _check_pair(f: Any, body: Body) -> None:

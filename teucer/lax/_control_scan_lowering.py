@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core.dimensions import bounds, is_symbolic
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._lower import hlo
 from teucer._lower.context import Value
@@ -25,8 +26,10 @@ def lower_scan(ctx: Any, values: Sequence[Any], *, jaxpr: ClosedJaxpr, length: i
     consts, init, xs = split_list(values, num_consts, num_carry)
     carry_avals = jaxpr.in_avals[num_consts:num_consts + num_carry]
     y_avals = jaxpr.out_avals[num_carry:]
+    # How many steps are left over is not known of a symbolic length.
+    unroll = 1 if is_symbolic(length) else unroll
     trips, rest = divmod(length, unroll)
-    straight = trips <= 1
+    straight = bounds(trips).high <= 1
     copies = length if straight else unroll + rest
     order = order_in(ctx, jaxpr.effects)
     init += order
@@ -51,7 +54,7 @@ def lower_scan(ctx: Any, values: Sequence[Any], *, jaxpr: ClosedJaxpr, length: i
         return new, [_written(ctx, buffer, y, index) for buffer, y in zip(buffers, ys, strict=True)]
 
     state = _loop(ctx, step, trips, unroll, (init, buffers), reverse, length)
-    return results(*_tail(ctx, step, range(length - rest, length), state, reverse, length))
+    return results(*_tail(ctx, step, range(length - rest, length) if rest else (), state, reverse, length))
 
 
 def _straight(ctx: Any, apply: Any, length: int, carry: Sequence[Any], xs: Sequence[Any], y_avals: Sequence[Any],
@@ -73,25 +76,28 @@ def _loop(ctx: Any, step: Step, trips: int, width: int, state: tuple[Sequence[An
     n = len(carry)
     number = _counter(length)
 
+    def counted(size: Any) -> Any:
+        return hlo.convert(ctx, hlo.size(ctx, size), np.dtype(number)) if is_symbolic(size) else ctx.constant(number(size))
+
     def in_range(i: Any, *rest: Any) -> Sequence[Any]:
-        return (hlo.compare(ctx, i, ctx.constant(number(trips * width)), "LT"),)
+        return (hlo.compare(ctx, i, counted(trips * width), "LT"),)
 
     def body(i: Any, *rest: Any) -> Sequence[Any]:
         carry, buffers = list(rest[:n]), list(rest[n:])
         for k in range(width):
-            index = i if k == 0 else hlo.elementwise(ctx, "add", i, ctx.constant(number(k)))
+            index = i if k == 0 else hlo.elementwise(ctx, "add", i, counted(k))
             if reverse:
-                index = hlo.elementwise(ctx, "subtract", ctx.constant(number(length - 1)), index)
+                index = hlo.elementwise(ctx, "subtract", counted(length - 1), index)
             carry, buffers = step(index, carry, buffers)
-        return (hlo.elementwise(ctx, "add", i, ctx.constant(number(width))), *carry, *buffers)
+        return (hlo.elementwise(ctx, "add", i, counted(width)), *carry, *buffers)
 
-    outs = hlo.while_(ctx, (ctx.constant(number(0)), *carry, *buffers), in_range, body)
+    outs = hlo.while_(ctx, (counted(0), *carry, *buffers), in_range, body)
     return outs[1:n + 1], outs[n + 1:]
 
 
-def _counter(length: int) -> Any:
+def _counter(length: Any) -> Any:
     """The integers that count to a length."""
-    return np.int32 if length < 2**31 else np.int64
+    return np.int32 if is_symbolic(length) or length < 2**31 else np.int64
 
 
 def _tail(ctx: Any, step: Step, steps: Sequence[int], state: tuple[Sequence[Any], Sequence[Any]], reverse: bool,

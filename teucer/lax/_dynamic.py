@@ -178,7 +178,7 @@ def _start(start: Any, size: Any, kind: Any, wide: Any, from_end: bool) -> Any:
     start = _structure.convert_element_type(start, wide)
     if not from_end or dtypes.issubdtype(kind, np.unsignedinteger):
         return start
-    zero, n = np.zeros((), wide), np.asarray(size, wide)
+    zero, n = np.zeros((), wide), _structure.full((), size, wide)
     return _elementwise.select(_elementwise.lt(start, zero), _elementwise.add(start, n), start)
 
 

@@ -10,6 +10,7 @@ from typing import Any, final
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core.dimensions import as_size
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
 from teucer._lower import hlo
@@ -132,7 +133,7 @@ def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Any:
     Array([10.+0.j, -2.+2.j, -2.+0.j], dtype=complex64)
     """
     kind = _kind(fft_type)
-    lengths = tuple(n.__index__() for n in fft_lengths)
+    lengths = tuple(as_size(n) for n in fft_lengths)
     dtype = typeof(x).dtype
     is_complex = dtypes.issubdtype(dtype, np.complexfloating)
     if kind == FftType.RFFT:

@@ -8,6 +8,7 @@ from typing import Any, final
 
 import numpy as np
 
+from teucer._core.dimensions import as_size
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
@@ -121,7 +122,7 @@ class Unstack(Linear):
     def types(self, x: Any, *, axis: Any) -> Any:
         canonical_axis(axis, x.ndim, "unstack")
         aval = ShapedArray(x.shape[:axis] + x.shape[axis + 1:], x.dtype, x.weak_type, vma=x.vma)
-        return (aval,) * x.shape[axis]
+        return (aval,) * operator.index(x.shape[axis])
 
     def lower(self, ctx: Any, x: Any, *, axis: Any) -> Any:
         outs = []
@@ -259,7 +260,7 @@ def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
     >>> [y.tolist() for y in split(np.float32([1, 2, 3]), (1, 2))]
     [[1.0], [2.0, 3.0]]
     """
-    parts = tuple(operator.index(n) for n in sizes)
+    parts = tuple(as_size(n) for n in sizes)
     return list(split_p.bind(operand, sizes=parts, axis=canonical_axis(axis, np.ndim(operand), "split")))
 
 

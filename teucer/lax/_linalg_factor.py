@@ -6,6 +6,7 @@ from typing import Any, final
 
 import numpy as np
 
+from teucer._core.dimensions import min_dim
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._lower import hlo
@@ -113,7 +114,7 @@ class Lu(MatrixPrimitive):
         check_rank("lu", (x, 2))
         check_inexact("lu", x)
         *batch, m, n = x.shape
-        return (x.strengthen(), ShapedArray((*batch, min(m, n)), np.dtype(np.int32), vma=x.vma),
+        return (x.strengthen(), ShapedArray((*batch, min_dim(m, n)), np.dtype(np.int32), vma=x.vma),
                 ShapedArray((*batch, m), np.dtype(np.int32), vma=x.vma))
 
     def lower(self, ctx: Any, x: Any) -> Any:
@@ -150,7 +151,7 @@ def _square(packed: Any, size: int, *, unit: bool) -> Any:
     """L (unit) or U of a packed factorization, cut or padded by the identity to a square matrix of the given size."""
     aval = typeof(packed)
     m, n = aval.shape[-2:]
-    k = min(m, n)
+    k = min_dim(m, n)
     part = slice_in_dim(packed, 0, k, axis=aval.ndim - 1) if unit else slice_in_dim(packed, 0, k, axis=aval.ndim - 2)
     part = tril(part, -1) if unit else triu(part)
     missing = size - k

@@ -115,9 +115,10 @@ def call_kernel(ctx: Any, op: str, target: str, n_batch: int, operands: Sequence
         return order
 
     operand_avals = [v.aval for v in operands]
+    divisible = n_batch and not any(aval.symbolic for aval in operand_avals)
     return hlo.custom_call(ctx, target, operands, avals, config=f"{{{attributes}}}",
                            operand_layouts=[layout(a) for a in operand_avals], result_layouts=[layout(a) for a in avals],
-                           aliases=aliases, attributes=_partitioning(n_batch, operand_avals, avals) if n_batch else "")
+                           aliases=aliases, attributes=_partitioning(n_batch, operand_avals, avals) if divisible else "")
 
 
 def _partitioning(n_batch: int, operands: Sequence[Any], results: Sequence[Any]) -> str:

@@ -7,6 +7,7 @@ from typing import Any, final
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core.dimensions import min_dim
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._lower import hlo
@@ -32,7 +33,7 @@ def _matrix_avals(name: str, x: Any) -> Any:
     check_rank(name, (x, 2))
     check_inexact(name, x)
     *batch, m, n = x.shape
-    return x.strengthen(), ShapedArray((*batch, min(m, n)), x.dtype, vma=x.vma)
+    return x.strengthen(), ShapedArray((*batch, min_dim(m, n)), x.dtype, vma=x.vma)
 
 
 @final
@@ -140,7 +141,7 @@ class Qr(MatrixPrimitive):
         check_rank("qr", (x, 2))
         check_inexact("qr", x)
         *batch, m, n = x.shape
-        k = m if full_matrices else min(m, n)
+        k = m if full_matrices else min_dim(m, n)
         q = ShapedArray((*batch, m, k), x.dtype, vma=x.vma)
         r = ShapedArray((*batch, k, n), x.dtype, vma=x.vma)
         return (q, r, ShapedArray((*batch, n), np.dtype(np.int32), vma=x.vma)) if pivoting else (q, r)

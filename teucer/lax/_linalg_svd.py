@@ -8,6 +8,7 @@ from typing import Any, final
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core.dimensions import min_dim
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._lower import hlo
@@ -54,9 +55,9 @@ class Svd(MatrixPrimitive):
         check_rank("svd", (x, 2))
         check_inexact("svd", x)
         *batch, m, n = x.shape
-        first, last = subset_by_index or (0, min(m, n))
-        if not 0 <= first <= last <= min(m, n):
-            raise ValueError("svd: subset_by_index must satisfy 0 <= first <= last <= min(m, n) (C2).\n    subset_by_index: "
+        first, last = subset_by_index or (0, min_dim(m, n))
+        if not 0 <= first <= last <= min_dim(m, n):
+            raise ValueError("svd: subset_by_index must satisfy 0 <= first <= last <= min_dim(m, n) (C2).\n    subset_by_index: "
                              f"{subset_by_index}\n    x: {x.str_short(short_dtypes=True)}")
         k = last - first
         s = ShapedArray((*batch, k), real_dtype(x.dtype), vma=x.vma)
@@ -71,7 +72,7 @@ class Svd(MatrixPrimitive):
             raise NotImplementedError("The SVD Jacobi and Polar algorithms are not implemented on CPU.\n    algorithm: "
                                       f"{algorithm}\n  Use SvdAlgorithm.DEFAULT, QR or DIVIDE_AND_CONQUER.")
         *batch, m, n = x.shape
-        k = min(m, n)
+        k = min_dim(m, n)
         if 0 in x.shape:
             # The routine refuses matrices without elements.
             return tuple(zeros(ctx, aval) if i == 0 else identity(ctx, aval) for i, aval in enumerate(ctx.avals_out))
@@ -101,7 +102,7 @@ class Svd(MatrixPrimitive):
             raise NotImplementedError("Singular value decomposition JVP not implemented for full matrices: their last columns "
                                       f"are not determined by x.\n    x: {typeof(x).str_short(short_dtypes=True)}\n"
                                       "  Use full_matrices=False.")
-        if compute_uv and subset_by_index not in (None, (0, min(m, n))):
+        if compute_uv and subset_by_index not in (None, (0, min_dim(m, n))):
             raise NotImplementedError("svd: derivatives of some of the singular vectors are not implemented.\n"
                                       f"    subset_by_index: {subset_by_index}\n  Slice the result of svd without subset_by_index.")
         outs = self.bind(x, full_matrices=False, compute_uv=True, **params)
@@ -173,7 +174,7 @@ def svd(x: Any, *, full_matrices: bool = True, compute_uv: bool = True, subset_b
     if subset_by_index is not None:
         first, last = subset_by_index
         subset_by_index = (int(first), int(last))
-        if full_matrices and compute_uv and subset_by_index != (0, min(typeof(x).shape[-2:])):
+        if full_matrices and compute_uv and subset_by_index != (0, min_dim(*typeof(x).shape[-2:])):
             raise ValueError(f"svd: full_matrices and subset_by_index cannot both be set.\n    subset_by_index: {subset_by_index}\n"
                              "  Use full_matrices=False.")
     if algorithm is not None and not isinstance(algorithm, SvdAlgorithm):

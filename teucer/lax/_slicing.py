@@ -9,6 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core.dimensions import as_size, ceil_div
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
@@ -34,7 +35,7 @@ class Slice(Linear):
     def types(self, x: Any, *, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
         steps = (1,) * x.ndim if strides is None else strides
         _check_slice(x, tuple(start_indices), tuple(limit_indices), tuple(steps))
-        shape = tuple(-(-(b - a) // s) if s != 1 else b - a
+        shape = tuple(ceil_div(b - a, s) if s != 1 else b - a
                       for a, b, s in zip(start_indices, limit_indices, steps, strict=True))
         return (ShapedArray(shape, x.dtype, x.weak_type, vma=x.vma),)
 
@@ -240,7 +241,7 @@ def _like_scalar(value: Any, dtype: Any) -> Any:
 
 
 def _integers(xs: Any) -> tuple[Any, ...]:
-    return tuple([d if type(d) is int or getattr(d, "is_symbolic_dimension", False) else operator.index(d) for d in xs])
+    return tuple([as_size(x) for x in xs])
 
 
 def _from_front(place: Any, size: Any) -> Any:

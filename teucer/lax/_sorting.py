@@ -163,8 +163,7 @@ class TopK(Primitive):
         order[axis], order[last] = last, axis
         x = hlo.transpose(ctx, x, order)
         shape = (*x.shape[:-1], k)
-        found = ctx.op("chlo.top_k", (x,), [ShapedArray(shape, x.dtype), ShapedArray(shape, places.dtype)],
-                       f"k = {k} : i64")
+        found = hlo.top_k(ctx, x, k, [ShapedArray(shape, x.dtype), ShapedArray(shape, places.dtype)])
         return tuple(hlo.transpose(ctx, y, order) for y in found)
 
     def jvp(self, primals: Any, tangents: Any, *, k: Any, axis: Any) -> Any:

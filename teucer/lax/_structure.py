@@ -13,6 +13,7 @@ from typing import Any, final
 import numpy as np
 
 from teucer._base import config, dtypes, errors
+from teucer._core.dimensions import Dimension, as_size, is_symbolic
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import Tracer, current_trace, typeof
 from teucer._core.types import ShapedArray, Zero
@@ -45,7 +46,7 @@ def canonical_shape(shape: Any, op: str = "shape") -> tuple[Any, ...]:
     Raises TypeError if it is not a sequence of integers that are not negative.
     """
     try:
-        sizes = tuple(d if type(d) is int or getattr(d, "is_symbolic_dimension", False) else d.__index__() for d in shape)
+        sizes = tuple([as_size(d) for d in shape])
     except (TypeError, AttributeError) as err:
         raise TypeError(f"Shapes must be 1D sequences of concrete values of integer type, got {shape}.\n  {op}: a size that "
                         "depends on a traced value is not known while tracing; mark it static with static_argnums.") from err
@@ -261,6 +262,27 @@ class AddAny(Primitive):
         return self.bind(*(arith.to_axis(x, d, axis.size, first) for x, d in zip(args, dims, strict=True))), (first,)
 
 
+@final
+class DimAsValue(Primitive):
+    """A symbolic dimension as an integer. It is a number only in a program that is being traced."""
+
+    __slots__ = ()
+    name = "dim_as_value"
+
+    def types(self, *, dim: Any) -> Any:
+        return (typeof(dim),)
+
+    def lower(self, ctx: Any, *, dim: Any) -> Any:
+        return (hlo.size(ctx, dim),)
+
+    def evaluate(self, *, dim: Any) -> Any:
+        raise errors.InconclusiveDimensionOperation(
+            f"the symbolic dimension '{dim}' is used as a number, but no program is being traced.\n  It has no value here: "
+            "compute with it in a function that is exported for shapes with it.")
+
+
+dim_as_value_p = DimAsValue()
+Dimension.as_array = staticmethod(lambda dim: dim_as_value_p.bind(dim=dim)[0])
 broadcast_in_dim_p = BroadcastInDim()
 reduce_sum_p = ReduceSum()
 reshape_p = Reshape()
@@ -332,6 +354,8 @@ def full(shape: Sequence[int], value: Any, dtype: Any, weak_type: bool = False) 
             return value if config.tracing.value else transfer.put(value, None)
         if not shape and current_trace().staging():
             return current_trace().lift(value[()], ShapedArray((), value.dtype, True))
+    elif is_symbolic(value):
+        value = convert_element_type(value, dtype)
     out = broadcast_in_dim_p.bind(value, shape=tuple(shape), broadcast_dimensions=(), sharding=None)[0]
     return convert_element_type(out, dtype, weak_type) if weak_type else out
 

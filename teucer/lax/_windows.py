@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from teucer._base import pytrees
+from teucer._core.dimensions import ceil_div, max_dim
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
@@ -44,7 +45,7 @@ class Windows(NamedTuple):
         for n, w, s, (low, high), b, d in zip(shape, *self, strict=True):
             length = dilated(n, b) + low + high
             covered = dilated(w, d)
-            out.append(0 if length < covered else (length - covered) // s + 1)
+            out.append(max_dim((length - covered) // s + 1, 0))
         return tuple(out)
 
     def at(self, axis: int) -> Windows:
@@ -466,7 +467,7 @@ def padtype_to_pads(in_shape: Sequence[int], window_shape: Sequence[int], window
         return [(0, 0)] * len(in_shape)
     if kind not in ("SAME", "SAME_LOWER"):
         raise RuntimeError(f"Unrecognized padding type: expected 'VALID', 'SAME', or 'SAME_LOWER', got {padding}.")
-    totals = [max((-(-n // s) - 1) * s + w - n, 0)
+    totals = [max_dim((ceil_div(n, s) - 1) * s + w - n, 0)
               for n, w, s in zip(in_shape, window_shape, window_strides, strict=True)]
     less = [(t // 2, t - t // 2) for t in totals]
     return less if kind == "SAME" else [(high, low) for low, high in less]

@@ -11,6 +11,7 @@ import numpy as np
 
 from teucer._base import dtypes, errors
 from teucer._base.source import user_stacklevel
+from teucer._core.dimensions import as_size, ceil_div, is_symbolic, max_dim
 from teucer._core.trace import Tracer, current_trace
 from teucer._core.types import ShapedArray, aval_of
 from teucer._runtime import transfer
@@ -319,6 +320,8 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *,
     if start is None:
         raise TypeError("arange: start must be a real number, not None.")
     first = "stop" if stop is None and step is None else "start"
+    if any(is_symbolic(v) for v in (start, stop, step)):
+        return _symbolic_range(start, stop, step, checked_dtype(dtype, "arange"), device if device is not None else out_sharding)
     given = [_known(v, w) for v, w in ((start, first), (stop, "stop"), (step, "step")) if v is not None]
     kind = checked_dtype(dtype, "arange")
     if kind is None:
@@ -331,6 +334,18 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *,
     else:
         out = _stepped(convert(_number(low), kind), convert(_number(step), kind), size, kind)
     return place(out, device if device is not None else out_sharding)
+
+
+def _symbolic_range(start: Any, stop: Any, step: Any, dtype: Any, device: Any) -> Any:
+    """A range of which the bounds are integers or symbolic dimensions."""
+    low, high = (0, start) if stop is None else (start, stop)
+    low, high, step = (as_size(v) for v in (low, high, 1 if step is None else step))
+    kind = dtypes.canonicalize_dtype(np.dtype(np.int64)) if dtype is None else dtype
+    size = max_dim(ceil_div(high - low, step) if step > 0 else ceil_div(low - high, -step), 0)
+    counted = _shapes.broadcasted_iota(kind, (size,), 0)
+    if type(low) is not int or low or type(step) is not int or step != 1:
+        counted = lax.add(lax.mul(counted, _structure.full((), step, kind)), _structure.full((), low, kind))
+    return place(counted, device)
 
 
 @fast(static=("size", "dtype"))

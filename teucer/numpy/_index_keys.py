@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from teucer._base import dtypes, errors
+from teucer._core.dimensions import as_size, ceil_div, is_known_below, max_dim, min_dim
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import is_valid_type
 from teucer._runtime.arrays import ArrayImpl
@@ -126,7 +127,7 @@ def _assign(parts: list[Any], shape: tuple[Any, ...], wrap: bool, split: bool, k
         else:
             if kind == "int":
                 value = value + n if wrap and value < 0 else value
-                in_bounds = in_bounds and 0 <= value < n
+                in_bounds = in_bounds and (0 <= value < n if type(n) is int else is_known_below(value, n))
             items.append((kind,))
             operands.append(value)
     return Key(tuple(items), tuple(fresh), split, tuple(operands), in_bounds)
@@ -161,17 +162,22 @@ def _extent(s: slice, n: Any) -> tuple[Any, Any, int]:
 
 
 def _symbolic_extent(s: slice, n: Any) -> tuple[Any, Any, int]:
-    """As `_extent`, of an axis whose size is symbolic; raises where the order of the bounds is not known."""
+    """As `_extent`, of an axis whose size is symbolic.
+
+    Raises InconclusiveDimensionOperation if it is not known whether a bound counts from the front or the end.
+    """
     step = 1 if s.step is None else operator.index(s.step)
-    if step == -1 and s.start is None and s.stop is None:
-        return n - 1, n, -1
-    if step != 1:
-        raise IndexError(f"an axis of symbolic size cannot be sliced with a step.\n    size: {n}\n    key: {s}")
-    start, stop = (0 if s.start is None else s.start), (n if s.stop is None else s.stop)
-    start, stop = start + n if start < 0 else start, stop + n if stop < 0 else stop
-    if start > n or stop > n or start > stop:
-        raise IndexError(f"slice bounds out of order for an axis of symbolic size.\n    size: {n}\n    key: {s}")
-    return start, stop - start, 1
+    if step == 0:
+        raise ValueError(f"slice step cannot be zero\n    key: {s}")
+    first, last = (0, n) if step > 0 else (-1, n - 1)
+
+    def place(bound: Any) -> Any:
+        bound = as_size(bound)
+        return min_dim(last, bound) if bound >= 0 else max_dim(first, bound + n)
+
+    default = (0, n) if step > 0 else (n - 1, -1)
+    start, stop = (d if bound is None else place(bound) for bound, d in zip((s.start, s.stop), default, strict=True))
+    return start, max_dim(ceil_div(stop - start, step) if step > 0 else ceil_div(start - stop, -step), 0), step
 
 
 def _not_a_sequence(key: Any) -> Any:

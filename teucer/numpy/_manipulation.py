@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from teucer._base import errors
+from teucer._core.dimensions import as_size, is_constant, is_symbolic
 from teucer._core.trace import Tracer
 from teucer._core.types import is_valid_type
 from teucer._runtime.arrays import ArrayImpl
@@ -81,7 +82,7 @@ def _new_shape(x: Any, shape: Any) -> tuple[Any, ...]:
     if not isinstance(shape, Sequence | np.ndarray) and not (isinstance(shape, ArrayImpl | Tracer) and np.ndim(shape)):
         shape = (shape,)
     try:
-        sizes = tuple(d if getattr(d, "is_symbolic_dimension", False) else operator.index(d) for d in shape)
+        sizes = tuple([as_size(d) for d in shape])
     except TypeError as err:
         raise TypeError(f"Shapes must be 1D sequences of concrete values of integer type, got {given}.\n  reshape: a size that "
                         "depends on a traced value is not known while tracing; mark it static with static_argnums.") from err
@@ -92,6 +93,9 @@ def _new_shape(x: Any, shape: Any) -> tuple[Any, ...]:
     if unknown:
         rest = math.prod(d for i, d in enumerate(sizes) if i != unknown[0])
         if not (total == 0 if type(rest) is int and rest == 0 else total % rest == 0):
+            if is_symbolic(total % rest):
+                raise errors.InconclusiveDimensionOperation(f"Cannot divide evenly the sizes of shapes {x.shape} and {given}. The "
+                                                            f"remainder {total % rest} should be 0.")
             raise TypeError(f"cannot reshape array of shape {x.shape} (size {total}) into shape {given} because the product of "
                             f"specified axis sizes ({rest}) does not evenly divide {total}")
         left = 0 if type(rest) is int and rest == 0 else total // rest
@@ -222,7 +226,10 @@ def squeeze(a: Any, axis: int | Sequence[int] | None = None) -> Any:
     """
     x = operand("squeeze", a)
     if axis is None:
-        return _shapes.squeeze(x, [i for i, n in enumerate(x.shape) if type(n) is int and n == 1])
+        if not is_constant(x.shape):
+            raise ValueError("jnp.squeeze with axis=None: whether a symbolic size is 1 is not known. Give the axes.\n"
+                             f"    a: {x.aval}")
+        return _shapes.squeeze(x, [i for i, n in enumerate(x.shape) if n == 1])
     return _shapes.squeeze(x, tuple(axis) if isinstance(axis, Sequence) else (axis,))
 
 
@@ -371,7 +378,7 @@ def _roll(x: Any, shifts: Any, axes: tuple[int, ...]) -> Any:
         if n == 0:
             continue
         if isinstance(shift, int | np.integer):
-            start: Any = int(-shift % n)
+            start: Any = -int(shift) % n
         else:
             start = (-shift) % n
         twice = _joining.concatenate([x, x], axis)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core.dimensions import as_size
 from teucer._core.trace import typeof
 from teucer.lax import _elementwise as lax
 from teucer.lax import _shapes, _structure
@@ -24,9 +25,9 @@ from teucer.numpy._reductions import result_dtype
 __all__ = ["diag", "diagflat", "eye", "identity", "trace", "tri", "tril", "triu", "vander"]
 
 
-def _size(n: Any, name: str, op: str) -> int:
+def _size(n: Any, name: str, op: str) -> Any:
     try:
-        return operator.index(n)
+        return as_size(n)
     except TypeError as err:
         raise TypeError(f"Shapes must be 1D sequences of concrete values of integer type, got {(n,)}. argument of {name!r} "
                         f"jnp.{op}().") from err

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core.dimensions import is_constant, max_dim, min_dim
 from teucer._core.trace import typeof
 from teucer.lax import _dynamic, _elementwise, _gather, _joining, _shapes, _slicing, _structure
 from teucer.lax._indexing import GatherDimensionNumbers, GatherScatterMode
@@ -99,7 +100,7 @@ def places(key: Key, shape: Sequence[Any], wrap: bool) -> list[Any]:
         if item in (INT, SCALAR) and type(n) is int and n == 0:
             raise IndexError(f"index is out of bounds for axis {len(out)} with size 0\n    shape: {tuple(shape)}")
         if item == INT and type(start) is int:
-            out.append(min(max(start, 0), n - 1) if type(n) is int else start)
+            out.append(min(max(start, 0), n - 1) if type(n) is int else max_dim(min_dim(start, n - 1), 0))
         else:
             out.append(0 if start is None else wrapped(start, n) if item == SCALAR and wrap else start)
     return out
@@ -134,7 +135,7 @@ def _static_window(x: Any, items: Sequence[Any], starts: Sequence[int], shape: A
         if item[0] == "steps":
             start, last, step = first_last_step(item)
             low.append(start)
-            high.append(last + 1)
+            high.append(last + 1 if type(last) is int else max_dim(last + 1, start))
             strides.append(step)
             if item[3] < 0:
                 reverse.append(axis)
@@ -270,6 +271,9 @@ def _layout(key: Key, batch_ndim: int) -> list[tuple[str, int]]:
 
 def _arange(item: Any) -> Any:
     _, start, size, step = item
+    if not is_constant((start, size)):
+        counted = _shapes.broadcasted_iota(np.dtype(np.int32), (size,), 0)
+        return _elementwise.add(_elementwise.mul(counted, np.int32(step)), _structure.full((), start, np.dtype(np.int32)))
     return np.arange(start, start + size * step, step, dtype=np.int32)[:size]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core.dimensions import as_size, max_dim, min_dim
 from teucer._core.trace import Tracer
 from teucer._core.types import is_valid_type
 from teucer._runtime.arrays import ArrayImpl
@@ -211,16 +212,16 @@ def _split(name: str, ary: Any, indices_or_sections: Any, axis: int) -> list[Any
     n = x.shape[at]
     if isinstance(indices_or_sections, Sequence | np.ndarray | ArrayImpl | Tracer) and np.ndim(indices_or_sections):
         places = [int(i) for i in concrete(indices_or_sections, name, "the places to cut at must be known")]
-        bounds = [0, *(min(max(i + n if i < 0 else i, 0), n) for i in places), n]
+        bounds = [0, *(min_dim(n, max_dim(i + n if i < 0 else i, 0)) for i in places), n]
     else:
         parts = operator.index(concrete(indices_or_sections, name, "the number of parts must be known")[()])
         if parts <= 0:
             raise ValueError("number sections must be larger than 0.")
         size, rest = divmod(n, parts)
-        if rest and name != "array_split":
+        if rest != 0 and name != "array_split":
             raise ValueError(f"array split does not result in an equal division: rest is {rest}\n    axis {at} has size {n}")
-        bounds = [i * size + min(i, rest) for i in range(parts + 1)]
-    sizes = [max(b - a, 0) for a, b in itertools.pairwise(bounds)]
+        bounds = [i * size + min_dim(i, rest) for i in range(parts + 1)]
+    sizes = [max_dim(b - a, 0) for a, b in itertools.pairwise(bounds)]
     if sum(sizes) == n:
         return list(_joining.split(x, sizes, at))
     return [_slicing.slice_in_dim(x, a, a + size, axis=at) for a, size in zip(bounds, sizes, strict=False)]
@@ -236,7 +237,7 @@ def tile(A: Any, reps: Any) -> Any:
     counts = tuple(reps) if isinstance(reps, Sequence | np.ndarray) else (reps,)
     ndim = max(x.ndim, len(counts))
     shape = (1,) * (ndim - x.ndim) + x.shape
-    counts = (1,) * (ndim - len(counts)) + tuple(operator.index(c) for c in counts)
+    counts = (1,) * (ndim - len(counts)) + tuple(as_size(c) for c in counts)
     spread = _structure.broadcast_to(x, [m for n, c in zip(shape, counts, strict=True) for m in (c, n)],
                                      [2 * i + 1 for i in range(ndim - x.ndim, ndim)])
     return _structure.reshape(spread, tuple(n * c for n, c in zip(shape, counts, strict=True)))

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from teucer._base import config
+from teucer._core.dimensions import bounds, is_symbolic, max_dim
 from teucer.lax._arithmetic import add, bitwise_and, bitwise_or, bitwise_xor, mul, shift_left, shift_right_logical
 from teucer.lax._control_misc import optimization_barrier
 from teucer.lax._joining import concatenate
@@ -41,7 +42,7 @@ def counters(shape: tuple[int, ...]) -> tuple[Any, Any]:
     """High and low words of the place of each element in the array, in row-major order."""
     if not shape:
         return np.uint32(0), np.uint32(0)
-    if prod(shape) < 2**32:
+    if bounds(prod(shape)).high < 2**32:
         return np.uint32(0), _row_major(shape, UINT32)
     places = _row_major(shape, UINT64)
     high = shift_right_logical(places, _wide(32))
@@ -50,13 +51,15 @@ def counters(shape: tuple[int, ...]) -> tuple[Any, Any]:
 
 def _row_major(shape: tuple[int, ...], dtype: Any) -> Any:
     places: Any = None
-    stride = 1
+    stride: Any = 1
     for axis in reversed(range(len(shape))):
         along = iota_p.bind(dtype=dtype, shape=shape, dimension=axis, sharding=None)[0]
-        if shape[axis] > 1 and stride > 1:
+        if is_symbolic(stride):
+            along = mul(along, convert_element_type(stride.__jax_array__(), dtype))
+        elif stride > 1 and bounds(shape[axis]).high > 1:
             along = mul(along, np.uint32(stride) if dtype == UINT32 else _wide(stride))
         places = along if places is None else add(places, along)
-        stride *= max(shape[axis], 1)
+        stride *= max_dim(shape[axis], 1)
     return places
 
 

@@ -1,0 +1,140 @@
+"""The range of a symbolic dimension: interval arithmetic, after terms have been eliminated with known inequalities.
+
+Method: Fourier-Motzkin elimination. Schrijver, Theory of Linear and Integer Programming (1986), section 12.2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+__all__ = ["Factor", "Interval", "Monomial", "range_of"]
+
+# How many inequalities may be combined to decide one comparison.
+_DEPTH = 4
+
+
+class Factor(NamedTuple):
+    """What polynomials multiply: a variable (kind "", operand its name), or an operation on two sizes."""
+
+    kind: str
+    operands: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        return f"{self.kind}({self.operands[0]}, {self.operands[1]})" if self.kind else str(self.operands[0])
+
+
+# Factors with their powers, in order.
+Monomial = tuple[tuple[Factor, int], ...]
+
+
+class Interval(NamedTuple):
+    """The least and the largest size, both included; math.inf where there is none."""
+
+    low: float
+    high: float
+
+
+def range_of(size: Any) -> Interval:
+    """The range of a `Dimension`, or of an int."""
+    if type(size) is int:
+        return Interval(size, size)
+    facts = _facts(size)
+    return Interval(_least(size, facts, _DEPTH), -_least(-size, facts, _DEPTH))
+
+
+def _facts(size: Any) -> list[Any]:
+    """Polynomials that are not negative and may help to bound `size`: what the user said, and what operations mean."""
+    facts = [fact.polynomial for fact in size.scope.facts]
+    factors = dict.fromkeys(f for x in [size, *facts] for f in _operations(x))
+    for factor in factors:
+        x, y = factor.operands
+        if factor.kind not in ("floordiv", "mod") or _interval_of_operand(y).low <= 0:
+            continue
+        quotient, remainder = (size.scope.operation(kind, x, y) for kind in ("floordiv", "mod"))
+        if factor.kind == "floordiv":
+            facts += [x - y * quotient, y * quotient + y - 1 - x]
+        else:
+            facts += [y - 1 - remainder, remainder - x + y * quotient, x - y * quotient - remainder]
+            if _interval_of_operand(x).low >= 0:
+                facts.append(x - remainder)
+    return [fact for fact in facts if type(fact) is not int]
+
+
+def _operations(size: Any) -> Iterator[Factor]:
+    for factors, _ in () if type(size) is int else size.terms:
+        for factor, _ in factors:
+            if factor.kind:
+                yield factor
+                for x in factor.operands:
+                    yield from _operations(x)
+
+
+def _interval_of_operand(size: Any) -> Interval:
+    """The range of an operand of an operation, by intervals alone."""
+    if type(size) is int:
+        return Interval(size, size)
+    return Interval(_least(size, (), 0), -_least(-size, (), 0))
+
+
+def _least(size: Any, facts: Sequence[Any], depth: int) -> float:
+    """A lower bound of `size`, from facts of which at most `depth` are combined."""
+    if type(size) is int:
+        return size
+    (factors, c), scope = size.terms[0], size.scope
+    if len(factors) == 1 and factors[0][1] == 1 and factors[0][0].kind in ("max", "min"):
+        # Both operands stand for the operation, in turn.
+        kind, operands = factors[0][0]
+        rest = size - scope.made({factors: c})
+        found = [_least(rest + x * c, facts, depth) for x in operands]
+        return max(found) if (kind == "max") is (c > 0) else min(found)
+    least = 0.0
+    for m, d in size.terms:
+        low, high = _range(m, scope)
+        least += d * (low if d > 0 else high) if m else d
+    best = least
+    if depth:
+        for m, d in size.terms:
+            for fact in facts if m else ():
+                e = dict(fact.terms).get(m, 0)
+                if e * d > 0:
+                    # abs(e) * size = abs(d) * fact + what is left, and fact >= 0.
+                    left = _least(size * abs(e) - fact * abs(d), facts, depth - 1)
+                    best = max(best, math.ceil(left / abs(e)) if math.isfinite(left) else left)
+    return int(best) if math.isfinite(best) else best
+
+
+def _range(monomial: Monomial, scope: Any) -> Interval:
+    """The range of a product, by intervals."""
+    low, high = 1.0, 1.0
+    for factor, power in monomial:
+        a, b = _factor_range(factor, scope)
+        for _ in range(power):
+            ends = [_times(u, v) for u in (low, high) for v in (a, b)]
+            low, high = min(ends), max(ends)
+        if power % 2 == 0 and a < 0 < b and len(monomial) == 1:
+            low = 0
+    return Interval(low, high)
+
+
+def _times(x: float, y: float) -> float:
+    return 0 if x == 0 or y == 0 else x * y
+
+
+def _factor_range(factor: Factor, scope: Any) -> Interval:
+    if not factor.kind:
+        found: Interval = scope.ranges[factor.operands[0]]
+        return found
+    x, y = map(_interval_of_operand, factor.operands)
+    if factor.kind == "max":
+        return Interval(max(x.low, y.low), max(x.high, y.high))
+    if factor.kind == "min":
+        return Interval(min(x.low, y.low), min(x.high, y.high))
+    if y.low <= 0:
+        return Interval(y.low + 1, 0) if factor.kind == "mod" and y.high < 0 else Interval(-math.inf, math.inf)
+    if factor.kind == "mod":
+        return Interval(0, min(y.high - 1, x.high) if x.low >= 0 else y.high - 1)
+    ends = [u / v if math.isfinite(u) else u for u in x for v in y]
+    low, high = min(ends), max(ends)
+    return Interval(math.floor(low) if math.isfinite(low) else low, math.floor(high) if math.isfinite(high) else high)

@@ -1,0 +1,174 @@
+"""The sizes of dimension variables from the shapes of arguments: equations, solved in Python and in a module.
+
+A module with symbolic dimensions begins with what `in_module` writes: the sizes of its arguments, the values of the variables,
+and assertions that the sizes are as specified. The compiler computes and checks all of it when it refines the module to static
+shapes. `on_shapes` does the same for shapes that are known in Python.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol, final
+
+import numpy as np
+
+from teucer._base.errors import InconclusiveDimensionOperation
+from teucer._core.dimensions import Dimension, Scope, is_symbolic, substitute, variables_of
+from teucer._core.types import ShapedArray
+from teucer._lower import hlo
+from teucer._lower.context import Context, Value
+
+__all__ = ["in_module", "on_shapes"]
+
+
+class _Equation(NamedTuple):
+    """The size of an axis of an argument, as specified and as it is found, and what to call it."""
+
+    specified: Any
+    found: Any
+    place: str
+
+
+class _Algebra(Protocol):
+    """How sizes are computed and checked: with numbers, or by operations of a module."""
+
+    def value(self, size: Any, known: dict[str, Any]) -> Any: ...
+    def difference(self, x: Any, y: Any) -> Any: ...
+    def divmod(self, x: Any, n: int) -> tuple[Any, Any]: ...
+    def check(self, x: Any, relation: str, y: Any, message: str, values: Sequence[Any]) -> None: ...
+
+
+def on_shapes(specified: Sequence[Sequence[Any]], shapes: Sequence[Sequence[Any]], names: Sequence[str]) -> dict[str, Any]:
+    """Values of the variables of the specified shapes, for shapes of arguments called `names`.
+
+    Raises ValueError if a shape does not fit.
+    """
+    equations = [_Equation(spec, size, f"{name}.shape[{i}]") for name, spec_shape, shape in
+                 zip(names, specified, shapes, strict=True)
+                 for i, (spec, size) in enumerate(zip(spec_shape, shape, strict=True))]
+    return _solve(equations, specified, names, _Numbers())
+
+
+def in_module(ctx: Context, args: Sequence[Value], names: Sequence[str]) -> dict[str, Value]:
+    """Write how the variables follow from the arguments' sizes, and assertions that these fit; the variables' values."""
+    scalar = hlo.size(ctx, 0).aval
+    equations = []
+    for arg, name in zip(args, names, strict=True):
+        for i, spec in enumerate(arg.shape):
+            if is_symbolic(spec):
+                found = ctx.op1("stablehlo.get_dimension_size", (arg,), ShapedArray((), np.dtype(np.int32)),
+                                f"dimension = {i} : i64")
+                equations.append(_Equation(spec, hlo.convert(ctx, found, scalar.dtype), f"{name}.shape[{i}]"))
+    return _solve(equations, [arg.shape for arg in args], names, _Operations(ctx))
+
+
+def _solve(equations: Sequence[_Equation], specified: Sequence[Sequence[Any]], names: Sequence[str],
+           algebra: _Algebra) -> dict[str, Any]:
+    """Find a variable by an equation in which it alone is unknown, and linear, as long as there is one; check the others."""
+    wanted = variables_of(specified)
+    texts = ", ".join(f"{name}.shape = ({', '.join(map(str, shape))}{',' * (len(shape) == 1)})"
+                      for name, shape in zip(names, specified, strict=True))
+    known: dict[str, Any] = {}
+    story: list[str] = []
+    values: list[Any] = []
+
+    def check(x: Any, relation: str, y: Any, what: str) -> None:
+        """`what` may speak of x and y, as {0} and {1}; after them come the sizes found so far."""
+        told = " ".join(part.format(*(f"{{{i + 2}}}" for i in range(len(values)))) for part in story)
+        message = (f"Input shapes do not match the polymorphic shapes specification. {what} Using the following polymorphic shapes "
+                   f"specifications: {texts}.{' Obtained dimension variables: ' + told if told else ''}")
+        algebra.check(x, relation, y, message, [x, y, *values])
+
+    pending = list(equations)
+    scope = next((e.specified.scope for e in equations if is_symbolic(e.specified)), Scope())
+    while len(known) < len(wanted):
+        step = next(((e, name, c) for e in pending for name, c in [_unknown(e.specified, known)] if name), None)
+        if step is None:
+            missing = [name for name in wanted if name not in known]
+            raise ValueError(f"Cannot solve for values of dimension variables {set(missing)}. We can only solve linear uni-variate "
+                             f"constraints. Using the following polymorphic shapes specifications: {texts}.")
+        e, name, c = step
+        pending.remove(e)
+        rest = e.specified - scope.variable(name) * c
+        x, remainder = e.found, None
+        if is_symbolic(rest) or rest:
+            x = algebra.difference(x, algebra.value(rest, known))
+        if c != 1:
+            x, remainder = algebra.divmod(x, c)
+            check(remainder, "EQ", algebra.value(0, known),
+                  f"Division had remainder {{0}} when computing the value of '{name}' from '{e.specified}' for dimension "
+                  f"{e.place}.")
+        known[name] = x
+        story.append(f"'{name}' = {{{len(values)}}} from specification '{e.specified}' for dimension {e.place} "
+                     f"(= {{{len(values) + 1}}}).")
+        values += [x, e.found]
+        low, high = scope.ranges[name]
+        check(x, "GE", algebra.value(int(low), known), f"Expected value >= {int(low)} for dimension variable '{name}'.")
+        if high < float("inf"):
+            check(algebra.value(int(high), known), "GE", x, f"Expected value <= {int(high)} for dimension variable '{name}'.")
+    for e in pending:
+        check(e.found, "EQ", algebra.value(e.specified, known),
+              f"Found inconsistency between dimension size {e.place} (= {{0}}) and the specification '{e.specified}' (= {{1}}).")
+    for fact in scope.facts:
+        if set(variables_of([[fact.polynomial]])) <= set(known):
+            check(algebra.value(fact.polynomial, known), "GE", algebra.value(0, known),
+                  f"Input shapes do not match the symbolic shape constraint {fact.text}. Expected '{fact.polynomial}' to be "
+                  "greater or equal to 0, but found {0}.")
+    return {name: known[name] for name in wanted}
+
+
+def _unknown(size: Any, known: dict[str, Any]) -> tuple[str, int]:
+    """The only unknown variable of a size and its coefficient, if the size is linear in it; else ("", 0)."""
+    if not isinstance(size, Dimension):
+        return "", 0
+    names = [name for name in variables_of([[size]]) if name not in known]
+    if len(names) != 1:
+        return "", 0
+    c = dict(size.terms).get(size.scope.variable(names[0]).terms[0][0], 0)
+    rest = size - size.scope.variable(names[0]) * c
+    return (names[0], c) if c and names[0] not in variables_of([[rest]]) else ("", 0)
+
+
+@final
+class _Numbers:
+    """Sizes as numbers, or as symbolic dimensions of another program."""
+
+    def value(self, size: Any, known: dict[str, Any]) -> Any:
+        return substitute(size, known)
+
+    def difference(self, x: Any, y: Any) -> Any:
+        return x - y
+
+    def divmod(self, x: Any, n: int) -> tuple[Any, Any]:
+        return x // n, x % n
+
+    def check(self, x: Any, relation: str, y: Any, message: str, values: Sequence[Any]) -> None:
+        with contextlib.suppress(InconclusiveDimensionOperation):  # the module will tell
+            if not (x >= y if relation == "GE" else x == y):
+                raise ValueError(message.format(*values))
+
+
+@final
+class _Operations:
+    """Sizes as scalars of a module."""
+
+    def __init__(self, ctx: Context) -> None:
+        self.ctx = ctx
+
+    def value(self, size: Any, known: dict[str, Any]) -> Value:
+        self.ctx.scalars = {**self.ctx.scalars, **known}
+        return hlo.size(self.ctx, size)
+
+    def difference(self, x: Value, y: Value) -> Value:
+        return hlo.elementwise(self.ctx, "subtract", x, y)
+
+    def divmod(self, x: Value, n: int) -> tuple[Value, Value]:
+        ctx, by = self.ctx, hlo.size(self.ctx, n)
+        return hlo.elementwise(ctx, "divide", x, by), hlo.elementwise(ctx, "remainder", x, by)
+
+    def check(self, x: Value, relation: str, y: Value, message: str, values: Sequence[Value]) -> None:
+        holds = hlo.compare(self.ctx, x, y, relation)
+        hlo.custom_call(self.ctx, "shape_assertion", [holds, *values], [], api_version=2, has_side_effect=True,
+                        attributes=f"error_message = {json.dumps(message)}")
