@@ -16,7 +16,7 @@ __version_info__ = (0, 1, 0)
 
 # The public names by the module that defines them, and the public modules; loaded on first use.
 _MODULES = (
-    "ad_checkpoint core custom_batching custom_derivatives debug dlpack dtypes errors example_libraries experimental "
+    "ad_checkpoint core custom_batching custom_derivatives debug dlpack dtypes errors example_libraries experimental export "
     "extend flatten_util image interpreters lax nn numpy ops random scipy sharding stages tree tree_util typing")
 _ROOMS = {
     **{f"teucer.{name}": f"{name}=." for name in _MODULES.split()},
@@ -74,7 +74,7 @@ _DEVICES = "arrays over several devices are not implemented yet."
 _ABSENT = {
     **dict.fromkeys(("NamedSharding", "P", "make_mesh", "pmap", "reshard", "set_mesh", "shard_map", "smap"), _DEVICES),
     **dict.fromkeys(("device_put_replicated", "device_put_sharded"), "it is deprecated; use jax.device_put instead."),
-    **dict.fromkeys(("distributed", "export", "ffi", "profiler"), "it is not implemented yet."),
+    **dict.fromkeys(("distributed", "ffi", "profiler"), "it is not implemented yet."),
     **dict.fromkeys(("Ref", "freeze", "new_ref", "ref"), "mutable arrays are not implemented yet."),
     "tree_map": "use jax.tree.map.",
 }

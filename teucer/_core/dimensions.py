@@ -95,6 +95,8 @@ class Scope:
             if monomial != size:
                 raise ValueError(f"Unsatisfiable explicit constraint: {text}")
             return
+        if monomial == size:
+            return
         if len(monomial.terms) != 1:
             raise ValueError("Invalid equality constraint: the left-hand side must be of the form `term * coefficient`.\n"
                              f"    constraint: {text}")

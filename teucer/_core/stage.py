@@ -133,7 +133,8 @@ class StageTrace(Trace):
         if isinstance(x, Tracer):
             check_alive(x)
         elif hasattr(x, "__jax_array__") and not hasattr(x, "aval"):
-            return self.atom(x.__jax_array__())
+            with using(self):
+                return self.atom(x.__jax_array__())
         entry = self.consts.get(id(x))
         if entry is None:
             entry = self.consts[id(x)] = (Var(aval_of(x)), x)

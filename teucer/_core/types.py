@@ -160,7 +160,7 @@ class ShapedArray(Aval):
         >>> ShapedArray((2, 3), np.dtype("float32")).str_short(short_dtypes=True)
         'f32[2,3]'
         """
-        name = dtypes.short_name(self.dtype) if short_dtypes else self.dtype.name
+        name = dtypes.short_name(self.dtype) if short_dtypes else "float0" if self.dtype == float0 else self.dtype.name
         return f"{name}[{shape_text(self.shape)}]"
 
     def __str__(self) -> str:

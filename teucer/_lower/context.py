@@ -58,6 +58,8 @@ class Module:
         # Whether operations say where in the user's program they come from.
         self.locations = locations
         self.functions: list[str] = []
+        # Whether sizes are symbolic somewhere, so that it is to be refined before it is compiled.
+        self.polymorphic = False
         # A jaxpr is emitted once however often it is called; it is kept so that its identity stays its own.
         self.emitted: dict[Any, tuple[str, Any]] = {}
         self.names: dict[str, int] = {}
@@ -298,11 +300,13 @@ def emit_function(caller: Context, name: str, closed: ClosedJaxpr) -> str:
 
 
 def lower_module(name: str, jaxpr: Jaxpr, args: Sequence[Argument], platforms: Sequence[str], *,
+                 consts: Sequence[Any] = (),
                  solve: Callable[[Context, Sequence[Value]], dict[str, Value]] | None = None,
                  locations: bool = False) -> tuple[str, Module]:
-    """The text of a module whose main function is `jaxpr`; its constants are its first arguments.
+    """The text of a module whose main function is `jaxpr`.
 
     platforms: for several, the first argument of the module is the number of the one that it runs on.
+    consts: values of the jaxpr's constants, which are written into the module.
     solve: writes the sizes of dimension variables, by name, from the values of the arguments.
     locations: whether operations say where they come from: for reading, since text is the key of the caches.
     """
@@ -314,11 +318,10 @@ def lower_module(name: str, jaxpr: Jaxpr, args: Sequence[Argument], platforms: S
         ctx.scalars[PLATFORM] = Value("%platform", ShapedArray((), np.dtype(np.int32)))
         head.append(f'%platform: tensor<i32> {{jax.global_constant = "{PLATFORM}"}}')
     values = [Value(f"%arg{i}", arg.aval) for i, arg in enumerate(args)]
-    symbolic = any(arg.aval.symbolic for arg in args)
-    if symbolic and solve is not None:
+    if any(arg.aval.symbolic for arg in args) and solve is not None:
+        module.polymorphic = True
         ctx.scalars.update(solve(ctx, values))
-    n = len(jaxpr.constvars)
-    outs = ctx.inline_jaxpr(jaxpr, values[:n], values[n:])
+    outs = ctx.inline_jaxpr(jaxpr, [ctx.const(c) for c in consts], values)
     aliases = _aliases(args, outs)
     _warn_of_unusable(args, outs, aliases)
     listed = [_argument(v, arg, aliases.get(i)) for i, (v, arg) in enumerate(zip(values, args, strict=True))]
@@ -326,8 +329,8 @@ def lower_module(name: str, jaxpr: Jaxpr, args: Sequence[Argument], platforms: S
     results = ", ".join(text.tensor_type(v.aval) for v in outs)
     main = (f"func.func public @main({signature}) -> ({results}) {{\n"
             f"{_joined(ctx.lines)}{_return('func.return', outs)}\n}}")
-    symbol = Module().unique_name(name)
-    attributes = f"attributes {{{text.POLYMORPHIC}}} " if symbolic else ""
+    symbol = Module().unique_name(name).rstrip("_")
+    attributes = f"attributes {{{text.POLYMORPHIC}}} " if module.polymorphic else ""
     return f"module @{symbol} {attributes}{{\n{main}\n{chr(10).join(module.functions)}\n}}\n", module
 
 

@@ -7,20 +7,21 @@ shapes. `on_shapes` does the same for shapes that are known in Python.
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, final
 
 import numpy as np
 
-from teucer._base.errors import InconclusiveDimensionOperation
-from teucer._core.dimensions import Dimension, Scope, is_symbolic, substitute, variables_of
+from teucer._core.dimensions import Dimension, Scope, bounds, is_symbolic, substitute, variables_of
 from teucer._core.types import ShapedArray
 from teucer._lower import hlo
 from teucer._lower.context import Context, Value
 
 __all__ = ["in_module", "on_shapes"]
+
+
+_MISFIT = "polymorphic shapes specification."
 
 
 class _Equation(NamedTuple):
@@ -77,8 +78,8 @@ def _solve(equations: Sequence[_Equation], specified: Sequence[Sequence[Any]], n
     def check(x: Any, relation: str, y: Any, what: str) -> None:
         """`what` may speak of x and y, as {0} and {1}; after them come the sizes found so far."""
         told = " ".join(part.format(*(f"{{{i + 2}}}" for i in range(len(values)))) for part in story)
-        message = (f"Input shapes do not match the polymorphic shapes specification. {what} Using the following polymorphic shapes "
-                   f"specifications: {texts}.{' Obtained dimension variables: ' + told if told else ''}")
+        message = (f"Input shapes do not match the {what} Using the following polymorphic shapes specifications: "
+                   f"{texts}.{' Obtained dimension variables: ' + told if told else ''}")
         algebra.check(x, relation, y, message, [x, y, *values])
 
     pending = list(equations)
@@ -98,23 +99,25 @@ def _solve(equations: Sequence[_Equation], specified: Sequence[Sequence[Any]], n
         if c != 1:
             x, remainder = algebra.divmod(x, c)
             check(remainder, "EQ", algebra.value(0, known),
-                  f"Division had remainder {{0}} when computing the value of '{name}' from '{e.specified}' for dimension "
+                  f"{_MISFIT} Division had remainder {{0}} when computing the value of '{name}' from '{e.specified}' for dimension "
                   f"{e.place}.")
         known[name] = x
         story.append(f"'{name}' = {{{len(values)}}} from specification '{e.specified}' for dimension {e.place} "
                      f"(= {{{len(values) + 1}}}).")
         values += [x, e.found]
         low, high = scope.ranges[name]
-        check(x, "GE", algebra.value(int(low), known), f"Expected value >= {int(low)} for dimension variable '{name}'.")
+        check(x, "GE", algebra.value(int(low), known), f"{_MISFIT} Expected value >= {int(low)} for dimension variable '{name}'.")
         if high < float("inf"):
-            check(algebra.value(int(high), known), "GE", x, f"Expected value <= {int(high)} for dimension variable '{name}'.")
+            check(algebra.value(int(high), known), "GE", x,
+                  f"{_MISFIT} Expected value <= {int(high)} for dimension variable '{name}'.")
     for e in pending:
         check(e.found, "EQ", algebra.value(e.specified, known),
-              f"Found inconsistency between dimension size {e.place} (= {{0}}) and the specification '{e.specified}' (= {{1}}).")
+              f"{_MISFIT} Found inconsistency between dimension size {e.place} (= {{0}}) and the specification "
+              f"'{e.specified}' (= {{1}}).")
     for fact in scope.facts:
         if set(variables_of([[fact.polynomial]])) <= set(known):
             check(algebra.value(fact.polynomial, known), "GE", algebra.value(0, known),
-                  f"Input shapes do not match the symbolic shape constraint {fact.text}. Expected '{fact.polynomial}' to be "
+                  f"symbolic shape constraint {fact.text}. Expected '{fact.polynomial}' to be "
                   "greater or equal to 0, but found {0}.")
     return {name: known[name] for name in wanted}
 
@@ -145,9 +148,10 @@ class _Numbers:
         return x // n, x % n
 
     def check(self, x: Any, relation: str, y: Any, message: str, values: Sequence[Any]) -> None:
-        with contextlib.suppress(InconclusiveDimensionOperation):  # the module will tell
-            if not (x >= y if relation == "GE" else x == y):
-                raise ValueError(message.format(*values))
+        # What is not known yet of sizes of another program the module will tell.
+        low, high = bounds(x - y)
+        if high < 0 or (relation == "EQ" and low > 0):
+            raise ValueError(message.format(*values))
 
 
 @final

@@ -54,12 +54,14 @@ class Program:
 
 
 class Lowering(NamedTuple):
-    """A jaxpr as StableHLO text for a platform; `kept` says which arguments the text takes."""
+    """A jaxpr as StableHLO text for platforms; `kept` says which arguments the text takes."""
 
     text: str
     kept: tuple[bool, ...]
     callbacks: tuple[Any, ...]
     has_effects: bool
+    # Whether sizes are symbolic somewhere in the text.
+    polymorphic: bool
 
 
 def placement_of(args: Sequence[Any], device: Any = None) -> Placement:
@@ -86,21 +88,24 @@ def placement_of(args: Sequence[Any], device: Any = None) -> Placement:
 
 
 def lower_program(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: bool, platforms: Sequence[str], *,
-                  locations: bool = False, arg_names: Sequence[str] = ()) -> Lowering:
+                  locations: bool = False, consts: Sequence[Any] = (), arg_names: Sequence[str] = ()) -> Lowering:
     """Lower a jaxpr without constants.
 
-    arg_names: what messages about symbolic dimensions call the arguments.
+    consts: values of its first arguments, to be written into the program.
+    arg_names: what messages about symbolic dimensions call the other arguments.
     """
     live, used = dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))
-    kept = (True,) * len(jaxpr.invars) if keep_unused else tuple(used)
-    invars = [v for v, keep in zip(jaxpr.invars, kept, strict=True) if keep]
-    donated = [d for d, keep in zip(donated, kept, strict=True) if keep]
-    jaxpr = live.replace(invars=invars)
-    names = [n for n, keep in zip(arg_names or [f"args[{i}]" for i in range(len(kept))], kept, strict=True) if keep]
+    n = len(consts)
+    # Arguments of symbolic sizes say what these are.
+    kept = tuple([keep_unused or keep or v.aval.symbolic for v, keep in zip(jaxpr.invars[n:], used[n:], strict=True)])
+    invars = [v for v, keep in zip(jaxpr.invars[n:], kept, strict=True) if keep]
+    donated = [d for d, keep in zip(donated[n:], kept, strict=True) if keep]
+    jaxpr = live.replace(constvars=jaxpr.invars[:n], invars=invars)
+    names = [name for name, keep in zip(arg_names or [f"args[{i}]" for i in range(len(kept))], kept, strict=True) if keep]
     args = [Argument(v.aval, d) for v, d in zip(jaxpr.invars, donated, strict=True)]
-    text, module = lower_module(f"jit_{name}", jaxpr, args, platforms, locations=locations,
+    text, module = lower_module(f"jit_{name}", jaxpr, args, platforms, locations=locations, consts=consts,
                                 solve=lambda ctx, values: sizes.in_module(ctx, values, names))
-    return Lowering(text, kept, tuple(module.host_callbacks), bool(jaxpr.effects))
+    return Lowering(text, kept, tuple(module.host_callbacks), bool(jaxpr.effects), module.polymorphic)
 
 
 def compile_program(lowering: Lowering, placement: Placement, out_avals: Sequence[Any], name: str,

@@ -111,6 +111,11 @@ class Traced(Stage):
         return programs.lower_program(self.staged.jaxpr.jaxpr, self.fun_name, self.staged.donated,
                                       self._options.keep_unused, platforms, locations=locations)
 
+    def lower_for_export(self, platforms: Sequence[str], arg_names: Sequence[str]) -> programs.Lowering:
+        """The program's text with the constants of the function in it; arguments are called `arg_names` in its messages."""
+        return programs.lower_program(self.staged.jaxpr.jaxpr, self.fun_name, (False,) * len(self.staged.donated),
+                                      self._options.keep_unused, platforms, consts=self.staged.consts, arg_names=arg_names)
+
 
 class Lowered(Stage):
     """A program as StableHLO. Made by `jit(f).lower(...)`."""

@@ -1,18 +1,22 @@
-"""Text as an MLIR module, which programs with host callbacks need: the compiler takes their callbacks with a module only."""
+"""Modules of MLIR as objects: for programs with host callbacks, which the compiler takes as objects only; for reading; for export.
+
+What is kept outside the process is StableHLO's portable artifact: bytecode that later versions of StableHLO read.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from jaxlib import _jax
 from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext
-from jaxlib.mlir.dialects import chlo, sdy, stablehlo
+from jaxlib.mlir.dialects import chlo, func, sdy, stablehlo
 
-__all__ = ["parse"]
+__all__ = ["custom_call_targets", "functions", "parse", "portable", "pretty", "read_portable", "xla_computation"]
 
 
-def parse(text: str) -> Any:
-    """The module that a text says."""
+def _context() -> Any:
     context = ir.Context()
     registry = ir.DialectRegistry()
     _jax_mlir_ext.register_dialects(registry)
@@ -20,5 +24,80 @@ def parse(text: str) -> Any:
     context.load_all_available_dialects()
     for dialect in (stablehlo, chlo, sdy):
         dialect.register_dialect(context)
-    with context:
+    return context
+
+
+def parse(text: str) -> Any:
+    """The module that a text says."""
+    with _context():
         return ir.Module.parse(text)
+
+
+def pretty(text: str, results: Sequence[str] = (), *, locations: bool = False) -> str:
+    """A module's text in the notation of its dialects, as people read it.
+
+    results: what to call the results of the main function. locations: whether to say where operations come from.
+    """
+    module = parse(text)
+    with module.context:
+        main = _function(module, "main")
+        if results:
+            main.attributes["res_attrs"] = ir.ArrayAttr.get([
+                ir.DictAttr.get({"jax.result_info": ir.StringAttr.get(name)}) for name in results])
+    shown: str = module.operation.get_asm(enable_debug_info=locations)
+    return shown
+
+
+def portable(text: str) -> bytes:
+    """A module as StableHLO's portable artifact, of the oldest version that has all of what is written here."""
+    module = parse(text)
+    with module.context:
+        target = stablehlo.get_version_from_compatibility_requirement(stablehlo.StablehloCompatibilityRequirement.WEEK_4)
+    artifact: bytes = _jax.mlir.serialize_portable_artifact(module, target, True)
+    return artifact
+
+
+def read_portable(artifact: bytes) -> Any:
+    """The module of a portable artifact. Raises ValueError if it is not one."""
+    try:
+        return _jax.mlir.deserialize_portable_artifact(artifact, _context())
+    except Exception as err:
+        raise ValueError("the bytes are not a StableHLO artifact that this version of jaxlib reads.") from err
+
+
+def custom_call_targets(module: Any) -> dict[str, str]:
+    """The foreign functions that a module calls, with a place where it does."""
+    found: dict[str, str] = {}
+    for op in _operations(module.operation):
+        if op.name == "stablehlo.custom_call":
+            found.setdefault(ir.StringAttr(op.attributes["call_target_name"]).value, str(op.location))
+    return found
+
+
+def functions(artifact: bytes, prefix: str) -> str:
+    """The functions of an artifact as private functions: text to be put into a module, with `prefix` before their names."""
+    module = read_portable(artifact)
+    with module.context:
+        for op in list(module.body.operations):
+            name = ir.StringAttr(op.attributes["sym_name"]).value
+            ir.SymbolTable.replace_all_symbol_uses(name, prefix + name, module.operation)
+            ir.SymbolTable.set_symbol_name(op, prefix + name)
+            ir.SymbolTable.set_visibility(op, "private")
+        return "\n".join(op.get_asm(print_generic_op_form=True, use_local_scope=True) for op in module.body.operations)
+
+
+def xla_computation(text: str) -> Any:
+    """A module as XLA's own form, HLO."""
+    return _jax.mlir.mlir_module_to_xla_computation(text)
+
+
+def _function(module: Any, name: str) -> Any:
+    return next(op for op in module.body.operations if isinstance(op, func.FuncOp) and op.name.value == name)
+
+
+def _operations(op: Any) -> Iterator[Any]:
+    for region in op.regions:
+        for block in region:
+            for inner in block:
+                yield inner.operation
+                yield from _operations(inner.operation)

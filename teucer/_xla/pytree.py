@@ -78,8 +78,15 @@ flatten_with_path: Callable[..., tuple[list[tuple[tuple[Any, ...], Any]], PyTree
 flatten_one_level: Callable[[Any], tuple[Iterable[Any], Any] | None] = default_registry.flatten_one_level
 is_node: Callable[[type], bool] = default_registry.is_node
 
+_no_tree: Any = default_registry.flatten(None)[1]
 # The registry does not tell the data fields of a dataclass without an instance; a key path from a treedef needs them.
 _data_fields: dict[type, tuple[str, ...]] = {}
+
+
+def make_treedef(node_data: tuple[type, Any], children: Sequence[PyTreeDef]) -> PyTreeDef:
+    """The structure of a node: its class and auxiliary data, and the structures of its children."""
+    made: PyTreeDef = _no_tree.from_node_data_and_children(default_registry, node_data, children)
+    return made
 
 
 def is_namedtuple(kind: type) -> bool:

@@ -12,17 +12,18 @@ from teucer._base.element_types import ALL
 from teucer._base.short_names import short_name
 from teucer.cli._errors import CommandError
 
-_DTYPES = {short_name(dtype): dtype for dtype in ALL}
+DTYPES = {short_name(dtype): dtype for dtype in ALL}
 _TYPE = re.compile(r"([a-z]\w*)\[([\d,\s]*)\]\s*(?:,\s*|$)")
 
 
 def jaxpr(target: str, types: str) -> int:
     """Print the jaxpr of target, FILE:FUNCTION, on arguments of the given types, such as 'f32[3,4],i32[]'."""
-    print(jax.make_jaxpr(_load(target))(*parse_types(types)))
+    print(jax.make_jaxpr(load(target))(*parse_types(types)))
     return 0
 
 
-def _load(target: str) -> Callable[..., Any]:
+def load(target: str) -> Callable[..., Any]:
+    """The function FILE:FUNCTION. Raises CommandError if there is none."""
     path, colon, name = target.rpartition(":")
     if not colon:
         raise CommandError(f"'{target}' names no function: write FILE:FUNCTION.")
@@ -46,11 +47,11 @@ def parse_types(text: str) -> list[jax.ShapeDtypeStruct]:
     rest = text.strip()
     while rest:
         match = _TYPE.match(rest)
-        if match is None or match[1] not in _DTYPES:
+        if match is None or match[1] not in DTYPES:
             raise CommandError(
                 f"cannot read the types at '{rest}'.\nWrite each as dtype[shape], such as 'f32[3,4],i32[]'."
             )
         shape = tuple(int(size) for size in match[2].split(",") if size.strip())
-        types.append(jax.ShapeDtypeStruct(shape, _DTYPES[match[1]]))
+        types.append(jax.ShapeDtypeStruct(shape, DTYPES[match[1]]))
         rest = rest[match.end() :]
     return types

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import teucer as jax
-from teucer.cli import _cache, _devices, _jaxpr, _run
+from teucer.cli import _cache, _devices, _export, _jaxpr, _run
 from teucer.cli._errors import CommandError
 
 
@@ -56,6 +56,19 @@ def _parser() -> argparse.ArgumentParser:
     jaxpr.add_argument("function", metavar="FILE:FUNCTION")
     jaxpr.add_argument("--args", default="", metavar="TYPES", help="types of the arguments, such as 'f32[3,4],i32[]'")
     jaxpr.set_defaults(command=lambda options: _jaxpr.jaxpr(options.function, options.args))
+
+    export = commands.add_parser("export", help="write a function of a file as StableHLO or HLO")
+    export.add_argument("function", metavar="FILE:FUNCTION")
+    export.add_argument("--args", default="", metavar="TYPES", help="types of the arguments, such as 'f32[batch,4],i32[]'")
+    export.add_argument("-o", "--output", type=Path, default=None, help="where it goes (default: text is printed)")
+    export.add_argument("--form", choices=_export.FORMS, default="stablehlo", help="what is written (default: %(default)s)")
+    export.add_argument("--platforms", nargs="+", default=None, metavar="PLATFORM", help="cpu, cuda, rocm, tpu")
+    export.add_argument("--constraints", nargs="+", default=(), metavar="TEXT", help="what is known of sizes: 'a >= 8'")
+    export.set_defaults(
+        command=lambda options: _export.export(
+            options.function, options.args, options.output, options.form, options.platforms, options.constraints
+        )
+    )
 
     cache = commands.add_parser("cache", help="where the compilation cache is and how large")
     cache.add_argument("--clear", action="store_true", help="remove all of its entries")

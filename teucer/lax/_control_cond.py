@@ -67,7 +67,8 @@ class Cond(Primitive):
     def lower(self, ctx: Any, index: Any, *values: Any, branches: Sequence[ClosedJaxpr], branches_platforms: Any = None) -> Any:
         avals = ctx.avals_out
         if branches_platforms is not None:
-            return ctx.inline(branches[platform_number(branches_platforms, ctx.platform)], *values)
+            return ctx.by_platform(lambda: ctx.inline(branches[platform_number(branches_platforms, ctx.platform)], *values),
+                                   ctx.avals_out)
         if len(branches) == 1:
             return ctx.inline(branches[0], *values)
         if not avals and not any(b.effects for b in branches):

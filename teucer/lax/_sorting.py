@@ -9,6 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core.dimensions import as_size
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
@@ -269,7 +270,7 @@ def top_k(operand: Any, k: int, *, axis: int = -1) -> list[Any]:
     [Array([3., 2.], dtype=float32), Array([1, 2], dtype=int32)]
     """
     at = canonical_axis(axis, np.ndim(operand), "top_k")
-    return list(top_k_p.bind(operand, k=operator.index(k), axis=at))
+    return list(top_k_p.bind(operand, k=as_size(k), axis=at))
 
 
 def approx_max_k(operand: Any, k: int, reduction_dimension: int = -1, recall_target: float = 0.95,

@@ -13,7 +13,7 @@ from typing import Any, final
 import numpy as np
 
 from teucer._base import config, dtypes, errors
-from teucer._core.dimensions import Dimension, as_size, is_symbolic
+from teucer._core.dimensions import Dimension, as_size, is_constant, is_symbolic
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import Tracer, current_trace, typeof
 from teucer._core.types import ShapedArray, Zero
@@ -347,7 +347,9 @@ def convert_element_type(x: Any, dtype: Any, weak_type: bool = False) -> Any:
 def full(shape: Sequence[int], value: Any, dtype: Any, weak_type: bool = False) -> Any:
     """An array of equal elements."""
     if dtype == dtypes.float0:
-        return np.zeros(tuple(shape), dtypes.float0)
+        if is_constant(shape):
+            return np.zeros(tuple(shape), dtypes.float0)
+        return broadcast_in_dim_p.bind(np.zeros((), dtypes.float0), shape=tuple(shape), broadcast_dimensions=(), sharding=None)[0]
     if isinstance(value, bool | int | float | complex | np.generic):
         value = np.asarray(value, dtype)
         if not shape and not weak_type:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from teucer._base import pytrees
-from teucer._core.dimensions import ceil_div, max_dim
+from teucer._core.dimensions import as_size, ceil_div, max_dim
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
@@ -427,7 +427,7 @@ def reduce_window(operand: Any, init_value: Any, computation: Callable[..., Any]
 
 def _windows(x: Any, window: Any, strides: Any, padding: Any, dilations: Any) -> Windows:
     """The windows that a user described; what is None is 1 along each axis."""
-    sizes = tuple(operator.index(d) for d in window)
+    sizes = tuple(as_size(d) for d in window)
     ones = (1,) * len(sizes)
     steps, base, holes = (ones if d is None else tuple(operator.index(n) for n in d) for d in (strides, *dilations))
     w = Windows(sizes, steps, ((0, 0),) * len(sizes), base, holes)
@@ -435,7 +435,7 @@ def _windows(x: Any, window: Any, strides: Any, padding: Any, dilations: Any) ->
     if isinstance(padding, str):
         shape = tuple(dilated(n, b) for n, b in zip(x.shape, base, strict=True))
         padding = padtype_to_pads(shape, tuple(dilated(n, d) for n, d in zip(sizes, holes, strict=True)), steps, padding)
-    return w._replace(padding=tuple((operator.index(low), operator.index(high)) for low, high in padding))
+    return w._replace(padding=tuple((as_size(low), as_size(high)) for low, high in padding))
 
 
 def reduce_window_shape_tuple(operand_shape: Sequence[int], window_dimensions: Sequence[int], window_strides: Sequence[int],

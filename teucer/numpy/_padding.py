@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core.dimensions import as_size, is_symbolic
 from teucer._core.trace import Tracer
 from teucer._runtime.arrays import ArrayImpl
 from teucer.lax import _elementwise, _joining, _reductions, _shapes, _slicing, _sorting, _structure
@@ -67,7 +68,7 @@ def _width_pairs(pad_width: Any, x: Any) -> tuple[tuple[int, int], ...]:
         pad_width = [by_axis.get(i, (0, 0)) for i in range(x.ndim)]
         pad_width = [p if isinstance(p, Sequence) else (p, p) for p in pad_width]
     widths = concrete(pad_width, "pad", "pad_width must be known")
-    if x.ndim and widths.dtype.kind not in "iu":
+    if x.ndim and widths.dtype.kind not in "iu" and not any(map(is_symbolic, widths.flat)):
         raise TypeError(f"`pad_width` must be of integral type, got {widths.dtype}.")
     pairs = _pairs(widths, x.ndim, "pad_width")
     if any(w < 0 for pair in pairs for w in pair):
@@ -80,7 +81,7 @@ def _pairs(value: np.ndarray[Any, Any], ndim: int, name: str) -> tuple[tuple[int
     if value.shape not in allowed:
         raise ValueError(f"jnp.pad: {name} with nd={ndim} has unsupported shape {value.shape}. Valid shapes are ({ndim}, 2), "
                          "(1, 2), (2,), (1,), or ().")
-    return tuple((int(a), int(b)) for a, b in np.broadcast_to(value, (ndim, 2)))
+    return tuple((as_size(a), as_size(b)) for a, b in np.broadcast_to(value, (ndim, 2)))
 
 
 @fast(static=("widths",))

@@ -1,0 +1,80 @@
+"""Shapes from text: grammar, `like`, constraints, trees of specifications."""
+
+import numpy as np
+import pytest
+
+import teucer as jax
+from teucer import export
+from teucer.errors import InconclusiveDimensionOperation
+
+# As JAX 0.10.2 reads and prints them.
+READ = {
+    "a, b": "(a, b)", "(a, b)": "(a, b)", "a,": "(a,)", "": "()", "()": "()", "a, 3, 2*a + b": "(a, 3, b + 2*a)", "a^2": "(a^2,)",
+    "-a": "(- a,)", "a1, _b, a_b": "(a1, _b, a_b)", "0, a": "(0, a)", "floordiv(a, 2) + 1 + 2 * mod(b,3)*a":
+    "(2*a*mod(b, 3) + floordiv(a, 2) + 1,)", "mod(a,2), max(a,b), min(a, 2)": "(mod(a, 2), max(a, b), min(a, 2))",
+}
+
+
+@pytest.mark.parametrize("text", READ)
+def test_grammar(text):
+    assert str(export.symbolic_shape(text)) == READ[text]
+
+
+@pytest.mark.parametrize("text", [
+    "a b", "a+", "a, *", "a/2", "a**2", "1.5", "2a", "max(a, b, c)", "mod(a)", "foo(a, b)", "(a", "a)"])
+def test_syntax_errors(text):
+    with pytest.raises(ValueError, match=r"syntax error in symbolic shape '(?s:.*)Parsed '.*', remaining '"):
+        export.symbolic_shape(text)
+
+
+def test_like():
+    assert str(export.symbolic_shape("_, a", like=(3, 4))) == "(3, a)"
+    assert str(export.symbolic_shape("a, ...", like=(3, 4, 5))) == "(a, 4, 5)"
+    with pytest.raises(ValueError, match="no 'like' shape was given"):
+        export.symbolic_shape("_")
+    with pytest.raises(ValueError, match=r"different size 3 for known dimension; like=\(4, 5\)"):
+        export.symbolic_shape("3, b", like=(4, 5))
+    with pytest.raises(ValueError, match="spec should be None or a string. Found 3"):
+        export.symbolic_shape(3)
+
+
+def test_constraints():
+    assert str(export.symbolic_shape("a, b", constraints=["a == 2*b"])) == "(2*b, b)"
+    a, b = export.symbolic_shape("a, b", constraints=["a >= b", "b >= 8", "mod(a, 4) == 0"])
+    assert a >= 8 and a % 4 == 0
+    with pytest.raises(InconclusiveDimensionOperation, match=r"'a' >= '9' is inconclusive(?s:.*) created at (?s:.*)a >= b"):
+        bool(a >= 9)
+    for constraints, text in [(["a > 3"], "must contain one of"), ("a >= 3", "should be a sequence of strings"),
+                              (["3 >= 5"], "Unsatisfiable explicit constraint: 3 >= 5"), (["a + b == 3"], "left-hand side")]:
+        with pytest.raises(ValueError, match=text):
+            export.symbolic_shape("a", constraints=constraints)
+    with pytest.raises(ValueError, match="both a `scope` and `constraints`"):
+        export.symbolic_shape("a", scope=export.SymbolicScope(), constraints=["a >= 3"])
+
+
+def test_is_symbolic_dim():
+    (a,) = export.symbolic_shape("a")
+    assert export.is_symbolic_dim(a) and not export.is_symbolic_dim(a - a) and not export.is_symbolic_dim(3)
+
+
+X, Y = np.ones((3, 4), np.float32), np.ones(4, np.int32)
+
+
+@pytest.mark.parametrize(("args", "specs", "shapes"), [
+    ((X, Y), ("a, b", "b"), "[(a, b), (b,)]"), ((X, Y), ["a, b", "b"], "[(a, b), (b,)]"), ((X, X), "a, b", "[(a, b), (a, b)]"),
+    (({"x": X, "y": Y},), ({"x": "a, b", "y": None},), "[(a, b), (4,)]"), ((X, Y), None, "[(3, 4), (4,)]"),
+    ((X, Y), "...", "[(3, 4), (4,)]"), (((X, Y), X), (("a, b", "c"), None), "[(a, b), (c,), (3, 4)]"),
+    ({"k": X}, {"k": "a, b"}, "[(a, b)]"),
+])
+def test_args_specs(args, specs, shapes):
+    found = export.symbolic_args_specs(args, specs)
+    assert jax.tree.structure(found) == jax.tree.structure(args)
+    assert str([struct.shape for struct in jax.tree.leaves(found)]) == shapes
+    assert [struct.dtype for struct in jax.tree.leaves(found)] == [x.dtype for x in jax.tree.leaves(args)]
+
+
+def test_args_specs_that_do_not_fit():
+    with pytest.raises(ValueError, match="pytree structure error"):
+        export.symbolic_args_specs((X, Y), ("a",))
+    with pytest.raises(ValueError, match="different size 5 for known dimension"):
+        export.symbolic_args_specs((X,), ("b, 5",))

@@ -1,0 +1,88 @@
+"""Calling exported functions: the primitive `call_exported`, which puts the exported module into the program."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+
+from teucer._core.dimensions import is_symbolic, substitute
+from teucer._core.primitive import Primitive
+from teucer._core.types import ShapedArray
+from teucer._lower import sizes
+from teucer._lower.context import Value
+from teucer._xla import mlir
+
+__all__ = ["call_exported_p"]
+
+
+@final
+class CallExported(Primitive):
+    """Calls an exported function on its flat arguments.
+
+    (C1) operands have the ranks and dtypes that it was exported for.  (C2) and its sizes, where these are not symbolic.
+    (C3) sizes give the dimension variables values that all sizes and constraints agree with.
+    (C4) it was exported for the platform of the program.
+    """
+
+    __slots__ = ()
+    name = "call_exported"
+
+    def types(self, *avals: Any, exported: Any) -> Any:
+        names = exported.arg_names
+        for name, aval, expected in zip(names, avals, exported.in_avals, strict=True):
+            if aval.ndim != expected.ndim:
+                raise ValueError(f"Rank mismatch for {name}: expected {expected.shape} and called with {aval.shape}")
+            for i, (size, n) in enumerate(zip(aval.shape, expected.shape, strict=True)):
+                if not is_symbolic(n) and size != n:
+                    raise ValueError(f"Shape mismatch for {name}.shape[{i}] (expected same constant): expected {expected.shape} "
+                                     f"and called with {aval.shape}")
+            if aval.dtype != expected.dtype:
+                raise ValueError(f"Dtype mismatch for {name}: expected {expected.dtype} and called with {aval.dtype}")
+        known = sizes.on_shapes([a.shape for a in exported.in_avals], [a.shape for a in avals], names)
+        return tuple(a.update(shape=tuple(substitute(n, known) for n in a.shape)) for a in exported.out_avals)
+
+    def lower(self, ctx: Any, *args: Any, exported: Any) -> Any:
+        avals_out = ctx.avals_out
+        expected = [exported.in_avals[i] for i in exported.module_kept_var_idx]
+        kept = [_of_type(ctx, args[i], aval) for i, aval in zip(exported.module_kept_var_idx, expected, strict=True)]
+        if len(exported.platforms) > 1:
+            number = ShapedArray((), np.dtype(np.int32))
+            kept = [*ctx.by_platform(lambda: (ctx.constant(np.int32(_platform_number(ctx, exported))),), [number]), *kept]
+        else:
+            ctx.by_platform(lambda: (ctx.constant(np.int32(_platform_number(ctx, exported))),), [])
+        ctx.module.polymorphic |= exported.uses_global_constants
+        prefix = f"{ctx.module.unique_name(exported.fun_name)}_"
+        ctx.module.functions.append(exported.functions.replace(_PREFIX, prefix))
+        outs = ctx.op("func.call", kept, exported.out_avals, f"callee = @{prefix}main")
+        return tuple(_of_type(ctx, out, aval) for out, aval in zip(outs, avals_out, strict=True))
+
+    lower_extended = lower
+
+
+call_exported_p = CallExported()
+# Stands before the names of an exported module's functions in the text that is kept of them.
+_PREFIX = "__exported__"
+
+
+def functions_of(artifact: bytes) -> str:
+    """The functions of an exported module, for `CallExported.lower`."""
+    return mlir.functions(artifact, _PREFIX)
+
+
+def _of_type(ctx: Any, value: Any, aval: Any) -> Any:
+    """A value as one of a type that differs in what is known of its sizes."""
+    if aval.symbolic is value.aval.symbolic:
+        return Value(value.name, aval)
+    physical = Value(value.name, value.aval.physical)
+    return Value(ctx.op1("stablehlo.convert", (physical,), aval.physical).name, aval)
+
+
+def _platform_number(ctx: Any, exported: Any) -> int:
+    """The number of the program's platform among those that a function was exported for."""
+    if ctx.platform in exported.platforms:
+        return exported.platforms.index(ctx.platform)  # type: ignore[no-any-return]
+    if any(check.is_platform() for check in exported.disabled_safety_checks):
+        return 0
+    raise ValueError(f"Function '{exported.fun_name}' was exported for platforms '{exported.platforms}' but it is used on "
+                     f"'{ctx.platforms}'.\n  Export it for both: export(..., platforms=[...]).")

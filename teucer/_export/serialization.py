@@ -1,0 +1,214 @@
+"""Exported functions as bytes (docs/export.md says the format), and trees in a form that JSON can say.
+
+Nothing in the bytes is executed when they are read: they are JSON, and StableHLO's portable artifact.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import struct
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from teucer._base import dtypes, pytrees
+from teucer._core.dimensions import is_symbolic
+from teucer._core.types import ShapedArray, float0
+from teucer._export.symbolic_shapes import SymbolicScope, symbolic_shape
+from teucer._xla import mlir
+from teucer._xla.pytree import make_treedef
+from teucer.random._keys import key_dtype
+
+__all__ = ["pack", "read", "read_tree", "register_namedtuple_serialization", "register_pytree_node_serialization", "tree_text",
+           "unpack", "write"]
+
+_MAGIC = b"\x93teucer:"
+_KIND = b"export"
+_VERSION = 1
+
+
+class _Node(NamedTuple):
+    """How nodes of a class are written: the class, its name in the bytes, and how its auxiliary data are."""
+
+    kind: type
+    name: str
+    serialize: Callable[[Any], bytes]
+    deserialize: Callable[[bytes], Any]
+    from_children: Callable[[Any, Any], Any] | None
+
+
+_by_class: dict[type, _Node] = {}
+_by_name: dict[str, _Node] = {}
+
+
+def register_pytree_node_serialization(nodetype: type, *, serialized_name: str, serialize_auxdata: Callable[[Any], bytes],
+                                       deserialize_auxdata: Callable[[bytes], Any],
+                                       from_children: Callable[[Any, Any], Any] | None = None) -> type:
+    """Let exported functions take and return nodes of a class that is registered as a pytree. Gives the class back.
+
+    serialized_name: what it is called in the bytes. serialize_auxdata, deserialize_auxdata: its auxiliary data as bytes, and
+        back. from_children: (auxiliary data, children) -> node, where the registered one will not do.
+    Raises ValueError if the class or the name is registered already.
+    """
+    if nodetype in _by_class:
+        raise ValueError(f"Duplicate serialization registration for type `{nodetype}`. Previous registration was with "
+                         f"serialized_name `{_by_class[nodetype].name}`.")
+    if serialized_name in _by_name:
+        raise ValueError(f"Duplicate serialization registration for serialized_name `{serialized_name}`. Previous registration "
+                         f"was for type `{_by_name[serialized_name].kind}`.")
+    node = _Node(nodetype, serialized_name, serialize_auxdata, deserialize_auxdata, from_children)
+    _by_class[nodetype] = _by_name[serialized_name] = node
+    return nodetype
+
+
+def register_namedtuple_serialization(nodetype: type, *, serialized_name: str) -> type:
+    """Let exported functions take and return named tuples of a class. Gives the class back.
+
+    Raises ValueError if it is not a class of named tuples, or the class or name is registered already.
+    """
+    if not (issubclass(nodetype, tuple) and hasattr(nodetype, "_fields")):
+        raise ValueError(f"Use `jax.export.register_pytree_node_serialization` for types other than `collections.namedtuple`: "
+                         f"{nodetype}")
+    return register_pytree_node_serialization(nodetype, serialized_name=serialized_name, serialize_auxdata=lambda aux: b"",
+                                              deserialize_auxdata=lambda data: nodetype)
+
+
+register_pytree_node_serialization(OrderedDict, serialized_name="OrderedDict",
+                                   serialize_auxdata=lambda keys: json.dumps(_string_keys(keys)).encode(),
+                                   deserialize_auxdata=lambda data: tuple(json.loads(data)))
+
+
+def _string_keys(keys: Sequence[Any]) -> list[str]:
+    bad = [k for k in keys if not isinstance(k, str)]
+    if bad:
+        raise ValueError(f"Serialization is supported only for dictionaries with string keys. Found key {bad[0]!r} of type "
+                         f"{type(bad[0])}.")
+    return list(keys)
+
+
+def write(exported: Any, vjp_order: int) -> bytearray:
+    """An `Exported` as bytes, with so many of its derivatives."""
+    scopes = [n.scope for aval in exported.in_avals for n in aval.shape if is_symbolic(n)]
+    fields = {
+        "fun_name": exported.fun_name, "in_tree": tree_text(exported.in_tree), "out_tree": tree_text(exported.out_tree),
+        "in_avals": [_aval_text(a) for a in exported.in_avals], "out_avals": [_aval_text(a) for a in exported.out_avals],
+        "constraints": scopes[0].constraints if scopes else [], "nr_devices": exported.nr_devices,
+        "platforms": list(exported.platforms), "disabled_safety_checks": [str(c) for c in exported.disabled_safety_checks],
+        "calling_convention_version": exported.calling_convention_version,
+        "module_kept_var_idx": list(exported.module_kept_var_idx), "uses_global_constants": exported.uses_global_constants,
+    }
+    parts = [json.dumps(fields).encode(), exported.mlir_module_serialized]
+    if vjp_order > 0:
+        parts.append(bytes(write(exported.vjp(), vjp_order - 1)))
+    return bytearray(pack(_KIND, parts))
+
+
+def read(data: bytes, exported: Any, check: Any) -> Any:
+    """The function of the bytes, as an object of class `exported` with checks of class `check`."""
+    sections = unpack(_KIND, data)
+    fields = json.loads(sections[0])
+    scope = SymbolicScope(fields["constraints"])
+    in_avals, out_avals = (tuple(_aval_of(a, scope) for a in fields[name]) for name in ("in_avals", "out_avals"))
+    derivative = read(sections[2], exported, check) if len(sections) > 2 else None
+    mlir.read_portable(sections[1])
+    return exported(
+        fun_name=fields["fun_name"], in_tree=read_tree(fields["in_tree"]), in_avals=in_avals,
+        out_tree=read_tree(fields["out_tree"]), out_avals=out_avals, _has_named_shardings=True,
+        _in_named_shardings=(None,) * len(in_avals), _out_named_shardings=(None,) * len(out_avals),
+        in_shardings_hlo=(None,) * len(in_avals), out_shardings_hlo=(None,) * len(out_avals), nr_devices=fields["nr_devices"],
+        platforms=tuple(fields["platforms"]), ordered_effects=(), unordered_effects=(),
+        disabled_safety_checks=tuple(check(text) for text in fields["disabled_safety_checks"]),
+        mlir_module_serialized=sections[1], calling_convention_version=fields["calling_convention_version"],
+        module_kept_var_idx=tuple(fields["module_kept_var_idx"]), uses_global_constants=fields["uses_global_constants"],
+        _get_vjp=None if derivative is None else lambda _: derivative)
+
+
+def pack(kind: bytes, sections: Sequence[bytes]) -> bytes:
+    """Sections in an envelope: what kind of thing it is, its version, each section behind its length, and a checksum."""
+    head = _MAGIC + kind.ljust(8, b"\0") + struct.pack("<II", _VERSION, len(sections))
+    body = head + b"".join(struct.pack("<Q", len(s)) + s for s in sections)
+    return body + hashlib.sha256(body).digest()
+
+
+def unpack(kind: bytes, data: bytes) -> list[bytes]:
+    """The sections of an envelope.
+
+    Raises ValueError if it is not of this kind, of another version, or damaged.
+    """
+    head = len(_MAGIC) + 16
+    name = kind.decode()
+    if not data.startswith(_MAGIC + kind.ljust(8, b"\0")) or len(data) < head + 32:
+        raise ValueError(f"deserialize: the bytes are not a serialized {name}.\n    they begin with {data[:16]!r} and are "
+                         f"{len(data)}")
+    version, count = struct.unpack("<II", data[head - 8:head])
+    if version != _VERSION:
+        raise ValueError(f"deserialize: the bytes are of version {version} of the format; this version of teucer reads {_VERSION}.")
+    if hashlib.sha256(data[:-32]).digest() != data[-32:]:
+        raise ValueError(f"deserialize: the serialized {name} is damaged: its checksum does not fit.")
+    at, sections = head, []
+    for _ in range(count):
+        (size,) = struct.unpack("<Q", data[at:at + 8])
+        sections.append(data[at + 8:at + 8 + size])
+        at += 8 + size
+    return sections
+
+
+def _aval_text(aval: Any) -> dict[str, Any]:
+    """A type in a form that JSON can say."""
+    dtype = "float0" if aval.dtype == float0 else aval.dtype._impl.name if aval.extended else aval.dtype.name
+    return {"shape": [str(n) if is_symbolic(n) else n for n in aval.shape], "dtype": dtype, "weak_type": aval.weak_type,
+            "key": aval.extended}
+
+
+def _aval_of(text: dict[str, Any], scope: SymbolicScope) -> ShapedArray:
+    shape = tuple(symbolic_shape(n, scope=scope)[0] if isinstance(n, str) else int(n) for n in text["shape"])
+    name = text["dtype"]
+    dtype = key_dtype(name) if text["key"] else float0 if name == "float0" else dtypes.as_dtype(name)
+    return ShapedArray(shape, dtype, text["weak_type"])
+
+
+def tree_text(tree: Any) -> Any:
+    """The structure of a tree in a form that JSON can say.
+
+    Raises ValueError for nodes of classes that are not registered for it.
+    """
+    data = tree.node_data()
+    if data is None:
+        return "leaf"
+    kind, aux = data
+    if kind is type(None):
+        return "none"
+    children = [tree_text(child) for child in tree.children()]
+    if kind in (tuple, list):
+        return {"node": kind.__name__, "children": children}
+    if kind is dict:
+        return {"node": "dict", "keys": _string_keys(aux), "children": children}
+    node = _by_class.get(kind)
+    if node is None:
+        how = "register_namedtuple_serialization" if hasattr(kind, "_fields") else "register_pytree_node_serialization"
+        raise ValueError(f"Cannot serialize PyTreeDef: the type {kind} of a node is not registered.\n  Use jax.export.{how}.")
+    return {"node": "registered", "name": node.name, "aux": base64.b64encode(node.serialize(aux)).decode(), "children": children}
+
+
+def read_tree(text: Any) -> Any:
+    """The structure that `tree_text` wrote.
+
+    Raises ValueError for nodes of classes that are not registered in this process.
+    """
+    if text in ("leaf", "none"):
+        return pytrees.tree_structure(0 if text == "leaf" else None)
+    children = [read_tree(child) for child in text["children"]]
+    if text["node"] in ("tuple", "list"):
+        return make_treedef((tuple if text["node"] == "tuple" else list, None), children)
+    if text["node"] == "dict":
+        return make_treedef((dict, text["keys"]), children)
+    node = _by_name.get(text["name"])
+    if node is None:
+        raise ValueError(f"Cannot deserialize a PyTreeDef: there is no class registered under serialized_name `{text['name']}`.\n"
+                         "  Register it before, as where it was written: jax.export.register_pytree_node_serialization.")
+    aux = node.deserialize(base64.b64decode(text["aux"]))
+    if node.from_children is None:
+        return make_treedef((node.kind, aux), children)
+    return pytrees.tree_structure(node.from_children(aux, [pytrees.tree_unflatten(c, range(c.num_leaves)) for c in children]))

@@ -1,0 +1,65 @@
+"""`teucer export FILE:FUNCTION --args TYPES`: a function as StableHLO or HLO, for programs in other languages."""
+
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import teucer as jax
+from teucer import export as _export
+from teucer._xla import mlir
+from teucer.cli._errors import CommandError
+from teucer.cli._jaxpr import DTYPES, load
+
+FORMS = ("stablehlo", "hlo", "hlo-text", "artifact", "exported")
+_TYPE = re.compile(r"([a-z]\w*)\[([^\]]*)\]\s*(?:,\s*|$)")
+
+
+def export(target: str, types: str, output: Path | None, form: str, platforms: Sequence[str] | None,
+           constraints: Sequence[str]) -> int:
+    """Write target, FILE:FUNCTION, on arguments of the given types, such as 'f32[batch,4],i32[]'.
+
+    form: stablehlo (text), hlo (a serialized HloModuleProto), hlo-text, artifact (StableHLO's portable artifact), or exported
+    (what `export.deserialize` reads). output: a file; None prints text.
+    Raises CommandError for what cannot be read, exported, or printed.
+    """
+    function = load(target)
+    jitted = function if hasattr(function, "lower") else jax.jit(function)
+    try:
+        exported = _export.export(jitted, platforms=platforms)(*_types(types, constraints))
+        data = _written(exported, form)
+    except (ValueError, TypeError, NotImplementedError, jax.errors.InconclusiveDimensionOperation) as err:
+        raise CommandError(f"{target} cannot be exported.\n{err}") from err
+    if output is not None:
+        output.write_bytes(data)
+    elif form in ("stablehlo", "hlo-text"):
+        sys.stdout.write(data.decode())
+    else:
+        raise CommandError(f"form {form} is binary: say where it goes, -o FILE.")
+    return 0
+
+
+def _types(text: str, constraints: Sequence[str]) -> list[jax.ShapeDtypeStruct]:
+    """The types in a list such as 'f32[batch,4],i32[]', with sizes that may be symbolic."""
+    scope = _export.SymbolicScope(constraints)
+    types, rest = [], text.strip()
+    while rest:
+        match = _TYPE.match(rest)
+        if match is None or match[1] not in DTYPES:
+            raise CommandError(f"cannot read the types at '{rest}'.\nWrite each as dtype[shape], such as 'f32[batch,4],i32[]'.")
+        types.append(jax.ShapeDtypeStruct(_export.symbolic_shape(match[2], scope=scope), DTYPES[match[1]]))
+        rest = rest[match.end():]
+    return types
+
+
+def _written(exported: _export.Exported, form: str) -> bytes:
+    if form == "exported":
+        return bytes(exported.serialize())
+    if form == "artifact":
+        return exported.mlir_module_serialized
+    if form == "stablehlo":
+        return exported.mlir_module().encode()
+    if exported.uses_global_constants:
+        raise ValueError("HLO has no symbolic sizes, and is for one platform. Give sizes that are numbers, or the form stablehlo.")
+    computation = mlir.xla_computation(exported.mlir_module())
+    return computation.as_serialized_hlo_module_proto() if form == "hlo" else computation.as_hlo_text().encode()
