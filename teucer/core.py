@@ -7,6 +7,8 @@ from typing import Any
 
 from teucer._core.axes import axis_size as axis_frame
 from teucer._core.checker import check_jaxpr
+from teucer._core.dimensions import is_constant as is_constant_shape
+from teucer._core.dimensions import is_symbolic, max_dim, min_dim
 from teucer._core.jaxpr import Atom, ClosedJaxpr, DropVar, Jaxpr, Literal, Var, eval_jaxpr, jaxprs_in_params, subjaxprs
 from teucer._core.jaxpr import Eqn as JaxprEqn
 from teucer._core.jaxpr import new_eqn as new_jaxpr_eqn
@@ -17,10 +19,21 @@ from teucer._core.types import Aval as AbstractValue
 from teucer._core.types import ShapedArray, Token
 from teucer._core.types import aval_of as get_aval
 from teucer._core.types import is_valid_type as valid_jaxtype
+from teucer.errors import InconclusiveDimensionOperation
 
-__all__ = ["AbstractValue", "Atom", "ClosedJaxpr", "DropVar", "Jaxpr", "JaxprEqn", "Literal", "Primitive", "ShapedArray",
-           "Token", "Trace", "Tracer", "Var", "abstract_token", "axis_frame", "check_jaxpr", "eval_jaxpr", "get_aval",
-           "jaxpr_as_fun", "jaxprs_in_params", "new_jaxpr_eqn", "subjaxprs", "valid_jaxtype"]
+__all__ = ["AbstractValue", "Atom", "ClosedJaxpr", "DropVar", "InconclusiveDimensionOperation", "Jaxpr", "JaxprEqn", "Literal",
+           "Primitive", "ShapedArray", "Token", "Trace", "Tracer", "Var", "abstract_token", "axis_frame", "check_jaxpr",
+           "eval_jaxpr", "get_aval", "is_constant_dim", "is_constant_shape", "jaxpr_as_fun", "jaxprs_in_params", "max_dim",
+           "min_dim", "new_jaxpr_eqn", "subjaxprs", "valid_jaxtype"]
+
+
+def is_constant_dim(d: Any) -> bool:
+    """Whether a size is known, not symbolic.
+
+    >>> is_constant_dim(3)
+    True
+    """
+    return not is_symbolic(d)
 
 
 def jaxpr_as_fun(closed_jaxpr: ClosedJaxpr) -> Callable[..., list[Any]]:

@@ -296,7 +296,10 @@ def is_constant(shape: Sequence[Any]) -> bool:
     >>> is_constant((2, 3))
     True
     """
-    return not any(isinstance(size, Dimension) for size in shape)
+    for size in shape:  # noqa: SIM110  (a plain loop takes half as long, and runs for each operation lowered)
+        if type(size) is Dimension:
+            return False
+    return True
 
 
 def variables_of(shapes: Sequence[Sequence[Any]]) -> tuple[str, ...]:

@@ -21,11 +21,11 @@ from teucer._xla import mlir
 from teucer._xla.pytree import make_treedef
 from teucer.random._keys import key_dtype
 
-__all__ = ["pack", "read", "read_tree", "register_namedtuple_serialization", "register_pytree_node_serialization", "tree_text",
-           "unpack", "write"]
+__all__ = ["aval_of", "aval_text", "pack", "read", "read_tree", "register_namedtuple_serialization",
+           "register_pytree_node_serialization", "tree_text", "unpack", "write"]
 
 _MAGIC = b"\x93teucer:"
-_KIND = b"export"
+_KINDS = {"exported function": b"export", "executable": b"exec"}
 _VERSION = 1
 
 
@@ -93,7 +93,7 @@ def write(exported: Any, vjp_order: int) -> bytearray:
     scopes = [n.scope for aval in exported.in_avals for n in aval.shape if is_symbolic(n)]
     fields = {
         "fun_name": exported.fun_name, "in_tree": tree_text(exported.in_tree), "out_tree": tree_text(exported.out_tree),
-        "in_avals": [_aval_text(a) for a in exported.in_avals], "out_avals": [_aval_text(a) for a in exported.out_avals],
+        "in_avals": [aval_text(a) for a in exported.in_avals], "out_avals": [aval_text(a) for a in exported.out_avals],
         "constraints": scopes[0].constraints if scopes else [], "nr_devices": exported.nr_devices,
         "platforms": list(exported.platforms), "disabled_safety_checks": [str(c) for c in exported.disabled_safety_checks],
         "calling_convention_version": exported.calling_convention_version,
@@ -102,15 +102,15 @@ def write(exported: Any, vjp_order: int) -> bytearray:
     parts = [json.dumps(fields).encode(), exported.mlir_module_serialized]
     if vjp_order > 0:
         parts.append(bytes(write(exported.vjp(), vjp_order - 1)))
-    return bytearray(pack(_KIND, parts))
+    return bytearray(pack("exported function", parts))
 
 
 def read(data: bytes, exported: Any, check: Any) -> Any:
     """The function of the bytes, as an object of class `exported` with checks of class `check`."""
-    sections = unpack(_KIND, data)
+    sections = unpack("exported function", data)
     fields = json.loads(sections[0])
     scope = SymbolicScope(fields["constraints"])
-    in_avals, out_avals = (tuple(_aval_of(a, scope) for a in fields[name]) for name in ("in_avals", "out_avals"))
+    in_avals, out_avals = (tuple(aval_of(a, scope) for a in fields[name]) for name in ("in_avals", "out_avals"))
     derivative = read(sections[2], exported, check) if len(sections) > 2 else None
     mlir.read_portable(sections[1])
     return exported(
@@ -125,28 +125,27 @@ def read(data: bytes, exported: Any, check: Any) -> Any:
         _get_vjp=None if derivative is None else lambda _: derivative)
 
 
-def pack(kind: bytes, sections: Sequence[bytes]) -> bytes:
+def pack(what: str, sections: Sequence[bytes]) -> bytes:
     """Sections in an envelope: what kind of thing it is, its version, each section behind its length, and a checksum."""
-    head = _MAGIC + kind.ljust(8, b"\0") + struct.pack("<II", _VERSION, len(sections))
+    head = _MAGIC + _KINDS[what].ljust(8, b"\0") + struct.pack("<II", _VERSION, len(sections))
     body = head + b"".join(struct.pack("<Q", len(s)) + s for s in sections)
     return body + hashlib.sha256(body).digest()
 
 
-def unpack(kind: bytes, data: bytes) -> list[bytes]:
+def unpack(what: str, data: bytes) -> list[bytes]:
     """The sections of an envelope.
 
     Raises ValueError if it is not of this kind, of another version, or damaged.
     """
     head = len(_MAGIC) + 16
-    name = kind.decode()
-    if not data.startswith(_MAGIC + kind.ljust(8, b"\0")) or len(data) < head + 32:
-        raise ValueError(f"deserialize: the bytes are not a serialized {name}.\n    they begin with {data[:16]!r} and are "
+    if not data.startswith(_MAGIC + _KINDS[what].ljust(8, b"\0")) or len(data) < head + 32:
+        raise ValueError(f"deserialize: the bytes are not a serialized {what}.\n    they begin with {data[:16]!r} and are "
                          f"{len(data)}")
     version, count = struct.unpack("<II", data[head - 8:head])
     if version != _VERSION:
         raise ValueError(f"deserialize: the bytes are of version {version} of the format; this version of teucer reads {_VERSION}.")
     if hashlib.sha256(data[:-32]).digest() != data[-32:]:
-        raise ValueError(f"deserialize: the serialized {name} is damaged: its checksum does not fit.")
+        raise ValueError(f"deserialize: the serialized {what} is damaged: its checksum does not fit.")
     at, sections = head, []
     for _ in range(count):
         (size,) = struct.unpack("<Q", data[at:at + 8])
@@ -155,14 +154,14 @@ def unpack(kind: bytes, data: bytes) -> list[bytes]:
     return sections
 
 
-def _aval_text(aval: Any) -> dict[str, Any]:
+def aval_text(aval: Any) -> dict[str, Any]:
     """A type in a form that JSON can say."""
     dtype = "float0" if aval.dtype == float0 else aval.dtype._impl.name if aval.extended else aval.dtype.name
     return {"shape": [str(n) if is_symbolic(n) else n for n in aval.shape], "dtype": dtype, "weak_type": aval.weak_type,
             "key": aval.extended}
 
 
-def _aval_of(text: dict[str, Any], scope: SymbolicScope) -> ShapedArray:
+def aval_of(text: dict[str, Any], scope: SymbolicScope) -> ShapedArray:
     shape = tuple(symbolic_shape(n, scope=scope)[0] if isinstance(n, str) else int(n) for n in text["shape"])
     name = text["dtype"]
     dtype = key_dtype(name) if text["key"] else float0 if name == "float0" else dtypes.as_dtype(name)

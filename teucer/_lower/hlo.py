@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core.dimensions import ceil_div, is_constant, is_symbolic
+from teucer._core.dimensions import is_constant, is_symbolic
 from teucer._core.types import ShapedArray
 from teucer._lower import text
 from teucer._lower.context import Context, Value
@@ -145,8 +145,8 @@ def reverse(ctx: Context, x: Value, dims: Sequence[int]) -> Value:
 
 
 def slice(ctx: Context, x: Value, start: Shape, limit: Shape, strides: Shape) -> Value:
-    aval = ShapedArray(tuple(ceil_div(b - a, s) for a, b, s in zip(start, limit, strides, strict=True)), x.dtype)
-    if not is_constant((*start, *limit, *strides)):
+    aval = ShapedArray(tuple([(b - a + s - 1) // s for a, b, s in zip(start, limit, strides, strict=True)]), x.dtype)
+    if not is_constant(start) or not is_constant(limit):
         return ctx.op1("stablehlo.real_dynamic_slice", (x, sizes(ctx, start), sizes(ctx, limit), sizes(ctx, strides)), aval)
     return ctx.op1("stablehlo.slice", (x,), aval,
                    f"start_indices = {i64s(start)}, limit_indices = {i64s(limit)}, strides = {i64s(strides)}")
@@ -159,7 +159,7 @@ def concatenate(ctx: Context, xs: Sequence[Value], axis: int) -> Value:
 
 
 def pad(ctx: Context, x: Value, value: Value, low: Shape, high: Shape, interior: Shape, aval: ShapedArray) -> Value:
-    if not is_constant((*low, *high, *interior)):
+    if not is_constant(low) or not is_constant(high):
         return ctx.op1("stablehlo.dynamic_pad", (x, value, *(sizes(ctx, amounts) for amounts in (low, high, interior))), aval)
     return ctx.op1("stablehlo.pad", (x, value), aval, f"edge_padding_low = {i64s(low)}, edge_padding_high = {i64s(high)}, "
                    f"interior_padding = {i64s(interior)}")

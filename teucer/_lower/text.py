@@ -64,7 +64,7 @@ def location(name: str, where: Any) -> str:
 
 def i64s(xs: Any) -> str:
     """Integers as a dense array attribute: `array<i64: 0, 1>`. Raises InconclusiveDimensionOperation for symbolic dimensions."""
-    return f"array<i64: {', '.join(map('%d'.__mod__, xs))}>" if len(xs) else "array<i64>"
+    return f"array<i64: {('%d, ' * len(xs) % (*xs,))[:-2]}>" if len(xs) else "array<i64>"
 
 
 def array(value: Any) -> str:

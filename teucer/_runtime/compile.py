@@ -14,7 +14,7 @@ from teucer._base import config, memo
 from teucer._runtime import cpu_features, disk_cache
 from teucer._xla import client as xla
 
-__all__ = ["clear_memory", "compile_module"]
+__all__ = ["clear_memory", "compile_module", "executable_bytes"]
 
 _memory: dict[Any, Any] = {}
 
@@ -36,6 +36,20 @@ def compile_module(text: str, devices: Sequence[Any], *, num_replicas: int = 1, 
     if found is None:
         found = _load_or_compile(text, devices, ids, num_replicas, use_shardy, dict(options))
         found = memo.remember(_memory, key, found)
+    return found
+
+
+def executable_bytes(text: str, devices: Sequence[Any], *, overrides: Mapping[str, Any] | None = None) -> bytes:
+    """What XLA writes of the executable of a module.
+
+    It comes from the cache on disk, or from compiling anew: an executable that was loaded cannot be written again.
+    Raises the runtime's error if the executable cannot be written.
+    """
+    options = xla.compile_options(tuple(d.id for d in devices), overrides=overrides)
+    path = _path(text, devices, options)
+    found = None if path is None else disk_cache.read(path)
+    if found is None:
+        found = xla.compile_text(devices[0].client, text, xla.DeviceList(tuple(devices)), options).serialize()
     return found
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from teucer._base import pytrees, tracebacks
@@ -10,10 +11,13 @@ from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import Aval
 from teucer._runtime.arrays import ArrayImpl
+from teucer._runtime.compile import executable_bytes
+from teucer._runtime.formats import Format, Layout
 from teucer._transform import programs
 from teucer._transform.calls import flatten_call
 from teucer._transform.jit import JitOptions, Staged, jit, method, stage_call
 from teucer._transform.shapes import as_struct
+from teucer._xla import client as xla
 
 __all__ = ["ArgInfo", "Compiled", "Lowered", "OutInfo", "Stage", "Traced", "Wrapped", "jit"]
 
@@ -81,6 +85,13 @@ class Traced(Stage):
         self._placed = [x for x in leaves if isinstance(x, ArrayImpl)]
 
     @property
+    def arg_names(self) -> tuple[str, ...]:
+        """What the user calls the flat arguments."""
+        names = tuple(self.staged.debug_info.arg_names)
+        count = self.in_tree.num_leaves
+        return names if len(names) == count else tuple(f"args[{i}]" for i in range(count))
+
+    @property
     def jaxpr(self) -> ClosedJaxpr:
         """The program."""
         jaxpr, n = self.staged.jaxpr.jaxpr, len(self.staged.consts)
@@ -97,10 +108,18 @@ class Traced(Stage):
         return pytrees.tree_unflatten(self.out_tree, self.staged.jaxpr.out_avals)
 
     @tracebacks.api_boundary
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The program applied to arguments of the types that it was traced for."""
+        call = flatten_call(args, kwargs)
+        if call.tree != self.in_tree:
+            raise TypeError(_other_tree(self.in_tree, call.tree))
+        return pytrees.tree_unflatten(self.out_tree, self.jaxpr(*call.leaves))
+
+    @tracebacks.api_boundary
     def lower(self, *, lowering_platforms: Sequence[str] | None = None, _private_parameters: Any = None) -> Lowered:
         """The program as StableHLO.
 
-        lowering_platforms: one platform's name; by default that of the device on which the program will run.
+        lowering_platforms: for which platforms; by default that of the device on which the program will run.
         """
         placement = programs.placement_of(self._placed, self._options.device)
         platforms = tuple(lowering_platforms or (placement.device.platform,))
@@ -131,15 +150,29 @@ class Lowered(Stage):
         return self.traced.out_info
 
     @tracebacks.api_boundary
-    def compile(self, compiler_options: dict[str, Any] | None = None) -> Compiled:
+    def compile(self, compiler_options: dict[str, Any] | None = None, *,
+                device_assignment: Sequence[Any] | None = None) -> Compiled:
         """The program as machine code.
 
-        compiler_options: XLA's debug options by name.
+        compiler_options: XLA's debug options by name. device_assignment: the device that it is to run on.
+        Raises ValueError if sizes are symbolic, or it was lowered for several platforms.
         """
-        options = (*self.traced._options.compiler_options, *sorted((compiler_options or {}).items()))
-        program = programs.compile_program(self.lowering, self._placement, self.traced.staged.jaxpr.out_avals,
-                                           self.traced.fun_name, options)
-        return Compiled(self, program)
+        traced = self.traced
+        symbolic = [aval for aval in traced.staged.jaxpr.in_avals if aval.symbolic]
+        if symbolic or len(self.platforms) > 1:
+            why = f"has arguments of symbolic sizes, {symbolic[0]}" if symbolic else f"is for several platforms, {self.platforms}"
+            raise ValueError(f"compile: {traced.fun_name} {why}.\n  Lower it for known sizes and one platform; jax.export keeps it "
+                             "as it is, to be called at any size.")
+        options = (*traced._options.compiler_options, *sorted((compiler_options or {}).items()))
+        placement = self._placement
+        if device_assignment is not None:
+            if len(device_assignment) != 1:
+                raise ValueError(f"compile: device_assignment has {len(device_assignment)} devices for a program on one.")
+            placement = placement._replace(device=device_assignment[0])
+        program = programs.compile_program(self.lowering, placement, traced.staged.jaxpr.out_avals, traced.fun_name, options)
+        code = functools.partial(executable_bytes, self.lowering.text, [placement.device], overrides=dict(options))
+        return Compiled(program, traced.staged.consts, self.args_info, self.out_tree, traced.staged.jaxpr.out_avals,
+                        traced.arg_names, code)
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
         """The program's text: dialect 'stablehlo' (the default) or 'hlo'.
@@ -148,38 +181,58 @@ class Lowered(Stage):
 
         Raises ValueError for another dialect.
         """
-        if dialect in (None, "stablehlo"):
-            return self.traced.lower_with(self.platforms, locations=True).text if debug_info else self.lowering.text
         if dialect == "hlo":
-            text: str = self.compile().as_text()
+            text: str = self.compiler_ir("hlo").as_hlo_text()
             return text
-        raise ValueError(f"Unknown dialect: {dialect!r}. Use 'stablehlo' or 'hlo'.")
+        _check_dialect(dialect)
+        from teucer._xla import mlir  # 0.15 s to load, for those who read programs
+        written = self.traced.lower_with(self.platforms, locations=True).text if debug_info else self.lowering.text
+        names = [f"result{pytrees.keystr(path)}" for path in pytrees.leaf_paths(self.out_tree)]
+        return mlir.pretty(written, names, locations=debug_info)
 
     def compiler_ir(self, dialect: str | None = None) -> Any:
-        """The program in the compiler's form: here its text."""
-        return self.as_text(dialect)
+        """The program in the compiler's form: an MLIR module, or for dialect 'hlo' an XLA computation.
+
+        Raises ValueError for another dialect.
+        """
+        from teucer._xla import mlir
+        if dialect == "hlo":
+            return mlir.xla_computation(self.lowering.text)
+        _check_dialect(dialect)
+        return mlir.parse(self.lowering.text)
 
     def cost_analysis(self) -> Any:
-        """XLA's estimate of what the program costs, as a dictionary."""
-        return self.compile().cost_analysis()
+        """XLA's estimate of what the program costs before it is optimised, as a dictionary."""
+        return xla.cost_analysis(self._placement.device.client, self.compiler_ir("hlo"))
+
+
+def _check_dialect(dialect: str | None) -> None:
+    if dialect not in (None, "stablehlo"):
+        raise ValueError(f"unknown dialect: {dialect}. Use 'stablehlo' or 'hlo'.")
 
 
 class Compiled(Stage):
     """An executable. Call it with arguments of the types that it was compiled for."""
 
-    def __init__(self, lowered: Lowered, program: programs.Program) -> None:
-        self.lowered, self.program = lowered, program
-        self.args_info, self.out_tree = lowered.args_info, lowered.out_tree
+    def __init__(self, program: programs.Program, consts: Sequence[Any], args_info: Any, out_tree: Any, out_avals: Sequence[Any],
+                 arg_names: Sequence[str], code: Callable[[], bytes]) -> None:
+        self.program, self.args_info, self.out_tree, self.arg_names = program, args_info, out_tree, tuple(arg_names)
+        # Gives what XLA writes of the executable.
+        self.code = code
+        # What the function closes over comes before the arguments.
+        self.consts, self._out_avals = tuple(consts), tuple(out_avals)
 
     @property
     def out_info(self) -> Any:
-        """Shapes and dtypes of the results, as their tree."""
-        return self.lowered.out_info
+        """Shapes and dtypes of the results, and where they are, as their tree."""
+        shardings = pytrees.tree_leaves(self.output_shardings)
+        return pytrees.tree_unflatten(self.out_tree, [as_struct(a).update(sharding=s)
+                                                      for a, s in zip(self._out_avals, shardings, strict=True)])
 
     @property
     def out_avals(self) -> Any:
         """Types of the results."""
-        return self.lowered.traced.staged.jaxpr.out_avals
+        return self._out_avals
 
     def as_text(self) -> str:
         """The optimised program as HLO text."""
@@ -207,27 +260,58 @@ class Compiled(Stage):
         """Where the results are."""
         return pytrees.tree_unflatten(self.out_tree, [self.program.sharding] * self.out_tree.num_leaves)
 
+    @property
+    def input_formats(self) -> Any:
+        """How the arguments lie in memory, and where: (of positional, of keyword arguments); None for those not used."""
+        taken = iter(self.program.executable.get_parameter_layouts())
+        layouts = [next(taken) if kept else None for kept in self.program.kept][len(self.consts):]
+        return self._formats(self.in_tree, layouts, self.input_shardings)
+
+    @property
+    def output_formats(self) -> Any:
+        """How the results lie in memory, and where."""
+        return self._formats(self.out_tree, self.program.executable.get_output_layouts(), self.output_shardings)
+
+    @staticmethod
+    def _formats(tree: Any, layouts: Sequence[Any], shardings: Any) -> Any:
+        return pytrees.tree_unflatten(tree, [None if layout is None else Format(Layout.from_pjrt_layout(layout), sharding)
+                                             for layout, sharding in zip(layouts, pytrees.tree_leaves(shardings), strict=True)])
+
     @tracebacks.api_boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         call = flatten_call(args, kwargs)
-        expected = pytrees.tree_leaves(self.args_info, is_leaf=lambda x: isinstance(x, ArgInfo))
         if call.tree != self.in_tree:
-            raise TypeError(f"Function compiled with input pytree does not match the input pytree it was called with.\n"
-                            f"    compiled: {self.in_tree}\n    called: {call.tree}")
-        for i, (x, info) in enumerate(zip(call.leaves, expected, strict=True)):
-            got = typeof(x)
-            if got.shape != info.shape or got.dtype != info.dtype:
-                path = pytrees.keystr(list(pytrees.leaf_paths(call.tree))[i])
-                raise TypeError("Argument types differ from the types for which this computation was compiled. The mismatches "
-                                f"are:\n    argument {path}: compiled with {info.aval.str_short()}, called with "
-                                f"{got.str_short()}")
-        staged = self.lowered.traced.staged
-        leaves = (*staged.consts, *call.leaves)
-        if any(isinstance(x, Tracer) for x in leaves):
+            raise TypeError(_other_tree(self.in_tree, call.tree))
+        if any(isinstance(x, Tracer) for x in call.leaves):
             raise TypeError("Cannot apply JAX transformations to a function lowered and compiled for a particular signature. "
                             "Detected argument of Tracer type.\n  Transform the function before it is lowered.")
-        return pytrees.tree_unflatten(self.out_tree, programs.execute(self.program, leaves))
+        expected = pytrees.tree_leaves(self.in_avals)
+        found = [typeof(x) for x in call.leaves]
+        differing = [f"Argument '{name}' compiled with {aval.str_short()} and called with {got.str_short()}"
+                     for name, aval, got in zip(self.arg_names, expected, found, strict=True)
+                     if got.shape != aval.shape or got.dtype != aval.dtype]
+        if differing:
+            raise TypeError("Argument types differ from the types for which this computation was compiled. Perhaps you are calling "
+                            "the compiled executable with a different enable_x64 mode than when it was AOT compiled? The "
+                            "mismatches are:\n" + "\n".join(differing))
+        return pytrees.tree_unflatten(self.out_tree, programs.execute(self.program, (*self.consts, *call.leaves)))
 
+    def call(self, *args: Any, **kwargs: Any) -> Any:
+        """As calling the object."""
+        return self(*args, **kwargs)
+
+
+def _other_tree(expected: Any, found: Any) -> str:
+    """What to say of a call with arguments of another tree."""
+    listed = [f"    * at {_place(path)}, seen {a} but now given {b}, so {why}"
+              for path, a, b, why in pytrees.equality_errors_pytreedef(expected, found)]
+    return ("Function compiled with input pytree does not match the input pytree it was called with. There are "
+            f"{len(listed)} mismatches, including:\n" + "\n".join(listed))
+
+
+def _place(path: Any) -> str:
+    text = pytrees.keystr(path)
+    return f"args{text[3:]}" if text.startswith("[0]") else f"kwargs{text[3:]}"
 
 
 @method

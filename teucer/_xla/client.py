@@ -13,7 +13,7 @@ from jaxlib import _jax, lapack, utils, xla_client
 from jaxlib.version import __version__ as jaxlib_version
 
 __all__ = ["Client", "CompileOptions", "Device", "DeviceList", "LoadedExecutable", "XlaRuntimeError", "compile_options",
-           "compile_text", "cpu_client", "deserialize", "jaxlib_version", "plugin_client", "plugin_libraries",
+           "compile_text", "cost_analysis", "cpu_client", "deserialize", "jaxlib_version", "plugin_client", "plugin_libraries",
            "register_ffi_target", "register_lapack"]
 
 Client = _jax.Client
@@ -125,6 +125,11 @@ def compile_text(client: Any, text: str, devices: Any, options: Any, callbacks: 
     if "jax.uses_shape_polymorphism" in text.partition("\n")[0]:
         return client.compile_and_load(_jax.mlir.refine_polymorphic_shapes(text.encode()), devices, options)
     return client.compile_and_load(text, devices, options)
+
+
+def cost_analysis(client: Any, computation: Any) -> Any:
+    """What XLA estimates of a computation in HLO: floating-point operations, bytes accessed, ..."""
+    return _jax.hlo_module_cost_analysis(client, computation.get_hlo_module())
 
 
 def deserialize(client: Any, data: bytes, devices: Any, options: Any) -> Any:

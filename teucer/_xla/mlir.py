@@ -5,6 +5,7 @@ What is kept outside the process is StableHLO's portable artifact: bytecode that
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -33,19 +34,24 @@ def parse(text: str) -> Any:
         return ir.Module.parse(text)
 
 
-def pretty(text: str, results: Sequence[str] = (), *, locations: bool = False) -> str:
+def pretty(text: str, results: Sequence[str] = (), *, partitions: int = 1, locations: bool = False) -> str:
     """A module's text in the notation of its dialects, as people read it.
 
-    results: what to call the results of the main function. locations: whether to say where operations come from.
+    results: what to call the results of the main function. partitions: the devices that it is for.
+    locations: whether to say where operations come from.
     """
     module = parse(text)
     with module.context:
+        number = ir.IntegerType.get_signless(32)
+        module.operation.attributes["mhlo.num_partitions"] = ir.IntegerAttr.get(number, partitions)
+        module.operation.attributes["mhlo.num_replicas"] = ir.IntegerAttr.get(number, 1)
         main = _function(module, "main")
         if results:
             main.attributes["res_attrs"] = ir.ArrayAttr.get([
                 ir.DictAttr.get({"jax.result_info": ir.StringAttr.get(name)}) for name in results])
     shown: str = module.operation.get_asm(enable_debug_info=locations)
-    return shown
+    # What has no place in the user's program has one in the text that was read here.
+    return re.sub(r'loc\("-":\d+:\d+\)', "loc(unknown)", shown)
 
 
 def portable(text: str) -> bytes:

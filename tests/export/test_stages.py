@@ -1,0 +1,147 @@
+"""The stages of jit: what can be asked of each, what their calls refuse, and executables as bytes."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import teucer as jax
+import teucer.numpy as jnp
+from teucer import export
+from teucer.experimental import serialize_executable
+from teucer.experimental.layout import Format, Layout
+
+X = np.ones((2, 3), np.float32)
+
+
+def g(x, *, scale=2.0):
+    return jnp.sin(x) * scale, {"a": x}
+
+
+def test_text_of_the_lowered():
+    lowered = jax.jit(g).lower(X)
+    # As JAX 0.10.2 prints it.
+    assert lowered.as_text() == """\
+module @jit_g attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {
+  func.func public @main(%arg0: tensor<2x3xf32>) -> (tensor<2x3xf32> {jax.result_info = "result[0]"}, \
+tensor<2x3xf32> {jax.result_info = "result[1]['a']"}) {
+    %0 = stablehlo.sine %arg0 : tensor<2x3xf32>
+    %cst = stablehlo.constant dense<2.000000e+00> : tensor<f32>
+    %1 = stablehlo.broadcast_in_dim %cst, dims = [] : (tensor<f32>) -> tensor<2x3xf32>
+    %2 = stablehlo.multiply %0, %1 : tensor<2x3xf32>
+    return %2, %arg0 : tensor<2x3xf32>, tensor<2x3xf32>
+  }
+}
+"""
+    assert "test_stages.py" in lowered.as_text(debug_info=True)
+    assert "module @jit__lambda " in jax.jit(lambda x: x).lower(X).as_text()
+    assert lowered.as_text("hlo").startswith("HloModule jit_g, entry_computation_layout=")
+    assert "ROOT" in lowered.compiler_ir("hlo").as_hlo_text() and "stablehlo.sine" in str(lowered.compiler_ir())
+    for method in (lowered.as_text, lowered.compiler_ir):
+        with pytest.raises(ValueError, match="unknown dialect: foo"):
+            method("foo")
+
+
+def test_what_each_stage_tells():
+    traced = jax.jit(g, donate_argnums=0).trace(X, scale=3.0)
+    lowered = traced.lower()
+    compiled = lowered.compile()
+    for stage in (traced, lowered, compiled):
+        assert str(stage.in_avals) == "((ShapedArray(float32[2,3]),), {'scale': ShapedArray(float32[], weak_type=True)})"
+        assert stage.donate_argnums == (0,) and stage.in_tree == jax.tree.structure(((0,), {"scale": 0}))
+        assert stage.out_tree == jax.tree.structure((0, {"a": 0})) and stage.args_info[0][0].donated
+        assert [s.shape for s in jax.tree.leaves(stage.out_info)] == [(2, 3), (2, 3)]
+    assert traced.fun_name == "g" and "sin" in str(traced.jaxpr) and traced(X, scale=3.0)[1]["a"].shape == (2, 3)
+    assert lowered.cost_analysis()["transcendentals"] == 6 and compiled.cost_analysis()["transcendentals"] == 6
+    assert compiled.memory_analysis().argument_size_in_bytes == 28 and compiled.runtime_executable() is not None
+    assert "HloModule jit_g" in compiled.as_text()
+    assert compiled.input_shardings[0][0] == compiled.output_shardings[0] == compiled.out_info[0].sharding
+    assert compiled.input_formats[0][0] == Format(Layout((0, 1), ()), compiled.input_shardings[0][0])
+    assert compiled.output_formats[1]["a"].layout.major_to_minor == (0, 1)
+
+
+def test_arguments_that_are_not_used_have_no_format():
+    compiled = jax.jit(lambda x, y: y).lower(X, 1.0).compile()
+    assert compiled.input_formats[0][0] is None and compiled.input_formats[0][1].layout.major_to_minor == ()
+
+
+def test_layouts():
+    assert Layout((1, 0)).update(major_to_minor=(0, 1)) == Layout((0, 1)) and repr(Layout.AUTO) == "AUTO"
+    with pytest.raises(ValueError, match=r"rank of the value should match. Got major_to_minor=\(1, 0\)"):
+        Layout((1, 0)).check_compatible_aval((1, 2, 3))
+    with pytest.raises(TypeError, match="Invalid value received for the layout argument"):
+        Format(3)
+    with pytest.raises(ValueError, match="Sharding has to be concrete"):
+        Format(Layout((0,)))
+
+
+def test_calls_that_do_not_fit():
+    compiled = jax.jit(g).lower(X, scale=3.0).compile()
+    with pytest.raises(TypeError, match=r"(?s)There are 2 mismatches, including:.*at args, seen tuple of length 1.*at kwargs"):
+        compiled(X, X)
+    with pytest.raises(TypeError, match=r"Argument 'x' compiled with float32\[2,3\] and called with float32\[2\]\n"
+                                        r"Argument 'scale' compiled with float32\[\] and called with int32\[\]"):
+        compiled(np.ones(2, np.float32), scale=np.int32(2))
+    with pytest.raises(TypeError, match="Cannot apply JAX transformations to a function lowered and compiled"):
+        jax.grad(lambda x: compiled(x, scale=2.0)[0].sum())(X)
+
+
+def test_compile():
+    lowered = jax.jit(jnp.sin).lower(X)
+    assert lowered.compile(compiler_options={"xla_cpu_enable_fast_math": True})(X).shape == (2, 3)
+    with pytest.raises(Exception, match="No such compile option: 'xla_foo'"):
+        lowered.compile(compiler_options={"xla_foo": 1})
+    device = jax.devices()[-1]
+    assert lowered.compile(device_assignment=[device])(X).devices() == {device}
+    with pytest.raises(ValueError, match="device_assignment has 2 devices"):
+        lowered.compile(device_assignment=jax.devices()[:1] * 2)
+    with pytest.raises(ValueError, match=r"arguments of symbolic sizes, float32\[a\]"):
+        jax.jit(jnp.sin).lower(jax.ShapeDtypeStruct(export.symbolic_shape("a"), np.float32)).compile()
+    with pytest.raises(ValueError, match="is for several platforms, \\('cpu', 'tpu'\\)"):
+        jax.jit(jnp.sin).trace(X).lower(lowering_platforms=("cpu", "tpu")).compile()
+
+
+def test_executables_as_bytes():
+    table, key = jnp.arange(3.0), jax.random.key(1)
+
+    @jax.jit
+    def f(x, i, *, tree):
+        return {"out": x[:, i] + table, "key": jax.random.fold_in(key, i)}, tree[0]
+
+    args = (np.ones((3, 4), np.float32), np.int32(2))
+    compiled = f.lower(*args, tree=(1, None)).compile()
+    data, in_tree, out_tree = serialize_executable.serialize(compiled)
+    load = serialize_executable.deserialize_and_load
+    for loaded in (load(data, in_tree, out_tree), load(data, None, None, backend="cpu", execution_devices=jax.devices()[-1:])):
+        (got, n), (expected, m) = loaded(*args, tree=(5, None)), f(*args, tree=(5, None))
+        np.testing.assert_array_equal(got["out"], expected["out"])
+        keys = [np.asarray(jax.random.key_data(out["key"])).tolist() for out in (got, expected)]
+        assert int(n) == int(m) and keys[0] == keys[1]
+        assert loaded.in_avals == compiled.in_avals and loaded.out_tree == compiled.out_tree
+        assert serialize_executable.serialize(loaded)[0][-1000:-32] == data[-1000:-32]
+    with pytest.raises(TypeError, match="Argument 'i' compiled with int32"):
+        loaded(np.ones((3, 4), np.float32), 2.5, tree=(1, None))
+
+
+def test_executables_in_another_process(tmp_path):
+    data, _, _ = serialize_executable.serialize(jax.jit(lambda x: jnp.sin(x) * 2).lower(X).compile())
+    (tmp_path / "f").write_bytes(data)
+    program = ("import sys, numpy as np; from teucer.experimental.serialize_executable import deserialize_and_load; "
+               "print(deserialize_and_load(open(sys.argv[1], 'rb').read(), None, None)(np.zeros((2, 3), np.float32)).sum())")
+    run = subprocess.run([sys.executable, "-c", program, str(tmp_path / "f")], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "0.0"
+
+
+def test_executables_that_are_refused():
+    serialize, load = serialize_executable.serialize, serialize_executable.deserialize_and_load
+    with pytest.raises(TypeError, match="a compiled function is needed"):
+        serialize(jax.jit(jnp.sin).lower(X))
+    with pytest.raises(ValueError, match="calls Python functions"):
+        serialize(jax.jit(lambda x: (jax.debug.print("{}", x), x)[1]).lower(X).compile())
+    data, _, _ = serialize(jax.jit(jnp.sin).lower(X).compile())
+    for bad, text in [(data[:-1], "damaged"), (data[:100] + b"x" + data[101:], "damaged"),
+                      (b"pickle", "not a serialized executable"),
+                      (bytes(export.export(jax.jit(jnp.sin))(X).serialize()), "not a serialized executable")]:
+        with pytest.raises(ValueError, match=text):
+            load(bad, None, None)
