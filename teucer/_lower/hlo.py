@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._base.errors import InconclusiveDimensionOperation
 from teucer._core.dimensions import is_constant, is_symbolic
 from teucer._core.types import ShapedArray
 from teucer._lower import text
@@ -101,6 +102,9 @@ def convert(ctx: Context, x: Value, dtype: Any) -> Value:
 
 
 def bitcast_convert(ctx: Context, x: Value, aval: ShapedArray) -> Value:
+    if aval.symbolic and len(aval.shape) != len(x.shape):
+        raise InconclusiveDimensionOperation("bitcast_convert between widths is not implemented for symbolic sizes.\n"
+                                             f"    x: {x.aval}")
     return ctx.op1("stablehlo.bitcast_convert", (x,), aval)
 
 

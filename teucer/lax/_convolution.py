@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any, final
 
@@ -131,6 +132,8 @@ def _check_groups(lhs_shape: Any, rhs_shape: Any, feature_groups: int, batch_gro
     op = "conv_general_dilated"
     batch, features = lhs_shape[:2]
     out_features, in_features = rhs_shape[:2]
+    # The compiler takes constants only: not those that vmap over a symbolic size makes.
+    feature_groups, batch_groups = map(operator.index, (feature_groups, batch_groups))
     for kind, count in (("feature", feature_groups), ("batch", batch_groups)):
         if count <= 0:
             raise ValueError(f"{op} {kind}_group_count must be a positive integer, got {count}.")

@@ -8,6 +8,7 @@ from typing import Any, final
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core.dimensions import is_constant, is_symbolic
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
@@ -15,6 +16,7 @@ from teucer._lower import hlo
 from teucer._transform import arith
 from teucer.lax import _elementwise, _indexing, _structure
 from teucer.lax._indexing import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
+from teucer.lax._joining import concatenate
 from teucer.lax._reductions import check_computation, reduce_and, scalar_body, scalar_computation
 
 __all__ = ["gather", "gather_p", "scatter", "scatter_add", "scatter_add_p", "scatter_apply", "scatter_max",
@@ -122,14 +124,18 @@ def _wide(ctx: Any, indices: Any) -> Any:
     return hlo.convert(ctx, indices, np.dtype(np.int32))
 
 
-def _bounds(indices: Any, limits: Sequence[int]) -> Any:
+def _bounds(indices: Any, limits: Sequence[Any]) -> Any:
     kind = typeof(indices).dtype
     shape = np.shape(indices)
-    limit = np.asarray([min(n, dtypes.iinfo(kind).max) for n in limits], kind)
+    most: Any = dtypes.iinfo(kind).max
+    if is_constant(limits):
+        limit: Any = np.asarray([min(n, most) for n in limits], kind)
+    else:
+        limit = concatenate([_structure.full((1,), n if is_symbolic(n) else min(n, most), kind) for n in limits], 0)
     return _structure.full(shape, 0, kind), _structure.broadcast_to(limit, shape, (len(shape) - 1,))
 
 
-def _inside(indices: Any, limits: Sequence[int]) -> Any:
+def _inside(indices: Any, limits: Sequence[Any]) -> Any:
     """Whether each index vector lies between 0 and the limits."""
     low, high = _bounds(indices, limits)
     fits = _elementwise.bitwise_and(_elementwise.ge(indices, low), _elementwise.le(indices, high))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any, final
 
@@ -46,7 +47,7 @@ class Hessenberg(MatrixPrimitive):
         if n == 0:
             return a, zeros(ctx, taus_aval)
         packed, taus, info = lapack(ctx, "hessenberg", "gehrd", len(batch), [a], [packed_aval, taus_aval, info_of(batch)],
-                                    f"low = 1 : i32, high = {n} : i32", [(0, 0)])
+                                    f"low = 1 : i32, high = {operator.index(n)} : i32", [(0, 0)])
         return nan_unless_ok(ctx, info, packed, taus)
 
 
