@@ -12,11 +12,12 @@ from teucer.errors import InconclusiveDimensionOperation
 
 # What vmap makes of these over a symbolic size cannot be told to the compiler.
 NO_SYMBOLIC_BATCH = {
-    "bitcast_convert_type": "widths that differ", "pure_callback": "Python",
-    **dict.fromkeys(("conv_general_dilated", "conv", "conv_transpose", "convolution: conv_same",
-                     "convolution: conv_strided_dilated", "convolution: conv_feature_groups", "convolution: conv_batch_groups", "convolution: conv_without_space",
-                     "convolution: conv", "convolution: conv_transpose"), "a symbolic number of groups"),
-}
+    "bitcast_convert_type",  # between widths that differ
+    "pure_callback",  # Python
+    # a symbolic number of groups
+    "conv_general_dilated", "conv", "conv_transpose", "convolution: conv", "convolution: conv_same", "convolution: conv_transpose",
+    "convolution: conv_strided_dilated", "convolution: conv_feature_groups", "convolution: conv_batch_groups",
+    "convolution: conv_without_space"}
 # So many operations that are tested quickly; all others are slow.
 EVERY = 30
 
