@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 import teucer as jax
 import teucer.numpy as jnp
 from teucer import export, lax
+from teucer._core.primitive import Primitive
+from teucer._lower import hlo
 
 A, B = export.symbolic_shape("a, b")
 
@@ -317,8 +319,23 @@ def test_platform_dependent_code_in_loops_and_calls():
     assert exported.call(np.zeros(2, np.float32)).tolist() == [4, 4]
 
 
+class Foreign(Primitive):
+    name = "foreign"
+
+    def types(self, x):
+        return (x,)
+
+    def lower(self, ctx, x):
+        return hlo.custom_call(ctx, "some_target", [x], [x.aval])
+
+
 def test_custom_calls_of_no_guarantee():
     check = export.DisabledSafetyCheck
+    f, x = jax.jit(lambda x: Foreign().bind(x)[0]), np.ones(2, np.float32)
+    with pytest.raises(ValueError, match=r"custom calls whose targets have no compatibility guarantees:\n    some_target at "):
+        export.export(f)(x)
+    allowed = export.export(f, disabled_checks=[check.custom_call("some_target")])(x)
+    assert through_bytes(allowed).disabled_safety_checks == (check.custom_call("some_target"),)
     assert check.custom_call("foo").is_custom_call() == "foo" and check.platform().is_custom_call() is None
     assert repr(check.custom_call("foo")) == "custom_call:foo" and check.custom_call("foo") == check.custom_call("foo")
 
