@@ -72,6 +72,9 @@ class CustomCall(Primitive):
     def lower(self, ctx: Any, *values: Any, call_jaxpr: ClosedJaxpr, **params: Any) -> Any:
         return ctx.inline(call_jaxpr, *values)
 
+    def inlined(self, operands: Any, params: Any) -> Any:
+        return params["call_jaxpr"], operands
+
     def uses_axis(self, name: Any, params: Any) -> bool:
         return name is not None and isinstance(params["call_jaxpr"], ClosedJaxpr) and jaxpr_uses_axis(
             params["call_jaxpr"].jaxpr, name)

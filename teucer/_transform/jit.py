@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, final
 
 from teucer._base import config, memo, pytrees, tracebacks
 from teucer._core import axes
-from teucer._core.jaxpr import ClosedJaxpr, Jaxpr
+from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import EVAL, Tracer, current_trace, typeof
 from teucer._core.types import Zero
@@ -29,9 +29,11 @@ from teucer._transform.calls import (
     stage_user,
     static_by_name,
 )
+from teucer._transform.dce import dce_closed, filtered, narrowed
 from teucer._transform.jvp import jvp_jaxpr
 from teucer._transform.partial import split_jaxpr
 from teucer._transform.transpose import transpose_jaxpr
+from teucer._transform.unchanged import forward_call
 from teucer._xla.dispatcher import PjitFunction, dispatcher
 
 __all__ = ["JitOptions", "Staged", "call_jitted", "hoist_consts", "hoisted", "jit", "jit_p", "make_jit", "method",
@@ -346,6 +348,13 @@ class Jit(Primitive):
 
     def uses_axis(self, name: Any, params: Any) -> bool:
         return name is not None and jaxpr_uses_axis(params["jaxpr"].jaxpr, name)
+
+    def forward(self, eqn: Eqn) -> Any:
+        return forward_call(eqn, "jaxpr")
+
+    def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
+        closed, taken = dce_closed(eqn.params["jaxpr"], used)
+        return narrowed(eqn, used, taken, jaxpr=closed, donated_invars=tuple(filtered(eqn.params["donated_invars"], taken)))
 
 
 jit_p = Jit()

@@ -20,6 +20,7 @@ from teucer._runtime import backends, effects, shardings, transfer
 from teucer._runtime.arrays import ArrayImpl, check_live
 from teucer._runtime.compile import compile_module
 from teucer._transform.dce import dce_jaxpr
+from teucer._transform.passes import optimize
 from teucer._xla import arrays as xla_arrays
 from teucer._xla.dispatcher import FastPath, dispatcher
 
@@ -87,6 +88,8 @@ def placement_of(args: Sequence[Any], device: Any = None) -> Placement:
 def lower_program(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: bool, platform: str, *,
                   locations: bool = False) -> Lowering:
     """Lower a jaxpr without constants."""
+    if config.optimize_jaxprs.value:
+        jaxpr = optimize(jaxpr)
     live, used = dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))
     kept = (True,) * len(jaxpr.invars) if keep_unused else tuple(used)
     invars = [v for v, keep in zip(jaxpr.invars, kept, strict=True) if keep]
@@ -110,7 +113,7 @@ def compile_program(lowering: Lowering, placement: Placement, out_avals: Sequenc
 def program_for(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: bool, placement: Placement,
                 options: tuple[tuple[str, Any], ...] = ()) -> Program:
     """The program of a jaxpr without constants; kept on the jaxpr."""
-    key = ("program", tuple(donated), keep_unused, placement, options)
+    key = ("program", tuple(donated), keep_unused, placement, options, config.optimize_jaxprs.value)
     found = jaxpr.cache.get(key)
     if found is None:
         if config.log_compiles.value:

@@ -16,11 +16,12 @@ from teucer._lower import hlo
 from teucer._transform import arith
 from teucer._transform.batch import batch_jaxpr
 from teucer._transform.calls import as_indices, check_callable, check_leaves, flatten_call, stage_user
-from teucer._transform.dce import dce_jaxpr
+from teucer._transform.dce import dce_closed, dce_jaxpr, narrowed
 from teucer._transform.jit import hoist_consts, jaxpr_uses_axis, jit_p
 from teucer._transform.jvp import jvp_jaxpr
 from teucer._transform.partial import split_jaxpr
 from teucer._transform.transpose import transpose_jaxpr
+from teucer._transform.unchanged import forward_call
 
 __all__ = ["Offloadable", "Recompute", "Saveable", "checkpoint", "checkpoint_name", "name_p", "remat", "remat_p"]
 
@@ -87,6 +88,7 @@ class Remat(Primitive):
     __slots__ = ()
     name = "remat2"
     higher_order = True
+    mergeable = False
 
     def types(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
         return tuple(jaxpr.out_avals)
@@ -143,6 +145,17 @@ class Remat(Primitive):
 
     def uses_axis(self, name: Any, params: Any) -> bool:
         return name is not None and jaxpr_uses_axis(params["jaxpr"].jaxpr, name)
+
+    def inlined(self, operands: Any, params: Any) -> Any:
+        # What is computed again must not be merged with what has been computed.
+        return None if params["differentiated"] else (params["jaxpr"], operands)
+
+    def forward(self, eqn: Eqn) -> Any:
+        return forward_call(eqn, "jaxpr")
+
+    def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
+        closed, taken = dce_closed(eqn.params["jaxpr"], used)
+        return narrowed(eqn, used, taken, jaxpr=closed)
 
 
 remat_p = Remat()
@@ -257,6 +270,9 @@ class Name(Primitive):
 
     def batch(self, axis: Any, args: Any, dims: Any, *, name: str) -> Any:
         return self.bind(*args, name=name), dims
+
+    def simplify(self, known: Any, x: Any, *, name: str) -> Any:
+        return x
 
 
 name_p = Name()

@@ -177,6 +177,7 @@ class OptimizationBarrier(Primitive):
 
     __slots__ = ()
     name = "optimization_barrier"
+    mergeable = False
 
     def types(self, *avals: Any) -> Any:
         return avals

@@ -81,6 +81,7 @@ class Rev(Linear):
 
     __slots__ = ()
     name = "rev"
+    rearranges = True
 
     def types(self, x: Any, *, dimensions: Any) -> Any:
         if any(d < 0 for d in dimensions):
@@ -108,6 +109,7 @@ class Squeeze(Linear):
 
     __slots__ = ()
     name = "squeeze"
+    rearranges = True
 
     def types(self, x: Any, *, dimensions: Any) -> Any:
         if len(set(dimensions)) != len(dimensions):

@@ -1,4 +1,4 @@
-"""Operations that the rules of all others need. Imports no other room of lax.
+"""Operations that the rules of all others need. Imports no other room of lax but `_exact`.
 
 broadcast_in_dim and its transpose reduce_sum, reshape, transpose, convert_element_type, add_any.
 """
@@ -13,12 +13,13 @@ from typing import Any, final
 import numpy as np
 
 from teucer._base import config, dtypes, errors
-from teucer._core.primitive import Primitive, Undefined
+from teucer._core.primitive import Call, Primitive, Undefined
 from teucer._core.trace import Tracer, current_trace, typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._lower import hlo
 from teucer._runtime import transfer
 from teucer._transform import arith
+from teucer.lax._exact import convert
 
 __all__ = ["Linear", "add_any_p", "broadcast_in_dim_p", "canonical_axis", "canonical_shape", "check_axes",
            "convert_element_type",
@@ -86,6 +87,7 @@ class BroadcastInDim(Linear):
 
     __slots__ = ()
     name = "broadcast_in_dim"
+    rearranges = True
 
     def types(self, x: Any, *, shape: Any, broadcast_dimensions: Any, sharding: Any = None) -> Any:
         dims = broadcast_dimensions
@@ -125,6 +127,15 @@ class BroadcastInDim(Linear):
                          sharding=sharding)
         return outs, (0,)
 
+    def simplify(self, known: Any, x: Any, *, shape: Any, broadcast_dimensions: Any, sharding: Any = None) -> Any:
+        if x.aval.shape == shape:
+            return x
+        made = known.made.get(x)
+        if made is None or made.primitive is not self or made.params.get("sharding") is not None:
+            return None
+        dims = tuple([broadcast_dimensions[d] for d in made.params["broadcast_dimensions"]])
+        return Call((made.invars[0],), {"shape": shape, "broadcast_dimensions": dims, "sharding": sharding})
+
 
 @final
 class ReduceSum(Linear):
@@ -159,6 +170,7 @@ class Reshape(Linear):
 
     __slots__ = ()
     name = "reshape"
+    rearranges = True
 
     def types(self, x: Any, *, new_sizes: Any, dimensions: Any = None, sharding: Any = None) -> Any:
         aval = ShapedArray(new_sizes, x.dtype, x.weak_type, vma=x.vma)
@@ -177,6 +189,14 @@ class Reshape(Linear):
         x = moveaxis(args[0], dims[0], 0)
         return self.bind(x, new_sizes=(axis.size, *new_sizes), dimensions=None, sharding=None), (0,)
 
+    def simplify(self, known: Any, x: Any, *, new_sizes: Any, dimensions: Any = None, sharding: Any = None) -> Any:
+        made = known.made.get(x)
+        again = made is not None and made.primitive is self and made.params.get("sharding") is None
+        source = made.invars[0] if again else x
+        if source.aval.shape == new_sizes:
+            return source
+        return Call((source,), {"new_sizes": new_sizes, "dimensions": dimensions, "sharding": sharding}) if again else None
+
 
 @final
 class Transpose(Linear):
@@ -184,6 +204,7 @@ class Transpose(Linear):
 
     __slots__ = ()
     name = "transpose"
+    rearranges = True
 
     def types(self, x: Any, *, permutation: Any) -> Any:
         if sorted(permutation) != list(range(x.ndim)):
@@ -200,6 +221,14 @@ class Transpose(Linear):
     def batch(self, axis: Any, args: Any, dims: Any, *, permutation: Any) -> Any:
         (dim,) = dims
         return self.bind(args[0], permutation=(dim, *(i + (i >= dim) for i in permutation))), (0,)
+
+    def simplify(self, known: Any, x: Any, *, permutation: Any) -> Any:
+        made = known.made.get(x)
+        again = made is not None and made.primitive is self
+        source, order = (made.invars[0], tuple([made.params["permutation"][i] for i in permutation])) if again else (x, permutation)
+        if order == tuple(range(len(order))):
+            return source
+        return Call((source,), {"permutation": order}) if again else None
 
 
 @final
@@ -232,6 +261,12 @@ class ConvertElementType(Primitive):
 
     def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
         return self.bind(*args, **params), dims
+
+    def simplify(self, known: Any, x: Any, **params: Any) -> Any:
+        return x
+
+    def fold(self, x: Any, *, new_dtype: Any, **params: Any) -> Any:
+        return convert(x, new_dtype)
 
 
 @final
