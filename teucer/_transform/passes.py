@@ -1,7 +1,7 @@
-"""Passes over jaxprs before they are lowered. A pass is a function from a jaxpr without constants to one that computes the
-same, bit for bit, from the same inputs.
+"""Passes over jaxprs before they are lowered: functions from a jaxpr without constants to one that computes the same bits.
 
-`PASSES` is the table of them, in the order in which `optimize` applies them.
+`PASSES` is the table of them, in the order in which `optimize` applies them. What holds of a primitive its own rules say
+(`simplify`, `fold`, `inlined`, `forward`, `dce`).
 """
 
 from __future__ import annotations
