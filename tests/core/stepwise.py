@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 
 import teucer.numpy as jnp
+from teucer._base import config
+from teucer._core.checker import check_jaxpr
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Literal
 from teucer._core.trace import typeof
+from teucer._transform.passes import PASSES, Pass, optimize
 
 CALLS = {"jit": "jaxpr", "remat2": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}
 
@@ -75,3 +78,13 @@ def bits(x: Any) -> tuple[Any, ...]:
     """Shape, dtype and bytes of an array: of equal arrays, whose zeros have one sign and whose nans are the same."""
     x = np.asarray(x)
     return x.shape, x.dtype, x.tobytes()
+
+
+def check_each_pass(jaxpr: Jaxpr, *args: Any) -> None:
+    """No pass changes a bit of the results, nor do all together."""
+    with config.optimize_jaxprs(False):
+        expected = list(map(bits, stepwise(jaxpr, *args)))
+        for step in (*PASSES[0].parts, *PASSES, Pass("all", optimize)):
+            after = step.apply(jaxpr)
+            check_jaxpr(after)
+            assert list(map(bits, stepwise(after, *args))) == expected, step.name

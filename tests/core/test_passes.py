@@ -11,7 +11,7 @@ import hypothesis.strategies as st
 import ml_dtypes
 import numpy as np
 import pytest
-from core.stepwise import bits, stepwise
+from core.stepwise import bits, check_each_pass, stepwise
 from hypothesis import given, settings
 
 import teucer as jax
@@ -541,16 +541,6 @@ def test_no_bit_of_any_program_changes(steps, numbers):
     x, y = jnp.asarray(np.array(numbers, np.float32).reshape(2, 2, 2))
     jaxpr = traced(partial(run, steps), x, y)
     check_each_pass(jaxpr, x, y)
-
-
-def check_each_pass(jaxpr: Jaxpr, *args: Any) -> None:
-    with config.optimize_jaxprs(False):
-        expected = list(map(bits, stepwise(jaxpr, *args)))
-        for step in [*PASSES[0].parts, *PASSES]:
-            after = step.apply(jaxpr)
-            check_jaxpr(after)
-            assert list(map(bits, stepwise(after, *args))) == expected, step.name
-        assert list(map(bits, stepwise(optimize(jaxpr), *args))) == expected
 
 
 @settings(max_examples=25)

@@ -61,8 +61,8 @@ def literal_key(literal: Literal) -> Any:
     value, dtype = literal.val, literal.aval.dtype
     if type(value) is not dtype.type:
         value = dtype.type(value)
-    # Zeros of either sign compare equal, and so do complex numbers with such parts.
-    return dtype, value if value and dtype.kind != "c" else repr(value)
+    # Zeros of either sign compare equal, and so do complex numbers with such parts; not all numbers of other kinds hash.
+    return dtype, value if value and dtype.kind in "biuf" else repr(value)
 
 
 def params_key(params: dict[str, Any]) -> Any:
