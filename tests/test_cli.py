@@ -94,6 +94,20 @@ def test_jaxpr(script, capsys):
     assert "sin" in printed
 
 
+def test_jaxpr_after_each_pass(script, capsys):
+    path = script("""
+        import teucer.numpy as jnp
+
+        def f(x):
+            return jnp.sin(x) * 1.0 + jnp.sin(x)
+    """)
+    assert main(["jaxpr", f"{path}:f", "--args", "f32[3]", "--passes"]) == 0
+    printed = capsys.readouterr().out
+    assert re.findall(r"^([\w ]+): (\d+) equation", printed, re.MULTILINE) == [
+        ("traced", "4"), ("simplify", "3"), ("merge common subexpressions", "2")]
+    assert printed.count("{ lambda") == 3
+
+
 def test_jaxpr_of_unknown_function_names_those_there_are(script, capsys):
     assert main(["jaxpr", f"{script('def f(x): return x')}:g"]) == 2
     assert re.search(r"has no function g\.\nIt has: f\n", capsys.readouterr().err)

@@ -234,7 +234,7 @@ def test_parameters_that_compare_equal_are_not_the_same():
 
 def keeps_both(f: Any, name: str) -> None:
     jaxpr = traced(f, jnp.ones(3))
-    assert names(checked(jaxpr, jnp.ones(3))).count(name) == names(jaxpr).count(name) == 2
+    assert names(checked(jaxpr, jnp.ones(3))).count(name) == 2
 
 
 def test_not_merged():
@@ -242,6 +242,8 @@ def test_not_merged():
     keeps_both(lambda x: (jnp.copy(x), jnp.copy(x)), "copy")
     barrier = jax.jit(lambda x: lax.optimization_barrier(jnp.sin(x)))
     keeps_both(lambda x: barrier(x) + barrier(x), "jit")
+    remat = jax.checkpoint(lambda x: jnp.sin(jnp.sin(x)))
+    keeps_both(jax.grad(lambda x: (remat(x) + remat(x)).sum()), "remat2")
     jaxpr = traced(lambda: (lax.rng_uniform(0., 1., (2,)), lax.rng_uniform(0., 1., (2,))))
     assert names(optimize(jaxpr)) == ["rng_uniform"] * 2
 
