@@ -223,6 +223,7 @@ def test_literals_that_compare_equal_are_not_the_same():
 
 def test_parameters_that_compare_equal_are_not_the_same():
     p = Primitive("scaled")
+    p.mergeable = True
     p.def_impl(lambda x, scale: x * scale)
     p.def_abstract_eval(lambda x, scale: x)
     jaxpr = traced(lambda x: (p.bind(x, scale=0.0), p.bind(x, scale=-0.0), p.bind(x, scale=0.0), p.bind(x, scale=[1.0])), 1.0)
@@ -242,6 +243,10 @@ def test_not_merged():
     keeps_both(lambda x: (jnp.copy(x), jnp.copy(x)), "copy")
     barrier = jax.jit(lambda x: lax.optimization_barrier(jnp.sin(x)))
     keeps_both(lambda x: barrier(x) + barrier(x), "jit")
+    p = Primitive("counted")
+    p.def_impl(lambda x: x)
+    p.def_abstract_eval(lambda x: x)
+    keeps_both(lambda x: p.bind(x) + p.bind(x), "counted")
     remat = jax.checkpoint(lambda x: jnp.sin(jnp.sin(x)))
     keeps_both(jax.grad(lambda x: (remat(x) + remat(x)).sum()), "remat2")
     jaxpr = traced(lambda: (lax.rng_uniform(0., 1., (2,)), lax.rng_uniform(0., 1., (2,))))
