@@ -11,7 +11,7 @@ import teucer.numpy as jnp
 from teucer._base import config
 from teucer._core.checker import check_jaxpr
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Literal
-from teucer._core.trace import typeof
+from teucer._core.trace import EVAL, typeof
 from teucer._transform.passes import PASSES, Pass, optimize
 
 CALLS = {"jit": "jaxpr", "remat2": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}
@@ -43,7 +43,7 @@ def _call(primitive: Any, operands: Sequence[Any], params: dict[str, Any]) -> Se
         return _while(operands, **params)
     if name == "scan":
         return _scan(operands, **params)
-    return primitive.bind(*operands, **params)
+    return EVAL.process(primitive, tuple(operands), params)
 
 
 def _closed(closed: ClosedJaxpr, operands: Sequence[Any]) -> list[Any]:
