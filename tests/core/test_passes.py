@@ -325,6 +325,9 @@ def test_call_hands_operands_on():
     assert names(after) == ["jit", "mul", "sub"]
     assert len(inner(after).outvars) == 1
     assert after.outvars[2] is after.invars[1]
+    twice = checked(traced(lambda x, y: (*f(x, y), *f(x, y)), x, x), x, x)
+    assert names(twice) == ["jit", "mul", "sub"]
+    assert len(inner(twice).outvars) == 1
 
 
 @pytest.mark.parametrize("reverse", [False, True])

@@ -180,7 +180,8 @@ class _Sweep:
         same_types = all(v.aval is w.aval for v, w in zip(first.outvars, eqn.outvars, strict=True))
         if not same_types or params_key(first.params) != params_key(params):
             return False
-        self.env.update(zip(names, first.outvars, strict=True))
+        env = self.env
+        env.update(zip(names, [env.get(v, v) for v in first.outvars], strict=True))
         self.changed = True
         return True
 
@@ -215,9 +216,9 @@ class _Sweep:
         new = map_jaxprs(eqn, lambda jaxpr: rewritten(jaxpr, self.rules))
         if self.forward and primitive.forward is not None:
             new, atoms = primitive.forward(new)
-            for name, atom in zip(names, atoms, strict=True):
+            for name, out, atom in zip(names, eqn.outvars, atoms, strict=True):
                 if atom is not None and atom.aval is name.aval:
-                    env[name] = atom
+                    env[name] = env[out] = atom
                     self.changed = True
         self.changed |= new is not eqn
         pure = self.merge and not new.effects and primitive.mergeable and all(map(_is_mergeable, jaxprs_in_params(new.params)))
