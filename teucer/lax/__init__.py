@@ -80,8 +80,9 @@ _ROOMS = {
     "teucer.lax._random":
         "RandomAlgorithm rng_bit_generator rng_bit_generator_p rng_uniform rng_uniform_p",
     "teucer.lax._collectives":
-        "all_gather all_gather_p all_to_all all_to_all_p axis_index axis_index_p axis_size pbroadcast pmax pmax_p pmean pmin "
-        "pmin_p ppermute ppermute_p pshuffle psum psum_p psum_scatter pswapaxes",
+        "axis_index axis_index_p axis_size pmax pmax_p pmean pmin pmin_p psum psum_p",
+    "teucer.lax._exchanges":
+        "all_gather all_gather_p all_to_all all_to_all_p pbroadcast ppermute ppermute_p pshuffle psum_scatter pswapaxes",
 }
 
 _ABSENT = {
