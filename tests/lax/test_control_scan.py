@@ -107,10 +107,10 @@ def test_weak_carry_takes_the_type_of_the_body():
     assert lax.scan(lambda c, x: (c * 2, c), 1.0, XS)[0].weak_type
 
 
-def test_strong_carry_stays_strong():
+def test_strong_carry_takes_the_type_of_the_body():
     carry, _ = lax.scan(lambda c, x: (1.0, None), np.float64(2), XS)
     assert carry.dtype == np.float64
-    assert not carry.weak_type
+    assert carry.weak_type
 
 
 @pytest.mark.parametrize(("f", "init", "match"), [
