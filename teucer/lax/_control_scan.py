@@ -68,8 +68,7 @@ class Scan(Primitive):
     higher_order = True
 
     def types(self, *avals: Any, jaxpr: ClosedJaxpr, length: Any, num_consts: int, num_carry: int, **params: Any) -> Any:
-        carry = jaxpr.in_avals[num_consts:num_consts + num_carry]
-        return (*carry, *(unmapped_aval(a, 0, length) for a in jaxpr.out_avals[num_carry:]))
+        return (*jaxpr.out_avals[:num_carry], *(unmapped_aval(a, 0, length) for a in jaxpr.out_avals[num_carry:]))
 
     def effects(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
         return jaxpr.effects

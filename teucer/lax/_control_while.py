@@ -60,7 +60,7 @@ class While(Primitive):
     higher_order = True
 
     def types(self, *avals: Any, body_jaxpr: ClosedJaxpr, body_nconsts: int, **params: Any) -> Any:
-        return tuple(body_jaxpr.in_avals[body_nconsts:])
+        return tuple(body_jaxpr.out_avals)
 
     def effects(self, *avals: Any, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, **params: Any) -> Any:
         return cond_jaxpr.effects | body_jaxpr.effects

@@ -192,18 +192,19 @@ def broadcast_like(arr: Any, like_arr: Any) -> Any:
 def broadcast_shapes(*shapes: Any) -> tuple[Any, ...]:
     """The shape to which all shapes broadcast by the rules of NumPy.
 
-    Raises ValueError if there is none.
+    Raises ValueError if there is none, TypeError for what is not a shape.
 
     >>> broadcast_shapes((2, 1), (3,))
     (2, 3)
     """
+    shapes = tuple(canonical_shape(s, "broadcast_shapes") for s in shapes)
     ndim = max((len(s) for s in shapes), default=0)
     padded = [(1,) * (ndim - len(s)) + tuple(s) for s in shapes]
     out = []
     for sizes in zip(*padded, strict=True):
         larger = [d for d in sizes if not (type(d) is int and d == 1)]
         if any(d != larger[0] for d in larger[1:]):
-            raise ValueError(f"Incompatible shapes for broadcasting: shapes={[tuple(s) for s in shapes]}")
+            raise ValueError(f"Incompatible shapes for broadcasting: shapes={list(shapes)}")
         out.append(larger[0] if larger else 1)
     return tuple(out)
 
