@@ -29,6 +29,8 @@ _OPTIONS: dict[str, Option] = {}
 
 trace_context = cells.trace_context
 """The values of every TRACE option in this thread: a hashable tuple for cache keys."""
+trace_context_names = cells.trace_context_names
+"""The names of those options, in that order."""
 
 
 class Option(cells.Config):  # type: ignore[misc]  # jaxlib's classes are untyped
@@ -279,17 +281,18 @@ no_execution = _o("jax_no_execution", bool, False, JIT, TRACE, help="running a p
 no_tracing = _o("jax_no_tracing", bool, False, help="tracing a function anew is an error")
 log_compiles = _o("jax_log_compiles", bool, False, help="log every compilation")
 explain_cache_misses = _o("jax_explain_cache_misses", bool, False, help="log why a call was traced anew")
+warn_after_compiles = _o("teucer_warn_after_compiles", int, 64, help="warn, once, when a function has been compiled so often, and say what keeps changing; 0: never")
 log_checkpoint_residuals = _o("jax_log_checkpoint_residuals", bool, False, help="log what a checkpoint saves")
 check_tracer_leaks = _o("jax_check_tracer_leaks", bool, False, TRACE, help="tracers alive after their trace are errors")
 mutable_array_checks = _o("jax_mutable_array_checks", bool, True, TRACE, help="refuse references that alias")
 embedded_constants_max_bytes = _o("jax_embedded_constants_max_bytes", int, 32, JIT, TRACE, help="larger constants become arguments of the program")
 captured_constants_warn_bytes = _o("jax_captured_constants_warn_bytes", int, 2_000_000_000, help="warn when a program captures more constant bytes; -1: never")
 captured_constants_report_frames = _o("jax_captured_constants_report_frames", int, 0, help="frames shown for each captured constant; -1: all")
-optimization_level = _o("jax_optimization_level", _LEVELS, "UNKNOWN", JIT, help="effort of the compiler")
-memory_fitting_level = _o("jax_memory_fitting_level", _LEVELS, "O2", JIT, help="effort to fit a program into memory")
-exec_time_optimization_effort = _o("jax_exec_time_optimization_effort", float, 0.0, JIT, help="effort for speed, -1 to 1")
-memory_fitting_effort = _o("jax_memory_fitting_effort", float, 0.0, JIT, help="effort for memory, -1 to 1")
-disable_most_optimizations = _o("jax_disable_most_optimizations", bool, False, JIT, help="compile faster, run slower")
+optimization_level = _o("jax_optimization_level", _LEVELS, "UNKNOWN", JIT, TRACE, help="effort of the compiler")
+memory_fitting_level = _o("jax_memory_fitting_level", _LEVELS, "O2", JIT, TRACE, help="effort to fit a program into memory")
+exec_time_optimization_effort = _o("jax_exec_time_optimization_effort", float, 0.0, JIT, TRACE, help="effort for speed, -1 to 1")
+memory_fitting_effort = _o("jax_memory_fitting_effort", float, 0.0, JIT, TRACE, help="effort for memory, -1 to 1")
+disable_most_optimizations = _o("jax_disable_most_optimizations", bool, False, JIT, TRACE, help="compile faster, run slower")
 use_shardy_partitioner = _o("jax_use_shardy_partitioner", bool, True, JIT, TRACE, help="partition programs with Shardy")
 outline = _o("teucer_outline", bool, True, JIT, help="emit repeated work once, as a function that stays a call")
 
@@ -311,6 +314,7 @@ persistent_cache_min_entry_size_bytes = _o("jax_persistent_cache_min_entry_size_
 persistent_cache_enable_xla_caches = _o("jax_persistent_cache_enable_xla_caches", str, "xla_gpu_per_fusion_autotune_cache_dir", NULL, help="XLA's own caches put beside: all, none or a list")
 raise_persistent_cache_errors = _o("jax_raise_persistent_cache_errors", bool, False, help="errors of the cache are raised, not warned of")
 cache_dir = _o("teucer_cache_dir", str, None, NULL, help="folder of the compilation cache; None: the user's cache folder")
+max_memory_maps = _o("teucer_max_memory_maps", int, -1, help="memory maps of the process at which executables are let go (they come back when used); -1: three quarters of what the system allows")
 cache_max_bytes = _o("teucer_cache_max_bytes", int, 4 << 30, help="size at which the least recently used entries go")
 
 # Finding mistakes
