@@ -227,3 +227,31 @@ def test_dumps(tmp_path):
     with (config.dump_ir_to(str(tmp_path / "c")), config.dump_ir_modes("xml"),
           pytest.raises(ValueError, match="jax_dump_ir_modes: 'xml' cannot be dumped")):
         f(np.zeros(3))
+
+
+def test_residuals_of_checkpoints_are_logged(caplog):
+    policy = jax.checkpoint_policies.everything_saveable
+    with config.log_checkpoint_residuals(True):
+        jax.grad(jax.checkpoint(lambda x: jnp.sin(jnp.sin(x)).sum()))(x8)
+        jax.grad(jax.checkpoint(lambda x: jnp.sin(jnp.sin(x)).sum(), policy=policy))(x8)
+    assert [r.getMessage() for r in caplog.records] == [
+        "remat-decorated function saving inputs with shapes:\n  float32[8]",
+        "remat-decorated function saving these intermediates:\n  float32[8]\n  float32[8]"]
+
+
+def test_large_constants():
+    large = np.zeros(1000, np.float32)
+    with config.captured_constants_warn_bytes(4000):
+        jax.jit(lambda x: x + large)(1.0)
+    with config.captured_constants_warn_bytes(3999), pytest.warns(UserWarning, match=r"captured during .* \(4000 bytes total"):
+        jax.jit(lambda x: x + large)(1.0)
+    with (config.captured_constants_warn_bytes(3999), config.captured_constants_report_frames(-1),
+          pytest.warns(UserWarning, match=r"\n    float32\[1000\], 4000 bytes, used at .*test_misses.py:\d+")):
+        jax.jit(lambda x: x + large)(1.0)
+
+
+def test_file_names_in_locations():
+    f = jax.jit(lambda x: x + 1)
+    assert "/runtime/test_misses.py" in f.lower(1.0).as_text(debug_info=True)
+    with config.hlo_source_file_canonicalization_regex(".*/tests/"):
+        assert '"runtime/test_misses.py' in f.lower(1.0).as_text(debug_info=True)

@@ -6,14 +6,16 @@ import collections
 import itertools
 import logging
 import re
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
-from teucer._base import config
+from teucer._base import config, source
+from teucer._core.trace import typeof
 from teucer._runtime.compile import Source
 
-__all__ = ["Compilation", "Compilations", "compilations", "dump", "log", "record"]
+__all__ = ["Compilation", "Compilations", "compilations", "dump", "log", "log_residuals", "record", "warn_of_constants"]
 
 LIMIT = 10_000  # rows kept; the oldest go
 _DUMPED = ("stablehlo", "jaxpr")
@@ -89,6 +91,32 @@ def record(row: Compilation) -> None:
     """Add a row to the table, and log it."""
     _rows.append(row)
     log("Finished XLA compilation of jit(%s) in %.9f sec (%s)", row.function, row.compile_time, row.source)
+
+
+def log_residuals(inputs: Sequence[Any], intermediates: Sequence[Any]) -> None:
+    """Log what a checkpoint keeps for the backward pass."""
+    for kind, values in (("inputs with shapes", inputs), ("these intermediates", intermediates)):
+        if values:
+            shapes = "".join(f"\n  {typeof(x).str_short()}" for x in values)
+            _logger.warning("remat-decorated function saving %s:%s", kind, shapes)
+
+
+def warn_of_constants(jaxpr: Any, consts: Sequence[Any]) -> None:
+    """Warn of large arrays that a function closes over, as jax_captured_constants_warn_bytes asks."""
+    most = config.captured_constants_warn_bytes.value
+    sizes = [int(getattr(c, "nbytes", 0)) for c in consts]
+    if most < 0 or sum(sizes) <= most:
+        return
+    text = (f"A large amount of constants were captured during lowering ({sum(sizes)} bytes total). Pass them as arguments, or "
+            "disable this warning by setting JAX_CAPTURED_CONSTANTS_WARN_BYTES=-1.")
+    if config.captured_constants_report_frames.value:
+        users = {v: eqn for eqn in reversed(jaxpr.eqns) for v in eqn.invars if not hasattr(v, "val")}
+        for size, var in sorted(zip(sizes, jaxpr.constvars, strict=True), key=lambda pair: -pair[0]):
+            frame = users[var].source[0] if var in users else None
+            text += f"\n    {var.aval.str_short()}, {size} bytes, used at {source.describe(frame) if frame else '<unknown>'}"
+    else:
+        text += " To see where they are used, set JAX_CAPTURED_CONSTANTS_REPORT_FRAMES=-1."
+    warnings.warn(text, stacklevel=source.user_stacklevel())
 
 
 def dump(name: str, jaxpr: Any, text: Callable[[], str]) -> None:

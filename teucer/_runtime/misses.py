@@ -65,9 +65,10 @@ def note(fun: Callable[..., Any], signature: Signature, earlier: Iterable[Any], 
 
 def _users(fun: Any) -> Any:
     """The function that the user wrote, of one that Teucer's transformations have wrapped."""
-    while hasattr(fun, "__wrapped__") and source.is_internal(where(fun).rpartition(":")[0]):
-        fun = fun.__wrapped__
-    return fun
+    try:
+        return inspect.unwrap(fun, stop=lambda f: not source.is_internal(where(f).rpartition(":")[0]))
+    except ValueError:  # a function that is its own wrapper
+        return fun
 
 
 def explain_program(jaxpr: Any, key: tuple[Any, ...]) -> None:
