@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from teucer._base import config, memo, pytrees, source
 from teucer._base.functions import fun_name, where
 
-__all__ = ["Signature", "explain_program", "note"]
+__all__ = ["explain_program", "note"]
 
 _logger = logging.getLogger("teucer")
 _CLOSEST_OF = 64  # earlier signatures that are compared
@@ -41,26 +41,29 @@ class Signature(NamedTuple):
 LeafNames = Callable[[Callable[..., Any], Any, Sequence[int]], Sequence[str]]
 
 
-def note(fun: Callable[..., Any], signature: Signature, earlier: Iterable[Any], leaf_names: LeafNames, compiled: bool) -> None:
+def note(fun: Callable[..., Any], signature: tuple[Any, ...], earlier: Collection[Any], leaf_names: LeafNames,
+         compiled: bool) -> None:
     """A function is about to be traced for a new signature.
 
     earlier: those that it has been traced for. leaf_names: of a function, the tree of its dynamic arguments and the positions
     of static ones, what the user calls the leaves. compiled: the trace becomes a program, not a part of another one.
     """
+    explained, limit = config.explain_cache_misses.value, config.warn_after_compiles.value
+    if not explained and not (compiled and limit):
+        return
     place = where(_users(fun))
     if source.is_internal(place.rpartition(":")[0]):
         return
-    seen = memo.remember(_traced, (place, fun_name(fun)), _Count())
-    known = [Signature(*key) for key in earlier]
-    if config.explain_cache_misses.value:
+    seen = _traced.get((place, fun_name(fun))) or memo.remember(_traced, (place, fun_name(fun)), _Count())
+    if explained:
         _logger.warning("TRACING CACHE MISS at %s:\n%s", _call_site(),
-                        _explanation(fun, place, signature, known, leaf_names, seen))
-    if not compiled:
-        return
-    seen.traces += 1
-    seen.functions += not known
-    if seen.traces == config.warn_after_compiles.value:
-        _logger.warning("%s", _summary(fun, place, [*known, signature], leaf_names, seen))
+                        _explanation(fun, place, Signature(*signature), [Signature(*key) for key in earlier], leaf_names, seen))
+    if compiled:
+        seen.traces += 1
+        seen.functions += not earlier
+        if seen.traces == limit:
+            signatures = [Signature(*key) for key in (*earlier, signature)]
+            _logger.warning("%s", _summary(fun, place, signatures, leaf_names, seen))
 
 
 def _users(fun: Any) -> Any:

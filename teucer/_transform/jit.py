@@ -224,7 +224,7 @@ def stage_call(fun: Callable[..., Any], call: FlatCall, options: JitOptions) -> 
     by_signature = _staged.of(fun)
     found: Staged | None = by_signature.get(key)
     if found is None:
-        misses.note(fun, misses.Signature(*key), by_signature, leaf_names, current_trace() is EVAL)
+        misses.note(fun, key, by_signature, leaf_names, current_trace() is EVAL)
         # Written out here: each call of a function costs depth to those who nest jits deeply.
         jaxpr, consts, out_tree, info = stage_user(fun, call, avals, "jit")
         compilations.log("Finished tracing %s for jit in %.9f sec", info.name, info.seconds)
