@@ -1,5 +1,6 @@
 """Loaded executables hold memory maps, of which a process has a number: they are let go before there are too many."""
 
+import concurrent.futures
 import gc
 import os
 import subprocess
@@ -95,3 +96,17 @@ def test_what_is_let_go_is_freed():
         pass
     gc.collect()
     assert memory_maps.count() < before + 40
+
+
+def test_threads_that_load_and_let_go():
+    functions = [jax.jit(lambda x, i=i: x + (i + 0.75)) for i in range(12)]
+
+    def use(k):
+        for i, f in enumerate(functions):
+            if i % 4 == k:
+                compile._let_go()
+            assert float(f(np.float32(1))) == i + 1.75
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(use, k) for k in range(4)]:
+            done.result()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import threading
 import time
 import weakref
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,7 @@ Source: TypeAlias = Literal["memory", "disk", "compiled"]
 """Where machine code came from."""
 
 _memory: dict[Any, Executable] = {}
+_lock = threading.Lock()
 # Those with machine code, in the order in which they got it.
 _loaded: weakref.WeakKeyDictionary[Executable, None] = weakref.WeakKeyDictionary()
 
@@ -57,8 +59,9 @@ class Executable:
             memory_maps.make_room(_let_go)
             code, self.source, self.size = _load_or_compile(self._module, self._callbacks)
             self._code = code
-            _loaded.pop(self, None)
-            _loaded[self] = None
+            with _lock:
+                _loaded.pop(self, None)
+                _loaded[self] = None
         return code
 
     def let_go(self) -> None:
@@ -95,10 +98,11 @@ def clear_memory() -> None:
 
 def _let_go() -> bool:
     """Drop the machine code of the half of all executables that was loaded first; whether there was any."""
-    oldest = list(_loaded)
-    for executable in oldest[:(len(oldest) + 1) // 2]:
-        _loaded.pop(executable, None)
-        executable.let_go()
+    with _lock:
+        oldest = list(_loaded)
+        for executable in oldest[:(len(oldest) + 1) // 2]:
+            _loaded.pop(executable, None)
+            executable.let_go()
     forget_calls()  # the C++ dispatchers hold machine code too
     return bool(oldest)
 
