@@ -32,3 +32,11 @@ def no_jax():
     yield
     loaded = sorted(name for name in sys.modules if name == "jax" or name.startswith("jax."))
     assert not loaded, f"modules of jax were loaded: {loaded[:5]}"
+
+
+@pytest.fixture
+def optimised():
+    """Programs as users compile them: for tests of last bits, which XLA's quicker ways to compile tanh and others change."""
+    from teucer._base import config
+    with config.disable_most_optimizations(False):
+        yield
