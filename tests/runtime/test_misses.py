@@ -138,6 +138,11 @@ def test_functions_made_anew(explained, what, expected):
                      rf".*{expected}", message)
 
 
+def test_functions_made_anew_while_another_is_traced(explained):
+    outer = jax.jit(lambda x: [jax.jit(make("closure", i))(x) for i in range(2)])
+    assert "but seen another function defined on the same line" in explained(outer, lambda f: f(1.0))[-1]
+
+
 def warnings_of(caplog, f, calls):
     with config.warn_after_compiles(5), caplog.at_level(logging.WARNING, "teucer"):
         for call in calls:
@@ -158,8 +163,13 @@ def test_a_warning_says_what_keeps_changing(caplog):
 
 
 def test_a_warning_of_functions_made_in_a_loop(caplog):
-    (message,) = warnings_of(caplog, None, [lambda _, i=i: jax.jit(make("closure", i))(1.0) for i in range(7)])
-    assert "closure defined at" in message and "the function: 5 of them were made on this line" in message
+    def scaled_by(i):
+        def scaled(x):
+            return x * i
+        return scaled
+
+    (message,) = warnings_of(caplog, None, [lambda _, i=i: jax.jit(scaled_by(i))(1.0) for i in range(7)])
+    assert "scaled defined at" in message and "the function: 5 of them were made on this line" in message
 
 
 def test_what_is_traced_into_another_program_is_not_compiled(caplog):

@@ -58,9 +58,9 @@ def note(fun: Callable[..., Any], signature: tuple[Any, ...], earlier: Collectio
     if explained:
         _logger.warning("TRACING CACHE MISS at %s:\n%s", _call_site(),
                         _explanation(fun, place, Signature(*signature), [Signature(*key) for key in earlier], leaf_names, seen))
+    seen.functions += not earlier
     if compiled:
         seen.traces += 1
-        seen.functions += not earlier
         if seen.traces == limit:
             signatures = [Signature(*key) for key in (*earlier, signature)]
             _logger.warning("%s", _summary(fun, place, signatures, leaf_names, seen))
