@@ -262,7 +262,7 @@ explicit_x64_dtypes = _o("jax_explicit_x64_dtypes", ("warn", "error", "allow"), 
 numpy_dtype_promotion = _o("jax_numpy_dtype_promotion", ("standard", "strict"), "standard", JIT, TRACE, help="strict: dtypes never combine implicitly, Python scalars excepted")
 numpy_rank_promotion = _o("jax_numpy_rank_promotion", ("allow", "warn", "raise"), "allow", JIT, TRACE, help="what happens when broadcasting adds axes")
 default_matmul_precision = _o("jax_default_matmul_precision", _MATMUL, None, JIT, TRACE, NULL, help="precision of matmul and convolution where the call names none")
-allow_f16_reductions = _o("jax_allow_f16_reductions", bool, True, JIT, TRACE, help="sum float16 and bfloat16 in their own type")
+allow_f16_reductions = _o("jax_allow_f16_reductions", bool, True, JIT, TRACE, help="lax.reduce_sum takes float16 and bfloat16; jnp.sum converts them in any case")
 softmax_custom_jvp = _o("jax_softmax_custom_jvp", bool, False, JIT, TRACE, help="differentiate softmax by its own rule; no effect: softmax has one derivative here")
 check_static_indices = _o("jax_check_static_indices", bool, False, JIT, TRACE, help="constant indices out of bounds are errors")
 
