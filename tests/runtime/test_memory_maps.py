@@ -37,7 +37,7 @@ def test_functions_in_use_outlive_their_machine_code():
     start = run("import teucer as jax, numpy as np; jax.jit(lambda x: x)(np.float32(1))\n"
                 "from teucer._runtime import memory_maps; print(memory_maps.count())")
     bound = int(start.stdout) + 160
-    done = run(MANY.format(bound=bound + 64), TEUCER_MAX_MEMORY_MAPS=str(bound), TEUCER_WARN_AFTER_COMPILES="0")
+    done = run(MANY.format(bound=bound + 128), TEUCER_MAX_MEMORY_MAPS=str(bound), TEUCER_WARN_AFTER_COMPILES="0")
     assert (done.stdout, done.stderr) == ("True True\n", "")
 
 

@@ -10,8 +10,8 @@ from teucer._base import config, errors
 
 __all__ = ["count", "make_room"]
 
-_MAPS_A_LOAD = 64  # Small executables take 3, large ones some dozens.
-_MOST_LOADS = 256  # between two counts: others make maps too
+_MAPS_A_LOAD = 128  # Small executables take 3, large ones a hundred and more.
+_MOST_LOADS = 100  # between two counts: large executables must not use up the last quarter, and others make maps too
 _SPARE = 512  # XLA's threads and allocators need some while they compile.
 # Executables to load before the maps are counted again, which takes a microsecond a map. Only an estimate of when to
 # look, so threads may disturb each other's count.
