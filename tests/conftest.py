@@ -9,7 +9,7 @@ os.environ.setdefault("JAX_NUM_CPU_DEVICES", "8")
 os.environ.setdefault("JAX_ENABLE_CHECKS", "1")
 os.environ.setdefault("TEUCER_CACHE_DIR", str(Path(__file__).parent.parent / ".cache" / "teucer"))
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")  # programs that run once; `make test-all` optimises
-os.environ.setdefault("TEUCER_MAX_MEMORY_MAPS", "12000")  # some 3000 programs in memory, and others let go, as in long runs
+os.environ.setdefault("TEUCER_MAX_MEMORY_MAPS", "4000")  # some thousand programs in memory, and others let go, as in long runs
 os.environ.setdefault("MPLBACKEND", "agg")
 
 import hypothesis
@@ -32,6 +32,14 @@ def no_jax():
     yield
     loaded = sorted(name for name in sys.modules if name == "jax" or name.startswith("jax."))
     assert not loaded, f"modules of jax were loaded: {loaded[:5]}"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forget_programs():
+    """After each module its programs are let go: each takes a hundred KiB."""
+    yield
+    import teucer
+    teucer.clear_caches()
 
 
 @pytest.fixture
