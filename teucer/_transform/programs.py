@@ -25,6 +25,7 @@ from teucer._xla.dispatcher import FastPath, dispatcher
 __all__ = ["Lowering", "Placement", "Program", "compile_program", "execute", "fast_path", "lower_program", "placement_of",
            "program_for", "run_primitive"]
 
+
 class Placement(NamedTuple):
     """Where a program runs, and whether its results are committed there."""
 
