@@ -134,18 +134,18 @@ def test_types_that_cannot_be_read(text):
 
 
 def test_cache(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("teucer.cli._cache.cache_dir", lambda: tmp_path)
+    monkeypatch.setattr("teucer._runtime.disk_cache.cache_dir", lambda: tmp_path)
     (tmp_path / "a.xla").write_bytes(bytes(2**20))
     (tmp_path / "mine.txt").write_text("not an entry")
     assert main(["cache"]) == 0
-    assert capsys.readouterr().out == f"{tmp_path}: 1 entry, 1.0 MiB\n"
+    assert capsys.readouterr().out == f"{tmp_path}: 1 entry, 1.0 of 4096.0 MiB\n0 hits, 0 misses since it was last cleared\n"
     assert main(["cache", "--clear"]) == 0
     assert capsys.readouterr().out == f"{tmp_path}: removed 1 entry\n"
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
 def test_cache_switched_off(monkeypatch, capsys):
-    monkeypatch.setattr("teucer.cli._cache.cache_dir", lambda: None)
+    monkeypatch.setattr("teucer._runtime.disk_cache.cache_dir", lambda: None)
     assert main(["cache"]) == 0
     assert "off" in capsys.readouterr().out
 

@@ -15,7 +15,7 @@ from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import EVAL, Tracer, current_trace, typeof
 from teucer._core.types import Zero
-from teucer._runtime import backends, shardings
+from teucer._runtime import backends, compilations, misses, shardings
 from teucer._transform import arith, programs
 from teucer._transform.batch import batch_jaxpr
 from teucer._transform.calls import (
@@ -26,6 +26,7 @@ from teucer._transform.calls import (
     check_leaves,
     flatten_call,
     fun_name,
+    leaf_names,
     stage_user,
     static_by_name,
 )
@@ -225,8 +226,12 @@ def stage_call(fun: Callable[..., Any], call: FlatCall, options: JitOptions) -> 
     by_signature = _staged.of(fun)
     found: Staged | None = by_signature.get(key)
     if found is None:
+        misses.note(fun, key, by_signature, leaf_names, current_trace() is EVAL)
         # Written out here: each call of a function costs depth to those who nest jits deeply.
         jaxpr, consts, out_tree, info = stage_user(fun, call, avals, "jit")
+        compilations.log("Finished tracing %s for jit in %.9f sec", info.name, info.seconds)
+        if consts:
+            compilations.warn_of_constants(jaxpr, consts)
         found = Staged(hoist_consts(jaxpr), tuple(consts), out_tree, info,
                        (False,) * len(consts) + donated_leaves(call, options))
         if not any(isinstance(c, Tracer) for c in found.consts):

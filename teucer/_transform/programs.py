@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, final
@@ -16,9 +15,9 @@ from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import Tracer, leak_message, typeof
 from teucer._core.types import float0
 from teucer._lower.context import Argument, lower_module
-from teucer._runtime import backends, effects, shardings, transfer
+from teucer._runtime import backends, compilations, effects, misses, shardings, transfer
 from teucer._runtime.arrays import ArrayImpl, check_live
-from teucer._runtime.compile import compile_module
+from teucer._runtime.compile import Executable, compile_module
 from teucer._transform.dce import dce_jaxpr
 from teucer._transform.passes import optimize
 from teucer._xla import arrays as xla_arrays
@@ -26,8 +25,6 @@ from teucer._xla.dispatcher import FastPath, dispatcher
 
 __all__ = ["Lowering", "Placement", "Program", "compile_program", "execute", "fast_path", "lower_program", "placement_of",
            "program_for", "run_primitive"]
-
-logger = logging.getLogger("teucer")
 
 
 class Placement(NamedTuple):
@@ -41,16 +38,21 @@ class Placement(NamedTuple):
 class Program:
     """An executable with what is needed to call it: which arguments it takes, and how its results are wrapped."""
 
-    __slots__ = ("executable", "kept", "sharding", "committed", "out_avals", "handlers", "name", "has_effects",
+    __slots__ = ("_executable", "kept", "sharding", "committed", "out_avals", "handlers", "name", "has_effects",
                  "tangents_of_integers")
 
-    def __init__(self, executable: Any, kept: tuple[bool, ...], placement: Placement, out_avals: Sequence[Any],
+    def __init__(self, executable: Executable, kept: tuple[bool, ...], placement: Placement, out_avals: Sequence[Any],
                  name: str, has_effects: bool) -> None:
-        self.executable, self.kept, self.name, self.has_effects = executable, kept, name, has_effects
+        self._executable, self.kept, self.name, self.has_effects = executable, kept, name, has_effects
         self.sharding, self.committed = shardings.single_device_sharding(placement.device), placement.committed
         self.tangents_of_integers = [(i, aval) for i, aval in enumerate(out_avals) if aval.dtype == float0]
         self.out_avals = [aval.carrier for aval in out_avals]
         self.handlers = [xla_arrays.result_handler(a, self.sharding, self.committed) for a in self.out_avals]
+
+    @property
+    def executable(self) -> Any:
+        """The executable of the runtime."""
+        return self._executable.load()
 
 
 class Lowering(NamedTuple):
@@ -60,6 +62,9 @@ class Lowering(NamedTuple):
     kept: tuple[bool, ...]
     callbacks: tuple[Any, ...]
     has_effects: bool
+    in_avals: tuple[Any, ...]
+    trace_time: float
+    lower_time: float
 
 
 def placement_of(args: Sequence[Any], device: Any = None) -> Placement:
@@ -88,6 +93,9 @@ def placement_of(args: Sequence[Any], device: Any = None) -> Placement:
 def lower_program(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: bool, platform: str, *,
                   locations: bool = False) -> Lowering:
     """Lower a jaxpr without constants."""
+    in_avals, start = tuple(jaxpr.in_avals), time.perf_counter()
+    if not locations:
+        compilations.log("Compiling jit(%s) with global shapes and types %s.", name, in_avals)
     if config.optimize_jaxprs.value:
         jaxpr = optimize(jaxpr)
     live, used = dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))
@@ -97,16 +105,23 @@ def lower_program(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused:
     jaxpr = live.replace(invars=invars)
     args = [Argument(v.aval, d) for v, d in zip(jaxpr.invars, donated, strict=True)]
     text, module = lower_module(f"jit_{name}", jaxpr, args, platform, locations=locations)
-    return Lowering(text, kept, tuple(module.host_callbacks), bool(jaxpr.effects))
+    took = time.perf_counter() - start
+    if not locations:
+        compilations.log("Finished jaxpr to MLIR module conversion jit(%s) in %.9f sec", name, took)
+        if config.dump_ir_to.value:
+            located = config.include_debug_info_in_dumps.value
+            compilations.dump(name, jaxpr, lambda: lower_module(f"jit_{name}", jaxpr, args, platform, locations=located)[0])
+    trace_time = jaxpr.debug_info.seconds if jaxpr.debug_info is not None else 0.0
+    return Lowering(text, kept, tuple(module.host_callbacks), bool(jaxpr.effects), in_avals, trace_time, took)
 
 
 def compile_program(lowering: Lowering, placement: Placement, out_avals: Sequence[Any], name: str,
                     options: tuple[tuple[str, Any], ...] = ()) -> Program:
     """Compile what `lower_program` wrote."""
     start = time.perf_counter()
-    executable = compile_module(lowering.text, [placement.device], overrides=dict(options), callbacks=lowering.callbacks)
-    if config.log_compiles.value:
-        logger.warning("Finished XLA compilation of jit(%s) in %.6f sec", name, time.perf_counter() - start)
+    executable, source = compile_module(lowering.text, [placement.device], overrides=dict(options), callbacks=lowering.callbacks)
+    compilations.record(compilations.Compilation(name, lowering.in_avals, lowering.trace_time, lowering.lower_time,
+                                                 time.perf_counter() - start, executable.size, source))
     return Program(executable, lowering.kept, placement, out_avals, name, lowering.has_effects)
 
 
@@ -116,8 +131,8 @@ def program_for(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: b
     key = ("program", tuple(donated), keep_unused, placement, options, config.optimize_jaxprs.value)
     found = jaxpr.cache.get(key)
     if found is None:
-        if config.log_compiles.value:
-            logger.warning("Compiling jit(%s) with global shapes and types %s.", name, jaxpr.in_avals)
+        if config.explain_cache_misses.value:
+            misses.explain_program(jaxpr, key)
         lowering = lower_program(jaxpr, name, donated, keep_unused, placement.device.platform)
         found = jaxpr.cache[key] = compile_program(lowering, placement, jaxpr.out_avals, name, options)
     return found

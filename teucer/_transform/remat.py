@@ -6,13 +6,14 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, final
 
-from teucer._base import pytrees, tracebacks
+from teucer._base import config, pytrees, tracebacks
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_jaxpr
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import current_trace, typeof
 from teucer._core.types import Zero
 from teucer._lower import hlo
+from teucer._runtime import compilations
 from teucer._transform import arith
 from teucer._transform.batch import batch_jaxpr
 from teucer._transform.calls import as_indices, check_callable, check_leaves, flatten_call, stage_user
@@ -122,6 +123,8 @@ class Remat(Primitive):
         known_params = {**params, "jaxpr": hoist_consts(plan.known.jaxpr)}
         outs = trace.evaluate_known(self, (*plan.known.consts, *known_args), known_params)
         n_known = sum(not u for u in plan.unknown_outs)
+        if config.log_checkpoint_residuals.value:
+            compilations.log_residuals([known_args[i] for i in plan.inputs_used], outs[n_known:])
         operands = (*plan.staged.consts, *[known_args[i] for i in plan.inputs_used], *outs[n_known:], *unknown_args)
         staged = trace.record(self, operands, {**params, "jaxpr": hoist_consts(plan.staged.jaxpr), "differentiated": True})
         known_outs, staged_outs = iter(outs[:n_known]), iter(staged)

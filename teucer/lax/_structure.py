@@ -139,7 +139,8 @@ class BroadcastInDim(Linear):
 
 @final
 class ReduceSum(Linear):
-    """The sum of x over axes.  (C1) axes are distinct and within x.  (C2) x is numeric."""
+    """The sum of x over axes.  (C1) axes are distinct and within x.  (C2) x is numeric.  (C3) x is not of 16-bit floats where the
+    option jax_allow_f16_reductions forbids their sums, which lose digits."""
 
     __slots__ = ()
     name = "reduce_sum"
@@ -148,6 +149,9 @@ class ReduceSum(Linear):
         check_axes(x, axes)
         if not dtypes.issubdtype(x.dtype, np.number):
             raise TypeError(f"reduce_sum does not accept dtype {x.dtype}. Accepted dtypes are subtypes of number.")
+        if not config.allow_f16_reductions.value and x.dtype in (np.float16, dtypes.bfloat16):
+            raise ValueError(f"reduce_sum on operand {x.str_short(short_dtypes=True)} is not allowed when "
+                             "jax_allow_f16_reductions=False (C3).\n  Convert it to float32 first, as jnp.sum does.")
         return (ShapedArray(tuple(d for i, d in enumerate(x.shape) if i not in axes), x.dtype, x.weak_type, vma=x.vma),)
 
     def lower(self, ctx: Any, x: Any, *, axes: Any, out_sharding: Any = None) -> Any:
