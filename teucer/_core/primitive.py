@@ -85,6 +85,10 @@ class Primitive:
     # the one operand.
     mergeable: ClassVar[bool] = True
     rearranges: ClassVar[bool] = False
+    # Whether it is a call of params["jaxpr"], which lowering makes a function of the module.
+    makes_function: ClassVar[bool] = False
+    # Whether compilers compute it, element by element, in the loop of what uses it.
+    fuses: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
         cls.pure = cls.effects is Primitive.effects

@@ -302,6 +302,7 @@ class Clamp(Primitive):
 
     __slots__ = ()
     name = "clamp"
+    fuses = True
 
     def types(self, low: Any, x: Any, high: Any) -> Any:
         check_dtypes("clamp", ANY, (low, x, high))

@@ -105,6 +105,7 @@ class Elementwise(Primitive):
     """
 
     __slots__ = ()
+    fuses = True
 
     def __init__(self, name: str, accepts: Accepts, lower: str | Callable[..., Any],
                  tangents: Sequence[Callable[..., Any] | None] | None, tested: Checked, *,

@@ -27,6 +27,7 @@ class SelectN(Primitive):
 
     __slots__ = ()
     name = "select_n"
+    fuses = True
 
     def types(self, which: Any, *cases: Any) -> Any:
         if not cases:

@@ -87,6 +87,7 @@ class BroadcastInDim(Linear):
 
     __slots__ = ()
     name = "broadcast_in_dim"
+    fuses = True
     rearranges = True
 
     def types(self, x: Any, *, shape: Any, broadcast_dimensions: Any, sharding: Any = None) -> Any:
@@ -170,6 +171,7 @@ class Reshape(Linear):
 
     __slots__ = ()
     name = "reshape"
+    fuses = True
     rearranges = True
 
     def types(self, x: Any, *, new_sizes: Any, dimensions: Any = None, sharding: Any = None) -> Any:
@@ -204,6 +206,7 @@ class Transpose(Linear):
 
     __slots__ = ()
     name = "transpose"
+    fuses = True
     rearranges = True
 
     def types(self, x: Any, *, permutation: Any) -> Any:
@@ -237,6 +240,7 @@ class ConvertElementType(Primitive):
 
     __slots__ = ()
     name = "convert_element_type"
+    fuses = True
 
     def types(self, x: Any, *, new_dtype: Any, weak_type: bool, sharding: Any = None) -> Any:
         return (ShapedArray(x.shape, new_dtype, weak_type, sharding=x.sharding, vma=x.vma),)
@@ -275,6 +279,7 @@ class AddAny(Primitive):
 
     __slots__ = ()
     name = "add_any"
+    fuses = True
 
     def types(self, x: Any, y: Any) -> Any:
         if x.shape != y.shape or x.dtype != y.dtype:

@@ -1,0 +1,379 @@
+"""Outlining: equations that a program repeats become a function that is emitted once and that XLA does not inline.
+
+What is found, what it costs and what decides is written in docs/outlining.md. The words: a *letter* says what an equation
+does, whatever its operands; a *repeat* is a substring of letters that occurs several times; its *instances* are those
+occurrences of which the data flow inside is the same, and one *function* stands for them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from teucer._base import config
+from teucer._core.jaxpr import Atom, ClosedJaxpr, DropVar, Eqn, Jaxpr, Literal, Var
+from teucer._core.primitive import Primitive
+from teucer._transform.passes import map_jaxprs
+from teucer._transform.repeats import Repeat, repeats
+from teucer._transform.structure import literal_key, params_key
+
+__all__ = ["Costs", "outline", "outlined", "outlined_call_p"]
+
+
+class Costs(NamedTuple):
+    """When a repeat is outlined; the figures behind the defaults are in docs/outlining.md.
+
+    short: equations that a function has at least, if XLA does not fuse all of them into one loop.
+    fused: the same, if it does: then each call costs another pass over memory.
+    saved: equations fewer in the program, at least.
+    """
+
+    short: int = 16
+    fused: int = 64
+    saved: int = 48
+
+    def pay(self, eqns: Sequence[Eqn], count: int) -> bool:
+        """Whether equations that occur `count` times are to be a function."""
+        if (count - 1) * len(eqns) < self.saved or len(eqns) < self.short:
+            return False
+        return len(eqns) >= self.fused or not all(eqn.primitive.fuses for eqn in eqns)
+
+
+@final
+class OutlinedCall(Primitive):
+    """A call of a jaxpr without constants or effects, that stays one in the compiled program."""
+
+    __slots__ = ()
+    name = "outlined_call"
+    higher_order = True
+
+    def types(self, *avals: Any, jaxpr: ClosedJaxpr) -> Any:
+        return tuple(jaxpr.out_avals)
+
+    def evaluate(self, *args: Any, jaxpr: ClosedJaxpr) -> Any:
+        return tuple(jaxpr(*args))
+
+    def lower(self, ctx: Any, *values: Any, jaxpr: ClosedJaxpr) -> Any:
+        return ctx.call("outlined", jaxpr, *values, attributes='mhlo.frontend_attributes = {inlineable = "false"}')
+
+
+outlined_call_p = OutlinedCall()
+
+ROUNDS = 4
+FORCED = Costs(short=4, fused=4, saved=4)
+
+
+def outlined(jaxpr: Jaxpr, choice: bool | None, platform: str) -> Jaxpr:
+    """A program's jaxpr outlined as `jit(..., outline=choice)` and the option teucer_outline say, for a platform."""
+    mode = config.outline.value if choice is None else "force" if choice else "off"
+    if mode == "off" or (mode == "auto" and platform != "cpu"):
+        return jaxpr
+    return outline(jaxpr, FORCED if mode == "force" else Costs())
+
+
+def outline(jaxpr: Jaxpr, costs: Costs = Costs()) -> Jaxpr:
+    """The jaxpr with repeated runs of its equations as calls of functions, nested ones too; it computes the same."""
+    jaxpr = _calls_decided(jaxpr, costs)
+    for _ in range(ROUNDS):
+        found = _Program(jaxpr, costs).outlined()
+        if found is jaxpr:
+            break
+        jaxpr = found
+    return jaxpr
+
+
+def _inner(jaxpr: Jaxpr, costs: Costs) -> Jaxpr:
+    """`outline` of a jaxpr that an equation carries, kept on it."""
+    key = (outline, costs)
+    if key not in jaxpr.cache:
+        new = outline(jaxpr, costs)
+        # A jaxpr that its own cache refers to would live until the next collection.
+        jaxpr.cache[key] = None if new is jaxpr else new
+    found: Jaxpr | None = jaxpr.cache[key]
+    return jaxpr if found is None else found
+
+
+def _calls_decided(jaxpr: Jaxpr, costs: Costs) -> Jaxpr:
+    """The jaxpr with each call of a jitted function outlined, where that pays, or else written in place.
+
+    The jaxprs that other equations carry are outlined by themselves.
+    """
+    if not any(eqn.primitive.higher_order for eqn in jaxpr.eqns):
+        return jaxpr
+    counts = Counter(id(eqn.params["jaxpr"].jaxpr) for eqn in jaxpr.eqns if _is_call(eqn))
+    env: dict[Any, Atom] = {}
+    eqns: list[Eqn] = []
+
+    def write(eqn: Eqn, operands: list[Atom], outvars: Sequence[Var]) -> None:
+        if _is_call(eqn):
+            closed = eqn.params["jaxpr"]
+            choice = eqn.params.get("outline")
+            if choice or (choice is None and costs.pay(closed.eqns, counts[id(closed.jaxpr)])):
+                inner = closed.replace(jaxpr=_inner(closed.jaxpr, costs))
+                eqns.append(Eqn(outlined_call_p, operands, outvars, {"jaxpr": inner}, eqn.effects, eqn.source))
+                return
+            if counts[id(closed.jaxpr)] <= 1 or choice is False:
+                env.update(zip(closed.jaxpr.invars, operands, strict=True))
+                for inside in closed.eqns:
+                    names = [v if type(v) is DropVar else Var(v.aval) for v in inside.outvars]
+                    write(inside, [_named(env, v) for v in inside.invars], names)
+                    env.update(zip(inside.outvars, names, strict=True))
+                env.update(zip(outvars, [_named(env, v) for v in closed.jaxpr.outvars], strict=True))
+                return
+        new = Eqn(eqn.primitive, operands, outvars, eqn.params, eqn.effects, eqn.source)
+        eqns.append(map_jaxprs(new, lambda j: _inner(j, costs)) if eqn.primitive.higher_order else new)
+
+    for eqn in jaxpr.eqns:
+        write(eqn, [_named(env, v) for v in eqn.invars], eqn.outvars)
+    return jaxpr.replace(eqns=eqns, outvars=[_named(env, v) for v in jaxpr.outvars])
+
+
+def _is_call(eqn: Eqn) -> bool:
+    return eqn.primitive.makes_function and not eqn.effects and not eqn.params["jaxpr"].consts
+
+
+def _named(env: dict[Any, Atom], v: Atom) -> Atom:
+    return v if type(v) is Literal else env.get(v, v)
+
+
+@final
+class _Program:
+    """One look at the equations of a jaxpr.
+
+    eqns: those that take part. cheap: by variable, equations on constants alone that are written again wherever they are
+    used. first: other equations on constants alone; they go first, so that no instance has them for all.
+    """
+
+    def __init__(self, jaxpr: Jaxpr, costs: Costs) -> None:
+        self.jaxpr, self.costs = jaxpr, costs
+        self.cheap: dict[Any, Eqn] = {}
+        self.first: list[Eqn] = []
+        self.eqns: list[Eqn] = []
+        self._sort_out(jaxpr.eqns)
+        self.places: dict[Any, tuple[int, int]] = {}
+        self.last_use: dict[Any, int] = dict.fromkeys((v for v in jaxpr.outvars if type(v) is not Literal), len(self.eqns))
+        for i, eqn in enumerate(self.eqns):
+            for j, v in enumerate(eqn.outvars):
+                self.places[v] = i, j
+        for i in reversed(range(len(self.eqns))):
+            for u in self.eqns[i].invars:
+                if type(u) is not Literal:
+                    self.last_use.setdefault(u, i)
+
+    def _sort_out(self, eqns: Sequence[Eqn]) -> None:
+        sizes: dict[Any, int] = {}  # of the variables that depend on constants alone: how many equations make them
+        for eqn in eqns:
+            size = 1
+            for v in eqn.invars:
+                if type(v) is not Literal:
+                    if v not in sizes:
+                        self.eqns.append(eqn)
+                        break
+                    size += sizes[v]
+            else:
+                if eqn.effects or eqn.primitive.higher_order:
+                    self.eqns.append(eqn)
+                    continue
+                cheap = size <= 8 and eqn.primitive.fuses and (eqn.outvars[0].aval.dtype.kind in "biu" or eqn.primitive.rearranges)
+                sizes.update((v, size if cheap else 9) for v in eqn.outvars)
+                if cheap:
+                    self.cheap[eqn.outvars[0]] = eqn
+                else:
+                    self.first.append(eqn)
+
+    def letters(self) -> Any:
+        """What each equation does, whatever its operands and the values of its literals; equal numbers for the same."""
+        table: dict[Any, int] = {}
+        letters = np.empty(len(self.eqns), np.int64)
+        # Plain loops: this runs for every equation of every program (benchmarks/).
+        for i, eqn in enumerate(self.eqns):
+            params, primitive = eqn.params, eqn.primitive
+            key: list[Any] = [primitive]
+            for v in eqn.invars:
+                aval = v.aval
+                key.append(aval if not aval.weak_type else aval.strengthen())
+                if type(v) is Literal:
+                    key.append(None)
+            if params:
+                key.append(params_key(params) if primitive.higher_order else tuple(params.values()))
+            try:
+                letters[i] = -i - 1 if eqn.effects else table.setdefault(tuple(key), len(table))
+            except TypeError:  # a parameter that is not hashable
+                letters[i] = -i - 1
+        return letters
+
+    def outlined(self) -> Jaxpr:
+        """The jaxpr with calls in the place of what repeats; itself if nothing does that pays."""
+        letters = self.letters()
+        found = repeats(letters, self.costs.short, lambda r: self.costs.pay(self._run(r.starts[0], r.length), len(r.starts)))
+        calls: dict[int, tuple[Eqn, int]] = {}
+        taken = np.zeros(len(letters) + 1, bool)
+        for repeat in found:
+            for start in repeat.starts:
+                taken[start:start + repeat.length] = True
+        for repeat in found:
+            for starts in self._instances(_in_phase(self, repeat, letters, taken)):
+                if self.costs.pay(self._run(starts[0], repeat.length), len(starts)):
+                    calls.update(self._calls(starts, repeat.length))
+        if not calls:
+            return self.jaxpr
+        eqns: list[Eqn] = []
+        i = 0
+        while i < len(self.eqns):
+            eqn, length = calls.get(i, (self.eqns[i], 1))
+            eqns.append(eqn)
+            i += length
+        return self.jaxpr.replace(eqns=self._with_constants(eqns))
+
+    def _run(self, start: int, length: int) -> Sequence[Eqn]:
+        return self.eqns[start:start + length]
+
+    def _instances(self, repeat: Repeat) -> Iterator[list[int]]:
+        """The places of a repeat, together those where the data flow inside is the same."""
+        groups: dict[Any, list[int]] = {}
+        for start in repeat.starts:
+            flow = [(i - start, j) if i >= start else None
+                    for eqn in self._run(start, repeat.length) for v in eqn.invars
+                    for i, j in (self.places.get(v, (-1, 0)) if type(v) is not Literal else (-1, 0),)]
+            groups.setdefault(tuple(flow), []).append(start)
+        yield from groups.values()
+
+    def _calls(self, starts: list[int], length: int) -> Iterator[tuple[int, tuple[Eqn, int]]]:
+        """For each instance its place, the call that stands for it, and how many equations that replaces."""
+        body = _Body(self.cheap)
+        for k in range(length):
+            eqns = [self.eqns[start + k] for start in starts]
+            operands = []
+            for across in zip(*[eqn.invars for eqn in eqns], strict=True):
+                i, j = self.places.get(across[0], (-1, 0)) if type(across[0]) is not Literal else (-1, 0)
+                operands.append(body.names[i - starts[0], j] if i >= starts[0] else body.operand(across))
+            body.write(k, eqns[0], operands)
+        results = [(k, j) for k in range(length) for j in range(len(self.eqns[starts[0] + k].outvars))
+                   if any(self.last_use.get(self.eqns[start + k].outvars[j], -1) >= start + length for start in starts)]
+        closed = ClosedJaxpr(_inner(body.jaxpr([body.names[place] for place in results]), self.costs))
+        for number, start in enumerate(starts):
+            first = self.eqns[start]
+            outvars = [self.eqns[start + k].outvars[j] for k, j in results]
+            operands = [across[number] for across in body.slots]
+            yield start, (Eqn(outlined_call_p, operands, outvars, {"jaxpr": closed}, first.effects, first.source), length)
+
+    def _with_constants(self, eqns: Sequence[Eqn]) -> list[Eqn]:
+        """The equations, with those on constants alone before them or before their first use."""
+        written: set[Any] = set()
+        out: list[Eqn] = []
+
+        def write(v: Atom) -> None:
+            if type(v) is not Literal and v in self.cheap and v not in written:
+                written.add(v)
+                for u in self.cheap[v].invars:
+                    write(u)
+                out.append(self.cheap[v])
+
+        for eqn in (*self.first, *eqns):
+            for v in eqn.invars:
+                write(v)
+            out.append(eqn)
+        for v in self.jaxpr.outvars:
+            write(v)
+        return out
+
+
+@final
+class _Body:
+    """The function being written for some instances.
+
+    names: what its equations define, by place. slots: for each of its arguments, what the instances give for it.
+    """
+
+    def __init__(self, cheap: dict[Any, Eqn]) -> None:
+        self.cheap = cheap
+        self.names: dict[tuple[int, int], Var] = {}
+        self.slots: list[Sequence[Atom]] = []
+        self.invars: list[Var] = []
+        self.eqns: list[Eqn] = []
+        self.known: dict[Any, Var] = {}
+
+    def operand(self, across: Sequence[Atom]) -> Atom:
+        """What stands for the operands that the instances have at one place and that come from outside."""
+        first = across[0]
+        if type(first) is Literal:
+            key: Any = tuple([literal_key(v) for v in across])  # type: ignore[arg-type]
+            if key.count(key[0]) == len(key):
+                return first
+        else:
+            key = tuple(across)
+            if first in self.cheap and key.count(first) == len(key):
+                return self.constant(first)
+        if key not in self.known:
+            self.known[key] = Var(first.aval)
+            self.invars.append(self.known[key])
+            self.slots.append(across)
+        return self.known[key]
+
+    def constant(self, v: Any) -> Var:
+        """A cheap constant, written here."""
+        if v not in self.known:
+            eqn = self.cheap[v]
+            operands = [u if type(u) is Literal else self.constant(u) for u in eqn.invars]
+            self.known[v] = Var(v.aval)
+            self.eqns.append(eqn.replace(invars=operands, outvars=[self.known[v]]))
+        return self.known[v]
+
+    def write(self, place: int, eqn: Eqn, operands: Sequence[Atom]) -> None:
+        """An equation of the instances, on operands of the function."""
+        outvars = [v if type(v) is DropVar else Var(v.aval) for v in eqn.outvars]
+        self.names.update(((place, j), v) for j, v in enumerate(outvars))
+        self.eqns.append(Eqn(eqn.primitive, operands, outvars, eqn.params, eqn.effects, eqn.source))
+
+    def jaxpr(self, outvars: Sequence[Var]) -> Jaxpr:
+        return Jaxpr([], self.invars, outvars, self.eqns)
+
+
+def _in_phase(program: _Program, repeat: Repeat, letters: Any, taken: Any) -> Repeat:
+    """A repeat with its adjacent occurrences, such as layers, shifted to where few values pass from one to the next."""
+    starts, period = repeat
+    shifted: list[int] = []
+    i = 0
+    while i < len(starts):
+        j = i
+        while j + 1 < len(starts) and starts[j + 1] == starts[j] + period:
+            j += 1
+        if i == j:
+            shifted.append(starts[i])
+        else:
+            low, high = starts[i], starts[j] + period
+            while high < len(letters) and letters[high] == letters[high - period] and not taken[high]:
+                taken[high] = True
+                high += 1
+            while low > 0 and letters[low - 1] == letters[low - 1 + period] and not taken[low - 1]:
+                low -= 1
+                taken[low] = True
+            first = low + _phase(program, low, high, period)
+            shifted += range(first, high - period + 1, period)
+        i = j + 1
+    return Repeat(shifted, period)
+
+
+def _phase(program: _Program, low: int, high: int, period: int) -> int:
+    """Where to cut a run of equal periods: how far from its beginning, less than a period.
+
+    Few values are to pass a cut from the period before to the period after, and few equations to be left over.
+    """
+    count, rest = divmod(high - low, period)
+    middle = low + period * (count // 2)  # the cuts looked at are those of one period about here
+    passing = np.zeros(2 * period + 1, np.int64)
+    for i in range(max(low, middle - period), min(high, middle + period)):
+        for v in program.eqns[i].outvars:
+            # Cuts after i, up to the last use, but not more than a period away: what is used later passes them all.
+            last = min(program.last_use.get(v, -1), i + period)
+            if last > i:
+                passing[i + 1 - middle + period] += 1
+                passing[min(last + 1 - middle + period, 2 * period)] -= 1
+    passing = np.cumsum(passing)
+    offsets = np.arange(period)
+    width = passing[period:2 * period]
+    left_over = np.where(offsets <= rest, rest, rest + period)
+    return int(np.argmin(width + 2 * left_over / period))
