@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from teucer._base import config
-from teucer._core.jaxpr import Atom, ClosedJaxpr, DropVar, Eqn, Jaxpr, Literal, Var
+from teucer._core.jaxpr import Atom, ClosedJaxpr, DropVar, Eqn, Jaxpr, Literal, Var, jaxprs_in_params
 from teucer._core.primitive import Primitive
 from teucer._transform.passes import map_jaxprs
 from teucer._transform.repeats import Repeat, repeats
@@ -71,7 +71,19 @@ def outlined(jaxpr: Jaxpr, choice: bool | None, platform: str) -> Jaxpr:
     mode = config.outline.value if choice is None else "force" if choice else "off"
     if mode == "off" or (mode == "auto" and platform != "cpu"):
         return jaxpr
-    return outline(jaxpr, FORCED if mode == "force" else Costs())
+    costs = FORCED if mode == "force" else Costs()
+    # A program that is too small to be made smaller keeps the functions that its user sees in it.
+    return outline(jaxpr, costs) if mode == "force" or _has_more(jaxpr, costs.saved) else jaxpr
+
+
+def _has_more(jaxpr: Jaxpr, equations: int) -> bool:
+    """Whether a program has more equations than a number, those of the jaxprs that its equations carry included."""
+    todo = [jaxpr]
+    while todo and equations >= 0:
+        eqns = todo.pop().eqns
+        equations -= len(eqns)
+        todo += [inner for eqn in eqns if eqn.primitive.higher_order for inner in jaxprs_in_params(eqn.params)]
+    return equations < 0
 
 
 def outline(jaxpr: Jaxpr, costs: Costs = Costs()) -> Jaxpr:
@@ -103,7 +115,7 @@ def _calls_decided(jaxpr: Jaxpr, costs: Costs) -> Jaxpr:
     """
     if not any(eqn.primitive.higher_order for eqn in jaxpr.eqns):
         return jaxpr
-    counts = Counter(id(eqn.params["jaxpr"].jaxpr) for eqn in jaxpr.eqns if _is_call(eqn))
+    counts = _call_counts(jaxpr)
     env: dict[Any, Atom] = {}
     eqns: list[Eqn] = []
 
@@ -120,7 +132,7 @@ def _calls_decided(jaxpr: Jaxpr, costs: Costs) -> Jaxpr:
                 for inside in closed.eqns:
                     names = [v if type(v) is DropVar else Var(v.aval) for v in inside.outvars]
                     write(inside, [_named(env, v) for v in inside.invars], names)
-                    env.update(zip(inside.outvars, names, strict=True))
+                    env.update((v, _named(env, name)) for v, name in zip(inside.outvars, names, strict=True))
                 env.update(zip(outvars, [_named(env, v) for v in closed.jaxpr.outvars], strict=True))
                 return
         new = Eqn(eqn.primitive, operands, outvars, eqn.params, eqn.effects, eqn.source)
@@ -129,6 +141,20 @@ def _calls_decided(jaxpr: Jaxpr, costs: Costs) -> Jaxpr:
     for eqn in jaxpr.eqns:
         write(eqn, [_named(env, v) for v in eqn.invars], eqn.outvars)
     return jaxpr.replace(eqns=eqns, outvars=[_named(env, v) for v in jaxpr.outvars])
+
+
+def _call_counts(jaxpr: Jaxpr) -> Counter[int]:
+    """By the identity of jaxprs: how often they are called, in each jaxpr on the way once."""
+    counts: Counter[int] = Counter()
+    todo = [jaxpr]
+    while todo:
+        for eqn in todo.pop().eqns:
+            if _is_call(eqn):
+                inner = eqn.params["jaxpr"].jaxpr
+                counts[id(inner)] += 1
+                if counts[id(inner)] == 1:
+                    todo.append(inner)
+    return counts
 
 
 def _is_call(eqn: Eqn) -> bool:
