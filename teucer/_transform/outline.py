@@ -15,9 +15,10 @@ import numpy as np
 
 from teucer._base import config
 from teucer._core.jaxpr import Atom, ClosedJaxpr, DropVar, Eqn, Jaxpr, Literal, Var, jaxprs_in_params
-from teucer._core.primitive import Primitive
+from teucer._core.primitive import NO_EFFECTS, Primitive
 from teucer._transform.passes import map_jaxprs
 from teucer._transform.repeats import Repeat, repeats
+from teucer._transform.roll import Calls, Roller
 from teucer._transform.structure import literal_key, params_key
 
 __all__ = ["Costs", "outline", "outlined", "outlined_call_p"]
@@ -29,11 +30,15 @@ class Costs(NamedTuple):
     short: equations that a function has at least, if XLA does not fuse all of them into one loop.
     fused: the same, if it does: then each call costs another pass over memory.
     saved: equations fewer in the program, at least.
+    steps, stacked: calls that follow one another become a loop if they are as many, and if the loop need not stack more than so
+        many bytes a step.
     """
 
     short: int = 16
     fused: int = 64
     saved: int = 48
+    steps: int = 4
+    stacked: int = 1 << 16
 
     def pay(self, eqns: Sequence[Eqn], count: int) -> bool:
         """Whether equations that occur `count` times are to be a function."""
@@ -235,24 +240,28 @@ class _Program:
         """The jaxpr with calls in the place of what repeats; itself if nothing does that pays."""
         letters = self.letters()
         found = repeats(letters, self.costs.short, lambda r: self.costs.pay(self._run(r.starts[0], r.length), len(r.starts)))
-        calls: dict[int, tuple[Eqn, int]] = {}
         taken = np.zeros(len(letters) + 1, bool)
         for repeat in found:
             for start in repeat.starts:
                 taken[start:start + repeat.length] = True
+        runs: list[tuple[list[int], _Function]] = []
         for repeat in found:
             for starts in self._instances(_in_phase(self, repeat, letters, taken)):
                 if self.costs.pay(self._run(starts[0], repeat.length), len(starts)):
-                    calls.update(self._calls(starts, repeat.length))
-        if not calls:
+                    function = self._function(starts, repeat.length)
+                    runs += [(run, function) for run in _adjacent(starts, repeat.length)]
+        if not runs:
             return self.jaxpr
+        roller = Roller()
         eqns: list[Eqn] = []
-        i = 0
-        while i < len(self.eqns):
-            eqn, length = calls.get(i, (self.eqns[i], 1))
-            eqns.append(eqn)
-            i += length
-        return self.jaxpr.replace(eqns=self._with_constants(eqns))
+        end = 0
+        for starts, function in sorted(runs, key=lambda run: run[0][0]):
+            eqns += self.eqns[end:starts[0]]
+            end = starts[-1] + function.length
+            calls = function.calls(starts)
+            loop = roller.roll(calls, self.costs.stacked) if len(starts) >= self.costs.steps else None
+            eqns += loop if loop is not None else function.written(calls, [self.eqns[start].source for start in starts])
+        return self.jaxpr.replace(eqns=self._with_constants([*eqns, *self.eqns[end:]]))
 
     def _run(self, start: int, length: int) -> Sequence[Eqn]:
         return self.eqns[start:start + length]
@@ -267,8 +276,8 @@ class _Program:
             groups.setdefault(tuple(flow), []).append(start)
         yield from groups.values()
 
-    def _calls(self, starts: list[int], length: int) -> Iterator[tuple[int, tuple[Eqn, int]]]:
-        """For each instance its place, the call that stands for it, and how many equations that replaces."""
+    def _function(self, starts: list[int], length: int) -> _Function:
+        """The function that stands for some instances."""
         body = _Body(self.cheap)
         for k in range(length):
             eqns = [self.eqns[start + k] for start in starts]
@@ -280,11 +289,8 @@ class _Program:
         results = [(k, j) for k in range(length) for j in range(len(self.eqns[starts[0] + k].outvars))
                    if any(self.last_use.get(self.eqns[start + k].outvars[j], -1) >= start + length for start in starts)]
         closed = ClosedJaxpr(_inner(body.jaxpr([body.names[place] for place in results]), self.costs))
-        for number, start in enumerate(starts):
-            first = self.eqns[start]
-            outvars = [self.eqns[start + k].outvars[j] for k, j in results]
-            operands = [across[number] for across in body.slots]
-            yield start, (Eqn(outlined_call_p, operands, outvars, {"jaxpr": closed}, first.effects, first.source), length)
+        names = [[self.eqns[start + k].outvars[j] for start in starts] for k, j in results]
+        return _Function(closed, length, starts, body.slots, names, self.last_use)
 
     def _with_constants(self, eqns: Sequence[Eqn]) -> list[Eqn]:
         """The equations, with those on constants alone before them or before their first use."""
@@ -305,6 +311,41 @@ class _Program:
         for v in self.jaxpr.outvars:
             write(v)
         return out
+
+
+class _Function(NamedTuple):
+    """A function of `length` equations for the instances at `starts`; what they give for its arguments and name its results."""
+
+    closed: ClosedJaxpr
+    length: int
+    starts: list[int]
+    operands: Sequence[Sequence[Atom]]
+    results: Sequence[Sequence[Var]]
+    last_use: dict[Any, int]
+
+    def calls(self, starts: list[int]) -> Calls:
+        """The instances at some of the places."""
+        chosen = [self.starts.index(start) for start in starts]
+        end = starts[-1] + self.length
+        results = [[across[n] for n in chosen] for across in self.results]
+        return Calls(self.closed, [[across[n] for n in chosen] for across in self.operands], results,
+                     [[self.last_use.get(v, -1) >= end for v in across] for across in results])
+
+    def written(self, calls: Calls, sources: Sequence[Any]) -> list[Eqn]:
+        """An equation a call."""
+        return [Eqn(outlined_call_p, [across[n] for across in calls.operands], [across[n] for across in calls.results],
+                    {"jaxpr": self.closed}, NO_EFFECTS, source) for n, source in enumerate(sources)]
+
+
+def _adjacent(starts: list[int], length: int) -> Iterator[list[int]]:
+    """The places in groups that follow one another without a gap."""
+    group: list[int] = []
+    for start in starts:
+        if group and start != group[-1] + length:
+            yield group
+            group = []
+        group.append(start)
+    yield group
 
 
 @final
@@ -362,24 +403,18 @@ def _in_phase(program: _Program, repeat: Repeat, letters: Any, taken: Any) -> Re
     """A repeat with its adjacent occurrences, such as layers, shifted to where few values pass from one to the next."""
     starts, period = repeat
     shifted: list[int] = []
-    i = 0
-    while i < len(starts):
-        j = i
-        while j + 1 < len(starts) and starts[j + 1] == starts[j] + period:
-            j += 1
-        if i == j:
-            shifted.append(starts[i])
-        else:
-            low, high = starts[i], starts[j] + period
-            while high < len(letters) and letters[high] == letters[high - period] and not taken[high]:
-                taken[high] = True
-                high += 1
-            while low > 0 and letters[low - 1] == letters[low - 1 + period] and not taken[low - 1]:
-                low -= 1
-                taken[low] = True
-            first = low + _phase(program, low, high, period)
-            shifted += range(first, high - period + 1, period)
-        i = j + 1
+    for run in _adjacent(starts, period):
+        if len(run) == 1:
+            shifted += run
+            continue
+        low, high = run[0], run[-1] + period
+        while high < len(letters) and letters[high] == letters[high - period] and not taken[high]:
+            taken[high] = True
+            high += 1
+        while low > 0 and letters[low - 1] == letters[low - 1 + period] and not taken[low - 1]:
+            low -= 1
+            taken[low] = True
+        shifted += range(low + _phase(program, low, high, period), high - period + 1, period)
     return Repeat(shifted, period)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -18,9 +19,10 @@ class Repeat(NamedTuple):
     length: int
 
     @property
-    def saved(self) -> int:
-        """How many letters need not be written again."""
-        return (len(self.starts) - 1) * self.length
+    def weight(self) -> int:
+        """How many letters need not be written again. Adjacent occurrences count for more: they can be cut anywhere, and looped."""
+        adjacent = any(b == a + self.length for a, b in itertools.pairwise(self.starts))
+        return (len(self.starts) + (1 if adjacent else -1)) * self.length
 
 
 def repeats(letters: Any, shortest: int, worthwhile: Callable[[Repeat], bool]) -> list[Repeat]:
@@ -60,8 +62,8 @@ def repeats(letters: Any, shortest: int, worthwhile: Callable[[Repeat], bool]) -
         found = _disjoint(starts, length, covered)
         if length > -negative or len(found.starts) < 2:
             continue
-        if -found.saved > bound and heap and -found.saved > heap[0][0]:
-            heapq.heappush(heap, (-found.saved, negative, left, right))
+        if -found.weight > bound and heap and -found.weight > heap[0][0]:
+            heapq.heappush(heap, (-found.weight, negative, left, right))
         elif worthwhile(found):
             chosen.append(found)
             marks = np.zeros(n + 1, np.int64)

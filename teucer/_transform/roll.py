@@ -6,20 +6,21 @@ the results that are used behind the loop. What one loop stacks another one take
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, final
 
-from teucer._core.jaxpr import Atom, ClosedJaxpr, DropVar, Eqn, Jaxpr, Literal, Var
+from teucer._core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from teucer._core.primitive import NO_EFFECTS
 
 __all__ = ["Calls", "Roller", "install"]
 
-_ops: dict[str, Any] = {}
+_primitives: Callable[[], dict[str, Any]]
 
 
-def install(**primitives: Any) -> None:
+def install(primitives: Callable[[], dict[str, Any]]) -> None:
     """Say what the primitives `scan`, `stack`, `unstack` and `slice` are: `lax` states them and installs them here."""
-    _ops.update(primitives)
+    global _primitives
+    _primitives = primitives
 
 
 class Calls(NamedTuple):
@@ -33,7 +34,6 @@ class Calls(NamedTuple):
     operands: Sequence[Sequence[Atom]]
     results: Sequence[Sequence[Var]]
     used: Sequence[Sequence[bool]]
-    source: Any
 
 
 @final
@@ -47,49 +47,109 @@ class Roller:
         self.elements: dict[Any, tuple[Var, int]] = {}
 
     def roll(self, calls: Calls, most: int) -> list[Eqn] | None:
-        """The calls as a loop; None if one takes more than results of the one before, or if they stack and unstack more
+        """The calls as a loop; None if one takes other than results of the call before, or if the loop would have to stack more
         than `most` bytes a step, which is time and memory that calls do not take."""
-        length = len(calls.operands[0]) if calls.operands else len(calls.results[0])
-        made = {v: (number, place) for place, across in enumerate(calls.results) for number, v in enumerate(across)}
-        constant, carried, stacked = [], [], []
-        for i, across in enumerate(calls.operands):
-            before = [made.get(v) if type(v) is not Literal else None for v in across]
-            if not any(before[1:]):
-                if before[0] is not None:
-                    return None
-                (constant if all(v is across[0] for v in across) else stacked).append(i)
-                continue
-            places = {b[1] if b is not None and b[0] == number else None for number, b in enumerate(before[1:])}
-            (place,) = places if len(places) == 1 else (None,)
-            if place is None or before[0] is not None:
-                return None
-            carried.append((i, place))
-        kept = [place for place, used in enumerate(calls.used) if any(used[:-1])
-                or (used[-1] and place not in {p for _, p in carried})]
-        backwards = self._runs_backwards([calls.operands[i] for i in stacked])
-        eqns: list[Eqn] = []
-        taken = [self._as_stacked(calls.operands[i], backwards) for i in stacked]
-        size = sum(_bytes(calls.operands[i][0].aval) for i, found in zip(stacked, taken, strict=True) if found is None)
-        if size + sum(_bytes(calls.results[place][0].aval) for place in kept if calls.used[place][-1]) > most:
+        kinds = _kinds(calls)
+        if kinds is None:
             return None
-        xs = [found if found is not None else self._stack(eqns, calls.operands[i], backwards)
-              for i, found in zip(stacked, taken, strict=True)]
-        jaxpr = calls.closed.jaxpr
-        order = [*constant, *(i for i, _ in carried), *stacked]
-        outvars = [*(jaxpr.outvars[place] for _, place in carried), *(jaxpr.outvars[place] for place in kept)]
-        body = ClosedJaxpr(Jaxpr([], [jaxpr.invars[i] for i in order], outvars, jaxpr.eqns))
-        operands = [calls.operands[i][0] for i in order[:len(constant) + len(carried)]]
-        last = {}
-        for _, place in carried:
-            last.setdefault(place, calls.results[place][-1])
-        names = [last.pop(place) if place in last else DropVar(jaxpr.outvars[place].aval) for _, place in carried]
-        ys = [Var(_stacked_aval(jaxpr.outvars[place].aval, length)) for place in kept]
-        eqns.append(self._eqn("scan", [*operands, *_written(eqns, xs)], [*names, *ys], source=calls.source, jaxpr=body, length=length,
-                              num_consts=len(constant), num_carry=len(carried), reverse=backwards, unroll=1))
-        carries = {place for _, place in carried}
+        constant, carried, stacked = kinds
+        groups = [calls.operands[i] for i in stacked]
+        ranges = [self._range(group) for group in groups]
+        sizes = [_bytes(group[0].aval) for group in groups]
+        backwards = sum(n for n, r in zip(sizes, ranges, strict=True) if r and r.step < 0) > sum(
+            n for n, r in zip(sizes, ranges, strict=True) if r and r.step > 0)
+        ranges = [r if r and (r.step < 0) == backwards else None for r in ranges]
+        if sum(n for n, r in zip(sizes, ranges, strict=True) if r is None) > most:
+            return None
+        eqns: list[Eqn] = []
+        direction = -1 if backwards else 1
+        xs = [self._part(eqns, r) if r else self._stack(eqns, group[::direction])
+              for group, r in zip(groups, ranges, strict=True)]
+        jaxpr, length = calls.closed.jaxpr, len(calls.results[0])
+        carries = [place for _, place in carried]
+        # The last results that are carried come out of the loop; the others that are used come out stacked.
+        kept = [place for place, used in enumerate(calls.used) if any(used[:-1]) or (used[-1] and place not in carries)]
+        order = [*constant, *[i for i, _ in carried], *stacked]
+        body = Jaxpr([], [jaxpr.invars[i] for i in order], [jaxpr.outvars[place] for place in (*carries, *kept)], jaxpr.eqns)
+        first = [calls.operands[i][0] for i in order[:len(constant) + len(carried)]]
+        finals = [Var(jaxpr.outvars[place].aval) if place in carries[:n] else calls.results[place][-1]
+                  for n, place in enumerate(carries)]
+        ys = [Var(_stacked(jaxpr.outvars[place].aval, length)) for place in kept]
+        eqns.append(_eqn("scan", [*first, *xs], [*finals, *ys], jaxpr=ClosedJaxpr(body), length=length, reverse=backwards,
+                         num_consts=len(constant), num_carry=len(carried), unroll=1))
         for place, y in zip(kept, ys, strict=True):
-            across = list(calls.results[place])
-            if place in carries:  # the last one is what the loop carries out
-                across[-1] = DropVar(across[-1].aval)
-            self._unstack(eqns, y, across[::-1] if backwards else across)
+            across = [Var(v.aval) if place in carries and v is calls.results[place][-1] else v for v in calls.results[place]]
+            eqns.append(_eqn("unstack", [y], across[::direction], axis=0))
+            self._remember(y, across[::direction])
         return eqns
+
+    def _remember(self, whole: Var, elements: Sequence[Any]) -> None:
+        self.elements.update((v, (whole, i)) for i, v in enumerate(elements) if type(v) is not Literal)
+
+    def _range(self, group: Sequence[Atom]) -> _Range | None:
+        """The part of an array that has been stacked of which these are the elements, in one direction or the other."""
+        places = [self.elements.get(v) if type(v) is not Literal else None for v in group]
+        first, second = places[:2]
+        if first is None or second is None or first[0] is not second[0]:
+            return None
+        whole, start = first
+        step = second[1] - start
+        if abs(step) != 1 or any(p is None or p[0] is not whole or p[1] != start + step * n for n, p in enumerate(places)):
+            return None
+        return _Range(whole, min(start, start + step * (len(group) - 1)), len(group), step)
+
+    def _part(self, eqns: list[Eqn], part: _Range) -> Var:
+        whole, start, count, _ = part
+        n, *rest = whole.aval.shape
+        if count == n:
+            return whole
+        out = Var(_stacked(whole.aval.update(shape=tuple(rest)), count))
+        eqns.append(_eqn("slice", [whole], [out], start_indices=(start, *[0] * len(rest)), limit_indices=(start + count, *rest),
+                         strides=None))
+        return out
+
+    def _stack(self, eqns: list[Eqn], group: Sequence[Atom]) -> Var:
+        out = Var(_stacked(group[0].aval, len(group)))
+        eqns.append(_eqn("stack", group, [out], axis=0))
+        self._remember(out, group)
+        return out
+
+
+class _Range(NamedTuple):
+    """Elements of a stacked array: `size` of them from `start` on, met in the direction of `step`."""
+
+    whole: Var
+    start: int
+    size: int
+    step: int
+
+
+def _kinds(calls: Calls) -> tuple[list[int], list[tuple[int, int]], list[int]] | None:
+    """Which arguments all calls take alike, which are what result of the call before, and which neither; None if an argument is
+    a result of another call."""
+    made = {v: (number, place) for place, across in enumerate(calls.results) for number, v in enumerate(across)}
+    constant: list[int] = []
+    carried: list[tuple[int, int]] = []
+    stacked: list[int] = []
+    for i, across in enumerate(calls.operands):
+        origins = [made.get(v) if type(v) is not Literal else None for v in across]
+        if not any(origins):
+            (constant if all(v is across[0] for v in across) else stacked).append(i)
+            continue
+        place = origins[1][1] if origins[1] else -1
+        if origins != [None, *((number, place) for number in range(len(across) - 1))]:
+            return None
+        carried.append((i, place))
+    return constant, carried, stacked
+
+
+def _eqn(name: str, operands: Sequence[Atom], outvars: Sequence[Var], **params: Any) -> Eqn:
+    return Eqn(_primitives()[name], operands, outvars, params, NO_EFFECTS, None)
+
+
+def _stacked(aval: Any, count: int) -> Any:
+    return aval.update(shape=(count, *aval.shape))
+
+
+def _bytes(aval: Any) -> int:
+    return int(aval.physical.size * aval.physical.dtype.itemsize)

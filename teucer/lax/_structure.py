@@ -18,7 +18,7 @@ from teucer._core.trace import Tracer, current_trace, typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._lower import hlo
 from teucer._runtime import transfer
-from teucer._transform import arith
+from teucer._transform import arith, roll
 from teucer.lax._exact import convert
 
 __all__ = ["Linear", "add_any_p", "broadcast_in_dim_p", "canonical_axis", "canonical_shape", "check_axes",
@@ -391,3 +391,13 @@ def _ones(aval: Any) -> Any:
 arith.install(zeros=zeros, ones=_ones, add=lambda x, y: add_any_p.bind(x, y)[0], broadcast=expand, moveaxis=moveaxis,
               reshape=reshape, sum_axis=lambda x, axis: reduce_sum(x, [axis]),
               convert=lambda x, aval: convert_element_type(x, aval.dtype, aval.weak_type))
+
+
+def _loop_primitives() -> dict[str, Any]:
+    from teucer.lax._control_scan import scan_p  # loaded by programs that have loops only
+    from teucer.lax._joining import stack_p, unstack_p
+    from teucer.lax._slicing import slice_p
+    return {"scan": scan_p, "stack": stack_p, "unstack": unstack_p, "slice": slice_p}
+
+
+roll.install(_loop_primitives)
