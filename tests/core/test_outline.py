@@ -122,7 +122,7 @@ def test_layers_become_one_function() -> None:
 def test_layers_and_their_gradients_become_functions() -> None:
     after = outlined(jax.value_and_grad(network, argnums=1), X, LAYERS, costs=CALLS_ONLY)
     assert sum(count for count, _ in functions(after)) >= 9
-    assert len(after.eqns) < 40
+    assert len(after.eqns) < 60
 
 
 def test_few_values_pass_between_layers() -> None:

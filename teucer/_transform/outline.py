@@ -437,4 +437,4 @@ def _phase(program: _Program, low: int, high: int, period: int) -> int:
     offsets = np.arange(period)
     width = passing[period:2 * period]
     left_over = np.where(offsets <= rest, rest, rest + period)
-    return int(np.argmin(width + 2 * left_over / period))
+    return int(np.argmin(width + 4 * left_over / period))
