@@ -77,7 +77,7 @@ def network(x: Any, ws: Any) -> Any:
     ([1, 2, 3, 8, 1, 2, 3, 9, 1, 2, 3], 3, [Repeat([0, 4, 8], 3)]),
     ([1, 2, 3, 4], 1, []),
     ([], 2, []),
-    ([5] * 12, 4, [Repeat([0, 4, 8], 4)]),
+    ([5] * 40, 4, [Repeat([0, 16], 16)]),
     ([-1, -2, -3, -4], 1, []),
 ])
 def test_repeats(letters: Any, shortest: int, expected: Any) -> None:
@@ -259,6 +259,35 @@ def test_a_step_that_looks_further_back_is_no_loop() -> None:
 
     outlined(f, X, LAYERS[0])
     outlined(fibonacci, X, LAYERS[0])
+
+
+def test_elements_of_an_array_are_read_by_the_loop() -> None:
+    """Steps that take xs[0], xs[1], ... become a loop over xs itself, in the direction in which they take them."""
+    def f(xs: Any, w: Any) -> Any:
+        x = xs[0]
+        for t in range(1, 7):
+            x = step(x, w, 0.1) + xs[t]
+        for t in reversed(range(7)):
+            x = jnp.exp(-x * x) @ w - xs[t] * jnp.cos(x)
+        return x
+
+    after = outlined(f, rng(7, 3, 4), LAYERS[0])
+    loops = [eqn for eqn in after.eqns if eqn.primitive.name == "scan"]
+    assert sorted(eqn.params["length"] for eqn in loops) == [6, 7]
+    assert not any(eqn.primitive.name == "stack" for eqn in after.eqns)
+    both(f, rng(7, 3, 4), LAYERS[0])
+
+
+def test_layers_of_stacked_weights_are_a_loop_over_them() -> None:
+    def f(x: Any, ws: Any) -> Any:
+        for i in range(6):
+            x = layer(x, ws[i])
+        return x
+
+    ws = rng(6, 200, 200)
+    after = outlined(f, rng(3, 200), ws, costs=Costs(short=4, fused=4, saved=4))
+    (scan,) = [eqn for eqn in after.eqns if eqn.primitive.name == "scan"]
+    assert after.invars[1] in scan.invars
 
 
 def test_results_of_each_step_are_kept() -> None:

@@ -76,6 +76,8 @@ def outlined(jaxpr: Jaxpr, choice: bool | None, platform: str) -> Jaxpr:
     mode = config.outline.value if choice is None else "force" if choice else "off"
     if mode == "off" or (mode == "auto" and platform != "cpu"):
         return jaxpr
+    if any(type(d) is not int for v in jaxpr.invars for d in v.aval.shape):
+        return jaxpr  # of sizes that are not known there is no telling which is larger
     costs = FORCED if mode == "force" else Costs()
     # A program that is too small to be made smaller keeps the functions that its user sees in it.
     return outline(jaxpr, costs) if mode == "force" or _has_more(jaxpr, costs.saved) else jaxpr
@@ -175,7 +177,8 @@ class _Program:
     """One look at the equations of a jaxpr.
 
     eqns: those that take part. cheap: by variable, equations on constants alone that are written again wherever they are
-    used. first: other equations on constants alone; they go first, so that no instance has them for all.
+    used. first: other equations on constants alone, and those that take a part of an argument, such as `xs[3]`: they go first,
+    so that no instance has them for all, and steps differ in what they take but not in their letters.
     """
 
     def __init__(self, jaxpr: Jaxpr, costs: Costs) -> None:
@@ -196,7 +199,15 @@ class _Program:
 
     def _sort_out(self, eqns: Sequence[Eqn]) -> None:
         sizes: dict[Any, int] = {}  # of the variables that depend on constants alone: how many equations make them
+        whole, parts = set(self.jaxpr.invars), set()
         for eqn in eqns:
+            if eqn.primitive.fuses and len(eqn.invars) == 1 and not eqn.effects:
+                (x,), (y,) = eqn.invars, eqn.outvars[:1]
+                if (x in parts and eqn.primitive.rearranges and y.aval.size == x.aval.size) or (
+                        x in whole and y.aval.size < x.aval.size and len(eqn.outvars) == 1):
+                    parts.add(y)
+                    self.first.append(eqn)
+                    continue
             size = 1
             for v in eqn.invars:
                 if type(v) is not Literal:
@@ -252,7 +263,7 @@ class _Program:
                     runs += [(run, function) for run in _adjacent(starts, repeat.length)]
         if not runs:
             return self.jaxpr
-        roller = Roller()
+        roller = Roller(self.first)
         eqns: list[Eqn] = []
         end = 0
         for starts, function in sorted(runs, key=lambda run: run[0][0]):

@@ -12,6 +12,9 @@ import numpy as np
 __all__ = ["Repeat", "repeats"]
 
 
+SEVERAL = 4
+
+
 class Repeat(NamedTuple):
     """A substring that occurs at several places, which do not overlap."""
 
@@ -51,16 +54,23 @@ def repeats(letters: Any, shortest: int, worthwhile: Callable[[Repeat], bool]) -
     covered = np.zeros(n + 1, np.int64)  # how many letters before each place belong to a repeat that was chosen
     chosen: list[Repeat] = []
     # Each look at a candidate costs its number of places; the bound keeps degenerate sequences linear.
-    work = 40 * n
+    work = 10 * n
     while heap and work > 0:
         bound, negative, left, right = heapq.heappop(heap)
-        starts = np.sort(order[left:right])
+        starts, length = np.sort(order[left:right]), -negative
         work -= len(starts) + 100
-        period = min(-negative, int(np.diff(starts).min()))
-        # A period that is short is taken several times.
-        length = period * -(-shortest // period)
+        gaps = np.diff(starts)
+        period = int(gaps.min())
+        if period < shortest:
+            # Where occurrences follow one another at this distance all is periodic up to the end of the last.
+            last = np.flatnonzero(np.append(gaps != period, True))
+            ends = starts[last[np.searchsorted(last, np.arange(len(starts)))]] + length
+            length = period * -(-SEVERAL * shortest // period)
+            starts = starts[starts + length <= ends]
+        else:
+            length = min(length, period)
         found = _disjoint(starts, length, covered)
-        if length > -negative or len(found.starts) < 2:
+        if len(found.starts) < 2:
             continue
         if -found.weight > bound and heap and -found.weight > heap[0][0]:
             heapq.heappush(heap, (-found.weight, negative, left, right))
@@ -75,7 +85,6 @@ def repeats(letters: Any, shortest: int, worthwhile: Callable[[Repeat], bool]) -
 
 def _disjoint(starts: Any, length: int, covered: Any) -> Repeat:
     """The places that are free and do not overlap."""
-    starts = starts[starts + length < len(covered)]
     free = starts[covered[starts + length] == covered[starts]]
     taken: list[int] = []
     end = -1

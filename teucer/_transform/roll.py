@@ -43,8 +43,18 @@ class Roller:
     elements: by variable, the stacked array of which it is an element, and which.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, eqns: Sequence[Eqn]) -> None:
+        """eqns: equations before the calls, some of which take elements such as `xs[3]`."""
         self.elements: dict[Any, tuple[Var, int]] = {}
+        rows: dict[Any, tuple[Var, int]] = {}  # xs[3:4]
+        for eqn in eqns:
+            if len(eqn.invars) != 1:
+                continue
+            (x,), y = eqn.invars, eqn.outvars[0]
+            if type(x) is Var and eqn.primitive is _primitives()["slice"] and y.aval.shape == (1, *x.aval.shape[1:]):
+                rows[y] = x, eqn.params["start_indices"][0]
+            elif x in rows and eqn.primitive.rearranges and y.aval.shape == x.aval.shape[1:]:
+                self.elements[y] = rows[x]
 
     def roll(self, calls: Calls, most: int) -> list[Eqn] | None:
         """The calls as a loop; None if one takes other than results of the call before, or if the loop would have to stack more
