@@ -107,9 +107,7 @@ def varied_residual(jax, jnp):
     """A residual network no two layers of which are alike: 24 widths, five activations."""
     rng = np.random.default_rng(0)
     width, widths = 128, [96 + 8 * i for i in range(24)]
-    params = [
-        {"up": weights(rng, width, w), "down": weights(rng, w, width), "scale": np.ones(width, np.float32)} for w in widths
-    ]
+    params = [{"up": weights(rng, width, w), "down": weights(rng, w, width), "scale": np.ones(width, np.float32)} for w in widths]
 
     def loss(params, x, y):
         activations = (jnp.tanh, jax.nn.relu, jax.nn.gelu, jax.nn.silu, jnp.sin)
