@@ -19,7 +19,7 @@ from teucer._base import config
 from teucer._core.jaxpr import Jaxpr
 from teucer._transform.dce import remove_dead
 from teucer._transform.jit import hoist_consts
-from teucer._transform.outline import FORCED, Costs, outline
+from teucer._transform.outline import FORCED, Costs, _Program, outline
 from teucer._transform.passes import optimize
 from teucer._transform.repeats import Repeat, repeats
 
@@ -186,6 +186,41 @@ def test_constants_are_made_where_they_are_used() -> None:
     (found,) = functions(after)
     assert found[0] == 6
     assert [len(eqn.invars) for eqn in after.eqns if eqn.primitive.name == "outlined_call"] == [2] * 6
+
+
+def test_cheap_values_are_computed_again_by_the_gradient() -> None:
+    """Of 1 - tanh(y) ** 2 and means in the shape of x the functions hand on tanh(y) and the means."""
+    def f(x: Any, ws: Any) -> Any:
+        for w in ws:
+            y = x - jnp.mean(x, axis=-1, keepdims=True)
+            x = x + jnp.tanh(jnp.sin(y) @ w) * 0.5 * (3 - jnp.cos(y @ w.T)) * jnp.exp(-y * y)
+            x = x - jnp.sort(x, axis=0) * 0.1
+        return jnp.sum(x)
+
+    after = outlined(jax.grad(f, argnums=1), rng(3, 20), [rng(20, 20) + i for i in range(12)], costs=CALLS_ONLY)
+    jaxpr = traced(jax.grad(f, argnums=1), rng(3, 20), [rng(20, 20) + i for i in range(12)])
+    without = _Program(jaxpr, CALLS_ONLY).outlined()
+    assert handed_on(after) < handed_on(without)
+
+
+def handed_on(jaxpr: Jaxpr) -> int:
+    """How many arrays of the size of x the first function hands on."""
+    first = next(eqn for eqn in jaxpr.eqns if eqn.primitive.name == "outlined_call")
+    return sum(v.aval.size == 60 for v in first.outvars)
+
+
+def test_recurrences_are_not_computed_again() -> None:
+    """c of each step is kept: else every third would be, and no two steps be alike."""
+    def f(x: Any, w: Any) -> Any:
+        h = c = x
+        for _ in range(12):
+            gate = jnp.tanh(h @ w)
+            c = gate * c + jnp.sin(h) * jnp.cos(h)
+            h = jnp.tanh(c) * jnp.exp(-h * h)
+        return jnp.sum(h)
+
+    loops = functions(outlined(jax.grad(f, argnums=1), X, LAYERS[0]), "scan")
+    assert [length for length, _ in loops] == [11, 10]
 
 
 def test_jitted_functions_that_are_called_twice_are_functions() -> None:

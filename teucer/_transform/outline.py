@@ -16,7 +16,9 @@ import numpy as np
 from teucer._base import config
 from teucer._core.jaxpr import Atom, ClosedJaxpr, DropVar, Eqn, Jaxpr, Literal, Var, jaxprs_in_params
 from teucer._core.primitive import NO_EFFECTS, Primitive
-from teucer._transform.passes import map_jaxprs
+from teucer._transform.dce import remove_dead
+from teucer._transform.passes import map_jaxprs, rewrite
+from teucer._transform.recompute import recompute
 from teucer._transform.repeats import Repeat, repeats
 from teucer._transform.roll import Calls, Roller
 from teucer._transform.structure import literal_key, params_key
@@ -79,8 +81,10 @@ def outlined(jaxpr: Jaxpr, choice: bool | None, platform: str) -> Jaxpr:
     if any(type(d) is not int for v in jaxpr.invars for d in v.aval.shape):
         return jaxpr  # of sizes that are not known there is no telling which is larger
     costs = FORCED if mode == "force" else Costs()
-    # A program that is too small to be made smaller keeps the functions that its user sees in it.
-    return outline(jaxpr, costs) if mode == "force" or _has_more(jaxpr, costs.saved) else jaxpr
+    if mode != "force" and not _has_more(jaxpr, costs.saved):
+        return jaxpr  # too small to be made smaller: it keeps the functions that its user sees in it
+    found = outline(jaxpr, costs)
+    return jaxpr if found is jaxpr else remove_dead(rewrite(found))
 
 
 def _has_more(jaxpr: Jaxpr, equations: int) -> bool:
@@ -96,6 +100,10 @@ def _has_more(jaxpr: Jaxpr, equations: int) -> bool:
 def outline(jaxpr: Jaxpr, costs: Costs = Costs()) -> Jaxpr:
     """The jaxpr with repeated runs of its equations as calls of functions, nested ones too; it computes the same."""
     jaxpr = _calls_decided(jaxpr, costs)
+    found = _Program(jaxpr, costs).outlined()
+    if found is jaxpr:
+        return jaxpr
+    jaxpr = recompute(jaxpr)
     for _ in range(ROUNDS):
         found = _Program(jaxpr, costs).outlined()
         if found is jaxpr:

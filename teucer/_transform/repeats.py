@@ -22,10 +22,10 @@ class Repeat(NamedTuple):
     length: int
 
     @property
-    def weight(self) -> int:
+    def weight(self) -> float:
         """How many letters need not be written again. Adjacent occurrences count for more: they can be cut anywhere, and looped."""
         adjacent = any(b == a + self.length for a, b in itertools.pairwise(self.starts))
-        return (len(self.starts) + (1 if adjacent else -1)) * self.length
+        return (len(self.starts) - (0.25 if adjacent else 1)) * self.length
 
 
 def repeats(letters: Any, shortest: int, worthwhile: Callable[[Repeat], bool]) -> list[Repeat]:
@@ -47,14 +47,14 @@ def repeats(letters: Any, shortest: int, worthwhile: Callable[[Repeat], bool]) -
     before = np.where(order > 0, letters[order - 1], -n - 1)
     # A node is left-diverse if the letters before its suffixes, which are neighbours in the order, change somewhere.
     changes = np.concatenate([[0], np.cumsum(before[1:] != before[:-1])])
-    heap: list[tuple[int, int, int, int]] = []
+    heap: list[tuple[float, int, int, int]] = []
     for length, left, right in _intervals(_common_prefixes(letters, order, rank)):
         if length >= shortest and changes[right - 1] > changes[left]:
             heapq.heappush(heap, (length - min((right - left) * length, n), -length, left, right))
     covered = np.zeros(n + 1, np.int64)  # how many letters before each place belong to a repeat that was chosen
     chosen: list[Repeat] = []
     # Each look at a candidate costs its number of places; the bound keeps degenerate sequences linear.
-    work = 10 * n
+    work = 10 * n + 5000
     while heap and work > 0:
         bound, negative, left, right = heapq.heappop(heap)
         starts, length = np.sort(order[left:right]), -negative
@@ -72,7 +72,7 @@ def repeats(letters: Any, shortest: int, worthwhile: Callable[[Repeat], bool]) -
         found = _disjoint(starts, length, covered)
         if len(found.starts) < 2:
             continue
-        if -found.weight > bound and heap and -found.weight > heap[0][0]:
+        if -found.weight > 0.9 * bound and heap and -found.weight > heap[0][0]:
             heapq.heappush(heap, (-found.weight, negative, left, right))
         elif worthwhile(found):
             chosen.append(found)

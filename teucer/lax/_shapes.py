@@ -113,6 +113,7 @@ class Squeeze(Linear):
     __slots__ = ()
     name = "squeeze"
     fuses = True
+    cheap = True
     rearranges = True
 
     def types(self, x: Any, *, dimensions: Any) -> Any:

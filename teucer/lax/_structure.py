@@ -88,6 +88,7 @@ class BroadcastInDim(Linear):
     __slots__ = ()
     name = "broadcast_in_dim"
     fuses = True
+    cheap = True
     rearranges = True
 
     def types(self, x: Any, *, shape: Any, broadcast_dimensions: Any, sharding: Any = None) -> Any:
@@ -172,6 +173,7 @@ class Reshape(Linear):
     __slots__ = ()
     name = "reshape"
     fuses = True
+    cheap = True
     rearranges = True
 
     def types(self, x: Any, *, new_sizes: Any, dimensions: Any = None, sharding: Any = None) -> Any:
@@ -241,6 +243,7 @@ class ConvertElementType(Primitive):
     __slots__ = ()
     name = "convert_element_type"
     fuses = True
+    cheap = True
 
     def types(self, x: Any, *, new_dtype: Any, weak_type: bool, sharding: Any = None) -> Any:
         return (ShapedArray(x.shape, new_dtype, weak_type, sharding=x.sharding, vma=x.vma),)
@@ -280,6 +283,7 @@ class AddAny(Primitive):
     __slots__ = ()
     name = "add_any"
     fuses = True
+    cheap = True
 
     def types(self, x: Any, y: Any) -> Any:
         if x.shape != y.shape or x.dtype != y.dtype:
