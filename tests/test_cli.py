@@ -108,6 +108,19 @@ def test_jaxpr_after_each_pass(script, capsys):
     assert printed.count("{ lambda") == 3
 
 
+def test_jaxpr_after_outlining(script, capsys):
+    path = script("""
+        import teucer.numpy as jnp
+
+        def f(x):
+            for _ in range(200):
+                x = jnp.tanh(x) * jnp.sin(x)
+            return x
+    """)
+    assert main(["jaxpr", f"{path}:f", "--args", "f32[3]", "--passes"]) == 0
+    assert re.search(r"^outline what repeats: \d+ equations\n(?:.*\n)*.*scan\[", capsys.readouterr().out, re.MULTILINE)
+
+
 def test_jaxpr_of_unknown_function_names_those_there_are(script, capsys):
     assert main(["jaxpr", f"{script('def f(x): return x')}:g"]) == 2
     assert re.search(r"has no function g\.\nIt has: f\n", capsys.readouterr().err)

@@ -14,7 +14,8 @@ from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Literal
 from teucer._core.trace import EVAL, typeof
 from teucer._transform.passes import PASSES, Pass, optimize
 
-CALLS = {"jit": "jaxpr", "remat2": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}
+CALLS = {"jit": "jaxpr", "outlined_call": "jaxpr", "remat2": "jaxpr", "custom_jvp_call": "call_jaxpr",
+         "custom_vjp_call": "call_jaxpr"}
 
 
 def stepwise(jaxpr: Jaxpr, *args: Any) -> list[Any]:

@@ -295,7 +295,7 @@ memory_fitting_effort = _o("jax_memory_fitting_effort", float, 0.0, JIT, TRACE, 
 disable_most_optimizations = _o("jax_disable_most_optimizations", bool, False, JIT, TRACE, help="compile faster, run slower")
 use_shardy_partitioner = _o("jax_use_shardy_partitioner", bool, True, JIT, TRACE, help="partition programs with Shardy")
 optimize_jaxprs = _o("teucer_optimize_jaxprs", bool, True, JIT, help="simplify programs, bit for bit, before they are lowered")
-outline = _o("teucer_outline", bool, True, JIT, help="emit repeated work once, as a function that stays a call")
+outline = _o("teucer_outline", ("auto", "off", "force"), "auto", JIT, help="emit repeated work once, as a function that stays a call; auto: on CPU, where it pays")
 
 # Shardings
 check_vma = _o("check_vma", bool, False, JIT, TRACE, help="check over which mesh axes values vary")

@@ -85,6 +85,12 @@ class Primitive:
     # the one operand.
     mergeable: ClassVar[bool] = True
     rearranges: ClassVar[bool] = False
+    # Whether it is a call of params["jaxpr"], which lowering makes a function of the module.
+    makes_function: ClassVar[bool] = False
+    # Whether compilers compute it, element by element, in the loop of what uses it.
+    fuses: ClassVar[bool] = False
+    # Whether computing it again costs less than keeping its result in memory.
+    cheap: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
         cls.pure = cls.effects is Primitive.effects

@@ -80,7 +80,8 @@ def explain_program(jaxpr: Any, key: tuple[Any, ...]) -> None:
     earlier = [k for k in jaxpr.cache if isinstance(k, tuple) and k[0] == key[0]]
     if not earlier or not place or source.is_internal(place.rpartition(":")[0]):
         return
-    names = ("donated arguments", "keep_unused", "placement", "compiler options")
+    names = ("donated arguments", "keep_unused", "placement", "compiler options", "outline", "teucer_optimize_jaxprs",
+             "teucer_outline")
     closest = min(reversed(earlier), key=lambda k: sum(a != b for a, b in zip(k, key, strict=True)))
     lines = [f"{name}: was {old}, is {new}" for name, old, new in zip(names, closest[1:], key[1:], strict=True) if old != new]
     _logger.warning("COMPILATION CACHE MISS at %s:\n  for %s defined at %s, which was traced for these types before\n%s",

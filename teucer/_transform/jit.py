@@ -52,6 +52,7 @@ class JitOptions(NamedTuple):
     inline: bool = False
     device: Any = None
     compiler_options: tuple[tuple[str, Any], ...] = ()
+    outline: bool | None = None
 
 
 class Staged(NamedTuple):
@@ -72,7 +73,7 @@ _dispatch_keys: dict[Any, object] = {}
 def jit(fun: Callable[..., Any] | None = None, /, *, in_shardings: Any = None, out_shardings: Any = None,
         static_argnums: Any = None, static_argnames: Any = None, donate_argnums: Any = None, donate_argnames: Any = None,
         keep_unused: bool = False, device: Any = None, backend: str | None = None, inline: bool = False,
-        compiler_options: dict[str, Any] | None = None) -> Any:
+        compiler_options: dict[str, Any] | None = None, outline: bool | None = None) -> Any:
     """A function that is traced once for each signature of its arguments, compiled by XLA, and run as one program.
 
     fun: a function of pytrees of arrays that returns one, without side effects; or None, for a decorator with options.
@@ -83,6 +84,9 @@ def jit(fun: Callable[..., Any] | None = None, /, *, in_shardings: Any = None, o
     device, backend: where to run; by default where committed arguments are.
     inline: when called while another function is traced, write the equations there instead of a call.
     compiler_options: XLA's debug options by name.
+    outline: emit equations that the program repeats, such as layers, once, as functions that XLA does not inline; by default
+        where that pays (the option teucer_outline; docs/outlining.md). True: wherever something repeats, and when called
+        while another function is traced, this function is one of them. False: nowhere.
     Raises TypeError for arguments that are not arrays, ValueError for static arguments that are not hashable, and what the
     function itself raises when it asks for the value of a traced argument.
 
@@ -94,16 +98,16 @@ def jit(fun: Callable[..., Any] | None = None, /, *, in_shardings: Any = None, o
         return functools.partial(jit, in_shardings=in_shardings, out_shardings=out_shardings, static_argnums=static_argnums,
                                  static_argnames=static_argnames, donate_argnums=donate_argnums,
                                  donate_argnames=donate_argnames, keep_unused=keep_unused, device=device, backend=backend,
-                                 inline=inline, compiler_options=compiler_options)
+                                 inline=inline, compiler_options=compiler_options, outline=outline)
     check_callable(fun, "jit")
     options = _options(fun, static_argnums, static_argnames, donate_argnums, donate_argnames, keep_unused, device, backend,
-                       inline, compiler_options, in_shardings, out_shardings)
+                       inline, compiler_options, in_shardings, out_shardings, outline)
     return make_jit(fun, options)
 
 
 def _options(fun: Any, static_argnums: Any, static_argnames: Any, donate_argnums: Any, donate_argnames: Any,
              keep_unused: bool, device: Any, backend: Any, inline: bool, compiler_options: Any, in_shardings: Any,
-             out_shardings: Any) -> JitOptions:
+             out_shardings: Any, outline: Any) -> JitOptions:
     nums, names = static_by_name(fun, None if static_argnums is None else as_indices(static_argnums, "static_argnums", "jit"),
                                  None if static_argnames is None else as_names(static_argnames, "static_argnames", "jit"),
                                  "static")
@@ -115,7 +119,7 @@ def _options(fun: Any, static_argnums: Any, static_argnames: Any, donate_argnums
         raise ValueError(f"jit: static_argnums {nums} and donate_argnums {d_nums} cannot intersect.")
     place = _place(device, backend, in_shardings, out_shardings)
     return JitOptions(nums, names, d_nums, d_names, bool(keep_unused), bool(inline), place,
-                      tuple(sorted((compiler_options or {}).items())))
+                      tuple(sorted((compiler_options or {}).items())), None if outline is None else bool(outline))
 
 
 def _place(device: Any, backend: Any, in_shardings: Any, out_shardings: Any) -> Any:
@@ -191,12 +195,13 @@ def call_jitted(fun: Callable[..., Any], options: JitOptions, args: tuple[Any, .
     leaves = (*staged.consts, *call.leaves)
     if current_trace() is not EVAL:
         outs: Sequence[Any] = jit_p.bind(*leaves, jaxpr=staged.jaxpr, name=staged.debug_info.name, donated_invars=staged.donated,
-                          keep_unused=options.keep_unused, inline=options.inline, options=options.compiler_options)
+                          keep_unused=options.keep_unused, inline=options.inline, options=options.compiler_options,
+                          outline=options.outline)
         return pytrees.tree_unflatten(staged.out_tree, outs), None
     programs.check_no_tracers(leaves)
     placement = programs.placement_of(leaves, options.device)
     program = programs.program_for(staged.jaxpr.jaxpr, staged.debug_info.name, staged.donated, options.keep_unused,
-                                   placement, options.compiler_options)
+                                   placement, options.compiler_options, options.outline)
     outs = _execute(program, staged.jaxpr, leaves)
     fast = programs.fast_path(program, staged.out_tree, staged.consts)
     return pytrees.tree_unflatten(staged.out_tree, outs), fast
@@ -295,6 +300,7 @@ class Jit(Primitive):
     __slots__ = ()
     name = "jit"
     higher_order = True
+    makes_function = True
 
     def types(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
         return tuple(jaxpr.out_avals)
@@ -303,9 +309,10 @@ class Jit(Primitive):
         return jaxpr.effects
 
     def evaluate(self, *args: Any, jaxpr: ClosedJaxpr, name: str, donated_invars: Any, keep_unused: bool, inline: bool,
-                 options: Any) -> Any:
+                 options: Any, outline: Any = None) -> Any:
         programs.check_no_tracers(args)
-        program = programs.program_for(jaxpr.jaxpr, name, donated_invars, keep_unused, programs.placement_of(args), options)
+        program = programs.program_for(jaxpr.jaxpr, name, donated_invars, keep_unused, programs.placement_of(args), options,
+                                       outline)
         return tuple(_execute(program, jaxpr, args))
 
     def stage(self, trace: Any, args: Any, params: Any) -> Any:

@@ -19,6 +19,7 @@ from teucer._runtime import backends, compilations, effects, misses, shardings, 
 from teucer._runtime.arrays import ArrayImpl, check_live
 from teucer._runtime.compile import Executable, compile_module
 from teucer._transform.dce import dce_jaxpr
+from teucer._transform.outline import outlined
 from teucer._transform.passes import optimize
 from teucer._xla import arrays as xla_arrays
 from teucer._xla.dispatcher import FastPath, dispatcher
@@ -91,8 +92,8 @@ def placement_of(args: Sequence[Any], device: Any = None) -> Placement:
 
 
 def lower_program(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: bool, platform: str, *,
-                  locations: bool = False) -> Lowering:
-    """Lower a jaxpr without constants."""
+                  outline: bool | None = None, locations: bool = False) -> Lowering:
+    """Lower a jaxpr without constants. outline: as in `jit`."""
     in_avals, start = tuple(jaxpr.in_avals), time.perf_counter()
     if not locations:
         compilations.log("Compiling jit(%s) with global shapes and types %s.", name, in_avals)
@@ -102,7 +103,7 @@ def lower_program(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused:
     kept = (True,) * len(jaxpr.invars) if keep_unused else tuple(used)
     invars = [v for v, keep in zip(jaxpr.invars, kept, strict=True) if keep]
     donated = [d for d, keep in zip(donated, kept, strict=True) if keep]
-    jaxpr = live.replace(invars=invars)
+    jaxpr = outlined(live.replace(invars=invars), outline, platform)
     args = [Argument(v.aval, d) for v, d in zip(jaxpr.invars, donated, strict=True)]
     text, module = lower_module(f"jit_{name}", jaxpr, args, platform, locations=locations)
     took = time.perf_counter() - start
@@ -126,14 +127,15 @@ def compile_program(lowering: Lowering, placement: Placement, out_avals: Sequenc
 
 
 def program_for(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: bool, placement: Placement,
-                options: tuple[tuple[str, Any], ...] = ()) -> Program:
+                options: tuple[tuple[str, Any], ...] = (), outline: bool | None = None) -> Program:
     """The program of a jaxpr without constants; kept on the jaxpr."""
-    key = ("program", tuple(donated), keep_unused, placement, options, config.optimize_jaxprs.value)
+    key = ("program", tuple(donated), keep_unused, placement, options, outline, config.optimize_jaxprs.value,
+           config.outline.value)
     found = jaxpr.cache.get(key)
     if found is None:
         if config.explain_cache_misses.value:
             misses.explain_program(jaxpr, key)
-        lowering = lower_program(jaxpr, name, donated, keep_unused, placement.device.platform)
+        lowering = lower_program(jaxpr, name, donated, keep_unused, placement.device.platform, outline=outline)
         found = jaxpr.cache[key] = compile_program(lowering, placement, jaxpr.out_avals, name, options)
     return found
 

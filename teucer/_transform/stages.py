@@ -111,7 +111,7 @@ class Traced(Stage):
     def lower_with(self, platform: str, *, locations: bool = False) -> programs.Lowering:
         """The program's text for a platform; locations: with the places that operations come from."""
         return programs.lower_program(self.staged.jaxpr.jaxpr, self.fun_name, self.staged.donated,
-                                      self._options.keep_unused, platform, locations=locations)
+                                      self._options.keep_unused, platform, outline=self._options.outline, locations=locations)
 
 
 class Lowered(Stage):

@@ -12,7 +12,8 @@ from teucer._base.element_types import ALL
 from teucer._base.short_names import short_name
 from teucer._core.jaxpr import Jaxpr, subjaxprs
 from teucer._transform.jit import hoist_consts
-from teucer._transform.passes import PASSES
+from teucer._transform.outline import outlined
+from teucer._transform.passes import PASSES, Pass
 from teucer._transform.structure import structural_key
 from teucer.cli._errors import CommandError
 
@@ -36,7 +37,8 @@ def jaxpr(target: str, types: str, *, passes: bool) -> int:
 def _print_passes(program: Jaxpr) -> None:
     """Print a program, and what is left of it after each pass that changes it; constants are its first arguments."""
     print(f"traced: {_count(program)}\n{program}")
-    for whole in PASSES:
+    outline = Pass("outline what repeats", lambda jaxpr: outlined(jaxpr, None, jax.default_backend()))
+    for whole in (*PASSES, outline):
         for one in (*whole.parts, whole):
             after = one.apply(program)
             if structural_key(after) != structural_key(program):

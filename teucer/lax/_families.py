@@ -105,13 +105,16 @@ class Elementwise(Primitive):
     """
 
     __slots__ = ()
+    fuses = True
 
     def __init__(self, name: str, accepts: Accepts, lower: str | Callable[..., Any],
                  tangents: Sequence[Callable[..., Any] | None] | None, tested: Checked, *,
                  transposes: Sequence[Callable[..., Any] | None] | None = None,
-                 result: Callable[..., Any] | None = None, simplify: Any = None, fold: Any = None) -> None:
+                 result: Callable[..., Any] | None = None, simplify: Any = None, fold: Any = None,
+                 cheap: bool = False) -> None:
         self.name, self.accepts, self.tangents, self.tested = name, accepts, tangents, tested
         self.transposes, self.result, self.simplify, self.fold = transposes, result, simplify, fold
+        self.cheap = cheap or fold is not None  # what processors round correctly they also do in an instruction
         if isinstance(lower, str) and "." not in lower:
             lower = f"stablehlo.{lower}"
         self.lowering = lower
@@ -265,10 +268,11 @@ Function = Callable[..., Any]
 
 def unary(name: str, accepts: Accepts, lower: str | Function, tangent: Function | None, tested: Checked, doc: str, *,
           public: str = "", accuracy: bool = False, transpose: Function | None = None,
-          result: Function | None = None, simplify: Any = None, fold: Any = None) -> tuple[Elementwise, Function]:
+          result: Function | None = None, simplify: Any = None, fold: Any = None,
+          cheap: bool = False) -> tuple[Elementwise, Function]:
     """A row for an operation of one operand: its primitive, and its public function (`public`, or the same name)."""
     primitive = Elementwise(name, accepts, _with_accuracy(lower) if accuracy else lower, (tangent,), tested,
-                            transposes=(transpose,), result=result, simplify=simplify, fold=fold)
+                            transposes=(transpose,), result=result, simplify=simplify, fold=fold, cheap=cheap)
     bind = primitive.bind
     public = public or name
     if accuracy:

@@ -27,6 +27,8 @@ class SelectN(Primitive):
 
     __slots__ = ()
     name = "select_n"
+    fuses = True
+    cheap = True
 
     def types(self, which: Any, *cases: Any) -> Any:
         if not cases:

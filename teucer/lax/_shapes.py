@@ -40,6 +40,7 @@ class Iota(Primitive):
 
     __slots__ = ()
     name = "iota"
+    fuses = True
 
     def types(self, *, dtype: Any, shape: Any, dimension: Any, sharding: Any = None) -> Any:
         if not dtypes.issubdtype(dtype, np.number):
@@ -64,6 +65,7 @@ class Empty(Primitive):
 
     __slots__ = ()
     name = "empty"
+    fuses = True
 
     def types(self, *, shape: Any, dtype: Any, out_sharding: Any = None) -> Any:
         return (ShapedArray(tuple(shape), dtype, sharding=out_sharding),)
@@ -81,6 +83,7 @@ class Rev(Linear):
 
     __slots__ = ()
     name = "rev"
+    fuses = True
     rearranges = True
 
     def types(self, x: Any, *, dimensions: Any) -> Any:
@@ -109,6 +112,8 @@ class Squeeze(Linear):
 
     __slots__ = ()
     name = "squeeze"
+    fuses = True
+    cheap = True
     rearranges = True
 
     def types(self, x: Any, *, dimensions: Any) -> Any:

@@ -30,6 +30,7 @@ class Slice(Linear):
 
     __slots__ = ()
     name = "slice"
+    fuses = True
 
     def types(self, x: Any, *, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
         steps = (1,) * x.ndim if strides is None else strides
@@ -95,6 +96,7 @@ class Pad(Primitive):
 
     __slots__ = ()
     name = "pad"
+    fuses = True
 
     def types(self, x: Any, value: Any, *, padding_config: Any) -> Any:
         if x.dtype != value.dtype:

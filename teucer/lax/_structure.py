@@ -18,7 +18,7 @@ from teucer._core.trace import Tracer, current_trace, typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._lower import hlo
 from teucer._runtime import transfer
-from teucer._transform import arith
+from teucer._transform import arith, roll
 from teucer.lax._exact import convert
 
 __all__ = ["Linear", "add_any_p", "broadcast_in_dim_p", "canonical_axis", "canonical_shape", "check_axes",
@@ -87,6 +87,8 @@ class BroadcastInDim(Linear):
 
     __slots__ = ()
     name = "broadcast_in_dim"
+    fuses = True
+    cheap = True
     rearranges = True
 
     def types(self, x: Any, *, shape: Any, broadcast_dimensions: Any, sharding: Any = None) -> Any:
@@ -174,6 +176,8 @@ class Reshape(Linear):
 
     __slots__ = ()
     name = "reshape"
+    fuses = True
+    cheap = True
     rearranges = True
 
     def types(self, x: Any, *, new_sizes: Any, dimensions: Any = None, sharding: Any = None) -> Any:
@@ -208,6 +212,7 @@ class Transpose(Linear):
 
     __slots__ = ()
     name = "transpose"
+    fuses = True
     rearranges = True
 
     def types(self, x: Any, *, permutation: Any) -> Any:
@@ -241,6 +246,8 @@ class ConvertElementType(Primitive):
 
     __slots__ = ()
     name = "convert_element_type"
+    fuses = True
+    cheap = True
 
     def types(self, x: Any, *, new_dtype: Any, weak_type: bool, sharding: Any = None) -> Any:
         return (ShapedArray(x.shape, new_dtype, weak_type, sharding=x.sharding, vma=x.vma),)
@@ -279,6 +286,8 @@ class AddAny(Primitive):
 
     __slots__ = ()
     name = "add_any"
+    fuses = True
+    cheap = True
 
     def types(self, x: Any, y: Any) -> Any:
         if x.shape != y.shape or x.dtype != y.dtype:
@@ -390,3 +399,13 @@ def _ones(aval: Any) -> Any:
 arith.install(zeros=zeros, ones=_ones, add=lambda x, y: add_any_p.bind(x, y)[0], broadcast=expand, moveaxis=moveaxis,
               reshape=reshape, sum_axis=lambda x, axis: reduce_sum(x, [axis]),
               convert=lambda x, aval: convert_element_type(x, aval.dtype, aval.weak_type))
+
+
+def _loop_primitives() -> dict[str, Any]:
+    from teucer.lax._control_scan import scan_p  # loaded by programs that have loops only
+    from teucer.lax._joining import stack_p, unstack_p
+    from teucer.lax._slicing import slice_p
+    return {"scan": scan_p, "stack": stack_p, "unstack": unstack_p, "slice": slice_p}
+
+
+roll.install(_loop_primitives)
