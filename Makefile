@@ -44,7 +44,7 @@ test: lint
 	$(BIN)/$(PYTEST_QUICK)
 
 test-all: lint
-	$(BIN)/pytest -n $(WORKERS) -q
+	JAX_DISABLE_MOST_OPTIMIZATIONS=0 $(BIN)/pytest -n $(WORKERS) -q
 
 test-matrix: $(JAXLIBS:%=.venv-jaxlib-%/.installed)
 	@set -e; for version in $(JAXLIBS); do echo "== jaxlib $$version"; .venv-jaxlib-$$version/bin/$(PYTEST_QUICK); done

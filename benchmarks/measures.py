@@ -6,7 +6,9 @@ command line.
 
 import argparse
 import importlib
+import itertools
 import json
+import resource
 import statistics
 import sys
 import time
@@ -56,25 +58,43 @@ def measure_small(library):
     return results
 
 
-def measure_transformer(library, layers):
-    """Trace, lower and compile a training step, and run it. The loss shows that both libraries run the same program."""
+def measure_program(library, name):
+    """Trace, lower and compile a program of programs.py, and run it. Its value shows that both libraries run the same program."""
     jax = importlib.import_module(library)
     jnp = importlib.import_module(f"{library}.numpy")
-    import transformer
+    importlib.import_module(f"{library}.scipy.linalg")
+    import programs
 
-    params, batch = transformer.init_params(layers), transformer.make_batch()
-    params, batch = jax.tree.map(jnp.asarray, (params, batch))
+    function, args = programs.PROGRAMS[name](jax, jnp)
+    args = jax.device_put(args)
     jax.block_until_ready(one_small_program(jax, jnp))
-    step = jax.jit(transformer.make_train_step(jax, jnp))
-    start = time.perf_counter()
-    compiled = step.trace(params, *batch).lower().compile()
-    compile_time = time.perf_counter() - start
+    stages = [time.perf_counter()]
+    traced = jax.jit(function).trace(*args)
+    stages.append(time.perf_counter())
+    lowered = traced.lower()
+    stages.append(time.perf_counter())
+    compiled = lowered.compile()
+    stages.append(time.perf_counter())
+    results = jax.block_until_ready(compiled(*args))
+    first = time.perf_counter() - stages[0]
     times = []
     for _ in range(REPEATS):
         start = time.perf_counter()
-        params, loss = jax.block_until_ready(compiled(params, *batch))
+        results = jax.block_until_ready(compiled(*args))
         times.append(time.perf_counter() - start)
-    return {f"compile_{layers}": compile_time, f"run_{layers}": statistics.median(times), f"loss_{layers}": float(loss)}
+    trace, lower, compile_ = (end - start for start, end in itertools.pairwise(stages))
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    figures = {
+        "trace": trace,
+        "lower": lower,
+        "compile": compile_,
+        "ready": stages[-1] - stages[0],
+        "first": first,
+        "run": statistics.median(times),
+        "memory": memory,
+        "value": float(jax.tree.leaves(results)[-1]),
+    }
+    return {f"{name}.{measure}": value for measure, value in figures.items()}
 
 
 def one_small_program(jax, jnp):
@@ -118,15 +138,15 @@ def per_call(call, wait):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("library")
-    parser.add_argument("group", choices=["import", "small", "transformer"])
-    parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("group", choices=["import", "small", "program"])
+    parser.add_argument("--name", help="one of programs.py")
     options = parser.parse_args()
     if options.group == "import":
         results = measure_import(options.library)
     elif options.group == "small":
         results = measure_small(options.library)
     else:
-        results = measure_transformer(options.library, options.layers)
+        results = measure_program(options.library, options.name)
     json.dump(results, sys.stdout)
 
 

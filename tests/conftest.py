@@ -8,6 +8,8 @@ from pathlib import Path
 os.environ.setdefault("JAX_NUM_CPU_DEVICES", "8")
 os.environ.setdefault("JAX_ENABLE_CHECKS", "1")
 os.environ.setdefault("TEUCER_CACHE_DIR", str(Path(__file__).parent.parent / ".cache" / "teucer"))
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")  # programs that run once; `make test-all` optimises
+os.environ.setdefault("TEUCER_MAX_MEMORY_MAPS", "4000")  # some thousand programs in memory, and others let go, as in long runs
 os.environ.setdefault("MPLBACKEND", "agg")
 
 import hypothesis
@@ -34,7 +36,15 @@ def no_jax():
 
 @pytest.fixture(scope="module", autouse=True)
 def forget_programs():
-    """After each module its programs are let go: each loaded executable holds memory maps, of which a process has 65 530."""
+    """After each module its programs are let go: each takes a hundred KiB."""
     yield
     import teucer
     teucer.clear_caches()
+
+
+@pytest.fixture
+def optimised():
+    """Programs as users compile them: for tests of last bits, which XLA's quicker ways to compile tanh and others change."""
+    from teucer._base import config
+    with config.disable_most_optimizations(False):
+        yield

@@ -94,6 +94,33 @@ def test_jaxpr(script, capsys):
     assert "sin" in printed
 
 
+def test_jaxpr_after_each_pass(script, capsys):
+    path = script("""
+        import teucer.numpy as jnp
+
+        def f(x):
+            return jnp.sin(x) * 1.0 + jnp.sin(x)
+    """)
+    assert main(["jaxpr", f"{path}:f", "--args", "f32[3]", "--passes"]) == 0
+    printed = capsys.readouterr().out
+    assert re.findall(r"^([\w ]+): (\d+) equation", printed, re.MULTILINE) == [
+        ("traced", "4"), ("simplify", "3"), ("merge common subexpressions", "2")]
+    assert printed.count("{ lambda") == 3
+
+
+def test_jaxpr_after_outlining(script, capsys):
+    path = script("""
+        import teucer.numpy as jnp
+
+        def f(x):
+            for _ in range(200):
+                x = jnp.tanh(x) * jnp.sin(x)
+            return x
+    """)
+    assert main(["jaxpr", f"{path}:f", "--args", "f32[3]", "--passes"]) == 0
+    assert re.search(r"^outline what repeats: \d+ equations\n(?:.*\n)*.*scan\[", capsys.readouterr().out, re.MULTILINE)
+
+
 def test_jaxpr_of_unknown_function_names_those_there_are(script, capsys):
     assert main(["jaxpr", f"{script('def f(x): return x')}:g"]) == 2
     assert re.search(r"has no function g\.\nIt has: f\n", capsys.readouterr().err)
@@ -120,18 +147,18 @@ def test_types_that_cannot_be_read(text):
 
 
 def test_cache(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("teucer.cli._cache.cache_dir", lambda: tmp_path)
+    monkeypatch.setattr("teucer._runtime.disk_cache.cache_dir", lambda: tmp_path)
     (tmp_path / "a.xla").write_bytes(bytes(2**20))
     (tmp_path / "mine.txt").write_text("not an entry")
     assert main(["cache"]) == 0
-    assert capsys.readouterr().out == f"{tmp_path}: 1 entry, 1.0 MiB\n"
+    assert capsys.readouterr().out == f"{tmp_path}: 1 entry, 1.0 of 4096.0 MiB\n0 hits, 0 misses since it was last cleared\n"
     assert main(["cache", "--clear"]) == 0
     assert capsys.readouterr().out == f"{tmp_path}: removed 1 entry\n"
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
 def test_cache_switched_off(monkeypatch, capsys):
-    monkeypatch.setattr("teucer.cli._cache.cache_dir", lambda: None)
+    monkeypatch.setattr("teucer._runtime.disk_cache.cache_dir", lambda: None)
     assert main(["cache"]) == 0
     assert "off" in capsys.readouterr().out
 

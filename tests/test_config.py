@@ -1,11 +1,13 @@
 """Options: reading, setting, scopes, threads, environment, cache keys, guards."""
 
+import ast
 import logging
 import os
 import re
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -31,10 +33,12 @@ def in_thread(function):
     return found[0]
 
 
-def in_process(code, **environment):
+def in_process(code, *, clean=False, **environment):
+    """Run code in a process of its own; clean: without the options that the environment sets."""
     run = [sys.executable, "-c", f"from teucer._base.config import config\n{code}"]
+    inherited = {n: v for n, v in os.environ.items() if not (clean and n.startswith(("JAX_", "TEUCER_", "CHECK_VMA")))}
     return subprocess.run(
-        run, env={**os.environ, **environment}, capture_output=True, text=True, timeout=120, check=False
+        run, env={**inherited, **environment}, capture_output=True, text=True, timeout=120, check=False
     )
 
 
@@ -306,3 +310,43 @@ def test_parse_flags(monkeypatch, restored):
     monkeypatch.setattr(sys, "argv", ["prog", "--jax_enable_x64=maybe"])
     with pytest.raises(ValueError, match="jax_enable_x64: 'maybe'"):
         config.config_with_absl()
+
+
+ROOT = Path(__file__).parent.parent
+HEAD = "| option | values | default | meaning |\n| --- | --- | --- | --- |\n"
+
+
+def read_options():
+    """The names of the options that some module of teucer reads; those that C++ keeps, or that act when set, count."""
+    sources = [path for path in (ROOT / "teucer").rglob("*.py") if path != Path(options.__file__)]
+    text = "\n".join(path.read_text() for path in sources)
+    def is_read(option):
+        names = [option.name, *(name for name, value in vars(options).items() if value is option)]
+        return re.search(rf"\b(config|options)\.({'|'.join(names)})\b", text)
+
+    return {option.name for option in options.options()
+            if isinstance(option, options.GuardOption | options.EffectOption) or is_read(option)}
+
+
+def test_options_without_effect_say_so():
+    read = read_options()
+    assert not [option.name for option in options.options() if "no effect" in option.help and option.name in read]
+
+
+def test_table_of_options():
+    """docs/configuration.md lists every option as it is declared."""
+    page = ROOT / "docs" / "configuration.md"
+    before, head, table = page.read_text().partition(HEAD)
+    read = read_options()
+    defaults = ast.literal_eval(in_process("from teucer._base.config import options\n"
+                                           "print({o.name: repr(o.default) for o in options()})", clean=True).stdout)
+    rows = []
+    for option in options.options():
+        kind = " ".join(f"`{w}`" for w in option.kind) if isinstance(option.kind, tuple) else option.kind.__name__
+        unread = "" if option.name in read or "no effect" in option.help else " (nothing reads it yet)"
+        rows.append(f"| `{option.name}` | {kind}{', None' if option.nullable else ''} | `{defaults[option.name]}` | "
+                    f"{option.help}{unread} |\n")
+    expected = "".join(rows)
+    if os.environ.get("TEUCER_WRITE_DOCS"):
+        page.write_text(before + head + expected)
+    assert table == expected or os.environ.get("TEUCER_WRITE_DOCS"), "the table is out of date: run this with TEUCER_WRITE_DOCS=1"

@@ -9,9 +9,10 @@ from typing import Any
 
 from teucer._base import pytrees
 from teucer._core.trace import Tracer
+from teucer._runtime.compilations import Compilations, compilations
 from teucer.lax._callbacks import debug_callback as callback
 
-__all__ = ["callback", "log", "print"]
+__all__ = ["callback", "compiles", "log", "print"]
 
 _print = print
 
@@ -72,3 +73,19 @@ def log(fmt: str, *args: Any, ordered: bool = False, partitioned: bool = False, 
         **kwargs: Any) -> None:
     """As `print`, to the logger 'teucer' at level INFO."""
     _show(fmt, logging.getLogger("teucer").info, args, kwargs, ordered, not skip_format_check)
+
+
+def compiles() -> Compilations:
+    """The programs that this process has made, as a table: function, types of its arguments, milliseconds to trace, lower and
+    compile, size of the machine code, and its source: compiled, the cache on disk, or memory.
+
+    Iterate over it for rows with these as attributes; `clear()` empties it. Of more than 10 000 rows the oldest go.
+
+    >>> import teucer as jax
+    >>> jax.debug.compiles().clear()
+    >>> jax.jit(lambda x: x * 2)(3.)
+    Array(6., dtype=float32, weak_type=True)
+    >>> [(row.function, row.signature) for row in jax.debug.compiles()]
+    [('<lambda>', '~f32[]')]
+    """
+    return compilations

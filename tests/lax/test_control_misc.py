@@ -158,3 +158,7 @@ def test_optimization_barrier_of_keys_and_integers():
 def test_optimization_barrier_error():
     with pytest.raises(TypeError, match="type <class 'str'> and was passed to optimization_barrier at position 1"):
         lax.optimization_barrier((1.0, "abc"))
+
+
+def test_associative_scan_is_strong():
+    assert not lax.associative_scan(jnp.add, jnp.full(4, 0.5)).weak_type

@@ -107,10 +107,21 @@ def test_weak_carry_takes_the_type_of_the_body():
     assert lax.scan(lambda c, x: (c * 2, c), 1.0, XS)[0].weak_type
 
 
-def test_strong_carry_stays_strong():
+def test_carry_that_becomes_strong():
+    """The body sees it weak, as at the first step, so that it does not widen what it meets there."""
+    half = np.float16(2)
+    (c, d), ys = lax.scan(lambda c, _: ((c[0] + np.float64(1), c[0] * half), (c[0], c[0] * half)), (0.0, half), None, length=2)
+    assert (c.dtype, c.weak_type, d.dtype) == (np.float64, False, np.float16)
+    assert ys[0].weak_type
+    assert ys[1].dtype == np.float16
+    c, d = lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + np.float64(1), c[0] * half), (0.0, half))
+    assert (c.dtype, c.weak_type, d.dtype) == (np.float64, False, np.float16)
+
+
+def test_strong_carry_takes_the_type_of_the_body():
     carry, _ = lax.scan(lambda c, x: (1.0, None), np.float64(2), XS)
     assert carry.dtype == np.float64
-    assert not carry.weak_type
+    assert carry.weak_type
 
 
 @pytest.mark.parametrize(("f", "init", "match"), [

@@ -9,6 +9,7 @@ from lax.linear_laws import assert_derivatives, assert_vmap_is_stack, normal, re
 
 from teucer._base import config
 from teucer._transform.forward import jvp
+from teucer._transform.reverse import vjp
 from teucer.lax import linalg
 from teucer.lax._linalg_qr import geqrf_p
 
@@ -143,8 +144,29 @@ def test_qr_edges():
         np.testing.assert_array_equal(q, np.eye(3))
         assert r.shape == (3, 0)
         assert [y.shape for y in results(linalg.qr(np.zeros((0, 3)), pivoting=pivoting))][:2] == [(0, 0), (0, 3)]
-    with pytest.raises(NotImplementedError, match="Unimplemented case of QR decomposition derivative"):
-        jvp(linalg.qr, (np.ones((3, 2)),), (np.ones((3, 2)),))
+
+
+@pytest.mark.parametrize("pivoting", [False, True])
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_derivative_of_full_qr(dtype, pivoting):
+    """The last columns of Q too are functions of x, though of no interest but for the space that they span."""
+    rng = np.random.default_rng(0)
+    x, t = ((rng.standard_normal((2, 5, 3)) + 1j * rng.standard_normal((2, 5, 3))) for _ in range(2))
+    x, t = (x, t) if dtype == "complex128" else (x.real, t.real)
+
+    def f(x):
+        return linalg.qr(x, pivoting=pivoting)[:2]
+
+    h = 1e-6
+    outs, tangents = jvp(f, (x,), (t,))
+    for y, dy, ahead, behind in zip(outs, tangents, f(x + h * t), f(x - h * t), strict=True):
+        assert dy.shape == y.shape
+        np.testing.assert_allclose(dy, (np.asarray(ahead) - np.asarray(behind)) / (2 * h), rtol=1e-6, atol=1e-7)
+    cts = tuple(rng.standard_normal(y.shape).astype(y.dtype) for y in outs)
+    (ct,) = vjp(f, x)[1](cts)
+    # Linear over the reals only; cotangents are not conjugated.
+    expected = sum(np.sum(c * np.asarray(dy)) for c, dy in zip(cts, tangents, strict=True))
+    np.testing.assert_allclose(np.sum(np.asarray(ct) * t).real, expected.real, rtol=1e-9)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

@@ -5,6 +5,8 @@ import pytest
 
 import teucer as jax
 from teucer import lax
+from teucer import numpy as jnp
+from teucer._base import config
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
@@ -113,3 +115,14 @@ def test_weak_types():
 def test_errors(call, kind, text):
     with pytest.raises(kind, match=text):
         call()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_reduce_sum_C3(dtype):
+    x = jnp.ones((3, 2), dtype)
+    with config.allow_f16_reductions(False):
+        for f in (lambda x: lax.reduce_sum(x, (0,)), lambda x: jax.grad(lambda s: jnp.sum(s * x).astype("float32"))(x[0, 0])):
+            with pytest.raises(ValueError, match=r"reduce_sum on operand b?f16\[3,2\] is not allowed when jax_allow_f16_red"):
+                jax.jit(f)(x)
+        assert jnp.sum(x) == 6 and lax.reduce_max(x, (0,)).dtype == dtype
+    assert lax.reduce_sum(x, (0,)).dtype == dtype

@@ -10,6 +10,7 @@ import teucer as jax
 from teucer import nn
 from teucer import numpy as jnp
 
+pytestmark = pytest.mark.usefixtures("optimised")
 GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "nn.json").read_text())
 IDS = [r["name"] + "".join(f"-{k}={v}" for k, v in r["kwargs"].items()) for r in GOLDEN]
 # The last digits of float32 of a composition of several operations.

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import teucer as jax
 import teucer.numpy as jnp
+from teucer._base import config
 from teucer.errors import NonConcreteBooleanIndexError
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -236,3 +237,19 @@ def test_iteration_unpacks_rows():
 def test_assignment_is_refused():
     with pytest.raises(TypeError, match=r"x.at\[idx\].set"):
         jnp.asarray(X)[0] = 1
+
+
+@pytest.mark.parametrize("key, message", [
+    (5, "index 5 out of bounds for axis 0 with size 3"), (-4, "index -4 out of bounds for axis 0 with size 3"),
+    ((1, 4), "index 4 out of bounds for axis 1 with size 4"),
+    ((None, True, ..., -5), "index -5 out of bounds for axis 1 with size 4"),
+    ((np.array([1, 7]), 9), "index 9 out of bounds for axis 1 with size 4")])
+def test_ints_outside(key, message):
+    """They are moved inside; the option makes them errors, with JAX 0.10.2's message."""
+    x = jnp.asarray(X)
+    assert jax.jit(lambda x: x[key])(x).tolist() == x[key].tolist()
+    with config.check_static_indices(True):
+        for f in (lambda: x[key], lambda: jax.jit(lambda x: x[key])(x)):
+            with pytest.raises(IndexError, match=message):
+                f()
+        assert x[1:9].shape == (2, 4) and x[jnp.array(5)].shape == (4,) and x.at[7].set(1).shape == (3, 4)

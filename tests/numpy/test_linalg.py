@@ -136,6 +136,13 @@ def test_vmap_is_a_stack(name):
 @pytest.mark.parametrize(
     "call, error, match",
     [
+        (lambda: L.svd(G[0]), TypeError, r"Input 0 to svd must have rank at least 2, but got shape=\(2,\)"),
+        (lambda: L.qr(G[0]), TypeError, "Input 0 to qr must have rank at least 2"),
+        (lambda: L.eigh(G[0]), TypeError, "Input 0 to eigh must have rank at least 2"),
+        (lambda: L.cholesky(G[0]), TypeError, "Input 0 to cholesky must have rank at least 2"),
+        (lambda: L.eigvals(G), ValueError, r"must have shape \[..., n, n\], got \(4, 2\)"),
+        (lambda: L.inv(G[0]), ValueError, r"Argument to inv must have shape \[..., n, n\], got \(2,\)"),
+        (lambda: L.multi_dot([G]), ValueError, "multi_dot: input arrays must all be two-dimensional"),
         (lambda: L.det(G), ValueError, r"must have shape \[..., n, n\], got \(4, 2\)"),
         (lambda: L.inv(G), ValueError, "Argument to inv must have shape"),
         (lambda: L.solve(A, G), ValueError, "inconsistent size for core dimension"),

@@ -48,6 +48,10 @@ def test_results_that_were_wrong():
 def test_weak_types_of_predicates_and_powers():
     assert (jnp.asarray(1) == 1.0).weak_type and jnp.isnan(1.0).weak_type and jnp.logical_not(3).weak_type
     assert not (jnp.float32(1) == 1.0).weak_type
+    for y in (jnp.isinf(1.0), jnp.isinf(1j), jnp.isposinf(1.0), jnp.isneginf(1.0), jnp.signbit(3), jnp.rint(3), jnp.angle(2.0)):
+        assert not y.weak_type
+    assert jnp.rint(2.5).weak_type and jnp.iscomplex(2.0).weak_type and jnp.isreal(3).weak_type and jnp.angle(1j).weak_type
+    assert jnp.rint(np.int8(3)).dtype == np.float32 and not jnp.iscomplex(jnp.float32(1)).weak_type
     assert (2 ** jnp.asarray(3)).weak_type
 
 

@@ -23,6 +23,8 @@ ELSEWHERE: dict[str, str] = {
     "custom_lin": "only linearization makes it; tests of custom_vjp meet it",
     "io_callback": "has an effect and no reference: tests of callbacks",
     "debug_callback": "has an effect and no result: tests of callbacks",
+    **dict.fromkeys(("psum", "pmax", "pmin", "axis_index", "all_gather", "reduce_scatter", "all_to_all", "ppermute", "pbroadcast"),
+                    "the vmap of its entry makes ordinary operations of it"),
 }
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import hypothesis.strategies as st
 import numpy as np
 import pytest
+from core.stepwise import check_each_pass
 from hypothesis import given, settings
 
 from teucer import lax
@@ -17,7 +18,7 @@ from teucer._core.jaxpr import eval_jaxpr
 from teucer._transform.custom_jvp import custom_jvp
 from teucer._transform.custom_vjp import custom_vjp
 from teucer._transform.forward import jvp, linearize
-from teucer._transform.jit import jit
+from teucer._transform.jit import hoist_consts, jit
 from teucer._transform.remat import checkpoint
 from teucer._transform.reverse import vjp
 from teucer._transform.staging import make_jaxpr
@@ -275,6 +276,20 @@ def test_mapped_program_is_the_loop(wrapper: str, program: Any, inner: Any, seed
         looped = [{"value": f(*row), "gradient": gradient(f)(*row)} for row in rows]
     assert_same(mapped, {"value": np.stack([y["value"] for y in looped]),
                          "gradient": [np.stack(ys) for ys in zip(*(y["gradient"] for y in looped), strict=True)]})
+
+
+@each_wrapper
+@settings(max_examples=2)
+@given(program=programs, inner=nestings, outer=nestings, seed=st.integers(0, 99))
+def test_passes_change_no_bit(wrapper: str, program: Any, inner: Any, outer: Any, seed: int) -> None:
+    """Nor those of derivatives: each pass over the traced program, run primitive by primitive before and after."""
+    nesting = [*inner, wrapper, *outer]
+    modes = {"forward": "custom_vjp" not in nesting, "reverse": "while" not in nesting and "custom_vjp" not in nesting}
+    xs, ts, (ct, _) = operands(seed), operands(seed + 1), operands(seed + 2)
+    with config.enable_x64(True):
+        f = wrapped(lambda *xs: run(program, xs, traced=True), nesting)
+        closed = make_jaxpr(lambda *args: derivatives(f, *args, **modes))(xs, ts, ct)
+        check_each_pass(hoist_consts(closed.jaxpr).jaxpr, *closed.consts, *xs, *ts, ct)
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ import pytest
 import teucer as jax
 from teucer import lax, random
 from teucer import numpy as jnp
+from teucer._base import config
 from teucer.errors import KeyReuseError
 
 IMPLS = ("threefry2x32", "rbg", "unsafe_rbg", "threefry4x32", "philox2x32", "philox4x32")
@@ -189,3 +190,12 @@ def test_refused(case):
     f, error, message = case
     with pytest.raises(error, match=message):
         f(random.key(0))
+
+
+@pytest.mark.parametrize("seed, low", [
+    (3, 8), (-1, 4), (2**40, 5), (np.uint32(2**32 - 1), 4), (np.int16(3), 8), (np.uint8(254), 3), (True, 6), (jnp.int32(4), 9)])
+def test_seed_offset(seed, low):
+    """The words were printed by JAX 0.10.2, with jax_random_seed_offset = 5."""
+    with config.random_seed_offset(5):
+        assert random.key_data(random.key(seed)).tolist() == [0, low]
+        assert jax.jit(lambda: random.key_data(random.key(seed)))().tolist() == [0, low]

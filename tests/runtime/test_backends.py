@@ -107,3 +107,8 @@ def test_jax_in_the_process(tmp_path):
     assert "separate processes" in err
     # The other way round it is jax that is there second, and finds its class taken: Teucer cannot know of it.
     assert run("import teucer, jax; print(teucer.numpy.ones(2))", [tmp_path])[0] == "[1. 1.]"
+
+
+def test_the_default_platform_by_name():
+    assert run(JAX_PLATFORM_NAME="cpu") == ("cpu 1 [2. 2.]", "")
+    assert "Unknown backend cuda. Available backends are ['cpu']" in run(JAX_PLATFORM_NAME="cuda")[1]

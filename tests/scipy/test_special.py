@@ -181,6 +181,34 @@ def test_loggamma(dtype):
         np.testing.assert_allclose(slope, reference.digamma(at), rtol=2e-5)
 
 
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_gamma_of_complex_numbers(dtype):
+    z = (RANDOM.uniform(-6, 6, 300) + 1j * RANDOM.uniform(-6, 6, 300)).astype(dtype)
+    poles = np.asarray([0, -1, -7, np.inf, np.nan], dtype)
+    with jax.enable_x64(dtype == np.complex128):
+        found = special.gamma(z)
+        assert found.dtype == dtype
+        # The logarithm is exact to some ulp of its magnitude, about 20.
+        np.testing.assert_allclose(found, reference.gamma(z.astype(np.complex128)), rtol=128 * np.finfo(dtype).eps)
+        assert np.isnan(special.gamma(poles)).all()
+    for at in (1j, -2.5 - 0.5j, 3 + 2j):
+        slope = jax.grad(special.gamma, holomorphic=True)(jnp.asarray(at, "complex64"))
+        np.testing.assert_allclose(slope, reference.gamma(at) * reference.digamma(at), rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["ndtr", "log_ndtr", "ndtri", "spence"])
+@pytest.mark.parametrize("dtype", ["int32", "complex64", "bool"])
+def test_floats_only(name, dtype):
+    with pytest.raises(TypeError, match=f"{name}: x.dtype={dtype} is not supported"):
+        getattr(special, name)(jnp.ones(2, dtype))
+
+
+@pytest.mark.parametrize("name", ["gammasgn", "expi", "exp1"])
+def test_real_only(name):
+    with pytest.raises(ValueError, match=f"{name} does not support complex-valued inputs"):
+        getattr(special, name)(1j)
+
+
 def test_multigammaln():
     for d in (1, 2, 5):
         np.testing.assert_allclose(special.multigammaln(4.5, d), reference.multigammaln(4.5, d), rtol=1e-6)
@@ -231,9 +259,16 @@ def test_short_floats(name, dtype):
 @pytest.mark.parametrize("name", CASES)
 def test_python_numbers_in_a_trace(name):
     f = getattr(special, name)
-    np.testing.assert_allclose(jax.jit(lambda: f(*[1.5] * len(CASES[name][0])))(), f(*[1.5] * len(CASES[name][0])), rtol=1e-6)
+    args = [2 if x.dtype.kind == "i" else 1.5 for x in CASES[name][0]]
+    np.testing.assert_allclose(jax.jit(lambda: f(*args))(), f(*args), rtol=1e-6)
 
 
 def test_dtypes():
+    for f in (special.gamma, special.gammasgn, special.ndtr, special.log_ndtr, special.ndtri, special.spence, special.expi,
+              special.exp1):
+        assert not f(0.5).weak_type
+    with pytest.raises(ValueError, match="Argument `n` to polygamma must be of integer type. Got dtype float32"):
+        special.polygamma(1.5, 2.0)
+    assert special.multigammaln(3.0, 2.0) == special.multigammaln(3.0, 2)
     assert special.erf(1).weak_type and special.gamma(jnp.arange(3)).dtype == "float32"
     assert special.xlogy(jnp.ones(2, "float16"), 2).dtype == "float16"

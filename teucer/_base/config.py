@@ -29,6 +29,8 @@ _OPTIONS: dict[str, Option] = {}
 
 trace_context = cells.trace_context
 """The values of every TRACE option in this thread: a hashable tuple for cache keys."""
+trace_context_names = cells.trace_context_names
+"""The names of those options, in that order."""
 
 
 class Option(cells.Config):  # type: ignore[misc]  # jaxlib's classes are untyped
@@ -260,8 +262,8 @@ explicit_x64_dtypes = _o("jax_explicit_x64_dtypes", ("warn", "error", "allow"), 
 numpy_dtype_promotion = _o("jax_numpy_dtype_promotion", ("standard", "strict"), "standard", JIT, TRACE, help="strict: dtypes never combine implicitly, Python scalars excepted")
 numpy_rank_promotion = _o("jax_numpy_rank_promotion", ("allow", "warn", "raise"), "allow", JIT, TRACE, help="what happens when broadcasting adds axes")
 default_matmul_precision = _o("jax_default_matmul_precision", _MATMUL, None, JIT, TRACE, NULL, help="precision of matmul and convolution where the call names none")
-allow_f16_reductions = _o("jax_allow_f16_reductions", bool, True, JIT, TRACE, help="sum float16 and bfloat16 in their own type")
-softmax_custom_jvp = _o("jax_softmax_custom_jvp", bool, False, JIT, TRACE, help="differentiate softmax by its own rule")
+allow_f16_reductions = _o("jax_allow_f16_reductions", bool, True, JIT, TRACE, help="lax.reduce_sum takes float16 and bfloat16; jnp.sum converts them in any case")
+softmax_custom_jvp = _o("jax_softmax_custom_jvp", bool, False, JIT, TRACE, help="differentiate softmax by its own rule; no effect: softmax has one derivative here")
 check_static_indices = _o("jax_check_static_indices", bool, False, JIT, TRACE, help="constant indices out of bounds are errors")
 
 # Random numbers
@@ -279,19 +281,21 @@ no_execution = _o("jax_no_execution", bool, False, JIT, TRACE, help="running a p
 no_tracing = _o("jax_no_tracing", bool, False, help="tracing a function anew is an error")
 log_compiles = _o("jax_log_compiles", bool, False, help="log every compilation")
 explain_cache_misses = _o("jax_explain_cache_misses", bool, False, help="log why a call was traced anew")
+warn_after_compiles = _o("teucer_warn_after_compiles", int, 64, help="warn, once, when a function has been compiled so often, and say what keeps changing; 0: never")
 log_checkpoint_residuals = _o("jax_log_checkpoint_residuals", bool, False, help="log what a checkpoint saves")
 check_tracer_leaks = _o("jax_check_tracer_leaks", bool, False, TRACE, help="tracers alive after their trace are errors")
 mutable_array_checks = _o("jax_mutable_array_checks", bool, True, TRACE, help="refuse references that alias")
-embedded_constants_max_bytes = _o("jax_embedded_constants_max_bytes", int, 32, JIT, TRACE, help="larger constants become arguments of the program")
+embedded_constants_max_bytes = _o("jax_embedded_constants_max_bytes", int, 32, JIT, TRACE, help="larger constants become arguments of the program; no effect: arrays that a function closes over are always arguments")
 captured_constants_warn_bytes = _o("jax_captured_constants_warn_bytes", int, 2_000_000_000, help="warn when a program captures more constant bytes; -1: never")
-captured_constants_report_frames = _o("jax_captured_constants_report_frames", int, 0, help="frames shown for each captured constant; -1: all")
-optimization_level = _o("jax_optimization_level", _LEVELS, "UNKNOWN", JIT, help="effort of the compiler")
-memory_fitting_level = _o("jax_memory_fitting_level", _LEVELS, "O2", JIT, help="effort to fit a program into memory")
-exec_time_optimization_effort = _o("jax_exec_time_optimization_effort", float, 0.0, JIT, help="effort for speed, -1 to 1")
-memory_fitting_effort = _o("jax_memory_fitting_effort", float, 0.0, JIT, help="effort for memory, -1 to 1")
-disable_most_optimizations = _o("jax_disable_most_optimizations", bool, False, JIT, help="compile faster, run slower")
+captured_constants_report_frames = _o("jax_captured_constants_report_frames", int, 0, help="unless 0, say where the constants are used")
+optimization_level = _o("jax_optimization_level", _LEVELS, "UNKNOWN", JIT, TRACE, help="effort of the compiler")
+memory_fitting_level = _o("jax_memory_fitting_level", _LEVELS, "O2", JIT, TRACE, help="effort to fit a program into memory")
+exec_time_optimization_effort = _o("jax_exec_time_optimization_effort", float, 0.0, JIT, TRACE, help="effort for speed, -1 to 1; jaxlib 0.10 only")
+memory_fitting_effort = _o("jax_memory_fitting_effort", float, 0.0, JIT, TRACE, help="effort for memory, -1 to 1; jaxlib 0.10 only")
+disable_most_optimizations = _o("jax_disable_most_optimizations", bool, False, JIT, TRACE, help="compile faster, run slower")
 use_shardy_partitioner = _o("jax_use_shardy_partitioner", bool, True, JIT, TRACE, help="partition programs with Shardy")
-outline = _o("teucer_outline", bool, True, JIT, help="emit repeated work once, as a function that stays a call")
+optimize_jaxprs = _o("teucer_optimize_jaxprs", bool, True, JIT, help="simplify programs, bit for bit, before they are lowered")
+outline = _o("teucer_outline", ("auto", "off", "force"), "auto", JIT, help="emit repeated work once, as a function that stays a call; auto: on CPU, where it pays")
 
 # Shardings
 check_vma = _o("check_vma", bool, False, JIT, TRACE, help="check over which mesh axes values vary")
@@ -304,13 +308,14 @@ disallow_mesh_context_manager = _o("jax_disallow_mesh_context_manager", bool, Fa
 enable_compilation_cache = _o("jax_enable_compilation_cache", bool, True, help="keep compiled programs on disk")
 compilation_cache_dir = _o("jax_compilation_cache_dir", str, None, NULL, help="folder of the cache; teucer_cache_dir goes first")
 compilation_cache_max_size = _o("jax_compilation_cache_max_size", int, -1, help="bytes; -1: teucer_cache_max_bytes")
-compilation_cache_include_metadata_in_key = _o("jax_compilation_cache_include_metadata_in_key", bool, False, help="programs that differ in source locations only are two")
-compilation_cache_check_contents = _o("jax_compilation_cache_check_contents", bool, False, help="compare entries with programs compiled anew")
+compilation_cache_include_metadata_in_key = _o("jax_compilation_cache_include_metadata_in_key", bool, False, help="programs that differ in source locations only are two; no effect: the text of a program has no source locations")
+compilation_cache_check_contents = _o("jax_compilation_cache_check_contents", bool, False, help="compare entries with programs compiled anew; no effect: entries carry checksums")
 persistent_cache_min_compile_time_secs = _o("jax_persistent_cache_min_compile_time_secs", float, 0.0, help="keep programs that took longer, seconds")
 persistent_cache_min_entry_size_bytes = _o("jax_persistent_cache_min_entry_size_bytes", int, 0, help="keep programs that are larger")
 persistent_cache_enable_xla_caches = _o("jax_persistent_cache_enable_xla_caches", str, "xla_gpu_per_fusion_autotune_cache_dir", NULL, help="XLA's own caches put beside: all, none or a list")
-raise_persistent_cache_errors = _o("jax_raise_persistent_cache_errors", bool, False, help="errors of the cache are raised, not warned of")
+raise_persistent_cache_errors = _o("jax_raise_persistent_cache_errors", bool, False, help="errors of the cache are raised; else they are warned of where an option names the folder")
 cache_dir = _o("teucer_cache_dir", str, None, NULL, help="folder of the compilation cache; None: the user's cache folder")
+max_memory_maps = _o("teucer_max_memory_maps", int, -1, help="memory maps of the process at which executables are let go (they come back when used); -1: three quarters of what the system allows")
 cache_max_bytes = _o("teucer_cache_max_bytes", int, 4 << 30, help="size at which the least recently used entries go")
 
 # Finding mistakes
@@ -321,7 +326,7 @@ error_checking_behavior_nan = _o("jax_error_checking_behavior_nan", _RAISE, "ign
 error_checking_behavior_divide = _o("jax_error_checking_behavior_divide", _RAISE, "ignore", JIT, TRACE, help="jnp functions record divisions by zero")
 error_checking_behavior_oob = _o("jax_error_checking_behavior_oob", _RAISE, "ignore", JIT, TRACE, help="jnp functions record indices out of bounds")
 traceback_filtering = _o("jax_traceback_filtering", _FILTERING, "auto", help="what becomes of Teucer's own frames in tracebacks")
-tracer_error_num_traceback_frames = _o("jax_tracer_error_num_traceback_frames", int, 5, help="frames shown of the line that made a tracer")
+tracer_error_num_traceback_frames = _o("jax_tracer_error_num_traceback_frames", int, 5, help="frames shown of the line that made a tracer; no effect: errors name the line that made a tracer")
 thread_guard = _effect("jax_thread_guard", bool, False, effect=cells.set_thread_guard, help="several processes: arrays belong to one thread")
 array_garbage_collection_guard = _guard("jax_array_garbage_collection_guard", ("allow", "log", "fatal"), "garbage_collect_array", help="what happens when an array waits for the garbage collector")
 transfer_guard = _guard("jax_transfer_guard", _TRANSFERS, "host_to_device", "device_to_device", "device_to_host", help="what happens when data move, in every direction")
@@ -344,16 +349,16 @@ pjrt_client_create_options = _o("jax_pjrt_client_create_options", object, None, 
 distributed_debug = _o("jax_distributed_debug", bool, False, help="log the set-up of several processes")
 
 # Output
-pprint_use_color = _o("jax_pprint_use_color", bool, True, help="colours in printed jaxprs, on a terminal")
+pprint_use_color = _o("jax_pprint_use_color", bool, True, help="colours in printed jaxprs, on a terminal; no effect: printed jaxprs have no colours")
 logging_level = _effect("jax_logging_level", _LOGGING, "NOTSET", NULL, effect=_set_logging_level, help="level of the logger `teucer`")
 debug_log_modules = _effect("jax_debug_log_modules", str, "", effect=_set_debug_log_modules, help="modules whose debug log goes to stderr, with commas")
 dump_ir_to = _o("jax_dump_ir_to", str, "", help="folder for the text of each program compiled")
 dump_ir_modes = _o("jax_dump_ir_modes", str, "stablehlo", help="what to dump: stablehlo, jaxpr")
 include_debug_info_in_dumps = _o("jax_include_debug_info_in_dumps", bool, True, help="source locations in dumped text")
-include_full_tracebacks_in_locations = _o("jax_include_full_tracebacks_in_locations", bool, True, help="whole tracebacks in source locations")
-traceback_in_locations_limit = _o("jax_traceback_in_locations_limit", int, 100, help="frames in a source location; -1: all")
-hlo_source_file_canonicalization_regex = _o("jax_hlo_source_file_canonicalization_regex", str, None, NULL, TRACE, help="removed from file names in source locations")
-source_url_schema = _o("jax_source_url_schema", str, None, NULL, help="form of links to source lines")
+include_full_tracebacks_in_locations = _o("jax_include_full_tracebacks_in_locations", bool, True, help="whole tracebacks in source locations; no effect: a location is the innermost line of the user's program")
+traceback_in_locations_limit = _o("jax_traceback_in_locations_limit", int, 100, help="frames in a source location; -1: all; no effect: a location is the innermost line of the user's program")
+hlo_source_file_canonicalization_regex = _o("jax_hlo_source_file_canonicalization_regex", str, None, NULL, TRACE, help="what matches is removed from file names in source locations")
+source_url_schema = _o("jax_source_url_schema", str, None, NULL, help="form of links to source lines; no effect: nothing writes links")
 send_traceback_to_runtime = _o("jax_send_traceback_to_runtime", ("off", "on", "full"), "off", help="tracebacks for the profiler")
 serialization_version = _o("jax_serialization_version", int, 0, help="format of serialized executables; 0: the newest")
 export_calling_convention_version = _o("jax_export_calling_convention_version", int, 10, help="calling convention of export")

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple, NoReturn, Self
 
 from teucer._core import trace as _trace
 
-__all__ = ["Axis", "MissingRule", "Primitive", "Undefined"]
+__all__ = ["Axis", "Call", "MissingRule", "Primitive", "Undefined"]
 
 
 class MissingRule(NotImplementedError):
@@ -23,6 +23,13 @@ class Axis(NamedTuple):
     size: Any
     name: Any = None
     spmd_name: Any = None
+
+
+class Call(NamedTuple):
+    """What a `simplify` rule puts in the place of a call: the same primitive on other operands, with other parameters."""
+
+    operands: tuple[Any, ...]
+    params: dict[str, Any]
 
 
 class Undefined:
@@ -55,6 +62,14 @@ class Primitive:
     evaluate(*args, **params) -> outs                      where running it as a program of its own will not do
     shard(*avals, **params) -> partition specs             where the default will not do
     effects(*avals, **params) -> frozenset                 what the primitive does besides computing its results
+
+    Rules of the passes over jaxprs that are to be lowered (`teucer._transform.passes`), for the primitives that have one:
+
+    simplify(known, *operands, **params) -> atom | call    the operand that the result is, bit for bit; or a shorter `Call`
+    fold(*arrays, **params) -> array | None                a result of scalars as NumPy computes it; None if XLA may differ
+    inlined(operands, params) -> (closed, operands) | None the jaxpr that lowering writes in the place of the call
+    forward(eqn) -> eqn, atoms                             for each result the operand or literal that it is, or None
+    dce(eqn, used) -> eqn                                  the equation with those of its results only that are used
     """
 
     __slots__ = ("__dict__",)
@@ -66,6 +81,16 @@ class Primitive:
     standalone: ClassVar[bool] = True
     # Whether the primitive carries Python functions or jaxprs and takes part in transforming them.
     higher_order: ClassVar[bool] = False
+    # Whether two calls on the same operands may become one, and whether each element of the one result is an element of
+    # the one operand.
+    mergeable: ClassVar[bool] = True
+    rearranges: ClassVar[bool] = False
+    # Whether it is a call of params["jaxpr"], which lowering makes a function of the module.
+    makes_function: ClassVar[bool] = False
+    # Whether compilers compute it, element by element, in the loop of what uses it.
+    fuses: ClassVar[bool] = False
+    # Whether computing it again costs less than keeping its result in memory.
+    cheap: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
         cls.pure = cls.effects is Primitive.effects
@@ -106,6 +131,11 @@ class Primitive:
     lower_extended: Any = None
     # For collectives: uses_axis(name, params) says whether a call speaks of the named axis.
     uses_axis: Any = None
+    simplify: Any = None
+    fold: Any = None
+    inlined: Any = None
+    forward: Any = None
+    dce: Any = None
 
     def missing(self, what: str, rule: str) -> NoReturn:
         """Raise the error that names the primitive and the rule that it lacks."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, final
@@ -28,13 +29,14 @@ class DebugInfo:
     The function is referred to weakly: what was traced of it is kept as long as it lives.
     """
 
-    __slots__ = ("_arg_names", "_fun", "name", "transform")
+    __slots__ = ("_arg_names", "_fun", "name", "seconds", "transform")
 
     def __init__(self, fun: Callable[..., Any] | str,
                  arg_names: Sequence[str] | Callable[[Callable[..., Any]], Sequence[str]] = (),
                  transform: str = "jit") -> None:
         self.name = fun if isinstance(fun, str) else functions.fun_name(fun)
         self._arg_names, self.transform = arg_names, transform
+        self.seconds = 0.0  # that tracing took
         try:
             self._fun: Callable[[], Any] = weakref.ref(fun)  # a str cannot be
         except TypeError:
@@ -190,6 +192,7 @@ def stage_flat(f: Callable[..., Sequence[Any]], in_avals: Sequence[Any],
     if config.no_tracing.value:
         raise RuntimeError("re-tracing function "
                            f"{debug_info.name if debug_info else f} for jit, but the option 'no_tracing' is set.")
+    start = time.perf_counter()
     trace = StageTrace(current_trace(), debug_info)
     args = [trace.new_arg(aval) for aval in in_avals]
     try:
@@ -198,6 +201,8 @@ def stage_flat(f: Callable[..., Sequence[Any]], in_avals: Sequence[Any],
         result = trace.close(outs)
     finally:
         end(trace)
+    if debug_info is not None:
+        debug_info.seconds = time.perf_counter() - start
     del args, outs
     check_leaks(trace)
     return result

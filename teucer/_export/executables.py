@@ -45,7 +45,7 @@ def serialize(compiled: Compiled) -> tuple[bytes, Any, Any]:
         "consts": [aval_text(typeof(c)) for c in compiled.consts],
     }
     try:
-        code = compiled.code()
+        code = program.data
     except xla.XlaRuntimeError as err:
         raise ValueError(f"serialize: XLA cannot write the executable of '{program.name}': {err}") from err
     sections = [json.dumps(fields).encode(), code, *map(_bytes_of, compiled.consts)]
@@ -74,11 +74,11 @@ def deserialize_and_load(serialized: bytes, in_tree: Any, out_tree: Any, backend
     out_tree = read_tree(fields["out_tree"]) if out_tree is None else out_tree
     executable = xla.deserialize(device.client, sections[1], xla.DeviceList((device,)), xla.compile_options((device.id,)))
     placement = programs.Placement(device, fields["committed"] or bool(execution_devices))
-    program = programs.Program(executable, tuple(fields["kept"]), placement, out_avals, fields["name"], False)
+    program = programs.Program(programs.LoadedCode(executable, sections[1]), tuple(fields["kept"]), placement, out_avals,
+                               fields["name"], False)
     infos = [ArgInfo(aval, donated) for aval, donated in zip(in_avals, fields["donated"], strict=True)]
     consts = [_value_of(data, aval) for data, aval in zip(sections[2:], const_avals, strict=True)]
-    return Compiled(program, consts, pytrees.tree_unflatten(in_tree, infos), out_tree, out_avals, fields["arg_names"],
-                    lambda: sections[1])
+    return Compiled(program, consts, pytrees.tree_unflatten(in_tree, infos), out_tree, out_avals, fields["arg_names"])
 
 
 def _machine(device: Any) -> list[str]:

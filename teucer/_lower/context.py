@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from teucer._base import dtypes, errors, source
+from teucer._base import config, dtypes, errors, source
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Literal
 from teucer._core.stage import stage_flat
 from teucer._core.types import ShapedArray, aval_of
@@ -139,6 +140,9 @@ class Context:
         frame, scope = self.source
         name = "/".join((*scope, self.label))
         where = source.locate(frame) if frame is not None else None
+        unwanted = config.hlo_source_file_canonicalization_regex.value
+        if where is not None and unwanted:
+            where = where._replace(file=re.sub(unwanted, "", where.file))
         return f" loc({text.location(name, where)})"
 
     def constant(self, value: Any, dtype: Any = None) -> Value:

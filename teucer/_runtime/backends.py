@@ -93,7 +93,9 @@ def client_of(platform: Any = None) -> Any:
         return platform
     clients = backends()
     if platform is None:
-        return next(iter(clients.values()))
+        platform = config.platform_name.value
+        if not platform:
+            return next(iter(clients.values()))
     for name in (platform, *_ALIASES.get(platform, ())):
         if name in clients:
             return clients[name]

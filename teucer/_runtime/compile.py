@@ -5,52 +5,103 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import threading
 import time
+import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple, TypeAlias, final
 
 from teucer._base import config, memo
-from teucer._runtime import cpu_features, disk_cache
+from teucer._runtime import cpu_features, disk_cache, memory_maps
 from teucer._xla import client as xla
+from teucer._xla.dispatcher import forget_calls
 
-__all__ = ["clear_memory", "compile_module", "executable_bytes"]
+__all__ = ["Executable", "Source", "clear_memory", "compile_module"]
 
-_memory: dict[Any, Any] = {}
+Source: TypeAlias = Literal["memory", "disk", "compiled"]
+"""Where machine code came from."""
+
+_memory: dict[Any, Executable] = {}
+_lock = threading.Lock()
+# Those with machine code, in the order in which they got it.
+_loaded: weakref.WeakKeyDictionary[Executable, None] = weakref.WeakKeyDictionary()
+
+
+class Module(NamedTuple):
+    """What determines an executable: the text, where it runs, and how it is compiled."""
+
+    text: str
+    devices: tuple[Any, ...]
+    num_replicas: int
+    use_shardy: bool
+    overrides: tuple[tuple[str, Any], ...]
+    effort: xla.Effort
+
+
+@final
+class Executable:
+    """A compiled module. Its machine code is let go when the process has no room for more, and comes back at its next use."""
+
+    __slots__ = ("size", "source", "_module", "_callbacks", "_code", "__weakref__")
+
+    def __init__(self, module: Module, callbacks: Sequence[Any] = ()) -> None:
+        self._module, self._callbacks = module, callbacks
+        self._code: Any = None
+        self.source: Source = "compiled"
+        self.size: int | None = None  # bytes of what is written to disk, where that is known
+        self.load()
+
+    def load(self) -> Any:
+        """The executable of the runtime."""
+        code = self._code  # read once: another thread may let it go
+        if code is None:
+            memory_maps.make_room(_let_go)
+            code, self.source, self.size = _load_or_compile(self._module, self._callbacks)
+            self._code = code
+            with _lock:
+                _loaded.pop(self, None)
+                _loaded[self] = None
+        return code
+
+    def data(self) -> bytes:
+        """What XLA writes of the executable: from disk, or of one compiled anew, since what was loaded cannot be written again.
+
+        Raises the runtime's error if it cannot be written.
+        """
+        module, options = self._module, _options(self._module)
+        path = _path(module, options)
+        found = None if path is None else disk_cache.read(path)
+        if found is None:
+            client, devices = module.devices[0].client, xla.DeviceList(module.devices)
+            found = xla.compile_text(client, module.text, devices, options, self._callbacks).serialize()
+        return found
+
+    def let_go(self) -> None:
+        """Drop the machine code."""
+        self._code = None
 
 
 def compile_module(text: str, devices: Sequence[Any], *, num_replicas: int = 1, use_shardy: bool = False,
-                   overrides: Mapping[str, Any] | None = None, callbacks: Sequence[Any] = ()) -> Any:
-    """The executable of a StableHLO module on the given devices.
+                   overrides: Mapping[str, Any] | None = None, callbacks: Sequence[Any] = ()) -> tuple[Executable, Source]:
+    """The executable of a StableHLO module on the given devices, and where it was found.
 
     overrides: XLA debug options by name. callbacks: Python functions that the module calls; such a module is not cached.
     Raises the compiler's error if XLA refuses the module or an option.
     """
-    ids = tuple(d.id for d in devices)
-    options = tuple(sorted((overrides or {}).items()))
+    effort = xla.Effort(config.optimization_level.value, config.memory_fitting_level.value,
+                        config.exec_time_optimization_effort.value, config.memory_fitting_effort.value)
+    chosen = dict(overrides or {})
+    if config.disable_most_optimizations.value:
+        chosen = {**xla.little_effort(devices[0].platform), **chosen}
+    module = Module(text, tuple(devices), num_replicas, use_shardy, tuple(sorted(chosen.items())), effort)
     if callbacks:
-        build = xla.compile_options(ids, num_replicas=num_replicas, use_shardy=use_shardy, overrides=dict(options))
-        return xla.compile_text(devices[0].client, text, xla.DeviceList(tuple(devices)), build, callbacks)
-    key = (text, devices[0].platform, ids, num_replicas, use_shardy, options)
-    found = _memory.get(key)
-    if found is None:
-        found = _load_or_compile(text, devices, ids, num_replicas, use_shardy, dict(options))
-        found = memo.remember(_memory, key, found)
-    return found
-
-
-def executable_bytes(text: str, devices: Sequence[Any], *, overrides: Mapping[str, Any] | None = None) -> bytes:
-    """What XLA writes of the executable of a module.
-
-    It comes from the cache on disk, or from compiling anew: an executable that was loaded cannot be written again.
-    Raises the runtime's error if the executable cannot be written.
-    """
-    options = xla.compile_options(tuple(d.id for d in devices), overrides=overrides)
-    path = _path(text, devices, options)
-    found = None if path is None else disk_cache.read(path)
-    if found is None:
-        found = xla.compile_text(devices[0].client, text, xla.DeviceList(tuple(devices)), options).serialize()
-    return found
+        return Executable(module, callbacks), "compiled"
+    found = _memory.get(module)
+    if found is not None:
+        return found, "memory"
+    made = Executable(module)
+    return memo.remember(_memory, module, made), made.source
 
 
 def clear_memory() -> None:
@@ -58,33 +109,49 @@ def clear_memory() -> None:
     _memory.clear()
 
 
-def _load_or_compile(text: str, devices: Sequence[Any], ids: tuple[int, ...], num_replicas: int, use_shardy: bool,
-                     overrides: dict[str, Any]) -> Any:
-    client = devices[0].client
-    options = xla.compile_options(ids, num_replicas=num_replicas, use_shardy=use_shardy, overrides=overrides)
-    device_list = xla.DeviceList(tuple(devices))
-    path = _path(text, devices, options)
+def _let_go() -> bool:
+    """Drop the machine code of the half of all executables that was loaded first; whether there was any."""
+    with _lock:
+        oldest = list(_loaded)
+        for executable in oldest[:(len(oldest) + 1) // 2]:
+            _loaded.pop(executable, None)
+            executable.let_go()
+    forget_calls()  # the C++ dispatchers hold machine code too
+    return bool(oldest)
+
+
+def _load_or_compile(module: Module, callbacks: Sequence[Any]) -> tuple[Any, Source, int | None]:
+    client = module.devices[0].client
+    options, devices = _options(module), xla.DeviceList(module.devices)
+    path = None if callbacks else _path(module, options)
     found = None if path is None else disk_cache.read(path)
     if found is not None:
         with contextlib.suppress(xla.XlaRuntimeError):  # what does not load is compiled anew, and replaced
-            return xla.deserialize(client, found, device_list, options)
+            return xla.deserialize(client, found, devices, options), "disk", len(found)
     start = time.perf_counter()
-    executable = xla.compile_text(client, text, device_list, options)
+    code = xla.compile_text(client, module.text, devices, options, callbacks)
     if path is not None and time.perf_counter() - start >= config.persistent_cache_min_compile_time_secs.value:
         with contextlib.suppress(xla.XlaRuntimeError):  # some programs cannot be serialized
-            disk_cache.write(path, executable.serialize())
-    return executable
+            data = code.serialize()
+            disk_cache.write(path, data)
+            return code, "compiled", len(data)
+    return code, "compiled", None
 
 
-def _path(text: str, devices: Sequence[Any], options: Any) -> Path | None:
+def _options(module: Module) -> Any:
+    return xla.compile_options([d.id for d in module.devices], num_replicas=module.num_replicas, use_shardy=module.use_shardy,
+                               overrides=dict(module.overrides), effort=module.effort)
+
+
+def _path(module: Module, options: Any) -> Path | None:
     folder = disk_cache.cache_dir()
     if folder is None:
         return None
     digest = hashlib.sha256()
-    first = devices[0]
+    first = module.devices[0]
     flags = os.environ.get("XLA_FLAGS", "")
     for part in (xla.jaxlib_version, first.platform, first.device_kind, first.client.platform_version,
-                 cpu_features.host() if first.platform == "cpu" else "", flags, text):
+                 cpu_features.host() if first.platform == "cpu" else "", flags, module.text):
         digest.update(part.encode())
         digest.update(b"\0")
     digest.update(options.SerializeAsString())

@@ -1,26 +1,51 @@
-"""The compilation cache on disk: a folder with a file for each program.
+"""The compilation cache on disk: a folder with a file for each program, and one that counts its use.
 
-An entry is written whole or not at all, readable by the user alone, and starts with a checksum. What does not load, or
-belongs to another user, counts as missing. Of more than the allowed bytes the entries that were used least recently go.
+An entry is written whole or not at all, readable by the user alone, and starts with a checksum of its content, its name and
+the version of its format. What does not agree, or others may have written, counts as missing. Of more than the allowed bytes
+the entries that were used least recently go.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import hashlib
 import os
+import stat
+import struct
 import tempfile
+import threading
+import warnings
 from pathlib import Path
+from typing import NamedTuple
 
 from teucer._base import config
 
-__all__ = ["cache_dir", "entries", "read", "write"]
+try:
+    import fcntl
+except ImportError:  # Windows: processes that end at the same moment may lose each other's counts
+    fcntl = None  # type: ignore[assignment]
 
-SUFFIX, UNFINISHED = ".xla", ".new-"
+__all__ = ["Counts", "cache_dir", "clear", "counts", "entries", "limit", "read", "write"]
+
+SUFFIX, UNFINISHED, COUNTS = ".xla", ".new-", "counts"
+_FORMAT = b"teucer-2\0"
 _CHECKSUM = 32
-# Bytes written by this process since it last looked at the whole folder; None: it has not looked. Only an estimate of when
-# to look again, so threads may disturb each other's count.
-_unchecked: int | None = None
+_NUMBERS = struct.Struct("<3Q")
+_lock = threading.Lock()
+
+
+class Counts(NamedTuple):
+    """What processes have done with a cache: entries found and missed, bytes written since it was last looked through."""
+
+    hits: int = 0
+    misses: int = 0
+    written: int = 0
+
+
+# What this process has done and the file of counts does not say yet, by folder.
+_uncounted: dict[Path, Counts] = {}
+_UNKNOWN = Counts(written=1 << 62)  # of a folder without counts: nobody has looked through it
 
 
 def cache_dir() -> Path | None:
@@ -48,52 +73,142 @@ def read(path: Path) -> bytes | None:
     """The content of an entry, None if there is none that can be trusted; marks it as used."""
     try:
         with path.open("rb") as file:
-            if hasattr(os, "geteuid") and os.fstat(file.fileno()).st_uid not in (0, os.geteuid()):
+            if not _is_ours(os.fstat(file.fileno())):
                 return None
             data = file.read()
-        os.utime(path)
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    checksum, content = data[:_CHECKSUM], data[_CHECKSUM:]
-    return content if hashlib.sha256(content).digest() == checksum else None
+    except OSError as err:
+        _complain("reading", path, err)
+        return None
+    content = memoryview(data)[_CHECKSUM:]
+    if data[:_CHECKSUM] != _checksum(path, content):
+        return None
+    with contextlib.suppress(OSError):  # of a folder that is shared and not ours
+        os.utime(path)
+    _note(path.parent, Counts(hits=1))
+    return bytes(content)
 
 
 def write(path: Path, content: bytes) -> None:
-    """Make an entry. A cache that cannot be written is a slower program; an error with jax_raise_persistent_cache_errors."""
-    global _unchecked  # a count of this process
-    limit = _limit()
+    """Make an entry, which was missing.
+
+    A cache that cannot be written is a slower program: a warning if the folder was named by an option, an error with
+    jax_raise_persistent_cache_errors.
+    """
+    most = limit()
     size = _CHECKSUM + len(content)
-    if size > limit or len(content) < config.persistent_cache_min_entry_size_bytes.value:
-        return
+    kept = size <= most and len(content) >= config.persistent_cache_min_entry_size_bytes.value
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, unfinished = tempfile.mkstemp(dir=path.parent, prefix=UNFINISHED)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(hashlib.sha256(content).digest() + content)
-            os.replace(unfinished, path)
-        except OSError:
-            os.unlink(unfinished)
-            raise
-        slack = limit // 16
-        _unchecked = None if _unchecked is None else _unchecked + size
-        if _unchecked is None or _unchecked > slack:
-            _evict(path.parent, limit - slack)
-            _unchecked = 0
-    except OSError:
-        if config.raise_persistent_cache_errors.value:
-            raise
+        if kept:
+            _write_whole(path, _checksum(path, content) + content)
+        slack = most // 16
+        _note(path.parent, Counts(misses=1, written=size if kept else 0))
+        if _save_counts(path.parent).written > slack:
+            _evict(path.parent, most - slack)
+            _save_counts(path.parent, looked_through=True)
+    except OSError as err:
+        _complain("writing", path, err)
 
 
-def _limit() -> int:
+def counts(folder: Path) -> Counts:
+    """What processes have done with a cache, those that still run up to their last miss."""
+    with contextlib.suppress(OSError):
+        if _uncounted.get(folder):
+            _save_counts(folder)
+        return _unpacked((folder / COUNTS).read_bytes())
+    return _UNKNOWN
+
+
+def clear(folder: Path) -> int:
+    """Remove all entries and counts; how many entries there were."""
+    found = entries(folder)
+    for path in (*found, folder / COUNTS):
+        path.unlink(missing_ok=True)
+    return len(found)
+
+
+def limit() -> int:
     """Bytes that the cache may have; a negative option is no bound."""
     chosen = config.compilation_cache_max_size.value
-    limit: int = config.cache_max_bytes.value if chosen < 0 else chosen
-    return limit if limit >= 0 else 1 << 62
+    most: int = config.cache_max_bytes.value if chosen < 0 else chosen
+    return most if most >= 0 else 1 << 62
 
 
-def _evict(folder: Path, limit: int) -> None:
-    """Remove the least recently used entries until `limit` bytes are left. Others may remove them at the same time."""
+def _is_ours(status: os.stat_result) -> bool:
+    """Whether nobody but the user, or root, can have written a file."""
+    if not hasattr(os, "geteuid"):
+        return True
+    return status.st_uid in (0, os.geteuid()) and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _checksum(path: Path, content: bytes | memoryview) -> bytes:
+    digest = hashlib.sha256(_FORMAT + path.name.encode() + b"\0")
+    digest.update(content)
+    return digest.digest()
+
+
+def _write_whole(path: Path, data: bytes) -> None:
+    handle, unfinished = tempfile.mkstemp(dir=path.parent, prefix=UNFINISHED)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.replace(unfinished, path)
+    except OSError:
+        os.unlink(unfinished)
+        raise
+
+
+def _complain(what: str, path: Path, err: OSError) -> None:
+    if config.raise_persistent_cache_errors.value:
+        raise err
+    if config.cache_dir.value or config.compilation_cache_dir.value:
+        warnings.warn(f"Error {what} persistent compilation cache entry {path}: {err}", stacklevel=2)
+
+
+def _note(folder: Path, new: Counts) -> None:
+    with _lock:
+        _uncounted[folder] = Counts(*map(sum, zip(_uncounted.get(folder, Counts()), new, strict=True)))
+
+
+def _save_counts(folder: Path, looked_through: bool = False) -> Counts:
+    """Add what this process has done to the file of counts; the sums.
+
+    While another process has the file, nothing is saved: the next time will do, so nobody waits.
+    """
+    handle = os.open(folder / COUNTS, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    try:
+        free = _hold(handle)
+        found = _unpacked(os.read(handle, _NUMBERS.size))
+        if not free:
+            return found
+        with _lock:
+            new = _uncounted.pop(folder, Counts())
+        total = Counts(found.hits + new.hits, found.misses + new.misses, 0 if looked_through else found.written + new.written)
+        os.lseek(handle, 0, os.SEEK_SET)
+        os.write(handle, _NUMBERS.pack(*(n % (1 << 63) for n in total)))  # bytes of chance may be in a damaged file
+        return total
+    finally:
+        os.close(handle)  # lets go of it
+
+
+def _unpacked(data: bytes) -> Counts:
+    return Counts(*_NUMBERS.unpack(data)) if len(data) == _NUMBERS.size else _UNKNOWN
+
+
+def _hold(handle: int) -> bool:
+    """Have a file for oneself until it is closed, if it is free."""
+    if fcntl is not None:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+    return True
+
+
+def _evict(folder: Path, most: int) -> None:
+    """Remove the least recently used entries until `most` bytes are left. Others may remove them at the same time."""
     found = []
     for path in entries(folder):
         with contextlib.suppress(OSError):
@@ -101,7 +216,18 @@ def _evict(folder: Path, limit: int) -> None:
             found.append((status.st_mtime_ns, status.st_size, path))
     total = sum(size for _, size, _ in found)
     for _, size, path in sorted(found):
-        if total <= limit:
+        if total <= most:
             return
         path.unlink(missing_ok=True)
         total -= size
+
+
+@atexit.register
+def _save_the_last_hits() -> None:
+    for folder in list(_uncounted):
+        with contextlib.suppress(OSError):
+            _save_counts(folder)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_uncounted.clear)

@@ -15,9 +15,10 @@ from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import typeof
 from teucer._core.types import Zero
 from teucer._transform import arith
+from teucer._transform.batch import batch_flat
 from teucer._transform.calls import check_callable, flatten_call, flatten_results, fun_name
-from teucer._transform.custom_jvp import resolve_kwargs
-from teucer._transform.jit import hoist_consts, jit_p
+from teucer._transform.custom_jvp import OutDims, batched, resolve_kwargs
+from teucer._transform.jit import hoist_consts, jaxpr_uses_axis, jit_p
 from teucer._transform.jvp import jvp_flat
 
 __all__ = ["custom_vmap", "custom_vmap_call_p"]
@@ -57,6 +58,9 @@ class CustomVmapCall(Primitive):
 
     def lower(self, ctx: Any, *values: Any, call: ClosedJaxpr, **params: Any) -> Any:
         return ctx.inline(call, *values)
+
+    def inlined(self, operands: Any, params: Any) -> Any:
+        return params["call"], operands
 
     def jvp(self, primals: Any, tangents: Any, *, call: Any, rule: Any, name: str) -> Any:
         moving = [type(t) is not Zero for t in tangents]
@@ -103,10 +107,36 @@ class CustomVmapCall(Primitive):
             "jaxpr": hoist_consts(jaxpr), "name": params["name"], "donated_invars": (False,) * len(operands),
             "keep_unused": False, "inline": False, "options": ()})
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, rule: Any, **params: Any) -> Any:
+    def uses_axis(self, name: Any, params: Any) -> bool:
+        call = params["call"]
+        return name is not None and (not isinstance(call, ClosedJaxpr) or jaxpr_uses_axis(call.jaxpr, name))
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, call: Any, rule: Any, **params: Any) -> Any:
+        if all(d is None for d in dims):
+            return self._along_name(axis, args, call, rule, params)
         moved = [x if d is None else arith.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
         outs, out_batched = rule(axis.size, [d is not None for d in dims], *moved)
         return tuple(outs), tuple(0 if b else None for b in out_batched)
+
+    def _along_name(self, axis: Any, args: Any, call: Any, rule: Any, params: Any) -> Any:
+        """The rule speaks of batched arguments. Where only collectives in the function depend on the axis, it is mapped itself."""
+        dims = (None,) * len(args)
+        out_dims = OutDims(dims)
+
+        def rule_along(size: Any, in_batched: Sequence[bool], *values: Any) -> Any:
+            flags: list[bool] = []
+
+            def flat(*xs: Any) -> Any:
+                outs, flags[:] = rule(size, in_batched, *xs)
+                return outs
+
+            outs = out_dims.kept(*batch_flat(flat, axis, values, dims), axis)
+            # Both batched: the new axis goes in front of that which the call has.
+            return [y if d is None or not b else arith.moveaxis(y, 1, 0)
+                    for y, d, b in zip(outs, out_dims.dims, flags, strict=True)], flags
+
+        outs = self.bind(*args, call=batched(call, axis, dims, out_dims), rule=rule_along, **params)
+        return outs, tuple(out_dims.dims)
 
 
 custom_vmap_call_p = CustomVmapCall()

@@ -16,9 +16,9 @@ from teucer._core.types import Zero, float0
 from teucer._transform import arith
 from teucer._transform.batch import batch_flat
 from teucer._transform.calls import as_indices, as_names, check_callable, flatten_call, flatten_results, fun_name
-from teucer._transform.jit import hoist_consts, jaxpr_uses_axis
+from teucer._transform.jit import hoist_consts
 
-__all__ = ["CustomCall", "CustomJVPCall", "SymbolicZero", "batched", "batched_aval", "closed_over", "custom_jvp",
+__all__ = ["CustomCall", "CustomJVPCall", "OutDims", "SymbolicZero", "batched", "batched_aval", "closed_over", "custom_jvp",
            "custom_jvp_call_p", "nondiff_positions", "resolve_kwargs", "to_jaxpr", "unbatched_zero"]
 
 
@@ -72,9 +72,12 @@ class CustomCall(Primitive):
     def lower(self, ctx: Any, *values: Any, call_jaxpr: ClosedJaxpr, **params: Any) -> Any:
         return ctx.inline(call_jaxpr, *values)
 
+    def inlined(self, operands: Any, params: Any) -> Any:
+        return params["call_jaxpr"], operands
+
     def uses_axis(self, name: Any, params: Any) -> bool:
-        return name is not None and isinstance(params["call_jaxpr"], ClosedJaxpr) and jaxpr_uses_axis(
-            params["call_jaxpr"].jaxpr, name)
+        # What a Python function does, and the rule is one, is not known before it runs.
+        return name is not None
 
 
 @final
@@ -107,11 +110,11 @@ class CustomJVPCall(CustomCall):
         return tuple(outs[:n]), tuple(_clean(t, y) for y, t in zip(outs[:n], outs[n:], strict=True))
 
     def batch(self, axis: Any, args: Any, dims: Any, *, call_jaxpr: Any, jvp: Any, **params: Any) -> Any:
-        out_dims: list[Any] = []
-        call = batched(call_jaxpr, axis, dims, out_dims, front=True)
-        rule = batched(jvp, axis, (*dims, *dims), [], front=True)
+        out_dims = OutDims(dims)
+        call = batched(call_jaxpr, axis, dims, out_dims)
+        rule = batched(jvp, axis, (*dims, *dims), out_dims, parts=2)
         outs = self.bind(*args, call_jaxpr=call, jvp=rule, **params)
-        return outs, (0,) * len(outs)
+        return outs, tuple(out_dims.dims)
 
 
 def _clean(t: Any, y: Any) -> Any:
@@ -127,14 +130,42 @@ def _ignoring_consts(rule: Callable[..., Any], old: int, new: int, n_args: int) 
     return wrapped
 
 
-def batched(f: Any, axis: Any, dims: Sequence[Any], out_dims: list[Any], *, front: bool) -> Callable[..., Any]:
-    """A function of flat values on batches; all its results are batched, in front."""
+class OutDims:
+    """The batch dimensions of the results of a custom function: those that all of its parts, which run at different times, keep.
+
+    All results are batched if an operand is; else those that the first part to run makes depend on the named axis.
+    """
+
+    __slots__ = ("all", "dims")
+
+    def __init__(self, in_dims: Sequence[int | None]) -> None:
+        self.all = any(d is not None for d in in_dims)
+        self.dims: list[int | None] = []
+
+    def kept(self, outs: Sequence[Any], found: Sequence[int | None], axis: Any, parts: int = 1) -> list[Any]:
+        """Results with the batch dimensions found, in front where they are kept; `parts` lists of results one after another."""
+        n = len(found) // parts
+        if not self.dims:
+            self.dims = [0 if self.all or any(d is not None for d in found[i::n]) else None for i in range(n)]
+        return [_kept(y, d, wanted, axis) for y, d, wanted in zip(outs, found, self.dims * parts, strict=True)]
+
+
+def _kept(y: Any, dim: int | None, wanted: int | None, axis: Any) -> Any:
+    if wanted is None:
+        if dim is not None:
+            raise ValueError(f"vmap: a custom derivative rule gives a result that differs along the axis {axis.name}, where that "
+                             f"of the function itself does not.\n    result: {typeof(y).str_short(short_dtypes=True)}, axis {dim} "
+                             f"is {axis.name}\n  Map over an argument of the function.")
+        return y
+    return Zero(batched_aval(y.aval, axis)) if type(y) is Zero else arith.to_axis(y, dim, axis.size, 0)
+
+
+def batched(f: Any, axis: Any, dims: Sequence[Any], out_dims: OutDims, parts: int = 1) -> Callable[..., Any]:
+    """A function of flat values on batches, whose results are batched as out_dims says."""
     def on_batch(*args: Any) -> list[Any]:
         live = [None if type(x) is Zero else d for x, d in zip(args, dims, strict=True)]
         given = [unbatched_zero(x, d) for x, d in zip(args, dims, strict=True)]
-        outs, found = batch_flat(f, axis, given, live)
-        return [Zero(batched_aval(y.aval, axis)) if type(y) is Zero else arith.to_axis(y, d, axis.size, 0)
-                for y, d in zip(outs, found, strict=True)]
+        return out_dims.kept(*batch_flat(f, axis, given, live), axis, parts)
 
     on_batch.__name__ = getattr(f, "__name__", "custom")
     return on_batch

@@ -19,6 +19,7 @@ from teucer._transform.batch import batch_flat
 from teucer._transform.calls import as_indices, as_names, check_callable, flatten_call, flatten_results, fun_name
 from teucer._transform.custom_jvp import (
     CustomCall,
+    OutDims,
     SymbolicZero,
     batched,
     batched_aval,
@@ -84,7 +85,8 @@ class CustomVJPCall(CustomCall):
                                   for y, t, d in zip(outs, out_tangents, differentiable, strict=True))
 
     def batch(self, axis: Any, args: Any, dims: Any, *, call_jaxpr: Any, fwd_jaxpr_thunk: Any, bwd: Any, **params: Any) -> Any:
-        call = batched(call_jaxpr, axis, dims, [], front=True)
+        out_dims = OutDims(dims)
+        call = batched(call_jaxpr, axis, dims, out_dims)
         residual_dims: list[Any] = []
 
         def fwd(*values: Any, moving: Any) -> Any:
@@ -97,19 +99,19 @@ class CustomVJPCall(CustomCall):
 
             results, found = batch_flat(flat, axis, values, dims)
             n = sizes[0]
-            outs = [arith.to_axis(y, d, axis.size, 0) for y, d in zip(results[:n], found[:n], strict=True)]
             residual_dims[:] = found[n:]
-            return outs, results[n:]
+            return out_dims.kept(results[:n], found[:n], axis), results[n:]
 
-        outs = self.bind(*args, call_jaxpr=call, fwd_jaxpr_thunk=fwd, bwd=_batched_bwd(bwd, axis, residual_dims, dims),
-                         **params)
-        return outs, (0,) * len(outs)
+        rule = _batched_bwd(bwd, axis, lambda: [*residual_dims, *out_dims.dims], dims)
+        outs = self.bind(*args, call_jaxpr=call, fwd_jaxpr_thunk=fwd, bwd=rule, **params)
+        return outs, tuple(out_dims.dims)
 
 
-def _batched_bwd(bwd: Any, axis: Any, residual_dims: Sequence[int | None], arg_dims: Sequence[int | None]) -> Callable[..., Any]:
-    """The backward rule on batches: (*residuals, *cts), with the cts batched in front -> cts batched as the arguments are."""
+def _batched_bwd(bwd: Any, axis: Any, dims_of: Callable[[], list[int | None]], arg_dims: Sequence[int | None],
+                 ) -> Callable[..., Any]:
+    """The backward rule on batches: (*residuals, *cts), batched as dims_of() says then -> cts batched as the arguments are."""
     def on_batch(*values: Any) -> Any:
-        in_dims = [*residual_dims, *(0 for _ in values[len(residual_dims):])]
+        in_dims = dims_of()
         given = [unbatched_zero(x, d) for x, d in zip(values, in_dims, strict=True)]
         live = [None if type(x) is Zero else d for x, d in zip(values, in_dims, strict=True)]
         masks: list[bool] = []
@@ -170,8 +172,8 @@ class CustomLin(Primitive):
         batched_outs = tuple(batched_aval(a, axis) for a in out_avals)
         batched_ins = tuple(a if d is None else a.update(shape=(*a.shape[:d], axis.size, *a.shape[d:]))
                             for a, d in zip(in_avals, full_dims, strict=True))
-        outs = self.bind(*args, num_res=num_res, bwd=_batched_bwd(bwd, axis, res_dims, full_dims), moving=moving,
-                         in_avals=batched_ins, out_avals=batched_outs, **params)
+        rule = _batched_bwd(bwd, axis, lambda: [*res_dims, *[0] * len(out_avals)], full_dims)
+        outs = self.bind(*args, num_res=num_res, bwd=rule, moving=moving, in_avals=batched_ins, out_avals=batched_outs, **params)
         return outs, (0,) * len(outs)
 
 

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple, final
 
 from teucer._base import config, memo, pytrees, tracebacks
 from teucer._core import axes
-from teucer._core.jaxpr import ClosedJaxpr, Jaxpr
+from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import EVAL, Tracer, current_trace, typeof
 from teucer._core.types import Zero
-from teucer._runtime import backends, shardings
+from teucer._runtime import backends, compilations, misses, shardings
 from teucer._transform import arith, programs
 from teucer._transform.batch import batch_jaxpr
 from teucer._transform.calls import (
@@ -26,12 +26,15 @@ from teucer._transform.calls import (
     check_leaves,
     flatten_call,
     fun_name,
+    leaf_names,
     stage_user,
     static_by_name,
 )
+from teucer._transform.dce import dce_closed, filtered, narrowed
 from teucer._transform.jvp import jvp_jaxpr
 from teucer._transform.partial import split_jaxpr
 from teucer._transform.transpose import transpose_jaxpr
+from teucer._transform.unchanged import forward_call
 from teucer._xla.dispatcher import PjitFunction, dispatcher
 
 __all__ = ["JitOptions", "Staged", "call_jitted", "hoist_consts", "hoisted", "jit", "jit_p", "make_jit", "method",
@@ -49,6 +52,7 @@ class JitOptions(NamedTuple):
     inline: bool = False
     device: Any = None
     compiler_options: tuple[tuple[str, Any], ...] = ()
+    outline: bool | None = None
 
 
 class Staged(NamedTuple):
@@ -69,7 +73,7 @@ _dispatch_keys: dict[Any, object] = {}
 def jit(fun: Callable[..., Any] | None = None, /, *, in_shardings: Any = None, out_shardings: Any = None,
         static_argnums: Any = None, static_argnames: Any = None, donate_argnums: Any = None, donate_argnames: Any = None,
         keep_unused: bool = False, device: Any = None, backend: str | None = None, inline: bool = False,
-        compiler_options: dict[str, Any] | None = None) -> Any:
+        compiler_options: dict[str, Any] | None = None, outline: bool | None = None) -> Any:
     """A function that is traced once for each signature of its arguments, compiled by XLA, and run as one program.
 
     fun: a function of pytrees of arrays that returns one, without side effects; or None, for a decorator with options.
@@ -80,6 +84,9 @@ def jit(fun: Callable[..., Any] | None = None, /, *, in_shardings: Any = None, o
     device, backend: where to run; by default where committed arguments are.
     inline: when called while another function is traced, write the equations there instead of a call.
     compiler_options: XLA's debug options by name.
+    outline: emit equations that the program repeats, such as layers, once, as functions that XLA does not inline; by default
+        where that pays (the option teucer_outline; docs/outlining.md). True: wherever something repeats, and when called
+        while another function is traced, this function is one of them. False: nowhere.
     Raises TypeError for arguments that are not arrays, ValueError for static arguments that are not hashable, and what the
     function itself raises when it asks for the value of a traced argument.
 
@@ -91,16 +98,16 @@ def jit(fun: Callable[..., Any] | None = None, /, *, in_shardings: Any = None, o
         return functools.partial(jit, in_shardings=in_shardings, out_shardings=out_shardings, static_argnums=static_argnums,
                                  static_argnames=static_argnames, donate_argnums=donate_argnums,
                                  donate_argnames=donate_argnames, keep_unused=keep_unused, device=device, backend=backend,
-                                 inline=inline, compiler_options=compiler_options)
+                                 inline=inline, compiler_options=compiler_options, outline=outline)
     check_callable(fun, "jit")
     options = _options(fun, static_argnums, static_argnames, donate_argnums, donate_argnames, keep_unused, device, backend,
-                       inline, compiler_options, in_shardings, out_shardings)
+                       inline, compiler_options, in_shardings, out_shardings, outline)
     return make_jit(fun, options)
 
 
 def _options(fun: Any, static_argnums: Any, static_argnames: Any, donate_argnums: Any, donate_argnames: Any,
              keep_unused: bool, device: Any, backend: Any, inline: bool, compiler_options: Any, in_shardings: Any,
-             out_shardings: Any) -> JitOptions:
+             out_shardings: Any, outline: Any) -> JitOptions:
     nums, names = static_by_name(fun, None if static_argnums is None else as_indices(static_argnums, "static_argnums", "jit"),
                                  None if static_argnames is None else as_names(static_argnames, "static_argnames", "jit"),
                                  "static")
@@ -112,7 +119,7 @@ def _options(fun: Any, static_argnums: Any, static_argnames: Any, donate_argnums
         raise ValueError(f"jit: static_argnums {nums} and donate_argnums {d_nums} cannot intersect.")
     place = _place(device, backend, in_shardings, out_shardings)
     return JitOptions(nums, names, d_nums, d_names, bool(keep_unused), bool(inline), place,
-                      tuple(sorted((compiler_options or {}).items())))
+                      tuple(sorted((compiler_options or {}).items())), None if outline is None else bool(outline))
 
 
 def _place(device: Any, backend: Any, in_shardings: Any, out_shardings: Any) -> Any:
@@ -188,12 +195,13 @@ def call_jitted(fun: Callable[..., Any], options: JitOptions, args: tuple[Any, .
     leaves = (*staged.consts, *call.leaves)
     if current_trace() is not EVAL:
         outs: Sequence[Any] = jit_p.bind(*leaves, jaxpr=staged.jaxpr, name=staged.debug_info.name, donated_invars=staged.donated,
-                          keep_unused=options.keep_unused, inline=options.inline, options=options.compiler_options)
+                          keep_unused=options.keep_unused, inline=options.inline, options=options.compiler_options,
+                          outline=options.outline)
         return pytrees.tree_unflatten(staged.out_tree, outs), None
     programs.check_no_tracers(leaves)
     placement = programs.placement_of(leaves, options.device)
     program = programs.program_for(staged.jaxpr.jaxpr, staged.debug_info.name, staged.donated, options.keep_unused,
-                                   placement, options.compiler_options)
+                                   placement, options.compiler_options, options.outline)
     outs = _execute(program, staged.jaxpr, leaves)
     fast = programs.fast_path(program, staged.out_tree, staged.consts)
     return pytrees.tree_unflatten(staged.out_tree, outs), fast
@@ -223,8 +231,12 @@ def stage_call(fun: Callable[..., Any], call: FlatCall, options: JitOptions) -> 
     by_signature = _staged.of(fun)
     found: Staged | None = by_signature.get(key)
     if found is None:
+        misses.note(fun, key, by_signature, leaf_names, current_trace() is EVAL)
         # Written out here: each call of a function costs depth to those who nest jits deeply.
         jaxpr, consts, out_tree, info = stage_user(fun, call, avals, "jit")
+        compilations.log("Finished tracing %s for jit in %.9f sec", info.name, info.seconds)
+        if consts:
+            compilations.warn_of_constants(jaxpr, consts)
         found = Staged(hoist_consts(jaxpr), tuple(consts), out_tree, info,
                        (False,) * len(consts) + donated_leaves(call, options))
         if not any(isinstance(c, Tracer) for c in found.consts):
@@ -288,6 +300,7 @@ class Jit(Primitive):
     __slots__ = ()
     name = "jit"
     higher_order = True
+    makes_function = True
 
     def types(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
         return tuple(jaxpr.out_avals)
@@ -296,9 +309,10 @@ class Jit(Primitive):
         return jaxpr.effects
 
     def evaluate(self, *args: Any, jaxpr: ClosedJaxpr, name: str, donated_invars: Any, keep_unused: bool, inline: bool,
-                 options: Any) -> Any:
+                 options: Any, outline: Any = None) -> Any:
         programs.check_no_tracers(args)
-        program = programs.program_for(jaxpr.jaxpr, name, donated_invars, keep_unused, programs.placement_of(args), options)
+        program = programs.program_for(jaxpr.jaxpr, name, donated_invars, keep_unused, programs.placement_of(args), options,
+                                       outline)
         return tuple(_execute(program, jaxpr, args))
 
     def stage(self, trace: Any, args: Any, params: Any) -> Any:
@@ -346,6 +360,13 @@ class Jit(Primitive):
 
     def uses_axis(self, name: Any, params: Any) -> bool:
         return name is not None and jaxpr_uses_axis(params["jaxpr"].jaxpr, name)
+
+    def forward(self, eqn: Eqn) -> Any:
+        return forward_call(eqn, "jaxpr")
+
+    def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
+        closed, taken = dce_closed(eqn.params["jaxpr"], used)
+        return narrowed(eqn, used, taken, jaxpr=closed, donated_invars=tuple(filtered(eqn.params["donated_invars"], taken)))
 
 
 jit_p = Jit()

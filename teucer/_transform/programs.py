@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, final
@@ -17,17 +16,17 @@ from teucer._core.trace import Tracer, leak_message, typeof
 from teucer._core.types import float0
 from teucer._lower import sizes
 from teucer._lower.context import Argument, lower_module
-from teucer._runtime import backends, effects, shardings, transfer
+from teucer._runtime import backends, compilations, effects, misses, shardings, transfer
 from teucer._runtime.arrays import ArrayImpl, check_live
-from teucer._runtime.compile import compile_module
+from teucer._runtime.compile import Executable, compile_module
 from teucer._transform.dce import dce_jaxpr
+from teucer._transform.outline import outlined
+from teucer._transform.passes import optimize
 from teucer._xla import arrays as xla_arrays
 from teucer._xla.dispatcher import FastPath, dispatcher
 
-__all__ = ["Lowering", "Placement", "Program", "compile_program", "execute", "fast_path", "lower_program", "placement_of",
-           "program_for", "run_primitive"]
-
-logger = logging.getLogger("teucer")
+__all__ = ["LoadedCode", "Lowering", "Placement", "Program", "compile_program", "execute", "fast_path", "lower_program",
+           "placement_of", "program_for", "run_primitive"]
 
 
 class Placement(NamedTuple):
@@ -37,20 +36,46 @@ class Placement(NamedTuple):
     committed: bool
 
 
+class LoadedCode(NamedTuple):
+    """An executable that was read from bytes, in the place of one that was compiled here."""
+
+    code: Any
+    written: bytes
+
+    def load(self) -> Any:
+        """The executable of the runtime."""
+        return self.code
+
+    def data(self) -> bytes:
+        """What XLA wrote of it."""
+        return self.written
+
+
 @final
 class Program:
     """An executable with what is needed to call it: which arguments it takes, and how its results are wrapped."""
 
-    __slots__ = ("executable", "kept", "sharding", "committed", "out_avals", "handlers", "name", "has_effects",
+    __slots__ = ("_executable", "kept", "sharding", "committed", "out_avals", "handlers", "name", "has_effects",
                  "tangents_of_integers")
 
-    def __init__(self, executable: Any, kept: tuple[bool, ...], placement: Placement, out_avals: Sequence[Any],
+    def __init__(self, executable: Executable | LoadedCode, kept: tuple[bool, ...], placement: Placement, out_avals: Sequence[Any],
                  name: str, has_effects: bool) -> None:
-        self.executable, self.kept, self.name, self.has_effects = executable, kept, name, has_effects
+        self._executable, self.kept, self.name, self.has_effects = executable, kept, name, has_effects
         self.sharding, self.committed = shardings.single_device_sharding(placement.device), placement.committed
         self.tangents_of_integers = [(i, aval) for i, aval in enumerate(out_avals) if aval.dtype == float0]
         self.out_avals = [aval.carrier for aval in out_avals]
         self.handlers = [xla_arrays.result_handler(a, self.sharding, self.committed) for a in self.out_avals]
+
+    @property
+    def executable(self) -> Any:
+        """The executable of the runtime."""
+        return self._executable.load()
+
+    @property
+    def data(self) -> bytes:
+        """What XLA writes of the executable."""
+        data: bytes = self._executable.data()
+        return data
 
 
 class Lowering(NamedTuple):
@@ -62,6 +87,9 @@ class Lowering(NamedTuple):
     has_effects: bool
     # Whether sizes are symbolic somewhere in the text.
     polymorphic: bool
+    in_avals: tuple[Any, ...]
+    trace_time: float
+    lower_time: float
 
 
 def placement_of(args: Sequence[Any], device: Any = None) -> Placement:
@@ -88,45 +116,63 @@ def placement_of(args: Sequence[Any], device: Any = None) -> Placement:
 
 
 def lower_program(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: bool, platforms: Sequence[str], *,
-                  locations: bool = False, consts: Sequence[Any] = (), arg_names: Sequence[str] = ()) -> Lowering:
-    """Lower a jaxpr without constants.
+                  outline: bool | None = None, locations: bool = False, consts: Sequence[Any] = (),
+                  arg_names: Sequence[str] = ()) -> Lowering:
+    """Lower a jaxpr without constants. outline: as in `jit`.
 
     consts: values of its first arguments, to be written into the program.
     arg_names: what messages about symbolic dimensions call the other arguments.
     """
+    in_avals, start = tuple(jaxpr.in_avals), time.perf_counter()
+    if not locations:
+        compilations.log("Compiling jit(%s) with global shapes and types %s.", name, in_avals)
+    if config.optimize_jaxprs.value:
+        jaxpr = optimize(jaxpr)
     live, used = dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))
     n = len(consts)
     # Arguments of symbolic sizes say what these are.
     kept = tuple([keep_unused or keep or v.aval.symbolic for v, keep in zip(jaxpr.invars[n:], used[n:], strict=True)])
     invars = [v for v, keep in zip(jaxpr.invars[n:], kept, strict=True) if keep]
     donated = [d for d, keep in zip(donated[n:], kept, strict=True) if keep]
-    jaxpr = live.replace(constvars=jaxpr.invars[:n], invars=invars)
     names = [name for name, keep in zip(arg_names or [f"args[{i}]" for i in range(len(kept))], kept, strict=True) if keep]
+    live = live.replace(constvars=jaxpr.invars[:n], invars=invars)
+    jaxpr = live if len(platforms) > 1 else outlined(live, outline, platforms[0])
     args = [Argument(v.aval, d) for v, d in zip(jaxpr.invars, donated, strict=True)]
-    text, module = lower_module(f"jit_{name}", jaxpr, args, platforms, locations=locations, consts=consts,
-                                solve=lambda ctx, values: sizes.in_module(ctx, values, names))
-    return Lowering(text, kept, tuple(module.host_callbacks), bool(jaxpr.effects), module.polymorphic)
+
+    def write(located: bool) -> tuple[str, Any]:
+        return lower_module(f"jit_{name}", jaxpr, args, platforms, locations=located, consts=consts,
+                            solve=lambda ctx, values: sizes.in_module(ctx, values, names))
+
+    text, module = write(locations)
+    took = time.perf_counter() - start
+    if not locations:
+        compilations.log("Finished jaxpr to MLIR module conversion jit(%s) in %.9f sec", name, took)
+        if config.dump_ir_to.value:
+            compilations.dump(name, jaxpr, lambda: write(config.include_debug_info_in_dumps.value)[0])
+    trace_time = jaxpr.debug_info.seconds if jaxpr.debug_info is not None else 0.0
+    return Lowering(text, kept, tuple(module.host_callbacks), bool(jaxpr.effects), module.polymorphic, in_avals, trace_time, took)
 
 
 def compile_program(lowering: Lowering, placement: Placement, out_avals: Sequence[Any], name: str,
                     options: tuple[tuple[str, Any], ...] = ()) -> Program:
     """Compile what `lower_program` wrote."""
     start = time.perf_counter()
-    executable = compile_module(lowering.text, [placement.device], overrides=dict(options), callbacks=lowering.callbacks)
-    if config.log_compiles.value:
-        logger.warning("Finished XLA compilation of jit(%s) in %.6f sec", name, time.perf_counter() - start)
+    executable, source = compile_module(lowering.text, [placement.device], overrides=dict(options), callbacks=lowering.callbacks)
+    compilations.record(compilations.Compilation(name, lowering.in_avals, lowering.trace_time, lowering.lower_time,
+                                                 time.perf_counter() - start, executable.size, source))
     return Program(executable, lowering.kept, placement, out_avals, name, lowering.has_effects)
 
 
 def program_for(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: bool, placement: Placement,
-                options: tuple[tuple[str, Any], ...] = ()) -> Program:
+                options: tuple[tuple[str, Any], ...] = (), outline: bool | None = None) -> Program:
     """The program of a jaxpr without constants; kept on the jaxpr."""
-    key = ("program", tuple(donated), keep_unused, placement, options)
+    key = ("program", tuple(donated), keep_unused, placement, options, outline, config.optimize_jaxprs.value,
+           config.outline.value)
     found = jaxpr.cache.get(key)
     if found is None:
-        if config.log_compiles.value:
-            logger.warning("Compiling jit(%s) with global shapes and types %s.", name, jaxpr.in_avals)
-        lowering = lower_program(jaxpr, name, donated, keep_unused, (placement.device.platform,))
+        if config.explain_cache_misses.value:
+            misses.explain_program(jaxpr, key)
+        lowering = lower_program(jaxpr, name, donated, keep_unused, (placement.device.platform,), outline=outline)
         found = jaxpr.cache[key] = compile_program(lowering, placement, jaxpr.out_avals, name, options)
     return found
 

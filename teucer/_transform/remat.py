@@ -6,21 +6,23 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, final
 
-from teucer._base import pytrees, tracebacks
+from teucer._base import config, pytrees, tracebacks
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_jaxpr
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import current_trace, typeof
 from teucer._core.types import Zero
 from teucer._lower import hlo
+from teucer._runtime import compilations
 from teucer._transform import arith
 from teucer._transform.batch import batch_jaxpr
 from teucer._transform.calls import as_indices, check_callable, check_leaves, flatten_call, stage_user
-from teucer._transform.dce import dce_jaxpr
+from teucer._transform.dce import dce_closed, dce_jaxpr, narrowed
 from teucer._transform.jit import hoist_consts, jaxpr_uses_axis, jit_p
 from teucer._transform.jvp import jvp_jaxpr
 from teucer._transform.partial import split_jaxpr
 from teucer._transform.transpose import transpose_jaxpr
+from teucer._transform.unchanged import forward_call
 
 __all__ = ["Offloadable", "Recompute", "Saveable", "checkpoint", "checkpoint_name", "name_p", "remat", "remat_p"]
 
@@ -87,6 +89,7 @@ class Remat(Primitive):
     __slots__ = ()
     name = "remat2"
     higher_order = True
+    mergeable = False
 
     def types(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
         return tuple(jaxpr.out_avals)
@@ -120,6 +123,8 @@ class Remat(Primitive):
         known_params = {**params, "jaxpr": hoist_consts(plan.known.jaxpr)}
         outs = trace.evaluate_known(self, (*plan.known.consts, *known_args), known_params)
         n_known = sum(not u for u in plan.unknown_outs)
+        if config.log_checkpoint_residuals.value:
+            compilations.log_residuals([known_args[i] for i in plan.inputs_used], outs[n_known:])
         operands = (*plan.staged.consts, *[known_args[i] for i in plan.inputs_used], *outs[n_known:], *unknown_args)
         staged = trace.record(self, operands, {**params, "jaxpr": hoist_consts(plan.staged.jaxpr), "differentiated": True})
         known_outs, staged_outs = iter(outs[:n_known]), iter(staged)
@@ -143,6 +148,17 @@ class Remat(Primitive):
 
     def uses_axis(self, name: Any, params: Any) -> bool:
         return name is not None and jaxpr_uses_axis(params["jaxpr"].jaxpr, name)
+
+    def inlined(self, operands: Any, params: Any) -> Any:
+        # What is computed again must not be merged with what has been computed.
+        return None if params["differentiated"] else (params["jaxpr"], operands)
+
+    def forward(self, eqn: Eqn) -> Any:
+        return forward_call(eqn, "jaxpr")
+
+    def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
+        closed, taken = dce_closed(eqn.params["jaxpr"], used)
+        return narrowed(eqn, used, taken, jaxpr=closed)
 
 
 remat_p = Remat()
@@ -257,6 +273,9 @@ class Name(Primitive):
 
     def batch(self, axis: Any, args: Any, dims: Any, *, name: str) -> Any:
         return self.bind(*args, name=name), dims
+
+    def simplify(self, known: Any, x: Any, *, name: str) -> Any:
+        return x
 
 
 name_p = Name()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from teucer._base import pytrees, tracebacks
@@ -11,7 +10,6 @@ from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import Aval
 from teucer._runtime.arrays import ArrayImpl
-from teucer._runtime.compile import executable_bytes
 from teucer._runtime.formats import Format, Layout
 from teucer._transform import programs
 from teucer._transform.calls import flatten_call
@@ -128,12 +126,13 @@ class Traced(Stage):
     def lower_with(self, platforms: Sequence[str], *, locations: bool = False) -> programs.Lowering:
         """The program's text for platforms; locations: with the places that operations come from."""
         return programs.lower_program(self.staged.jaxpr.jaxpr, self.fun_name, self.staged.donated,
-                                      self._options.keep_unused, platforms, locations=locations)
+                                      self._options.keep_unused, platforms, outline=self._options.outline, locations=locations)
 
     def lower_for_export(self, platforms: Sequence[str], arg_names: Sequence[str]) -> programs.Lowering:
         """The program's text with the constants of the function in it; arguments are called `arg_names` in its messages."""
         return programs.lower_program(self.staged.jaxpr.jaxpr, self.fun_name, (False,) * len(self.staged.donated),
-                                      self._options.keep_unused, platforms, consts=self.staged.consts, arg_names=arg_names)
+                                      self._options.keep_unused, platforms, outline=False, consts=self.staged.consts,
+                                      arg_names=arg_names)
 
 
 class Lowered(Stage):
@@ -170,9 +169,8 @@ class Lowered(Stage):
                 raise ValueError(f"compile: device_assignment has {len(device_assignment)} devices for a program on one.")
             placement = placement._replace(device=device_assignment[0])
         program = programs.compile_program(self.lowering, placement, traced.staged.jaxpr.out_avals, traced.fun_name, options)
-        code = functools.partial(executable_bytes, self.lowering.text, [placement.device], overrides=dict(options))
         return Compiled(program, traced.staged.consts, self.args_info, self.out_tree, traced.staged.jaxpr.out_avals,
-                        traced.arg_names, code)
+                        traced.arg_names)
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
         """The program's text: dialect 'stablehlo' (the default) or 'hlo'.
@@ -215,10 +213,8 @@ class Compiled(Stage):
     """An executable. Call it with arguments of the types that it was compiled for."""
 
     def __init__(self, program: programs.Program, consts: Sequence[Any], args_info: Any, out_tree: Any, out_avals: Sequence[Any],
-                 arg_names: Sequence[str], code: Callable[[], bytes]) -> None:
+                 arg_names: Sequence[str]) -> None:
         self.program, self.args_info, self.out_tree, self.arg_names = program, args_info, out_tree, tuple(arg_names)
-        # Gives what XLA writes of the executable.
-        self.code = code
         # What the function closes over comes before the arguments.
         self.consts, self._out_avals = tuple(consts), tuple(out_avals)
 

@@ -6,15 +6,15 @@ import importlib.util
 import os
 import pkgutil
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxlib import _jax, lapack, utils, xla_client
 from jaxlib.version import __version__ as jaxlib_version
 
-__all__ = ["Client", "CompileOptions", "Device", "DeviceList", "LoadedExecutable", "XlaRuntimeError", "compile_options",
-           "compile_text", "cost_analysis", "cpu_client", "deserialize", "jaxlib_version", "plugin_client", "plugin_libraries",
-           "register_ffi_target", "register_lapack"]
+__all__ = ["Client", "CompileOptions", "Device", "DeviceList", "Effort", "LoadedExecutable", "XlaRuntimeError",
+           "compile_options", "compile_text", "cost_analysis", "cpu_client", "deserialize", "jaxlib_version", "little_effort",
+           "plugin_client", "plugin_libraries", "register_ffi_target", "register_lapack"]
 
 Client = _jax.Client
 CompileOptions = _jax.CompileOptions
@@ -93,8 +93,28 @@ def plugin_client(name: str, library: str, options: Mapping[str, Any]) -> Any:
     return xla_client.make_c_api_client(name, options)
 
 
+class Effort(NamedTuple):
+    """How hard the compiler tries: levels "O0" to "O3" or "UNKNOWN", and numbers from -1 to 1."""
+
+    optimization_level: str = "UNKNOWN"
+    memory_fitting_level: str = "O2"
+    exec_time_optimization_effort: float = 0.0
+    memory_fitting_effort: float = 0.0
+
+
+_LEVELS = {"UNKNOWN": 0, "O0": 9, "O1": 19, "O2": 29, "O3": 39}  # XLA's numbers
+
+
+def little_effort(platform: str) -> dict[str, Any]:
+    """Debug options with which small programs compile in half the time, on CPU, and run slower."""
+    options = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+    if platform == "cpu" and jaxlib_version.startswith("0.10."):  # later ones have no such option
+        options["xla_cpu_use_fusion_emitters"] = False
+    return options
+
+
 def compile_options(device_ids: Sequence[int], *, num_replicas: int = 1, use_shardy: bool = False,
-                    overrides: Mapping[str, Any] | None = None) -> Any:
+                    overrides: Mapping[str, Any] | None = None, effort: Effort = Effort()) -> Any:
     """Options for a program on the given devices; `overrides` are XLA debug options by name.
 
     Raises the runtime's error if an option is not known.
@@ -109,6 +129,13 @@ def compile_options(device_ids: Sequence[int], *, num_replicas: int = 1, use_sha
     assignment = _jax.DeviceAssignment.create(np.asarray(device_ids).reshape(num_replicas, -1))
     options.device_assignment = assignment
     build.device_assignment = assignment
+    build.optimization_level = _LEVELS[effort.optimization_level]
+    build.memory_fitting_level = _LEVELS[effort.memory_fitting_level]
+    for name in ("exec_time_optimization_effort", "memory_fitting_effort"):
+        if getattr(effort, name):
+            if not hasattr(build, name):
+                raise ValueError(f"compile: jaxlib {jaxlib_version} has no option {name}. Use jax_optimization_level.")
+            setattr(build, name, getattr(effort, name))
     if overrides:
         options.env_option_overrides = list(overrides.items())
     return options

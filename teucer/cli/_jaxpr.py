@@ -10,16 +10,49 @@ from typing import Any
 import teucer as jax
 from teucer._base.element_types import ALL
 from teucer._base.short_names import short_name
+from teucer._core.jaxpr import Jaxpr, subjaxprs
+from teucer._transform.jit import hoist_consts
+from teucer._transform.outline import outlined
+from teucer._transform.passes import PASSES, Pass
+from teucer._transform.structure import structural_key
 from teucer.cli._errors import CommandError
 
 DTYPES = {short_name(dtype): dtype for dtype in ALL}
 _TYPE = re.compile(r"([a-z]\w*)\[([\d,\s]*)\]\s*(?:,\s*|$)")
 
 
-def jaxpr(target: str, types: str) -> int:
-    """Print the jaxpr of target, FILE:FUNCTION, on arguments of the given types, such as 'f32[3,4],i32[]'."""
-    print(jax.make_jaxpr(load(target))(*parse_types(types)))
+def jaxpr(target: str, types: str, *, passes: bool) -> int:
+    """Print the jaxpr of target, FILE:FUNCTION, on arguments of the given types, such as 'f32[3,4],i32[]'.
+
+    passes: also what each pass makes of it before it is lowered.
+    """
+    closed = jax.make_jaxpr(load(target))(*parse_types(types))
+    if passes:
+        _print_passes(hoist_consts(closed.jaxpr).jaxpr)
+    else:
+        print(closed)
     return 0
+
+
+def _print_passes(program: Jaxpr) -> None:
+    """Print a program, and what is left of it after each pass that changes it; constants are its first arguments."""
+    print(f"traced: {_count(program)}\n{program}")
+    outline = Pass("outline what repeats", lambda jaxpr: outlined(jaxpr, None, jax.default_backend()))
+    for whole in (*PASSES, outline):
+        for one in (*whole.parts, whole):
+            after = one.apply(program)
+            if structural_key(after) != structural_key(program):
+                print(f"\n{one.name}: {_count(after)}\n{after}")
+                program = after
+
+
+def _count(program: Jaxpr) -> str:
+    """How many equations there are, in the program and in each jaxpr that it carries."""
+    found = [program]
+    for one in found:
+        found += [inner for inner in subjaxprs(one) if inner not in found]
+    n = sum(len(one.eqns) for one in found)
+    return f"{n} equation{'' if n == 1 else 's'}"
 
 
 def load(target: str) -> Callable[..., Any]:

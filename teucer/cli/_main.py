@@ -55,7 +55,12 @@ def _parser() -> argparse.ArgumentParser:
     jaxpr = commands.add_parser("jaxpr", help="print the jaxpr of a function of a file")
     jaxpr.add_argument("function", metavar="FILE:FUNCTION")
     jaxpr.add_argument("--args", default="", metavar="TYPES", help="types of the arguments, such as 'f32[3,4],i32[]'")
-    jaxpr.set_defaults(command=lambda options: _jaxpr.jaxpr(options.function, options.args))
+    jaxpr.add_argument(
+        "--passes", action="store_true", help="also what each pass makes of it before it is lowered"
+    )
+    jaxpr.set_defaults(
+        command=lambda options: _jaxpr.jaxpr(options.function, options.args, passes=options.passes)
+    )
 
     export = commands.add_parser("export", help="write a function of a file as StableHLO or HLO")
     export.add_argument("function", metavar="FILE:FUNCTION")

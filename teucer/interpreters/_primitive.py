@@ -33,6 +33,8 @@ class LibraryPrimitive(Primitive):
 
     __slots__ = ()
     multiple_results: bool = False
+    # A library may have state that its rules do not tell of.
+    mergeable = False
     impl_rule: Rule | None = None
     type_rule: Rule | None = None
 

@@ -79,12 +79,14 @@ _ROOMS = {
         "FftType fft fft_p",
     "teucer.lax._random":
         "RandomAlgorithm rng_bit_generator rng_bit_generator_p rng_uniform rng_uniform_p",
+    "teucer.lax._collectives":
+        "axis_index axis_index_p axis_size pmax pmax_p pmean pmin pmin_p psum psum_p",
+    "teucer.lax._exchanges":
+        "all_gather all_gather_p all_to_all all_to_all_p pbroadcast ppermute ppermute_p pshuffle psum_scatter pswapaxes",
 }
 
-_NAMED_AXES = "collectives over named axes are not implemented yet."
 _ABSENT = {
-    **dict.fromkeys(("all_gather", "all_to_all", "axis_index", "axis_size", "pmax", "pmean", "pmin", "ppermute", "pshuffle", "psum",
-                     "psum_scatter", "pswapaxes", "pcast"), _NAMED_AXES),
+    **dict.fromkeys(("pcast", "precv", "psend", "ragged_all_to_all"), "shard_map is not implemented yet."),
     "pvary": "it was removed in JAX 0.10.",
     "with_sharding_constraint": "arrays over several devices are not implemented yet.",
 }

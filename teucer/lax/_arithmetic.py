@@ -16,6 +16,7 @@ from teucer._lower import hlo
 from teucer._lower.context import Value
 from teucer._transform import arith
 from teucer.lax import _structure
+from teucer.lax._exact import ALL_BITS, by_kind, divide, involution, remainder, shift, unit
 from teucer.lax._families import (
     ANY,
     COMPLEX,
@@ -72,22 +73,24 @@ def _to_bool(dtype: Any) -> Any:
 # Arithmetic
 
 add_p, add = binary("add", NUMERIC, "add", (lambda t, z, x, y: t, lambda t, z, x, y: t), ROUNDED, "Sum x + y.",
-                    transposes=(lambda ct, x, y: ct, lambda ct, x, y: ct))
+                    transposes=(lambda ct, x, y: ct, lambda ct, x, y: ct), simplify=unit(-0.0, -0.0), fold=np.add)
 sub_p, sub = binary("sub", NUMERIC, "subtract", (lambda t, z, x, y: t, lambda t, z, x, y: neg(t)), ROUNDED,
-                    "Difference x - y.", transposes=(lambda ct, x, y: ct, lambda ct, x, y: neg(ct)))
+                    "Difference x - y.", transposes=(lambda ct, x, y: ct, lambda ct, x, y: neg(ct)), simplify=unit(None, 0.0),
+                    fold=np.subtract)
 mul_p, _mul = binary("mul", NUMERIC, "multiply", (lambda t, z, x, y: mul(t, y), lambda t, z, x, y: mul(x, t)), ROUNDED,
-                     "Product x * y.", transposes=(lambda ct, x, y: mul(ct, y), lambda ct, x, y: mul(x, ct)))
+                     "Product x * y.", transposes=(lambda ct, x, y: mul(ct, y), lambda ct, x, y: mul(x, ct)), simplify=unit(1, 1),
+                     fold=np.multiply)
 div_p, div = binary(
     "div", NUMERIC, "divide",
     (lambda t, z, x, y: div(t, y), lambda t, z, x, y: mul(mul(neg(t), x), integer_pow(y, -2))), Checked(-9, 9, 1),
     "Quotient x / y. Integers are divided towards zero; x / 0 is -1 for them, and all bits set for unsigned ones.",
-    transposes=(lambda ct, x, y: div(ct, y), None))
+    transposes=(lambda ct, x, y: div(ct, y), None), simplify=unit(None, 1), fold=by_kind(divide, np.divide))
 rem_p, rem = binary(
     "rem", REAL, "remainder",
     (lambda t, z, x, y: t, lambda t, z, x, y: mul(neg(t), mul(sign(div(x, y)), floor(abs(div(x, y)))))), EXACT,
-    "Remainder of x / y rounded towards zero: it has the sign of x. For integers x rem 0 is x.")
+    "Remainder of x / y rounded towards zero: it has the sign of x. For integers x rem 0 is x.", fold=by_kind(remainder))
 neg_p, neg = unary("neg", NUMERIC, "negate", lambda t, y, x: neg(t), EXACT, "Negative -x.",
-                   transpose=lambda ct, x: neg(ct))
+                   transpose=lambda ct, x: neg(ct), simplify=involution(lambda: neg_p), fold=np.negative)
 
 
 def mul(x: Any, y: Any, *, out_dtype: Any = None) -> Any:
@@ -119,11 +122,11 @@ def _tangent_abs(t: Any, y: Any, x: Any) -> Any:
 
 
 sign_p, sign = unary("sign", NUMERIC, _lower_sign, None, Checked(-9, 9, 2),
-                     "Sign of x: -1, 0 or 1; x / |x| for complex x; nan for nan.")
+                     "Sign of x: -1, 0 or 1; x / |x| for complex x; nan for nan.", cheap=True)
 abs_p, abs = unary("abs", SIGNED, "abs", _tangent_abs, Checked(-9, 9, 2),
-                   "Absolute value |x|; of the smallest integer, that integer.", result=_real_dtype)
+                   "Absolute value |x|; of the smallest integer, that integer.", result=_real_dtype, cheap=True)
 square_p, square = unary("square", NUMERIC, _lower_square, lambda t, y, x: mul(t, mul(scalar_like(x, 2), x)),
-                         Checked(-9, 9, 1), "Square x * x.")
+                         Checked(-9, 9, 1), "Square x * x.", cheap=True)
 
 
 def _lower_integer_pow(ctx: Any, x: Any, y: int) -> Any:
@@ -149,7 +152,8 @@ def _tangent_integer_pow(t: Any, z: Any, x: Any, y: int) -> Any:
     return t if y == 1 else mul(t, mul(scalar_like(x, y), x if y == 2 else integer_pow(x, y - 1)))
 
 
-integer_pow_p = Elementwise("integer_pow", NUMERIC, _lower_integer_pow, (_tangent_integer_pow,), Checked(-9, 9, 4))
+integer_pow_p = Elementwise("integer_pow", NUMERIC, _lower_integer_pow, (_tangent_integer_pow,), Checked(-9, 9, 4), cheap=True,
+                            simplify=lambda known, x, y: x if y == 1 else None)
 
 
 def integer_pow(x: Any, y: int) -> Any:
@@ -229,8 +233,8 @@ def _lexicographic(ctx: Any, x: Any, y: Any, direction: str) -> Any:
                       hlo.compare(ctx, xr, yr, direction))
 
 
-def _compared(name: str, accepts: Accepts, doc: str) -> Any:
-    return binary(name, accepts, _comparison(name.upper()), (None, None), EXACT, doc, result=_to_bool)
+def _compared(name: str, accepts: Accepts, doc: str, fold: Any) -> Any:
+    return binary(name, accepts, _comparison(name.upper()), (None, None), EXACT, doc, result=_to_bool, fold=fold)
 
 
 def _by_words(direction: str, combine: str) -> Any:
@@ -247,13 +251,13 @@ def _by_words(direction: str, combine: str) -> Any:
 
 
 ANY_OR_KEY = Accepts((*ANY.kinds, dtypes.prng_key))
-eq_p, eq = _compared("eq", ANY_OR_KEY, "Whether x is equal to y; nan is not equal to itself.")
-ne_p, ne = _compared("ne", ANY_OR_KEY, "Whether x differs from y; nan differs from itself.")
+eq_p, eq = _compared("eq", ANY_OR_KEY, "Whether x is equal to y; nan is not equal to itself.", np.equal)
+ne_p, ne = _compared("ne", ANY_OR_KEY, "Whether x differs from y; nan differs from itself.", np.not_equal)
 eq_p.lower_extended, ne_p.lower_extended = _by_words("EQ", "and"), _by_words("NE", "or")
-lt_p, lt = _compared("lt", ORDERED, "Whether x < y.")
-le_p, le = _compared("le", ORDERED, "Whether x <= y.")
-gt_p, gt = _compared("gt", ORDERED, "Whether x > y.")
-ge_p, ge = _compared("ge", ORDERED, "Whether x >= y.")
+lt_p, lt = _compared("lt", ORDERED, "Whether x < y.", np.less)
+le_p, le = _compared("le", ORDERED, "Whether x <= y.", np.less_equal)
+gt_p, gt = _compared("gt", ORDERED, "Whether x > y.", np.greater)
+ge_p, ge = _compared("ge", ORDERED, "Whether x >= y.", np.greater_equal)
 # In the total order -nan < -inf < ... < -0 < 0 < ... < inf < nan.
 eq_to_p = Elementwise("eq_to", REAL, _comparison("EQ", total_order=True), (None, None), EXACT, result=_to_bool)
 lt_to_p = Elementwise("lt_to", REAL, _comparison("LT", total_order=True), (None, None), EXACT, result=_to_bool)
@@ -279,10 +283,12 @@ def _share(t: Any, z: Any, x: Any, y: Any) -> Any:
 
 max_p, max = binary("max", ANY, _lower_extremum("GT", "stablehlo.maximum"),
                     (_share, lambda t, z, x, y: _share(t, z, y, x)), EXACT,
-                    "Greater of x and y; nan if one is nan; complex numbers by real, then by imaginary part.")
+                    "Greater of x and y; nan if one is nan; complex numbers by real, then by imaginary part.",
+                    fold=by_kind(np.maximum))
 min_p, min = binary("min", ANY, _lower_extremum("LT", "stablehlo.minimum"),
                     (_share, lambda t, z, x, y: _share(t, z, y, x)), EXACT,
-                    "Lesser of x and y; nan if one is nan; complex numbers by real, then by imaginary part.")
+                    "Lesser of x and y; nan if one is nan; complex numbers by real, then by imaginary part.",
+                    fold=by_kind(np.minimum))
 nextafter_p, nextafter = binary("nextafter", FLOAT, "chlo.next_after", None, EXACT,
                                 "Next representable number after x1 in the direction of x2.", names=("x1", "x2"))
 
@@ -296,6 +302,7 @@ class Clamp(Primitive):
 
     __slots__ = ()
     name = "clamp"
+    fuses = True
 
     def types(self, low: Any, x: Any, high: Any) -> Any:
         check_dtypes("clamp", ANY, (low, x, high))
@@ -350,10 +357,18 @@ clamp.__module__ = "teucer.lax"
 
 # Parts of complex numbers
 
+def _part(i: int) -> Any:
+    """The part of a number that has been made of its parts."""
+    def simplify(known: Any, x: Any) -> Any:
+        made = known.made.get(x)
+        return made.invars[i] if made is not None and made.primitive is complex_p else None
+    return simplify
+
+
 real_p, real = unary("real", COMPLEX, "real", lambda t, y, x: real(t), EXACT, "Real part.", result=_real_dtype,
-                     transpose=lambda ct, x: complex(ct, scalar_like(ct, 0)))
+                     transpose=lambda ct, x: complex(ct, scalar_like(ct, 0)), simplify=_part(0))
 imag_p, imag = unary("imag", COMPLEX, "imag", lambda t, y, x: imag(t), EXACT, "Imaginary part.", result=_real_dtype,
-                     transpose=lambda ct, x: complex(scalar_like(ct, 0), neg(ct)))
+                     transpose=lambda ct, x: complex(scalar_like(ct, 0), neg(ct)), simplify=_part(1))
 complex_p, complex = binary("complex", PART, "complex", (
     lambda t, z, x, y: complex(t, scalar_like(t, 0)), lambda t, z, x, y: complex(scalar_like(t, 0), t)), EXACT,
     "Complex number x + iy.", result=_complex_dtype,
@@ -388,20 +403,23 @@ face(conj, "conj", describe("Complex conjugate; a real x becomes complex.", conj
 # Bits
 
 not_p, bitwise_not = unary("not", BITS, "not", None, EXACT, "Complement of the bits of x; of booleans, not x.",
-                           public="bitwise_not")
+                           public="bitwise_not", simplify=involution(lambda: not_p), fold=np.invert)
 and_p, bitwise_and = binary("and", BITS, "and", (None, None), EXACT, "Bits that are set in x and in y.",
-                            public="bitwise_and")
-or_p, bitwise_or = binary("or", BITS, "or", (None, None), EXACT, "Bits that are set in x or in y.", public="bitwise_or")
+                            public="bitwise_and", simplify=unit(ALL_BITS, ALL_BITS), fold=np.bitwise_and)
+or_p, bitwise_or = binary("or", BITS, "or", (None, None), EXACT, "Bits that are set in x or in y.", public="bitwise_or",
+                          simplify=unit(0, 0), fold=np.bitwise_or)
 xor_p, bitwise_xor = binary("xor", BITS, "xor", (None, None), EXACT, "Bits that are set in one of x and y only.",
-                            public="bitwise_xor")
+                            public="bitwise_xor", simplify=unit(0, 0), fold=np.bitwise_xor)
 shift_left_p, shift_left = binary("shift_left", INT, "shift_left", (None, None), EXACT,
-                                  "x with its bits moved left by y; 0 if y is the width or more.")
+                                  "x with its bits moved left by y; 0 if y is the width or more.", simplify=unit(None, 0),
+                                  fold=shift(np.left_shift, "uint"))
 shift_right_arithmetic_p, shift_right_arithmetic = binary(
     "shift_right_arithmetic", INT, "shift_right_arithmetic", (None, None), EXACT,
-    "x with its bits moved right by y, filled with copies of the sign bit.")
+    "x with its bits moved right by y, filled with copies of the sign bit.", simplify=unit(None, 0),
+    fold=shift(np.right_shift, "int"))
 shift_right_logical_p, shift_right_logical = binary(
     "shift_right_logical", INT, "shift_right_logical", (None, None), EXACT,
-    "x with its bits moved right by y, filled with zeros.")
+    "x with its bits moved right by y, filled with zeros.", simplify=unit(None, 0), fold=shift(np.right_shift, "uint"))
 population_count_p, population_count = unary("population_count", INT, "popcnt", None, EXACT,
                                              "How many bits of x are set.")
 clz_p, clz = unary("clz", INT, "count_leading_zeros", None, EXACT,

@@ -119,7 +119,8 @@ def is_concrete(x: Any) -> bool:
 
 def settle_carry(stage: Callable[[list[Any]], Body], init: Sequence[Any], avals: Sequence[Any], check: Callable[[Body], None],
                  ) -> tuple[Body, list[Any]]:
-    """Stage a body whose carry may be weakly typed: weak types give way to what the body makes of them.
+    """Stage a body whose carry may be weakly typed: where the body makes another dtype of it, it gives way. Where the body
+    makes a strong type of the same dtype the two need not agree: the loop's result is strong.
 
     stage: types of the carry -> body, whose first results are the next carry. check: raises if trees differ.
     Returns the body and the initial carry, converted.
@@ -138,7 +139,7 @@ def settle_carry(stage: Callable[[list[Any]], Body], init: Sequence[Any], avals:
 def _settled(aval: Any, out: Any) -> Any:
     """The type of a component of the carry, after the body has made `out` of `aval`."""
     if (type(aval) is not ShapedArray or not aval.weak_type or aval.shape != out.shape
-            or isinstance(out.dtype, dtypes.ExtendedDType) or (out.weak_type and out.dtype == aval.dtype)):
+            or isinstance(out.dtype, dtypes.ExtendedDType) or out.dtype == aval.dtype):
         return aval
     return aval.update(dtype=dtypes.result_type(aval, out), weak_type=False)
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from teucer._base import config, dtypes, pytrees, tracebacks, tree_errors
-from teucer._core.jaxpr import ClosedJaxpr
+from teucer._core.jaxpr import ClosedJaxpr, Eqn, Literal
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import typeof
@@ -18,9 +18,11 @@ from teucer._lower import hlo
 from teucer._transform import arith
 from teucer._transform.batch import batch_jaxpr
 from teucer._transform.calls import fun_name, where
+from teucer._transform.dce import dce_closed, narrowed
 from teucer._transform.jvp import jvp_jaxpr
 from teucer._transform.partial import Split, split_jaxpr
 from teucer._transform.transpose import transpose_jaxpr
+from teucer._transform.unchanged import unchanged
 from teucer.lax import _arithmetic, _conversion, _selection, _structure
 from teucer.lax._control_bodies import (
     Body,
@@ -146,6 +148,21 @@ class Cond(Primitive):
 
     def uses_axis(self, name: Any, params: Any) -> bool:
         return jaxprs_use_axis(params["branches"], name)
+
+    def inlined(self, operands: Any, params: Any) -> Any:
+        index, *rest = operands
+        return (params["branches"][int(index.val)], rest) if type(index) is Literal else None
+
+    def forward(self, eqn: Eqn) -> Any:
+        """A result that every branch takes from the same operand."""
+        sources = zip(*(unchanged(b.jaxpr) for b in eqn.params["branches"]), strict=True)
+        same = [found[0] if isinstance(found[0], int) and len(set(found)) == 1 else None for found in sources]
+        return eqn, [None if i is None else eqn.invars[1 + i] for i in same]
+
+    def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
+        branches = eqn.params["branches"]
+        taken = _union(dce_closed(b, used)[1] for b in branches)
+        return narrowed(eqn, used, [True, *taken], branches=tuple(dce_closed(b, used, taken)[0] for b in branches))
 
 
 cond_p = Cond()

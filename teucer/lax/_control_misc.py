@@ -10,7 +10,7 @@ import numpy as np
 
 from teucer._base import pytrees, tracebacks
 from teucer._core.primitive import Primitive
-from teucer._core.trace import EVAL, current_trace
+from teucer._core.trace import EVAL, current_trace, typeof
 from teucer._core.types import ShapedArray, Zero, is_valid_type
 from teucer._lower import hlo
 from teucer._transform import programs
@@ -112,6 +112,8 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
 
     xs = [_shapes.rev(x, (at,)) for x in flat] if reverse else flat
     outs = associative_scan_flat(combine, xs, at)
+    if avals[0].shape[at] > 1:
+        outs = [_structure.convert_element_type(y, typeof(y).dtype) for y in outs]
     return pytrees.tree_unflatten(tree, [_shapes.rev(y, (at,)) for y in outs] if reverse else outs)
 
 
@@ -177,6 +179,7 @@ class OptimizationBarrier(Primitive):
 
     __slots__ = ()
     name = "optimization_barrier"
+    mergeable = False
 
     def types(self, *avals: Any) -> Any:
         return avals

@@ -7,16 +7,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, final
 
-from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var
+from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import typeof, using
 from teucer._core.types import Zero
 from teucer._transform import arith
 from teucer._transform.batch import batch_jaxpr, unmapped_aval
+from teucer._transform.dce import dce_closed, narrowed
 from teucer._transform.jvp import jvp_jaxpr
 from teucer._transform.partial import split_jaxpr
 from teucer._transform.transpose import transpose_jaxpr
+from teucer._transform.unchanged import unchanged
 from teucer.lax import _control_scan_lowering
 from teucer.lax._control_bodies import (
     hoisted,
@@ -66,8 +68,7 @@ class Scan(Primitive):
     higher_order = True
 
     def types(self, *avals: Any, jaxpr: ClosedJaxpr, length: Any, num_consts: int, num_carry: int, **params: Any) -> Any:
-        carry = jaxpr.in_avals[num_consts:num_consts + num_carry]
-        return (*carry, *(unmapped_aval(a, 0, length) for a in jaxpr.out_avals[num_carry:]))
+        return (*jaxpr.out_avals[:num_carry], *(unmapped_aval(a, 0, length) for a in jaxpr.out_avals[num_carry:]))
 
     def effects(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
         return jaxpr.effects
@@ -150,6 +151,33 @@ class Scan(Primitive):
 
     def uses_axis(self, name: Any, params: Any) -> bool:
         return jaxprs_use_axis((params["jaxpr"],), name)
+
+    def forward(self, eqn: Eqn) -> Any:
+        """A carry that no step changes is a const of the loop; elements that are handed on are the array that they are of."""
+        closed, m, n = eqn.params["jaxpr"], eqn.params["num_consts"], eqn.params["num_carry"]
+        sources = unchanged(closed.jaxpr)
+        fixed = [i for i in range(n) if sources[i] == m + i and eqn.invars[m + i].aval is eqn.outvars[i].aval]
+        atoms = [eqn.invars[s] if i in fixed or (i >= n and isinstance(s, int) and s >= m + n) else None
+                 for i, s in enumerate(sources)]
+        if not fixed:
+            return eqn, atoms
+        ins = [*range(m), *(m + i for i in fixed), *(i for i in range(m, len(eqn.invars)) if i - m not in fixed)]
+        outs = [i for i in range(len(eqn.outvars)) if i not in fixed]
+        params = {**eqn.params, "jaxpr": reordered(closed, ins, outs), "num_consts": m + len(fixed), "num_carry": n - len(fixed)}
+        return eqn.replace(invars=[eqn.invars[i] for i in ins], outvars=[eqn.outvars[i] for i in outs], params=params), atoms
+
+    def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
+        closed, m, n = eqn.params["jaxpr"], eqn.params["num_consts"], eqn.params["num_carry"]
+        used = list(used)
+        while True:
+            taken = dce_closed(closed, used)[1]
+            carried = [u or t for u, t in zip(used[:n], taken[m:m + n], strict=True)]
+            if carried == used[:n]:
+                break
+            used[:n] = carried
+        # What is carried is taken even if the last step alone gives it.
+        body, taken = dce_closed(closed, used, [*[False] * m, *carried, *[False] * (len(taken) - m - n)])
+        return narrowed(eqn, used, taken, jaxpr=body, num_consts=sum(taken[:m]), num_carry=sum(carried))
 
 
 scan_p = Scan()

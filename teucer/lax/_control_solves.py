@@ -120,6 +120,10 @@ class LinearSolve(Primitive):
                          const_lengths=SolveParts(*map(len, new_consts)))
         return outs, tuple(0 if b else None for b in out_batched)
 
+    def inlined(self, operands: Any, params: Any) -> Any:
+        consts, b = _parts(operands, params["const_lengths"])
+        return params["jaxprs"].solve, [*consts.solve, *b]
+
     def uses_axis(self, name: Any, params: Any) -> bool:
         return jaxprs_use_axis([j for j in params["jaxprs"] if j is not None], name)
 

@@ -8,7 +8,7 @@ from typing import Any, final
 import numpy as np
 
 from teucer._base import config, errors, pytrees, tracebacks
-from teucer._core.jaxpr import ClosedJaxpr
+from teucer._core.jaxpr import ClosedJaxpr, Eqn
 from teucer._core.primitive import Primitive
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import typeof
@@ -18,8 +18,10 @@ from teucer._lower.context import Value
 from teucer._transform import arith
 from teucer._transform.batch import batch_jaxpr
 from teucer._transform.calls import fun_name, where
+from teucer._transform.dce import dce_closed, narrowed
 from teucer._transform.jvp import jvp_jaxpr
 from teucer._transform.partial import split_jaxpr
+from teucer._transform.unchanged import unchanged
 from teucer.lax import _reductions, _selection, _structure
 from teucer.lax._control_bodies import (
     Body,
@@ -58,7 +60,7 @@ class While(Primitive):
     higher_order = True
 
     def types(self, *avals: Any, body_jaxpr: ClosedJaxpr, body_nconsts: int, **params: Any) -> Any:
-        return tuple(body_jaxpr.in_avals[body_nconsts:])
+        return tuple(body_jaxpr.out_avals)
 
     def effects(self, *avals: Any, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, **params: Any) -> Any:
         return cond_jaxpr.effects | body_jaxpr.effects
@@ -176,6 +178,38 @@ class While(Primitive):
 
     def uses_axis(self, name: Any, params: Any) -> bool:
         return jaxprs_use_axis((params["cond_jaxpr"], params["body_jaxpr"]), name)
+
+    def forward(self, eqn: Eqn) -> Any:
+        """A component of the carry that the body does not change is a const of the loop."""
+        cond, body, k, m = (eqn.params[name] for name in ("cond_jaxpr", "body_jaxpr", "cond_nconsts", "body_nconsts"))
+        cond_consts, body_consts, carry = split_list(eqn.invars, k, m)
+        sources, n = unchanged(body.jaxpr), len(carry)
+        fixed = [i for i in range(n) if sources[i] == m + i and carry[i].aval is eqn.outvars[i].aval]
+        atoms = [carry[i] if i in fixed else None for i in range(n)]
+        if not fixed:
+            return eqn, atoms
+        rest = [i for i in range(n) if i not in fixed]
+        consts = [carry[i] for i in fixed]
+        params = {"cond_jaxpr": reordered(cond, [*range(k), *(k + i for i in (*fixed, *rest))], (0,)),
+                  "body_jaxpr": reordered(body, [*range(m), *(m + i for i in (*fixed, *rest))], rest),
+                  "cond_nconsts": k + len(fixed), "body_nconsts": m + len(fixed)}
+        invars = [*cond_consts, *consts, *body_consts, *consts, *(carry[i] for i in rest)]
+        return eqn.replace(invars=invars, outvars=[eqn.outvars[i] for i in rest], params=params), atoms
+
+    def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
+        cond, body, k, m = (eqn.params[name] for name in ("cond_jaxpr", "body_jaxpr", "cond_nconsts", "body_nconsts"))
+        cond_taken = dce_closed(cond, [True])[1]
+        carried = [u or c for u, c in zip(used, cond_taken[k:], strict=True)]
+        while True:
+            taken = dce_closed(body, carried)[1]
+            settled = [c or t for c, t in zip(carried, taken[m:], strict=True)]
+            if settled == carried:
+                break
+            carried = settled
+        cond, cond_taken = dce_closed(cond, [True], [*[False] * k, *carried])
+        body, taken = dce_closed(body, carried, [*[False] * m, *carried])
+        return narrowed(eqn, carried, [*cond_taken[:k], *taken], cond_jaxpr=cond, body_jaxpr=body,
+                        cond_nconsts=sum(cond_taken[:k]), body_nconsts=sum(taken[:m]))
 
 
 while_p = While()

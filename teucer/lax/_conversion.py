@@ -62,6 +62,7 @@ class BitcastConvertType(Primitive):
 
     __slots__ = ()
     name = "bitcast_convert_type"
+    fuses = True
 
     def types(self, x: Any, *, new_dtype: Any) -> Any:
         old, new = dtypes.bit_width(x.dtype), dtypes.bit_width(new_dtype)
@@ -105,6 +106,7 @@ class ReducePrecision(Linear):
 
     __slots__ = ()
     name = "reduce_precision"
+    fuses = True
 
     def types(self, x: Any, *, exponent_bits: int, mantissa_bits: int) -> Any:
         check_dtypes("reduce_precision", FLOAT, (x,))
@@ -131,6 +133,8 @@ class Copy(Linear):
 
     __slots__ = ()
     name = "copy"
+    fuses = True
+    mergeable = False
 
     def types(self, x: Any) -> Any:
         return (x,)
@@ -151,6 +155,7 @@ class StopGradient(Primitive):
 
     __slots__ = ()
     name = "stop_gradient"
+    fuses = True
 
     def types(self, x: Any) -> Any:
         return (x,)
@@ -168,6 +173,9 @@ class StopGradient(Primitive):
 
     def batch(self, axis: Any, args: Any, dims: Any) -> Any:
         return self.bind(*args), dims
+
+    def simplify(self, known: Any, x: Any) -> Any:
+        return x
 
 
 bitcast_convert_type_p = BitcastConvertType()

@@ -54,6 +54,7 @@ class DynamicSlice(Primitive):
 
     __slots__ = ()
     name = "dynamic_slice"
+    fuses = True
 
     def types(self, x: Any, *starts: Any, slice_sizes: Any) -> Any:
         _check_starts("dynamic_slice", x, starts)

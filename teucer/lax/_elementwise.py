@@ -173,6 +173,7 @@ class Pow(Primitive):
 
     __slots__ = ()
     name = "pow"
+    fuses = True
 
     def types(self, x: Any, y: Any) -> Any:
         for i, (aval, kinds) in enumerate(((x, (np.inexact,)), (y, (np.integer, np.inexact)))):

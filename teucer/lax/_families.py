@@ -101,16 +101,20 @@ class Elementwise(Primitive):
     tangents: for each operand, (t, y, *operands) -> the tangent of y for tangent t of the operand; None where zero.
     transposes: for each operand in which the primitive is linear, (ct, *operands) -> its cotangent.
     result: operand dtype -> result dtype, where they differ.
+    simplify, fold: the rules for the passes over jaxprs, from `_exact`.
     """
 
     __slots__ = ()
+    fuses = True
 
     def __init__(self, name: str, accepts: Accepts, lower: str | Callable[..., Any],
                  tangents: Sequence[Callable[..., Any] | None] | None, tested: Checked, *,
                  transposes: Sequence[Callable[..., Any] | None] | None = None,
-                 result: Callable[..., Any] | None = None) -> None:
+                 result: Callable[..., Any] | None = None, simplify: Any = None, fold: Any = None,
+                 cheap: bool = False) -> None:
         self.name, self.accepts, self.tangents, self.tested = name, accepts, tangents, tested
-        self.transposes, self.result = transposes, result
+        self.transposes, self.result, self.simplify, self.fold = transposes, result, simplify, fold
+        self.cheap = cheap or fold is not None  # what processors round correctly they also do in an instruction
         if isinstance(lower, str) and "." not in lower:
             lower = f"stablehlo.{lower}"
         self.lowering = lower
@@ -264,10 +268,11 @@ Function = Callable[..., Any]
 
 def unary(name: str, accepts: Accepts, lower: str | Function, tangent: Function | None, tested: Checked, doc: str, *,
           public: str = "", accuracy: bool = False, transpose: Function | None = None,
-          result: Function | None = None) -> tuple[Elementwise, Function]:
+          result: Function | None = None, simplify: Any = None, fold: Any = None,
+          cheap: bool = False) -> tuple[Elementwise, Function]:
     """A row for an operation of one operand: its primitive, and its public function (`public`, or the same name)."""
     primitive = Elementwise(name, accepts, _with_accuracy(lower) if accuracy else lower, (tangent,), tested,
-                            transposes=(transpose,), result=result)
+                            transposes=(transpose,), result=result, simplify=simplify, fold=fold, cheap=cheap)
     bind = primitive.bind
     public = public or name
     if accuracy:
@@ -289,10 +294,11 @@ def unary(name: str, accepts: Accepts, lower: str | Function, tangent: Function 
 
 def binary(name: str, accepts: Accepts, lower: str | Function, tangents: Sequence[Function | None] | None,
            tested: Checked, doc: str, *, public: str = "", names: tuple[str, str] = ("x", "y"),
-           transposes: Sequence[Function | None] | None = None,
-           result: Function | None = None) -> tuple[Elementwise, Function]:
+           transposes: Sequence[Function | None] | None = None, result: Function | None = None, simplify: Any = None,
+           fold: Any = None) -> tuple[Elementwise, Function]:
     """A row for an operation of two operands."""
-    primitive = Elementwise(name, accepts, lower, tangents, tested, transposes=transposes, result=result)
+    primitive = Elementwise(name, accepts, lower, tangents, tested, transposes=transposes, result=result, simplify=simplify,
+                            fold=fold)
     bind = primitive.bind
     public = public or name
 

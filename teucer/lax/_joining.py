@@ -50,6 +50,7 @@ class Concatenate(_Joins):
 
     __slots__ = ()
     name = "concatenate"
+    fuses = True
 
     def types(self, *xs: Any, dimension: Any) -> Any:
         shapes = ", ".join(str(x.shape) for x in xs)
@@ -88,6 +89,7 @@ class Stack(_Joins):
 
     __slots__ = ()
     name = "stack"
+    fuses = True
 
     def types(self, *xs: Any, axis: Any) -> Any:
         first = xs[0]
@@ -118,6 +120,7 @@ class Unstack(Linear):
 
     __slots__ = ()
     name = "unstack"
+    fuses = True
 
     def types(self, x: Any, *, axis: Any) -> Any:
         canonical_axis(axis, x.ndim, "unstack")
@@ -146,6 +149,7 @@ class Split(Linear):
 
     __slots__ = ()
     name = "split"
+    fuses = True
 
     def types(self, x: Any, *, sizes: Any, axis: Any) -> Any:
         if any(n < 0 for n in sizes):
@@ -180,6 +184,7 @@ class Tile(Linear):
 
     __slots__ = ()
     name = "tile"
+    fuses = True
 
     def types(self, x: Any, *, reps: Any) -> Any:
         if len(reps) != x.ndim:

@@ -11,7 +11,8 @@ from teucer._core.dimensions import min_dim
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._lower import hlo
-from teucer.lax._arithmetic import add, complex, imag, mul, sub
+from teucer._transform.jvp import jvp_flat
+from teucer.lax._arithmetic import add, complex, imag, mul, neg, sub
 from teucer.lax._joining import concatenate
 from teucer.lax._linalg_lapack import (
     MatrixPrimitive,
@@ -154,11 +155,6 @@ class Qr(MatrixPrimitive):
         outs = self.bind(x, full_matrices=full_matrices, **params)
         if type(t) is Zero:
             return outs, tuple(typeof(y).zero for y in outs)
-        m, n = typeof(x).shape[-2:]
-        if full_matrices and m > n:
-            raise NotImplementedError("Unimplemented case of QR decomposition derivative: the last columns of a full Q are not "
-                                      f"determined by x.\n    x: {typeof(x).str_short(short_dtypes=True)}\n"
-                                      "  Use full_matrices=False.")
         q, r, *order = outs
         if order:
             t = matmul(t, matrix_transpose(permutation_matrix(order[0], typeof(x).dtype)))
@@ -190,7 +186,38 @@ def _qr(x: Any, *, pivoting: bool, full_matrices: bool, use_magma: Any) -> Any:
 
 
 def _qr_tangents(q: Any, r: Any, t: Any) -> Any:
-    """Tangents of Q and R. Walter & Lehmann, arXiv:1001.1654, section 3.1; for more columns than rows R's last ones follow."""
+    """Tangents of Q and R."""
+    *_, k, n = typeof(r).shape
+    if k <= n:
+        return _reduced_tangents(q, r, t)
+    rows, columns = typeof(q).ndim - 2, typeof(q).ndim - 1
+    first = slice_in_dim(q, 0, n, axis=columns)
+    dq, dr = _reduced_tangents(first, slice_in_dim(r, 0, n, axis=rows), t)
+    _, (d_rest,) = jvp_flat(lambda v: (_completed(v),), (first,), (dq,))
+    nothing = slice_in_dim(r, n, k, axis=rows)
+    return concatenate([dq, d_rest], columns), concatenate([dr, sub(nothing, nothing)], rows)
+
+
+def _completed(q: Any) -> Any:
+    """The last columns of a full Q, of the first n.
+
+    Q = I - V T V^H with V lower trapezoidal and T upper triangular (Schreiber & Van Loan, SISSC 10 (1989) 53), so that with
+    E = [I, 0]^T, W = E - q = V T V_1^H and its first n rows W_1 = V_1 T V_1^H the last columns are those of I - W W_1^-H W^H.
+    """
+    rows = typeof(q).ndim - 2
+    m, n = typeof(q).shape[-2:]
+    w = sub(eye(q), q)
+    top, bottom = slice_in_dim(w, 0, n, axis=rows), slice_in_dim(w, n, m, axis=rows)
+    inner, upper = qr(adjoint(top), full_matrices=False)
+    solved = triangular_solve(upper, matmul(adjoint(inner), adjoint(bottom)), left_side=True, lower=False)
+    product = matmul(w, solved)
+    above, below = slice_in_dim(product, 0, n, axis=rows), slice_in_dim(product, n, m, axis=rows)
+    return concatenate([neg(above), sub(eye(below), below)], rows)
+
+
+def _reduced_tangents(q: Any, r: Any, t: Any) -> Any:
+    """Tangents of Q and R for a square Q R, or a reduced one: Walter & Lehmann, arXiv:1001.1654, section 3.1. For more columns
+    than rows R's last ones follow."""
     columns = typeof(r).ndim - 1
     k, n = typeof(r).shape[-2:]
     is_wide = n > k
@@ -216,7 +243,7 @@ def qr(x: Any, *, pivoting: bool = False, full_matrices: bool = True, use_magma:
     """QR factorization: x = Q R, or x[..., :, p] = Q R with pivoting.
 
     x: T[..., m, n]  ->  Q: T[..., m, k], R: T[..., k, n], and with pivoting p: i32[..., n]; k = m with full_matrices, or min(m, n)
-    use_magma chooses a library on GPU and has no effect on CPU. Derivatives need full_matrices=False or m <= n, and full rank.
+    use_magma chooses a library on GPU and has no effect on CPU. Derivatives need full rank.
     Raises TypeError if x is not a floating or complex matrix (C1).
 
     >>> from teucer import lax

@@ -147,6 +147,7 @@ class RngUniform(Primitive):
 
     __slots__ = ()
     name = "rng_uniform"
+    mergeable = False
 
     def types(self, a: Any, b: Any, *, shape: Any) -> Any:
         if a.dtype != b.dtype:

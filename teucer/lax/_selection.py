@@ -27,6 +27,8 @@ class SelectN(Primitive):
 
     __slots__ = ()
     name = "select_n"
+    fuses = True
+    cheap = True
 
     def types(self, which: Any, *cases: Any) -> Any:
         if not cases:
@@ -91,6 +93,12 @@ class SelectN(Primitive):
         elif at is not None:
             which = _structure.broadcast_to(which, shape, (first,))
         return self.bind(which, *cases), (first,)
+
+    def simplify(self, known: Any, which: Any, *cases: Any) -> Any:
+        chosen = known.constant(which)
+        if chosen is not None:
+            return cases[min(max(int(chosen.val), 0), len(cases) - 1)]
+        return cases[0] if all(case is cases[0] for case in cases) else None
 
 
 select_n_p = SelectN()

@@ -40,6 +40,7 @@ class Iota(Primitive):
 
     __slots__ = ()
     name = "iota"
+    fuses = True
 
     def types(self, *, dtype: Any, shape: Any, dimension: Any, sharding: Any = None) -> Any:
         if not dtypes.issubdtype(dtype, np.number):
@@ -64,6 +65,7 @@ class Empty(Primitive):
 
     __slots__ = ()
     name = "empty"
+    fuses = True
 
     def types(self, *, shape: Any, dtype: Any, out_sharding: Any = None) -> Any:
         return (ShapedArray(tuple(shape), dtype, sharding=out_sharding),)
@@ -81,6 +83,8 @@ class Rev(Linear):
 
     __slots__ = ()
     name = "rev"
+    fuses = True
+    rearranges = True
 
     def types(self, x: Any, *, dimensions: Any) -> Any:
         if any(d < 0 for d in dimensions):
@@ -108,6 +112,9 @@ class Squeeze(Linear):
 
     __slots__ = ()
     name = "squeeze"
+    fuses = True
+    cheap = True
+    rearranges = True
 
     def types(self, x: Any, *, dimensions: Any) -> Any:
         if len(set(dimensions)) != len(dimensions):
@@ -190,18 +197,19 @@ def broadcast_like(arr: Any, like_arr: Any) -> Any:
 def broadcast_shapes(*shapes: Any) -> tuple[Any, ...]:
     """The shape to which all shapes broadcast by the rules of NumPy.
 
-    Raises ValueError if there is none.
+    Raises ValueError if there is none, TypeError for what is not a shape.
 
     >>> broadcast_shapes((2, 1), (3,))
     (2, 3)
     """
+    shapes = tuple(canonical_shape(s, "broadcast_shapes") for s in shapes)
     ndim = max((len(s) for s in shapes), default=0)
     padded = [(1,) * (ndim - len(s)) + tuple(s) for s in shapes]
     out = []
     for sizes in zip(*padded, strict=True):
         larger = [d for d in sizes if not (type(d) is int and d == 1)]
         if any(d != larger[0] for d in larger[1:]):
-            raise ValueError(f"Incompatible shapes for broadcasting: shapes={[tuple(s) for s in shapes]}")
+            raise ValueError(f"Incompatible shapes for broadcasting: shapes={list(shapes)}")
         out.append(larger[0] if larger else 1)
     return tuple(out)
 

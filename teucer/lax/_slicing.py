@@ -31,6 +31,7 @@ class Slice(Linear):
 
     __slots__ = ()
     name = "slice"
+    fuses = True
 
     def types(self, x: Any, *, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
         steps = (1,) * x.ndim if strides is None else strides
@@ -57,6 +58,10 @@ class Slice(Linear):
                          limit_indices=(*limit_indices[:dim], axis.size, *limit_indices[dim:]),
                          strides=None if strides is None else (*strides[:dim], 1, *strides[dim:]))
         return outs, dims
+
+    def simplify(self, known: Any, x: Any, *, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
+        whole = limit_indices == x.aval.shape and not any(start_indices) and (strides is None or set(strides) <= {1})
+        return x if whole else None
 
 
 def _check_slice(x: Any, starts: Any, limits: Any, strides: Any) -> None:
@@ -92,6 +97,7 @@ class Pad(Primitive):
 
     __slots__ = ()
     name = "pad"
+    fuses = True
 
     def types(self, x: Any, value: Any, *, padding_config: Any) -> Any:
         if x.dtype != value.dtype:

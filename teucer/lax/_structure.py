@@ -1,4 +1,4 @@
-"""Operations that the rules of all others need. Imports no other room of lax.
+"""Operations that the rules of all others need. Imports no other room of lax but `_exact`.
 
 broadcast_in_dim and its transpose reduce_sum, reshape, transpose, convert_element_type, add_any.
 """
@@ -14,12 +14,13 @@ import numpy as np
 
 from teucer._base import config, dtypes, errors
 from teucer._core.dimensions import Dimension, as_size, is_constant, is_symbolic
-from teucer._core.primitive import Primitive, Undefined
+from teucer._core.primitive import Call, Primitive, Undefined
 from teucer._core.trace import Tracer, current_trace, typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._lower import hlo
 from teucer._runtime import transfer
-from teucer._transform import arith
+from teucer._transform import arith, roll
+from teucer.lax._exact import convert
 
 __all__ = ["Linear", "add_any_p", "broadcast_in_dim_p", "canonical_axis", "canonical_shape", "check_axes",
            "convert_element_type",
@@ -87,6 +88,9 @@ class BroadcastInDim(Linear):
 
     __slots__ = ()
     name = "broadcast_in_dim"
+    fuses = True
+    cheap = True
+    rearranges = True
 
     def types(self, x: Any, *, shape: Any, broadcast_dimensions: Any, sharding: Any = None) -> Any:
         dims = broadcast_dimensions
@@ -126,10 +130,20 @@ class BroadcastInDim(Linear):
                          sharding=sharding)
         return outs, (0,)
 
+    def simplify(self, known: Any, x: Any, *, shape: Any, broadcast_dimensions: Any, sharding: Any = None) -> Any:
+        if x.aval.shape == shape:
+            return x
+        made = known.made.get(x)
+        if made is None or made.primitive is not self or made.params.get("sharding") is not None:
+            return None
+        dims = tuple([broadcast_dimensions[d] for d in made.params["broadcast_dimensions"]])
+        return Call((made.invars[0],), {"shape": shape, "broadcast_dimensions": dims, "sharding": sharding})
+
 
 @final
 class ReduceSum(Linear):
-    """The sum of x over axes.  (C1) axes are distinct and within x.  (C2) x is numeric."""
+    """The sum of x over axes.  (C1) axes are distinct and within x.  (C2) x is numeric.  (C3) x is not of 16-bit floats where the
+    option jax_allow_f16_reductions forbids their sums, which lose digits."""
 
     __slots__ = ()
     name = "reduce_sum"
@@ -138,6 +152,9 @@ class ReduceSum(Linear):
         check_axes(x, axes)
         if not dtypes.issubdtype(x.dtype, np.number):
             raise TypeError(f"reduce_sum does not accept dtype {x.dtype}. Accepted dtypes are subtypes of number.")
+        if not config.allow_f16_reductions.value and x.dtype in (np.float16, dtypes.bfloat16):
+            raise ValueError(f"reduce_sum on operand {x.str_short(short_dtypes=True)} is not allowed when "
+                             "jax_allow_f16_reductions=False (C3).\n  Convert it to float32 first, as jnp.sum does.")
         return (ShapedArray(tuple(d for i, d in enumerate(x.shape) if i not in axes), x.dtype, x.weak_type, vma=x.vma),)
 
     def lower(self, ctx: Any, x: Any, *, axes: Any, out_sharding: Any = None) -> Any:
@@ -160,6 +177,9 @@ class Reshape(Linear):
 
     __slots__ = ()
     name = "reshape"
+    fuses = True
+    cheap = True
+    rearranges = True
 
     def types(self, x: Any, *, new_sizes: Any, dimensions: Any = None, sharding: Any = None) -> Any:
         aval = ShapedArray(new_sizes, x.dtype, x.weak_type, vma=x.vma)
@@ -178,6 +198,14 @@ class Reshape(Linear):
         x = moveaxis(args[0], dims[0], 0)
         return self.bind(x, new_sizes=(axis.size, *new_sizes), dimensions=None, sharding=None), (0,)
 
+    def simplify(self, known: Any, x: Any, *, new_sizes: Any, dimensions: Any = None, sharding: Any = None) -> Any:
+        made = known.made.get(x)
+        again = made is not None and made.primitive is self and made.params.get("sharding") is None
+        source = made.invars[0] if again else x
+        if source.aval.shape == new_sizes:
+            return source
+        return Call((source,), {"new_sizes": new_sizes, "dimensions": dimensions, "sharding": sharding}) if again else None
+
 
 @final
 class Transpose(Linear):
@@ -185,6 +213,8 @@ class Transpose(Linear):
 
     __slots__ = ()
     name = "transpose"
+    fuses = True
+    rearranges = True
 
     def types(self, x: Any, *, permutation: Any) -> Any:
         if sorted(permutation) != list(range(x.ndim)):
@@ -202,6 +232,14 @@ class Transpose(Linear):
         (dim,) = dims
         return self.bind(args[0], permutation=(dim, *(i + (i >= dim) for i in permutation))), (0,)
 
+    def simplify(self, known: Any, x: Any, *, permutation: Any) -> Any:
+        made = known.made.get(x)
+        again = made is not None and made.primitive is self
+        source, order = (made.invars[0], tuple([made.params["permutation"][i] for i in permutation])) if again else (x, permutation)
+        if order == tuple(range(len(order))):
+            return source
+        return Call((source,), {"permutation": order}) if again else None
+
 
 @final
 class ConvertElementType(Primitive):
@@ -209,6 +247,8 @@ class ConvertElementType(Primitive):
 
     __slots__ = ()
     name = "convert_element_type"
+    fuses = True
+    cheap = True
 
     def types(self, x: Any, *, new_dtype: Any, weak_type: bool, sharding: Any = None) -> Any:
         return (ShapedArray(x.shape, new_dtype, weak_type, sharding=x.sharding, vma=x.vma),)
@@ -234,6 +274,12 @@ class ConvertElementType(Primitive):
     def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
         return self.bind(*args, **params), dims
 
+    def simplify(self, known: Any, x: Any, **params: Any) -> Any:
+        return x
+
+    def fold(self, x: Any, *, new_dtype: Any, **params: Any) -> Any:
+        return convert(x, new_dtype)
+
 
 @final
 class AddAny(Primitive):
@@ -241,6 +287,8 @@ class AddAny(Primitive):
 
     __slots__ = ()
     name = "add_any"
+    fuses = True
+    cheap = True
 
     def types(self, x: Any, y: Any) -> Any:
         if x.shape != y.shape or x.dtype != y.dtype:
@@ -377,3 +425,13 @@ def _ones(aval: Any) -> Any:
 arith.install(zeros=zeros, ones=_ones, add=lambda x, y: add_any_p.bind(x, y)[0], broadcast=expand, moveaxis=moveaxis,
               reshape=reshape, sum_axis=lambda x, axis: reduce_sum(x, [axis]),
               convert=lambda x, aval: convert_element_type(x, aval.dtype, aval.weak_type))
+
+
+def _loop_primitives() -> dict[str, Any]:
+    from teucer.lax._control_scan import scan_p  # loaded by programs that have loops only
+    from teucer.lax._joining import stack_p, unstack_p
+    from teucer.lax._slicing import slice_p
+    return {"scan": scan_p, "stack": stack_p, "unstack": unstack_p, "slice": slice_p}
+
+
+roll.install(_loop_primitives)

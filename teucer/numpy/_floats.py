@@ -26,7 +26,7 @@ from teucer.numpy._promotion import (
     promote_shapes,
     refuse_out,
 )
-from teucer.numpy._ufuncs import binary, filled_like, is_kind, rint_operation, unary
+from teucer.numpy._ufuncs import binary, filled_like, is_kind, rint_operation, strong_bools, unary
 
 __all__ = ["angle", "copysign", "fmax", "fmin", "frexp", "heaviside", "hypot", "i0", "isneginf", "isposinf", "ldexp", "logaddexp",
            "logaddexp2", "modf", "nan_to_num", "round", "signbit", "sinc", "spacing"]
@@ -50,7 +50,7 @@ def _signbit(x: Any) -> Any:
     if is_kind(x, np.unsignedinteger) or is_kind(x, np.bool_):
         return filled_like(x, False)
     if is_kind(x, np.integer):
-        return lax.lt(x, scalar_like(x, 0))
+        return strong_bools(lax.lt(x, scalar_like(x, 0)))
     bits, _ = _bits(x)
     return lax.lt(bits, scalar_like(bits, 0))
 
@@ -169,7 +169,7 @@ def _infinite(name: str, value: float) -> Any:
     def compiled(x: Any, /) -> Any:
         check_arraylike(name, x)
         _refuse_complex(name, ValueError, x, "is not well defined for complex types (isposinf/isneginf)")
-        return lax.eq(as_value(x), scalar_like(x, value)) if is_kind(x, np.floating) else filled_like(x, False)
+        return strong_bools(lax.eq(as_value(x), scalar_like(x, value))) if is_kind(x, np.floating) else filled_like(x, False)
 
     def function(x: Any, /, out: None = None) -> Any:
         refuse_out(name, out)
@@ -324,6 +324,7 @@ def _angle(z: Any, /) -> Any:
     (z,) = promote_dtypes("angle", INEXACT, z)
     if is_kind(z, np.complexfloating):
         return lax.atan2(lax.imag(z), lax.real(z))
+    z = _structure.convert_element_type(z, typeof(z).dtype)
     return lax.where_else(lax.lt(z, scalar_like(z, 0)), scalar_like(z, math.pi), lax.where_else(lax.ne(z, z), z, scalar_like(z, 0)))
 
 

@@ -15,7 +15,7 @@ from teucer._core.types import is_valid_type
 from teucer._runtime.arrays import ArrayImpl
 from teucer.lax import _joining, _structure
 
-__all__ = ["ARRAY", "FULL", "INT", "Item", "Key", "NEW", "SCALAR", "is_basic", "parse", "starts_of"]
+__all__ = ["ARRAY", "FULL", "INT", "Item", "Key", "NEW", "SCALAR", "is_basic", "out_of_bounds", "parse", "starts_of"]
 
 # What a key does to an axis. "window" (size) and "steps" (start, size, step) are slices; the place of a window is an operand,
 # so that x[0:2] and x[2:4] are one program. An axis that a boolean scalar adds is "fresh", and is indexed by "array".
@@ -55,6 +55,16 @@ def starts_of(key: Key) -> list[Any]:
     """The operand of each item, None for items without one."""
     operands = iter(key.operands)
     return [next(operands) if item[0] in ("window", "int", "scalar", "array") else None for item in key.items]
+
+
+def out_of_bounds(key: Key, shape: Sequence[Any]) -> IndexError:
+    """The error for an int of a key that lies outside of its axis."""
+    places = [(item, start) for item, start in zip(key.items, starts_of(key), strict=True) if item != NEW]
+    taken = [pair for i, pair in enumerate(places) if i not in key.fresh]
+    axis, i, n = next((axis, start, n) for axis, ((item, start), n) in enumerate(zip(taken, shape, strict=True))
+                      if item == INT and not 0 <= start < n)
+    return IndexError(f"index {i - n if i < 0 else i} out of bounds for axis {axis} with size {n}\n  Such an index is moved inside "
+                      "unless jax_check_static_indices is set.")
 
 
 def parse(key: Any, shape: Sequence[Any], *, wrap: bool = True) -> Key:

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from teucer._base import tracebacks
+from teucer._base import config, tracebacks
 from teucer._core.trace import EVAL, Tracer, current_trace
 from teucer._runtime.arrays import ArrayImpl
 from teucer._transform.library import library
 from teucer.lax import _dynamic, _joining, _structure
 from teucer.numpy import _manipulation, _select, _updates
-from teucer.numpy._index_keys import parse
+from teucer.numpy._index_keys import out_of_bounds, parse
 from teucer.numpy._reading import Options
 
 __all__ = ["ATTACH", "getitem"]
@@ -33,8 +33,8 @@ def getitem(x: Any, key: Any) -> Any:
     """x[key]: places outside are moved inside.
 
     key: an int, slice, `...`, None (a new axis), array of integers or of booleans, or a tuple of these.
-    Raises IndexError for too many indices or slices with traced bounds, TypeError for lists, strings and floats,
-    NonConcreteBooleanIndexError for masks that are traced.
+    Raises IndexError for too many indices, slices with traced bounds, and under jax_check_static_indices ints outside;
+    TypeError for lists, strings and floats, NonConcreteBooleanIndexError for masks that are traced.
 
     >>> import teucer.numpy as jnp
     >>> jnp.arange(6).reshape(2, 3)[1, ::-1]
@@ -43,9 +43,11 @@ def getitem(x: Any, key: Any) -> Any:
     # The commonest key by the shortest way (benchmarks: eager x[0]).
     if type(key) is int and type(x) is ArrayImpl and current_trace() is EVAL:
         shape = x.aval.shape
-        if shape and shape[0]:
+        if shape and -shape[0] <= key < shape[0]:
             return _element(x, key + shape[0] if key < 0 else key)
     parsed = parse(key, np.shape(x))
+    if not parsed.in_bounds and config.check_static_indices.value:
+        raise out_of_bounds(parsed, np.shape(x))
     if not parsed.operands and all(item == ("full",) for item in parsed.items) and not isinstance(x, np.ndarray):
         return x
     return _updates.get(x, parsed, _DEFAULT)

@@ -11,7 +11,7 @@ from teucer.lax import _elementwise as lax
 from teucer.lax import _linalg_eigen, _linalg_factor, _linalg_qr, _linalg_svd, _shapes, _sorting, _structure
 from teucer.lax._families import scalar_like
 from teucer.numpy._library import fast
-from teucer.numpy._promotion import INEXACT, promote_dtypes
+from teucer.numpy._promotion import INEXACT, check_arraylike, promote_dtypes
 from teucer.numpy._taking import take_along_axis
 from teucer.numpy._ufuncs import is_kind
 
@@ -57,11 +57,18 @@ def matrices(name: str, *xs: Any, square: bool = False) -> list[Any]:
     for x in out:
         shape = np.shape(x)
         if len(shape) < 2:
-            raise ValueError(f"jnp.linalg.{name}: input array must be at least 2D (matrices in the last two axes); got "
-                             f"shape {shape}.")
+            raise ValueError(f"Argument to {name} must have shape {'[..., n, n]' if square else '[..., m, n]'}, got {shape}.")
         if square and shape[-1] != shape[-2]:
             raise ValueError(f"Argument to {name} must have shape [..., n, n], got {shape}.")
     return out
+
+
+def _matrix(name: str, a: Any, *, square: bool = False) -> Any:
+    """As `matrices`, of the operand of a decomposition. Raises TypeError for fewer than two axes, as JAX's decompositions do."""
+    check_arraylike(f"jnp.linalg.{name}", a)
+    if np.ndim(a) < 2:
+        raise TypeError(f"Input 0 to {name} must have rank at least 2, but got shape={np.shape(a)}.")
+    return matrices(name, a, square=square)[0]
 
 
 @fast(static=("upper", "symmetrize_input"))
@@ -75,7 +82,7 @@ def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> A
     Array([[2., 0.],
            [1., 2.]], dtype=float32)
     """
-    (x,) = matrices("cholesky", a, square=True)
+    x = _matrix("cholesky", a, square=True)
     out = _linalg_factor.cholesky(adjoint(x) if upper else x, symmetrize_input=symmetrize_input)
     return adjoint(out) if upper else out
 
@@ -88,7 +95,7 @@ def adjoint(x: Any) -> Any:
 
 @fast(static=("UPLO", "symmetrize_input"))
 def _eigh(a: Any, UPLO: Any, symmetrize_input: bool) -> Any:
-    (x,) = matrices("eigh", a, square=True)
+    x = _matrix("eigh", a, square=True)
     v, w = _linalg_eigen.eigh(x, lower=UPLO in (None, "L"), symmetrize_input=symmetrize_input)
     return w, v
 
@@ -120,7 +127,7 @@ def eigvalsh(a: Any, UPLO: str | None = "L", *, symmetrize_input: bool = True) -
 
 @fast
 def _eig(a: Any) -> Any:
-    (x,) = matrices("eig", a, square=True)
+    x = _matrix("eig", a, square=True)
     return tuple(_linalg_eigen.eig(x, compute_left_eigenvectors=False))
 
 
@@ -142,13 +149,13 @@ def eigvals(a: Any) -> Any:
     >>> eigvals(np.float32([[0, -1], [1, 0]]))
     Array([0.+1.j, 0.-1.j], dtype=complex64)
     """
-    (x,) = matrices("eigvals", a, square=True)
+    x = _matrix("eigvals", a, square=True)
     return _linalg_eigen.eig(x, compute_left_eigenvectors=False, compute_right_eigenvectors=False)[0]
 
 
 @fast(static=("full_matrices", "compute_uv", "hermitian", "subset_by_index"))
 def _svd(a: Any, full_matrices: bool, compute_uv: bool, hermitian: bool, subset_by_index: Any) -> Any:
-    (x,) = matrices("svd", a)
+    x = _matrix("svd", a)
     if not hermitian:
         out = _linalg_svd.svd(x, full_matrices=full_matrices, compute_uv=compute_uv, subset_by_index=subset_by_index)
         return tuple(out) if compute_uv else out
@@ -195,7 +202,7 @@ def svdvals(x: Any, /) -> Any:
 
 @fast(static=("mode",))
 def _qr(a: Any, mode: str) -> Any:
-    (x,) = matrices("qr", a)
+    x = _matrix("qr", a)
     if mode == "raw":
         h, taus = _linalg_qr.geqrf_p.bind(x)
         return _structure.moveaxis(h, -1, -2), taus

@@ -64,7 +64,7 @@ def matrix_power(a: Any, n: int) -> Any:
 def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Any:
     """The product of several matrices, in the order that costs least; the first and the last may be vectors.
 
-    Raises ValueError for other numbers of axes.
+    Raises ValueError for other numbers of axes, and for fewer than two arrays.
 
     >>> multi_dot([np.ones((2, 3), np.float32), np.ones((3, 4), np.float32), np.ones(4, np.float32)]).shape
     (2,)
@@ -72,7 +72,7 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Any:
     check_arraylike("jnp.linalg.multi_dot", *arrays)
     shapes = [np.shape(x) for x in arrays]
     n = len(shapes)
-    if n < 1 or any(len(s) != 2 and not (len(s) == 1 and i in (0, n - 1)) for i, s in enumerate(shapes)):
+    if n < 2 or any(len(s) != 2 and not (len(s) == 1 and i in (0, n - 1)) for i, s in enumerate(shapes)):
         raise ValueError("multi_dot: input arrays must all be two-dimensional, except for the first and last array which may "
                          f"be 1 or 2 dimensional. Got array shapes {shapes}")
     if any(a[-1] != b[0] for a, b in itertools.pairwise(shapes)):
@@ -82,10 +82,9 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Any:
     terms = [letters[i:i + 2] for i in range(n)]
     if len(shapes[0]) == 1:
         terms[0] = letters[1:2]
-    if len(shapes[-1]) == 1 and n > 1:
+    if len(shapes[-1]) == 1:
         terms[-1] = letters[n - 1:n]
     kept = ([letters[0]] if len(shapes[0]) == 2 else []) + ([letters[n]] if len(shapes[-1]) == 2 else [])
-    kept = letters[1:2] if n == 1 and len(shapes[0]) == 1 else kept
     return einsum(f"{','.join(''.join(t) for t in terms)}->{''.join(kept)}", *arrays, optimize="auto", precision=precision)
 
 

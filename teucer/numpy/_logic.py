@@ -173,7 +173,7 @@ def iscomplex(x: Any) -> Any:
     """
     check_arraylike("iscomplex", x)
     if not is_kind(x, np.complexfloating):
-        return filled_like(x, False)
+        return filled_like(x, False, typeof(x).weak_type)
     part = lax.imag(x)
     return lax.ne(part, scalar_like(part, 0))
 

@@ -211,10 +211,14 @@ def _split(name: str, ary: Any, indices_or_sections: Any, axis: int) -> list[Any
     at = axis_of(x, axis)
     n = x.shape[at]
     if isinstance(indices_or_sections, Sequence | np.ndarray | ArrayImpl | Tracer) and np.ndim(indices_or_sections):
-        places = [int(i) for i in concrete(indices_or_sections, name, "the places to cut at must be known")]
+        known = concrete(indices_or_sections, name, "the places to cut at must be known")
+        if known.size and known.dtype.kind not in "biu":
+            raise TypeError(f"{name}: Only integer scalar arrays can be converted to a scalar index, got places to cut at of dtype "
+                            f"{known.dtype}.")
+        places = [int(i) for i in known]
         bounds = [0, *(min_dim(n, max_dim(i + n if i < 0 else i, 0)) for i in places), n]
     else:
-        parts = operator.index(concrete(indices_or_sections, name, "the number of parts must be known")[()])
+        parts = int(concrete(indices_or_sections, name, "the number of parts must be known")[()])
         if parts <= 0:
             raise ValueError("number sections must be larger than 0.")
         size, rest = divmod(n, parts)
@@ -371,10 +375,13 @@ def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices
         return _taken(x, kept, at)
     if isinstance(obj, Tracer) and dtypes.issubdtype(obj.dtype, np.integer) and (np.size(obj) == 1 or assume_unique_indices):
         return _delete_traced(x, ravel(obj), at)
-    if not is_valid_type(obj) and not isinstance(obj, Sequence):
+    if isinstance(obj, str) or (not is_valid_type(obj) and not isinstance(obj, Sequence)):
         raise TypeError(f"delete: obj must be an integer, a slice, integers or a mask, got {type(obj)}")
     known = concrete(obj, "delete", "the size of the result depends on how many places are distinct.\nGive "
                      "assume_unique_indices=True if they are.")
+    if known.dtype.kind not in "biu" and (known.size or not isinstance(obj, Sequence)):
+        raise ValueError(f"np.delete(arr, obj): got obj.dtype={known.dtype}; must be integer or bool.")
+    known = known.astype(np.int64) if known.ndim == 0 else known
     if known.dtype == bool and known.shape != (n,):
         raise ValueError(f"boolean array argument obj to delete must be one dimensional and match the axis length of {n}, got "
                          f"shape {known.shape}.")
@@ -418,6 +425,8 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     n = x.shape[at]
     places = np.arange(*obj.indices(n)) if isinstance(obj, slice) else concrete(obj, "insert", "the places must be known")
     places = np.asarray(places.nonzero()[0] if places.dtype == bool else places)
+    if places.size and places.dtype.kind not in "iu":
+        raise ValueError(f"jnp.insert(): index array must be integer typed; got {places}")
     if places.ndim > 1:
         raise ValueError("index array argument obj to insert must be one dimensional or scalar")
     if np.any(places < -n) or np.any(places > n):

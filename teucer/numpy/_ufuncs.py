@@ -140,7 +140,9 @@ def _trunc(x: Any) -> Any:
 
 
 def rint_operation(x: Any) -> Any:
-    """The nearest integer, even half way; of both parts of complex numbers."""
+    """The nearest integer, even half way; of both parts of complex numbers. Integers become floats, strongly typed."""
+    if not is_kind(x, np.inexact):
+        return _structure.convert_element_type(x, dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(typeof(x).dtype)))
     nearest = lax.RoundingMethod.TO_NEAREST_EVEN
     if is_kind(x, np.complexfloating):
         return lax.complex(lax.round(lax.real(x), nearest), lax.round(lax.imag(x), nearest))
@@ -150,7 +152,7 @@ def rint_operation(x: Any) -> Any:
 floor = unary("floor", ANY, _rounding(lax.floor), "Greatest integer not above x.")
 ceil = unary("ceil", ANY, _rounding(lax.ceil), "Least integer not below x.")
 trunc = unary("trunc", ANY, _rounding(_trunc), "Integer part of x.")
-rint = unary("rint", INEXACT, rint_operation, "Nearest integer as a float; the even one half way between two.")
+rint = unary("rint", ANY, rint_operation, "Nearest integer as a float; the even one half way between two.")
 
 # Comparison
 
@@ -211,9 +213,14 @@ bitwise_count = unary("bitwise_count", ANY, lambda x: lax.convert_element_type(
 # Properties of floats
 
 
-def filled_like(x: Any, value: Any) -> Any:
+def filled_like(x: Any, value: Any, weak_type: bool = False) -> Any:
     """A boolean for every element."""
-    return _structure.full(np.shape(x), value, np.dtype(bool))
+    return _structure.full(np.shape(x), value, np.dtype(bool), weak_type)
+
+
+def strong_bools(x: Any) -> Any:
+    """Booleans that are not weakly typed."""
+    return _structure.convert_element_type(x, np.dtype(bool))
 
 
 def _each_part(operation: Function, join: Function, exact: bool) -> Function:
@@ -225,7 +232,7 @@ def _each_part(operation: Function, join: Function, exact: bool) -> Function:
 
 
 def _is_inf(x: Any) -> Any:
-    return lax.eq(lax.abs(x), scalar_like(x, np.inf))
+    return strong_bools(lax.eq(lax.abs(x), scalar_like(x, np.inf)))
 
 
 isfinite = unary("isfinite", ANY, _each_part(lax.is_finite, lax.bitwise_and, True), "Whether x is neither infinite nor nan.")

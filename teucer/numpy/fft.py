@@ -64,6 +64,9 @@ def _transform(name: str, kind: str, a: Any, sizes: Any, axes: tuple[int, ...], 
         x = lax.convert_element_type(x, np.dtype(np.float32))
     for k, (axis, n) in enumerate(zip(axes, lengths, strict=True)):
         x = _resized(x, axis, n // 2 + 1 if real_result and k == len(axes) - 1 else n)
+    if not axes:
+        widened = dtypes.to_inexact_dtype if kind == "RFFT" else dtypes.to_complex_dtype
+        return lax.convert_element_type(x, widened(typeof(x).dtype))
     out = _along(x, kind, axes, lengths)
     scale = _scale(norm, lengths, inverse=kind.startswith("I"))
     return out if scale is None else lax.mul(out, scalar_like(out, scale))
@@ -74,8 +77,7 @@ def _along(x: Any, kind: str, axes: tuple[int, ...], lengths: Sequence[int]) -> 
     groups = [(axes[max(0, i - 3):i], lengths[max(0, i - 3):i]) for i in range(len(axes), 0, -3)]
     complex_kind = "FFT" if kind in ("FFT", "RFFT") else "IFFT"
     steps = [(complex_kind, *group) for group in groups]
-    if steps:
-        steps[0] = (kind, *groups[0])
+    steps[0] = (kind, *groups[0])
     if kind == "IRFFT":
         steps.reverse()
     for step, at, n in steps:

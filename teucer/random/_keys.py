@@ -119,6 +119,8 @@ def _seeded(op: str, seed: Any, impl: Generator) -> Any:
     if isinstance(seed, bool | int | np.integer):
         # As C's long, and then as the widest integer that arrays have now.
         wide: Any = np.int64(seed) if isinstance(seed, int) else seed
+        if config.random_seed_offset.value:  # added as the seed's type adds, without warning
+            wide = np.add(np.asarray(wide), np.asarray(config.random_seed_offset.value).astype(wide.dtype))[()]
         if not config.enable_x64.value and wide.dtype.itemsize == 8:
             wide = np.uint32(int(wide) & 0xFFFFFFFF).view(np.int32)
         return random_seed_p.bind(wide, impl=impl)[0]
@@ -130,6 +132,8 @@ def _seeded(op: str, seed: Any, impl: Generator) -> Any:
                         "batching")
     if not dtypes.issubdtype(aval.dtype, np.integer):
         raise TypeError(f"PRNG key seed must be an integer; got {aval}")
+    if config.random_seed_offset.value:
+        seed = seed + np.asarray(config.random_seed_offset.value).astype(aval.dtype)
     return random_seed_p.bind(seed, impl=impl)[0]
 
 

@@ -4,15 +4,31 @@ from __future__ import annotations
 
 from typing import Any
 
-from teucer import numpy as jnp
-from teucer.numpy._promotion import INEXACT, promote, promote_dtypes
+import numpy as np
 
-__all__ = ["inexact", "matrices", "real"]
+from teucer import numpy as jnp
+from teucer.numpy._promotion import INEXACT, check_arraylike, promote, promote_dtypes
+
+__all__ = ["floating", "inexact", "matrices", "real", "strong"]
 
 
 def inexact(name: str, *xs: Any) -> list[Any]:
     """Operands in one inexact dtype and one shape; numbers become arrays, since Python's division by zero raises."""
     return [jnp.asarray(x) for x in promote(name, INEXACT, *xs)]
+
+
+def strong(name: str, *xs: Any) -> list[Any]:
+    """As `inexact`, strongly typed."""
+    return [x.astype(x.dtype) for x in inexact(name, *xs)]
+
+
+def floating(name: str, x: Any) -> Any:
+    """An operand of real floats, strongly typed. Raises TypeError for any other dtype: integers are not converted, as in JAX."""
+    check_arraylike(name, x)
+    y = jnp.asarray(x)
+    if not jnp.issubdtype(y.dtype, np.floating):
+        raise TypeError(f"{name}: x.dtype={y.dtype} is not supported, see docstring for supported types.")
+    return y.astype(y.dtype)
 
 
 def real(name: str, *xs: Any, error: type[Exception] = TypeError) -> list[Any]:

@@ -11,10 +11,12 @@ import numpy as np
 
 from teucer import lax
 from teucer import numpy as jnp
+from teucer._base import dtypes
+from teucer._core.trace import typeof
 from teucer._transform.custom_jvp import custom_jvp
 from teucer.lax._special import _stirling as stirling_rest
 from teucer.numpy._library import fast
-from teucer.scipy._operands import inexact
+from teucer.scipy._operands import inexact, real, strong
 
 __all__ = ["bernoulli", "beta", "betainc", "betaln", "comb", "digamma", "factorial", "gamma", "gammainc", "gammaincc", "gammaln",
            "gammasgn", "loggamma", "multigammaln", "poch", "polygamma", "zeta"]
@@ -66,9 +68,9 @@ def gammasgn(x: Any) -> Any:
     """The sign of gamma(x), 1 or -1; nan at -1, -2, ...
 
     >>> gammasgn(-0.5)
-    Array(-1., dtype=float32, weak_type=True)
+    Array(-1., dtype=float32)
     """
-    return _sign(*inexact("gammasgn", x))
+    return _sign(*strong("gammasgn", *real("gammasgn", x, error=ValueError)))
 
 
 def _sign(x: Any) -> Any:
@@ -111,12 +113,16 @@ def _gamma_jvp(primals: Any, tangents: Any) -> Any:
 
 @fast
 def gamma(x: Any) -> Any:
-    """The gamma function; inf at 0, -inf at -0, nan at -1, -2, ...
+    """The gamma function, of complex numbers too; inf at 0, -inf at -0, nan at -1, -2, ...
 
     >>> gamma(5.)
-    Array(24., dtype=float32, weak_type=True)
+    Array(24., dtype=float32)
     """
-    return _gamma(*inexact("gamma", x))
+    (x,) = strong("gamma", x)
+    if not jnp.iscomplexobj(x):
+        return _gamma(x)
+    is_pole = (x.imag == 0) & (x.real <= 0) & (x.real == jnp.floor(x.real)) | ~jnp.isfinite(x)
+    return jnp.where(is_pole, complex(math.nan, math.nan), jnp.exp(_loggamma(jnp.where(is_pole, 1, x))))
 
 
 def factorial(n: Any, exact: bool = False) -> Any:
@@ -155,6 +161,8 @@ def polygamma(n: Any, x: Any) -> Any:
     >>> polygamma(1, jnp.array([1., 2.])).shape
     (2,)
     """
+    if dtypes.issubdtype(typeof(n).dtype, np.inexact):
+        raise ValueError(f"Argument `n` to polygamma must be of integer type. Got dtype {typeof(n).dtype}.")
     return lax.polygamma(*inexact("polygamma", n, x))
 
 
@@ -240,9 +248,9 @@ def beta(a: Any, b: Any) -> Any:
     """The beta function gamma(a) gamma(b) / gamma(a + b).
 
     >>> beta(1., 1.)
-    Array(1., dtype=float32, weak_type=True)
+    Array(1., dtype=float32)
     """
-    a, b = inexact("beta", a, b)
+    a, b = strong("beta", a, b)
     return _sign(a) * _sign(b) * _sign(a + b) * jnp.exp(_betaln(a, b))
 
 
@@ -251,9 +259,9 @@ def poch(z: Any, m: Any) -> Any:
     """gamma(z + m) / gamma(z), which is z (z + 1) ... (z + m - 1); 1 where m is 0.
 
     >>> poch(3., 0.)
-    Array(1., dtype=float32, weak_type=True)
+    Array(1., dtype=float32)
     """
-    z, m = inexact("poch", z, m)
+    z, m = strong("poch", z, m)
     ratio = _sign(z + m) * _sign(z) * jnp.exp(lax.lgamma(z + m) - lax.lgamma(z))
     return jnp.where(m == 0, 1.0, ratio)
 
@@ -282,14 +290,16 @@ def multigammaln(a: Any, d: int) -> Any:
     """The logarithm of the multivariate gamma function of order d.
 
     >>> multigammaln(3., 1)
-    Array(0.6931472, dtype=float32, weak_type=True)
+    Array(0.6931472, dtype=float32)
     """
-    return _multigammaln(a, operator.index(d))
+    if d != int(d):
+        raise ValueError(f"multigammaln: the order d must be an integer, got {d}.")
+    return _multigammaln(a, int(d))
 
 
 @fast(static=("d",))
 def _multigammaln(a: Any, d: int) -> Any:
-    (a,) = inexact("multigammaln", a)
+    (a,) = strong("multigammaln", a)
     total = d * (d - 1) / 4 * math.log(math.pi) + lax.lgamma(a)
     for i in range(1, d):
         total = total + lax.lgamma(a - i / 2)

@@ -13,7 +13,7 @@ from teucer import lax
 from teucer import numpy as jnp
 from teucer._transform.custom_jvp import custom_jvp
 from teucer.numpy._library import fast
-from teucer.scipy._operands import inexact, real
+from teucer.scipy._operands import floating, inexact, real, strong
 
 __all__ = ["bessel_jn", "erf", "erfc", "erfinv", "exp1", "expi", "expn", "i0", "i0e", "i1", "i1e", "spence"]
 
@@ -183,9 +183,9 @@ def expn(n: Any, x: Any) -> Any:
     """The exponential integral of order n, a natural number: of exp(-x t) / t^n over t from 1 on; nan for x < 0.
 
     >>> expn(2, 0.)
-    Array(1., dtype=float32, weak_type=True)
+    Array(1., dtype=float32)
     """
-    return _expn(*jnp.broadcast_arrays(*inexact("expn", n, x)))
+    return _expn(*jnp.broadcast_arrays(*strong("expn", n, x)))
 
 
 @fast
@@ -193,9 +193,9 @@ def exp1(x: Any) -> Any:
     """The exponential integral of order 1: of exp(-t) / t over t from x on; nan for x < 0.
 
     >>> exp1(0.)
-    Array(inf, dtype=float32, weak_type=True)
+    Array(inf, dtype=float32)
     """
-    (x,) = inexact("exp1", x)
+    (x,) = strong("exp1", *real("exp1", x, error=ValueError))
     return _expn(jnp.ones_like(x), x)
 
 
@@ -236,9 +236,9 @@ def expi(x: Any) -> Any:
     """The exponential integral Ei(x): the principal value of the integral of exp(t) / t over t up to x; -inf at 0.
 
     >>> expi(0.)
-    Array(-inf, dtype=float32, weak_type=True)
+    Array(-inf, dtype=float32)
     """
-    return _expi(*inexact("expi", x))
+    return _expi(*strong("expi", *real("expi", x, error=ValueError)))
 
 
 # The dilogarithm
@@ -291,4 +291,4 @@ def spence(x: Any) -> Any:
     >>> spence(jnp.array([0., 1.])).shape
     (2,)
     """
-    return _spence(*real("spence", x))
+    return _spence(floating("spence", x))

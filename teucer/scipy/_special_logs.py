@@ -12,7 +12,7 @@ from teucer import lax, nn
 from teucer import numpy as jnp
 from teucer._transform.custom_jvp import custom_jvp
 from teucer.numpy._library import fast
-from teucer.scipy._operands import inexact, real
+from teucer.scipy._operands import floating, inexact, real
 
 __all__ = ["boxcox", "boxcox1p", "entr", "expit", "kl_div", "log_ndtr", "log_softmax", "logit", "ndtr", "ndtri", "rel_entr",
            "softmax", "xlog1py", "xlogy"]
@@ -164,9 +164,9 @@ def ndtr(x: Any) -> Any:
     """The normal distribution function: the probability of values up to x. Accurate where that is small.
 
     >>> ndtr(0.)
-    Array(0.5, dtype=float32, weak_type=True)
+    Array(0.5, dtype=float32)
     """
-    (x,) = inexact("ndtr", x)
+    x = floating("ndtr", x)
     return lax.erfc(x * -math.sqrt(0.5)) * 0.5
 
 
@@ -177,7 +177,7 @@ def log_ndtr(x: Any, series_order: int = 3) -> Any:
     Raises ValueError if it is out of range.
 
     >>> log_ndtr(-1e4)
-    Array(-5.000001e+07, dtype=float32, weak_type=True)
+    Array(-5.000001e+07, dtype=float32)
 
     Method: the asymptotic expansion of the complementary error function. DLMF 7.12.1.
     """
@@ -192,7 +192,7 @@ def log_ndtr(x: Any, series_order: int = 3) -> Any:
 
 @fast(static=("series_order",))
 def _log_ndtr(x: Any, series_order: int) -> Any:
-    (x,) = inexact("log_ndtr", x)
+    x = floating("log_ndtr", x)
     # Where the series takes over: before ndtr has no more digits.
     low = {2: -4.0, 4: -10.0, 8: -20.0}[x.dtype.itemsize]
     is_far, is_above = x < low, x > 0
@@ -257,11 +257,11 @@ def ndtri(p: Any) -> Any:
     """The inverse of `ndtr`: the value below which a normal variate is with probability p; nan outside [0, 1].
 
     >>> ndtri(0.5)
-    Array(0., dtype=float32, weak_type=True)
+    Array(0., dtype=float32)
 
     Source: Wichura, "Algorithm AS 241: the percentage points of the normal distribution", Applied Statistics 37 (1988) 477.
     """
-    (p,) = real("ndtri", p)
+    p = floating("ndtri", p)
     # The coefficients exceed the range of float16.
     return _ndtri(p.astype(np.float32)).astype(p.dtype) if p.dtype.itemsize < 4 else _ndtri(p)
 

@@ -1,5 +1,25 @@
-"""Probability distributions, each a module: `norm`."""
+"""Probability distributions, each a module."""
 
 from teucer._base.lazy import face
 
-__getattr__, __dir__, __all__ = face(__name__, {"teucer.scipy.stats.norm": "norm=."})
+__getattr__, __dir__, __all__ = face(__name__, {
+    "teucer.scipy.stats.bernoulli": "bernoulli=.",
+    "teucer.scipy.stats.beta": "beta=.",
+    "teucer.scipy.stats.betabinom": "betabinom=.",
+    "teucer.scipy.stats.binom": "binom=.",
+    "teucer.scipy.stats.cauchy": "cauchy=.",
+    "teucer.scipy.stats.chi2": "chi2=.",
+    "teucer.scipy.stats.expon": "expon=.",
+    "teucer.scipy.stats.gamma": "gamma=.",
+    "teucer.scipy.stats.geom": "geom=.",
+    "teucer.scipy.stats.gumbel_l": "gumbel_l=.",
+    "teucer.scipy.stats.gumbel_r": "gumbel_r=.",
+    "teucer.scipy.stats.laplace": "laplace=.",
+    "teucer.scipy.stats.logistic": "logistic=.",
+    "teucer.scipy.stats.multivariate_normal": "multivariate_normal=.",
+    "teucer.scipy.stats.nbinom": "nbinom=.",
+    "teucer.scipy.stats.norm": "norm=.",
+    "teucer.scipy.stats.pareto": "pareto=.",
+    "teucer.scipy.stats.poisson": "poisson=.",
+    "teucer.scipy.stats.t": "t=.",
+    "teucer.scipy.stats.uniform": "uniform=."})

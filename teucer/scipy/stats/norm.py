@@ -39,7 +39,7 @@ def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
     """The probability of values up to x.
 
     >>> cdf(0.)
-    Array(0.5, dtype=float32, weak_type=True)
+    Array(0.5, dtype=float32)
     """
     x, loc, scale = inexact("norm.cdf", x, loc, scale)
     return special.ndtr((x - loc) / scale)
@@ -50,7 +50,7 @@ def logcdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
     """The logarithm of `cdf`, without underflow.
 
     >>> logcdf(jnp.inf)
-    Array(-0., dtype=float32, weak_type=True)
+    Array(-0., dtype=float32)
     """
     x, loc, scale = inexact("norm.logcdf", x, loc, scale)
     return special.log_ndtr((x - loc) / scale)
@@ -61,7 +61,7 @@ def sf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
     """The probability of values above x, accurate where that is small.
 
     >>> sf(0.)
-    Array(0.5, dtype=float32, weak_type=True)
+    Array(0.5, dtype=float32)
     """
     x, loc, scale = inexact("norm.sf", x, loc, scale)
     return special.ndtr((loc - x) / scale)
@@ -72,7 +72,7 @@ def logsf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
     """The logarithm of `sf`, without underflow.
 
     >>> logsf(-jnp.inf)
-    Array(-0., dtype=float32, weak_type=True)
+    Array(-0., dtype=float32)
     """
     x, loc, scale = inexact("norm.logsf", x, loc, scale)
     return special.log_ndtr((loc - x) / scale)
@@ -83,7 +83,7 @@ def ppf(q: Any, loc: Any = 0, scale: Any = 1) -> Any:
     """The value up to which values are with probability q; nan outside [0, 1].
 
     >>> ppf(0.5)
-    Array(0., dtype=float32, weak_type=True)
+    Array(0., dtype=float32)
     """
     q, loc, scale = inexact("norm.ppf", q, loc, scale)
     return special.ndtri(q) * scale + loc
@@ -94,7 +94,7 @@ def isf(q: Any, loc: Any = 0, scale: Any = 1) -> Any:
     """The value above which values are with probability q; nan outside [0, 1].
 
     >>> isf(0.5)
-    Array(0., dtype=float32, weak_type=True)
+    Array(0., dtype=float32)
     """
     q, loc, scale = inexact("norm.isf", q, loc, scale)
     return loc - special.ndtri(q) * scale

@@ -1,0 +1,95 @@
+"""Cheap values are computed again where they are used much later, in place of being kept.
+
+A backward pass uses what the forward pass has computed: of `1 - tanh(x)`, `2 * x` and a mean in the shape of x it needs tanh(x), x
+and the mean alone. XLA decides likewise within a function, and cannot between the functions that outlining makes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from teucer._core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from teucer._transform.dce import remove_dead
+
+__all__ = ["recompute"]
+
+# Equations between a value and a use that are far: more than a few lines of a program, fewer than a layer.
+FAR = 32
+# Equations that compute one value again, at most.
+MOST = 8
+
+
+def recompute(jaxpr: Jaxpr) -> Jaxpr:
+    """The jaxpr with what is cheap computed again before uses that are far from where it was computed; the same bits.
+
+    Each use has its own copy: which of them are near each other shows when it is known what becomes a function.
+    """
+    eqns = jaxpr.eqns
+    place: dict[Any, int] = {}
+    last_use: dict[Any, int] = {}
+    for i, eqn in enumerate(eqns):
+        for v in eqn.outvars:
+            place[v] = i
+        for u in eqn.invars:
+            if type(u) is not Literal:
+                last_use[u] = i
+    again = _made_again(jaxpr, {v for v, i in place.items() if last_use.get(v, i) - i > FAR})
+    if not again:
+        return jaxpr
+    out: list[Eqn] = []
+
+    def near(v: Atom, i: int, copies: dict[Any, Var]) -> Atom:
+        """What stands for v in equation i: v itself, or a copy that is made for this equation, so that layers stay alike."""
+        if type(v) is Literal or v not in again or i - place[v] <= FAR:
+            return v
+        if v not in copies:
+            eqn = again[v]
+            operands = [near(u, i, copies) for u in eqn.invars]
+            copies[v] = Var(v.aval)
+            out.append(eqn.replace(invars=operands, outvars=[copies[v]]))
+        return copies[v]
+
+    for i, eqn in enumerate(eqns):
+        copies: dict[Any, Var] = {}
+        operands = [near(v, i, copies) for v in eqn.invars]
+        out.append(eqn if operands == list(eqn.invars) else eqn.replace(invars=operands))
+    return remove_dead(jaxpr.replace(eqns=out))
+
+
+def _made_again(jaxpr: Jaxpr, far: set[Any]) -> dict[Any, Eqn]:
+    """By variable, the cheap equation that makes it, through other such, of one array that is there anyway and smaller ones.
+
+    One: what a step of a recurrence makes of the step before and of something else is kept. Else the steps would not be alike,
+    some kept and some computed again from further and further back.
+    """
+    there = set(jaxpr.invars)  # arguments, constants, and what is kept
+    constant: set[Any] = set()  # outlining writes what is made of constants alone where it is used
+    again: dict[Any, Eqn] = {}
+    cost: dict[Any, tuple[int, frozenset[Any]]] = {}  # how many equations make it of which large arrays
+    for eqn in jaxpr.eqns:
+        if all(type(u) is Literal or u in constant for u in eqn.invars):
+            constant.update(eqn.outvars)
+        elif len(eqn.outvars) == 1 and eqn.primitive.cheap and not eqn.effects:
+            (v,) = eqn.outvars
+            size, sources = 1, frozenset[Any]()
+            missing = set()
+            for u in eqn.invars:
+                if u in cost:
+                    size, sources = size + cost[u][0], sources | cost[u][1]
+                elif u in there:
+                    sources |= {u} if _bytes(u) * 8 > _bytes(v) else frozenset()
+                elif type(u) is not Literal and u not in constant:
+                    missing.add(u)
+            # One operand that is much smaller may be kept in the place of the result.
+            if len(missing) == 1 and v in far and all(_bytes(u) * 8 <= _bytes(v) for u in missing):
+                there |= missing
+                missing = set()
+            if not missing and size <= MOST and len(sources) <= 1:
+                again[v], cost[v] = eqn, (size, sources)
+                continue
+        there.update(v for v in eqn.outvars if v in far)
+    return again
+
+
+def _bytes(v: Any) -> int:
+    return int(v.aval.physical.size * v.aval.physical.dtype.itemsize)

@@ -1,0 +1,32 @@
+"""Results of calls that are operands unchanged: what the `forward` rules of primitives that carry jaxprs share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from teucer._core.jaxpr import Atom, Eqn, Jaxpr, Literal
+
+__all__ = ["forward_call", "unchanged"]
+
+
+def unchanged(jaxpr: Jaxpr) -> list[int | Literal | None]:
+    """For each output the number of the input, or the literal, that it is; None where it is computed."""
+    position: dict[Any, int] = {v: i for i, v in enumerate(jaxpr.invars)}
+    return [v if type(v) is Literal else position.get(v) for v in jaxpr.outvars]
+
+
+def atoms(sources: Sequence[int | Literal | None], operands: Sequence[Atom]) -> list[Atom | None]:
+    """What `unchanged` found, in terms of the operands of the call."""
+    return [operands[s] if isinstance(s, int) else s for s in sources]
+
+
+def forward_call(eqn: Eqn, key: str) -> tuple[Eqn, list[Atom | None]]:
+    """The `forward` rule of a call of the jaxpr `params[key]` on all operands; a result returned twice is one result."""
+    jaxpr = eqn.params[key].jaxpr
+    found = atoms(unchanged(jaxpr), eqn.invars)
+    first: dict[Any, Atom] = {}
+    for i, (v, out) in enumerate(zip(jaxpr.outvars, eqn.outvars, strict=True)):
+        if found[i] is None and first.setdefault(v, out) is not out:
+            found[i] = first[v]
+    return eqn, found

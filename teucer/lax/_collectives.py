@@ -1,0 +1,286 @@
+"""Collectives: what the elements of named axes (`vmap(axis_name=...)`) say to one another. Here sums and numbers of elements.
+
+Under the batching of its own axis a collective is an ordinary operation on the batch. One over several axes is done one axis
+after another; the elements are numbered with the last of the axes running fastest.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, final
+
+import numpy as np
+
+from teucer._base import dtypes, pytrees
+from teucer._core import axes as named
+from teucer._core.primitive import Primitive
+from teucer._core.trace import typeof
+from teucer._core.types import ShapedArray, is_valid_type
+from teucer.lax._arithmetic import add, div, mul
+from teucer.lax._reductions import reduce_max, reduce_min
+from teucer.lax._shapes import iota
+from teucer.lax._structure import canonical_axis, check_axes, convert_element_type, full, reduce_sum
+
+__all__ = ["Collective", "axis_index", "axis_index_p", "axis_size", "checked", "group_size", "groups_of", "names_of", "pmax",
+           "pmax_p", "pmean", "pmin", "pmin_p", "psum", "psum_p", "refuse_groups", "size_of"]
+
+
+def names_of(axis_name: Any) -> tuple[Any, ...]:
+    """One or several names of axes as a tuple."""
+    return tuple(axis_name) if isinstance(axis_name, tuple | list) else (axis_name,)
+
+
+def size_of(names: Sequence[Any]) -> Any:
+    """The number of elements of named axes.
+
+    Raises NameError for a name that no axis in force has.
+    """
+    return math.prod(named.axis_size(name) for name in names)
+
+
+def groups_of(axis_name: Any, axis_index_groups: Any) -> Any:
+    """The groups of the elements of axes, as a tuple of tuples.
+
+    Raises ValueError unless each element is in one of them.
+    """
+    if axis_index_groups is None:
+        return None
+    groups = tuple(tuple(operator.index(i) for i in group) for group in axis_index_groups)
+    if sorted(i for group in groups for i in group) != list(range(size_of(names_of(axis_name)))):
+        raise ValueError(f"axis_index_groups must cover all indices exactly once, got {groups} for the axis {axis_name} of size "
+                         f"{size_of(names_of(axis_name))}.")
+    return groups
+
+
+def group_size(names: Sequence[Any], groups: Any) -> Any:
+    """The number of elements that take part in a collective with each other.
+
+    Raises ValueError if groups differ in size.
+    """
+    if groups is None:
+        return size_of(names)
+    if len({len(group) for group in groups}) != 1:
+        raise ValueError(f"axis_index_groups must all be the same size, got {groups}.")
+    return len(groups[0])
+
+
+def checked(op: str, x: Any) -> Any:
+    if not is_valid_type(x):
+        raise TypeError(f"{op}: Argument {x!r:.100} of type {type(x)} is not a valid JAX type.")
+    return x
+
+
+# --- Primitives ------------------------------------------------------------------------------------------------------
+
+
+class Collective(Primitive):
+    """An operation between the elements of named axes."""
+
+    __slots__ = ()
+
+    def names(self, params: Any) -> tuple[Any, ...]:
+        """The axes that a call speaks of."""
+        return names_of(params["axis_name"])
+
+    def uses_axis(self, name: Any, params: Any) -> bool:
+        return name is not None and name in self.names(params)
+
+    def evaluate(self, *args: Any, **params: Any) -> NoReturn:
+        self.types(*map(typeof, args), **params)
+        raise NotImplementedError(f"{self.name}: a collective over the named axes {self.names(params)} was called on values that "
+                                  "are computed at once, outside the function that is mapped over these axes.\n  Call it "
+                                  "in the mapped function itself.")
+
+
+def refuse_groups(primitive: Primitive, axis_index_groups: Any) -> None:
+    if axis_index_groups is not None:
+        raise NotImplementedError(f"{primitive.name}: axis_index_groups not supported in vmap collectives.\n"
+                                  f"    axis_index_groups: {axis_index_groups}\n  Reshape the mapped axis and map twice, with a "
+                                  "name for each of the two axes.")
+
+
+class AllReduce(Collective):
+    """x reduced over named axes: an element gets the result of all, or of those of its group in axis_index_groups.
+
+    reduce(x, axes) reduces axes of an array; repeated(x, size) is the result for equal elements.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, name: str, reduce: Callable[..., Any], repeated: Callable[..., Any]) -> None:
+        self.name, self.reduce, self.repeated = name, reduce, repeated
+
+    def names(self, params: Any) -> tuple[Any, ...]:
+        return params["axes"]  # type: ignore[no-any-return]
+
+    def types(self, x: Any, *, axes: Any, axis_index_groups: Any) -> Any:
+        size_of(axes)
+        return (x,)
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, axes: Any, axis_index_groups: Any) -> Any:
+        (x,), (dim,) = args, dims
+        size_of(axes)
+        rest = tuple(name for name in axes if name != axis.name)
+        if len(rest) == len(axes):
+            return self.bind(x, axes=axes, axis_index_groups=axis_index_groups), dims
+        refuse_groups(self, axis_index_groups)
+        y = self.repeated(x, axis.size) if dim is None else self.reduce(x, (dim,))
+        return (self.bind(y, axes=rest, axis_index_groups=None) if rest else (y,)), (None,)
+
+
+@final
+class PSum(AllReduce):
+    """The sum over named axes."""
+
+    __slots__ = ()
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+        return self.bind(*primals, **params), self.bind(*tangents, **params)
+
+    def transpose(self, cts: Any, x: Any, **params: Any) -> Any:
+        return self.bind(*cts, **params)
+
+
+def _times(x: Any, size: Any) -> Any:
+    aval = typeof(x)
+    return mul(x, full((), size, aval.dtype, aval.weak_type))
+
+
+psum_p = PSum("psum", reduce_sum, _times)
+pmax_p = AllReduce("pmax", reduce_max, lambda x, size: x)
+pmin_p = AllReduce("pmin", reduce_min, lambda x, size: x)
+
+
+@final
+class AxisIndex(Collective):
+    """The element's number along a named axis."""
+
+    __slots__ = ()
+    name = "axis_index"
+
+    def types(self, *, axis_name: Any) -> Any:
+        named.axis_size(axis_name)
+        return (ShapedArray((), np.dtype(np.int32)),)
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, axis_name: Any) -> Any:
+        named.axis_size(axis_name)
+        return (iota(np.int32, axis.size),), (0,)
+
+
+axis_index_p = AxisIndex()
+
+
+# --- Functions -------------------------------------------------------------------------------------------------------
+
+
+def _all_reduce(primitive: AllReduce, x: Any, axis_name: Any, axis_index_groups: Any) -> Any:
+    names = names_of(axis_name)
+    positions = [name for name in names if isinstance(name, int)]
+    names = tuple(name for name in names if not isinstance(name, int))
+    if axis_index_groups is not None and positions:
+        raise ValueError(f"axis_index_groups only supported for sums over just named axes, got {axis_name}.")
+    if len(set(names)) != len(names):
+        raise ValueError(f"duplicate value in 'axes' of reduction: {names}")
+    groups = groups_of(names, axis_index_groups)
+
+    def one(leaf: Any) -> Any:
+        aval = typeof(checked(str(primitive.name), leaf))
+        axes = tuple(canonical_axis(p, aval.ndim) for p in positions)
+        check_axes(aval, axes)
+        if primitive is psum_p and aval.dtype == np.bool_:
+            leaf = convert_element_type(leaf, dtypes.canonicalize_dtype(np.int32))
+        elif primitive is psum_p and not axes and isinstance(leaf, int | float | complex | np.ndarray | np.generic):
+            # The sum of equal elements is known, as a Python number if x is one: a size, say.
+            return leaf * group_size(names, groups)
+        y = primitive.reduce(leaf, axes) if axes else leaf
+        return primitive.bind(y, axes=names, axis_index_groups=groups)[0] if names else y
+
+    return pytrees.tree_map(one, x)
+
+
+def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
+    """The sum over the elements of a named axis.
+
+    x: a pytree of arrays; booleans are summed as int32, and a Python number gives that number times the size of the axis.
+    axis_name: a name, or several in a tuple; a number is an axis of the array itself.
+    axis_index_groups: lists of the elements' numbers; each group has its own sum.
+    Raises NameError for a name that no axis in force has.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> jax.vmap(lambda x: x / psum(x, "i"), axis_name="i")(jnp.array([1., 3.]))
+    Array([0.25, 0.75], dtype=float32)
+    """
+    return _all_reduce(psum_p, x, axis_name, axis_index_groups)
+
+
+def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
+    """The mean over the elements of a named axis. Arguments as `psum`.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> jax.vmap(lambda x: x - pmean(x, "i"), axis_name="i")(jnp.array([1., 3.]))
+    Array([-1.,  1.], dtype=float32)
+    """
+    count = psum(1, axis_name, axis_index_groups=axis_index_groups)
+
+    def mean(total: Any) -> Any:
+        if isinstance(total, int | float | complex | np.ndarray | np.generic):
+            return total / count
+        aval = typeof(total)
+        kind = dtypes.to_inexact_dtype(aval.dtype)
+        y = convert_element_type(total, kind, aval.weak_type)
+        return div(y, full((), count, kind, aval.weak_type))
+
+    return pytrees.tree_map(mean, psum(x, axis_name, axis_index_groups=axis_index_groups))
+
+
+def pmax(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
+    """The greatest over the elements of a named axis. Arguments as `psum`; inside the mapped function it has no derivative.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> jax.vmap(lambda x: pmax(x, "i"), axis_name="i")(jnp.array([1., 3.]))
+    Array([3., 3.], dtype=float32)
+    """
+    return _all_reduce(pmax_p, x, axis_name, axis_index_groups)
+
+
+def pmin(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
+    """The least over the elements of a named axis. Arguments as `psum`; inside the mapped function it has no derivative.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> jax.vmap(lambda x: pmin(x, "i"), axis_name="i")(jnp.array([1., 3.]))
+    Array([1., 1.], dtype=float32)
+    """
+    return _all_reduce(pmin_p, x, axis_name, axis_index_groups)
+
+
+def axis_index(axis_name: Any) -> Any:
+    """The element's number along a named axis: int32[]. Of several, the last runs fastest.
+
+    Raises NameError for a name that no axis in force has.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> jax.vmap(lambda x: x + axis_index("i"), axis_name="i")(jnp.zeros(3))
+    Array([0., 1., 2.], dtype=float32)
+    """
+    if not isinstance(axis_name, tuple | list):
+        return axis_index_p.bind(axis_name=axis_name)[0]
+    index: Any = 0
+    stride = 1
+    for name in reversed(axis_name):
+        index = add(index, mul(axis_index(name), np.int32(stride)))
+        stride *= named.axis_size(name)
+    return index
+
+
+def axis_size(axis_name: Any) -> Any:
+    """The size of a named axis as a Python int; of several, the product.
+
+    Raises NameError for a name that no axis in force has.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> jax.vmap(lambda x: x / axis_size("i"), axis_name="i")(jnp.ones(4))
+    Array([0.25, 0.25, 0.25, 0.25], dtype=float32)
+    """
+    return size_of(names_of(axis_name))

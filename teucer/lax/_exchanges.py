@@ -1,0 +1,410 @@
+"""Collectives in which elements hand on their arrays or parts of them."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any, final
+
+import numpy as np
+
+from teucer._base import pytrees
+from teucer._core import axes as named
+from teucer._core.trace import typeof
+from teucer._transform import arith
+from teucer._transform.batch import batch_flat, mapped_aval
+from teucer.lax._arithmetic import eq
+from teucer.lax._collectives import Collective, axis_index, checked, group_size, groups_of, names_of, psum, refuse_groups, size_of
+from teucer.lax._dynamic import dynamic_index_in_dim, index_take
+from teucer.lax._selection import select
+from teucer.lax._shapes import squeeze
+from teucer.lax._slicing import index_in_dim
+from teucer.lax._structure import Linear, broadcast_to, canonical_axis, expand, moveaxis, reduce_sum, reshape, zeros
+
+__all__ = ["all_gather", "all_gather_p", "all_to_all", "all_to_all_p", "pbroadcast", "pbroadcast_p", "ppermute", "ppermute_p",
+           "pshuffle", "psum_scatter", "pswapaxes", "reduce_scatter_p"]
+
+
+def _merged(x: Any, at: int, count: int) -> Any:
+    """x with `count` axes from `at` on made into one."""
+    shape = np.shape(x)
+    return reshape(x, (*shape[:at], math.prod(shape[at:at + count]), *shape[at + count:]))
+
+
+def _divided(x: Any, at: int, sizes: Sequence[Any]) -> Any:
+    """x with one axis divided: into axes of the given sizes, and what remains of it."""
+    shape = np.shape(x)
+    return reshape(x, (*shape[:at], *sizes, shape[at] // math.prod(sizes), *shape[at + 1:]))
+
+
+def _taken(x: Any, places: Sequence[int]) -> Any:
+    """The elements of x at static places of its first axis."""
+    return index_take(x, (np.asarray(places, np.int32),), (0,))
+
+
+class Exchange(Collective, Linear):
+    """A collective in which elements hand on (sums of) parts of their operand.
+
+    Under the batching of a named axis: `shifted` are the parameters for an operand with one more axis in front; `one_by_one`
+    does the same by collectives over one axis each; `on_batch` does it on a batch, in front, of an operand over one axis.
+    """
+
+    __slots__ = ()
+
+    def shifted(self, params: Any) -> dict[str, Any]:
+        raise NotImplementedError(self.name)
+
+    def one_by_one(self, x: Any, names: tuple[Any, ...], params: Any) -> Any:
+        raise NotImplementedError(self.name)
+
+    def on_batch(self, x: Any, params: Any) -> tuple[Any, int | None]:
+        raise NotImplementedError(self.name)
+
+    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+        names = self.names(params)
+        self.types(mapped_aval(typeof(args[0]), dims[0]), **params)
+        if axis.name not in names:
+            return self.bind(moveaxis(args[0], dims[0], 0), **self.shifted(params)), (0,)
+        refuse_groups(self, params.get("axis_index_groups"))
+        if len(names) > 1:
+            return batch_flat(lambda x: (self.one_by_one(x, names, params),), axis, args, dims)
+        y, dim = self.on_batch(arith.to_axis(args[0], dims[0], axis.size, 0), self.shifted(params))
+        return (y,), (dim,)
+
+
+@final
+class AllGather(Exchange):
+    """The operands of all elements, for each: along a new axis, or if tiled joined along an axis that they have."""
+
+    __slots__ = ()
+    name = "all_gather"
+
+    def types(self, x: Any, *, all_gather_dimension: int, axis_index_groups: Any, axis_name: Any, axis_size: int,
+              tiled: bool) -> Any:
+        size_of(axis_name)
+        shape = list(x.shape)
+        if tiled:
+            shape[all_gather_dimension] *= axis_size
+        else:
+            shape.insert(all_gather_dimension, axis_size)
+        return (x.update(shape=tuple(shape)),)
+
+    def transpose(self, cts: Any, x: Any, *, all_gather_dimension: int, **params: Any) -> Any:
+        return reduce_scatter_p.bind(*cts, scatter_dimension=all_gather_dimension, **params)
+
+    def shifted(self, params: Any) -> dict[str, Any]:
+        return {**params, "all_gather_dimension": params["all_gather_dimension"] + 1}
+
+    def one_by_one(self, x: Any, names: tuple[Any, ...], params: Any) -> Any:
+        at = params["all_gather_dimension"]
+        for name in reversed(names):
+            x = all_gather(x, name, axis=at)
+        return _merged(x, at, len(names) + params["tiled"])
+
+    def on_batch(self, x: Any, params: Any) -> tuple[Any, int | None]:
+        at = params["all_gather_dimension"] - 1
+        y = moveaxis(x, 0, at)
+        return _merged(y, at, 2) if params["tiled"] else y, None
+
+
+@final
+class ReduceScatter(Exchange):
+    """The sum over all elements, of which each gets its part along an axis.  (C1) the axis divides into that many parts."""
+
+    __slots__ = ()
+    name = "reduce_scatter"
+
+    def types(self, x: Any, *, axis_index_groups: Any, axis_name: Any, axis_size: int, scatter_dimension: int, tiled: bool) -> Any:
+        size_of(axis_name)
+        size = x.shape[scatter_dimension]
+        if size % axis_size if tiled else size != axis_size:
+            what = "be divisible by" if tiled else "match"
+            raise ValueError(f"psum_scatter: reduce_scatter operand scatter dimension size {size} must {what} shard count "
+                             f"{axis_size} (C1).\n    x: {x.str_short(short_dtypes=True)}, axis {scatter_dimension} has size {size}"
+                             + ("" if tiled else "\n  With tiled=True each element gets several of its places."))
+        kept = (size // axis_size,) if tiled else ()
+        return (x.update(shape=(*x.shape[:scatter_dimension], *kept, *x.shape[scatter_dimension + 1:])),)
+
+    def transpose(self, cts: Any, x: Any, *, scatter_dimension: int, **params: Any) -> Any:
+        return all_gather_p.bind(*cts, all_gather_dimension=scatter_dimension, **params)
+
+    def shifted(self, params: Any) -> dict[str, Any]:
+        return {**params, "scatter_dimension": params["scatter_dimension"] + 1}
+
+    def one_by_one(self, x: Any, names: tuple[Any, ...], params: Any) -> Any:
+        at = params["scatter_dimension"]
+        for name in names:
+            x = psum_scatter(x, name, scatter_dimension=at, tiled=True)
+        return x if params["tiled"] else squeeze(x, (at,))
+
+    def on_batch(self, x: Any, params: Any) -> tuple[Any, int | None]:
+        at, size = params["scatter_dimension"] - 1, np.shape(x)[0]
+        parts = _divided(reduce_sum(x, (0,)), at, (size,))
+        return moveaxis(parts if params["tiled"] else squeeze(parts, (at + 1,)), at, 0), 0
+
+
+@final
+class AllToAll(Exchange):
+    """Each element sends the i-th part of its operand along split_axis to element i, and joins what it gets along concat_axis.
+
+    tiled: as the function was called; the primitive keeps the rank either way.
+    (C1) split_axis divides into as many parts as there are elements.
+    """
+
+    __slots__ = ()
+    name = "all_to_all"
+
+    def types(self, x: Any, *, axis_index_groups: Any, axis_name: Any, concat_axis: int, split_axis: int, tiled: bool) -> Any:
+        n = group_size(names_of(axis_name), axis_index_groups)
+        shape = list(x.shape)
+        if shape[split_axis] % n:
+            raise ValueError(f"The size of all_to_all split_axis ({shape[split_axis]}) has to be divisible by the size of the "
+                             f"named axis {axis_name} ({n}) (C1).\n    x: {x.str_short(short_dtypes=True)}, split_axis: "
+                             f"{split_axis}")
+        shape[split_axis] //= n
+        shape[concat_axis] *= n
+        return (x.update(shape=tuple(shape)),)
+
+    def transpose(self, cts: Any, x: Any, *, concat_axis: int, split_axis: int, **params: Any) -> Any:
+        return self.bind(*cts, concat_axis=split_axis, split_axis=concat_axis, **params)
+
+    def shifted(self, params: Any) -> dict[str, Any]:
+        return {**params, "split_axis": params["split_axis"] + 1, "concat_axis": params["concat_axis"] + 1}
+
+    def one_by_one(self, x: Any, names: tuple[Any, ...], params: Any) -> Any:
+        split, concat = params["split_axis"], params["concat_axis"]
+        x = _divided(x, split, [named.axis_size(name) for name in names])
+        for i, name in enumerate(names):
+            x = pswapaxes(x, name, split + i)
+        for i in range(len(names)):
+            x = moveaxis(x, split + i, concat + i) if split > concat else moveaxis(x, split, concat + len(names) - 1)
+        return _merged(x, concat, len(names) + 1)
+
+    def on_batch(self, x: Any, params: Any) -> tuple[Any, int | None]:
+        split, concat = params["split_axis"], params["concat_axis"]
+        parts = _divided(x, split, np.shape(x)[:1])
+        # The number of the part becomes that of the element, and the element's becomes the place among what is joined.
+        sent = moveaxis(moveaxis(parts, split, 0), 1, concat)
+        return _merged(sent, concat, 2), 0
+
+
+@final
+class PPermute(Exchange):
+    """The operand of another element: of `source` for `target`, for the pairs (source, target) of perm; zero for the others.
+
+    (C1) sources are distinct, and so are targets.  (C2) all of them are elements.
+    """
+
+    __slots__ = ()
+    name = "ppermute"
+
+    def types(self, x: Any, *, axis_name: Any, perm: Any) -> Any:
+        size = size_of(axis_name)
+        for ends in zip(*perm, strict=True):
+            if len(set(ends)) != len(ends):
+                raise ValueError(f"ppermute sources and destinations must be unique, got {perm} (C1).")
+            if not all(0 <= i < size for i in ends):
+                raise ValueError(f"ppermute: sources and destinations must be elements of the axis {axis_name}, of size {size}, "
+                                 f"got {perm} (C2).")
+        return (x,)
+
+    def transpose(self, cts: Any, x: Any, *, axis_name: Any, perm: Any) -> Any:
+        return self.bind(*cts, axis_name=axis_name, perm=tuple((target, source) for source, target in perm))
+
+    def shifted(self, params: Any) -> dict[str, Any]:
+        return params  # type: ignore[no-any-return]
+
+    def one_by_one(self, x: Any, names: tuple[Any, ...], params: Any) -> Any:
+        everyone = _permuted(all_gather(x, names), params["perm"])
+        return dynamic_index_in_dim(everyone, axis_index(names), 0, keepdims=False)
+
+    def on_batch(self, x: Any, params: Any) -> tuple[Any, int | None]:
+        return _permuted(x, params["perm"]), 0
+
+
+def _permuted(x: Any, perm: Any) -> Any:
+    """x with its elements along the first axis moved by the pairs (source, target); zeros where none goes."""
+    sources = {target: source for source, target in perm}
+    taken = _taken(x, [sources.get(i, 0) for i in range(np.shape(x)[0])])
+    if len(sources) == np.shape(x)[0]:
+        return taken
+    reached = broadcast_to(np.asarray([i in sources for i in range(np.shape(x)[0])]), np.shape(x), (0,))
+    return select(reached, taken, zeros(typeof(taken)))
+
+
+@final
+class PBroadcast(Exchange):
+    """The operand of element `source`, for all.  (C1) it is an element."""
+
+    __slots__ = ()
+    name = "pbroadcast"
+
+    def types(self, x: Any, *, axis_name: Any, source: int) -> Any:
+        size = size_of(names_of(axis_name))
+        if not 0 <= source < size:
+            raise ValueError(f"pbroadcast: source must be an element of the axis {axis_name}, of size {size}, got {source} (C1).")
+        return (x,)
+
+    def transpose(self, cts: Any, x: Any, *, axis_name: Any, source: int) -> Any:
+        total = psum(cts[0], axis_name)
+        here = broadcast_to(eq(axis_index(axis_name), np.int32(source)), np.shape(total), ())
+        return (select(here, total, zeros(typeof(total))),)
+
+    def shifted(self, params: Any) -> dict[str, Any]:
+        return params  # type: ignore[no-any-return]
+
+    def one_by_one(self, x: Any, names: tuple[Any, ...], params: Any) -> Any:
+        return index_in_dim(all_gather(x, names), params["source"], 0, keepdims=False)
+
+    def on_batch(self, x: Any, params: Any) -> tuple[Any, int | None]:
+        return index_in_dim(x, params["source"], 0, keepdims=False), None
+
+
+all_gather_p = AllGather()
+reduce_scatter_p = ReduceScatter()
+all_to_all_p = AllToAll()
+ppermute_p = PPermute()
+pbroadcast_p = PBroadcast()
+
+
+# --- Functions -------------------------------------------------------------------------------------------------------
+
+
+def all_gather(x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: int = 0, tiled: bool = False,
+               to: str = "varying") -> Any:
+    """The arrays of all elements of a named axis, for each: T[shape] -> T with a new axis.
+
+    x: a pytree of arrays. axis: where the new axis goes; if tiled, the axis along which the arrays are joined.
+    Raises ValueError if axis is out of bounds, NameError for a name that no axis in force has.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> jax.vmap(lambda x: all_gather(x, "i"), axis_name="i")(jnp.array([1., 3.]))
+    Array([[1., 3.],
+           [1., 3.]], dtype=float32)
+    """
+    if to not in ("varying", "reduced", "invarying"):
+        raise ValueError(f"Got unexpected `to` value for `jax.lax.all_gather`, {to!r}. Allowed `to` values are: 'varying', "
+                         "'reduced', 'invarying'.")
+    if to != "varying":
+        raise NotImplementedError(f"all_gather: to={to!r} is a matter of shard_map; under vmap leave it out.")
+    names = names_of(axis_name)
+    groups = groups_of(names, axis_index_groups)
+    size = group_size(names, groups)
+
+    def one(leaf: Any) -> Any:
+        ndim = typeof(checked("all_gather", leaf)).ndim
+        return all_gather_p.bind(leaf, all_gather_dimension=canonical_axis(axis, ndim + (not tiled)), axis_index_groups=groups,
+                                 axis_name=names, axis_size=size, tiled=bool(tiled))[0]
+
+    return pytrees.tree_map(one, x)
+
+
+def psum_scatter(x: Any, axis_name: Any, *, scatter_dimension: int = 0, axis_index_groups: Any = None, tiled: bool = False) -> Any:
+    """The sum over the elements of a named axis, of which each gets its part along an axis.
+
+    x: a pytree of arrays; their axis scatter_dimension has the size of the named axis and goes away, or if tiled a multiple of
+    it and stays.
+    Raises ValueError if it has another size, NameError for a name that no axis in force has.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> jax.vmap(lambda x: psum_scatter(x, "i"), axis_name="i")(jnp.array([[1., 2.], [3., 4.]]))
+    Array([4., 6.], dtype=float32)
+    """
+    names = names_of(axis_name)
+    groups = groups_of(names, axis_index_groups)
+    size = group_size(names, groups)
+
+    def one(leaf: Any) -> Any:
+        at = canonical_axis(scatter_dimension, typeof(checked("psum_scatter", leaf)).ndim)
+        return reduce_scatter_p.bind(leaf, axis_index_groups=groups, axis_name=names, axis_size=size, scatter_dimension=at,
+                                     tiled=bool(tiled))[0]
+
+    return pytrees.tree_map(one, x)
+
+
+def all_to_all(x: Any, axis_name: Any, split_axis: int, concat_axis: int, *, axis_index_groups: Any = None,
+               tiled: bool = False) -> Any:
+    """Each element of a named axis sends the i-th part of its array to element i.
+
+    x: a pytree of arrays; split_axis has the size of the named axis and goes away, and the parts are stacked along a new axis
+    at concat_axis; or if tiled it is divided into that many parts, which are joined along concat_axis.
+    Raises ValueError if it has another size, NameError for a name that no axis in force has.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> jax.vmap(lambda x: all_to_all(x, "i", 0, 0), axis_name="i")(jnp.array([[1., 2.], [3., 4.]]))
+    Array([[1., 3.],
+           [2., 4.]], dtype=float32)
+    """
+    groups = groups_of(axis_name, axis_index_groups)
+    size = group_size(names_of(axis_name), groups)
+
+    def one(leaf: Any) -> Any:
+        shape = typeof(checked("all_to_all", leaf)).shape
+        split, concat = canonical_axis(split_axis, len(shape)), canonical_axis(concat_axis, len(shape))
+        params = {"axis_index_groups": groups, "axis_name": axis_name, "tiled": bool(tiled)}
+        if tiled:
+            return all_to_all_p.bind(leaf, concat_axis=concat, split_axis=split, **params)[0]
+        if shape[split] != size:
+            raise ValueError("all_to_all requires the size of the mapped axis axis_name to equal x.shape[split_axis], but they are "
+                             f"{size} and {shape[split]} respectively.\n  With tiled=True the axis is divided.")
+        if split == concat:
+            return all_to_all_p.bind(leaf, concat_axis=concat, split_axis=split, **params)[0]
+        # The new axis has size 1 before, the axis that goes away has it after.
+        new, old = (concat + 1, split) if split < concat else (concat, split + 1)
+        return squeeze(all_to_all_p.bind(expand(leaf, 1, new), concat_axis=new, split_axis=old, **params)[0], (old,))
+
+    return pytrees.tree_map(one, x)
+
+
+def pswapaxes(x: Any, axis_name: Any, axis: int, *, axis_index_groups: Any = None) -> Any:
+    """A named axis and an axis of the arrays, of one size, change places: x[j] of element i is x[i] of element j.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> jax.vmap(lambda x: pswapaxes(x, "i", 0), axis_name="i")(jnp.array([[1., 2.], [3., 4.]]))
+    Array([[1., 3.],
+           [2., 4.]], dtype=float32)
+    """
+    return all_to_all(x, axis_name, axis, axis, axis_index_groups=axis_index_groups)
+
+
+def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
+    """Elements of a named axis send their arrays to others.
+
+    x: a pytree of arrays. perm: pairs (source, target) of elements' numbers; elements that nothing is sent to get zeros.
+    Raises ValueError if a source or a target stands there twice, NameError for a name that no axis in force has.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> jax.vmap(lambda x: ppermute(x, "i", [(0, 1), (1, 2)]), axis_name="i")(jnp.array([1., 2., 3.]))
+    Array([0., 1., 2.], dtype=float32)
+    """
+    names = names_of(axis_name)
+    pairs = tuple((operator.index(source), operator.index(target)) for source, target in perm)
+    return pytrees.tree_map(lambda leaf: ppermute_p.bind(checked("ppermute", leaf), axis_name=names, perm=pairs)[0], x)
+
+
+def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
+    """The elements of a named axis in another order: element i gets the arrays of element perm[i].
+
+    Raises ValueError if perm is not a permutation.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> jax.vmap(lambda x: pshuffle(x, "i", [1, 0]), axis_name="i")(jnp.array([1., 3.]))
+    Array([3., 1.], dtype=float32)
+    """
+    if set(perm) != set(range(len(perm))):
+        raise ValueError(f"`perm` does not represent a permutation: {perm}")
+    return ppermute(x, axis_name, list(zip(perm, range(len(perm)), strict=True)))
+
+
+def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
+    """The arrays of element `source` of a named axis, for all.
+
+    Raises ValueError if there is no such element, NameError for a name that no axis in force has.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> jax.vmap(lambda x: pbroadcast(x, "i", 1), axis_name="i")(jnp.array([1., 3.]))
+    Array([3., 3.], dtype=float32)
+    """
+    at = operator.index(source)
+    return pytrees.tree_map(lambda leaf: pbroadcast_p.bind(checked("pbroadcast", leaf), axis_name=axis_name, source=at)[0], x)
