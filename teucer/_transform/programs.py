@@ -18,14 +18,14 @@ from teucer._lower.context import Argument, lower_module
 from teucer._runtime import backends, compilations, effects, misses, shardings, transfer
 from teucer._runtime.arrays import ArrayImpl, check_live
 from teucer._runtime.compile import Executable, compile_module
-from teucer._transform.dce import dce_jaxpr
+from teucer._transform.dce import dce_jaxpr, remove_dead
 from teucer._transform.outline import outlined
 from teucer._transform.passes import optimize
 from teucer._xla import arrays as xla_arrays
 from teucer._xla.dispatcher import FastPath, dispatcher
 
 __all__ = ["Lowering", "Placement", "Program", "compile_program", "execute", "fast_path", "lower_program", "placement_of",
-           "program_for", "run_primitive"]
+           "prepared", "program_for", "run_primitive"]
 
 
 class Placement(NamedTuple):
@@ -91,23 +91,31 @@ def placement_of(args: Sequence[Any], device: Any = None) -> Placement:
     return Placement(backends.target_device(), False)
 
 
-def lower_program(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: bool, platform: str, *,
-                  outline: bool | None = None, locations: bool = False) -> Lowering:
-    """Lower a jaxpr without constants. outline: as in `jit`."""
-    in_avals, start = tuple(jaxpr.in_avals), time.perf_counter()
-    if not locations:
-        compilations.log("Compiling jit(%s) with global shapes and types %s.", name, in_avals)
+def prepared(jaxpr: Jaxpr, outline: bool | None, platform: str) -> Jaxpr:
+    """A jaxpr without constants as it is compiled: optimised and outlined. What is lowered to be read is as its user wrote it.
+
+    outline: as in `jit`.
+    """
     if config.optimize_jaxprs.value:
         jaxpr = optimize(jaxpr)
+    return outlined(remove_dead(jaxpr), outline, platform)
+
+
+def lower_program(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: bool, platform: str, *,
+                  locations: bool = False, quiet: bool = False) -> Lowering:
+    """Lower a jaxpr without constants. quiet: nothing of it is logged or dumped."""
+    in_avals, start = tuple(jaxpr.in_avals), time.perf_counter()
+    if not quiet:
+        compilations.log("Compiling jit(%s) with global shapes and types %s.", name, in_avals)
     live, used = dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))
     kept = (True,) * len(jaxpr.invars) if keep_unused else tuple(used)
     invars = [v for v, keep in zip(jaxpr.invars, kept, strict=True) if keep]
     donated = [d for d, keep in zip(donated, kept, strict=True) if keep]
-    jaxpr = outlined(live.replace(invars=invars), outline, platform)
+    jaxpr = live.replace(invars=invars)
     args = [Argument(v.aval, d) for v, d in zip(jaxpr.invars, donated, strict=True)]
     text, module = lower_module(f"jit_{name}", jaxpr, args, platform, locations=locations)
     took = time.perf_counter() - start
-    if not locations:
+    if not quiet:
         compilations.log("Finished jaxpr to MLIR module conversion jit(%s) in %.9f sec", name, took)
         if config.dump_ir_to.value:
             located = config.include_debug_info_in_dumps.value
@@ -135,7 +143,8 @@ def program_for(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: b
     if found is None:
         if config.explain_cache_misses.value:
             misses.explain_program(jaxpr, key)
-        lowering = lower_program(jaxpr, name, donated, keep_unused, placement.device.platform, outline=outline)
+        platform = placement.device.platform
+        lowering = lower_program(prepared(jaxpr, outline, platform), name, donated, keep_unused, platform)
         found = jaxpr.cache[key] = compile_program(lowering, placement, jaxpr.out_avals, name, options)
     return found
 

@@ -108,10 +108,13 @@ class Traced(Stage):
             raise NotImplementedError(f"lower: one platform at a time, got {platforms}. Use jax.export for several.")
         return Lowered(self, self.lower_with(platforms[0]), placement, platforms[0])
 
-    def lower_with(self, platform: str, *, locations: bool = False) -> programs.Lowering:
-        """The program's text for a platform; locations: with the places that operations come from."""
-        return programs.lower_program(self.staged.jaxpr.jaxpr, self.fun_name, self.staged.donated,
-                                      self._options.keep_unused, platform, outline=self._options.outline, locations=locations)
+    def lower_with(self, platform: str, *, locations: bool = False, prepared: bool = False) -> programs.Lowering:
+        """The program's text for a platform; locations: with the places that operations come from; prepared: as it is compiled."""
+        jaxpr = self.staged.jaxpr.jaxpr
+        if prepared:
+            jaxpr = programs.prepared(jaxpr, self._options.outline, platform)
+        return programs.lower_program(jaxpr, self.fun_name, self.staged.donated, self._options.keep_unused, platform,
+                                      locations=locations, quiet=locations or prepared)
 
 
 class Lowered(Stage):
@@ -133,8 +136,9 @@ class Lowered(Stage):
         compiler_options: XLA's debug options by name.
         """
         options = (*self.traced._options.compiler_options, *sorted((compiler_options or {}).items()))
-        program = programs.compile_program(self.lowering, self._placement, self.traced.staged.jaxpr.out_avals,
-                                           self.traced.fun_name, options)
+        lowering = self.traced.lower_with(self.platform, prepared=True)
+        program = programs.compile_program(lowering, self._placement, self.traced.staged.jaxpr.out_avals, self.traced.fun_name,
+                                           options)
         return Compiled(self, program)
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
