@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+import teucer as jax
 import teucer.numpy as jnp
 from teucer._base import config
 from teucer._core.checker import check_jaxpr
@@ -73,6 +74,11 @@ def _scan(operands: Sequence[Any], jaxpr: Any, num_consts: int, num_carry: int, 
     avals = jaxpr.out_avals[num_carry:]
     return [*carry, *(jnp.stack([row[j] for row in rows]) if rows else jnp.zeros((0, *a.shape), a.dtype)
                       for j, a in enumerate(avals))]
+
+
+def compiled_text(f: Any, *args: Any, **options: Any) -> str:
+    """The text that XLA compiles for a jitted function: after the passes."""
+    return jax.jit(f, **options).trace(*args).lower_with("cpu", prepared=True).text
 
 
 def bits(x: Any) -> tuple[Any, ...]:

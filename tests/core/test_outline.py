@@ -9,7 +9,7 @@ from typing import Any
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from core.stepwise import bits, stepwise
+from core.stepwise import bits, compiled_text, stepwise
 from hypothesis import given, settings
 
 import teucer as jax
@@ -231,7 +231,7 @@ def test_jitted_functions_that_are_called_twice_are_functions() -> None:
         return inner(jnp.cumsum(x, axis=0), ws[1])
 
     assert [count for count, _ in functions(outlined(f, X, LAYERS[:2]))] == [2]
-    text = jax.jit(f, outline=True).lower(X, LAYERS[:2]).as_text()
+    text = compiled_text(f, X, LAYERS[:2], outline=True)
     assert len(re.findall("inlineable", text)) == 2
     assert text.count("stablehlo.tanh") == 1
 
@@ -412,8 +412,8 @@ def test_donated_arguments() -> None:
 
 def test_the_option_and_the_argument_decide() -> None:
     def calls(**options: Any) -> int:
-        return jax.jit(lambda x, ws: network(x, ws), **options).lower(X, LAYERS).as_text().count("inlineable") + jax.jit(
-            lambda x, ws: solve(x, ws[0], 12), **options).lower(X, LAYERS).as_text().count("stablehlo.while")
+        return (compiled_text(lambda x, ws: network(x, ws), X, LAYERS, **options).count("inlineable")
+                + compiled_text(lambda x, ws: solve(x, ws[0]), X, LAYERS, **options).count("stablehlo.while"))
 
     assert calls(outline=False) == 0
     assert calls(outline=True) > 0
@@ -426,7 +426,7 @@ def test_the_option_and_the_argument_decide() -> None:
 
 
 def test_small_programs_keep_the_functions_of_their_user() -> None:
-    text = jax.jit(lambda x: jax.jit(jnp.sin)(x) + 1).lower(X).as_text()
+    text = compiled_text(lambda x: jax.jit(jnp.sin)(x) + 1, X)
     assert text.count("func.func private") == 1
 
 

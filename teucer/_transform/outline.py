@@ -100,16 +100,18 @@ def _has_more(jaxpr: Jaxpr, equations: int) -> bool:
 def outline(jaxpr: Jaxpr, costs: Costs = Costs()) -> Jaxpr:
     """The jaxpr with repeated runs of its equations as calls of functions, nested ones too; it computes the same."""
     jaxpr = _calls_decided(jaxpr, costs)
-    found = _Program(jaxpr, costs).outlined()
-    if found is jaxpr:
+    program = _Program(jaxpr, costs)
+    if not program.repeats:
         return jaxpr
-    jaxpr = recompute(jaxpr)
+    again = recompute(jaxpr)
+    if again is not jaxpr:
+        program = _Program(again, costs)
     for _ in range(ROUNDS):
-        found = _Program(jaxpr, costs).outlined()
-        if found is jaxpr:
+        found = program.outlined()
+        if found is program.jaxpr:
             break
-        jaxpr = found
-    return jaxpr
+        program = _Program(found, costs)
+    return program.jaxpr if program.jaxpr is not again else jaxpr
 
 
 def _inner(jaxpr: Jaxpr, costs: Costs) -> Jaxpr:
@@ -195,8 +197,12 @@ class _Program:
         self.first: list[Eqn] = []
         self.eqns: list[Eqn] = []
         self._sort_out(jaxpr.eqns)
+        self.letters = self._letters()
+        self.repeats = repeats(self.letters, costs.short, lambda r: costs.pay(self._run(r.starts[0], r.length), len(r.starts)))
         self.places: dict[Any, tuple[int, int]] = {}
         self.last_use: dict[Any, int] = dict.fromkeys((v for v in jaxpr.outvars if type(v) is not Literal), len(self.eqns))
+        if not self.repeats:
+            return
         for i, eqn in enumerate(self.eqns):
             for j, v in enumerate(eqn.outvars):
                 self.places[v] = i, j
@@ -234,7 +240,7 @@ class _Program:
                 else:
                     self.first.append(eqn)
 
-    def letters(self) -> Any:
+    def _letters(self) -> Any:
         """What each equation does, whatever its operands and the values of its literals; equal numbers for the same."""
         table: dict[Any, int] = {}
         letters = np.empty(len(self.eqns), np.int64)
@@ -257,8 +263,7 @@ class _Program:
 
     def outlined(self) -> Jaxpr:
         """The jaxpr with calls in the place of what repeats; itself if nothing does that pays."""
-        letters = self.letters()
-        found = repeats(letters, self.costs.short, lambda r: self.costs.pay(self._run(r.starts[0], r.length), len(r.starts)))
+        found, letters = self.repeats, self.letters
         taken = np.zeros(len(letters) + 1, bool)
         for repeat in found:
             for start in repeat.starts:

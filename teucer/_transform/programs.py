@@ -19,14 +19,14 @@ from teucer._lower.context import Argument, lower_module
 from teucer._runtime import backends, compilations, effects, misses, shardings, transfer
 from teucer._runtime.arrays import ArrayImpl, check_live
 from teucer._runtime.compile import Executable, compile_module
-from teucer._transform.dce import dce_jaxpr
+from teucer._transform.dce import dce_jaxpr, remove_dead
 from teucer._transform.outline import outlined
 from teucer._transform.passes import optimize
 from teucer._xla import arrays as xla_arrays
 from teucer._xla.dispatcher import FastPath, dispatcher
 
 __all__ = ["LoadedCode", "Lowering", "Placement", "Program", "compile_program", "execute", "fast_path", "lower_program",
-           "placement_of", "program_for", "run_primitive"]
+           "placement_of", "prepared", "program_for", "run_primitive"]
 
 
 class Placement(NamedTuple):
@@ -115,19 +115,27 @@ def placement_of(args: Sequence[Any], device: Any = None) -> Placement:
     return Placement(backends.target_device(), False)
 
 
+def prepared(jaxpr: Jaxpr, outline: bool | None, platform: str) -> Jaxpr:
+    """A jaxpr without constants as it is compiled: optimised and outlined. What is lowered to be read is as its user wrote it.
+
+    outline: as in `jit`.
+    """
+    if config.optimize_jaxprs.value:
+        jaxpr = optimize(jaxpr)
+    return outlined(remove_dead(jaxpr), outline, platform)
+
+
 def lower_program(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: bool, platforms: Sequence[str], *,
-                  outline: bool | None = None, locations: bool = False, consts: Sequence[Any] = (),
+                  locations: bool = False, quiet: bool = False, consts: Sequence[Any] = (),
                   arg_names: Sequence[str] = ()) -> Lowering:
-    """Lower a jaxpr without constants. outline: as in `jit`.
+    """Lower a jaxpr without constants. quiet: nothing of it is logged or dumped.
 
     consts: values of its first arguments, to be written into the program.
     arg_names: what messages about symbolic dimensions call the other arguments.
     """
     in_avals, start = tuple(jaxpr.in_avals), time.perf_counter()
-    if not locations:
+    if not quiet:
         compilations.log("Compiling jit(%s) with global shapes and types %s.", name, in_avals)
-    if config.optimize_jaxprs.value:
-        jaxpr = optimize(jaxpr)
     live, used = dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))
     n = len(consts)
     # Arguments of symbolic sizes say what these are.
@@ -135,8 +143,7 @@ def lower_program(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused:
     invars = [v for v, keep in zip(jaxpr.invars[n:], kept, strict=True) if keep]
     donated = [d for d, keep in zip(donated[n:], kept, strict=True) if keep]
     names = [name for name, keep in zip(arg_names or [f"args[{i}]" for i in range(len(kept))], kept, strict=True) if keep]
-    live = live.replace(constvars=jaxpr.invars[:n], invars=invars)
-    jaxpr = live if len(platforms) > 1 else outlined(live, outline, platforms[0])
+    jaxpr = live.replace(constvars=jaxpr.invars[:n], invars=invars)
     args = [Argument(v.aval, d) for v, d in zip(jaxpr.invars, donated, strict=True)]
 
     def write(located: bool) -> tuple[str, Any]:
@@ -145,7 +152,7 @@ def lower_program(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused:
 
     text, module = write(locations)
     took = time.perf_counter() - start
-    if not locations:
+    if not quiet:
         compilations.log("Finished jaxpr to MLIR module conversion jit(%s) in %.9f sec", name, took)
         if config.dump_ir_to.value:
             compilations.dump(name, jaxpr, lambda: write(config.include_debug_info_in_dumps.value)[0])
@@ -172,7 +179,8 @@ def program_for(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: b
     if found is None:
         if config.explain_cache_misses.value:
             misses.explain_program(jaxpr, key)
-        lowering = lower_program(jaxpr, name, donated, keep_unused, (placement.device.platform,), outline=outline)
+        platform = placement.device.platform
+        lowering = lower_program(prepared(jaxpr, outline, platform), name, donated, keep_unused, (platform,))
         found = jaxpr.cache[key] = compile_program(lowering, placement, jaxpr.out_avals, name, options)
     return found
 

@@ -123,16 +123,18 @@ class Traced(Stage):
         platforms = tuple(lowering_platforms or (placement.device.platform,))
         return Lowered(self, self.lower_with(platforms), placement, platforms)
 
-    def lower_with(self, platforms: Sequence[str], *, locations: bool = False) -> programs.Lowering:
-        """The program's text for platforms; locations: with the places that operations come from."""
-        return programs.lower_program(self.staged.jaxpr.jaxpr, self.fun_name, self.staged.donated,
-                                      self._options.keep_unused, platforms, outline=self._options.outline, locations=locations)
+    def lower_with(self, platforms: Sequence[str], *, locations: bool = False, prepared: bool = False) -> programs.Lowering:
+        """The program's text for platforms; locations: with the places that operations come from; prepared: as it is compiled."""
+        jaxpr = self.staged.jaxpr.jaxpr
+        if prepared:
+            jaxpr = programs.prepared(jaxpr, self._options.outline, platforms[0])
+        return programs.lower_program(jaxpr, self.fun_name, self.staged.donated, self._options.keep_unused, platforms,
+                                      locations=locations, quiet=locations or prepared)
 
     def lower_for_export(self, platforms: Sequence[str], arg_names: Sequence[str]) -> programs.Lowering:
         """The program's text with the constants of the function in it; arguments are called `arg_names` in its messages."""
         return programs.lower_program(self.staged.jaxpr.jaxpr, self.fun_name, (False,) * len(self.staged.donated),
-                                      self._options.keep_unused, platforms, outline=False, consts=self.staged.consts,
-                                      arg_names=arg_names)
+                                      self._options.keep_unused, platforms, consts=self.staged.consts, arg_names=arg_names)
 
 
 class Lowered(Stage):
@@ -168,7 +170,8 @@ class Lowered(Stage):
             if len(device_assignment) != 1:
                 raise ValueError(f"compile: device_assignment has {len(device_assignment)} devices for a program on one.")
             placement = placement._replace(device=device_assignment[0])
-        program = programs.compile_program(self.lowering, placement, traced.staged.jaxpr.out_avals, traced.fun_name, options)
+        lowering = traced.lower_with(self.platforms, prepared=True)
+        program = programs.compile_program(lowering, placement, traced.staged.jaxpr.out_avals, traced.fun_name, options)
         return Compiled(program, traced.staged.consts, self.args_info, self.out_tree, traced.staged.jaxpr.out_avals,
                         traced.arg_names)
 
