@@ -25,6 +25,7 @@ ELSEWHERE: dict[str, str] = {
     "debug_callback": "has an effect and no result: tests of callbacks",
     **dict.fromkeys(("psum", "pmax", "pmin", "axis_index", "all_gather", "reduce_scatter", "all_to_all", "ppermute", "pbroadcast"),
                     "the vmap of its entry makes ordinary operations of it"),
+    **dict.fromkeys(("reshard", "sharding_constraint"), "needs a mesh: tests/sharding"),
 }
 
 

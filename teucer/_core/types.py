@@ -14,7 +14,7 @@ from teucer._xla.arrays import ArrayImpl
 
 __all__ = [
     "Aval", "KeyCarrier", "ShapedArray", "Token", "TOKEN", "Zero", "aval_of", "float0", "is_valid_type",
-    "register_aval_of", "shape_text",
+    "partitioned", "register_aval_of", "shape_text",
 ]
 
 float0 = dtypes.float0
@@ -45,6 +45,10 @@ class Aval:
         except AttributeError:
             self._zero = Zero(self.tangent_aval())
             return self._zero
+
+
+# The types with a sharding that have been made: while there are none, no equation is asked for its partition.
+partitioned: list[ShapedArray] = []
 
 
 class _Key(NamedTuple):
@@ -96,6 +100,8 @@ class ShapedArray(Aval):
             self.ndim = len(shape)
             self.extended = isinstance(dtype, dtypes.ExtendedDType)
             cls._interned[full] = self
+            if sharding is not None:
+                partitioned.append(self)
         return self
 
     def __reduce__(self) -> Any:
@@ -157,7 +163,8 @@ class ShapedArray(Aval):
         'f32[2,3]'
         """
         name = dtypes.short_name(self.dtype) if short_dtypes else self.dtype.name
-        return f"{name}[{shape_text(self.shape)}]"
+        sizes = shape_text(self.shape) if self.sharding is None else self.sharding.shape_text(self.shape)
+        return f"{name}[{sizes}]"
 
     def __str__(self) -> str:
         return ("~" if self.weak_type else "") + self.str_short()

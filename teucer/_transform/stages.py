@@ -9,10 +9,9 @@ from teucer._base import pytrees, tracebacks
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import Aval
-from teucer._runtime.arrays import ArrayImpl
 from teucer._transform import programs
-from teucer._transform.calls import flatten_call
-from teucer._transform.jit import JitOptions, Staged, jit, method, stage_call
+from teucer._transform.calls import FlatCall, flatten_call
+from teucer._transform.jit import JitOptions, Staged, jit, method, placement_for, stage_call
 from teucer._transform.shapes import as_struct
 
 __all__ = ["ArgInfo", "Compiled", "Lowered", "OutInfo", "Stage", "Traced", "Wrapped", "jit"]
@@ -72,13 +71,13 @@ class Wrapped:
 class Traced(Stage):
     """A function traced for the types of its arguments. Made by `jit(f).trace(...)`."""
 
-    def __init__(self, staged: Staged, in_tree: Any, options: JitOptions, leaves: Sequence[Any]) -> None:
+    def __init__(self, staged: Staged, options: JitOptions, call: FlatCall) -> None:
         self.staged, self._options, self.out_tree = staged, options, staged.out_tree
         self.fun_name = staged.debug_info.name
         n = len(staged.consts)
         infos = [ArgInfo(a, d) for a, d in zip(staged.jaxpr.in_avals[n:], staged.donated[n:], strict=True)]
-        self.args_info = pytrees.tree_unflatten(in_tree, infos)
-        self._placed = [x for x in leaves if isinstance(x, ArrayImpl)]
+        self.args_info = pytrees.tree_unflatten(call.tree, infos)
+        self._placement = placement_for(staged, call, options)
 
     @property
     def jaxpr(self) -> ClosedJaxpr:
@@ -102,19 +101,18 @@ class Traced(Stage):
 
         lowering_platforms: one platform's name; by default that of the device on which the program will run.
         """
-        placement = programs.placement_of(self._placed, self._options.device)
-        platforms = tuple(lowering_platforms or (placement.device.platform,))
+        platforms = tuple(lowering_platforms or (self._placement.device.platform,))
         if len(platforms) != 1:
             raise NotImplementedError(f"lower: one platform at a time, got {platforms}. Use jax.export for several.")
-        return Lowered(self, self.lower_with(platforms[0]), placement, platforms[0])
+        return Lowered(self, self.lower_with(platforms[0]), self._placement, platforms[0])
 
     def lower_with(self, platform: str, *, locations: bool = False, prepared: bool = False) -> programs.Lowering:
         """The program's text for a platform; locations: with the places that operations come from; prepared: as it is compiled."""
         jaxpr = self.staged.jaxpr.jaxpr
         if prepared:
-            jaxpr = programs.prepared(jaxpr, self._options.outline, platform)
+            jaxpr = programs.prepared(jaxpr, self._options.outline, self._placement, platform)
         return programs.lower_program(jaxpr, self.fun_name, self.staged.donated, self._options.keep_unused, platform,
-                                      locations=locations, quiet=locations or prepared)
+                                      locations=locations, quiet=locations or prepared, placement=self._placement)
 
 
 class Lowered(Stage):
@@ -200,12 +198,14 @@ class Compiled(Stage):
     @property
     def input_shardings(self) -> Any:
         """Where the arguments must be: (of positional, of keyword arguments)."""
-        return pytrees.tree_map(lambda _: self.program.sharding, self.args_info, is_leaf=lambda x: isinstance(x, ArgInfo))
+        taken = iter(self.program.in_shardings)
+        every = [next(taken) if kept else None for kept in self.program.kept]
+        return pytrees.tree_unflatten(self.in_tree, every[len(self.lowered.traced.staged.consts):])
 
     @property
     def output_shardings(self) -> Any:
         """Where the results are."""
-        return pytrees.tree_unflatten(self.out_tree, [self.program.sharding] * self.out_tree.num_leaves)
+        return pytrees.tree_unflatten(self.out_tree, self.program.out_shardings)
 
     @tracebacks.api_boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -236,7 +236,7 @@ def trace(jitted: Any, fun: Any, options: JitOptions, *args: Any, **kwargs: Any)
     """Trace the function for arguments of these types (arrays or ShapeDtypeStructs)."""
     call = flatten_call(args, kwargs, options.static_argnums, options.static_argnames)
     staged = stage_call(fun, call, options)
-    return Traced(staged, call.tree, options, call.leaves)
+    return Traced(staged, options, call)
 
 
 @method
