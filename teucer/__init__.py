@@ -28,6 +28,16 @@ _ROOMS = {
         "transfer_guard_device_to_device transfer_guard_device_to_host transfer_guard_host_to_device",
     "teucer._runtime.arrays":
         "Array Shard",
+    "teucer._runtime.meshes":
+        "make_mesh set_mesh",
+    "teucer._runtime.shardings":
+        "NamedSharding",
+    "teucer._runtime.specs":
+        "P=PartitionSpec",
+    "teucer._runtime.transfer":
+        "make_array_from_callback make_array_from_process_local_data make_array_from_single_device_arrays",
+    "teucer.lax._sharding":
+        "reshard",
     "teucer._runtime.backends":
         "default_backend device_count devices host_count host_id host_ids local_device_count local_devices process_count "
         "process_index process_indices",
@@ -70,9 +80,9 @@ _ROOMS = {
     "teucer._xla.client":
         "Device",
 }
-_DEVICES = "arrays over several devices are not implemented yet."
+_MANUAL = "programs that partition by hand are not implemented yet; use jax.NamedSharding with jit."
 _ABSENT = {
-    **dict.fromkeys(("NamedSharding", "P", "make_mesh", "pmap", "reshard", "set_mesh", "shard_map", "smap"), _DEVICES),
+    **dict.fromkeys(("pmap", "shard_map", "smap"), _MANUAL),
     **dict.fromkeys(("device_put_replicated", "device_put_sharded"), "it is deprecated; use jax.device_put instead."),
     **dict.fromkeys(("distributed", "ffi", "profiler"), "it is not implemented yet."),
     **dict.fromkeys(("Ref", "freeze", "new_ref", "ref"), "mutable arrays are not implemented yet."),

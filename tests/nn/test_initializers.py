@@ -48,3 +48,13 @@ def test_default_dtypes():
 def test_errors(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("init", [initializers.zeros, initializers.normal(), initializers.orthogonal(), initializers.he_uniform(),
+                                  initializers.constant(2.0)], ids=range(5))
+def test_out_sharding(init):
+    """The values without it, laid out as asked."""
+    mesh = jax.make_mesh((4, 2), ("x", "y"))
+    found = init(jax.random.key(0), (8, 4), np.float32, out_sharding=jax.NamedSharding(mesh, jax.P("x")))
+    assert str(jax.typeof(found)) == "float32[8@x,4]"
+    np.testing.assert_allclose(np.asarray(found), init(jax.random.key(0), (8, 4), np.float32), rtol=1e-5, atol=1e-6)

@@ -187,7 +187,7 @@ class Op:
         return next((d for d in ("float32", "complex64", "int32", "bool") if d in self.dtypes), self.dtypes[0])
 
 
-LAWS = frozenset({"value", "gradient", "forward", "reverse", "second", "vmap"})
+LAWS = frozenset({"value", "gradient", "forward", "reverse", "second", "vmap", "sharding"})
 
 
 def resolve(fn: str | Callable[..., Any]) -> Callable[..., Any]:

@@ -25,6 +25,9 @@ ELSEWHERE: dict[str, str] = {
     "debug_callback": "has an effect and no result: tests of callbacks",
     **dict.fromkeys(("psum", "pmax", "pmin", "axis_index", "all_gather", "reduce_scatter", "all_to_all", "ppermute", "pbroadcast"),
                     "the vmap of its entry makes ordinary operations of it"),
+    "outlined_call": "only outlining makes it, on the way to the compiler: tests of outlining",
+    "dim_as_value": "is of a symbolic size: tests of export",
+    **dict.fromkeys(("reshard", "sharding_constraint"), "needs a mesh: tests/sharding"),
 }
 
 

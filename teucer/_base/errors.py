@@ -15,6 +15,10 @@ from teucer._xla.runtime_errors import JaxRuntimeError as JaxRuntimeError
 _LONGEST = 200  # characters of a value's repr that an error shows
 
 
+class ShardingTypeError(Exception):
+    """The partitions of operands over Explicit mesh axes do not go together."""
+
+
 class noted(NamedTuple):  # reads as a function: value_error(..., x=noted(x, "axis 1 has size 3"))
     """A value of an error message, and what is to be said of it."""
 

@@ -68,7 +68,7 @@ def _check_used(defined: set[Var], atoms: Iterable[Atom], at: Any) -> None:
 def _check_types(eqn: Eqn) -> None:
     avals = [v.aval for v in eqn.invars]
     try:
-        expected = eqn.primitive.types(*avals, **eqn.params)
+        expected = eqn.primitive.laid_out(avals, eqn.params, eqn.primitive.types(*avals, **eqn.params))
     except (TypeError, ValueError) as err:
         raise JaxprTypeError(_text("the primitive refuses the equation's operands (C4)", eqn, operands=avals)) from err
     found = [v.aval for v in eqn.outvars]

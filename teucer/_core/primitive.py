@@ -60,7 +60,8 @@ class Primitive:
     partial_eval(trace, args, params) -> outs              where the default (all results unknown) will not do
     stage(trace, args, params) -> outs                     where recording one equation will not do
     evaluate(*args, **params) -> outs                      where running it as a program of its own will not do
-    shard(*avals, **params) -> partition specs             where the default will not do
+    shard(*avals, **params) -> Labels                      which axes of operands and results lie over the same mesh axes;
+                                                           None where `types` says it
     effects(*avals, **params) -> frozenset                 what the primitive does besides computing its results
 
     Rules of the passes over jaxprs that are to be lowered (`teucer._transform.passes`), for the primitives that have one:
@@ -76,6 +77,8 @@ class Primitive:
     name: Any
     # How this primitive runs outside any trace; the upper floors install it (teucer._transform.dispatch).
     run: ClassVar[Any] = None
+    # The types of results with the partition that `shard` says (teucer._runtime.partition).
+    laid_out: Any = None
     # Whether calls have no effects, and whether they run as programs of their own: where no method says otherwise.
     pure: ClassVar[bool] = True
     standalone: ClassVar[bool] = True
@@ -123,7 +126,8 @@ class Primitive:
         self.missing("batching (vmap)", "batch")
 
     def shard(self, *avals: Any, **params: Any) -> Any:
-        self.missing("sharding", "shard")
+        if not self.higher_order:
+            self.missing("sharding", "shard")
 
     stage: Any = None
     partial_eval: Any = None

@@ -34,11 +34,12 @@ _ALWAYS = _Always()
 _QUIET: dict[str, dict[str, Any]] = {
     "jit": {"donated_invars": None, "keep_unused": False, "inline": False, "outline": None, "in_shardings": None,
             "out_shardings": None, "options": None, "backend": None},
-    "broadcast_in_dim": {"broadcast_dimensions": (), "shape": _ALWAYS, "sharding": None},
+    "broadcast_in_dim": {"broadcast_dimensions": (), "shape": _ALWAYS, "sharding": _ALWAYS},
     "convert_element_type": {"sharding": None},
     "custom_jvp_call": {"num_consts": _ALWAYS},
     "custom_vjp_call": {"num_consts": _ALWAYS},
-    "dot_general": {"precision": None, "out_sharding": None, "preferred_element_type": None},
+    "dot_general": {"precision": None, "out_sharding": _ALWAYS, "preferred_element_type": None},
+    "reshard": {"concrete_mesh": _ALWAYS, "dst_sharding": _ALWAYS},
     "scan": {"linear": None, "split_transpose": False},
 }
 # Parameters that are shown under another name, or with another value.

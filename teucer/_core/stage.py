@@ -16,7 +16,7 @@ from teucer._core.jaxpr import Atom, ClosedJaxpr, DropVar, Eqn, Jaxpr, Literal, 
 from teucer._core.names import _names
 from teucer._core.primitive import NO_EFFECTS
 from teucer._core.trace import Trace, Tracer, check_alive, check_leaks, current_trace, end, using
-from teucer._core.types import aval_of, float0
+from teucer._core.types import aval_of, float0, partitioned
 
 __all__ = ["DebugInfo", "StageTrace", "StageTracer", "stage_flat", "stage_jaxpr"]
 
@@ -117,7 +117,10 @@ class StageTrace(Trace):
         effects = NO_EFFECTS if primitive.pure else primitive.effects(*avals, **params)
         outvars = []
         outs = []
-        for aval in primitive.types(*avals, **params):
+        types = primitive.types(*avals, **params)
+        if partitioned:
+            types = primitive.laid_out(avals, params, types)
+        for aval in types:
             var = Var(aval)
             outvars.append(var)
             outs.append(StageTracer(self, var))

@@ -143,6 +143,11 @@ class Tracer(Array):  # type: ignore[misc]  # jaxlib's classes are untyped
         weak: bool = self.aval.weak_type
         return weak
 
+    @property
+    def sharding(self) -> Any:
+        """The partition over Explicit mesh axes that the type says; None where the compiler decides."""
+        return self.aval.sharding
+
     def concrete(self) -> Any:
         """The concrete value that Python control flow may look at, or None if there is none."""
         return None

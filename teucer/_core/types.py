@@ -15,7 +15,7 @@ from teucer._xla.arrays import ArrayImpl
 
 __all__ = [
     "Aval", "KeyCarrier", "ShapedArray", "Token", "TOKEN", "Zero", "aval_of", "float0", "is_valid_type",
-    "register_aval_of", "shape_text",
+    "partitioned", "register_aval_of", "shape_text",
 ]
 
 float0 = dtypes.float0
@@ -48,6 +48,10 @@ class Aval:
         except AttributeError:
             self._zero = Zero(self.tangent_aval())
             return self._zero
+
+
+# The types with a sharding that have been made: while there are none, no equation is asked for its partition.
+partitioned: list[ShapedArray] = []
 
 
 class _Key(NamedTuple):
@@ -100,6 +104,8 @@ class ShapedArray(Aval):
             self.extended = isinstance(dtype, dtypes.ExtendedDType)
             self.symbolic = not is_constant(shape)
             cls._interned[full] = self
+            if sharding is not None:
+                partitioned.append(self)
         return self
 
     def __reduce__(self) -> Any:
@@ -161,7 +167,8 @@ class ShapedArray(Aval):
         'f32[2,3]'
         """
         name = dtypes.short_name(self.dtype) if short_dtypes else "float0" if self.dtype == float0 else self.dtype.name
-        return f"{name}[{shape_text(self.shape)}]"
+        sizes = shape_text(self.shape) if self.sharding is None else self.sharding.shape_text(self.shape)
+        return f"{name}[{sizes}]"
 
     def __str__(self) -> str:
         return ("~" if self.weak_type else "") + self.str_short()

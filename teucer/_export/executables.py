@@ -36,12 +36,16 @@ def serialize(compiled: Compiled) -> tuple[bytes, Any, Any]:
     program = compiled.program
     if program.has_effects:
         raise ValueError(f"serialize: '{program.name}' calls Python functions, which live in this process only.")
+    if program.placement.mesh is not None:
+        raise NotImplementedError(f"serialize: '{program.name}' runs over {program.placement.mesh}. Only programs on one device "
+                                  "can be serialized; the disk cache keeps others.")
     infos = pytrees.tree_leaves(compiled.args_info, is_leaf=lambda x: isinstance(x, ArgInfo))
     fields = {
         "name": program.name, "in_tree": tree_text(compiled.in_tree), "out_tree": tree_text(compiled.out_tree),
         "in_avals": [aval_text(info.aval) for info in infos], "donated": [info.donated for info in infos],
         "out_avals": [aval_text(aval) for aval in compiled.out_avals], "arg_names": list(compiled.arg_names),
-        "kept": list(program.kept), "committed": program.committed, "machine": _machine(program.sharding._device),
+        "kept": list(program.kept), "committed": program.placement.committed,
+        "machine": _machine(program.placement.device),
         "consts": [aval_text(typeof(c)) for c in compiled.consts],
     }
     try:
@@ -73,9 +77,10 @@ def deserialize_and_load(serialized: bytes, in_tree: Any, out_tree: Any, backend
     in_tree = read_tree(fields["in_tree"]) if in_tree is None else in_tree
     out_tree = read_tree(fields["out_tree"]) if out_tree is None else out_tree
     executable = xla.deserialize(device.client, sections[1], xla.DeviceList((device,)), xla.compile_options((device.id,)))
-    placement = programs.Placement(device, fields["committed"] or bool(execution_devices))
-    program = programs.Program(programs.LoadedCode(executable, sections[1]), tuple(fields["kept"]), placement, out_avals,
-                               fields["name"], False)
+    placement = programs.Placement((device,), fields["committed"] or bool(execution_devices))
+    lowering = programs.Lowering("", tuple(fields["kept"]), (), False, False, (*const_avals, *in_avals), (), (), placement,
+                                 trace_time=0.0, lower_time=0.0)
+    program = programs.Program(programs.LoadedCode(executable, sections[1]), lowering, placement, out_avals, fields["name"])
     infos = [ArgInfo(aval, donated) for aval, donated in zip(in_avals, fields["donated"], strict=True)]
     consts = [_value_of(data, aval) for data, aval in zip(sections[2:], const_avals, strict=True)]
     return Compiled(program, consts, pytrees.tree_unflatten(in_tree, infos), out_tree, out_avals, fields["arg_names"])

@@ -12,9 +12,13 @@ import numpy as np
 from teucer._base import config, dtypes, errors, source
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Literal
 from teucer._core.stage import stage_flat
-from teucer._core.types import ShapedArray, aval_of
+from teucer._core.types import ShapedArray, aval_of, partitioned
 from teucer._lower import text
 from teucer._lower.extended import lower_by_batching
+from teucer._runtime import meshes
+from teucer._runtime.chosen import GSPMDSharding
+from teucer._runtime.shardings import NamedSharding
+from teucer._runtime.specs import UNCONSTRAINED, PartitionSpec
 
 __all__ = ["PLATFORM", "Argument", "Context", "Module", "Value", "lower_module"]
 
@@ -43,12 +47,16 @@ class Value:
         return f"{self.name}: {self.aval}"
 
 
+# A mesh without axes: of the first device.
+_FIRST = ((), "first")
+
+
 class Argument(NamedTuple):
     """An argument of the main function: its type, and what is known of its buffer."""
 
     aval: Any
     donated: bool = False
-    sharding: str | None = None
+    sharding: Any = None
 
 
 @final
@@ -65,6 +73,51 @@ class Module:
         self.emitted: dict[Any, tuple[str, Any]] = {}
         self.names: dict[str, int] = {}
         self.host_callbacks: list[Any] = []
+        # Symbols of the meshes that shardings speak of; over the devices of `mesh`, the first one met that has devices.
+        self.meshes: dict[Any, str] = {}
+        self.mesh: Any = None
+
+    def sharding(self, sharding: Any, ndim: int) -> str:
+        """A sharding as an attribute."""
+        if isinstance(sharding, GSPMDSharding):
+            sharding = sharding.named(ndim)
+        mesh = sharding.mesh
+        order = getattr(mesh, "flat_devices", None)
+        if self.mesh is None:
+            self.mesh = mesh if order is not None else meshes.with_devices(mesh)
+        key = (mesh.shape_tuple, order if order is not None and order != self.mesh.flat_devices else None)
+        symbol = self.meshes.get(key)
+        if symbol is None:
+            symbol = self.meshes[key] = self.unique_name("mesh")
+        return text.partition(symbol, sharding, ndim)
+
+    def on_first_device(self, n_results: int) -> str:
+        """The attribute of an operation that one device is to run for all, as a call of the host; '' where there is one."""
+        if self.mesh is None:
+            return ""
+        symbol = self.meshes.setdefault(_FIRST, "maximal_mesh_0")
+        return f"sdy.sharding = #sdy.sharding_per_value<[{', '.join([f'<@{symbol}, []>'] * max(n_results, 1))}]>"
+
+    def definitions(self) -> tuple[str, str]:
+        """The attributes of the module, and the definitions of its meshes."""
+        attributes = [text.POLYMORPHIC] if self.polymorphic else []
+        if self.mesh is None:
+            if self.meshes:
+                raise ValueError(f"types speak of a mesh {dict(next(iter(self.meshes))[0])} whose devices are not known. Please "
+                                 "enter your `jit` into a mesh context via `jax.set_mesh`.")
+            return f" attributes {{{', '.join(attributes)}}}" if attributes else "", ""
+        place = {d: i for i, d in enumerate(self.mesh.flat_devices)}
+        lines = []
+        for (shape, order), symbol in self.meshes.items():
+            if order == _FIRST[1]:
+                lines.append(f"sdy.mesh @{symbol} = <[], device_ids=[0]>")
+                continue
+            if not set(order or ()) <= place.keys():
+                raise ValueError("Received incompatible devices for jitted computation: the program has shardings on device ids "
+                                 f"{[d.id for d in order]} and {[d.id for d in self.mesh.flat_devices]}.")
+            lines.append(text.mesh(symbol, shape, range(len(place)) if order is None else [place[d] for d in order]))
+        attributes += [f"mhlo.num_partitions = {len(place)} : i32", "mhlo.num_replicas = 1 : i32"]
+        return f" attributes {{{', '.join(attributes)}}}", "".join(f"{line}\n" for line in lines)
 
     def unique_name(self, name: str) -> str:
         """A symbol name not used before, made of `name`."""
@@ -201,7 +254,7 @@ class Context:
         """Write the equations of a jaxpr here, on the given values."""
         env: dict[Any, Value] = dict(zip(jaxpr.constvars, consts, strict=True))
         env.update(zip(jaxpr.invars, args, strict=True))
-        literal, several = self.literal, len(self.platforms) > 1
+        literal, several, has_partitions = self.literal, len(self.platforms) > 1, bool(partitioned)
         try:
             for eqn in jaxpr.eqns:
                 # Plain loops: this runs for every equation of every program (benchmarks/).
@@ -220,6 +273,8 @@ class Context:
                     results = self.lower_by_rule(primitive, operands, eqn.params, extended)
                 else:
                     results = primitive.lower(self, *operands, **eqn.params)
+                if has_partitions and not primitive.higher_order:
+                    results = self.laid_out(results, avals, eqn.params)
                 outvars = eqn.outvars
                 if len(outvars) == 1:
                     (env[outvars[0]],) = results
@@ -235,8 +290,33 @@ class Context:
 
     def trace(self, f: Callable[..., Any], *args: Value) -> tuple[Value, ...]:
         """Write what `f`, a function of arrays that returns a tuple of arrays, does."""
-        jaxpr, consts = stage_flat(f, [v.aval for v in args])
+        avals = [v.aval for v in args]
+        if partitioned:  # only the results of an equation are laid out
+            avals = [a if a.sharding is None else a.update(sharding=None) for a in avals]
+        jaxpr, consts = stage_flat(f, avals)
         return self.inline_jaxpr(jaxpr, [self.const(c) for c in consts], args)
+
+    def whole(self, x: Value, axes: Sequence[int] | None = None) -> Value:
+        """x with some axes, by default all, on every device, where XLA cannot divide an operation along them."""
+        mesh = self.module.mesh
+        if mesh is None:
+            return x
+        entries = [None if axes is None or i in axes else UNCONSTRAINED for i in range(x.aval.physical.ndim)]
+        return self.constrain(x, NamedSharding(mesh, PartitionSpec(*entries)))
+
+    def laid_out(self, results: Sequence[Value], avals: Sequence[Any], params: dict[str, Any]) -> tuple[Value, ...]:
+        """Results laid out as their types, or a parameter with the devices, say."""
+        given = params.get("out_sharding") or params.get("sharding")
+        return tuple([Value(self.constrain(v, given or aval.sharding).name, aval) if aval.sharding is not None else v
+                      for v, aval in zip(results, avals, strict=True)])
+
+    def constrain(self, x: Value, sharding: Any) -> Value:
+        """x laid out by a sharding."""
+        n = self.count
+        self.count = n + 1
+        where = self.module.sharding(sharding, x.aval.physical.ndim)
+        self.lines.append(f"%{n} = sdy.sharding_constraint {x.name} {where} : {text.tensor_type(x.aval)}{self.location()}")
+        return Value(f"%{n}", x.aval)
 
     def call(self, name: str, closed: ClosedJaxpr, *args: Value, attributes: str = "") -> tuple[Value, ...]:
         """Call a closed jaxpr as a function of the module, which is emitted once."""
@@ -306,16 +386,18 @@ def emit_function(caller: Context, name: str, closed: ClosedJaxpr) -> str:
 def lower_module(name: str, jaxpr: Jaxpr, args: Sequence[Argument], platforms: Sequence[str], *,
                  consts: Sequence[Any] = (),
                  solve: Callable[[Context, Sequence[Value]], dict[str, Value]] | None = None,
-                 locations: bool = False) -> tuple[str, Module]:
+                 locations: bool = False, outs: Sequence[Any] = (), mesh: Any = None) -> tuple[str, Module]:
     """The text of a module whose main function is `jaxpr`.
 
     platforms: for several, the first argument of the module is the number of the one that it runs on.
     consts: values of the jaxpr's constants, which are written into the module.
     solve: writes the sizes of dimension variables, by name, from the values of the arguments.
+    outs: shardings of results, None where the compiler chooses. mesh: over whose devices it runs.
     locations: whether operations say where they come from: for reading, since text is the key of the caches.
     """
     module = Module(locations=locations)
     module.unique_name("main")
+    module.mesh = mesh
     ctx = Context(module, platforms)
     head = []
     if len(platforms) > 1:
@@ -325,17 +407,22 @@ def lower_module(name: str, jaxpr: Jaxpr, args: Sequence[Argument], platforms: S
     if any(arg.aval.symbolic for arg in args) and solve is not None:
         module.polymorphic = True
         ctx.scalars.update(solve(ctx, values))
-    outs = ctx.inline_jaxpr(jaxpr, [ctx.const(c) for c in consts], values)
-    aliases = _aliases(args, outs)
-    _warn_of_unusable(args, outs, aliases)
-    listed = [_argument(v, arg, aliases.get(i)) for i, (v, arg) in enumerate(zip(values, args, strict=True))]
+    results = ctx.inline_jaxpr(jaxpr, [ctx.const(c) for c in consts], values)
+    aliases = _aliases(args, results)
+    _warn_of_unusable(args, results, aliases)
+    listed = [_argument(module, v, arg, aliases.get(i)) for i, (v, arg) in enumerate(zip(values, args, strict=True))]
     signature = ", ".join(head + listed)
-    results = ", ".join(text.tensor_type(v.aval) for v in outs)
-    main = (f"func.func public @main({signature}) -> ({results}) {{\n"
-            f"{_joined(ctx.lines)}{_return('func.return', outs)}\n}}")
+    kinds = ", ".join(text.tensor_type(v.aval) + (f" {{{_sharding(module, s, v.aval)}}}" if s is not None else "")
+                      for v, s in zip(results, outs or (None,) * len(results), strict=True))
+    main = (f"func.func public @main({signature}) -> ({kinds}) {{\n"
+            f"{_joined(ctx.lines)}{_return('func.return', results)}\n}}")
     symbol = Module().unique_name(name).rstrip("_")
-    attributes = f"attributes {{{text.POLYMORPHIC}}} " if module.polymorphic else ""
-    return f"module @{symbol} {attributes}{{\n{main}\n{chr(10).join(module.functions)}\n}}\n", module
+    attributes, meshes_ = module.definitions()
+    return f"module @{symbol}{attributes} {{\n{meshes_}{main}\n{chr(10).join(module.functions)}\n}}\n", module
+
+
+def _sharding(module: Module, sharding: Any, aval: Any) -> str:
+    return f"sdy.sharding = #sdy.sharding{module.sharding(sharding, aval.physical.ndim)}"
 
 
 def _aliases(args: Sequence[Argument], outs: Sequence[Value]) -> dict[int, int]:
@@ -373,14 +460,14 @@ def _size(aval: Any) -> Any:
     return aval.physical.size * aval.physical.dtype.itemsize
 
 
-def _argument(v: Value, arg: Argument, alias: int | None) -> str:
+def _argument(module: Module, v: Value, arg: Argument, alias: int | None) -> str:
     attrs = []
     if alias is not None:
         attrs.append(f"tf.aliasing_output = {alias} : i32")
     elif arg.donated:
         attrs.append("jax.buffer_donor = true")
     if arg.sharding is not None:
-        attrs.append(arg.sharding)
+        attrs.append(_sharding(module, arg.sharding, arg.aval))
     suffix = f" {{{', '.join(attrs)}}}" if attrs else ""
     return f"{v.name}: {text.tensor_type(v.aval)}{suffix}"
 

@@ -10,8 +10,9 @@ import numpy as np
 from teucer._base import dtypes
 from teucer._core.dimensions import is_symbolic
 from teucer._core.types import ShapedArray
+from teucer._runtime.specs import UNCONSTRAINED, entry_names
 
-__all__ = ["POLYMORPHIC", "array", "dense", "element_type", "i64s", "location", "tensor_type"]
+__all__ = ["POLYMORPHIC", "array", "dense", "element_type", "i64s", "location", "mesh", "partition", "tensor_type"]
 
 # The attribute of modules with symbolic dimensions, which are refined to static shapes before they are compiled.
 POLYMORPHIC = "jax.uses_shape_polymorphism = true"
@@ -60,6 +61,25 @@ def location(name: str, where: Any) -> str:
     """A named place of a file, in the form of MLIR's locations."""
     quoted = json.dumps(name)
     return quoted if where is None else f"{quoted}({json.dumps(where.file)}:{where.line}:{where.column})"
+
+
+def partition(symbol: str, sharding: Any, ndim: int) -> str:
+    """The partition of a value of `ndim` axes over the mesh @symbol: `<@mesh, [{"x"}, {}]>`."""
+    spec = sharding.spec
+    entries = (*spec.partitions, *(None,) * (ndim - len(spec)))
+    axes = ["{?}" if e is UNCONSTRAINED else f"{{{', '.join(map(_axis, entry_names(e)))}}}" for e in entries]
+    unreduced = f", unreduced={{{', '.join(map(_axis, sorted(spec.unreduced)))}}}" if spec.unreduced else ""
+    return f"<@{symbol}, [{', '.join(axes)}]{unreduced}>"
+
+
+def mesh(symbol: str, shape: Any, device_ids: Any) -> str:
+    """The definition of a mesh of axes with their sizes, over the program's devices in the order of `device_ids`."""
+    order = "" if list(device_ids) == list(range(len(device_ids))) else f", device_ids=[{', '.join(map(str, device_ids))}]"
+    return f"sdy.mesh @{symbol} = <[{', '.join(f'{_axis(name)}={size}' for name, size in shape)}]{order}>"
+
+
+def _axis(name: Any) -> str:
+    return json.dumps(str(name))
 
 
 def i64s(xs: Any) -> str:

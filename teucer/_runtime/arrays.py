@@ -48,7 +48,9 @@ def to_numpy(x: Any) -> np.ndarray[Any, Any]:
                         f"if you wish to extract the underlying integer array.\n    x: {x_.aval!r}")
     if x_._npy_value is None:
         if x_.is_fully_replicated:
-            value, did_copy = x_._single_device_array_to_np_array_did_copy()
+            # Of copies on several devices the first is read.
+            one = x_ if x_._sharding.num_devices == 1 else xla.shard_arrays(x_)[0]
+            value, did_copy = one._single_device_array_to_np_array_did_copy()
             value.flags.writeable = False
             if not did_copy:
                 return value  # type: ignore[no-any-return]
@@ -197,23 +199,35 @@ def is_fully_addressable(x: Any) -> bool:
 def global_shards(x: Any) -> list[Shard]:
     """All parts of the array; `data` is None for those of other processes."""
     local = {s.device: s for s in x.addressable_shards}
-    indices = x._sharding.devices_indices_map(x.shape)
-    return [local.get(d, Shard(d, i, 0, None)) for d, i in indices.items()]
+    return [local.get(d, Shard(d, index, replica, None)) for d, index, replica in _placed_parts(x)]
 
 
 @_property
 def addressable_shards(x: Any) -> list[Shard]:
     """The parts of the array that this process holds."""
     check_live(x)
-    indices = x._sharding.devices_indices_map(x.shape)
-    seen: dict[str, int] = {}
-    shards = []
-    parts = xla.shard_arrays(x)
-    for part, d in zip(parts, shardings.devices_of(x._sharding), strict=True):
-        key = repr(indices[d])
-        replica = seen[key] = seen.get(key, -1) + 1
-        shards.append(Shard(d, indices[d], replica, part if len(parts) > 1 else x))
-    return shards
+    if x._sharding.num_devices == 1:
+        return [Shard(x._sharding._internal_device_list[0], (slice(None),) * x.ndim, 0, x)]
+    parts = iter(xla.shard_arrays(x))
+    aval = x.aval.update(shape=x._sharding.shard_shape(x.shape), sharding=None)
+    return [Shard(d, index, replica, _part(next(parts), aval, d)) for d, index, replica in _placed_parts(x)
+            if d.process_index == d.client.process_index()]
+
+
+def _placed_parts(x: Any) -> list[tuple[Any, tuple[slice, ...], int]]:
+    """For each device: which part of the array it holds, and which copy of that part."""
+    copies: dict[str, int] = {}
+    placed = []
+    for d, index in x._sharding.devices_indices_map(x.shape).items():
+        key = repr(index)  # slices are not hashable
+        copies[key] = copies.get(key, -1) + 1
+        placed.append((d, index, copies[key]))
+    return placed
+
+
+def _part(part: Any, aval: Any, device: Any) -> Any:
+    """One device's buffer as an array of its own."""
+    return part._rewrap_with_aval_and_sharding(aval.carrier, shardings.single_device_sharding(device))
 
 
 @_member
@@ -226,8 +240,14 @@ def addressable_data(x: Any, index: int) -> Any:
 def copy_to_host_async(x: Any) -> None:
     """Start copying the values to the host, so that reading them later waits less."""
     check_live(x)
-    if x._npy_value is None and x.is_fully_replicated:
+    if x._npy_value is not None:
+        return
+    if x._sharding.num_devices == 1:
         x._copy_single_device_array_to_host_async()
+        return
+    for shard in x.addressable_shards:
+        if shard.replica_id == 0:
+            shard.data.copy_to_host_async()
 
 
 @_member

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from teucer._core.trace import typeof
 from teucer._core.types import Zero
 
 __all__ = ["add_cotangents", "broadcast", "install", "instantiate", "moveaxis", "zeros"]
@@ -14,7 +15,7 @@ _ops: dict[str, Callable[..., Any]] = {}
 
 def install(**ops: Callable[..., Any]) -> None:
     """Say how to make zeros(aval), add(x, y), broadcast(x, size, axis), moveaxis(x, source, destination),
-    reshape(x, shape), sum_axis(x, axis) and convert(x, aval)."""
+    reshape(x, shape), sum_axis(x, axis), convert(x, aval) and lay_out(x, sharding)."""
     _ops.update(ops)
 
 
@@ -70,3 +71,14 @@ def reshape(x: Any, shape: Any) -> Any:
 def convert(x: Any, aval: Any) -> Any:
     """`x` with the dtype and weak type of `aval`."""
     return _ops["convert"](x, aval)
+
+
+def as_primal(ct: Any, aval: Any) -> Any:
+    """A cotangent laid out as the value whose cotangent it is."""
+    own, wanted = typeof(ct).sharding, aval.sharding
+    return ct if own is wanted else lay_out(ct, own.with_spec(()) if wanted is None else wanted)
+
+
+def lay_out(x: Any, sharding: Any) -> Any:
+    """`x` laid out by a sharding; None leaves it."""
+    return x if sharding is None else _ops["lay_out"](x, sharding)

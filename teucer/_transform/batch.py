@@ -21,14 +21,16 @@ def mapped_aval(aval: Any, dim: int | None) -> Any:
     """The type of one element of a batch."""
     if dim is None:
         return aval
-    return aval.update(shape=(*aval.shape[:dim], *aval.shape[dim + 1:]))
+    sharding = aval.sharding if aval.sharding is None else aval.sharding.without(dim)
+    return aval.update(shape=(*aval.shape[:dim], *aval.shape[dim + 1:]), sharding=sharding)
 
 
 def unmapped_aval(aval: Any, dim: int | None, size: Any) -> Any:
     """The type of a batch of values."""
     if dim is None:
         return aval
-    return aval.update(shape=(*aval.shape[:dim], size, *aval.shape[dim:]))
+    sharding = aval.sharding if aval.sharding is None else aval.sharding.inserted(aval.ndim, dim, None)
+    return aval.update(shape=(*aval.shape[:dim], size, *aval.shape[dim:]), sharding=sharding)
 
 
 @final

@@ -14,7 +14,7 @@ from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import typeof
 from teucer._core.types import Zero, float0
 from teucer._transform import arith
-from teucer._transform.batch import batch_flat
+from teucer._transform.batch import batch_flat, mapped_aval, unmapped_aval
 from teucer._transform.calls import as_indices, as_names, check_callable, flatten_call, flatten_results, fun_name
 from teucer._transform.jit import hoist_consts
 
@@ -174,13 +174,11 @@ def batched(f: Any, axis: Any, dims: Sequence[Any], out_dims: OutDims, parts: in
 def unbatched_zero(x: Any, dim: int | None) -> Any:
     if type(x) is not Zero or dim is None:
         return x
-    aval: Any = x.aval
-    shape = aval.shape
-    return Zero(aval.update(shape=(*shape[:dim], *shape[dim + 1:])))
+    return Zero(mapped_aval(x.aval, dim))
 
 
 def batched_aval(aval: Any, axis: Any) -> Any:
-    return aval.update(shape=(axis.size, *aval.shape))
+    return unmapped_aval(aval, 0, axis.size)
 
 
 def closed_over(kind: str, name: str) -> Exception:

@@ -15,7 +15,7 @@ from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import typeof
 from teucer._core.types import Zero, float0
 from teucer._transform import arith
-from teucer._transform.batch import batch_flat
+from teucer._transform.batch import batch_flat, unmapped_aval
 from teucer._transform.calls import as_indices, as_names, check_callable, flatten_call, flatten_results, fun_name
 from teucer._transform.custom_jvp import (
     CustomCall,
@@ -170,8 +170,7 @@ class CustomLin(Primitive):
         tangent_dims = iter(dims[num_res:])
         full_dims = [next(tangent_dims) if m else None for m in moving]
         batched_outs = tuple(batched_aval(a, axis) for a in out_avals)
-        batched_ins = tuple(a if d is None else a.update(shape=(*a.shape[:d], axis.size, *a.shape[d:]))
-                            for a, d in zip(in_avals, full_dims, strict=True))
+        batched_ins = tuple(unmapped_aval(a, d, axis.size) for a, d in zip(in_avals, full_dims, strict=True))
         rule = _batched_bwd(bwd, axis, lambda: [*res_dims, *[0] * len(out_avals)], full_dims)
         outs = self.bind(*args, num_res=num_res, bwd=rule, moving=moving, in_avals=batched_ins, out_avals=batched_outs, **params)
         return outs, (0,) * len(outs)

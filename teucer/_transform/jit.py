@@ -16,6 +16,9 @@ from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import EVAL, Tracer, current_trace, typeof
 from teucer._core.types import Zero
 from teucer._runtime import backends, compilations, misses, shardings
+from teucer._runtime.placement import Placement, placement_of, spread
+from teucer._runtime.shardings import Sharding, SingleDeviceSharding
+from teucer._runtime.specs import PartitionSpec
 from teucer._transform import arith, programs
 from teucer._transform.batch import batch_jaxpr
 from teucer._transform.calls import (
@@ -35,10 +38,30 @@ from teucer._transform.jvp import jvp_jaxpr
 from teucer._transform.partial import split_jaxpr
 from teucer._transform.transpose import transpose_jaxpr
 from teucer._transform.unchanged import forward_call
+from teucer._xla.client import Device
 from teucer._xla.dispatcher import PjitFunction, dispatcher
 
 __all__ = ["JitOptions", "Staged", "call_jitted", "hoist_consts", "hoisted", "jit", "jit_p", "make_jit", "method",
-           "split_call", "stage_call"]
+           "placement_for", "split_call", "stage_call"]
+
+
+class Prefix(NamedTuple):
+    """Shardings of arguments or results: a tree prefix, hashable."""
+
+    name: str
+    tree: Any
+    leaves: tuple[Any, ...]
+
+    def spread(self, full: Any) -> list[Any]:
+        """One sharding, or None, a leaf of the full tree.
+
+        Raises RuntimeError for a PartitionSpec without a mesh, ValueError if this is no prefix of the tree.
+        """
+        found = pytrees.flatten_axes(f"pjit {self.name}", full, pytrees.tree_unflatten(self.tree, self.leaves))
+        return [shardings.as_named(s, RuntimeError(
+            f"jit requires a non-empty mesh in context if you are passing `PartitionSpec`s to {self.name}. You can define a "
+            f"context mesh via `jax.set_mesh(mesh)`. Alternatively, provide `Sharding`s to {self.name} and then the mesh context "
+            "manager is not required.")) for s in found]
 
 
 class JitOptions(NamedTuple):
@@ -53,6 +76,8 @@ class JitOptions(NamedTuple):
     device: Any = None
     compiler_options: tuple[tuple[str, Any], ...] = ()
     outline: bool | None = None
+    in_shardings: Prefix | None = None
+    out_shardings: Prefix | None = None
 
 
 class Staged(NamedTuple):
@@ -117,24 +142,35 @@ def _options(fun: Any, static_argnums: Any, static_argnames: Any, donate_argnums
     clash = set(nums) & set(d_nums) | set(names) & set(d_names)
     if clash:
         raise ValueError(f"jit: static_argnums {nums} and donate_argnums {d_nums} cannot intersect.")
-    place = _place(device, backend, in_shardings, out_shardings)
+    ins, outs = _prefix("in_shardings", in_shardings), _prefix("out_shardings", out_shardings)
+    place = _place(device, backend, ins, outs)
+    if place is not None:
+        ins = outs = None
     return JitOptions(nums, names, d_nums, d_names, bool(keep_unused), bool(inline), place,
-                      tuple(sorted((compiler_options or {}).items())), None if outline is None else bool(outline))
+                      tuple(sorted((compiler_options or {}).items())), None if outline is None else bool(outline), ins, outs)
 
 
-def _place(device: Any, backend: Any, in_shardings: Any, out_shardings: Any) -> Any:
-    """The one device that `device`, `backend` or the shardings of `jit` name; None for the default."""
+def _prefix(name: str, prefix: Any) -> Prefix | None:
+    leaves, tree = pytrees.tree_flatten(prefix)
+    for s in leaves:
+        if not isinstance(s, Sharding | PartitionSpec | Device):
+            raise TypeError(f"{name} leaf specifications are expected to be PartitionSpec instances or None, but got {s}")
+    return Prefix(name, tree, tuple(leaves)) if leaves else None
+
+
+def _place(device: Any, backend: Any, *prefixes: Prefix | None) -> Any:
+    """The one device that `device`, `backend` or the shardings of `jit` name; None for the default, or for several."""
     if device is not None and backend is not None:
         raise ValueError(f"can't specify both a device and a backend for jit, got device={device} and backend={backend}.")
     if backend is not None:
         return backends.client_of(backend).local_devices()[0]
     found = {device} if device is not None else set()
-    for tree in (in_shardings, out_shardings):
-        for s in pytrees.tree_leaves(tree):
-            if getattr(s, "num_devices", 1) != 1 or not hasattr(s, "_internal_device_list"):
-                raise NotImplementedError(f"jit: only shardings on one device are implemented for in_shardings and "
-                                          f"out_shardings, got {s}.")
-            found |= set(shardings.devices_of(s))
+    for s in [s for prefix in prefixes if prefix is not None for s in prefix.leaves]:
+        if not isinstance(s, Device | SingleDeviceSharding):
+            if device is not None:
+                raise ValueError("If `device` is specified to jit, then in_shardings and out_shardings should not be specified.")
+            return None
+        found.add(s if isinstance(s, Device) else s._device)
     if len(found) > 1:
         raise ValueError(f"jit: shardings and device name different devices: {found}.")
     return found.pop() if found else None
@@ -194,17 +230,40 @@ def call_jitted(fun: Callable[..., Any], options: JitOptions, args: tuple[Any, .
     staged = stage_call(fun, call, options)
     leaves = (*staged.consts, *call.leaves)
     if current_trace() is not EVAL:
-        outs: Sequence[Any] = jit_p.bind(*leaves, jaxpr=staged.jaxpr, name=staged.debug_info.name, donated_invars=staged.donated,
-                          keep_unused=options.keep_unused, inline=options.inline, options=options.compiler_options,
-                          outline=options.outline)
-        return pytrees.tree_unflatten(staged.out_tree, outs), None
+        ins, wanted = prefixed(staged, call, options)
+        outs: Sequence[Any] = jit_p.bind(*map(arith.lay_out, leaves, ins), jaxpr=staged.jaxpr, name=staged.debug_info.name,
+                          donated_invars=staged.donated, keep_unused=options.keep_unused, inline=options.inline,
+                          options=options.compiler_options, outline=options.outline)
+        return pytrees.tree_unflatten(staged.out_tree, map(arith.lay_out, outs, wanted)), None
     programs.check_no_tracers(leaves)
-    placement = programs.placement_of(leaves, options.device)
+    placement = placement_for(staged, call, options)
     program = programs.program_for(staged.jaxpr.jaxpr, staged.debug_info.name, staged.donated, options.keep_unused,
                                    placement, options.compiler_options, options.outline)
     outs = _execute(program, staged.jaxpr, leaves)
     fast = programs.fast_path(program, staged.out_tree, staged.consts)
     return pytrees.tree_unflatten(staged.out_tree, outs), fast
+
+
+def prefixed(staged: Staged, call: FlatCall, options: JitOptions) -> tuple[list[Any], list[Any]]:
+    """The shardings that `jit` was given for the arguments, constants first, and for the results; None for those it was not."""
+    ins: list[Any] = [None] * (len(staged.consts) + len(call.leaves))
+    outs: list[Any] = [None] * staged.out_tree.num_leaves
+    if options.in_shardings is not None:
+        args, kwargs = pytrees.treedef_children(call.tree)
+        if kwargs.num_leaves:
+            raise ValueError("pjit does not support kwargs when in_shardings is specified.")
+        ins[len(staged.consts):] = options.in_shardings.spread(args)
+    if options.out_shardings is not None:
+        outs = options.out_shardings.spread(staged.out_tree)
+    return ins, outs
+
+
+def placement_for(staged: Staged, call: FlatCall, options: JitOptions) -> Placement:
+    """Where a call of a jitted function runs."""
+    leaves = (*staged.consts, *call.leaves)
+    if options.in_shardings is None and options.out_shardings is None:
+        return placement_of(leaves, options.device)
+    return spread(leaves, *prefixed(staged, call, options))
 
 
 def _execute(program: Any, jaxpr: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:

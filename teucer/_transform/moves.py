@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, final
 
+import numpy as np
+
 from teucer._base import dtypes, pytrees, tracebacks
 from teucer._core.primitive import Primitive
+from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import Tracer
 from teucer._core.types import Zero, is_valid_type
 from teucer._runtime import backends, transfer
 from teucer._runtime.arrays import ArrayImpl, to_numpy
+from teucer._runtime.placement import spread
+from teucer._runtime.shardings import NamedSharding, check_shape, sharded_aval
+from teucer._runtime.specs import PartitionSpec
+from teucer._transform.programs import execute, program_for
 from teucer._xla import arrays as xla
 
 __all__ = ["block_until_ready", "copy_to_host_async", "device_get", "device_put", "device_put_p", "live_arrays"]
@@ -23,14 +30,20 @@ class DevicePut(Primitive):
     __slots__ = ()
     name = "device_put"
 
-    def types(self, x: Any, **params: Any) -> Any:
-        return (x,)
+    def types(self, x: Any, *, device: Any, copy: bool) -> Any:
+        if not isinstance(device, NamedSharding):
+            return (x,)
+        check_shape(device, x.shape)
+        return (sharded_aval(x, device),)
+
+    def shard(self, *avals: Any, **params: Any) -> Any:
+        return None
 
     def evaluate(self, x: Any, *, device: Any, copy: bool) -> Any:
         return (place(x, device, copy),)
 
-    def lower(self, ctx: Any, x: Any, **params: Any) -> Any:
-        return (x,)
+    def lower(self, ctx: Any, x: Any, *, device: Any, copy: bool) -> Any:
+        return (ctx.constrain(x, device) if isinstance(device, NamedSharding) else x,)
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         (t,) = tangents
@@ -39,8 +52,10 @@ class DevicePut(Primitive):
     def transpose(self, cts: Any, x: Any, **params: Any) -> Any:
         return cts
 
-    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
-        return self.bind(*args, **params), dims
+    def batch(self, axis: Any, args: Any, dims: Any, *, device: Any, copy: bool) -> Any:
+        if isinstance(device, NamedSharding):
+            device = device.inserted(np.ndim(args[0]) - 1, dims[0], axis.spmd_name)
+        return self.bind(*args, device=device, copy=copy), dims
 
 
 device_put_p = DevicePut()
@@ -52,7 +67,25 @@ def place(x: Any, where: Any, copy: bool = False) -> Any:
         if isinstance(x, ArrayImpl):
             return transfer.put_array(x, x.sharding, committed=x._committed, copy=copy)
         return transfer.put(x, None)
-    return transfer.put_array(x, transfer.as_sharding(where), copy=copy)
+    sharding = transfer.as_sharding(where)
+    if isinstance(x, ArrayImpl) and _cut_otherwise(x, sharding):
+        return _exchange(x, sharding)
+    return transfer.put_array(x, sharding, copy=copy)
+
+
+def _cut_otherwise(x: Any, sharding: Any) -> bool:
+    """Whether the same devices are to hold other parts of the array."""
+    old = x._sharding
+    return (old.num_devices > 1 and isinstance(sharding, NamedSharding) and x._committed and not dtypes.is_extended(x.dtype)
+            and old._internal_device_list == sharding._internal_device_list and not old.is_equivalent_to(sharding, x.ndim))
+
+
+def _exchange(x: Any, sharding: Any) -> Any:
+    """x cut otherwise by a program in which the devices exchange parts: the host sees none."""
+    check_shape(sharding, x.shape)
+    jaxpr, _ = stage_flat(lambda y: (y,), [x.aval], DebugInfo("device_put"))
+    placed = spread([x], None, [sharding])
+    return execute(program_for(jaxpr, "device_put", (False,), True, placed), [x])[0]
 
 
 @tracebacks.api_boundary
@@ -79,10 +112,10 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
 def _put_leaf(x: Any, where: Any, copy: bool) -> Any:
     if not is_valid_type(x):
         raise TypeError(f"Argument '{x!r:.100}' of type {type(x)} is not a valid JAX type for device_put.")
-    if where is not None and not isinstance(where, xla.Sharding) and not hasattr(where, "sharding") and not hasattr(
-            where, "platform"):
+    if where is not None and not isinstance(where, xla.Sharding | PartitionSpec) and not hasattr(
+            where, "sharding") and not hasattr(where, "platform"):
         raise ValueError(f"device_put: device must be a Device or a Sharding, got {where!r}.")
-    return device_put_p.bind(x, device=where, copy=copy)[0]
+    return device_put_p.bind(x, device=where if where is None else transfer.as_sharding(where), copy=copy)[0]
 
 
 @tracebacks.api_boundary

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, final
@@ -13,12 +14,13 @@ from teucer._core.jaxpr import Jaxpr
 from teucer._core.primitive import Primitive
 from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import Tracer, leak_message, typeof
-from teucer._core.types import float0
+from teucer._core.types import float0, partitioned
 from teucer._lower import sizes
 from teucer._lower.context import Argument, lower_module
-from teucer._runtime import backends, compilations, effects, misses, shardings, transfer
+from teucer._runtime import compilations, effects, misses, shardings, transfer
 from teucer._runtime.arrays import ArrayImpl, check_live
 from teucer._runtime.compile import Executable, compile_module
+from teucer._runtime.placement import Placement, chosen_by_compiler, over_mesh, pinned, placement_of
 from teucer._transform.dce import dce_jaxpr, remove_dead
 from teucer._transform.outline import outlined
 from teucer._transform.passes import optimize
@@ -27,13 +29,6 @@ from teucer._xla.dispatcher import FastPath, dispatcher
 
 __all__ = ["LoadedCode", "Lowering", "Placement", "Program", "compile_program", "execute", "fast_path", "lower_program",
            "placement_of", "prepared", "program_for", "run_primitive"]
-
-
-class Placement(NamedTuple):
-    """Where a program runs, and whether its results are committed there."""
-
-    device: Any
-    committed: bool
 
 
 class LoadedCode(NamedTuple):
@@ -55,16 +50,25 @@ class LoadedCode(NamedTuple):
 class Program:
     """An executable with what is needed to call it: which arguments it takes, and how its results are wrapped."""
 
-    __slots__ = ("_executable", "kept", "sharding", "committed", "out_avals", "handlers", "name", "has_effects",
-                 "tangents_of_integers")
+    __slots__ = ("_executable", "kept", "placement", "in_shardings", "out_shardings", "out_avals", "handlers", "name",
+                 "has_effects", "tangents_of_integers")
 
-    def __init__(self, executable: Executable | LoadedCode, kept: tuple[bool, ...], placement: Placement, out_avals: Sequence[Any],
-                 name: str, has_effects: bool) -> None:
-        self._executable, self.kept, self.name, self.has_effects = executable, kept, name, has_effects
-        self.sharding, self.committed = shardings.single_device_sharding(placement.device), placement.committed
+    def __init__(self, executable: Executable | LoadedCode, lowering: Lowering, placement: Placement, out_avals: Sequence[Any],
+                 name: str) -> None:
+        self._executable, self.kept, self.name, self.has_effects = executable, lowering.kept, name, lowering.has_effects
+        self.placement = placement
+        if placement.mesh is None:
+            single = shardings.single_device_sharding(placement.device)
+            self.in_shardings, self.out_shardings = [single] * sum(self.kept), [single] * len(out_avals)
+        else:
+            loaded, taken = executable.load(), list(itertools.compress(lowering.in_avals, self.kept))
+            self.in_shardings = chosen_by_compiler(lowering.ins, loaded.get_parameter_shardings(), taken, placement)
+            self.out_shardings = chosen_by_compiler(lowering.outs, loaded.get_output_shardings(), out_avals, placement)
+            out_avals = list(map(shardings.sharded_aval, out_avals, self.out_shardings))
         self.tangents_of_integers = [(i, aval) for i, aval in enumerate(out_avals) if aval.dtype == float0]
         self.out_avals = [aval.carrier for aval in out_avals]
-        self.handlers = [xla_arrays.result_handler(a, self.sharding, self.committed) for a in self.out_avals]
+        self.handlers = [xla_arrays.result_handler(a, s, self.placement.committed)
+                         for a, s in zip(self.out_avals, self.out_shardings, strict=True)]
 
     @property
     def executable(self) -> Any:
@@ -79,7 +83,10 @@ class Program:
 
 
 class Lowering(NamedTuple):
-    """A jaxpr as StableHLO text for platforms; `kept` says which arguments the text takes."""
+    """A jaxpr as StableHLO text for platforms; `kept` says which arguments the text takes.
+
+    in_avals: of the arguments that it takes. ins, outs: the shardings that the text says. placement: the devices that it is for.
+    """
 
     text: str
     kept: tuple[bool, ...]
@@ -88,48 +95,34 @@ class Lowering(NamedTuple):
     # Whether sizes are symbolic somewhere in the text.
     polymorphic: bool
     in_avals: tuple[Any, ...]
+    ins: tuple[Any, ...]
+    outs: tuple[Any, ...]
+    placement: Placement | None
     trace_time: float
     lower_time: float
 
 
-def placement_of(args: Sequence[Any], device: Any = None) -> Placement:
-    """Where a program on these arguments runs: on `device`, else where its committed arguments are, else by default.
-
-    Raises ValueError if committed arguments are on different devices.
-    """
-    if device is not None:
-        return Placement(device, True)
-    found = None
-    for x in args:
-        if isinstance(x, ArrayImpl) and x._committed:
-            if x._sharding.num_devices > 1:
-                raise NotImplementedError(f"computation on arrays laid over several devices is not implemented: "
-                                          f"{x.aval}, {x._sharding}.")
-            if found is not None and found._sharding._device is not x._sharding._device:
-                raise ValueError("Received incompatible devices for jitted computation: arguments are committed to "
-                                 f"different devices.\n    {found.aval} on {found._sharding._device}\n    {x.aval} on "
-                                 f"{x._sharding._device}\n  Move one with jax.device_put.")
-            found = x
-    if found is not None:
-        return Placement(found._sharding._device, True)
-    return Placement(backends.target_device(), False)
-
-
-def prepared(jaxpr: Jaxpr, outline: bool | None, platform: str) -> Jaxpr:
+def prepared(jaxpr: Jaxpr, outline: bool | None, placement: Placement, platform: str) -> Jaxpr:
     """A jaxpr without constants as it is compiled: optimised and outlined. What is lowered to be read is as its user wrote it.
 
     outline: as in `jit`.
     """
+    # The passes know nothing of partitions in types, nor XLA's partitioner of calls that stay calls.
+    if partitioned and any(getattr(v.aval, "sharding", None) is not None
+                           for v in (*jaxpr.invars, *(v for eqn in jaxpr.eqns for v in eqn.outvars))):
+        return jaxpr
     if config.optimize_jaxprs.value:
         jaxpr = optimize(jaxpr)
-    return outlined(remove_dead(jaxpr), outline, platform)
+    jaxpr = remove_dead(jaxpr)
+    return jaxpr if placement.mesh is not None else outlined(jaxpr, outline, platform)
 
 
 def lower_program(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: bool, platforms: Sequence[str], *,
                   locations: bool = False, quiet: bool = False, consts: Sequence[Any] = (),
-                  arg_names: Sequence[str] = ()) -> Lowering:
-    """Lower a jaxpr without constants. quiet: nothing of it is logged or dumped.
+                  arg_names: Sequence[str] = (), placement: Placement | None = None) -> Lowering:
+    """Lower a jaxpr without constants; with the shardings of `placement`, or for one device.
 
+    A program that itself speaks of a mesh is for the devices of that mesh. quiet: nothing of it is logged or dumped.
     consts: values of its first arguments, to be written into the program.
     arg_names: what messages about symbolic dimensions call the other arguments.
     """
@@ -140,34 +133,47 @@ def lower_program(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused:
     n = len(consts)
     # Arguments of symbolic sizes say what these are.
     kept = tuple([keep_unused or keep or v.aval.symbolic for v, keep in zip(jaxpr.invars[n:], used[n:], strict=True)])
-    invars = [v for v, keep in zip(jaxpr.invars[n:], kept, strict=True) if keep]
-    donated = [d for d, keep in zip(donated[n:], kept, strict=True) if keep]
-    names = [name for name, keep in zip(arg_names or [f"args[{i}]" for i in range(len(kept))], kept, strict=True) if keep]
-    jaxpr = live.replace(constvars=jaxpr.invars[:n], invars=invars)
-    args = [Argument(v.aval, d) for v, d in zip(jaxpr.invars, donated, strict=True)]
+    invars = list(itertools.compress(jaxpr.invars[n:], kept))
+    names = list(itertools.compress(arg_names or [f"args[{i}]" for i in range(len(kept))], kept))
+    mesh: Any
+    ins: tuple[Any, ...]
+    outs: tuple[Any, ...]
+    if placement is None or placement.mesh is None:
+        mesh, ins, outs = None, (None,) * len(invars), ()
+    else:
+        mesh, ins, outs = placement.mesh, tuple(itertools.compress(placement.ins, kept)), pinned(placement, jaxpr.out_avals)
+    live = live.replace(constvars=jaxpr.invars[:n], invars=invars)
+    args = [Argument(v.aval, d, s) for v, d, s in zip(invars, itertools.compress(donated[n:], kept), ins, strict=True)]
 
     def write(located: bool) -> tuple[str, Any]:
-        return lower_module(f"jit_{name}", jaxpr, args, platforms, locations=located, consts=consts,
+        return lower_module(f"jit_{name}", live, args, platforms, locations=located, consts=consts, outs=outs, mesh=mesh,
                             solve=lambda ctx, values: sizes.in_module(ctx, values, names))
 
     text, module = write(locations)
+    if mesh is None and module.mesh is not None:
+        return lower_program(jaxpr, name, donated, keep_unused, platforms, locations=locations, quiet=quiet, consts=consts,
+                             arg_names=arg_names, placement=over_mesh(placement, module.mesh, len(in_avals)))
+    jaxpr = live
     took = time.perf_counter() - start
     if not quiet:
         compilations.log("Finished jaxpr to MLIR module conversion jit(%s) in %.9f sec", name, took)
         if config.dump_ir_to.value:
             compilations.dump(name, jaxpr, lambda: write(config.include_debug_info_in_dumps.value)[0])
     trace_time = jaxpr.debug_info.seconds if jaxpr.debug_info is not None else 0.0
-    return Lowering(text, kept, tuple(module.host_callbacks), bool(jaxpr.effects), module.polymorphic, in_avals, trace_time, took)
+    return Lowering(text, kept, tuple(module.host_callbacks), bool(jaxpr.effects), module.polymorphic, in_avals, ins,
+                    outs or (None,) * len(jaxpr.outvars), placement, trace_time, took)
 
 
 def compile_program(lowering: Lowering, placement: Placement, out_avals: Sequence[Any], name: str,
                     options: tuple[tuple[str, Any], ...] = ()) -> Program:
     """Compile what `lower_program` wrote."""
     start = time.perf_counter()
-    executable, source = compile_module(lowering.text, [placement.device], overrides=dict(options), callbacks=lowering.callbacks)
+    placement = lowering.placement or placement
+    executable, source = compile_module(lowering.text, placement.devices, use_shardy=placement.mesh is not None,
+                                        overrides=dict(options), callbacks=lowering.callbacks)
     compilations.record(compilations.Compilation(name, lowering.in_avals, lowering.trace_time, lowering.lower_time,
                                                  time.perf_counter() - start, executable.size, source))
-    return Program(executable, lowering.kept, placement, out_avals, name, lowering.has_effects)
+    return Program(executable, lowering, placement, out_avals, name)
 
 
 def program_for(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: bool, placement: Placement,
@@ -180,7 +186,8 @@ def program_for(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: b
         if config.explain_cache_misses.value:
             misses.explain_program(jaxpr, key)
         platform = placement.device.platform
-        lowering = lower_program(prepared(jaxpr, outline, platform), name, donated, keep_unused, (platform,))
+        lowering = lower_program(prepared(jaxpr, outline, placement, platform), name, donated, keep_unused, (platform,),
+                                 placement=placement)
         found = jaxpr.cache[key] = compile_program(lowering, placement, jaxpr.out_avals, name, options)
     return found
 
@@ -189,12 +196,12 @@ def execute(program: Program, args: Sequence[Any]) -> list[Any]:
     """Run a program on all of its jaxpr's arguments, on host or device."""
     if config.no_execution.value:
         raise RuntimeError(f"JAX tried to execute function jit({program.name}), but the no_execution config option is set.")
-    sharding = program.sharding
     for x in args:
         if type(x) is ArrayImpl:
             check_live(x)
+    taken = itertools.compress(args, program.kept)
     ready = [x if type(x) is ArrayImpl and x._sharding is sharding else transfer.to_sharding(x, sharding)
-             for x, kept in zip(args, program.kept, strict=True) if kept]
+             for x, sharding in zip(taken, program.in_shardings, strict=True)]
     if program.has_effects:
         outs, token = xla_arrays.execute_with_token(program.executable, ready, program.handlers)
         effects.watch(token)
@@ -225,12 +232,10 @@ def fast_path(program: Program, out_tree: Any, consts: Sequence[Any]) -> FastPat
         return None
     n_consts = len(consts)
     kept = program.kept
-    sharding = program.sharding
-    ready = [transfer.to_sharding(c, sharding) for c, keep in zip(consts, kept[:n_consts], strict=True) if keep]
-    n_in = len(ready) + sum(kept[n_consts:])
-    return FastPath(program.executable, out_tree, [sharding] * n_in, [sharding] * len(program.out_avals), program.out_avals,
-                    [program.committed] * len(program.out_avals), [True] * len(ready) + list(kept[n_consts:]),
-                    [None] * n_in, ready)
+    ready = list(map(transfer.to_sharding, itertools.compress(consts, kept), program.in_shardings))
+    return FastPath(program.executable, out_tree, program.in_shardings, program.out_shardings, program.out_avals,
+                    [program.placement.committed] * len(program.out_avals), [True] * len(ready) + list(kept[n_consts:]),
+                    [None] * len(program.in_shardings), ready)
 
 
 def shard_arg_fallback(x: Any, sharding: Any, layout: Any, copy_semantics: Any = None) -> Any:

@@ -8,6 +8,7 @@ from typing import Any, final
 from teucer._base import dtypes
 from teucer._core.trace import typeof as aval_of_value
 from teucer._core.types import ShapedArray, register_aval_of
+from teucer._runtime.shardings import typed
 
 __all__ = ["ShapeDtypeStruct", "as_struct", "typeof"]
 
@@ -39,7 +40,8 @@ class ShapeDtypeStruct:
     def aval(self) -> ShapedArray:
         """The type that this stands for, with the dtypes of the current precision."""
         dtype = dtypes.canonicalize_dtype(self.dtype, allow_extended_dtype=True)
-        return ShapedArray(self.shape, dtype, self.weak_type, vma=self.vma or frozenset())
+        return ShapedArray(self.shape, dtype, self.weak_type, vma=self.vma or frozenset(),
+                           sharding=typed(self.sharding, len(self.shape)))
 
     @property
     def size(self) -> int:

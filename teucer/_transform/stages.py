@@ -9,11 +9,10 @@ from teucer._base import pytrees, tracebacks
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import Aval
-from teucer._runtime.arrays import ArrayImpl
 from teucer._runtime.formats import Format, Layout
 from teucer._transform import programs
-from teucer._transform.calls import flatten_call
-from teucer._transform.jit import JitOptions, Staged, jit, method, stage_call
+from teucer._transform.calls import FlatCall, flatten_call
+from teucer._transform.jit import JitOptions, Staged, jit, method, placement_for, stage_call
 from teucer._transform.shapes import as_struct
 from teucer._xla import client as xla
 
@@ -74,13 +73,13 @@ class Wrapped:
 class Traced(Stage):
     """A function traced for the types of its arguments. Made by `jit(f).trace(...)`."""
 
-    def __init__(self, staged: Staged, in_tree: Any, options: JitOptions, leaves: Sequence[Any]) -> None:
+    def __init__(self, staged: Staged, options: JitOptions, call: FlatCall) -> None:
         self.staged, self._options, self.out_tree = staged, options, staged.out_tree
         self.fun_name = staged.debug_info.name
         n = len(staged.consts)
         infos = [ArgInfo(a, d) for a, d in zip(staged.jaxpr.in_avals[n:], staged.donated[n:], strict=True)]
-        self.args_info = pytrees.tree_unflatten(in_tree, infos)
-        self._placed = [x for x in leaves if isinstance(x, ArrayImpl)]
+        self.args_info = pytrees.tree_unflatten(call.tree, infos)
+        self._placement = placement_for(staged, call, options)
 
     @property
     def arg_names(self) -> tuple[str, ...]:
@@ -119,17 +118,16 @@ class Traced(Stage):
 
         lowering_platforms: for which platforms; by default that of the device on which the program will run.
         """
-        placement = programs.placement_of(self._placed, self._options.device)
-        platforms = tuple(lowering_platforms or (placement.device.platform,))
-        return Lowered(self, self.lower_with(platforms), placement, platforms)
+        platforms = tuple(lowering_platforms or (self._placement.device.platform,))
+        return Lowered(self, self.lower_with(platforms), self._placement, platforms)
 
     def lower_with(self, platforms: Sequence[str], *, locations: bool = False, prepared: bool = False) -> programs.Lowering:
         """The program's text for platforms; locations: with the places that operations come from; prepared: as it is compiled."""
         jaxpr = self.staged.jaxpr.jaxpr
         if prepared:
-            jaxpr = programs.prepared(jaxpr, self._options.outline, platforms[0])
+            jaxpr = programs.prepared(jaxpr, self._options.outline, self._placement, platforms[0])
         return programs.lower_program(jaxpr, self.fun_name, self.staged.donated, self._options.keep_unused, platforms,
-                                      locations=locations, quiet=locations or prepared)
+                                      locations=locations, quiet=locations or prepared, placement=self._placement)
 
     def lower_for_export(self, platforms: Sequence[str], arg_names: Sequence[str]) -> programs.Lowering:
         """The program's text with the constants of the function in it; arguments are called `arg_names` in its messages."""
@@ -167,10 +165,13 @@ class Lowered(Stage):
         options = (*traced._options.compiler_options, *sorted((compiler_options or {}).items()))
         placement = self._placement
         if device_assignment is not None:
-            if len(device_assignment) != 1:
-                raise ValueError(f"compile: device_assignment has {len(device_assignment)} devices for a program on one.")
-            placement = placement._replace(device=device_assignment[0])
+            if len(device_assignment) != len(placement.devices) or placement.mesh is not None:
+                raise ValueError(f"compile: device_assignment has {len(device_assignment)} devices for a program on "
+                                 f"{placement.mesh or 'one'}.")
+            placement = placement._replace(devices=tuple(device_assignment))
         lowering = traced.lower_with(self.platforms, prepared=True)
+        if device_assignment is not None:
+            lowering = lowering._replace(placement=placement)
         program = programs.compile_program(lowering, placement, traced.staged.jaxpr.out_avals, traced.fun_name, options)
         return Compiled(program, traced.staged.consts, self.args_info, self.out_tree, traced.staged.jaxpr.out_avals,
                         traced.arg_names)
@@ -252,12 +253,14 @@ class Compiled(Stage):
     @property
     def input_shardings(self) -> Any:
         """Where the arguments must be: (of positional, of keyword arguments)."""
-        return pytrees.tree_map(lambda _: self.program.sharding, self.args_info, is_leaf=lambda x: isinstance(x, ArgInfo))
+        taken = iter(self.program.in_shardings)
+        every = [next(taken) if kept else None for kept in self.program.kept]
+        return pytrees.tree_unflatten(self.in_tree, every[len(self.consts):])
 
     @property
     def output_shardings(self) -> Any:
         """Where the results are."""
-        return pytrees.tree_unflatten(self.out_tree, [self.program.sharding] * self.out_tree.num_leaves)
+        return pytrees.tree_unflatten(self.out_tree, self.program.out_shardings)
 
     @property
     def input_formats(self) -> Any:
@@ -273,8 +276,9 @@ class Compiled(Stage):
 
     @staticmethod
     def _formats(tree: Any, layouts: Sequence[Any], shardings: Any) -> Any:
+        flat = pytrees.tree_leaves(shardings, is_leaf=lambda s: s is None)
         return pytrees.tree_unflatten(tree, [None if layout is None else Format(Layout.from_pjrt_layout(layout), sharding)
-                                             for layout, sharding in zip(layouts, pytrees.tree_leaves(shardings), strict=True)])
+                                             for layout, sharding in zip(layouts, flat, strict=True)])
 
     @tracebacks.api_boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -319,7 +323,7 @@ def trace(jitted: Any, fun: Any, options: JitOptions, *args: Any, **kwargs: Any)
     """Trace the function for arguments of these types (arrays or ShapeDtypeStructs)."""
     call = flatten_call(args, kwargs, options.static_argnums, options.static_argnames)
     staged = stage_call(fun, call, options)
-    return Traced(staged, call.tree, options, call.leaves)
+    return Traced(staged, options, call)
 
 
 @method

@@ -9,7 +9,7 @@ from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var
 from teucer._core.primitive import Undefined
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import current_trace, using
-from teucer._core.types import Zero
+from teucer._core.types import Zero, partitioned
 from teucer._transform import arith
 
 __all__ = ["backward_pass", "transpose_jaxpr"]
@@ -67,6 +67,8 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cts:
 def _accumulate(ct_of: dict[Any, Any], v: Any, ct: Any) -> None:
     if ct is None or type(ct) is Zero:
         return
+    if partitioned:
+        ct = arith.as_primal(ct, v.aval)
     before = ct_of.get(v)
     ct_of[v] = ct if before is None else arith.add_cotangents(before, ct)
 

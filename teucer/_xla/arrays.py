@@ -25,9 +25,12 @@ _SKIP_CHECKS = {"_skip_checks": True} if "_skip_checks" in (_jax.array_result_ha
 
 
 def put(aval: Any, sharding: Any, shards: Sequence[Any], devices: Sequence[Any], *, committed: bool) -> Any:
-    """An array from its shards, host or device values, one for each device. The host values are copied."""
-    return _jax.batched_device_put(aval, sharding, shards, devices, committed,
-                                   host_buffer_semantics=HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL)
+    """An array from its shards, host or device values, one for each device.
+
+    Host values are copied where there is one shard. Of several they are used in place: they must never change.
+    """
+    semantics = HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL if len(devices) == 1 else HostBufferSemantics.ZERO_COPY
+    return _jax.batched_device_put(aval, sharding, shards, devices, committed, host_buffer_semantics=semantics)
 
 
 def shard_arrays(array: Any) -> list[Any]:

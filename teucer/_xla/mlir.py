@@ -34,21 +34,23 @@ def parse(text: str) -> Any:
         return ir.Module.parse(text)
 
 
-def pretty(text: str, results: Sequence[str] = (), *, partitions: int = 1, locations: bool = False) -> str:
+def pretty(text: str, results: Sequence[str] = (), *, locations: bool = False) -> str:
     """A module's text in the notation of its dialects, as people read it.
 
-    results: what to call the results of the main function. partitions: the devices that it is for.
-    locations: whether to say where operations come from.
+    results: what to call the results of the main function. locations: whether to say where operations come from.
     """
     module = parse(text)
     with module.context:
         number = ir.IntegerType.get_signless(32)
-        module.operation.attributes["mhlo.num_partitions"] = ir.IntegerAttr.get(number, partitions)
-        module.operation.attributes["mhlo.num_replicas"] = ir.IntegerAttr.get(number, 1)
+        for attribute in ("mhlo.num_partitions", "mhlo.num_replicas"):
+            if attribute not in module.operation.attributes:
+                module.operation.attributes[attribute] = ir.IntegerAttr.get(number, 1)
         main = _function(module, "main")
         if results:
+            said = main.attributes["res_attrs"] if "res_attrs" in main.attributes else [{}] * len(results)
             main.attributes["res_attrs"] = ir.ArrayAttr.get([
-                ir.DictAttr.get({"jax.result_info": ir.StringAttr.get(name)}) for name in results])
+                ir.DictAttr.get({**{item.name: item.attr for item in attrs}, "jax.result_info": ir.StringAttr.get(name)})
+                for attrs, name in zip(said, results, strict=True)])
     shown: str = module.operation.get_asm(enable_debug_info=locations)
     # What has no place in the user's program has one in the text that was read here.
     return re.sub(r'loc\("-":\d+:\d+\)', "loc(unknown)", shown)

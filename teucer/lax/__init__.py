@@ -75,6 +75,8 @@ _ROOMS = {
         "conv conv_general_dilated conv_general_dilated_p conv_with_general_padding",
     "teucer.lax._convolution_forms":
         "conv_general_dilated_local conv_general_dilated_patches conv_transpose",
+    "teucer.lax._sharding":
+        "sharding_constraint_p with_sharding_constraint",
     "teucer.lax._fft":
         "FftType fft fft_p",
     "teucer.lax._random":
@@ -88,7 +90,6 @@ _ROOMS = {
 _ABSENT = {
     **dict.fromkeys(("pcast", "precv", "psend", "ragged_all_to_all"), "shard_map is not implemented yet."),
     "pvary": "it was removed in JAX 0.10.",
-    "with_sharding_constraint": "arrays over several devices are not implemented yet.",
 }
 
 __getattr__, __dir__, __all__ = lazy.face(__name__, _ROOMS, _ABSENT)

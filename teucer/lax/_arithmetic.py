@@ -14,6 +14,7 @@ from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._lower import hlo
 from teucer._lower.context import Value
+from teucer._runtime import partition
 from teucer._transform import arith
 from teucer.lax import _structure
 from teucer.lax._exact import ALL_BITS, by_kind, divide, involution, remainder, shift, unit
@@ -313,6 +314,8 @@ class Clamp(Primitive):
                                 f"{what}.shape={bound.shape}, operand.shape={x.shape}.")
         weak = low.weak_type and x.weak_type and high.weak_type
         return (x if weak == x.weak_type else x.strengthen(),)
+
+    shard = partition.aligned
 
     def lower(self, ctx: Any, low: Any, x: Any, high: Any) -> Any:
         return (hlo.clamp(ctx, low, x, high),)

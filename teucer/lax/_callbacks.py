@@ -16,6 +16,7 @@ from teucer._lower import hlo
 from teucer._lower.context import Value
 from teucer._runtime import transfer
 from teucer._runtime.arrays import ArrayImpl, to_numpy
+from teucer._runtime.partition import Labels
 from teucer._transform import arith
 from teucer._transform.calls import check_callable, fun_name
 from teucer._transform.shapes import ShapeDtypeStruct
@@ -52,6 +53,9 @@ class _Callback(Primitive):
         outs = callback(*map(_on_host, args))
         return tuple(transfer.put(y, None) for y in _checked(outs, result_avals, callback))
 
+    def shard(self, *avals: Any, **params: Any) -> Any:
+        return Labels([tuple((i, axis) for axis in range(a.ndim)) for i, a in enumerate(avals)], [()])
+
     def lower(self, ctx: Any, *values: Any, callback: Any, result_avals: Any, ordered: bool = False, **params: Any) -> Any:
         if ctx.platform != "cpu":
             raise NotImplementedError(f"{self.name}: Python callbacks are implemented on CPU only, not on {ctx.platform}.")
@@ -71,8 +75,10 @@ class _Callback(Primitive):
         index = len(ctx.module.host_callbacks)
         ctx.module.host_callbacks.append(call)
         layouts = [_row_major(v.aval) for v in values], [_row_major(a) for a in avals]
-        return hlo.custom_call(ctx, "xla_ffi_python_cpu_callback", values, avals, config=f"{{index = {index} : ui64}}",
-                               operand_layouts=layouts[0], result_layouts=layouts[1], has_side_effect=self.kind is not None)
+        outs = hlo.custom_call(ctx, "xla_ffi_python_cpu_callback", values, avals, config=f"{{index = {index} : ui64}}",
+                               operand_layouts=layouts[0], result_layouts=layouts[1], has_side_effect=self.kind is not None,
+                               attributes=ctx.module.on_first_device(len(avals)))
+        return tuple(map(ctx.whole, outs))
 
     def lower_extended(self, ctx: Any, *values: Any, **params: Any) -> Any:
         words = (Value(v.name, v.aval.physical) if isinstance(v.dtype, dtypes.ExtendedDType) else v for v in values)

@@ -185,7 +185,8 @@ def kind_text(kind: str) -> str:
 
 def same_type(x: Any, y: Any) -> bool:
     """Whether two types agree but for weakness."""
-    return x is y or (type(x) is type(y) is ShapedArray and x.shape == y.shape and x.dtype == y.dtype and x.vma == y.vma)
+    return x is y or (type(x) is type(y) is ShapedArray and x.shape == y.shape and x.dtype == y.dtype and x.vma == y.vma
+                      and x.sharding is y.sharding)
 
 
 def difference(x: Any, y: Any) -> str:
@@ -194,6 +195,7 @@ def difference(x: Any, y: Any) -> str:
         return "the kinds of type do not match"
     parts = [text for text, differ in (("the shapes do not match", x.shape != y.shape),
                                        ("the dtypes do not match", x.dtype != y.dtype),
+                                       ("the shardings do not match", x.sharding is not y.sharding),
                                        ("the varying manual axes do not match", x.vma != y.vma)) if differ]
     return " and ".join(parts)
 

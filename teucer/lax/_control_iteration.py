@@ -14,6 +14,7 @@ from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import Tracer, typeof
 from teucer._transform import arith
+from teucer._transform.batch import mapped_aval
 from teucer._transform.calls import fun_name, where
 from teucer.lax import _arithmetic, _joining, _shapes, _slicing, _structure
 from teucer.lax._control_bodies import (
@@ -72,7 +73,11 @@ def run_scan(f: Callable[..., Any], init: Any, xs: Any, length: int | None, reve
     if config.disable_jit.value:
         return _python_scan(call, init, flat_xs, xs_tree, length, reverse)
     in_tree = pytrees.treedef_tuple((init_tree, xs_tree))
-    elements = [a.update(shape=a.shape[1:]) for a in x_avals]
+    for a in x_avals:
+        if a.sharding is not None and a.sharding.spec[0] is not None:
+            raise ValueError(f"0th dimension of all xs should be replicated. Got {a.sharding.spec}\n    {what}: "
+                             f"{a.str_short(short_dtypes=True)}\n  Lay xs out otherwise with jax.reshard.")
+    elements = [mapped_aval(a, 0) for a in x_avals]
     name = next(iter(parameter_names(f)), "carry")
 
     def check(body: Body) -> None:

@@ -184,6 +184,9 @@ class OptimizationBarrier(Primitive):
     def types(self, *avals: Any) -> Any:
         return avals
 
+    def shard(self, *avals: Any) -> Any:
+        return None
+
     def lower(self, ctx: Any, *xs: Any) -> Any:
         return hlo.optimization_barrier(ctx, xs)
 

@@ -12,6 +12,8 @@ from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
 from teucer._lower import hlo
+from teucer._runtime import partition
+from teucer._runtime.partition import Labels, every, whole
 from teucer.lax import _structure
 from teucer.lax._families import FLOAT, check_dtypes
 from teucer.lax._structure import Linear, convert_element_type_p
@@ -82,6 +84,10 @@ class BitcastConvertType(Primitive):
                             f"new_dtype={new_dtype.name}. Consider using the arr.view() method instead.")
         return (ShapedArray(shape, new_dtype, vma=x.vma),)
 
+    def shard(self, x: Any, **params: Any) -> Any:
+        same = dtypes.bit_width(x.dtype) >= dtypes.bit_width(params["new_dtype"])
+        return Labels([every(x) if same else whole(x, (x.ndim - 1,))], [every(x)])
+
     def lower(self, ctx: Any, x: Any, *, new_dtype: Any) -> Any:
         return (hlo.bitcast_convert(ctx, x, ctx.avals_out[0]),)
 
@@ -116,6 +122,8 @@ class ReducePrecision(Linear):
             raise ValueError(f"reduce_precision: mantissa_bits must be non-negative (C2); got {mantissa_bits}.")
         return (x,)
 
+    shard = partition.aligned
+
     def lower(self, ctx: Any, x: Any, *, exponent_bits: int, mantissa_bits: int) -> Any:
         return (ctx.op1("stablehlo.reduce_precision", (x,), ctx.avals_out[0],
                         f"exponent_bits = {exponent_bits} : i32, mantissa_bits = {mantissa_bits} : i32"),)
@@ -139,6 +147,8 @@ class Copy(Linear):
     def types(self, x: Any) -> Any:
         return (x,)
 
+    shard = partition.aligned
+
     def lower(self, ctx: Any, x: Any) -> Any:
         return hlo.optimization_barrier(ctx, (x,))
 
@@ -159,6 +169,8 @@ class StopGradient(Primitive):
 
     def types(self, x: Any) -> Any:
         return (x,)
+
+    shard = partition.aligned
 
     def lower(self, ctx: Any, x: Any) -> Any:
         return (x,)

@@ -13,6 +13,8 @@ from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
 from teucer._lower import hlo
+from teucer._runtime.partition import Labels
+from teucer._runtime.shardings import explicit_sharding, typed
 from teucer._transform import arith
 from teucer.lax._convolution_shapes import (
     ConvDimensionNumbers,
@@ -23,7 +25,7 @@ from teucer.lax._convolution_shapes import (
     inverse_permutation,
     taken,
 )
-from teucer.lax._dot import bilinear_jvp, element_type_of
+from teucer.lax._dot import bilinear_jvp, cotangent_sharding, element_type_of
 from teucer.lax._precision import canonical_precision, precision_text
 from teucer.lax._shapes import rev
 from teucer.lax._structure import convert_element_type, moveaxis, reshape
@@ -64,7 +66,17 @@ class ConvGeneralDilated(Primitive):
                                batch_group_count)
         dtype = _result_dtype(lhs.dtype, preferred_element_type)
         return (ShapedArray(taken(out, inverse_permutation(out_spec)), dtype, lhs.weak_type and rhs.weak_type,
-                            vma=lhs.vma | rhs.vma, sharding=out_sharding),)
+                            vma=lhs.vma | rhs.vma, sharding=typed(out_sharding, lhs.ndim)),)
+
+    def shard(self, lhs: Any, rhs: Any, *, dimension_numbers: Any, feature_group_count: int, batch_group_count: int,
+              **params: Any) -> Any:
+        plain = feature_group_count == batch_group_count == 1
+        lhs_spec, rhs_spec, out_spec = dimension_numbers
+        space = tuple(range(lhs.ndim - 2))
+        left = dict(zip(lhs_spec, ("batch" if batch_group_count == 1 else None, "feature" if plain else None, *space), strict=True))
+        right = dict(zip(rhs_spec, ("out" if plain else None, "feature" if plain else None, *(None for _ in space)), strict=True))
+        out = dict(zip(out_spec, ("batch", "out", *space), strict=True))
+        return Labels(*([tuple(labels[i] for i in range(lhs.ndim)) for labels in group] for group in ((left, right), (out,))))
 
     def lower(self, ctx: Any, lhs: Any, rhs: Any, *, precision: Any, preferred_element_type: Any, out_sharding: Any = None,
               **window: Any) -> Any:
@@ -87,6 +99,9 @@ class ConvGeneralDilated(Primitive):
 
     def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
         (lhs, rhs), (lhs_dim, rhs_dim) = args, dims
+        if params["out_sharding"] is not None:
+            raise NotImplementedError("vmap of conv_general_dilated with out_sharding is not implemented.\n  Lay the result out "
+                                      "with jax.reshard.")
         if lhs_dim is not None and rhs_dim is not None:
             return _batch_both(lhs, lhs_dim, rhs, rhs_dim, axis.size, **params)
         if lhs_dim is not None:
@@ -180,11 +195,15 @@ def _convolution(ctx: Any, lhs: Any, rhs: Any, aval: Any, options: str, window: 
     """A convolution; on CPU with the axes in the order in which XLA has a fast kernel: features last, kernels (spatial, in, out).
 
     XLA's CPU compiler brings the axes of convolutions into this order in the main function only, not in the bodies of loops and
-    in functions that it does not inline: there others run up to 100 times longer.
+    in functions that it does not inline: there others run up to 100 times longer. Over several devices it is not divided along
+    spatial axes nor, with batch groups, at all: XLA's partitioner gives wrong sums where spatial axes and output features are
+    both divided (seen with jaxlib 0.10.2).
     """
+    lhs_spec, rhs_spec, out_spec = (tuple(spec) for spec in window["dimension_numbers"])
+    axes = [None, None] if window["batch_group_count"] > 1 else [lhs_spec[2:], rhs_spec[2:]]
+    lhs, rhs = (ctx.whole(x, dims) for x, dims in zip((lhs, rhs), axes, strict=True))
     if ctx.platform != "cpu":
         return hlo.convolution(ctx, lhs, rhs, aval, options, **window)
-    lhs_spec, rhs_spec, out_spec = (tuple(spec) for spec in window["dimension_numbers"])
     order = (lhs_spec[0], *lhs_spec[2:], lhs_spec[1])
     kernel = (*rhs_spec[2:], rhs_spec[1], rhs_spec[0])
     out = (out_spec[0], *out_spec[2:], out_spec[1])
@@ -224,7 +243,8 @@ def _transpose_lhs(ct: Any, lhs: Any, rhs: Any, *, window_strides: Any, padding:
         ct, rhs, window_strides=lhs_dilation, lhs_dilation=window_strides, rhs_dilation=rhs_dilation,
         padding=_lhs_pads(*sizes, window_strides, padding, lhs_dilation, rhs_dilation),
         dimension_numbers=ConvDimensionNumbers(out_spec, (rhs_spec[1], rhs_spec[0], *rhs_spec[2:]), lhs_spec),
-        feature_group_count=groups, batch_group_count=1, **params)
+        feature_group_count=groups, batch_group_count=1,
+        **params | {"out_sharding": cotangent_sharding(lhs, range(lhs.ndim), ct, rhs) if groups == 1 else None})
     if batch_group_count > 1:
         out = _split_onto(out, lhs_spec[1], batch_group_count, lhs_spec[0])
     return out if typeof(out).dtype == lhs.dtype else convert_element_type(out, lhs.dtype)
@@ -245,7 +265,8 @@ def _transpose_rhs(ct: Any, lhs: Any, rhs: Any, *, window_strides: Any, padding:
         lhs, ct, window_strides=rhs_dilation, lhs_dilation=lhs_dilation, rhs_dilation=window_strides,
         padding=_rhs_pads(*sizes, window_strides, padding, lhs_dilation, rhs_dilation),
         dimension_numbers=ConvDimensionNumbers(swapped(lhs_spec), swapped(out_spec), swapped(rhs_spec)),
-        feature_group_count=batch_group_count, batch_group_count=feature_group_count, **params)
+        feature_group_count=batch_group_count, batch_group_count=feature_group_count,
+        **params | {"out_sharding": cotangent_sharding(rhs, range(rhs.ndim), lhs, ct)})
     return out if typeof(out).dtype == rhs.dtype else convert_element_type(out, rhs.dtype)
 
 
@@ -376,7 +397,8 @@ def conv_general_dilated(lhs: Any, rhs: Any, window_strides: Sequence[int], padd
         lhs, rhs, window_strides=strides, padding=pads, lhs_dilation=lhs_dilation, rhs_dilation=rhs_dilation,
         dimension_numbers=ConvDimensionNumbers(*map(tuple, numbers)), feature_group_count=int(feature_group_count),
         batch_group_count=int(batch_group_count), precision=canonical_precision(precision),
-        preferred_element_type=element_type_of(preferred_element_type, op), out_sharding=out_sharding)[0]
+        preferred_element_type=element_type_of(preferred_element_type, op),
+        out_sharding=explicit_sharding("conv_general_dilated", out_sharding, typeof(lhs).ndim))[0]
 
 
 def _ints(op: str, name: str, values: Any) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ from teucer._base import dtypes
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._lower import hlo
+from teucer._runtime.partition import Labels, whole
 from teucer.lax import _elementwise, _structure
 from teucer.lax._families import INEXACT, NUMERIC, Accepts
 from teucer.lax._joining import concatenate, stack
@@ -45,6 +46,9 @@ class Cumulative(Primitive):
             kinds = "number" if self.accepts is NUMERIC else self.accepts
             raise TypeError(f"{self.name} does not accept dtype {x.dtype}. Accepted dtypes are subtypes of {kinds}.")
         return (x,)
+
+    def shard(self, x: Any, *, axis: int, **params: Any) -> Any:
+        return Labels([whole(x, (axis,))], [whole(x, (axis,))])
 
     def lower(self, ctx: Any, x: Any, *, axis: Any, reverse: Any) -> Any:
         n, ndim = x.shape[axis], len(x.shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -11,6 +12,8 @@ from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._lower import hlo
+from teucer._runtime.partition import Labels, every
+from teucer._runtime.shardings import explicit_sharding, typed
 from teucer._transform import arith
 from teucer.lax._precision import (
     DotAlgorithm,
@@ -20,7 +23,7 @@ from teucer.lax._precision import (
     precision_text,
     storage_of,
 )
-from teucer.lax._structure import convert_element_type, transpose
+from teucer.lax._structure import batched_sharding, convert_element_type, transpose
 
 __all__ = ["DotDimensionNumbers", "batch_matmul", "dot", "dot_general", "dot_general_p", "output_dtype", "remaining"]
 
@@ -129,7 +132,15 @@ class DotGeneral(Primitive):
         shape = (*(lhs.shape[d] for d in left.batch + left.kept), *(rhs.shape[d] for d in right.kept))
         dtype = output_dtype("dot_general", lhs.dtype, rhs.dtype, preferred_element_type)
         weak = lhs.weak_type and rhs.weak_type and preferred_element_type is None
-        return (ShapedArray(shape, dtype, weak, vma=lhs.vma | rhs.vma, sharding=out_sharding),)
+        return (ShapedArray(shape, dtype, weak, vma=lhs.vma | rhs.vma, sharding=typed(out_sharding, len(shape))),)
+
+    def shard(self, lhs: Any, rhs: Any, *, dimension_numbers: Any, **params: Any) -> Any:
+        (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
+        shared = dict(zip((*rhs_contract, *rhs_batch), (*lhs_contract, *lhs_batch), strict=True))
+        right = tuple(shared.get(i, ("rhs", i)) for i in range(rhs.ndim))
+        left_roles, right_roles = _roles((lhs.ndim, rhs.ndim), dimension_numbers)
+        out = (*left_roles.batch, *left_roles.kept, *(right[i] for i in right_roles.kept))
+        return Labels([every(lhs), right], [out])
 
     def lower(self, ctx: Any, lhs: Any, rhs: Any, *, dimension_numbers: Any, precision: Any, preferred_element_type: Any,
               out_sharding: Any = None) -> Any:
@@ -159,19 +170,21 @@ class DotGeneral(Primitive):
         left, right = _roles((lhs.ndim, np.ndim(rhs)), dimension_numbers)
         n_batch, ndim = len(left.batch), np.ndim(ct)
         ct_batch, ct_right = tuple(range(n_batch)), tuple(range(ndim - len(right.kept), ndim))
-        (out,) = self.bind(ct, rhs, dimension_numbers=((ct_right, right.kept), (ct_batch, right.batch)), **params)
         # The result's last axes are the contracted ones of rhs, in the order of rhs.
-        in_order = [left.contract[i] for i in np.argsort(right.contract)]
-        return _as_operand(out, lhs, (*left.batch, *left.kept, *in_order))
+        order = (*left.batch, *left.kept, *(left.contract[i] for i in np.argsort(right.contract)))
+        (out,) = self.bind(ct, rhs, dimension_numbers=((ct_right, right.kept), (ct_batch, right.batch)),
+                           **params | {"out_sharding": cotangent_sharding(lhs, order, ct, rhs)})
+        return _as_operand(out, lhs, order)
 
     def _transpose_rhs(self, ct: Any, lhs: Any, rhs: Any, dimension_numbers: Any, params: Any) -> Any:
         left, right = _roles((np.ndim(lhs), rhs.ndim), dimension_numbers)
         n_batch = len(left.batch)
         ct_batch, ct_left = tuple(range(n_batch)), tuple(range(n_batch, n_batch + len(left.kept)))
         # lhs first: the cotangent of w in x @ w then comes out as x.T @ ct, with no transposition after it.
-        (out,) = self.bind(lhs, ct, dimension_numbers=((left.kept, ct_left), (left.batch, ct_batch)), **params)
-        in_order = [right.contract[i] for i in np.argsort(left.contract)]
-        return _as_operand(out, rhs, (*right.batch, *in_order, *right.kept))
+        order = (*right.batch, *(right.contract[i] for i in np.argsort(left.contract)), *right.kept)
+        (out,) = self.bind(lhs, ct, dimension_numbers=((left.kept, ct_left), (left.batch, ct_batch)),
+                           **params | {"out_sharding": cotangent_sharding(rhs, order, lhs, ct)})
+        return _as_operand(out, rhs, order)
 
     def batch(self, axis: Any, args: Any, dims: Any, *, dimension_numbers: Any, **params: Any) -> Any:
         (lhs_dim, rhs_dim), (lhs, rhs) = dims, args
@@ -185,6 +198,8 @@ class DotGeneral(Primitive):
             out_dim = len(lhs_batch) + sum(d < lhs_dim for d in _past(lhs_dim, left.kept))
         else:
             out_dim = len(lhs_batch) + len(left.kept) + sum(d < rhs_dim for d in _past(rhs_dim, right.kept))
+        ndim = len(left.batch) + len(left.kept) + len(right.kept)
+        params["out_sharding"] = batched_sharding(params["out_sharding"], ndim, out_dim, axis, args, dims)
         outs = self.bind(lhs, rhs, dimension_numbers=((lhs_contract, rhs_contract), (lhs_batch, rhs_batch)), **params)
         return outs, (out_dim,)
 
@@ -204,6 +219,14 @@ def bilinear_jvp(primitive: Primitive, primals: Any, tangents: Any, params: Any)
     if type(ty) is not Zero:
         tangent = arith.add_cotangents(tangent, primitive.bind(x, ty, **params)[0])
     return outs, (tangent,)
+
+
+def cotangent_sharding(aval: Any, order: Sequence[int], *operands: Any) -> Any:
+    """The sharding of a product that is the cotangent of an operand of type `aval`, whose axis i is axis order[i] of it."""
+    if aval.sharding is not None:
+        return aval.sharding.permuted(order)
+    partitioned = [s for s in (typeof(x).sharding for x in operands) if s is not None]
+    return partitioned[0].with_spec(()) if partitioned else None
 
 
 def _as_operand(out: Any, aval: Any, axes: Any) -> Any:
@@ -244,8 +267,11 @@ def dot_general(lhs: Any, rhs: Any, dimension_numbers: Any, precision: Any = Non
     >>> lax.dot_general(np.ones((2, 3), np.float32), np.ones((4, 3), np.float32), (((1,), (1,)), ((), ()))).shape
     (2, 4)
     """
-    contract, batch = dimension_numbers
-    return dot_general_p.bind(lhs, rhs, dimension_numbers=(_axes(contract), _axes(batch)),
+    contract, batch = (_axes(pair) for pair in dimension_numbers)
+    if out_sharding is not None:
+        ndim = typeof(lhs).ndim + typeof(rhs).ndim - len(batch[0]) - 2 * len(contract[0])
+        out_sharding = explicit_sharding("dot_general", out_sharding, ndim)
+    return dot_general_p.bind(lhs, rhs, dimension_numbers=(contract, batch),
                               precision=canonical_precision(precision),
                               preferred_element_type=element_type_of(preferred_element_type, "dot_general"),
                               out_sharding=out_sharding)[0]

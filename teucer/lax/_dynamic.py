@@ -12,6 +12,7 @@ from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
 from teucer._lower import hlo
+from teucer._runtime import partition
 from teucer._transform import arith
 from teucer.lax import _elementwise, _structure
 from teucer.lax._gather import gather, gather_p, scatter_p
@@ -69,6 +70,8 @@ class DynamicSlice(Primitive):
                             f"{tuple(slice_sizes)}.")
         return (ShapedArray(tuple(slice_sizes), x.dtype, x.weak_type, vma=x.vma),)
 
+    shard = partition.aligned
+
     def lower(self, ctx: Any, x: Any, *starts: Any, slice_sizes: Any) -> Any:
         return (hlo.dynamic_slice(ctx, x, starts, slice_sizes),)
 
@@ -113,6 +116,8 @@ class DynamicUpdateSlice(Primitive):
             raise TypeError("lax.dynamic_update_slice requires arguments to have the same dtypes, got "
                             f"{x.dtype}, {update.dtype}.")
         return (x if update.weak_type or not x.weak_type else x.strengthen(),)
+
+    shard = partition.aligned
 
     def lower(self, ctx: Any, x: Any, update: Any, *starts: Any) -> Any:
         return (hlo.dynamic_update_slice(ctx, x, update, starts),)

@@ -15,6 +15,7 @@ from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._lower import hlo
+from teucer._runtime import partition
 from teucer._transform import arith
 from teucer.lax import _arithmetic, _conversion, _selection, _structure
 from teucer.lax._arithmetic import *  # noqa: F403  handed on under this name, see __all__
@@ -189,7 +190,9 @@ class Pow(Primitive):
         if x.shape and y.shape and x.shape != y.shape:
             raise TypeError(f"pow got incompatible shapes for broadcasting: {x.shape}, {y.shape}.")
         weak = x.weak_type and (y.weak_type or x.dtype != y.dtype)
-        return (ShapedArray(x.shape or y.shape, x.dtype, weak, sharding=x.sharding, vma=x.vma | y.vma),)
+        return (ShapedArray(x.shape or y.shape, x.dtype, weak, vma=x.vma | y.vma),)
+
+    shard = partition.aligned
 
     def lower(self, ctx: Any, x: Any, y: Any) -> Any:
         (aval,) = ctx.avals_out

@@ -15,6 +15,7 @@ from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero, is_valid_type
 from teucer._lower import hlo
+from teucer._runtime import partition
 from teucer._transform import arith
 from teucer.lax import _structure
 
@@ -137,9 +138,9 @@ class Elementwise(Primitive):
         first = max(avals, key=lambda aval: aval.ndim)
         dtype = first.dtype if self.result is None else self.result(first.dtype, **params)
         weak = all(aval.weak_type for aval in avals)
-        shardings = (aval.sharding for aval in avals if aval.ndim == first.ndim)
-        return ShapedArray(first.shape, dtype, weak, sharding=next(filter(None, shardings), None),
-                           vma=frozenset().union(*(aval.vma for aval in avals)))
+        return ShapedArray(first.shape, dtype, weak, vma=frozenset().union(*(aval.vma for aval in avals)))
+
+    shard = partition.aligned
 
     def lower(self, ctx: Any, *xs: Any, **params: Any) -> Any:
         (aval,) = ctx.avals_out

@@ -14,6 +14,7 @@ from teucer._core.dimensions import as_size
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
 from teucer._lower import hlo
+from teucer._runtime import partition
 from teucer._transform import arith
 from teucer.lax._arithmetic import conj, mul, real
 from teucer.lax._slicing import pad
@@ -75,6 +76,8 @@ class Fft(Linear):
             raise ValueError(f"RFFT input must be float32 or float64, got {x.dtype.name}")
         if kind != "RFFT" and x.dtype not in (np.complex64, np.complex128):
             raise ValueError(f"{kind} input must be complex64 or complex128, got {x.dtype.name}")
+
+    shard = partition.aligned
 
     def lower(self, ctx: Any, x: Any, *, fft_type: FftType, fft_lengths: Any) -> Any:
         (aval,) = ctx.avals_out

@@ -44,6 +44,9 @@ class Gather(Primitive):
         shape = _indexing.check_gather(x, indices, dimension_numbers, slice_sizes)
         return (ShapedArray(shape, x.dtype, x.weak_type, vma=x.vma),)
 
+    def shard(self, x: Any, indices: Any, *, dimension_numbers: Any, slice_sizes: Any, **params: Any) -> Any:
+        return _indexing.gather_labels(x, indices, dimension_numbers, slice_sizes)
+
     def lower(self, ctx: Any, x: Any, indices: Any, *, dimension_numbers: Any, slice_sizes: Any, mode: Any,
               fill_value: Any, indices_are_sorted: Any, unique_indices: Any) -> Any:
         (aval,) = ctx.avals_out
@@ -118,7 +121,12 @@ def fill_for(dtype: Any) -> Any:
 
 
 def _wide(ctx: Any, indices: Any) -> Any:
-    """Indices in a dtype of 32 bits or more, in which the sizes of axes can be written."""
+    """Indices in a dtype of 32 bits or more, in which the sizes of axes can be written.
+
+    Their components are on one device: XLA's partitioner finds wrong places where they are divided (seen with jaxlib 0.10.2).
+    """
+    if indices.shape[-1] > 1:
+        indices = ctx.whole(indices, (len(indices.shape) - 1,))
     if dtypes.bit_width(indices.dtype) >= 32:
         return indices
     return hlo.convert(ctx, indices, np.dtype(np.int32))
@@ -160,6 +168,9 @@ class Scatter(Primitive):
                             f"    operand: {x.str_short(True)}\n    updates: {updates.str_short(True)}")
         _indexing.check_scatter(x, indices, updates, dimension_numbers)
         return (x if updates.weak_type or not x.weak_type else x.strengthen(),)
+
+    def shard(self, x: Any, indices: Any, updates: Any, *, dimension_numbers: Any, **params: Any) -> Any:
+        return _indexing.scatter_labels(x, indices, updates, dimension_numbers)
 
     def lower(self, ctx: Any, x: Any, indices: Any, updates: Any, *, dimension_numbers: Any, mode: Any, update_jaxpr: Any,
               indices_are_sorted: Any, unique_indices: Any, **params: Any) -> Any:

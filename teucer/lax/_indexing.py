@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._runtime.partition import Labels
 
-__all__ = ["GatherDimensionNumbers", "GatherScatterMode", "ScatterDimensionNumbers", "check_gather", "check_scatter"]
+__all__ = ["GatherDimensionNumbers", "GatherScatterMode", "ScatterDimensionNumbers", "check_gather", "check_scatter",
+           "gather_labels", "scatter_labels"]
 
 
 class GatherScatterMode(enum.Enum):
@@ -238,3 +240,40 @@ def _check_batching(op: str, x: Any, indices: Any, pairs: Any, name: str) -> Non
     if left != right:
         raise TypeError(f"{op} op requires operand batching dimensions and indices batching dimensions to have the same "
                         f"shape, got {left} and {right}.")
+
+
+# --- Which axes lie over the same mesh axes --------------------------------------------------------------------------
+
+
+def gather_labels(x: Any, indices: Any, d: Any, slice_sizes: Any) -> Labels:
+    """An axis taken whole keeps its partition, and so do batch axes; one from which windows are cut must have none."""
+    own, windows = _whole_windows(x, d.collapsed_slice_dims, d.operand_batching_dims, slice_sizes)
+    at = _batch_labels(indices, d.start_indices_batching_dims, d.operand_batching_dims)
+    return Labels([own, (*at, None)], [_interleaved(len(windows) + len(at), d.offset_dims, windows, at)],
+                  "Use `.at[...].get(out_sharding=)` to provide output PartitionSpec for the gather indexing.")
+
+
+def scatter_labels(x: Any, indices: Any, updates: Any, d: Any) -> Labels:
+    """As of the gather of the same windows; what only the updates' batch axes lie over is summed."""
+    sizes = window_sizes(d, x.ndim, updates.shape)
+    own, windows = _whole_windows(x, d.inserted_window_dims, d.operand_batching_dims, sizes)
+    places = dict(zip(d.scatter_indices_batching_dims, d.operand_batching_dims, strict=True))
+    at = [places.get(i) for i in range(indices.ndim - 1)]
+    return Labels([own, (*at, None), _interleaved(updates.ndim, d.update_window_dims, windows, at)], [own],
+                  "Use `.at[...].set/add/mul/...(out_sharding=)` to provide output PartitionSpec for the scatter update.")
+
+
+def _whole_windows(x: Any, collapsed: Any, batching: Any, sizes: Any) -> tuple[tuple[Any, ...], list[Any]]:
+    """Labels of the operand's axes, and of those that windows have, in their order."""
+    windows = [i if sizes[i] == x.shape[i] else None for i in range(x.ndim) if i not in collapsed and i not in batching]
+    return tuple(i if i in windows or i in batching else None for i in range(x.ndim)), windows
+
+
+def _batch_labels(indices: Any, batching: Any, operand_batching: Any) -> list[Any]:
+    places = dict(zip(batching, operand_batching, strict=True))
+    return [places.get(i, ("index", i)) for i in range(indices.ndim - 1)]
+
+
+def _interleaved(ndim: int, window_dims: Any, windows: Sequence[Any], at: Sequence[Any]) -> tuple[Any, ...]:
+    inner, outer = iter(windows), iter(at)
+    return tuple([next(inner if i in window_dims else outer) for i in range(ndim)])

@@ -13,6 +13,8 @@ from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._lower import hlo
+from teucer._runtime import partition
+from teucer._runtime.partition import Labels, every, kept, whole
 from teucer._transform import arith
 from teucer.lax import _structure
 from teucer.lax._families import check_same
@@ -68,6 +70,8 @@ class Concatenate(_Joins):
         shape = (*first.shape[:dimension], size, *first.shape[dimension + 1:])
         return (ShapedArray(shape, first.dtype, all(x.weak_type for x in xs), vma=first.vma),)
 
+    shard = partition.aligned
+
     def lower(self, ctx: Any, *xs: Any, dimension: Any) -> Any:
         return (hlo.concatenate(ctx, xs, dimension),)
 
@@ -102,6 +106,10 @@ class Stack(_Joins):
         shape = (*first.shape[:axis], len(xs), *first.shape[axis:])
         return (ShapedArray(shape, first.dtype, all(x.weak_type for x in xs), vma=first.vma),)
 
+    def shard(self, *xs: Any, axis: int, **params: Any) -> Any:
+        labels = every(xs[0])
+        return Labels([labels] * len(xs), [(*labels[:axis], None, *labels[axis:])])
+
     def lower(self, ctx: Any, *xs: Any, axis: Any) -> Any:
         shape = (*xs[0].shape[:axis], 1, *xs[0].shape[axis:])
         return (hlo.concatenate(ctx, [hlo.reshape(ctx, x, shape) for x in xs], axis),)
@@ -126,6 +134,9 @@ class Unstack(Linear):
         canonical_axis(axis, x.ndim, "unstack")
         aval = ShapedArray(x.shape[:axis] + x.shape[axis + 1:], x.dtype, x.weak_type, vma=x.vma)
         return (aval,) * operator.index(x.shape[axis])
+
+    def shard(self, x: Any, *, axis: int, **params: Any) -> Any:
+        return Labels([whole(x, (axis,))], [kept(x, (axis,))])
 
     def lower(self, ctx: Any, x: Any, *, axis: Any) -> Any:
         outs = []
@@ -160,6 +171,8 @@ class Split(Linear):
         return tuple(ShapedArray((*x.shape[:axis], n, *x.shape[axis + 1:]), x.dtype, x.weak_type, vma=x.vma)
                      for n in sizes)
 
+    shard = partition.aligned
+
     def lower(self, ctx: Any, x: Any, *, sizes: Any, axis: Any) -> Any:
         outs, at = [], 0
         for size in sizes:
@@ -193,6 +206,10 @@ class Tile(Linear):
             raise ValueError(f"tile: reps must not be negative (C2).\n    reps: {tuple(reps)}")
         shape = tuple(n * r for n, r in zip(x.shape, reps, strict=True))
         return (ShapedArray(shape, x.dtype, x.weak_type, vma=x.vma),)
+
+    def shard(self, x: Any, *, reps: Any, **params: Any) -> Any:
+        repeated = [i for i, n in enumerate(reps) if n != 1]
+        return Labels([whole(x, repeated)], [whole(x, repeated)])
 
     def lower(self, ctx: Any, x: Any, *, reps: Any) -> Any:
         (aval,) = ctx.avals_out

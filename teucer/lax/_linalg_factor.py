@@ -194,6 +194,7 @@ class LuPivotsToPermutation(MatrixPrimitive):
     """
 
     __slots__ = ()
+    rank = 1
     name = "lu_pivots_to_permutation"
 
     def types(self, pivots: Any, *, permutation_size: int) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from teucer._base import dtypes
 from teucer._core.primitive import Primitive
 from teucer._core.types import ShapedArray
 from teucer._lower import hlo
+from teucer._runtime.partition import leading
 from teucer._transform import arith
 
 __all__ = ["MatrixPrimitive", "batch_leading", "call_kernel", "check_inexact", "check_rank", "check_same_batch", "check_same_dtype",
@@ -22,9 +23,16 @@ _COMPLEX = {"orgqr": "ungqr", "ormqr": "unmqr", "syevd": "heevd", "sytrd": "hetr
 
 
 class MatrixPrimitive(Primitive):
-    """A primitive on the trailing axes of its operands that takes any number of leading batch axes, equal for all."""
+    """A primitive on the trailing axes of its operands that takes any number of leading batch axes, equal for all.
+
+    rank: how many axes of the first operand are not batch axes.
+    """
 
     __slots__ = ()
+    rank: ClassVar[int] = 2
+
+    def shard(self, *avals: Any, **params: Any) -> Any:
+        return leading(avals[0].ndim - self.rank, avals)
 
     def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
         return batch_leading(self, axis, args, dims, params)

@@ -11,6 +11,7 @@ from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import Zero
 from teucer._lower import hlo
+from teucer._runtime.partition import leading
 from teucer._transform import arith
 from teucer.lax._arithmetic import add, mul, neg
 from teucer.lax._joining import concatenate
@@ -56,6 +57,9 @@ class TriangularSolve(Primitive):
             raise ValueError(f"Incompatible shapes for arguments to triangular_solve: {a.shape} and {b.shape}.\n"
                              f"  With left_side={left_side}, b has as many {'rows' if left_side else 'columns'} as a.")
         return (b.strengthen(),)
+
+    def shard(self, a: Any, b: Any, **params: Any) -> Any:
+        return leading(a.ndim - 2, (a, b))
 
     def lower(self, ctx: Any, a: Any, b: Any, *, left_side: bool, lower: bool, transpose_a: bool, conjugate_a: bool,
               unit_diagonal: bool) -> Any:
@@ -149,6 +153,7 @@ class TridiagonalSolve(MatrixPrimitive):
     """
 
     __slots__ = ()
+    rank = 1
     name = "tridiagonal_solve"
 
     def types(self, dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: bool) -> Any:

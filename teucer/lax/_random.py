@@ -11,6 +11,9 @@ from teucer._base import dtypes
 from teucer._core.primitive import Primitive
 from teucer._core.types import ShapedArray
 from teucer._lower import hlo
+from teucer._runtime import partition
+from teucer._runtime.partition import Labels
+from teucer._runtime.shardings import explicit_sharding, typed
 from teucer._transform import arith
 from teucer.lax._dynamic import dynamic_update_index_in_dim
 from teucer.lax._shapes import broadcast_shapes
@@ -46,6 +49,8 @@ class Threefry2x32(Primitive):
         shape = broadcast_shapes(*(aval.shape for aval in avals))
         aval = ShapedArray(shape, UINT32, vma=frozenset().union(*(a.vma for a in avals)))
         return aval, aval
+
+    shard = partition.aligned
 
     def lower(self, ctx: Any, k0: Any, k1: Any, x0: Any, x1: Any) -> Any:
         aval = ctx.avals_out[0]
@@ -122,7 +127,10 @@ class RngBitGenerator(Primitive):
                             "  A key is uint32[4] or uint64[2].")
         if dtype not in (np.uint8, np.uint16, np.uint32, np.uint64):
             raise TypeError(f"rng_bit_generator: dtype must be an unsigned integer of 8 to 64 bits, got {dtype} (C2).")
-        return key, ShapedArray(shape, dtype, vma=key.vma)
+        return key, ShapedArray(shape, dtype, vma=key.vma, sharding=typed(out_sharding, len(shape)))
+
+    def shard(self, key: Any, **params: Any) -> Any:
+        return Labels([()], [()])
 
     def lower(self, ctx: Any, key: Any, *, shape: Any, dtype: Any, algorithm: Any, out_sharding: Any = None) -> Any:
         name = RandomAlgorithm(algorithm).name.removeprefix("RNG_")
@@ -180,7 +188,8 @@ def rng_bit_generator(key: Any, shape: Any, dtype: Any = np.uint32, algorithm: A
     """
     kind = dtypes.canonicalize_dtype(dtypes.check_user_dtype_supported(dtype, "rng_bit_generator"))
     return rng_bit_generator_p.bind(key, shape=canonical_shape(shape, "rng_bit_generator"), dtype=kind,
-                                    algorithm=RandomAlgorithm(algorithm), out_sharding=out_sharding)
+                                    algorithm=RandomAlgorithm(algorithm),
+                                    out_sharding=explicit_sharding("rng_bit_generator", out_sharding, len(shape)))
 
 
 def rng_uniform(a: Any, b: Any, shape: Any) -> Any:

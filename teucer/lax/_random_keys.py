@@ -14,7 +14,9 @@ from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
 from teucer._lower.context import Value
+from teucer._runtime import partition
 from teucer._runtime.arrays import ArrayImpl
+from teucer._runtime.partition import leading
 from teucer._transform import arith
 from teucer._transform.vmap import vmap
 from teucer.lax._slicing import index_in_dim
@@ -109,6 +111,8 @@ class KeyPrimitive(Primitive):
     """A primitive whose operands have one shape and which acts on each element: batched by adding a leading axis."""
 
     __slots__ = ()
+
+    shard = partition.aligned
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         outs = self.bind(*primals, **params)
@@ -222,6 +226,10 @@ class RandomWrap(KeyPrimitive):
             raise TypeError(f"random_wrap: words of shape (..., {', '.join(map(str, impl.key_shape))}) and dtype uint32 are "
                             f"required, got {words}.")
         return (ShapedArray(words.shape[:words.ndim - n], key_dtype_of(impl), vma=words.vma),)
+
+    def shard(self, words: Any, *, impl: Generator, **params: Any) -> Any:
+        n = words.ndim - len(impl.key_shape)
+        return leading(n, (words,))
 
     def evaluate(self, words: Any, *, impl: Generator) -> Any:
         if type(words) is ArrayImpl and words._sharding.num_devices == 1:

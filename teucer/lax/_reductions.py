@@ -15,6 +15,8 @@ from teucer._core.stage import stage_flat
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray
 from teucer._lower import hlo
+from teucer._runtime.partition import Labels, every, kept
+from teucer._runtime.shardings import explicit_sharding
 from teucer._transform import arith
 from teucer._transform.batch import batch_flat
 from teucer._transform.jvp import jvp_flat
@@ -97,8 +99,13 @@ class Reduction(Primitive):
                             f"{self.name} does not accept dtype {x.dtype}. Accepted dtypes are subtypes of number.")
         return (ShapedArray(tuple(d for i, d in enumerate(x.shape) if i not in axes), x.dtype, x.weak_type, vma=x.vma),)
 
+    def shard(self, x: Any, *, axes: Any, **params: Any) -> Any:
+        return Labels([every(x)], [kept(x, axes)])
+
     def lower(self, ctx: Any, x: Any, *, axes: Any) -> Any:
         init = ctx.constant(identity_of(self.op, x.dtype), x.dtype)
+        if self.op in ("and", "or", "xor") and (self.op == "xor" or x.dtype != np.bool_):
+            x = ctx.whole(x, axes)  # devices have no such reductions between them
         return hlo.reduce(ctx, [x], [init], axes, scalar_body(ctx, self.op))
 
     def batch(self, axis: Any, args: Any, dims: Any, *, axes: Any) -> Any:
@@ -186,6 +193,9 @@ class ArgExtreme(Primitive):
                             "floating, bool.")
         return (ShapedArray(x.shape[:axis] + x.shape[axis + 1:], index_dtype, vma=x.vma),)
 
+    def shard(self, x: Any, *, axes: Any, **params: Any) -> Any:
+        return Labels([every(x)], [kept(x, axes)])
+
     def lower(self, ctx: Any, x: Any, *, axes: Any, index_dtype: Any) -> Any:
         places = hlo.iota(ctx, ShapedArray(x.shape, index_dtype), axes[0])
         inits = [ctx.constant(self.start(x.dtype), x.dtype), ctx.constant(0, index_dtype)]
@@ -245,9 +255,13 @@ class Reduce(Primitive):
         shape = tuple(d for i, d in enumerate(xs[0].shape) if i not in dimensions)
         return tuple(ShapedArray(shape, x.dtype, x.weak_type, vma=x.vma) for x in xs)
 
+    def shard(self, *operands: Any, dimensions: Any, **params: Any) -> Any:
+        return Labels([every(x) for x in operands], [kept(operands[0], dimensions)])
+
     def lower(self, ctx: Any, *values: Any, computation: Any, jaxpr: Any, dimensions: Any) -> Any:
         n = len(values) // 2
-        return hlo.reduce(ctx, values[:n], values[n:], dimensions, lambda *ab: ctx.inline(jaxpr, *ab))
+        xs = [ctx.whole(x, dimensions) for x in values[:n]]  # devices have no reductions of any kind between them
+        return hlo.reduce(ctx, xs, values[n:], dimensions, lambda *ab: ctx.inline(jaxpr, *ab))
 
     def jvp(self, primals: Any, tangents: Any, *, jaxpr: Any, dimensions: Any, **params: Any) -> Any:
         outs = self.bind(*primals, jaxpr=jaxpr, dimensions=dimensions, **params)
@@ -336,7 +350,9 @@ def reduce_sum(operand: Any, axes: Sequence[int], *, out_sharding: Any = None) -
     >>> reduce_sum(np.float32([[1, 2], [3, 4]]), (0,))
     Array([4., 6.], dtype=float32)
     """
-    return reduce_sum_p.bind(operand, axes=_axes(axes), out_sharding=out_sharding)[0]
+    axes = _axes(axes)
+    return reduce_sum_p.bind(operand, axes=axes,
+                             out_sharding=explicit_sharding("reduce_sum", out_sharding, typeof(operand).ndim - len(axes)))[0]
 
 
 def reduce_max(operand: Any, axes: Sequence[int]) -> Any:

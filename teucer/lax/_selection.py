@@ -10,6 +10,7 @@ from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import Zero
 from teucer._lower import hlo
+from teucer._runtime import partition
 from teucer._transform import arith
 from teucer.lax import _structure
 from teucer.lax._families import operands
@@ -52,6 +53,8 @@ class SelectN(Primitive):
             raise TypeError(f"select `which` must be boolean or int32 type (C4), got {which.dtype.name}.")
         weak = all(case.weak_type for case in cases)
         return (first if weak == first.weak_type else first.strengthen(),)
+
+    shard = partition.aligned
 
     def lower(self, ctx: Any, which: Any, *cases: Any) -> Any:
         if len(cases) == 1:

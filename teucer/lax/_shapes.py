@@ -14,8 +14,11 @@ from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray
 from teucer._lower import hlo
 from teucer._lower.context import Value
-from teucer._runtime import transfer
+from teucer._runtime import partition, transfer
 from teucer._runtime.arrays import ArrayImpl
+from teucer._runtime.partition import Labels, every, kept
+from teucer._runtime.shardings import explicit_sharding, typed
+from teucer._transform.moves import device_put
 from teucer.lax import _structure
 from teucer.lax._structure import Linear, canonical_axis, canonical_shape
 
@@ -49,7 +52,7 @@ class Iota(Primitive):
         if not 0 <= dimension < len(shape):
             raise ValueError(f"iota dimension must be between 0 and len(shape), got dimension={dimension} for "
                              f"shape={tuple(shape)}")
-        return (ShapedArray(tuple(shape), dtype, sharding=sharding),)
+        return (ShapedArray(tuple(shape), dtype, sharding=typed(sharding, len(shape))),)
 
     def lower(self, ctx: Any, *, dtype: Any, shape: Any, dimension: Any, sharding: Any = None) -> Any:
         (aval,) = ctx.avals_out
@@ -68,7 +71,7 @@ class Empty(Primitive):
     fuses = True
 
     def types(self, *, shape: Any, dtype: Any, out_sharding: Any = None) -> Any:
-        return (ShapedArray(tuple(shape), dtype, sharding=out_sharding),)
+        return (ShapedArray(tuple(shape), dtype, sharding=typed(out_sharding, len(shape))),)
 
     def lower(self, ctx: Any, *, shape: Any, dtype: Any, out_sharding: Any = None) -> Any:
         (aval,) = ctx.avals_out
@@ -95,6 +98,8 @@ class Rev(Linear):
             raise TypeError(f"rev dimensions must all be less than operand ndim, got dimensions {tuple(dimensions)} for "
                             f"operand ndim {x.ndim}.\n    operand: {x.str_short(short_dtypes=True)}")
         return (x,)
+
+    shard = partition.aligned
 
     def lower(self, ctx: Any, x: Any, *, dimensions: Any) -> Any:
         return (hlo.reverse(ctx, x, dimensions),)
@@ -125,6 +130,9 @@ class Squeeze(Linear):
                                  f"shape={x.shape} and dimensions={tuple(dimensions)}")
         shape = tuple(n for i, n in enumerate(x.shape) if i not in dimensions)
         return (ShapedArray(shape, x.dtype, x.weak_type, vma=x.vma),)
+
+    def shard(self, x: Any, *, dimensions: Any, **params: Any) -> Any:
+        return Labels([every(x)], [kept(x, dimensions)])
 
     def lower(self, ctx: Any, x: Any, *, dimensions: Any) -> Any:
         return (hlo.reshape(ctx, x, ctx.avals_out[0].shape),)
@@ -177,6 +185,7 @@ def broadcast_in_dim(operand: Any, shape: Any, broadcast_dimensions: Sequence[in
     """
     shape = canonical_shape(shape, "broadcast_in_dim")
     dims = tuple(operator.index(d) for d in broadcast_dimensions)
+    out_sharding = explicit_sharding("broadcast_in_dim", out_sharding, len(shape))
     if np.shape(operand) == shape and dims == tuple(range(len(shape))) and out_sharding is None and is_array(operand):
         return operand
     return _structure.broadcast_in_dim_p.bind(operand, shape=shape, broadcast_dimensions=dims, sharding=out_sharding)[0]
@@ -245,7 +254,8 @@ def broadcasted_iota(dtype: Any, shape: Any, dimension: int, *, out_sharding: An
     """
     kind = dtypes.check_user_dtype_supported(dtype, "iota")
     return iota_p.bind(dtype=dtypes.canonicalize_dtype(kind), shape=canonical_shape(shape, "iota"),
-                       dimension=operator.index(dimension), sharding=out_sharding)[0]
+                       dimension=operator.index(dimension),
+                       sharding=explicit_sharding("iota", out_sharding, len(shape)))[0]
 
 
 def empty(shape: Any, dtype: Any, *, out_sharding: Any = None) -> Any:
@@ -256,7 +266,7 @@ def empty(shape: Any, dtype: Any, *, out_sharding: Any = None) -> Any:
     """
     kind = dtypes.check_user_dtype_supported(dtype, "empty")
     return empty_p.bind(shape=canonical_shape(shape, "empty"), dtype=dtypes.canonicalize_dtype(kind),
-                        out_sharding=out_sharding)[0]
+                        out_sharding=explicit_sharding("empty", out_sharding, len(shape)))[0]
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, *, sharding: Any = None) -> Any:
@@ -284,8 +294,10 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, sharding: Any = None
         rounded = dtypes.issubdtype(aval.dtype, np.inexact) and dtypes.issubdtype(kind, np.integer)
         on_host = aval.dtype == kind or not (rounded or is_array(fill_value))
         value = fill_value if on_host else _structure.convert_element_type(fill_value, kind, weak)
+        if typed(sharding, len(shape)) is not None:
+            return _structure.full(shape, value, kind, weak, sharding)
         out = _structure.full(shape, value, kind, weak)
-    return out if sharding is None else transfer.put_array(out, sharding)
+    return out if sharding is None else device_put(out, sharding)
 
 
 def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Any = None, sharding: Any = None) -> Any:
@@ -296,6 +308,8 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Any = None, sha
     """
     aval = typeof(x)
     sizes = aval.shape if shape is None else shape
+    if sharding is None and shape is None and aval.sharding is not None:
+        sharding = x.sharding if isinstance(x, ArrayImpl) else aval.sharding
     if dtype is not None or not aval.weak_type:
         return full(sizes, fill_value, aval.dtype if dtype is None else dtype, sharding=sharding)
     return _structure.convert_element_type(full(sizes, fill_value, aval.dtype, sharding=sharding), aval.dtype, True)
@@ -316,6 +330,7 @@ def reshape(operand: Any, new_sizes: Any, dimensions: Sequence[int] | None = Non
             raise TypeError("reshape dimensions must be a permutation of operand dimensions, got dimensions "
                             f"{order} for shape {np.shape(operand)}.")
         operand = _structure.transpose(operand, order)
+    out_sharding = explicit_sharding("reshape", out_sharding, len(shape))
     if np.shape(operand) == shape and out_sharding is None and is_array(operand):
         return operand
     return _structure.reshape_p.bind(operand, new_sizes=shape, dimensions=None, sharding=out_sharding)[0]

@@ -14,6 +14,7 @@ from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._lower import hlo
+from teucer._runtime import partition
 from teucer._transform import arith
 from teucer.lax import _elementwise, _structure
 from teucer.lax._shapes import is_array, squeeze
@@ -39,6 +40,8 @@ class Slice(Linear):
         shape = tuple(ceil_div(b - a, s) if s != 1 else b - a
                       for a, b, s in zip(start_indices, limit_indices, steps, strict=True))
         return (ShapedArray(shape, x.dtype, x.weak_type, vma=x.vma),)
+
+    shard = partition.aligned
 
     def lower(self, ctx: Any, x: Any, *, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
         return (hlo.slice(ctx, x, start_indices, limit_indices, strides or (1,) * len(start_indices)),)
@@ -116,9 +119,18 @@ class Pad(Primitive):
                              f"{padding_config} and operand shape {x.shape}")
         return (ShapedArray(shape, x.dtype, x.weak_type and value.weak_type, vma=x.vma),)
 
+    shard = partition.aligned
+
     def lower(self, ctx: Any, x: Any, value: Any, *, padding_config: Any) -> Any:
         low, high, interior = zip(*padding_config, strict=True) if padding_config else ((), (), ())
-        return (hlo.pad(ctx, x, value, low, high, interior, ctx.avals_out[0].strengthen()),)
+        aval = ctx.avals_out[0].strengthen()
+        if not any(i and min(a, b) < 0 for a, b, i in padding_config):
+            return (hlo.pad(ctx, x, value, low, high, interior, aval),)
+        # First spread, then cut: XLA's partitioner aborts the process where one operation does both.
+        shape = tuple(max(a, 0) + max(b, 0) + n + i * max(n - 1, 0) for n, (a, b, i) in zip(x.shape, padding_config, strict=True))
+        wide = hlo.pad(ctx, x, value, [max(a, 0) for a in low], [max(b, 0) for b in high], interior, aval.update(shape=shape))
+        start = [max(-a, 0) for a in low]
+        return (hlo.slice(ctx, wide, start, [a + n for a, n in zip(start, aval.shape, strict=True)], (1,) * len(start)),)
 
     def jvp(self, primals: Any, tangents: Any, *, padding_config: Any) -> Any:
         outs = self.bind(*primals, padding_config=padding_config)

@@ -14,6 +14,7 @@ from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._lower import hlo
+from teucer._runtime.partition import Labels, whole
 from teucer._transform import arith
 from teucer.lax._gather import gather_p
 from teucer.lax._indexing import GatherDimensionNumbers, GatherScatterMode
@@ -60,6 +61,10 @@ class Sort(Primitive):
             if dtypes.is_extended(x.dtype):
                 raise TypeError(f"sort: lt_to does not accept dtype {x.dtype.name}; values of it have no order (C4).")
         return xs
+
+    def shard(self, *xs: Any, dimension: int, **params: Any) -> Any:
+        labels = whole(xs[0], (dimension,))
+        return Labels([labels] * len(xs), [labels])
 
     def lower(self, ctx: Any, *xs: Any, dimension: Any, is_stable: Any, num_keys: Any) -> Any:
         if len(xs) == 1 and ctx.platform == "cpu" and xs[0].dtype in _AS_INTEGERS:
@@ -155,6 +160,9 @@ class TopK(Primitive):
         shape = (*x.shape[:axis], k, *x.shape[axis + 1:])
         return (ShapedArray(shape, x.dtype, x.weak_type, vma=x.vma), ShapedArray(shape, np.dtype(np.int32), vma=x.vma))
 
+    def shard(self, x: Any, *, axis: int, **params: Any) -> Any:
+        return Labels([whole(x, (axis,))], [whole(x, (axis,))])
+
     def lower(self, ctx: Any, x: Any, *, k: Any, axis: Any) -> Any:
         values, places = ctx.avals_out
         if 0 in values.shape:
@@ -200,6 +208,10 @@ class ApproxTopK(Primitive):
         size = k if aggregate_to_topk else x.shape[axis]
         shape = (*x.shape[:axis], size, *x.shape[axis + 1:])
         return (ShapedArray(shape, x.dtype, x.weak_type, vma=x.vma), ShapedArray(shape, np.dtype(np.int32), vma=x.vma))
+
+    def shard(self, x: Any, *, reduction_dimension: int, **params: Any) -> Any:
+        labels = whole(x, (reduction_dimension % x.ndim,))
+        return Labels([labels], [labels])
 
     def lower(self, ctx: Any, x: Any, *, reduction_dimension: Any, is_max_k: Any, **params: Any) -> Any:
         axis = canonical_axis(reduction_dimension, len(x.shape), "approx_top_k")

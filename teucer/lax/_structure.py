@@ -18,7 +18,10 @@ from teucer._core.primitive import Call, Primitive, Undefined
 from teucer._core.trace import Tracer, current_trace, typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._lower import hlo
-from teucer._runtime import transfer
+from teucer._runtime import partition, transfer
+from teucer._runtime.partition import Labels, every, kept
+from teucer._runtime.shardings import typed
+from teucer._runtime.specs import PartitionSpec, entry_names
 from teucer._transform import arith, roll
 from teucer.lax._exact import convert
 
@@ -78,6 +81,60 @@ class Linear(Primitive):
         return outs, self.bind(t, **params)
 
 
+def batched_sharding(sharding: Any, ndim: int, at: int, axis: Any, args: Any, dims: Any) -> Any:
+    """The sharding that a result was given, of `ndim` axes, with the batch axis at `at` laid out as that of the operands."""
+    if sharding is None:
+        return None
+    entry = axis.spmd_name
+    for x, dim in zip(args, dims, strict=True):
+        own = typeof(x).sharding
+        if own is not None and dim is not None:
+            entry = own.spec[dim]
+    return sharding.inserted(ndim, at, entry)
+
+
+def reshaped(x: Any, shape: Any) -> PartitionSpec:
+    """The partition of x in another shape: where axes are merged it goes with the first of them, split with the parts it fills.
+
+    Raises ShardingTypeError where that does not say it.
+    """
+    sizes = x.sharding.mesh.sizes
+    entries: list[tuple[Any, ...]] = [()] * len(shape)
+    for old, new in _groups(x.shape, shape):
+        names = [entry_names(x.sharding.spec[i]) for i in old]
+        filled = sum(1 for _ in itertools.takewhile(bool, names))
+        left = [n for group in names for n in group]
+        possible = (len(old) == 1 or len(new) == 1) and not any(names[filled:])
+        for j in new if possible else ():
+            room = shape[j]
+            while left and room % sizes[left[0]] == 0:
+                room //= sizes[left[0]]
+                entries[j] = (*entries[j], left.pop(0))
+            if room != 1:
+                break
+        if left:
+            raise errors.ShardingTypeError(
+                "This reshape is not supported. Please specify the sharding of the output via the `out_sharding` argument of "
+                f"jax.lax.reshape. Got operand type: {x.str_short()}, new sizes: {tuple(shape)}")
+    return PartitionSpec(*entries)
+
+
+def _groups(old: Any, new: Any) -> list[tuple[list[int], list[int]]]:
+    """The axes of two shapes in the smallest consecutive groups of equal size; axes of size 1 are in none."""
+    left, right = [[i for i, d in enumerate(shape) if d != 1] for shape in (old, new)]
+    groups = []
+    while (left or right) and 0 not in old:
+        group: tuple[list[int], list[int]] = ([], [])
+        sizes = [1, 1]
+        while not (group[0] and group[1]) or sizes[0] != sizes[1]:
+            side = 0 if sizes[0] <= sizes[1] and left else 1
+            axis = (left, right)[side].pop(0)
+            group[side].append(axis)
+            sizes[side] *= (old, new)[side][axis]
+        groups.append(group)
+    return groups
+
+
 @final
 class BroadcastInDim(Linear):
     """x with new axes, and axes of size 1 repeated: axis i of x becomes axis broadcast_dimensions[i].
@@ -112,7 +169,11 @@ class BroadcastInDim(Linear):
                                 f"{x.shape}, target broadcast shape {tuple(shape)}, broadcast_dimensions {tuple(dims)}")
         if any(b <= a for a, b in itertools.pairwise(dims)):
             raise TypeError(f"broadcast_in_dim broadcast_dimensions must be strictly increasing; got {tuple(dims)}")
-        return (ShapedArray(tuple(shape), x.dtype, x.weak_type, sharding=sharding, vma=x.vma),)
+        return (ShapedArray(tuple(shape), x.dtype, x.weak_type, sharding=typed(sharding, len(shape)), vma=x.vma),)
+
+    def shard(self, x: Any, *, shape: Any, broadcast_dimensions: Any, **params: Any) -> Any:
+        place = {d: i for i, d in enumerate(broadcast_dimensions)}
+        return Labels([every(x)], [tuple(place.get(d) for d in range(len(shape)))])
 
     def lower(self, ctx: Any, x: Any, *, shape: Any, broadcast_dimensions: Any, sharding: Any = None) -> Any:
         return (hlo.broadcast_in_dim(ctx, x, shape, broadcast_dimensions),)
@@ -127,7 +188,7 @@ class BroadcastInDim(Linear):
     def batch(self, axis: Any, args: Any, dims: Any, *, shape: Any, broadcast_dimensions: Any, sharding: Any = None) -> Any:
         x = moveaxis(args[0], dims[0], 0)
         outs = self.bind(x, shape=(axis.size, *shape), broadcast_dimensions=(0, *(d + 1 for d in broadcast_dimensions)),
-                         sharding=sharding)
+                         sharding=batched_sharding(sharding, len(shape), 0, axis, args, dims))
         return outs, (0,)
 
     def simplify(self, known: Any, x: Any, *, shape: Any, broadcast_dimensions: Any, sharding: Any = None) -> Any:
@@ -155,20 +216,26 @@ class ReduceSum(Linear):
         if not config.allow_f16_reductions.value and x.dtype in (np.float16, dtypes.bfloat16):
             raise ValueError(f"reduce_sum on operand {x.str_short(short_dtypes=True)} is not allowed when "
                              "jax_allow_f16_reductions=False (C3).\n  Convert it to float32 first, as jnp.sum does.")
-        return (ShapedArray(tuple(d for i, d in enumerate(x.shape) if i not in axes), x.dtype, x.weak_type, vma=x.vma),)
+        return (ShapedArray(tuple(d for i, d in enumerate(x.shape) if i not in axes), x.dtype, x.weak_type, vma=x.vma,
+                            sharding=typed(out_sharding, x.ndim - len(axes))),)
+
+    def shard(self, x: Any, *, axes: Any, out_sharding: Any) -> Any:
+        return Labels([every(x)], [kept(x, axes)])
 
     def lower(self, ctx: Any, x: Any, *, axes: Any, out_sharding: Any = None) -> Any:
         zero = ctx.constant(0, x.dtype)
         return hlo.reduce(ctx, [x], [zero], axes, lambda a, b: (hlo.elementwise(ctx, "add", a, b),))
 
     def transpose(self, cts: Any, x: Any, *, axes: Any, out_sharding: Any = None) -> Any:
-        kept = tuple(i for i in range(x.aval.ndim) if i not in axes)
-        return broadcast_in_dim_p.bind(*cts, shape=x.aval.shape, broadcast_dimensions=kept)
+        return broadcast_in_dim_p.bind(*cts, shape=x.aval.shape, broadcast_dimensions=kept(x.aval, axes), sharding=x.aval.sharding)
 
     def batch(self, axis: Any, args: Any, dims: Any, *, axes: Any, out_sharding: Any = None) -> Any:
         (dim,) = dims
-        outs = self.bind(args[0], axes=tuple(a + (a >= dim) for a in axes))
-        return outs, (dim - sum(a < dim for a in axes),)
+        at = dim - sum(a < dim for a in axes)
+        ndim = typeof(args[0]).ndim - 1 - len(axes)
+        outs = self.bind(args[0], axes=tuple(a + (a >= dim) for a in axes),
+                         out_sharding=batched_sharding(out_sharding, ndim, at, axis, args, dims))
+        return outs, (at,)
 
 
 @final
@@ -182,21 +249,28 @@ class Reshape(Linear):
     rearranges = True
 
     def types(self, x: Any, *, new_sizes: Any, dimensions: Any = None, sharding: Any = None) -> Any:
-        aval = ShapedArray(new_sizes, x.dtype, x.weak_type, vma=x.vma)
+        aval = ShapedArray(new_sizes, x.dtype, x.weak_type, vma=x.vma, sharding=typed(sharding, len(new_sizes)))
         if aval.size != x.size:
             raise TypeError(f"reshape total size must be unchanged, got new_sizes {tuple(new_sizes)} (total size {aval.size}) "
                             f"for shape {x.shape} (total size {x.size}).")
+        if x.sharding is not None and sharding is None:
+            spec = reshaped(x, aval.shape)
+            return (aval.update(sharding=x.sharding.with_spec(spec)),)
         return (aval,)
+
+    def shard(self, *avals: Any, **params: Any) -> Any:
+        return None
 
     def lower(self, ctx: Any, x: Any, *, new_sizes: Any, dimensions: Any = None, sharding: Any = None) -> Any:
         return (hlo.reshape(ctx, x, new_sizes),)
 
     def transpose(self, cts: Any, x: Any, *, new_sizes: Any, dimensions: Any = None, sharding: Any = None) -> Any:
-        return self.bind(*cts, new_sizes=x.aval.shape, dimensions=None, sharding=None)
+        return self.bind(*cts, new_sizes=x.aval.shape, dimensions=None, sharding=x.aval.sharding)
 
     def batch(self, axis: Any, args: Any, dims: Any, *, new_sizes: Any, dimensions: Any = None, sharding: Any = None) -> Any:
         x = moveaxis(args[0], dims[0], 0)
-        return self.bind(x, new_sizes=(axis.size, *new_sizes), dimensions=None, sharding=None), (0,)
+        return self.bind(x, new_sizes=(axis.size, *new_sizes), dimensions=None,
+                         sharding=batched_sharding(sharding, len(new_sizes), 0, axis, args, dims)), (0,)
 
     def simplify(self, known: Any, x: Any, *, new_sizes: Any, dimensions: Any = None, sharding: Any = None) -> Any:
         made = known.made.get(x)
@@ -221,6 +295,9 @@ class Transpose(Linear):
             raise TypeError(f"transpose permutation isn't a permutation of operand dimensions, got permutation "
                             f"{tuple(permutation)} for operand shape {x.shape}.")
         return (ShapedArray(tuple(x.shape[i] for i in permutation), x.dtype, x.weak_type, vma=x.vma),)
+
+    def shard(self, x: Any, *, permutation: Any) -> Any:
+        return Labels([every(x)], [permutation])
 
     def lower(self, ctx: Any, x: Any, *, permutation: Any) -> Any:
         return (hlo.transpose(ctx, x, permutation),)
@@ -251,7 +328,9 @@ class ConvertElementType(Primitive):
     cheap = True
 
     def types(self, x: Any, *, new_dtype: Any, weak_type: bool, sharding: Any = None) -> Any:
-        return (ShapedArray(x.shape, new_dtype, weak_type, sharding=x.sharding, vma=x.vma),)
+        return (ShapedArray(x.shape, new_dtype, weak_type, vma=x.vma),)
+
+    shard = partition.aligned
 
     def lower(self, ctx: Any, x: Any, *, new_dtype: Any, weak_type: bool, sharding: Any = None) -> Any:
         (aval,) = ctx.avals_out
@@ -294,6 +373,8 @@ class AddAny(Primitive):
         if x.shape != y.shape or x.dtype != y.dtype:
             raise TypeError(f"add_any: operands differ in type.\n    x: {x}\n    y: {y}")
         return (x if x is y else x.strengthen(),)
+
+    shard = partition.aligned
 
     def lower(self, ctx: Any, x: Any, y: Any) -> Any:
         return (ctx.op1("stablehlo.add", (x, y), ctx.avals_out[0]),)
@@ -392,7 +473,7 @@ def convert_element_type(x: Any, dtype: Any, weak_type: bool = False) -> Any:
     return convert_element_type_p.bind(x, new_dtype=np.dtype(dtype), weak_type=bool(weak_type), sharding=None)[0]
 
 
-def full(shape: Sequence[int], value: Any, dtype: Any, weak_type: bool = False) -> Any:
+def full(shape: Sequence[int], value: Any, dtype: Any, weak_type: bool = False, sharding: Any = None) -> Any:
     """An array of equal elements."""
     if dtype == dtypes.float0:
         if is_constant(shape):
@@ -406,7 +487,7 @@ def full(shape: Sequence[int], value: Any, dtype: Any, weak_type: bool = False) 
             return current_trace().lift(value[()], ShapedArray((), value.dtype, True))
     elif is_symbolic(value):
         value = convert_element_type(value, dtype)
-    out = broadcast_in_dim_p.bind(value, shape=tuple(shape), broadcast_dimensions=(), sharding=None)[0]
+    out = broadcast_in_dim_p.bind(value, shape=tuple(shape), broadcast_dimensions=(), sharding=sharding)[0]
     return convert_element_type(out, dtype, weak_type) if weak_type else out
 
 
@@ -415,11 +496,11 @@ def full(shape: Sequence[int], value: Any, dtype: Any, weak_type: bool = False) 
 
 def zeros(aval: Any) -> Any:
     """Zeros of type `aval`."""
-    return full(aval.shape, 0, aval.dtype, getattr(aval, "weak_type", False))
+    return full(aval.shape, 0, aval.dtype, getattr(aval, "weak_type", False), aval.sharding)
 
 
 def _ones(aval: Any) -> Any:
-    return full(aval.shape, 1, aval.dtype, getattr(aval, "weak_type", False))
+    return full(aval.shape, 1, aval.dtype, getattr(aval, "weak_type", False), aval.sharding)
 
 
 arith.install(zeros=zeros, ones=_ones, add=lambda x, y: add_any_p.bind(x, y)[0], broadcast=expand, moveaxis=moveaxis,

@@ -14,6 +14,8 @@ from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._lower import hlo
+from teucer._runtime import partition
+from teucer._runtime.partition import Labels, every
 from teucer._transform import arith
 from teucer._transform.batch import batch_flat
 from teucer._transform.jvp import jvp_flat
@@ -98,6 +100,8 @@ class _WindowReduction(Primitive):
         if x.dtype not in self.accepts:
             raise TypeError(f"{self.name} does not accept dtype {x.dtype}. Accepted dtypes are subtypes of {self.accepts}.")
         return (ShapedArray(w.out_shape(x.shape), x.dtype, x.weak_type, vma=x.vma),)
+
+    shard = partition.aligned
 
     def lower(self, ctx: Any, x: Any, **windows: Any) -> Any:
         init = ctx.constant(identity_of(self.op, x.dtype), x.dtype)
@@ -212,6 +216,8 @@ class ReduceWindow(Primitive):
         check_computation("reduce_window", jaxpr, xs)
         return tuple(ShapedArray(w.out_shape(x.shape), x.dtype, x.weak_type, vma=x.vma) for x in xs)
 
+    shard = partition.aligned
+
     def lower(self, ctx: Any, *values: Any, jaxpr: Any, consts: Any, **windows: Any) -> Any:
         n = len(values) // 2
         return _lower(ctx, values[:n], values[n:], lambda *ab: ctx.inline(jaxpr, *ab), Windows(**windows))
@@ -259,6 +265,8 @@ class SelectAndGatherAdd(Primitive):
             raise TypeError(f"select_and_gather_add: operands differ in shape (C2).\n    {values}\n    {x}")
         return (ShapedArray(w.out_shape(x.shape), values.dtype, values.weak_type, vma=x.vma),)
 
+    shard = partition.aligned
+
     def lower(self, ctx: Any, values: Any, x: Any, *, select_prim: Any, **windows: Any) -> Any:
         inits = [ctx.constant(_worst(select_prim, x.dtype), x.dtype), ctx.constant(0, values.dtype)]
         w, direction = Windows(**windows), _direction(select_prim)
@@ -305,6 +313,9 @@ class SelectAndScatterAdd(Primitive):
             raise TypeError("select_and_scatter_add: source has not one element for each window (C2).\n"
                             f"    source: {source}\n    windows: {w.out_shape(x.shape)}")
         return (ShapedArray(x.shape, source.dtype, source.weak_type, vma=x.vma),)
+
+    def shard(self, source: Any, x: Any, **params: Any) -> Any:
+        return Labels([every(source), every(x)], [every(x)])
 
     def lower(self, ctx: Any, source: Any, x: Any, *, select_prim: Any, **windows: Any) -> Any:
         w, direction = _undilated(**windows), _direction(select_prim)
@@ -356,6 +367,8 @@ class SelectAndScatter(Primitive):
                             f"of the operand's dtype (C2, C3).\n    operand: {x}\n    source: {source}\n    initial value: "
                             f"{init}\n    windows: {w.out_shape(x.shape)}")
         return (x,)
+
+    shard = partition.aligned
 
     def lower(self, ctx: Any, x: Any, source: Any, init: Any, *, select_jaxpr: Any, scatter_jaxpr: Any,
               window_dimensions: Any, window_strides: Any, padding: Any, **consts: Any) -> Any:

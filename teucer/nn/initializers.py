@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -10,6 +11,7 @@ import numpy as np
 from teucer import numpy as jnp
 from teucer import random
 from teucer._base import dtypes
+from teucer.lax._sharding import laid_out
 
 __all__ = ["Initializer", "constant", "delta_orthogonal", "glorot_normal", "glorot_uniform", "he_normal", "he_uniform",
            "kaiming_normal", "kaiming_uniform", "lecun_normal", "lecun_uniform", "normal", "ones", "orthogonal",
@@ -23,13 +25,23 @@ def _dtype(chosen: Any, default: Any) -> Any:
     return dtypes.canonicalize_dtype(np.float64 if dtype is None else dtypes.as_dtype(dtype))
 
 
+def _initializer(init: Callable[..., Any]) -> Initializer:
+    """An initializer whose result can be laid out by a sharding over Explicit mesh axes."""
+    @functools.wraps(init)
+    def placed(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Any:
+        if out_sharding is None:
+            return init(key, shape, dtype)
+        return laid_out("an initializer", out_sharding, lambda key: init(key, shape, dtype), key)
+    return placed
+
+
 def zeros(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Any:
     """Zeros.
 
     >>> zeros(None, (2,))
     Array([0., 0.], dtype=float32)
     """
-    return jnp.zeros(shape, _dtype(dtype, None))
+    return jnp.zeros(shape, _dtype(dtype, None), out_sharding=out_sharding)
 
 
 def ones(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Any:
@@ -38,7 +50,7 @@ def ones(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = 
     >>> ones(None, (2,))
     Array([1., 1.], dtype=float32)
     """
-    return jnp.ones(shape, _dtype(dtype, None))
+    return jnp.ones(shape, _dtype(dtype, None), out_sharding=out_sharding)
 
 
 def constant(value: Any, dtype: Any = None) -> Initializer:
@@ -49,7 +61,8 @@ def constant(value: Any, dtype: Any = None) -> Initializer:
     """
     default = dtype
 
-    def init(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Any:
+    @_initializer
+    def init(key: Any, shape: Sequence[int], dtype: Any = None) -> Any:
         return jnp.full(shape, value, _dtype(dtype, default))
     return init
 
@@ -58,7 +71,8 @@ def uniform(scale: Any = 1e-2, dtype: Any = None) -> Initializer:
     """Uniform values in [0, scale)."""
     default = dtype
 
-    def init(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Any:
+    @_initializer
+    def init(key: Any, shape: Sequence[int], dtype: Any = None) -> Any:
         dtype = _dtype(dtype, default)
         return random.uniform(key, shape, dtype) * jnp.array(scale, dtype)
     return init
@@ -68,7 +82,8 @@ def normal(stddev: Any = 1e-2, dtype: Any = None) -> Initializer:
     """Normal values of the given standard deviation."""
     default = dtype
 
-    def init(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Any:
+    @_initializer
+    def init(key: Any, shape: Sequence[int], dtype: Any = None) -> Any:
         dtype = _dtype(dtype, default)
         return random.normal(key, shape, dtype) * jnp.array(stddev, dtype)
     return init
@@ -78,7 +93,8 @@ def truncated_normal(stddev: Any = 1e-2, dtype: Any = None, lower: Any = -2.0, u
     """Normal values of the given standard deviation, cut at lower and upper standard deviations."""
     default = dtype
 
-    def init(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Any:
+    @_initializer
+    def init(key: Any, shape: Sequence[int], dtype: Any = None) -> Any:
         dtype = _dtype(dtype, default)
         return random.truncated_normal(key, lower, upper, shape, dtype) * jnp.array(stddev, dtype)
     return init
@@ -116,7 +132,8 @@ def variance_scaling(scale: Any, mode: Literal["fan_in", "fan_out", "fan_avg", "
     if distribution not in ("truncated_normal", "normal", "uniform"):
         raise ValueError(f"invalid distribution for variance scaling initializer: {distribution}")
 
-    def init(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Any:
+    @_initializer
+    def init(key: Any, shape: Sequence[int], dtype: Any = None) -> Any:
         dtype = _dtype(dtype, default)
         variance = jnp.array(scale / fan_of[mode](*_fans(shape, in_axis, out_axis, batch_axis)), dtype)
         if distribution == "normal":
@@ -186,7 +203,8 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> In
     """
     default = dtype
 
-    def init(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Any:
+    @_initializer
+    def init(key: Any, shape: Sequence[int], dtype: Any = None) -> Any:
         dtype = _dtype(dtype, default)
         if len(shape) < 2:
             raise ValueError("orthogonal initializer requires at least a 2D shape")
@@ -212,7 +230,8 @@ def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None)
     """
     default = dtype
 
-    def init(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Any:
+    @_initializer
+    def init(key: Any, shape: Sequence[int], dtype: Any = None) -> Any:
         dtype = _dtype(dtype, default)
         if len(shape) not in (3, 4, 5):
             raise ValueError("Delta orthogonal initializer requires a 3D, 4D or 5D shape.")

@@ -16,8 +16,9 @@ from teucer._core.trace import Tracer, current_trace
 from teucer._core.types import ShapedArray, aval_of
 from teucer._runtime import transfer
 from teucer._runtime.arrays import ArrayImpl
+from teucer._runtime.shardings import explicit_sharding
 from teucer._transform.moves import device_put
-from teucer.lax import _conversion, _joining, _shapes, _structure
+from teucer.lax import _conversion, _joining, _shapes, _sharding, _structure
 from teucer.lax import _elementwise as lax
 from teucer.numpy._library import fast
 from teucer.numpy._promotion import as_value, broadcast_to, check_arraylike, convert
@@ -41,6 +42,11 @@ def constant(value: Any, aval: ShapedArray) -> Any:
 def place(x: Any, device: Any) -> Any:
     """x on a device or sharding, if one is given."""
     return x if device is None else device_put(x, device)
+
+
+def laid_out(x: Any, sharding: Any) -> Any:
+    """x laid out by a sharding over Explicit mesh axes, if one is given."""
+    return x if sharding is None else _sharding.reshard(x, sharding)
 
 
 def checked_dtype(dtype: Any, op: str) -> Any:
@@ -78,7 +84,7 @@ def array(object: Any, dtype: Any = None, *args: Any, copy: bool = True, order: 
         out = _conversion.copy_p.bind(out)[0]
     if out.ndim < ndmin:
         out = _structure.reshape(out, (1,) * (ndmin - out.ndim) + out.shape)
-    return place(out, device if device is not None else out_sharding)
+    return place(laid_out(out, explicit_sharding("jnp.array", out_sharding, np.ndim(out))), device)
 
 
 def convert_array(x: Any, dtype: Any) -> Any:
@@ -188,11 +194,14 @@ def _shape(shape: Any, op: str) -> tuple[Any, ...]:
     return _structure.canonical_shape(sizes, op)
 
 
-def _filled(op: str, shape: Any, value: Any, dtype: Any, device: Any) -> Any:
-    return place(_filled_array(_shape(shape, op), value, checked_dtype(float if dtype is None else dtype, op)), device)
+def _filled(op: str, shape: Any, value: Any, dtype: Any, device: Any, out_sharding: Any) -> Any:
+    sizes, kind = _shape(shape, op), checked_dtype(float if dtype is None else dtype, op)
+    return place(_filled_array(sizes, value, kind, explicit_sharding(f"jnp.{op}", out_sharding, len(sizes))), device)
 
 
-def _filled_array(shape: tuple[Any, ...], value: Any, dtype: Any) -> Any:
+def _filled_array(shape: tuple[Any, ...], value: Any, dtype: Any, sharding: Any = None) -> Any:
+    if sharding is not None:
+        return _structure.full(shape, value, dtype, False, sharding)
     if not shape and isinstance(value, int | float):
         return constant(np.asarray(value, dtype), ShapedArray((), dtype))
     return _structure.full(shape, value, dtype)
@@ -206,7 +215,7 @@ def zeros(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: An
     >>> zeros((2,))
     Array([0., 0.], dtype=float32)
     """
-    return _filled("zeros", shape, 0, dtype, device if device is not None else out_sharding)
+    return _filled("zeros", shape, 0, dtype, device, out_sharding)
 
 
 def ones(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
@@ -215,7 +224,7 @@ def ones(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any
     >>> ones(2, int)
     Array([1, 1], dtype=int32)
     """
-    return _filled("ones", shape, 1, dtype, device if device is not None else out_sharding)
+    return _filled("ones", shape, 1, dtype, device, out_sharding)
 
 
 def empty(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
@@ -224,7 +233,7 @@ def empty(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: An
     >>> empty(2)
     Array([0., 0.], dtype=float32)
     """
-    return _filled("empty", shape, 0, dtype, device if device is not None else out_sharding)
+    return _filled("empty", shape, 0, dtype, device, out_sharding)
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
@@ -235,26 +244,29 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None, 
     """
     check_arraylike("full", fill_value)
     sizes, kind = _shape(shape, "full"), checked_dtype(dtype, "full")
-    where = device if device is not None else out_sharding
+    where = explicit_sharding("jnp.full", out_sharding, len(sizes))
     if np.ndim(fill_value) == 0:
-        return place(asarray(_shapes.full(sizes, fill_value, kind)), where)
-    return place(broadcast_to(asarray(fill_value, kind), sizes), where)
+        return place(asarray(_shapes.full(sizes, fill_value, kind, sharding=where)), device)
+    return place(laid_out(broadcast_to(asarray(fill_value, kind), sizes), where), device)
 
 
-def _like(op: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any) -> Any:
+def _like(op: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any, out_sharding: Any = None) -> Any:
     check_arraylike(op, a)
     aval = aval_of(a)
     sizes = aval.shape if shape is None else _shape(shape, op)
     kind = checked_dtype(dtype, op)
     weak = kind is None and aval.weak_type
     kind = aval.dtype if kind is None else kind
+    where = explicit_sharding(f"jnp.{op}", out_sharding, len(sizes))
+    if where is None and shape is None and aval.sharding is not None:
+        where = a.sharding if isinstance(a, ArrayImpl) else aval.sharding
     if np.ndim(value):
-        out = broadcast_to(asarray(value, kind), sizes)
+        out = laid_out(broadcast_to(asarray(value, kind), sizes), where)
     elif isinstance(value, _PYTHON):
         with np.errstate(all="ignore"):
-            out = _filled_array(sizes, np.asarray(value).astype(kind)[()], kind)
+            out = _filled_array(sizes, np.asarray(value).astype(kind)[()], kind, where)
     else:
-        out = _shapes.full(sizes, value, kind)
+        out = _shapes.full(sizes, value, kind, sharding=where)
     out = _structure.convert_element_type(out, kind, True) if weak else asarray(out)
     return place(out, device)
 
@@ -265,12 +277,12 @@ def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = No
     >>> zeros_like(ones(2, int))
     Array([0, 0], dtype=int32)
     """
-    return _like("zeros_like", a, 0, dtype, shape, device if device is not None else out_sharding)
+    return _like("zeros_like", a, 0, dtype, shape, device, out_sharding)
 
 
 def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
     """Ones of the shape and dtype of a, unless they are given."""
-    return _like("ones_like", a, 1, dtype, shape, device if device is not None else out_sharding)
+    return _like("ones_like", a, 1, dtype, shape, device, out_sharding)
 
 
 def empty_like(prototype: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
@@ -286,7 +298,7 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, 
     Array([3, 3], dtype=int32)
     """
     check_arraylike("full_like", a, fill_value)
-    return _like("full_like", a, fill_value, dtype, shape, device if device is not None else out_sharding)
+    return _like("full_like", a, fill_value, dtype, shape, device, out_sharding)
 
 
 def _known(x: Any, what: str) -> Any:
@@ -333,7 +345,7 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *,
         out = _shapes.broadcasted_iota(kind, (size,), 0)
     else:
         out = _stepped(convert(_number(low), kind), convert(_number(step), kind), size, kind)
-    return place(out, device if device is not None else out_sharding)
+    return place(laid_out(out, explicit_sharding("jnp.arange", out_sharding, 1)), device)
 
 
 def _symbolic_range(start: Any, stop: Any, step: Any, dtype: Any, device: Any) -> Any:

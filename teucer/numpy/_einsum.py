@@ -12,6 +12,7 @@ from opt_einsum.parser import parse_einsum_input
 from teucer._core.trace import typeof
 from teucer.lax import _elementwise as lax
 from teucer.lax import _reductions, _shapes, _structure
+from teucer.lax._sharding import laid_out
 from teucer.numpy._library import fast
 from teucer.numpy._linear import product
 from teucer.numpy._promotion import ANY, as_value, check_arraylike, promote_dtypes, refuse_out
@@ -40,7 +41,10 @@ def einsum(subscripts: Any, /, *operands: Any, out: None = None, optimize: Any =
         "greedy" if optimize is False else "auto" if optimize is True else optimize)
     _, steps = opt_einsum.contract_path(names, *shapes, shapes=True, einsum_call=True, optimize=path)
     contractions = tuple((tuple(step[0]), step[2]) for step in steps)
-    return _einsum(tuple(values), contractions, precision, preferred_element_type, out_sharding)
+    if out_sharding is not None:
+        return laid_out("jnp.einsum", out_sharding,
+                        lambda *xs: _einsum(xs, contractions, precision, preferred_element_type), *values)
+    return _einsum(tuple(values), contractions, precision, preferred_element_type)
 
 
 def einsum_path(subscripts: Any, /, *operands: Any, optimize: Any = "auto") -> tuple[list[Any], Any]:
@@ -85,8 +89,8 @@ def _check_sizes(names: str, shapes: Sequence[tuple[Any, ...]]) -> None:
             sizes[letter] = size if known == 1 else known
 
 
-@fast(static=("contractions", "precision", "preferred", "out_sharding"))
-def _einsum(operands: Any, contractions: Any, precision: Any, preferred: Any, out_sharding: Any) -> Any:
+@fast(static=("contractions", "precision", "preferred"))
+def _einsum(operands: Any, contractions: Any, precision: Any, preferred: Any) -> Any:
     values = list(promote_dtypes("einsum", ANY, *operands))
     values = [_structure.convert_element_type(v, typeof(v).dtype, typeof(v).weak_type) for v in values]
     for places, step in contractions:

@@ -13,12 +13,13 @@ from teucer._core.trace import Tracer
 from teucer._runtime.arrays import ArrayImpl
 from teucer.lax import _elementwise, _gather, _joining, _reductions, _structure
 from teucer.lax._indexing import ScatterDimensionNumbers
+from teucer.lax._sharding import laid_out
 from teucer.numpy._creation import asarray
 from teucer.numpy._library import fast
 from teucer.numpy._logic import where
 from teucer.numpy._manipulation import ravel
 from teucer.numpy._operands import broadcast_value, concrete, index_dtype, operand, operands, promoted
-from teucer.numpy._promotion import INEXACT, convert, refuse_sharding
+from teucer.numpy._promotion import INEXACT, convert
 from teucer.numpy._sorting import searchsorted
 
 __all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
@@ -34,7 +35,8 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | N
     [1, 0, 2]
     """
     values = operand("bincount", x)
-    refuse_sharding("bincount", out_sharding)
+    if out_sharding is not None:
+        return laid_out("jnp.bincount", out_sharding, lambda x, w: bincount(x, w, minlength, length=length), values, weights)
     if values.dtype == np.bool_:
         values = convert(values, index_dtype())
     if not dtypes.issubdtype(values.dtype, np.integer):

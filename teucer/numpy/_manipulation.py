@@ -14,9 +14,9 @@ from teucer._core.trace import Tracer
 from teucer._core.types import is_valid_type
 from teucer._runtime.arrays import ArrayImpl
 from teucer.lax import _dynamic, _joining, _shapes, _structure
+from teucer.lax._sharding import laid_out
 from teucer.numpy._library import fast
 from teucer.numpy._operands import axes_of, axis_of, broadcast_value, operand, operands
-from teucer.numpy._promotion import refuse_sharding
 
 __all__ = ["METHODS", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_shapes", "broadcast_to",
            "expand_dims", "flip", "fliplr", "flipud", "matrix_transpose", "moveaxis", "ndim", "permute_dims", "ravel", "reshape",
@@ -65,10 +65,11 @@ def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None, o
     (2, 3)
     """
     x = operand("reshape", a)
-    refuse_sharding("reshape", out_sharding)
     sizes = _new_shape(x, shape)
     if order == "C":
-        return _structure.reshape(x, sizes)
+        return _shapes.reshape(x, sizes, out_sharding=out_sharding) if out_sharding is not None else _structure.reshape(x, sizes)
+    if out_sharding is not None:
+        return laid_out("jnp.reshape", out_sharding, lambda x: reshape(x, sizes, order), x)
     if order == "F":
         backwards = _structure.reshape(_structure.transpose(x, range(x.ndim)[::-1]), sizes[::-1])
         return _structure.transpose(backwards, range(len(sizes))[::-1])
@@ -242,7 +243,8 @@ def broadcast_to(array: Any, shape: Any, *, out_sharding: Any = None) -> Any:
     [[0, 1], [0, 1], [0, 1]]
     """
     x = operand("broadcast_to", array)
-    refuse_sharding("broadcast_to", out_sharding)
+    if out_sharding is not None:
+        return laid_out("jnp.broadcast_to", out_sharding, lambda x: broadcast_to(x, shape), x)
     return broadcast_value(x, _structure.canonical_shape(shape if isinstance(shape, Sequence | np.ndarray) else (shape,)))
 
 

@@ -202,10 +202,3 @@ def refuse_out(name: str, out: Any) -> None:
     if out is not None:
         raise NotImplementedError(f"The 'out' argument to jnp.{name} is not supported.\n"
                                   "  Arrays are immutable: use the result.")
-
-
-def refuse_sharding(name: str, out_sharding: Any) -> None:
-    """Raise NotImplementedError for the argument `out_sharding`: every array is on one device."""
-    if out_sharding is not None:
-        raise NotImplementedError(f"{name}: out_sharding needs arrays over several devices with explicit mesh axes.\n"
-                                  f"    out_sharding: {out_sharding}\n  Leave it out: arrays are on one device so far.")

@@ -16,10 +16,11 @@ from teucer._core.types import is_valid_type
 from teucer._runtime.arrays import ArrayImpl
 from teucer.lax import _cumulative, _elementwise, _gather, _joining, _shapes, _slicing, _structure
 from teucer.lax._indexing import GatherDimensionNumbers, ScatterDimensionNumbers
+from teucer.lax._sharding import laid_out
 from teucer.numpy._library import fast
 from teucer.numpy._manipulation import atleast_1d, atleast_2d, atleast_3d, ravel, reshape
 from teucer.numpy._operands import axis_of, concrete, operand, operands, promoted
-from teucer.numpy._promotion import ANY, convert, refuse_out, refuse_sharding
+from teucer.numpy._promotion import ANY, convert, refuse_out
 
 __all__ = ["append", "array_split", "block", "column_stack", "concat", "concatenate", "delete", "dsplit", "dstack", "hsplit",
            "hstack", "insert", "repeat", "resize", "split", "stack", "tile", "trim_zeros", "vsplit", "vstack"]
@@ -259,7 +260,9 @@ def repeat(a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length
     [0, 2, 2]
     """
     x = operand("repeat", a)
-    refuse_sharding("repeat", out_sharding)
+    if out_sharding is not None:
+        return laid_out("jnp.repeat", out_sharding, lambda x, n: repeat(x, n, axis, total_repeat_length=total_repeat_length),
+                        x, repeats)
     if axis is None:
         x, axis = ravel(x), 0
     x = atleast_1d(x)

@@ -14,10 +14,11 @@ from teucer._core.types import is_valid_type
 from teucer._runtime.arrays import ArrayImpl
 from teucer._transform.library import library
 from teucer.lax._indexing import GatherScatterMode
+from teucer.lax._sharding import laid_out
 from teucer.numpy import _ufuncs
 from teucer.numpy._creation import ones_like
 from teucer.numpy._index_keys import Key, parse
-from teucer.numpy._promotion import as_value, refuse_sharding
+from teucer.numpy._promotion import as_value
 from teucer.numpy._reading import Options, read
 from teucer.numpy._writing import write
 
@@ -95,7 +96,9 @@ class Place:
         >>> jnp.arange(3).at[5].get(mode="fill", fill_value=-1).tolist()
         -1
         """
-        refuse_sharding(".at[].get", out_sharding)
+        if out_sharding is not None:
+            return self._laid_out(out_sharding, "get", indices_are_sorted=indices_are_sorted, unique_indices=unique_indices,
+                                  mode=mode, fill_value=fill_value, wrap_negative_indices=wrap_negative_indices)
         fill = None if fill_value is None else fill_scalar(fill_value, self.array)
         options = Options(_mode(mode), fill, bool(indices_are_sorted), bool(unique_indices), bool(wrap_negative_indices))
         return get(self.array, parse(self.key, np.shape(self.array), wrap=wrap_negative_indices), options)
@@ -108,7 +111,9 @@ class Place:
         >>> jnp.zeros(3).at[jnp.array([0, 2])].set(jnp.array([1., 2.])).tolist()
         [1.0, 0.0, 2.0]
         """
-        refuse_sharding(".at[].set", out_sharding)
+        if out_sharding is not None:
+            return self._laid_out(out_sharding, "set", values, indices_are_sorted=indices_are_sorted, mode=mode,
+                                  unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices)
         return self._update("set", values, mode, indices_are_sorted, unique_indices, wrap_negative_indices)
 
     def apply(self, func: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False,
@@ -119,7 +124,9 @@ class Place:
         >>> jnp.arange(3).at[jnp.array([2, 2])].apply(lambda x: 10 * x).tolist()
         [0, 1, 200]
         """
-        refuse_sharding(".at[].apply", out_sharding)
+        if out_sharding is not None:
+            return self._laid_out(out_sharding, "apply", func, indices_are_sorted=indices_are_sorted, mode=mode,
+                                  unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices)
         options = Options(_mode(mode), None, indices_are_sorted, unique_indices, wrap_negative_indices)
         key = parse(self.key, np.shape(self.array), wrap=wrap_negative_indices)
         return write(func, self.array, None, _as_data(key), options)
@@ -132,7 +139,9 @@ class Place:
         >>> jnp.ones(3).at[1].divide(2).tolist()
         [1.0, 0.5, 1.0]
         """
-        refuse_sharding(".at[].divide", out_sharding)
+        if out_sharding is not None:
+            return self._laid_out(out_sharding, "divide", values, indices_are_sorted=indices_are_sorted, mode=mode,
+                                  unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices)
         return _ufuncs.divide(self.array, self._factors(values, mode, indices_are_sorted, unique_indices,
                                                         wrap_negative_indices))
 
@@ -144,8 +153,15 @@ class Place:
         >>> jnp.arange(3).at[2].power(3).tolist()
         [0, 1, 8]
         """
-        refuse_sharding(".at[].power", out_sharding)
+        if out_sharding is not None:
+            return self._laid_out(out_sharding, "power", values, indices_are_sorted=indices_are_sorted, mode=mode,
+                                  unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices)
         return self.array ** self._factors(values, mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+
+    def _laid_out(self, out_sharding: Any, method: str, *args: Any, **options: Any) -> Any:
+        """What a method gives, laid out by a sharding."""
+        return laid_out(f".{method}", out_sharding, lambda x, key, args: getattr(Place(x, key), method)(*args, **options),
+                        self.array, self.key, args)
 
     def _factors(self, values: Any, *options: Any) -> Any:
         """Ones, with the product of the values that belong to each element there."""
@@ -172,7 +188,9 @@ _PLAIN = frozenset({int, float, bool, complex, ArrayImpl, np.ndarray})
 def _method(operation: str, doc: str) -> Any:
     def method(self: Place, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False,
                mode: str | GatherScatterMode | None = None, out_sharding: Any = None, wrap_negative_indices: bool = True) -> Any:
-        refuse_sharding(f".at[].{operation}", out_sharding)
+        if out_sharding is not None:
+            return self._laid_out(out_sharding, operation, values, indices_are_sorted=indices_are_sorted, mode=mode,
+                                  unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices)
         return self._update(operation, values, mode, indices_are_sorted, unique_indices, wrap_negative_indices)
 
     method.__doc__ = doc

@@ -10,8 +10,9 @@ from teucer import numpy as jnp
 from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer.lax import GatherScatterMode
+from teucer.lax._sharding import laid_out
 from teucer.numpy._library import fast
-from teucer.numpy._promotion import check_arraylike, refuse_sharding
+from teucer.numpy._promotion import check_arraylike
 
 __all__ = ["segment_max", "segment_min", "segment_prod", "segment_sum"]
 
@@ -72,7 +73,9 @@ def segment_min(data: Any, segment_ids: Any, num_segments: int | None = None, in
 def _segment(name: str, operation: str, data: Any, ids: Any, num_segments: Any, is_sorted: bool, unique: bool, bucket_size: Any,
              mode: Any, out_sharding: Any) -> Any:
     check_arraylike(name, data, ids)
-    refuse_sharding(name, out_sharding)
+    if out_sharding is not None:
+        return laid_out(name, out_sharding, lambda data, ids: _segment(name, operation, data, ids, num_segments, is_sorted, unique,
+                                                                       bucket_size, mode, None), data, ids)
     if not dtypes.issubdtype(typeof(ids).dtype, np.integer):
         raise TypeError(f"{name}: segment_ids must be integers.\n    segment_ids: {typeof(ids).str_short(True)}")
     shape, of_ids = np.shape(data), np.shape(ids)

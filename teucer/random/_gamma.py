@@ -11,6 +11,7 @@ from teucer._base import dtypes
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
+from teucer._runtime import partition
 from teucer._transform import arith
 from teucer._transform.library import library
 from teucer._transform.vmap import vmap
@@ -49,6 +50,8 @@ class RandomGamma(Primitive):
         if alpha.shape[:keys.ndim] != keys.shape:
             raise TypeError(f"random_gamma: the axes of the keys must be the first ones of alpha, got {keys}, {alpha} (C2).")
         return (ShapedArray(alpha.shape, alpha.dtype, vma=keys.vma | alpha.vma),)
+
+    shard = partition.aligned
 
     def lower_extended(self, ctx: Any, keys: Any, alpha: Any, *, log_space: bool) -> Any:
         return ctx.trace(lambda k, a: (_each(k, a, log_space),), keys, alpha)

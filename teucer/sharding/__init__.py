@@ -1,5 +1,22 @@
-"""Shardings: how arrays are laid over devices."""
+"""Shardings: meshes of devices with named axes, and how arrays are laid over them."""
 
-from teucer._runtime.shardings import Sharding, SingleDeviceSharding
+from __future__ import annotations
 
-__all__ = ["Sharding", "SingleDeviceSharding"]
+from teucer._base import lazy
+
+_ROOMS = {
+    "teucer._runtime.meshes":
+        "AbstractDevice AbstractMesh AxisType Mesh get_abstract_mesh get_mesh set_mesh use_abstract_mesh",
+    "teucer._runtime.shardings":
+        "NamedSharding Sharding SingleDeviceSharding make_single_device_sharding",
+    "teucer._runtime.specs":
+        "PartitionSpec",
+    "teucer.lax._sharding":
+        "auto_axes explicit_axes reshard",
+}
+_ABSENT = {
+    "ManualAxisType": "values that vary over manual mesh axes come with shard_map, which is not implemented yet.",
+    "PositionalSharding": "it was removed in JAX 0.6; use NamedSharding.",
+}
+
+__getattr__, __dir__, __all__ = lazy.face(__name__, _ROOMS, _ABSENT)

@@ -1,0 +1,65 @@
+"""The law of shardings: over several devices an operation gives what it gives on one, however its operands are laid out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from optable.compare import assert_ulp
+from optable.table import Op, all_ops, precision_of
+from optable.trees import flat_call
+
+import teucer as jax
+from teucer.sharding import AxisType, Mesh, NamedSharding
+
+
+def mesh() -> Mesh:
+    return jax.make_mesh((2, 3), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
+
+
+def laid_out(value: Any, first: int) -> Any:
+    """A value over the mesh: its axes, from the `first` on, over the mesh axes that divide them."""
+    value = np.asarray(value)
+    free = {"x": 2, "y": 3}
+    spec: list[Any] = [None] * value.ndim
+    for i in range(value.ndim):
+        axis = (i + first) % value.ndim
+        for name, size in free.items():
+            if value.shape[axis] and value.shape[axis] % size == 0:
+                spec[axis] = name
+                del free[name]
+                break
+    return jax.device_put(value, NamedSharding(mesh(), jax.P(*spec)))
+
+
+def check(op: Op, dtype: str, first: int) -> None:
+    with precision_of(dtype):
+        flat = [flat_call(op, call) for call in op.calls(dtype)[:op.vmap_calls]]
+        inputs = [leaves for leaves, _ in flat]
+        f = jax.jit(lambda inputs: [f(*xs) for (_, f), xs in zip(flat, inputs, strict=True)])
+        spread = [[laid_out(x, first) for x in leaves] for leaves in inputs]
+        if not any(not x.is_fully_replicated for leaves in spread for x in leaves):
+            return
+        # Parts are summed apart, and other instructions are chosen for them.
+        ulp = max(op.ulp_of.get(dtype, op.ulp), 16)
+        for i, (found, expected) in enumerate(zip(f(spread), f(inputs), strict=True)):
+            for j, (y, z) in enumerate(zip(found, expected, strict=True)):
+                assert len(y.devices()) == 6
+                assert_ulp(y, z, ulp, f"{op} of {dtype}, call {i}, result {j}", each=False)
+
+
+OPS = [op for op in all_ops().values() if "sharding" not in op.exceptions]
+
+
+@pytest.mark.parametrize("op", [pytest.param(op, id=str(op), marks=op.marks()) for op in OPS])
+def test_sharded_is_unsharded(op: Op) -> None:
+    """Operands laid out over 2 x 3 devices along their first axes that divide."""
+    check(op, op.vmap_dtype, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("op", "dtype"), [pytest.param(op, d, id=f"{op}-{d}") for op in OPS for d in op.quick_dtypes])
+def test_sharded_is_unsharded_along_other_axes(op: Op, dtype: str) -> None:
+    """As above, along their second axes first."""
+    check(op, dtype, 1)

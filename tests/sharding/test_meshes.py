@@ -1,0 +1,157 @@
+"""Meshes, PartitionSpecs and shardings as objects: what they say of shapes, devices and parts."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import teucer as jax
+from teucer.experimental import mesh_utils
+from teucer.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, SingleDeviceSharding, get_abstract_mesh, get_mesh
+
+P = jax.P
+AUTO = (AxisType.Auto,) * 2
+
+
+@pytest.fixture
+def mesh():
+    return jax.make_mesh((4, 2), ("x", "y"), axis_types=AUTO)
+
+
+def test_make_mesh_is_explicit_by_default_and_mesh_is_auto():
+    assert jax.make_mesh((4, 2), ("x", "y")).axis_types == (AxisType.Explicit,) * 2
+    assert Mesh(np.array(jax.devices()), ("x",)).axis_types == (AxisType.Auto,)
+
+
+def test_equal_meshes_are_one_object(mesh):
+    assert mesh is jax.make_mesh((4, 2), ("x", "y"), axis_types=AUTO)
+    assert mesh != jax.make_mesh((4, 2), ("x", "y"))
+    for other in (copy.copy(mesh), copy.deepcopy(mesh), copy.deepcopy(mesh.abstract_mesh).update(axis_types=AUTO)):
+        assert other in (mesh, mesh.abstract_mesh)
+
+
+def test_representations(mesh):
+    assert repr(mesh) == "Mesh(axis_sizes=(4, 2), axis_names=('x', 'y'), axis_types=(Auto, Auto))"
+    assert str(mesh) == "Mesh('x': 4, 'y': 2, axis_types=(Auto, Auto))"
+    assert repr(AbstractMesh((4, 2), ("x", "y"))) == "AbstractMesh('x': 4, 'y': 2, axis_types=(Auto, Auto))"
+    assert repr(mesh.abstract_mesh) == ("AbstractMesh('x': 4, 'y': 2, axis_types=(Auto, Auto), device_kind=cpu, num_cores=None, "
+                                        "platform=cpu)")
+    assert repr(NamedSharding(mesh, P("x", None))) == (
+        "NamedSharding(mesh=Mesh('x': 4, 'y': 2, axis_types=(Auto, Auto)), spec=P('x', None), memory_kind=device)")
+    assert repr(SingleDeviceSharding(jax.devices()[0])) == "SingleDeviceSharding(device=CpuDevice(id=0), memory_kind=device)"
+
+
+@pytest.mark.parametrize("spec, text", [
+    (P("x", None), "P('x', None)"), (P(("x", "y")), "P(('x', 'y'),)"), (P(), "P()"), (P(("x",), ()), "P('x', None)"),
+    (P(P.UNCONSTRAINED), "P(UNCONSTRAINED,)"), (P("x", unreduced={"y"}), "P('x', unreduced={'y'})"),
+    (P(reduced={"y"}), "P(reduced={'y'})")], ids=str)
+def test_specs_print_as_they_are_written(spec, text):
+    assert repr(spec) == text
+
+
+def test_specs_are_values():
+    assert P("x") == P("x") and hash(P("x")) == hash(P("x")) and P("x") == ("x",)
+    assert P("x") != P("x", None)
+    assert P("x") + P("y") == P("x", "y") == ("x",) + P("y")
+    assert list(P("x", None)) == ["x", None] and P("x", "y").index("y") == 1 and len(P("x", None)) == 2
+    assert P("x", unreduced={"y"}).to_ct_spec() == P("x", reduced={"y"})
+    assert pickle.loads(pickle.dumps(P("x", ("y", "z")))) == P("x", ("y", "z"))
+    assert jax.tree.leaves(P("x", "y")) == [P("x", "y")]
+    with pytest.raises(ValueError, match="partitions cannot overlap with unreduced axes"):
+        P("x", unreduced={"x"})
+
+
+def test_mesh_facts(mesh):
+    assert mesh.shape == {"x": 4, "y": 2} and mesh.axis_sizes == (4, 2) and mesh.size == 8 and not mesh.empty
+    assert mesh.shape_tuple == (("x", 4), ("y", 2)) and mesh.auto_axes == ("x", "y") and mesh.explicit_axes == ()
+    assert mesh.are_all_axes_auto and not mesh.are_all_axes_explicit and not mesh.is_multi_process
+    np.testing.assert_array_equal(mesh.device_ids, np.arange(8).reshape(4, 2))
+    assert mesh.local_mesh is mesh and mesh.local_devices == jax.devices()
+    assert mesh.update(axis_names=("a", "b")).axis_names == ("a", "b")
+    assert mesh.abstract_mesh.update_axis_types({"x": AxisType.Explicit}).axis_types == (AxisType.Explicit, AxisType.Auto)
+    with pytest.raises(ValueError, match="AbstractMesh does not implement devices"):
+        _ = mesh.abstract_mesh.devices
+
+
+@pytest.mark.parametrize("spec", [P(), P("x"), P("y"), P("x", "y"), P("y", "x"), P(("x", "y")), P(None, ("y", "x")),
+                                  P(None, "y")], ids=str)
+def test_parts_are_what_the_mesh_says(mesh, spec):
+    """Each device's index, computed here from its place in the mesh, axis by axis."""
+    shape, sizes = (16, 8), {"x": 4, "y": 2}
+    sharding = NamedSharding(mesh, spec)
+    found = sharding.devices_indices_map(shape)
+    for (i, j), d in np.ndenumerate(mesh.devices):
+        at = {"x": i, "y": j}
+        for axis, entry in enumerate([*spec, None, None][:2]):
+            place, parts = 0, 1
+            for name in () if entry is None else (entry,) if isinstance(entry, str) else entry:
+                place, parts = place * sizes[name] + at[name], parts * sizes[name]
+            assert sharding.shard_shape(shape)[axis] == shape[axis] // parts
+            start, stop, _ = found[d][axis].indices(shape[axis])
+            assert (start, stop) == (place * shape[axis] // parts, (place + 1) * shape[axis] // parts)
+    assert sharding.is_fully_replicated == (spec == P())
+    assert sharding.device_set == set(jax.devices()) and sharding.num_devices == 8
+    assert sharding.is_fully_addressable and sharding.memory_kind == "device"
+
+
+def test_equivalence_ignores_what_makes_no_difference(mesh):
+    s = NamedSharding(mesh, P("x"))
+    assert s.is_equivalent_to(NamedSharding(mesh, P("x", None)), 2) and s != NamedSharding(mesh, P("x", None))
+    assert not s.is_equivalent_to(NamedSharding(mesh, P("y")), 2)
+    one = jax.make_mesh((1,), ("x",))
+    assert NamedSharding(one, P("x")).is_equivalent_to(SingleDeviceSharding(jax.devices()[0]), 1)
+    assert s is NamedSharding(mesh, P("x")) and hash(s) == hash(NamedSharding(mesh, P("x")))
+    assert s.replicated_axes == {"y"} and s.update(spec=P()).spec == P()
+    assert s.with_memory_kind("pinned_host").memory_kind == "pinned_host"
+
+
+@pytest.mark.parametrize("make, error, message", [
+    (lambda m: NamedSharding(m, P("z")), ValueError, r"Resource axis: z of P\('z',\) is not found in mesh: \('x', 'y'\)"),
+    (lambda m: NamedSharding(m, P("x", "x")), Exception, r"at most one positional dimension, but P\('x', 'x'\) has duplicate"),
+    (lambda m: NamedSharding(m, ("x",)), TypeError, "spec must be a PartitionSpec"),
+    (lambda m: NamedSharding(m, P("x")).shard_shape((7,)), ValueError,
+     r"array axis 0 is partitioned 4 times, but the dimension size is 7 \(full shape: \(7,\), per-dimension tiling factors: \[4\]"),
+    (lambda m: jax.device_put(np.ones(7), NamedSharding(m, P("x"))), ValueError, "array axis 0 is partitioned 4 times"),
+    (lambda m: jax.device_put(1.0, NamedSharding(m, P("x"))), ValueError, "values of rank at least 1.*For scalars"),
+    (lambda m: jax.device_put(np.ones(8), P("x")), ValueError, "Please set a mesh via `jax.set_mesh`"),
+    (lambda m: jax.device_put(np.ones(8), NamedSharding(m.abstract_mesh, P("x"))), ValueError, "names no devices"),
+    (lambda m: NamedSharding(m.abstract_mesh, P("x")).device_set, ValueError, "devices are not known"),
+    (lambda m: NamedSharding(m, P("x", unreduced={"y"})), ValueError, "Unreduced axes can only refer to mesh axes"),
+    (lambda m: jax.make_mesh((16,), ("x",)), ValueError, r"Number of devices 8 must be >= the product of mesh_shape \(16,\)"),
+    (lambda m: Mesh(np.array(jax.devices()), ("x", "y")), ValueError, r"devices.ndim == 1 and len\(axis_names\) == 2"),
+    (lambda m: jax.make_mesh((4, 2), ("x", "x")), ValueError, "must be distinct"),
+    (lambda m: jax.make_mesh((8,), ("x",), axis_types=AUTO), ValueError, "should match the number of axis_types"),
+    (lambda m: jax.set_mesh(3), ValueError, "Expected mesh of type"),
+], ids=range(15))
+def test_misuse(mesh, make, error, message):
+    with pytest.raises(error, match=message):
+        make(mesh)
+
+
+def test_mesh_in_force(mesh):
+    assert get_mesh().empty and get_abstract_mesh().empty and repr(get_mesh()) == "Mesh()"
+    with jax.set_mesh(mesh):
+        assert get_mesh() is mesh and get_abstract_mesh() is mesh.abstract_mesh
+        with jax.sharding.use_abstract_mesh(AbstractMesh((2,), ("z",))):
+            assert get_abstract_mesh().axis_names == ("z",)
+        with pytest.raises(ZeroDivisionError), jax.set_mesh(jax.make_mesh((8,), ("z",))):
+            1 / 0  # noqa: B018  # the exit restores the mesh all the same
+        assert get_mesh() is mesh
+    assert get_mesh().empty
+
+
+def test_mesh_as_context_names_axes_for_specs(mesh):
+    with mesh:
+        assert jax.device_put(np.ones(8), P("x")).sharding == NamedSharding(mesh, P("x"))
+        assert jax.numpy.ones(3).sharding.num_devices == 1
+    with pytest.raises(ValueError, match="set a mesh"):
+        jax.device_put(np.ones(8), P("x"))
+
+
+def test_create_device_mesh():
+    grid = mesh_utils.create_device_mesh((4, 2))
+    assert Mesh(grid, ("x", "y")) is jax.make_mesh((4, 2), ("x", "y"), axis_types=AUTO)
+    assert mesh_utils.create_device_mesh((2,), jax.devices()[6:]).tolist() == jax.devices()[6:]
+    with pytest.raises(ValueError, match=r"Number of devices 8 must equal the product of mesh_shape \(3,\)"):
+        mesh_utils.create_device_mesh((3,))

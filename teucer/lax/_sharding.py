@@ -1,0 +1,252 @@
+"""Shardings inside programs: constraints for the compiler (Auto mesh axes), resharding (Explicit ones)."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, final
+
+import numpy as np
+
+from teucer._base import pytrees, tracebacks
+from teucer._core.trace import EVAL, Tracer, current_trace, typeof
+from teucer._runtime import meshes, partition, shardings
+from teucer._runtime.arrays import ArrayImpl
+from teucer._runtime.meshes import AxisType, Mesh
+from teucer._runtime.shardings import NamedSharding
+from teucer._runtime.specs import UNCONSTRAINED, PartitionSpec, entry_names
+from teucer._transform import arith
+from teucer._transform.jit import jit
+from teucer.lax._structure import Linear
+
+__all__ = ["auto_axes", "explicit_axes", "reshard", "reshard_p", "sharding_constraint_p", "with_sharding_constraint"]
+
+
+@final
+class ShardingConstraint(Linear):
+    """x, which the compiler is to lay out by a sharding over Auto mesh axes."""
+
+    __slots__ = ()
+    name = "sharding_constraint"
+
+    def types(self, x: Any, *, sharding: Any, **params: Any) -> Any:
+        shardings.check_shape(sharding, x.shape)
+        return (x,)
+
+    shard = partition.aligned
+
+    def lower(self, ctx: Any, x: Any, *, sharding: Any, **params: Any) -> Any:
+        return (ctx.constrain(x, sharding),)
+
+    def transpose(self, cts: Any, x: Any, **params: Any) -> Any:
+        return self.bind(*cts, **params)
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, sharding: Any, unconstrained_dims: Any, **params: Any) -> Any:
+        (x,), (dim,) = args, dims
+        free = axis.spmd_name is None
+        spread = sharding.inserted(typeof(x).ndim - 1, dim, UNCONSTRAINED if free else axis.spmd_name)
+        shifted = frozenset(d + (d >= dim) for d in unconstrained_dims) | ({dim} if free else set())
+        return self.bind(x, sharding=spread, unconstrained_dims=shifted, **params), dims
+
+
+@final
+class Reshard(Linear):
+    """x laid out by another sharding, which its type then says over Explicit mesh axes."""
+
+    __slots__ = ()
+    name = "reshard"
+
+    def types(self, x: Any, *, dst_sharding: Any, concrete_mesh: Any) -> Any:
+        shardings.check_shape(dst_sharding, x.shape)
+        return (x.update(sharding=shardings.typed(dst_sharding, x.ndim)),)
+
+    def lower(self, ctx: Any, x: Any, *, dst_sharding: Any, concrete_mesh: Any) -> Any:
+        return (ctx.constrain(x, dst_sharding if concrete_mesh is None else dst_sharding.update(mesh=concrete_mesh)),)
+
+    def shard(self, x: Any, **params: Any) -> Any:
+        return None
+
+    def transpose(self, cts: Any, x: Any, *, dst_sharding: Any, concrete_mesh: Any) -> Any:
+        own = x.aval.sharding or dst_sharding.with_spec(())
+        return self.bind(*cts, dst_sharding=own, concrete_mesh=concrete_mesh)
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, dst_sharding: Any, concrete_mesh: Any) -> Any:
+        (x,), (dim,) = args, dims
+        aval = typeof(x)
+        entry = aval.sharding.spec[dim] if aval.sharding is not None else axis.spmd_name
+        return self.bind(x, dst_sharding=dst_sharding.inserted(aval.ndim - 1, dim, entry), concrete_mesh=concrete_mesh), dims
+
+
+sharding_constraint_p = ShardingConstraint()
+reshard_p = Reshard()
+
+
+def _leaves(name: str, x: Any, tree_of_shardings: Any) -> tuple[list[Any], list[Any], Any]:
+    leaves, tree = pytrees.tree_flatten(x)
+    return leaves, pytrees.flatten_axes(name, tree, tree_of_shardings), tree
+
+
+@tracebacks.api_boundary
+def with_sharding_constraint(x: Any, shardings: Any) -> Any:
+    """x, which the compiler is to lay out so; outside jit, x laid out so.
+
+    x: a pytree of arrays. shardings: a NamedSharding or a PartitionSpec over the mesh in force, or a tree prefix of them, over
+    Auto mesh axes: over Explicit ones it asserts that x has that sharding.
+    Raises RuntimeError for a PartitionSpec without a mesh, ValueError if a sharding does not fit, AssertionError as said.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> mesh = jax.make_mesh((1,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
+    >>> with_sharding_constraint(jnp.ones(2), jax.NamedSharding(mesh, jax.P("x")))
+    Array([1., 1.], dtype=float32)
+    """
+    leaves, places, tree = _leaves("with_sharding_constraint shardings", x, shardings)
+    return tree.unflatten([constrain(leaf, where) for leaf, where in zip(leaves, places, strict=True)])
+
+
+_NO_MESH = ("{} requires a non-empty mesh in context if you are passing `PartitionSpec`s to {}. You can define a context mesh via "
+            "`jax.set_mesh(mesh)`. Alternatively, provide `Sharding`s to {} and then the mesh context manager is not required.")
+
+
+def constrain(x: Any, where: Any) -> Any:
+    """One array constrained to a sharding over Auto mesh axes, or asserted to have one over Explicit ones."""
+    where = shardings.as_named(where, RuntimeError(_NO_MESH.format("with_sharding_constraint", "shardings", "shardings")))
+    if not isinstance(where, NamedSharding):
+        raise TypeError(f"with_sharding_constraint: shardings must be NamedShardings or PartitionSpecs, got {where!r}.")
+    aval, spec = typeof(x), where.spec
+    shardings.check_shape(where, aval.shape, "One of with_sharding_constraint arguments is incompatible with its sharding "
+                          f"annotation {where}: ")
+    if where.mesh.are_all_axes_explicit:
+        own = (None,) * aval.ndim if aval.sharding is None else aval.sharding.spec.partitions
+        if own != spec.partitions + (None,) * (aval.ndim - len(spec)):
+            raise AssertionError("`with_sharding_constraint` acts as an assert when all axes of mesh are of type `Explicit`. The "
+                                 f"array sharding: {PartitionSpec(*own)} did not match the sharding provided: {spec}. Please use "
+                                 "`jax.sharding.reshard` to shard your input to the sharding you want.")
+        return x
+    if any(where.mesh.type_of[n] is not AxisType.Auto for n in spec.names()):
+        raise ValueError("The spec of NamedSharding passed to with_sharding_constraint can only refer to Auto axes of the mesh. "
+                         f"Got spec={spec} and mesh={where.mesh}. You probably meant to use `reshard` API?")
+    free = frozenset(i for i, entry in enumerate(spec) if entry is UNCONSTRAINED)
+    return sharding_constraint_p.bind(x, sharding=where, layout=None, context_mesh=meshes.get_abstract_mesh(),
+                                      unconstrained_dims=free)[0]
+
+
+@tracebacks.api_boundary
+def reshard(xs: Any, out_shardings: Any) -> Any:
+    """xs laid out by other shardings over Explicit mesh axes; types say so.
+
+    xs: a pytree of arrays. out_shardings: a NamedSharding or a PartitionSpec over the mesh in force, or a tree prefix of them.
+    Raises ValueError for a PartitionSpec without a mesh, over Auto axes, or one that does not fit.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> jax.typeof(reshard(jnp.ones(2), jax.NamedSharding(jax.make_mesh((1,), ("x",)), jax.P("x"))))
+    ShapedArray(float32[2@x])
+    """
+    leaves, places, tree = _leaves("reshard out_shardings", xs, out_shardings)
+    return tree.unflatten([_reshard(leaf, where) for leaf, where in zip(leaves, places, strict=True)])
+
+
+def _reshard(x: Any, where: Any) -> Any:
+    where = shardings.explicit_sharding("reshard", where, typeof(x).ndim)
+    mesh = where.mesh if isinstance(where.mesh, Mesh) else None
+    return reshard_p.bind(x, dst_sharding=where.update(mesh=where.mesh.abstract_mesh), concrete_mesh=mesh)[0]
+
+
+def lay_out(x: Any, where: NamedSharding) -> Any:
+    """x laid out by a sharding, over whichever mesh axes."""
+    return _reshard(x, where) if where.mesh.are_all_axes_explicit else constrain(x, where)
+
+
+arith.install(lay_out=lay_out)
+
+
+def _mesh_with(axes: Any, kind: AxisType) -> meshes.AbstractMesh:
+    """The mesh in force with the named axes (all, for None) of another type."""
+    mesh = meshes.get_abstract_mesh()
+    if mesh.empty:
+        raise ValueError("auto_axes and explicit_axes need a mesh in force: call jax.set_mesh(mesh) first.")
+    names = mesh.axis_names if axes is None else (axes,) if isinstance(axes, str) else tuple(axes)
+    return mesh.update_axis_types(dict.fromkeys(names, kind))
+
+
+def _entering(x: Any, mesh: meshes.AbstractMesh) -> Any:
+    """x as a value of a program for `mesh`, whose Explicit axes its type keeps."""
+    old = typeof(x).sharding
+    if old is None:
+        return x
+    entries = [tuple(n for n in entry_names(e) if mesh.type_of[n] is AxisType.Explicit) or UNCONSTRAINED for e in old.spec]
+    return reshard_p.bind(x, dst_sharding=NamedSharding(mesh, PartitionSpec(*entries)), concrete_mesh=None)[0]
+
+
+def laid_out(name: str, out_sharding: Any, f: Callable[..., Any], *operands: Any) -> Any:
+    """f(*operands) with its result laid out by a sharding over Explicit mesh axes; inside, the compiler partitions.
+
+    operands: pytrees; their arrays are arguments of one program when called eagerly.
+    """
+    leaves, tree = pytrees.tree_flatten(operands)
+    arrays = [i for i, x in enumerate(leaves) if isinstance(x, ArrayImpl | Tracer) and x.dtype != np.bool_]
+
+    def run(*xs: Any) -> Any:
+        where = shardings.explicit_sharding(name, out_sharding, None)
+        mesh = where.mesh.abstract_mesh
+        mesh = mesh.update_axis_types(dict.fromkeys(mesh.explicit_axes, AxisType.Auto))
+        entered = list(leaves)
+        for i, x in zip(arrays, xs, strict=True):
+            entered[i] = _entering(x, mesh)
+        with meshes.use_abstract_mesh(mesh):
+            out = f(*tree.unflatten(entered))
+        return _reshard(out, where)
+
+    return (jit(run) if current_trace() is EVAL else run)(*(leaves[i] for i in arrays))
+
+
+def auto_axes(f: Callable[..., Any] | None = None, /, *, axes: Any = None, out_sharding: Any = None) -> Any:
+    """A function inside of which the compiler partitions along some Explicit axes of the mesh in force.
+
+    axes: their names; None for all. out_sharding: of the results, a tree prefix; here or as a keyword argument of each call.
+    Raises TypeError where no out_sharding is given.
+    """
+    if f is None:
+        return functools.partial(auto_axes, axes=axes, out_sharding=out_sharding)
+
+    def run(where: Any, *args: Any, **kwargs: Any) -> Any:
+        mesh = _mesh_with(axes, AxisType.Auto)
+        entered = pytrees.tree_map(lambda x: _entering(x, mesh), (args, kwargs))
+        with meshes.use_abstract_mesh(mesh):
+            outs = f(*entered[0], **entered[1])
+        return reshard(outs, pytrees.tree_unflatten(where[1], where[0]))
+
+    compiled = jit(run, static_argnums=0)
+
+    @functools.wraps(f)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        where = kwargs.pop("out_sharding", out_sharding)
+        if where is None:
+            raise TypeError("Missing required keyword argument: 'out_sharding'")
+        leaves, tree = pytrees.tree_flatten(where)
+        # Eagerly one program, since the values inside have a partition that no array of this mesh has.
+        return (compiled if current_trace() is EVAL else run)((tuple(leaves), tree), *args, **kwargs)
+
+    return wrapped
+
+
+def explicit_axes(f: Callable[..., Any] | None = None, /, *, axes: Any = None, in_sharding: Any = None) -> Any:
+    """A function inside of which types say the partition along some Auto axes of the mesh in force.
+
+    axes: their names; None for all. in_sharding: of the positional arguments, a tree prefix; here or as a keyword argument.
+    Raises TypeError where no in_sharding is given.
+    """
+    if f is None:
+        return functools.partial(explicit_axes, axes=axes, in_sharding=in_sharding)
+
+    @functools.wraps(f)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        where = kwargs.pop("in_sharding", in_sharding)
+        if where is None:
+            raise TypeError("Missing required keyword argument: 'in_sharding'")
+        outer, mesh = meshes.get_abstract_mesh(), _mesh_with(axes, AxisType.Explicit)
+        with meshes.use_abstract_mesh(mesh):
+            leaves, places, tree = _leaves("explicit_axes in_sharding", args, where)
+            outs = f(*tree.unflatten(list(map(_reshard, leaves, places))), **kwargs)
+        return pytrees.tree_map(lambda x: _entering(x, outer), outs)
+
+    return wrapped
