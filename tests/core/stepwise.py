@@ -13,7 +13,7 @@ from teucer._base import config
 from teucer._core.checker import check_jaxpr
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Literal
 from teucer._core.trace import EVAL, typeof
-from teucer._transform.passes import PASSES, Pass, optimize
+from teucer._optimize.passes import PASSES, Pass, optimize
 
 CALLS = {"jit": "jaxpr", "outlined_call": "jaxpr", "remat2": "jaxpr", "custom_jvp_call": "call_jaxpr",
          "custom_vjp_call": "call_jaxpr"}

@@ -17,11 +17,11 @@ import teucer.numpy as jnp
 from teucer import lax
 from teucer._base import config
 from teucer._core.jaxpr import Jaxpr
-from teucer._transform.dce import remove_dead
+from teucer._optimize.dce import remove_dead
+from teucer._optimize.outline import FORCED, Costs, _Program, outline
+from teucer._optimize.passes import optimize
+from teucer._optimize.repeats import Repeat, repeats
 from teucer._transform.jit import hoist_consts
-from teucer._transform.outline import FORCED, Costs, _Program, outline
-from teucer._transform.passes import optimize
-from teucer._transform.repeats import Repeat, repeats
 
 CALLS_ONLY = FORCED._replace(steps=10**9)
 
@@ -431,7 +431,7 @@ def test_small_programs_keep_the_functions_of_their_user() -> None:
 
 
 def test_other_platforms_are_left_alone() -> None:
-    from teucer._transform.outline import outlined as for_platform
+    from teucer._optimize.outline import outlined as for_platform
 
     jaxpr = traced(network, X, LAYERS * 4)
     assert for_platform(jaxpr, None, "cuda") is jaxpr

@@ -20,11 +20,11 @@ from teucer import lax
 from teucer._base import config
 from teucer._core.checker import check_jaxpr
 from teucer._core.jaxpr import Jaxpr, Literal, subjaxprs
-from teucer._transform import passes
-from teucer._transform.dce import dce_jaxpr, remove_dead
+from teucer._optimize import passes
+from teucer._optimize.dce import dce_jaxpr, remove_dead
+from teucer._optimize.passes import PASSES, Rule, optimize, rewrite, share
+from teucer._optimize.structure import structural_key
 from teucer._transform.jit import hoist_consts
-from teucer._transform.passes import PASSES, Rule, optimize, rewrite, share
-from teucer._transform.structure import structural_key
 from teucer.ad_checkpoint import checkpoint_name
 from teucer.extend.core import Primitive
 from teucer.lax._families import ELEMENTWISE

@@ -64,7 +64,7 @@ class Primitive:
                                                            None where `types` says it
     effects(*avals, **params) -> frozenset                 what the primitive does besides computing its results
 
-    Rules of the passes over jaxprs that are to be lowered (`teucer._transform.passes`), for the primitives that have one:
+    Rules of the passes over jaxprs that are to be lowered (`teucer._optimize.passes`), for the primitives that have one:
 
     simplify(known, *operands, **params) -> atom | call    the operand that the result is, bit for bit; or a shorter `Call`
     fold(*arrays, **params) -> array | None                a result of scalars as NumPy computes it; None if XLA may differ

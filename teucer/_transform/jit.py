@@ -15,6 +15,8 @@ from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import EVAL, Tracer, current_trace, typeof
 from teucer._core.types import Zero
+from teucer._optimize.dce import dce_closed, filtered, narrowed
+from teucer._optimize.unchanged import forward_call
 from teucer._runtime import backends, compilations, misses, shardings
 from teucer._runtime.placement import Placement, placement_of, spread
 from teucer._runtime.shardings import Sharding, SingleDeviceSharding
@@ -33,11 +35,9 @@ from teucer._transform.calls import (
     stage_user,
     static_by_name,
 )
-from teucer._transform.dce import dce_closed, filtered, narrowed
 from teucer._transform.jvp import jvp_jaxpr
 from teucer._transform.partial import split_jaxpr
 from teucer._transform.transpose import transpose_jaxpr
-from teucer._transform.unchanged import forward_call
 from teucer._xla.client import Device
 from teucer._xla.dispatcher import PjitFunction, dispatcher
 

@@ -17,13 +17,13 @@ from teucer._core.trace import Tracer, leak_message, typeof
 from teucer._core.types import float0, partitioned
 from teucer._lower import sizes
 from teucer._lower.context import Argument, lower_module
+from teucer._optimize.dce import dce_jaxpr, remove_dead
+from teucer._optimize.outline import outlined
+from teucer._optimize.passes import optimize
 from teucer._runtime import compilations, effects, misses, shardings, transfer
 from teucer._runtime.arrays import ArrayImpl, check_live
 from teucer._runtime.compile import Executable, compile_module
 from teucer._runtime.placement import Placement, chosen_by_compiler, over_mesh, pinned, placement_of
-from teucer._transform.dce import dce_jaxpr, remove_dead
-from teucer._transform.outline import outlined
-from teucer._transform.passes import optimize
 from teucer._xla import arrays as xla_arrays
 from teucer._xla.dispatcher import FastPath, dispatcher
 

@@ -13,16 +13,16 @@ from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import current_trace, typeof
 from teucer._core.types import Zero
 from teucer._lower import hlo
+from teucer._optimize.dce import dce_closed, dce_jaxpr, narrowed
+from teucer._optimize.unchanged import forward_call
 from teucer._runtime import compilations
 from teucer._transform import arith
 from teucer._transform.batch import batch_jaxpr
 from teucer._transform.calls import as_indices, check_callable, check_leaves, flatten_call, stage_user
-from teucer._transform.dce import dce_closed, dce_jaxpr, narrowed
 from teucer._transform.jit import hoist_consts, jaxpr_uses_axis, jit_p
 from teucer._transform.jvp import jvp_jaxpr
 from teucer._transform.partial import split_jaxpr
 from teucer._transform.transpose import transpose_jaxpr
-from teucer._transform.unchanged import forward_call
 
 __all__ = ["Offloadable", "Recompute", "Saveable", "checkpoint", "checkpoint_name", "name_p", "remat", "remat_p"]
 

@@ -11,10 +11,10 @@ import teucer as jax
 from teucer._base.element_types import ALL
 from teucer._base.short_names import short_name
 from teucer._core.jaxpr import Jaxpr, subjaxprs
+from teucer._optimize.outline import outlined
+from teucer._optimize.passes import PASSES, Pass
+from teucer._optimize.structure import structural_key
 from teucer._transform.jit import hoist_consts
-from teucer._transform.outline import outlined
-from teucer._transform.passes import PASSES, Pass
-from teucer._transform.structure import structural_key
 from teucer.cli._errors import CommandError
 
 DTYPES = {short_name(dtype): dtype for dtype in ALL}

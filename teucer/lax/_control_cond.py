@@ -15,14 +15,14 @@ from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import typeof
 from teucer._core.types import Zero
 from teucer._lower import hlo
+from teucer._optimize.dce import dce_closed, narrowed
+from teucer._optimize.unchanged import unchanged
 from teucer._transform import arith
 from teucer._transform.batch import batch_jaxpr
 from teucer._transform.calls import fun_name, where
-from teucer._transform.dce import dce_closed, narrowed
 from teucer._transform.jvp import jvp_jaxpr
 from teucer._transform.partial import Split, split_jaxpr
 from teucer._transform.transpose import transpose_jaxpr
-from teucer._transform.unchanged import unchanged
 from teucer.lax import _arithmetic, _conversion, _selection, _structure
 from teucer.lax._control_bodies import (
     Body,

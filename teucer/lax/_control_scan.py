@@ -12,13 +12,13 @@ from teucer._core.primitive import Primitive, Undefined
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import typeof, using
 from teucer._core.types import Zero
+from teucer._optimize.dce import dce_closed, narrowed
+from teucer._optimize.unchanged import unchanged
 from teucer._transform import arith
 from teucer._transform.batch import batch_jaxpr, unmapped_aval
-from teucer._transform.dce import dce_closed, narrowed
 from teucer._transform.jvp import jvp_jaxpr
 from teucer._transform.partial import split_jaxpr
 from teucer._transform.transpose import transpose_jaxpr
-from teucer._transform.unchanged import unchanged
 from teucer.lax import _control_scan_lowering
 from teucer.lax._control_bodies import (
     hoisted,

@@ -1,6 +1,6 @@
 """What holds bit for bit of operations: units, operations that undo themselves, and scalars that NumPy computes as XLA does.
 
-The passes over jaxprs (`teucer._transform.passes`) ask the primitives for these rules.
+The passes over jaxprs (`teucer._optimize.passes`) ask the primitives for these rules.
 """
 
 from __future__ import annotations

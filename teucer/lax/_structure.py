@@ -18,11 +18,12 @@ from teucer._core.primitive import Call, Primitive, Undefined
 from teucer._core.trace import Tracer, current_trace, typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._lower import hlo
+from teucer._optimize import roll
 from teucer._runtime import partition, transfer
 from teucer._runtime.partition import Labels, every, kept
 from teucer._runtime.shardings import typed
 from teucer._runtime.specs import PartitionSpec, entry_names
-from teucer._transform import arith, roll
+from teucer._transform import arith
 from teucer.lax._exact import convert
 
 __all__ = ["Linear", "add_any_p", "broadcast_in_dim_p", "canonical_axis", "canonical_shape", "check_axes",

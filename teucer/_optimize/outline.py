@@ -16,12 +16,12 @@ import numpy as np
 from teucer._base import config
 from teucer._core.jaxpr import Atom, ClosedJaxpr, DropVar, Eqn, Jaxpr, Literal, Var, jaxprs_in_params
 from teucer._core.primitive import NO_EFFECTS, Primitive
-from teucer._transform.dce import remove_dead
-from teucer._transform.passes import map_jaxprs, rewrite
-from teucer._transform.recompute import recompute
-from teucer._transform.repeats import Repeat, repeats
-from teucer._transform.roll import Calls, Roller
-from teucer._transform.structure import literal_key, params_key
+from teucer._optimize.dce import remove_dead
+from teucer._optimize.passes import map_jaxprs, rewrite
+from teucer._optimize.recompute import recompute
+from teucer._optimize.repeats import Repeat, repeats
+from teucer._optimize.roll import Calls, Roller
+from teucer._optimize.structure import literal_key, params_key
 
 __all__ = ["Costs", "outline", "outlined", "outlined_call_p"]
 

@@ -17,8 +17,8 @@ from teucer._base import config, dtypes
 from teucer._core.checker import check_jaxpr
 from teucer._core.jaxpr import Atom, ClosedJaxpr, DropVar, Eqn, Jaxpr, Literal, Var, jaxprs_in_params
 from teucer._core.primitive import Call
-from teucer._transform.dce import remove_dead
-from teucer._transform.structure import Structure, literal_key, params_key, structural_key
+from teucer._optimize.dce import remove_dead
+from teucer._optimize.structure import Structure, literal_key, params_key, structural_key
 
 __all__ = ["PASSES", "Known", "Pass", "Rule", "optimize", "rewrite", "share"]
 

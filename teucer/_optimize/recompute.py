@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from teucer._core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
-from teucer._transform.dce import remove_dead
+from teucer._optimize.dce import remove_dead
 
 __all__ = ["recompute"]
 
