@@ -62,7 +62,7 @@ class Gather(Primitive):
         def masked(values: Any, at: Any) -> Any:
             limits = [x.shape[a] - slice_sizes[a] for a in d.start_index_map]
             inside = _structure.broadcast_to(_inside(at, limits), aval.shape, batch_dims)
-            fill = _structure.full(aval.shape, fill_for(x.dtype) if fill_value is None else fill_value, x.dtype)
+            fill = _structure.full(aval.shape, _indexing.fill_for(x.dtype) if fill_value is None else fill_value, x.dtype)
             return (_elementwise.select(inside, values, fill),)
 
         return ctx.trace(masked, out, indices)
@@ -104,20 +104,6 @@ class Gather(Primitive):
             slice_sizes = (0 if axis.size == 0 else 1, *slice_sizes)
         return self.bind(x, indices, dimension_numbers=after, slice_sizes=slice_sizes, unique_indices=unique_indices,
                          indices_are_sorted=indices_are_sorted, **params), (0,)
-
-
-def fill_for(dtype: Any) -> Any:
-    """What `gather` gives for places outside the operand: NaN, the least signed or greatest unsigned integer, or True.
-
-    >>> fill_for(np.dtype("int8"))
-    -128
-    """
-    if dtypes.issubdtype(dtype, np.inexact):
-        return np.nan
-    if dtype == np.bool_:
-        return True
-    info = dtypes.iinfo(dtype)
-    return info.max if dtypes.issubdtype(dtype, np.unsignedinteger) else info.min
 
 
 def _wide(ctx: Any, indices: Any) -> Any:
@@ -386,7 +372,7 @@ def gather(operand: Any, start_indices: Any, dimension_numbers: GatherDimensionN
     """
     parsed = GatherScatterMode.PROMISE_IN_BOUNDS if mode is None else GatherScatterMode.from_any(mode)
     if parsed is _FILL and fill_value is None and not isinstance(typeof(operand).dtype, dtypes.ExtendedDType):
-        fill_value = fill_for(typeof(operand).dtype)
+        fill_value = _indexing.fill_for(typeof(operand).dtype)
     return gather_p.bind(operand, start_indices, dimension_numbers=_indexing.as_tuples(dimension_numbers),
                          slice_sizes=_structure.canonical_shape(slice_sizes, "gather"), mode=parsed,
                          fill_value=fill_value if parsed is _FILL else None,

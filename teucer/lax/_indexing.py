@@ -13,7 +13,7 @@ import numpy as np
 from teucer._base import dtypes
 from teucer._runtime.partition import Labels
 
-__all__ = ["GatherDimensionNumbers", "GatherScatterMode", "ScatterDimensionNumbers", "check_gather", "check_scatter",
+__all__ = ["GatherDimensionNumbers", "GatherScatterMode", "ScatterDimensionNumbers", "check_gather", "check_scatter", "fill_for",
            "gather_labels", "scatter_labels"]
 
 
@@ -277,3 +277,17 @@ def _batch_labels(indices: Any, batching: Any, operand_batching: Any) -> list[An
 def _interleaved(ndim: int, window_dims: Any, windows: Sequence[Any], at: Sequence[Any]) -> tuple[Any, ...]:
     inner, outer = iter(windows), iter(at)
     return tuple([next(inner if i in window_dims else outer) for i in range(ndim)])
+
+
+def fill_for(dtype: Any) -> Any:
+    """What `gather` gives for places outside the operand: NaN, the least signed or greatest unsigned integer, or True.
+
+    >>> fill_for(np.dtype("int8"))
+    -128
+    """
+    if dtypes.issubdtype(dtype, np.inexact):
+        return np.nan
+    if dtype == np.bool_:
+        return True
+    info = dtypes.iinfo(dtype)
+    return info.max if dtypes.issubdtype(dtype, np.unsignedinteger) else info.min

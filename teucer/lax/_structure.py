@@ -22,7 +22,6 @@ from teucer._optimize import roll
 from teucer._runtime import partition, transfer
 from teucer._runtime.partition import Labels, every, kept
 from teucer._runtime.shardings import typed
-from teucer._runtime.specs import PartitionSpec, entry_names
 from teucer._transform import arith
 from teucer.lax._exact import convert
 
@@ -92,48 +91,6 @@ def batched_sharding(sharding: Any, ndim: int, at: int, axis: Any, args: Any, di
         if own is not None and dim is not None:
             entry = own.spec[dim]
     return sharding.inserted(ndim, at, entry)
-
-
-def reshaped(x: Any, shape: Any) -> PartitionSpec:
-    """The partition of x in another shape: where axes are merged it goes with the first of them, split with the parts it fills.
-
-    Raises ShardingTypeError where that does not say it.
-    """
-    sizes = x.sharding.mesh.sizes
-    entries: list[tuple[Any, ...]] = [()] * len(shape)
-    for old, new in _groups(x.shape, shape):
-        names = [entry_names(x.sharding.spec[i]) for i in old]
-        filled = sum(1 for _ in itertools.takewhile(bool, names))
-        left = [n for group in names for n in group]
-        possible = (len(old) == 1 or len(new) == 1) and not any(names[filled:])
-        for j in new if possible else ():
-            room = shape[j]
-            while left and room % sizes[left[0]] == 0:
-                room //= sizes[left[0]]
-                entries[j] = (*entries[j], left.pop(0))
-            if room != 1:
-                break
-        if left:
-            raise errors.ShardingTypeError(
-                "This reshape is not supported. Please specify the sharding of the output via the `out_sharding` argument of "
-                f"jax.lax.reshape. Got operand type: {x.str_short()}, new sizes: {tuple(shape)}")
-    return PartitionSpec(*entries)
-
-
-def _groups(old: Any, new: Any) -> list[tuple[list[int], list[int]]]:
-    """The axes of two shapes in the smallest consecutive groups of equal size; axes of size 1 are in none."""
-    left, right = [[i for i, d in enumerate(shape) if d != 1] for shape in (old, new)]
-    groups = []
-    while (left or right) and 0 not in old:
-        group: tuple[list[int], list[int]] = ([], [])
-        sizes = [1, 1]
-        while not (group[0] and group[1]) or sizes[0] != sizes[1]:
-            side = 0 if sizes[0] <= sizes[1] and left else 1
-            axis = (left, right)[side].pop(0)
-            group[side].append(axis)
-            sizes[side] *= (old, new)[side][axis]
-        groups.append(group)
-    return groups
 
 
 @final
@@ -255,7 +212,7 @@ class Reshape(Linear):
             raise TypeError(f"reshape total size must be unchanged, got new_sizes {tuple(new_sizes)} (total size {aval.size}) "
                             f"for shape {x.shape} (total size {x.size}).")
         if x.sharding is not None and sharding is None:
-            spec = reshaped(x, aval.shape)
+            spec = partition.reshaped(x, aval.shape)
             return (aval.update(sharding=x.sharding.with_spec(spec)),)
         return (aval,)
 
