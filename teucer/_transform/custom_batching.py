@@ -138,6 +138,9 @@ class CustomVmapCall(Primitive):
         outs = self.bind(*args, call=batched(call, axis, dims, out_dims), rule=rule_along, **params)
         return outs, tuple(out_dims.dims)
 
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, call: ClosedJaxpr, **params: Any) -> Any:
+        return sizes.evaluate(call, args)
+
 
 custom_vmap_call_p = CustomVmapCall()
 

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, final
 
+import numpy as np
+
 from teucer._base import config, memo, pytrees, tracebacks
 from teucer._core import axes
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr
@@ -19,7 +21,7 @@ from teucer._runtime import backends, compilations, misses, shardings
 from teucer._runtime.placement import Placement, placement_of, spread
 from teucer._runtime.shardings import Sharding, SingleDeviceSharding
 from teucer._runtime.specs import PartitionSpec
-from teucer._transform import arith, programs
+from teucer._transform import arith, dynamic, padding, programs
 from teucer._transform.batch import batch_jaxpr
 from teucer._transform.calls import (
     FlatCall,
@@ -78,6 +80,9 @@ class JitOptions(NamedTuple):
     outline: bool | None = None
     in_shardings: Prefix | None = None
     out_shardings: Prefix | None = None
+    dynamic_dims: dynamic.Ranges = ()
+    # Whether results may have sizes that depend on values; an int bounds those that nothing else bounds.
+    dynamic_results: bool | int | None = None
 
 
 class Staged(NamedTuple):
@@ -98,7 +103,8 @@ _dispatch_keys: dict[Any, object] = {}
 def jit(fun: Callable[..., Any] | None = None, /, *, in_shardings: Any = None, out_shardings: Any = None,
         static_argnums: Any = None, static_argnames: Any = None, donate_argnums: Any = None, donate_argnames: Any = None,
         keep_unused: bool = False, device: Any = None, backend: str | None = None, inline: bool = False,
-        compiler_options: dict[str, Any] | None = None, outline: bool | None = None) -> Any:
+        compiler_options: dict[str, Any] | None = None, outline: bool | None = None, dynamic_dims: Any = None,
+        dynamic_results: bool | int | None = None) -> Any:
     """A function that is traced once for each signature of its arguments, compiled by XLA, and run as one program.
 
     fun: a function of pytrees of arrays that returns one, without side effects; or None, for a decorator with options.
@@ -112,6 +118,12 @@ def jit(fun: Callable[..., Any] | None = None, /, *, in_shardings: Any = None, o
     outline: emit equations that the program repeats, such as layers, once, as functions that XLA does not inline; by default
         where that pays (the option teucer_outline; docs/outlining.md). True: wherever something repeats, and when called
         while another function is traced, this function is one of them. False: nowhere.
+    dynamic_dims: axes of arguments that may have any size up to a bound, for all of which the function is compiled once:
+        {argument, by position or name: {axis: size}}, where a size is the bound, or (least, greatest), or "power of two" for
+        the next power of two, one compilation each; a size alone speaks of axis 0. It holds for all arrays of an argument.
+        Axes that have one range and, in a call, one size are one dimension inside the function.
+    dynamic_results: whether boolean masks, nonzero, unique and their kin may give arrays whose size depends on values; an int
+        also bounds sizes that nothing else bounds, such as that of `repeat`. By default the option teucer_dynamic_results.
     Raises TypeError for arguments that are not arrays, ValueError for static arguments that are not hashable, and what the
     function itself raises when it asks for the value of a traced argument.
 
@@ -123,10 +135,13 @@ def jit(fun: Callable[..., Any] | None = None, /, *, in_shardings: Any = None, o
         return functools.partial(jit, in_shardings=in_shardings, out_shardings=out_shardings, static_argnums=static_argnums,
                                  static_argnames=static_argnames, donate_argnums=donate_argnums,
                                  donate_argnames=donate_argnames, keep_unused=keep_unused, device=device, backend=backend,
-                                 inline=inline, compiler_options=compiler_options, outline=outline)
+                                 inline=inline, compiler_options=compiler_options, outline=outline, dynamic_dims=dynamic_dims,
+                                 dynamic_results=dynamic_results)
     check_callable(fun, "jit")
     options = _options(fun, static_argnums, static_argnames, donate_argnums, donate_argnames, keep_unused, device, backend,
                        inline, compiler_options, in_shardings, out_shardings, outline)
+    if dynamic_dims is not None or dynamic_results is not None:
+        options = options._replace(dynamic_dims=dynamic.ranges_of(fun, dynamic_dims or {}), dynamic_results=dynamic_results)
     return make_jit(fun, options)
 
 
@@ -227,11 +242,20 @@ def call_jitted(fun: Callable[..., Any], options: JitOptions, args: tuple[Any, .
                 ) -> tuple[Any, Any]:
     """Call a jitted function that C++ has no program for: results, and what C++ needs to run it itself next time."""
     call = flatten_call(args, kwargs, options.static_argnums, options.static_argnames)
-    staged = stage_call(fun, call, options)
+    staged = None
+    outs: Sequence[Any]
+    if (options.dynamic_dims or options.dynamic_results or config.dynamic_results.value) and not current_trace().staging():
+        staged, sizes = _stage_dynamic(fun, call, options)
+        if padding.is_dynamic(staged.jaxpr.jaxpr):
+            outs = sized_call_p.bind(*staged.consts, *call.leaves, jaxpr=staged.jaxpr, name=staged.debug_info.name, sizes=sizes,
+                                     donated_invars=staged.donated, keep_unused=options.keep_unused, inline=False,
+                                     options=options.compiler_options, outline=options.outline)
+            return pytrees.tree_unflatten(staged.out_tree, outs), None
+    staged = stage_call(fun, call, options) if staged is None else staged
     leaves = (*staged.consts, *call.leaves)
     if current_trace() is not EVAL:
         ins, wanted = prefixed(staged, call, options)
-        outs: Sequence[Any] = jit_p.bind(*map(arith.lay_out, leaves, ins), jaxpr=staged.jaxpr, name=staged.debug_info.name,
+        outs = jit_p.bind(*map(arith.lay_out, leaves, ins), jaxpr=staged.jaxpr, name=staged.debug_info.name,
                           donated_invars=staged.donated, keep_unused=options.keep_unused, inline=options.inline,
                           options=options.compiler_options, outline=options.outline)
         return pytrees.tree_unflatten(staged.out_tree, map(arith.lay_out, outs, wanted)), None
@@ -266,6 +290,16 @@ def placement_for(staged: Staged, call: FlatCall, options: JitOptions) -> Placem
     return spread(leaves, *prefixed(staged, call, options))
 
 
+def _stage_dynamic(fun: Callable[..., Any], call: FlatCall, options: JitOptions) -> tuple[Staged, tuple[tuple[str, int], ...]]:
+    """Trace a function whose arguments or results may have dynamic sizes; the sizes of variables in this call."""
+    avals = check_leaves(call, fun, "jit")
+    allowed = config.dynamic_results.value if options.dynamic_results is None else options.dynamic_results
+    symbolic = dynamic.symbolic_call(fun, call, avals, options.dynamic_dims)
+    bound = None if isinstance(allowed, bool) else allowed
+    with dynamic.using_scope(symbolic.scope if allowed else None, bound), symbolic.explained(fun, call):
+        return stage_call(fun, call, options, symbolic.avals), symbolic.sizes
+
+
 def _execute(program: Any, jaxpr: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
     """Run the program of a jaxpr. A value that jax_debug_nans refuses is traced to the primitive that makes it."""
     try:
@@ -277,13 +311,13 @@ def _execute(program: Any, jaxpr: ClosedJaxpr, args: Sequence[Any]) -> list[Any]
         raise
 
 
-def stage_call(fun: Callable[..., Any], call: FlatCall, options: JitOptions) -> Staged:
-    """Trace a function for the signature of a call, or find it traced."""
-    avals = check_leaves(call, fun, "jit")
+def stage_call(fun: Callable[..., Any], call: FlatCall, options: JitOptions, avals: tuple[Any, ...] | None = None) -> Staged:
+    """Trace a function for the signature of a call, or for the given types, or find it traced."""
+    avals = check_leaves(call, fun, "jit") if avals is None else avals
     donate = (options.donate_argnums, options.donate_argnames)
     try:
         statics = (call.statics, tuple(type(v) for group in call.statics for _, v in group))
-        key = (call.tree, avals, statics, donate, config.trace_context(), axes.axis_key())
+        key = (call.tree, avals, statics, donate, config.trace_context(), axes.axis_key(), dynamic.scope_key())
         hash(key)
     except TypeError as err:
         raise _unhashable(fun, call, err) from err
@@ -298,7 +332,8 @@ def stage_call(fun: Callable[..., Any], call: FlatCall, options: JitOptions) -> 
             compilations.warn_of_constants(jaxpr, consts)
         found = Staged(hoist_consts(jaxpr), tuple(consts), out_tree, info,
                        (False,) * len(consts) + donated_leaves(call, options))
-        if not any(isinstance(c, Tracer) for c in found.consts):
+        # A size found inside is one of each call, and no name for two.
+        if not any(isinstance(c, Tracer) for c in found.consts) and not dynamic.finds_sizes(found.jaxpr):
             memo.remember(by_signature, key, found)
     return found
 
@@ -427,8 +462,61 @@ class Jit(Primitive):
         closed, taken = dce_closed(eqn.params["jaxpr"], used)
         return narrowed(eqn, used, taken, jaxpr=closed, donated_invars=tuple(filtered(eqn.params["donated_invars"], taken)))
 
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, jaxpr: ClosedJaxpr, donated_invars: Any,
+               **params: Any) -> Any:
+        inner, given, found = sizes.inner(jaxpr)
+        return sizes.learn(self._call(inner, (*given, *args), (*[False] * len(given), *donated_invars), **params), found)
+
 
 jit_p = Jit()
+
+
+@final
+class SizedCall(Primitive):
+    """A call of a jaxpr with symbolic dimensions on arrays of true sizes, with one program for all sizes of its variables.
+
+    (C1) jaxpr has no constants.  (C2) sizes gives the size of every variable that the types of operands speak of.
+    """
+
+    __slots__ = ()
+    name = "sized_call"
+    higher_order = True
+
+    def types(self, *avals: Any, jaxpr: ClosedJaxpr, sizes: Any, **params: Any) -> Any:
+        return tuple(dynamic.specialized(aval, dict(sizes)) for aval in jaxpr.out_avals)
+
+    def effects(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+        return jaxpr.effects
+
+    def evaluate(self, *args: Any, jaxpr: ClosedJaxpr, name: str, sizes: Any, donated_invars: Any, keep_unused: bool,
+                 inline: bool, options: Any, outline: bool | None) -> Any:
+        programs.check_no_tracers(args)
+        closed, found = padding.pad_jaxpr(jaxpr, tuple(n for n, _ in sizes))
+        inner, consts = hoisted(closed)
+        donated = (*[False] * (len(consts) + len(sizes)), *donated_invars)
+        program = programs.program_for(inner.jaxpr, name, donated, keep_unused, placement_of(args), options, outline)
+        operands = [*consts, *(np.int32(n) for _, n in sizes), *dynamic.to_buffers(args, jaxpr.in_avals)]
+        outs = _execute(program, inner, operands)
+        n = len(jaxpr.out_avals)
+        known = {**dict(sizes), **dynamic.found_sizes(found, outs[n:])}
+        return tuple(dynamic.true_arrays(outs[:n], jaxpr.out_avals, known))
+
+    def stage(self, trace: Any, args: Any, params: Any) -> Any:
+        return tuple(dynamic.specialize(params["jaxpr"], dict(params["sizes"]), *args))
+
+    def lower(self, ctx: Any, *values: Any, jaxpr: ClosedJaxpr, sizes: Any, **params: Any) -> Any:
+        return ctx.trace(lambda *xs: dynamic.specialize(jaxpr, dict(sizes), *xs), *values)
+
+    # As a call of any jaxpr: the transformed one has the same variables.
+    jvp: Any = Jit.jvp
+    transpose: Any = Jit.transpose
+    batch: Any = Jit.batch
+    partial_eval: Any = Jit.partial_eval
+    uses_axis: Any = Jit.uses_axis
+    _call: Any = Jit._call
+
+
+sized_call_p = SizedCall()
 
 
 def jaxpr_uses_axis(jaxpr: Jaxpr, name: Any) -> bool:
@@ -452,6 +540,8 @@ def split_call(primitive: Primitive, trace: Any, args: Any, params: Any, key: st
     known_jaxpr, known_consts = hoist_consts(split.known.jaxpr), split.known.consts
     flags = [False] * (len(known_consts) + len(known_args))
     outs = trace.evaluate_known(primitive, (*known_consts, *known_args), call_params(known_jaxpr, flags))
+    if "sizes" in params:
+        params = {**params, "sizes": dynamic.sizes_of_results(known_jaxpr.out_avals, outs, params["sizes"])}
     n_known = sum(not u for u in split.unknown_outs)
     computed = iter(outs[n_known:])
     # A residual that is an input of the known part goes straight to the staged part.

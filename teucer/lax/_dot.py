@@ -203,6 +203,11 @@ class DotGeneral(Primitive):
         outs = self.bind(lhs, rhs, dimension_numbers=((lhs_contract, rhs_contract), (lhs_batch, rhs_batch)), **params)
         return outs, (out_dim,)
 
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, dimension_numbers: Any, **params: Any) -> Any:
+        # Both, since zero times what is behind the elements of the other may be NaN.
+        xs = [sizes.mask(x, aval, 0, axes) for x, aval, axes in zip(args, avals, dimension_numbers[0], strict=True)]
+        return self.bind(*xs, dimension_numbers=dimension_numbers, **params)
+
 
 dot_general_p = DotGeneral()
 

@@ -14,9 +14,10 @@ from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._lower import hlo
 from teucer._transform import arith
-from teucer.lax import _elementwise, _indexing, _structure
+from teucer.lax import _elementwise, _indexing, _padded_indexing, _structure
 from teucer.lax._indexing import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
 from teucer.lax._joining import concatenate
+from teucer.lax._padded_indexing import fill_for
 from teucer.lax._reductions import check_computation, reduce_and, scalar_body, scalar_computation
 
 __all__ = ["gather", "gather_p", "scatter", "scatter_add", "scatter_add_p", "scatter_apply", "scatter_max",
@@ -105,19 +106,7 @@ class Gather(Primitive):
         return self.bind(x, indices, dimension_numbers=after, slice_sizes=slice_sizes, unique_indices=unique_indices,
                          indices_are_sorted=indices_are_sorted, **params), (0,)
 
-
-def fill_for(dtype: Any) -> Any:
-    """What `gather` gives for places outside the operand: NaN, the least signed or greatest unsigned integer, or True.
-
-    >>> fill_for(np.dtype("int8"))
-    -128
-    """
-    if dtypes.issubdtype(dtype, np.inexact):
-        return np.nan
-    if dtype == np.bool_:
-        return True
-    info = dtypes.iinfo(dtype)
-    return info.max if dtypes.issubdtype(dtype, np.unsignedinteger) else info.min
+    padded = _padded_indexing.gather
 
 
 def _wide(ctx: Any, indices: Any) -> Any:
@@ -209,6 +198,8 @@ class Scatter(Primitive):
                                    scatter_indices_batching_dims=(0, *after.scatter_indices_batching_dims))
         return self.bind(x, indices, updates, dimension_numbers=after, indices_are_sorted=indices_are_sorted,
                          **params), (0,)
+
+    padded = _padded_indexing.scatter
 
 
 def _gather_updates(x: Any, indices: Any, updates_shape: Any, params: Any, fill: Any = 0) -> Any:

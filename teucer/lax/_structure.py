@@ -6,6 +6,7 @@ broadcast_in_dim and its transpose reduce_sum, reshape, transpose, convert_eleme
 from __future__ import annotations
 
 import itertools
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any, final
@@ -200,6 +201,8 @@ class BroadcastInDim(Linear):
         dims = tuple([broadcast_dimensions[d] for d in made.params["broadcast_dimensions"]])
         return Call((made.invars[0],), {"shape": shape, "broadcast_dimensions": dims, "sharding": sharding})
 
+    padded = Primitive.through
+
 
 @final
 class ReduceSum(Linear):
@@ -236,6 +239,9 @@ class ReduceSum(Linear):
         outs = self.bind(args[0], axes=tuple(a + (a >= dim) for a in axes),
                          out_sharding=batched_sharding(out_sharding, ndim, at, axis, args, dims))
         return outs, (at,)
+
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, axes: Any, out_sharding: Any = None) -> Any:
+        return self.bind(sizes.mask(*args, *avals, 0, axes), axes=axes, out_sharding=out_sharding)
 
 
 @final
@@ -280,6 +286,30 @@ class Reshape(Linear):
             return source
         return Call((source,), {"new_sizes": new_sizes, "dimensions": dimensions, "sharding": sharding}) if again else None
 
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, new_sizes: Any, **params: Any) -> Any:
+        (x,), (aval,) = args, avals
+        a, b = aval.shape, tuple(new_sizes)
+        first = _agreeing(a, b)
+        last = _agreeing(a[first:][::-1], b[first:][::-1])
+        a, b = [s[first:len(s) - last] for s in (a, b)]
+        lead, trail = np.shape(x)[:first], np.shape(x)[len(np.shape(x)) - last:]
+
+        def shaped(y: Any, middle: Any) -> Any:
+            return reshape(y, (*lead, *sizes.bounded(tuple(middle)), *trail))
+
+        if any(map(is_symbolic, (*a[1:], *b[1:]))):
+            # Elements of one row are not next to each other in the buffer: each is looked up.
+            flat = shaped(x, (math.prod(sizes.bounded(tuple(a))),))
+            return (shaped(sizes.take(flat, sizes.places(a, b), first), b),)
+        # The elements are the first of the buffer, in order.
+        flat = shaped(x, (math.prod(sizes.bounded(tuple(a))),))
+        return (shaped(sizes.fit(flat, (*lead, math.prod(sizes.bounded(tuple(b))), *trail)), b),)
+
+
+def _agreeing(a: Sequence[Any], b: Sequence[Any]) -> int:
+    """How many sizes in front two shapes have in common."""
+    return next((i for i, (m, n) in enumerate(zip(a, b, strict=False)) if m != n), min(len(a), len(b)))
+
 
 @final
 class Transpose(Linear):
@@ -316,6 +346,8 @@ class Transpose(Linear):
         if order == tuple(range(len(order))):
             return source
         return Call((source,), {"permutation": order}) if again else None
+
+    padded = Primitive.through
 
 
 @final
@@ -359,6 +391,8 @@ class ConvertElementType(Primitive):
     def fold(self, x: Any, *, new_dtype: Any, **params: Any) -> Any:
         return convert(x, new_dtype)
 
+    padded = Primitive.through
+
 
 @final
 class AddAny(Primitive):
@@ -390,6 +424,8 @@ class AddAny(Primitive):
         first = next(d for d in dims if d is not None)
         return self.bind(*(arith.to_axis(x, d, axis.size, first) for x, d in zip(args, dims, strict=True))), (first,)
 
+    padded = Primitive.through
+
 
 @final
 class DimAsValue(Primitive):
@@ -408,6 +444,9 @@ class DimAsValue(Primitive):
         raise errors.InconclusiveDimensionOperation(
             f"the symbolic dimension '{dim}' is used as a number, but no program is being traced.\n  It has no value here: "
             "compute with it in a function that is exported for shapes with it.")
+
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, dim: Any) -> Any:
+        return (convert_element_type(sizes.value(dim), outs[0].dtype, outs[0].weak_type),)
 
 
 dim_as_value_p = DimAsValue()
