@@ -50,7 +50,8 @@ WITHOUT_RULE = {
     "sized_call": "is the call of a padded program, and never within one",
 }
 # Sizes for which the static program is no measure, with the reason.
-NO_MEASURE = {"reduce": (1, "XLA leaves out an initial value that is no identity where one element is reduced")}
+NO_IDENTITY = (1, "XLA leaves out an initial value that is no identity where one element is reduced")
+NO_MEASURE = {"reduce": NO_IDENTITY, "reductions: reduce": NO_IDENTITY}
 
 
 def resized(x: Any, axes: Sequence[int], size: int) -> Any:
@@ -140,11 +141,14 @@ def _pulled_back(g: Callable[..., Any], *xs: Any) -> list[Any]:
 
 
 def ulp_of(op: Op, dtype: str) -> float:
-    return max(op.ulp_of.get(dtype, op.ulp), 16)  # sums of masked buffers are made in another order
+    # Sums of masked buffers are made in another order, and may be less than their terms.
+    return max(op.ulp_of.get(dtype, op.ulp), 16 if op.elementwise else 128)
 
 
 def is_refused(op: Op) -> bool:
-    return op.name in REFUSED_BATCH or (op.name.startswith("convolution:") and op.name != "convolution: conv_patches")
+    """Whether a batch of it is refused; of the convolutions those are done that are made of other operations."""
+    made = op.name in ("convolution: conv_patches", "convolution: conv_local")
+    return op.name in REFUSED_BATCH or (op.name.startswith("convolution:") and not made)
 
 
 def is_quick(op: Op) -> bool:

@@ -130,6 +130,9 @@ def jit(fun: Callable[..., Any] | None = None, /, *, in_shardings: Any = None, o
     >>> import teucer as jax
     >>> jax.jit(lambda x: x * 2)(3.)
     Array(6., dtype=float32, weak_type=True)
+    >>> total = jax.jit(lambda x: x.sum(), dynamic_dims={"x": 1024})  # docs/dynamic_shapes.md
+    >>> [float(total(jax.numpy.ones(n))) for n in (3, 1000)]
+    [3.0, 1000.0]
     """
     if fun is None:
         return functools.partial(jit, in_shardings=in_shardings, out_shardings=out_shardings, static_argnums=static_argnums,
