@@ -222,7 +222,7 @@ def _leaf_ranges(tree: Any, statics: tuple[int, ...], ranges: Ranges) -> tuple[A
 
 def to_buffers(args: Sequence[Any], avals: Sequence[Any]) -> list[Any]:
     """Arrays of true size padded to the bounds of their types."""
-    return [_to_buffer(x, aval) if getattr(aval, "symbolic", False) else x for x, aval in zip(args, avals, strict=True)]
+    return [_to_buffer(x, aval) if aval.symbolic else x for x, aval in zip(args, avals, strict=True)]
 
 
 def _to_buffer(x: Any, aval: Any) -> Any:
@@ -250,7 +250,7 @@ def _on_host(x: Any) -> bool:
 
 def true_arrays(outs: Sequence[Any], avals: Sequence[Any], sizes: Mapping[str, int]) -> list[Any]:
     """Results cut to their true size."""
-    return [_true_array(y, aval, sizes) if getattr(aval, "symbolic", False) else y for y, aval in zip(outs, avals, strict=True)]
+    return [_true_array(y, aval, sizes) if aval.symbolic else y for y, aval in zip(outs, avals, strict=True)]
 
 
 def _true_array(y: Any, aval: Any, sizes: Mapping[str, int]) -> Any:

@@ -71,9 +71,7 @@ def bound_of(size: Any) -> int:
 
 def bounded_aval(aval: Any) -> Any:
     """The type of the buffer of an array with symbolic dimensions."""
-    if not any(map(is_symbolic, getattr(aval, "shape", ()))):
-        return aval
-    return aval.update(shape=tuple(map(bound_of, aval.shape)))
+    return aval.update(shape=tuple(map(bound_of, aval.shape))) if aval.symbolic else aval
 
 
 def extend(x: Any, shape: Sequence[int]) -> Any:
@@ -108,7 +106,7 @@ class Sizes:
         process = current_trace().process
         for eqn in jaxpr.eqns:
             operands = tuple([v.val if type(v) is Literal else env[v] for v in eqn.invars])
-            if any(True for _ in _eqn_variables(eqn)):
+            if next(_eqn_variables(eqn), None) is not None:
                 outs = self._padded(eqn, operands)
             else:
                 outs = process(eqn.primitive, operands, eqn.params)
