@@ -10,7 +10,7 @@ from teucer._core.jaxpr import Literal, Var
 from teucer._core.stage import stage_flat
 from teucer._core.trace import typeof
 from teucer._transform.calls import flatten_call, leaf_names
-from teucer._transform.jit import jit_p
+from teucer._transform.jit_calls import jit_p
 from teucer._transform.partial import linearize_flat
 from teucer._transform.remat import Offloadable, Recompute, Saveable, checkpoint, checkpoint_name, name_p, remat, remat_p
 from teucer.lax import conv_general_dilated_p, dot_general_p

@@ -21,7 +21,7 @@ from teucer._optimize.dce import remove_dead
 from teucer._optimize.outline import FORCED, Costs, _Program, outline
 from teucer._optimize.passes import optimize
 from teucer._optimize.repeats import Repeat, repeats
-from teucer._transform.jit import hoist_consts
+from teucer._transform.jit_calls import hoist_consts
 
 CALLS_ONLY = FORCED._replace(steps=10**9)
 

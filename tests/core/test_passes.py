@@ -24,7 +24,7 @@ from teucer._optimize import passes
 from teucer._optimize.dce import dce_jaxpr, remove_dead
 from teucer._optimize.passes import PASSES, Rule, optimize, rewrite, share
 from teucer._optimize.structure import structural_key
-from teucer._transform.jit import hoist_consts
+from teucer._transform.jit_calls import hoist_consts
 from teucer.ad_checkpoint import checkpoint_name
 from teucer.extend.core import Primitive
 from teucer.lax._families import ELEMENTWISE

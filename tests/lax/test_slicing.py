@@ -76,3 +76,11 @@ def test_gradient_of_an_update_where_indices_are_mapped():
 def test_errors(call, kind, text):
     with pytest.raises(kind, match=text):
         call()
+
+
+def test_an_empty_slice_of_a_concatenation_compiles():
+    """XLA's CPU backend aborts on it."""
+    both = jax.jit(lambda a, b: (joined := lax.concatenate([a, b], 1), lax.slice(joined, (0, 2, 0), (5, 2, 3))))
+    joined, empty = both(np.ones((5, 2, 3), np.float32), np.ones((5, 0, 3), np.float32))
+    assert joined.shape == (5, 2, 3)
+    assert empty.shape == (5, 0, 3)

@@ -10,6 +10,7 @@ from typing import Any
 from optable.table import Op, all_ops, precision_of
 from optable.trees import along, flat_call, moving
 
+import teucer._optimize
 import teucer._transform
 import teucer.lax
 from teucer._core.jaxpr import Jaxpr, subjaxprs
@@ -27,6 +28,7 @@ ELSEWHERE: dict[str, str] = {
                     "the vmap of its entry makes ordinary operations of it"),
     "outlined_call": "only outlining makes it, on the way to the compiler: tests of outlining",
     "dim_as_value": "is of a symbolic size: tests of export",
+    **dict.fromkeys(("dynamic_size", "sized_call"), "is of dynamic sizes: tests of dynamic dimensions"),
     **dict.fromkeys(("reshard", "sharding_constraint"), "needs a mesh: tests/sharding"),
 }
 
@@ -34,7 +36,7 @@ ELSEWHERE: dict[str, str] = {
 def primitives() -> Iterator[tuple[str, Primitive]]:
     """Every primitive of lax and of the transformations, with the module that states it."""
     seen: set[int] = set()
-    for package in (teucer.lax, teucer._transform):
+    for package in (teucer.lax, teucer._transform, teucer._optimize):
         for info in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
             for value in vars(importlib.import_module(info.name)).values():
                 if isinstance(value, Primitive) and id(value) not in seen:

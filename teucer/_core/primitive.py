@@ -62,6 +62,9 @@ class Primitive:
     evaluate(*args, **params) -> outs                      where running it as a program of its own will not do
     shard(*avals, **params) -> Labels                      which axes of operands and results lie over the same mesh axes;
                                                            None where `types` says it
+
+    padded(sizes, args, avals, outs, **params) -> outs     on buffers longer than their arrays (`_transform.padding`)
+    shard(*avals, **params) -> partition specs             where the default will not do
     effects(*avals, **params) -> frozenset                 what the primitive does besides computing its results
 
     Rules of the passes over jaxprs that are to be lowered (`teucer._optimize.passes`), for the primitives that have one:
@@ -129,6 +132,8 @@ class Primitive:
         if not self.higher_order:
             self.missing("sharding", "shard")
 
+    # None where elements that are not of the array would come into the result: then dynamic dimensions are refused.
+    padded: Any = None
     stage: Any = None
     partial_eval: Any = None
     # For primitives on typed keys that know their buffers; the default maps the primitive over them.
@@ -140,6 +145,10 @@ class Primitive:
     inlined: Any = None
     forward: Any = None
     dce: Any = None
+
+    def through(self, sizes: Any, args: Any, avals: Any, outs: Any, **params: Any) -> Any:
+        """The rule `padded` of a primitive that lets no elements meet: it acts on the buffers."""
+        return self.bind(*args, **sizes.bounded(params))
 
     def missing(self, what: str, rule: str) -> NoReturn:
         """Raise the error that names the primitive and the rule that it lacks."""

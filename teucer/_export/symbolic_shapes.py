@@ -88,6 +88,7 @@ def symbolic_args_specs(args: Any, shapes_specs: Any, constraints: Sequence[str]
         `symbolic_shape`, where None stands for known sizes. constraints, scope: as of `symbolic_shape`.
     Raises ValueError if the trees do not fit, or a text is wrong.
 
+    >>> import numpy as np
     >>> from teucer import export
     >>> export.symbolic_args_specs((np.zeros((2, 3)), np.zeros(3)), ("a, b", "b"))
     (ShapeDtypeStruct(shape=(a, b), dtype=float64), ShapeDtypeStruct(shape=(b,), dtype=float64))

@@ -36,6 +36,7 @@ class Signature(NamedTuple):
     donated: tuple[tuple[int, ...], tuple[str, ...]]
     context: tuple[Any, ...]
     axes: tuple[Any, ...]
+    dynamic: Any
 
 
 LeafNames = Callable[[Callable[..., Any], Any, Sequence[int]], Sequence[str]]
@@ -148,6 +149,8 @@ def differences(fun: Any, old: Signature, new: Signature, leaf_names: LeafNames)
             yield f"option {name}: was {a!r}, is {b!r}"
     if old.axes != new.axes:
         yield f"named axes: were {dict(old.axes)}, are {dict(new.axes)}"
+    if old.dynamic != new.dynamic:
+        yield "sizes that depend on values: it is part of another program that allows them (dynamic_results)"
 
 
 def _names(fun: Any, signature: Signature, leaf_names: LeafNames) -> Sequence[str]:

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 from teucer._base.errors import ShardingTypeError
 from teucer._core.primitive import Primitive
+from teucer._core.trace import typeof
 from teucer._runtime.shardings import DuplicateSpecError
 from teucer._runtime.specs import PartitionSpec, entry_names
 
-__all__ = ["Labels", "aligned", "every", "kept", "laid_out", "leading", "reshaped", "whole"]
+__all__ = ["Labels", "aligned", "batched", "every", "kept", "laid_out", "leading", "reshaped", "whole"]
 
 Axes = tuple[Any, ...]
 
@@ -188,3 +189,15 @@ def _groups(old: Any, new: Any) -> list[tuple[list[int], list[int]]]:
             sizes[side] *= (old, new)[side][axis]
         groups.append(group)
     return groups
+
+
+def batched(sharding: Any, ndim: int, at: int, axis: Any, args: Any, dims: Any) -> Any:
+    """The sharding that a result was given, of `ndim` axes, with the batch axis at `at` laid out as that of the operands."""
+    if sharding is None:
+        return None
+    entry = axis.spmd_name
+    for x, dim in zip(args, dims, strict=True):
+        own = typeof(x).sharding
+        if own is not None and dim is not None:
+            entry = own.spec[dim]
+    return sharding.inserted(ndim, at, entry)

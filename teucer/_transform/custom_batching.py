@@ -18,7 +18,7 @@ from teucer._transform import arith
 from teucer._transform.batch import batch_flat
 from teucer._transform.calls import check_callable, flatten_call, flatten_results, fun_name
 from teucer._transform.custom_jvp import OutDims, batched, resolve_kwargs
-from teucer._transform.jit import hoist_consts, jaxpr_uses_axis, jit_p
+from teucer._transform.jit_calls import hoist_consts, jaxpr_uses_axis, jit_p
 from teucer._transform.jvp import jvp_flat
 
 __all__ = ["custom_vmap", "custom_vmap_call_p"]
@@ -137,6 +137,9 @@ class CustomVmapCall(Primitive):
 
         outs = self.bind(*args, call=batched(call, axis, dims, out_dims), rule=rule_along, **params)
         return outs, tuple(out_dims.dims)
+
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, call: ClosedJaxpr, **params: Any) -> Any:
+        return sizes.evaluate(call, args)
 
 
 custom_vmap_call_p = CustomVmapCall()

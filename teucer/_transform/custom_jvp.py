@@ -16,7 +16,7 @@ from teucer._core.types import Zero, float0
 from teucer._transform import arith
 from teucer._transform.batch import batch_flat, mapped_aval, unmapped_aval
 from teucer._transform.calls import as_indices, as_names, check_callable, flatten_call, flatten_results, fun_name
-from teucer._transform.jit import hoist_consts
+from teucer._transform.jit_calls import hoist_consts
 
 __all__ = ["CustomCall", "CustomJVPCall", "OutDims", "SymbolicZero", "batched", "batched_aval", "closed_over", "custom_jvp",
            "custom_jvp_call_p", "nondiff_positions", "resolve_kwargs", "to_jaxpr", "unbatched_zero"]
@@ -78,6 +78,10 @@ class CustomCall(Primitive):
     def uses_axis(self, name: Any, params: Any) -> bool:
         # What a Python function does, and the rule is one, is not known before it runs.
         return name is not None
+
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, call_jaxpr: ClosedJaxpr, **params: Any) -> Any:
+        # Derivatives have been taken, so that only the function itself is left.
+        return sizes.evaluate(call_jaxpr, args)
 
 
 @final

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import copyreg
 import functools
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple
 
 from teucer._base import config, memo, pytrees, tracebacks
 from teucer._core import axes
-from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr
-from teucer._core.primitive import Primitive, Undefined
+from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.trace import EVAL, Tracer, current_trace, typeof
-from teucer._core.types import Zero
-from teucer._optimize.dce import dce_closed, filtered, narrowed
-from teucer._optimize.unchanged import forward_call
 from teucer._runtime import backends, compilations, misses, shardings
 from teucer._runtime.placement import Placement, placement_of, spread
 from teucer._runtime.shardings import Sharding, SingleDeviceSharding
 from teucer._runtime.specs import PartitionSpec
-from teucer._transform import arith, programs
-from teucer._transform.batch import batch_jaxpr
+from teucer._transform import arith, dynamic, padding, programs
 from teucer._transform.calls import (
     FlatCall,
     as_indices,
@@ -35,14 +29,11 @@ from teucer._transform.calls import (
     stage_user,
     static_by_name,
 )
-from teucer._transform.jvp import jvp_jaxpr
-from teucer._transform.partial import split_jaxpr
-from teucer._transform.transpose import transpose_jaxpr
+from teucer._transform.jit_calls import execute, hoist_consts, jit_p, sized_call_p
 from teucer._xla.client import Device
 from teucer._xla.dispatcher import PjitFunction, dispatcher
 
-__all__ = ["JitOptions", "Staged", "call_jitted", "hoist_consts", "hoisted", "jit", "jit_p", "make_jit", "method",
-           "placement_for", "split_call", "stage_call"]
+__all__ = ["JitOptions", "Staged", "call_jitted", "jit", "make_jit", "method", "placement_for", "stage_call"]
 
 
 class Prefix(NamedTuple):
@@ -78,6 +69,9 @@ class JitOptions(NamedTuple):
     outline: bool | None = None
     in_shardings: Prefix | None = None
     out_shardings: Prefix | None = None
+    dynamic_dims: dynamic.Ranges = ()
+    # Whether results may have sizes that depend on values; an int bounds those that nothing else bounds.
+    dynamic_results: bool | int | None = None
 
 
 class Staged(NamedTuple):
@@ -98,7 +92,8 @@ _dispatch_keys: dict[Any, object] = {}
 def jit(fun: Callable[..., Any] | None = None, /, *, in_shardings: Any = None, out_shardings: Any = None,
         static_argnums: Any = None, static_argnames: Any = None, donate_argnums: Any = None, donate_argnames: Any = None,
         keep_unused: bool = False, device: Any = None, backend: str | None = None, inline: bool = False,
-        compiler_options: dict[str, Any] | None = None, outline: bool | None = None) -> Any:
+        compiler_options: dict[str, Any] | None = None, outline: bool | None = None, dynamic_dims: Any = None,
+        dynamic_results: bool | int | None = None) -> Any:
     """A function that is traced once for each signature of its arguments, compiled by XLA, and run as one program.
 
     fun: a function of pytrees of arrays that returns one, without side effects; or None, for a decorator with options.
@@ -112,21 +107,33 @@ def jit(fun: Callable[..., Any] | None = None, /, *, in_shardings: Any = None, o
     outline: emit equations that the program repeats, such as layers, once, as functions that XLA does not inline; by default
         where that pays (the option teucer_outline; docs/outlining.md). True: wherever something repeats, and when called
         while another function is traced, this function is one of them. False: nowhere.
+    dynamic_dims: axes of arguments that may have any size up to a bound, for all of which the function is compiled once:
+        {argument, by position or name: {axis: size}}, where a size is the bound, or (least, greatest), or "power of two" for
+        the next power of two, one compilation each; a size alone speaks of axis 0. It holds for all arrays of an argument.
+        Axes that have one range and, in a call, one size are one dimension inside the function.
+    dynamic_results: whether boolean masks, nonzero, unique and their kin may give arrays whose size depends on values; an int
+        also bounds sizes that nothing else bounds, such as that of `repeat`. By default the option teucer_dynamic_results.
     Raises TypeError for arguments that are not arrays, ValueError for static arguments that are not hashable, and what the
     function itself raises when it asks for the value of a traced argument.
 
     >>> import teucer as jax
     >>> jax.jit(lambda x: x * 2)(3.)
     Array(6., dtype=float32, weak_type=True)
+    >>> total = jax.jit(lambda x: x.sum(), dynamic_dims={"x": 1024})  # docs/dynamic_shapes.md
+    >>> [float(total(jax.numpy.ones(n))) for n in (3, 1000)]
+    [3.0, 1000.0]
     """
     if fun is None:
         return functools.partial(jit, in_shardings=in_shardings, out_shardings=out_shardings, static_argnums=static_argnums,
                                  static_argnames=static_argnames, donate_argnums=donate_argnums,
                                  donate_argnames=donate_argnames, keep_unused=keep_unused, device=device, backend=backend,
-                                 inline=inline, compiler_options=compiler_options, outline=outline)
+                                 inline=inline, compiler_options=compiler_options, outline=outline, dynamic_dims=dynamic_dims,
+                                 dynamic_results=dynamic_results)
     check_callable(fun, "jit")
     options = _options(fun, static_argnums, static_argnames, donate_argnums, donate_argnames, keep_unused, device, backend,
                        inline, compiler_options, in_shardings, out_shardings, outline)
+    if dynamic_dims is not None or dynamic_results is not None:
+        options = options._replace(dynamic_dims=dynamic.ranges_of(fun, dynamic_dims or {}), dynamic_results=dynamic_results)
     return make_jit(fun, options)
 
 
@@ -227,11 +234,20 @@ def call_jitted(fun: Callable[..., Any], options: JitOptions, args: tuple[Any, .
                 ) -> tuple[Any, Any]:
     """Call a jitted function that C++ has no program for: results, and what C++ needs to run it itself next time."""
     call = flatten_call(args, kwargs, options.static_argnums, options.static_argnames)
-    staged = stage_call(fun, call, options)
+    staged = None
+    outs: Sequence[Any]
+    if (options.dynamic_dims or options.dynamic_results or config.dynamic_results.value) and not current_trace().staging():
+        staged, sizes = _stage_dynamic(fun, call, options)
+        if padding.is_dynamic(staged.jaxpr.jaxpr):
+            outs = sized_call_p.bind(*staged.consts, *call.leaves, jaxpr=staged.jaxpr, name=staged.debug_info.name, sizes=sizes,
+                                     donated_invars=staged.donated, keep_unused=options.keep_unused, inline=False,
+                                     options=options.compiler_options, outline=options.outline)
+            return pytrees.tree_unflatten(staged.out_tree, outs), None
+    staged = stage_call(fun, call, options) if staged is None else staged
     leaves = (*staged.consts, *call.leaves)
     if current_trace() is not EVAL:
         ins, wanted = prefixed(staged, call, options)
-        outs: Sequence[Any] = jit_p.bind(*map(arith.lay_out, leaves, ins), jaxpr=staged.jaxpr, name=staged.debug_info.name,
+        outs = jit_p.bind(*map(arith.lay_out, leaves, ins), jaxpr=staged.jaxpr, name=staged.debug_info.name,
                           donated_invars=staged.donated, keep_unused=options.keep_unused, inline=options.inline,
                           options=options.compiler_options, outline=options.outline)
         return pytrees.tree_unflatten(staged.out_tree, map(arith.lay_out, outs, wanted)), None
@@ -239,7 +255,7 @@ def call_jitted(fun: Callable[..., Any], options: JitOptions, args: tuple[Any, .
     placement = placement_for(staged, call, options)
     program = programs.program_for(staged.jaxpr.jaxpr, staged.debug_info.name, staged.donated, options.keep_unused,
                                    placement, options.compiler_options, options.outline)
-    outs = _execute(program, staged.jaxpr, leaves)
+    outs = execute(program, staged.jaxpr, leaves)
     fast = programs.fast_path(program, staged.out_tree, staged.consts)
     return pytrees.tree_unflatten(staged.out_tree, outs), fast
 
@@ -266,24 +282,23 @@ def placement_for(staged: Staged, call: FlatCall, options: JitOptions) -> Placem
     return spread(leaves, *prefixed(staged, call, options))
 
 
-def _execute(program: Any, jaxpr: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
-    """Run the program of a jaxpr. A value that jax_debug_nans refuses is traced to the primitive that makes it."""
-    try:
-        return programs.execute(program, args)
-    except FloatingPointError:
-        # Donated arguments are gone after the first run.
-        with contextlib.suppress(RuntimeError):
-            jaxpr(*args)
-        raise
-
-
-def stage_call(fun: Callable[..., Any], call: FlatCall, options: JitOptions) -> Staged:
-    """Trace a function for the signature of a call, or find it traced."""
+def _stage_dynamic(fun: Callable[..., Any], call: FlatCall, options: JitOptions) -> tuple[Staged, tuple[tuple[str, int], ...]]:
+    """Trace a function whose arguments or results may have dynamic sizes; the sizes of variables in this call."""
     avals = check_leaves(call, fun, "jit")
+    allowed = config.dynamic_results.value if options.dynamic_results is None else options.dynamic_results
+    symbolic = dynamic.symbolic_call(fun, call, avals, options.dynamic_dims)
+    bound = None if isinstance(allowed, bool) else allowed
+    with dynamic.using_scope(symbolic.scope if allowed else None, bound), symbolic.explained(fun, call):
+        return stage_call(fun, call, options, symbolic.avals), symbolic.sizes
+
+
+def stage_call(fun: Callable[..., Any], call: FlatCall, options: JitOptions, avals: tuple[Any, ...] | None = None) -> Staged:
+    """Trace a function for the signature of a call, or for the given types, or find it traced."""
+    avals = check_leaves(call, fun, "jit") if avals is None else avals
     donate = (options.donate_argnums, options.donate_argnames)
     try:
         statics = (call.statics, tuple(type(v) for group in call.statics for _, v in group))
-        key = (call.tree, avals, statics, donate, config.trace_context(), axes.axis_key())
+        key = (call.tree, avals, statics, donate, config.trace_context(), axes.axis_key(), dynamic.scope_key())
         hash(key)
     except TypeError as err:
         raise _unhashable(fun, call, err) from err
@@ -298,26 +313,10 @@ def stage_call(fun: Callable[..., Any], call: FlatCall, options: JitOptions) -> 
             compilations.warn_of_constants(jaxpr, consts)
         found = Staged(hoist_consts(jaxpr), tuple(consts), out_tree, info,
                        (False,) * len(consts) + donated_leaves(call, options))
-        if not any(isinstance(c, Tracer) for c in found.consts):
+        # A size found inside is one of each call, and no name for two.
+        if not any(isinstance(c, Tracer) for c in found.consts) and not dynamic.finds_sizes(found.jaxpr):
             memo.remember(by_signature, key, found)
     return found
-
-
-def hoist_consts(jaxpr: Jaxpr) -> ClosedJaxpr:
-    """The jaxpr with its constants as its first inputs."""
-    if not jaxpr.constvars:
-        return ClosedJaxpr(jaxpr, ())
-    return ClosedJaxpr(jaxpr.replace(constvars=[], invars=[*jaxpr.constvars, *jaxpr.invars]), ())
-
-
-def hoisted(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Any]]:
-    """The jaxpr with its constants as its first inputs, kept on it, and their values."""
-    if not closed.jaxpr.constvars:
-        return closed, []
-    found = closed.cache.get("hoisted")
-    if found is None:
-        found = closed.cache["hoisted"] = hoist_consts(closed.jaxpr)
-    return found, closed.consts
 
 
 def _unhashable(fun: Any, call: FlatCall, err: TypeError) -> ValueError:
@@ -347,117 +346,3 @@ def donated_leaves(call: FlatCall, options: JitOptions) -> tuple[bool, ...]:
     for name in sorted(kwargs):
         flags += [name in options.donate_argnames] * len(pytrees.tree_leaves(kwargs[name]))
     return tuple(flags)
-
-
-@final
-class Jit(Primitive):
-    """A call of a jaxpr, compiled as one program when run eagerly, and a function of the module when lowered.
-
-    (C1) jaxpr has no constants.
-    """
-
-    __slots__ = ()
-    name = "jit"
-    higher_order = True
-    makes_function = True
-
-    def types(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
-        return tuple(jaxpr.out_avals)
-
-    def effects(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
-        return jaxpr.effects
-
-    def evaluate(self, *args: Any, jaxpr: ClosedJaxpr, name: str, donated_invars: Any, keep_unused: bool, inline: bool,
-                 options: Any, outline: Any = None) -> Any:
-        programs.check_no_tracers(args)
-        program = programs.program_for(jaxpr.jaxpr, name, donated_invars, keep_unused, programs.placement_of(args), options,
-                                       outline)
-        return tuple(_execute(program, jaxpr, args))
-
-    def stage(self, trace: Any, args: Any, params: Any) -> Any:
-        if params["inline"]:
-            return tuple(params["jaxpr"](*args))
-        return trace.record(self, args, params)
-
-    def lower(self, ctx: Any, *values: Any, jaxpr: ClosedJaxpr, name: str, **params: Any) -> Any:
-        # Effects keep their order within one function of the module, so a program that has them is written in place.
-        return ctx.inline(jaxpr, *values) if jaxpr.effects else ctx.call(name, jaxpr, *values)
-
-    def jvp(self, primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, name: str, donated_invars: Any, **params: Any) -> Any:
-        moving = [type(t) is not Zero for t in tangents]
-        jvp, out_moving = jvp_jaxpr(jaxpr, moving, False)
-        given = [t for t, m in zip(tangents, moving, strict=True) if m]
-        donated = (*donated_invars, *(d for d, m in zip(donated_invars, moving, strict=True) if m))
-        outs = self._call(jvp, (*primals, *given), donated, name=name, **params)
-        n = len(jaxpr.jaxpr.outvars)
-        rest = iter(outs[n:])
-        return outs[:n], tuple(next(rest) if m else typeof(y).zero for y, m in zip(outs, out_moving, strict=False))
-
-    def partial_eval(self, trace: Any, args: Any, params: Any) -> Any:
-        return split_call(self, trace, args, params, "jaxpr")
-
-    def transpose(self, cts: Any, *args: Any, jaxpr: ClosedJaxpr, name: str, donated_invars: Any, **params: Any) -> Any:
-        linear = [type(x) is Undefined for x in args]
-        given = [type(ct) is not Zero for ct in cts]
-        transposed, nonzero = transpose_jaxpr(jaxpr, linear, given)
-        operands = [x for x, lin in zip(args, linear, strict=True) if not lin]
-        operands += [ct for ct, g in zip(cts, given, strict=True) if g]
-        outs = iter(self._call(transposed, operands, (False,) * len(operands), name=name, **params))
-        found = iter([next(outs) if nz else None for nz in nonzero])
-        return tuple(next(found) if lin else None for lin in linear)
-
-    def batch(self, axis: Any, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, donated_invars: Any, **params: Any) -> Any:
-        batched, out_batched = batch_jaxpr(jaxpr, axis, [d is not None for d in dims], False)
-        operands = [x if d is None else arith.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
-        outs = self._call(batched, operands, donated_invars, **params)
-        return outs, tuple(0 if b else None for b in out_batched)
-
-    def _call(self, closed: ClosedJaxpr, operands: Sequence[Any], donated: Sequence[bool], **params: Any) -> Any:
-        """Call a transformed jaxpr; the constants that rules have brought in become operands."""
-        inner, consts = hoisted(closed)
-        return self.bind(*consts, *operands, jaxpr=inner, donated_invars=(*[False] * len(consts), *donated), **params)
-
-    def uses_axis(self, name: Any, params: Any) -> bool:
-        return name is not None and jaxpr_uses_axis(params["jaxpr"].jaxpr, name)
-
-    def forward(self, eqn: Eqn) -> Any:
-        return forward_call(eqn, "jaxpr")
-
-    def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
-        closed, taken = dce_closed(eqn.params["jaxpr"], used)
-        return narrowed(eqn, used, taken, jaxpr=closed, donated_invars=tuple(filtered(eqn.params["donated_invars"], taken)))
-
-
-jit_p = Jit()
-
-
-def jaxpr_uses_axis(jaxpr: Jaxpr, name: Any) -> bool:
-    """Whether a jaxpr speaks of a named axis."""
-    return any(eqn.primitive.uses_axis is not None and eqn.primitive.uses_axis(name, eqn.params) for eqn in jaxpr.eqns)
-
-
-def split_call(primitive: Primitive, trace: Any, args: Any, params: Any, key: str) -> Any:
-    """Partial evaluation of a call of a jaxpr: call what is known in the parent, record a call of the rest."""
-    jaxpr: ClosedJaxpr = params[key]
-    unknown = [trace.is_unknown(x) for x in args]
-    split = split_jaxpr(jaxpr, unknown)
-    known_args = [x for x, u in zip(args, unknown, strict=True) if not u]
-    unknown_args = [x for x, u in zip(args, unknown, strict=True) if u]
-    donated = params.get("donated_invars")
-
-    def call_params(inner: ClosedJaxpr, flags: Any) -> dict[str, Any]:
-        hoisted = {**params, key: inner}
-        return hoisted if donated is None else {**hoisted, "donated_invars": tuple(flags)}
-
-    known_jaxpr, known_consts = hoist_consts(split.known.jaxpr), split.known.consts
-    flags = [False] * (len(known_consts) + len(known_args))
-    outs = trace.evaluate_known(primitive, (*known_consts, *known_args), call_params(known_jaxpr, flags))
-    n_known = sum(not u for u in split.unknown_outs)
-    computed = iter(outs[n_known:])
-    # A residual that is an input of the known part goes straight to the staged part.
-    residuals = [next(computed) if f is None else known_args[f] for f in split.forwarded]
-    staged_jaxpr, staged_consts = hoist_consts(split.staged.jaxpr), split.staged.consts
-    operands = (*staged_consts, *residuals, *unknown_args)
-    staged = trace.record(primitive, operands, call_params(staged_jaxpr, [False] * len(operands)))
-    known_outs, staged_outs = iter(outs[:n_known]), iter(staged)
-    return tuple(next(staged_outs) if u else next(known_outs) for u in split.unknown_outs)

@@ -57,6 +57,8 @@ class DevicePut(Primitive):
             device = device.inserted(np.ndim(args[0]) - 1, dims[0], axis.spmd_name)
         return self.bind(*args, device=device, copy=copy), dims
 
+    padded = Primitive.through
+
 
 device_put_p = DevicePut()
 

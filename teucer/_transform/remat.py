@@ -19,7 +19,7 @@ from teucer._runtime import compilations
 from teucer._transform import arith
 from teucer._transform.batch import batch_jaxpr
 from teucer._transform.calls import as_indices, check_callable, check_leaves, flatten_call, stage_user
-from teucer._transform.jit import hoist_consts, jaxpr_uses_axis, jit_p
+from teucer._transform.jit_calls import hoist_consts, hoisted, jaxpr_uses_axis, jit_p
 from teucer._transform.jvp import jvp_jaxpr
 from teucer._transform.partial import split_jaxpr
 from teucer._transform.transpose import transpose_jaxpr
@@ -160,6 +160,11 @@ class Remat(Primitive):
         closed, taken = dce_closed(eqn.params["jaxpr"], used)
         return narrowed(eqn, used, taken, jaxpr=closed)
 
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+        inner, given, found = sizes.inner(jaxpr)
+        inner, consts = hoisted(inner)
+        return sizes.learn(self.bind(*consts, *given, *args, jaxpr=inner, **params), found)
+
 
 remat_p = Remat()
 
@@ -276,6 +281,8 @@ class Name(Primitive):
 
     def simplify(self, known: Any, x: Any, *, name: str) -> Any:
         return x
+
+    padded = Primitive.through
 
 
 name_p = Name()

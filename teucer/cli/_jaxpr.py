@@ -14,7 +14,7 @@ from teucer._core.jaxpr import Jaxpr, subjaxprs
 from teucer._optimize.outline import outlined
 from teucer._optimize.passes import PASSES, Pass
 from teucer._optimize.structure import structural_key
-from teucer._transform.jit import hoist_consts
+from teucer._transform.jit_calls import hoist_consts
 from teucer.cli._errors import CommandError
 
 DTYPES = {short_name(dtype): dtype for dtype in ALL}

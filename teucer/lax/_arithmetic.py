@@ -338,6 +338,8 @@ class Clamp(Primitive):
             return self.bind(*args), (0,)
         return batch_elementwise(self, axis, args, dims, {})
 
+    padded = Primitive.through
+
 
 clamp_p = Clamp()
 

@@ -21,7 +21,7 @@ from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray, is_valid_type
 from teucer._transform import arith, programs
 from teucer._transform.calls import flatten_results, fun_name, where
-from teucer._transform.jit import hoist_consts, hoisted, jaxpr_uses_axis
+from teucer._transform.jit_calls import hoist_consts, hoisted, jaxpr_uses_axis
 from teucer.lax import _shapes
 
 __all__ = ["Body", "avals_of", "check_carry", "difference", "filler", "hoisted", "is_concrete", "jaxprs_use_axis",

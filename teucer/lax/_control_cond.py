@@ -164,6 +164,11 @@ class Cond(Primitive):
         taken = _union(dce_closed(b, used)[1] for b in branches)
         return narrowed(eqn, used, [True, *taken], branches=tuple(dce_closed(b, used, taken)[0] for b in branches))
 
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, branches: Sequence[ClosedJaxpr], **params: Any) -> Any:
+        index, *operands = args
+        inner, given = sizes.together(branches)
+        return self.bind(index, *given, *operands, branches=inner, **params)
+
 
 cond_p = Cond()
 

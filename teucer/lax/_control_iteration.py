@@ -53,7 +53,7 @@ def scan(f: Callable[..., Any], init: Any, xs: Any = None, length: int | None = 
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> jax.lax.scan(lambda total, x: (total + x, total), 0., jnp.arange(4.))
-    (Array(6., dtype=float32), Array([0., 0., 1., 3.], dtype=float32))
+    (Array(6., dtype=float32), Array([0., 0., 1., 3.], dtype=float32, weak_type=True))
     """
     if not callable(f):
         raise TypeError("lax.scan: f argument should be a callable.")

@@ -203,6 +203,8 @@ class OptimizationBarrier(Primitive):
         outs = iter(self.bind(*(x for x in xs if type(x) is not Zero)))
         return tuple(x if type(x) is Zero else next(outs) for x in xs)
 
+    padded = Primitive.through
+
 
 optimization_barrier_p = OptimizationBarrier()
 

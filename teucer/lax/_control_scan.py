@@ -7,6 +7,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, final
 
+import numpy as np
+
+from teucer._core.dimensions import is_symbolic
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.stage import stage_jaxpr
@@ -14,12 +17,12 @@ from teucer._core.trace import typeof, using
 from teucer._core.types import Zero
 from teucer._optimize.dce import dce_closed, narrowed
 from teucer._optimize.unchanged import unchanged
-from teucer._transform import arith
+from teucer._transform import arith, padding
 from teucer._transform.batch import batch_jaxpr, unmapped_aval
 from teucer._transform.jvp import jvp_jaxpr
 from teucer._transform.partial import split_jaxpr
 from teucer._transform.transpose import transpose_jaxpr
-from teucer.lax import _control_scan_lowering
+from teucer.lax import _control_scan_lowering, _dynamic, _elementwise
 from teucer.lax._control_bodies import (
     hoisted,
     jaxprs_use_axis,
@@ -28,6 +31,7 @@ from teucer.lax._control_bodies import (
     split_list,
     without_dead,
 )
+from teucer.lax._control_while import while_p
 
 __all__ = ["scan_p"]
 
@@ -179,8 +183,41 @@ class Scan(Primitive):
         body, taken = dce_closed(closed, used, [*[False] * m, *carried, *[False] * (len(taken) - m - n)])
         return narrowed(eqn, used, taken, jaxpr=body, num_consts=sum(taken[:m]), num_carry=sum(carried))
 
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, jaxpr: ClosedJaxpr, length: Any, num_consts: int,
+               num_carry: int, reverse: bool, **params: Any) -> Any:
+        (inner,), given = sizes.together((jaxpr,))
+        consts, carry, xs = split_list(args, num_consts, num_carry)
+        if not is_symbolic(length):
+            return self.bind(*given, *args, jaxpr=inner, length=length, num_consts=len(given) + num_consts, num_carry=num_carry,
+                             reverse=reverse, **params)
+        return _padded_loop(sizes, inner, length, reverse, (*given, *consts), carry, xs, outs[num_carry:])
+
 
 scan_p = Scan()
+
+
+def _padded_loop(sizes: Any, inner: ClosedJaxpr, length: Any, reverse: bool, consts: Sequence[Any], carry: Sequence[Any],
+                 xs: Sequence[Any], ys_avals: Sequence[Any]) -> Any:
+    """A scan of as many steps as there are elements: the rest of the buffers is neither read nor written."""
+    n, m, k = len(consts), len(carry), len(xs)
+    steps = sizes.value(length)
+    state = [np.int32(0), *carry, *(arith.zeros(padding.bounded_aval(a)) for a in ys_avals)]
+
+    def body(*args: Any) -> list[Any]:
+        steps, own, xs, (i, *state) = args[0], args[1:1 + n], args[1 + n:1 + n + k], args[1 + n + k:]
+        at = _elementwise.sub(_elementwise.sub(steps, i), np.int32(1)) if reverse else i
+        outs = inner(*own, *state[:m], *(_dynamic.dynamic_index_in_dim(x, at, 0, False) for x in xs))
+        ys = [_dynamic.dynamic_update_index_in_dim(y, one, at, 0) for y, one in zip(state[m:], outs[m:], strict=True)]
+        return [_elementwise.add(i, np.int32(1)), *outs[:m], *ys]
+
+    def going(steps: Any, i: Any, *state: Any) -> list[Any]:
+        return [_elementwise.lt(i, steps)]
+
+    operands = [*consts, *xs]
+    avals, state_avals = [padding.SIZE, *map(typeof, operands)], [*map(typeof, state)]
+    outs = while_p.bind(steps, steps, *operands, *state, cond_jaxpr=stage_jaxpr(going, [padding.SIZE, *state_avals]),
+                        body_jaxpr=stage_jaxpr(body, [*avals, *state_avals]), cond_nconsts=1, body_nconsts=1 + n + k)
+    return outs[1:]
 
 
 def _interleaved(offset: int, moving: Sequence[bool], sizes: Sequence[int]) -> list[int]:

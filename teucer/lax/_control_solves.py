@@ -127,6 +127,10 @@ class LinearSolve(Primitive):
     def uses_axis(self, name: Any, params: Any) -> bool:
         return jaxprs_use_axis([j for j in params["jaxprs"] if j is not None], name)
 
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, const_lengths: SolveParts, jaxprs: SolveParts) -> Any:
+        consts, b = _parts(args, const_lengths)
+        return sizes.evaluate(jaxprs.solve, (*consts.solve, *b))
+
 
 linear_solve_p = LinearSolve()
 

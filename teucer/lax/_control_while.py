@@ -211,6 +211,13 @@ class While(Primitive):
         return narrowed(eqn, carried, [*cond_taken[:k], *taken], cond_jaxpr=cond, body_jaxpr=body,
                         cond_nconsts=sum(cond_taken[:k]), body_nconsts=sum(taken[:m]))
 
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr,
+               cond_nconsts: int, body_nconsts: int) -> Any:
+        (cond, body), given = sizes.together((cond_jaxpr, body_jaxpr))
+        n = len(given)
+        return self.bind(*given, *args[:cond_nconsts], *given, *args[cond_nconsts:], cond_jaxpr=cond, body_jaxpr=body,
+                         cond_nconsts=n + cond_nconsts, body_nconsts=n + body_nconsts)
+
 
 while_p = While()
 

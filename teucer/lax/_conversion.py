@@ -98,6 +98,8 @@ class BitcastConvertType(Primitive):
     def batch(self, axis: Any, args: Any, dims: Any, *, new_dtype: Any) -> Any:
         return self.bind(_structure.moveaxis(args[0], dims[0], 0), new_dtype=new_dtype), (0,)
 
+    padded = Primitive.through
+
 
 def _has_no_bits(dtype: Any) -> bool:
     return dtype == np.bool_ or dtypes.issubdtype(dtype, np.complexfloating)
@@ -134,6 +136,8 @@ class ReducePrecision(Linear):
     def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
         return self.bind(*args, **params), dims
 
+    padded = Primitive.through
+
 
 @final
 class Copy(Linear):
@@ -157,6 +161,8 @@ class Copy(Linear):
 
     def batch(self, axis: Any, args: Any, dims: Any) -> Any:
         return self.bind(*args), dims
+
+    padded = Primitive.through
 
 
 @final
@@ -188,6 +194,8 @@ class StopGradient(Primitive):
 
     def simplify(self, known: Any, x: Any) -> Any:
         return x
+
+    padded = Primitive.through
 
 
 bitcast_convert_type_p = BitcastConvertType()

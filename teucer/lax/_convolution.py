@@ -9,6 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core.dimensions import is_constant, is_symbolic
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
@@ -107,6 +108,30 @@ class ConvGeneralDilated(Primitive):
         if lhs_dim is not None:
             return _batch_lhs(lhs, lhs_dim, rhs, axis.size, **params)
         return _batch_rhs(lhs, rhs, rhs_dim, axis.size, **params)
+
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, padding: Any, dimension_numbers: Any,
+               feature_group_count: int, batch_group_count: int, **params: Any) -> Any:
+        (lhs, rhs), (lhs_aval, rhs_aval) = args, avals
+        lhs_spec, rhs_spec, out_spec = dimension_numbers
+        grouped = {lhs_spec[1], *(lhs_spec[:1] if batch_group_count > 1 else ())}, {*rhs_spec[:2]}
+        if max(feature_group_count, batch_group_count) > 1 and any(
+                is_symbolic(aval.shape[a]) for aval, axes in zip(avals, grouped, strict=True) for a in axes):
+            sizes.refuse("groups of an axis that is dynamic")
+        if not is_constant([rhs_aval.shape[a] for a in rhs_spec[2:]]) or any(is_symbolic(low) for low, _ in padding):
+            sizes.refuse("the kernel, or what is padded in front, is dynamic in a spatial axis")
+        lhs = sizes.mask(lhs, lhs_aval, 0, lhs_spec[1:])
+        rhs = sizes.mask(rhs, rhs_aval, 0, (rhs_spec[1],))
+        windows = []
+        for (low, high), a, b, c, stride, spread, holes in zip(
+                padding, lhs_spec[2:], rhs_spec[2:], out_spec[2:], params["window_strides"], params["lhs_dilation"],
+                params["rhs_dilation"], strict=True):
+            if is_symbolic(lhs_aval.shape[a]):
+                # As many windows as the result is long at most; those behind the elements see zeros.
+                needed = (sizes.bounded(outs[0].shape[c]) - 1) * stride + dilated(np.shape(rhs)[b], holes)
+                high = needed - low - dilated(np.shape(lhs)[a], spread)
+            windows.append((low, high))
+        return self.bind(lhs, rhs, padding=tuple(windows), dimension_numbers=dimension_numbers,
+                         feature_group_count=feature_group_count, batch_group_count=batch_group_count, **params)
 
 
 conv_general_dilated_p = ConvGeneralDilated()

@@ -15,8 +15,9 @@ from teucer._lower import hlo
 from teucer._runtime.partition import Labels, whole
 from teucer.lax import _elementwise, _structure
 from teucer.lax._families import INEXACT, NUMERIC, Accepts
+from teucer.lax._identities import identity_of
 from teucer.lax._joining import concatenate, stack
-from teucer.lax._reductions import identity_of, scalar_body
+from teucer.lax._reductions import scalar_body
 from teucer.lax._shapes import rev
 from teucer.lax._slicing import slice_in_dim
 
@@ -72,6 +73,12 @@ class Cumulative(Primitive):
 
     def batch(self, mapped: Any, args: Any, dims: Any, /, *, axis: Any, reverse: Any) -> Any:
         return self.bind(*args, axis=axis + (axis >= dims[0]), reverse=reverse), dims
+
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, axis: Any, reverse: Any) -> Any:
+        (x,), (aval,) = args, avals
+        # What is behind the elements comes first where the scan goes backwards.
+        x = sizes.mask(x, aval, self.start(aval.dtype), (axis,)) if reverse else x
+        return self.bind(x, axis=axis, reverse=reverse)
 
 
 @final

@@ -12,7 +12,7 @@ from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._lower import hlo
-from teucer._runtime.partition import Labels, every
+from teucer._runtime.partition import Labels, batched, every
 from teucer._runtime.shardings import explicit_sharding, typed
 from teucer._transform import arith
 from teucer.lax._precision import (
@@ -23,7 +23,7 @@ from teucer.lax._precision import (
     precision_text,
     storage_of,
 )
-from teucer.lax._structure import batched_sharding, convert_element_type, transpose
+from teucer.lax._structure import convert_element_type, transpose
 
 __all__ = ["DotDimensionNumbers", "batch_matmul", "dot", "dot_general", "dot_general_p", "output_dtype", "remaining"]
 
@@ -199,9 +199,14 @@ class DotGeneral(Primitive):
         else:
             out_dim = len(lhs_batch) + len(left.kept) + sum(d < rhs_dim for d in _past(rhs_dim, right.kept))
         ndim = len(left.batch) + len(left.kept) + len(right.kept)
-        params["out_sharding"] = batched_sharding(params["out_sharding"], ndim, out_dim, axis, args, dims)
+        params["out_sharding"] = batched(params["out_sharding"], ndim, out_dim, axis, args, dims)
         outs = self.bind(lhs, rhs, dimension_numbers=((lhs_contract, rhs_contract), (lhs_batch, rhs_batch)), **params)
         return outs, (out_dim,)
+
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, dimension_numbers: Any, **params: Any) -> Any:
+        # Both, since zero times what is behind the elements of the other may be NaN.
+        xs = [sizes.mask(x, aval, 0, axes) for x, aval, axes in zip(args, avals, dimension_numbers[0], strict=True)]
+        return self.bind(*xs, dimension_numbers=dimension_numbers, **params)
 
 
 dot_general_p = DotGeneral()

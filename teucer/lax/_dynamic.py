@@ -8,6 +8,7 @@ from typing import Any, final
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core.dimensions import is_symbolic
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
@@ -93,6 +94,10 @@ class DynamicSlice(Primitive):
                               dimension_numbers=GatherDimensionNumbers(every, (), every), fill_value=None,
                               indices_are_sorted=True, unique_indices=True, mode=GatherScatterMode.CLIP)
 
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, slice_sizes: Any) -> Any:
+        x, *starts = args
+        return (sizes.window(x, sizes.clamped(starts, avals[0].shape, slice_sizes), slice_sizes, fits=True),)
+
 
 @final
 class DynamicUpdateSlice(Primitive):
@@ -148,6 +153,14 @@ class DynamicUpdateSlice(Primitive):
                                dimension_numbers=ScatterDimensionNumbers(every, (), every), indices_are_sorted=True,
                                unique_indices=True, mode=GatherScatterMode.CLIP, update_jaxpr=None, update_consts=())
 
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any) -> Any:
+        x, update, *starts = args
+        starts = sizes.clamped(starts, avals[0].shape, avals[1].shape)
+        inside = sizes.inside(avals[1].shape)
+        if inside is not None:
+            update = _elementwise.select(inside, update, sizes.window(x, starts, avals[1].shape, fits=True))
+        return (sizes.put(x, update, starts),)
+
 
 dynamic_slice_p = DynamicSlice()
 dynamic_update_slice_p = DynamicUpdateSlice()
@@ -174,7 +187,9 @@ def _start_indices(op: str, operand: Any, start_indices: Any, from_end: bool) ->
 def _start(start: Any, size: Any, kind: Any, wide: Any, from_end: bool) -> Any:
     """One start index. `kind` is the dtype of those that are arrays; `wide` the dtype that they get."""
     if isinstance(start, int) and not isinstance(start, bool):
-        static = start + size if from_end and start < 0 and type(size) is int else start
+        static = start + size if from_end and start < 0 else start
+        if is_symbolic(static):
+            return _structure.convert_element_type(static, wide)
         return np.asarray(static, wide) if dtypes.issubdtype(wide, np.integer) else static
     aval = typeof(start)
     if aval.dtype != kind or aval.ndim or not dtypes.issubdtype(kind, np.integer):

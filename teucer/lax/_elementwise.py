@@ -216,6 +216,8 @@ class Pow(Primitive):
     def batch(self, axis: Any, args: Any, dims: Any) -> Any:
         return batch_elementwise(self, axis, args, dims, {})
 
+    padded = Primitive.through
+
 
 def _pow_slope(x: Any, y: Any) -> Any:
     """The derivative of x^y in x."""

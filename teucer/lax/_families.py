@@ -186,6 +186,8 @@ class Elementwise(Primitive):
     def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
         return batch_elementwise(self, axis, args, dims, params)
 
+    padded = Primitive.through
+
 
 def _lower_broadcast(ctx: Any, x: Any, shape: Any) -> Any:
     """A scalar in a shape; written once a block, since the same constants come again and again."""

@@ -10,7 +10,7 @@ from typing import Any, final
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core.dimensions import as_size
+from teucer._core.dimensions import as_size, is_constant
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
 from teucer._lower import hlo
@@ -108,6 +108,11 @@ class Fft(Linear):
 
     def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
         return self.bind(arith.moveaxis(args[0], dims[0], 0), **params), (0,)
+
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, fft_type: Any, fft_lengths: Any) -> Any:
+        if not is_constant((*fft_lengths, *avals[0].shape[avals[0].ndim - len(fft_lengths):])):
+            sizes.refuse("the transform of an axis of unknown length")
+        return self.bind(*args, fft_type=fft_type, fft_lengths=fft_lengths)
 
 
 fft_p = Fft()

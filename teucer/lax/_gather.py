@@ -14,7 +14,7 @@ from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._lower import hlo
 from teucer._transform import arith
-from teucer.lax import _elementwise, _indexing, _structure
+from teucer.lax import _elementwise, _indexing, _padded_indexing, _structure
 from teucer.lax._indexing import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
 from teucer.lax._joining import concatenate
 from teucer.lax._reductions import check_computation, reduce_and, scalar_body, scalar_computation
@@ -104,6 +104,8 @@ class Gather(Primitive):
             slice_sizes = (0 if axis.size == 0 else 1, *slice_sizes)
         return self.bind(x, indices, dimension_numbers=after, slice_sizes=slice_sizes, unique_indices=unique_indices,
                          indices_are_sorted=indices_are_sorted, **params), (0,)
+
+    padded = _padded_indexing.gather
 
 
 def _wide(ctx: Any, indices: Any) -> Any:
@@ -195,6 +197,8 @@ class Scatter(Primitive):
                                    scatter_indices_batching_dims=(0, *after.scatter_indices_batching_dims))
         return self.bind(x, indices, updates, dimension_numbers=after, indices_are_sorted=indices_are_sorted,
                          **params), (0,)
+
+    padded = _padded_indexing.scatter
 
 
 def _gather_updates(x: Any, indices: Any, updates_shape: Any, params: Any, fill: Any = 0) -> Any:

@@ -119,7 +119,8 @@ def check_gather(x: Any, indices: Any, d: GatherDimensionNumbers, slice_sizes: A
                         f"collapsed/batching; got len(slice_sizes)={len(slice_sizes)}, output_slice_sizes={d.offset_dims}, "
                         f"collapsed_slice_dims={d.collapsed_slice_dims}, operand_batching_dims={d.operand_batching_dims}.")
     for i, (size, n) in enumerate(zip(slice_sizes, x.shape, strict=True)):
-        if size < 0 or size > n:
+        # An axis of dynamic size may turn out to be empty: then there is nothing to take, nor a place to take it from.
+        if size < 0 or ((type(n) is int or type(size) is not int or size > 1) and size > n):
             raise TypeError(f"Slice size at index {i} in gather op is out of range, must be within [0, {n} + 1), got {size}.")
     _check_units(d, slice_sizes)
     dropped = {*d.collapsed_slice_dims, *d.operand_batching_dims}

@@ -8,7 +8,7 @@ from typing import Any, final
 
 import numpy as np
 
-from teucer._core.dimensions import as_size
+from teucer._core.dimensions import as_size, is_constant, is_symbolic
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
@@ -86,6 +86,18 @@ class Concatenate(_Joins):
         at = next(d for d in dims if d is not None)
         return self.bind(*_dims_at(axis, args, dims, at), dimension=dimension + (dimension >= at)), (at,)
 
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, dimension: Any) -> Any:
+        lengths = [aval.shape[dimension] for aval in avals]
+        (y,) = self.bind(*args, dimension=dimension)
+        if is_constant(lengths[:-1]):
+            return (sizes.fit(y, outs[0].shape),)
+        start: Any = 0
+        # In order: each array overwrites what is behind the elements of those before it.
+        for x, n in zip(args, lengths, strict=True):
+            y = sizes.put(y, x, [start if a == dimension else 0 for a in range(avals[0].ndim)])
+            start = start + n
+        return (sizes.fit(y, outs[0].shape),)
+
 
 @final
 class Stack(_Joins):
@@ -121,6 +133,8 @@ class Stack(_Joins):
     def batch(self, mapped: Any, args: Any, dims: Any, /, *, axis: Any) -> Any:
         return self.bind(*_dims_at(mapped, args, dims, 0), axis=axis + 1), (0,)
 
+    padded = Primitive.through
+
 
 @final
 class Unstack(Linear):
@@ -152,6 +166,8 @@ class Unstack(Linear):
     def batch(self, mapped: Any, args: Any, dims: Any, /, *, axis: Any) -> Any:
         outs = self.bind(arith.moveaxis(args[0], dims[0], 0), axis=axis + 1)
         return outs, (0,) * len(outs)
+
+    padded = Primitive.through
 
 
 @final
@@ -190,6 +206,14 @@ class Split(Linear):
         outs = self.bind(*args, sizes=sizes, axis=axis + (axis >= dim))
         return outs, (dim,) * len(outs)
 
+    def padded(self, known: Any, args: Any, avals: Any, outs: Any, /, *, sizes: Any, axis: Any) -> Any:
+        start: Any = 0
+        parts = []
+        for aval in outs:
+            parts.append(known.window(*args, [start if a == axis else 0 for a in range(aval.ndim)], aval.shape))
+            start = start + aval.shape[axis]
+        return tuple(parts)
+
 
 @final
 class Tile(Linear):
@@ -224,6 +248,13 @@ class Tile(Linear):
     def batch(self, axis: Any, args: Any, dims: Any, *, reps: Any) -> Any:
         (dim,) = dims
         return self.bind(*args, reps=(*reps[:dim], 1, *reps[dim:])), dims
+
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, reps: Any) -> Any:
+        (x,), (aval,) = args, avals
+        for a, (n, times) in enumerate(zip(aval.shape, reps, strict=True)):
+            if (is_symbolic(n) and times != 1) or is_symbolic(times):
+                x = sizes.take(x, sizes.remainders(outs[0].shape[a], n), a)
+        return self.bind(x, reps=tuple(1 if is_symbolic(n) or is_symbolic(r) else r for n, r in zip(aval.shape, reps, strict=True)))
 
 
 concatenate_p = Concatenate()

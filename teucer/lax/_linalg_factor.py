@@ -66,6 +66,10 @@ class Cholesky(MatrixPrimitive):
         halved = mul(add(tril(like(change, 1)), tril(like(change, 1), -1)), like(change, 0.5))
         return outs, (matmul(factor, mul(change, halved)),)
 
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any) -> Any:
+        # Behind the elements stands the identity, which the factor has in its place.
+        return self.bind(sizes.bordered(*args, *avals))
+
 
 cholesky_p = Cholesky()
 

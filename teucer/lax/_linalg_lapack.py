@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core.dimensions import is_constant
 from teucer._core.primitive import Primitive
 from teucer._core.types import ShapedArray
 from teucer._lower import hlo
@@ -36,6 +37,13 @@ class MatrixPrimitive(Primitive):
 
     def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
         return batch_leading(self, axis, args, dims, params)
+
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, **params: Any) -> Any:
+        batch = avals[0].ndim - self.rank
+        if not is_constant([n for aval in (*avals, *outs) for n in aval.shape[batch:]]):
+            sizes.refuse("matrices of unknown size")
+        # Matrices behind the elements are zeros, which no kernel stumbles over.
+        return self.bind(*(sizes.mask(x, aval, 0) for x, aval in zip(args, avals, strict=True)), **params)
 
 
 def batch_leading(primitive: Primitive, axis: Any, args: Any, dims: Any, params: dict[str, Any]) -> Any:

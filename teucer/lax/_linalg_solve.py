@@ -112,6 +112,11 @@ class TriangularSolve(Primitive):
         (x,) = self.bind(a, reshape(b, flat), **params)
         return (reshape(x, shape),), (2 if left else 0,)
 
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, left_side: bool, **params: Any) -> Any:
+        (a, b), (a_aval, b_aval) = args, avals
+        b = sizes.mask(b, b_aval, 0, (b_aval.ndim - 2 if left_side else b_aval.ndim - 1,))
+        return self.bind(sizes.bordered(a, a_aval), b, left_side=left_side, **params)
+
 
 triangular_solve_p = TriangularSolve()
 

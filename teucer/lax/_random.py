@@ -88,6 +88,8 @@ class Threefry2x32(Primitive):
             xs.append(x)
         return self.bind(*xs), (0, 0)
 
+    padded = Primitive.through
+
 
 def _spread(ctx: Any, x: Any, shape: Any) -> Any:
     """A value broadcast as NumPy does."""

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core.dimensions import is_constant
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
@@ -20,6 +21,7 @@ from teucer._runtime.partition import leading
 from teucer._transform import arith
 from teucer._transform.vmap import vmap
 from teucer.lax._slicing import index_in_dim
+from teucer.lax._structure import reshape_p
 
 __all__ = ["Generator", "KeyDType", "key_dtype_of", "random_bits_p", "random_clone_p", "random_fold_in_p", "random_seed_p",
            "random_split_p", "random_unwrap_p", "random_wrap_p"]
@@ -43,6 +45,8 @@ class Generator:
     fold_in: Callable[..., Any]
     name: str = "<unnamed>"
     tag: str = "?"
+    # Whether element i of what is drawn does not depend on how many are drawn.
+    counts: Callable[[], bool] = lambda: False
 
     def __str__(self) -> str:
         return self.tag
@@ -122,6 +126,22 @@ class KeyPrimitive(Primitive):
         xs = [arith.to_axis(x, d, axis.size, 0) for x, d in zip(args, dims, strict=True)]
         return self.bind(*xs, **params), (0,)
 
+    padded = Primitive.through
+
+
+def _padded_draw(primitive: Primitive, sizes: Any, args: Any, outs: Any, shape: Any, params: Any) -> Any:
+    """What a key gives for an array of dynamic shape: element i is drawn by its number i, whatever the size."""
+    (keys,) = args
+    if is_constant(shape):
+        return primitive.bind(keys, shape=shape, **params)
+    if not typeof(keys).dtype._impl.counts():
+        sizes.refuse("the generator's numbers depend on how many are drawn")
+    (aval,) = outs
+    batch = aval.shape[:aval.ndim - len(shape)]
+    count = prod(shape)
+    flat = primitive.bind(keys, shape=(sizes.bounded(count),), **params)
+    return reshape_p.padded(sizes, flat, [aval.update(shape=(*batch, count))], outs, new_sizes=aval.shape)
+
 
 @final
 class RandomSeed(KeyPrimitive):
@@ -154,6 +174,9 @@ class RandomSplit(KeyPrimitive):
         impl = keys.aval.dtype._impl
         return _traced(ctx, over_keys(lambda k: impl.split(k, shape), keys.aval.ndim), keys)
 
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, shape: Any) -> Any:
+        return _padded_draw(self, sizes, args, outs, shape, {})
+
 
 @final
 class RandomFoldIn(KeyPrimitive):
@@ -172,7 +195,8 @@ class RandomFoldIn(KeyPrimitive):
                             "(C1).")
         if msgs.dtype != UINT32:
             raise TypeError(f"random_fold_in: numbers must be uint32, got {msgs} (C2).")
-        return (ShapedArray(np.broadcast_shapes(keys.shape, msgs.shape), keys.dtype, vma=keys.vma | msgs.vma),)
+        shape = tuple(b if a == 1 else a for a, b in zip(keys.shape, msgs.shape, strict=True))
+        return (ShapedArray(shape, keys.dtype, vma=keys.vma | msgs.vma),)
 
     def lower_extended(self, ctx: Any, keys: Any, msgs: Any) -> Any:
         f = keys.aval.dtype._impl.fold_in
@@ -211,6 +235,9 @@ class RandomBits(KeyPrimitive):
     def lower_extended(self, ctx: Any, keys: Any, *, bit_width: int, shape: Any) -> Any:
         impl = keys.aval.dtype._impl
         return _traced(ctx, over_keys(lambda k: impl.random_bits(k, bit_width, shape), keys.aval.ndim), keys)
+
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, bit_width: int, shape: Any) -> Any:
+        return _padded_draw(self, sizes, args, outs, shape, {"bit_width": bit_width})
 
 
 @final

@@ -11,7 +11,7 @@ import numpy as np
 from teucer._base import dtypes, pytrees
 from teucer._core.jaxpr import ClosedJaxpr, eval_jaxpr
 from teucer._core.primitive import Axis, Primitive
-from teucer._core.stage import stage_flat
+from teucer._core.stage import stage_flat, stage_jaxpr
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray
 from teucer._lower import hlo
@@ -22,56 +22,18 @@ from teucer._transform.batch import batch_flat
 from teucer._transform.jvp import jvp_flat
 from teucer.lax import _elementwise, _structure
 from teucer.lax._families import BOOL_OR_INT, NUMERIC, Accepts
+from teucer.lax._identities import highest, identity_of, lowest
 from teucer.lax._joining import concatenate
 from teucer.lax._shapes import bumped, squeeze
 from teucer.lax._slicing import slice_in_dim
 from teucer.lax._structure import check_axes, reduce_sum_p
 
-__all__ = ["Reduction", "argmax", "argmax_p", "argmin", "argmin_p", "identity_of", "reduce", "reduce_and", "reduce_and_p",
+__all__ = ["Reduction", "argmax", "argmax_p", "argmin", "argmin_p", "reduce", "reduce_and", "reduce_and_p",
            "reduce_max", "reduce_max_p", "reduce_min", "reduce_min_p", "reduce_or", "reduce_or_p", "reduce_p",
            "reduce_prod", "reduce_prod_p", "reduce_sum", "reduce_sum_p", "reduce_xor", "reduce_xor_p", "scalar_body",
            "scalar_computation"]
 
 ORDERED = Accepts((np.number, np.bool_))
-
-
-def lowest(dtype: Any) -> Any:
-    """The identity of max: nothing of the dtype is less."""
-    if dtype == np.bool_:
-        return False
-    if dtypes.issubdtype(dtype, np.complexfloating):
-        return complex(-np.inf, -np.inf)
-    return -np.inf if dtypes.issubdtype(dtype, np.inexact) else dtypes.iinfo(dtype).min
-
-
-def highest(dtype: Any) -> Any:
-    """The identity of min: nothing of the dtype is greater."""
-    if dtype == np.bool_:
-        return True
-    if dtypes.issubdtype(dtype, np.complexfloating):
-        return complex(np.inf, np.inf)
-    return np.inf if dtypes.issubdtype(dtype, np.inexact) else dtypes.iinfo(dtype).max
-
-
-def _all_bits(dtype: Any) -> Any:
-    if dtype == np.bool_:
-        return True
-    return -1 if dtypes.issubdtype(dtype, np.signedinteger) else dtypes.iinfo(dtype).max
-
-
-# The operations that are associative, with the value that changes nothing: StableHLO name -> identity of a dtype.
-_IDENTITIES: dict[str, Callable[[Any], Any]] = {
-    "add": lambda dtype: 0, "multiply": lambda dtype: 1, "maximum": lowest, "minimum": highest, "and": _all_bits,
-    "or": lambda dtype: 0, "xor": lambda dtype: 0}
-
-
-def identity_of(op: str, dtype: Any) -> Any:
-    """The value that the StableHLO operation `op` leaves others unchanged with.
-
-    >>> identity_of("maximum", np.dtype("int8"))
-    -128
-    """
-    return _IDENTITIES[op](dtype)
 
 
 def scalar_body(ctx: Any, op: str) -> Callable[..., Any]:
@@ -111,6 +73,9 @@ class Reduction(Primitive):
     def batch(self, axis: Any, args: Any, dims: Any, *, axes: Any) -> Any:
         (dim,) = dims
         return self.bind(*args, axes=bumped(axes, dim)), (dim - sum(a < dim for a in axes),)
+
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, axes: Any) -> Any:
+        return self.bind(sizes.mask(*args, *avals, identity_of(self.op, avals[0].dtype), axes), axes=axes)
 
 
 @final
@@ -227,6 +192,13 @@ class ArgExtreme(Primitive):
         outs = self.bind(*args, axes=bumped(axes, dim), index_dtype=index_dtype)
         return outs, (dim - (axes[0] < dim),)
 
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, axes: Any, index_dtype: Any) -> Any:
+        (x,), (aval,) = args, avals
+        if sizes.may_be_empty(aval.shape[axes[0]]):
+            sizes.refuse("the axis may be empty, and then there is no such element")
+        # Of equal elements the first counts, and none is before the first of the array.
+        return self.bind(sizes.mask(x, aval, self.start(aval.dtype), axes), axes=axes, index_dtype=index_dtype)
+
 
 @final
 class Reduce(Primitive):
@@ -278,6 +250,13 @@ class Reduce(Primitive):
         outs = self.bind(*xs, *args[n:], jaxpr=jaxpr, dimensions=bumped(dimensions, at), **params)
         return outs, (at - sum(d < at for d in dimensions),) * n
 
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, jaxpr: Any, dimensions: Any, **params: Any) -> Any:
+        n = len(args) // 2
+        inside = sizes.inside(avals[0].shape, dimensions)
+        if inside is None:
+            return self.bind(*args, jaxpr=jaxpr, dimensions=dimensions, **params)
+        return self.bind(*args[:n], inside, *args[n:], np.bool_(True), jaxpr=guarded(jaxpr), dimensions=dimensions, **params)[:n]
+
 
 def _reduce_by_halves(jaxpr: Any, operands: Sequence[Any], dimensions: Sequence[int]) -> list[Any]:
     """What `reduce` computes, from whole arrays and with operations that can be transformed."""
@@ -301,6 +280,21 @@ def apply_scalar_jaxpr(jaxpr: Any, xs: Sequence[Any]) -> list[Any]:
     flat = [_structure.reshape(x, (size,)) for x in xs]
     outs, dims = batch_flat(lambda *s: eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, *s), Axis(size), flat, [0] * len(flat))
     return [_structure.reshape(arith.to_axis(y, d, size, 0), shape) for y, d in zip(outs, dims, strict=True)]
+
+
+def guarded(jaxpr: Any) -> ClosedJaxpr:
+    """A reduction's computation on elements that come with a mark whether they count: of two of which one does, that one."""
+    n = len(jaxpr.in_avals) // 2
+
+    def both(*xs: Any) -> list[Any]:
+        a, p, b, q = xs[:n], xs[n], xs[n + 1:-1], xs[-1]
+        combined = eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, *a, *b)
+        outs = [_elementwise.select(p, _elementwise.select(q, c, x), y) for c, x, y in zip(combined, a, b, strict=True)]
+        return [*outs, _elementwise.bitwise_or(p, q)]
+
+    mark = ShapedArray((), np.dtype(bool))
+    made: ClosedJaxpr = jaxpr.kept("guarded", lambda: stage_jaxpr(both, [*jaxpr.in_avals[:n], mark, *jaxpr.in_avals[n:], mark]))
+    return made
 
 
 def check_computation(op: str, jaxpr: Any, avals: Sequence[Any]) -> None:

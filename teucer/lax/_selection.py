@@ -103,6 +103,8 @@ class SelectN(Primitive):
             return cases[min(max(int(chosen.val), 0), len(cases) - 1)]
         return cases[0] if all(case is cases[0] for case in cases) else None
 
+    padded = Primitive.through
+
 
 select_n_p = SelectN()
 

@@ -9,6 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core.dimensions import is_symbolic
 from teucer._core.primitive import Primitive
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray
@@ -61,6 +62,8 @@ class Iota(Primitive):
             return (hlo.convert(ctx, counted, aval.dtype),)
         return (hlo.iota(ctx, aval, dimension),)
 
+    padded = Primitive.through
+
 
 @final
 class Empty(Primitive):
@@ -78,6 +81,8 @@ class Empty(Primitive):
         return (Value(hlo.splat(ctx, 0, aval.physical).name, aval),)
 
     lower_extended = lower
+
+    padded = Primitive.through
 
 
 @final
@@ -109,6 +114,12 @@ class Rev(Linear):
 
     def batch(self, axis: Any, args: Any, dims: Any, *, dimensions: Any) -> Any:
         return self.bind(*args, dimensions=bumped(dimensions, dims[0])), dims
+
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, dimensions: Any) -> Any:
+        ((aval,), (x,)) = avals, self.bind(*args, dimensions=dimensions)
+        # What was behind the elements is now in front of them.
+        starts = [np.shape(x)[a] - sizes.value(n) if a in dimensions and is_symbolic(n) else 0 for a, n in enumerate(aval.shape)]
+        return (sizes.window(x, starts, aval.shape),)
 
 
 @final
@@ -143,6 +154,8 @@ class Squeeze(Linear):
     def batch(self, axis: Any, args: Any, dims: Any, *, dimensions: Any) -> Any:
         (dim,) = dims
         return self.bind(*args, dimensions=bumped(dimensions, dim)), (dim - sum(d < dim for d in dimensions),)
+
+    padded = Primitive.through
 
 
 iota_p = Iota()

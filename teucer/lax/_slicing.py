@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core.dimensions import as_size, ceil_div
+from teucer._core.dimensions import as_size, ceil_div, is_symbolic
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
@@ -44,6 +44,10 @@ class Slice(Linear):
     shard = partition.aligned
 
     def lower(self, ctx: Any, x: Any, *, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
+        (aval,) = ctx.avals_out
+        if 0 in aval.shape:
+            # XLA's CPU backend aborts on an empty slice of a concatenation.
+            return (hlo.splat(ctx, 0, aval.strengthen()),)
         return (hlo.slice(ctx, x, start_indices, limit_indices, strides or (1,) * len(start_indices)),)
 
     def transpose(self, cts: Any, x: Any, *, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
@@ -65,6 +69,14 @@ class Slice(Linear):
     def simplify(self, known: Any, x: Any, *, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
         whole = limit_indices == x.aval.shape and not any(start_indices) and (strides is None or set(strides) <= {1})
         return x if whole else None
+
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
+        steps = strides or (1,) * len(start_indices)
+        shape = sizes.bounded(outs[0].shape)
+        spans = [(n - 1) * s + 1 if n else 0 for n, s in zip(shape, steps, strict=True)]
+        starts = [sizes.value(a) if is_symbolic(a) else a for a in start_indices]
+        part = sizes.window(*args, starts, spans)
+        return (part if all(s == 1 for s in steps) else slice(part, (0,) * len(spans), spans, steps),)
 
 
 def _check_slice(x: Any, starts: Any, limits: Any, strides: Any) -> None:
@@ -163,6 +175,18 @@ class Pad(Primitive):
         inside = _structure.full(aval.shape, True, np.dtype(bool))
         (inside,) = self.bind(inside, _structure.full((), False, np.dtype(bool)), padding_config=config)
         return (_elementwise.select(inside, padded, _structure.broadcast_to(value, np.shape(padded), (at,))),), (at,)
+
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, padding_config: Any) -> Any:
+        (x, value), (aval, _) = args, avals
+        x = sizes.mask(x, aval, value)
+        # A front of unknown length is padded to its bound, and then the window begins later.
+        fronts = [max(sizes.bounded(low), 0) if is_symbolic(low) else low for low, _, _ in padding_config]
+        config = [(front, 0 if is_symbolic(n) or is_symbolic(low) or is_symbolic(high) else high, interior)
+                  for front, n, (low, high, interior) in zip(fronts, aval.shape, padding_config, strict=True)]
+        (y,) = self.bind(x, value, padding_config=tuple(config))
+        starts = [front - sizes.value(low) if is_symbolic(low) else 0
+                  for front, (low, _, _) in zip(fronts, padding_config, strict=True)]
+        return (sizes.window(y, starts, outs[0].shape, value),)
 
 
 def _unpadded(ct: Any, shape: Any, padding_config: Any) -> Any:

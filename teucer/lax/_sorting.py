@@ -16,7 +16,10 @@ from teucer._core.types import ShapedArray, Zero
 from teucer._lower import hlo
 from teucer._runtime.partition import Labels, whole
 from teucer._transform import arith
+from teucer.lax import _structure
+from teucer.lax._elementwise import select
 from teucer.lax._gather import gather_p
+from teucer.lax._identities import lowest
 from teucer.lax._indexing import GatherDimensionNumbers, GatherScatterMode
 from teucer.lax._shapes import broadcasted_iota, expand_dims
 from teucer.lax._slicing import slice_in_dim
@@ -92,6 +95,13 @@ class Sort(Primitive):
         at = next(d for d in dims if d is not None)
         xs = [arith.to_axis(x, d, axis.size, at) for x, d in zip(args, dims, strict=True)]
         return self.bind(*xs, dimension=dimension + (dimension >= at), **params), (at,) * len(xs)
+
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, dimension: Any, num_keys: Any, is_stable: Any) -> Any:
+        inside = sizes.inside(avals[0].shape, (dimension,))
+        if inside is None:
+            return self.bind(*args, dimension=dimension, num_keys=num_keys, is_stable=is_stable)
+        behind = select(inside, *(_structure.full(np.shape(inside), i, np.dtype(np.int32)) for i in (0, 1)))
+        return self.bind(behind, *args, dimension=dimension, num_keys=num_keys + 1, is_stable=is_stable)[1:]
 
 
 _AS_INTEGERS = {np.dtype(np.float32): np.dtype(np.int32), np.dtype(np.float64): np.dtype(np.int64)}
@@ -182,6 +192,10 @@ class TopK(Primitive):
     def batch(self, mapped: Any, args: Any, dims: Any, /, *, k: Any, axis: Any) -> Any:
         return self.bind(*args, k=k, axis=axis + (axis >= dims[0])), dims * 2
 
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, k: Any, axis: Any) -> Any:
+        # Of equal elements the first come first, and k are in the array.
+        return self.bind(sizes.mask(*args, *avals, lowest(avals[0].dtype), (axis,)), k=k, axis=axis)
+
 
 @final
 class ApproxTopK(Primitive):
@@ -234,6 +248,12 @@ class ApproxTopK(Primitive):
     def batch(self, axis: Any, args: Any, dims: Any, *, reduction_dimension: Any, **params: Any) -> Any:
         at = canonical_axis(reduction_dimension, np.ndim(args[0]) - 1, "approx_top_k")
         return self.bind(*args, reduction_dimension=at + (at >= dims[0]), **params), dims * 2
+
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, reduction_dimension: Any, is_max_k: Any,
+               **params: Any) -> Any:
+        # As TopK; NaN is behind all floats that are sorted, and of NaNs the first come first.
+        x = sizes.mask(*args, *avals, -np.inf if is_max_k else np.nan, (canonical_axis(reduction_dimension, avals[0].ndim),))
+        return self.bind(x, reduction_dimension=reduction_dimension, is_max_k=is_max_k, **params)
 
 
 sort_p = Sort()

@@ -5,7 +5,9 @@ broadcast_in_dim and its transpose reduce_sum, reshape, transpose, convert_eleme
 
 from __future__ import annotations
 
+import importlib
 import itertools
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any, final
@@ -26,9 +28,8 @@ from teucer._transform import arith
 from teucer.lax._exact import convert
 
 __all__ = ["Linear", "add_any_p", "broadcast_in_dim_p", "canonical_axis", "canonical_shape", "check_axes",
-           "convert_element_type",
-           "convert_element_type_p", "expand", "full", "moveaxis", "reduce_sum", "reduce_sum_p", "reshape", "reshape_p",
-           "transpose", "transpose_p", "zeros"]
+           "convert_element_type", "convert_element_type_p", "expand", "full", "moveaxis", "reduce_sum", "reduce_sum_p",
+           "reshape", "reshape_p", "transpose", "transpose_p", "zeros"]
 
 
 def canonical_axis(axis: Any, ndim: int, op: str = "axis") -> int:
@@ -79,18 +80,6 @@ class Linear(Primitive):
         if type(t) is Zero:
             return outs, tuple(typeof(y).zero for y in outs)
         return outs, self.bind(t, **params)
-
-
-def batched_sharding(sharding: Any, ndim: int, at: int, axis: Any, args: Any, dims: Any) -> Any:
-    """The sharding that a result was given, of `ndim` axes, with the batch axis at `at` laid out as that of the operands."""
-    if sharding is None:
-        return None
-    entry = axis.spmd_name
-    for x, dim in zip(args, dims, strict=True):
-        own = typeof(x).sharding
-        if own is not None and dim is not None:
-            entry = own.spec[dim]
-    return sharding.inserted(ndim, at, entry)
 
 
 @final
@@ -146,7 +135,7 @@ class BroadcastInDim(Linear):
     def batch(self, axis: Any, args: Any, dims: Any, *, shape: Any, broadcast_dimensions: Any, sharding: Any = None) -> Any:
         x = moveaxis(args[0], dims[0], 0)
         outs = self.bind(x, shape=(axis.size, *shape), broadcast_dimensions=(0, *(d + 1 for d in broadcast_dimensions)),
-                         sharding=batched_sharding(sharding, len(shape), 0, axis, args, dims))
+                         sharding=partition.batched(sharding, len(shape), 0, axis, args, dims))
         return outs, (0,)
 
     def simplify(self, known: Any, x: Any, *, shape: Any, broadcast_dimensions: Any, sharding: Any = None) -> Any:
@@ -157,6 +146,8 @@ class BroadcastInDim(Linear):
             return None
         dims = tuple([broadcast_dimensions[d] for d in made.params["broadcast_dimensions"]])
         return Call((made.invars[0],), {"shape": shape, "broadcast_dimensions": dims, "sharding": sharding})
+
+    padded = Primitive.through
 
 
 @final
@@ -192,8 +183,11 @@ class ReduceSum(Linear):
         at = dim - sum(a < dim for a in axes)
         ndim = typeof(args[0]).ndim - 1 - len(axes)
         outs = self.bind(args[0], axes=tuple(a + (a >= dim) for a in axes),
-                         out_sharding=batched_sharding(out_sharding, ndim, at, axis, args, dims))
+                         out_sharding=partition.batched(out_sharding, ndim, at, axis, args, dims))
         return outs, (at,)
+
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, axes: Any, out_sharding: Any = None) -> Any:
+        return self.bind(sizes.mask(*args, *avals, 0, axes), axes=axes, out_sharding=out_sharding)
 
 
 @final
@@ -228,7 +222,7 @@ class Reshape(Linear):
     def batch(self, axis: Any, args: Any, dims: Any, *, new_sizes: Any, dimensions: Any = None, sharding: Any = None) -> Any:
         x = moveaxis(args[0], dims[0], 0)
         return self.bind(x, new_sizes=(axis.size, *new_sizes), dimensions=None,
-                         sharding=batched_sharding(sharding, len(new_sizes), 0, axis, args, dims)), (0,)
+                         sharding=partition.batched(sharding, len(new_sizes), 0, axis, args, dims)), (0,)
 
     def simplify(self, known: Any, x: Any, *, new_sizes: Any, dimensions: Any = None, sharding: Any = None) -> Any:
         made = known.made.get(x)
@@ -237,6 +231,30 @@ class Reshape(Linear):
         if source.aval.shape == new_sizes:
             return source
         return Call((source,), {"new_sizes": new_sizes, "dimensions": dimensions, "sharding": sharding}) if again else None
+
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, new_sizes: Any, **params: Any) -> Any:
+        (x,), (aval,) = args, avals
+        a, b = aval.shape, tuple(new_sizes)
+        first = _agreeing(a, b)
+        last = _agreeing(a[first:][::-1], b[first:][::-1])
+        a, b = [s[first:len(s) - last] for s in (a, b)]
+        lead, trail = np.shape(x)[:first], np.shape(x)[len(np.shape(x)) - last:]
+
+        def shaped(y: Any, middle: Any) -> Any:
+            return reshape(y, (*lead, *sizes.bounded(tuple(middle)), *trail))
+
+        if any(map(is_symbolic, (*a[1:], *b[1:]))):
+            # Elements of one row are not next to each other in the buffer: each is looked up.
+            flat = shaped(x, (math.prod(sizes.bounded(tuple(a))),))
+            return (shaped(sizes.take(flat, sizes.places(a, b), first), b),)
+        # The elements are the first of the buffer, in order.
+        flat = shaped(x, (math.prod(sizes.bounded(tuple(a))),))
+        return (shaped(sizes.fit(flat, (*lead, math.prod(sizes.bounded(tuple(b))), *trail)), b),)
+
+
+def _agreeing(a: Sequence[Any], b: Sequence[Any]) -> int:
+    """How many sizes in front two shapes have in common."""
+    return next((i for i, (m, n) in enumerate(zip(a, b, strict=False)) if m != n), min(len(a), len(b)))
 
 
 @final
@@ -274,6 +292,8 @@ class Transpose(Linear):
         if order == tuple(range(len(order))):
             return source
         return Call((source,), {"permutation": order}) if again else None
+
+    padded = Primitive.through
 
 
 @final
@@ -317,6 +337,8 @@ class ConvertElementType(Primitive):
     def fold(self, x: Any, *, new_dtype: Any, **params: Any) -> Any:
         return convert(x, new_dtype)
 
+    padded = Primitive.through
+
 
 @final
 class AddAny(Primitive):
@@ -348,6 +370,8 @@ class AddAny(Primitive):
         first = next(d for d in dims if d is not None)
         return self.bind(*(arith.to_axis(x, d, axis.size, first) for x, d in zip(args, dims, strict=True))), (first,)
 
+    padded = Primitive.through
+
 
 @final
 class DimAsValue(Primitive):
@@ -366,6 +390,9 @@ class DimAsValue(Primitive):
         raise errors.InconclusiveDimensionOperation(
             f"the symbolic dimension '{dim}' is used as a number, but no program is being traced.\n  It has no value here: "
             "compute with it in a function that is exported for shapes with it.")
+
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, dim: Any) -> Any:
+        return (convert_element_type(sizes.value(dim), outs[0].dtype, outs[0].weak_type),)
 
 
 dim_as_value_p = DimAsValue()
@@ -464,13 +491,5 @@ def _ones(aval: Any) -> Any:
 arith.install(zeros=zeros, ones=_ones, add=lambda x, y: add_any_p.bind(x, y)[0], broadcast=expand, moveaxis=moveaxis,
               reshape=reshape, sum_axis=lambda x, axis: reduce_sum(x, [axis]),
               convert=lambda x, aval: convert_element_type(x, aval.dtype, aval.weak_type))
-
-
-def _loop_primitives() -> dict[str, Any]:
-    from teucer.lax._control_scan import scan_p  # loaded by programs that have loops only
-    from teucer.lax._joining import stack_p, unstack_p
-    from teucer.lax._slicing import slice_p
-    return {"scan": scan_p, "stack": stack_p, "unstack": unstack_p, "slice": slice_p}
-
-
-roll.install(_loop_primitives)
+# Loaded with the first program in which outlining finds a loop.
+roll.install(lambda: importlib.import_module("teucer.lax._loops").PRIMITIVES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import numpy as np
 
@@ -21,66 +21,16 @@ from teucer._transform.batch import batch_flat
 from teucer._transform.jvp import jvp_flat
 from teucer.lax import _elementwise, _structure
 from teucer.lax._families import NUMERIC, Accepts
-from teucer.lax._reductions import apply_scalar_jaxpr, check_computation, identity_of, monoid, scalar_body, scalar_computation
+from teucer.lax._identities import identity_of
+from teucer.lax._reductions import apply_scalar_jaxpr, check_computation, monoid, scalar_body, scalar_computation
 from teucer.lax._slicing import pad_p, slice_in_dim
+from teucer.lax._window_shapes import Windows, check_batch_only, dilated, padded_windows
 
-__all__ = ["Windows", "padtype_to_pads", "reduce_window", "reduce_window_max_p", "reduce_window_min_p", "reduce_window_p",
+__all__ = ["padtype_to_pads", "reduce_window", "reduce_window_max_p", "reduce_window_min_p", "reduce_window_p",
            "reduce_window_shape_tuple", "reduce_window_sum_p", "select_and_gather_add_p", "select_and_scatter_add_p",
            "select_and_scatter_p"]
 
 ORDERED = Accepts((np.number, np.bool_))
-
-
-class Windows(NamedTuple):
-    """Windows along each axis: their size, the step from one to the next, padding, and the holes put between elements of
-    the array and of the windows."""
-
-    window_dimensions: tuple[int, ...]
-    window_strides: tuple[int, ...]
-    padding: tuple[tuple[int, int], ...]
-    base_dilation: tuple[int, ...]
-    window_dilation: tuple[int, ...]
-
-    def out_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """How many windows there are along each axis of an array."""
-        out = []
-        for n, w, s, (low, high), b, d in zip(shape, *self, strict=True):
-            length = dilated(n, b) + low + high
-            covered = dilated(w, d)
-            out.append(max_dim((length - covered) // s + 1, 0))
-        return tuple(out)
-
-    def at(self, axis: int) -> Windows:
-        """The same windows on arrays with a batch dimension inserted."""
-        new = (1, 1, (0, 0), 1, 1)
-        return Windows(*((*field[:axis], one, *field[axis:]) for field, one in zip(self, new, strict=True)))
-
-    def is_dilated(self) -> bool:
-        """Whether there are holes between elements of the array or of the windows."""
-        return any(d != 1 for d in (*self.base_dilation, *self.window_dilation))
-
-    def check(self, x: Any) -> None:
-        """Raise TypeError if the windows do not fit the number of axes of x, or are not positive."""
-        n = len(self.window_dimensions)
-        if n != x.ndim:
-            raise TypeError("reduce_window got the wrong number of window_dimensions for operand: got operand shape "
-                            f"{x.shape} with window_dimensions {self.window_dimensions}.")
-        for name in ("window_strides", "base_dilation", "window_dilation"):
-            if len(getattr(self, name)) != n:
-                raise TypeError(f"reduce_window got inconsistent {name} and window_dimensions: got {name} "
-                                f"{getattr(self, name)} and window_dimensions {self.window_dimensions}.")
-        if len(self.padding) != n:
-            raise ValueError(f"reduce_window got inconsistent padding and window_dimensions: got padding {self.padding} and "
-                             f"window_dimensions {self.window_dimensions}.")
-        for name in ("window_dimensions", "window_strides", "base_dilation", "window_dilation"):
-            if any(d <= 0 for d in getattr(self, name)):
-                raise TypeError(f"reduce_window {name} must have every element be strictly positive, got "
-                                f"{getattr(self, name)}.")
-
-
-def dilated(n: Any, dilation: int) -> Any:
-    """The length of n elements with dilation - 1 holes between neighbours."""
-    return 0 if type(n) is int and n == 0 else (n - 1) * dilation + 1
 
 
 class _WindowReduction(Primitive):
@@ -109,6 +59,10 @@ class _WindowReduction(Primitive):
 
     def batch(self, axis: Any, args: Any, dims: Any, **windows: Any) -> Any:
         return self.bind(*args, **Windows(**windows).at(dims[0])._asdict()), dims
+
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, **windows: Any) -> Any:
+        x = sizes.mask(*args, *avals, identity_of(self.op, avals[0].dtype))
+        return self.bind(x, **padded_windows(sizes, avals[0].shape, outs[0].shape, windows))
 
 
 def _lower(ctx: Any, xs: Sequence[Any], inits: Sequence[Any], body: Callable[..., Any], w: Windows) -> Any:
@@ -237,6 +191,13 @@ class ReduceWindow(Primitive):
         outs = self.bind(*xs, *args[n:], jaxpr=jaxpr, consts=consts, **Windows(**windows).at(0)._asdict())
         return outs, (0,) * n
 
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, jaxpr: Any, consts: Any, **windows: Any) -> Any:
+        n = len(args) // 2
+        # As XLA pads: with the initial value.
+        xs = [sizes.mask(x, aval, init) for x, aval, init in zip(args[:n], avals, args[n:], strict=False)]
+        return self.bind(*xs, *args[n:], jaxpr=jaxpr, consts=consts,
+                         **padded_windows(sizes, avals[0].shape, outs[0].shape, windows))
+
 
 def _reduce_window_by_doubling(jaxpr: Any, operands: Sequence[Any], *, consts: Any, **windows: Any) -> list[Any]:
     n = len(operands) // 2
@@ -295,6 +256,10 @@ class SelectAndGatherAdd(Primitive):
         both = [arith.to_axis(z, d, axis.size, 0) for z, d in zip(args, dims, strict=True)]
         return self.bind(*both, select_prim=select_prim, **Windows(**windows).at(0)._asdict()), (0,)
 
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, **params: Any) -> Any:
+        check_batch_only(sizes, avals, params)
+        return self.bind(*args, **params)
+
 
 @final
 class SelectAndScatterAdd(Primitive):
@@ -347,6 +312,10 @@ class SelectAndScatterAdd(Primitive):
         return self.bind(*both, select_prim=select_prim, window_dimensions=w.window_dimensions,
                          window_strides=w.window_strides, padding=w.padding), (0,)
 
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, **params: Any) -> Any:
+        check_batch_only(sizes, avals, params)
+        return self.bind(*args, **params)
+
 
 @final
 class SelectAndScatter(Primitive):
@@ -375,6 +344,10 @@ class SelectAndScatter(Primitive):
         return (hlo.select_and_scatter(ctx, x, source, init, lambda a, b: ctx.inline(select_jaxpr, a, b),
                                        lambda a, b: ctx.inline(scatter_jaxpr, a, b), window=window_dimensions,
                                        strides=window_strides, padding=padding, aval=x.aval.strengthen()),)
+
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, **params: Any) -> Any:
+        check_batch_only(sizes, avals, params)
+        return self.bind(*args, **params)
 
 
 def _undilated(window_dimensions: Any, window_strides: Any, padding: Any) -> Windows:

@@ -9,6 +9,7 @@ import numpy as np
 import opt_einsum
 from opt_einsum.parser import parse_einsum_input
 
+from teucer._core.dimensions import bounds, is_symbolic
 from teucer._core.trace import typeof
 from teucer.lax import _elementwise as lax
 from teucer.lax import _reductions, _shapes, _structure
@@ -39,7 +40,7 @@ def einsum(subscripts: Any, /, *operands: Any, out: None = None, optimize: Any =
     _check_sizes(names, shapes)
     path = optimize if isinstance(optimize, list | tuple) else "optimal" if optimize in (True, "auto") and len(values) <= 4 else (
         "greedy" if optimize is False else "auto" if optimize is True else optimize)
-    _, steps = opt_einsum.contract_path(names, *shapes, shapes=True, einsum_call=True, optimize=path)
+    _, steps = opt_einsum.contract_path(names, *map(_sizes, shapes), shapes=True, einsum_call=True, optimize=path)
     contractions = tuple((tuple(step[0]), step[2]) for step in steps)
     if out_sharding is not None:
         return laid_out("jnp.einsum", out_sharding,
@@ -55,8 +56,13 @@ def einsum_path(subscripts: Any, /, *operands: Any, optimize: Any = "auto") -> t
     """
     names, values = _parsed(subscripts, operands)
     kind = "optimal" if optimize is True else "greedy" if optimize is False else optimize
-    path, report = opt_einsum.contract_path(names, *[np.shape(v) for v in values], shapes=True, optimize=kind)
+    path, report = opt_einsum.contract_path(names, *[_sizes(np.shape(v)) for v in values], shapes=True, optimize=kind)
     return list(path), report
+
+
+def _sizes(shape: Sequence[Any]) -> tuple[int, ...]:
+    """Sizes by which the cost of a product is judged: where one is symbolic its bound, or any that is not small."""
+    return tuple(int(min(bounds(n).high, 1024)) if is_symbolic(n) else n for n in shape)
 
 
 def _parsed(subscripts: Any, operands: Sequence[Any]) -> tuple[str, list[Any]]:

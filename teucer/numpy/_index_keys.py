@@ -13,7 +13,10 @@ from teucer._core.dimensions import as_size, ceil_div, is_known_below, max_dim, 
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import is_valid_type
 from teucer._runtime.arrays import ArrayImpl
+from teucer._transform.dynamic import results_allowed
 from teucer.lax import _joining, _structure
+from teucer.numpy._nonzero import nonzero
+from teucer.numpy._operands import is_unknown
 
 __all__ = ["ARRAY", "FULL", "INT", "Item", "Key", "NEW", "SCALAR", "is_basic", "out_of_bounds", "parse", "starts_of"]
 
@@ -228,6 +231,8 @@ _ELLIPSIS_PART = ("ellipsis", None)
 
 def _array_parts(e: Any, position: int) -> list[tuple[str, Any]]:
     if dtypes.issubdtype(e.dtype, np.bool_):
+        if e.ndim and is_unknown(e) and results_allowed():
+            return [("mask", (index, size, position, e.shape)) for index, size in zip(nonzero(e), e.shape, strict=True)]
         mask = _concrete_mask(e)
         if mask.ndim == 0:
             return [("bool", bool(mask))]

@@ -9,9 +9,9 @@ import numpy as np
 from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer.lax import _elementwise as lax
-from teucer.lax import _reductions as lax_reductions
 from teucer.lax import _structure
 from teucer.lax._families import scalar_like
+from teucer.lax._identities import identity_of
 from teucer.numpy import _reductions
 from teucer.numpy._library import fast
 from teucer.numpy._promotion import broadcast_to, convert, refuse_out
@@ -65,7 +65,7 @@ def _extreme(name: str, a: Any, axis: Any, keepdims: bool, initial: Any, where: 
     reduce = getattr(_reductions, f"_{name}").__wrapped__
     if not is_kind(x, np.inexact):
         return reduce(x, axis, keepdims, initial, where)
-    neutral = lax_reductions.identity_of(f"{name}imum", typeof(x).dtype)
+    neutral = identity_of(f"{name}imum", typeof(x).dtype)
     number = _number(x)
     filled = lax.where_else(number, x, neutral)
     out = reduce(filled, axis, keepdims, initial, where)
@@ -101,7 +101,7 @@ def _arg(name: str, a: Any, axis: Any, keepdims: bool) -> Any:
     if not is_kind(x, np.inexact):
         return _reductions._arg.__wrapped__(name, x, axis, keepdims)
     number = _number(x)
-    filled = lax.where_else(number, x, lax_reductions.identity_of(f"{name.removeprefix('arg')}imum", typeof(x).dtype))
+    filled = lax.where_else(number, x, identity_of(f"{name.removeprefix('arg')}imum", typeof(x).dtype))
     out = _reductions._arg.__wrapped__(name, filled, axis, keepdims)
     found = fold("any", number, axes_of(axis, np.ndim(x)), keepdims, None, None)
     return lax.where_else(found, out, scalar_like(out, -1))

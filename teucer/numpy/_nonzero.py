@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from teucer.lax import _cumulative, _elementwise, _gather, _joining, _shapes, _structure
+from teucer._core.dimensions import is_symbolic
+from teucer.lax import _cumulative, _elementwise, _gather, _joining, _reductions, _shapes, _structure
 from teucer.lax._indexing import ScatterDimensionNumbers
+from teucer.lax._padding import dynamic_size
 from teucer.numpy._creation import asarray
 from teucer.numpy._library import fast
 from teucer.numpy._manipulation import ravel
-from teucer.numpy._operands import concrete, index_dtype, operand
+from teucer.numpy._operands import concrete, index_dtype, is_unknown, operand
 from teucer.numpy._promotion import convert
 
 __all__ = ["argwhere", "flatnonzero", "nonzero"]
@@ -37,10 +39,12 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
 
 
 def _places(name: str, x: Any, size: int | None, fill_value: Any) -> tuple[Any, ...]:
+    if size is None and is_unknown(x):
+        size = dynamic_size(_reductions.reduce_sum(_structure.convert_element_type(x != 0, np.int32), range(x.ndim)), x.size)
     if size is None:
         known = concrete(x, name, _SIZE.format(name, name)).nonzero()
         return tuple(asarray(i.astype(index_dtype())) for i in known)
-    count = operator.index(concrete(size, name, "size must be a known integer")[()])
+    count = size if is_symbolic(size) else operator.index(concrete(size, name, "size must be a known integer")[()])
     fill = fill_value if isinstance(fill_value, tuple) else (0 if fill_value is None else fill_value,) * x.ndim
     if len(fill) != x.ndim:
         raise ValueError(f"{name}: fill_value must be a number, or one for each of {x.ndim} axes, got {fill_value}.")
@@ -60,7 +64,7 @@ def _sized(x: Any, fill: Any, size: int) -> Any:
     target = _elementwise.select(mask, rank - 1, _structure.full((n,), size, np.int32))
     flat = _gather.scatter(_structure.full((size,), 0, np.int32), _structure.reshape(target, (n, 1)), _shapes.iota(np.int32, n),
                            ScatterDimensionNumbers((), (0,), (0,)), mode="drop", unique_indices=False)
-    found = _shapes.iota(np.int32, size) < rank[-1]
+    found = _shapes.iota(np.int32, size) < _structure.reduce_sum(flags, (0,))
     out = []
     for axis_size, filling in zip(reversed(x.shape), reversed(fill), strict=True):
         place = flat % axis_size if len(x.shape) > 1 else flat

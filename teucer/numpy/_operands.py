@@ -14,7 +14,7 @@ from teucer.lax import _structure
 from teucer.numpy._creation import asarray
 from teucer.numpy._promotion import broadcast_axes, check_arraylike, promote_dtypes
 
-__all__ = ["axis_of", "axes_of", "broadcast_value", "concrete", "index_dtype", "operand", "operands", "promoted"]
+__all__ = ["axis_of", "axes_of", "broadcast_value", "concrete", "index_dtype", "is_unknown", "operand", "operands", "promoted"]
 
 canonical_axis = _structure.canonical_axis
 
@@ -68,6 +68,11 @@ def broadcast_value(value: Any, shape: Sequence[Any]) -> Any:
                          f"type={requested.str_short()}\n  Sizes must agree from the last axis on, or be 1.")
     kept = tuple(m for m, fit in zip(own, fits, strict=True) if fit)
     return broadcast_axes(value, kept, shape, tuple(i + ahead for i, fit in enumerate(fits) if fit))
+
+
+def is_unknown(x: Any) -> bool:
+    """Whether x is traced and its values are not known."""
+    return isinstance(x, Tracer) and x.concrete() is None
 
 
 def concrete(x: Any, op: str, what: str) -> np.ndarray[Any, Any]:

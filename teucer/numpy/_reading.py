@@ -110,7 +110,10 @@ def wrapped(index: Any, n: Any) -> Any:
     """Indices with the negative ones counted from the end of an axis of size n."""
     if isinstance(index, np.ndarray | np.generic):
         index = index.astype(np.int32) if index.dtype.itemsize < 4 else index
-        return np.where(index < 0, index + n, index) if index.dtype.kind == "i" and type(n) is int else index
+        if index.dtype.kind != "i" or not (index < 0).any():
+            return index
+        if type(n) is int:
+            return np.where(index < 0, index + n, index)
     dtype = typeof(index).dtype
     if dtypes.bit_width(dtype) < 32:
         index, dtype = _structure.convert_element_type(index, np.int32), np.dtype(np.int32)

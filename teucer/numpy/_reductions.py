@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 
 from teucer._base import dtypes, errors
+from teucer._core.dimensions import bounds, is_symbolic
 from teucer._core.trace import Tracer, typeof
 from teucer.lax import _elementwise as lax
 from teucer.lax import _reductions, _structure
 from teucer.lax._families import scalar_like
+from teucer.lax._identities import identity_of
 from teucer.numpy._library import fast
 from teucer.numpy._promotion import (
     INEXACT,
@@ -91,7 +93,7 @@ def fold(name: str, x: Any, axis: Any, keepdims: bool, where: Any, initial: Any)
     """x reduced by the operation called `name`, which the table names."""
     reduce, combine, neutral = _FOLDS[name]
     dtype = typeof(x).dtype
-    x = masked(x, where, _reductions.identity_of(neutral, dtype))
+    x = masked(x, where, identity_of(neutral, dtype))
     shape = np.shape(x)
     axes = axes_of(axis, len(shape))
     out = reduce(x, axes) if axes else x
@@ -180,7 +182,12 @@ def _extreme(name: str, a: Any, axis: Any, keepdims: bool, initial: Any, where: 
         if where is not None:
             raise ValueError(f"reduction operation {name} does not have an identity, so to use a where mask one has to specify "
                              "'initial'")
-        if count(x, axes_of(axis, np.ndim(x))) == 0 and math.prod(
+        n = count(x, axes_of(axis, np.ndim(x)))
+        if is_symbolic(n) and bounds(n).low <= 0:
+            raise errors.InconclusiveDimensionOperation(
+                f"{name}: the array may turn out to be empty, and then there is none: its size is {n}, from {bounds(n).low} on.\n"
+                f"    a: {typeof(x).str_short(short_dtypes=True)}\n  Give `initial`, which is the result then.")
+        if n == 0 and math.prod(
                 d for i, d in enumerate(np.shape(x)) if i not in axes_of(axis, np.ndim(x))):
             raise ValueError(f"zero-size array to reduction operation {name} which has no identity\n"
                              f"    a: {typeof(x).str_short(short_dtypes=True)}, axis: {axis}")

@@ -8,15 +8,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from teucer._base import dtypes, errors
-from teucer._core.trace import Tracer, typeof
-from teucer.lax import _cumulative, _elementwise, _gather, _joining, _reductions, _shapes, _sorting, _structure
+from teucer._core.dimensions import is_symbolic
+from teucer._core.trace import typeof
+from teucer._transform.dynamic import results_allowed
+from teucer.lax import _cumulative, _elementwise, _gather, _joining, _reductions, _shapes, _slicing, _sorting, _structure
 from teucer.lax._indexing import ScatterDimensionNumbers
+from teucer.lax._padding import dynamic_size
 from teucer.numpy import _ufuncs
 from teucer.numpy._creation import asarray
 from teucer.numpy._library import fast
 from teucer.numpy._logic import where
 from teucer.numpy._manipulation import ravel
-from teucer.numpy._operands import axis_of, index_dtype, operand, operands, promoted
+from teucer.numpy._operands import axis_of, index_dtype, is_unknown, operand, operands, promoted
 from teucer.numpy._promotion import ANY, convert
 from teucer.numpy._sorting import searchsorted
 from teucer.numpy._taking import take
@@ -49,7 +52,7 @@ class UniqueInverseResult(NamedTuple):
 
 
 def _known(name: str, x: Any) -> None:
-    if isinstance(x, Tracer) and x.concrete() is None:
+    if is_unknown(x):
         raise errors.ConcretizationTypeError(
             x, f"{name}: The error arose for the first argument of jnp.{name}(). To make jnp.{name}() compatible with JIT and "
                f"other transforms, you can specify a concrete value for the size argument, which will determine the output size.")
@@ -81,14 +84,17 @@ def _unique(name: str, ar: Any, axis: int | None, equal_nan: bool, size: int | N
     else:
         at = axis_of(x, axis)
     n = x.shape[at]
-    if size is None:
+    if size is None and not results_allowed():
         _known(name, x)
     if n == 0:
         return _unique_of_none(name, x, at, size, fill_value)
     found = _sorted_runs(x, at, bool(equal_nan))
-    count = int(found.count) if size is None else operator.index(size)
+    if size is None:
+        count = dynamic_size(found.count, n) if is_unknown(found.count) else int(found.count)
+    else:
+        count = size if is_symbolic(size) else operator.index(size)
     fill = None if fill_value is None else operand(name, fill_value)
-    values, indices, counts = _runs(x, found.order, found.rank, found.begins, fill, at, count)
+    values, indices, counts = _runs(x, found, fill, at, count)
     inverse = _structure.reshape(found.inverse, shape) if axis is None else found.inverse
     return UniqueAllResult(values, indices, inverse, counts)
 
@@ -121,17 +127,18 @@ def _sorted_runs(x: Any, axis: int, equal_nan: bool) -> _Runs:
     columns = [rows] if x.ndim == 1 else [rows[:, j] for j in range(rows.shape[1])]
     places = _shapes.iota(np.int32, n)
     *ordered, order = _sorting.sort([*columns, places], 0, is_stable=True, num_keys=max(len(columns), 1))
-    differs = _structure.full((n - 1,), False, np.dtype(bool))
+    begins = _elementwise.eq(places, np.int32(0))
     for c in ordered:
-        new = _elementwise.ne(c[1:], c[:-1])
+        before = _slicing.pad(c, _structure.full((), 0, c.dtype), [(1, -1, 0)])
+        new = _elementwise.ne(c, before)
         if equal_nan and dtypes.issubdtype(c.dtype, np.inexact):
-            both = _elementwise.bitwise_and(_ufuncs.isnan(c[1:]), _ufuncs.isnan(c[:-1]))
+            both = _elementwise.bitwise_and(_ufuncs.isnan(c), _ufuncs.isnan(before))
             new = _elementwise.bitwise_and(new, _elementwise.bitwise_not(both))
-        differs = _elementwise.bitwise_or(differs, new)
-    begins = _joining.concatenate([_structure.full((1,), True, np.dtype(bool)), differs], 0)
+        begins = _elementwise.bitwise_or(begins, new)
     rank = _cumulative.cumsum(_structure.convert_element_type(begins, np.int32)) - 1
     inverse = _scatter(_structure.full((n,), 0, np.int32), order, rank)
-    return _Runs(order, rank, begins, _structure.convert_element_type(inverse, index_dtype()), rank[-1] + 1)
+    count = _structure.reduce_sum(_structure.convert_element_type(begins, np.int32), (0,))
+    return _Runs(order, rank, begins, _structure.convert_element_type(inverse, index_dtype()), count)
 
 
 def _scatter(x: Any, places: Any, values: Any) -> Any:
@@ -140,14 +147,15 @@ def _scatter(x: Any, places: Any, values: Any) -> Any:
 
 
 @fast(static=("axis", "size"))
-def _runs(x: Any, order: Any, rank: Any, begins: Any, fill: Any, axis: int, size: int) -> tuple[Any, Any, Any]:
+def _runs(x: Any, found: _Runs, fill: Any, axis: int, size: Any) -> tuple[Any, Any, Any]:
     """Values, first places and lengths of the first `size` runs; those that do not exist are like the first one."""
-    n = x.shape[axis]
+    n, (order, rank, begins, _, count) = x.shape[axis], found
     target = where(begins, rank, size)
-    first = _scatter(_structure.full((size,), 0, np.int32) + order[0], target, order)
+    # Where the size is dynamic every run exists.
+    first = _scatter(_structure.full((size,), 0, np.int32) + (0 if is_symbolic(size) else order[0]), target, order)
     # One run more than is kept, since the last one ends where it begins.
     following = _scatter(_structure.full((size + 1,), n, np.int32), where(begins, rank, size + 1), _shapes.iota(np.int32, n))
-    exists = _shapes.iota(np.int32, size) <= rank[-1]
+    exists = _shapes.iota(np.int32, size) < count
     counts = where(exists, following[1:size + 1] - following[:size], 0)
     values = take(x, first, axis, mode="clip")
     if fill is not None:
@@ -204,7 +212,7 @@ def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = No
     [1, 2, 3]
     """
     x, y = promoted("union1d", ANY, ar1, ar2)
-    if size is None:
+    if size is None and not results_allowed():
         for v in (x, y):
             _known("union1d", v)
     return unique(_joining.concatenate([ravel(x), ravel(y)], 0), size=size, fill_value=fill_value)

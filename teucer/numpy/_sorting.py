@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core import dimensions
 from teucer._core.trace import Tracer
 from teucer._runtime.arrays import ArrayImpl
 from teucer.lax import _elementwise, _gather, _joining, _shapes, _sorting, _structure
@@ -199,7 +200,8 @@ def _precedes(x: Any, v: Any, right: bool) -> Any:
 
 def _binary_search(x: Any, v: Any, right: bool, unrolled: bool) -> Any:
     n = x.shape[0]
-    steps = int(n).bit_length()
+    # Of steps too many the last ones change nothing.
+    steps = int(min(dimensions.bounds(n).high, 2**31 - 1)).bit_length()
 
     def step(_: Any, bounds: Any) -> Any:
         low, high = bounds

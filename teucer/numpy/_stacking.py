@@ -16,10 +16,11 @@ from teucer._core.types import is_valid_type
 from teucer._runtime.arrays import ArrayImpl
 from teucer.lax import _cumulative, _elementwise, _gather, _joining, _shapes, _slicing, _structure
 from teucer.lax._indexing import GatherDimensionNumbers, ScatterDimensionNumbers
+from teucer.lax._padding import dynamic_size
 from teucer.lax._sharding import laid_out
 from teucer.numpy._library import fast
 from teucer.numpy._manipulation import atleast_1d, atleast_2d, atleast_3d, ravel, reshape
-from teucer.numpy._operands import axis_of, concrete, operand, operands, promoted
+from teucer.numpy._operands import axis_of, concrete, is_unknown, operand, operands, promoted
 from teucer.numpy._promotion import ANY, convert, refuse_out
 
 __all__ = ["append", "array_split", "block", "column_stack", "concat", "concatenate", "delete", "dsplit", "dstack", "hsplit",
@@ -274,6 +275,11 @@ def repeat(a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length
                          f"{np.shape(counts)}\n    axis {at} has size {n}")
     if total_repeat_length is not None:
         return _repeat_to(x, counts, at, operator.index(total_repeat_length))
+    if is_unknown(counts):
+        each = _structure.broadcast_to(counts, (n,), (0,) if np.ndim(counts) else ())
+        length = dynamic_size(_structure.reduce_sum(each, (0,)))
+        if length is not None:
+            return _repeat_to(x, counts, at, length)
     known = concrete(counts, "repeat", "When jit-compiling jnp.repeat, the total number of repeats must be static.\n"
                      "Give total_repeat_length, the size of the result.")
     if known.size and known.min() < 0:

@@ -14,7 +14,7 @@ from teucer._core.trace import typeof
 from teucer.lax import _cumulative, _structure
 from teucer.lax._control_iteration import scan
 from teucer.lax._dynamic import dynamic_index_in_dim
-from teucer.lax._reductions import identity_of
+from teucer.lax._identities import identity_of
 from teucer.numpy import _reductions, _ufuncs
 from teucer.numpy._creation import asarray
 from teucer.numpy._floats import logaddexp, logaddexp2

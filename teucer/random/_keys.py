@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import warnings
 import weakref
 from typing import Any
@@ -216,7 +215,7 @@ def split(key: Any, num: Any = 2) -> Any:
     (2,)
     """
     typed, was_words = one_key("split", key)
-    shape = tuple(num) if isinstance(num, tuple | list) else (operator.index(num),)
+    shape = tuple(num) if isinstance(num, tuple | list) else (num,)
     return _as_given(random_split_p.bind(typed, shape=_structure.canonical_shape(shape, "split"))[0], was_words)
 
 

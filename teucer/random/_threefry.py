@@ -145,4 +145,5 @@ def _cut(words: Any, bit_width: int) -> Any:
                                 np.dtype(f"uint{bit_width}"))
 
 
-threefry = Generator((2,), seed_words, split, random_bits, fold_in, "threefry2x32", "fry")
+threefry = Generator((2,), seed_words, split, random_bits, fold_in, "threefry2x32", "fry",
+                     lambda: config.threefry_partitionable.value)

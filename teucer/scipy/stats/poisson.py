@@ -40,8 +40,8 @@ def pmf(k: Any, mu: Any, loc: Any = 0) -> Any:
 def cdf(k: Any, mu: Any, loc: Any = 0) -> Any:
     """The probability of values up to k.
 
-    >>> cdf(1, 2.0)
-    Array(0.40600577, dtype=float32, weak_type=True)
+    >>> print(round(float(cdf(1, 2.0)), 5))
+    0.40601
     """
     k, mu = shifted("poisson.cdf", k, loc, mu)
     return inside(k >= 0, lambda k: special.gammaincc(jnp.floor(k) + 1, mu), k, 0.0, 0.0)

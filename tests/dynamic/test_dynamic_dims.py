@@ -1,0 +1,222 @@
+"""jit(dynamic_dims=...): one compilation for all sizes up to a bound, under every transformation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import teucer as jax
+import teucer.numpy as jnp
+from teucer._base import config
+from teucer._runtime.compile import clear_memory
+from teucer._transform import programs
+
+RNG = np.random.default_rng(0)
+W = RNG.normal(size=(3, 4)).astype(np.float32)
+SIZES = (1, 2, 5, 16, 0)
+
+
+def rows(n: int, k: int = 3) -> Any:
+    return np.random.default_rng(n).normal(size=(n, k)).astype(np.float32)
+
+
+def equal(found: Any, expected: Any) -> None:
+    ys, zs = jax.tree.leaves(found), jax.tree.leaves(expected)
+    for y, z in zip(ys, zs, strict=True):
+        assert y.aval is z.aval
+        np.testing.assert_allclose(y, z, rtol=2e-5, atol=1e-6)
+
+
+def network(w: Any, x: Any) -> Any:
+    hidden = jnp.tanh(x @ w)
+    return {"loss": jnp.mean(hidden ** 2), "last": hidden[-1:], "softmax": jax.nn.softmax(hidden, axis=0), "twice": 2 * x}
+
+
+def loss(w: Any, x: Any) -> Any:
+    # The square root has no derivative at 0, which is what is behind the elements.
+    return jnp.sqrt(jnp.abs(x @ w)).sum() / x.shape[0]
+
+
+class Counted:
+    """A function that counts how often it is traced."""
+
+    def __init__(self, f: Any) -> None:
+        self.f, self.times, self.__name__ = f, 0, f.__name__
+
+    def __call__(self, *args: Any) -> Any:
+        self.times += 1
+        return self.f(*args)
+
+
+def test_one_trace_for_all_sizes() -> None:
+    f = Counted(network)
+    g = jax.jit(f, dynamic_dims={1: 16})
+    for n in SIZES[:-1]:
+        equal(g(W, rows(n)), jax.jit(network)(W, rows(n)))
+    assert f.times == 1
+    equal(g(W, rows(0)), jax.jit(network)(W, rows(0)))  # empty arrays have a program of their own
+    assert f.times == 2
+
+
+def test_one_compilation_for_all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = []
+    original = programs.compile_module
+    monkeypatch.setattr(programs, "compile_module", lambda text, *a, **k: compiled.append(text) or original(text, *a, **k))
+    clear_memory()
+    g = jax.jit(jax.grad(loss), dynamic_dims={"x": 16})
+    for n in SIZES[:-1]:
+        g(W, rows(n))
+    h = jax.grad(jax.jit(loss, dynamic_dims={"x": 16}))
+    for n in SIZES[:-1]:
+        h(W, rows(n))
+    mains = [t for t in compiled if "loss" in t.partition("\n")[0]]
+    assert len(mains) == 3  # the jitted gradient; the forward pass and the backward pass of the other
+
+
+@pytest.mark.parametrize("n", SIZES[:-1])
+def test_under_transformations(n: int) -> None:
+    g, x = jax.jit(loss, dynamic_dims={"x": 16}), rows(n)
+    equal(jax.grad(g, (0, 1))(W, x), jax.grad(loss, (0, 1))(W, x))
+    equal(jax.jit(jax.grad(loss, 1), dynamic_dims={1: 16})(W, x), jax.grad(loss, 1)(W, x))
+    equal(jax.vmap(g, (None, 0))(W, np.stack([x, 2 * x])), jax.vmap(loss, (None, 0))(W, np.stack([x, 2 * x])))
+    equal(jax.vmap(jax.grad(g), (None, 0))(W, np.stack([x, x])), jax.vmap(jax.grad(loss), (None, 0))(W, np.stack([x, x])))
+    equal(jax.jit(g)(W, x), jax.jit(loss)(W, x))
+    equal(jax.jvp(g, (W, x), (W, x)), jax.jvp(loss, (W, x), (W, x)))
+    equal(jax.hessian(g)(W, x), jax.hessian(loss)(W, x))
+    y, f_lin = jax.linearize(g, W, x)
+    equal(jax.jit(f_lin)(W, x), jax.jvp(loss, (W, x), (W, x))[1])
+    total, last = jax.lax.scan(lambda c, w: (c + g(w, x), g(w, x)), 0., np.stack([W, -W]))
+    equal((total, last), jax.lax.scan(lambda c, w: (c + loss(w, x), loss(w, x)), 0., np.stack([W, -W])))
+    equal(jax.lax.cond(True, g, lambda w, x: 0., W, x), loss(W, x))
+    equal(jax.checkpoint(g)(W, x), loss(W, x))
+
+
+def control_flow(x: Any) -> Any:
+    def step(c: Any, row: Any) -> Any:
+        c = jax.lax.cond(row[0] > 0, lambda c: c + row.sum(), lambda c: c * 0.5, c)
+        return c, jnp.stack([c, row[1]])
+
+    def halve(s: Any) -> Any:
+        return s[0] / 2, s[1] + 1
+
+    total, ys = jax.lax.scan(step, 1., x)
+    back, zs = jax.lax.scan(step, 1., x, reverse=True)
+    bound = jax.lax.while_loop(lambda s: jnp.max(jnp.abs(s[0])) > 0.1, halve, (x, 0))
+    doubled = jax.lax.fori_loop(0, 3, lambda i, y: y + jnp.cumsum(y, axis=0), x)
+    each = jax.lax.map(lambda row: jax.lax.while_loop(lambda r: r.sum() > 1, lambda r: r / 2, row), x)
+    rooted = jax.vmap(lambda row: jax.lax.while_loop(lambda r: jnp.abs(r).sum() > 1, lambda r: r / 2, row))(x)
+    return total, ys, back, zs, bound, doubled, each, rooted, jax.jit(jnp.sort)(x[:, 0]), jax.checkpoint(jnp.sin)(x)
+
+
+@pytest.mark.parametrize("n", SIZES[:-1])
+def test_control_flow(n: int) -> None:
+    equal(CONTROL(rows(n)), jax.jit(control_flow)(rows(n)))
+    derivative = jax.jit(jax.grad(lambda x: sum(jnp.sum(jax.lax.scan(
+        lambda c, r: (c * jnp.sin(r).sum(), c), 1., x, reverse=b)[1]) for b in (False, True))), dynamic_dims={"x": 16})
+    expected = jax.grad(lambda x: sum(jnp.sum(jax.lax.scan(
+        lambda c, r: (c * jnp.sin(r).sum(), c), 1., x, reverse=b)[1]) for b in (False, True)))
+    equal(derivative(rows(n)), expected(rows(n)))
+
+
+CONTROL = jax.jit(control_flow, dynamic_dims={"x": 16})
+
+
+def test_random_numbers_do_not_depend_on_the_bound() -> None:
+    def draw(x: Any) -> Any:
+        key = jax.random.key(3)
+        keys = jax.random.split(key, x.shape[0])
+        return (jax.random.normal(key, x.shape), jax.random.uniform(key, (2, x.shape[0])),
+                jax.random.bits(key, (x.shape[0],), jnp.uint8), jax.vmap(lambda k: jax.random.uniform(k, (2,)))(keys),
+                jax.random.key_data(keys))
+
+    g = jax.jit(draw, dynamic_dims={"x": 16})
+    for n in (1, 2, 5, 16):
+        equal(g(rows(n)), draw(rows(n)))
+    with config.threefry_partitionable(False), pytest.raises(NotImplementedError, match="depend on how many are drawn"):
+        g(rows(2))
+
+
+def test_axes_share_a_dimension_if_they_share_a_size() -> None:
+    f = Counted(lambda x, y: (x.sum(), (x[:, None] * y).sum(0)))
+    f.__name__ = "f"
+    g = jax.jit(f, dynamic_dims={0: 9, 1: {0: 9}})
+    for n in (1, 3, 9):
+        x, y = rows(n, 1)[:, 0], rows(n, 2)
+        equal(g(x, y), f.f(jnp.asarray(x), jnp.asarray(y)))
+    assert f.times == 1
+    with pytest.raises((TypeError, ValueError), match="incompatible shapes|broadcast"):
+        g(rows(3, 1)[:, 0], rows(4, 2))
+
+
+def test_two_dimensions_and_trees() -> None:
+    def f(tree: Any, *, scale: Any) -> Any:
+        x = tree["x"]
+        return {"flat": jnp.cumsum(x.reshape(-1)) * scale[0],
+                "gram": x.T @ x, "t": jnp.concatenate([x, tree["y"]], 1), "s": scale * 2}
+
+    g = jax.jit(f, dynamic_dims={"tree": {0: 8, -1: (2, 6)}, "scale": 4})
+    for n, m, k, s in ((1, 3, 2, 1), (8, 6, 3, 4), (4, 5, 6, 2), (3, 3, 3, 3)):
+        tree, scale = {"x": rows(n, m), "y": rows(n, k)}, rows(s, 1)[:, 0]
+        equal(g(tree, scale=scale), jax.jit(f)(tree, scale=scale))
+
+
+def test_power_of_two_compiles_each_power() -> None:
+    f = Counted(lambda x: x.sum(0))
+    f.__name__ = "f"
+    g = jax.jit(f, dynamic_dims={0: "power of two"})
+    for n in (1, 3, 4, 5, 7, 8, 100, 128, 65):
+        equal(g(rows(n)), jnp.asarray(rows(n)).sum(0))
+    assert f.times == 4  # 1, 4, 8, 128
+
+
+def test_size_zero_in_the_range() -> None:
+    g = jax.jit(lambda x: (x.sum(), x * 2, jnp.concatenate([x, x])), dynamic_dims={"x": (0, 4)})
+    for n in (0, 1, 4):
+        x = rows(n, 1)[:, 0]
+        equal(g(x), jax.jit(lambda x: (x.sum(), x * 2, jnp.concatenate([x, x])))(x))
+    with pytest.raises(NotImplementedError, match=r"(?s)argmax.*may be empty.*f32\[n0\]"):
+        jax.jit(lambda x: jax.lax.argmax(x, 0, np.int32), dynamic_dims={"x": (0, 4)})(rows(2, 1)[:, 0])
+
+
+def test_arguments_of_every_kind() -> None:
+    keys = jax.random.split(jax.random.key(0), 3)
+    g = jax.jit(lambda k, x, s: (jax.random.key_data(k), x + s, k), dynamic_dims={"k": 8, "x": 8})
+    found = g(keys, jnp.arange(3), 2)
+    equal(found[0], jax.random.key_data(keys))
+    assert found[2].aval is keys.aval
+    equal(found[1], jnp.arange(3) + 2)
+    equal(g(keys[:1], np.arange(2) > 0, 2.)[1], (jnp.arange(2) > 0) + 2.)
+
+
+def test_sizes_beyond_the_bound() -> None:
+    g = jax.jit(loss, dynamic_dims={"x": 4})
+    with pytest.raises(ValueError, match=r"(?s)x is longer than dynamic_dims allow.*f32\[5,3\], axis 0 has size 5, bound 4"):
+        g(W, rows(5))
+
+
+@pytest.mark.parametrize(("spec", "match"), [
+    ({0: {3: 4}}, "axis 3 in dynamic_dims is not an axis of w"), ([1], "must be a dict"), ({1.5: 4}, "position or the name"),
+    ({0: {0: 2.5}}, "its bound, an int"), ({0: (3, 2)}, "not empty"), ({7: 4}, "invalid argnums"), ({"z": 4}, "invalid argnames"),
+    ({0: {"a": 4}}, "an axis in dynamic_dims is an int"),
+])
+def test_bad_specifications(spec: Any, match: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=match):
+        jax.jit(loss, dynamic_dims=spec)(W, rows(2))
+
+
+def test_refusals_name_the_primitive_and_the_line() -> None:
+    g = jax.jit(lambda x: jnp.linalg.eigh(x), dynamic_dims={"x": {0: 8, 1: 8}})
+    with pytest.raises(NotImplementedError, match=r"(?s)eigh: not done with a dynamic dim.*test_dynamic_dims.py.*f32\[n0,n0\]"):
+        g(np.eye(3, dtype=np.float32))
+    h = jax.jit(lambda x: jax.pure_callback(np.sin, jax.ShapeDtypeStruct(x.shape, x.dtype), x), dynamic_dims={"x": 8})
+    with pytest.raises(NotImplementedError, match=r"(?s)pure_callback: not done with a dynamic dimension"):
+        h(np.ones(3, np.float32))
+
+
+def test_static_and_donated_arguments() -> None:
+    g = jax.jit(lambda n, x, y: (x * n, y + 1), static_argnums=0, donate_argnums=2, dynamic_dims={1: 8})
+    y = jnp.ones(3)
+    equal(g(2, rows(2), y), (2 * jnp.asarray(rows(2)), jnp.full(3, 2., np.float32)))
+    assert y.is_deleted()

@@ -1,0 +1,221 @@
+"""Calls of jaxprs as primitives: `jit`, and `sized_call` for arrays of dynamic sizes."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any, final
+
+import numpy as np
+
+from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr
+from teucer._core.primitive import Primitive, Undefined
+from teucer._core.trace import typeof
+from teucer._core.types import Zero
+from teucer._optimize.dce import dce_closed, filtered, narrowed
+from teucer._optimize.unchanged import forward_call
+from teucer._runtime.placement import placement_of
+from teucer._transform import arith, dynamic, padding, programs
+from teucer._transform.batch import batch_jaxpr
+from teucer._transform.jvp import jvp_jaxpr
+from teucer._transform.partial import split_jaxpr
+from teucer._transform.transpose import transpose_jaxpr
+
+__all__ = ["execute", "hoist_consts", "hoisted", "jaxpr_uses_axis", "jit_p", "sized_call_p", "split_call"]
+
+
+def execute(program: Any, jaxpr: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
+    """Run the program of a jaxpr. A value that jax_debug_nans refuses is traced to the primitive that makes it."""
+    try:
+        return programs.execute(program, args)
+    except FloatingPointError:
+        # Donated arguments are gone after the first run.
+        with contextlib.suppress(RuntimeError):
+            jaxpr(*args)
+        raise
+
+
+def hoist_consts(jaxpr: Jaxpr) -> ClosedJaxpr:
+    """The jaxpr with its constants as its first inputs."""
+    if not jaxpr.constvars:
+        return ClosedJaxpr(jaxpr, ())
+    return ClosedJaxpr(jaxpr.replace(constvars=[], invars=[*jaxpr.constvars, *jaxpr.invars]), ())
+
+
+def hoisted(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Any]]:
+    """The jaxpr with its constants as its first inputs, kept on it, and their values."""
+    if not closed.jaxpr.constvars:
+        return closed, []
+    found = closed.cache.get("hoisted")
+    if found is None:
+        found = closed.cache["hoisted"] = hoist_consts(closed.jaxpr)
+    return found, closed.consts
+
+
+@final
+class Jit(Primitive):
+    """A call of a jaxpr, compiled as one program when run eagerly, and a function of the module when lowered.
+
+    (C1) jaxpr has no constants.
+    """
+
+    __slots__ = ()
+    name = "jit"
+    higher_order = True
+    makes_function = True
+
+    def types(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+        return tuple(jaxpr.out_avals)
+
+    def effects(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+        return jaxpr.effects
+
+    def evaluate(self, *args: Any, jaxpr: ClosedJaxpr, name: str, donated_invars: Any, keep_unused: bool, inline: bool,
+                 options: Any, outline: Any = None) -> Any:
+        programs.check_no_tracers(args)
+        program = programs.program_for(jaxpr.jaxpr, name, donated_invars, keep_unused, programs.placement_of(args), options,
+                                       outline)
+        return tuple(execute(program, jaxpr, args))
+
+    def stage(self, trace: Any, args: Any, params: Any) -> Any:
+        if params["inline"]:
+            return tuple(params["jaxpr"](*args))
+        return trace.record(self, args, params)
+
+    def lower(self, ctx: Any, *values: Any, jaxpr: ClosedJaxpr, name: str, **params: Any) -> Any:
+        # Effects keep their order within one function of the module, so a program that has them is written in place.
+        return ctx.inline(jaxpr, *values) if jaxpr.effects else ctx.call(name, jaxpr, *values)
+
+    def jvp(self, primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, name: str, donated_invars: Any, **params: Any) -> Any:
+        moving = [type(t) is not Zero for t in tangents]
+        jvp, out_moving = jvp_jaxpr(jaxpr, moving, False)
+        given = [t for t, m in zip(tangents, moving, strict=True) if m]
+        donated = (*donated_invars, *(d for d, m in zip(donated_invars, moving, strict=True) if m))
+        outs = self._call(jvp, (*primals, *given), donated, name=name, **params)
+        n = len(jaxpr.jaxpr.outvars)
+        rest = iter(outs[n:])
+        return outs[:n], tuple(next(rest) if m else typeof(y).zero for y, m in zip(outs, out_moving, strict=False))
+
+    def partial_eval(self, trace: Any, args: Any, params: Any) -> Any:
+        return split_call(self, trace, args, params, "jaxpr")
+
+    def transpose(self, cts: Any, *args: Any, jaxpr: ClosedJaxpr, name: str, donated_invars: Any, **params: Any) -> Any:
+        linear = [type(x) is Undefined for x in args]
+        given = [type(ct) is not Zero for ct in cts]
+        transposed, nonzero = transpose_jaxpr(jaxpr, linear, given)
+        operands = [x for x, lin in zip(args, linear, strict=True) if not lin]
+        operands += [ct for ct, g in zip(cts, given, strict=True) if g]
+        outs = iter(self._call(transposed, operands, (False,) * len(operands), name=name, **params))
+        found = iter([next(outs) if nz else None for nz in nonzero])
+        return tuple(next(found) if lin else None for lin in linear)
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, donated_invars: Any, **params: Any) -> Any:
+        batched, out_batched = batch_jaxpr(jaxpr, axis, [d is not None for d in dims], False)
+        operands = [x if d is None else arith.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
+        outs = self._call(batched, operands, donated_invars, **params)
+        return outs, tuple(0 if b else None for b in out_batched)
+
+    def _call(self, closed: ClosedJaxpr, operands: Sequence[Any], donated: Sequence[bool], **params: Any) -> Any:
+        """Call a transformed jaxpr; the constants that rules have brought in become operands."""
+        inner, consts = hoisted(closed)
+        return self.bind(*consts, *operands, jaxpr=inner, donated_invars=(*[False] * len(consts), *donated), **params)
+
+    def uses_axis(self, name: Any, params: Any) -> bool:
+        return name is not None and jaxpr_uses_axis(params["jaxpr"].jaxpr, name)
+
+    def forward(self, eqn: Eqn) -> Any:
+        return forward_call(eqn, "jaxpr")
+
+    def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
+        closed, taken = dce_closed(eqn.params["jaxpr"], used)
+        return narrowed(eqn, used, taken, jaxpr=closed, donated_invars=tuple(filtered(eqn.params["donated_invars"], taken)))
+
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, jaxpr: ClosedJaxpr, donated_invars: Any,
+               **params: Any) -> Any:
+        inner, given, found = sizes.inner(jaxpr)
+        return sizes.learn(self._call(inner, (*given, *args), (*[False] * len(given), *donated_invars), **params), found)
+
+
+jit_p = Jit()
+
+
+@final
+class SizedCall(Primitive):
+    """A call of a jaxpr with symbolic dimensions on arrays of true sizes, with one program for all sizes of its variables.
+
+    (C1) jaxpr has no constants.  (C2) sizes gives the size of every variable that the types of operands speak of.
+    """
+
+    __slots__ = ()
+    name = "sized_call"
+    higher_order = True
+
+    def types(self, *avals: Any, jaxpr: ClosedJaxpr, sizes: Any, **params: Any) -> Any:
+        return tuple(dynamic.specialized(aval, dict(sizes)) for aval in jaxpr.out_avals)
+
+    def effects(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+        return jaxpr.effects
+
+    def evaluate(self, *args: Any, jaxpr: ClosedJaxpr, name: str, sizes: Any, donated_invars: Any, keep_unused: bool,
+                 inline: bool, options: Any, outline: bool | None) -> Any:
+        programs.check_no_tracers(args)
+        closed, found = padding.pad_jaxpr(jaxpr, tuple(n for n, _ in sizes))
+        inner, consts = hoisted(closed)
+        donated = (*[False] * (len(consts) + len(sizes)), *donated_invars)
+        program = programs.program_for(inner.jaxpr, name, donated, keep_unused, placement_of(args), options, outline)
+        operands = [*consts, *(np.int32(n) for _, n in sizes), *dynamic.to_buffers(args, jaxpr.in_avals)]
+        outs = execute(program, inner, operands)
+        n = len(jaxpr.out_avals)
+        known = {**dict(sizes), **dynamic.found_sizes(found, outs[n:])}
+        return tuple(dynamic.true_arrays(outs[:n], jaxpr.out_avals, known))
+
+    def stage(self, trace: Any, args: Any, params: Any) -> Any:
+        return tuple(dynamic.specialize(params["jaxpr"], dict(params["sizes"]), *args))
+
+    def lower(self, ctx: Any, *values: Any, jaxpr: ClosedJaxpr, sizes: Any, **params: Any) -> Any:
+        return ctx.trace(lambda *xs: dynamic.specialize(jaxpr, dict(sizes), *xs), *values)
+
+    # As a call of any jaxpr: the transformed one has the same variables.
+    jvp: Any = Jit.jvp
+    transpose: Any = Jit.transpose
+    batch: Any = Jit.batch
+    partial_eval: Any = Jit.partial_eval
+    uses_axis: Any = Jit.uses_axis
+    _call: Any = Jit._call
+
+
+sized_call_p = SizedCall()
+
+
+def jaxpr_uses_axis(jaxpr: Jaxpr, name: Any) -> bool:
+    """Whether a jaxpr speaks of a named axis."""
+    return any(eqn.primitive.uses_axis is not None and eqn.primitive.uses_axis(name, eqn.params) for eqn in jaxpr.eqns)
+
+
+def split_call(primitive: Primitive, trace: Any, args: Any, params: Any, key: str) -> Any:
+    """Partial evaluation of a call of a jaxpr: call what is known in the parent, record a call of the rest."""
+    jaxpr: ClosedJaxpr = params[key]
+    unknown = [trace.is_unknown(x) for x in args]
+    split = split_jaxpr(jaxpr, unknown)
+    known_args = [x for x, u in zip(args, unknown, strict=True) if not u]
+    unknown_args = [x for x, u in zip(args, unknown, strict=True) if u]
+    donated = params.get("donated_invars")
+
+    def call_params(inner: ClosedJaxpr, flags: Any) -> dict[str, Any]:
+        hoisted = {**params, key: inner}
+        return hoisted if donated is None else {**hoisted, "donated_invars": tuple(flags)}
+
+    known_jaxpr, known_consts = hoist_consts(split.known.jaxpr), split.known.consts
+    flags = [False] * (len(known_consts) + len(known_args))
+    outs = trace.evaluate_known(primitive, (*known_consts, *known_args), call_params(known_jaxpr, flags))
+    if "sizes" in params:
+        params = {**params, "sizes": dynamic.sizes_of_results(known_jaxpr.out_avals, outs, params["sizes"])}
+    n_known = sum(not u for u in split.unknown_outs)
+    computed = iter(outs[n_known:])
+    # A residual that is an input of the known part goes straight to the staged part.
+    residuals = [next(computed) if f is None else known_args[f] for f in split.forwarded]
+    staged_jaxpr, staged_consts = hoist_consts(split.staged.jaxpr), split.staged.consts
+    operands = (*staged_consts, *residuals, *unknown_args)
+    staged = trace.record(primitive, operands, call_params(staged_jaxpr, [False] * len(operands)))
+    known_outs, staged_outs = iter(outs[:n_known]), iter(staged)
+    return tuple(next(staged_outs) if u else next(known_outs) for u in split.unknown_outs)

@@ -1,0 +1,51 @@
+"""Values that change nothing: the identities of associative operations, by the StableHLO name of the operation and the dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from teucer._base import dtypes
+
+__all__ = ["highest", "identity_of", "lowest"]
+
+
+def lowest(dtype: Any) -> Any:
+    """The identity of max: nothing of the dtype is less."""
+    if dtype == np.bool_:
+        return False
+    if dtypes.issubdtype(dtype, np.complexfloating):
+        return complex(-np.inf, -np.inf)
+    return -np.inf if dtypes.issubdtype(dtype, np.inexact) else dtypes.iinfo(dtype).min
+
+
+def highest(dtype: Any) -> Any:
+    """The identity of min: nothing of the dtype is greater."""
+    if dtype == np.bool_:
+        return True
+    if dtypes.issubdtype(dtype, np.complexfloating):
+        return complex(np.inf, np.inf)
+    return np.inf if dtypes.issubdtype(dtype, np.inexact) else dtypes.iinfo(dtype).max
+
+
+def _all_bits(dtype: Any) -> Any:
+    if dtype == np.bool_:
+        return True
+    return -1 if dtypes.issubdtype(dtype, np.signedinteger) else dtypes.iinfo(dtype).max
+
+
+# The operations that are associative, with the value that changes nothing: StableHLO name -> identity of a dtype.
+_IDENTITIES: dict[str, Callable[[Any], Any]] = {
+    "add": lambda dtype: 0, "multiply": lambda dtype: 1, "maximum": lowest, "minimum": highest, "and": _all_bits,
+    "or": lambda dtype: 0, "xor": lambda dtype: 0}
+
+
+def identity_of(op: str, dtype: Any) -> Any:
+    """The value that the StableHLO operation `op` leaves others unchanged with.
+
+    >>> identity_of("maximum", np.dtype("int8"))
+    -128
+    """
+    return _IDENTITIES[op](dtype)

@@ -1,0 +1,83 @@
+"""Windows along the axes of an array: what they are, how many there are, and what they are on a padded buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from teucer._core.dimensions import is_symbolic, max_dim
+
+__all__ = ["Windows", "check_batch_only", "dilated", "padded_windows"]
+
+
+class Windows(NamedTuple):
+    """Windows along each axis: their size, the step from one to the next, padding, and the holes put between elements of
+    the array and of the windows."""
+
+    window_dimensions: tuple[int, ...]
+    window_strides: tuple[int, ...]
+    padding: tuple[tuple[int, int], ...]
+    base_dilation: tuple[int, ...]
+    window_dilation: tuple[int, ...]
+
+    def out_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """How many windows there are along each axis of an array."""
+        out = []
+        for n, w, s, (low, high), b, d in zip(shape, *self, strict=True):
+            length = dilated(n, b) + low + high
+            covered = dilated(w, d)
+            out.append(max_dim((length - covered) // s + 1, 0))
+        return tuple(out)
+
+    def at(self, axis: int) -> Windows:
+        """The same windows on arrays with a batch dimension inserted."""
+        new = (1, 1, (0, 0), 1, 1)
+        return Windows(*((*field[:axis], one, *field[axis:]) for field, one in zip(self, new, strict=True)))
+
+    def is_dilated(self) -> bool:
+        """Whether there are holes between elements of the array or of the windows."""
+        return any(d != 1 for d in (*self.base_dilation, *self.window_dilation))
+
+    def check(self, x: Any) -> None:
+        """Raise TypeError if the windows do not fit the number of axes of x, or are not positive."""
+        n = len(self.window_dimensions)
+        if n != x.ndim:
+            raise TypeError("reduce_window got the wrong number of window_dimensions for operand: got operand shape "
+                            f"{x.shape} with window_dimensions {self.window_dimensions}.")
+        for name in ("window_strides", "base_dilation", "window_dilation"):
+            if len(getattr(self, name)) != n:
+                raise TypeError(f"reduce_window got inconsistent {name} and window_dimensions: got {name} "
+                                f"{getattr(self, name)} and window_dimensions {self.window_dimensions}.")
+        if len(self.padding) != n:
+            raise ValueError(f"reduce_window got inconsistent padding and window_dimensions: got padding {self.padding} and "
+                             f"window_dimensions {self.window_dimensions}.")
+        for name in ("window_dimensions", "window_strides", "base_dilation", "window_dilation"):
+            if any(d <= 0 for d in getattr(self, name)):
+                raise TypeError(f"reduce_window {name} must have every element be strictly positive, got "
+                                f"{getattr(self, name)}.")
+
+
+def dilated(n: Any, dilation: int) -> Any:
+    """The length of n elements with dilation - 1 holes between neighbours."""
+    return 0 if type(n) is int and n == 0 else (n - 1) * dilation + 1
+
+
+def padded_windows(sizes: Any, shape: Any, out_shape: Any, windows: dict[str, Any]) -> dict[str, Any]:
+    """Windows on a buffer: as many as the result is long at most; those behind the elements see the identity."""
+    w, padding = Windows(**windows), []
+    for n, m, size, s, (low, high), b, d in zip(shape, out_shape, *w, strict=True):
+        if is_symbolic(size) or is_symbolic(low):
+            sizes.refuse("windows of dynamic size, or dynamic padding in front")
+        if is_symbolic(n) or is_symbolic(high):
+            high = (sizes.bounded(m) - 1) * s + dilated(size, d) - low - dilated(sizes.bounded(n), b)
+        padding.append((low, high))
+    return w._replace(padding=tuple(padding))._asdict()
+
+
+def check_batch_only(sizes: Any, avals: Any, params: dict[str, Any]) -> None:
+    """Refuse dynamic axes along which there are windows."""
+    for aval in avals:
+        for n, size, stride, padding in zip(aval.shape, params["window_dimensions"], params["window_strides"], params["padding"],
+                                            strict=False):
+            if is_symbolic(n) and (size, stride, tuple(padding)) != (1, 1, (0, 0)):
+                sizes.refuse("windows along a dynamic axis")
