@@ -425,6 +425,30 @@ def test_the_option_and_the_argument_decide() -> None:
         assert calls(outline=False) == 0
 
 
+def test_convolutional_programs_get_loops_alone() -> None:
+    """Fusion ends at convolutions anyway: functions between them would cost more than they bring."""
+    def block(x: Any, w: Any) -> Any:
+        y = x - jnp.mean(x, axis=(0, 2), keepdims=True)
+        y = jnp.tanh(y) * jnp.exp(-y * y) + jnp.sin(y) * jnp.cos(y)
+        return x + lax.conv_general_dilated(y, w, (1,), "SAME")
+
+    def f(x: Any, ws: Any) -> Any:
+        for w in ws:
+            x = block(x, w)
+        return x
+
+    def same(x: Any, w: Any) -> Any:
+        for _ in range(8):
+            x = block(x, w)
+        return x
+
+    costs = Costs(short=4, fused=4, saved=4, stacked=0)
+    ws = [rng(2, 2, 3) + i for i in range(8)]
+    assert functions(outlined(f, rng(1, 2, 5), ws, costs=costs._replace(separated=0))) != []
+    assert functions(outlined(f, rng(1, 2, 5), ws, costs=costs)) == []
+    assert functions(outlined(same, rng(1, 2, 5), ws[0], costs=costs), "scan") != []
+
+
 def test_small_programs_keep_the_functions_of_their_user() -> None:
     text = compiled_text(lambda x: jax.jit(jnp.sin)(x) + 1, X)
     assert text.count("func.func private") == 1

@@ -95,6 +95,8 @@ class Primitive:
     makes_function: ClassVar[bool] = False
     # Whether compilers compute it, element by element, in the loop of what uses it.
     fuses: ClassVar[bool] = False
+    # Whether compilers end fusion at it so that programs full of it gain nothing from functions that stay calls.
+    separates: ClassVar[bool] = False
     # Whether computing it again costs less than keeping its result in memory.
     cheap: ClassVar[bool] = False
 

@@ -32,6 +32,7 @@ class Costs(NamedTuple):
     short: equations that a function has at least, if XLA does not fuse all of them into one loop.
     fused: the same, if it does: then each call costs another pass over memory.
     saved: equations fewer in the program, at least.
+    separated: programs with an equation in so many at which fusion ends (`Primitive.separates`) get loops alone.
     steps, stacked: calls that follow one another become a loop if they are as many, and if the loop need not stack more than so
         many bytes a step.
     """
@@ -39,6 +40,7 @@ class Costs(NamedTuple):
     short: int = 16
     fused: int = 64
     saved: int = 48
+    separated: int = 64
     steps: int = 4
     stacked: int = 1 << 16
 
@@ -70,7 +72,7 @@ class OutlinedCall(Primitive):
 outlined_call_p = OutlinedCall()
 
 ROUNDS = 4
-FORCED = Costs(short=4, fused=4, saved=4)
+FORCED = Costs(short=4, fused=4, saved=4, separated=0)
 
 
 def outlined(jaxpr: Jaxpr, choice: bool | None, platform: str) -> Jaxpr:
@@ -277,14 +279,21 @@ class _Program:
         if not runs:
             return self.jaxpr
         roller = Roller(self.first)
+        separated = sum(eqn.primitive.separates for eqn in self.eqns) * self.costs.separated >= len(self.eqns)
         eqns: list[Eqn] = []
-        end = 0
+        end, changed = 0, False
         for starts, function in sorted(runs, key=lambda run: run[0][0]):
             eqns += self.eqns[end:starts[0]]
             end = starts[-1] + function.length
             calls = function.calls(starts)
             loop = roller.roll(calls, self.costs.stacked) if len(starts) >= self.costs.steps else None
+            if loop is None and separated:
+                eqns += self.eqns[starts[0]:end]
+                continue
             eqns += loop if loop is not None else function.written(calls, [self.eqns[start].source for start in starts])
+            changed = True
+        if not changed:
+            return self.jaxpr
         return self.jaxpr.replace(eqns=self._with_constants([*eqns, *self.eqns[end:]]))
 
     def _run(self, start: int, length: int) -> Sequence[Eqn]:

@@ -47,6 +47,7 @@ class ConvGeneralDilated(Primitive):
 
     __slots__ = ()
     name = "conv_general_dilated"
+    separates = True
 
     def types(self, lhs: Any, rhs: Any, *, window_strides: Any, padding: Any, lhs_dilation: Any, rhs_dilation: Any,
               dimension_numbers: Any, feature_group_count: int, batch_group_count: int, precision: Any,
