@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
 
-from teucer._base import dtypes
+from teucer._base import config, dtypes
 from teucer._core.dimensions import Dimension, is_constant, is_symbolic
 from teucer._xla.arrays import ArrayImpl
 
@@ -284,8 +284,15 @@ def is_valid_type(x: Any) -> bool:
 
 
 def _scalar(kind: type) -> Any:
+    known: dict[bool, ShapedArray] = {}
+
     def rule(x: Any) -> ShapedArray:
-        return ShapedArray((), dtypes.canonicalize_dtype(dtypes.python_scalar_dtypes[kind]), kind is not bool)
+        x64 = config.enable_x64.value
+        found = known.get(x64)
+        if found is None:
+            dtype = dtypes.canonicalize_dtype(dtypes.python_scalar_dtypes[kind])
+            found = known[x64] = ShapedArray((), dtype, kind is not bool)
+        return found
     return rule
 
 

@@ -239,19 +239,26 @@ def operands(*xs: Any) -> tuple[Any, ...]:
     lax.add(x, 1.0) adds to floats of any width, as in rules that hold for all of them; a scalar of another kind is left
     as it is, for the primitive to refuse.
     """
-    kinds = [type(x) in _PYTHON_SCALARS for x in xs]
-    if all(kinds) or not any(kinds):
+    # Plain loops: this runs for every operation with a number (benchmarks/).
+    dtype, has_scalars = None, False
+    for x in xs:
+        if type(x) in _PYTHON_SCALARS:
+            has_scalars = True
+        elif dtype is None:
+            dtype = typeof(x).dtype
+    if dtype is None or not has_scalars:
         return xs
-    dtype = next(typeof(x).dtype for x, is_scalar in zip(xs, kinds, strict=True) if not is_scalar)
-    return tuple([_scalar_as(x, dtype) if is_scalar else x for x, is_scalar in zip(xs, kinds, strict=True)])
+    return tuple([_scalar_as(x, dtype) if type(x) in _PYTHON_SCALARS else x for x in xs])
 
 
 def _scalar_as(x: Any, dtype: Any) -> Any:
     """A Python scalar as a scalar of the dtype if that is of its kind, else unchanged."""
     own = typeof(x).dtype
+    if own == dtype:
+        return x
     kinds: tuple[Any, ...] = (np.integer, np.floating, np.complexfloating)
     same_kind = any(dtypes.issubdtype(own, k) and dtypes.issubdtype(dtype, k) for k in kinds)
-    return np.asarray(x, dtype) if own != dtype and same_kind else x
+    return np.asarray(x, dtype) if same_kind else x
 
 
 _PYTHON_KINDS: dict[str, Any] = {"i": int, "f": float, "c": complex}
