@@ -14,23 +14,9 @@ from teucer.lax import _elementwise, _indexing, _structure
 from teucer.lax._indexing import GatherScatterMode
 from teucer.lax._joining import concatenate
 
-__all__ = ["fill_for", "gather", "scatter"]
+__all__ = ["gather", "scatter"]
 
 _CLIP, _FILL = GatherScatterMode.CLIP, GatherScatterMode.FILL_OR_DROP
-
-
-def fill_for(dtype: Any) -> Any:
-    """What `gather` gives for places outside the operand: NaN, the least signed or greatest unsigned integer, or True.
-
-    >>> fill_for(np.dtype("int8"))
-    -128
-    """
-    if dtypes.issubdtype(dtype, np.inexact):
-        return np.nan
-    if dtype == np.bool_:
-        return True
-    info = dtypes.iinfo(dtype)
-    return info.max if dtypes.issubdtype(dtype, np.unsignedinteger) else info.min
 
 
 def gather(self, sizes: Any, args: Any, avals: Any, outs: Any, *, dimension_numbers: Any, slice_sizes: Any, mode: Any,
@@ -46,7 +32,7 @@ def gather(self, sizes: Any, args: Any, avals: Any, outs: Any, *, dimension_numb
     for n, w in zip(aval.shape, slice_sizes, strict=True):
         if is_symbolic(n) and w != n and sizes.may_be_empty(n):
             # There is no element, as outside of an array.
-            nothing = _structure.full(np.shape(out), fill_for(aval.dtype), aval.dtype)
+            nothing = _structure.full(np.shape(out), _indexing.fill_for(aval.dtype), aval.dtype)
             out = _elementwise.select(_elementwise.gt(sizes.value(n), np.int32(0)), out, nothing)
     return (out,)
 
