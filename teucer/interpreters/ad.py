@@ -75,7 +75,7 @@ def get_primitive_transpose(primitive: Primitive) -> Rule:
         return primitive_transposes[primitive]
     except KeyError as err:
         raise NotImplementedError(f"Transpose rule (for reverse-mode differentiation) for '{primitive}' not "
-                                  "implemented") from err
+                                  "implemented\n  Register one in jax.interpreters.ad.primitive_transposes.") from err
 
 
 def defjvp(primitive: Primitive, *jvprules: Rule | None) -> None:

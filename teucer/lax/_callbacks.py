@@ -58,7 +58,8 @@ class _Callback(Primitive):
 
     def lower(self, ctx: Any, *values: Any, callback: Any, result_avals: Any, ordered: bool = False, **params: Any) -> Any:
         if ctx.platform != "cpu":
-            raise NotImplementedError(f"{self.name}: Python callbacks are implemented on CPU only, not on {ctx.platform}.")
+            raise NotImplementedError(f"{self.name}: Python callbacks are implemented on CPU only, not on {ctx.platform}.\n"
+                                      "  Run the function that calls Python on a CPU device: device_put its arguments there.")
 
         def call(*args: Any) -> tuple[Any, ...]:
             return tuple(_checked(callback(*map(_on_host, args)), result_avals, callback))
