@@ -8,6 +8,7 @@ import threading
 from typing import Any
 
 from teucer._base import config
+from teucer._runtime import host_memory
 from teucer._xla import client as xla
 
 __all__ = ["backends", "clear_backends", "client_of", "default_backend", "device_count", "devices", "host_count", "host_id",
@@ -80,6 +81,8 @@ def _cpu() -> Any:
     if count is not None and count > 0 and "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", ""):
         raise RuntimeError("The number of CPU devices is set twice: by the option jax_num_cpu_devices and by XLA_FLAGS "
                            "xla_force_host_platform_device_count.\n  Set one of them.")
+    if config.config.teucer_keep_memory:
+        host_memory.keep_freed_pages()
     return xla.cpu_client(count if count is not None and count > 0 else None,
                           asynchronous=config.config.jax_cpu_enable_async_dispatch)
 
