@@ -13,15 +13,15 @@ import os
 __all__ = ["keep_freed_pages"]
 
 # Of malloc.h.
-_TRIM_THRESHOLD, _MMAP_MAX, _ARENA_MAX = -1, -4, -8
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+_LARGEST = 1 << 25  # the greatest threshold that glibc takes
 _MOST = (1 << 31) - 1  # mallopt takes an int
 
 
 def keep_freed_pages() -> bool:
-    """Have malloc take large blocks from the heap, which keeps up to an eighth of the machine's memory when they are freed.
+    """Have malloc take blocks of up to 32 MB from its heaps, each of which keeps up to an eighth of the machine's memory.
 
-    To be called before XLA makes its threads. Returns whether it was done: not where malloc is another than glibc's, or where
-    the environment says how malloc is to behave.
+    Returns whether it was done: not where malloc is another than glibc's, or where the environment says how malloc is to behave.
     """
     if any(name == "GLIBC_TUNABLES" or name.startswith("MALLOC_") for name in os.environ):
         return False
@@ -29,6 +29,4 @@ def keep_freed_pages() -> bool:
     if not hasattr(libc, "mallopt") or not hasattr(libc, "gnu_get_libc_version"):
         return False
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    # One heap for all threads: glibc maps large blocks for those that have a heap of their own, whatever it is told.
-    return bool(libc.mallopt(_ARENA_MAX, 1) and libc.mallopt(_MMAP_MAX, 0)
-                and libc.mallopt(_TRIM_THRESHOLD, min(memory // 8, _MOST)))
+    return bool(libc.mallopt(_MMAP_THRESHOLD, _LARGEST) and libc.mallopt(_TRIM_THRESHOLD, min(memory // 8, _MOST)))
