@@ -221,6 +221,17 @@ def _enlist(option: Option) -> Option:
     return option
 
 
+def of_this_thread() -> list[tuple[Option, Any]]:
+    """The options that this thread has values of its own for, with these: for `adopt` in another thread."""
+    return [(option, option.get_local()) for option in _OPTIONS.values() if option.get_local() is not cells.unset]
+
+
+def adopt(values: list[tuple[Option, Any]]) -> None:
+    """Set options in this thread as `of_this_thread` found them in another."""
+    for option, value in values:
+        option.set_local(value)
+
+
 def _set_logging_level(level: str | None) -> None:
     logging.getLogger("teucer").setLevel(level or "NOTSET")
 
@@ -316,7 +327,7 @@ persistent_cache_min_entry_size_bytes = _o("jax_persistent_cache_min_entry_size_
 persistent_cache_enable_xla_caches = _o("jax_persistent_cache_enable_xla_caches", str, "xla_gpu_per_fusion_autotune_cache_dir", NULL, help="XLA's own caches put beside: all, none or a list")
 raise_persistent_cache_errors = _o("jax_raise_persistent_cache_errors", bool, False, help="errors of the cache are raised; else they are warned of where an option names the folder")
 cache_dir = _o("teucer_cache_dir", str, None, NULL, help="folder of the compilation cache; None: the user's cache folder")
-keep_memory = _early("teucer_keep_memory", bool, True, help="memory that large arrays on the host let go stays with the process, up to an eighth of the machine's and 2 GB: a training step then takes a quarter to a half less (Linux with glibc)")
+keep_memory = _early("teucer_keep_memory", bool, True, help="memory that arrays on the host let go (of up to 32 MB each) stays with the process, to be used again without page faults (Linux with glibc)")
 max_memory_maps = _o("teucer_max_memory_maps", int, -1, help="memory maps of the process at which executables are let go (they come back when used); -1: three quarters of what the system allows")
 cache_max_bytes = _o("teucer_cache_max_bytes", int, 4 << 30, help="size at which the least recently used entries go")
 

@@ -408,8 +408,7 @@ def lower_module(name: str, jaxpr: Jaxpr, args: Sequence[Argument], platforms: S
         module.polymorphic = True
         ctx.scalars.update(solve(ctx, values))
     results = ctx.inline_jaxpr(jaxpr, [ctx.const(c) for c in consts], values)
-    aliases = _aliases(args, results)
-    _warn_of_unusable(args, results, aliases)
+    aliases = donated_to(args, results)
     listed = [_argument(module, v, arg, aliases.get(i)) for i, (v, arg) in enumerate(zip(values, args, strict=True))]
     signature = ", ".join(head + listed)
     kinds = ", ".join(text.tensor_type(v.aval) + (f" {{{_sharding(module, s, v.aval)}}}" if s is not None else "")
@@ -425,8 +424,8 @@ def _sharding(module: Module, sharding: Any, aval: Any) -> str:
     return f"sdy.sharding = #sdy.sharding{module.sharding(sharding, aval.physical.ndim)}"
 
 
-def _aliases(args: Sequence[Argument], outs: Sequence[Value]) -> dict[int, int]:
-    """For each donated argument, a result of the same type that may be written over it."""
+def donated_to(args: Sequence[Argument], outs: Sequence[Any]) -> dict[int, int]:
+    """For each donated argument, a result of the same type that may be written over it; warns of those without."""
     free: dict[str, list[int]] = {}
     for i, out in enumerate(outs):
         free.setdefault(text.tensor_type(out.aval), []).append(i)
@@ -435,10 +434,11 @@ def _aliases(args: Sequence[Argument], outs: Sequence[Value]) -> dict[int, int]:
         candidates = free.get(text.tensor_type(arg.aval), []) if arg.donated else []
         if candidates:
             aliases[i] = candidates.pop(0)
+    _warn_of_unusable(args, outs, aliases)
     return aliases
 
 
-def _warn_of_unusable(args: Sequence[Argument], outs: Sequence[Value], aliases: dict[int, int]) -> None:
+def _warn_of_unusable(args: Sequence[Argument], outs: Sequence[Any], aliases: dict[int, int]) -> None:
     """Warn of donated arguments that no result can take the place of: of the same type, or at least as many bytes."""
     taken = set(aliases.values())
     free = [_size(out.aval) for i, out in enumerate(outs) if i not in taken]

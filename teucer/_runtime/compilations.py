@@ -7,7 +7,7 @@ import itertools
 import logging
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
@@ -119,7 +119,7 @@ def warn_of_constants(jaxpr: Any, consts: Sequence[Any]) -> None:
     warnings.warn(text, stacklevel=source.user_stacklevel())
 
 
-def dump(name: str, jaxpr: Any, text: Callable[[], str]) -> None:
+def dump(name: str, jaxpr: Any, text: str) -> None:
     """Write a program into the folder that jax_dump_ir_to names, in the forms of jax_dump_ir_modes.
 
     Raises ValueError for a form that is not known, OSError if the folder cannot be written.
@@ -133,6 +133,6 @@ def dump(name: str, jaxpr: Any, text: Callable[[], str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     name = re.sub(r"[^\w.-]+", "_", name)
     if "stablehlo" in forms:
-        (folder / f"jax_ir{next(_dump_numbers['stablehlo']):04d}_jit_{name}_compile.mlir").write_text(text())
+        (folder / f"jax_ir{next(_dump_numbers['stablehlo']):04d}_jit_{name}_compile.mlir").write_text(text)
     if "jaxpr" in forms:
         (folder / f"jax_{next(_dump_numbers['jaxpr']):06d}_{name}.jaxpr.txt").write_text(f"{jaxpr}\n")

@@ -8,19 +8,21 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias, final
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, final
 
 from teucer._base import config, memo
 from teucer._runtime import cpu_features, disk_cache, memory_maps
 from teucer._xla import client as xla
 from teucer._xla.dispatcher import forget_calls
 
-__all__ = ["Executable", "Source", "clear_memory", "compile_module"]
+__all__ = ["Executable", "Source", "clear_memory", "compile_module", "compile_together"]
 
 Source: TypeAlias = Literal["memory", "disk", "compiled"]
 """Where machine code came from."""
+
+_Made = TypeVar("_Made")
 
 _memory: dict[Any, Executable] = {}
 _lock = threading.Lock()
@@ -102,6 +104,15 @@ def compile_module(text: str, devices: Sequence[Any], *, num_replicas: int = 1, 
         return found, "memory"
     made = Executable(module)
     return memo.remember(_memory, module, made), made.source
+
+
+def compile_together(compilations: Sequence[Callable[[], _Made]]) -> list[_Made]:
+    """What the functions return, which run at the same time, under the options of this thread."""
+    if len(compilations) == 1:
+        return [compilations[0]()]
+    from concurrent.futures import ThreadPoolExecutor  # for programs in pieces only
+    with ThreadPoolExecutor(os.cpu_count(), initializer=config.adopt, initargs=(config.of_this_thread(),)) as pool:
+        return [future.result() for future in [pool.submit(compilation) for compilation in compilations]]
 
 
 def clear_memory() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import time
 from collections.abc import Callable, Sequence
@@ -16,13 +17,14 @@ from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import Tracer, leak_message, typeof
 from teucer._core.types import float0, partitioned
 from teucer._lower import sizes
-from teucer._lower.context import Argument, lower_module
+from teucer._lower.context import Argument, donated_to, lower_module
 from teucer._optimize.dce import dce_jaxpr, remove_dead
 from teucer._optimize.outline import outlined
 from teucer._optimize.passes import optimize
+from teucer._optimize.pieces import Cut, cut
 from teucer._runtime import compilations, effects, misses, shardings, transfer
 from teucer._runtime.arrays import ArrayImpl, check_live
-from teucer._runtime.compile import Executable, compile_module
+from teucer._runtime.compile import Executable, Source, compile_module, compile_together
 from teucer._runtime.placement import Placement, chosen_by_compiler, over_mesh, pinned, placement_of
 from teucer._xla import arrays as xla_arrays
 from teucer._xla.dispatcher import FastPath, dispatcher
@@ -47,14 +49,62 @@ class LoadedCode(NamedTuple):
 
 
 @final
+class OnDemand:
+    """An executable that is compiled if somebody asks for it: that of a program that runs in pieces, as a whole."""
+
+    def __init__(self, make: Callable[[], Executable]) -> None:
+        self._made = functools.cache(make)
+
+    def load(self) -> Any:
+        """The executable of the runtime."""
+        return self._made().load()
+
+    def data(self) -> bytes:
+        """What XLA writes of it."""
+        return self._made().data()
+
+
+class Step(NamedTuple):
+    """A piece of a program: which values it reads, which nobody needs after it, and which of those are donated arguments."""
+
+    program: Program
+    reads: tuple[int, ...]
+    drops: tuple[int, ...]
+    donated: tuple[int, ...]
+
+
+class Steps(NamedTuple):
+    """The pieces of a program in the order in which they run (`_optimize/pieces.py`)."""
+
+    steps: tuple[Step, ...]
+    consts: tuple[Any, ...]
+    results: tuple[int, ...]
+
+    def run(self, args: Sequence[Any]) -> list[Any]:
+        """The results of the program for arguments that are on its device."""
+        values = [*args, *self.consts]
+        for program, reads, drops, donated in self.steps:
+            values += xla_arrays.execute(program.executable, [values[i] for i in reads], program.handlers)
+            for i in donated:
+                values[i].delete()
+            for i in drops:
+                values[i] = None
+        return [values[i] for i in self.results]
+
+
+@final
 class Program:
-    """An executable with what is needed to call it: which arguments it takes, and how its results are wrapped."""
+    """An executable with what is needed to call it: which arguments it takes, and how its results are wrapped.
+
+    steps: the pieces that it runs in, in the place of one executable.
+    """
 
     __slots__ = ("_executable", "kept", "placement", "in_shardings", "out_shardings", "out_avals", "handlers", "name",
-                 "has_effects", "tangents_of_integers")
+                 "has_effects", "tangents_of_integers", "steps")
 
-    def __init__(self, executable: Executable | LoadedCode, lowering: Lowering, placement: Placement, out_avals: Sequence[Any],
-                 name: str) -> None:
+    def __init__(self, executable: Executable | LoadedCode | OnDemand, lowering: Lowering, placement: Placement,
+                 out_avals: Sequence[Any], name: str, steps: Steps | None = None) -> None:
+        self.steps = steps
         self._executable, self.kept, self.name, self.has_effects = executable, lowering.kept, name, lowering.has_effects
         self.placement = placement
         if placement.mesh is None:
@@ -80,6 +130,12 @@ class Program:
         """What XLA writes of the executable."""
         data: bytes = self._executable.data()
         return data
+
+    def run(self, args: Sequence[Any]) -> list[Any]:
+        """The results for the arguments that it takes, on its devices."""
+        if self.steps is not None:
+            return self.steps.run(args)
+        return xla_arrays.execute(self.executable, args, self.handlers)
 
 
 class Lowering(NamedTuple):
@@ -158,10 +214,13 @@ def lower_program(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused:
     if not quiet:
         compilations.log("Finished jaxpr to MLIR module conversion jit(%s) in %.9f sec", name, took)
         if config.dump_ir_to.value:
-            compilations.dump(name, jaxpr, lambda: write(config.include_debug_info_in_dumps.value)[0])
-    trace_time = jaxpr.debug_info.seconds if jaxpr.debug_info is not None else 0.0
+            compilations.dump(name, jaxpr, write(config.include_debug_info_in_dumps.value)[0])
     return Lowering(text, kept, tuple(module.host_callbacks), bool(jaxpr.effects), module.polymorphic, in_avals, ins,
-                    outs or (None,) * len(jaxpr.outvars), placement, trace_time, took)
+                    outs or (None,) * len(jaxpr.outvars), placement, _trace_time(jaxpr), took)
+
+
+def _trace_time(jaxpr: Jaxpr) -> float:
+    return jaxpr.debug_info.seconds if jaxpr.debug_info is not None else 0.0
 
 
 def compile_program(lowering: Lowering, placement: Placement, out_avals: Sequence[Any], name: str,
@@ -169,8 +228,7 @@ def compile_program(lowering: Lowering, placement: Placement, out_avals: Sequenc
     """Compile what `lower_program` wrote."""
     start = time.perf_counter()
     placement = lowering.placement or placement
-    executable, source = compile_module(lowering.text, placement.devices, use_shardy=placement.mesh is not None,
-                                        overrides=dict(options), callbacks=lowering.callbacks)
+    executable, source = _executable(lowering, placement, options)
     compilations.record(compilations.Compilation(name, lowering.in_avals, lowering.trace_time, lowering.lower_time,
                                                  time.perf_counter() - start, executable.size, source))
     return Program(executable, lowering, placement, out_avals, name)
@@ -185,11 +243,64 @@ def program_for(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: b
     if found is None:
         if config.explain_cache_misses.value:
             misses.explain_program(jaxpr, key)
-        platform = placement.device.platform
-        lowering = lower_program(prepared(jaxpr, outline, placement, platform), name, donated, keep_unused, (platform,),
-                                 placement=placement)
-        found = jaxpr.cache[key] = compile_program(lowering, placement, jaxpr.out_avals, name, options)
+        ready = prepared(jaxpr, outline, placement, placement.device.platform)
+        found = jaxpr.cache[key] = compile_prepared(ready, name, donated, keep_unused, placement, options, outline)
     return found
+
+
+def compile_prepared(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: bool, placement: Placement,
+                     options: tuple[tuple[str, Any], ...], outline: bool | None, *, quiet: bool = False) -> Program:
+    """The program of a jaxpr as `prepared` gives it: in pieces if it calls large functions again and again, else as a whole."""
+    platforms = (placement.device.platform,)
+
+    def whole(quiet: bool) -> Lowering:
+        return lower_program(jaxpr, name, donated, keep_unused, platforms, quiet=quiet, placement=placement)
+
+    if placement.mesh is None:
+        live, needed = dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))
+        used = [keep_unused or n for n in needed]
+        live = live.replace(invars=list(itertools.compress(jaxpr.invars, used)))
+        in_pieces = cut(live, outline is True or (outline is None and config.outline.value == "force"))
+        if in_pieces is not None:
+            args = [Argument(v.aval, d) for v, d in zip(live.invars, itertools.compress(donated, used), strict=True)]
+            donated_to(args, jaxpr.outvars)
+            steps = _compile_pieces(in_pieces, [arg.donated for arg in args], jaxpr, name, placement, options, quiet)
+            made = OnDemand(lambda: _executable(whole(quiet=True), placement, options)[0])
+            lowering = Lowering("", tuple(used), (), False, False, tuple(jaxpr.in_avals), (), (), placement, 0.0, 0.0)
+            return Program(made, lowering, placement, jaxpr.out_avals, name, steps)
+    return compile_program(whole(quiet), placement, jaxpr.out_avals, name, options)
+
+
+def _compile_pieces(in_pieces: Cut, donated: Sequence[bool], whole: Jaxpr, name: str, placement: Placement,
+                    options: tuple[tuple[str, Any], ...], quiet: bool) -> Steps:
+    """The pieces compiled, all at the same time; donated: of the arguments of the whole that they read."""
+    start = time.perf_counter()
+    if not quiet:
+        compilations.log("Compiling jit(%s) with global shapes and types %s.", name, whole.in_avals)
+    lowerings = {p.jaxpr: lower_program(p.jaxpr, name, [False] * len(p.reads), False, (placement.device.platform,), quiet=True,
+                                        placement=placement) for p in in_pieces.pieces}
+    lowered = time.perf_counter()
+    if not quiet:
+        compilations.log("Finished jaxpr to MLIR module conversion jit(%s) in %.9f sec", name, lowered - start)
+        if config.dump_ir_to.value:
+            for jaxpr, lowering in lowerings.items():
+                compilations.dump(name, jaxpr, lowering.text)
+    found = compile_together([functools.partial(_executable, lowering, placement, options) for lowering in lowerings.values()])
+    sizes, sources = [executable.size or 0 for executable, _ in found], {source for _, source in found}
+    compilations.record(compilations.Compilation(
+        name, tuple(whole.in_avals), _trace_time(whole), lowered - start, time.perf_counter() - lowered,
+        sum(sizes), next(s for s in ("compiled", "disk", "memory") if s in sources)))
+    made = {jaxpr: Program(executable, lowering, placement, jaxpr.out_avals, name)
+            for (jaxpr, lowering), (executable, _) in zip(lowerings.items(), found, strict=True)}
+    sharding = shardings.single_device_sharding(placement.device)
+    return Steps(tuple([Step(made[p.jaxpr], tuple(itertools.compress(p.reads, made[p.jaxpr].kept)), p.drops,
+                             tuple([i for i in p.drops if i < len(donated) and donated[i]])) for p in in_pieces.pieces]),
+                 tuple([transfer.to_sharding(c, sharding) for c in in_pieces.consts]), in_pieces.results)
+
+
+def _executable(lowering: Lowering, placement: Placement, options: tuple[tuple[str, Any], ...]) -> tuple[Executable, Source]:
+    return compile_module(lowering.text, placement.devices, use_shardy=placement.mesh is not None, overrides=dict(options),
+                          callbacks=lowering.callbacks)
 
 
 def execute(program: Program, args: Sequence[Any]) -> list[Any]:
@@ -206,7 +317,7 @@ def execute(program: Program, args: Sequence[Any]) -> list[Any]:
         outs, token = xla_arrays.execute_with_token(program.executable, ready, program.handlers)
         effects.watch(token)
     else:
-        outs = xla_arrays.execute(program.executable, ready, program.handlers)
+        outs = program.run(ready)
     if config.debug_nans.value or config.debug_infs.value:
         check_finite(outs, program.name)
     for i, aval in program.tangents_of_integers:
@@ -228,7 +339,8 @@ def check_finite(outs: Sequence[Any], name: str) -> None:
 
 def fast_path(program: Program, out_tree: Any, consts: Sequence[Any]) -> FastPath | None:
     """What the C++ dispatcher needs to run the program itself next time; None where Python must see each call."""
-    if program.has_effects or program.tangents_of_integers or config.debug_nans.value or config.debug_infs.value:
+    if (program.has_effects or program.steps is not None or program.tangents_of_integers
+            or config.debug_nans.value or config.debug_infs.value):
         return None
     n_consts = len(consts)
     kept = program.kept

@@ -169,10 +169,10 @@ class Lowered(Stage):
                 raise ValueError(f"compile: device_assignment has {len(device_assignment)} devices for a program on "
                                  f"{placement.mesh or 'one'}.")
             placement = placement._replace(devices=tuple(device_assignment))
-        lowering = traced.lower_with(self.platforms, prepared=True)
-        if device_assignment is not None:
-            lowering = lowering._replace(placement=placement)
-        program = programs.compile_program(lowering, placement, traced.staged.jaxpr.out_avals, traced.fun_name, options)
+        staged, outline = traced.staged, traced._options.outline
+        jaxpr = programs.prepared(staged.jaxpr.jaxpr, outline, placement, self.platforms[0])
+        program = programs.compile_prepared(jaxpr, traced.fun_name, staged.donated, traced._options.keep_unused, placement,
+                                            options, outline, quiet=True)
         return Compiled(program, traced.staged.consts, self.args_info, self.out_tree, traced.staged.jaxpr.out_avals,
                         traced.arg_names)
 
