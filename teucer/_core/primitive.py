@@ -63,7 +63,7 @@ class Primitive:
     shard(*avals, **params) -> Labels                      which axes of operands and results lie over the same mesh axes;
                                                            None where `types` says it
 
-    padded(sizes, args, avals, outs, **params) -> outs     on buffers longer than their arrays (`_transform.padding`)
+    padded(sizes, args, avals, outs, **params) -> outs     on buffers longer than their arrays (`_dynamic.padding`)
     shard(*avals, **params) -> partition specs             where the default will not do
     effects(*avals, **params) -> frozenset                 what the primitive does besides computing its results
 
@@ -78,7 +78,7 @@ class Primitive:
 
     __slots__ = ("__dict__",)
     name: Any
-    # How this primitive runs outside any trace; the upper floors install it (teucer._transform.dispatch).
+    # How this primitive runs outside any trace; the upper floors install it (`_transform.programs`).
     run: ClassVar[Any] = None
     # The types of results with the partition that `shard` says (teucer._runtime.partition).
     laid_out: Any = None

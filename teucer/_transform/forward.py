@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from teucer._base import pytrees, tracebacks
+from teucer._base import tracebacks
+from teucer._core.calls import FlatFunction, check_callable
 from teucer._core.jaxpr import eval_jaxpr
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import float0
 from teucer._transform import arith
-from teucer._transform.calls import FlatFunction, check_callable
 from teucer._transform.jvp import jvp_flat
 from teucer._transform.partial import linearize_flat
+from teucer._trees import pytrees
 
 __all__ = ["jvp", "known_part", "linearize"]
 

@@ -8,16 +8,9 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from teucer._base import config, memo, pytrees, tracebacks
+from teucer._base import config, memo, tracebacks
 from teucer._core import axes
-from teucer._core.jaxpr import ClosedJaxpr
-from teucer._core.trace import EVAL, Tracer, current_trace, typeof
-from teucer._runtime import backends, compilations, misses, shardings
-from teucer._runtime.placement import Placement, placement_of, spread
-from teucer._runtime.shardings import Sharding, SingleDeviceSharding
-from teucer._runtime.specs import PartitionSpec
-from teucer._transform import arith, dynamic, padding, programs
-from teucer._transform.calls import (
+from teucer._core.calls import (
     FlatCall,
     as_indices,
     as_names,
@@ -29,7 +22,16 @@ from teucer._transform.calls import (
     stage_user,
     static_by_name,
 )
+from teucer._core.jaxpr import ClosedJaxpr
+from teucer._core.trace import EVAL, Tracer, current_trace, typeof
+from teucer._dynamic import dynamic, padding
+from teucer._runtime import backends, compilations, misses, shardings
+from teucer._runtime.placement import Placement, placement_of, spread
+from teucer._runtime.shardings import Sharding, SingleDeviceSharding
+from teucer._runtime.specs import PartitionSpec
+from teucer._transform import arith, programs
 from teucer._transform.jit_calls import execute, hoist_consts, jit_p, sized_call_p
+from teucer._trees import pytrees
 from teucer._xla.client import Device
 from teucer._xla.dispatcher import PjitFunction, dispatcher
 

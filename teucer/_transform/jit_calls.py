@@ -12,10 +12,11 @@ from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import Zero
+from teucer._dynamic import dynamic, padding
 from teucer._optimize.dce import dce_closed, filtered, narrowed
 from teucer._optimize.unchanged import forward_call
 from teucer._runtime.placement import placement_of
-from teucer._transform import arith, dynamic, padding, programs
+from teucer._transform import arith, programs
 from teucer._transform.batch import batch_jaxpr
 from teucer._transform.jvp import jvp_jaxpr
 from teucer._transform.partial import split_jaxpr

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from teucer._base import tracebacks
+from teucer._core.calls import fun_name, static_by_name
 from teucer._core.trace import EVAL, current_trace
 from teucer._transform import programs
-from teucer._transform.calls import fun_name, static_by_name
 from teucer._transform.jit import JitOptions, call_jitted
 from teucer._xla.dispatcher import dispatcher
 

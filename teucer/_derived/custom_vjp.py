@@ -8,16 +8,14 @@ from typing import Any, final
 
 import numpy as np
 
-from teucer._base import dtypes, pytrees, tracebacks
+from teucer._base import dtypes, tracebacks
+from teucer._core.calls import as_indices, as_names, check_callable, flatten_call, flatten_results, fun_name
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.primitive import Primitive
 from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import typeof
 from teucer._core.types import Zero, float0
-from teucer._transform import arith
-from teucer._transform.batch import batch_flat, unmapped_aval
-from teucer._transform.calls import as_indices, as_names, check_callable, flatten_call, flatten_results, fun_name
-from teucer._transform.custom_jvp import (
+from teucer._derived.custom_jvp import (
     CustomCall,
     OutDims,
     SymbolicZero,
@@ -29,6 +27,9 @@ from teucer._transform.custom_jvp import (
     to_jaxpr,
     unbatched_zero,
 )
+from teucer._transform import arith
+from teucer._transform.batch import batch_flat, unmapped_aval
+from teucer._trees import pytrees
 
 __all__ = ["CustomVJPPrimal", "custom_gradient", "custom_vjp", "custom_vjp_call_p"]
 

@@ -7,7 +7,8 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
-from teucer._base import pytrees, tracebacks
+from teucer._base import tracebacks
+from teucer._core.calls import as_indices, as_names, check_callable, flatten_call, flatten_results, fun_name
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.primitive import Primitive
 from teucer._core.stage import DebugInfo, stage_flat
@@ -15,8 +16,8 @@ from teucer._core.trace import typeof
 from teucer._core.types import Zero, float0
 from teucer._transform import arith
 from teucer._transform.batch import batch_flat, mapped_aval, unmapped_aval
-from teucer._transform.calls import as_indices, as_names, check_callable, flatten_call, flatten_results, fun_name
 from teucer._transform.jit_calls import hoist_consts
+from teucer._trees import pytrees
 
 __all__ = ["CustomCall", "CustomJVPCall", "OutDims", "SymbolicZero", "batched", "batched_aval", "closed_over", "custom_jvp",
            "custom_jvp_call_p", "nondiff_positions", "resolve_kwargs", "to_jaxpr", "unbatched_zero"]

@@ -6,12 +6,13 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from teucer._base import errors, pytrees
+from teucer._base import errors
 from teucer._base.functions import fun_name, fun_text, where
 from teucer._core.jaxpr import Jaxpr
 from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import typeof
 from teucer._core.types import is_valid_type
+from teucer._trees import pytrees
 
 __all__ = ["FlatCall", "FlatFunction", "as_indices", "as_names", "check_callable", "check_leaves", "debug_info", "flatten_call",
            "flatten_results", "fun_name", "fun_text", "leaf_names", "stage_user", "static_by_name", "where"]
