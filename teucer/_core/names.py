@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import threading
-from types import TracebackType
 
-__all__ = ["current_scope", "scope"]
+__all__ = ["scope"]
 
 
 class _Names(threading.local):
@@ -13,11 +12,6 @@ class _Names(threading.local):
 
 
 _names = _Names()
-
-
-def current_scope() -> tuple[str, ...]:
-    """The names in force in this thread, outermost first."""
-    return _names.scope
 
 
 class scope:
@@ -32,5 +26,5 @@ class scope:
         self.saved = _names.scope
         _names.scope = (*self.saved, self.name)
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(self, *exc: object) -> None:
         _names.scope = self.saved
