@@ -42,16 +42,16 @@ def is_internal(filename: str) -> bool:
         return result
 
 
-def user_frame(depth: int = 1) -> Record | None:
+def user_frame() -> Record | None:
     """The place in the user's code from which Teucer was called: the innermost frame of a file that is not Teucer's.
 
-    `depth` frames are passed over unseen. None where there is no such frame.
+    None where there is no such frame.
 
-    >>> code, instruction = user_frame(0)
+    >>> code, instruction = user_frame()
     >>> code.co_name
     '<module>'
     """
-    frame: FrameType | None = sys._getframe(depth)
+    frame: FrameType | None = sys._getframe(1)
     internal = _internal
     while frame is not None:
         code = frame.f_code

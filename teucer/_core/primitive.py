@@ -64,7 +64,6 @@ class Primitive:
                                                            None where `types` says it
 
     padded(sizes, args, avals, outs, **params) -> outs     on buffers longer than their arrays (`_dynamic.padding`)
-    shard(*avals, **params) -> partition specs             where the default will not do
     effects(*avals, **params) -> frozenset                 what the primitive does besides computing its results
 
     Rules of the passes over jaxprs that are to be lowered (`teucer._optimize.passes`), for the primitives that have one:

@@ -170,12 +170,12 @@ class Context:
                           f"({in_types}) -> ({out_types}){self.location()}")
         return outs
 
-    def op1(self, name: str, operands: Sequence[Value], aval: Any, properties: str = "", attributes: str = "") -> Value:
-        """`op` for an operation of one result and no regions."""
+    def op1(self, name: str, operands: Sequence[Value], aval: Any, properties: str = "") -> Value:
+        """`op` for an operation of one result, without regions and discardable attributes."""
         n = self.count
         self.count = n + 1
         name_of = f'%{n} = "{name}"('
-        suffix = (f" <{{{properties}}}>" if properties else "") + (f" {{{attributes}}}" if attributes else "")
+        props = f" <{{{properties}}}>" if properties else ""
         where = self.location() if self.module.locations else ""
         try:
             out = aval._hlo
@@ -183,7 +183,7 @@ class Context:
         except AttributeError:
             out = text.tensor_type(aval)
             types = [text.tensor_type(v.aval) for v in operands]
-        self.lines.append(f'{name_of}{", ".join([v.name for v in operands])}){suffix} : ({", ".join(types)}) -> {out}{where}')
+        self.lines.append(f'{name_of}{", ".join([v.name for v in operands])}){props} : ({", ".join(types)}) -> {out}{where}')
         return Value(f"%{n}", aval)
 
     def location(self) -> str:

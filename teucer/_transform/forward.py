@@ -42,7 +42,7 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
         raise TypeError("primal and tangent arguments to jax.jvp must have the same tree structure; primals have tree "
                         f"structure {in_tree} whereas tangents have tree structure {tangent_tree}.")
     for x, t in zip(flat, flat_tangents, strict=True):
-        _check_tangent(x, t, "jvp")
+        _check_tangent(x, t)
     f = FlatFunction(fun, in_tree, "jvp", has_aux)
     given = [typeof(x).zero if typeof(t).dtype == float0 else t for x, t in zip(flat, flat_tangents, strict=True)]
     outs, out_tangents = jvp_flat(f, flat, given)
@@ -51,11 +51,11 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
     return (*results, known_part(f.aux)) if has_aux else results
 
 
-def _check_tangent(x: Any, t: Any, op: str) -> None:
+def _check_tangent(x: Any, t: Any) -> None:
     aval, tangent = typeof(x), typeof(t)
     expected = aval.tangent_aval()
     if expected.dtype != tangent.dtype:
-        raise TypeError(f"primal and tangent arguments to jax.{op} do not match; dtypes must be equal, or in case of int/bool "
+        raise TypeError("primal and tangent arguments to jax.jvp do not match; dtypes must be equal, or in case of int/bool "
                         f"primal dtype the tangent dtype must be float0. Got primal dtype {aval.dtype.name} and so expected "
                         f"tangent dtype {_name(expected.dtype)}, but got tangent dtype {_name(tangent.dtype)} instead.")
     if aval.shape != tangent.shape:

@@ -125,38 +125,36 @@ def jit(fun: Callable[..., Any] | None = None, /, *, in_shardings: Any = None, o
     >>> [float(total(jax.numpy.ones(n))) for n in (3, 1000)]
     [3.0, 1000.0]
     """
-    if fun is None:
-        return functools.partial(jit, in_shardings=in_shardings, out_shardings=out_shardings, static_argnums=static_argnums,
-                                 static_argnames=static_argnames, donate_argnums=donate_argnums,
-                                 donate_argnames=donate_argnames, keep_unused=keep_unused, device=device, backend=backend,
-                                 inline=inline, compiler_options=compiler_options, outline=outline, dynamic_dims=dynamic_dims,
-                                 dynamic_results=dynamic_results)
+    jitted = functools.partial(
+        _jit, in_shardings=in_shardings, out_shardings=out_shardings, static_argnums=static_argnums,
+        static_argnames=static_argnames, donate_argnums=donate_argnums, donate_argnames=donate_argnames, keep_unused=keep_unused,
+        device=device, backend=backend, inline=inline, compiler_options=compiler_options, outline=outline,
+        dynamic_dims=dynamic_dims, dynamic_results=dynamic_results)
+    return jitted if fun is None else jitted(fun)
+
+
+def _jit(fun: Callable[..., Any], /, *, in_shardings: Any, out_shardings: Any, static_argnums: Any, static_argnames: Any,
+         donate_argnums: Any, donate_argnames: Any, keep_unused: Any, device: Any, backend: Any, inline: Any, compiler_options: Any,
+         outline: Any, dynamic_dims: Any, dynamic_results: Any) -> Any:
     check_callable(fun, "jit")
-    options = _options(fun, static_argnums, static_argnames, donate_argnums, donate_argnames, keep_unused, device, backend,
-                       inline, compiler_options, in_shardings, out_shardings, outline)
-    if dynamic_dims is not None or dynamic_results is not None:
-        options = options._replace(dynamic_dims=dynamic.ranges_of(fun, dynamic_dims or {}), dynamic_results=dynamic_results)
-    return make_jit(fun, options)
-
-
-def _options(fun: Any, static_argnums: Any, static_argnames: Any, donate_argnums: Any, donate_argnames: Any,
-             keep_unused: bool, device: Any, backend: Any, inline: bool, compiler_options: Any, in_shardings: Any,
-             out_shardings: Any, outline: Any) -> JitOptions:
-    nums, names = static_by_name(fun, None if static_argnums is None else as_indices(static_argnums, "static_argnums", "jit"),
-                                 None if static_argnames is None else as_names(static_argnames, "static_argnames", "jit"),
-                                 "static")
-    d_nums, d_names = static_by_name(
-        fun, None if donate_argnums is None else as_indices(donate_argnums, "donate_argnums", "jit"),
-        None if donate_argnames is None else as_names(donate_argnames, "donate_argnames", "jit"), "donate")
-    clash = set(nums) & set(d_nums) | set(names) & set(d_names)
-    if clash:
-        raise ValueError(f"jit: static_argnums {nums} and donate_argnums {d_nums} cannot intersect.")
+    nums, names = _parameters(fun, static_argnums, static_argnames, "static")
+    donated_nums, donated_names = _parameters(fun, donate_argnums, donate_argnames, "donate")
+    if set(nums) & set(donated_nums) | set(names) & set(donated_names):
+        raise ValueError(f"jit: static_argnums {nums} and donate_argnums {donated_nums} cannot intersect.")
     ins, outs = _prefix("in_shardings", in_shardings), _prefix("out_shardings", out_shardings)
     place = _place(device, backend, ins, outs)
     if place is not None:
         ins = outs = None
-    return JitOptions(nums, names, d_nums, d_names, bool(keep_unused), bool(inline), place,
-                      tuple(sorted((compiler_options or {}).items())), None if outline is None else bool(outline), ins, outs)
+    return make_jit(fun, JitOptions(
+        nums, names, donated_nums, donated_names, bool(keep_unused), bool(inline), place,
+        tuple(sorted((compiler_options or {}).items())), None if outline is None else bool(outline), ins, outs,
+        dynamic.ranges_of(fun, dynamic_dims) if dynamic_dims is not None else (), dynamic_results))
+
+
+def _parameters(fun: Any, argnums: Any, argnames: Any, kind: str) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """The parameters that `static_argnums` and `static_argnames` name, or those that `donate_...` do, both ways."""
+    return static_by_name(fun, None if argnums is None else as_indices(argnums, f"{kind}_argnums", "jit"),
+                          None if argnames is None else as_names(argnames, f"{kind}_argnames", "jit"), kind)
 
 
 def _prefix(name: str, prefix: Any) -> Prefix | None:

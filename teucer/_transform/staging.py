@@ -117,21 +117,7 @@ def named_scope(name: str) -> Any:
     """
     if not isinstance(name, str):
         raise TypeError(f"named_scope name argument must be a string, got {name!r}")
-    return _NamedScope(name)
-
-
-class _NamedScope(contextlib.ContextDecorator):
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.scopes: list[names.scope] = []
-
-    def __enter__(self) -> str:
-        self.scopes.append(names.scope(self.name))
-        self.scopes[-1].__enter__()
-        return self.name
-
-    def __exit__(self, *exc: Any) -> None:
-        self.scopes.pop().__exit__(None, None, None)
+    return names.scope(name)
 
 
 def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[..., Any]:
