@@ -173,5 +173,3 @@ def live_arrays(platform: str | None = None) -> Sequence[Any]:
     """All arrays that are alive on a platform."""
     arrays: Sequence[Any] = backends.client_of(platform).live_arrays()
     return arrays
-
-

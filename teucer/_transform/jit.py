@@ -18,12 +18,13 @@ from teucer._core.calls import (
     check_leaves,
     flatten_call,
     fun_name,
+    leaf_arguments,
     leaf_names,
     stage_user,
     static_by_name,
 )
 from teucer._core.jaxpr import ClosedJaxpr
-from teucer._core.trace import EVAL, Tracer, current_trace, typeof
+from teucer._core.trace import EVAL, Tracer, current_trace
 from teucer._dynamic import dynamic, padding
 from teucer._runtime import backends, compilations, misses, shardings
 from teucer._runtime.placement import Placement, placement_of, spread
@@ -35,7 +36,7 @@ from teucer._trees import pytrees
 from teucer._xla.client import Device
 from teucer._xla.dispatcher import PjitFunction, dispatcher
 
-__all__ = ["JitOptions", "Staged", "call_jitted", "jit", "make_jit", "method", "placement_for", "stage_call"]
+__all__ = ["JitOptions", "Staged", "call_jitted", "dispatching", "jit", "make_jit", "method", "placement_for", "stage_call"]
 
 
 class Prefix(NamedTuple):
@@ -191,9 +192,14 @@ def make_jit(fun: Callable[..., Any], options: JitOptions) -> Any:
         return call_jitted(fun, options, args, kwargs)
 
     try:
-        key = _dispatch_keys.setdefault((options, typeof), object())
+        key = _dispatch_keys.setdefault(options, object())
     except TypeError:
-        key = object()
+        key = None
+    return dispatching(fun, options, cache_miss, key)
+
+
+def dispatching(fun: Callable[..., Any], options: JitOptions, cache_miss: Callable[..., Any], key: object = None) -> Any:
+    """A C++ dispatcher with the methods of a jitted function; those of one key and function share what they have compiled."""
     wrapped = dispatcher(fun_name(fun), fun, cache_miss, static_argnums=options.static_argnums,
                          static_argnames=options.static_argnames, key=key, shard_arg_fallback=programs.shard_arg_fallback)
     functools.update_wrapper(wrapped, fun, updated=())
@@ -335,14 +341,7 @@ def donated_leaves(call: FlatCall, options: JitOptions) -> tuple[bool, ...]:
     """Which leaves of the dynamic arguments are donated."""
     if not options.donate_argnums and not options.donate_argnames:
         return (False,) * len(call.leaves)
-    args, kwargs = pytrees.tree_unflatten(call.tree, call.leaves)
-    static = {i for i, _ in call.statics[0]}
-    positions = [i for i in range(len(args) + len(static)) if i not in static]
-    n = len(args) + len(static)
-    donated = {i + n if i < 0 else i for i in options.donate_argnums}
-    flags: list[bool] = []
-    for i, arg in zip(positions, args, strict=True):
-        flags += [i in donated] * len(pytrees.tree_leaves(arg))
-    for name in sorted(kwargs):
-        flags += [name in options.donate_argnames] * len(pytrees.tree_leaves(kwargs[name]))
-    return tuple(flags)
+    static = tuple(i for i, _ in call.statics[0])
+    n = len(static) + len(pytrees.treedef_children(pytrees.treedef_children(call.tree)[0]))
+    donated = {*options.donate_argnames, *(i + n if i < 0 else i for i in options.donate_argnums)}
+    return tuple(arg in donated for arg in leaf_arguments(call.tree, static))
