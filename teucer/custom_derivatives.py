@@ -1,6 +1,7 @@
 """Functions with differentiation rules of their own."""
 
-from teucer._derived.custom_jvp import SymbolicZero, custom_jvp, custom_jvp_call_p
+from teucer._derived.custom_calls import SymbolicZero
+from teucer._derived.custom_jvp import custom_jvp, custom_jvp_call_p
 from teucer._derived.custom_vjp import CustomVJPPrimal, custom_gradient, custom_vjp, custom_vjp_call_p
 from teucer._derived.linear import closure_convert
 from teucer._derived.remat import remat

@@ -15,7 +15,7 @@ from teucer._core.primitive import Primitive
 from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import typeof
 from teucer._core.types import Zero
-from teucer._derived.custom_jvp import OutDims, batched, resolve_kwargs
+from teucer._derived.custom_calls import OutDims, batched, resolve_kwargs
 from teucer._transform import arith
 from teucer._transform.batch import batch_flat
 from teucer._transform.jit_calls import hoist_consts, jaxpr_uses_axis, jit_p
