@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from teucer import tree as tree_face
 from teucer import tree_util
-from teucer._base import pytrees
-from teucer._base.pytrees import (
+from teucer._trees import pytrees
+from teucer._trees.pytrees import (
     DictKey,
     FlattenedIndexKey,
     GetAttrKey,

@@ -23,6 +23,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 MAX_LINES = 500
 MAX_FUNCTION_LINES = 60
+CORE = ("_xla", "_base", "_core", "_lower", "_transform")
+MAX_CORE_LINES = 8200
 TABLE_SHARE = 0.5  # a module is a table if more than this share of its lines are module-level data; it may be longer
 
 
@@ -75,6 +77,21 @@ def test_functions_fit():
         return {name: length for name, length in lengths.items() if length >= MAX_FUNCTION_LINES}
 
     assert not offenders(MODULES, fault)
+
+
+def lines_of_floor(floor):
+    return sum(len(path.read_text().splitlines()) for path in (ROOT / "teucer" / floor).rglob("*.py"))
+
+
+def test_the_core_is_read_in_an_afternoon():
+    assert sum(map(lines_of_floor, CORE)) <= MAX_CORE_LINES
+
+
+def test_design_says_how_long_the_floors_are():
+    said = re.findall(r"`(_\w+)` \((\d+)(?: lines)?\)", (ROOT / "docs" / "design.md").read_text())
+    assert set(CORE) <= {floor for floor, _ in said}
+    found = {floor: lines_of_floor(floor) for floor, _ in said}
+    assert found == pytest.approx({floor: int(lines) for floor, lines in said}, rel=0.1)
 
 
 def test_nothing_is_left_to_do():

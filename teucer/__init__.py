@@ -41,25 +41,25 @@ _ROOMS = {
     "teucer._runtime.backends":
         "default_backend device_count devices host_count host_id host_ids local_device_count local_devices process_count "
         "process_index process_indices",
-    "teucer._transform.stages":
+    "teucer._derived.stages":
         "jit",
     "teucer._transform.forward":
         "jvp linearize",
-    "teucer._transform.jacobians":
+    "teucer._derived.jacobians":
         "hessian jacfwd jacobian jacrev",
-    "teucer._transform.linear":
+    "teucer._derived.linear":
         "closure_convert fwd_and_bwd linear_transpose saved_input_vjp",
     "teucer._transform.reverse":
         "grad value_and_grad vjp",
     "teucer._transform.vmap":
         "vmap",
-    "teucer._transform.custom_jvp":
+    "teucer._derived.custom_jvp":
         "custom_jvp",
-    "teucer._transform.custom_vjp":
+    "teucer._derived.custom_vjp":
         "custom_gradient custom_vjp",
-    "teucer._transform.moves":
+    "teucer._derived.moves":
         "block_until_ready copy_to_host_async device_get device_put live_arrays",
-    "teucer._transform.remat":
+    "teucer._derived.remat":
         "checkpoint remat",
     "teucer.ad_checkpoint":
         "checkpoint_policies",

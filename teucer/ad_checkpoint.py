@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from teucer._base import pytrees, source
+from teucer._base import source
+from teucer._core.calls import flatten_call, leaf_names
 from teucer._core.jaxpr import Literal, Var
 from teucer._core.stage import stage_flat
 from teucer._core.trace import typeof
-from teucer._transform.calls import flatten_call, leaf_names
+from teucer._derived.remat import Offloadable, Recompute, Saveable, checkpoint, checkpoint_name, name_p, remat, remat_p
 from teucer._transform.jit_calls import jit_p
 from teucer._transform.partial import linearize_flat
-from teucer._transform.remat import Offloadable, Recompute, Saveable, checkpoint, checkpoint_name, name_p, remat, remat_p
+from teucer._trees import pytrees
 from teucer.lax import conv_general_dilated_p, dot_general_p
 
 __all__ = ["Offloadable", "Recompute", "Saveable", "checkpoint", "checkpoint_name", "checkpoint_policies",

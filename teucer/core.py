@@ -7,8 +7,6 @@ from typing import Any
 
 from teucer._core.axes import axis_size as axis_frame
 from teucer._core.checker import check_jaxpr
-from teucer._core.dimensions import is_constant as is_constant_shape
-from teucer._core.dimensions import is_symbolic, max_dim, min_dim
 from teucer._core.jaxpr import Atom, ClosedJaxpr, DropVar, Jaxpr, Literal, Var, eval_jaxpr, jaxprs_in_params, subjaxprs
 from teucer._core.jaxpr import Eqn as JaxprEqn
 from teucer._core.jaxpr import new_eqn as new_jaxpr_eqn
@@ -19,6 +17,8 @@ from teucer._core.types import Aval as AbstractValue
 from teucer._core.types import ShapedArray, Token
 from teucer._core.types import aval_of as get_aval
 from teucer._core.types import is_valid_type as valid_jaxtype
+from teucer._dimensions.dimensions import is_constant as is_constant_shape
+from teucer._dimensions.dimensions import is_symbolic, max_dim, min_dim
 from teucer.errors import InconclusiveDimensionOperation
 
 __all__ = ["AbstractValue", "Atom", "ClosedJaxpr", "DropVar", "InconclusiveDimensionOperation", "Jaxpr", "JaxprEqn", "Literal",

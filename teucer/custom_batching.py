@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from teucer import lax
-from teucer._base import pytrees
-from teucer._transform.custom_batching import custom_vmap
+from teucer._derived.custom_batching import custom_vmap
+from teucer._trees import pytrees
 
 __all__ = ["custom_vmap", "sequential_vmap"]
 

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from teucer._base import pytrees
 from teucer._core.trace import Tracer
 from teucer._runtime.compilations import Compilations, compilations
+from teucer._trees import pytrees
 from teucer.lax._callbacks import debug_callback as callback
 
 __all__ = ["callback", "compiles", "inspect_array_sharding", "log", "print", "visualize_array_sharding", "visualize_sharding"]

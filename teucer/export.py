@@ -1,6 +1,6 @@
 """Exported functions: jitted functions as StableHLO that outlives the process, with symbolic shapes."""
 
-from teucer._core.dimensions import is_symbolic as is_symbolic_dim
+from teucer._dimensions.dimensions import is_symbolic as is_symbolic_dim
 from teucer._export.exported import (
     DisabledSafetyCheck,
     Exported,

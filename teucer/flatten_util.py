@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from teucer import numpy as jnp
-from teucer._base import dtypes, pytrees
+from teucer._base import dtypes
 from teucer._core.trace import typeof
+from teucer._trees import pytrees
 
 __all__ = ["ravel_pytree"]
 

@@ -1,19 +1,19 @@
 """Functions over pytrees, by short names: the public `tree` module."""
 
-from teucer._base.pytrees import static
-from teucer._base.pytrees import tree_all as all
-from teucer._base.pytrees import tree_broadcast as broadcast
-from teucer._base.pytrees import tree_flatten as flatten
-from teucer._base.pytrees import tree_flatten_with_path as flatten_with_path
-from teucer._base.pytrees import tree_leaves as leaves
-from teucer._base.pytrees import tree_leaves_with_path as leaves_with_path
-from teucer._base.pytrees import tree_map as map
-from teucer._base.pytrees import tree_map_with_path as map_with_path
-from teucer._base.pytrees import tree_reduce as reduce
-from teucer._base.pytrees import tree_reduce_associative as reduce_associative
-from teucer._base.pytrees import tree_structure as structure
-from teucer._base.pytrees import tree_transpose as transpose
-from teucer._base.pytrees import tree_unflatten as unflatten
+from teucer._trees.pytrees import static
+from teucer._trees.pytrees import tree_all as all
+from teucer._trees.pytrees import tree_broadcast as broadcast
+from teucer._trees.pytrees import tree_flatten as flatten
+from teucer._trees.pytrees import tree_flatten_with_path as flatten_with_path
+from teucer._trees.pytrees import tree_leaves as leaves
+from teucer._trees.pytrees import tree_leaves_with_path as leaves_with_path
+from teucer._trees.pytrees import tree_map as map
+from teucer._trees.pytrees import tree_map_with_path as map_with_path
+from teucer._trees.pytrees import tree_reduce as reduce
+from teucer._trees.pytrees import tree_reduce_associative as reduce_associative
+from teucer._trees.pytrees import tree_structure as structure
+from teucer._trees.pytrees import tree_transpose as transpose
+from teucer._trees.pytrees import tree_unflatten as unflatten
 
 __all__ = [
     "all",

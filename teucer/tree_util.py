@@ -1,6 +1,6 @@
 """Pytrees: registration of node classes, key paths, structures, and the functions over trees by their long names."""
 
-from teucer._base.pytrees import (
+from teucer._trees.pytrees import (
     DictKey,
     FlattenedIndexKey,
     GetAttrKey,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
-from teucer._core.dimensions import Scope, bounds, ceil_div, max_dim, min_dim, substitute, variables_of
+from teucer._dimensions.dimensions import Scope, bounds, ceil_div, max_dim, min_dim, substitute, variables_of
 from teucer.errors import InconclusiveDimensionOperation
 
 SCOPE = Scope()

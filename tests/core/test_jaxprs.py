@@ -1,5 +1,8 @@
 """Jaxprs as text, and what staging makes of Python."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -135,6 +138,35 @@ def test_name_scopes_are_printed_beside_equations():
         with jax.named_scope("scope"):
             return jnp.sin(x)
     assert jax.make_jaxpr(f)(1.0).pretty_print(name_stack=True).splitlines()[0].endswith("# [scope]")
+
+
+def test_name_scopes_of_a_decorated_function_are_those_of_its_thread():
+    entered, left = threading.Event(), threading.Event()
+
+    @jax.named_scope("shared")
+    def f(x, enter, leave):
+        enter.set()
+        assert leave.wait(60)
+        return x
+
+    def after(name, enter, leave):
+        def program(x):
+            with jax.named_scope(name):
+                return jnp.sin(f(x, enter, leave))
+        return jax.make_jaxpr(program)(1.0).pretty_print(name_stack=True)
+
+    # The second thread enters while the first is inside, and leaves after it.
+    with ThreadPoolExecutor(1) as pool:
+        def second():
+            assert entered.wait(60)
+            return after("second", both, left)
+
+        both = threading.Event()
+        found = pool.submit(second)
+        first = after("first", entered, both)
+        left.set()
+        assert "# [first]" in first
+        assert "# [second]" in found.result()
 
 
 def test_long_lines_break_between_operands():

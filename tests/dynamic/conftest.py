@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from teucer._base import dtypes
-from teucer._transform import dynamic
+from teucer._dynamic import dynamic
 
 
 def garbage(shape: Any, dtype: Any) -> Any:

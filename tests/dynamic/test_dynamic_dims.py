@@ -190,6 +190,19 @@ def test_arguments_of_every_kind() -> None:
     equal(g(keys[:1], np.arange(2) > 0, 2.)[1], (jnp.arange(2) > 0) + 2.)
 
 
+def test_nodes_passed_by_name_are_made_of_arrays_only() -> None:
+    class Pair:
+        """A node that looks at its children when it is made."""
+
+        def __init__(self, a: Any, b: Any) -> None:
+            assert a.shape == b.shape
+            self.a, self.b = a, b
+
+    jax.tree_util.register_pytree_node(Pair, lambda p: ((p.a, p.b), None), lambda _, children: Pair(*children))
+    f = jax.jit(lambda x, *, pair: x.sum() + pair.a.sum() - pair.b.sum(), dynamic_dims={"pair": 8})
+    assert f(rows(2), pair=Pair(np.ones(3, np.float32), np.zeros(3, np.float32))) == np.float32(rows(2).sum() + 3)
+
+
 def test_sizes_beyond_the_bound() -> None:
     g = jax.jit(loss, dynamic_dims={"x": 4})
     with pytest.raises(ValueError, match=r"(?s)x is longer than dynamic_dims allow.*f32\[5,3\], axis 0 has size 5, bound 4"):

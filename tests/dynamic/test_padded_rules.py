@@ -10,7 +10,7 @@ import pytest
 import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
-from teucer._transform import dynamic
+from teucer._dynamic import dynamic
 
 SIZES = (1, 2, 5, 8)
 N = "n"  # the dynamic axis in a shape

@@ -8,8 +8,8 @@ import ml_dtypes
 import numpy as np
 
 import teucer as jax
-from teucer._base import pytrees
 from teucer._core.trace import typeof
+from teucer._trees import pytrees
 
 __all__ = ["check_derivatives", "check_jit", "check_value", "check_vmap", "dtype_of", "numbers", "of"]
 

@@ -10,6 +10,7 @@ from typing import Any
 from optable.table import Op, all_ops, precision_of
 from optable.trees import along, flat_call, moving
 
+import teucer._derived
 import teucer._optimize
 import teucer._transform
 import teucer.lax
@@ -36,7 +37,7 @@ ELSEWHERE: dict[str, str] = {
 def primitives() -> Iterator[tuple[str, Primitive]]:
     """Every primitive of lax and of the transformations, with the module that states it."""
     seen: set[int] = set()
-    for package in (teucer.lax, teucer._transform, teucer._optimize):
+    for package in (teucer.lax, teucer._derived, teucer._transform, teucer._optimize):
         for info in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
             for value in vars(importlib.import_module(info.name)).values():
                 if isinstance(value, Primitive) and id(value) not in seen:

@@ -11,12 +11,12 @@ from optable.compare import assert_ulp
 from optable.table import Op, all_ops, numpy_dtype, precision_of
 from optable.trees import flat_call, strided, widened
 
-from teucer._base.pytrees import tree_leaves
 from teucer._core.checker import check_jaxpr
 from teucer._core.jaxpr import eval_jaxpr
 from teucer._transform.jit import jit
 from teucer._transform.shapes import ShapeDtypeStruct
 from teucer._transform.staging import eval_shape, make_jaxpr
+from teucer._trees.pytrees import tree_leaves
 
 
 def cases() -> list[Any]:

@@ -9,7 +9,7 @@ import numpy as np
 from optable.table import Op, Sample
 
 from teucer._base import dtypes
-from teucer._base.pytrees import tree_flatten, tree_leaves, tree_unflatten
+from teucer._trees.pytrees import tree_flatten, tree_leaves, tree_unflatten
 
 
 def flat_call(op: Op, call: Sample) -> tuple[list[Any], Callable[..., list[Any]]]:

@@ -10,101 +10,46 @@ import numpy as np
 
 from teucer._base import config
 from teucer._base.element_types import (
-    ALL as ALL,
+    ALL,
+    ALL_SET,
+    COMPLEX,
+    FLOATS,
+    INEXACT,
+    INTEGERS,
+    NARROWED,
+    DType,
+    ExtendedDType,
+    as_dtype,
+    bfloat16,
+    bit_width,
+    bool_,
+    canonicalize_dtype,
+    extended,
+    finfo,
+    float0,
+    iinfo,
+    is_extended,
+    issubdtype,
+    prng_key,
+    python_kinds,
+    python_scalar_dtypes,
+    to_complex_dtype,
+    to_floating_dtype,
+    to_inexact_dtype,
+    to_numeric_dtype,
 )
-from teucer._base.element_types import (
-    ALL_SET as ALL_SET,
-)
-from teucer._base.element_types import (
-    COMPLEX as COMPLEX,
-)
-from teucer._base.element_types import (
-    FLOATS as FLOATS,
-)
-from teucer._base.element_types import (
-    INEXACT as INEXACT,
-)
-from teucer._base.element_types import (
-    INTEGERS as INTEGERS,
-)
-from teucer._base.element_types import (
-    NARROWED as NARROWED,
-)
-from teucer._base.element_types import (
-    NUMERIC as NUMERIC,
-)
-from teucer._base.element_types import (
-    SIGNED as SIGNED,
-)
-from teucer._base.element_types import (
-    UNSIGNED as UNSIGNED,
-)
-from teucer._base.element_types import (
-    DType as DType,
-)
-from teucer._base.element_types import (
-    ExtendedDType as ExtendedDType,
-)
-from teucer._base.element_types import (
-    as_dtype as as_dtype,
-)
-from teucer._base.element_types import (
-    bfloat16 as bfloat16,
-)
-from teucer._base.element_types import (
-    bit_width as bit_width,
-)
-from teucer._base.element_types import (
-    bool_ as bool_,
-)
-from teucer._base.element_types import (
-    canonicalize_dtype as canonicalize_dtype,
-)
-from teucer._base.element_types import (
-    extended as extended,
-)
-from teucer._base.element_types import (
-    finfo as finfo,
-)
-from teucer._base.element_types import (
-    float0 as float0,
-)
-from teucer._base.element_types import (
-    iinfo as iinfo,
-)
-from teucer._base.element_types import (
-    is_extended as is_extended,
-)
-from teucer._base.element_types import (
-    issubdtype as issubdtype,
-)
-from teucer._base.element_types import (
-    prng_key as prng_key,
-)
-from teucer._base.element_types import (
-    python_kinds as python_kinds,
-)
-from teucer._base.element_types import (
-    python_scalar_dtypes as python_scalar_dtypes,
-)
-from teucer._base.element_types import (
-    to_complex_dtype as to_complex_dtype,
-)
-from teucer._base.element_types import (
-    to_floating_dtype as to_floating_dtype,
-)
-from teucer._base.element_types import (
-    to_inexact_dtype as to_inexact_dtype,
-)
-from teucer._base.element_types import (
-    to_numeric_dtype as to_numeric_dtype,
-)
-from teucer._base.errors import TypePromotionError as TypePromotionError
-from teucer._base.promotion import Node as Node
-from teucer._base.promotion import promote_nodes as promote_nodes
-from teucer._base.promotion import promote_types as promote_types
-from teucer._base.short_names import short_name as short_name
+from teucer._base.errors import TypePromotionError
+from teucer._base.promotion import Node, promote_nodes, promote_types
+from teucer._base.short_names import short_name
 from teucer._base.source import user_stacklevel
+
+__all__ = [
+    "ALL", "ALL_SET", "COMPLEX", "FLOATS", "INEXACT", "INTEGERS", "NARROWED", "DType", "ExtendedDType", "as_dtype", "bfloat16",
+    "bit_width", "bool_", "canonicalize_dtype", "extended", "finfo", "float0", "iinfo", "is_extended", "issubdtype", "prng_key",
+    "python_kinds", "python_scalar_dtypes", "to_complex_dtype", "to_floating_dtype", "to_inexact_dtype", "to_numeric_dtype",
+    "Node", "TypePromotionError", "promote_nodes", "promote_types", "short_name", "dtype", "result_type", "scalar_type_of",
+    "check_user_dtype_supported", "node_of",
+]
 
 _PLAIN = ALL_SET - set(NARROWED)
 
@@ -123,18 +68,8 @@ def dtype(x: Any) -> DType:
     node = node_of(x)
     if not isinstance(node, type):
         return node
-    return (
-        x.dtype
-        if type(x) not in _WEAK_PYTHON and isinstance(getattr(x, "dtype", None), np.dtype)
-        else canonicalize_dtype(node)
-    )
-
-
-def is_weakly_typed(x: Any) -> bool:
-    """Whether the dtype of `x` yields to that of a strongly typed operand: Python scalars, and values marked so."""
-    if type(x) in _WEAK_PYTHON:
-        return True
-    return bool(getattr(x, "weak_type", False))
+    own = None if type(x) in _WEAK_PYTHON else getattr(x, "dtype", None)
+    return own if isinstance(own, np.dtype) else canonicalize_dtype(node)
 
 
 @overload
@@ -218,14 +153,6 @@ def _narrow_as_asked(full: np.dtype, op: str) -> np.dtype:
         stacklevel=user_stacklevel(),
     )
     return narrow
-
-
-def check_python_int(value: int, dtype: np.dtype) -> None:
-    """Raises OverflowError if the integer dtype cannot hold a Python int."""
-    limits = iinfo(dtype)
-    if not limits.min <= value <= limits.max:
-        digits = str(value) if value.bit_length() < 256 else f"of {value.bit_length()} bits"
-        raise OverflowError(f"Python int {digits} too large to convert to {dtype}")
 
 
 _WEAK_PYTHON = frozenset({int, float, complex})

@@ -97,75 +97,49 @@ class ConcretizationTypeError(JAXTypeError):
     def __init__(self, tracer: Any, context: str = "") -> None:
         # A context is either what was called, such as "int()", or a sentence that says what to do.
         op, advice = (context or "value", "") if " " not in context else ("value", f"{context}\n")
-        super().__init__(
-            _traced(
-                op,
-                "Abstract tracer value encountered where concrete value is expected: traced array",
-                tracer,
-                f"{advice}If it is an argument that is the same in every call, mark it static: static_argnums.\n"
-                "To change a dtype, use x.astype(...); to look at values while the program runs, use debug.print.",
-            )
-        )
+        super().__init__(_traced(
+            op, "Abstract tracer value encountered where concrete value is expected: traced array", tracer,
+            f"{advice}If it is an argument that is the same in every call, mark it static: static_argnums.\n"
+            "To change a dtype, use x.astype(...); to look at values while the program runs, use debug.print."))
 
 
 class TracerBoolConversionError(ConcretizationTypeError):
     """True or False is needed of a value that is known only when the program runs."""
 
     def __init__(self, tracer: Any) -> None:
-        JAXTypeError.__init__(
-            self,
-            _traced(
-                "bool()",
-                "Attempted boolean conversion of traced array",
-                tracer,
-                "To choose between values, use jnp.where or lax.cond; to loop, lax.while_loop; for `and`, x & y.\n"
-                "If the condition is the same in every call, mark its argument static: jit(f, static_argnums=...).",
-            ),
-        )
+        JAXTypeError.__init__(self, _traced(
+            "bool()", "Attempted boolean conversion of traced array", tracer,
+            "To choose between values, use jnp.where or lax.cond; to loop, lax.while_loop; for `and`, x & y.\n"
+            "If the condition is the same in every call, mark its argument static: jit(f, static_argnums=...)."))
 
 
 class TracerArrayConversionError(JAXTypeError):
     """NumPy data are needed of a value that is known only when the program runs."""
 
     def __init__(self, tracer: Any) -> None:
-        super().__init__(
-            _traced(
-                "__array__()",
-                "The numpy.ndarray conversion method __array__() was called on traced array",
-                tracer,
-                "Use the function of the same name in jnp, or pure_callback to call NumPy while the program runs.\n"
-                "To index a NumPy array with it, convert that first: jnp.asarray(table)[index].",
-            )
-        )
+        super().__init__(_traced(
+            "__array__()", "The numpy.ndarray conversion method __array__() was called on traced array", tracer,
+            "Use the function of the same name in jnp, or pure_callback to call NumPy while the program runs.\n"
+            "To index a NumPy array with it, convert that first: jnp.asarray(table)[index]."))
 
 
 class TracerIntegerConversionError(JAXTypeError):
     """A Python integer is needed of a value that is known only when the program runs."""
 
     def __init__(self, tracer: Any) -> None:
-        super().__init__(
-            _traced(
-                "__index__()",
-                "The __index__() method was called on traced array",
-                tracer,
-                "To index a list with it, convert that first: jnp.asarray(items)[index]; to loop, use lax.fori_loop.\n"
-                "If it is the same in every call, mark its argument static: jit(f, static_argnums=...).",
-            )
-        )
+        super().__init__(_traced(
+            "__index__()", "The __index__() method was called on traced array", tracer,
+            "To index a list with it, convert that first: jnp.asarray(items)[index]; to loop, use lax.fori_loop.\n"
+            "If it is the same in every call, mark its argument static: jit(f, static_argnums=...)."))
 
 
 class NonConcreteBooleanIndexError(JAXIndexError):
     """The shape of a result would depend on which elements of a traced mask are true."""
 
     def __init__(self, tracer: Any) -> None:
-        super().__init__(
-            _traced(
-                "indexing",
-                "Array boolean indices must be concrete, and this one is a traced array",
-                tracer,
-                "Keep the shape with jnp.where(mask, x, other), or fix the number taken: jnp.nonzero(mask, size=...).",
-            )
-        )
+        super().__init__(_traced(
+            "indexing", "Array boolean indices must be concrete, and this one is a traced array", tracer,
+            "Keep the shape with jnp.where(mask, x, other), or fix the number taken: jnp.nonzero(mask, size=...)."))
 
 
 class UnexpectedTracerError(JAXTypeError):
@@ -184,37 +158,10 @@ class InconclusiveDimensionOperation(Exception):
     """A question about symbolic dimensions has no answer that holds for every allowed size."""
 
 
-def leaked_tracer_error(tracer: Any, *, used_at: str = "") -> UnexpectedTracerError:
-    """The error for a tracer used after its function returned, to be raised by the caller."""
-    what = "Encountered an unexpected tracer: a side effect let a traced value escape the function that it belongs to"
-    remedy = "Return values from transformed functions; do not keep them in lists, globals or attributes of objects."
-    return UnexpectedTracerError(_traced("trace", what, tracer, remedy, used_at=used_at))
-
-
-def _traced(op: str, what: str, tracer: Any, remedy: str, *, used_at: str = "") -> str:
+def _traced(op: str, what: str, tracer: Any, remedy: str) -> str:
     """The message about a traced value: its type, where it was made, what to do."""
-    shown = _aval_text(tracer)
-    origin = _origin(tracer)
-    lines = [f"{op}: {what} with shape {_long_text(tracer)}.", f"    value: {shown}{', ' + origin if origin else ''}"]
-    if used_at:
-        lines.append(f"    used at: {used_at}")
-    lines += [f"  {line}" for line in remedy.splitlines()]
-    return "\n".join(lines)
-
-
-def _aval_text(tracer: Any) -> str:
-    aval = getattr(tracer, "aval", tracer)
-    return describe(aval) if getattr(aval, "dtype", None) is not None else str(aval)
-
-
-def _long_text(tracer: Any) -> str:
-    """The type with the dtype's name in full, as people search for these messages: int32[3]."""
-    aval = getattr(tracer, "aval", tracer)
-    dtype = getattr(aval, "dtype", None)
-    return str(aval) if dtype is None else f"{dtype.name}[{','.join(map(str, aval.shape))}]"
-
-
-def _origin(tracer: Any) -> str:
-    """Where the value was made, as its trace says it, on one line; empty if unknown."""
-    tell = getattr(tracer, "_origin_msg", None)
-    return " ".join(tell().split()) if tell is not None else ""
+    aval = tracer.aval
+    full = f"{aval.dtype.name}[{','.join(map(str, aval.shape))}]"  # as people search for these messages: int32[3]
+    origin = " ".join(tracer.origin().split())
+    lines = [f"{op}: {what} with shape {full}.", f"    value: {describe(aval)}{', ' + origin if origin else ''}"]
+    return "\n".join([*lines, *(f"  {line}" for line in remedy.splitlines())])

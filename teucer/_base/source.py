@@ -42,16 +42,16 @@ def is_internal(filename: str) -> bool:
         return result
 
 
-def user_frame(depth: int = 1) -> Record | None:
+def user_frame() -> Record | None:
     """The place in the user's code from which Teucer was called: the innermost frame of a file that is not Teucer's.
 
-    `depth` frames are passed over unseen. None where there is no such frame.
+    None where there is no such frame.
 
-    >>> code, instruction = user_frame(0)
+    >>> code, instruction = user_frame()
     >>> code.co_name
     '<module>'
     """
-    frame: FrameType | None = sys._getframe(depth)
+    frame: FrameType | None = sys._getframe(1)
     internal = _internal
     while frame is not None:
         code = frame.f_code
@@ -63,17 +63,6 @@ def user_frame(depth: int = 1) -> Record | None:
                 return code, frame.f_lasti
         frame = frame.f_back
     return None
-
-
-def user_frames(depth: int = 1, limit: int = -1) -> tuple[Record, ...]:
-    """As `user_frame`, all of them, the innermost first; at most `limit` unless that is negative."""
-    frame: FrameType | None = sys._getframe(depth)
-    found: list[Record] = []
-    while frame is not None and (limit < 0 or len(found) < limit):
-        if not is_internal(frame.f_code.co_filename):
-            found.append((frame.f_code, frame.f_lasti))
-        frame = frame.f_back
-    return tuple(found)
 
 
 def user_stacklevel() -> int:
@@ -92,14 +81,9 @@ def locate(record: Record) -> Location:
     if instruction >= 0:
         line, end_line, column, end_column = next(itertools.islice(code.co_positions(), instruction // 2, None))
     line = code.co_firstlineno if line is None else line
-    return Location(
-        code.co_filename,
-        code.co_qualname.rpartition("<locals>.")[2],
-        line,
-        (column or 0) + 1,
-        line if end_line is None else end_line,
-        (column or 0) + 1 if end_column is None else end_column + 1,
-    )
+    column = (column or 0) + 1
+    return Location(code.co_filename, code.co_qualname.rpartition("<locals>.")[2], line, column,
+                    line if end_line is None else end_line, column if end_column is None else end_column + 1)
 
 
 def describe(record: Record) -> str:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["axis_size", "extended", "named_axes"]
+__all__ = ["axis_key", "axis_size", "extended"]
 
 
 class _Axes(threading.local):
@@ -14,11 +14,6 @@ class _Axes(threading.local):
 
 
 _axes = _Axes()
-
-
-def named_axes() -> Mapping[Any, Any]:
-    """The axes in force in this thread, with their sizes."""
-    return _axes.sizes
 
 
 def axis_key() -> tuple[Any, ...]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from types import TracebackType
+from contextlib import ContextDecorator
 
-__all__ = ["current_scope", "scope"]
+__all__ = ["scope"]
 
 
 class _Names(threading.local):
@@ -15,22 +15,20 @@ class _Names(threading.local):
 _names = _Names()
 
 
-def current_scope() -> tuple[str, ...]:
-    """The names in force in this thread, outermost first."""
-    return _names.scope
-
-
-class scope:
-    """Add a name to the scopes in a `with` block."""
-
-    __slots__ = ("name", "saved")
+class scope(ContextDecorator):
+    """Add a name to the scopes in a `with` block or a function; may be entered again while entered."""
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.saved: list[tuple[str, ...]] = []
 
-    def __enter__(self) -> None:
-        self.saved = _names.scope
-        _names.scope = (*self.saved, self.name)
+    def _recreate_cm(self) -> scope:  # A fresh one for each call: decorated functions run in several threads.
+        return scope(self.name)
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None) -> None:
-        _names.scope = self.saved
+    def __enter__(self) -> str:
+        self.saved.append(_names.scope)
+        _names.scope = (*_names.scope, self.name)
+        return self.name
+
+    def __exit__(self, *exc: object) -> None:
+        _names.scope = self.saved.pop()

@@ -63,8 +63,7 @@ class Primitive:
     shard(*avals, **params) -> Labels                      which axes of operands and results lie over the same mesh axes;
                                                            None where `types` says it
 
-    padded(sizes, args, avals, outs, **params) -> outs     on buffers longer than their arrays (`_transform.padding`)
-    shard(*avals, **params) -> partition specs             where the default will not do
+    padded(sizes, args, avals, outs, **params) -> outs     on buffers longer than their arrays (`_dynamic.padding`)
     effects(*avals, **params) -> frozenset                 what the primitive does besides computing its results
 
     Rules of the passes over jaxprs that are to be lowered (`teucer._optimize.passes`), for the primitives that have one:
@@ -78,7 +77,7 @@ class Primitive:
 
     __slots__ = ("__dict__",)
     name: Any
-    # How this primitive runs outside any trace; the upper floors install it (teucer._transform.dispatch).
+    # How this primitive runs outside any trace; the upper floors install it (`_transform.programs`).
     run: ClassVar[Any] = None
     # The types of results with the partition that `shard` says (teucer._runtime.partition).
     laid_out: Any = None

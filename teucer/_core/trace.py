@@ -156,8 +156,6 @@ class Tracer(Array):  # type: ignore[misc]  # jaxlib's classes are untyped
         """Where the value was made, for error messages; '' if not known."""
         return ""
 
-    _origin_msg = origin
-
     def __hash__(self) -> int:
         raise TypeError(f"unhashable type: {type(self)}\n  Traced values are not hashable; their numbers are not known.")
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple, final
 import numpy as np
 
 from teucer._base import config, dtypes
-from teucer._core.dimensions import Dimension, is_constant, is_symbolic
+from teucer._dimensions.dimensions import Dimension, is_constant, is_symbolic
 from teucer._xla.arrays import ArrayImpl
 
 __all__ = [

@@ -6,10 +6,10 @@ from typing import Any, final
 
 import numpy as np
 
-from teucer._core.dimensions import is_symbolic, substitute
 from teucer._core.primitive import Primitive
 from teucer._core.types import ShapedArray
-from teucer._lower import sizes
+from teucer._dimensions.dimensions import is_symbolic, substitute
+from teucer._dynamic import sizes
 from teucer._lower.context import Value
 from teucer._xla import mlir
 

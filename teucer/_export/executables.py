@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from teucer._base import pytrees
 from teucer._core.trace import typeof
+from teucer._derived.stages import ArgInfo, Compiled
 from teucer._export.serialization import aval_of, aval_text, pack, read_tree, tree_text, unpack
 from teucer._export.symbolic_shapes import SymbolicScope
 from teucer._runtime import backends, cpu_features
 from teucer._transform import programs
-from teucer._transform.stages import ArgInfo, Compiled
+from teucer._trees import pytrees
 from teucer._xla import client as xla
 from teucer.random._keys import wrap_key_data
 

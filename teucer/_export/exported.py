@@ -7,17 +7,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
-from teucer._base import pytrees, tracebacks
-from teucer._core.dimensions import is_symbolic
+from teucer._base import tracebacks
 from teucer._core.trace import typeof
 from teucer._core.types import float0
+from teucer._derived.custom_vjp import custom_vjp
+from teucer._dimensions.dimensions import is_symbolic
 from teucer._export import calls, serialization
 from teucer._runtime import backends
 from teucer._transform import arith
-from teucer._transform.custom_vjp import custom_vjp
 from teucer._transform.jit import jit
 from teucer._transform.reverse import vjp
 from teucer._transform.shapes import ShapeDtypeStruct
+from teucer._trees import pytrees
 from teucer._xla import mlir
 from teucer._xla.dispatcher import PjitFunction
 

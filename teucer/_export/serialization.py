@@ -13,10 +13,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from teucer._base import dtypes, pytrees
-from teucer._core.dimensions import is_symbolic
+from teucer._base import dtypes
 from teucer._core.types import ShapedArray, float0
+from teucer._dimensions.dimensions import is_symbolic
 from teucer._export.symbolic_shapes import SymbolicScope, symbolic_shape
+from teucer._trees import pytrees
 from teucer._xla import mlir
 from teucer._xla.pytree import make_treedef
 from teucer.random._keys import key_dtype

@@ -6,11 +6,12 @@ import re
 from collections.abc import Sequence
 from typing import Any, NoReturn, final
 
-from teucer._base import pytrees, source
+from teucer._base import source
 from teucer._base.source import user_frame
-from teucer._core.dimensions import Scope, is_symbolic, max_dim, min_dim
 from teucer._core.trace import typeof
+from teucer._dimensions.dimensions import Scope, is_symbolic, max_dim, min_dim
 from teucer._transform.shapes import ShapeDtypeStruct
+from teucer._trees import pytrees
 
 __all__ = ["SymbolicScope", "symbolic_args_specs", "symbolic_shape"]
 

@@ -15,6 +15,7 @@ from teucer._core.stage import stage_flat
 from teucer._core.types import ShapedArray, aval_of, partitioned
 from teucer._lower import text
 from teucer._lower.extended import lower_by_batching
+from teucer._lower.value import Value
 from teucer._runtime import meshes
 from teucer._runtime.chosen import GSPMDSharding
 from teucer._runtime.shardings import NamedSharding
@@ -24,27 +25,6 @@ __all__ = ["PLATFORM", "Argument", "Context", "Module", "Value", "lower_module"]
 
 # The scalar that says on which of several platforms a module runs: its number among them.
 PLATFORM = "_platform_index"
-
-
-@final
-class Value:
-    """An SSA value: its name in the text, and its type."""
-
-    __slots__ = ("name", "aval")
-
-    def __init__(self, name: str, aval: Any) -> None:
-        self.name, self.aval = name, aval
-
-    @property
-    def dtype(self) -> Any:
-        return self.aval.dtype
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.aval.shape  # type: ignore[no-any-return]
-
-    def __repr__(self) -> str:
-        return f"{self.name}: {self.aval}"
 
 
 # A mesh without axes: of the first device.
@@ -170,12 +150,12 @@ class Context:
                           f"({in_types}) -> ({out_types}){self.location()}")
         return outs
 
-    def op1(self, name: str, operands: Sequence[Value], aval: Any, properties: str = "", attributes: str = "") -> Value:
-        """`op` for an operation of one result and no regions."""
+    def op1(self, name: str, operands: Sequence[Value], aval: Any, properties: str = "") -> Value:
+        """`op` for an operation of one result, without regions and discardable attributes."""
         n = self.count
         self.count = n + 1
         name_of = f'%{n} = "{name}"('
-        suffix = (f" <{{{properties}}}>" if properties else "") + (f" {{{attributes}}}" if attributes else "")
+        props = f" <{{{properties}}}>" if properties else ""
         where = self.location() if self.module.locations else ""
         try:
             out = aval._hlo
@@ -183,7 +163,7 @@ class Context:
         except AttributeError:
             out = text.tensor_type(aval)
             types = [text.tensor_type(v.aval) for v in operands]
-        self.lines.append(f'{name_of}{", ".join([v.name for v in operands])}){suffix} : ({", ".join(types)}) -> {out}{where}')
+        self.lines.append(f'{name_of}{", ".join([v.name for v in operands])}){props} : ({", ".join(types)}) -> {out}{where}')
         return Value(f"%{n}", aval)
 
     def location(self) -> str:
@@ -341,7 +321,7 @@ class Context:
             self.avals_out = avals
             if extended and not primitive.higher_order:
                 return (primitive.lower_extended(self, *operands, **params) if primitive.lower_extended
-                        else lower_by_batching(self, primitive, operands, params, Value))
+                        else lower_by_batching(self, primitive, operands, params))
             return primitive.lower(self, *operands, **params)
 
         # What carries jaxprs leaves it to them to ask for the platform.

@@ -8,16 +8,18 @@ from __future__ import annotations
 from typing import Any
 
 from teucer._core.primitive import Axis
+from teucer._lower.text import i64s
+from teucer._lower.value import Value
 
 __all__ = ["lower_by_batching"]
 
 
-def lower_by_batching(ctx: Any, primitive: Any, operands: list[Any], params: dict[str, Any], value: Any) -> tuple[Any, ...]:
+def lower_by_batching(ctx: Any, primitive: Any, operands: list[Value], params: dict[str, Any]) -> tuple[Value, ...]:
     """Lower a primitive on keys through its batching rule, over the axis of the buffer behind the logical axes."""
     from_keys = [v.aval.extended for v in operands]
     out_avals = list(ctx.avals_out)
     size = next(a.physical.shape[-1] for a in [v.aval for v in operands] + out_avals if a.extended)
-    physical = [value(v.name, v.aval.physical) for v in operands]
+    physical = [Value(v.name, v.aval.physical) for v in operands]
     dims = [v.aval.ndim if key else None for v, key in zip(operands, from_keys, strict=True)]
     out_dims: list[Any] = []
 
@@ -27,13 +29,12 @@ def lower_by_batching(ctx: Any, primitive: Any, operands: list[Any], params: dic
         return outs
 
     outs = ctx.trace(on_buffers, *physical)
-    return tuple(_to_back(ctx, v, d, aval, value) for v, d, aval in zip(outs, out_dims, out_avals, strict=True))
+    return tuple(_to_back(ctx, v, d, aval) for v, d, aval in zip(outs, out_dims, out_avals, strict=True))
 
 
-def _to_back(ctx: Any, v: Any, dim: int | None, aval: Any, value: Any) -> Any:
+def _to_back(ctx: Any, v: Value, dim: int | None, aval: Any) -> Value:
     """Move the axis of the buffer behind the others, and give the value its logical type."""
     if dim is not None and dim != len(v.shape) - 1:
         order = [i for i in range(len(v.shape)) if i != dim] + [dim]
-        properties = f"permutation = array<i64: {', '.join(map(str, order))}>"
-        v = ctx.op1("stablehlo.transpose", (v,), aval.physical, properties)
-    return value(v.name, aval)
+        v = ctx.op1("stablehlo.transpose", (v,), aval.physical, f"permutation = {i64s(order)}")
+    return Value(v.name, aval)

@@ -14,8 +14,8 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._base.errors import InconclusiveDimensionOperation
-from teucer._core.dimensions import is_constant, is_symbolic
 from teucer._core.types import ShapedArray
+from teucer._dimensions.dimensions import is_constant, is_symbolic
 from teucer._lower import text
 from teucer._lower.context import Context, Value
 from teucer._lower.text import i64s

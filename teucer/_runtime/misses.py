@@ -8,8 +8,9 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from teucer._base import config, memo, pytrees, source
+from teucer._base import config, memo, source
 from teucer._base.functions import fun_name, where
+from teucer._trees import pytrees
 
 __all__ = ["explain_program", "note"]
 

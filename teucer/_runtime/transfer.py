@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from teucer._base import dtypes, pytrees
+from teucer._base import dtypes
 from teucer._core.trace import Tracer
 from teucer._core.types import ShapedArray, aval_of
 from teucer._runtime import backends, meshes, shardings
 from teucer._runtime.arrays import ArrayImpl, to_numpy
+from teucer._trees import pytrees
 from teucer._xla import arrays as xla
 
 __all__ = ["as_sharding", "host_value", "make_array_from_callback", "make_array_from_process_local_data",

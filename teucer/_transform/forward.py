@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from teucer._base import pytrees, tracebacks
+from teucer._base import tracebacks
+from teucer._core.calls import FlatFunction, check_callable
 from teucer._core.jaxpr import eval_jaxpr
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import float0
 from teucer._transform import arith
-from teucer._transform.calls import FlatFunction, check_callable
 from teucer._transform.jvp import jvp_flat
 from teucer._transform.partial import linearize_flat
+from teucer._trees import pytrees
 
 __all__ = ["jvp", "known_part", "linearize"]
 
@@ -41,7 +42,7 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
         raise TypeError("primal and tangent arguments to jax.jvp must have the same tree structure; primals have tree "
                         f"structure {in_tree} whereas tangents have tree structure {tangent_tree}.")
     for x, t in zip(flat, flat_tangents, strict=True):
-        _check_tangent(x, t, "jvp")
+        _check_tangent(x, t)
     f = FlatFunction(fun, in_tree, "jvp", has_aux)
     given = [typeof(x).zero if typeof(t).dtype == float0 else t for x, t in zip(flat, flat_tangents, strict=True)]
     outs, out_tangents = jvp_flat(f, flat, given)
@@ -50,11 +51,11 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
     return (*results, known_part(f.aux)) if has_aux else results
 
 
-def _check_tangent(x: Any, t: Any, op: str) -> None:
+def _check_tangent(x: Any, t: Any) -> None:
     aval, tangent = typeof(x), typeof(t)
     expected = aval.tangent_aval()
     if expected.dtype != tangent.dtype:
-        raise TypeError(f"primal and tangent arguments to jax.{op} do not match; dtypes must be equal, or in case of int/bool "
+        raise TypeError("primal and tangent arguments to jax.jvp do not match; dtypes must be equal, or in case of int/bool "
                         f"primal dtype the tangent dtype must be float0. Got primal dtype {aval.dtype.name} and so expected "
                         f"tangent dtype {_name(expected.dtype)}, but got tangent dtype {_name(tangent.dtype)} instead.")
     if aval.shape != tangent.shape:

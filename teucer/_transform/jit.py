@@ -8,16 +8,9 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from teucer._base import config, memo, pytrees, tracebacks
+from teucer._base import config, memo, tracebacks
 from teucer._core import axes
-from teucer._core.jaxpr import ClosedJaxpr
-from teucer._core.trace import EVAL, Tracer, current_trace, typeof
-from teucer._runtime import backends, compilations, misses, shardings
-from teucer._runtime.placement import Placement, placement_of, spread
-from teucer._runtime.shardings import Sharding, SingleDeviceSharding
-from teucer._runtime.specs import PartitionSpec
-from teucer._transform import arith, dynamic, padding, programs
-from teucer._transform.calls import (
+from teucer._core.calls import (
     FlatCall,
     as_indices,
     as_names,
@@ -25,15 +18,25 @@ from teucer._transform.calls import (
     check_leaves,
     flatten_call,
     fun_name,
+    leaf_arguments,
     leaf_names,
     stage_user,
     static_by_name,
 )
+from teucer._core.jaxpr import ClosedJaxpr
+from teucer._core.trace import EVAL, Tracer, current_trace
+from teucer._dynamic import dynamic, padding
+from teucer._runtime import backends, compilations, misses, shardings
+from teucer._runtime.placement import Placement, placement_of, spread
+from teucer._runtime.shardings import Sharding, SingleDeviceSharding
+from teucer._runtime.specs import PartitionSpec
+from teucer._transform import arith, programs
 from teucer._transform.jit_calls import execute, hoist_consts, jit_p, sized_call_p
+from teucer._trees import pytrees
 from teucer._xla.client import Device
 from teucer._xla.dispatcher import PjitFunction, dispatcher
 
-__all__ = ["JitOptions", "Staged", "call_jitted", "jit", "make_jit", "method", "placement_for", "stage_call"]
+__all__ = ["JitOptions", "Staged", "call_jitted", "dispatching", "jit", "make_jit", "method", "placement_for", "stage_call"]
 
 
 class Prefix(NamedTuple):
@@ -123,38 +126,36 @@ def jit(fun: Callable[..., Any] | None = None, /, *, in_shardings: Any = None, o
     >>> [float(total(jax.numpy.ones(n))) for n in (3, 1000)]
     [3.0, 1000.0]
     """
-    if fun is None:
-        return functools.partial(jit, in_shardings=in_shardings, out_shardings=out_shardings, static_argnums=static_argnums,
-                                 static_argnames=static_argnames, donate_argnums=donate_argnums,
-                                 donate_argnames=donate_argnames, keep_unused=keep_unused, device=device, backend=backend,
-                                 inline=inline, compiler_options=compiler_options, outline=outline, dynamic_dims=dynamic_dims,
-                                 dynamic_results=dynamic_results)
+    jitted = functools.partial(
+        _jit, in_shardings=in_shardings, out_shardings=out_shardings, static_argnums=static_argnums,
+        static_argnames=static_argnames, donate_argnums=donate_argnums, donate_argnames=donate_argnames, keep_unused=keep_unused,
+        device=device, backend=backend, inline=inline, compiler_options=compiler_options, outline=outline,
+        dynamic_dims=dynamic_dims, dynamic_results=dynamic_results)
+    return jitted if fun is None else jitted(fun)
+
+
+def _jit(fun: Callable[..., Any], /, *, in_shardings: Any, out_shardings: Any, static_argnums: Any, static_argnames: Any,
+         donate_argnums: Any, donate_argnames: Any, keep_unused: Any, device: Any, backend: Any, inline: Any, compiler_options: Any,
+         outline: Any, dynamic_dims: Any, dynamic_results: Any) -> Any:
     check_callable(fun, "jit")
-    options = _options(fun, static_argnums, static_argnames, donate_argnums, donate_argnames, keep_unused, device, backend,
-                       inline, compiler_options, in_shardings, out_shardings, outline)
-    if dynamic_dims is not None or dynamic_results is not None:
-        options = options._replace(dynamic_dims=dynamic.ranges_of(fun, dynamic_dims or {}), dynamic_results=dynamic_results)
-    return make_jit(fun, options)
-
-
-def _options(fun: Any, static_argnums: Any, static_argnames: Any, donate_argnums: Any, donate_argnames: Any,
-             keep_unused: bool, device: Any, backend: Any, inline: bool, compiler_options: Any, in_shardings: Any,
-             out_shardings: Any, outline: Any) -> JitOptions:
-    nums, names = static_by_name(fun, None if static_argnums is None else as_indices(static_argnums, "static_argnums", "jit"),
-                                 None if static_argnames is None else as_names(static_argnames, "static_argnames", "jit"),
-                                 "static")
-    d_nums, d_names = static_by_name(
-        fun, None if donate_argnums is None else as_indices(donate_argnums, "donate_argnums", "jit"),
-        None if donate_argnames is None else as_names(donate_argnames, "donate_argnames", "jit"), "donate")
-    clash = set(nums) & set(d_nums) | set(names) & set(d_names)
-    if clash:
-        raise ValueError(f"jit: static_argnums {nums} and donate_argnums {d_nums} cannot intersect.")
+    nums, names = _parameters(fun, static_argnums, static_argnames, "static")
+    donated_nums, donated_names = _parameters(fun, donate_argnums, donate_argnames, "donate")
+    if set(nums) & set(donated_nums) | set(names) & set(donated_names):
+        raise ValueError(f"jit: static_argnums {nums} and donate_argnums {donated_nums} cannot intersect.")
     ins, outs = _prefix("in_shardings", in_shardings), _prefix("out_shardings", out_shardings)
     place = _place(device, backend, ins, outs)
     if place is not None:
         ins = outs = None
-    return JitOptions(nums, names, d_nums, d_names, bool(keep_unused), bool(inline), place,
-                      tuple(sorted((compiler_options or {}).items())), None if outline is None else bool(outline), ins, outs)
+    return make_jit(fun, JitOptions(
+        nums, names, donated_nums, donated_names, bool(keep_unused), bool(inline), place,
+        tuple(sorted((compiler_options or {}).items())), None if outline is None else bool(outline), ins, outs,
+        dynamic.ranges_of(fun, dynamic_dims) if dynamic_dims is not None else (), dynamic_results))
+
+
+def _parameters(fun: Any, argnums: Any, argnames: Any, kind: str) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """The parameters that `static_argnums` and `static_argnames` name, or those that `donate_...` do, both ways."""
+    return static_by_name(fun, None if argnums is None else as_indices(argnums, f"{kind}_argnums", "jit"),
+                          None if argnames is None else as_names(argnames, f"{kind}_argnames", "jit"), kind)
 
 
 def _prefix(name: str, prefix: Any) -> Prefix | None:
@@ -191,9 +192,14 @@ def make_jit(fun: Callable[..., Any], options: JitOptions) -> Any:
         return call_jitted(fun, options, args, kwargs)
 
     try:
-        key = _dispatch_keys.setdefault((options, typeof), object())
+        key = _dispatch_keys.setdefault(options, object())
     except TypeError:
-        key = object()
+        key = None
+    return dispatching(fun, options, cache_miss, key)
+
+
+def dispatching(fun: Callable[..., Any], options: JitOptions, cache_miss: Callable[..., Any], key: object = None) -> Any:
+    """A C++ dispatcher with the methods of a jitted function; those of one key and function share what they have compiled."""
     wrapped = dispatcher(fun_name(fun), fun, cache_miss, static_argnums=options.static_argnums,
                          static_argnames=options.static_argnames, key=key, shard_arg_fallback=programs.shard_arg_fallback)
     functools.update_wrapper(wrapped, fun, updated=())
@@ -335,14 +341,7 @@ def donated_leaves(call: FlatCall, options: JitOptions) -> tuple[bool, ...]:
     """Which leaves of the dynamic arguments are donated."""
     if not options.donate_argnums and not options.donate_argnames:
         return (False,) * len(call.leaves)
-    args, kwargs = pytrees.tree_unflatten(call.tree, call.leaves)
-    static = {i for i, _ in call.statics[0]}
-    positions = [i for i in range(len(args) + len(static)) if i not in static]
-    n = len(args) + len(static)
-    donated = {i + n if i < 0 else i for i in options.donate_argnums}
-    flags: list[bool] = []
-    for i, arg in zip(positions, args, strict=True):
-        flags += [i in donated] * len(pytrees.tree_leaves(arg))
-    for name in sorted(kwargs):
-        flags += [name in options.donate_argnames] * len(pytrees.tree_leaves(kwargs[name]))
-    return tuple(flags)
+    static = tuple(i for i, _ in call.statics[0])
+    n = len(static) + len(pytrees.treedef_children(pytrees.treedef_children(call.tree)[0]))
+    donated = {*options.donate_argnames, *(i + n if i < 0 else i for i in options.donate_argnums)}
+    return tuple(arg in donated for arg in leaf_arguments(call.tree, static))

@@ -12,16 +12,17 @@ from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import Zero
+from teucer._dynamic import dynamic, padding
 from teucer._optimize.dce import dce_closed, filtered, narrowed
 from teucer._optimize.unchanged import forward_call
 from teucer._runtime.placement import placement_of
-from teucer._transform import arith, dynamic, padding, programs
+from teucer._transform import arith, programs
 from teucer._transform.batch import batch_jaxpr
 from teucer._transform.jvp import jvp_jaxpr
 from teucer._transform.partial import split_jaxpr
 from teucer._transform.transpose import transpose_jaxpr
 
-__all__ = ["execute", "hoist_consts", "hoisted", "jaxpr_uses_axis", "jit_p", "sized_call_p", "split_call"]
+__all__ = ["execute", "hoist_consts", "hoisted", "jaxpr_uses_axis", "jit_p", "sized_call_p"]
 
 
 def execute(program: Any, jaxpr: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
@@ -97,7 +98,27 @@ class Jit(Primitive):
         return outs[:n], tuple(next(rest) if m else typeof(y).zero for y, m in zip(outs, out_moving, strict=False))
 
     def partial_eval(self, trace: Any, args: Any, params: Any) -> Any:
-        return split_call(self, trace, args, params, "jaxpr")
+        """Call what is known in the parent, record a call of the rest."""
+        unknown = [trace.is_unknown(x) for x in args]
+        split = split_jaxpr(params["jaxpr"], unknown)
+        known_args = [x for x, u in zip(args, unknown, strict=True) if not u]
+        unknown_args = [x for x, u in zip(args, unknown, strict=True) if u]
+
+        def call_params(inner: ClosedJaxpr, n_operands: int) -> dict[str, Any]:
+            return {**params, "jaxpr": inner, "donated_invars": (False,) * n_operands}
+
+        known_jaxpr, known_operands = hoist_consts(split.known.jaxpr), (*split.known.consts, *known_args)
+        outs = trace.evaluate_known(self, known_operands, call_params(known_jaxpr, len(known_operands)))
+        if "sizes" in params:  # of a sized call: the staged part may speak of sizes that the known part found
+            params = {**params, "sizes": dynamic.sizes_of_results(known_jaxpr.out_avals, outs, params["sizes"])}
+        n_known = sum(not u for u in split.unknown_outs)
+        computed = iter(outs[n_known:])
+        # A residual that is an input of the known part goes straight to the staged part.
+        residuals = [next(computed) if f is None else known_args[f] for f in split.forwarded]
+        operands = (*split.staged.consts, *residuals, *unknown_args)
+        staged = trace.record(self, operands, call_params(hoist_consts(split.staged.jaxpr), len(operands)))
+        known_outs, staged_outs = iter(outs[:n_known]), iter(staged)
+        return tuple(next(staged_outs) if u else next(known_outs) for u in split.unknown_outs)
 
     def transpose(self, cts: Any, *args: Any, jaxpr: ClosedJaxpr, name: str, donated_invars: Any, **params: Any) -> Any:
         linear = [type(x) is Undefined for x in args]
@@ -190,32 +211,3 @@ sized_call_p = SizedCall()
 def jaxpr_uses_axis(jaxpr: Jaxpr, name: Any) -> bool:
     """Whether a jaxpr speaks of a named axis."""
     return any(eqn.primitive.uses_axis is not None and eqn.primitive.uses_axis(name, eqn.params) for eqn in jaxpr.eqns)
-
-
-def split_call(primitive: Primitive, trace: Any, args: Any, params: Any, key: str) -> Any:
-    """Partial evaluation of a call of a jaxpr: call what is known in the parent, record a call of the rest."""
-    jaxpr: ClosedJaxpr = params[key]
-    unknown = [trace.is_unknown(x) for x in args]
-    split = split_jaxpr(jaxpr, unknown)
-    known_args = [x for x, u in zip(args, unknown, strict=True) if not u]
-    unknown_args = [x for x, u in zip(args, unknown, strict=True) if u]
-    donated = params.get("donated_invars")
-
-    def call_params(inner: ClosedJaxpr, flags: Any) -> dict[str, Any]:
-        hoisted = {**params, key: inner}
-        return hoisted if donated is None else {**hoisted, "donated_invars": tuple(flags)}
-
-    known_jaxpr, known_consts = hoist_consts(split.known.jaxpr), split.known.consts
-    flags = [False] * (len(known_consts) + len(known_args))
-    outs = trace.evaluate_known(primitive, (*known_consts, *known_args), call_params(known_jaxpr, flags))
-    if "sizes" in params:
-        params = {**params, "sizes": dynamic.sizes_of_results(known_jaxpr.out_avals, outs, params["sizes"])}
-    n_known = sum(not u for u in split.unknown_outs)
-    computed = iter(outs[n_known:])
-    # A residual that is an input of the known part goes straight to the staged part.
-    residuals = [next(computed) if f is None else known_args[f] for f in split.forwarded]
-    staged_jaxpr, staged_consts = hoist_consts(split.staged.jaxpr), split.staged.consts
-    operands = (*staged_consts, *residuals, *unknown_args)
-    staged = trace.record(primitive, operands, call_params(staged_jaxpr, [False] * len(operands)))
-    known_outs, staged_outs = iter(outs[:n_known]), iter(staged)
-    return tuple(next(staged_outs) if u else next(known_outs) for u in split.unknown_outs)

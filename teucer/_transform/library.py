@@ -7,11 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from teucer._base import tracebacks
+from teucer._core.calls import static_by_name
 from teucer._core.trace import EVAL, current_trace
-from teucer._transform import programs
-from teucer._transform.calls import fun_name, static_by_name
-from teucer._transform.jit import JitOptions, call_jitted
-from teucer._xla.dispatcher import dispatcher
+from teucer._transform.jit import JitOptions, call_jitted, dispatching
 
 __all__ = ["library"]
 
@@ -33,8 +31,4 @@ def library(fun: Callable[..., Any] | None = None, /, *, static: Sequence[str] =
             return fun(*args, **kwargs), None
         return call_jitted(fun, options, args, kwargs)
 
-    wrapped = dispatcher(fun_name(fun), fun, cache_miss, static_argnums=nums, static_argnames=names,
-                         shard_arg_fallback=programs.shard_arg_fallback)
-    functools.update_wrapper(wrapped, fun, updated=())
-    wrapped.__wrapped__, wrapped._jit = fun, (fun, options)
-    return wrapped
+    return dispatching(fun, options, cache_miss)

@@ -16,7 +16,7 @@ from teucer._core.primitive import Primitive
 from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import Tracer, leak_message, typeof
 from teucer._core.types import float0, partitioned
-from teucer._lower import sizes
+from teucer._dynamic import sizes
 from teucer._lower.context import Argument, donated_to, lower_module
 from teucer._optimize.dce import dce_jaxpr, remove_dead
 from teucer._optimize.outline import outlined
@@ -407,7 +407,7 @@ def tuple_tree(n: int) -> Any:
     """The tree of a tuple of n leaves."""
     from_cache = _tuple_trees.get(n)
     if from_cache is None:
-        from teucer._base.pytrees import tree_structure
+        from teucer._trees.pytrees import tree_structure
         from_cache = _tuple_trees[n] = tree_structure((0,) * n)
     return from_cache
 

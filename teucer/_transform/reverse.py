@@ -7,16 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from teucer._base import dtypes, pytrees, tracebacks
+from teucer._base import dtypes, tracebacks
+from teucer._core.calls import FlatFunction, as_indices, check_callable, fun_name, where
 from teucer._core.primitive import Undefined
 from teucer._core.trace import current_trace, typeof
 from teucer._core.types import float0, is_valid_type
 from teucer._runtime.arrays import Array
 from teucer._transform import arith
-from teucer._transform.calls import FlatFunction, as_indices, check_callable, fun_name, where
 from teucer._transform.forward import known_part
 from teucer._transform.partial import linearize_flat
 from teucer._transform.transpose import backward_pass
+from teucer._trees import pytrees
 
 __all__ = ["Pullback", "check_grad_input", "fix_other_arguments", "grad", "positions_of", "refuse_reduce_axes",
            "value_and_grad", "vjp"]

@@ -98,5 +98,3 @@ def typeof(x: Any, /) -> Any:
     ShapedArray(float32[], weak_type=True)
     """
     return aval_of_value(x)
-
-

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from teucer._base import config, pytrees, tracebacks
+from teucer._base import config, tracebacks
 from teucer._core import axes, names
+from teucer._core.calls import StagedCall, as_indices, check_callable, check_leaves, flatten_call, fun_name, stage_user
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.trace import EVAL, current_trace, using
-from teucer._transform.calls import StagedCall, as_indices, check_callable, check_leaves, flatten_call, fun_name, stage_user
 from teucer._transform.shapes import ShapeDtypeStruct, as_struct
+from teucer._trees import pytrees
 
 __all__ = ["disable_jit", "ensure_compile_time_eval", "eval_shape", "make_jaxpr", "named_call", "named_scope"]
 
@@ -116,21 +117,7 @@ def named_scope(name: str) -> Any:
     """
     if not isinstance(name, str):
         raise TypeError(f"named_scope name argument must be a string, got {name!r}")
-    return _NamedScope(name)
-
-
-class _NamedScope(contextlib.ContextDecorator):
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.scopes: list[names.scope] = []
-
-    def __enter__(self) -> str:
-        self.scopes.append(names.scope(self.name))
-        self.scopes[-1].__enter__()
-        return self.name
-
-    def __exit__(self, *exc: Any) -> None:
-        self.scopes.pop().__exit__(None, None, None)
+    return names.scope(name)
 
 
 def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[..., Any]:

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from teucer._base import pytrees, tracebacks
+from teucer._base import tracebacks
+from teucer._core.calls import FlatFunction, check_callable, fun_name, leaf_names, where
 from teucer._core.primitive import Axis
 from teucer._core.trace import typeof
 from teucer._core.types import is_valid_type
 from teucer._transform import arith
 from teucer._transform.batch import batch_flat
-from teucer._transform.calls import FlatFunction, check_callable, fun_name, leaf_names, where
+from teucer._trees import pytrees
 
 __all__ = ["vmap"]
 

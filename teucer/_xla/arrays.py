@@ -71,7 +71,7 @@ def copy_to_devices(arrays: Sequence[Any], device_lists: Sequence[Any], sharding
     return results
 
 
-def to_dlpack(array: Any, stream: Any, copy: Any = None) -> Any:
+def to_dlpack(array: Any, stream: Any) -> Any:
     """The array's buffer as a DLPack capsule."""
     return _jax.buffer_to_dlpack_managed_tensor(array, stream=stream)
 

@@ -7,7 +7,8 @@ from typing import Any, final
 
 import numpy as np
 
-from teucer._base import dtypes, pytrees, tracebacks
+from teucer._base import dtypes, tracebacks
+from teucer._core.calls import check_callable, fun_name
 from teucer._core.effects import Effect
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
@@ -18,8 +19,8 @@ from teucer._runtime import transfer
 from teucer._runtime.arrays import ArrayImpl, to_numpy
 from teucer._runtime.partition import Labels
 from teucer._transform import arith
-from teucer._transform.calls import check_callable, fun_name
 from teucer._transform.shapes import ShapeDtypeStruct
+from teucer._trees import pytrees
 
 __all__ = ["debug_callback", "debug_callback_p", "io_callback", "io_callback_p", "pure_callback", "pure_callback_p"]
 

@@ -13,11 +13,12 @@ from typing import Any, NoReturn, final
 
 import numpy as np
 
-from teucer._base import dtypes, pytrees
+from teucer._base import dtypes
 from teucer._core import axes as named
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, is_valid_type
+from teucer._trees import pytrees
 from teucer.lax._arithmetic import add, div, mul
 from teucer.lax._reductions import reduce_max, reduce_min
 from teucer.lax._shapes import iota

@@ -10,18 +10,19 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from teucer._base import config, dtypes, memo, pytrees, tree_errors
+from teucer._base import config, dtypes, memo
 from teucer._core import axes
-from teucer._core.dimensions import Dimension
+from teucer._core.calls import flatten_results, fun_name, where
 from teucer._core.effects import Effect
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Var
 from teucer._core.primitive import Primitive
 from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray, is_valid_type
+from teucer._dimensions.dimensions import Dimension
 from teucer._transform import arith, programs
-from teucer._transform.calls import flatten_results, fun_name, where
 from teucer._transform.jit_calls import hoist_consts, hoisted, jaxpr_uses_axis
+from teucer._trees import pytrees, tree_errors
 from teucer.lax import _shapes
 
 __all__ = ["Body", "avals_of", "check_carry", "difference", "filler", "hoisted", "is_concrete", "jaxprs_use_axis",

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from teucer._base import config, dtypes, pytrees, tracebacks, tree_errors
+from teucer._base import config, dtypes, tracebacks
+from teucer._core.calls import fun_name, where
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Literal
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.stage import stage_jaxpr
@@ -19,10 +20,10 @@ from teucer._optimize.dce import dce_closed, narrowed
 from teucer._optimize.unchanged import unchanged
 from teucer._transform import arith
 from teucer._transform.batch import batch_jaxpr
-from teucer._transform.calls import fun_name, where
 from teucer._transform.jvp import jvp_jaxpr
 from teucer._transform.partial import Split, split_jaxpr
 from teucer._transform.transpose import transpose_jaxpr
+from teucer._trees import pytrees, tree_errors
 from teucer.lax import _arithmetic, _conversion, _selection, _structure
 from teucer.lax._control_bodies import (
     Body,

@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from teucer._base import config, dtypes, errors, pytrees, tracebacks
-from teucer._core.dimensions import is_symbolic, max_dim
+from teucer._base import config, dtypes, errors, tracebacks
+from teucer._core.calls import fun_name, where
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import Tracer, typeof
+from teucer._dimensions.dimensions import is_symbolic, max_dim
 from teucer._transform import arith
 from teucer._transform.batch import mapped_aval
-from teucer._transform.calls import fun_name, where
+from teucer._trees import pytrees
 from teucer.lax import _arithmetic, _joining, _shapes, _slicing, _structure
 from teucer.lax._control_bodies import (
     Body,

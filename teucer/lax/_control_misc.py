@@ -8,13 +8,14 @@ from typing import Any, final
 
 import numpy as np
 
-from teucer._base import pytrees, tracebacks
+from teucer._base import tracebacks
 from teucer._core.primitive import Primitive
 from teucer._core.trace import EVAL, current_trace, typeof
 from teucer._core.types import ShapedArray, Zero, is_valid_type
 from teucer._lower import hlo
 from teucer._transform import programs
 from teucer._transform.vmap import vmap
+from teucer._trees import pytrees
 from teucer.lax import _joining, _shapes, _slicing, _structure
 from teucer.lax._control_bodies import avals_of, stage_body
 from teucer.lax._control_cond import bind_branches, check_branches, platform_number

@@ -9,15 +9,16 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from teucer._core.dimensions import is_symbolic
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import typeof, using
 from teucer._core.types import Zero
+from teucer._dimensions.dimensions import is_symbolic
+from teucer._dynamic import padding
 from teucer._optimize.dce import dce_closed, narrowed
 from teucer._optimize.unchanged import unchanged
-from teucer._transform import arith, padding
+from teucer._transform import arith
 from teucer._transform.batch import batch_jaxpr, unmapped_aval
 from teucer._transform.jvp import jvp_jaxpr
 from teucer._transform.partial import split_jaxpr

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core.dimensions import bounds, is_symbolic
 from teucer._core.jaxpr import ClosedJaxpr
+from teucer._dimensions.dimensions import bounds, is_symbolic
 from teucer._lower import hlo
 from teucer._lower.context import Value
 from teucer._transform.batch import unmapped_aval

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, final
 
-from teucer._base import pytrees, tracebacks
+from teucer._base import tracebacks
+from teucer._core.calls import fun_name, where
 from teucer._core.jaxpr import ClosedJaxpr, eval_jaxpr
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import typeof
 from teucer._core.types import Zero, float0
+from teucer._derived.custom_jvp import custom_jvp
 from teucer._transform import arith
 from teucer._transform.batch import batch_jaxpr
-from teucer._transform.calls import fun_name, where
-from teucer._transform.custom_jvp import custom_jvp
 from teucer._transform.jvp import jvp_flat, jvp_jaxpr
 from teucer._transform.partial import linearize_flat
 from teucer._transform.transpose import transpose_jaxpr
+from teucer._trees import pytrees
 from teucer.lax import _arithmetic
 from teucer.lax._control_bodies import Body, avals_of, hoisted, jaxprs_use_axis, run, split_list, stage_anew, stage_body
 

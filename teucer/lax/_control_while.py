@@ -7,7 +7,8 @@ from typing import Any, final
 
 import numpy as np
 
-from teucer._base import config, errors, pytrees, tracebacks
+from teucer._base import config, errors, tracebacks
+from teucer._core.calls import fun_name, where
 from teucer._core.jaxpr import ClosedJaxpr, Eqn
 from teucer._core.primitive import Primitive
 from teucer._core.stage import stage_jaxpr
@@ -19,9 +20,9 @@ from teucer._optimize.dce import dce_closed, narrowed
 from teucer._optimize.unchanged import unchanged
 from teucer._transform import arith
 from teucer._transform.batch import batch_jaxpr
-from teucer._transform.calls import fun_name, where
 from teucer._transform.jvp import jvp_jaxpr
 from teucer._transform.partial import split_jaxpr
+from teucer._trees import pytrees
 from teucer.lax import _reductions, _selection, _structure
 from teucer.lax._control_bodies import (
     Body,

@@ -9,10 +9,10 @@ from typing import Any, final
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core.dimensions import is_constant, is_symbolic
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
+from teucer._dimensions.dimensions import is_constant, is_symbolic
 from teucer._lower import hlo
 from teucer._runtime.partition import Labels
 from teucer._runtime.shardings import explicit_sharding, typed

@@ -9,11 +9,11 @@ from typing import Any, final
 
 import numpy as np
 
-from teucer._base import pytrees
 from teucer._core import axes as named
 from teucer._core.trace import typeof
 from teucer._transform import arith
 from teucer._transform.batch import batch_flat, mapped_aval
+from teucer._trees import pytrees
 from teucer.lax._arithmetic import eq
 from teucer.lax._collectives import Collective, axis_index, checked, group_size, groups_of, names_of, psum, refuse_groups, size_of
 from teucer.lax._dynamic import dynamic_index_in_dim, index_take

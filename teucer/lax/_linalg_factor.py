@@ -6,9 +6,9 @@ from typing import Any, final
 
 import numpy as np
 
-from teucer._core.dimensions import min_dim
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
+from teucer._dimensions.dimensions import min_dim
 from teucer._lower import hlo
 from teucer.lax._arithmetic import add, div, mul, sub
 from teucer.lax._joining import concatenate

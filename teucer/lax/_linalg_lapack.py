@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core.dimensions import is_constant
 from teucer._core.primitive import Primitive
 from teucer._core.types import ShapedArray
+from teucer._dimensions.dimensions import is_constant
 from teucer._lower import hlo
 from teucer._runtime.partition import leading
 from teucer._transform import arith

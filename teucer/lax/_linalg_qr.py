@@ -7,9 +7,9 @@ from typing import Any, final
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core.dimensions import min_dim
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
+from teucer._dimensions.dimensions import min_dim
 from teucer._lower import hlo
 from teucer._transform.jvp import jvp_flat
 from teucer.lax._arithmetic import add, complex, imag, mul, neg, sub

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core.dimensions import is_symbolic
 from teucer._core.trace import typeof
+from teucer._dimensions.dimensions import is_symbolic
 from teucer.lax import _elementwise, _indexing, _structure
 from teucer.lax._indexing import GatherScatterMode
 from teucer.lax._joining import concatenate

@@ -1,4 +1,4 @@
-"""Dynamic dimensions: sizes that are values, and the operations on padded buffers that rules share (`_transform.padding`)."""
+"""Dynamic dimensions: sizes that are values, and the operations on padded buffers that rules share (`_dynamic.padding`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from teucer._base import dtypes
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
-from teucer._transform import dynamic, padding
+from teucer._dynamic import dynamic, padding
 from teucer.lax import _dynamic, _elementwise, _gather, _shapes, _slicing, _structure
 from teucer.lax._indexing import GatherDimensionNumbers, GatherScatterMode
 

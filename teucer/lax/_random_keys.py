@@ -10,10 +10,10 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core.dimensions import is_constant
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
+from teucer._dimensions.dimensions import is_constant
 from teucer._lower.context import Value
 from teucer._runtime import partition
 from teucer._runtime.arrays import ArrayImpl

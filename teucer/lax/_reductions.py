@@ -8,7 +8,7 @@ from typing import Any, final
 
 import numpy as np
 
-from teucer._base import dtypes, pytrees
+from teucer._base import dtypes
 from teucer._core.jaxpr import ClosedJaxpr, eval_jaxpr
 from teucer._core.primitive import Axis, Primitive
 from teucer._core.stage import stage_flat, stage_jaxpr
@@ -20,6 +20,7 @@ from teucer._runtime.shardings import explicit_sharding
 from teucer._transform import arith
 from teucer._transform.batch import batch_flat
 from teucer._transform.jvp import jvp_flat
+from teucer._trees import pytrees
 from teucer.lax import _elementwise, _structure
 from teucer.lax._families import BOOL_OR_INT, NUMERIC, Accepts
 from teucer.lax._identities import highest, identity_of, lowest

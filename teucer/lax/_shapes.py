@@ -9,17 +9,17 @@ from typing import Any, final
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core.dimensions import is_symbolic
 from teucer._core.primitive import Primitive
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray
+from teucer._derived.moves import device_put
+from teucer._dimensions.dimensions import is_symbolic
 from teucer._lower import hlo
 from teucer._lower.context import Value
 from teucer._runtime import partition, transfer
 from teucer._runtime.arrays import ArrayImpl
 from teucer._runtime.partition import Labels, every, kept
 from teucer._runtime.shardings import explicit_sharding, typed
-from teucer._transform.moves import device_put
 from teucer.lax import _structure
 from teucer.lax._structure import Linear, canonical_axis, canonical_shape
 

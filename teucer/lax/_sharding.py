@@ -8,7 +8,7 @@ from typing import Any, final
 
 import numpy as np
 
-from teucer._base import pytrees, tracebacks
+from teucer._base import tracebacks
 from teucer._core.trace import EVAL, Tracer, current_trace, typeof
 from teucer._runtime import meshes, partition, shardings
 from teucer._runtime.arrays import ArrayImpl
@@ -17,6 +17,7 @@ from teucer._runtime.shardings import NamedSharding
 from teucer._runtime.specs import UNCONSTRAINED, PartitionSpec, entry_names
 from teucer._transform import arith
 from teucer._transform.jit import jit
+from teucer._trees import pytrees
 from teucer.lax._structure import Linear
 
 __all__ = ["auto_axes", "explicit_axes", "reshard", "reshard_p", "sharding_constraint_p", "with_sharding_constraint"]

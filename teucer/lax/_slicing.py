@@ -9,10 +9,10 @@ from typing import Any, final
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core.dimensions import as_size, ceil_div, is_symbolic
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
+from teucer._dimensions.dimensions import as_size, ceil_div, is_symbolic
 from teucer._lower import hlo
 from teucer._runtime import partition
 from teucer._transform import arith

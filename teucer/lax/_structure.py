@@ -15,10 +15,10 @@ from typing import Any, final
 import numpy as np
 
 from teucer._base import config, dtypes, errors
-from teucer._core.dimensions import Dimension, as_size, is_constant, is_symbolic
 from teucer._core.primitive import Call, Primitive, Undefined
 from teucer._core.trace import Tracer, current_trace, typeof
 from teucer._core.types import ShapedArray, Zero
+from teucer._dimensions.dimensions import Dimension, as_size, is_constant, is_symbolic
 from teucer._lower import hlo
 from teucer._optimize import roll
 from teucer._runtime import partition, transfer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from teucer._core.dimensions import is_symbolic, max_dim
+from teucer._dimensions.dimensions import is_symbolic, max_dim
 
 __all__ = ["Windows", "check_batch_only", "dilated", "padded_windows"]
 

@@ -8,17 +8,17 @@ from typing import Any, final
 
 import numpy as np
 
-from teucer._base import pytrees
-from teucer._core.dimensions import as_size, ceil_div, max_dim
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
+from teucer._dimensions.dimensions import as_size, ceil_div, max_dim
 from teucer._lower import hlo
 from teucer._runtime import partition
 from teucer._runtime.partition import Labels, every
 from teucer._transform import arith
 from teucer._transform.batch import batch_flat
 from teucer._transform.jvp import jvp_flat
+from teucer._trees import pytrees
 from teucer.lax import _elementwise, _structure
 from teucer.lax._families import NUMERIC, Accepts
 from teucer.lax._identities import identity_of

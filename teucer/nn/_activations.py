@@ -10,7 +10,7 @@ import numpy as np
 from teucer import lax
 from teucer import numpy as jnp
 from teucer._core.trace import typeof
-from teucer._transform.custom_jvp import custom_jvp
+from teucer._derived.custom_jvp import custom_jvp
 from teucer._transform.library import library
 from teucer.numpy._promotion import INEXACT, check_arraylike, promote_dtypes
 

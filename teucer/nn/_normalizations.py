@@ -12,7 +12,7 @@ from teucer import lax
 from teucer import numpy as jnp
 from teucer._base import dtypes, errors
 from teucer._core.trace import Tracer
-from teucer._transform.custom_jvp import custom_jvp
+from teucer._derived.custom_jvp import custom_jvp
 from teucer._transform.library import library
 from teucer.numpy._promotion import INEXACT, promote, promote_dtypes
 

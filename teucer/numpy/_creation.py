@@ -11,13 +11,13 @@ import numpy as np
 
 from teucer._base import dtypes, errors
 from teucer._base.source import user_stacklevel
-from teucer._core.dimensions import as_size, ceil_div, is_symbolic, max_dim
 from teucer._core.trace import Tracer, current_trace
 from teucer._core.types import ShapedArray, aval_of
+from teucer._derived.moves import device_put
+from teucer._dimensions.dimensions import as_size, ceil_div, is_symbolic, max_dim
 from teucer._runtime import transfer
 from teucer._runtime.arrays import ArrayImpl
 from teucer._runtime.shardings import explicit_sharding
-from teucer._transform.moves import device_put
 from teucer.lax import _conversion, _joining, _shapes, _sharding, _structure
 from teucer.lax import _elementwise as lax
 from teucer.numpy._library import fast

@@ -9,8 +9,8 @@ import numpy as np
 import opt_einsum
 from opt_einsum.parser import parse_einsum_input
 
-from teucer._core.dimensions import bounds, is_symbolic
 from teucer._core.trace import typeof
+from teucer._dimensions.dimensions import bounds, is_symbolic
 from teucer.lax import _elementwise as lax
 from teucer.lax import _reductions, _shapes, _structure
 from teucer.lax._sharding import laid_out

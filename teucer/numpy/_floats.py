@@ -10,7 +10,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import typeof
-from teucer._transform.custom_jvp import custom_jvp
+from teucer._derived.custom_jvp import custom_jvp
 from teucer.lax import _elementwise as lax
 from teucer.lax import _special, _structure
 from teucer.lax._families import scalar_like

@@ -9,7 +9,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import typeof
-from teucer._transform.custom_jvp import custom_jvp
+from teucer._derived.custom_jvp import custom_jvp
 from teucer.lax import _elementwise as lax
 from teucer.lax import _linalg_factor, _linalg_qr, _linalg_solve, _linalg_svd, _shapes, _sorting, _structure
 from teucer.lax._control_solves import custom_linear_solve

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from teucer._base import errors
-from teucer._core.dimensions import as_size, is_constant, is_symbolic
 from teucer._core.trace import Tracer
 from teucer._core.types import is_valid_type
+from teucer._dimensions.dimensions import as_size, is_constant, is_symbolic
 from teucer._runtime.arrays import ArrayImpl
 from teucer.lax import _dynamic, _joining, _shapes, _structure
 from teucer.lax._sharding import laid_out

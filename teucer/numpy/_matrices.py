@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core.dimensions import as_size
 from teucer._core.trace import typeof
+from teucer._dimensions.dimensions import as_size
 from teucer.lax import _elementwise as lax
 from teucer.lax import _shapes, _structure
 from teucer.lax._joining import concatenate

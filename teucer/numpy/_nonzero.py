@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from teucer._core.dimensions import is_symbolic
+from teucer._dimensions.dimensions import is_symbolic
 from teucer.lax import _cumulative, _elementwise, _gather, _joining, _reductions, _shapes, _structure
 from teucer.lax._indexing import ScatterDimensionNumbers
 from teucer.lax._padding import dynamic_size

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core.dimensions import as_size, is_symbolic
 from teucer._core.trace import Tracer
+from teucer._dimensions.dimensions import as_size, is_symbolic
 from teucer._runtime.arrays import ArrayImpl
 from teucer.lax import _elementwise, _joining, _reductions, _shapes, _slicing, _sorting, _structure
 from teucer.numpy._library import fast

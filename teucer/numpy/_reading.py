@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core.dimensions import is_constant, max_dim, min_dim
 from teucer._core.trace import typeof
+from teucer._dimensions.dimensions import is_constant, max_dim, min_dim
 from teucer.lax import _dynamic, _elementwise, _gather, _joining, _shapes, _slicing, _structure
 from teucer.lax._indexing import GatherDimensionNumbers, GatherScatterMode
 from teucer.numpy._index_keys import ARRAY, FULL, INT, NEW, SCALAR, Key, is_basic, starts_of

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from teucer._base import dtypes, errors
-from teucer._core.dimensions import bounds, is_symbolic
 from teucer._core.trace import Tracer, typeof
+from teucer._dimensions.dimensions import bounds, is_symbolic
 from teucer.lax import _elementwise as lax
 from teucer.lax import _reductions, _structure
 from teucer.lax._families import scalar_like

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from teucer._base import dtypes, errors
-from teucer._core.dimensions import is_symbolic
 from teucer._core.trace import typeof
-from teucer._transform.dynamic import results_allowed
+from teucer._dimensions.dimensions import is_symbolic
+from teucer._dynamic.dynamic import results_allowed
 from teucer.lax import _cumulative, _elementwise, _gather, _joining, _reductions, _shapes, _slicing, _sorting, _structure
 from teucer.lax._indexing import ScatterDimensionNumbers
 from teucer.lax._padding import dynamic_size

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core import dimensions
 from teucer._core.trace import Tracer
+from teucer._dimensions import dimensions
 from teucer._runtime.arrays import ArrayImpl
 from teucer.lax import _elementwise, _gather, _joining, _shapes, _sorting, _structure
 from teucer.lax._control_iteration import fori_loop

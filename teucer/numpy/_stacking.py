@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core.dimensions import as_size, max_dim, min_dim
 from teucer._core.trace import Tracer
 from teucer._core.types import is_valid_type
+from teucer._dimensions.dimensions import as_size, max_dim, min_dim
 from teucer._runtime.arrays import ArrayImpl
 from teucer.lax import _cumulative, _elementwise, _gather, _joining, _shapes, _slicing, _structure
 from teucer.lax._indexing import GatherDimensionNumbers, ScatterDimensionNumbers

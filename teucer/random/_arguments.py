@@ -11,7 +11,7 @@ import numpy as np
 from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer._core.types import is_valid_type
-from teucer._transform.moves import device_put
+from teucer._derived.moves import device_put
 from teucer.lax import _structure
 
 __all__ = ["aligned", "as_shape", "broadcast_shape", "cast", "float_dtype", "int_dtype", "parameter", "place", "scalar", "spread"]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from teucer._base import config
-from teucer._core.dimensions import bounds, is_symbolic, max_dim
+from teucer._dimensions.dimensions import bounds, is_symbolic, max_dim
 from teucer.lax._arithmetic import add, bitwise_and, bitwise_or, bitwise_xor, mul, shift_left, shift_right_logical
 from teucer.lax._control_misc import optimization_barrier
 from teucer.lax._joining import concatenate

@@ -13,7 +13,7 @@ from teucer import lax
 from teucer import numpy as jnp
 from teucer._base import dtypes
 from teucer._core.trace import typeof
-from teucer._transform.custom_jvp import custom_jvp
+from teucer._derived.custom_jvp import custom_jvp
 from teucer.lax._special import _stirling as stirling_rest
 from teucer.numpy._library import fast
 from teucer.scipy._operands import inexact, real, strong

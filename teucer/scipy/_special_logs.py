@@ -10,7 +10,7 @@ import numpy as np
 
 from teucer import lax, nn
 from teucer import numpy as jnp
-from teucer._transform.custom_jvp import custom_jvp
+from teucer._derived.custom_jvp import custom_jvp
 from teucer.numpy._library import fast
 from teucer.scipy._operands import floating, inexact, real
 

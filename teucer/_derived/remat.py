@@ -6,7 +6,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, final
 
-from teucer._base import config, pytrees, tracebacks
+from teucer._base import config, tracebacks
+from teucer._core.calls import as_indices, check_callable, check_leaves, flatten_call, stage_user
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_jaxpr
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.stage import stage_jaxpr
@@ -18,11 +19,11 @@ from teucer._optimize.unchanged import forward_call
 from teucer._runtime import compilations
 from teucer._transform import arith
 from teucer._transform.batch import batch_jaxpr
-from teucer._transform.calls import as_indices, check_callable, check_leaves, flatten_call, stage_user
 from teucer._transform.jit_calls import hoist_consts, hoisted, jaxpr_uses_axis, jit_p
 from teucer._transform.jvp import jvp_jaxpr
 from teucer._transform.partial import split_jaxpr
 from teucer._transform.transpose import transpose_jaxpr
+from teucer._trees import pytrees
 
 __all__ = ["Offloadable", "Recompute", "Saveable", "checkpoint", "checkpoint_name", "name_p", "remat", "remat_p"]
 

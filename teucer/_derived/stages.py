@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from teucer._base import pytrees, tracebacks
+from teucer._base import tracebacks
+from teucer._core.calls import FlatCall, flatten_call
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import Aval
 from teucer._runtime.formats import Format, Layout
 from teucer._transform import programs
-from teucer._transform.calls import FlatCall, flatten_call
 from teucer._transform.jit import JitOptions, Staged, jit, method, placement_for, stage_call
 from teucer._transform.shapes import as_struct
+from teucer._trees import pytrees
 from teucer._xla import client as xla
 
 __all__ = ["ArgInfo", "Compiled", "Lowered", "OutInfo", "Stage", "Traced", "Wrapped", "jit"]

@@ -4,17 +4,8 @@ import functools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeAlias, TypeVar, cast
 
-from teucer._base import tree_errors
-from teucer._base.tree_errors import (
-    KeyEntry,
-    KeyPath,
-    equality_errors,
-    equality_errors_pytreedef,
-    keystr,
-    leaf_paths,
-    prefix_errors,
-)
-from teucer._base.tree_registry import (
+from teucer._trees import tree_errors
+from teucer._trees.registry import (
     Partial,
     register_dataclass,
     register_pytree_node,
@@ -24,7 +15,7 @@ from teucer._base.tree_registry import (
     register_static,
     static,
 )
-from teucer._base.tree_structures import (
+from teucer._trees.structures import (
     check_treedef,
     flatten_one_level,
     flatten_one_level_with_keys,
@@ -33,6 +24,15 @@ from teucer._base.tree_structures import (
     treedef_is_leaf,
     treedef_is_strict_leaf,
     treedef_tuple,
+)
+from teucer._trees.tree_errors import (
+    KeyEntry,
+    KeyPath,
+    equality_errors,
+    equality_errors_pytreedef,
+    keystr,
+    leaf_paths,
+    prefix_errors,
 )
 from teucer._xla import pytree as xla
 from teucer._xla.pytree import (

@@ -8,18 +8,19 @@ from typing import Any, final
 
 import numpy as np
 
-from teucer._base import pytrees, tracebacks
+from teucer._base import tracebacks
+from teucer._core.calls import check_callable, flatten_call, flatten_results, fun_name
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.primitive import Primitive
 from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import typeof
 from teucer._core.types import Zero
+from teucer._derived.custom_calls import OutDims, batched, resolve_kwargs
 from teucer._transform import arith
 from teucer._transform.batch import batch_flat
-from teucer._transform.calls import check_callable, flatten_call, flatten_results, fun_name
-from teucer._transform.custom_jvp import OutDims, batched, resolve_kwargs
 from teucer._transform.jit_calls import hoist_consts, jaxpr_uses_axis, jit_p
 from teucer._transform.jvp import jvp_flat
+from teucer._trees import pytrees
 
 __all__ = ["custom_vmap", "custom_vmap_call_p"]
 

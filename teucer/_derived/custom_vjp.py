@@ -8,27 +8,27 @@ from typing import Any, final
 
 import numpy as np
 
-from teucer._base import dtypes, pytrees, tracebacks
+from teucer._base import dtypes, tracebacks
+from teucer._core.calls import flatten_results, fun_name
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.primitive import Primitive
 from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import typeof
 from teucer._core.types import Zero, float0
-from teucer._transform import arith
-from teucer._transform.batch import batch_flat, unmapped_aval
-from teucer._transform.calls import as_indices, as_names, check_callable, flatten_call, flatten_results, fun_name
-from teucer._transform.custom_jvp import (
+from teucer._derived.custom_calls import (
     CustomCall,
+    CustomFunction,
     OutDims,
     SymbolicZero,
     batched,
     batched_aval,
     closed_over,
-    nondiff_positions,
-    resolve_kwargs,
     to_jaxpr,
     unbatched_zero,
 )
+from teucer._transform import arith
+from teucer._transform.batch import batch_flat, unmapped_aval
+from teucer._trees import pytrees
 
 __all__ = ["CustomVJPPrimal", "custom_gradient", "custom_vjp", "custom_vjp_call_p"]
 
@@ -180,7 +180,7 @@ custom_vjp_call_p = CustomVJPCall()
 custom_lin_p = CustomLin()
 
 
-class custom_vjp:
+class custom_vjp(CustomFunction):
     """A function with its own reverse-mode rule.
 
     fun: the function. nondiff_argnums, nondiff_argnames: arguments that are Python values, which bwd gets first.
@@ -197,11 +197,7 @@ class custom_vjp:
 
     def __init__(self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] = (),
                  nondiff_argnames: Sequence[str] = ()) -> None:
-        check_callable(fun, "custom_vjp")
-        functools.update_wrapper(self, fun)
-        self.fun = fun
-        self.nondiff_argnums = as_indices(nondiff_argnums, "nondiff_argnums", "custom_vjp")
-        self.nondiff_argnames = as_names(nondiff_argnames, "nondiff_argnames", "custom_vjp")
+        super().__init__(fun, nondiff_argnums, nondiff_argnames)
         self.fwd: Callable[..., Any] | None = None
         self.bwd: Callable[..., Any] | None = None
         self.symbolic_zeros = False
@@ -221,16 +217,12 @@ class custom_vjp:
         name = fun_name(self.fun)
         if self.fwd is None or self.bwd is None:
             raise AttributeError(f"No VJP defined for custom_vjp function {name} using defvjp.")
-        args = resolve_kwargs(self.fun, args, kwargs)
-        call = flatten_call(args, {}, nondiff_positions(self, args))
+        call = self.flatten_call(args, kwargs)
         rule = _VJPRule(self, call, name)
         outs = custom_vjp_call_p.bind(*call.leaves, call_jaxpr=rule.call, fwd_jaxpr_thunk=_named(rule.forward, self.fwd),
                                       bwd=_named(rule.backward, self.bwd), num_consts=0, name=name,
                                       symbolic_zeros=self.symbolic_zeros)
         return pytrees.tree_unflatten(rule.out_tree, outs)
-
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else functools.partial(self, instance)
 
 
 def _named(method: Callable[..., Any], fun: Callable[..., Any] | None) -> Callable[..., Any]:

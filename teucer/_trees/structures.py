@@ -42,7 +42,7 @@ def is_tree_node(typ: type) -> bool:
 def treedef_is_leaf(treedef: PyTreeDef) -> bool:
     """Whether a structure has no children: that of a leaf, or of a node such as None or ().
 
-    >>> from teucer._base.pytrees import tree_structure
+    >>> from teucer._trees.pytrees import tree_structure
     >>> treedef_is_leaf(tree_structure(1)), treedef_is_leaf(tree_structure([1]))
     (True, False)
     """
@@ -53,7 +53,7 @@ def treedef_is_leaf(treedef: PyTreeDef) -> bool:
 def treedef_is_strict_leaf(treedef: PyTreeDef) -> bool:
     """Whether a structure is that of a leaf, and not of a node without children.
 
-    >>> from teucer._base.pytrees import tree_structure
+    >>> from teucer._trees.pytrees import tree_structure
     >>> treedef_is_strict_leaf(tree_structure(1)), treedef_is_strict_leaf(tree_structure(None))
     (True, False)
     """
@@ -63,7 +63,7 @@ def treedef_is_strict_leaf(treedef: PyTreeDef) -> bool:
 def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
     """The structures of the children; none for a leaf.
 
-    >>> from teucer._base.pytrees import tree_structure
+    >>> from teucer._trees.pytrees import tree_structure
     >>> treedef_children(tree_structure([1, {"a": 2}]))
     [PyTreeDef(*), PyTreeDef({'a': *})]
     """
@@ -75,7 +75,7 @@ def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
 def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
     """The structure of a tuple of trees of these structures.
 
-    >>> from teucer._base.pytrees import tree_structure
+    >>> from teucer._trees.pytrees import tree_structure
     >>> treedef_tuple([tree_structure(1), tree_structure([1])])
     PyTreeDef((*, [*]))
     """

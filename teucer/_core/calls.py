@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from teucer._base import errors, pytrees
+from teucer._base import errors
 from teucer._base.functions import fun_name, fun_text, where
 from teucer._core.jaxpr import Jaxpr
 from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import typeof
 from teucer._core.types import is_valid_type
+from teucer._trees import pytrees
 
 __all__ = ["FlatCall", "FlatFunction", "as_indices", "as_names", "check_callable", "check_leaves", "debug_info", "flatten_call",
-           "flatten_results", "fun_name", "fun_text", "leaf_names", "stage_user", "static_by_name", "where"]
+           "flatten_results", "fun_name", "fun_text", "leaf_arguments", "leaf_names", "stage_user", "static_by_name", "where"]
 
 
 class FlatCall(NamedTuple):
@@ -97,18 +99,24 @@ def check_leaves(call: FlatCall, fun: Callable[..., Any], what: str) -> tuple[An
 def leaf_names(fun: Callable[..., Any], tree: Any, static: Sequence[int] = ()) -> tuple[str, ...]:
     """What the user calls each leaf of a call's dynamic arguments: `x`, `params['w'][0]`, `args[3]`."""
     names = _parameter_names(fun)
-    fixed = set(static)
-    n_dynamic = len(pytrees.treedef_children(pytrees.treedef_children(tree)[0]))
-    dynamic = [i for i in range(n_dynamic + len(fixed)) if i not in fixed]
-    out = []
-    for kind, head, *rest in pytrees.leaf_paths(tree):
-        if kind.idx == 0:
-            i = dynamic[head.idx]
-            name = names[i] if i < len(names) else f"args[{i}]"
-        else:
-            name = head.key
-        out.append(name + pytrees.keystr(tuple(rest)))
-    return tuple(out)
+    heads = [arg if isinstance(arg, str) else names[arg] if arg < len(names) else f"args[{arg}]"
+             for arg in leaf_arguments(tree, tuple(static))]
+    return tuple(head + pytrees.keystr(tuple(rest))
+                 for head, (_, _, *rest) in zip(heads, pytrees.leaf_paths(tree), strict=True))
+
+
+@functools.lru_cache(1024)
+def leaf_arguments(tree: Any, static: tuple[int, ...] = ()) -> tuple[int | str, ...]:
+    """The argument that each leaf of a call's dynamic arguments belongs to: its position, or its name if passed by name.
+
+    tree: of (positional arguments, keyword arguments) without the static ones, whose positions are `static`.
+    """
+    args, kwargs = pytrees.treedef_children(tree)
+    by_position, by_name = pytrees.treedef_children(args), pytrees.treedef_children(kwargs)
+    positions = [i for i in range(len(by_position) + len(static)) if i not in static]
+    names = kwargs.node_data()[1]  # type: ignore[index]  # of a dict: its keys, in order
+    return tuple(arg for arg, child in zip((*positions, *names), (*by_position, *by_name), strict=True)
+                 for _ in range(child.num_leaves))
 
 
 def _parameter_names(fun: Callable[..., Any]) -> list[str]:

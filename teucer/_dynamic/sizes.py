@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, Protocol, final
 
 import numpy as np
 
-from teucer._core.dimensions import Dimension, Scope, bounds, is_symbolic, substitute, variables_of
 from teucer._core.types import ShapedArray
+from teucer._dimensions.dimensions import Dimension, Scope, bounds, is_symbolic, substitute, variables_of
 from teucer._lower import hlo
 from teucer._lower.context import Context, Value
 

@@ -8,17 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from teucer._base import dtypes, pytrees, tracebacks
+from teucer._base import dtypes, tracebacks
+from teucer._core.calls import FlatFunction, as_indices, check_callable
 from teucer._core.jaxpr import eval_jaxpr
 from teucer._core.primitive import Axis
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, float0
 from teucer._transform import arith
 from teucer._transform.batch import batch_flat
-from teucer._transform.calls import FlatFunction, as_indices, check_callable
 from teucer._transform.forward import known_part
 from teucer._transform.partial import linearize_flat
 from teucer._transform.reverse import Pullback, check_grad_input, fix_other_arguments, positions_of
+from teucer._trees import pytrees
 
 __all__ = ["hessian", "jacfwd", "jacobian", "jacrev"]
 

@@ -26,7 +26,7 @@ def register_pytree_node(
     flatten_with_keys_func: instance -> ((key, child) pairs, aux_data), for key paths
     Raises ValueError if the class is registered already, TypeError if an argument is no class or function.
 
-    >>> from teucer._base.pytrees import tree_map
+    >>> from teucer._trees.pytrees import tree_map
     >>> class Pair(list): pass
     >>> register_pytree_node(Pair, lambda pair: (tuple(pair), None), lambda _, children: Pair(children))
     >>> tree_map(lambda x: x + 1, Pair([1, 2]))
@@ -53,7 +53,7 @@ def register_pytree_with_keys(
     flatten_func: instance -> (children, aux_data); derived from flatten_with_keys if absent, and faster if given
     Raises ValueError if the class is registered already, TypeError if an argument is no class or function.
 
-    >>> from teucer._base.pytrees import GetAttrKey, keystr, tree_leaves_with_path
+    >>> from teucer._trees.pytrees import GetAttrKey, keystr, tree_leaves_with_path
     >>> class Box:
     ...     def __init__(self, item): self.item = item
     >>> register_pytree_with_keys(
@@ -88,7 +88,7 @@ def register_pytree_node_class(cls: ClassT) -> ClassT:
 
     Raises AttributeError if a method is absent, ValueError if the class is registered already.
 
-    >>> from teucer._base.pytrees import tree_leaves
+    >>> from teucer._trees.pytrees import tree_leaves
     >>> @register_pytree_node_class
     ... class Interval:
     ...     def __init__(self, low, high): self.low, self.high = low, high
@@ -111,7 +111,7 @@ def register_pytree_with_keys_class(cls: ClassT) -> ClassT:
     A method tree_flatten() is used for flattening without paths if the class has one.
     Raises AttributeError if a method is absent, ValueError if the class is registered already.
 
-    >>> from teucer._base.pytrees import GetAttrKey, keystr, tree_leaves_with_path
+    >>> from teucer._trees.pytrees import GetAttrKey, keystr, tree_leaves_with_path
     >>> @register_pytree_with_keys_class
     ... class Slot:
     ...     def __init__(self, item): self.item = item
@@ -143,7 +143,7 @@ def register_dataclass(
     Raises ValueError if they are not, or if the class is registered already; TypeError if only one list is given,
     or none and the class is not a dataclass.
 
-    >>> from teucer._base.pytrees import tree_leaves
+    >>> from teucer._trees.pytrees import tree_leaves
     >>> @register_dataclass
     ... @dataclasses.dataclass
     ... class Layer:
@@ -220,7 +220,7 @@ def register_static(cls: type[T]) -> type[T]:
 
     Raises ValueError if the class is registered already.
 
-    >>> from teucer._base.pytrees import tree_leaves
+    >>> from teucer._trees.pytrees import tree_leaves
     >>> @register_static
     ... class Mode(str): pass
     >>> tree_leaves([Mode("fast"), 1])
@@ -343,7 +343,7 @@ class Partial(functools.partial[PyTree]):
     its own arguments stay part of the structure, and it compares by identity.
     Raises TypeError if the function is not callable.
 
-    >>> from teucer._base.pytrees import tree_map
+    >>> from teucer._trees.pytrees import tree_map
     >>> double = Partial(lambda factor, x: factor * x, 2)
     >>> tree_map(lambda factor: factor + 1, double)(10)
     30

@@ -15,16 +15,17 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from teucer._base import errors, memo, pytrees
-from teucer._core.dimensions import Dimension, Scope, bounds, is_symbolic, substitute, variables_of
+from teucer._base import errors, memo
+from teucer._core.calls import FlatCall, leaf_arguments, leaf_names, static_by_name
 from teucer._core.jaxpr import ClosedJaxpr, Literal
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import current_trace
 from teucer._core.types import ShapedArray
+from teucer._dimensions.dimensions import Dimension, Scope, bounds, is_symbolic, substitute, variables_of
+from teucer._dynamic import padding
 from teucer._runtime import shardings
 from teucer._runtime.arrays import ArrayImpl, to_numpy
-from teucer._transform import padding
-from teucer._transform.calls import FlatCall, leaf_names, static_by_name
+from teucer._trees import pytrees
 from teucer._xla import arrays as xla
 
 __all__ = ["Ranges", "Symbolic", "finds_sizes", "found_sizes", "new_size", "ranges_of", "results_allowed", "scope_key",
@@ -205,19 +206,12 @@ def _name(fun: Callable[..., Any], call: FlatCall, i: int) -> str:
 
 
 @functools.lru_cache(1024)
-def _leaf_ranges(tree: Any, statics: tuple[int, ...], ranges: Ranges) -> tuple[Any, ...]:
+def _leaf_ranges(tree: Any, static: tuple[int, ...], ranges: Ranges) -> tuple[Any, ...]:
     """For each leaf of a call the ranges of its dynamic axes, counted as the user does."""
-    args, kwargs = pytrees.treedef_children(tree)
-    fixed, asked = set(statics), dict(ranges)
-    n = len(pytrees.treedef_children(args))
-    positions = [i for i in range(n + len(fixed)) if i not in fixed]
-    found: list[Any] = []
-    for i, child in zip(positions, pytrees.treedef_children(args), strict=True):
-        found += [asked.get(i, asked.get(i - n - len(fixed), ()))] * child.num_leaves
-    names = sorted(pytrees.tree_unflatten(kwargs, [0] * kwargs.num_leaves))
-    for name, child in zip(names, pytrees.treedef_children(kwargs), strict=True):
-        found += [asked.get(name, ())] * child.num_leaves
-    return tuple(found)
+    asked = dict(ranges)
+    n = len(static) + len(pytrees.treedef_children(pytrees.treedef_children(tree)[0]))
+    asked.update({i + n: asked[i] for i in range(-n, 0) if i in asked and i + n not in asked})
+    return tuple(asked.get(arg, ()) for arg in leaf_arguments(tree, static))
 
 
 def to_buffers(args: Sequence[Any], avals: Sequence[Any]) -> list[Any]:

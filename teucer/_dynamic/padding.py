@@ -14,11 +14,11 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from teucer._base import errors, source
-from teucer._core.dimensions import Dimension, bounds, is_symbolic, variables_of
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, jaxprs_in_params
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import current_trace
 from teucer._core.types import ShapedArray
+from teucer._dimensions.dimensions import Dimension, bounds, is_symbolic, variables_of
 
 __all__ = ["Padded", "Sizes", "bound_of", "bounded_aval", "cut", "extend", "install", "is_dynamic", "pad_jaxpr"]
 

@@ -7,18 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from teucer._base import dtypes, pytrees, tracebacks
+from teucer._base import dtypes, tracebacks
+from teucer._core.calls import FlatFunction, as_indices, check_callable
 from teucer._core.jaxpr import eval_jaxpr
 from teucer._core.primitive import Undefined
 from teucer._core.stage import stage_flat
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray
 from teucer._transform import arith
-from teucer._transform.calls import FlatFunction, as_indices, check_callable
 from teucer._transform.jit import jit
 from teucer._transform.reverse import fix_other_arguments, positions_of, refuse_reduce_axes, vjp
 from teucer._transform.shapes import ShapeDtypeStruct
 from teucer._transform.transpose import backward_pass
+from teucer._trees import pytrees
 
 __all__ = ["closure_convert", "fwd_and_bwd", "linear_transpose", "saved_input_vjp"]
 

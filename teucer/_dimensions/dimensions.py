@@ -4,7 +4,7 @@ A symbolic dimension is a polynomial with integer coefficients over factors: var
 polynomials. It belongs to a scope, which holds the range of each variable and what is known beyond ranges. A polynomial
 that is constant is an int, so that a type's shape holds ints wherever sizes are known.
 
-Comparisons are decided by bounds (`dimension_bounds`). What is not decided raises InconclusiveDimensionOperation. Equality is
+Comparisons are decided by bounds (`intervals`). What is not decided raises InconclusiveDimensionOperation. Equality is
 never refused: polynomials that are not known to be equal are different, as are those of different scopes.
 """
 
@@ -19,7 +19,7 @@ from typing import Any, ClassVar, NamedTuple, NoReturn, final
 import numpy as np
 
 from teucer._base.errors import InconclusiveDimensionOperation
-from teucer._core.dimension_bounds import Factor, Interval, Monomial, range_of
+from teucer._dimensions.intervals import Factor, Interval, Monomial, range_of
 
 __all__ = ["Dimension", "Interval", "Scope", "as_size", "bounds", "ceil_div", "is_constant", "is_known_below",
            "is_symbolic", "max_dim", "min_dim", "substitute", "variables_of"]

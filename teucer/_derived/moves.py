@@ -7,7 +7,7 @@ from typing import Any, final
 
 import numpy as np
 
-from teucer._base import dtypes, pytrees, tracebacks
+from teucer._base import dtypes, tracebacks
 from teucer._core.primitive import Primitive
 from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import Tracer
@@ -18,6 +18,7 @@ from teucer._runtime.placement import spread
 from teucer._runtime.shardings import NamedSharding, check_shape, sharded_aval
 from teucer._runtime.specs import PartitionSpec
 from teucer._transform.programs import execute, program_for
+from teucer._trees import pytrees
 from teucer._xla import arrays as xla
 
 __all__ = ["block_until_ready", "copy_to_host_async", "device_get", "device_put", "device_put_p", "live_arrays"]
@@ -172,5 +173,3 @@ def live_arrays(platform: str | None = None) -> Sequence[Any]:
     """All arrays that are alive on a platform."""
     arrays: Sequence[Any] = backends.client_of(platform).live_arrays()
     return arrays
-
-

@@ -1,0 +1,185 @@
+"""What functions with rules of their own share: how they are called, and their calls as a primitive."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from teucer._core.calls import FlatCall, as_indices, as_names, check_callable, flatten_call, fun_name
+from teucer._core.jaxpr import ClosedJaxpr
+from teucer._core.primitive import Primitive
+from teucer._core.stage import stage_flat
+from teucer._core.trace import typeof
+from teucer._core.types import Zero
+from teucer._transform import arith
+from teucer._transform.batch import batch_flat, mapped_aval, unmapped_aval
+from teucer._transform.jit_calls import hoist_consts
+
+__all__ = ["CustomCall", "CustomFunction", "OutDims", "SymbolicZero", "batched", "batched_aval", "closed_over", "resolve_kwargs",
+           "to_jaxpr", "unbatched_zero"]
+
+
+class CustomFunction:
+    """A function with a derivative of its own; some of its arguments may be Python values, which are not differentiated."""
+
+    __call__: Callable[..., Any]
+
+    def __init__(self, fun: Callable[..., Any], nondiff_argnums: Sequence[int], nondiff_argnames: Sequence[str]) -> None:
+        kind = type(self).__name__
+        check_callable(fun, kind)
+        functools.update_wrapper(self, fun)
+        self.fun = fun
+        self.nondiff_argnums = as_indices(nondiff_argnums, "nondiff_argnums", kind)
+        self.nondiff_argnames = as_names(nondiff_argnames, "nondiff_argnames", kind)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def flatten_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> FlatCall:
+        """A call with the arguments that are not differentiated as static ones, all by position."""
+        args = resolve_kwargs(self.fun, args, kwargs)
+        fixed = {i % len(args) for i in self.nondiff_argnums if -len(args) <= i < len(args)}
+        if self.nondiff_argnames:
+            names = list(inspect.signature(self.fun).parameters)
+            fixed |= {names.index(n) for n in self.nondiff_argnames if n in names}
+        return flatten_call(args, {}, tuple(sorted(fixed)))
+
+
+def resolve_kwargs(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """All arguments by position, defaults filled in: custom rules take their arguments by position.
+
+    Raises TypeError for arguments that can be passed by name only.
+    """
+    try:
+        signature = inspect.signature(fun)
+    except (ValueError, TypeError):
+        if kwargs:
+            raise TypeError(f"keyword arguments could not be resolved to positions for {fun_name(fun)}.") from None
+        return args
+    bound = signature.bind(*args, **kwargs)
+    bound.apply_defaults()
+    if bound.kwargs:
+        raise TypeError("The following keyword arguments could not be resolved to positions: "
+                        f"{', '.join(map(repr, bound.kwargs))}.\n    function: {fun_name(fun)}")
+    return bound.args
+
+
+class SymbolicZero:
+    """In a custom rule with symbolic_zeros=True: a tangent or cotangent known to be zero, with its shape and dtype."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: Any) -> None:
+        self.aval = aval
+
+    @property
+    def shape(self) -> Any:
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> Any:
+        return self.aval.dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.aval.shape)
+
+    def __repr__(self) -> str:
+        return f"SymbolicZero({self.aval.str_short()})"
+
+
+def to_jaxpr(call: Any, args: Sequence[Any]) -> tuple[ClosedJaxpr, list[Any]]:
+    """A function of flat values as a jaxpr whose constants are its first inputs, with their values."""
+    if isinstance(call, ClosedJaxpr):
+        return call, []
+    jaxpr, consts = stage_flat(call, [typeof(x) for x in args], call.info if hasattr(call, "info") else None)
+    return hoist_consts(jaxpr), consts
+
+
+class CustomCall(Primitive):
+    """A call of `call_jaxpr` (a function of flat values, or a closed jaxpr once staged) that has a derivative of its own."""
+
+    __slots__ = ()
+    higher_order = True
+
+    def types(self, *avals: Any, call_jaxpr: ClosedJaxpr, **params: Any) -> Any:
+        return tuple(call_jaxpr.out_avals)
+
+    def effects(self, *avals: Any, call_jaxpr: ClosedJaxpr, **params: Any) -> Any:
+        return call_jaxpr.effects
+
+    def evaluate(self, *args: Any, call_jaxpr: Any, **params: Any) -> Any:
+        return tuple(call_jaxpr(*args))
+
+    def lower(self, ctx: Any, *values: Any, call_jaxpr: ClosedJaxpr, **params: Any) -> Any:
+        return ctx.inline(call_jaxpr, *values)
+
+    def inlined(self, operands: Any, params: Any) -> Any:
+        return params["call_jaxpr"], operands
+
+    def uses_axis(self, name: Any, params: Any) -> bool:
+        # What a Python function does, and the rule is one, is not known before it runs.
+        return name is not None
+
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, call_jaxpr: ClosedJaxpr, **params: Any) -> Any:
+        # Derivatives have been taken, so that only the function itself is left.
+        return sizes.evaluate(call_jaxpr, args)
+
+
+class OutDims:
+    """The batch dimensions of the results of a custom function: those that all of its parts, which run at different times, keep.
+
+    All results are batched if an operand is; else those that the first part to run makes depend on the named axis.
+    """
+
+    __slots__ = ("all", "dims")
+
+    def __init__(self, in_dims: Sequence[int | None]) -> None:
+        self.all = any(d is not None for d in in_dims)
+        self.dims: list[int | None] = []
+
+    def kept(self, outs: Sequence[Any], found: Sequence[int | None], axis: Any, parts: int = 1) -> list[Any]:
+        """Results with the batch dimensions found, in front where they are kept; `parts` lists of results one after another."""
+        n = len(found) // parts
+        if not self.dims:
+            self.dims = [0 if self.all or any(d is not None for d in found[i::n]) else None for i in range(n)]
+        return [_kept(y, d, wanted, axis) for y, d, wanted in zip(outs, found, self.dims * parts, strict=True)]
+
+
+def _kept(y: Any, dim: int | None, wanted: int | None, axis: Any) -> Any:
+    if wanted is None:
+        if dim is not None:
+            raise ValueError(f"vmap: a custom derivative rule gives a result that differs along the axis {axis.name}, where that "
+                             f"of the function itself does not.\n    result: {typeof(y).str_short(short_dtypes=True)}, axis {dim} "
+                             f"is {axis.name}\n  Map over an argument of the function.")
+        return y
+    return Zero(batched_aval(y.aval, axis)) if type(y) is Zero else arith.to_axis(y, dim, axis.size, 0)
+
+
+def batched(f: Any, axis: Any, dims: Sequence[Any], out_dims: OutDims, parts: int = 1) -> Callable[..., Any]:
+    """A function of flat values on batches, whose results are batched as out_dims says."""
+    def on_batch(*args: Any) -> list[Any]:
+        live = [None if type(x) is Zero else d for x, d in zip(args, dims, strict=True)]
+        given = [unbatched_zero(x, d) for x, d in zip(args, dims, strict=True)]
+        return out_dims.kept(*batch_flat(f, axis, given, live), axis, parts)
+
+    on_batch.__name__ = getattr(f, "__name__", "custom")
+    return on_batch
+
+
+def unbatched_zero(x: Any, dim: int | None) -> Any:
+    if type(x) is not Zero or dim is None:
+        return x
+    return Zero(mapped_aval(x.aval, dim))
+
+
+def batched_aval(aval: Any, axis: Any) -> Any:
+    return unmapped_aval(aval, 0, axis.size)
+
+
+def closed_over(kind: str, name: str) -> Exception:
+    return TypeError(f"{kind} function {name}: a value being differentiated is closed over by the function, whose rule cannot "
+                     "see it.\n  Detected differentiation of a custom rule with respect to a closed-over value: pass the value "
+                     "as an argument, or use jax.closure_convert.")

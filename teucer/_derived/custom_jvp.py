@@ -1,0 +1,180 @@
+"""Functions with a forward-mode rule of their own: `custom_jvp`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+from teucer._base import tracebacks
+from teucer._core.calls import flatten_results, fun_name
+from teucer._core.stage import DebugInfo
+from teucer._core.trace import typeof
+from teucer._core.types import Zero, float0
+from teucer._derived.custom_calls import CustomCall, CustomFunction, OutDims, SymbolicZero, batched, closed_over, to_jaxpr
+from teucer._transform import arith
+from teucer._trees import pytrees
+
+__all__ = ["CustomJVPCall", "custom_jvp", "custom_jvp_call_p"]
+
+
+@final
+class CustomJVPCall(CustomCall):
+    """Calls `call_jaxpr`; differentiated by `jvp`.
+
+    jvp: a function of (*primals, *tangents) that returns (*outs, *out_tangents); Zeros are given if symbolic_zeros.
+    """
+
+    __slots__ = ()
+    name = "custom_jvp_call"
+
+    def stage(self, trace: Any, args: Any, params: Any) -> Any:
+        closed, consts = to_jaxpr(params["call_jaxpr"], args)
+        rule = _ignoring_consts(params["jvp"], len(consts), len(args)) if consts else params["jvp"]
+        return trace.record(self, (*consts, *args), {**params, "call_jaxpr": closed, "jvp": rule,
+                                                    "num_consts": params["num_consts"] + len(consts)})
+
+    def jvp(self, primals: Any, tangents: Any, *, call_jaxpr: Any, jvp: Any, num_consts: int, symbolic_zeros: bool,
+            **params: Any) -> Any:
+        given = list(tangents) if symbolic_zeros else [arith.instantiate(t) for t in tangents]
+        if any(type(t) is not Zero for t in tangents[:num_consts]):
+            raise closed_over("custom_jvp", params["name"])
+        outs = jvp(*primals, *given)
+        n = len(outs) // 2
+        return tuple(outs[:n]), tuple(_clean(t, y) for y, t in zip(outs[:n], outs[n:], strict=True))
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, call_jaxpr: Any, jvp: Any, **params: Any) -> Any:
+        out_dims = OutDims(dims)
+        call = batched(call_jaxpr, axis, dims, out_dims)
+        rule = batched(jvp, axis, (*dims, *dims), out_dims, parts=2)
+        outs = self.bind(*args, call_jaxpr=call, jvp=rule, **params)
+        return outs, tuple(out_dims.dims)
+
+
+def _clean(t: Any, y: Any) -> Any:
+    """An output tangent: Zero for float0 ones, which carry nothing."""
+    return typeof(y).zero if type(t) is Zero or typeof(t).dtype == float0 else t
+
+
+def _ignoring_consts(rule: Callable[..., Any], n: int, n_args: int) -> Callable[..., Any]:
+    """A jvp rule for a call with n more leading operands, that it does not look at."""
+    @functools.wraps(rule)
+    def wrapped(*values: Any) -> Any:
+        return rule(*values[n:n + n_args], *values[2 * n + n_args:])
+    return wrapped
+
+
+custom_jvp_call_p = CustomJVPCall()
+
+
+class custom_jvp(CustomFunction):
+    """A function with its own forward-mode rule, from which its reverse mode follows too.
+
+    fun: the function. nondiff_argnums, nondiff_argnames: arguments that are Python values, which the rule gets first.
+    Give the rule with `defjvp` or `defjvps`. Differentiating without a rule raises AttributeError.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> @jax.custom_jvp
+    ... def f(x):
+    ...     return jnp.sin(x)
+    >>> @f.defjvp
+    ... def f_jvp(primals, tangents):
+    ...     return f(*primals), 2. * tangents[0]
+    >>> jax.grad(f)(1.)
+    Array(2., dtype=float32, weak_type=True)
+    """
+
+    def __init__(self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] = (),
+                 nondiff_argnames: Sequence[str] = ()) -> None:
+        super().__init__(fun, nondiff_argnums, nondiff_argnames)
+        self.jvp: Callable[..., Any] | None = None
+        self.symbolic_zeros = False
+
+    def defjvp(self, jvp: Callable[..., Any], symbolic_zeros: bool = False) -> Callable[..., Any]:
+        """Set the rule: jvp(*nondiff_args, primals, tangents) -> (output, output tangent).
+
+        symbolic_zeros: tangents known to be zero are given as SymbolicZero objects instead of arrays of zeros.
+        """
+        self.jvp = jvp
+        self.symbolic_zeros = symbolic_zeros
+        return jvp
+
+    def defjvps(self, *jvps: Callable[..., Any] | None) -> None:
+        """Set a rule for each argument: jvp(tangent, output, *primals) -> its part of the output tangent; None for zero."""
+        if self.nondiff_argnums or self.nondiff_argnames:
+            raise TypeError("Can't use ``defjvps`` with ``nondiff_argnums``: give one rule with ``defjvp``.")
+
+        def jvp(primals: Any, tangents: Any) -> Any:
+            out = self(*primals)
+            zeros = pytrees.tree_map(lambda y: arith.instantiate(typeof(y).zero), out)
+            parts = [rule(t, out, *primals) for rule, t in zip(jvps, tangents, strict=True) if rule is not None]
+            return out, functools.reduce(lambda a, b: pytrees.tree_map(arith.add_cotangents, a, b), parts, zeros)
+
+        self.defjvp(jvp)
+
+    @tracebacks.api_boundary
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        name = fun_name(self.fun)
+        jvp = self.jvp
+        if jvp is None:
+            raise AttributeError(f"No JVP defined for custom_jvp function {name} using defjvp.")
+        call = self.flatten_call(args, kwargs)
+        out_tree: list[Any] = []
+        info = DebugInfo(self.fun, (), "custom_jvp")
+
+        def flat(*leaves: Any) -> list[Any]:
+            outs, tree = flatten_results(call.apply(self.fun, leaves), "custom_jvp", info)
+            out_tree[:] = [tree]
+            return outs
+
+        flat.info = info  # type: ignore[attr-defined]
+        nondiff = [v for _, v in call.statics[0]]
+        n = len(call.leaves)
+
+        def rule(*values: Any) -> list[Any]:
+            primals, tangents = values[:n], values[n:]
+            shown = [_shown_tangent(p, t, self.symbolic_zeros) for p, t in zip(primals, tangents, strict=True)]
+            trees = (pytrees.tree_unflatten(call.tree, list(v))[0] for v in (primals, shown))
+            result = jvp(*nondiff, *trees)
+            outs, out_tangents, tree = _check_jvp_result(result, name, jvp)
+            out_tree[:] = [tree]
+            return [*outs, *out_tangents]
+
+        rule.__name__ = getattr(self.jvp, "__name__", "jvp")
+        outs = custom_jvp_call_p.bind(*call.leaves, call_jaxpr=flat, jvp=rule, name=name, num_consts=0,
+                                      symbolic_zeros=self.symbolic_zeros)
+        return pytrees.tree_unflatten(out_tree[0], outs)
+
+
+def _shown_tangent(primal: Any, t: Any, symbolic: bool) -> Any:
+    """A tangent as a rule sees it."""
+    if type(t) is Zero:
+        return SymbolicZero(t.aval) if symbolic else arith.instantiate(t)
+    return t
+
+
+def _check_jvp_result(result: Any, name: str, rule: Any) -> tuple[list[Any], list[Any], Any]:
+    if not isinstance(result, tuple | list) or len(result) != 2:
+        raise TypeError(f"Custom JVP rule {fun_name(rule)} for function {name} must produce a pair (list or tuple of length two) "
+                        f"representing primal and tangent outputs, but got {result!r:.200}.")
+    outs, tree = pytrees.tree_flatten(result[0])
+    tangents, tangent_tree = pytrees.tree_flatten(result[1])
+    if tree != tangent_tree:
+        raise TypeError(f"Custom JVP rule {fun_name(rule)} for function {name} must produce primal and tangent outputs with equal "
+                        f"container (pytree) structures, but got {tree} and {tangent_tree} respectively.")
+    cleaned = []
+    for y, t in zip(outs, tangents, strict=True):
+        expected = typeof(y).tangent_aval()
+        if isinstance(t, SymbolicZero):
+            cleaned.append(Zero(expected))
+            continue
+        got = typeof(t)
+        if got.shape != expected.shape or got.dtype != expected.dtype:
+            if got.shape == expected.shape and expected.dtype == float0:
+                cleaned.append(Zero(expected))
+                continue
+            raise TypeError(f"Custom JVP rule {fun_name(rule)} for function {name} must produce primal and tangent outputs with "
+                            f"corresponding shapes and dtypes. Expected {expected.str_short()} (tangent type of "
+                            f"{typeof(y).str_short()}) but got {got.str_short()}.")
+        cleaned.append(t)
+    return outs, cleaned, tree
