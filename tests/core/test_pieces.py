@@ -1,0 +1,271 @@
+"""Programs in pieces: cut at the functions they call, run one after another, they give what the whole gives."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+import pytest
+
+import teucer as jax
+import teucer.numpy as jnp
+from teucer._base import config
+from teucer._core.jaxpr import Jaxpr, Literal
+from teucer._optimize.dce import remove_dead
+from teucer._optimize.outline import FORCED as ALL
+from teucer._optimize.outline import Costs, outline
+from teucer._optimize.passes import optimize
+from teucer._optimize.pieces import Cut, cut
+from teucer._transform.jit_calls import hoist_consts
+from teucer._transform.programs import Steps
+
+
+def layer(x: Any, w: Any) -> Any:
+    return x + jnp.tanh(jnp.cos(x * 2) @ w) * jnp.sin(x) - jnp.exp(-x * x)
+
+
+def network(x: Any, ws: Any) -> Any:
+    for w in ws:
+        x = layer(x, w)
+    return jnp.sum(x * x)
+
+
+N = 136  # matrices so large that layers are not rolled into a loop that would stack them
+
+
+def weights(count: int = 6) -> Any:
+    keys = jax.random.split(jax.random.key(0), count)
+    return [jax.random.normal(k, (N, N)) / N for k in keys], jnp.linspace(0.1, 1.0, 4 * N).reshape(4, N)
+
+
+def step(ws: Any, x: Any) -> Any:
+    value, gradients = jax.value_and_grad(lambda ws: network(x, ws))(ws)
+    return [w - 0.1 * g for w, g in zip(ws, gradients, strict=True)], value
+
+
+def pieces_of(f: Any, *args: Any, costs: Costs = ALL) -> tuple[Jaxpr, Cut | None]:
+    jaxpr = remove_dead(optimize(hoist_consts(jax.make_jaxpr(f)(*args).jaxpr).jaxpr))
+    jaxpr = outline(jaxpr, costs)
+    return jaxpr, cut(jaxpr, forced=True)
+
+
+def steps_of(f: Any, *args: Any, **options: Any) -> Steps | None:
+    found: Steps | None = jax.jit(f, outline=True, **options).lower(*args).compile().program.steps
+    return found
+
+
+def same(f: Any, *args: Any) -> None:
+    """f run in pieces gives what it gives as a whole."""
+    assert steps_of(f, *args) is not None
+    with jax.enable_x64(True):
+        wide = jax.tree.map(lambda x: np.asarray(x, np.float64) if x.dtype == np.float32 else x, args)
+        found, expected = jax.jit(f, outline=True)(*wide), jax.jit(f, outline=False)(*wide)
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13), found, expected)
+        assert jax.tree.structure(found) == jax.tree.structure(expected)
+
+
+def test_a_layer_is_compiled_once_and_called_often() -> None:
+    ws, x = weights(8)
+    _, found = pieces_of(step, ws, x)
+    assert found is not None
+    functions: dict[int, int] = {}
+    for piece in found.pieces:
+        functions[id(piece.jaxpr)] = functions.get(id(piece.jaxpr), 0) + 1
+    assert sorted(functions.values())[-2] == 6 and len(found.pieces) == sum(functions.values()) < 24
+
+
+def test_each_value_is_read_after_it_is_made_and_let_go_after_its_last_use() -> None:
+    ws, x = weights()
+    jaxpr, found = pieces_of(step, ws, x)
+    assert found is not None
+    held = set(range(len(jaxpr.invars) + len(found.consts)))
+    count = len(held)
+    for jaxpr, reads, drops in found.pieces:
+        assert held.issuperset(reads) and len(reads) == len(jaxpr.invars)
+        new = range(count, count + len(jaxpr.outvars))
+        count = new.stop
+        held |= set(new)
+        assert held.issuperset(drops)
+        held -= set(drops)
+    assert held >= set(found.results)
+    kept = held - set(found.results)
+    assert all(i < len(jaxpr.invars) + len(found.consts) for i in kept)  # nothing else outlives the pieces that read it
+
+
+def test_what_is_cheap_is_made_where_it_is_used() -> None:
+    def f(x: Any, ws: Any, b: Any) -> Any:
+        late = jnp.broadcast_to(b, (4, N)) * 2  # needed at the end alone
+        x = jnp.sort(x, axis=1)
+        for w in ws:
+            x = jax.jit(layer, outline=True)(x, w)
+        return x * late
+
+    ws, x = weights()
+    _, found = pieces_of(f, x, ws, jnp.ones(N), costs=Costs(short=10**6))
+    assert found is not None and len(found.pieces) == 8
+    assert "mul" in str(found.pieces[-1].jaxpr) and "broadcast_in_dim" in str(found.pieces[-1].jaxpr)
+
+
+def test_the_fewest_parts_between_calls() -> None:
+    def f(x: Any, ws: Any) -> Any:
+        kept = []
+        for w in ws:
+            x = jax.jit(layer, outline=True)(x, w)
+            kept.append(jnp.sort(x, axis=0))  # may wait until all layers have run
+        return kept
+
+    ws, x = weights()
+    _, found = pieces_of(f, x, ws, costs=Costs(short=10**6))  # calls of jitted functions alone
+    assert found is not None and len(found.pieces) == 7
+
+
+def f_forwarded(x: Any, ws: Any) -> Any:
+    """Results that are arguments, constants, and one value twice."""
+    for w in ws:
+        x = layer(x, w)
+    return x, ws[0], x, jnp.float32(2.0), ws[0], jnp.arange(3)
+
+
+def f_literals(x: Any, ws: Any) -> Any:
+    """Functions called with constants that differ."""
+    for i, w in enumerate(ws):
+        x = layer(x * (i + 1.5), w)
+    return x
+
+
+def f_unused(x: Any, ws: Any) -> Any:
+    return network(x, ws[:5])
+
+
+def f_nested(x: Any, ws: Any) -> Any:
+    for i in range(0, 6, 2):
+        for w in ws[i:i + 2]:
+            x = layer(x, w)
+        x = jnp.sort(x, axis=1) - jnp.mean(x)
+    return x
+
+
+@pytest.mark.parametrize("f", [f_forwarded, f_literals, f_unused, f_nested, lambda x, ws: step(ws, x),
+                               lambda x, ws: jax.grad(network)(x, ws),
+                               lambda x, ws: jax.vmap(network, (0, None))(jnp.stack([x, x + 1]), ws)],
+                         ids=["forwarded", "literals", "unused", "nested", "step", "grad", "vmap"])
+def test_pieces_give_what_the_whole_gives(f: Any) -> None:
+    ws, x = weights()
+    same(f, x, ws)
+
+
+def test_integers_keys_and_booleans_pass_between_pieces() -> None:
+    def f(x: Any, ws: Any, key: Any) -> Any:
+        for w in ws:
+            key, new = jax.random.split(key)
+            keep = jax.random.bernoulli(new, 0.5, x.shape)
+            x = jnp.where(keep, layer(x, w), x)
+        return x, key, keep, jnp.argmax(x)
+
+    ws, x = weights()
+    for key in (jax.random.key(1), jax.random.PRNGKey(1)):
+        assert steps_of(f, x, ws, key) is not None
+        found, expected = jax.jit(f, outline=True)(x, ws, key), jax.jit(f, outline=False)(x, ws, key)
+        assert found[1].dtype == key.dtype
+        for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+            if jnp.issubdtype(a.dtype, jax.dtypes.prng_key):
+                a, b = jax.random.key_data(a), jax.random.key_data(b)
+            np.testing.assert_allclose(a, b, rtol=2e-6, atol=1e-6)
+
+
+def test_results_are_arrays_of_their_own() -> None:
+    ws, x = weights()
+    a, w, b, *_ = jax.jit(f_forwarded, outline=True)(x, ws)
+    a.delete()
+    assert not b.is_deleted() and not w.is_deleted() and not ws[0].is_deleted()
+
+
+def test_donated_arguments_are_deleted() -> None:
+    ws, x = weights()
+    expected = jax.jit(step, outline=False)(ws, x)
+    train = jax.jit(step, outline=True, donate_argnums=0)
+    found = train(ws, x)
+    assert all(w.is_deleted() for w in ws) and not x.is_deleted()
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6), found, expected)
+    with pytest.raises(RuntimeError, match="deleted"):
+        train(ws, x)
+    ws, x = weights()
+    with pytest.warns(UserWarning, match="donated buffers were not usable"):
+        jax.jit(network, outline=True, donate_argnums=1)(x, ws)
+
+
+def test_effects_keep_a_program_whole(capfd: Any) -> None:
+    def f(x: Any, ws: Any) -> Any:
+        for w in ws:
+            x = layer(x, w)
+        jax.debug.print("{}", x[0, 0])
+        return x
+
+    ws, x = weights()
+    assert steps_of(f, x, ws) is None
+
+
+def test_small_programs_are_whole_and_other_choices_hold() -> None:
+    ws, x = weights()
+    assert jax.jit(network).lower(x, ws).compile().program.steps is None
+    wide = [jnp.ones((512, 512)) for _ in range(40)]
+    big = jax.jit(step).lower(wide, jnp.ones((512, 512))).compile()
+    assert big.program.steps is not None and len({id(s.program) for s in big.program.steps.steps}) <= 6
+    assert jax.jit(step, outline=False).lower(wide, jnp.ones((512, 512))).compile().program.steps is None
+
+
+def test_questions_are_answered_by_the_whole() -> None:
+    ws, x = weights()
+    found = jax.jit(step, outline=True).lower(ws, x).compile()
+    assert found.program.steps is not None
+    assert "ENTRY" in found.as_text() and found.cost_analysis()["flops"] > 1000
+    assert found.memory_analysis().argument_size_in_bytes == 4 * (6 * N * N + 4 * N)
+    assert len(jax.tree.leaves(found.input_formats)) == 7 and len(jax.tree.leaves(found.output_formats)) == 7
+    from teucer.experimental import serialize_executable
+    loaded = serialize_executable.deserialize_and_load(*serialize_executable.serialize(found))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), loaded(ws, x), found(ws, x))
+
+
+def test_unused_arguments_are_kept_if_asked() -> None:
+    ws, x = weights()
+    f = jax.jit(f_unused, outline=True)
+    assert f.lower(x, ws).compile().program.kept == (True,) * 6 + (False,)
+    kept = jax.jit(f_unused, outline=True, keep_unused=True)
+    assert kept.lower(x, ws).compile().program.kept == (True,) * 7
+    np.testing.assert_allclose(kept(x, ws), f(x, ws))
+
+
+def test_one_row_and_one_log_line_for_all_pieces(caplog: Any) -> None:
+    ws, x = weights()
+    table = jax.debug.compiles()
+    table.clear()
+    with caplog.at_level(logging.WARNING, "teucer"), jax.log_compiles(True):
+        jax.jit(step, outline=True)(ws, x + 0)
+    assert [row.function for row in table].count("step") == 1
+    assert next(row for row in table if row.function == "step").code_bytes
+    for line in ("Compiling", "Finished jaxpr to MLIR module conversion", "Finished XLA compilation of"):
+        assert sum(f"{line} jit(step)" in record.getMessage() for record in caplog.records) == 1
+
+
+def test_options_of_the_thread_hold_where_pieces_are_compiled(tmp_path: Any) -> None:
+    def compiled_here_alone(ws: Any, x: Any) -> Any:  # by name: pieces of programs of other names are other programs
+        return step(ws, x)
+
+    ws, x = weights()
+    with config.cache_dir(str(tmp_path)):
+        jax.jit(compiled_here_alone, outline=True)(ws, x)
+    assert len(list(tmp_path.rglob("*"))) >= 4
+
+
+def test_nan_is_found_in_a_piece() -> None:
+    ws, x = weights()
+    with jax.debug_nans(True), pytest.raises(FloatingPointError):
+        jax.jit(step, outline=True)(ws, x.at[0, 0].set(jnp.nan))
+
+
+def test_a_literal_result_is_made() -> None:
+    ws, x = weights()
+    jaxpr, found = pieces_of(lambda x, ws: (network(x, ws), 3.0), x, ws)
+    assert found is not None and type(jaxpr.outvars[1]) is Literal
+    assert [float(v) for v in jax.jit(lambda x, ws: (network(x, ws), 3.0), outline=True)(x, ws)][1] == 3.0
