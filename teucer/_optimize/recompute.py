@@ -50,9 +50,10 @@ def recompute(jaxpr: Jaxpr) -> Jaxpr:
         return copies[v]
 
     for i, eqn in enumerate(eqns):
-        copies: dict[Any, Var] = {}
-        operands = [near(v, i, copies) for v in eqn.invars]
-        out.append(eqn if operands == list(eqn.invars) else eqn.replace(invars=operands))
+        if not again.keys().isdisjoint(eqn.invars):
+            copies: dict[Any, Var] = {}
+            eqn = eqn.replace(invars=[near(v, i, copies) for v in eqn.invars])
+        out.append(eqn)
     return remove_dead(jaxpr.replace(eqns=out))
 
 
@@ -66,6 +67,13 @@ def _made_again(jaxpr: Jaxpr, far: set[Any]) -> dict[Any, Eqn]:
     constant: set[Any] = set()  # outlining writes what is made of constants alone where it is used
     again: dict[Any, Eqn] = {}
     cost: dict[Any, tuple[int, frozenset[Any]]] = {}  # how many equations make it of which large arrays
+    sizes: dict[Any, int] = {}  # in bytes, by type
+
+    def bytes_of(v: Any) -> int:
+        if v.aval not in sizes:
+            sizes[v.aval] = v.aval.physical.size * v.aval.physical.dtype.itemsize
+        return sizes[v.aval]
+
     for eqn in jaxpr.eqns:
         if all(type(u) is Literal or u in constant for u in eqn.invars):
             constant.update(eqn.outvars)
@@ -77,11 +85,11 @@ def _made_again(jaxpr: Jaxpr, far: set[Any]) -> dict[Any, Eqn]:
                 if u in cost:
                     size, sources = size + cost[u][0], sources | cost[u][1]
                 elif u in there:
-                    sources |= {u} if _bytes(u) * 8 > _bytes(v) else frozenset()
+                    sources |= {u} if bytes_of(u) * 8 > bytes_of(v) else frozenset()
                 elif type(u) is not Literal and u not in constant:
                     missing.add(u)
             # One operand that is much smaller may be kept in the place of the result.
-            if len(missing) == 1 and v in far and all(_bytes(u) * 8 <= _bytes(v) for u in missing):
+            if len(missing) == 1 and v in far and all(bytes_of(u) * 8 <= bytes_of(v) for u in missing):
                 there |= missing
                 missing = set()
             if not missing and size <= MOST and len(sources) <= 1:
@@ -90,6 +98,3 @@ def _made_again(jaxpr: Jaxpr, far: set[Any]) -> dict[Any, Eqn]:
         there.update(v for v in eqn.outvars if v in far)
     return again
 
-
-def _bytes(v: Any) -> int:
-    return int(v.aval.physical.size * v.aval.physical.dtype.itemsize)

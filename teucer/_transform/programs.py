@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+import gc
 import itertools
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, ParamSpec, TypeVar, final
 
 import numpy as np
 
@@ -31,6 +32,9 @@ from teucer._xla.dispatcher import FastPath, dispatcher
 
 __all__ = ["LoadedCode", "Lowering", "Placement", "Program", "compile_program", "execute", "fast_path", "lower_program",
            "placement_of", "prepared", "program_for", "run_primitive"]
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 class LoadedCode(NamedTuple):
@@ -158,6 +162,21 @@ class Lowering(NamedTuple):
     lower_time: float
 
 
+def uncollected(f: Callable[_P, _R]) -> Callable[_P, _R]:
+    """f, which makes many objects and no cycles that matter, without Python's search for these: a third of the time it took."""
+    @functools.wraps(f)
+    def run(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        enabled = gc.isenabled()
+        gc.disable()
+        try:
+            return f(*args, **kwargs)
+        finally:
+            if enabled:
+                gc.enable()
+    return run
+
+
+@uncollected
 def prepared(jaxpr: Jaxpr, outline: bool | None, placement: Placement, platform: str) -> Jaxpr:
     """A jaxpr without constants as it is compiled: optimised and outlined. What is lowered to be read is as its user wrote it.
 
@@ -173,6 +192,7 @@ def prepared(jaxpr: Jaxpr, outline: bool | None, placement: Placement, platform:
     return jaxpr if placement.mesh is not None else outlined(jaxpr, outline, platform)
 
 
+@uncollected
 def lower_program(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: bool, platforms: Sequence[str], *,
                   locations: bool = False, quiet: bool = False, consts: Sequence[Any] = (),
                   arg_names: Sequence[str] = (), placement: Placement | None = None) -> Lowering:
