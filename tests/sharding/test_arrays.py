@@ -322,3 +322,23 @@ def test_only_shardy_partitions(mesh):
             jax.jit(lambda x: x - 3)(x)
     finally:
         jax.config.update("jax_use_shardy_partitioner", True)
+
+
+def test_programs_that_speak_of_a_mesh_are_not_run_in_pieces(mesh):
+    ws = [jnp.linspace(-1, i, 160 * 160).reshape(160, 160) / 160 for i in range(12)]  # too large to be stacked for a loop
+
+    def layer(x, w):
+        return x + jnp.tanh(jnp.cos(x * 2) @ w) * jnp.sin(x) - jnp.exp(-x * x)
+
+    def f(x, ws):
+        for w in ws[:6]:
+            x = layer(x, w)
+        x = lax.with_sharding_constraint(x, NamedSharding(mesh, P("x")))
+        for w in ws[6:]:
+            x = layer(x, w)
+        return x
+
+    x = jnp.linspace(0, 1, 160 * 160).reshape(160, 160)
+    found = jax.jit(f, outline=True)(x, ws)
+    assert len(found.devices()) == 8
+    np.testing.assert_allclose(found, jax.jit(f, outline=False)(x, ws), rtol=1e-4, atol=1e-5)

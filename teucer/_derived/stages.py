@@ -122,13 +122,10 @@ class Traced(Stage):
         platforms = tuple(lowering_platforms or (self._placement.device.platform,))
         return Lowered(self, self.lower_with(platforms), self._placement, platforms)
 
-    def lower_with(self, platforms: Sequence[str], *, locations: bool = False, prepared: bool = False) -> programs.Lowering:
-        """The program's text for platforms; locations: with the places that operations come from; prepared: as it is compiled."""
-        jaxpr = self.staged.jaxpr.jaxpr
-        if prepared:
-            jaxpr = programs.prepared(jaxpr, self._options.outline, self._placement, platforms[0])
-        return programs.lower_program(jaxpr, self.fun_name, self.staged.donated, self._options.keep_unused, platforms,
-                                      locations=locations, quiet=locations or prepared, placement=self._placement)
+    def lower_with(self, platforms: Sequence[str], *, locations: bool = False) -> programs.Lowering:
+        """The program's text for platforms; locations: with the places that operations come from."""
+        return programs.lower_program(self.staged.jaxpr.jaxpr, self.fun_name, self.staged.donated, self._options.keep_unused,
+                                      platforms, locations=locations, quiet=locations, placement=self._placement)
 
     def lower_for_export(self, platforms: Sequence[str], arg_names: Sequence[str]) -> programs.Lowering:
         """The program's text with the constants of the function in it; arguments are called `arg_names` in its messages."""

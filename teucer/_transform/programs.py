@@ -20,7 +20,7 @@ from teucer._core.types import float0, partitioned
 from teucer._dynamic import sizes
 from teucer._lower.context import Argument, donated_to, lower_module
 from teucer._optimize.dce import dce_jaxpr, remove_dead
-from teucer._optimize.outline import outlined
+from teucer._optimize.outline import outlined, outlined_call_p
 from teucer._optimize.passes import optimize
 from teucer._optimize.pieces import Cut, cut
 from teucer._runtime import compilations, effects, misses, shardings, transfer
@@ -271,45 +271,43 @@ def program_for(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: b
 def compile_prepared(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: bool, placement: Placement,
                      options: tuple[tuple[str, Any], ...], outline: bool | None, *, quiet: bool = False) -> Program:
     """The program of a jaxpr as `prepared` gives it: in pieces if it calls large functions again and again, else as a whole."""
-    platforms = (placement.device.platform,)
+    def lowered(jaxpr: Jaxpr, donated: Sequence[bool], keep_unused: bool, quiet: bool) -> Lowering:
+        return lower_program(jaxpr, name, donated, keep_unused, (placement.device.platform,), quiet=quiet, placement=placement)
 
-    def whole(quiet: bool) -> Lowering:
-        return lower_program(jaxpr, name, donated, keep_unused, platforms, quiet=quiet, placement=placement)
-
-    if placement.mesh is None:
+    if placement.mesh is None and any(eqn.primitive is outlined_call_p for eqn in jaxpr.eqns):
+        start = time.perf_counter()
         live, needed = dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))
-        used = [keep_unused or n for n in needed]
-        live = live.replace(invars=list(itertools.compress(jaxpr.invars, used)))
+        kept = tuple([keep_unused or n for n in needed])
+        live = live.replace(invars=list(itertools.compress(jaxpr.invars, kept)))
+        given = tuple(itertools.compress(donated, kept))
         in_pieces = cut(live, outline is True or (outline is None and config.outline.value == "force"))
-        if in_pieces is not None:
-            args = [Argument(v.aval, d) for v, d in zip(live.invars, itertools.compress(donated, used), strict=True)]
-            donated_to(args, jaxpr.outvars)
-            steps = _compile_pieces(in_pieces, [arg.donated for arg in args], jaxpr, name, placement, options, quiet)
-            made = OnDemand(lambda: _executable(whole(quiet=True), placement, options)[0])
-            lowering = Lowering("", tuple(used), (), False, False, tuple(jaxpr.in_avals), (), (), placement, 0.0, 0.0)
+        lowerings = {p.jaxpr: lowered(p.jaxpr, (False,) * len(p.reads), False, quiet=True)
+                     for p in (in_pieces.pieces if in_pieces is not None else ())}
+        # What speaks of a mesh runs over it as a whole.
+        if in_pieces is not None and all(found.placement == placement for found in lowerings.values()):
+            donated_to([Argument(v.aval, d) for v, d in zip(live.invars, given, strict=True)], jaxpr.outvars)
+            steps = _compile_pieces(in_pieces, lowerings, given, jaxpr, name, placement, options, quiet, start)
+            made = OnDemand(lambda: _executable(lowered(jaxpr, donated, keep_unused, quiet=True), placement, options)[0])
+            lowering = Lowering("", kept, (), False, False, tuple(jaxpr.in_avals), (), (), placement, 0.0, 0.0)
             return Program(made, lowering, placement, jaxpr.out_avals, name, steps)
-    return compile_program(whole(quiet), placement, jaxpr.out_avals, name, options)
+    return compile_program(lowered(jaxpr, donated, keep_unused, quiet), placement, jaxpr.out_avals, name, options)
 
 
-def _compile_pieces(in_pieces: Cut, donated: Sequence[bool], whole: Jaxpr, name: str, placement: Placement,
-                    options: tuple[tuple[str, Any], ...], quiet: bool) -> Steps:
-    """The pieces compiled, all at the same time; donated: of the arguments of the whole that they read."""
-    start = time.perf_counter()
+def _compile_pieces(in_pieces: Cut, lowerings: dict[Jaxpr, Lowering], donated: Sequence[bool], whole: Jaxpr, name: str,
+                    placement: Placement, options: tuple[tuple[str, Any], ...], quiet: bool, start: float) -> Steps:
+    """The pieces compiled, all at the same time; donated: of the arguments that they read; start: when they began to be lowered."""
+    took = time.perf_counter() - start
     if not quiet:
         compilations.log("Compiling jit(%s) with global shapes and types %s.", name, whole.in_avals)
-    lowerings = {p.jaxpr: lower_program(p.jaxpr, name, [False] * len(p.reads), False, (placement.device.platform,), quiet=True,
-                                        placement=placement) for p in in_pieces.pieces}
-    lowered = time.perf_counter()
-    if not quiet:
-        compilations.log("Finished jaxpr to MLIR module conversion jit(%s) in %.9f sec", name, lowered - start)
+        compilations.log("Finished jaxpr to MLIR module conversion jit(%s) in %.9f sec", name, took)
         if config.dump_ir_to.value:
             for jaxpr, lowering in lowerings.items():
                 compilations.dump(name, jaxpr, lowering.text)
     found = compile_together([functools.partial(_executable, lowering, placement, options) for lowering in lowerings.values()])
-    sizes, sources = [executable.size or 0 for executable, _ in found], {source for _, source in found}
+    sources = {source for _, source in found}
     compilations.record(compilations.Compilation(
-        name, tuple(whole.in_avals), _trace_time(whole), lowered - start, time.perf_counter() - lowered,
-        sum(sizes), next(s for s in ("compiled", "disk", "memory") if s in sources)))
+        name, tuple(whole.in_avals), _trace_time(whole), took, time.perf_counter() - start - took,
+        sum(executable.size or 0 for executable, _ in found), next(s for s in ("compiled", "disk", "memory") if s in sources)))
     made = {jaxpr: Program(executable, lowering, placement, jaxpr.out_avals, name)
             for (jaxpr, lowering), (executable, _) in zip(lowerings.items(), found, strict=True)}
     sharding = shardings.single_device_sharding(placement.device)
