@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -100,13 +99,12 @@ def leaf_names(fun: Callable[..., Any], tree: Any, static: Sequence[int] = ()) -
     """What the user calls each leaf of a call's dynamic arguments: `x`, `params['w'][0]`, `args[3]`."""
     names = _parameter_names(fun)
     heads = [arg if isinstance(arg, str) else names[arg] if arg < len(names) else f"args[{arg}]"
-             for arg in leaf_arguments(tree, tuple(static))]
+             for arg in leaf_arguments(tree, static)]
     return tuple(head + pytrees.keystr(tuple(rest))
                  for head, (_, _, *rest) in zip(heads, pytrees.leaf_paths(tree), strict=True))
 
 
-@functools.lru_cache(1024)
-def leaf_arguments(tree: Any, static: tuple[int, ...] = ()) -> tuple[int | str, ...]:
+def leaf_arguments(tree: Any, static: Sequence[int]) -> tuple[int | str, ...]:
     """The argument that each leaf of a call's dynamic arguments belongs to: its position, or its name if passed by name.
 
     tree: of (positional arguments, keyword arguments) without the static ones, whose positions are `static`.

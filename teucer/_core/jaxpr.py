@@ -68,8 +68,7 @@ class Eqn:
 
     def replace(self, **changes: Any) -> Eqn:
         """The equation with some of its fields changed."""
-        fields = {name: getattr(self, name) for name in Eqn.__slots__} | changes
-        return Eqn(**fields)
+        return Eqn(**({name: getattr(self, name) for name in Eqn.__slots__} | changes))
 
     def __repr__(self) -> str:
         return printer.eqn_text(self)
@@ -97,9 +96,8 @@ class Jaxpr:
 
     def replace(self, **changes: Any) -> Jaxpr:
         """The jaxpr with some of its fields changed."""
-        fields = {"constvars": self.constvars, "invars": self.invars, "outvars": self.outvars, "eqns": self.eqns,
-                  "effects": self.effects, "debug_info": self.debug_info} | changes
-        return Jaxpr(**fields)
+        return Jaxpr(**{"constvars": self.constvars, "invars": self.invars, "outvars": self.outvars, "eqns": self.eqns,
+                        "effects": self.effects, "debug_info": self.debug_info, **changes})
 
     @property
     def in_avals(self) -> list[Any]:

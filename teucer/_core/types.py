@@ -125,9 +125,8 @@ class ShapedArray(Aval):
         >>> ShapedArray((2,), np.dtype("float32")).update(shape=(5,))
         ShapedArray(float32[5])
         """
-        fields = {"shape": self.shape, "dtype": self.dtype, "weak_type": self.weak_type, "sharding": self.sharding,
-                  "vma": self.vma} | changes
-        return ShapedArray(fields.pop("shape"), fields.pop("dtype"), fields.pop("weak_type"), **fields)
+        return ShapedArray(**{"shape": self.shape, "dtype": self.dtype, "weak_type": self.weak_type, "sharding": self.sharding,
+                              "vma": self.vma, **changes})
 
     def strengthen(self) -> ShapedArray:
         """The same type, not weak."""

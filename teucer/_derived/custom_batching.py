@@ -19,7 +19,7 @@ from teucer._derived.custom_calls import OutDims, batched, resolve_kwargs
 from teucer._transform import arith
 from teucer._transform.batch import batch_flat
 from teucer._transform.jit_calls import hoist_consts, jaxpr_uses_axis, jit_p
-from teucer._transform.jvp import jvp_flat
+from teucer._transform.jvp import jvp_flat, split_tangents
 from teucer._trees import pytrees
 
 __all__ = ["custom_vmap", "custom_vmap_call_p"]
@@ -67,12 +67,8 @@ class CustomVmapCall(Primitive):
         moving = [type(t) is not Zero for t in tangents]
         n = len(primals)
 
-        def split(values: Sequence[Any]) -> tuple[Sequence[Any], list[Any]]:
-            rest = iter(values[n:])
-            return values[:n], [next(rest) if m else typeof(p).zero for p, m in zip(values[:n], moving, strict=True)]
-
         def call_jvp(*values: Any) -> list[Any]:
-            outs, out_tangents = jvp_flat(call, *split(values))
+            outs, out_tangents = jvp_flat(call, *split_tangents(values, moving))
             return [*outs, *map(arith.instantiate, out_tangents)]
 
         def rule_jvp(size: Any, in_batched: Sequence[bool], *values: Any) -> Any:
@@ -80,12 +76,12 @@ class CustomVmapCall(Primitive):
             dims = [0 if b else None for b in in_batched[:n]]
             tangent_batched = iter(in_batched[n:])
             full = [next(tangent_batched) if m else False for m in moving]
-            ps, ts = split(values)
+            ps, ts = split_tangents(values, moving)
             # A primal and its tangent must be batched alike: the rule is told of the primals only.
             alike = [b or t for b, t in zip(in_batched[:n], full, strict=True)]
-            ps = [arith.to_axis(p, d, size, 0) if a else p for p, d, a in zip(ps, dims, alike, strict=True)]
-            ts = [typeof(p).zero if type(t) is Zero else arith.to_axis(t, 0 if b else None, size, 0) if a else t
-                  for p, t, b, a in zip(ps, ts, full, alike, strict=True)]
+            ps = tuple(arith.to_axis(p, d, size, 0) if a else p for p, d, a in zip(ps, dims, alike, strict=True))
+            ts = tuple(typeof(p).zero if type(t) is Zero else arith.to_axis(t, 0 if b else None, size, 0) if a else t
+                       for p, t, b, a in zip(ps, ts, full, alike, strict=True))
 
             def apply(*xs: Any) -> list[Any]:
                 outs, out_batched = rule(size, alike, *xs)

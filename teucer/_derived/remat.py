@@ -11,7 +11,7 @@ from teucer._core.calls import as_indices, check_callable, check_leaves, flatten
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_jaxpr
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.stage import stage_jaxpr
-from teucer._core.trace import current_trace, typeof
+from teucer._core.trace import current_trace
 from teucer._core.types import Zero
 from teucer._lower import hlo
 from teucer._optimize.dce import dce_closed, dce_jaxpr, narrowed
@@ -20,7 +20,7 @@ from teucer._runtime import compilations
 from teucer._transform import arith
 from teucer._transform.batch import batch_jaxpr
 from teucer._transform.jit_calls import hoist_consts, hoisted, jaxpr_uses_axis, jit_p
-from teucer._transform.jvp import jvp_jaxpr
+from teucer._transform.jvp import jvp_jaxpr, split_tangents
 from teucer._transform.partial import split_jaxpr
 from teucer._transform.transpose import transpose_jaxpr
 from teucer._trees import pytrees
@@ -111,10 +111,7 @@ class Remat(Primitive):
         jvp, out_moving = jvp_jaxpr(jaxpr, moving, False)
         given = [t for t, m in zip(tangents, moving, strict=True) if m]
         jvp_args = (*jvp.consts, *primals, *given)
-        outs = self.bind(*jvp_args, jaxpr=hoist_consts(jvp.jaxpr), **params)
-        n = len(jaxpr.jaxpr.outvars)
-        rest = iter(outs[n:])
-        return outs[:n], tuple(next(rest) if m else typeof(y).zero for y, m in zip(outs[:n], out_moving, strict=True))
+        return split_tangents(self.bind(*jvp_args, jaxpr=hoist_consts(jvp.jaxpr), **params), out_moving)
 
     def partial_eval(self, trace: Any, args: Any, params: Any) -> Any:
         unknown = [trace.is_unknown(x) for x in args]

@@ -140,8 +140,6 @@ class Dimension:
     """A symbolic dimension. Made by `Scope.variable` and by arithmetic."""
 
     __slots__ = ("scope", "terms", "_hash")
-    # Asked by code that takes sizes from users (`lax._structure.canonical_shape`).
-    is_symbolic_dimension: ClassVar[bool] = True
     # NumPy's operators give way to these.
     __array_priority__: ClassVar[int] = 1000
     # How a dimension becomes an array while a program is traced; the upper floors install it (teucer.lax).

@@ -14,7 +14,7 @@ _ops: dict[str, Callable[..., Any]] = {}
 
 
 def install(**ops: Callable[..., Any]) -> None:
-    """Say how to make zeros(aval), add(x, y), broadcast(x, size, axis), moveaxis(x, source, destination),
+    """Say how to make zeros(aval), ones(aval), add(x, y), broadcast(x, size, axis), moveaxis(x, source, destination),
     reshape(x, shape), sum_axis(x, axis), convert(x, aval) and lay_out(x, sharding)."""
     _ops.update(ops)
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr
 from teucer._core.primitive import Primitive, Undefined
-from teucer._core.trace import typeof
 from teucer._core.types import Zero
 from teucer._dynamic import dynamic, padding
 from teucer._optimize.dce import dce_closed, filtered, narrowed
@@ -18,7 +17,7 @@ from teucer._optimize.unchanged import forward_call
 from teucer._runtime.placement import placement_of
 from teucer._transform import arith, programs
 from teucer._transform.batch import batch_jaxpr
-from teucer._transform.jvp import jvp_jaxpr
+from teucer._transform.jvp import jvp_jaxpr, split_tangents
 from teucer._transform.partial import split_jaxpr
 from teucer._transform.transpose import transpose_jaxpr
 
@@ -92,10 +91,7 @@ class Jit(Primitive):
         jvp, out_moving = jvp_jaxpr(jaxpr, moving, False)
         given = [t for t, m in zip(tangents, moving, strict=True) if m]
         donated = (*donated_invars, *(d for d, m in zip(donated_invars, moving, strict=True) if m))
-        outs = self._call(jvp, (*primals, *given), donated, name=name, **params)
-        n = len(jaxpr.jaxpr.outvars)
-        rest = iter(outs[n:])
-        return outs[:n], tuple(next(rest) if m else typeof(y).zero for y, m in zip(outs, out_moving, strict=False))
+        return split_tangents(self._call(jvp, (*primals, *given), donated, name=name, **params), out_moving)
 
     def partial_eval(self, trace: Any, args: Any, params: Any) -> Any:
         """Call what is known in the parent, record a call of the rest."""

@@ -11,7 +11,7 @@ from teucer._core.trace import Trace, Tracer, check_alive, check_leaks, current_
 from teucer._core.types import Zero
 from teucer._transform import arith
 
-__all__ = ["JVPTrace", "JVPTracer", "jvp_flat", "jvp_jaxpr"]
+__all__ = ["JVPTrace", "JVPTracer", "jvp_flat", "jvp_jaxpr", "split_tangents"]
 
 
 @final
@@ -114,15 +114,18 @@ def jvp_jaxpr(closed: ClosedJaxpr, moving: Sequence[bool], instantiate: bool | S
 
 def _jvp_jaxpr(closed: ClosedJaxpr, moving: Sequence[bool], wanted: tuple[bool, ...]) -> tuple[ClosedJaxpr, list[bool]]:
     out_moving: list[bool] = []
-    n = len(closed.jaxpr.invars)
 
     def jvp(*args: Any) -> list[Any]:
-        primals, rest = args[:n], iter(args[n:])
-        tangents = [next(rest) if m else typeof(p).zero for p, m in zip(primals, moving, strict=True)]
-        outs, out_tangents = jvp_flat(lambda *xs: eval_jaxpr(closed.jaxpr, closed.consts, *xs), primals, tangents)
+        outs, out_tangents = jvp_flat(lambda *xs: eval_jaxpr(closed.jaxpr, closed.consts, *xs), *split_tangents(args, moving))
         out_moving[:] = [type(t) is not Zero or w for t, w in zip(out_tangents, wanted, strict=True)]
         return outs + [arith.instantiate(t) for t, m in zip(out_tangents, out_moving, strict=True) if m]
 
     avals = closed.in_avals
     tangent_avals = [a.tangent_aval() for a, m in zip(avals, moving, strict=True) if m]
     return stage_jaxpr(jvp, [*avals, *tangent_avals], closed.jaxpr.debug_info), out_moving
+
+
+def split_tangents(values: Sequence[Any], moving: Sequence[bool]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """(*primals, *tangents of the moving ones), as a `jvp_jaxpr` takes and gives them: primals, and a tangent for each."""
+    primals, rest = tuple(values[:len(moving)]), iter(values[len(moving):])
+    return primals, tuple(next(rest) if m else typeof(p).zero for p, m in zip(primals, moving, strict=True))

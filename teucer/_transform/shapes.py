@@ -55,8 +55,7 @@ class ShapeDtypeStruct:
 
     def update(self, **changes: Any) -> ShapeDtypeStruct:
         """The struct with some of its fields changed."""
-        fields = {name: getattr(self, name) for name in self.__slots__} | changes
-        return ShapeDtypeStruct(fields.pop("shape"), fields.pop("dtype"), **fields)
+        return ShapeDtypeStruct(**({name: getattr(self, name) for name in self.__slots__} | changes))
 
     def __len__(self) -> int:
         try:

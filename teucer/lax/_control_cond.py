@@ -20,7 +20,7 @@ from teucer._optimize.dce import dce_closed, narrowed
 from teucer._optimize.unchanged import unchanged
 from teucer._transform import arith
 from teucer._transform.batch import batch_jaxpr
-from teucer._transform.jvp import jvp_jaxpr
+from teucer._transform.jvp import jvp_jaxpr, split_tangents
 from teucer._transform.partial import Split, split_jaxpr
 from teucer._transform.transpose import transpose_jaxpr
 from teucer._trees import pytrees, tree_errors
@@ -92,10 +92,7 @@ class Cond(Primitive):
         out_moving = _union(jvp_jaxpr(b, moving, False)[1] for b in branches)
         found = [jvp_jaxpr(b, moving, out_moving)[0] for b in branches]
         given = [t for t in tangents[1:] if type(t) is not Zero]
-        outs = self._bind(index, [*operands, *given], found, params)
-        n = len(branches[0].out_avals)
-        rest = iter(outs[n:])
-        return outs[:n], tuple(next(rest) if m else typeof(y).zero for y, m in zip(outs, out_moving, strict=False))
+        return split_tangents(self._bind(index, [*operands, *given], found, params), out_moving)
 
     def _bind(self, index: Any, operands: Sequence[Any], branches: Sequence[ClosedJaxpr], params: dict[str, Any]) -> Any:
         joined, consts = _hoisted(branches)

@@ -20,7 +20,7 @@ from teucer._optimize.dce import dce_closed, narrowed
 from teucer._optimize.unchanged import unchanged
 from teucer._transform import arith
 from teucer._transform.batch import batch_jaxpr, unmapped_aval
-from teucer._transform.jvp import jvp_jaxpr
+from teucer._transform.jvp import jvp_jaxpr, split_tangents
 from teucer._transform.partial import split_jaxpr
 from teucer._transform.transpose import transpose_jaxpr
 from teucer.lax import _control_scan_lowering, _dynamic, _elementwise
@@ -103,10 +103,7 @@ class Scan(Primitive):
                          num_consts=nh + num_consts + sum(moving[:num_consts]), num_carry=num_carry + sum(moving[in_carry]),
                          **params)
         by_number = dict(zip(outs_order, outs, strict=True))
-        rest = iter(range(n_out, n_out + sum(out_moving)))
-        results = tuple(by_number[i] for i in range(n_out))
-        return results, tuple(by_number[next(rest)] if m else typeof(y).zero
-                              for y, m in zip(results, out_moving, strict=True))
+        return split_tangents([by_number[i] for i in range(len(outs))], out_moving)
 
     def partial_eval(self, trace: Any, args: Any, params: Any) -> Any:
         cut = _cut(params, tuple(trace.is_unknown(x) for x in args))

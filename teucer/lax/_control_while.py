@@ -20,7 +20,7 @@ from teucer._optimize.dce import dce_closed, narrowed
 from teucer._optimize.unchanged import unchanged
 from teucer._transform import arith
 from teucer._transform.batch import batch_jaxpr
-from teucer._transform.jvp import jvp_jaxpr
+from teucer._transform.jvp import jvp_jaxpr, split_tangents
 from teucer._transform.partial import split_jaxpr
 from teucer._trees import pytrees
 from teucer.lax import _reductions, _selection, _structure
@@ -115,8 +115,7 @@ class While(Primitive):
         outs = self.bind(*cond_consts, *hoisted_consts, *body_consts, *(t for t in consts_dot if type(t) is not Zero), *init,
                          *(arith.instantiate(t) for t, m in zip(init_dot, moving, strict=True) if m),
                          cond_jaxpr=cond, body_jaxpr=body, cond_nconsts=cond_nconsts, body_nconsts=h + n_consts + n_dots)
-        rest = iter(outs[n:])
-        return outs[:n], tuple(next(rest) if m else typeof(y).zero for y, m in zip(outs, moving, strict=False))
+        return split_tangents(outs, moving)
 
     def partial_eval(self, trace: Any, args: Any, params: Any) -> Any:
         """Run the part of the carry that is known, if the condition depends on that alone; record the whole for the rest."""
