@@ -68,8 +68,13 @@ def cut(jaxpr: Jaxpr, forced: bool = False) -> Cut | None:
              for k, part in enumerate(parts)]
     # Results that no piece makes, or that are one value twice, are made by a last piece.
     results: list[Atom] = list(jaxpr.outvars)
-    made = {v for _, _, outvars in split for v in outvars}
-    others = [i for i, v in enumerate(results) if v not in made or v in results[:i]]
+    once: set[Atom] = {v for _, _, outvars in split for v in outvars}
+    others = []
+    for i, v in enumerate(results):
+        if v in once:
+            once.remove(v)
+        else:
+            others.append(i)
     if others:
         given = [results[i] for i in others]
         operands = list(dict.fromkeys(v for v in given if isinstance(v, Var)))
