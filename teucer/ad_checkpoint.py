@@ -12,7 +12,7 @@ from teucer._core.stage import stage_flat
 from teucer._core.trace import typeof
 from teucer._derived.remat import Offloadable, Recompute, Saveable, checkpoint, checkpoint_name, name_p, remat, remat_p
 from teucer._transform.jit_calls import jit_p
-from teucer._transform.partial import linearize_flat
+from teucer._transform.linearize import linearize_flat
 from teucer._trees import pytrees
 from teucer.lax import conv_general_dilated_p, dot_general_p
 

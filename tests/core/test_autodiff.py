@@ -6,6 +6,7 @@ import pytest
 import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
+from teucer._transform import linearize
 from teucer.dtypes import float0
 
 
@@ -31,6 +32,32 @@ def test_all_modes_agree(wrap):
     np.testing.assert_allclose(push(jnp.ones(3)), df(X), rtol=1e-6)
     np.testing.assert_allclose(wrap(jax.jacfwd(f))(X), np.diag(df(X)), rtol=1e-6)
     np.testing.assert_allclose(wrap(jax.jacrev(f))(X), np.diag(df(X)), rtol=1e-6)
+
+
+def test_a_derivative_is_worked_out_once_for_types():
+    """From some number of calls on, what linearization makes of an operation is looked up; results stay the same to the bit."""
+    jax.clear_caches()
+    g = jax.grad(lambda x, y: (f(x) * jnp.tanh(y * x)).sum())
+    kept = []
+    for x, y in ((X, X), (2 * X, X), (X[:2], X[:2])):
+        assert len({np.asarray(g(x, y)).tobytes() for _ in range(linearize.RARE + 3)}) == 1
+        kept.append(len(linearize._derivatives))
+        assert all(d.known is not None for d in linearize._derivatives.values())
+    assert kept[0] == kept[1] < kept[2]
+    with jax.enable_x64(True):
+        assert g(np.float64(X), 2.0).dtype == np.float64
+    jax.clear_caches()
+    assert not linearize._derivatives
+
+
+def test_parameters_that_are_not_hashable():
+    """A primitive of a library may have them while it is staged, and is linearized by its rule each time."""
+    def reverse(x, axes):
+        return lax.rev_p.bind(x, dimensions=axes)[0]
+
+    for _ in range(linearize.RARE + 2):
+        jaxpr = jax.make_jaxpr(jax.grad(lambda x: (reverse(x, [0]) * x).sum()))(X)
+    assert sum(eqn.primitive is lax.rev_p for eqn in jaxpr.eqns) == 2
 
 
 def test_higher_orders():

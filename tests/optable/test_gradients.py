@@ -13,10 +13,11 @@ from optable.trees import along, flat_call, moving
 
 from teucer import lax
 from teucer._base import config
+from teucer._transform import linearize
 from teucer._transform.forward import jvp
 from teucer._transform.jit import jit
 from teucer._transform.reverse import vjp
-from teucer._transform.staging import eval_shape
+from teucer._transform.staging import eval_shape, make_jaxpr
 
 STEP = 2.0**-13
 
@@ -107,6 +108,26 @@ def test_derivatives(op: Op, dtype: str) -> None:
                 pairs = zip(found, expected, strict=True) if isinstance(found, list | tuple) else [(found, expected)]
                 for y, z in pairs:
                     assert_close(y, z, op.gradient_rtol, f"{op} of {dtype}, call {i}, {law}")
+
+
+@pytest.mark.parametrize(("op", "dtype"), [case for case in CASES if "reverse" not in case.values[0].exceptions])
+def test_linearization_once_and_often(op: Op, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A derivative that was worked out for types records what the jvp rule does, operation by operation."""
+    with config.enable_x64(True):
+        call = op.calls(dtype)[0]
+        leaves, f = flat_call(op, call)
+        moves = moving(op, call)
+        xs = [np.asarray(x) for x, m in zip(leaves, moves, strict=True) if m]
+        f = along(f, leaves, moves)
+
+        def programs(rare: int) -> list[str]:
+            monkeypatch.setattr(linearize, "RARE", rare)
+            linearize.forget()
+            y, pull = vjp(f, *xs)
+            return [str(make_jaxpr(g)(*given)) for g, given in (
+                (lambda *xs: vjp(f, *xs)[0], xs), (pull, [y]), (lambda *xs: cotangent(f, xs, f(*xs)), xs))]
+
+        assert programs(0) == programs(1000)
 
 
 @pytest.mark.parametrize("op", [op for op in all_ops().values() if op.exceptions.get("gradient") == NO_RULE], ids=str)

@@ -148,6 +148,8 @@ def as_indices(x: Any, name: str, op: str) -> tuple[int, ...]:
     """
     if x is None:
         return ()
+    if type(x) is int:
+        return (x,)
     items = x if isinstance(x, Iterable) else (x,)
     try:
         return tuple(i.__index__() for i in items)
@@ -235,7 +237,7 @@ class FlatFunction:
         self.info = DebugInfo(fun if named is None else named, (), what)
 
     def __call__(self, *leaves: Any) -> list[Any]:
-        out = self.fun(*pytrees.tree_unflatten(self.in_tree, leaves))
+        out = self.fun(*self.in_tree.unflatten(leaves))
         if self.has_aux:
             if not (isinstance(out, tuple) and len(out) == 2):
                 raise TypeError(f"{self.what} with has_aux=True: the function must return a pair (output, auxiliary data), "

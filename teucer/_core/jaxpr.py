@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, final
 
 from teucer._core import printer
-from teucer._core.trace import Tracer, current_trace, using
+from teucer._core.trace import Tracer, current_trace
 from teucer._core.types import aval_of
 
 __all__ = ["Atom", "ClosedJaxpr", "DropVar", "Eqn", "Jaxpr", "Literal", "Var", "eval_jaxpr", "join_effects",
@@ -209,12 +209,10 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
     """Interpret a jaxpr on flat arguments under the current trace."""
     env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
     env.update(zip(jaxpr.invars, args, strict=True))
-    trace = current_trace()
-    process = trace.process
-    with using(trace):
-        for eqn in jaxpr.eqns:
-            operands = tuple([v.val if type(v) is Literal else env[v] for v in eqn.invars])
-            env.update(zip(eqn.outvars, process(eqn.primitive, operands, eqn.params), strict=True))
+    process = current_trace().process
+    for eqn in jaxpr.eqns:
+        operands = tuple([v.val if type(v) is Literal else env[v] for v in eqn.invars])
+        env.update(zip(eqn.outvars, process(eqn.primitive, operands, eqn.params), strict=True))
     return [v.val if type(v) is Literal else env[v] for v in jaxpr.outvars]
 
 

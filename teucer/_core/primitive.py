@@ -77,8 +77,8 @@ class Primitive:
 
     __slots__ = ("__dict__",)
     name: Any
-    # How this primitive runs outside any trace; the upper floors install it (`_transform.programs`).
-    run: ClassVar[Any] = None
+    # runner(primitive, params): what runs a primitive outside any trace; the upper floors install it (`_transform.programs`).
+    runner: ClassVar[Any] = None
     # The types of results with the partition that `shard` says (teucer._runtime.partition).
     laid_out: Any = None
     # Whether calls have no effects, and whether they run as programs of their own: where no method says otherwise.
@@ -108,7 +108,7 @@ class Primitive:
         return _trace._current.trace.process(self, args, params)
 
     def evaluate(self, *args: Any, **params: Any) -> tuple[Any, ...]:
-        result: tuple[Any, ...] = Primitive.run(self, args, params)
+        result: tuple[Any, ...] = Primitive.runner(self, params)(*args)
         return result
 
     def types(self, *avals: Any, **params: Any) -> tuple[Any, ...]:

@@ -17,6 +17,7 @@ from teucer._core.names import _names
 from teucer._core.primitive import NO_EFFECTS
 from teucer._core.trace import Trace, Tracer, check_alive, check_leaks, current_trace, end, using
 from teucer._core.types import aval_of, float0, partitioned
+from teucer._xla.arrays import ArrayImpl
 
 __all__ = ["DebugInfo", "StageTrace", "StageTracer", "stage_flat", "stage_jaxpr"]
 
@@ -133,13 +134,14 @@ class StageTrace(Trace):
         if kind is StageTracer and x._trace is self:
             var: Atom = x._var
             return var
-        if kind in _LITERAL_TYPES or (isinstance(x, np.generic | np.ndarray) and not x.shape and x.dtype != float0):
-            return Literal(x, aval_of(x))
-        if isinstance(x, Tracer):
-            check_alive(x)
-        elif hasattr(x, "__jax_array__") and not hasattr(x, "aval"):
-            with using(self):
-                return self.atom(x.__jax_array__())
+        if kind is not ArrayImpl:  # what most constants are
+            if kind in _LITERAL_TYPES or (isinstance(x, np.generic | np.ndarray) and not x.shape and x.dtype != float0):
+                return Literal(x, aval_of(x))
+            if isinstance(x, Tracer):
+                check_alive(x)
+            elif hasattr(x, "__jax_array__") and not hasattr(x, "aval"):
+                with using(self):
+                    return self.atom(x.__jax_array__())
         entry = self.consts.get(id(x))
         if entry is None:
             entry = self.consts[id(x)] = (Var(aval_of(x)), x)

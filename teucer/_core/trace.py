@@ -56,7 +56,7 @@ class EvalTrace(Trace):
     __slots__ = ()
 
     def process(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
-        result: tuple[Any, ...] = (primitive.run(primitive, args, params) if primitive.standalone
+        result: tuple[Any, ...] = (primitive.runner(primitive, params)(*args) if primitive.standalone
                                    else primitive.evaluate(*args, **params))
         return result
 
@@ -110,6 +110,9 @@ class Tracer(Array):  # type: ignore[misc]  # jaxlib's classes are untyped
     __array_priority__ = 1000
 
     _trace: Trace
+
+    def __init_subclass__(cls) -> None:
+        register_aval_of(cls, operator.attrgetter("aval"))
 
     @property
     def aval(self) -> Any:
@@ -203,9 +206,6 @@ class Tracer(Array):  # type: ignore[misc]  # jaxlib's classes are untyped
 
     def __deepcopy__(self, memo: Any) -> Tracer:
         return self
-
-
-register_aval_of(Tracer, lambda t: t.aval)
 
 
 def check_alive(x: Any) -> None:

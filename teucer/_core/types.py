@@ -279,7 +279,7 @@ def is_valid_type(x: Any) -> bool:
     """Whether `x` is a value of the language: something that has an aval."""
     if isinstance(x, np.ndarray | np.generic):
         return x.dtype in dtypes.ALL_SET or x.dtype == float0
-    return any(kind in _aval_of for kind in type(x).__mro__) or hasattr(x, "__jax_array__")
+    return type(x) in _aval_of or any(kind in _aval_of for kind in type(x).__mro__) or hasattr(x, "__jax_array__")
 
 
 def _scalar(kind: type) -> Any:

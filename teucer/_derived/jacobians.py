@@ -17,7 +17,7 @@ from teucer._core.types import ShapedArray, float0
 from teucer._transform import arith
 from teucer._transform.batch import batch_flat
 from teucer._transform.forward import known_part
-from teucer._transform.partial import linearize_flat
+from teucer._transform.linearize import linearize_flat
 from teucer._transform.reverse import Pullback, check_grad_input, fix_other_arguments, positions_of
 from teucer._trees import pytrees
 
@@ -137,8 +137,8 @@ def _rows(f: FlatFunction, flat: Sequence[Any], holomorphic: bool, op: str) -> l
             return [arith.instantiate(c) for c in pullback.pull_flat(cts)]
 
         outs, dims = batch_flat(pull, Axis(aval.size), [_basis(aval)], [0])
-        rows.append([arith.reshape(arith.to_axis(y, d, aval.size, 0), (*aval.shape, *x.shape))
-                     for y, d, x in zip(outs, dims, pullback.in_avals, strict=True)])
+        rows.append([arith.reshape(arith.to_axis(y, d, aval.size, 0), (*aval.shape, *typeof(x).shape))
+                     for y, d, x in zip(outs, dims, flat, strict=True)])
     return rows
 
 

@@ -46,7 +46,7 @@ def aligned(primitive: Any, *avals: Any, **params: Any) -> Labels:
 
 def kept(x: Any, dims: Sequence[int]) -> Axes:
     """Labels of the axes of x but some."""
-    return tuple(i for i in range(x.ndim) if i not in dims)
+    return tuple([i for i in range(x.ndim) if i not in dims])
 
 
 def whole(x: Any, dims: Sequence[int]) -> Axes:

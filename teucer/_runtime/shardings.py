@@ -131,7 +131,7 @@ def check_shape(sharding: Any, shape: tuple[int, ...], what: str = "") -> tuple[
 
 @final
 class SingleDeviceSharding(SingleDeviceShardingBase):  # type: ignore[misc]  # jaxlib's classes are untyped
-    """All of the array is on one device.
+    """All of the array is on one device. Equal ones are one object.
 
     >>> import teucer as jax
     >>> jax.sharding.SingleDeviceSharding(jax.devices()[0]).is_fully_replicated
@@ -147,10 +147,19 @@ class SingleDeviceSharding(SingleDeviceShardingBase):  # type: ignore[misc]  # j
     devices_indices_map, is_equivalent_to = Layout.devices_indices_map, Layout.is_equivalent_to
     addressable_devices_indices_map = Layout.addressable_devices_indices_map
 
+    # C++ asks for the hash of each argument's sharding at every call, and that of identity it computes itself.
+    _made: ClassVar[dict[Any, SingleDeviceSharding]] = {}
+
+    def __new__(cls, device: Any, memory_kind: str | None = None) -> SingleDeviceSharding:
+        found = cls._made.get((device, memory_kind))
+        if found is None:
+            self = super().__new__(cls)
+            SingleDeviceShardingBase.__init__(self, device, memory_kind)
+            found = cls._made.setdefault((device, memory_kind), self)
+        return found
+
     def __init__(self, device: Any, memory_kind: str | None = None) -> None:
-        super().__init__(device, memory_kind)
-        # C++ asks at every call.
-        self._hash = hash((device.id, device.platform, memory_kind))
+        """All is done by `__new__`, which may return a sharding made before."""
 
     def _to_xla_hlo_sharding(self, num_dimensions: int) -> Any:
         return HloSharding.replicate()
@@ -168,13 +177,6 @@ class SingleDeviceSharding(SingleDeviceShardingBase):  # type: ignore[misc]  # j
 
     def with_memory_kind(self, kind: str) -> Self:
         return type(self)(self._device, memory_kind=kind)
-
-    def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, SingleDeviceSharding) and self._device is other._device
-                                 and self._memory_kind == other._memory_kind)
-
-    def __hash__(self) -> int:
-        return self._hash
 
     def __reduce__(self) -> Any:
         return type(self), (self._device, self._memory_kind)

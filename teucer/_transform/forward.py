@@ -12,7 +12,7 @@ from teucer._core.trace import Tracer, typeof
 from teucer._core.types import float0
 from teucer._transform import arith
 from teucer._transform.jvp import jvp_flat
-from teucer._transform.partial import linearize_flat
+from teucer._transform.linearize import linearize_flat
 from teucer._trees import pytrees
 
 __all__ = ["jvp", "known_part", "linearize"]

@@ -18,14 +18,11 @@ __all__ = ["JVPTrace", "JVPTracer", "jvp_flat", "jvp_jaxpr", "split_tangents"]
 class JVPTracer(Tracer):
     """A value and its tangent."""
 
-    __slots__ = ("primal", "tangent")
+    __slots__ = ("aval", "primal", "tangent")
+    aval: Any
 
     def __init__(self, trace: Trace, primal: Any, tangent: Any) -> None:
-        self._trace, self.primal, self.tangent = trace, primal, tangent
-
-    @property
-    def aval(self) -> Any:
-        return typeof(self.primal)
+        self._trace, self.primal, self.tangent, self.aval = trace, primal, tangent, typeof(primal)
 
     def concrete(self) -> Any:
         x = self.primal
@@ -43,7 +40,6 @@ class JVPTracer(Tracer):
         return f"JVPTracer(primal={primal}, tangent={tangent})"
 
 
-@final
 class JVPTrace(Trace):
     """Runs each primitive's jvp rule in the parent."""
 

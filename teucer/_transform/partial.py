@@ -1,20 +1,15 @@
-"""Partial evaluation: what is known is computed by the parent, what depends on unknown values is recorded.
-
-Linearization is the jvp trace over this one: primal values are known, tangents are not, and the record is linear.
-"""
+"""Partial evaluation: what is known is computed by the parent, what depends on unknown values is recorded."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, final
 
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
-from teucer._core.stage import DebugInfo, StageTrace, StageTracer
-from teucer._core.trace import EVAL, check_leaks, current_trace, end, typeof, using
-from teucer._core.types import Zero, float0
-from teucer._transform.jvp import JVPTrace, JVPTracer
+from teucer._core.stage import StageTrace, StageTracer
+from teucer._core.trace import EVAL, current_trace, using
 
-__all__ = ["Linearized", "PartialTrace", "Split", "linearize_flat", "split_jaxpr"]
+__all__ = ["PartialTrace", "Split", "split_jaxpr"]
 
 
 @final
@@ -36,7 +31,7 @@ class PartialTrace(StageTrace):
         else:
             if primitive.standalone and self.parent is EVAL:
                 # As EVAL would; a program of its own asks for no trace.
-                return primitive.run(primitive, args, params)  # type: ignore[no-any-return]
+                return primitive.runner(primitive, params)(*args)  # type: ignore[no-any-return]
             return self.evaluate_known(primitive, args, params)
         if primitive.partial_eval is not None:
             return primitive.partial_eval(self, args, params)  # type: ignore[no-any-return]
@@ -57,15 +52,6 @@ class PartialTrace(StageTrace):
         return "a function being linearized"
 
 
-class Linearized(NamedTuple):
-    """Results, and the linear map of tangents as a jaxpr over residuals."""
-
-    outs: list[Any]
-    jaxpr: Jaxpr
-    residuals: list[Any]
-    moving_outs: list[bool]
-
-
 class Split(NamedTuple):
     """A jaxpr cut in two: `known` maps known inputs to known results and residuals; `staged` maps residuals and unknown
     inputs to unknown results.
@@ -77,34 +63,6 @@ class Split(NamedTuple):
     staged: ClosedJaxpr
     unknown_outs: tuple[bool, ...]
     forwarded: tuple[int | None, ...]
-
-
-def linearize_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any], moving: Sequence[bool] | None = None,
-                   debug_info: DebugInfo | None = None) -> Linearized:
-    """Evaluate `f`, a function of flat values, and record its derivative there as a linear jaxpr.
-
-    moving: with respect to which arguments; by default all those that have tangents.
-    """
-    partial = PartialTrace(current_trace(), debug_info)
-    jvp = JVPTrace(partial)
-    args = []
-    for i, x in enumerate(primals):
-        aval = typeof(x).tangent_aval()
-        if moving is None or moving[i]:
-            tangent = partial.new_arg(aval)
-            # Integers and booleans do not move: their tangents are of dtype float0, which nothing computes with.
-            args.append(x if aval.dtype == float0 else JVPTracer(jvp, x, tangent))
-        else:
-            args.append(x)
-    with using(jvp):
-        outs = f(*args)
-    pairs = [jvp.split(y) for y in outs]
-    moving_outs = [type(t) is not Zero for _, t in pairs]
-    jaxpr, residuals = partial.close([t for _, t in pairs if type(t) is not Zero])
-    end(jvp)
-    del args, outs
-    check_leaks(jvp)
-    return Linearized([y for y, _ in pairs], jaxpr, residuals, moving_outs)
 
 
 def split_jaxpr(closed: ClosedJaxpr, unknown: Sequence[bool], instantiate: bool | Sequence[bool] = False) -> Split:

@@ -31,7 +31,7 @@ from teucer._xla import arrays as xla_arrays
 from teucer._xla.dispatcher import FastPath, dispatcher
 
 __all__ = ["LoadedCode", "Lowering", "Placement", "Program", "compile_program", "execute", "fast_path", "lower_program",
-           "placement_of", "prepared", "program_for", "run_primitive"]
+           "placement_of", "prepared", "program_for", "runner"]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -376,8 +376,8 @@ def shard_arg_fallback(x: Any, sharding: Any, layout: Any, copy_semantics: Any =
 _dispatchers: dict[Any, Callable[..., tuple[Any, ...]]] = {}
 
 
-def run_primitive(primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
-    """Run a primitive at once, through its own C++ dispatcher: one a primitive and parameter set."""
+def runner(primitive: Primitive, params: dict[str, Any]) -> Callable[..., tuple[Any, ...]]:
+    """What runs a primitive at once: its own C++ dispatcher, one a primitive and parameter set."""
     key = (primitive, *params.items()) if params else primitive
     try:
         found = _dispatchers.get(key)
@@ -385,10 +385,10 @@ def run_primitive(primitive: Primitive, args: tuple[Any, ...], params: dict[str,
         raise TypeError(f"{primitive}: parameters must be hashable: {params}") from err
     if found is None:
         found = memo.remember(_dispatchers, key, _primitive_dispatcher(primitive, params))
-    return found(*args)
+    return found
 
 
-Primitive.run = staticmethod(run_primitive)
+Primitive.runner = staticmethod(runner)
 
 
 def _primitive_dispatcher(primitive: Primitive, params: dict[str, Any]) -> Callable[..., tuple[Any, ...]]:

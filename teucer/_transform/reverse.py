@@ -15,7 +15,7 @@ from teucer._core.types import float0, is_valid_type
 from teucer._runtime.arrays import Array
 from teucer._transform import arith
 from teucer._transform.forward import known_part
-from teucer._transform.partial import linearize_flat
+from teucer._transform.linearize import linearize_flat
 from teucer._transform.transpose import backward_pass
 from teucer._trees import pytrees
 
@@ -55,14 +55,13 @@ def _pull(pullback: Pullback, ct: Any) -> Any:
 class Pullback:
     """The backward map of a function at a point: a linear jaxpr over residuals. A pytree, whose leaves are the residuals."""
 
-    __slots__ = ("jaxpr", "residuals", "in_tree", "out_tree", "in_avals", "out_avals", "moving_outs", "outs", "name")
+    __slots__ = ("jaxpr", "residuals", "in_tree", "out_tree", "out_avals", "moving_outs", "outs", "name")
 
     def __init__(self, f: FlatFunction, primals: Sequence[Any], moving: Sequence[bool] | None = None) -> None:
         lin = linearize_flat(f, primals, moving, f.info)
         self.jaxpr, self.residuals, self.moving_outs, self.outs = lin.jaxpr, lin.residuals, lin.moving_outs, lin.outs
-        self.in_tree, self.out_tree = f.in_tree, f.tree
-        self.in_avals, self.out_avals = [typeof(x) for x in primals], [typeof(y) for y in lin.outs]
-        self.name = f.info.name
+        self.in_tree, self.out_tree, self.name = f.in_tree, f.tree, f.info.name
+        self.out_avals = [typeof(y) for y in lin.outs]
 
     def __call__(self, ct: Any) -> Any:
         leaves, tree = pytrees.tree_flatten(ct)
@@ -93,13 +92,13 @@ class Pullback:
 
 
 def _flatten_pullback(p: Pullback) -> Any:
-    static = (p.jaxpr, p.in_tree, p.out_tree, tuple(p.in_avals), tuple(p.out_avals), tuple(p.moving_outs), p.name)
+    static = (p.jaxpr, p.in_tree, p.out_tree, tuple(p.out_avals), tuple(p.moving_outs), p.name)
     return (p.residuals,), static
 
 
 def _unflatten_pullback(static: Any, children: Any) -> Pullback:
     p = object.__new__(Pullback)
-    p.jaxpr, p.in_tree, p.out_tree, p.in_avals, p.out_avals, p.moving_outs, p.name = static
+    p.jaxpr, p.in_tree, p.out_tree, p.out_avals, p.moving_outs, p.name = static
     p.outs = []
     (p.residuals,) = children
     return p
@@ -162,7 +161,7 @@ def _differentiated(op: str, fun: Callable[..., Any], argnums: Any, has_aux: boo
     def value_and_gradient(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         positions = positions_of(numbers, args, fun, op)
         f_partial = fix_other_arguments(fun, args, kwargs, positions)
-        flat, in_tree = pytrees.tree_flatten(tuple(args[i] for i in positions))
+        flat, in_tree = pytrees.tree_flatten(tuple([args[i] for i in positions]))
         for x in flat:
             check_grad_input(x, holomorphic, allow_int, op)
         f = FlatFunction(f_partial, in_tree, op, has_aux, fun)
@@ -171,10 +170,9 @@ def _differentiated(op: str, fun: Callable[..., Any], argnums: Any, has_aux: boo
         _check_grad_output(pullback, holomorphic, op, fun)
         aval = typeof(value).cotangent_aval()
         # A host scalar spares a transfer; where it comes out as the gradient itself it is made an array.
-        one = arith.ones(aval) if aval.weak_type else np.ones((), aval.dtype)
+        one = arith.ones(aval) if aval.weak_type else np.array(1, aval.dtype)
         cts = [_as_array(c, aval) if c is one else arith.instantiate(c) for c in pullback.pull_flat([one])]
-        gradients = pytrees.tree_unflatten(in_tree, cts)
-        value = pytrees.tree_unflatten(f.tree, [value])
+        gradients, value = in_tree.unflatten(cts), f.tree.unflatten([value])
         return ((value, known_part(f.aux)) if has_aux else value), gradients[0] if single else gradients
 
     return value_and_gradient
@@ -222,13 +220,10 @@ def check_grad_input(x: Any, holomorphic: bool, allow_int: bool, op: str) -> Non
         if not dtypes.issubdtype(aval.dtype, np.complexfloating):
             raise TypeError(f"{op} with holomorphic=True requires inputs with complex dtype, but got {aval.dtype.name}.")
         return
-    if isinstance(aval.dtype, dtypes.ExtendedDType) or not dtypes.issubdtype(aval.dtype, np.inexact):
-        if not allow_int:
-            raise TypeError(f"{op} requires real- or complex-valued inputs (input dtype that is a sub-dtype of np.inexact), but "
-                            f"got {aval.dtype.name}. If you want to use Boolean- or integer-valued inputs, use vjp or set "
-                            "allow_int to True.")
-    elif dtypes.issubdtype(aval.dtype, np.complexfloating):
-        return
+    if not allow_int and (isinstance(aval.dtype, dtypes.ExtendedDType) or not dtypes.issubdtype(aval.dtype, np.inexact)):
+        raise TypeError(f"{op} requires real- or complex-valued inputs (input dtype that is a sub-dtype of np.inexact), but "
+                        f"got {aval.dtype.name}. If you want to use Boolean- or integer-valued inputs, use vjp or set "
+                        "allow_int to True.")
 
 
 def _check_grad_output(pullback: Pullback, holomorphic: bool, op: str, fun: Callable[..., Any]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var
 from teucer._core.primitive import Undefined
 from teucer._core.stage import stage_jaxpr
-from teucer._core.trace import current_trace, using
+from teucer._core.trace import current_trace
 from teucer._core.types import Zero, partitioned
 from teucer._transform import arith
 
@@ -30,38 +30,37 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cts:
     trace = current_trace()
     linear_eqns = []
     ct_of: dict[Var, Any] = {}
-    with using(trace):
-        # Plain loops: this runs for every equation of every gradient (benchmarks/).
-        for eqn in jaxpr.eqns:
-            for u in eqn.invars:
-                if type(u) is not Literal and u in linear:
-                    linear.update(eqn.outvars)
-                    linear_eqns.append(eqn)
-                    break
-            else:
-                operands = tuple([u.val if type(u) is Literal else env[u] for u in eqn.invars])
-                env.update(zip(eqn.outvars, trace.process(eqn.primitive, operands, eqn.params), strict=True))
-        for out, ct in zip(jaxpr.outvars, cts, strict=True):
-            if type(out) is not Literal and out in linear:
-                _accumulate(ct_of, out, ct)
-        # Reversed, because a cotangent is complete only when every later use has added to it.
-        for eqn in reversed(linear_eqns):
-            out_cts = [ct_of.pop(v, None) for v in eqn.outvars]
-            for ct in out_cts:
-                if ct is not None:
-                    break
-            else:
-                continue
-            given = [v.aval.zero if ct is None else ct for v, ct in zip(eqn.outvars, out_cts, strict=True)]
-            invars, values = eqn.invars, []
-            for u in invars:
-                values.append(u.val if type(u) is Literal else Undefined(u.aval) if u in linear else env[u])
-            in_cts = eqn.primitive.transpose(given, *values, **eqn.params)
-            for u, value, ct in zip(invars, values, in_cts, strict=True):
-                if ct is not None and type(value) is Undefined:
-                    _accumulate(ct_of, u, ct)
-        return [ct_of.get(v, v.aval.zero) if type(x) is Undefined else None
-                for v, x in zip(jaxpr.invars, args, strict=True)]
+    # Plain loops: this runs for every equation of every gradient (benchmarks/).
+    for eqn in jaxpr.eqns:
+        for u in eqn.invars:
+            if type(u) is not Literal and u in linear:
+                linear.update(eqn.outvars)
+                linear_eqns.append(eqn)
+                break
+        else:
+            operands = tuple([u.val if type(u) is Literal else env[u] for u in eqn.invars])
+            env.update(zip(eqn.outvars, trace.process(eqn.primitive, operands, eqn.params), strict=True))
+    for out, ct in zip(jaxpr.outvars, cts, strict=True):
+        if type(out) is not Literal and out in linear:
+            _accumulate(ct_of, out, ct)
+    # Reversed, because a cotangent is complete only when every later use has added to it.
+    for eqn in reversed(linear_eqns):
+        given, found = [], False
+        for v in eqn.outvars:
+            ct = ct_of.pop(v, None)
+            given.append(v.aval.zero if ct is None else ct)
+            found = found or ct is not None
+        if not found:
+            continue
+        invars, values = eqn.invars, []
+        for u in invars:
+            values.append(u.val if type(u) is Literal else Undefined(u.aval) if u in linear else env[u])
+        in_cts = eqn.primitive.transpose(given, *values, **eqn.params)
+        for u, value, ct in zip(invars, values, in_cts, strict=True):
+            if ct is not None and type(value) is Undefined:
+                _accumulate(ct_of, u, ct)
+    return [None if type(x) is not Undefined else ct_of.get(v, v.aval.zero)
+            for v, x in zip(jaxpr.invars, args, strict=True)]
 
 
 def _accumulate(ct_of: dict[Any, Any], v: Any, ct: Any) -> None:

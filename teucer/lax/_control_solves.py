@@ -16,7 +16,7 @@ from teucer._derived.custom_jvp import custom_jvp
 from teucer._transform import arith
 from teucer._transform.batch import batch_jaxpr
 from teucer._transform.jvp import jvp_flat, jvp_jaxpr
-from teucer._transform.partial import linearize_flat
+from teucer._transform.linearize import linearize_flat
 from teucer._transform.transpose import transpose_jaxpr
 from teucer._trees import pytrees
 from teucer.lax import _arithmetic

@@ -180,7 +180,9 @@ class Elementwise(Primitive):
             rule = self.transposes[i] if self.transposes is not None else None
             if rule is None:
                 self.missing("transposition (reverse-mode differentiation)", "transposes")
-            out.append(_unbroadcast(rule(ct, *args, **params), x.aval.shape))
+            found = rule(ct, *args, **params)
+            out.append(found if typeof(found).shape == x.aval.shape else
+                       _structure.reduce_sum(found, range(typeof(found).ndim)))  # that of a scalar is summed
         return tuple(out)
 
     def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
@@ -200,11 +202,6 @@ def _lower_broadcast(ctx: Any, x: Any, shape: Any) -> Any:
 def _broadcast_to(x: Any, shape: Any) -> Any:
     """A scalar, or an array of the shape, in the shape."""
     return x if type(x) is Zero or typeof(x).shape == shape else _structure.broadcast_to(x, shape, ())
-
-
-def _unbroadcast(ct: Any, shape: Any) -> Any:
-    """The cotangent of an operand of the given shape: that of a scalar is summed."""
-    return ct if typeof(ct).shape == shape else _structure.reduce_sum(ct, range(typeof(ct).ndim))
 
 
 def batch_elementwise(primitive: Primitive, axis: Any, args: Any, dims: Any, params: dict[str, Any]) -> Any:

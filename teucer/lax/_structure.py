@@ -449,11 +449,13 @@ def moveaxis(x: Any, source: int, destination: int) -> Any:
     return transpose(x, order)
 
 
+_HOST = (int, float, complex, np.ndarray, np.generic)
+
+
 def convert_element_type(x: Any, dtype: Any, weak_type: bool = False) -> Any:
     """x as another dtype, or x itself if it has it."""
     aval = typeof(x)
-    if aval.dtype == dtype and aval.weak_type == weak_type and not isinstance(x, int | float | complex | np.ndarray |
-                                                                              np.generic):
+    if aval.dtype == dtype and aval.weak_type == weak_type and not isinstance(x, _HOST):
         return x
     return convert_element_type_p.bind(x, new_dtype=np.dtype(dtype), weak_type=bool(weak_type), sharding=None)[0]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable
@@ -93,8 +94,9 @@ def fold(name: str, x: Any, axis: Any, keepdims: bool, where: Any, initial: Any)
     """x reduced by the operation called `name`, which the table names."""
     reduce, combine, neutral = _FOLDS[name]
     dtype = typeof(x).dtype
-    x = masked(x, where, identity_of(neutral, dtype))
-    shape = np.shape(x)
+    if where is not None:
+        x = masked(x, where, identity_of(neutral, dtype))
+    shape = typeof(x).shape
     axes = axes_of(axis, len(shape))
     out = reduce(x, axes) if axes else x
     if initial is not None:
@@ -125,6 +127,7 @@ def result_dtype(name: str, given: Any, dtype: Any, promote_integers: bool) -> A
     return given
 
 
+@functools.cache
 def compute_dtype(dtype: Any) -> Any:
     """The dtype in which sums and products are computed: float32 for floats of fewer bits."""
     return np.dtype(np.float32) if dtype in dtypes.FLOATS and dtypes.bit_width(dtype) < 32 else dtype
@@ -133,7 +136,7 @@ def compute_dtype(dtype: Any) -> Any:
 def _total(name: str, a: Any, axis: Any, dtype: Any, keepdims: bool, initial: Any, where: Any, promote_integers: bool) -> Any:
     x = strong(name, a)
     result = result_dtype(name, typeof(x).dtype, dtype, promote_integers)
-    out = fold(name, convert(x, compute_dtype(result)), axis, keepdims, where, initial)
+    out = fold(name, _structure.convert_element_type(x, compute_dtype(result)), axis, keepdims, where, initial)
     return _structure.convert_element_type(out, result)
 
 

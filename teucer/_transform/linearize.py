@@ -1,0 +1,191 @@
+"""Linearization: a function's value at a point, and its derivative there as a linear jaxpr over residuals.
+
+It is the jvp trace over partial evaluation: primal values are known, tangents are not, and the record is linear. What that makes
+of a call of a primitive is the same for all operands of the same types, so that it is worked out once for calls that come often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, final
+
+from teucer._base import config, memo
+from teucer._base.source import user_frame
+from teucer._core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
+from teucer._core.names import _names
+from teucer._core.stage import DebugInfo, StageTrace, StageTracer
+from teucer._core.trace import EVAL, Trace, Tracer, check_alive, check_leaks, current_trace, end, typeof, using
+from teucer._core.types import Zero, float0
+from teucer._transform.jvp import JVPTrace, JVPTracer
+from teucer._transform.partial import PartialTrace
+from teucer._transform.programs import runner
+
+__all__ = ["Linearized", "forget", "linearize_flat"]
+
+
+class Linearized(NamedTuple):
+    """Results, and the linear map of tangents as a jaxpr over residuals."""
+
+    outs: list[Any]
+    jaxpr: Jaxpr
+    residuals: list[Any]
+    moving_outs: list[bool]
+
+
+def linearize_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any], moving: Sequence[bool] | None = None,
+                   debug_info: DebugInfo | None = None) -> Linearized:
+    """Evaluate `f`, a function of flat values, and record its derivative there as a linear jaxpr.
+
+    moving: with respect to which arguments; by default all those that have tangents.
+    """
+    partial = PartialTrace(current_trace(), debug_info)
+    trace = LinearizeTrace(partial)
+    args = []
+    for i, x in enumerate(primals):
+        aval = typeof(x).tangent_aval()
+        if moving is None or moving[i]:
+            tangent = partial.new_arg(aval)
+            # Integers and booleans do not move: their tangents are of dtype float0, which nothing computes with.
+            args.append(x if aval.dtype == float0 else JVPTracer(trace, x, tangent))
+        else:
+            args.append(x)
+    with using(trace):
+        outs = f(*args)
+    pairs = [trace.split(y) for y in outs]
+    moving_outs = [type(t) is not Zero for _, t in pairs]
+    jaxpr, residuals = partial.close([t for _, t in pairs if type(t) is not Zero])
+    end(trace)
+    del args, outs
+    check_leaks(trace)
+    return Linearized([y for y, _ in pairs], jaxpr, residuals, moving_outs)
+
+
+@final
+class LinearizeTrace(JVPTrace):
+    """The jvp trace of a linearization, whose parent is a `PartialTrace`."""
+
+    __slots__ = ()
+
+    def process(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
+        # Primitives that are not programs of their own may carry functions of Python, which look at values.
+        if not primitive.standalone:
+            return super().process(primitive, args, params)
+        partial: Any = self.parent
+        # Plain loops: this runs for every operation of every gradient (benchmarks/).
+        primals, tangents, types = [], [], []
+        for x in args:
+            if type(x) is JVPTracer and x._trace is self:
+                t = x.tangent
+                if type(t) is not StageTracer or t._trace is not partial or t.aval is not x.aval:
+                    return super().process(primitive, args, params)
+                primals.append(x.primal)
+                tangents.append(t._var)
+                types.append(x.aval)
+            else:
+                if isinstance(x, Tracer):
+                    check_alive(x)
+                primals.append(x)
+                types.append(typeof(x).zero)
+        if not tangents:
+            return super().process(primitive, args, params)
+        key = (primitive, *types, config.trace_context(), *params.items())
+        try:
+            found = _derivatives.get(key)
+        except TypeError:  # parameters that are not hashable
+            return super().process(primitive, args, params)
+        if found is None:
+            found = memo.remember(_derivatives, key, Derivative())
+        known = found.known
+        if known is None:
+            found.calls += 1
+            if found.calls <= RARE:
+                return super().process(primitive, args, params)
+            known = found.work_out(primitive, primals, types, params)
+        values = known(partial.parent, primals)
+        n = len(found.tangents)
+        atoms = [*found.literals, *map(partial.atom, values[n:]), *tangents]
+        source = user_frame(), _names.scope
+        at = atoms.__getitem__
+        for eqn, places in found.linear:
+            outvars = []
+            for v in eqn.outvars:
+                outvars.append(Var(v.aval))
+            partial.eqns.append(Eqn(eqn.primitive, list(map(at, places)), outvars, eqn.params, eqn.effects, source))
+            atoms += outvars
+        return tuple([y if place is None else JVPTracer(self, y, StageTracer(partial, atoms[place]))
+                      for y, place in zip(values, found.tangents, strict=False)])
+
+
+def places_in(jaxpr: Jaxpr) -> tuple[list[Literal], dict[Atom, int]]:
+    """The literals of a jaxpr, and the places of its atoms in a list: literals, constants, arguments, results of the equations."""
+    literals = [v for v in (*(v for eqn in jaxpr.eqns for v in eqn.invars), *jaxpr.outvars) if type(v) is Literal]
+    atoms: Any = (*literals, *jaxpr.constvars, *jaxpr.invars, *(v for eqn in jaxpr.eqns for v in eqn.outvars))
+    return literals, {v: i for i, v in enumerate(atoms)}
+
+
+@final
+class Routine:
+    """A jaxpr made ready to be evaluated often: its values have places in a list instead of names."""
+
+    __slots__ = ("given", "outs", "runs", "steps")
+
+    def __init__(self, closed: ClosedJaxpr) -> None:
+        literals, place = places_in(closed.jaxpr)
+        self.given = [*(v.val for v in literals), *closed.consts]
+        self.steps = [(eqn.primitive, eqn.params, [place[v] for v in eqn.invars]) for eqn in closed.eqns]
+        self.runs = ([(runner(p, params), places) for p, params, places in self.steps]
+                     if all(p.standalone for p, _, _ in self.steps) else None)
+        self.outs = [place[v] for v in closed.jaxpr.outvars]
+
+    def __call__(self, trace: Trace, args: Sequence[Any]) -> list[Any]:
+        """The results under `trace`."""
+        values = [*self.given, *args]
+        at = values.__getitem__
+        if trace is EVAL and self.runs is not None:
+            for run, places in self.runs:
+                values += run(*map(at, places))
+        else:
+            with using(trace):
+                for primitive, params, places in self.steps:
+                    values += trace.process(primitive, tuple(map(at, places)), params)
+        return list(map(at, self.outs))
+
+
+@final
+class Derivative:
+    """The jvp rule of a primitive for operands of some types, cut in two.
+
+    known: operands -> results, residuals. literals, linear: what is recorded of residuals and tangents, equations with the places
+    of their operands. tangents: for each result the place of its tangent, None where it is zero.
+    """
+
+    __slots__ = ("calls", "known", "linear", "literals", "tangents")
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.known: Routine | None = None
+
+    def work_out(self, primitive: Any, primals: Sequence[Any], types: Sequence[Any], params: dict[str, Any]) -> Routine:
+        """Sets and returns `known`. types: of each operand that moves; a Zero for each that does not."""
+        outer = StageTrace(EVAL)
+        inner = PartialTrace(outer)
+        args = [outer.new_arg(typeof(x)) for x in primals]
+        with using(inner):
+            outs, tangents = primitive.jvp(args, [t if type(t) is Zero else inner.new_arg(t) for t in types], **params)
+        jaxpr, residuals = inner.close([t for t in tangents if type(t) is not Zero])
+        self.literals, place = places_in(jaxpr)
+        self.linear = [(eqn, [place[v] for v in eqn.invars]) for eqn in jaxpr.eqns]
+        moved = iter(jaxpr.outvars)
+        self.tangents = [None if type(t) is Zero else place[next(moved)] for t in tangents]
+        self.known = Routine(ClosedJaxpr(*outer.close([*outs, *residuals])))
+        return self.known
+
+
+# To work a derivative out takes as long as so many calls then save, so a program that is traced once is not slowed down.
+RARE = 7
+_derivatives: dict[Any, Derivative] = {}
+
+
+def forget() -> None:
+    """Forget the derivatives of all primitives."""
+    _derivatives.clear()
