@@ -61,14 +61,17 @@ class JaxprCall(Primitive):
     __slots__ = ()
     higher_order = True
 
-    def call(self, closed: ClosedJaxpr, operands: Sequence[Any], sources: Sequence[int | None], params: dict[str, Any]) -> Any:
+    def call(self, closed: ClosedJaxpr, operands: Sequence[Any], params: dict[str, Any],
+             sources: Sequence[int | None] | None = None) -> Any:
         """A call of a transformed jaxpr; the constants that rules have brought in become operands.
 
-        sources: the operand of the call before that each operand is, or is the tangent or batch of; None for none.
+        sources: the operand of this call that each operand is, or is the tangent of; None for none. By default one for one.
         """
         inner, consts = hoisted(closed)
-        params = self.for_operands(params, [*[None] * len(consts), *sources])
-        return self.bind(*consts, *operands, **{**params, "jaxpr": inner})
+        if consts or sources is not None:
+            sources = range(len(operands)) if sources is None else sources
+            params = self.for_operands(params, [*[None] * len(consts), *sources])
+        return self.bind(*consts, *operands, jaxpr=inner, **params)
 
     def for_operands(self, params: dict[str, Any], sources: Sequence[int | None]) -> dict[str, Any]:
         """The parameters for other operands, which come from those at `sources`."""
@@ -82,7 +85,7 @@ class JaxprCall(Primitive):
         jvp, out_moving = jvp_jaxpr(jaxpr, moving, False)
         sources = [i for i, m in enumerate(moving) if m]
         operands = (*primals, *[tangents[i] for i in sources])
-        return split_tangents(self.call(jvp, operands, [*range(len(primals)), *sources], params), out_moving)
+        return split_tangents(self.call(jvp, operands, params, [*range(len(primals)), *sources]), out_moving)
 
     def transpose(self, cts: Any, *args: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
         linear = [type(x) is Undefined for x in args]
@@ -90,14 +93,14 @@ class JaxprCall(Primitive):
         transposed, nonzero = transpose_jaxpr(jaxpr, linear, given)
         operands = [x for x, lin in zip(args, linear, strict=True) if not lin]
         operands += [ct for ct, g in zip(cts, given, strict=True) if g]
-        outs = iter(self.call(transposed, operands, [None] * len(operands), params))
+        outs = iter(self.call(transposed, operands, params, [None] * len(operands)))
         found = iter([next(outs) if nz else None for nz in nonzero])
         return tuple(next(found) if lin else None for lin in linear)
 
     def batch(self, axis: Any, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
         batched, out_batched = batch_jaxpr(jaxpr, axis, [d is not None for d in dims], False)
         operands = [x if d is None else arith.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
-        outs = self.call(batched, operands, range(len(operands)), params)
+        outs = self.call(batched, operands, params)
         return outs, tuple(0 if b else None for b in out_batched)
 
     def uses_axis(self, name: Any, params: Any) -> bool:
@@ -107,7 +110,7 @@ class JaxprCall(Primitive):
         """The rule `padded` of a call that stays one."""
         inner, given, found = sizes.inner(jaxpr)
         sources = [*[None] * len(given), *range(len(args))]
-        return sizes.learn(self.call(inner, (*given, *args), sources, params), found)
+        return sizes.learn(self.call(inner, (*given, *args), params, sources), found)
 
 
 class ProgramCall(JaxprCall):
