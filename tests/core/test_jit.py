@@ -257,6 +257,20 @@ def test_ensure_compile_time_eval():
     f(1.0)
 
 
+def test_transformed_calls_are_given_the_same_buffers():
+    f = jax.jit(lambda x, y: x * jnp.sin(y) + jnp.ones(3), donate_argnums=0)
+    x = jnp.ones(3)
+
+    def donated(g, *args):
+        return [eqn.params["donated_invars"] for eqn in jax.make_jaxpr(g)(*args).eqns if eqn.primitive.name == "jit"]
+
+    assert donated(f, x, x) == [(True, False)]
+    assert donated(jax.vmap(f), jnp.ones((2, 3)), jnp.ones((2, 3))) == [(True, False)]
+    # A tangent is given where its primal is; residuals and cotangents are not.
+    assert donated(lambda x, y, t: jax.jvp(f, (x, y), (t, t)), x, x, x) == [(True, False, True, False)]
+    assert not any(flag for flags in donated(jax.grad(lambda x, y: f(x, y).sum()), x, x) for flag in flags)
+
+
 def test_named_scope_is_no_equation():
     def f(x):
         with jax.named_scope("part"):

@@ -9,20 +9,15 @@ from typing import Any, NamedTuple, final
 from teucer._base import config, tracebacks
 from teucer._core.calls import as_indices, check_callable, check_leaves, flatten_call, stage_user
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_jaxpr
-from teucer._core.primitive import Primitive, Undefined
+from teucer._core.primitive import Primitive
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import current_trace
-from teucer._core.types import Zero
 from teucer._lower import hlo
 from teucer._optimize.dce import dce_closed, dce_jaxpr, narrowed
 from teucer._optimize.unchanged import forward_call
 from teucer._runtime import compilations
-from teucer._transform import arith
-from teucer._transform.batch import batch_jaxpr
-from teucer._transform.jit_calls import hoist_consts, hoisted, jaxpr_uses_axis, jit_p
-from teucer._transform.jvp import jvp_jaxpr, split_tangents
+from teucer._transform.jit_calls import JaxprCall, hoist_consts, jit_p
 from teucer._transform.partial import split_jaxpr
-from teucer._transform.transpose import transpose_jaxpr
 from teucer._trees import pytrees
 
 __all__ = ["Offloadable", "Recompute", "Saveable", "checkpoint", "checkpoint_name", "name_p", "remat", "remat_p"]
@@ -84,19 +79,15 @@ remat = checkpoint
 
 
 @final
-class Remat(Primitive):
+class Remat(JaxprCall):
     """Evaluates a jaxpr; partial evaluation keeps only the residuals that the policy allows.  (C1) jaxpr has no constants."""
 
     __slots__ = ()
     name = "remat2"
-    higher_order = True
     mergeable = False
 
     def types(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
         return tuple(jaxpr.out_avals)
-
-    def effects(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
-        return jaxpr.effects
 
     def evaluate(self, *args: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
         return tuple(jaxpr(*args))
@@ -105,13 +96,6 @@ class Remat(Primitive):
         if differentiated and prevent_cse:
             values = hlo.optimization_barrier(ctx, values)
         return ctx.inline(jaxpr, *values)
-
-    def jvp(self, primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
-        moving = [type(t) is not Zero for t in tangents]
-        jvp, out_moving = jvp_jaxpr(jaxpr, moving, False)
-        given = [t for t, m in zip(tangents, moving, strict=True) if m]
-        jvp_args = (*jvp.consts, *primals, *given)
-        return split_tangents(self.bind(*jvp_args, jaxpr=hoist_consts(jvp.jaxpr), **params), out_moving)
 
     def partial_eval(self, trace: Any, args: Any, params: Any) -> Any:
         unknown = [trace.is_unknown(x) for x in args]
@@ -128,25 +112,6 @@ class Remat(Primitive):
         known_outs, staged_outs = iter(outs[:n_known]), iter(staged)
         return tuple(next(staged_outs) if u else next(known_outs) for u in plan.unknown_outs)
 
-    def transpose(self, cts: Any, *args: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
-        linear = [type(x) is Undefined for x in args]
-        given = [type(ct) is not Zero for ct in cts]
-        transposed, nonzero = transpose_jaxpr(jaxpr, linear, given)
-        operands = [x for x, lin in zip(args, linear, strict=True) if not lin]
-        operands += [ct for ct, g in zip(cts, given, strict=True) if g]
-        outs = iter(self.bind(*transposed.consts, *operands, jaxpr=hoist_consts(transposed.jaxpr), **params))
-        found = iter([next(outs) if nz else None for nz in nonzero])
-        return tuple(next(found) if lin else None for lin in linear)
-
-    def batch(self, axis: Any, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
-        batched, out_batched = batch_jaxpr(jaxpr, axis, [d is not None for d in dims], False)
-        operands = [x if d is None else arith.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
-        outs = self.bind(*batched.consts, *operands, jaxpr=hoist_consts(batched.jaxpr), **params)
-        return outs, tuple(0 if b else None for b in out_batched)
-
-    def uses_axis(self, name: Any, params: Any) -> bool:
-        return name is not None and jaxpr_uses_axis(params["jaxpr"].jaxpr, name)
-
     def inlined(self, operands: Any, params: Any) -> Any:
         # What is computed again must not be merged with what has been computed.
         return None if params["differentiated"] else (params["jaxpr"], operands)
@@ -158,10 +123,7 @@ class Remat(Primitive):
         closed, taken = dce_closed(eqn.params["jaxpr"], used)
         return narrowed(eqn, used, taken, jaxpr=closed)
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
-        inner, given, found = sizes.inner(jaxpr)
-        inner, consts = hoisted(inner)
-        return sizes.learn(self.bind(*consts, *given, *args, jaxpr=inner, **params), found)
+    padded = JaxprCall.on_buffers
 
 
 remat_p = Remat()

@@ -21,7 +21,7 @@ from teucer._transform.jvp import jvp_jaxpr, split_tangents
 from teucer._transform.partial import split_jaxpr
 from teucer._transform.transpose import transpose_jaxpr
 
-__all__ = ["execute", "hoist_consts", "hoisted", "jaxpr_uses_axis", "jit_p", "sized_call_p"]
+__all__ = ["JaxprCall", "execute", "hoist_consts", "hoisted", "jaxpr_uses_axis", "jit_p", "sized_call_p"]
 
 
 def execute(program: Any, jaxpr: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
@@ -52,23 +52,113 @@ def hoisted(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Any]]:
     return found, closed.consts
 
 
-@final
-class Jit(Primitive):
-    """A call of a jaxpr, compiled as one program when run eagerly, and a function of the module when lowered.
+class JaxprCall(Primitive):
+    """A primitive that evaluates `jaxpr` on its operands; derivatives and batches of it are calls of transformed jaxprs.
 
     (C1) jaxpr has no constants.
     """
 
     __slots__ = ()
-    name = "jit"
     higher_order = True
+
+    def call(self, closed: ClosedJaxpr, operands: Sequence[Any], params: dict[str, Any],
+             sources: Sequence[int | None] | None = None) -> Any:
+        """A call of a transformed jaxpr; the constants that rules have brought in become operands.
+
+        sources: the operand of this call that each operand is, or is the tangent of; None for none. By default one for one.
+        """
+        inner, consts = hoisted(closed)
+        if consts or sources is not None:
+            sources = range(len(operands)) if sources is None else sources
+            params = self.for_operands(params, [*[None] * len(consts), *sources])
+        return self.bind(*consts, *operands, jaxpr=inner, **params)
+
+    def for_operands(self, params: dict[str, Any], sources: Sequence[int | None]) -> dict[str, Any]:
+        """The parameters for other operands, which come from those at `sources`."""
+        return params
+
+    def effects(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+        return jaxpr.effects
+
+    def jvp(self, primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+        moving = [type(t) is not Zero for t in tangents]
+        jvp, out_moving = jvp_jaxpr(jaxpr, moving, False)
+        sources = [i for i, m in enumerate(moving) if m]
+        operands = (*primals, *[tangents[i] for i in sources])
+        return split_tangents(self.call(jvp, operands, params, [*range(len(primals)), *sources]), out_moving)
+
+    def transpose(self, cts: Any, *args: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+        linear = [type(x) is Undefined for x in args]
+        given = [type(ct) is not Zero for ct in cts]
+        transposed, nonzero = transpose_jaxpr(jaxpr, linear, given)
+        operands = [x for x, lin in zip(args, linear, strict=True) if not lin]
+        operands += [ct for ct, g in zip(cts, given, strict=True) if g]
+        outs = iter(self.call(transposed, operands, params, [None] * len(operands)))
+        found = iter([next(outs) if nz else None for nz in nonzero])
+        return tuple(next(found) if lin else None for lin in linear)
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+        batched, out_batched = batch_jaxpr(jaxpr, axis, [d is not None for d in dims], False)
+        operands = [x if d is None else arith.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
+        outs = self.call(batched, operands, params)
+        return outs, tuple(0 if b else None for b in out_batched)
+
+    def uses_axis(self, name: Any, params: Any) -> bool:
+        return name is not None and jaxpr_uses_axis(params["jaxpr"].jaxpr, name)
+
+    def on_buffers(self, sizes: Any, args: Any, avals: Any, outs: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+        """The rule `padded` of a call that stays one."""
+        inner, given, found = sizes.inner(jaxpr)
+        sources = [*[None] * len(given), *range(len(args))]
+        return sizes.learn(self.call(inner, (*given, *args), params, sources), found)
+
+
+class ProgramCall(JaxprCall):
+    """A call that runs as a program of its own, which may be given the buffers of operands (`donated_invars`)."""
+
+    __slots__ = ()
+
+    def for_operands(self, params: dict[str, Any], sources: Sequence[int | None]) -> dict[str, Any]:
+        donated = params["donated_invars"]
+        return {**params, "donated_invars": tuple([i is not None and donated[i] for i in sources])}
+
+    def for_staged(self, params: dict[str, Any], avals: Sequence[Any], outs: Sequence[Any]) -> dict[str, Any]:
+        """The parameters of the staged part, after the known part has given `outs` for the types `avals`."""
+        return params
+
+    def partial_eval(self, trace: Any, args: Any, params: Any) -> Any:
+        """Call what is known in the parent, record a call of the rest."""
+        unknown = [trace.is_unknown(x) for x in args]
+        split = split_jaxpr(params["jaxpr"], unknown)
+        known_args = [x for x, u in zip(args, unknown, strict=True) if not u]
+        unknown_args = [x for x, u in zip(args, unknown, strict=True) if u]
+
+        def call_params(inner: ClosedJaxpr, operands: Sequence[Any]) -> dict[str, Any]:
+            return {**self.for_operands(params, [None] * len(operands)), "jaxpr": inner}
+
+        known_jaxpr, operands = hoist_consts(split.known.jaxpr), (*split.known.consts, *known_args)
+        outs = trace.evaluate_known(self, operands, call_params(known_jaxpr, operands))
+        params = self.for_staged(params, known_jaxpr.out_avals, outs)
+        n_known = sum(not u for u in split.unknown_outs)
+        computed = iter(outs[n_known:])
+        # A residual that is an input of the known part goes straight to the staged part.
+        residuals = [next(computed) if f is None else known_args[f] for f in split.forwarded]
+        operands = (*split.staged.consts, *residuals, *unknown_args)
+        staged = trace.record(self, operands, call_params(hoist_consts(split.staged.jaxpr), operands))
+        known_outs, staged_outs = iter(outs[:n_known]), iter(staged)
+        return tuple(next(staged_outs) if u else next(known_outs) for u in split.unknown_outs)
+
+
+@final
+class Jit(ProgramCall):
+    """A call of a jaxpr, compiled as one program when run eagerly, and a function of the module when lowered."""
+
+    __slots__ = ()
+    name = "jit"
     makes_function = True
 
     def types(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
         return tuple(jaxpr.out_avals)
-
-    def effects(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
-        return jaxpr.effects
 
     def evaluate(self, *args: Any, jaxpr: ClosedJaxpr, name: str, donated_invars: Any, keep_unused: bool, inline: bool,
                  options: Any, outline: Any = None) -> Any:
@@ -86,60 +176,6 @@ class Jit(Primitive):
         # Effects keep their order within one function of the module, so a program that has them is written in place.
         return ctx.inline(jaxpr, *values) if jaxpr.effects else ctx.call(name, jaxpr, *values)
 
-    def jvp(self, primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, name: str, donated_invars: Any, **params: Any) -> Any:
-        moving = [type(t) is not Zero for t in tangents]
-        jvp, out_moving = jvp_jaxpr(jaxpr, moving, False)
-        given = [t for t, m in zip(tangents, moving, strict=True) if m]
-        donated = (*donated_invars, *(d for d, m in zip(donated_invars, moving, strict=True) if m))
-        return split_tangents(self._call(jvp, (*primals, *given), donated, name=name, **params), out_moving)
-
-    def partial_eval(self, trace: Any, args: Any, params: Any) -> Any:
-        """Call what is known in the parent, record a call of the rest."""
-        unknown = [trace.is_unknown(x) for x in args]
-        split = split_jaxpr(params["jaxpr"], unknown)
-        known_args = [x for x, u in zip(args, unknown, strict=True) if not u]
-        unknown_args = [x for x, u in zip(args, unknown, strict=True) if u]
-
-        def call_params(inner: ClosedJaxpr, n_operands: int) -> dict[str, Any]:
-            return {**params, "jaxpr": inner, "donated_invars": (False,) * n_operands}
-
-        known_jaxpr, known_operands = hoist_consts(split.known.jaxpr), (*split.known.consts, *known_args)
-        outs = trace.evaluate_known(self, known_operands, call_params(known_jaxpr, len(known_operands)))
-        if "sizes" in params:  # of a sized call: the staged part may speak of sizes that the known part found
-            params = {**params, "sizes": dynamic.sizes_of_results(known_jaxpr.out_avals, outs, params["sizes"])}
-        n_known = sum(not u for u in split.unknown_outs)
-        computed = iter(outs[n_known:])
-        # A residual that is an input of the known part goes straight to the staged part.
-        residuals = [next(computed) if f is None else known_args[f] for f in split.forwarded]
-        operands = (*split.staged.consts, *residuals, *unknown_args)
-        staged = trace.record(self, operands, call_params(hoist_consts(split.staged.jaxpr), len(operands)))
-        known_outs, staged_outs = iter(outs[:n_known]), iter(staged)
-        return tuple(next(staged_outs) if u else next(known_outs) for u in split.unknown_outs)
-
-    def transpose(self, cts: Any, *args: Any, jaxpr: ClosedJaxpr, name: str, donated_invars: Any, **params: Any) -> Any:
-        linear = [type(x) is Undefined for x in args]
-        given = [type(ct) is not Zero for ct in cts]
-        transposed, nonzero = transpose_jaxpr(jaxpr, linear, given)
-        operands = [x for x, lin in zip(args, linear, strict=True) if not lin]
-        operands += [ct for ct, g in zip(cts, given, strict=True) if g]
-        outs = iter(self._call(transposed, operands, (False,) * len(operands), name=name, **params))
-        found = iter([next(outs) if nz else None for nz in nonzero])
-        return tuple(next(found) if lin else None for lin in linear)
-
-    def batch(self, axis: Any, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, donated_invars: Any, **params: Any) -> Any:
-        batched, out_batched = batch_jaxpr(jaxpr, axis, [d is not None for d in dims], False)
-        operands = [x if d is None else arith.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
-        outs = self._call(batched, operands, donated_invars, **params)
-        return outs, tuple(0 if b else None for b in out_batched)
-
-    def _call(self, closed: ClosedJaxpr, operands: Sequence[Any], donated: Sequence[bool], **params: Any) -> Any:
-        """Call a transformed jaxpr; the constants that rules have brought in become operands."""
-        inner, consts = hoisted(closed)
-        return self.bind(*consts, *operands, jaxpr=inner, donated_invars=(*[False] * len(consts), *donated), **params)
-
-    def uses_axis(self, name: Any, params: Any) -> bool:
-        return name is not None and jaxpr_uses_axis(params["jaxpr"].jaxpr, name)
-
     def forward(self, eqn: Eqn) -> Any:
         return forward_call(eqn, "jaxpr")
 
@@ -147,31 +183,28 @@ class Jit(Primitive):
         closed, taken = dce_closed(eqn.params["jaxpr"], used)
         return narrowed(eqn, used, taken, jaxpr=closed, donated_invars=tuple(filtered(eqn.params["donated_invars"], taken)))
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, jaxpr: ClosedJaxpr, donated_invars: Any,
-               **params: Any) -> Any:
-        inner, given, found = sizes.inner(jaxpr)
-        return sizes.learn(self._call(inner, (*given, *args), (*[False] * len(given), *donated_invars), **params), found)
+    padded = JaxprCall.on_buffers
 
 
 jit_p = Jit()
 
 
 @final
-class SizedCall(Primitive):
+class SizedCall(ProgramCall):
     """A call of a jaxpr with symbolic dimensions on arrays of true sizes, with one program for all sizes of its variables.
 
-    (C1) jaxpr has no constants.  (C2) sizes gives the size of every variable that the types of operands speak of.
+    (C2) sizes gives the size of every variable that the types of operands speak of.
     """
 
     __slots__ = ()
     name = "sized_call"
-    higher_order = True
+
+    def for_staged(self, params: dict[str, Any], avals: Sequence[Any], outs: Sequence[Any]) -> dict[str, Any]:
+        # The staged part may speak of sizes that the known part has found.
+        return {**params, "sizes": dynamic.sizes_of_results(avals, outs, params["sizes"])}
 
     def types(self, *avals: Any, jaxpr: ClosedJaxpr, sizes: Any, **params: Any) -> Any:
         return tuple(dynamic.specialized(aval, dict(sizes)) for aval in jaxpr.out_avals)
-
-    def effects(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
-        return jaxpr.effects
 
     def evaluate(self, *args: Any, jaxpr: ClosedJaxpr, name: str, sizes: Any, donated_invars: Any, keep_unused: bool,
                  inline: bool, options: Any, outline: bool | None) -> Any:
@@ -191,14 +224,6 @@ class SizedCall(Primitive):
 
     def lower(self, ctx: Any, *values: Any, jaxpr: ClosedJaxpr, sizes: Any, **params: Any) -> Any:
         return ctx.trace(lambda *xs: dynamic.specialize(jaxpr, dict(sizes), *xs), *values)
-
-    # As a call of any jaxpr: the transformed one has the same variables.
-    jvp: Any = Jit.jvp
-    transpose: Any = Jit.transpose
-    batch: Any = Jit.batch
-    partial_eval: Any = Jit.partial_eval
-    uses_axis: Any = Jit.uses_axis
-    _call: Any = Jit._call
 
 
 sized_call_p = SizedCall()
