@@ -152,8 +152,8 @@ def test_custom_gradient():
 @pytest.mark.parametrize(("call", "error", "message"), [
     (lambda: jax.grad(jax.custom_jvp(jnp.sin))(1.0), AttributeError, "No JVP defined for custom_jvp function"),
     (lambda: jax.custom_vjp(jnp.sin)(1.0), AttributeError, "No VJP defined for custom_vjp function"),
-    (lambda: jax.jvp(tripled(), (1.0,), (1.0,)), TypeError, "forward-mode differentiation"),
-    (lambda: jax.jit(lambda x: jax.jvp(tripled(), (x,), (x,)))(1.0), TypeError, "forward-mode differentiation"),
+    (lambda: jax.jvp(tripled(), (1.0,), (1.0,)), TypeError, "forward-mode autodiff"),
+    (lambda: jax.jit(lambda x: jax.jvp(tripled(), (x,), (x,)))(1.0), TypeError, "forward-mode autodiff"),
 ])
 def test_errors(call, error, message):
     with pytest.raises(error, match=message):
@@ -172,8 +172,11 @@ def test_bad_jvp_rules(rule, message):
 
 @pytest.mark.parametrize(("fwd", "bwd", "message"), [
     (lambda x: x, lambda r, ct: (ct,), "pair"),
-    (lambda x: (x, x), lambda r, ct: ct, "tuple"), (lambda x: (x, x), lambda r, ct: (ct, ct), "tuple of length"),
-    (lambda x: (x, x), lambda r, ct: (jnp.ones(3),), r"float32\[\].*float32\[3\]")])
+    (lambda x: (x, x), lambda r, ct: ct, r"bwd output structure PyTreeDef\(\*\) for primal input structure PyTreeDef\(\(\*,\)\)"),
+    (lambda x: (x, x), lambda r, ct: None, r"bwd output structure PyTreeDef\(None\)"),
+    (lambda x: (x, x), lambda r, ct: (ct, ct), "tuple of length equal to the number of arguments"),
+    (lambda x: (x, x), lambda r, ct: (jnp.ones(3),), r"at output\[0\] .*float32\[3\] .*float32\[\], so the shapes"),
+    (lambda x: (x, x), lambda r, ct: (jnp.ones((), int),), "so the dtypes do not match")])
 def test_bad_vjp_rules(fwd, bwd, message):
     f = jax.custom_vjp(lambda x: x)
     f.defvjp(fwd, bwd)

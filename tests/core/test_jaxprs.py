@@ -78,12 +78,25 @@ def test_concretisation_errors(call, error, message):
         jax.jit(call)(1.0)
 
 
+@pytest.mark.parametrize(("f", "args", "reason"), [
+    (lambda x, y: bool(x + y), (1.0, 2.0), "the values of the arguments x and y"),
+    (lambda x, y: float(y * 2), (1.0, 2.0), "the value of the argument y"),
+    (lambda d, *n: int(d["a"][1] + n[0] + n[1]), ({"a": (1, 2)}, 3, 4),
+     r"the values of the arguments d\['a'\]\[1\], args\[1\] and args\[2\]"),
+    (lambda x: jnp.zeros(3)[jnp.arange(3) > 1], (1.0,), "Constants are traced too"),
+    (lambda x: jax.lax.fori_loop(0, 3, lambda i, c: c if i else -c, x), (1.0,), "for fori_loop.*the value of the argument i"),
+])
+def test_what_an_unknown_value_depends_on(f, args, reason):
+    with pytest.raises((jax.errors.JAXTypeError, jax.errors.JAXIndexError), match=rf"(?s)<lambda> at .*test_jaxprs.py.*{reason}"):
+        jax.jit(f)(*args)
+
+
 def test_leaked_tracers():
     kept = []
     jax.jit(lambda x: kept.append(x * 2) or x)(1.0)
     for use in (lambda: kept[0] + 1, lambda: jax.jit(lambda y: y + kept[0])(1.0), lambda: jax.vmap(lambda y: y + kept[0])(
             jnp.ones(2)), lambda: jax.grad(lambda y: y * kept[0])(1.0)):
-        with pytest.raises(jax.errors.UnexpectedTracerError, match=r"(?s)unexpected tracer.*f32\[\].*test_jaxprs.py"):
+        with pytest.raises(jax.errors.UnexpectedTracerError, match=r"(?s)unexpected tracer\..*type float32\[\].*test_jaxprs.py"):
             use()
     kept.clear()
     jax.grad(lambda x: kept.append(x) or x)(1.0)

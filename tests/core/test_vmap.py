@@ -55,7 +55,7 @@ def test_per_example_gradients():
     (lambda: jax.vmap(lambda x: x, in_axes="a")(A), TypeError, "in_axes must be an int, None"),
     (lambda: jax.vmap(lambda x: x, in_axes=None)(A), ValueError, "at least one non-None value in in_axes"),
     (lambda: jax.vmap(lambda: 1)(), ValueError, "at least one argument"),
-    (lambda: jax.vmap(lambda x: x, out_axes=None)(A), ValueError, "out_axes is None"),
+    (lambda: jax.vmap(lambda x: x, out_axes=None)(A), ValueError, "at vmap out_axes, got axis spec None but output was"),
     (lambda: jax.vmap(lambda x: x, out_axes=5)(A), ValueError, "out of bounds"),
     (lambda: jax.vmap(lambda x: x, out_axes=(0, 0))(A), ValueError, "out_axes"),
     (lambda: jax.vmap(lambda x: x, in_axes=({"a": 0},))({"b": A}), ValueError, "in_axes"),

@@ -286,7 +286,7 @@ REFUSED = {
     "axis": (lambda x: lax.all_gather(x, "i", axis=5), ValueError, "axis 5 is out of bounds"),
     "to": (lambda x: lax.all_gather(x, "i", to="x"), ValueError, "unexpected `to` value"),
     "reduced": (lambda x: lax.all_gather(x, "i", to="reduced"), NotImplementedError, "shard_map"),
-    "pmax differentiated": (jax.grad(lambda x: lax.pmax(x, "i").sum()), NotImplementedError, "rule for primitive 'pmax'"),
+    "pmax differentiated": (jax.grad(lambda x: lax.pmax(x, "i").sum()), NotImplementedError, "rule for 'pmax'"),
     "computed at once": (lambda x: _now(lambda: lax.psum(jnp.ones(2), "i")), NotImplementedError, "psum: a collective over"),
 }
 

@@ -132,7 +132,7 @@ def test_strong_carry_takes_the_type_of_the_body():
      r"corresponding output carry component has type float64\[2\], so the shapes do not match"),
     (lambda c, x: (c + lax.convert_element_type(x, complex), x), np.float32(1),
      r"carry c has type float32\[\].*complex128\[\], so the dtypes do not"),
-    (lambda c, x: c, 1.0, r"scan body output must be a pair, got ~float64\[\]"),
+    (lambda c, x: c, 1.0, r"scan body output must be a pair, got ShapedArray\(float64\[\], weak_type=True\)"),
     (lambda c, x: (c, x, x), 1.0, r"scan body output must be a pair"),
     (lambda c, x: [c, x], 1.0, r"scan body output must be a pair"),
     (lambda c, x: (c, "abc"), 1.0, r"traced for scan returned a value of type <class 'str'> at output component \[1\]"),

@@ -364,7 +364,7 @@ def test_reduction_edges():
         linalg.tridiagonal(np.zeros((0, 0)))
     with pytest.raises(ValueError, match="Argument to Hessenberg reduction must have shape"):
         linalg.hessenberg(np.ones((2, 3)))
-    with pytest.raises(NotImplementedError, match="differentiation rule for primitive 'schur' is not implemented"):
+    with pytest.raises(NotImplementedError, match="Differentiation rule for 'schur' not implemented"):
         jvp(linalg.schur, (np.eye(2),), (np.eye(2),))
 
 

@@ -135,5 +135,5 @@ def test_missing_derivative_is_an_error(op: Op) -> None:
     """An operation that has no derivative says so, and gives no zeros."""
     dtype = next(d for d in ("float32", "float64", "complex64") if d in op.dtypes)
     leaves, f = flat_call(op, op.calls(dtype)[0])
-    with pytest.raises(NotImplementedError, match="(?i)(differentiation rule for primitive|derivatives of)"):
+    with pytest.raises(NotImplementedError, match="(?i)(differentiation rule for|derivatives of)"):
         jvp(f, tuple(leaves), tuple(leaves))

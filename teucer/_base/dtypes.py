@@ -127,7 +127,7 @@ def check_user_dtype_supported(dtype: Any, fun_name: str | None = None) -> DType
     if isinstance(full, ExtendedDType):
         return full
     if full not in ALL_SET and full != float0:
-        raise TypeError(f"{op}: only number and bool dtypes are supported.\n    dtype: {dtype}")
+        raise TypeError(f"JAX only supports number, bool, and string dtypes, got dtype {dtype} in {op}")
     if full in NARROWED:
         return full if config.enable_x64.value else _narrow_as_asked(full, op)
     if isinstance(dtype, str | type | np.dtype):

@@ -97,9 +97,10 @@ class ConcretizationTypeError(JAXTypeError):
     def __init__(self, tracer: Any, context: str = "") -> None:
         # A context is either what was called, such as "int()", or a sentence that says what to do.
         op, advice = (context or "value", "") if " " not in context else ("value", f"{context}\n")
+        called = f"The problem arose with the `{context[:-2]}` function. " if context.endswith("()") else ""
         super().__init__(_traced(
-            op, "Abstract tracer value encountered where concrete value is expected: traced array", tracer,
-            f"{advice}If it is an argument that is the same in every call, mark it static: static_argnums.\n"
+            op, f"Abstract tracer value encountered where concrete value is expected: {_array_text(tracer)}.", tracer,
+            f"{called}{advice}If it is an argument that is the same in every call, mark it static: static_argnums.\n"
             "To change a dtype, use x.astype(...); to look at values while the program runs, use debug.print."))
 
 
@@ -108,7 +109,7 @@ class TracerBoolConversionError(ConcretizationTypeError):
 
     def __init__(self, tracer: Any) -> None:
         JAXTypeError.__init__(self, _traced(
-            "bool()", "Attempted boolean conversion of traced array", tracer,
+            "bool()", f"Attempted boolean conversion of {_array_text(tracer)}.", tracer,
             "To choose between values, use jnp.where or lax.cond; to loop, lax.while_loop; for `and`, x & y.\n"
             "If the condition is the same in every call, mark its argument static: jit(f, static_argnums=...)."))
 
@@ -118,7 +119,7 @@ class TracerArrayConversionError(JAXTypeError):
 
     def __init__(self, tracer: Any) -> None:
         super().__init__(_traced(
-            "__array__()", "The numpy.ndarray conversion method __array__() was called on traced array", tracer,
+            "__array__()", f"The numpy.ndarray conversion method __array__() was called on {_array_text(tracer)}.", tracer,
             "Use the function of the same name in jnp, or pure_callback to call NumPy while the program runs.\n"
             "To index a NumPy array with it, convert that first: jnp.asarray(table)[index]."))
 
@@ -128,7 +129,7 @@ class TracerIntegerConversionError(JAXTypeError):
 
     def __init__(self, tracer: Any) -> None:
         super().__init__(_traced(
-            "__index__()", "The __index__() method was called on traced array", tracer,
+            "__index__()", f"The __index__() method was called on {_array_text(tracer)}.", tracer,
             "To index a list with it, convert that first: jnp.asarray(items)[index]; to loop, use lax.fori_loop.\n"
             "If it is the same in every call, mark its argument static: jit(f, static_argnums=...)."))
 
@@ -138,7 +139,7 @@ class NonConcreteBooleanIndexError(JAXIndexError):
 
     def __init__(self, tracer: Any) -> None:
         super().__init__(_traced(
-            "indexing", "Array boolean indices must be concrete, and this one is a traced array", tracer,
+            "indexing", f"Array boolean indices must be concrete; got {tracer.aval.str_short()}.", tracer,
             "Keep the shape with jnp.where(mask, x, other), or fix the number taken: jnp.nonzero(mask, size=...)."))
 
 
@@ -159,9 +160,12 @@ class InconclusiveDimensionOperation(Exception):
 
 
 def _traced(op: str, what: str, tracer: Any, remedy: str) -> str:
-    """The message about a traced value: its type, where it was made, what to do."""
-    aval = tracer.aval
-    full = f"{aval.dtype.name}[{','.join(map(str, aval.shape))}]"  # as people search for these messages: int32[3]
+    """The message about a traced value: its type, where it was made, what it depends on, what to do."""
     origin = " ".join(tracer.origin().split())
-    lines = [f"{op}: {what} with shape {full}.", f"    value: {describe(aval)}{', ' + origin if origin else ''}"]
-    return "\n".join([*lines, *(f"  {line}" for line in remedy.splitlines())])
+    lines = [f"{op}: {what}", f"    value: {describe(tracer.aval)}{', ' + origin if origin else ''}"]
+    return "\n".join([*lines, *(f"  {line}" for line in [*tracer.reason().splitlines(), *remedy.splitlines()])])
+
+
+def _array_text(tracer: Any) -> str:
+    """A traced value as people search for these messages: with its dtype's name in full."""
+    return f"traced array with shape {tracer.aval.dtype.name}[{','.join(map(str, tracer.aval.shape))}]"

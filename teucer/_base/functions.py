@@ -7,6 +7,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from teucer._base.source import is_internal
+
 __all__ = ["fun_name", "fun_text", "where"]
 
 
@@ -21,8 +23,15 @@ def where(fun: Callable[..., Any]) -> str:
     """File and line of a function's definition, as far as known."""
     if isinstance(fun, functools.partial):
         return where(fun.func)
-    code = getattr(inspect.unwrap(fun, stop=lambda f: hasattr(f, "__code__")), "__code__", None)
+    code = getattr(inspect.unwrap(fun, stop=_is_users), "__code__", None)
     return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else "<unknown>"
+
+
+def _is_users(fun: Any) -> bool:
+    """Whether a function that may wrap another is the one that the user wrote."""
+    if getattr(fun, "__wrapped__", fun) is fun:
+        return True
+    return hasattr(fun, "__code__") and not is_internal(fun.__code__.co_filename)
 
 
 def fun_text(fun: Callable[..., Any]) -> str:

@@ -144,16 +144,16 @@ def _no_promotion(nodes: Sequence[Node], mode: str) -> Exception:
         return TypePromotionError(
             f"result_type: {short_name(alien)} is not a valid dtype for type promotion (C2).\n    dtypes: {names}"
         )
-    text = f"result_type: input dtypes have no available implicit dtype promotion path (C2).\n    dtypes: {names}\n  "
+    text = f"Input dtypes ({names}) have no available implicit dtype promotion path"
     if mode == "strict":
         return TypePromotionError(
-            f"{text}Implicit promotion is off (jax_numpy_dtype_promotion=strict): cast the inputs with x.astype(...), "
-            "or set jax_numpy_dtype_promotion=standard."
+            f"{text} when jax_numpy_dtype_promotion=strict.\n  Cast the inputs explicitly, with x.astype(...), or "
+            "set jax_numpy_dtype_promotion=standard."
         )
     if any(n in dt.FLOATS and dt.bit_width(n) <= 8 for n in strong):
         why, target = "Floats of 8 bits and fewer", "float32"
     else:
         why, target = "Integers of 1, 2 and 4 bits", "int32"
     return TypePromotionError(
-        f"{text}{why} do not support implicit promotion: cast explicitly, e.g. x.astype('{target}')."
+        f"{text}.\n  {why} do not support implicit promotion: cast explicitly, e.g. x.astype('{target}')."
     )

@@ -81,7 +81,14 @@ def check_leaves(call: FlatCall, fun: Callable[..., Any], what: str) -> tuple[An
     Raises TypeError, naming the argument, for one that is not an array.
     """
     try:
-        return tuple([typeof(x) for x in call.leaves])
+        avals = tuple([typeof(x) for x in call.leaves])
+        for i, x in enumerate(call.leaves):
+            if type(x) is int and x >> 8 * avals[i].dtype.itemsize - 1 not in (0, -1):
+                path = leaf_names(fun, call.tree, [i for i, _ in call.statics[0]])[i]
+                raise OverflowError("An overflow was encountered while parsing an argument to a jitted computation, whose argument "
+                                    f"path is {path}. Got {type(x)} with value {x}\n  Python int too large to convert to "
+                                    f"{avals[i].dtype}: values are 32 bits wide unless the option jax_enable_x64 is set.")
+        return avals
     except TypeError:
         for path, x in zip(leaf_names(fun, call.tree, [i for i, _ in call.statics[0]]), call.leaves, strict=True):
             if not is_valid_type(x):
@@ -135,7 +142,7 @@ def debug_info(what: str, fun: Callable[..., Any], call: FlatCall) -> DebugInfo:
 def check_callable(fun: Any, op: str) -> None:
     """Raise TypeError unless `fun` is a function that can be transformed."""
     if not callable(fun):
-        raise errors.type_error(op, f"Expected a callable value, got {type(fun).__name__}: {fun!r:.100}")
+        raise errors.type_error(op, f"Expected a callable value, got {fun!r:.100}")
     if inspect.isgeneratorfunction(fun):
         raise errors.type_error(op, f"Expected a function, got a generator function: {fun!r}",
                                 "A transformed function returns its results at once.")
@@ -186,11 +193,10 @@ def static_by_name(fun: Callable[..., Any], nums: tuple[int, ...] | None, names:
     has_kwargs = any(p.kind is p.VAR_KEYWORD for p in parameters)
     for i in nums or ():
         if not has_args and not -len(positional) <= i < len(positional):
-            raise ValueError(f"jitted function has invalid argnums {{{i}}} in {kind}_argnums. Function takes "
-                             f"{len(positional)} positional arguments.")
+            raise ValueError(f"Jitted function has {kind}_argnums={nums}, but only accepts {len(positional)} positional arguments.")
     for name in names or ():
         if not has_kwargs and name not in by_name:
-            raise ValueError(f"jitted function has invalid argnames {{{name!r}}} in {kind}_argnames. Function does not take "
+            raise ValueError(f"Jitted function has invalid argnames {{{name!r}}} in {kind}_argnames. Function does not take "
                              "these args.")
     if nums is not None and names is None:
         inferred = [positional[i] for i in nums if -len(positional) <= i < len(positional)]
@@ -239,13 +245,10 @@ class FlatFunction:
     def __call__(self, *leaves: Any) -> list[Any]:
         out = self.fun(*self.in_tree.unflatten(leaves))
         if self.has_aux:
-            if not (isinstance(out, tuple) and len(out) == 2):
-                raise TypeError(f"{self.what} with has_aux=True: the function must return a pair (output, auxiliary data), "
-                                f"got {_describe(out)}.\n    function: {self.info.name} at {self.info.where}")
+            if not (isinstance(out, tuple | list) and len(out) == 2):
+                raise TypeError(f"{self.what}: expected function with aux output to return a two-element tuple, but got type "
+                                f"{type(out)} with value {out!r:.200}\n    function: {self.info.name} at {self.info.where}\n"
+                                "  With has_aux=True it returns (output, auxiliary data).")
             out, self.aux = out
         leaves_, self.tree = flatten_results(out, self.what, self.info)
         return leaves_
-
-
-def _describe(x: Any) -> str:
-    return f"{type(x).__name__} of length {len(x)}" if isinstance(x, tuple | list) else type(x).__name__

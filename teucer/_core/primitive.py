@@ -112,26 +112,26 @@ class Primitive:
         return result
 
     def types(self, *avals: Any, **params: Any) -> tuple[Any, ...]:
-        self.missing("type", "types")
+        self.missing("Type rule", "types")
 
     def effects(self, *avals: Any, **params: Any) -> frozenset[Any]:
         return NO_EFFECTS
 
     def lower(self, ctx: Any, *values: Any, **params: Any) -> tuple[Any, ...]:
-        self.missing("lowering", "lower")
+        self.missing("Lowering rule", "lower")
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> tuple[Any, Any]:
-        self.missing("differentiation", "jvp")
+        self.missing("Differentiation rule", "jvp")
 
     def transpose(self, cts: Any, *args: Any, **params: Any) -> Any:
-        self.missing("transposition (reverse-mode differentiation)", "transpose")
+        self.missing("Transpose rule (for reverse-mode differentiation)", "transpose")
 
     def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> tuple[Any, Any]:
-        self.missing("batching (vmap)", "batch")
+        self.missing("Batching rule (for vmap)", "batch")
 
     def shard(self, *avals: Any, **params: Any) -> Any:
         if not self.higher_order:
-            self.missing("sharding", "shard")
+            self.missing("Sharding rule", "shard")
 
     # None where elements that are not of the array would come into the result: then dynamic dimensions are refused.
     padded: Any = None
@@ -153,7 +153,7 @@ class Primitive:
 
     def missing(self, what: str, rule: str) -> NoReturn:
         """Raise the error that names the primitive and the rule that it lacks."""
-        raise MissingRule(f"{what} rule for primitive '{self.name}' is not implemented.\n"
+        raise MissingRule(f"{what} for '{self.name}' not implemented.\n"
                           f"  Define {type(self).__name__}.{rule}.")
 
     def __repr__(self) -> str:

@@ -75,6 +75,9 @@ class StageTracer(Tracer):
     def origin(self) -> str:
         return self._trace.origin_of(self._var)  # type: ignore[attr-defined, no-any-return]
 
+    def reason(self) -> str:
+        return self._trace.reason_for(self._var)  # type: ignore[attr-defined, no-any-return]
+
     def __repr__(self) -> str:
         return f"JitTracer({self.aval})"
 
@@ -166,13 +169,31 @@ class StageTrace(Trace):
         """Where the equation that defines `var` stands in the user's program; '' for an argument."""
         for i, v in enumerate(self.invars):
             if v is var:
-                names_ = self.debug_info.arg_names if self.debug_info else ()
-                what = f"argument {names_[i]}" if i < len(names_) else f"argument {i}"
-                return f"{what} of {self.debug_info.name}" if self.debug_info else what
+                return f"argument {self._arg_name(i)}" + (f" of {self.debug_info.name}" if self.debug_info else "")
         for eqn in reversed(self.eqns):
             if any(v is var for v in eqn.outvars):
                 return source.describe(eqn.source[0]) if eqn.source and eqn.source[0] else ""
         return ""
+
+    def reason_for(self, var: Atom) -> str:
+        """Which arguments the value of `var` depends on, so that it is not known."""
+        d, needed = self.debug_info, {id(var)}
+        for eqn in reversed(self.eqns):
+            if any(id(v) in needed for v in eqn.outvars):
+                needed.update(map(id, eqn.invars))
+        names_ = [self._arg_name(i) for i, v in enumerate(self.invars) if id(v) in needed]
+        if d is None:
+            return ""
+        why = "Constants are traced too: compute with NumPy, or under jax.ensure_compile_time_eval(), what must be known."
+        if names_:
+            s, listed = "s" * (len(names_) > 1), " and ".join(filter(None, (", ".join(names_[:-1]), names_[-1])))
+            why = ("This concrete value was not available in Python because it depends on "
+                   f"the value{s} of the argument{s} {listed}.")
+        return f"The error occurred while tracing the function {d.name}{d.where and ' at '}{d.where} for {d.transform}.\n{why}"
+
+    def _arg_name(self, i: int) -> str:
+        names_ = self.debug_info.arg_names if self.debug_info else ()
+        return names_[i] if i < len(names_) else str(i)
 
     def __repr__(self) -> str:
         d = self.debug_info

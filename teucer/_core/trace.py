@@ -159,8 +159,12 @@ class Tracer(Array):  # type: ignore[misc]  # jaxlib's classes are untyped
         """Where the value was made, for error messages; '' if not known."""
         return ""
 
+    def reason(self) -> str:
+        """Why the value is not known, for error messages; '' if there is nothing to say."""
+        return ""
+
     def __hash__(self) -> int:
-        raise TypeError(f"unhashable type: {type(self)}\n  Traced values are not hashable; their numbers are not known.")
+        raise TypeError(f"unhashable type: {type(self).__name__!r}\n  Traced values are not hashable; their numbers are not known.")
 
     def __len__(self) -> int:
         return len(self.aval)
@@ -220,8 +224,10 @@ def leak_message(x: Tracer) -> str:
     where = f"\n    it was made at {made}" if made else ""
     frame = source.user_frame()
     used = f"\n    and is used at {source.describe(frame)}" if frame is not None else ""
-    return ("Encountered an unexpected tracer: a traced value was used after the function that was being transformed "
-            f"had returned.\n    value: {x.aval.str_short(short_dtypes=True)}, leaked from {x._trace}{where}{used}\n"
+    return ("Encountered an unexpected tracer. A function transformed by JAX had a side effect, allowing for a reference to an "
+            f"intermediate value with type {x.aval.str_short()} wrapped in a {type(x).__name__} to "
+            "escape the scope of the transformation.\n"
+            f"    leaked from: {x._trace}{where}{used}\n"
             "  A function that is transformed must return what it computes and not keep it in a global, an attribute, a "
             "closure or a list.\n  To find where the value escapes, run with jax.checking_leaks().")
 

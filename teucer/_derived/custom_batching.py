@@ -173,7 +173,7 @@ class custom_vmap:
     @tracebacks.api_boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         name = fun_name(self.fun)
-        args = resolve_kwargs(self.fun, args, kwargs)
+        args = resolve_kwargs(self.fun, args, kwargs, "custom_vmap")
         call = flatten_call(args, {})
         info = DebugInfo(self.fun, (), "custom_vmap")
         out_tree: list[Any] = []

@@ -39,7 +39,7 @@ class CustomFunction:
 
     def flatten_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> FlatCall:
         """A call with the arguments that are not differentiated as static ones, all by position."""
-        args = resolve_kwargs(self.fun, args, kwargs)
+        args = resolve_kwargs(self.fun, args, kwargs, type(self).__name__)
         fixed = {i % len(args) for i in self.nondiff_argnums if -len(args) <= i < len(args)}
         if self.nondiff_argnames:
             names = list(inspect.signature(self.fun).parameters)
@@ -47,7 +47,7 @@ class CustomFunction:
         return flatten_call(args, {}, tuple(sorted(fixed)))
 
 
-def resolve_kwargs(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+def resolve_kwargs(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], kind: str) -> tuple[Any, ...]:
     """All arguments by position, defaults filled in: custom rules take their arguments by position.
 
     Raises TypeError for arguments that can be passed by name only.
@@ -58,7 +58,11 @@ def resolve_kwargs(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[
         if kwargs:
             raise TypeError(f"keyword arguments could not be resolved to positions for {fun_name(fun)}.") from None
         return args
-    bound = signature.bind(*args, **kwargs)
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError as err:
+        raise TypeError(f"The input arguments to the {kind}-decorated function {fun_name(fun)} could not be resolved to "
+                        f"positional-only arguments. Binding failed with the error:\n{err}") from err
     bound.apply_defaults()
     if bound.kwargs:
         raise TypeError("The following keyword arguments could not be resolved to positions: "

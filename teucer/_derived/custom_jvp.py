@@ -173,8 +173,8 @@ def _check_jvp_result(result: Any, name: str, rule: Any) -> tuple[list[Any], lis
             if got.shape == expected.shape and expected.dtype == float0:
                 cleaned.append(Zero(expected))
                 continue
-            raise TypeError(f"Custom JVP rule {fun_name(rule)} for function {name} must produce primal and tangent outputs with "
-                            f"corresponding shapes and dtypes. Expected {expected.str_short()} (tangent type of "
-                            f"{typeof(y).str_short()}) but got {got.str_short()}.")
+            raise TypeError("Custom JVP rule must produce primal and tangent outputs with corresponding shapes and dtypes. "
+                            f"Expected {expected.str_short()} (tangent type of {typeof(y).str_short()}) but got "
+                            f"{got.str_short()}.\n    rule: {fun_name(rule)}, for function {name}")
         cleaned.append(t)
     return outs, cleaned, tree

@@ -8,12 +8,12 @@ from typing import Any, final
 
 import numpy as np
 
-from teucer._base import dtypes, tracebacks
+from teucer._base import dtypes, errors, tracebacks
 from teucer._core.calls import flatten_results, fun_name
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.primitive import Primitive
 from teucer._core.stage import DebugInfo, stage_flat
-from teucer._core.trace import typeof
+from teucer._core.trace import Tracer, typeof
 from teucer._core.types import Zero, float0
 from teucer._derived.custom_calls import (
     CustomCall,
@@ -150,7 +150,7 @@ class CustomLin(Primitive):
         return trace.record(self, args, params)
 
     def evaluate(self, *args: Any, name: str, **params: Any) -> Any:
-        raise TypeError("can't apply forward-mode differentiation (jvp) to a custom_vjp function.\n"
+        raise TypeError("can't apply forward-mode autodiff (jvp) to a custom_vjp function.\n"
                         f"    function: {name}\n  Use reverse mode (grad, vjp, jacrev), or give it a custom_jvp rule.")
 
     # Neither can it be compiled nor differentiated forwards.
@@ -218,6 +218,11 @@ class custom_vjp(CustomFunction):
         if self.fwd is None or self.bwd is None:
             raise AttributeError(f"No VJP defined for custom_vjp function {name} using defvjp.")
         call = self.flatten_call(args, kwargs)
+        if any(isinstance(x, Tracer) for x in pytrees.tree_leaves([value for _, value in call.statics[0]])):
+            raise errors.UnexpectedTracerError(
+                "Found a JAX Tracer object passed as an argument to a custom_vjp function in a position indicated by "
+                f"nondiff_argnums as non-differentiable.\n    function: {name}\n  nondiff_argnums is for values of Python, such as "
+                "functions. Pass arrays as ordinary arguments, and return None for cotangents that are not wanted.")
         rule = _VJPRule(self, call, name)
         outs = custom_vjp_call_p.bind(*call.leaves, call_jaxpr=rule.call, fwd_jaxpr_thunk=_named(rule.forward, self.fwd),
                                       bwd=_named(rule.backward, self.bwd), num_consts=0, name=name,
@@ -250,17 +255,19 @@ class _VJPRule:
 
     def forward(self, *leaves: Any, moving: Sequence[bool]) -> tuple[list[Any], list[Any]]:
         fwd = self.custom.fwd
+        assert fwd is not None
         shown = ([CustomVJPPrimal(x, m) for x, m in zip(leaves, moving, strict=True)] if self.custom.symbolic_zeros
                  else leaves)
         result = self.flat_call.apply(fwd, shown)
         if not isinstance(result, tuple | list) or len(result) != 2:
-            raise TypeError(f"Custom VJP fwd rule {fun_name(fwd)} for function {self.name} must produce a pair (list or tuple of "  # type: ignore[arg-type]
-                            "length two) where the first element represents the primal output (equal to the output of the "
+            raise TypeError(f"Custom VJP fwd rule {fun_name(fwd)} for function {self.name} must produce a pair (list or tuple of "
+                            "length two) where the first element represents the primal output (equal to those of the "
                             f"custom_vjp-decorated function {self.name}) and the second element represents residuals (i.e. values "
-                            f"stored from the forward pass for use on the backward pass), but got {result!r:.200}.")
+                            "stored from the forward pass for use on the backward pass), but instead of a pair the fwd rule "
+                            f"{fun_name(fwd)} produced {result!r:.200}.")
         outs, tree = pytrees.tree_flatten(result[0])
         if self.out_tree is not None and tree != self.out_tree:
-            raise TypeError(f"Custom VJP fwd rule {fun_name(fwd)} for function {self.name} must produce a pair (list or tuple of "  # type: ignore[arg-type]
+            raise TypeError(f"Custom VJP fwd rule {fun_name(fwd)} for function {self.name} must produce a pair (list or tuple of "
                             "length two) whose first element has the same container (pytree) structure as the output of "
                             f"{self.name}, {self.out_tree}, but got {tree}.")
         self.out_tree = tree
@@ -282,20 +289,17 @@ class _VJPRule:
         dummy = pytrees.tree_unflatten(tree, self.in_avals)[0]
         if isinstance(result, list):
             result = tuple(result)
-        if not isinstance(result, tuple) or len(result) != len(dummy):
-            raise TypeError(f"Custom VJP bwd rule {fun_name(bwd)} for function {self.name} must produce an output with the same "
-                            "container (pytree) structure as the args tuple of the primal function, and in particular must produce "
-                            f"a tuple of length {len(dummy)}, but got {result!r:.200}.")
         arg_tree = pytrees.tree_structure(dummy)
         try:
-            leaves = pytrees.flatten_axes("bwd", arg_tree, result)
+            leaves = pytrees.flatten_axes("bwd", arg_tree, result if isinstance(result, tuple) else ((),))
         except ValueError as err:
-            raise TypeError(f"Custom VJP bwd rule {fun_name(bwd)} for function {self.name} must produce an output with the same "
-                            f"container (pytree) structure as the args tuple of the primal function, {arg_tree}, and in particular "
-                            f"must produce a tuple of length {len(dummy)}, but got {pytrees.tree_structure(result)}.") from err
-        return [self._check_leaf(ct, aval, bwd) for ct, aval in zip(leaves, self.in_avals, strict=True)]
+            raise TypeError("Custom VJP bwd rule must produce an output with the same container (pytree) structure as the args "
+                            "tuple of the primal function, and in particular must produce a tuple of length equal to the number "
+                            f"of arguments to the primal function, but got bwd output structure {pytrees.tree_structure(result)} "
+                            f"for primal input structure {arg_tree}.\n    rule: {fun_name(bwd)}, for function {self.name}") from err
+        return [self._check_leaf(ct, aval, bwd, i) for i, (ct, aval) in enumerate(zip(leaves, self.in_avals, strict=True))]
 
-    def _check_leaf(self, ct: Any, aval: Any, bwd: Any) -> Any:
+    def _check_leaf(self, ct: Any, aval: Any, bwd: Any, i: int) -> Any:
         expected = aval.cotangent_aval()
         if ct is None or isinstance(ct, SymbolicZero) or type(ct) is Zero or expected.dtype == float0:
             return Zero(expected)
@@ -303,9 +307,12 @@ class _VJPRule:
         if got.shape != expected.shape or got.dtype != expected.dtype:
             if got.shape == expected.shape and dtypes.issubdtype(got.dtype, np.inexact):
                 return arith.convert(ct, expected)
-            raise ValueError(f"Custom VJP bwd rule {fun_name(bwd)} for function {self.name} must produce an output with types "
-                             f"equal to the primal arguments': expected {expected.str_short()} for an argument of type "
-                             f"{aval.str_short()}, but got {got.str_short()}.")
+            path = pytrees.keystr(list(pytrees.leaf_paths(pytrees.treedef_children(self.flat_call.tree)[0]))[i])
+            what = "shapes" if got.shape != expected.shape else "dtypes"
+            raise ValueError("Custom VJP bwd rule must produce an output with the same type as the args tuple of the primal "
+                             f"function, but at output{path} the bwd rule produced an output of type {got.str_short()} "
+                             f"corresponding to an input of type {aval.str_short()}, so the {what} do not match\n"
+                             f"    rule: {fun_name(bwd)}, for function {self.name}")
         return ct
 
 

@@ -13,7 +13,7 @@ from teucer._core.calls import FlatFunction, as_indices, check_callable
 from teucer._core.jaxpr import eval_jaxpr
 from teucer._core.primitive import Axis
 from teucer._core.trace import typeof
-from teucer._core.types import ShapedArray, float0
+from teucer._core.types import ShapedArray, float0, is_valid_type
 from teucer._transform import arith
 from teucer._transform.batch import batch_flat
 from teucer._transform.forward import known_part
@@ -88,11 +88,12 @@ def _jacobian(fun: Callable[..., Any], argnums: Any, has_aux: bool, holomorphic:
 
 
 def _check_jacobian_input(x: Any, holomorphic: bool, allow_int: bool, op: str) -> None:
-    check_grad_input(x, holomorphic, allow_int, op)
-    if op == "jacfwd" and not holomorphic and dtypes.issubdtype(typeof(x).dtype, np.complexfloating):
+    if op != "jacfwd" or holomorphic or not is_valid_type(x):
+        check_grad_input(x, holomorphic, allow_int, op)
+    elif not dtypes.issubdtype(typeof(x).dtype, np.floating):
         raise TypeError("jacfwd requires real-valued inputs (input dtype that is a sub-dtype of np.floating), but got "
                         f"{typeof(x).dtype.name}. For holomorphic differentiation, pass holomorphic=True. For differentiation "
-                        "of non-holomorphic functions involving complex inputs, use jax.jvp directly.")
+                        "of non-holomorphic functions involving complex inputs or integer inputs, use jax.jvp directly.")
 
 
 def _check_jacobian_output(aval: Any, holomorphic: bool, op: str) -> None:
@@ -101,7 +102,7 @@ def _check_jacobian_output(aval: Any, holomorphic: bool, op: str) -> None:
     if op == "jacrev" and not holomorphic and not dtypes.issubdtype(aval.dtype, np.floating):
         raise TypeError(f"jacrev requires real-valued outputs (output dtype that is a sub-dtype of np.floating), but got "
                         f"{aval.dtype.name}. For holomorphic differentiation, pass holomorphic=True. For differentiation of "
-                        "functions involving complex or integer outputs, use jax.vjp directly.")
+                        "non-holomorphic functions involving complex outputs, or integer outputs, use jax.vjp directly.")
 
 
 def _columns(f: FlatFunction, flat: Sequence[Any], holomorphic: bool, op: str) -> list[list[Any]]:
@@ -122,7 +123,7 @@ def _columns(f: FlatFunction, flat: Sequence[Any], holomorphic: bool, op: str) -
         moved = iter([arith.to_axis(y, d, aval.size, np.ndim(y) - (d is not None)) for y, d in zip(outs, dims, strict=True)])
         for row, a, moving in zip(rows, out_avals, lin.moving_outs, strict=True):
             block = next(moved) if moving else arith.zeros(ShapedArray((*a.shape, aval.size), a.tangent_aval().dtype))
-            row.append(arith.reshape(block, (*a.shape, *aval.shape)))
+            row.append(_as_weak_as(a, arith.reshape(block, (*a.shape, *aval.shape))))
     return rows
 
 
@@ -137,9 +138,14 @@ def _rows(f: FlatFunction, flat: Sequence[Any], holomorphic: bool, op: str) -> l
             return [arith.instantiate(c) for c in pullback.pull_flat(cts)]
 
         outs, dims = batch_flat(pull, Axis(aval.size), [_basis(aval)], [0])
-        rows.append([arith.reshape(arith.to_axis(y, d, aval.size, 0), (*aval.shape, *typeof(x).shape))
+        rows.append([_as_weak_as(typeof(x), arith.reshape(arith.to_axis(y, d, aval.size, 0), (*aval.shape, *typeof(x).shape)))
                      for y, d, x in zip(outs, dims, flat, strict=True)])
     return rows
+
+
+def _as_weak_as(aval: Any, block: Any) -> Any:
+    """A block of a Jacobian with the weak type of what it is a derivative of (jacfwd) or by (jacrev)."""
+    return arith.convert(block, typeof(block).update(weak_type=aval.weak_type))
 
 
 def _basis(aval: Any) -> Any:
@@ -148,7 +154,7 @@ def _basis(aval: Any) -> Any:
     if tangent.dtype == float0:
         return np.zeros((aval.size, *aval.shape), float0)
     return arith.convert(np.eye(aval.size).reshape(aval.size, *aval.shape).astype(tangent.dtype),
-                         ShapedArray((aval.size, *aval.shape), tangent.dtype, tangent.weak_type and not aval.shape))
+                         ShapedArray((aval.size, *aval.shape), tangent.dtype))
 
 
 def hessian(fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False,

@@ -44,7 +44,7 @@ def to_numpy(x: Any) -> np.ndarray[Any, Any]:
     """The values of an array on the host, read-only; waits for them, and raises what their computation raised."""
     x_ = check_live(x)
     if type(x_._carried) is KeyCarrier:
-        raise TypeError(f"JAX array with PRNG key dtype cannot be converted to a NumPy array. Use jax.random.key_data(arr) "
+        raise TypeError(f"JAX array with PRNGKey dtype cannot be converted to a NumPy array. Use jax.random.key_data(arr) "
                         f"if you wish to extract the underlying integer array.\n    x: {x_.aval!r}")
     if x_._npy_value is None:
         if x_.is_fully_replicated:
@@ -282,8 +282,9 @@ def tobytes(x: Any, order: str = "C") -> bytes:
 @_member
 def __bool__(x: Any) -> bool:
     if x.size != 1:
-        what = "more than one element" if x.size else "no elements"
-        raise ValueError(f"The truth value of an array with {what} is ambiguous. Use a.any() or a.all()\n    x: {x.aval!r}")
+        what = ("an array with more than one element is ambiguous. Use a.any() or a.all()" if x.size else
+                "an empty array is ambiguous. Use `array.size > 0` to check that an array is not empty.")
+        raise ValueError(f"The truth value of {what}\n    x: {x.aval!r}")
     return bool(to_numpy(x))
 
 
@@ -303,13 +304,13 @@ _MEMBERS.update({"__int__": _scalar_conversion(int), "__float__": _scalar_conver
 @_member
 def __index__(x: Any) -> int:
     if x.ndim or not dtypes.issubdtype(x.dtype, np.integer):
-        raise TypeError("only integer scalar arrays can be converted to a scalar index.\n" f"    x: {x.aval!r}")
+        raise TypeError(f"Only integer scalar arrays can be converted to a scalar index.\n    x: {x.aval!r}")
     return int(to_numpy(x).item())
 
 
 @_member
 def __hash__(x: Any) -> int:
-    raise TypeError(f"unhashable type: {type(x)}")
+    raise TypeError(f"unhashable type: '{type(x).__module__}.{type(x).__name__}'")
 
 
 @_member

@@ -141,7 +141,8 @@ def _jit(fun: Callable[..., Any], /, *, in_shardings: Any, out_shardings: Any, s
     nums, names = _parameters(fun, static_argnums, static_argnames, "static")
     donated_nums, donated_names = _parameters(fun, donate_argnums, donate_argnames, "donate")
     if set(nums) & set(donated_nums) | set(names) & set(donated_names):
-        raise ValueError(f"jit: static_argnums {nums} and donate_argnums {donated_nums} cannot intersect.")
+        raise ValueError(f"static_argnums and donate_argnums cannot intersect: an argument that is a Python value has no buffer.\n"
+                         f"    static: {nums}, {names}\n    donated: {donated_nums}, {donated_names}")
     ins, outs = _prefix("in_shardings", in_shardings), _prefix("out_shardings", out_shardings)
     place = _place(device, backend, ins, outs)
     if place is not None:
@@ -169,7 +170,7 @@ def _prefix(name: str, prefix: Any) -> Prefix | None:
 def _place(device: Any, backend: Any, *prefixes: Prefix | None) -> Any:
     """The one device that `device`, `backend` or the shardings of `jit` name; None for the default, or for several."""
     if device is not None and backend is not None:
-        raise ValueError(f"can't specify both a device and a backend for jit, got device={device} and backend={backend}.")
+        raise ValueError(f"can't specify both a device and a backend for jit, got device={device!r} and backend={backend!r}")
     if backend is not None:
         return backends.client_of(backend).local_devices()[0]
     found = {device} if device is not None else set()

@@ -66,7 +66,7 @@ class Pullback:
     def __call__(self, ct: Any) -> Any:
         leaves, tree = pytrees.tree_flatten(ct)
         if tree != self.out_tree:
-            raise ValueError(f"unexpected tree structure of argument to vjp function: got {tree}, but expected to match "
+            raise ValueError(f"unexpected tree structure of argument to VJP function: got {tree}, but expected to match "
                              f"{self.out_tree}, the tree of the results of {self.name}.")
         for x, aval in zip(leaves, self.out_avals, strict=True):
             self._check(x, aval)
@@ -75,14 +75,10 @@ class Pullback:
 
     def _check(self, ct: Any, aval: Any) -> None:
         expected, got = aval.cotangent_aval(), typeof(ct)
-        if got.dtype != expected.dtype and got.dtype != float0:
-            raise ValueError("unexpected JAX type (e.g. shape/dtype) for argument to vjp function: got "
+        if got.shape != expected.shape or got.dtype not in (expected.dtype, float0):
+            raise ValueError("unexpected JAX type (e.g. shape/dtype) for argument to VJP function: got "
                              f"{got.str_short()}, but expected {expected.str_short()} because the corresponding output of the "
-                             f"function {self.name} had JAX type {aval.str_short()}")
-        if got.shape != expected.shape:
-            raise ValueError("unexpected JAX type (e.g. shape/dtype) for argument to vjp function: got "
-                             f"{got.str_short()}, but expected {expected.str_short()} because the corresponding output of the "
-                             f"function {self.name} had JAX type {aval.str_short()}")
+                             f"differentiated function had JAX type {aval.str_short()}\n    function: {self.name}")
 
     def pull_flat(self, cts: Sequence[Any]) -> list[Any]:
         """Cotangents of the arguments that vary, Zeros among them."""
@@ -189,8 +185,11 @@ def _as_array(x: Any, aval: Any) -> Any:
 def positions_of(numbers: tuple[int, ...], args: tuple[Any, ...], fun: Callable[..., Any], op: str) -> list[int]:
     n = len(args)
     for i in numbers:
-        if not -n <= i < n:
-            raise TypeError(f"differentiating with respect to argnums={i} requires at least {i + 1 if i >= 0 else -i} "
+        if i < -n:
+            raise ValueError("Positional argument indices must have value greater than or equal to -len(args) and less than "
+                             f"len(args), but got value {i} for len(args) == {n}.\n  {op} of {fun_name(fun)}.")
+        if i >= n:
+            raise TypeError(f"differentiating with respect to argnums={i} requires at least {i + 1} "
                              f"positional arguments to be passed by the caller, but got only {n} positional arguments.\n"
                              f"  {op} of {fun_name(fun)}: pass that argument by position.")
     return [i % n for i in numbers]
@@ -213,7 +212,7 @@ def fix_other_arguments(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: 
 
 def check_grad_input(x: Any, holomorphic: bool, allow_int: bool, op: str) -> None:
     if not is_valid_type(x):
-        raise TypeError(f"Argument '{x!r:.100}' of type '{type(x)}' is not a valid JAX type to differentiate ({op}).\n"
+        raise TypeError(f"{op}: Argument '{x!s:.100}' of type {type(x)} is not a valid JAX type.\n"
                         "  Choose the arguments to differentiate with argnums.")
     aval = typeof(x)
     if holomorphic:

@@ -75,8 +75,8 @@ def _in_dims(fun: Any, in_axes: Any, args: Any, kwargs: Any, flat: Sequence[Any]
             continue
         aval = typeof(x) if is_valid_type(x) else None
         if aval is None:
-            raise TypeError(f"vmap: {_leaf_name(fun, tree, i)} is mapped over axis {axis} but is not an array: "
-                            f"{type(x)}.\n  Give it None in in_axes.")
+            raise TypeError(f"vmap: Argument '{x!s:.100}' of type {type(x)} is not a valid JAX type\n"
+                            f"    {_leaf_name(fun, tree, i)}, mapped over axis {axis}")
         n = aval.ndim
         if not -n <= axis < n:
             raise ValueError(f"vmap was requested to map its argument along axis {axis}, which implies that its rank should be at "
@@ -94,9 +94,9 @@ def _mapped_size(fun: Any, flat: Sequence[Any], dims: Sequence[int | None], tree
         return sizes.pop()
     if not sizes:
         if not flat:
-            raise ValueError("vmap wrapped function must be passed at least one argument containing an array, got empty *args "
-                             "and **kwargs.\n  Say the size with axis_size.")
-        raise ValueError("vmap must have at least one non-None value in in_axes, or axis_size.\n"
+            raise ValueError("vmap wrapped function must be passed at least one argument containing an array or axis_size must be "
+                             f"specified, got empty *args and **kwargs.\n    function: {fun_name(fun)} at {where(fun)}")
+        raise ValueError("vmap must have at least one non-None value in in_axes or axis_size must be specified\n"
                          f"    function: {fun_name(fun)} at {where(fun)}")
     raise ValueError(_size_mismatch(fun, flat, dims, tree, axis_size))
 
@@ -118,7 +118,7 @@ def _to_out_axis(y: Any, dim: int | None, wanted: int | None, size: Any, i: int,
     if wanted is None:
         if dim is not None:
             path = pytrees.keystr(list(pytrees.leaf_paths(tree))[i])
-            raise ValueError(f"vmap has mapped output{path and f' {path}'} but out_axes is None.\n"
+            raise ValueError(f"at vmap out_axes{path}, got axis spec None but output was batched on axis {dim}\n"
                              f"    function: {fun_name(fun)} at {where(fun)}\n"
                              "  out_axes may be None only for results that do not depend on the mapped arguments.")
         return y

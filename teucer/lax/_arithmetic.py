@@ -370,10 +370,15 @@ def _part(i: int) -> Any:
     return simplify
 
 
+def _zero(ct: Any) -> Any:
+    """The other part of a cotangent; not weakly typed, so that gradients of real functions of complex numbers are not."""
+    return np.zeros((), typeof(ct).dtype)
+
+
 real_p, real = unary("real", COMPLEX, "real", lambda t, y, x: real(t), EXACT, "Real part.", result=_real_dtype,
-                     transpose=lambda ct, x: complex(ct, scalar_like(ct, 0)), simplify=_part(0))
+                     transpose=lambda ct, x: complex(ct, _zero(ct)), simplify=_part(0))
 imag_p, imag = unary("imag", COMPLEX, "imag", lambda t, y, x: imag(t), EXACT, "Imaginary part.", result=_real_dtype,
-                     transpose=lambda ct, x: complex(scalar_like(ct, 0), neg(ct)), simplify=_part(1))
+                     transpose=lambda ct, x: complex(_zero(ct), neg(ct)), simplify=_part(1))
 complex_p, complex = binary("complex", PART, "complex", (
     lambda t, z, x, y: complex(t, scalar_like(t, 0)), lambda t, z, x, y: complex(scalar_like(t, 0), t)), EXACT,
     "Complex number x + iy.", result=_complex_dtype,

@@ -61,7 +61,7 @@ def stage_body(fun: Callable[..., Any], what: str, in_tree: Any, avals: Sequence
 
 def stage_anew(fun: Any, what: str, in_tree: Any, avals: Sequence[Any], call: Callable[..., Any]) -> Body:
     """As `stage_body`, without looking for what was staged before: for a `call` that depends on more than `fun`."""
-    info = DebugInfo(fun, (), what)
+    info = DebugInfo(fun, _argument_names(fun, in_tree), what)
     trees: list[Any] = []
 
     def flat(*leaves: Any) -> list[Any]:
@@ -69,8 +69,7 @@ def stage_anew(fun: Any, what: str, in_tree: Any, avals: Sequence[Any], call: Ca
         trees.append(tree)
         return outs
 
-    # By name: the jaxpr is kept by a cache that is keyed on the function weakly, and so may not refer to it.
-    jaxpr, consts = stage_flat(flat, avals, DebugInfo(fun_name(fun), _argument_names(fun, in_tree), what))
+    jaxpr, consts = stage_flat(flat, avals, info)
     return Body(hoist_consts(jaxpr), tuple(consts), trees[-1])
 
 

@@ -167,9 +167,8 @@ def unrolled(unroll: int | bool, length: int) -> int:
 def _check_pair(f: Any, body: Body) -> None:
     children = body.out_tree.children()
     if body.out_tree.node_data() is None or len(children) != 2 or body.out_tree.node_data()[0] is not tuple:
-        outs = pytrees.tree_unflatten(body.out_tree, [str(a) for a in body.jaxpr.out_avals])
-        text = outs if isinstance(outs, str) else repr(outs)
-        raise TypeError(f"scan body output must be a pair, got {text}.\n    function: {fun_name(f)} at {where(f)}\n"
+        outs = pytrees.tree_unflatten(body.out_tree, body.jaxpr.out_avals)
+        raise TypeError(f"scan body output must be a pair, got {outs!r}.\n    function: {fun_name(f)} at {where(f)}\n"
                         "  Return (carry, y); y may be None.")
 
 

@@ -310,4 +310,4 @@ def _check_cond(cond_fun: Any, cond: Body) -> None:
         raise TypeError(f"cond_fun must return a boolean scalar, but got pytree {cond.out_tree}.{at}")
     if cond.jaxpr.out_avals[0].strengthen() is not _BOOL:
         raise TypeError("cond_fun must return a boolean scalar, but got output type(s) "
-                        f"[{cond.jaxpr.out_avals[0].str_short()}].{at}")
+                        f"[{cond.jaxpr.out_avals[0]!r}].{at}")

@@ -222,7 +222,7 @@ class Pow(Primitive):
 def _pow_slope(x: Any, y: Any) -> Any:
     """The derivative of x^y in x."""
     if not dtypes.issubdtype(typeof(y).dtype, np.integer):
-        return mul(y, pow(x, sub(y, scalar_like(y, 1))))
+        return mul(y, pow(x, sub(y, np.ones((), typeof(y).dtype))))  # never weakly typed, as JAX's
     # An integer exponent 0 has slope 0 also at x = 0, where 0 * x^-1 is not a number.
     zero = eq(y, scalar_like(y, 0))
     safe = where_else(zero, scalar_like(y, 1), y)

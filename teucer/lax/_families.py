@@ -161,7 +161,7 @@ class Elementwise(Primitive):
             if type(t) is Zero:
                 continue
             if rules is None:
-                self.missing("differentiation", "tangents")
+                self.missing("Differentiation rule", "tangents")
             rule = rules[i]
             if rule is not None:
                 term = rule(t, y, *primals, **params)
@@ -179,7 +179,7 @@ class Elementwise(Primitive):
                 continue
             rule = self.transposes[i] if self.transposes is not None else None
             if rule is None:
-                self.missing("transposition (reverse-mode differentiation)", "transposes")
+                self.missing("Transpose rule (for reverse-mode differentiation)", "transposes")
             found = rule(ct, *args, **params)
             out.append(found if typeof(found).shape == x.aval.shape else
                        _structure.reduce_sum(found, range(typeof(found).ndim)))  # that of a scalar is summed

@@ -123,7 +123,7 @@ def _host(x: Any, dtype: Any, narrow: Any = None) -> Any:
         with np.errstate(all="ignore"):
             value = value.astype(narrow)
     if value.dtype.kind not in "biufcV" or (value.dtype.kind == "V" and value.dtype not in dtypes.ALL_SET | {dtypes.float0}):
-        raise TypeError(f"Value {x!r:.100} with dtype {value.dtype} is not a valid JAX array type. Only arrays of numeric types "
+        raise TypeError(f"Value '{x!s:.100}' with dtype {value.dtype} is not a valid JAX array type. Only arrays of numeric types "
                         "are supported by JAX.")
     return constant(value, ShapedArray(value.shape, dtypes.canonicalize_dtype(value.dtype)))
 
@@ -309,8 +309,8 @@ def _known(x: Any, what: str) -> Any:
             raise errors.ConcretizationTypeError(x, f"It arose in the jnp.arange argument '{what}'.")
         x = value
     if isinstance(x, str) or (not isinstance(x, _PYTHON) and np.asarray(x).dtype.kind not in "biufcV"):
-        raise TypeError(f"Value {x!r} with dtype {np.asarray(x).dtype} is not a valid JAX array type. Only arrays of numeric "
-                        "types are supported by JAX.")
+        raise TypeError(f"Value '{x!s:.100}' with dtype {np.asarray(x).dtype} is not a valid JAX array type. Only arrays of "
+                        "numeric types are supported by JAX.")
     if np.ndim(x):
         raise ValueError(f"jax.numpy.arange: arguments must be scalars; got {what}={x}")
     if isinstance(x, complex) or (not isinstance(x, _PYTHON) and np.asarray(x).dtype.kind == "c"):

@@ -62,28 +62,32 @@ _INT32 = np.dtype(np.int32)
 _AS_OPERAND: dict[Any, Callable[[Any], Any]] = {np.dtype(np.float32): float, _INT32: np.int32}
 _ACCEPTED = (ArrayImpl, Tracer, np.ndarray, np.generic, bool, int, float, complex)
 _REFUSED = (list, tuple, dict, set)
+_ORDER = ("<", "<=", ">", ">=")
 
 
-def accepts(x: Any, y: Any, symbol: str) -> bool:
-    """Whether `y` is an operand for an operator of x. False leaves the operator to y's class.
+def accepts(x: Any, y: Any, symbol: str, reflected: bool = False) -> bool:
+    """Whether `y` is an operand for an operator of x; if `reflected`, with y on the left. False leaves the operator to y's class.
 
     Raises TypeError for Python's containers, which have operators that would take the array apart.
     """
     if isinstance(y, _ACCEPTED) or is_valid_type(y):
         return True
     if isinstance(y, _REFUSED):
-        raise TypeError(f"unsupported operand type(s) for {symbol}: {type(x).__name__!r} and {type(y).__name__!r}\n"
-                        "  Convert the operand first: jnp.asarray(...).")
+        left, right = (type(z).__name__ for z in ((y, x) if reflected else (x, y)))
+        what = (f"{symbol!r} not supported between instances of {left!r} and {right!r}" if symbol in _ORDER
+                else f"unsupported operand type(s) for {symbol}: {left!r} and {right!r}")
+        raise TypeError(f"{what}\n  Convert the operand first: jnp.asarray(...).")
     return False
 
 
 def _array_operator(function: Any, symbol: str) -> Any:
     """An operator of arrays: the C++ dispatcher itself."""
     plain = function.__wrapped__
+    swapped = plain is function  # _reflected's
 
     @tracebacks.api_boundary
     def cache_miss(x: Any, y: Any) -> tuple[Any, Any]:
-        if not accepts(x, y, symbol):
+        if not accepts(x, y, symbol, swapped):
             return NotImplemented, None
         if trace.current_trace() is not trace.EVAL:
             return plain(x, y), None
@@ -107,12 +111,12 @@ def _reflected(function: Any) -> Any:
 def _tracer_operator(function: Any, row: Row) -> Any:
     """An operator of tracers: where the operands are of one type, or one is a float, the primitive's bind."""
     plain, symbol = function.__wrapped__, row.symbol
+    swapped = plain is function  # _reflected's
     if row.primitive is None:
         def operator(x: Any, y: Any) -> Any:
-            return plain(x, y) if accepts(x, y, symbol) else NotImplemented
+            return plain(x, y) if accepts(x, y, symbol, swapped) else NotImplemented
         return operator
     bind, direct = row.primitive.bind, row.direct
-    swapped = plain is not row.function.__wrapped__  # type: ignore[attr-defined]
     known: set[Any] = set()  # types of two operands on which the primitive acts as it is
     numbers: dict[Any, Any] = {}  # (type, kind of Python's number) -> what makes the number an operand beside it
 
@@ -126,7 +130,7 @@ def _tracer_operator(function: Any, row: Row) -> Any:
                 return (bind(y, x) if swapped else bind(x, y))[0]
         elif (kind is type(x) or kind is ArrayImpl) and y.aval is aval and aval in known:
             return (bind(y, x) if swapped else bind(x, y))[0]
-        if not accepts(x, y, symbol):
+        if not accepts(x, y, symbol, swapped):
             return NotImplemented
         if aval.dtype in direct:
             known.add(aval)
@@ -148,7 +152,7 @@ def _power(x: Any, y: Any) -> Any:
 
 
 def _reflected_power(x: Any, y: Any) -> Any:
-    return _arithmetic.power(y, x) if accepts(x, y, "** or pow()") else NotImplemented
+    return _arithmetic.power(y, x) if accepts(x, y, "** or pow()", True) else NotImplemented
 
 
 _POWER = {"__pow__": _power, "__rpow__": _reflected_power}

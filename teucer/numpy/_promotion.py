@@ -150,7 +150,7 @@ def _report_ranks(name: str, shapes: Sequence[tuple[Any, ...]]) -> None:
     ranks = {len(s) for s in shapes if s}
     if len(ranks) < 2:
         return
-    listed = ", ".join(map(str, shapes))
+    listed = " ".join(map(str, shapes))
     if config.numpy_rank_promotion.value == "raise":
         raise ValueError(f"Operands could not be broadcast together for {name} on shapes {listed} and with the config option "
                          "jax_numpy_rank_promotion='raise'.\n  Give the operands as many axes: x[None].")

@@ -231,7 +231,7 @@ def _as_array(values: Any, operation: str) -> Any:
         raise ValueError(f".at[].{operation}: None is not a valid value.")
     value = np.asarray(values)
     if value.dtype.kind not in "biufcV":
-        raise TypeError(f"Value {values!r:.100} with dtype {value.dtype} is not a valid JAX array type. Only arrays of numeric "
+        raise TypeError(f"Value '{values!s:.100}' with dtype {value.dtype} is not a valid JAX array type. Only arrays of numeric "
                         "types are supported by JAX.")
     return value.astype(dtypes.canonicalize_dtype(dtypes.python_scalar_dtypes[type(value.flat[0].item())])) \
         if value.size and value.dtype.itemsize == 8 else value

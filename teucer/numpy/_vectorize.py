@@ -42,11 +42,11 @@ def vectorize(pyfunc: Callable[..., Any], *, excluded: Collection[int | str] = f
     (2, 4)
     """
     if any(not isinstance(e, str | int) for e in excluded):
-        raise TypeError(f"jax.numpy.vectorize can only exclude integer or string arguments, but excluded={set(excluded)!r}")
+        raise TypeError(f"jax.numpy.vectorize can only exclude integer or string arguments, but excluded={frozenset(excluded)!r}")
     if any(isinstance(e, int) and e < 0 for e in excluded):
-        raise ValueError(f"excluded={set(excluded)!r} contains negative numbers")
+        raise ValueError(f"excluded={frozenset(excluded)!r} contains negative numbers")
     cores = None if signature is None else _parse(signature)
-    note = f"on vectorized function with excluded={set(excluded)!r} and signature={signature!r}"
+    note = f"on vectorized function with excluded={frozenset(excluded)!r} and signature={signature!r}"
 
     @functools.wraps(pyfunc)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
