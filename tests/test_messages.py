@@ -39,19 +39,19 @@ ROWS = [
      "Jitted function has static_argnums=(5,), but only accepts 1 positional arguments."),
     (lambda: jax.jit(lambda x: x, donate_argnames="y"), ValueError,
      "Jitted function has invalid argnames {'y'} in donate_argnames. Function does not take these args."),
-    (lambda: jax.jit(lambda x: x, static_argnums=0, donate_argnums=0), ValueError, "static_argnums and donate_argnums cannot intersect"),
+    (lambda: jax.jit(lambda x: x, static_argnums=0, donate_argnums=0), ValueError, "static_argnums and donate_argnums cannot"),
     (lambda: jax.grad(3), TypeError, "Expected a callable value, got 3"),
     (lambda: jax.grad(lambda x: x)("a"), TypeError, "Argument 'a' of type <class 'str'> is not a valid JAX type"),
     (lambda: jax.grad(lambda x, y: x, argnums=-3)(1.0, 2.0), ValueError, "but got value -3 for len(args) == 2"),
     (lambda: jax.jacfwd(lambda x: x)(1), TypeError, "jacfwd requires real-valued inputs (input dtype that is a sub-dtype of "
      "np.floating), but got int32. For holomorphic differentiation, pass holomorphic=True."),
-    (lambda: jax.vjp(lambda x: x, 1.0)[1](X), ValueError, "unexpected JAX type (e.g. shape/dtype) for argument to VJP function: got "
+    (lambda: jax.vjp(lambda x: x, 1.0)[1](X), ValueError, "JAX type (e.g. shape/dtype) for argument to VJP function: got "
      "float32[3], but expected float32[] because the corresponding output of the differentiated function had JAX type float32[]"),
     (lambda: jax.linear_transpose(jnp.sin, 1.0)(1.0), NotImplementedError,
      "Transpose rule (for reverse-mode differentiation) for 'sin' not implemented"),
     (lambda: jax.grad(lax.nextafter)(1.0, 2.0), NotImplementedError, "Differentiation rule for 'nextafter' not implemented"),
-    (lambda: app(X, 1.0) and jax.jit(app)(X, 1.0), jax.errors.UnexpectedTracerError, "Found a JAX Tracer object passed as an argument "
-     "to a custom_vjp function in a position indicated by nondiff_argnums as non-differentiable."),
+    (lambda: app(X, 1.0) and jax.jit(app)(X, 1.0), jax.errors.UnexpectedTracerError, "Found a JAX Tracer object passed as an "
+     "argument to a custom_vjp function in a position indicated by nondiff_argnums as non-differentiable."),
     (lambda: rule(1.0), TypeError, "Binding failed with the error:\nmissing a required argument: 'y'"),
     (lambda: jax.jvp(rule, (1.0, 2.0), (1.0, 1.0)), TypeError, "can't apply forward-mode autodiff (jvp) to a custom_vjp function."),
     (lambda: jax.vmap(lambda x: x)(None), ValueError,
@@ -81,5 +81,5 @@ def test_phrase(call, error, phrase):
 
 
 def test_rank_promotion():
-    with jax.numpy_rank_promotion("raise"), pytest.raises(ValueError, match=r"for add on shapes \(2, 3\) \(3,\) and with the config"):
+    with jax.numpy_rank_promotion("raise"), pytest.raises(ValueError, match=r"for add on shapes \(2, 3\) \(3,\) and with"):
         jnp.ones((2, 3)) + X

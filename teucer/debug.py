@@ -9,7 +9,10 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from teucer._core.trace import Tracer
+from teucer._runtime.arrays import array_text
 from teucer._runtime.compilations import Compilations, compilations
 from teucer._trees import pytrees
 from teucer.lax._callbacks import debug_callback as callback
@@ -38,6 +41,13 @@ class _Checker(string.Formatter):
         return value
 
 
+class _Shown(np.ndarray):  # type: ignore[type-arg]
+    """A host array whose repr, as in containers, is that of the array in the program."""
+
+    def __repr__(self) -> str:
+        return array_text(self.view(np.ndarray), f"dtype={self.dtype.name}")
+
+
 def _show(fmt: str, out: Callable[[str], None], args: Any, kwargs: Any, ordered: bool, check: bool) -> None:
     if check:
         _Checker().format(fmt, *args, **kwargs)
@@ -50,7 +60,7 @@ def _show(fmt: str, out: Callable[[str], None], args: Any, kwargs: Any, ordered:
     def show(*values: Any) -> None:
         known, rest = iter(values), iter(others)
         filled = [next(known) if t else next(rest) for t in traced]
-        a, k = pytrees.tree_unflatten(tree, filled)
+        a, k = pytrees.tree_unflatten(tree, [x.view(_Shown) if isinstance(x, np.ndarray) else x for x in filled])
         out(fmt.format(*a, **k))
 
     callback(show, *arrays, ordered=ordered)

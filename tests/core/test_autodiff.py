@@ -99,6 +99,24 @@ def test_argnums_and_trees():
     assert value == 4.0
 
 
+def test_a_linearized_function_is_a_pytree():
+    y, push = jax.linearize(lambda d: jnp.sin(d["a"]) * d["b"], {"a": 1.0, "b": 2.0})
+    t = {"a": 3.0, "b": 4.0}
+    assert all(isinstance(x, jax.Array) for x in jax.tree.leaves(push))
+    assert jnp.allclose(jax.jit(lambda f, t: f(t))(push, t), push(t))
+    scaled = jax.tree.map(lambda x: 2 * x, push)
+    assert jnp.allclose(scaled(t), 2 * push(t))
+    assert jnp.allclose(jax.vmap(lambda s: push({"a": s, "b": 0.0}))(jnp.arange(3.0)), jnp.cos(1.0) * 2.0 * jnp.arange(3.0))
+    with pytest.raises(TypeError, match="of another tree"):
+        push(1.0)
+
+
+def test_integer_functions_are_transposed():
+    assert jax.linear_transpose(lambda x: jnp.stack([x, 3 * x]), 1)(jnp.array([1, 2])) == (7,)
+    with pytest.raises(TypeError, match=r"and integer -> integer functions, but got \['int32'\] -> \['float32'\]"):
+        jax.linear_transpose(lambda x: x / 2, 1)
+
+
 def test_has_aux():
     g = lambda x: (x ** 2, {"twice": 2 * x})
     assert jax.grad(g, has_aux=True)(3.0) == (6.0, {"twice": 6.0})
@@ -174,7 +192,7 @@ def test_linear_transpose():
     transpose = jax.linear_transpose(lambda x: a @ x, jax.ShapeDtypeStruct((3,), "float32"))
     np.testing.assert_allclose(transpose(np.ones(2, np.float32))[0], a.sum(0))
     with pytest.raises(TypeError, match="linear_transpose only supports"):
-        jax.linear_transpose(lambda x: x, 1)
+        jax.linear_transpose(lambda x: x * 1.5, 1)
 
 
 def test_stop_gradient():

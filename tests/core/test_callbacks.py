@@ -281,3 +281,10 @@ def test_order_holds_across_loops_branches_and_calls(capsys):
         say(7)
         return x
     assert printed(capsys, f, 1.0).split("\n")[:-1] == ["[0]", "[1 0]", "[1 1]", "[2]", "[3]", "[5]", "[6]", "[7]"]
+
+
+def test_debug_print_shows_arrays_in_containers(capsys):
+    jax.debug.print("{} {x!r} {x} {:.2f}", {"a": jnp.ones(2), "b": (1,)}, 1.5, x=jnp.arange(3))
+    jax.effects_barrier()
+    shown = "{'a': Array([1., 1.], dtype=float32), 'b': (Array(1, dtype=int32),)} Array([0, 1, 2], dtype=int32) [0 1 2] 1.50\n"
+    assert capsys.readouterr().out == shown

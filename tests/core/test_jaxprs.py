@@ -91,6 +91,21 @@ def test_what_an_unknown_value_depends_on(f, args, reason):
         jax.jit(f)(*args)
 
 
+def test_known_values_are_computed_while_tracing():
+    def f(x):
+        with jax.ensure_compile_time_eval():
+            n = int(jnp.sum(jnp.arange(3)))  # of constants alone
+            y = jax.jit(lambda a: jnp.sin(a) + n)(x)  # of an argument: traced
+            assert isinstance(jnp.ones(2) * n, jax.Array) and not isinstance(jnp.ones(2) * n, jax.core.Tracer)
+        return y * jax.grad(jnp.sin)(0.0)
+    assert jnp.allclose(jax.jit(f)(1.0), f(1.0))
+    assert jnp.allclose(jax.grad(f)(1.0), jnp.cos(1.0))
+    assert jnp.allclose(jax.vmap(jax.jit(f))(jnp.arange(2.0)), jnp.sin(jnp.arange(2.0)) + 3)
+    assert "arange" not in str(jax.make_jaxpr(f)(1.0)) and "iota" not in str(jax.make_jaxpr(f)(1.0))
+    with pytest.raises(jax.errors.TracerBoolConversionError, match="value of the argument x"), jax.ensure_compile_time_eval():
+        jax.jit(lambda x: x if x > 1 else -x)(1.0)
+
+
 def test_leaked_tracers():
     kept = []
     jax.jit(lambda x: kept.append(x * 2) or x)(1.0)

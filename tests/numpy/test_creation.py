@@ -159,3 +159,13 @@ def test_conversions():
 def test_constants_of_a_traced_program_are_values_of_it():
     with pytest.raises(jax.errors.TracerBoolConversionError):
         jax.jit(lambda: 1 if jnp.array(True) else 0)()
+
+
+def test_keys_and_float0():
+    key = jax.random.key(0)
+    for made in (jnp.zeros_like(key), jnp.zeros((), key.dtype), jnp.empty_like(key), jax.jit(lambda: jnp.zeros((), key.dtype))()):
+        assert (made.shape, made.dtype) == ((), key.dtype)
+        assert not jax.random.key_data(made).any()
+    assert jnp.empty((2, 3), key.dtype).shape == (2, 3)
+    for made in (jnp.zeros(3, jax.float0), jnp.ones(3, jax.float0), jnp.zeros_like(np.zeros(3, jax.float0))):
+        assert (made.shape, made.dtype) == ((3,), jax.float0)

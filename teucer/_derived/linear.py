@@ -31,7 +31,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
     """The transpose of a function that is linear: from cotangents of its results to cotangents of its arguments.
 
     primals: arrays or ShapeDtypeStructs that say the arguments' types; their values do not matter.
-    Raises TypeError if argument dtypes and result dtypes are not all real or all complex.
+    Raises TypeError if arguments are integers and results are not, or the reverse.
 
     >>> import teucer as jax
     >>> transpose = jax.linear_transpose(lambda x: 3 * x, 1.)
@@ -45,10 +45,9 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
     f = FlatFunction(fun, in_tree, "linear_transpose")
     jaxpr, consts = stage_flat(f, avals, f.info)
     out_avals, out_tree = jaxpr.out_avals, f.tree
-    kinds = {dtypes.issubdtype(a.dtype, np.inexact) for a in [*avals, *out_avals]}
-    if kinds != {True}:
-        raise TypeError("linear_transpose only supports [float or complex] -> [float or complex] functions, but got "
-                        f"{[a.dtype.name for a in avals]} -> {[a.dtype.name for a in out_avals]}.")
+    if not any(all(dtypes.issubdtype(a.dtype, kind) for a in [*avals, *out_avals]) for kind in (np.inexact, np.integer)):
+        raise TypeError("linear_transpose only supports [float or complex] -> [float or complex], and integer -> integer "
+                        f"functions, but got {[a.dtype.name for a in avals]} -> {[a.dtype.name for a in out_avals]}.")
 
     @boundary
     def transposed(ct: Any) -> Any:

@@ -114,10 +114,11 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
 
 def _put_leaf(x: Any, where: Any, copy: bool) -> Any:
     if not is_valid_type(x):
-        raise TypeError(f"Argument '{x!r:.100}' of type {type(x)} is not a valid JAX type for device_put.")
+        raise TypeError(f"Argument '{x!s:.100}' of type {type(x)} is not a valid JAX type for device_put.")
     if where is not None and not isinstance(where, xla.Sharding | PartitionSpec) and not hasattr(
             where, "sharding") and not hasattr(where, "platform"):
-        raise ValueError(f"device_put: device must be a Device or a Sharding, got {where!r}.")
+        raise ValueError("`jax.device_put` only accepts `None`, `jax.sharding.Sharding`, `jax.Device` or a pytree of these values. "
+                         f"Received invalid value: {where!r}")
     return device_put_p.bind(x, device=where if where is None else transfer.as_sharding(where), copy=copy)[0]
 
 

@@ -330,9 +330,14 @@ def __repr__(x: Any) -> str:
     name = f"dtype={x.dtype.name}" + (", weak_type=True" if x.aval.weak_type else "")
     if not x.is_fully_addressable:
         return f"Array(shape={x.shape}, {name})"
-    if not x.size:
-        return f"Array([], shape={x.shape}, {name})"
-    body = np.array2string(to_numpy(x), separator=", ", prefix="Array(", suffix=")")
+    return array_text(to_numpy(x), name)
+
+
+def array_text(value: np.ndarray[Any, Any], name: str) -> str:
+    """The repr of an array of a host value; `name` says its dtype."""
+    if not value.size:
+        return f"Array([], shape={value.shape}, {name})"
+    body = np.array2string(value, separator=", ", prefix="Array(", suffix=")")
     room = len(body.rpartition("\n")[2]) + len(name) + 3
     return f"Array({body},{' ' if room < np.get_printoptions()['linewidth'] else ' ' * 6}{name})"
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from teucer._base import tracebacks
 from teucer._core.calls import FlatFunction, check_callable
@@ -71,7 +71,8 @@ def _name(dtype: Any) -> str:
 def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """The value of a function, and its derivative there as a linear function of tangents, ready to be called often.
 
-    Returns (output, f_jvp), with has_aux (output, f_jvp, aux). f_jvp takes tangents of the trees and types of `primals`.
+    Returns (output, f_jvp), with has_aux (output, f_jvp, aux). f_jvp takes tangents of the trees and types of `primals`;
+    it is a pytree, so that it can be passed to transformed functions.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> y, f_jvp = jax.linearize(jnp.square, 3.)
@@ -82,26 +83,41 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     flat, in_tree = pytrees.tree_flatten(tuple(primals))
     f = FlatFunction(fun, in_tree, "linearize", has_aux)
     lin = linearize_flat(f, flat, debug_info=f.info)
-    avals = [typeof(x) for x in flat]
-    out_avals = [typeof(y) for y in lin.outs]
-    out_tree = f.tree
-
-    @boundary
-    def f_jvp(*tangents: Any) -> Any:
-        given, tree = pytrees.tree_flatten(tangents)
-        if tree != in_tree:
-            raise TypeError("linearized function called with tangents of another tree than the primals.\n"
-                             f"    primals: {in_tree}\n    tangents: {tree}")
-        for a, t in zip(avals, given, strict=True):
-            if a.tangent_aval().shape != typeof(t).shape or a.tangent_aval().dtype != typeof(t).dtype:
-                raise ValueError("linearized function called on tangent values inconsistent with the original primal values: "
-                                 f"got tangent aval {typeof(t)} for primal aval {a}")
-        outs = iter(eval_jaxpr(lin.jaxpr, lin.residuals, *given))
-        return pytrees.tree_unflatten(out_tree, [next(outs) if m else arith.instantiate(a.zero)
-                                                 for a, m in zip(out_avals, lin.moving_outs, strict=True)])
-
-    out = pytrees.tree_unflatten(out_tree, lin.outs)
+    f_jvp = pytrees.Partial(_push, Pushforward(
+        lin.residuals, lin.jaxpr, in_tree, f.tree, tuple(map(typeof, flat)), tuple(map(typeof, lin.outs)), tuple(lin.moving_outs)))
+    out = pytrees.tree_unflatten(f.tree, lin.outs)
     return (out, f_jvp, known_part(f.aux)) if has_aux else (out, f_jvp)
+
+
+class Pushforward(NamedTuple):
+    """The derivative of a function at a point: a linear jaxpr over residuals. A pytree, whose leaves are the residuals."""
+
+    residuals: Sequence[Any]
+    jaxpr: Any
+    in_tree: Any
+    out_tree: Any
+    in_avals: tuple[Any, ...]
+    out_avals: tuple[Any, ...]
+    moving_outs: tuple[bool, ...]
+
+
+pytrees.register_pytree_node(Pushforward, lambda p: ((p.residuals,), p[1:]),
+                             lambda static, children: Pushforward(*children, *static))
+
+
+@boundary
+def _push(p: Pushforward, *tangents: Any) -> Any:
+    given, tree = pytrees.tree_flatten(tangents)
+    if tree != p.in_tree:
+        raise TypeError("linearized function called with tangents of another tree than the primals.\n"
+                        f"    primals: {p.in_tree}\n    tangents: {tree}")
+    for a, t in zip(p.in_avals, given, strict=True):
+        if a.tangent_aval().shape != typeof(t).shape or a.tangent_aval().dtype != typeof(t).dtype:
+            raise ValueError("linearized function called on tangent values inconsistent with the original primal values: "
+                             f"got tangent aval {typeof(t)} for primal aval {a}")
+    outs = iter(eval_jaxpr(p.jaxpr, p.residuals, *given))
+    return pytrees.tree_unflatten(p.out_tree, [next(outs) if m else arith.instantiate(a.zero)
+                                               for a, m in zip(p.out_avals, p.moving_outs, strict=True)])
 
 
 def known_part(aux: Any) -> Any:

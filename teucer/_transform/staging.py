@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from teucer._base import config, tracebacks
 from teucer._core import axes, names
 from teucer._core.calls import StagedCall, as_indices, check_callable, check_leaves, flatten_call, fun_name, stage_user
 from teucer._core.jaxpr import ClosedJaxpr
-from teucer._core.trace import EVAL, current_trace, using
+from teucer._core.trace import EVAL, Trace, Tracer, current_trace, using
 from teucer._transform.shapes import ShapeDtypeStruct, as_struct
 from teucer._trees import pytrees
 
@@ -92,7 +92,7 @@ def disable_jit(disable: bool = True) -> Iterator[None]:
 
 @contextlib.contextmanager
 def ensure_compile_time_eval() -> Iterator[None]:
-    """In the `with` block, operations on known values run at once, even while a function is traced.
+    """In the `with` block, operations on known values run at once, even while a function is traced; others are traced.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> @jax.jit
@@ -104,10 +104,27 @@ def ensure_compile_time_eval() -> Iterator[None]:
     Array(6., dtype=float32, weak_type=True)
     """
     trace = current_trace()
-    while trace.parent is not None and trace is not EVAL:
-        trace = trace.parent
-    with using(trace):
+    with using(trace if trace is EVAL else KnownTrace(trace)):
         yield
+
+
+@final
+class KnownTrace(Trace):
+    """Runs what is known at once; the rest goes to the trace behind it."""
+
+    __slots__ = ()
+
+    def process(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
+        assert self.parent is not None
+        with using(self.parent if any(isinstance(x, Tracer) for x in args) else EVAL):
+            results: tuple[Any, ...] = primitive.bind(*args, **params)
+            return results
+
+    def lift(self, x: Any, aval: Any) -> Any:
+        return x
+
+    def staging(self) -> bool:
+        return False
 
 
 def named_scope(name: str) -> Any:

@@ -20,6 +20,7 @@ from teucer._runtime.arrays import ArrayImpl
 from teucer._runtime.shardings import explicit_sharding
 from teucer.lax import _conversion, _joining, _shapes, _sharding, _structure
 from teucer.lax import _elementwise as lax
+from teucer.lax._random_keys import KeyDType, random_wrap_p
 from teucer.numpy._library import fast
 from teucer.numpy._promotion import as_value, broadcast_to, check_arraylike, convert
 
@@ -200,6 +201,11 @@ def _filled(op: str, shape: Any, value: Any, dtype: Any, device: Any, out_shardi
 
 
 def _filled_array(shape: tuple[Any, ...], value: Any, dtype: Any, sharding: Any = None) -> Any:
+    if dtype == dtypes.float0:
+        return np.zeros(shape, dtype)  # values of this dtype, of which there is one, are NumPy's
+    if isinstance(dtype, KeyDType):
+        words = ShapedArray(shape, dtype).physical
+        return random_wrap_p.bind(_filled_array(words.shape, value, words.dtype, sharding), impl=dtype._impl)[0]
     if sharding is not None:
         return _structure.full(shape, value, dtype, False, sharding)
     if not shape and isinstance(value, int | float):
@@ -260,6 +266,8 @@ def _like(op: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any, out_
     where = explicit_sharding(f"jnp.{op}", out_sharding, len(sizes))
     if where is None and shape is None and aval.sharding is not None:
         where = a.sharding if isinstance(a, ArrayImpl) else aval.sharding
+    if isinstance(value, _PYTHON) and (kind == dtypes.float0 or isinstance(kind, KeyDType)):
+        return place(_filled_array(sizes, value, kind, where), device)
     if np.ndim(value):
         out = laid_out(broadcast_to(asarray(value, kind), sizes), where)
     elif isinstance(value, _PYTHON):
