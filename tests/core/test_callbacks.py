@@ -104,7 +104,7 @@ def test_custom_jvp_around_callback():
 ])
 def test_errors_of_callbacks(callback, message):
     f = lambda x: jax.pure_callback(callback, SCALAR, x)
-    with pytest.raises((RuntimeError, ZeroDivisionError), match=message):
+    with pytest.raises(jax.errors.JaxRuntimeError, match=message):
         f(1.0)
     with pytest.raises(jax.errors.JaxRuntimeError, match=message):
         finished(jax.jit(f), 1.0)

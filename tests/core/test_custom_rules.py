@@ -280,6 +280,14 @@ def test_saved_residuals_say_where_they_come_from(capsys):
     assert made == ["from the argument x", "named 'c'"]
 
 
+def test_residuals_have_the_place_where_they_were_made():
+    def layer(x):
+        return jnp.sin(x @ x)
+    for policy in (jax.checkpoint_policies.dots_saveable, jax.checkpoint_policies.everything_saveable):
+        saved = jax.ad_checkpoint.saved_residuals(jax.checkpoint(layer, policy=policy), jnp.ones((2, 2)))
+        assert all(text.endswith("(layer)") for _, text in saved if text.startswith("output of")), saved
+
+
 class Position(Primitive):
     """Adds the position on the axis "i": what a collective would be to the transformations."""
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, final
 
 from teucer._core import printer
+from teucer._core.names import _names
 from teucer._core.trace import Tracer, current_trace
 from teucer._core.types import aval_of
 
@@ -210,9 +211,14 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
     env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
     env.update(zip(jaxpr.invars, args, strict=True))
     process = current_trace().process
-    for eqn in jaxpr.eqns:
-        operands = tuple([v.val if type(v) is Literal else env[v] for v in eqn.invars])
-        env.update(zip(eqn.outvars, process(eqn.primitive, operands, eqn.params), strict=True))
+    saved = _names.place
+    try:
+        for eqn in jaxpr.eqns:
+            operands = tuple([v.val if type(v) is Literal else env[v] for v in eqn.invars])
+            _names.place = eqn.source[0] if eqn.source is not None else saved
+            env.update(zip(eqn.outvars, process(eqn.primitive, operands, eqn.params), strict=True))
+    finally:
+        _names.place = saved
     return [v.val if type(v) is Literal else env[v] for v in jaxpr.outvars]
 
 

@@ -1,15 +1,17 @@
-"""Name scopes: names that the user gives to parts of a program (`named_scope`), for profiles and dumps."""
+"""Name scopes: names that the user gives to parts of a program (`named_scope`), for profiles and dumps; and places in programs."""
 
 from __future__ import annotations
 
 import threading
 from contextlib import ContextDecorator
+from typing import Any
 
 __all__ = ["scope"]
 
 
 class _Names(threading.local):
     scope: tuple[str, ...] = ()
+    place: Any = None  # while a jaxpr is traced again: the record of the user's line that made the equation
 
 
 _names = _Names()

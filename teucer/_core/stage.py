@@ -128,7 +128,7 @@ class StageTrace(Trace):
             var = Var(aval)
             outvars.append(var)
             outs.append(StageTracer(self, var))
-        self.eqns.append(Eqn(primitive, invars, outvars, params, effects, (user_frame(), _names.scope)))
+        self.eqns.append(Eqn(primitive, invars, outvars, params, effects, (_names.place or user_frame(), _names.scope)))
         return tuple(outs)
 
     def atom(self, x: Any) -> Atom:

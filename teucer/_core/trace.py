@@ -227,7 +227,7 @@ def leak_message(x: Tracer) -> str:
     return ("Encountered an unexpected tracer. A function transformed by JAX had a side effect, allowing for a reference to an "
             f"intermediate value with type {x.aval.str_short()} wrapped in a {type(x).__name__} to "
             "escape the scope of the transformation.\n"
-            f"    leaked from: {x._trace}{where}{used}\n"
+            f"    leaked from {x._trace}{where}{used}\n"
             "  A function that is transformed must return what it computes and not keep it in a global, an attribute, a "
             "closure or a list.\n  To find where the value escapes, run with jax.checking_leaks().")
 

@@ -7,7 +7,7 @@ from typing import Any, final
 
 import numpy as np
 
-from teucer._base import dtypes, tracebacks
+from teucer._base import dtypes, errors, tracebacks
 from teucer._core.calls import check_callable, fun_name
 from teucer._core.effects import Effect
 from teucer._core.primitive import Primitive
@@ -51,8 +51,14 @@ class _Callback(Primitive):
         return frozenset() if self.kind is None else frozenset({Effect(self.kind, ordered)})
 
     def evaluate(self, *args: Any, callback: Any, result_avals: Any, **params: Any) -> Any:
-        outs = callback(*map(_on_host, args))
-        return tuple(transfer.put(y, None) for y in _checked(outs, result_avals, callback))
+        try:
+            outs = _checked(callback(*map(_on_host, args)), result_avals, callback)
+        except Exception as err:
+            if self is debug_callback_p:
+                raise
+            # As in a compiled program.
+            raise errors.JaxRuntimeError(f"INTERNAL: CpuCallback error calling callback: {type(err).__name__}: {err}") from err
+        return tuple(transfer.put(y, None) for y in outs)
 
     def shard(self, *avals: Any, **params: Any) -> Any:
         return Labels([tuple((i, axis) for axis in range(a.ndim)) for i, a in enumerate(avals)], [()])
