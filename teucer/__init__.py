@@ -17,7 +17,7 @@ __version_info__ = (0, 1, 0)
 # The public names by the module that defines them, and the public modules; loaded on first use.
 _MODULES = (
     "ad_checkpoint core custom_batching custom_derivatives debug dlpack dtypes errors example_libraries experimental export "
-    "extend flatten_util image interpreters lax nn numpy ops random scipy sharding stages tree tree_util typing")
+    "extend flatten_util image interpreters lax nn numpy ops random scipy sharding stages test_util tree tree_util typing")
 _ROOMS = {
     **{f"teucer.{name}": f"{name}=." for name in _MODULES.split()},
     "teucer._base.config":

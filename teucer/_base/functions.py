@@ -36,4 +36,7 @@ def _is_users(fun: Any) -> bool:
 
 def fun_text(fun: Callable[..., Any]) -> str:
     """A function as error messages speak of it."""
-    return repr(fun) if not hasattr(fun, "__code__") else f"function {fun_name(fun)} at {where(fun)}"
+    if not hasattr(fun, "__code__"):
+        return repr(fun)
+    place = where(fun)
+    return f"function {fun_name(fun)}" + ("" if is_internal(place.rpartition(":")[0]) else f" at {place}")

@@ -271,7 +271,7 @@ def aval_of(x: Any) -> Any:
             return _aval_of[kind](x)
     if hasattr(x, "__jax_array__"):
         return aval_of(x.__jax_array__())
-    raise TypeError(f"a value of type {type(x)} is not an array: {x!r:.200}\n"
+    raise TypeError(f"Argument '{x!s:.200}' of type {type(x)} is not a valid JAX type.\n"
                     "  Array arguments are arrays, NumPy arrays and scalars, and Python numbers.")
 
 

@@ -325,7 +325,7 @@ def check_arrays(name: str, *xs: Any) -> None:
     """Raise TypeError if an argument of the function `name` is not an array."""
     for i, x in enumerate(xs):
         if not is_valid_type(x):
-            raise TypeError(f"Error interpreting argument to {name} as an array. The problematic value is of type {type(x)} "
+            raise TypeError(f"Error interpreting argument to {name} as a JAX value. The problematic value is of type {type(x)} "
                             f"and was passed to {name} at position {i}.\n    value: {x!r:.200}\n  Array arguments are "
                             "arrays, NumPy arrays and scalars, and Python numbers; jnp.asarray converts sequences.") from None
 

@@ -38,14 +38,14 @@ class SelectN(Primitive):
         if any(case is not first for case in cases):
             if any(case.shape != first.shape for case in cases):
                 shapes = ", ".join(str(case.shape) for case in cases)
-                raise TypeError(f"select cases must have the same shapes (C2), got [{shapes}].")
+                raise TypeError(f"select cases must have the same shapes, got [{shapes}] (C2).")
             if any(case.dtype != first.dtype for case in cases):
                 listed = ", ".join(case.dtype.name for case in cases)
-                raise TypeError(f"lax.select requires arguments to have the same dtypes (C2), got {listed}. "
+                raise TypeError(f"lax.select requires arguments to have the same dtypes, got {listed} (C2). "
                                 "(Tip: jnp.where is a similar function that does automatic type promotion on inputs).")
         if which.shape and which.shape != first.shape:
-            raise TypeError("select `which` must be scalar or have the same shape as cases (C3), got `which` shape "
-                            f"{which.shape} but case shape {first.shape}.")
+            raise TypeError("select `which` must be scalar or have the same shape as cases, got `which` shape "
+                            f"{which.shape} but case shape {first.shape} (C3).")
         if which.dtype == np.bool_:
             if len(cases) > 2:
                 raise TypeError(f"select with boolean `which` cannot have > 2 cases (C4), got {len(cases)}.")

@@ -85,7 +85,7 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> An
         raise ValueError("Need at least one array to stack.")
     shapes = [x.shape for x in xs]
     if any(s != shapes[0] for s in shapes):
-        raise ValueError(f"All input arrays must have the same shape: got {', '.join(map(str, shapes))}.")
+        raise ValueError(f"All input arrays must have the same shape. Got {', '.join(map(str, shapes))}.")
     return _joining.stack(xs, _structure.canonical_axis(axis, len(shapes[0]) + 1))
 
 

@@ -38,7 +38,7 @@ def float_dtype(op: str, dtype: Any, *, allow_complex: bool = False) -> Any:
     kind = np.inexact if allow_complex else np.floating
     if not dtypes.issubdtype(wanted, kind):
         what = "float or complex dtype" if allow_complex else "float dtype"
-        raise ValueError(f"dtype argument to `{op}` must be a {what}, got {dtypes.as_dtype(dtype).name}")
+        raise ValueError(f"dtype argument to `{op}` must be a {what}, got {dtypes.canonicalize_dtype(wanted).name}")
     return dtypes.canonicalize_dtype(wanted)
 
 
@@ -49,7 +49,7 @@ def int_dtype(op: str, dtype: Any) -> Any:
     """
     wanted = dtypes.check_user_dtype_supported(int if dtype is None else dtype, op)
     if not dtypes.issubdtype(wanted, np.integer):
-        raise ValueError(f"dtype argument to `{op}` must be an int dtype, got {dtypes.as_dtype(dtype).name}")
+        raise ValueError(f"dtype argument to `{op}` must be an int dtype, got {dtypes.canonicalize_dtype(wanted).name}")
     return dtypes.canonicalize_dtype(wanted)
 
 

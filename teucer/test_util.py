@@ -1,0 +1,135 @@
+"""Checks of derivatives against finite differences, for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from teucer._base import dtypes
+from teucer._core.trace import typeof
+from teucer._core.types import float0
+from teucer._transform.forward import jvp
+from teucer._transform.reverse import vjp
+from teucer._trees import pytrees
+
+__all__ = ["check_grads", "check_jvp", "check_vjp"]
+
+_TOLERANCES = {2: 1e-1, 4: 2e-3, 8: 1e-5}  # by the bytes of a real number
+# A central difference errs by eps^2 and by the rounding of the function over eps: least near the cube root of the latter.
+_STEPS = {2: 1e-1, 4: 5e-3, 8: 1e-5}
+
+
+def check_grads(f: Callable[..., Any], args: Sequence[Any], order: int, modes: Sequence[str] = ("fwd", "rev"),
+                atol: float | None = None, rtol: float | None = None, eps: float | None = None) -> None:
+    """Check derivatives of a function up to an order, along random directions, against central differences.
+
+    args: its arguments, pytrees of floating arrays. modes: "fwd" for jvp, "rev" for vjp; of higher orders every combination.
+    atol, rtol: tolerances, by default those of the dtypes. eps: half the distance of the differences.
+    Raises AssertionError if a derivative is off.
+
+    >>> import teucer.numpy as jnp
+    >>> check_grads(jnp.sin, (1.,), order=2)
+    """
+    args = tuple(args)
+    check = {"atol": atol, "rtol": rtol, "eps": eps}
+    if "fwd" in modes:
+        check_jvp(f, partial(jvp, f), args, **check)
+        if order > 1:
+            tangents = _random_like(args, 1)
+            check_grads(lambda *xs: jvp(f, xs, tangents), args, order - 1, modes, **check)
+    if "rev" in modes:
+        check_vjp(f, partial(vjp, f), args, **check)
+        if order > 1:
+            cts = _random_like(f(*args), 2)
+            check_grads(lambda *xs: vjp(f, *xs)[1](cts), args, order - 1, modes, **check)
+
+
+def check_jvp(f: Callable[..., Any], f_jvp: Callable[..., Any], args: Sequence[Any], atol: float | None = None,
+              rtol: float | None = None, eps: float | None = None, err_msg: str = "") -> None:
+    """Check that f_jvp(args, tangents) gives the results of `f` and their tangents, along a random direction.
+
+    Raises AssertionError if it does not.
+
+    >>> import functools, teucer as jax, teucer.numpy as jnp
+    >>> check_jvp(jnp.sin, functools.partial(jax.jvp, jnp.sin), (1.,))
+    """
+    args = tuple(args)
+    tangents = _random_like(args, 0)
+    out, tangents_out = f_jvp(args, tangents)
+    _compare(out, f(*args), atol, rtol, f"{err_msg or 'JVP'} primal")
+    _compare(tangents_out, _difference(f, args, tangents, eps), atol, rtol, f"{err_msg or 'JVP'} tangent")
+
+
+def check_vjp(f: Callable[..., Any], f_vjp: Callable[..., Any], args: Sequence[Any], atol: float | None = None,
+              rtol: float | None = None, eps: float | None = None, err_msg: str = "") -> None:
+    """Check that f_vjp(*args) gives the result of `f` and a function that pulls a random cotangent back.
+
+    Raises AssertionError if it does not.
+
+    >>> import functools, teucer as jax, teucer.numpy as jnp
+    >>> check_vjp(jnp.sin, functools.partial(jax.vjp, jnp.sin), (1.,))
+    """
+    args = tuple(args)
+    out, pull = f_vjp(*args)
+    _compare(out, f(*args), atol, rtol, f"{err_msg or 'VJP'} primal")
+    tangents, cts = _random_like(args, 0), _random_like(out, 3)
+    pushed = _difference(f, args, tangents, eps)
+    coarsest = max((_by_bytes(_TOLERANCES, y.dtype) for y in pytrees.tree_leaves(pushed) if y.dtype != float0), default=0.0)
+    np.testing.assert_allclose(_inner(tangents, pull(cts)), _inner(pushed, cts), rtol=coarsest if rtol is None else rtol,
+                               atol=coarsest if atol is None else atol, err_msg=f"{err_msg or 'VJP'} cotangent projection")
+
+
+def _random_like(tree: Any, seed: int) -> Any:
+    """Random tangents of the values of a tree."""
+    draw = np.random.RandomState(seed).randn
+
+    def leaf(x: Any) -> Any:
+        aval = typeof(x).tangent_aval()
+        if aval.dtype == float0:
+            return np.zeros(aval.shape, float0)
+        complexes = dtypes.issubdtype(aval.dtype, np.complexfloating)
+        return np.asarray(draw(*aval.shape) + (1j * draw(*aval.shape) if complexes else 0), aval.dtype)
+
+    return pytrees.tree_map(leaf, tree)
+
+
+def _difference(f: Callable[..., Any], args: Any, tangents: Any, eps: float | None) -> Any:
+    """The central difference of `f` along a direction."""
+    moving = [x.dtype for x in pytrees.tree_leaves(tangents) if x.dtype != float0]
+    step = eps or max((_by_bytes(_STEPS, d) for d in moving), default=1.0)
+    ahead, behind = (f(*pytrees.tree_map(lambda x, t, s=s: x if t.dtype == float0 else (np.asarray(x) + s * t).astype(t.dtype),
+                                         args, tangents)) for s in (step, -step))
+
+    def leaf(y: Any, z: Any) -> Any:
+        aval = typeof(y).tangent_aval()
+        if aval.dtype == float0:
+            return np.zeros(aval.shape, float0)
+        wide = np.complex128 if dtypes.issubdtype(aval.dtype, np.complexfloating) else np.float64
+        return ((np.asarray(y).astype(wide) - np.asarray(z).astype(wide)) / (2 * step)).astype(aval.dtype)
+
+    return pytrees.tree_map(leaf, ahead, behind)
+
+
+def _inner(xs: Any, ys: Any) -> float:
+    """The real part of the sum of products, which differentiation keeps."""
+    pairs = zip(*(map(np.asarray, pytrees.tree_leaves(tree)) for tree in (xs, ys)), strict=True)
+    return float(sum(np.vdot(x.astype(np.complex128).conj(), y.astype(np.complex128)).real
+                     for x, y in pairs if float0 not in (x.dtype, y.dtype)))
+
+
+def _compare(got: Any, wanted: Any, atol: float | None, rtol: float | None, what: str) -> None:
+    for x, y in zip(*(map(np.asarray, pytrees.tree_leaves(tree)) for tree in (got, wanted)), strict=True):
+        if float0 in (x.dtype, y.dtype) or not dtypes.issubdtype(x.dtype, np.inexact):
+            continue
+        default = _by_bytes(_TOLERANCES, x.dtype)
+        wide = np.complex128 if dtypes.issubdtype(x.dtype, np.complexfloating) else np.float64
+        np.testing.assert_allclose(x.astype(wide), y.astype(wide), rtol=default if rtol is None else rtol,
+                                   atol=default if atol is None else atol, err_msg=what)
+
+
+def _by_bytes(table: dict[int, float], dtype: Any) -> float:
+    size = np.dtype(dtype).itemsize // (2 if dtypes.issubdtype(dtype, np.complexfloating) else 1)
+    return table[max(size, min(table))]
