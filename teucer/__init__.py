@@ -16,8 +16,8 @@ __version_info__ = (0, 1, 0)
 
 # The public names by the module that defines them, and the public modules; loaded on first use.
 _MODULES = (
-    "ad_checkpoint core custom_batching custom_derivatives debug dlpack dtypes errors example_libraries experimental export "
-    "extend flatten_util image interpreters lax nn numpy ops random scipy sharding stages test_util tree tree_util typing")
+    "ad_checkpoint api_util core custom_batching custom_derivatives debug dlpack dtypes errors example_libraries experimental "
+    "export extend flatten_util image interpreters lax nn numpy ops random scipy sharding stages test_util tree tree_util typing")
 _ROOMS = {
     **{f"teucer.{name}": f"{name}=." for name in _MODULES.split()},
     "teucer._base.config":
@@ -38,6 +38,8 @@ _ROOMS = {
         "make_array_from_callback make_array_from_process_local_data make_array_from_single_device_arrays",
     "teucer.lax._sharding":
         "reshard",
+    "teucer.sharding._pmap":
+        "pmap",
     "teucer._runtime.backends":
         "default_backend device_count devices host_count host_id host_ids local_device_count local_devices process_count "
         "process_index process_indices",
@@ -82,7 +84,7 @@ _ROOMS = {
 }
 _MANUAL = "programs that partition by hand are not implemented yet; use jax.NamedSharding with jit."
 _ABSENT = {
-    **dict.fromkeys(("pmap", "shard_map", "smap"), _MANUAL),
+    **dict.fromkeys(("shard_map", "smap"), _MANUAL),
     **dict.fromkeys(("device_put_replicated", "device_put_sharded"), "it is deprecated; use jax.device_put instead."),
     **dict.fromkeys(("distributed", "ffi", "profiler"), "it is not implemented yet."),
     **dict.fromkeys(("Ref", "freeze", "new_ref", "ref"), "mutable arrays are not implemented yet."),

@@ -16,6 +16,7 @@ from teucer._core.types import TOKEN as abstract_token
 from teucer._core.types import Aval as AbstractValue
 from teucer._core.types import ShapedArray, Token
 from teucer._core.types import aval_of as get_aval
+from teucer._core.types import aval_rules as pytype_aval_mappings
 from teucer._core.types import is_valid_type as valid_jaxtype
 from teucer._dimensions.dimensions import is_constant as is_constant_shape
 from teucer._dimensions.dimensions import is_symbolic, max_dim, min_dim
@@ -24,7 +25,7 @@ from teucer.errors import InconclusiveDimensionOperation
 __all__ = ["AbstractValue", "Atom", "ClosedJaxpr", "DropVar", "InconclusiveDimensionOperation", "Jaxpr", "JaxprEqn", "Literal",
            "Primitive", "ShapedArray", "Token", "Trace", "Tracer", "Var", "abstract_token", "axis_frame", "check_jaxpr",
            "eval_jaxpr", "get_aval", "is_constant_dim", "is_constant_shape", "jaxpr_as_fun", "jaxprs_in_params", "max_dim",
-           "min_dim", "new_jaxpr_eqn", "subjaxprs", "valid_jaxtype"]
+           "min_dim", "new_jaxpr_eqn", "pytype_aval_mappings", "subjaxprs", "valid_jaxtype"]
 
 
 def is_constant_dim(d: Any) -> bool:

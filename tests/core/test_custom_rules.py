@@ -323,3 +323,20 @@ POSITION = Position()
 def test_named_axes_reach_into_staged_rules(made):
     f = jax.jit(made())
     assert jax.vmap(lambda _: f(jnp.float32(1)), axis_name="i")(X).tolist() == [1.0, 2.0, 3.0]
+
+
+def test_linear_functions_with_a_jvp_rule_are_transposed():
+    """The function itself is, under whatever transformation; the rule says nothing of it."""
+    @jax.custom_jvp
+    def triple(x, k):
+        return 3 * x, k * x
+    triple.defjvp(lambda primals, tangents: (triple(*primals), triple(*primals)))
+
+    f = lambda x: triple(x, 4.0)
+    for transposed in (jax.linear_transpose(f, 1.0), jax.jit(jax.linear_transpose(f, 1.0)), jax.linear_transpose(jax.jit(f), 1.0)):
+        assert float(transposed((2.0, 5.0))[0]) == 26
+    np.testing.assert_array_equal(jax.vmap(jax.linear_transpose(f, 1.0))((jnp.arange(2.0), jnp.ones(2)))[0], [4, 7])
+    np.testing.assert_array_equal(jax.linear_transpose(jax.vmap(f), jnp.ones(2))((jnp.arange(2.0), jnp.ones(2)))[0], [4, 7])
+    first = lambda x: jax.lax.scan(lambda c, _: (f(c)[0], f(c)[1]), x, None, length=2)
+    assert float(jax.linear_transpose(first, 1.0)((2.0, jnp.ones(2)))[0]) == 34
+    assert float(jax.linear_transpose(lambda x: f(x)[0], 1.0)(2.0)[0]) == 6

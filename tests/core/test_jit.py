@@ -1,5 +1,6 @@
 """`jit`: signatures, static and donated arguments, caching, nesting, stages, placement."""
 
+import contextlib
 import functools
 import gc
 import weakref
@@ -269,6 +270,25 @@ def test_transformed_calls_are_given_the_same_buffers():
     # A tangent is given where its primal is; residuals and cotangents are not.
     assert donated(lambda x, y, t: jax.jvp(f, (x, y), (t, t)), x, x, x) == [(True, False, True, False)]
     assert not any(flag for flags in donated(jax.grad(lambda x, y: f(x, y).sum()), x, x) for flag in flags)
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, jax.jit, jax.grad, lambda f: lambda x: jax.vmap(f)(x[None])[0],
+                                       lambda f: jax.jit(jax.grad(f)), lambda f: lambda x: jax.vmap(jax.grad(f))(x[None])[0]])
+def test_ensure_compile_time_eval_of_traced_values(transform):
+    """They stay traced; what is computed of them is that without the block, and so are derivatives."""
+    def f(x, block):
+        with block():
+            known = jnp.cos(1.0)
+            assert block is contextlib.nullcontext or not isinstance(known, jax.core.Tracer)
+            y = jnp.sin(x) * known + jax.jit(lambda a: a * x)(2.0) + lax.cond(known > 0, lambda: x, lambda: -x)
+            y += lax.fori_loop(0, 3, lambda i, a: a * x, 1.0) + jax.grad(jnp.sin)(x)
+            y += jnp.sum(jax.vmap(lambda a: a * x)(jnp.ones(2)))
+            if isinstance(x, jax.core.Tracer):
+                assert isinstance(y, jax.core.Tracer)
+        return y
+    found, expected = (transform(lambda x: f(x, block))(jnp.float32(1.5))
+                       for block in (jax.ensure_compile_time_eval, contextlib.nullcontext))
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
 def test_named_scope_is_no_equation():

@@ -16,7 +16,8 @@ def fun_name(fun: Callable[..., Any]) -> str:
     """The name of a function, through partials and bound methods."""
     if isinstance(fun, functools.partial):
         return fun_name(fun.func)
-    return getattr(fun, "__name__", None) or type(fun).__name__
+    name = getattr(fun, "__name__", None)
+    return name if isinstance(name, str) and name else type(fun).__name__
 
 
 def where(fun: Callable[..., Any]) -> str:

@@ -33,7 +33,10 @@ def api_boundary(fun: Callable[P, R], like: Callable[..., object] | None = None)
             raise
 
     named: Callable[..., object] = fun if like is None else like
-    functools.update_wrapper(boundary, named)
+    try:
+        functools.update_wrapper(boundary, named)
+    except TypeError:  # the name of a callable of a user's class may be anything
+        functools.update_wrapper(boundary, named, ("__doc__",))
     return boundary
 
 

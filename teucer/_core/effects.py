@@ -8,9 +8,9 @@ __all__ = ["Effect"]
 
 
 class Effect(NamedTuple):
-    """An effect: its kind ('debug', 'io'), and whether effects of that kind keep the order of the program."""
+    """An effect: its kind ('debug', 'io'; 'library' for those of libraries), and whether such effects keep the program's order."""
 
-    kind: str
+    kind: str = "library"
     ordered: bool = False
 
     def __str__(self) -> str:

@@ -77,6 +77,10 @@ class Primitive:
 
     __slots__ = ("__dict__",)
     name: Any
+    # For interpreters of jaxprs written for JAX: `bind` gives a sequence of results; jaxprs that are called are parameters.
+    multiple_results: bool = True
+    call_primitive: ClassVar[bool] = False
+    map_primitive: ClassVar[bool] = False
     # runner(primitive, params): what runs a primitive outside any trace; the upper floors install it (`_transform.programs`).
     runner: ClassVar[Any] = None
     # The types of results with the partition that `shard` says (teucer._runtime.partition).

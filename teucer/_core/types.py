@@ -14,7 +14,7 @@ from teucer._dimensions.dimensions import Dimension, is_constant, is_symbolic
 from teucer._xla.arrays import ArrayImpl
 
 __all__ = [
-    "Aval", "KeyCarrier", "ShapedArray", "Token", "TOKEN", "Zero", "aval_of", "float0", "is_valid_type",
+    "Aval", "KeyCarrier", "ShapedArray", "Token", "TOKEN", "Zero", "aval_of", "aval_rules", "float0", "is_valid_type",
     "partitioned", "register_aval_of", "shape_text",
 ]
 
@@ -38,6 +38,10 @@ class Aval:
 
     def cotangent_aval(self) -> Aval:
         """The type of cotangents: that of tangents, since cotangents here are unconjugated."""
+        return self.tangent_aval()
+
+    def to_tangent_aval(self) -> Aval:
+        """As `tangent_aval`, under JAX's name."""
         return self.tangent_aval()
 
     @property
@@ -244,12 +248,13 @@ class Zero:
         return f"Zero({self.aval})"
 
 
-_aval_of: dict[type, Any] = {}
+# How to find the type of values of a Python class: rule(value) -> aval. Libraries add classes of theirs.
+aval_rules: dict[type, Any] = {}
 
 
 def register_aval_of(kind: type, aval: Any) -> None:
     """Say how to find the type of values of Python class `kind`."""
-    _aval_of[kind] = aval
+    aval_rules[kind] = aval
 
 
 def aval_of(x: Any) -> Any:
@@ -263,12 +268,12 @@ def aval_of(x: Any) -> Any:
     if type(x) is ArrayImpl:
         carried = x._carried
         return carried if type(carried) is ShapedArray else carried.logical
-    rule = _aval_of.get(type(x))
+    rule = aval_rules.get(type(x))
     if rule is not None:
         return rule(x)
     for kind in type(x).__mro__[1:]:
-        if kind in _aval_of:
-            return _aval_of[kind](x)
+        if kind in aval_rules:
+            return aval_rules[kind](x)
     if hasattr(x, "__jax_array__"):
         return aval_of(x.__jax_array__())
     raise TypeError(f"Argument '{x!s:.200}' of type {type(x)} is not a valid JAX type.\n"
@@ -279,7 +284,7 @@ def is_valid_type(x: Any) -> bool:
     """Whether `x` is a value of the language: something that has an aval."""
     if isinstance(x, np.ndarray | np.generic):
         return x.dtype in dtypes.ALL_SET or x.dtype == float0
-    return type(x) in _aval_of or any(kind in _aval_of for kind in type(x).__mro__) or hasattr(x, "__jax_array__")
+    return type(x) in aval_rules or any(kind in aval_rules for kind in type(x).__mro__) or hasattr(x, "__jax_array__")
 
 
 def _scalar(kind: type) -> Any:

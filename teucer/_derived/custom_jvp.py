@@ -8,11 +8,14 @@ from typing import Any, final
 
 from teucer._base import tracebacks
 from teucer._core.calls import flatten_results, fun_name
+from teucer._core.jaxpr import ClosedJaxpr
+from teucer._core.primitive import Undefined
 from teucer._core.stage import DebugInfo
 from teucer._core.trace import typeof
 from teucer._core.types import Zero, float0
 from teucer._derived.custom_calls import CustomCall, CustomFunction, OutDims, SymbolicZero, batched, closed_over, to_jaxpr
 from teucer._transform import arith
+from teucer._transform.transpose import transpose_jaxpr
 from teucer._trees import pytrees
 
 __all__ = ["CustomJVPCall", "custom_jvp", "custom_jvp_call_p"]
@@ -42,6 +45,16 @@ class CustomJVPCall(CustomCall):
         outs = jvp(*primals, *given)
         n = len(outs) // 2
         return tuple(outs[:n]), tuple(_clean(t, y) for y, t in zip(outs[:n], outs[n:], strict=True))
+
+    def transpose(self, cts: Any, *args: Any, call_jaxpr: ClosedJaxpr, **params: Any) -> Any:
+        """Of a linear program that calls the function: its derivative has no part in that, so the function itself is transposed."""
+        linear = [type(x) is Undefined for x in args]
+        given = [type(ct) is not Zero for ct in cts]
+        transposed, nonzero = transpose_jaxpr(call_jaxpr, linear, given)
+        outs = iter(transposed(*(x for x, lin in zip(args, linear, strict=True) if not lin),
+                               *(ct for ct, g in zip(cts, given, strict=True) if g)))
+        found = iter([next(outs) if nz else None for nz in nonzero])
+        return tuple(next(found) if lin else None for lin in linear)
 
     def batch(self, axis: Any, args: Any, dims: Any, *, call_jaxpr: Any, jvp: Any, **params: Any) -> Any:
         out_dims = OutDims(dims)

@@ -15,8 +15,16 @@ from teucer._runtime.arrays import ArrayImpl, to_numpy
 from teucer._trees import pytrees
 from teucer._xla import arrays as xla
 
-__all__ = ["as_sharding", "host_value", "make_array_from_callback", "make_array_from_process_local_data",
+__all__ = ["as_sharding", "host_rules", "host_value", "make_array_from_callback", "make_array_from_process_local_data",
            "make_array_from_single_device_arrays", "put", "put_array", "to_sharding"]
+
+
+def _canonical(x: Any) -> np.ndarray[Any, Any]:
+    return np.asarray(x, aval_of(np.asarray(x)).dtype)
+
+
+# How values of a Python class become NumPy arrays of canonical dtype. Libraries add classes of theirs.
+host_rules: dict[type, Callable[[Any], Any]] = {np.ndarray: _canonical}
 
 
 def host_value(x: Any, aval: ShapedArray) -> np.ndarray[Any, Any]:
@@ -32,6 +40,8 @@ def host_value(x: Any, aval: ShapedArray) -> np.ndarray[Any, Any]:
                                 "the option jax_enable_x64 is set.") from err
     if aval.dtype == dtypes.float0:
         return np.zeros(aval.shape, np.bool_)
+    if type(x) in host_rules:
+        x = host_rules[type(x)](x)
     return np.asarray(x, aval.dtype)
 
 

@@ -116,9 +116,9 @@ class KnownTrace(Trace):
 
     def process(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
         assert self.parent is not None
-        with using(self.parent if any(isinstance(x, Tracer) for x in args) else EVAL):
-            results: tuple[Any, ...] = primitive.bind(*args, **params)
-            return results
+        trace = self.parent if any(isinstance(x, Tracer) for x in args) else EVAL
+        with using(trace):
+            return trace.process(primitive, args, params)
 
     def lift(self, x: Any, aval: Any) -> Any:
         return x

@@ -32,7 +32,7 @@ class LibraryPrimitive(Primitive):
     """
 
     __slots__ = ()
-    multiple_results: bool = False
+    multiple_results = False
     # A library may have state that its rules do not tell of.
     mergeable = False
     impl_rule: Rule | None = None

@@ -10,8 +10,8 @@ from teucer._core.trace import typeof
 from teucer._transform import arith
 from teucer.interpreters._primitive import Rules, as_tuple, has_several_results
 
-__all__ = ["bdim_at_front", "broadcast", "defbroadcasting", "defreducer", "defvectorized", "fancy_primitive_batchers",
-           "primitive_batchers"]
+__all__ = ["axis_primitive_batchers", "bdim_at_front", "broadcast", "defbroadcasting", "defreducer", "defvectorized",
+           "fancy_primitive_batchers", "primitive_batchers"]
 
 Rule = Callable[..., Any]
 
@@ -47,10 +47,21 @@ def _derive(primitive: Primitive, method: Rule) -> Rule:
     return rule
 
 
+def _install_axis(primitive: Primitive, rule: Rule) -> Rule:
+    return _install_fancy(primitive, lambda axis, args, dims, **params: rule(axis.size, axis.name, None, args, dims, **params))
+
+
+def _derive_axis(primitive: Primitive, method: Rule) -> Rule:
+    fancy = _derive_fancy(primitive, method)
+    return lambda size, name, trace, args, dims, **params: fancy(Axis(size, name), args, dims, **params)
+
+
 # rule(operands, dims, **params) -> (result, dim); a dim is an int, or None for what is not batched.
 primitive_batchers = Rules("batch", _install, _derive)
 # rule(axis, operands, dims, **params) -> (result, dim); the axis has size and name.
 fancy_primitive_batchers = Rules("batch", _install_fancy, _derive_fancy)
+# rule(size, name of the axis, None, operands, dims, **params) -> (result, dim)
+axis_primitive_batchers = Rules("batch", _install_axis, _derive_axis)
 
 
 def broadcast(x: Any, sz: int, axis: int, mesh_axis: Any = None) -> Any:

@@ -39,6 +39,10 @@ _FUNCTIONS = {
 }
 
 
+# Members that arrays and tracers each have of their own.
+_OWN = ("__copy__", "__deepcopy__", "addressable_data", "dtype", "item", "itemsize", "nbytes", "ndim", "shape", "sharding", "size")
+
+
 def _method(name: str, module: str) -> Any:
     found: list[Any] = []
 
@@ -226,7 +230,8 @@ def attach() -> None:
     """Give arrays and tracers their operators and methods."""
     methods = {name: _method(name, module) for module, names in _FUNCTIONS.items() for name in names}
     methods.update(_METHODS)
-    # The abstract class too, for those who look there: `jax.Array.sum`.
-    xla.attach(xla.Array, methods | _operators.tracer_operators() | _indexing.ATTACH)
     xla.attach(ArrayImpl, methods | _operators.array_operators() | _ARRAY_METHODS | _indexing.ATTACH)
+    # The abstract class too, for those who look there: `jax.Array.sum`.
+    own = {name: getattr(ArrayImpl, name) for name in _OWN}
+    xla.attach(xla.Array, own | methods | _operators.tracer_operators() | _indexing.ATTACH)
     xla.attach(Tracer, methods | _operators.tracer_operators() | _TRACER_METHODS | _indexing.ATTACH)

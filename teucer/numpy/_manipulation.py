@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from teucer._base import errors
-from teucer._core.trace import Tracer
 from teucer._core.types import is_valid_type
 from teucer._dimensions.dimensions import as_size, is_constant, is_symbolic
-from teucer._runtime.arrays import ArrayImpl
 from teucer.lax import _dynamic, _joining, _shapes, _structure
 from teucer.lax._sharding import laid_out
 from teucer.numpy._library import fast
@@ -80,7 +78,7 @@ def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None, o
 
 def _new_shape(x: Any, shape: Any) -> tuple[Any, ...]:
     given = shape
-    if not isinstance(shape, Sequence | np.ndarray) and not (isinstance(shape, ArrayImpl | Tracer) and np.ndim(shape)):
+    if not isinstance(shape, Iterable) or getattr(shape, "ndim", 1) == 0:
         shape = (shape,)
     try:
         sizes = tuple([as_size(d) for d in shape])
@@ -245,7 +243,7 @@ def broadcast_to(array: Any, shape: Any, *, out_sharding: Any = None) -> Any:
     x = operand("broadcast_to", array)
     if out_sharding is not None:
         return laid_out("jnp.broadcast_to", out_sharding, lambda x: broadcast_to(x, shape), x)
-    return broadcast_value(x, _structure.canonical_shape(shape if isinstance(shape, Sequence | np.ndarray) else (shape,)))
+    return broadcast_value(x, _structure.canonical_shape(shape if np.ndim(shape) else (shape,)))
 
 
 def broadcast_shapes(*shapes: Any) -> tuple[Any, ...]:

@@ -12,14 +12,34 @@ from teucer._core.jaxpr import Eqn as JaxprEqn
 from teucer._core.jaxpr import new_eqn as new_jaxpr_eqn
 from teucer._core.stage import DebugInfo
 from teucer._core.types import ShapedArray, Token
+from teucer._core.types import Token as AbstractToken
 from teucer._core.types import is_valid_type as valid_jaxtype
 from teucer._transform import batch
 from teucer.core import jaxpr_as_fun
+from teucer.errors import InconclusiveDimensionOperation
+from teucer.extend.core import primitives
+from teucer.extend.core._traces import (
+    TraceTag,
+    concrete_or_error,
+    find_top_trace,
+    gensym,
+    get_opaque_trace_state,
+    nonempty_axis_env_DO_NOT_USE,
+    set_current_trace,
+    take_current_trace,
+    unsafe_am_i_under_a_jit_DO_NOT_USE,
+    unsafe_am_i_under_a_vmap_DO_NOT_USE,
+    unsafe_get_axis_names_DO_NOT_USE,
+)
 from teucer.interpreters._primitive import LibraryPrimitive as Primitive
 
-__all__ = ["ClosedJaxpr", "DebugInfo", "DropVar", "Effect", "Effects", "Jaxpr", "JaxprEqn", "JaxprTypeError", "Literal",
-           "Primitive", "Token", "Var", "check_jaxpr", "jaxpr_as_fun", "jaxprs_in_params", "mapped_aval", "new_jaxpr_eqn",
-           "no_effects", "primal_dtype_to_tangent_dtype", "subjaxprs", "unmapped_aval", "valid_jaxtype"]
+__all__ = ["AbstractToken", "ClosedJaxpr", "DebugInfo", "DropVar", "Effect", "Effects", "InconclusiveDimensionOperation",
+           "Jaxpr", "JaxprEqn", "JaxprTypeError", "Literal", "Primitive", "Token", "TraceTag", "Var", "check_jaxpr",
+           "concrete_or_error", "find_top_trace", "gensym", "get_opaque_trace_state", "jaxpr_as_fun", "jaxprs_in_params",
+           "mapped_aval", "new_jaxpr_eqn", "no_effects", "nonempty_axis_env_DO_NOT_USE", "primal_dtype_to_tangent_dtype",
+           "primitives", "set_current_trace", "subjaxprs", "take_current_trace", "unmapped_aval",
+           "unsafe_am_i_under_a_jit_DO_NOT_USE", "unsafe_am_i_under_a_vmap_DO_NOT_USE", "unsafe_get_axis_names_DO_NOT_USE",
+           "valid_jaxtype"]
 
 Effects = frozenset[Effect]
 no_effects: Effects = frozenset()

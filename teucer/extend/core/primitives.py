@@ -1,21 +1,32 @@
-"""The primitives of lax, by name."""
+"""The primitives, by name: those of lax, and those that carry programs or rules of users."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from teucer import lax
-from teucer.lax import linalg
+from teucer._derived import custom_jvp, custom_vjp, moves, remat
+from teucer._transform import jit_calls
+from teucer.interpreters._primitive import LibraryPrimitive
+from teucer.lax import _random_keys, _structure, linalg
 
 _MODULES = {name: module for module in (linalg, lax) for name in dir(module) if name.endswith("_p")}
-__all__ = list(_MODULES)  # the names are strings, from the modules
+_MODULES |= {
+    "add_jaxvals_p": (_structure, "add_any_p"), "custom_jvp_call_p": custom_jvp, "custom_vjp_call_p": custom_vjp,
+    "device_put_p": moves, "jit_p": jit_calls, "name_p": remat, "random_bits_p": _random_keys,
+    "random_fold_in_p": _random_keys, "random_seed_p": _random_keys, "random_split_p": _random_keys, "remat_p": remat}
+# No program has calls of these kinds; interpreters written for JAX have rules for them.
+call_p, closed_call_p = LibraryPrimitive("call"), LibraryPrimitive("closed_call")
+__all__ = ["call_p", "closed_call_p", *_MODULES]  # noqa: PLE0604  # the names are strings, from the modules
 
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module 'teucer.extend.core.primitives' has no attribute {name!r}")
-    return getattr(_MODULES[name], name)
+    place = _MODULES[name]
+    module, own = place if isinstance(place, tuple) else (place, name)
+    return getattr(module, own)
 
 
 def __dir__() -> list[str]:
-    return sorted(_MODULES)
+    return sorted(__all__)

@@ -1,0 +1,502 @@
+"""Checks of values in transformed programs: `check` says what must hold, `checkify` makes what fails a result of the function.
+
+A program of checks is interpreted: each place where something may fail is a `Site`, and beside its results the program computes
+whether something failed, at which site first, and what the message of each site shows (`Checked`).
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from teucer import lax
+from teucer import numpy as jnp
+from teucer._base import tracebacks
+from teucer._core.effects import Effect
+from teucer._core.jaxpr import ClosedJaxpr, Eqn, Literal
+from teucer._core.primitive import Primitive
+from teucer._core.stage import DebugInfo, stage_jaxpr
+from teucer._core.trace import Tracer, typeof
+from teucer._core.types import is_valid_type
+from teucer._derived.custom_jvp import custom_jvp_call_p
+from teucer._derived.custom_vjp import custom_vjp_call_p
+from teucer._derived.remat import checkpoint, remat_p
+from teucer._derived.stages import jit
+from teucer._transform.jit_calls import jit_p
+from teucer._trees import pytrees
+
+__all__ = ["Error", "ErrorCategory", "JaxRuntimeError", "all_checks", "automatic_checks", "check", "check_error", "checkify",
+           "debug_check", "div_checks", "float_checks", "index_checks", "init_error", "nan_checks", "user_checks"]
+
+
+class JaxRuntimeError(ValueError):
+    """A check failed, outside `checkify` or in an Error that is thrown."""
+
+
+class CheckifyError(Exception):
+    """A check that failed."""
+
+
+@final
+class FailedCheckError(CheckifyError):
+    """A `check` of the program failed."""
+
+
+@final
+class NaNError(CheckifyError):
+    """An operation gave a NaN."""
+
+
+@final
+class DivisionByZeroError(CheckifyError):
+    """A division by zero."""
+
+
+@final
+class OOBError(CheckifyError):
+    """An index out of bounds."""
+
+
+ErrorCategory = type[CheckifyError]
+user_checks = frozenset({FailedCheckError})
+nan_checks = frozenset({NaNError})
+div_checks = frozenset({DivisionByZeroError})
+index_checks = frozenset({OOBError})
+float_checks = nan_checks | div_checks
+automatic_checks = float_checks | index_checks
+all_checks = automatic_checks | user_checks
+
+
+@final
+class Site:
+    """A place where something may fail, compared by identity: the kind of error, and the message for what it shows."""
+
+    __slots__ = ("category", "message")
+
+    def __init__(self, category: type[CheckifyError], message: Callable[..., str]) -> None:
+        self.category, self.message = category, message
+
+
+class State(NamedTuple):
+    """Whether something failed, at which site first (its number), and for each site the values that its message shows."""
+
+    failed: Any
+    code: Any
+    shown: tuple[tuple[Any, ...], ...] = ()
+
+
+class Checked(NamedTuple):
+    """A jaxpr whose first results are the leaves of its State, and its sites."""
+
+    jaxpr: ClosedJaxpr
+    sites: tuple[Site, ...]
+    state: Any  # the tree of the State
+
+    def __call__(self, *args: Any) -> tuple[State, list[Any]]:
+        outs = self.jaxpr(*args)
+        n = self.state.num_leaves
+        return pytrees.tree_unflatten(self.state, outs[:n]), outs[n:]
+
+
+@final
+@pytrees.register_pytree_node_class
+class Error:
+    """What `checkify` found: the first check that failed, if any. A pytree, so that it may be a result of any transformation."""
+
+    def __init__(self, state: State, sites: tuple[Site, ...]) -> None:
+        self._state, self._sites = state, sites
+
+    def tree_flatten(self) -> tuple[tuple[State], tuple[Site, ...]]:
+        return (self._state,), self._sites
+
+    @classmethod
+    def tree_unflatten(cls, metadata: tuple[Site, ...], data: Iterable[Any]) -> Error:
+        (state,) = data
+        return cls(state, metadata)
+
+    def get(self) -> str | None:
+        """The message, None if no check failed; of a batch the messages of all its elements that failed."""
+        failed = np.asarray(self._state.failed)
+        if not failed.ndim:
+            error = self.get_exception()
+            return None if error is None else str(error)
+        return "\n".join(f"at mapped index {', '.join(map(str, i))}: {self._exception(tuple(i))}"
+                         for i in np.argwhere(failed).tolist()) or None
+
+    def get_exception(self) -> CheckifyError | None:
+        """The exception, not raised; None if no check failed. Of a batch, that of the first element that failed."""
+        where = np.argwhere(np.asarray(self._state.failed))
+        return self._exception(tuple(where[0].tolist())) if len(where) else None
+
+    def _exception(self, index: tuple[int, ...]) -> CheckifyError:
+        rank = len(index)
+        code = int(np.asarray(self._state.code)[index])
+        site = self._sites[code]
+        shown = [np.asarray(x)[index] if rank else x for x in self._state.shown[code]]
+        return site.category(site.message(*shown))
+
+    def throw(self) -> None:
+        """Raise JaxRuntimeError with the message if a check failed."""
+        check_error(self)
+
+    def __repr__(self) -> str:
+        return f"Error({'traced' if isinstance(self._state.failed, Tracer) else self.get()})"
+
+
+_EFFECTS = frozenset({Effect("check")})
+_PASSED = State(False, np.int32(-1))
+init_error = Error(_PASSED, ())
+
+
+@final
+class Check(Primitive):
+    """check(failed, code, *shown): raises the error of the site `code` of `sites`, which show `counts` values each, if failed."""
+
+    __slots__ = ()
+    name = "check"
+    mergeable = False
+
+    def types(self, *avals: Any, **params: Any) -> Any:
+        return ()
+
+    def effects(self, *avals: Any, **params: Any) -> Any:
+        return _EFFECTS
+
+    def evaluate(self, *args: Any, sites: Any, counts: Any, debug: bool) -> Any:
+        error = Error(_state(args, counts), sites)
+        message = None if debug else error.get()
+        if message is not None:
+            raise JaxRuntimeError(message)
+        return ()
+
+    def lower(self, ctx: Any, *values: Any, sites: Any, counts: Any, debug: bool) -> Any:
+        if not debug:
+            raise ValueError("Cannot abstractly evaluate a checkify.check which was not functionalized. This probably means you "
+                             "tried to stage (jit/scan/pmap/...) a `check` without functionalizing it through "
+                             "`checkify.checkify`.")
+        return ()
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+        return self.bind(*primals, **params), ()
+
+    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+        failed = args[0]  # a scalar of each element of the batch
+        last = 0 if dims[0] is None else axis.size - 1 - jnp.argmax(failed[::-1])
+        one = [x if d is None else lax.dynamic_index_in_dim(x, last, d, keepdims=False) for x, d in zip(args, dims, strict=True)]
+        self.bind(*one, **params)
+        return (), ()
+
+
+check_p = Check()
+
+
+def _state(flat: Sequence[Any], counts: Sequence[int]) -> State:
+    rest = iter(flat[2:])
+    return State(flat[0], flat[1], tuple(tuple(next(rest) for _ in range(n)) for n in counts))
+
+
+@tracebacks.api_boundary
+def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs: Any) -> None:
+    """Say that pred must hold: where `checkify` is around, what fails is part of its error; elsewhere it is raised at once.
+
+    msg: with {} for fmt_args and {name} for fmt_kwargs, pytrees of arrays. debug: only where `checkify` is around.
+    Raises TypeError if pred is no scalar, or a value to be shown no array; JaxRuntimeError if pred is False outside `checkify`;
+    ValueError, when it is compiled, under `jit` and its like without `checkify` around them.
+
+    >>> import teucer as jax
+    >>> from teucer.experimental import checkify
+    >>> def f(x):
+    ...     checkify.check(x > 0, "must be positive, not {}", x)
+    ...     return jax.numpy.log(x)
+    >>> error, y = jax.jit(checkify.checkify(f))(-1.)
+    >>> error.get()
+    'must be positive, not -1.0 (`check` failed)'
+    """
+    if not is_valid_type(pred) or typeof(pred).shape or typeof(pred).dtype != np.bool_:
+        raise TypeError(f"check takes a scalar pred as argument, got {pred}")
+    shown, tree = pytrees.tree_flatten((fmt_args, fmt_kwargs))
+    for x in shown:
+        if not hasattr(x, "dtype"):
+            raise TypeError("Formatting arguments to checkify.check need to be PyTrees of arrays, but got "
+                            f"{x!r} of type {type(x)}.")
+
+    def message(*values: Any) -> str:
+        args, kwargs = pytrees.tree_unflatten(tree, values)
+        return f"{msg.format(*args, **kwargs)} (`check` failed)"
+
+    site = Site(FailedCheckError, message)
+    check_p.bind(jnp.logical_not(pred), np.int32(0), *shown, sites=(site,), counts=(len(shown),), debug=debug)
+
+
+@tracebacks.api_boundary
+def debug_check(pred: Any, msg: str, *fmt_args: Any, **fmt_kwargs: Any) -> None:
+    """As `check`, which does nothing where `checkify` is not around."""
+    check(pred, msg, *fmt_args, debug=True, **fmt_kwargs)
+
+
+@tracebacks.api_boundary
+def check_error(error: Error) -> None:
+    """Raise JaxRuntimeError if a check failed; under `checkify`, hand the error on to it.
+
+    Raises TypeError if `error` is none of `checkify`.
+    """
+    if not isinstance(error, Error):
+        raise TypeError(f"check_error takes an Error as argument, got type {type(error)} instead.")
+    state, counts = error._state, tuple(map(len, error._state.shown))
+    for _ in typeof(state.failed).shape:
+        # Of a batch, as in the batching rule.
+        last = len(state.failed) - 1 - jnp.argmax(state.failed.reshape(len(state.failed), -1).any(1)[::-1])
+        state = pytrees.tree_map(operator.itemgetter(last), state)
+    check_p.bind(*pytrees.tree_leaves(state), sites=error._sites, counts=counts, debug=False)
+
+
+def checkify(f: Callable[..., Any], errors: Iterable[type[CheckifyError]] = user_checks) -> Callable[..., tuple[Error, Any]]:
+    """A function that returns (Error, result of f) and raises nothing: what failed first, if anything, is in the Error.
+
+    errors: what to look for: user_checks (`check`), nan_checks, div_checks, index_checks, or unions of them.
+    The program goes on after an error, as if nothing had failed.
+    Indices that are known while tracing are not looked at. Of functions with derivatives of their own, the rules are not checked.
+
+    >>> from teucer import numpy as jnp
+    >>> from teucer.experimental import checkify
+    >>> error, y = checkify.checkify(jnp.log, errors=checkify.nan_checks)(-1.)
+    >>> error.get()
+    'nan generated by primitive: log.'
+    """
+    wanted = frozenset(errors)
+
+    @tracebacks.boundary_of(f)
+    def checked(*args: Any, **kwargs: Any) -> tuple[Error, Any]:
+        tree: list[Any] = []
+
+        def flat() -> list[Any]:
+            leaves, out_tree = pytrees.tree_flatten(f(*args, **kwargs))
+            tree.append(out_tree)
+            return leaves
+
+        # On no arguments: f looks at those it is called with, as it would without checkify.
+        program = _checked(stage_jaxpr(flat, (), DebugInfo(f, (), "checkify")), wanted)
+        state, outs = program()
+        return Error(state, program.sites), pytrees.tree_unflatten(tree[-1], outs)
+
+    return checked
+
+
+def _checked(closed: ClosedJaxpr, wanted: frozenset[Any]) -> Checked:
+    """A jaxpr that computes its State too."""
+    found: list[Any] = []
+
+    def run(*args: Any) -> list[Any]:
+        checks = _Checks(wanted)
+        outs = checks.run(closed, args)
+        leaves, tree = pytrees.tree_flatten(checks.state)
+        found[:] = tuple(checks.sites), tree
+        return [*leaves, *outs]
+
+    jaxpr = stage_jaxpr(run, closed.in_avals, closed.jaxpr.debug_info)
+    return Checked(jaxpr, *found)
+
+
+@final
+class _Checks:
+    """One run through a program: its sites so far, and the State."""
+
+    def __init__(self, wanted: frozenset[Any]) -> None:
+        self.wanted = wanted
+        self.sites: list[Site] = []
+        self.state = _PASSED
+
+    def run(self, closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
+        jaxpr = closed.jaxpr
+        env = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*closed.consts, *args], strict=True))
+
+        def read(atoms: Sequence[Any]) -> list[Any]:
+            return [v.val if type(v) is Literal else env[v] for v in atoms]
+
+        for eqn in jaxpr.eqns:
+            env.update(zip(eqn.outvars, self.equation(eqn, read(eqn.invars)), strict=True))
+        return read(jaxpr.outvars)
+
+    def equation(self, eqn: Eqn, args: list[Any]) -> Sequence[Any]:
+        primitive, params = eqn.primitive, eqn.params
+        if primitive is check_p:
+            if FailedCheckError in self.wanted:
+                self.join(_state(args, params["counts"]), params["sites"])
+            return ()
+        if primitive in _INNER:
+            programs = _programs(params)
+            inner = [_checked(program, self.wanted) for program in programs]
+            if any(program.sites for program in inner) or any(program.effects >= _EFFECTS for program in programs):
+                return _INNER[primitive](self, inner=inner, args=args, params=params)  # type: ignore[no-any-return]
+        outs: Sequence[Any] = primitive.bind(*args, **params)
+        if DivisionByZeroError in self.wanted and primitive in _DIVISIONS:
+            self.fails(DivisionByZeroError, jnp.any(jnp.equal(args[1], 0)), lambda: "division by zero")
+        if OOBError in self.wanted and primitive in _STARTS:
+            self.out_of_bounds(*_STARTS[primitive](args, params))
+        if NaNError in self.wanted and not primitive.rearranges:
+            nans = [jnp.any(jnp.isnan(y)) for y in outs if jnp.issubdtype(y.dtype, jnp.inexact)]
+            if nans:
+                name = str(primitive)
+                self.fails(NaNError, functools.reduce(jnp.logical_or, nans), lambda: f"nan generated by primitive: {name}.")
+        return outs
+
+    def fails(self, category: type[CheckifyError], failed: Any, message: Callable[..., str], *shown: Any) -> None:
+        self.join(State(failed, np.int32(0), (tuple(shown),)), (Site(category, message),))
+
+    def join(self, state: State, sites: Sequence[Site]) -> None:
+        """What happens next: it counts if nothing has failed before."""
+        before = self.state
+        code = jnp.where(before.failed, before.code, jnp.where(state.failed, state.code + np.int32(len(self.sites)), np.int32(-1)))
+        self.state = State(jnp.logical_or(before.failed, state.failed), code, before.shown + state.shown)
+        self.sites += sites
+
+    def out_of_bounds(self, shape: tuple[int, ...], starts: Any, axes: Sequence[int], last: Sequence[int]) -> None:
+        """starts: int[..., len(axes)], from which slices are taken; last: the last start along each axis that fits."""
+        if not axes or not starts.size:
+            return
+        starts = jnp.asarray(starts)
+        wrong = jnp.logical_or(starts < 0, starts > jnp.asarray(last, starts.dtype)).reshape(-1)
+        first = jnp.argmax(wrong)
+        which, index = first % len(axes), starts.reshape(-1)[first]
+
+        def message(index: Any, which: Any) -> str:
+            axis = axes[int(which)]
+            return (f"out-of-bounds indexing for array of shape {shape}: index {int(index)} is out of bounds for axis {axis} with "
+                    f"size {shape[axis]}. ")
+        self.fails(OOBError, jnp.any(wrong), message, index, which)
+
+    # Programs within the program
+
+    def jitted(self, inner: Sequence[Checked], args: Any, params: Any) -> Any:
+        program = inner[0]
+
+        def call(*args: Any) -> Any:
+            return program(*args)
+
+        call.__name__ = params["name"]
+        return self.called(jit(call, inline=params["inline"]), program, args)
+
+    def recomputed(self, inner: Sequence[Checked], args: Any, params: Any) -> Any:
+        program = inner[0]
+        call = checkpoint(program, policy=params["policy"], prevent_cse=params["prevent_cse"])
+        return self.called(call, program, args)
+
+    def called(self, call: Callable[..., Any], program: Checked, args: Any) -> Any:
+        state, outs = call(*args)
+        self.join(state, program.sites)
+        return outs
+
+    def scanned(self, inner: Sequence[Checked], args: Any, params: Any) -> Any:
+        program, n, m = inner[0], params["num_consts"], params["num_consts"] + params["num_carry"]
+
+        def body(carry: Any, x: Any) -> Any:
+            before, values = carry
+            state, outs = program(*args[:n], *values, *x)
+            return (_first(before, state), outs[:m - n]), outs[m - n:]
+
+        start = _nothing(program), list(args[n:m])
+        (state, carry), ys = lax.scan(body, start, list(args[m:]), length=params["length"], reverse=params["reverse"],
+                                      unroll=params["unroll"])
+        self.join(state, program.sites)
+        return [*carry, *ys]
+
+    def looped(self, inner: Sequence[Checked], args: Any, params: Any) -> Any:
+        cond, body = inner
+        c = params["cond_nconsts"]
+        b = c + params["body_nconsts"]
+
+        def holds(values: Any) -> Any:
+            state, (pred,) = cond(*args[:c], *values)
+            return state, pred
+
+        def step(carry: Any) -> Any:
+            of_cond, of_body, values, _ = carry
+            state, values = body(*args[c:b], *values)
+            either = jnp.logical_or(of_cond.failed, of_body.failed)
+            of_body = _first(of_body, state._replace(failed=jnp.logical_and(state.failed, ~either)))
+            state, pred = holds(values)
+            either = jnp.logical_or(either, of_body.failed)
+            return _first(of_cond, state._replace(failed=jnp.logical_and(state.failed, ~either))), of_body, values, pred
+
+        state, pred = holds(args[b:])
+        start = state, _nothing(body), list(args[b:]), pred
+        of_cond, of_body, values, _ = lax.while_loop(lambda carry: carry[3], step, start)
+        self.join(of_cond, cond.sites)
+        self.join(of_body, body.sites)
+        return values
+
+    def branched(self, inner: Sequence[Checked], args: Any, params: Any) -> Any:
+        def branch(own: int) -> Callable[..., Any]:
+            def run(*operands: Any) -> Any:
+                state, outs = inner[own](*operands)
+                return [state if i == own else _nothing(program) for i, program in enumerate(inner)], outs
+            return run
+
+        states, outs = lax.switch(args[0], [branch(i) for i in range(len(inner))], *args[1:])
+        for state, program in zip(states, inner, strict=True):
+            self.join(state, program.sites)
+        return outs
+
+    def with_rule(self, primitive: Primitive, inner: Sequence[Checked], args: Any, params: Any) -> Any:
+        """A function with a derivative of its own: that is kept, and what is checked is computed beside it."""
+        program = inner[0]
+        silent = stage_jaxpr(lambda *args: _Checks(frozenset()).run(params["call_jaxpr"], args), program.jaxpr.in_avals)
+        self.join(program(*map(lax.stop_gradient, args))[0], program.sites)
+        return primitive.bind(*args, **{**params, "call_jaxpr": silent})
+
+
+def _programs(params: dict[str, Any]) -> list[ClosedJaxpr]:
+    """The programs that an equation carries, in the order of its parameters."""
+    items = [x for value in params.values() for x in (value if isinstance(value, tuple) else (value,))]
+    return [x for x in items if isinstance(x, ClosedJaxpr)]
+
+
+def _nothing(program: Checked) -> State:
+    """The State of a program that has not run."""
+    avals = program.jaxpr.out_avals[:program.state.num_leaves]
+    blank: State = pytrees.tree_unflatten(program.state, [jnp.zeros(a.shape, a.dtype) for a in avals])
+    return blank
+
+
+def _first(before: State, state: State) -> State:
+    """Of one program run again and again: the State of the first run that failed."""
+    later: State = pytrees.tree_map(lambda old, new: jnp.where(before.failed, old, new).astype(typeof(old).dtype), before, state)
+    return later
+
+
+def _gathered(args: Any, params: Any) -> Any:
+    operand, starts, *_ = args
+    axes = params["dimension_numbers"].start_index_map
+    return operand.shape, starts, axes, [operand.shape[a] - params["slice_sizes"][a] for a in axes]
+
+
+def _scattered(args: Any, params: Any) -> Any:
+    operand, starts, updates = args
+    numbers = params["dimension_numbers"]
+    inserted = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
+    windows = iter(numbers.update_window_dims)
+    sizes = [1 if a in inserted else updates.shape[next(windows)] for a in range(operand.ndim)]
+    axes = numbers.scatter_dims_to_operand_dims
+    return operand.shape, starts, axes, [operand.shape[a] - sizes[a] for a in axes]
+
+
+def _sliced(args: Any, sizes: Sequence[int], starts: Sequence[Any]) -> Any:
+    shape = args[0].shape
+    return shape, jnp.stack(starts) if starts else jnp.zeros(0, int), tuple(range(len(shape))), np.subtract(shape, sizes)
+
+
+_DIVISIONS = {lax.div_p, lax.rem_p}
+_STARTS: dict[Primitive, Callable[..., Any]] = {
+    lax.gather_p: _gathered,
+    **dict.fromkeys((lax.scatter_p, lax.scatter_add_p, lax.scatter_mul_p, lax.scatter_min_p, lax.scatter_max_p), _scattered),
+    lax.dynamic_slice_p: lambda args, params: _sliced(args, params["slice_sizes"], args[1:]),
+    lax.dynamic_update_slice_p: lambda args, params: _sliced(args, args[1].shape, args[2:]),
+}
+_INNER: dict[Primitive, Callable[..., Any]] = {
+    jit_p: _Checks.jitted, remat_p: _Checks.recomputed, lax.scan_p: _Checks.scanned, lax.while_p: _Checks.looped,
+    lax.cond_p: _Checks.branched,
+    **{p: functools.partial(_Checks.with_rule, primitive=p) for p in (custom_jvp_call_p, custom_vjp_call_p)}}

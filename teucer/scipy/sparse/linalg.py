@@ -1,0 +1,203 @@
+"""Iterative solutions of linear systems A x = b, with derivatives that are such solutions themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from teucer import lax
+from teucer import numpy as jnp
+from teucer._base import tracebacks
+from teucer._core.trace import typeof
+from teucer._core.types import is_valid_type
+from teucer._trees import pytrees
+from teucer.flatten_util import ravel_pytree
+
+__all__ = ["bicgstab", "cg", "gmres"]
+
+Operator = Callable[[Any], Any]
+# solve(matvec, precondition, b, x0) -> x, on vectors
+Method = Callable[[Operator, Operator, Any, Any], Any]
+
+
+@tracebacks.api_boundary
+def cg(A: Any, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.0, maxiter: int | None = None,
+       M: Any = None) -> tuple[Any, None]:
+    """(x, None) with A x = b by conjugate gradients.
+
+    A: a Hermitian positive definite matrix T[n,n], or a linear function of such trees as b is one. b: a tree of arrays.
+    x0: where to begin, by default zero. M: an approximate inverse of A, in either form.
+    tol, atol: it ends when the residual's norm is at most max(tol * norm(b), atol), or after maxiter steps (10 n).
+    Raises ValueError if A is a matrix that is not square, or x0 is not alike b; TypeError if A is neither.
+
+    >>> import teucer.numpy as jnp
+    >>> cg(jnp.diag(jnp.array([1., 4.])), jnp.ones(2))[0]
+    Array([1.  , 0.25], dtype=float32)
+
+    Method: Hestenes & Stiefel, J. Res. Natl. Bur. Stand. 49 (1952) 409.
+    """
+    def method(matvec: Operator, precondition: Operator, b: Any, x0: Any) -> Any:
+        limit = _limit(b, tol, atol)
+
+        def step(state: Any) -> Any:
+            x, r, p, gamma, k = state
+            ap = matvec(p)
+            alpha = gamma / jnp.vdot(p, ap).real
+            x, r = x + alpha * p, r - alpha * ap
+            z = precondition(r)
+            new = jnp.vdot(r, z).real
+            return x, r, z + new / gamma * p, new, k + 1
+
+        r = b - matvec(x0)
+        z = precondition(r)
+        start = x0, r, z, jnp.vdot(r, z).real, 0
+        return lax.while_loop(lambda s: (_norm(s[1]) > limit) & (s[4] < _steps(maxiter, b)), step, start)[0]
+
+    return _solved("cg", method, A, b, x0, M, symmetric=True), None
+
+
+@tracebacks.api_boundary
+def bicgstab(A: Any, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.0, maxiter: int | None = None,
+             M: Any = None) -> tuple[Any, None]:
+    """(x, None) with A x = b by stabilised biconjugate gradients. Arguments as for `cg`; A need not be symmetric.
+
+    >>> import teucer.numpy as jnp
+    >>> bicgstab(jnp.array([[1., 1.], [0., 2.]]), jnp.ones(2))[0]
+    Array([0.5, 0.5], dtype=float32)
+
+    Method: van der Vorst, SIAM J. Sci. Stat. Comput. 13 (1992) 631.
+    """
+    def method(matvec: Operator, precondition: Operator, b: Any, x0: Any) -> Any:
+        limit, tiny = _limit(b, tol, atol), jnp.finfo(b.dtype).tiny
+
+        def step(state: Any) -> Any:
+            x, r, p, v, rho, alpha, omega, k, _ = state
+            new = jnp.vdot(shadow, r)
+            p = r + new / rho * (alpha / omega) * (p - omega * v)
+            p_hat = precondition(p)
+            v = matvec(p_hat)
+            alpha = new / jnp.vdot(shadow, v)
+            s = r - alpha * v
+            early = _norm(s) <= limit
+            s_hat = precondition(s)
+            t = matvec(s_hat)
+            omega = jnp.where(early, jnp.ones_like(omega), jnp.vdot(t, s) / jnp.vdot(t, t))
+            x = x + alpha * p_hat + jnp.where(early, jnp.zeros_like(s), omega * s_hat)
+            r = jnp.where(early, s, s - omega * t)
+            # Where it breaks down, what has been found so far stands.
+            broken = (jnp.abs(new) < tiny) | (jnp.abs(omega) < tiny) | ~jnp.isfinite(_norm(r))
+            x, r = jnp.where(broken, state[0], x), jnp.where(broken, state[1], r)
+            return x, r, p, v, new, alpha, omega, k + 1, broken
+
+        shadow = r = b - matvec(x0)
+        one = jnp.ones((), b.dtype)
+        start = x0, r, jnp.zeros_like(r), jnp.zeros_like(r), one, one, one, 0, False
+        steps = _steps(maxiter, b)
+        return lax.while_loop(lambda s: (_norm(s[1]) > limit) & (s[7] < steps) & ~s[8], step, start)[0]
+
+    return _solved("bicgstab", method, A, b, x0, M), None
+
+
+@tracebacks.api_boundary
+def gmres(A: Any, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.0, restart: int = 20, maxiter: int | None = None,
+          M: Any = None, solve_method: str = "batched") -> tuple[Any, int]:
+    """(x, 0) with A x = b by generalised minimal residuals. Arguments as for `cg`; A need not be symmetric.
+
+    restart: the size of the space in which a step looks for the smallest residual. maxiter: how many such steps.
+    solve_method: 'batched' or 'incremental', which only differ in rounding: either way each step's least-squares problem is
+        solved at its end.
+    Raises ValueError for another solve_method.
+
+    >>> import teucer.numpy as jnp
+    >>> gmres(jnp.array([[1., 1.], [0., 2.]]), jnp.ones(2))[0].round(4)
+    Array([0.5, 0.5], dtype=float32)
+
+    Method: Saad & Schultz, SIAM J. Sci. Stat. Comput. 7 (1986) 856, preconditioned from the left.
+    """
+    if solve_method not in ("batched", "incremental"):
+        raise ValueError(f"invalid solve_method {solve_method}, must be either 'incremental' or 'batched'")
+
+    def method(matvec: Operator, precondition: Operator, b: Any, x0: Any) -> Any:
+        limit, m = _limit(precondition(b), tol, atol), min(restart, b.size)
+
+        def residual(x: Any) -> Any:
+            return precondition(b - matvec(x))
+
+        def step(state: Any) -> Any:
+            x, r, norm, k = state
+            # Rows are the basis; rows that have not been made yet, and those after the space is exhausted, are zero.
+            basis = jnp.zeros((m + 1, b.size), b.dtype).at[0].set(r / norm.astype(b.dtype))
+
+            def extend(j: Any, made: Any) -> Any:
+                basis, projected = made
+                w = precondition(matvec(basis[j]))
+                before = _norm(w)
+                column = jnp.zeros(m + 1, b.dtype)
+                for _ in range(2):  # once more, for what rounding has left
+                    part = basis.conj() @ w
+                    column, w = column + part, w - part @ basis
+                size = _norm(w)
+                new = size > jnp.finfo(b.dtype).eps * before
+                unit = jnp.where(new, w / jnp.where(new, size, 1).astype(b.dtype), 0)
+                column = column.at[j + 1].set(jnp.where(new, size, 0).astype(b.dtype))
+                return basis.at[j + 1].set(unit), projected.at[:, j].set(column)
+
+            basis, projected = lax.fori_loop(0, m, extend, (basis, jnp.zeros((m + 1, m), b.dtype)))
+            target = jnp.zeros(m + 1, b.dtype).at[0].set(norm.astype(b.dtype))
+            x = x + jnp.linalg.lstsq(projected, target)[0] @ basis[:m]
+            r = residual(x)
+            return x, r, _norm(r), k + 1
+
+        r = residual(x0)
+        steps = _steps(maxiter, b)
+        return lax.while_loop(lambda s: (s[2] > limit) & (s[3] < steps), step, (x0, r, _norm(r), 0))[0]
+
+    return _solved("gmres", method, A, b, x0, M), 0
+
+
+def _norm(x: Any) -> Any:
+    return jnp.sqrt(jnp.vdot(x, x).real)
+
+
+def _limit(b: Any, tol: float, atol: float) -> Any:
+    return jnp.maximum(tol * _norm(b), atol)
+
+
+def _steps(maxiter: int | None, b: Any) -> int:
+    return 10 * b.size if maxiter is None else maxiter
+
+
+def _operator(A: Any) -> Operator:
+    """A matrix or a function of trees as a function of trees."""
+    if callable(A):
+        return A  # type: ignore[no-any-return]
+    if not is_valid_type(A):
+        raise TypeError(f"linear operator must be either a function or ndarray: {A}")
+    shape = typeof(A).shape
+    if len(shape) != 2 or shape[0] != shape[1]:
+        raise ValueError(f"linear operator must be a square matrix, but has shape: {shape}")
+    return lambda x: jnp.matmul(A, x)
+
+
+def _solved(name: str, method: Method, A: Any, b: Any, x0: Any, M: Any, *, symmetric: bool = False) -> Any:
+    """The solution that a method on vectors finds for trees, as `custom_linear_solve` differentiates it."""
+    apply, invert = _operator(A), (lambda x: x) if M is None else _operator(M)
+    flat, unravel = ravel_pytree(pytrees.tree_map(_inexact, b))
+    shapes, given = ([typeof(x).shape for x in pytrees.tree_leaves(tree)] for tree in (b, b if x0 is None else x0))
+    if shapes != given or (x0 is not None and pytrees.tree_structure(x0) != pytrees.tree_structure(b)):
+        raise ValueError(f"arrays in x0 and b must have matching shapes: {given} vs {shapes}\n    function: {name}")
+    start = jnp.zeros_like(flat) if x0 is None else ravel_pytree(x0)[0].astype(flat.dtype)
+
+    def on_vectors(f: Operator) -> Operator:
+        return lambda v: ravel_pytree(f(unravel(v)))[0].astype(flat.dtype)
+
+    def solve(matvec: Operator, b: Any) -> Any:
+        return method(matvec, on_vectors(invert), b, lax.stop_gradient(start))
+
+    x = lax.custom_linear_solve(on_vectors(apply), flat, solve, None if symmetric else solve, symmetric)
+    return unravel(x)
+
+
+def _inexact(x: Any) -> Any:
+    array = jnp.asarray(x)
+    return array if jnp.issubdtype(array.dtype, jnp.inexact) else array.astype(jnp.result_type(array.dtype, jnp.float32))

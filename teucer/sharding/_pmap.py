@@ -1,0 +1,143 @@
+"""One program on several devices, each with a part of the arguments: `pmap`, by the mapping of `vmap` laid over a mesh."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from teucer._base import tracebacks
+from teucer._core.calls import as_indices, check_callable
+from teucer._core.trace import Tracer, typeof
+from teucer._derived.moves import device_put
+from teucer._derived.stages import jit
+from teucer._runtime import backends
+from teucer._runtime.meshes import AxisType, Mesh
+from teucer._runtime.shardings import NamedSharding
+from teucer._runtime.specs import PartitionSpec
+from teucer._transform import arith
+from teucer._transform.vmap import vmap
+from teucer._trees import pytrees
+from teucer.lax._sharding import with_sharding_constraint
+
+__all__ = ["pmap"]
+
+_UNNAMED = "_internal_pmap_axis_name"
+
+
+def pmap(fun: Callable[..., Any], axis_name: Any = None, *, in_axes: Any = 0, out_axes: Any = 0,
+         static_broadcasted_argnums: int | Sequence[int] = (), devices: Sequence[Any] | None = None, backend: str | None = None,
+         axis_size: int | None = None, donate_argnums: int | Sequence[int] = ()) -> Callable[..., Any]:
+    """A compiled function that maps `fun` over an axis of its arguments, each element on a device of its own.
+
+    axis_name, in_axes, out_axes, axis_size: as for `vmap`; a result for which out_axes is None is that of the first device.
+        Keyword arguments are mapped over axis 0. Collectives over axis_name communicate between the devices.
+    static_broadcasted_argnums, donate_argnums: as static_argnums and donate_argnums of `jit`.
+    devices: which; by default the first of `backend`. Results are laid over them.
+    Raises ValueError if there are more elements than devices, or the sizes of mapped axes differ.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> jax.pmap(lambda x: x / jax.lax.psum(x, "i"), axis_name="i")(jnp.ones(1))
+    Array([1.], dtype=float32)
+    """
+    check_callable(fun, "pmap")
+    static = as_indices(static_broadcasted_argnums, "static_broadcasted_argnums", "pmap")
+    name = _UNNAMED if axis_name is None else axis_name
+
+    @functools.lru_cache(maxsize=64)
+    def over(size: int, mesh: Mesh) -> Any:
+        def laid(x: Any, axis: int | None) -> Any:
+            return with_sharding_constraint(x, _sharding(mesh, name, axis))
+
+        @functools.wraps(fun)
+        def program(*args: Any, **kwargs: Any) -> Any:
+            fixed = {i % len(args): args[i] for i in static}
+            moving = [i for i in range(len(args)) if i not in fixed]
+
+            def element(moving_args: Sequence[Any], kwargs: Any) -> Any:
+                given = {**fixed, **dict(zip(moving, moving_args, strict=True))}
+                return fun(*(given[i] for i in range(len(args))), **kwargs)
+
+            flat, tree = pytrees.tree_flatten(([args[i] for i in moving], kwargs))
+            axes = _axes(in_axes, args, moving, tree)
+            flat = [x if a is None else laid(x, a) for x, a in zip(flat, axes, strict=True)]
+            outs = vmap(element, (pytrees.tree_unflatten(pytrees.treedef_children(tree)[0], axes[:_count(tree)]), 0), 0,
+                        axis_name=name, axis_size=size)(*pytrees.tree_unflatten(tree, flat))
+            leaves, out_tree = pytrees.tree_flatten(outs)
+            wanted = pytrees.flatten_axes("pmap out_axes", out_tree, out_axes)
+            return pytrees.tree_unflatten(out_tree, [
+                y[0] if a is None else laid(arith.moveaxis(y, 0, a % y.ndim), a % y.ndim)
+                for y, a in zip(leaves, wanted, strict=True)])
+
+        return jit(program, static_argnums=static, donate_argnums=donate_argnums)
+
+    def prepared(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+        """The program for these arguments, and the arguments laid over its devices."""
+        fixed = {i % len(args) for i in static if args}
+        moving = [i for i in range(len(args)) if i not in fixed]
+        flat, tree = pytrees.tree_flatten(([args[i] for i in moving], kwargs))
+        axes = _axes(in_axes, args, moving, tree)
+        size = _size(flat, axes, axis_size)
+        mesh = _mesh(size, devices, backend, name)
+        laid = [x if isinstance(x, Tracer) else device_put(x, _sharding(mesh, name, a)) for x, a in zip(flat, axes, strict=True)]
+        moved, kwargs = pytrees.tree_unflatten(tree, laid)
+        given = dict(zip(moving, moved, strict=True))
+        return over(size, mesh), tuple(given.get(i, x) for i, x in enumerate(args)), kwargs
+
+    @tracebacks.boundary_of(fun)
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        program, args, kwargs = prepared(args, kwargs)
+        return program(*args, **kwargs)
+
+    @tracebacks.api_boundary
+    def lower(*args: Any, **kwargs: Any) -> Any:
+        """The program for these arguments as StableHLO."""
+        program, args, kwargs = prepared(args, kwargs)
+        return program.lower(*args, **kwargs)
+
+    mapped.lower = lower  # type: ignore[attr-defined]
+    return mapped
+
+
+def _count(tree: Any) -> int:
+    """How many leaves of (positional arguments, keyword arguments) are positional."""
+    count: int = pytrees.treedef_children(tree)[0].num_leaves
+    return count
+
+
+def _axes(in_axes: Any, args: Sequence[Any], moving: Sequence[int], tree: Any) -> list[int | None]:
+    """The mapped axis of each leaf of (positional arguments that are not static, keyword arguments)."""
+    if isinstance(in_axes, list | tuple):
+        if len(in_axes) != len(args):
+            raise ValueError("pmap in_axes must be an int, None, or a tuple of entries corresponding to the positional arguments "
+                             f"passed to the function, but got len(in_axes)={len(in_axes)}, len(args)={len(args)}")
+        in_axes = [in_axes[i] for i in moving]
+    return pytrees.flatten_axes("pmap in_axes", tree, (in_axes, 0), kws=True)
+
+
+def _size(flat: Sequence[Any], axes: Sequence[int | None], axis_size: int | None) -> int:
+    sizes = {typeof(x).shape[a] for x, a in zip(flat, axes, strict=True) if a is not None and typeof(x).ndim}
+    if axis_size is not None:
+        sizes.add(axis_size)
+    if not sizes:
+        raise ValueError("pmap requires at least one argument with a mapped axis.\n  Give an array, or axis_size.")
+    if len(sizes) > 1:
+        listed = "".join(f"\n    {typeof(x).str_short(short_dtypes=True)}, axis {a}" for x, a in zip(flat, axes, strict=True)
+                         if a is not None)
+        raise ValueError(f"pmap got inconsistent sizes for array axes to be mapped: {sorted(sizes)}{listed}")
+    size: int = sizes.pop()
+    return size
+
+
+def _mesh(size: int, devices: Sequence[Any] | None, backend: str | None, name: Any) -> Mesh:
+    available = list(devices) if devices is not None else backends.devices(backend)
+    if size > len(available):
+        raise ValueError(f"compiling computation that requires {size} logical devices, but only {len(available)} XLA devices are "
+                         f"available.\n    devices: {available}\n  To map over more elements than devices, use vmap.")
+    return Mesh(np.array(available[:size]), (name,), axis_types=(AxisType.Auto,))
+
+
+def _sharding(mesh: Mesh, name: Any, axis: int | None) -> NamedSharding:
+    return NamedSharding(mesh, PartitionSpec() if axis is None else PartitionSpec(*(None,) * axis, name))
