@@ -192,9 +192,9 @@ def _heaviside(x: Any, y: Any) -> Any:
 
 heaviside = binary("heaviside", INEXACT, _heaviside, "Step: 0 where x1 < 0, x2 where x1 = 0, 1 where x1 > 0.")
 fmax = binary("fmax", ANY, lambda x, y: lax.where_else(lax.bitwise_or(_greater(x, y), lax.ne(y, y)), x, y),
-              "Greater of x1 and x2; the other one if one is nan.")
+              "Greater of x1 and x2; the other one if one is nan.", keyword=True)
 fmin = binary("fmin", ANY, lambda x, y: lax.where_else(lax.bitwise_or(_greater(y, x), lax.ne(y, y)), x, y),
-              "Lesser of x1 and x2; the other one if one is nan.")
+              "Lesser of x1 and x2; the other one if one is nan.", keyword=True)
 
 
 def _greater(x: Any, y: Any) -> Any:
@@ -316,7 +316,7 @@ def _i0(x: Any) -> Any:
     return lax.mul(lax.exp(x), _special.bessel_i0e(x))
 
 
-i0 = unary("i0", INEXACT, _i0, "Modified Bessel function of the first kind, of order 0.")
+i0 = unary("i0", INEXACT, _i0, "Modified Bessel function of the first kind, of order 0.", keyword=True)
 
 
 @fast

@@ -80,8 +80,8 @@ def _aval(name: str, xs: Any, i: int, x: Any) -> Any:
 def _plan(name: str, kind: str, xs: Sequence[Any]) -> _Plan:
     avals = [aval_of(x) for x in xs]
     nodes = tuple(dtypes.node_of(x if type(x) in _PYTHON else a) for x, a in zip(xs, avals, strict=True))
-    if len(set(nodes)) > 1 and any(map(dtypes.is_extended, nodes)):
-        raise TypeError(f"{name} does not accept dtypes {', '.join(a.dtype.name for a in avals)}.")
+    if any(map(dtypes.is_extended, nodes)) and (kind in _KIND or len(set(nodes)) > 1):
+        raise TypeError(f"{name} does not accept dtype{'s' * (len(avals) > 1)} {', '.join(a.dtype.name for a in avals)}.")
     dtype, weak = dtypes.promote_nodes(nodes)
     to_kind = _KIND.get(kind)
     if to_kind is not None and dtype != to_kind(dtype):
@@ -192,6 +192,8 @@ def promote_dtypes(name: str, kind: str, *xs: Any) -> list[Any]:
     nodes = tuple(dtypes.node_of(x if type(x) in _PYTHON else aval_of(x)) for x in values)
     dtype, weak = dtypes.promote_nodes(nodes)
     to_kind = _KIND.get(kind)
+    if to_kind is not None and dtypes.is_extended(dtype):
+        raise TypeError(f"{name} does not accept dtype {dtype.name}.")
     if to_kind is not None and dtype != to_kind(dtype):
         dtype = dtypes.canonicalize_dtype(to_kind(dtype))
     return [convert(x, dtype, weak) for x in values]

@@ -24,18 +24,24 @@ def is_kind(x: Any, kind: Any) -> bool:
     return dtypes.issubdtype(typeof(x).dtype, kind)
 
 
-def unary(name: str, kind: str, operation: Function, doc: str) -> Any:
-    """A row for a function of one operand."""
+def unary(name: str, kind: str, operation: Function, doc: str, *, keyword: bool = False) -> Any:
+    """A row for a function of one operand, which a few functions take by keyword too."""
     def function(x: Any, /) -> Any:
         return operation(*promote(name, kind, x))
-    return _named(function, name, kind, doc, "x")
+
+    def by_keyword(x: Any) -> Any:
+        return operation(*promote(name, kind, x))
+    return _named(by_keyword if keyword else function, name, kind, doc, "x")
 
 
-def binary(name: str, kind: str, operation: Function, doc: str) -> Any:
-    """A row for a function of two operands, which meet in one dtype and shape."""
+def binary(name: str, kind: str, operation: Function, doc: str, *, keyword: bool = False) -> Any:
+    """A row for a function of two operands, which meet in one dtype and shape; a few functions take them by keyword too."""
     def function(x1: Any, x2: Any, /) -> Any:
         return operation(*promote(name, kind, x1, x2))
-    return _named(function, name, kind, doc, "x1, x2")
+
+    def by_keyword(x1: Any, x2: Any) -> Any:
+        return operation(*promote(name, kind, x1, x2))
+    return _named(by_keyword if keyword else function, name, kind, doc, "x1, x2")
 
 
 _KINDS = {ANY: "T", NUMERIC: "T, bool as int32", INEXACT: "T, integers and bool as floats", FLOATING: "T real floating",
@@ -151,7 +157,7 @@ def rint_operation(x: Any) -> Any:
 
 floor = unary("floor", ANY, _rounding(lax.floor), "Greatest integer not above x.")
 ceil = unary("ceil", ANY, _rounding(lax.ceil), "Least integer not below x.")
-trunc = unary("trunc", ANY, _rounding(_trunc), "Integer part of x.")
+trunc = unary("trunc", ANY, _rounding(_trunc), "Integer part of x.", keyword=True)
 rint = unary("rint", ANY, rint_operation, "Nearest integer as a float; the even one half way between two.")
 
 # Comparison
