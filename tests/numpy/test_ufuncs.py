@@ -289,3 +289,14 @@ def test_gradients_at_special_points():
     assert jax.grad(lambda x: jnp.logaddexp(x, -jnp.inf))(1.0) == 1.0
     assert jax.grad(lambda x: x**0)(0.0) == 0.0
     assert jax.grad(lambda x: jnp.where(x > 0, jnp.sqrt(jnp.where(x > 0, x, 1.0)), 0.0))(0.0) == 0.0
+
+
+@pytest.mark.parametrize("name", [
+    "abs", "ceil", "conj", "floor", "imag", "iscomplex", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "isreal",
+    "nan_to_num", "negative", "positive", "real", "round", "sign", "signbit", "square", "trunc"])
+def test_numbers_become_arrays_while_tracing_too(name):
+    f, results = getattr(jnp, name), []
+    jax.make_jaxpr(lambda: results.extend(f(x) for x in (2, np.int8(2), 2.5, np.ones((2, 3), np.float32))))()
+    for x, y in zip((2, np.int8(2), 2.5, np.ones((2, 3), np.float32)), results, strict=True):
+        eager = f(x)
+        assert isinstance(y, jax.Array) and (y.shape, y.dtype, y.weak_type) == (eager.shape, eager.dtype, eager.weak_type)

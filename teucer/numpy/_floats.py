@@ -26,7 +26,7 @@ from teucer.numpy._promotion import (
     promote_shapes,
     refuse_out,
 )
-from teucer.numpy._ufuncs import binary, filled_like, is_kind, rint_operation, strong_bools, unary
+from teucer.numpy._ufuncs import as_array, binary, filled_like, is_kind, rint_operation, strong_bools, unary
 
 __all__ = ["angle", "copysign", "fmax", "fmin", "frexp", "heaviside", "hypot", "i0", "isneginf", "isposinf", "ldexp", "logaddexp",
            "logaddexp2", "modf", "nan_to_num", "round", "signbit", "sinc", "spacing"]
@@ -210,7 +210,7 @@ def _nan_to_num(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
         parts = [_nan_to_num.__wrapped__(part(x), nan, posinf, neginf) for part in (lax.real, lax.imag)]
         return lax.complex(*parts)
     if not is_kind(x, np.floating):
-        return x
+        return as_array(x)
     dtype = typeof(x).dtype
     info = dtypes.finfo(dtype)
     x = _structure.convert_element_type(x, dtype)
@@ -365,7 +365,7 @@ def round(a: Any, decimals: int = 0, out: None = None) -> Any:
 def _round(x: Any, decimals: int) -> Any:
     (x,) = promote("round", ANY, x)
     if is_kind(x, np.integer):
-        return x
+        return as_array(x)
     if decimals == 0:
         return rint_operation(x)
     if is_kind(x, np.complexfloating):

@@ -13,10 +13,12 @@ from teucer._core.trace import typeof
 from teucer.lax import _elementwise as lax
 from teucer.lax import _structure
 from teucer.lax._families import scalar_like
+from teucer.numpy._creation import asarray
 from teucer.numpy._library import fast
 from teucer.numpy._promotion import ANY, COMPLEX, FLOATING, INEXACT, NUMERIC, promote
 
 Function = Callable[..., Any]
+_HOST = (bool, int, float, complex, np.generic, np.ndarray)
 
 
 def is_kind(x: Any, kind: Any) -> bool:
@@ -27,11 +29,16 @@ def is_kind(x: Any, kind: Any) -> bool:
 def unary(name: str, kind: str, operation: Function, doc: str, *, keyword: bool = False) -> Any:
     """A row for a function of one operand, which a few functions take by keyword too."""
     def function(x: Any, /) -> Any:
-        return operation(*promote(name, kind, x))
+        return as_array(operation(*promote(name, kind, x)))
 
     def by_keyword(x: Any) -> Any:
-        return operation(*promote(name, kind, x))
+        return as_array(operation(*promote(name, kind, x)))
     return _named(by_keyword if keyword else function, name, kind, doc, "x")
+
+
+def as_array(x: Any) -> Any:
+    """An array for a number or a NumPy array, which an operation that changes nothing gives back while tracing."""
+    return asarray(x) if isinstance(x, _HOST) else x
 
 
 def binary(name: str, kind: str, operation: Function, doc: str, *, keyword: bool = False) -> Any:
@@ -221,7 +228,7 @@ bitwise_count = unary("bitwise_count", ANY, lambda x: lax.convert_element_type(
 
 def filled_like(x: Any, value: Any, weak_type: bool = False) -> Any:
     """A boolean for every element."""
-    return _structure.full(np.shape(x), value, np.dtype(bool), weak_type)
+    return as_array(_structure.full(np.shape(x), value, np.dtype(bool), weak_type))
 
 
 def strong_bools(x: Any) -> Any:
