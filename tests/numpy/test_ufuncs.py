@@ -239,6 +239,7 @@ def test_unknown_operands_have_their_turn():
     "call, error, match",
     [
         (lambda: jnp.sin([1]), TypeError, "sin requires ndarray or scalar arguments, got <class 'list'> at position 0"),
+        (lambda: jnp.add(jnp.ones((3, 2)), jnp.ones(3)), ValueError, r"broadcasting: shapes=\[\(3, 2\), \(3,\)\]"),
         (lambda: jnp.add(jnp.ones(2), jnp.ones(3)), TypeError, r"add got incompatible shapes for broadcasting: \(2,\), \(3,\)"),
         (lambda: -jnp.array([True]), TypeError, "neg does not accept dtype bool"),
         (lambda: jnp.arange(3) ** -1, TypeError, "Integers cannot be raised to negative powers"),

@@ -119,7 +119,7 @@ def broadcast_to(x: Any, shape: Sequence[Any]) -> Any:
 def broadcast_shapes(name: str, shapes: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
     """The shape to which all shapes broadcast by the rules of NumPy.
 
-    Raises TypeError if there is none.
+    Raises, if there is none, TypeError for arrays of as many axes, else ValueError.
     """
     longest = max(shapes, key=len, default=())
     if all(s == longest or not s for s in shapes):
@@ -130,8 +130,10 @@ def broadcast_shapes(name: str, shapes: Sequence[tuple[Any, ...]]) -> tuple[Any,
         larger = [d for d in sizes if not (type(d) is int and d == 1)]
         if any(d != larger[0] for d in larger):
             listed = ", ".join(str(s) for s in shapes)
-            raise TypeError(f"{name} got incompatible shapes for broadcasting: {listed}.\n"
-                            f"  Sizes along axis {i} are {', '.join(map(str, sizes))}; they must be equal, or 1.")
+            what = f"  Sizes along axis {i} are {', '.join(map(str, sizes))}; they must be equal, or 1."
+            if len({len(s) for s in shapes if s}) > 1:
+                raise ValueError(f"Incompatible shapes for broadcasting: shapes=[{listed}]\n{what}\n  function: {name}")
+            raise TypeError(f"{name} got incompatible shapes for broadcasting: {listed}.\n{what}")
         out.append(larger[0] if larger else 1)
     return tuple(out)
 
