@@ -71,6 +71,23 @@ def test_shapes_that_do_not_fit(shapes, message):
         nn.dot_product_attention(*(jnp.ones(s) for s in shapes))
 
 
+def test_complex_numbers():
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.normal(size=(2, 1, n, 1, 4)).astype(np.float32) for n in (2, 3, 3))
+    q, k, v = (x[0] + 1j * x[1] for x in (q, k, v))
+    logits = np.einsum("btnh,bsnh->bnts", q, k) / 2
+    weights = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    np.testing.assert_allclose(nn.dot_product_attention(q, k, v), np.einsum("bnts,bsnh->btnh", weights, v), rtol=1e-5)
+
+
+def test_residuals_are_constants_of_the_dtype_of_the_query():
+    def residual(q):
+        return nn.dot_product_attention(q, q, q, return_residual=True)[1]
+    q = jnp.ones((1, 2, 1, 4), jnp.bfloat16)
+    assert residual(q).dtype == jnp.bfloat16
+    assert not jax.grad(lambda q: residual(q).sum())(q).any()
+
+
 def test_implementation_that_is_missing():
     x = jnp.ones((1, 2, 1, 4))
     with pytest.raises(NotImplementedError, match="implementation 'cudnn' is not available"):

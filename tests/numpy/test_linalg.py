@@ -162,3 +162,22 @@ def test_vmap_is_a_stack(name):
 def test_errors(call, error, match):
     with pytest.raises(error, match=match):
         call()
+
+
+def test_gradients_of_determinants_of_low_rank_are_zero():
+    for x in (np.zeros((4, 4), np.float32), np.ones((4, 4), np.float32) + np.diag(np.float32([0, 0, 0, 1]))):
+        assert not jax.grad(jnp.linalg.det)(x).any()
+
+
+@pytest.mark.parametrize("x", [np.float32([[2, 1, 0], [1, -3, 1], [0, 1, 4]]), np.float32([[0, 2], [1, 0]])])
+def test_gradients_of_slogdet_by_both_methods(x):
+    for method in ("lu", "qr"):
+        gradient = jax.grad(lambda x: jnp.linalg.slogdet(x, method=method)[1])(x)
+        np.testing.assert_allclose(gradient, np.linalg.inv(x).T, rtol=1e-5, atol=1e-6)
+
+
+def test_norms_at_zero_and_of_nothing():
+    # 0 is among the sizes of which the greatest is taken: half of the derivative is its own.
+    np.testing.assert_allclose(jax.grad(lambda x: jnp.linalg.norm(x, jnp.inf))(jnp.zeros(2)), [0.25, 0.25])
+    assert jnp.linalg.norm(np.ones(0), np.inf) == 0 and jnp.linalg.norm(np.ones((3, 0)), 1) == 0
+    assert isinstance(jnp.linalg.det(np.ones((0, 0))), jax.Array)

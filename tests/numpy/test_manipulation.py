@@ -145,7 +145,7 @@ def test_other_values_are_numpys(f):
     (lambda: jnp.split(V, [1.5]), TypeError, "Only integer scalar arrays can be converted to a scalar index"),
     (lambda: jnp.array_split(V, jnp.ones(1)), TypeError, "Only integer scalar arrays"),
     (lambda: jnp.delete(V, 1.0), ValueError, r"got obj.dtype=float64; must be integer or bool"),
-    (lambda: jnp.delete(V, "a"), TypeError, "obj must be an integer, a slice, integers or a mask"),
+    (lambda: jnp.delete(V, "a"), TypeError, "got <class 'str'> at position 1"),
     (lambda: jnp.insert(V, 1.0, 2.0), ValueError, "index array must be integer typed"),
     (lambda: jnp.broadcast_shapes("a"), TypeError, "Shapes must be 1D sequences of concrete values of integer type"),
     (lambda: jnp.broadcast_shapes((2.0,)), TypeError, "Shapes must be 1D sequences"),
@@ -186,6 +186,15 @@ def test_shifts_may_be_traced():
 def test_places_to_delete_may_be_traced():
     f = jax.jit(lambda x, i: jnp.delete(x, i, assume_unique_indices=True))
     assert f(np.arange(6), np.array([4, -6])).tolist() == [1, 2, 3, 5]
+
+
+@pytest.mark.parametrize("places", [0, -1, 3, [0], [2, 0], [1, 1, -1], [3, 0, 3]])
+@pytest.mark.parametrize("axis", [0, 1, None])
+def test_places_to_insert_at_may_be_traced(places, axis):
+    x, places = np.arange(12.0, dtype=np.float32).reshape(3, 4), np.array(places)
+    expected = np.insert(x, places, 9, axis)
+    np.testing.assert_array_equal(jnp.insert(x, places, 9, axis), expected)
+    np.testing.assert_array_equal(jax.jit(lambda x, p: jnp.insert(x, p, 9, axis))(x, places), expected)
 
 
 def test_roots_solve():

@@ -5,7 +5,7 @@ import pytest
 
 import teucer as jax
 import teucer.numpy as jnp
-from teucer import nn
+from teucer import nn, random
 from teucer.scipy import special
 
 F, M = np.ones(3, np.float32), np.ones((2, 3), np.float32)
@@ -25,6 +25,38 @@ Z = np.array([1 + 2j, 3], np.complex64)
     (lambda: special.sici(Z), ValueError, "must be real-valued"),
     (lambda: special.entr(Z), ValueError, "does not support complex-valued inputs"),
     (lambda: special.spence(Z), TypeError, "complex64"),
+    (lambda: jnp.full((2,), F), ValueError, "Incompatible shapes for broadcasting"),
+    (lambda: jnp.full_like(F, np.ones(2)), ValueError, "Incompatible shapes for broadcasting"),
+    (lambda: jnp.full_like(np.ones(2, int), 1j), TypeError, "complex fill_value"),
+    (lambda: jnp.arange([1, 2]), TypeError, "arange requires ndarray, scalar"),
+    (lambda: jnp.eye(3, k=1.5), ValueError, "k must be a scalar integer"),
+    (lambda: jnp.linspace(0, 1, 3, axis=1), ValueError, "axis 1 is out of bounds"),
+    (lambda: jnp.geomspace(1, 2, 3, axis=-2), ValueError, "axis -2 is out of bounds"),
+    (lambda: jnp.reshape(np.ones((0, 3)), (0, -1)), TypeError, "does not evenly divide"),
+    (lambda: jnp.repeat(F, 2.5), TypeError, "repeats must be integers"),
+    (lambda: jnp.repeat(F, [1, 2, 3]), TypeError, "got <class 'list'> at position 1"),
+    (lambda: jnp.delete(F, [1]), TypeError, "got <class 'list'> at position 1"),
+    (lambda: jax.jit(lambda i: jnp.insert(F, i, 1.0))(F > 0), ValueError, "index array must be integer typed"),
+    (lambda: jnp.power(np.int32([2]), jnp.int32(-1)), TypeError, "Integers cannot be raised to negative powers"),
+    (lambda: jnp.linalg.cond(np.ones((0, 0))), ValueError, "input array must not be empty"),
+    (lambda: jnp.linalg.norm(np.ones(0), -np.inf), ValueError, "min which has no identity"),
+    (lambda: jnp.linalg.slogdet(np.eye(2) * 1j, method="qr"), NotImplementedError, "not implemented for complex inputs"),
+    (lambda: jnp.sum(F, where=2), ValueError, "where must be None or a boolean array"),
+    (lambda: jnp.mean(F, where=F), ValueError, "where must be None or a boolean array"),
+    (lambda: jnp.nanvar(F, where=F), ValueError, "where must be None or a boolean array"),
+    (lambda: jnp.std(F, dtype=int), ValueError, "dtype argument to jnp.std must be inexact"),
+    (lambda: jnp.nanvar(Z, dtype=np.float32), ValueError, "does not yet support real dtype parameters"),
+    (lambda: jnp.mean(F, dtype=bool), TypeError, "mean does not compute booleans"),
+    (lambda: jnp.any(random.key(0)), TypeError, "any does not accept dtype key<fry>"),
+    (lambda: jnp.count_nonzero(random.key(0)), TypeError, "count_nonzero does not accept dtype key<fry>"),
+    (lambda: jnp.exp(random.key(0)), TypeError, "exp does not accept dtype key<fry>"),
+    (lambda: nn.logsumexp(random.key(0)), TypeError, "logsumexp does not accept dtype key<fry>"),
+    (lambda: nn.one_hot(1, -1), TypeError, "num_classes must be nonnegative"),
+    (lambda: nn.dot_product_attention(*[np.ones((1, 2, 1, 4))] * 3, mask=np.ones((1, 1, 2, 2), int)), ValueError,
+     "mask dtype should be bool"),
+    (lambda: nn.dot_product_attention(*[np.ones((1, 2, 1, 4))] * 3, implementation="no"), ValueError, "Unsupported implementation"),
+    (lambda: random.gamma(random.key(0), random.key(1)), TypeError, "gamma requires numbers at position 0, got key<fry>"),
+    (lambda: random.beta(random.key(0), 1j, 2.0), ValueError, "cannot safely cast argument of type complex64"),
 ])
 def test_refused(call, error, message):
     with pytest.raises(error, match=message):
@@ -52,7 +84,34 @@ def test_weak_types_of_predicates_and_powers():
         assert not y.weak_type
     assert jnp.rint(2.5).weak_type and jnp.iscomplex(2.0).weak_type and jnp.isreal(3).weak_type and jnp.angle(1j).weak_type
     assert jnp.rint(np.int8(3)).dtype == np.float32 and not jnp.iscomplex(jnp.float32(1)).weak_type
-    assert (2 ** jnp.asarray(3)).weak_type
+    assert (2 ** jnp.asarray(3)).weak_type and not (2 ** jnp.array([3])).weak_type
+
+
+def test_powers_with_known_exponents_keep_the_dtype_of_the_base():
+    x = jnp.array([2, 3], "int8")
+    assert (x ** jnp.int32(2)).dtype == np.int8 and (x ** np.array(2)).dtype == np.int8 and (x ** jnp.array([2])).dtype == np.int32
+    assert jnp.power(2.5, jnp.array([True])).weak_type and not jnp.power(2, jnp.array([True])).weak_type
+    assert jax.jit(jnp.power)(2.5, 3).weak_type and not jax.jit(jnp.power)(2.5, np.int8(3)).weak_type
+
+
+def test_keys_may_be_filled():
+    zeros = jnp.zeros_like(random.split(random.key(3)))
+    assert zeros.shape == (2,) and random.key_data(zeros).tolist() == [[0, 0], [0, 0]]
+
+
+def test_rounded_to_an_integer():
+    assert round(jnp.int8(3)).dtype == np.int32 and round(jnp.float32(2.6)) == 3
+
+
+def test_operands_by_keyword():
+    assert jnp.fmax(x1=1, x2=2) == 2 and jnp.fmin(x1=1, x2=2) == 1 and jnp.gcd(x1=4, x2=6) == 2 and jnp.lcm(x1=4, x2=6) == 12
+    assert jnp.trunc(x=1.5) == 1 and jnp.i0(x=0.0) == pytest.approx(1) and jnp.iinfo(int_type="int8").max == 127
+    with pytest.raises(TypeError, match="x1"):
+        jnp.equal(x1=1, x2=1)
+
+
+def test_the_number_of_a_diagonal_may_be_traced():
+    assert jax.jit(lambda k: jnp.eye(3, k=k))(1).tolist() == np.eye(3, k=1).tolist()
 
 
 def test_linspace_of_numbers_while_tracing():

@@ -156,3 +156,31 @@ def test_nan_takes_no_part_in_gradients():
         warnings.simplefilter("error")
         assert jax.grad(lambda v: jnp.nanvar(v))(jnp.array([1.0, np.nan, 3.0])).tolist() == [-1.0, 0.0, 1.0]
         assert jax.grad(lambda v: jnp.nansum(v))(jnp.array([1.0, np.nan])).tolist() == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+@pytest.mark.parametrize("name", ["nanmax", "nanmin", "nanargmax", "nanargmin", "nanmedian", "nanmean", "nanstd"])
+def test_nan_is_left_out_of_short_floats(name, dtype):
+    x = np.array([3, np.nan, -1, 7], np.float32)
+    assert float(getattr(jnp, name)(jnp.asarray(x, dtype))) == pytest.approx(float(getattr(np, name)(x)), rel=1e-2)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_quantiles_of_many_short_floats(dtype):
+    x = jnp.arange(3001) / 64
+    got = jnp.quantile(x.astype(dtype), jnp.array([0.25, 0.5]))
+    assert got.dtype == dtype
+    np.testing.assert_allclose(got.astype(np.float32), [11.71875, 23.4375], rtol=4e-3)
+
+
+def test_sums_as_booleans():
+    x = np.float32([[0, 0], [-1, 1]])
+    for name in ("sum", "prod", "cumsum", "cumprod"):
+        np.testing.assert_array_equal(getattr(jnp, name)(x, axis=1, dtype=bool), getattr(np, name)(x, axis=1, dtype=bool))
+    assert jnp.sum(x, dtype=bool).dtype == bool
+
+
+def test_dtypes_that_are_asked_for():
+    assert jnp.cumulative_prod(np.int8([2, 3])).dtype == np.int8 and jnp.cumulative_sum(np.int8([2, 3])).dtype == np.int32
+    assert jnp.var(np.float32([1, 2]), dtype=complex).dtype == np.complex64 and jnp.nanstd(1.0, dtype=complex).dtype == np.complex64
+    assert isinstance(jnp.average(np.ones(3), returned=True)[1], jax.Array)

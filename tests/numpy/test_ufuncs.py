@@ -239,6 +239,7 @@ def test_unknown_operands_have_their_turn():
     "call, error, match",
     [
         (lambda: jnp.sin([1]), TypeError, "sin requires ndarray or scalar arguments, got <class 'list'> at position 0"),
+        (lambda: jnp.add(jnp.ones((3, 2)), jnp.ones(3)), ValueError, r"broadcasting: shapes=\[\(3, 2\), \(3,\)\]"),
         (lambda: jnp.add(jnp.ones(2), jnp.ones(3)), TypeError, r"add got incompatible shapes for broadcasting: \(2,\), \(3,\)"),
         (lambda: -jnp.array([True]), TypeError, "neg does not accept dtype bool"),
         (lambda: jnp.arange(3) ** -1, TypeError, "Integers cannot be raised to negative powers"),
@@ -289,3 +290,14 @@ def test_gradients_at_special_points():
     assert jax.grad(lambda x: jnp.logaddexp(x, -jnp.inf))(1.0) == 1.0
     assert jax.grad(lambda x: x**0)(0.0) == 0.0
     assert jax.grad(lambda x: jnp.where(x > 0, jnp.sqrt(jnp.where(x > 0, x, 1.0)), 0.0))(0.0) == 0.0
+
+
+@pytest.mark.parametrize("name", [
+    "abs", "ceil", "conj", "floor", "imag", "iscomplex", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "isreal",
+    "nan_to_num", "negative", "positive", "real", "round", "sign", "signbit", "square", "trunc"])
+def test_numbers_become_arrays_while_tracing_too(name):
+    f, results = getattr(jnp, name), []
+    jax.make_jaxpr(lambda: results.extend(f(x) for x in (2, np.int8(2), 2.5, np.ones((2, 3), np.float32))))()
+    for x, y in zip((2, np.int8(2), 2.5, np.ones((2, 3), np.float32)), results, strict=True):
+        eager = f(x)
+        assert isinstance(y, jax.Array) and (y.shape, y.dtype, y.weak_type) == (eager.shape, eager.dtype, eager.weak_type)

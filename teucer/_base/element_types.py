@@ -208,15 +208,15 @@ def finfo(dtype: Any) -> Any:
     return ml_dtypes.finfo(as_dtype(dtype))
 
 
-def iinfo(dtype: Any) -> Any:
+def iinfo(int_type: Any) -> Any:
     """Limits of an integer dtype: min, max, bits.
 
     >>> iinfo("int4").max
     7
     """
-    if isinstance(dtype, int) and not isinstance(dtype, bool):
-        dtype = int
-    return ml_dtypes.iinfo(as_dtype(dtype))
+    if isinstance(int_type, int) and not isinstance(int_type, bool):
+        int_type = int
+    return ml_dtypes.iinfo(as_dtype(int_type))
 
 
 python_kinds: dict[Any, type] = {

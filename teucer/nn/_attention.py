@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from teucer import lax
 from teucer import numpy as jnp
 from teucer._core.trace import typeof
 from teucer.nn._normalizations import logsumexp, softmax
@@ -23,25 +24,30 @@ def dot_product_attention(query: Any, key: Any, value: Any, bias: Any = None, ma
     heads. bias, mask: broadcast to [batch, heads, q, k]; where the mask is False nothing is attended to.
     scale: by default 1 / sqrt(width). is_causal: query i attends to keys up to i. query_seq_lengths,
     key_value_seq_lengths: int32[batch], how many are real. local_window_size: an int or (left, right), how far to attend.
-    return_residual: also return the log of the sums of exponentials, f32[batch, q, heads].
+    return_residual: also return the log of the sums of exponentials, T[batch, q, heads], as constants.
     Raises ValueError for shapes that do not fit; NotImplementedError for implementation='cudnn'.
 
     >>> q = jnp.ones((1, 2, 1, 4))
     >>> dot_product_attention(q, q, q).shape
     (1, 2, 1, 4)
     """
-    if implementation not in (None, "xla"):
+    if implementation not in (None, "xla", "cudnn"):
+        raise ValueError(f"dot_product_attention: Unsupported implementation option: {implementation}")
+    if implementation == "cudnn":
         raise NotImplementedError(f"dot_product_attention: implementation {implementation!r} is not available; use 'xla'.")
     query, key, value = (jnp.asarray(x) for x in (query, key, value))
     unbatched = query.ndim == 3
     if unbatched:
         query, key, value = query[None], key[None], value[None]
     _check_shapes(query, key, value)
+    if mask is not None and jnp.asarray(mask).dtype != np.bool_:
+        raise ValueError(f"dot_product_attention: mask dtype should be bool, but got {jnp.asarray(mask).dtype}")
     (b, t, n, h), s, k = query.shape, key.shape[1], key.shape[2]
     groups = n // k
     grouped = query.reshape(b, t, k, groups, h)
     scale = 1.0 / np.sqrt(h) if scale is None else scale
-    logits = jnp.einsum("btkgh,bskh->bkgts", grouped, key, preferred_element_type=jnp.float32) * scale
+    summed = jnp.promote_types(query.dtype, np.float32)
+    logits = jnp.einsum("btkgh,bskh->bkgts", grouped, key, preferred_element_type=summed) * scale
     logits = logits.reshape(b, n, t, s)
     if bias is not None:
         logits = logits + bias
@@ -52,11 +58,11 @@ def dot_product_attention(query: Any, key: Any, value: Any, bias: Any = None, ma
     out = jnp.einsum("bkgts,bskh->btkgh", weights, value).reshape(b, t, n, value.shape[-1]).astype(query.dtype)
     if query_seq_lengths is not None:
         real = jnp.arange(t)[None, :] < jnp.asarray(query_seq_lengths)[:, None]
-        out = jnp.where(real[:, :, None, None], out, 0)
+        out = jnp.where(real[:, :, None, None], out, jnp.zeros_like(out))
     out = out[0] if unbatched else out
     if not return_residual:
         return out
-    residual = jnp.swapaxes(logsumexp(logits, axis=-1), 1, 2)
+    residual = lax.stop_gradient(jnp.swapaxes(logsumexp(logits, axis=-1), 1, 2).astype(query.dtype))
     return out, residual[0] if unbatched else residual
 
 
@@ -75,7 +81,7 @@ def _check_shapes(query: Any, key: Any, value: Any) -> None:
 def _allowed(mask: Any, t: int, s: int, is_causal: bool, window: Any, q_lengths: Any, kv_lengths: Any) -> Any:
     """Which pairs of query and key may attend, broadcast to [batch, heads, q, k]; None for all."""
     rows, columns = jnp.arange(t)[:, None], jnp.arange(s)[None, :]
-    parts = [] if mask is None else [jnp.asarray(mask, bool)]
+    parts = [] if mask is None else [jnp.asarray(mask)]
     if is_causal:
         parts.append(columns <= rows)
     if window is not None:

@@ -34,10 +34,8 @@ def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, r
     """
     value, sign = _logsumexp(a, axis, b, keepdims, where)
     if return_sign:
-        return value, sign
-    if b is None and not dtypes.issubdtype(value.dtype, np.complexfloating):
-        return value
-    if dtypes.issubdtype(value.dtype, np.complexfloating):
+        return jnp.real(value), sign
+    if b is None or dtypes.issubdtype(value.dtype, np.complexfloating):
         return value
     return jnp.where(sign < 0, jnp.nan, value)
 
@@ -166,6 +164,8 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
         n = operator.index(num_classes)
     except TypeError:
         raise TypeError(f"one_hot: num_classes must be an int, got {num_classes!r}.") from None
+    if n < 0:
+        raise TypeError(f"one_hot: num_classes must be nonnegative, got {n}.")
     return _one_hot(x, n, None if dtype is None else dtypes.as_dtype(dtype), axis)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import typeof
+from teucer._runtime.arrays import ArrayImpl
 from teucer.lax import _elementwise as lax
 from teucer.lax import _structure
 from teucer.lax._control_while import while_loop
@@ -77,15 +78,16 @@ fmod = binary("fmod", NUMERIC, lambda x, y: lax.rem(x, lax.where_else(lax.eq(y, 
 # Powers
 
 def integer_exponent(y: Any) -> bool:
-    """Whether an exponent is an integer known while tracing: the power is then repeated multiplication."""
-    return type(y) is int or isinstance(y, np.integer)
+    """Whether an exponent is one integer known while tracing: the power is then repeated multiplication."""
+    return type(y) is int or isinstance(y, np.integer) or (
+        isinstance(y, ArrayImpl | np.ndarray) and not y.shape and dtypes.issubdtype(y.dtype, np.integer))
 
 
 def power(x1: Any, x2: Any, /) -> Any:
     """x1 to the power x2.
 
     x1, x2 meet in one dtype and shape; but a float or complex x1 keeps its dtype where x2 is an integer.
-    Integers to negative powers raise TypeError where the exponent is a Python number; as an array it gives no meaningful value.
+    Integers to negative powers raise TypeError where the exponent is one known number; in an array it gives no meaningful value.
 
     >>> power(2.0, 3)
     Array(8., dtype=float32, weak_type=True)
@@ -103,13 +105,14 @@ def power(x1: Any, x2: Any, /) -> Any:
 def _power(x1: Any, x2: Any, /) -> Any:
     check_arraylike("power", x1, x2)
     x2_dtype = typeof(x2).dtype
-    if is_kind(x1, np.inexact) and (x2_dtype == np.bool_ or dtypes.issubdtype(x2_dtype, np.integer)):
-        exponent = convert(x2, dtypes.to_numeric_dtype(x2_dtype))
+    if is_kind(x1, np.inexact) and dtypes.issubdtype(x2_dtype, np.integer):
         aval = typeof(x1)
-        return lax.pow(*promote_shapes("power", convert(as_value(x1), aval.dtype), exponent))
+        base = convert(as_value(x1), aval.dtype, aval.weak_type and typeof(x2).weak_type)
+        return lax.pow(*promote_shapes("power", base, convert(x2, x2_dtype)))
     x, y = promote("power", NUMERIC, x1, x2)
-    return _integer_power(x, y) if is_kind(x, np.integer) else lax.pow(x, y)
-
+    if is_kind(x, np.integer):
+        return _integer_power(*(convert(v, typeof(v).dtype) for v in (x, y)))
+    return lax.pow(x, y)
 
 
 def _integer_power(x: Any, y: Any) -> Any:
@@ -117,7 +120,7 @@ def _integer_power(x: Any, y: Any) -> Any:
     shape = np.shape(x) or np.shape(y)
     zero, one = scalar_like(x, 0), scalar_like(x, 1)
     x, y = (broadcast_to(v, shape) for v in (x, y))
-    start = _structure.full(shape, 1, typeof(x).dtype, typeof(x).weak_type)
+    start = _structure.full(shape, 1, typeof(x).dtype)
 
     def step(state: Any) -> Any:
         result, base, exponent = state
@@ -127,7 +130,7 @@ def _integer_power(x: Any, y: Any) -> Any:
     def left(state: Any) -> Any:
         return reduce_or(lax.ne(state[2], zero), tuple(range(len(shape))))
 
-    return while_loop(left, step, (start, _structure.convert_element_type(x, typeof(x).dtype, typeof(x).weak_type), y))[0]
+    return while_loop(left, step, (start, _structure.convert_element_type(x, typeof(x).dtype), y))[0]
 
 
 float_power = binary("float_power", INEXACT, lax.pow, "x1 to the power x2, computed on floats or complex numbers.")
@@ -164,7 +167,7 @@ def _greatest_divisor(x: Any, y: Any) -> Any:
 
 
 @fast
-def gcd(x1: Any, x2: Any, /) -> Any:
+def gcd(x1: Any, x2: Any) -> Any:
     """Greatest common divisor of |x1| and |x2|; gcd(0, 0) is 0.
 
     x1, x2: integers, which meet in one dtype and shape. Raises ValueError for other dtypes.
@@ -176,7 +179,7 @@ def gcd(x1: Any, x2: Any, /) -> Any:
 
 
 @fast
-def lcm(x1: Any, x2: Any, /) -> Any:
+def lcm(x1: Any, x2: Any) -> Any:
     """Least common multiple of |x1| and |x2|; 0 if one is 0.
 
     x1, x2: integers, which meet in one dtype and shape. Raises ValueError for other dtypes.

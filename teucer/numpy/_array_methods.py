@@ -153,8 +153,7 @@ def _round(number: Any, ndigits: int | None = None) -> Any:
     rounded = importlib.import_module("teucer.numpy._floats").round
     if ndigits is None:
         out = rounded(number)
-        return out if dtypes.issubdtype(out.dtype, np.integer) else _structure.convert_element_type(
-            out, dtypes.canonicalize_dtype(int))
+        return _structure.convert_element_type(out, dtypes.canonicalize_dtype(int))
     return rounded(number, ndigits)
 
 

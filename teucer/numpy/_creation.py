@@ -18,7 +18,7 @@ from teucer._dimensions.dimensions import as_size, ceil_div, is_symbolic, max_di
 from teucer._runtime import transfer
 from teucer._runtime.arrays import ArrayImpl
 from teucer._runtime.shardings import explicit_sharding
-from teucer.lax import _conversion, _joining, _shapes, _sharding, _structure
+from teucer.lax import _conversion, _joining, _random_keys, _shapes, _sharding, _structure
 from teucer.lax import _elementwise as lax
 from teucer.lax._random_keys import KeyDType, random_wrap_p
 from teucer.numpy._library import fast
@@ -253,7 +253,15 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None, 
     where = explicit_sharding("jnp.full", out_sharding, len(sizes))
     if np.ndim(fill_value) == 0:
         return place(asarray(_shapes.full(sizes, fill_value, kind, sharding=where)), device)
+    _check_fits("full", fill_value, sizes)
     return place(laid_out(broadcast_to(asarray(fill_value, kind), sizes), where), device)
+
+
+def _check_fits(op: str, value: Any, shape: tuple[Any, ...]) -> None:
+    """Raise ValueError if a value does not broadcast to the shape to be filled."""
+    own = np.shape(value)
+    if len(own) > len(shape) or any(d not in (1, n) for d, n in zip(own[::-1], shape[::-1], strict=False)):
+        raise ValueError(f"{op}: Incompatible shapes for broadcasting: fill_value has shape {own}, the result {shape}.")
 
 
 def _like(op: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any, out_sharding: Any = None) -> Any:
@@ -269,8 +277,14 @@ def _like(op: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any, out_
     if isinstance(value, _PYTHON) and (kind == dtypes.float0 or isinstance(kind, KeyDType)):
         return place(_filled_array(sizes, value, kind, where), device)
     if np.ndim(value):
+        _check_fits(op, value, sizes)
         out = laid_out(broadcast_to(asarray(value, kind), sizes), where)
+    elif isinstance(value, _PYTHON) and isinstance(kind, dtypes.ExtendedDType):
+        words = np.full(kind._impl.key_shape, value, np.uint32)
+        out = _structure.full(sizes, _random_keys.random_wrap_p.bind(words, impl=kind._impl)[0], kind)
     elif isinstance(value, _PYTHON):
+        if isinstance(value, complex) and not dtypes.issubdtype(kind, np.complexfloating):
+            raise TypeError(f"{op}: a complex fill_value, {value}, does not fit dtype {kind.name}.\n  Take its real part.")
         with np.errstate(all="ignore"):
             out = _filled_array(sizes, np.asarray(value).astype(kind)[()], kind, where)
     else:
@@ -316,6 +330,8 @@ def _known(x: Any, what: str) -> Any:
         if value is None:
             raise errors.ConcretizationTypeError(x, f"It arose in the jnp.arange argument '{what}'.")
         x = value
+    if isinstance(x, list | tuple):
+        raise TypeError(f"arange requires ndarray, scalar, or None arguments, got {type(x)} as {what}.")
     if isinstance(x, str) or (not isinstance(x, _PYTHON) and np.asarray(x).dtype.kind not in "biufcV"):
         raise TypeError(f"Value '{x!s:.100}' with dtype {np.asarray(x).dtype} is not a valid JAX array type. Only arrays of "
                         "numeric types are supported by JAX.")

@@ -28,6 +28,8 @@ def _running(name: str, a: Any, axis: Any, dtype: Any, promote_integers: bool, s
         x = lax.where_else(lax.ne(x, x), np.asarray(0 if is_sum else 1, typeof(x).dtype)[()], x)
     result = result_dtype(name, typeof(x).dtype, dtype, promote_integers)
     run = lax_cumulative.cumsum if is_sum else lax_cumulative.cumprod
+    if result == np.bool_:
+        return lax.ne(run(convert(convert(x, result), np.dtype(np.int32)), axis), np.int32(0))
     return _structure.convert_element_type(run(convert(x, compute_dtype(result)), axis), result)
 
 
@@ -83,7 +85,7 @@ def _with_initial(name: str, x: Any, axis: int | None, dtype: Any, include_initi
             raise ValueError(f"The input array has rank {np.ndim(x)}, however axis was not set to an explicit value. The axis "
                              "argument is only optional for one-dimensional arrays.")
         axis = 0
-    out = _running(name, x, axis, dtype, True, False)
+    out = _running(name, x, axis, dtype, name == "cumulative_sum", False)
     if not include_initial:
         return out
     axis = _structure.canonical_axis(axis, np.ndim(x))
@@ -104,7 +106,7 @@ def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, inc
 
 
 def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
-    """The products of the elements so far along an axis; include_initial puts a 1 before them.
+    """The products of the elements so far along an axis; narrow integers stay. include_initial puts a 1 before them.
 
     >>> cumulative_prod(np.int32([1, 2, 3]), include_initial=True)
     Array([1, 1, 2, 6], dtype=int32)

@@ -26,7 +26,7 @@ from teucer.numpy._promotion import (
     promote_shapes,
     refuse_out,
 )
-from teucer.numpy._ufuncs import binary, filled_like, is_kind, rint_operation, strong_bools, unary
+from teucer.numpy._ufuncs import as_array, binary, filled_like, is_kind, rint_operation, strong_bools, unary
 
 __all__ = ["angle", "copysign", "fmax", "fmin", "frexp", "heaviside", "hypot", "i0", "isneginf", "isposinf", "ldexp", "logaddexp",
            "logaddexp2", "modf", "nan_to_num", "round", "signbit", "sinc", "spacing"]
@@ -192,9 +192,9 @@ def _heaviside(x: Any, y: Any) -> Any:
 
 heaviside = binary("heaviside", INEXACT, _heaviside, "Step: 0 where x1 < 0, x2 where x1 = 0, 1 where x1 > 0.")
 fmax = binary("fmax", ANY, lambda x, y: lax.where_else(lax.bitwise_or(_greater(x, y), lax.ne(y, y)), x, y),
-              "Greater of x1 and x2; the other one if one is nan.")
+              "Greater of x1 and x2; the other one if one is nan.", keyword=True)
 fmin = binary("fmin", ANY, lambda x, y: lax.where_else(lax.bitwise_or(_greater(y, x), lax.ne(y, y)), x, y),
-              "Lesser of x1 and x2; the other one if one is nan.")
+              "Lesser of x1 and x2; the other one if one is nan.", keyword=True)
 
 
 def _greater(x: Any, y: Any) -> Any:
@@ -210,7 +210,7 @@ def _nan_to_num(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
         parts = [_nan_to_num.__wrapped__(part(x), nan, posinf, neginf) for part in (lax.real, lax.imag)]
         return lax.complex(*parts)
     if not is_kind(x, np.floating):
-        return x
+        return as_array(x)
     dtype = typeof(x).dtype
     info = dtypes.finfo(dtype)
     x = _structure.convert_element_type(x, dtype)
@@ -316,7 +316,7 @@ def _i0(x: Any) -> Any:
     return lax.mul(lax.exp(x), _special.bessel_i0e(x))
 
 
-i0 = unary("i0", INEXACT, _i0, "Modified Bessel function of the first kind, of order 0.")
+i0 = unary("i0", INEXACT, _i0, "Modified Bessel function of the first kind, of order 0.", keyword=True)
 
 
 @fast
@@ -365,7 +365,7 @@ def round(a: Any, decimals: int = 0, out: None = None) -> Any:
 def _round(x: Any, decimals: int) -> Any:
     (x,) = promote("round", ANY, x)
     if is_kind(x, np.integer):
-        return x
+        return as_array(x)
     if decimals == 0:
         return rint_operation(x)
     if is_kind(x, np.complexfloating):

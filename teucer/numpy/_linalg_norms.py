@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -38,14 +39,21 @@ def _squares(x: Any) -> Any:
     return lax.square(x)
 
 
+def _end(sizes: Any, ord: Any, axes: Any, keepdims: bool) -> Any:
+    """The greatest of sizes, at least 0, or for a negative ord the least."""
+    if ord > 0:
+        return fold("max", sizes, axes, keepdims, None, 0)
+    if not math.prod(np.shape(sizes)):
+        raise ValueError("norm: zero-size array to reduction operation min which has no identity.")
+    return fold("min", sizes, axes, keepdims, None, None)
+
+
 def _of_vectors(x: Any, ord: Any, axes: Any, keepdims: bool) -> Any:
     if ord is None or ord == 2:
         return lax.sqrt(_sum(_squares(x), axes, keepdims))
     size = lax.abs(x)
-    if ord == np.inf:
-        return fold("max", size, axes, keepdims, None, None)
-    if ord == -np.inf:
-        return fold("min", size, axes, keepdims, None, None)
+    if ord in (np.inf, -np.inf):
+        return _end(size, ord, axes, keepdims)
     if ord == 0:
         return _sum(lax.convert_element_type(lax.ne(x, scalar_like(x, 0)), typeof(size).dtype), axes, keepdims)
     if ord == 1:
@@ -62,7 +70,7 @@ def _of_matrices(x: Any, ord: Any, axes: tuple[int, int], keepdims: bool) -> Any
         return lax.sqrt(_sum(_squares(x), axes, keepdims))
     if ord in (1, -1, np.inf, -np.inf):
         summed, other = (row, column) if abs(ord) == 1 else (column, row)
-        return fold("max" if ord > 0 else "min", _sum(lax.abs(x), summed, True), (summed, other), keepdims, None, None)
+        return _end(_sum(lax.abs(x), summed, True), ord, (summed, other), keepdims)
     if ord in (2, -2, "nuc"):
         moved = _structure.transpose(x, (*(i for i in range(np.ndim(x)) if i not in axes), row, column))
         s = _linalg_svd.svd(moved, full_matrices=False, compute_uv=False)
@@ -164,6 +172,8 @@ def cond(x: Any, p: Any = None) -> Any:
     check_arraylike("jnp.linalg.cond", x)
     if np.ndim(x) < 2:
         raise ValueError(f"jnp.linalg.cond: input array must be at least 2D; got arr.shape={np.shape(x)}")
+    if not math.prod(np.shape(x)):
+        raise ValueError(f"jnp.linalg.cond: input array must not be empty; got arr.shape={np.shape(x)}")
     return _cond(x, p)
 
 

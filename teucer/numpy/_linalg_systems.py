@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +17,7 @@ from teucer.lax import _linalg_factor, _linalg_qr, _linalg_solve, _linalg_svd, _
 from teucer.lax._control_solves import custom_linear_solve
 from teucer.lax._families import scalar_like
 from teucer.lax._slicing import slice as slice_
+from teucer.numpy._creation import full
 from teucer.numpy._library import fast
 from teucer.numpy._linalg_decompositions import adjoint, matrices
 from teucer.numpy._linear import matmul as jnp_matmul
@@ -56,7 +59,7 @@ def _small_det(x: Any) -> Any:
     """The determinant of matrices of up to 3 rows, written out."""
     n = np.shape(x)[-1]
     if n == 0:
-        return _structure.full(np.shape(x)[:-2], 1, typeof(x).dtype)
+        return full(np.shape(x)[:-2], 1, typeof(x).dtype)
     e = [[_element(x, i, j) for j in range(n)] for i in range(n)]
     if n == 1:
         return e[0][0]
@@ -104,7 +107,10 @@ def _adjugate_times(x: Any, t: Any) -> Any:
     y = lax.mul(y, _structure.broadcast_to(scale, np.shape(y), tuple(range(np.ndim(y) - 1))))
     corner = lax.bitwise_and(*(lax.eq(_shapes.broadcasted_iota(np.dtype(np.int32), np.shape(x), np.ndim(x) - k), np.int32(n - 1))
                                for k in (1, 2)))
-    upper = lax.where_else(corner, scalar_like(factors, 1), factors)
+    pivot = lax.bitwise_and(lax.eq(*(_shapes.broadcasted_iota(np.dtype(np.int32), np.shape(x), np.ndim(x) - k) for k in (1, 2))),
+                            lax.eq(factors, scalar_like(factors, 0)))
+    # Where a pivot before the last is 0 nothing of y is left; divided by 1 it stays 0.
+    upper = lax.where_else(lax.bitwise_or(corner, pivot), scalar_like(factors, 1), factors)
     y = _linalg_solve.triangular_solve(upper, y, left_side=True, lower=False)
     return lax.mul(y, _structure.broadcast_to(_parity(pivots, typeof(x).dtype), np.shape(y), tuple(range(np.ndim(y) - 2))))
 
@@ -122,8 +128,7 @@ def det(a: Any) -> Any:
     return _small_det(x) if np.shape(x)[-1] <= 3 else _det(x)
 
 
-@custom_jvp
-def _slogdet(x: Any) -> Any:
+def _by_lu(x: Any) -> Any:
     factors, pivots, _ = _linalg_factor.lu(x)
     diagonal = _diagonal(factors, 0)
     magnitude = lax.abs(diagonal)
@@ -133,20 +138,7 @@ def _slogdet(x: Any) -> Any:
     return lax.where_else(zero, scalar_like(sign, 0), sign), lax.where_else(zero, scalar_like(total, -np.inf), total)
 
 
-@_slogdet.defjvp
-def _slogdet_tangent(primals: Any, tangents: Any) -> Any:
-    (x,), (t,) = primals, tangents
-    sign, logdet = _slogdet(x)
-    moved = fold("sum", _diagonal(_solve_matrices(x, t), 0), -1, False, None, None)
-    if not is_kind(x, np.complexfloating):
-        return (sign, logdet), (_structure.full(np.shape(sign), 0, typeof(sign).dtype), moved)
-    turn = lax.complex(_structure.full(np.shape(logdet), 0, typeof(logdet).dtype), lax.imag(moved))
-    return (sign, logdet), (lax.mul(turn, sign), lax.real(moved))
-
-
-@fast
-def _slogdet_by_qr(a: Any) -> Any:
-    (x,) = matrices("slogdet", a, square=True)
+def _by_qr(x: Any) -> Any:
     factors, taus = _linalg_qr.geqrf_p.bind(x)
     diagonal = _diagonal(factors, 0)
     # Every reflection that moves something turns the orientation.
@@ -156,10 +148,28 @@ def _slogdet_by_qr(a: Any) -> Any:
     return sign, fold("sum", lax.log(lax.abs(diagonal)), -1, False, None, None)
 
 
-@fast
-def _slogdet_by_lu(a: Any) -> Any:
+@functools.partial(custom_jvp, nondiff_argnums=(0,))
+def _by(factor: Callable[[Any], Any], x: Any) -> Any:
+    return factor(x)
+
+
+@_by.defjvp
+def _slogdet_tangent(factor: Callable[[Any], Any], primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    sign, logdet = _by(factor, x)
+    moved = fold("sum", _diagonal(_solve_matrices(x, t), 0), -1, False, None, None)
+    if not is_kind(x, np.complexfloating):
+        return (sign, logdet), (_structure.full(np.shape(sign), 0, typeof(sign).dtype), moved)
+    turn = lax.complex(_structure.full(np.shape(logdet), 0, typeof(logdet).dtype), lax.imag(moved))
+    return (sign, logdet), (lax.mul(turn, sign), lax.real(moved))
+
+
+@fast(static=("method",))
+def _slogdet(a: Any, method: str) -> Any:
     (x,) = matrices("slogdet", a, square=True)
-    return tuple(_slogdet(x))
+    if method == "qr" and is_kind(x, np.complexfloating):
+        raise NotImplementedError("slogdet method='qr' not implemented for complex inputs\n  Use method='lu'.")
+    return tuple(_by(_by_qr if method == "qr" else _by_lu, x))
 
 
 def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
@@ -172,7 +182,7 @@ def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
     """
     if method not in (None, "lu", "qr"):
         raise ValueError(f"Unknown slogdet method '{method}'. Supported methods are 'lu' (`None`), and 'qr'.")
-    return SlogdetResult(*(_slogdet_by_qr if method == "qr" else _slogdet_by_lu)(a))
+    return SlogdetResult(*_slogdet(a, method or "lu"))
 
 
 # Systems

@@ -97,7 +97,7 @@ def _batched_matmul(x: Any, y: Any, precision: Any, preferred: Any, out_sharding
     x_lead, y_lead = np.shape(x)[:-2], np.shape(y)[:-2]
     try:
         lead = broadcast_shapes("matmul", (x_lead, y_lead))
-    except TypeError as err:
+    except (TypeError, ValueError) as err:
         raise ValueError(f"Incompatible types for matmul arguments: {typeof(x)} and {typeof(y)}\n"
                          "  The axes before the last two must broadcast together.") from err
     n = len(lead)

@@ -104,7 +104,7 @@ def array_equiv(a1: Any, a2: Any) -> Any:
     a, b = _creation.asarray(a1), _creation.asarray(a2)
     try:
         broadcast_shapes("array_equiv", (a.shape, b.shape))
-    except TypeError:
+    except (TypeError, ValueError):
         return _creation.array(False)
     return _array_equal(a, b, False)
 
@@ -151,7 +151,7 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     shapes = [np.shape(v) for v in (pred, a, b)]
     try:
         shape = broadcast_shapes("where", shapes)
-    except TypeError as err:
+    except (TypeError, ValueError) as err:
         raise ValueError(f"where: Incompatible shapes for broadcasting: shapes={shapes}") from err
     if not np.shape(pred):
         return lax.select(pred, *(_in_shape(v, shape) for v in (a, b)))

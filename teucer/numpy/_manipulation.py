@@ -91,14 +91,14 @@ def _new_shape(x: Any, shape: Any) -> tuple[Any, ...]:
     total = math.prod(x.shape)
     if unknown:
         rest = math.prod(d for i, d in enumerate(sizes) if i != unknown[0])
-        if not (total == 0 if type(rest) is int and rest == 0 else total % rest == 0):
-            if is_symbolic(total % rest):
+        empty = type(rest) is int and rest == 0
+        if empty or total % rest != 0:
+            if not empty and is_symbolic(total % rest):
                 raise errors.InconclusiveDimensionOperation(f"Cannot divide evenly the sizes of shapes {x.shape} and {given}. The "
                                                             f"remainder {total % rest} should be 0.")
             raise TypeError(f"cannot reshape array of shape {x.shape} (size {total}) into shape {given} because the product of "
                             f"specified axis sizes ({rest}) does not evenly divide {total}")
-        left = 0 if type(rest) is int and rest == 0 else total // rest
-        sizes = (*sizes[:unknown[0]], left, *sizes[unknown[0] + 1:])
+        sizes = (*sizes[:unknown[0]], total // rest, *sizes[unknown[0] + 1:])
     if math.prod(sizes) != total or any(type(d) is int and d < 0 for d in sizes):
         raise TypeError(f"cannot reshape array of shape {x.shape} (size {total}) into shape {given} (size {math.prod(sizes)})")
     return sizes

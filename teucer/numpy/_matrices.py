@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core.trace import typeof
+from teucer._core.trace import Tracer, typeof
+from teucer._core.types import is_valid_type
 from teucer._dimensions.dimensions import as_size
 from teucer.lax import _elementwise as lax
 from teucer.lax import _shapes, _structure
@@ -19,7 +20,7 @@ from teucer.lax._slicing import pad
 from teucer.lax._slicing import slice as slice_
 from teucer.numpy._creation import asarray, checked_dtype, place
 from teucer.numpy._library import fast
-from teucer.numpy._promotion import as_value, broadcast_to, check_arraylike, refuse_out
+from teucer.numpy._promotion import as_value, broadcast_to, check_arraylike, convert, refuse_out
 from teucer.numpy._reductions import result_dtype
 
 __all__ = ["diag", "diagflat", "eye", "identity", "trace", "tri", "tril", "triu", "vander"]
@@ -37,12 +38,14 @@ def _size(n: Any, name: str, op: str) -> Any:
 def _mask(shape: tuple[int, int], k: Any, dtype: Any, triangle: bool) -> Any:
     """Ones where column - row is k, or, for a triangle, at most k."""
     rows, columns = (_shapes.broadcasted_iota(np.dtype(np.int32), shape, i) for i in (0, 1))
-    shifted = lax.add(rows, np.int32(k))
+    shifted = lax.add(rows, convert(k, np.dtype(np.int32)))
     return lax.convert_element_type(lax.ge(shifted, columns) if triangle else lax.eq(shifted, columns), dtype)
 
 
-def eye(N: Any, M: Any = None, k: int = 0, dtype: Any = None, *, device: Any = None) -> Any:
+def eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = None, *, device: Any = None) -> Any:
     """A matrix of N rows and M columns (by default N) with ones on the k-th diagonal above the main one, zeros elsewhere.
+
+    k: an integer, which may be traced. Raises ValueError if it is not.
 
     >>> eye(2)
     Array([[1., 0.],
@@ -53,7 +56,10 @@ def eye(N: Any, M: Any = None, k: int = 0, dtype: Any = None, *, device: Any = N
     m = n if M is None else _size(M, "M", "eye")
     if n < 0 or m < 0:
         raise ValueError(f"negative dimensions are not allowed, got {N} and {M}")
-    return place(_mask((n, m), operator.index(k), kind, False), device)
+    if not is_valid_type(k) or np.ndim(k) or not dtypes.issubdtype(typeof(k).dtype, np.integer):
+        raise ValueError(f"eye: k must be a scalar integer; got {k}")
+    mask = _mask.__wrapped__ if isinstance(k, Tracer) else _mask
+    return place(mask((n, m), k if isinstance(k, Tracer) else operator.index(k), kind, False), device)
 
 
 def identity(n: Any, dtype: Any = None) -> Any:

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer.lax import _elementwise as lax
 from teucer.lax import _structure
@@ -15,7 +14,7 @@ from teucer.lax._identities import identity_of
 from teucer.numpy import _reductions
 from teucer.numpy._library import fast
 from teucer.numpy._promotion import broadcast_to, convert, refuse_out
-from teucer.numpy._reductions import axes_of, axis_key, divided, fold, inexact, strong
+from teucer.numpy._reductions import axes_of, axis_key, check_mask, divided, fold, inexact, strong, variance_dtype
 from teucer.numpy._ufuncs import is_kind
 
 __all__ = ["nanargmax", "nanargmin", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar"]
@@ -65,9 +64,8 @@ def _extreme(name: str, a: Any, axis: Any, keepdims: bool, initial: Any, where: 
     reduce = getattr(_reductions, f"_{name}").__wrapped__
     if not is_kind(x, np.inexact):
         return reduce(x, axis, keepdims, initial, where)
-    neutral = identity_of(f"{name}imum", typeof(x).dtype)
     number = _number(x)
-    filled = lax.where_else(number, x, neutral)
+    filled = _without_nan(x, identity_of(f"{name}imum", typeof(x).dtype))
     out = reduce(filled, axis, keepdims, initial, where)
     if initial is not None:
         return out
@@ -101,7 +99,7 @@ def _arg(name: str, a: Any, axis: Any, keepdims: bool) -> Any:
     if not is_kind(x, np.inexact):
         return _reductions._arg.__wrapped__(name, x, axis, keepdims)
     number = _number(x)
-    filled = lax.where_else(number, x, identity_of(f"{name.removeprefix('arg')}imum", typeof(x).dtype))
+    filled = _without_nan(x, identity_of(f"{name.removeprefix('arg')}imum", typeof(x).dtype))
     out = _reductions._arg.__wrapped__(name, filled, axis, keepdims)
     found = fold("any", number, axes_of(axis, np.ndim(x)), keepdims, None, None)
     return lax.where_else(found, out, scalar_like(out, -1))
@@ -129,6 +127,8 @@ def nanargmin(a: Any, axis: int | None = None, out: None = None, keepdims: bool 
 
 def _taking_part(x: Any, where: Any) -> Any:
     number = _number(x)
+    if where is not None:
+        check_mask(where)
     return number if where is None else lax.bitwise_and(number, broadcast_to(where, np.shape(x)))
 
 
@@ -169,7 +169,7 @@ def _var(name: str, a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: bool, wh
     some = lax.gt(freedom, scalar_like(freedom, 0))
     out = lax.where_else(some, lax.div(total, lax.where_else(some, freedom, scalar_like(freedom, 1))), scalar_like(total, np.nan))
     out = lax.sqrt(out) if name == "nanstd" else out
-    return _structure.convert_element_type(out, dtypes.canonicalize_dtype(dtypes.to_floating_dtype(result)))
+    return _structure.convert_element_type(out, variance_dtype(name, a, result, dtype))
 
 
 def nanvar(a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: Any = 0, keepdims: bool = False,

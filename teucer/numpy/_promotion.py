@@ -80,8 +80,8 @@ def _aval(name: str, xs: Any, i: int, x: Any) -> Any:
 def _plan(name: str, kind: str, xs: Sequence[Any]) -> _Plan:
     avals = [aval_of(x) for x in xs]
     nodes = tuple(dtypes.node_of(x if type(x) in _PYTHON else a) for x, a in zip(xs, avals, strict=True))
-    if len(set(nodes)) > 1 and any(map(dtypes.is_extended, nodes)):
-        raise TypeError(f"{name} does not accept dtypes {', '.join(a.dtype.name for a in avals)}.")
+    if any(map(dtypes.is_extended, nodes)) and (kind in _KIND or len(set(nodes)) > 1):
+        raise TypeError(f"{name} does not accept dtype{'s' * (len(avals) > 1)} {', '.join(a.dtype.name for a in avals)}.")
     dtype, weak = dtypes.promote_nodes(nodes)
     to_kind = _KIND.get(kind)
     if to_kind is not None and dtype != to_kind(dtype):
@@ -119,7 +119,7 @@ def broadcast_to(x: Any, shape: Sequence[Any]) -> Any:
 def broadcast_shapes(name: str, shapes: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
     """The shape to which all shapes broadcast by the rules of NumPy.
 
-    Raises TypeError if there is none.
+    Raises, if there is none, TypeError for arrays of as many axes, else ValueError.
     """
     longest = max(shapes, key=len, default=())
     if all(s == longest or not s for s in shapes):
@@ -130,8 +130,10 @@ def broadcast_shapes(name: str, shapes: Sequence[tuple[Any, ...]]) -> tuple[Any,
         larger = [d for d in sizes if not (type(d) is int and d == 1)]
         if any(d != larger[0] for d in larger):
             listed = ", ".join(str(s) for s in shapes)
-            raise TypeError(f"{name} got incompatible shapes for broadcasting: {listed}.\n"
-                            f"  Sizes along axis {i} are {', '.join(map(str, sizes))}; they must be equal, or 1.")
+            what = f"  Sizes along axis {i} are {', '.join(map(str, sizes))}; they must be equal, or 1."
+            if len({len(s) for s in shapes if s}) > 1:
+                raise ValueError(f"Incompatible shapes for broadcasting: shapes=[{listed}]\n{what}\n  function: {name}")
+            raise TypeError(f"{name} got incompatible shapes for broadcasting: {listed}.\n{what}")
         out.append(larger[0] if larger else 1)
     return tuple(out)
 
@@ -192,6 +194,8 @@ def promote_dtypes(name: str, kind: str, *xs: Any) -> list[Any]:
     nodes = tuple(dtypes.node_of(x if type(x) in _PYTHON else aval_of(x)) for x in values)
     dtype, weak = dtypes.promote_nodes(nodes)
     to_kind = _KIND.get(kind)
+    if to_kind is not None and dtypes.is_extended(dtype):
+        raise TypeError(f"{name} does not accept dtype {dtype.name}.")
     if to_kind is not None and dtype != to_kind(dtype):
         dtype = dtypes.canonicalize_dtype(to_kind(dtype))
     return [convert(x, dtype, weak) for x in values]

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer.lax import _cumulative, _dynamic, _joining, _sorting, _structure
 from teucer.lax import _elementwise as lax
 from teucer.lax._families import scalar_like
 from teucer.numpy._library import fast
 from teucer.numpy._promotion import INEXACT, broadcast_to, check_arraylike, convert, promote_dtypes, refuse_out
-from teucer.numpy._reductions import axes_of, axis_key, fold, keep
+from teucer.numpy._reductions import axes_of, axis_key, compute_dtype, fold, keep
 from teucer.numpy._taking import take_along_axis
 from teucer.numpy._ufuncs import is_kind
 
@@ -45,7 +46,8 @@ def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool,
     if weights is not None and method != "inverted_cdf":
         raise NotImplementedError(f"{method} doesn't support weights. Only method 'inverted_cdf' supports weights.")
     x, place = promote_dtypes(name, INEXACT, a, q)
-    x, place = (_structure.convert_element_type(v, typeof(v).dtype) for v in (x, place))
+    # Places among the elements are whole numbers, which 16 bits do not count far.
+    x, place = (_structure.convert_element_type(v, compute_dtype(typeof(v).dtype)) for v in (x, place))
     if percent:
         place = lax.div(place, scalar_like(place, 100))
     place = lax.max(lax.min(place, scalar_like(place, 1)), scalar_like(place, 0))
@@ -61,6 +63,7 @@ def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool,
         at = _weighted(line, _line_first(w, axes), place)
     else:
         at = _unweighted(line, place, method, skip_nan)
+    at = convert(at, dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(typeof(a).dtype)))
     if not keepdims:
         return at
     kept = keep(_structure.full(np.shape(line)[1:], 0, np.dtype(bool)), np.shape(x), axes)

@@ -55,7 +55,7 @@ def _linspace(start: Any, stop: Any, num: int, endpoint: bool, dtype: Any, axis:
         out = low
     else:
         out = _structure.full((0, *shape), 0, computed)
-    out = _structure.moveaxis(out, 0, axis)
+    out = _structure.moveaxis(out, 0, _structure.canonical_axis(axis, out.ndim, "linspace"))
     if dtypes.issubdtype(result, np.integer) and not is_kind(out, np.integer):
         out = lax.floor(out)
     return lax.convert_element_type(out, result), _structure.reshape(gap, shape)
@@ -112,7 +112,7 @@ def _geomspace(start: Any, stop: Any, num: int, endpoint: bool, dtype: Any, axis
     unit = lax.sign(low)
     exponents = _linspace.__wrapped__(lax.log(lax.div(low, unit)), lax.log(lax.div(high, unit)), num, endpoint, None, axis)[0]
     new = np.ndim(exponents)
-    at = axis % new
+    at = _structure.canonical_axis(axis, new, "geomspace")
     turned = _structure.reshape(unit, tuple(1 if i == at else d for i, d in enumerate(np.shape(exponents))))
     out = lax.mul(lax.exp(exponents), broadcast_to(turned, np.shape(exponents)))
     if num and (endpoint or num > 0):

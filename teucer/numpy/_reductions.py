@@ -17,6 +17,7 @@ from teucer.lax import _elementwise as lax
 from teucer.lax import _reductions, _structure
 from teucer.lax._families import scalar_like
 from teucer.lax._identities import identity_of
+from teucer.numpy._creation import full
 from teucer.numpy._library import fast
 from teucer.numpy._promotion import (
     INEXACT,
@@ -70,7 +71,10 @@ def strong(name: str, a: Any) -> Any:
     """The operand of a reduction, strongly typed."""
     check_arraylike(name, a)
     x = as_value(a)
-    return _structure.convert_element_type(x, typeof(x).dtype)
+    dtype = typeof(x).dtype
+    if dtypes.is_extended(dtype):
+        raise TypeError(f"{name} does not accept dtype {dtype.name}.")
+    return _structure.convert_element_type(x, dtype)
 
 
 def count(x: Any, axes: tuple[int, ...]) -> int:
@@ -78,14 +82,20 @@ def count(x: Any, axes: tuple[int, ...]) -> int:
     return math.prod(np.shape(x)[i] for i in axes)
 
 
+def check_mask(where: Any) -> None:
+    """Raise ValueError if the argument `where` of a reduction is not boolean."""
+    check_arraylike("where", where)
+    if typeof(where).dtype != np.bool_:
+        raise ValueError(f"where must be None or a boolean array; got where.dtype={typeof(where).dtype}.")
+
+
 def masked(x: Any, where: Any, neutral: Any) -> Any:
     """x with the neutral element where it does not take part, in the shape to which both broadcast."""
     if where is None:
         return x
-    check_arraylike("where", where)
+    check_mask(where)
     shape = broadcast_shapes("where", [np.shape(x), np.shape(where)])
     mask = as_value(where)
-    mask = mask if typeof(mask).dtype == np.bool_ else lax.ne(mask, scalar_like(mask, 0))
     return lax.select(broadcast_to(mask, shape) if shape else mask, broadcast_to(x, shape) if shape else x,
                       _structure.full(shape, neutral, typeof(x).dtype))
 
@@ -136,7 +146,8 @@ def compute_dtype(dtype: Any) -> Any:
 def _total(name: str, a: Any, axis: Any, dtype: Any, keepdims: bool, initial: Any, where: Any, promote_integers: bool) -> Any:
     x = strong(name, a)
     result = result_dtype(name, typeof(x).dtype, dtype, promote_integers)
-    out = fold(name, _structure.convert_element_type(x, compute_dtype(result)), axis, keepdims, where, initial)
+    kind = {"sum": "any", "prod": "all"}[name] if result == np.bool_ else name
+    out = fold(kind, _structure.convert_element_type(x, compute_dtype(result)), axis, keepdims, where, initial)
     return _structure.convert_element_type(out, result)
 
 
@@ -316,8 +327,8 @@ def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
     >>> count_nonzero(np.float32([0, 1, 2]))
     Array(2, dtype=int32)
     """
-    check_arraylike("count_nonzero", a)
-    return _sum(lax.ne(a, scalar_like(a, 0)) if not is_kind(a, np.bool_) else a, axis_key(axis), None, keepdims, None, None, True)
+    x = strong("count_nonzero", a)
+    return _sum(lax.ne(x, scalar_like(x, 0)) if not is_kind(x, np.bool_) else x, axis_key(axis), None, keepdims, None, None, True)
 
 
 # Means
@@ -331,6 +342,7 @@ def taking_part(x: Any, axes: tuple[int, ...], where: Any, keepdims: bool) -> An
     """The number of elements that take part in a reduction of x."""
     if where is None:
         return count(x, axes)
+    check_mask(where)
     mask = broadcast_to(as_value(where), np.shape(x))
     return _total("sum", mask, axes, dtypes.canonicalize_dtype(float), keepdims, None, None, True)
 
@@ -340,6 +352,8 @@ def inexact(name: str, a: Any, dtype: Any) -> tuple[Any, Any]:
     x = strong(name, a)
     result = typeof(x).dtype if dtype is None else result_dtype(name, None, dtype, True)
     result = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(result)) if dtype is None else result
+    if result == np.bool_:
+        raise TypeError(f"{name} does not compute booleans, got {dtype=}.")
     return convert(x, compute_dtype(dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(result)))), result
 
 
@@ -366,9 +380,6 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims
 @fast(static=("name", "axis", "dtype", "keepdims"))
 def _var(name: str, a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: bool, where: Any, mean: Any) -> Any:
     x, result = inexact(name, a, dtype)
-    if is_kind(a, np.complexfloating) and dtype is not None and not dtypes.issubdtype(result, np.complexfloating):
-        raise ValueError(f"jax.numpy.{name} does not yet support real dtype parameters when computing the variance of an array of "
-                         f"complex values.\n    a: {typeof(a)}, dtype: {dtype}")
     axes = axes_of(axis, np.ndim(x))
     n = taking_part(x, axes, where, keepdims)
     center = divided(fold("sum", x, axes, True, where, None), n if isinstance(n, int) or keepdims else
@@ -380,8 +391,20 @@ def _var(name: str, a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: bool, wh
     out = lax.div(total, freedom)
     out = lax.where_else(lax.gt(freedom, scalar_like(freedom, 0)), out, scalar_like(out, np.nan))
     out = lax.sqrt(out) if name == "std" else out
-    real = dtypes.to_floating_dtype(result)
-    return _structure.convert_element_type(out, dtypes.canonicalize_dtype(real))
+    return _structure.convert_element_type(out, variance_dtype(name, a, result, dtype))
+
+
+def variance_dtype(name: str, a: Any, result: Any, given: Any) -> Any:
+    """The dtype of a variance or deviation: real, also of complex numbers, unless a complex one is asked for."""
+    if given is not None:
+        if is_kind(a, np.complexfloating) and not dtypes.issubdtype(result, np.complexfloating):
+            raise ValueError(f"jax.numpy.{name} does not yet support real dtype parameters when computing the variance of an array "
+                             f"of complex values.\n    a: {typeof(a)}, dtype: {given}")
+        if name.endswith("std") and not dtypes.issubdtype(result, np.inexact):
+            raise ValueError(f"dtype argument to jnp.{name} must be inexact; got {result}")
+        if dtypes.issubdtype(result, np.complexfloating):
+            return result
+    return dtypes.canonicalize_dtype(dtypes.to_floating_dtype(result))
 
 
 def _degrees(ddof: Any, correction: Any) -> Any:
@@ -446,7 +469,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     key = axis_key(axis)
     if weights is None:
         out = _mean(a, key, None, keepdims, None)
-        total = _structure.full(np.shape(out), count(a, axes_of(key, np.ndim(a))), typeof(out).dtype)
+        total = full(np.shape(out), count(a, axes_of(key, np.ndim(a))), typeof(out).dtype)
     else:
         out, total = _average(a, key, weights, keepdims)
     return (out, total) if returned else out

@@ -11,17 +11,16 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import Tracer
-from teucer._core.types import is_valid_type
 from teucer._dimensions.dimensions import as_size, max_dim, min_dim
 from teucer._runtime.arrays import ArrayImpl
-from teucer.lax import _cumulative, _elementwise, _gather, _joining, _shapes, _slicing, _structure
+from teucer.lax import _cumulative, _elementwise, _gather, _joining, _shapes, _slicing, _sorting, _structure
 from teucer.lax._indexing import GatherDimensionNumbers, ScatterDimensionNumbers
 from teucer.lax._padding import dynamic_size
 from teucer.lax._sharding import laid_out
 from teucer.numpy._library import fast
 from teucer.numpy._manipulation import atleast_1d, atleast_2d, atleast_3d, ravel, reshape
 from teucer.numpy._operands import axis_of, concrete, is_unknown, operand, operands, promoted
-from teucer.numpy._promotion import ANY, convert, refuse_out
+from teucer.numpy._promotion import ANY, check_arraylike, convert, refuse_out
 
 __all__ = ["append", "array_split", "block", "column_stack", "concat", "concatenate", "delete", "dsplit", "dstack", "hsplit",
            "hstack", "insert", "repeat", "resize", "split", "stack", "tile", "trim_zeros", "vsplit", "vstack"]
@@ -269,7 +268,10 @@ def repeat(a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length
     x = atleast_1d(x)
     at = axis_of(x, axis)
     n = x.shape[at]
+    check_arraylike("repeat", repeats, at=1)
     counts = repeats if isinstance(repeats, ArrayImpl | Tracer) else np.asarray(repeats)
+    if not dtypes.issubdtype(counts.dtype, np.integer) and counts.dtype != np.bool_:
+        raise TypeError(f"repeat: repeats must be integers, got {counts.dtype}.")
     if np.ndim(counts) > 1 or (np.ndim(counts) == 1 and np.shape(counts)[0] not in (1, n)):
         raise ValueError(f"repeat: repeats must be one number, or one for each element along the axis.\n    repeats: shape "
                          f"{np.shape(counts)}\n    axis {at} has size {n}")
@@ -384,11 +386,10 @@ def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices
         return _taken(x, kept, at)
     if isinstance(obj, Tracer) and dtypes.issubdtype(obj.dtype, np.integer) and (np.size(obj) == 1 or assume_unique_indices):
         return _delete_traced(x, ravel(obj), at)
-    if isinstance(obj, str) or (not is_valid_type(obj) and not isinstance(obj, Sequence)):
-        raise TypeError(f"delete: obj must be an integer, a slice, integers or a mask, got {type(obj)}")
+    check_arraylike("delete", obj, at=1)
     known = concrete(obj, "delete", "the size of the result depends on how many places are distinct.\nGive "
                      "assume_unique_indices=True if they are.")
-    if known.dtype.kind not in "biu" and (known.size or not isinstance(obj, Sequence)):
+    if known.dtype.kind not in "biu":
         raise ValueError(f"np.delete(arr, obj): got obj.dtype={known.dtype}; must be integer or bool.")
     known = known.astype(np.int64) if known.ndim == 0 else known
     if known.dtype == bool and known.shape != (n,):
@@ -419,26 +420,29 @@ def _delete_traced(x: Any, places: Any, axis: int) -> Any:
 
 
 def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
-    """An array with values put in before places along an axis; flattened first if it is None. Places must be known.
+    """An array with values put in before places along an axis; flattened first if it is None.
+
+    obj: an int, slice, integers, which may be traced, or a mask. Raises IndexError for a known place out of bounds.
 
     >>> insert(np.arange(3), 1, 9).tolist()
     [0, 9, 1, 2]
     """
     x = operand("insert", arr)
     if not isinstance(obj, slice):
-        operand("insert", obj, 1)
+        check_arraylike("insert", obj, at=1)
     new = operand("insert", values, 2)
     if axis is None:
         x, axis = ravel(x), 0
     at = axis_of(x, axis)
     n = x.shape[at]
-    places = np.arange(*obj.indices(n)) if isinstance(obj, slice) else concrete(obj, "insert", "the places must be known")
-    places = np.asarray(places.nonzero()[0] if places.dtype == bool else places)
-    if places.size and places.dtype.kind not in "iu":
+    places = np.arange(*obj.indices(n)) if isinstance(obj, slice) else obj if is_unknown(obj) else concrete(obj, "insert", "")
+    if isinstance(places, np.ndarray) and places.dtype == bool:
+        places = places.nonzero()[0]
+    if not dtypes.issubdtype(places.dtype, np.integer) and places.size:
         raise ValueError(f"jnp.insert(): index array must be integer typed; got {places}")
     if places.ndim > 1:
         raise ValueError("index array argument obj to insert must be one dimensional or scalar")
-    if np.any(places < -n) or np.any(places > n):
+    if isinstance(places, np.ndarray) and (np.any(places < -n) or np.any(places > n)):
         raise IndexError(f"insert: place out of bounds for axis {at} with size {n}.\n    obj: {places.tolist()}")
     new = convert(new, x.dtype)
     if np.ndim(new) < x.ndim:
@@ -447,22 +451,23 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
         # One place: the whole of values goes there, its first axis along the axis.
         new = _structure.moveaxis(new, 0, at)
     count = places.size if places.size != 1 else np.shape(new)[at]
-    order = np.where(places < 0, places + n, places).ravel()
-    order = np.repeat(order, count) if order.size == 1 and count != 1 else order
-    return _inserted(x, np.sort(order, kind="stable"), np.argsort(order, kind="stable"), new, at)
+    return _inserted(x, places + n * (places < 0), count, new, at)
 
 
-def _inserted(x: Any, places: Any, order: Any, new: Any, axis: int) -> Any:
-    n, count = x.shape[axis], places.size
+def _inserted(x: Any, places: Any, count: int, new: Any, axis: int) -> Any:
+    n = x.shape[axis]
     shape = (*x.shape[:axis], count, *x.shape[axis + 1:])
     if np.ndim(new) > len(shape):
         raise ValueError(f"insert: values have more axes than the array.\n    values: shape {np.shape(new)}")
     ahead = len(shape) - np.ndim(new)
     filled = _shapes.broadcast_in_dim(new, shape, range(ahead, len(shape)))
-    at_new = places + np.arange(count)
-    source = np.empty(n + count, np.int32)
-    is_new = np.zeros(n + count, bool)
-    is_new[at_new] = True
-    source[at_new] = n + order
-    source[~is_new] = np.arange(n)
+    # In the order of their places, what is new before what is there.
+    source = np.concatenate([np.arange(n, n + count), np.arange(n)]).astype(np.int32)
+    there = np.arange(1, 2 * n, 2, dtype=np.int32)
+    if isinstance(places, np.ndarray | np.generic):
+        source = source[np.argsort(np.concatenate([np.broadcast_to(2 * places, (count,)), there]), kind="stable")]
+    else:
+        keys = _structure.convert_element_type(2 * places, np.int32)
+        keys = _joining.concatenate([_structure.broadcast_to(ravel(keys), (count,), (0,)), there], 0)
+        source = _sorting.sort((keys, source), num_keys=1)[1]
     return _taken(_joining.concatenate([x, filled], axis), source, axis)

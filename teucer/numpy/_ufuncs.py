@@ -13,10 +13,12 @@ from teucer._core.trace import typeof
 from teucer.lax import _elementwise as lax
 from teucer.lax import _structure
 from teucer.lax._families import scalar_like
+from teucer.numpy._creation import asarray
 from teucer.numpy._library import fast
 from teucer.numpy._promotion import ANY, COMPLEX, FLOATING, INEXACT, NUMERIC, promote
 
 Function = Callable[..., Any]
+_HOST = (bool, int, float, complex, np.generic, np.ndarray)
 
 
 def is_kind(x: Any, kind: Any) -> bool:
@@ -24,18 +26,29 @@ def is_kind(x: Any, kind: Any) -> bool:
     return dtypes.issubdtype(typeof(x).dtype, kind)
 
 
-def unary(name: str, kind: str, operation: Function, doc: str) -> Any:
-    """A row for a function of one operand."""
+def unary(name: str, kind: str, operation: Function, doc: str, *, keyword: bool = False) -> Any:
+    """A row for a function of one operand, which a few functions take by keyword too."""
     def function(x: Any, /) -> Any:
-        return operation(*promote(name, kind, x))
-    return _named(function, name, kind, doc, "x")
+        return as_array(operation(*promote(name, kind, x)))
+
+    def by_keyword(x: Any) -> Any:
+        return as_array(operation(*promote(name, kind, x)))
+    return _named(by_keyword if keyword else function, name, kind, doc, "x")
 
 
-def binary(name: str, kind: str, operation: Function, doc: str) -> Any:
-    """A row for a function of two operands, which meet in one dtype and shape."""
+def as_array(x: Any) -> Any:
+    """An array for a number or a NumPy array, which an operation that changes nothing gives back while tracing."""
+    return asarray(x) if isinstance(x, _HOST) else x
+
+
+def binary(name: str, kind: str, operation: Function, doc: str, *, keyword: bool = False) -> Any:
+    """A row for a function of two operands, which meet in one dtype and shape; a few functions take them by keyword too."""
     def function(x1: Any, x2: Any, /) -> Any:
         return operation(*promote(name, kind, x1, x2))
-    return _named(function, name, kind, doc, "x1, x2")
+
+    def by_keyword(x1: Any, x2: Any) -> Any:
+        return operation(*promote(name, kind, x1, x2))
+    return _named(by_keyword if keyword else function, name, kind, doc, "x1, x2")
 
 
 _KINDS = {ANY: "T", NUMERIC: "T, bool as int32", INEXACT: "T, integers and bool as floats", FLOATING: "T real floating",
@@ -151,7 +164,7 @@ def rint_operation(x: Any) -> Any:
 
 floor = unary("floor", ANY, _rounding(lax.floor), "Greatest integer not above x.")
 ceil = unary("ceil", ANY, _rounding(lax.ceil), "Least integer not below x.")
-trunc = unary("trunc", ANY, _rounding(_trunc), "Integer part of x.")
+trunc = unary("trunc", ANY, _rounding(_trunc), "Integer part of x.", keyword=True)
 rint = unary("rint", ANY, rint_operation, "Nearest integer as a float; the even one half way between two.")
 
 # Comparison
@@ -215,7 +228,7 @@ bitwise_count = unary("bitwise_count", ANY, lambda x: lax.convert_element_type(
 
 def filled_like(x: Any, value: Any, weak_type: bool = False) -> Any:
     """A boolean for every element."""
-    return _structure.full(np.shape(x), value, np.dtype(bool), weak_type)
+    return as_array(_structure.full(np.shape(x), value, np.dtype(bool), weak_type))
 
 
 def strong_bools(x: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from teucer._base import dtypes
+from teucer._base import dtypes, errors
 from teucer._core.trace import typeof
 from teucer._core.types import is_valid_type
 from teucer._derived.moves import device_put
@@ -57,15 +57,22 @@ def parameter(op: str, x: Any, position: int) -> Any:
     """Raises TypeError unless x is an array or a number; returns it."""
     if not is_valid_type(x):
         raise TypeError(f"{op} requires ndarray or scalar arguments, got {type(x)} at position {position}.")
+    if dtypes.is_extended(typeof(x).dtype):
+        raise TypeError(f"{op} requires numbers at position {position}, got {typeof(x)}.")
     return x
 
 
 def broadcast_shape(op: str, shape: Any, *parameters: Any) -> tuple[Any, ...]:
     """The shape of a sample: the given one, with which those of the parameters must agree, or theirs together.
 
-    Raises ValueError if they do not agree.
+    Raises ValueError if they do not agree, or a parameter is complex.
     """
-    shapes = [typeof(parameter(op, x, i)).shape for i, x in enumerate(parameters)]
+    avals = [typeof(parameter(op, x, i)) for i, x in enumerate(parameters)]
+    for aval in avals:
+        if dtypes.issubdtype(aval.dtype, np.complexfloating):
+            raise errors.TypePromotionError(f"In arguments to {op}, cannot safely cast argument of type {aval.dtype} to a real "
+                                            "dtype.\n  Take its real part.")
+    shapes = [aval.shape for aval in avals]
     wanted = None if shape is None else as_shape(op, shape)
     try:
         found = np.broadcast_shapes(*shapes) if wanted is None else np.broadcast_shapes(wanted, *shapes)

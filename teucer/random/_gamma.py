@@ -269,7 +269,7 @@ def _t(key: Any, df: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     return mul(standard_normal(normal_key, shape=shape, dtype=dtype), sqrt(scale))
 
 
-def t(key: Any, df: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Any:
+def t(key: Any, df: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Any:
     """Samples of Student's t distribution with df degrees of freedom.
 
     >>> from teucer import random
