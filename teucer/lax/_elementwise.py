@@ -48,6 +48,7 @@ from teucer.lax._families import (
     batch_elementwise,
     binary,
     scalar_like,
+    stretched,
     unary,
 )
 from teucer.lax._programs import traced
@@ -247,7 +248,7 @@ def pow(x: Any, y: Any) -> Any:
     dtype = typeof(x).dtype
     if type(y) is float and typeof(y).dtype != dtype and dtype.kind != "i":
         y = np.asarray(y, dtype)
-    return pow_p.bind(x, y)[0]
+    return pow_p.bind(*(stretched(x, y) or (x, y)))[0]
 
 
 pow.__module__ = "teucer.lax"
