@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from teucer._base import tracebacks
 from teucer._core.calls import FlatCall, flatten_call
@@ -67,8 +67,18 @@ class Stage:
         return tuple(i for i, a in enumerate(leaves) if a.donated)
 
 
-class Wrapped:
-    """The protocol of jitted functions: callable, with `trace`, `lower`, `eval_shape`, `clear_cache`."""
+@runtime_checkable
+class Wrapped(Protocol):
+    """The protocol of jitted functions."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The function applied to arguments."""
+
+    def trace(self, *args: Any, **kwargs: Any) -> Traced:
+        """The program for arguments of these types."""
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """The program for arguments of these types, written for the compiler."""
 
 
 class Traced(Stage):
