@@ -437,3 +437,12 @@ def test_clamp_of_booleans():
 def test_accuracy_is_checked(f):
     with pytest.raises(TypeError, match="accuracy must be"):
         f(np.float32(1), accuracy="HIGHEST")
+
+
+@pytest.mark.parametrize("f", [lax.exp, lax.exp2, lax.expm1, lax.log, lax.log1p, lax.logistic, lax.sqrt, lax.rsqrt, lax.cbrt,
+                               lax.sin, lax.cos, lax.tan, lax.tanh])
+def test_derivative_of_given_accuracy(f):
+    x = np.float32(0.7)
+    asked = jax.grad(lambda x: f(x, accuracy=lax.AccuracyMode.HIGHEST))
+    assert np.isclose(asked(x), jax.grad(f)(x), rtol=1e-6)
+    assert np.isclose(jax.vmap(jax.jit(asked))(x[None])[0], asked(x), rtol=1e-6)
