@@ -80,7 +80,7 @@ def _scan(operands: Sequence[Any], jaxpr: Any, num_consts: int, num_carry: int, 
 def compiled_text(f: Any, *args: Any, **options: Any) -> str:
     """The text that XLA compiles for a jitted function: after the passes."""
     traced = jax.jit(f, **options).trace(*args)
-    staged, placement = traced.staged, traced._placement
+    staged, placement = traced.staged, traced.placement
     jaxpr = programs.prepared(staged.jaxpr.jaxpr, options.get("outline"), placement, "cpu")
     return programs.lower_program(jaxpr, traced.fun_name, staged.donated, False, ("cpu",), placement=placement).text
 

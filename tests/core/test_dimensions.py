@@ -21,7 +21,9 @@ NAMES = {"a": A, "b": B, "c": C, "max_dim": max_dim, "min_dim": min_dim}
 # As JAX 0.10.2 prints them (jax.export.symbolic_shape("a, b, c"), the same expressions).
 PRINTED = {
     "a + b": "b + a", "a - b": "- b + a", "a - a": "0", "b*a*a": "a^2*b", "3 - 2*a": "- 2*a + 3", "(a + b)**2": "2*a*b + b^2 + a^2",
-    "(a + 1)*(a - 1)": "a^2 - 1", "(a + 1)//2": "floordiv(a + 1, 2)", "(2*a + 4)//2": "a + 2", "(2*a)%2": "0",
+    "(a + 1)*(a - 1)": "a^2 - 1", "(a + 1)//2": "floordiv(a + 1, 2)", "(2*a + 4)//2": "a + 2",
+    "(4*a + 3)//2": "2*a + 1", "(4*a - 3)//2": "2*a - 2", "(2*a + 3)%2": "1", "(3*a + 7)//2": "floordiv(3*a + 7, 2)",
+    "(2*a)%2": "0",
     "(a*a + a)//a": "a + 1", "(4*a)//-2": "- 2*a", "-a//2": "floordiv(- a, 2)", "a//b*b + a%b": "b*floordiv(a, b) + mod(a, b)",
     "(a*b + 3)%a": "mod(a*b + 3, a)", "max_dim(a, 1)": "a", "max_dim(a - b, 0)": "max(- b + a, 0)", "min_dim(a, 1)": "1",
     "max_dim(a + 1, a)": "a + 1", "a*b + 2*a - 3*b*c + 7": "- 3*b*c + a*b + 2*a + 7", "a**0": "1", "(a + b)*c - a*c - b*c": "0",
@@ -154,6 +156,7 @@ def struct(*shape):
 
 # The shapes are those of JAX 0.10.2 for the same functions and symbolic shapes.
 SHAPES = [
+    (lambda x: lax.conv(x[None, None], np.ones((1, 1, 5), np.float32), (1,), "VALID"), [(A,)], "(1, 1, max(a - 4, 0))"),
     (lambda x: x[::2], [(A,)], "(floordiv(a + 1, 2),)"), (lambda x: x[1:], [(A,)], "(a - 1,)"),
     (lambda x: x[:5], [(A,)], "(min(a, 5),)"), (lambda x: x[2:], [(A,)], "(- min(a, 2) + a,)"),
     (lambda x: x[-3:], [(A,)], "(- max(0, a - 3) + a,)"), (lambda x: x[::-1], [(A,)], "(a,)"), (lambda x: x[5], [(A,)], "()"),

@@ -145,3 +145,8 @@ def test_executables_that_are_refused():
                       (bytes(export.export(jax.jit(jnp.sin))(X).serialize()), "not a serialized executable")]:
         with pytest.raises(ValueError, match=text):
             load(bad, None, None)
+
+
+def test_jitted_functions_are_wrapped():
+    assert isinstance(jax.jit(lambda x: x), jax.stages.Wrapped)
+    assert not isinstance(len, jax.stages.Wrapped)

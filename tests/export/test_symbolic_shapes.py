@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import teucer as jax
+import teucer.numpy as jnp
 from teucer import export
 from teucer.errors import InconclusiveDimensionOperation
 
@@ -78,3 +79,15 @@ def test_args_specs_that_do_not_fit():
         export.symbolic_args_specs((X, Y), ("a",))
     with pytest.raises(ValueError, match="different size 5 for known dimension"):
         export.symbolic_args_specs((X,), ("b, 5",))
+
+
+def test_args_specs_are_of_the_enabled_precision():
+    found = export.symbolic_args_specs((np.ones(3), jax.random.key(0)), ("a", ""))
+    assert [str(struct.dtype) for struct in found] == ["float32", "key<fry>"]
+
+
+def test_a_variable_that_no_argument_has():
+    (a,) = export.symbolic_shape("a")
+    for f in (lambda: jnp.ones((a,)), lambda: export.export(jax.jit(lambda x: x + jnp.ones((a,)).sum()))(1.0)):
+        with pytest.raises(InconclusiveDimensionOperation, match="dimension variable 'a' that is not appearing in the shapes"):
+            f()

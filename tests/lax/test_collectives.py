@@ -283,6 +283,7 @@ REFUSED = {
     "no such element": (lambda x: lax.ppermute(x, "i", [(0, 7)]), ValueError, r"elements of the axis.*size 3.*\(C2\)"),
     "no such source": (lambda x: lax.pbroadcast(x, "i", 3), ValueError, r"source must be an element.*got 3 \(C1\)"),
     "no permutation": (lambda x: lax.pshuffle(x, "i", [2, 0, 0]), ValueError, "does not represent a permutation"),
+    "permutation of fewer": (lambda x: lax.pshuffle(x, "i", [1, 0]), ValueError, "whose size is 3"),
     "axis": (lambda x: lax.all_gather(x, "i", axis=5), ValueError, "axis 5 is out of bounds"),
     "to": (lambda x: lax.all_gather(x, "i", to="x"), ValueError, "unexpected `to` value"),
     "reduced": (lambda x: lax.all_gather(x, "i", to="reduced"), NotImplementedError, "shard_map"),

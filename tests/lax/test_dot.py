@@ -242,3 +242,8 @@ def test_scaled_dot():
         scaled_dot(x, y, lhs_scale=np.ones((4, 3)))
     with pytest.raises(TypeError, match="RHS dim 1 of size 5 does not match scale dim size 2"):
         scaled_dot(x, y, rhs_scale=np.ones((2, 2)))
+
+
+def test_product_of_complex_numbers_is_complex():
+    with pytest.raises(TypeError, match="of complex operands must be complex, got float32 for complex64"):
+        dot(np.ones(2, np.complex64), np.ones(2, np.complex64), preferred_element_type=np.float32)

@@ -8,7 +8,7 @@ from lax.samples_elementwise import DTYPES, PUBLIC, REFERENCES, operands
 
 import teucer as jax
 from teucer import lax
-from teucer._base import dtypes
+from teucer._base import config, dtypes
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
@@ -381,7 +381,7 @@ F3, F4, I3, B3 = np.ones(3, np.float32), np.ones(4, np.float32), np.ones(3, np.i
     (lambda: lax.select(B3, F3, F4), TypeError, r"select cases must have the same shapes"),
     (lambda: lax.select(B3, F3, I3), TypeError, r"lax.select requires arguments to have the same dtypes"),
     (lambda: lax.select(B3[:2], F3, F3), TypeError, r"\(C3\).*\(2,\).*\(3,\)"),
-    (lambda: lax.select_n(F3, F3), TypeError, r"must be boolean or int32"),
+    (lambda: lax.select_n(F3, F3), TypeError, r"must be boolean or integer"),
     (lambda: lax.select_n(B3, F3, F3, F3), TypeError, r"cannot have > 2 cases"),
     (lambda: lax.clamp(F3, F4, F4), TypeError, r"clamp"),
     (lambda: lax.clamp(F3, np.float32(1), np.float32(2)), TypeError, r"min.shape"),
@@ -405,3 +405,44 @@ def test_empty_and_scalar(name):
     for shape in ((0, 3), ()):
         xs = [np.asarray(x) for x in operands(op, rng_of(name), DTYPES[name][0], shape)]
         assert np.asarray(f(*xs)).shape == shape
+
+
+@pytest.mark.parametrize(("shapes", "expected"), [(((2, 3), (1, 3)), (2, 3)), (((2, 1), (1, 3)), (2, 3)),
+                                                  (((0, 2), (1, 1)), (0, 2))])
+def test_axes_of_size_1_go_with_any_size(shapes, expected):
+    x, y = (np.arange(1, 1 + np.prod(shape), dtype=np.float32).reshape(shape) for shape in shapes)
+    for op, reference in ((lax.sub, np.subtract), (lax.pow, np.power), (lax.lt, np.less)):
+        assert op(x, y).shape == expected
+        assert (np.asarray(op(x, y)) == reference(x, y)).all()
+    assert lax.betainc(x, y, np.full_like(x, 0.5)).shape == expected
+    assert jax.grad(lambda y: lax.mul(x, y).sum())(y).shape == y.shape
+    with pytest.raises(TypeError, match="incompatible shapes for broadcasting"):
+        lax.add(x, y[0])
+
+
+def test_integers_of_any_width_choose():
+    cases = [np.float32([i, i]) for i in (0, 10, 20)]
+    for dtype in ("int8", "uint8", "int16", "uint32", "int32"):
+        assert lax.select_n(np.array([2, 1]).astype(dtype), *cases).tolist() == [20, 10]
+    with pytest.raises(TypeError, match="boolean or integer"):
+        lax.select_n(np.float32([0, 1]), *cases)
+
+
+def test_clamp_of_booleans():
+    with config.disable_most_optimizations(True):
+        assert lax.clamp(False, np.array([True, False]), True).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("f", [lax.exp2, lax.log1p, lax.logistic, lax.exp])
+def test_accuracy_is_checked(f):
+    with pytest.raises(TypeError, match="accuracy must be"):
+        f(np.float32(1), accuracy="HIGHEST")
+
+
+@pytest.mark.parametrize("f", [lax.exp, lax.exp2, lax.expm1, lax.log, lax.log1p, lax.logistic, lax.sqrt, lax.rsqrt, lax.cbrt,
+                               lax.sin, lax.cos, lax.tan, lax.tanh])
+def test_derivative_of_given_accuracy(f):
+    x = np.float32(0.7)
+    asked = jax.grad(lambda x: f(x, accuracy=lax.AccuracyMode.HIGHEST))
+    assert np.isclose(asked(x), jax.grad(f)(x), rtol=1e-6)
+    assert np.isclose(jax.vmap(jax.jit(asked))(x[None])[0], asked(x), rtol=1e-6)

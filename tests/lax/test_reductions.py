@@ -126,3 +126,13 @@ def test_reduce_sum_C3(dtype):
                 jax.jit(f)(x)
         assert jnp.sum(x) == 6 and lax.reduce_max(x, (0,)).dtype == dtype
     assert lax.reduce_sum(x, (0,)).dtype == dtype
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e4m3b11fnuz", "float8_e5m2"])
+def test_extremes_of_floats_without_infinities(dtype):
+    x = jnp.array([1, -3, 2], dtype)
+    assert (float(lax.reduce_max(x, (0,))), float(lax.reduce_min(x, (0,)))) == (2, -3)
+    assert (int(lax.argmax(x, 0, int)), int(lax.argmin(x, 0, int))) == (2, 1)
+    assert lax.cummax(x, reverse=True).tolist() == [2, 2, 2]
+    assert lax.cummin(x).tolist() == [1, -3, -3]
+    assert lax.reduce_window(x, -np.inf, lax.max, (2,), (1,), "SAME").tolist() == [1, 2, 2]

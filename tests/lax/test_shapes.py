@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from lax import laws
 
+import teucer as jax
 from teucer import lax
 from teucer._core.trace import typeof
 
@@ -30,6 +31,24 @@ def test_full_has_the_type_of_its_value(value, dtype, weak):
 def test_full_converts_as_xla_does():
     assert np.asarray(lax.full((2,), 3.7, int)).tolist() == [3, 3]
     assert np.asarray(lax.full_like(X, np.nan, np.int32)).tolist() == [[0] * 3] * 2
+
+
+def test_full_wraps_integers_around():
+    assert np.asarray(lax.full((2,), -1, np.uint8)).tolist() == [255, 255]
+    assert int(lax.full((), 3000000000, np.uint32)) == 3000000000
+    with pytest.raises(OverflowError):
+        lax.full((2,), 2 ** 40)
+
+
+def test_new_arrays_of_one_axis_take_its_size():
+    assert lax.full(2, 1.0).shape == lax.empty(2, np.float32).shape == lax.broadcasted_iota(np.int32, 2, 0).shape == (2,)
+
+
+def test_broadcast_in_dim_permutes():
+    x = lax.broadcast_in_dim(X, (3, 4, 2), (2, 0))
+    assert (np.asarray(x) == np.broadcast_to(X.T[:, None], (3, 4, 2))).all()
+    ct = np.arange(6, dtype=np.float32).reshape(3, 2)
+    assert (jax.grad(lambda x: (lax.broadcast_in_dim(x, (3, 2), (1, 0)) * ct).sum())(X) == ct.T).all()
 
 
 @pytest.mark.parametrize("f", [lambda x: lax.broadcast(x, (2,)), lambda x: lax.reshape(x, (1,)),

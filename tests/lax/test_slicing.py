@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import teucer as jax
+import teucer.numpy as jnp
 from teucer import lax
 from teucer._core.trace import typeof
 
@@ -22,8 +23,9 @@ def test_index_dtypes(dtype):
 
 def test_negative_indices_may_be_refused():
     assert np.asarray(lax.dynamic_slice(X, (-1, -1), (1, 1))).tolist() == [[5.0]]
-    assert np.asarray(lax.dynamic_slice(X, (-1, -1), (1, 1), allow_negative_indices=False)).tolist() == [[0.0]]
-    assert np.asarray(lax.dynamic_slice(X, (-1, -1), (1, 1), allow_negative_indices=(True, False))).tolist() == [[3.0]]
+    i = jnp.int32(-1)
+    assert np.asarray(lax.dynamic_slice(X, (i, i), (1, 1), allow_negative_indices=False)).tolist() == [[0.0]]
+    assert np.asarray(lax.dynamic_slice(X, (-1, i), (1, 1), allow_negative_indices=(True, False))).tolist() == [[3.0]]
 
 
 def test_index_take():
@@ -84,3 +86,13 @@ def test_an_empty_slice_of_a_concatenation_compiles():
     joined, empty = both(np.ones((5, 2, 3), np.float32), np.ones((5, 0, 3), np.float32))
     assert joined.shape == (5, 2, 3)
     assert empty.shape == (5, 0, 3)
+
+
+@pytest.mark.parametrize("f", [lambda i: lax.dynamic_slice(X, (i, 0), (1, 1), allow_negative_indices=(False, True)),
+                               lambda i: lax.dynamic_update_slice(X, X[:1, :1], (i, 0), allow_negative_indices=False),
+                               lambda i: lax.dynamic_slice_in_dim(X, i, 1, allow_negative_indices=False)])
+def test_negative_numbers_are_refused_where_they_do_not_count_from_the_end(f):
+    for start in (-1, np.int32(-1)):
+        with pytest.raises(ValueError, match="Index -1 is out of bounds for dimension .* if allow_negative_indices=False"):
+            f(start)
+    assert (np.asarray(jax.jit(f)(-1)) == np.asarray(f(0))).all()

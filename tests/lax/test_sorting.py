@@ -66,6 +66,7 @@ def test_gradient_of_a_sort_of_several():
     (lambda: lax.top_k(X, -1), ValueError, "must be nonnegative, got -1"),
     (lambda: lax.top_k(1.0, 1), ValueError, "out of bounds"),
     (lambda: lax.top_k(X.astype(np.complex64), 1), ValueError, "not compatible with complex"),
+    (lambda: lax.approx_max_k(X, 0), ValueError, "k must be positive, got 0"),
     (lambda: lax.approx_max_k(X, 5), ValueError, "k must be smaller than the size of reduction_dim 3, got 5"),
     (lambda: lax.approx_max_k(X.astype(np.int32), 1), ValueError, "must be a floating type"),
     (lambda: lax.approx_min_k(X, 1, recall_target=2.0), ValueError, "recall_target"),

@@ -98,7 +98,7 @@ OPS = [
         bad(TypeError, "broadcast_in_dim.*subset", np.ones(3, F), shape=(3, 3), broadcast_dimensions=(2,)),
         bad(TypeError, r"broadcast_in_dim.*\(3,\).*\(4,\)", np.ones(3, F), shape=(4,), broadcast_dimensions=(0,)),
         bad(TypeError, "broadcast_in_dim.*strictly increasing", np.ones((2, 3), F), shape=(3, 2),
-            broadcast_dimensions=(1, 0))]),
+            broadcast_dimensions=(0, 0))]),
     Op("broadcast", "lax.broadcast", one(3, sizes=(2, 4)), reference=lambda x, sizes: np.broadcast_to(x, (*sizes, 3)), **MOVED),
     Op("reshape", "lax.reshape", reshapes, reference=reshaped, **MOVED, errors=[
         bad(TypeError, r"reshape total size must be unchanged.*\(2, 3\).*6", np.ones((2, 3), F), new_sizes=(4,)),

@@ -78,6 +78,11 @@ class SymbolicZero:
     def __init__(self, aval: Any) -> None:
         self.aval = aval
 
+    @classmethod
+    def from_primal_value(cls, val: Any) -> SymbolicZero:
+        """The zero among the tangents of `val`."""
+        return cls(typeof(val).tangent_aval())
+
     @property
     def shape(self) -> Any:
         return self.aval.shape
@@ -92,6 +97,16 @@ class SymbolicZero:
 
     def __repr__(self) -> str:
         return f"SymbolicZero({self.aval.str_short()})"
+
+
+def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
+    """The zero among the tangents of an array: an array, of dtype float0 for integers, or a SymbolicZero.
+
+    >>> zero_from_primal(2.)
+    Array(0., dtype=float32, weak_type=True)
+    """
+    zero = SymbolicZero.from_primal_value(val)
+    return zero if symbolic_zeros else arith.zeros(zero.aval)
 
 
 def to_jaxpr(call: Any, args: Sequence[Any]) -> tuple[ClosedJaxpr, list[Any]]:

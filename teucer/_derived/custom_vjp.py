@@ -30,7 +30,7 @@ from teucer._transform import arith
 from teucer._transform.batch import batch_flat, unmapped_aval
 from teucer._trees import pytrees
 
-__all__ = ["CustomVJPPrimal", "custom_gradient", "custom_vjp", "custom_vjp_call_p"]
+__all__ = ["CustomVJPPrimal", "custom_gradient", "custom_vjp", "custom_vjp_call_p", "custom_vjp_primal_tree_values"]
 
 
 class CustomVJPPrimal:
@@ -40,6 +40,20 @@ class CustomVJPPrimal:
 
     def __init__(self, value: Any, perturbed: bool) -> None:
         self.value, self.perturbed = value, perturbed
+
+
+def custom_vjp_primal_tree_values(tree: Any) -> Any:
+    """A tree of what a forward rule with symbolic_zeros=True is given, with the values alone.
+
+    Raises TypeError for a leaf that is no CustomVJPPrimal.
+    """
+    def value(leaf: Any) -> Any:
+        if type(leaf) is not CustomVJPPrimal:
+            raise TypeError(f"unexpected leaf type {type(leaf)}\n  custom_vjp_primal_tree_values: leaves are what forward rules "
+                            "with symbolic_zeros=True are given.")
+        return leaf.value
+
+    return pytrees.tree_map(value, tree)
 
 
 @final

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, final
 
 from teucer._base import config, tracebacks
-from teucer._core.calls import as_indices, check_callable, check_leaves, flatten_call, stage_user
+from teucer._core.calls import as_indices, as_names, check_callable, check_leaves, flatten_call, stage_user
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_jaxpr
 from teucer._core.primitive import Primitive
 from teucer._core.stage import stage_jaxpr
@@ -44,12 +44,13 @@ Saveable, Recompute = _Saveable(), _Recompute()
 
 
 def checkpoint(fun: Callable[..., Any] | None = None, *, prevent_cse: bool = True, policy: Policy | None = None,
-               static_argnums: Any = (), concrete: bool = False) -> Any:
+               static_argnums: Any = (), static_argnames: Any = (), concrete: bool = False) -> Any:
     """`fun`, whose intermediate values are computed again in the backward pass instead of being kept.
 
     policy: which values are kept all the same: policy(primitive, *types, **params) -> bool; see `checkpoint_policies`.
     prevent_cse: keep the compiler from merging the second computation with the first.
-    static_argnums: arguments that are Python values.
+    static_argnums, static_argnames: arguments by position, and keyword arguments, that are Python values.
+    Raises ValueError where it is called with fewer arguments than static_argnums says.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> jax.grad(jax.checkpoint(lambda x: jnp.sin(jnp.sin(x))))(0.)
@@ -57,15 +58,20 @@ def checkpoint(fun: Callable[..., Any] | None = None, *, prevent_cse: bool = Tru
     """
     if fun is None:
         return functools.partial(checkpoint, prevent_cse=prevent_cse, policy=policy, static_argnums=static_argnums,
-                                 concrete=concrete)
+                                 static_argnames=static_argnames, concrete=concrete)
     if concrete:
         raise NotImplementedError("checkpoint: the option concrete was removed; use static_argnums.")
     check_callable(fun, "checkpoint")
     numbers = as_indices(static_argnums, "static_argnums", "checkpoint")
+    names = as_names(static_argnames, "static_argnames", "checkpoint")
 
     @tracebacks.boundary_of(fun)
     def fun_remat(*args: Any, **kwargs: Any) -> Any:
-        call = flatten_call(args, kwargs, numbers)
+        if not all(-len(args) <= i < len(args) for i in numbers):
+            raise ValueError("the `static_argnums` argument to `jax.checkpoint` / `jax.remat` can only take integer values greater "
+                             f"than or equal to `-len(args)` and less than `len(args)`, but got {numbers}, while `len(args)` = "
+                             f"{len(args)}")
+        call = flatten_call(args, kwargs, numbers, names)
         avals = check_leaves(call, fun, "checkpoint")
         jaxpr, consts, out_tree, _ = stage_user(fun, call, avals, "checkpoint")
         outs = remat_p.bind(*consts, *call.leaves, jaxpr=hoist_consts(jaxpr), prevent_cse=prevent_cse, differentiated=False,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from teucer._base import tracebacks
 from teucer._core.calls import FlatCall, flatten_call
@@ -67,8 +67,18 @@ class Stage:
         return tuple(i for i, a in enumerate(leaves) if a.donated)
 
 
-class Wrapped:
-    """The protocol of jitted functions: callable, with `trace`, `lower`, `eval_shape`, `clear_cache`."""
+@runtime_checkable
+class Wrapped(Protocol):
+    """The protocol of jitted functions."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The function applied to arguments."""
+
+    def trace(self, *args: Any, **kwargs: Any) -> Traced:
+        """The program for arguments of these types."""
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """The program for arguments of these types, written for the compiler."""
 
 
 class Traced(Stage):
@@ -80,7 +90,7 @@ class Traced(Stage):
         n = len(staged.consts)
         infos = [ArgInfo(a, d) for a, d in zip(staged.jaxpr.in_avals[n:], staged.donated[n:], strict=True)]
         self.args_info = pytrees.tree_unflatten(call.tree, infos)
-        self._placement = placement_for(staged, call, options)
+        self.placement = placement_for(staged, call, options)
 
     @property
     def arg_names(self) -> tuple[str, ...]:
@@ -119,18 +129,19 @@ class Traced(Stage):
 
         lowering_platforms: for which platforms; by default that of the device on which the program will run.
         """
-        platforms = tuple(lowering_platforms or (self._placement.device.platform,))
-        return Lowered(self, self.lower_with(platforms), self._placement, platforms)
+        platforms = tuple(lowering_platforms or (self.placement.device.platform,))
+        return Lowered(self, self.lower_with(platforms), self.placement, platforms)
 
     def lower_with(self, platforms: Sequence[str], *, locations: bool = False) -> programs.Lowering:
         """The program's text for platforms; locations: with the places that operations come from."""
         return programs.lower_program(self.staged.jaxpr.jaxpr, self.fun_name, self.staged.donated, self._options.keep_unused,
-                                      platforms, locations=locations, quiet=locations, placement=self._placement)
+                                      platforms, locations=locations, quiet=locations, placement=self.placement)
 
     def lower_for_export(self, platforms: Sequence[str], arg_names: Sequence[str]) -> programs.Lowering:
         """The program's text with the constants of the function in it; arguments are called `arg_names` in its messages."""
         return programs.lower_program(self.staged.jaxpr.jaxpr, self.fun_name, (False,) * len(self.staged.donated),
-                                      self._options.keep_unused, platforms, consts=self.staged.consts, arg_names=arg_names)
+                                      self._options.keep_unused, platforms, consts=self.staged.consts, arg_names=arg_names,
+                                      placement=self.placement)
 
 
 class Lowered(Stage):

@@ -440,14 +440,22 @@ def _product(scope: Scope, x: Any, y: Any) -> Any:
 def _quotient(scope: Scope, x: Any, y: Any) -> Any:
     if y == 0:
         raise ZeroDivisionError(f"division by zero: '{x}' // '{y}'")
-    quotient = _exact_quotient(scope, x, y)
+    quotient, _ = _parts(scope, x, y)
     return scope.operation("floordiv", x, y) if quotient is None else quotient
 
 
 def _remainder(scope: Scope, x: Any, y: Any) -> Any:
     if y == 0:
         raise ZeroDivisionError(f"modulo by zero: '{x}' % '{y}'")
-    return scope.operation("mod", x, y) if _exact_quotient(scope, x, y) is None else 0
+    quotient, rest = _parts(scope, x, y)
+    return scope.operation("mod", x, y) if quotient is None else rest
+
+
+def _parts(scope: Scope, x: Any, y: Any) -> tuple[Any, int]:
+    """x // y and x % y, where the remainder is a constant; None for the first where it is not."""
+    rest = sum(c for factors, c in _terms(x) if not factors) if isinstance(y, int) else 0
+    quotient = _exact_quotient(scope, x - rest, y)
+    return (quotient, 0) if quotient is None or not rest else (quotient + rest // y, rest % y)
 
 
 def _exact_quotient(scope: Scope, x: Any, y: Any) -> Any:

@@ -11,6 +11,7 @@ from teucer._core.types import ShapedArray
 from teucer._dimensions.dimensions import is_symbolic, substitute
 from teucer._dynamic import sizes
 from teucer._lower.context import Value
+from teucer._runtime.meshes import AbstractMesh
 from teucer._xla import mlir
 
 __all__ = ["call_exported_p"]
@@ -22,7 +23,7 @@ class CallExported(Primitive):
 
     (C1) operands have the ranks and dtypes that it was exported for.  (C2) and its sizes, where these are not symbolic.
     (C3) sizes give the dimension variables values that all sizes and constraints agree with.
-    (C4) it was exported for the platform of the program.
+    (C4) it was exported for the platform of the program.  (C5) and, if for several devices, for as many as the program has.
     """
 
     __slots__ = ()
@@ -45,17 +46,19 @@ class CallExported(Primitive):
     def lower(self, ctx: Any, *args: Any, exported: Any) -> Any:
         avals_out = ctx.avals_out
         expected = [exported.in_avals[i] for i in exported.module_kept_var_idx]
-        kept = [_of_type(ctx, args[i], aval) for i, aval in zip(exported.module_kept_var_idx, expected, strict=True)]
+        prefix = f"{ctx.module.unique_name(exported.fun_name)}_"
+        ctx.module.functions.append(_functions(ctx, exported, prefix))
+        kept = [_laid_out(ctx, _of_type(ctx, args[i], aval), exported._in_named_shardings[i])
+                for i, aval in zip(exported.module_kept_var_idx, expected, strict=True)]
         if len(exported.platforms) > 1:
             number = ShapedArray((), np.dtype(np.int32))
             kept = [*ctx.by_platform(lambda: (ctx.constant(np.int32(_platform_number(ctx, exported))),), [number]), *kept]
         else:
             ctx.by_platform(lambda: (ctx.constant(np.int32(_platform_number(ctx, exported))),), [])
         ctx.module.polymorphic |= exported.uses_global_constants
-        prefix = f"{ctx.module.unique_name(exported.fun_name)}_"
-        ctx.module.functions.append(exported.functions.replace(_PREFIX, prefix))
         outs = ctx.op("func.call", kept, exported.out_avals, f"callee = @{prefix}main")
-        return tuple(_of_type(ctx, out, aval) for out, aval in zip(outs, avals_out, strict=True))
+        return tuple(_of_type(ctx, _laid_out(ctx, out, sharding), aval)
+                     for out, sharding, aval in zip(outs, exported._out_named_shardings, avals_out, strict=True))
 
     lower_extended = lower
 
@@ -65,9 +68,29 @@ call_exported_p = CallExported()
 _PREFIX = "__exported__"
 
 
-def functions_of(artifact: bytes) -> str:
-    """The functions of an exported module, for `CallExported.lower`."""
+def functions_of(artifact: bytes) -> tuple[str, tuple[Any, ...]]:
+    """The functions of an exported module, and the axes of its meshes, for `CallExported.lower`."""
     return mlir.functions(artifact, _PREFIX)
+
+
+def _functions(ctx: Any, exported: Any, prefix: str) -> str:
+    """The functions of an exported module as the program calls them, over the program's devices."""
+    mesh = ctx.module.mesh
+    n_devices = 1 if mesh is None else mesh.size
+    if exported.nr_devices not in (1, n_devices):
+        raise ValueError(f"Function {exported.fun_name} was exported for {exported.nr_devices} devices and is called in a context "
+                         f"with {n_devices} devices, which is not allowed (C5).\n  Lay an argument over a mesh of "
+                         f"{exported.nr_devices} devices with jax.device_put, or enter one with jax.set_mesh.")
+    text, meshes = exported.functions
+    for i, axes in enumerate(meshes):
+        symbol = ctx.module.mesh_symbol(AbstractMesh(tuple(size for _, size in axes), tuple(name for name, _ in axes)))
+        text = text.replace(mlir.mesh_of(_PREFIX, i), symbol)
+    functions: str = text.replace(_PREFIX, prefix)
+    return functions
+
+
+def _laid_out(ctx: Any, value: Any, sharding: Any) -> Any:
+    return value if sharding is None else ctx.constrain(value, sharding)
 
 
 def _of_type(ctx: Any, value: Any, aval: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
@@ -14,6 +15,8 @@ from teucer._derived.custom_vjp import custom_vjp
 from teucer._dimensions.dimensions import is_symbolic
 from teucer._export import calls, serialization
 from teucer._runtime import backends
+from teucer._runtime.shardings import NamedSharding
+from teucer._runtime.specs import UNCONSTRAINED
 from teucer._transform import arith
 from teucer._transform.jit import jit
 from teucer._transform.reverse import vjp
@@ -74,6 +77,7 @@ class Exported:
     """A function as a StableHLO module, with what is needed to call it.
 
     in_tree, in_avals: of (positional arguments, keyword arguments), flat. out_tree, out_avals: of the results.
+    nr_devices: over how many devices it runs; if several, also where it is called.
     platforms: those that the module was lowered for. module_kept_var_idx: the flat arguments that it takes.
     mlir_module_serialized: the module as StableHLO's portable artifact.
     """
@@ -105,11 +109,11 @@ class Exported:
 
     def in_shardings_jax(self, mesh: Any) -> tuple[Any, ...]:
         """Shardings of the flat arguments on a mesh; None where the module leaves them open."""
-        return self._in_named_shardings
+        return tuple(map(functools.partial(_over, mesh), self._in_named_shardings))
 
     def out_shardings_jax(self, mesh: Any) -> tuple[Any, ...]:
         """Shardings of the flat results on a mesh; None where the module leaves them open."""
-        return self._out_named_shardings
+        return tuple(map(functools.partial(_over, mesh), self._out_named_shardings))
 
     def has_vjp(self) -> bool:
         """Whether its reverse-mode derivative is there."""
@@ -155,12 +159,23 @@ class Exported:
         return _arg_names(self.in_tree)
 
     @functools.cached_property
-    def functions(self) -> str:
-        """The module's functions as text that goes into other modules."""
+    def functions(self) -> tuple[str, tuple[Any, ...]]:
+        """The module's functions as text that goes into other modules, and the axes of its meshes."""
         return calls.functions_of(self.mlir_module_serialized)
 
     def __str__(self) -> str:
         return f"Exported(fun_name={self.fun_name}, ...)"
+
+
+def _over(mesh: Any, sharding: Any) -> Any:
+    """A sharding of the same partition over another mesh; None for any that is not of named axes."""
+    return NamedSharding(mesh, sharding.spec) if isinstance(sharding, NamedSharding) else None
+
+
+def _abstract(sharding: Any) -> Any:
+    """A sharding without its devices, which mean nothing elsewhere."""
+    named = isinstance(sharding, NamedSharding) and UNCONSTRAINED not in sharding.spec
+    return _over(sharding.mesh.abstract_mesh, sharding) if named else None
 
 
 def _arg_names(tree: Any) -> tuple[str, ...]:
@@ -246,17 +261,23 @@ def _exported(traced: Any, platforms: tuple[str, ...], disabled: tuple[DisabledS
     in_avals = tuple(pytrees.tree_leaves(traced.in_avals))
     out_avals = tuple(pytrees.tree_leaves(traced.out_avals))
     _check_scopes(traced.fun_name, names, in_avals)
+    for name, aval in zip([*names, *["a result"] * len(out_avals)], [*in_avals, *out_avals], strict=True):
+        if aval.sharding is not None:
+            raise NotImplementedError(f"export: types with partitions cannot be exported yet.\n    {name} of '{traced.fun_name}': "
+                                      f"{aval.str_short(True)}\n  Export it over a mesh whose axes are Auto.")
     lowering = traced.lower_for_export(platforms, names)
     if lowering.callbacks:
         raise NotImplementedError("serialization of host_callbacks is not yet implemented.\n  Python callbacks "
                                   f"(pure_callback, io_callback, debug.print) of '{traced.fun_name}' live in this process only.")
     artifact = mlir.portable(lowering.text)
     _check_custom_calls(lowering.text, disabled)
-    n = len(in_avals)
+    placement = lowering.placement
+    ins = (None,) * len(in_avals) if placement is None or placement.mesh is None else tuple(map(_abstract, placement.ins))
     return Exported(
         fun_name=traced.fun_name, in_tree=traced.in_tree, in_avals=in_avals, out_tree=traced.out_tree, out_avals=out_avals,
-        _has_named_shardings=True, _in_named_shardings=(None,) * n, _out_named_shardings=(None,) * len(out_avals),
-        in_shardings_hlo=(None,) * n, out_shardings_hlo=(None,) * len(out_avals), nr_devices=1, platforms=platforms,
+        _has_named_shardings=True, _in_named_shardings=ins, _out_named_shardings=tuple(map(_abstract, lowering.outs)),
+        in_shardings_hlo=(None,) * len(in_avals), out_shardings_hlo=(None,) * len(out_avals),
+        nr_devices=1 if placement is None else len(placement.devices), platforms=platforms,
         ordered_effects=(), unordered_effects=(), disabled_safety_checks=disabled, mlir_module_serialized=artifact,
         calling_convention_version=maximum_supported_calling_convention_version,
         module_kept_var_idx=tuple(i for i, kept in enumerate(lowering.kept) if kept),
@@ -300,7 +321,10 @@ def _export_vjp(traced: Any, exported: Exported) -> Exported:
         return pullback(list(args_and_cts[n:]))
 
     avals = [*exported.in_avals, *(a.cotangent_aval() for a in exported.out_avals)]
-    structs = [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in avals]
+    placement = traced.placement
+    laid = placement.ins if placement.mesh is not None else ()
+    structs = [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type, sharding=s)
+               for a, s in itertools.zip_longest(avals, laid)]
     return export(jit(fun_vjp), platforms=exported.platforms, disabled_checks=exported.disabled_safety_checks)(*structs)
 
 

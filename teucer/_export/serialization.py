@@ -17,6 +17,9 @@ from teucer._base import dtypes
 from teucer._core.types import ShapedArray, float0
 from teucer._dimensions.dimensions import is_symbolic
 from teucer._export.symbolic_shapes import SymbolicScope, symbolic_shape
+from teucer._runtime.meshes import AbstractMesh
+from teucer._runtime.shardings import NamedSharding
+from teucer._runtime.specs import PartitionSpec
 from teucer._trees import pytrees
 from teucer._xla import mlir
 from teucer._xla.pytree import make_treedef
@@ -95,6 +98,8 @@ def write(exported: Any, vjp_order: int) -> bytearray:
     fields = {
         "fun_name": exported.fun_name, "in_tree": tree_text(exported.in_tree), "out_tree": tree_text(exported.out_tree),
         "in_avals": [aval_text(a) for a in exported.in_avals], "out_avals": [aval_text(a) for a in exported.out_avals],
+        "in_shardings": [sharding_text(s) for s in exported._in_named_shardings],
+        "out_shardings": [sharding_text(s) for s in exported._out_named_shardings],
         "constraints": scopes[0].constraints if scopes else [], "nr_devices": exported.nr_devices,
         "platforms": list(exported.platforms), "disabled_safety_checks": [str(c) for c in exported.disabled_safety_checks],
         "calling_convention_version": exported.calling_convention_version,
@@ -117,7 +122,8 @@ def read(data: bytes, exported: Any, check: Any) -> Any:
     return exported(
         fun_name=fields["fun_name"], in_tree=read_tree(fields["in_tree"]), in_avals=in_avals,
         out_tree=read_tree(fields["out_tree"]), out_avals=out_avals, _has_named_shardings=True,
-        _in_named_shardings=(None,) * len(in_avals), _out_named_shardings=(None,) * len(out_avals),
+        _in_named_shardings=tuple(map(sharding_of, fields["in_shardings"])),
+        _out_named_shardings=tuple(map(sharding_of, fields["out_shardings"])),
         in_shardings_hlo=(None,) * len(in_avals), out_shardings_hlo=(None,) * len(out_avals), nr_devices=fields["nr_devices"],
         platforms=tuple(fields["platforms"]), ordered_effects=(), unordered_effects=(),
         disabled_safety_checks=tuple(check(text) for text in fields["disabled_safety_checks"]),
@@ -167,6 +173,23 @@ def aval_of(text: dict[str, Any], scope: SymbolicScope) -> ShapedArray:
     name = text["dtype"]
     dtype = key_dtype(name) if text["key"] else float0 if name == "float0" else dtypes.as_dtype(name)
     return ShapedArray(shape, dtype, text["weak_type"])
+
+
+def sharding_text(sharding: Any) -> Any:
+    """A sharding over a mesh without devices in a form that JSON can say."""
+    if sharding is None:
+        return None
+    spec = [list(entry) if isinstance(entry, tuple) else entry for entry in sharding.spec]
+    return {"mesh": [list(axis) for axis in sharding.mesh.shape_tuple], "spec": spec}
+
+
+def sharding_of(text: Any) -> Any:
+    """The sharding that `sharding_text` wrote."""
+    if text is None:
+        return None
+    names, sizes = zip(*text["mesh"], strict=True)
+    spec = [tuple(entry) if isinstance(entry, list) else entry for entry in text["spec"]]
+    return NamedSharding(AbstractMesh(sizes, names), PartitionSpec(*spec))
 
 
 def tree_text(tree: Any) -> Any:

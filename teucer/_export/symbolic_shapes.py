@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NoReturn, final
 
-from teucer._base import source
+from teucer._base import dtypes, source
 from teucer._base.source import user_frame
 from teucer._core.trace import typeof
 from teucer._dimensions.dimensions import Scope, is_symbolic, max_dim, min_dim
@@ -92,7 +92,7 @@ def symbolic_args_specs(args: Any, shapes_specs: Any, constraints: Sequence[str]
     >>> import numpy as np
     >>> from teucer import export
     >>> export.symbolic_args_specs((np.zeros((2, 3)), np.zeros(3)), ("a, b", "b"))
-    (ShapeDtypeStruct(shape=(a, b), dtype=float64), ShapeDtypeStruct(shape=(b,), dtype=float64))
+    (ShapeDtypeStruct(shape=(a, b), dtype=float32), ShapeDtypeStruct(shape=(b,), dtype=float32))
     """
     if scope is None:
         scope = SymbolicScope(constraints)
@@ -105,6 +105,7 @@ def symbolic_args_specs(args: Any, shapes_specs: Any, constraints: Sequence[str]
     structs = []
     for x, spec in zip(leaves, specs, strict=True):
         shape, dtype = (x.shape, x.dtype) if hasattr(x, "shape") and hasattr(x, "dtype") else (typeof(x).shape, typeof(x).dtype)
+        dtype = dtypes.canonicalize_dtype(dtype, allow_extended_dtype=True)
         structs.append(ShapeDtypeStruct(symbolic_shape(spec, scope=scope, like=shape), dtype))
     return pytrees.tree_unflatten(tree, structs)
 

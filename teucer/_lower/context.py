@@ -61,7 +61,10 @@ class Module:
         """A sharding as an attribute."""
         if isinstance(sharding, GSPMDSharding):
             sharding = sharding.named(ndim)
-        mesh = sharding.mesh
+        return text.partition(self.mesh_symbol(sharding.mesh), sharding, ndim)
+
+    def mesh_symbol(self, mesh: Any) -> str:
+        """The symbol of a mesh."""
         order = getattr(mesh, "flat_devices", None)
         if self.mesh is None:
             self.mesh = mesh if order is not None else meshes.with_devices(mesh)
@@ -69,7 +72,7 @@ class Module:
         symbol = self.meshes.get(key)
         if symbol is None:
             symbol = self.meshes[key] = self.unique_name("mesh")
-        return text.partition(symbol, sharding, ndim)
+        return symbol
 
     def on_first_device(self, n_results: int) -> str:
         """The attribute of an operation that one device is to run for all, as a call of the host; '' where there is one."""

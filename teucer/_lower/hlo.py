@@ -36,9 +36,17 @@ def size(ctx: Context, value: Any) -> Value:
         return ctx.constant(value, dtype)
     found = ctx.constants.get(value)
     if found is None:
-        found = ctx.constants[value] = value.fold(ctx.scalars.__getitem__, lambda n: ctx.constant(n, dtype),
+        found = ctx.constants[value] = value.fold(functools.partial(_variable, ctx), lambda n: ctx.constant(n, dtype),
                                                   functools.partial(_of_sizes, ctx))
     return found
+
+
+def _variable(ctx: Context, name: str) -> Value:
+    if name not in ctx.scalars:
+        raise InconclusiveDimensionOperation(
+            f"Encountered dimension variable '{name}' that is not appearing in the shapes of the function arguments.\n"
+            "  Its value is not known here: sizes come from the arguments of the function that is exported.")
+    return ctx.scalars[name]
 
 
 def _of_sizes(ctx: Context, kind: str, x: Value, y: Value) -> Value:

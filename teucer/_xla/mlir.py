@@ -14,7 +14,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.dialects import chlo, func, sdy, stablehlo
 
-__all__ = ["custom_call_targets", "functions", "parse", "portable", "pretty", "read_portable", "xla_computation"]
+__all__ = ["custom_call_targets", "functions", "mesh_of", "parse", "portable", "pretty", "read_portable", "xla_computation"]
 
 
 def _context() -> Any:
@@ -82,16 +82,32 @@ def custom_call_targets(module: Any) -> dict[str, str]:
     return found
 
 
-def functions(artifact: bytes, prefix: str) -> str:
-    """The functions of an artifact as private functions: text to be put into a module, with `prefix` before their names."""
+def functions(artifact: bytes, prefix: str) -> tuple[str, tuple[Any, ...]]:
+    """The functions of an artifact as private functions: text to be put into a module, with `prefix` before their names.
+
+    Its meshes are left out, and spoken of as `mesh_of(prefix, i)`; returned are their axes, pairs of a name and a size.
+    """
     module = read_portable(artifact)
+    meshes: list[Any] = []
     with module.context:
         for op in list(module.body.operations):
             name = ir.StringAttr(op.attributes["sym_name"]).value
+            if op.operation.name == "sdy.mesh":
+                ir.SymbolTable.replace_all_symbol_uses(name, mesh_of(prefix, len(meshes)), module.operation)
+                axes = map(sdy.MeshAxisAttr, sdy.MeshAttr(op.attributes["mesh"]).axes)
+                meshes.append(tuple((axis.name, axis.size) for axis in axes))
+                op.operation.erase()
+                continue
             ir.SymbolTable.replace_all_symbol_uses(name, prefix + name, module.operation)
             ir.SymbolTable.set_symbol_name(op, prefix + name)
             ir.SymbolTable.set_visibility(op, "private")
-        return "\n".join(op.get_asm(print_generic_op_form=True, use_local_scope=True) for op in module.body.operations)
+        shown = "\n".join(op.get_asm(print_generic_op_form=True, use_local_scope=True) for op in module.body.operations)
+    return shown, tuple(meshes)
+
+
+def mesh_of(prefix: str, i: int) -> str:
+    """What `functions` calls a mesh of the artifact."""
+    return f"{prefix}mesh.{i}."
 
 
 def xla_computation(text: str) -> Any:

@@ -55,6 +55,8 @@ _ROOMS = {
         "while_loop while_p",
     "teucer.lax._control_misc":
         "associative_scan map optimization_barrier optimization_barrier_p platform_dependent platform_index_p",
+    "teucer.lax._composite":
+        "composite composite_p",
     "teucer.lax._control_solves":
         "custom_linear_solve custom_root linear_solve_p",
     "teucer.lax._windows":

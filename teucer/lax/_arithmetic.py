@@ -318,6 +318,8 @@ class Clamp(Primitive):
     shard = partition.aligned
 
     def lower(self, ctx: Any, low: Any, x: Any, high: Any) -> Any:
+        if x.dtype.kind == "b":  # not compiled for it where most optimisations are off
+            return ctx.trace(lambda low, x, high: (min(max(low, x), high),), low, x, high)  # type: ignore[no-any-return]
         return (hlo.clamp(ctx, low, x, high),)
 
     def jvp(self, primals: Any, tangents: Any) -> Any:

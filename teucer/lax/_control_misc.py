@@ -35,7 +35,7 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
 
     xs: a tree of arrays with one leading size; f is called with an element of each, and traced once.
     batch_size: how many elements f is vectorised over at a time; a last smaller batch takes what is left.
-    Raises ValueError if leading sizes differ.
+    Raises ValueError if leading sizes differ, or batch_size is negative.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> jax.lax.map(lambda x: x * x, jnp.arange(3.))
@@ -48,6 +48,8 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     flat, tree = pytrees.tree_flatten(xs)
     n = _leading_size(avals_of("map", flat))
     size = operator.index(batch_size)
+    if size < 0:
+        raise ValueError(f"map: batch_size must be positive.\n    batch_size: {batch_size}")
     count, rest = divmod(n, size)
     outs = []
     if count:

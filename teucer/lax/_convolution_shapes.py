@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from teucer._dimensions.dimensions import max_dim
 from teucer.lax._windows import padtype_to_pads
 
 __all__ = ["ConvDimensionNumbers", "ConvGeneralDilatedDimensionNumbers", "canonical_padding", "conv_dimension_numbers",
@@ -127,7 +128,7 @@ def conv_shape_tuple(lhs_shape: Sequence[int], rhs_shape: Sequence[int], strides
         pads = padtype_to_pads(lhs_shape[2:], rhs_shape[2:], strides, pads)
     if len(pads) != len(lhs_shape) - 2:
         raise TypeError(f"Wrong number of explicit pads for convolution: expected {len(lhs_shape) - 2}, got {len(pads)}.")
-    spatial = [max((size + low + high - window) // stride + 1, 0) if size + low + high >= window else 0
+    spatial = [max_dim((size + low + high - window) // stride + 1, 0)
                for size, window, stride, (low, high) in zip(lhs_shape[2:], rhs_shape[2:], strides, pads, strict=True)]
     return (lhs_shape[0] // batch_group_count, rhs_shape[0], *spatial)
 

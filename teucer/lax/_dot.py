@@ -62,6 +62,9 @@ def output_dtype(name: str, lhs: Any, rhs: Any, preferred: Any) -> Any:
     if integers and preferred.itemsize < common.itemsize:
         raise TypeError("`preferred_element_type` must not be narrower than the original type, got preferred_element_type of "
                         f"{preferred.name} for result type of {common.name}.\n  {name}: of lhs {lhs.name} and rhs {rhs.name}")
+    if np.issubdtype(common, np.complexfloating) and not np.issubdtype(preferred, np.complexfloating):
+        raise TypeError(f"`preferred_element_type` of complex operands must be complex, got {preferred.name} for {common.name}.\n"
+                        f"  {name}: take lax.real of the product.")
     return preferred
 
 

@@ -166,8 +166,10 @@ dynamic_slice_p = DynamicSlice()
 dynamic_update_slice_p = DynamicUpdateSlice()
 
 
-def _start_indices(op: str, operand: Any, start_indices: Any, from_end: bool) -> list[Any]:
-    """Start indices as scalars of one dtype of 32 bits or more, counted from the front if negative ones are allowed."""
+def _start_indices(op: str, operand: Any, start_indices: Any, allowed: bool | Sequence[bool]) -> list[Any]:
+    """Start indices as scalars of one dtype of 32 bits or more, where `allowed` says for all axes or for each whether
+    negative ones count from the end.
+    """
     if isinstance(start_indices, list | tuple):
         starts = list(start_indices)
     else:
@@ -181,12 +183,17 @@ def _start_indices(op: str, operand: Any, start_indices: Any, from_end: bool) ->
     kinds = [typeof(s).dtype for s in starts if not isinstance(s, int)]
     kind = next((k for k in kinds), np.dtype(np.int32))
     wide = np.dtype(np.int32) if dtypes.issubdtype(kind, np.integer) and dtypes.bit_width(kind) < 32 else kind
-    return [_start(s, n, kind, wide, from_end) for s, n in zip(starts, shape, strict=True)]
+    from_end = [allowed] * len(starts) if isinstance(allowed, bool) else allowed
+    if len(from_end) != len(starts):
+        raise ValueError(f"{op}: allow_negative_indices needs one value for each axis.\n    allow_negative_indices: {allowed}")
+    return [_start(s, n, kind, wide, counted) for s, n, counted in zip(starts, shape, from_end, strict=True)]
 
 
 def _start(start: Any, size: Any, kind: Any, wide: Any, from_end: bool) -> Any:
     """One start index. `kind` is the dtype of those that are arrays; `wide` the dtype that they get."""
     if isinstance(start, int) and not isinstance(start, bool):
+        if start < 0 and not from_end:
+            raise ValueError(f"Index {start} is out of bounds for dimension {size} if allow_negative_indices=False")
         static = start + size if from_end and start < 0 else start
         if is_symbolic(static):
             return _structure.convert_element_type(static, wide)
@@ -208,12 +215,13 @@ def dynamic_slice(operand: Any, start_indices: Any, slice_sizes: Sequence[int], 
     """The window of operand of size slice_sizes at start_indices, which are clamped so that it lies within operand.
 
     start_indices: a scalar an axis, or an array of them; negative ones count from the end, if allowed.
-    Raises TypeError if sizes or dtypes of indices do not fit, ValueError for another number of indices.
+    Raises TypeError if sizes or dtypes of indices do not fit, ValueError for another number of indices, or a negative number
+    where that is not allowed.
 
     >>> dynamic_slice(np.int32([1, 2, 3]), (5,), (2,)).tolist()
     [2, 3]
     """
-    starts = _allowed("dynamic_slice", operand, start_indices, allow_negative_indices)
+    starts = _start_indices("dynamic_slice", operand, start_indices, allow_negative_indices)
     return dynamic_slice_p.bind(operand, *starts, slice_sizes=canonical_shape(slice_sizes, "dynamic_slice"))[0]
 
 
@@ -226,18 +234,8 @@ def dynamic_update_slice(operand: Any, update: Any, start_indices: Any, *,
     >>> dynamic_update_slice(np.int32([1, 2, 3]), np.int32([7]), (1,)).tolist()
     [1, 7, 3]
     """
-    starts = _allowed("dynamic_update_slice", operand, start_indices, allow_negative_indices)
+    starts = _start_indices("dynamic_update_slice", operand, start_indices, allow_negative_indices)
     return dynamic_update_slice_p.bind(operand, update, *starts)[0]
-
-
-def _allowed(op: str, operand: Any, start_indices: Any, allowed: bool | Sequence[bool]) -> list[Any]:
-    """Start indices, where `allowed` says for all axes or for each whether negative ones count from the end."""
-    if isinstance(allowed, bool):
-        return _start_indices(op, operand, start_indices, allowed)
-    plain, counted = (_start_indices(op, operand, start_indices, from_end) for from_end in (False, True))
-    if len(allowed) != len(plain):
-        raise ValueError(f"{op}: allow_negative_indices needs one value for each axis.\n    allow_negative_indices: {allowed}")
-    return [b if yes else a for yes, a, b in zip(allowed, plain, counted, strict=True)]
 
 
 def dynamic_slice_in_dim(operand: Any, start_index: Any, slice_size: int, axis: int = 0, *,

@@ -48,6 +48,7 @@ from teucer.lax._families import (
     batch_elementwise,
     binary,
     scalar_like,
+    stretched,
     unary,
 )
 from teucer.lax._programs import traced
@@ -145,26 +146,26 @@ def _lower_hyperbolic(name: str, sign_of_second: int) -> Any:
     return lower
 
 
-exp_p, exp = unary("exp", INEXACT, "exponential", lambda t, y, x: mul(t, y), Checked(-9, 9, 2), "Exponential e^x.",
+exp_p, exp = unary("exp", INEXACT, "exponential", lambda t, y, x, **_: mul(t, y), Checked(-9, 9, 2), "Exponential e^x.",
                    accuracy=True)
-exp2_p, exp2 = unary("exp2", INEXACT, traced(_exp2), lambda t, y, x: mul(t, _times(math.log(2), y)), Checked(-9, 9, 8),
+exp2_p, exp2 = unary("exp2", INEXACT, traced(_exp2), lambda t, y, x, **_: mul(t, _times(math.log(2), y)), Checked(-9, 9, 8),
                      "Power 2^x of two.", accuracy=True)
-expm1_p, expm1 = unary("expm1", INEXACT, "exponential_minus_one", lambda t, y, x: mul(t, _plus(y, 1)), Checked(-9, 9, 4),
+expm1_p, expm1 = unary("expm1", INEXACT, "exponential_minus_one", lambda t, y, x, **_: mul(t, _plus(y, 1)), Checked(-9, 9, 4),
                        "Exponential less one, e^x - 1, accurate near 0.", accuracy=True)
-log_p, log = unary("log", INEXACT, "log", lambda t, y, x: div(t, x), Checked(0.01, 9, 4),
+log_p, log = unary("log", INEXACT, "log", lambda t, y, x, **_: div(t, x), Checked(0.01, 9, 4),
                    "Natural logarithm; of negative real numbers nan.", accuracy=True)
-log1p_p, log1p = unary("log1p", INEXACT, _lower_log1p, lambda t, y, x: div(t, _plus(x, 1)), Checked(-0.9, 9, 4),
+log1p_p, log1p = unary("log1p", INEXACT, _lower_log1p, lambda t, y, x, **_: div(t, _plus(x, 1)), Checked(-0.9, 9, 4),
                        "Natural logarithm of 1 + x, accurate near 0.", accuracy=True)
-logistic_p, logistic = unary("logistic", INEXACT, "logistic", lambda t, y, x: mul(t, mul(y, _one_minus(y))),
+logistic_p, logistic = unary("logistic", INEXACT, "logistic", lambda t, y, x, **_: mul(t, mul(y, _one_minus(y))),
                              Checked(-9, 9, 4), "Logistic function 1 / (1 + e^-x).", accuracy=True)
 
 # Roots and powers
 
-sqrt_p, sqrt = unary("sqrt", INEXACT, "sqrt", lambda t, y, x: mul(t, div(scalar_like(y, 0.5), y)), Checked(0.01, 9, 1),
+sqrt_p, sqrt = unary("sqrt", INEXACT, "sqrt", lambda t, y, x, **_: mul(t, div(scalar_like(y, 0.5), y)), Checked(0.01, 9, 1),
                      "Square root; of negative real numbers nan.", accuracy=True)
-rsqrt_p, rsqrt = unary("rsqrt", INEXACT, "rsqrt", lambda t, y, x: mul(t, _times(-0.5, div(y, x))), Checked(0.01, 9, 2),
+rsqrt_p, rsqrt = unary("rsqrt", INEXACT, "rsqrt", lambda t, y, x, **_: mul(t, _times(-0.5, div(y, x))), Checked(0.01, 9, 2),
                        "Reciprocal of the square root.", accuracy=True)
-cbrt_p, cbrt = unary("cbrt", FLOAT, "cbrt", lambda t, y, x: mul(t, _times(1 / 3, integer_pow(y, -2))), Checked(-9, 9, 4),
+cbrt_p, cbrt = unary("cbrt", FLOAT, "cbrt", lambda t, y, x, **_: mul(t, _times(1 / 3, integer_pow(y, -2))), Checked(-9, 9, 4),
                      "Cube root, real also of negative numbers.", accuracy=True)
 
 
@@ -247,18 +248,19 @@ def pow(x: Any, y: Any) -> Any:
     dtype = typeof(x).dtype
     if type(y) is float and typeof(y).dtype != dtype and dtype.kind != "i":
         y = np.asarray(y, dtype)
-    return pow_p.bind(x, y)[0]
+    return pow_p.bind(*(stretched(x, y) or (x, y)))[0]
 
 
 pow.__module__ = "teucer.lax"
 
 # Trigonometric functions
 
-sin_p, sin = unary("sin", INEXACT, "sine", lambda t, y, x: mul(t, cos(x)), Checked(-9, 9, 2), "Sine of x in radians.",
+sin_p, sin = unary("sin", INEXACT, "sine", lambda t, y, x, **params: mul(t, cos(x, **params)), Checked(-9, 9, 2),
+                   "Sine of x in radians.",
                    accuracy=True)
-cos_p, cos = unary("cos", INEXACT, "cosine", lambda t, y, x: neg(mul(t, sin(x))), Checked(-9, 9, 2),
+cos_p, cos = unary("cos", INEXACT, "cosine", lambda t, y, x, **params: neg(mul(t, sin(x, **params))), Checked(-9, 9, 2),
                    "Cosine of x in radians.", accuracy=True)
-tan_p, tan = unary("tan", INEXACT, "tan", lambda t, y, x: mul(t, _plus(square(y), 1)), Checked(-1.5, 1.5, 4),
+tan_p, tan = unary("tan", INEXACT, "tan", lambda t, y, x, **_: mul(t, _plus(square(y), 1)), Checked(-1.5, 1.5, 4),
                    "Tangent of x in radians.", accuracy=True)
 asin_p, asin = unary("asin", INEXACT, "chlo.asin", lambda t, y, x: mul(t, rsqrt(_one_minus(square(x)))),
                      Checked(-0.99, 0.99, 4), "Arc sine, in radians; beyond [-1, 1] nan for real x.")
@@ -279,7 +281,7 @@ sinh_p, sinh = unary("sinh", INEXACT, _lower_hyperbolic("sinh", -1), lambda t, y
 cosh_p, cosh = unary("cosh", INEXACT, _lower_hyperbolic("cosh", 1), lambda t, y, x: mul(t, sinh(x)), Checked(-9, 9, 4),
                      "Hyperbolic cosine.")
 # (1 + y) (1 - y) loses fewer digits than 1 - y^2 where y is near 1.
-tanh_p, tanh = unary("tanh", INEXACT, "tanh", lambda t, y, x: mul(add(t, mul(t, y)), _one_minus(y)), Checked(-9, 9, 8),
+tanh_p, tanh = unary("tanh", INEXACT, "tanh", lambda t, y, x, **_: mul(add(t, mul(t, y)), _one_minus(y)), Checked(-9, 9, 8),
                      "Hyperbolic tangent.", accuracy=True)
 asinh_p, asinh = unary("asinh", INEXACT, "chlo.asinh", lambda t, y, x: mul(t, rsqrt(_plus(square(x), 1))),
                        Checked(-9, 9, 4), "Inverse hyperbolic sine.")

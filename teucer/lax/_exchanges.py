@@ -386,14 +386,15 @@ def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
 def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
     """The elements of a named axis in another order: element i gets the arrays of element perm[i].
 
-    Raises ValueError if perm is not a permutation.
+    Raises ValueError if perm is not a permutation of the axis.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> jax.vmap(lambda x: pshuffle(x, "i", [1, 0]), axis_name="i")(jnp.array([1., 3.]))
     Array([3., 1.], dtype=float32)
     """
-    if set(perm) != set(range(len(perm))):
-        raise ValueError(f"`perm` does not represent a permutation: {perm}")
+    if set(perm) != set(range(len(perm))) or len(perm) != size_of(names_of(axis_name)):
+        raise ValueError(f"`perm` does not represent a permutation: {perm}\n  pshuffle: of axis {axis_name!r}, whose size is "
+                         f"{size_of(names_of(axis_name))}.")
     return ppermute(x, axis_name, list(zip(perm, range(len(perm)), strict=True)))
 
 

@@ -82,7 +82,7 @@ def check_same(name: str, avals: Sequence[Any], *, scalars: bool = False) -> Non
     shapes = {aval.shape for aval in avals if aval.shape or not scalars}
     if len(shapes) > 1:
         raise TypeError(f"{name} got incompatible shapes for broadcasting: {', '.join(str(a.shape) for a in avals)}.\n"
-                        "  lax operations take operands of one shape, or scalars; jnp functions broadcast.")
+                        "  lax operations take operands of one shape, but for axes of size 1, or scalars; jnp functions broadcast.")
 
 
 _PUBLIC_NAMES = {"and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "not": "bitwise_not",
@@ -316,9 +316,24 @@ def binary(name: str, accepts: Accepts, lower: str | Function, tangents: Sequenc
             return bind(x, y)[0]
         except TypeError:
             check_arrays(public, x, y)
-            raise
+            spread = stretched(x, y)
+            if spread is None:
+                raise
+        return bind(*spread)[0]
 
     return primitive, face(function, public, describe(doc, primitive, *names), names)
+
+
+def stretched(*xs: Any) -> tuple[Any, ...] | None:
+    """Arrays of one rank in one shape, where they differ only by axes of size 1; None where that is not so."""
+    shapes = [typeof(x).shape for x in xs]
+    if len(set(shapes)) == 1 or len({len(shape) for shape in shapes}) > 1:
+        return None
+    sizes = [{size for size in axis if size != 1} for axis in zip(*shapes, strict=True)]
+    if any(len(found) > 1 for found in sizes):
+        return None
+    shape = tuple(found.pop() if found else 1 for found in sizes)
+    return tuple(_structure.broadcast_to(x, shape, range(len(shape))) for x in xs)
 
 
 def check_arrays(name: str, *xs: Any) -> None:
@@ -337,7 +352,7 @@ def describe(doc: str, primitive: Elementwise, *names: str) -> str:
     if primitive.result is not None:
         operand = np.dtype(np.complex64 if np.dtype(np.complex64) in primitive.accepts else np.float32)
         result = {"b": "bool", "f": "real", "c": "complex"}[primitive.result(operand).kind] + "[shape]"
-    same = "" if len(names) == 1 else "; a scalar goes with any shape"
+    same = "" if len(names) == 1 else "; a scalar goes with any shape, and an axis of size 1 with any size"
     raises = f"Raises TypeError if {listed} {'is' if len(names) == 1 else 'are'} of another dtype" + (
         "." if len(names) == 1 else ", of different dtypes, or of different shapes.")
     return f"{doc}\n\n    {listed}: T[shape], T in {primitive.accepts}  ->  {result}{same}\n    {raises}"
@@ -367,7 +382,12 @@ def _renamed(function: Function, names: Sequence[str]) -> Function:
 def _with_accuracy(lower: str | Function) -> Function:
     """A lowering with the attribute that asks for an accuracy."""
     if not isinstance(lower, str):
-        return lambda ctx, x, accuracy=None: lower(ctx, x)
+        def computed(ctx: Any, x: Any, accuracy: Any = None) -> Any:
+            if accuracy is not None:
+                accuracy_text(accuracy)  # checked only: these have no operation that could be more accurate
+            return lower(ctx, x)
+
+        return computed
     name = lower if "." in lower else f"stablehlo.{lower}"
 
     def write(ctx: Any, x: Any, accuracy: Any = None) -> Any:

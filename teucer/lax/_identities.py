@@ -18,7 +18,7 @@ def lowest(dtype: Any) -> Any:
         return False
     if dtypes.issubdtype(dtype, np.complexfloating):
         return complex(-np.inf, -np.inf)
-    return -np.inf if dtypes.issubdtype(dtype, np.inexact) else dtypes.iinfo(dtype).min
+    return _least(dtype) if dtypes.issubdtype(dtype, np.inexact) else dtypes.iinfo(dtype).min
 
 
 def highest(dtype: Any) -> Any:
@@ -27,7 +27,12 @@ def highest(dtype: Any) -> Any:
         return True
     if dtypes.issubdtype(dtype, np.complexfloating):
         return complex(np.inf, np.inf)
-    return np.inf if dtypes.issubdtype(dtype, np.inexact) else dtypes.iinfo(dtype).max
+    return -_least(dtype) if dtypes.issubdtype(dtype, np.inexact) else dtypes.iinfo(dtype).max
+
+
+def _least(dtype: Any) -> float:
+    """Minus infinity, or the least number of a dtype that has no infinities, as float8_e4m3fn."""
+    return -np.inf if np.isinf(float(np.asarray(-np.inf).astype(dtype))) else float(dtypes.finfo(dtype).min)
 
 
 def _all_bits(dtype: Any) -> Any:

@@ -483,4 +483,7 @@ def monoid(computation: Any, init: Any, aval: Any, named: dict[str, Any]) -> Any
         op = {"maximum": "or", "minimum": "and"}.get(op, op)
     if not dtypes.issubdtype(aval.dtype, np.number) and aval.dtype != np.bool_:
         return None
-    return named.get(op) if np.asarray(init) == np.asarray(identity_of(op, aval.dtype)) else None
+    given, identity = np.asarray(init), np.asarray(identity_of(op, aval.dtype))
+    # An infinity that the dtype does not have stands for the end of its range.
+    beyond = op in ("maximum", "minimum") and np.isinf(given) and np.sign(given) == np.sign(identity)
+    return named.get(op) if given == identity or beyond else None

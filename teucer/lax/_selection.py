@@ -6,6 +6,7 @@ from typing import Any, final
 
 import numpy as np
 
+from teucer._base import dtypes
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import Zero
@@ -23,7 +24,7 @@ class SelectN(Primitive):
     """Elements of the cases: of case i where `which` is i.
 
     (C1) there is a case.  (C2) the cases have one shape and dtype.  (C3) which is a scalar or has the shape of the
-    cases.  (C4) which is bool, of two cases at most, or int32.
+    cases.  (C4) which is bool, of two cases at most, or an integer.
     """
 
     __slots__ = ()
@@ -49,8 +50,8 @@ class SelectN(Primitive):
         if which.dtype == np.bool_:
             if len(cases) > 2:
                 raise TypeError(f"select with boolean `which` cannot have > 2 cases (C4), got {len(cases)}.")
-        elif which.dtype != np.int32:
-            raise TypeError(f"select `which` must be boolean or int32 type (C4), got {which.dtype.name}.")
+        elif not dtypes.issubdtype(which.dtype, np.integer):
+            raise TypeError(f"select `which` must be boolean or integer type (C4), got {which.dtype.name}.")
         weak = all(case.weak_type for case in cases)
         return (first if weak == first.weak_type else first.strengthen(),)
 
@@ -112,7 +113,7 @@ select_n_p = SelectN()
 def select_n(which: Any, *cases: Any) -> Any:
     """Elements of several arrays: of cases[which].
 
-    which: bool or i32, scalar or [shape]; cases: T[shape] each  ->  T[shape]
+    which: bool or integer, scalar or [shape]; cases: T[shape] each  ->  T[shape]
     An index out of bounds takes the first or last case.
     Raises TypeError if the cases differ in shape or dtype (C2), or `which` is neither a scalar nor of their shape (C3),
     or is of another dtype, or boolean with more than two cases (C4).

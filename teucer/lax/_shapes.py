@@ -191,7 +191,7 @@ def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding: Any = None) -
 def broadcast_in_dim(operand: Any, shape: Any, broadcast_dimensions: Sequence[int], *, out_sharding: Any = None) -> Any:
     """operand in a larger shape: its axis i becomes axis broadcast_dimensions[i]; axes of size 1 are repeated.
 
-    Raises TypeError if the dimensions are not increasing axes of `shape`, or a size does not fit.
+    Raises TypeError if the dimensions are not distinct axes of `shape`, or a size does not fit.
 
     >>> broadcast_in_dim(np.float32([1, 2]), (2, 3), (0,)).shape
     (2, 3)
@@ -201,6 +201,9 @@ def broadcast_in_dim(operand: Any, shape: Any, broadcast_dimensions: Sequence[in
     out_sharding = explicit_sharding("broadcast_in_dim", out_sharding, len(shape))
     if np.shape(operand) == shape and dims == tuple(range(len(shape))) and out_sharding is None and is_array(operand):
         return operand
+    order = sorted(range(len(dims)), key=dims.__getitem__)
+    if order != list(range(len(dims))) and len(set(dims)) == len(dims) == np.ndim(operand):
+        operand, dims = _structure.transpose(operand, order), tuple(sorted(dims))
     return _structure.broadcast_in_dim_p.bind(operand, shape=shape, broadcast_dimensions=dims, sharding=out_sharding)[0]
 
 
@@ -266,7 +269,8 @@ def broadcasted_iota(dtype: Any, shape: Any, dimension: int, *, out_sharding: An
     [[0, 0], [1, 1]]
     """
     kind = dtypes.check_user_dtype_supported(dtype, "iota")
-    return iota_p.bind(dtype=dtypes.canonicalize_dtype(kind), shape=canonical_shape(shape, "iota"),
+    shape = _sizes(shape, "iota")
+    return iota_p.bind(dtype=dtypes.canonicalize_dtype(kind), shape=shape,
                        dimension=operator.index(dimension),
                        sharding=explicit_sharding("iota", out_sharding, len(shape)))[0]
 
@@ -278,13 +282,20 @@ def empty(shape: Any, dtype: Any, *, out_sharding: Any = None) -> Any:
     (2, 3)
     """
     kind = dtypes.check_user_dtype_supported(dtype, "empty")
-    return empty_p.bind(shape=canonical_shape(shape, "empty"), dtype=dtypes.canonicalize_dtype(kind),
+    shape = _sizes(shape, "empty")
+    return empty_p.bind(shape=shape, dtype=dtypes.canonicalize_dtype(kind),
                         out_sharding=explicit_sharding("empty", out_sharding, len(shape)))[0]
+
+
+def _sizes(shape: Any, op: str) -> tuple[Any, ...]:
+    """The shape of a new array, of which one axis may be given by its size."""
+    return canonical_shape((shape,) if np.ndim(shape) == 0 else shape, op)
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, *, sharding: Any = None) -> Any:
     """An array of equal elements; without a dtype it has that of the value, weak if the value's is.
 
+    A Python integer beyond an integer dtype that is given wraps around, as -1 does to 255.
     Raises TypeError if fill_value is not a scalar.
 
     >>> full((2,), 3, np.float32)
@@ -294,7 +305,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, sharding: Any = None
         raise TypeError(f"full must be called with scalar fill_value, got fill_value.shape {np.shape(fill_value)}.")
     aval = typeof(fill_value)
     fill_value = fill_value[()] if isinstance(fill_value, np.ndarray) else fill_value
-    shape = canonical_shape(shape, "full")
+    shape = _sizes(shape, "full")
     if dtype is None:
         kind, weak = aval.dtype, aval.weak_type
     else:
@@ -307,6 +318,9 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, sharding: Any = None
         rounded = dtypes.issubdtype(aval.dtype, np.inexact) and dtypes.issubdtype(kind, np.integer)
         on_host = aval.dtype == kind or not (rounded or is_array(fill_value))
         value = fill_value if on_host else _structure.convert_element_type(fill_value, kind, weak)
+        if type(value) is int and dtypes.issubdtype(kind, np.integer) and not (
+                dtypes.iinfo(kind).min <= value <= dtypes.iinfo(kind).max):
+            value = np.asarray(value, aval.dtype).astype(kind)[()]
         if typed(sharding, len(shape)) is not None:
             return _structure.full(shape, value, kind, weak, sharding)
         out = _structure.full(shape, value, kind, weak)

@@ -210,7 +210,7 @@ class ApproxTopK(Primitive):
 
     def types(self, x: Any, *, k: Any, reduction_dimension: Any, recall_target: Any, aggregate_to_topk: Any,
               **params: Any) -> Any:
-        if k < 0:
+        if k <= 0:
             raise ValueError(f"k must be positive, got {k}")
         if not dtypes.issubdtype(x.dtype, np.floating):
             raise ValueError(f"operand must be a floating type\n    operand: {x.str_short(True)}")

@@ -45,7 +45,7 @@ from teucer.lax._chebyshev import (
     LGAMMA_NEAR_1_5,
 )
 from teucer.lax._elementwise import exp, expm1, log, log1p, sqrt
-from teucer.lax._families import FLOAT, Checked, Elementwise, binary, describe, face, scalar_like, unary
+from teucer.lax._families import FLOAT, Checked, Elementwise, binary, describe, face, scalar_like, stretched, unary
 from teucer.lax._programs import traced, until_converged, widened
 from teucer.lax._selection import where_else
 
@@ -489,7 +489,7 @@ regularized_incomplete_beta_p = Elementwise("regularized_incomplete_beta", FLOAT
 
 
 def betainc(a: Any, b: Any, x: Any) -> Any:
-    return regularized_incomplete_beta_p.bind(a, b, x)[0]
+    return regularized_incomplete_beta_p.bind(*(stretched(a, b, x) or (a, b, x)))[0]
 
 
 face(betainc, "betainc", describe("Regularised incomplete beta function; nan for negative a or b, or x beyond [0, 1].",

@@ -1,0 +1,97 @@
+"""Exported functions over several devices: what is recorded, where they may be called, how results lie."""
+
+import numpy as np
+import pytest
+
+import teucer as jax
+import teucer.numpy as jnp
+from teucer import export, lax
+from teucer.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
+
+DEVICES = np.array(jax.devices("cpu")[:4])
+MESH = Mesh(DEVICES, ("x",))
+OTHER = Mesh(DEVICES.reshape(2, 2), ("a", "b"))
+P = PartitionSpec
+X = np.arange(8, dtype=np.float32)
+
+
+def over(mesh, *spec):
+    return NamedSharding(mesh, P(*spec))
+
+
+def f(x, y):
+    return x * 2, y.sum() + x[0]
+
+
+def exported():
+    g = jax.jit(f, in_shardings=(over(MESH, "x"), None), out_shardings=(None, over(MESH)))
+    return export.export(g)(X, X)
+
+
+@pytest.fixture(params=["made", "read"])
+def shared(request):
+    return exported() if request.param == "made" else export.deserialize(exported().serialize(vjp_order=1))
+
+
+def test_what_is_recorded(shared):
+    abstract = AbstractMesh((4,), ("x",))
+    assert shared.nr_devices == 4
+    assert shared.in_shardings_jax(MESH) == (over(MESH, "x"), None)
+    assert shared.out_shardings_jax(MESH) == (None, over(MESH))
+    assert shared._in_named_shardings[0].mesh.shape_tuple == abstract.shape_tuple
+    assert 'sdy.mesh @mesh = <["x"=4]>' in shared.mlir_module()
+
+
+@pytest.mark.parametrize(("mesh", "spec", "laid"), [(MESH, ("x",), over(MESH, "x")),
+                                                    (OTHER, (("a", "b"),), over(OTHER, ("a", "b"))),
+                                                    (OTHER, ("a",), over(OTHER, ("a", "b")))])
+@pytest.mark.parametrize("run", [lambda f: f, jax.jit])
+def test_called_over_as_many_devices(shared, mesh, spec, laid, run):
+    x, y = jax.device_put(X, over(mesh, *spec)), jax.device_put(X, over(mesh))
+    double, total = run(shared.call)(x, y)
+    assert double.tolist() == (2 * X).tolist() and float(total) == X.sum()
+    assert double.sharding == laid and total.sharding.is_fully_replicated
+
+
+def test_derivative(shared):
+    x = jax.device_put(X, over(MESH, "x"))
+    assert shared.vjp().nr_devices == 4
+    assert jax.grad(lambda x: shared.call(x, X)[0].sum())(x).tolist() == [2] * 8
+
+
+def test_a_mesh_in_force_says_the_devices(shared):
+    with jax.set_mesh(MESH):
+        assert shared.call(X, X)[0].sharding == over(MESH, "x")
+
+
+def test_called_over_other_devices(shared):
+    half = Mesh(DEVICES[:2], ("x",))
+    for x, n in ((X, 1), (jax.device_put(X, over(half, "x")), 2)):
+        with pytest.raises(ValueError, match=f"exported for 4 devices and is called in a context with {n} devices"):
+            shared.call(x, X)
+
+
+def test_a_function_for_one_device_is_for_any_number():
+    g = export.export(jax.jit(lambda x: x + 1))(X)
+    assert g.nr_devices == 1
+    assert g.call(jax.device_put(X, over(MESH, "x"))).sharding == over(MESH, "x")
+
+
+def test_shardings_of_values_within():
+    g = export.export(jax.jit(lambda x: lax.with_sharding_constraint(x * 2, over(MESH, "x"))))(X)
+    assert g.nr_devices == 4
+    assert g.call(jax.device_put(X, over(MESH))).sharding == over(MESH, "x")
+    both = jax.jit(lambda x: lax.with_sharding_constraint(g.call(x), over(OTHER, "b")))
+    assert both(jax.device_put(X, over(OTHER))).sharding == over(OTHER, "b")
+
+
+def test_symbolic_sizes():
+    (a,) = export.symbolic_shape("a")
+    g = export.export(jax.jit(lambda x: jnp.cumsum(x), in_shardings=over(MESH, "x")))(jax.ShapeDtypeStruct((4 * a,), np.float32))
+    assert g.call(jax.device_put(X, over(MESH, "x"))).tolist() == np.cumsum(X).tolist()
+
+
+def test_types_with_partitions_are_refused():
+    explicit = jax.make_mesh((4,), ("x",), (jax.sharding.AxisType.Explicit,), devices=list(DEVICES))
+    with pytest.raises(NotImplementedError, match=r"(?s)types with partitions.*args\[0\].*f32\[8@x\]"):
+        export.export(jax.jit(lambda x: x + 1))(jax.device_put(X, over(explicit, "x")))

@@ -1,0 +1,119 @@
+"""`composite`: a function that compilers may know by name, and otherwise take apart."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Callable
+from typing import Any, NoReturn, final
+
+import numpy as np
+
+from teucer._base import errors, tracebacks
+from teucer._core.calls import FlatFunction, check_callable
+from teucer._core.jaxpr import ClosedJaxpr
+from teucer._core.primitive import Primitive
+from teucer._core.stage import stage_flat
+from teucer._core.trace import Tracer, typeof
+from teucer._lower import text
+from teucer._lower.context import emit_function
+from teucer._transform.jit_calls import hoist_consts
+from teucer._trees import pytrees
+
+__all__ = ["composite", "composite_p"]
+
+_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*([.][a-zA-Z0-9_$]+)+")
+
+
+@final
+class Composite(Primitive):
+    """The StableHLO composite `name` of a version, which is `jaxpr`. attributes: pairs of a name and the text of its value."""
+
+    __slots__ = ()
+    name = "composite"
+    higher_order = True
+    mergeable = False
+
+    def types(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+        return tuple(jaxpr.out_avals)
+
+    def effects(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+        return jaxpr.effects
+
+    def evaluate(self, *args: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+        return tuple(jaxpr(*args))
+
+    def lower(self, ctx: Any, *values: Any, jaxpr: ClosedJaxpr, name: str, version: int, attributes: Any) -> Any:
+        listed = ", ".join(f"{key} = {value}" for key, value in attributes)
+        return ctx.op("stablehlo.composite", (*ctx.scalars.values(), *values), jaxpr.out_avals,
+                      f"composite_attributes = {{{listed}}}, decomposition = @{emit_function(ctx, name, jaxpr)}, "
+                      f'name = "{name}", version = {version} : i32')
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> NoReturn:
+        raise ValueError("JVP rule for composite not implemented. You can use `jax.custom_jvp` to add support.\n"
+                         f"  composite: {params['name']}")
+
+
+composite_p = Composite()
+
+
+def composite(decomposition: Callable[..., Any], name: str, version: int = 0) -> Callable[..., Any]:
+    """A function that is in the program as the operation `name`, which a compiler may have a better way for than decomposition.
+
+    decomposition: a function of arrays, or trees of them, by position. Keyword arguments are known while tracing, and are the
+    operation's attributes: numbers, strings, NumPy arrays, and lists and dicts of them; None leaves one out.
+    name: with its namespace, as "my_namespace.my_op".
+    Raises ValueError for a name without one, TypeError for an attribute of another type, UnexpectedTracerError where
+    decomposition closes over traced values.
+
+    >>> import teucer as jax
+    >>> scale = jax.lax.composite(lambda x, *, by: x * by, "my.scale", version=1)
+    >>> scale(2., by=3)
+    Array(6., dtype=float32, weak_type=True)
+
+    Source: the operation `composite` of the StableHLO specification.
+    """
+    check_callable(decomposition, "composite")
+    if not _NAME.fullmatch(name):
+        raise ValueError("composite: name must be a valid namespaced op name, as \"my_namespace.my_op\".\n"
+                         f"    name: {name!r}")
+
+    @functools.wraps(decomposition)
+    @tracebacks.api_boundary
+    def call(*args: Any, **kwargs: Any) -> Any:
+        leaves, tree = pytrees.tree_flatten(args)
+        f = FlatFunction(functools.partial(decomposition, **kwargs), tree, "composite", named=decomposition)
+        jaxpr, consts = stage_flat(f, [typeof(x) for x in leaves], f.info)
+        if any(isinstance(c, Tracer) for c in consts):
+            raise errors.UnexpectedTracerError(
+                f"Found a JAX Tracer as a constant in the decomposition for the composite op '{name}'. This means that the "
+                "decomposition function closes over a value that is involved in a JAX transformation. Any values that aren't "
+                "explicitly known at compile time must be explicitly passed as arguments to the composite.")
+        attributes = tuple((key, _attribute(key, value)) for key, value in kwargs.items() if value is not None)
+        outs = composite_p.bind(*consts, *leaves, jaxpr=hoist_consts(jaxpr), name=name, version=version, attributes=attributes)
+        return pytrees.tree_unflatten(f.tree, outs)
+
+    return call
+
+
+def _attribute(name: str, value: Any) -> str:
+    """A value as the text of an MLIR attribute."""
+    if isinstance(value, str):
+        return json.dumps(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return f"{value} : i64"
+    if isinstance(value, float | np.generic | np.ndarray) and np.asarray(value).dtype.kind in "biuf":
+        array = np.asarray(value)
+        if isinstance(value, np.ndarray):
+            return text.array(array)
+        number = text.dense(array)[len("dense<"):-1]
+        return number if array.dtype.kind == "b" else f"{number} : {text.element_type(array.dtype)}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_attribute(name, v) for v in value)}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{k} = {_attribute(name, v)}' for k, v in value.items())}}}"
+    raise TypeError(f"composite: no attribute can be made of a value of type {type(value)}.\n    {name}: {value!r:.100}\n"
+                    "  Keyword arguments are attributes: numbers, strings, NumPy arrays, lists and dicts. Pass arrays by position.")
