@@ -53,8 +53,7 @@ def pmap(fun: Callable[..., Any], axis_name: Any = None, *, in_axes: Any = 0, ou
 
         @functools.wraps(fun)
         def program(*args: Any, **kwargs: Any) -> Any:
-            fixed = {i % len(args): args[i] for i in static}
-            moving = [i for i in range(len(args)) if i not in fixed]
+            fixed, moving = _parted(args, static)
 
             def element(moving_args: Sequence[Any], kwargs: Any) -> Any:
                 given = {**fixed, **dict(zip(moving, moving_args, strict=True))}
@@ -75,8 +74,7 @@ def pmap(fun: Callable[..., Any], axis_name: Any = None, *, in_axes: Any = 0, ou
 
     def prepared(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         """The program for these arguments, and the arguments laid over its devices."""
-        fixed = {i % len(args) for i in static if args}
-        moving = [i for i in range(len(args)) if i not in fixed]
+        _, moving = _parted(args, static)
         flat, tree = pytrees.tree_flatten(([args[i] for i in moving], kwargs))
         axes = _axes(in_axes, args, moving, tree)
         size = _size(flat, axes, axis_size)
@@ -99,6 +97,12 @@ def pmap(fun: Callable[..., Any], axis_name: Any = None, *, in_axes: Any = 0, ou
 
     mapped.lower = lower  # type: ignore[attr-defined]
     return mapped
+
+
+def _parted(args: Sequence[Any], static: Sequence[int]) -> tuple[dict[int, Any], list[int]]:
+    """The static arguments by position, and the positions of the others."""
+    fixed = {i % len(args): args[i] for i in static} if args else {}
+    return fixed, [i for i in range(len(args)) if i not in fixed]
 
 
 def _count(tree: Any) -> int:
