@@ -3,4 +3,4 @@
 from teucer._base.lazy import face
 
 __getattr__, __dir__, __all__ = face(__name__, {
-    f"teucer.scipy.{name}": f"{name}=." for name in ("linalg", "sparse", "special", "stats")})
+    f"teucer.scipy.{name}": f"{name}=." for name in ("fft", "linalg", "sparse", "special", "stats")})
