@@ -5,6 +5,7 @@ import pytest
 
 import teucer as jax
 import teucer.numpy as jnp
+from teucer.scipy import special
 
 F, I, B, C = (
     np.array([0.5, -1.5, 2.0, 3.25], "float32"),
@@ -301,3 +302,12 @@ def test_numbers_become_arrays_while_tracing_too(name):
     for x, y in zip((2, np.int8(2), 2.5, np.ones((2, 3), np.float32)), results, strict=True):
         eager = f(x)
         assert isinstance(y, jax.Array) and (y.shape, y.dtype, y.weak_type) == (eager.shape, eager.dtype, eager.weak_type)
+
+
+def test_gradients_of_parts_and_of_bessel_functions():
+    for f in (jnp.i0, special.i0):
+        assert jax.grad(f)(0.0) == 0 and jax.grad(jax.grad(f))(0.0) == 0.5
+        np.testing.assert_allclose(jax.grad(f)(-1.0), -0.565159, rtol=1e-5)
+    x = jnp.array([6.0, -0.3, 0.0, 0.75])
+    np.testing.assert_array_equal(jax.vmap(jax.grad(lambda x: jnp.frexp(x)[0]))(x), [0.125, 2.0, 1.0, 1.0])
+    assert not jax.vmap(jax.grad(lambda x: jnp.round(x, 1)))(jnp.array([1.0, jnp.inf, jnp.nan, 3e38])).any()

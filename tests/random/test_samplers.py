@@ -237,3 +237,13 @@ def test_refused(case):
     f, message, error = case
     with pytest.raises(error, match=message):
         f()
+
+
+@pytest.mark.parametrize(("impl", "alpha", "expected"), [
+    ("rbg", 2.0, [0.5628348, 2.062191, 0.43754303]),
+    ("unsafe_rbg", 0.3, [[3.1746985e-09, 1.3990112e-01], [1.4727193e-02, 1.7128423e-03]]),
+])
+def test_gamma_draws_each_sample_of_rbg_alone(impl, alpha, expected):
+    # Expected: what jax 0.10.2 gives on CPU for random.gamma(random.key(42, impl=impl), alpha, shape).
+    found = random.gamma(random.key(42, impl=impl), alpha, np.shape(expected))
+    np.testing.assert_allclose(found, expected, rtol=1e-5)

@@ -77,7 +77,11 @@ def frexp(x: Any, /) -> Any:
     """
     (x,) = promote_dtypes("frexp", INEXACT, x)
     _refuse_complex("frexp", TypeError, x)
-    x = _structure.convert_element_type(x, typeof(x).dtype)
+    return tuple(_frexp(_structure.convert_element_type(x, typeof(x).dtype)))
+
+
+@custom_jvp
+def _frexp(x: Any) -> Any:
     bits, info = _bits(x)
     field = (1 << info.nexp) - 1
     bias = field // 2 - 1
@@ -94,6 +98,15 @@ def frexp(x: Any, /) -> Any:
     exponent = lax.sub(exponent, lax.where_else(tiny, np.int32(bias + info.nmant), np.int32(0)))
     special = lax.bitwise_or(lax.eq(x, scalar_like(x, 0)), lax.bitwise_not(lax.is_finite(x)))
     return lax.where_else(special, x, mantissa), lax.where_else(special, np.int32(0), exponent)
+
+
+@_frexp.defjvp
+def _frexp_tangent(primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    mantissa, exponent = _frexp(x)
+    same = lax.bitwise_or(lax.eq(mantissa, x), lax.ne(x, x))
+    slope = lax.where_else(same, scalar_like(x, 1), lax.div(mantissa, lax.where_else(same, scalar_like(x, 1), x)))
+    return (mantissa, exponent), (lax.mul(t, slope), np.zeros(np.shape(x), dtypes.float0))
 
 
 @fast
@@ -312,8 +325,8 @@ sinc = unary("sinc", INEXACT, _sinc, "sin(pi x) / (pi x), and 1 at 0.")
 def _i0(x: Any) -> Any:
     if not is_kind(x, np.floating):
         raise ValueError(f"Unsupported input type to jax.numpy.i0: {typeof(x).dtype}")
-    x = lax.abs(x)
-    return lax.mul(lax.exp(x), _special.bessel_i0e(x))
+    # |x| as a product, so that its derivative at 0 is 0 as that of bessel_i0e is.
+    return lax.mul(lax.exp(lax.mul(x, lax.sign(x))), _special.bessel_i0e(x))
 
 
 i0 = unary("i0", INEXACT, _i0, "Modified Bessel function of the first kind, of order 0.", keyword=True)
@@ -376,5 +389,5 @@ def _round(x: Any, decimals: int) -> Any:
     scale = scalar_like(wide, 10.0**decimals)
     out = lax.div(lax.round(lax.mul(wide, scale), lax.RoundingMethod.TO_NEAREST_EVEN), scale)
     # Where the scaled number is out of range, x has no digits to round.
-    out = lax.where_else(lax.is_finite(lax.mul(wide, scale)), out, wide)
+    out = lax.where_else(lax.is_finite(lax.mul(wide, scale)), out, lax.stop_gradient(wide))
     return _structure.convert_element_type(out, dtype, weak)

@@ -15,7 +15,7 @@ from teucer._runtime import partition
 from teucer._transform import arith
 from teucer._transform.library import library
 from teucer._transform.vmap import vmap
-from teucer.lax import while_loop
+from teucer.lax import map, while_loop
 from teucer.lax._arithmetic import abs, add, bitwise_and, bitwise_or, div, eq, ge, le, max, mul, neg, sub
 from teucer.lax._conversion import stop_gradient
 from teucer.lax._elementwise import exp, log, pow, sqrt
@@ -28,6 +28,7 @@ from teucer.random._arguments import as_shape, broadcast_shape, cast, float_dtyp
 from teucer.random._inverse import standard_exponential
 from teucer.random._keys import one_key
 from teucer.random._normal import standard_normal
+from teucer.random._rbg import rbg, unsafe_rbg
 from teucer.random._uniform import between, signs, split_key
 
 __all__ = ["ball", "beta", "chisquare", "dirichlet", "f", "gamma", "generalized_normal", "loggamma", "random_gamma_p", "t"]
@@ -54,7 +55,9 @@ class RandomGamma(Primitive):
     shard = partition.aligned
 
     def lower_extended(self, ctx: Any, keys: Any, alpha: Any, *, log_space: bool) -> Any:
-        return ctx.trace(lambda k, a: (_each(k, a, log_space),), keys, alpha)
+        # The generators of XLA draw for a batch of keys from the first of them; on CPU each sample is drawn alone.
+        alone = ctx.platform == "cpu" and key_impl(keys.aval, "random_gamma") in (rbg, unsafe_rbg)
+        return ctx.trace(lambda k, a: (_each(k, a, log_space, alone),), keys, alpha)
 
     def jvp(self, primals: Any, tangents: Any, *, log_space: bool) -> Any:
         keys, alpha = primals
@@ -77,14 +80,18 @@ class RandomGamma(Primitive):
 random_gamma_p = RandomGamma()
 
 
-def _each(keys: Any, alpha: Any, log_space: bool) -> Any:
-    """A sample of each alpha, from a key of its own."""
+def _each(keys: Any, alpha: Any, log_space: bool, alone: bool) -> Any:
+    """A sample of each alpha, from a key of its own, one after another if they are drawn alone."""
     shape, n = np.shape(alpha), typeof(keys).ndim
     own = random_split_p.bind(keys, shape=(prod(shape[n:]),))[0]
     size = prod(shape)
     if size == 0:
         return alpha
-    samples = vmap(lambda k, a: _one(k, a, log_space))(reshape(own, (size,)), reshape(alpha, (size,)))
+    operands = reshape(own, (size,)), reshape(alpha, (size,))
+    if alone:
+        samples = map(lambda pair: _one(*pair, log_space), operands)
+    else:
+        samples = vmap(lambda k, a: _one(k, a, log_space))(*operands)
     return reshape(samples, shape)
 
 
