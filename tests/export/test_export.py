@@ -242,7 +242,7 @@ def test_under_jit_and_other_symbolic_shapes():
         struct(c + d + 2), struct(d + 1))
     assert str(outer.out_avals) == "(ShapedArray(float32[d + 1]),)"
     assert outer.call(x, y).tolist() == [0, 1]
-    with pytest.raises(NotImplementedError, match="batching.*call_exported"):
+    with pytest.raises(NotImplementedError, match="Batching.*call_exported"):
         jax.vmap(exported.call)(np.ones((2, 5), np.float32), np.ones((2, 2), np.float32))
 
 

@@ -5,6 +5,7 @@ import pytest
 
 import teucer as jax
 import teucer.numpy as jnp
+from teucer.dlpack import is_supported_dtype
 
 
 class AsArray:
@@ -169,3 +170,10 @@ def test_keys_and_float0():
     assert jnp.empty((2, 3), key.dtype).shape == (2, 3)
     for made in (jnp.zeros(3, jax.float0), jnp.ones(3, jax.float0), jnp.zeros_like(np.zeros(3, jax.float0))):
         assert (made.shape, made.dtype) == ((3,), jax.float0)
+
+
+def test_dtypes_that_other_libraries_know():
+    known = [d for d in ("bool", "int4", "int8", "uint64", "float8_e4m3fn", "bfloat16", "complex128") if is_supported_dtype(d)]
+    assert known == ["bool", "int8", "uint64", "bfloat16", "complex128"]
+    with pytest.raises(TypeError, match="not understood"):
+        is_supported_dtype("int7")

@@ -248,7 +248,13 @@ def pow(x: Any, y: Any) -> Any:
     dtype = typeof(x).dtype
     if type(y) is float and typeof(y).dtype != dtype and dtype.kind != "i":
         y = np.asarray(y, dtype)
-    return pow_p.bind(*(stretched(x, y) or (x, y)))[0]
+    try:
+        return pow_p.bind(x, y)[0]
+    except TypeError:
+        spread = stretched(x, y)
+        if spread is None:
+            raise
+    return pow_p.bind(*spread)[0]
 
 
 pow.__module__ = "teucer.lax"
