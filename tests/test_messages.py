@@ -43,6 +43,7 @@ ROWS = [
     (lambda: jax.grad(3), TypeError, "Expected a callable value, got 3"),
     (lambda: jax.grad(lambda x: x)("a"), TypeError, "Argument 'a' of type <class 'str'> is not a valid JAX type"),
     (lambda: jax.grad(lambda x, y: x, argnums=-3)(1.0, 2.0), ValueError, "but got value -3 for len(args) == 2"),
+    (lambda: jax.grad(lambda x, y: x, argnums=(0, -2))(1.0, 2.0), ValueError, "argnums=(0, -2) names an argument twice"),
     (lambda: jax.jacfwd(lambda x: x)(1), TypeError, "jacfwd requires real-valued inputs (input dtype that is a sub-dtype of "
      "np.floating), but got int32. For holomorphic differentiation, pass holomorphic=True."),
     (lambda: jax.vjp(lambda x: x, 1.0)[1](X), ValueError, "JAX type (e.g. shape/dtype) for argument to VJP function: got "

@@ -131,7 +131,8 @@ class Routine:
 
     def __init__(self, closed: ClosedJaxpr) -> None:
         literals, place = places_in(closed.jaxpr)
-        self.given = [*(v.val for v in literals), *closed.consts]
+        # A weakly typed literal may have a host scalar as its value, which is not, as a number of Python is.
+        self.given = [*(v.val if typeof(v.val) is v.aval else v.val.item() for v in literals), *closed.consts]
         self.steps = [(eqn.primitive, eqn.params, [place[v] for v in eqn.invars]) for eqn in closed.eqns]
         self.runs = ([(runner(p, params), places) for p, params, places in self.steps]
                      if all(p.standalone for p, _, _ in self.steps) else None)

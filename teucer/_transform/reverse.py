@@ -192,7 +192,10 @@ def positions_of(numbers: tuple[int, ...], args: tuple[Any, ...], fun: Callable[
             raise TypeError(f"differentiating with respect to argnums={i} requires at least {i + 1} "
                              f"positional arguments to be passed by the caller, but got only {n} positional arguments.\n"
                              f"  {op} of {fun_name(fun)}: pass that argument by position.")
-    return [i % n for i in numbers]
+    positions = [i % n for i in numbers]
+    if len(set(positions)) < len(positions):
+        raise ValueError(f"{op} of {fun_name(fun)}: argnums={numbers} names an argument twice.")
+    return positions
 
 
 def fix_other_arguments(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
