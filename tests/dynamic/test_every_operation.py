@@ -42,6 +42,8 @@ WITHOUT_RULE = {
     **dict.fromkeys(("debug_callback", "io_callback", "pure_callback"), "a callback would see the buffer"),
     **dict.fromkeys(("rng_bit_generator", "rng_uniform"), DRAWN),
     **dict.fromkeys(("ragged_dot_general", "scaled_dot"), "not done yet"),
+    "composite": "a compiler that knows the operation knows nothing of padding",
+    "linear_call": "the user's function says what its transpose is, of arrays of the sizes that it was told",
     "custom_lin": "only linearization makes it, and removes it",
     **dict.fromkeys(("all_gather", "all_to_all", "axis_index", "pbroadcast", "pmax", "pmin", "ppermute", "psum", "reduce_scatter"),
                     "vmap over the axis has replaced it"),

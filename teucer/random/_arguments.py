@@ -53,11 +53,11 @@ def int_dtype(op: str, dtype: Any) -> Any:
     return dtypes.canonicalize_dtype(wanted)
 
 
-def parameter(op: str, x: Any, position: int) -> Any:
-    """Raises TypeError unless x is an array or a number; returns it."""
+def parameter(op: str, x: Any, position: int, *, keys: bool = False) -> Any:
+    """Raises TypeError unless x is an array or a number, or, with keys, an array of keys; returns it."""
     if not is_valid_type(x):
         raise TypeError(f"{op} requires ndarray or scalar arguments, got {type(x)} at position {position}.")
-    if dtypes.is_extended(typeof(x).dtype):
+    if not keys and dtypes.is_extended(typeof(x).dtype):
         raise TypeError(f"{op} requires numbers at position {position}, got {typeof(x)}.")
     return x
 

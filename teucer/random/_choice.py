@@ -81,7 +81,7 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False, *, o
     Array([..., dtype=int32)
     """
     typed, _ = one_key("permutation", key)
-    aval = typeof(parameter("permutation", x, 1))
+    aval = typeof(parameter("permutation", x, 1, keys=True))
     axis = canonical_axis(axis, aval.ndim or 1)
     if not aval.shape:
         if not dtypes.issubdtype(aval.dtype, np.integer):
