@@ -211,7 +211,8 @@ def test_sizes_beyond_the_bound() -> None:
 
 @pytest.mark.parametrize(("spec", "match"), [
     ({0: {3: 4}}, "axis 3 in dynamic_dims is not an axis of w"), ([1], "must be a dict"), ({1.5: 4}, "position or the name"),
-    ({0: {0: 2.5}}, "its bound, an int"), ({0: (3, 2)}, "not empty"), ({7: 4}, "only accepts 2 positional arguments"), ({"z": 4}, "invalid argnames"),
+    ({0: {0: 2.5}}, "its bound, an int"), ({0: (3, 2)}, "not empty"), ({7: 4}, "only accepts 2 positional arguments"),
+    ({"z": 4}, "invalid argnames"),
     ({0: {"a": 4}}, "an axis in dynamic_dims is an int"),
 ])
 def test_bad_specifications(spec: Any, match: str) -> None:
