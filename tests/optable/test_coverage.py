@@ -30,8 +30,6 @@ ELSEWHERE: dict[str, str] = {
     "composite": "has neither derivative nor batching, as in JAX: tests/lax/test_composite.py",
     "linear_call": "its transpose is what its caller says: tests/core/test_linear_call.py",
     "outlined_call": "only outlining makes it, on the way to the compiler: tests of outlining",
-    "composite": "names a function that is tested by itself: tests/lax/test_composite.py",
-    "linear_call": "carries the user's functions and has no derivative of its own: tests/core/test_linear_call.py",
     "dim_as_value": "is of a symbolic size: tests of export",
     **dict.fromkeys(("dynamic_size", "sized_call"), "is of dynamic sizes: tests of dynamic dimensions"),
     **dict.fromkeys(("reshard", "sharding_constraint"), "needs a mesh: tests/sharding"),
