@@ -340,3 +340,13 @@ def test_linear_functions_with_a_jvp_rule_are_transposed():
     first = lambda x: jax.lax.scan(lambda c, _: (f(c)[0], f(c)[1]), x, None, length=2)
     assert float(jax.linear_transpose(first, 1.0)((2.0, jnp.ones(2)))[0]) == 34
     assert float(jax.linear_transpose(lambda x: f(x)[0], 1.0)(2.0)[0]) == 6
+
+
+def test_zeros_of_trees():
+    zeros = jax.custom_derivatives.zero_from_primal
+    tree = {"a": jnp.ones(2), "b": (1.0, 3)}
+    arrays, symbolic = zeros(tree), zeros(tree, symbolic_zeros=True)
+    assert [x.dtype for x in jax.tree.leaves(arrays)] == ["float32", "float32", jax.float0]
+    np.testing.assert_array_equal(arrays["a"], [0, 0])
+    assert [type(x) for x in jax.tree.leaves(symbolic)] == [jax.custom_derivatives.SymbolicZero] * 3
+    assert zeros(()) == () and zeros(None) is None

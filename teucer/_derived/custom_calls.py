@@ -16,6 +16,7 @@ from teucer._core.types import Zero
 from teucer._transform import arith
 from teucer._transform.batch import batch_flat, mapped_aval, unmapped_aval
 from teucer._transform.jit_calls import hoist_consts
+from teucer._trees import pytrees
 
 __all__ = ["CustomCall", "CustomFunction", "OutDims", "SymbolicZero", "batched", "batched_aval", "closed_over", "resolve_kwargs",
            "to_jaxpr", "unbatched_zero"]
@@ -100,13 +101,13 @@ class SymbolicZero:
 
 
 def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
-    """The zero among the tangents of an array: an array, of dtype float0 for integers, or a SymbolicZero.
+    """The zero among the tangents of a tree of arrays: arrays, of dtype float0 for integers, or SymbolicZeros.
 
     >>> zero_from_primal(2.)
     Array(0., dtype=float32, weak_type=True)
     """
-    zero = SymbolicZero.from_primal_value(val)
-    return zero if symbolic_zeros else arith.zeros(zero.aval)
+    zeros = pytrees.tree_map(SymbolicZero.from_primal_value, val)
+    return zeros if symbolic_zeros else pytrees.tree_map(lambda zero: arith.zeros(zero.aval), zeros)
 
 
 def to_jaxpr(call: Any, args: Sequence[Any]) -> tuple[ClosedJaxpr, list[Any]]:
