@@ -240,7 +240,8 @@ def addressable_data(x: Any, index: int) -> Any:
 def copy_to_host_async(x: Any) -> None:
     """Start copying the values to the host, so that reading them later waits less."""
     check_live(x)
-    if x._npy_value is not None:
+    # On CPU there is nothing to copy, and jaxlib would look for the package jax first.
+    if x._npy_value is not None or x.platform() == "cpu":
         return
     if x._sharding.num_devices == 1:
         x._copy_single_device_array_to_host_async()
