@@ -102,11 +102,12 @@ def main():
 
 
 def one_round(library, python, programs):
-    """Every measure once. Teucer's disk cache is a new, empty folder: cold at first, warm for the second process."""
+    """Every measure once. Teucer's disk cache is a new, empty folder a program: cold at first, warm for the second process."""
     with tempfile.TemporaryDirectory() as cache:
         results = run(python, cache, library, "import")
         results |= run(python, cache, library, "small")
-        for name in programs:
+    for name in programs:
+        with tempfile.TemporaryDirectory() as cache:
             results |= run(python, cache, library, "program", f"--name={name}")
             if library == "teucer":
                 again = run(python, cache, library, "program", f"--name={name}")

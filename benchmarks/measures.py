@@ -15,6 +15,7 @@ import time
 
 SECONDS_A_MEASURE = 0.3
 REPEATS = 7
+WARM_UP = 5  # steps before those that are measured, as in a training loop: malloc and the thread pools find their ways
 CHAIN = 1000
 
 
@@ -78,7 +79,7 @@ def measure_program(library, name):
     results = jax.block_until_ready(compiled(*args))
     first = time.perf_counter() - stages[0]
     times = []
-    for _ in range(REPEATS):
+    for _ in range(WARM_UP + REPEATS):
         start = time.perf_counter()
         results = jax.block_until_ready(compiled(*args))
         times.append(time.perf_counter() - start)
@@ -90,7 +91,7 @@ def measure_program(library, name):
         "compile": compile_,
         "ready": stages[-1] - stages[0],
         "first": first,
-        "run": statistics.median(times),
+        "run": statistics.median(times[WARM_UP:]),
         "memory": memory,
         "value": float(jax.tree.leaves(results)[-1]),
     }
