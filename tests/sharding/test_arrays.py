@@ -342,3 +342,8 @@ def test_programs_that_speak_of_a_mesh_are_not_run_in_pieces(mesh):
     found = jax.jit(f, outline=True)(x, ws)
     assert len(found.devices()) == 8
     np.testing.assert_allclose(found, jax.jit(f, outline=False)(x, ws), rtol=1e-4, atol=1e-5)
+
+
+def test_jaxlib_finds_the_values_by_the_name_that_it_asks_for(mesh):
+    x = jax.device_put(VALUE, NamedSharding(mesh, P("x")))
+    np.testing.assert_array_equal(x._value, VALUE)

@@ -113,6 +113,12 @@ _MEMBERS["aval"] = property(aval_of, doc="The array's type.")
 
 
 @_property
+def _value(x: Any) -> np.ndarray[Any, Any]:
+    """The values on the host; jaxlib from 0.11 on asks for them by this name."""
+    return to_numpy(x)
+
+
+@_property
 def shape(x: Any) -> tuple[int, ...]:
     """Sizes of the axes."""
     aval = x._carried
