@@ -92,9 +92,6 @@ class Remat(JaxprCall):
     name = "remat2"
     mergeable = False
 
-    def types(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
-        return tuple(jaxpr.out_avals)
-
     def evaluate(self, *args: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
         return tuple(jaxpr(*args))
 

@@ -15,7 +15,8 @@ from teucer._base import config, source
 from teucer._core.trace import typeof
 from teucer._runtime.compile import Source
 
-__all__ = ["Compilation", "Compilations", "compilations", "dump", "log", "log_residuals", "record", "warn_of_constants"]
+__all__ = ["Compilation", "Compilations", "compilations", "dump", "log", "log_begin", "log_lowered", "log_residuals", "record",
+           "warn_of_constants"]
 
 LIMIT = 10_000  # rows kept; the oldest go
 _DUMPED = ("stablehlo", "jaxpr")
@@ -85,6 +86,16 @@ def _cells(row: Compilation) -> tuple[str, ...]:
 def log(message: str, *args: Any) -> None:
     """Log a step of a compilation: with jax_log_compiles as a warning, else for debugging."""
     _logger.log(logging.WARNING if config.log_compiles.value else logging.DEBUG, message, *args)
+
+
+def log_begin(name: str, avals: Sequence[Any]) -> None:
+    """Log that a program is about to be lowered."""
+    log("Compiling jit(%s) with global shapes and types %s.", name, avals)
+
+
+def log_lowered(name: str, seconds: float) -> None:
+    """Log that a program has been lowered."""
+    log("Finished jaxpr to MLIR module conversion jit(%s) in %.9f sec", name, seconds)
 
 
 def record(row: Compilation) -> None:

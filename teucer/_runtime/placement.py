@@ -103,6 +103,8 @@ def spread(args: Sequence[Any], ins: Sequence[Any] | None = None, outs: Sequence
             target = backends.target_device() if first is None else devices[0]
             return Placement((target,), first is not None)
         mesh = Mesh(devices, ("devices",))
+    if not isinstance(mesh, Mesh):
+        raise ValueError(f"jit: {mesh} has no devices to run or to be exported for.\n  Give shardings over a jax.sharding.Mesh.")
     named = [None if s is None else _over_mesh(s) for s in placed]
     for x, s in zip(args, named, strict=True):
         if s is not None and not isinstance(x, ArrayImpl):

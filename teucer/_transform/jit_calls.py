@@ -77,6 +77,9 @@ class JaxprCall(Primitive):
         """The parameters for other operands, which come from those at `sources`."""
         return params
 
+    def types(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+        return tuple(jaxpr.out_avals)
+
     def effects(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
         return jaxpr.effects
 
@@ -156,9 +159,6 @@ class Jit(ProgramCall):
     __slots__ = ()
     name = "jit"
     makes_function = True
-
-    def types(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
-        return tuple(jaxpr.out_avals)
 
     def evaluate(self, *args: Any, jaxpr: ClosedJaxpr, name: str, donated_invars: Any, keep_unused: bool, inline: bool,
                  options: Any, outline: Any = None) -> Any:

@@ -27,6 +27,7 @@ from teucer._runtime import compilations, effects, misses, shardings, transfer
 from teucer._runtime.arrays import ArrayImpl, check_live
 from teucer._runtime.compile import Executable, Source, compile_module, compile_together
 from teucer._runtime.placement import Placement, chosen_by_compiler, over_mesh, pinned, placement_of
+from teucer._trees.pytrees import tree_structure
 from teucer._xla import arrays as xla_arrays
 from teucer._xla.dispatcher import FastPath, dispatcher
 
@@ -204,7 +205,7 @@ def lower_program(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused:
     """
     in_avals, start = tuple(jaxpr.in_avals), time.perf_counter()
     if not quiet:
-        compilations.log("Compiling jit(%s) with global shapes and types %s.", name, in_avals)
+        compilations.log_begin(name, in_avals)
     live, used = dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))
     n = len(consts)
     # Arguments of symbolic sizes say what these are.
@@ -232,7 +233,7 @@ def lower_program(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused:
     jaxpr = live
     took = time.perf_counter() - start
     if not quiet:
-        compilations.log("Finished jaxpr to MLIR module conversion jit(%s) in %.9f sec", name, took)
+        compilations.log_lowered(name, took)
         if config.dump_ir_to.value:
             compilations.dump(name, jaxpr, write(config.include_debug_info_in_dumps.value)[0])
     return Lowering(text, kept, tuple(module.host_callbacks), bool(jaxpr.effects), module.polymorphic, in_avals, ins,
@@ -298,8 +299,8 @@ def _compile_pieces(in_pieces: Cut, lowerings: dict[Jaxpr, Lowering], donated: S
     """The pieces compiled, all at the same time; donated: of the arguments that they read; start: when they began to be lowered."""
     took = time.perf_counter() - start
     if not quiet:
-        compilations.log("Compiling jit(%s) with global shapes and types %s.", name, whole.in_avals)
-        compilations.log("Finished jaxpr to MLIR module conversion jit(%s) in %.9f sec", name, took)
+        compilations.log_begin(name, whole.in_avals)
+        compilations.log_lowered(name, took)
         if config.dump_ir_to.value:
             for jaxpr, lowering in lowerings.items():
                 compilations.dump(name, jaxpr, lowering.text)
@@ -425,7 +426,6 @@ def tuple_tree(n: int) -> Any:
     """The tree of a tuple of n leaves."""
     from_cache = _tuple_trees.get(n)
     if from_cache is None:
-        from teucer._trees.pytrees import tree_structure
         from_cache = _tuple_trees[n] = tree_structure((0,) * n)
     return from_cache
 

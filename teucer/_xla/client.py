@@ -27,11 +27,9 @@ XlaRuntimeError = _jax.JaxRuntimeError
 utils.absl_set_min_log_level(int(os.environ.get("TF_CPP_MIN_LOG_LEVEL", "1")))
 
 
-def cpu_client(num_devices: int | None, *, asynchronous: bool, collectives: Any = None, distributed: Any = None,
-               node_id: int = 0, num_nodes: int = 1) -> Any:
+def cpu_client(num_devices: int | None, *, asynchronous: bool) -> Any:
     """A client for this machine's CPU, seen as `num_devices` devices."""
-    return xla_client.make_cpu_client(asynchronous=asynchronous, distributed_client=distributed, node_id=node_id,
-                                      num_nodes=num_nodes, collectives=collectives, num_devices=num_devices)
+    return xla_client.make_cpu_client(asynchronous=asynchronous, num_devices=num_devices)
 
 
 def plugin_libraries() -> dict[str, str]:
