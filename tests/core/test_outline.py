@@ -22,6 +22,7 @@ from teucer._optimize.outline import FORCED, Costs, _Program, outline
 from teucer._optimize.passes import optimize
 from teucer._optimize.repeats import Repeat, repeats
 from teucer._transform.jit_calls import hoist_consts
+from teucer._xla import client as xla
 
 CALLS_ONLY = FORCED._replace(steps=10**9)
 
@@ -506,3 +507,29 @@ def test_random_programs_compiled(blocks: Any, plan: Any) -> None:
     with jax.enable_x64(True):
         args = (rng(4, 4).astype(np.float64) / 4, rng(4, 4).astype(np.float64) / 4 + 0.1)
         both(f, *args)
+
+
+# --- Calls that carry rows of numbers, where XLA forgets copies between calls -----------------------------------------
+
+
+def test_calls_carry_rows_where_copies_are_forgotten(monkeypatch):
+    """As with jaxlib 0.12: what crosses a call has one axis, and the results stay."""
+    def solve(a, b):
+        q, r = jnp.linalg.qr(a)
+        return jax.scipy.linalg.solve_triangular(r, q.T @ b), r, q.T
+
+    def network(a, b):
+        for _ in range(3):  # too few for a loop
+            b, r, q = solve(a + jnp.sin(b)[:, None], b)
+            a = a + q / 8 + jnp.tanh(r) / 8
+        return a, b
+
+    a, b = np.eye(4, dtype=np.float32) * 3 + rng(4, 4) / 8, rng(4)
+    expected = jax.jit(network, outline=False)(a, b)
+    for missed in (True, False):
+        monkeypatch.setattr(xla, "CALLS_MISS_COPIES", missed)
+        f = jax.jit(lambda a, b: network(a, b), outline=True)
+        for got, want in zip(f(a, b), expected, strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+        calls = [line for line in compiled_text(network, a, b, outline=True).splitlines() if "callee = @outlined" in line]
+        assert calls and all(("4x4xf32" in line) != missed for line in calls)

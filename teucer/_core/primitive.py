@@ -6,6 +6,7 @@ Every rule takes and returns tuples, for one operand as for many.
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar, NamedTuple, NoReturn, Self
 
 from teucer._core import trace as _trace
@@ -73,6 +74,8 @@ class Primitive:
     inlined(operands, params) -> (closed, operands) | None the jaxpr that lowering writes in the place of the call
     forward(eqn) -> eqn, atoms                             for each result the operand or literal that it is, or None
     dce(eqn, used) -> eqn                                  the equation with those of its results only that are used
+    moved(*avals, **params) -> elements                    that change place with regard to the last axis; infinitely many where
+                                                           loops are of another kind (`teucer._optimize.plain_loops`)
     """
 
     __slots__ = ("__dict__",)
@@ -98,6 +101,8 @@ class Primitive:
     makes_function: ClassVar[bool] = False
     # Whether compilers compute it, element by element, in the loop of what uses it.
     fuses: ClassVar[bool] = False
+    # Whether it combines elements along axes, in loops as long as these.
+    reduces: ClassVar[bool] = False
     # Whether compilers end fusion at it so that programs full of it gain nothing from functions that stay calls.
     separates: ClassVar[bool] = False
     # Whether computing it again costs less than keeping its result in memory.
@@ -114,6 +119,9 @@ class Primitive:
     def evaluate(self, *args: Any, **params: Any) -> tuple[Any, ...]:
         result: tuple[Any, ...] = Primitive.runner(self, params)(*args)
         return result
+
+    def moved(self, *avals: Any, **params: Any) -> float:
+        return 0 if self.fuses or self.reduces else math.inf
 
     def types(self, *avals: Any, **params: Any) -> tuple[Any, ...]:
         self.missing("Type rule", "types")

@@ -16,12 +16,15 @@ import numpy as np
 from teucer._base import config
 from teucer._core.jaxpr import Atom, ClosedJaxpr, DropVar, Eqn, Jaxpr, Literal, Var, jaxprs_in_params
 from teucer._core.primitive import NO_EFFECTS, Primitive
+from teucer._core.types import ShapedArray
+from teucer._lower import hlo
 from teucer._optimize.dce import remove_dead
 from teucer._optimize.passes import map_jaxprs, rewrite
 from teucer._optimize.recompute import recompute
 from teucer._optimize.repeats import Repeat, repeats
 from teucer._optimize.roll import Calls, Roller
 from teucer._optimize.structure import literal_key, params_key
+from teucer._xla import client as xla
 
 __all__ = ["Costs", "outline", "outlined", "outlined_call_p"]
 
@@ -66,7 +69,26 @@ class OutlinedCall(Primitive):
         return tuple(jaxpr(*args))
 
     def lower(self, ctx: Any, *values: Any, jaxpr: ClosedJaxpr) -> Any:
-        return ctx.call("outlined", jaxpr, *values, attributes='mhlo.frontend_attributes = {inlineable = "false"}')
+        stays = 'mhlo.frontend_attributes = {inlineable = "false"}'
+        if not xla.CALLS_MISS_COPIES:
+            return ctx.call("outlined", jaxpr, *values, attributes=stays)
+        # What crosses the call is rows of numbers, which have one layout only.
+        key = (jaxpr.jaxpr, ctx.platforms, "rows")
+        rows = [list(map(_row, avals)) for avals in (jaxpr.in_avals, jaxpr.out_avals)]
+        if key not in ctx.module.emitted:
+            ctx.module.emitted[key] = ctx.function("outlined", *rows, lambda *given: _reshaped(
+                ctx, ctx.inline(jaxpr, *_reshaped(ctx, given, jaxpr.in_avals)), rows[1])), jaxpr.jaxpr
+        symbol, _ = ctx.module.emitted[key]
+        outs = ctx.op("func.call", _reshaped(ctx, values, rows[0]), rows[1], f"callee = @{symbol}", attributes=stays)
+        return tuple(_reshaped(ctx, outs, jaxpr.out_avals))
+
+
+def _row(aval: Any) -> Any:
+    return aval if aval.extended or aval.ndim < 2 else ShapedArray((aval.size,), aval.dtype)
+
+
+def _reshaped(ctx: Any, values: Sequence[Any], avals: Sequence[Any]) -> list[Any]:
+    return [v if aval.extended else hlo.reshape(ctx, v, aval.shape) for v, aval in zip(values, avals, strict=True)]
 
 
 outlined_call_p = OutlinedCall()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, final
 
 from teucer._base import config, memo
-from teucer._runtime import cpu_features, disk_cache, memory_maps
+from teucer._runtime import cpu_features, disk_cache, host_memory, memory_maps
 from teucer._xla import client as xla
 from teucer._xla.dispatcher import forget_calls
 
@@ -39,6 +39,7 @@ class Module(NamedTuple):
     use_shardy: bool
     overrides: tuple[tuple[str, Any], ...]
     effort: xla.Effort
+    switches: tuple[str, ...]
 
 
 @final
@@ -59,6 +60,7 @@ class Executable:
         code = self._code  # read once: another thread may let it go
         if code is None:
             memory_maps.make_room(_let_go)
+            host_memory.give_back_if_scarce()
             code, self.source, self.size = _load_or_compile(self._module, self._callbacks)
             self._code = code
             with _lock:
@@ -85,10 +87,12 @@ class Executable:
 
 
 def compile_module(text: str, devices: Sequence[Any], *, num_replicas: int = 1, use_shardy: bool = False,
-                   overrides: Mapping[str, Any] | None = None, callbacks: Sequence[Any] = ()) -> tuple[Executable, Source]:
+                   overrides: Mapping[str, Any] | None = None, callbacks: Sequence[Any] = (),
+                   lean: bool = False) -> tuple[Executable, Source]:
     """The executable of a StableHLO module on the given devices, and where it was found.
 
     overrides: XLA debug options by name. callbacks: Python functions that the module calls; such a module is not cached.
+    lean: whether to go, on CPU, without what only other than plain loops gain from (`_optimize/plain_loops.py`).
     Raises the compiler's error if XLA refuses the module or an option.
     """
     effort = xla.Effort(config.optimization_level.value, config.memory_fitting_level.value,
@@ -96,7 +100,10 @@ def compile_module(text: str, devices: Sequence[Any], *, num_replicas: int = 1, 
     chosen = dict(overrides or {})
     if config.disable_most_optimizations.value:
         chosen = {**xla.little_effort(devices[0].platform), **chosen}
-    module = Module(text, tuple(devices), num_replicas, use_shardy, tuple(sorted(chosen.items())), effort)
+    # Who sets switches of the backend knows which.
+    switches = (xla.LEAN_CODE if lean and devices[0].platform == "cpu" and "xla_backend_extra_options" not in _xla_flags()
+                else ())
+    module = Module(text, tuple(devices), num_replicas, use_shardy, tuple(sorted(chosen.items())), effort, switches)
     if callbacks:
         return Executable(module, callbacks), "compiled"
     found = _memory.get(module)
@@ -151,7 +158,11 @@ def _load_or_compile(module: Module, callbacks: Sequence[Any]) -> tuple[Any, Sou
 
 def _options(module: Module) -> Any:
     return xla.compile_options([d.id for d in module.devices], num_replicas=module.num_replicas, use_shardy=module.use_shardy,
-                               overrides=dict(module.overrides), effort=module.effort)
+                               overrides=dict(module.overrides), effort=module.effort, switches=module.switches)
+
+
+def _xla_flags() -> str:
+    return os.environ.get("XLA_FLAGS", "")
 
 
 def _path(module: Module, options: Any) -> Path | None:
@@ -160,9 +171,8 @@ def _path(module: Module, options: Any) -> Path | None:
         return None
     digest = hashlib.sha256()
     first = module.devices[0]
-    flags = os.environ.get("XLA_FLAGS", "")
     for part in (xla.jaxlib_version, first.platform, first.device_kind, first.client.platform_version,
-                 cpu_features.host() if first.platform == "cpu" else "", flags, module.text):
+                 cpu_features.host() if first.platform == "cpu" else "", _xla_flags(), module.text):
         digest.update(part.encode())
         digest.update(b"\0")
     digest.update(options.SerializeAsString())

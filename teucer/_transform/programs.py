@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import gc
 import itertools
@@ -23,7 +24,8 @@ from teucer._optimize.dce import dce_jaxpr, remove_dead
 from teucer._optimize.outline import outlined, outlined_call_p
 from teucer._optimize.passes import optimize
 from teucer._optimize.pieces import Cut, cut
-from teucer._runtime import compilations, effects, misses, shardings, transfer
+from teucer._optimize.plain_loops import has_plain_loops
+from teucer._runtime import compilations, effects, host_memory, misses, shardings, transfer
 from teucer._runtime.arrays import ArrayImpl, check_live
 from teucer._runtime.compile import Executable, Source, compile_module, compile_together
 from teucer._runtime.placement import Placement, chosen_by_compiler, over_mesh, pinned, placement_of
@@ -161,6 +163,7 @@ class Lowering(NamedTuple):
     placement: Placement | None
     trace_time: float
     lower_time: float
+    jaxpr: Any = None  # None for one without text
 
 
 def uncollected(f: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -237,7 +240,7 @@ def lower_program(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused:
         if config.dump_ir_to.value:
             compilations.dump(name, jaxpr, write(config.include_debug_info_in_dumps.value)[0])
     return Lowering(text, kept, tuple(module.host_callbacks), bool(jaxpr.effects), module.polymorphic, in_avals, ins,
-                    outs or (None,) * len(jaxpr.outvars), placement, _trace_time(jaxpr), took)
+                    outs or (None,) * len(jaxpr.outvars), placement, _trace_time(jaxpr), took, jaxpr)
 
 
 def _trace_time(jaxpr: Jaxpr) -> float:
@@ -304,7 +307,11 @@ def _compile_pieces(in_pieces: Cut, lowerings: dict[Jaxpr, Lowering], donated: S
         if config.dump_ir_to.value:
             for jaxpr, lowering in lowerings.items():
                 compilations.dump(name, jaxpr, lowering.text)
-    found = compile_together([functools.partial(_executable, lowering, placement, options) for lowering in lowerings.values()])
+    host_memory.keep_heaps()
+    times = collections.Counter(p.jaxpr for p in in_pieces.pieces)
+    few = list(times.values()).count(1) <= len(in_pieces.pieces) // 8  # what runs once takes little of the time
+    found = compile_together([functools.partial(_executable, lowering, placement, options, few and times[jaxpr] == 1)
+                              for jaxpr, lowering in lowerings.items()])
     sources = {source for _, source in found}
     compilations.record(compilations.Compilation(
         name, tuple(whole.in_avals), _trace_time(whole), took, time.perf_counter() - start - took,
@@ -317,9 +324,10 @@ def _compile_pieces(in_pieces: Cut, lowerings: dict[Jaxpr, Lowering], donated: S
                  tuple([transfer.to_sharding(c, sharding) for c in in_pieces.consts]), in_pieces.results)
 
 
-def _executable(lowering: Lowering, placement: Placement, options: tuple[tuple[str, Any], ...]) -> tuple[Executable, Source]:
+def _executable(lowering: Lowering, placement: Placement, options: tuple[tuple[str, Any], ...],
+                lean: bool = False) -> tuple[Executable, Source]:
     return compile_module(lowering.text, placement.devices, use_shardy=placement.mesh is not None, overrides=dict(options),
-                          callbacks=lowering.callbacks)
+                          callbacks=lowering.callbacks, lean=lean or has_plain_loops(lowering.jaxpr))
 
 
 def execute(program: Program, args: Sequence[Any]) -> list[Any]:

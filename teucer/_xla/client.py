@@ -12,9 +12,9 @@ import numpy as np
 from jaxlib import _jax, lapack, utils, xla_client
 from jaxlib.version import __version__ as jaxlib_version
 
-__all__ = ["Client", "CompileOptions", "Device", "DeviceList", "Effort", "LoadedExecutable", "XlaRuntimeError",
-           "compile_options", "compile_text", "cost_analysis", "cpu_client", "deserialize", "jaxlib_version", "little_effort",
-           "plugin_client", "plugin_libraries", "register_ffi_target", "register_lapack"]
+__all__ = ["CALLS_MISS_COPIES", "LEAN_CODE", "Client", "CompileOptions", "Device", "DeviceList", "Effort", "LoadedExecutable",
+           "XlaRuntimeError", "compile_options", "compile_text", "cost_analysis", "cpu_client", "deserialize", "jaxlib_version",
+           "little_effort", "plugin_client", "plugin_libraries", "register_ffi_target", "register_lapack"]
 
 Client = _jax.Client
 CompileOptions = _jax.CompileOptions
@@ -111,13 +111,26 @@ def little_effort(platform: str) -> dict[str, Any]:
     return options
 
 
-def compile_options(device_ids: Sequence[int], *, num_replicas: int = 1, use_shardy: bool = False,
-                    overrides: Mapping[str, Any] | None = None, effort: Effort = Effort()) -> Any:
-    """Options for a program on the given devices; `overrides` are XLA debug options by name.
+# Whether XLA forgets the copy that changes an operand's layout on the way from one call to the next, of functions that it does
+# not inline: seen with LAPACK's matrices in jaxlib 0.12.0.1, not in 0.10.2 and 0.11.2.
+CALLS_MISS_COPIES = tuple(map(int, jaxlib_version.split(".")[:2])) >= (0, 12)
+# Switches of the CPU backend with which programs compile a quarter sooner, and those with plain loops to code as fast.
+LEAN_CODE = ("xla_cpu_disable_tiled_emitter", "xla_cpu_disable_loop_unrolling")
+# Where XLA's protocol buffers have the switches of a backend: CompileOptionsProto.executable_build_options.debug_options
+# .xla_backend_extra_options, a map, whose entries have a key and a value.
+_EXTRA_OPTIONS, _KEY, _VALUE = (500, 3, 3), 1, 2
 
-    Raises the runtime's error if an option is not known.
+
+def compile_options(device_ids: Sequence[int], *, num_replicas: int = 1, use_shardy: bool = False,
+                    overrides: Mapping[str, Any] | None = None, effort: Effort = Effort(), switches: Sequence[str] = ()) -> Any:
+    """Options for a program on the given devices; `overrides` are XLA debug options by name, `switches` the backend's own.
+
+    Raises the runtime's error if an option is not known; a switch that is not known does nothing.
     """
     options = CompileOptions()
+    if switches:  # no attribute leads to them
+        added = b"".join([_field(_EXTRA_OPTIONS, _field((_KEY,), s.encode()) + _field((_VALUE,), b"true")) for s in switches])
+        options = CompileOptions.ParseFromString(options.SerializeAsString() + added)
     options.num_replicas = num_replicas
     options.num_partitions = len(device_ids) // num_replicas
     build = options.executable_build_options
@@ -137,6 +150,15 @@ def compile_options(device_ids: Sequence[int], *, num_replicas: int = 1, use_sha
     if overrides:
         options.env_option_overrides = list(overrides.items())
     return options
+
+
+def _field(path: Sequence[int], content: bytes) -> bytes:
+    """A field of a protocol buffer, inside of messages inside of others; numbers are written seven bits a byte, lowest first."""
+    for number in path:
+        for n in (len(content), number << 3 | 2):
+            digits = [n >> shift & 127 for shift in range(0, max(n.bit_length(), 1), 7)]
+            content = bytes([d | 128 for d in digits[:-1]] + digits[-1:]) + content
+    return content
 
 
 def compile_text(client: Any, text: str, devices: Any, options: Any, callbacks: Sequence[Any] = ()) -> Any:

@@ -51,6 +51,7 @@ class Reduction(Primitive):
     """x reduced over axes by an associative operation.  (C1) axes are distinct and within x.  (C2) the dtype is accepted."""
 
     __slots__ = ()
+    reduces = True
 
     def __init__(self, name: str, op: str, accepts: Accepts, refusal: str = "") -> None:
         self.name, self.op, self.accepts, self.refusal = name, op, accepts, refusal

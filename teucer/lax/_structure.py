@@ -157,6 +157,7 @@ class ReduceSum(Linear):
 
     __slots__ = ()
     name = "reduce_sum"
+    reduces = True
 
     def types(self, x: Any, *, axes: Any, out_sharding: Any = None) -> Any:
         check_axes(x, axes)
@@ -172,8 +173,7 @@ class ReduceSum(Linear):
         return Labels([every(x)], [kept(x, axes)])
 
     def lower(self, ctx: Any, x: Any, *, axes: Any, out_sharding: Any = None) -> Any:
-        zero = ctx.constant(0, x.dtype)
-        return hlo.reduce(ctx, [x], [zero], axes, lambda a, b: (hlo.elementwise(ctx, "add", a, b),))
+        return hlo.reduce(ctx, [x], [ctx.constant(0, x.dtype)], axes, lambda a, b: (hlo.elementwise(ctx, "add", a, b),))
 
     def transpose(self, cts: Any, x: Any, *, axes: Any, out_sharding: Any = None) -> Any:
         return broadcast_in_dim_p.bind(*cts, shape=x.aval.shape, broadcast_dimensions=kept(x.aval, axes), sharding=x.aval.sharding)
@@ -292,6 +292,9 @@ class Transpose(Linear):
         if order == tuple(range(len(order))):
             return source
         return Call((source,), {"permutation": order}) if again else None
+
+    def moved(self, x: Any, *, permutation: Any) -> float:
+        return 0 if permutation[-1] == x.ndim - 1 else int(x.size)
 
     padded = Primitive.through
 
@@ -443,9 +446,8 @@ def moveaxis(x: Any, source: int, destination: int) -> Any:
     ndim = np.ndim(x)
     if not ndim:
         raise ValueError(f"axis {source} is out of bounds for array of dimension 0")
-    source, destination = source % ndim, destination % ndim
-    order = [i for i in range(ndim) if i != source]
-    order.insert(destination, source)
+    order = [i for i in range(ndim) if i != source % ndim]
+    order.insert(destination % ndim, source % ndim)
     return transpose(x, order)
 
 

@@ -1,0 +1,123 @@
+"""Which programs are compiled to lean code: those whose loops are long and run along the last axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import teucer as jax
+import teucer.numpy as jnp
+from teucer import lax
+from teucer._base import config
+from teucer._optimize.plain_loops import CACHED, has_plain_loops
+from teucer._runtime import compile as compilation
+from teucer._xla import client as xla
+
+
+def of(*shape: int, dtype: Any = "float32") -> Any:
+    return jax.ShapeDtypeStruct(shape, np.dtype(dtype))
+
+
+def dense(x: Any, w: Any) -> Any:
+    return jnp.sum(jnp.tanh(x @ w) ** 2)
+
+
+PLAIN = {
+    "elementwise": (lambda x, y: jnp.sin(x) * y + 1, of(64, 64), of(64)),
+    "reductions": (lambda x: (x - x.mean(1, keepdims=True)) / x.std(0), of(64, 64)),
+    "matrix products, their gradients": (jax.grad(dense, (0, 1)), of(64, 64), of(64, 64)),
+    "heads": (lambda q, k: lax.dot_general(q, k, (((3,), (3,)), ((0, 2), (0, 2)))), of(8, 64, 4, 32), of(8, 64, 4, 32)),
+    "outer axes transposed": (lambda x: x.transpose(1, 0, 2) + 1, of(64, 64, 64)),
+    "few elements": (lambda x: jnp.argmax(x, 1) + x.reshape(-1, 3).T.sum(), of(30, 30)),
+    "transposed, a small part": (lambda x: sum(jnp.sin(x * i) for i in range(20)).T, of(64, 64)),
+    "loops of long steps": (lambda x: lax.fori_loop(0, 9, lambda i, c: jnp.sin(c) + x, x), of(64, 64)),
+    "a vector": (lambda x: x + 1, of(5)),
+}
+OTHER = {
+    "transposed": (lambda x: x.T, of(64, 64)),
+    "transposed, beyond the cache": (lambda x: sum(jnp.sin(x * i) for i in range(40)).T, of(CACHED // 64 + 1, 64)),
+    "contracted in front": (lambda x, y: lax.dot_general(x, y, (((0, 1), (0, 1)), ((), ()))), of(8, 64, 512), of(8, 64, 64)),
+    "batched behind": (lambda x, y: lax.dot_general(x, y, (((0,), (0,)), ((1,), (1,)))), of(64, 64), of(64, 64)),
+    "a short last axis": (lambda x: x * 2, of(1000, 3)),
+    "a short last axis on the way": (lambda x: x.reshape(-1, 4).sum(), of(64, 64)),
+    "places": (lambda x: jnp.argmax(x, 1), of(64, 64)),
+    "windows": (lambda x: lax.reduce_window(x, 0.0, lax.add, (3, 3), (1, 1), "SAME"), of(64, 64)),
+    "sorting": (lambda x: jnp.sort(x), of(64, 64)),
+    "short in a loop": (lambda x: lax.fori_loop(0, 9, lambda i, c: c + x, x), of(1000, 3)),
+    "other code": (lambda x: jnp.linalg.cholesky(x), of(64, 64)),
+}
+
+
+@pytest.mark.parametrize("name", [*PLAIN, *OTHER])
+def test_plain(name):
+    f, *args = (PLAIN | OTHER)[name]
+    assert has_plain_loops(jax.make_jaxpr(f)(*args).jaxpr) == (name in PLAIN)
+
+
+def test_symbolic_sizes_are_not_known():
+    (n,) = jax.export.symbolic_shape("n")
+    assert not has_plain_loops(jax.make_jaxpr(lambda x: x + 1)(jax.ShapeDtypeStruct((n, 64), np.float32)).jaxpr)
+
+
+@pytest.fixture
+def compiled(monkeypatch):
+    """How modules are compiled while the test runs: name and whether the code is lean."""
+    seen = []
+    real = xla.compile_options
+
+    def options(*args, switches=(), **kwargs):
+        seen.append(tuple(switches))
+        return real(*args, switches=switches, **kwargs)
+
+    monkeypatch.setattr(compilation.xla, "compile_options", options)
+    return seen
+
+
+def test_plain_loops_alone_make_lean_code(compiled):
+    jax.jit(lambda x: jnp.cos(x) * 3.25).lower(of(64, 64)).compile()
+    jax.jit(lambda x: (x * 3.25).T).lower(of(64, 64)).compile()
+    assert compiled == [xla.LEAN_CODE, ()]
+
+
+def test_switches_of_the_user_stay_alone(compiled, monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", "--xla_backend_extra_options=xla_cpu_disable_loop_unrolling=true")
+    jax.jit(lambda x: jnp.cos(x) * 3.75).lower(of(64, 64)).compile()
+    assert compiled == [()]
+
+
+def test_what_runs_once_beside_pieces_that_run_often_is_lean(compiled):
+    def layer(x, w):
+        x = x + jnp.tanh(jnp.cos(x * 2) @ w) * jnp.sin(x) - jnp.exp(-x * x)
+        return x.T
+
+    def network(x, ws):
+        x = x.T
+        for w in ws:
+            x = layer(x, w)
+        return (x.T / 3).T
+
+    x, ws = jnp.ones((256, 256)), [jnp.ones((256, 256))] * 24
+    steps = jax.jit(network, outline=True).lower(x, ws).compile().program.steps
+    assert len(steps.steps) >= 25
+    assert sorted(compiled) == [(), *[xla.LEAN_CODE] * (len(compiled) - 1)] and len(compiled) >= 2
+
+
+def test_switches_reach_the_options_of_the_compiler():
+    text = xla.compile_options((0,), switches=("one", "x" * 200), overrides={"xla_cpu_enable_fast_math": True}).SerializeAsString()
+    plain = xla.compile_options((0,), overrides={"xla_cpu_enable_fast_math": True}).SerializeAsString()
+    assert b"one" in text and b"x" * 200 in text and b"one" not in plain
+    # Two entries, each with two fields, of two to three bytes around their content, in a map whose key has two bytes.
+    assert len(text) - len(plain) in range(200 + 3 + 2 * 4 + 16, 200 + 3 + 2 * 4 + 32)
+
+
+def test_lean_code_computes_the_same():
+    r = np.random.default_rng(0)
+    x, w = r.standard_normal((64, 64)), r.standard_normal((64, 64))
+    with jax.enable_x64(True), config.disable_most_optimizations(False):
+        f = jax.jit(jax.grad(dense, (0, 1)))
+        lean = f.lower(x, w).compile()
+        assert has_plain_loops(jax.make_jaxpr(f)(x, w).jaxpr)
+        for got, expected in zip(lean(x, w), jax.grad(dense, (0, 1))(x, w), strict=True):
+            np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
