@@ -137,7 +137,8 @@ def test_the_cached_call_stays_in_cpp(mesh):
         return x + 1
 
     x = jax.device_put(VALUE, NamedSharding(mesh, P("x")))
-    f(x)
+    for _ in range(2):  # loading a program may let others go, and with them what the dispatcher knew of the first call
+        f(x)
     with jax.log_compiles(True), warnings.catch_warnings():
         before = f._cache_size()
         for _ in range(3):

@@ -5,6 +5,7 @@ Beside XLA's own bytes there are only JSON and numbers: no Python objects.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -13,9 +14,12 @@ import numpy as np
 
 from teucer._core.trace import typeof
 from teucer._derived.stages import ArgInfo, Compiled
-from teucer._export.serialization import aval_of, aval_text, pack, read_tree, tree_text, unpack
+from teucer._export.serialization import aval_of, aval_text, pack, read_tree, sharding_of, sharding_text, tree_text, unpack
 from teucer._export.symbolic_shapes import SymbolicScope
 from teucer._runtime import backends, cpu_features
+from teucer._runtime.chosen import GSPMDSharding
+from teucer._runtime.shardings import NamedSharding
+from teucer._runtime.specs import PartitionSpec
 from teucer._transform import programs
 from teucer._trees import pytrees
 from teucer._xla import client as xla
@@ -36,9 +40,7 @@ def serialize(compiled: Compiled) -> tuple[bytes, Any, Any]:
     program = compiled.program
     if program.has_effects:
         raise ValueError(f"serialize: '{program.name}' calls Python functions, which live in this process only.")
-    if program.placement.mesh is not None:
-        raise NotImplementedError(f"serialize: '{program.name}' runs over {program.placement.mesh}. Only programs on one device "
-                                  "can be serialized; the disk cache keeps others.")
+    devices = program.placement.devices
     infos = pytrees.tree_leaves(compiled.args_info, is_leaf=lambda x: isinstance(x, ArgInfo))
     fields = {
         "name": program.name, "in_tree": tree_text(compiled.in_tree), "out_tree": tree_text(compiled.out_tree),
@@ -48,6 +50,16 @@ def serialize(compiled: Compiled) -> tuple[bytes, Any, Any]:
         "machine": _machine(program.placement.device),
         "consts": [aval_text(typeof(c)) for c in compiled.consts],
     }
+    if program.placement.mesh is not None:
+        avals = [*map(typeof, compiled.consts), *(info.aval for info in infos)]
+        taken = itertools.compress(avals, program.kept)
+        fields["laid_out"] = {
+            "devices": [d.id for d in devices],
+            "mesh": sharding_text(NamedSharding(program.placement.mesh, PartitionSpec()), devices),
+            "types": [sharding_text(info.aval.sharding) for info in infos],
+            "ins": [_layout_text(s, aval, devices) for s, aval in zip(program.in_shardings, taken, strict=True)],
+            "outs": [_layout_text(s, aval, devices) for s, aval in zip(program.out_shardings, compiled.out_avals, strict=True)],
+        }
     try:
         code = program.data
     except xla.XlaRuntimeError as err:
@@ -58,15 +70,19 @@ def serialize(compiled: Compiled) -> tuple[bytes, Any, Any]:
 
 def deserialize_and_load(serialized: bytes, in_tree: Any, out_tree: Any, backend: str | Any | None = None,
                          execution_devices: Sequence[Any] | None = None) -> Compiled:
-    """The compiled function that `serialize` wrote, loaded on a device; call it as it was.
+    """The compiled function that `serialize` wrote, loaded on devices; call it as it was.
 
     in_tree, out_tree: as `serialize` gave them; None for those in the bytes. backend: a platform's name or client.
-    execution_devices: the device to run on.
-    Raises ValueError for bytes that it did not write, that are damaged, or that are for another platform or version of jaxlib.
+    execution_devices: the devices to run on, in the place of those that it was compiled for; by default the platform's first for
+    a program on one device, and those of the same numbers for one over a mesh.
+    Raises ValueError for bytes that it did not write, that are damaged, or that are for another platform, version of jaxlib or
+    number of devices.
     """
     sections = unpack("executable", serialized)
     fields = json.loads(sections[0])
-    device = execution_devices[0] if execution_devices else backends.client_of(backend).local_devices()[0]
+    laid_out = fields.get("laid_out")
+    devices = _devices_for(laid_out, execution_devices or (), backend)
+    device = devices[0]
     if fields["machine"] != _machine(device):
         raise ValueError("deserialize: the executable is for another platform or version.\n"
                          f"    made for: {fields['machine']}\n    here: {_machine(device)}\n"
@@ -76,14 +92,40 @@ def deserialize_and_load(serialized: bytes, in_tree: Any, out_tree: Any, backend
                                         for name in ("in_avals", "out_avals", "consts"))
     in_tree = read_tree(fields["in_tree"]) if in_tree is None else in_tree
     out_tree = read_tree(fields["out_tree"]) if out_tree is None else out_tree
-    executable = xla.deserialize(device.client, sections[1], xla.DeviceList((device,)), xla.compile_options((device.id,)))
-    placement = programs.Placement((device,), fields["committed"] or bool(execution_devices))
-    lowering = programs.Lowering("", tuple(fields["kept"]), (), False, False, (*const_avals, *in_avals), (), (), placement,
+    mesh, ins, outs = None, (), ()
+    if laid_out is not None:
+        mesh = sharding_of(laid_out["mesh"], devices).mesh
+        ins, outs = (tuple([sharding_of(text, devices) for text in laid_out[name]]) for name in ("ins", "outs"))
+        in_avals = [a if s is None else a.update(sharding=NamedSharding(mesh.abstract_mesh, sharding_of(s).spec))
+                    for a, s in zip(in_avals, laid_out["types"], strict=True)]
+    options = xla.compile_options([d.id for d in devices], use_shardy=mesh is not None)
+    executable = xla.deserialize(device.client, sections[1], xla.DeviceList(devices), options)
+    placement = programs.Placement(devices, fields["committed"] or bool(execution_devices), mesh)
+    lowering = programs.Lowering("", tuple(fields["kept"]), (), False, False, (*const_avals, *in_avals), ins, outs, placement,
                                  trace_time=0.0, lower_time=0.0)
     program = programs.Program(programs.LoadedCode(executable, sections[1]), lowering, placement, out_avals, fields["name"])
     infos = [ArgInfo(aval, donated) for aval, donated in zip(in_avals, fields["donated"], strict=True)]
     consts = [_value_of(data, aval) for data, aval in zip(sections[2:], const_avals, strict=True)]
     return Compiled(program, consts, pytrees.tree_unflatten(in_tree, infos), out_tree, out_avals, fields["arg_names"])
+
+
+def _layout_text(sharding: Any, aval: Any, devices: Sequence[Any]) -> Any:
+    return sharding_text(sharding.named(aval.ndim) if isinstance(sharding, GSPMDSharding) else sharding, devices)
+
+
+def _devices_for(laid_out: Any, chosen: Sequence[Any], backend: Any) -> tuple[Any, ...]:
+    """The devices that an executable is loaded on; laid_out: None for one on a single device."""
+    there = chosen or backends.client_of(backend).local_devices()
+    if laid_out is None:
+        return (there[0],)
+    needed = laid_out["devices"]
+    by_id = {d.id: d for d in there}
+    found = chosen or [by_id[i] for i in needed if i in by_id]
+    if len(found) != len(needed):
+        raise ValueError(f"deserialize: the executable runs on {len(needed)} devices, of numbers {needed}; {len(found)} of these "
+                         "are there, or given as execution_devices.\n  Name as many as execution_devices, or start the process "
+                         "with more (on CPU: JAX_NUM_CPU_DEVICES).")
+    return tuple(found)
 
 
 def _machine(device: Any) -> list[str]:

@@ -13,20 +13,22 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from teucer._base import dtypes
 from teucer._core.types import ShapedArray, float0
 from teucer._dimensions.dimensions import is_symbolic
 from teucer._export.symbolic_shapes import SymbolicScope, symbolic_shape
-from teucer._runtime.meshes import AbstractMesh
+from teucer._runtime.meshes import AbstractMesh, AxisType, Mesh
 from teucer._runtime.shardings import NamedSharding
-from teucer._runtime.specs import PartitionSpec
+from teucer._runtime.specs import UNCONSTRAINED, PartitionSpec
 from teucer._trees import pytrees
 from teucer._xla import mlir
 from teucer._xla.pytree import make_treedef
 from teucer.random._keys import key_dtype
 
 __all__ = ["aval_of", "aval_text", "pack", "read", "read_tree", "register_namedtuple_serialization",
-           "register_pytree_node_serialization", "tree_text", "unpack", "write"]
+           "register_pytree_node_serialization", "sharding_of", "sharding_text", "tree_text", "unpack", "write"]
 
 _MAGIC = b"\x93teucer:"
 _KINDS = {"exported function": b"export", "executable": b"exec"}
@@ -175,21 +177,36 @@ def aval_of(text: dict[str, Any], scope: SymbolicScope) -> ShapedArray:
     return ShapedArray(shape, dtype, text["weak_type"])
 
 
-def sharding_text(sharding: Any) -> Any:
-    """A sharding over a mesh without devices in a form that JSON can say."""
+def sharding_text(sharding: Any, devices: Sequence[Any] = ()) -> Any:
+    """A NamedSharding in a form that JSON can say; devices: those of which a Mesh's are told by their places."""
     if sharding is None:
         return None
-    spec = [list(entry) if isinstance(entry, tuple) else entry for entry in sharding.spec]
-    return {"mesh": [list(axis) for axis in sharding.mesh.shape_tuple], "spec": spec}
+    mesh, spec = sharding.mesh, sharding.spec
+    if UNCONSTRAINED in spec or spec.unreduced or spec.reduced:
+        raise ValueError(f"serialize: {sharding} leaves something open, and cannot be written. Say where each axis lies.")
+    text = {"mesh": [list(axis) for axis in mesh.shape_tuple],
+            "spec": [list(entry) if isinstance(entry, tuple) else entry for entry in spec]}
+    if any(kind is not AxisType.Auto for kind in mesh.axis_types):
+        text["types"] = [kind.name for kind in mesh.axis_types]
+    if devices:
+        place = {d: i for i, d in enumerate(devices)}
+        text["devices"] = [place[d] for d in mesh.devices.flat]
+        text["memory"] = sharding._memory_kind
+    return text
 
 
-def sharding_of(text: Any) -> Any:
-    """The sharding that `sharding_text` wrote."""
+def sharding_of(text: Any, devices: Sequence[Any] = ()) -> Any:
+    """The sharding that `sharding_text` wrote, over these devices."""
     if text is None:
         return None
     names, sizes = zip(*text["mesh"], strict=True)
-    spec = [tuple(entry) if isinstance(entry, list) else entry for entry in text["spec"]]
-    return NamedSharding(AbstractMesh(sizes, names), PartitionSpec(*spec))
+    spec = PartitionSpec(*[tuple(entry) if isinstance(entry, list) else entry for entry in text["spec"]])
+    types = tuple([AxisType[name] for name in text["types"]]) if "types" in text else None
+    if "devices" not in text:
+        return NamedSharding(AbstractMesh(sizes, names, types), spec)
+    own = np.empty(len(text["devices"]), object)
+    own[:] = [devices[i] for i in text["devices"]]
+    return NamedSharding(Mesh(own.reshape(sizes), names, types), spec, memory_kind=text["memory"])
 
 
 def tree_text(tree: Any) -> Any:
