@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from lax.linear_laws import assert_derivatives, assert_vmap_is_stack, normal
 
+import teucer as jax
 from teucer._base import config
 from teucer._core.stage import stage_flat
 from teucer._core.trace import typeof
@@ -16,6 +17,7 @@ from teucer.lax._ragged import RaggedDotDimensionNumbers, ragged_dot, ragged_dot
 
 rng = np.random.default_rng(0)
 MATMUL = (((1,), (0,)), ((), ()))
+MATMUL_OF_MANY = (((2,), (1,)), ((0,), (0,)))
 # dimension numbers, shapes, and what einsum says of them
 CASES = [
     (MATMUL, (2, 3), (3, 4), "ij,jk->ik"),
@@ -30,6 +32,31 @@ CASES = [
 def x64():
     with config.enable_x64(True):
         yield
+
+
+MANY_SMALL = [
+    (MATMUL_OF_MANY, (40, 4, 4), (40, 4, 4), "bij,bjk->bik"),
+    ((((3,), (2,)), ((0, 1), (0, 1))), (5, 8, 4, 6), (5, 8, 6, 3), "abij,abjk->abik"),
+    ((((0,), (1,)), ((1,), (2,))), (4, 40, 5), (6, 4, 40), "jbi,kjb->bik"),
+    ((((1,), (2,)), ((0,), (0,))), (33, 7, 7), (33, 7, 7), "bji,bkj->bik"),
+]
+
+
+@pytest.mark.parametrize(("numbers", "lhs", "rhs", "formula"), MANY_SMALL)
+def test_many_small_matrices_are_multiplied_in_one_loop(numbers, lhs, rhs, formula):
+    x, y = (normal(rng, *s).astype(np.float32) for s in (lhs, rhs))
+    product = jax.jit(lambda x, y: dot_general(x, y, numbers))
+    np.testing.assert_allclose(product(x, y), np.einsum(formula, x, y), rtol=2e-5, atol=2e-5)
+    assert "stablehlo.dot_general" not in product.lower(x, y).as_text()
+    assert "stablehlo.dot_general" in product.lower(x.astype(np.float64), y.astype(np.float64)).as_text()
+
+
+@pytest.mark.parametrize(("lhs", "rhs"), [((31, 4, 4), (31, 4, 4)), ((40, 3, 4), (40, 4, 4)), ((40, 4, 8), (40, 8, 4)),
+                                          ((4, 4), (4, 4))])
+def test_few_or_other_matrices_are_left_to_the_compiler(lhs, rhs):
+    x, y = (np.zeros(s, np.float32) for s in (lhs, rhs))
+    numbers = MATMUL if len(lhs) == 2 else MATMUL_OF_MANY
+    assert "stablehlo.dot_general" in jax.jit(lambda x, y: dot_general(x, y, numbers)).lower(x, y).as_text()
 
 
 @pytest.mark.parametrize("dtype", ["float64", "complex128", "int32"])

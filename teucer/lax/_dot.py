@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple, final
 
@@ -11,6 +12,7 @@ from teucer._base import dtypes
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
+from teucer._dimensions.dimensions import is_constant
 from teucer._lower import hlo
 from teucer._runtime.partition import Labels, batched, every
 from teucer._runtime.shardings import explicit_sharding, typed
@@ -116,6 +118,31 @@ def _mismatch(lhs: Any, rhs: Any, dimension_numbers: Any) -> str | None:
     return None
 
 
+# For each of many matrices of such sizes XLA calls a library on CPU; a loop is 3 to 25 times as fast (docs/performance.md).
+_SMALL_ROWS, _SMALL_COLUMNS, _MANY = range(4, 8), range(3, 8), 32
+
+
+def _are_many_small(lhs: Any, rhs: Any, dimension_numbers: Any) -> bool:
+    left, right = _roles((len(lhs.shape), len(rhs.shape)), dimension_numbers)
+    return (lhs.dtype == rhs.dtype == np.float32 and len(left.kept) == len(left.contract) == len(right.kept) == 1
+            and is_constant((*lhs.shape, *rhs.shape)) and math.prod(lhs.shape[i] for i in left.batch) >= _MANY
+            and lhs.shape[left.kept[0]] in _SMALL_ROWS and lhs.shape[left.contract[0]] in _SMALL_ROWS
+            and rhs.shape[right.kept[0]] in _SMALL_COLUMNS)
+
+
+def _element_by_element(ctx: Any, lhs: Any, rhs: Any, dimension_numbers: Any) -> Any:
+    """The products of matrices as products of elements, which are summed."""
+    left, right = _roles((len(lhs.shape), len(rhs.shape)), dimension_numbers)
+    lhs = hlo.transpose(ctx, lhs, (*left.batch, *left.kept, *left.contract))
+    rhs = hlo.transpose(ctx, rhs, (*right.batch, *right.contract, *right.kept))
+    n = len(left.batch)
+    shape = (*lhs.shape, rhs.shape[-1])
+    products = hlo.elementwise(ctx, "multiply", hlo.broadcast_in_dim(ctx, lhs, shape, range(n + 2)),
+                               hlo.broadcast_in_dim(ctx, rhs, shape, (*range(n), n + 1, n + 2)))
+    return hlo.reduce(ctx, [products], [ctx.constant(0, lhs.dtype)], (n + 1,),
+                      lambda a, b: (hlo.elementwise(ctx, "add", a, b),))[0]
+
+
 @final
 class DotGeneral(Primitive):
     """Sum over the contracted axes of products of elements that agree on batch axes.
@@ -145,6 +172,14 @@ class DotGeneral(Primitive):
         out = (*left_roles.batch, *left_roles.kept, *(right[i] for i in right_roles.kept))
         return Labels([every(lhs), right], [out])
 
+    def moved(self, lhs: Any, rhs: Any, *, dimension_numbers: Any, **params: Any) -> float:
+        # XLA takes axes as batch, kept, contracted (rhs: contracted, kept), those of matrices either way, and copies the rest.
+        left, right = _roles((lhs.ndim, rhs.ndim), dimension_numbers)
+        return sum(x.size for x, batch, first, last in ((lhs, left.batch, left.kept, left.contract),
+                                                        (rhs, right.batch, right.contract, right.kept))
+                   if x.ndim and (*batch, *first, *last)[-1] != x.ndim - 1
+                   and not (len(first) == len(last) == 1 and first[0] == x.ndim - 1))
+
     def lower(self, ctx: Any, lhs: Any, rhs: Any, *, dimension_numbers: Any, precision: Any, preferred_element_type: Any,
               out_sharding: Any = None) -> Any:
         (aval,) = ctx.avals_out
@@ -156,6 +191,8 @@ class DotGeneral(Primitive):
             lhs, rhs = hlo.convert(ctx, lhs, storage[0]), hlo.convert(ctx, rhs, storage[1])
             result = storage[2]
         options = precision_text(precision) + algorithm_text(precision, lhs.dtype, rhs.dtype, ctx.platform)
+        if ctx.platform == "cpu" and result == np.float32 and _are_many_small(lhs, rhs, dimension_numbers):
+            return (hlo.convert(ctx, _element_by_element(ctx, lhs, rhs, dimension_numbers), aval.dtype),)
         contract, batch = dimension_numbers
         out = hlo.dot_general(ctx, lhs, rhs, contract, batch, ShapedArray(aval.shape, result), options)
         return (hlo.convert(ctx, out, aval.dtype),)
