@@ -94,6 +94,20 @@ def test_einsum_is_numpys(case):
     assert float(np.sum(np.asarray(got) * d)) == pytest.approx((f(1e-4) - f(-1e-4)) / 2e-4, rel=2e-3, abs=2e-3)
 
 
+@pytest.mark.parametrize("names", ["ij->i", "ij->", "ij,kl->i", "ij,kj->k", "ij,ij->", "ij,kl->il"])
+@pytest.mark.parametrize(("dtype", "value", "preferred"), [("int8", 100, "int32"), ("int8", 100, "float32"), ("bool", 1, "int32"),
+                                                           ("float16", 60000, "float32"), ("complex64", 1 + 1j, "complex64")])
+def test_einsum_sums_in_the_preferred_type(names, dtype, value, preferred):
+    xs = [np.full((2, 3), value, dtype)] * (names.count(",") + 1)
+    got = jnp.einsum(names, *xs, preferred_element_type=preferred)
+    assert got.dtype == preferred
+    _close(got, np.einsum(names, *[x.astype(preferred) for x in xs]))
+
+
+def test_einsum_of_fractions_is_rounded_at_the_end():
+    assert jnp.einsum("i->", np.full(4, 0.5, "float32"), preferred_element_type="int32") == 2
+
+
 def test_einsum_other_forms():
     x = r(2, 3)
     _close(jnp.einsum(x, [0, 1], [1, 0]), x.T)

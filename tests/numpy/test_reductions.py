@@ -85,6 +85,11 @@ def test_quantiles(method):
     _close(jnp.quantile(np.arange(4.0), 0.3, weights=np.array([1.0, 2, 1, 1]), method="inverted_cdf"), 1.0)
 
 
+def test_nearest_is_the_lower_one_half_way():
+    for n, q in [(6, 0.3), (6, 0.1), (3, 0.75), (4, 0.5), (11, 0.75)]:  # JAX's rule; NumPy takes the even place
+        assert float(jnp.quantile(jnp.arange(float(n)), q, method="nearest")) == np.floor(q * (n - 1))
+
+
 def test_average():
     w = np.array([1.0, 2.0, 0.5], "float32")
     _close(jnp.average(X, axis=2, weights=w), np.average(X, axis=2, weights=w))

@@ -124,6 +124,23 @@ def test_bincount():
     np.testing.assert_array_equal(jnp.bincount(x, minlength=6), np.bincount(x, minlength=6))
     np.testing.assert_array_equal(jnp.bincount(x, weights=x * 0.5), np.bincount(x, weights=x * 0.5))
     assert jax.jit(lambda x: jnp.bincount(x, length=3))(x).tolist() == [1, 1, 0]
+    with pytest.raises(TypeError, match="weights of dtype bool cannot be added"):
+        jnp.bincount(x, weights=x > 0)
+
+
+def test_integer_weights_become_floats():
+    x, w = np.arange(4.0, dtype=np.float32), np.arange(4)
+    made = jnp.histogram(x, 2, weights=w), jnp.histogram2d(x, x, 1, weights=w), jnp.histogramdd(x[:, None], 2, weights=w)
+    for counts, *_ in made:
+        assert counts.dtype == np.float32 and counts.sum() == 6
+
+
+def test_interpolation_is_along_real_numbers():
+    x = np.arange(3.0)
+    assert jnp.interp(x, x, x + 1j).tolist() == (x + 1j).tolist()
+    for args in ((x + 1j, x, x), (x, x + 0j, x)):
+        with pytest.raises(ValueError, match="complex x values not supported"):
+            jnp.interp(*args)
 
 
 @pytest.mark.parametrize("options", [{}, {"bins": 3}, {"bins": np.array([-2.0, 0.0, 3.0])}, {"bins": 4, "range": (-1, 2)},

@@ -311,3 +311,22 @@ def test_gradients_of_parts_and_of_bessel_functions():
     x = jnp.array([6.0, -0.3, 0.0, 0.75])
     np.testing.assert_array_equal(jax.vmap(jax.grad(lambda x: jnp.frexp(x)[0]))(x), [0.125, 2.0, 1.0, 1.0])
     assert not jax.vmap(jax.grad(lambda x: jnp.round(x, 1)))(jnp.array([1.0, jnp.inf, jnp.nan, 3e38])).any()
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "int32", "int64"])
+def test_rounded_integers_and_their_angles_have_the_default_float(dtype):
+    for x64 in (False, True):
+        with jax.enable_x64(x64):
+            x = np.array([0, 1], dtype)
+            for f in (jnp.rint, jnp.angle):
+                assert f(x).dtype == (np.float64 if x64 else np.float32) and not f(x).weak_type
+            assert jnp.tri(2).dtype == np.float32
+
+
+def test_angles_of_reals_are_those_of_complex_numbers():
+    for dtype in ("float16", "bfloat16", "float32"):
+        angles = jnp.angle(jnp.array([2, -2, 0.0, -0.0, jnp.nan], dtype))
+        assert angles.dtype == np.float32
+        np.testing.assert_array_equal(angles, np.float32([0, np.pi, 0, np.pi, np.nan]))
+    with jax.enable_x64(True):
+        assert jnp.angle(jnp.float64(-2)).dtype == np.float64

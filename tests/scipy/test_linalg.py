@@ -180,6 +180,7 @@ def test_special_matrices():
     close(linalg.hankel(c, r), reference.hankel(c, r))
     close(linalg.circulant(c), reference.circulant(c))
     close(linalg.companion(c), reference.companion(c))
+    close(linalg.companion(np.array([2, 5, 6], np.uint32)), [[-2.5, -3], [1, 0]])
     close(linalg.toeplitz(np.stack([c, 2 * c]))[1], reference.toeplitz(2 * c))
     for n in (1, 4):
         close(linalg.hilbert(n), reference.hilbert(n))

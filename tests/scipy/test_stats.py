@@ -35,6 +35,17 @@ def sample(f):
     return QS if f in ("ppf", "isf") else XS
 
 
+@pytest.mark.parametrize("name, f", [("bernoulli", "pmf"), ("bernoulli", "logpmf"), ("bernoulli", "cdf"), ("geom", "pmf"),
+                                     ("geom", "logpmf")])
+def test_probabilities_that_are_none(name, f):
+    for p in (-0.1, 0.0, 0.4, 1.0, 1.5):
+        for k in (0, 1, 2):
+            with np.errstate(all="ignore"):
+                expected = getattr(getattr(reference, name), f)(k, p)
+            if not (name == "geom" and p == 0):  # SciPy asks for more than 0
+                np.testing.assert_allclose(getattr(getattr(stats, name), f)(k, p), expected, rtol=1e-12)
+
+
 @pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning")
 @pytest.mark.parametrize(("name", "f", "shapes"), list(functions(CONTINUOUS)))
 @pytest.mark.parametrize(("loc", "scale"), [(0.0, 1.0), (0.3, 2.0)])

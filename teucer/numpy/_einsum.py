@@ -9,6 +9,7 @@ import numpy as np
 import opt_einsum
 from opt_einsum.parser import parse_einsum_input
 
+from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer._dimensions.dimensions import bounds, is_symbolic
 from teucer.lax import _elementwise as lax
@@ -111,18 +112,24 @@ def _einsum(operands: Any, contractions: Any, precision: Any, preferred: Any) ->
                 c for c in x_names + y_names if c in output or any(c in t for t in terms)))
             chosen.insert(0, _pair(x, x_names, y, y_names, wanted, precision, preferred))
             terms.insert(0, wanted)
-        values.append(_single(chosen[0], terms[0], output))
+        values.append(_single(chosen[0], terms[0], output, preferred))
     (result,) = values
     return result if preferred is None else lax.convert_element_type(result, preferred)
 
 
-def _single(x: Any, names: str, output: str) -> Any:
-    """x with repeated axes reduced to their diagonal, axes that the output lacks summed, the others in its order."""
+def _single(x: Any, names: str, output: str, preferred: Any) -> Any:
+    """x with repeated axes reduced to their diagonal, axes that the output lacks summed, the others in its order.
+
+    preferred: the dtype in which it is summed, which may hold more than its own.
+    """
     for name in dict.fromkeys(names):
         while names.count(name) > 1:
             i = names.index(name)
             j = names.index(name, i + 1)
             x, names = _diagonal(x, i, j), names[:j] + names[j + 1:]
+    kinds = [k for k in (np.inexact, np.complexfloating) if dtypes.issubdtype(typeof(x).dtype, k)]
+    if preferred is not None and any(c not in output for c in names) and all(dtypes.issubdtype(preferred, k) for k in kinds):
+        x = _structure.convert_element_type(x, preferred)
     x, names = _summed(x, names, [c for c in names if c not in output])
     return _structure.transpose(x, tuple(names.index(c) for c in output))
 
@@ -149,7 +156,7 @@ def _pair(x: Any, x_names: str, y: Any, y_names: str, output: str, precision: An
     y, y_names = _squeezed(y, y_names, x, x_names)
     kept_x = "".join(dict.fromkeys(c for c in x_names if c in output or c in y_names))
     kept_y = "".join(dict.fromkeys(c for c in y_names if c in output or c in x_names))
-    x, y = _single(x, x_names, kept_x), _single(y, y_names, kept_y)
+    x, y = _single(x, x_names, kept_x, preferred), _single(y, y_names, kept_y, preferred)
     shared = [c for c in kept_x if c in kept_y]
     batch = [c for c in shared if c in output]
     contract = [c for c in shared if c not in output]

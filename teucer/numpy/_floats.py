@@ -334,11 +334,13 @@ i0 = unary("i0", INEXACT, _i0, "Modified Bessel function of the first kind, of o
 
 @fast
 def _angle(z: Any, /) -> Any:
-    (z,) = promote_dtypes("angle", INEXACT, z)
-    if is_kind(z, np.complexfloating):
-        return lax.atan2(lax.imag(z), lax.real(z))
-    z = _structure.convert_element_type(z, typeof(z).dtype)
-    return lax.where_else(lax.lt(z, scalar_like(z, 0)), scalar_like(z, math.pi), lax.where_else(lax.ne(z, z), z, scalar_like(z, 0)))
+    (x,) = promote_dtypes("angle", ANY, z)
+    if is_kind(x, np.complexfloating):
+        return lax.atan2(lax.imag(x), lax.real(x))
+    # The parts of complex numbers have 32 bits at least.
+    dtype = np.promote_types(typeof(x).dtype, np.float32) if is_kind(x, np.inexact) else dtypes.canonicalize_dtype(float)
+    x = _structure.convert_element_type(x, dtype)
+    return lax.atan2(scalar_like(x, 0), x)
 
 
 def angle(z: Any, deg: bool = False) -> Any:

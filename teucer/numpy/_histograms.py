@@ -55,6 +55,8 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | N
     w = operand("bincount", weights, 1)
     if w.shape != values.shape:
         raise ValueError(f"shape of weights must match shape of x.\n    x: {values.shape}\n    weights: {w.shape}")
+    if w.dtype == np.bool_:
+        raise TypeError("jnp.bincount: weights of dtype bool cannot be added. Convert them to numbers: weights.astype(int).")
     return _count(values, w, length, w.dtype)
 
 
@@ -116,7 +118,7 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, weights: Any = None, de
     x = operand("histogram", a)
     if weights is None:
         return _histogram(x, edges, None, bool(density))
-    w = operand("histogram", weights)
+    (w,) = promoted("histogram", INEXACT, weights)
     if w.shape != x.shape:
         raise ValueError(f"weights should have the same shape as a.\n    a: {x.shape}\n    weights: {w.shape}")
     return _histogram(x, edges, w, bool(density))
@@ -181,7 +183,7 @@ def histogramdd(sample: Any, bins: Any = 10, range: Any = None, weights: Any = N
     if len(ranges) != axes:
         raise ValueError(f"Expected {axes} range values; got {len(ranges)}")
     edges = [histogram_bin_edges(points[:, i], b, r) for i, (b, r) in enumerate(zip(each, ranges, strict=True))]
-    w = None if weights is None else operand("histogramdd", weights)
+    w = None if weights is None else promoted("histogramdd", INEXACT, weights)[0]
     if w is not None and w.shape != (n,):
         raise ValueError("should have one weight for each sample.")
     return _histogram_dd(points, edges, w, bool(density)), edges

@@ -73,13 +73,13 @@ def identity(n: Any, dtype: Any = None) -> Any:
 
 
 def tri(N: Any, M: Any = None, k: int = 0, dtype: Any = None) -> Any:
-    """A matrix of N rows and M columns with ones on and below the k-th diagonal, zeros above.
+    """A matrix of N rows and M columns with ones on and below the k-th diagonal, zeros above; of float32, as JAX's, by default.
 
     >>> tri(2, 3)
     Array([[1., 0., 0.],
            [1., 1., 0.]], dtype=float32)
     """
-    kind = checked_dtype(float if dtype is None else dtype, "tri")
+    kind = checked_dtype(np.float32 if dtype is None else dtype, "tri")
     n = _size(N, "N", "tri")
     return _mask((n, n if M is None else _size(M, "M", "tri")), operator.index(k), kind, True)
 

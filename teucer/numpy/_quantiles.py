@@ -110,7 +110,7 @@ def _at_place(ordered: Any, last: Any, q: Any, method: str, counted: Any) -> Any
     position = lax.mul(q, last)
     low, high = lax.floor(position), lax.ceil(position)
     if method == "nearest":
-        return _pick(ordered, lax.round(position, lax.RoundingMethod.TO_NEAREST_EVEN))
+        return _pick(ordered, lax.select(lax.le(position, lax.add(low, scalar_like(low, 0.5))), low, high))
     if method in ("lower", "higher"):
         return _pick(ordered, low if method == "lower" else high)
     below, above = _pick(ordered, low), _pick(ordered, high)

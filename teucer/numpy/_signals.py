@@ -221,6 +221,8 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     points = promoted("interp", INEXACT, x, xp, *(() if period is None else (period,)))
     (values,) = promoted("interp", INEXACT, fp)
     places, knots = points[:2]
+    if any(operand("interp", v).dtype.kind == "c" for v in (x, xp)):
+        raise ValueError("jnp.interp: complex x values not supported, in x as in xp. Only fp may be complex.")
     if knots.ndim != 1 or knots.shape != values.shape:
         raise ValueError(f"xp and fp must be one-dimensional arrays of equal size\n    xp: {knots.shape}\n    fp: {values.shape}")
     if not knots.size:

@@ -155,7 +155,7 @@ def _trunc(x: Any) -> Any:
 def rint_operation(x: Any) -> Any:
     """The nearest integer, even half way; of both parts of complex numbers. Integers become floats, strongly typed."""
     if not is_kind(x, np.inexact):
-        return _structure.convert_element_type(x, dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(typeof(x).dtype)))
+        return _structure.convert_element_type(x, dtypes.canonicalize_dtype(float))
     nearest = lax.RoundingMethod.TO_NEAREST_EVEN
     if is_kind(x, np.complexfloating):
         return lax.complex(lax.round(lax.real(x), nearest), lax.round(lax.imag(x), nearest))

@@ -11,6 +11,7 @@ import numpy as np
 from teucer import lax
 from teucer import numpy as jnp
 from teucer.numpy._library import fast
+from teucer.scipy._operands import matrices
 
 __all__ = ["block_diag", "circulant", "companion", "dft", "hadamard", "hankel", "hilbert", "toeplitz"]
 
@@ -96,7 +97,7 @@ def companion(a: Any) -> Any:
     Array([[ 3., -2.],
            [ 1.,  0.]], dtype=float32)
     """
-    a = jnp.asarray(a)
+    (a,) = matrices("companion", jnp.asarray(a))
     if a.ndim < 1 or a.shape[-1] < 2:
         raise ValueError(f"companion: at least two coefficients are needed.\n    a: {a.aval.str_short(True)}")
     first = -a[..., 1:] / a[..., :1]

@@ -11,6 +11,7 @@ import numpy as np
 from teucer import lax
 from teucer import numpy as jnp
 from teucer._derived.custom_jvp import custom_jvp
+from teucer._trees.pytrees import tree_map
 from teucer.numpy._library import fast
 from teucer.numpy._promotion import COMPLEX, promote
 from teucer.scipy._operands import inexact, real
@@ -126,12 +127,14 @@ def dawsn(x: Any) -> Any:
     >>> dawsn(0.)
     Array(0., dtype=float32, weak_type=True)
     """
-    return _dawsn(*_widened(real("dawsn", x, error=ValueError)))
+    (x,) = real("dawsn", x, error=ValueError)
+    return _in_single(_dawsn, x)
 
 
-def _widened(xs: Any) -> Any:
-    """Floats for which there are complex numbers of their precision."""
-    return [x.astype(np.float32) if x.dtype.itemsize < 4 else x for x in xs]
+def _in_single(f: Any, x: Any) -> Any:
+    """f(x), computed in floats for which there are complex numbers of their precision."""
+    dtype = jnp.result_type(x)
+    return f(x) if dtype.itemsize >= 4 else tree_map(lambda y: y.astype(dtype), f(x.astype(np.float32)))
 
 
 @custom_jvp
@@ -171,7 +174,8 @@ def fresnel(x: Any) -> tuple[Any, Any]:
     >>> fresnel(0.)
     (Array(0., dtype=float32, weak_type=True), Array(0., dtype=float32, weak_type=True))
     """
-    return _fresnel(*_widened(real("fresnel", x)))
+    (x,) = real("fresnel", x)
+    return _in_single(_fresnel, x)
 
 
 @custom_jvp
@@ -189,13 +193,13 @@ def _sici(x: Any) -> tuple[Any, Any]:
     near_s, near_c = small * (1 + sine), np.euler_gamma + jnp.log(jnp.where(x == 0, 1, small)) + cosine
     # E_1(i x) by its continued fraction from the end. Abramowitz & Stegun 5.1.22, 5.2.23.
     z = lax.complex(jnp.zeros_like(far), jnp.where(jnp.isfinite(far), far, 4))
-    count = 120 if x.dtype == np.float64 else 32
+    count = 120 if jnp.result_type(x) == np.float64 else 32
     tail: Any = lax.fori_loop(0, count, lambda i, tail: (count - i) ** 2 / (z + (1 + 2 * (count - i)) - tail), jnp.zeros_like(z))
     e1 = lax.complex(jnp.cos(far), -jnp.sin(far)) / (z + 1 - tail)
     bounded = jnp.isfinite(far)
     far_s, far_c = jnp.where(bounded, 0.5 * math.pi + e1.imag, 0.5 * math.pi), jnp.where(bounded, -e1.real, 0)
     s = jnp.sign(x) * jnp.where(is_small, near_s, far_s)
-    c = jnp.where(x < 0, jnp.nan, jnp.where(x == 0, -jnp.inf, jnp.where(is_small, near_c, far_c)))
+    c = jnp.where(x == -jnp.inf, jnp.nan, jnp.where(x == 0, -jnp.inf, jnp.where(is_small, near_c, far_c)))
     return jnp.where(jnp.isnan(x), x, s), jnp.where(jnp.isnan(x), x, c)
 
 
@@ -207,9 +211,10 @@ def _sici_jvp(primals: Any, tangents: Any) -> Any:
 
 @fast
 def sici(x: Any) -> tuple[Any, Any]:
-    """The integral of sin(t) / t over t from 0 to x, and the cosine integral Ci(x), which is nan for x < 0.
+    """The integral of sin(t) / t over t from 0 to x, and the cosine integral Ci(x), which for x < 0 is that of -x.
 
     >>> sici(0.)
     (Array(0., dtype=float32, weak_type=True), Array(-inf, dtype=float32, weak_type=True))
     """
-    return _sici(*_widened(real("sici", x, error=ValueError)))
+    (x,) = real("sici", x, error=ValueError)
+    return _in_single(_sici, x)

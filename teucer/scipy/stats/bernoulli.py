@@ -15,7 +15,7 @@ __all__ = ["cdf", "logpmf", "pmf", "ppf"]
 
 @fast
 def logpmf(k: Any, p: Any, loc: Any = 0) -> Any:
-    """The logarithm of the probability of k; -inf for other numbers.
+    """The logarithm of the probability of k; -inf for other numbers, nan for a p outside [0, 1].
 
     >>> logpmf(1, 0.25)
     Array(-1.3862944, dtype=float32, weak_type=True)
@@ -24,7 +24,7 @@ def logpmf(k: Any, p: Any, loc: Any = 0) -> Any:
     def mass(k: Any) -> Any:
         return special.xlogy(k, p) + special.xlog1py(1 - k, -p)
 
-    return inside((k >= 0) & (k <= 1) & (k == jnp.floor(k)), mass, k, 0.0, -jnp.inf)
+    return jnp.where((p >= 0) & (p <= 1), inside((k >= 0) & (k <= 1) & (k == jnp.floor(k)), mass, k, 0.0, -jnp.inf), jnp.nan)
 
 
 @fast
@@ -45,7 +45,7 @@ def cdf(k: Any, p: Any) -> Any:
     Array(0.75, dtype=float32, weak_type=True)
     """
     k, p = inexact("bernoulli.cdf", k, p)
-    return jnp.where(k < 0, 0.0, jnp.where(k < 1, 1 - p, 1.0))
+    return jnp.where((p >= 0) & (p <= 1), jnp.where(k < 0, 0.0, jnp.where(k < 1, 1 - p, 1.0)), jnp.nan)
 
 
 @fast

@@ -14,7 +14,7 @@ __all__ = ["logpmf", "pmf"]
 
 @fast
 def logpmf(k: Any, p: Any, loc: Any = 0) -> Any:
-    """The logarithm of the probability of k; -inf for other numbers.
+    """The logarithm of the probability of k; -inf for other numbers, nan for a p outside [0, 1].
 
     >>> logpmf(1, 0.25)
     Array(-1.3862944, dtype=float32, weak_type=True)
@@ -23,7 +23,7 @@ def logpmf(k: Any, p: Any, loc: Any = 0) -> Any:
     def mass(k: Any) -> Any:
         return special.xlog1py(k - 1, -p) + jnp.log(p)
 
-    return inside((k >= 1) & (k == jnp.floor(k)), mass, k, 1.0, -jnp.inf)
+    return jnp.where((p >= 0) & (p <= 1), inside((k >= 1) & (k == jnp.floor(k)), mass, k, 1.0, -jnp.inf), jnp.nan)
 
 
 @fast
