@@ -33,6 +33,11 @@ PLAIN = {
     "few elements": (lambda x: jnp.argmax(x, 1) + x.reshape(-1, 3).T.sum(), of(30, 30)),
     "transposed, a small part": (lambda x: sum(jnp.sin(x * i) for i in range(20)).T, of(64, 64)),
     "loops of long steps": (lambda x: lax.fori_loop(0, 9, lambda i, c: jnp.sin(c) + x, x), of(64, 64)),
+    "narrow, a small part": (lambda x, y: sum(jnp.sin(y * i) for i in range(50)).sum() + x.sum(), of(400, 3), of(64, 64)),
+    "images, their kernels' gradients": (jax.grad(lambda w, x: jnp.tanh(lax.conv_general_dilated(
+        x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))).sum()), of(3, 3, 3, 64), of(8, 16, 16, 3)),
+    "windows, a small part": (lambda x: lax.reduce_window(sum(jnp.sin(x * i) for i in range(80)), 0.0, lax.add, (2, 2), (2, 2),
+                                                          "VALID"), of(64, 64)),
     "a vector": (lambda x: x + 1, of(5)),
 }
 OTHER = {
@@ -44,6 +49,9 @@ OTHER = {
     "a short last axis on the way": (lambda x: x.reshape(-1, 4).sum(), of(64, 64)),
     "places": (lambda x: jnp.argmax(x, 1), of(64, 64)),
     "windows": (lambda x: lax.reduce_window(x, 0.0, lax.add, (3, 3), (1, 1), "SAME"), of(64, 64)),
+    "images with the features in front": (lambda x, w: lax.conv(x, w, (1, 1), "SAME"), of(8, 16, 16, 16), of(16, 16, 3, 3)),
+    "the greatest of windows": (jax.grad(lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (3, 3), (1, 1), "SAME").sum()),
+                                of(64, 64)),
     "sorting": (lambda x: jnp.sort(x), of(64, 64)),
     "short in a loop": (lambda x: lax.fori_loop(0, 9, lambda i, c: c + x, x), of(1000, 3)),
     "other code": (lambda x: jnp.linalg.cholesky(x), of(64, 64)),

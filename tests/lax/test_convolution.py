@@ -5,6 +5,7 @@ import pytest
 import scipy.signal
 from lax.linear_laws import assert_derivatives, assert_vmap_is_stack, normal
 
+import teucer as jax
 from teucer._base import config
 from teucer.lax._convolution import conv, conv_general_dilated, conv_with_general_padding
 from teucer.lax._convolution_forms import conv_general_dilated_local, conv_general_dilated_patches, conv_transpose
@@ -33,6 +34,17 @@ CASES = {
                        "dimension_numbers": ("NHWC", "HWIO", "NWCH")}, (2, 5, 4, 6), (3, 2, 3, 4)),
     "mixed_axes": ({"padding": "SAME", "window_strides": (2, 1), "batch_group_count": 2,
                     "dimension_numbers": ("HNCW", "OHWI", "CNHW")}, (5, 4, 3, 4), (6, 3, 2, 3)),
+    "depthwise": ({"padding": "SAME", "window_strides": (2, 1), "feature_group_count": 3, "rhs_dilation": (1, 2)}, (2, 3, 5, 4),
+                  (3, 1, 3, 2)),
+    "depthwise, several each": ({"padding": [(2, 1)], "window_strides": (1,), "feature_group_count": 3, "lhs_dilation": (2,),
+                                 "dimension_numbers": ("NWC", "WIO", "NWC")}, (2, 5, 3), (3, 1, 6)),
+    "group by group": ({"padding": "SAME", "window_strides": (1,), "feature_group_count": 2,
+                        "dimension_numbers": ("WNC", "OWI", "CWN")}, (6, 2, 80), (4, 5, 40)),
+    "batch_groups of one": ({"padding": [(1, 1), (0, 0)], "window_strides": (1, 2), "batch_group_count": 3, "rhs_dilation": (2, 1),
+                             "dimension_numbers": ("CHWN", "IHWO", "NHWC")}, (2, 6, 5, 3), (2, 3, 3, 3)),
+    "kernel over image": ({"padding": "SAME", "window_strides": (1, 1), "dimension_numbers": NHWC}, (2, 2, 2, 3), (3, 3, 3, 4)),
+    "kernel over dilated image": ({"padding": [(2, 3)], "window_strides": (2,), "lhs_dilation": (2,), "rhs_dilation": (2,)},
+                                  (2, 3, 3), (4, 3, 4)),
     "0d": ({"padding": [], "window_strides": ()}, (2, 3), (4, 3)),
     "1d": ({"padding": "SAME", "window_strides": (1,)}, (2, 3, 5), (4, 3, 2)),
     "3d": ({"padding": "SAME", "window_strides": (1, 2, 1)}, (1, 2, 4, 3, 3), (2, 2, 2, 1, 3)),
@@ -112,6 +124,43 @@ def test_conv_and_conv_with_general_padding():
     out = conv_with_general_padding(x, w, (2,), [(1, 1)], (2,), (3,))
     expected = _reference(x, w, window_strides=(2,), padding=[(1, 1)], lhs_dilation=(2,), rhs_dilation=(3,))
     np.testing.assert_allclose(out, expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(("options", "lhs", "rhs", "native", "loops"), [
+    ({}, (2, 3, 5, 4), (4, 3, 3, 2), 1, 0),
+    ({"feature_group_count": 3}, (2, 3, 5, 4), (3, 1, 3, 2), 0, 0),  # terms
+    ({"feature_group_count": 16}, (1, 640, 5, 4), (16, 40, 3, 2), 1, 1),  # group by group
+    ({"batch_group_count": 2, "padding": "VALID"}, (4, 3, 5, 4), (6, 3, 4, 4), 0, 1),  # a product of matrices each place
+    ({"batch_group_count": 2}, (4, 3, 5, 4), (6, 3, 3, 2), 1, 0),
+    ({"window_strides": (1, 1, 1)}, (2, 3, 5, 4, 4), (4, 3, 2, 3, 3), 2, 0),  # plane by plane of the kernel
+    ({"window_strides": (1, 1, 1), "padding": "VALID"}, (2, 3, 5, 4, 4), (4, 3, 5, 3, 3), 1, 0),  # of the result
+])
+def test_convolutions_are_written_as_what_is_fast(options, lhs, rhs, native, loops):
+    f = jax.jit(lambda x, w: conv_general_dilated(x, w, **{"window_strides": (1, 1), "padding": "SAME"} | options))
+    text = f.lower(np.ones(lhs), np.ones(rhs)).as_text()
+    assert (text.count("stablehlo.convolution"), text.count("stablehlo.while")) == (native, loops)
+
+
+@pytest.mark.parametrize(("dtype", "padded"), [("float32", True), ("bfloat16", True), ("complex64", True), ("int32", False)])
+def test_the_image_is_padded_where_xla_would_make_it_the_kernel(dtype, padded):
+    f = jax.jit(lambda x, w: conv(x, w, (1, 1), "SAME"))
+    text = f.lower(np.ones((2, 3, 2, 2), dtype), np.ones((4, 3, 3, 3), dtype)).as_text()
+    assert ("stablehlo.optimization_barrier" in text) == padded
+    spread = jax.jit(lambda x, w: conv_general_dilated(x, w, (1, 1), [(2, 2), (2, 2)]))
+    for text in (f.lower(np.ones((2, 3, 3, 3), dtype), np.ones((4, 3, 3, 3), dtype)).as_text(),
+                 spread.lower(np.ones((2, 3, 1, 1), dtype), np.ones((4, 3, 3, 3), dtype)).as_text()):
+        assert "stablehlo.optimization_barrier" not in text
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_short_floats_are_added_in_float32(dtype):
+    """Terms of 2048 and ones, of which none would count in a sum of float16."""
+    x, w = np.ones((1, 1, 101), dtype), np.ones((1, 1, 101), dtype)
+    x[..., 0] = 2048
+    images = conv_general_dilated(np.concatenate([x, x], 1), np.concatenate([w, w], 0), (1,), "VALID", feature_group_count=2)
+    kernels = conv_general_dilated(np.concatenate([x, x], 0), np.concatenate([w, w], 0), (1,), "VALID", batch_group_count=2)
+    assert np.unique(np.asarray(images, np.float32)).tolist() == np.unique(np.asarray(kernels, np.float32)).tolist()
+    np.testing.assert_allclose(np.asarray(images, np.float32), 2148, rtol=4e-3)
 
 
 def test_conv_preferred_element_type():

@@ -74,8 +74,9 @@ class Primitive:
     inlined(operands, params) -> (closed, operands) | None the jaxpr that lowering writes in the place of the call
     forward(eqn) -> eqn, atoms                             for each result the operand or literal that it is, or None
     dce(eqn, used) -> eqn                                  the equation with those of its results only that are used
-    moved(*avals, **params) -> elements                    that change place with regard to the last axis; infinitely many where
-                                                           loops are of another kind (`teucer._optimize.plain_loops`)
+    moved(*avals, **params) -> elements                    that change place with regard to the last axis, or that windows hold;
+                                                           infinitely many where loops are of another kind
+                                                           (`teucer._optimize.plain_loops`)
     """
 
     __slots__ = ("__dict__",)

@@ -17,7 +17,7 @@ __all__ = ["has_plain_loops"]
 STEPS = 8
 # Elements of an array whose loops take next to no time, whatever they are; of one that cache holds while it is transposed.
 FEW, CACHED = 1 << 10, 1 << 17
-# The part of all elements that may be transposed.
+# The part of all elements that loops of another kind may take.
 PART = 1 / 16
 
 
@@ -28,12 +28,12 @@ def has_plain_loops(jaxpr: Jaxpr) -> bool:
 
 
 def _counts(jaxpr: Jaxpr) -> tuple[float, float]:
-    """How many elements are transposed, infinitely many where loops are of another kind; and how many are computed. Kept on it."""
+    """How many elements are transposed, in short loops or in windows, infinitely many where nothing is known of the loops; and how
+    many are computed. Kept on it."""
     found: tuple[float, float] | None = jaxpr.cache.get(_counts)
     if found is None:
         counts = [_counts_of(eqn) for eqn in jaxpr.eqns]
-        narrow = any(_is_narrow(v.aval) for v in (*jaxpr.invars, *jaxpr.constvars))
-        found = jaxpr.cache[_counts] = (math.inf if narrow else sum(m for m, _ in counts), sum(c for _, c in counts))
+        found = jaxpr.cache[_counts] = (sum(m for m, _ in counts), sum(c for _, c in counts))
     return found
 
 
@@ -42,14 +42,14 @@ def _counts_of(eqn: Eqn) -> tuple[float, float]:
     if inner:
         return sum(m for m, _ in inner), sum(c for _, c in inner)
     ins, outs = [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars]
-    if any(aval.symbolic for aval in (*ins, *outs)) or any(map(_is_narrow, outs)):
+    if any(aval.symbolic for aval in (*ins, *outs)):
         return math.inf, 0
     computed = sum(aval.size for aval in outs)
     if all(aval.size < FEW for aval in (*ins, *outs)):
         return 0, computed
-    moved = eqn.primitive.moved(*ins, **eqn.params)
+    moved = eqn.primitive.moved(*ins, **eqn.params) + sum(aval.size for aval in (*ins, *outs) if _is_narrow(aval))
     return moved if moved <= CACHED else math.inf, computed
 
 
 def _is_narrow(aval: Any) -> bool:
-    return bool(aval.symbolic or (aval.ndim > 1 and 1 < aval.shape[-1] < STEPS and aval.size >= FEW))
+    return bool(aval.ndim > 1 and 1 < aval.shape[-1] < STEPS and aval.size >= FEW)

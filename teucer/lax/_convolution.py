@@ -13,10 +13,10 @@ from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
 from teucer._dimensions.dimensions import is_constant, is_symbolic
-from teucer._lower import hlo
 from teucer._runtime.partition import Labels
 from teucer._runtime.shardings import explicit_sharding, typed
 from teucer._transform import arith
+from teucer.lax._convolution_lowering import convolution
 from teucer.lax._convolution_shapes import (
     ConvDimensionNumbers,
     canonical_padding,
@@ -80,15 +80,15 @@ class ConvGeneralDilated(Primitive):
         out = dict(zip(out_spec, ("batch", "out", *space), strict=True))
         return Labels(*([tuple(labels[i] for i in range(lhs.ndim)) for labels in group] for group in ((left, right), (out,))))
 
+    def moved(self, lhs: Any, rhs: Any, *, dimension_numbers: Any, **params: Any) -> float:
+        # XLA's fast code takes the features last.
+        lhs_spec, rhs_spec, _ = dimension_numbers
+        return sum(x.size for x, last in ((lhs, lhs_spec[1]), (rhs, rhs_spec[0])) if last != x.ndim - 1)
+
     def lower(self, ctx: Any, lhs: Any, rhs: Any, *, precision: Any, preferred_element_type: Any, out_sharding: Any = None,
               **window: Any) -> Any:
         (aval,) = ctx.avals_out
-        options = precision_text(precision)
-        if any(p < 0 for pair in window["padding"] for p in pair):
-            lhs, window = _cropped(ctx, lhs, window)
-        if lhs.dtype.kind != "c":
-            return (_convolution(ctx, lhs, rhs, aval, options, window),)
-        return (_complex(ctx, lhs, rhs, aval, options, window),)
+        return (convolution(ctx, lhs, rhs, aval, precision_text(precision), window),)
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         return bilinear_jvp(self, primals, tangents, params)
@@ -136,21 +136,6 @@ class ConvGeneralDilated(Primitive):
 
 
 conv_general_dilated_p = ConvGeneralDilated()
-
-
-def _cropped(ctx: Any, lhs: Any, window: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """lhs dilated and cropped where the padding is negative, and the window that is left: XLA's CPU convolution reads out of
-    bounds for negative padding."""
-    low, high, interior, shape = [0] * len(lhs.shape), [0] * len(lhs.shape), [0] * len(lhs.shape), list(lhs.shape)
-    spatial = window["dimension_numbers"].lhs_spec[2:]
-    for axis, (before, after), dilation in zip(spatial, window["padding"], window["lhs_dilation"], strict=True):
-        low[axis], high[axis], interior[axis] = min(before, 0), min(after, 0), dilation - 1
-        dilated = shape[axis] + max(shape[axis] - 1, 0) * (dilation - 1)
-        shape[axis] = max(dilated + low[axis] + high[axis], 0)
-    aval = ShapedArray(tuple(shape), lhs.dtype)
-    lhs = hlo.pad(ctx, lhs, ctx.constant(0, lhs.dtype), low, high, interior, aval)
-    padding = tuple((max(before, 0), max(after, 0)) for before, after in window["padding"])
-    return lhs, {**window, "padding": padding, "lhs_dilation": (1,) * len(spatial)}
 
 
 def _check_window(rank: int, strides: Any, padding: Any, lhs_dilation: Any, rhs_dilation: Any) -> None:
@@ -215,40 +200,6 @@ def _result_dtype(dtype: Any, preferred: Any) -> Any:
         raise TypeError("`preferred_element_type` must not be narrower than the original type.\n"
                         f"    input_type: {dtype.name}\n    preferred_element_type: {preferred.name}")
     return preferred
-
-
-def _convolution(ctx: Any, lhs: Any, rhs: Any, aval: Any, options: str, window: Any) -> Any:
-    """A convolution; on CPU with the axes in the order in which XLA has a fast kernel: features last, kernels (spatial, in, out).
-
-    XLA's CPU compiler brings the axes of convolutions into this order in the main function only, not in the bodies of loops and
-    in functions that it does not inline: there others run up to 100 times longer. Over several devices it is not divided along
-    spatial axes nor, with batch groups, at all: XLA's partitioner gives wrong sums where spatial axes and output features are
-    both divided (seen with jaxlib 0.10.2).
-    """
-    lhs_spec, rhs_spec, out_spec = (tuple(spec) for spec in window["dimension_numbers"])
-    axes = [None, None] if window["batch_group_count"] > 1 else [lhs_spec[2:], rhs_spec[2:]]
-    lhs, rhs = (ctx.whole(x, dims) for x, dims in zip((lhs, rhs), axes, strict=True))
-    if ctx.platform != "cpu":
-        return hlo.convolution(ctx, lhs, rhs, aval, options, **window)
-    order = (lhs_spec[0], *lhs_spec[2:], lhs_spec[1])
-    kernel = (*rhs_spec[2:], rhs_spec[1], rhs_spec[0])
-    out = (out_spec[0], *out_spec[2:], out_spec[1])
-    n = len(order)
-    numbers = ((0, n - 1, *range(1, n - 1)), (n - 1, n - 2, *range(n - 2)), (0, n - 1, *range(1, n - 1)))
-    found = hlo.convolution(ctx, hlo.transpose(ctx, lhs, order), hlo.transpose(ctx, rhs, kernel),
-                            aval.update(shape=taken(aval.shape, out)), options, **window | {"dimension_numbers": numbers})
-    return hlo.transpose(ctx, found, inverse_permutation(out))
-
-
-def _complex(ctx: Any, lhs: Any, rhs: Any, aval: Any, options: str, window: Any) -> Any:
-    """Four real convolutions: XLA's complex one takes 26 times as long as a real one on CPU (8 images of 32 x 32 x 32, kernels of
-    3 x 3). Three would do, but lose accuracy where the parts differ in size."""
-    part = np.dtype(np.finfo(lhs.dtype).dtype)
-    result = ShapedArray(aval.shape, np.dtype(np.finfo(aval.dtype).dtype))
-    (a, b), (c, d) = ([ctx.op1(f"stablehlo.{name}", (x,), ShapedArray(x.shape, part)) for name in ("real", "imag")]
-                      for x in (lhs, rhs))
-    ac, bd, ad, bc = (_convolution(ctx, x, y, result, options, window) for x, y in ((a, c), (b, d), (a, d), (b, c)))
-    return ctx.op1("stablehlo.complex", (hlo.elementwise(ctx, "subtract", ac, bd), hlo.elementwise(ctx, "add", ad, bc)), aval)
 
 
 # Transposition

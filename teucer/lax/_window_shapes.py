@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -28,6 +29,10 @@ class Windows(NamedTuple):
             covered = dilated(w, d)
             out.append(max_dim((length - covered) // s + 1, 0))
         return tuple(out)
+
+    def visited(self, shape: Sequence[int]) -> int:
+        """How many elements all of the windows of an array hold together."""
+        return math.prod(self.out_shape(shape)) * math.prod(self.window_dimensions)
 
     def at(self, axis: int) -> Windows:
         """The same windows on arrays with a batch dimension inserted."""

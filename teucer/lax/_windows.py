@@ -53,6 +53,9 @@ class _WindowReduction(Primitive):
 
     shard = partition.aligned
 
+    def moved(self, x: Any, **windows: Any) -> float:
+        return Windows(**windows).visited(x.shape)
+
     def lower(self, ctx: Any, x: Any, **windows: Any) -> Any:
         init = ctx.constant(identity_of(self.op, x.dtype), x.dtype)
         return _lower(ctx, [x], [init], scalar_body(ctx, self.op), Windows(**windows))
@@ -228,6 +231,9 @@ class SelectAndGatherAdd(Primitive):
 
     shard = partition.aligned
 
+    def moved(self, values: Any, x: Any, *, select_prim: Any, **windows: Any) -> float:
+        return Windows(**windows).visited(x.shape)
+
     def lower(self, ctx: Any, values: Any, x: Any, *, select_prim: Any, **windows: Any) -> Any:
         inits = [ctx.constant(_worst(select_prim, x.dtype), x.dtype), ctx.constant(0, values.dtype)]
         w, direction = Windows(**windows), _direction(select_prim)
@@ -281,6 +287,9 @@ class SelectAndScatterAdd(Primitive):
 
     def shard(self, source: Any, x: Any, **params: Any) -> Any:
         return Labels([every(source), every(x)], [every(x)])
+
+    def moved(self, source: Any, x: Any, *, select_prim: Any, **windows: Any) -> float:
+        return _undilated(**windows).visited(x.shape)
 
     def lower(self, ctx: Any, source: Any, x: Any, *, select_prim: Any, **windows: Any) -> Any:
         w, direction = _undilated(**windows), _direction(select_prim)
