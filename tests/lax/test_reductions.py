@@ -35,6 +35,29 @@ def test_first_of_equal_elements():
     assert int(lax.argmin(np.full(3, 127, np.int8), 0, np.int32)) == 0
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "int32"])
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_places_in_long_rows(name, dtype):
+    """Rows of which the places are found by two loops, and columns and short rows, of which they are not."""
+    with config.enable_x64(True):
+        x = np.random.default_rng(0).integers(-9, 9, (8, 100)).astype(dtype)
+        x[1], x[2] = 7, 0
+        if dtype != "int32":
+            x[2, 30:40] = -0.0
+            x[3, 50:60], x[4], x[5, 3:] = np.nan, np.nan, np.inf
+            x[6], x[6, 5], x[7, 99] = -np.inf, np.inf, -np.inf
+        for y in (x, x.T, x[:, :20], x[:, None]):
+            expected = getattr(np, name)(np.asarray(y, "float64"), -1)
+            for index in ("int8", "uint8", "int64"):
+                for call in (getattr(lax, name), jax.jit(getattr(lax, name), static_argnums=(1, 2))):
+                    got = call(y, y.ndim - 1, np.dtype(index))
+                    assert got.dtype == index
+                    np.testing.assert_array_equal(got, expected)
+        np.testing.assert_array_equal(jax.vmap(lambda row: getattr(lax, name)(row, 0, np.int32), 1)(x.T),
+                                      getattr(np, name)(np.asarray(x, "float64"), 1))
+
+
+
 @pytest.mark.parametrize(("f", "dtype", "want"), [
     ("reduce_sum", "float32", 0), ("reduce_prod", "int32", 1), ("reduce_max", "float32", -np.inf), ("reduce_max", "int8", -128),
     ("reduce_max", "bool", False), ("reduce_min", "uint8", 255), ("reduce_min", "bool", True), ("reduce_and", "uint8", 255),

@@ -17,8 +17,10 @@ _ROOMS = {
     "teucer.lax._joining":
         "concatenate concatenate_p split split_p stack stack_p tile tile_p unstack unstack_p",
     "teucer.lax._reductions":
-        "argmax argmax_p argmin argmin_p reduce reduce_and reduce_and_p reduce_max reduce_max_p reduce_min reduce_min_p "
+        "reduce reduce_and reduce_and_p reduce_max reduce_max_p reduce_min reduce_min_p "
         "reduce_or reduce_or_p reduce_p reduce_prod reduce_prod_p reduce_sum reduce_xor reduce_xor_p",
+    "teucer.lax._extremes":
+        "argmax argmax_p argmin argmin_p",
     "teucer.lax._cumulative":
         "cumlogsumexp cumlogsumexp_p cummax cummax_p cummin cummin_p cumprod cumprod_p cumsum cumsum_p",
     "teucer.lax._indexing":

@@ -12,6 +12,7 @@ from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._lower import hlo
 from teucer.lax._arithmetic import add, complex, conj, div, eq, imag, mul, real, sub
+from teucer.lax._extremes import argmax
 from teucer.lax._linalg_factor import lu, symmetrized
 from teucer.lax._linalg_lapack import (
     MatrixPrimitive,
@@ -25,7 +26,6 @@ from teucer.lax._linalg_lapack import (
 )
 from teucer.lax._linalg_matrices import adjoint, as_float, columns, diagonal, eye, like, matmul, permutation_matrix, rows
 from teucer.lax._linalg_solve import triangular_solve
-from teucer.lax._reductions import argmax
 from teucer.lax._selection import select
 from teucer.lax._shapes import broadcasted_iota
 from teucer.lax._structure import convert_element_type, reduce_sum

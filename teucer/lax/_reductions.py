@@ -1,4 +1,4 @@
-"""Many elements made into one: sums, products, extremes, their places, and reduction by any computation."""
+"""Many elements made into one: sums, products, extremes, and reduction by any computation."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from teucer._transform.jvp import jvp_flat
 from teucer._trees import pytrees
 from teucer.lax import _elementwise, _structure
 from teucer.lax._families import BOOL_OR_INT, NUMERIC, Accepts
-from teucer.lax._identities import highest, identity_of, lowest
+from teucer.lax._identities import identity_of
 from teucer.lax._joining import concatenate
 from teucer.lax._shapes import bumped, squeeze
 from teucer.lax._slicing import slice_in_dim
 from teucer.lax._structure import check_axes, reduce_sum_p
 
-__all__ = ["Reduction", "argmax", "argmax_p", "argmin", "argmin_p", "reduce", "reduce_and", "reduce_and_p",
+__all__ = ["Reduction", "reduce", "reduce_and", "reduce_and_p",
            "reduce_max", "reduce_max_p", "reduce_min", "reduce_min_p", "reduce_or", "reduce_or_p", "reduce_p",
            "reduce_prod", "reduce_prod_p", "reduce_sum", "reduce_sum_p", "reduce_xor", "reduce_xor_p", "scalar_body",
            "scalar_computation"]
@@ -132,74 +132,6 @@ def tree_reduce(combine: Callable[..., Any], xs: Sequence[Any], axes: Sequence[i
             flat = [concatenate([x, y], 0) for x, y in zip(flat, last, strict=True)]
         size = size - even // 2
     return [squeeze(x, (0,)) for x in flat]
-
-
-@final
-class ArgExtreme(Primitive):
-    """The place of the greatest or least element along an axis: the first of equal ones, the first NaN if there is one.
-
-    (C1) axes is one axis of x.  (C2) it is not empty.  (C3) index_dtype is an integer dtype.  (C4) x is ordered.
-    """
-
-    __slots__ = ()
-
-    def __init__(self, name: str, direction: str, start: Callable[[Any], Any]) -> None:
-        self.name, self.direction, self.start = name, direction, start
-
-    def types(self, x: Any, *, axes: Any, index_dtype: Any) -> Any:
-        (axis,) = axes
-        if not 0 <= axis < x.ndim:
-            raise ValueError(f"Invalid axis {axis} for operand shape {x.shape}")
-        if not dtypes.issubdtype(index_dtype, np.integer):
-            raise TypeError(f"index_dtype must be an integer type, but got {np.dtype(index_dtype)}")
-        if type(x.shape[axis]) is int and x.shape[axis] < 1:
-            raise ValueError("argmin and argmax require non-empty reduced dimension. "
-                             f"operand.shape={x.shape} axis={axis}")
-        if dtypes.issubdtype(x.dtype, np.complexfloating):
-            raise TypeError(f"{self.name} does not accept dtype {x.dtype}. Accepted dtypes are subtypes of integer, "
-                            "floating, bool.")
-        return (ShapedArray(x.shape[:axis] + x.shape[axis + 1:], index_dtype, vma=x.vma),)
-
-    def shard(self, x: Any, *, axes: Any, **params: Any) -> Any:
-        return Labels([every(x)], [kept(x, axes)])
-
-    def lower(self, ctx: Any, x: Any, *, axes: Any, index_dtype: Any) -> Any:
-        places = hlo.iota(ctx, ShapedArray(x.shape, index_dtype), axes[0])
-        inits = [ctx.constant(self.start(x.dtype), x.dtype), ctx.constant(0, index_dtype)]
-        floating = dtypes.issubdtype(x.dtype, np.floating)
-
-        def body(a: Any, i: Any, b: Any, j: Any) -> Any:
-            def both(p: Any, q: Any) -> Any:
-                return hlo.elementwise(ctx, "and", p, q)
-
-            def either(p: Any, q: Any) -> Any:
-                return hlo.elementwise(ctx, "or", p, q)
-
-            better, tie = hlo.compare(ctx, a, b, self.direction), hlo.compare(ctx, a, b, "EQ")
-            if floating:
-                a_nan, b_nan = hlo.compare(ctx, a, a, "NE"), hlo.compare(ctx, b, b, "NE")
-                better = either(better, both(a_nan, hlo.compare(ctx, b, b, "EQ")))
-                tie = either(tie, both(a_nan, b_nan))
-            first = either(better, both(tie, hlo.compare(ctx, i, j, "LT")))
-            return hlo.select(ctx, either(better, tie), a, b), hlo.select(ctx, first, i, j)
-
-        return (hlo.reduce(ctx, [x, places], inits, axes, body)[1],)
-
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
-        outs = self.bind(*primals, **params)
-        return outs, (typeof(outs[0]).zero,)
-
-    def batch(self, axis: Any, args: Any, dims: Any, *, axes: Any, index_dtype: Any) -> Any:
-        (dim,) = dims
-        outs = self.bind(*args, axes=bumped(axes, dim), index_dtype=index_dtype)
-        return outs, (dim - (axes[0] < dim),)
-
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, axes: Any, index_dtype: Any) -> Any:
-        (x,), (aval,) = args, avals
-        if sizes.may_be_empty(aval.shape[axes[0]]):
-            sizes.refuse("the axis may be empty, and then there is no such element")
-        # Of equal elements the first counts, and none is before the first of the array.
-        return self.bind(sizes.mask(x, aval, self.start(aval.dtype), axes), axes=axes, index_dtype=index_dtype)
 
 
 @final
@@ -329,8 +261,6 @@ _LOGICAL = "logical reduction requires operand dtype bool or int"
 reduce_and_p = Reduction("reduce_and", "and", BOOL_OR_INT, _LOGICAL)
 reduce_or_p = Reduction("reduce_or", "or", BOOL_OR_INT, _LOGICAL)
 reduce_xor_p = Reduction("reduce_xor", "xor", BOOL_OR_INT, _LOGICAL)
-argmax_p = ArgExtreme("argmax", "GT", lowest)
-argmin_p = ArgExtreme("argmin", "LT", highest)
 reduce_p = Reduce()
 
 
@@ -403,31 +333,6 @@ def reduce_xor(operand: Any, axes: Sequence[int]) -> Any:
     Array(2, dtype=int32)
     """
     return reduce_xor_p.bind(operand, axes=_axes(axes))[0]
-
-
-def argmax(operand: Any, axis: int, index_dtype: Any) -> Any:
-    """The place of the greatest element along an axis: the first of equal ones, or the first NaN.
-
-    Raises ValueError if the axis is out of bounds or empty, TypeError if index_dtype is not an integer dtype.
-
-    >>> argmax(np.float32([1, 3, 2]), 0, np.int32)
-    Array(1, dtype=int32)
-    """
-    return _arg(argmax_p, operand, axis, index_dtype)
-
-
-def argmin(operand: Any, axis: int, index_dtype: Any) -> Any:
-    """The place of the least element along an axis: the first of equal ones, or the first NaN.
-
-    >>> argmin(np.float32([1, 3, 2]), 0, np.int32)
-    Array(0, dtype=int32)
-    """
-    return _arg(argmin_p, operand, axis, index_dtype)
-
-
-def _arg(primitive: Any, operand: Any, axis: int, index_dtype: Any) -> Any:
-    kind = dtypes.canonicalize_dtype(dtypes.check_user_dtype_supported(index_dtype, primitive.name))
-    return primitive.bind(operand, axes=(operator.index(axis),), index_dtype=kind)[0]
 
 
 def reduce(operands: Any, init_values: Any, computation: Callable[..., Any], dimensions: Sequence[int],

@@ -11,7 +11,7 @@ import numpy as np
 from teucer._base import errors
 from teucer._core.types import is_valid_type
 from teucer._dimensions.dimensions import as_size, is_constant, is_symbolic
-from teucer.lax import _dynamic, _joining, _shapes, _structure
+from teucer.lax import _dynamic, _joining, _shapes, _slicing, _structure
 from teucer.lax._sharding import laid_out
 from teucer.numpy._library import fast
 from teucer.numpy._operands import axes_of, axis_of, broadcast_value, operand, operands
@@ -378,11 +378,11 @@ def _roll(x: Any, shifts: Any, axes: tuple[int, ...]) -> Any:
         if n == 0:
             continue
         if isinstance(shift, int | np.integer):
-            start: Any = -int(shift) % n
+            start = -int(shift) % n
+            parts = [_slicing.slice_in_dim(x, a, b, 1, axis) for a, b in ((start, n), (0, start))]
+            x = _joining.concatenate(parts, axis)
         else:
-            start = (-shift) % n
-        twice = _joining.concatenate([x, x], axis)
-        x = _dynamic.dynamic_slice_in_dim(twice, start, n, axis)
+            x = _dynamic.dynamic_slice_in_dim(_joining.concatenate([x, x], axis), (-shift) % n, n, axis)
     return x
 
 

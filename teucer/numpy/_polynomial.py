@@ -9,7 +9,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer.lax import _dot, _linalg_eigen, _linalg_svd, _reductions, _slicing, _structure
-from teucer.lax._control_iteration import fori_loop
+from teucer.lax._control_iteration import fori_loop, scan
 from teucer.lax._precision import Precision
 from teucer.numpy import _ufuncs
 from teucer.numpy._creation import asarray
@@ -98,7 +98,7 @@ def _horner(p: Any, x: Any, unroll: int) -> Any:
         for i in range(p.shape[0]):
             out = out * x + p[i]
         return out
-    return fori_loop(0, p.shape[0], lambda i, y: y * x + p[i], zero)
+    return scan(lambda y, c: (y * x + c, None), zero, p, unroll=unroll)[0]
 
 
 def polyadd(a1: Any, a2: Any) -> Any:

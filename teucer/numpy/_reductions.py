@@ -14,7 +14,7 @@ from teucer._base import dtypes, errors
 from teucer._core.trace import Tracer, typeof
 from teucer._dimensions.dimensions import bounds, is_symbolic
 from teucer.lax import _elementwise as lax
-from teucer.lax import _reductions, _structure
+from teucer.lax import _extremes, _reductions, _structure
 from teucer.lax._families import scalar_like
 from teucer.lax._identities import identity_of
 from teucer.numpy._creation import full
@@ -266,7 +266,7 @@ def _arg(name: str, a: Any, axis: Any, keepdims: bool) -> Any:
     if np.shape(flat)[at] == 0:
         out = _structure.full([d for i, d in enumerate(np.shape(flat)) if i != at], 0, dtypes.canonicalize_dtype(int))
     else:
-        out = getattr(_reductions, name)(flat, at, dtypes.canonicalize_dtype(int))
+        out = getattr(_extremes, name)(flat, at, dtypes.canonicalize_dtype(int))
     return keep(out, np.shape(x), tuple(range(ndim)) if axis is None else (at,)) if keepdims else out
 
 

@@ -11,7 +11,18 @@ from teucer._base import dtypes, errors
 from teucer._core.trace import typeof
 from teucer._dimensions.dimensions import is_symbolic
 from teucer._dynamic.dynamic import results_allowed
-from teucer.lax import _cumulative, _elementwise, _gather, _joining, _reductions, _shapes, _slicing, _sorting, _structure
+from teucer.lax import (
+    _cumulative,
+    _elementwise,
+    _extremes,
+    _gather,
+    _joining,
+    _reductions,
+    _shapes,
+    _slicing,
+    _sorting,
+    _structure,
+)
 from teucer.lax._indexing import ScatterDimensionNumbers
 from teucer.lax._padding import dynamic_size
 from teucer.numpy import _ufuncs
@@ -274,7 +285,7 @@ def _padded_set(x: Any, assume_unique: bool) -> _Padded:
 def _first_place(x: Any, values: Any) -> Any:
     shape = (values.shape[0], x.shape[0])
     pairs = _elementwise.eq(_shapes.broadcast_in_dim(values, shape, (0,)), _shapes.broadcast_in_dim(x, shape, (1,)))
-    return _reductions.argmax(pairs, 1, np.int32) if x.shape[0] else values
+    return _extremes.argmax(pairs, 1, np.int32) if x.shape[0] else values
 
 
 def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | None = None, fill_value: Any = None) -> Any:

@@ -1,0 +1,142 @@
+"""The places of greatest and least elements."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, final
+
+import numpy as np
+
+from teucer._base import dtypes
+from teucer._core.primitive import Primitive
+from teucer._core.trace import typeof
+from teucer._core.types import ShapedArray
+from teucer._lower import hlo
+from teucer._runtime.partition import Labels, every, kept
+from teucer.lax._identities import highest, lowest
+from teucer.lax._reductions import scalar_body
+from teucer.lax._shapes import bumped
+
+__all__ = ["argmax", "argmax_p", "argmin", "argmin_p"]
+
+# From so many elements on two loops of vector instructions are faster than one without.
+LONG = 64
+
+
+@final
+class ArgExtreme(Primitive):
+    """The place of the greatest or least element along an axis: the first of equal ones, the first NaN if there is one.
+
+    (C1) axes is one axis of x.  (C2) it is not empty.  (C3) index_dtype is an integer dtype.  (C4) x is ordered.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, name: str, direction: str, start: Callable[[Any], Any]) -> None:
+        self.name, self.direction, self.start = name, direction, start
+
+    def types(self, x: Any, *, axes: Any, index_dtype: Any) -> Any:
+        (axis,) = axes
+        if not 0 <= axis < x.ndim:
+            raise ValueError(f"Invalid axis {axis} for operand shape {x.shape}")
+        if not dtypes.issubdtype(index_dtype, np.integer):
+            raise TypeError(f"index_dtype must be an integer type, but got {np.dtype(index_dtype)}")
+        if type(x.shape[axis]) is int and x.shape[axis] < 1:
+            raise ValueError("argmin and argmax require non-empty reduced dimension. "
+                             f"operand.shape={x.shape} axis={axis}")
+        if dtypes.issubdtype(x.dtype, np.complexfloating):
+            raise TypeError(f"{self.name} does not accept dtype {x.dtype}. Accepted dtypes are subtypes of integer, "
+                            "floating, bool.")
+        return (ShapedArray(x.shape[:axis] + x.shape[axis + 1:], index_dtype, vma=x.vma),)
+
+    def shard(self, x: Any, *, axes: Any, **params: Any) -> Any:
+        return Labels([every(x)], [kept(x, axes)])
+
+    def lower(self, ctx: Any, x: Any, *, axes: Any, index_dtype: Any) -> Any:
+        long = axes == (x.aval.ndim - 1,) and type(x.shape[-1]) is int and x.shape[-1] >= LONG
+        if ctx.platform == "cpu" and long and dtypes.issubdtype(x.dtype, np.floating):
+            return (self._first_equal(ctx, x, index_dtype),)
+        return (self._together(ctx, x, axes, index_dtype),)
+
+    def _first_equal(self, ctx: Any, x: Any, index_dtype: Any) -> Any:
+        """The first place of what is found before: two loops of vector instructions, where XLA has none for `_together`."""
+        last = x.aval.ndim - 1
+        op = "maximum" if self.direction == "GT" else "minimum"
+        (found,) = hlo.reduce(ctx, [x], [ctx.constant(self.start(x.dtype), x.dtype)], (last,), scalar_body(ctx, op))
+        equal = hlo.compare(ctx, x, hlo.broadcast_in_dim(ctx, found, x.shape, range(last)), "EQ")
+        hit = hlo.elementwise(ctx, "or", equal, hlo.compare(ctx, x, x, "NE"))  # the extreme of NaNs is one
+        wide = np.dtype(np.int32 if x.shape[-1] < 2**31 else np.int64)
+        places = hlo.iota(ctx, ShapedArray(x.shape, wide), last)
+        none = ctx.constant(x.shape[-1], wide)
+        candidates = hlo.select(ctx, hit, places, hlo.broadcast_in_dim(ctx, none, x.shape, ()))
+        (first,) = hlo.reduce(ctx, [candidates], [none], (last,), scalar_body(ctx, "minimum"))
+        return hlo.convert(ctx, first, index_dtype)
+
+    def _together(self, ctx: Any, x: Any, axes: Any, index_dtype: Any) -> Any:
+        """Elements and places reduced together."""
+        places = hlo.iota(ctx, ShapedArray(x.shape, index_dtype), axes[0])
+        inits = [ctx.constant(self.start(x.dtype), x.dtype), ctx.constant(0, index_dtype)]
+        floating = dtypes.issubdtype(x.dtype, np.floating)
+
+        def body(a: Any, i: Any, b: Any, j: Any) -> Any:
+            def both(p: Any, q: Any) -> Any:
+                return hlo.elementwise(ctx, "and", p, q)
+
+            def either(p: Any, q: Any) -> Any:
+                return hlo.elementwise(ctx, "or", p, q)
+
+            better, tie = hlo.compare(ctx, a, b, self.direction), hlo.compare(ctx, a, b, "EQ")
+            if floating:
+                a_nan, b_nan = hlo.compare(ctx, a, a, "NE"), hlo.compare(ctx, b, b, "NE")
+                better = either(better, both(a_nan, hlo.compare(ctx, b, b, "EQ")))
+                tie = either(tie, both(a_nan, b_nan))
+            first = either(better, both(tie, hlo.compare(ctx, i, j, "LT")))
+            return hlo.select(ctx, either(better, tie), a, b), hlo.select(ctx, first, i, j)
+
+        return hlo.reduce(ctx, [x, places], inits, axes, body)[1]
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+        outs = self.bind(*primals, **params)
+        return outs, (typeof(outs[0]).zero,)
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, axes: Any, index_dtype: Any) -> Any:
+        (dim,) = dims
+        outs = self.bind(*args, axes=bumped(axes, dim), index_dtype=index_dtype)
+        return outs, (dim - (axes[0] < dim),)
+
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, axes: Any, index_dtype: Any) -> Any:
+        (x,), (aval,) = args, avals
+        if sizes.may_be_empty(aval.shape[axes[0]]):
+            sizes.refuse("the axis may be empty, and then there is no such element")
+        # Of equal elements the first counts, and none is before the first of the array.
+        return self.bind(sizes.mask(x, aval, self.start(aval.dtype), axes), axes=axes, index_dtype=index_dtype)
+
+
+argmax_p = ArgExtreme("argmax", "GT", lowest)
+argmin_p = ArgExtreme("argmin", "LT", highest)
+
+
+def argmax(operand: Any, axis: int, index_dtype: Any) -> Any:
+    """The place of the greatest element along an axis: the first of equal ones, or the first NaN.
+
+    Raises ValueError if the axis is out of bounds or empty, TypeError if index_dtype is not an integer dtype.
+
+    >>> argmax(np.float32([1, 3, 2]), 0, np.int32)
+    Array(1, dtype=int32)
+    """
+    return _arg(argmax_p, operand, axis, index_dtype)
+
+
+def argmin(operand: Any, axis: int, index_dtype: Any) -> Any:
+    """The place of the least element along an axis: the first of equal ones, or the first NaN.
+
+    >>> argmin(np.float32([1, 3, 2]), 0, np.int32)
+    Array(0, dtype=int32)
+    """
+    return _arg(argmin_p, operand, axis, index_dtype)
+
+
+def _arg(primitive: Any, operand: Any, axis: int, index_dtype: Any) -> Any:
+    kind = dtypes.canonicalize_dtype(dtypes.check_user_dtype_supported(index_dtype, primitive.name))
+    return primitive.bind(operand, axes=(operator.index(axis),), index_dtype=kind)[0]
