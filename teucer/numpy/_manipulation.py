@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from teucer._base import errors
+from teucer._core.trace import typeof
 from teucer._core.types import is_valid_type
 from teucer._dimensions.dimensions import as_size, is_constant, is_symbolic
 from teucer.lax import _dynamic, _joining, _shapes, _slicing, _structure
@@ -377,7 +378,7 @@ def _roll(x: Any, shifts: Any, axes: tuple[int, ...]) -> Any:
         n = x.shape[axis]
         if n == 0:
             continue
-        if isinstance(shift, int | np.integer):
+        if isinstance(shift, int | np.integer) and not is_symbolic(n) and typeof(x).sharding is None:
             start = -int(shift) % n
             parts = [_slicing.slice_in_dim(x, a, b, 1, axis) for a, b in ((start, n), (0, start))]
             x = _joining.concatenate(parts, axis)
