@@ -447,6 +447,7 @@ def test_convolutional_programs_get_loops_alone() -> None:
     ws = [rng(2, 2, 3) + i for i in range(8)]
     assert functions(outlined(f, rng(1, 2, 5), ws, costs=costs._replace(separated=0))) != []
     assert functions(outlined(f, rng(1, 2, 5), ws, costs=costs)) == []
+    assert functions(outlined(f, rng(1, 2, 5), ws, costs=costs._replace(carried=100))) != []  # as executables of their own
     assert functions(outlined(same, rng(1, 2, 5), ws[0], costs=costs), "scan") != []
 
 

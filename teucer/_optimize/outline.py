@@ -23,6 +23,7 @@ from teucer._optimize.passes import map_jaxprs, rewrite
 from teucer._optimize.recompute import recompute
 from teucer._optimize.repeats import Repeat, repeats
 from teucer._optimize.roll import Calls, Roller
+from teucer._optimize.sizes import carried
 from teucer._optimize.structure import literal_key, params_key
 from teucer._xla import client as xla
 
@@ -35,7 +36,8 @@ class Costs(NamedTuple):
     short: equations that a function has at least, if XLA does not fuse all of them into one loop.
     fused: the same, if it does: then each call costs another pass over memory.
     saved: equations fewer in the program, at least.
-    separated: programs with an equation in so many at which fusion ends (`Primitive.separates`) get loops alone.
+    separated, carried: programs with an equation in so many at which fusion ends (`Primitive.separates`) get loops, and functions
+        that take and give so many bytes, which are executables of their own (`teucer._optimize.pieces`).
     steps, stacked: calls that follow one another become a loop if they are as many, and if the loop need not stack more than so
         many bytes a step.
     """
@@ -44,6 +46,7 @@ class Costs(NamedTuple):
     fused: int = 64
     saved: int = 48
     separated: int = 64
+    carried: int = 1 << 20
     steps: int = 4
     stacked: int = 1 << 16
 
@@ -309,7 +312,7 @@ class _Program:
             end = starts[-1] + function.length
             calls = function.calls(starts)
             loop = roller.roll(calls, self.costs.stacked) if len(starts) >= self.costs.steps else None
-            if loop is None and separated:
+            if loop is None and separated and carried(function.closed.jaxpr) < self.costs.carried:
                 eqns += self.eqns[starts[0]:end]
                 continue
             eqns += loop if loop is not None else function.written(calls, [self.eqns[start].source for start in starts])

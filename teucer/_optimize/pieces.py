@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from teucer._core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
-from teucer._optimize.outline import outlined_call_p
+from teucer._optimize.outline import Costs, outlined_call_p
+from teucer._optimize.sizes import carried
 
 __all__ = ["Cut", "Limits", "Piece", "cut"]
 
@@ -26,7 +27,7 @@ class Limits(NamedTuple):
     copied: equations that XLA would have to copy, at least.
     """
 
-    carried: int = 1 << 20
+    carried: int = Costs().carried
     copied: int = 500
 
 
@@ -56,7 +57,7 @@ class Cut(NamedTuple):
 def cut(jaxpr: Jaxpr, forced: bool = False) -> Cut | None:
     """The pieces of a jaxpr without constants; None where it had better stay whole. forced: wherever it calls something twice."""
     limits = FORCED if forced else Limits()
-    calls = [eqn for eqn in jaxpr.eqns if eqn.primitive is outlined_call_p and _carried(eqn) >= limits.carried]
+    calls = [eqn for eqn in jaxpr.eqns if eqn.primitive is outlined_call_p and carried(_function(eqn)) >= limits.carried]
     lengths = {id(_function(eqn)): len(_function(eqn).eqns) for eqn in calls}
     if jaxpr.effects or sum(len(_function(eqn).eqns) for eqn in calls) - sum(lengths.values()) < limits.copied:
         return None
@@ -88,10 +89,6 @@ def cut(jaxpr: Jaxpr, forced: bool = False) -> Cut | None:
 def _function(call: Eqn) -> Jaxpr:
     jaxpr: Jaxpr = call.params["jaxpr"].jaxpr
     return jaxpr
-
-
-def _carried(eqn: Eqn) -> int:
-    return sum(v.aval.size * v.aval.dtype.itemsize for v in (*eqn.invars, *eqn.outvars))
 
 
 def _parts(eqns: Sequence[Eqn], calls: Sequence[Eqn]) -> list[list[Eqn]]:

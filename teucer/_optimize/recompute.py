@@ -10,6 +10,7 @@ from typing import Any
 
 from teucer._core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from teucer._optimize.dce import remove_dead
+from teucer._optimize.sizes import bytes_of
 
 __all__ = ["recompute"]
 
@@ -69,9 +70,9 @@ def _made_again(jaxpr: Jaxpr, far: set[Any]) -> dict[Any, Eqn]:
     cost: dict[Any, tuple[int, frozenset[Any]]] = {}  # how many equations make it of which large arrays
     sizes: dict[Any, int] = {}  # in bytes, by type
 
-    def bytes_of(v: Any) -> int:
+    def size_of(v: Any) -> int:
         if v.aval not in sizes:
-            sizes[v.aval] = v.aval.physical.size * v.aval.physical.dtype.itemsize
+            sizes[v.aval] = bytes_of(v.aval)
         return sizes[v.aval]
 
     for eqn in jaxpr.eqns:
@@ -85,11 +86,11 @@ def _made_again(jaxpr: Jaxpr, far: set[Any]) -> dict[Any, Eqn]:
                 if u in cost:
                     size, sources = size + cost[u][0], sources | cost[u][1]
                 elif u in there:
-                    sources |= {u} if bytes_of(u) * 8 > bytes_of(v) else frozenset()
+                    sources |= {u} if size_of(u) * 8 > size_of(v) else frozenset()
                 elif type(u) is not Literal and u not in constant:
                     missing.add(u)
             # One operand that is much smaller may be kept in the place of the result.
-            if len(missing) == 1 and v in far and all(bytes_of(u) * 8 <= bytes_of(v) for u in missing):
+            if len(missing) == 1 and v in far and all(size_of(u) * 8 <= size_of(v) for u in missing):
                 there |= missing
                 missing = set()
             if not missing and size <= MOST and len(sources) <= 1:

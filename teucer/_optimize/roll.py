@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, final
 
 from teucer._core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from teucer._core.primitive import NO_EFFECTS
+from teucer._optimize.sizes import bytes_of
 
 __all__ = ["Calls", "Roller", "install"]
 
@@ -65,7 +66,7 @@ class Roller:
         constant, carried, stacked = kinds
         groups = [calls.operands[i] for i in stacked]
         ranges = [self._range(group) for group in groups]
-        sizes = [_bytes(group[0].aval) for group in groups]
+        sizes = [bytes_of(group[0].aval) for group in groups]
         backwards = sum(n for n, r in zip(sizes, ranges, strict=True) if r and r.step < 0) > sum(
             n for n, r in zip(sizes, ranges, strict=True) if r and r.step > 0)
         ranges = [r if r and (r.step < 0) == backwards else None for r in ranges]
@@ -159,7 +160,3 @@ def _eqn(name: str, operands: Sequence[Atom], outvars: Sequence[Var], **params: 
 
 def _stacked(aval: Any, count: int) -> Any:
     return aval.update(shape=(count, *aval.shape))
-
-
-def _bytes(aval: Any) -> int:
-    return int(aval.physical.size * aval.physical.dtype.itemsize)
