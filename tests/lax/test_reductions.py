@@ -38,7 +38,7 @@ def test_first_of_equal_elements():
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "int32"])
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
 def test_places_in_long_rows(name, dtype):
-    """Rows of which the places are found by two loops, and columns and short rows, of which they are not."""
+    """Ties, NaNs, infinities and signed zeros, in rows and columns."""
     with config.enable_x64(True):
         x = np.random.default_rng(0).integers(-9, 9, (8, 100)).astype(dtype)
         x[1], x[2] = 7, 0

@@ -231,3 +231,11 @@ def test_saved_arrays_are_loaded(tmp_path):
         jnp.save(tmp_path / "x.npy", x)
         y = jnp.load(tmp_path / "x.npy")
         assert y.dtype == x.dtype and bool((x == y).all())
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint32", "int64"])
+@pytest.mark.parametrize("n", [5, 300])
+def test_roll_by_integers_of_any_kind(dtype, n):
+    x, shift = np.arange(n), np.array(3, dtype)
+    for call in (jnp.roll, jax.jit(jnp.roll), lambda x, s: jax.jit(lambda x: jnp.roll(x, shift[()]))(x)):
+        np.testing.assert_array_equal(call(x, shift), np.roll(x, 3))

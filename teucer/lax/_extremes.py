@@ -15,13 +15,9 @@ from teucer._core.types import ShapedArray
 from teucer._lower import hlo
 from teucer._runtime.partition import Labels, every, kept
 from teucer.lax._identities import highest, lowest
-from teucer.lax._reductions import scalar_body
 from teucer.lax._shapes import bumped
 
 __all__ = ["argmax", "argmax_p", "argmin", "argmin_p"]
-
-# From so many elements on two loops of vector instructions are faster than one without.
-LONG = 64
 
 
 @final
@@ -54,27 +50,6 @@ class ArgExtreme(Primitive):
         return Labels([every(x)], [kept(x, axes)])
 
     def lower(self, ctx: Any, x: Any, *, axes: Any, index_dtype: Any) -> Any:
-        long = axes == (x.aval.ndim - 1,) and type(x.shape[-1]) is int and x.shape[-1] >= LONG
-        if ctx.platform == "cpu" and long and dtypes.issubdtype(x.dtype, np.floating):
-            return (self._first_equal(ctx, x, index_dtype),)
-        return (self._together(ctx, x, axes, index_dtype),)
-
-    def _first_equal(self, ctx: Any, x: Any, index_dtype: Any) -> Any:
-        """The first place of what is found before: two loops of vector instructions, where XLA has none for `_together`."""
-        last = x.aval.ndim - 1
-        op = "maximum" if self.direction == "GT" else "minimum"
-        (found,) = hlo.reduce(ctx, [x], [ctx.constant(self.start(x.dtype), x.dtype)], (last,), scalar_body(ctx, op))
-        equal = hlo.compare(ctx, x, hlo.broadcast_in_dim(ctx, found, x.shape, range(last)), "EQ")
-        hit = hlo.elementwise(ctx, "or", equal, hlo.compare(ctx, x, x, "NE"))  # the extreme of NaNs is one
-        wide = np.dtype(np.int32 if x.shape[-1] < 2**31 else np.int64)
-        places = hlo.iota(ctx, ShapedArray(x.shape, wide), last)
-        none = ctx.constant(x.shape[-1], wide)
-        candidates = hlo.select(ctx, hit, places, hlo.broadcast_in_dim(ctx, none, x.shape, ()))
-        (first,) = hlo.reduce(ctx, [candidates], [none], (last,), scalar_body(ctx, "minimum"))
-        return hlo.convert(ctx, first, index_dtype)
-
-    def _together(self, ctx: Any, x: Any, axes: Any, index_dtype: Any) -> Any:
-        """Elements and places reduced together."""
         places = hlo.iota(ctx, ShapedArray(x.shape, index_dtype), axes[0])
         inits = [ctx.constant(self.start(x.dtype), x.dtype), ctx.constant(0, index_dtype)]
         floating = dtypes.issubdtype(x.dtype, np.floating)
@@ -94,7 +69,7 @@ class ArgExtreme(Primitive):
             first = either(better, both(tie, hlo.compare(ctx, i, j, "LT")))
             return hlo.select(ctx, either(better, tie), a, b), hlo.select(ctx, first, i, j)
 
-        return hlo.reduce(ctx, [x, places], inits, axes, body)[1]
+        return (hlo.reduce(ctx, [x, places], inits, axes, body)[1],)
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         outs = self.bind(*primals, **params)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from teucer._base import errors
+from teucer._base import dtypes, errors
 from teucer._core.trace import typeof
 from teucer._core.types import is_valid_type
 from teucer._dimensions.dimensions import as_size, is_constant, is_symbolic
@@ -378,12 +378,18 @@ def _roll(x: Any, shifts: Any, axes: tuple[int, ...]) -> Any:
         n = x.shape[axis]
         if n == 0:
             continue
-        if isinstance(shift, int | np.integer) and not is_symbolic(n) and typeof(x).sharding is None:
-            start = -int(shift) % n
+        if isinstance(shift, int | np.integer):
+            start: Any = -int(shift) % n
+        else:
+            if dtypes.issubdtype(typeof(shift).dtype, np.integer):
+                # Unsigned ones have no sign to change, and n may be more than short ones hold.
+                shift = _structure.convert_element_type(shift, dtypes.canonicalize_dtype(int))
+            start = (-shift) % n
+        if type(start) is int and typeof(x).sharding is None:
             parts = [_slicing.slice_in_dim(x, a, b, 1, axis) for a, b in ((start, n), (0, start))]
             x = _joining.concatenate(parts, axis)
         else:
-            x = _dynamic.dynamic_slice_in_dim(_joining.concatenate([x, x], axis), (-shift) % n, n, axis)
+            x = _dynamic.dynamic_slice_in_dim(_joining.concatenate([x, x], axis), start, n, axis)
     return x
 
 
