@@ -179,9 +179,8 @@ class Lowered(Stage):
                                  f"{placement.mesh or 'one'}.")
             placement = placement._replace(devices=tuple(device_assignment))
         staged, outline = traced.staged, traced._options.outline
-        jaxpr = programs.prepared(staged.jaxpr.jaxpr, outline, placement, self.platforms[0])
-        program = programs.compile_prepared(jaxpr, traced.fun_name, staged.donated, traced._options.keep_unused, placement,
-                                            options, outline, quiet=True)
+        program = programs.compile_staged(staged.jaxpr.jaxpr, traced.fun_name, staged.donated, traced._options.keep_unused,
+                                          placement, options, outline, quiet=True)
         return Compiled(program, traced.staged.consts, self.args_info, self.out_tree, traced.staged.jaxpr.out_avals,
                         traced.arg_names)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, final
 
 from teucer._base import config, memo
-from teucer._runtime import cpu_features, disk_cache, host_memory, memory_maps
+from teucer._runtime import cpu_features, disk_cache, host_memory, memory_maps, preload
 from teucer._xla import client as xla
 from teucer._xla.dispatcher import forget_calls
 
@@ -46,12 +46,13 @@ class Module(NamedTuple):
 class Executable:
     """A compiled module. Its machine code is let go when the process has no room for more, and comes back at its next use."""
 
-    __slots__ = ("size", "source", "_module", "_callbacks", "_code", "__weakref__")
+    __slots__ = ("entry", "size", "source", "_module", "_callbacks", "_code", "__weakref__")
 
     def __init__(self, module: Module, callbacks: Sequence[Any] = ()) -> None:
         self._module, self._callbacks = module, callbacks
         self._code: Any = None
         self.source: Source = "compiled"
+        self.entry: preload.Entry | None = None  # on disk
         self.size: int | None = None  # bytes of what is written to disk, where that is known
         self.load()
 
@@ -61,11 +62,37 @@ class Executable:
         if code is None:
             memory_maps.make_room(_let_go)
             host_memory.give_back_if_scarce()
-            code, self.source, self.size = _load_or_compile(self._module, self._callbacks)
-            self._code = code
+            code = self._code = self._load_or_compile()
             with _lock:
                 _loaded.pop(self, None)
                 _loaded[self] = None
+        return code
+
+    def _load_or_compile(self) -> Any:
+        module = self._module
+        client = module.devices[0].client
+        options, devices = _options(module), xla.DeviceList(module.devices)
+        path = None if self._callbacks else _path(module, options)
+        if path is not None:
+            ids = tuple([d.id for d in module.devices])
+            self.entry = preload.Entry(path.name, options.SerializeAsString(), client.platform, ids)
+            self.source = "disk"
+            ahead = preload.take(path)
+            if ahead is not None:
+                self.size = ahead.size
+                return ahead.code
+            found = disk_cache.read(path)
+            if found is not None:
+                with contextlib.suppress(xla.XlaRuntimeError):  # what does not load is compiled anew, and replaced
+                    code, self.size = xla.deserialize(client, found, devices, options), len(found)
+                    return code
+        self.source, start = "compiled", time.perf_counter()
+        code = xla.compile_text(client, module.text, devices, options, self._callbacks)
+        if path is not None and time.perf_counter() - start >= config.persistent_cache_min_compile_time_secs.value:
+            with contextlib.suppress(xla.XlaRuntimeError):  # some programs cannot be serialized
+                data = code.serialize()
+                disk_cache.write(path, data)
+                self.size = len(data)
         return code
 
     def data(self) -> bytes:
@@ -136,24 +163,6 @@ def _let_go() -> bool:
             executable.let_go()
     forget_calls()  # the C++ dispatchers hold machine code too
     return bool(oldest)
-
-
-def _load_or_compile(module: Module, callbacks: Sequence[Any]) -> tuple[Any, Source, int | None]:
-    client = module.devices[0].client
-    options, devices = _options(module), xla.DeviceList(module.devices)
-    path = None if callbacks else _path(module, options)
-    found = None if path is None else disk_cache.read(path)
-    if found is not None:
-        with contextlib.suppress(xla.XlaRuntimeError):  # what does not load is compiled anew, and replaced
-            return xla.deserialize(client, found, devices, options), "disk", len(found)
-    start = time.perf_counter()
-    code = xla.compile_text(client, module.text, devices, options, callbacks)
-    if path is not None and time.perf_counter() - start >= config.persistent_cache_min_compile_time_secs.value:
-        with contextlib.suppress(xla.XlaRuntimeError):  # some programs cannot be serialized
-            data = code.serialize()
-            disk_cache.write(path, data)
-            return code, "compiled", len(data)
-    return code, "compiled", None
 
 
 def _options(module: Module) -> Any:

@@ -1,4 +1,4 @@
-"""The compilation cache on disk: a folder with a file for each program, and one that counts its use.
+"""The compilation cache on disk: a folder with a file for each program, forecasts (`preload`), and a file that counts its use.
 
 An entry is written whole or not at all, readable by the user alone, and starts with a checksum of its content, its name and
 the version of its format. What does not agree, or others may have written, counts as missing. Of more than the allowed bytes
@@ -28,7 +28,7 @@ except ImportError:  # Windows: processes that end at the same moment may lose e
 
 __all__ = ["Counts", "cache_dir", "clear", "counts", "entries", "limit", "read", "write"]
 
-SUFFIX, UNFINISHED, COUNTS = ".xla", ".new-", "counts"
+SUFFIX, FORECAST, UNFINISHED, COUNTS = ".xla", ".forecast", ".new-", "counts"
 _FORMAT = b"teucer-2\0"
 _CHECKSUM = 32
 _NUMBERS = struct.Struct("<3Q")
@@ -63,14 +63,12 @@ def cache_dir() -> Path | None:
 
 
 def entries(folder: Path) -> list[Path]:
-    """The files of the cache in `folder`; those that a process is writing, or could not finish, included."""
-    with contextlib.suppress(OSError), os.scandir(folder) as found:
-        return sorted(Path(e.path) for e in found if e.name.endswith(SUFFIX) or e.name.startswith(UNFINISHED))
-    return []
+    """The programs of the cache in `folder`; those that a process is writing, or could not finish, included."""
+    return [path for path in _files(folder) if path.suffix != FORECAST]
 
 
 def read(path: Path) -> bytes | None:
-    """The content of an entry, None if there is none that can be trusted; marks it as used."""
+    """The content of a file, None if there is none that can be trusted; marks it as used."""
     try:
         with path.open("rb") as file:
             if not _is_ours(os.fstat(file.fileno())):
@@ -86,12 +84,13 @@ def read(path: Path) -> bytes | None:
         return None
     with contextlib.suppress(OSError):  # of a folder that is shared and not ours
         os.utime(path)
-    _note(path.parent, Counts(hits=1))
+    if path.suffix == SUFFIX:
+        _note(path.parent, Counts(hits=1))
     return bytes(content)
 
 
 def write(path: Path, content: bytes) -> None:
-    """Make an entry, which was missing.
+    """Make a file: an entry, which was missing, or a forecast.
 
     A cache that cannot be written is a slower program: a warning if the folder was named by an option, an error with
     jax_raise_persistent_cache_errors.
@@ -104,7 +103,7 @@ def write(path: Path, content: bytes) -> None:
         if kept:
             _write_whole(path, _checksum(path, content) + content)
         slack = most // 16
-        _note(path.parent, Counts(misses=1, written=size if kept else 0))
+        _note(path.parent, Counts(misses=path.suffix == SUFFIX, written=size if kept else 0))
         if _save_counts(path.parent).written > slack:
             _evict(path.parent, most - slack)
             _save_counts(path.parent, looked_through=True)
@@ -122,9 +121,9 @@ def counts(folder: Path) -> Counts:
 
 
 def clear(folder: Path) -> int:
-    """Remove all entries and counts; how many entries there were."""
+    """Remove all files; how many entries there were."""
     found = entries(folder)
-    for path in (*found, folder / COUNTS):
+    for path in (*_files(folder), folder / COUNTS):
         path.unlink(missing_ok=True)
     return len(found)
 
@@ -134,6 +133,12 @@ def limit() -> int:
     chosen = config.compilation_cache_max_size.value
     most: int = config.cache_max_bytes.value if chosen < 0 else chosen
     return most if most >= 0 else 1 << 62
+
+
+def _files(folder: Path) -> list[Path]:
+    with contextlib.suppress(OSError), os.scandir(folder) as found:
+        return sorted(Path(e.path) for e in found if e.name.endswith((SUFFIX, FORECAST)) or e.name.startswith(UNFINISHED))
+    return []
 
 
 def _is_ours(status: os.stat_result) -> bool:
@@ -208,9 +213,9 @@ def _hold(handle: int) -> bool:
 
 
 def _evict(folder: Path, most: int) -> None:
-    """Remove the least recently used entries until `most` bytes are left. Others may remove them at the same time."""
+    """Remove the least recently used files until `most` bytes are left. Others may remove them at the same time."""
     found = []
-    for path in entries(folder):
+    for path in _files(folder):
         with contextlib.suppress(OSError):
             status = path.stat()
             found.append((status.st_mtime_ns, status.st_size, path))

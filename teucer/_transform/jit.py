@@ -26,7 +26,7 @@ from teucer._core.calls import (
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.trace import EVAL, Tracer, current_trace
 from teucer._dynamic import dynamic, padding
-from teucer._runtime import backends, compilations, misses, shardings
+from teucer._runtime import backends, compilations, misses, preload, shardings
 from teucer._runtime.placement import Placement, placement_of, spread
 from teucer._runtime.shardings import Sharding, SingleDeviceSharding
 from teucer._runtime.specs import PartitionSpec
@@ -301,6 +301,7 @@ def _stage_dynamic(fun: Callable[..., Any], call: FlatCall, options: JitOptions)
 
 def stage_call(fun: Callable[..., Any], call: FlatCall, options: JitOptions, avals: tuple[Any, ...] | None = None) -> Staged:
     """Trace a function for the signature of a call, or for the given types, or find it traced."""
+    symbolic = avals is not None
     avals = check_leaves(call, fun, "jit") if avals is None else avals
     donate = (options.donate_argnums, options.donate_argnames)
     try:
@@ -312,7 +313,9 @@ def stage_call(fun: Callable[..., Any], call: FlatCall, options: JitOptions, ava
     by_signature = _staged.of(fun)
     found: Staged | None = by_signature.get(key)
     if found is None:
-        misses.note(fun, key, by_signature, leaf_names, current_trace() is EVAL)
+        eager = current_trace() is EVAL
+        misses.note(fun, key, by_signature, leaf_names, eager)
+        ahead = preload.forecast(fun, avals) if eager and not symbolic else None
         # Written out here: each call of a function costs depth to those who nest jits deeply.
         jaxpr, consts, out_tree, info = stage_user(fun, call, avals, "jit")
         compilations.log("Finished tracing %s for jit in %.9f sec", info.name, info.seconds)
@@ -320,6 +323,8 @@ def stage_call(fun: Callable[..., Any], call: FlatCall, options: JitOptions, ava
             compilations.warn_of_constants(jaxpr, consts)
         found = Staged(hoist_consts(jaxpr), tuple(consts), out_tree, info,
                        (False,) * len(consts) + donated_leaves(call, options))
+        if ahead is not None:
+            found.jaxpr.jaxpr.cache[preload.Forecast] = ahead
         # A size found inside is one of each call, and no name for two.
         if not any(isinstance(c, Tracer) for c in found.consts) and not dynamic.finds_sizes(found.jaxpr):
             memo.remember(by_signature, key, found)

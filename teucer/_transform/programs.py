@@ -25,7 +25,7 @@ from teucer._optimize.outline import outlined, outlined_call_p
 from teucer._optimize.passes import optimize
 from teucer._optimize.pieces import Cut, cut
 from teucer._optimize.plain_loops import has_plain_loops
-from teucer._runtime import compilations, effects, host_memory, misses, shardings, transfer
+from teucer._runtime import compilations, effects, host_memory, misses, preload, shardings, transfer
 from teucer._runtime.arrays import ArrayImpl, check_live
 from teucer._runtime.compile import Executable, Source, compile_module, compile_together
 from teucer._runtime.placement import Placement, chosen_by_compiler, over_mesh, pinned, placement_of
@@ -33,8 +33,8 @@ from teucer._trees.pytrees import tree_structure
 from teucer._xla import arrays as xla_arrays
 from teucer._xla.dispatcher import FastPath, dispatcher
 
-__all__ = ["LoadedCode", "Lowering", "Placement", "Program", "compile_program", "execute", "fast_path", "lower_program",
-           "placement_of", "prepared", "program_for", "runner"]
+__all__ = ["LoadedCode", "Lowering", "Placement", "Program", "compile_program", "compile_staged", "execute", "fast_path",
+           "lower_program", "placement_of", "prepared", "program_for", "runner"]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -131,6 +131,13 @@ class Program:
     def executable(self) -> Any:
         """The executable of the runtime."""
         return self._executable.load()
+
+    @property
+    def executables(self) -> list[Executable]:
+        """What was compiled: the executable, or that of each piece."""
+        if self.steps is not None:
+            return [e for program in dict.fromkeys(step.program for step in self.steps.steps) for e in program.executables]
+        return [self._executable] if isinstance(self._executable, Executable) else []
 
     @property
     def data(self) -> bytes:
@@ -267,13 +274,23 @@ def program_for(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: b
     if found is None:
         if config.explain_cache_misses.value:
             misses.explain_program(jaxpr, key)
-        ready = prepared(jaxpr, outline, placement, placement.device.platform)
-        found = jaxpr.cache[key] = compile_prepared(ready, name, donated, keep_unused, placement, options, outline)
+        found = jaxpr.cache[key] = compile_staged(jaxpr, name, donated, keep_unused, placement, options, outline)
     return found
 
 
-def compile_prepared(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: bool, placement: Placement,
-                     options: tuple[tuple[str, Any], ...], outline: bool | None, *, quiet: bool = False) -> Program:
+def compile_staged(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: bool, placement: Placement,
+                   options: tuple[tuple[str, Any], ...], outline: bool | None, *, quiet: bool = False) -> Program:
+    """The program of a jaxpr without constants, which is optimised and outlined first; quiet: nothing is logged or dumped."""
+    program = _compile_prepared(prepared(jaxpr, outline, placement, placement.device.platform), name, donated, keep_unused,
+                                placement, options, outline, quiet)
+    forecast = jaxpr.cache.pop(preload.Forecast, None)
+    if forecast is not None:
+        forecast.settle((e.entry, e.size) for e in program.executables if e.entry is not None and e.size is not None)
+    return program
+
+
+def _compile_prepared(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: bool, placement: Placement,
+                      options: tuple[tuple[str, Any], ...], outline: bool | None, quiet: bool) -> Program:
     """The program of a jaxpr as `prepared` gives it: in pieces if it calls large functions again and again, else as a whole."""
     def lowered(jaxpr: Jaxpr, donated: Sequence[bool], keep_unused: bool, quiet: bool) -> Lowering:
         return lower_program(jaxpr, name, donated, keep_unused, (placement.device.platform,), quiet=quiet, placement=placement)

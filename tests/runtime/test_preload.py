@@ -1,0 +1,241 @@
+"""Executables loaded ahead: what a forecast names, what is taken of it, and forecasts that turn out to be wrong."""
+
+import os
+import threading
+
+import numpy as np
+import pytest
+
+import teucer as jax
+import teucer.numpy as jnp
+from teucer._base import config
+from teucer._runtime import compile, disk_cache, preload
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A cache of its own, in which every program is worth a forecast."""
+    monkeypatch.setattr(preload, "LEAST", 1)
+    new_process()
+    with config.cache_dir(str(tmp_path / "cache")), config.enable_compilation_cache(True):
+        yield tmp_path / "cache"
+    new_process()
+
+
+@pytest.fixture
+def loads(monkeypatch):
+    """The names of the threads that load from disk, one a load, and whether it succeeded."""
+    seen = []
+    deserialize = compile.xla.deserialize
+
+    def watched(*args):
+        try:
+            found = deserialize(*args)
+        except compile.xla.XlaRuntimeError:
+            seen.append((threading.current_thread().name, False))
+            raise
+        seen.append((threading.current_thread().name, True))
+        return found
+
+    monkeypatch.setattr(compile.xla, "deserialize", watched)
+    return seen
+
+
+def new_process():
+    """Forget what a process knows and a new one does not."""
+    jax.clear_caches()
+    compile.clear_memory()
+    preload._traced.clear()
+
+
+def wait():
+    for thread in threading.enumerate():
+        if thread.name == preload.THREAD:
+            thread.join()
+
+
+def program(scale=2.0):
+    """A function that does not end its trace before what is foreseen has been loaded."""
+    def f(x):
+        wait()
+        return jnp.sin(x) * scale
+
+    return jax.jit(f)
+
+
+def forecasts(folder):
+    return sorted(p for p in folder.iterdir() if p.suffix == disk_cache.FORECAST)
+
+
+AHEAD = (preload.THREAD, True)
+X = np.arange(3, dtype=np.float32)
+
+
+def test_the_second_process_loads_while_it_traces(folder, loads):
+    first = program()(X)
+    assert len(forecasts(folder)) == 1 and not loads
+    new_process()
+    np.testing.assert_array_equal(program()(X), first)
+    assert loads == [AHEAD]
+    assert not preload._loadings
+
+
+def test_stages_too(folder, loads):
+    compiled = program().trace(X).lower().compile()
+    new_process()
+    np.testing.assert_array_equal(program().trace(X).lower().compile()(X), compiled(X))
+    assert loads == [AHEAD]
+
+
+def test_a_function_that_has_changed_is_compiled(folder, loads):
+    program(2.0)(X)
+    new_process()
+    np.testing.assert_allclose(program(3.0)(X), np.sin(X) * 3, rtol=1e-6)
+    assert loads == [AHEAD] and not preload._loadings  # in vain
+    new_process()
+    np.testing.assert_allclose(program(3.0)(X), np.sin(X) * 3, rtol=1e-6)
+    assert loads == [AHEAD, AHEAD]
+    (entry,) = preload._decoded(disk_cache.read(forecasts(folder)[0]))
+    assert (folder / entry.name).exists()
+
+
+def test_functions_of_one_place_have_a_forecast_each(folder, loads):
+    for _ in range(2):
+        new_process()
+        for scale in (2.0, 3.0):
+            np.testing.assert_allclose(program(scale)(X), np.sin(X) * scale, rtol=1e-6)
+    assert len(forecasts(folder)) == 2 and loads == [AHEAD, AHEAD]
+
+
+def test_other_types_have_another(folder, loads):
+    program()(X)
+    new_process()
+    program()(np.ones(4, np.float32))
+    assert len(forecasts(folder)) == 2 and not loads
+
+
+def test_all_pieces_are_loaded_ahead(folder, loads):
+    def layer(x, w):
+        x = x + jnp.tanh(jnp.cos(x * 2) @ w) * jnp.sin(x) - jnp.exp(-x * x)
+        return x * jnp.log1p(x * x) + jnp.sqrt(x * x + 1)
+
+    def network(x, ws):
+        wait()
+        for w in ws:
+            x = layer(x, w)
+        return x
+
+    x, ws = np.full((256, 256), 0.01, np.float32), [np.full((256, 256), 0.01, np.float32)] * 60
+    compiled = jax.jit(network, outline=True).lower(x, ws).compile()
+    pieces = len(compiled.program.executables)
+    expected = compiled(x, ws)
+    assert pieces > 1 and len(preload._decoded(disk_cache.read(forecasts(folder)[0]))) == pieces
+    new_process()
+    np.testing.assert_array_equal(jax.jit(network, outline=True)(x, ws), expected)
+    assert loads == [AHEAD] * pieces
+
+
+def test_over_a_mesh(folder, loads):
+    devices = jax.devices("cpu")
+    assert len(devices) > 1
+    split = jax.NamedSharding(jax.make_mesh((2,), ("i",), devices=devices[:2]), jax.P("i"))
+    x = jax.device_put(np.arange(8, dtype=np.float32), split)
+    first = program()(x)
+    assert len(forecasts(folder)) == 1
+    new_process()
+    second = program()(x)
+    assert AHEAD in loads and second.sharding == first.sharding
+    np.testing.assert_array_equal(second, first)
+
+
+@pytest.mark.parametrize("suffix", [disk_cache.SUFFIX, disk_cache.FORECAST])
+def test_damage_costs_time_only(folder, loads, suffix):
+    first = program()(X)
+    for path in folder.iterdir():
+        if path.suffix == suffix:
+            data = bytearray(path.read_bytes())
+            data[len(data) // 2] ^= 1
+            path.write_bytes(data)
+    new_process()
+    np.testing.assert_array_equal(program()(X), first)
+    new_process()
+    np.testing.assert_array_equal(program()(X), first)
+    assert loads[-1] == AHEAD
+
+
+@pytest.mark.parametrize("content", [b"", b"XLA knows nothing of this"])
+def test_an_entry_that_xla_refuses_is_compiled(folder, loads, content):
+    first = program()(X)
+    (entry,) = disk_cache.entries(folder)
+    disk_cache.write(entry, content)
+    new_process()
+    np.testing.assert_array_equal(program()(X), first)
+    assert not any(succeeded for _, succeeded in loads)
+
+
+def test_forecasts_of_devices_that_are_not_there(folder, loads):
+    program()(X)
+    (path,) = forecasts(folder)
+    (entry,) = preload._decoded(disk_cache.read(path))
+    for other in (entry._replace(devices=(1 << 20,)), entry._replace(platform="abacus"), entry._replace(name="gone.xla")):
+        disk_cache.write(path, preload._encoded([other]))
+        new_process()
+        np.testing.assert_allclose(program()(X), np.sin(X) * 2, rtol=1e-6)
+        assert loads.pop() == (threading.current_thread().name, True) and not loads
+
+
+def test_who_comes_before_the_thread_loads_itself(folder, loads, monkeypatch):
+    program()(X)
+    new_process()
+
+    class NeverStarted(threading.Thread):
+        def start(self):
+            raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(preload.threading, "Thread", NeverStarted)
+    np.testing.assert_allclose(program()(X), np.sin(X) * 2, rtol=1e-6)
+    assert loads == [(threading.current_thread().name, True)]
+
+
+def test_a_trace_that_fails_leaves_nothing(folder, loads):
+    flag = [False]
+
+    def f(x):
+        wait()
+        if flag[0]:
+            raise ValueError("this time not")
+        return jnp.sin(x)
+
+    jax.jit(f)(X)
+    new_process()
+    flag[0] = True
+    with pytest.raises(ValueError, match="this time not") as caught:
+        jax.jit(f)(X)
+    del caught
+    assert loads == [AHEAD]
+    assert not preload._loadings
+
+
+def test_small_programs_and_those_of_the_library_have_none(folder, monkeypatch):
+    jnp.linspace(0, 1, 5)
+    assert not forecasts(folder)
+    monkeypatch.setattr(preload, "LEAST", 1 << 30)
+    program()(X)
+    assert not forecasts(folder)
+
+
+@pytest.mark.parametrize("option", ["preload", "enable_compilation_cache"])
+def test_it_can_be_switched_off(folder, loads, option):
+    program()(X)
+    new_process()
+    with getattr(config, option)(False):
+        program()(X)
+    assert AHEAD not in loads
+
+
+def test_forecasts_are_no_entries_but_go_with_them(folder):
+    program()(X)
+    assert len(disk_cache.entries(folder)) == 1 and len(forecasts(folder)) == 1
+    assert disk_cache.counts(folder)[:2] == (0, 1)
+    assert disk_cache.clear(folder) == 1
+    assert os.listdir(folder) == []
