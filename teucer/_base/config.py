@@ -9,7 +9,6 @@ The environment variable is the name in capitals.
 
 from __future__ import annotations
 
-import difflib
 import fnmatch
 import logging
 import os
@@ -508,12 +507,12 @@ def options() -> Iterator[Option]:
 
 
 def _lookup(name: str) -> Option:
-    option = _OPTIONS.get(name)
-    if option is not None:
-        return option
+    if name in _OPTIONS:
+        return _OPTIONS[name]
     for reason, patterns in _ABSENT.items():
         if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns):
             raise AttributeError(f"config: Teucer does not have JAX's option {name!r}: {reason}.", name=name, obj=None)
+    import difflib  # 2 ms to load, for those who mistype
     close = difflib.get_close_matches(name, [*_OPTIONS, *(n.removeprefix("jax_") for n in _OPTIONS)], n=1)
     full = next((n for n in _OPTIONS if close and n in (close[0], f"jax_{close[0]}")), None)
     hint = f"\n  Did you mean {full!r}?" if full else ""

@@ -5,6 +5,7 @@ Equal types are one object: a type is compared and hashed by identity, and facts
 
 from __future__ import annotations
 
+import sys
 from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
@@ -306,6 +307,9 @@ register_aval_of(Dimension, _scalar(int))
 
 
 def _numpy(x: Any) -> ShapedArray:
+    if "numpy.ma" in sys.modules and isinstance(x, np.ma.MaskedArray):  # numpy.ma takes 15 ms to load
+        raise ValueError("numpy masked arrays are not supported as direct inputs to JAX functions. Use arr.filled() to convert "
+                         f"the value to a standard numpy array.\n    value: {x!r:.200}")
     dtype = x.dtype
     if dtype in dtypes.ALL_SET:
         return ShapedArray(x.shape, dtypes.canonicalize_dtype(dtype))
@@ -316,11 +320,5 @@ def _numpy(x: Any) -> ShapedArray:
                     f"    value: {x!r:.200}{order}")
 
 
-def _masked(x: Any) -> ShapedArray:
-    raise ValueError("numpy masked arrays are not supported as direct inputs to JAX functions. Use arr.filled() to convert "
-                     f"the value to a standard numpy array.\n    value: {x!r:.200}")
-
-
 register_aval_of(np.ndarray, _numpy)
 register_aval_of(np.generic, _numpy)
-register_aval_of(np.ma.MaskedArray, _masked)

@@ -13,7 +13,6 @@ import hashlib
 import os
 import stat
 import struct
-import tempfile
 import threading
 import warnings
 from pathlib import Path
@@ -155,6 +154,7 @@ def _checksum(path: Path, content: bytes | memoryview) -> bytes:
 
 
 def _write_whole(path: Path, data: bytes) -> None:
+    import tempfile  # 7 ms to load, for those who write
     handle, unfinished = tempfile.mkstemp(dir=path.parent, prefix=UNFINISHED)
     try:
         with os.fdopen(handle, "wb") as file:
