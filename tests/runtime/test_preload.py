@@ -197,6 +197,28 @@ def test_who_comes_before_the_thread_loads_itself(folder, loads, monkeypatch):
     assert loads == [(threading.current_thread().name, True)]
 
 
+def test_nobody_waits_for_what_was_left(folder, monkeypatch):
+    program()(X)
+    (path,) = forecasts(folder)
+    (entry,) = preload._decoded(disk_cache.read(path))
+    first, second = entry._replace(name="a.xla"), entry._replace(name="b.xla")
+    disk_cache.write(path, preload._encoded([first, second]))
+    reading, go_on = threading.Event(), threading.Event()
+
+    def slowly(path):
+        reading.set()
+        go_on.wait()
+
+    monkeypatch.setattr(preload.disk_cache, "read", lambda p: preload._encoded([first, second]) if p == path else slowly(p))
+    found = preload.Forecast(path)
+    reading.wait()
+    left = preload._loadings[folder / "b.xla"]
+    found.settle([])
+    assert left.ended.is_set() and preload.take(folder / "b.xla") is None
+    go_on.set()
+    wait()
+
+
 def test_a_trace_that_fails_leaves_nothing(folder, loads):
     flag = [False]
 

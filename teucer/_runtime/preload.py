@@ -68,6 +68,11 @@ class _Loading:
             first, self.begun = not self.begun, True
         return first
 
+    def leave(self) -> None:
+        """Do not load it, if nobody has begun; who waits for it finds nothing."""
+        if self.begin():
+            self.ended.set()
+
     def load(self) -> None:
         """Load it, if that is possible: who needs the executable otherwise finds out why not."""
         _, options, platform, ids = self.entry
@@ -105,7 +110,7 @@ class Forecast:
     def settle(self, needed: Iterable[tuple[Entry, int]]) -> None:
         """The function has got its program. needed: the entries that it is made of, with their sizes."""
         for loading in self._loadings:
-            loading.begin()
+            loading.leave()
         self._loadings.clear()
         found = dict(needed)
         entries = tuple(found) if sum(found.values()) >= LEAST else ()
