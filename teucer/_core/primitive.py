@@ -76,7 +76,10 @@ class Primitive:
     dce(eqn, used) -> eqn                                  the equation with those of its results only that are used
     moved(*avals, **params) -> elements                    that change place with regard to the last axis, or that windows hold;
                                                            infinitely many where loops are of another kind
-                                                           (`teucer._optimize.plain_loops`)
+                                                           (`teucer._optimize.codegen`)
+    by_eigen(*avals, **params) -> products, gain           that are YNNPACK's or Eigen's on CPU, and those that had better be
+                                                           Eigen's, less those that had not; avals of operands and results,
+                                                           if it separates
     """
 
     __slots__ = ("__dict__",)
@@ -123,6 +126,9 @@ class Primitive:
 
     def moved(self, *avals: Any, **params: Any) -> float:
         return 0 if self.fuses or self.reduces else math.inf
+
+    def by_eigen(self, *avals: Any, **params: Any) -> tuple[float, float]:
+        return 0, 0
 
     def types(self, *avals: Any, **params: Any) -> tuple[Any, ...]:
         self.missing("Type rule", "types")

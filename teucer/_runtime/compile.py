@@ -115,11 +115,12 @@ class Executable:
 
 def compile_module(text: str, devices: Sequence[Any], *, num_replicas: int = 1, use_shardy: bool = False,
                    overrides: Mapping[str, Any] | None = None, callbacks: Sequence[Any] = (),
-                   lean: bool = False) -> tuple[Executable, Source]:
+                   lean: bool = False, eigen: bool = False) -> tuple[Executable, Source]:
     """The executable of a StableHLO module on the given devices, and where it was found.
 
     overrides: XLA debug options by name. callbacks: Python functions that the module calls; such a module is not cached.
-    lean: whether to go, on CPU, without what only other than plain loops gain from (`_optimize/plain_loops.py`).
+    lean, eigen: whether to go, on CPU, without what only other than plain loops gain from, and whether convolutions had better be
+    Eigen's (`_optimize/codegen.py`).
     Raises the compiler's error if XLA refuses the module or an option.
     """
     effort = xla.Effort(config.optimization_level.value, config.memory_fitting_level.value,
@@ -127,9 +128,12 @@ def compile_module(text: str, devices: Sequence[Any], *, num_replicas: int = 1, 
     chosen = dict(overrides or {})
     if config.disable_most_optimizations.value:
         chosen = {**xla.little_effort(devices[0].platform), **chosen}
-    # Who sets switches of the backend knows which.
-    switches = (xla.LEAN_CODE if lean and devices[0].platform == "cpu" and "xla_backend_extra_options" not in _xla_flags()
-                else ())
+    switches: tuple[str, ...] = ()
+    if devices[0].platform == "cpu":  # who sets such options by XLA_FLAGS knows which
+        if lean and "xla_backend_extra_options" not in _xla_flags():
+            switches = xla.LEAN_CODE
+        if eigen and not any(option in _xla_flags() for option in xla.EIGEN_CONVOLUTIONS):
+            chosen = {**xla.EIGEN_CONVOLUTIONS, **chosen}
     module = Module(text, tuple(devices), num_replicas, use_shardy, tuple(sorted(chosen.items())), effort, switches)
     if callbacks:
         return Executable(module, callbacks), "compiled"

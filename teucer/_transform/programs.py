@@ -20,11 +20,11 @@ from teucer._core.trace import Tracer, leak_message, typeof
 from teucer._core.types import float0, partitioned
 from teucer._dynamic import sizes
 from teucer._lower.context import Argument, donated_to, lower_module
+from teucer._optimize.codegen import has_plain_loops, suits_eigen
 from teucer._optimize.dce import dce_jaxpr, remove_dead
 from teucer._optimize.outline import outlined, outlined_call_p
 from teucer._optimize.passes import optimize
 from teucer._optimize.pieces import Cut, cut
-from teucer._optimize.plain_loops import has_plain_loops
 from teucer._runtime import compilations, effects, host_memory, misses, preload, shardings, transfer
 from teucer._runtime.arrays import ArrayImpl, check_live
 from teucer._runtime.compile import Executable, Source, compile_module, compile_together
@@ -344,7 +344,8 @@ def _compile_pieces(in_pieces: Cut, lowerings: dict[Jaxpr, Lowering], donated: S
 def _executable(lowering: Lowering, placement: Placement, options: tuple[tuple[str, Any], ...],
                 lean: bool = False) -> tuple[Executable, Source]:
     return compile_module(lowering.text, placement.devices, use_shardy=placement.mesh is not None, overrides=dict(options),
-                          callbacks=lowering.callbacks, lean=lean or has_plain_loops(lowering.jaxpr))
+                          callbacks=lowering.callbacks, lean=lean or has_plain_loops(lowering.jaxpr),
+                          eigen=suits_eigen(lowering.jaxpr))
 
 
 def execute(program: Program, args: Sequence[Any]) -> list[Any]:

@@ -12,9 +12,9 @@ import numpy as np
 from jaxlib import _jax, lapack, utils, xla_client
 from jaxlib.version import __version__ as jaxlib_version
 
-__all__ = ["CALLS_MISS_COPIES", "LEAN_CODE", "Client", "CompileOptions", "Device", "DeviceList", "Effort", "LoadedExecutable",
-           "XlaRuntimeError", "compile_options", "compile_text", "cost_analysis", "cpu_client", "deserialize", "jaxlib_version",
-           "little_effort", "plugin_client", "plugin_libraries", "register_ffi_target", "register_lapack"]
+__all__ = ["CALLS_MISS_COPIES", "EIGEN_CONVOLUTIONS", "LEAN_CODE", "Client", "CompileOptions", "Device", "DeviceList", "Effort",
+           "LoadedExecutable", "XlaRuntimeError", "compile_options", "compile_text", "cost_analysis", "cpu_client", "deserialize",
+           "jaxlib_version", "little_effort", "plugin_client", "plugin_libraries", "register_ffi_target", "register_lapack"]
 
 Client = _jax.Client
 CompileOptions = _jax.CompileOptions
@@ -116,6 +116,8 @@ def little_effort(platform: str) -> dict[str, Any]:
 CALLS_MISS_COPIES = tuple(map(int, jaxlib_version.split(".")[:2])) >= (0, 12)
 # Switches of the CPU backend with which programs compile a quarter sooner, and those with plain loops to code as fast.
 LEAN_CODE = ("xla_cpu_disable_tiled_emitter", "xla_cpu_disable_loop_unrolling")
+# Debug options with which convolutions over two axes are Eigen's: what YNNPACK computes is the rest of XLA's default.
+EIGEN_CONVOLUTIONS = {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_DOT,LIBRARY_FUSION_TYPE_REDUCE"}
 # Where XLA's protocol buffers have the switches of a backend: CompileOptionsProto.executable_build_options.debug_options
 # .xla_backend_extra_options, a map, whose entries have a key and a value.
 _EXTRA_OPTIONS, _KEY, _VALUE = (500, 3, 3), 1, 2

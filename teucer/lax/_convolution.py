@@ -16,7 +16,7 @@ from teucer._dimensions.dimensions import is_constant, is_symbolic
 from teucer._runtime.partition import Labels
 from teucer._runtime.shardings import explicit_sharding, typed
 from teucer._transform import arith
-from teucer.lax._convolution_lowering import convolution
+from teucer.lax._convolution_lowering import by_eigen, convolution
 from teucer.lax._convolution_shapes import (
     ConvDimensionNumbers,
     canonical_padding,
@@ -84,6 +84,9 @@ class ConvGeneralDilated(Primitive):
         # XLA's fast code takes the features last.
         lhs_spec, rhs_spec, _ = dimension_numbers
         return sum(x.size for x, last in ((lhs, lhs_spec[1]), (rhs, rhs_spec[0])) if last != x.ndim - 1)
+
+    def by_eigen(self, lhs: Any, rhs: Any, out: Any, **params: Any) -> tuple[float, float]:
+        return by_eigen(lhs, rhs, out, params)
 
     def lower(self, ctx: Any, lhs: Any, rhs: Any, *, precision: Any, preferred_element_type: Any, out_sharding: Any = None,
               **window: Any) -> Any:

@@ -13,10 +13,13 @@ from teucer._core.types import ShapedArray
 from teucer._lower import hlo
 from teucer.lax._convolution_shapes import dilated, inverse_permutation, taken
 
-__all__ = ["convolution"]
+__all__ = ["by_eigen", "convolution"]
 
 # Products that are written out one by one; planes that are.
 TERMS, PLANES = 128, 8
+# Where Eigen loses: products that take no time count for nothing; of fewer features than a vector has, and so many elements of the
+# kernel for each of them, it takes up to 7 times as long.
+FEW, FEATURES, LONG = 1 << 21, 8, 256
 
 
 def convolution(ctx: Any, lhs: Any, rhs: Any, aval: Any, options: str, window: Any) -> Any:
@@ -36,6 +39,26 @@ def convolution(ctx: Any, lhs: Any, rhs: Any, aval: Any, options: str, window: A
     if ctx.platform != "cpu":
         return hlo.convolution(ctx, lhs, rhs, aval, options, **window)
     return _on_cpu(ctx, lhs, rhs, aval, options, window)
+
+
+def by_eigen(lhs: Any, rhs: Any, out: Any, window: Any) -> tuple[float, float]:
+    """How many products a convolution over two axes takes, which XLA gives to YNNPACK where it is not told otherwise; and as many
+    if Eigen takes less time for them, a negative multiple if it takes more (docs/convolutions.md)."""
+    (_, features, *_), (_, _, *kernel), (_, _, *places) = (
+        taken(x.shape, spec) for x, spec in zip((lhs, rhs, out), window["dimension_numbers"], strict=True))
+    products = out.size * math.prod(kernel) * features
+    if len(kernel) < 2 or window["feature_group_count"] * window["batch_group_count"] > 1 or max(window["lhs_dilation"]) > 1:
+        return 0, 0  # YNNPACK takes none of these
+    if not dtypes.issubdtype(out.dtype, np.inexact) or out.dtype in (np.float64, np.complex128):
+        return products, -math.inf  # nor Eigen these
+    if products < FEW:
+        return 0, 0
+    strides = window["window_strides"]
+    if max(strides) > 1 and all(s >= k for s, k in zip(strides, kernel, strict=True)):
+        return products, -4 * products  # windows that do not overlap
+    if features < FEATURES and math.prod(kernel) >= max(LONG * features, math.prod(places)):
+        return products, -8 / features * products  # gradients of kernels, of few images
+    return products, products
 
 
 def _complex(ctx: Any, lhs: Any, rhs: Any, aval: Any, options: str, window: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Which programs are compiled to lean code: those whose loops are long and run along the last axis."""
+"""What XLA is told of programs: which get lean code (loops that are long and run along the last axis), and Eigen's convolutions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
 from teucer._base import config
-from teucer._optimize.plain_loops import CACHED, has_plain_loops
+from teucer._optimize.codegen import CACHED, has_plain_loops, suits_eigen
 from teucer._runtime import compile as compilation
 from teucer._xla import client as xla
 
@@ -67,6 +67,81 @@ def test_plain(name):
 def test_symbolic_sizes_are_not_known():
     (n,) = jax.export.symbolic_shape("n")
     assert not has_plain_loops(jax.make_jaxpr(lambda x: x + 1)(jax.ShapeDtypeStruct((n, 64), np.float32)).jaxpr)
+
+
+def convolve(x: Any, w: Any, strides: Any = (1, 1), padding: Any = "SAME", **window: Any) -> Any:
+    return lax.conv_general_dilated(x, w, strides, padding, dimension_numbers=("NHWC", "HWIO", "NHWC"), **window)
+
+
+def gradients(f: Any) -> Any:
+    return jax.grad(lambda *args: jnp.tanh(f(*args)).sum(), (0, 1))
+
+
+EIGEN = {
+    "an image": (convolve, of(1, 32, 32, 32), of(3, 3, 32, 32)),
+    "three features": (convolve, of(16, 64, 64, 3), of(7, 7, 3, 32)),
+    "pixels": (convolve, of(8, 32, 32, 64), of(1, 1, 64, 64)),
+    "gradients of a batch": (gradients(convolve), of(32, 32, 32, 32), of(3, 3, 32, 32)),
+    "features in front": (lambda x, w: lax.conv(x, w, (1, 1), "SAME"), of(8, 32, 32, 32), of(32, 32, 3, 3)),
+    "in a loop": (lambda x, w: lax.fori_loop(0, 3, lambda i, x: convolve(x, w), x), of(8, 32, 32, 32), of(3, 3, 32, 32)),
+    "short floats": (convolve, of(8, 32, 32, 32, dtype="float16"), of(3, 3, 32, 32, dtype="float16")),
+    "complex": (convolve, of(8, 32, 32, 32, dtype="complex64"), of(3, 3, 32, 32, dtype="complex64")),
+    "beside small ones": (lambda x, w, y: (convolve(x, w), convolve(y, w[:, :, :, :8])), of(8, 32, 32, 32), of(3, 3, 32, 32),
+                          of(1, 4, 4, 32)),
+}
+YNNPACK = {
+    "none": (jnp.sin, of(64, 64)),
+    "small": (convolve, of(2, 16, 16, 16), of(3, 3, 16, 16)),
+    "gradients of an image": (gradients(convolve), of(1, 32, 32, 32), of(3, 3, 32, 32)),
+    "of four images": (gradients(convolve), of(4, 32, 32, 32), of(3, 3, 32, 32)),
+    "patches": (lambda x, w: convolve(x, w, (8, 8)), of(8, 64, 64, 3), of(8, 8, 3, 128)),
+    "double": (convolve, of(8, 32, 32, 32, dtype="float64"), of(3, 3, 32, 32, dtype="float64")),
+    "integers": (lambda x, w: convolve(x, w, preferred_element_type=np.int32), of(8, 32, 32, 32, dtype="int8"),
+                 of(3, 3, 32, 32, dtype="int8")),
+    "double beside others": (lambda x, w, y: (convolve(x, w), convolve(y, y[:3, :3, :, :])), of(8, 32, 32, 32), of(3, 3, 32, 32),
+                             of(32, 32, 32, 32, dtype="float64")),
+    "groups": (lambda x, w: convolve(x, w, feature_group_count=4), of(8, 32, 32, 64), of(3, 3, 16, 64)),
+    "one axis": (lambda x, w: lax.conv_general_dilated(x, w, (1,), "SAME", dimension_numbers=("NWC", "WIO", "NWC")), of(8, 512, 64),
+                 of(5, 64, 64)),
+}
+
+
+@pytest.mark.parametrize("name", [*EIGEN, *YNNPACK])
+def test_suits_eigen(name):
+    f, *args = (EIGEN | YNNPACK)[name]
+    with jax.enable_x64(True):
+        assert suits_eigen(jax.make_jaxpr(f)(*args).jaxpr) == (name in EIGEN)
+
+
+X, W = of(8, 32, 32, 32), of(3, 3, 32, 32)
+
+
+def ynnpack_takes(compiled: Any) -> bool:
+    return "__ynn" in compiled.as_text()
+
+
+def test_eigen_gets_what_suits_it():
+    assert not ynnpack_takes(jax.jit(convolve).lower(X, W).compile())
+    f, *args = YNNPACK["patches"]
+    assert ynnpack_takes(jax.jit(f).lower(*args).compile())
+    assert ynnpack_takes(jax.jit(lambda x: x @ x).lower(of(256, 256)).compile())
+
+
+def test_the_user_decides_whose_convolutions(monkeypatch):
+    f = jax.jit(convolve)
+    chosen = {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_CONVOLUTION"}
+    assert ynnpack_takes(f.lower(X, W).compile(chosen))
+    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_experimental_ynn_fusion_type=LIBRARY_FUSION_TYPE_INDIVIDUAL_CONVOLUTION")
+    assert ynnpack_takes(jax.jit(lambda x, w: convolve(x, w) + 1).lower(X, W).compile())  # XLA has read its flags before
+
+
+def test_both_libraries_compute_the_same():
+    r = np.random.default_rng(0)
+    x, w = r.standard_normal(X.shape).astype(np.float32), r.standard_normal(W.shape).astype(np.float32)
+    f = jax.jit(gradients(convolve))
+    chosen = {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_CONVOLUTION"}
+    for eigen, ynnpack in zip(f.lower(x, w).compile()(x, w), f.lower(x, w).compile(chosen)(x, w), strict=True):
+        np.testing.assert_allclose(eigen, ynnpack, rtol=2e-4, atol=2e-4 * np.abs(ynnpack).max())  # sums of up to 8192 floats
 
 
 @pytest.fixture

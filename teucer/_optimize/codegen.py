@@ -1,0 +1,81 @@
+"""What XLA's CPU backend is told about a program: whether its loops are plain, and whose convolutions suit it.
+
+Two optimizations of the backend take a quarter of the time of a compilation: tiles, which make transposition fast, and
+unrolling, which makes loops of few steps fast. Code for **plain loops**, long ones that run along the last axis of everything
+that a program reads and writes, is as fast without them (docs/outlining.md).
+
+Convolutions over two axes are YNNPACK's where XLA is not told otherwise. Most take half the time by Eigen, some a multiple
+(docs/convolutions.md).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from teucer._core.jaxpr import Eqn, Jaxpr, jaxprs_in_params
+
+__all__ = ["has_plain_loops", "suits_eigen"]
+
+# Steps of the innermost loop, which runs over the last axis: from here on, vector instructions are unrolling enough.
+STEPS = 8
+# Elements of an array whose loops take next to no time, whatever they are; of one that cache holds while it is transposed.
+FEW, CACHED = 1 << 10, 1 << 17
+# The part of all elements that loops of another kind may take.
+PART = 1 / 16
+# The part of the products of convolutions by which those that had better be Eigen's must outweigh the others.
+CLEAR = 3 / 4
+
+
+class Counts(NamedTuple):
+    """Of an equation or a jaxpr. moved: elements that are transposed, in short loops or in windows, infinitely many where nothing
+    is known of the loops. computed: elements in all. products: multiplications of convolutions that are YNNPACK's or Eigen's.
+    eigen: those that had better be Eigen's, less those that had not."""
+
+    moved: float
+    computed: float
+    products: float
+    eigen: float
+
+
+def has_plain_loops(jaxpr: Jaxpr) -> bool:
+    """Whether the loops that a jaxpr becomes are plain but for little, as far as can be told from its equations."""
+    counts = _counts(jaxpr)
+    return counts.moved <= PART * counts.computed
+
+
+def suits_eigen(jaxpr: Jaxpr) -> bool:
+    """Whether the convolutions of a jaxpr, nearly all of them, take less time by Eigen than by YNNPACK."""
+    counts = _counts(jaxpr)
+    return counts.eigen > CLEAR * counts.products
+
+
+def _counts(jaxpr: Jaxpr) -> Counts:
+    """The sums over the equations; kept on the jaxpr."""
+    found: Counts | None = jaxpr.cache.get(_counts)
+    if found is None:
+        found = jaxpr.cache[_counts] = _sums([_counts_of(eqn) for eqn in jaxpr.eqns])
+    return found
+
+
+def _sums(counts: list[Counts]) -> Counts:
+    return Counts(*map(sum, zip(*counts, strict=True))) if counts else Counts(0, 0, 0, 0)
+
+
+def _counts_of(eqn: Eqn) -> Counts:
+    inner = [_counts(jaxpr) for jaxpr in jaxprs_in_params(eqn.params)]
+    if inner:
+        return _sums(inner)
+    ins, outs = [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars]
+    if any(aval.symbolic for aval in (*ins, *outs)):
+        return Counts(math.inf, 0, 0, 0)
+    computed = sum(aval.size for aval in outs)
+    if all(aval.size < FEW for aval in (*ins, *outs)):
+        return Counts(0, computed, 0, 0)
+    moved = eqn.primitive.moved(*ins, **eqn.params) + sum(aval.size for aval in (*ins, *outs) if _is_narrow(aval))
+    products, eigen = eqn.primitive.by_eigen(*ins, *outs, **eqn.params) if eqn.primitive.separates else (0, 0)
+    return Counts(moved if moved <= CACHED else math.inf, computed, products, eigen)
+
+
+def _is_narrow(aval: Any) -> bool:
+    return bool(aval.ndim > 1 and 1 < aval.shape[-1] < STEPS and aval.size >= FEW)
