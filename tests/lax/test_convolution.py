@@ -28,6 +28,8 @@ CASES = {
     "dilated": ({"padding": [(1, 2), (-1, 0)], "window_strides": (2, 1), "lhs_dilation": (2, 3)}, (2, 3, 5, 4), (2, 3, 3, 2)),
     "negative": ({"padding": [(-2, 3), (1, -1)], "window_strides": (3, 2), "lhs_dilation": (2, 1), "rhs_dilation": (1, 2)},
                  (2, 3, 5, 4), (2, 3, 3, 2)),
+    "negative beyond the image": ({"padding": [(-2, 4), (3, -2)], "window_strides": (1, 1), "lhs_dilation": (2, 1)}, (2, 3, 1, 1),
+                                  (4, 3, 3, 2)),
     "feature_groups": ({"padding": "SAME", "window_strides": (2, 1), "feature_group_count": 2}, (2, 6, 5, 4), (4, 3, 3, 2)),
     "batch_groups": ({"padding": "SAME", "window_strides": (2, 1), "batch_group_count": 2}, (4, 3, 5, 4), (6, 3, 3, 2)),
     "channels_last": ({"padding": "SAME", "window_strides": (2, 1), "feature_group_count": 2,

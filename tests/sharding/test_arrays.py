@@ -264,6 +264,13 @@ def test_callbacks_run_once(kind, capsys):
     assert capsys.readouterr().out == f"sum {VALUE.sum()}\n"
 
 
+@pytest.mark.parametrize("f", [jnp.max, jnp.min, lambda z: jnp.max(z, 0)])
+def test_complex_extremes_along_axes_that_devices_share(mesh, f):
+    z = np.random.default_rng(0).integers(-3, 4, (8, 4)) + 1j * np.random.default_rng(1).integers(-3, 4, (8, 4))
+    z = z.astype(np.complex64)
+    np.testing.assert_array_equal(jax.jit(f)(jax.device_put(z, NamedSharding(mesh, P("x", "y")))), f(z))
+
+
 def test_convolutions_over_space_and_features():
     """XLA's partitioner sums wrongly where both are divided; so space is not."""
     mesh = jax.make_mesh((2, 3), ("x", "y"), axis_types=(AxisType.Auto,) * 2)

@@ -29,8 +29,8 @@ def convolution(ctx: Any, lhs: Any, rhs: Any, aval: Any, options: str, window: A
     where spatial axes and output features are both divided (seen with jaxlib 0.10.2).
     """
     if any(p < 0 for pair in window["padding"] for p in pair):
-        # XLA's CPU convolution reads out of bounds for negative padding.
-        lhs, window = _spread(ctx, lhs, window, [(min(low, 0), min(high, 0)) for low, high in window["padding"]])
+        # XLA's CPU convolution reads out of bounds for negative padding. What one side takes away the other may have to add first.
+        lhs, window = _spread(ctx, lhs, window, [pads if min(pads) < 0 else (0, 0) for pads in window["padding"]])
     if lhs.dtype.kind == "c":
         return _complex(ctx, lhs, rhs, aval, options, window)
     lhs_spec, rhs_spec, _ = window["dimension_numbers"]

@@ -68,7 +68,8 @@ class Reduction(Primitive):
 
     def lower(self, ctx: Any, x: Any, *, axes: Any) -> Any:
         init = ctx.constant(identity_of(self.op, x.dtype), x.dtype)
-        if self.op in ("and", "or", "xor") and (self.op == "xor" or x.dtype != np.bool_):
+        bits = self.op in ("and", "or", "xor") and (self.op == "xor" or x.dtype != np.bool_)
+        if bits or (x.dtype.kind == "c" and self.op in ("maximum", "minimum")):
             x = ctx.whole(x, axes)  # devices have no such reductions between them
         return hlo.reduce(ctx, [x], [init], axes, scalar_body(ctx, self.op))
 
