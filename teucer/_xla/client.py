@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import pkgutil
@@ -168,6 +169,8 @@ def compile_text(client: Any, text: str, devices: Any, options: Any, callbacks: 
 
     callbacks: the Python functions that the module's host callbacks refer to by index.
     """
+    if "lapack_" in text:
+        _start_lapack()
     if callbacks:
         from teucer._xla import mlir  # 0.15 s to load, for programs with callbacks only
         return client.compile_and_load(mlir.parse(text), devices, options, list(callbacks))
@@ -183,6 +186,8 @@ def cost_analysis(client: Any, computation: Any) -> Any:
 
 def deserialize(client: Any, data: bytes, devices: Any, options: Any) -> Any:
     """Load an executable from what `LoadedExecutable.serialize` wrote."""
+    if b"lapack_" in data:
+        _start_lapack()
     return client.deserialize_executable(data, devices, options)
 
 
@@ -192,9 +197,13 @@ def register_ffi_target(name: str, function: Any, platform: str, api_version: in
 
 
 def register_lapack() -> None:
-    """Make jaxlib's LAPACK kernels known to XLA on CPU."""
+    """Make jaxlib's LAPACK kernels known to XLA on CPU. They call SciPy's, which the first program that has them loads."""
     for platform, targets in lapack.registrations().items():
         for name, function, api_version in targets:
             register_ffi_target(name, function, platform, api_version)
             xla_client.register_custom_call_as_batch_partitionable(name)
-    lapack._lapack.initialize()
+
+
+@functools.cache
+def _start_lapack() -> None:
+    lapack._lapack.initialize()  # 0.15 s: SciPy's linear algebra
