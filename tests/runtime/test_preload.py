@@ -114,6 +114,14 @@ def test_other_types_have_another(folder, loads):
     assert len(forecasts(folder)) == 2 and not loads
 
 
+def test_code_for_another_processor_is_not_loaded(folder, loads, monkeypatch):
+    program()(X)
+    new_process()
+    monkeypatch.setattr(preload.cpu_features, "host", lambda: "another")
+    program()(X)
+    assert not loads and len(forecasts(folder)) == 2
+
+
 def test_all_pieces_are_loaded_ahead(folder, loads):
     def layer(x, w):
         x = x + jnp.tanh(jnp.cos(x * 2) @ w) * jnp.sin(x) - jnp.exp(-x * x)

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, final
 from teucer._base import config
 from teucer._base.functions import fun_name, where
 from teucer._base.source import is_internal
-from teucer._runtime import backends, disk_cache
+from teucer._runtime import backends, cpu_features, disk_cache
 from teucer._xla import client as xla
 
 __all__ = ["Entry", "Forecast", "Loaded", "forecast", "take"]
@@ -127,7 +127,7 @@ def forecast(fun: Any, avals: Sequence[Any]) -> Forecast | None:
     if folder is None or not config.preload.value or is_internal(place.rpartition(":")[0]):
         return None
     types = [f"{number} {aval.str_short()}" for aval, number in collections.Counter(avals).items()]
-    about = "\0".join((xla.jaxlib_version, os.environ.get("XLA_FLAGS", ""), place, fun_name(fun), *types))
+    about = "\0".join((xla.jaxlib_version, cpu_features.host(), os.environ.get("XLA_FLAGS", ""), place, fun_name(fun), *types))
     name = hashlib.sha256(about.encode()).hexdigest()
     with _lock:
         number = _traced[name]
