@@ -16,7 +16,8 @@ from teucer._optimize.dce import remove_dead
 from teucer._optimize.outline import FORCED as ALL
 from teucer._optimize.outline import Costs, outline
 from teucer._optimize.passes import optimize
-from teucer._optimize.pieces import Cut, cut
+from teucer._optimize.pieces import FORCED, Cut, cut
+from teucer._transform import programs
 from teucer._transform.jit_calls import hoist_consts
 from teucer._transform.programs import Steps
 
@@ -47,7 +48,7 @@ def step(ws: Any, x: Any) -> Any:
 def pieces_of(f: Any, *args: Any, costs: Costs = ALL) -> tuple[Jaxpr, Cut | None]:
     jaxpr = remove_dead(optimize(hoist_consts(jax.make_jaxpr(f)(*args).jaxpr).jaxpr))
     jaxpr = outline(jaxpr, costs)
-    return jaxpr, cut(jaxpr, forced=True)
+    return jaxpr, cut(jaxpr, FORCED)
 
 
 def steps_of(f: Any, *args: Any, **options: Any) -> Steps | None:
@@ -81,7 +82,7 @@ def test_each_value_is_read_after_it_is_made_and_let_go_after_its_last_use() -> 
     assert found is not None
     held = set(range(len(jaxpr.invars) + len(found.consts)))
     count = len(held)
-    for jaxpr, reads, drops in found.pieces:
+    for jaxpr, reads, drops, _ in found.pieces:
         assert held.issuperset(reads) and len(reads) == len(jaxpr.invars)
         new = range(count, count + len(jaxpr.outvars))
         count = new.stop
@@ -269,3 +270,96 @@ def test_a_literal_result_is_made() -> None:
     jaxpr, found = pieces_of(lambda x, ws: (network(x, ws), 3.0), x, ws)
     assert found is not None and type(jaxpr.outvars[1]) is Literal
     assert [float(v) for v in jax.jit(lambda x, ws: (network(x, ws), 3.0), outline=True)(x, ws)][1] == 3.0
+
+
+SHARING = FORCED._replace(groups=3, repeated=500)  # small programs have groups too
+
+
+def scaled_layer(x: Any, w: Any, scale: Any) -> Any:
+    return layer(x * scale, w)
+
+
+def deep(count: int, kept: Any = ()) -> Any:
+    """A function of layers and its arguments; each layer takes a number, and what some of them make are results too."""
+    def f(x: Any, ws: Any) -> Any:
+        results = []
+        for i in range(count):
+            x = jax.jit(scaled_layer, outline=True)(x, ws[i], i / count + 0.5)
+            if i in kept:
+                results.append(x)
+        return x, results
+
+    ws, x = weights(count)
+    return f, x, ws
+
+
+def calls_of(f: Any, *args: Any, limits: Any = SHARING) -> list[int]:
+    jaxpr, _ = pieces_of(f, *args, costs=Costs(short=10**6))
+    found = cut(jaxpr, limits)
+    assert found is not None
+    return [piece.calls for piece in found.pieces if piece.calls]
+
+
+@pytest.mark.parametrize(("count", "groups", "calls"), [
+    (16, 4, [4] * 4), (12, 4, [3] * 4), (10, 3, [2] * 5), (5, 3, [1] * 5), (15, 8, [1] * 15), (20, 8, [2] * 10),
+    (23, 8, [1] + [2] * 11), (43, 8, [4] * 2 + [5] * 7),
+])
+def test_calls_that_follow_one_another_share_pieces(count: int, groups: int, calls: list[int]) -> None:
+    assert sorted(calls_of(*deep(count), limits=SHARING._replace(groups=groups))) == calls
+
+
+def test_what_bounds_the_calls_of_a_piece() -> None:
+    def f(x: Any, ws: Any) -> Any:
+        for w in ws:
+            x = jax.jit(layer, outline=True)(x, w)
+        return x
+
+    ws, x = weights(12)
+    length = len(jax.make_jaxpr(layer)(x, ws[0]).eqns)
+    held = 4 * (N * N + 2 * 4 * N)
+    assert calls_of(f, x, ws, limits=SHARING._replace(repeated=length)) == [2] * 6
+    assert calls_of(f, x, ws, limits=SHARING._replace(repeated=length - 1)) == [1] * 12
+    assert calls_of(f, x, ws, limits=SHARING._replace(held=3 * held)) == [3] * 4
+    assert calls_of(f, x, ws, limits=FORCED) == [1] * 12
+
+
+def test_calls_between_which_data_flow_differently_do_not_share_pieces() -> None:
+    f, x, ws = deep(24, kept={1})
+    assert calls_of(f, x, ws, limits=SHARING._replace(groups=8)) == [3] * 8  # the first piece is one of its own
+    f, x, ws = deep(24, kept={1, 5, 6, 10, 13, 14, 18})
+    assert calls_of(f, x, ws, limits=SHARING._replace(groups=8)) == [1] * 24
+
+
+def test_functions_without_equations() -> None:
+    def f(x: Any) -> Any:
+        for _ in range(4):
+            _, x = jax.jit(lambda y, z: (z, y), outline=True)(x, x + 1)
+            x = jax.jit(layer, outline=True)(x, x)
+        return x
+
+    jaxpr = outline(jax.make_jaxpr(f)(jnp.ones((4, 4))).jaxpr, ALL)  # as traced: optimization takes such functions away
+    found = cut(jaxpr, SHARING)
+    assert found is not None and sum(not p.jaxpr.eqns for p in found.pieces) == 4
+
+
+@pytest.mark.parametrize("kept", [(), (1,), (0, 1, 23)])
+@pytest.mark.parametrize("of", [lambda f: f, lambda f: jax.grad(lambda x, ws: jnp.sum(f(x, ws)[0] ** 2), (0, 1))],
+                         ids=["f", "grad"])
+def test_shared_pieces_give_what_the_whole_gives(monkeypatch: Any, of: Any, kept: Any) -> None:
+    monkeypatch.setattr(programs, "FORCED", SHARING._replace(groups=8))
+    f, x, ws = deep(24, kept)
+    steps = steps_of(of(f), x, ws)
+    assert steps is not None and len(steps.steps) <= 20
+    same(of(f), x, ws)
+
+
+def test_arguments_of_shared_pieces_are_donated(monkeypatch: Any) -> None:
+    monkeypatch.setattr(programs, "FORCED", SHARING._replace(groups=8))
+    ws, x = weights(24)
+    expected = jax.jit(step, outline=False)(ws, x)
+    train = jax.jit(step, outline=True, donate_argnums=0)
+    steps = steps_of(step, ws, x)
+    assert steps is not None and len(steps.steps) < 2 * 22  # of 22 layers
+    found = train(ws, x)
+    assert all(w.is_deleted() for w in ws)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6), found, expected)

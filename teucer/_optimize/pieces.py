@@ -1,7 +1,8 @@
 """Pieces: a program cut at the functions that it calls; each piece is compiled by itself and they run one after another.
 
 XLA makes a copy of a function for each of its calls, and all of its passes go over the copies: compile time grows with the
-number of layers. A function that is an executable of its own is compiled once (docs/outlining.md).
+number of layers. A function that is an executable of its own, or a few calls of it that are, is compiled once
+(docs/outlining.md).
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ import numpy as np
 from teucer._core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from teucer._optimize.outline import Costs, outlined_call_p
 from teucer._optimize.sizes import carried
+from teucer._optimize.structure import structural_key
 
-__all__ = ["Cut", "Limits", "Piece", "cut"]
+__all__ = ["FORCED", "Cut", "Limits", "Piece", "cut"]
 
 
 class Limits(NamedTuple):
@@ -25,25 +27,33 @@ class Limits(NamedTuple):
 
     carried: bytes that a function takes and gives, at least, so that what its call costs by itself is small beside it.
     copied: equations that XLA would have to copy, at least.
+    groups, repeated, held: calls of a function that follow one another share pieces, of which there are so many at least, in
+        which XLA copies so many equations and which take and give so many bytes at most.
     """
 
     carried: int = Costs().carried
     copied: int = 500
+    groups: int = 6
+    repeated: int = 500
+    held: int = 1 << 25
 
 
-FORCED = Limits(carried=0, copied=1)
+KINDS = 4  # calls share pieces if each such piece runs so many times on the average: data may flow between them in different ways
+FORCED = Limits(carried=0, copied=1, repeated=0)
 
 
 class Piece(NamedTuple):
     """A part of a program.
 
     reads: the numbers of the values that it takes; first come the program's arguments, then the constants of the cut, then the
-    results of the pieces in their order. drops: those that no later piece takes, nor the program gives.
+    results of the pieces in their order. drops: those that no later piece takes, nor the program gives. calls: how many calls
+    of a function it is, 0 for what comes between them.
     """
 
     jaxpr: Jaxpr
     reads: tuple[int, ...]
     drops: tuple[int, ...]
+    calls: int
 
 
 class Cut(NamedTuple):
@@ -54,22 +64,23 @@ class Cut(NamedTuple):
     results: tuple[int, ...]
 
 
-def cut(jaxpr: Jaxpr, forced: bool = False) -> Cut | None:
-    """The pieces of a jaxpr without constants; None where it had better stay whole. forced: wherever it calls something twice."""
-    limits = FORCED if forced else Limits()
+def cut(jaxpr: Jaxpr, limits: Limits = Limits()) -> Cut | None:
+    """The pieces of a jaxpr without constants; None where it had better stay whole."""
     calls = [eqn for eqn in jaxpr.eqns if eqn.primitive is outlined_call_p and carried(_function(eqn)) >= limits.carried]
     lengths = {id(_function(eqn)): len(_function(eqn).eqns) for eqn in calls}
     if jaxpr.effects or sum(len(_function(eqn).eqns) for eqn in calls) - sum(lengths.values()) < limits.copied:
         return None
-    parts = _parts(jaxpr.eqns, calls)
-    last_use = {v: k for k, part in enumerate(parts) for eqn in part for v in eqn.invars if isinstance(v, Var)}
+    parts = _shared(_parts(jaxpr.eqns, calls), {id(eqn) for eqn in calls}, limits)
+    last_use = {v: k for k, (part, _) in enumerate(parts) for eqn in part for v in eqn.invars if isinstance(v, Var)}
     last_use.update((v, len(parts)) for v in jaxpr.outvars if isinstance(v, Var))
-    cuts = {id(eqn) for eqn in calls}
-    split = [(_function(part[0]), part[0].invars, part[0].outvars) if id(part[0]) in cuts else _rest(part, k, last_use)
-             for k, part in enumerate(parts)]
+    split = [_call(part[0]) if count == 1 else _stretch(part, count, k, last_use) for k, (part, count) in enumerate(parts)]
+    known: dict[Any, Jaxpr] = {}
+    split = [s._replace(jaxpr=known.setdefault(structural_key(s.jaxpr), s.jaxpr)) if s.calls > 1 else s for s in split]
+    if len(known) * KINDS > sum(s.calls > 1 for s in split):
+        return cut(jaxpr, limits._replace(repeated=0))
     # Results that no piece makes, or that are one value twice, are made by a last piece.
     results: list[Atom] = list(jaxpr.outvars)
-    once: set[Atom] = {v for _, _, outvars in split for v in outvars}
+    once: set[Atom] = {v for s in split for v in s.results}
     others = []
     for i, v in enumerate(results):
         if v in once:
@@ -82,8 +93,17 @@ def cut(jaxpr: Jaxpr, forced: bool = False) -> Cut | None:
         new = [Var(v.aval) for v in given]
         for i, v in zip(others, new, strict=True):
             results[i] = v
-        split.append((Jaxpr([], operands, given, []), operands, new))
+        split.append(_Stretch(Jaxpr([], operands, given, []), operands, new, 0))
     return _numbered(jaxpr.invars, split, results)
+
+
+class _Stretch(NamedTuple):
+    """A piece before its values have numbers: what it computes, from what and for what, and of how many calls."""
+
+    jaxpr: Jaxpr
+    operands: Sequence[Atom]
+    results: Sequence[Var]
+    calls: int
 
 
 def _function(call: Eqn) -> Jaxpr:
@@ -129,25 +149,53 @@ def _parts(eqns: Sequence[Eqn], calls: Sequence[Eqn]) -> list[list[Eqn]]:
     return list(filter(None, parts))
 
 
-def _rest(part: list[Eqn], k: int, last_use: dict[Var, int]) -> tuple[Jaxpr, Sequence[Atom], Sequence[Var]]:
-    """What comes between calls as a jaxpr of its own, with its operands and those of its results that later parts use."""
+def _shared(parts: Sequence[list[Eqn]], calls: set[int], limits: Limits) -> list[tuple[list[Eqn], int]]:
+    """The parts with their numbers of calls: calls of one function that follow one another in groups, of equal size if may be."""
+    shared: list[tuple[list[Eqn], int]] = []
+    for function, run in itertools.groupby(parts, lambda part: _function(part[0]) if id(part[0]) in calls else None):
+        found = list(run)
+        if function is None:
+            shared += [(part, 0) for part in found]
+            continue
+        most = max(1, min(len(found) // limits.groups, 1 + limits.repeated // max(len(function.eqns), 1),
+                          limits.held // max(carried(function), 1)))
+        fewest = -(-len(found) // most)
+        groups = next((k for k in range(fewest, fewest * 3 // 2 + 1) if len(found) % k == 0), fewest)
+        ends = [len(found) * (k + 1) // groups for k in range(groups)]
+        shared += [([part[0] for part in found[start:end]], end - start) for start, end in itertools.pairwise([0, *ends])]
+    return shared
+
+
+def _call(eqn: Eqn) -> _Stretch:
+    return _Stretch(_function(eqn), eqn.invars, eqn.outvars, 1)
+
+
+def _stretch(part: list[Eqn], calls: int, k: int, last_use: dict[Var, int]) -> _Stretch:
+    """Part k as a jaxpr of its own, with its operands and those of its results that later parts use.
+
+    Literals that functions are called with are operands: they are what groups of calls may differ in.
+    """
+    stands: dict[Atom, Var] = {v: Var(v.aval) for eqn in part for v in eqn.invars if calls and type(v) is Literal}
     made = {v: None for eqn in part for v in eqn.outvars}
-    operands = list(dict.fromkeys(v for eqn in part for v in eqn.invars if isinstance(v, Var) and v not in made))
+    taken = dict.fromkeys(v for eqn in part for v in eqn.invars if type(v) is not Literal or v in stands)
+    operands = [v for v in taken if v not in made]
     outvars = [v for v in made if last_use.get(v, -1) > k]
-    return Jaxpr([], operands, outvars, part), operands, outvars
+    if stands:
+        part = [eqn.replace(invars=[stands[v] if type(v) is Literal else v for v in eqn.invars]) for eqn in part]
+    invars = [stands[v] if type(v) is Literal else v for v in operands]
+    return _Stretch(Jaxpr([], invars, outvars, part), operands, outvars, calls)
 
 
-def _numbered(invars: Sequence[Var], split: Sequence[tuple[Jaxpr, Sequence[Atom], Sequence[Var]]],
-              results: Sequence[Atom]) -> Cut:
+def _numbered(invars: Sequence[Var], split: Sequence[_Stretch], results: Sequence[Atom]) -> Cut:
     """The pieces with numbers for the values."""
-    literals = [v for _, operands, _ in split for v in operands if type(v) is Literal]
-    values = itertools.chain(invars, literals, *(outvars for _, _, outvars in split))
+    literals = [v for s in split for v in s.operands if type(v) is Literal]
+    values = itertools.chain(invars, literals, *(s.results for s in split))
     numbers = {id(v): i for i, v in enumerate(values)}
-    last = {id(v): k for k, (_, operands, outvars) in enumerate(split) for v in (*operands, *outvars)}
+    last = {id(v): k for k, s in enumerate(split) for v in (*s.operands, *s.results)}
     last.update((id(v), len(split)) for v in results)
     drops: list[list[int]] = [[] for _ in range(len(split) + 1)]
     for v, k in last.items():
         drops[k].append(numbers[v])
-    pieces = [Piece(jaxpr, tuple([numbers[id(v)] for v in operands]), tuple(drops[k]))
-              for k, (jaxpr, operands, _) in enumerate(split)]
+    pieces = [Piece(s.jaxpr, tuple([numbers[id(v)] for v in s.operands]), tuple(drops[k]), s.calls)
+              for k, s in enumerate(split)]
     return Cut(tuple(pieces), tuple([np.asarray(v.val, v.aval.dtype) for v in literals]), tuple([numbers[id(v)] for v in results]))

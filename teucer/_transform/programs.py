@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import functools
 import gc
 import itertools
@@ -24,7 +23,7 @@ from teucer._optimize.codegen import has_plain_loops, suits_eigen
 from teucer._optimize.dce import dce_jaxpr, remove_dead
 from teucer._optimize.outline import outlined, outlined_call_p
 from teucer._optimize.passes import optimize
-from teucer._optimize.pieces import Cut, cut
+from teucer._optimize.pieces import FORCED, Cut, cut
 from teucer._runtime import compilations, effects, host_memory, misses, preload, shardings, transfer
 from teucer._runtime.arrays import ArrayImpl, check_live
 from teucer._runtime.compile import Executable, Source, compile_module, compile_together
@@ -301,7 +300,8 @@ def _compile_prepared(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unu
         kept = tuple([keep_unused or n for n in needed])
         live = live.replace(invars=list(itertools.compress(jaxpr.invars, kept)))
         given = tuple(itertools.compress(donated, kept))
-        in_pieces = cut(live, outline is True or (outline is None and config.outline.value == "force"))
+        forced = outline is True or (outline is None and config.outline.value == "force")
+        in_pieces = cut(live, FORCED) if forced else cut(live)
         lowerings = {p.jaxpr: lowered(p.jaxpr, (False,) * len(p.reads), False, quiet=True)
                      for p in (in_pieces.pieces if in_pieces is not None else ())}
         # What speaks of a mesh runs over it as a whole.
@@ -325,9 +325,10 @@ def _compile_pieces(in_pieces: Cut, lowerings: dict[Jaxpr, Lowering], donated: S
             for jaxpr, lowering in lowerings.items():
                 compilations.dump(name, jaxpr, lowering.text)
     host_memory.keep_heaps()
-    times = collections.Counter(p.jaxpr for p in in_pieces.pieces)
-    few = list(times.values()).count(1) <= len(in_pieces.pieces) // 8  # what runs once takes little of the time
-    found = compile_together([functools.partial(_executable, lowering, placement, options, few and times[jaxpr] == 1)
+    between = {p.jaxpr for p in in_pieces.pieces if not p.calls}
+    if len(between) > sum(max(p.calls, 1) for p in in_pieces.pieces) // 8:
+        between = set()  # what runs between the calls takes more than a little of the time
+    found = compile_together([functools.partial(_executable, lowering, placement, options, jaxpr in between)
                               for jaxpr, lowering in lowerings.items()])
     sources = {source for _, source in found}
     compilations.record(compilations.Compilation(
