@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from teucer._base import errors
+from teucer._base.collection import rarely_collected
 from teucer._base.functions import fun_name, fun_text, where
 from teucer._core.jaxpr import Jaxpr
 from teucer._core.stage import DebugInfo, stage_flat
@@ -226,7 +227,8 @@ def stage_user(fun: Callable[..., Any], call: FlatCall, avals: Sequence[Any], wh
         trees.append(tree)
         return outs
 
-    return StagedCall(*stage_flat(flat, avals, info), trees[-1], info)
+    with rarely_collected:
+        return StagedCall(*stage_flat(flat, avals, info), trees[-1], info)
 
 
 class FlatFunction:

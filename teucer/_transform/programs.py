@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import functools
-import gc
 import itertools
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, ParamSpec, TypeVar, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
 from teucer._base import config, dtypes, errors, memo
+from teucer._base.collection import rarely_collected
 from teucer._core.jaxpr import Jaxpr
 from teucer._core.primitive import Primitive
 from teucer._core.stage import DebugInfo, stage_flat
@@ -34,10 +34,6 @@ from teucer._xla.dispatcher import FastPath, dispatcher
 
 __all__ = ["LoadedCode", "Lowering", "Placement", "Program", "compile_program", "compile_staged", "execute", "fast_path",
            "lower_program", "placement_of", "prepared", "program_for", "runner"]
-
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
-
 
 class LoadedCode(NamedTuple):
     """An executable that was read from bytes, in the place of one that was compiled here."""
@@ -172,21 +168,7 @@ class Lowering(NamedTuple):
     jaxpr: Any = None  # None for one without text
 
 
-def uncollected(f: Callable[_P, _R]) -> Callable[_P, _R]:
-    """f, which makes many objects and no cycles that matter, without Python's search for these: a third of the time it took."""
-    @functools.wraps(f)
-    def run(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        enabled = gc.isenabled()
-        gc.disable()
-        try:
-            return f(*args, **kwargs)
-        finally:
-            if enabled:
-                gc.enable()
-    return run
-
-
-@uncollected
+@rarely_collected
 def prepared(jaxpr: Jaxpr, outline: bool | None, placement: Placement, platform: str) -> Jaxpr:
     """A jaxpr without constants as it is compiled: optimised and outlined. What is lowered to be read is as its user wrote it.
 
@@ -202,7 +184,7 @@ def prepared(jaxpr: Jaxpr, outline: bool | None, placement: Placement, platform:
     return jaxpr if placement.mesh is not None else outlined(jaxpr, outline, platform)
 
 
-@uncollected
+@rarely_collected
 def lower_program(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: bool, platforms: Sequence[str], *,
                   locations: bool = False, quiet: bool = False, consts: Sequence[Any] = (),
                   arg_names: Sequence[str] = (), placement: Placement | None = None) -> Lowering:
