@@ -59,6 +59,28 @@ host_memory.give_back_if_scarce(0.0)
 print(used - kept, kept - resident())
 """
 
+# What malloc is told of its quick lists while an executable is loaded, before and after a program in pieces.
+LOADING = """
+import ctypes, teucer as jax
+from teucer._runtime import host_memory
+jax.devices()
+told = []
+class Recorder:
+    def mallopt(self, parameter, value):
+        told.append((parameter, value))
+ctypes.CDLL = lambda name: Recorder()
+def load():
+    del told[:]
+    try:
+        with host_memory.joining():
+            1 / 0
+    except ZeroDivisionError:
+        print(*[value for parameter, value in told if parameter == host_memory._MXFAST])
+load()
+host_memory.keep_heaps()
+load()
+"""
+
 
 def run(program, *args, **env):
     """What a program prints, in a process whose malloc is as Teucer leaves it."""
@@ -80,6 +102,11 @@ def test_blocks_take_the_pages_of_those_before(where):
 def test_pages_go_back_when_memory_is_scarce():
     freed, given_back = map(int, run(SCARCE).split())
     assert freed < 2000 and given_back > 20000  # of 25600 pages
+
+
+def test_small_blocks_are_joined_while_an_executable_is_loaded():
+    assert run(LOADING).splitlines() == [f"0 {16 * ctypes.sizeof(ctypes.c_void_p)}", ""]
+    assert run(LOADING, TEUCER_KEEP_MEMORY="0").split() == []
 
 
 @pytest.mark.parametrize("env", [{"TEUCER_KEEP_MEMORY": "0"}, {"MALLOC_ARENA_MAX": "8"}])
