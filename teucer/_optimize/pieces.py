@@ -29,6 +29,7 @@ class Limits(NamedTuple):
     copied: equations that XLA would have to copy, at least.
     groups, repeated, held: calls of a function that follow one another share pieces, of which there are so many at least, in
         which XLA copies so many equations and which take and give so many bytes at most.
+    runs: of such pieces, as data may flow between their calls in different ways, each runs so many times on the average, at least.
     """
 
     carried: int = Costs().carried
@@ -36,9 +37,9 @@ class Limits(NamedTuple):
     groups: int = 6
     repeated: int = 500
     held: int = 1 << 25
+    runs: int = 4
 
 
-KINDS = 4  # calls share pieces if each such piece runs so many times on the average: data may flow between them in different ways
 FORCED = Limits(carried=0, copied=1, repeated=0)
 
 
@@ -76,7 +77,7 @@ def cut(jaxpr: Jaxpr, limits: Limits = Limits()) -> Cut | None:
     split = [_call(part[0]) if count == 1 else _stretch(part, count, k, last_use) for k, (part, count) in enumerate(parts)]
     known: dict[Any, Jaxpr] = {}
     split = [s._replace(jaxpr=known.setdefault(structural_key(s.jaxpr), s.jaxpr)) if s.calls > 1 else s for s in split]
-    if len(known) * KINDS > sum(s.calls > 1 for s in split):
+    if len(known) * limits.runs > sum(s.calls > 1 for s in split):
         return cut(jaxpr, limits._replace(repeated=0))
     # Results that no piece makes, or that are one value twice, are made by a last piece.
     results: list[Atom] = list(jaxpr.outvars)

@@ -83,7 +83,8 @@ class Executable:
                 return ahead.code
             found = disk_cache.read(path)
             if found is not None:
-                with contextlib.suppress(xla.XlaRuntimeError), host_memory.joining():  # what does not load is compiled anew
+                # What does not load is compiled anew, and replaced.
+                with contextlib.suppress(xla.XlaRuntimeError), host_memory.joining():
                     code, self.size = xla.deserialize(client, found, devices, options), len(found)
                     return code
         self.source, start = "compiled", time.perf_counter()

@@ -45,15 +45,15 @@ def keep_freed_pages() -> bool:
 def keep_heaps() -> None:
     """Have malloc keep the heaps of threads too, if it keeps pages: for programs that take and give back many blocks at each call.
 
-    Calls of small programs take some percent longer then, more without the second line: malloc's quick lists are emptied
+    Calls of small programs take some percent longer then. They would take more with malloc's quick lists, which are emptied
     whenever a block comes back to much free memory.
     """
     global _heaps_kept
     if _kept:
+        _heaps_kept = True  # first, so that no thread that is `joining` brings the quick lists back
         libc = ctypes.CDLL(None)
         libc.mallopt(_TOP_PAD, _PAD)
         libc.mallopt(_MXFAST, 0)
-        _heaps_kept = True
 
 
 @contextlib.contextmanager

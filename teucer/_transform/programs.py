@@ -35,6 +35,7 @@ from teucer._xla.dispatcher import FastPath, dispatcher
 __all__ = ["LoadedCode", "Lowering", "Placement", "Program", "compile_program", "compile_staged", "execute", "fast_path",
            "lower_program", "placement_of", "prepared", "program_for", "runner"]
 
+
 class LoadedCode(NamedTuple):
     """An executable that was read from bytes, in the place of one that was compiled here."""
 
