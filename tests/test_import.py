@@ -33,6 +33,65 @@ print(float(jnp.linalg.cholesky(jnp.eye(3) * 4)[0, 0]), "scipy" in sys.modules)
     assert run(code) == "False\n2.0 True\n"
 
 
+LAPACK = "float(jnp.linalg.cholesky(jnp.eye(3) * 4)[0, 0])"
+SCIPY = "scipy.linalg.cython_blas is sys.modules['scipy.linalg.cython_blas'], scipy.linalg.solve(2 * np.eye(2), np.ones(2))"
+
+
+def test_lapack_does_not_load_the_package_around_it():
+    assert run(f"import sys, teucer.numpy as jnp; print({LAPACK}, 'scipy.linalg' in sys.modules)") == "2.0 False\n"
+
+
+@pytest.mark.parametrize("before", ["pass", "import scipy.linalg", "import scipy.linalg.cython_lapack, scipy.special"])
+def test_scipy_is_whole_after_lapack_was_loaded(before):
+    code = f"""
+{before}
+import numpy as np, sys, teucer.numpy as jnp
+print({LAPACK})
+import scipy.linalg.cython_blas, scipy.linalg.cython_lapack, scipy.optimize
+print({SCIPY}, scipy.linalg.cython_lapack.__name__)
+"""
+    assert run(code) == "2.0\nTrue [0.5 0.5] scipy.linalg.cython_lapack\n"
+
+
+def test_threads_that_load_lapack_and_scipy_at_once():
+    code = f"""
+import sys, threading, numpy as np, teucer.numpy as jnp
+sys.setswitchinterval(1e-6)
+jnp.ones(3)
+results, start = [], threading.Barrier(4)
+def lapack():
+    start.wait()
+    results.append({LAPACK})
+def scipy():
+    start.wait()
+    import scipy.linalg.cython_blas
+    results.append(float(scipy.linalg.solve(2 * np.eye(1), np.ones(1))[0]))
+threads = [threading.Thread(target=f) for f in (lapack, scipy, lapack, scipy)]
+for t in threads:
+    t.start()
+for t in threads:
+    t.join()
+import scipy.linalg.cython_blas
+print(sorted(results), {SCIPY})
+"""
+    assert run(code) == "[0.5, 0.5, 2.0, 2.0] True [0.5 0.5]\n"
+
+
+def test_lapack_of_a_scipy_that_lies_elsewhere():
+    code = f"""
+import scipy, sys, teucer.numpy as jnp
+scipy.__path__, there = ["/nowhere"], scipy.__path__
+class Finder:
+    def find_spec(name, path, target=None):
+        if path == ["/nowhere"]:
+            return importlib.machinery.PathFinder.find_spec(name, there)
+import importlib.machinery
+sys.meta_path.append(Finder)
+print({LAPACK}, 'scipy.linalg' in sys.modules)
+"""
+    assert run(code) == "2.0 True\n"
+
+
 @pytest.mark.parametrize("form", ["exported", "executable"])
 def test_lapack_in_programs_that_were_not_lowered_here(tmp_path, form):
     f, a = jax.jit(lambda a: jnp.linalg.cholesky(a) + jnp.linalg.eigvalsh(a)[0]), np.eye(3, dtype=np.float32) * 4

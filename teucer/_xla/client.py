@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import functools
+import importlib.machinery
 import importlib.util
 import os
 import pkgutil
+import sys
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -204,6 +207,28 @@ def register_lapack() -> None:
             xla_client.register_custom_call_as_batch_partitionable(name)
 
 
+_starting_lapack = threading.Lock()
+
+
 @functools.cache
 def _start_lapack() -> None:
-    lapack._lapack.initialize()  # 0.15 s: SciPy's linear algebra
+    """Load SciPy's LAPACK for jaxlib's kernels, which take its functions out of two modules of scipy.linalg."""
+    import scipy
+    with _starting_lapack:
+        # By themselves the two take 10 ms, by way of their package 250.
+        names = [] if "scipy.linalg" in sys.modules else ["scipy.linalg.cython_blas", "scipy.linalg.cython_lapack"]
+        try:
+            _load_alone(names, [os.path.join(folder, "linalg") for folder in scipy.__path__])
+            lapack._lapack.initialize()
+        finally:
+            for name in names:  # whoever imports them later is given the same modules, then also as attributes of the package
+                sys.modules.pop(name, None)
+
+
+def _load_alone(names: Sequence[str], folders: list[str]) -> None:
+    """Load modules without the package around them; those that are not in the folders are left to `import`."""
+    for name in names:
+        spec = importlib.machinery.PathFinder.find_spec(name, folders)
+        if spec is not None and spec.loader is not None:
+            sys.modules[name] = module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
