@@ -25,6 +25,7 @@ from teucer._optimize.repeats import Repeat, repeats
 from teucer._optimize.roll import Calls, Roller
 from teucer._optimize.sizes import carried
 from teucer._optimize.structure import literal_key, params_key
+from teucer._optimize.updates import advance_updates
 from teucer._xla import client as xla
 
 __all__ = ["Costs", "outline", "outlined", "outlined_call_p"]
@@ -130,7 +131,7 @@ def outline(jaxpr: Jaxpr, costs: Costs = Costs()) -> Jaxpr:
     program = _Program(jaxpr, costs)
     if not program.repeats:
         return jaxpr
-    again = recompute(jaxpr)
+    again = advance_updates(recompute(jaxpr))
     if again is not jaxpr:
         program = _Program(again, costs)
     for _ in range(ROUNDS):

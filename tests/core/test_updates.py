@@ -1,0 +1,113 @@
+"""Updates go behind what they are made of, and change no bit; layers and their updates become one function."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from core.stepwise import bits, stepwise
+from core.test_outline import CALLS_ONLY, LAYERS, STEPS, X, functions, network, outlined, program, rng, traced
+from hypothesis import given, settings
+
+import teucer as jax
+import teucer.numpy as jnp
+from teucer import lax
+from teucer._core.checker import check_jaxpr
+from teucer._core.jaxpr import Jaxpr
+from teucer._optimize.updates import advance_updates
+
+GRADIENT = jax.grad(network, argnums=1)
+
+
+def sgd(x: Any, ws: Any) -> Any:
+    return [w - 0.1 * g for w, g in zip(ws, GRADIENT(x, ws), strict=True)]
+
+
+def adam(x: Any, ws: Any, ms: Any, vs: Any, t: Any) -> Any:
+    grads = GRADIENT(x, ws)
+    t = t + 1
+    ms = [0.9 * m + 0.1 * g for m, g in zip(ms, grads, strict=True)]
+    vs = [0.99 * v + 0.01 * g * g for v, g in zip(vs, grads, strict=True)]
+    ws = [w - 1e-3 * (m / (1 - 0.9**t)) / (jnp.sqrt(v / (1 - 0.99**t)) + 1e-8) - 1e-4 * w
+          for w, m, v in zip(ws, ms, vs, strict=True)]
+    return ws, ms, vs, t
+
+
+def advanced(f: Any, *args: Any) -> Jaxpr:
+    """The jaxpr of f with its updates moved, which is well formed and has changed no bit of the results."""
+    jaxpr = traced(f, *args)
+    after = advance_updates(jaxpr)
+    check_jaxpr(after)
+    assert sorted(map(id, after.eqns)) == sorted(map(id, jaxpr.eqns))
+    leaves = jax.tree.leaves(args)
+    assert list(map(bits, stepwise(after, *leaves))) == list(map(bits, stepwise(jaxpr, *leaves)))
+    return after
+
+
+def names(jaxpr: Jaxpr) -> str:
+    return " ".join(eqn.primitive.name for eqn in jaxpr.eqns)
+
+
+def test_an_update_follows_its_gradient() -> None:
+    def f(w: Any, u: Any) -> Any:
+        g, h = w @ u, u @ w
+        return w - 0.5 * g, u - 0.5 * h
+
+    assert names(advanced(f, rng(3, 3), rng(3, 3) + 1)) == "dot_general mul sub dot_general mul sub"
+
+
+def test_what_is_made_of_arguments_alone_goes_where_it_is_used_and_scalars_go_first() -> None:
+    def f(w: Any, t: Any) -> Any:
+        decay = jnp.tanh(w)
+        g = jnp.sort(w @ w)
+        return w - g / (t + 1) * decay, t + 1, jnp.cos(w)
+
+    assert names(traced(f, rng(3, 3), np.float32(2))) == "tanh dot_general sort add div mul sub cos"
+    assert names(advanced(f, rng(3, 3), np.float32(2))) == "add dot_general tanh sort div mul sub cos"
+
+
+@pytest.mark.parametrize(("last", "why"), [
+    (lambda w, g: lax.sort(w + 2 * g), "something else needs it"),
+    (lambda w, g: jnp.sin(g), "it is no new value of an argument"),
+    (lambda w, g: lax.broadcast(g, (2,))[0] + w, "it makes more than it takes"),
+    (lambda w, g: lax.sort(g) + w, "XLA does not fuse a sort with what makes its operand"),
+])
+def test_others_stay(last: Any, why: str) -> None:
+    def f(w: Any) -> Any:
+        g, other = w @ w, jnp.sort(w.T @ w)
+        return other, last(w, g)
+
+    jaxpr = traced(f, rng(3, 3))
+    assert advance_updates(jaxpr) is jaxpr, why
+
+
+def test_effects_stay() -> None:
+    def f(w: Any) -> Any:
+        g, other = w @ w, jnp.sort(w)
+        jax.debug.callback(lambda x: None, 2 * g)
+        return other
+
+    jaxpr = traced(f, rng(3, 3))
+    assert advance_updates(jaxpr) is jaxpr
+
+
+def test_layers_and_their_updates_are_one_function() -> None:
+    costs, ms = CALLS_ONLY._replace(short=16), [0 * w for w in LAYERS]
+    (count, length), *_ = functions(outlined(GRADIENT, X, LAYERS, costs=costs))
+    for step, args, more in ((sgd, (), 2), (adam, (ms, ms, np.float32(3)), 16)):
+        assert functions(outlined(step, X, LAYERS, *args, costs=costs))[0] == (count, length + more)
+
+
+@settings(max_examples=40)
+@given(st.lists(STEPS, min_size=1, max_size=3), st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=2, max_size=9),
+       st.booleans())
+def test_random_programs_keep_their_bits(blocks: Any, plan: Any, derived: bool) -> None:
+    f = program(blocks, plan)
+    args = (rng(4, 4), rng(4, 4) + 1)
+
+    def update(*xs: Any) -> Any:
+        return [x - 0.1 * g - 0.01 * jnp.sin(x) for x, g in zip(xs, jax.grad(lambda *xs: f(*xs)[1], (0, 1))(*xs), strict=True)]
+
+    advanced(update if derived else f, *args)
