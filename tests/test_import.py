@@ -23,6 +23,17 @@ def test_modules_that_few_need_are_not_loaded():
     assert run(f"import jaxlib._jax, sys, teucer, teucer.numpy; print([m for m in {DEAR} if m in sys.modules])") == "[]\n"
 
 
+def test_cycles_are_looked_for_rarely_meanwhile():
+    code = """
+import gc
+before, searches = gc.get_threshold(), []
+gc.callbacks.append(lambda phase, info: searches.append(phase))
+import teucer
+print(searches.count("start") < 10, gc.get_threshold() == before)
+"""
+    assert run(code) == "True True\n"
+
+
 def test_scipy_is_loaded_by_programs_that_call_lapack():
     code = """
 import sys, teucer as jax, teucer.numpy as jnp

@@ -10,6 +10,7 @@ if "jax" in sys.modules:
                       "type.\n  Remove one of the imports, or run them in separate processes.")
 
 from teucer._base import lazy
+from teucer._base.collection import rarely_collected
 
 __version__ = "0.1.0"
 __version_info__ = (0, 1, 0)
@@ -95,4 +96,5 @@ __getattr__, __dir__, _names = lazy.face(__name__, _ROOMS, _ABSENT)
 __all__ = ["__version__", *_names]  # noqa: PLE0604  # the names are strings, from the table
 
 # Gives arrays and tracers their operators. Last, since the rooms of numpy import this package.
-importlib.import_module("teucer.numpy")
+with rarely_collected:
+    importlib.import_module("teucer.numpy")

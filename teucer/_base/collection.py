@@ -1,4 +1,4 @@
-"""Python's search for cycles of objects, less often while programs are traced and compiled."""
+"""Python's search for cycles of objects, less often while modules are loaded and programs are traced and compiled."""
 
 from __future__ import annotations
 
