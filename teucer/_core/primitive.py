@@ -109,8 +109,9 @@ class Primitive:
     reduces: ClassVar[bool] = False
     # Whether compilers end fusion at it so that programs full of it gain nothing from functions that stay calls.
     separates: ClassVar[bool] = False
-    # Whether computing it again costs less than keeping its result in memory.
+    # Whether computing it again costs less than keeping its result in memory; whether far more, and XLA does so all the same.
     cheap: ClassVar[bool] = False
+    expensive: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
         cls.pure = cls.effects is Primitive.effects

@@ -15,10 +15,10 @@ import numpy as np
 
 from teucer._base import config
 from teucer._core.jaxpr import Atom, ClosedJaxpr, DropVar, Eqn, Jaxpr, Literal, Var, jaxprs_in_params
-from teucer._core.primitive import NO_EFFECTS, Primitive
-from teucer._core.types import ShapedArray
-from teucer._lower import hlo
+from teucer._core.primitive import NO_EFFECTS
 from teucer._optimize.dce import remove_dead
+from teucer._optimize.expensive import keep_expensive
+from teucer._optimize.outlined_call import outlined_call_p
 from teucer._optimize.passes import map_jaxprs, rewrite
 from teucer._optimize.recompute import recompute
 from teucer._optimize.repeats import Repeat, repeats
@@ -26,9 +26,8 @@ from teucer._optimize.roll import Calls, Roller
 from teucer._optimize.sizes import carried
 from teucer._optimize.structure import literal_key, params_key
 from teucer._optimize.updates import advance_updates
-from teucer._xla import client as xla
 
-__all__ = ["Costs", "outline", "outlined", "outlined_call_p"]
+__all__ = ["Costs", "outline", "outlined"]
 
 
 class Costs(NamedTuple):
@@ -58,61 +57,25 @@ class Costs(NamedTuple):
         return len(eqns) >= self.fused or not all(eqn.primitive.fuses for eqn in eqns)
 
 
-@final
-class OutlinedCall(Primitive):
-    """A call of a jaxpr without constants or effects, that stays one in the compiled program."""
-
-    __slots__ = ()
-    name = "outlined_call"
-    higher_order = True
-
-    def types(self, *avals: Any, jaxpr: ClosedJaxpr) -> Any:
-        return tuple(jaxpr.out_avals)
-
-    def evaluate(self, *args: Any, jaxpr: ClosedJaxpr) -> Any:
-        return tuple(jaxpr(*args))
-
-    def lower(self, ctx: Any, *values: Any, jaxpr: ClosedJaxpr) -> Any:
-        stays = 'mhlo.frontend_attributes = {inlineable = "false"}'
-        if not xla.CALLS_MISS_COPIES:
-            return ctx.call("outlined", jaxpr, *values, attributes=stays)
-        # What crosses the call is rows of numbers, which have one layout only.
-        key = (jaxpr.jaxpr, ctx.platforms, "rows")
-        rows = [list(map(_row, avals)) for avals in (jaxpr.in_avals, jaxpr.out_avals)]
-        if key not in ctx.module.emitted:
-            ctx.module.emitted[key] = ctx.function("outlined", *rows, lambda *given: _reshaped(
-                ctx, ctx.inline(jaxpr, *_reshaped(ctx, given, jaxpr.in_avals)), rows[1])), jaxpr.jaxpr
-        symbol, _ = ctx.module.emitted[key]
-        outs = ctx.op("func.call", _reshaped(ctx, values, rows[0]), rows[1], f"callee = @{symbol}", attributes=stays)
-        return tuple(_reshaped(ctx, outs, jaxpr.out_avals))
-
-
-def _row(aval: Any) -> Any:
-    return aval if aval.extended or aval.ndim < 2 else ShapedArray((aval.size,), aval.dtype)
-
-
-def _reshaped(ctx: Any, values: Sequence[Any], avals: Sequence[Any]) -> list[Any]:
-    return [v if aval.extended else hlo.reshape(ctx, v, aval.shape) for v, aval in zip(values, avals, strict=True)]
-
-
-outlined_call_p = OutlinedCall()
-
 ROUNDS = 4
 FORCED = Costs(short=4, fused=4, saved=4, separated=0)
 
 
 def outlined(jaxpr: Jaxpr, choice: bool | None, platform: str) -> Jaxpr:
-    """A program's jaxpr outlined as `jit(..., outline=choice)` and the option teucer_outline say, for a platform."""
+    """A program's jaxpr outlined as `jit(..., outline=choice)` and the option teucer_outline say, for a platform.
+
+    On the CPU what is expensive becomes a call too, where it would be computed again and again.
+    """
     mode = config.outline.value if choice is None else "force" if choice else "off"
     if mode == "off" or (mode == "auto" and platform != "cpu"):
         return jaxpr
     if any(type(d) is not int for v in jaxpr.invars for d in v.aval.shape):
         return jaxpr  # of sizes that are not known there is no telling which is larger
     costs = FORCED if mode == "force" else Costs()
-    if mode != "force" and not _has_more(jaxpr, costs.saved):
-        return jaxpr  # too small to be made smaller: it keeps the functions that its user sees in it
-    found = outline(jaxpr, costs)
-    return jaxpr if found is jaxpr else remove_dead(rewrite(found))
+    if mode == "force" or _has_more(jaxpr, costs.saved):  # a smaller one keeps the functions that its user sees in it
+        found = outline(jaxpr, costs)
+        jaxpr = jaxpr if found is jaxpr else remove_dead(rewrite(found))
+    return keep_expensive(jaxpr) if platform == "cpu" else jaxpr
 
 
 def _has_more(jaxpr: Jaxpr, equations: int) -> bool:

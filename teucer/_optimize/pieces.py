@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from teucer._core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
-from teucer._optimize.outline import Costs, outlined_call_p
+from teucer._optimize.outline import Costs
+from teucer._optimize.outlined_call import outlined_call_p
 from teucer._optimize.sizes import carried
 from teucer._optimize.structure import structural_key
 
@@ -67,7 +68,8 @@ class Cut(NamedTuple):
 
 def cut(jaxpr: Jaxpr, limits: Limits = Limits()) -> Cut | None:
     """The pieces of a jaxpr without constants; None where it had better stay whole."""
-    calls = [eqn for eqn in jaxpr.eqns if eqn.primitive is outlined_call_p and carried(_function(eqn)) >= limits.carried]
+    calls = [eqn for eqn in jaxpr.eqns if eqn.primitive is outlined_call_p and carried(_function(eqn)) >= limits.carried
+             and len(_function(eqn).eqns) != 1]  # what is merely expensive is no piece
     lengths = {id(_function(eqn)): len(_function(eqn).eqns) for eqn in calls}
     if jaxpr.effects or sum(len(_function(eqn).eqns) for eqn in calls) - sum(lengths.values()) < limits.copied:
         return None

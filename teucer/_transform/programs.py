@@ -21,7 +21,8 @@ from teucer._dynamic import sizes
 from teucer._lower.context import Argument, donated_to, lower_module
 from teucer._optimize.codegen import has_plain_loops, suits_eigen
 from teucer._optimize.dce import dce_jaxpr, remove_dead
-from teucer._optimize.outline import outlined, outlined_call_p
+from teucer._optimize.outline import outlined
+from teucer._optimize.outlined_call import outlined_call_p
 from teucer._optimize.passes import optimize
 from teucer._optimize.pieces import FORCED, Cut, cut
 from teucer._runtime import compilations, effects, host_memory, misses, preload, shardings, transfer

@@ -112,10 +112,11 @@ class Elementwise(Primitive):
                  tangents: Sequence[Callable[..., Any] | None] | None, tested: Checked, *,
                  transposes: Sequence[Callable[..., Any] | None] | None = None,
                  result: Callable[..., Any] | None = None, simplify: Any = None, fold: Any = None,
-                 cheap: bool = False) -> None:
+                 cheap: bool = False, expensive: bool = False) -> None:
         self.name, self.accepts, self.tangents, self.tested = name, accepts, tangents, tested
         self.transposes, self.result, self.simplify, self.fold = transposes, result, simplify, fold
         self.cheap = cheap or fold is not None  # what processors round correctly they also do in an instruction
+        self.expensive = expensive
         if isinstance(lower, str) and "." not in lower:
             lower = f"stablehlo.{lower}"
         self.lowering = lower
@@ -276,10 +277,10 @@ Function = Callable[..., Any]
 def unary(name: str, accepts: Accepts, lower: str | Function, tangent: Function | None, tested: Checked, doc: str, *,
           public: str = "", accuracy: bool = False, transpose: Function | None = None,
           result: Function | None = None, simplify: Any = None, fold: Any = None,
-          cheap: bool = False) -> tuple[Elementwise, Function]:
+          cheap: bool = False, expensive: bool = False) -> tuple[Elementwise, Function]:
     """A row for an operation of one operand: its primitive, and its public function (`public`, or the same name)."""
     primitive = Elementwise(name, accepts, _with_accuracy(lower) if accuracy else lower, (tangent,), tested,
-                            transposes=(transpose,), result=result, simplify=simplify, fold=fold, cheap=cheap)
+                            transposes=(transpose,), result=result, simplify=simplify, fold=fold, cheap=cheap, expensive=expensive)
     bind = primitive.bind
     public = public or name
     if accuracy:

@@ -169,10 +169,10 @@ def _unsupported(message: str) -> Function:
 
 
 lgamma_p, lgamma = unary("lgamma", FLOAT, widened(_lower_lgamma), lambda t, y, x: mul(t, digamma(x)), Checked(0.1, 9, 24),
-                         "Logarithm of the absolute value of the gamma function; infinite at 0, -1, -2, ...")
+                         "Logarithm of the absolute value of the gamma function; infinite at 0, -1, -2, ...", expensive=True)
 digamma_p, digamma = unary("digamma", FLOAT, widened(_lower_digamma),
                            lambda t, y, x: mul(t, polygamma(scalar_like(x, 1), x)), Checked(2, 9, 16),
-                           "Derivative of the logarithm of the gamma function; nan at 0, -1, -2, ...")
+                           "Derivative of the logarithm of the gamma function; nan at 0, -1, -2, ...", expensive=True)
 polygamma_p, polygamma = binary(
     "polygamma", FLOAT, "chlo.polygamma", (
         _unsupported("polygamma gradient with respect to m is not supported."),

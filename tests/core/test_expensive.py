@@ -1,0 +1,120 @@
+"""What XLA would compute again and again, though it is expensive, becomes a call; the same bits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from core.stepwise import bits, stepwise
+from core.test_outline import functions, rng, traced
+
+import teucer as jax
+import teucer.numpy as jnp
+from teucer import lax
+from teucer._optimize.expensive import LEAST, keep_expensive
+from teucer._optimize.outline import outlined
+from teucer._optimize.pieces import cut
+
+X = rng(64, 64)
+assert X.size == LEAST
+
+
+def kept(f: Any, *args: Any) -> list[tuple[int, int]]:
+    """The functions of f's jaxpr afterwards, which has changed no bit of the results: calls and equations of each."""
+    jaxpr = traced(f, *args)
+    after = keep_expensive(jaxpr)
+    leaves = jax.tree.leaves(args)
+    assert list(map(bits, stepwise(after, *leaves))) == list(map(bits, stepwise(jaxpr, *leaves)))
+    return functions(after)
+
+
+@pytest.mark.parametrize(("f", "why"), [
+    (lambda x: (jnp.sum(jnp.sin(x) * x, 0), jnp.sum(jnp.sin(x) + 1, 1)), "two sums"),
+    (lambda x: (jnp.sin(x), jnp.sum(jnp.sin(x))), "a sum, and it is a result"),
+    (lambda x: (jnp.sin(x) + 1) @ jnp.tanh(jnp.sin(x) * x), "two operands of a product"),
+    (lambda x: jnp.sin(x) + 2 * jnp.sin(x).T, "in two orders"),
+    (lambda x: jnp.sin(x) * jnp.ones((3, 1, 1), np.float32), "again for each of three"),
+    (lambda x: lax.lgamma(x) + lax.lgamma(x).T, "other functions too"),
+])
+def test_what_is_read_in_several_ways_becomes_a_call(f: Any, why: str) -> None:
+    assert kept(f, X) == [(1, 1)], why
+
+
+@pytest.mark.parametrize(("f", "why"), [
+    (lambda x: jnp.sum(jnp.sin(x) * jnp.exp(jnp.sin(x)) - 1), "one loop"),
+    (lambda x: jnp.sin(x).T * 2, "one order"),
+    (lambda x: jnp.sin(x[1:]) + jnp.sin(x[1:])[:, ::-1], "few elements"),
+    (lambda x: jnp.exp(x) + jnp.exp(x).T, "XLA knows that it is expensive"),
+])
+def test_others_stay(f: Any, why: str) -> None:
+    assert kept(f, X) == [], why
+
+
+def test_what_would_take_much_memory_stays() -> None:
+    jaxpr = jax.make_jaxpr(lambda x: jnp.sin(x) + jnp.sin(x).T)(jax.ShapeDtypeStruct((1 << 12, 1 << 12), np.float32)).jaxpr
+    assert keep_expensive(jaxpr) is jaxpr
+
+
+def test_equal_ones_share_a_function() -> None:
+    assert kept(lambda x: [jnp.cos(y) - jnp.cos(y).T for y in (x, x + 1, x + 2)], X) == [(3, 1)]
+
+
+def test_bodies_of_loops() -> None:
+    def f(x: Any) -> Any:
+        return lax.fori_loop(0, 3, lambda i, x: jnp.cos(x) - 0.5 * jnp.cos(x).T, x)
+
+    jaxpr = traced(f, X)
+    (loop,) = [eqn for eqn in keep_expensive(jaxpr).eqns if eqn.primitive.higher_order]
+    body = loop.params["jaxpr" if "jaxpr" in loop.params else "body_jaxpr"].jaxpr
+    assert functions(body) == [(1, 1)]
+    assert keep_expensive(jaxpr) is not jaxpr
+    np.testing.assert_allclose(jax.jit(f)(X), jax.jit(f, outline=False)(X), rtol=1e-5, atol=1e-6)
+
+
+def test_the_compiled_program_calls_it_once() -> None:
+    def rotated(q: Any, k: Any, angles: Any) -> Any:
+        return q * jnp.cos(angles) + k * jnp.sin(angles), k * jnp.cos(angles) - q * jnp.sin(angles)
+
+    args = rng(2, 3, 64, 64), rng(2, 3, 64, 64) + 1, X
+    text = jax.jit(rotated).lower(*args).compile().as_text()
+    assert text.count(" cosine(") == text.count(" sine(") == 1
+    assert text.count(" call(") == 2
+    assert " call(" not in jax.jit(rotated, outline=False).lower(*args).compile().as_text()
+    for found, expected in zip(jax.jit(rotated)(*args), jax.jit(rotated, outline=False)(*args), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def f(x: Any) -> Any:
+    return jnp.sum((jnp.sin(x) + jnp.sin(x).T) ** 2)
+
+
+@pytest.mark.parametrize(("g", "x"), [
+    (jax.grad(f), X), (jax.vmap(f), np.stack([X, X + 1])), (jax.vmap(jax.grad(f)), np.stack([X, X + 1])),
+    (jax.hessian(lambda t: f(t * X)), np.float32(0.5))], ids=["grad", "vmap", "vmap of grad", "hessian"])
+def test_transformations(g: Any, x: Any) -> None:
+    assert " call(" in jax.jit(g).lower(x).compile().as_text()
+    np.testing.assert_allclose(jax.jit(g)(x), jax.jit(g, outline=False)(x), rtol=2e-4, atol=1e-4)
+
+
+def test_the_option_and_the_platform_decide() -> None:
+    jaxpr = traced(f, X)
+    assert functions(outlined(jaxpr, None, "cpu")) == [(1, 1)]
+    assert functions(outlined(jaxpr, False, "cpu")) == functions(outlined(jaxpr, None, "gpu")) == []
+
+
+def test_it_is_no_piece_of_a_program() -> None:
+    def layer(x: Any, w: Any) -> Any:
+        return x + jnp.tanh(jnp.sin(x) @ w + jnp.sin(x).T) * jnp.cos(x * 2) - jnp.exp(-x * x) * jnp.cos(x * 2).T
+
+    def network(x: Any, ws: Any) -> Any:
+        for w in ws:
+            x = layer(jnp.sort(layer(x, w), axis=0), w)
+        return jnp.sum(jnp.sin(x) + jnp.sin(x).T)
+
+    x, ws = rng(400, 400), [rng(400, 400) + i for i in range(20)]
+    after = outlined(traced(jax.grad(network, argnums=1), x, ws), None, "cpu")
+    pieces = cut(after)
+    assert any(length == 1 for _, length in functions(after))
+    assert pieces is not None
+    assert all(len(piece.jaxpr.eqns) > 1 for piece in pieces.pieces if piece.calls)

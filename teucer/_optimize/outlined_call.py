@@ -1,0 +1,54 @@
+"""Calls of jaxprs that stay calls in the compiled program: XLA neither inlines them nor fuses across them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, final
+
+from teucer._core.jaxpr import ClosedJaxpr
+from teucer._core.primitive import Primitive
+from teucer._core.types import ShapedArray
+from teucer._lower import hlo
+from teucer._xla import client as xla
+
+__all__ = ["outlined_call_p"]
+
+
+@final
+class OutlinedCall(Primitive):
+    """A call of a jaxpr without constants or effects, that stays one in the compiled program."""
+
+    __slots__ = ()
+    name = "outlined_call"
+    higher_order = True
+
+    def types(self, *avals: Any, jaxpr: ClosedJaxpr) -> Any:
+        return tuple(jaxpr.out_avals)
+
+    def evaluate(self, *args: Any, jaxpr: ClosedJaxpr) -> Any:
+        return tuple(jaxpr(*args))
+
+    def lower(self, ctx: Any, *values: Any, jaxpr: ClosedJaxpr) -> Any:
+        stays = 'mhlo.frontend_attributes = {inlineable = "false"}'
+        if not xla.CALLS_MISS_COPIES:
+            return ctx.call("outlined", jaxpr, *values, attributes=stays)
+        # What crosses the call is rows of numbers, which have one layout only.
+        key = (jaxpr.jaxpr, ctx.platforms, "rows")
+        rows = [list(map(_row, avals)) for avals in (jaxpr.in_avals, jaxpr.out_avals)]
+        if key not in ctx.module.emitted:
+            ctx.module.emitted[key] = ctx.function("outlined", *rows, lambda *given: _reshaped(
+                ctx, ctx.inline(jaxpr, *_reshaped(ctx, given, jaxpr.in_avals)), rows[1])), jaxpr.jaxpr
+        symbol, _ = ctx.module.emitted[key]
+        outs = ctx.op("func.call", _reshaped(ctx, values, rows[0]), rows[1], f"callee = @{symbol}", attributes=stays)
+        return tuple(_reshaped(ctx, outs, jaxpr.out_avals))
+
+
+def _row(aval: Any) -> Any:
+    return aval if aval.extended or aval.ndim < 2 else ShapedArray((aval.size,), aval.dtype)
+
+
+def _reshaped(ctx: Any, values: Sequence[Any], avals: Sequence[Any]) -> list[Any]:
+    return [v if aval.extended else hlo.reshape(ctx, v, aval.shape) for v, aval in zip(values, avals, strict=True)]
+
+
+outlined_call_p = OutlinedCall()
