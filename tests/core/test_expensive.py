@@ -32,6 +32,7 @@ def kept(f: Any, *args: Any) -> list[tuple[int, int]]:
 @pytest.mark.parametrize(("f", "why"), [
     (lambda x: (jnp.sum(jnp.sin(x) * x, 0), jnp.sum(jnp.sin(x) + 1, 1)), "two sums"),
     (lambda x: (jnp.sin(x), jnp.sum(jnp.sin(x))), "a sum, and it is a result"),
+    (lambda x: (jnp.sin(x) * 2, jnp.sin(x) + 1), "two results"),
     (lambda x: (jnp.sin(x) + 1) @ jnp.tanh(jnp.sin(x) * x), "two operands of a product"),
     (lambda x: jnp.sin(x) + 2 * jnp.sin(x).T, "in two orders"),
     (lambda x: jnp.sin(x) * jnp.ones((3, 1, 1), np.float32), "again for each of three"),
@@ -54,6 +55,17 @@ def test_others_stay(f: Any, why: str) -> None:
 def test_what_would_take_much_memory_stays() -> None:
     jaxpr = jax.make_jaxpr(lambda x: jnp.sin(x) + jnp.sin(x).T)(jax.ShapeDtypeStruct((1 << 12, 1 << 12), np.float32)).jaxpr
     assert keep_expensive(jaxpr) is jaxpr
+
+
+def test_long_programs_are_looked_through() -> None:
+    def f(x: Any) -> Any:
+        y = z = jnp.sin(x)
+        for _ in range(3000):
+            y = y.T + 1
+        return y + z
+
+    jaxpr = jax.make_jaxpr(f)(X).jaxpr
+    assert functions(keep_expensive(jaxpr)) == [(1, 1)]
 
 
 def test_equal_ones_share_a_function() -> None:

@@ -8,6 +8,7 @@ end fusion.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var
@@ -54,21 +55,26 @@ def _call(eqn: Eqn, functions: dict[Any, ClosedJaxpr]) -> Eqn:
 def _read_often(jaxpr: Jaxpr) -> set[Any]:
     """The variables that are read by several loops, in several orders, or several times by one loop.
 
-    A loop ends at an equation that does not fuse with what makes its operands, or at a result. Two ways to read a variable are
-    several: more are not told apart.
+    A loop ends at an equation that does not fuse with what makes its operands, or at a result. Ways to read a variable are
+    numbers; two of them are several, more are not told apart.
     """
-    ways: dict[Any, set[Any]] = {v: {None} for v in jaxpr.outvars}
+    ways: dict[Any, set[int]] = {}
+
+    def end(i: int, operands: Sequence[Any]) -> None:
+        for n, v in enumerate(operands):
+            ways.setdefault(v, set()).add(hash((i, n)))
+
+    end(len(jaxpr.eqns), jaxpr.outvars)
     for i in reversed(range(len(jaxpr.eqns))):
         eqn = jaxpr.eqns[i]
         if not eqn.primitive.fuses:
-            for n, v in enumerate(eqn.invars):
-                ways.setdefault(v, set()).add((i, n))
+            end(i, eqn.invars)
             continue
-        own = set[Any]().union(*[ways.get(v, ()) for v in eqn.outvars])
+        own = set[int]().union(*[ways.get(v, ()) for v in eqn.outvars])
         if eqn.primitive.rearranges:
-            own = {(i, way) for way in own}
+            own = {hash((i, way)) for way in own}
         size = max([v.aval.size for v in eqn.outvars])
         for v in eqn.invars:
-            again = {("again", way) for way in own} if size > v.aval.size else ()
+            again = {hash((~i, way)) for way in own} if size > v.aval.size else ()
             ways[v] = set(itertools.islice({*ways.get(v, ()), *own, *again}, 2))
     return {v for v, found in ways.items() if len(found) > 1}
