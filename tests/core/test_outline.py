@@ -204,6 +204,20 @@ def test_cheap_values_are_computed_again_by_the_gradient() -> None:
     assert handed_on(after) < handed_on(without)
 
 
+def test_the_last_layer_is_like_the_others_though_the_loss_is_short() -> None:
+    """What it makes is used by the gradient at once; what others make, much later."""
+    def loss(ps: Any, x: Any) -> Any:
+        first, *layers, last = ps
+        x = x @ first
+        for w in layers:
+            x = x + jax.nn.gelu((x * lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-6) * w[0]) @ w) @ w.T
+        return jnp.mean((x @ last) ** 2)
+
+    ps = [rng(4, 20), *(rng(20, 20) + i for i in range(8)), rng(20, 4)]
+    after = outlined(jax.grad(loss), ps, rng(8, 4), costs=Costs(steps=10**9))
+    assert [count for count, _ in functions(after)] == [8, 8]
+
+
 def handed_on(jaxpr: Jaxpr) -> int:
     """How many arrays of the size of x the first function hands on."""
     first = next(eqn for eqn in jaxpr.eqns if eqn.primitive.name == "outlined_call")

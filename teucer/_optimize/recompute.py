@@ -6,6 +6,7 @@ and the mean alone. XLA decides likewise within a function, and cannot between t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from teucer._core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
@@ -26,26 +27,20 @@ def recompute(jaxpr: Jaxpr) -> Jaxpr:
     Each use has its own copy: which of them are near each other shows when it is known what becomes a function.
     """
     eqns = jaxpr.eqns
-    place: dict[Any, int] = {}
-    last_use: dict[Any, int] = {}
-    for i, eqn in enumerate(eqns):
-        for v in eqn.outvars:
-            place[v] = i
-        for u in eqn.invars:
-            if type(u) is not Literal:
-                last_use[u] = i
-    again = _made_again(jaxpr, {v for v, i in place.items() if last_use.get(v, i) - i > FAR})
+    place = {v: i for i, eqn in enumerate(eqns) for v in eqn.outvars}
+    far = _far_uses(eqns, place)
+    again = _made_again(jaxpr, {v for uses in far.values() for v in uses})
     if not again:
         return jaxpr
     out: list[Eqn] = []
 
-    def near(v: Atom, i: int, copies: dict[Any, Var]) -> Atom:
+    def near(v: Atom, i: int, copies: dict[Any, Var], used: Any) -> Atom:
         """What stands for v in equation i: v itself, or a copy that is made for this equation, so that layers stay alike."""
-        if type(v) is Literal or v not in again or i - place[v] <= FAR:
+        if type(v) is Literal or v not in again or (i - place[v] <= FAR and v not in used):
             return v
         if v not in copies:
             eqn = again[v]
-            operands = [near(u, i, copies) for u in eqn.invars]
+            operands = [near(u, i, copies, eqn.invars) for u in eqn.invars]
             copies[v] = Var(v.aval)
             out.append(eqn.replace(invars=operands, outvars=[copies[v]]))
         return copies[v]
@@ -53,9 +48,28 @@ def recompute(jaxpr: Jaxpr) -> Jaxpr:
     for i, eqn in enumerate(eqns):
         if not again.keys().isdisjoint(eqn.invars):
             copies: dict[Any, Var] = {}
-            eqn = eqn.replace(invars=[near(v, i, copies) for v in eqn.invars])
+            eqn = eqn.replace(invars=[near(v, i, copies, far.get(i, ())) for v in eqn.invars])
         out.append(eqn)
     return remove_dead(jaxpr.replace(eqns=out))
+
+
+def _far_uses(eqns: Sequence[Eqn], place: dict[Any, int]) -> dict[int, set[Any]]:
+    """By number of an equation, its operands that were made far before it, or that are like such operands of an equation like it.
+
+    Alike are equations of one kind that follow equations of the same kinds, where a value is made, or are followed by such, where
+    it is used: the last layer is to go like the others, though what it makes is used soon, if the loss is short.
+    """
+    kinds: dict[Any, int] = {}
+    letters = [kinds.setdefault((eqn.primitive, eqn.outvars[0].aval if eqn.outvars else None), len(kinds)) for eqn in eqns]
+    made = [tuple(letters[max(i - 3, 0):i + 1]) for i in range(len(eqns))]
+    used = [tuple(letters[i:i + 4]) for i in range(len(eqns))]
+    uses = [(i, v, place[v]) for i, eqn in enumerate(eqns) for v in eqn.invars if v in place]
+    far = {(made[k], used[i]) for i, _, k in uses if i - k > FAR}
+    found: dict[int, set[Any]] = {}
+    for i, v, k in uses:
+        if i - k > FAR or (made[k], used[i]) in far:
+            found.setdefault(i, set()).add(v)
+    return found
 
 
 def _made_again(jaxpr: Jaxpr, far: set[Any]) -> dict[Any, Eqn]:
