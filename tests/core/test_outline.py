@@ -487,6 +487,8 @@ UNARY: list[Callable[[Any], Any]] = [jnp.sin, jnp.tanh, lambda x: x * 0.5, lambd
 BINARY: list[Callable[[Any, Any], Any]] = [jnp.add, jnp.subtract, jnp.multiply, jnp.maximum, lambda x, y: x @ y * 0.3]
 STEP = st.tuples(st.integers(0, len(UNARY) + len(BINARY) - 1), st.integers(0, 9), st.integers(0, 9))
 STEPS = st.lists(STEP, min_size=2, max_size=6)
+BLOCKS = st.lists(STEPS, min_size=1, max_size=3)
+PLAN = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=2, max_size=9)
 
 
 def program(blocks: Any, plan: Any) -> Callable[..., Any]:
@@ -504,8 +506,7 @@ def program(blocks: Any, plan: Any) -> Callable[..., Any]:
 
 
 @settings(max_examples=25)
-@given(st.lists(STEPS, min_size=1, max_size=3), st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=2, max_size=9),
-       st.booleans())
+@given(BLOCKS, PLAN, st.booleans())
 def test_random_programs_keep_their_bits(blocks: Any, plan: Any, derived: bool) -> None:
     f = program(blocks, plan)
     args = (rng(4, 4), rng(4, 4) + 1)
@@ -516,7 +517,7 @@ def test_random_programs_keep_their_bits(blocks: Any, plan: Any, derived: bool) 
 
 
 @settings(max_examples=6)
-@given(st.lists(STEPS, min_size=1, max_size=3), st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=2, max_size=9))
+@given(BLOCKS, PLAN)
 def test_random_programs_compiled(blocks: Any, plan: Any) -> None:
     f = program(blocks, plan)
     with jax.enable_x64(True):

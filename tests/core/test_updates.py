@@ -8,7 +8,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from core.stepwise import bits, stepwise
-from core.test_outline import CALLS_ONLY, LAYERS, STEPS, X, functions, network, outlined, program, rng, traced
+from core.test_outline import BLOCKS, CALLS_ONLY, LAYERS, PLAN, X, functions, network, outlined, program, rng, traced
 from hypothesis import given, settings
 
 import teucer as jax
@@ -101,8 +101,7 @@ def test_layers_and_their_updates_are_one_function() -> None:
 
 
 @settings(max_examples=40)
-@given(st.lists(STEPS, min_size=1, max_size=3), st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=2, max_size=9),
-       st.booleans())
+@given(BLOCKS, PLAN, st.booleans())
 def test_random_programs_keep_their_bits(blocks: Any, plan: Any, derived: bool) -> None:
     f = program(blocks, plan)
     args = (rng(4, 4), rng(4, 4) + 1)

@@ -13,7 +13,7 @@ from typing import Any
 
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var
 from teucer._optimize.outlined_call import outlined_call_p
-from teucer._optimize.passes import map_jaxprs
+from teucer._optimize.passes import changed_once, map_jaxprs
 from teucer._optimize.sizes import bytes_of
 
 __all__ = ["keep_expensive"]
@@ -25,17 +25,16 @@ LEAST, MOST = 1 << 12, 1 << 25
 
 def keep_expensive(jaxpr: Jaxpr) -> Jaxpr:
     """The jaxpr with its expensive equations as calls where their results would be computed more than once, inner ones too."""
-    found: Jaxpr | None = jaxpr.cache.get(keep_expensive, jaxpr)
-    if found is jaxpr:
-        new = [map_jaxprs(eqn, keep_expensive) if eqn.primitive.higher_order else eqn for eqn in jaxpr.eqns]
-        if any(_is_expensive(eqn) for eqn in new):
-            often = _read_often(jaxpr)
-            functions: dict[Any, ClosedJaxpr] = {}
-            new = [_call(eqn, functions) if _is_expensive(eqn) and eqn.outvars[0] in often else eqn for eqn in new]
-        changed = any(a is not b for a, b in zip(new, jaxpr.eqns, strict=True))
-        # A jaxpr that its own cache refers to would live until the next collection.
-        found = jaxpr.cache[keep_expensive] = jaxpr.replace(eqns=new) if changed else None
-    return jaxpr if found is None else found
+    return changed_once(jaxpr, keep_expensive, _kept)
+
+
+def _kept(jaxpr: Jaxpr) -> Jaxpr:
+    eqns = [map_jaxprs(eqn, keep_expensive) if eqn.primitive.higher_order else eqn for eqn in jaxpr.eqns]
+    if any(_is_expensive(eqn) for eqn in eqns):
+        often = _read_often(jaxpr)
+        functions: dict[Any, ClosedJaxpr] = {}
+        eqns = [_call(eqn, functions) if _is_expensive(eqn) and eqn.outvars[0] in often else eqn for eqn in eqns]
+    return jaxpr.replace(eqns=eqns) if any(a is not b for a, b in zip(eqns, jaxpr.eqns, strict=True)) else jaxpr
 
 
 def _is_expensive(eqn: Eqn) -> bool:

@@ -19,7 +19,7 @@ from teucer._core.primitive import NO_EFFECTS
 from teucer._optimize.dce import remove_dead
 from teucer._optimize.expensive import keep_expensive
 from teucer._optimize.outlined_call import outlined_call_p
-from teucer._optimize.passes import map_jaxprs, rewrite
+from teucer._optimize.passes import changed_once, map_jaxprs, rewrite
 from teucer._optimize.recompute import recompute
 from teucer._optimize.repeats import Repeat, repeats
 from teucer._optimize.roll import Calls, Roller
@@ -107,13 +107,7 @@ def outline(jaxpr: Jaxpr, costs: Costs = Costs()) -> Jaxpr:
 
 def _inner(jaxpr: Jaxpr, costs: Costs) -> Jaxpr:
     """`outline` of a jaxpr that an equation carries, kept on it."""
-    key = (outline, costs)
-    if key not in jaxpr.cache:
-        new = outline(jaxpr, costs)
-        # A jaxpr that its own cache refers to would live until the next collection.
-        jaxpr.cache[key] = None if new is jaxpr else new
-    found: Jaxpr | None = jaxpr.cache[key]
-    return jaxpr if found is None else found
+    return changed_once(jaxpr, (outline, costs), lambda j: outline(j, costs))
 
 
 def _calls_decided(jaxpr: Jaxpr, costs: Costs) -> Jaxpr:

@@ -234,9 +234,13 @@ def _fits(closed: ClosedJaxpr, operands: Sequence[Atom]) -> bool:
 
 def rewritten(jaxpr: Jaxpr, rules: Rule) -> Jaxpr:
     """`rewrite` of a jaxpr that an equation carries, kept on it."""
-    key = (rewrite, rules.value)
+    return changed_once(jaxpr, (rewrite, rules.value), lambda j: rewrite(j, rules))
+
+
+def changed_once(jaxpr: Jaxpr, key: Any, change: Callable[[Jaxpr], Jaxpr]) -> Jaxpr:
+    """What `change` makes of a jaxpr, kept on it under a key."""
     if key not in jaxpr.cache:
-        new = rewrite(jaxpr, rules)
+        new = change(jaxpr)
         # A jaxpr that its own cache refers to would live until the next collection.
         jaxpr.cache[key] = None if new is jaxpr else new
     found: Jaxpr | None = jaxpr.cache[key]

@@ -6,7 +6,7 @@ and the mean alone. XLA decides likewise within a function, and cannot between t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from teucer._core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
@@ -34,9 +34,9 @@ def recompute(jaxpr: Jaxpr) -> Jaxpr:
         return jaxpr
     out: list[Eqn] = []
 
-    def near(v: Atom, i: int, copies: dict[Any, Var], used: Any) -> Atom:
-        """What stands for v in equation i: v itself, or a copy that is made for this equation, so that layers stay alike."""
-        if type(v) is Literal or v not in again or (i - place[v] <= FAR and v not in used):
+    def near(v: Atom, i: int, copies: dict[Any, Var], distant: Collection[Any]) -> Atom:
+        """What stands for v in equation i: v itself, or if it is one of the distant a copy for this equation alone."""
+        if type(v) is Literal or v not in again or v not in distant:
             return v
         if v not in copies:
             eqn = again[v]
