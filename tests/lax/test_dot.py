@@ -59,6 +59,39 @@ def test_few_or_other_matrices_are_left_to_the_compiler(lhs, rhs):
     assert "stablehlo.dot_general" in jax.jit(lambda x, y: dot_general(x, y, numbers)).lower(x, y).as_text()
 
 
+BY_COLUMNS = [
+    ((((1,), (1,)), ((0,), (0,))), (9, 16, 12), (9, 16, 10), "bki,bkj->bij"),
+    ((((1,), (2,)), ((0,), (0,))), (9, 16, 12), (9, 10, 16), "bki,bjk->bij"),
+    ((((2,), (2,)), ((0, 1), (0, 1))), (3, 2, 300, 300), (3, 2, 300, 300), "abki,abkj->abij"),
+    ((((0,), (0,)), ((), ())), (3, 40), (3, 50), "ki,kj->ij"),
+    ((((0,), (1,)), ((), ())), (100, 64), (10, 100), "ki,jk->ij"),
+    ((((0, 1), (0, 1)), ((), ())), (2, 3, 4, 5), (2, 3, 7), "klia,klj->iaj"),
+    ((((1,), (1,)), ((0,), (0,))), (1, 100, 10), (1, 100, 64), "bki,bkj->bij"),
+]
+ANY_WAY = [
+    ((((1,), (1,)), ((0,), (0,))), (9, 64, 64), (9, 64, 64), "bki,bkj->bij"),
+    ((((2,), (1,)), ((0,), (0,))), (9, 12, 16), (9, 16, 10), "bik,bkj->bij"),
+    ((((0,), (0,)), ((), ())), (64, 40), (64, 50), "ki,kj->ij"),
+    ((((0,), (0,)), ((), ())), (2000, 8), (2000, 20), "ki,kj->ij"),
+    ((((0,), (0,)), ((), ())), (5, 1), (5, 50), "ki,kj->ij"),
+    ((((1,), (1,)), ((0,), (0,))), (0, 16, 12), (0, 16, 10), "bki,bkj->bij"),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "complex64"])
+@pytest.mark.parametrize(("numbers", "lhs", "rhs", "formula", "turned"),
+                         [(*case, case in BY_COLUMNS) for case in BY_COLUMNS + ANY_WAY])
+def test_left_operands_that_lie_by_columns_are_turned_where_that_pays(numbers, lhs, rhs, formula, turned, dtype):
+    x, y = (rng.integers(-4, 5, s).astype(dtype) for s in (lhs, rhs))
+    product = jax.jit(lambda x, y: dot_general(x, y, numbers, preferred_element_type=np.dtype(dtype)))
+    wide = np.result_type(x.dtype.type(0), np.float64) if dtype != "bfloat16" else np.float64
+    want = np.einsum(formula, x.astype(wide), y.astype(wide), optimize=True)
+    np.testing.assert_array_equal(product(x, y), want.astype(dtype))  # sums of small integers are exact
+    text = product.lower(x, y).as_text()
+    assert ("optimization_barrier" in text) == (turned and dtype != "complex64")
+    assert "optimization_barrier" not in product.trace(x, y).lower(lowering_platforms=("cuda",)).as_text()
+
+
 @pytest.mark.parametrize("dtype", ["float64", "complex128", "int32"])
 @pytest.mark.parametrize(("numbers", "lhs", "rhs", "formula"), CASES)
 def test_dot_general_is_einsum(numbers, lhs, rhs, formula, dtype):

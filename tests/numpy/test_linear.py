@@ -94,6 +94,12 @@ def test_einsum_is_numpys(case):
     assert float(np.sum(np.asarray(got) * d)) == pytest.approx((f(1e-4) - f(-1e-4)) / 2e-4, rel=2e-3, abs=2e-3)
 
 
+@pytest.mark.parametrize("names", ["bqhd,bkhd->bhqk", "ij,jk->ki", "bij,bjk->bki", "ab,cb->ca"])
+def test_einsum_takes_operands_in_the_order_that_needs_no_transposition(names):
+    xs = [np.zeros([2 + "abcdhijkq".index(c) for c in part]) for part in names.partition("->")[0].split(",")]
+    assert [eqn.primitive.name for eqn in jax.make_jaxpr(lambda *v: jnp.einsum(names, *v))(*xs).eqns] == ["dot_general"]
+
+
 @pytest.mark.parametrize("names", ["ij->i", "ij->", "ij,kl->i", "ij,kj->k", "ij,ij->", "ij,kl->il"])
 @pytest.mark.parametrize(("dtype", "value", "preferred"), [("int8", 100, "int32"), ("int8", 100, "float32"), ("bool", 1, "int32"),
                                                            ("float16", 60000, "float32"), ("complex64", 1 + 1j, "complex64")])

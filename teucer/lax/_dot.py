@@ -143,6 +143,31 @@ def _element_by_element(ctx: Any, lhs: Any, rhs: Any, dimension_numbers: Any) ->
                       lambda a, b: (hlo.elementwise(ctx, "add", a, b),))[0]
 
 
+# Products that XLA had better be given by rows on CPU (docs/performance.md): of many matrices those with so few or so many
+# multiplications each; of one those that are short sums or narrow, but for sums that are long for the size of the result.
+_SMALL, _LARGE = 1 << 13, 1 << 24
+_SHORT, _NARROW, _LONG = 8, 16, 32
+
+
+def _gains_by_rows(lhs: Any, rhs: Any, dimension_numbers: Any) -> bool:
+    """Whether on CPU the left operand, which lies by columns, is worth a copy that lies by rows.
+
+    XLA hands a product to YNNPACK if it does, and else to Eigen, which is up to 10 times slower then.
+    """
+    left, right = _roles((len(lhs.shape), len(rhs.shape)), dimension_numbers)
+    if (lhs.dtype != rhs.dtype or not dtypes.issubdtype(lhs.dtype, np.floating) or dtypes.bit_width(lhs.dtype) < 16
+            or (*left.batch, *left.contract, *left.kept) != tuple(range(len(lhs.shape)))
+            or not is_constant((*lhs.shape, *rhs.shape))):
+        return False
+    many, sums, rows = (math.prod(lhs.shape[i] for i in axes) for axes in left)
+    columns = math.prod(rhs.shape[i] for i in right.kept)
+    if many == 0 or min(sums, rows, columns) < 2:
+        return False
+    if many == 1:
+        return (sums <= _SHORT or min(rows, columns) <= _NARROW) and bool(sums * sums <= _LONG * _LONG * rows * columns)
+    return not _SMALL < sums * rows * columns < _LARGE
+
+
 @final
 class DotGeneral(Primitive):
     """Sum over the contracted axes of products of elements that agree on batch axes.
@@ -175,10 +200,11 @@ class DotGeneral(Primitive):
     def moved(self, lhs: Any, rhs: Any, *, dimension_numbers: Any, **params: Any) -> float:
         # XLA takes axes as batch, kept, contracted (rhs: contracted, kept), those of matrices either way, and copies the rest.
         left, right = _roles((lhs.ndim, rhs.ndim), dimension_numbers)
-        return sum(x.size for x, batch, first, last in ((lhs, left.batch, left.kept, left.contract),
-                                                        (rhs, right.batch, right.contract, right.kept))
-                   if x.ndim and (*batch, *first, *last)[-1] != x.ndim - 1
-                   and not (len(first) == len(last) == 1 and first[0] == x.ndim - 1))
+        turned = lhs.size if _gains_by_rows(lhs, rhs, dimension_numbers) else 0
+        return turned + sum(x.size for x, batch, first, last in ((lhs, left.batch, left.kept, left.contract),
+                                                                 (rhs, right.batch, right.contract, right.kept))
+                            if x.ndim and (*batch, *first, *last)[-1] != x.ndim - 1
+                            and not (len(first) == len(last) == 1 and first[0] == x.ndim - 1))
 
     def lower(self, ctx: Any, lhs: Any, rhs: Any, *, dimension_numbers: Any, precision: Any, preferred_element_type: Any,
               out_sharding: Any = None) -> Any:
@@ -194,6 +220,12 @@ class DotGeneral(Primitive):
         if ctx.platform == "cpu" and result == np.float32 and _are_many_small(lhs, rhs, dimension_numbers):
             return (hlo.convert(ctx, _element_by_element(ctx, lhs, rhs, dimension_numbers), aval.dtype),)
         contract, batch = dimension_numbers
+        if ctx.platform == "cpu" and _gains_by_rows(lhs, rhs, dimension_numbers):
+            left, _ = _roles((len(lhs.shape), len(rhs.shape)), dimension_numbers)
+            # XLA would make a product by columns of it again.
+            (lhs,) = hlo.optimization_barrier(ctx, [hlo.transpose(ctx, lhs, (*left.batch, *left.kept, *left.contract))])
+            n = len(lhs.shape)
+            contract, batch = (range(n - len(contract[0]), n), contract[1]), (range(len(batch[0])), batch[1])
         out = hlo.dot_general(ctx, lhs, rhs, contract, batch, ShapedArray(aval.shape, result), options)
         return (hlo.convert(ctx, out, aval.dtype),)
 

@@ -159,6 +159,8 @@ def _pair(x: Any, x_names: str, y: Any, y_names: str, output: str, precision: An
     x, y = _single(x, x_names, kept_x, preferred), _single(y, y_names, kept_y, preferred)
     shared = [c for c in kept_x if c in kept_y]
     batch = [c for c in shared if c in output]
+    if output == "".join([*batch, *(c for c in kept_y if c not in shared), *(c for c in kept_x if c not in shared)]):
+        x, kept_x, y, kept_y = y, kept_y, x, kept_x  # then the product has its axes in the order that is wanted
     contract = [c for c in shared if c not in output]
     numbers = ((tuple(kept_x.index(c) for c in contract), tuple(kept_y.index(c) for c in contract)),
                (tuple(kept_x.index(c) for c in batch), tuple(kept_y.index(c) for c in batch)))
