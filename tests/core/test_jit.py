@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import gc
+import pickle
 import weakref
 
 import numpy as np
@@ -203,6 +204,32 @@ def test_compiler_options():
     assert f(1.0) == 2.0
     with pytest.raises(Exception, match="no_such_option"):
         jax.jit(lambda x: x - 1, compiler_options={"no_such_option": True})(1.0)
+
+
+NOT_COMMITTED = {
+    "a number": lambda: jnp.asarray(1.0), "an integer": lambda: jnp.array(3), "a complex number": lambda: jnp.asarray(2j),
+    "a pickled weak number": lambda: pickle.loads(pickle.dumps(jax.jit(lambda x: x)(1.0))),
+    "a pickled array": lambda: pickle.loads(pickle.dumps(jnp.ones(2))),
+    "pickled keys": lambda: pickle.loads(pickle.dumps(jax.random.key(0))),
+    "keys of words": lambda: jax.random.wrap_key_data(jnp.zeros(2, jnp.uint32)),
+    "words of keys": lambda: jax.random.key_data(jax.random.key(0)),
+    "the gradient at a number": lambda: jax.grad(lambda x: x * x)(jnp.asarray(1.0)),
+}
+
+
+@pytest.mark.parametrize("kind", NOT_COMMITTED)
+def test_what_no_device_was_named_for_goes_where_others_are(kind):
+    x = NOT_COMMITTED[kind]()
+    assert not x.committed
+    there = jax.device_put(np.ones(()), jax.devices("cpu")[1])
+    assert jax.jit(lambda x, there: (there, x))(x, there)[1].devices() == there.devices()
+
+
+def test_what_is_retyped_stays_committed():
+    key = jax.device_put(jax.random.key(0), jax.devices("cpu")[1])
+    words = jax.random.key_data(key)
+    assert words.committed and words.devices() == key.devices()
+    assert jax.random.wrap_key_data(words).committed
 
 
 def test_placement_follows_committed_arguments():

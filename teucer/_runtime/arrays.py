@@ -13,7 +13,7 @@ from teucer._core.types import KeyCarrier, ShapedArray, aval_of, register_aval_o
 from teucer._runtime import shardings
 from teucer._xla import arrays as xla
 
-__all__ = ["Array", "ArrayImpl", "Shard", "check_live", "to_numpy"]
+__all__ = ["Array", "ArrayImpl", "Shard", "check_live", "retyped", "to_numpy"]
 
 Array = xla.Array
 ArrayImpl = xla.ArrayImpl
@@ -231,6 +231,13 @@ def _placed_parts(x: Any) -> list[tuple[Any, tuple[slice, ...], int]]:
     return placed
 
 
+def retyped(x: Any, carrier: Any) -> Any:
+    """The buffers of x as an array of another type, committed to their devices if x is."""
+    if x._committed:
+        return x._rewrap_with_aval_and_sharding(carrier, x._sharding)
+    return xla.assemble(carrier, x._sharding, [x], committed=False)  # on one device
+
+
 def _part(part: Any, aval: Any, device: Any) -> Any:
     """One device's buffer as an array of its own."""
     return part._rewrap_with_aval_and_sharding(aval.carrier, shardings.single_device_sharding(device))
@@ -364,7 +371,7 @@ def __format__(x: Any, spec: str) -> str:
 @_member
 def _key_data(x: Any) -> np.ndarray[Any, Any]:
     """The words behind an array of keys."""
-    return to_numpy(x._rewrap_with_aval_and_sharding(aval_of(x).physical, x._sharding))
+    return to_numpy(retyped(x, aval_of(x).physical))
 
 
 @_member
@@ -378,13 +385,12 @@ def _unpickle_keys(words: Any, dtype: Any) -> Any:
     from teucer._runtime import transfer  # transfer builds arrays, whose members stand here
     array: Any = transfer.put(words, None)
     shape = words.shape[:words.ndim - dtype.physical.ndim]
-    return array._rewrap_with_aval_and_sharding(ShapedArray(shape, dtype).carrier, array._sharding)
+    return retyped(array, ShapedArray(shape, dtype).carrier)
 
 
 def _unpickle(value: Any, weak: bool) -> Any:
     from teucer._runtime import transfer  # transfer builds arrays, whose members stand here
-    array: Any = transfer.put(value, None)
-    return array._rewrap_with_aval_and_sharding(array.aval.update(weak_type=weak), array._sharding) if weak else array
+    return transfer.put(value, None, aval=aval_of(value).update(weak_type=weak))
 
 
 @_member

@@ -45,9 +45,13 @@ def host_value(x: Any, aval: ShapedArray) -> np.ndarray[Any, Any]:
     return np.asarray(x, aval.dtype)
 
 
-def put(x: Any, device: Any, *, committed: bool | None = None) -> Any:
-    """A host value as an array on `device`, or on the default device, where it is not committed, for None."""
-    aval = aval_of(x)
+def put(x: Any, device: Any, *, committed: bool | None = None, aval: ShapedArray | None = None) -> Any:
+    """A host value as an array on `device`, or on the default device, where it is not committed, for None.
+
+    aval: its type, where that is weak.
+    """
+    if aval is None:
+        aval = aval_of(x)
     target = backends.target_device() if device is None else device
     value = host_value(x, aval)
     return xla.put(aval.carrier, shardings.single_device_sharding(target), [value], [target],

@@ -16,7 +16,7 @@ from teucer._core.types import ShapedArray
 from teucer._dimensions.dimensions import is_constant
 from teucer._lower.context import Value
 from teucer._runtime import partition
-from teucer._runtime.arrays import ArrayImpl
+from teucer._runtime.arrays import ArrayImpl, retyped
 from teucer._runtime.partition import leading
 from teucer._transform import arith
 from teucer._transform.vmap import vmap
@@ -261,7 +261,7 @@ class RandomWrap(KeyPrimitive):
     def evaluate(self, words: Any, *, impl: Generator) -> Any:
         if type(words) is ArrayImpl and words._sharding.num_devices == 1:
             (aval,) = self.types(typeof(words), impl=impl)
-            return (words._rewrap_with_aval_and_sharding(aval.carrier, words._sharding),)
+            return (retyped(words, aval.carrier),)
         return super().evaluate(words, impl=impl)
 
     def lower_extended(self, ctx: Any, words: Any, *, impl: Generator) -> Any:
@@ -282,7 +282,7 @@ class RandomUnwrap(KeyPrimitive):
     def evaluate(self, keys: Any) -> Any:
         if type(keys) is ArrayImpl and keys._sharding.num_devices == 1:
             (aval,) = self.types(typeof(keys))
-            return (keys._rewrap_with_aval_and_sharding(aval, keys._sharding),)
+            return (retyped(keys, aval),)
         return super().evaluate(keys)
 
     def lower_extended(self, ctx: Any, keys: Any) -> Any:

@@ -36,8 +36,7 @@ def constant(value: Any, aval: ShapedArray) -> Any:
     lifted = current_trace().lift(data if aval.shape else data[()], aval)
     if isinstance(lifted, Tracer):
         return lifted
-    out = transfer.put(data, None)
-    return out._rewrap_with_aval_and_sharding(aval, out._sharding) if aval.weak_type else out
+    return transfer.put(data, None, aval=aval)
 
 
 def place(x: Any, device: Any) -> Any:
