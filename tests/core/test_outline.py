@@ -10,7 +10,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from core.stepwise import bits, compiled_text, stepwise
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 
 import teucer as jax
 import teucer.numpy as jnp
@@ -514,6 +514,28 @@ def test_random_programs_keep_their_bits(blocks: Any, plan: Any, derived: bool) 
         outlined(jax.grad(lambda *xs: f(*xs)[1], argnums=(0, 1)), *args)
     else:
         outlined(f, *args)
+
+
+CYCLE: list[Callable[[Any], Any]] = [lax.sin, lax.tanh, lax.cos, lax.logistic, lax.erf, lax.atan, lax.asinh, lax.neg]
+RUN = st.tuples(st.integers(4, 40), st.integers(0, 7), st.booleans())
+
+
+@settings(max_examples=15)
+@given(st.integers(3, 8), st.lists(RUN, min_size=2, max_size=3), st.booleans())
+@example(8, [(29, 6, True), (25, 2, True)], False)
+@example(6, [(40, 0, False), (10, 1, False), (40, 3, False)], False)
+def test_runs_that_begin_anywhere_in_their_period_keep_their_bits(period: int, runs: Any, default: bool) -> None:
+    """Chains that go round the same operations from different places: their data flow is the same in every phase."""
+    def f(x: Any, w: Any) -> list[Any]:
+        outs = []
+        for length, start, products in runs:
+            y = x
+            for i in range(length):
+                y = CYCLE[(start + i) % period](lax.dot(y, w) if products else y)
+            outs.append(y)
+        return outs
+
+    outlined(f, rng(2, 4), rng(4, 4), costs=Costs() if default else FORCED)
 
 
 @settings(max_examples=6)

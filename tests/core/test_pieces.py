@@ -196,6 +196,16 @@ def test_donated_arguments_are_deleted() -> None:
         jax.jit(network, outline=True, donate_argnums=1)(x, ws)
 
 
+def test_an_array_that_is_donated_and_given_twice_is_refused_before_anything_runs() -> None:
+    ws, x = weights()
+    train = jax.jit(step, outline=True, donate_argnums=0)
+    twice = [ws[1], *ws[1:]]
+    with pytest.raises(RuntimeError, match=r"(?s)donate the same buffer twice.* 0 and 1 .*float32\[.*x\.copy\(\)"):
+        train(twice, x)
+    assert not any(w.is_deleted() for w in ws)
+    train(ws, x)
+
+
 def test_effects_keep_a_program_whole(capfd: Any) -> None:
     def f(x: Any, ws: Any) -> Any:
         for w in ws:

@@ -283,13 +283,14 @@ class _Program:
         return self.eqns[start:start + length]
 
     def _instances(self, repeat: Repeat) -> Iterator[list[int]]:
-        """The places of a repeat, together those where the data flow inside is the same."""
+        """The places of a repeat, together those where the data flow inside is the same, and the equations: phases may differ."""
         groups: dict[Any, list[int]] = {}
         for start in repeat.starts:
+            letters = self.letters[start:start + repeat.length].tobytes()
             flow = [(i - start, j) if i >= start else None
                     for eqn in self._run(start, repeat.length) for v in eqn.invars
                     for i, j in (self.places.get(v, (-1, 0)) if type(v) is not Literal else (-1, 0),)]
-            groups.setdefault(tuple(flow), []).append(start)
+            groups.setdefault((letters, *flow), []).append(start)
         yield from groups.values()
 
     def _function(self, starts: list[int], length: int) -> _Function:
