@@ -9,6 +9,7 @@ import pytest
 
 import teucer as jax
 import teucer.numpy as jnp
+from teucer import errors
 from teucer._base import config
 from teucer._runtime.compile import clear_memory
 from teucer._transform import programs
@@ -234,3 +235,193 @@ def test_static_and_donated_arguments() -> None:
     y = jnp.ones(3)
     equal(g(2, rows(2), y), (2 * jnp.asarray(rows(2)), jnp.full(3, 2., np.float32)))
     assert y.is_deleted()
+
+
+QUESTIONS = {
+    "size": lambda x: x * 10 if x.shape[0] == 1 else x,
+    "not": lambda x: x if x.shape[0] != 1 else x * 10,
+    "shape": lambda x: x * 10 if x.shape == (1,) else x,
+    "in": lambda x: x * 10 if x.shape[0] in (7, 1) else x,
+    "numpy": lambda x: x * 10 if x.shape[0] == np.int64(1) else x,
+    "numpy first": lambda x: x * 10 if np.int64(1) == x.shape[0] else x,
+    "float": lambda x: x * 10 if x.shape[0] == 1. else x,
+    "array_equal": lambda x: x * 10 if np.array_equal(x.shape, (1,)) else x,
+    "cond": lambda x: jax.lax.cond(x.shape[0] == 1, lambda: x * 10, lambda: x),
+    "two sizes": lambda x: x * 10 if x.shape[0] == 2 * x.shape[0] - 1 else x,
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_equality_that_is_not_decided_is_refused(question: str) -> None:
+    f, x = QUESTIONS[question], rows(1, 1)[:, 0]
+    with pytest.raises(errors.InconclusiveDimensionOperation,
+                       match=r"(?s)'n0' == .* is inconclusive.*from 1 to 6.*\.py:\d+.*jnp.asarray\(x.shape\[0\]\)"):
+        jax.jit(f, dynamic_dims={0: 6})(x)
+    # A range in which there is one answer.
+    equal(jax.jit(f, dynamic_dims={0: (1, 1)})(x), 10 * jnp.asarray(x))
+    equal(jax.jit(f, dynamic_dims={0: "power of two"})(x), 10 * jnp.asarray(x))
+    equal(jax.jit(f, dynamic_dims={0: (2, 6)})(rows(2, 1)[:, 0]), jnp.asarray(rows(2, 1)[:, 0]))
+
+
+def test_equality_of_what_is_not_a_size() -> None:
+    def f(x: Any, y: Any) -> Any:
+        # Of one range and of different sizes in this call.
+        assert x.shape != y.shape and x.shape[0] not in (None, "1", 1.5)
+        one = x.shape[0] == jnp.asarray(1)
+        return jax.lax.cond(jnp.asarray(x.shape[0]) == 1, lambda: x * 10, lambda: x), jnp.where(one, x * 10, x)
+
+    for n in (1, 2):
+        x = rows(n, 1)[:, 0]
+        equal(jax.jit(f, dynamic_dims={0: 6, 1: 6})(x, rows(3)), (jnp.asarray(x) * (10 if n == 1 else 1),) * 2)
+
+
+def test_equality_in_the_library_is_decided_by_the_polynomials() -> None:
+    def f(x: Any, y: Any) -> Any:
+        return jnp.einsum("ij,kj,j->ik", x, y, jnp.ones(3)), jnp.broadcast_shapes(x.shape, (1, 3)) == x.shape
+
+    equal(jax.jit(f, dynamic_dims={0: 6, 1: 6})(rows(2), rows(4))[0], jnp.asarray(rows(2)) @ rows(4).T)
+
+
+NEGATIVE = {
+    "ones": lambda x: jnp.ones(x.shape[0] - 3),
+    "difference": lambda x: jnp.zeros(4 - x.shape[0]),
+    "pad": lambda x: jax.lax.pad(x, 7., [(0, -2, 0)]),
+    "full": lambda x: jax.lax.full((x.shape[0] - 3,), 1.),
+    "iota": lambda x: jax.lax.iota(np.int32, x.shape[0] - 3),
+    "broadcast_to": lambda x: jnp.broadcast_to(1., (2, x.shape[0] - 3)),
+    "normal": lambda x: jax.random.normal(jax.random.key(0), (x.shape[0] - 3,)),
+    "split": lambda x: jax.random.split(jax.random.key(0), x.shape[0] - 3),
+    "tile": lambda x: jnp.tile(x, x.shape[0] - 3),
+    "tri": lambda x: jnp.tri(x.shape[0] - 3),
+    "nonzero": lambda x: jnp.nonzero(x, size=x.shape[0] - 3),
+}
+
+
+@pytest.mark.parametrize("case", NEGATIVE)
+def test_sizes_that_may_be_negative_are_refused(case: str) -> None:
+    with pytest.raises(errors.InconclusiveDimensionOperation,
+                       match=r"(?s)n0.* >= '0' is inconclusive.*negative.*from -\d to \d.*test_dynamic_dims.py.*max_dim"):
+        jax.jit(NEGATIVE[case], dynamic_dims={0: 6})(rows(1, 1)[:, 0])
+
+
+def test_sizes_that_are_cut_at_zero() -> None:
+    f = jax.jit(lambda x: jnp.ones(jax.core.max_dim(x.shape[0] - 3, 0)), dynamic_dims={0: 6})
+    assert [f(rows(n)).shape for n in (1, 3, 5)] == [(0,), (0,), (2,)]
+
+
+HOLES = {
+    "pad": lambda x: jax.lax.pad(x, 1., [(0, 0, 1)]),
+    "pad and cut": lambda x: jax.lax.pad(x, 1., [(2, -1, 2)]),
+    "reduce_window": lambda x: jax.lax.reduce_window(x, 0., jax.lax.add, (2,), (1,), [(1, 0)], base_dilation=(2,)),
+    "convolution": lambda x: jax.lax.conv_general_dilated(x[None, None], np.ones((1, 1, 2), np.float32), (1,), [(1, 1)],
+                                                          lhs_dilation=(3,)),
+}
+
+
+@pytest.mark.parametrize("case", HOLES)
+def test_there_are_no_holes_in_an_empty_array(case: str) -> None:
+    f = HOLES[case]
+    fs = [f] if case == "convolution" else [f, jax.grad(lambda x: (f(x) ** 2).sum())]
+    for g in fs:
+        h = jax.jit(g, dynamic_dims={0: (0, 6)})
+        for n in (0, 1, 3):
+            equal(h(rows(n, 1)[:, 0]), jax.jit(g)(rows(n, 1)[:, 0]))
+
+
+NEEDS_AN_ELEMENT = {
+    "histogram": lambda x: jnp.histogram(x, 3),
+    "histogram_bin_edges": lambda x: jnp.histogram_bin_edges(x, 3),
+    "take": lambda x: jnp.take(x, np.array([0, 1])),
+    "index": lambda x: x[np.array([0, 1])],
+    "get": lambda x: x.at[np.array([0])].get(mode="fill"),
+    "take_along_axis": lambda x: jnp.take_along_axis(x, np.array([0]), 0),
+    "median": jnp.median,
+    "percentile": lambda x: jnp.percentile(x, 50),
+    "nanpercentile": lambda x: jnp.nanpercentile(x, 50),
+    "pad maximum": lambda x: jnp.pad(x, 1, mode="maximum"),
+    "pad mean": lambda x: jnp.pad(x, 1, mode="mean"),
+    "pad median": lambda x: jnp.pad(x, 1, mode="median"),
+    "pad minimum": lambda x: jnp.pad(x, 1, mode="minimum"),
+}
+
+
+@pytest.mark.parametrize("case", NEEDS_AN_ELEMENT)
+def test_what_needs_an_element_is_refused_where_there_may_be_none(case: str) -> None:
+    with pytest.raises(errors.InconclusiveDimensionOperation, match=r"(?s)'n0' == '0' is inconclusive.*from 0 to 6.*test_dynamic"):
+        jax.jit(NEEDS_AN_ELEMENT[case], dynamic_dims={0: (0, 6)})(rows(2, 1)[:, 0])
+
+
+@pytest.mark.parametrize("f", [jnp.cov, lambda x: jnp.cov(x, rowvar=False), jnp.corrcoef])
+def test_covariances_of_one_variable_have_another_shape(f: Any) -> None:
+    with pytest.raises(errors.InconclusiveDimensionOperation, match=r"cov: .*'n0' == '1' is inconclusive"):
+        jax.jit(f, dynamic_dims={0: 6})(rows(3))
+    equal(jax.jit(f, dynamic_dims={0: (2, 6)})(rows(4)), f(jnp.asarray(rows(4))))
+
+
+def test_nan_behind_the_elements_is_not_reported() -> None:
+    f = jax.jit(lambda x: x / x, dynamic_dims={0: 6})
+    with jax.debug_nans(True):
+        equal(f(np.ones(3, np.float32)), jnp.ones(3))
+        with pytest.raises(FloatingPointError, match=r"invalid value \(nan\) encountered in div"):
+            f(np.zeros(3, np.float32))
+
+
+def squares(x: Any) -> Any:
+    return jnp.exp(-(x[:, None] - x) ** 2) + jnp.eye(x.shape[0])
+
+
+WORKS = {
+    "diagonal": lambda x: jnp.diagonal(squares(x), 1),
+    "derivative of a diagonal": jax.grad(lambda x: jnp.log(jnp.diagonal(jnp.linalg.cholesky(squares(x)))).sum()),
+    "corrcoef": lambda x: jnp.corrcoef(squares(x)),
+    "steps": lambda x: x.at[::2].set(0.),
+    "pad edge": lambda x: jnp.pad(x, 2, mode="edge"),
+    "pad reflect": lambda x: jnp.pad(x, (1, 2), mode="reflect"),
+    "pad symmetric": lambda x: jnp.pad(x, (3, 2), mode="symmetric"),
+    "pad odd": lambda x: jnp.pad(x, (2, 1), mode="reflect", reflect_type="odd"),
+    "pad wrap": lambda x: jnp.pad(x, (1, 3), mode="wrap"),
+    "fill_diagonal": lambda x: jnp.fill_diagonal(squares(x), 7., inplace=False),
+    "jacrev": jax.jacrev(lambda x: x ** 2),
+    "jacfwd": jax.jacfwd(lambda x: x ** 2),
+    "hessian": jax.hessian(lambda x: (x ** 3).sum()),
+    "one_hot": lambda x: jax.nn.one_hot(np.int32([1, 2]), x.shape[0]),
+    "bernoulli": lambda x: jax.random.bernoulli(jax.random.key(0), 0.3, x.shape),
+    "truncated_normal": lambda x: jax.random.truncated_normal(jax.random.key(0), -1., 1., x.shape),
+    "uniform": lambda x: jax.random.uniform(jax.random.key(0), x.shape, minval=x),
+    "multivariate_normal": lambda x: jax.random.multivariate_normal(jax.random.key(0), np.zeros(2), np.eye(2), x.shape),
+}
+
+
+@pytest.mark.parametrize("case", WORKS)
+def test_operations_that_count_along_an_axis(case: str) -> None:
+    f = WORKS[case]
+    g = jax.jit(f, dynamic_dims={0: (3, 6)})
+    for n in (3, 6):
+        equal(g(rows(n, 1)[:, 0]), jax.jit(f)(rows(n, 1)[:, 0]))
+
+
+@pytest.mark.parametrize("f", [lambda x: jnp.insert(x, 1, 9.), lambda x: jnp.delete(x, 1)])
+def test_insert_and_delete_are_refused_by_name(f: Any) -> None:
+    with pytest.raises(NotImplementedError, match=r"(insert|delete): not done along an axis of symbolic size"):
+        jax.jit(f, dynamic_dims={0: (3, 6)})(rows(4, 1)[:, 0])
+
+
+def test_what_is_left_of_an_axis_that_may_be_short() -> None:
+    def f(x: Any) -> Any:
+        return x[1:] - x[:-1], x[2:] - x[:-2]
+
+    def curvature(x: Any) -> Any:
+        return x[2:] - 2 * x[1:-1] + x[:-2]
+
+    for g, low in ((f, 0), (curvature, 1)):
+        h = jax.jit(g, dynamic_dims={0: (low, 6)})
+        for n in (low, 1, 2, 5):
+            equal(h(rows(n, 1)[:, 0]), jax.jit(g)(rows(n, 1)[:, 0]))
+
+
+@pytest.mark.parametrize(("f", "why"), [
+    (lambda x: jax.lax.slice(x @ x.T, (0, 0), (x.shape[0], 1), (x.shape[0], 1)), "a step is dynamic"),
+    (lambda x: jax.lax.pad(x, 0., [(0, 0, 0), (0, 0, x.shape[0])]), "the number of holes between elements is dynamic")])
+def test_dynamic_steps_are_refused(f: Any, why: str) -> None:
+    with pytest.raises(NotImplementedError, match=f"(?s){why}.*test_dynamic_dims.py"):
+        jax.jit(f, dynamic_dims={0: 6})(rows(2))

@@ -144,3 +144,27 @@ def test_the_greatest_of_none_is_refused() -> None:
     with pytest.raises(jax.errors.InconclusiveDimensionOperation):
         dynamic(lambda x: x[x > 0][0])(X)
     equal(dynamic(lambda x: jax.nn.softmax(x[x > 0]))(X), jax.nn.softmax(X[X > 0]))
+
+
+def test_equality_of_sizes_that_depend_on_values_is_refused() -> None:
+    with pytest.raises(jax.errors.InconclusiveDimensionOperation, match=r"(?s)'s0' == '1' is inconclusive.*s0: from 0 to 3"):
+        jax.jit(lambda x: x * 10 if x[x > 0].shape[0] == 1 else x, dynamic_results=True)(np.float32([1, -1, 2]))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32])
+def test_counts_are_summed_without_wrapping(dtype: Any) -> None:
+    f = jax.jit(lambda x, n: jnp.repeat(x, n), dynamic_results=400)
+    x = np.arange(4, dtype=np.float32)
+    for counts in ([100, 100, 0, 100], [0, 0, 0, 0], [1, 0, 2, 3]):
+        np.testing.assert_array_equal(f(x, np.array(counts, dtype)), np.repeat(x, counts))
+    with pytest.raises(ValueError, match="a result has 480 elements, beyond the bound 400"):
+        f(x, np.array([120] * 4, dtype))
+
+
+def test_counts_that_are_out_of_range() -> None:
+    f = jax.jit(lambda x, n: jnp.repeat(x, n), dynamic_results=4)
+    x = np.arange(4, dtype=np.float32)
+    with pytest.raises(ValueError, match="beyond the bound 4"):
+        f(x, np.array([2 ** 30, 2 ** 30, 2 ** 30, 2 ** 30 + 1], np.int32))
+    with pytest.raises(ValueError, match="repeats may not be negative"):
+        f(x, np.array([-1, 0, 0, 2], np.int32))

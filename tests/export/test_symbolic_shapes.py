@@ -91,3 +91,12 @@ def test_a_variable_that_no_argument_has():
     for f in (lambda: jnp.ones((a,)), lambda: export.export(jax.jit(lambda x: x + jnp.ones((a,)).sum()))(1.0)):
         with pytest.raises(InconclusiveDimensionOperation, match="dimension variable 'a' that is not appearing in the shapes"):
             f()
+
+
+def test_sizes_that_may_be_negative_are_refused() -> None:
+    (a,) = export.symbolic_shape("a")
+    with pytest.raises(InconclusiveDimensionOperation, match=r"'a - 3' >= '0' is inconclusive"):
+        export.export(jax.jit(lambda x: jnp.ones(x.shape[0] - 3)))(jax.ShapeDtypeStruct((a,), np.float32))
+    (b,) = export.symbolic_shape("b", constraints=["b >= 3"])
+    exported = export.export(jax.jit(lambda x: jnp.ones(x.shape[0] - 3)))(jax.ShapeDtypeStruct((b,), np.float32))
+    assert exported.call(np.ones(5, np.float32)).shape == (2,)

@@ -74,3 +74,10 @@ def test_gradient_of_a_sort_of_several():
 def test_errors(call, kind, text):
     with pytest.raises(kind, match=text):
         call()
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0)])
+def test_derivative_of_sorting_nothing(shape):
+    x = np.zeros(shape, np.float32)
+    for axis in range(len(shape)):
+        assert jax.grad(lambda x, axis=axis: lax.sort(x, axis).sum())(x).shape == shape

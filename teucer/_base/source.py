@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeAlias
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _DEMOS = os.path.join(_PACKAGE, "cli", "demos") + os.sep  # programs as a user would write them
 _PASSED_THROUGH = frozenset({contextlib.__file__, functools.__file__})  # the library is often called from these
+_CALLED_LIBRARIES = frozenset({"numpy", "opt_einsum"})  # these compare sizes
 
 Record: TypeAlias = tuple[CodeType, int]
 """Code and the index of the instruction in it: what a frame knows of its place without computing a line number."""
@@ -63,6 +64,14 @@ def user_frame() -> Record | None:
                 return code, frame.f_lasti
         frame = frame.f_back
     return None
+
+
+def asked_by_user(frame: FrameType | None) -> bool:
+    """Whether the user's code asks what a frame asks: an `__eq__`, and libraries that Teucer calls, ask for their callers."""
+    while frame is not None and (frame.f_code.co_name == "__eq__"
+                                 or frame.f_globals.get("__name__", "").partition(".")[0] in _CALLED_LIBRARIES):
+        frame = frame.f_back
+    return frame is not None and not is_internal(frame.f_code.co_filename)
 
 
 def user_stacklevel() -> int:

@@ -153,6 +153,8 @@ def _basis(aval: Any) -> Any:
     tangent = aval.tangent_aval()
     if tangent.dtype == float0:
         return np.zeros((aval.size, *aval.shape), float0)
+    if aval.symbolic:
+        return arith.reshape(arith.identity(aval.size, tangent.dtype), (aval.size, *aval.shape))
     return arith.convert(np.eye(aval.size).reshape(aval.size, *aval.shape).astype(tangent.dtype),
                          ShapedArray((aval.size, *aval.shape), tangent.dtype))
 

@@ -5,7 +5,8 @@ polynomials. It belongs to a scope, which holds the range of each variable and w
 that is constant is an int, so that a type's shape holds ints wherever sizes are known.
 
 Comparisons are decided by bounds (`intervals`). What is not decided raises InconclusiveDimensionOperation. Equality is
-never refused: polynomials that are not known to be equal are different, as are those of different scopes.
+not refused: polynomials that are not known to be equal are different, as are those of different scopes. Only in a strict
+scope, which is that of a function compiled once for many sizes, the user's own code is not told so.
 """
 
 from __future__ import annotations
@@ -13,19 +14,20 @@ from __future__ import annotations
 import functools
 import math
 import operator
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, NoReturn, final
 
 import numpy as np
 
-from teucer._base.errors import InconclusiveDimensionOperation
+from teucer._base import source
+from teucer._dimensions import polynomials
 from teucer._dimensions.intervals import Factor, Interval, Monomial, range_of
+from teucer._dimensions.polynomials import Polynomial, order, terms_of
+from teucer._dimensions.refusals import differs, inconclusive, may_be_negative, mixed
 
-__all__ = ["Dimension", "Interval", "Scope", "as_size", "bounds", "ceil_div", "is_constant", "is_known_below",
-           "is_symbolic", "max_dim", "min_dim", "substitute", "variables_of"]
-
-# A polynomial: the coefficient of each monomial, that of () the constant.
-Polynomial = dict[Monomial, int]
+__all__ = ["Dimension", "Interval", "Scope", "as_size", "bounds", "ceil_div", "check_not_negative", "dilated", "is_constant",
+           "is_known_below", "is_size", "is_symbolic", "max_dim", "min_dim", "substitute", "variables_of"]
 
 
 @final
@@ -39,15 +41,19 @@ class Fact(NamedTuple):
 class Scope:
     """Variables that may stand in one shape, their ranges, and what is known of them.
 
-    A variable is at least 1 unless its range says otherwise.
+    A variable is at least 1 unless its range says otherwise. In a strict scope an equality that is not decided is refused
+    if the user asks.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, strict: bool = False) -> None:
+        self.strict = strict
         self.ranges: dict[str, Interval] = {}
         self.facts: list[Fact] = []
         # A monomial times a number that equals a polynomial: replaced by it wherever it comes up.
         self.equalities: dict[Monomial, tuple[int, Any]] = {}
         self.bounds: dict[Dimension, Interval] = {}
+        # Variables of one group are known to have different sizes.
+        self.groups: dict[str, Any] = {}
 
     def variable(self, name: str, low: float = 1, high: float = math.inf) -> Any:
         """The variable called `name`; if it is new to the scope, its range."""
@@ -62,7 +68,16 @@ class Scope:
             if not rest:
                 del polynomial[monomial]
                 return self.made(polynomial) + size * times
-        terms = sorted([t for t in polynomial.items() if t[1]], key=_order, reverse=True)
+        if self.strict:
+            for monomial, times in polynomial.items():
+                kind, operands = monomial[0][0] if monomial else ("", ())
+                if kind == "min" and times == -1 and len(monomial) == 1 and monomial[0][1] == 1:
+                    # n - min(n, k) is max(n - k, 0).
+                    rest = self.made({m: c for m, c in polynomial.items() if m != monomial})
+                    x, y = operands
+                    if rest in (x, y):
+                        return max_dim(rest - (y if rest == x else x), 0)
+        terms = sorted([t for t in polynomial.items() if t[1]], key=order, reverse=True)
         if not terms or (len(terms) == 1 and not terms[0][0]):
             return terms[0][1] if terms else 0
         return Dimension(self, tuple(terms))
@@ -106,7 +121,7 @@ class Scope:
         self.bounds.clear()
         if size == 0 and len(factors) == 1 and factors[0][0].kind == "mod":
             x, y = factors[0][0].operands
-            if x is not y and len(_terms(y)) == 1:
+            if x is not y and len(terms_of(y)) == 1:
                 self.equal((x // y) * y, x, f"{(x // y) * y} == {x}")
 
     def _narrow(self, size: Dimension) -> None:
@@ -152,15 +167,11 @@ class Dimension:
     def __hash__(self) -> int:
         return self._hash
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Dimension):
-            # A variable that may be known to have one size only.
-            return type(other) is int and bool(self.scope.facts) and bounds(self) == (other, other)
-        if self.scope is not other.scope:
-            return False
-        if self._hash == other._hash and self.terms == other.terms:
+    def __eq__(self, other: object) -> Any:
+        if self is other or _known_equal(self, other):
             return True
-        return bool(self.scope.facts) and bounds(self - other) == (0, 0)
+        # Inside the library what may differ differs: shapes that must agree agree as polynomials.
+        return self.scope.strict and source.asked_by_user(sys._getframe(1)) and _equal_for_user(self, other)
 
     def __ge__(self, other: Any) -> Any:
         return _compare(self, other, ">=", self, other, 0)
@@ -179,11 +190,11 @@ class Dimension:
         if low <= 0 <= high:
             if low == high:
                 return False
-            _inconclusive(self, f"Symbolic dimension comparison '{self}' != '0' is inconclusive")
+            inconclusive(self, f"Symbolic dimension comparison '{self}' != '0' is inconclusive")
         return True
 
     def __index__(self) -> NoReturn:  # noqa: PLE0305  (it always raises)
-        _inconclusive(self, f"Symbolic dimension '{self}' used in a context that requires a constant")
+        inconclusive(self, f"Symbolic dimension '{self}' used in a context that requires a constant")
 
     __int__ = __float__ = __index__
 
@@ -306,7 +317,7 @@ def variables_of(shapes: Sequence[Sequence[Any]]) -> tuple[str, ...]:
 
 
 def _variables(size: Any) -> Iterator[str]:
-    for factors, _ in _terms(size):
+    for factors, _ in terms_of(size):
         for factor, _ in factors:
             if factor.kind:
                 for x in factor.operands:
@@ -349,6 +360,15 @@ def ceil_div(x: Any, y: Any) -> Any:
     return (x + y - 1) // y
 
 
+def dilated(n: Any, step: int) -> Any:
+    """The length of n elements with step - 1 holes between neighbours.
+
+    >>> dilated(3, 2), dilated(0, 2), dilated(Scope().variable("a", 0), 2)
+    (5, 0, max(2*a - 1, 0))
+    """
+    return max_dim((n - 1) * step + 1, 0)
+
+
 def bounds(size: Any) -> Interval:
     """The range in which a size is known to lie."""
     if not isinstance(size, Dimension):
@@ -359,47 +379,66 @@ def bounds(size: Any) -> Interval:
     return found
 
 
+def check_not_negative(op: str, shape: Sequence[Any]) -> None:
+    """Raise InconclusiveDimensionOperation if a symbolic size of a shape may be negative."""
+    for size in shape:
+        if type(size) is Dimension and bounds(size).low < 0:
+            may_be_negative(op, size, *bounds(size))
+
+
+def is_size(op: str, n: Any, size: int) -> bool:
+    """Whether n is `size`, in a function that does something else with an axis of that size.
+
+    Raises InconclusiveDimensionOperation if that is not decided in a strict scope.
+    """
+    if isinstance(n, Dimension) and n.scope.strict:
+        low, high = bounds(n)
+        if low <= size <= high and low != high:
+            differs(op, n, size, low, high)
+        return low == high == size
+    return bool(n == size)
+
+
+def _known_equal(x: Dimension, y: Any) -> bool:
+    if not isinstance(y, Dimension):
+        # A variable that may be known to have one size only.
+        return type(y) is int and bool(x.scope.facts) and bounds(x) == (y, y)
+    if x.scope is not y.scope:
+        return False
+    if x._hash == y._hash and x.terms == y.terms:
+        return True
+    return bool(x.scope.facts) and bounds(x - y) == (0, 0)
+
+
+def _equal_for_user(x: Dimension, y: Any) -> Any:
+    """Whether a size is another for all sizes of the variables: a branch of Python is taken once for all of them."""
+    if isinstance(y, float | np.floating):
+        return float(y).is_integer() and _equal_for_user(x, int(y))
+    if not isinstance(y, int | np.integer | Dimension):
+        return NotImplemented
+    if isinstance(y, Dimension) and (y.scope is not x.scope or _of_one_group(x, y)):
+        return False
+    low, high = bounds(x - y)
+    if low <= 0 <= high and low != high:
+        inconclusive(x, f"Symbolic dimension comparison '{x}' == '{y}' is inconclusive")
+    return low == high == 0
+
+
+def _of_one_group(x: Dimension, y: Dimension) -> bool:
+    groups = x.scope.groups
+    return str(x) in groups and groups[str(x)] == groups.get(str(y))
+
+
 def _compare(x: Dimension, y: Any, sign: str, larger: Any, smaller: Any, margin: int) -> Any:
     """Whether larger - smaller >= margin, for the question `x sign y`."""
     if not isinstance(y, int | np.integer | Dimension):
         return NotImplemented
     if isinstance(y, Dimension) and y.scope is not x.scope:
-        _mixed(f"comparing '{x}' {sign} '{y}'", x, y)
+        mixed(f"comparing '{x}' {sign} '{y}'", x, y)
     low, high = bounds(larger - smaller)
     if low < margin <= high:
-        _inconclusive(x, f"Symbolic dimension comparison '{x}' {sign} '{y}' is inconclusive")
+        inconclusive(x, f"Symbolic dimension comparison '{x}' {sign} '{y}' is inconclusive")
     return low >= margin
-
-
-def _inconclusive(x: Dimension, what: str) -> NoReturn:
-    known = f"\n    {x.scope}" if x.scope.facts else ""
-    raise InconclusiveDimensionOperation(
-        f"{what}.{known}\n  The answer is not the same for all sizes that the symbolic dimensions may have. If it is for those "
-        "that come up, say so with a\n  constraint: symbolic_shape(..., constraints=[\"a >= 8\"]); else export for a known size.")
-
-
-def _mixed(what: str, x: Dimension, y: Dimension) -> NoReturn:
-    raise ValueError(f"Invalid mixing of symbolic scopes when {what}.\n    '{x}': {x.scope}\n    '{y}': {y.scope}\n"
-                     "  Make all symbolic dimensions of a program with one scope: symbolic_shape(..., scope=...).")
-
-
-def _terms(size: Any) -> tuple[tuple[Monomial, int], ...]:
-    if isinstance(size, Dimension):
-        return size.terms
-    return (((), size),) if size else ()
-
-
-def _order(term: tuple[Monomial, int]) -> Any:
-    """Terms of larger size first, so that elimination goes from operations to their operands."""
-    factors = term[0]
-    size = sum(_size(f) * power for f, power in factors)
-    return size, any(f.kind for f, _ in factors), len(factors), [(str(f), power) for f, power in reversed(factors)]
-
-
-def _size(factor: Factor) -> int:
-    if not factor.kind:
-        return 1
-    return 1 + max((_order(t)[0] for x in factor.operands for t in _terms(x)), default=0)
 
 
 def _arithmetic(sign: str, x: Any, y: Any) -> Any:
@@ -408,7 +447,7 @@ def _arithmetic(sign: str, x: Any, y: Any) -> Any:
     for z in (x, y):
         if isinstance(z, Dimension):
             if z.scope is not scope:
-                _mixed(f"computing '{x}' {sign} '{y}'", x, y)
+                mixed(f"computing '{x}' {sign} '{y}'", x, y)
         elif type(z) is not int:
             if not isinstance(z, int | np.integer):
                 u, v = (w.__jax_array__() if isinstance(w, Dimension) else w for w in (x, y))
@@ -418,73 +457,19 @@ def _arithmetic(sign: str, x: Any, y: Any) -> Any:
     return _ON_SIZES[sign](scope, *sizes)
 
 
-def _sum(scope: Scope, x: Any, y: Any, times: int = 1) -> Any:
-    polynomial = dict(_terms(x))
-    for factors, c in _terms(y):
-        polynomial[factors] = polynomial.get(factors, 0) + c * times
-    return scope.made(polynomial)
-
-
-def _product(scope: Scope, x: Any, y: Any) -> Any:
-    polynomial: Polynomial = {}
-    for m, c in _terms(x):
-        for n, d in _terms(y):
-            powers = dict(m)
-            for factor, power in n:
-                powers[factor] = powers.get(factor, 0) + power
-            product = tuple(sorted(powers.items(), key=lambda fp: (bool(fp[0].kind), str(fp[0]))))
-            polynomial[product] = polynomial.get(product, 0) + c * d
-    return scope.made(polynomial)
-
-
-def _quotient(scope: Scope, x: Any, y: Any) -> Any:
-    if y == 0:
-        raise ZeroDivisionError(f"division by zero: '{x}' // '{y}'")
-    quotient, _ = _parts(scope, x, y)
-    return scope.operation("floordiv", x, y) if quotient is None else quotient
-
-
-def _remainder(scope: Scope, x: Any, y: Any) -> Any:
-    if y == 0:
-        raise ZeroDivisionError(f"modulo by zero: '{x}' % '{y}'")
-    quotient, rest = _parts(scope, x, y)
-    return scope.operation("mod", x, y) if quotient is None else rest
-
-
-def _parts(scope: Scope, x: Any, y: Any) -> tuple[Any, int]:
-    """x // y and x % y, where the remainder is a constant; None for the first where it is not."""
-    rest = sum(c for factors, c in _terms(x) if not factors) if isinstance(y, int) else 0
-    quotient = _exact_quotient(scope, x - rest, y)
-    return (quotient, 0) if quotient is None or not rest else (quotient + rest // y, rest % y)
-
-
-def _exact_quotient(scope: Scope, x: Any, y: Any) -> Any:
-    """q where x is q * y by long division, else None."""
-    quotient: Any = 0
-    (divisor, d), steps = _terms(y)[0], 2 * len(_terms(x)) + 2
-    while _terms(x) and steps:
-        steps -= 1
-        factors, c = _terms(x)[0]
-        powers = dict(factors)
-        for factor, power in divisor:
-            powers[factor] = powers.get(factor, 0) - power
-        if c % d or any(power < 0 for power in powers.values()):
-            return None
-        part = scope.made({tuple((f, p) for f, p in powers.items() if p): c // d})
-        quotient, x = quotient + part, x - part * y
-    return None if _terms(x) else quotient
-
-
 def _extremum(kind: str, x: Any, y: Any) -> Any:
     if not isinstance(x, Dimension) and not isinstance(y, Dimension):
         return max(x, y) if kind == "max" else min(x, y)
     low, high = bounds(x - y)
     if low >= 0 or high <= 0:
         return x if (low >= 0) is (kind == "max") else y
-    return (x if isinstance(x, Dimension) else y).scope.operation(kind, x, y)
+    scope = (x if isinstance(x, Dimension) else y).scope
+    # One order, so that equal sizes are equal polynomials; export prints operands in the order in which JAX does.
+    return scope.operation(kind, *(sorted((x, y), key=lambda z: (type(z) is int, str(z))) if scope.strict else (x, y)))
 
 
 _ON_SIZES: Mapping[str, Callable[[Scope, Any, Any], Any]] = {
-    "+": _sum, "-": functools.partial(_sum, times=-1), "*": _product, "//": _quotient, "%": _remainder}
+    "+": polynomials.total, "-": functools.partial(polynomials.total, times=-1), "*": polynomials.product,
+    "//": polynomials.quotient, "%": polynomials.remainder}
 _ON_ARRAYS: Mapping[str, Callable[[Any, Any], Any]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod}

@@ -173,24 +173,30 @@ def symbolic_call(fun: Callable[..., Any], call: FlatCall, avals: Sequence[Any],
                 raise ValueError(f"jit: axis {axis} in dynamic_dims is not an axis of {name}.\n    {name}: "
                                  f"{aval.str_short(short_dtypes=True)}")
             size = shape[axis]
-            low, high = (1, 1 << max(size - 1, 0).bit_length()) if allowed == POWER_OF_TWO else allowed
+            low, high = _up_to_power_of_two(size) if allowed == POWER_OF_TWO else allowed
             if size > high:
                 name = _name(fun, call, i)
                 raise ValueError(f"jit: {name} is longer than dynamic_dims allow.\n    {name}: "
                                  f"{aval.str_short(short_dtypes=True)}, axis {axis} has size {size}, bound {high}\n"
                                  f"  Give a greater bound, or {POWER_OF_TWO!r} for one compilation each power of two.")
-            if size >= low:
+            if low <= size and low < high:
                 shape[axis] = _Variable(variables.setdefault((size, low, high), len(variables)), low, high)
         signature.append((tuple(shape), aval))
     key = tuple(s if type(s) is ShapedArray else (s[0], s[1].update(shape=())) for s in signature)
     found = _signatures.get(key)
     if found is None:
-        scope = Scope()
+        scope = Scope(strict=True)
         made = tuple(s if type(s) is ShapedArray else s[1].update(shape=tuple(
-            scope.variable(f"n{d.number}", d.low, d.high) if type(d) is _Variable else d for d in s[0])) for s in signature)
+            _variable(scope, d) if type(d) is _Variable else d for d in s[0])) for s in signature)
         found = memo.remember(_signatures, key, (made, scope))
     made, scope = found
     return Symbolic(made, scope, tuple((f"n{i}", size) for (size, _, _), i in variables.items()))
+
+
+def _up_to_power_of_two(size: int) -> tuple[int, int]:
+    """The sizes that have the same next power of two as a size."""
+    high = 1 << max(size - 1, 0).bit_length()
+    return high // 2 + 1, high
 
 
 class _Variable(NamedTuple):
@@ -199,6 +205,13 @@ class _Variable(NamedTuple):
     number: int
     low: int
     high: int
+
+
+def _variable(scope: Scope, axis: _Variable) -> Any:
+    made = scope.variable(f"n{axis.number}", axis.low, axis.high)
+    # Axes of one range and one size have one variable, so variables of one range differ in every call of the signature.
+    scope.groups[f"n{axis.number}"] = axis.low, axis.high
+    return made
 
 
 def _name(fun: Callable[..., Any], call: FlatCall, i: int) -> str:
@@ -265,12 +278,14 @@ def _true_array(y: Any, aval: Any, sizes: Mapping[str, int]) -> Any:
 def found_sizes(found: Sequence[Dimension], values: Sequence[Any]) -> dict[str, int]:
     """The sizes that a program found, by name, which it returned.
 
-    Raises ValueError for one beyond its bound.
+    Raises ValueError for one beyond its bound, and for a negative one.
     """
     sizes = {}
     for variable, value in zip(found, values, strict=True):
         size = sizes[str(variable)] = int(value)
         high = bounds(variable).high
+        if size < 0:
+            raise ValueError("jit: repeat: repeats may not be negative, and one is.")
         if size > high:
             raise ValueError(f"jit: a result has {size} elements, beyond the bound {int(high)} of dynamic_results.\n"
                              f"  Give a greater bound: jit(..., dynamic_results={size}).")

@@ -15,7 +15,7 @@ _ops: dict[str, Callable[..., Any]] = {}
 
 def install(**ops: Callable[..., Any]) -> None:
     """Say how to make zeros(aval), ones(aval), add(x, y), broadcast(x, size, axis), moveaxis(x, source, destination),
-    reshape(x, shape), sum_axis(x, axis), convert(x, aval) and lay_out(x, sharding)."""
+    reshape(x, shape), sum_axis(x, axis), convert(x, aval), identity(n, dtype) and lay_out(x, sharding)."""
     _ops.update(ops)
 
 
@@ -27,6 +27,11 @@ def zeros(aval: Any) -> Any:
 def ones(aval: Any) -> Any:
     """An array of ones of type `aval`."""
     return _ops["ones"](aval)
+
+
+def identity(n: Any, dtype: Any) -> Any:
+    """The identity matrix of size n."""
+    return _ops["identity"](n, dtype)
 
 
 def instantiate(x: Any) -> Any:

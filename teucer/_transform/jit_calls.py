@@ -214,10 +214,19 @@ class SizedCall(ProgramCall):
         donated = (*[False] * (len(consts) + len(sizes)), *donated_invars)
         program = programs.program_for(inner.jaxpr, name, donated, keep_unused, placement_of(args), options, outline)
         operands = [*consts, *(np.int32(n) for _, n in sizes), *dynamic.to_buffers(args, jaxpr.in_avals)]
-        outs = execute(program, inner, operands)
+        # What is behind the elements may be NaN: only the true arrays are checked.
+        outs = programs.execute(program, operands, checked=False)
         n = len(jaxpr.out_avals)
         known = {**dict(sizes), **dynamic.found_sizes(found, outs[n:])}
-        return tuple(dynamic.true_arrays(outs[:n], jaxpr.out_avals, known))
+        found_arrays = dynamic.true_arrays(outs[:n], jaxpr.out_avals, known)
+        try:
+            programs.check_finite(found_arrays, name)
+        except FloatingPointError:
+            # Operation by operation, to name the one; not where sizes are known only in the program.
+            if not found:
+                dynamic.specialize(jaxpr, known, *args)
+            raise
+        return tuple(found_arrays)
 
     def stage(self, trace: Any, args: Any, params: Any) -> Any:
         return tuple(dynamic.specialize(params["jaxpr"], dict(params["sizes"]), *args))

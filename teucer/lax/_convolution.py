@@ -12,7 +12,7 @@ from teucer._base import dtypes
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
-from teucer._dimensions.dimensions import is_constant, is_symbolic
+from teucer._dimensions.dimensions import dilated, is_constant, is_symbolic
 from teucer._runtime.partition import Labels
 from teucer._runtime.shardings import explicit_sharding, typed
 from teucer._transform import arith
@@ -22,7 +22,6 @@ from teucer.lax._convolution_shapes import (
     canonical_padding,
     conv_dimension_numbers,
     conv_shape_tuple,
-    dilated,
     inverse_permutation,
     taken,
 )

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from teucer._core.trace import typeof
+from teucer._dimensions.dimensions import dilated
 from teucer.lax._convolution import conv_general_dilated
 from teucer.lax._convolution_shapes import (
     ConvDimensionNumbers,
     conv_dimension_numbers,
-    dilated,
     inverse_permutation,
     taken,
     transposed_padding,

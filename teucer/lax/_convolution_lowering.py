@@ -10,8 +10,9 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.types import ShapedArray
+from teucer._dimensions.dimensions import dilated
 from teucer._lower import hlo
-from teucer.lax._convolution_shapes import dilated, inverse_permutation, taken
+from teucer.lax._convolution_shapes import inverse_permutation, taken
 
 __all__ = ["by_eigen", "convolution"]
 

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from teucer._dimensions.dimensions import max_dim
+from teucer._dimensions.dimensions import dilated, max_dim
 from teucer.lax._windows import padtype_to_pads
 
 __all__ = ["ConvDimensionNumbers", "ConvGeneralDilatedDimensionNumbers", "canonical_padding", "conv_dimension_numbers",
-           "conv_general_permutations", "conv_general_shape_tuple", "conv_shape_tuple", "conv_transpose_shape_tuple", "dilated",
+           "conv_general_permutations", "conv_general_shape_tuple", "conv_shape_tuple", "conv_transpose_shape_tuple",
            "inverse_permutation", "taken", "transposed_padding"]
 
 
@@ -37,11 +37,6 @@ def taken(shape: Sequence[Any], spec: Sequence[int]) -> tuple[Any, ...]:
 def inverse_permutation(spec: Sequence[int]) -> tuple[int, ...]:
     """Where each axis of the array stands in the spec."""
     return tuple(int(i) for i in np.argsort(spec))
-
-
-def dilated(size: Any, dilation: int) -> Any:
-    """The size of an axis with dilation - 1 zeros between neighbours."""
-    return 0 if size == 0 else (size - 1) * dilation + 1
 
 
 def conv_dimension_numbers(lhs_shape: Sequence[int], rhs_shape: Sequence[int], dimension_numbers: Any) -> ConvDimensionNumbers:

@@ -12,7 +12,7 @@ from teucer._base import dtypes
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
-from teucer._dimensions.dimensions import as_size, ceil_div, is_symbolic
+from teucer._dimensions.dimensions import as_size, ceil_div, check_not_negative, dilated, is_constant, is_symbolic
 from teucer._lower import hlo
 from teucer._runtime import partition
 from teucer._transform import arith
@@ -55,8 +55,7 @@ class Slice(Linear):
         config = []
         for n, m, start, stride in zip(x.aval.shape, np.shape(ct), start_indices, strides or (1,) * len(start_indices),
                                        strict=True):
-            covered = m + (m - 1) * (stride - 1) if m != 0 else 0
-            config.append((start, n - start - covered, stride - 1))
+            config.append((start, n - start - dilated(m, stride), stride - 1))
         return pad_p.bind(ct, _structure.full((), 0, typeof(ct).dtype), padding_config=tuple(config))
 
     def batch(self, axis: Any, args: Any, dims: Any, *, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
@@ -67,16 +66,22 @@ class Slice(Linear):
         return outs, dims
 
     def simplify(self, known: Any, x: Any, *, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
-        whole = limit_indices == x.aval.shape and not any(start_indices) and (strides is None or set(strides) <= {1})
+        whole = limit_indices == x.aval.shape and _is_at_origin(start_indices) and (strides is None or set(strides) <= {1})
         return x if whole else None
 
     def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
         steps = strides or (1,) * len(start_indices)
+        if not is_constant(steps):
+            sizes.refuse("a step is dynamic")
         shape = sizes.bounded(outs[0].shape)
         spans = [(n - 1) * s + 1 if n else 0 for n, s in zip(shape, steps, strict=True)]
         starts = [sizes.value(a) if is_symbolic(a) else a for a in start_indices]
         part = sizes.window(*args, starts, spans)
         return (part if all(s == 1 for s in steps) else slice(part, (0,) * len(spans), spans, steps),)
+
+
+def _is_at_origin(starts: Sequence[Any]) -> bool:
+    return not any(is_symbolic(a) or a for a in starts)
 
 
 def _check_slice(x: Any, starts: Any, limits: Any, strides: Any) -> None:
@@ -124,11 +129,12 @@ class Pad(Primitive):
                              f"{padding_config} for operand shape {x.shape}")
         if any(interior < 0 for _, _, interior in padding_config):
             raise ValueError(f"interior padding in padding_config must be nonnegative, got padding_config {padding_config}")
-        shape = tuple(low + high + n + (interior * (n - 1) if n != 0 else 0)
+        shape = tuple(low + high + dilated(n, interior + 1)
                       for n, (low, high, interior) in zip(x.shape, padding_config, strict=True))
         if any(type(n) is int and n < 0 for n in shape):
             raise ValueError(f"Dimension size after padding is not at least 0, got result shape {shape}, for padding_config "
                              f"{padding_config} and operand shape {x.shape}")
+        check_not_negative("pad", shape)
         return (ShapedArray(shape, x.dtype, x.weak_type and value.weak_type, vma=x.vma),)
 
     shard = partition.aligned
@@ -139,7 +145,7 @@ class Pad(Primitive):
         if not any(i and min(a, b) < 0 for a, b, i in padding_config):
             return (hlo.pad(ctx, x, value, low, high, interior, aval),)
         # First spread, then cut: XLA's partitioner aborts the process where one operation does both.
-        shape = tuple(max(a, 0) + max(b, 0) + n + i * max(n - 1, 0) for n, (a, b, i) in zip(x.shape, padding_config, strict=True))
+        shape = tuple(max(a, 0) + max(b, 0) + dilated(n, i + 1) for n, (a, b, i) in zip(x.shape, padding_config, strict=True))
         wide = hlo.pad(ctx, x, value, [max(a, 0) for a in low], [max(b, 0) for b in high], interior, aval.update(shape=shape))
         start = [max(-a, 0) for a in low]
         return (hlo.slice(ctx, wide, start, [a + n for a, n in zip(start, aval.shape, strict=True)], (1,) * len(start)),)
@@ -178,6 +184,8 @@ class Pad(Primitive):
 
     def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, padding_config: Any) -> Any:
         (x, value), (aval, _) = args, avals
+        if not is_constant([interior for _, _, interior in padding_config]):
+            sizes.refuse("the number of holes between elements is dynamic")
         x = sizes.mask(x, aval, value)
         # A front of unknown length is padded to its bound, and then the window begins later.
         fronts = [max(sizes.bounded(low), 0) if is_symbolic(low) else low for low, _, _ in padding_config]
@@ -192,8 +200,12 @@ class Pad(Primitive):
 def _unpadded(ct: Any, shape: Any, padding_config: Any) -> Any:
     """The cotangent of the operand of pad: its elements from among the padding; zeros for those that were cut off."""
     zero = _structure.full((), 0, typeof(ct).dtype)
-    (whole,) = pad_p.bind(ct, zero, padding_config=tuple((-low, -high, 0) for low, high, _ in padding_config))
     strides = tuple(interior + 1 for _, _, interior in padding_config)
+    # As many as strides are long for each element: the slice then has n elements also where n may be 0.
+    highs = [n * s - m + low if is_symbolic(n) else -high
+             for n, m, s, (low, high, _) in zip(shape, np.shape(ct), strides, padding_config, strict=True)]
+    (whole,) = pad_p.bind(ct, zero, padding_config=tuple((-low, high, 0) for (low, _, _), high in
+                                                         zip(padding_config, highs, strict=True)))
     return whole if all(s == 1 for s in strides) else slice(whole, (0,) * len(shape), np.shape(whole), strides)
 
 
@@ -214,7 +226,7 @@ def slice(operand: Any, start_indices: Sequence[int], limit_indices: Sequence[in
     steps = None if strides is None else _integers(strides)
     if steps is not None and all(type(s) is int and s == 1 for s in steps) and len(steps) == len(starts):
         steps = None
-    if (steps is None and not any(starts) and limits == np.shape(operand) and len(starts) == len(limits)
+    if (steps is None and _is_at_origin(starts) and limits == np.shape(operand) and len(starts) == len(limits)
             and is_array(operand)):
         return operand
     return slice_p.bind(operand, start_indices=starts, limit_indices=limits, strides=steps)[0]

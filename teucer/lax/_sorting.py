@@ -23,7 +23,7 @@ from teucer.lax._identities import lowest
 from teucer.lax._indexing import GatherDimensionNumbers, GatherScatterMode
 from teucer.lax._shapes import broadcasted_iota, expand_dims
 from teucer.lax._slicing import slice_in_dim
-from teucer.lax._structure import canonical_axis
+from teucer.lax._structure import canonical_axis, full
 
 __all__ = ["approx_max_k", "approx_min_k", "approx_top_k_p", "sort", "sort_key_val", "sort_p", "take_along", "top_k",
            "top_k_p"]
@@ -32,8 +32,10 @@ __all__ = ["approx_max_k", "approx_min_k", "approx_top_k_p", "sort", "sort_key_v
 def take_along(x: Any, places: Any, axis: int) -> Any:
     """result[i, j, k] = x[i, places[i, j, k], k] for axis 1, and so on; places are distinct along the axis and in bounds."""
     ndim = np.ndim(x)
+    if 0 in np.shape(x):
+        return full(np.shape(places), 0, typeof(x).dtype)
     others = tuple(i for i in range(ndim) if i != axis)
-    return gather_p.bind(x, expand_dims(places, (ndim,)), slice_sizes=tuple(0 if n == 0 else 1 for n in np.shape(x)),
+    return gather_p.bind(x, expand_dims(places, (ndim,)), slice_sizes=(1,) * ndim,
                          dimension_numbers=GatherDimensionNumbers((), (axis,), (axis,), others, others), fill_value=None,
                          mode=GatherScatterMode.PROMISE_IN_BOUNDS, indices_are_sorted=False, unique_indices=True)[0]
 

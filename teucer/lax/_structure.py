@@ -18,7 +18,7 @@ from teucer._base import config, dtypes, errors
 from teucer._core.primitive import Call, Primitive, Undefined
 from teucer._core.trace import Tracer, current_trace, typeof
 from teucer._core.types import ShapedArray, Zero
-from teucer._dimensions.dimensions import Dimension, as_size, is_constant, is_symbolic
+from teucer._dimensions.dimensions import Dimension, as_size, check_not_negative, is_constant, is_symbolic
 from teucer._lower import hlo
 from teucer._optimize import roll
 from teucer._runtime import partition, transfer
@@ -55,9 +55,9 @@ def canonical_shape(shape: Any, op: str = "shape") -> tuple[Any, ...]:
     except (TypeError, AttributeError) as err:
         raise TypeError(f"Shapes must be 1D sequences of concrete values of integer type, got {shape}.\n  {op}: a size that "
                         "depends on a traced value is not known while tracing; mark it static with static_argnums.") from err
-    for d in sizes:
-        if type(d) is int and d < 0:
-            raise TypeError(f"{op} shape must have every element be nonnegative, got {shape}.")
+    if any(type(d) is int and d < 0 for d in sizes):
+        raise TypeError(f"{op} shape must have every element be nonnegative, got {shape}.")
+    check_not_negative(op, sizes)
     return sizes
 
 

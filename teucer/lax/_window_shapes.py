@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from teucer._dimensions.dimensions import is_symbolic, max_dim
+from teucer._dimensions.dimensions import dilated, is_symbolic, max_dim
 
-__all__ = ["Windows", "check_batch_only", "dilated", "padded_windows"]
+__all__ = ["Windows", "check_batch_only", "padded_windows"]
 
 
 class Windows(NamedTuple):
@@ -60,11 +60,6 @@ class Windows(NamedTuple):
             if any(d <= 0 for d in getattr(self, name)):
                 raise TypeError(f"reduce_window {name} must have every element be strictly positive, got "
                                 f"{getattr(self, name)}.")
-
-
-def dilated(n: Any, dilation: int) -> Any:
-    """The length of n elements with dilation - 1 holes between neighbours."""
-    return 0 if type(n) is int and n == 0 else (n - 1) * dilation + 1
 
 
 def padded_windows(sizes: Any, shape: Any, out_shape: Any, windows: dict[str, Any]) -> dict[str, Any]:

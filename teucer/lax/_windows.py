@@ -11,7 +11,7 @@ import numpy as np
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
-from teucer._dimensions.dimensions import as_size, ceil_div, max_dim
+from teucer._dimensions.dimensions import as_size, ceil_div, dilated, max_dim
 from teucer._lower import hlo
 from teucer._runtime import partition
 from teucer._runtime.partition import Labels, every
@@ -24,7 +24,7 @@ from teucer.lax._families import NUMERIC, Accepts
 from teucer.lax._identities import identity_of
 from teucer.lax._reductions import apply_scalar_jaxpr, check_computation, monoid, scalar_body, scalar_computation
 from teucer.lax._slicing import pad_p, slice_in_dim
-from teucer.lax._window_shapes import Windows, check_batch_only, dilated, padded_windows
+from teucer.lax._window_shapes import Windows, check_batch_only, padded_windows
 
 __all__ = ["padtype_to_pads", "reduce_window", "reduce_window_max_p", "reduce_window_min_p", "reduce_window_p",
            "reduce_window_shape_tuple", "reduce_window_sum_p", "select_and_gather_add_p", "select_and_scatter_add_p",

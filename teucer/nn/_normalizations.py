@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import operator
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from teucer import numpy as jnp
 from teucer._base import dtypes, errors
 from teucer._core.trace import Tracer
 from teucer._derived.custom_jvp import custom_jvp
+from teucer._dimensions.dimensions import as_size, is_symbolic
 from teucer._transform.library import library
 from teucer.numpy._promotion import INEXACT, promote, promote_dtypes
 
@@ -161,10 +161,10 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
     if isinstance(num_classes, Tracer) and num_classes.concrete() is None:
         raise errors.ConcretizationTypeError(num_classes, "The error arose in jax.nn.one_hot argument `num_classes`.")
     try:
-        n = operator.index(num_classes)
+        n = as_size(num_classes)
     except TypeError:
         raise TypeError(f"one_hot: num_classes must be an int, got {num_classes!r}.") from None
-    if n < 0:
+    if not is_symbolic(n) and n < 0:
         raise TypeError(f"one_hot: num_classes must be nonnegative, got {n}.")
     return _one_hot(x, n, None if dtype is None else dtypes.as_dtype(dtype), axis)
 

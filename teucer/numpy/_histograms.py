@@ -10,6 +10,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import Tracer
+from teucer._dimensions.dimensions import is_size
 from teucer._runtime.arrays import ArrayImpl
 from teucer.lax import _elementwise, _gather, _joining, _reductions, _structure
 from teucer.lax._indexing import ScatterDimensionNumbers
@@ -85,7 +86,7 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
         return convert(asarray(bins), dtype)
     count = operator.index(concrete(bins, "histogram_bin_edges", "bins must be known")[()])
     x = ravel(operand("histogram_bin_edges", a))
-    if range is None and x.shape[0] == 0:
+    if range is None and is_size("histogram", x.shape[0], 0):
         raise ValueError("zero-size array to reduction operation min which has no identity")
     limits = None if range is None else asarray(range)
     if limits is not None and limits.shape != (2,):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Sequence
@@ -11,12 +12,13 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import Tracer
+from teucer._dimensions.dimensions import is_symbolic, max_dim, min_dim
 from teucer.lax import _elementwise, _slicing, _structure
 from teucer.numpy._creation import arange, asarray
 from teucer.numpy._library import fast
 from teucer.numpy._logic import where
 from teucer.numpy._manipulation import moveaxis, ravel, reshape
-from teucer.numpy._operands import axis_of, broadcast_value, concrete, index_dtype, operand, operands, promoted
+from teucer.numpy._operands import axis_of, broadcast_value, concrete, index_dtype, operand, operands, positions, promoted
 from teucer.numpy._promotion import ANY, broadcast_shapes, convert
 from teucer.numpy._stacking import concatenate, stack
 
@@ -48,9 +50,12 @@ def _diagonal(x: Any, offset: int, axis1: int, axis2: int) -> Any:
     x = moveaxis(x, (axis1, axis2), (-2, -1))
     rows, columns = x.shape[-2:]
     down, right = max(-offset, 0), max(offset, 0)
-    size = max(0, min(rows - down, columns - right))
+    size = max_dim(0, min_dim(rows - down, columns - right))
     if size == 0:
         return _structure.full((*x.shape[:-2], 0), 0, x.dtype)
+    if is_symbolic(columns):
+        places = positions(size)
+        return x[..., places + down, places + right]
     # Each element of the diagonal is one row and one column further: every (columns + 1)-th of the flattened plane.
     flat = _structure.reshape(x, (*x.shape[:-2], rows * columns))
     first = down * columns + right
@@ -151,11 +156,11 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True)
         raise ValueError("array must be at least 2-d")
     if x.ndim > 2 and len(set(x.shape)) != 1:
         raise ValueError(f"All dimensions of input must be of equal length, got shape {x.shape}")
-    n = min(x.shape)
+    n = functools.reduce(min_dim, x.shape)
     if n == 0 or value.size == 0:
         return x
-    values = ravel(value)[np.arange(n, dtype=np.int32) % value.size] if value.ndim else value
-    return x.at[(np.arange(n, dtype=np.int32),) * x.ndim].set(convert(values, x.dtype))
+    values = ravel(value)[positions(n) % value.size] if value.ndim else value
+    return x.at[(positions(n),) * x.ndim].set(convert(values, x.dtype))
 
 
 def ix_(*args: Any) -> tuple[Any, ...]:

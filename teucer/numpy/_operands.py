@@ -9,12 +9,14 @@ import numpy as np
 
 from teucer._base import dtypes, errors
 from teucer._core.trace import Tracer, typeof
+from teucer._dimensions.dimensions import is_symbolic
 from teucer._runtime.arrays import ArrayImpl
-from teucer.lax import _structure
+from teucer.lax import _shapes, _structure
 from teucer.numpy._creation import asarray
 from teucer.numpy._promotion import broadcast_axes, check_arraylike, promote_dtypes
 
-__all__ = ["axis_of", "axes_of", "broadcast_value", "concrete", "index_dtype", "is_unknown", "operand", "operands", "promoted"]
+__all__ = ["axis_of", "axes_of", "broadcast_value", "concrete", "index_dtype", "is_unknown", "operand", "operands",
+           "positions", "promoted"]
 
 canonical_axis = _structure.canonical_axis
 
@@ -25,6 +27,11 @@ def operand(name: str, x: Any, at: int = 0) -> Any:
         return x
     check_arraylike(name, x, at=at)
     return asarray(x)
+
+
+def positions(n: Any) -> Any:
+    """0, ..., n - 1 as int32; on the host where n is known."""
+    return _shapes.iota(np.int32, n) if is_symbolic(n) else np.arange(n, dtype=np.int32)
 
 
 def operands(name: str, *xs: Any) -> list[Any]:

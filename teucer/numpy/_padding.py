@@ -9,7 +9,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import Tracer
-from teucer._dimensions.dimensions import as_size, is_symbolic
+from teucer._dimensions.dimensions import as_size, is_size, is_symbolic
 from teucer._runtime.arrays import ArrayImpl
 from teucer.lax import _elementwise, _joining, _reductions, _shapes, _slicing, _sorting, _structure
 from teucer.numpy._library import fast
@@ -132,7 +132,7 @@ def _pad_moved(x: Any, widths: Any, mode: str, odd: bool) -> Any:
         n = x.shape[axis]
         if before == after == 0:
             continue
-        if n == 0:
+        if is_size("pad", n, 0):
             raise ValueError(f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'")
         x = _pad_axis(x, axis, before, after, "edge" if n == 1 and mode == "reflect" else mode, odd)
     return x
@@ -140,6 +140,8 @@ def _pad_moved(x: Any, widths: Any, mode: str, odd: bool) -> Any:
 
 def _pad_axis(x: Any, axis: int, before: int, after: int, mode: str, odd: bool) -> Any:
     n = x.shape[axis]
+    if is_symbolic(n):
+        return _pad_symbolic(x, axis, before, after, mode, odd)
     places = np.pad(np.arange(n), (before, after), mode)  # type: ignore[call-overload]
     out = _by_runs(x, places, axis)
     if not odd or mode not in ("reflect", "symmetric"):
@@ -155,6 +157,27 @@ def _pad_axis(x: Any, axis: int, before: int, after: int, mode: str, odd: bool) 
     size = n + before + after
     step = _spread(2 * (last - first), size, axis)
     return along(np.where(turned, -1, 1)) * out + along(np.where(turned, 2, 0)) * _spread(last, size, axis) + along(times) * step
+
+
+def _pad_symbolic(x: Any, axis: int, before: int, after: int, mode: str, odd: bool) -> Any:
+    """As `_pad_axis`, for an axis that is known to be as long as what is added at either end."""
+    n = x.shape[axis]
+    # "reflect" leaves out the element at the end.
+    skipped = 1 if mode == "reflect" else 0
+
+    def part(start: Any, limit: Any) -> Any:
+        return _slicing.slice_in_dim(x, start, limit, axis=axis)
+
+    if mode == "edge":
+        low, high = _spread(part(0, 1), before, axis), _spread(part(n - 1, n), after, axis)
+    elif mode == "wrap":
+        low, high = part(n - before, n), part(0, after)
+    else:
+        low = _shapes.rev(part(skipped, skipped + before), (axis,))
+        high = _shapes.rev(part(n - skipped - after, n - skipped), (axis,))
+        if odd:
+            low, high = 2 * part(0, 1) - low, 2 * part(n - 1, n) - high
+    return _joining.concatenate([low, x, high], axis)
 
 
 def _by_runs(x: Any, places: np.ndarray[Any, Any], axis: int) -> Any:
@@ -179,9 +202,10 @@ def _pad_statistic(x: Any, widths: Any, mode: str, lengths: Any) -> Any:
     for axis, (before, after) in enumerate(widths):
         n = x.shape[axis]
         counts = (n, n) if lengths is None else tuple(min(k, n) for k in lengths[axis])
+        if is_size("pad", n, 0):
+            raise ValueError(f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'")
         if 0 in counts:
-            raise ValueError("stat_length of 0 yields no value for padding" if n else f"can't extend empty axis {axis} using modes "
-                             "other than 'constant' or 'empty'")
+            raise ValueError("stat_length of 0 yields no value for padding")
         low = _statistic(_slicing.slice_in_dim(x, 0, counts[0], axis=axis), axis, mode)
         high = _statistic(_slicing.slice_in_dim(x, n - counts[1], n, axis=axis), axis, mode)
         x = _joining.concatenate([_spread(low, before, axis), x, _spread(high, after, axis)], axis)

@@ -9,6 +9,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import typeof
+from teucer._dimensions.dimensions import is_size
 from teucer.lax import _cumulative, _dynamic, _joining, _sorting, _structure
 from teucer.lax import _elementwise as lax
 from teucer.lax._families import scalar_like
@@ -53,7 +54,7 @@ def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool,
     place = lax.max(lax.min(place, scalar_like(place, 1)), scalar_like(place, 0))
     axes = axes_of(axis, np.ndim(x))
     line = _line_first(x, axes)
-    if np.shape(line)[0] == 0:
+    if is_size(name, np.shape(line)[0], 0):
         raise ValueError(f"{name}: there are no elements along the axis.\n    a: {typeof(x).str_short(short_dtypes=True)}")
     if weights is not None:
         w = convert(weights, typeof(x).dtype)

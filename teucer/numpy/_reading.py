@@ -10,7 +10,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import typeof
-from teucer._dimensions.dimensions import is_constant, max_dim, min_dim
+from teucer._dimensions.dimensions import bounds, is_constant, is_size, max_dim, min_dim
 from teucer.lax import _dynamic, _elementwise, _gather, _joining, _shapes, _slicing, _structure
 from teucer.lax._indexing import GatherDimensionNumbers, GatherScatterMode
 from teucer.numpy._index_keys import ARRAY, FULL, INT, NEW, SCALAR, Key, is_basic, starts_of
@@ -324,7 +324,10 @@ def _component(value: Any, where: Any, tags: list[Any], shape: list[Any], batch_
 
 
 def _check_not_empty(x: Any, found: Access) -> None:
+    if any(bounds(n).low <= 0 for n in np.shape(found.indices)[:-1]):
+        # There may be no places, as those of a mask are none where there are no elements.
+        return
     for axis in found.mapped:
         n = np.shape(x)[axis]
-        if type(n) is int and n == 0:
+        if is_size("indexing", n, 0):
             raise IndexError(f"index is out of bounds for axis {axis} with size 0\n    shape: {np.shape(x)}")

@@ -10,12 +10,13 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import Tracer
+from teucer._dimensions.dimensions import is_size
 from teucer.lax import _convolution, _cumulative, _dot, _elementwise, _slicing, _structure
 from teucer.numpy import _ufuncs
 from teucer.numpy._library import fast
 from teucer.numpy._logic import where
 from teucer.numpy._manipulation import flip, ravel
-from teucer.numpy._operands import axes_of, axis_of, broadcast_value, operand, promoted
+from teucer.numpy._operands import axes_of, axis_of, broadcast_value, operand, positions, promoted
 from teucer.numpy._promotion import INEXACT, NUMERIC, convert
 from teucer.numpy._reductions import average
 from teucer.numpy._sorting import argsort, searchsorted
@@ -312,9 +313,9 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
     if dtype is not None:
         xs = [convert(x, dtypes.check_user_dtype_supported(dtype, "cov")) for x in xs]
     rows = [x if x.ndim == 2 else _structure.reshape(x, (1, x.size)) for x in xs]
-    rows = [_structure.transpose(r, (1, 0)) if not rowvar and r.shape[0] != 1 else r for r in rows]
+    rows = [_structure.transpose(r, (1, 0)) if not rowvar and not is_size("cov", r.shape[0], 1) else r for r in rows]
     table = concatenate(rows) if len(rows) > 1 else rows[0]
-    if table.shape[0] == 0:
+    if is_size("cov", table.shape[0], 0):
         return _structure.full((0, 0), 0, table.dtype)
     degrees = (0 if bias else 1) if ddof is None else ddof
     weights: list[Any] = []
@@ -349,7 +350,7 @@ def _covariance(x: Any, frequencies: Any, importances: Any, ddof: Any) -> Any:
     centred = x - _structure.reshape(mean, (x.shape[0], 1))
     other = centred if w is None else centred * w
     out = _dot.dot(centred, _structure.transpose(_ufuncs.conj(other), (1, 0))) / factor
-    return _structure.reshape(out, ()) if x.shape[0] == 1 else out
+    return _structure.reshape(out, ()) if is_size("cov", x.shape[0], 1) else out
 
 
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> Any:
@@ -365,7 +366,7 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> A
 @fast
 def _normalised(c: Any) -> Any:
     n = c.shape[0]
-    deviation = _ufuncs.sqrt(_ufuncs.real(c[np.arange(n), np.arange(n)]))
+    deviation = _ufuncs.sqrt(_ufuncs.real(c[positions(n), positions(n)]))
     out = c / _structure.reshape(deviation, (n, 1)) / deviation
     if dtypes.issubdtype(out.dtype, np.complexfloating):
         return _elementwise.complex(_bounded(_ufuncs.real(out)), _bounded(_ufuncs.imag(out)))

@@ -11,7 +11,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import Tracer
-from teucer._dimensions.dimensions import as_size, max_dim, min_dim
+from teucer._dimensions.dimensions import is_symbolic, max_dim, min_dim
 from teucer._runtime.arrays import ArrayImpl
 from teucer.lax import _cumulative, _elementwise, _gather, _joining, _shapes, _slicing, _sorting, _structure
 from teucer.lax._indexing import GatherDimensionNumbers, ScatterDimensionNumbers
@@ -242,7 +242,7 @@ def tile(A: Any, reps: Any) -> Any:
     counts = tuple(reps) if isinstance(reps, Sequence | np.ndarray) else (reps,)
     ndim = max(x.ndim, len(counts))
     shape = (1,) * (ndim - x.ndim) + x.shape
-    counts = (1,) * (ndim - len(counts)) + tuple(as_size(c) for c in counts)
+    counts = (1,) * (ndim - len(counts)) + _structure.canonical_shape(counts, "tile")
     spread = _structure.broadcast_to(x, [m for n, c in zip(shape, counts, strict=True) for m in (c, n)],
                                      [2 * i + 1 for i in range(ndim - x.ndim, ndim)])
     return _structure.reshape(spread, tuple(n * c for n, c in zip(shape, counts, strict=True)))
@@ -279,7 +279,7 @@ def repeat(a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length
         return _repeat_to(x, counts, at, operator.index(total_repeat_length))
     if is_unknown(counts):
         each = _structure.broadcast_to(counts, (n,), (0,) if np.ndim(counts) else ())
-        length = dynamic_size(_structure.reduce_sum(each, (0,)))
+        length = dynamic_size(_total(each))
         if length is not None:
             return _repeat_to(x, counts, at, length)
     known = concrete(counts, "repeat", "When jit-compiling jnp.repeat, the total number of repeats must be static.\n"
@@ -289,6 +289,15 @@ def repeat(a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length
     if known.size == 1:
         return _repeat_each(x, at, int(known.reshape(())))
     return _taken(x, np.repeat(np.arange(n, dtype=np.int32), known), at)
+
+
+def _total(counts: Any) -> Any:
+    """The sum of counts: the greatest integer where it is beyond all, -1 where a count is negative."""
+    exact = _structure.reduce_sum(_structure.convert_element_type(counts, np.int32), (0,))
+    # Sums of integers wrap around, those of floats do not.
+    beyond = _structure.reduce_sum(_structure.convert_element_type(counts, np.float32), (0,)) > 2 ** 30
+    negative = _structure.reduce_sum(_structure.convert_element_type(counts < 0, np.int32), (0,)) > 0
+    return _elementwise.select(negative, np.int32(-1), _elementwise.select(beyond, np.int32(2 ** 31 - 1), exact))
 
 
 def _repeat_each(x: Any, axis: int, count: int) -> Any:
@@ -381,6 +390,7 @@ def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices
         x, axis = ravel(x), 0
     at = axis_of(x, axis)
     n = x.shape[at]
+    _check_known("delete", n)
     if isinstance(obj, slice):
         kept = np.delete(np.arange(n, dtype=np.int32), obj)
         return _taken(x, kept, at)
@@ -401,6 +411,13 @@ def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices
     if known.dtype != bool:
         known = np.clip(np.where(known < 0, known + n, known), 0, n - 1)
     return _taken(x, np.delete(np.arange(n, dtype=np.int32), known), at)
+
+
+def _check_known(name: str, n: Any) -> None:
+    """Raise NotImplementedError for an axis of symbolic size."""
+    if is_symbolic(n):
+        raise NotImplementedError(f"{name}: not done along an axis of symbolic size, which is {n}.\n  Join the parts: "
+                                  "jnp.concatenate([x[:i], new, x[j:]]).")
 
 
 @fast(static=("axis",))
@@ -435,6 +452,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
         x, axis = ravel(x), 0
     at = axis_of(x, axis)
     n = x.shape[at]
+    _check_known("insert", n)
     places = np.arange(*obj.indices(n)) if isinstance(obj, slice) else obj if is_unknown(obj) else concrete(obj, "insert", "")
     if isinstance(places, np.ndarray) and places.dtype == bool:
         places = places.nonzero()[0]

@@ -8,6 +8,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import typeof
+from teucer._dimensions.dimensions import is_size
 from teucer.lax import _cumulative, _elementwise, _gather, _shapes, _structure
 from teucer.lax._indexing import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
 from teucer.numpy import _updates
@@ -95,7 +96,7 @@ def _take_along(x: Any, places: Any, axis: int, options: Options) -> Any:
     x, places = _aligned(x, places, axis)
     if 0 in places.shape:
         return _structure.full(places.shape, 0, x.dtype)
-    if x.shape[axis] == 0:
+    if is_size("take_along_axis", x.shape[axis], 0):
         raise IndexError(f"take_along_axis: axis {axis} has size 0 and no places.\n    arr: {typeof(x)}")
     others = tuple(i for i in range(x.ndim) if i != axis)
     return _gather.gather(x, _vectors(places, x.shape[axis], options), GatherDimensionNumbers((), (axis,), (axis,), others, others),

@@ -12,7 +12,7 @@ from teucer._core.trace import typeof
 from teucer.lax import _dynamic, _elementwise, _gather, _shapes, _slicing, _structure
 from teucer.lax._indexing import GatherScatterMode, ScatterDimensionNumbers
 from teucer.numpy._index_keys import INT, SCALAR, Key, is_basic
-from teucer.numpy._operands import broadcast_value
+from teucer.numpy._operands import broadcast_value, positions
 from teucer.numpy._promotion import convert
 from teucer.numpy._reading import (
     Options,
@@ -118,7 +118,7 @@ def _on_steps(shape: Sequence[Any], bounds: Sequence[Any]) -> Any:
     for axis, (n, (first, last, step)) in enumerate(zip(shape, bounds, strict=True)):
         if step == 1:
             continue
-        place = np.arange(n)
+        place = positions(n)
         on = (place >= first) & (place <= last) & ((place - first) % step == 0)
         along = _structure.broadcast_to(on, shape, (axis,))
         mask = along if mask is None else _elementwise.bitwise_and(mask, along)

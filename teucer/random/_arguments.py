@@ -13,6 +13,7 @@ from teucer._core.trace import typeof
 from teucer._core.types import is_valid_type
 from teucer._derived.moves import device_put
 from teucer.lax import _structure
+from teucer.lax._shapes import broadcast_shapes
 
 __all__ = ["aligned", "as_shape", "broadcast_shape", "cast", "float_dtype", "int_dtype", "parameter", "place", "scalar", "spread"]
 
@@ -75,7 +76,7 @@ def broadcast_shape(op: str, shape: Any, *parameters: Any) -> tuple[Any, ...]:
     shapes = [aval.shape for aval in avals]
     wanted = None if shape is None else as_shape(op, shape)
     try:
-        found = np.broadcast_shapes(*shapes) if wanted is None else np.broadcast_shapes(wanted, *shapes)
+        found = broadcast_shapes(*shapes) if wanted is None else broadcast_shapes(wanted, *shapes)
     except ValueError:
         found = None
     if found is None:

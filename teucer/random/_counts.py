@@ -40,6 +40,7 @@ from teucer.lax._indexing import GatherDimensionNumbers, GatherScatterMode
 from teucer.lax._random_keys import random_split_p
 from teucer.lax._reductions import reduce_or
 from teucer.lax._selection import where_else
+from teucer.lax._shapes import broadcast_shapes
 from teucer.lax._special import lgamma
 from teucer.lax._structure import full, moveaxis, reshape
 from teucer.random._arguments import broadcast_shape, cast, float_dtype, int_dtype, parameter, place, scalar, spread
@@ -327,7 +328,7 @@ def multinomial(key: Any, n: Any, p: Any, *, shape: Any = None, dtype: Any = Non
     size = broadcast_shape("multinomial", shape, p)
     if not size:
         raise ValueError("multinomial: p must have an axis of categories, got a scalar.")
-    if np.broadcast_shapes(size[:-1], np.shape(n)) != size[:-1]:
+    if broadcast_shapes(size[:-1], np.shape(n)) != size[:-1]:
         raise ValueError(f"Cannot broadcast to shape with fewer dimensions: arr_shape={np.shape(n)} shape={size[:-1]}\n"
                          "  multinomial: n must broadcast to the axes of p before the last.")
     return _multinomial(typed, n, p, shape=size, real=real, dtype=wanted, unroll=unroll)

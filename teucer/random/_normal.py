@@ -19,6 +19,7 @@ from teucer.lax._linalg_matrices import diagonal, matrix_transpose
 from teucer.lax._linalg_qr import qr
 from teucer.lax._linalg_svd import svd
 from teucer.lax._selection import where_else
+from teucer.lax._shapes import broadcast_shapes
 from teucer.lax._special import erf, erf_inv
 from teucer.lax._structure import expand, reduce_sum
 from teucer.random._arguments import as_shape, broadcast_shape, cast, float_dtype, parameter, place, scalar, spread
@@ -201,7 +202,7 @@ def _transformed(factor: Any, x: Any) -> Any:
     dtype = typeof(x).dtype
     if np.ndim(factor) == 2:
         return dot_general(x, factor, (((np.ndim(x) - 1,), (1,)), ((), ())), preferred_element_type=dtype)
-    batch = np.broadcast_shapes(np.shape(factor)[:-2], np.shape(x)[:-1])
+    batch = broadcast_shapes(np.shape(factor)[:-2], np.shape(x)[:-1])
     n = np.shape(x)[-1]
     axes = tuple(range(len(batch)))
     return dot_general(spread(factor, (*batch, n, n)), spread(x, (*batch, n)), (((len(axes) + 1,), (len(axes),)), (axes, axes)),

@@ -14,6 +14,7 @@ from teucer.lax._arithmetic import add, bitwise_and, bitwise_or, gt, le, lt, max
 from teucer.lax._conversion import bitcast_convert_type
 from teucer.lax._random_keys import random_bits_p, random_split_p
 from teucer.lax._selection import where_else
+from teucer.lax._shapes import broadcast_shapes
 from teucer.lax._slicing import index_in_dim
 from teucer.random._arguments import (
     aligned,
@@ -79,7 +80,7 @@ def between(key: Any, low: Any, high: Any, *, shape: tuple[int, ...], dtype: Any
     """Reals of [low, high)."""
     low, high = (aligned(cast(x, dtype), len(shape)) for x in (low, high))
     floats = _unit_interval(key, shape, dtype)
-    both = np.broadcast_shapes(np.shape(low), np.shape(high))
+    both = broadcast_shapes(np.shape(low), np.shape(high))
     low, high = spread(low, both), spread(high, both)
     low, width = (spread(x, shape) for x in (low, sub(high, low)))
     return max(low, add(mul(floats, width), low))
@@ -113,7 +114,7 @@ def whole_numbers(key: Any, low: Any, high: Any, *, shape: tuple[int, ...], dtyp
     # The range of all values of the dtype ends one above the largest, which the dtype itself cannot hold.
     beyond = gt(high, _limit(limits.max, high))
     bounds = [aligned(x, len(shape)) for x in (cast(_clamped(low, limits), dtype), cast(_clamped(high, limits), dtype), beyond)]
-    low, high, beyond = [spread(x, np.broadcast_shapes(*map(np.shape, bounds))) for x in bounds]
+    low, high, beyond = [spread(x, broadcast_shapes(*map(np.shape, bounds))) for x in bounds]
     first, second = (raw_bits(k, limits.bits, shape) for k in split_key(key))
     unsigned = np.dtype(f"uint{limits.bits}")
     one = scalar(1, unsigned)
