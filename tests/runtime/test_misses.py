@@ -1,7 +1,9 @@
 """Recompilation explained: what differed, by name, and what keeps changing; the log, the table and the dumps of compilations."""
 
+import dataclasses
 import functools
 import logging
+import operator
 import re
 
 import numpy as np
@@ -27,7 +29,7 @@ def explained(caplog):
 
 
 def last_lines(message):
-    return [line.strip() for line in message.splitlines()[3:]]
+    return [line.strip() for line in message.splitlines() if line.startswith("    ")]
 
 
 class Alike:
@@ -94,14 +96,56 @@ def test_donation(explained):
     def f(x):
         return x * 2
     (message,) = explained(None, lambda _: jax.jit(f)(jnp.zeros(8)), lambda _: jax.jit(f, donate_argnums=0)(jnp.zeros(8)))
-    assert last_lines(message) == ["donated arguments: were ((), ()), are ((0,), ('x',))"]
+    assert last_lines(message) == ["donated arguments: were none, are x"]
 
 
 def test_another_device_is_another_program(explained):
     f = jax.jit(lambda x: x * 2)
     (message,) = explained(f, lambda f: f(x8), lambda f: f(jax.device_put(x8, jax.devices()[1])))
     assert message.startswith("COMPILATION CACHE MISS at tests/runtime/test_misses.py:")
-    assert "placement: was Placement(device=CpuDevice(id=0), committed=False), is Placement(device=CpuDevice(id=1)" in message
+    assert last_lines(message) == ["devices: was not committed, on CpuDevice(id=0), is committed to CpuDevice(id=1)"]
+
+
+def test_shardings_and_meshes(explained):
+    f = jax.jit(lambda a, b: a["k"] * 2 + b)
+    axes, auto = ("i", "j"), (jax.sharding.AxisType.Auto,) * 2
+    explicit, mesh, other = jax.make_mesh((4, 2), axes), jax.make_mesh((4, 2), axes, auto), jax.make_mesh((2, 4), axes, auto)
+
+    def on(mesh, *spec):
+        return lambda f: f({"k": jax.device_put(x8, jax.NamedSharding(mesh, jax.P(*spec)))}, x8)
+
+    def in_force(f):
+        with jax.set_mesh(explicit):
+            f({"k": x8}, x8)
+    (message,) = explained(f, on(explicit, "i"), on(explicit, "j"))
+    assert message.startswith("TRACING") and last_lines(message) == ["argument a['k']: sharding was P('i',), is P('j',)"]
+    (*_, message) = explained(f, on(mesh, "i"), on(mesh, "j"))
+    assert message.startswith("COMPILATION") and last_lines(message) == ["argument a['k']: sharding was P('i',), is P('j',)"]
+    (message,) = explained(f, on(other, "j"))
+    assert last_lines(message) == ["mesh of the program: was ('i': 4, 'j': 2), is ('i': 2, 'j': 4)",
+                                   "argument a['k']: sharding was P('j',) over the mesh ('i': 4, 'j': 2), is P('j',) over the mesh "
+                                   "('i': 2, 'j': 4)"]
+    (message,) = explained(f, in_force)
+    assert last_lines(message) == ["the mesh in force (jax.set_mesh): was none, is ('i': 4, 'j': 2)"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    name: str = "a" * 70
+    sizes: tuple = (1, 2)
+
+
+@pytest.mark.parametrize("before, now, expected", [
+    (Settings(), Settings(sizes=(1, 3)), ["static argument n.sizes: was (1, 2), is (1, 3)"]),
+    ((Settings(), 1), (Settings("b"), 2),
+     [f"static argument n: was ({str(Settings())[:56]}..., is (Settings(name='b', sizes=(1, 2)), 2)"]),
+    (("a" * 70, 1), ("a" * 70, 2), ["static argument n[1]: was 1, is 2"]),
+    ("a" * 70 + "1", "a" * 70 + "2", [f"static argument n: was ...{'a' * 20}1', is ...{'a' * 20}2'"]),
+])
+def test_long_static_arguments(explained, before, now, expected):
+    g.clear_cache()
+    (message,) = explained(g, lambda f: f(x8, before), lambda f: f(x8, now))
+    assert last_lines(message) == expected
 
 
 def test_no_miss_no_word(explained):
@@ -134,8 +178,35 @@ def make(what, i):
 ])
 def test_functions_made_anew(explained, what, expected):
     (message,) = explained(None, *[lambda _, i=i: jax.jit(make(what, i))(1.0) for i in range(2)])
-    assert re.search(rf"never seen function:\n    \w+ id=\d+ defined at .*\n  but seen another function defined on the same line: "
-                     rf".*{expected}", message)
+    assert re.search(rf"never seen function:\n    \w+ id=\d+ defined at .*py:\d+\n  but seen another function defined on the same "
+                     rf"line: .*{expected}", message)
+
+
+class Doubling:
+    def __call__(self, x):
+        return x * 2
+
+
+def test_objects_made_anew(explained):
+    (message,) = explained(None, *[lambda _: jax.jit(Doubling())(x8)] * 2)
+    assert "an object of Doubling that is made anew is another function" in message
+    (message,) = explained(None, *[lambda _: jax.jit(operator.itemgetter(0))(x8)] * 2)
+    assert "but seen another object of the same type: " in message
+
+
+def test_functions_that_are_not_made_anew(explained):
+    f, g = jax.jit(lambda v: v + 1), jax.jit(lambda v: v - 1)
+    (message,) = explained(None, lambda _: f(x8), lambda _: g(x8))
+    assert "never seen function" in message and "another" not in message
+    mapped = jax.pmap(lambda v: v + 1)
+    (message,) = explained(mapped, lambda f: f(np.ones((4, 2))), lambda f: f(np.ones((2, 2))))
+    assert message.endswith("\n    for pmap over devices [0, 1], of which it makes one each")
+
+
+def test_traces_that_were_forgotten(explained):
+    f = jax.jit(lambda v: v * 2)
+    (message,) = explained(f, lambda f: f(x8), lambda f: [jax.clear_caches(), f(x8)])
+    assert re.search(r"  for <lambda> defined at .*\n    its traces were forgotten \(clear_caches\)$", message)
 
 
 def test_functions_made_anew_while_another_is_traced(explained):
@@ -170,6 +241,41 @@ def test_a_warning_of_functions_made_in_a_loop(caplog):
 
     (message,) = warnings_of(caplog, None, [lambda _, i=i: jax.jit(scaled_by(i))(1.0) for i in range(7)])
     assert "scaled defined at" in message and "the function: 5 of them were made on this line" in message
+
+
+def test_a_warning_of_functions_made_in_a_loop_and_called_with_several_shapes(caplog):
+    def calls(_):
+        for i in range(3):
+            f = jax.jit(lambda v: v + i)
+            for n in (3, 4, 5):
+                f(np.zeros(n, np.float32))
+
+    (message,) = warnings_of(caplog, None, [calls])
+    assert "the function: 2 of them were made on this line, and a closure over i made anew" in message
+    assert "argument v: 3 values: f32[3], f32[4], f32[5]." in message and "clear_caches" not in message
+
+
+def test_a_warning_of_traces_that_were_forgotten(caplog):
+    f = jax.jit(lambda v: v * 2)
+    (message,) = warnings_of(caplog, f, [lambda f: [f(x8), jax.clear_caches()]] * 7)
+    assert message.splitlines()[1:-1] == ["    its traces were forgotten (clear_caches)"]
+
+
+def test_a_warning_of_pytrees_is_short(caplog):
+    f = jax.jit(lambda layers: layers[0]["w"])
+    trees = [[{"w": x8, f"b{i}": x8} for _ in range(200)] for i in range(5)]
+    (message,) = warnings_of(caplog, f, [lambda f, t=t: f(t) for t in trees])
+    assert "the pytree of the arguments: 5 structures; of the last two, argument layers[0]: pytree was" in message
+    assert len(message) < 2000
+
+
+def test_a_warning_comes_once_though_the_limit_changes(caplog):
+    f = jax.jit(lambda x: x * 2)
+    for limit in (0, 64, 2, 3, 5):
+        with config.warn_after_compiles(limit):
+            for n in range(3):
+                f(np.zeros(10 * limit + n, np.float32))
+    assert len(caplog.records) == 1 and "has been compiled 4 times" in caplog.text
 
 
 def test_what_is_traced_into_another_program_is_not_compiled(caplog):

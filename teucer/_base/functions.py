@@ -5,11 +5,16 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from types import CodeType
 from typing import Any
 
 from teucer._base.source import is_internal
 
-__all__ = ["fun_name", "fun_text", "where"]
+__all__ = ["definition", "fun_name", "fun_text", "where"]
+
+
+UNKNOWN = "<unknown>"
+"""The place of what is not defined in Python."""
 
 
 def fun_name(fun: Callable[..., Any]) -> str:
@@ -24,8 +29,17 @@ def where(fun: Callable[..., Any]) -> str:
     """File and line of a function's definition, as far as known."""
     if isinstance(fun, functools.partial):
         return where(fun.func)
-    code = getattr(inspect.unwrap(fun, stop=_is_users), "__code__", None)
-    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else "<unknown>"
+    code = definition(fun)
+    return f"{code.co_filename}:{code.co_firstlineno}" if isinstance(code, CodeType) else UNKNOWN
+
+
+def definition(fun: Callable[..., Any]) -> CodeType | type:
+    """What functions have in common that one line of a program makes: their code; of objects that of their class, or the class."""
+    if isinstance(fun, functools.partial):
+        return definition(fun.func)
+    unwrapped = inspect.unwrap(fun, stop=_is_users)
+    code = getattr(unwrapped, "__code__", None) or getattr(type(unwrapped).__call__, "__code__", None)
+    return code if isinstance(code, CodeType) else type(unwrapped)
 
 
 def _is_users(fun: Any) -> bool:

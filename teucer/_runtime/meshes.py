@@ -352,7 +352,8 @@ class InForce(NamedTuple):
     named: Mesh | None = None
 
 
-_cell = config.context_cell("teucer_mesh", None, config.JIT, config.TRACE)
+CONTEXT = "teucer_mesh"  # the name of the mesh in force in `config.trace_context_names()`
+_cell = config.context_cell(CONTEXT, None, config.JIT, config.TRACE)
 # What `with mesh:` blocks around the current one have to restore.
 _outer: list[Any] = []
 

@@ -2,45 +2,76 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
+import itertools
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any, NamedTuple
+import types
+import weakref
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any
 
 from teucer._base import config, memo, source
-from teucer._base.functions import fun_name, where
-from teucer._trees import pytrees
+from teucer._base.functions import UNKNOWN, definition, fun_name, where
+from teucer._runtime.differences import (
+    LeafNames,
+    Signature,
+    context_text,
+    cut,
+    differences,
+    leaves_of,
+    option_text,
+    program_differences,
+    shorts,
+    static_values,
+    tree_differences,
+    type_text,
+)
 
-__all__ = ["explain_program", "note"]
+__all__ = ["explain_program", "forget", "note", "one_of_several"]
 
 _logger = logging.getLogger("teucer")
-_CLOSEST_OF = 64  # earlier signatures that are compared
+_CLOSEST_OF = 64  # earlier signatures that are compared, of a function or of all those made at one place
 _SHOWN = 5  # values of what keeps changing
-# How often functions were traced to be compiled, by file, line and name: closures made in a loop are one function here.
-_traced: dict[tuple[str, str], _Count] = {}
+_LINES = 10  # of what keeps changing
+_FORGOTTEN = "its traces were forgotten (clear_caches)"
+_NOT_KEPT = "no trace of it was kept: tracing failed, or found sizes that depend on values"
+# How often functions were traced to be compiled, by what defines them and name: closures made in a loop are one function here.
+_traced: dict[tuple[Any, str], _Count] = {}
+# Functions of which a transformation of Teucer's keeps several for one of the user's, and what each is for.
+_variants: weakref.WeakKeyDictionary[types.FunctionType, str] = weakref.WeakKeyDictionary()
 
 
 class _Count:
-    __slots__ = ("functions", "traces")
+    """How often functions with one definition were traced, and what is remembered of them."""
+
+    __slots__ = ("_alive", "arguments", "forgotten", "functions", "retraced", "traces", "variants", "warned")
 
     def __init__(self) -> None:
         self.functions = self.traces = 0
+        self.forgotten = self.retraced = self.warned = False
+        self.arguments: dict[tuple[Any, ...], None] = {}  # their types in the last traces
+        self.variants: dict[str, None] = {}
+        self._alive: dict[int, weakref.ref[Any]] = {}
 
+    def knows(self, fun: Any) -> bool:
+        """Whether a function has been added."""
+        found = self._alive.get(id(fun))
+        return found is not None and found() is fun
 
-class Signature(NamedTuple):
-    """What a trace of a function is kept by. statics: ((positions and values), (names and values)), and their types."""
-
-    tree: Any
-    avals: tuple[Any, ...]
-    statics: tuple[Any, tuple[type, ...]]
-    donated: tuple[tuple[int, ...], tuple[str, ...]]
-    context: tuple[Any, ...]
-    axes: tuple[Any, ...]
-    dynamic: Any
-
-
-LeafNames = Callable[[Callable[..., Any], Any, Sequence[int]], Sequence[str]]
+    def add(self, fun: Any) -> bool:
+        """Whether a function is new here; one that cannot be referred to weakly always is."""
+        if self.knows(fun):
+            return False
+        alive, number = self._alive, id(fun)
+        with contextlib.suppress(TypeError):
+            alive[number] = weakref.ref(fun, lambda ref: alive.pop(number, None) if alive.get(number) is ref else None)
+        if (variant := _variant(fun)) is None:
+            self.functions += 1
+        else:
+            self.variants[variant] = None
+        return True
 
 
 def note(fun: Callable[..., Any], signature: tuple[Any, ...], earlier: Collection[Any], leaf_names: LeafNames,
@@ -53,19 +84,44 @@ def note(fun: Callable[..., Any], signature: tuple[Any, ...], earlier: Collectio
     explained, limit = config.explain_cache_misses.value, config.warn_after_compiles.value
     if not explained and not (compiled and limit):
         return
-    place = where(_users(fun))
+    users = _users(fun)
+    place = where(users)
     if source.is_internal(place.rpartition(":")[0]):
         return
-    seen = _traced.get((place, fun_name(fun))) or memo.remember(_traced, (place, fun_name(fun)), _Count())
+    key = (definition(users), fun_name(fun))
+    seen = _traced.get(key) or memo.remember(_traced, key, _Count())
+    others = seen.functions
+    new = seen.add(fun)
+    seen.retraced |= not new and not earlier and seen.forgotten
     if explained:
-        _logger.warning("TRACING CACHE MISS at %s:\n%s", _call_site(),
-                        _explanation(fun, place, Signature(*signature), [Signature(*key) for key in earlier], leaf_names, seen))
-    seen.functions += not earlier
+        known = [Signature(*key) for key in earlier]
+        text = (_explanation(fun, place, Signature(*signature), known, leaf_names) if known else
+                _explanation_of_the_first(fun, place, new, others, seen))
+        _logger.warning("TRACING CACHE MISS at %s:\n%s", _call_site(), text)
     if compiled:
         seen.traces += 1
-        if seen.traces == limit:
+        memo.remember(seen.arguments, signature[1], None)
+        while len(seen.arguments) > _CLOSEST_OF:
+            seen.arguments.pop(next(iter(seen.arguments)))
+        if limit and seen.traces >= limit and not seen.warned:
+            seen.warned = True
             signatures = [Signature(*key) for key in (*earlier, signature)]
             _logger.warning("%s", _summary(fun, place, signatures, leaf_names, seen))
+
+
+def forget(fun: Callable[..., Any] | None = None) -> None:
+    """The traces of a function are forgotten; those of all functions, if it is None."""
+    for seen in list(_traced.values()):
+        seen.forgotten |= fun is None or seen.knows(fun)
+
+
+def one_of_several(fun: types.FunctionType, what: str) -> None:
+    """A transformation keeps several functions for one of the user's: this one is for `what`, and not made anew in each call."""
+    _variants[fun] = what
+
+
+def _variant(fun: Any) -> str | None:
+    return _variants.get(fun) if isinstance(fun, types.FunctionType) else None
 
 
 def _users(fun: Any) -> Any:
@@ -78,16 +134,14 @@ def _users(fun: Any) -> Any:
 
 def explain_program(jaxpr: Any, key: tuple[Any, ...]) -> None:
     """Log why a jaxpr that has programs gets another one. The keys of programs are what `program_for` keeps them by."""
-    place = jaxpr.debug_info.where if jaxpr.debug_info is not None else ""
+    info = jaxpr.debug_info
+    place = info.where if info is not None else ""
     earlier = [k for k in jaxpr.cache if isinstance(k, tuple) and k[0] == key[0]]
     if not earlier or not place or source.is_internal(place.rpartition(":")[0]):
         return
-    names = ("donated arguments", "keep_unused", "placement", "compiler options", "outline", "teucer_optimize_jaxprs",
-             "teucer_outline")
-    closest = min(reversed(earlier), key=lambda k: sum(a != b for a, b in zip(k, key, strict=True)))
-    lines = [f"{name}: was {old}, is {new}" for name, old, new in zip(names, closest[1:], key[1:], strict=True) if old != new]
+    found = [list(program_differences(k[1:], key[1:], info.arg_names)) for k in reversed(earlier)]
     _logger.warning("COMPILATION CACHE MISS at %s:\n  for %s defined at %s, which was traced for these types before\n%s",
-                    _call_site(), jaxpr.debug_info.name, place, _indented(lines))
+                    _call_site(), info.name, place, _indented(min(found, key=len)))
 
 
 def _call_site() -> str:
@@ -95,16 +149,24 @@ def _call_site() -> str:
     return "<unknown>" if record is None else source.describe(record)
 
 
-def _explanation(fun: Any, place: str, signature: Signature, known: Sequence[Signature], leaf_names: LeafNames,
-                 seen: _Count) -> str:
-    if not known:
-        text = f"  never seen function:\n    {fun_name(fun)} id={id(fun)} defined at {place}"
-        if seen.functions:
-            text += f"\n  but seen another function defined on the same line: {_made_anew(fun)}"
-        return text
+def _explanation(fun: Any, place: str, signature: Signature, known: Sequence[Signature], leaf_names: LeafNames) -> str:
     found = [list(differences(fun, old, signature, leaf_names)) for old in known[:-_CLOSEST_OF - 1:-1]]
     return (f"  for {fun_name(fun)} defined at {place}\n  all previously seen cache keys differ. For the closest previous key:\n"
             + _indented(min(found, key=len)))
+
+
+def _explanation_of_the_first(fun: Any, place: str, new: bool, others: int, seen: _Count) -> str:
+    """Why a function of which no trace is there is traced. others: those that were made before where it was."""
+    if not new:
+        why = _FORGOTTEN if seen.forgotten else _NOT_KEPT
+        return f"  for {fun_name(fun)} defined at {place}\n    {why}"
+    text = f"  never seen function:\n    {fun_name(fun)} id={id(fun)} defined at {place}"
+    if (variant := _variant(fun)) is not None:
+        return f"{text}\n    for {variant}"
+    if others:
+        what = "function defined on the same line" if hasattr(fun, "__code__") or place != UNKNOWN else "object of the same type"
+        text += f"\n  but seen another {what}: {_made_anew(fun)}"
+    return text
 
 
 def _indented(lines: Sequence[str]) -> str:
@@ -124,7 +186,10 @@ def _made_anew(fun: Any) -> str:
     elif inspect.ismethod(fun):
         what = "a bound method taken anew is another function"
         remedy = "Jit the method once, where the object is made."
-    elif getattr(fun, "__closure__", None):
+    elif not hasattr(fun, "__code__"):
+        what = f"an object of {type(fun).__name__} that is made anew is another function"
+        remedy = "Make it once, outside of the loop."
+    elif fun.__closure__:
         what = f"a closure over {', '.join(fun.__code__.co_freevars)} made anew is another function"
         remedy = "Define it once, and pass what it closes over as arguments."
     else:
@@ -133,135 +198,61 @@ def _made_anew(fun: Any) -> str:
     return f"{what}, so nothing that was traced or compiled can be used again. {remedy}"
 
 
-def differences(fun: Any, old: Signature, new: Signature, leaf_names: LeafNames) -> Iterator[str]:
-    """What differs between two signatures of a function, a line each."""
-    yield from _static_differences(fun, old, new)
-    names = [_names(fun, s, leaf_names) for s in (old, new)]
-    if old.tree != new.tree:
-        yield from _tree_differences(fun, old, new)
-    before = dict(zip(names[0], old.avals, strict=True))
-    for name, aval in zip(names[1], new.avals, strict=True):
-        if name in before and before[name] is not aval:
-            yield f"argument {name}: {_type_difference(before[name], aval)}"
-    if old.donated != new.donated:
-        yield f"donated arguments: were {old.donated}, are {new.donated}"
-    for name, a, b in zip(config.trace_context_names(), old.context, new.context, strict=True):
-        if a != b:
-            yield f"option {name}: was {a!r}, is {b!r}"
-    if old.axes != new.axes:
-        yield f"named axes: were {dict(old.axes)}, are {dict(new.axes)}"
-    if old.dynamic != new.dynamic:
-        yield "sizes that depend on values: it is part of another program that allows them (dynamic_results)"
-
-
-def _names(fun: Any, signature: Signature, leaf_names: LeafNames) -> Sequence[str]:
-    return leaf_names(fun, signature.tree, [i for i, _ in signature.statics[0][0]])
-
-
-def _static_values(fun: Any, signature: Signature) -> dict[str, Any]:
-    """The static arguments by name."""
-    by_position, by_name = signature.statics[0]
-    names = _parameters(fun)
-    return {**{names[i] if i < len(names) else f"args[{i}]": value for i, value in by_position}, **dict(by_name)}
-
-
-def _parameters(fun: Any) -> list[str]:
-    try:
-        parameters = inspect.signature(fun).parameters.values()
-    except (TypeError, ValueError):
-        return []
-    return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-
-
-def _static_differences(fun: Any, old: Signature, new: Signature) -> Iterator[str]:
-    before, now = _static_values(fun, old), _static_values(fun, new)
-    for name in dict.fromkeys((*before, *now)):
-        if name not in now or name not in before:
-            given = "was not given, is" if name in now else "was given, is not: it was"
-            yield f"static argument {name}: {given} {_short((now if name in now else before)[name])}"
-            continue
-        a, b = before[name], now[name]
-        if type(a) is not type(b):
-            yield f"static argument {name}: was {_short(a)} of type {type(a).__name__}, is {_short(b)} of type {type(b).__name__}"
-        elif a != b and repr(a) == repr(b):
-            yield (f"static argument {name}: {_short(b)} is not equal to the one before, although they print alike. Give "
-                   f"{type(b).__name__} an __eq__ and a __hash__ that compare what matters.")
-        elif a != b:
-            yield f"static argument {name}: was {_short(a)}, is {_short(b)}"
-    if before == now and old.statics[0] != new.statics[0]:
-        yield "static arguments: given by position before and by name now, or the reverse"
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
-def _tree_differences(fun: Any, old: Signature, new: Signature) -> Iterator[str]:
-    before, now = _given(fun, old), _given(fun, new)
-    for name in dict.fromkeys((*before, *now)):
-        if name not in now or name not in before:
-            yield f"argument {name}: " + ("was not given, is now" if name in now else "was given, is not now")
-        elif before[name][0] != now[name][0]:
-            yield f"argument {name}: was given {before[name][0]}, is {now[name][0]}"
-        else:
-            for path, one, other, why in pytrees.equality_errors_pytreedef(before[name][1], now[name][1]):
-                yield f"argument {name}{pytrees.keystr(path)}: pytree was {one}, is {other}: {why}"
-
-
-def _given(fun: Any, signature: Signature) -> dict[str, tuple[str, Any]]:
-    """How each dynamic argument is given, and its tree."""
-    positional, named = pytrees.treedef_children(signature.tree)
-    trees, names = pytrees.treedef_children(positional), _parameters(fun)
-    static = {i for i, _ in signature.statics[0][0]}
-    positions = [i for i in range(len(trees) + len(static)) if i not in static]
-    found = {names[i] if i < len(names) else f"args[{i}]": ("by position", tree)
-             for i, tree in zip(positions, trees, strict=True)}
-    _, keys = named.node_data() or (dict, ())
-    return {**found, **{name: ("by name", tree) for name, tree in zip(keys, pytrees.treedef_children(named), strict=True)}}
-
-
-def _type_text(aval: Any) -> str:
-    return ("~" if getattr(aval, "weak_type", False) else "") + str(aval.str_short(short_dtypes=True))
-
-
-def _type_difference(old: Any, new: Any) -> str:
-    parts = ("shape", "dtype", "weak_type", "sharding", "vma")
-    changed = [part for part in parts if getattr(old, part, None) != getattr(new, part, None)]
-    if changed in (["sharding"], ["vma"]):
-        return f"{changed[0]} was {getattr(old, changed[0])}, is {getattr(new, changed[0])}"
-    if changed == ["weak_type"]:
-        python = " (of a Python scalar)"
-        return (f"weak type was {_type_text(old)}{python * old.weak_type}, is {_type_text(new)}{python * new.weak_type}")
-    what = changed[0] if len(changed) == 1 else "type"
-    return f"{what} was {_type_text(old)}, is {_type_text(new)}"
-
-
 def _summary(fun: Any, place: str, signatures: Sequence[Signature], leaf_names: LeafNames, seen: _Count) -> str:
     """What keeps changing in the calls of a function, and what to do."""
     head = f"{fun_name(fun)} defined at {place} has been compiled {seen.traces} times, last at {_call_site()}. What keeps changing:"
-    if 2 * seen.functions > seen.traces:
-        lines = [f"the function: {seen.functions} of them were made on this line, and {_made_anew(fun)}"]
-    else:
-        lines = list(_changes(fun, signatures, leaf_names)) or ["the traces were forgotten (clear_caches)"]
-    return (f"{head}\n{_indented(lines)}\n  TEUCER_WARN_AFTER_COMPILES=0 turns this warning off; jax_explain_cache_misses explains "
-            "each.")
+    lines = []
+    if seen.functions > 1:
+        where_made = "on this line" if place != UNKNOWN else "with this type"
+        lines.append(f"the function: {seen.functions} of them were made {where_made}, and {_made_anew(fun)}")
+    if len(seen.variants) > 1:
+        lines.append(f"what it is made for: {_listed(list(seen.variants))}.")
+    lines += _changes(fun, signatures, leaf_names, list(seen.arguments))
+    if seen.retraced:
+        lines.append(_FORGOTTEN)
+    more = [f"and {len(lines) - _LINES} more"] * (len(lines) > _LINES)
+    return (f"{head}\n{_indented([*(lines or [_NOT_KEPT])[:_LINES], *more])}\n  TEUCER_WARN_AFTER_COMPILES=0 turns this warning "
+            "off; jax_explain_cache_misses explains each.")
 
 
-def _changes(fun: Any, signatures: Sequence[Signature], leaf_names: LeafNames) -> Iterator[str]:
-    values: dict[tuple[str, str], dict[Any, str]] = {}
-    for s in signatures:
-        for name, value in _static_values(fun, s).items():
-            values.setdefault((f"static argument {name}", "Pass it as an array if the program needs only its value."), {})[
-                value] = _short(value)
-        for name, aval in zip(_names(fun, s, leaf_names), s.avals, strict=True):
-            by_shape = values.setdefault((f"argument {name}", "Pad to a few shapes, or convert to one dtype, before the call."), {})
-            by_shape[aval] = _type_text(aval)
-        values.setdefault(("the pytree of the arguments", "Give the arguments one structure."), {})[s.tree] = str(s.tree)
-        for name, option in zip(config.trace_context_names(), s.context, strict=True):
-            values.setdefault((f"option {name}", "Set it once."), {})[option] = repr(option)
-        values.setdefault(("the named axes", "Call the function under one of them."), {})[s.axes] = str(dict(s.axes))
-    for (what, remedy), found in values.items():
-        if len(found) > 1:
-            shown = ", ".join([*list(found.values())[:_SHOWN], *["..."] * (len(found) > _SHOWN)])
-            yield f"{what}: {len(found)} values: {shown}. {remedy}"
+def _changes(fun: Any, signatures: Sequence[Signature], leaf_names: LeafNames, arguments: Sequence[tuple[Any, ...]],
+             ) -> Iterator[str]:
+    """What changes in signatures of a function, and in the types of arguments that others made at its place were traced for."""
+    names = leaves_of(fun, signatures[-1], leaf_names)
+    called = [zip(leaves_of(fun, s, leaf_names), s.avals, strict=True) for s in signatures]
+    called += [zip(names, avals, strict=True) for avals in arguments if len(avals) == len(names)]
+    statics = [item for s in signatures for item in static_values(fun, s).items()]
+    for name, values in _by_name(statics):
+        if len(values) > 1:
+            yield (f"static argument {name}: {len(values)} values: {_listed(shorts(values))}. Pass it as an array if the program "
+                   "needs only its value.")
+    for name, avals in _by_name(itertools.chain.from_iterable(called)):
+        if len(avals) > 1:
+            yield (f"argument {name}: {len(avals)} values: {_listed(list(map(type_text, avals)))}. Pad to a few shapes, or convert "
+                   "to one dtype, before the call.")
+    trees = {s.tree: s for s in signatures}
+    if len(trees) > 1:
+        last = [s for s in signatures if s.tree != signatures[-1].tree][-1]
+        what = [cut(line, 160) for line in tree_differences(fun, last, signatures[-1])]
+        yield (f"the pytree of the arguments: {len(trees)} structures; of the last two, {_listed(what, '; ')}. Give the arguments "
+               "one structure.")
+    contexts = [item for s in signatures for item in zip(config.trace_context_names(), s.context, strict=True)]
+    for name, options in _by_name(contexts):
+        if len(options) > 1:
+            shown = _listed([cut(context_text(name, option)) for option in options])
+            yield f"{option_text(name)}: {len(options)} values: {shown}. Set it once."
+    axes = dict.fromkeys(s.axes for s in signatures)
+    if len(axes) > 1:
+        yield f"the named axes: {len(axes)} values: {_listed([str(dict(a)) for a in axes])}. Call the function under one of them."
+
+
+def _by_name(pairs: Iterable[tuple[str, Any]]) -> list[tuple[str, list[Any]]]:
+    """The different values of each name, in order."""
+    found: dict[str, dict[Any, None]] = {}
+    for name, value in pairs:
+        found.setdefault(name, {})[value] = None
+    return [(name, list(values)) for name, values in found.items()]
+
+
+def _listed(texts: Sequence[str], comma: str = ", ") -> str:
+    return comma.join([*texts[:_SHOWN], *["..."] * (len(texts) > _SHOWN)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from teucer._base import memo
-from teucer._runtime import backends, compile
+from teucer._runtime import backends, compile, misses
 from teucer._transform import linearize, programs
 from teucer._xla.dispatcher import forget_calls
 
@@ -13,6 +13,7 @@ __all__ = ["clear_backends", "clear_caches"]
 def clear_caches() -> None:
     """Forget all traces and all programs in memory; the disk cache stays."""
     memo.forget()
+    misses.forget()
     forget_calls()
     programs.forget()
     linearize.forget()

@@ -235,6 +235,7 @@ def clear_cache(jitted: Any, fun: Any, options: JitOptions) -> None:
     """Forget what was traced and compiled."""
     jitted._clear_cache()
     _staged.drop(fun)
+    misses.forget(fun)
 
 
 def call_jitted(fun: Callable[..., Any], options: JitOptions, args: tuple[Any, ...], kwargs: dict[str, Any],

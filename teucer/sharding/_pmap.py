@@ -13,7 +13,7 @@ from teucer._core.calls import as_indices, check_callable
 from teucer._core.trace import Tracer, typeof
 from teucer._derived.moves import device_put
 from teucer._derived.stages import jit
-from teucer._runtime import backends
+from teucer._runtime import backends, misses
 from teucer._runtime.meshes import AxisType, Mesh
 from teucer._runtime.shardings import NamedSharding
 from teucer._runtime.specs import PartitionSpec
@@ -70,6 +70,7 @@ def pmap(fun: Callable[..., Any], axis_name: Any = None, *, in_axes: Any = 0, ou
                 y[0] if a is None else laid(arith.moveaxis(y, 0, a % y.ndim), a % y.ndim)
                 for y, a in zip(leaves, wanted, strict=True)])
 
+        misses.one_of_several(program, f"pmap over devices {[d.id for d in mesh.flat_devices]}, of which it makes one each")
         return jit(program, static_argnums=static, donate_argnums=donate_argnums)
 
     def prepared(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
