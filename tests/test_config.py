@@ -148,12 +148,28 @@ def test_values_are_converted(restored):
 
 
 def test_objects_pass_through(restored):
-    device = object()
-    with options.default_device(device):
-        assert config.jax_default_device is device
-        assert in_thread(lambda: config.jax_default_device) is None
+    given = object()
+    with options.pjrt_client_create_options(given):
+        assert config.jax_pjrt_client_create_options is given
+        assert in_thread(lambda: config.jax_pjrt_client_create_options) is None
     config.update("jax_pjrt_client_create_options", {"a": 1})
     assert config.jax_pjrt_client_create_options == {"a": 1}
+
+
+@pytest.mark.parametrize("value", [3, "foo", "", True])
+def test_the_default_device_is_a_device_or_a_platform(value):
+    message = rf"default_device must be passed either a Device object .* or a platform name string .*, got: {value!r}"
+    with pytest.raises(ValueError, match=message):
+        config.update("jax_default_device", value)
+    with pytest.raises(ValueError, match=message):
+        options.default_device(value)
+    with options.default_device("cpu"), options.default_device(None):
+        pass
+
+
+def test_the_default_device_in_the_environment():
+    assert in_process("print(config.jax_default_device)", JAX_DEFAULT_DEVICE="cpu").stdout == "cpu\n"
+    assert "environment variable JAX_DEFAULT_DEVICE: invalid value 'foo'" in in_process("", JAX_DEFAULT_DEVICE="foo").stderr
 
 
 @pytest.mark.parametrize("name", ["jax_use_magma", "jax_scan3", "jax_enable_pgle", "jax_rocm_visible_devices"])

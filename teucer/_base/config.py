@@ -2,7 +2,7 @@
 
 An option is a C++ cell: a value for the process, and over it one for each thread. The table below is the whole of it:
     name_without_jax = _o("jax_name", kind, default, flags, help)
-`kind` is bool, int, float, str, object, or the tuple of the allowed words; a trailing NULL in the flags allows None.
+`kind` is bool, int, float, str, object, the tuple of the allowed words, or a function that checks; NULL in the flags allows None.
 JIT: part of the key of compiled functions. TRACE: part of the key of traced ones (`trace_context()`).
 The environment variable is the name in capitals.
 """
@@ -15,11 +15,13 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ContextDecorator
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 from teucer._xla import config as cells
+from teucer._xla.client import device_or_platform
 
 JIT, TRACE, NULL = "jit", "trace", "null"
 _TRUE = frozenset({"y", "yes", "t", "true", "on", "1"})
@@ -49,9 +51,7 @@ class Option(cells.Config):  # type: ignore[misc]  # jaxlib's classes are untype
     def __call__(self, *value: Any) -> Setting:
         if not value:
             if self.kind is not bool:
-                raise TypeError(
-                    f"{self.name.removeprefix('jax_')}: the new value is missing.\n  allowed: {self._allowed()}"
-                )
+                raise TypeError(f"{self.name.removeprefix('jax_')}: the new value is missing.\n  allowed: {self._allowed()}")
             value = (True,)
         (new,) = value
         return Setting(self, self.check(new))
@@ -73,6 +73,8 @@ class Option(cells.Config):  # type: ignore[misc]  # jaxlib's classes are untype
         kind = self.kind
         if (value is None and self.nullable) or kind is object:
             return value
+        if isinstance(kind, FunctionType):
+            return kind(value)
         if isinstance(kind, tuple):
             if isinstance(value, str) and value in kind:
                 return value
@@ -108,9 +110,7 @@ class Option(cells.Config):  # type: ignore[misc]  # jaxlib's classes are untype
         try:
             return self.parse(text)
         except ValueError as err:
-            raise ValueError(
-                f"environment variable {name.upper()}: invalid value {text!r}.\n  allowed: {self._allowed()}"
-            ) from err
+            raise ValueError(f"environment variable {name.upper()}: invalid value {text!r}.\n  allowed: {self._allowed()}") from err
 
     def _complaint(self, value: Any) -> str:
         if isinstance(self.kind, tuple):
@@ -351,7 +351,7 @@ transfer_guard_device_to_device = _guard("jax_transfer_guard_device_to_device", 
 transfer_guard_device_to_host = _guard("jax_transfer_guard_device_to_host", _TRANSFERS, "device_to_host", help="what happens when data move to the host")
 
 # Devices and processes
-default_device = _o("jax_default_device", object, None, JIT, TRACE, NULL, help="device of uncommitted data: a Device or a platform's name")
+default_device = _o("jax_default_device", device_or_platform, None, JIT, TRACE, NULL, help="device of uncommitted data: a Device or a platform's name")
 platforms = _o("jax_platforms", str, None, NULL, help="platforms to start, first choice first: 'cuda,cpu'")
 platform_name = _o("jax_platform_name", str, "", help="the platform of `devices()`; older form of jax_platforms")
 num_cpu_devices = _early("jax_num_cpu_devices", int, -1, help="CPU devices; -1: one, or as XLA_FLAGS says")

@@ -18,11 +18,13 @@ from jaxlib.version import __version__ as jaxlib_version
 
 __all__ = ["CALLS_MISS_COPIES", "EIGEN_CONVOLUTIONS", "LEAN_CODE", "Client", "CompileOptions", "Device", "DeviceList", "Effort",
            "LoadedExecutable", "XlaRuntimeError", "compile_options", "compile_text", "cost_analysis", "cpu_client", "deserialize",
-           "jaxlib_version", "little_effort", "plugin_client", "plugin_libraries", "register_ffi_target", "register_lapack"]
+           "device_or_platform", "jaxlib_version", "little_effort", "plugin_client", "plugin_libraries", "register_ffi_target",
+           "register_lapack"]
 
 Client = _jax.Client
 CompileOptions = _jax.CompileOptions
 Device = _jax.Device
+_PLATFORMS = ("cpu", "gpu", "tpu", "cuda", "rocm")
 DeviceList = _jax.DeviceList
 LoadedExecutable = _jax.LoadedExecutable
 XlaRuntimeError = _jax.JaxRuntimeError
@@ -34,6 +36,14 @@ utils.absl_set_min_log_level(int(os.environ.get("TF_CPP_MIN_LOG_LEVEL", "1")))
 def cpu_client(num_devices: int | None, *, asynchronous: bool) -> Any:
     """A client for this machine's CPU, seen as `num_devices` devices."""
     return xla_client.make_cpu_client(asynchronous=asynchronous, num_devices=num_devices)
+
+
+def device_or_platform(value: Any) -> Any:
+    """A device, or the name of a platform, whether or not it is there; ValueError for anything else."""
+    if isinstance(value, Device) or (isinstance(value, str) and (value in _PLATFORMS or value in plugin_libraries())):
+        return value
+    raise ValueError("jax.default_device must be passed either a Device object (e.g. `jax.devices('cpu')[0]`) or a platform name "
+                     f"string like 'cpu' or 'gpu', got: {value!r}")
 
 
 def plugin_libraries() -> dict[str, str]:
