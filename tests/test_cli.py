@@ -6,6 +6,7 @@ import textwrap
 
 import pytest
 
+from teucer._base import config
 from teucer.cli import main
 from teucer.cli._errors import CommandError
 from teucer.cli._jaxpr import parse_types
@@ -157,10 +158,24 @@ def test_cache(tmp_path, monkeypatch, capsys):
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
-def test_cache_switched_off(monkeypatch, capsys):
+def test_cache_switched_off(capsys):
+    with config.enable_compilation_cache(False):
+        assert main(["cache"]) == 0
+    assert capsys.readouterr().out == "The cache is off (JAX_ENABLE_COMPILATION_CACHE).\n"
+
+
+def test_cache_without_a_home(monkeypatch, capsys):
     monkeypatch.setattr("teucer._runtime.disk_cache.cache_dir", lambda: None)
     assert main(["cache"]) == 0
-    assert "off" in capsys.readouterr().out
+    assert "there is no home folder for it" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["file", "file/below"])
+def test_cache_that_cannot_be_cleared(tmp_path, capsys, name):
+    (tmp_path / "file").write_text("")
+    with config.cache_dir(str(tmp_path / name)):
+        assert main(["cache", "--clear"]) == 2
+    assert re.fullmatch(r"teucer cache: .*file.* cannot be used: .*Not a directory.*\n", capsys.readouterr().err)
 
 
 def test_demo_short(tmp_path, capsys):

@@ -19,6 +19,7 @@ def folder(tmp_path, monkeypatch):
     """A cache of its own, not yet made, and nothing in memory."""
     compile.clear_memory()
     monkeypatch.setattr(disk_cache, "_uncounted", {})
+    monkeypatch.setattr(disk_cache, "_complained", set())
     with config.cache_dir(str(tmp_path / "cache")), config.enable_compilation_cache(True):
         yield tmp_path / "cache"
     compile.clear_memory()
@@ -103,6 +104,33 @@ def test_a_folder_that_cannot_be_made(tmp_path, folder):
             compile_anew()
         with config.raise_persistent_cache_errors(True), pytest.raises(OSError, match="file"):
             compile_anew()
+
+
+def test_a_folder_that_cannot_be_found(folder):
+    with config.cache_dir("~nosuchuser/cache"):
+        with pytest.warns(UserWarning, match="Error finding persistent compilation cache entry ~nosuchuser.*home"):
+            compile_anew()
+        assert disk_cache.cache_dir() is None
+        with config.raise_persistent_cache_errors(True), pytest.raises(RuntimeError, match="home"):
+            compile_anew()
+
+
+def test_a_warning_comes_once_and_points_to_the_users_line(tmp_path, folder):
+    (tmp_path / "file").write_text("")
+    with config.cache_dir(str(tmp_path / "file" / "cache")), pytest.warns(UserWarning, match="Error writing") as warned:
+        [compile_anew(scale) for scale in (2.0, 3.0)]
+    assert [w.filename for w in warned] == [__file__]
+
+
+def test_what_cannot_be_written_is_a_miss(tmp_path, folder, monkeypatch):
+    def full(source, target):
+        raise OSError("No space left on device")
+    with config.persistent_cache_min_compile_time_secs(1e9):
+        compile_anew()
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.warns(UserWarning, match="No space left"):
+        compile_anew()
+    assert disk_cache.counts(folder)[:2] == (0, 2)
 
 
 def test_a_write_that_fails_leaves_nothing(folder, monkeypatch):

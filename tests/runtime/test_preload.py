@@ -95,6 +95,7 @@ def test_a_function_that_has_changed_is_compiled(folder, loads):
     new_process()
     np.testing.assert_allclose(program(3.0)(X), np.sin(X) * 3, rtol=1e-6)
     assert loads == [AHEAD, AHEAD]
+    assert disk_cache.counts(folder)[:2] == (1, 2)  # what was loaded in vain is no hit
     (entry,) = preload._decoded(disk_cache.read(forecasts(folder)[0]))
     assert (folder / entry.name).exists()
 

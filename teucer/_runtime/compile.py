@@ -80,13 +80,16 @@ class Executable:
             ahead = preload.take(path)
             if ahead is not None:
                 self.size = ahead.size
+                disk_cache.count(path, hit=True)
                 return ahead.code
             found = disk_cache.read(path)
             if found is not None:
                 # What does not load is compiled anew, and replaced.
                 with contextlib.suppress(xla.XlaRuntimeError), host_memory.joining():
                     code, self.size = xla.deserialize(client, found, devices, options), len(found)
+                    disk_cache.count(path, hit=True)
                     return code
+            disk_cache.count(path, hit=False)
         self.source, start = "compiled", time.perf_counter()
         code = xla.compile_text(client, module.text, devices, options, self._callbacks)
         if path is not None and time.perf_counter() - start >= config.persistent_cache_min_compile_time_secs.value:

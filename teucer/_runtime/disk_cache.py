@@ -18,14 +18,14 @@ import warnings
 from pathlib import Path
 from typing import NamedTuple
 
-from teucer._base import config
+from teucer._base import config, source
 
 try:
     import fcntl
 except ImportError:  # Windows: processes that end at the same moment may lose each other's counts
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Counts", "cache_dir", "clear", "counts", "entries", "limit", "read", "write"]
+__all__ = ["Counts", "cache_dir", "clear", "count", "counts", "entries", "limit", "read", "write"]
 
 SUFFIX, FORECAST, UNFINISHED, COUNTS = ".xla", ".forecast", ".new-", "counts"
 _FORMAT = b"teucer-2\0"
@@ -44,6 +44,8 @@ class Counts(NamedTuple):
 
 # What this process has done and the file of counts does not say yet, by folder.
 _uncounted: dict[Path, Counts] = {}
+# Folders of which a warning was given, and the errno.
+_complained: set[tuple[Path, int | None]] = set()
 _UNKNOWN = Counts(written=1 << 62)  # of a folder without counts: nobody has looked through it
 
 
@@ -54,7 +56,11 @@ def cache_dir() -> Path | None:
         return None
     chosen = options.teucer_cache_dir or options.jax_compilation_cache_dir
     if chosen:
-        return Path(chosen).expanduser()
+        try:
+            return Path(chosen).expanduser()
+        except RuntimeError as err:  # ~ of a user who is not there
+            _complain("finding", Path(chosen), err)
+            return None
     home = os.environ.get("XDG_CACHE_HOME", "")
     if not os.path.isabs(home):
         home = os.path.join(os.path.expanduser("~"), ".cache")
@@ -83,13 +89,16 @@ def read(path: Path) -> bytes | None:
         return None
     with contextlib.suppress(OSError):  # of a folder that is shared and not ours
         os.utime(path)
-    if path.suffix == SUFFIX:
-        _note(path.parent, Counts(hits=1))
     return bytes(content)
 
 
+def count(path: Path, *, hit: bool) -> None:
+    """Count that a program was found in an entry, or had to be compiled."""
+    _note(path.parent, Counts(hits=1) if hit else Counts(misses=1))
+
+
 def write(path: Path, content: bytes) -> None:
-    """Make a file: an entry, which was missing, or a forecast.
+    """Make a file: an entry or a forecast.
 
     A cache that cannot be written is a slower program: a warning if the folder was named by an option, an error with
     jax_raise_persistent_cache_errors.
@@ -102,7 +111,7 @@ def write(path: Path, content: bytes) -> None:
         if kept:
             _write_whole(path, _checksum(path, content) + content)
         slack = most // 16
-        _note(path.parent, Counts(misses=path.suffix == SUFFIX, written=size if kept else 0))
+        _note(path.parent, Counts(written=size if kept else 0))
         if _save_counts(path.parent).written > slack:
             _evict(path.parent, most - slack)
             _save_counts(path.parent, looked_through=True)
@@ -165,11 +174,14 @@ def _write_whole(path: Path, data: bytes) -> None:
         raise
 
 
-def _complain(what: str, path: Path, err: OSError) -> None:
+def _complain(what: str, path: Path, err: OSError | RuntimeError) -> None:
+    """Raise an error of the cache, or warn of it, once for each folder and cause, where an option names the folder."""
     if config.raise_persistent_cache_errors.value:
         raise err
-    if config.cache_dir.value or config.compilation_cache_dir.value:
-        warnings.warn(f"Error {what} persistent compilation cache entry {path}: {err}", stacklevel=2)
+    cause = (path.parent, err.errno if isinstance(err, OSError) else None)
+    if cause not in _complained and (config.cache_dir.value or config.compilation_cache_dir.value):
+        _complained.add(cause)
+        warnings.warn(f"Error {what} persistent compilation cache entry {path}: {err}", stacklevel=source.user_stacklevel())
 
 
 def _note(folder: Path, new: Counts) -> None:

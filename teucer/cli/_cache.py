@@ -1,17 +1,32 @@
 """`teucer cache`: where the compilation cache on disk is, how large, how much it is used, and how to empty it."""
 
+from pathlib import Path
+
+from teucer._base import config
 from teucer._runtime import disk_cache
+from teucer.cli._errors import CommandError
 
 
 def cache(*, clear: bool) -> int:
     """Print the folder of the cache, its size, its hits and misses; with clear, remove its entries and counts instead."""
-    folder = disk_cache.cache_dir()
-    if folder is None:
+    if not config.enable_compilation_cache.value:
         print("The cache is off (JAX_ENABLE_COMPILATION_CACHE).")
         return 0
-    if clear:
-        print(f"{folder}: removed {_number(disk_cache.clear(folder), 'entry', 'entries')}")
+    folder = disk_cache.cache_dir()
+    if folder is None:
+        print("There is no cache, since there is no home folder for it. TEUCER_CACHE_DIR names another folder.")
         return 0
+    try:
+        if clear:
+            print(f"{folder}: removed {_number(disk_cache.clear(folder), 'entry', 'entries')}")
+        else:
+            _print_size(folder)
+    except OSError as err:
+        raise CommandError(f"{folder} cannot be used: {err}") from err
+    return 0
+
+
+def _print_size(folder: Path) -> None:
     found = disk_cache.entries(folder)
     size = sum(entry.stat().st_size for entry in found if entry.exists())
     most = disk_cache.limit()
@@ -19,7 +34,6 @@ def cache(*, clear: bool) -> int:
     print(f"{folder}: {_number(len(found), 'entry', 'entries')}, {size / 2**20:.1f}{bound} MiB")
     used = disk_cache.counts(folder)
     print(f"{_number(used.hits, 'hit', 'hits')}, {_number(used.misses, 'miss', 'misses')} since it was last cleared")
-    return 0
 
 
 def _number(number: int, one: str, many: str) -> str:
