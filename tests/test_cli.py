@@ -1,6 +1,8 @@
 """The `teucer` command: what a user types, what is printed and with which status it ends."""
 
+import os
 import re
+import subprocess
 import sys
 import textwrap
 
@@ -141,10 +143,54 @@ def test_types_are_read(text, types):
     assert [(type_.shape, str(type_.dtype)) for type_ in found] == types
 
 
-@pytest.mark.parametrize("text", ["f32", "f32[", "float32[3]", "f32[3]i32[]", "f33[1]", "f32[-1]"])
+@pytest.mark.parametrize(
+    "text", ["f32", "f32[", "float32[3]", "f32[3]i32[]", "f33[1]", "f32[-1]", "f32[3 3]", "f32[,]", "f32[3,,3]"]
+)
 def test_types_that_cannot_be_read(text):
     with pytest.raises(CommandError, match=r"cannot read the types at '.*'\.\nWrite each as dtype\[shape\]"):
         parse_types(text)
+
+
+@pytest.mark.parametrize("command", ["jaxpr", "export"])
+def test_types_of_64_bits_are_refused_while_they_are_off(script, capsys, command):
+    path = script("def f(x): return x")
+    assert main([command, f"{path}:f", "--args", "f64[2]"]) == 2
+    error = capsys.readouterr().err
+    assert "f64 would be f32, since types of 64 bits are off.\nSwitch them on, JAX_ENABLE_X64=1, or write f32." in error
+    with config.enable_x64(True):
+        assert main([command, f"{path}:f", "--args", "f64[2]"]) == 0
+    assert "f64" in capsys.readouterr().out
+
+
+def test_jaxpr_with_too_few_arguments(script, capsys):
+    assert main(["jaxpr", f"{script('def f(x, n): return x')}:f", "--args", "f32[3]"]) == 2
+    assert ":f cannot be called with 1 argument: missing a required argument: 'n'.\nGive" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("name", "why"), [("absent/f.mlir", "No such file"), (".", "Is a directory")])
+def test_export_to_where_nothing_can_be_written(script, tmp_path, capsys, name, why):
+    assert main(["export", f"{script('def f(x): return x')}:f", "--args", "f32[3]", "-o", str(tmp_path / name)]) == 2
+    assert re.fullmatch(rf"teucer export: .* cannot be written: {why}.*\.\n", capsys.readouterr().err)
+
+
+def test_commands_that_need_what_is_not_there(monkeypatch, tmp_path, capsys):
+    def failing():
+        raise RuntimeError("Unable to initialize backend 'foo'")
+    monkeypatch.setattr("teucer.devices", failing)
+    assert main(["devices"]) == 2
+    assert capsys.readouterr().err == "teucer devices: Unable to initialize backend 'foo'\n"
+    assert main(["demo", "--output", str(tmp_path / "absent" / "curve.png")]) == 2
+    assert "there is no folder" in capsys.readouterr().err
+
+
+def test_a_reader_that_has_seen_enough(script):
+    path = script("def f(x): return x")
+    command = [sys.executable, "-m", "teucer", "jaxpr", f"{path}:f", "--args", "f32[3]"]
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write) as pipe:
+        done = subprocess.run(command, stdout=pipe, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "")
 
 
 def test_cache(tmp_path, monkeypatch, capsys):
@@ -194,7 +240,8 @@ def test_demo_without_rich_names_the_extra(tmp_path, monkeypatch, capsys):
     assert "pip install 'teucer[demo]'" in capsys.readouterr().err
 
 
-def test_demo_needs_at_least_one_step(capsys):
+@pytest.mark.parametrize("steps", ["0", "x", "1.5"])
+def test_demo_needs_at_least_one_step(capsys, steps):
     with pytest.raises(SystemExit, match="2"):
-        main(["demo", "--steps", "0"])
-    assert "0 is not at least 1" in capsys.readouterr().err
+        main(["demo", "--steps", steps])
+    assert f"{steps} is not a whole number that is at least 1" in capsys.readouterr().err

@@ -9,7 +9,7 @@ import numpy as np
 
 import teucer as jax
 from teucer.cli import _devices
-from teucer.cli._errors import missing_extra
+from teucer.cli._errors import CommandError, missing_extra
 from teucer.cli.demos import digits, spectral_radius
 
 REPORT_EVERY = 50  # steps; to read a loss is to wait for the device
@@ -17,7 +17,9 @@ REPORT_EVERY = 50  # steps; to read a loss is to wait for the device
 
 def demo(*, steps: int | None, picture: Path) -> int:
     """Run both programs, for as many steps as each needs if steps is None, and save the first one's loss curve."""
-    for device in jax.devices():
+    if not picture.parent.is_dir():
+        raise CommandError(f"there is no folder {picture.parent} for the picture.")
+    for device in _devices.found():
         print("device", _devices.describe(device))
 
     print("\nA perceptron learns the spectral radius of random complex 2x2 matrices.")

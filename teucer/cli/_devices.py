@@ -1,13 +1,22 @@
 """`teucer devices`: the devices, one a line."""
 
 import teucer as jax
+from teucer.cli._errors import CommandError
 
 
 def devices() -> int:
     """Print all devices of the default platform, with their kind and, where the platform tells it, their memory."""
-    for device in jax.devices():
+    for device in found():
         print(describe(device))
     return 0
+
+
+def found() -> list[jax.Device]:
+    """The devices. Raises CommandError where a platform that was asked for is not there."""
+    try:
+        return jax.devices()
+    except RuntimeError as err:
+        raise CommandError(str(err)) from err
 
 
 def describe(device: jax.Device) -> str:

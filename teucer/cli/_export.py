@@ -9,7 +9,7 @@ import teucer as jax
 from teucer import export as _export
 from teucer._xla import mlir
 from teucer.cli._errors import CommandError
-from teucer.cli._jaxpr import DTYPES, load
+from teucer.cli._jaxpr import DTYPES, load, read_dtype
 
 FORMS = ("stablehlo", "hlo", "hlo-text", "artifact", "exported")
 _TYPE = re.compile(r"([a-z]\w*)\[([^\]]*)\]\s*(?:,\s*|$)")
@@ -31,7 +31,10 @@ def export(target: str, types: str, output: Path | None, form: str, platforms: S
     except (ValueError, TypeError, NotImplementedError, jax.errors.InconclusiveDimensionOperation) as err:
         raise CommandError(f"{target} cannot be exported.\n{err}") from err
     if output is not None:
-        output.write_bytes(data)
+        try:
+            output.write_bytes(data)
+        except OSError as err:
+            raise CommandError(f"{output} cannot be written: {err.strerror}.") from err
     elif form in ("stablehlo", "hlo-text"):
         sys.stdout.write(data.decode())
     else:
@@ -47,7 +50,7 @@ def _types(text: str, constraints: Sequence[str]) -> list[jax.ShapeDtypeStruct]:
         match = _TYPE.match(rest)
         if match is None or match[1] not in DTYPES:
             raise CommandError(f"cannot read the types at '{rest}'.\nWrite each as dtype[shape], such as 'f32[batch,4],i32[]'.")
-        types.append(jax.ShapeDtypeStruct(_export.symbolic_shape(match[2], scope=scope), DTYPES[match[1]]))
+        types.append(jax.ShapeDtypeStruct(_export.symbolic_shape(match[2], scope=scope), read_dtype(match[1])))
         rest = rest[match.end():]
     return types
 

@@ -1,14 +1,15 @@
 """`teucer jaxpr FILE:FUNCTION --args TYPES`: the jaxpr of a function for arguments of the given types."""
 
+import inspect
 import os
 import re
 import runpy
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import teucer as jax
-from teucer._base.element_types import ALL
+from teucer._base.element_types import ALL, canonicalize_dtype
 from teucer._base.short_names import short_name
 from teucer._core.jaxpr import Jaxpr, subjaxprs
 from teucer._optimize.outline import outlined
@@ -18,7 +19,7 @@ from teucer._transform.jit_calls import hoist_consts
 from teucer.cli._errors import CommandError
 
 DTYPES = {short_name(dtype): dtype for dtype in ALL}
-_TYPE = re.compile(r"([a-z]\w*)\[([\d,\s]*)\]\s*(?:,\s*|$)")
+_TYPE = re.compile(r"([a-z]\w*)\[\s*((?:\d+\s*,\s*)*(?:\d+\s*)?)\]\s*(?:,\s*|$)")
 
 
 def jaxpr(target: str, types: str, *, passes: bool) -> int:
@@ -26,12 +27,26 @@ def jaxpr(target: str, types: str, *, passes: bool) -> int:
 
     passes: also what each pass makes of it before it is lowered.
     """
-    closed = jax.make_jaxpr(load(target))(*parse_types(types))
+    function, args = load(target), parse_types(types)
+    _check_count(target, function, args)
+    closed = jax.make_jaxpr(function)(*args)
     if passes:
         _print_passes(hoist_consts(closed.jaxpr).jaxpr)
     else:
         print(closed)
     return 0
+
+
+def _check_count(target: str, function: Callable[..., Any], args: Sequence[Any]) -> None:
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # some builtin functions have none
+        return
+    try:
+        signature.bind(*args)
+    except TypeError as err:
+        raise CommandError(f"{target} cannot be called with {len(args)} argument{'s' * (len(args) != 1)}: {err}.\nGive the types "
+                           "of all of them: --args 'f32[3,4],i32[]'.") from err
 
 
 def _print_passes(program: Jaxpr) -> None:
@@ -70,6 +85,16 @@ def load(target: str) -> Callable[..., Any]:
     return names[name]
 
 
+def read_dtype(name: str) -> Any:
+    """The dtype of a short name. Raises CommandError for one of 64 bits where those are off."""
+    dtype = DTYPES[name]
+    narrower = short_name(canonicalize_dtype(dtype))
+    if narrower != name:
+        raise CommandError(f"{name} would be {narrower}, since types of 64 bits are off.\nSwitch them on, JAX_ENABLE_X64=1, or "
+                           f"write {narrower}.")
+    return dtype
+
+
 def parse_types(text: str) -> list[jax.ShapeDtypeStruct]:
     """The types in a list such as 'f32[3,4],i32[]'. Raises CommandError for anything else.
 
@@ -85,6 +110,6 @@ def parse_types(text: str) -> list[jax.ShapeDtypeStruct]:
                 f"cannot read the types at '{rest}'.\nWrite each as dtype[shape], such as 'f32[3,4],i32[]'."
             )
         shape = tuple(int(size) for size in match[2].split(",") if size.strip())
-        types.append(jax.ShapeDtypeStruct(shape, DTYPES[match[1]]))
+        types.append(jax.ShapeDtypeStruct(shape, read_dtype(match[1])))
         rest = rest[match.end() :]
     return types
