@@ -258,6 +258,8 @@ def test_logging_options(restored):
     config.update("jax_debug_log_modules", "")
     assert logging.getLogger("teucer.a").level == logging.NOTSET
     assert logging.getLogger("teucer.a").handlers == []
+    config.update("jax_logging_level", "NOTSET")
+    assert options._level_to_stderr not in logging.getLogger("teucer").handlers
     with options.thread_guard(True):
         assert config.jax_thread_guard is True
     assert config.jax_thread_guard is False
@@ -306,6 +308,12 @@ def test_environment_of_a_process():
     failed = in_process("", JAX_ENABLE_X64="maybe")
     assert failed.returncode == 1
     assert "environment variable JAX_ENABLE_X64: invalid value 'maybe'" in failed.stderr
+
+
+@pytest.mark.parametrize(("level", "written"), [("DEBUG", True), ("WARNING", False), ("NOTSET", False)])
+def test_the_logging_level_in_the_environment(level, written):
+    done = in_process("import logging; logging.getLogger('teucer').debug('a step')", JAX_LOGGING_LEVEL=level)
+    assert ("DEBUG:" in done.stderr and ":teucer:2: a step\n" in done.stderr) is written
 
 
 def test_parse_flags(monkeypatch, restored):

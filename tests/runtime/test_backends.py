@@ -72,14 +72,16 @@ for f in (lambda: jax.devices("nonsense"), lambda: jax.jit(lambda x: x, backend=
 
 @pytest.mark.parametrize(("variables", "count"), [
     ({"JAX_NUM_CPU_DEVICES": "3"}, 3), ({"XLA_FLAGS": "--xla_force_host_platform_device_count=5"}, 5),
+    ({"JAX_NUM_CPU_DEVICES": "3", "XLA_FLAGS": "--xla_force_host_platform_device_count=5"}, 3),
+    ({"JAX_NUM_CPU_DEVICES": "-1", "XLA_FLAGS": "--xla_force_host_platform_device_count=5"}, 5),
     ({"JAX_NUM_CPU_DEVICES": "-1"}, 1), ({"JAX_PLATFORMS": ""}, 1), ({"JAX_PLATFORMS": ","}, 1)])
 def test_the_number_of_cpu_devices(variables, count):
     assert run(**variables) == (f"cpu {count} [2. 2.]", "")
 
 
-def test_the_number_of_cpu_devices_set_twice():
-    _, err = run(JAX_NUM_CPU_DEVICES="3", XLA_FLAGS="--xla_force_host_platform_device_count=5")
-    assert "The number of CPU devices is set twice" in err
+def test_numbers_of_cpu_devices_that_cannot_be():
+    _, err = run(JAX_NUM_CPU_DEVICES="0")
+    assert "RuntimeError: Unable to initialize backend 'cpu': the option jax_num_cpu_devices is 0" in err
     assert "invalid value 'many'" in run(JAX_NUM_CPU_DEVICES="many")[1]
 
 

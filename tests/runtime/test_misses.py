@@ -325,7 +325,7 @@ def test_the_table_of_compilations(tmp_path):
     lines = str(table).splitlines()
     assert lines[0].split() == ["function", "signature", "trace", "ms", "lower", "ms", "compile", "ms", "code", "KiB", "source"]
     assert len(lines) == 5 and lines[-1].startswith("named") and lines[-1].endswith("disk")
-    assert table[0] is rows[0]
+    assert table[0] is rows[0] and table[1:3] == rows[1:3] and table[-1:] == rows[-1:]
 
 
 def test_dumps(tmp_path):

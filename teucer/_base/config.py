@@ -235,7 +235,11 @@ def adopt(values: list[tuple[Option, Any]]) -> None:
 
 
 def _set_logging_level(level: str | None) -> None:
-    logging.getLogger("teucer").setLevel(level or "NOTSET")
+    logger = logging.getLogger("teucer")
+    logger.setLevel(level or "NOTSET")
+    logger.removeHandler(_level_to_stderr)
+    if level not in (None, "NOTSET"):
+        logger.addHandler(_level_to_stderr)
 
 
 def _set_debug_log_modules(modules: str) -> None:
@@ -249,8 +253,9 @@ def _set_debug_log_modules(modules: str) -> None:
         logging.getLogger(name).setLevel(logging.DEBUG)
 
 
-_to_stderr = logging.StreamHandler()
-_to_stderr.setFormatter(logging.Formatter("%(levelname)s:%(asctime)s:%(name)s:%(lineno)d: %(message)s"))
+_level_to_stderr, _to_stderr = logging.StreamHandler(), logging.StreamHandler()
+for _handler in (_level_to_stderr, _to_stderr):
+    _handler.setFormatter(logging.Formatter("%(levelname)s:%(asctime)s:%(name)s:%(lineno)d: %(message)s"))
 _logged: list[str] = []
 
 _MATMUL = (
@@ -366,7 +371,7 @@ distributed_debug = _o("jax_distributed_debug", bool, False, help="log the set-u
 
 # Output
 pprint_use_color = _o("jax_pprint_use_color", bool, True, help="colours in printed jaxprs, on a terminal; no effect: printed jaxprs have no colours")
-logging_level = _effect("jax_logging_level", _LOGGING, "NOTSET", NULL, effect=_set_logging_level, help="level of the logger `teucer`")
+logging_level = _effect("jax_logging_level", _LOGGING, "NOTSET", NULL, effect=_set_logging_level, help="level of the logger `teucer`; unless NOTSET, it writes to stderr")
 debug_log_modules = _effect("jax_debug_log_modules", str, "", effect=_set_debug_log_modules, help="modules whose debug log goes to stderr, with commas")
 dump_ir_to = _o("jax_dump_ir_to", str, "", help="folder for the text of each program compiled")
 dump_ir_modes = _o("jax_dump_ir_modes", str, "stablehlo", help="what to dump: stablehlo, jaxpr")
@@ -388,10 +393,7 @@ pallas_verbose_errors = _o("jax_pallas_verbose_errors", bool, False, help="whole
 # The options of JAX that Teucer does not have, and why: asking for one gives the reason.
 _ABSENT = {
     "it belongs to a converter or a kernel library that Teucer does not have": (
-        "jax2tf_*",
-        "jax_bcoo_cusparse_lowering",
-        "jax_mosaic_allow_hlo",
-        "jax_use_magma",
+        "jax2tf_*", "jax_bcoo_cusparse_lowering", "jax_mosaic_allow_hlo", "jax_use_magma",
     ),
     "it chooses between two implementations inside JAX, and Teucer has one": (
         "jax_*3",
@@ -413,10 +415,7 @@ _ABSENT = {
         "jax_compiler_detailed_logging_min_ops",
     ),
     "it serves JAX's own tests and tools": (
-        "jax_mock_*",
-        "mock_num_gpu_processes",
-        "jax_debug_leaked_clients_on_clear_backends",
-        "jax_check_proxy_envs",
+        "jax_mock_*", "mock_num_gpu_processes", "jax_debug_leaked_clients_on_clear_backends", "jax_check_proxy_envs",
         "jax_experimental_unsafe_xla_runtime_errors",
     ),
     "it belongs to a transport or a scheduler of particular clusters": (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from typing import Any
 
@@ -78,13 +77,11 @@ def _expand(wanted: str, libraries: dict[str, str]) -> list[str]:
 
 def _cpu() -> Any:
     count = config.config.jax_num_cpu_devices
-    if count is not None and count > 0 and "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", ""):
-        raise RuntimeError("The number of CPU devices is set twice: by the option jax_num_cpu_devices and by XLA_FLAGS "
-                           "xla_force_host_platform_device_count.\n  Set one of them.")
+    if count == 0:
+        raise RuntimeError("the option jax_num_cpu_devices is 0, and there must be a device; -1: as XLA_FLAGS says.")
     if config.config.teucer_keep_memory:
         host_memory.keep_freed_pages()
-    return xla.cpu_client(count if count is not None and count > 0 else None,
-                          asynchronous=config.config.jax_cpu_enable_async_dispatch)
+    return xla.cpu_client(count if count > 0 else None, asynchronous=config.config.jax_cpu_enable_async_dispatch)
 
 
 def client_of(platform: Any = None) -> Any:

@@ -9,7 +9,7 @@ import re
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, final, overload
 
 from teucer._base import config, source
 from teucer._core.trace import typeof
@@ -58,8 +58,12 @@ class Compilations:
     def __len__(self) -> int:
         return len(_rows)
 
-    def __getitem__(self, i: int) -> Compilation:
-        return _rows[i]
+    @overload
+    def __getitem__(self, i: int) -> Compilation: ...
+    @overload
+    def __getitem__(self, i: slice) -> list[Compilation]: ...
+    def __getitem__(self, i: int | slice) -> Compilation | list[Compilation]:
+        return list(_rows)[i] if isinstance(i, slice) else _rows[i]
 
     def clear(self) -> None:
         """Forget all rows."""
