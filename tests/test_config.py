@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from teucer._base import config as options
+from teucer._base import logs
 from teucer._base.config import config
 from teucer._xla import config as cells
 
@@ -259,7 +260,7 @@ def test_logging_options(restored):
     assert logging.getLogger("teucer.a").level == logging.NOTSET
     assert logging.getLogger("teucer.a").handlers == []
     config.update("jax_logging_level", "NOTSET")
-    assert options._level_to_stderr not in logging.getLogger("teucer").handlers
+    assert logs._of_level not in logging.getLogger("teucer").handlers
     with options.thread_guard(True):
         assert config.jax_thread_guard is True
     assert config.jax_thread_guard is False

@@ -182,6 +182,10 @@ def test_functions_made_anew(explained, what, expected):
                      rf"line: .*{expected}", message)
 
 
+def jnp_sum(x):
+    return jnp.sum(x)
+
+
 class Doubling:
     def __call__(self, x):
         return x * 2
@@ -198,9 +202,11 @@ def test_functions_that_are_not_made_anew(explained):
     f, g = jax.jit(lambda v: v + 1), jax.jit(lambda v: v - 1)
     (message,) = explained(None, lambda _: f(x8), lambda _: g(x8))
     assert "never seen function" in message and "another" not in message
+    (message,) = explained(None, lambda _: jax.jit(jnp_sum)(x8), lambda _: jax.jit(jax.grad(jnp_sum))(x8))
+    assert "never seen function" in message and "another" not in message
     mapped = jax.pmap(lambda v: v + 1)
     (message,) = explained(mapped, lambda f: f(np.ones((4, 2))), lambda f: f(np.ones((2, 2))))
-    assert message.endswith("\n    for pmap over devices [0, 1], of which it makes one each")
+    assert message.endswith("\n    for pmap over devices [0, 1], a function of its own")
 
 
 def test_traces_that_were_forgotten(explained):
@@ -276,6 +282,11 @@ def test_a_warning_comes_once_though_the_limit_changes(caplog):
             for n in range(3):
                 f(np.zeros(10 * limit + n, np.float32))
     assert len(caplog.records) == 1 and "has been compiled 4 times" in caplog.text
+
+
+def test_a_warning_of_a_function_that_is_transformed_in_a_loop(caplog):
+    (message,) = warnings_of(caplog, None, [lambda _: jax.jit(jax.vmap(jnp_sum))(np.zeros((2, 3), np.float32))] * 7)
+    assert "the function: 5 of them were made, and a function that is transformed (grad, vmap, ...)" in message
 
 
 def test_what_is_traced_into_another_program_is_not_compiled(caplog):

@@ -10,7 +10,6 @@ The environment variable is the name in capitals.
 from __future__ import annotations
 
 import fnmatch
-import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -20,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from teucer._base import logs
 from teucer._xla import config as cells
 from teucer._xla.client import device_or_platform
 
@@ -234,30 +234,6 @@ def adopt(values: list[tuple[Option, Any]]) -> None:
         option.set_local(value)
 
 
-def _set_logging_level(level: str | None) -> None:
-    logger = logging.getLogger("teucer")
-    logger.setLevel(level or "NOTSET")
-    logger.removeHandler(_level_to_stderr)
-    if level not in (None, "NOTSET"):
-        logger.addHandler(_level_to_stderr)
-
-
-def _set_debug_log_modules(modules: str) -> None:
-    """Send the debug log of the modules named, and of no others, to stderr."""
-    for name in _logged:
-        logging.getLogger(name).removeHandler(_to_stderr)
-        logging.getLogger(name).setLevel(logging.NOTSET)
-    _logged[:] = [name.strip() for name in modules.split(",") if name.strip()]
-    for name in _logged:
-        logging.getLogger(name).addHandler(_to_stderr)
-        logging.getLogger(name).setLevel(logging.DEBUG)
-
-
-_level_to_stderr, _to_stderr = logging.StreamHandler(), logging.StreamHandler()
-for _handler in (_level_to_stderr, _to_stderr):
-    _handler.setFormatter(logging.Formatter("%(levelname)s:%(asctime)s:%(name)s:%(lineno)d: %(message)s"))
-_logged: list[str] = []
-
 _MATMUL = (
     "default", "high", "highest", "bfloat16", "tensorfloat32", "float32",
     "ANY_F8_ANY_F8_F32", "ANY_F8_ANY_F8_F32_FAST_ACCUM", "ANY_F8_ANY_F8_ANY", "ANY_F8_ANY_F8_ANY_FAST_ACCUM",
@@ -371,8 +347,8 @@ distributed_debug = _o("jax_distributed_debug", bool, False, help="log the set-u
 
 # Output
 pprint_use_color = _o("jax_pprint_use_color", bool, True, help="colours in printed jaxprs, on a terminal; no effect: printed jaxprs have no colours")
-logging_level = _effect("jax_logging_level", _LOGGING, "NOTSET", NULL, effect=_set_logging_level, help="level of the logger `teucer`; unless NOTSET, it writes to stderr")
-debug_log_modules = _effect("jax_debug_log_modules", str, "", effect=_set_debug_log_modules, help="modules whose debug log goes to stderr, with commas")
+logging_level = _effect("jax_logging_level", _LOGGING, "NOTSET", NULL, effect=logs.set_level, help="level of the logger `teucer`; unless NOTSET, it writes to stderr")
+debug_log_modules = _effect("jax_debug_log_modules", str, "", effect=logs.set_debug_modules, help="modules whose debug log goes to stderr, with commas")
 dump_ir_to = _o("jax_dump_ir_to", str, "", help="folder for the text of each program compiled")
 dump_ir_modes = _o("jax_dump_ir_modes", str, "stablehlo", help="what to dump: stablehlo, jaxpr")
 include_debug_info_in_dumps = _o("jax_include_debug_info_in_dumps", bool, True, help="source locations in dumped text")
@@ -393,7 +369,10 @@ pallas_verbose_errors = _o("jax_pallas_verbose_errors", bool, False, help="whole
 # The options of JAX that Teucer does not have, and why: asking for one gives the reason.
 _ABSENT = {
     "it belongs to a converter or a kernel library that Teucer does not have": (
-        "jax2tf_*", "jax_bcoo_cusparse_lowering", "jax_mosaic_allow_hlo", "jax_use_magma",
+        "jax2tf_*",
+        "jax_bcoo_cusparse_lowering",
+        "jax_mosaic_allow_hlo",
+        "jax_use_magma",
     ),
     "it chooses between two implementations inside JAX, and Teucer has one": (
         "jax_*3",
@@ -415,7 +394,10 @@ _ABSENT = {
         "jax_compiler_detailed_logging_min_ops",
     ),
     "it serves JAX's own tests and tools": (
-        "jax_mock_*", "mock_num_gpu_processes", "jax_debug_leaked_clients_on_clear_backends", "jax_check_proxy_envs",
+        "jax_mock_*",
+        "mock_num_gpu_processes",
+        "jax_debug_leaked_clients_on_clear_backends",
+        "jax_check_proxy_envs",
         "jax_experimental_unsafe_xla_runtime_errors",
     ),
     "it belongs to a transport or a scheduler of particular clusters": (

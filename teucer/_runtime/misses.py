@@ -37,8 +37,9 @@ _SHOWN = 5  # values of what keeps changing
 _LINES = 10  # of what keeps changing
 _FORGOTTEN = "its traces were forgotten (clear_caches)"
 _NOT_KEPT = "no trace of it was kept: tracing failed, or found sizes that depend on values"
-# How often functions were traced to be compiled, by what defines them and name: closures made in a loop are one function here.
-_traced: dict[tuple[Any, str], _Count] = {}
+# How often functions were traced to be compiled, by what defines them, what wraps that, and name: closures made in a loop, and
+# gradients of one function, are one function here.
+_traced: dict[tuple[Any, Any, str], _Count] = {}
 # Functions of which a transformation of Teucer's keeps several for one of the user's, and what each is for.
 _variants: weakref.WeakKeyDictionary[types.FunctionType, str] = weakref.WeakKeyDictionary()
 
@@ -51,7 +52,7 @@ class _Count:
     def __init__(self) -> None:
         self.functions = self.traces = 0
         self.forgotten = self.retraced = self.warned = False
-        self.arguments: dict[tuple[Any, ...], None] = {}  # their types in the last traces
+        self.arguments: dict[tuple[Any, ...], None] = {}  # their types in the first traces
         self.variants: dict[str, None] = {}
         self._alive: dict[int, weakref.ref[Any]] = {}
 
@@ -88,7 +89,7 @@ def note(fun: Callable[..., Any], signature: tuple[Any, ...], earlier: Collectio
     place = where(users)
     if source.is_internal(place.rpartition(":")[0]):
         return
-    key = (definition(users), fun_name(fun))
+    key = (definition(users), getattr(fun, "__code__", None), fun_name(fun))
     seen = _traced.get(key) or memo.remember(_traced, key, _Count())
     others = seen.functions
     new = seen.add(fun)
@@ -100,9 +101,8 @@ def note(fun: Callable[..., Any], signature: tuple[Any, ...], earlier: Collectio
         _logger.warning("TRACING CACHE MISS at %s:\n%s", _call_site(), text)
     if compiled:
         seen.traces += 1
-        memo.remember(seen.arguments, signature[1], None)
-        while len(seen.arguments) > _CLOSEST_OF:
-            seen.arguments.pop(next(iter(seen.arguments)))
+        if len(seen.arguments) < _CLOSEST_OF:
+            seen.arguments[signature[1]] = None
         if limit and seen.traces >= limit and not seen.warned:
             seen.warned = True
             signatures = [Signature(*key) for key in (*earlier, signature)]
@@ -162,7 +162,7 @@ def _explanation_of_the_first(fun: Any, place: str, new: bool, others: int, seen
         return f"  for {fun_name(fun)} defined at {place}\n    {why}"
     text = f"  never seen function:\n    {fun_name(fun)} id={id(fun)} defined at {place}"
     if (variant := _variant(fun)) is not None:
-        return f"{text}\n    for {variant}"
+        return f"{text}\n    for {variant}, a function of its own"
     if others:
         what = "function defined on the same line" if hasattr(fun, "__code__") or place != UNKNOWN else "object of the same type"
         text += f"\n  but seen another {what}: {_made_anew(fun)}"
@@ -203,8 +203,8 @@ def _summary(fun: Any, place: str, signatures: Sequence[Signature], leaf_names: 
     head = f"{fun_name(fun)} defined at {place} has been compiled {seen.traces} times, last at {_call_site()}. What keeps changing:"
     lines = []
     if seen.functions > 1:
-        where_made = "on this line" if place != UNKNOWN else "with this type"
-        lines.append(f"the function: {seen.functions} of them were made {where_made}, and {_made_anew(fun)}")
+        here = " on this line" * (isinstance(fun, types.FunctionType) and not hasattr(fun, "__wrapped__"))
+        lines.append(f"the function: {seen.functions} of them were made{here}, and {_made_anew(fun)}")
     if len(seen.variants) > 1:
         lines.append(f"what it is made for: {_listed(list(seen.variants))}.")
     lines += _changes(fun, signatures, leaf_names, list(seen.arguments))

@@ -70,7 +70,7 @@ def pmap(fun: Callable[..., Any], axis_name: Any = None, *, in_axes: Any = 0, ou
                 y[0] if a is None else laid(arith.moveaxis(y, 0, a % y.ndim), a % y.ndim)
                 for y, a in zip(leaves, wanted, strict=True)])
 
-        misses.one_of_several(program, f"pmap over devices {[d.id for d in mesh.flat_devices]}, of which it makes one each")
+        misses.one_of_several(program, f"pmap over devices {[d.id for d in mesh.flat_devices]}")
         return jit(program, static_argnums=static, donate_argnums=donate_argnums)
 
     def prepared(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
