@@ -207,9 +207,9 @@ def _summary(fun: Any, place: str, signatures: Sequence[Signature], leaf_names: 
         lines.append(f"the function: {seen.functions} of them were made{here}, and {_made_anew(fun)}")
     if len(seen.variants) > 1:
         lines.append(f"what it is made for: {_listed(list(seen.variants))}.")
-    lines += _changes(fun, signatures, leaf_names, list(seen.arguments))
     if seen.retraced:
         lines.append(_FORGOTTEN)
+    lines += _changes(fun, signatures, leaf_names, list(seen.arguments))
     more = [f"and {len(lines) - _LINES} more"] * (len(lines) > _LINES)
     return (f"{head}\n{_indented([*(lines or [_NOT_KEPT])[:_LINES], *more])}\n  TEUCER_WARN_AFTER_COMPILES=0 turns this warning "
             "off; jax_explain_cache_misses explains each.")
@@ -217,19 +217,15 @@ def _summary(fun: Any, place: str, signatures: Sequence[Signature], leaf_names: 
 
 def _changes(fun: Any, signatures: Sequence[Signature], leaf_names: LeafNames, arguments: Sequence[tuple[Any, ...]],
              ) -> Iterator[str]:
-    """What changes in signatures of a function, and in the types of arguments that others made at its place were traced for."""
-    names = leaves_of(fun, signatures[-1], leaf_names)
-    called = [zip(leaves_of(fun, s, leaf_names), s.avals, strict=True) for s in signatures]
-    called += [zip(names, avals, strict=True) for avals in arguments if len(avals) == len(names)]
+    """What changes in signatures of a function, and in the types of arguments that others made at its place were traced for.
+
+    What there are many of, the types, comes last.
+    """
     statics = [item for s in signatures for item in static_values(fun, s).items()]
     for name, values in _by_name(statics):
         if len(values) > 1:
             yield (f"static argument {name}: {len(values)} values: {_listed(shorts(values))}. Pass it as an array if the program "
                    "needs only its value.")
-    for name, avals in _by_name(itertools.chain.from_iterable(called)):
-        if len(avals) > 1:
-            yield (f"argument {name}: {len(avals)} values: {_listed(list(map(type_text, avals)))}. Pad to a few shapes, or convert "
-                   "to one dtype, before the call.")
     trees = {s.tree: s for s in signatures}
     if len(trees) > 1:
         last = [s for s in signatures if s.tree != signatures[-1].tree][-1]
@@ -244,6 +240,13 @@ def _changes(fun: Any, signatures: Sequence[Signature], leaf_names: LeafNames, a
     axes = dict.fromkeys(s.axes for s in signatures)
     if len(axes) > 1:
         yield f"the named axes: {len(axes)} values: {_listed([str(dict(a)) for a in axes])}. Call the function under one of them."
+    names = leaves_of(fun, signatures[-1], leaf_names)
+    called = [zip(leaves_of(fun, s, leaf_names), s.avals, strict=True) for s in signatures]
+    called += [zip(names, avals, strict=True) for avals in arguments if len(avals) == len(names)]
+    for name, avals in _by_name(itertools.chain.from_iterable(called)):
+        if len(avals) > 1:
+            yield (f"argument {name}: {len(avals)} values: {_listed(list(map(type_text, avals)))}. Pad to a few shapes, or convert "
+                   "to one dtype, before the call.")
 
 
 def _by_name(pairs: Iterable[tuple[str, Any]]) -> list[tuple[str, list[Any]]]:
