@@ -14,6 +14,7 @@ import os
 import stat
 import struct
 import threading
+import time
 import warnings
 from pathlib import Path
 from typing import NamedTuple
@@ -30,6 +31,7 @@ __all__ = ["Counts", "cache_dir", "clear", "count", "counts", "entries", "limit"
 SUFFIX, FORECAST, UNFINISHED, COUNTS = ".xla", ".forecast", ".new-", "counts"
 _FORMAT = b"teucer-2\0"
 _CHECKSUM = 32
+_LAST_TRIES = 20
 _NUMBERS = struct.Struct("<3Q")
 _lock = threading.Lock()
 
@@ -243,7 +245,11 @@ def _evict(folder: Path, most: int) -> None:
 def _save_the_last_hits() -> None:
     for folder in list(_uncounted):
         with contextlib.suppress(OSError):
-            _save_counts(folder)
+            for _ in range(_LAST_TRIES):  # other processes that end may have the file
+                _save_counts(folder)
+                if folder not in _uncounted:
+                    break
+                time.sleep(0.001)
 
 
 if hasattr(os, "register_at_fork"):
