@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import teucer as jax
 import teucer.numpy as jnp
-from teucer import lax
+from teucer import export, lax
 from teucer._dimensions.dimensions import Scope, bounds, ceil_div, max_dim, min_dim, substitute, variables_of
 from teucer.errors import InconclusiveDimensionOperation
 
@@ -108,6 +108,29 @@ def test_equality_replaces_a_term():
     a, b = scope.variable("a"), scope.variable("b")
     scope.equal(a, 2 * b, "a == 2*b")
     assert str(scope.variable("a") + 1) == "2*b + 1"
+
+
+def test_equality_replaces_multiples():
+    scope = Scope()
+    b, d = scope.variable("b"), scope.variable("d")
+    scope.equal(d % 2, 0, "mod(d, 2) == 0")
+    assert (d // 2 * 2).terms == d.terms and (4 * b * (d // 2)).terms == (2 * b * d).terms
+    assert str(3 * b * (d // 2)) == "3*b*floordiv(d, 2)" and scope.constraints == ["mod(d, 2) == 0"]
+
+
+@pytest.mark.parametrize("equalities", [["a == a + 1"], ["a == b", "b == a + 1"], ["a == b + 1", "b == a"]])
+def test_equalities_that_cannot_be(equalities):
+    with pytest.raises(ValueError, match="Unsatisfiable explicit constraint"):
+        export.symbolic_shape("a, b", constraints=equalities)
+
+
+@pytest.mark.parametrize(("equalities", "shape"), [
+    (["a == 2*a"], "(a, b, c)"), (["a == b", "b == 2*a"], "(b, b, c)"), (["a == max(a, b)"], "(a, b, c)"),
+    (["a == b + c", "b == a + c"], "(c + b, b, c)"), (["a*b == c", "c == a^2"], "(a, b, c)"),
+    (["floordiv(a, 2) == b + 1", "mod(a, 2) == 0"], "(a, b, c)")])
+def test_equalities_that_go_round_replace_nothing(equalities, shape):
+    a, *rest = export.symbolic_shape("a, b, c", constraints=equalities)
+    assert str((a, *rest)) == shape and a >= 1 and str(a * 0 + 3) == "3"
 
 
 def test_a_variable_with_bounds_may_be_zero():

@@ -246,6 +246,28 @@ def test_under_jit_and_other_symbolic_shapes():
         jax.vmap(exported.call)(np.ones((2, 5), np.float32), np.ones((2, 2), np.float32))
 
 
+D, E = export.symbolic_shape("d, e", constraints=["mod(d, 2) == 0"])
+
+
+def halves(x):
+    return x[:x.shape[0] // 2], x[x.shape[0] // 2:]  # of sizes that are equal and look different
+
+
+@pytest.mark.parametrize("f", [
+    lambda x: sum(halves(x)), lambda x: jax.vmap(lambda a, b: a + b[0])(*halves(x)), lambda x: lax.clamp(0., *halves(x)),
+    lambda x: lax.scan(lambda c, ab: (c + ab[0][0], ab[1]), 0., halves(x)), lambda x: lax.map(lambda ab: ab[0] * ab[1], halves(x)),
+    lambda x: jnp.lexsort([h[:, 0] for h in halves(x)]), lambda x: x.reshape(2, x.shape[0] // 2, x.shape[1]),
+    lambda x: x.T.reshape(x.shape[1], x.shape[0] // 2, 2)],
+    ids=["add", "vmap", "clamp", "scan", "map", "lexsort", "reshape", "reshape with another size"])
+def test_sizes_that_are_equal_by_divisibility(f):
+    x = sample((4, 3), (0, 0), 0)
+    exported = export.export(jax.jit(f))(struct(D, E))
+    for got, want in zip(jax.tree.leaves(exported.call(x)), jax.tree.leaves(f(x)), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+    with pytest.raises(ValueError, match="mod"):
+        exported.call(x[:3])
+
+
 def test_assertions_in_the_module():
     """What is not known when an exported function is called in another is checked when that is called."""
     inner = export.export(jax.jit(lambda x: x.sum()))(struct(2 * A))

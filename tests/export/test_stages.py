@@ -139,6 +139,8 @@ def test_executables_that_are_refused():
         serialize(jax.jit(jnp.sin).lower(X))
     with pytest.raises(ValueError, match="calls Python functions"):
         serialize(jax.jit(lambda x: (jax.debug.print("{}", x), x)[1]).lower(X).compile())
+    with pytest.raises(ValueError, match="calls Python functions"):
+        serialize(jax.jit(lambda x: jax.pure_callback(lambda x: x, X, x)).lower(X).compile())
     data, _, _ = serialize(jax.jit(jnp.sin).lower(X).compile())
     for bad, text in [(data[:-1], "damaged"), (data[:100] + b"x" + data[101:], "damaged"),
                       (b"pickle", "not a serialized executable"),

@@ -16,26 +16,18 @@ import math
 import operator
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, NoReturn, final
+from typing import Any, ClassVar, NoReturn, final
 
 import numpy as np
 
 from teucer._base import source
 from teucer._dimensions import polynomials
-from teucer._dimensions.intervals import Factor, Interval, Monomial, range_of
+from teucer._dimensions.intervals import Fact, Factor, Interval, Monomial, divided, range_of
 from teucer._dimensions.polynomials import Polynomial, order, terms_of
 from teucer._dimensions.refusals import differs, inconclusive, may_be_negative, mixed
 
 __all__ = ["Dimension", "Interval", "Scope", "as_size", "bounds", "ceil_div", "check_not_negative", "dilated", "is_constant",
            "is_known_below", "is_size", "is_symbolic", "max_dim", "min_dim", "substitute", "variables_of"]
-
-
-@final
-class Fact(NamedTuple):
-    """A polynomial that is not negative, and the words in which the user said so."""
-
-    polynomial: Any
-    text: str
 
 
 class Scope:
@@ -49,7 +41,7 @@ class Scope:
         self.strict = strict
         self.ranges: dict[str, Interval] = {}
         self.facts: list[Fact] = []
-        # A monomial times a number that equals a polynomial: replaced by it wherever it comes up.
+        # A monomial times a number that equals a polynomial: replaced by it wherever a multiple of it comes up.
         self.equalities: dict[Monomial, tuple[int, Any]] = {}
         self.bounds: dict[Dimension, Interval] = {}
         # Variables of one group are known to have different sizes.
@@ -62,12 +54,12 @@ class Scope:
 
     def made(self, polynomial: Polynomial) -> Any:
         """A polynomial as a size: by the equalities of the scope, in order, an int if it is constant."""
-        for monomial in [m for m in polynomial if m in self.equalities]:
-            divisor, size = self.equalities[monomial]
-            times, rest = divmod(polynomial[monomial], divisor)
-            if not rest:
-                del polynomial[monomial]
-                return self.made(polynomial) + size * times
+        for known, (divisor, size) in self.equalities.items():
+            for monomial, c in polynomial.items():
+                others = None if c % divisor or not c else divided(monomial, known)
+                if others is not None:
+                    del polynomial[monomial]
+                    return self.made(polynomial) + self.made({others: c // divisor}) * size
         if self.strict:
             for monomial, times in polynomial.items():
                 kind, operands = monomial[0][0] if monomial else ("", ())
@@ -106,23 +98,34 @@ class Scope:
         """
         if not isinstance(monomial, Dimension):
             monomial, size = size, monomial
-        if not isinstance(monomial, Dimension):
-            if monomial != size:
+        difference = monomial - size
+        if not isinstance(difference, Dimension):
+            if difference:
                 raise ValueError(f"Unsatisfiable explicit constraint: {text}")
-            return
-        if monomial == size:
             return
         if len(monomial.terms) != 1:
             raise ValueError("Invalid equality constraint: the left-hand side must be of the form `term * coefficient`.\n"
                              f"    constraint: {text}")
         ((factors, coefficient),) = monomial.terms
-        self.facts += [Fact(monomial - size, text), Fact(size - monomial, text)]
-        self.equalities[factors] = (coefficient, size)
+        self.facts += [Fact(difference, text), Fact(-difference, text)]
         self.bounds.clear()
-        if size == 0 and len(factors) == 1 and factors[0][0].kind == "mod":
+        if not self._leads_to(size, {factor for factor, _ in factors}):
+            self.equalities[factors] = (coefficient, size)
+        if type(size) is int and not size and len(factors) == 1 and factors[0][0].kind == "mod":
             x, y = factors[0][0].operands
-            if x is not y and len(terms_of(y)) == 1:
-                self.equal((x // y) * y, x, f"{(x // y) * y} == {x}")
+            whole = (x // y) * y
+            if len(terms_of(y)) == len(terms_of(whole)) == 1:
+                self.equal(whole, x, text)
+
+    def _leads_to(self, size: Any, factors: set[Factor]) -> bool:
+        """Whether one of the factors comes up in a size, or in what the equalities of the scope make of it."""
+        reached: set[Factor] = set()
+        sizes = [size]
+        while sizes:
+            reached.update(_factors(sizes.pop()))
+            sizes = [x for known, (_, x) in self.equalities.items()
+                     if not reached.isdisjoint(f for f, _ in known) and not reached.issuperset(_factors(x))]
+        return not reached.isdisjoint(factors)
 
     def _narrow(self, size: Dimension) -> None:
         """Take a fact of one variable into its range."""
@@ -317,13 +320,16 @@ def variables_of(shapes: Sequence[Sequence[Any]]) -> tuple[str, ...]:
 
 
 def _variables(size: Any) -> Iterator[str]:
+    return (factor.operands[0] for factor in _factors(size) if not factor.kind)
+
+
+def _factors(size: Any) -> Iterator[Factor]:
+    """The factors of a size, and those of the operands of these."""
     for factors, _ in terms_of(size):
         for factor, _ in factors:
-            if factor.kind:
-                for x in factor.operands:
-                    yield from _variables(x)
-            else:
-                yield factor.operands[0]
+            yield factor
+            for x in factor.operands if factor.kind else ():
+                yield from _factors(x)
 
 
 def max_dim(x: Any, y: Any) -> Any:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-__all__ = ["Factor", "Interval", "Monomial", "range_of"]
+__all__ = ["Fact", "Factor", "Interval", "Monomial", "divided", "range_of"]
 
 # How many inequalities may be combined to decide one comparison.
 _DEPTH = 4
@@ -29,11 +29,28 @@ class Factor(NamedTuple):
 Monomial = tuple[tuple[Factor, int], ...]
 
 
+class Fact(NamedTuple):
+    """A polynomial that is not negative, and the words in which the user said so."""
+
+    polynomial: Any
+    text: str
+
+
 class Interval(NamedTuple):
     """The least and the largest size, both included; math.inf where there is none."""
 
     low: float
     high: float
+
+
+def divided(monomial: Monomial, divisor: Monomial) -> Monomial | None:
+    """The monomial without the factors of another, None if it is not a multiple."""
+    powers = dict(monomial)
+    for factor, power in divisor:
+        powers[factor] = powers.get(factor, 0) - power
+        if powers[factor] < 0:
+            return None
+    return tuple((f, p) for f, p in powers.items() if p)
 
 
 def range_of(size: Any) -> Interval:

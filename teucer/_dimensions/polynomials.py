@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from teucer._dimensions.intervals import Factor, Monomial
+from teucer._dimensions.intervals import Factor, Monomial, divided
 
 __all__ = ["Polynomial", "order", "product", "quotient", "remainder", "terms_of", "total"]
 
@@ -79,11 +79,9 @@ def _exact_quotient(scope: Any, x: Any, y: Any) -> Any:
     while terms_of(x) and steps:
         steps -= 1
         factors, c = terms_of(x)[0]
-        powers = dict(factors)
-        for factor, power in divisor:
-            powers[factor] = powers.get(factor, 0) - power
-        if c % d or any(power < 0 for power in powers.values()):
+        others = divided(factors, divisor)
+        if c % d or others is None:
             return None
-        part = scope.made({tuple((f, p) for f, p in powers.items() if p): c // d})
+        part = scope.made({others: c // d})
         whole, x = whole + part, x - part * y
     return None if terms_of(x) else whole

@@ -38,7 +38,7 @@ def serialize(compiled: Compiled) -> tuple[bytes, Any, Any]:
     if not isinstance(compiled, Compiled):
         raise TypeError(f"serialize: a compiled function is needed, jit(f).lower(...).compile(), not {type(compiled)}")
     program = compiled.program
-    if program.has_effects:
+    if program.has_effects or program.callbacks:
         raise ValueError(f"serialize: '{program.name}' calls Python functions, which live in this process only.")
     devices = program.placement.devices
     infos = pytrees.tree_leaves(compiled.args_info, is_leaf=lambda x: isinstance(x, ArgInfo))

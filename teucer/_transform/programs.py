@@ -120,13 +120,13 @@ class Program:
     """
 
     __slots__ = ("_executable", "kept", "placement", "in_shardings", "out_shardings", "out_avals", "handlers", "name",
-                 "has_effects", "tangents_of_integers", "steps")
+                 "has_effects", "callbacks", "tangents_of_integers", "steps")
 
     def __init__(self, executable: Executable | LoadedCode | OnDemand, lowering: Lowering, placement: Placement,
                  out_avals: Sequence[Any], name: str, steps: Steps | None = None) -> None:
         self.steps = steps
         self._executable, self.kept, self.name, self.has_effects = executable, lowering.kept, name, lowering.has_effects
-        self.placement = placement
+        self.placement, self.callbacks = placement, lowering.callbacks
         if placement.mesh is None:
             single = shardings.single_device_sharding(placement.device)
             self.in_shardings, self.out_shardings = [single] * sum(self.kept), [single] * len(out_avals)
@@ -309,7 +309,8 @@ def _compile_prepared(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unu
             donated_to([Argument(v.aval, d) for v, d in zip(live.invars, given, strict=True)], jaxpr.outvars)
             steps = _compile_pieces(in_pieces, lowerings, given, jaxpr, name, placement, options, quiet, start)
             made = OnDemand(lambda: _executable(lowered(jaxpr, donated, keep_unused, quiet=True), placement, options)[0])
-            lowering = Lowering("", kept, (), False, False, tuple(jaxpr.in_avals), (), (), placement, 0.0, 0.0)
+            callbacks = tuple(c for found in lowerings.values() for c in found.callbacks)
+            lowering = Lowering("", kept, callbacks, False, False, tuple(jaxpr.in_avals), (), (), placement, 0.0, 0.0)
             return Program(made, lowering, placement, jaxpr.out_avals, name, steps)
     return compile_program(lowered(jaxpr, donated, keep_unused, quiet), placement, jaxpr.out_avals, name, options)
 

@@ -87,18 +87,18 @@ def _in_dims(fun: Any, in_axes: Any, args: Any, kwargs: Any, flat: Sequence[Any]
 
 
 def _mapped_size(fun: Any, flat: Sequence[Any], dims: Sequence[int | None], tree: Any, axis_size: int | None) -> Any:
-    sizes = {typeof(x).shape[d] for x, d in zip(flat, dims, strict=True) if d is not None}
+    sizes = [typeof(x).shape[d] for x, d in zip(flat, dims, strict=True) if d is not None]
     if axis_size is not None:
-        sizes.add(axis_size)
-    if len(sizes) == 1:
-        return sizes.pop()
+        sizes.append(axis_size)
     if not sizes:
         if not flat:
             raise ValueError("vmap wrapped function must be passed at least one argument containing an array or axis_size must be "
                              f"specified, got empty *args and **kwargs.\n    function: {fun_name(fun)} at {where(fun)}")
         raise ValueError("vmap must have at least one non-None value in in_axes or axis_size must be specified\n"
                          f"    function: {fun_name(fun)} at {where(fun)}")
-    raise ValueError(_size_mismatch(fun, flat, dims, tree, axis_size))
+    if any(size != sizes[0] for size in sizes):  # no set: equal sizes may have different hashes
+        raise ValueError(_size_mismatch(fun, flat, dims, tree, axis_size))
+    return sizes[0]
 
 
 def _size_mismatch(fun: Any, flat: Sequence[Any], dims: Sequence[int | None], tree: Any, axis_size: int | None) -> str:

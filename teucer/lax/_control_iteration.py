@@ -129,7 +129,7 @@ def _length(x_avals: Sequence[Any], xs_tree: Any, length: Any) -> Any:
         if not aval.shape:
             raise ValueError("scan got value with no leading axis to scan over: "
                              f"xs{_path(xs_tree, i)}: {aval.str_short(short_dtypes=True)}.")
-    sizes = {aval.shape[0]: None for aval in x_avals}
+    sizes = [aval.shape[0] for aval in x_avals]
     if isinstance(length, Tracer):
         raise errors.ConcretizationTypeError(length, "The `length` argument to `scan` expects a concrete `int` value. For "
                                              "scan-like iteration with a dynamic length, use `while_loop` or `fori_loop`.")
@@ -137,14 +137,14 @@ def _length(x_avals: Sequence[Any], xs_tree: Any, length: Any) -> Any:
         given = length if is_symbolic(length) else int(length)
         if any(n != given for n in sizes):
             raise ValueError(f"scan got `length` argument of {given} which disagrees with leading axis sizes "
-                             f"{list(sizes)}.{_sizes_text(x_avals, xs_tree)}")
+                             f"{list(dict.fromkeys(sizes))}.{_sizes_text(x_avals, xs_tree)}")
         return max_dim(given, 0)
-    if len(sizes) > 1:
+    if any(n != sizes[0] for n in sizes):
         raise ValueError(f"scan got values with different leading axis sizes: {', '.join(str(a.shape[0]) for a in x_avals)}."
                          f"{_sizes_text(x_avals, xs_tree)}")
     if not sizes:
         raise ValueError("scan got no values to scan over and `length` not provided.")
-    return next(iter(sizes))
+    return sizes[0]
 
 
 def _path(tree: Any, i: int) -> str:

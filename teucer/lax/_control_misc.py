@@ -70,11 +70,12 @@ def _leading_size(avals: Sequence[Any]) -> Any:
     for aval in avals:
         if not aval.shape:
             raise ValueError(f"map got value with no leading axis to map over: {aval.str_short(short_dtypes=True)}.")
-    sizes = {aval.shape[0] for aval in avals}
-    if len(sizes) != 1:
-        raise ValueError("map got values with different leading axis sizes: "
-                         f"{', '.join(str(aval.shape[0]) for aval in avals)}." if sizes else "map got no values to map over.")
-    return sizes.pop()
+    sizes = [aval.shape[0] for aval in avals]
+    if not sizes:
+        raise ValueError("map got no values to map over.")
+    if any(n != sizes[0] for n in sizes):
+        raise ValueError(f"map got values with different leading axis sizes: {', '.join(str(n) for n in sizes)}.")
+    return sizes[0]
 
 
 # --- associative_scan ------------------------------------------------------------------------------------------------

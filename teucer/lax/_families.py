@@ -79,8 +79,8 @@ def check_same(name: str, avals: Sequence[Any], *, scalars: bool = False) -> Non
         raise TypeError(f"lax.{public} requires arguments to have the same dtypes, got {listed}. "
                         f"(Tip: jnp.{_NUMPY_NAMES.get(public, public)} is a similar function that does automatic type "
                         "promotion on inputs).")
-    shapes = {aval.shape for aval in avals if aval.shape or not scalars}
-    if len(shapes) > 1:
+    shapes = [aval.shape for aval in avals if aval.shape or not scalars]
+    if any(shape != shapes[0] for shape in shapes):  # no set: equal sizes may have different hashes
         raise TypeError(f"{name} got incompatible shapes for broadcasting: {', '.join(str(a.shape) for a in avals)}.\n"
                         "  lax operations take operands of one shape, but for axes of size 1, or scalars; jnp functions broadcast.")
 
@@ -328,12 +328,12 @@ def binary(name: str, accepts: Accepts, lower: str | Function, tangents: Sequenc
 def stretched(*xs: Any) -> tuple[Any, ...] | None:
     """Arrays of one rank in one shape, where they differ only by axes of size 1; None where that is not so."""
     shapes = [typeof(x).shape for x in xs]
-    if len(set(shapes)) == 1 or len({len(shape) for shape in shapes}) > 1:
+    if all(shape == shapes[0] for shape in shapes) or len({len(shape) for shape in shapes}) > 1:
         return None
-    sizes = [{size for size in axis if size != 1} for axis in zip(*shapes, strict=True)]
-    if any(len(found) > 1 for found in sizes):
+    sizes = [[size for size in axis if size != 1] for axis in zip(*shapes, strict=True)]
+    if any(size != found[0] for found in sizes for size in found):
         return None
-    shape = tuple(found.pop() if found else 1 for found in sizes)
+    shape = tuple(found[0] if found else 1 for found in sizes)
     return tuple(_structure.broadcast_to(x, shape, range(len(shape))) for x in xs)
 
 

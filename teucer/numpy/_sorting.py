@@ -100,7 +100,7 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
     if not len(given):
         raise TypeError("need sequence of keys with len > 0 in lexsort")
     xs = operands("lexsort", *given)
-    if len({x.shape for x in xs}) > 1:
+    if any(x.shape != xs[0].shape for x in xs):
         raise ValueError(f"all keys need to be the same shape, got {[x.shape for x in xs]}")
     if xs[0].ndim == 0:
         return _structure.full((), 0, index_dtype())
