@@ -268,14 +268,20 @@ def test_sizes_that_are_equal_by_divisibility(f):
         exported.call(x[:3])
 
 
-def test_assertions_in_the_module():
-    """What is not known when an exported function is called in another is checked when that is called."""
-    inner = export.export(jax.jit(lambda x: x.sum()))(struct(2 * A))
-    (c,) = export.symbolic_shape("c")
-    outer = export.export(jax.jit(lambda x: inner.call(x)))(struct(c))
-    assert outer.call(np.ones(4, np.float32)) == 4
-    with pytest.raises(Exception, match="Division had remainder 1 when computing the value of 'a'"):
-        outer.call(np.ones(3, np.float32))
+def test_sizes_of_another_program_have_to_be_known_to_fit():
+    even = export.export(jax.jit(lambda x: x.sum()))(struct(2 * A))
+    assert "Division had remainder" in even.mlir_module()  # for who calls the module elsewhere
+    b, c = export.symbolic_shape("b, c", constraints=["b >= c"])
+    longer = export.export(jax.jit(lambda x, y: x[:y.shape[0]] + y))(struct(b), struct(c))
+    p, q = export.symbolic_shape("p, q")
+    for f, shapes, text in [(even.call, [(p,)], r"(?s)Division had remainder mod\(p, 2\) when computing .* for some sizes only"),
+                            (longer.call, [(p,), (q,)], "constraint b >= c. Expected '- c \\+ b' to be greater"),
+                            (lambda x, y: longer.call(x, y[1:]), [(p,), (p,)], "Expected value >= 1 for dimension variable 'c'")]:
+        with pytest.raises(ValueError, match=text):
+            export.export(jax.jit(f))(*[struct(*shape) for shape in shapes])
+    p, q = export.symbolic_shape("p, q", constraints=["mod(p, 2) == 0", "q >= p + 3"])
+    outer = export.export(jax.jit(lambda x, y: (even.call(x), longer.call(y[3:], x))))(struct(p), struct(q))
+    assert [y.sum() for y in outer.call(np.ones(4, np.float32), np.ones(7, np.float32))] == [4, 8]
 
 
 CALLS = {

@@ -44,7 +44,7 @@ class _Algebra(Protocol):
 def on_shapes(specified: Sequence[Sequence[Any]], shapes: Sequence[Sequence[Any]], names: Sequence[str]) -> dict[str, Any]:
     """Values of the variables of the specified shapes, for shapes of arguments called `names`.
 
-    Raises ValueError if a shape does not fit.
+    Raises ValueError if a shape does not fit, or is symbolic and not known to.
     """
     equations = [_Equation(spec, size, f"{name}.shape[{i}]") for name, spec_shape, shape in
                  zip(names, specified, shapes, strict=True)
@@ -148,10 +148,11 @@ class _Numbers:
         return x // n, x % n
 
     def check(self, x: Any, relation: str, y: Any, message: str, values: Sequence[Any]) -> None:
-        # What is not known yet of sizes of another program the module will tell.
         low, high = bounds(x - y)
-        if high < 0 or (relation == "EQ" and low > 0):
-            raise ValueError(message.format(*values))
+        if low < 0 or (relation == "EQ" and high > 0):
+            known = high >= 0 and low <= 0
+            raise ValueError(message.format(*values) + "\n  It is so for some sizes only. Say what is known of them with a "
+                             "constraint: symbolic_shape(..., constraints=[\"a >= b\"])." * known)
 
 
 @final
