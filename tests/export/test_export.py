@@ -165,6 +165,9 @@ def test_trees_of_classes_not_registered():
         export.register_namedtuple_serialization(Pair, serialized_name="other")
     with pytest.raises(ValueError, match="only for dictionaries with string keys. Found key 1"):
         export.export(jax.jit(lambda d: d))({1: 2.}).serialize()
+    with pytest.raises(ValueError, match="If `from_children` is not present, you must call first(?s:.*)str"):
+        export.register_pytree_node_serialization(str, serialized_name="s", serialize_auxdata=str.encode,
+                                                  deserialize_auxdata=bytes.decode)
 
 
 def test_registered_nodes_go_through_bytes():
@@ -242,7 +245,7 @@ def test_under_jit_and_other_symbolic_shapes():
         struct(c + d + 2), struct(d + 1))
     assert str(outer.out_avals) == "(ShapedArray(float32[d + 1]),)"
     assert outer.call(x, y).tolist() == [0, 1]
-    with pytest.raises(NotImplementedError, match="Batching.*call_exported"):
+    with pytest.raises(NotImplementedError, match="Batching.*call_exported(?s:.*)Export the mapped function"):
         jax.vmap(exported.call)(np.ones((2, 5), np.float32), np.ones((2, 2), np.float32))
 
 
@@ -317,7 +320,11 @@ def test_what_cannot_be_exported():
     with pytest.raises(ValueError, match=r"Cannot solve for values of dimension variables"):
         export.export(jax.jit(jnp.sin))(struct(A * B))
     with pytest.raises(ValueError, match=r"Invalid mixing of symbolic scopes when exporting(?s:.*)\(args\[1\]\): scope"):
-        export.export(jax.jit(lambda x, y: x))(struct(A), struct(*export.symbolic_shape("c")))
+        export.export(jax.jit(lambda x, y: x + y))(struct(A), struct(*export.symbolic_shape("c")))
+    with pytest.raises(TypeError, match="ShapeDtypeStruct'> is not a valid JAX type(?s:.*)Give an array"):
+        jax.jit(lambda x: x)(struct(3))
+    with pytest.raises(TypeError, match="bytes of a serialized exported function are needed, got <class 'str'>"):
+        export.deserialize("abc")
 
 
 def test_platforms():

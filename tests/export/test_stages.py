@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -52,6 +53,8 @@ def test_what_each_stage_tells():
         assert stage.donate_argnums == (0,) and stage.in_tree == jax.tree.structure(((0,), {"scale": 0}))
         assert stage.out_tree == jax.tree.structure((0, {"a": 0})) and stage.args_info[0][0].donated
         assert [s.shape for s in jax.tree.leaves(stage.out_info)] == [(2, 3), (2, 3)]
+    weak = jax.jit(lambda x: x * 2).trace(1.0)
+    assert [stage.out_info.weak_type for stage in (weak, weak.lower(), weak.lower().compile())] == [True, False, False]
     assert traced.fun_name == "g" and "sin" in str(traced.jaxpr) and traced(X, scale=3.0)[1]["a"].shape == (2, 3)
     assert lowered.cost_analysis()["transcendentals"] == 6 and compiled.cost_analysis()["transcendentals"] == 6
     assert compiled.memory_analysis().argument_size_in_bytes == 28 and compiled.runtime_executable() is not None
@@ -90,6 +93,11 @@ def test_calls_that_do_not_fit():
 def test_compile():
     lowered = jax.jit(jnp.sin).lower(X)
     assert lowered.compile(compiler_options={"xla_cpu_enable_fast_math": True})(X).shape == (2, 3)
+    for options in ({"exec_time_optimization_effort": 0.2, "memory_fitting_effort": 1}, {"optimization_level": "O1"},
+                    {"memory_fitting_level": 19, "xla_cpu_enable_fast_math": True}):
+        assert lowered.compile(compiler_options=options)(X).shape == jax.jit(jnp.sin, compiler_options=options)(X).shape == (2, 3)
+    with pytest.raises(ValueError, match="optimization_level is one of UNKNOWN, O0, .*, or XLA's number of it, got 'O7'"):
+        lowered.compile(compiler_options={"optimization_level": "O7"})
     with pytest.raises(Exception, match="No such compile option: 'xla_foo'"):
         lowered.compile(compiler_options={"xla_foo": 1})
     device = jax.devices()[-1]
@@ -122,6 +130,20 @@ def test_executables_as_bytes():
         assert serialize_executable.serialize(loaded)[0][-1000:-32] == data[-1000:-32]
     with pytest.raises(TypeError, match="Argument 'i' compiled with int32"):
         loaded(np.ones((3, 4), np.float32), 2.5, tree=(1, None))
+
+
+class Point(NamedTuple):
+    x: float
+    y: float
+
+
+def test_trees_of_executables_that_cannot_be_written():
+    serialize, load = serialize_executable.serialize, serialize_executable.deserialize_and_load
+    data, in_tree, out_tree = serialize(jax.jit(lambda p: {1: p.x + p.y}).lower(Point(1.0, 2.0)).compile())
+    assert load(data, in_tree, out_tree)(Point(1.0, 3.0)) == {1: 4.0}
+    for trees, name in [((None, out_tree), "in_tree"), ((in_tree, None), "out_tree")]:
+        with pytest.raises(ValueError, match=f"{name} is not in the bytes"):
+            load(data, *trees)
 
 
 def test_executables_in_another_process(tmp_path):

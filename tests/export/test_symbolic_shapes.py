@@ -11,7 +11,8 @@ from teucer.errors import InconclusiveDimensionOperation
 # As JAX 0.10.2 reads and prints them.
 READ = {
     "a, b": "(a, b)", "(a, b)": "(a, b)", "a,": "(a,)", "": "()", "()": "()", "a, 3, 2*a + b": "(a, 3, b + 2*a)", "a^2": "(a^2,)",
-    "-a": "(- a,)", "a1, _b, a_b": "(a1, _b, a_b)", "0, a": "(0, a)", "floordiv(a, 2) + 1 + 2 * mod(b,3)*a":
+    "-a": "(- a,)", "+a": "(a,)",
+    "a*-2 + -1, max(+a, b)": "(- 2*a - 1, max(a, b))", "a1, _b, a_b": "(a1, _b, a_b)", "0, a": "(0, a)", "floordiv(a, 2) + 1 + 2 * mod(b,3)*a":
     "(2*a*mod(b, 3) + floordiv(a, 2) + 1,)", "mod(a,2), max(a,b), min(a, 2)": "(mod(a, 2), max(a, b), min(a, 2))",
 }
 
@@ -22,7 +23,8 @@ def test_grammar(text):
 
 
 @pytest.mark.parametrize("text", [
-    "a b", "a+", "a, *", "a/2", "a**2", "1.5", "2a", "max(a, b, c)", "mod(a)", "foo(a, b)", "(a", "a)"])
+    "a b", "a+", "a, *", "a/2", "a**2", "1.5", "2a", "max(a, b, c)", "mod(a)", "foo(a, b)", "(a", "a)", "a--b",
+    "a+-b", "-+a"])
 def test_syntax_errors(text):
     with pytest.raises(ValueError, match=r"syntax error in symbolic shape '(?s:.*)Parsed '.*', remaining '"):
         export.symbolic_shape(text)
@@ -31,6 +33,9 @@ def test_syntax_errors(text):
 def test_like():
     assert str(export.symbolic_shape("_, a", like=(3, 4))) == "(3, a)"
     assert str(export.symbolic_shape("a, ...", like=(3, 4, 5))) == "(a, 4, 5)"
+    for text, like in [("a, ...", ()), ("a, b, ...", (1,))]:
+        with pytest.raises(ValueError, match="cannot resolve placeholder '...'"):
+            export.symbolic_shape(text, like=like)
     with pytest.raises(ValueError, match="no 'like' shape was given"):
         export.symbolic_shape("_")
     with pytest.raises(ValueError, match=r"different size 3 for known dimension; like=\(4, 5\)"):

@@ -155,14 +155,15 @@ class Lowered(Stage):
     @property
     def out_info(self) -> Any:
         """Shapes and dtypes of the results, as their tree."""
-        return self.traced.out_info
+        return pytrees.tree_map(lambda s: s.update(weak_type=False), self.traced.out_info)
 
     @tracebacks.api_boundary
     def compile(self, compiler_options: dict[str, Any] | None = None, *,
                 device_assignment: Sequence[Any] | None = None) -> Compiled:
         """The program as machine code.
 
-        compiler_options: XLA's debug options by name. device_assignment: the device that it is to run on.
+        compiler_options: XLA's debug options by name, its efforts and levels, as of `jit`.
+        device_assignment: the device that it is to run on.
         Raises ValueError if sizes are symbolic, or it was lowered for several platforms.
         """
         traced = self.traced
@@ -234,7 +235,7 @@ class Compiled(Stage):
     def out_info(self) -> Any:
         """Shapes and dtypes of the results, and where they are, as their tree."""
         shardings = pytrees.tree_leaves(self.output_shardings)
-        return pytrees.tree_unflatten(self.out_tree, [as_struct(a).update(sharding=s)
+        return pytrees.tree_unflatten(self.out_tree, [as_struct(a).update(sharding=s, weak_type=False)
                                                       for a, s in zip(self._out_avals, shardings, strict=True)])
 
     @property

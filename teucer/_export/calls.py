@@ -62,6 +62,11 @@ class CallExported(Primitive):
 
     lower_extended = lower
 
+    def batch(self, size: Any, xs: Any, dims: Any, *, exported: Any) -> Any:
+        raise NotImplementedError(f"Batching rule (for vmap) for 'call_exported' not implemented: '{exported.fun_name}' was "
+                                  "exported for arguments of fixed ranks.\n  Export the mapped function, export(jit(vmap(f))), with a "
+                                  "symbolic size for its axis; or loop over the axis with lax.map.")
+
 
 call_exported_p = CallExported()
 # Stands before the names of an exported module's functions in the text that is kept of them.

@@ -31,9 +31,9 @@ __all__ = ["deserialize_and_load", "serialize"]
 def serialize(compiled: Compiled) -> tuple[bytes, Any, Any]:
     """A compiled function as (bytes, tree of its arguments, tree of its results), for `deserialize_and_load`.
 
-    The bytes load where platform and jaxlib are of the same version. The trees are in them as well.
-    Raises TypeError if it is not compiled, ValueError if it calls Python functions or has nodes of trees that are not registered
-    (`export.register_pytree_node_serialization`).
+    The bytes load where platform and jaxlib are of the same version. The trees are in them as well, but for trees with keys that
+    are no strings, or nodes of classes that are not registered for it (`export.register_pytree_node_serialization`).
+    Raises TypeError if it is not compiled, ValueError if it calls Python functions.
     """
     if not isinstance(compiled, Compiled):
         raise TypeError(f"serialize: a compiled function is needed, jit(f).lower(...).compile(), not {type(compiled)}")
@@ -43,7 +43,7 @@ def serialize(compiled: Compiled) -> tuple[bytes, Any, Any]:
     devices = program.placement.devices
     infos = pytrees.tree_leaves(compiled.args_info, is_leaf=lambda x: isinstance(x, ArgInfo))
     fields = {
-        "name": program.name, "in_tree": tree_text(compiled.in_tree), "out_tree": tree_text(compiled.out_tree),
+        "name": program.name, "in_tree": _text_of(compiled.in_tree), "out_tree": _text_of(compiled.out_tree),
         "in_avals": [aval_text(info.aval) for info in infos], "donated": [info.donated for info in infos],
         "out_avals": [aval_text(aval) for aval in compiled.out_avals], "arg_names": list(compiled.arg_names),
         "kept": list(program.kept), "committed": program.placement.committed,
@@ -72,7 +72,7 @@ def deserialize_and_load(serialized: bytes, in_tree: Any, out_tree: Any, backend
                          execution_devices: Sequence[Any] | None = None) -> Compiled:
     """The compiled function that `serialize` wrote, loaded on devices; call it as it was.
 
-    in_tree, out_tree: as `serialize` gave them; None for those in the bytes. backend: a platform's name or client.
+    in_tree, out_tree: as `serialize` gave them; None for those in the bytes, if they are. backend: a platform's name or client.
     execution_devices: the devices to run on, in the place of those that it was compiled for; by default the platform's first for
     a program on one device, and those of the same numbers for one over a mesh.
     Raises ValueError for bytes that it did not write, that are damaged, or that are for another platform, version of jaxlib or
@@ -90,8 +90,8 @@ def deserialize_and_load(serialized: bytes, in_tree: Any, out_tree: Any, backend
     scope = SymbolicScope()
     in_avals, out_avals, const_avals = ([aval_of(text, scope) for text in fields[name]]
                                         for name in ("in_avals", "out_avals", "consts"))
-    in_tree = read_tree(fields["in_tree"]) if in_tree is None else in_tree
-    out_tree = read_tree(fields["out_tree"]) if out_tree is None else out_tree
+    in_tree = _tree_of(fields, "in_tree") if in_tree is None else in_tree
+    out_tree = _tree_of(fields, "out_tree") if out_tree is None else out_tree
     mesh, ins, outs = None, (), ()
     if laid_out is not None:
         mesh = sharding_of(laid_out["mesh"], devices).mesh
@@ -107,6 +107,22 @@ def deserialize_and_load(serialized: bytes, in_tree: Any, out_tree: Any, backend
     infos = [ArgInfo(aval, donated) for aval, donated in zip(in_avals, fields["donated"], strict=True)]
     consts = [_value_of(data, aval) for data, aval in zip(sections[2:], const_avals, strict=True)]
     return Compiled(program, consts, pytrees.tree_unflatten(in_tree, infos), out_tree, out_avals, fields["arg_names"])
+
+
+def _text_of(tree: Any) -> Any:
+    """A tree as `tree_text` writes it; None if it cannot, since who loads the function may have the tree."""
+    try:
+        return tree_text(tree)
+    except ValueError:
+        return None
+
+
+def _tree_of(fields: dict[str, Any], name: str) -> Any:
+    if fields[name] is None:
+        raise ValueError(f"deserialize: {name} is not in the bytes, because it has nodes of classes not registered, or keys "
+                         f"that are no strings.\n  Give the {name} that serialize returned, or register the classes before: "
+                         "jax.export.register_pytree_node_serialization.")
+    return read_tree(fields[name])
 
 
 def _layout_text(sharding: Any, aval: Any, devices: Sequence[Any]) -> Any:

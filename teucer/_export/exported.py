@@ -251,6 +251,8 @@ def export(fun_jit: Any, *, platforms: Sequence[str] | None = None, disabled_che
 
     @tracebacks.api_boundary
     def exporter(*args: Any, **kwargs: Any) -> Exported:
+        given, tree = pytrees.tree_flatten((args, kwargs))
+        _check_scopes(fun_jit.__name__, _arg_names(tree), given)
         return _exported(fun_jit.trace(*args, **kwargs), chosen, tuple(disabled_checks))
 
     return exporter
@@ -260,7 +262,6 @@ def _exported(traced: Any, platforms: tuple[str, ...], disabled: tuple[DisabledS
     names = _arg_names(traced.in_tree)
     in_avals = tuple(pytrees.tree_leaves(traced.in_avals))
     out_avals = tuple(pytrees.tree_leaves(traced.out_avals))
-    _check_scopes(traced.fun_name, names, in_avals)
     for name, aval in zip([*names, *["a result"] * len(out_avals)], [*in_avals, *out_avals], strict=True):
         if aval.sharding is not None:
             raise NotImplementedError(f"export: types with partitions cannot be exported yet.\n    {name} of '{traced.fun_name}': "
@@ -285,11 +286,11 @@ def _exported(traced: Any, platforms: tuple[str, ...], disabled: tuple[DisabledS
         _get_vjp=functools.partial(_export_vjp, traced))
 
 
-def _check_scopes(fun_name: str, names: Sequence[str], avals: Sequence[Any]) -> None:
+def _check_scopes(fun_name: str, names: Sequence[str], args: Sequence[Any]) -> None:
     """Raise ValueError if symbolic dimensions of arguments come from different scopes."""
     first: Any = None
-    for name, aval in zip(names, avals, strict=True):
-        for size in aval.shape:
+    for name, arg in zip(names, args, strict=True):
+        for size in arg.shape if isinstance(arg, ShapeDtypeStruct) else ():
             if is_symbolic(size):
                 if first is not None and size.scope is not first[1].scope:
                     raise ValueError(f"Invalid mixing of symbolic scopes when exporting {fun_name}.\n"
@@ -331,7 +332,8 @@ def _export_vjp(traced: Any, exported: Exported) -> Exported:
 def deserialize(blob: bytes | bytearray) -> Exported:
     """The function that `Exported.serialize` wrote.
 
-    Raises ValueError for bytes that it did not write, that are damaged, or that are of a version not supported.
+    Raises ValueError for bytes that it did not write, that are damaged, or that are of a version not supported; TypeError for
+    what is not bytes.
     """
-    found: Exported = serialization.read(bytes(blob), Exported, DisabledSafetyCheck)
+    found: Exported = serialization.read(blob, Exported, DisabledSafetyCheck)
     return found

@@ -24,7 +24,7 @@ from teucer._runtime.shardings import NamedSharding
 from teucer._runtime.specs import UNCONSTRAINED, PartitionSpec
 from teucer._trees import pytrees
 from teucer._xla import mlir
-from teucer._xla.pytree import make_treedef
+from teucer._xla.pytree import is_namedtuple, is_node, make_treedef
 from teucer.random._keys import key_dtype
 
 __all__ = ["aval_of", "aval_text", "pack", "read", "read_tree", "register_namedtuple_serialization",
@@ -56,7 +56,7 @@ def register_pytree_node_serialization(nodetype: type, *, serialized_name: str, 
 
     serialized_name: what it is called in the bytes. serialize_auxdata, deserialize_auxdata: its auxiliary data as bytes, and
         back. from_children: (auxiliary data, children) -> node, where the registered one will not do.
-    Raises ValueError if the class or the name is registered already.
+    Raises ValueError if the class or the name is registered already, or the class is no pytree and there is no from_children.
     """
     if nodetype in _by_class:
         raise ValueError(f"Duplicate serialization registration for type `{nodetype}`. Previous registration was with "
@@ -64,6 +64,9 @@ def register_pytree_node_serialization(nodetype: type, *, serialized_name: str, 
     if serialized_name in _by_name:
         raise ValueError(f"Duplicate serialization registration for serialized_name `{serialized_name}`. Previous registration "
                          f"was for type `{_by_name[serialized_name].kind}`.")
+    if from_children is None and not (is_node(nodetype) or is_namedtuple(nodetype)):
+        raise ValueError(f"If `from_children` is not present, you must call first `jax.tree_util.register_pytree_node` for "
+                         f"`{nodetype}`.")
     node = _Node(nodetype, serialized_name, serialize_auxdata, deserialize_auxdata, from_children)
     _by_class[nodetype] = _by_name[serialized_name] = node
     return nodetype
@@ -74,7 +77,7 @@ def register_namedtuple_serialization(nodetype: type, *, serialized_name: str) -
 
     Raises ValueError if it is not a class of named tuples, or the class or name is registered already.
     """
-    if not (issubclass(nodetype, tuple) and hasattr(nodetype, "_fields")):
+    if not is_namedtuple(nodetype):
         raise ValueError(f"Use `jax.export.register_pytree_node_serialization` for types other than `collections.namedtuple`: "
                          f"{nodetype}")
     return register_pytree_node_serialization(nodetype, serialized_name=serialized_name, serialize_auxdata=lambda aux: b"",
@@ -113,7 +116,7 @@ def write(exported: Any, vjp_order: int) -> bytearray:
     return bytearray(pack("exported function", parts))
 
 
-def read(data: bytes, exported: Any, check: Any) -> Any:
+def read(data: bytes | bytearray, exported: Any, check: Any) -> Any:
     """The function of the bytes, as an object of class `exported` with checks of class `check`."""
     sections = unpack("exported function", data)
     fields = json.loads(sections[0])
@@ -141,11 +144,14 @@ def pack(what: str, sections: Sequence[bytes]) -> bytes:
     return body + hashlib.sha256(body).digest()
 
 
-def unpack(what: str, data: bytes) -> list[bytes]:
+def unpack(what: str, data: bytes | bytearray | memoryview) -> list[bytes]:
     """The sections of an envelope.
 
-    Raises ValueError if it is not of this kind, of another version, or damaged.
+    Raises TypeError for what is not bytes, ValueError if it is not of this kind, of another version, or damaged.
     """
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise TypeError(f"deserialize: the bytes of a serialized {what} are needed, got {type(data)}.")
+    data = bytes(data)
     head = len(_MAGIC) + 16
     if not data.startswith(_MAGIC + _KINDS[what].ljust(8, b"\0")) or len(data) < head + 32:
         raise ValueError(f"deserialize: the bytes are not a serialized {what}.\n    they begin with {data[:16]!r} and are "

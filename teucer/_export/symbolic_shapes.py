@@ -131,6 +131,8 @@ class _Parser:
             self.dimension = len(sizes)
             if self.next() == "...":
                 self.take()
+                if len(sizes) > len(self.known()):
+                    self.fail(f"cannot resolve placeholder '...' because like={self.like} has only {len(self.known())} sizes")
                 sizes += self.known()[len(sizes):]
                 break
             sizes.append(self.entry())
@@ -166,7 +168,11 @@ class _Parser:
         return self.like
 
     def sum(self) -> Any:
-        size = -self.product() if self.accept("-") else self.product()
+        if not self.accept("-"):
+            self.accept("+")
+            size = self.product()
+        else:
+            size = -self.product()
         while self.next() in ("+", "-"):
             size = size + self.product() if self.take() == "+" else size - self.product()
         return size
@@ -184,7 +190,7 @@ class _Parser:
     def atom(self) -> Any:
         word = self.next()
         if word == "-" and self.take():
-            return -self.atom()
+            return -self.integer()
         if word.isdigit():
             return self.integer()
         if not word or not (word[0].isalpha() or word[0] == "_"):

@@ -106,7 +106,8 @@ def jit(fun: Callable[..., Any] | None = None, /, *, in_shardings: Any = None, o
     keep_unused: pass arguments that the results do not depend on to the program all the same.
     device, backend: where to run; by default where committed arguments are.
     inline: when called while another function is traced, write the equations there instead of a call.
-    compiler_options: XLA's debug options by name.
+    compiler_options: XLA's debug options by name; also optimization_level and memory_fitting_level ("O0" to "O3", or XLA's
+        number), exec_time_optimization_effort and memory_fitting_effort (numbers).
     outline: emit equations that the program repeats, such as layers, once, as functions that XLA does not inline; by default
         where that pays (the option teucer_outline; docs/outlining.md). True: wherever something repeats, and when called
         while another function is traced, this function is one of them. False: nowhere.

@@ -9,6 +9,7 @@ from teucer._base import dtypes
 from teucer._core.trace import typeof as aval_of_value
 from teucer._core.types import ShapedArray, register_aval_of
 from teucer._runtime.shardings import typed
+from teucer._runtime.transfer import host_rules
 
 __all__ = ["ShapeDtypeStruct", "as_struct", "typeof"]
 
@@ -82,6 +83,14 @@ class ShapeDtypeStruct:
 
 
 register_aval_of(ShapeDtypeStruct, lambda s: s.aval)
+
+
+def _without_values(x: Any) -> Any:
+    raise TypeError(f"Argument '{x!s:.100}' of type {type(x)} is not a valid JAX type: it stands for an array, and has no values.\n"
+                    "  Give an array; the struct is for eval_shape, export, and the methods lower and trace of jitted functions.")
+
+
+host_rules[ShapeDtypeStruct] = _without_values
 
 
 def as_struct(aval: Any) -> ShapeDtypeStruct:

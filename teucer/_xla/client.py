@@ -139,7 +139,8 @@ _EXTRA_OPTIONS, _KEY, _VALUE = (500, 3, 3), 1, 2
 
 def compile_options(device_ids: Sequence[int], *, num_replicas: int = 1, use_shardy: bool = False,
                     overrides: Mapping[str, Any] | None = None, effort: Effort = Effort(), switches: Sequence[str] = ()) -> Any:
-    """Options for a program on the given devices; `overrides` are XLA debug options by name, `switches` the backend's own.
+    """Options for a program on the given devices; `overrides` are XLA debug options by name, or fields of `Effort`, `switches`
+    the backend's own.
 
     Raises the runtime's error if an option is not known; a switch that is not known does nothing.
     """
@@ -156,16 +157,26 @@ def compile_options(device_ids: Sequence[int], *, num_replicas: int = 1, use_sha
     assignment = _jax.DeviceAssignment.create(np.asarray(device_ids).reshape(num_replicas, -1))
     options.device_assignment = assignment
     build.device_assignment = assignment
-    build.optimization_level = _LEVELS[effort.optimization_level]
-    build.memory_fitting_level = _LEVELS[effort.memory_fitting_level]
-    for name in ("exec_time_optimization_effort", "memory_fitting_effort"):
-        if getattr(effort, name):
-            if not hasattr(build, name):
-                raise ValueError(f"compile: jaxlib {jaxlib_version} has no option {name}. Use jax_optimization_level.")
-            setattr(build, name, getattr(effort, name))
-    if overrides:
-        options.env_option_overrides = list(overrides.items())
+    debug = dict(overrides or {})
+    for name, value in effort._asdict().items():
+        _set_effort(build, name, debug.pop(name, value))
+    if debug:
+        options.env_option_overrides = list(debug.items())
     return options
+
+
+def _set_effort(build: Any, name: str, value: Any) -> None:
+    """Set a field of `Effort`: a level by its name or XLA's number, or a number."""
+    is_level = name.endswith("_level")
+    try:
+        number = _LEVELS[value] if is_level and value in _LEVELS else (int if is_level else float)(value)
+    except (TypeError, ValueError) as err:
+        wanted = f"one of {', '.join(_LEVELS)}, or XLA's number of it" if is_level else "a number"
+        raise ValueError(f"compile: {name} is {wanted}, got {value!r}.") from err
+    if is_level or number:
+        if not hasattr(build, name):
+            raise ValueError(f"compile: jaxlib {jaxlib_version} has no option {name}. Use jax_optimization_level.")
+        setattr(build, name, number)
 
 
 def _field(path: Sequence[int], content: bytes) -> bytes:
