@@ -34,6 +34,12 @@ def conv(x):
     return lax.conv_general_dilated(x, jnp.ones((4, 3, 3, 3)), (2, 2), "SAME")
 
 
+def systems(x):
+    x = x + 9 * jnp.eye(x.shape[1])
+    return (jnp.linalg.inv(x), jnp.linalg.solve(x, x[..., :1]), tuple(jnp.linalg.slogdet(x)), jnp.linalg.det(x / 9),
+            jax.scipy.linalg.lu_factor(x))
+
+
 # Functions with the symbolic shapes of their arguments: between them every operation that has a dynamic form.
 PROGRAMS = {
     "elementwise": (lambda x: jnp.sin(x) * 2 + x**2, [(A, B)]),
@@ -67,6 +73,7 @@ PROGRAMS = {
     "window of any size": (lambda x: lax.dynamic_slice(x, (1,), (x.shape[0] // 2,)), [(A,)]),
     "cholesky": (lambda x: jnp.linalg.cholesky(x @ x.mT + jnp.eye(x.shape[1])), [(A, B, B)]),
     "inv": (lambda x: jnp.linalg.inv(x + 9 * jnp.eye(3)), [(A, 3, 3)]),
+    "systems": (systems, [(A, B, B)]),
     "eigvalsh": (lambda x: jnp.linalg.eigvalsh(x + x.mT), [(A, B, B)]),
     "normal": (lambda x: jax.random.normal(jax.random.key(0), x.shape), [(A, B)]),
     "nonzero": (lambda x: jnp.nonzero(x, size=3)[0], [(A,)]),
@@ -83,6 +90,18 @@ PROGRAMS = {
     "integers": (lambda x: x.shape[0] // 2 * 3 % x.shape[1], [(A, B)]),
     "fft": (lambda x: jnp.fft.fft(x), [(A, 8)]),
     "constant": (lambda x: x + np.arange(4.), [(A, 4)]),
+    "segments": (lambda x: [jax.ops.segment_sum(x, jnp.arange(x.shape[0]) // 2, num_segments=x.shape[0], mode=mode, bucket_size=n)
+                            for mode, n in ((None, None), ("clip", 2))], [(A, B)]),
+    "bincount": (lambda x: jnp.bincount(jnp.abs(x).astype(int), x, length=x.shape[0], minlength=2), [(A,)]),
+    "linspace": (lambda x: (jnp.linspace(0, 1, x.shape[0] + 1), jnp.linspace(x, 2, x.shape[0] + 2, False, axis=1)), [(A,)]),
+    "split": (lambda x: jnp.split(x, [x.shape[0] - 1]), [(A,)]),
+    "gradient": (lambda x: jnp.gradient(x, 2.), [(A + 2,)]),
+    "triangles": (lambda x: (jnp.tril_indices_from(x), jnp.triu_indices(x.shape[0]), jnp.diag_indices_from(x)), [(A, A)]),
+    "resize": (lambda x: jax.image.resize(x, (2 * x.shape[0], 3), "nearest"), [(A, B)]),
+    "toeplitz": (lambda x, y: (jax.scipy.linalg.toeplitz(x, y), jax.scipy.linalg.hankel(x, y)), [(A,), (B,)]),
+    "initializer": (lambda x: [jax.nn.initializers.variance_scaling(2., mode, "normal")(jax.random.key(0), (2, *x.shape))
+                               for mode in ("fan_in", "fan_out", "fan_avg", "fan_geo_avg")], [(A, B)]),
+    "grad of diagonal": (jax.grad(lambda x: (jnp.diagonal(x) ** 2).sum()), [(A, A)]),
     "repeat": (lambda x: jnp.repeat(x, 3), [(A,)]),
     "complex": (lambda x: jnp.abs(jnp.exp(1j * x)), [(A,)]),
 }

@@ -11,8 +11,8 @@ from teucer.errors import InconclusiveDimensionOperation
 # As JAX 0.10.2 reads and prints them.
 READ = {
     "a, b": "(a, b)", "(a, b)": "(a, b)", "a,": "(a,)", "": "()", "()": "()", "a, 3, 2*a + b": "(a, 3, b + 2*a)", "a^2": "(a^2,)",
-    "-a": "(- a,)", "+a": "(a,)",
-    "a*-2 + -1, max(+a, b)": "(- 2*a - 1, max(a, b))", "a1, _b, a_b": "(a1, _b, a_b)", "0, a": "(0, a)", "floordiv(a, 2) + 1 + 2 * mod(b,3)*a":
+    "-a": "(- a,)", "+a": "(a,)", "a*-2 + -1, max(+a, b)": "(- 2*a - 1, max(a, b))",
+    "a1, _b, a_b": "(a1, _b, a_b)", "0, a": "(0, a)", "floordiv(a, 2) + 1 + 2 * mod(b,3)*a":
     "(2*a*mod(b, 3) + floordiv(a, 2) + 1,)", "mod(a,2), max(a,b), min(a, 2)": "(mod(a, 2), max(a, b), min(a, 2))",
 }
 

@@ -64,8 +64,8 @@ class CallExported(Primitive):
 
     def batch(self, size: Any, xs: Any, dims: Any, *, exported: Any) -> Any:
         raise NotImplementedError(f"Batching rule (for vmap) for 'call_exported' not implemented: '{exported.fun_name}' was "
-                                  "exported for arguments of fixed ranks.\n  Export the mapped function, export(jit(vmap(f))), with a "
-                                  "symbolic size for its axis; or loop over the axis with lax.map.")
+                                  "exported for arguments of fixed ranks.\n  Export the mapped function, export(jit(vmap(f))), "
+                                  "with a symbolic size for its axis; or loop over the axis with lax.map.")
 
 
 call_exported_p = CallExported()

@@ -171,7 +171,7 @@ def concatenate(ctx: Context, xs: Sequence[Value], axis: int) -> Value:
 
 
 def pad(ctx: Context, x: Value, value: Value, low: Shape, high: Shape, interior: Shape, aval: ShapedArray) -> Value:
-    if not is_constant(low) or not is_constant(high):
+    if not is_constant((*low, *high, *interior)):
         return ctx.op1("stablehlo.dynamic_pad", (x, value, *(sizes(ctx, amounts) for amounts in (low, high, interior))), aval)
     return ctx.op1("stablehlo.pad", (x, value), aval, f"edge_padding_low = {i64s(low)}, edge_padding_high = {i64s(high)}, "
                    f"interior_padding = {i64s(interior)}")

@@ -10,6 +10,7 @@ import numpy as np
 
 from teucer import numpy as jnp
 from teucer._core.trace import typeof
+from teucer._dimensions.dimensions import is_constant, max_dim
 from teucer.lax import Precision
 from teucer.lax._structure import canonical_axis, canonical_shape
 from teucer.numpy._library import fast
@@ -141,7 +142,8 @@ def _resize(image: Any, shape: tuple[int, ...], method: ResizeMethod, antialias:
         x = jnp.asarray(image)
         for i in axes:
             old, new = x.shape[i], shape[i]
-            x = jnp.take(x, np.floor((np.arange(new) + 0.5) * (old / max(new, 1))).astype(np.int32), axis=i)
+            module: Any = np if is_constant((old, new)) else jnp
+            x = jnp.take(x, module.floor((module.arange(new) + 0.5) * (old / max_dim(new, 1))).astype(np.int32), axis=i)
         return x
     x = jnp.asarray(*promote_dtypes("resize", INEXACT, image))
     for i in axes:

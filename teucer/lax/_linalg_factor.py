@@ -229,7 +229,7 @@ def _permutation(ctx: Any, pivots: Any, aval: Any) -> Any:
     identity = hlo.iota(ctx, aval, n_batch)
     if k == 0 or 0 in batch:
         return identity
-    column = ShapedArray((*batch, 1), np.dtype(np.int32))
+    column, count = ShapedArray((*batch, 1), np.dtype(np.int32)), hlo.convert(ctx, hlo.size(ctx, k), np.dtype(np.int32))
 
     def body(i: Any, permutation: Any) -> Any:
         zeros = [ctx.constant(0, np.int32)] * n_batch
@@ -243,7 +243,7 @@ def _permutation(ctx: Any, pivots: Any, aval: Any) -> Any:
         return hlo.elementwise(ctx, "add", i, ctx.constant(1, np.int32)), moved
 
     def cond(i: Any, permutation: Any) -> Any:
-        return (hlo.compare(ctx, i, ctx.constant(k, np.int32), "LT"),)
+        return (hlo.compare(ctx, i, count, "LT"),)
 
     return hlo.while_(ctx, [ctx.constant(0, np.int32), identity], cond, body)[1]
 

@@ -142,7 +142,7 @@ class Pad(Primitive):
     def lower(self, ctx: Any, x: Any, value: Any, *, padding_config: Any) -> Any:
         low, high, interior = zip(*padding_config, strict=True) if padding_config else ((), (), ())
         aval = ctx.avals_out[0].strengthen()
-        if not any(i and min(a, b) < 0 for a, b, i in padding_config):
+        if not any(i != 0 and min(a, b) < 0 for a, b, i in padding_config):
             return (hlo.pad(ctx, x, value, low, high, interior, aval),)
         # First spread, then cut: XLA's partitioner aborts the process where one operation does both.
         shape = tuple(max(a, 0) + max(b, 0) + dilated(n, i + 1) for n, (a, b, i) in zip(x.shape, padding_config, strict=True))

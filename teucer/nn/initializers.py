@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -100,15 +101,15 @@ def truncated_normal(stddev: Any = 1e-2, dtype: Any = None, lower: Any = -2.0, u
     return init
 
 
-def _fans(shape: Sequence[int], in_axis: Any, out_axis: Any, batch_axis: Any) -> tuple[float, float]:
-    """Number of inputs and outputs of a unit, whose axes stand among the axes of the receptive field."""
+def _fans(shape: Sequence[int], in_axis: Any, out_axis: Any, batch_axis: Any) -> tuple[Any, Any]:
+    """Number of inputs and outputs of a unit, whose axes stand among the axes of the receptive field; of symbolic sizes arrays."""
     if len(shape) <= 1:
         raise ValueError(f"Can't compute input and output sizes of a {len(shape)}-dimensional weights tensor. Must be at least 2D.")
 
-    def product(axes: Any) -> float:
-        return float(np.prod([shape[a] for a in (axes if isinstance(axes, Sequence) else (axes,))]))
+    def product(axes: Any) -> Any:
+        return math.prod([shape[a] for a in (axes if isinstance(axes, Sequence) else (axes,))])
     inputs, outputs, batch = product(in_axis), product(out_axis), product(batch_axis)
-    field = float(np.prod(shape)) / inputs / outputs / batch
+    field = math.prod(shape) / inputs / outputs / batch
     return inputs * field, outputs * field
 
 

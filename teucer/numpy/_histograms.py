@@ -10,7 +10,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import Tracer
-from teucer._dimensions.dimensions import is_size
+from teucer._dimensions.dimensions import is_size, is_symbolic, max_dim
 from teucer._runtime.arrays import ArrayImpl
 from teucer.lax import _elementwise, _gather, _joining, _reductions, _structure
 from teucer.lax._indexing import ScatterDimensionNumbers
@@ -50,7 +50,8 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | N
                          "pass a static `length` argument.")
         length = max(least, int(known.max()) + 1 if known.size else 0)
     else:
-        length = max(operator.index(concrete(length, "bincount", "length must be known")[()]), least)
+        known = length if is_symbolic(length) else operator.index(concrete(length, "bincount", "length must be known")[()])
+        length = max_dim(known, least)
     if weights is None:
         return _count(values, None, length, index_dtype())
     w = operand("bincount", weights, 1)

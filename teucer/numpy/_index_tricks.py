@@ -12,12 +12,14 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import Tracer
-from teucer._dimensions.dimensions import is_symbolic, max_dim, min_dim
+from teucer._dimensions.dimensions import as_size, is_symbolic, max_dim, min_dim
 from teucer.lax import _elementwise, _slicing, _structure
-from teucer.numpy._creation import arange, asarray
+from teucer.numpy._creation import arange, asarray, ones
 from teucer.numpy._library import fast
 from teucer.numpy._logic import where
 from teucer.numpy._manipulation import moveaxis, ravel, reshape
+from teucer.numpy._matrices import tril, triu
+from teucer.numpy._nonzero import nonzero
 from teucer.numpy._operands import axis_of, broadcast_value, concrete, index_dtype, operand, operands, positions, promoted
 from teucer.numpy._promotion import ANY, broadcast_shapes, convert
 from teucer.numpy._stacking import concatenate, stack
@@ -68,7 +70,7 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Any, ...]:
     >>> diag_indices(2)
     (Array([0, 1], dtype=int32), Array([0, 1], dtype=int32))
     """
-    size, axes = operator.index(n), operator.index(ndim)
+    size, axes = as_size(n), operator.index(ndim)
     if size < 0:
         raise ValueError(f"n argument to diag_indices must be nonnegative, got {n}")
     if axes < 0:
@@ -85,9 +87,17 @@ def diag_indices_from(arr: Any) -> tuple[Any, ...]:
     shape = operand("diag_indices_from", arr).shape
     if len(shape) < 2:
         raise ValueError("input array must be at least 2-d")
-    if len(set(shape)) != 1:
+    if any(n != shape[0] for n in shape):
         raise ValueError(f"All dimensions of input must be of equal length, got shape {shape}")
     return diag_indices(shape[0], len(shape))
+
+
+def _symbolic_triangle(mask: Any, n: Any, k: int, m: Any) -> tuple[Any, Any] | None:
+    """The places of a triangle of symbolic size, where there is a formula for their number; None for known sizes."""
+    if not is_symbolic(n) or k or (m is not None and m != n):
+        return None
+    rows, columns = nonzero(mask(ones((n, n), np.bool_)), size=n * (n + 1) // 2)
+    return rows, columns
 
 
 def _triangle(places: tuple[np.ndarray[Any, Any], ...]) -> tuple[Any, Any]:
@@ -101,7 +111,7 @@ def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
     >>> [i.tolist() for i in tril_indices(2)]
     [[0, 1, 1], [0, 0, 1]]
     """
-    return _triangle(np.tril_indices(operator.index(n), operator.index(k), m))
+    return _symbolic_triangle(tril, n, k, m) or _triangle(np.tril_indices(operator.index(n), operator.index(k), m))
 
 
 def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
@@ -110,7 +120,7 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
     >>> [i.tolist() for i in triu_indices(2)]
     [[0, 0, 1], [0, 1, 1]]
     """
-    return _triangle(np.triu_indices(operator.index(n), operator.index(k), m))
+    return _symbolic_triangle(triu, n, k, m) or _triangle(np.triu_indices(operator.index(n), operator.index(k), m))
 
 
 def _plane(name: str, arr: Any) -> tuple[Any, ...]:

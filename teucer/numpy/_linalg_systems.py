@@ -12,6 +12,7 @@ import numpy as np
 from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer._derived.custom_jvp import custom_jvp
+from teucer._dimensions.dimensions import bounds
 from teucer.lax import _elementwise as lax
 from teucer.lax import _linalg_factor, _linalg_qr, _linalg_solve, _linalg_svd, _shapes, _sorting, _structure
 from teucer.lax._control_solves import custom_linear_solve
@@ -125,7 +126,7 @@ def det(a: Any) -> Any:
     Array(-2., dtype=float32)
     """
     (x,) = matrices("det", a, square=True)
-    return _small_det(x) if np.shape(x)[-1] <= 3 else _det(x)
+    return _small_det(x) if bounds(np.shape(x)[-1]).high <= 3 else _det(x)
 
 
 def _by_lu(x: Any) -> Any:

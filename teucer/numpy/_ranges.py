@@ -10,6 +10,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import typeof
+from teucer._dimensions.dimensions import as_size, is_symbolic
 from teucer._transform.vmap import vmap
 from teucer.lax import _elementwise as lax
 from teucer.lax import _joining, _shapes, _structure
@@ -24,10 +25,15 @@ __all__ = ["fromfunction", "geomspace", "indices", "linspace", "logspace", "mesh
 
 
 def _samples(num: Any) -> int:
-    n = operator.index(num)
+    n = as_size(num)
     if n < 0:
         raise ValueError(f"Number of samples, {n}, must be non-negative.")
     return n
+
+
+def _scalar(x: Any, size: Any) -> Any:
+    """A size as a scalar of x's dtype."""
+    return lax.convert_element_type(size, x.dtype) if is_symbolic(size) else np.asarray(size, x.dtype)[()]
 
 
 @fast(static=("num", "endpoint", "dtype", "axis"))
@@ -40,11 +46,11 @@ def _linspace(start: Any, stop: Any, num: int, endpoint: bool, dtype: Any, axis:
     low, high = (_structure.reshape(broadcast_to(v, shape) if shape else v, (1, *shape)) for v in (low, high))
     steps = num - 1 if endpoint else num
     difference = lax.sub(high, low)
-    gap = lax.div(difference, scalar_like(difference, steps)) if steps > 0 else _structure.full((1, *shape), np.nan, computed)
+    gap = lax.div(difference, _scalar(difference, steps)) if steps > 0 else _structure.full((1, *shape), np.nan, computed)
     real = np.dtype(dtypes.finfo(computed).dtype) if computed in dtypes.COMPLEX else computed
     if num > 1:
-        share = lax.div(_shapes.broadcasted_iota(real, (steps,), 0), np.asarray(steps, real)[()])
-        share = lax.convert_element_type(share, computed)
+        share = _shapes.broadcasted_iota(real, (steps,), 0)
+        share = lax.convert_element_type(lax.div(share, _scalar(share, steps)), computed)
         share = broadcast_to(_structure.reshape(share, (steps, *[1] * len(shape))), (steps, *shape))
         wide_low, wide_high = (broadcast_to(v, (steps, *shape)) for v in (low, high))
         # Both ends are met exactly, and a bound that overflows with the other one does not.

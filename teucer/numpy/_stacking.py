@@ -11,7 +11,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import Tracer
-from teucer._dimensions.dimensions import is_symbolic, max_dim, min_dim
+from teucer._dimensions.dimensions import as_size, is_symbolic, max_dim, min_dim
 from teucer._runtime.arrays import ArrayImpl
 from teucer.lax import _cumulative, _elementwise, _gather, _joining, _shapes, _slicing, _sorting, _structure
 from teucer.lax._indexing import GatherDimensionNumbers, ScatterDimensionNumbers
@@ -212,11 +212,12 @@ def _split(name: str, ary: Any, indices_or_sections: Any, axis: int) -> list[Any
     at = axis_of(x, axis)
     n = x.shape[at]
     if isinstance(indices_or_sections, Sequence | np.ndarray | ArrayImpl | Tracer) and np.ndim(indices_or_sections):
-        known = concrete(indices_or_sections, name, "the places to cut at must be known")
+        symbolic = isinstance(indices_or_sections, Sequence) and any(map(is_symbolic, indices_or_sections))
+        known = np.empty(0) if symbolic else concrete(indices_or_sections, name, "the places to cut at must be known")
         if known.size and known.dtype.kind not in "biu":
             raise TypeError(f"{name}: Only integer scalar arrays can be converted to a scalar index, got places to cut at of dtype "
                             f"{known.dtype}.")
-        places = [int(i) for i in known]
+        places = [as_size(i) for i in (indices_or_sections if symbolic else known)]
         bounds = [0, *(min_dim(n, max_dim(i + n if i < 0 else i, 0)) for i in places), n]
     else:
         parts = int(concrete(indices_or_sections, name, "the number of parts must be known")[()])

@@ -9,6 +9,7 @@ import numpy as np
 from teucer import numpy as jnp
 from teucer._base import dtypes
 from teucer._core.trace import typeof
+from teucer._dimensions.dimensions import as_size, ceil_div, max_dim
 from teucer.lax import GatherScatterMode
 from teucer.lax._sharding import laid_out
 from teucer.numpy._library import fast
@@ -82,7 +83,7 @@ def _segment(name: str, operation: str, data: Any, ids: Any, num_segments: Any, 
     if shape[:len(of_ids)] != of_ids:
         raise ValueError(f"{name}: data must begin with the axes of segment_ids.\n    data: {typeof(data).str_short(True)}\n"
                          f"    segment_ids: {typeof(ids).str_short(True)}")
-    count = max(int(jnp.max(ids)) + 1, 0) if num_segments is None else num_segments.__index__()
+    count = max(int(jnp.max(ids)) + 1, 0) if num_segments is None else as_size(num_segments)
     if count < 0:
         raise ValueError("num_segments must be non-negative.")
     is_clipped = mode is not None and GatherScatterMode.from_any(mode) == GatherScatterMode.CLIP
@@ -95,14 +96,14 @@ def _scattered(data: Any, ids: Any, operation: str, count: int, is_sorted: bool,
                is_clipped: bool) -> Any:
     data, ids = jnp.asarray(data), jnp.asarray(ids)
     # Negative numbers are not counted from the end.
-    ids = jnp.clip(ids, 0, max(count - 1, 0)) if is_clipped else jnp.where(ids < 0, count, ids)
+    ids = jnp.clip(ids, 0, max_dim(count - 1, 0)) if is_clipped else jnp.where(ids < 0, count, ids)
     start = _neutral(operation, data.dtype)
     rest = data.shape[ids.ndim:]
     options = {"indices_are_sorted": is_sorted and is_clipped, "unique_indices": unique, "mode": "drop"}
     if bucket_size is None:
         return getattr(jnp.full((count, *rest), start, data.dtype).at[ids], operation)(data, **options)
-    buckets = np.arange(ids.shape[0]) // bucket_size
-    target = jnp.full((-(-ids.shape[0] // bucket_size), count, *rest), start, data.dtype)
+    buckets = jnp.arange(ids.shape[0]) // bucket_size
+    target = jnp.full((ceil_div(ids.shape[0], bucket_size), count, *rest), start, data.dtype)
     places = jnp.broadcast_to(buckets.reshape(-1, *(1,) * (ids.ndim - 1)), ids.shape)
     parts = getattr(target.at[places, ids], operation)(data, **options)
     return _REDUCE[operation](parts, axis=0).astype(data.dtype)

@@ -54,7 +54,7 @@ def toeplitz(c: Any, r: Any = None) -> Any:
     c, r = (jnp.broadcast_to(x, (*batch, x.shape[-1])) for x in (c, r))
     # Diagonals from the lower left corner to the upper right one.
     diagonals = jnp.concatenate([jnp.flip(c, -1), r[..., 1:]], axis=-1)
-    return jnp.take(diagonals, m - 1 - np.arange(m)[:, None] + np.arange(n)[None, :], axis=-1)
+    return jnp.take(diagonals, m - 1 - jnp.arange(m)[:, None] + jnp.arange(n)[None, :], axis=-1)
 
 
 @fast
@@ -70,7 +70,7 @@ def hankel(c: Any, r: Any = None) -> Any:
     m, n = c.shape[-1], r.shape[-1]
     batch = jnp.broadcast_shapes(c.shape[:-1], r.shape[:-1])
     c, r = (jnp.broadcast_to(x, (*batch, x.shape[-1])) for x in (c, r))
-    return jnp.take(jnp.concatenate([c, r[..., 1:]], axis=-1), np.arange(m)[:, None] + np.arange(n)[None, :], axis=-1)
+    return jnp.take(jnp.concatenate([c, r[..., 1:]], axis=-1), jnp.arange(m)[:, None] + jnp.arange(n)[None, :], axis=-1)
 
 
 @fast
