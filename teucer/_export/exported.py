@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 from teucer._base import tracebacks
+from teucer._core.calls import fun_name
 from teucer._core.trace import typeof
 from teucer._core.types import float0
 from teucer._derived.custom_vjp import custom_vjp
@@ -252,7 +253,7 @@ def export(fun_jit: Any, *, platforms: Sequence[str] | None = None, disabled_che
     @tracebacks.api_boundary
     def exporter(*args: Any, **kwargs: Any) -> Exported:
         given, tree = pytrees.tree_flatten((args, kwargs))
-        _check_scopes(fun_jit.__name__, _arg_names(tree), given)
+        _check_scopes(fun_name(fun_jit._jit[0]), _arg_names(tree), given)
         return _exported(fun_jit.trace(*args, **kwargs), chosen, tuple(disabled_checks))
 
     return exporter
