@@ -10,7 +10,7 @@ from typing import Any
 
 from teucer._base.source import is_internal
 
-__all__ = ["definition", "fun_name", "fun_text", "where"]
+__all__ = ["UNKNOWN", "definition", "fun_name", "fun_text", "where"]
 
 
 UNKNOWN = "<unknown>"

@@ -33,7 +33,8 @@ def differs(op: str, n: Any, size: int, low: float, high: float) -> NoReturn:
     """Refuse an axis that may be of a size for which a function does something else."""
     raise InconclusiveDimensionOperation(
         f"{op}: Symbolic dimension comparison '{n}' == '{size}' is inconclusive; an axis of size {size} is treated in another "
-        f"way.\n    {n}: from {low} to {high}{_asked_at()}")
+        f"way.\n    {n}: from {low} to {high}{_asked_at()}\n"
+        "  Give a range without it, dynamic_dims={x: {axis: (least, greatest)}}.")
 
 
 def _asked_at() -> str:

@@ -285,7 +285,8 @@ def found_sizes(found: Sequence[Dimension], values: Sequence[Any]) -> dict[str, 
         size = sizes[str(variable)] = int(value)
         high = bounds(variable).high
         if size < 0:
-            raise ValueError("jit: repeat: repeats may not be negative, and one is.")
+            raise ValueError("jit: repeat: repeats may not be negative, and one is.\n"
+                             "  Give jnp.maximum(repeats, 0) if none is meant there.")
         if size > high:
             raise ValueError(f"jit: a result has {size} elements, beyond the bound {int(high)} of dynamic_results.\n"
                              f"  Give a greater bound: jit(..., dynamic_results={size}).")

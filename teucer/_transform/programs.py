@@ -79,20 +79,20 @@ class Step(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """The pieces of a program in the order in which they run (`_optimize/pieces.py`), and which arguments are donated."""
+    """The pieces of a program in the order in which they run (`_optimize/pieces.py`)."""
 
     steps: tuple[Step, ...]
     consts: tuple[Any, ...]
     results: tuple[int, ...]
-    donated: tuple[int, ...]
 
     def run(self, args: Sequence[Any]) -> list[Any]:
         """The results of the program for arguments that are on its device.
 
         Raises the runtime's error if a donated argument is another one too, before anything has run.
         """
-        if self.donated and len({id(x) for x in args}) < len(args):
-            self._refuse_shared(args)
+        all_donated = [i for step in self.steps for i in step.donated]
+        if all_donated and len({id(x) for x in args}) < len(args):
+            _refuse_shared(args, all_donated)
         values = [*args, *self.consts]
         for program, reads, drops, donated in self.steps:
             values += xla_arrays.execute(program.executable, [values[i] for i in reads], program.handlers)
@@ -102,14 +102,15 @@ class Steps(NamedTuple):
                 values[i] = None
         return [values[i] for i in self.results]
 
-    def _refuse_shared(self, args: Sequence[Any]) -> None:
-        for i in self.donated:
-            for j, x in enumerate(args):
-                if x is args[i] and i != j:
-                    raise XlaRuntimeError(
-                        "INVALID_ARGUMENT: Attempt to donate the same buffer twice, or to donate and to use it, in one call: "
-                        f"leaves {min(i, j)} and {max(i, j)} of the arguments that the program uses are one array, "
-                        f"{typeof(x).str_short()}.\n  Give one of them as a copy, x.copy(), or do not donate it (donate_argnums).")
+
+def _refuse_shared(args: Sequence[Any], donated: Sequence[int]) -> None:
+    for i in donated:
+        for j, x in enumerate(args):
+            if x is args[i] and i != j:
+                raise XlaRuntimeError(
+                    "INVALID_ARGUMENT: Attempt to donate the same buffer twice, or to donate and to use it, in one call: "
+                    f"leaves {min(i, j)} and {max(i, j)} of the arguments that the program uses are one array, "
+                    f"{typeof(x).str_short()}.\n  Give one of them as a copy, x.copy(), or do not donate it (donate_argnums).")
 
 
 @final
@@ -340,8 +341,7 @@ def _compile_pieces(in_pieces: Cut, lowerings: dict[Jaxpr, Lowering], donated: S
     sharding = shardings.single_device_sharding(placement.device)
     steps = [Step(made[p.jaxpr], tuple(itertools.compress(p.reads, made[p.jaxpr].kept)), p.drops,
                   tuple([i for i in p.drops if i < len(donated) and donated[i]])) for p in in_pieces.pieces]
-    return Steps(tuple(steps), tuple([transfer.to_sharding(c, sharding) for c in in_pieces.consts]), in_pieces.results,
-                 tuple([i for step in steps for i in step.donated]))
+    return Steps(tuple(steps), tuple([transfer.to_sharding(c, sharding) for c in in_pieces.consts]), in_pieces.results)
 
 
 def _executable(lowering: Lowering, placement: Placement, options: tuple[tuple[str, Any], ...],

@@ -152,7 +152,7 @@ _SHORT, _NARROW, _LONG = 8, 16, 32
 def _gains_by_rows(lhs: Any, rhs: Any, dimension_numbers: Any) -> bool:
     """Whether on CPU the left operand, which lies by columns, is worth a copy that lies by rows.
 
-    XLA hands a product to YNNPACK if it does, and else to Eigen, which is up to 10 times slower then.
+    XLA gives YNNPACK the products whose left operand lies by rows, and the others to Eigen, which takes up to 10 times longer.
     """
     left, right = _roles((len(lhs.shape), len(rhs.shape)), dimension_numbers)
     if (lhs.dtype != rhs.dtype or not dtypes.issubdtype(lhs.dtype, np.floating) or dtypes.bit_width(lhs.dtype) < 16
