@@ -80,7 +80,8 @@ def test_functions_fit():
 
 
 def lines_of_floor(floor):
-    return sum(len(path.read_text().splitlines()) for path in (ROOT / "teucer" / floor).rglob("*.py"))
+    """Without what has a room of its own on the floor."""
+    return sum(len(path.read_text().splitlines()) for path in (ROOT / "teucer" / floor).glob("*.py"))
 
 
 def test_the_core_is_read_in_an_afternoon():

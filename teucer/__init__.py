@@ -5,12 +5,11 @@ from __future__ import annotations
 import importlib
 import sys
 
-if "jax" in sys.modules:
-    raise ImportError("teucer cannot be imported into a process that has imported jax: both give methods to jaxlib's array "
-                      "type.\n  Remove one of the imports, or run them in separate processes.")
-
 from teucer._base import lazy
 from teucer._base.collection import rarely_collected
+from teucer._base.without_jax import exclude_jax
+
+exclude_jax()
 
 __version__ = "0.1.0"
 __version_info__ = (0, 1, 0)

@@ -102,13 +102,47 @@ print(jax.device_count())
     assert run(program)[0].splitlines() == ["4", "jax_num_cpu_devices config should be updated before backends", "2"]
 
 
-def test_jax_in_the_process(tmp_path):
-    (tmp_path / "jax.py").write_text("")
-    _, err = run("import jax, teucer", [tmp_path])
-    assert "ImportError: teucer cannot be imported into a process that has imported jax" in err
+@pytest.mark.parametrize("first, second", [("jax", "teucer"), ("teucer", "jax"), ("teucer", "jax.numpy")])
+def test_jax_in_the_process(tmp_path, first, second):
+    (tmp_path / "jax").mkdir()
+    (tmp_path / "jax" / "__init__.py").write_text("")
+    _, err = run(f"import {first}, {second}", [tmp_path])
+    assert f"ImportError: {second.partition('.')[0]} cannot be imported into a process that has imported {first}" in err
     assert "separate processes" in err
-    # The other way round it is jax that is there second, and finds its class taken: Teucer cannot know of it.
-    assert run("import teucer, jax; print(teucer.numpy.ones(2))", [tmp_path])[0] == "[1. 1.]"
+
+
+def test_jaxlib_does_not_import_jax(tmp_path):
+    """It tries to when it reads an array; half imported, jax would change options of jaxlib, such as 64 bits."""
+    (tmp_path / "jax").mkdir()
+    (tmp_path / "jax" / "__init__.py").write_text("print('imported')")
+    program = """
+import importlib.util, sys
+import numpy as np
+import teucer as jax, teucer.numpy as jnp
+print(float(jnp.ones(3).sum()), float(jnp.ones((), "bfloat16")), np.asarray(jnp.arange(2)))
+with jax.enable_x64(True):
+    print(jax.jit(lambda x: x)(np.ones(2)).dtype)
+print("jax" in sys.modules, importlib.util.find_spec("jax") is not None)
+"""
+    assert run(program, [tmp_path]) == ("3.0 1.0 [0 1]\nfloat64\nFalse True", "")
+
+
+def test_reading_does_not_look_for_jax():
+    program = """
+import sys
+import numpy as np
+import teucer as jax, teucer.numpy as jnp
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        print("looked for", name)
+
+values = [jnp.ones(3).sum(), jnp.arange(3), jnp.ones((2, 0), bool), jnp.ones((), "complex64"), jnp.ones((), "uint8")]
+sys.meta_path.insert(0, Finder())
+for x in values:
+    x.tolist(), np.asarray(x), bytes(x), str(x)
+"""
+    assert run(program) == ("", "")
 
 
 def test_the_default_platform_by_name():

@@ -129,7 +129,7 @@ class Traced(Stage):
 
         lowering_platforms: for which platforms; by default that of the device on which the program will run.
         """
-        platforms = tuple(lowering_platforms or (self.placement.device.platform,))
+        platforms = tuple(lowering_platforms or (self.placement.platform,))
         return Lowered(self, self.lower_with(platforms), self.placement, platforms)
 
     def lower_with(self, platforms: Sequence[str], *, locations: bool = False) -> programs.Lowering:

@@ -24,6 +24,7 @@ from teucer._transform.reverse import vjp
 from teucer._transform.shapes import ShapeDtypeStruct
 from teucer._trees import pytrees
 from teucer._xla import mlir
+from teucer._xla.client import platform_of
 from teucer._xla.dispatcher import PjitFunction
 
 __all__ = ["DisabledSafetyCheck", "Exported", "default_export_platform", "deserialize", "export",
@@ -221,8 +222,7 @@ def default_export_platform() -> str:
     >>> default_export_platform()
     'cpu'
     """
-    platform: str = backends.target_device().platform
-    return platform
+    return platform_of(backends.target_device())
 
 
 def export(fun_jit: Any, *, platforms: Sequence[str] | None = None, disabled_checks: Sequence[DisabledSafetyCheck] = (),

@@ -50,10 +50,10 @@ def to_numpy(x: Any) -> np.ndarray[Any, Any]:
         if x_.is_fully_replicated:
             # Of copies on several devices the first is read.
             one = x_ if x_._sharding.num_devices == 1 else xla.shard_arrays(x_)[0]
-            value, did_copy = one._single_device_array_to_np_array_did_copy()
+            value, in_place = _read(one)
             value.flags.writeable = False
-            if not did_copy:
-                return value  # type: ignore[no-any-return]
+            if in_place:
+                return value
             x_._npy_value = value
         elif not x_.is_fully_addressable:
             raise RuntimeError(f"Fetching value for `jax.Array` that spans non-addressable devices is not possible.\n"
@@ -61,6 +61,15 @@ def to_numpy(x: Any) -> np.ndarray[Any, Any]:
         else:
             x_._npy_value = _gather(x_)
     return x_._npy_value  # type: ignore[no-any-return]
+
+
+def _read(x: Any) -> tuple[np.ndarray[Any, Any], bool]:
+    """The values of an array on one device, and whether they are the device's own."""
+    try:
+        return np.asarray(memoryview(x)), True  # on CPU, in NumPy's dtypes; the way below looks for the package jax first
+    except BufferError:
+        value, did_copy = x._single_device_array_to_np_array_did_copy()
+        return value, not did_copy
 
 
 def _gather(x: Any) -> np.ndarray[Any, Any]:

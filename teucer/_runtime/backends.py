@@ -9,6 +9,7 @@ from typing import Any
 from teucer._base import config
 from teucer._runtime import host_memory
 from teucer._xla import client as xla
+from teucer._xla.kernels import lapack
 
 __all__ = ["backends", "clear_backends", "client_of", "default_backend", "device_count", "devices", "host_count", "host_id",
            "host_ids", "local_device_count", "local_devices", "process_count", "process_index", "process_indices",
@@ -51,7 +52,7 @@ def _make_clients() -> dict[str, Any]:
                 raise RuntimeError(f"Unable to initialize backend '{name}': {err}\n  The option jax_platforms is "
                                    f"{wanted!r}; the plugins found are {sorted(libraries)}.") from err
             logger.warning("Unable to initialize backend '%s': %s\n  JAX_PLATFORMS=cpu leaves it alone.", name, err)
-    xla.register_lapack()
+    lapack.register()
     return made
 
 
@@ -60,7 +61,22 @@ def _make_client(name: str, libraries: dict[str, str]) -> Any:
         return _cpu()
     if name not in libraries:
         raise RuntimeError("no plugin for this platform is installed.")
-    return xla.plugin_client(name, libraries[name], {})
+    return xla.plugin_client(name, libraries[name], _plugin_options(name))
+
+
+def _plugin_options(name: str) -> dict[str, Any]:
+    """What a plugin's client is told: by the option jax_pjrt_client_create_options, and which GPUs to use."""
+    given = config.config.jax_pjrt_client_create_options or {}
+    if isinstance(given, str):
+        given = dict(pair.split(":", 1) for pair in filter(None, given.split(";")))
+    options = dict(given)
+    visible = config.config.jax_cuda_visible_devices
+    if name == "cuda" and visible != "all":
+        try:
+            options["visible_devices"] = [int(number) for number in visible.split(",")]
+        except ValueError:
+            raise RuntimeError(f"jax_cuda_visible_devices is 'all' or numbers of GPUs with commas, got {visible!r}.") from None
+    return options
 
 
 def _rank(name: str) -> int:

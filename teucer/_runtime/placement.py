@@ -14,6 +14,7 @@ from teucer._runtime.meshes import AxisType, Mesh
 from teucer._runtime.shardings import NamedSharding, SingleDeviceSharding
 from teucer._runtime.specs import PartitionSpec
 from teucer._xla.arrays import HloSharding
+from teucer._xla.client import platform_of
 
 __all__ = ["Placement", "chosen_by_compiler", "over_mesh", "pinned", "placement_of", "spread"]
 
@@ -33,8 +34,13 @@ class Placement(NamedTuple):
 
     @property
     def device(self) -> Any:
-        """The first device, which says the platform."""
+        """The first device."""
         return self.devices[0]
+
+    @property
+    def platform(self) -> str:
+        """What programs are written for: 'cpu', 'cuda', ..."""
+        return platform_of(self.devices[0])
 
     def __repr__(self) -> str:
         if self.mesh is None:

@@ -281,7 +281,7 @@ def program_for(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: b
 def compile_staged(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: bool, placement: Placement,
                    options: tuple[tuple[str, Any], ...], outline: bool | None, *, quiet: bool = False) -> Program:
     """The program of a jaxpr without constants, which is optimised and outlined first; quiet: nothing is logged or dumped."""
-    program = _compile_prepared(prepared(jaxpr, outline, placement, placement.device.platform), name, donated, keep_unused,
+    program = _compile_prepared(prepared(jaxpr, outline, placement, placement.platform), name, donated, keep_unused,
                                 placement, options, outline, quiet)
     forecast = jaxpr.cache.pop(preload.Forecast, None)
     if forecast is not None:
@@ -293,7 +293,7 @@ def _compile_prepared(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unu
                       options: tuple[tuple[str, Any], ...], outline: bool | None, quiet: bool) -> Program:
     """The program of a jaxpr as `prepared` gives it: in pieces if it calls large functions again and again, else as a whole."""
     def lowered(jaxpr: Jaxpr, donated: Sequence[bool], keep_unused: bool, quiet: bool) -> Lowering:
-        return lower_program(jaxpr, name, donated, keep_unused, (placement.device.platform,), quiet=quiet, placement=placement)
+        return lower_program(jaxpr, name, donated, keep_unused, (placement.platform,), quiet=quiet, placement=placement)
 
     if placement.mesh is None and any(eqn.primitive is outlined_call_p for eqn in jaxpr.eqns):
         start = time.perf_counter()

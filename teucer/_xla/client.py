@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import functools
-import importlib.machinery
 import importlib.util
 import os
 import pkgutil
-import sys
-import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxlib import _jax, lapack, utils, xla_client
+from jaxlib import _jax, utils, xla_client
 from jaxlib.version import __version__ as jaxlib_version
+
+from teucer._xla.kernels import lapack
 
 __all__ = ["CALLS_MISS_COPIES", "EIGEN_CONVOLUTIONS", "LEAN_CODE", "Client", "CompileOptions", "Device", "DeviceList", "Effort",
            "LoadedExecutable", "XlaRuntimeError", "compile_options", "compile_text", "cost_analysis", "cpu_client", "deserialize",
-           "device_or_platform", "jaxlib_version", "little_effort", "plugin_client", "plugin_libraries", "register_ffi_target",
-           "register_lapack"]
+           "device_or_platform", "jaxlib_version", "little_effort", "platform_of", "plugin_client", "plugin_libraries",
+           "register_ffi_target"]
 
 Client = _jax.Client
 CompileOptions = _jax.CompileOptions
@@ -94,10 +92,20 @@ def _library_of(module: str) -> str | None:
     return None
 
 
+def platform_of(device: Any) -> str:
+    """The platform that programs for a device are written for: 'cpu', 'cuda', 'rocm', 'tpu'. Devices call both GPUs 'gpu'."""
+    name: str = device.platform
+    return device.client.platform_version.partition(" ")[0] if name == "gpu" else name
+
+
 def plugin_client(name: str, library: str, options: Mapping[str, Any]) -> Any:
     """A client of the PJRT plugin in the shared library at `library`."""
     if not xla_client.pjrt_plugin_loaded(name):
-        xla_client.load_pjrt_plugin_dynamically(name, library)
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # the plugin has a log of its own, which reads this when it is loaded
+        plugin = xla_client.load_pjrt_plugin_dynamically(name, library)
+        if name in ("cuda", "rocm"):
+            from teucer._xla.kernels import gpu
+            gpu.register(name, plugin)
     if not xla_client.pjrt_plugin_initialized(name):
         xla_client.initialize_pjrt_plugin(name)
     if name == "cuda":
@@ -193,8 +201,7 @@ def compile_text(client: Any, text: str, devices: Any, options: Any, callbacks: 
 
     callbacks: the Python functions that the module's host callbacks refer to by index.
     """
-    if "lapack_" in text:
-        _start_lapack()
+    lapack.start_if_called(text)
     if callbacks:
         from teucer._xla import mlir  # 0.15 s to load, for programs with callbacks only
         return client.compile_and_load(mlir.parse(text), devices, options, list(callbacks))
@@ -210,46 +217,10 @@ def cost_analysis(client: Any, computation: Any) -> Any:
 
 def deserialize(client: Any, data: bytes, devices: Any, options: Any) -> Any:
     """Load an executable from what `LoadedExecutable.serialize` wrote."""
-    if b"lapack_" in data:
-        _start_lapack()
+    lapack.start_if_called(data)
     return client.deserialize_executable(data, devices, options)
 
 
 def register_ffi_target(name: str, function: Any, platform: str, api_version: int) -> None:
     """Make a foreign function known to XLA under `name`."""
     xla_client.register_custom_call_target(name, function, platform, api_version)
-
-
-def register_lapack() -> None:
-    """Make jaxlib's LAPACK kernels known to XLA on CPU. They call SciPy's, which the first program that has them loads."""
-    for platform, targets in lapack.registrations().items():
-        for name, function, api_version in targets:
-            register_ffi_target(name, function, platform, api_version)
-            xla_client.register_custom_call_as_batch_partitionable(name)
-
-
-_starting_lapack = threading.Lock()
-
-
-@functools.cache
-def _start_lapack() -> None:
-    """Load SciPy's LAPACK for jaxlib's kernels, which take its functions out of two modules of scipy.linalg."""
-    import scipy
-    with _starting_lapack:
-        # By themselves the two take 10 ms, by way of their package 250.
-        names = [] if "scipy.linalg" in sys.modules else ["scipy.linalg.cython_blas", "scipy.linalg.cython_lapack"]
-        try:
-            _load_alone(names, [os.path.join(folder, "linalg") for folder in scipy.__path__])
-            lapack._lapack.initialize()
-        finally:
-            for name in names:  # whoever imports them later is given the same modules, then also as attributes of the package
-                sys.modules.pop(name, None)
-
-
-def _load_alone(names: Sequence[str], folders: list[str]) -> None:
-    """Load modules without the package around them; those that are not in the folders are left to `import`."""
-    for name in names:
-        spec = importlib.machinery.PathFinder.find_spec(name, folders)
-        if spec is not None and spec.loader is not None:
-            sys.modules[name] = module = importlib.util.module_from_spec(spec)
-            spec.loader.exec_module(module)

@@ -26,6 +26,8 @@ __all__ = ["debug_callback", "debug_callback_p", "io_callback", "io_callback_p",
 
 _VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized", None)
 
+# XLA's names for a call of Python, by platform.
+_TARGETS = {"cpu": "xla_ffi_python_cpu_callback", "cuda": "xla_ffi_python_gpu_callback", "rocm": "xla_ffi_python_gpu_callback"}
 # Where the block being written keeps what the last ordered call in it gave.
 _ORDER_AVAL = ShapedArray((), np.dtype(bool))
 
@@ -64,8 +66,8 @@ class _Callback(Primitive):
         return Labels([tuple((i, axis) for axis in range(a.ndim)) for i, a in enumerate(avals)], [()])
 
     def lower(self, ctx: Any, *values: Any, callback: Any, result_avals: Any, ordered: bool = False, **params: Any) -> Any:
-        if ctx.platform != "cpu":
-            raise NotImplementedError(f"{self.name}: Python callbacks are implemented on CPU only, not on {ctx.platform}.\n"
+        if ctx.platform not in _TARGETS:
+            raise NotImplementedError(f"{self.name}: Python callbacks are implemented on CPU and GPU, not on {ctx.platform}.\n"
                                       "  Run the function that calls Python on a CPU device: device_put its arguments there.")
 
         def call(*args: Any) -> tuple[Any, ...]:
@@ -83,7 +85,7 @@ class _Callback(Primitive):
         index = len(ctx.module.host_callbacks)
         ctx.module.host_callbacks.append(call)
         layouts = [_row_major(v.aval) for v in values], [_row_major(a) for a in avals]
-        outs = hlo.custom_call(ctx, "xla_ffi_python_cpu_callback", values, avals, config=f"{{index = {index} : ui64}}",
+        outs = hlo.custom_call(ctx, _TARGETS[ctx.platform], values, avals, config=f"{{index = {index} : ui64}}",
                                operand_layouts=layouts[0], result_layouts=layouts[1], has_side_effect=self.kind is not None,
                                attributes=ctx.module.on_first_device(len(avals)))
         return tuple(map(ctx.whole, outs))

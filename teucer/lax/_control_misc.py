@@ -166,7 +166,7 @@ def platform_dependent(*args: Any, default: Callable[..., Any] | None = None, **
     avals = avals_of("platform_dependent", flat)
     platforms = tuple(groups)
     if current_trace() is EVAL:
-        return funs[platform_number(platforms, programs.placement_of(flat).device.platform)](*args)
+        return funs[platform_number(platforms, programs.placement_of(flat).platform)](*args)
     bodies = [stage_body(fun, "platform_dependent", tree, avals) for fun in funs]
     names = [f"the function for {group[0]}" if group else "default" for group in groups]
     check_branches("platform_dependent", funs, names, bodies)

@@ -9,8 +9,11 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import typeof
+from teucer._core.types import ShapedArray
 from teucer._runtime import backends
 from teucer._runtime.arrays import ArrayImpl
+from teucer._runtime.shardings import single_device_sharding
+from teucer._xla import arrays as xla
 from teucer.lax import _elementwise as lax
 from teucer.lax import _structure
 from teucer.lax._families import scalar_like
@@ -45,9 +48,9 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Any:
-    """The array that another library's array is, through the DLPack protocol; the buffer is copied if it is of the host.
+    """The array that another library's array is, through the DLPack protocol; a buffer of the host is copied, a GPU's is shared.
 
-    Raises TypeError for what does not speak it, BufferError for arrays of devices that NumPy cannot read.
+    Raises TypeError for what does not speak it, BufferError for arrays of devices that are not there.
 
     >>> from_dlpack(np.float32([1, 2]))
     Array([1., 2.], dtype=float32)
@@ -57,7 +60,27 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     if not hasattr(x, "__dlpack__"):
         raise TypeError("The array passed to from_dlpack must have __dlpack__ and __dlpack_device__ methods.\n"
                         f"  x: {type(x)}")
+    kind, number = x.__dlpack_device__()
+    if kind in _GPUS:
+        return place(array(_on_gpu(x, _GPUS[kind], number), copy=bool(copy)), device)
     return place(asarray(np.from_dlpack(x)), device)
+
+
+# DLPack's numbers of devices whose buffers are taken as they are.
+_GPUS = {2: "cuda", 10: "rocm"}
+
+
+def _on_gpu(x: Any, platform: str, number: int) -> Any:
+    """A GPU's array of another library as one of the same buffer."""
+    found = [d for name, client in backends.backends().items() if name == platform
+             for d in client.local_devices() if d.local_hardware_id == number]
+    if not found:
+        raise BufferError(f"from_dlpack: the array is on GPU {number} of {platform}, which is not among the devices here: "
+                          f"{list(backends.backends())}.\n  Copy it to the host first.")
+    stream = found[0].get_stream_for_external_ready_events()
+    buffer = xla.from_dlpack(x.__dlpack__(stream=stream), found[0], stream)
+    aval = ShapedArray(tuple(x.shape), dtypes.as_dtype(str(x.dtype).rpartition(".")[2]))  # of torch.float32 the end
+    return xla.assemble(aval.carrier, single_device_sharding(found[0]), [buffer], committed=True)
 
 
 def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Any:
