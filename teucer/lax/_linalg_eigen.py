@@ -11,21 +11,25 @@ import numpy as np
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._lower import hlo
-from teucer.lax._arithmetic import add, complex, conj, div, eq, imag, mul, real, sub
+from teucer.lax._arithmetic import add, complex, conj, div, eq, gt, imag, lt, mul, neg, real, sub
 from teucer.lax._extremes import argmax
 from teucer.lax._linalg_factor import lu, symmetrized
 from teucer.lax._linalg_lapack import (
     MatrixPrimitive,
+    boolean,
     check_inexact,
     check_rank,
     flag,
+    has_gpu_kernel,
     info_of,
     lapack,
+    magma,
     nan_unless_ok,
     real_dtype,
+    zeros,
 )
 from teucer.lax._linalg_matrices import adjoint, as_float, columns, diagonal, eye, like, matmul, permutation_matrix, rows
-from teucer.lax._linalg_solve import triangular_solve
+from teucer.lax._linalg_solve import shifted, triangular_solve
 from teucer.lax._selection import select
 from teucer.lax._shapes import broadcasted_iota
 from teucer.lax._structure import convert_element_type, reduce_sum
@@ -39,6 +43,10 @@ class EighImplementation(enum.Enum):
     QR = "qr"
     JACOBI = "jacobi"
     QDWH = "qdwh"
+
+
+# The numbers that GPU kernels know them by.
+_GPU_ALGORITHMS = {None: 0, EighImplementation.QR: 1, EighImplementation.JACOBI: 2}
 
 
 class EigImplementation(enum.Enum):
@@ -78,7 +86,8 @@ class Eigh(MatrixPrimitive):
         *batch, n, _ = x.shape
         values_aval = values_aval.update(shape=(*batch, n))
         v, w, info = lapack(ctx, "eigh", "syevd", len(batch), [x], [x.aval.strengthen(), values_aval, info_of(batch)],
-                            f"mode = {flag('V')}, uplo = {flag('L' if lower else 'U')}", [(0, 0)])
+                            f"mode = {flag('V')}, uplo = {flag('L' if lower else 'U')}", [(0, 0)],
+                            gpu=f"algorithm = {_GPU_ALGORITHMS[algorithm]} : ui8, lower = {boolean(lower)}")
         v, w = nan_unless_ok(ctx, info, v, w)
         if subset_by_index is not None:
             v, w = (_last_axis(ctx, value, *subset_by_index) for value in (v, w))
@@ -179,15 +188,23 @@ class Eig(MatrixPrimitive):
 
     def lower(self, ctx: Any, x: Any, *, compute_left_eigenvectors: bool, compute_right_eigenvectors: bool,
               enable_eigvec_derivs: bool, implementation: Any) -> Any:
-        if ctx.platform == "cpu" and implementation not in (None, EigImplementation.LAPACK):
-            raise ValueError(f"Only the lapack implementation is supported on CPU.\n    implementation: {implementation}")
+        _check_eig(ctx, implementation, compute_left_eigenvectors)
+        if 0 in x.shape:
+            return tuple(zeros(ctx, aval) for aval in ctx.avals_out)
+        default = has_gpu_kernel(ctx, "xgeev") and implementation is None and not compute_left_eigenvectors
+        if default or implementation is EigImplementation.CUSOLVER:
+            return _eig_on_gpu(ctx, x, compute_right_eigenvectors)
         batch = x.shape[:-2]
         values = ctx.avals_out[0]
         vectors = ShapedArray(x.shape, values.dtype)
         parts = [values] if x.dtype.kind == "c" else [ShapedArray(values.shape, x.dtype)] * 2
         job = [flag("V" if wanted else "N") for wanted in (compute_left_eigenvectors, compute_right_eigenvectors)]
-        *w, left, right, info = lapack(ctx, "eig", "geev", len(batch), [x], [*parts, vectors, vectors, info_of(batch)],
-                                       f"compute_left = {job[0]}, compute_right = {job[1]}")
+        use_magma = None if implementation is None else implementation is EigImplementation.MAGMA
+        *w, left, right, info = lapack(
+            ctx, "eig", "geev", len(batch), [x], [*parts, vectors, vectors, info_of(batch)],
+            f"compute_left = {job[0]}, compute_right = {job[1]}",
+            gpu=f'left = {boolean(compute_left_eigenvectors)}, magma = "{magma(use_magma)}", '
+                f"right = {boolean(compute_right_eigenvectors)}")
         value = w[0] if len(w) == 1 else ctx.op1("stablehlo.complex", w, values)
         wanted = [left] * compute_left_eigenvectors + [right] * compute_right_eigenvectors
         return nan_unless_ok(ctx, info, value, *wanted)
@@ -219,6 +236,41 @@ class Eig(MatrixPrimitive):
 
 
 eig_p = Eig()
+
+
+def _check_eig(ctx: Any, implementation: Any, compute_left: bool) -> None:
+    if ctx.platform == "cpu" and implementation not in (None, EigImplementation.LAPACK):
+        raise ValueError(f"Only the lapack implementation is supported on CPU.\n    implementation: {implementation}")
+    if implementation is EigImplementation.CUSOLVER and not has_gpu_kernel(ctx, "xgeev"):
+        raise NotImplementedError(f"eig: cuSOLVER is for platform 'cuda', not for '{ctx.platform}'.\n"
+                                  "  Use implementation=None or EigImplementation.LAPACK.")
+    if implementation is EigImplementation.CUSOLVER and compute_left:
+        raise NotImplementedError("Left eigenvectors are not supported by cusolver.\n"
+                                  "  Use implementation=None or compute_left_eigenvectors=False.")
+
+
+def _eig_on_gpu(ctx: Any, x: Any, compute_right: bool) -> Any:
+    """Eigenvalues, and right eigenvectors if asked for, by cuSOLVER; it needs version 11.7.1 (of CUDA 12.6) or later."""
+    batch, values = x.shape[:-2], ctx.avals_out[0]
+    matrix = x.aval.strengthen()
+    _, w, _, v, info = lapack(ctx, "eig", "xgeev", len(batch), [x], [matrix, values, matrix, matrix, info_of(batch)],
+                              gpu=f"left = false, right = {boolean(compute_right)}")
+    if not compute_right:
+        return nan_unless_ok(ctx, info, w)
+    if x.dtype.kind != "c":
+        (v,) = ctx.trace(lambda w, v: (_complex_vectors(w, v),), w, v)
+    return nan_unless_ok(ctx, info, w, v)
+
+
+def _complex_vectors(w: Any, v: Any) -> Any:
+    """Eigenvectors of a real matrix as LAPACK packs them: a pair of conjugate ones is in two columns, its real and imaginary parts.
+
+    The eigenvalue with positive imaginary part is first.
+    """
+    sign = rows(imag(w), v)
+    zero = like(v, 0)
+    is_first, is_second = gt(sign, zero), lt(sign, zero)
+    return complex(select(is_second, shifted(v, 1), v), select(is_first, shifted(v, -1), select(is_second, neg(v), zero)))
 
 
 def _eig_tangents(w: Any, v: Any, t: Any) -> Any:
@@ -269,7 +321,8 @@ def eig(x: Any, *, compute_left_eigenvectors: bool = True, compute_right_eigenve
     """Eigenvalues and eigenvectors of general square matrices: x v_i = w_i v_i, u_i^H x = w_i u_i^H.
 
     x: T[..., n, n]  ->  list of w: complex[..., n], and as asked for u, v: complex[..., n, n], in columns of norm 1 whose largest
-    element is real. On CPU only. A matrix on which the iteration fails gives NaN.
+    element is real. A matrix on which the iteration fails gives NaN. On NVIDIA GPUs computed by cuSOLVER or, with left eigenvectors
+    or another implementation, by MAGMA or by LAPACK on the host.
     enable_eigvec_derivs allows derivatives of eigenvectors; they assume that all eigenvalues differ.
     Raises ValueError if x is not square, TypeError for dtypes (C1).
 
@@ -281,7 +334,7 @@ def eig(x: Any, *, compute_left_eigenvectors: bool = True, compute_right_eigenve
     if use_magma is not None:
         warnings.warn("use_magma is deprecated, please use implementation=EigImplementation.MAGMA instead.",
                       DeprecationWarning, stacklevel=2)
-        chosen = chosen or (EigImplementation.MAGMA if use_magma else None)
+        chosen = chosen or (EigImplementation.MAGMA if use_magma else EigImplementation.LAPACK)
     return list(eig_p.bind(x, compute_left_eigenvectors=bool(compute_left_eigenvectors),
                            compute_right_eigenvectors=bool(compute_right_eigenvectors),
                            enable_eigvec_derivs=bool(enable_eigvec_derivs), implementation=chosen))

@@ -17,6 +17,7 @@ from teucer.lax._linalg_lapack import (
     check_inexact,
     check_rank,
     flag,
+    has_gpu_kernel,
     info_of,
     lapack,
     nan_unless_ok,
@@ -46,12 +47,12 @@ class Cholesky(MatrixPrimitive):
         return (x.strengthen(),)
 
     def lower(self, ctx: Any, x: Any) -> Any:
-        if ctx.platform != "cpu":
+        if ctx.platform != "cpu" and not has_gpu_kernel(ctx, "potrf"):
             return (hlo.cholesky(ctx, x, lower=True),)
         batch = x.shape[:-2]
-        # StableHLO's operation becomes a loop here: 4 to 12 times slower to compile, 7 times slower to run at n = 800.
+        # StableHLO's operation becomes a loop on CPU: 4 to 12 times slower to compile, 7 times slower to run at n = 800.
         factor, info = lapack(ctx, "cholesky", "potrf", len(batch), [x], [x.aval.strengthen(), info_of(batch)],
-                              f"uplo = {flag('L')}", [(0, 0)])
+                              f"uplo = {flag('L')}", [(0, 0)], gpu="lower = true")
         return nan_unless_ok(ctx, info, factor)
 
     def jvp(self, primals: Any, tangents: Any) -> Any:
@@ -229,6 +230,9 @@ def _permutation(ctx: Any, pivots: Any, aval: Any) -> Any:
     identity = hlo.iota(ctx, aval, n_batch)
     if k == 0 or 0 in batch:
         return identity
+    if has_gpu_kernel(ctx, "lu_pivots_to_permutation"):
+        # The loop below would start a few kernels for each pivot.
+        return lapack(ctx, "lu", "lu_pivots_to_permutation", n_batch, [pivots], [aval])[0]
     column, count = ShapedArray((*batch, 1), np.dtype(np.int32)), hlo.convert(ctx, hlo.size(ctx, k), np.dtype(np.int32))
 
     def body(i: Any, permutation: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What the factorizations share: their checks, their batching, and calls of jaxlib's LAPACK kernels."""
+"""What the factorizations share: their checks, their batching, and calls of jaxlib's kernels, LAPACK's and those on GPUs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,25 @@ from teucer._lower import hlo
 from teucer._runtime.partition import leading
 from teucer._transform import arith
 
-__all__ = ["MatrixPrimitive", "batch_leading", "call_kernel", "check_inexact", "check_rank", "check_same_batch", "check_same_dtype",
-           "flag", "identity", "info_of", "lapack", "nan_unless_ok", "real_dtype", "zeros"]
+__all__ = ["MatrixPrimitive", "batch_leading", "boolean", "check_inexact", "check_rank", "check_same_batch", "check_same_dtype",
+           "flag", "has_gpu_kernel", "identity", "info_of", "lapack", "magma", "nan_unless_ok", "on_gpu", "real_dtype", "zeros"]
 
 _LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
 # Routines that have another name for complex matrices.
 _COMPLEX = {"orgqr": "ungqr", "ormqr": "unmqr", "syevd": "heevd", "sytrd": "hetrd"}
+# What the targets of GPU kernels begin with, by platform.
+_GPUS = {"cuda": "cu", "rocm": "hip"}
+# What they go on with, by LAPACK's name of the routine or, where there is none, ours: one kernel for all dtypes.
+_GPU_KERNELS = {
+    "cholesky_update": "_cholesky_update_ffi", "geev": "hybrid_eig_real", "geqp3": "hybrid_geqp3", "geqrf": "solver_geqrf_ffi",
+    "gesdd": "solver_gesdd_ffi", "gesvd": "solver_gesvd_ffi", "gesvdj": "solver_gesvdj_ffi", "gesvdp": "solver_gesvdp_ffi",
+    "getrf": "solver_getrf_ffi", "gtsv": "sparse_gtsv2_ffi", "lu_pivots_to_permutation": "_lu_pivots_to_permutation",
+    "orgqr": "solver_orgqr_ffi", "ormqr": "solver_ormqr_ffi", "potrf": "solver_potrf_ffi", "syevd": "solver_syevd_ffi",
+    "sytrd": "solver_sytrd_ffi", "tridiagonal_solve_perturbed": "_tridiagonal_solve_perturbed", "xgeev": "solver_geev_ffi"}
+# Routines that one of the platforms lacks.
+_MISSING = {("cuda", "gesdd"), ("rocm", "cholesky_update"), ("rocm", "xgeev")}
+# Routines that are not LAPACK's, with their targets on CPU.
+_OTHERS = {"tridiagonal_solve_perturbed": "tridiagonal_solve_perturbed_ffi"}
 
 
 class MatrixPrimitive(Primitive):
@@ -101,40 +114,68 @@ def info_of(batch: Any) -> ShapedArray:
     return ShapedArray(tuple(batch), np.dtype(np.int32))
 
 
+def boolean(value: bool) -> str:
+    """An option of a GPU kernel as an attribute."""
+    return str(value).lower()
+
+
+def magma(wanted: bool | None) -> str:
+    """Whether a hybrid kernel should use MAGMA, rather than LAPACK on the host: its attribute's value."""
+    return {None: "auto", True: "on", False: "off"}[wanted]
+
+
+def on_gpu(ctx: Any) -> bool:
+    return ctx.platform in _GPUS
+
+
+def has_gpu_kernel(ctx: Any, routine: str) -> bool:
+    """Whether the platform is a GPU with a kernel of the routine."""
+    return on_gpu(ctx) and routine in _GPU_KERNELS and (ctx.platform, routine) not in _MISSING
+
+
 def lapack(ctx: Any, op: str, routine: str, n_batch: int, operands: Sequence[Any], avals: Sequence[Any],
-           attributes: str = "", aliases: Sequence[tuple[int, int]] = ()) -> tuple[Any, ...]:
-    """Call a LAPACK routine on matrices in column-major order and vectors; `op` is the function that the user called.
+           attributes: str = "", aliases: Sequence[tuple[int, int]] = (), *, gpu: str | None = None,
+           row_major: bool = False) -> tuple[Any, ...]:
+    """Call a LAPACK routine, or its counterpart on a GPU, on matrices in column-major order and vectors.
 
-    aliases: (result, operand) pairs: the routine overwrites that operand.
-    Raises NotImplementedError where there are no such kernels: on other platforms than CPU, and in half precision.
+    op: the function that the user called. aliases: (result, operand) pairs: the routine overwrites that operand.
+    gpu: attributes of the counterpart if they differ. row_major: matrices lie row by row.
+    Raises NotImplementedError where there are no such kernels: on some platforms, and in half precision.
     """
-    dtype = operands[0].dtype
-    letter = _LETTERS.get(dtype.name)
-    if letter is None:
-        raise NotImplementedError(f"{op}: Unsupported dtype {dtype.name}.\n  LAPACK has float32, float64, complex64 and "
-                                  "complex128; convert the matrix.")
-    routine = _COMPLEX.get(routine, routine) if letter in "cz" else routine
-    return call_kernel(ctx, op, f"lapack_{letter}{routine}_ffi", n_batch, operands, avals, attributes, aliases)
-
-
-def call_kernel(ctx: Any, op: str, target: str, n_batch: int, operands: Sequence[Any], avals: Sequence[Any],
-                attributes: str = "", aliases: Sequence[tuple[int, int]] = ()) -> tuple[Any, ...]:
-    """Call a CPU kernel on matrices in column-major order and vectors."""
-    if ctx.platform != "cpu":
-        raise NotImplementedError(f"{op}: there is no kernel for platform '{ctx.platform}'; it is computed by LAPACK ({target}), "
-                                  "on CPU.\n  Move the matrix to a CPU device: device_put(x, devices('cpu')[0]).")
+    name = operands[0].dtype.name
+    letter = _LETTERS.get(name)
+    if letter is None and name != "int32":
+        raise NotImplementedError(f"{op}: Unsupported dtype {name}.\n  LAPACK has float32, float64, complex64 and complex128; "
+                                  "convert the matrix.")
+    target = _target(ctx, op, routine, letter)
 
     def layout(aval: Any) -> list[int]:
         order = list(range(aval.ndim))[::-1]
-        if aval.ndim == n_batch + 2:
+        if aval.ndim == n_batch + 2 and not row_major:
             order[:2] = order[1::-1]
         return order
 
     operand_avals = [v.aval for v in operands]
     divisible = n_batch and not any(aval.symbolic for aval in operand_avals)
-    return hlo.custom_call(ctx, target, operands, avals, config=f"{{{attributes}}}",
+    return hlo.custom_call(ctx, target, operands, avals, config=f"{{{attributes if gpu is None or not on_gpu(ctx) else gpu}}}",
                            operand_layouts=[layout(a) for a in operand_avals], result_layouts=[layout(a) for a in avals],
                            aliases=aliases, attributes=_partitioning(n_batch, operand_avals, avals) if divisible else "")
+
+
+def _target(ctx: Any, op: str, routine: str, letter: str | None) -> str:
+    """The name of the kernel of a routine, for the dtype of the letter.
+
+    Raises NotImplementedError if the platform has none.
+    """
+    is_complex = letter in ("c", "z")
+    if has_gpu_kernel(ctx, routine):
+        name = "hybrid_eig_comp" if routine == "geev" and is_complex else _GPU_KERNELS[routine]
+        return _GPUS[ctx.platform] + name
+    target = _OTHERS.get(routine) or f"lapack_{letter}{_COMPLEX.get(routine, routine) if is_complex else routine}_ffi"
+    if ctx.platform != "cpu":
+        raise NotImplementedError(f"{op}: there is no kernel for platform '{ctx.platform}'; on CPU it is computed by LAPACK "
+                                  f"({target}).\n  Move the matrix to a CPU device: device_put(x, devices('cpu')[0]).")
+    return target
 
 
 def _partitioning(n_batch: int, operands: Sequence[Any], results: Sequence[Any]) -> str:
@@ -145,6 +186,8 @@ def _partitioning(n_batch: int, operands: Sequence[Any], results: Sequence[Any])
     sizes: list[Any] = list(operands[0].shape[:n_batch])
 
     def factors(aval: Any) -> str:
+        if aval.ndim < n_batch:
+            return "[]"  # stands for a result that is not computed
         first = len(sizes)
         sizes.extend(aval.shape[n_batch:])
         return f"[{', '.join(_factor(i) for i in (*range(n_batch), *range(first, len(sizes))))}]"

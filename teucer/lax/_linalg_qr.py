@@ -16,11 +16,14 @@ from teucer.lax._arithmetic import add, complex, imag, mul, neg, sub
 from teucer.lax._joining import concatenate
 from teucer.lax._linalg_lapack import (
     MatrixPrimitive,
+    boolean,
     check_inexact,
     check_rank,
     check_same_batch,
     check_same_dtype,
+    identity,
     lapack,
+    magma,
     zeros,
 )
 from teucer.lax._linalg_matrices import adjoint, eye, like, matmul, matrix_transpose, permutation_matrix, tril
@@ -49,6 +52,8 @@ class Geqrf(MatrixPrimitive):
 
     def lower(self, ctx: Any, x: Any) -> Any:
         packed, taus = ctx.avals_out
+        if 0 in x.shape:
+            return x, zeros(ctx, taus)
         return lapack(ctx, "qr", "geqrf", len(x.shape) - 2, [x], [packed, taus], aliases=[(0, 0)])
 
 
@@ -59,11 +64,11 @@ class Geqp3(MatrixPrimitive):
     __slots__ = ()
     name = "geqp3"
 
-    def types(self, x: Any) -> Any:
+    def types(self, x: Any, *, use_magma: bool | None) -> Any:
         packed, taus = _matrix_avals("geqp3", x)
         return packed, ShapedArray((*x.shape[:-2], x.shape[-1]), np.dtype(np.int32), vma=x.vma), taus
 
-    def lower(self, ctx: Any, x: Any) -> Any:
+    def lower(self, ctx: Any, x: Any, *, use_magma: bool | None) -> Any:
         packed, order, taus = ctx.avals_out
         if 0 in x.shape:
             # The routine divides by the size of such a matrix.
@@ -71,7 +76,7 @@ class Geqp3(MatrixPrimitive):
         # An entry 0 leaves the routine free to exchange that column; it counts from 1.
         free = zeros(ctx, order)
         packed, order, taus = lapack(ctx, "qr", "geqp3", len(x.shape) - 2, [x, free], [packed, order, taus],
-                                     aliases=[(0, 0), (1, 1)])
+                                     aliases=[(0, 0), (1, 1)], gpu=f'magma = "{magma(use_magma)}"')
         one = hlo.broadcast_in_dim(ctx, ctx.constant(1, np.int32), order.shape, ())
         return packed, hlo.elementwise(ctx, "subtract", order, one), taus
 
@@ -100,6 +105,9 @@ class HouseholderProduct(MatrixPrimitive):
         return (a.strengthen(),)
 
     def lower(self, ctx: Any, a: Any, taus: Any) -> Any:
+        if 0 in taus.shape:
+            # Not all kernels take a product of none.
+            return (identity(ctx, *ctx.avals_out),)
         return lapack(ctx, "householder_product", "orgqr", len(a.shape) - 2, [a, taus], ctx.avals_out, aliases=[(0, 0)])
 
 
@@ -124,7 +132,9 @@ class Ormqr(MatrixPrimitive):
         return (c.strengthen(),)
 
     def lower(self, ctx: Any, a: Any, taus: Any, c: Any, *, left: bool, transpose: bool) -> Any:
-        options = f"left = {str(left).lower()}, transpose = {str(transpose).lower()}"
+        if 0 in taus.shape or 0 in c.shape:
+            return (c,)
+        options = f"left = {boolean(left)}, transpose = {boolean(transpose)}"
         return lapack(ctx, "ormqr", "ormqr", len(a.shape) - 2, [a, taus, c], ctx.avals_out, options, [(0, 2)])
 
 
@@ -169,7 +179,7 @@ qr_p = Qr()
 
 
 def _qr(x: Any, *, pivoting: bool, full_matrices: bool, use_magma: Any) -> Any:
-    packed, *order, taus = geqp3_p.bind(x) if pivoting else geqrf_p.bind(x)
+    packed, *order, taus = geqp3_p.bind(x, use_magma=use_magma) if pivoting else geqrf_p.bind(x)
     aval = typeof(packed)
     rows, columns = aval.ndim - 2, aval.ndim - 1
     m, n = aval.shape[-2:]
@@ -243,7 +253,8 @@ def qr(x: Any, *, pivoting: bool = False, full_matrices: bool = True, use_magma:
     """QR factorization: x = Q R, or x[..., :, p] = Q R with pivoting.
 
     x: T[..., m, n]  ->  Q: T[..., m, k], R: T[..., k, n], and with pivoting p: i32[..., n]; k = m with full_matrices, or min(m, n)
-    use_magma chooses a library on GPU and has no effect on CPU. Derivatives need full rank.
+    use_magma: with pivoting on a GPU, by MAGMA (True) or by LAPACK on the host (False); by default by MAGMA if it is there.
+    Derivatives need full rank.
     Raises TypeError if x is not a floating or complex matrix (C1).
 
     >>> from teucer import lax

@@ -11,6 +11,7 @@ import numpy as np
 from teucer._core.types import ShapedArray
 from teucer.lax._linalg_lapack import (
     MatrixPrimitive,
+    boolean,
     check_inexact,
     check_rank,
     flag,
@@ -74,7 +75,7 @@ class Tridiagonal(MatrixPrimitive):
     def lower(self, ctx: Any, a: Any, *, lower: bool) -> Any:
         batch = a.shape[:-2]
         *results, info = lapack(ctx, "tridiagonal", "sytrd", len(batch), [a], [*ctx.avals_out, info_of(batch)],
-                                f"uplo = {flag('L' if lower else 'U')}", [(0, 0)])
+                                f"uplo = {flag('L' if lower else 'U')}", [(0, 0)], gpu=f"lower = {boolean(lower)}")
         return nan_unless_ok(ctx, info, *results)
 
 

@@ -10,6 +10,7 @@ from teucer._base import dtypes
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import Zero
+from teucer._dimensions.dimensions import max_dim
 from teucer._lower import hlo
 from teucer._runtime.partition import leading
 from teucer._transform import arith
@@ -18,7 +19,6 @@ from teucer.lax._joining import concatenate
 from teucer.lax._linalg_lapack import (
     MatrixPrimitive,
     batch_leading,
-    call_kernel,
     check_inexact,
     check_rank,
     check_same_batch,
@@ -26,12 +26,13 @@ from teucer.lax._linalg_lapack import (
     flag,
     lapack,
     nan_unless_ok,
+    on_gpu,
 )
 from teucer.lax._linalg_matrices import columns, conjugate, like, matmul, matrix_transpose, tril, triu
-from teucer.lax._slicing import slice_in_dim
+from teucer.lax._slicing import pad, slice_in_dim
 from teucer.lax._structure import reshape
 
-__all__ = ["solve_left", "triangular_solve", "triangular_solve_p", "tridiagonal_solve", "tridiagonal_solve_p"]
+__all__ = ["shifted", "solve_left", "triangular_solve", "triangular_solve_p", "tridiagonal_solve", "tridiagonal_solve_p"]
 
 
 @final
@@ -180,7 +181,11 @@ class TridiagonalSolve(MatrixPrimitive):
         if 0 in b.shape:
             return (b,)
         if perturb_singular:
-            return call_kernel(ctx, "tridiagonal_solve", "tridiagonal_solve_perturbed_ffi", n_batch, [dl, d, du, b], [aval])
+            return lapack(ctx, "tridiagonal_solve", "tridiagonal_solve_perturbed", n_batch, [dl, d, du, b], [aval])
+        if on_gpu(ctx):
+            system = ctx.trace(_bordered, dl, d, du, b)
+            (x,) = lapack(ctx, "tridiagonal_solve", "gtsv", n_batch, system, [system[-1].aval], aliases=[(0, 3)])
+            return (hlo.slice(ctx, x, [0] * len(b.shape), b.shape, [1] * len(b.shape)),)
         # The routine overwrites its operands; its status is nonzero for a singular matrix.
         diagonal = d.aval.strengthen()
         info = d.aval.update(shape=d.shape[:-1], dtype=np.dtype(np.int32), weak_type=False)
@@ -202,13 +207,13 @@ class TridiagonalSolve(MatrixPrimitive):
 
     def transpose(self, cts: Any, dl: Any, d: Any, du: Any, b: Any, **params: Any) -> Any:
         # The lower diagonal of A^T is du moved down by one, its upper one dl moved up.
-        return None, None, None, self.bind(_shifted(du, 1), d, _shifted(dl, -1), *cts, **params)[0]
+        return None, None, None, self.bind(shifted(du, 1), d, shifted(dl, -1), *cts, **params)[0]
 
 
 tridiagonal_solve_p = TridiagonalSolve()
 
 
-def _shifted(x: Any, by: int, axis: int = -1) -> Any:
+def shifted(x: Any, by: int, axis: int = -1) -> Any:
     """x moved by one place along an axis, with a zero (which is not read) in the place left free."""
     axis %= typeof(x).ndim
     n = typeof(x).shape[axis]
@@ -216,10 +221,19 @@ def _shifted(x: Any, by: int, axis: int = -1) -> Any:
     return concatenate([free, slice_in_dim(x, 0, n - 1, axis=axis)] if by > 0 else [slice_in_dim(x, 1, n, axis=axis), free], axis)
 
 
+def _bordered(dl: Any, d: Any, du: Any, b: Any) -> Any:
+    """A system as GPU kernels want it: of at least three equations, the last ones x = 0, and zeros at the unused ends."""
+    n_batch, extra = typeof(d).ndim - 1, max_dim(3 - typeof(d).shape[-1], 0)
+    dl, du = shifted(shifted(dl, -1), 1), shifted(shifted(du, 1), -1)
+    missing = [(0, 0, 0)] * n_batch + [(0, extra, 0)]
+    return (*(pad(x, np.asarray(fill, typeof(b).dtype), missing) for x, fill in ((dl, 0), (d, 1), (du, 0))),
+            pad(b, np.zeros((), typeof(b).dtype), [*missing, (0, 0, 0)]))
+
+
 def _multiply(bands: Any, x: Any) -> Any:
     """The product of the matrix with the given diagonals and x."""
     dl, d, du = (columns(v, x) for v in bands)
-    return add(add(mul(dl, _shifted(x, 1, -2)), mul(d, x)), mul(du, _shifted(x, -1, -2)))
+    return add(add(mul(dl, shifted(x, 1, -2)), mul(d, x)), mul(du, shifted(x, -1, -2)))
 
 
 def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: bool = False) -> Any:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import enum
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
-from teucer._dimensions.dimensions import min_dim
+from teucer._dimensions.dimensions import is_constant, min_dim
 from teucer._lower import hlo
 from teucer.lax._arithmetic import add, div, eq, mul, real, sub
 from teucer.lax._linalg_lapack import (
     MatrixPrimitive,
+    boolean,
     check_inexact,
     check_rank,
     flag,
@@ -22,6 +23,7 @@ from teucer.lax._linalg_lapack import (
     info_of,
     lapack,
     nan_unless_ok,
+    on_gpu,
     real_dtype,
     zeros,
 )
@@ -32,7 +34,11 @@ __all__ = ["SvdAlgorithm", "svd", "svd_p"]
 
 
 class SvdAlgorithm(enum.Enum):
-    """How `svd` computes. On CPU DEFAULT is DIVIDE_AND_CONQUER; JACOBI and POLAR exist on GPU and TPU."""
+    """How `svd` computes.
+
+    DEFAULT is DIVIDE_AND_CONQUER on CPU; on GPU JACOBI for matrices of at most 1024 rows and columns, QR for others. JACOBI and
+    POLAR are not on CPU, DIVIDE_AND_CONQUER is not on NVIDIA GPUs.
+    """
 
     DEFAULT = "default"
     QR = "QR"
@@ -68,21 +74,14 @@ class Svd(MatrixPrimitive):
                 ShapedArray((*batch, columns_of_v, n), x.dtype, vma=x.vma))
 
     def lower(self, ctx: Any, x: Any, *, full_matrices: bool, compute_uv: bool, subset_by_index: Any, algorithm: Any) -> Any:
-        if algorithm in (SvdAlgorithm.JACOBI, SvdAlgorithm.POLAR) and ctx.platform == "cpu":
-            raise NotImplementedError("The SVD Jacobi and Polar algorithms are not implemented on CPU.\n    algorithm: "
-                                      f"{algorithm}\n  Use SvdAlgorithm.DEFAULT, QR or DIVIDE_AND_CONQUER.")
+        _check_algorithm(ctx.platform, algorithm)
         *batch, m, n = x.shape
         k = min_dim(m, n)
         if 0 in x.shape:
             # The routine refuses matrices without elements.
             return tuple(zeros(ctx, aval) if i == 0 else identity(ctx, aval) for i, aval in enumerate(ctx.avals_out))
-        all_columns = full_matrices or not compute_uv
-        u, vh = ((m, m), (n, n)) if all_columns else ((m, k), (k, n))
-        avals = [x.aval.strengthen(), ShapedArray((*batch, k), real_dtype(x.dtype)), ShapedArray((*batch, *u), x.dtype),
-                 ShapedArray((*batch, *vh), x.dtype), info_of(batch)]
-        mode = ("A" if full_matrices else "S") if compute_uv else "N"
-        routine = "gesvd" if algorithm is SvdAlgorithm.QR else "gesdd"
-        _, s, u, vh, info = lapack(ctx, "svd", routine, len(batch), [x], avals, f"mode = {flag(mode)}", [(0, 0)])
+        decompose = _on_gpu if on_gpu(ctx) else _by_lapack
+        s, u, vh, info = decompose(ctx, x, k, full_matrices, compute_uv, algorithm)
         results = nan_unless_ok(ctx, info, s, u, vh) if compute_uv else nan_unless_ok(ctx, info, s)
         if subset_by_index in (None, (0, k)):
             return results
@@ -115,6 +114,74 @@ class Svd(MatrixPrimitive):
 
 
 svd_p = Svd()
+
+
+def _check_algorithm(platform: str, algorithm: Any) -> None:
+    if algorithm in (SvdAlgorithm.JACOBI, SvdAlgorithm.POLAR) and platform == "cpu":
+        raise NotImplementedError("The SVD Jacobi and Polar algorithms are not implemented on CPU.\n    algorithm: "
+                                  f"{algorithm}\n  Use SvdAlgorithm.DEFAULT, QR or DIVIDE_AND_CONQUER.")
+    if algorithm is SvdAlgorithm.DIVIDE_AND_CONQUER and platform == "cuda":
+        raise NotImplementedError("Divide-and-conquer SVD (SvdAlgorithm.DIVIDE_AND_CONQUER) is only supported on AMD (ROCm) GPUs, "
+                                  "not on NVIDIA CUDA.\n  Use SvdAlgorithm.DEFAULT, QR, JACOBI or POLAR.")
+
+
+class _Factors(NamedTuple):
+    s: Any
+    u: Any
+    vh: Any
+    info: Any
+
+
+def _avals(x: Any, k: Any, u: Any, v: Any) -> list[Any]:
+    """The types of what the routines return: x overwritten, singular values, and vectors in matrices of the given shapes."""
+    batch = x.shape[:-2]
+    return [x.aval.strengthen(), ShapedArray((*batch, k), real_dtype(x.dtype)), ShapedArray((*batch, *u), x.dtype),
+            ShapedArray((*batch, *v), x.dtype), info_of(batch)]
+
+
+def _by_lapack(ctx: Any, x: Any, k: Any, full: bool, compute_uv: bool, algorithm: Any) -> _Factors:
+    *batch, m, n = x.shape
+    u, vh = ((m, m), (n, n)) if full or not compute_uv else ((m, k), (k, n))
+    mode = ("A" if full else "S") if compute_uv else "N"
+    routine = "gesvd" if algorithm is SvdAlgorithm.QR else "gesdd"
+    return _Factors(*lapack(ctx, "svd", routine, len(batch), [x], _avals(x, k, u, vh), f"mode = {flag(mode)}", [(0, 0)])[1:])
+
+
+def _on_gpu(ctx: Any, x: Any, k: Any, full: bool, compute_uv: bool, algorithm: Any) -> _Factors:
+    """By Jacobi rotations if the matrices are small, else by QR iteration, unless an algorithm is named."""
+    *batch, m, n = x.shape
+    if algorithm in (None, SvdAlgorithm.DEFAULT):
+        algorithm = SvdAlgorithm.JACOBI if is_constant([m, n]) and max(m, n) <= 1024 else SvdAlgorithm.QR
+    if algorithm in (SvdAlgorithm.QR, SvdAlgorithm.DIVIDE_AND_CONQUER):
+        return _on_gpu_by_bidiagonal(ctx, x, k, full, compute_uv, algorithm)
+    # The kernel for small matrices makes all columns.
+    made_full = full or (algorithm is SvdAlgorithm.JACOBI and (m <= 32 or n <= 32))
+    u_shape, v_shape = ((m, m), (n, n)) if made_full else ((m, k), (n, k))
+    _, s, u, v, info = lapack(ctx, "svd", "gesvdp" if algorithm is SvdAlgorithm.POLAR else "gesvdj", len(batch), [x],
+                              _avals(x, k, u_shape, v_shape), aliases=[(0, 0)],
+                              gpu=f"compute_uv = {boolean(compute_uv)}, full_matrices = {boolean(made_full)}")
+    (vh,) = ctx.trace(lambda v: (adjoint(v),), v)
+    if made_full and not full:
+        u, vh = _part(ctx, u, len(batch) + 1, (0, k)), _part(ctx, vh, len(batch), (0, k))
+    return _Factors(s, u, vh, info)
+
+
+def _on_gpu_by_bidiagonal(ctx: Any, x: Any, k: Any, full: bool, compute_uv: bool, algorithm: Any) -> _Factors:
+    """By routines for tall matrices: a wide one is the transpose of such a one, read column by column instead of row by row.
+
+    x^T = U S V^H is x = conj(V) S U^T, so that the results, read in the same way, change places and nothing else.
+    """
+    *batch, m, n = x.shape
+    is_wide = m < n
+    u, vh = ((m, m), (n, n)) if full else ((m, k), (k, n))
+    avals = _avals(x, k, *((vh, u) if is_wide else (u, vh)))
+    if not compute_uv:
+        avals[2:4] = [ShapedArray((), x.dtype)] * 2
+    _, s, u, vh, info = lapack(ctx, "svd", "gesvd" if algorithm is SvdAlgorithm.QR else "gesdd", len(batch), [x], avals,
+                               aliases=[(0, 0)], row_major=is_wide,
+                               gpu=f"compute_uv = {boolean(compute_uv)}, full_matrices = {boolean(full)}, "
+                                   f"transposed = {boolean(is_wide)}")
+    return _Factors(s, vh, u, info) if is_wide else _Factors(s, u, vh, info)
 
 
 def _vector_tangents(t: Any, s: Any, u: Any, vh: Any, inner: Any) -> Any:

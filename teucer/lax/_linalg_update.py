@@ -17,6 +17,8 @@ from teucer.lax._linalg_lapack import (
     check_rank,
     check_same_batch,
     check_same_dtype,
+    has_gpu_kernel,
+    lapack,
 )
 from teucer.lax._linalg_matrices import like, matmul, matrix_transpose, tril
 
@@ -44,6 +46,11 @@ class CholeskyUpdate(MatrixPrimitive):
         return (r_matrix.strengthen(),)
 
     def lower(self, ctx: Any, r_matrix: Any, w_vector: Any) -> Any:
+        if len(r_matrix.shape) == 2 and has_gpu_kernel(ctx, "cholesky_update"):
+            # For one matrix: batches go through the loop.
+            avals = [r_matrix.aval.strengthen(), w_vector.aval.strengthen()]
+            return lapack(ctx, "cholesky_update", "cholesky_update", 0, [r_matrix, w_vector], avals,
+                          aliases=[(0, 0), (1, 1)], row_major=True)[:1]
         return (_rotated(ctx, r_matrix, w_vector),)
 
 
