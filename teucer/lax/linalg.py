@@ -1,4 +1,4 @@
-"""Factorizations of matrices, and linear systems of triangular and tridiagonal ones; on CPU by LAPACK."""
+"""Factorizations of matrices, and linear systems of triangular and tridiagonal ones: by LAPACK on CPU, by their vendors' libraries on GPUs."""
 
 from teucer.lax._linalg_eigen import (
     EighImplementation as EighImplementation,
