@@ -1,4 +1,4 @@
-"""Factorizations of matrices, and linear systems of triangular and tridiagonal ones: by LAPACK on CPU, by their vendors' libraries on GPUs."""
+"""Factorizations of matrices, and linear systems: by LAPACK on CPU, by the libraries of their vendors on GPUs."""
 
 from teucer.lax._linalg_eigen import (
     EighImplementation as EighImplementation,
