@@ -87,7 +87,7 @@ class Eigh(MatrixPrimitive):
         values_aval = values_aval.update(shape=(*batch, n))
         v, w, info = lapack(ctx, "eigh", "syevd", len(batch), [x], [x.aval.strengthen(), values_aval, info_of(batch)],
                             f"mode = {flag('V')}, uplo = {flag('L' if lower else 'U')}", [(0, 0)],
-                            gpu=f"algorithm = {_GPU_ALGORITHMS[algorithm]} : ui8, lower = {boolean(lower)}")
+                            gpu=f"algorithm = {_GPU_ALGORITHMS.get(algorithm)} : ui8, lower = {boolean(lower)}")
         v, w = nan_unless_ok(ctx, info, v, w)
         if subset_by_index is not None:
             v, w = (_last_axis(ctx, value, *subset_by_index) for value in (v, w))

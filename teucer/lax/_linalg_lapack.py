@@ -144,7 +144,7 @@ def lapack(ctx: Any, op: str, routine: str, n_batch: int, operands: Sequence[Any
     """
     name = operands[0].dtype.name
     letter = _LETTERS.get(name)
-    if letter is None and name != "int32":
+    if letter is None and name != "int32":  # which pivots are
         raise NotImplementedError(f"{op}: Unsupported dtype {name}.\n  LAPACK has float32, float64, complex64 and complex128; "
                                   "convert the matrix.")
     target = _target(ctx, op, routine, letter)
