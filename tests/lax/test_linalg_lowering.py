@@ -158,7 +158,8 @@ def test_other_platforms_use_stablehlos_operations(f, op):
 @pytest.mark.parametrize(("f", "platform", "routine"), [
     (linalg.lu, "tpu", "lu: .*lapack_sgetrf_ffi"), (linalg.svd, "tpu", "svd: .*lapack_sgesdd_ffi"),
     (linalg.eigh, "tpu", "eigh: .*lapack_ssyevd_ffi"),
-    (lambda x: linalg.eigh(x, implementation=EighImplementation.QDWH), "tpu", "eigh: .*lapack_ssyevd_ffi"), (linalg.qr, "tpu", "qr: .*lapack_sgeqrf_ffi"),
+    (lambda x: linalg.eigh(x, implementation=EighImplementation.QDWH), "tpu", "eigh: .*lapack_ssyevd_ffi"),
+    (linalg.qr, "tpu", "qr: .*lapack_sgeqrf_ffi"),
     (linalg.schur, "cuda", "schur: .*lapack_sgees_ffi"), (linalg.hessenberg, "cuda", "hessenberg: .*lapack_sgehrd_ffi")])
 def test_what_platforms_lack_is_said(f, platform, routine):
     with pytest.raises(NotImplementedError, match=f"{routine}.*\n  Move the matrix to a CPU device"):
