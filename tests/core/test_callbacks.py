@@ -288,3 +288,11 @@ def test_debug_print_shows_arrays_in_containers(capsys):
     jax.effects_barrier()
     shown = "{'a': Array([1., 1.], dtype=float32), 'b': (Array(1, dtype=int32),)} Array([0, 1, 2], dtype=int32) [0 1 2] 1.50\n"
     assert capsys.readouterr().out == shown
+
+
+@pytest.mark.parametrize("platform, target", [("cpu", "xla_ffi_python_cpu_callback"), ("cuda", "xla_ffi_python_gpu_callback")])
+def test_what_programs_call(platform, target):
+    traced = jax.jit(lambda x: jax.pure_callback(np.sin, x, x)).trace(np.float32(1))
+    assert target in traced.lower(lowering_platforms=(platform,)).as_text()
+    with pytest.raises(NotImplementedError, match="on CPU and GPU, not on tpu"):
+        traced.lower(lowering_platforms=("tpu",))

@@ -153,6 +153,16 @@ def test_conversions():
     ]
     assert jnp.frombuffer(b"ab", "uint8").tolist() == [97, 98] and jnp.fromstring("1 2", int, sep=" ").tolist() == [1, 2]
     assert jnp.from_dlpack(np.float32([1, 2])).tolist() == [1, 2]
+
+    class OnGPU:
+        def __dlpack__(self, **options):
+            raise AssertionError("is not asked for")
+
+        def __dlpack_device__(self):
+            return 2, 1
+
+    with pytest.raises(BufferError, match=r"GPU 1 of cuda, which is not among the devices here: \['cpu'\]"):
+        jnp.from_dlpack(OnGPU())
     info = jnp.__array_namespace_info__()
     assert info.default_dtypes()["integral"] == np.int32 and "float32" in info.dtypes(kind="real floating")
 

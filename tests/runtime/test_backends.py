@@ -4,8 +4,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+
+from teucer._xla.client import platform_of
 
 ROOT = Path(__file__).parents[2]
 SHOW = "import teucer as jax; print(jax.default_backend(), jax.device_count(), jax.numpy.ones(2) + 1)"
@@ -143,6 +146,52 @@ for x in values:
     x.tolist(), np.asarray(x), bytes(x), str(x)
 """
     assert run(program) == ("", "")
+
+
+def test_the_platform_that_programs_are_written_for():
+    def device(platform, version=""):
+        return SimpleNamespace(platform=platform, client=SimpleNamespace(platform_version=version))
+
+    assert platform_of(device("cpu")) == "cpu" and platform_of(device("tpu", "TFRT TPU v5")) == "tpu"
+    assert platform_of(device("gpu", "cuda 13000")) == "cuda" and platform_of(device("gpu", "rocm 60300")) == "rocm"
+
+
+def test_options_of_plugins_clients():
+    program = """
+import teucer as jax
+from teucer._runtime import backends
+from teucer._xla import client
+client.plugin_libraries = lambda: {"cuda": "a.so"}
+def plugin_client(name, library, options):
+    print(name, library, options)
+    raise RuntimeError("no GPU")
+client.plugin_client = plugin_client
+print(jax.devices()[0].platform)
+"""
+    assert run(program)[0].splitlines() == ["cuda a.so {}", "cpu"]
+    shown = run(program, JAX_CUDA_VISIBLE_DEVICES="0,2", JAX_PJRT_CLIENT_CREATE_OPTIONS="memory_fraction:.5;a:b:c")[0]
+    assert shown.splitlines()[0] == "cuda a.so {'memory_fraction': '.5', 'a': 'b:c', 'visible_devices': [0, 2]}"
+    out, err = run(program, JAX_CUDA_VISIBLE_DEVICES="first")
+    assert out == "cpu" and "jax_cuda_visible_devices is 'all' or numbers of GPUs with commas, got 'first'" in err
+
+
+def test_kernels_of_a_plugin_are_registered():
+    program = """
+from types import SimpleNamespace
+from teucer._xla.kernels import gpu
+
+gpu.plugin_support = SimpleNamespace(import_from_plugin=lambda *names: None)
+gpu.register("cuda", "plugin")  # without the plugin's Python package: nothing
+
+extension = SimpleNamespace(
+    register_custom_call_target=lambda *args: print(*args), register_custom_type=lambda *args: print(*args),
+    ffi_types=lambda: {"type": 1}, ffi_handlers=lambda: {"callback": 2})
+gpu.plugin_support.import_from_plugin = lambda *names: extension
+gpu.gpu_solver = SimpleNamespace(registrations=lambda: {"CUDA": [("lu", 3, 1)]}, batch_partitionable_targets=lambda: ["lu"])
+gpu.register("cuda", "plugin")
+"""
+    out, err = run(program)
+    assert (out.splitlines(), err) == (["plugin type 1", "plugin callback 2 CUDA 1 0", "plugin lu 3 CUDA 1 0"], "")
 
 
 def test_the_default_platform_by_name():

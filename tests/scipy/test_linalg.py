@@ -1,5 +1,7 @@
 """scipy.linalg: values are SciPy's; factorizations are checked by what they promise; derivatives agree with differences."""
 
+import re
+
 import numpy as np
 import pytest
 from scipy import linalg as reference
@@ -7,6 +9,7 @@ from scipy import linalg as reference
 import teucer as jax
 from teucer import numpy as jnp
 from teucer.scipy import linalg
+from teucer.scipy.sparse.linalg import bicgstab, cg, gmres
 from teucer.scipy.stats import norm
 
 R = np.random.default_rng(0)
@@ -225,3 +228,23 @@ def test_normal_distribution():
         close(getattr(norm, name)(q, 0.5, 2.0), getattr(expected, name)(q, 0.5, 2.0))
     assert norm.logpdf(jnp.float32(1)).dtype == np.float32
     close(jax.grad(norm.logpdf, 1)(1.0, 0.5, 2.0), 0.125)
+
+
+SQUARE, LONG = positive(A).astype(np.float32), R.normal(size=(6, 4)).astype(np.float32)
+
+
+@pytest.mark.parametrize("f, args", [
+    *[(f, [SQUARE]) for f in (jnp.linalg.inv, jnp.linalg.eigh, jnp.linalg.svd, jnp.linalg.cholesky, jnp.linalg.qr, jnp.linalg.det,
+                              linalg.expm, lambda a: linalg.lu(a, permute_l=True))],
+    (jnp.linalg.pinv, [LONG]), (jnp.linalg.lstsq, [LONG, LONG]), (jnp.linalg.solve, [SQUARE, SQUARE]),
+    *[(lambda a, b, solve=solve: solve(a, b)[0], [SQUARE, LONG[0]]) for solve in (cg, gmres, bicgstab)],
+])
+def test_products_are_in_full_precision(f, args):
+    """GPUs and TPUs multiply float32 with the mantissa of ten bits unless they are told otherwise."""
+    def scalar(*args):
+        return sum(jnp.sum(abs(y)) for y in jax.tree.leaves(f(*args)))
+
+    for g in (f, jax.grad(scalar, range(len(args)))):
+        text = jax.jit(g).trace(*args).lower(lowering_platforms=("cuda",)).as_text()
+        products = re.findall(r"stablehlo\.dot_general.*", text)
+        assert all("precision = [HIGHEST, HIGHEST]" in line for line in products), products

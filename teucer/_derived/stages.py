@@ -10,6 +10,7 @@ from teucer._core.calls import FlatCall, flatten_call
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import Aval
+from teucer._runtime import backends
 from teucer._runtime.formats import Format, Layout
 from teucer._transform import programs
 from teucer._transform.jit import JitOptions, Staged, jit, method, placement_for, stage_call
@@ -214,7 +215,8 @@ class Lowered(Stage):
 
     def cost_analysis(self) -> Any:
         """XLA's estimate of what the program costs before it is optimised, as a dictionary."""
-        return xla.cost_analysis(self._placement.device.client, self.compiler_ir("hlo"))
+        client = backends.backends().get("cpu", self._placement.device.client)  # plugins have no such function
+        return xla.cost_analysis(client, self.compiler_ir("hlo"))
 
 
 def _check_dialect(dialect: str | None) -> None:

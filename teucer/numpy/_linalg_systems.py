@@ -39,7 +39,8 @@ class SlogdetResult(NamedTuple):
 
 
 def _product(x: Any, y: Any) -> Any:
-    return jnp_matmul.__wrapped__(x, y)
+    """x @ y in full precision, which GPUs and TPUs do not give by default."""
+    return jnp_matmul.__wrapped__(x, y, precision="highest")
 
 
 def _eye_like(x: Any) -> Any:

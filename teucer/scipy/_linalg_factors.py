@@ -13,7 +13,7 @@ import numpy as np
 from teucer import lax
 from teucer import numpy as jnp
 from teucer.numpy._library import fast
-from teucer.scipy._operands import matrices
+from teucer.scipy._operands import matrices, product
 
 __all__ = ["cho_factor", "cho_solve", "cholesky", "eigh", "lu", "lu_factor", "lu_solve", "qr", "schur", "svd"]
 
@@ -88,7 +88,7 @@ def lu(a: Any, permute_l: bool = False, overwrite_a: bool = False, check_finite:
     upper = jnp.triu(packed[..., :k, :])
     real = np.empty(0, a.dtype).real.dtype
     p = (jnp.arange(m)[:, None] == permutation[..., None, :]).astype(real)
-    return (p.astype(a.dtype) @ lower, upper) if permute_l else (p, lower, upper)
+    return (product(p.astype(a.dtype), lower), upper) if permute_l else (p, lower, upper)
 
 
 @fast(static=("overwrite_a", "check_finite"))

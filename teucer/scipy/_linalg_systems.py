@@ -11,7 +11,7 @@ from teucer import lax
 from teucer import numpy as jnp
 from teucer.numpy._library import fast
 from teucer.scipy._linalg_factors import cho_factor, cho_solve, triangular
-from teucer.scipy._operands import matrices
+from teucer.scipy._operands import matrices, product
 
 __all__ = ["det", "expm", "inv", "solve", "solve_triangular"]
 
@@ -99,7 +99,7 @@ def expm(A: Any, *, upper_triangular: bool = False, max_squarings: int = 16) -> 
     result = triangular(even - odd, even + odd, lower=False) if upper_triangular else jnp.linalg.solve(even - odd, even + odd)
 
     def step(i: Any, x: Any) -> Any:
-        return lax.cond(jnp.any(i < squarings), lambda x: jnp.where(i < squarings, x @ x, x), lambda x: x, x)
+        return lax.cond(jnp.any(i < squarings), lambda x: jnp.where(i < squarings, product(x, x), x), lambda x: x, x)
     result = lax.fori_loop(0, max_squarings, step, result)
     return jnp.where(squarings > max_squarings, jnp.nan, result)
 
@@ -108,8 +108,8 @@ def _approximant(a: Any, degree: int) -> tuple[Any, Any]:
     """The odd and the even part of the numerator of the diagonal Padé approximant of exp."""
     c = [math.comb(degree, k) * math.factorial(2 * degree - k) / math.factorial(2 * degree) for k in range(degree + 1)]
     eye = jnp.eye(a.shape[-1], dtype=a.dtype)
-    square = a @ a
+    square = product(a, a)
     odd, even = c[degree] * eye, c[degree - 1] * eye
     for k in range(degree - 2, 0, -2):
-        odd, even = square @ odd + c[k] * eye, square @ even + c[k - 1] * eye
-    return a @ odd, even + jnp.zeros_like(a)
+        odd, even = product(square, odd) + c[k] * eye, product(square, even) + c[k - 1] * eye
+    return product(a, odd), even + jnp.zeros_like(a)

@@ -9,7 +9,7 @@ import numpy as np
 from teucer import numpy as jnp
 from teucer.numpy._promotion import INEXACT, check_arraylike, promote, promote_dtypes
 
-__all__ = ["floating", "inexact", "matrices", "real", "strong"]
+__all__ = ["floating", "inexact", "matrices", "product", "real", "strong"]
 
 
 def inexact(name: str, *xs: Any) -> list[Any]:
@@ -43,3 +43,8 @@ def real(name: str, *xs: Any, error: type[Exception] = TypeError) -> list[Any]:
 def matrices(name: str, *xs: Any) -> list[Any]:
     """Operands in one inexact dtype; their shapes stay."""
     return [jnp.asarray(x) for x in promote_dtypes(name, INEXACT, *xs)]
+
+
+def product(x: Any, y: Any) -> Any:
+    """x @ y in full precision, which GPUs and TPUs do not give by default."""
+    return jnp.matmul(x, y, precision="highest")

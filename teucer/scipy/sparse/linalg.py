@@ -12,6 +12,7 @@ from teucer._core.trace import typeof
 from teucer._core.types import is_valid_type
 from teucer._trees import pytrees
 from teucer.flatten_util import ravel_pytree
+from teucer.scipy._operands import product
 
 __all__ = ["bicgstab", "cg", "gmres"]
 
@@ -42,15 +43,15 @@ def cg(A: Any, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.0, 
         def step(state: Any) -> Any:
             x, r, p, gamma, k = state
             ap = matvec(p)
-            alpha = gamma / jnp.vdot(p, ap).real
+            alpha = gamma / _vdot(p, ap).real
             x, r = x + alpha * p, r - alpha * ap
             z = precondition(r)
-            new = jnp.vdot(r, z).real
+            new = _vdot(r, z).real
             return x, r, z + new / gamma * p, new, k + 1
 
         r = b - matvec(x0)
         z = precondition(r)
-        start = x0, r, z, jnp.vdot(r, z).real, 0
+        start = x0, r, z, _vdot(r, z).real, 0
         return lax.while_loop(lambda s: (_norm(s[1]) > limit) & (s[4] < _steps(maxiter, b)), step, start)[0]
 
     return _solved("cg", method, A, b, x0, M, symmetric=True), None
@@ -72,16 +73,16 @@ def bicgstab(A: Any, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float =
 
         def step(state: Any) -> Any:
             x, r, p, v, rho, alpha, omega, k, _ = state
-            new = jnp.vdot(shadow, r)
+            new = _vdot(shadow, r)
             p = r + new / rho * (alpha / omega) * (p - omega * v)
             p_hat = precondition(p)
             v = matvec(p_hat)
-            alpha = new / jnp.vdot(shadow, v)
+            alpha = new / _vdot(shadow, v)
             s = r - alpha * v
             early = _norm(s) <= limit
             s_hat = precondition(s)
             t = matvec(s_hat)
-            omega = jnp.where(early, jnp.ones_like(omega), jnp.vdot(t, s) / jnp.vdot(t, t))
+            omega = jnp.where(early, jnp.ones_like(omega), _vdot(t, s) / _vdot(t, t))
             x = x + alpha * p_hat + jnp.where(early, jnp.zeros_like(s), omega * s_hat)
             r = jnp.where(early, s, s - omega * t)
             # Where it breaks down, what has been found so far stands.
@@ -134,8 +135,8 @@ def gmres(A: Any, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.
                 before = _norm(w)
                 column = jnp.zeros(m + 1, b.dtype)
                 for _ in range(2):  # once more, for what rounding has left
-                    part = basis.conj() @ w
-                    column, w = column + part, w - part @ basis
+                    part = product(basis.conj(), w)
+                    column, w = column + part, w - product(part, basis)
                 size = _norm(w)
                 new = size > jnp.finfo(b.dtype).eps * before
                 unit = jnp.where(new, w / jnp.where(new, size, 1).astype(b.dtype), 0)
@@ -144,7 +145,7 @@ def gmres(A: Any, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.
 
             basis, projected = lax.fori_loop(0, m, extend, (basis, jnp.zeros((m + 1, m), b.dtype)))
             target = jnp.zeros(m + 1, b.dtype).at[0].set(norm.astype(b.dtype))
-            x = x + jnp.linalg.lstsq(projected, target)[0] @ basis[:m]
+            x = x + product(jnp.linalg.lstsq(projected, target)[0], basis[:m])
             r = residual(x)
             return x, r, _norm(r), k + 1
 
@@ -155,8 +156,12 @@ def gmres(A: Any, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.
     return _solved("gmres", method, A, b, x0, M), 0
 
 
+def _vdot(x: Any, y: Any) -> Any:
+    return jnp.vdot(x, y, precision="highest")
+
+
 def _norm(x: Any) -> Any:
-    return jnp.sqrt(jnp.vdot(x, x).real)
+    return jnp.sqrt(_vdot(x, x).real)
 
 
 def _limit(b: Any, tol: float, atol: float) -> Any:
@@ -176,7 +181,7 @@ def _operator(A: Any) -> Operator:
     shape = typeof(A).shape
     if len(shape) != 2 or shape[0] != shape[1]:
         raise ValueError(f"linear operator must be a square matrix, but has shape: {shape}")
-    return lambda x: jnp.matmul(A, x)
+    return lambda x: product(A, x)
 
 
 def _solved(name: str, method: Method, A: Any, b: Any, x0: Any, M: Any, *, symmetric: bool = False) -> Any:
