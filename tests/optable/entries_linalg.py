@@ -210,7 +210,7 @@ OPS = [
        reference=qr_expected, ulp=STABLE),
     Op("geqrf", lambda x: lax.abs(geqrf_p.bind(x)[0]), lambda draw: [sample(square(draw, 4, 4)[:, :3])], REAL,
        reference=lambda x: np.abs(scipy.linalg.qr(x, mode="raw")[0][0]), ulp=STABLE, exceptions={"gradient": NO_RULE}),
-    Op("geqp3", lambda x: geqp3_p.bind(x)[1], lambda draw: [sample(square(draw, 4, 4))], REAL,
+    Op("geqp3", lambda x: geqp3_p.bind(x, use_magma=None)[1], lambda draw: [sample(square(draw, 4, 4))], REAL,
        reference=lambda x: scipy.linalg.qr(x, pivoting=True)[2], exceptions={"gradient": NO_RULE}),
     Op("qr_pivoted", pivoted, lambda draw: [sample(square(draw, 4, 4))], LINEAR_ALGEBRA, reference=pivoted_expected, ulp=STABLE),
     Op("lu", lu_function, each_square(), LINEAR_ALGEBRA, reference=lu_expected, ulp=STABLE, errors=named("lu", NOT_SQUARE[1:])),
