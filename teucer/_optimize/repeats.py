@@ -104,13 +104,14 @@ def _any_repeated(letters: Any, length: int) -> bool:
             width = min(step, length - step)
             total = total[:len(total) - width] * np.uint64(0xC2B2AE3D27D4EB4F) + total[width:]
             step += width
-    return len(np.unique(total)) < len(total)
+    total.sort()  # np.unique would load numpy.ma
+    return bool((total[1:] == total[:-1]).any())
 
 
 def _suffix_array(letters: Any) -> tuple[Any, Any]:
     """The order of the suffixes, and the place of each in it, by doubling (Manber and Myers 1993)."""
     n = len(letters)
-    rank = np.unique(letters, return_inverse=True)[1].astype(np.int64)
+    rank = np.searchsorted(np.sort(letters), letters)
     step = 1
     while True:
         following = np.zeros(n, np.int64)

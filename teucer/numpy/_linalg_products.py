@@ -12,7 +12,6 @@ import numpy as np
 from teucer._core.trace import typeof
 from teucer.lax import _structure
 from teucer.numpy import _linear, _matrices
-from teucer.numpy._einsum import einsum
 from teucer.numpy._library import fast
 from teucer.numpy._linalg_systems import _eye_like, inv
 from teucer.numpy._manipulation import matrix_transpose
@@ -78,6 +77,7 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Any:
     if any(a[-1] != b[0] for a, b in itertools.pairwise(shapes)):
         raise ValueError(f"multi_dot: last dimension of each array must match first dimension of following array. Got array shapes "
                          f"{shapes}")
+    from teucer.numpy._einsum import einsum  # 14 ms to load, which no other function here needs
     letters = [chr(ord("a") + i) for i in range(n + 1)] if n < 25 else [chr(0x100 + i) for i in range(n + 1)]
     terms = [letters[i:i + 2] for i in range(n)]
     if len(shapes[0]) == 1:
