@@ -40,6 +40,19 @@ def test_a_plugin_that_does_not_load_is_passed_over(plugins):
     assert "Unable to initialize backend 'xla_bogus'" in err and "pjrt_bogus.so" in err
 
 
+def test_plugins_are_found_by_entry_points(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "pjrt_bogus.so").write_text("no library")
+    described = tmp_path / "bogus-1.0.dist-info"
+    described.mkdir()
+    (described / "METADATA").write_text("Name: bogus\nVersion: 1.0\n")
+    show = "import sys, teucer as jax; print(jax.default_backend(), 'importlib.metadata' in sys.modules)"
+    assert run(show, [tmp_path])[0] == "cpu False"
+    (described / "entry_points.txt").write_text("[jax_plugins]\nbogus = elsewhere\n")
+    out, err = run(show, [tmp_path])
+    assert out == "cpu True" and "Unable to initialize backend 'elsewhere'" in err and "pjrt_bogus.so" in err
+
+
 def test_a_plugin_that_is_not_asked_for_is_left_alone(plugins):
     assert run(path=[plugins], JAX_PLATFORMS="cpu") == ("cpu 1 [2. 2.]", "")
 
@@ -161,7 +174,7 @@ def test_options_of_plugins_clients():
 import teucer as jax
 from teucer._runtime import backends
 from teucer._xla import client
-client.plugin_libraries = lambda: {"cuda": "a.so"}
+backends.plugins.plugin_libraries = lambda: {"cuda": "a.so"}
 def plugin_client(name, library, options):
     print(name, library, options)
     raise RuntimeError("no GPU")
@@ -178,7 +191,7 @@ print(jax.devices()[0].platform)
 def test_kernels_of_a_plugin_are_registered():
     program = """
 from types import SimpleNamespace
-from teucer._xla.kernels import gpu
+from teucer._xla.platforms import gpu
 
 gpu.plugin_support = SimpleNamespace(import_from_plugin=lambda *names: None)
 gpu.register("cuda", "plugin")  # without the plugin's Python package: nothing

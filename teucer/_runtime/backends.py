@@ -9,7 +9,7 @@ from typing import Any
 from teucer._base import config
 from teucer._runtime import host_memory
 from teucer._xla import client as xla
-from teucer._xla.kernels import lapack
+from teucer._xla.platforms import lapack, plugins
 
 __all__ = ["backends", "clear_backends", "client_of", "default_backend", "device_count", "devices", "host_count", "host_id",
            "host_ids", "local_device_count", "local_devices", "process_count", "process_index", "process_indices",
@@ -39,7 +39,7 @@ def backends() -> dict[str, Any]:
 
 def _make_clients() -> dict[str, Any]:
     wanted = config.config.jax_platforms
-    libraries = xla.plugin_libraries() if wanted != "cpu" else {}
+    libraries = plugins.plugin_libraries() if wanted != "cpu" else {}
     asked = _expand(wanted or "", libraries)
     names = asked or [*sorted(libraries, key=_rank), "cpu"]
     made: dict[str, Any] = {}

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import pkgutil
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -12,12 +10,12 @@ import numpy as np
 from jaxlib import _jax, utils, xla_client
 from jaxlib.version import __version__ as jaxlib_version
 
-from teucer._xla.kernels import lapack
+from teucer._xla.platforms import lapack
+from teucer._xla.platforms.plugins import plugin_libraries
 
 __all__ = ["CALLS_MISS_COPIES", "EIGEN_CONVOLUTIONS", "LEAN_CODE", "Client", "CompileOptions", "Device", "DeviceList", "Effort",
            "LoadedExecutable", "XlaRuntimeError", "compile_options", "compile_text", "cost_analysis", "cpu_client", "deserialize",
-           "device_or_platform", "jaxlib_version", "little_effort", "platform_of", "plugin_client", "plugin_libraries",
-           "register_ffi_target"]
+           "device_or_platform", "jaxlib_version", "little_effort", "platform_of", "plugin_client"]
 
 Client = _jax.Client
 CompileOptions = _jax.CompileOptions
@@ -44,54 +42,6 @@ def device_or_platform(value: Any) -> Any:
                      f"string like 'cpu' or 'gpu', got: {value!r}")
 
 
-def plugin_libraries() -> dict[str, str]:
-    """Names of the PJRT plugins that are installed, with the paths of their shared libraries.
-
-    Found as the ecosystem ships them: by the namespace package `jax_plugins`, by the entry points of that group (without
-    running them, since they import jax), and by the variable PJRT_NAMES_AND_LIBRARY_PATHS ("name:path,...").
-    """
-    found: dict[str, str] = {}
-    for item in filter(None, os.environ.get("PJRT_NAMES_AND_LIBRARY_PATHS", "").split(",")):
-        name, _, path = item.partition(":")
-        found[name] = path
-    from importlib import metadata  # brings a mail parser along: not for programs that need no plugin
-    modules = [f"jax_plugins.{m.name}" for m in pkgutil.iter_modules(_namespace_path("jax_plugins"))]
-    modules += [ep.value.partition(":")[0] for ep in metadata.entry_points(group="jax_plugins")]
-    if importlib.util.find_spec("libtpu") is not None:
-        modules.append("libtpu")
-    for module in dict.fromkeys(modules):
-        library = _library_of(module)
-        if library is not None:
-            found.setdefault(_plugin_name(module), library)
-    return found
-
-
-def _namespace_path(name: str) -> list[str]:
-    spec = importlib.util.find_spec(name)
-    return list(spec.submodule_search_locations or ()) if spec is not None else []
-
-
-def _plugin_name(module: str) -> str:
-    last = module.rpartition(".")[2]
-    for known in ("cuda", "rocm", "tpu"):
-        if known in last:
-            return known
-    return last
-
-
-def _library_of(module: str) -> str | None:
-    """The shared library of a plugin module, found without importing it."""
-    for folder in _namespace_path(module):
-        for name in ("xla_cuda_plugin.so", "xla_rocm_plugin.so", "libtpu.so", "pjrt_plugin.so"):
-            path = os.path.join(folder, name)
-            if os.path.exists(path):
-                return path
-        libraries = sorted(f for f in os.listdir(folder) if f.endswith(".so") and "pjrt" in f)
-        if libraries:
-            return os.path.join(folder, libraries[0])
-    return None
-
-
 def platform_of(device: Any) -> str:
     """The platform that programs for a device are written for: 'cpu', 'cuda', 'rocm', 'tpu'. Devices call both GPUs 'gpu'."""
     name: str = device.platform
@@ -104,7 +54,7 @@ def plugin_client(name: str, library: str, options: Mapping[str, Any]) -> Any:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # the plugin has a log of its own, which reads this when it is loaded
         plugin = xla_client.load_pjrt_plugin_dynamically(name, library)
         if name in ("cuda", "rocm"):
-            from teucer._xla.kernels import gpu
+            from teucer._xla.platforms import gpu
             gpu.register(name, plugin)
     if not xla_client.pjrt_plugin_initialized(name):
         xla_client.initialize_pjrt_plugin(name)
@@ -219,8 +169,3 @@ def deserialize(client: Any, data: bytes, devices: Any, options: Any) -> Any:
     """Load an executable from what `LoadedExecutable.serialize` wrote."""
     lapack.start_if_called(data)
     return client.deserialize_executable(data, devices, options)
-
-
-def register_ffi_target(name: str, function: Any, platform: str, api_version: int) -> None:
-    """Make a foreign function known to XLA under `name`."""
-    xla_client.register_custom_call_target(name, function, platform, api_version)

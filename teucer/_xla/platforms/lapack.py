@@ -43,8 +43,8 @@ def _start() -> None:
         try:
             _load_alone(names, [os.path.join(folder, "linalg") for folder in scipy.__path__])
             lapack._lapack.initialize()
-            if "teucer._xla.kernels.gpu" in sys.modules:
-                sys.modules["teucer._xla.kernels.gpu"].start_lapack()
+            if "teucer._xla.platforms.gpu" in sys.modules:
+                sys.modules["teucer._xla.platforms.gpu"].start_lapack()
         finally:
             for name in names:  # whoever imports them later is given the same modules, then also as attributes of the package
                 sys.modules.pop(name, None)
