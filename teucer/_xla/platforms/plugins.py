@@ -42,8 +42,8 @@ def _may_name_plugins(folder: str) -> bool:
         return os.path.isfile(folder)
     for name in names:
         if name.endswith((".dist-info", ".egg-info")):
-            with contextlib.suppress(OSError), open(os.path.join(folder, name, "entry_points.txt"), encoding="utf-8") as file:
-                if "jax_plugins" in file.read():
+            with contextlib.suppress(OSError), open(os.path.join(folder, name, "entry_points.txt"), "rb") as file:
+                if b"jax_plugins" in file.read():
                     return True
     return False
 
