@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from teucer._runtime.arrays import ArrayImpl
 from teucer._xla.client import platform_of
 
 ROOT = Path(__file__).parents[2]
@@ -167,6 +168,15 @@ def test_the_platform_that_programs_are_written_for():
 
     assert platform_of(device("cpu")) == "cpu" and platform_of(device("tpu", "TFRT TPU v5")) == "tpu"
     assert platform_of(device("gpu", "cuda 13000")) == "cuda" and platform_of(device("gpu", "rocm 60300")) == "rocm"
+
+
+@pytest.mark.parametrize(
+    "platform, version, kind", [("cpu", "", (1, 0)), ("gpu", "cuda 13000", (2, 3)), ("gpu", "rocm 60300", (10, 3))])
+def test_dlpacks_number_of_a_device(platform, version, kind):
+    device = SimpleNamespace(platform=platform, local_hardware_id=3, client=SimpleNamespace(platform_version=version))
+    assert ArrayImpl.__dlpack_device__(SimpleNamespace(device=device)) == kind
+    with pytest.raises(BufferError, match="no DLPack device"):
+        ArrayImpl.__dlpack_device__(SimpleNamespace(device="a sharding"))
 
 
 def test_options_of_plugins_clients():

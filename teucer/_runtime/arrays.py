@@ -12,8 +12,9 @@ from teucer._base import dtypes
 from teucer._core.types import KeyCarrier, ShapedArray, aval_of, register_aval_of
 from teucer._runtime import shardings
 from teucer._xla import arrays as xla
+from teucer._xla.client import platform_of
 
-__all__ = ["Array", "ArrayImpl", "Shard", "check_live", "retyped", "to_numpy"]
+__all__ = ["DLPACK_KINDS", "Array", "ArrayImpl", "Shard", "check_live", "retyped", "to_numpy"]
 
 Array = xla.Array
 ArrayImpl = xla.ArrayImpl
@@ -25,6 +26,10 @@ ArrayImpl._carried = ArrayImpl.__dict__.get("_carried", ArrayImpl.aval)
 
 # `aval_of` itself knows this class, the most frequent one; registered so that it counts as a value.
 register_aval_of(ArrayImpl, aval_of)
+
+
+# DLPack's numbers of kinds of devices.
+DLPACK_KINDS = {"cpu": 1, "cuda": 2, "rocm": 10}
 
 
 @final
@@ -413,11 +418,11 @@ def __dlpack__(x: Any, *, stream: Any = None, max_version: Any = None, dl_device
 
 @_member
 def __dlpack_device__(x: Any) -> tuple[int, int]:
-    kinds = {"cpu": 1, "cuda": 2, "gpu": 2, "rocm": 10}
     d = x.device
-    if getattr(d, "platform", None) not in kinds:
+    platform = platform_of(d) if hasattr(d, "platform") else None
+    if platform not in DLPACK_KINDS:
         raise BufferError(f"__dlpack_device__: no DLPack device for {d}")
-    return kinds[d.platform], d.local_hardware_id if d.platform != "cpu" else 0
+    return DLPACK_KINDS[platform], d.local_hardware_id if platform != "cpu" else 0
 
 
 xla.attach(ArrayImpl, _MEMBERS)

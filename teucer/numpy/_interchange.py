@@ -11,7 +11,7 @@ from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
 from teucer._runtime import backends
-from teucer._runtime.arrays import ArrayImpl
+from teucer._runtime.arrays import DLPACK_KINDS, ArrayImpl
 from teucer._runtime.shardings import single_device_sharding
 from teucer._xla import arrays as xla
 from teucer.lax import _elementwise as lax
@@ -57,17 +57,14 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     """
     if isinstance(x, ArrayImpl):
         return place(array(x, copy=bool(copy)), device)
-    if not hasattr(x, "__dlpack__"):
+    if not (hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__")):
         raise TypeError("The array passed to from_dlpack must have __dlpack__ and __dlpack_device__ methods.\n"
                         f"  x: {type(x)}")
     kind, number = x.__dlpack_device__()
-    if kind in _GPUS:
-        return place(array(_on_gpu(x, _GPUS[kind], number), copy=bool(copy)), device)
+    for platform in ("cuda", "rocm"):
+        if kind == DLPACK_KINDS[platform]:
+            return place(array(_on_gpu(x, platform, number), copy=bool(copy)), device)
     return place(asarray(np.from_dlpack(x)), device)
-
-
-# DLPack's numbers of devices whose buffers are taken as they are.
-_GPUS = {2: "cuda", 10: "rocm"}
 
 
 def _on_gpu(x: Any, platform: str, number: int) -> Any:
