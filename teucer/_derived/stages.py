@@ -247,11 +247,11 @@ class Compiled(Stage):
 
     def as_text(self) -> str:
         """The optimised program as HLO text."""
-        return "\n".join(m.to_string() for m in self.program.executable.hlo_modules())
+        return "\n".join(m.to_string() for m in self.program.whole.hlo_modules())
 
     def cost_analysis(self) -> Any:
         """XLA's estimate of what the program costs, as a dictionary."""
-        return self.program.executable.cost_analysis()
+        return self.program.whole.cost_analysis()
 
     def memory_analysis(self) -> Any:
         """Bytes of code, arguments, results and temporaries."""
@@ -259,7 +259,7 @@ class Compiled(Stage):
 
     def runtime_executable(self) -> Any:
         """The executable of the runtime."""
-        return self.program.executable
+        return self.program.whole
 
     @property
     def input_shardings(self) -> Any:

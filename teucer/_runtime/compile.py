@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, final
 
 from teucer._base import config, memo
-from teucer._runtime import cpu_features, disk_cache, host_memory, memory_maps, preload
+from teucer._runtime import cpu_features, disk_cache, host_memory, memory_maps, preload, stored
 from teucer._xla import client as xla
 from teucer._xla.dispatcher import forget_calls
 
@@ -46,11 +46,12 @@ class Module(NamedTuple):
 class Executable:
     """A compiled module. Its machine code is let go when the process has no room for more, and comes back at its next use."""
 
-    __slots__ = ("entry", "size", "source", "_module", "_callbacks", "_code", "__weakref__")
+    __slots__ = ("entry", "size", "source", "_module", "_callbacks", "_code", "_whole", "__weakref__")
 
     def __init__(self, module: Module, callbacks: Sequence[Any] = ()) -> None:
         self._module, self._callbacks = module, callbacks
         self._code: Any = None
+        self._whole: Any = None
         self.source: Source = "compiled"
         self.entry: preload.Entry | None = None  # on disk
         self.size: int | None = None  # bytes of what is written to disk, where that is known
@@ -85,8 +86,8 @@ class Executable:
             found = disk_cache.read(path)
             if found is not None:
                 # What does not load is compiled anew, and replaced.
-                with contextlib.suppress(xla.XlaRuntimeError), host_memory.joining():
-                    code, self.size = xla.deserialize(client, found, devices, options), len(found)
+                with contextlib.suppress(xla.XlaRuntimeError):
+                    code, self.size = stored.load(found, client, devices, options), len(found)
                     disk_cache.count(path, hit=True)
                     return code
             disk_cache.count(path, hit=False)
@@ -94,10 +95,18 @@ class Executable:
         code = xla.compile_text(client, module.text, devices, options, self._callbacks)
         if path is not None and time.perf_counter() - start >= config.persistent_cache_min_compile_time_secs.value:
             with contextlib.suppress(xla.XlaRuntimeError):  # some programs cannot be serialized
-                data = code.serialize()
-                disk_cache.write(path, data)
-                self.size = len(data)
+                content = stored.pack(code.serialize(), client.platform)
+                disk_cache.write(path, content)
+                self.size = len(content)
         return code
+
+    def whole(self) -> Any:
+        """The executable of the runtime with all of its instructions, for who reads them: one from disk is loaded without most."""
+        if self._whole is None:
+            module, code = self._module, self.load()
+            self._whole = code if self.source != "disk" else xla.deserialize(
+                module.devices[0].client, self.data(), xla.DeviceList(module.devices), _options(module))
+        return self._whole
 
     def data(self) -> bytes:
         """What XLA writes of the executable: from disk, or of one compiled anew, since what was loaded cannot be written again.
@@ -107,14 +116,15 @@ class Executable:
         module, options = self._module, _options(self._module)
         path = _path(module, options)
         found = None if path is None else disk_cache.read(path)
-        if found is None:
-            client, devices = module.devices[0].client, xla.DeviceList(module.devices)
-            found = xla.compile_text(client, module.text, devices, options, self._callbacks).serialize()
-        return found
+        if found is not None:
+            return stored.whole(found)
+        client, devices = module.devices[0].client, xla.DeviceList(module.devices)
+        data: bytes = xla.compile_text(client, module.text, devices, options, self._callbacks).serialize()
+        return data
 
     def let_go(self) -> None:
         """Drop the machine code."""
-        self._code = None
+        self._code = self._whole = None
 
 
 def compile_module(text: str, devices: Sequence[Any], *, num_replicas: int = 1, use_shardy: bool = False,

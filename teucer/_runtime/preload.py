@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, final
 from teucer._base import config
 from teucer._base.functions import fun_name, where
 from teucer._base.source import is_internal
-from teucer._runtime import backends, cpu_features, disk_cache, host_memory
+from teucer._runtime import backends, cpu_features, disk_cache, stored
 from teucer._xla import client as xla
 
 __all__ = ["Entry", "Forecast", "Loaded", "forecast", "take"]
@@ -83,8 +83,7 @@ class _Loading:
                 devices = xla.DeviceList(tuple([by_id[i] for i in ids]))
                 data = disk_cache.read(self.path)
                 if data is not None:
-                    with host_memory.joining():
-                        code = xla.deserialize(client, data, devices, xla.CompileOptions.ParseFromString(options))
+                    code = stored.load(data, client, devices, xla.CompileOptions.ParseFromString(options))
                     self.found = Loaded(code, len(data))
         finally:
             self.ended.set()

@@ -48,6 +48,10 @@ class LoadedCode(NamedTuple):
         """The executable of the runtime."""
         return self.code
 
+    def whole(self) -> Any:
+        """The same: it was loaded with all of its instructions."""
+        return self.code
+
     def data(self) -> bytes:
         """What XLA wrote of it."""
         return self.written
@@ -63,6 +67,10 @@ class OnDemand:
     def load(self) -> Any:
         """The executable of the runtime."""
         return self._made().load()
+
+    def whole(self) -> Any:
+        """The executable of the runtime with all of its instructions."""
+        return self._made().whole()
 
     def data(self) -> bytes:
         """What XLA writes of it."""
@@ -145,6 +153,11 @@ class Program:
     def executable(self) -> Any:
         """The executable of the runtime."""
         return self._executable.load()
+
+    @property
+    def whole(self) -> Any:
+        """The executable of the runtime with all of its instructions, for who reads them."""
+        return self._executable.whole()
 
     @property
     def executables(self) -> list[Executable]:
