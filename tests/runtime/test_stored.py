@@ -1,4 +1,4 @@
-"""Executables on disk: the lean form that is loaded computes what the whole does, and who reads one sees the whole."""
+"""Executables on disk: the stripped form that is loaded computes what the whole does, and who reads one sees the whole."""
 
 import random
 
@@ -9,12 +9,12 @@ import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
 from teucer._base import config
-from teucer._runtime import compile, disk_cache, lean, preload, stored
+from teucer._runtime import compile, disk_cache, preload, stored, stripped
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A cache of its own, in which small programs have a lean form too."""
+    """A cache of its own, in which small programs have a stripped form too."""
     monkeypatch.setattr(stored, "LEAST", 0)
     monkeypatch.setattr(preload, "LEAST", 1)
     new_process()
@@ -60,7 +60,7 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_what_is_loaded_lean_is_the_same(folder, name):
+def test_what_is_loaded_stripped_is_the_same(folder, name):
     f, *args = PROGRAMS[name]
 
     def compiled():
@@ -75,7 +75,7 @@ def test_what_is_loaded_lean_is_the_same(folder, name):
     (text,) = [m.to_string() for m in second.program.executable.hlo_modules()]
     assert len(text) < len(first.as_text()) == len(second.as_text())
     assert second.as_text() == first.as_text() and second.cost_analysis() == first.cost_analysis()
-    assert str(second.runtime_executable().hlo_modules()[0].to_string()) == first.as_text()
+    assert second.runtime_executable().hlo_modules()[0].to_string() == first.as_text()
     sizes = [c.memory_analysis() for c in (first, second)]
     assert str(sizes[0]) == str(sizes[1])
 
@@ -107,7 +107,7 @@ def test_only_bodies_are_left_out(folder):
     """Those of loops, and not of what a library computes or of what may write in place."""
     def bodies(f, *args):
         data = executable(f, *args).data()
-        short = lean.without_bodies(data)
+        short = stripped.without_bodies(data)
         return [text.count(b"\x12\x06fusion") for text in (data, short)]
 
     whole, short = bodies(lambda x: (jnp.sin(x) * 2).sum(1), X)
@@ -125,14 +125,14 @@ def test_what_gains_nothing_is_kept_as_it_is(folder, monkeypatch, f, least):
 
 
 def test_of_another_form(folder):
-    """What is no executable of the known form has no lean one, whatever it is."""
+    """What is no executable of the known form has no stripped one, whatever it is."""
     data = executable(lambda x: jnp.sin(x) * 2, X).data()
-    assert lean.without_bodies(data) is not None
+    assert stripped.without_bodies(data) is not None
     rng = random.Random(0)
     for _ in range(300):
         at = rng.randrange(len(data))
         other = data[:at] + bytes([rng.randrange(256)]) + data[at + 1:]
         for damaged in (other, data[:at], data[at:], other[::-1]):
-            assert isinstance(lean.without_bodies(damaged), bytes | None)
-    assert lean.without_bodies(b"") is None and lean.without_bodies(bytes(100)) is None
+            assert isinstance(stripped.without_bodies(damaged), bytes | None)
+    assert stripped.without_bodies(b"") is None and stripped.without_bodies(bytes(100)) is None
     assert stored.whole(stored.pack(b"anything", "cpu")) == b"anything" == stored.whole(stored.pack(b"anything", "cuda"))

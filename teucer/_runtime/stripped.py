@@ -48,7 +48,7 @@ def without_bodies(data: bytes) -> bytes | None:
     """The executable without the bodies of fusions that loading it does not need; None if it is of another form."""
     try:
         length, start = _varint(data, 0)
-        return data[:start + length] + _changed(data, start + length, len(data), _MODULE, _lean_module)
+        return data[:start + length] + _changed(data, start + length, len(data), _MODULE, _stripped_module)
     except (ValueError, IndexError):
         return None
 
@@ -63,20 +63,20 @@ def _changed(data: bytes, start: int, end: int, path: tuple[int, ...], change: C
     raise ValueError(f"no field {path[0]}")
 
 
-def _lean_module(data: bytes, start: int, end: int) -> bytes:
+def _stripped_module(data: bytes, start: int, end: int) -> bytes:
     fields = list(_fields(data, start, end))
     computations = {begin: (value, *_about(data, *value)) for number, value, begin, _ in fields
                     if number == _COMPUTATIONS and isinstance(value, tuple)}
     bodies = {ident for (lo, hi), ident, fused in computations.values()
               if fused and not any(data.find(opcode, lo, hi) >= 0 for opcode in _LOOKED_INTO)}
-    lean = {begin: _lean_computation(data, *place, bodies) for begin, (place, _, _) in computations.items()}
-    needed = {body for _, kept in lean.values() for body in kept}
+    stripped = {begin: _stripped_computation(data, *place, bodies) for begin, (place, _, _) in computations.items()}
+    needed = {body for _, kept in stripped.values() for body in kept}
     written = bytearray()
     for _, _, begin, stop in fields:
-        if begin not in lean:
+        if begin not in stripped:
             written += data[begin:stop]
         elif computations[begin][1] not in bodies or computations[begin][1] in needed:
-            written += _message(_COMPUTATIONS, lean[begin][0])
+            written += _message(_COMPUTATIONS, stripped[begin][0])
     return bytes(written)
 
 
@@ -91,7 +91,7 @@ def _about(data: bytes, start: int, end: int) -> tuple[int, bool]:
     return ident, fused
 
 
-def _lean_computation(data: bytes, start: int, end: int, bodies: Collection[int]) -> tuple[bytes, list[int]]:
+def _stripped_computation(data: bytes, start: int, end: int, bodies: Collection[int]) -> tuple[bytes, list[int]]:
     """The computation with calls in the place of fusions, where they need no bodies; the bodies of the others."""
     written, copied, needed = bytearray(), start, []
     if data.find(_FUSION, start, end) >= 0:
