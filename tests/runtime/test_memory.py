@@ -11,8 +11,8 @@ import teucer.numpy as jnp
 from teucer import lax
 from teucer._base import memo
 from teucer._runtime import backends, compile
+from teucer._transform import eager
 from teucer._transform import jit as jit_module
-from teucer._transform import programs
 from teucer._xla import dispatcher as dispatcher_module
 
 USES = {
@@ -88,7 +88,7 @@ def test_a_trace_that_failed_is_let_go():
 
 def sizes():
     gc.collect()
-    return (len(jit_module._staged), len(dispatcher_module._made), len(programs._dispatchers), len(compile._memory))
+    return (len(jit_module._staged), len(dispatcher_module._made), len(eager._dispatchers), len(compile._memory))
 
 
 @pytest.mark.parametrize("use", [u for u in USES if u not in ("repr", "numpy", "index", "update")])
@@ -130,7 +130,7 @@ def test_one_function_of_many_signatures(monkeypatch):
         assert f(2.0, n) == 2.0 * n
         assert lax.full((n,), 1.0).shape == (n,)
     assert len(jit_module._staged.of(f.__wrapped__)) <= 8
-    assert len(programs._dispatchers) <= 8 + 1
+    assert len(eager._dispatchers) <= 8 + 1
     assert [float(f(2.0, n)) for n in range(30)] == [2.0 * n for n in range(30)]
 
 

@@ -1,5 +1,6 @@
 """Executables loaded ahead: what a forecast names, what is taken of it, and forecasts that turn out to be wrong."""
 
+import logging
 import os
 import threading
 
@@ -10,6 +11,7 @@ import teucer as jax
 import teucer.numpy as jnp
 from teucer._base import config
 from teucer._runtime import compile, disk_cache, preload
+from teucer._transform import programs
 
 
 @pytest.fixture
@@ -96,7 +98,7 @@ def test_a_function_that_has_changed_is_compiled(folder, loads):
     np.testing.assert_allclose(program(3.0)(X), np.sin(X) * 3, rtol=1e-6)
     assert loads == [AHEAD, AHEAD]
     assert disk_cache.counts(folder)[:2] == (1, 2)  # what was loaded in vain is no hit
-    (entry,) = preload._decoded(disk_cache.read(forecasts(folder)[0]))
+    (entry,) = preload._decoded(disk_cache.read(forecasts(folder)[0])).entries
     assert (folder / entry.name).exists()
 
 
@@ -138,7 +140,7 @@ def test_all_pieces_are_loaded_ahead(folder, loads):
     compiled = jax.jit(network, outline=True).lower(x, ws).compile()
     pieces = len(compiled.program.executables)
     expected = compiled(x, ws)
-    assert pieces > 1 and len(preload._decoded(disk_cache.read(forecasts(folder)[0]))) == pieces
+    assert pieces > 1 and len(preload._decoded(disk_cache.read(forecasts(folder)[0])).entries) == pieces
     new_process()
     np.testing.assert_array_equal(jax.jit(network, outline=True)(x, ws), expected)
     assert loads == [AHEAD] * pieces
@@ -185,9 +187,10 @@ def test_an_entry_that_xla_refuses_is_compiled(folder, loads, content):
 def test_forecasts_of_devices_that_are_not_there(folder, loads):
     program()(X)
     (path,) = forecasts(folder)
-    (entry,) = preload._decoded(disk_cache.read(path))
+    known = preload._decoded(disk_cache.read(path))
+    (entry,) = known.entries
     for other in (entry._replace(devices=(1 << 20,)), entry._replace(platform="abacus"), entry._replace(name="gone.xla")):
-        disk_cache.write(path, preload._encoded([other]))
+        disk_cache.write(path, preload._encoded(known._replace(entries=(other,))))
         new_process()
         np.testing.assert_allclose(program()(X), np.sin(X) * 2, rtol=1e-6)
         assert loads.pop() == (threading.current_thread().name, True) and not loads
@@ -209,20 +212,20 @@ def test_who_comes_before_the_thread_loads_itself(folder, loads, monkeypatch):
 def test_nobody_waits_for_what_was_left(folder, monkeypatch):
     program()(X)
     (path,) = forecasts(folder)
-    (entry,) = preload._decoded(disk_cache.read(path))
-    first, second = entry._replace(name="a.xla"), entry._replace(name="b.xla")
-    disk_cache.write(path, preload._encoded([first, second]))
+    (entry,) = preload._decoded(disk_cache.read(path)).entries
+    both = preload._encoded(preload.Known((entry._replace(name="a.xla"), entry._replace(name="b.xla"))))
+    disk_cache.write(path, both)
     reading, go_on = threading.Event(), threading.Event()
 
     def slowly(path):
         reading.set()
         go_on.wait()
 
-    monkeypatch.setattr(preload.disk_cache, "read", lambda p: preload._encoded([first, second]) if p == path else slowly(p))
+    monkeypatch.setattr(preload.disk_cache, "read", lambda p: both if p == path else slowly(p))
     found = preload.Forecast(path)
     reading.wait()
     left = preload._loadings[folder / "b.xla"]
-    found.settle([])
+    found.settle({}, None)
     assert left.ended.is_set() and preload.take(folder / "b.xla") is None
     go_on.set()
     wait()
@@ -270,3 +273,146 @@ def test_forecasts_are_no_entries_but_go_with_them(folder):
     assert disk_cache.counts(folder)[:2] == (0, 1)
     assert disk_cache.clear(folder) == 1
     assert os.listdir(folder) == []
+
+
+def compiled(monkeypatch, f, *args, options=None, **kwargs):
+    """The stages of a new process; and whether the program was optimised and lowered for it, or foreseen."""
+    new_process()
+    seen = []
+    prepared = programs.prepared
+
+    def watched(*args):
+        seen.append(args)
+        return prepared(*args)
+
+    monkeypatch.setattr(programs, "prepared", watched)
+    made = jax.jit(f, **kwargs).lower(*args).compile(options)
+    monkeypatch.setattr(programs, "prepared", prepared)
+    return made, not seen
+
+
+def layers(x, unused, w):
+    """What the passes change: as it is written, it takes all of its arguments."""
+    wait()
+    for _ in range(3):
+        x = jnp.where(True, jnp.tanh(x @ w) + x * 1.0, unused)
+    return x.sum(), (w, x)
+
+
+ARGS = np.ones((4, 4), np.float32), np.ones((4, 4), np.float32), np.full((4, 4), 0.1, np.float32)
+
+
+def test_a_program_that_is_foreseen_is_not_optimised_again(folder, monkeypatch):
+    first, foreseen = compiled(monkeypatch, layers, *ARGS)
+    second, again = compiled(monkeypatch, layers, *ARGS)
+    assert (foreseen, again) == (False, True)
+    for a, b in zip(jax.tree.leaves(first(*ARGS)), jax.tree.leaves(second(*ARGS)), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert first.program.kept == second.program.kept == (True, False, True) and first.input_shardings == second.input_shardings
+    assert first.as_text() == second.as_text() and first.cost_analysis() == second.cost_analysis()
+    assert str(first.input_formats) == str(second.input_formats)
+    assert jax.debug.compiles()[-1].source == "disk" and jax.debug.compiles()[-1].code_bytes
+    assert disk_cache.counts(folder).misses == 1
+
+
+def test_called_through_jit(folder, monkeypatch):
+    expected = jax.jit(layers)(*ARGS)
+    new_process()
+    monkeypatch.setattr(programs, "prepared", None)
+    f = jax.jit(layers)
+    for _ in range(3):
+        for a, b in zip(jax.tree.leaves(f(*ARGS)), jax.tree.leaves(expected), strict=True):
+            np.testing.assert_array_equal(a, b)
+    assert disk_cache.counts(folder)[:2] == (1, 1)
+
+
+def test_machine_code_that_was_let_go_comes_back(folder):
+    expected = jax.jit(layers)(*ARGS)
+    new_process()
+    f = jax.jit(layers)
+    f(*ARGS)
+    assert compile._let_go()
+    for a, b in zip(jax.tree.leaves(f(*ARGS)), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+DIFFERENCES = {
+    "outline": {"outline": True},
+    "keep_unused": {"keep_unused": True},
+    "donate": {"donate_argnums": 0},
+    "compiler options": {"options": {"xla_cpu_enable_fast_min_max": True}},
+    "compiler options of jit": {"compiler_options": {"xla_cpu_enable_fast_min_max": True}},
+}
+
+
+@pytest.mark.parametrize("name", DIFFERENCES)
+def test_what_has_a_say_is_looked_at(folder, monkeypatch, name):
+    compiled(monkeypatch, layers, *ARGS)
+    assert not compiled(monkeypatch, layers, *ARGS, **DIFFERENCES[name])[1]
+    assert compiled(monkeypatch, layers, *ARGS, **DIFFERENCES[name])[1]
+    assert not compiled(monkeypatch, layers, *ARGS)[1]
+
+
+@pytest.mark.parametrize("option, value", [("optimize_jaxprs", False), ("outline", "force"), ("disable_most_optimizations", None)])
+def test_options_have_a_say(folder, monkeypatch, option, value):
+    compiled(monkeypatch, layers, *ARGS)
+    option = getattr(config, option)
+    with option(not option.value if value is None else value):
+        assert not compiled(monkeypatch, layers, *ARGS)[1]
+        assert compiled(monkeypatch, layers, *ARGS)[1]
+
+
+def test_another_teucer_has_its_own_passes(folder, monkeypatch):
+    compiled(monkeypatch, layers, *ARGS)
+    monkeypatch.setattr(compile.source, "own_files", lambda: "another")
+    assert not compiled(monkeypatch, layers, *ARGS)[1]
+
+
+def test_another_device(folder, monkeypatch):
+    one, other = jax.devices("cpu")[:2]
+    compiled(monkeypatch, layers, *ARGS)
+    args = jax.device_put(ARGS, other)
+    for foreseen in (False, True):
+        second, again = compiled(monkeypatch, layers, *args)
+        assert again == foreseen and second(*args)[0].devices() == {other}
+
+
+def test_dumped_programs_are_those_that_are_compiled(folder, monkeypatch, tmp_path):
+    with config.dump_ir_to(str(tmp_path / "dumped")):
+        for _ in range(2):
+            new_process()
+            jax.jit(layers)(*ARGS)
+    first, second = sorted((tmp_path / "dumped").iterdir())
+    assert first.read_text() == second.read_text()
+
+
+def test_what_is_logged_does_not_tell_them_apart(folder, caplog):
+    logged = []
+    for _ in range(2):
+        new_process()
+        with jax.log_compiles(), caplog.at_level(logging.WARNING, "teucer"):
+            jax.jit(layers)(*ARGS)
+        logged.append([record.msg for record in caplog.records])
+        caplog.clear()
+    assert logged[0] == logged[1]
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_foreseen_programs_of_chance(folder, monkeypatch, number):
+    rng = np.random.default_rng(number)
+    steps = [(int(rng.integers(6)), float(rng.integers(3))) for _ in range(int(rng.integers(2, 9)))]
+
+    def f(x, y, unused):
+        wait()
+        for kind, scale in steps:
+            x, y = [lambda x, y: (x * scale, y), lambda x, y: (x + y, y), lambda x, y: (y, x), lambda x, y: (jnp.sin(x), x),
+                    lambda x, y: (jnp.where(y > scale, x, y), y), lambda x, y: (x @ y, x.T)][kind](x, y)
+        return x, y, x
+
+    args = [rng.standard_normal((3, 3)).astype(np.float32) for _ in range(3)]
+    g = jax.value_and_grad(lambda *a: f(*a)[0].sum(), (0, 1))
+    first, _ = compiled(monkeypatch, g, *args)
+    second, again = compiled(monkeypatch, g, *args)
+    assert again
+    for a, b in zip(jax.tree.leaves(first(*args)), jax.tree.leaves(second(*args)), strict=True):
+        np.testing.assert_array_equal(a, b)

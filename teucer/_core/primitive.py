@@ -88,7 +88,7 @@ class Primitive:
     multiple_results: bool = True
     call_primitive: ClassVar[bool] = False
     map_primitive: ClassVar[bool] = False
-    # runner(primitive, params): what runs a primitive outside any trace; the upper floors install it (`_transform.programs`).
+    # runner(primitive, params): what runs a primitive outside any trace; the upper floors install it (`_transform.eager`).
     runner: ClassVar[Any] = None
     # The types of results with the partition that `shard` says (teucer._runtime.partition).
     laid_out: Any = None

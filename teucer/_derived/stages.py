@@ -181,8 +181,9 @@ class Lowered(Stage):
                                  f"{placement.mesh or 'one'}.")
             placement = placement._replace(devices=tuple(device_assignment))
         staged, outline = traced.staged, traced._options.outline
+        same = placement is self._placement and self.platforms == (placement.platform,)
         program = programs.compile_staged(staged.jaxpr.jaxpr, traced.fun_name, staged.donated, traced._options.keep_unused,
-                                          placement, options, outline, quiet=True)
+                                          placement, options, outline, quiet=True, written=self.lowering if same else None)
         return Compiled(program, traced.staged.consts, self.args_info, self.out_tree, traced.staged.jaxpr.out_avals,
                         traced.arg_names)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import threading
@@ -12,12 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, final
 
-from teucer._base import config, memo
+from teucer._base import config, memo, source
 from teucer._runtime import cpu_features, disk_cache, host_memory, memory_maps, preload, stored
 from teucer._xla import client as xla
 from teucer._xla.dispatcher import forget_calls
 
-__all__ = ["Executable", "Source", "clear_memory", "compile_module", "compile_together"]
+__all__ = ["Executable", "OnDemand", "Source", "clear_memory", "compile_module", "compile_together", "fingerprint"]
 
 Source: TypeAlias = Literal["memory", "disk", "compiled"]
 """Where machine code came from."""
@@ -27,7 +28,7 @@ _Made = TypeVar("_Made")
 _memory: dict[Any, Executable] = {}
 _lock = threading.Lock()
 # Those with machine code, in the order in which they got it.
-_loaded: weakref.WeakKeyDictionary[Executable, None] = weakref.WeakKeyDictionary()
+_loaded: weakref.WeakKeyDictionary[Executable | OnDemand, None] = weakref.WeakKeyDictionary()
 
 
 class Module(NamedTuple):
@@ -64,9 +65,7 @@ class Executable:
             memory_maps.make_room(_let_go)
             host_memory.give_back_if_scarce()
             code = self._code = self._load_or_compile()
-            with _lock:
-                _loaded.pop(self, None)
-                _loaded[self] = None
+            _note_loaded(self)
         return code
 
     def _load_or_compile(self) -> Any:
@@ -127,6 +126,39 @@ class Executable:
         self._code = self._whole = None
 
 
+@final
+class OnDemand:
+    """An executable that is made if somebody asks for it: that of a program that runs in pieces, as a whole.
+
+    code: what was loaded for it before it was made, to be run; only who reads it, or runs it when that was let go, has it made.
+    """
+
+    __slots__ = ("_made", "_code", "__weakref__")
+
+    def __init__(self, make: Callable[[], Executable], code: Any = None) -> None:
+        self._made, self._code = functools.cache(make), code
+        if code is not None:
+            memory_maps.make_room(_let_go)
+            _note_loaded(self)
+
+    def load(self) -> Any:
+        """The executable of the runtime."""
+        code = self._code  # read once, as above
+        return self._made().load() if code is None else code
+
+    def whole(self) -> Any:
+        """The executable of the runtime with all of its instructions."""
+        return self._made().whole()
+
+    def data(self) -> bytes:
+        """What XLA writes of it."""
+        return self._made().data()
+
+    def let_go(self) -> None:
+        """Drop the machine code."""
+        self._code = None
+
+
 def compile_module(text: str, devices: Sequence[Any], *, num_replicas: int = 1, use_shardy: bool = False,
                    overrides: Mapping[str, Any] | None = None, callbacks: Sequence[Any] = (),
                    lean: bool = False, eigen: bool = False) -> tuple[Executable, Source]:
@@ -137,18 +169,7 @@ def compile_module(text: str, devices: Sequence[Any], *, num_replicas: int = 1, 
     Eigen's (`_optimize/codegen.py`).
     Raises the compiler's error if XLA refuses the module or an option.
     """
-    effort = xla.Effort(config.optimization_level.value, config.memory_fitting_level.value,
-                        config.exec_time_optimization_effort.value, config.memory_fitting_effort.value)
-    chosen = dict(overrides or {})
-    if config.disable_most_optimizations.value:
-        chosen = {**xla.little_effort(devices[0].platform), **chosen}
-    switches: tuple[str, ...] = ()
-    if devices[0].platform == "cpu":  # who sets such options by XLA_FLAGS knows which
-        if lean and "xla_backend_extra_options" not in _xla_flags():
-            switches = xla.LEAN_CODE
-        if eigen and not any(option in _xla_flags() for option in xla.EIGEN_CONVOLUTIONS):
-            chosen = {**xla.EIGEN_CONVOLUTIONS, **chosen}
-    module = Module(text, tuple(devices), num_replicas, use_shardy, tuple(sorted(chosen.items())), effort, switches)
+    module = _module(text, devices, num_replicas, use_shardy, overrides or {}, lean, eigen)
     if callbacks:
         return Executable(module, callbacks), "compiled"
     found = _memory.get(module)
@@ -156,6 +177,16 @@ def compile_module(text: str, devices: Sequence[Any], *, num_replicas: int = 1, 
         return found, "memory"
     made = Executable(module)
     return memo.remember(_memory, module, made), made.source
+
+
+def fingerprint(text: str, devices: Sequence[Any], overrides: Mapping[str, Any], about: Sequence[Any]) -> str:
+    """What goes for one program only: its text as it is written, and all that has a say in how it is compiled, Teucer included.
+
+    about: what else has one, as values with a `repr` of their own.
+    """
+    module = _module(text, devices, 1, False, overrides, False, False)
+    own = f"{_digest(module, _options(module))} {source.own_files()} {tuple(about)}"
+    return hashlib.sha256(own.encode()).hexdigest()
 
 
 def compile_together(compilations: Sequence[Callable[[], _Made]]) -> list[_Made]:
@@ -183,6 +214,28 @@ def _let_go() -> bool:
     return bool(oldest)
 
 
+def _note_loaded(executable: Executable | OnDemand) -> None:
+    with _lock:
+        _loaded.pop(executable, None)
+        _loaded[executable] = None
+
+
+def _module(text: str, devices: Sequence[Any], num_replicas: int, use_shardy: bool, overrides: Mapping[str, Any], lean: bool,
+            eigen: bool) -> Module:
+    effort = xla.Effort(config.optimization_level.value, config.memory_fitting_level.value,
+                        config.exec_time_optimization_effort.value, config.memory_fitting_effort.value)
+    chosen = dict(overrides)
+    if config.disable_most_optimizations.value:
+        chosen = {**xla.little_effort(devices[0].platform), **chosen}
+    switches: tuple[str, ...] = ()
+    if devices[0].platform == "cpu":  # who sets such options by XLA_FLAGS knows which
+        if lean and "xla_backend_extra_options" not in _xla_flags():
+            switches = xla.LEAN_CODE
+        if eigen and not any(option in _xla_flags() for option in xla.EIGEN_CONVOLUTIONS):
+            chosen = {**xla.EIGEN_CONVOLUTIONS, **chosen}
+    return Module(text, tuple(devices), num_replicas, use_shardy, tuple(sorted(chosen.items())), effort, switches)
+
+
 def _options(module: Module) -> Any:
     return xla.compile_options([d.id for d in module.devices], num_replicas=module.num_replicas, use_shardy=module.use_shardy,
                                overrides=dict(module.overrides), effort=module.effort, switches=module.switches)
@@ -194,8 +247,10 @@ def _xla_flags() -> str:
 
 def _path(module: Module, options: Any) -> Path | None:
     folder = disk_cache.cache_dir()
-    if folder is None:
-        return None
+    return None if folder is None else folder / (_digest(module, options) + disk_cache.SUFFIX)
+
+
+def _digest(module: Module, options: Any) -> str:
     digest = hashlib.sha256()
     first = module.devices[0]
     for part in (xla.jaxlib_version, first.platform, first.device_kind, first.client.platform_version,
@@ -203,4 +258,4 @@ def _path(module: Module, options: Any) -> Path | None:
         digest.update(part.encode())
         digest.update(b"\0")
     digest.update(options.SerializeAsString())
-    return folder / (digest.hexdigest() + disk_cache.SUFFIX)
+    return digest.hexdigest()

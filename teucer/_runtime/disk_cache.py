@@ -29,7 +29,7 @@ except ImportError:  # Windows: processes that end at the same moment may lose e
 __all__ = ["Counts", "cache_dir", "clear", "count", "counts", "entries", "limit", "read", "write"]
 
 SUFFIX, FORECAST, UNFINISHED, COUNTS = ".xla", ".forecast", ".new-", "counts"
-_FORMAT = b"teucer-3\0"
+_FORMAT = b"teucer-4\0"
 _CHECKSUM = 32
 _LAST_TRIES = 20
 _NUMBERS = struct.Struct("<3Q")

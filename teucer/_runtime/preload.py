@@ -1,9 +1,10 @@
 """Executables that are loaded from disk while the function that needs them is still traced.
 
-Entries of the cache go by the text of a program, which is there when its function has been traced and lowered. What an earlier
-process needed at this place is known before: it has left a **forecast**, under the function's place and name, the types of its
-arguments, and how many such functions were traced before it. A thread loads what the forecast names, since XLA does that without
-the interpreter. The text has the last word: what no program asks for is let go, and the forecast written anew.
+Entries of the cache go by the text of a program, which is there when its function has been traced, optimised and lowered. What an
+earlier process needed at this place is known before: it has left a **forecast**, under the function's place and name, the types of
+its arguments, and how many such functions were traced before it. A thread loads what the forecast names, since XLA does that
+without the interpreter. If the forecast has the **fingerprint** of the program as it is written, that is what runs. Else the text
+has the last word: what no program asks for is let go, and the forecast written anew.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import hashlib
 import os
 import threading
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
@@ -24,7 +25,7 @@ from teucer._base.source import is_internal
 from teucer._runtime import backends, cpu_features, disk_cache, stored
 from teucer._xla import client as xla
 
-__all__ = ["Entry", "Forecast", "Loaded", "forecast", "take"]
+__all__ = ["Entry", "Forecast", "Foreseen", "Loaded", "forecast", "take"]
 
 # Bytes of executables that are worth a forecast: some ten milliseconds of loading.
 LEAST = 1 << 16
@@ -44,11 +45,29 @@ class Entry(NamedTuple):
     devices: tuple[int, ...]
 
 
+class Known(NamedTuple):
+    """What a forecast says: the entries of a program; of one that is a whole, its fingerprint and which arguments it takes."""
+
+    entries: tuple[Entry, ...] = ()
+    fingerprint: str | None = None
+    kept: tuple[bool, ...] = ()
+
+
+_NOTHING = Known()
+
+
 class Loaded(NamedTuple):
     """An executable of the runtime, and the bytes that it was read from."""
 
     code: Any
     size: int
+
+
+class Foreseen(NamedTuple):
+    """The executable of a whole program, loaded, and which arguments it takes."""
+
+    loaded: Loaded
+    kept: tuple[bool, ...]
 
 
 @final
@@ -100,22 +119,38 @@ class Forecast:
     def __init__(self, path: Path) -> None:
         self._path = path
         data = disk_cache.read(path)
-        self._entries = () if data is None else _decoded(data)
-        self._loadings = [_Loading(path.parent / entry.name, entry) for entry in self._entries]
+        self._known = _NOTHING if data is None else _decoded(data)
+        self._loadings = [_Loading(path.parent / entry.name, entry) for entry in self._known.entries]
         if self._loadings:
             _loadings.update({loading.path: loading for loading in self._loadings})
             with contextlib.suppress(RuntimeError):  # of a process that may have no more threads
                 threading.Thread(target=_load, args=(list(self._loadings),), name=THREAD).start()
 
-    def settle(self, needed: Iterable[tuple[Entry, int]]) -> None:
-        """The function has got its program. needed: the entries that it is made of, with their sizes."""
+    def take(self, fingerprint: Callable[[], str | None]) -> Foreseen | None:
+        """The program of the function, if it is a whole one, was loaded, and is for the same fingerprint."""
+        known = self._known
+        if known.fingerprint is None or known.fingerprint != fingerprint():
+            return None
+        (loading,) = self._loadings
+        found = take(loading.path)
+        if found is None:
+            return None
+        disk_cache.count(loading.path, hit=True)
+        return Foreseen(found, known.kept)
+
+    def settle(self, needed: Mapping[Entry, int], whole: Callable[[], tuple[str | None, tuple[bool, ...]]] | None) -> None:
+        """The function has got its program. needed: the entries that it is made of, with their sizes.
+
+        whole: of a program that is one executable, its fingerprint and which arguments it takes.
+        """
         for loading in self._loadings:
             loading.leave()
         self._loadings.clear()
-        found = dict(needed)
-        entries = tuple(found) if sum(found.values()) >= LEAST else ()
-        if entries != self._entries:
-            disk_cache.write(self._path, _encoded(entries))
+        known = _NOTHING
+        if sum(needed.values()) >= LEAST:
+            known = Known(tuple(needed), *(whole() if whole is not None else (None, ())))
+        if known != self._known:
+            disk_cache.write(self._path, _encoded(known))
 
 
 def forecast(fun: Any, avals: Sequence[Any]) -> Forecast | None:
@@ -150,15 +185,18 @@ def _load(loadings: Sequence[_Loading]) -> None:
             loading.load()
 
 
-def _encoded(entries: Sequence[Entry]) -> bytes:
-    """A line an entry."""
-    return "\n".join(f"{e.name} {e.options.hex()} {e.platform} {','.join(map(str, e.devices))}" for e in entries).encode()
+def _encoded(known: Known) -> bytes:
+    """A line of what is known of the whole, and a line an entry."""
+    lines = [f"{known.fingerprint or '-'} {''.join('01'[kept] for kept in known.kept)}"]
+    lines += [f"{e.name} {e.options.hex()} {e.platform} {','.join(map(str, e.devices))}" for e in known.entries]
+    return "\n".join(lines).encode()
 
 
-def _decoded(data: bytes) -> tuple[Entry, ...]:
-    rows = [line.split(" ") for line in data.decode().splitlines()]
-    return tuple([Entry(name, bytes.fromhex(options), platform, tuple(map(int, devices.split(","))))
-                  for name, options, platform, devices in rows])
+def _decoded(data: bytes) -> Known:
+    (fingerprint, kept), *rows = [line.split(" ") for line in data.decode().splitlines()]
+    entries = [Entry(name, bytes.fromhex(options), platform, tuple(map(int, devices.split(","))))
+               for name, options, platform, devices in rows]
+    return Known(tuple(entries), None if fingerprint == "-" else fingerprint, tuple([flag == "1" for flag in kept]))
 
 
 if hasattr(os, "register_at_fork"):

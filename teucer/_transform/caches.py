@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from teucer._base import memo
 from teucer._runtime import backends, compile, misses
-from teucer._transform import linearize, programs
+from teucer._transform import eager, linearize
 from teucer._xla.dispatcher import forget_calls
 
 __all__ = ["clear_backends", "clear_caches"]
@@ -15,7 +15,7 @@ def clear_caches() -> None:
     memo.forget()
     misses.forget()
     forget_calls()
-    programs.forget()
+    eager.forget()
     linearize.forget()
     compile.clear_memory()
 

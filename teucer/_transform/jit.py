@@ -31,6 +31,7 @@ from teucer._runtime.placement import Placement, placement_of, spread
 from teucer._runtime.shardings import Sharding, SingleDeviceSharding
 from teucer._runtime.specs import PartitionSpec
 from teucer._transform import arith, programs
+from teucer._transform.eager import check_no_tracers
 from teucer._transform.jit_calls import execute, hoist_consts, jit_p, sized_call_p
 from teucer._trees import pytrees
 from teucer._xla.client import Device
@@ -260,7 +261,7 @@ def call_jitted(fun: Callable[..., Any], options: JitOptions, args: tuple[Any, .
                           donated_invars=staged.donated, keep_unused=options.keep_unused, inline=options.inline,
                           options=options.compiler_options, outline=options.outline)
         return pytrees.tree_unflatten(staged.out_tree, map(arith.lay_out, outs, wanted)), None
-    programs.check_no_tracers(leaves)
+    check_no_tracers(leaves)
     placement = placement_for(staged, call, options)
     program = programs.program_for(staged.jaxpr.jaxpr, staged.debug_info.name, staged.donated, options.keep_unused,
                                    placement, options.compiler_options, options.outline)

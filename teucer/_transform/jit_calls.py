@@ -17,6 +17,7 @@ from teucer._optimize.unchanged import forward_call
 from teucer._runtime.placement import placement_of
 from teucer._transform import arith, programs
 from teucer._transform.batch import batch_jaxpr
+from teucer._transform.eager import check_no_tracers
 from teucer._transform.jvp import jvp_jaxpr, split_tangents
 from teucer._transform.partial import split_jaxpr
 from teucer._transform.transpose import transpose_jaxpr
@@ -162,7 +163,7 @@ class Jit(ProgramCall):
 
     def evaluate(self, *args: Any, jaxpr: ClosedJaxpr, name: str, donated_invars: Any, keep_unused: bool, inline: bool,
                  options: Any, outline: Any = None) -> Any:
-        programs.check_no_tracers(args)
+        check_no_tracers(args)
         program = programs.program_for(jaxpr.jaxpr, name, donated_invars, keep_unused, programs.placement_of(args), options,
                                        outline)
         return tuple(execute(program, jaxpr, args))
@@ -208,7 +209,7 @@ class SizedCall(ProgramCall):
 
     def evaluate(self, *args: Any, jaxpr: ClosedJaxpr, name: str, sizes: Any, donated_invars: Any, keep_unused: bool,
                  inline: bool, options: Any, outline: bool | None) -> Any:
-        programs.check_no_tracers(args)
+        check_no_tracers(args)
         closed, found = padding.pad_jaxpr(jaxpr, tuple(n for n, _ in sizes))
         inner, consts = hoisted(closed)
         donated = (*[False] * (len(consts) + len(sizes)), *donated_invars)

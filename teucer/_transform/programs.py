@@ -1,4 +1,4 @@
-"""Programs: jaxprs lowered, compiled and run on devices; and primitives run eagerly as programs of their own."""
+"""Programs: jaxprs lowered, compiled and run on devices."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from teucer._base import config, dtypes, errors, memo
+from teucer._base import config, dtypes
 from teucer._base.collection import rarely_collected
 from teucer._core.jaxpr import Jaxpr
-from teucer._core.primitive import Primitive
-from teucer._core.stage import DebugInfo, stage_flat
-from teucer._core.trace import Tracer, leak_message, typeof
+from teucer._core.trace import typeof
 from teucer._core.types import float0, partitioned
 from teucer._dynamic import sizes
 from teucer._lower.context import Argument, donated_to, lower_module
@@ -27,15 +25,14 @@ from teucer._optimize.passes import optimize
 from teucer._optimize.pieces import FORCED, Cut, cut
 from teucer._runtime import compilations, effects, host_memory, misses, preload, shardings, transfer
 from teucer._runtime.arrays import ArrayImpl, check_live
-from teucer._runtime.compile import Executable, Source, compile_module, compile_together
+from teucer._runtime.compile import Executable, OnDemand, Source, compile_module, compile_together, fingerprint
 from teucer._runtime.placement import Placement, chosen_by_compiler, over_mesh, pinned, placement_of
-from teucer._trees.pytrees import tree_structure
 from teucer._xla import arrays as xla_arrays
 from teucer._xla.client import XlaRuntimeError
-from teucer._xla.dispatcher import FastPath, dispatcher
+from teucer._xla.dispatcher import FastPath
 
 __all__ = ["LoadedCode", "Lowering", "Placement", "Program", "compile_program", "compile_staged", "execute", "fast_path",
-           "lower_program", "placement_of", "prepared", "program_for", "runner"]
+           "lower_program", "placement_of", "prepared", "program_for"]
 
 
 class LoadedCode(NamedTuple):
@@ -55,26 +52,6 @@ class LoadedCode(NamedTuple):
     def data(self) -> bytes:
         """What XLA wrote of it."""
         return self.written
-
-
-@final
-class OnDemand:
-    """An executable that is compiled if somebody asks for it: that of a program that runs in pieces, as a whole."""
-
-    def __init__(self, make: Callable[[], Executable]) -> None:
-        self._made = functools.cache(make)
-
-    def load(self) -> Any:
-        """The executable of the runtime."""
-        return self._made().load()
-
-    def whole(self) -> Any:
-        """The executable of the runtime with all of its instructions."""
-        return self._made().whole()
-
-    def data(self) -> bytes:
-        """What XLA writes of it."""
-        return self._made().data()
 
 
 class Step(NamedTuple):
@@ -292,14 +269,56 @@ def program_for(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: b
 
 
 def compile_staged(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: bool, placement: Placement,
-                   options: tuple[tuple[str, Any], ...], outline: bool | None, *, quiet: bool = False) -> Program:
-    """The program of a jaxpr without constants, which is optimised and outlined first; quiet: nothing is logged or dumped."""
-    program = _compile_prepared(prepared(jaxpr, outline, placement, placement.platform), name, donated, keep_unused,
-                                placement, options, outline, quiet)
+                   options: tuple[tuple[str, Any], ...], outline: bool | None, *, quiet: bool = False,
+                   written: Lowering | None = None) -> Program:
+    """The program of a jaxpr without constants: optimised and outlined, or what a forecast says that this gives.
+
+    quiet: nothing is logged or dumped. written: the jaxpr lowered as it is, if that is there.
+    """
+    start = time.perf_counter()
+
+    def lowered(jaxpr: Jaxpr) -> Lowering:
+        return lower_program(jaxpr, name, donated, keep_unused, (placement.platform,), quiet=True, placement=placement)
+
+    def as_compiled() -> Jaxpr:
+        return prepared(jaxpr, outline, placement, placement.platform)
+
+    @functools.cache
+    def as_written() -> tuple[Lowering, str | None]:
+        found = written or lowered(jaxpr)
+        return found, _fingerprint(found, donated, keep_unused, options, outline)
+
     forecast = jaxpr.cache.pop(preload.Forecast, None)
+    foreseen = forecast.take(lambda: as_written()[1]) if forecast is not None and not config.dump_ir_to.value else None
+    if foreseen is not None:
+        return _foreseen_program(foreseen, as_written()[0], placement, jaxpr.out_avals, name, quiet, start,
+                                 lambda: _executable(lowered(as_compiled()), placement, options)[0])
+    program = _compile_prepared(as_compiled(), name, donated, keep_unused, placement, options, outline, quiet)
     if forecast is not None:
-        forecast.settle((e.entry, e.size) for e in program.executables if e.entry is not None and e.size is not None)
+        forecast.settle({e.entry: e.size for e in program.executables if e.entry is not None and e.size is not None},
+                        None if program.steps or program.placement.mesh else lambda: (as_written()[1], program.kept))
     return program
+
+
+def _fingerprint(written: Lowering, donated: Sequence[bool], keep_unused: bool, options: tuple[tuple[str, Any], ...],
+                 outline: bool | None) -> str | None:
+    """Of a program as it is written; None where its executable could not be run without it, or is for a mesh."""
+    if written.callbacks or written.has_effects or written.placement is None or written.placement.mesh is not None:
+        return None
+    return fingerprint(written.text, written.placement.devices, dict(options), (
+        *donated, keep_unused, outline, config.outline.value, config.optimize_jaxprs.value))
+
+
+def _foreseen_program(foreseen: preload.Foreseen, written: Lowering, placement: Placement, out_avals: Sequence[Any], name: str,
+                      quiet: bool, start: float, make: Callable[[], Executable]) -> Program:
+    """The program that a forecast has named; make: its executable without forecast; start: when it began to be looked for."""
+    if not quiet:
+        compilations.log_begin(name, written.in_avals)
+        compilations.log_lowered(name, written.lower_time)
+    lowering = written._replace(text="", kept=foreseen.kept, jaxpr=None)
+    compilations.record(compilations.Compilation(name, written.in_avals, written.trace_time, written.lower_time,
+                                                 time.perf_counter() - start, foreseen.loaded.size, "disk"))
+    return Program(OnDemand(make, foreseen.loaded.code), lowering, placement, out_avals, name)
 
 
 def _compile_prepared(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: bool, placement: Placement,
@@ -416,73 +435,3 @@ def fast_path(program: Program, out_tree: Any, consts: Sequence[Any]) -> FastPat
 def shard_arg_fallback(x: Any, sharding: Any, layout: Any, copy_semantics: Any = None) -> Any:
     """Called by the C++ dispatcher for an argument that is not where the executable wants it."""
     return transfer.to_sharding(x, sharding)
-
-
-_dispatchers: dict[Any, Callable[..., tuple[Any, ...]]] = {}
-
-
-def runner(primitive: Primitive, params: dict[str, Any]) -> Callable[..., tuple[Any, ...]]:
-    """What runs a primitive at once: its own C++ dispatcher, one a primitive and parameter set."""
-    key = (primitive, *params.items()) if params else primitive
-    try:
-        found = _dispatchers.get(key)
-    except TypeError as err:
-        raise TypeError(f"{primitive}: parameters must be hashable: {params}") from err
-    if found is None:
-        found = memo.remember(_dispatchers, key, _primitive_dispatcher(primitive, params))
-    return found
-
-
-Primitive.runner = staticmethod(runner)
-
-
-def _primitive_dispatcher(primitive: Primitive, params: dict[str, Any]) -> Callable[..., tuple[Any, ...]]:
-    name = primitive.name
-    programs: dict[Any, Jaxpr] = {}
-
-    def apply(*args: Any) -> tuple[Any, ...]:
-        return primitive.bind(*args, **params)
-
-    def cache_miss(*args: Any) -> tuple[Any, Any]:
-        check_no_tracers(args)
-        avals = tuple([typeof(x) for x in args])
-        signature = (avals, config.trace_context())
-        jaxpr = programs.get(signature)
-        if jaxpr is None:
-            jaxpr, _ = stage_flat(apply, avals, DebugInfo(str(name)))
-            memo.remember(programs, signature, jaxpr)
-        program = program_for(jaxpr, str(name), (False,) * len(args), False, placement_of(args))
-        outs = tuple(execute(program, args))
-        return outs, fast_path(program, tuple_tree(len(outs)), ())
-
-    def run_uncached(*args: Any) -> tuple[Any, ...]:
-        """What C++ calls under disable_jit: a primitive is a program even then."""
-        outs: tuple[Any, ...] = cache_miss(*args)[0]
-        return outs
-
-    return dispatcher(str(name), run_uncached, cache_miss, shard_arg_fallback=shard_arg_fallback)  # type: ignore[no-any-return]
-
-
-_tuple_trees: dict[int, Any] = {}
-
-
-def tuple_tree(n: int) -> Any:
-    """The tree of a tuple of n leaves."""
-    from_cache = _tuple_trees.get(n)
-    if from_cache is None:
-        from_cache = _tuple_trees[n] = tree_structure((0,) * n)
-    return from_cache
-
-
-def check_no_tracers(args: Sequence[Any]) -> None:
-    """Raise UnexpectedTracerError if a traced value has come where there is nothing to trace."""
-    for x in args:
-        if isinstance(x, Tracer):
-            raise errors.UnexpectedTracerError(leak_message(x))
-
-
-
-
-def forget() -> None:
-    """Forget the programs of all primitives."""
-    _dispatchers.clear()

@@ -21,6 +21,7 @@ from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray, is_valid_type
 from teucer._dimensions.dimensions import Dimension
 from teucer._transform import arith, programs
+from teucer._transform.eager import check_no_tracers
 from teucer._transform.jit_calls import hoist_consts, hoisted, jaxpr_uses_axis
 from teucer._trees import pytrees, tree_errors
 from teucer.lax import _shapes
@@ -260,7 +261,7 @@ def order_out(ctx: Any, order: Sequence[Any]) -> list[Any]:
 
 def run(primitive: Primitive, args: Sequence[Any], params: dict[str, Any], owner: ClosedJaxpr) -> tuple[Any, ...]:
     """Run a primitive that carries jaxprs as one program, which is kept on `owner`, one of them."""
-    programs.check_no_tracers(args)
+    check_no_tracers(args)
     avals = tuple([typeof(x) for x in args])
 
     def make() -> Jaxpr:
