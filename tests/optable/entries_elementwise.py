@@ -10,6 +10,7 @@ import numpy as np
 from optable.table import ALL, NO_RULE, Bad, Draw, Op, Sample, bad, numpy_dtype, sample
 
 from teucer import lax
+from teucer.experimental.layout import Layout, with_layout_constraint
 from teucer.lax import _elementwise, _special, _structure
 from teucer.lax._families import ELEMENTWISE, Elementwise
 
@@ -302,6 +303,8 @@ OPS = [
        reference=lambda x: x, ulp=0, gradients=()),
     Op("copy", lambda x: lax.copy_p.bind(x)[0], lambda draw: [sample(draw(2, 3))],
        ("bool", "int32", "float32", "float64"), reference=lambda x: x, ulp=0),
+    Op("layout_constraint", lambda x: with_layout_constraint(x, Layout((1, 0))), lambda draw: [sample(draw(2, 3))],
+       ("bool", "int32", "float32", "complex64"), reference=lambda x: x, ulp=0),
     Op("add_any", lambda x, y: _structure.add_any_p.bind(x, y)[0], lambda draw: [sample(draw(2, 3), draw(2, 3))],
        ("float32", "float64", "complex64"), reference=np.add, ulp=0.5, elementwise=True),
 ]

@@ -364,7 +364,7 @@ def test_options_have_a_say(folder, monkeypatch, option, value):
 
 def test_another_teucer_has_its_own_passes(folder, monkeypatch):
     compiled(monkeypatch, layers, *ARGS)
-    monkeypatch.setattr(compile.source, "own_files", lambda: "another")
+    monkeypatch.setattr(compile, "_own_files", lambda: "another")
     assert not compiled(monkeypatch, layers, *ARGS)[1]
 
 

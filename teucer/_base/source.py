@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import itertools
 import os
 import sys
@@ -42,20 +41,6 @@ def is_internal(filename: str) -> bool:
         own = filename.startswith(_PACKAGE) and not filename.startswith(_DEMOS)
         _internal[filename] = result = own or filename in _PASSED_THROUGH
         return result
-
-
-@functools.cache
-def own_files() -> str:
-    """Which version of Teucer this is, changes to its files included: a digest of their names, sizes and times."""
-    digest = hashlib.sha256()
-    for folder, _, names in sorted(os.walk(_PACKAGE)):
-        for name in sorted(names):
-            if name.endswith(".py"):
-                path = os.path.join(folder, name)
-                with contextlib.suppress(OSError):  # of a file that an editor has just removed
-                    status = os.stat(path)
-                    digest.update(f"{path} {status.st_size} {status.st_mtime_ns}\n".encode())
-    return digest.hexdigest()
 
 
 def user_frame() -> Record | None:

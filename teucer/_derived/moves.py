@@ -10,18 +10,19 @@ import numpy as np
 from teucer._base import dtypes, tracebacks
 from teucer._core.primitive import Primitive
 from teucer._core.stage import DebugInfo, stage_flat
-from teucer._core.trace import Tracer
+from teucer._core.trace import Tracer, typeof
 from teucer._core.types import Zero, is_valid_type
 from teucer._runtime import backends, transfer
 from teucer._runtime.arrays import ArrayImpl, to_numpy
+from teucer._runtime.formats import Format, Layout, at_boundary, order_in, order_of
 from teucer._runtime.placement import spread
 from teucer._runtime.shardings import NamedSharding, check_shape, sharded_aval
 from teucer._runtime.specs import PartitionSpec
-from teucer._transform.programs import execute, program_for
+from teucer._transform.programs import execute, in_order, program_for
 from teucer._trees import pytrees
 from teucer._xla import arrays as xla
 
-__all__ = ["block_until_ready", "copy_to_host_async", "device_get", "device_put", "device_put_p", "live_arrays"]
+__all__ = ["block_until_ready", "copy_to_host_async", "device_get", "device_put", "device_put_p", "in_layout", "live_arrays"]
 
 
 @final
@@ -95,9 +96,10 @@ def _exchange(x: Any, sharding: Any) -> Any:
 def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None) -> Any:
     """A pytree of arrays on a device.
 
-    x: arrays, NumPy arrays, numbers. device: a Device, a Sharding, or a tree prefix of them; None for the default device,
-    to which the result is not committed. may_alias=False makes a copy. donate lets the source's buffer be taken over.
-    Raises TypeError for leaves that are not arrays, ValueError for a device that is none.
+    x: arrays, NumPy arrays, numbers. device: a Device, a Sharding, a Format (a layout in memory and a sharding), or a tree prefix
+    of them; None for the default device, to which the result is not committed. may_alias=False makes a copy. donate lets the
+    source's buffer be taken over.
+    Raises TypeError for leaves that are not arrays, ValueError for a device that is none or a layout that does not fit.
 
     >>> import teucer as jax, numpy as np
     >>> jax.device_put(np.arange(3), jax.devices()[0])
@@ -119,7 +121,24 @@ def _put_leaf(x: Any, where: Any, copy: bool) -> Any:
             where, "sharding") and not hasattr(where, "platform"):
         raise ValueError("`jax.device_put` only accepts `None`, `jax.sharding.Sharding`, `jax.Device` or a pytree of these values. "
                          f"Received invalid value: {where!r}")
-    return device_put_p.bind(x, device=where if where is None else transfer.as_sharding(where), copy=copy)[0]
+    layout = where.layout if isinstance(where, Format) else None
+    if not isinstance(layout, Layout | None):
+        raise ValueError(f"sharding and layout in `Layout` instance should be concrete. Got layout: {where} for input "
+                         f"{typeof(x).str_short()}\n  AUTO is for jit, as in_shardings and out_shardings.")
+    placed = device_put_p.bind(x, device=where if where is None else transfer.as_sharding(where), copy=copy)[0]
+    if layout is None or isinstance(placed, Tracer):  # a traced value has no place in memory
+        return placed
+    return in_layout(placed, layout, "device_put arguments")
+
+
+def in_layout(x: Any, layout: Layout, what: str) -> Any:
+    """An array in memory as a layout says.
+
+    Raises ValueError for a layout that does not fit its shape.
+    """
+    at_boundary([layout], [x.aval], what)
+    order = order_in(layout, x.aval)
+    return x if order_of(x) == order else in_order(x, order)
 
 
 @tracebacks.api_boundary

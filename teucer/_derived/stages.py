@@ -12,6 +12,7 @@ from teucer._core.trace import Tracer, typeof
 from teucer._core.types import Aval
 from teucer._runtime import backends
 from teucer._runtime.formats import Format, Layout
+from teucer._runtime.shardings import single_device_sharding
 from teucer._transform import programs
 from teucer._transform.jit import JitOptions, Staged, jit, method, placement_for, stage_call
 from teucer._transform.shapes import as_struct
@@ -109,7 +110,14 @@ class Traced(Stage):
     @property
     def out_info(self) -> Any:
         """Shapes and dtypes of the results, as their tree."""
-        return pytrees.tree_unflatten(self.out_tree, [as_struct(a) for a in self.staged.jaxpr.out_avals])
+        avals, placement = self.staged.jaxpr.out_avals, self.placement
+        structs = [as_struct(a) for a in avals]
+        own = single_device_sharding(placement.device) if placement.mesh is None else None
+        for i, layout in enumerate(placement.out_layouts):
+            where = placement.outs[i] if placement.outs else own
+            if isinstance(layout, Layout) and where is not None:
+                structs[i] = structs[i].update(sharding=Format(layout, where))
+        return pytrees.tree_unflatten(self.out_tree, structs)
 
     @property
     def out_avals(self) -> Any:
@@ -237,9 +245,9 @@ class Compiled(Stage):
     @property
     def out_info(self) -> Any:
         """Shapes and dtypes of the results, and where they are, as their tree."""
-        shardings = pytrees.tree_leaves(self.output_shardings)
-        return pytrees.tree_unflatten(self.out_tree, [as_struct(a).update(sharding=s, weak_type=False)
-                                                      for a, s in zip(self._out_avals, shardings, strict=True)])
+        formats = pytrees.tree_leaves(self.output_formats)
+        return pytrees.tree_unflatten(self.out_tree, [as_struct(a).update(sharding=f, weak_type=False)
+                                                      for a, f in zip(self._out_avals, formats, strict=True)])
 
     @property
     def out_avals(self) -> Any:

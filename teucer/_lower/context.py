@@ -32,11 +32,12 @@ _FIRST = ((), "first")
 
 
 class Argument(NamedTuple):
-    """An argument of the main function: its type, and what is known of its buffer."""
+    """An argument of the main function: its type, and what is known of its buffer. layout: XLA's mode, None by default."""
 
     aval: Any
     donated: bool = False
     sharding: Any = None
+    layout: str | None = None
 
 
 @final
@@ -369,13 +370,15 @@ def emit_function(caller: Context, name: str, closed: ClosedJaxpr) -> str:
 def lower_module(name: str, jaxpr: Jaxpr, args: Sequence[Argument], platforms: Sequence[str], *,
                  consts: Sequence[Any] = (),
                  solve: Callable[[Context, Sequence[Value]], dict[str, Value]] | None = None,
-                 locations: bool = False, outs: Sequence[Any] = (), mesh: Any = None) -> tuple[str, Module]:
+                 locations: bool = False, outs: Sequence[Any] = (), out_layouts: Sequence[str | None] = (),
+                 mesh: Any = None) -> tuple[str, Module]:
     """The text of a module whose main function is `jaxpr`.
 
     platforms: for several, the first argument of the module is the number of the one that it runs on.
     consts: values of the jaxpr's constants, which are written into the module.
     solve: writes the sizes of dimension variables, by name, from the values of the arguments.
-    outs: shardings of results, None where the compiler chooses. mesh: over whose devices it runs.
+    outs: shardings of results, None where the compiler chooses. out_layouts: their layouts, as of arguments.
+    mesh: over whose devices it runs.
     locations: whether operations say where they come from: for reading, since text is the key of the caches.
     """
     module = Module(locations=locations)
@@ -391,11 +394,12 @@ def lower_module(name: str, jaxpr: Jaxpr, args: Sequence[Argument], platforms: S
         module.polymorphic = True
         ctx.scalars.update(solve(ctx, values))
     results = ctx.inline_jaxpr(jaxpr, [ctx.const(c) for c in consts], values)
-    aliases = donated_to(args, results)
+    aliases = donated_to(args, results, out_layouts)
     listed = [_argument(module, v, arg, aliases.get(i)) for i, (v, arg) in enumerate(zip(values, args, strict=True))]
     signature = ", ".join(head + listed)
-    kinds = ", ".join(text.tensor_type(v.aval) + (f" {{{_sharding(module, s, v.aval)}}}" if s is not None else "")
-                      for v, s in zip(results, outs or (None,) * len(results), strict=True))
+    none = (None,) * len(results)
+    kinds = ", ".join(text.tensor_type(v.aval) + _attributes(_boundary(module, v.aval, s, layout))
+                      for v, s, layout in zip(results, outs or none, out_layouts or none, strict=True))
     main = (f"func.func public @main({signature}) -> ({kinds}) {{\n"
             f"{_joined(ctx.lines)}{_return('func.return', results)}\n}}")
     symbol = Module().unique_name(name).rstrip("_")
@@ -403,18 +407,28 @@ def lower_module(name: str, jaxpr: Jaxpr, args: Sequence[Argument], platforms: S
     return f"module @{symbol}{attributes} {{\n{meshes_}{main}\n{chr(10).join(module.functions)}\n}}\n", module
 
 
-def _sharding(module: Module, sharding: Any, aval: Any) -> str:
-    return f"sdy.sharding = #sdy.sharding{module.sharding(sharding, aval.physical.ndim)}"
+def _boundary(module: Module, aval: Any, sharding: Any, layout: str | None) -> list[str]:
+    """The attributes that an argument or a result has."""
+    attrs = []
+    if sharding is not None:
+        attrs.append(f"sdy.sharding = #sdy.sharding{module.sharding(sharding, aval.physical.ndim)}")
+    if layout is not None:
+        attrs.append(f'mhlo.layout_mode = "{layout}"')
+    return attrs
 
 
-def donated_to(args: Sequence[Argument], outs: Sequence[Any]) -> dict[int, int]:
-    """For each donated argument, a result of the same type that may be written over it; warns of those without."""
-    free: dict[str, list[int]] = {}
-    for i, out in enumerate(outs):
-        free.setdefault(text.tensor_type(out.aval), []).append(i)
+def _attributes(attrs: Sequence[str]) -> str:
+    return f" {{{', '.join(attrs)}}}" if attrs else ""
+
+
+def donated_to(args: Sequence[Argument], outs: Sequence[Any], out_layouts: Sequence[str | None] = ()) -> dict[int, int]:
+    """For each donated argument, a result of the same type and layout that may be written over it; warns of those without."""
+    free: dict[Any, list[int]] = {}
+    for i, (out, layout) in enumerate(zip(outs, out_layouts or (None,) * len(outs), strict=True)):
+        free.setdefault((text.tensor_type(out.aval), layout), []).append(i)
     aliases = {}
     for i, arg in enumerate(args):
-        candidates = free.get(text.tensor_type(arg.aval), []) if arg.donated else []
+        candidates = free.get((text.tensor_type(arg.aval), arg.layout), []) if arg.donated and arg.layout != "auto" else []
         if candidates:
             aliases[i] = candidates.pop(0)
     _warn_of_unusable(args, outs, aliases)
@@ -449,10 +463,7 @@ def _argument(module: Module, v: Value, arg: Argument, alias: int | None) -> str
         attrs.append(f"tf.aliasing_output = {alias} : i32")
     elif arg.donated:
         attrs.append("jax.buffer_donor = true")
-    if arg.sharding is not None:
-        attrs.append(_sharding(module, arg.sharding, arg.aval))
-    suffix = f" {{{', '.join(attrs)}}}" if attrs else ""
-    return f"{v.name}: {text.tensor_type(v.aval)}{suffix}"
+    return f"{v.name}: {text.tensor_type(v.aval)}{_attributes([*attrs, *_boundary(module, arg.aval, arg.sharding, arg.layout)])}"
 
 
 def _joined(lines: list[str]) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.types import KeyCarrier, ShapedArray, aval_of, register_aval_of
-from teucer._runtime import shardings
+from teucer._runtime import formats, shardings
 from teucer._xla import arrays as xla
 from teucer._xla.client import platform_of
 
@@ -181,6 +181,13 @@ def nbytes(x: Any) -> int:
 def sharding(x: Any) -> Any:
     """How the array is laid over devices."""
     return x._sharding
+
+
+def _format(x: Any) -> formats.Format:
+    return formats.Format(formats.Layout.from_pjrt_layout(check_live(x)._pjrt_layout), x._sharding)
+
+
+_MEMBERS["format"] = property(_format, doc="How the array lies in memory, and over devices.")
 
 
 @_property

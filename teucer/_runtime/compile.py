@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, final
 
-from teucer._base import config, memo, source
+from teucer._base import config, memo
 from teucer._runtime import cpu_features, disk_cache, host_memory, memory_maps, preload, stored
 from teucer._xla import client as xla
 from teucer._xla.dispatcher import forget_calls
 
-__all__ = ["Executable", "OnDemand", "Source", "clear_memory", "compile_module", "compile_together", "fingerprint"]
+__all__ = ["Executable", "LoadedCode", "OnDemand", "Source", "clear_memory", "compile_module", "compile_together", "fingerprint"]
 
 Source: TypeAlias = Literal["memory", "disk", "compiled"]
 """Where machine code came from."""
@@ -159,6 +159,25 @@ class OnDemand:
         self._code = None
 
 
+class LoadedCode(NamedTuple):
+    """An executable that was read from bytes, in the place of one that was compiled here."""
+
+    code: Any
+    written: bytes
+
+    def load(self) -> Any:
+        """The executable of the runtime."""
+        return self.code
+
+    def whole(self) -> Any:
+        """The same: it was loaded with all of its instructions."""
+        return self.code
+
+    def data(self) -> bytes:
+        """What XLA wrote of it."""
+        return self.written
+
+
 def compile_module(text: str, devices: Sequence[Any], *, num_replicas: int = 1, use_shardy: bool = False,
                    overrides: Mapping[str, Any] | None = None, callbacks: Sequence[Any] = (),
                    lean: bool = False, eigen: bool = False) -> tuple[Executable, Source]:
@@ -185,8 +204,22 @@ def fingerprint(text: str, devices: Sequence[Any], overrides: Mapping[str, Any],
     about: what else has one, as values with a `repr` of their own.
     """
     module = _module(text, devices, 1, False, overrides, False, False)
-    own = f"{_digest(module, _options(module))} {source.own_files()} {tuple(about)}"
+    own = f"{_digest(module, _options(module))} {_own_files()} {tuple(about)}"
     return hashlib.sha256(own.encode()).hexdigest()
+
+
+@functools.cache
+def _own_files() -> str:
+    """Which version of Teucer this is, changes to its files included: a digest of their names, sizes and times."""
+    digest = hashlib.sha256()
+    for folder, _, names in sorted(os.walk(Path(__file__).parent.parent)):
+        for name in sorted(names):
+            if name.endswith(".py"):
+                path = os.path.join(folder, name)
+                with contextlib.suppress(OSError):  # of a file that an editor has just removed
+                    status = os.stat(path)
+                    digest.update(f"{path} {status.st_size} {status.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
 
 
 def compile_together(compilations: Sequence[Callable[[], _Made]]) -> list[_Made]:

@@ -1,13 +1,21 @@
-"""How arrays lie in memory: the order of their axes, and with where they live, their format."""
+"""How arrays lie in memory: the order of their axes, and with where they live, their format.
+
+Arrays lie row by row unless a program was told otherwise: layouts are of the arguments and results of programs, and a program takes
+its arguments in no other (`_transform/programs.py`).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, final
 
 from teucer._xla.arrays import Sharding
 
-__all__ = ["Format", "Layout"]
+__all__ = ["Format", "Layout", "at_boundary", "check_argument", "mode", "order_by", "order_in", "order_of"]
+
+# By layout as the runtime has it.
+_orders: dict[Any, tuple[int, ...] | None] = {}
 
 
 @final
@@ -69,3 +77,65 @@ class Format:
                             f"`jax.Sharding`. Got {self.sharding} of type {type(self.sharding)}")
         if isinstance(self.layout, Layout) and self.sharding is None:
             raise ValueError("Sharding has to be concrete when layout is of type Layout. Please pass a sharding. Got None")
+
+
+def order_of(x: Any) -> tuple[int, ...] | None:
+    """The axes of an array in memory, the slowest first; None where it lies row by row."""
+    return order_by(x._pjrt_layout)
+
+
+def order_by(layout: Any) -> tuple[int, ...] | None:
+    """As `order_of`, of arrays of a layout as the runtime has it."""
+    try:
+        return _orders[layout]
+    except KeyError:
+        order = Layout.from_pjrt_layout(layout).major_to_minor
+        found = _orders[layout] = None if order == tuple(range(len(order))) else order
+        return found
+
+
+def order_in(layout: Any, aval: Any) -> tuple[int, ...] | None:
+    """As `order_of`, of arrays of a type in a layout that is not left to the compiler."""
+    if layout is None:
+        return None
+    # A key's numbers lie together.
+    order = (*layout.major_to_minor, *range(len(layout.major_to_minor), aval.physical.ndim))
+    return None if order == tuple(range(len(order))) else order
+
+
+def at_boundary(layouts: Sequence[Any], avals: Sequence[Any], what: str) -> tuple[Any, ...]:
+    """What a program is told of the layouts of its arguments or results: nothing, (), if all lie row by row.
+
+    layouts: a Layout, AUTO or None each. Raises ValueError for a layout that is not of arrays of the type's shape.
+    """
+    for layout, aval in zip(layouts, avals, strict=True):
+        # Of keys, whose numbers are an axis more, either number of axes will do.
+        if isinstance(layout, Layout) and len(layout.major_to_minor) != aval.physical.ndim:
+            try:
+                layout.check_compatible_aval(aval.shape)
+            except ValueError as err:
+                raise ValueError(f"One of {what} is incompatible with its layout annotation {layout}: {err}\n"
+                                 f"    type: {aval.str_short()}") from None
+    told = tuple([layout if layout is Layout.AUTO or (layout is not None and (order_in(layout, aval) or layout.tiling)) else None
+                  for layout, aval in zip(layouts, avals, strict=True)])
+    return told if any(layout is not None for layout in told) else ()
+
+
+def check_argument(x: Any, layout: Any) -> None:
+    """Raise ValueError if a committed array lies otherwise than `jit` was told."""
+    if layout is not None and getattr(x, "_committed", False):
+        found = order_of(x)
+        if found is not None if layout is Layout.AUTO else found != order_in(layout, x.aval):
+            raise ValueError("Layout passed to jit does not match the layout on the respective arg. "
+                             f"Got jit layout: {layout},\narg layout: {x.format.layout} for arg type: {x.aval.str_short()}\n"
+                             "  Bring the argument there with jax.device_put(x, Format(layout, sharding)); for AUTO, lower the "
+                             "function for a jax.ShapeDtypeStruct, and see the input_formats of what is compiled.")
+
+
+def mode(layout: Any, aval: Any) -> str | None:
+    """A layout as XLA's attribute of arguments and results says it."""
+    if not isinstance(layout, Layout):
+        return None if layout is None else "auto"
+    minor_to_major = (order_in(layout, aval) or tuple(range(aval.physical.ndim)))[::-1]
+    tiles = "".join(f"({','.join(map(str, tile))})" for tile in layout.tiling or ())
+    return f"{{{','.join(map(str, minor_to_major))}{f':T{tiles}' if tiles else ''}}}"

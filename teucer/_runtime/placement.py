@@ -24,6 +24,7 @@ class Placement(NamedTuple):
 
     devices: one, or those of a mesh. mesh: over which values are laid; None on one device.
     ins, outs: shardings of the arguments and results, None where the compiler chooses; empty on one device.
+    in_layouts, out_layouts: their layouts as `formats.at_boundary` has them; empty where all lie row by row.
     """
 
     devices: tuple[Any, ...]
@@ -31,6 +32,8 @@ class Placement(NamedTuple):
     mesh: Mesh | None = None
     ins: tuple[Any, ...] = ()
     outs: tuple[Any, ...] = ()
+    in_layouts: tuple[Any, ...] = ()
+    out_layouts: tuple[Any, ...] = ()
 
     @property
     def device(self) -> Any:

@@ -12,6 +12,7 @@ from teucer._core.trace import Tracer
 from teucer._core.types import ShapedArray, aval_of
 from teucer._runtime import backends, meshes, shardings
 from teucer._runtime.arrays import ArrayImpl, to_numpy
+from teucer._runtime.formats import Format
 from teucer._trees import pytrees
 from teucer._xla import arrays as xla
 
@@ -187,6 +188,11 @@ def make_array_from_callback(shape: Sequence[int], sharding: Any, data_callback:
     Array([0, 1, 2, 3], dtype=int32)
     """
     shape = tuple(shape)
+    if isinstance(sharding, Format):
+        if sharding.layout is not None:
+            raise ValueError("make_array_from_callback: parts are put on devices row by row, and cannot be laid out as "
+                             f"{sharding}.\n  Give its sharding here, and the Format to jax.device_put, with the array.")
+        sharding = sharding.sharding
     expected = shardings.check_shape(as_sharding(sharding), shape)
     first = next(iter(sharding.addressable_devices_indices_map(shape).values()), None)
     if dtype is None:

@@ -52,7 +52,7 @@ def _primitive_dispatcher(primitive: Primitive, params: dict[str, Any]) -> Calla
             memo.remember(programs, signature, jaxpr)
         program = program_for(jaxpr, str(name), (False,) * len(args), False, placement_of(args))
         outs = tuple(execute(program, args))
-        return outs, fast_path(program, _tuple_tree(len(outs)), ())
+        return outs, fast_path(program, _tuple_tree(len(outs)), args)
 
     def run_uncached(*args: Any) -> tuple[Any, ...]:
         """What C++ calls under disable_jit: a primitive is a program even then."""

@@ -26,37 +26,17 @@ from teucer._core.calls import (
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.trace import EVAL, Tracer, current_trace
 from teucer._dynamic import dynamic, padding
-from teucer._runtime import backends, compilations, misses, preload, shardings
+from teucer._runtime import compilations, misses, preload
+from teucer._runtime.formats import at_boundary, check_argument
 from teucer._runtime.placement import Placement, placement_of, spread
-from teucer._runtime.shardings import Sharding, SingleDeviceSharding
-from teucer._runtime.specs import PartitionSpec
+from teucer._runtime.prefixes import Prefix, place_of, prefixes
 from teucer._transform import arith, programs
 from teucer._transform.eager import check_no_tracers
 from teucer._transform.jit_calls import execute, hoist_consts, jit_p, sized_call_p
 from teucer._trees import pytrees
-from teucer._xla.client import Device
 from teucer._xla.dispatcher import PjitFunction, dispatcher
 
 __all__ = ["JitOptions", "Staged", "call_jitted", "dispatching", "jit", "make_jit", "method", "placement_for", "stage_call"]
-
-
-class Prefix(NamedTuple):
-    """Shardings of arguments or results: a tree prefix, hashable."""
-
-    name: str
-    tree: Any
-    leaves: tuple[Any, ...]
-
-    def spread(self, full: Any) -> list[Any]:
-        """One sharding, or None, a leaf of the full tree.
-
-        Raises RuntimeError for a PartitionSpec without a mesh, ValueError if this is no prefix of the tree.
-        """
-        found = pytrees.flatten_axes(f"pjit {self.name}", full, pytrees.tree_unflatten(self.tree, self.leaves))
-        return [shardings.as_named(s, RuntimeError(
-            f"jit requires a non-empty mesh in context if you are passing `PartitionSpec`s to {self.name}. You can define a "
-            f"context mesh via `jax.set_mesh(mesh)`. Alternatively, provide `Sharding`s to {self.name} and then the mesh context "
-            "manager is not required.")) for s in found]
 
 
 class JitOptions(NamedTuple):
@@ -73,6 +53,8 @@ class JitOptions(NamedTuple):
     outline: bool | None = None
     in_shardings: Prefix | None = None
     out_shardings: Prefix | None = None
+    in_layouts: Prefix | None = None
+    out_layouts: Prefix | None = None
     dynamic_dims: dynamic.Ranges = ()
     # Whether results may have sizes that depend on values; an int bounds those that nothing else bounds.
     dynamic_results: bool | int | None = None
@@ -101,6 +83,8 @@ def jit(fun: Callable[..., Any] | None = None, /, *, in_shardings: Any = None, o
     """A function that is traced once for each signature of its arguments, compiled by XLA, and run as one program.
 
     fun: a function of pytrees of arrays that returns one, without side effects; or None, for a decorator with options.
+    in_shardings, out_shardings: how arguments and results are laid over devices, and in memory: Shardings, PartitionSpecs or
+        Formats, or tree prefixes of them; None where the arguments, or the compiler, decide (docs/sharding.md).
     static_argnums, static_argnames: arguments that are hashable Python values, which the program depends on; another
         value means another program. What is given by position may be passed by name, and the reverse.
     donate_argnums, donate_argnames: arguments whose buffers the program may reuse; they are deleted by the call.
@@ -145,46 +129,20 @@ def _jit(fun: Callable[..., Any], /, *, in_shardings: Any, out_shardings: Any, s
     if set(nums) & set(donated_nums) | set(names) & set(donated_names):
         raise ValueError(f"static_argnums and donate_argnums cannot intersect: an argument that is a Python value has no buffer.\n"
                          f"    static: {nums}, {names}\n    donated: {donated_nums}, {donated_names}")
-    ins, outs = _prefix("in_shardings", in_shardings), _prefix("out_shardings", out_shardings)
-    place = _place(device, backend, ins, outs)
+    (ins, in_layouts), (outs, out_layouts) = prefixes("in_shardings", in_shardings), prefixes("out_shardings", out_shardings)
+    place = place_of(device, backend, ins, outs)
     if place is not None:
         ins = outs = None
     return make_jit(fun, JitOptions(
         nums, names, donated_nums, donated_names, bool(keep_unused), bool(inline), place,
         tuple(sorted((compiler_options or {}).items())), None if outline is None else bool(outline), ins, outs,
-        dynamic.ranges_of(fun, dynamic_dims) if dynamic_dims is not None else (), dynamic_results))
+        in_layouts, out_layouts, dynamic.ranges_of(fun, dynamic_dims) if dynamic_dims is not None else (), dynamic_results))
 
 
 def _parameters(fun: Any, argnums: Any, argnames: Any, kind: str) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """The parameters that `static_argnums` and `static_argnames` name, or those that `donate_...` do, both ways."""
     return static_by_name(fun, None if argnums is None else as_indices(argnums, f"{kind}_argnums", "jit"),
                           None if argnames is None else as_names(argnames, f"{kind}_argnames", "jit"), kind)
-
-
-def _prefix(name: str, prefix: Any) -> Prefix | None:
-    leaves, tree = pytrees.tree_flatten(prefix)
-    for s in leaves:
-        if not isinstance(s, Sharding | PartitionSpec | Device):
-            raise TypeError(f"{name} leaf specifications are expected to be PartitionSpec instances or None, but got {s}")
-    return Prefix(name, tree, tuple(leaves)) if leaves else None
-
-
-def _place(device: Any, backend: Any, *prefixes: Prefix | None) -> Any:
-    """The one device that `device`, `backend` or the shardings of `jit` name; None for the default, or for several."""
-    if device is not None and backend is not None:
-        raise ValueError(f"can't specify both a device and a backend for jit, got device={device!r} and backend={backend!r}")
-    if backend is not None:
-        return backends.client_of(backend).local_devices()[0]
-    found = {device} if device is not None else set()
-    for s in [s for prefix in prefixes if prefix is not None for s in prefix.leaves]:
-        if not isinstance(s, Device | SingleDeviceSharding):
-            if device is not None:
-                raise ValueError("If `device` is specified to jit, then in_shardings and out_shardings should not be specified.")
-            return None
-        found.add(s if isinstance(s, Device) else s._device)
-    if len(found) > 1:
-        raise ValueError(f"jit: shardings and device name different devices: {found}.")
-    return found.pop() if found else None
 
 
 def make_jit(fun: Callable[..., Any], options: JitOptions) -> Any:
@@ -256,7 +214,7 @@ def call_jitted(fun: Callable[..., Any], options: JitOptions, args: tuple[Any, .
     staged = stage_call(fun, call, options) if staged is None else staged
     leaves = (*staged.consts, *call.leaves)
     if current_trace() is not EVAL:
-        ins, wanted = prefixed(staged, call, options)
+        ins, wanted = _prefixed(staged, call, options.in_shardings, options.out_shardings)
         outs = jit_p.bind(*map(arith.lay_out, leaves, ins), jaxpr=staged.jaxpr, name=staged.debug_info.name,
                           donated_invars=staged.donated, keep_unused=options.keep_unused, inline=options.inline,
                           options=options.compiler_options, outline=options.outline)
@@ -266,30 +224,41 @@ def call_jitted(fun: Callable[..., Any], options: JitOptions, args: tuple[Any, .
     program = programs.program_for(staged.jaxpr.jaxpr, staged.debug_info.name, staged.donated, options.keep_unused,
                                    placement, options.compiler_options, options.outline)
     outs = execute(program, staged.jaxpr, leaves)
-    fast = programs.fast_path(program, staged.out_tree, staged.consts)
+    fast = programs.fast_path(program, staged.out_tree, leaves, len(staged.consts))
     return pytrees.tree_unflatten(staged.out_tree, outs), fast
 
 
-def prefixed(staged: Staged, call: FlatCall, options: JitOptions) -> tuple[list[Any], list[Any]]:
-    """The shardings that `jit` was given for the arguments, constants first, and for the results; None for those it was not."""
+def _prefixed(staged: Staged, call: FlatCall, for_ins: Prefix | None, for_outs: Prefix | None) -> tuple[list[Any], list[Any]]:
+    """What `jit` was given for the arguments, constants first, and for the results; None for those it was not."""
     ins: list[Any] = [None] * (len(staged.consts) + len(call.leaves))
     outs: list[Any] = [None] * staged.out_tree.num_leaves
-    if options.in_shardings is not None:
+    if for_ins is not None:
         args, kwargs = pytrees.treedef_children(call.tree)
         if kwargs.num_leaves:
             raise ValueError("pjit does not support kwargs when in_shardings is specified.")
-        ins[len(staged.consts):] = options.in_shardings.spread(args)
-    if options.out_shardings is not None:
-        outs = options.out_shardings.spread(staged.out_tree)
+        ins[len(staged.consts):] = for_ins.spread(args)
+    if for_outs is not None:
+        outs = for_outs.spread(staged.out_tree)
     return ins, outs
 
 
 def placement_for(staged: Staged, call: FlatCall, options: JitOptions) -> Placement:
-    """Where a call of a jitted function runs."""
+    """Where a call of a jitted function runs, and how its arguments and results lie in memory."""
     leaves = (*staged.consts, *call.leaves)
     if options.in_shardings is None and options.out_shardings is None:
-        return placement_of(leaves, options.device)
-    return spread(leaves, *prefixed(staged, call, options))
+        placement = placement_of(leaves, options.device)
+    else:
+        ins, outs = _prefixed(staged, call, options.in_shardings, options.out_shardings)
+        placement = spread(leaves, ins, outs)
+    own = [getattr(x, "_layout", None) for x in leaves]  # of a ShapeDtypeStruct
+    if options.in_layouts is None and options.out_layouts is None and not any(own):
+        return placement
+    given, wanted = _prefixed(staged, call, options.in_layouts, options.out_layouts)
+    layouts = [layout if layout is not None else mine for layout, mine in zip(given, own, strict=True)]
+    for x, layout in zip(leaves, layouts, strict=True):
+        check_argument(x, layout)
+    return placement._replace(in_layouts=at_boundary(layouts, staged.jaxpr.in_avals, "jit arguments"),
+                              out_layouts=at_boundary(wanted, staged.jaxpr.out_avals, "jit outputs"))
 
 
 def _stage_dynamic(fun: Callable[..., Any], call: FlatCall, options: JitOptions) -> tuple[Staged, tuple[tuple[str, int], ...]]:

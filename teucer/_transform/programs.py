@@ -13,6 +13,7 @@ import numpy as np
 from teucer._base import config, dtypes
 from teucer._base.collection import rarely_collected
 from teucer._core.jaxpr import Jaxpr
+from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import typeof
 from teucer._core.types import float0, partitioned
 from teucer._dynamic import sizes
@@ -23,35 +24,16 @@ from teucer._optimize.outline import outlined
 from teucer._optimize.outlined_call import outlined_call_p
 from teucer._optimize.passes import optimize
 from teucer._optimize.pieces import FORCED, Cut, cut
-from teucer._runtime import compilations, effects, host_memory, misses, preload, shardings, transfer
+from teucer._runtime import compilations, effects, formats, host_memory, misses, preload, shardings, transfer
 from teucer._runtime.arrays import ArrayImpl, check_live
-from teucer._runtime.compile import Executable, OnDemand, Source, compile_module, compile_together, fingerprint
-from teucer._runtime.placement import Placement, chosen_by_compiler, over_mesh, pinned, placement_of
+from teucer._runtime.compile import Executable, LoadedCode, OnDemand, Source, compile_module, compile_together, fingerprint
+from teucer._runtime.placement import Placement, chosen_by_compiler, over_mesh, pinned, placement_of, spread
 from teucer._xla import arrays as xla_arrays
 from teucer._xla.client import XlaRuntimeError
 from teucer._xla.dispatcher import FastPath
 
-__all__ = ["LoadedCode", "Lowering", "Placement", "Program", "compile_program", "compile_staged", "execute", "fast_path",
-           "lower_program", "placement_of", "prepared", "program_for"]
-
-
-class LoadedCode(NamedTuple):
-    """An executable that was read from bytes, in the place of one that was compiled here."""
-
-    code: Any
-    written: bytes
-
-    def load(self) -> Any:
-        """The executable of the runtime."""
-        return self.code
-
-    def whole(self) -> Any:
-        """The same: it was loaded with all of its instructions."""
-        return self.code
-
-    def data(self) -> bytes:
-        """What XLA wrote of it."""
-        return self.written
+__all__ = ["Lowering", "Placement", "Program", "compile_program", "compile_staged", "execute", "fast_path",
+           "in_order", "lower_program", "placement_of", "prepared", "program_for"]
 
 
 class Step(NamedTuple):
@@ -105,7 +87,7 @@ class Program:
     steps: the pieces that it runs in, in the place of one executable.
     """
 
-    __slots__ = ("_executable", "kept", "placement", "in_shardings", "out_shardings", "out_avals", "handlers", "name",
+    __slots__ = ("_executable", "kept", "placement", "in_shardings", "out_shardings", "in_orders", "out_avals", "handlers", "name",
                  "has_effects", "callbacks", "tangents_of_integers", "steps")
 
     def __init__(self, executable: Executable | LoadedCode | OnDemand, lowering: Lowering, placement: Placement,
@@ -121,6 +103,9 @@ class Program:
             self.in_shardings = chosen_by_compiler(lowering.ins, loaded.get_parameter_shardings(), taken, placement)
             self.out_shardings = chosen_by_compiler(lowering.outs, loaded.get_output_shardings(), out_avals, placement)
             out_avals = list(map(shardings.sharded_aval, out_avals, self.out_shardings))
+        self.in_orders: list[tuple[int, ...] | None] = [None] * sum(self.kept)
+        if placement.in_layouts or isinstance(executable, LoadedCode):
+            self.in_orders = list(map(formats.order_by, executable.load().get_parameter_layouts()))
         self.tangents_of_integers = [(i, aval) for i, aval in enumerate(out_avals) if aval.dtype == float0]
         self.out_avals = [aval.carrier for aval in out_avals]
         self.handlers = [xla_arrays.result_handler(a, s, self.placement.committed)
@@ -220,10 +205,15 @@ def lower_program(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused:
     else:
         mesh, ins, outs = placement.mesh, tuple(itertools.compress(placement.ins, kept)), pinned(placement, jaxpr.out_avals)
     live = live.replace(constvars=jaxpr.invars[:n], invars=invars)
-    args = [Argument(v.aval, d, s) for v, d, s in zip(invars, itertools.compress(donated[n:], kept), ins, strict=True)]
+    in_layouts, out_layouts = (placement.in_layouts, placement.out_layouts) if placement is not None else ((), ())
+    taken = itertools.compress(in_layouts or (None,) * len(kept), kept)
+    args = [Argument(v.aval, d, s, formats.mode(layout, v.aval))
+            for v, d, s, layout in zip(invars, itertools.compress(donated[n:], kept), ins, taken, strict=True)]
+    out_modes = [formats.mode(x, aval) for x, aval in zip(out_layouts, jaxpr.out_avals, strict=True)] if out_layouts else ()
 
     def write(located: bool) -> tuple[str, Any]:
         return lower_module(f"jit_{name}", live, args, platforms, locations=located, consts=consts, outs=outs, mesh=mesh,
+                            out_layouts=out_modes,
                             solve=lambda ctx, values: sizes.in_module(ctx, values, names))
 
     text, module = write(locations)
@@ -327,7 +317,8 @@ def _compile_prepared(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unu
     def lowered(jaxpr: Jaxpr, donated: Sequence[bool], keep_unused: bool, quiet: bool) -> Lowering:
         return lower_program(jaxpr, name, donated, keep_unused, (placement.platform,), quiet=quiet, placement=placement)
 
-    if placement.mesh is None and any(eqn.primitive is outlined_call_p for eqn in jaxpr.eqns):
+    laid_out = placement.in_layouts or placement.out_layouts
+    if placement.mesh is None and not laid_out and any(eqn.primitive is outlined_call_p for eqn in jaxpr.eqns):
         start = time.perf_counter()
         live, needed = dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))
         kept = tuple([keep_unused or n for n in needed])
@@ -393,6 +384,7 @@ def execute(program: Program, args: Sequence[Any], *, checked: bool = True) -> l
     taken = itertools.compress(args, program.kept)
     ready = [x if type(x) is ArrayImpl and x._sharding is sharding else transfer.to_sharding(x, sharding)
              for x, sharding in zip(taken, program.in_shardings, strict=True)]
+    ready = [x if formats.order_of(x) == order else in_order(x, order) for x, order in zip(ready, program.in_orders, strict=True)]
     if program.has_effects:
         outs, token = xla_arrays.execute_with_token(program.executable, ready, program.handlers)
         effects.watch(token)
@@ -403,6 +395,21 @@ def execute(program: Program, args: Sequence[Any], *, checked: bool = True) -> l
     for i, aval in program.tangents_of_integers:
         outs[i] = np.zeros(aval.shape, float0)
     return outs
+
+
+@functools.lru_cache(256)
+def _identity(aval: Any) -> Jaxpr:
+    return stage_flat(lambda x: (x,), [aval], DebugInfo("device_put"))[0]
+
+
+def in_order(x: Any, order: tuple[int, ...] | None) -> Any:
+    """An array with its axes in memory in the given order, the slowest first; None: row by row."""
+    aval = typeof(x)
+    old, new = (None if o is None else formats.Layout(o[:aval.ndim]) for o in (formats.order_of(x), order))
+    spread_over = x._sharding if x._sharding.num_devices > 1 else None
+    placement = (placement_of([x]) if spread_over is None else spread([x], None, [spread_over]))._replace(
+        in_layouts=(old,) if old else (), out_layouts=(new,) if new else ())
+    return execute(program_for(_identity(aval), "device_put", (False,), True, placement), [x])[0]
 
 
 def check_finite(outs: Sequence[Any], name: str) -> None:
@@ -419,14 +426,17 @@ def check_finite(outs: Sequence[Any], name: str) -> None:
             raise FloatingPointError(f"invalid value (inf) encountered in {name}\n    result: {out.aval}")
 
 
-def fast_path(program: Program, out_tree: Any, consts: Sequence[Any]) -> FastPath | None:
-    """What the C++ dispatcher needs to run the program itself next time; None where Python must see each call."""
-    if (program.has_effects or program.steps is not None or program.tangents_of_integers
+def fast_path(program: Program, out_tree: Any, args: Sequence[Any], n_consts: int = 0) -> FastPath | None:
+    """What the C++ dispatcher needs to run the program itself next time; None where Python must see each call.
+
+    args: of this call, constants first. C++ takes their layouts for a part of the signature, and does not change them.
+    """
+    if (program.has_effects or program.steps is not None or program.tangents_of_integers or any(program.in_orders)
+            or any(type(x) is ArrayImpl and formats.order_of(x) is not None for x in args)
             or config.debug_nans.value or config.debug_infs.value):
         return None
-    n_consts = len(consts)
     kept = program.kept
-    ready = list(map(transfer.to_sharding, itertools.compress(consts, kept), program.in_shardings))
+    ready = list(map(transfer.to_sharding, itertools.compress(args[:n_consts], kept), program.in_shardings))
     return FastPath(program.executable, out_tree, program.in_shardings, program.out_shardings, program.out_avals,
                     [program.placement.committed] * len(program.out_avals), [True] * len(ready) + list(kept[n_consts:]),
                     [None] * len(program.in_shardings), ready)

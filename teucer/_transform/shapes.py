@@ -8,6 +8,7 @@ from typing import Any, final
 from teucer._base import dtypes
 from teucer._core.trace import typeof as aval_of_value
 from teucer._core.types import ShapedArray, register_aval_of
+from teucer._runtime.formats import Format, Layout
 from teucer._runtime.shardings import typed
 from teucer._runtime.transfer import host_rules
 
@@ -18,14 +19,15 @@ __all__ = ["ShapeDtypeStruct", "as_struct", "typeof"]
 class ShapeDtypeStruct:
     """A stand-in for an array: its shape and dtype, and where it is to live, without values.
 
-    shape: a sequence of ints. dtype: a dtype. sharding, vma, weak_type, is_ref: as of the array it stands for.
+    shape: a sequence of ints. dtype: a dtype. sharding, vma, weak_type, is_ref: as of the array it stands for; the sharding may be
+    a Format, of a layout that is not left to the compiler.
 
     >>> import teucer as jax
     >>> jax.ShapeDtypeStruct((2, 3), "float32").size
     6
     """
 
-    __slots__ = ("shape", "dtype", "sharding", "weak_type", "vma", "is_ref", "manual_axis_type")
+    __slots__ = ("shape", "dtype", "sharding", "weak_type", "vma", "is_ref", "manual_axis_type", "_layout")
 
     def __init__(self, shape: Any, dtype: Any, *, sharding: Any = None, weak_type: bool = False, vma: Any = None,
                  is_ref: bool = False, manual_axis_type: Any = None) -> None:
@@ -33,6 +35,13 @@ class ShapeDtypeStruct:
             raise ValueError("ShapeDtypeStruct: dtype must be specified.")
         self.shape = tuple(shape)
         self.dtype = dtype if isinstance(dtype, dtypes.ExtendedDType) else dtypes.as_dtype(dtype)
+        self._layout: Layout | None = None
+        if isinstance(sharding, Format):
+            layout = sharding.layout
+            if not isinstance(layout, Layout | None):
+                raise TypeError("`Layout.AUTO` cannot be used in place of a device-local layout in a `ShapeDtypeStruct`. "
+                                f"Got {sharding}\n  Give it to jit, as in_shardings.")
+            self._layout, sharding = layout, sharding.sharding
         self.sharding, self.weak_type, self.is_ref = sharding, bool(weak_type), is_ref
         self.vma = None if vma is None else frozenset(vma)
         self.manual_axis_type = manual_axis_type
@@ -43,6 +52,11 @@ class ShapeDtypeStruct:
         dtype = dtypes.canonicalize_dtype(self.dtype, allow_extended_dtype=True)
         return ShapedArray(self.shape, dtype, self.weak_type, vma=self.vma or frozenset(),
                            sharding=typed(self.sharding, len(self.shape)))
+
+    @property
+    def format(self) -> Format:
+        """How the array lies in memory, None where nothing was said of it, and its sharding."""
+        return Format(self._layout, self.sharding)
 
     @property
     def size(self) -> int:
@@ -56,7 +70,8 @@ class ShapeDtypeStruct:
 
     def update(self, **changes: Any) -> ShapeDtypeStruct:
         """The struct with some of its fields changed."""
-        return ShapeDtypeStruct(**({name: getattr(self, name) for name in self.__slots__} | changes))
+        fields = {name: getattr(self, name) for name in self.__slots__ if name != "_layout"}
+        return ShapeDtypeStruct(**(fields | {"sharding": self.format if self._layout else self.sharding} | changes))
 
     def __len__(self) -> int:
         try:
@@ -66,7 +81,8 @@ class ShapeDtypeStruct:
 
     def __repr__(self) -> str:
         extra = "".join(f", {name}={value}" for name, value in
-                        (("sharding", self.sharding), ("weak_type", self.weak_type or None), ("vma", self.vma))
+                        (("sharding", self.sharding), ("format", self._layout), ("weak_type", self.weak_type or None),
+                         ("vma", self.vma))
                         if value is not None)
         return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{extra})"
 
@@ -79,7 +95,7 @@ class ShapeDtypeStruct:
         return hash(self._key())
 
     def _key(self) -> tuple[Any, ...]:
-        return (self.shape, self.dtype, self.sharding, self.weak_type, self.vma, self.is_ref)
+        return (self.shape, self.dtype, self.sharding, self._layout, self.weak_type, self.vma, self.is_ref)
 
 
 register_aval_of(ShapeDtypeStruct, lambda s: s.aval)

@@ -1,0 +1,78 @@
+"""Layouts in memory within a program: `with_layout_constraint`."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+from teucer._base import tracebacks
+from teucer._core.primitive import Primitive
+from teucer._core.types import Zero
+from teucer._derived.moves import device_put, in_layout
+from teucer._lower import hlo
+from teucer._runtime import partition
+from teucer._runtime.formats import Layout, at_boundary, order_in
+from teucer._trees import pytrees
+
+__all__ = ["layout_constraint_p", "with_layout_constraint"]
+
+
+@final
+class LayoutConstraint(Primitive):
+    """x, which the compiler keeps in memory as `layout` says."""
+
+    __slots__ = ()
+    name = "layout_constraint"
+    mergeable = False
+
+    def types(self, x: Any, *, layout: Layout) -> Any:
+        at_boundary([layout], [x], "with_layout_constraint arguments")
+        return (x,)
+
+    shard = partition.aligned
+
+    def evaluate(self, x: Any, *, layout: Layout) -> Any:
+        return (in_layout(device_put(x), layout, "with_layout_constraint arguments"),)
+
+    def lower(self, ctx: Any, x: Any, *, layout: Layout) -> Any:
+        aval = ctx.avals_out[0]
+        order = [(order_in(layout, aval) or tuple(range(aval.physical.ndim)))[::-1]]
+        return hlo.custom_call(ctx, "LayoutConstraint", [x], [aval], config='""', api_version=1, operand_layouts=order,
+                               result_layouts=order)
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+        (t,) = tangents
+        return self.bind(*primals, **params), (t,) if type(t) is Zero else self.bind(t, **params)
+
+    def transpose(self, cts: Any, x: Any, **params: Any) -> Any:
+        return self.bind(*cts, **params)
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, layout: Layout) -> Any:
+        (at,) = dims
+        inner = tuple([i + (i >= at) for i in layout.major_to_minor])
+        return self.bind(*args, layout=Layout((at, *inner))), dims
+
+    padded = Primitive.through
+
+
+layout_constraint_p = LayoutConstraint()
+
+
+@tracebacks.api_boundary
+def with_layout_constraint(x: Any, layouts: Any) -> Any:
+    """A tree of arrays, unchanged, which the compiler keeps in memory as the layouts say.
+
+    layouts: a Layout, or a tree prefix of them. Outside `jit`, arrays that lie so. The tangent and the cotangent lie like x; under
+    `vmap` the new axis is the slowest.
+    Raises ValueError for what is no Layout, or one that does not fit an array's shape.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> from teucer.experimental.layout import Layout, with_layout_constraint
+    >>> with_layout_constraint(jnp.ones((2, 3)), Layout((1, 0))).format.layout.major_to_minor
+    (1, 0)
+    """
+    leaves, tree = pytrees.tree_flatten(x)
+    places = pytrees.flatten_axes("with_layout_constraint layouts", tree, layouts)
+    bad = [type(layout) for layout in places if not isinstance(layout, Layout)]
+    if bad:
+        raise ValueError(f"layouts passed to `with_layout_constraint` must be of type `Layout`. Got {bad}")
+    return tree.unflatten([layout_constraint_p.bind(leaf, layout=layout)[0] for leaf, layout in zip(leaves, places, strict=True)])
