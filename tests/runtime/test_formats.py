@@ -96,7 +96,9 @@ def test_pieces(monkeypatch):
     expected = f(x, ws)
     f = jax.jit(network, outline=True)
     np.testing.assert_array_equal(f(jax.device_put(x, COLUMNS), ws), expected)
+    assert f.lower(x, ws).compile().program.steps is not None
     laid = jax.jit(network, outline=True, in_shardings=(COLUMNS, None), out_shardings=COLUMNS)
+    assert laid.lower(x, ws).compile().program.steps is None  # a piece would not know which arguments it has
     result = laid(jax.device_put(x, COLUMNS), ws)
     assert order(result) == (1, 0)
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
@@ -157,7 +159,10 @@ def test_donation():
     y = f(x)
     assert x.is_deleted() and order(y) == (1, 0)
     np.testing.assert_array_equal(y, X * 2)
-    # A result that lies otherwise cannot be written over it.
+    assert "tf.aliasing_output" in f.lower(X).as_text()
+    # A result that lies otherwise, or nobody knows how, cannot be written over it.
+    for told in ({"in_shardings": COLUMNS}, {"out_shardings": COLUMNS}, {"in_shardings": AUTO, "out_shardings": AUTO}):
+        assert "tf.aliasing_output" not in jax.jit(lambda x: x * 2, donate_argnums=0, **told).lower(X).as_text()
     f = jax.jit(lambda x: x * 2, in_shardings=COLUMNS, donate_argnums=0)
     np.testing.assert_array_equal(f(columns()), X * 2)
 
