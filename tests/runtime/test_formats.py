@@ -240,6 +240,8 @@ REFUSED = {
     "another layout": (lambda: jax.jit(lambda x: x, in_shardings=COLUMNS)(jax.device_put(X, DEVICE)), ValueError, "does not match"),
     "auto of an array": (lambda: jax.jit(lambda x: x, in_shardings=AUTO)(columns()), ValueError, "ShapeDtypeStruct"),
     "no layout": (lambda: with_layout_constraint(X, COLUMNS), ValueError, "must be of type `Layout`"),
+    "local data": (lambda: jax.make_array_from_process_local_data(COLUMNS, X), ValueError, "device_put"),
+    "sharding constraint": (lambda: lax.with_sharding_constraint(X, COLUMNS), TypeError, "with_sharding_constraint"),
     "callback": (lambda: jax.make_array_from_callback((2, 3), COLUMNS, lambda i: X[i]), ValueError, "device_put"),
 }
 

@@ -188,12 +188,8 @@ def make_array_from_callback(shape: Sequence[int], sharding: Any, data_callback:
     Array([0, 1, 2, 3], dtype=int32)
     """
     shape = tuple(shape)
-    if isinstance(sharding, Format):
-        if sharding.layout is not None:
-            raise ValueError("make_array_from_callback: parts are put on devices row by row, and cannot be laid out as "
-                             f"{sharding}.\n  Give its sharding here, and the Format to jax.device_put, with the array.")
-        sharding = sharding.sharding
-    expected = shardings.check_shape(as_sharding(sharding), shape)
+    sharding = _by_rows("make_array_from_callback", sharding)
+    expected = shardings.check_shape(sharding, shape)
     first = next(iter(sharding.addressable_devices_indices_map(shape).values()), None)
     if dtype is None:
         if first is None:
@@ -213,6 +209,17 @@ def make_array_from_callback(shape: Sequence[int], sharding: Any, data_callback:
         return value
 
     return _from_parts(shardings.sharded_aval(ShapedArray(shape, dtype), sharding), sharding, part)
+
+
+def _by_rows(name: str, where: Any) -> Any:
+    """Where parts go that a function puts on devices: a sharding.
+
+    Raises ValueError for a Format with a layout.
+    """
+    if isinstance(where, Format) and where.layout is not None:
+        raise ValueError(f"{name}: parts are put on devices row by row, and cannot be laid out as {where}.\n"
+                         "  Give its sharding here, and the Format to jax.device_put, with the array.")
+    return as_sharding(where)
 
 
 def make_array_from_process_local_data(sharding: Any, local_data: Any, global_shape: Any = None) -> Any:
@@ -238,4 +245,5 @@ def make_array_from_process_local_data(sharding: Any, local_data: Any, global_sh
         if shape is not None and tuple(shape) != np.shape(x):
             raise ValueError(f"make_array_from_process_local_data: this is the only process, so its data are the whole; they have "
                              f"shape {np.shape(x)}, and global_shape is {tuple(shape)}.")
-    return tree.unflatten([put_array(x, as_sharding(where)) for x, where in zip(leaves, placed, strict=True)])
+    return tree.unflatten([put_array(x, _by_rows("make_array_from_process_local_data", where))
+                           for x, where in zip(leaves, placed, strict=True)])
