@@ -51,8 +51,8 @@ def _primitive_dispatcher(primitive: Primitive, params: dict[str, Any]) -> Calla
             jaxpr, _ = stage_flat(apply, avals, DebugInfo(str(name)))
             memo.remember(programs, signature, jaxpr)
         program = program_for(jaxpr, str(name), (False,) * len(args), False, placement_of(args))
-        outs = tuple(execute(program, args))
-        return outs, fast_path(program, _tuple_tree(len(outs)), args)
+        fast = fast_path(program, _tuple_tree(len(program.out_avals)), args)
+        return tuple(execute(program, args)), fast
 
     def run_uncached(*args: Any) -> tuple[Any, ...]:
         """What C++ calls under disable_jit: a primitive is a program even then."""

@@ -223,8 +223,8 @@ def call_jitted(fun: Callable[..., Any], options: JitOptions, args: tuple[Any, .
     placement = placement_for(staged, call, options)
     program = programs.program_for(staged.jaxpr.jaxpr, staged.debug_info.name, staged.donated, options.keep_unused,
                                    placement, options.compiler_options, options.outline)
-    outs = execute(program, staged.jaxpr, leaves)
     fast = programs.fast_path(program, staged.out_tree, leaves, len(staged.consts))
+    outs = execute(program, staged.jaxpr, leaves)
     return pytrees.tree_unflatten(staged.out_tree, outs), fast
 
 

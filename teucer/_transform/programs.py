@@ -429,10 +429,11 @@ def check_finite(outs: Sequence[Any], name: str) -> None:
 def fast_path(program: Program, out_tree: Any, args: Sequence[Any], n_consts: int = 0) -> FastPath | None:
     """What the C++ dispatcher needs to run the program itself next time; None where Python must see each call.
 
-    args: of this call, constants first. C++ takes their layouts for a part of the signature, and does not change them.
+    args: of this call, constants first, before it deletes those that are donated. C++ takes their layouts for a part of the
+    signature, and does not change them.
     """
     if (program.has_effects or program.steps is not None or program.tangents_of_integers or any(program.in_orders)
-            or any(type(x) is ArrayImpl and formats.order_of(x) is not None for x in args)
+            or any(type(x) is ArrayImpl and not x.is_deleted() and formats.order_of(x) is not None for x in args)
             or config.debug_nans.value or config.debug_infs.value):
         return None
     kept = program.kept
