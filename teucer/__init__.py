@@ -34,7 +34,7 @@ _ROOMS = {
         "NamedSharding",
     "teucer._runtime.specs":
         "P=PartitionSpec",
-    "teucer._runtime.transfer":
+    "teucer._derived.assembly":
         "make_array_from_callback make_array_from_process_local_data make_array_from_single_device_arrays",
     "teucer.lax._sharding":
         "reshard",
@@ -65,7 +65,7 @@ _ROOMS = {
         "checkpoint remat",
     "teucer.ad_checkpoint":
         "checkpoint_policies",
-    "teucer._transform.shapes":
+    "teucer._runtime.structs":
         "ShapeDtypeStruct typeof",
     "teucer._transform.staging":
         "disable_jit ensure_compile_time_eval eval_shape make_jaxpr named_call named_scope",

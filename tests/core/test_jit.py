@@ -204,6 +204,11 @@ def test_compiler_options():
     assert f(1.0) == 2.0
     with pytest.raises(Exception, match="no_such_option"):
         jax.jit(lambda x: x - 1, compiler_options={"no_such_option": True})(1.0)
+    assert jax.grad(f)(1.0) == 1.0 and jax.vmap(f)(jnp.ones(2)).sum() == 4.0
+    scanned = lambda x: jax.lax.scan(lambda c, _: (f(c), None), x, length=2)
+    for within in (jax.jit(f), jax.jit(jax.grad(f)), jax.make_jaxpr(f), scanned):
+        with pytest.raises(ValueError, match="top-level.*nested jit with name: <lambda>"):
+            within(1.0)
 
 
 NOT_COMMITTED = {

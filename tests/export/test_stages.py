@@ -1,5 +1,6 @@
 """The stages of jit: what can be asked of each, what their calls refuse, and executables as bytes."""
 
+import pickle
 import subprocess
 import sys
 from typing import NamedTuple
@@ -63,6 +64,75 @@ def test_what_each_stage_tells():
     assert compiled.input_shardings[0][0] == compiled.output_shardings[0] == compiled.out_info[0].sharding
     assert compiled.input_formats[0][0] == Format(Layout((0, 1), ()), compiled.input_shardings[0][0])
     assert compiled.output_formats[1]["a"].layout.major_to_minor == (0, 1)
+
+
+def test_stages_tell_where_results_are_to_be():
+    mesh = jax.make_mesh((2,), ("a",), axis_types=(jax.sharding.AxisType.Auto,), devices=jax.devices()[:2])
+    here = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    split = jax.NamedSharding(mesh, jax.P("a"))
+    columns = Format(Layout((1, 0)), here)
+    for given, format in ((here, Format(None, here)), (split, Format(None, split)), (columns, columns), (None, Format()),
+                          (Format(Layout.AUTO, here), Format(None, here)), (Format(Layout.AUTO), Format())):
+        f = jax.jit(lambda x: (x * 2, x.sum()), out_shardings=(given, None))
+        for first, second in (f.trace(X).out_info, f.lower(X).out_info, f.eval_shape(X), jax.eval_shape(f, X)):
+            assert first.format == format and second.sharding is None and (first.shape, second.shape) == ((2, 3), ())
+    assert jax.eval_shape(jax.jit(jnp.sin, device=jax.devices()[1]), X).sharding.device_set == {jax.devices()[1]}
+    with jax.set_mesh(mesh):
+        assert jax.jit(jnp.sin, out_shardings=jax.P(None, "a")).eval_shape(np.ones((3, 2))).sharding.spec == jax.P(None, "a")
+    for stage in (jax.jit(jnp.sin, out_shardings=split).trace, jax.jit(jnp.sin, out_shardings=split).eval_shape):
+        with pytest.raises(ValueError, match="One of jit outputs .*partitioned 2 times, but the dimension size is 3"):
+            stage(np.ones(3))
+
+
+class Described:
+    """What only says its type."""
+
+    def __init__(self, shape, dtype, **more):
+        self.shape, self.dtype = shape, np.dtype(dtype)
+        vars(self).update(more)
+
+
+def test_whatever_has_shape_and_dtype_is_as_good_as_an_array():
+    x, f = Described((2, 3), np.float32), jax.jit(lambda x: x * 2)
+    for out in (f.trace(x).out_info, f.lower(x).out_info, f.eval_shape(x), jax.eval_shape(f, x), jax.eval_shape(lambda x: x, x)):
+        assert (out.shape, out.dtype) == ((2, 3), np.float32)
+    np.testing.assert_array_equal(f.lower(x).compile()(X), 2 * X)
+    assert str(jax.make_jaxpr(lambda x: x)(x)) == "{ lambda ; a:f32[2,3]. let  in (a,) }"
+    there = jax.sharding.SingleDeviceSharding(jax.devices()[1])
+    assert f.lower(Described((), np.float32, sharding=there)).compile().input_shardings == ((there,), {})
+    assert f.eval_shape(Described((), np.float32, weak_type=True)).weak_type
+    for wrong in (object(), "text"):
+        with pytest.raises(TypeError, match="passed to the function at path x"):
+            f.trace(wrong)
+    with pytest.raises(TypeError, match="passed to the function at path x"):
+        f(x)
+
+
+def test_structs():
+    like, there = jax.ShapeDtypeStruct.like, jax.device_put(X, jax.devices()[1])
+    assert like(X) == like(jnp.asarray(X)) == like(Described((2, 3), np.float32)) == jax.ShapeDtypeStruct((2, 3), np.float32)
+    assert like(2.0) == jax.ShapeDtypeStruct((), np.float32, weak_type=True)
+    assert like(there).format == there.format and like(like(there)) == like(there)
+    assert like(jax.device_put(jax.random.key(0), jax.devices()[1])).dtype == jax.random.key(0).dtype
+    np.testing.assert_array_equal(jax.jit(lambda x: x * 2).lower(like(there)).compile()(there), 2 * X)
+    seen = []
+    jax.jit(jax.vmap(lambda x: seen.append(like(x)) or x))(X)
+    assert seen == [jax.ShapeDtypeStruct((3,), np.float32)]
+    for wrong in ("a", None, [1.0]):
+        with pytest.raises(TypeError, match="not a valid JAX type|abstract array"):
+            like(wrong)
+    struct = pickle.loads(pickle.dumps(jax.ShapeDtypeStruct((2,), np.float32)))
+    with pytest.raises(RuntimeError, match=r"Cannot reassign attributes \(shape\)"):
+        struct.shape = (3,)
+    assert struct.update(shape=(3,)).shape == (3,) and struct.shape == (2,)
+
+
+def test_shapes_of_functions_with_static_arguments():
+    cast = jax.jit(lambda x, dtype, *, n: x.astype(dtype)[:n], static_argnums=1, static_argnames="n")
+    for dtype in (np.int32, jnp.int32, "int32"):
+        for out in (jax.eval_shape(cast, X, dtype, n=1), cast.eval_shape(Described((2, 3), np.float32), dtype, n=1)):
+            assert (out.shape, out.dtype) == ((1, 3), np.int32)
+    assert jax.vmap(lambda x: x + jax.eval_shape(cast, x, int, n=2).size)(X)[0, 0] == 3
 
 
 def test_arguments_that_are_not_used_have_no_format():

@@ -13,8 +13,8 @@ from optable.trees import flat_call, strided, widened
 
 from teucer._core.checker import check_jaxpr
 from teucer._core.jaxpr import eval_jaxpr
+from teucer._runtime.structs import ShapeDtypeStruct
 from teucer._transform.jit import jit
-from teucer._transform.shapes import ShapeDtypeStruct
 from teucer._transform.staging import eval_shape, make_jaxpr
 from teucer._trees.pytrees import tree_leaves
 

@@ -240,10 +240,30 @@ REFUSED = {
     "another layout": (lambda: jax.jit(lambda x: x, in_shardings=COLUMNS)(jax.device_put(X, DEVICE)), ValueError, "does not match"),
     "auto of an array": (lambda: jax.jit(lambda x: x, in_shardings=AUTO)(columns()), ValueError, "ShapeDtypeStruct"),
     "no layout": (lambda: with_layout_constraint(X, COLUMNS), ValueError, "must be of type `Layout`"),
-    "local data": (lambda: jax.make_array_from_process_local_data(COLUMNS, X), ValueError, "device_put"),
-    "sharding constraint": (lambda: lax.with_sharding_constraint(X, COLUMNS), TypeError, "with_sharding_constraint"),
-    "callback": (lambda: jax.make_array_from_callback((2, 3), COLUMNS, lambda i: X[i]), ValueError, "device_put"),
+    "local data": (lambda: jax.make_array_from_process_local_data(AUTO, X), TypeError, "cannot be used in place"),
+    "sharding constraint": (lambda: lax.with_sharding_constraint(X, COLUMNS.layout), TypeError, "with_sharding_constraint"),
+    "no sharding": (lambda: lax.with_sharding_constraint(X, Format()), ValueError, "got sharding None"),
+    "callback": (lambda: jax.make_array_from_callback((2, 3), AUTO, lambda i: X[i]), TypeError, "cannot be used in place"),
+    "callback without sharding": (lambda: jax.make_array_from_callback((2, 3), Format(), lambda i: X[i]), TypeError, "no sharding"),
+    "rank of parts": (lambda: jax.make_array_from_callback((2, 3), Format(Layout((0,)), HERE), lambda i: X[i]), ValueError, "rank"),
 }
+
+
+@pytest.mark.parametrize("where", [COLUMNS, ROWS])
+def test_arrays_of_parts(where):
+    made = [jax.make_array_from_callback((2, 3), where, lambda i: X[i]), jax.make_array_from_process_local_data(where, X),
+            jax.make_array_from_process_local_data({"a": where}, {"a": X})["a"], lax.with_sharding_constraint(X, where)]
+    for y in made:
+        assert y.format.layout.major_to_minor == where.layout.major_to_minor and y.sharding == HERE
+        np.testing.assert_array_equal(y, X)
+
+
+@pytest.mark.parametrize("where", [COLUMNS, Format(Layout.AUTO, HERE), Format(None, HERE)])
+def test_constraints_by_format(where):
+    f = lambda x: (lax.with_sharding_constraint(jnp.sin(x), where) * x).sum()
+    np.testing.assert_allclose(jax.jit(jax.grad(f))(X), np.cos(X) * X + np.sin(X), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(jax.vmap(lambda r: lax.with_sharding_constraint(r.reshape(1, 3), where))(X)[:, 0], X)
+    assert ("LayoutConstraint" in jax.jit(f).lower(X).as_text()) == (where is COLUMNS)
 
 
 @pytest.mark.parametrize("name", REFUSED)

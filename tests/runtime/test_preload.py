@@ -82,6 +82,24 @@ def test_the_second_process_loads_while_it_traces(folder, loads):
     assert not preload._loadings
 
 
+def test_on_the_device_that_a_program_names(folder, loads):
+    def on(device):
+        def f(x):
+            wait()
+            return jax.device_put(jnp.sin(x), jax.sharding.SingleDeviceSharding(device))
+
+        return jax.jit(f)
+
+    first, second = jax.devices("cpu")[:2]
+    for device in (second, second, first, first):
+        new_process()
+        y = on(device)(X)
+        assert y.device == device and y.committed
+        np.testing.assert_allclose(y, np.sin(X), rtol=1e-6)
+    assert loads == [AHEAD] * 3  # the second in vain: its program was for another device
+    assert disk_cache.counts(folder)[:2] == (2, 2)
+
+
 def test_stages_too(folder, loads):
     compiled = program().trace(X).lower().compile()
     new_process()

@@ -179,7 +179,7 @@ def test_jit_in_and_out_shardings(mesh):
     (lambda m, s: jax.jit(lambda x: lax.with_sharding_constraint(x, P("x")))(VALUE), RuntimeError, "requires a non-empty mesh"),
     (lambda m, s: lax.with_sharding_constraint(np.ones(7), s), ValueError, "partitioned 4 times"),
     (lambda m, s: lax.with_sharding_constraint(np.ones(()), s), ValueError, "rank at least 1"),
-    (lambda m, s: lax.with_sharding_constraint(VALUE, "x"), TypeError, "NamedShardings or PartitionSpecs"),
+    (lambda m, s: lax.with_sharding_constraint(VALUE, "x"), TypeError, "NamedShardings, PartitionSpecs"),
     (lambda m, s: jax.jit(lambda x: x, in_shardings=NamedSharding(m.abstract_mesh, P("x")))(VALUE), ValueError, "has no devices"),
 ], ids=range(13))
 def test_misuse(mesh, call, error, message):

@@ -14,10 +14,10 @@ from teucer._core.primitive import Undefined
 from teucer._core.stage import stage_flat
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray
+from teucer._runtime.structs import ShapeDtypeStruct
 from teucer._transform import arith
 from teucer._transform.jit import jit
 from teucer._transform.reverse import fix_other_arguments, positions_of, refuse_reduce_axes, vjp
-from teucer._transform.shapes import ShapeDtypeStruct
 from teucer._transform.transpose import backward_pass
 from teucer._trees import pytrees
 

@@ -16,13 +16,15 @@ from teucer._runtime import backends, transfer
 from teucer._runtime.arrays import ArrayImpl, to_numpy
 from teucer._runtime.formats import Format, Layout, at_boundary, order_in, order_of
 from teucer._runtime.placement import spread
-from teucer._runtime.shardings import NamedSharding, check_shape, sharded_aval
+from teucer._runtime.shardings import NamedSharding, SingleDeviceSharding, check_shape, sharded_aval
 from teucer._runtime.specs import PartitionSpec
 from teucer._transform.programs import execute, in_order, program_for
 from teucer._trees import pytrees
 from teucer._xla import arrays as xla
+from teucer._xla.client import Device
 
-__all__ = ["block_until_ready", "copy_to_host_async", "device_get", "device_put", "device_put_p", "in_layout", "live_arrays"]
+__all__ = ["block_until_ready", "copy_to_host_async", "device_get", "device_put", "device_put_p", "filled_at", "in_layout",
+           "live_arrays"]
 
 
 @final
@@ -45,7 +47,7 @@ class DevicePut(Primitive):
         return (place(x, device, copy),)
 
     def lower(self, ctx: Any, x: Any, *, device: Any, copy: bool) -> Any:
-        return (ctx.constrain(x, device) if isinstance(device, NamedSharding) else x,)
+        return (ctx.constrain(x, device) if isinstance(device, NamedSharding | SingleDeviceSharding) else x,)
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         (t,) = tangents
@@ -125,10 +127,19 @@ def _put_leaf(x: Any, where: Any, copy: bool) -> Any:
     if not isinstance(layout, Layout | None):
         raise ValueError(f"sharding and layout in `Layout` instance should be concrete. Got layout: {where} for input "
                          f"{typeof(x).str_short()}\n  AUTO is for jit, as in_shardings and out_shardings.")
-    placed = device_put_p.bind(x, device=where if where is None else transfer.as_sharding(where), copy=copy)[0]
+    # A Device, other than its sharding, says nothing of where a program runs.
+    device = where if where is None or isinstance(where, Device) else transfer.as_sharding(where)
+    placed = device_put_p.bind(x, device=device, copy=copy)[0]
     if layout is None or isinstance(placed, Tracer):  # a traced value has no place in memory
         return placed
     return in_layout(placed, layout, "device_put arguments")
+
+
+def filled_at(x: Any, where: Any) -> Any:
+    """What has just been made of equal elements, on a device or laid out; a program makes it where it runs."""
+    if where is None or (isinstance(x, Tracer) and isinstance(where, Device | SingleDeviceSharding)):
+        return x
+    return device_put(x, where)
 
 
 def in_layout(x: Any, layout: Layout, what: str) -> Any:

@@ -12,10 +12,10 @@ from teucer._core.trace import Tracer, typeof
 from teucer._core.types import Aval
 from teucer._runtime import backends
 from teucer._runtime.formats import Format, Layout
-from teucer._runtime.shardings import single_device_sharding
+from teucer._runtime.shardings import check_shape
+from teucer._runtime.structs import as_struct, described
 from teucer._transform import programs
-from teucer._transform.jit import JitOptions, Staged, jit, method, placement_for, stage_call
-from teucer._transform.shapes import as_struct
+from teucer._transform.jit import JitOptions, Staged, jit, method, placement_for, prefixed, stage_call
 from teucer._trees import pytrees
 from teucer._xla import client as xla
 
@@ -93,6 +93,12 @@ class Traced(Stage):
         infos = [ArgInfo(a, d) for a, d in zip(staged.jaxpr.in_avals[n:], staged.donated[n:], strict=True)]
         self.args_info = pytrees.tree_unflatten(call.tree, infos)
         self.placement = placement_for(staged, call, options)
+        _, self._outs = prefixed(staged, call, None, options.out_shardings)
+        _, self._out_layouts = prefixed(staged, call, None, options.out_layouts)
+        for where, aval in zip(self._outs, staged.jaxpr.out_avals, strict=True):
+            if where is not None:
+                check_shape(where, aval.shape, "One of jit outputs is incompatible with its sharding annotation "
+                                               f"{where}: ")
 
     @property
     def arg_names(self) -> tuple[str, ...]:
@@ -109,14 +115,10 @@ class Traced(Stage):
 
     @property
     def out_info(self) -> Any:
-        """Shapes and dtypes of the results, as their tree."""
-        avals, placement = self.staged.jaxpr.out_avals, self.placement
-        structs = [as_struct(a) for a in avals]
-        own = single_device_sharding(placement.device) if placement.mesh is None else None
-        for i, layout in enumerate(placement.out_layouts):
-            where = placement.outs[i] if placement.outs else own
-            if isinstance(layout, Layout) and where is not None:
-                structs[i] = structs[i].update(sharding=Format(layout, where))
+        """Shapes and dtypes of the results, and what `jit` was told of where they are, as their tree."""
+        structs = [as_struct(a) if where is None else as_struct(a).update(
+                       sharding=Format(layout, where) if isinstance(layout, Layout) else where)
+                   for a, where, layout in zip(self.staged.jaxpr.out_avals, self._outs, self._out_layouts, strict=True)]
         return pytrees.tree_unflatten(self.out_tree, structs)
 
     @property
@@ -340,20 +342,20 @@ def _place(path: Any) -> str:
 @method
 @tracebacks.api_boundary
 def trace(jitted: Any, fun: Any, options: JitOptions, *args: Any, **kwargs: Any) -> Traced:
-    """Trace the function for arguments of these types (arrays or ShapeDtypeStructs)."""
-    call = flatten_call(args, kwargs, options.static_argnums, options.static_argnames)
+    """Trace the function for arguments of these types: arrays, ShapeDtypeStructs, or anything with shape and dtype."""
+    call = described(flatten_call(args, kwargs, options.static_argnums, options.static_argnames))
     staged = stage_call(fun, call, options)
     return Traced(staged, options, call)
 
 
 @method
 def lower(jitted: Any, fun: Any, options: JitOptions, *args: Any, **kwargs: Any) -> Lowered:
-    """Lower the function for arguments of these types (arrays or ShapeDtypeStructs) to StableHLO."""
+    """Lower the function for arguments of these types, as of `trace`, to StableHLO."""
     lowered: Lowered = trace(jitted, fun, options, *args, **kwargs).lower()
     return lowered
 
 
 @method
 def eval_shape(jitted: Any, fun: Any, options: JitOptions, *args: Any, **kwargs: Any) -> Any:
-    """Shapes and dtypes of the results for arguments of these types."""
+    """Shapes and dtypes of the results for arguments of these types, as of `trace`, and where `jit` was told to lay them."""
     return trace(jitted, fun, options, *args, **kwargs).out_info

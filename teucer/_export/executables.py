@@ -104,7 +104,7 @@ def deserialize_and_load(serialized: bytes, in_tree: Any, out_tree: Any, backend
     placement = programs.Placement(devices, fields["committed"] or bool(execution_devices), mesh)
     lowering = programs.Lowering("", tuple(fields["kept"]), (), False, False, (*const_avals, *in_avals), ins, outs, placement,
                                  trace_time=0.0, lower_time=0.0)
-    program = programs.Program(LoadedCode(executable, sections[1]), lowering, placement, out_avals, fields["name"])
+    program = programs.Program(LoadedCode(executable, sections[1]), lowering, out_avals, fields["name"])
     infos = [ArgInfo(aval, donated) for aval, donated in zip(in_avals, fields["donated"], strict=True)]
     consts = [_value_of(data, aval) for data, aval in zip(sections[2:], const_avals, strict=True)]
     return Compiled(program, consts, pytrees.tree_unflatten(in_tree, infos), out_tree, out_avals, fields["arg_names"])

@@ -18,10 +18,10 @@ from teucer._export import calls, serialization
 from teucer._runtime import backends
 from teucer._runtime.shardings import NamedSharding
 from teucer._runtime.specs import UNCONSTRAINED
+from teucer._runtime.structs import ShapeDtypeStruct
 from teucer._transform import arith
 from teucer._transform.jit import jit
 from teucer._transform.reverse import vjp
-from teucer._transform.shapes import ShapeDtypeStruct
 from teucer._trees import pytrees
 from teucer._xla import mlir
 from teucer._xla.client import platform_of
@@ -277,12 +277,12 @@ def _exported(traced: Any, platforms: tuple[str, ...], disabled: tuple[DisabledS
     artifact = mlir.portable(lowering.text)
     _check_custom_calls(lowering.text, disabled)
     placement = lowering.placement
-    ins = (None,) * len(in_avals) if placement is None or placement.mesh is None else tuple(map(_abstract, placement.ins))
+    ins = (None,) * len(in_avals) if placement.mesh is None else tuple(map(_abstract, placement.ins))
     return Exported(
         fun_name=traced.fun_name, in_tree=traced.in_tree, in_avals=in_avals, out_tree=traced.out_tree, out_avals=out_avals,
         _has_named_shardings=True, _in_named_shardings=ins, _out_named_shardings=tuple(map(_abstract, lowering.outs)),
         in_shardings_hlo=(None,) * len(in_avals), out_shardings_hlo=(None,) * len(out_avals),
-        nr_devices=1 if placement is None else len(placement.devices), platforms=platforms,
+        nr_devices=len(placement.devices), platforms=platforms,
         ordered_effects=(), unordered_effects=(), disabled_safety_checks=disabled, mlir_module_serialized=artifact,
         calling_convention_version=maximum_supported_calling_convention_version,
         module_kept_var_idx=tuple(i for i, kept in enumerate(lowering.kept) if kept),

@@ -10,7 +10,7 @@ from teucer._base import dtypes, source
 from teucer._base.source import user_frame
 from teucer._core.trace import typeof
 from teucer._dimensions.dimensions import Scope, is_symbolic, max_dim, min_dim
-from teucer._transform.shapes import ShapeDtypeStruct
+from teucer._runtime.structs import ShapeDtypeStruct
 from teucer._trees import pytrees
 
 __all__ = ["SymbolicScope", "symbolic_args_specs", "symbolic_shape"]

@@ -18,7 +18,7 @@ from teucer._lower.extended import lower_by_batching
 from teucer._lower.value import Value
 from teucer._runtime import meshes
 from teucer._runtime.chosen import GSPMDSharding
-from teucer._runtime.shardings import NamedSharding
+from teucer._runtime.shardings import NamedSharding, SingleDeviceSharding
 from teucer._runtime.specs import UNCONSTRAINED, PartitionSpec
 
 __all__ = ["PLATFORM", "Argument", "Context", "Module", "Value", "lower_module"]
@@ -57,12 +57,25 @@ class Module:
         # Symbols of the meshes that shardings speak of; over the devices of `mesh`, the first one met that has devices.
         self.meshes: dict[Any, str] = {}
         self.mesh: Any = None
+        # The one device that the program names, and where it does.
+        self.device: Any = None
+        self.device_named = ""
 
     def sharding(self, sharding: Any, ndim: int) -> str:
         """A sharding as an attribute."""
         if isinstance(sharding, GSPMDSharding):
             sharding = sharding.named(ndim)
         return text.partition(self.mesh_symbol(sharding.mesh), sharding, ndim)
+
+    def name_device(self, device: Any, by: str) -> None:
+        """Say that the program runs on a device.
+
+        Raises ValueError if it was said to run on another.
+        """
+        if self.device not in (None, device):
+            raise ValueError("Received incompatible devices for jitted computation: the program runs on one device.\n"
+                             f"    {self.device_named}\n    {by}")
+        self.device, self.device_named = device, by
 
     def mesh_symbol(self, mesh: Any) -> str:
         """The symbol of a mesh."""
@@ -296,6 +309,11 @@ class Context:
 
     def constrain(self, x: Value, sharding: Any) -> Value:
         """x laid out by a sharding."""
+        if type(sharding) is SingleDeviceSharding:
+            frame = self.source[0] if self.source is not None else None
+            self.module.name_device(sharding._device, f"device ids [{sharding._device.id}]: {self.label}"
+                                    + (f" at {source.describe(frame)}" if frame is not None else ""))
+            return x
         n = self.count
         self.count = n + 1
         where = self.module.sharding(sharding, x.aval.physical.ndim)

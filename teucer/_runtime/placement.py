@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from teucer._base import config
-from teucer._core.types import ShapedArray, aval_of
+from teucer._core.types import aval_of
 from teucer._runtime import backends, meshes, shardings
 from teucer._runtime.arrays import ArrayImpl
 from teucer._runtime.chosen import from_hlo
@@ -16,7 +16,7 @@ from teucer._runtime.specs import PartitionSpec
 from teucer._xla.arrays import HloSharding
 from teucer._xla.client import platform_of
 
-__all__ = ["Placement", "chosen_by_compiler", "over_mesh", "pinned", "placement_of", "spread"]
+__all__ = ["Placement", "chosen_by_compiler", "on_device", "over_mesh", "pinned", "placement_of", "spread"]
 
 
 class Placement(NamedTuple):
@@ -68,8 +68,8 @@ def placement_of(args: Sequence[Any], device: Any = None) -> Placement:
             if type(own) is not SingleDeviceSharding:
                 return spread(args)
             if found is not None and found[1]._device is not own._device:
-                raise _incompatible(*found, x.aval, own)
-            found = (x.aval, own)
+                raise _incompatible(*found, x, own)
+            found = (x, own)
     if found is not None:
         return Placement((found[1]._device,), True)
     return Placement((backends.target_device(),), False)
@@ -82,12 +82,13 @@ def spread(args: Sequence[Any], ins: Sequence[Any] | None = None, outs: Sequence
     Raises ValueError if they do not agree about the devices, or do not fit an argument.
     """
     mesh: Any = None
-    first: Any = None
+    first: tuple[Any, Any] | None = None
     placed = []
     for i, x in enumerate(args):
         own = sharding_of(x)
         wanted = ins[i] if ins else None
-        if wanted is not None and own is not None and not own.is_equivalent_to(wanted, x.ndim):
+        if wanted is not None and own is not None and not (own.is_equivalent_to(wanted, x.ndim)
+                                                           or type(own) is type(wanted) is SingleDeviceSharding):
             raise ValueError("Sharding passed to jit does not match the sharding on the respective arg. "
                              f"Got jit sharding: {wanted},\narg sharding: {own} for arg type: {x.aval.str_short()}\n"
                              "  Move the argument with jax.device_put.")
@@ -98,7 +99,7 @@ def spread(args: Sequence[Any], ins: Sequence[Any] | None = None, outs: Sequence
         if first is None:
             first = (x, s)
         elif shardings.devices_of(s) != shardings.devices_of(first[1]):
-            raise _incompatible(_aval(first[0]), first[1], _aval(x), s)
+            raise _incompatible(*first, x, s)
         if isinstance(s, NamedSharding) and mesh is None:
             mesh = s.mesh
     in_force = meshes.mesh_in_force()
@@ -117,17 +118,27 @@ def spread(args: Sequence[Any], ins: Sequence[Any] | None = None, outs: Sequence
     named = [None if s is None else _over_mesh(s) for s in placed]
     for x, s in zip(args, named, strict=True):
         if s is not None and not isinstance(x, ArrayImpl):
-            shardings.check_shape(s, _aval(x).shape)
+            shardings.check_shape(s, aval_of(x).shape)
     return Placement(mesh.flat_devices, True, mesh, tuple(named), tuple(outs))
 
 
-def over_mesh(placement: Placement | None, mesh: Mesh, n_in: int) -> Placement:
+def over_mesh(placement: Placement, mesh: Mesh, n_in: int) -> Placement:
     """The placement of a program that itself speaks of a mesh, whose arguments are on no devices in particular."""
-    if placement is not None and placement.committed and placement.devices != mesh.flat_devices:
+    _check_free(placement, mesh.flat_devices)
+    return Placement(mesh.flat_devices, True, mesh, (None,) * n_in)
+
+
+def on_device(placement: Placement, device: Any, named: str) -> Placement:
+    """The placement of a program that itself names its device; named: where it does."""
+    _check_free(placement, (device,), f"\n    {named}")
+    return placement._replace(devices=(device,), committed=True)
+
+
+def _check_free(placement: Placement, devices: tuple[Any, ...], named: str = "") -> None:
+    if placement.committed and placement.devices != devices:
         raise ValueError("Received incompatible devices for jitted computation: arguments are committed to device ids "
                          f"{[d.id for d in placement.devices]}, and the program has a sharding on device ids "
-                         f"{[d.id for d in mesh.flat_devices]}.\n  Move the arguments with jax.device_put.")
-    return Placement(mesh.flat_devices, True, mesh, (None,) * n_in)
+                         f"{[d.id for d in devices]}.{named}\n  Move the arguments with jax.device_put.")
 
 
 def sharding_of(x: Any) -> Any:
@@ -138,10 +149,6 @@ def sharding_of(x: Any) -> Any:
     return s if hasattr(s, "_to_xla_hlo_sharding") and not isinstance(getattr(s, "mesh", None), meshes.AbstractMesh) else None
 
 
-def _aval(x: Any) -> Any:
-    return ShapedArray((), float) if x is None else aval_of(x)
-
-
 def _over_mesh(sharding: Any) -> Any:
     """A sharding of an argument of a program over a mesh, which may be of one device."""
     if type(sharding) is SingleDeviceSharding:
@@ -150,10 +157,12 @@ def _over_mesh(sharding: Any) -> Any:
 
 
 def _incompatible(x: Any, x_sharding: Any, y: Any, y_sharding: Any) -> ValueError:
-    def where(s: Any) -> str:
-        return f"device ids {[d.id for d in shardings.devices_of(s)]} on platform {shardings.devices_of(s)[0].platform.upper()}"
-    return ValueError("Received incompatible devices for jitted computation: arguments are committed to different devices.\n"
-                      f"    {x} on {where(x_sharding)}\n    {y} on {where(y_sharding)}\n  Move one with jax.device_put.")
+    def where(x: Any, s: Any) -> str:
+        devices = shardings.devices_of(s)
+        return (f"{'results, as out_shardings says,' if x is None else aval_of(x)} on device ids {[d.id for d in devices]} "
+                f"on platform {devices[0].platform.upper()}")
+    return ValueError("Received incompatible devices for jitted computation: arguments and results are committed to different "
+                      f"devices.\n    {where(x, x_sharding)}\n    {where(y, y_sharding)}\n  Move one with jax.device_put.")
 
 
 def pinned(placement: Placement, out_avals: Sequence[Any]) -> tuple[Any, ...]:

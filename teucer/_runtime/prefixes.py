@@ -6,12 +6,11 @@ from typing import Any, NamedTuple
 
 from teucer._runtime import backends, shardings
 from teucer._runtime.formats import Format
-from teucer._runtime.shardings import Sharding, SingleDeviceSharding
+from teucer._runtime.shardings import Sharding
 from teucer._runtime.specs import PartitionSpec
 from teucer._trees import pytrees
-from teucer._xla.client import Device
 
-__all__ = ["Prefix", "place_of", "prefixes"]
+__all__ = ["Prefix", "everywhere", "place_of", "prefixes"]
 
 
 class Prefix(NamedTuple):
@@ -37,26 +36,20 @@ def prefixes(name: str, prefix: Any) -> tuple[Prefix | None, Prefix | None]:
     """What `jit` was given as shardings, and the layouts in it."""
     leaves, tree = pytrees.tree_flatten(prefix)
     for s in leaves:
-        if not isinstance(s, Sharding | PartitionSpec | Device | Format):
+        if not isinstance(s, Sharding | PartitionSpec | Format):
             raise TypeError(f"{name} leaf specifications are expected to be PartitionSpec instances or None, but got {s}")
     both = ([s.sharding if isinstance(s, Format) else s for s in leaves], [getattr(s, "layout", None) for s in leaves])
     given, layouts = (Prefix(name, tree, tuple(part)) if any(x is not None for x in part) else None for part in both)
     return given, layouts
 
 
-def place_of(device: Any, backend: Any, *prefixes: Prefix | None) -> Any:
-    """The one device that `device`, `backend` or the shardings of `jit` name; None for the default, or for several."""
+def place_of(device: Any, backend: Any) -> Any:
+    """The one device that `device` or `backend` of `jit` names; None where they name none."""
     if device is not None and backend is not None:
         raise ValueError(f"can't specify both a device and a backend for jit, got device={device!r} and backend={backend!r}")
-    if backend is not None:
-        return backends.client_of(backend).local_devices()[0]
-    found = {device} if device is not None else set()
-    for s in [s for prefix in prefixes if prefix is not None for s in prefix.leaves if s is not None]:
-        if not isinstance(s, Device | SingleDeviceSharding):
-            if device is not None:
-                raise ValueError("If `device` is specified to jit, then in_shardings and out_shardings should not be specified.")
-            return None
-        found.add(s if isinstance(s, Device) else s._device)
-    if len(found) > 1:
-        raise ValueError(f"jit: shardings and device name different devices: {found}.")
-    return found.pop() if found else None
+    return device if backend is None else backends.client_of(backend).local_devices()[0]
+
+
+def everywhere(name: str, sharding: Any) -> Prefix:
+    """What `jit` would have been given if all were to have one sharding."""
+    return Prefix(name, pytrees.tree_structure(sharding), (sharding,))

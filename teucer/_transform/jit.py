@@ -29,14 +29,16 @@ from teucer._dynamic import dynamic, padding
 from teucer._runtime import compilations, misses, preload
 from teucer._runtime.formats import at_boundary, check_argument
 from teucer._runtime.placement import Placement, placement_of, spread
-from teucer._runtime.prefixes import Prefix, place_of, prefixes
+from teucer._runtime.prefixes import Prefix, everywhere, place_of, prefixes
+from teucer._runtime.shardings import single_device_sharding
 from teucer._transform import arith, programs
 from teucer._transform.eager import check_no_tracers
 from teucer._transform.jit_calls import execute, hoist_consts, jit_p, sized_call_p
 from teucer._trees import pytrees
 from teucer._xla.dispatcher import PjitFunction, dispatcher
 
-__all__ = ["JitOptions", "Staged", "call_jitted", "dispatching", "jit", "make_jit", "method", "placement_for", "stage_call"]
+__all__ = ["JitOptions", "Staged", "call_jitted", "dispatching", "jit", "make_jit", "method", "placement_for", "prefixed",
+           "stage_call"]
 
 
 class JitOptions(NamedTuple):
@@ -92,7 +94,7 @@ def jit(fun: Callable[..., Any] | None = None, /, *, in_shardings: Any = None, o
     device, backend: where to run; by default where committed arguments are.
     inline: when called while another function is traced, write the equations there instead of a call.
     compiler_options: XLA's debug options by name; also optimization_level and memory_fitting_level ("O0" to "O3", or XLA's
-        number), exec_time_optimization_effort and memory_fitting_effort (numbers).
+        number), exec_time_optimization_effort and memory_fitting_effort (numbers). Of programs, not of functions within them.
     outline: emit equations that the program repeats, such as layers, once, as functions that XLA does not inline; by default
         where that pays (the option teucer_outline; docs/outlining.md). True: wherever something repeats, and when called
         while another function is traced, this function is one of them. False: nowhere.
@@ -130,9 +132,12 @@ def _jit(fun: Callable[..., Any], /, *, in_shardings: Any, out_shardings: Any, s
         raise ValueError(f"static_argnums and donate_argnums cannot intersect: an argument that is a Python value has no buffer.\n"
                          f"    static: {nums}, {names}\n    donated: {donated_nums}, {donated_names}")
     (ins, in_layouts), (outs, out_layouts) = prefixes("in_shardings", in_shardings), prefixes("out_shardings", out_shardings)
-    place = place_of(device, backend, ins, outs)
+    place = place_of(device, backend)
     if place is not None:
-        ins = outs = None
+        if ins is not None or outs is not None:
+            raise ValueError("If `device` or `backend` is specified to jit, then in_shardings and out_shardings should not be "
+                             "specified.")
+        outs = everywhere("out_shardings", single_device_sharding(place))
     return make_jit(fun, JitOptions(
         nums, names, donated_nums, donated_names, bool(keep_unused), bool(inline), place,
         tuple(sorted((compiler_options or {}).items())), None if outline is None else bool(outline), ins, outs,
@@ -214,7 +219,11 @@ def call_jitted(fun: Callable[..., Any], options: JitOptions, args: tuple[Any, .
     staged = stage_call(fun, call, options) if staged is None else staged
     leaves = (*staged.consts, *call.leaves)
     if current_trace() is not EVAL:
-        ins, wanted = _prefixed(staged, call, options.in_shardings, options.out_shardings)
+        if options.compiler_options and current_trace().staging():
+            raise ValueError("`compiler_options` can only be passed to top-level `jax.jit`. Got compiler_options="
+                             f"{dict(options.compiler_options)} specified on a nested jit with name: {staged.debug_info.name}.\n"
+                             "  A program is compiled as a whole: give them to the jit that compiles it.")
+        ins, wanted = prefixed(staged, call, options.in_shardings, options.out_shardings)
         outs = jit_p.bind(*map(arith.lay_out, leaves, ins), jaxpr=staged.jaxpr, name=staged.debug_info.name,
                           donated_invars=staged.donated, keep_unused=options.keep_unused, inline=options.inline,
                           options=options.compiler_options, outline=options.outline)
@@ -228,7 +237,7 @@ def call_jitted(fun: Callable[..., Any], options: JitOptions, args: tuple[Any, .
     return pytrees.tree_unflatten(staged.out_tree, outs), fast
 
 
-def _prefixed(staged: Staged, call: FlatCall, for_ins: Prefix | None, for_outs: Prefix | None) -> tuple[list[Any], list[Any]]:
+def prefixed(staged: Staged, call: FlatCall, for_ins: Prefix | None, for_outs: Prefix | None) -> tuple[list[Any], list[Any]]:
     """What `jit` was given for the arguments, constants first, and for the results; None for those it was not."""
     ins: list[Any] = [None] * (len(staged.consts) + len(call.leaves))
     outs: list[Any] = [None] * staged.out_tree.num_leaves
@@ -245,15 +254,15 @@ def _prefixed(staged: Staged, call: FlatCall, for_ins: Prefix | None, for_outs: 
 def placement_for(staged: Staged, call: FlatCall, options: JitOptions) -> Placement:
     """Where a call of a jitted function runs, and how its arguments and results lie in memory."""
     leaves = (*staged.consts, *call.leaves)
-    if options.in_shardings is None and options.out_shardings is None:
+    if options.device is not None or (options.in_shardings is None and options.out_shardings is None):
         placement = placement_of(leaves, options.device)
     else:
-        ins, outs = _prefixed(staged, call, options.in_shardings, options.out_shardings)
+        ins, outs = prefixed(staged, call, options.in_shardings, options.out_shardings)
         placement = spread(leaves, ins, outs)
     own = [getattr(x, "_layout", None) for x in leaves]  # of a ShapeDtypeStruct
     if options.in_layouts is None and options.out_layouts is None and not any(own):
         return placement
-    given, wanted = _prefixed(staged, call, options.in_layouts, options.out_layouts)
+    given, wanted = prefixed(staged, call, options.in_layouts, options.out_layouts)
     layouts = [layout if layout is not None else mine for layout, mine in zip(given, own, strict=True)]
     for x, layout in zip(leaves, layouts, strict=True):
         check_argument(x, layout)

@@ -27,7 +27,7 @@ from teucer._optimize.pieces import FORCED, Cut, cut
 from teucer._runtime import compilations, effects, formats, host_memory, misses, preload, shardings, transfer
 from teucer._runtime.arrays import ArrayImpl, check_live
 from teucer._runtime.compile import Executable, LoadedCode, OnDemand, Source, compile_module, compile_together, fingerprint
-from teucer._runtime.placement import Placement, chosen_by_compiler, over_mesh, pinned, placement_of, spread
+from teucer._runtime.placement import Placement, chosen_by_compiler, on_device, over_mesh, pinned, placement_of, spread
 from teucer._xla import arrays as xla_arrays
 from teucer._xla.client import XlaRuntimeError
 from teucer._xla.dispatcher import FastPath
@@ -90,11 +90,12 @@ class Program:
     __slots__ = ("_executable", "kept", "placement", "in_shardings", "out_shardings", "in_orders", "out_avals", "handlers", "name",
                  "has_effects", "callbacks", "tangents_of_integers", "steps")
 
-    def __init__(self, executable: Executable | LoadedCode | OnDemand, lowering: Lowering, placement: Placement,
-                 out_avals: Sequence[Any], name: str, steps: Steps | None = None) -> None:
+    def __init__(self, executable: Executable | LoadedCode | OnDemand, lowering: Lowering, out_avals: Sequence[Any], name: str,
+                 steps: Steps | None = None) -> None:
         self.steps = steps
         self._executable, self.kept, self.name, self.has_effects = executable, lowering.kept, name, lowering.has_effects
-        self.placement, self.callbacks = placement, lowering.callbacks
+        placement = self.placement = lowering.placement
+        self.callbacks = lowering.callbacks
         if placement.mesh is None:
             single = shardings.single_device_sharding(placement.device)
             self.in_shardings, self.out_shardings = [single] * sum(self.kept), [single] * len(out_avals)
@@ -156,7 +157,7 @@ class Lowering(NamedTuple):
     in_avals: tuple[Any, ...]
     ins: tuple[Any, ...]
     outs: tuple[Any, ...]
-    placement: Placement | None
+    placement: Placement
     trace_time: float
     lower_time: float
     jaxpr: Any = None  # None for one without text
@@ -180,11 +181,11 @@ def prepared(jaxpr: Jaxpr, outline: bool | None, placement: Placement, platform:
 
 @rarely_collected
 def lower_program(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: bool, platforms: Sequence[str], *,
-                  locations: bool = False, quiet: bool = False, consts: Sequence[Any] = (),
-                  arg_names: Sequence[str] = (), placement: Placement | None = None) -> Lowering:
-    """Lower a jaxpr without constants; with the shardings of `placement`, or for one device.
+                  placement: Placement, locations: bool = False, quiet: bool = False, consts: Sequence[Any] = (),
+                  arg_names: Sequence[str] = ()) -> Lowering:
+    """Lower a jaxpr without constants, with the shardings of `placement`.
 
-    A program that itself speaks of a mesh is for the devices of that mesh. quiet: nothing of it is logged or dumped.
+    A program that itself speaks of a mesh or a device is for that. quiet: nothing of it is logged or dumped.
     consts: values of its first arguments, to be written into the program.
     arg_names: what messages about symbolic dimensions call the other arguments.
     """
@@ -200,16 +201,15 @@ def lower_program(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused:
     mesh: Any
     ins: tuple[Any, ...]
     outs: tuple[Any, ...]
-    if placement is None or placement.mesh is None:
+    if placement.mesh is None:
         mesh, ins, outs = None, (None,) * len(invars), ()
     else:
         mesh, ins, outs = placement.mesh, tuple(itertools.compress(placement.ins, kept)), pinned(placement, jaxpr.out_avals)
     live = live.replace(constvars=jaxpr.invars[:n], invars=invars)
-    in_layouts, out_layouts = (placement.in_layouts, placement.out_layouts) if placement is not None else ((), ())
-    taken = itertools.compress(in_layouts or (None,) * len(kept), kept)
+    taken = itertools.compress(placement.in_layouts or (None,) * len(kept), kept)
     args = [Argument(v.aval, d, s, formats.mode(layout, v.aval))
             for v, d, s, layout in zip(invars, itertools.compress(donated[n:], kept), ins, taken, strict=True)]
-    out_modes = [formats.mode(x, aval) for x, aval in zip(out_layouts, jaxpr.out_avals, strict=True)] if out_layouts else ()
+    out_modes = list(map(formats.mode, placement.out_layouts, jaxpr.out_avals))
 
     def write(located: bool) -> tuple[str, Any]:
         return lower_module(f"jit_{name}", live, args, platforms, locations=located, consts=consts, outs=outs, mesh=mesh,
@@ -217,9 +217,12 @@ def lower_program(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused:
                             solve=lambda ctx, values: sizes.in_module(ctx, values, names))
 
     text, module = write(locations)
-    if mesh is None and module.mesh is not None:
-        return lower_program(jaxpr, name, donated, keep_unused, platforms, locations=locations, quiet=quiet, consts=consts,
-                             arg_names=arg_names, placement=over_mesh(placement, module.mesh, len(in_avals)))
+    where = (over_mesh(placement, module.mesh, len(in_avals)) if mesh is None and module.mesh is not None
+             else on_device(placement, module.device, module.device_named) if module.device is not None else placement)
+    own = tuple(platforms) == (placement.platform,)
+    if where.mesh is not mesh or (own and where.platform != placement.platform):
+        return lower_program(jaxpr, name, donated, keep_unused, (where.platform,) if own else platforms, placement=where,
+                             locations=locations, quiet=quiet, consts=consts, arg_names=arg_names)
     jaxpr = live
     took = time.perf_counter() - start
     if not quiet:
@@ -227,22 +230,21 @@ def lower_program(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused:
         if config.dump_ir_to.value:
             compilations.dump(name, jaxpr, write(config.include_debug_info_in_dumps.value)[0])
     return Lowering(text, kept, tuple(module.host_callbacks), bool(jaxpr.effects), module.polymorphic, in_avals, ins,
-                    outs or (None,) * len(jaxpr.outvars), placement, _trace_time(jaxpr), took, jaxpr)
+                    outs or (None,) * len(jaxpr.outvars), where, _trace_time(jaxpr), took, jaxpr)
 
 
 def _trace_time(jaxpr: Jaxpr) -> float:
     return jaxpr.debug_info.seconds if jaxpr.debug_info is not None else 0.0
 
 
-def compile_program(lowering: Lowering, placement: Placement, out_avals: Sequence[Any], name: str,
-                    options: tuple[tuple[str, Any], ...] = ()) -> Program:
+def compile_program(lowering: Lowering, out_avals: Sequence[Any], name: str, options: tuple[tuple[str, Any], ...] = (),
+                    ) -> Program:
     """Compile what `lower_program` wrote."""
     start = time.perf_counter()
-    placement = lowering.placement or placement
-    executable, source = _executable(lowering, placement, options)
+    executable, source = _executable(lowering, options)
     compilations.record(compilations.Compilation(name, lowering.in_avals, lowering.trace_time, lowering.lower_time,
                                                  time.perf_counter() - start, executable.size, source))
-    return Program(executable, lowering, placement, out_avals, name)
+    return Program(executable, lowering, out_avals, name)
 
 
 def program_for(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: bool, placement: Placement,
@@ -281,8 +283,8 @@ def compile_staged(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused
     forecast = jaxpr.cache.pop(preload.Forecast, None)
     foreseen = forecast.take(lambda: as_written()[1]) if forecast is not None and not config.dump_ir_to.value else None
     if foreseen is not None:
-        return _foreseen_program(foreseen, as_written()[0], placement, jaxpr.out_avals, name, quiet, start,
-                                 lambda: _executable(lowered(as_compiled()), placement, options)[0])
+        return _foreseen_program(foreseen, as_written()[0], jaxpr.out_avals, name, quiet, start,
+                                 lambda: _executable(lowered(as_compiled()), options)[0])
     program = _compile_prepared(as_compiled(), name, donated, keep_unused, placement, options, outline, quiet)
     if forecast is not None:
         forecast.settle({e.entry: e.size for e in program.executables if e.entry is not None and e.size is not None},
@@ -293,14 +295,14 @@ def compile_staged(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused
 def _fingerprint(written: Lowering, donated: Sequence[bool], keep_unused: bool, options: tuple[tuple[str, Any], ...],
                  outline: bool | None) -> str | None:
     """Of a program as it is written; None where its executable could not be run without it, or is for a mesh."""
-    if written.callbacks or written.has_effects or written.placement is None or written.placement.mesh is not None:
+    if written.callbacks or written.has_effects or written.placement.mesh is not None:
         return None
     return fingerprint(written.text, written.placement.devices, dict(options), (
         *donated, keep_unused, outline, config.outline.value, config.optimize_jaxprs.value))
 
 
-def _foreseen_program(foreseen: preload.Foreseen, written: Lowering, placement: Placement, out_avals: Sequence[Any], name: str,
-                      quiet: bool, start: float, make: Callable[[], Executable]) -> Program:
+def _foreseen_program(foreseen: preload.Foreseen, written: Lowering, out_avals: Sequence[Any], name: str, quiet: bool,
+                      start: float, make: Callable[[], Executable]) -> Program:
     """The program that a forecast has named; make: its executable without forecast; start: when it began to be looked for."""
     if not quiet:
         compilations.log_begin(name, written.in_avals)
@@ -308,7 +310,7 @@ def _foreseen_program(foreseen: preload.Foreseen, written: Lowering, placement: 
     lowering = written._replace(text="", kept=foreseen.kept, jaxpr=None)
     compilations.record(compilations.Compilation(name, written.in_avals, written.trace_time, written.lower_time,
                                                  time.perf_counter() - start, foreseen.loaded.size, "disk"))
-    return Program(OnDemand(make, foreseen.loaded.code), lowering, placement, out_avals, name)
+    return Program(OnDemand(make, foreseen.loaded.code), lowering, out_avals, name)
 
 
 def _compile_prepared(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unused: bool, placement: Placement,
@@ -328,15 +330,18 @@ def _compile_prepared(jaxpr: Jaxpr, name: str, donated: Sequence[bool], keep_unu
         in_pieces = cut(live, FORCED) if forced else cut(live)
         lowerings = {p.jaxpr: lowered(p.jaxpr, (False,) * len(p.reads), False, quiet=True)
                      for p in (in_pieces.pieces if in_pieces is not None else ())}
-        # What speaks of a mesh runs over it as a whole.
-        if in_pieces is not None and all(found.placement == placement for found in lowerings.values()):
+        named = {found.placement for found in lowerings.values()} - {placement}
+        where = next(iter(named), placement)
+        # What speaks of a mesh runs over it as a whole; of a device, all pieces run there.
+        if in_pieces is not None and len(named) < 2 and where.mesh is None and where.platform == placement.platform:
+            lowerings = {piece: found._replace(placement=where) for piece, found in lowerings.items()}
             donated_to([Argument(v.aval, d) for v, d in zip(live.invars, given, strict=True)], jaxpr.outvars)
-            steps = _compile_pieces(in_pieces, lowerings, given, jaxpr, name, placement, options, quiet, start)
-            made = OnDemand(lambda: _executable(lowered(jaxpr, donated, keep_unused, quiet=True), placement, options)[0])
+            steps = _compile_pieces(in_pieces, lowerings, given, jaxpr, name, where, options, quiet, start)
+            made = OnDemand(lambda: _executable(lowered(jaxpr, donated, keep_unused, quiet=True), options)[0])
             callbacks = tuple(c for found in lowerings.values() for c in found.callbacks)
-            lowering = Lowering("", kept, callbacks, False, False, tuple(jaxpr.in_avals), (), (), placement, 0.0, 0.0)
-            return Program(made, lowering, placement, jaxpr.out_avals, name, steps)
-    return compile_program(lowered(jaxpr, donated, keep_unused, quiet), placement, jaxpr.out_avals, name, options)
+            lowering = Lowering("", kept, callbacks, False, False, tuple(jaxpr.in_avals), (), (), where, 0.0, 0.0)
+            return Program(made, lowering, jaxpr.out_avals, name, steps)
+    return compile_program(lowered(jaxpr, donated, keep_unused, quiet), jaxpr.out_avals, name, options)
 
 
 def _compile_pieces(in_pieces: Cut, lowerings: dict[Jaxpr, Lowering], donated: Sequence[bool], whole: Jaxpr, name: str,
@@ -353,13 +358,13 @@ def _compile_pieces(in_pieces: Cut, lowerings: dict[Jaxpr, Lowering], donated: S
     between = {p.jaxpr for p in in_pieces.pieces if not p.calls}
     if len(between) > sum(max(p.calls, 1) for p in in_pieces.pieces) // 8:
         between = set()  # what runs between the calls takes more than a little of the time
-    found = compile_together([functools.partial(_executable, lowering, placement, options, jaxpr in between)
+    found = compile_together([functools.partial(_executable, lowering, options, jaxpr in between)
                               for jaxpr, lowering in lowerings.items()])
     sources = {source for _, source in found}
     compilations.record(compilations.Compilation(
         name, tuple(whole.in_avals), _trace_time(whole), took, time.perf_counter() - start - took,
         sum(executable.size or 0 for executable, _ in found), next(s for s in ("compiled", "disk", "memory") if s in sources)))
-    made = {jaxpr: Program(executable, lowering, placement, jaxpr.out_avals, name)
+    made = {jaxpr: Program(executable, lowering, jaxpr.out_avals, name)
             for (jaxpr, lowering), (executable, _) in zip(lowerings.items(), found, strict=True)}
     sharding = shardings.single_device_sharding(placement.device)
     steps = [Step(made[p.jaxpr], tuple(itertools.compress(p.reads, made[p.jaxpr].kept)), p.drops,
@@ -367,8 +372,8 @@ def _compile_pieces(in_pieces: Cut, lowerings: dict[Jaxpr, Lowering], donated: S
     return Steps(tuple(steps), tuple([transfer.to_sharding(c, sharding) for c in in_pieces.consts]), in_pieces.results)
 
 
-def _executable(lowering: Lowering, placement: Placement, options: tuple[tuple[str, Any], ...],
-                lean: bool = False) -> tuple[Executable, Source]:
+def _executable(lowering: Lowering, options: tuple[tuple[str, Any], ...], lean: bool = False) -> tuple[Executable, Source]:
+    placement = lowering.placement
     return compile_module(lowering.text, placement.devices, use_shardy=placement.mesh is not None, overrides=dict(options),
                           callbacks=lowering.callbacks, lean=lean or has_plain_loops(lowering.jaxpr),
                           eigen=suits_eigen(lowering.jaxpr))

@@ -7,15 +7,14 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any, final
 
-import numpy as np
-
 from teucer._base import config, tracebacks
 from teucer._core import axes, names
 from teucer._core.calls import StagedCall, as_indices, check_callable, check_leaves, flatten_call, fun_name, stage_user
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.trace import EVAL, Trace, Tracer, current_trace, using
-from teucer._transform.shapes import ShapeDtypeStruct, as_struct
+from teucer._runtime.structs import as_struct, described
 from teucer._trees import pytrees
+from teucer._xla.dispatcher import PjitFunction
 
 __all__ = ["disable_jit", "ensure_compile_time_eval", "eval_shape", "make_jaxpr", "named_call", "named_scope"]
 
@@ -24,7 +23,8 @@ def make_jaxpr(fun: Callable[..., Any], static_argnums: Any = (), axis_env: Any 
                ) -> Callable[..., Any]:
     """A function that gives the jaxpr of `fun` on arguments of given types.
 
-    Its arguments are arrays or ShapeDtypeStructs. With return_shape it gives (jaxpr, shapes and dtypes of the results).
+    Its arguments are arrays, ShapeDtypeStructs, or anything with shape and dtype. With return_shape it gives (jaxpr, shapes and
+    dtypes of the results).
     axis_env: (name, size) pairs of axes for collectives.
 
     >>> import teucer as jax, teucer.numpy as jnp
@@ -48,7 +48,7 @@ def make_jaxpr(fun: Callable[..., Any], static_argnums: Any = (), axis_env: Any 
 
 def _stage(fun: Callable[..., Any], args: Any, kwargs: Any, what: str, static: tuple[int, ...] = (),
            axis_env: dict[Any, int] | None = None) -> StagedCall:
-    call = flatten_call(args, kwargs, static)
+    call = described(flatten_call(args, kwargs, static))
     with axes.extended(axis_env or {}):
         return stage_user(fun, call, check_leaves(call, fun, what), what)
 
@@ -57,24 +57,18 @@ def _stage(fun: Callable[..., Any], args: Any, kwargs: Any, what: str, static: t
 def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Shapes and dtypes of a function's results, as ShapeDtypeStructs, without computing them.
 
-    args, kwargs: arrays, or anything with shape and dtype.
+    args, kwargs: arrays, or anything with shape and dtype. Of a jitted function, static arguments as they are; what it was told of
+    where results are is in the structs.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> jax.eval_shape(jnp.sin, jax.ShapeDtypeStruct((2,), jnp.float32))
     ShapeDtypeStruct(shape=(2,), dtype=float32)
     """
     check_callable(fun, "eval_shape")
-    args, kwargs = pytrees.tree_map(_duck, (args, kwargs))
+    if isinstance(fun, PjitFunction):
+        return fun.eval_shape(*args, **kwargs)
     staged = _stage(fun, args, kwargs, "eval_shape")
     return pytrees.tree_unflatten(staged.out_tree, [as_struct(a) for a in staged.jaxpr.out_avals])
-
-
-def _duck(x: Any) -> Any:
-    """Anything with a shape and a dtype is as good as an array."""
-    known = isinstance(x, int | float | complex | np.ndarray | np.generic | ShapeDtypeStruct) or hasattr(x, "aval")
-    if not known and hasattr(x, "shape") and hasattr(x, "dtype"):
-        return ShapeDtypeStruct(x.shape, x.dtype)
-    return x
 
 
 @contextlib.contextmanager

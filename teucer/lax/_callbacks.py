@@ -18,8 +18,8 @@ from teucer._lower.context import Value
 from teucer._runtime import transfer
 from teucer._runtime.arrays import ArrayImpl, to_numpy
 from teucer._runtime.partition import Labels
+from teucer._runtime.structs import ShapeDtypeStruct
 from teucer._transform import arith
-from teucer._transform.shapes import ShapeDtypeStruct
 from teucer._trees import pytrees
 
 __all__ = ["debug_callback", "debug_callback_p", "io_callback", "io_callback_p", "pure_callback", "pure_callback_p"]

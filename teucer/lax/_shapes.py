@@ -12,7 +12,7 @@ from teucer._base import dtypes
 from teucer._core.primitive import Primitive
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray
-from teucer._derived.moves import device_put
+from teucer._derived.moves import filled_at
 from teucer._dimensions.dimensions import is_symbolic
 from teucer._lower import hlo
 from teucer._lower.context import Value
@@ -324,7 +324,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, sharding: Any = None
         if typed(sharding, len(shape)) is not None:
             return _structure.full(shape, value, kind, weak, sharding)
         out = _structure.full(shape, value, kind, weak)
-    return out if sharding is None else device_put(out, sharding)
+    return filled_at(out, sharding)
 
 
 def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Any = None, sharding: Any = None) -> Any:

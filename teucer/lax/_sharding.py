@@ -10,10 +10,12 @@ import numpy as np
 
 from teucer._base import tracebacks
 from teucer._core.trace import EVAL, Tracer, current_trace, typeof
+from teucer._derived.layouts import with_layout_constraint
 from teucer._runtime import meshes, partition, shardings
 from teucer._runtime.arrays import ArrayImpl
+from teucer._runtime.formats import Format, Layout
 from teucer._runtime.meshes import AxisType, Mesh
-from teucer._runtime.shardings import NamedSharding
+from teucer._runtime.shardings import NamedSharding, SingleDeviceSharding
 from teucer._runtime.specs import UNCONSTRAINED, PartitionSpec, entry_names
 from teucer._transform import arith
 from teucer._transform.jit import jit
@@ -44,6 +46,8 @@ class ShardingConstraint(Linear):
 
     def batch(self, axis: Any, args: Any, dims: Any, *, sharding: Any, unconstrained_dims: Any, **params: Any) -> Any:
         (x,), (dim,) = args, dims
+        if isinstance(sharding, SingleDeviceSharding):
+            return self.bind(x, sharding=sharding, unconstrained_dims=unconstrained_dims, **params), dims
         free = axis.spmd_name is None
         spread = sharding.inserted(typeof(x).ndim - 1, dim, UNCONSTRAINED if free else axis.spmd_name)
         shifted = frozenset(d + (d >= dim) for d in unconstrained_dims) | ({dim} if free else set())
@@ -92,8 +96,10 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     """x, which the compiler is to lay out so; outside jit, x laid out so.
 
     x: a pytree of arrays. shardings: a NamedSharding or a PartitionSpec over the mesh in force, or a tree prefix of them, over
-    Auto mesh axes: over Explicit ones it asserts that x has that sharding.
-    Raises RuntimeError for a PartitionSpec without a mesh, ValueError if a sharding does not fit, AssertionError as said.
+    Auto mesh axes: over Explicit ones it asserts that x has that sharding. Of a program on one device a SingleDeviceSharding says
+    which; a Format has a layout in memory too, as in `with_layout_constraint`.
+    Raises RuntimeError for a PartitionSpec without a mesh, TypeError for what is no sharding, ValueError for None or if one does
+    not fit, AssertionError as said.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> mesh = jax.make_mesh((1,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
@@ -110,9 +116,18 @@ _NO_MESH = ("{} requires a non-empty mesh in context if you are passing `Partiti
 
 def constrain(x: Any, where: Any) -> Any:
     """One array constrained to a sharding over Auto mesh axes, or asserted to have one over Explicit ones."""
+    if where is None:
+        raise ValueError("One of with_sharding_constraint arguments got sharding None which is not allowed. Please only pass "
+                         "`jax.sharding.Sharding` instances.")
+    if isinstance(where, Format):
+        x = constrain(x, where.sharding)
+        return with_layout_constraint(x, where.layout) if isinstance(where.layout, Layout) else x
     where = shardings.as_named(where, RuntimeError(_NO_MESH.format("with_sharding_constraint", "shardings", "shardings")))
-    if not isinstance(where, NamedSharding):
-        raise TypeError(f"with_sharding_constraint: shardings must be NamedShardings or PartitionSpecs, got {where!r}.")
+    if not isinstance(where, NamedSharding | SingleDeviceSharding):
+        raise TypeError("with_sharding_constraint: shardings must be NamedShardings, PartitionSpecs, SingleDeviceShardings or "
+                        f"Formats of them, got {where!r}.")
+    if isinstance(where, SingleDeviceSharding):
+        return _constrain(x, where)
     aval, spec = typeof(x), where.spec
     shardings.check_shape(where, aval.shape, "One of with_sharding_constraint arguments is incompatible with its sharding "
                           f"annotation {where}: ")
@@ -126,7 +141,10 @@ def constrain(x: Any, where: Any) -> Any:
     if any(where.mesh.type_of[n] is not AxisType.Auto for n in spec.names()):
         raise ValueError("The spec of NamedSharding passed to with_sharding_constraint can only refer to Auto axes of the mesh. "
                          f"Got spec={spec} and mesh={where.mesh}. You probably meant to use `reshard` API?")
-    free = frozenset(i for i, entry in enumerate(spec) if entry is UNCONSTRAINED)
+    return _constrain(x, where, frozenset(i for i, entry in enumerate(spec) if entry is UNCONSTRAINED))
+
+
+def _constrain(x: Any, where: Any, free: frozenset[int] = frozenset()) -> Any:
     return sharding_constraint_p.bind(x, sharding=where, layout=None, context_mesh=meshes.get_abstract_mesh(),
                                       unconstrained_dims=free)[0]
 
@@ -152,9 +170,10 @@ def _reshard(x: Any, where: Any) -> Any:
     return reshard_p.bind(x, dst_sharding=where.update(mesh=where.mesh.abstract_mesh), concrete_mesh=mesh)[0]
 
 
-def lay_out(x: Any, where: NamedSharding) -> Any:
-    """x laid out by a sharding, over whichever mesh axes."""
-    return _reshard(x, where) if where.mesh.are_all_axes_explicit else constrain(x, where)
+def lay_out(x: Any, where: Any) -> Any:
+    """x laid out by a sharding, over whichever mesh axes, or on one device."""
+    explicit = isinstance(where, NamedSharding) and where.mesh.are_all_axes_explicit
+    return _reshard(x, where) if explicit else constrain(x, where)
 
 
 arith.install(lay_out=lay_out)

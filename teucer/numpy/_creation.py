@@ -13,11 +13,12 @@ from teucer._base import dtypes, errors
 from teucer._base.source import user_stacklevel
 from teucer._core.trace import Tracer, current_trace
 from teucer._core.types import ShapedArray, aval_of
-from teucer._derived.moves import device_put
+from teucer._derived.moves import device_put, filled_at
 from teucer._dimensions.dimensions import as_size, ceil_div, is_symbolic, max_dim
 from teucer._runtime import transfer
 from teucer._runtime.arrays import ArrayImpl
-from teucer._runtime.shardings import explicit_sharding
+from teucer._runtime.shardings import explicit_sharding, single_device_sharding
+from teucer._xla.client import Device
 from teucer.lax import _conversion, _joining, _random_keys, _shapes, _sharding, _structure
 from teucer.lax import _elementwise as lax
 from teucer.lax._random_keys import KeyDType, random_wrap_p
@@ -41,7 +42,7 @@ def constant(value: Any, aval: ShapedArray) -> Any:
 
 def place(x: Any, device: Any) -> Any:
     """x on a device or sharding, if one is given."""
-    return x if device is None else device_put(x, device)
+    return x if device is None else device_put(x, single_device_sharding(device) if isinstance(device, Device) else device)
 
 
 def laid_out(x: Any, sharding: Any) -> Any:
@@ -196,7 +197,7 @@ def _shape(shape: Any, op: str) -> tuple[Any, ...]:
 
 def _filled(op: str, shape: Any, value: Any, dtype: Any, device: Any, out_sharding: Any) -> Any:
     sizes, kind = _shape(shape, op), checked_dtype(float if dtype is None else dtype, op)
-    return place(_filled_array(sizes, value, kind, explicit_sharding(f"jnp.{op}", out_sharding, len(sizes))), device)
+    return filled_at(_filled_array(sizes, value, kind, explicit_sharding(f"jnp.{op}", out_sharding, len(sizes))), device)
 
 
 def _filled_array(shape: tuple[Any, ...], value: Any, dtype: Any, sharding: Any = None) -> Any:
@@ -251,7 +252,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None, 
     sizes, kind = _shape(shape, "full"), checked_dtype(dtype, "full")
     where = explicit_sharding("jnp.full", out_sharding, len(sizes))
     if np.ndim(fill_value) == 0:
-        return place(asarray(_shapes.full(sizes, fill_value, kind, sharding=where)), device)
+        return filled_at(asarray(_shapes.full(sizes, fill_value, kind, sharding=where)), device)
     _check_fits("full", fill_value, sizes)
     return place(laid_out(broadcast_to(asarray(fill_value, kind), sizes), where), device)
 
@@ -274,7 +275,7 @@ def _like(op: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any, out_
     if where is None and shape is None and aval.sharding is not None:
         where = a.sharding if isinstance(a, ArrayImpl) else aval.sharding
     if isinstance(value, _PYTHON) and (kind == dtypes.float0 or isinstance(kind, KeyDType)):
-        return place(_filled_array(sizes, value, kind, where), device)
+        return filled_at(_filled_array(sizes, value, kind, where), device)
     if np.ndim(value):
         _check_fits(op, value, sizes)
         out = laid_out(broadcast_to(asarray(value, kind), sizes), where)
@@ -289,7 +290,7 @@ def _like(op: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any, out_
     else:
         out = _shapes.full(sizes, value, kind, sharding=where)
     out = _structure.convert_element_type(out, kind, True) if weak else asarray(out)
-    return place(out, device)
+    return filled_at(out, device)
 
 
 def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 from teucer._base import dtypes
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import is_valid_type
+from teucer._derived.moves import device_put
 from teucer._dimensions.dimensions import as_size
 from teucer.lax import _elementwise as lax
 from teucer.lax import _shapes, _structure
@@ -18,7 +19,7 @@ from teucer.lax._joining import concatenate
 from teucer.lax._reductions import reduce_or, reduce_sum
 from teucer.lax._slicing import pad
 from teucer.lax._slicing import slice as slice_
-from teucer.numpy._creation import asarray, checked_dtype, place
+from teucer.numpy._creation import asarray, checked_dtype
 from teucer.numpy._library import fast
 from teucer.numpy._promotion import as_value, broadcast_to, check_arraylike, convert, refuse_out
 from teucer.numpy._reductions import result_dtype
@@ -59,7 +60,8 @@ def eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = None, *, device: Any = N
     if not is_valid_type(k) or np.ndim(k) or not dtypes.issubdtype(typeof(k).dtype, np.integer):
         raise ValueError(f"eye: k must be a scalar integer; got {k}")
     mask = _mask.__wrapped__ if isinstance(k, Tracer) else _mask
-    return place(mask((n, m), k if isinstance(k, Tracer) else operator.index(k), kind, False), device)
+    out = mask((n, m), k if isinstance(k, Tracer) else operator.index(k), kind, False)
+    return out if device is None else device_put(out, device)
 
 
 def identity(n: Any, dtype: Any = None) -> Any:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import math
 from typing import Any, final
 
+import numpy as np
+
 from teucer._base import dtypes
+from teucer._core.calls import FlatCall
 from teucer._core.trace import typeof as aval_of_value
 from teucer._core.types import ShapedArray, register_aval_of
+from teucer._runtime.arrays import ArrayImpl
 from teucer._runtime.formats import Format, Layout
 from teucer._runtime.shardings import typed
 from teucer._runtime.transfer import host_rules
 
-__all__ = ["ShapeDtypeStruct", "as_struct", "typeof"]
+__all__ = ["ShapeDtypeStruct", "as_struct", "described", "typeof"]
 
 
 @final
@@ -35,16 +39,39 @@ class ShapeDtypeStruct:
             raise ValueError("ShapeDtypeStruct: dtype must be specified.")
         self.shape = tuple(shape)
         self.dtype = dtype if isinstance(dtype, dtypes.ExtendedDType) else dtypes.as_dtype(dtype)
-        self._layout: Layout | None = None
+        layout: Any = None
         if isinstance(sharding, Format):
             layout = sharding.layout
             if not isinstance(layout, Layout | None):
                 raise TypeError("`Layout.AUTO` cannot be used in place of a device-local layout in a `ShapeDtypeStruct`. "
                                 f"Got {sharding}\n  Give it to jit, as in_shardings.")
-            self._layout, sharding = layout, sharding.sharding
+            sharding = sharding.sharding
+        self._layout = layout
         self.sharding, self.weak_type, self.is_ref = sharding, bool(weak_type), is_ref
         self.vma = None if vma is None else frozenset(vma)
         self.manual_axis_type = manual_axis_type
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if hasattr(self, name):
+            raise RuntimeError(f"Cannot reassign attributes ({name}) of immutable ShapeDtypeStruct objects.\n  update({name}=...) "
+                               "gives another.")
+        super().__setattr__(name, value)
+
+    @classmethod
+    def like(cls, x: Any) -> ShapeDtypeStruct:
+        """The struct of an array, a traced value, a number, or whatever has shape and dtype.
+
+        Of an array that is committed to where it lies, with its format. Raises TypeError for anything else.
+
+        >>> import teucer as jax, teucer.numpy as jnp
+        >>> jax.ShapeDtypeStruct.like(jnp.ones((2, 3)))
+        ShapeDtypeStruct(shape=(2, 3), dtype=float32)
+        """
+        x = _duck(x)
+        if isinstance(x, cls):
+            return x
+        struct = as_struct(aval_of_value(x))
+        return struct.update(sharding=x.format) if isinstance(x, ArrayImpl) and x._committed else struct
 
     @property
     def aval(self) -> ShapedArray:
@@ -112,6 +139,18 @@ host_rules[ShapeDtypeStruct] = _without_values
 def as_struct(aval: Any) -> ShapeDtypeStruct:
     """The struct of a type."""
     return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=aval.sharding)
+
+
+def described(call: FlatCall) -> FlatCall:
+    """A call whose arguments stand for arrays: anything with a shape and a dtype is as good as one."""
+    return call._replace(leaves=[_duck(x) for x in call.leaves])
+
+
+def _duck(x: Any) -> Any:
+    known = isinstance(x, int | float | complex | np.ndarray | np.generic | ShapeDtypeStruct) or hasattr(x, "aval")
+    if known or not hasattr(x, "shape") or not hasattr(x, "dtype"):
+        return x
+    return ShapeDtypeStruct(x.shape, x.dtype, sharding=getattr(x, "sharding", None), weak_type=getattr(x, "weak_type", False))
 
 
 def typeof(x: Any, /) -> Any:
