@@ -7,6 +7,7 @@ from optable.table import all_ops
 from optable.trees import flat_call
 
 import teucer as jax
+import teucer.numpy as jnp
 from teucer import export
 from teucer.errors import InconclusiveDimensionOperation
 
@@ -77,3 +78,50 @@ def test_of_symbolic_sizes(op, dtype):
         except (InconclusiveDimensionOperation, TypeError, ValueError, IndexError, NotImplementedError):
             continue
         check(exported, args, jax.jit(f)(*args))
+
+
+# Of a float32[a, b], two rows at least; what JAX 0.10.2 exports too, with some more places to delete and to insert at.
+EXPORTED = {
+    "delete": lambda x: [jnp.delete(x, i, axis) for i in (0, -1, np.array([1, 0, 1]), np.array([-2, -1])) for axis in (0, 1)],
+    "delete traced": lambda x: (jnp.delete(x, x[:, 0].argmax(), 0),
+                                jnp.delete(x, x[0, :2].argsort(), 1, assume_unique_indices=True)),
+    "delete none": lambda x: jnp.delete(x, np.array([], int), 0),
+    "insert": lambda x: [jnp.insert(x, i, 7.0, axis) for i in (0, 1, -1, np.array([1, 0]), np.array([2])) for axis in (0, 1)],
+    "insert values": lambda x: (jnp.insert(x, 1, x[0], 0), jnp.insert(x, 1, x[:, 0], 1), jnp.insert(x, np.array([0]), x[:1], 0)),
+    "insert places": lambda x: (jnp.insert(x, x.shape[0], x[0], 0), jnp.insert(x, x[:, 0].argmax(), 7.0, 0), jnp.insert(x, 1, 7.0)),
+    "trace": lambda x: [jnp.trace(y, k) for y in (x, x.T, x @ x.T) for k in (0, 1, -1, 3, -3)],
+    "trace of planes": lambda x: (jnp.trace(x[None] + x[:, None], 0, 1, 2), jnp.linalg.trace(x, offset=1)),
+    "diagonals": lambda x: [f(y, k) for f in (jnp.diag, jnp.diagonal) for y in (x, x > 0.5) for k in (0, 2, -2)],
+    "packbits": lambda x: [jnp.packbits(x > 0.5, axis, order) for axis in (None, 0, 1) for order in ("big", "little")],
+    "polynomials": lambda x: [f(*pair) for f in (jnp.polyadd, jnp.polysub) for pair in ((x[0], x[:, 0]), (x[0], jnp.ones(1)))],
+    "unravel_index": lambda x: jnp.unravel_index(jnp.array([1, -1, 99]), x.shape),
+    "put": lambda x: [jnp.put(x, jnp.array([0, -1, 99]), jnp.array([7.0, 8.0]), m, inplace=False) for m in ("clip", "wrap")],
+    "frequencies": lambda x: [f(x.shape[0], d) for f in (jnp.fft.fftfreq, jnp.fft.rfftfreq) for d in (1.0, x[0, 0])],
+    "fft": lambda x: (jnp.fft.rfft(x, n=4), jnp.fft.fft(x, n=4, axis=0), jnp.fft.irfft(x, n=4), jnp.fft.fft2(x, s=(3, 4))),
+}
+
+
+@pytest.mark.parametrize("name", EXPORTED)
+def test_functions_of_symbolic_sizes(name):
+    f = jax.jit(EXPORTED[name])
+    exported = export.export(f)(jax.ShapeDtypeStruct(export.symbolic_shape("a, b", constraints=["a >= 2", "b >= 2"]), np.float32))
+    for shape in ((2, 2), (2, 3), (3, 2), (5, 2), (2, 9), (9, 9)):
+        x = np.random.default_rng(0).random(shape, np.float32)
+        check(exported, [x], f(x))
+        y = jax.jit(EXPORTED[name], dynamic_dims={"x": {0: (2, 9), 1: (2, 9)}})(x)
+        for got, want in zip(jax.tree.leaves(y), jax.tree.leaves(f(x)), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("f", "error", "message"), [
+    (lambda x: jnp.delete(x, 7, 0), InconclusiveDimensionOperation, "'a' <= '7' is inconclusive"),
+    (lambda x: jnp.delete(x, -7, 0), InconclusiveDimensionOperation, "inconclusive"),
+    (lambda x: jnp.delete(x, np.array([0, -1]), 0), NotImplementedError, "delete: by slices, masks or both ends"),
+    (lambda x: jnp.delete(x, slice(1, None), 0), NotImplementedError, "delete: by slices"),
+    (lambda x: jnp.delete(x, np.array([True, False]), 0), NotImplementedError, "delete: by slices, masks"),
+    (lambda x: jnp.insert(x, slice(0, 2), 7.0, 0), NotImplementedError, "insert: by slices"),
+    (lambda x: jnp.insert(x, 7, 7.0, 0), InconclusiveDimensionOperation, "'a' < '7' is inconclusive"),
+])
+def test_places_that_may_not_be_there(f, error, message):
+    with pytest.raises(error, match=message):
+        export.export(jax.jit(f))(jax.ShapeDtypeStruct(export.symbolic_shape("a, b"), np.float32))

@@ -12,6 +12,7 @@ import teucer as jax
 from teucer._base import config
 from teucer._runtime import compile, disk_cache
 from teucer.cli import main
+from teucer.experimental.compilation_cache import compilation_cache
 
 
 @pytest.fixture
@@ -168,6 +169,19 @@ def test_where_the_folder_is(tmp_path, monkeypatch):
             assert disk_cache.cache_dir() == tmp_path / "here"
             with config.cache_dir("/there"):
                 assert str(disk_cache.cache_dir()) == "/there"
+
+
+def test_the_folder_is_named_by_a_function(tmp_path, loads):
+    before = jax.config.jax_compilation_cache_dir
+    with config.enable_compilation_cache(True), config.cache_dir(None):
+        try:
+            compilation_cache.set_cache_dir(str(tmp_path / "named"))
+            compile_anew()
+            compilation_cache.reset_cache()
+            compile_anew()
+        finally:
+            compilation_cache.set_cache_dir(before)
+    assert the_entry(tmp_path / "named").exists() and len(loads) == 1
 
 
 def age(path, seconds):

@@ -1,5 +1,6 @@
-"""What may still change: callbacks with side effects (`io_callback`)."""
+"""What may still change: callbacks with side effects (`io_callback`), the compilation cache by functions, layouts, and more."""
 
+from teucer.experimental import compilation_cache
 from teucer.lax._callbacks import io_callback
 
-__all__ = ["io_callback"]
+__all__ = ["compilation_cache", "io_callback"]

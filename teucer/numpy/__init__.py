@@ -52,8 +52,9 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "flip", "fliplr", "flipud", "matrix_transpose", "moveaxis", "ndim", "permute_dims", "ravel", "reshape", "roll",
         "rollaxis", "rot90", "shape", "size", "squeeze", "swapaxes", "transpose", "unstack"),
     "_stacking": (
-        "append", "array_split", "block", "column_stack", "concat", "concatenate", "delete", "dsplit", "dstack", "hsplit",
-        "hstack", "insert", "repeat", "resize", "split", "stack", "tile", "trim_zeros", "vsplit", "vstack"),
+        "append", "array_split", "block", "column_stack", "concat", "concatenate", "dsplit", "dstack", "hsplit",
+        "hstack", "repeat", "resize", "split", "stack", "tile", "trim_zeros", "vsplit", "vstack"),
+    "_insertion": ("delete", "insert"),
     "_padding": ("pad",),
     "_index_tricks": (
         "c_", "diag_indices", "diag_indices_from", "diagonal", "fill_diagonal", "index_exp", "ix_", "mgrid", "ogrid", "r_",

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._dimensions.dimensions import ceil_div
 from teucer.lax import _elementwise, _slicing, _structure
 from teucer.numpy._library import fast
 from teucer.numpy._manipulation import ravel
@@ -48,8 +49,9 @@ def _places(big: bool) -> np.ndarray[Any, Any]:
 def _pack(x: Any, axis: int, big: bool) -> Any:
     bits = _structure.moveaxis(convert(x != 0, np.dtype(np.uint8)), axis, x.ndim - 1)
     n = bits.shape[-1]
-    bits = _slicing.pad(bits, np.uint8(0), [(0, 0, 0)] * (x.ndim - 1) + [(0, -n % 8, 0)])
-    bits = _structure.reshape(bits, (*bits.shape[:-1], bits.shape[-1] // 8, 8))
+    bytes_ = ceil_div(n, 8)
+    bits = _slicing.pad(bits, np.uint8(0), [(0, 0, 0)] * (x.ndim - 1) + [(0, 8 * bytes_ - n, 0)])
+    bits = _structure.reshape(bits, (*bits.shape[:-1], bytes_, 8))
     shifts = _structure.broadcast_to(_places(big), bits.shape, (x.ndim,))
     packed = _structure.reduce_sum(_elementwise.shift_left(bits, shifts), [x.ndim])
     return _structure.moveaxis(packed, x.ndim - 1, axis)

@@ -13,14 +13,15 @@ import numpy as np
 from teucer._base import dtypes
 from teucer._core.trace import Tracer
 from teucer._dimensions.dimensions import as_size, is_symbolic, max_dim, min_dim
-from teucer.lax import _elementwise, _slicing, _structure
+from teucer.lax import _elementwise, _structure
+from teucer.numpy import _matrices
 from teucer.numpy._creation import arange, asarray, ones
 from teucer.numpy._library import fast
 from teucer.numpy._logic import where
 from teucer.numpy._manipulation import moveaxis, ravel, reshape
 from teucer.numpy._matrices import tril, triu
 from teucer.numpy._nonzero import nonzero
-from teucer.numpy._operands import axis_of, broadcast_value, concrete, index_dtype, operand, operands, positions, promoted
+from teucer.numpy._operands import axis_of, broadcast_value, concrete, index_dtype, operand, operands, positions, promoted, size_as
 from teucer.numpy._promotion import ANY, broadcast_shapes, convert
 from teucer.numpy._stacking import concatenate, stack
 
@@ -49,19 +50,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
 
 @fast(static=("offset", "axis1", "axis2"))
 def _diagonal(x: Any, offset: int, axis1: int, axis2: int) -> Any:
-    x = moveaxis(x, (axis1, axis2), (-2, -1))
-    rows, columns = x.shape[-2:]
-    down, right = max(-offset, 0), max(offset, 0)
-    size = max_dim(0, min_dim(rows - down, columns - right))
-    if size == 0:
-        return _structure.full((*x.shape[:-2], 0), 0, x.dtype)
-    if is_symbolic(columns):
-        places = positions(size)
-        return x[..., places + down, places + right]
-    # Each element of the diagonal is one row and one column further: every (columns + 1)-th of the flattened plane.
-    flat = _structure.reshape(x, (*x.shape[:-2], rows * columns))
-    first = down * columns + right
-    return _slicing.slice_in_dim(flat, first, first + (size - 1) * (columns + 1) + 1, columns + 1, flat.ndim - 1)
+    return _matrices._diagonal(moveaxis(x, (axis1, axis2), (-2, -1)), offset)
 
 
 def diag_indices(n: int, ndim: int = 2) -> tuple[Any, ...]:
@@ -205,21 +194,20 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
         raise TypeError("unravel_index: the shape must be known while tracing.")
     if not dtypes.issubdtype(places.dtype, np.integer):
         raise TypeError(f"unravel_index: indices must be integers, got {places.dtype}")
-    return tuple(_unravel(places, tuple(operator.index(n) for n in sizes)))
+    return tuple(_unravel(places, tuple(map(as_size, sizes))))
 
 
 @fast(static=("shape",))
-def _unravel(places: Any, shape: tuple[int, ...]) -> Any:
+def _unravel(places: Any, shape: tuple[Any, ...]) -> Any:
     total = math.prod(shape)
     dtype = dtypes.canonicalize_dtype(dtypes.result_type(places, np.int32))
     flat = _structure.convert_element_type(places, dtype)
     flat = where(flat < 0, flat + total, flat)
-    low, high = (np.asarray(v, dtype) for v in (0, max(total - 1, 0)))
-    flat = _elementwise.clamp(low, flat, high)
+    flat = _elementwise.clamp(np.zeros((), dtype), flat, size_as(max_dim(total - 1, 0), dtype))
     out = []
     for n in reversed(shape):
-        out.append(_structure.convert_element_type(flat % max(n, 1), places.dtype))
-        flat = flat // max(n, 1)
+        out.append(_structure.convert_element_type(flat % max_dim(n, 1), places.dtype))
+        flat = flat // max_dim(n, 1)
     return out[::-1]
 
 

@@ -12,15 +12,15 @@ from teucer._base import dtypes
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import is_valid_type
 from teucer._derived.moves import device_put
-from teucer._dimensions.dimensions import as_size
+from teucer._dimensions.dimensions import as_size, is_symbolic, max_dim, min_dim
 from teucer.lax import _elementwise as lax
 from teucer.lax import _shapes, _structure
 from teucer.lax._joining import concatenate
-from teucer.lax._reductions import reduce_or, reduce_sum
-from teucer.lax._slicing import pad
-from teucer.lax._slicing import slice as slice_
+from teucer.lax._reductions import reduce_sum
+from teucer.lax._slicing import pad, slice_in_dim
 from teucer.numpy._creation import asarray, checked_dtype
 from teucer.numpy._library import fast
+from teucer.numpy._operands import positions
 from teucer.numpy._promotion import as_value, broadcast_to, check_arraylike, convert, refuse_out
 from teucer.numpy._reductions import result_dtype
 
@@ -141,16 +141,18 @@ def _diag(v: Any, k: int) -> Any:
 
 def _diagonal(x: Any, k: int) -> Any:
     """The k-th diagonal of the last two axes."""
-    rows, columns = np.shape(x)[-2:]
-    first_row, first_column = max(0, -k), max(0, k)
-    n = max(0, min(rows - first_row, columns - first_column))
-    lead = np.shape(x)[:-2]
-    block = slice_(x, (*[0] * len(lead), first_row, first_column), (*lead, first_row + n, first_column + n)) if n else None
-    if block is None:
+    *lead, rows, columns = np.shape(x)
+    down, right = max(-k, 0), max(k, 0)
+    size = max_dim(0, min_dim(rows - down, columns - right))
+    if is_symbolic(columns):
+        places = positions(size)
+        return x[..., places + down, places + right]
+    if size == 0:
         return _structure.full((*lead, 0), 0, typeof(x).dtype)
-    mask = broadcast_to(_mask.__wrapped__((n, n), 0, np.dtype(bool), False), np.shape(block))
-    kept = lax.select(mask, block, _structure.full(np.shape(block), 0, typeof(x).dtype))
-    return (reduce_or if typeof(x).dtype == np.bool_ else reduce_sum)(kept, (len(lead),))
+    # Each element of the diagonal is one row and one column further: every (columns + 1)-th of the flattened plane.
+    flat = _structure.reshape(x, (*lead, rows * columns))
+    first = down * columns + right
+    return slice_in_dim(flat, first, first + (size - 1) * (columns + 1) + 1, columns + 1, len(lead))
 
 
 def diag(v: Any, k: int = 0) -> Any:

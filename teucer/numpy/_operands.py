@@ -34,6 +34,11 @@ def positions(n: Any) -> Any:
     return _shapes.iota(np.int32, n) if is_symbolic(n) else np.arange(n, dtype=np.int32)
 
 
+def size_as(n: Any, dtype: Any) -> Any:
+    """A size as a number of a dtype; on the host where it is known."""
+    return np.asarray(n, dtype) if type(n) is int else _structure.convert_element_type(n, dtype)
+
+
 def operands(name: str, *xs: Any) -> list[Any]:
     """Arguments as arrays."""
     return [operand(name, x, i) for i, x in enumerate(xs)]

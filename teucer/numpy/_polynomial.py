@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._dimensions.dimensions import is_symbolic, max_dim
 from teucer.lax import _dot, _linalg_eigen, _linalg_svd, _reductions, _slicing, _structure
 from teucer.lax._control_iteration import fori_loop, scan
 from teucer.lax._precision import Precision
@@ -108,7 +109,7 @@ def polyadd(a1: Any, a2: Any) -> Any:
     [1, 5]
     """
     x, y = promoted("polyadd", ANY, *_coefficients("polyadd", a1, a2))
-    n = max(x.shape[0], y.shape[0])
+    n = max_dim(x.shape[0], y.shape[0])
     return _ufuncs.add(_extended(x, n), _extended(y, n))
 
 
@@ -119,14 +120,14 @@ def polysub(a1: Any, a2: Any) -> Any:
     [1, -1]
     """
     x, y = promoted("polysub", ANY, *_coefficients("polysub", a1, a2))
-    n = max(x.shape[0], y.shape[0])
+    n = max_dim(x.shape[0], y.shape[0])
     return _ufuncs.subtract(_extended(x, n), _extended(y, n))
 
 
 def _extended(p: Any, n: int) -> Any:
     """Coefficients with zeros in front."""
     missing = n - p.shape[0]
-    return p if missing <= 0 else _slicing.pad(p, _structure.full((), 0, p.dtype), [(missing, 0, 0)])
+    return p if not is_symbolic(missing) and missing <= 0 else _slicing.pad(p, _structure.full((), 0, p.dtype), [(missing, 0, 0)])
 
 
 def _trimmed(name: str, p: Any) -> Any:

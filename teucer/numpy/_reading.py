@@ -14,6 +14,7 @@ from teucer._dimensions.dimensions import bounds, is_constant, is_size, max_dim,
 from teucer.lax import _dynamic, _elementwise, _gather, _joining, _shapes, _slicing, _structure
 from teucer.lax._indexing import GatherDimensionNumbers, GatherScatterMode
 from teucer.numpy._index_keys import ARRAY, FULL, INT, NEW, SCALAR, Key, is_basic, starts_of
+from teucer.numpy._operands import size_as
 
 __all__ = ["Access", "Options", "access", "basic_windows", "is_static", "read", "with_fresh_axes"]
 
@@ -120,8 +121,7 @@ def wrapped(index: Any, n: Any) -> Any:
     if dtypes.issubdtype(dtype, np.unsignedinteger):
         return index
     index = _structure.convert_element_type(index, dtype)
-    size = np.asarray(n, dtype) if type(n) is int else _structure.convert_element_type(n, dtype)
-    return _elementwise.select(_elementwise.lt(index, np.zeros((), dtype)), _elementwise.add(index, size), index)
+    return _elementwise.select(_elementwise.lt(index, np.zeros((), dtype)), _elementwise.add(index, size_as(n, dtype)), index)
 
 
 def window_size(item: Any, n: Any) -> Any:
@@ -180,7 +180,7 @@ def as_indices(starts: Sequence[Any]) -> list[Any]:
     """Places as scalars of one integer dtype."""
     kinds = {typeof(s).dtype for s in starts if type(s) is not int}
     dtype = common_index_dtype(kinds)
-    return [np.asarray(s, dtype) if type(s) is int else _structure.convert_element_type(s, dtype) for s in starts]
+    return [size_as(s, dtype) for s in starts]
 
 
 def common_index_dtype(kinds: set[Any]) -> Any:

@@ -13,7 +13,7 @@ from teucer._base import dtypes
 from teucer._core.trace import Tracer
 from teucer._dimensions.dimensions import as_size, is_symbolic, max_dim, min_dim
 from teucer._runtime.arrays import ArrayImpl
-from teucer.lax import _cumulative, _elementwise, _gather, _joining, _shapes, _slicing, _sorting, _structure
+from teucer.lax import _cumulative, _elementwise, _gather, _joining, _slicing, _structure
 from teucer.lax._indexing import GatherDimensionNumbers, ScatterDimensionNumbers
 from teucer.lax._padding import dynamic_size
 from teucer.lax._sharding import laid_out
@@ -22,8 +22,8 @@ from teucer.numpy._manipulation import atleast_1d, atleast_2d, atleast_3d, ravel
 from teucer.numpy._operands import axis_of, concrete, is_unknown, operand, operands, promoted
 from teucer.numpy._promotion import ANY, check_arraylike, convert, refuse_out
 
-__all__ = ["append", "array_split", "block", "column_stack", "concat", "concatenate", "delete", "dsplit", "dstack", "hsplit",
-           "hstack", "insert", "repeat", "resize", "split", "stack", "tile", "trim_zeros", "vsplit", "vstack"]
+__all__ = ["append", "array_split", "block", "column_stack", "concat", "concatenate", "dsplit", "dstack", "hsplit",
+           "hstack", "repeat", "resize", "split", "stack", "tile", "trim_zeros", "vsplit", "vstack"]
 
 
 def _joined(name: str, arrays: Any, dtype: Any) -> list[Any]:
@@ -375,118 +375,3 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
         low[i] = int(places[i].min()) if "f" in trim.lower() else 0
         high[i] = int(places[i].max()) + 1 if "b" in trim.lower() else high[i]
     return _slicing.slice(x, low, high)
-
-
-def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False) -> Any:
-    """An array without the parts at some places along an axis; flattened first if it is None.
-
-    obj: an int, slice, integers, or a mask. assume_unique_indices: integers may be traced; they are distinct.
-    Raises ConcretizationTypeError if traced places may not be distinct.
-
-    >>> delete(np.arange(4), np.array([0, 2])).tolist()
-    [1, 3]
-    """
-    x = operand("delete", arr)
-    if axis is None:
-        x, axis = ravel(x), 0
-    at = axis_of(x, axis)
-    n = x.shape[at]
-    _check_known("delete", n)
-    if isinstance(obj, slice):
-        kept = np.delete(np.arange(n, dtype=np.int32), obj)
-        return _taken(x, kept, at)
-    if isinstance(obj, Tracer) and dtypes.issubdtype(obj.dtype, np.integer) and (np.size(obj) == 1 or assume_unique_indices):
-        return _delete_traced(x, ravel(obj), at)
-    check_arraylike("delete", obj, at=1)
-    known = concrete(obj, "delete", "the size of the result depends on how many places are distinct.\nGive "
-                     "assume_unique_indices=True if they are.")
-    if known.dtype.kind not in "biu":
-        raise ValueError(f"np.delete(arr, obj): got obj.dtype={known.dtype}; must be integer or bool.")
-    known = known.astype(np.int64) if known.ndim == 0 else known
-    if known.dtype == bool and known.shape != (n,):
-        raise ValueError(f"boolean array argument obj to delete must be one dimensional and match the axis length of {n}, got "
-                         f"shape {known.shape}.")
-    known = known if known.dtype == bool else known.astype(np.int64)
-    if known.ndim == 0 and not -n <= known < n:
-        raise ValueError(f"delete: place {known} is out of bounds for axis {at} with size {n}.")
-    if known.dtype != bool:
-        known = np.clip(np.where(known < 0, known + n, known), 0, n - 1)
-    return _taken(x, np.delete(np.arange(n, dtype=np.int32), known), at)
-
-
-def _check_known(name: str, n: Any) -> None:
-    """Raise NotImplementedError for an axis of symbolic size."""
-    if is_symbolic(n):
-        raise NotImplementedError(f"{name}: not done along an axis of symbolic size, which is {n}.\n  Join the parts: "
-                                  "jnp.concatenate([x[:i], new, x[j:]]).")
-
-
-@fast(static=("axis",))
-def _delete_traced(x: Any, places: Any, axis: int) -> Any:
-    n, count = x.shape[axis], np.shape(places)[0]
-    places = _structure.convert_element_type(places, np.int32)
-    places = _elementwise.select(_elementwise.lt(places, np.int32(0)), _elementwise.add(places, np.int32(n)), places)
-    places = _elementwise.clamp(np.int32(0), places, np.int32(n - 1))
-    # The k-th of those kept moves up by one for each deleted place before it, taken in order.
-    inside = _gather.scatter_add(_structure.full((n,), 1, np.int32), _structure.reshape(places, (count, 1)),
-                                 _structure.full((count,), -1, np.int32), ScatterDimensionNumbers((), (0,), (0,)))
-    rank = _elementwise.sub(_cumulative.cumsum(inside), np.int32(1))
-    target = _elementwise.select(_elementwise.gt(inside, np.int32(0)), rank, _structure.full((n,), n, np.int32))
-    kept = _gather.scatter(_structure.full((n - count,), 0, np.int32), _structure.reshape(target, (n, 1)),
-                           _shapes.iota(np.int32, n), ScatterDimensionNumbers((), (0,), (0,)), mode="drop")
-    return _taken(x, kept, axis)
-
-
-def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
-    """An array with values put in before places along an axis; flattened first if it is None.
-
-    obj: an int, slice, integers, which may be traced, or a mask. Raises IndexError for a known place out of bounds.
-
-    >>> insert(np.arange(3), 1, 9).tolist()
-    [0, 9, 1, 2]
-    """
-    x = operand("insert", arr)
-    if not isinstance(obj, slice):
-        check_arraylike("insert", obj, at=1)
-    new = operand("insert", values, 2)
-    if axis is None:
-        x, axis = ravel(x), 0
-    at = axis_of(x, axis)
-    n = x.shape[at]
-    _check_known("insert", n)
-    places = np.arange(*obj.indices(n)) if isinstance(obj, slice) else obj if is_unknown(obj) else concrete(obj, "insert", "")
-    if isinstance(places, np.ndarray) and places.dtype == bool:
-        places = places.nonzero()[0]
-    if not dtypes.issubdtype(places.dtype, np.integer) and places.size:
-        raise ValueError(f"jnp.insert(): index array must be integer typed; got {places}")
-    if places.ndim > 1:
-        raise ValueError("index array argument obj to insert must be one dimensional or scalar")
-    if isinstance(places, np.ndarray) and (np.any(places < -n) or np.any(places > n)):
-        raise IndexError(f"insert: place out of bounds for axis {at} with size {n}.\n    obj: {places.tolist()}")
-    new = convert(new, x.dtype)
-    if np.ndim(new) < x.ndim:
-        new = _shapes.expand_dims(new, range(x.ndim - np.ndim(new)))
-    if places.ndim == 0:
-        # One place: the whole of values goes there, its first axis along the axis.
-        new = _structure.moveaxis(new, 0, at)
-    count = places.size if places.size != 1 else np.shape(new)[at]
-    return _inserted(x, places + n * (places < 0), count, new, at)
-
-
-def _inserted(x: Any, places: Any, count: int, new: Any, axis: int) -> Any:
-    n = x.shape[axis]
-    shape = (*x.shape[:axis], count, *x.shape[axis + 1:])
-    if np.ndim(new) > len(shape):
-        raise ValueError(f"insert: values have more axes than the array.\n    values: shape {np.shape(new)}")
-    ahead = len(shape) - np.ndim(new)
-    filled = _shapes.broadcast_in_dim(new, shape, range(ahead, len(shape)))
-    # In the order of their places, what is new before what is there.
-    source = np.concatenate([np.arange(n, n + count), np.arange(n)]).astype(np.int32)
-    there = np.arange(1, 2 * n, 2, dtype=np.int32)
-    if isinstance(places, np.ndarray | np.generic):
-        source = source[np.argsort(np.concatenate([np.broadcast_to(2 * places, (count,)), there]), kind="stable")]
-    else:
-        keys = _structure.convert_element_type(2 * places, np.int32)
-        keys = _joining.concatenate([_structure.broadcast_to(ravel(keys), (count,), (0,)), there], 0)
-        source = _sorting.sort((keys, source), num_keys=1)[1]
-    return _taken(_joining.concatenate([x, filled], axis), source, axis)

@@ -15,7 +15,7 @@ from teucer.numpy import _updates
 from teucer.numpy._index_keys import parse
 from teucer.numpy._library import fast
 from teucer.numpy._manipulation import ravel
-from teucer.numpy._operands import axis_of, broadcast_value, operand, operands
+from teucer.numpy._operands import axis_of, broadcast_value, operand, operands, size_as
 from teucer.numpy._promotion import broadcast_shapes, convert, refuse_out
 from teucer.numpy._reading import Options, common_index_dtype, wrapped
 
@@ -165,7 +165,7 @@ def _put(x: Any, places: Any, values: Any, wrap: bool) -> Any:
     if wrap:
         places = places % n
     else:
-        places = wrapped(_elementwise.clamp(np.int32(-n), places, np.int32(n - 1)), n)
+        places = wrapped(_elementwise.clamp(size_as(-n, np.int32), places, size_as(n - 1, np.int32)), n)
     source = np.arange(count, dtype=np.int32) % values.shape[0]
     values = convert(values[source], flat.dtype)
     out = _gather.scatter(flat, _structure.reshape(places, (count, 1)), values, ScatterDimensionNumbers((), (0,), (0,)))

@@ -11,13 +11,16 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import typeof
+from teucer._dimensions.dimensions import as_size, ceil_div, is_symbolic, max_dim
 from teucer.lax import _elementwise as lax
 from teucer.lax import _fft, _structure
 from teucer.lax._families import scalar_like
 from teucer.lax._slicing import pad, slice_in_dim
 from teucer.numpy._creation import checked_dtype, place
 from teucer.numpy._library import fast
+from teucer.numpy._logic import where
 from teucer.numpy._manipulation import roll
+from teucer.numpy._operands import positions
 from teucer.numpy._promotion import as_value, check_arraylike
 from teucer.numpy._ufuncs import conj, is_kind
 
@@ -39,12 +42,12 @@ def _scale(norm: Any, lengths: Sequence[int], *, inverse: bool) -> float | None:
 def _resized(x: Any, axis: int, size: int) -> Any:
     """x with an axis cut off or filled up with zeros."""
     own = np.shape(x)[axis]
-    if own > size:
-        return slice_in_dim(x, 0, size, axis=axis)
-    if own < size:
+    longer = max_dim(own, size)
+    missing, beyond = longer - own, longer - size
+    if is_symbolic(missing) or missing:
         zero = np.zeros((), typeof(x).dtype)[()]
-        return pad(x, zero, [(0, size - own if i == axis else 0, 0) for i in range(np.ndim(x))])
-    return x
+        x = pad(x, zero, [(0, missing if i == axis else 0, 0) for i in range(np.ndim(x))])
+    return slice_in_dim(x, 0, size, axis=axis) if is_symbolic(beyond) or beyond else x
 
 
 @fast(static=("name", "kind", "sizes", "axes", "norm"))
@@ -235,8 +238,10 @@ def irfft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1
 
 # Frequencies and their order
 
-def _frequencies(op: str, places: Any, n: int, d: Any, dtype: Any, device: Any) -> Any:
+def _frequencies(op: str, places: Any, n: Any, d: Any, dtype: Any, device: Any) -> Any:
     kind = checked_dtype(float if dtype is None else dtype, op)
+    if is_symbolic(n):
+        return place(_structure.convert_element_type(places, kind) / (n * d), device)
     wide = np.asarray(places, np.float64) / (n * float(d)) if isinstance(d, int | float | np.generic) else None
     if wide is not None:
         return place(_structure.convert_element_type(wide.astype(kind), kind), device)
@@ -250,8 +255,11 @@ def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> A
     >>> fftfreq(4, 0.5)
     Array([ 0. ,  0.5, -1. , -0.5], dtype=float32)
     """
-    n = operator.index(n)
-    return _frequencies("fftfreq", [*range((n + 1) // 2), *range(-(n // 2), 0)], n, d, dtype, device)
+    n = as_size(n)
+    places = positions(n)
+    # Those from the middle on count as negative ones.
+    chosen = where if is_symbolic(n) else np.where
+    return _frequencies("fftfreq", chosen(places < ceil_div(n, 2), places, places - n), n, d, dtype, device)
 
 
 def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
@@ -260,8 +268,8 @@ def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> 
     >>> rfftfreq(4)
     Array([0.  , 0.25, 0.5 ], dtype=float32)
     """
-    n = operator.index(n)
-    return _frequencies("rfftfreq", range(n // 2 + 1), n, d, dtype, device)
+    n = as_size(n)
+    return _frequencies("rfftfreq", positions(n // 2 + 1), n, d, dtype, device)
 
 
 def _shifted(name: str, x: Any, axes: Any, *, inverse: bool) -> Any:
