@@ -96,6 +96,12 @@ EXPORTED = {
     "polynomials": lambda x: [f(*pair) for f in (jnp.polyadd, jnp.polysub) for pair in ((x[0], x[:, 0]), (x[0], jnp.ones(1)))],
     "unravel_index": lambda x: jnp.unravel_index(jnp.array([1, -1, 99]), x.shape),
     "put": lambda x: [jnp.put(x, jnp.array([0, -1, 99]), jnp.array([7.0, 8.0]), m, inplace=False) for m in ("clip", "wrap")],
+    "diagonals further on": lambda x: (jnp.tril(x, x.shape[0]), jnp.triu(x, -x.shape[1]), jnp.trace(x, x.shape[0] - 1)),
+    "repeat": lambda x: (jnp.repeat(x, x.shape[0]), jnp.repeat(x, x.shape[1] - 2, 0), jnp.repeat(x, x.shape[0], 1)),
+    "isin": lambda x: jnp.isin(x, x[0]),
+    "shape_as_value": lambda x: (jax.lax.shape_as_value(x.shape), jax.lax.shape_as_value((3, x.shape[0] + 1))),
+    "matrices": lambda x: (jax.scipy.linalg.hilbert(x.shape[0]), jax.scipy.linalg.circulant(x), jax.scipy.linalg.circulant(x[0]),
+                           [jax.scipy.linalg.dft(x.shape[0], scale) for scale in (None, "sqrtn", "n")]),
     "frequencies": lambda x: [f(x.shape[0], d) for f in (jnp.fft.fftfreq, jnp.fft.rfftfreq) for d in (1.0, x[0, 0])],
     "fft": lambda x: (jnp.fft.rfft(x, n=4), jnp.fft.fft(x, n=4, axis=0), jnp.fft.irfft(x, n=4), jnp.fft.fft2(x, s=(3, 4))),
 }

@@ -248,3 +248,12 @@ def test_products_are_in_full_precision(f, args):
         text = jax.jit(g).trace(*args).lower(lowering_platforms=("cuda",)).as_text()
         products = re.findall(r"stablehlo\.dot_general.*", text)
         assert all("precision = [HIGHEST, HIGHEST]" in line for line in products), products
+
+
+def test_lists_are_taken():
+    """As JAX takes them, by these functions."""
+    matrix, scipy = [[1.0, 2.0], [3.0, 4.0]], jax.scipy
+    for f, x in ((scipy.linalg.qr, matrix), (scipy.linalg.svd, matrix), (scipy.linalg.lu_factor, matrix),
+                 (scipy.special.ndtr, matrix), (scipy.special.log_ndtr, matrix), (scipy.special.spence, matrix)):
+        for got, want in zip(jax.tree.leaves(f(x)), jax.tree.leaves(f(jnp.array(x))), strict=True):
+            np.testing.assert_array_equal(got, want)

@@ -11,11 +11,11 @@ _ROOMS = {
         "broadcast_in_dim_p reduce_sum_p reshape_p transpose_p",
     "teucer.lax._shapes":
         "broadcast broadcast_in_dim broadcast_like broadcast_shapes broadcast_to_rank broadcasted_iota collapse dtype "
-        "empty expand_dims full full_like iota iota_p reshape rev rev_p shape_as_value squeeze squeeze_p transpose",
+        "empty expand_dims full full_like iota iota_p reshape rev rev_p squeeze squeeze_p transpose",
     "teucer.lax._slicing":
         "index_in_dim pad pad_p slice slice_in_dim slice_p",
     "teucer.lax._joining":
-        "concatenate concatenate_p split split_p stack stack_p tile tile_p unstack unstack_p",
+        "concatenate concatenate_p shape_as_value split split_p stack stack_p tile tile_p unstack unstack_p",
     "teucer.lax._reductions":
         "reduce reduce_and reduce_and_p reduce_max reduce_max_p reduce_min reduce_min_p "
         "reduce_or reduce_or_p reduce_p reduce_prod reduce_prod_p reduce_sum reduce_xor reduce_xor_p",

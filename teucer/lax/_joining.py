@@ -13,16 +13,16 @@ from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._dimensions.dimensions import as_size, is_constant, is_symbolic
 from teucer._lower import hlo
-from teucer._runtime import partition
+from teucer._runtime import partition, transfer
 from teucer._runtime.partition import Labels, every, kept, whole
 from teucer._transform import arith
 from teucer.lax import _structure
 from teucer.lax._families import check_same
-from teucer.lax._shapes import is_array
+from teucer.lax._shapes import broadcast_in_dim, is_array
 from teucer.lax._slicing import slice_in_dim
 from teucer.lax._structure import Linear, canonical_axis
 
-__all__ = ["concatenate", "concatenate_p", "split", "split_p", "stack", "stack_p", "tile", "tile_p", "unstack",
+__all__ = ["concatenate", "concatenate_p", "shape_as_value", "split", "split_p", "stack", "stack_p", "tile", "tile_p", "unstack",
            "unstack_p"]
 
 
@@ -326,3 +326,15 @@ def tile(operand: Any, reps: Sequence[int]) -> Any:
     [1, 2, 1, 2]
     """
     return tile_p.bind(operand, reps=tuple(operator.index(r) for r in reps))[0]
+
+
+def shape_as_value(shape: Any) -> Any:
+    """A shape as an array of integers.
+
+    >>> shape_as_value((2, 3))
+    Array([2, 3], dtype=int32)
+    """
+    sizes = _structure.canonical_shape(shape, "shape_as_value")
+    if any(map(is_symbolic, sizes)):
+        return concatenate([broadcast_in_dim(_structure.convert_element_type(d, np.int32), (1,), ()) for d in sizes], 0)
+    return transfer.put(np.asarray(sizes, np.int32), None)

@@ -16,7 +16,7 @@ from teucer._derived.moves import filled_at
 from teucer._dimensions.dimensions import is_symbolic
 from teucer._lower import hlo
 from teucer._lower.context import Value
-from teucer._runtime import partition, transfer
+from teucer._runtime import partition
 from teucer._runtime.arrays import ArrayImpl
 from teucer._runtime.partition import Labels, every, kept
 from teucer._runtime.shardings import explicit_sharding, typed
@@ -25,7 +25,7 @@ from teucer.lax._structure import Linear, canonical_axis, canonical_shape
 
 __all__ = ["broadcast", "broadcast_in_dim", "broadcast_like", "broadcast_shapes", "broadcast_to_rank", "broadcasted_iota",
            "bumped", "collapse", "dtype", "empty", "empty_p", "expand_dims", "full", "full_like", "iota", "iota_p",
-           "is_array", "reshape", "rev", "rev_p", "shape_as_value", "squeeze", "squeeze_p", "transpose"]
+           "is_array", "reshape", "rev", "rev_p", "squeeze", "squeeze_p", "transpose"]
 
 
 def bumped(axes: Sequence[int], dim: int) -> tuple[int, ...]:
@@ -447,13 +447,3 @@ def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = No
     for d in shape[start:stop]:
         size = size * d
     return reshape(operand, (*shape[:start], size, *shape[stop:]))
-
-
-def shape_as_value(shape: Any) -> Any:
-    """A shape as an array of integers.
-
-    >>> shape_as_value((2, 3))
-    Array([2, 3], dtype=int32)
-    """
-    sizes = canonical_shape(shape, "shape_as_value")
-    return transfer.put(np.asarray(sizes, np.int32), None)

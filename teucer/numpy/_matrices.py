@@ -87,7 +87,7 @@ def tri(N: Any, M: Any = None, k: int = 0, dtype: Any = None) -> Any:
 
 
 @fast(static=("k", "lower"))
-def _triangle(m: Any, k: int, lower: bool) -> Any:
+def _triangle(m: Any, k: Any, lower: bool) -> Any:
     x = as_value(m)
     shape = np.shape(x)
     below = broadcast_to(_mask.__wrapped__(shape[-2:], k if lower else k - 1, np.dtype(bool), True), shape)
@@ -123,7 +123,7 @@ def _checked_triangle(name: str, m: Any, k: int, lower: bool) -> Any:
     check_arraylike(name, m)
     if np.ndim(m) < 2:
         raise ValueError(f"Argument to jax.numpy.{name} must be at least 2D\n    m: {typeof(m).str_short(short_dtypes=True)}")
-    return _triangle(m, operator.index(k), lower)
+    return _triangle(m, as_size(k), lower)
 
 
 @fast(static=("k",))
@@ -139,12 +139,12 @@ def _diag(v: Any, k: int) -> Any:
     return _diagonal(x, k)
 
 
-def _diagonal(x: Any, k: int) -> Any:
+def _diagonal(x: Any, k: Any) -> Any:
     """The k-th diagonal of the last two axes."""
     *lead, rows, columns = np.shape(x)
-    down, right = max(-k, 0), max(k, 0)
+    down, right = max_dim(-k, 0), max_dim(k, 0)
     size = max_dim(0, min_dim(rows - down, columns - right))
-    if is_symbolic(columns):
+    if is_symbolic(columns) or is_symbolic(k):
         places = positions(size)
         return x[..., places + down, places + right]
     if size == 0:
@@ -183,7 +183,7 @@ def diagflat(v: Any, k: int = 0) -> Any:
 
 
 @fast(static=("offset", "axis1", "axis2", "dtype"))
-def _trace(a: Any, offset: int, axis1: int, axis2: int, dtype: Any) -> Any:
+def _trace(a: Any, offset: Any, axis1: int, axis2: int, dtype: Any) -> Any:
     x = as_value(a)
     i, j = (_structure.canonical_axis(axis, np.ndim(x)) for axis in (axis1, axis2))
     if i == j:
@@ -202,7 +202,7 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
     """
     refuse_out("trace", out)
     check_arraylike("trace", a)
-    return _trace(a, operator.index(offset), operator.index(axis1), operator.index(axis2), dtype)
+    return _trace(a, as_size(offset), operator.index(axis1), operator.index(axis2), dtype)
 
 
 @fast(static=("N", "increasing"))

@@ -370,7 +370,7 @@ def _member(x: Any, tests: Any, method: str = "auto") -> Any:
     n = tests.shape[0]
     if n == 0 or 0 in x.shape:
         return _structure.full(x.shape, False, np.dtype(bool))
-    if method == "compare_all" or (method == "auto" and n <= 16):
+    if method == "compare_all" or (method == "auto" and not is_symbolic(n) and n <= 16):
         shape = (*x.shape, n)
         each = _shapes.broadcast_in_dim(x, shape, range(x.ndim))
         pairs = _elementwise.eq(each, _shapes.broadcast_in_dim(tests, shape, (x.ndim,)))

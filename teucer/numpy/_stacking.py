@@ -269,6 +269,8 @@ def repeat(a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length
     x = atleast_1d(x)
     at = axis_of(x, axis)
     n = x.shape[at]
+    if is_symbolic(repeats) and total_repeat_length is None:
+        return _repeat_each(x, at, max_dim(repeats, 0))
     check_arraylike("repeat", repeats, at=1)
     counts = repeats if isinstance(repeats, ArrayImpl | Tracer) else np.asarray(repeats)
     if not dtypes.issubdtype(counts.dtype, np.integer) and counts.dtype != np.bool_:

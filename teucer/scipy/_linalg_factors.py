@@ -98,7 +98,7 @@ def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> t
     >>> lu_factor(jnp.array([[2.]]))
     (Array([[2.]], dtype=float32), Array([0], dtype=int32))
     """
-    (a,) = matrices("lu_factor", a)
+    (a,) = matrices("lu_factor", jnp.asarray(a))
     packed, pivots, _ = lax.linalg.lu(a)
     return packed, pivots
 
@@ -150,7 +150,7 @@ def qr(a: Any, overwrite_a: bool = False, lwork: Any = None, mode: str = "full",
     """
     if mode not in ("full", "r", "economic"):
         raise ValueError(f"Unsupported QR decomposition mode '{mode}'")
-    (a,) = matrices("qr", a)
+    (a,) = matrices("qr", jnp.asarray(a))
     q, r, *permutation = lax.linalg.qr(a, pivoting=pivoting, full_matrices=mode != "economic")
     return (r, *permutation) if mode == "r" else (q, r, *permutation)
 
@@ -162,7 +162,7 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, overwrite_a
     >>> svd(jnp.array([[2.]]), compute_uv=False)
     Array([2.], dtype=float32)
     """
-    found = jnp.linalg.svd(a, full_matrices=full_matrices, compute_uv=compute_uv)
+    found = jnp.linalg.svd(jnp.asarray(a), full_matrices=full_matrices, compute_uv=compute_uv)
     return tuple(found) if compute_uv else found
 
 

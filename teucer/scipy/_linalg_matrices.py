@@ -10,7 +10,9 @@ import numpy as np
 
 from teucer import lax
 from teucer import numpy as jnp
+from teucer._dimensions.dimensions import as_size, is_symbolic, max_dim
 from teucer.numpy._library import fast
+from teucer.numpy._operands import positions
 from teucer.scipy._operands import matrices
 
 __all__ = ["block_diag", "circulant", "companion", "dft", "hadamard", "hankel", "hilbert", "toeplitz"]
@@ -83,8 +85,8 @@ def circulant(c: Any) -> Any:
            [3, 2, 1]], dtype=int32)
     """
     c = jnp.atleast_1d(c)
-    places = np.arange(c.shape[-1])
-    return jnp.take(c, (places[:, None] - places[None, :]) % max(len(places), 1), axis=-1)
+    places = positions(c.shape[-1])
+    return jnp.take(c, (places[:, None] - places[None, :]) % max_dim(c.shape[-1], 1), axis=-1)
 
 
 @fast
@@ -113,7 +115,7 @@ def hilbert(n: int) -> Any:
     Array([[1.        , 0.5       ],
            [0.5       , 0.33333334]], dtype=float32)
     """
-    places = np.arange(operator.index(n))
+    places = positions(as_size(n))
     return jnp.asarray(1 / (places[:, None] + places[None, :] + 1.0))
 
 
@@ -143,9 +145,13 @@ def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Any:
     >>> dft(1)
     Array([[1.+0.j]], dtype=complex64)
     """
-    n = operator.index(n)
+    n = as_size(n)
     if scale not in (None, "sqrtn", "n"):
         raise ValueError(f"dft: scale must be None, 'sqrtn', or 'n'; got {scale!r}.")
+    if is_symbolic(n):
+        places = positions(n)
+        matrix = jnp.exp(-2j * np.pi * (places[:, None] * places % n / n))
+        return jnp.asarray(matrix if scale is None else matrix / (jnp.sqrt(n * 1.0) if scale == "sqrtn" else n), dtype)
     turns = np.outer(np.arange(n), np.arange(n)) % max(n, 1) / max(n, 1)
     divisor = {None: 1.0, "sqrtn": math.sqrt(n), "n": float(n)}[scale]
     return jnp.asarray(np.exp(-2j * np.pi * turns) / divisor, dtype)

@@ -292,4 +292,4 @@ def spence(x: Any) -> Any:
     >>> spence(jnp.array([0., 1.])).shape
     (2,)
     """
-    return _spence(floating("spence", x))
+    return _spence(floating("spence", jnp.asarray(x)))

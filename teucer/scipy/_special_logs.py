@@ -166,7 +166,7 @@ def ndtr(x: Any) -> Any:
     >>> ndtr(0.)
     Array(0.5, dtype=float32)
     """
-    x = floating("ndtr", x)
+    x = floating("ndtr", jnp.asarray(x))
     return lax.erfc(x * -math.sqrt(0.5)) * 0.5
 
 
@@ -192,7 +192,7 @@ def log_ndtr(x: Any, series_order: int = 3) -> Any:
 
 @fast(static=("series_order",))
 def _log_ndtr(x: Any, series_order: int) -> Any:
-    x = floating("log_ndtr", x)
+    x = floating("log_ndtr", jnp.asarray(x))
     # Where the series takes over: before ndtr has no more digits.
     low = {2: -4.0, 4: -10.0, 8: -20.0}[x.dtype.itemsize]
     is_far, is_above = x < low, x > 0
