@@ -178,6 +178,9 @@ def test_compile():
         lowered.compile(compiler_options={"xla_foo": 1})
     device = jax.devices()[-1]
     assert lowered.compile(device_assignment=[device])(X).devices() == {device}
+    named = jax.jit(lambda x: jax.device_put(x, jax.sharding.SingleDeviceSharding(jax.devices()[0]))).lower(X)
+    with pytest.raises(ValueError, match="incompatible devices"):
+        named.compile(device_assignment=[device])
     with pytest.raises(ValueError, match="device_assignment has 2 devices"):
         lowered.compile(device_assignment=jax.devices()[:1] * 2)
     with pytest.raises(ValueError, match=r"arguments of symbolic sizes, float32\[a\]"):

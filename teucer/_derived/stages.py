@@ -189,7 +189,7 @@ class Lowered(Stage):
             if len(device_assignment) != len(placement.devices) or placement.mesh is not None:
                 raise ValueError(f"compile: device_assignment has {len(device_assignment)} devices for a program on "
                                  f"{placement.mesh or 'one'}.")
-            placement = placement._replace(devices=tuple(device_assignment))
+            placement = placement._replace(devices=tuple(device_assignment), committed=True)
         staged, outline = traced.staged, traced._options.outline
         same = placement is self._placement and self.platforms == (placement.platform,)
         program = programs.compile_staged(staged.jaxpr.jaxpr, traced.fun_name, staged.donated, traced._options.keep_unused,
