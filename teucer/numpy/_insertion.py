@@ -46,18 +46,17 @@ def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices
                      "assume_unique_indices=True if they are.")
     if known.dtype.kind not in "biu":
         raise ValueError(f"np.delete(arr, obj): got obj.dtype={known.dtype}; must be integer or bool.")
-    known = known.astype(np.int64) if known.ndim == 0 else known
-    if known.dtype == bool:
+    if known.dtype == bool and known.ndim:
         _check_known("delete", n)
-    if known.dtype == bool and known.shape != (n,):
-        raise ValueError(f"boolean array argument obj to delete must be one dimensional and match the axis length of {n}, got "
-                         f"shape {known.shape}.")
-    known = known if known.dtype == bool else known.astype(np.int64)
-    if is_symbolic(n):
-        return _delete_known(x, sorted({int(i) for i in known.ravel()}), at)
-    if known.ndim == 0 and not -n <= known < n:
-        raise ValueError(f"delete: place {known} is out of bounds for axis {at} with size {n}.")
-    if known.dtype != bool:
+        if known.shape != (n,):
+            raise ValueError(f"boolean array argument obj to delete must be one dimensional and match the axis length of {n}, got "
+                             f"shape {known.shape}.")
+    else:
+        known = known.astype(np.int64)
+        if is_symbolic(n):
+            return _delete_known(x, sorted({int(i) for i in known.ravel()}), at)
+        if known.ndim == 0 and not -n <= known < n:
+            raise ValueError(f"delete: place {known} is out of bounds for axis {at} with size {n}.")
         known = np.clip(np.where(known < 0, known + n, known), 0, n - 1)
     return _taken(x, np.delete(np.arange(n, dtype=np.int32), known), at)
 
@@ -85,15 +84,14 @@ def _delete_known(x: Any, places: list[int], axis: int) -> Any:
 @fast(static=("axis",))
 def _delete_traced(x: Any, places: Any, axis: int) -> Any:
     n, count = x.shape[axis], np.shape(places)[0]
-    places = _structure.convert_element_type(places, np.int32)
-    size = size_as(n, np.int32)
-    places = _elementwise.select(_elementwise.lt(places, np.int32(0)), _elementwise.add(places, size), places)
+    places = wrapped(_structure.convert_element_type(places, np.int32), n)
     places = _elementwise.clamp(np.int32(0), places, size_as(n - 1, np.int32))
     # The k-th of those kept moves up by one for each deleted place before it, taken in order.
     inside = _gather.scatter_add(_structure.full((n,), 1, np.int32), _structure.reshape(places, (count, 1)),
                                  _structure.full((count,), -1, np.int32), ScatterDimensionNumbers((), (0,), (0,)))
     rank = _elementwise.sub(_cumulative.cumsum(inside), np.int32(1))
-    target = _elementwise.select(_elementwise.gt(inside, np.int32(0)), rank, _structure.broadcast_to(size, (n,), ()))
+    outside = _structure.broadcast_to(size_as(n, np.int32), (n,), ())
+    target = _elementwise.select(_elementwise.gt(inside, np.int32(0)), rank, outside)
     kept = _gather.scatter(_structure.full((n - count,), 0, np.int32), _structure.reshape(target, (n, 1)),
                            _shapes.iota(np.int32, n), ScatterDimensionNumbers((), (0,), (0,)), mode="drop")
     return _taken(x, kept, axis)
