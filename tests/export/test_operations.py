@@ -102,6 +102,13 @@ EXPORTED = {
     "shape_as_value": lambda x: (jax.lax.shape_as_value(x.shape), jax.lax.shape_as_value((3, x.shape[0] + 1))),
     "matrices": lambda x: (jax.scipy.linalg.hilbert(x.shape[0]), jax.scipy.linalg.circulant(x), jax.scipy.linalg.circulant(x[0]),
                            [jax.scipy.linalg.dft(x.shape[0], scale) for scale in (None, "sqrtn", "n")]),
+    "stacks of one array": lambda x: [f(y) for f in (jnp.vstack, jnp.hstack, jnp.dstack, jnp.column_stack, jnp.stack)
+                                      for y in (x[0], x, x[:, None] * x)],
+    "quantiles": lambda x: [f(x, x[0], axis, keepdims=keep) for f in (jnp.quantile, jnp.nanquantile) for axis in (None, 0)
+                            for keep in (False, True)],
+    "weighted quantiles": lambda x: jnp.quantile(x, x[0], 0, weights=x, method="inverted_cdf"),
+    "weibull_min": lambda x: [jax.random.weibull_min(jax.random.key(0), x, 2.0, shape) for shape in (x.shape, x[0].shape)],
+    "multivariate_normal": lambda x: jax.random.multivariate_normal(jax.random.key(0), x, jnp.eye(x.shape[1])),
     "frequencies": lambda x: [f(x.shape[0], d) for f in (jnp.fft.fftfreq, jnp.fft.rfftfreq) for d in (1.0, x[0, 0])],
     "fft": lambda x: (jnp.fft.rfft(x, n=4), jnp.fft.fft(x, n=4, axis=0), jnp.fft.irfft(x, n=4), jnp.fft.fft2(x, s=(3, 4))),
 }
@@ -117,6 +124,16 @@ def test_functions_of_symbolic_sizes(name):
         y = jax.jit(EXPORTED[name], dynamic_dims={"x": {0: (2, 9), 1: (2, 9)}})(x)
         for got, want in zip(jax.tree.leaves(y), jax.tree.leaves(f(x)), strict=True):
             np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+def test_dirichlet_of_a_symbolic_shape():
+    def f(x):
+        key = jax.random.key(0)
+        return jax.random.dirichlet(key, x), jax.random.dirichlet(key, x[0], x.shape[:1])
+    exported = export.export(jax.jit(f))(jax.ShapeDtypeStruct(export.symbolic_shape("a, b"), np.float32))
+    for shape in ((1, 2), (3, 2), (5, 9)):
+        x = np.random.default_rng(0).random(shape, np.float32)
+        check(exported, [x], f(x))
 
 
 @pytest.mark.parametrize(("f", "error", "message"), [

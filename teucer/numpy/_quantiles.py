@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,12 @@ import numpy as np
 from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer._dimensions.dimensions import is_size
-from teucer.lax import _cumulative, _dynamic, _joining, _sorting, _structure
+from teucer._transform.vmap import vmap
+from teucer.lax import _cumulative, _dynamic, _sorting, _structure
 from teucer.lax import _elementwise as lax
 from teucer.lax._families import scalar_like
 from teucer.numpy._library import fast
+from teucer.numpy._operands import size_as
 from teucer.numpy._promotion import INEXACT, broadcast_to, check_arraylike, convert, promote_dtypes, refuse_out
 from teucer.numpy._reductions import axes_of, axis_key, compute_dtype, fold, keep
 from teucer.numpy._taking import take_along_axis
@@ -61,9 +64,10 @@ def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool,
         if np.shape(w) != np.shape(x):
             full = tuple(np.shape(x)[i] if i in axes else 1 for i in range(np.ndim(x)))
             w = broadcast_to(_structure.reshape(w, full), np.shape(x))
-        at = _weighted(line, _line_first(w, axes), place)
+        at_share = _weighted(line, _line_first(w, axes))
     else:
-        at = _unweighted(line, place, method, skip_nan)
+        at_share = _unweighted(line, method, skip_nan)
+    at = vmap(at_share)(place) if np.ndim(q) else at_share(place)
     at = convert(at, dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(typeof(a).dtype)))
     if not keepdims:
         return at
@@ -71,36 +75,23 @@ def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool,
     return _structure.reshape(at, (*np.shape(q), *np.shape(kept)))
 
 
-def _unweighted(line: Any, q: Any, method: str, skip_nan: bool) -> Any:
-    """The quantiles q of the first axis; an axis for q comes first if it has one."""
+def _unweighted(line: Any, method: str, skip_nan: bool) -> Callable[[Any], Any]:
+    """The quantile of the first axis, as a function of the share, a scalar."""
     n, rest = np.shape(line)[0], np.shape(line)[1:]
     number = lax.eq(line, line)
     ordered = _sorting.sort(line, 0)
-    dtype = typeof(line).dtype
     if skip_nan:
-        counted = convert(fold("sum", convert(number, np.dtype(np.int32)), 0, False, None, None), dtype)
+        counted = convert(fold("sum", convert(number, np.dtype(np.int32)), 0, False, None, None), typeof(line).dtype)
+        empty = lax.eq(counted, scalar_like(counted, 0))
     else:
-        counted = _structure.full(rest, n, dtype)
+        counted = _structure.full(rest, n, typeof(line).dtype)
+        empty = fold("any", lax.bitwise_not(number), 0, False, None, None)  # nothing is the quantile of what holds a nan
     last = lax.max(lax.sub(counted, scalar_like(counted, 1)), scalar_like(counted, 0))
-    rows = [_at_place(ordered, last, _structure.broadcast_to(p, rest, ()), method, counted) for p in _each(q)]
-    # nan is sorted last: a line of which the last element is nan has one.
-    empty = lax.eq(counted, scalar_like(counted, 0)) if skip_nan else fold("any", lax.bitwise_not(number), 0, False, None, None)
-    rows = [lax.where_else(empty, scalar_like(row, np.nan), row) for row in rows]
-    return rows[0] if not np.ndim(q) else _stacked(rows, rest, dtype)
 
-
-def _each(q: Any) -> list[Any]:
-    """The quantiles asked for, as scalars."""
-    if not np.ndim(q):
-        return [q]
-    return [_dynamic.dynamic_index_in_dim(q, i, 0, keepdims=False) for i in range(np.shape(q)[0])]
-
-
-def _stacked(rows: list[Any], rest: Any, dtype: Any) -> Any:
-    if not rows:
-        return _structure.full((0, *rest), 0, dtype)
-    from_rows = [_structure.reshape(row, (1, *rest)) for row in rows]
-    return _joining.concatenate(from_rows, 0)
+    def at_share(q: Any) -> Any:
+        found = _at_place(ordered, last, _structure.broadcast_to(q, rest, ()), method, counted)
+        return lax.where_else(empty, scalar_like(found, np.nan), found)
+    return at_share
 
 
 def _at_place(ordered: Any, last: Any, q: Any, method: str, counted: Any) -> Any:
@@ -128,18 +119,18 @@ def _pick(ordered: Any, index: Any) -> Any:
     return _structure.reshape(take_along_axis(ordered, places, 0, mode="promise_in_bounds"), np.shape(index))
 
 
-def _weighted(line: Any, weights: Any, q: Any) -> Any:
-    """The first element of each line at which the weights so far reach the share q of their sum."""
+def _weighted(line: Any, weights: Any) -> Callable[[Any], Any]:
+    """The first element of each line at which the weights so far reach a share of their sum, as a function of that."""
     ordered, moved = _sorting.sort_key_val(line, weights, 0)
     so_far = _cumulative.cumsum(moved, 0)
-    last = _dynamic.dynamic_index_in_dim(so_far, np.shape(line)[0] - 1, 0, keepdims=False)
-    rest = np.shape(line)[1:]
-    rows = []
-    for p in _each(q):
-        reached = lax.lt(so_far, broadcast_to(lax.mul(_structure.broadcast_to(p, rest, ()), last), np.shape(so_far)))
+    n, rest = np.shape(line)[0], np.shape(line)[1:]
+    total = _dynamic.dynamic_index_in_dim(so_far, n - 1, 0, keepdims=False)
+
+    def at_share(q: Any) -> Any:
+        reached = lax.lt(so_far, broadcast_to(lax.mul(_structure.broadcast_to(q, rest, ()), total), np.shape(so_far)))
         index = fold("sum", convert(reached, np.dtype(np.int32)), 0, False, None, None)
-        rows.append(_pick(ordered, lax.min(index, np.int32(np.shape(line)[0] - 1))))
-    return rows[0] if not np.ndim(q) else _stacked(rows, rest, typeof(line).dtype)
+        return _pick(ordered, lax.min(index, size_as(n - 1, np.dtype(np.int32))))
+    return at_share
 
 
 def quantile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, method: str = "linear",

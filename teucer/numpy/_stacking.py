@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from teucer._base import dtypes
 from teucer._core.trace import Tracer
 from teucer._dimensions.dimensions import as_size, is_symbolic, max_dim, min_dim
 from teucer._runtime.arrays import ArrayImpl
+from teucer._transform.vmap import vmap
 from teucer.lax import _cumulative, _elementwise, _gather, _joining, _slicing, _structure
 from teucer.lax._indexing import GatherDimensionNumbers, ScatterDimensionNumbers
 from teucer.lax._padding import dynamic_size
@@ -28,9 +29,7 @@ __all__ = ["append", "array_split", "block", "column_stack", "concat", "concaten
 
 def _joined(name: str, arrays: Any, dtype: Any) -> list[Any]:
     """Arrays to be joined, in one dtype."""
-    if isinstance(arrays, ArrayImpl | Tracer | np.ndarray):
-        arrays = list(operand(name, arrays))
-    xs = operands(name, *arrays)
+    xs = list(operand(name, arrays)) if _is_array(arrays) else operands(name, *arrays)
     if dtype is None:
         return promoted(name, ANY, *xs) if len({(x.dtype, x.weak_type) for x in xs}) > 1 else xs
     wanted = dtypes.check_user_dtype_supported(dtype, name)
@@ -45,7 +44,7 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
     >>> concatenate([np.zeros((2, 1)), np.ones((2, 2))], axis=1).tolist()
     [[0.0, 1.0, 1.0], [0.0, 1.0, 1.0]]
     """
-    if isinstance(arrays, ArrayImpl | Tracer | np.ndarray) and axis is not None and np.ndim(arrays) >= 2:
+    if _is_array(arrays) and axis is not None and np.ndim(arrays) >= 2:
         x = operand("concatenate", arrays)  # an array's rows, joined: two of its axes become one
         at = _structure.canonical_axis(axis, x.ndim - 1)
         moved = _structure.moveaxis(x, 0, at)
@@ -79,6 +78,10 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> An
     [[0.0, 1.0], [0.0, 1.0]]
     """
     refuse_out("stack", out)
+    if _is_array(arrays):
+        rows = _each("stack", arrays, lambda x: x)
+        out = _structure.moveaxis(rows, 0, _structure.canonical_axis(axis, rows.ndim))
+        return out if dtype is None else convert(out, dtypes.check_user_dtype_supported(dtype, "stack"))
     xs = _joined("stack", arrays, dtype)
     if not xs:
         raise ValueError("Need at least one array to stack.")
@@ -94,7 +97,7 @@ def vstack(tup: Any, dtype: Any = None) -> Any:
     >>> vstack([np.zeros(2), np.ones(2)]).shape
     (2, 2)
     """
-    return concatenate([atleast_2d(x) for x in _each("vstack", tup)], 0, dtype)
+    return concatenate(_each("vstack", tup, atleast_2d), 0, dtype)
 
 
 def hstack(tup: Any, dtype: Any = None) -> Any:
@@ -103,8 +106,9 @@ def hstack(tup: Any, dtype: Any = None) -> Any:
     >>> hstack([np.zeros(2), np.ones(2)]).shape
     (4,)
     """
-    xs = [atleast_1d(x) for x in _each("hstack", tup)]
-    return concatenate(xs, 0 if not xs or xs[0].ndim == 1 else 1, dtype)
+    xs = _each("hstack", tup, atleast_1d)
+    ndim = xs.ndim - 1 if _is_array(xs) else xs[0].ndim
+    return concatenate(xs, 0 if ndim == 1 else 1, dtype)
 
 
 def dstack(tup: Any, dtype: Any = None) -> Any:
@@ -113,7 +117,7 @@ def dstack(tup: Any, dtype: Any = None) -> Any:
     >>> dstack([np.zeros(2), np.ones(2)]).shape
     (1, 2, 2)
     """
-    return concatenate([atleast_3d(x) for x in _each("dstack", tup)], 2, dtype)
+    return concatenate(_each("dstack", tup, atleast_3d), 2, dtype)
 
 
 def column_stack(tup: Any) -> Any:
@@ -122,12 +126,19 @@ def column_stack(tup: Any) -> Any:
     >>> column_stack([np.zeros(2), np.ones((2, 2))]).shape
     (2, 3)
     """
-    xs = _each("column_stack", tup)
-    return concatenate([x if x.ndim >= 2 else _structure.reshape(ravel(x), (x.size, 1)) for x in xs], 1)
+    return concatenate(_each("column_stack", tup, lambda x: x if x.ndim >= 2 else _structure.reshape(x, (x.size, 1))), 1)
 
 
-def _each(name: str, tup: Any) -> list[Any]:
-    return list(operand(name, tup)) if isinstance(tup, ArrayImpl | Tracer | np.ndarray) else operands(name, *tup)
+def _is_array(arrays: Any) -> bool:
+    return isinstance(arrays, ArrayImpl | Tracer | np.ndarray)
+
+
+def _each(name: str, arrays: Any, shaped: Callable[[Any], Any]) -> Any:
+    """What a function makes of each array; of the rows of one array, all at once, however many there are."""
+    xs = operand(name, arrays) if _is_array(arrays) else operands(name, *arrays)
+    if np.shape(arrays)[:1] in ((), (0,)) if _is_array(arrays) else not xs:
+        raise ValueError(f"Need at least one array to {name}." + (f" Got {xs.aval}." if _is_array(arrays) else ""))
+    return vmap(shaped)(xs) if _is_array(arrays) else [shaped(x) for x in xs]
 
 
 def block(arrays: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -73,14 +74,21 @@ def broadcast_shape(op: str, shape: Any, *parameters: Any) -> tuple[Any, ...]:
         if dtypes.issubdtype(aval.dtype, np.complexfloating):
             raise errors.TypePromotionError(f"In arguments to {op}, cannot safely cast argument of type {aval.dtype} to a real "
                                             "dtype.\n  Take its real part.")
-    shapes = [aval.shape for aval in avals]
+    return agreed_shape(op, shape, [aval.shape for aval in avals])
+
+
+def agreed_shape(op: str, shape: Any, shapes: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """The shape of a sample: the given one, with which the shapes of the parameters must agree, or theirs together.
+
+    Raises ValueError if they do not agree.
+    """
     wanted = None if shape is None else as_shape(op, shape)
     try:
         found = broadcast_shapes(*shapes) if wanted is None else broadcast_shapes(wanted, *shapes)
     except ValueError:
         found = None
     if found is None:
-        listed = shapes if wanted is None else [wanted, *shapes]
+        listed = [*shapes] if wanted is None else [wanted, *shapes]
         raise ValueError(f"Incompatible shapes for broadcasting: shapes={listed}\n  {op}: the parameters must agree with one "
                          "another and with shape.")
     if wanted is not None and found != wanted:

@@ -24,7 +24,7 @@ from teucer.lax._reductions import reduce_max
 from teucer.lax._selection import where_else
 from teucer.lax._special import random_gamma_grad
 from teucer.lax._structure import expand, reduce_sum, reshape
-from teucer.random._arguments import as_shape, broadcast_shape, cast, float_dtype, parameter, place, scalar, spread
+from teucer.random._arguments import agreed_shape, as_shape, broadcast_shape, cast, float_dtype, parameter, place, scalar, spread
 from teucer.random._inverse import standard_exponential
 from teucer.random._keys import one_key
 from teucer.random._normal import standard_normal
@@ -225,7 +225,7 @@ def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = None, *, out
     own = typeof(parameter("dirichlet", alpha, 1)).shape
     if not own:
         raise ValueError("dirichlet requires alpha.ndim >= 1, got alpha.ndim == 0")
-    size = broadcast_shape("dirichlet", shape, np.empty(own[:-1], np.bool_))
+    size = agreed_shape("dirichlet", shape, [own[:-1]])
     return place(_dirichlet(typed, alpha, shape=(*size, own[-1]), dtype=wanted), out_sharding)
 
 

@@ -15,7 +15,7 @@ from teucer.lax._arithmetic import abs, add, div, eq, floor, ge, lt, mul, neg, s
 from teucer.lax._elementwise import exp, log, log1p, pow, sqrt, tan
 from teucer.lax._selection import where_else
 from teucer.lax._slicing import index_in_dim
-from teucer.random._arguments import as_shape, broadcast_shape, cast, float_dtype, int_dtype, place, scalar, spread
+from teucer.random._arguments import agreed_shape, as_shape, broadcast_shape, cast, float_dtype, int_dtype, place, scalar, spread
 from teucer.random._keys import one_key
 from teucer.random._uniform import between
 
@@ -189,7 +189,7 @@ def weibull_min(key: Any, scale: Any, concentration: Any, shape: Any = (), dtype
     wanted = float_dtype("weibull_min", dtype)
     size = as_shape("weibull_min", shape)
     # One sample serves all elements of parameters that have more axes than the shape.
-    full = broadcast_shape("weibull_min", None, np.empty(size, np.bool_), scale, concentration)
+    full = agreed_shape("weibull_min", None, [size, broadcast_shape("weibull_min", None, scale, concentration)])
     if full != size:
         return _weibull_shared(typed, scale, concentration, size=size, shape=full, dtype=wanted)
     return _weibull(typed, scale, concentration, shape=size, dtype=wanted)

@@ -22,7 +22,7 @@ from teucer.lax._selection import where_else
 from teucer.lax._shapes import broadcast_shapes
 from teucer.lax._special import erf, erf_inv
 from teucer.lax._structure import expand, reduce_sum
-from teucer.random._arguments import as_shape, broadcast_shape, cast, float_dtype, parameter, place, scalar, spread
+from teucer.random._arguments import agreed_shape, as_shape, broadcast_shape, cast, float_dtype, parameter, place, scalar, spread
 from teucer.random._keys import one_key
 from teucer.random._uniform import between, signs, split_key
 
@@ -234,8 +234,7 @@ def multivariate_normal(key: Any, mean: Any, cov: Any, shape: Any = None, dtype:
     if np.shape(cov)[-2:] != (n, n):
         raise ValueError(f"multivariate_normal requires cov.shape == (..., n, n) for n={n}, but got cov.shape == "
                          f"{np.shape(cov)}.")
-    batches = (np.empty(np.shape(mean)[:-1], np.bool_), np.empty(np.shape(cov)[:-2], np.bool_))
-    size = broadcast_shape("multivariate_normal", shape, *batches)
+    size = agreed_shape("multivariate_normal", shape, [np.shape(mean)[:-1], np.shape(cov)[:-2]])
     return place(_multivariate(typed, mean, cov, shape=size, dtype=wanted, method=method), out_sharding)
 
 
