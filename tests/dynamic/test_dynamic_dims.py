@@ -130,13 +130,20 @@ def test_random_numbers_do_not_depend_on_the_bound() -> None:
         keys = jax.random.split(key, x.shape[0])
         return (jax.random.normal(key, x.shape), jax.random.uniform(key, (2, x.shape[0])),
                 jax.random.bits(key, (x.shape[0],), jnp.uint8), jax.vmap(lambda k: jax.random.uniform(k, (2,)))(keys),
-                jax.random.key_data(keys))
+                jax.random.key_data(keys), jax.random.gamma(key, 2., x.shape), jax.vmap(lambda k: jax.random.beta(k, 2., 3.))(keys),
+                jax.random.permutation(key, x, independent=True), jax.random.permutation(key, x.shape[0]))
 
     g = jax.jit(draw, dynamic_dims={"x": 16})
     for n in (1, 2, 5, 16):
         equal(g(rows(n)), draw(rows(n)))
     with config.threefry_partitionable(False), pytest.raises(NotImplementedError, match="depend on how many are drawn"):
         g(rows(2))
+
+
+@pytest.mark.parametrize("draw", [lambda k, x: jax.random.gamma(k, 2., x.shape), lambda k, x: jax.random.permutation(k, x)])
+def test_generators_that_do_not_count_are_refused(draw: Any) -> None:
+    with pytest.raises(NotImplementedError, match="depend on how many are drawn"):
+        jax.jit(draw, dynamic_dims={"x": 16})(jax.random.key(0, impl="rbg"), rows(2))
 
 
 def test_axes_share_a_dimension_if_they_share_a_size() -> None:

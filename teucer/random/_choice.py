@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import math
-import operator
 from typing import Any
 
 import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import typeof
+from teucer._dimensions.dimensions import as_size, bounds, is_symbolic, max_dim
 from teucer._transform.library import library
-from teucer.lax import fori_loop
-from teucer.lax._arithmetic import add, div, le, mul, sub
+from teucer.lax import cond, fori_loop
+from teucer.lax._arithmetic import add, div, gt, le, mul, sub
 from teucer.lax._cumulative import cumsum
 from teucer.lax._elementwise import log
 from teucer.lax._extremes import argmax
@@ -22,13 +23,15 @@ from teucer.lax._selection import where_else
 from teucer.lax._shapes import iota_p
 from teucer.lax._slicing import index_in_dim, slice_in_dim
 from teucer.lax._sorting import sort, top_k
-from teucer.lax._structure import canonical_axis, full, moveaxis, reshape
+from teucer.lax._structure import canonical_axis, convert_element_type, full, moveaxis, reshape
 from teucer.random._arguments import as_shape, cast, parameter, place, scalar, spread
 from teucer.random._inverse import is_precise, standard_gumbel
 from teucer.random._keys import one_key
 from teucer.random._uniform import between, raw_bits, split_key, whole_numbers
 
 __all__ = ["categorical", "choice", "permutation"]
+
+_MOST = np.iinfo(np.uint32).max
 
 
 def _places(n: int, dtype: Any = None) -> Any:
@@ -51,11 +54,23 @@ def _shuffled(key: Any, x: Any, axis: int) -> Any:
     ties favour improbable.
     """
     size = math.prod(np.shape(x))
-    rounds = math.ceil(3 * math.log(max(1, size)) / math.log(np.iinfo(np.uint32).max))
-    for _ in range(rounds):
+    least, most = (_rounds(n) for n in bounds(size))
+    for i in range(most):
         key, sub_key = split_key(key)
-        _, x = sort((raw_bits(sub_key, 32, np.shape(x)), x), axis, num_keys=1)
+        once = functools.partial(_sorted_by, raw_bits(sub_key, 32, np.shape(x)), axis)
+        if i < max(least, 1):
+            x = once(x)
+        else:  # a size that comes at run time
+            x = cond(gt(convert_element_type(size, np.int32), np.int32(_MOST ** (i / 3))), once, lambda x: x, x)
     return x
+
+
+def _rounds(size: float) -> int:
+    return math.ceil(3 * math.log(min(max(1, size), _MOST)) / math.log(_MOST))
+
+
+def _sorted_by(numbers: Any, axis: int, x: Any) -> Any:
+    return sort((numbers, x), axis, num_keys=1)[1]
 
 
 @library(static=("axis", "independent"))
@@ -86,7 +101,7 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False, *, o
     if not aval.shape:
         if not dtypes.issubdtype(aval.dtype, np.integer):
             raise TypeError("x must be an integer or at least 1-dimensional")
-        return place(_permuted_places(typed, n=max(operator.index(x), 0), dtype=aval.dtype), out_sharding)
+        return place(_permuted_places(typed, n=max_dim(as_size(x), 0), dtype=aval.dtype), out_sharding)
     return place(_permuted(typed, x, axis=axis, independent=bool(independent)), out_sharding)
 
 
@@ -109,7 +124,7 @@ def choice(key: Any, a: Any, shape: Any = (), replace: bool = True, p: Any = Non
     size = as_shape("choice", shape)
     aval = typeof(parameter("choice", a, 1))
     axis = canonical_axis(axis, aval.ndim or 1)
-    n = aval.shape[axis] if aval.shape else int(a)
+    n = aval.shape[axis] if aval.shape else a if is_symbolic(a) else int(a)
     draws = math.prod(size)
     if draws == 0:
         return full(size, 0, aval.dtype)

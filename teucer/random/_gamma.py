@@ -76,15 +76,27 @@ class RandomGamma(Primitive):
         operands = (arith.to_axis(x, d, axis.size, 0) for x, d in zip(args, dims, strict=True))
         return self.bind(*operands, log_space=log_space), (0,)
 
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, log_space: bool) -> Any:
+        (keys, alpha), (out,) = avals, outs
+        if not key_impl(keys, "random_gamma").counts():
+            sizes.refuse("the generator's numbers depend on how many are drawn")
+        # What is behind the elements is drawn as well, of 1, for which few numbers are rejected.
+        (own,) = random_split_p.padded(sizes, args[:1], (keys,), (keys.update(shape=out.shape),), shape=out.shape[keys.ndim:])
+        return (_samples(own, sizes.mask(args[1], alpha, 1), log_space, alone=False),)
+
 
 random_gamma_p = RandomGamma()
 
 
 def _each(keys: Any, alpha: Any, log_space: bool, alone: bool) -> Any:
+    """A sample of each alpha; a key is split for those that it serves."""
+    own = random_split_p.bind(keys, shape=(prod(np.shape(alpha)[typeof(keys).ndim:]),))[0]
+    return _samples(own, alpha, log_space, alone)
+
+
+def _samples(own: Any, alpha: Any, log_space: bool, alone: bool) -> Any:
     """A sample of each alpha, from a key of its own, one after another if they are drawn alone."""
-    shape, n = np.shape(alpha), typeof(keys).ndim
-    own = random_split_p.bind(keys, shape=(prod(shape[n:]),))[0]
-    size = prod(shape)
+    size = prod(np.shape(alpha))
     if size == 0:
         return alpha
     operands = reshape(own, (size,)), reshape(alpha, (size,))
@@ -92,7 +104,7 @@ def _each(keys: Any, alpha: Any, log_space: bool, alone: bool) -> Any:
         samples = map(lambda pair: _one(*pair, log_space), operands)
     else:
         samples = vmap(lambda k, a: _one(k, a, log_space))(*operands)
-    return reshape(samples, shape)
+    return reshape(samples, np.shape(alpha))
 
 
 def _one(key: Any, alpha: Any, log_space: bool) -> Any:
