@@ -56,6 +56,7 @@ ROWS = [
 PROGRAMS = [
     "transformer_12",
     "transformer_48",
+    "transformer_adam",
     "residual_convolutions",
     "unrolled_lstm",
     "varied_residual",

@@ -23,14 +23,39 @@ def train_step(jax, loss):
     return step
 
 
+def adam_step(jax, jnp, loss):
+    """One step of Adam on gradients clipped by their norm, each operation on all parameters in turn, as optimizer libraries do."""
+
+    def step(state, *batch):
+        params, first, second, number = state
+        value, gradients = jax.value_and_grad(loss)(params, *batch)
+        norm = jnp.sqrt(sum(jax.tree.leaves(jax.tree.map(lambda g: jnp.sum(g**2), gradients))))
+        gradients = jax.tree.map(lambda g: jnp.where(norm < 1, g, g / norm), gradients)
+        number = number + 1
+        first = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, first, gradients)
+        second = jax.tree.map(lambda v, g: 0.999 * v + 0.001 * g**2, second, gradients)
+        unbiased = [jax.tree.map(lambda m, d=decay: m / (1 - d**number), m) for m, decay in ((first, 0.9), (second, 0.999))]
+        changes = jax.tree.map(lambda m, v: m / (jnp.sqrt(v) + 1e-8), *unbiased)
+        changes = jax.tree.map(lambda c, p: c + 1e-4 * p, changes, params)
+        return (jax.tree.map(lambda p, c: p - 1e-3 * c, params, changes), first, second, number), value
+
+    return step
+
+
 def transformer_of(layers):
     """A transformer's training step, `layers` deep."""
 
     def make(jax, jnp):
-        tokens, targets = transformer.make_batch()
-        return transformer.make_train_step(jax, jnp), (transformer.init_params(layers), tokens, targets)
+        return train_step(jax, transformer.make_loss(jax, jnp)), (transformer.init_params(layers), *transformer.make_batch())
 
     return make
+
+
+def transformer_adam(jax, jnp):
+    """A transformer of 12 layers trained by Adam."""
+    params = transformer.init_params(12)
+    zeros = jax.tree.map(np.zeros_like, params)
+    return adam_step(jax, jnp, transformer.make_loss(jax, jnp)), ((params, zeros, zeros, np.float32(0)), *transformer.make_batch())
 
 
 def residual_convolutions(jax, jnp):
@@ -269,6 +294,7 @@ def many_functions(jax, jnp):
 PROGRAMS = {
     "transformer_12": transformer_of(12),
     "transformer_48": transformer_of(48),
+    "transformer_adam": transformer_adam,
     "residual_convolutions": residual_convolutions,
     "unrolled_lstm": unrolled_lstm,
     "varied_residual": varied_residual,

@@ -105,6 +105,15 @@ def test_repeats_take_those_that_save_most() -> None:
     assert repeats(np.array(layers, np.int64), 3, lambda r: False) == []
 
 
+def test_layers_are_found_among_many_short_runs() -> None:
+    """Optimizers do one thing after the other, each for all parameters: runs of three letters and less."""
+    layers = [*range(100)] * 24 + [*range(200, 304)] * 24
+    updates = [1000 + 3 * step + part for step in range(8) for _ in range(24 * 16) for part in range(1 + step % 3)]
+    forward, backward = repeats(np.array(layers + updates, np.int64), 16, lambda r: r.length >= 64)[:2]
+    assert (len(forward.starts), forward.length) == (24, 104)
+    assert (len(backward.starts), backward.length) == (24, 100)
+
+
 @pytest.mark.parametrize("letters", [[0] * 20000, [0, 1] * 10000, list(range(100)) * 200], ids=["one", "two", "hundred"])
 def test_repeats_of_degenerate_sequences_are_found_soon(letters: Any) -> None:
     (found,) = repeats(np.array(letters, np.int64), 16, lambda r: True)[:1]

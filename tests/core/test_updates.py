@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import hypothesis.strategies as st
@@ -35,6 +36,20 @@ def adam(x: Any, ws: Any, ms: Any, vs: Any, t: Any) -> Any:
     return ws, ms, vs, t
 
 
+def clipped_adam(x: Any, ws: Any, ms: Any, vs: Any, t: Any) -> Any:
+    """Adam as libraries write it: one thing after the other, each for all parameters."""
+    grads = GRADIENT(x, ws)
+    norm = jnp.sqrt(sum([jnp.sum(g**2) for g in grads]))
+    grads = [jnp.where(norm < 1, g, g / norm) for g in grads]
+    t = t + 1
+    ms = [0.9 * m + 0.1 * g for m, g in zip(ms, grads, strict=True)]
+    vs = [0.99 * v + 0.01 * g * g for v, g in zip(vs, grads, strict=True)]
+    mean = [m / (1 - 0.9**t) for m in ms]
+    spread = [jnp.sqrt(v / (1 - 0.99**t)) + 1e-8 for v in vs]
+    changes = [m / s for m, s in zip(mean, spread, strict=True)]
+    return [w - 1e-3 * c for w, c in zip(ws, changes, strict=True)], ms, vs, t, norm
+
+
 def advanced(f: Any, *args: Any) -> Jaxpr:
     """The jaxpr of f with its updates moved, which is well formed and has changed no bit of the results."""
     jaxpr = traced(f, *args)
@@ -65,7 +80,7 @@ def test_what_is_made_of_arguments_alone_goes_where_it_is_used_and_scalars_go_fi
         return w - g / (t + 1) * decay, t + 1, jnp.cos(w)
 
     assert names(traced(f, rng(3, 3), np.float32(2))) == "tanh dot_general sort add div mul sub cos"
-    assert names(advanced(f, rng(3, 3), np.float32(2))) == "add dot_general tanh sort div mul sub cos"
+    assert names(advanced(f, rng(3, 3), np.float32(2))) == "add dot_general sort div tanh mul sub cos"
 
 
 @pytest.mark.parametrize(("last", "why"), [
@@ -100,6 +115,28 @@ def test_layers_and_their_updates_are_one_function() -> None:
         assert functions(outlined(step, X, LAYERS, *args, costs=costs))[0] == (count, length + more)
 
 
+def test_a_norm_of_all_gradients_keeps_the_updates_of_each_layer_together() -> None:
+    """Squares are summed with the layer, the sums added up behind all of them, and each layer's updates are one function."""
+    costs, ms = CALLS_ONLY._replace(short=16), [0 * w for w in LAYERS]
+    (count, length), *_ = functions(outlined(GRADIENT, X, LAYERS, costs=costs))
+    backward, updates = functions(outlined(clipped_adam, X, LAYERS, ms, ms, np.float32(3), costs=costs))
+    assert backward == (count, length + 2)
+    assert updates == (len(LAYERS), 16)
+
+
+def test_updates_that_wait_for_one_another_by_scalars() -> None:
+    """The norms of updates need all moments, and those of one parameter are a factor of another's."""
+    def f(ws: Any, ms: Any) -> Any:
+        ms = [0.9 * m + jnp.sin(w @ w) for m, w in zip(ms, ws, strict=True)]
+        norms = [jnp.sum(m * m) for m in ms]
+        steps = [m / n * norms[0] for m, n in zip(ms, norms[1:] + norms[:1], strict=True)]
+        most = functools.reduce(jnp.maximum, [jnp.max(s) for s in steps])
+        return [w - s / most for w, s in zip(ws, steps, strict=True)], ms, most
+
+    ws = [rng(3, 3) + i for i in range(4)]
+    assert names(advanced(f, ws, ws)) != names(traced(f, ws, ws))
+
+
 @settings(max_examples=40)
 @given(BLOCKS, PLAN, st.booleans())
 def test_random_programs_keep_their_bits(blocks: Any, plan: Any, derived: bool) -> None:
@@ -107,6 +144,8 @@ def test_random_programs_keep_their_bits(blocks: Any, plan: Any, derived: bool) 
     args = (rng(4, 4), rng(4, 4) + 1)
 
     def update(*xs: Any) -> Any:
-        return [x - 0.1 * g - 0.01 * jnp.sin(x) for x, g in zip(xs, jax.grad(lambda *xs: f(*xs)[1], (0, 1))(*xs), strict=True)]
+        grads = jax.grad(lambda *xs: f(*xs)[1], (0, 1))(*xs)
+        norm = sum([jnp.sum(g * g) for g in grads])
+        return [x - 0.1 * g / norm - 0.01 * jnp.sin(x) for x, g in zip(xs, grads, strict=True)]
 
     advanced(update if derived else f, *args)

@@ -48,9 +48,12 @@ def repeats(letters: Any, shortest: int, worthwhile: Callable[[Repeat], bool]) -
     # A node is left-diverse if the letters before its suffixes, which are neighbours in the order, change somewhere.
     changes = np.concatenate([[0], np.cumsum(before[1:] != before[:-1])])
     heap: list[tuple[float, int, int, int]] = []
-    for length, left, right in _intervals(_common_prefixes(letters, order, rank)):
-        if length >= shortest and changes[right - 1] > changes[left]:
-            heapq.heappush(heap, (length - min((right - left) * length, n), -length, left, right))
+    common = _common_prefixes(letters, order, rank)
+    nodes = [(length, left, right) for length, left, right in _intervals(common)
+             if length >= shortest and changes[right - 1] > changes[left]]
+    for length, left, right in _without_nested_runs(nodes, letters, order, common, shortest):
+        heapq.heappush(heap, (length - min((right - left) * length, n), -length, left, right))
+    closed = np.append(letters, -n - 1)
     covered = np.zeros(n + 1, np.int64)  # how many letters before each place belong to a repeat that was chosen
     chosen: list[Repeat] = []
     # Each look at a candidate costs its number of places; the bound keeps degenerate sequences linear.
@@ -62,9 +65,12 @@ def repeats(letters: Any, shortest: int, worthwhile: Callable[[Repeat], bool]) -
         gaps = np.diff(starts)
         period = int(gaps.min())
         if period < shortest:
-            # Where occurrences follow one another at this distance all is periodic up to the end of the last.
+            # Where occurrences follow one another at this distance all is periodic up to the end of the last, and may be behind it.
             last = np.flatnonzero(np.append(gaps != period, True))
-            ends = starts[last[np.searchsorted(last, np.arange(len(starts)))]] + length
+            ends = starts[last] + length
+            for _ in range(period - 1):
+                ends += closed[ends] == closed[ends - period]
+            ends = ends[np.searchsorted(last, np.arange(len(starts)))]
             length = period * -(-SEVERAL * shortest // period)
             starts = starts[starts + length <= ends]
         else:
@@ -81,6 +87,33 @@ def repeats(letters: Any, shortest: int, worthwhile: Callable[[Repeat], bool]) -
                 marks[start + 1:start + found.length + 1] = 1
             covered += np.cumsum(marks)
     return chosen
+
+
+def _without_nested_runs(nodes: list[tuple[int, int, int]], letters: Any, order: Any, common: list[int],
+                         shortest: int) -> Iterator[tuple[int, int, int]]:
+    """The nodes, but of those that overlap in runs of one period, less than `shortest`, the shortest alone.
+
+    A run such as `aaaa` (the updates of parameters of one shape) has as many nodes as letters. All of them come down to parts
+    of one length, which the shortest has at all places that the others have.
+    """
+    n, places = len(letters), np.arange(len(letters))
+    lengths, lefts, _ = np.array(nodes, np.int64).reshape(-1, 3).T
+    # Suffixes that begin with the same `shortest` letters are neighbours in the order, a group.
+    begins = np.append(0, np.flatnonzero(np.array(common[1:], np.int64) < shortest) + 1)
+    groups = np.searchsorted(begins, lefts, side="right") - 1
+    periods, reach = np.zeros(len(nodes), np.int64), np.zeros(len(nodes), np.int64)
+    for period in range(1, shortest):
+        differs = np.append(letters[period:] != letters[:-period], np.ones(period, bool))
+        # From each place on, how many letters are those one period ahead.
+        equal = np.minimum.accumulate(np.where(differs, places, n)[::-1])[::-1] - places
+        here = (periods == 0) & (equal[order[lefts]] >= lengths - period)
+        periods[here] = period
+        reach[here] = np.maximum.reduceat(equal[order], begins)[groups[here]]
+    shortest_of: dict[tuple[int, int], int] = {}
+    for k in np.lexsort((lengths, groups)).tolist():
+        overlaps = periods[k] > 0 and lengths[k] <= reach[k]
+        if not overlaps or shortest_of.setdefault((int(groups[k]), int(periods[k])), k) == k:
+            yield nodes[k]
 
 
 def _disjoint(starts: Any, length: int, covered: Any) -> Repeat:

@@ -17,7 +17,9 @@ def advance_updates(jaxpr: Jaxpr) -> Jaxpr:
     """The jaxpr with its updates right behind the last of what they are made of; the same bits.
 
     What updates make of the program's arguments alone goes where it is used first; scalars (the number of a step) go before
-    everything else, so that layers stay alike.
+    everything else, so that layers stay alike, and those made of gradients' scalars (the sum of their squares) as late as may be.
+    What goes to one place stands in the order in which results need it: behind a norm by which all gradients are clipped the
+    updates of a layer stay together.
     """
     eqns = jaxpr.eqns
     updates = _updates(jaxpr)
@@ -29,26 +31,53 @@ def advance_updates(jaxpr: Jaxpr) -> Jaxpr:
         there.update(dict.fromkeys(eqn.outvars, places[i]))
     used: dict[Atom, int] = {}
     for i in sorted(updates, reverse=True):
-        if places[i] < 0 and any(v.aval.size > 1 for v in eqns[i].outvars):
-            places[i] = min([used[v] for v in eqns[i].outvars if v in used], default=i)
-        for v in eqns[i].invars:
+        eqn = eqns[i]
+        scalar = all(v.aval.size == 1 for v in (*eqn.invars, *eqn.outvars))
+        if scalar == (places[i] >= 0):
+            places[i] = min([used[v] for v in eqn.outvars if v in used], default=i)
+        for v in eqn.invars:
             used[v] = min(places[i], used.get(v, i))
-    order = sorted(range(len(eqns)), key=places.__getitem__)
+    depth_first = _depth_first(jaxpr, updates)
+    order = sorted(range(len(eqns)), key=lambda i: (places[i], depth_first.get(i, -1)))
     return jaxpr if order == list(range(len(eqns))) else jaxpr.replace(eqns=[eqns[i] for i in order])
+
+
+def _depth_first(jaxpr: Jaxpr, updates: set[int]) -> dict[int, int]:
+    """For each update its number in the order in which results need them, what one is made of before the next.
+
+    Of the operands of an update that which takes most equations one after the other comes first: a norm of all gradients comes
+    before anything that the first update needs beside it, and that update is like the others.
+    """
+    eqns = jaxpr.eqns
+    made: dict[Atom, int] = {}
+    depths: dict[int, int] = {}
+    for i in sorted(updates):
+        depths[i] = 1 + max([depths[made[v]] for v in eqns[i].invars if v in made], default=0)
+        made.update(dict.fromkeys(eqns[i].outvars, i))
+    todo = [made[v] for v in reversed(jaxpr.outvars) if v in made]
+    numbers: dict[int, int] = {}
+    while todo:
+        missing = [made[v] for v in reversed(eqns[todo[-1]].invars) if v in made and made[v] not in numbers]
+        if missing:
+            todo += sorted(missing, key=depths.__getitem__)
+        else:
+            numbers.setdefault(todo.pop(), len(numbers))
+    return numbers
 
 
 def _updates(jaxpr: Jaxpr) -> set[int]:
     """The numbers of the equations on which nothing but results depends that are new values of arguments.
 
-    XLA fuses them with what makes their operands, and none of them makes more than it takes, but of scalars: it would be kept
-    for longer.
+    Scalars that those are made of may be results too (the norm of the gradients). XLA fuses updates with what makes their
+    operands, or they are reductions, and none of them makes more than it takes, but of scalars: it would be kept for longer.
     """
     eqns = jaxpr.eqns
     last = []  # those on which results alone depend, the last one first
     needed: set[Atom] = set()  # by others
     for i in reversed(range(len(eqns))):
         eqn = eqns[i]
-        if eqn.primitive.fuses and needed.isdisjoint(eqn.outvars) and not eqn.effects and not _grows(eqn):
+        alone = needed.isdisjoint(eqn.outvars) and not eqn.effects
+        if alone and (eqn.primitive.fuses or eqn.primitive.reduces) and not _grows(eqn):
             last.append(i)
         else:
             needed.update(eqn.invars)
@@ -58,7 +87,8 @@ def _updates(jaxpr: Jaxpr) -> set[int]:
         types = {v.aval for v in eqns[i].invars if v in arguments}.union(*[taken[v] for v in eqns[i].invars if v in taken])
         taken.update(dict.fromkeys(eqns[i].outvars, types))
     updates = set()
-    needed = {v for v in jaxpr.outvars if v.aval not in taken.get(v, ())}
+    used = {v for i in last for v in eqns[i].invars}
+    needed = {v for v in jaxpr.outvars if v.aval not in taken.get(v, ()) and not (v in used and v.aval.size == 1)}
     for i in last:
         if needed.isdisjoint(eqns[i].outvars):
             updates.add(i)

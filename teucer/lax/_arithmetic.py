@@ -127,7 +127,7 @@ sign_p, sign = unary("sign", NUMERIC, _lower_sign, None, Checked(-9, 9, 2),
 abs_p, abs = unary("abs", SIGNED, "abs", _tangent_abs, Checked(-9, 9, 2),
                    "Absolute value |x|; of the smallest integer, that integer.", result=_real_dtype, cheap=True)
 square_p, square = unary("square", NUMERIC, _lower_square, lambda t, y, x: mul(t, mul(scalar_like(x, 2), x)),
-                         Checked(-9, 9, 1), "Square x * x.", cheap=True)
+                         Checked(-9, 9, 1), "Square x * x.", fold=np.square)
 
 
 def _lower_integer_pow(ctx: Any, x: Any, y: int) -> Any:
