@@ -30,13 +30,14 @@ def advance_updates(jaxpr: Jaxpr) -> Jaxpr:
             places[i] = max([there[v] for v in eqn.invars if v in there], default=-1)
         there.update(dict.fromkeys(eqn.outvars, places[i]))
     used: dict[Atom, int] = {}
-    for i in sorted(updates, reverse=True):
-        eqn = eqns[i]
-        scalar = all(v.aval.size == 1 for v in (*eqn.invars, *eqn.outvars))
-        if scalar == (places[i] >= 0):
-            places[i] = min([used[v] for v in eqn.outvars if v in used], default=i)
+    for i, eqn in reversed(list(enumerate(eqns))):
+        if i in updates:
+            scalar = all(v.aval.size == 1 for v in (*eqn.invars, *eqn.outvars))
+            if scalar == (places[i] >= 0):
+                places[i] = min([used[v] for v in eqn.outvars if v in used], default=i)
+        last = places[i] if i in updates else i - 1  # the last place before it, where it stays
         for v in eqn.invars:
-            used[v] = min(places[i], used.get(v, i))
+            used[v] = min(last, used.get(v, last))
     depth_first = _depth_first(jaxpr, updates)
     order = sorted(range(len(eqns)), key=lambda i: (places[i], depth_first.get(i, -1)))
     return jaxpr if order == list(range(len(eqns))) else jaxpr.replace(eqns=[eqns[i] for i in order])
@@ -68,7 +69,7 @@ def _depth_first(jaxpr: Jaxpr, updates: set[int]) -> dict[int, int]:
 def _updates(jaxpr: Jaxpr) -> set[int]:
     """The numbers of the equations on which nothing but results depends that are new values of arguments.
 
-    Scalars that those are made of may be results too (the norm of the gradients). XLA fuses updates with what makes their
+    Others may need scalars that those are made of (the norm of the gradients as a result). XLA fuses updates with what makes their
     operands, or they are reductions, and none of them makes more than it takes, but of scalars: it would be kept for longer.
     """
     eqns = jaxpr.eqns
@@ -87,11 +88,13 @@ def _updates(jaxpr: Jaxpr) -> set[int]:
         types = {v.aval for v in eqns[i].invars if v in arguments}.union(*[taken[v] for v in eqns[i].invars if v in taken])
         taken.update(dict.fromkeys(eqns[i].outvars, types))
     updates = set()
-    used = {v for i in last for v in eqns[i].invars}
-    needed = {v for v in jaxpr.outvars if v.aval not in taken.get(v, ()) and not (v in used and v.aval.size == 1)}
+    used: set[Atom] = set()  # by updates
+    needed = {v for v in jaxpr.outvars if v.aval not in taken.get(v, ())}
     for i in last:
-        if needed.isdisjoint(eqns[i].outvars):
+        outvars = eqns[i].outvars
+        if needed.isdisjoint(outvars) or (not used.isdisjoint(outvars) and all(v.aval.size == 1 for v in outvars)):
             updates.add(i)
+            used.update(eqns[i].invars)
         else:
             needed.update(eqns[i].invars)
     return updates
