@@ -125,16 +125,36 @@ def test_a_norm_of_all_gradients_keeps_the_updates_of_each_layer_together() -> N
 
 
 def test_updates_that_wait_for_one_another_by_scalars() -> None:
-    """The norms of updates need all moments, and those of one parameter are a factor of another's."""
+    """The norms of updates need all moments, and are factors of other updates; the sum of moments is used by none."""
     def f(ws: Any, ms: Any) -> Any:
         ms = [0.9 * m + jnp.sin(w @ w) for m, w in zip(ms, ws, strict=True)]
         norms = [jnp.sum(m * m) for m in ms]
         steps = [m / n * norms[0] for m, n in zip(ms, norms[1:] + norms[:1], strict=True)]
         most = functools.reduce(jnp.maximum, [jnp.max(s) for s in steps])
-        return [w - s / most for w, s in zip(ws, steps, strict=True)], ms, most
+        unused = jnp.sum((ws[0] @ ws[1]) * jnp.sum(ms[0]))
+        return [w - s / most for w, s in zip(ws, steps, strict=True)], ms, most, unused, jnp.sqrt(most) + 1
 
     ws = [rng(3, 3) + i for i in range(4)]
     assert names(advanced(f, ws, ws)) != names(traced(f, ws, ws))
+
+
+OPERATIONS = st.tuples(st.sampled_from(["scale", "multiply", "sum", "add", "sort", "dot"]), st.integers(0, 5), st.integers(0, 5))
+
+
+@settings(max_examples=300)
+@given(st.lists(OPERATIONS, min_size=4, max_size=30), st.lists(st.integers(0, 30), min_size=2, max_size=6))
+def test_random_flow_between_arrays_and_scalars(operations: Any, results: Any) -> None:
+    def f(x: Any, y: Any, s: Any) -> Any:
+        arrays, scalars = [x, y], [s]
+        for name, i, j in operations:
+            a, b, c, d = (kind[-1 - k % len(kind)] for kind in (arrays, scalars) for k in (i, j))
+            if name in ("scale", "multiply", "sort"):
+                arrays.append(a * c if name == "scale" else a * b if name == "multiply" else lax.sort(a))
+            else:
+                scalars.append(jnp.sum(a) if name == "sum" else c + d if name == "add" else lax.dot(a, b))
+        return [(arrays + scalars)[::-1][i % (len(arrays) + len(scalars))] for i in results]
+
+    advanced(f, rng(3), rng(3) + 1, np.float32(0.5))
 
 
 @settings(max_examples=40)

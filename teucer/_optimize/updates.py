@@ -55,7 +55,7 @@ def _depth_first(jaxpr: Jaxpr, updates: set[int]) -> dict[int, int]:
     for i in sorted(updates):
         depths[i] = 1 + max([depths[made[v]] for v in eqns[i].invars if v in made], default=0)
         made.update(dict.fromkeys(eqns[i].outvars, i))
-    todo = [made[v] for v in reversed(jaxpr.outvars) if v in made]
+    todo = sorted(updates, reverse=True) + [made[v] for v in reversed(jaxpr.outvars) if v in made]
     numbers: dict[int, int] = {}
     while todo:
         missing = [made[v] for v in reversed(eqns[todo[-1]].invars) if v in made and made[v] not in numbers]
@@ -67,10 +67,10 @@ def _depth_first(jaxpr: Jaxpr, updates: set[int]) -> dict[int, int]:
 
 
 def _updates(jaxpr: Jaxpr) -> set[int]:
-    """The numbers of the equations on which nothing but results depends that are new values of arguments.
+    """The numbers of the equations on which nothing but results depends that are new values of arguments, or scalars.
 
-    Others may need scalars that those are made of (the norm of the gradients as a result). XLA fuses updates with what makes their
-    operands, or they are reductions, and none of them makes more than it takes, but of scalars: it would be kept for longer.
+    XLA fuses them with what makes their operands, or they are reductions, and none of them makes more than it takes, but of
+    scalars: it would be kept for longer.
     """
     eqns = jaxpr.eqns
     last = []  # those on which results alone depend, the last one first
@@ -87,16 +87,24 @@ def _updates(jaxpr: Jaxpr) -> set[int]:
     for i in reversed(last):
         types = {v.aval for v in eqns[i].invars if v in arguments}.union(*[taken[v] for v in eqns[i].invars if v in taken])
         taken.update(dict.fromkeys(eqns[i].outvars, types))
-    updates = set()
-    used: set[Atom] = set()  # by updates
-    needed = {v for v in jaxpr.outvars if v.aval not in taken.get(v, ())}
+    needed = {v for v in jaxpr.outvars if v.aval.size > 1 and v.aval not in taken.get(v, ())}
+    alone = []
     for i in last:
-        outvars = eqns[i].outvars
-        if needed.isdisjoint(outvars) or (not used.isdisjoint(outvars) and all(v.aval.size == 1 for v in outvars)):
-            updates.add(i)
-            used.update(eqns[i].invars)
+        if needed.isdisjoint(eqns[i].outvars):
+            alone.append(i)
         else:
             needed.update(eqns[i].invars)
+    # Scalars that are results: those of what updates take (norms of gradients), but not the loss.
+    used: set[Atom] = {v for v in jaxpr.outvars if v.aval.size > 1}
+    updates = set()
+    for i in alone:
+        if not used.isdisjoint(eqns[i].outvars):
+            updates.add(i)
+            used.update(eqns[i].invars)
+    for i in reversed(alone):
+        if i not in updates and all(v in used or v.aval.size == 1 for v in eqns[i].invars):
+            updates.add(i)
+            used.update(eqns[i].outvars)
     return updates
 
 
