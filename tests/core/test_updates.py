@@ -17,6 +17,7 @@ import teucer.numpy as jnp
 from teucer import lax
 from teucer._core.checker import check_jaxpr
 from teucer._core.jaxpr import Jaxpr
+from teucer._optimize.recompute import recompute
 from teucer._optimize.updates import advance_updates
 
 GRADIENT = jax.grad(network, argnums=1)
@@ -122,6 +123,12 @@ def test_a_norm_of_all_gradients_keeps_the_updates_of_each_layer_together() -> N
     backward, updates = functions(outlined(clipped_adam, X, LAYERS, ms, ms, np.float32(3), costs=costs))
     assert backward == (count, length + 2)
     assert updates == (len(LAYERS), 16)
+
+
+def test_what_updates_make_is_not_computed_again() -> None:
+    """Clipped gradients are used far behind, by updates that will be near."""
+    jaxpr = traced(clipped_adam, X, LAYERS, *([0 * w for w in LAYERS],) * 2, np.float32(3))
+    assert names(jaxpr).count("select_n") == names(recompute(jaxpr)).count("select_n") == len(LAYERS)
 
 
 def test_updates_that_wait_for_one_another_by_scalars() -> None:

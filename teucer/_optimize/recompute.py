@@ -12,6 +12,7 @@ from typing import Any
 from teucer._core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from teucer._optimize.dce import remove_dead
 from teucer._optimize.sizes import bytes_of
+from teucer._optimize.updates import updates_of
 
 __all__ = ["recompute"]
 
@@ -24,7 +25,8 @@ MOST = 8
 def recompute(jaxpr: Jaxpr) -> Jaxpr:
     """The jaxpr with what is cheap computed again before uses that are far from where it was computed; the same bits.
 
-    Each use has its own copy: which of them are near each other shows when it is known what becomes a function.
+    Each use has its own copy: which of them are near each other shows when it is known what becomes a function. What updates
+    make stays: only updates use it, and they go where it is (`teucer._optimize.updates`).
     """
     eqns = jaxpr.eqns
     place = {v: i for i, eqn in enumerate(eqns) for v in eqn.outvars}
@@ -89,9 +91,12 @@ def _made_again(jaxpr: Jaxpr, far: set[Any]) -> dict[Any, Eqn]:
             sizes[v.aval] = bytes_of(v.aval)
         return sizes[v.aval]
 
-    for eqn in jaxpr.eqns:
+    updates = updates_of(jaxpr)
+    for i, eqn in enumerate(jaxpr.eqns):
         if all(type(u) is Literal or u in constant for u in eqn.invars):
             constant.update(eqn.outvars)
+        elif i in updates:
+            there.update(eqn.outvars)
         elif len(eqn.outvars) == 1 and eqn.primitive.cheap and not eqn.effects:
             (v,) = eqn.outvars
             size, sources = 1, frozenset[Any]()

@@ -10,7 +10,7 @@ from typing import Any
 
 from teucer._core.jaxpr import Atom, Eqn, Jaxpr
 
-__all__ = ["advance_updates"]
+__all__ = ["advance_updates", "updates_of"]
 
 
 def advance_updates(jaxpr: Jaxpr) -> Jaxpr:
@@ -22,7 +22,7 @@ def advance_updates(jaxpr: Jaxpr) -> Jaxpr:
     updates of a layer stay together.
     """
     eqns = jaxpr.eqns
-    updates = _updates(jaxpr)
+    updates = updates_of(jaxpr)
     places = list(range(len(eqns)))  # the number of the equation that each goes with; -1: before all
     there: dict[Atom, int] = {}
     for i, eqn in enumerate(eqns):
@@ -66,7 +66,7 @@ def _depth_first(jaxpr: Jaxpr, updates: set[int]) -> dict[int, int]:
     return numbers
 
 
-def _updates(jaxpr: Jaxpr) -> set[int]:
+def updates_of(jaxpr: Jaxpr) -> set[int]:
     """The numbers of the equations on which nothing but results depends that are new values of arguments, or scalars.
 
     XLA fuses them with what makes their operands, or they are reductions, and none of them makes more than it takes, but of
