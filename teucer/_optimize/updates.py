@@ -77,8 +77,8 @@ def updates_of(jaxpr: Jaxpr) -> set[int]:
     needed: set[Atom] = set()  # by others
     for i in reversed(range(len(eqns))):
         eqn = eqns[i]
-        alone = needed.isdisjoint(eqn.outvars) and not eqn.effects
-        if alone and (eqn.primitive.fuses or eqn.primitive.reduces) and not _grows(eqn):
+        apart = not needed.isdisjoint(eqn.outvars) or eqn.effects or _grows(eqn)
+        if not apart and (eqn.primitive.fuses or eqn.primitive.reduces):
             last.append(i)
         else:
             needed.update(eqn.invars)
@@ -87,21 +87,22 @@ def updates_of(jaxpr: Jaxpr) -> set[int]:
     for i in reversed(last):
         types = {v.aval for v in eqns[i].invars if v in arguments}.union(*[taken[v] for v in eqns[i].invars if v in taken])
         taken.update(dict.fromkeys(eqns[i].outvars, types))
-    needed = {v for v in jaxpr.outvars if v.aval.size > 1 and v.aval not in taken.get(v, ())}
-    alone = []
+    arrays = {v for v in jaxpr.outvars if v.aval.size > 1}
+    new = []  # those of `last` that no other array needs
+    needed = {v for v in arrays if v.aval not in taken.get(v, ())}
     for i in last:
         if needed.isdisjoint(eqns[i].outvars):
-            alone.append(i)
+            new.append(i)
         else:
             needed.update(eqns[i].invars)
-    # Scalars that are results: those of what updates take (norms of gradients), but not the loss.
-    used: set[Atom] = {v for v in jaxpr.outvars if v.aval.size > 1}
     updates = set()
-    for i in alone:
+    used: set[Atom] = arrays
+    for i in new:
         if not used.isdisjoint(eqns[i].outvars):
             updates.add(i)
             used.update(eqns[i].invars)
-    for i in reversed(alone):
+    # Of scalars that are results those made of what updates take (the norm of the gradients), but not the loss.
+    for i in reversed(new):
         if i not in updates and all(v in used or v.aval.size == 1 for v in eqns[i].invars):
             updates.add(i)
             used.update(eqns[i].outvars)
