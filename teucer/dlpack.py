@@ -4,10 +4,19 @@ from typing import Any
 
 import numpy as np
 
+from teucer import numpy as jnp
 from teucer._base import dtypes
-from teucer.numpy import from_dlpack
 
 __all__ = ["from_dlpack", "is_supported_dtype"]
+
+
+def from_dlpack(external_array: Any, device: Any = None, copy: bool | None = None) -> Any:
+    """The array that another library's array is, as `jax.numpy.from_dlpack`, which says more.
+
+    >>> from_dlpack(np.float32([1, 2]))
+    Array([1., 2.], dtype=float32)
+    """
+    return jnp.from_dlpack(external_array, device=device, copy=copy)
 
 
 def is_supported_dtype(dtype: Any) -> bool:

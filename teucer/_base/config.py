@@ -48,13 +48,12 @@ class Option(cells.Config):  # type: ignore[misc]  # jaxlib's classes are untype
         self.default = self._from_environment(name, default)
         self.set_global(self.default)
 
-    def __call__(self, *value: Any) -> Setting:
-        if not value:
+    def __call__(self, new_val: Any = cells.unset) -> Setting:
+        if new_val is cells.unset:
             if self.kind is not bool:
                 raise TypeError(f"{self.name.removeprefix('jax_')}: the new value is missing.\n  allowed: {self._allowed()}")
-            value = (True,)
-        (new,) = value
-        return Setting(self, self.check(new))
+            new_val = True
+        return Setting(self, self.check(new_val))
 
     def set_everywhere(self, value: Any) -> None:
         """Set the value for every thread that has not set its own."""

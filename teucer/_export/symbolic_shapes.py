@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Sequence
 from typing import Any, NoReturn, final
@@ -9,11 +10,35 @@ from typing import Any, NoReturn, final
 from teucer._base import dtypes, source
 from teucer._base.source import user_frame
 from teucer._core.trace import typeof
-from teucer._dimensions.dimensions import Scope, is_symbolic, max_dim, min_dim
+from teucer._dimensions.dimensions import Scope, bounds, is_symbolic, max_dim, min_dim
 from teucer._runtime.structs import ShapeDtypeStruct
 from teucer._trees import pytrees
 
-__all__ = ["SymbolicScope", "symbolic_args_specs", "symbolic_shape"]
+__all__ = ["SymbolicScope", "is_symbolic_dim", "symbolic_args_specs", "symbolic_dim_bounds", "symbolic_shape"]
+
+
+def is_symbolic_dim(p: Any) -> bool:
+    """Whether a size is not a constant.
+
+    >>> is_symbolic_dim(3), is_symbolic_dim(symbolic_shape("n")[0])
+    (False, True)
+    """
+    return is_symbolic(p)
+
+
+def symbolic_dim_bounds(dimension: Any) -> tuple[float, float]:
+    """The least and the greatest value that a size is known to have; infinite where nothing is known.
+
+    Raises TypeError for what is neither an integer nor a symbolic size.
+
+    >>> a, = symbolic_shape("a", constraints=["a >= 3", "a <= 7"])
+    >>> symbolic_dim_bounds(2 * a + 1), symbolic_dim_bounds(4)
+    ((7, 15), (4, 4))
+    """
+    if not is_symbolic(dimension) and (isinstance(dimension, bool) or not hasattr(dimension, "__index__")):
+        raise TypeError(f"symbolic_dim_bounds: dimension must be an integer or a symbolic size, got {dimension!r}.")
+    low, high = bounds(dimension if is_symbolic(dimension) else operator.index(dimension))
+    return low, high
 
 
 @final

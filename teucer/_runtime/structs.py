@@ -153,7 +153,7 @@ def _duck(x: Any) -> Any:
     return ShapeDtypeStruct(x.shape, x.dtype, sharding=getattr(x, "sharding", None), weak_type=getattr(x, "weak_type", False))
 
 
-def typeof(x: Any, /) -> Any:
+def typeof(x: Any) -> Any:
     """The type of an array, a traced value or a Python number.
 
     >>> import teucer as jax
