@@ -194,7 +194,7 @@ def test_a_reader_that_has_seen_enough(script):
 
 
 def test_cache(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("teucer._runtime.disk_cache.cache_dir", lambda: tmp_path)
+    monkeypatch.setattr("teucer._executables.disk_cache.cache_dir", lambda: tmp_path)
     (tmp_path / "a.xla").write_bytes(bytes(2**20))
     (tmp_path / "mine.txt").write_text("not an entry")
     assert main(["cache"]) == 0
@@ -211,7 +211,7 @@ def test_cache_switched_off(capsys):
 
 
 def test_cache_without_a_home(monkeypatch, capsys):
-    monkeypatch.setattr("teucer._runtime.disk_cache.cache_dir", lambda: None)
+    monkeypatch.setattr("teucer._executables.disk_cache.cache_dir", lambda: None)
     assert main(["cache"]) == 0
     assert "there is no home folder for it" in capsys.readouterr().out
 

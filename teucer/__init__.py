@@ -26,13 +26,13 @@ _ROOMS = {
         "enable_custom_vjp_by_custom_transpose enable_x64 explain_cache_misses legacy_prng_key log_compiles no_execution "
         "no_tracing numpy_dtype_promotion numpy_rank_promotion softmax_custom_jvp threefry_partitionable transfer_guard "
         "transfer_guard_device_to_device transfer_guard_device_to_host transfer_guard_host_to_device",
-    "teucer._runtime.arrays":
+    "teucer._arrays.arrays":
         "Array Shard",
-    "teucer._runtime.meshes":
+    "teucer._devices.meshes":
         "make_mesh set_mesh",
-    "teucer._runtime.shardings":
+    "teucer._devices.shardings":
         "NamedSharding",
-    "teucer._runtime.specs":
+    "teucer._core.specs":
         "P=PartitionSpec",
     "teucer._derived.assembly":
         "make_array_from_callback make_array_from_process_local_data make_array_from_single_device_arrays",
@@ -40,7 +40,7 @@ _ROOMS = {
         "reshard",
     "teucer.sharding._pmap":
         "pmap",
-    "teucer._runtime.backends":
+    "teucer._devices.backends":
         "default_backend device_count devices host_count host_id host_ids local_device_count local_devices process_count "
         "process_index process_indices",
     "teucer._derived.stages":
@@ -65,17 +65,17 @@ _ROOMS = {
         "checkpoint remat",
     "teucer.ad_checkpoint":
         "checkpoint_policies",
-    "teucer._runtime.structs":
+    "teucer._arrays.structs":
         "ShapeDtypeStruct typeof",
     "teucer._transform.staging":
         "disable_jit ensure_compile_time_eval eval_shape make_jaxpr named_call named_scope",
     "teucer.lax._callbacks":
         "pure_callback",
-    "teucer._runtime.environment":
+    "teucer._devices.environment":
         "print_environment_info",
     "teucer._core.types":
         "float0",
-    "teucer._runtime.effects":
+    "teucer._executables.effects":
         "effects_barrier",
     "teucer._transform.caches":
         "clear_backends clear_caches",
@@ -91,7 +91,7 @@ _ABSENT = {
     "tree_map": "use jax.tree.map.",
 }
 
-__getattr__, __dir__, _names = lazy.face(__name__, _ROOMS, _ABSENT)
+__getattr__, __dir__, _names = lazy.lazy_module(__name__, _ROOMS, _ABSENT)
 __all__ = ["__version__", *_names]  # noqa: PLE0604  # the names are strings, from the table
 
 # Gives arrays and tracers their operators. Last, since the rooms of numpy import this package.

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from teucer._arrays.arrays import array_text
 from teucer._core.trace import Tracer
-from teucer._runtime.arrays import array_text
-from teucer._runtime.compilations import Compilations, compilations
+from teucer._executables.compilations import Compilations, compilations
 from teucer._trees import pytrees
 from teucer.lax._callbacks import debug_callback as callback
 

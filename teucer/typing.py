@@ -4,7 +4,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from teucer._runtime.arrays import Array
+from teucer._arrays.arrays import Array
 
 __all__ = ["ArrayLike", "DTypeLike"]
 

@@ -14,7 +14,7 @@ from teucer._core.checker import check_jaxpr
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Literal
 from teucer._core.trace import EVAL, typeof
 from teucer._optimize.passes import PASSES, Pass, optimize
-from teucer._transform import programs
+from teucer._programs import programs
 
 CALLS = {"jit": "jaxpr", "outlined_call": "jaxpr", "remat2": "jaxpr", "custom_jvp_call": "call_jaxpr",
          "custom_vjp_call": "call_jaxpr"}

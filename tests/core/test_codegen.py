@@ -11,8 +11,8 @@ import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
 from teucer._base import config
-from teucer._optimize.codegen import CACHED, has_plain_loops, suits_eigen
-from teucer._runtime import compile as compilation
+from teucer._executables import compile as compilation
+from teucer._targets.cpu.switches import CACHED, has_plain_loops, suits_eigen
 from teucer._xla import client as xla
 
 

@@ -12,9 +12,9 @@ from core.test_outline import functions, rng, traced
 import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
-from teucer._optimize.expensive import LEAST, keep_expensive
-from teucer._optimize.outline import outlined
-from teucer._optimize.pieces import cut
+from teucer._targets.cpu.expensive import LEAST, keep_expensive
+from teucer._targets.cpu.outline import outlined
+from teucer._targets.cpu.pieces import cut
 
 X = rng(64, 64)
 assert X.size == LEAST

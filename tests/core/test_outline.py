@@ -18,9 +18,9 @@ from teucer import lax
 from teucer._base import config
 from teucer._core.jaxpr import Jaxpr
 from teucer._optimize.dce import remove_dead
-from teucer._optimize.outline import FORCED, Costs, _Program, outline
 from teucer._optimize.passes import optimize
-from teucer._optimize.repeats import Repeat, repeats
+from teucer._targets.cpu.outline import FORCED, Costs, _Program, outline
+from teucer._targets.cpu.repeats import Repeat, repeats
 from teucer._transform.jit_calls import hoist_consts
 from teucer._xla import client as xla
 
@@ -480,7 +480,7 @@ def test_small_programs_keep_the_functions_of_their_user() -> None:
 
 
 def test_other_platforms_are_left_alone() -> None:
-    from teucer._optimize.outline import outlined as for_platform
+    from teucer._targets.cpu.outline import outlined as for_platform
 
     jaxpr = traced(network, X, LAYERS * 4)
     assert for_platform(jaxpr, None, "cuda") is jaxpr

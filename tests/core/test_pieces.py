@@ -13,13 +13,13 @@ import teucer.numpy as jnp
 from teucer._base import config
 from teucer._core.jaxpr import Jaxpr, Literal
 from teucer._optimize.dce import remove_dead
-from teucer._optimize.outline import FORCED as ALL
-from teucer._optimize.outline import Costs, outline
 from teucer._optimize.passes import optimize
-from teucer._optimize.pieces import FORCED, Cut, cut
-from teucer._transform import programs
+from teucer._programs import programs
+from teucer._programs.programs import Steps
+from teucer._targets.cpu.outline import FORCED as ALL
+from teucer._targets.cpu.outline import Costs, outline
+from teucer._targets.cpu.pieces import FORCED, Cut, cut
 from teucer._transform.jit_calls import hoist_consts
-from teucer._transform.programs import Steps
 
 
 def layer(x: Any, w: Any) -> Any:

@@ -11,8 +11,8 @@ import teucer as jax
 import teucer.numpy as jnp
 from teucer import errors
 from teucer._base import config
-from teucer._runtime.compile import clear_memory
-from teucer._transform import programs
+from teucer._executables.compile import clear_memory
+from teucer._programs import programs
 
 RNG = np.random.default_rng(0)
 W = RNG.normal(size=(3, 4)).astype(np.float32)

@@ -7,9 +7,9 @@ from lax.linear_laws import assert_derivatives, assert_vmap_is_stack, normal
 
 import teucer as jax
 from teucer._base import config
-from teucer.lax._convolution import conv, conv_general_dilated, conv_with_general_padding
-from teucer.lax._convolution_forms import conv_general_dilated_local, conv_general_dilated_patches, conv_transpose
-from teucer.lax._convolution_shapes import (
+from teucer.lax._convolution.forms import conv_general_dilated_local, conv_general_dilated_patches, conv_transpose
+from teucer.lax._convolution.primitive import conv, conv_general_dilated, conv_with_general_padding
+from teucer.lax._convolution.shapes import (
     ConvDimensionNumbers,
     conv_dimension_numbers,
     conv_general_permutations,

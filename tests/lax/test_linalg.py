@@ -11,7 +11,7 @@ from teucer._base import config
 from teucer._transform.forward import jvp
 from teucer._transform.reverse import vjp
 from teucer.lax import linalg
-from teucer.lax._linalg_qr import geqrf_p
+from teucer.lax.linalg._qr import geqrf_p
 
 rng = np.random.default_rng(0)
 FLOATS = ["float32", "float64", "complex64", "complex128"]

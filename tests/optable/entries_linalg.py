@@ -10,7 +10,7 @@ import scipy.linalg
 from optable.table import LINEAR_ALGEBRA, NO_RULE, Draw, Op, Sample, bad, sample
 
 from teucer import lax
-from teucer.lax._linalg_qr import geqp3_p, geqrf_p
+from teucer.lax.linalg._qr import geqp3_p, geqrf_p
 
 F = np.float32
 REAL = ("float32", "float64")

@@ -11,9 +11,9 @@ from optable.compare import assert_ulp
 from optable.table import Op, all_ops, numpy_dtype, precision_of
 from optable.trees import flat_call, strided, widened
 
+from teucer._arrays.structs import ShapeDtypeStruct
 from teucer._core.checker import check_jaxpr
 from teucer._core.jaxpr import eval_jaxpr
-from teucer._runtime.structs import ShapeDtypeStruct
 from teucer._transform.jit import jit
 from teucer._transform.staging import eval_shape, make_jaxpr
 from teucer._trees.pytrees import tree_leaves

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from teucer._runtime.arrays import ArrayImpl
+from teucer._arrays.arrays import ArrayImpl
 from teucer._xla.client import platform_of
 
 ROOT = Path(__file__).parents[2]
@@ -182,7 +182,7 @@ def test_dlpacks_number_of_a_device(platform, version, kind):
 def test_options_of_plugins_clients():
     program = """
 import teucer as jax
-from teucer._runtime import backends
+from teucer._devices import backends
 from teucer._xla import client
 backends.plugins.plugin_libraries = lambda: {"cuda": "a.so"}
 def plugin_client(name, library, options):

@@ -10,7 +10,7 @@ import pytest
 
 import teucer as jax
 from teucer._base import config
-from teucer._runtime import compile, disk_cache
+from teucer._executables import compile, disk_cache
 from teucer.cli import main
 from teucer.experimental.compilation_cache import compilation_cache
 

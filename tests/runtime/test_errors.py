@@ -7,7 +7,7 @@ import pytest
 
 import teucer as jax
 import teucer.numpy as jnp
-from teucer._runtime import effects
+from teucer._executables import effects
 
 
 def fail(x):

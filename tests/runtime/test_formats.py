@@ -9,9 +9,9 @@ import pytest
 import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
+from teucer._arrays import formats
 from teucer._core.checker import check_jaxpr
-from teucer._runtime import formats
-from teucer._transform import programs
+from teucer._programs import programs
 from teucer.experimental import serialize_executable
 from teucer.experimental.layout import Format, Layout, with_layout_constraint
 

@@ -10,8 +10,9 @@ import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
 from teucer._base import memo
-from teucer._runtime import backends, compile
-from teucer._transform import eager
+from teucer._devices import backends
+from teucer._executables import compile
+from teucer._programs import eager
 from teucer._transform import jit as jit_module
 from teucer._xla import dispatcher as dispatcher_module
 

@@ -10,8 +10,8 @@ import pytest
 import teucer as jax
 import teucer.numpy as jnp
 from teucer._base import config
-from teucer._runtime import compile, disk_cache, preload
-from teucer._transform import programs
+from teucer._executables import compile, disk_cache, preload
+from teucer._programs import programs
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
 from teucer._base import config
-from teucer._runtime import compile, disk_cache, preload, stored, stripped
+from teucer._executables import compile, disk_cache, preload, stored, stripped
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
-from teucer._runtime.chosen import GSPMDSharding, from_hlo
+from teucer._devices.chosen import GSPMDSharding, from_hlo
 from teucer.sharding import AxisType, Mesh, NamedSharding
 
 P = jax.P

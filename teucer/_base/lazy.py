@@ -6,10 +6,10 @@ import importlib
 import sys
 from collections.abc import Callable, Mapping
 
-__all__ = ["face"]
+__all__ = ["lazy_module"]
 
 
-def face(module: str, rooms: Mapping[str, str], absent: Mapping[str, str] | None = None,
+def lazy_module(module: str, rooms: Mapping[str, str], absent: Mapping[str, str] | None = None,
          ) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
     """`__getattr__`, `__dir__` and `__all__` of a module that hands on names of its rooms.
 
@@ -17,7 +17,7 @@ def face(module: str, rooms: Mapping[str, str], absent: Mapping[str, str] | None
     module itself.
     absent: for names that users may look for in vain, what to say.
 
-    >>> __getattr__, __dir__, __all__ = face("teucer.lax", {"teucer.lax._sorting": "sort top_k"})
+    >>> __getattr__, __dir__, __all__ = lazy_module("teucer.lax", {"teucer.lax._sorting": "sort top_k"})
     >>> __all__
     ['sort', 'top_k']
     """

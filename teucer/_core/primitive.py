@@ -76,7 +76,7 @@ class Primitive:
     dce(eqn, used) -> eqn                                  the equation with those of its results only that are used
     moved(*avals, **params) -> elements                    that change place with regard to the last axis, or that windows hold;
                                                            infinitely many where loops are of another kind
-                                                           (`teucer._optimize.codegen`)
+                                                           (`teucer._targets.cpu.switches`)
     by_eigen(*avals, **params) -> products, gain           that are YNNPACK's or Eigen's on CPU, and those that had better be
                                                            Eigen's, less those that had not; avals of operands and results,
                                                            if it separates
@@ -88,9 +88,9 @@ class Primitive:
     multiple_results: bool = True
     call_primitive: ClassVar[bool] = False
     map_primitive: ClassVar[bool] = False
-    # runner(primitive, params): what runs a primitive outside any trace; the upper floors install it (`_transform.eager`).
+    # runner(primitive, params): what runs a primitive outside any trace; the upper floors install it (`_programs.eager`).
     runner: ClassVar[Any] = None
-    # The types of results with the partition that `shard` says (teucer._runtime.partition).
+    # The types of results with the partition that `shard` says (teucer._core.partition).
     laid_out: Any = None
     # Whether calls have no effects, and whether they run as programs of their own: where no method says otherwise.
     pure: ClassVar[bool] = True

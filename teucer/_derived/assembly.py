@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from teucer._arrays import transfer
+from teucer._arrays.arrays import ArrayImpl
+from teucer._arrays.formats import Format, Layout
 from teucer._base import dtypes
 from teucer._core.types import ShapedArray, aval_of
 from teucer._derived.moves import in_layout
-from teucer._runtime import backends, shardings, transfer
-from teucer._runtime.arrays import ArrayImpl
-from teucer._runtime.formats import Format, Layout
+from teucer._devices import backends, shardings
 from teucer._trees import pytrees
 from teucer._xla import arrays as xla
 

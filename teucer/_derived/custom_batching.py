@@ -9,6 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from teucer._base import tracebacks
+from teucer._core import array_ops
 from teucer._core.calls import check_callable, flatten_call, flatten_results, fun_name
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.primitive import Primitive
@@ -16,7 +17,6 @@ from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import typeof
 from teucer._core.types import Zero
 from teucer._derived.custom_calls import OutDims, batched, resolve_kwargs
-from teucer._transform import arith
 from teucer._transform.batch import batch_flat
 from teucer._transform.jit_calls import hoist_consts, jaxpr_uses_axis, jit_p
 from teucer._transform.jvp import jvp_flat, split_tangents
@@ -69,7 +69,7 @@ class CustomVmapCall(Primitive):
 
         def call_jvp(*values: Any) -> list[Any]:
             outs, out_tangents = jvp_flat(call, *split_tangents(values, moving))
-            return [*outs, *map(arith.instantiate, out_tangents)]
+            return [*outs, *map(array_ops.instantiate, out_tangents)]
 
         def rule_jvp(size: Any, in_batched: Sequence[bool], *values: Any) -> Any:
             found: list[Sequence[bool]] = []
@@ -79,8 +79,8 @@ class CustomVmapCall(Primitive):
             ps, ts = split_tangents(values, moving)
             # A primal and its tangent must be batched alike: the rule is told of the primals only.
             alike = [b or t for b, t in zip(in_batched[:n], full, strict=True)]
-            ps = tuple(arith.to_axis(p, d, size, 0) if a else p for p, d, a in zip(ps, dims, alike, strict=True))
-            ts = tuple(typeof(p).zero if type(t) is Zero else arith.to_axis(t, 0 if b else None, size, 0) if a else t
+            ps = tuple(array_ops.to_axis(p, d, size, 0) if a else p for p, d, a in zip(ps, dims, alike, strict=True))
+            ts = tuple(typeof(p).zero if type(t) is Zero else array_ops.to_axis(t, 0 if b else None, size, 0) if a else t
                        for p, t, b, a in zip(ps, ts, full, alike, strict=True))
 
             def apply(*xs: Any) -> list[Any]:
@@ -89,7 +89,7 @@ class CustomVmapCall(Primitive):
                 return list(outs)
 
             outs, out_tangents = jvp_flat(apply, ps, ts)
-            return [*outs, *map(arith.instantiate, out_tangents)], [*found[0], *found[0]]
+            return [*outs, *map(array_ops.instantiate, out_tangents)], [*found[0], *found[0]]
 
         given = [t for t, m in zip(tangents, moving, strict=True) if m]
         outs = self.bind(*primals, *given, call=call_jvp, rule=rule_jvp, name=name)
@@ -111,7 +111,7 @@ class CustomVmapCall(Primitive):
     def batch(self, axis: Any, args: Any, dims: Any, *, call: Any, rule: Any, **params: Any) -> Any:
         if all(d is None for d in dims):
             return self._along_name(axis, args, call, rule, params)
-        moved = [x if d is None else arith.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
+        moved = [x if d is None else array_ops.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
         outs, out_batched = rule(axis.size, [d is not None for d in dims], *moved)
         return tuple(outs), tuple(0 if b else None for b in out_batched)
 
@@ -129,7 +129,7 @@ class CustomVmapCall(Primitive):
 
             outs = out_dims.kept(*batch_flat(flat, axis, values, dims), axis)
             # Both batched: the new axis goes in front of that which the call has.
-            return [y if d is None or not b else arith.moveaxis(y, 1, 0)
+            return [y if d is None or not b else array_ops.moveaxis(y, 1, 0)
                     for y, d, b in zip(outs, out_dims.dims, flags, strict=True)], flags
 
         outs = self.bind(*args, call=batched(call, axis, dims, out_dims), rule=rule_along, **params)

@@ -7,13 +7,13 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from teucer._core import array_ops
 from teucer._core.calls import FlatCall, as_indices, as_names, check_callable, flatten_call, fun_name
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.primitive import Primitive
 from teucer._core.stage import stage_flat
 from teucer._core.trace import typeof
 from teucer._core.types import Zero
-from teucer._transform import arith
 from teucer._transform.batch import batch_flat, mapped_aval, unmapped_aval
 from teucer._transform.jit_calls import hoist_consts
 from teucer._trees import pytrees
@@ -107,7 +107,7 @@ def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
     Array(0., dtype=float32, weak_type=True)
     """
     zeros = pytrees.tree_map(SymbolicZero.from_primal_value, val)
-    return zeros if symbolic_zeros else pytrees.tree_map(lambda zero: arith.zeros(zero.aval), zeros)
+    return zeros if symbolic_zeros else pytrees.tree_map(lambda zero: array_ops.zeros(zero.aval), zeros)
 
 
 def to_jaxpr(call: Any, args: Sequence[Any]) -> tuple[ClosedJaxpr, list[Any]]:
@@ -175,7 +175,7 @@ def _kept(y: Any, dim: int | None, wanted: int | None, axis: Any) -> Any:
                              f"of the function itself does not.\n    result: {typeof(y).str_short(short_dtypes=True)}, axis {dim} "
                              f"is {axis.name}\n  Map over an argument of the function.")
         return y
-    return Zero(batched_aval(y.aval, axis)) if type(y) is Zero else arith.to_axis(y, dim, axis.size, 0)
+    return Zero(batched_aval(y.aval, axis)) if type(y) is Zero else array_ops.to_axis(y, dim, axis.size, 0)
 
 
 def batched(f: Any, axis: Any, dims: Sequence[Any], out_dims: OutDims, parts: int = 1) -> Callable[..., Any]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, final
 
 from teucer._base import tracebacks
+from teucer._core import array_ops
 from teucer._core.calls import flatten_results, fun_name
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.primitive import Undefined
@@ -14,7 +15,6 @@ from teucer._core.stage import DebugInfo
 from teucer._core.trace import typeof
 from teucer._core.types import Zero, float0
 from teucer._derived.custom_calls import CustomCall, CustomFunction, OutDims, SymbolicZero, batched, closed_over, to_jaxpr
-from teucer._transform import arith
 from teucer._transform.transpose import transpose_jaxpr
 from teucer._trees import pytrees
 
@@ -39,7 +39,7 @@ class CustomJVPCall(CustomCall):
 
     def jvp(self, primals: Any, tangents: Any, *, call_jaxpr: Any, jvp: Any, num_consts: int, symbolic_zeros: bool,
             **params: Any) -> Any:
-        given = list(tangents) if symbolic_zeros else [arith.instantiate(t) for t in tangents]
+        given = list(tangents) if symbolic_zeros else [array_ops.instantiate(t) for t in tangents]
         if any(type(t) is not Zero for t in tangents[:num_consts]):
             raise closed_over("custom_jvp", params["name"])
         outs = jvp(*primals, *given)
@@ -119,9 +119,9 @@ class custom_jvp(CustomFunction):
 
         def jvp(primals: Any, tangents: Any) -> Any:
             out = self(*primals)
-            zeros = pytrees.tree_map(lambda y: arith.instantiate(typeof(y).zero), out)
+            zeros = pytrees.tree_map(lambda y: array_ops.instantiate(typeof(y).zero), out)
             parts = [rule(t, out, *primals) for rule, t in zip(jvps, tangents, strict=True) if rule is not None]
-            return out, functools.reduce(lambda a, b: pytrees.tree_map(arith.add_cotangents, a, b), parts, zeros)
+            return out, functools.reduce(lambda a, b: pytrees.tree_map(array_ops.add_cotangents, a, b), parts, zeros)
 
         self.defjvp(jvp)
 
@@ -162,7 +162,7 @@ class custom_jvp(CustomFunction):
 def _shown_tangent(primal: Any, t: Any, symbolic: bool) -> Any:
     """A tangent as a rule sees it."""
     if type(t) is Zero:
-        return SymbolicZero(t.aval) if symbolic else arith.instantiate(t)
+        return SymbolicZero(t.aval) if symbolic else array_ops.instantiate(t)
     return t
 
 

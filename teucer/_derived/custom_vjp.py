@@ -9,6 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from teucer._base import dtypes, errors, tracebacks
+from teucer._core import array_ops
 from teucer._core.calls import flatten_results, fun_name
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.primitive import Primitive
@@ -26,7 +27,6 @@ from teucer._derived.custom_calls import (
     to_jaxpr,
     unbatched_zero,
 )
-from teucer._transform import arith
 from teucer._transform.batch import batch_flat, unmapped_aval
 from teucer._trees import pytrees
 
@@ -145,8 +145,8 @@ def _batched_bwd(bwd: Any, axis: Any, dims_of: Callable[[], list[int | None]], a
 def _match_dim(ct: Any, dim: int | None, wanted: int | None, axis: Any) -> Any:
     """A cotangent with the batch dimension of its argument; summed over the batch for an argument that has none."""
     if wanted is None:
-        return ct if dim is None else arith.sum_axis(ct, dim)
-    return arith.to_axis(ct, dim, axis.size, wanted)
+        return ct if dim is None else array_ops.sum_axis(ct, dim)
+    return array_ops.to_axis(ct, dim, axis.size, wanted)
 
 
 @final
@@ -173,7 +173,7 @@ class CustomLin(Primitive):
     def transpose(self, cts: Any, *args: Any, num_res: int, bwd: Any, moving: Any, in_avals: Any, out_avals: Any,
                   symbolic_zeros: bool, **params: Any) -> Any:
         residuals = args[:num_res]
-        given = list(cts) if symbolic_zeros else [arith.instantiate(ct) for ct in cts]
+        given = list(cts) if symbolic_zeros else [array_ops.instantiate(ct) for ct in cts]
         in_cts = bwd(*residuals, *given)
         found = [ct for ct, m in zip(in_cts, moving, strict=True) if m]
         return (None,) * num_res + tuple(found)
@@ -291,7 +291,7 @@ class _VJPRule:
     def backward(self, *values: Any) -> list[Any]:
         n = self.res_tree.num_leaves
         residuals = pytrees.tree_unflatten(self.res_tree, values[:n])
-        cts = [SymbolicZero(ct.aval) if type(ct) is Zero and self.custom.symbolic_zeros else arith.instantiate(ct)
+        cts = [SymbolicZero(ct.aval) if type(ct) is Zero and self.custom.symbolic_zeros else array_ops.instantiate(ct)
                for ct in values[n:]]
         bwd = self.custom.bwd
         assert bwd is not None
@@ -320,7 +320,7 @@ class _VJPRule:
         got = typeof(ct)
         if got.shape != expected.shape or got.dtype != expected.dtype:
             if got.shape == expected.shape and dtypes.issubdtype(got.dtype, np.inexact):
-                return arith.convert(ct, expected)
+                return array_ops.convert(ct, expected)
             path = pytrees.keystr(list(pytrees.leaf_paths(pytrees.treedef_children(self.flat_call.tree)[0]))[i])
             what = "shapes" if got.shape != expected.shape else "dtypes"
             raise ValueError("Custom VJP bwd rule must produce an output with the same type as the args tuple of the primal "

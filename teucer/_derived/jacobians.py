@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from teucer._base import dtypes, tracebacks
+from teucer._core import array_ops
 from teucer._core.calls import FlatFunction, as_indices, check_callable
 from teucer._core.jaxpr import eval_jaxpr
 from teucer._core.primitive import Axis
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, float0, is_valid_type
-from teucer._transform import arith
 from teucer._transform.batch import batch_flat
 from teucer._transform.forward import known_part
 from teucer._transform.linearize import linearize_flat
@@ -116,14 +116,14 @@ def _columns(f: FlatFunction, flat: Sequence[Any], holomorphic: bool, op: str) -
         basis = _basis(aval)
 
         def push(t: Any, k: int = k) -> list[Any]:
-            tangents = [t if i == k else arith.zeros(a.tangent_aval()) for i, a in enumerate(avals)]
+            tangents = [t if i == k else array_ops.zeros(a.tangent_aval()) for i, a in enumerate(avals)]
             return eval_jaxpr(lin.jaxpr, lin.residuals, *tangents)
 
         outs, dims = batch_flat(push, Axis(aval.size), [basis], [0])
-        moved = iter([arith.to_axis(y, d, aval.size, np.ndim(y) - (d is not None)) for y, d in zip(outs, dims, strict=True)])
+        moved = iter([array_ops.to_axis(y, d, aval.size, np.ndim(y) - (d is not None)) for y, d in zip(outs, dims, strict=True)])
         for row, a, moving in zip(rows, out_avals, lin.moving_outs, strict=True):
-            block = next(moved) if moving else arith.zeros(ShapedArray((*a.shape, aval.size), a.tangent_aval().dtype))
-            row.append(_as_weak_as(a, arith.reshape(block, (*a.shape, *aval.shape))))
+            block = next(moved) if moving else array_ops.zeros(ShapedArray((*a.shape, aval.size), a.tangent_aval().dtype))
+            row.append(_as_weak_as(a, array_ops.reshape(block, (*a.shape, *aval.shape))))
     return rows
 
 
@@ -135,17 +135,18 @@ def _rows(f: FlatFunction, flat: Sequence[Any], holomorphic: bool, op: str) -> l
 
         def pull(ct: Any, k: int = k) -> list[Any]:
             cts = [ct if i == k else a.zero for i, a in enumerate(pullback.out_avals)]
-            return [arith.instantiate(c) for c in pullback.pull_flat(cts)]
+            return [array_ops.instantiate(c) for c in pullback.pull_flat(cts)]
 
         outs, dims = batch_flat(pull, Axis(aval.size), [_basis(aval)], [0])
-        rows.append([_as_weak_as(typeof(x), arith.reshape(arith.to_axis(y, d, aval.size, 0), (*aval.shape, *typeof(x).shape)))
+        rows.append([_as_weak_as(typeof(x), array_ops.reshape(array_ops.to_axis(y, d, aval.size, 0),
+                                                              (*aval.shape, *typeof(x).shape)))
                      for y, d, x in zip(outs, dims, flat, strict=True)])
     return rows
 
 
 def _as_weak_as(aval: Any, block: Any) -> Any:
     """A block of a Jacobian with the weak type of what it is a derivative of (jacfwd) or by (jacrev)."""
-    return arith.convert(block, typeof(block).update(weak_type=aval.weak_type))
+    return array_ops.convert(block, typeof(block).update(weak_type=aval.weak_type))
 
 
 def _basis(aval: Any) -> Any:
@@ -154,8 +155,8 @@ def _basis(aval: Any) -> Any:
     if tangent.dtype == float0:
         return np.zeros((aval.size, *aval.shape), float0)
     if aval.symbolic:
-        return arith.reshape(arith.identity(aval.size, tangent.dtype), (aval.size, *aval.shape))
-    return arith.convert(np.eye(aval.size).reshape(aval.size, *aval.shape).astype(tangent.dtype),
+        return array_ops.reshape(array_ops.identity(aval.size, tangent.dtype), (aval.size, *aval.shape))
+    return array_ops.convert(np.eye(aval.size).reshape(aval.size, *aval.shape).astype(tangent.dtype),
                          ShapedArray((aval.size, *aval.shape), tangent.dtype))
 
 

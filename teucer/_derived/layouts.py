@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, final
 
+from teucer._arrays.formats import Layout, at_boundary, order_in
 from teucer._base import tracebacks
+from teucer._core import partition
 from teucer._core.primitive import Primitive
 from teucer._core.types import Zero
 from teucer._derived.moves import device_put, in_layout
 from teucer._lower import hlo
-from teucer._runtime import partition
-from teucer._runtime.formats import Layout, at_boundary, order_in
 from teucer._trees import pytrees
 
 __all__ = ["layout_constraint_p", "with_layout_constraint"]

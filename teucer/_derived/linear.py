@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from teucer._arrays.structs import ShapeDtypeStruct
 from teucer._base import dtypes, tracebacks
+from teucer._core import array_ops
 from teucer._core.calls import FlatFunction, as_indices, check_callable
 from teucer._core.jaxpr import eval_jaxpr
 from teucer._core.primitive import Undefined
 from teucer._core.stage import stage_flat
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray
-from teucer._runtime.structs import ShapeDtypeStruct
-from teucer._transform import arith
 from teucer._transform.jit import jit
 from teucer._transform.reverse import fix_other_arguments, positions_of, refuse_reduce_axes, vjp
 from teucer._transform.transpose import backward_pass
@@ -59,7 +59,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
                 raise TypeError(f"cotangent type does not match function output, expected {a.str_short()} but got "
                                 f"{typeof(c).str_short()}")
         in_cts = backward_pass(jaxpr, consts, [Undefined(a) for a in avals], cts)
-        return pytrees.tree_unflatten(in_tree, [arith.instantiate(c) for c in in_cts])
+        return pytrees.tree_unflatten(in_tree, [array_ops.instantiate(c) for c in in_cts])
 
     return transposed
 

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any, final
 
 from teucer._base import tracebacks
+from teucer._core import array_ops
 from teucer._core.calls import FlatFunction, check_callable
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.stage import stage_flat
 from teucer._core.trace import typeof
 from teucer._core.types import Zero
-from teucer._transform import arith
 from teucer._transform.batch import batch_jaxpr
 from teucer._transform.jit_calls import hoist_consts, jaxpr_uses_axis
 from teucer._trees import pytrees
@@ -55,13 +55,13 @@ class LinearCall(Primitive):
         outs = self.bind(*primals, **params)
         if all(type(t) is Zero for t in tangents):
             return outs, tuple(typeof(y).zero for y in outs)
-        return outs, self.bind(*primals[:n], *map(arith.instantiate, tangents[n:]), **params)
+        return outs, self.bind(*primals[:n], *map(array_ops.instantiate, tangents[n:]), **params)
 
     def transpose(self, cts: Any, *args: Any, callee: ClosedJaxpr, transposed: ClosedJaxpr, num_callee_consts: int,
                   num_transpose_consts: int, num_res: int) -> Any:
         n = num_callee_consts + num_transpose_consts
         consts, transpose_consts = args[:num_callee_consts], args[num_callee_consts:n]
-        outs = self.bind(*transpose_consts, *consts, *args[n:n + num_res], *map(arith.instantiate, cts), callee=transposed,
+        outs = self.bind(*transpose_consts, *consts, *args[n:n + num_res], *map(array_ops.instantiate, cts), callee=transposed,
                          transposed=callee, num_callee_consts=num_transpose_consts, num_transpose_consts=num_callee_consts,
                          num_res=num_res)
         linear = [type(x) is Undefined for x in args[n + num_res:]]
@@ -77,7 +77,7 @@ class LinearCall(Primitive):
         xs, ys = [True] * (len(args) - fixed), [True] * len(callee.out_avals)
         first, _ = batch_jaxpr(callee, axis, [*consts, *residuals, *xs], ys)
         second, _ = batch_jaxpr(transposed, axis, [*transpose_consts, *residuals, *ys], xs)
-        operands = [x if d is None and i < fixed else arith.to_axis(x, d, axis.size, 0)
+        operands = [x if d is None and i < fixed else array_ops.to_axis(x, d, axis.size, 0)
                     for i, (x, d) in enumerate(zip(args, dims, strict=True))]
         outs = self.bind(*first.consts, *operands[:num_callee_consts], *second.consts, *operands[num_callee_consts:],
                          callee=hoist_consts(first.jaxpr), transposed=hoist_consts(second.jaxpr),

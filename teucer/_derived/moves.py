@@ -7,18 +7,19 @@ from typing import Any, final
 
 import numpy as np
 
+from teucer._arrays import transfer
+from teucer._arrays.arrays import ArrayImpl, to_numpy
+from teucer._arrays.formats import Format, Layout, at_boundary, order_in, order_of
 from teucer._base import dtypes, tracebacks
 from teucer._core.primitive import Primitive
+from teucer._core.specs import PartitionSpec
 from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import Zero, is_valid_type
-from teucer._runtime import backends, transfer
-from teucer._runtime.arrays import ArrayImpl, to_numpy
-from teucer._runtime.formats import Format, Layout, at_boundary, order_in, order_of
-from teucer._runtime.placement import spread
-from teucer._runtime.shardings import NamedSharding, SingleDeviceSharding, check_shape, sharded_aval
-from teucer._runtime.specs import PartitionSpec
-from teucer._transform.programs import execute, in_order, program_for
+from teucer._devices import backends
+from teucer._devices.placement import spread
+from teucer._devices.shardings import NamedSharding, SingleDeviceSharding, check_shape, sharded_aval
+from teucer._programs.programs import execute, in_order, program_for
 from teucer._trees import pytrees
 from teucer._xla import arrays as xla
 from teucer._xla.client import Device

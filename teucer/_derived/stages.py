@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+from teucer._arrays.formats import Format, Layout
+from teucer._arrays.structs import as_struct, described
 from teucer._base import tracebacks
 from teucer._core.calls import FlatCall, flatten_call
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import Aval
-from teucer._runtime import backends
-from teucer._runtime.formats import Format, Layout
-from teucer._runtime.shardings import check_shape
-from teucer._runtime.structs import as_struct, described
-from teucer._transform import programs
+from teucer._devices import backends
+from teucer._devices.shardings import check_shape
+from teucer._programs import programs
 from teucer._transform.jit import JitOptions, Staged, jit, method, placement_for, prefixed, stage_call
 from teucer._trees import pytrees
 from teucer._xla import client as xla

@@ -15,16 +15,16 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from teucer._arrays.arrays import ArrayImpl, to_numpy
 from teucer._base import errors, memo
 from teucer._core.calls import FlatCall, leaf_arguments, leaf_names, static_by_name
 from teucer._core.jaxpr import ClosedJaxpr, Literal
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import current_trace
 from teucer._core.types import ShapedArray
+from teucer._devices import shardings
 from teucer._dimensions.dimensions import Dimension, Scope, bounds, is_symbolic, substitute, variables_of
 from teucer._dynamic import padding
-from teucer._runtime import shardings
-from teucer._runtime.arrays import ArrayImpl, to_numpy
 from teucer._trees import pytrees
 from teucer._xla import arrays as xla
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from teucer._core.primitive import Primitive
 from teucer._core.types import ShapedArray
+from teucer._devices.meshes import AbstractMesh
 from teucer._dimensions.dimensions import is_symbolic, substitute
 from teucer._dynamic import sizes
 from teucer._lower.context import Value
-from teucer._runtime.meshes import AbstractMesh
 from teucer._xla import mlir
 
 __all__ = ["call_exported_p"]

@@ -12,16 +12,17 @@ from typing import Any
 
 import numpy as np
 
+from teucer._core.specs import PartitionSpec
 from teucer._core.trace import typeof
 from teucer._derived.stages import ArgInfo, Compiled
+from teucer._devices import backends
+from teucer._devices.chosen import GSPMDSharding
+from teucer._devices.shardings import NamedSharding
+from teucer._executables import cpu_features
+from teucer._executables.compile import LoadedCode
 from teucer._export.serialization import aval_of, aval_text, pack, read_tree, sharding_of, sharding_text, tree_text, unpack
 from teucer._export.symbolic_shapes import SymbolicScope
-from teucer._runtime import backends, cpu_features
-from teucer._runtime.chosen import GSPMDSharding
-from teucer._runtime.compile import LoadedCode
-from teucer._runtime.shardings import NamedSharding
-from teucer._runtime.specs import PartitionSpec
-from teucer._transform import programs
+from teucer._programs import programs
 from teucer._trees import pytrees
 from teucer._xla import client as xla
 from teucer.random._keys import wrap_key_data

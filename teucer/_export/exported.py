@@ -8,18 +8,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
+from teucer._arrays.structs import ShapeDtypeStruct
 from teucer._base import tracebacks
+from teucer._core import array_ops
 from teucer._core.calls import fun_name
+from teucer._core.specs import UNCONSTRAINED
 from teucer._core.trace import typeof
 from teucer._core.types import float0
 from teucer._derived.custom_vjp import custom_vjp
+from teucer._devices import backends
+from teucer._devices.shardings import NamedSharding
 from teucer._dimensions.dimensions import is_symbolic
 from teucer._export import calls, serialization
-from teucer._runtime import backends
-from teucer._runtime.shardings import NamedSharding
-from teucer._runtime.specs import UNCONSTRAINED
-from teucer._runtime.structs import ShapeDtypeStruct
-from teucer._transform import arith
 from teucer._transform.jit import jit
 from teucer._transform.reverse import vjp
 from teucer._trees import pytrees
@@ -198,7 +198,7 @@ def _callable(exported: Exported) -> Callable[..., Any]:
 
     def backward(residuals: Any, cts: Any) -> Any:
         out = exported.vjp()
-        filled = [arith.zeros(typeof(ct).tangent_aval()) if a.dtype == float0 else ct
+        filled = [array_ops.zeros(typeof(ct).tangent_aval()) if a.dtype == float0 else ct
                   for ct, a in zip(cts, out.in_avals[len(residuals):], strict=True)]
         return out.call(*residuals, *filled)
 

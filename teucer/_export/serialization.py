@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core.specs import UNCONSTRAINED, PartitionSpec
 from teucer._core.types import ShapedArray, float0
+from teucer._devices.meshes import AbstractMesh, AxisType, Mesh
+from teucer._devices.shardings import NamedSharding
 from teucer._dimensions.dimensions import is_symbolic
 from teucer._export.symbolic_shapes import SymbolicScope, symbolic_shape
-from teucer._runtime.meshes import AbstractMesh, AxisType, Mesh
-from teucer._runtime.shardings import NamedSharding
-from teucer._runtime.specs import UNCONSTRAINED, PartitionSpec
 from teucer._trees import pytrees
 from teucer._xla import mlir
 from teucer._xla.pytree import is_namedtuple, is_node, make_treedef

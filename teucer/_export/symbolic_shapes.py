@@ -7,11 +7,11 @@ import re
 from collections.abc import Sequence
 from typing import Any, NoReturn, final
 
+from teucer._arrays.structs import ShapeDtypeStruct
 from teucer._base import dtypes, source
 from teucer._base.source import user_frame
 from teucer._core.trace import typeof
 from teucer._dimensions.dimensions import Scope, bounds, is_symbolic, max_dim, min_dim
-from teucer._runtime.structs import ShapeDtypeStruct
 from teucer._trees import pytrees
 
 __all__ = ["SymbolicScope", "is_symbolic_dim", "symbolic_args_specs", "symbolic_dim_bounds", "symbolic_shape"]

@@ -11,15 +11,15 @@ import numpy as np
 
 from teucer._base import config, dtypes, errors, source
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Literal
+from teucer._core.specs import UNCONSTRAINED, PartitionSpec
 from teucer._core.stage import stage_flat
 from teucer._core.types import ShapedArray, aval_of, partitioned
+from teucer._devices import meshes
+from teucer._devices.chosen import GSPMDSharding
+from teucer._devices.shardings import NamedSharding, SingleDeviceSharding
 from teucer._lower import text
 from teucer._lower.extended import lower_by_batching
 from teucer._lower.value import Value
-from teucer._runtime import meshes
-from teucer._runtime.chosen import GSPMDSharding
-from teucer._runtime.shardings import NamedSharding, SingleDeviceSharding
-from teucer._runtime.specs import UNCONSTRAINED, PartitionSpec
 
 __all__ = ["PLATFORM", "Argument", "Context", "Module", "Value", "lower_module"]
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core.specs import UNCONSTRAINED, entry_names
 from teucer._core.types import ShapedArray
 from teucer._dimensions.dimensions import is_symbolic
-from teucer._runtime.specs import UNCONSTRAINED, entry_names
 
 __all__ = ["POLYMORPHIC", "array", "dense", "element_type", "i64s", "location", "mesh", "partition", "tensor_type"]
 

@@ -6,12 +6,11 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
-from teucer._core import axes
+from teucer._core import array_ops, axes
 from teucer._core.jaxpr import ClosedJaxpr, eval_jaxpr
 from teucer._core.primitive import Axis
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import Trace, Tracer, check_alive, check_leaks, current_trace, end, typeof, using
-from teucer._transform import arith
 
 __all__ = ["BatchTrace", "BatchTracer", "batch_flat", "batch_jaxpr", "mapped_aval", "unmapped_aval"]
 
@@ -132,7 +131,7 @@ def _batch_jaxpr(closed: ClosedJaxpr, axis: Axis, batched: Sequence[bool], wante
         outs, dims = batch_flat(lambda *xs: eval_jaxpr(closed.jaxpr, closed.consts, *xs), axis, args,
                                 [0 if b else None for b in batched])
         out_batched[:] = [d is not None or w for d, w in zip(dims, wanted, strict=True)]
-        return [arith.to_axis(y, d, axis.size, 0) if b else y
+        return [array_ops.to_axis(y, d, axis.size, 0) if b else y
                 for y, d, b in zip(outs, dims, out_batched, strict=True)]
 
     avals = [unmapped_aval(a, 0, axis.size) if b else a for a, b in zip(closed.in_avals, batched, strict=True)]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from teucer._base import memo
-from teucer._runtime import backends, compile, misses
-from teucer._transform import eager, linearize
+from teucer._devices import backends
+from teucer._executables import compile, misses
+from teucer._programs import eager
+from teucer._transform import linearize
 from teucer._xla.dispatcher import forget_calls
 
 __all__ = ["clear_backends", "clear_caches"]

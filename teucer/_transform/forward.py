@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from teucer._base import tracebacks
+from teucer._core import array_ops
 from teucer._core.calls import FlatFunction, check_callable
 from teucer._core.jaxpr import eval_jaxpr
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import float0
-from teucer._transform import arith
 from teucer._transform.jvp import jvp_flat
 from teucer._transform.linearize import linearize_flat
 from teucer._trees import pytrees
@@ -47,7 +47,7 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
     given = [typeof(x).zero if typeof(t).dtype == float0 else t for x, t in zip(flat, flat_tangents, strict=True)]
     outs, out_tangents = jvp_flat(f, flat, given)
     results = (pytrees.tree_unflatten(f.tree, outs),
-               pytrees.tree_unflatten(f.tree, [arith.instantiate(t) for t in out_tangents]))
+               pytrees.tree_unflatten(f.tree, [array_ops.instantiate(t) for t in out_tangents]))
     return (*results, known_part(f.aux)) if has_aux else results
 
 
@@ -116,7 +116,7 @@ def _push(p: Pushforward, *tangents: Any) -> Any:
             raise ValueError("linearized function called on tangent values inconsistent with the original primal values: "
                              f"got tangent aval {typeof(t)} for primal aval {a}")
     outs = iter(eval_jaxpr(p.jaxpr, p.residuals, *given))
-    return pytrees.tree_unflatten(p.out_tree, [next(outs) if m else arith.instantiate(a.zero)
+    return pytrees.tree_unflatten(p.out_tree, [next(outs) if m else array_ops.instantiate(a.zero)
                                                for a, m in zip(p.out_avals, p.moving_outs, strict=True)])
 
 

@@ -8,8 +8,10 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from teucer._arrays.formats import at_boundary, check_argument
+from teucer._arrays.prefixes import Prefix, everywhere, place_of, prefixes
 from teucer._base import config, memo, tracebacks
-from teucer._core import axes
+from teucer._core import array_ops, axes
 from teucer._core.calls import (
     FlatCall,
     as_indices,
@@ -25,14 +27,12 @@ from teucer._core.calls import (
 )
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.trace import EVAL, Tracer, current_trace
+from teucer._devices.placement import Placement, placement_of, spread
+from teucer._devices.shardings import single_device_sharding
 from teucer._dynamic import dynamic, padding
-from teucer._runtime import compilations, misses, preload
-from teucer._runtime.formats import at_boundary, check_argument
-from teucer._runtime.placement import Placement, placement_of, spread
-from teucer._runtime.prefixes import Prefix, everywhere, place_of, prefixes
-from teucer._runtime.shardings import single_device_sharding
-from teucer._transform import arith, programs
-from teucer._transform.eager import check_no_tracers
+from teucer._executables import compilations, misses, preload
+from teucer._programs import programs
+from teucer._programs.eager import check_no_tracers
 from teucer._transform.jit_calls import execute, hoist_consts, jit_p, sized_call_p
 from teucer._trees import pytrees
 from teucer._xla.dispatcher import PjitFunction, dispatcher
@@ -224,10 +224,10 @@ def call_jitted(fun: Callable[..., Any], options: JitOptions, args: tuple[Any, .
                              f"{dict(options.compiler_options)} specified on a nested jit with name: {staged.debug_info.name}.\n"
                              "  A program is compiled as a whole: give them to the jit that compiles it.")
         ins, wanted = prefixed(staged, call, options.in_shardings, options.out_shardings)
-        outs = jit_p.bind(*map(arith.lay_out, leaves, ins), jaxpr=staged.jaxpr, name=staged.debug_info.name,
+        outs = jit_p.bind(*map(array_ops.lay_out, leaves, ins), jaxpr=staged.jaxpr, name=staged.debug_info.name,
                           donated_invars=staged.donated, keep_unused=options.keep_unused, inline=options.inline,
                           options=options.compiler_options, outline=options.outline)
-        return pytrees.tree_unflatten(staged.out_tree, map(arith.lay_out, outs, wanted)), None
+        return pytrees.tree_unflatten(staged.out_tree, map(array_ops.lay_out, outs, wanted)), None
     check_no_tracers(leaves)
     placement = placement_for(staged, call, options)
     program = programs.program_for(staged.jaxpr.jaxpr, staged.debug_info.name, staged.donated, options.keep_unused,

@@ -8,16 +8,17 @@ from typing import Any, final
 
 import numpy as np
 
+from teucer._core import array_ops
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.types import Zero
+from teucer._devices.placement import placement_of
 from teucer._dynamic import dynamic, padding
 from teucer._optimize.dce import dce_closed, filtered, narrowed
 from teucer._optimize.unchanged import forward_call
-from teucer._runtime.placement import placement_of
-from teucer._transform import arith, programs
+from teucer._programs import programs
+from teucer._programs.eager import check_no_tracers
 from teucer._transform.batch import batch_jaxpr
-from teucer._transform.eager import check_no_tracers
 from teucer._transform.jvp import jvp_jaxpr, split_tangents
 from teucer._transform.partial import split_jaxpr
 from teucer._transform.transpose import transpose_jaxpr
@@ -103,7 +104,7 @@ class JaxprCall(Primitive):
 
     def batch(self, axis: Any, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
         batched, out_batched = batch_jaxpr(jaxpr, axis, [d is not None for d in dims], False)
-        operands = [x if d is None else arith.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
+        operands = [x if d is None else array_ops.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
         outs = self.call(batched, operands, params)
         return outs, tuple(0 if b else None for b in out_batched)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
+from teucer._core import array_ops
 from teucer._core.jaxpr import ClosedJaxpr, eval_jaxpr
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import Trace, Tracer, check_alive, check_leaks, current_trace, end, typeof, using
 from teucer._core.types import Zero
-from teucer._transform import arith
 
 __all__ = ["JVPTrace", "JVPTracer", "jvp_flat", "jvp_jaxpr", "split_tangents"]
 
@@ -114,7 +114,7 @@ def _jvp_jaxpr(closed: ClosedJaxpr, moving: Sequence[bool], wanted: tuple[bool, 
     def jvp(*args: Any) -> list[Any]:
         outs, out_tangents = jvp_flat(lambda *xs: eval_jaxpr(closed.jaxpr, closed.consts, *xs), *split_tangents(args, moving))
         out_moving[:] = [type(t) is not Zero or w for t, w in zip(out_tangents, wanted, strict=True)]
-        return outs + [arith.instantiate(t) for t, m in zip(out_tangents, out_moving, strict=True) if m]
+        return outs + [array_ops.instantiate(t) for t, m in zip(out_tangents, out_moving, strict=True) if m]
 
     avals = closed.in_avals
     tangent_avals = [a.tangent_aval() for a, m in zip(avals, moving, strict=True) if m]

@@ -16,7 +16,7 @@ from teucer._core.names import _names
 from teucer._core.stage import DebugInfo, StageTrace, StageTracer
 from teucer._core.trace import EVAL, Trace, Tracer, check_alive, check_leaks, current_trace, end, typeof, using
 from teucer._core.types import Zero, float0
-from teucer._transform.eager import runner
+from teucer._programs.eager import runner
 from teucer._transform.jvp import JVPTrace, JVPTracer
 from teucer._transform.partial import PartialTrace
 

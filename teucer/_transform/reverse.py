@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from teucer._arrays.arrays import Array
 from teucer._base import dtypes, tracebacks
+from teucer._core import array_ops
 from teucer._core.calls import FlatFunction, as_indices, check_callable, fun_name, where
 from teucer._core.primitive import Undefined
 from teucer._core.trace import current_trace, typeof
 from teucer._core.types import float0, is_valid_type
-from teucer._runtime.arrays import Array
-from teucer._transform import arith
 from teucer._transform.forward import known_part
 from teucer._transform.linearize import linearize_flat
 from teucer._transform.transpose import backward_pass
@@ -71,7 +71,7 @@ class Pullback:
         for x, aval in zip(leaves, self.out_avals, strict=True):
             self._check(x, aval)
         cts = self.pull_flat(leaves)
-        return pytrees.tree_unflatten(self.in_tree, [arith.instantiate(c) for c in cts])
+        return pytrees.tree_unflatten(self.in_tree, [array_ops.instantiate(c) for c in cts])
 
     def _check(self, ct: Any, aval: Any) -> None:
         expected, got = aval.cotangent_aval(), typeof(ct)
@@ -166,8 +166,8 @@ def _differentiated(op: str, fun: Callable[..., Any], argnums: Any, has_aux: boo
         _check_grad_output(pullback, holomorphic, op, fun)
         aval = typeof(value).cotangent_aval()
         # A host scalar spares a transfer; where it comes out as the gradient itself it is made an array.
-        one = arith.ones(aval) if aval.weak_type else np.array(1, aval.dtype)
-        cts = [_as_array(c, aval) if c is one else arith.instantiate(c) for c in pullback.pull_flat([one])]
+        one = array_ops.ones(aval) if aval.weak_type else np.array(1, aval.dtype)
+        cts = [_as_array(c, aval) if c is one else array_ops.instantiate(c) for c in pullback.pull_flat([one])]
         gradients, value = in_tree.unflatten(cts), f.tree.unflatten([value])
         return ((value, known_part(f.aux)) if has_aux else value), gradients[0] if single else gradients
 
@@ -179,7 +179,7 @@ def _as_array(x: Any, aval: Any) -> Any:
     if isinstance(x, Array):
         return x
     lifted = current_trace().lift(x, aval)
-    return arith.convert(x, aval) if lifted is x else lifted
+    return array_ops.convert(x, aval) if lifted is x else lifted
 
 
 def positions_of(numbers: tuple[int, ...], args: tuple[Any, ...], fun: Callable[..., Any], op: str) -> list[int]:

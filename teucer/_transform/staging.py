@@ -7,12 +7,12 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any, final
 
+from teucer._arrays.structs import as_struct, described
 from teucer._base import config, tracebacks
 from teucer._core import axes, names
 from teucer._core.calls import StagedCall, as_indices, check_callable, check_leaves, flatten_call, fun_name, stage_user
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.trace import EVAL, Trace, Tracer, current_trace, using
-from teucer._runtime.structs import as_struct, described
 from teucer._trees import pytrees
 from teucer._xla.dispatcher import PjitFunction
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from teucer._core import array_ops
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var
 from teucer._core.primitive import Undefined
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import current_trace
 from teucer._core.types import Zero, partitioned
-from teucer._transform import arith
 
 __all__ = ["backward_pass", "transpose_jaxpr"]
 
@@ -67,9 +67,9 @@ def _accumulate(ct_of: dict[Any, Any], v: Any, ct: Any) -> None:
     if ct is None or type(ct) is Zero:
         return
     if partitioned:
-        ct = arith.as_primal(ct, v.aval)
+        ct = array_ops.as_primal(ct, v.aval)
     before = ct_of.get(v)
-    ct_of[v] = ct if before is None else arith.add_cotangents(before, ct)
+    ct_of[v] = ct if before is None else array_ops.add_cotangents(before, ct)
 
 
 def transpose_jaxpr(closed: ClosedJaxpr, linear: Sequence[bool], ct_given: Sequence[bool],

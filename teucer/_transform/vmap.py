@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from teucer._base import tracebacks
+from teucer._core import array_ops
 from teucer._core.calls import FlatFunction, check_callable, fun_name, leaf_names, where
 from teucer._core.primitive import Axis
 from teucer._core.trace import typeof
 from teucer._core.types import is_valid_type
-from teucer._transform import arith
 from teucer._transform.batch import batch_flat
 from teucer._trees import pytrees
 
@@ -126,4 +126,4 @@ def _to_out_axis(y: Any, dim: int | None, wanted: int | None, size: Any, i: int,
     if not -ndim <= wanted < ndim:
         raise ValueError(f"axis {wanted} is out of bounds for array of dimension {ndim}: out_axes of vmap for a result of "
                          f"{fun_name(fun)} with {ndim - 1} axes.")
-    return arith.to_axis(y, dim, size, wanted % ndim)
+    return array_ops.to_axis(y, dim, size, wanted % ndim)

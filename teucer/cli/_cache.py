@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from teucer._base import config
-from teucer._runtime import disk_cache
+from teucer._executables import disk_cache
 from teucer.cli._errors import CommandError
 
 

@@ -12,9 +12,9 @@ import teucer as jax
 from teucer._base.element_types import ALL, canonicalize_dtype
 from teucer._base.short_names import short_name
 from teucer._core.jaxpr import Jaxpr, subjaxprs
-from teucer._optimize.outline import outlined
 from teucer._optimize.passes import PASSES, Pass
 from teucer._optimize.structure import structural_key
+from teucer._targets.cpu.outline import outlined
 from teucer._transform.jit_calls import hoist_consts
 from teucer.cli._errors import CommandError
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from teucer._runtime import backends
+from teucer._devices import backends
 
 __all__ = ["create_device_mesh"]
 

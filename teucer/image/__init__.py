@@ -1,5 +1,5 @@
 """Images: resizing, scaling, translation."""
 
-from teucer._base.lazy import face
+from teucer._base.lazy import lazy_module
 
-__getattr__, __dir__, __all__ = face(__name__, {"teucer.image._resize": "ResizeMethod resize scale_and_translate"})
+__getattr__, __dir__, __all__ = lazy_module(__name__, {"teucer.image._resize": "ResizeMethod resize scale_and_translate"})

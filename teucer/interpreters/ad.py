@@ -6,12 +6,12 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from teucer._core.array_ops import add_cotangents as add_tangents
+from teucer._core.array_ops import instantiate as instantiate_zeros
+from teucer._core.array_ops import zeros as zeros_like_aval
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import Zero
-from teucer._transform.arith import add_cotangents as add_tangents
-from teucer._transform.arith import instantiate as instantiate_zeros
-from teucer._transform.arith import zeros as zeros_like_aval
 from teucer._transform.jvp import JVPTrace, JVPTracer
 from teucer.interpreters._primitive import Rules, as_tuple, has_several_results
 from teucer.lax._structure import add_any_p as add_jaxvals_p

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from teucer._core import array_ops
 from teucer._core.primitive import Axis, Primitive
 from teucer._core.trace import typeof
-from teucer._transform import arith
 from teucer.interpreters._primitive import Rules, as_tuple, has_several_results
 
 __all__ = ["axis_primitive_batchers", "bdim_at_front", "broadcast", "defbroadcasting", "defreducer", "defvectorized",
@@ -66,7 +66,7 @@ axis_primitive_batchers = Rules("batch", _install_axis, _derive_axis)
 
 def broadcast(x: Any, sz: int, axis: int, mesh_axis: Any = None) -> Any:
     """x repeated sz times along a new axis."""
-    return arith.broadcast(x, sz, axis)
+    return array_ops.broadcast(x, sz, axis)
 
 
 def bdim_at_front(x: Any, bdim: int | None, size: int, mesh_axis: Any = None) -> Any:
@@ -76,14 +76,14 @@ def bdim_at_front(x: Any, bdim: int | None, size: int, mesh_axis: Any = None) ->
     >>> bdim_at_front(jnp.ones((2, 3)), 1, 3).shape
     (3, 2)
     """
-    return arith.to_axis(x, bdim, size, 0)
+    return array_ops.to_axis(x, bdim, size, 0)
 
 
 def defvectorized(primitive: Primitive) -> None:
     """Register a primitive that acts element by element on operands of one shape: it is its own batching rule."""
     def rule(axis: Any, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
         at = dims[0] if len(set(dims)) == 1 else 0
-        outs = primitive.bind(*(arith.to_axis(x, d, axis.size, at) for x, d in zip(args, dims, strict=True)), **params)
+        outs = primitive.bind(*(array_ops.to_axis(x, d, axis.size, at) for x, d in zip(args, dims, strict=True)), **params)
         return outs, (at,) * len(as_tuple(outs))
     fancy_primitive_batchers[primitive] = rule
 
@@ -94,11 +94,11 @@ def defbroadcasting(primitive: Primitive) -> None:
         rank = max(typeof(x).ndim - (d is not None) for x, d in zip(args, dims, strict=True))
         moved = []
         for x, d in zip(args, dims, strict=True):
-            front = x if d is None else arith.moveaxis(x, d, 0)
+            front = x if d is None else array_ops.moveaxis(x, d, 0)
             shape = typeof(front).shape
             if d is not None:
                 # Axes of size 1 behind the batch dimension stand for those that the operand lacks.
-                front = arith.reshape(front, (shape[0], *(1,) * (rank + 1 - len(shape)), *shape[1:]))
+                front = array_ops.reshape(front, (shape[0], *(1,) * (rank + 1 - len(shape)), *shape[1:]))
             moved.append(front)
         outs = primitive.bind(*moved, **params)
         return outs, (0,) * len(as_tuple(outs))

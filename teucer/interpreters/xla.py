@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from teucer._arrays.transfer import host_rules as canonicalize_dtype_handlers
 from teucer._core.primitive import Primitive
 from teucer._core.trace import EVAL
-from teucer._runtime.transfer import host_rules as canonicalize_dtype_handlers
 from teucer.interpreters._primitive import has_several_results
 
 __all__ = ["apply_primitive", "canonicalize_dtype_handlers"]

@@ -23,9 +23,9 @@ _ROOMS = {
         "argmax argmax_p argmin argmin_p",
     "teucer.lax._cumulative":
         "cumlogsumexp cumlogsumexp_p cummax cummax_p cummin cummin_p cumprod cumprod_p cumsum cumsum_p",
-    "teucer.lax._indexing":
+    "teucer.lax._indexing.numbers":
         "GatherDimensionNumbers GatherScatterMode ScatterDimensionNumbers",
-    "teucer.lax._gather":
+    "teucer.lax._indexing.gather":
         "gather gather_p scatter scatter_add scatter_add_p scatter_apply scatter_max scatter_max_p scatter_min "
         "scatter_min_p scatter_mul scatter_mul_p scatter_p scatter_sub scatter_sub_p",
     "teucer.lax._dynamic":
@@ -47,19 +47,19 @@ _ROOMS = {
         "bessel_i0e bessel_i0e_p bessel_i1e bessel_i1e_p betainc digamma digamma_p erf erf_inv erf_inv_p erf_p erfc "
         "erfc_p igamma igamma_grad_a igamma_grad_a_p igamma_p igammac igammac_p lgamma lgamma_p polygamma polygamma_p "
         "random_gamma_grad regularized_incomplete_beta_p zeta zeta_p",
-    "teucer.lax._control_cond":
+    "teucer.lax._control.cond":
         "cond cond_p switch",
-    "teucer.lax._control_iteration":
+    "teucer.lax._control.iteration":
         "fori_loop scan",
-    "teucer.lax._control_scan":
+    "teucer.lax._control.scan":
         "scan_p",
-    "teucer.lax._control_while":
+    "teucer.lax._control.while_loop":
         "while_loop while_p",
-    "teucer.lax._control_misc":
+    "teucer.lax._control.misc":
         "associative_scan map optimization_barrier optimization_barrier_p platform_dependent platform_index_p",
     "teucer.lax._composite":
         "composite composite_p",
-    "teucer.lax._control_solves":
+    "teucer.lax._control.solves":
         "custom_linear_solve custom_root linear_solve_p",
     "teucer.lax._windows":
         "padtype_to_pads reduce_window reduce_window_max_p reduce_window_min_p reduce_window_p reduce_window_shape_tuple "
@@ -72,12 +72,12 @@ _ROOMS = {
         "DotDimensionNumbers batch_matmul dot dot_general dot_general_p",
     "teucer.lax._ragged":
         "RaggedDotDimensionNumbers ragged_dot ragged_dot_general ragged_dot_general_p scaled_dot scaled_dot_p",
-    "teucer.lax._convolution_shapes":
+    "teucer.lax._convolution.shapes":
         "ConvDimensionNumbers ConvGeneralDilatedDimensionNumbers conv_dimension_numbers conv_general_permutations "
         "conv_general_shape_tuple conv_shape_tuple conv_transpose_shape_tuple",
-    "teucer.lax._convolution":
+    "teucer.lax._convolution.primitive":
         "conv conv_general_dilated conv_general_dilated_p conv_with_general_padding",
-    "teucer.lax._convolution_forms":
+    "teucer.lax._convolution.forms":
         "conv_general_dilated_local conv_general_dilated_patches conv_transpose",
     "teucer.lax._sharding":
         "sharding_constraint_p with_sharding_constraint",
@@ -96,4 +96,4 @@ _ABSENT = {
     "pvary": "it was removed in JAX 0.10.",
 }
 
-__getattr__, __dir__, __all__ = lazy.face(__name__, _ROOMS, _ABSENT)
+__getattr__, __dir__, __all__ = lazy.lazy_module(__name__, _ROOMS, _ABSENT)

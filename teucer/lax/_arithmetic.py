@@ -9,13 +9,12 @@ from typing import Any, final
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core import array_ops, partition
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._lower import hlo
 from teucer._lower.context import Value
-from teucer._runtime import partition
-from teucer._transform import arith
 from teucer.lax import _structure
 from teucer.lax._exact import ALL_BITS, by_kind, divide, involution, remainder, shift, unit
 from teucer.lax._families import (
@@ -330,13 +329,13 @@ class Clamp(Primitive):
         total: Any = None
         for t, taken in zip(tangents, inside, strict=True):
             if type(t) is not Zero:
-                total = arith.add_cotangents(total, where_else(taken(), t, scalar_like(t, 0)))
+                total = array_ops.add_cotangents(total, where_else(taken(), t, scalar_like(t, 0)))
         return outs, (typeof(outs[0]).zero if total is None else total,)
 
     def batch(self, axis: Any, args: Any, dims: Any) -> Any:
         rank = typeof(args[1]).ndim - (dims[1] is not None)
         if not rank and (dims[0] is not None or dims[2] is not None):
-            args = [arith.to_axis(v, d, axis.size, 0) for v, d in zip(args, dims, strict=True)]
+            args = [array_ops.to_axis(v, d, axis.size, 0) for v, d in zip(args, dims, strict=True)]
             return self.bind(*args), (0,)
         return batch_elementwise(self, axis, args, dims, {})
 

@@ -7,19 +7,19 @@ from typing import Any, final
 
 import numpy as np
 
+from teucer._arrays import transfer
+from teucer._arrays.arrays import ArrayImpl, to_numpy
+from teucer._arrays.structs import ShapeDtypeStruct
 from teucer._base import dtypes, errors, tracebacks
+from teucer._core import array_ops
 from teucer._core.calls import check_callable, fun_name
 from teucer._core.effects import Effect
+from teucer._core.partition import Labels
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._lower import hlo
 from teucer._lower.context import Value
-from teucer._runtime import transfer
-from teucer._runtime.arrays import ArrayImpl, to_numpy
-from teucer._runtime.partition import Labels
-from teucer._runtime.structs import ShapeDtypeStruct
-from teucer._transform import arith
 from teucer._trees import pytrees
 
 __all__ = ["debug_callback", "debug_callback_p", "io_callback", "io_callback_p", "pure_callback", "pure_callback_p"]
@@ -138,10 +138,10 @@ class PureCallback(_Callback):
             raise NotImplementedError(f"vmap is only supported for the pure_callback primitive when vmap_method is one of "
                                       f"{allowed}. Got vmap_method=None.")
         batched = tuple(ShapedArray((axis.size, *a.shape), a.dtype) for a in result_avals)
-        moved = [x if d is None else arith.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
+        moved = [x if d is None else array_ops.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
         if vmap_method in ("expand_dims", "broadcast_all", "legacy_vectorized"):
             size = axis.size if vmap_method == "broadcast_all" else 1
-            filled = [arith.broadcast(x, size, 0) if d is None and vmap_method != "legacy_vectorized" else x
+            filled = [array_ops.broadcast(x, size, 0) if d is None and vmap_method != "legacy_vectorized" else x
                       for x, d in zip(moved, dims, strict=True)]
             outs = self.bind(*filled, callback=callback, result_avals=batched, vmap_method=vmap_method, **params)
         else:
@@ -167,7 +167,7 @@ class _Effectful(_Callback):
     def batch(self, axis: Any, args: Any, dims: Any, *, callback: Any, result_avals: Any, ordered: bool) -> Any:
         if ordered and self.kind == "io":
             raise ValueError("Cannot `vmap` ordered IO callback.\n  The order of the elements is not defined.")
-        moved = [x if d is None else arith.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
+        moved = [x if d is None else array_ops.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
         batched = tuple(ShapedArray((axis.size, *a.shape), a.dtype) for a in result_avals)
         one_by_one = _sequentially(callback, [d is not None for d in dims], axis.size)
         outs = self.bind(*moved, callback=one_by_one, result_avals=batched, ordered=ordered)

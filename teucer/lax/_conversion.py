@@ -8,12 +8,12 @@ from typing import Any, final
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core import partition
+from teucer._core.partition import Labels, every, whole
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
 from teucer._lower import hlo
-from teucer._runtime import partition
-from teucer._runtime.partition import Labels, every, whole
 from teucer._trees import pytrees
 from teucer.lax import _structure
 from teucer.lax._families import FLOAT, check_dtypes

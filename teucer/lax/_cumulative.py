@@ -9,10 +9,10 @@ from typing import Any, final
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core.partition import Labels, whole
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._lower import hlo
-from teucer._runtime.partition import Labels, whole
 from teucer.lax import _elementwise, _structure
 from teucer.lax._families import INEXACT, NUMERIC, Accepts
 from teucer.lax._identities import identity_of

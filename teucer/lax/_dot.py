@@ -9,14 +9,14 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core import array_ops
+from teucer._core.partition import Labels, batched, every
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
+from teucer._devices.shardings import explicit_sharding, typed
 from teucer._dimensions.dimensions import is_constant
 from teucer._lower import hlo
-from teucer._runtime.partition import Labels, batched, every
-from teucer._runtime.shardings import explicit_sharding, typed
-from teucer._transform import arith
 from teucer.lax._precision import (
     DotAlgorithm,
     DotAlgorithmPreset,
@@ -294,7 +294,7 @@ def bilinear_jvp(primitive: Primitive, primals: Any, tangents: Any, params: Any)
     if type(tx) is not Zero:
         (tangent,) = primitive.bind(tx, y, **params)
     if type(ty) is not Zero:
-        tangent = arith.add_cotangents(tangent, primitive.bind(x, ty, **params)[0])
+        tangent = array_ops.add_cotangents(tangent, primitive.bind(x, ty, **params)[0])
     return outs, (tangent,)
 
 

@@ -8,16 +8,15 @@ from typing import Any, final
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core import array_ops, partition
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
 from teucer._dimensions.dimensions import is_symbolic
 from teucer._lower import hlo
-from teucer._runtime import partition
-from teucer._transform import arith
 from teucer.lax import _elementwise, _structure
-from teucer.lax._gather import gather, gather_p, scatter_p
-from teucer.lax._indexing import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
+from teucer.lax._indexing.gather import gather, gather_p, scatter_p
+from teucer.lax._indexing.numbers import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
 from teucer.lax._joining import concatenate, stack, unstack
 from teucer.lax._shapes import expand_dims, squeeze
 from teucer.lax._structure import canonical_axis, canonical_shape
@@ -39,7 +38,7 @@ def _check_starts(op: str, x: Any, starts: Sequence[Any]) -> None:
 
 def _vector(axis: Any, starts: Sequence[Any], dims: Sequence[int | None]) -> Any:
     """Scalar indices, batched or not, as a batch of index vectors."""
-    return stack([arith.to_axis(s, d, axis.size, 0) for s, d in zip(starts, dims, strict=True)], 1)
+    return stack([array_ops.to_axis(s, d, axis.size, 0) for s, d in zip(starts, dims, strict=True)], 1)
 
 
 def _with_zero(starts: Sequence[Any], at: int) -> list[Any]:
@@ -129,7 +128,7 @@ class DynamicUpdateSlice(Primitive):
 
     def jvp(self, primals: Any, tangents: Any) -> Any:
         outs = self.bind(*primals)
-        tx, tu = map(arith.instantiate, tangents[:2])
+        tx, tu = map(array_ops.instantiate, tangents[:2])
         return outs, self.bind(tx, tu, *primals[2:])
 
     def transpose(self, cts: Any, x: Any, update: Any, *starts: Any) -> Any:
@@ -146,7 +145,7 @@ class DynamicUpdateSlice(Primitive):
         (x, update, *starts), (dim, update_dim, *start_dims) = args, dims
         if all(d is None for d in start_dims):
             at = update_dim if dim is None else dim
-            both = [arith.to_axis(x, dim, axis.size, at), arith.to_axis(update, update_dim, axis.size, at)]
+            both = [array_ops.to_axis(x, dim, axis.size, at), array_ops.to_axis(update, update_dim, axis.size, at)]
             return self.bind(*both, *_with_zero(starts, at)), (at,)
         every = tuple(range(len(starts)))
         return scatter_p.batch(axis, (x, _vector(axis, starts, start_dims), update), (dim, 0, update_dim),

@@ -11,12 +11,11 @@ from typing import Any, final
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core import array_ops, partition
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._lower import hlo
-from teucer._runtime import partition
-from teucer._transform import arith
 from teucer.lax import _arithmetic, _conversion, _selection, _structure
 from teucer.lax._arithmetic import *  # noqa: F403  handed on under this name, see __all__
 from teucer.lax._arithmetic import (
@@ -211,7 +210,7 @@ class Pow(Primitive):
         if type(u) is not Zero:
             # 0 where x = 0: x^y is flat in y there for y > 0.
             base = where_else(eq(x, scalar_like(x, 0)), scalar_like(x, 1), x)
-            total = arith.add_cotangents(total, mul(u, mul(log(base), z)))
+            total = array_ops.add_cotangents(total, mul(u, mul(log(base), z)))
         return outs, (typeof(z).zero if total is None else total,)
 
     def batch(self, axis: Any, args: Any, dims: Any) -> Any:

@@ -9,9 +9,9 @@ from typing import Any, final
 
 import numpy as np
 
+from teucer._core import array_ops
 from teucer._core import axes as named
 from teucer._core.trace import typeof
-from teucer._transform import arith
 from teucer._transform.batch import batch_flat, mapped_aval
 from teucer._trees import pytrees
 from teucer.lax._arithmetic import eq
@@ -69,7 +69,7 @@ class Exchange(Collective, Linear):
         refuse_groups(self, params.get("axis_index_groups"))
         if len(names) > 1:
             return batch_flat(lambda x: (self.one_by_one(x, names, params),), axis, args, dims)
-        y, dim = self.on_batch(arith.to_axis(args[0], dims[0], axis.size, 0), self.shifted(params))
+        y, dim = self.on_batch(array_ops.to_axis(args[0], dims[0], axis.size, 0), self.shifted(params))
         return (y,), (dim,)
 
 

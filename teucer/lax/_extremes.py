@@ -9,11 +9,11 @@ from typing import Any, final
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core.partition import Labels, every, kept
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
 from teucer._lower import hlo
-from teucer._runtime.partition import Labels, every, kept
 from teucer.lax._identities import highest, lowest
 from teucer.lax._shapes import bumped
 

@@ -11,12 +11,11 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core import array_ops, partition
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero, is_valid_type
 from teucer._lower import hlo
-from teucer._runtime import partition
-from teucer._transform import arith
 from teucer.lax import _structure
 
 __all__ = ["ANY", "BOOL_OR_INT", "COMPLEX", "ELEMENTWISE", "FLOAT", "INEXACT", "INT", "NUMERIC", "REAL", "SIGNED",
@@ -168,7 +167,7 @@ class Elementwise(Primitive):
                 term = rule(t, y, *primals, **params)
                 if len(primals) > 1:
                     term = _broadcast_to(term, typeof(y).shape)
-                total = term if total is None else arith.add_cotangents(total, term)
+                total = term if total is None else array_ops.add_cotangents(total, term)
         return outs, (typeof(y).zero if total is None else total,)
 
     def transpose(self, cts: Any, *args: Any, **params: Any) -> Any:
@@ -221,7 +220,7 @@ def batch_elementwise(primitive: Primitive, axis: Any, args: Any, dims: Any, par
         first = next((d for d, r in zip(dims, ranks, strict=True) if r == rank and d is not None), 0)
         batched.insert(first, axis.size)
         args = [x if d is None and not r else
-                arith.to_axis(x, d, axis.size, first) if r == rank else
+                array_ops.to_axis(x, d, axis.size, first) if r == rank else
                 _structure.broadcast_to(x, batched, (first,))
                 for x, d, r in zip(args, dims, ranks, strict=True)]
     outs = primitive.bind(*args, **params)

@@ -10,12 +10,11 @@ from typing import Any, final
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core import array_ops, partition
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
 from teucer._dimensions.dimensions import as_size, is_constant
 from teucer._lower import hlo
-from teucer._runtime import partition
-from teucer._transform import arith
 from teucer.lax._arithmetic import conj, mul, real
 from teucer.lax._slicing import pad
 from teucer.lax._structure import Linear, broadcast_to, convert_element_type
@@ -107,7 +106,7 @@ class Fft(Linear):
         return (mul(conj(half), broadcast_to(scale, aval.shape, (aval.ndim - 1,))),)
 
     def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
-        return self.bind(arith.moveaxis(args[0], dims[0], 0), **params), (0,)
+        return self.bind(array_ops.moveaxis(args[0], dims[0], 0), **params), (0,)
 
     def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, fft_type: Any, fft_lengths: Any) -> Any:
         if not is_constant((*fft_lengths, *avals[0].shape[avals[0].ndim - len(fft_lengths):])):

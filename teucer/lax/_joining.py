@@ -8,14 +8,14 @@ from typing import Any, final
 
 import numpy as np
 
+from teucer._arrays import transfer
+from teucer._core import array_ops, partition
+from teucer._core.partition import Labels, every, kept, whole
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._dimensions.dimensions import as_size, is_constant, is_symbolic
 from teucer._lower import hlo
-from teucer._runtime import partition, transfer
-from teucer._runtime.partition import Labels, every, kept, whole
-from teucer._transform import arith
 from teucer.lax import _structure
 from teucer.lax._families import check_same
 from teucer.lax._shapes import broadcast_in_dim, is_array
@@ -28,7 +28,7 @@ __all__ = ["concatenate", "concatenate_p", "shape_as_value", "split", "split_p",
 
 def _dims_at(axis: Any, args: Any, dims: Any, at: int) -> list[Any]:
     """All operands with the batch dimension at `at`."""
-    return [arith.to_axis(x, d, axis.size, at) for x, d in zip(args, dims, strict=True)]
+    return [array_ops.to_axis(x, d, axis.size, at) for x, d in zip(args, dims, strict=True)]
 
 
 class _Joins(Primitive):
@@ -40,7 +40,7 @@ class _Joins(Primitive):
         outs = self.bind(*primals, **params)
         if all(type(t) is Zero for t in tangents):
             return outs, (typeof(outs[0]).zero,)
-        return outs, self.bind(*map(arith.instantiate, tangents), **params)
+        return outs, self.bind(*map(array_ops.instantiate, tangents), **params)
 
 
 @final
@@ -161,10 +161,10 @@ class Unstack(Linear):
         return tuple(outs)
 
     def transpose(self, cts: Any, x: Any, *, axis: Any) -> Any:
-        return stack_p.bind(*map(arith.instantiate, cts), axis=axis)
+        return stack_p.bind(*map(array_ops.instantiate, cts), axis=axis)
 
     def batch(self, mapped: Any, args: Any, dims: Any, /, *, axis: Any) -> Any:
-        outs = self.bind(arith.moveaxis(args[0], dims[0], 0), axis=axis + 1)
+        outs = self.bind(array_ops.moveaxis(args[0], dims[0], 0), axis=axis + 1)
         return outs, (0,) * len(outs)
 
     padded = Primitive.through
@@ -199,7 +199,7 @@ class Split(Linear):
         return tuple(outs)
 
     def transpose(self, cts: Any, x: Any, *, sizes: Any, axis: Any) -> Any:
-        return concatenate_p.bind(*map(arith.instantiate, cts), dimension=axis)
+        return concatenate_p.bind(*map(array_ops.instantiate, cts), dimension=axis)
 
     def batch(self, mapped: Any, args: Any, dims: Any, /, *, sizes: Any, axis: Any) -> Any:
         (dim,) = dims

@@ -1,6 +1,6 @@
-"""The primitives of which outlining makes loops (`teucer._optimize.roll`)."""
+"""The primitives of which outlining makes loops (`teucer._targets.cpu.roll`)."""
 
-from teucer.lax._control_scan import scan_p
+from teucer.lax._control.scan import scan_p
 from teucer.lax._joining import stack_p, unstack_p
 from teucer.lax._slicing import slice_p
 

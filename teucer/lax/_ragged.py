@@ -7,11 +7,11 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from teucer._base import dtypes, element_types
+from teucer._core import array_ops
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.stage import stage_flat
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
-from teucer._transform import arith
 from teucer._transform.batch import batch_flat
 from teucer._transform.transpose import backward_pass
 from teucer.lax._arithmetic import bitwise_and, le, lt, mul, sub
@@ -92,7 +92,7 @@ class RaggedDotGeneral(Primitive):
         if type(tangents[0]) is not Zero:
             (tangent,) = self.bind(tangents[0], rhs, sizes, **params)
         if type(tangents[1]) is not Zero:
-            tangent = arith.add_cotangents(tangent, self.bind(lhs, tangents[1], sizes, **params)[0])
+            tangent = array_ops.add_cotangents(tangent, self.bind(lhs, tangents[1], sizes, **params)[0])
         return outs, (tangent,)
 
     def transpose(self, cts: Any, lhs: Any, rhs: Any, group_sizes: Any, **params: Any) -> Any:

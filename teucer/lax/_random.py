@@ -8,13 +8,12 @@ from typing import Any, final
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core import array_ops, partition
+from teucer._core.partition import Labels
 from teucer._core.primitive import Primitive
 from teucer._core.types import ShapedArray
+from teucer._devices.shardings import explicit_sharding, typed
 from teucer._lower import hlo
-from teucer._runtime import partition
-from teucer._runtime.partition import Labels
-from teucer._runtime.shardings import explicit_sharding, typed
-from teucer._transform import arith
 from teucer.lax._dynamic import dynamic_update_index_in_dim
 from teucer.lax._shapes import broadcast_shapes
 from teucer.lax._slicing import index_in_dim
@@ -82,7 +81,7 @@ class Threefry2x32(Primitive):
         xs = []
         for x, d in zip(args, dims, strict=True):
             if d is not None:
-                x = arith.moveaxis(x, d, 0)
+                x = array_ops.moveaxis(x, d, 0)
                 shape = np.shape(x)
                 x = reshape(x, (shape[0], *(1,) * (rank - len(shape) + 1), *shape[1:]))
             xs.append(x)
@@ -146,7 +145,7 @@ class RngBitGenerator(Primitive):
         return hlo.reshape(ctx, words, (4,)), bits
 
     def batch(self, axis: Any, args: Any, dims: Any, *, shape: Any, **params: Any) -> Any:
-        keys = arith.moveaxis(args[0], dims[0], 0)
+        keys = array_ops.moveaxis(args[0], dims[0], 0)
         first, bits = self.bind(index_in_dim(keys, 0, 0, False), shape=(axis.size, *shape), **params)
         return (dynamic_update_index_in_dim(keys, first, 0, 0), bits), (0, 0)
 

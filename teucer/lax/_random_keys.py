@@ -9,16 +9,15 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
+from teucer._arrays.arrays import ArrayImpl, retyped
 from teucer._base import dtypes
+from teucer._core import array_ops, partition
+from teucer._core.partition import leading
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
 from teucer._dimensions.dimensions import is_constant
 from teucer._lower.context import Value
-from teucer._runtime import partition
-from teucer._runtime.arrays import ArrayImpl, retyped
-from teucer._runtime.partition import leading
-from teucer._transform import arith
 from teucer._transform.vmap import vmap
 from teucer.lax._slicing import index_in_dim
 from teucer.lax._structure import reshape_p
@@ -123,7 +122,7 @@ class KeyPrimitive(Primitive):
         return outs, tuple(typeof(y).zero for y in outs)
 
     def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
-        xs = [arith.to_axis(x, d, axis.size, 0) for x, d in zip(args, dims, strict=True)]
+        xs = [array_ops.to_axis(x, d, axis.size, 0) for x, d in zip(args, dims, strict=True)]
         return self.bind(*xs, **params), (0,)
 
     padded = Primitive.through
@@ -206,7 +205,7 @@ class RandomFoldIn(KeyPrimitive):
 
     def batch(self, axis: Any, args: Any, dims: Any) -> Any:
         # What all share keeps one element: `unsafe_rbg` draws once for one number.
-        return self.bind(*(arith.to_axis(x, d, 1 if d is None else axis.size, 0)
+        return self.bind(*(array_ops.to_axis(x, d, 1 if d is None else axis.size, 0)
                            for x, d in zip(args, dims, strict=True))), (0,)
 
 

@@ -9,15 +9,15 @@ from typing import Any, final
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core import array_ops
 from teucer._core.jaxpr import ClosedJaxpr, eval_jaxpr
+from teucer._core.partition import Labels, every, kept
 from teucer._core.primitive import Axis, Primitive
 from teucer._core.stage import stage_flat, stage_jaxpr
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray
+from teucer._devices.shardings import explicit_sharding
 from teucer._lower import hlo
-from teucer._runtime.partition import Labels, every, kept
-from teucer._runtime.shardings import explicit_sharding
-from teucer._transform import arith
 from teucer._transform.batch import batch_flat
 from teucer._transform.jvp import jvp_flat
 from teucer._trees import pytrees
@@ -181,7 +181,7 @@ class Reduce(Primitive):
             outs, out_dims = batch_flat(lambda *zs: _reduce_by_halves(jaxpr, zs, dimensions), axis, args, dims)
             return tuple(outs), tuple(out_dims)
         at = next(d for d in dims if d is not None)
-        xs = [arith.to_axis(x, d, axis.size, at) for x, d in zip(args[:n], dims[:n], strict=True)]
+        xs = [array_ops.to_axis(x, d, axis.size, at) for x, d in zip(args[:n], dims[:n], strict=True)]
         outs = self.bind(*xs, *args[n:], jaxpr=jaxpr, dimensions=bumped(dimensions, at), **params)
         return outs, (at - sum(d < at for d in dimensions),) * n
 
@@ -214,7 +214,7 @@ def apply_scalar_jaxpr(jaxpr: Any, xs: Sequence[Any]) -> list[Any]:
     size = int(np.prod(shape))
     flat = [_structure.reshape(x, (size,)) for x in xs]
     outs, dims = batch_flat(lambda *s: eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, *s), Axis(size), flat, [0] * len(flat))
-    return [_structure.reshape(arith.to_axis(y, d, size, 0), shape) for y, d in zip(outs, dims, strict=True)]
+    return [_structure.reshape(array_ops.to_axis(y, d, size, 0), shape) for y, d in zip(outs, dims, strict=True)]
 
 
 def guarded(jaxpr: Any) -> ClosedJaxpr:

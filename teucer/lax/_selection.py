@@ -7,12 +7,11 @@ from typing import Any, final
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core import array_ops, partition
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import Zero
 from teucer._lower import hlo
-from teucer._runtime import partition
-from teucer._transform import arith
 from teucer.lax import _structure
 from teucer.lax._families import operands
 
@@ -77,7 +76,7 @@ class SelectN(Primitive):
         ts = tangents[1:]
         if all(type(t) is Zero for t in ts):
             return outs, (typeof(outs[0]).zero,)
-        return outs, self.bind(primals[0], *map(arith.instantiate, ts))
+        return outs, self.bind(primals[0], *map(array_ops.instantiate, ts))
 
     def transpose(self, cts: Any, which: Any, *cases: Any) -> Any:
         (ct,) = cts
@@ -89,11 +88,11 @@ class SelectN(Primitive):
         which, *cases = args
         at, *case_dims = dims
         first = next((d for d in case_dims if d is not None), at if typeof(which).ndim > 1 else 0)
-        cases = [arith.to_axis(case, d, axis.size, first) for case, d in zip(cases, case_dims, strict=True)]
+        cases = [array_ops.to_axis(case, d, axis.size, first) for case, d in zip(cases, case_dims, strict=True)]
         shape = typeof(cases[0]).shape
         rank = typeof(which).ndim - (at is not None)
         if rank:
-            which = arith.to_axis(which, at, axis.size, first)
+            which = array_ops.to_axis(which, at, axis.size, first)
         elif at is not None:
             which = _structure.broadcast_to(which, shape, (first,))
         return self.bind(which, *cases), (first,)

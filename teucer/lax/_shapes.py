@@ -8,18 +8,18 @@ from typing import Any, final
 
 import numpy as np
 
+from teucer._arrays.arrays import ArrayImpl
 from teucer._base import dtypes
+from teucer._core import partition
+from teucer._core.partition import Labels, every, kept
 from teucer._core.primitive import Primitive
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray
 from teucer._derived.moves import filled_at
+from teucer._devices.shardings import explicit_sharding, typed
 from teucer._dimensions.dimensions import is_symbolic
 from teucer._lower import hlo
 from teucer._lower.context import Value
-from teucer._runtime import partition
-from teucer._runtime.arrays import ArrayImpl
-from teucer._runtime.partition import Labels, every, kept
-from teucer._runtime.shardings import explicit_sharding, typed
 from teucer.lax import _structure
 from teucer.lax._structure import Linear, canonical_axis, canonical_shape
 

@@ -8,16 +8,16 @@ from typing import Any, final
 
 import numpy as np
 
+from teucer._arrays.arrays import ArrayImpl
+from teucer._arrays.formats import Format, Layout
 from teucer._base import tracebacks
+from teucer._core import array_ops, partition
+from teucer._core.specs import UNCONSTRAINED, PartitionSpec, entry_names
 from teucer._core.trace import EVAL, Tracer, current_trace, typeof
 from teucer._derived.layouts import with_layout_constraint
-from teucer._runtime import meshes, partition, shardings
-from teucer._runtime.arrays import ArrayImpl
-from teucer._runtime.formats import Format, Layout
-from teucer._runtime.meshes import AxisType, Mesh
-from teucer._runtime.shardings import NamedSharding, SingleDeviceSharding
-from teucer._runtime.specs import UNCONSTRAINED, PartitionSpec, entry_names
-from teucer._transform import arith
+from teucer._devices import meshes, shardings
+from teucer._devices.meshes import AxisType, Mesh
+from teucer._devices.shardings import NamedSharding, SingleDeviceSharding
 from teucer._transform.jit import jit
 from teucer._trees import pytrees
 from teucer.lax._structure import Linear
@@ -176,7 +176,7 @@ def lay_out(x: Any, where: Any) -> Any:
     return _reshard(x, where) if explicit else constrain(x, where)
 
 
-arith.install(lay_out=lay_out)
+array_ops.install(lay_out=lay_out)
 
 
 def _mesh_with(axes: Any, kind: AxisType) -> meshes.AbstractMesh:

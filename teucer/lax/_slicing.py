@@ -9,13 +9,12 @@ from typing import Any, final
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core import array_ops, partition
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._dimensions.dimensions import as_size, ceil_div, check_not_negative, dilated, is_constant, is_symbolic
 from teucer._lower import hlo
-from teucer._runtime import partition
-from teucer._transform import arith
 from teucer.lax import _elementwise, _structure
 from teucer.lax._shapes import is_array, squeeze
 from teucer.lax._structure import Linear, canonical_axis
@@ -154,7 +153,7 @@ class Pad(Primitive):
         outs = self.bind(*primals, padding_config=padding_config)
         if all(type(t) is Zero for t in tangents):
             return outs, (typeof(outs[0]).zero,)
-        return outs, self.bind(*map(arith.instantiate, tangents), padding_config=padding_config)
+        return outs, self.bind(*map(array_ops.instantiate, tangents), padding_config=padding_config)
 
     def transpose(self, cts: Any, x: Any, value: Any, *, padding_config: Any) -> Any:
         (ct,) = cts
@@ -172,7 +171,7 @@ class Pad(Primitive):
         if value_dim is None:
             return self.bind(x, value, padding_config=config), (at,)
         if dim is None:
-            x = arith.broadcast(x, axis.size, 0)
+            x = array_ops.broadcast(x, axis.size, 0)
         aval = typeof(x)
         # Any value will do, as it is replaced; there is no zero among keys.
         any_value = (squeeze(slice_in_dim(value, 0, 1), (0,)) if isinstance(aval.dtype, dtypes.ExtendedDType)

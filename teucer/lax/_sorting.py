@@ -9,18 +9,18 @@ from typing import Any, final
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core import array_ops
+from teucer._core.partition import Labels, whole
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._dimensions.dimensions import as_size
 from teucer._lower import hlo
-from teucer._runtime.partition import Labels, whole
-from teucer._transform import arith
 from teucer.lax import _structure
 from teucer.lax._elementwise import select
-from teucer.lax._gather import gather_p
 from teucer.lax._identities import lowest
-from teucer.lax._indexing import GatherDimensionNumbers, GatherScatterMode
+from teucer.lax._indexing.gather import gather_p
+from teucer.lax._indexing.numbers import GatherDimensionNumbers, GatherScatterMode
 from teucer.lax._shapes import broadcasted_iota, expand_dims
 from teucer.lax._slicing import slice_in_dim
 from teucer.lax._structure import canonical_axis, full
@@ -95,7 +95,7 @@ class Sort(Primitive):
 
     def batch(self, axis: Any, args: Any, dims: Any, *, dimension: Any, **params: Any) -> Any:
         at = next(d for d in dims if d is not None)
-        xs = [arith.to_axis(x, d, axis.size, at) for x, d in zip(args, dims, strict=True)]
+        xs = [array_ops.to_axis(x, d, axis.size, at) for x, d in zip(args, dims, strict=True)]
         return self.bind(*xs, dimension=dimension + (dimension >= at), **params), (at,) * len(xs)
 
     def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, dimension: Any, num_keys: Any, is_stable: Any) -> Any:

@@ -14,17 +14,17 @@ from typing import Any, final
 
 import numpy as np
 
+from teucer._arrays import transfer
 from teucer._base import config, dtypes, errors
+from teucer._core import array_ops, partition
+from teucer._core.partition import Labels, every, kept
 from teucer._core.primitive import Call, Primitive, Undefined
 from teucer._core.trace import Tracer, current_trace, typeof
 from teucer._core.types import ShapedArray, Zero
+from teucer._devices.shardings import typed
 from teucer._dimensions.dimensions import Dimension, as_size, check_not_negative, is_constant, is_symbolic
 from teucer._lower import hlo
-from teucer._optimize import roll
-from teucer._runtime import partition, transfer
-from teucer._runtime.partition import Labels, every, kept
-from teucer._runtime.shardings import typed
-from teucer._transform import arith
+from teucer._targets.cpu import roll
 from teucer.lax._exact import convert
 
 __all__ = ["Linear", "add_any_p", "broadcast_in_dim_p", "canonical_axis", "canonical_shape", "check_axes",
@@ -363,7 +363,7 @@ class AddAny(Primitive):
         return (ctx.op1("stablehlo.add", (x, y), ctx.avals_out[0]),)
 
     def jvp(self, primals: Any, tangents: Any) -> Any:
-        return self.bind(*primals), (arith.add_cotangents(*tangents),)
+        return self.bind(*primals), (array_ops.add_cotangents(*tangents),)
 
     def transpose(self, cts: Any, x: Any, y: Any) -> Any:
         (ct,) = cts
@@ -371,7 +371,7 @@ class AddAny(Primitive):
 
     def batch(self, axis: Any, args: Any, dims: Any) -> Any:
         first = next(d for d in dims if d is not None)
-        return self.bind(*(arith.to_axis(x, d, axis.size, first) for x, d in zip(args, dims, strict=True))), (first,)
+        return self.bind(*(array_ops.to_axis(x, d, axis.size, first) for x, d in zip(args, dims, strict=True))), (first,)
 
     padded = Primitive.through
 
@@ -492,7 +492,7 @@ def _ones(aval: Any) -> Any:
     return full(aval.shape, 1, aval.dtype, getattr(aval, "weak_type", False), aval.sharding)
 
 
-arith.install(zeros=zeros, ones=_ones, add=lambda x, y: add_any_p.bind(x, y)[0], broadcast=expand, moveaxis=moveaxis,
+array_ops.install(zeros=zeros, ones=_ones, add=lambda x, y: add_any_p.bind(x, y)[0], broadcast=expand, moveaxis=moveaxis,
               reshape=reshape, sum_axis=lambda x, axis: reduce_sum(x, [axis]),
               convert=lambda x, aval: convert_element_type(x, aval.dtype, aval.weak_type))
 # Loaded with the first program in which outlining finds a loop.

@@ -8,14 +8,13 @@ from typing import Any, final
 
 import numpy as np
 
+from teucer._core import array_ops, partition
+from teucer._core.partition import Labels, every
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._dimensions.dimensions import as_size, ceil_div, dilated, max_dim
 from teucer._lower import hlo
-from teucer._runtime import partition
-from teucer._runtime.partition import Labels, every
-from teucer._transform import arith
 from teucer._transform.batch import batch_flat
 from teucer._transform.jvp import jvp_flat
 from teucer._trees import pytrees
@@ -190,7 +189,7 @@ class ReduceWindow(Primitive):
             outs, out_dims = batch_flat(lambda *zs: _reduce_window_by_doubling(jaxpr, zs, consts=consts, **windows), axis,
                                         args, dims)
             return tuple(outs), tuple(out_dims)
-        xs = [arith.to_axis(x, d, axis.size, 0) for x, d in zip(args[:n], dims[:n], strict=True)]
+        xs = [array_ops.to_axis(x, d, axis.size, 0) for x, d in zip(args[:n], dims[:n], strict=True)]
         outs = self.bind(*xs, *args[n:], jaxpr=jaxpr, consts=consts, **Windows(**windows).at(0)._asdict())
         return outs, (0,) * n
 
@@ -259,7 +258,7 @@ class SelectAndGatherAdd(Primitive):
                                              window_strides=window_strides, padding=padding)[0], None
 
     def batch(self, axis: Any, args: Any, dims: Any, *, select_prim: Any, **windows: Any) -> Any:
-        both = [arith.to_axis(z, d, axis.size, 0) for z, d in zip(args, dims, strict=True)]
+        both = [array_ops.to_axis(z, d, axis.size, 0) for z, d in zip(args, dims, strict=True)]
         return self.bind(*both, select_prim=select_prim, **Windows(**windows).at(0)._asdict()), (0,)
 
     def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, **params: Any) -> Any:
@@ -316,7 +315,7 @@ class SelectAndScatterAdd(Primitive):
         return select_and_gather_add_p.bind(*cts, x, select_prim=select_prim, **_undilated(**windows)._asdict())[0], None
 
     def batch(self, axis: Any, args: Any, dims: Any, *, select_prim: Any, **windows: Any) -> Any:
-        both = [arith.to_axis(z, d, axis.size, 0) for z, d in zip(args, dims, strict=True)]
+        both = [array_ops.to_axis(z, d, axis.size, 0) for z, d in zip(args, dims, strict=True)]
         w = _undilated(**windows).at(0)
         return self.bind(*both, select_prim=select_prim, window_dimensions=w.window_dimensions,
                          window_strides=w.window_strides, padding=w.padding), (0,)

@@ -1,8 +1,8 @@
 """Functions of neural networks."""
 
-from teucer._base.lazy import face
+from teucer._base.lazy import lazy_module
 
-__getattr__, __dir__, __all__ = face(__name__, {
+__getattr__, __dir__, __all__ = lazy_module(__name__, {
     "teucer.nn.initializers": "initializers=.",
     "teucer.nn._activations": "celu elu gelu glu hard_sigmoid hard_silu hard_swish hard_tanh identity leaky_relu log1mexp "
                               "log_sigmoid mish relu relu6 selu sigmoid silu soft_sign softplus sparse_plus sparse_sigmoid "

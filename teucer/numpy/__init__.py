@@ -108,7 +108,7 @@ def __getattr__(name: str) -> Any:
     elif name in _MODULES:
         value = importlib.import_module(f"teucer.numpy.{name}")
     elif name == "ndarray":
-        value = importlib.import_module("teucer._runtime.arrays").Array
+        value = importlib.import_module("teucer._arrays.arrays").Array
     elif name == "ComplexWarning":
         value = np.exceptions.ComplexWarning
     else:

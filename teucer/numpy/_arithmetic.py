@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from teucer._arrays.arrays import ArrayImpl
 from teucer._base import dtypes
 from teucer._core.trace import typeof
-from teucer._runtime.arrays import ArrayImpl
 from teucer.lax import _elementwise as lax
 from teucer.lax import _structure
-from teucer.lax._control_while import while_loop
+from teucer.lax._control.while_loop import while_loop
 from teucer.lax._families import scalar_like
 from teucer.lax._reductions import reduce_or
 from teucer.numpy._library import fast

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from teucer._arrays.arrays import ArrayImpl
 from teucer._base import dtypes, errors
 from teucer._core.trace import Tracer
 from teucer._derived.moves import device_put
-from teucer._runtime.arrays import ArrayImpl
 from teucer._xla import arrays as xla
 from teucer.lax import _conversion, _structure
 from teucer.lax import _elementwise as lax

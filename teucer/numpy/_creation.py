@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from teucer._arrays import transfer
+from teucer._arrays.arrays import ArrayImpl
 from teucer._base import dtypes, errors
 from teucer._base.source import user_stacklevel
 from teucer._core.trace import Tracer, current_trace
 from teucer._core.types import ShapedArray, aval_of
 from teucer._derived.moves import device_put, filled_at
+from teucer._devices.shardings import explicit_sharding, single_device_sharding
 from teucer._dimensions.dimensions import as_size, ceil_div, is_symbolic, max_dim
-from teucer._runtime import transfer
-from teucer._runtime.arrays import ArrayImpl
-from teucer._runtime.shardings import explicit_sharding, single_device_sharding
 from teucer._xla.client import Device
 from teucer.lax import _conversion, _joining, _random_keys, _shapes, _sharding, _structure
 from teucer.lax import _elementwise as lax

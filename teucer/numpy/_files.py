@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from teucer._arrays.arrays import Array
 from teucer._base import dtypes
-from teucer._runtime.arrays import Array
 from teucer.numpy._creation import asarray
 
 __all__ = ["array_repr", "array_str", "load"]

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from teucer._arrays.arrays import ArrayImpl
 from teucer._base import dtypes
 from teucer._core.trace import Tracer
 from teucer._dimensions.dimensions import is_size, is_symbolic, max_dim
-from teucer._runtime.arrays import ArrayImpl
-from teucer.lax import _elementwise, _gather, _joining, _reductions, _structure
-from teucer.lax._indexing import ScatterDimensionNumbers
+from teucer.lax import _elementwise, _joining, _reductions, _structure
+from teucer.lax._indexing import gather as _gather
+from teucer.lax._indexing.numbers import ScatterDimensionNumbers
 from teucer.lax._sharding import laid_out
 from teucer.numpy._creation import asarray
 from teucer.numpy._library import fast

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from teucer._arrays.arrays import ArrayImpl
 from teucer._base import dtypes, errors
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import is_valid_type
 from teucer._dimensions.dimensions import as_size, ceil_div, is_known_below, max_dim, min_dim
 from teucer._dynamic.dynamic import results_allowed
-from teucer._runtime.arrays import ArrayImpl
 from teucer.lax import _joining, _structure
 from teucer.numpy._nonzero import nonzero
 from teucer.numpy._operands import is_unknown

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from teucer._arrays.arrays import ArrayImpl
 from teucer._base import config, tracebacks
 from teucer._core.trace import EVAL, Tracer, current_trace
-from teucer._runtime.arrays import ArrayImpl
 from teucer._transform.library import library
 from teucer.lax import _dynamic, _joining, _structure
 from teucer.numpy import _manipulation, _select, _updates

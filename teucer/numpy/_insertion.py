@@ -9,8 +9,9 @@ import numpy as np
 from teucer._base import dtypes
 from teucer._core.trace import Tracer
 from teucer._dimensions.dimensions import is_symbolic
-from teucer.lax import _cumulative, _elementwise, _gather, _joining, _shapes, _slicing, _sorting, _structure
-from teucer.lax._indexing import ScatterDimensionNumbers
+from teucer.lax import _cumulative, _elementwise, _joining, _shapes, _slicing, _sorting, _structure
+from teucer.lax._indexing import gather as _gather
+from teucer.lax._indexing.numbers import ScatterDimensionNumbers
 from teucer.numpy._library import fast
 from teucer.numpy._manipulation import ravel
 from teucer.numpy._operands import axis_of, concrete, is_unknown, operand, positions, size_as

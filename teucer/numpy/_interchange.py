@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from teucer._arrays.arrays import DLPACK_KINDS, ArrayImpl
 from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
-from teucer._runtime import backends
-from teucer._runtime.arrays import DLPACK_KINDS, ArrayImpl
-from teucer._runtime.shardings import single_device_sharding
+from teucer._devices import backends
+from teucer._devices.shardings import single_device_sharding
 from teucer._xla import arrays as xla
 from teucer.lax import _elementwise as lax
 from teucer.lax import _structure

@@ -8,8 +8,12 @@ import numpy as np
 
 from teucer._core.trace import typeof
 from teucer.lax import _elementwise as lax
-from teucer.lax import _linalg_eigen, _linalg_factor, _linalg_qr, _linalg_svd, _shapes, _sorting, _structure
+from teucer.lax import _shapes, _sorting, _structure
 from teucer.lax._families import scalar_like
+from teucer.lax.linalg import _eigen as _linalg_eigen
+from teucer.lax.linalg import _factor as _linalg_factor
+from teucer.lax.linalg import _qr as _linalg_qr
+from teucer.lax.linalg import _svd as _linalg_svd
 from teucer.numpy._library import fast
 from teucer.numpy._promotion import INEXACT, check_arraylike, promote_dtypes
 from teucer.numpy._taking import take_along_axis

@@ -10,8 +10,10 @@ import numpy as np
 from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer.lax import _elementwise as lax
-from teucer.lax import _linalg_eigen, _linalg_svd, _structure
+from teucer.lax import _structure
 from teucer.lax._families import scalar_like
+from teucer.lax.linalg import _eigen as _linalg_eigen
+from teucer.lax.linalg import _svd as _linalg_svd
 from teucer.numpy._library import fast
 from teucer.numpy._linalg_decompositions import matrices
 from teucer.numpy._linalg_systems import inv

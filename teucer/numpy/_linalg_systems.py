@@ -14,10 +14,14 @@ from teucer._core.trace import typeof
 from teucer._derived.custom_jvp import custom_jvp
 from teucer._dimensions.dimensions import bounds
 from teucer.lax import _elementwise as lax
-from teucer.lax import _linalg_factor, _linalg_qr, _linalg_solve, _linalg_svd, _shapes, _sorting, _structure
-from teucer.lax._control_solves import custom_linear_solve
+from teucer.lax import _shapes, _sorting, _structure
+from teucer.lax._control.solves import custom_linear_solve
 from teucer.lax._families import scalar_like
 from teucer.lax._slicing import slice as slice_
+from teucer.lax.linalg import _factor as _linalg_factor
+from teucer.lax.linalg import _qr as _linalg_qr
+from teucer.lax.linalg import _solve as _linalg_solve
+from teucer.lax.linalg import _svd as _linalg_svd
 from teucer.numpy._creation import full
 from teucer.numpy._library import fast
 from teucer.numpy._linalg_decompositions import adjoint, matrices

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from teucer._arrays.arrays import ArrayImpl
 from teucer._base import dtypes
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import is_valid_type
-from teucer._runtime.arrays import ArrayImpl
 from teucer.lax import _elementwise as lax
 from teucer.lax import _reductions, _structure
 from teucer.lax._families import scalar_like

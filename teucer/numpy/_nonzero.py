@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from teucer._dimensions.dimensions import is_symbolic
-from teucer.lax import _cumulative, _elementwise, _gather, _joining, _reductions, _shapes, _structure
-from teucer.lax._indexing import ScatterDimensionNumbers
+from teucer.lax import _cumulative, _elementwise, _joining, _reductions, _shapes, _structure
+from teucer.lax._indexing import gather as _gather
+from teucer.lax._indexing.numbers import ScatterDimensionNumbers
 from teucer.lax._padding import dynamic_size
 from teucer.numpy._creation import asarray
 from teucer.numpy._library import fast

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from teucer._arrays.arrays import ArrayImpl
 from teucer._base import dtypes, errors
 from teucer._core.trace import Tracer, typeof
 from teucer._dimensions.dimensions import is_symbolic
-from teucer._runtime.arrays import ArrayImpl
 from teucer.lax import _shapes, _structure
 from teucer.numpy._creation import asarray
 from teucer.numpy._promotion import broadcast_axes, check_arraylike, promote_dtypes

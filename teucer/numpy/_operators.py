@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from teucer._arrays.arrays import ArrayImpl
 from teucer._base import config, dtypes, tracebacks
 from teucer._core import trace
 from teucer._core.trace import Tracer
 from teucer._core.types import is_valid_type
-from teucer._runtime.arrays import ArrayImpl
-from teucer._transform import programs
+from teucer._programs import programs
 from teucer._transform.jit import JitOptions, call_jitted
 from teucer._xla.dispatcher import dispatcher
 from teucer.lax import _elementwise as lax

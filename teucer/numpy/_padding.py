@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from teucer._arrays.arrays import ArrayImpl
 from teucer._base import dtypes
 from teucer._core.trace import Tracer
 from teucer._dimensions.dimensions import as_size, is_size, is_symbolic
-from teucer._runtime.arrays import ArrayImpl
 from teucer.lax import _elementwise, _joining, _reductions, _shapes, _slicing, _sorting, _structure
 from teucer.numpy._library import fast
 from teucer.numpy._operands import axis_of, concrete, operand

@@ -9,9 +9,11 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._dimensions.dimensions import is_symbolic, max_dim
-from teucer.lax import _dot, _linalg_eigen, _linalg_svd, _reductions, _slicing, _structure
-from teucer.lax._control_iteration import fori_loop, scan
+from teucer.lax import _dot, _reductions, _slicing, _structure
+from teucer.lax._control.iteration import fori_loop, scan
 from teucer.lax._precision import Precision
+from teucer.lax.linalg import _eigen as _linalg_eigen
+from teucer.lax.linalg import _svd as _linalg_svd
 from teucer.numpy import _ufuncs
 from teucer.numpy._creation import asarray
 from teucer.numpy._library import fast

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from teucer._arrays.arrays import ArrayImpl
 from teucer._base import config, dtypes
 from teucer._base.source import user_stacklevel
 from teucer._core.trace import Tracer
 from teucer._core.types import aval_of, is_valid_type
-from teucer._runtime.arrays import ArrayImpl
 from teucer.lax import _structure
 
 __all__ = ["ANY", "COMPLEX", "FLOATING", "INEXACT", "NUMERIC", "as_value", "broadcast_shapes", "broadcast_to", "check_arraylike",

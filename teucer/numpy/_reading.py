@@ -11,8 +11,9 @@ import numpy as np
 from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer._dimensions.dimensions import bounds, is_constant, is_size, max_dim, min_dim
-from teucer.lax import _dynamic, _elementwise, _gather, _joining, _shapes, _slicing, _structure
-from teucer.lax._indexing import GatherDimensionNumbers, GatherScatterMode
+from teucer.lax import _dynamic, _elementwise, _joining, _shapes, _slicing, _structure
+from teucer.lax._indexing import gather as _gather
+from teucer.lax._indexing.numbers import GatherDimensionNumbers, GatherScatterMode
 from teucer.numpy._index_keys import ARRAY, FULL, INT, NEW, SCALAR, Key, is_basic, starts_of
 from teucer.numpy._operands import size_as
 

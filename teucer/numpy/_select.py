@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from teucer._arrays.arrays import ArrayImpl
 from teucer._base import dtypes
 from teucer._core.trace import Tracer
-from teucer._runtime.arrays import ArrayImpl
 from teucer._transform.vmap import vmap
 from teucer.lax import _shapes, _structure
 from teucer.numpy._creation import zeros

@@ -11,19 +11,9 @@ from teucer._base import dtypes, errors
 from teucer._core.trace import typeof
 from teucer._dimensions.dimensions import is_symbolic
 from teucer._dynamic.dynamic import results_allowed
-from teucer.lax import (
-    _cumulative,
-    _elementwise,
-    _extremes,
-    _gather,
-    _joining,
-    _reductions,
-    _shapes,
-    _slicing,
-    _sorting,
-    _structure,
-)
-from teucer.lax._indexing import ScatterDimensionNumbers
+from teucer.lax import _cumulative, _elementwise, _extremes, _joining, _reductions, _shapes, _slicing, _sorting, _structure
+from teucer.lax._indexing import gather as _gather
+from teucer.lax._indexing.numbers import ScatterDimensionNumbers
 from teucer.lax._padding import dynamic_size
 from teucer.numpy import _ufuncs
 from teucer.numpy._creation import asarray

@@ -11,7 +11,8 @@ import numpy as np
 from teucer._base import dtypes
 from teucer._core.trace import Tracer
 from teucer._dimensions.dimensions import is_size
-from teucer.lax import _convolution, _cumulative, _dot, _elementwise, _slicing, _structure
+from teucer.lax import _cumulative, _dot, _elementwise, _slicing, _structure
+from teucer.lax._convolution import primitive as _convolution
 from teucer.numpy import _ufuncs
 from teucer.numpy._library import fast
 from teucer.numpy._logic import where

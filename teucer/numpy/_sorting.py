@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from teucer._arrays.arrays import ArrayImpl
 from teucer._base import dtypes
 from teucer._core.trace import Tracer
 from teucer._dimensions import dimensions
-from teucer._runtime.arrays import ArrayImpl
-from teucer.lax import _elementwise, _gather, _joining, _shapes, _sorting, _structure
-from teucer.lax._control_iteration import fori_loop
-from teucer.lax._indexing import GatherDimensionNumbers
+from teucer.lax import _elementwise, _joining, _shapes, _sorting, _structure
+from teucer.lax._control.iteration import fori_loop
+from teucer.lax._indexing import gather as _gather
+from teucer.lax._indexing.numbers import GatherDimensionNumbers
 from teucer.numpy import _ufuncs
 from teucer.numpy._library import fast
 from teucer.numpy._logic import where

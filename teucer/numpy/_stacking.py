@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from teucer._arrays.arrays import ArrayImpl
 from teucer._base import dtypes
 from teucer._core.trace import Tracer
 from teucer._dimensions.dimensions import as_size, is_symbolic, max_dim, min_dim
-from teucer._runtime.arrays import ArrayImpl
 from teucer._transform.vmap import vmap
-from teucer.lax import _cumulative, _elementwise, _gather, _joining, _slicing, _structure
-from teucer.lax._indexing import GatherDimensionNumbers, ScatterDimensionNumbers
+from teucer.lax import _cumulative, _elementwise, _joining, _slicing, _structure
+from teucer.lax._indexing import gather as _gather
+from teucer.lax._indexing.numbers import GatherDimensionNumbers, ScatterDimensionNumbers
 from teucer.lax._padding import dynamic_size
 from teucer.lax._sharding import laid_out
 from teucer.numpy._library import fast

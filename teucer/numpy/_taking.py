@@ -9,8 +9,9 @@ import numpy as np
 from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer._dimensions.dimensions import is_size
-from teucer.lax import _cumulative, _elementwise, _gather, _shapes, _structure
-from teucer.lax._indexing import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
+from teucer.lax import _cumulative, _elementwise, _shapes, _structure
+from teucer.lax._indexing import gather as _gather
+from teucer.lax._indexing.numbers import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
 from teucer.numpy import _updates
 from teucer.numpy._index_keys import parse
 from teucer.numpy._library import fast

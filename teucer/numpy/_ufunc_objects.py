@@ -12,7 +12,7 @@ import numpy as np
 from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer.lax import _cumulative, _structure
-from teucer.lax._control_iteration import scan
+from teucer.lax._control.iteration import scan
 from teucer.lax._dynamic import dynamic_index_in_dim
 from teucer.lax._identities import identity_of
 from teucer.numpy import _reductions, _ufuncs

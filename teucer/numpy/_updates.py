@@ -7,13 +7,13 @@ from typing import Any, final
 
 import numpy as np
 
+from teucer._arrays.arrays import ArrayImpl
 from teucer._base import config, dtypes
 from teucer._base.source import user_stacklevel
 from teucer._core.trace import EVAL, current_trace, typeof
 from teucer._core.types import is_valid_type
-from teucer._runtime.arrays import ArrayImpl
 from teucer._transform.library import library
-from teucer.lax._indexing import GatherScatterMode
+from teucer.lax._indexing.numbers import GatherScatterMode
 from teucer.lax._sharding import laid_out
 from teucer.numpy import _ufuncs
 from teucer.numpy._creation import ones_like

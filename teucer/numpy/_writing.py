@@ -9,8 +9,9 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import typeof
-from teucer.lax import _dynamic, _elementwise, _gather, _shapes, _slicing, _structure
-from teucer.lax._indexing import GatherScatterMode, ScatterDimensionNumbers
+from teucer.lax import _dynamic, _elementwise, _shapes, _slicing, _structure
+from teucer.lax._indexing import gather as _gather
+from teucer.lax._indexing.numbers import GatherScatterMode, ScatterDimensionNumbers
 from teucer.numpy._index_keys import INT, SCALAR, Key, is_basic
 from teucer.numpy._operands import broadcast_value, positions
 from teucer.numpy._promotion import convert

@@ -17,8 +17,8 @@ from teucer.lax._arithmetic import add, div, gt, le, mul, sub
 from teucer.lax._cumulative import cumsum
 from teucer.lax._elementwise import log
 from teucer.lax._extremes import argmax
-from teucer.lax._gather import gather
-from teucer.lax._indexing import GatherDimensionNumbers, GatherScatterMode
+from teucer.lax._indexing.gather import gather
+from teucer.lax._indexing.numbers import GatherDimensionNumbers, GatherScatterMode
 from teucer.lax._selection import where_else
 from teucer.lax._shapes import iota_p
 from teucer.lax._slicing import index_in_dim, slice_in_dim

@@ -35,8 +35,8 @@ from teucer.lax._arithmetic import (
 )
 from teucer.lax._cumulative import cumsum
 from teucer.lax._elementwise import log, log1p, sqrt
-from teucer.lax._gather import gather
-from teucer.lax._indexing import GatherDimensionNumbers, GatherScatterMode
+from teucer.lax._indexing.gather import gather
+from teucer.lax._indexing.numbers import GatherDimensionNumbers, GatherScatterMode
 from teucer.lax._random_keys import random_split_p
 from teucer.lax._reductions import reduce_or
 from teucer.lax._selection import where_else

@@ -8,11 +8,10 @@ from typing import Any, final
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core import array_ops, partition
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
-from teucer._runtime import partition
-from teucer._transform import arith
 from teucer._transform.library import library
 from teucer._transform.vmap import vmap
 from teucer.lax import map, while_loop
@@ -73,7 +72,7 @@ class RandomGamma(Primitive):
         return outs, (mul(moving, div(random_gamma_grad(alpha, sample), sample)),)
 
     def batch(self, axis: Any, args: Any, dims: Any, *, log_space: bool) -> Any:
-        operands = (arith.to_axis(x, d, axis.size, 0) for x, d in zip(args, dims, strict=True))
+        operands = (array_ops.to_axis(x, d, axis.size, 0) for x, d in zip(args, dims, strict=True))
         return self.bind(*operands, log_space=log_space), (0,)
 
     def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, log_space: bool) -> Any:

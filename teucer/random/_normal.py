@@ -13,15 +13,15 @@ from teucer.lax._arithmetic import add, complex, div, integer_pow, le, max, min,
 from teucer.lax._conversion import stop_gradient
 from teucer.lax._dot import dot_general
 from teucer.lax._elementwise import exp, sqrt
-from teucer.lax._linalg_eigen import eigh
-from teucer.lax._linalg_factor import cholesky
-from teucer.lax._linalg_matrices import diagonal, matrix_transpose
-from teucer.lax._linalg_qr import qr
-from teucer.lax._linalg_svd import svd
 from teucer.lax._selection import where_else
 from teucer.lax._shapes import broadcast_shapes
 from teucer.lax._special import erf, erf_inv
 from teucer.lax._structure import expand, reduce_sum
+from teucer.lax.linalg._eigen import eigh
+from teucer.lax.linalg._factor import cholesky
+from teucer.lax.linalg._matrices import diagonal, matrix_transpose
+from teucer.lax.linalg._qr import qr
+from teucer.lax.linalg._svd import svd
 from teucer.random._arguments import agreed_shape, as_shape, broadcast_shape, cast, float_dtype, parameter, place, scalar, spread
 from teucer.random._keys import one_key
 from teucer.random._uniform import between, signs, split_key

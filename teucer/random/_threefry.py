@@ -15,7 +15,7 @@ import numpy as np
 from teucer._base import config
 from teucer._dimensions.dimensions import bounds, is_symbolic, max_dim
 from teucer.lax._arithmetic import add, bitwise_and, bitwise_or, bitwise_xor, mul, shift_left, shift_right_logical
-from teucer.lax._control_misc import optimization_barrier
+from teucer.lax._control.misc import optimization_barrier
 from teucer.lax._joining import concatenate
 from teucer.lax._random import threefry2x32_p
 from teucer.lax._random_keys import Generator

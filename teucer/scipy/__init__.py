@@ -1,6 +1,6 @@
 """SciPy's functions on arrays that can be traced."""
 
-from teucer._base.lazy import face
+from teucer._base.lazy import lazy_module
 
-__getattr__, __dir__, __all__ = face(__name__, {
+__getattr__, __dir__, __all__ = lazy_module(__name__, {
     f"teucer.scipy.{name}": f"{name}=." for name in ("fft", "linalg", "sparse", "special", "stats")})

@@ -1,8 +1,8 @@
 """Linear algebra, as scipy.linalg has it; stacks of matrices are mapped over. Names are loaded on first use."""
 
-from teucer._base.lazy import face
+from teucer._base.lazy import lazy_module
 
-__getattr__, __dir__, __all__ = face(__name__, {
+__getattr__, __dir__, __all__ = lazy_module(__name__, {
     "teucer.scipy._linalg_factors": "cho_factor cho_solve cholesky eigh lu lu_factor lu_solve qr schur svd",
     "teucer.scipy._linalg_systems": "det expm inv solve solve_triangular",
     "teucer.scipy._linalg_matrices": "block_diag circulant companion dft hadamard hankel hilbert toeplitz",

@@ -1,8 +1,8 @@
 """Special functions, as scipy.special has them. Names are loaded on first use."""
 
-from teucer._base.lazy import face
+from teucer._base.lazy import lazy_module
 
-__getattr__, __dir__, __all__ = face(__name__, {
+__getattr__, __dir__, __all__ = lazy_module(__name__, {
     "teucer.nn._normalizations": "logsumexp",
     "teucer.scipy._special_logs": "boxcox boxcox1p entr expit kl_div log_ndtr log_softmax logit ndtr ndtri rel_entr softmax "
                                   "xlog1py xlogy",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from teucer._base import lazy
 
 _ROOMS = {
-    "teucer._runtime.meshes":
+    "teucer._devices.meshes":
         "AbstractDevice AbstractMesh AxisType Mesh get_abstract_mesh get_mesh set_mesh use_abstract_mesh",
-    "teucer._runtime.shardings":
+    "teucer._devices.shardings":
         "NamedSharding Sharding SingleDeviceSharding make_single_device_sharding",
-    "teucer._runtime.specs":
+    "teucer._core.specs":
         "PartitionSpec",
     "teucer.lax._sharding":
         "auto_axes explicit_axes reshard",
@@ -19,4 +19,4 @@ _ABSENT = {
     "PositionalSharding": "it was removed in JAX 0.6; use NamedSharding.",
 }
 
-__getattr__, __dir__, __all__ = lazy.face(__name__, _ROOMS, _ABSENT)
+__getattr__, __dir__, __all__ = lazy.lazy_module(__name__, _ROOMS, _ABSENT)

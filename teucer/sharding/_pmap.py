@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 
 from teucer._base import tracebacks
+from teucer._core import array_ops
 from teucer._core.calls import as_indices, check_callable
+from teucer._core.specs import PartitionSpec
 from teucer._core.trace import Tracer, typeof
 from teucer._derived.moves import device_put
 from teucer._derived.stages import jit
-from teucer._runtime import backends, misses
-from teucer._runtime.meshes import AxisType, Mesh
-from teucer._runtime.shardings import NamedSharding
-from teucer._runtime.specs import PartitionSpec
-from teucer._transform import arith
+from teucer._devices import backends
+from teucer._devices.meshes import AxisType, Mesh
+from teucer._devices.shardings import NamedSharding
+from teucer._executables import misses
 from teucer._transform.vmap import vmap
 from teucer._trees import pytrees
 from teucer.lax._sharding import with_sharding_constraint
@@ -67,7 +68,7 @@ def pmap(fun: Callable[..., Any], axis_name: Any = None, *, in_axes: Any = 0, ou
             leaves, out_tree = pytrees.tree_flatten(outs)
             wanted = pytrees.flatten_axes("pmap out_axes", out_tree, out_axes)
             return pytrees.tree_unflatten(out_tree, [
-                y[0] if a is None else laid(arith.moveaxis(y, 0, a % y.ndim), a % y.ndim)
+                y[0] if a is None else laid(array_ops.moveaxis(y, 0, a % y.ndim), a % y.ndim)
                 for y, a in zip(leaves, wanted, strict=True)])
 
         misses.one_of_several(program, f"pmap over devices {[d.id for d in mesh.flat_devices]}")

@@ -1,5 +1,5 @@
 """Iterative methods for linear systems, in `linalg`."""
 
-from teucer._base.lazy import face
+from teucer._base.lazy import lazy_module
 
-__getattr__, __dir__, __all__ = face(__name__, {"teucer.scipy.sparse.linalg": "linalg=."})
+__getattr__, __dir__, __all__ = lazy_module(__name__, {"teucer.scipy.sparse.linalg": "linalg=."})

@@ -1,8 +1,8 @@
 """Probability distributions, each a module."""
 
-from teucer._base.lazy import face
+from teucer._base.lazy import lazy_module
 
-__getattr__, __dir__, __all__ = face(__name__, {
+__getattr__, __dir__, __all__ = lazy_module(__name__, {
     "teucer.scipy.stats.bernoulli": "bernoulli=.",
     "teucer.scipy.stats.beta": "beta=.",
     "teucer.scipy.stats.betabinom": "betabinom=.",

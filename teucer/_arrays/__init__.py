@@ -1,0 +1,1 @@
+"""The array type, transfers, and layouts in memory."""

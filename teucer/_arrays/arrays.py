@@ -1,0 +1,436 @@
+"""The array type: C++'s, with the members that do not compute. The libraries attach the operators (`numpy`)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, final
+
+import numpy as np
+
+from teucer._arrays import formats
+from teucer._base import dtypes
+from teucer._core.types import KeyCarrier, ShapedArray, aval_of, register_aval_of
+from teucer._devices import shardings
+from teucer._xla import arrays as xla
+from teucer._xla.client import platform_of
+
+__all__ = ["DLPACK_KINDS", "Array", "ArrayImpl", "Shard", "check_live", "retyped", "to_numpy"]
+
+Array = xla.Array
+ArrayImpl = xla.ArrayImpl
+
+
+# What C++ holds as the type: for keys a stand-in (KeyCarrier), which nothing else sees.
+ArrayImpl._carried = ArrayImpl.__dict__.get("_carried", ArrayImpl.aval)
+
+
+# `aval_of` itself knows this class, the most frequent one; registered so that it counts as a value.
+register_aval_of(ArrayImpl, aval_of)
+
+
+# DLPack's numbers of kinds of devices.
+DLPACK_KINDS = {"cpu": 1, "cuda": 2, "rocm": 10}
+
+
+@final
+class Shard:
+    """One device's part of an array: where it is, which part (`index`), which copy of that part, and the values."""
+
+    __slots__ = ("data", "device", "index", "replica_id")
+
+    def __init__(self, device: Any, index: tuple[slice, ...], replica_id: int, data: Any) -> None:
+        self.device, self.index, self.replica_id, self.data = device, index, replica_id, data
+
+    def __repr__(self) -> str:
+        return f"Shard(device={self.device!r}, index={self.index}, replica_id={self.replica_id}, data={self.data})"
+
+
+def to_numpy(x: Any) -> np.ndarray[Any, Any]:
+    """The values of an array on the host, read-only; waits for them, and raises what their computation raised."""
+    x_ = check_live(x)
+    if type(x_._carried) is KeyCarrier:
+        raise TypeError(f"JAX array with PRNGKey dtype cannot be converted to a NumPy array. Use jax.random.key_data(arr) "
+                        f"if you wish to extract the underlying integer array.\n    x: {x_.aval!r}")
+    if x_._npy_value is None:
+        if x_.is_fully_replicated:
+            # Of copies on several devices the first is read.
+            one = x_ if x_._sharding.num_devices == 1 else xla.shard_arrays(x_)[0]
+            value, in_place = _read(one)
+            value.flags.writeable = False
+            if in_place:
+                return value
+            x_._npy_value = value
+        elif not x_.is_fully_addressable:
+            raise RuntimeError(f"Fetching value for `jax.Array` that spans non-addressable devices is not possible.\n"
+                               f"    x: {x_.aval!r}, sharding {x_.sharding}\n  Read x.addressable_shards instead.")
+        else:
+            x_._npy_value = _gather(x_)
+    return x_._npy_value  # type: ignore[no-any-return]
+
+
+def _read(x: Any) -> tuple[np.ndarray[Any, Any], bool]:
+    """The values of an array on one device, and whether they are the device's own."""
+    try:
+        return np.asarray(memoryview(x)), True  # on CPU, in NumPy's dtypes; the way below looks for the package jax first
+    except BufferError:
+        value, did_copy = x._single_device_array_to_np_array_did_copy()
+        return value, not did_copy
+
+
+def _gather(x: Any) -> np.ndarray[Any, Any]:
+    out = np.empty(x.shape, x.dtype)
+    for shard in x.addressable_shards:
+        if shard.replica_id == 0:
+            out[shard.index] = to_numpy(shard.data)
+    out.flags.writeable = False
+    return out
+
+
+def check_live(x: Any) -> Any:
+    """The array, if its buffer is there; else a RuntimeError."""
+    if x.is_deleted():
+        raise RuntimeError(f"Array has been deleted with shape={x.dtype}[{','.join(map(str, x.shape))}].\n"
+                           "  It was deleted by x.delete() or donated to a jitted function (donate_argnums), which may "
+                           "write its result over it.")
+    return x
+
+
+_MEMBERS: dict[str, Any] = {}
+
+
+def _member(f: Callable[..., Any]) -> Callable[..., Any]:
+    _MEMBERS[f.__name__] = f
+    return f
+
+
+def _property(f: Callable[..., Any]) -> Callable[..., Any]:
+    _MEMBERS[f.__name__] = property(f)
+    return f
+
+
+def _checked(name: str, doc: str) -> Callable[..., Any]:
+    """A method of C++ that does not look whether the buffer is there."""
+    method = getattr(ArrayImpl, name)
+
+    def checked(x: Any) -> Any:
+        return method(check_live(x))
+
+    checked.__name__, checked.__doc__ = name, doc
+    return checked
+
+
+_MEMBERS.update({name: _checked(name, doc) for name, doc in {
+    "clone": "The same buffer as another array.",
+    "is_ready": "Whether the values have been computed, so that reading them does not wait.",
+    "platform": "The name of the platform of the array's devices."}.items()})
+_MEMBERS["aval"] = property(aval_of, doc="The array's type.")
+
+
+@_property
+def _value(x: Any) -> np.ndarray[Any, Any]:
+    """The values on the host; jaxlib from 0.11 on asks for them by this name."""
+    return to_numpy(x)
+
+
+@_property
+def shape(x: Any) -> tuple[int, ...]:
+    """Sizes of the axes."""
+    aval = x._carried
+    return aval.shape if type(aval) is ShapedArray else aval.logical.shape
+
+
+@_property
+def dtype(x: Any) -> Any:
+    """Type of the elements."""
+    aval = x._carried
+    return aval.dtype if type(aval) is ShapedArray else aval.logical.dtype
+
+
+@_property
+def ndim(x: Any) -> int:
+    """Number of axes."""
+    return len(x.aval.shape)
+
+
+@_property
+def size(x: Any) -> int:
+    """Number of elements."""
+    return math.prod(x.aval.shape)
+
+
+@_property
+def weak_type(x: Any) -> bool:
+    """Whether the dtype gives way in promotion, as that of Python scalars."""
+    return x.aval.weak_type  # type: ignore[no-any-return]
+
+
+@_property
+def itemsize(x: Any) -> int:
+    """Bytes an element."""
+    return x.dtype.itemsize  # type: ignore[no-any-return]
+
+
+@_property
+def nbytes(x: Any) -> int:
+    """Bytes of all elements."""
+    elements: int = math.prod(x.aval.shape)
+    return elements * int(x.dtype.itemsize)
+
+
+@_property
+def sharding(x: Any) -> Any:
+    """How the array is laid over devices."""
+    return x._sharding
+
+
+def _format(x: Any) -> formats.Format:
+    return formats.Format(formats.Layout.from_pjrt_layout(check_live(x)._pjrt_layout), x._sharding)
+
+
+_MEMBERS["format"] = property(_format, doc="How the array lies in memory, and over devices.")
+
+
+@_property
+def committed(x: Any) -> bool:
+    """Whether the array was put on its devices explicitly, so that computation follows it."""
+    return x._committed  # type: ignore[no-any-return]
+
+
+@_property
+def device(x: Any) -> Any:
+    """The device of an array on one device; else its sharding."""
+    devices_ = x._sharding.device_set
+    return next(iter(devices_)) if len(devices_) == 1 else x._sharding
+
+
+@_member
+def devices(x: Any) -> set[Any]:
+    """The devices that hold a part of the array."""
+    found: set[Any] = x._sharding.device_set
+    return set(found)
+
+
+@_property
+def is_fully_replicated(x: Any) -> bool:
+    """Whether every device holds the whole array."""
+    return bool(x._sharding.is_fully_replicated)
+
+
+@_property
+def is_fully_addressable(x: Any) -> bool:
+    """Whether this process holds all of the array."""
+    return bool(x._sharding.is_fully_addressable)
+
+
+@_property
+def global_shards(x: Any) -> list[Shard]:
+    """All parts of the array; `data` is None for those of other processes."""
+    local = {s.device: s for s in x.addressable_shards}
+    return [local.get(d, Shard(d, index, replica, None)) for d, index, replica in _placed_parts(x)]
+
+
+@_property
+def addressable_shards(x: Any) -> list[Shard]:
+    """The parts of the array that this process holds."""
+    check_live(x)
+    if x._sharding.num_devices == 1:
+        return [Shard(x._sharding._internal_device_list[0], (slice(None),) * x.ndim, 0, x)]
+    parts = iter(xla.shard_arrays(x))
+    aval = x.aval.update(shape=x._sharding.shard_shape(x.shape), sharding=None)
+    return [Shard(d, index, replica, _part(next(parts), aval, d)) for d, index, replica in _placed_parts(x)
+            if d.process_index == d.client.process_index()]
+
+
+def _placed_parts(x: Any) -> list[tuple[Any, tuple[slice, ...], int]]:
+    """For each device: which part of the array it holds, and which copy of that part."""
+    copies: dict[str, int] = {}
+    placed = []
+    for d, index in x._sharding.devices_indices_map(x.shape).items():
+        key = repr(index)  # slices are not hashable
+        copies[key] = copies.get(key, -1) + 1
+        placed.append((d, index, copies[key]))
+    return placed
+
+
+def retyped(x: Any, carrier: Any) -> Any:
+    """The buffers of x as an array of another type, committed to their devices if x is."""
+    if x._committed:
+        return x._rewrap_with_aval_and_sharding(carrier, x._sharding)
+    return xla.assemble(carrier, x._sharding, [x], committed=False)  # on one device
+
+
+def _part(part: Any, aval: Any, device: Any) -> Any:
+    """One device's buffer as an array of its own."""
+    return part._rewrap_with_aval_and_sharding(aval.carrier, shardings.single_device_sharding(device))
+
+
+@_member
+def addressable_data(x: Any, index: int) -> Any:
+    """The values of the index-th part that this process holds."""
+    return x.addressable_shards[index].data
+
+
+@_member
+def copy_to_host_async(x: Any) -> None:
+    """Start copying the values to the host, so that reading them later waits less."""
+    check_live(x)
+    # On CPU there is nothing to copy, and jaxlib would look for the package jax first.
+    if x._npy_value is not None or x.platform() == "cpu":
+        return
+    if x._sharding.num_devices == 1:
+        x._copy_single_device_array_to_host_async()
+        return
+    for shard in x.addressable_shards:
+        if shard.replica_id == 0:
+            shard.data.copy_to_host_async()
+
+
+@_member
+def __array__(x: Any, dtype: Any = None, context: Any = None, copy: bool | None = None) -> Any:
+    value = to_numpy(x)
+    if dtype is not None and np.dtype(dtype) != value.dtype:
+        return np.array(value, dtype=dtype)
+    return value.copy() if copy else value
+
+
+@_member
+def item(x: Any, *args: int) -> Any:
+    """An element as a Python scalar; of an array of one element, that one.
+
+    Raises ValueError if there are several elements and no index is given.
+    """
+    return to_numpy(x).item(*args)
+
+
+@_member
+def tolist(x: Any) -> Any:
+    """The values as nested Python lists, or a scalar for an array without axes."""
+    return to_numpy(x).tolist()
+
+
+@_member
+def tobytes(x: Any, order: str = "C") -> bytes:
+    """The values as bytes."""
+    return to_numpy(x).tobytes(order)  # type: ignore[arg-type]  # NumPy checks the order
+
+
+@_member
+def __bool__(x: Any) -> bool:
+    if x.size != 1:
+        what = ("an array with more than one element is ambiguous. Use a.any() or a.all()" if x.size else
+                "an empty array is ambiguous. Use `array.size > 0` to check that an array is not empty.")
+        raise ValueError(f"The truth value of {what}\n    x: {x.aval!r}")
+    return bool(to_numpy(x))
+
+
+def _scalar_conversion(kind: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def convert(x: Any) -> Any:
+        if x.ndim:
+            raise TypeError("Only scalar arrays can be converted to Python scalars; "
+                            f"got arr.ndim={x.ndim}\n    x: {x.aval!r}\n  Use x.item() or index x first.")
+        return kind(to_numpy(x).item())
+    return convert
+
+
+_MEMBERS.update({"__int__": _scalar_conversion(int), "__float__": _scalar_conversion(float),
+                 "__complex__": _scalar_conversion(complex)})
+
+
+@_member
+def __index__(x: Any) -> int:
+    if x.ndim or not dtypes.issubdtype(x.dtype, np.integer):
+        raise TypeError(f"Only integer scalar arrays can be converted to a scalar index.\n    x: {x.aval!r}")
+    return int(to_numpy(x).item())
+
+
+@_member
+def __hash__(x: Any) -> int:
+    raise TypeError(f"unhashable type: '{type(x).__module__}.{type(x).__name__}'")
+
+
+@_member
+def __len__(x: Any) -> int:
+    try:
+        return x.aval.shape[0]  # type: ignore[no-any-return]
+    except IndexError:
+        raise TypeError("len() of unsized object") from None
+
+
+@_member
+def __repr__(x: Any) -> str:
+    if x.is_deleted():
+        return f"Array(shape={x.shape}, dtype={x.dtype.name}, deleted)"
+    if type(x._carried) is KeyCarrier:
+        return f"Array({x.shape}, dtype={x.dtype.name}) overlaying:\n{x._key_data()}"
+    name = f"dtype={x.dtype.name}" + (", weak_type=True" if x.aval.weak_type else "")
+    if not x.is_fully_addressable:
+        return f"Array(shape={x.shape}, {name})"
+    return array_text(to_numpy(x), name)
+
+
+def array_text(value: np.ndarray[Any, Any], name: str) -> str:
+    """The repr of an array of a host value; `name` says its dtype."""
+    if not value.size:
+        return f"Array([], shape={value.shape}, {name})"
+    body = np.array2string(value, separator=", ", prefix="Array(", suffix=")")
+    room = len(body.rpartition("\n")[2]) + len(name) + 3
+    return f"Array({body},{' ' if room < np.get_printoptions()['linewidth'] else ' ' * 6}{name})"
+
+
+@_member
+def __str__(x: Any) -> str:
+    return repr(x) if x.is_deleted() or type(x._carried) is KeyCarrier else str(to_numpy(x))
+
+
+@_member
+def __format__(x: Any, spec: str) -> str:
+    if x.is_deleted() or type(x._carried) is KeyCarrier:
+        return format(str(x), spec)
+    return format(to_numpy(x)[()] if x.ndim == 0 else to_numpy(x), spec)
+
+
+@_member
+def _key_data(x: Any) -> np.ndarray[Any, Any]:
+    """The words behind an array of keys."""
+    return to_numpy(retyped(x, aval_of(x).physical))
+
+
+@_member
+def __reduce__(x: Any) -> Any:
+    if type(x._carried) is KeyCarrier:
+        return _unpickle_keys, (x._key_data(), x.dtype)
+    return _unpickle, (to_numpy(x), x.aval.weak_type)
+
+
+def _unpickle_keys(words: Any, dtype: Any) -> Any:
+    from teucer._arrays import transfer  # transfer builds arrays, whose members stand here
+    array: Any = transfer.put(words, None)
+    shape = words.shape[:words.ndim - dtype.physical.ndim]
+    return retyped(array, ShapedArray(shape, dtype).carrier)
+
+
+def _unpickle(value: Any, weak: bool) -> Any:
+    from teucer._arrays import transfer  # transfer builds arrays, whose members stand here
+    return transfer.put(value, None, aval=aval_of(value).update(weak_type=weak))
+
+
+@_member
+def __dlpack__(x: Any, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None) -> Any:
+    check_live(x)
+    if len(x.devices()) != 1:
+        raise BufferError(f"__dlpack__: only arrays on one device have a DLPack form.\n    x: {x.aval!r}, {x.sharding}")
+    source = x.copy() if copy else x
+    return xla.to_dlpack(source, stream)
+
+
+@_member
+def __dlpack_device__(x: Any) -> tuple[int, int]:
+    d = x.device
+    platform = platform_of(d) if hasattr(d, "platform") else None
+    if platform not in DLPACK_KINDS:
+        raise BufferError(f"__dlpack_device__: no DLPack device for {d}")
+    return DLPACK_KINDS[platform], d.local_hardware_id if platform != "cpu" else 0
+
+
+xla.attach(ArrayImpl, _MEMBERS)

@@ -1,0 +1,163 @@
+"""Types of arrays without arrays: ShapeDtypeStruct, `typeof`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, final
+
+import numpy as np
+
+from teucer._arrays.arrays import ArrayImpl
+from teucer._arrays.formats import Format, Layout
+from teucer._arrays.transfer import host_rules
+from teucer._base import dtypes
+from teucer._core.calls import FlatCall
+from teucer._core.trace import typeof as aval_of_value
+from teucer._core.types import ShapedArray, register_aval_of
+from teucer._devices.shardings import typed
+
+__all__ = ["ShapeDtypeStruct", "as_struct", "described", "typeof"]
+
+
+@final
+class ShapeDtypeStruct:
+    """A stand-in for an array: its shape and dtype, and where it is to live, without values.
+
+    shape: a sequence of ints. dtype: a dtype. sharding, vma, weak_type, is_ref: as of the array it stands for; the sharding may be
+    a Format, of a layout that is not left to the compiler.
+
+    >>> import teucer as jax
+    >>> jax.ShapeDtypeStruct((2, 3), "float32").size
+    6
+    """
+
+    __slots__ = ("shape", "dtype", "sharding", "weak_type", "vma", "is_ref", "manual_axis_type", "_layout")
+
+    def __init__(self, shape: Any, dtype: Any, *, sharding: Any = None, weak_type: bool = False, vma: Any = None,
+                 is_ref: bool = False, manual_axis_type: Any = None) -> None:
+        if dtype is None:
+            raise ValueError("ShapeDtypeStruct: dtype must be specified.")
+        self.shape = tuple(shape)
+        self.dtype = dtype if isinstance(dtype, dtypes.ExtendedDType) else dtypes.as_dtype(dtype)
+        layout: Any = None
+        if isinstance(sharding, Format):
+            layout = sharding.layout
+            if not isinstance(layout, Layout | None):
+                raise TypeError("`Layout.AUTO` cannot be used in place of a device-local layout in a `ShapeDtypeStruct`. "
+                                f"Got {sharding}\n  Give it to jit, as in_shardings.")
+            sharding = sharding.sharding
+        self._layout = layout
+        self.sharding, self.weak_type, self.is_ref = sharding, bool(weak_type), is_ref
+        self.vma = None if vma is None else frozenset(vma)
+        self.manual_axis_type = manual_axis_type
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if hasattr(self, name):
+            raise RuntimeError(f"Cannot reassign attributes ({name}) of immutable ShapeDtypeStruct objects.\n  update({name}=...) "
+                               "gives another.")
+        super().__setattr__(name, value)
+
+    @classmethod
+    def like(cls, x: Any) -> ShapeDtypeStruct:
+        """The struct of an array, a traced value, a number, or whatever has shape and dtype.
+
+        Of an array that is committed to where it lies, with its format. Raises TypeError for anything else.
+
+        >>> import teucer as jax, teucer.numpy as jnp
+        >>> jax.ShapeDtypeStruct.like(jnp.ones((2, 3)))
+        ShapeDtypeStruct(shape=(2, 3), dtype=float32)
+        """
+        x = _duck(x)
+        if isinstance(x, cls):
+            return x
+        struct = as_struct(aval_of_value(x))
+        return struct.update(sharding=x.format) if isinstance(x, ArrayImpl) and x._committed else struct
+
+    @property
+    def aval(self) -> ShapedArray:
+        """The type that this stands for, with the dtypes of the current precision."""
+        dtype = dtypes.canonicalize_dtype(self.dtype, allow_extended_dtype=True)
+        return ShapedArray(self.shape, dtype, self.weak_type, vma=self.vma or frozenset(),
+                           sharding=typed(self.sharding, len(self.shape)))
+
+    @property
+    def format(self) -> Format:
+        """How the array lies in memory, None where nothing was said of it, and its sharding."""
+        return Format(self._layout, self.sharding)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    def update(self, **changes: Any) -> ShapeDtypeStruct:
+        """The struct with some of its fields changed."""
+        fields = {name: getattr(self, name) for name in self.__slots__ if name != "_layout"}
+        return ShapeDtypeStruct(**(fields | {"sharding": self.format if self._layout else self.sharding} | changes))
+
+    def __len__(self) -> int:
+        try:
+            return int(self.shape[0])
+        except IndexError:
+            raise TypeError("len() of unsized object") from None
+
+    def __repr__(self) -> str:
+        extra = "".join(f", {name}={value}" for name, value in
+                        (("sharding", self.sharding), ("format", self._layout), ("weak_type", self.weak_type or None),
+                         ("vma", self.vma))
+                        if value is not None)
+        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{extra})"
+
+    __str__ = __repr__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ShapeDtypeStruct) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self.shape, self.dtype, self.sharding, self._layout, self.weak_type, self.vma, self.is_ref)
+
+
+register_aval_of(ShapeDtypeStruct, lambda s: s.aval)
+
+
+def _without_values(x: Any) -> Any:
+    raise TypeError(f"Argument '{x!s:.100}' of type {type(x)} is not a valid JAX type: it stands for an array, and has no values.\n"
+                    "  Give an array; the struct is for eval_shape, export, and the methods lower and trace of jitted functions.")
+
+
+host_rules[ShapeDtypeStruct] = _without_values
+
+
+def as_struct(aval: Any) -> ShapeDtypeStruct:
+    """The struct of a type."""
+    return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=aval.sharding)
+
+
+def described(call: FlatCall) -> FlatCall:
+    """A call whose arguments stand for arrays: anything with a shape and a dtype is as good as one."""
+    return call._replace(leaves=[_duck(x) for x in call.leaves])
+
+
+def _duck(x: Any) -> Any:
+    known = isinstance(x, int | float | complex | np.ndarray | np.generic | ShapeDtypeStruct) or hasattr(x, "aval")
+    if known or not hasattr(x, "shape") or not hasattr(x, "dtype"):
+        return x
+    return ShapeDtypeStruct(x.shape, x.dtype, sharding=getattr(x, "sharding", None), weak_type=getattr(x, "weak_type", False))
+
+
+def typeof(x: Any) -> Any:
+    """The type of an array, a traced value or a Python number.
+
+    >>> import teucer as jax
+    >>> jax.typeof(1.0)
+    ShapedArray(float32[], weak_type=True)
+    """
+    return aval_of_value(x)

@@ -1,0 +1,136 @@
+"""Values to devices, between devices, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from teucer._arrays.arrays import ArrayImpl, to_numpy
+from teucer._base import dtypes
+from teucer._core.trace import Tracer
+from teucer._core.types import ShapedArray, aval_of
+from teucer._devices import backends, meshes, shardings
+from teucer._xla import arrays as xla
+
+__all__ = ["as_sharding", "from_parts", "host_rules", "host_value", "put", "put_array", "to_sharding"]
+
+
+def _canonical(x: Any) -> np.ndarray[Any, Any]:
+    return np.asarray(x, aval_of(np.asarray(x)).dtype)
+
+
+# How values of a Python class become NumPy arrays of canonical dtype. Libraries add classes of theirs.
+host_rules: dict[type, Callable[[Any], Any]] = {np.ndarray: _canonical}
+
+
+def host_value(x: Any, aval: ShapedArray) -> np.ndarray[Any, Any]:
+    """A host value as a NumPy array of the dtype of its type.
+
+    Raises OverflowError if a Python integer does not fit.
+    """
+    if isinstance(x, int) and not isinstance(x, bool):
+        try:
+            return np.array(x, aval.dtype)
+        except OverflowError as err:
+            raise OverflowError(f"Python int {x} too large to convert to {aval.dtype}.\n  Values are 32 bits wide unless "
+                                "the option jax_enable_x64 is set.") from err
+    if aval.dtype == dtypes.float0:
+        return np.zeros(aval.shape, np.bool_)
+    if type(x) in host_rules:
+        x = host_rules[type(x)](x)
+    return np.asarray(x, aval.dtype)
+
+
+def put(x: Any, device: Any, *, committed: bool | None = None, aval: ShapedArray | None = None) -> Any:
+    """A host value as an array on `device`, or on the default device, where it is not committed, for None.
+
+    aval: its type, where that is weak.
+    """
+    if aval is None:
+        aval = aval_of(x)
+    target = backends.target_device() if device is None else device
+    value = host_value(x, aval)
+    return xla.put(aval.carrier, shardings.single_device_sharding(target), [value], [target],
+                   committed=device is not None if committed is None else committed)
+
+
+def put_array(x: Any, sharding: Any, *, committed: bool = True, copy: bool = False) -> Any:
+    """A value, of host or device, as an array laid out by `sharding`.
+
+    Raises ValueError if the sharding does not fit the value's shape.
+    """
+    if isinstance(x, Tracer):
+        raise TypeError(f"device_put: a traced value cannot be moved here: {x}")
+    aval = shardings.sharded_aval(aval_of(x), sharding)
+    if sharding.num_devices > 1:
+        shardings.check_shape(sharding, aval.shape)
+    if isinstance(x, ArrayImpl):
+        if x.sharding.is_equivalent_to(sharding, x.ndim):
+            return _same_place(x, sharding, committed, copy)
+        if _same_cut(x.sharding, sharding, x.shape):
+            moved = xla.copy_to_devices([x], [shardings.device_list(sharding)], [sharding], copy=copy)[0]
+            return _same_place(moved, sharding, committed, False)
+        if x.sharding.num_devices == 1 and sharding.is_fully_replicated:
+            devices = shardings.devices_of(sharding)
+            return xla.put(aval.carrier, sharding, [x] * len(devices), devices, committed=committed)
+        value = x._key_data() if dtypes.is_extended(aval.dtype) else to_numpy(x)
+    else:
+        value = host_value(x, aval)
+    devices = shardings.devices_of(sharding)
+    if len(devices) == 1:
+        return xla.put(aval.carrier, sharding, [value], devices, committed=committed)
+    if not isinstance(x, ArrayImpl):
+        value = value.copy()  # the shards are used in place, and the caller may write into x
+    return from_parts(aval, sharding, lambda index: value[index], committed)
+
+
+def from_parts(aval: ShapedArray, sharding: Any, part: Callable[[tuple[slice, ...]], Any], committed: bool = True) -> Any:
+    """An array of host values: `part(index)` for each device of this process; equal indices are asked for once."""
+    found: dict[str, Any] = {}
+    parts = []
+    indices = sharding.addressable_devices_indices_map(aval.shape)
+    for index in indices.values():
+        key = repr(index)  # slices are not hashable
+        if key not in found:
+            found[key] = np.ascontiguousarray(part(index))
+        parts.append(found[key])
+    return xla.put(aval.carrier, sharding, parts, list(indices), committed=committed)
+
+
+def _same_place(x: Any, sharding: Any, committed: bool, copy: bool) -> Any:
+    if copy:
+        x = xla.copy_to_devices([x], [shardings.device_list(sharding)], [sharding], copy=True)[0]
+    if x._committed == committed and x.sharding == sharding:
+        return x
+    aval = shardings.sharded_aval(aval_of(x), sharding)
+    return xla.assemble(aval.carrier, sharding, xla.shard_arrays(x), committed=committed)
+
+
+def _same_cut(old: Any, new: Any, shape: tuple[int, ...]) -> bool:
+    """Whether both cut the array into the same parts in the same order."""
+    return old.num_devices == new.num_devices and list(old.devices_indices_map(shape).values()) == list(
+        new.devices_indices_map(shape).values())
+
+
+def as_sharding(where: Any) -> Any:
+    """A device, a sharding, a spec over the mesh in force or a layout-like object with a sharding, as a sharding."""
+    where = shardings.as_named(where, ValueError(
+        "Please set a mesh via `jax.set_mesh` if a PartitionSpec is passed to device_put"))
+    if isinstance(where, xla.Sharding):
+        mesh = getattr(where, "mesh", None)
+        if isinstance(mesh, meshes.AbstractMesh):
+            raise ValueError(f"device_put: the sharding names no devices: {where}.\n  Give a NamedSharding over a "
+                             "jax.sharding.Mesh.")
+        return where
+    inner = getattr(where, "sharding", None)
+    if inner is not None:
+        return inner
+    return shardings.single_device_sharding(where)
+
+
+def to_sharding(x: Any, sharding: Any) -> Any:
+    """Bring an argument of an executable to the sharding that it was compiled for; keeps whether it is committed."""
+    committed = isinstance(x, ArrayImpl) and x._committed
+    return put_array(x, sharding, committed=committed)

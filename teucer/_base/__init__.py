@@ -1,0 +1,1 @@
+"""Options, the log, dtypes, errors, source locations: nothing of arrays."""

@@ -1,0 +1,1 @@
+"""Types, primitives, traces, jaxprs."""

@@ -1,0 +1,202 @@
+"""Sharding rules: what the types of an operation's results say of their partition over Explicit mesh axes.
+
+A rule names the axes of operands and results by labels, as a contraction is written: axes of one label lie over the same mesh axes.
+`Primitive.shard(*avals, **params)` returns a `Labels`. Here they are applied, and the labels of the common families made.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from teucer._base.errors import ShardingTypeError
+from teucer._core.primitive import Primitive
+from teucer._core.specs import DuplicateSpecError, PartitionSpec, entry_names
+from teucer._core.trace import typeof
+
+__all__ = ["Labels", "aligned", "batched", "every", "kept", "laid_out", "leading", "reshaped", "whole"]
+
+Axes = tuple[Any, ...]
+
+
+class Labels(NamedTuple):
+    """Labels of the axes of operands and of results; the last one of the results is for all that follow.
+
+    An axis of label None, or that is not named, must not be partitioned. A label that only operands have is summed over.
+    remedy: what the user can do where the rule does not allow a partition.
+    """
+
+    operands: Sequence[Axes]
+    results: Sequence[Axes]
+    remedy: str = "Lay the operand out otherwise with jax.reshard, or let the compiler partition: jax.sharding.auto_axes."
+
+
+def every(x: Any) -> Axes:
+    """Labels of all axes of x, by position."""
+    return tuple(range(x.ndim))
+
+
+def aligned(primitive: Any, *avals: Any, **params: Any) -> Labels:
+    """The rule of operations on corresponding elements, of operands of one shape or scalars."""
+    labels = max(map(every, avals), key=len, default=())
+    return Labels([every(a) for a in avals], [labels])
+
+
+def kept(x: Any, dims: Sequence[int]) -> Axes:
+    """Labels of the axes of x but some."""
+    return tuple([i for i in range(x.ndim) if i not in dims])
+
+
+def whole(x: Any, dims: Sequence[int]) -> Axes:
+    """Labels of x of which some axes must not be partitioned."""
+    return tuple(None if i in dims else i for i in range(x.ndim))
+
+
+def leading(n: int, avals: Sequence[Any]) -> Labels:
+    """The rule of operations that are the same for each element of their n leading axes, and take the others whole."""
+    return Labels([tuple(range(min(n, a.ndim))) for a in avals], [tuple(range(n))])
+
+
+def laid_out(primitive: Any, avals: Sequence[Any], params: dict[str, Any], outs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The types of results with their partition. Those of primitives that carry jaxprs, or a sharding of the result, have it.
+
+    Raises ShardingTypeError where partitions of operands do not go together, ValueError if they are over different meshes.
+    """
+    sharding = None
+    for aval in avals:
+        own = getattr(aval, "sharding", None)  # a token has none
+        if own is not None:
+            if sharding is not None and sharding.mesh.shape_tuple != own.mesh.shape_tuple:
+                raise ValueError(f"Mesh for all inputs should be equal. Got one mesh: {sharding.mesh} and another mesh: "
+                                 f"{own.mesh}\n  {primitive}: {_listed(avals)}")
+            sharding = own
+    if sharding is None or (params.get("out_sharding") or params.get("sharding")) is not None:
+        return outs
+    rule = primitive.shard(*avals, **params)
+    if rule is None:
+        return outs
+    entries = _entries(primitive, avals, rule)
+    return tuple([_laid_out(primitive, avals, out, [entries.get(label) for label in _named(rule, i)], sharding)
+                  for i, out in enumerate(outs)])
+
+
+def _named(rule: Labels, i: int) -> Axes:
+    return rule.results[min(i, len(rule.results) - 1)]
+
+
+def _entries(primitive: Any, avals: Sequence[Any], rule: Labels) -> dict[Any, Any]:
+    """For each label the mesh axes that its axes lie over."""
+    found: dict[Any, Any] = {}
+    twice = set()
+    for labels, aval in zip(rule.operands, avals, strict=True):
+        if getattr(aval, "sharding", None) is None:
+            continue
+        for i, entry in enumerate(aval.sharding.spec):
+            label = labels[i] if i < len(labels) else None
+            if entry is None:
+                continue
+            if label is None:
+                raise ShardingTypeError(f"{primitive}: axis {i} of an operand must not be partitioned over mesh axes, and is over "
+                                        f"{entry!r}.\n    operands: {_listed(avals)}\n  {rule.remedy}")
+            if label in found:
+                twice.add(label)
+                if found[label] != entry:
+                    raise ShardingTypeError(f"{primitive} got incompatible shardings for broadcasting: "
+                                            f"{', '.join(_spec(a) for a in avals)}.\n    operands: {_listed(avals)}\n  "
+                                            "Lay one out as the other with jax.reshard.")
+            found[label] = entry
+    summed = [label for label in twice if not any(label in labels for labels in rule.results)]
+    if summed:
+        raise ShardingTypeError("Contracting dimensions are sharded and it is ambiguous how the output should be sharded. Please "
+                                f"specify the output sharding via the `out_sharding` parameter.\n  {primitive}: {_listed(avals)}, "
+                                f"contracted over {', '.join(repr(found[label]) for label in summed)}")
+    return found
+
+
+def _laid_out(primitive: Any, avals: Sequence[Any], out: Any, entries: list[Any], sharding: Any) -> Any:
+    if not any(e is not None for e in entries):
+        return out
+    spec = PartitionSpec(*entries, *[None] * (out.ndim - len(entries)))
+    sizes = sharding.mesh.sizes
+    for i, entry in enumerate(spec):
+        n = 1
+        for name in entry_names(entry):
+            n *= sizes[name]
+        if out.shape[i] % n:
+            raise ShardingTypeError(f"{primitive} on sharded dims where out dim ({out.shape[i]}) is not divisible by mesh axes "
+                                    f"({n}) with spec ({entry}) is not implemented. Got input types {_listed(avals)} and output "
+                                    f"shape={out.shape}\n  Lay the operand out otherwise first with jax.reshard.")
+    try:
+        return out.update(sharding=sharding.with_spec(spec))
+    except DuplicateSpecError:
+        shown = ",".join(f"{n}@{e}" if e else str(n) for n, e in zip(out.shape, spec, strict=True))
+        kind = out.str_short(short_dtypes=True).partition("[")[0]
+        raise ShardingTypeError(f"{primitive} operation with inputs: {_listed(avals)} produces an illegally sharded result: "
+                                f"{kind}[{shown}]\n  A mesh axis partitions one axis of an array. Lay an operand out otherwise "
+                                "with jax.reshard, or say the sharding of the result with out_sharding.") from None
+
+
+def _listed(avals: Sequence[Any]) -> str:
+    return ", ".join(a.str_short(short_dtypes=True) for a in avals)
+
+
+def _spec(aval: Any) -> str:
+    return str((None,) * aval.ndim if aval.sharding is None else aval.sharding.spec.partitions)
+
+
+Primitive.laid_out = laid_out
+
+
+def reshaped(x: Any, shape: Any) -> PartitionSpec:
+    """The partition of x in another shape: where axes are merged it goes with the first of them, split with the parts it fills.
+
+    Raises ShardingTypeError where that does not say it.
+    """
+    sizes = x.sharding.mesh.sizes
+    entries: list[tuple[Any, ...]] = [()] * len(shape)
+    for old, new in _groups(x.shape, shape):
+        names = [entry_names(x.sharding.spec[i]) for i in old]
+        filled = sum(1 for _ in itertools.takewhile(bool, names))
+        left = [n for group in names for n in group]
+        possible = (len(old) == 1 or len(new) == 1) and not any(names[filled:])
+        for j in new if possible else ():
+            room = shape[j]
+            while left and room % sizes[left[0]] == 0:
+                room //= sizes[left[0]]
+                entries[j] = (*entries[j], left.pop(0))
+            if room != 1:
+                break
+        if left:
+            raise ShardingTypeError(
+                "This reshape is not supported. Please specify the sharding of the output via the `out_sharding` argument of "
+                f"jax.lax.reshape. Got operand type: {x.str_short()}, new sizes: {tuple(shape)}")
+    return PartitionSpec(*entries)
+
+
+def _groups(old: Any, new: Any) -> list[tuple[list[int], list[int]]]:
+    """The axes of two shapes in the smallest consecutive groups of equal size; axes of size 1 are in none."""
+    left, right = [[i for i, d in enumerate(shape) if d != 1] for shape in (old, new)]
+    groups = []
+    while (left or right) and 0 not in old:
+        group: tuple[list[int], list[int]] = ([], [])
+        sizes = [1, 1]
+        while not (group[0] and group[1]) or sizes[0] != sizes[1]:
+            side = 0 if sizes[0] <= sizes[1] and left else 1
+            axis = (left, right)[side].pop(0)
+            group[side].append(axis)
+            sizes[side] *= (old, new)[side][axis]
+        groups.append(group)
+    return groups
+
+
+def batched(sharding: Any, ndim: int, at: int, axis: Any, args: Any, dims: Any) -> Any:
+    """The sharding that a result was given, of `ndim` axes, with the batch axis at `at` laid out as that of the operands."""
+    if sharding is None:
+        return None
+    entry = axis.spmd_name
+    for x, dim in zip(args, dims, strict=True):
+        own = typeof(x).sharding
+        if own is not None and dim is not None:
+            entry = own.spec[dim]
+    return sharding.inserted(ndim, at, entry)

@@ -1,0 +1,142 @@
+"""PartitionSpecs: how the axes of an array lie over named mesh axes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, final
+
+__all__ = ["DuplicateSpecError", "PartitionSpec", "UNCONSTRAINED", "entry_names"]
+
+
+class DuplicateSpecError(Exception):
+    """A mesh axis partitions two axes of an array."""
+
+
+@final
+class _Unconstrained:
+    """In a PartitionSpec: the compiler may partition this axis as it likes."""
+
+    def __repr__(self) -> str:
+        return "UNCONSTRAINED"
+
+    def __reduce__(self) -> str:
+        return "UNCONSTRAINED"
+
+
+UNCONSTRAINED = _Unconstrained()
+
+
+@final
+class PartitionSpec:
+    """How an array's axes lie over mesh axes: for each, a mesh axis, a tuple of them, None, or UNCONSTRAINED.
+
+    Axes that are left out at the end are not partitioned.
+    unreduced: mesh axes over which the array is still to be summed. reduced: those over which its cotangent will be.
+
+    >>> PartitionSpec("x", None, ("y", "z"))
+    P('x', None, ('y', 'z'))
+    """
+
+    __slots__ = ("partitions", "reduced", "unreduced", "_hash")
+    UNCONSTRAINED: ClassVar[Any] = UNCONSTRAINED
+    partitions: tuple[Any, ...]
+    unreduced: frozenset[Any]
+    reduced: frozenset[Any]
+
+    def __init__(self, *partitions: Any, unreduced: Any = frozenset(), reduced: Any = frozenset()) -> None:
+        self.partitions = tuple(map(_canonical_entry, partitions))
+        self.unreduced, self.reduced = frozenset(unreduced), frozenset(reduced)
+        self._hash = hash((self.partitions, self.unreduced, self.reduced))
+        named = set(self.names())
+        for what in ("unreduced", "reduced"):
+            if named & getattr(self, what):
+                raise ValueError(f"partitions cannot overlap with {what} axes passed to PartitionSpec. Got partitions: "
+                                 f"{self.partitions} and {what} axes: {getattr(self, what)}")
+
+    def names(self) -> list[Any]:
+        """The mesh axes that it speaks of, in order."""
+        return [name for entry in self.partitions for name in entry_names(entry)]
+
+    def update(self, partitions: Any = None, unreduced: Any = None, reduced: Any = None) -> PartitionSpec:
+        """The spec with some of its fields changed."""
+        return PartitionSpec(*(self.partitions if partitions is None else partitions),
+                             unreduced=self.unreduced if unreduced is None else unreduced,
+                             reduced=self.reduced if reduced is None else reduced)
+
+    def to_ct_spec(self) -> PartitionSpec:
+        """The spec of cotangents: a sum still to be taken of one is already taken of the other."""
+        return self.update(unreduced=self.reduced, reduced=self.unreduced)
+
+    def to_tangent_spec(self) -> PartitionSpec:
+        """The spec of tangents: the same."""
+        return self
+
+    def to_lo(self) -> list[PartitionSpec]:
+        """The specs of the arrays that an array of this spec consists of: itself."""
+        return [self]
+
+    def count(self, value: Any) -> int:
+        """How often an entry occurs."""
+        return self.partitions.count(_canonical_entry(value))
+
+    def index(self, value: Any) -> int:
+        """Where an entry occurs first."""
+        return self.partitions.index(_canonical_entry(value))
+
+    def __getitem__(self, i: Any) -> Any:
+        return self.partitions[i]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.partitions)
+
+    def __len__(self) -> int:
+        return len(self.partitions)
+
+    def __add__(self, other: Any) -> PartitionSpec:
+        if not isinstance(other, PartitionSpec | tuple):
+            return NotImplemented
+        return self.update(partitions=(*self.partitions, *other))
+
+    def __radd__(self, other: Any) -> PartitionSpec:
+        if not isinstance(other, tuple):
+            return NotImplemented
+        return self.update(partitions=(*other, *self.partitions))
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, PartitionSpec):
+            return (self.partitions, self.unreduced, self.reduced) == (other.partitions, other.unreduced, other.reduced)
+        if isinstance(other, tuple):
+            return not self.unreduced and not self.reduced and self.partitions == tuple(map(_canonical_entry, other))
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> Any:
+        return _remake_spec, (self.partitions, self.unreduced, self.reduced)
+
+    def __deepcopy__(self, memo: Any) -> PartitionSpec:
+        return self
+
+    def __repr__(self) -> str:
+        inner = repr(self.partitions)[1:-1]
+        sets = [f"{name}={set(axes)!r}" for name, axes in (("unreduced", self.unreduced), ("reduced", self.reduced)) if axes]
+        return f"P({', '.join(filter(None, [inner.rstrip(',') if sets else inner, *sets]))})"
+
+
+def _remake_spec(partitions: Any, unreduced: Any, reduced: Any) -> PartitionSpec:
+    return PartitionSpec(*partitions, unreduced=unreduced, reduced=reduced)
+
+
+def _canonical_entry(entry: Any) -> Any:
+    """A tuple of one axis is that axis, a tuple of none is None."""
+    if isinstance(entry, list | tuple):
+        return None if not entry else entry[0] if len(entry) == 1 else tuple(entry)
+    return entry
+
+
+def entry_names(entry: Any) -> tuple[Any, ...]:
+    """The mesh axes of one entry of a spec."""
+    if entry is None or entry is UNCONSTRAINED:
+        return ()
+    return entry if isinstance(entry, tuple) else (entry,)

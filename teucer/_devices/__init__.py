@@ -1,0 +1,1 @@
+"""Devices, meshes, shardings, and where programs run."""

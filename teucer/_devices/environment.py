@@ -1,0 +1,29 @@
+"""What a report of a defect should say of the machine."""
+
+from __future__ import annotations
+
+import platform
+import sys
+
+import numpy as np
+
+from teucer._devices import backends
+from teucer._xla.client import jaxlib_version
+
+__all__ = ["print_environment_info"]
+
+
+def print_environment_info(return_string: bool = False) -> str | None:
+    """Print versions, devices and the platform; or return them as text.
+
+    >>> "jaxlib" in print_environment_info(return_string=True)
+    True
+    """
+    text = "\n".join([
+        f"jaxlib: {jaxlib_version}", f"numpy:  {np.__version__}", f"python: {sys.version}",
+        f"device info: {', '.join(map(str, backends.devices()))}", f"process_count: {backends.process_count()}",
+        f"platform: {platform.uname()}"])
+    if return_string:
+        return text
+    print(text)
+    return None

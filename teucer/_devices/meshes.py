@@ -1,0 +1,436 @@
+"""Meshes: devices in a grid with named axes, and the mesh in force."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import enum
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, final
+
+import numpy as np
+
+from teucer._base import config
+from teucer._devices import backends
+from teucer._xla.client import DeviceList
+
+__all__ = ["AbstractDevice", "AbstractMesh", "AxisType", "BaseMesh", "Mesh", "get_abstract_mesh", "get_mesh", "make_mesh",
+           "mesh_in_force", "mesh_of_specs", "set_mesh", "use_abstract_mesh"]
+
+
+@final
+class AxisType(enum.Enum):
+    """Who partitions along a mesh axis: the compiler, the types of the program, or the program by hand (shard_map)."""
+
+    Auto = 1
+    Explicit = 2
+    Manual = 3
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@final
+class AbstractDevice(NamedTuple):
+    """What is known of the devices of a mesh without having them."""
+
+    device_kind: str
+    num_cores: int | None
+    platform: str
+
+    def __repr__(self) -> str:
+        return f"AbstractDevice({self.text()})"
+
+    def text(self) -> str:
+        """Its fields, as representations show them."""
+        return f"device_kind={self.device_kind}, num_cores={self.num_cores}, platform={self.platform}"
+
+
+class BaseMesh:
+    """What meshes with and without devices have in common: named axes with sizes and types. Equal meshes are one object."""
+
+    axis_names: tuple[Any, ...]
+    axis_sizes: tuple[int, ...]
+    axis_types: tuple[AxisType, ...]
+    size: int
+
+    def _set_axes(self, sizes: Any, names: Any, types: Any) -> None:
+        self.axis_sizes, self.axis_names, self.axis_types = sizes, names, types
+        self.size = math.prod(sizes) if names else 0
+        self.sizes = dict(zip(names, sizes, strict=True))
+        self.type_of = dict(zip(names, types, strict=True))
+
+    @property
+    def shape_tuple(self) -> tuple[tuple[Any, int], ...]:
+        """Names and sizes of the axes."""
+        return tuple(self.sizes.items())
+
+    @property
+    def shape(self) -> Mapping[Any, int]:
+        """Sizes of the axes by name."""
+        return collections.OrderedDict(self.sizes)
+
+    @property
+    def empty(self) -> bool:
+        """Whether there are no devices."""
+        return self.size == 0
+
+    def _of_type(self, kind: AxisType) -> tuple[Any, ...]:
+        return tuple(n for n, t in self.type_of.items() if t is kind)
+
+    @property
+    def auto_axes(self) -> tuple[Any, ...]:
+        """The axes along which the compiler partitions."""
+        return self._of_type(AxisType.Auto)
+
+    @property
+    def explicit_axes(self) -> tuple[Any, ...]:
+        """The axes along which types say the partition."""
+        return self._of_type(AxisType.Explicit)
+
+    @property
+    def manual_axes(self) -> tuple[Any, ...]:
+        """The axes along which the program partitions by hand."""
+        return self._of_type(AxisType.Manual)
+
+    def _all(self, kind: AxisType) -> bool:
+        return bool(self.axis_types) and all(t is kind for t in self.axis_types)
+
+    @property
+    def are_all_axes_auto(self) -> bool:
+        """Whether all axes are Auto."""
+        return self._all(AxisType.Auto)
+
+    @property
+    def are_all_axes_explicit(self) -> bool:
+        """Whether all axes are Explicit."""
+        return self._all(AxisType.Explicit)
+
+    @property
+    def are_all_axes_manual(self) -> bool:
+        """Whether all axes are Manual."""
+        return self._all(AxisType.Manual)
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self
+
+    def _axes_text(self) -> str:
+        axes = ", ".join(f"{name!r}: {size}" for name, size in self.shape_tuple)
+        return f"{axes}, axis_types={_types_text(self.axis_types)}"
+
+
+def _types_text(types: Sequence[AxisType]) -> str:
+    inner = ", ".join(t.name for t in types)
+    return f"({inner},)" if len(types) == 1 else f"({inner})"
+
+
+def _canonical_types(names: tuple[Any, ...], types: Any, default: AxisType) -> tuple[AxisType, ...]:
+    if types is None:
+        return (default,) * len(names)
+    given = (types,) if isinstance(types, AxisType) else tuple(types)
+    if not all(isinstance(t, AxisType) for t in given):
+        raise TypeError(f"axis_types must be AxisType values, got {given}.")
+    if len(given) != len(names):
+        raise ValueError("Number of axis names should match the number of axis_types. "
+                         f"Got axis_names={names} and axis_types={given}.")
+    return given
+
+
+def _canonical_names(names: Any) -> tuple[Any, ...]:
+    given = (names,) if isinstance(names, str) else tuple(names)
+    if None in given:
+        raise ValueError(f"Mesh axis names cannot be None, got {given}.")
+    if len(set(given)) != len(given):
+        raise ValueError(f"Mesh axis names must be distinct, got {given}.")
+    return given
+
+
+@final
+class AbstractMesh(BaseMesh):
+    """A mesh without devices: what types and traced programs know of one.
+
+    >>> AbstractMesh((4, 2), ("x", "y")).size
+    8
+    """
+
+    _made: ClassVar[dict[Any, AbstractMesh]] = {}
+    abstract_device: AbstractDevice | None
+
+    def __new__(cls, axis_sizes: Any, axis_names: Any, axis_types: Any = None, *, abstract_device: Any = None) -> AbstractMesh:
+        names, sizes = _canonical_names(axis_names), tuple(axis_sizes)
+        if len(names) != len(sizes):
+            raise ValueError(f"AbstractMesh: one size an axis, got axis_sizes={sizes} and axis_names={names}.")
+        key = (sizes, names, _canonical_types(names, axis_types, AxisType.Auto), abstract_device)
+        found = cls._made.get(key)
+        if found is None:
+            found = cls._made[key] = super().__new__(cls)
+            found._set_axes(*key[:3])
+            found.abstract_device = abstract_device
+        return found
+
+    def __reduce__(self) -> Any:
+        return _remake_abstract, (self.axis_sizes, self.axis_names, self.axis_types, self.abstract_device)
+
+    @property
+    def abstract_mesh(self) -> AbstractMesh:
+        """This mesh."""
+        return self
+
+    def update(self, axis_sizes: Any = None, axis_names: Any = None, axis_types: Any = None, **kwargs: Any) -> AbstractMesh:
+        """The mesh with some of its fields changed."""
+        return AbstractMesh(self.axis_sizes if axis_sizes is None else axis_sizes,
+                            self.axis_names if axis_names is None else axis_names,
+                            self.axis_types if axis_types is None else axis_types,
+                            abstract_device=kwargs.get("abstract_device", self.abstract_device))
+
+    def update_axis_types(self, name_to_type: Mapping[Any, AxisType]) -> AbstractMesh:
+        """The mesh with the types of some axes changed."""
+        return self.update(axis_types=tuple({**self.type_of, **name_to_type}[n] for n in self.axis_names))
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("devices", "device_ids", "is_multi_process", "local_devices", "local_mesh"):
+            raise ValueError(f"AbstractMesh does not implement {name}")
+        raise AttributeError(f"'AbstractMesh' object has no attribute {name!r}")
+
+    def __enter__(self) -> Any:
+        raise RuntimeError("AbstractMesh is not a context manager; use jax.sharding.use_abstract_mesh(mesh).")
+
+    def __exit__(self, *exc: object) -> None:
+        """Never reached: `__enter__` raises."""
+
+    def __repr__(self) -> str:
+        if not self.axis_names:
+            return "AbstractMesh((), axis_types=())"
+        device = f", {self.abstract_device.text()}" if self.abstract_device else ""
+        return f"AbstractMesh({self._axes_text()}{device})"
+
+
+def _remake_abstract(sizes: Any, names: Any, types: Any, device: Any) -> AbstractMesh:
+    return AbstractMesh(sizes, names, types, abstract_device=device)
+
+
+@final
+class Mesh(BaseMesh, contextlib.ContextDecorator):
+    """Devices in a grid with named axes.
+
+    devices: an array of devices. axis_names: a name an axis of it. axis_types: an AxisType an axis; by default all Auto.
+    Raises ValueError if numbers of axes and names differ.
+
+    >>> import teucer as jax, numpy as np
+    >>> Mesh(np.array(jax.devices()[:1]), ("x",))
+    Mesh(axis_sizes=(1,), axis_names=('x',), axis_types=(Auto,))
+    """
+
+    _made: ClassVar[dict[Any, Mesh]] = {}
+    devices: Any
+    device_list: Any
+    flat_devices: tuple[Any, ...]
+
+    def __new__(cls, devices: Any, axis_names: Any, axis_types: Any = None) -> Mesh:
+        grid = np.array(devices, dtype=object)
+        names = _canonical_names(axis_names)
+        if grid.ndim != len(names):
+            raise ValueError("Mesh requires the ndim of its first argument (`devices`) to equal the length of its second "
+                             f"argument (`axis_names`), but got devices.ndim == {grid.ndim} and len(axis_names) == "
+                             f"{len(names)}.")
+        types = _canonical_types(names, axis_types, AxisType.Auto)
+        key = (tuple(grid.flat), grid.shape, names, types)
+        found = cls._made.get(key)
+        if found is None:
+            found = cls._made[key] = super().__new__(cls)
+            found._set_axes(grid.shape, names, types)
+            grid.flags.writeable = False
+            found.devices, found.flat_devices = grid, key[0]
+            found.device_list = DeviceList(key[0])
+        return found
+
+    def __reduce__(self) -> Any:
+        return Mesh, (self.devices, self.axis_names, self.axis_types)
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether the mesh has no axes."""
+        return not self.axis_names
+
+    @property
+    def abstract_mesh(self) -> AbstractMesh:
+        """The mesh without its devices."""
+        if not self.flat_devices:
+            return _NO_ABSTRACT_MESH
+        first = self.flat_devices[0]
+        device = AbstractDevice(first.device_kind, getattr(first, "num_cores", None), first.platform)
+        return AbstractMesh(self.axis_sizes, self.axis_names, self.axis_types, abstract_device=device)
+
+    @property
+    def device_ids(self) -> Any:
+        """The devices' numbers, in the grid."""
+        return np.array([d.id for d in self.flat_devices], dtype=int).reshape(self.devices.shape)
+
+    @property
+    def is_multi_process(self) -> bool:
+        """Whether some devices belong to other processes."""
+        return len({d.process_index for d in self.flat_devices}) > 1
+
+    @property
+    def local_devices(self) -> list[Any]:
+        """The devices of this process."""
+        return [d for d in self.flat_devices if d.process_index == d.client.process_index()]
+
+    @property
+    def local_mesh(self) -> Mesh:
+        """The part of the mesh that belongs to this process.
+
+        Raises ValueError if that part is no grid.
+        """
+        here = np.array([d.process_index == d.client.process_index() for d in self.flat_devices]).reshape(self.devices.shape)
+        part = self.devices[np.ix_(*(sorted(set(i)) for i in np.nonzero(here)))]
+        if part.size != here.sum():
+            raise ValueError(f"When passing host local inputs to pjit, devices connected to a single host must form a contiguous "
+                             f"subcube of the global device mesh: {self}.")
+        return Mesh(part, self.axis_names, self.axis_types)
+
+    def update(self, devices: Any = None, axis_names: Any = None, axis_types: Any = None) -> Mesh:
+        """The mesh with some of its fields changed."""
+        return Mesh(self.devices if devices is None else devices, self.axis_names if axis_names is None else axis_names,
+                    self.axis_types if axis_types is None else axis_types)
+
+    def __enter__(self) -> Mesh:
+        if config.disallow_mesh_context_manager.value:
+            raise RuntimeError("Mesh context manager is disabled by the option jax_disallow_mesh_context_manager; "
+                               "use jax.set_mesh(mesh).")
+        _outer.append(_cell.swap_local(_in_force()._replace(named=self)))
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        _cell.set_local(_outer.pop())
+
+    def __str__(self) -> str:
+        return f"Mesh({self._axes_text()})" if self.flat_devices else "Mesh()"
+
+    def __repr__(self) -> str:
+        if not self.flat_devices:
+            return "Mesh()"
+        return (f"Mesh(axis_sizes={self.axis_sizes}, axis_names={self.axis_names}, "
+                f"axis_types={_types_text(self.axis_types)})")
+
+
+_NO_ABSTRACT_MESH = AbstractMesh((), ())
+_NO_MESH = Mesh(np.empty((0,), object), ("none",))
+_NO_MESH._set_axes((), (), ())
+
+
+def make_mesh(axis_shapes: Sequence[int], axis_names: Sequence[Any], axis_types: Any = None, *,
+              devices: Sequence[Any] | None = None) -> Mesh:
+    """A mesh of the first devices, by default of all that there are, in the order in which they are near each other.
+
+    axis_shapes, axis_names: sizes and names of its axes. axis_types: an AxisType an axis; by default all Explicit.
+    Raises ValueError if there are fewer devices than the mesh needs.
+
+    >>> make_mesh((1,), ("x",))
+    Mesh(axis_sizes=(1,), axis_names=('x',), axis_types=(Explicit,))
+    """
+    found = list(backends.devices() if devices is None else devices)
+    sizes = tuple(axis_shapes)
+    n = math.prod(sizes)
+    if n > len(found):
+        raise ValueError(f"Number of devices {len(found)} must be >= the product of mesh_shape {sizes}")
+    names = _canonical_names(axis_names)
+    grid = np.empty(n, object)
+    grid[:] = found[:n]
+    return Mesh(grid.reshape(sizes), names, _canonical_types(names, axis_types, AxisType.Explicit))
+
+
+class InForce(NamedTuple):
+    """The mesh that programs are written for: `mesh` by set_mesh, `abstract` by use_abstract_mesh, `named` by `with mesh:`."""
+
+    mesh: Mesh | None = None
+    abstract: AbstractMesh | None = None
+    named: Mesh | None = None
+
+
+CONTEXT = "teucer_mesh"  # the name of the mesh in force in `config.trace_context_names()`
+_cell = config.context_cell(CONTEXT, None, config.JIT, config.TRACE)
+# What `with mesh:` blocks around the current one have to restore.
+_outer: list[Any] = []
+
+
+def _in_force() -> InForce:
+    return _cell.value or InForce()
+
+
+def mesh_in_force() -> Mesh | None:
+    """The mesh over whose devices programs run by default, set by `set_mesh`; None where there is none."""
+    found = _cell.value
+    return None if found is None else found.mesh
+
+
+def with_devices(abstract: AbstractMesh) -> Mesh | None:
+    """The devices of a mesh that a type speaks of: those of the mesh in force, else of the only mesh like it that there is."""
+    in_force = mesh_in_force()
+    alike = [m for m in Mesh._made.values() if m.abstract_mesh is abstract] if in_force is None else [in_force]
+    return alike[0] if len(alike) == 1 else None
+
+
+def mesh_of_specs() -> BaseMesh | None:
+    """The mesh that bare PartitionSpecs speak of; None where there is none."""
+    found = _cell.value
+    return None if found is None else found.abstract or found.mesh or found.named
+
+
+def get_mesh() -> Mesh:
+    """The mesh set by `set_mesh`; an empty one where there is none."""
+    return _in_force().mesh or _NO_MESH
+
+
+def get_abstract_mesh() -> AbstractMesh:
+    """The mesh in force without its devices; an empty one where there is none."""
+    found = _in_force()
+    if found.abstract is not None:
+        return found.abstract
+    return found.mesh.abstract_mesh if found.mesh is not None else _NO_ABSTRACT_MESH
+
+
+@final
+class set_mesh:
+    """Set the mesh of this thread, at once; as a context manager, until the end of the block.
+
+    Programs run over its devices, bare PartitionSpecs speak of its axes, and types show partitions over its Explicit ones.
+
+    >>> with set_mesh(make_mesh((1,), ("x",))):
+    ...     print(get_abstract_mesh().axis_names)
+    ('x',)
+    """
+
+    def __init__(self, mesh: Mesh | None) -> None:
+        if mesh is not None and not isinstance(mesh, Mesh):
+            raise ValueError(f"Expected mesh of type `jax.sharding.Mesh`. Got type: {type(mesh)}")
+        self.prev_mesh, self.prev_abstract_mesh = get_mesh(), get_abstract_mesh()
+        self._saved = _cell.swap_local(InForce(mesh) if mesh is not None and mesh.flat_devices else None)
+
+    def __enter__(self) -> None:
+        """The mesh is set already."""
+
+    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
+        _cell.set_local(self._saved)
+
+
+@final
+class use_abstract_mesh:
+    """Trace for another mesh without devices until the end of the block."""
+
+    def __init__(self, mesh: AbstractMesh) -> None:
+        if not isinstance(mesh, AbstractMesh):
+            raise ValueError(f"Expected mesh of type `jax.sharding.AbstractMesh`. Got type: {type(mesh)}")
+        self.mesh = mesh
+
+    def __enter__(self) -> AbstractMesh:
+        self.prev = get_abstract_mesh()
+        self._saved = _cell.swap_local(_in_force()._replace(abstract=self.mesh))
+        return self.mesh
+
+    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
+        _cell.set_local(self._saved)

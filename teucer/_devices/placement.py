@@ -1,0 +1,190 @@
+"""Where programs run: on one device, or spread over the devices of a mesh."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from teucer._base import config
+from teucer._core.specs import PartitionSpec
+from teucer._core.types import aval_of
+from teucer._devices import backends, meshes, shardings
+from teucer._devices.chosen import from_hlo
+from teucer._devices.meshes import AxisType, Mesh
+from teucer._devices.shardings import NamedSharding, SingleDeviceSharding
+from teucer._xla.arrays import ArrayImpl, HloSharding
+from teucer._xla.client import platform_of
+
+__all__ = ["Placement", "chosen_by_compiler", "on_device", "over_mesh", "pinned", "placement_of", "spread"]
+
+
+class Placement(NamedTuple):
+    """Where a program runs, and whether its results are committed there.
+
+    devices: one, or those of a mesh. mesh: over which values are laid; None on one device.
+    ins, outs: shardings of the arguments and results, None where the compiler chooses; empty on one device.
+    in_layouts, out_layouts: their layouts as `formats.at_boundary` has them; empty where all lie row by row.
+    """
+
+    devices: tuple[Any, ...]
+    committed: bool
+    mesh: Mesh | None = None
+    ins: tuple[Any, ...] = ()
+    outs: tuple[Any, ...] = ()
+    in_layouts: tuple[Any, ...] = ()
+    out_layouts: tuple[Any, ...] = ()
+
+    @property
+    def device(self) -> Any:
+        """The first device."""
+        return self.devices[0]
+
+    @property
+    def platform(self) -> str:
+        """What programs are written for: 'cpu', 'cuda', ..."""
+        return platform_of(self.devices[0])
+
+    def __repr__(self) -> str:
+        if self.mesh is None:
+            return f"Placement(device={self.device!r}, committed={self.committed})"
+        return f"Placement(mesh={self.mesh}, ins={self.ins}, outs={self.outs})"
+
+
+def placement_of(args: Sequence[Any], device: Any = None) -> Placement:
+    """Where a program on these arguments runs: on `device`, else where its committed arguments are, else by default.
+
+    The default is the mesh in force, else one device.
+    Raises ValueError if committed arguments are on different devices.
+    """
+    if device is not None:
+        return Placement((device,), True)
+    if meshes.mesh_in_force() is not None:
+        return spread(args)
+    found = None
+    for x in args:
+        own = sharding_of(x)
+        if own is not None:
+            if type(own) is not SingleDeviceSharding:
+                return spread(args)
+            if found is not None and found[1]._device is not own._device:
+                raise _incompatible(*found, x, own)
+            found = (x, own)
+    if found is not None:
+        return Placement((found[1]._device,), True)
+    return Placement((backends.target_device(),), False)
+
+
+def spread(args: Sequence[Any], ins: Sequence[Any] | None = None, outs: Sequence[Any] = ()) -> Placement:
+    """The placement of a program that some of its arguments, or the mesh in force, spread over several devices.
+
+    ins, outs: the shardings that `jit` was given for arguments and results; None for those that it was not.
+    Raises ValueError if they do not agree about the devices, or do not fit an argument.
+    """
+    mesh: Any = None
+    first: tuple[Any, Any] | None = None
+    placed = []
+    for i, x in enumerate(args):
+        own = sharding_of(x)
+        wanted = ins[i] if ins else None
+        if wanted is not None and own is not None and not (own.is_equivalent_to(wanted, x.ndim)
+                                                           or type(own) is type(wanted) is SingleDeviceSharding):
+            raise ValueError("Sharding passed to jit does not match the sharding on the respective arg. "
+                             f"Got jit sharding: {wanted},\narg sharding: {own} for arg type: {x.aval.str_short()}\n"
+                             "  Move the argument with jax.device_put.")
+        placed.append(own if wanted is None else wanted)
+    for x, s in [*zip(args, placed, strict=True), *((None, s) for s in outs)]:
+        if s is None:
+            continue
+        if first is None:
+            first = (x, s)
+        elif shardings.devices_of(s) != shardings.devices_of(first[1]):
+            raise _incompatible(*first, x, s)
+        if isinstance(s, NamedSharding) and mesh is None:
+            mesh = s.mesh
+    in_force = meshes.mesh_in_force()
+    if in_force is not None and (first is None or shardings.devices_of(first[1]) == in_force.flat_devices):
+        mesh = in_force
+    if not config.use_shardy_partitioner.value:
+        raise NotImplementedError("programs over several devices are partitioned by Shardy.\n  Leave the option "
+                                  "jax_use_shardy_partitioner on.")
+    if mesh is None:
+        if first is None or len(devices := shardings.devices_of(first[1])) == 1:
+            target = backends.target_device() if first is None else devices[0]
+            return Placement((target,), first is not None)
+        mesh = Mesh(devices, ("devices",))
+    if not isinstance(mesh, Mesh):
+        raise ValueError(f"jit: {mesh} has no devices to run or to be exported for.\n  Give shardings over a jax.sharding.Mesh.")
+    named = [None if s is None else _over_mesh(s) for s in placed]
+    for x, s in zip(args, named, strict=True):
+        if s is not None and not isinstance(x, ArrayImpl):
+            shardings.check_shape(s, aval_of(x).shape)
+    return Placement(mesh.flat_devices, True, mesh, tuple(named), tuple(outs))
+
+
+def over_mesh(placement: Placement, mesh: Mesh, n_in: int) -> Placement:
+    """The placement of a program that itself speaks of a mesh, whose arguments are on no devices in particular."""
+    _check_free(placement, mesh.flat_devices)
+    return Placement(mesh.flat_devices, True, mesh, (None,) * n_in)
+
+
+def on_device(placement: Placement, device: Any, named: str) -> Placement:
+    """The placement of a program that itself names its device; named: where it does."""
+    _check_free(placement, (device,), f"\n    {named}")
+    return placement._replace(devices=(device,), committed=True)
+
+
+def _check_free(placement: Placement, devices: tuple[Any, ...], named: str = "") -> None:
+    if placement.committed and placement.devices != devices:
+        raise ValueError("Received incompatible devices for jitted computation: arguments are committed to device ids "
+                         f"{[d.id for d in placement.devices]}, and the program has a sharding on device ids "
+                         f"{[d.id for d in devices]}.{named}\n  Move the arguments with jax.device_put.")
+
+
+def sharding_of(x: Any) -> Any:
+    """The sharding that an argument is committed to; None if there is none."""
+    if isinstance(x, ArrayImpl):
+        return x._sharding if x._committed else None
+    s = getattr(x, "sharding", None)  # a ShapeDtypeStruct
+    return s if hasattr(s, "_to_xla_hlo_sharding") and not isinstance(getattr(s, "mesh", None), meshes.AbstractMesh) else None
+
+
+def _over_mesh(sharding: Any) -> Any:
+    """A sharding of an argument of a program over a mesh, which may be of one device."""
+    if type(sharding) is SingleDeviceSharding:
+        return NamedSharding(Mesh(shardings.devices_of(sharding), ("devices",)), PartitionSpec())
+    return sharding
+
+
+def _incompatible(x: Any, x_sharding: Any, y: Any, y_sharding: Any) -> ValueError:
+    def where(x: Any, s: Any) -> str:
+        devices = shardings.devices_of(s)
+        return (f"{'results, as out_shardings says,' if x is None else aval_of(x)} on device ids {[d.id for d in devices]} "
+                f"on platform {devices[0].platform.upper()}")
+    return ValueError("Received incompatible devices for jitted computation: arguments and results are committed to different "
+                      f"devices.\n    {where(x, x_sharding)}\n    {where(y, y_sharding)}\n  Move one with jax.device_put.")
+
+
+def pinned(placement: Placement, out_avals: Sequence[Any]) -> tuple[Any, ...]:
+    """The shardings of results that the program's author or the results' types say; None where the compiler chooses."""
+    mesh: Any = placement.mesh
+    explicit = AxisType.Explicit in mesh.axis_types and AxisType.Auto not in mesh.axis_types
+    found = []
+    for aval, given in zip(out_avals, placement.outs or (None,) * len(out_avals), strict=True):
+        if given is not None:
+            shardings.check_shape(given, aval.shape)
+            found.append(given)
+        elif aval.sharding is not None:
+            found.append(NamedSharding(mesh, aval.sharding.spec))
+        else:
+            found.append(NamedSharding(mesh, PartitionSpec(*[None] * aval.ndim)) if explicit else None)
+    return tuple(found)
+
+
+def chosen_by_compiler(given: Sequence[Any], chosen: Any, avals: Sequence[Any], placement: Placement) -> list[Any]:
+    """The shardings given, and for each None what the compiler chose."""
+    if all(s is not None for s in given):
+        return list(given)
+    mesh: Any = placement.mesh
+    read = [None] * len(given) if chosen is None else map(HloSharding.from_proto, chosen)
+    return [s if s is not None else from_hlo(c, mesh, aval.ndim, mesh.device_list)
+            for s, c, aval in zip(given, read, avals, strict=True)]

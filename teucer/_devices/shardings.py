@@ -1,0 +1,438 @@
+"""Shardings: how an array is laid over devices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self, final
+
+import numpy as np
+
+from teucer._core.specs import DuplicateSpecError, PartitionSpec, entry_names
+from teucer._devices import meshes
+from teucer._devices.meshes import AxisType, BaseMesh, Mesh
+from teucer._xla.arrays import HloSharding, OpSharding, Sharding, SingleDeviceShardingBase
+from teucer._xla.client import DeviceList
+
+__all__ = ["IndivisibleError", "DeviceSharding", "NamedSharding", "Sharding", "SingleDeviceSharding", "as_named",
+           "check_shape", "device_list", "devices_of", "explicit_sharding", "make_device_list", "make_single_device_sharding",
+           "sharded_aval", "single_device_sharding", "typed"]
+
+
+class IndivisibleError(ValueError):
+    """An axis of an array cannot be cut into as many equal parts as its sharding says."""
+
+
+class DeviceSharding(Sharding):  # type: ignore[misc]  # jaxlib's classes are untyped
+    """What follows from the devices of a sharding, in order, and the number of parts that it cuts each axis into.
+
+    A subclass says `_internal_device_list`, `_memory_kind`, `_parts(ndim)`, and `_places(ndim)`: where each device's part
+    stands in the grid of parts.
+    """
+
+    _memory_kind: str | None
+    _internal_device_list: Any
+
+    def _parts(self, ndim: int) -> tuple[int, ...]:
+        raise NotImplementedError
+
+    def _places(self, ndim: int) -> Sequence[tuple[int, ...]]:
+        raise NotImplementedError
+
+    @property
+    def device_set(self) -> set[Any]:
+        """The devices that hold a part of the array."""
+        return set(self._internal_device_list)
+
+    @property
+    def addressable_devices(self) -> set[Any]:
+        """The devices of this process that hold a part of the array."""
+        return {d for d in self._internal_device_list if d.process_index == d.client.process_index()}
+
+    @property
+    def num_devices(self) -> int:
+        """Number of devices."""
+        return len(self._internal_device_list)
+
+    @property
+    def memory_kind(self) -> str | None:
+        """The memory of the devices."""
+        return self._memory_kind or self._internal_device_list.default_memory_kind
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        """Whether this process holds all of the array."""
+        return bool(self._internal_device_list.is_fully_addressable)
+
+    @property
+    def has_addressable_devices(self) -> bool:
+        """Whether this process holds a part of the array."""
+        return bool(self.addressable_devices)
+
+    def shard_shape(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of each device's part.
+
+        Raises IndivisibleError (a ValueError) if an axis cannot be cut into equal parts.
+        """
+        return check_shape(self, tuple(global_shape))
+
+    def devices_indices_map(self, global_shape: tuple[int, ...]) -> Mapping[Any, tuple[slice, ...]]:
+        """The part of the array that each device holds."""
+        shape = tuple(global_shape)
+        sizes, parts = self.shard_shape(shape), self._parts(len(shape))
+        return {d: tuple(slice(None) if n == 1 else slice(i * size, (i + 1) * size)
+                         for i, n, size in zip(place, parts, sizes, strict=True))
+                for d, place in zip(self._internal_device_list, self._places(len(shape)), strict=True)}
+
+    def addressable_devices_indices_map(self, global_shape: tuple[int, ...]) -> Mapping[Any, tuple[slice, ...]]:
+        """The part of the array that each device of this process holds."""
+        whole = self.devices_indices_map(global_shape)
+        if self.is_fully_addressable:
+            return whole
+        return {d: index for d, index in whole.items() if d.process_index == d.client.process_index()}
+
+    def is_equivalent_to(self, other: Any, ndim: int) -> bool:
+        """Whether both lay out an array of `ndim` axes alike: the same parts on the same devices, in the same order."""
+        if self is other:
+            return True
+        if not isinstance(other, Sharding) or self.memory_kind != other.memory_kind:
+            return False
+        mine, theirs = self._internal_device_list, other._internal_device_list
+        return (mine is theirs or tuple(mine) == tuple(theirs)) and self._parts(ndim) == other._parts(ndim) and list(
+            self._places(ndim)) == list(other._places(ndim))
+
+    def check_compatible_aval(self, aval_shape: tuple[int, ...]) -> None:
+        """Raise ValueError if the sharding speaks of more axes than an array of this shape has."""
+
+    def with_memory_kind(self, kind: str) -> Self:
+        """The same layout in another memory of the devices."""
+        raise NotImplementedError
+
+
+def check_shape(sharding: Any, shape: tuple[int, ...], what: str = "") -> tuple[int, ...]:
+    """The shape of each device's part of an array.
+
+    Raises ValueError if the sharding does not fit an array of that shape; `what` says which it is.
+    """
+    sharding.check_compatible_aval(shape)
+    parts = sharding._parts(len(shape))
+    for i, (size, n) in enumerate(zip(shape, parts, strict=True)):
+        if size % n:
+            factors = list(parts[:max(j for j, m in enumerate(parts) if m > 1) + 1])
+            raise IndivisibleError(f"{what}Sharding {sharding} implies that array axis {i} is partitioned {n} times, but the "
+                                   f"dimension size is {size} (full shape: {shape}, per-dimension tiling factors: {factors} "
+                                   "should evenly divide the shape)")
+    return tuple(size // n for size, n in zip(shape, parts, strict=True))
+
+
+@final
+class SingleDeviceSharding(SingleDeviceShardingBase):  # type: ignore[misc]  # jaxlib's classes are untyped
+    """All of the array is on one device. Equal ones are one object.
+
+    >>> import teucer as jax
+    >>> jax.sharding.SingleDeviceSharding(jax.devices()[0]).is_fully_replicated
+    True
+    """
+
+    is_fully_replicated = True
+    num_devices = 1
+    # jaxlib's classes have one base.
+    addressable_devices, memory_kind = DeviceSharding.addressable_devices, DeviceSharding.memory_kind
+    is_fully_addressable, has_addressable_devices = DeviceSharding.is_fully_addressable, DeviceSharding.has_addressable_devices
+    shard_shape, check_compatible_aval = DeviceSharding.shard_shape, DeviceSharding.check_compatible_aval
+    devices_indices_map, is_equivalent_to = DeviceSharding.devices_indices_map, DeviceSharding.is_equivalent_to
+    addressable_devices_indices_map = DeviceSharding.addressable_devices_indices_map
+
+    # C++ asks for the hash of each argument's sharding at every call, and that of identity it computes itself.
+    _made: ClassVar[dict[Any, SingleDeviceSharding]] = {}
+
+    def __new__(cls, device: Any, memory_kind: str | None = None) -> SingleDeviceSharding:
+        found = cls._made.get((device, memory_kind))
+        if found is None:
+            self = super().__new__(cls)
+            SingleDeviceShardingBase.__init__(self, device, memory_kind)
+            found = cls._made.setdefault((device, memory_kind), self)
+        return found
+
+    def __init__(self, device: Any, memory_kind: str | None = None) -> None:
+        """All is done by `__new__`, which may return a sharding made before."""
+
+    def _to_xla_hlo_sharding(self, num_dimensions: int) -> Any:
+        return HloSharding.replicate()
+
+    def _parts(self, ndim: int) -> tuple[int, ...]:
+        return (1,) * ndim
+
+    def _places(self, ndim: int) -> Sequence[tuple[int, ...]]:
+        return ((0,) * ndim,)
+
+    @property
+    def device_set(self) -> set[Any]:
+        """The devices that hold a part of the array."""
+        return {self._device}
+
+    def with_memory_kind(self, kind: str) -> Self:
+        return type(self)(self._device, memory_kind=kind)
+
+    def __reduce__(self) -> Any:
+        return type(self), (self._device, self._memory_kind)
+
+    def __repr__(self) -> str:
+        return f"SingleDeviceSharding(device={self._device!r}, memory_kind={self.memory_kind})"
+
+
+def make_single_device_sharding(device: Any, *, memory_kind: str | None = None) -> SingleDeviceSharding:
+    """The sharding that puts all of an array on one device."""
+    return SingleDeviceSharding(device, memory_kind)
+
+
+@final
+class NamedSharding(DeviceSharding):
+    """An array's axes laid over the named axes of a mesh. Equal ones are one object.
+
+    mesh: a Mesh, or an AbstractMesh for types. spec: for each axis of the array the mesh axes that partition it.
+    Raises ValueError for a mesh axis that is not there, DuplicateSpecError for one that is named twice.
+
+    >>> import teucer as jax
+    >>> NamedSharding(jax.make_mesh((1,), ("x",)), PartitionSpec("x")).shard_shape((8, 4))
+    (8, 4)
+    """
+
+    _made: ClassVar[dict[Any, NamedSharding]] = {}
+    mesh: Any
+    spec: PartitionSpec
+    _hash: int
+
+    def __new__(cls, mesh: Any, spec: Any, memory_kind: str | None = None, _logical_device_ids: Any = None) -> NamedSharding:
+        key = (mesh, spec, memory_kind)
+        found = cls._made.get(key)
+        if found is None:
+            _check_spec(mesh, spec)
+            found = super().__new__(cls)
+            DeviceSharding.__init__(found)
+            found.mesh, found.spec, found._memory_kind = mesh, spec, memory_kind
+            if isinstance(mesh, Mesh):
+                found._internal_device_list = mesh.device_list
+            found._hash = hash(key)
+            found._typed = {}
+            cls._made[key] = found
+        return found
+
+    def __init__(self, mesh: Any, spec: Any, memory_kind: str | None = None, _logical_device_ids: Any = None) -> None:
+        """All is done by `__new__`, which may return a sharding made before."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_internal_device_list":
+            raise ValueError(f"the devices are not known of a sharding over an AbstractMesh: {self}.\n  Give a NamedSharding over "
+                             "a jax.sharding.Mesh.")
+        raise AttributeError(f"'NamedSharding' object has no attribute {name!r}")
+
+    def _names(self, ndim: int) -> tuple[tuple[Any, ...], ...]:
+        names = tuple(map(entry_names, self.spec.partitions))
+        return names[:ndim] + ((),) * (ndim - len(names))
+
+    def _parts(self, ndim: int) -> tuple[int, ...]:
+        sizes = self.mesh.sizes
+        return tuple([math.prod([sizes[n] for n in names]) for names in self._names(ndim)])
+
+    def _places(self, ndim: int) -> Sequence[tuple[int, ...]]:
+        return _places_of(self.mesh.axis_sizes, self._axes(ndim))
+
+    def _axes(self, ndim: int) -> tuple[tuple[int, ...], ...]:
+        """For each axis of an array, the positions of the mesh axes that partition it."""
+        at = {name: i for i, name in enumerate(self.mesh.axis_names)}
+        return tuple(tuple(at[n] for n in names) for names in self._names(ndim))
+
+    def _to_xla_hlo_sharding(self, num_dimensions: int) -> Any:
+        parts = self._parts(num_dimensions)
+        if math.prod(parts) == 1:
+            return HloSharding.replicate()
+        mesh = self.mesh
+        used = [i for axes in self._axes(num_dimensions) for i in axes]
+        rest = [i for i in range(len(mesh.axis_sizes)) if i not in used]
+        copies = math.prod(mesh.axis_sizes[i] for i in rest)
+        if copies == 1:
+            return HloSharding.iota_tile(parts, mesh.axis_sizes, used + rest)
+        return HloSharding.iota_tile((*parts, copies), mesh.axis_sizes, used + rest, [OpSharding.Type.REPLICATED])
+
+    @property
+    def num_devices(self) -> int:
+        """Number of devices."""
+        return int(self.mesh.size)
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """Whether every device holds the whole array."""
+        return all(n == 1 for n in self._parts(len(self.spec)))
+
+    @property
+    def replicated_axes(self) -> frozenset[Any]:
+        """The mesh axes along which devices hold the same."""
+        return frozenset(self.mesh.axis_names) - set(self.spec.names()) - self.spec.unreduced
+
+    def update(self, **kwargs: Any) -> NamedSharding:
+        """The sharding with some of its fields (mesh, spec, memory_kind) changed."""
+        return NamedSharding(kwargs.get("mesh", self.mesh), kwargs.get("spec", self.spec),
+                             kwargs.get("memory_kind", self._memory_kind))
+
+    def with_memory_kind(self, kind: str) -> NamedSharding:
+        return self.update(memory_kind=kind)
+
+    def with_spec(self, spec: Any) -> NamedSharding:
+        """The same mesh with another spec."""
+        return self.update(spec=spec if isinstance(spec, PartitionSpec) else PartitionSpec(*spec))
+
+    def shape_text(self, shape: tuple[Any, ...]) -> str:
+        """Sizes with the mesh axes that partition them, as types show them: `8@x,4`."""
+        axes = [f"@({','.join(map(str, names))})" if len(names) > 1 else f"@{names[0]}" if names else ""
+                for names in self._names(len(shape))]
+        return ",".join(f"{size}{axis}" for size, axis in zip(shape, axes, strict=True))
+
+    def inserted(self, ndim: int, dim: int, entry: Any) -> NamedSharding:
+        """The sharding of a batch of arrays of `ndim` axes, whose batch dimension at `dim` has the given entry."""
+        entries = [*self.spec.partitions, *[None] * (ndim - len(self.spec))]
+        entries.insert(dim, entry)
+        return self.with_spec(self.spec.update(partitions=entries))
+
+    def permuted(self, order: Sequence[int]) -> NamedSharding:
+        """The sharding, in types, of a transposed array: axis i of it is axis order[i] of the array."""
+        return self.with_spec(self.spec.update(partitions=[self.spec[i] for i in order]))
+
+    def without(self, dim: int) -> NamedSharding | None:
+        """The sharding, in types, of the elements of an array along one axis; None if nothing partitions them."""
+        spec = self.spec.update(partitions=(*self.spec[:dim], *self.spec[dim + 1:]))
+        return self.with_spec(spec) if spec.names() else None
+
+    def check_compatible_aval(self, aval_shape: tuple[int, ...]) -> None:
+        if len(self.spec) > len(aval_shape):
+            scalar = " For scalars the PartitionSpec should be P()" if not aval_shape else ""
+            raise ValueError(f"Sharding {self} is only valid for values of rank at least {len(self.spec)}, but was applied to a "
+                             f"value of rank {len(aval_shape)}.{scalar}")
+
+    def __reduce__(self) -> Any:
+        return NamedSharding, (self.mesh, self.spec, self._memory_kind)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        kind = f", memory_kind={self.memory_kind}" if isinstance(self.mesh, Mesh) else ""
+        return f"NamedSharding(mesh={self.mesh!s}, spec={self.spec}{kind})"
+
+
+def _check_spec(mesh: Any, spec: Any) -> None:
+    if not isinstance(mesh, BaseMesh):
+        raise TypeError(f"NamedSharding: mesh must be a Mesh or an AbstractMesh, got {type(mesh)}: {mesh!r:.100}.")
+    if not isinstance(spec, PartitionSpec):
+        raise TypeError(f"NamedSharding: spec must be a PartitionSpec, got {type(spec)}: {spec!r:.100}.\n"
+                        "  Write jax.P('x', None) for a tuple ('x', None).")
+    seen = set()
+    for name in (*spec.names(), *sorted(spec.unreduced), *sorted(spec.reduced)):
+        if name not in mesh.sizes:
+            raise ValueError(f"Resource axis: {name} of {spec} is not found in mesh: {mesh.axis_names}.")
+        if name in seen:
+            raise DuplicateSpecError("A single NamedSharding spec specification can map every mesh axis to at most one positional "
+                                     f"dimension, but {spec} has duplicate entries for `{name}`")
+        seen.add(name)
+    if spec.unreduced and any(mesh.type_of[n] is not AxisType.Explicit for n in spec.unreduced):
+        raise ValueError("Unreduced axes can only refer to mesh axes that is of type `Explicit`. Got unreduced axes: "
+                         f"{spec.unreduced} and mesh: {mesh}")
+
+
+def _places_of(sizes: tuple[int, ...], axes: tuple[tuple[int, ...], ...]) -> list[tuple[int, ...]]:
+    """For each device of a mesh of these sizes, where its part stands in the grid of parts that the mesh axes cut."""
+    coordinates = np.indices(sizes).reshape(len(sizes), -1)
+    along = []
+    for mesh_axes in axes:
+        place = np.zeros(coordinates.shape[1], int)
+        for i in mesh_axes:
+            place = place * sizes[i] + coordinates[i]
+        along.append(place.tolist())
+    return list(zip(*along, strict=True)) if along else [()] * coordinates.shape[1]
+
+
+_single: dict[Any, SingleDeviceSharding] = {}
+
+
+def single_device_sharding(device: Any) -> SingleDeviceSharding:
+    """The sharding for the default memory of `device`; one object a device."""
+    found = _single.get(device)
+    if found is None:
+        found = _single[device] = SingleDeviceSharding(device)
+    return found
+
+
+def device_list(sharding: Any) -> Any:
+    """The devices of a sharding, in its order, as C++ takes them."""
+    return sharding._internal_device_list
+
+
+def devices_of(sharding: Any) -> tuple[Any, ...]:
+    """The devices of a sharding, in its order."""
+    return tuple(sharding._internal_device_list)
+
+
+def make_device_list(devices: Any) -> Any:
+    """A C++ list of devices."""
+    return DeviceList(tuple(devices))
+
+
+def as_named(where: Any, no_mesh: Exception) -> Any:
+    """A sharding, or a PartitionSpec over the mesh in force, as a sharding; `no_mesh` is raised where there is no mesh."""
+    if not isinstance(where, PartitionSpec):
+        return where
+    mesh = meshes.mesh_of_specs()
+    if mesh is None:
+        raise no_mesh
+    return NamedSharding(mesh, where)
+
+
+def explicit_sharding(name: str, where: Any, ndim: int | None) -> Any:
+    """What a user gives as the sharding of a result, over Explicit mesh axes, as a NamedSharding; None stays None.
+
+    Raises ValueError for a PartitionSpec without a mesh, or over axes of another type.
+    """
+    if where is None:
+        return None
+    where = as_named(where, ValueError(
+        "Using PartitionSpec when you are not under a mesh context is not allowed. Please pass a NamedSharding instance or enter "
+        f"into a mesh context via `jax.set_mesh`. Got {where}"))
+    if not isinstance(where, NamedSharding):
+        raise TypeError(f"{name}: the sharding of a result is a NamedSharding or a PartitionSpec, got {where!r}.")
+    for axis in where.spec.names():
+        kind = where.mesh.type_of[axis]
+        if kind is not AxisType.Explicit:
+            raise ValueError(f"PartitionSpec passed to {name} cannot contain axis names that are of type Auto or Manual. Got "
+                             f"PartitionSpec: {where.spec} with axis name: {axis} of type: {kind!s}.")
+    if ndim is not None and len(where.spec) > ndim:
+        where.check_compatible_aval((1,) * ndim)
+    return where
+
+
+def typed(sharding: Any, ndim: int) -> Any:
+    """What the type of an array says of its sharding: its partition over Explicit mesh axes; None if there is none."""
+    if type(sharding) is not NamedSharding:
+        return None
+    found = sharding._typed.get(ndim, sharding)
+    if found is sharding:
+        found = sharding._typed[ndim] = _typed(sharding, ndim)
+    return found
+
+
+def _typed(sharding: NamedSharding, ndim: int) -> Any:
+    mesh = sharding.mesh
+    explicit = set(mesh.explicit_axes)
+    entries = [tuple(n for n in names if n in explicit) for names in sharding._names(ndim)]
+    spec = PartitionSpec(*entries, unreduced=sharding.spec.unreduced, reduced=sharding.spec.reduced)
+    if not spec.names() and not spec.unreduced and not spec.reduced:
+        return None
+    return NamedSharding(mesh.abstract_mesh, spec)
+
+
+def sharded_aval(aval: Any, sharding: Any) -> Any:
+    """The type of an array of type `aval` that is laid out by `sharding`."""
+    wanted = typed(sharding, aval.ndim)
+    return aval if aval.sharding is wanted else aval.update(sharding=wanted)

@@ -1,0 +1,1 @@
+"""One compilation for many sizes."""

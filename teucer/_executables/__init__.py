@@ -1,0 +1,1 @@
+"""Compilation, its caches, and the record of it."""

@@ -1,0 +1,294 @@
+"""Compilation of StableHLO text, and its caches: in memory by text, and on disk."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, final
+
+from teucer._base import config, host_memory, memo
+from teucer._executables import cpu_features, disk_cache, memory_maps, preload, stored
+from teucer._xla import client as xla
+from teucer._xla.dispatcher import forget_calls
+
+__all__ = ["Executable", "LoadedCode", "OnDemand", "Source", "clear_memory", "compile_module", "compile_together", "fingerprint"]
+
+Source: TypeAlias = Literal["memory", "disk", "compiled"]
+"""Where machine code came from."""
+
+_Made = TypeVar("_Made")
+
+_memory: dict[Any, Executable] = {}
+_lock = threading.Lock()
+# Those with machine code, in the order in which they got it.
+_loaded: weakref.WeakKeyDictionary[Executable | OnDemand, None] = weakref.WeakKeyDictionary()
+
+
+class Module(NamedTuple):
+    """What determines an executable: the text, where it runs, and how it is compiled."""
+
+    text: str
+    devices: tuple[Any, ...]
+    num_replicas: int
+    use_shardy: bool
+    overrides: tuple[tuple[str, Any], ...]
+    effort: xla.Effort
+    switches: tuple[str, ...]
+
+
+@final
+class Executable:
+    """A compiled module. Its machine code is let go when the process has no room for more, and comes back at its next use."""
+
+    __slots__ = ("entry", "size", "source", "_module", "_callbacks", "_code", "_whole", "__weakref__")
+
+    def __init__(self, module: Module, callbacks: Sequence[Any] = ()) -> None:
+        self._module, self._callbacks = module, callbacks
+        self._code: Any = None
+        self._whole: Any = None
+        self.source: Source = "compiled"
+        self.entry: preload.Entry | None = None  # on disk
+        self.size: int | None = None  # bytes of what is written to disk, where that is known
+        self.load()
+
+    def load(self) -> Any:
+        """The executable of the runtime."""
+        code = self._code  # read once: another thread may let it go
+        if code is None:
+            memory_maps.make_room(_let_go)
+            host_memory.give_back_if_scarce()
+            code = self._code = self._load_or_compile()
+            _note_loaded(self)
+        return code
+
+    def _load_or_compile(self) -> Any:
+        module = self._module
+        client = module.devices[0].client
+        options, devices = _options(module), xla.DeviceList(module.devices)
+        path = None if self._callbacks else _path(module, options)
+        if path is not None:
+            ids = tuple([d.id for d in module.devices])
+            self.entry = preload.Entry(path.name, options.SerializeAsString(), client.platform, ids)
+            self.source = "disk"
+            ahead = preload.take(path)
+            if ahead is not None:
+                self.size = ahead.size
+                disk_cache.count(path, hit=True)
+                return ahead.code
+            found = disk_cache.read(path)
+            if found is not None:
+                # What does not load is compiled anew, and replaced.
+                with contextlib.suppress(xla.XlaRuntimeError):
+                    code, self.size = stored.load(found, client, devices, options), len(found)
+                    disk_cache.count(path, hit=True)
+                    return code
+            disk_cache.count(path, hit=False)
+        self.source, start = "compiled", time.perf_counter()
+        code = xla.compile_text(client, module.text, devices, options, self._callbacks)
+        if path is not None and time.perf_counter() - start >= config.persistent_cache_min_compile_time_secs.value:
+            with contextlib.suppress(xla.XlaRuntimeError):  # some programs cannot be serialized
+                content = stored.pack(code.serialize(), client.platform)
+                disk_cache.write(path, content)
+                self.size = len(content)
+        return code
+
+    def whole(self) -> Any:
+        """The executable of the runtime with all of its instructions, for who reads them: one from disk is loaded without most."""
+        if self._whole is None:
+            module, code = self._module, self.load()
+            self._whole = code if self.source != "disk" else xla.deserialize(
+                module.devices[0].client, self.data(), xla.DeviceList(module.devices), _options(module))
+        return self._whole
+
+    def data(self) -> bytes:
+        """What XLA writes of the executable: from disk, or of one compiled anew, since what was loaded cannot be written again.
+
+        Raises the runtime's error if it cannot be written.
+        """
+        module, options = self._module, _options(self._module)
+        path = _path(module, options)
+        found = None if path is None else disk_cache.read(path)
+        if found is not None:
+            return stored.whole(found)
+        client, devices = module.devices[0].client, xla.DeviceList(module.devices)
+        data: bytes = xla.compile_text(client, module.text, devices, options, self._callbacks).serialize()
+        return data
+
+    def let_go(self) -> None:
+        """Drop the machine code."""
+        self._code = self._whole = None
+
+
+@final
+class OnDemand:
+    """An executable that is made if somebody asks for it: that of a program that runs in pieces, as a whole.
+
+    code: what was loaded for it before it was made, to be run; only who reads it, or runs it when that was let go, has it made.
+    """
+
+    __slots__ = ("_made", "_code", "__weakref__")
+
+    def __init__(self, make: Callable[[], Executable], code: Any = None) -> None:
+        self._made, self._code = functools.cache(make), code
+        if code is not None:
+            memory_maps.make_room(_let_go)
+            _note_loaded(self)
+
+    def load(self) -> Any:
+        """The executable of the runtime."""
+        code = self._code  # read once, as above
+        return self._made().load() if code is None else code
+
+    def whole(self) -> Any:
+        """The executable of the runtime with all of its instructions."""
+        return self._made().whole()
+
+    def data(self) -> bytes:
+        """What XLA writes of it."""
+        return self._made().data()
+
+    def let_go(self) -> None:
+        """Drop the machine code."""
+        self._code = None
+
+
+class LoadedCode(NamedTuple):
+    """An executable that was read from bytes, in the place of one that was compiled here."""
+
+    code: Any
+    written: bytes
+
+    def load(self) -> Any:
+        """The executable of the runtime."""
+        return self.code
+
+    def whole(self) -> Any:
+        """The same: it was loaded with all of its instructions."""
+        return self.code
+
+    def data(self) -> bytes:
+        """What XLA wrote of it."""
+        return self.written
+
+
+def compile_module(text: str, devices: Sequence[Any], *, num_replicas: int = 1, use_shardy: bool = False,
+                   overrides: Mapping[str, Any] | None = None, callbacks: Sequence[Any] = (),
+                   lean: bool = False, eigen: bool = False) -> tuple[Executable, Source]:
+    """The executable of a StableHLO module on the given devices, and where it was found.
+
+    overrides: XLA debug options by name. callbacks: Python functions that the module calls; such a module is not cached.
+    lean, eigen: whether to go, on CPU, without what only other than plain loops gain from, and whether convolutions had better be
+    Eigen's (`_targets/cpu/switches.py`).
+    Raises the compiler's error if XLA refuses the module or an option.
+    """
+    module = _module(text, devices, num_replicas, use_shardy, overrides or {}, lean, eigen)
+    if callbacks:
+        return Executable(module, callbacks), "compiled"
+    found = _memory.get(module)
+    if found is not None:
+        return found, "memory"
+    made = Executable(module)
+    return memo.remember(_memory, module, made), made.source
+
+
+def fingerprint(text: str, devices: Sequence[Any], overrides: Mapping[str, Any], about: Sequence[Any]) -> str:
+    """What goes for one program only: its text as it is written, and all that has a say in how it is compiled, Teucer included.
+
+    about: what else has one, as values with a `repr` of their own.
+    """
+    module = _module(text, devices, 1, False, overrides, False, False)
+    own = f"{_digest(module, _options(module))} {_own_files()} {tuple(about)}"
+    return hashlib.sha256(own.encode()).hexdigest()
+
+
+@functools.cache
+def _own_files() -> str:
+    """Which version of Teucer this is, changes to its files included: a digest of their names, sizes and times."""
+    digest = hashlib.sha256()
+    for folder, _, names in sorted(os.walk(Path(__file__).parent.parent)):
+        for name in sorted(names):
+            if name.endswith(".py"):
+                path = os.path.join(folder, name)
+                with contextlib.suppress(OSError):  # of a file that an editor has just removed
+                    status = os.stat(path)
+                    digest.update(f"{path} {status.st_size} {status.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
+
+
+def compile_together(compilations: Sequence[Callable[[], _Made]]) -> list[_Made]:
+    """What the functions return, which run at the same time, under the options of this thread."""
+    if len(compilations) == 1:
+        return [compilations[0]()]
+    from concurrent.futures import ThreadPoolExecutor  # for programs in pieces only
+    with ThreadPoolExecutor(os.cpu_count(), initializer=config.adopt, initargs=(config.of_this_thread(),)) as pool:
+        return [future.result() for future in [pool.submit(compilation) for compilation in compilations]]
+
+
+def clear_memory() -> None:
+    """Forget the executables that are kept in memory."""
+    _memory.clear()
+
+
+def _let_go() -> bool:
+    """Drop the machine code of the half of all executables that was loaded first; whether there was any."""
+    with _lock:
+        oldest = list(_loaded)
+        for executable in oldest[:(len(oldest) + 1) // 2]:
+            _loaded.pop(executable, None)
+            executable.let_go()
+    forget_calls()  # the C++ dispatchers hold machine code too
+    return bool(oldest)
+
+
+def _note_loaded(executable: Executable | OnDemand) -> None:
+    with _lock:
+        _loaded.pop(executable, None)
+        _loaded[executable] = None
+
+
+def _module(text: str, devices: Sequence[Any], num_replicas: int, use_shardy: bool, overrides: Mapping[str, Any], lean: bool,
+            eigen: bool) -> Module:
+    effort = xla.Effort(config.optimization_level.value, config.memory_fitting_level.value,
+                        config.exec_time_optimization_effort.value, config.memory_fitting_effort.value)
+    chosen = dict(overrides)
+    if config.disable_most_optimizations.value:
+        chosen = {**xla.little_effort(devices[0].platform), **chosen}
+    switches: tuple[str, ...] = ()
+    if devices[0].platform == "cpu":  # who sets such options by XLA_FLAGS knows which
+        if lean and "xla_backend_extra_options" not in _xla_flags():
+            switches = xla.LEAN_CODE
+        if eigen and not any(option in _xla_flags() for option in xla.EIGEN_CONVOLUTIONS):
+            chosen = {**xla.EIGEN_CONVOLUTIONS, **chosen}
+    return Module(text, tuple(devices), num_replicas, use_shardy, tuple(sorted(chosen.items())), effort, switches)
+
+
+def _options(module: Module) -> Any:
+    return xla.compile_options([d.id for d in module.devices], num_replicas=module.num_replicas, use_shardy=module.use_shardy,
+                               overrides=dict(module.overrides), effort=module.effort, switches=module.switches)
+
+
+def _xla_flags() -> str:
+    return os.environ.get("XLA_FLAGS", "")
+
+
+def _path(module: Module, options: Any) -> Path | None:
+    folder = disk_cache.cache_dir()
+    return None if folder is None else folder / (_digest(module, options) + disk_cache.SUFFIX)
+
+
+def _digest(module: Module, options: Any) -> str:
+    digest = hashlib.sha256()
+    first = module.devices[0]
+    for part in (xla.jaxlib_version, first.platform, first.device_kind, first.client.platform_version,
+                 cpu_features.host() if first.platform == "cpu" else "", _xla_flags(), module.text):
+        digest.update(part.encode())
+        digest.update(b"\0")
+    digest.update(options.SerializeAsString())
+    return digest.hexdigest()

@@ -1,0 +1,204 @@
+"""Executables that are loaded from disk while the function that needs them is still traced.
+
+Entries of the cache go by the text of a program, which is there when its function has been traced, optimised and lowered. What an
+earlier process needed at this place is known before: it has left a **forecast**, under the function's place and name, the types of
+its arguments, and how many such functions were traced before it. A thread loads what the forecast names, since XLA does that
+without the interpreter. If the forecast has the **fingerprint** of the program as it is written, that is what runs. Else the text
+has the last word: what no program asks for is let go, and the forecast written anew.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import hashlib
+import os
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, final
+
+from teucer._base import config
+from teucer._base.functions import fun_name, where
+from teucer._base.source import is_internal
+from teucer._devices import backends
+from teucer._executables import cpu_features, disk_cache, stored
+from teucer._xla import client as xla
+
+__all__ = ["Entry", "Forecast", "Foreseen", "Loaded", "forecast", "take"]
+
+# Bytes of executables that are worth a forecast: some ten milliseconds of loading.
+LEAST = 1 << 16
+THREAD = "teucer-preload"
+
+_lock = threading.Lock()
+# How often functions have been traced in this process, by what their forecasts go by.
+_traced: collections.Counter[str] = collections.Counter()
+
+
+class Entry(NamedTuple):
+    """An executable in the cache, and what loading it takes: XLA's compile options, written out, and the devices."""
+
+    name: str
+    options: bytes
+    platform: str
+    devices: tuple[int, ...]
+
+
+class Known(NamedTuple):
+    """What a forecast says: the entries of a program; of one that is a whole, its fingerprint and which arguments it takes."""
+
+    entries: tuple[Entry, ...] = ()
+    fingerprint: str | None = None
+    kept: tuple[bool, ...] = ()
+
+
+_NOTHING = Known()
+
+
+class Loaded(NamedTuple):
+    """An executable of the runtime, and the bytes that it was read from."""
+
+    code: Any
+    size: int
+
+
+class Foreseen(NamedTuple):
+    """The executable of a whole program, loaded, and which arguments it takes."""
+
+    loaded: Loaded
+    kept: tuple[bool, ...]
+
+
+@final
+class _Loading:
+    """An entry that is going to be loaded: by a thread, or by who needs it before the thread comes to it."""
+
+    __slots__ = ("path", "entry", "begun", "ended", "found", "__weakref__")
+
+    def __init__(self, path: Path, entry: Entry) -> None:
+        self.path, self.entry = path, entry
+        self.begun, self.ended = False, threading.Event()
+        self.found: Loaded | None = None
+
+    def begin(self) -> bool:
+        """Whether nobody has begun it yet; the caller has now."""
+        with _lock:
+            first, self.begun = not self.begun, True
+        return first
+
+    def leave(self) -> None:
+        """Do not load it, if nobody has begun; who waits for it finds nothing."""
+        if self.begin():
+            self.ended.set()
+
+    def load(self) -> None:
+        """Load it, if that is possible: who needs the executable otherwise finds out why not."""
+        _, options, platform, ids = self.entry
+        try:
+            with contextlib.suppress(OSError, LookupError, RuntimeError):
+                client = backends.client_of(platform)
+                by_id = {d.id: d for d in client.devices()}
+                devices = xla.DeviceList(tuple([by_id[i] for i in ids]))
+                data = disk_cache.read(self.path)
+                if data is not None:
+                    code = stored.load(data, client, devices, xla.CompileOptions.ParseFromString(options))
+                    self.found = Loaded(code, len(data))
+        finally:
+            self.ended.set()
+
+
+# What forecasts that are not settled have named; of those whose trace has failed nothing stays.
+_loadings: weakref.WeakValueDictionary[Path, _Loading] = weakref.WeakValueDictionary()
+
+
+@final
+class Forecast:
+    """Which entries a function will need, as far as known, and where that is written."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        data = disk_cache.read(path)
+        self._known = _NOTHING if data is None else _decoded(data)
+        self._loadings = [_Loading(path.parent / entry.name, entry) for entry in self._known.entries]
+        if self._loadings:
+            _loadings.update({loading.path: loading for loading in self._loadings})
+            with contextlib.suppress(RuntimeError):  # of a process that may have no more threads
+                threading.Thread(target=_load, args=(list(self._loadings),), name=THREAD).start()
+
+    def take(self, fingerprint: Callable[[], str | None]) -> Foreseen | None:
+        """The program of the function, if it is a whole one, was loaded, and is for the same fingerprint."""
+        known = self._known
+        if known.fingerprint is None or known.fingerprint != fingerprint():
+            return None
+        (loading,) = self._loadings
+        found = take(loading.path)
+        if found is None:
+            return None
+        disk_cache.count(loading.path, hit=True)
+        return Foreseen(found, known.kept)
+
+    def settle(self, needed: Mapping[Entry, int], whole: Callable[[], tuple[str | None, tuple[bool, ...]]] | None) -> None:
+        """The function has got its program. needed: the entries that it is made of, with their sizes.
+
+        whole: of a program that is one executable, its fingerprint and which arguments it takes.
+        """
+        for loading in self._loadings:
+            loading.leave()
+        self._loadings.clear()
+        known = _NOTHING
+        if sum(needed.values()) >= LEAST:
+            known = Known(tuple(needed), *(whole() if whole is not None else (None, ())))
+        if known != self._known:
+            disk_cache.write(self._path, _encoded(known))
+
+
+def forecast(fun: Any, avals: Sequence[Any]) -> Forecast | None:
+    """What is known of the program of a function of the user's that is about to be traced, which begins to be loaded.
+
+    None where there is no cache, and for Teucer's own functions, whose programs are small.
+    """
+    folder, place = disk_cache.cache_dir(), where(fun)
+    if folder is None or not config.preload.value or is_internal(place.rpartition(":")[0]):
+        return None
+    types = [f"{number} {aval.str_short()}" for aval, number in collections.Counter(avals).items()]
+    about = "\0".join((xla.jaxlib_version, cpu_features.host(), os.environ.get("XLA_FLAGS", ""), place, fun_name(fun), *types))
+    name = hashlib.sha256(about.encode()).hexdigest()
+    with _lock:
+        number = _traced[name]
+        _traced[name] += 1
+    return Forecast(folder / f"{name}-{number}{disk_cache.FORECAST}")
+
+
+def take(path: Path) -> Loaded | None:
+    """The executable of an entry, if a forecast has named it and it was loaded, or is just being; it is taken once."""
+    loading = _loadings.pop(path, None)
+    if loading is None or loading.begin():
+        return None
+    loading.ended.wait()
+    return loading.found
+
+
+def _load(loadings: Sequence[_Loading]) -> None:
+    for loading in loadings:
+        if loading.begin():
+            loading.load()
+
+
+def _encoded(known: Known) -> bytes:
+    """A line of what is known of the whole, and a line an entry."""
+    lines = [f"{known.fingerprint or '-'} {''.join('01'[kept] for kept in known.kept)}"]
+    lines += [f"{e.name} {e.options.hex()} {e.platform} {','.join(map(str, e.devices))}" for e in known.entries]
+    return "\n".join(lines).encode()
+
+
+def _decoded(data: bytes) -> Known:
+    (fingerprint, kept), *rows = [line.split(" ") for line in data.decode().splitlines()]
+    entries = [Entry(name, bytes.fromhex(options), platform, tuple(map(int, devices.split(","))))
+               for name, options, platform, devices in rows]
+    return Known(tuple(entries), None if fingerprint == "-" else fingerprint, tuple([flag == "1" for flag in kept]))
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_loadings.clear)  # the thread stays with the parent

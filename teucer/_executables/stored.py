@@ -1,0 +1,45 @@
+"""What the cache on disk keeps of an executable: a stripped form to load (`stripped`), and the whole, compressed, to be read."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+from teucer._base import host_memory
+from teucer._executables.stripped import without_bodies
+from teucer._xla import client as xla
+
+__all__ = ["load", "pack", "whole"]
+
+# Bytes of executables from which on it gains: less is loaded in a few milliseconds.
+LEAST = 1 << 16
+_HEADER = 8
+
+
+def pack(data: bytes, platform: str) -> bytes:
+    """The content of an entry: how long the stripped form is, that form, the whole; zero and the whole if nothing is left out."""
+    stripped = without_bodies(data) if platform == "cpu" and len(data) >= LEAST else None
+    if stripped is None or len(stripped) == len(data):
+        return bytes(_HEADER) + data
+    return len(stripped).to_bytes(_HEADER, "little") + stripped + zlib.compress(data, 1)
+
+
+def whole(content: bytes) -> bytes:
+    """What XLA wrote."""
+    stripped, rest = _parts(content)
+    return zlib.decompress(rest) if stripped else rest
+
+
+def load(content: bytes, client: Any, devices: Any, options: Any) -> Any:
+    """The executable of the runtime, without the instructions within fusions if there is a stripped form.
+
+    Raises the runtime's error if it cannot be loaded.
+    """
+    stripped, rest = _parts(content)
+    with host_memory.joining():
+        return xla.deserialize(client, stripped or rest, devices, options)
+
+
+def _parts(content: bytes) -> tuple[bytes, bytes]:
+    end = _HEADER + int.from_bytes(content[:_HEADER], "little")
+    return content[_HEADER:end], content[end:]

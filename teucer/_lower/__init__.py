@@ -1,0 +1,1 @@
+"""Jaxprs to StableHLO text."""

@@ -1,0 +1,1 @@
+"""Passes over jaxprs that are right on every platform."""

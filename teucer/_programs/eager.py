@@ -1,0 +1,79 @@
+"""Primitives run eagerly: each is a program of its own, called through a C++ dispatcher."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from teucer._base import config, errors, memo
+from teucer._core.jaxpr import Jaxpr
+from teucer._core.primitive import Primitive
+from teucer._core.stage import DebugInfo, stage_flat
+from teucer._core.trace import Tracer, leak_message, typeof
+from teucer._programs.programs import execute, fast_path, placement_of, program_for, shard_arg_fallback
+from teucer._trees.pytrees import tree_structure
+from teucer._xla.dispatcher import dispatcher
+
+__all__ = ["check_no_tracers", "forget", "runner"]
+
+_dispatchers: dict[Any, Callable[..., tuple[Any, ...]]] = {}
+
+
+def runner(primitive: Primitive, params: dict[str, Any]) -> Callable[..., tuple[Any, ...]]:
+    """What runs a primitive at once: its own C++ dispatcher, one a primitive and parameter set."""
+    key = (primitive, *params.items()) if params else primitive
+    try:
+        found = _dispatchers.get(key)
+    except TypeError as err:
+        raise TypeError(f"{primitive}: parameters must be hashable: {params}") from err
+    if found is None:
+        found = memo.remember(_dispatchers, key, _primitive_dispatcher(primitive, params))
+    return found
+
+
+Primitive.runner = staticmethod(runner)
+
+
+def _primitive_dispatcher(primitive: Primitive, params: dict[str, Any]) -> Callable[..., tuple[Any, ...]]:
+    name = primitive.name
+    programs: dict[Any, Jaxpr] = {}
+
+    def apply(*args: Any) -> tuple[Any, ...]:
+        return primitive.bind(*args, **params)
+
+    def cache_miss(*args: Any) -> tuple[Any, Any]:
+        check_no_tracers(args)
+        avals = tuple([typeof(x) for x in args])
+        signature = (avals, config.trace_context())
+        jaxpr = programs.get(signature)
+        if jaxpr is None:
+            jaxpr, _ = stage_flat(apply, avals, DebugInfo(str(name)))
+            memo.remember(programs, signature, jaxpr)
+        program = program_for(jaxpr, str(name), (False,) * len(args), False, placement_of(args))
+        fast = fast_path(program, _tuple_tree(len(program.out_avals)), args)
+        return tuple(execute(program, args)), fast
+
+    def run_uncached(*args: Any) -> tuple[Any, ...]:
+        """What C++ calls under disable_jit: a primitive is a program even then."""
+        outs: tuple[Any, ...] = cache_miss(*args)[0]
+        return outs
+
+    return dispatcher(str(name), run_uncached, cache_miss, shard_arg_fallback=shard_arg_fallback)  # type: ignore[no-any-return]
+
+
+@functools.cache
+def _tuple_tree(n: int) -> Any:
+    return tree_structure((0,) * n)
+
+
+def check_no_tracers(args: Sequence[Any]) -> None:
+    """Raise UnexpectedTracerError if a traced value has come where there is nothing to trace."""
+    for x in args:
+        if isinstance(x, Tracer):
+            raise errors.UnexpectedTracerError(leak_message(x))
+
+
+def forget() -> None:
+    """Forget the programs of all primitives."""
+    _dispatchers.clear()

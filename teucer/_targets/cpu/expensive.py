@@ -1,0 +1,79 @@
+"""Expensive values that several loops read are computed once.
+
+XLA computes an elementwise operation again in every loop that reads its result, and for every element that the loop reads, but
+for a list of operations that are expensive, from which sines and some others are missing. As functions that stay calls they
+end fusion.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var
+from teucer._optimize.passes import changed_once, map_jaxprs
+from teucer._targets.cpu.bytes import bytes_of
+from teucer._targets.cpu.outlined_call import outlined_call_p
+
+__all__ = ["keep_expensive"]
+
+# Elements of a result that take longer to compute than a call, and the bytes that malloc keeps for the next step
+# (`host_memory`).
+LEAST, MOST = 1 << 12, 1 << 25
+
+
+def keep_expensive(jaxpr: Jaxpr) -> Jaxpr:
+    """The jaxpr with its expensive equations as calls where their results would be computed more than once, inner ones too."""
+    return changed_once(jaxpr, keep_expensive, _kept)
+
+
+def _kept(jaxpr: Jaxpr) -> Jaxpr:
+    eqns = [map_jaxprs(eqn, keep_expensive) if eqn.primitive.higher_order else eqn for eqn in jaxpr.eqns]
+    if any(_is_expensive(eqn) for eqn in eqns):
+        often = _read_often(jaxpr)
+        functions: dict[Any, ClosedJaxpr] = {}
+        eqns = [_call(eqn, functions) if _is_expensive(eqn) and eqn.outvars[0] in often else eqn for eqn in eqns]
+    return jaxpr.replace(eqns=eqns) if any(a is not b for a, b in zip(eqns, jaxpr.eqns, strict=True)) else jaxpr
+
+
+def _is_expensive(eqn: Eqn) -> bool:
+    aval = eqn.outvars[0].aval if eqn.primitive.expensive else None
+    return aval is not None and not aval.symbolic and aval.size >= LEAST and bytes_of(aval) <= MOST
+
+
+def _call(eqn: Eqn, functions: dict[Any, ClosedJaxpr]) -> Eqn:
+    """An equation as a call, of the function that an equal one calls."""
+    key = (eqn.primitive, *(v.aval for v in eqn.invars), *eqn.params.items())
+    if key not in functions:
+        invars, outvars = ([Var(v.aval) for v in vs] for vs in (eqn.invars, eqn.outvars))
+        functions[key] = ClosedJaxpr(Jaxpr([], invars, outvars, [eqn.replace(invars=invars, outvars=outvars)]))
+    return Eqn(outlined_call_p, eqn.invars, eqn.outvars, {"jaxpr": functions[key]}, eqn.effects, eqn.source)
+
+
+def _read_often(jaxpr: Jaxpr) -> set[Any]:
+    """The variables that are read by several loops, in several orders, or several times by one loop.
+
+    A loop ends at an equation that does not fuse with what makes its operands, or at a result. Ways to read a variable are
+    numbers; two of them are several, more are not told apart.
+    """
+    ways: dict[Any, set[int]] = {}
+
+    def end(i: int, operands: Sequence[Any]) -> None:
+        for n, v in enumerate(operands):
+            ways.setdefault(v, set()).add(hash((i, n)))
+
+    end(len(jaxpr.eqns), jaxpr.outvars)
+    for i in reversed(range(len(jaxpr.eqns))):
+        eqn = jaxpr.eqns[i]
+        if not eqn.primitive.fuses:
+            end(i, eqn.invars)
+            continue
+        own = set[int]().union(*[ways.get(v, ()) for v in eqn.outvars])
+        if eqn.primitive.rearranges:
+            own = {hash((i, way)) for way in own}
+        size = max([v.aval.size for v in eqn.outvars])
+        for v in eqn.invars:
+            again = {hash((~i, way)) for way in own} if size > v.aval.size else ()
+            ways[v] = set(itertools.islice({*ways.get(v, ()), *own, *again}, 2))
+    return {v for v, found in ways.items() if len(found) > 1}

@@ -1,0 +1,457 @@
+"""Outlining: equations that a program repeats become a function that is emitted once and that XLA does not inline.
+
+What is found, what it costs and what decides is written in docs/outlining.md. The words: a *letter* says what an equation
+does, whatever its operands; a *repeat* is a substring of letters that occurs several times; its *instances* are those
+occurrences of which the data flow inside is the same, and one *function* stands for them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from teucer._base import config
+from teucer._core.jaxpr import Atom, ClosedJaxpr, DropVar, Eqn, Jaxpr, Literal, Var, jaxprs_in_params
+from teucer._core.primitive import NO_EFFECTS
+from teucer._optimize.dce import remove_dead
+from teucer._optimize.passes import changed_once, map_jaxprs, rewrite
+from teucer._optimize.structure import literal_key, params_key
+from teucer._targets.cpu.bytes import carried
+from teucer._targets.cpu.expensive import keep_expensive
+from teucer._targets.cpu.outlined_call import outlined_call_p
+from teucer._targets.cpu.recompute import recompute
+from teucer._targets.cpu.repeats import Repeat, repeats
+from teucer._targets.cpu.roll import Calls, Roller
+from teucer._targets.cpu.updates import advance_updates
+
+__all__ = ["Costs", "outline", "outlined"]
+
+
+class Costs(NamedTuple):
+    """When a repeat is outlined; the figures behind the defaults are in docs/outlining.md.
+
+    short: equations that a function has at least, if XLA does not fuse all of them into one loop.
+    fused: the same, if it does: then each call costs another pass over memory.
+    saved: equations fewer in the program, at least.
+    separated, carried: programs with an equation in so many at which fusion ends (`Primitive.separates`) get loops, and functions
+        that take and give so many bytes, which are executables of their own (`teucer._targets.cpu.pieces`).
+    steps, stacked: calls that follow one another become a loop if they are as many, and if the loop need not stack more than so
+        many bytes a step.
+    """
+
+    short: int = 16
+    fused: int = 64
+    saved: int = 48
+    separated: int = 64
+    carried: int = 1 << 20
+    steps: int = 4
+    stacked: int = 1 << 16
+
+    def pay(self, eqns: Sequence[Eqn], count: int) -> bool:
+        """Whether equations that occur `count` times are to be a function."""
+        if (count - 1) * len(eqns) < self.saved or len(eqns) < self.short:
+            return False
+        return len(eqns) >= self.fused or not all(eqn.primitive.fuses for eqn in eqns)
+
+
+ROUNDS = 4
+FORCED = Costs(short=4, fused=4, saved=4, separated=0)
+
+
+def outlined(jaxpr: Jaxpr, choice: bool | None, platform: str) -> Jaxpr:
+    """A program's jaxpr outlined as `jit(..., outline=choice)` and the option teucer_outline say, for a platform.
+
+    On the CPU what is expensive becomes a call too, where it would be computed again and again.
+    """
+    mode = config.outline.value if choice is None else "force" if choice else "off"
+    if mode == "off" or (mode == "auto" and platform != "cpu"):
+        return jaxpr
+    if any(type(d) is not int for v in jaxpr.invars for d in v.aval.shape):
+        return jaxpr  # of sizes that are not known there is no telling which is larger
+    costs = FORCED if mode == "force" else Costs()
+    if mode == "force" or _has_more(jaxpr, costs.saved):  # a smaller one keeps the functions that its user sees in it
+        found = outline(jaxpr, costs)
+        jaxpr = jaxpr if found is jaxpr else remove_dead(rewrite(found))
+    return keep_expensive(jaxpr) if platform == "cpu" else jaxpr
+
+
+def _has_more(jaxpr: Jaxpr, equations: int) -> bool:
+    """Whether a program has more equations than a number, those of the jaxprs that its equations carry included."""
+    todo = [jaxpr]
+    while todo and equations >= 0:
+        eqns = todo.pop().eqns
+        equations -= len(eqns)
+        todo += [inner for eqn in eqns if eqn.primitive.higher_order for inner in jaxprs_in_params(eqn.params)]
+    return equations < 0
+
+
+def outline(jaxpr: Jaxpr, costs: Costs = Costs()) -> Jaxpr:
+    """The jaxpr with repeated runs of its equations as calls of functions, nested ones too; it computes the same."""
+    jaxpr = _calls_decided(jaxpr, costs)
+    program = _Program(jaxpr, costs)
+    if not program.repeats:
+        return jaxpr
+    again = advance_updates(recompute(jaxpr))
+    if again is not jaxpr:
+        program = _Program(again, costs)
+    for _ in range(ROUNDS):
+        found = program.outlined()
+        if found is program.jaxpr:
+            break
+        program = _Program(found, costs)
+    return program.jaxpr if program.jaxpr is not again else jaxpr
+
+
+def _inner(jaxpr: Jaxpr, costs: Costs) -> Jaxpr:
+    """`outline` of a jaxpr that an equation carries, kept on it."""
+    return changed_once(jaxpr, (outline, costs), lambda j: outline(j, costs))
+
+
+def _calls_decided(jaxpr: Jaxpr, costs: Costs) -> Jaxpr:
+    """The jaxpr with each call of a jitted function outlined, where that pays, or else written in place.
+
+    The jaxprs that other equations carry are outlined by themselves.
+    """
+    if not any(eqn.primitive.higher_order for eqn in jaxpr.eqns):
+        return jaxpr
+    counts = _call_counts(jaxpr)
+    env: dict[Any, Atom] = {}
+    eqns: list[Eqn] = []
+
+    def write(eqn: Eqn, operands: list[Atom], outvars: Sequence[Var]) -> None:
+        if _is_call(eqn):
+            closed = eqn.params["jaxpr"]
+            choice = eqn.params.get("outline")
+            if choice or (choice is None and costs.pay(closed.eqns, counts[id(closed.jaxpr)])):
+                inner = closed.replace(jaxpr=_inner(closed.jaxpr, costs))
+                eqns.append(Eqn(outlined_call_p, operands, outvars, {"jaxpr": inner}, eqn.effects, eqn.source))
+                return
+            if counts[id(closed.jaxpr)] <= 1 or choice is False:
+                env.update(zip(closed.jaxpr.invars, operands, strict=True))
+                for inside in closed.eqns:
+                    names = [v if type(v) is DropVar else Var(v.aval) for v in inside.outvars]
+                    write(inside, [_named(env, v) for v in inside.invars], names)
+                    env.update((v, _named(env, name)) for v, name in zip(inside.outvars, names, strict=True))
+                env.update(zip(outvars, [_named(env, v) for v in closed.jaxpr.outvars], strict=True))
+                return
+        new = Eqn(eqn.primitive, operands, outvars, eqn.params, eqn.effects, eqn.source)
+        eqns.append(map_jaxprs(new, lambda j: _inner(j, costs)) if eqn.primitive.higher_order else new)
+
+    for eqn in jaxpr.eqns:
+        write(eqn, [_named(env, v) for v in eqn.invars], eqn.outvars)
+    return jaxpr.replace(eqns=eqns, outvars=[_named(env, v) for v in jaxpr.outvars])
+
+
+def _call_counts(jaxpr: Jaxpr) -> Counter[int]:
+    """By the identity of jaxprs: how often they are called, in each jaxpr on the way once."""
+    counts: Counter[int] = Counter()
+    todo = [jaxpr]
+    while todo:
+        for eqn in todo.pop().eqns:
+            if _is_call(eqn):
+                inner = eqn.params["jaxpr"].jaxpr
+                counts[id(inner)] += 1
+                if counts[id(inner)] == 1:
+                    todo.append(inner)
+    return counts
+
+
+def _is_call(eqn: Eqn) -> bool:
+    return eqn.primitive.makes_function and not eqn.effects and not eqn.params["jaxpr"].consts
+
+
+def _named(env: dict[Any, Atom], v: Atom) -> Atom:
+    return v if type(v) is Literal else env.get(v, v)
+
+
+@final
+class _Program:
+    """One look at the equations of a jaxpr.
+
+    eqns: those that take part. cheap: by variable, equations on constants alone that are written again wherever they are
+    used. first: other equations on constants alone, and those that take a part of an argument, such as `xs[3]`: they go first,
+    so that no instance has them for all, and steps differ in what they take but not in their letters.
+    """
+
+    def __init__(self, jaxpr: Jaxpr, costs: Costs) -> None:
+        self.jaxpr, self.costs = jaxpr, costs
+        self.cheap: dict[Any, Eqn] = {}
+        self.first: list[Eqn] = []
+        self.eqns: list[Eqn] = []
+        self._sort_out(jaxpr.eqns)
+        self.letters = self._letters()
+        self.repeats = repeats(self.letters, costs.short, lambda r: costs.pay(self._run(r.starts[0], r.length), len(r.starts)))
+        self.places: dict[Any, tuple[int, int]] = {}
+        self.last_use: dict[Any, int] = dict.fromkeys((v for v in jaxpr.outvars if type(v) is not Literal), len(self.eqns))
+        if not self.repeats:
+            return
+        for i, eqn in enumerate(self.eqns):
+            for j, v in enumerate(eqn.outvars):
+                self.places[v] = i, j
+        for i in reversed(range(len(self.eqns))):
+            for u in self.eqns[i].invars:
+                if type(u) is not Literal:
+                    self.last_use.setdefault(u, i)
+
+    def _sort_out(self, eqns: Sequence[Eqn]) -> None:
+        sizes: dict[Any, int] = {}  # of the variables that depend on constants alone: how many equations make them
+        whole, parts = set(self.jaxpr.invars), set()
+        for eqn in eqns:
+            if eqn.primitive.fuses and len(eqn.invars) == 1 and not eqn.effects:
+                (x,), (y,) = eqn.invars, eqn.outvars[:1]
+                if (x in parts and eqn.primitive.rearranges and y.aval.size == x.aval.size) or (
+                        x in whole and y.aval.size < x.aval.size and len(eqn.outvars) == 1):
+                    parts.add(y)
+                    self.first.append(eqn)
+                    continue
+            size = 1
+            for v in eqn.invars:
+                if type(v) is not Literal:
+                    if v not in sizes:
+                        self.eqns.append(eqn)
+                        break
+                    size += sizes[v]
+            else:
+                if eqn.effects or eqn.primitive.higher_order:
+                    self.eqns.append(eqn)
+                    continue
+                cheap = size <= 8 and eqn.primitive.fuses and (eqn.outvars[0].aval.dtype.kind in "biu" or eqn.primitive.rearranges)
+                sizes.update((v, size if cheap else 9) for v in eqn.outvars)
+                if cheap:
+                    self.cheap[eqn.outvars[0]] = eqn
+                else:
+                    self.first.append(eqn)
+
+    def _letters(self) -> Any:
+        """What each equation does, whatever its operands and the values of its literals; equal numbers for the same."""
+        table: dict[Any, int] = {}
+        letters = np.empty(len(self.eqns), np.int64)
+        # Plain loops: this runs for every equation of every program (benchmarks/).
+        for i, eqn in enumerate(self.eqns):
+            params, primitive = eqn.params, eqn.primitive
+            key: list[Any] = [primitive]
+            for v in eqn.invars:
+                aval = v.aval
+                key.append(aval if not aval.weak_type else aval.strengthen())
+                if type(v) is Literal:
+                    key.append(None)
+            if params:
+                key.append(params_key(params) if primitive.higher_order else tuple(params.values()))
+            try:
+                letters[i] = -i - 1 if eqn.effects else table.setdefault(tuple(key), len(table))
+            except TypeError:  # a parameter that is not hashable
+                letters[i] = -i - 1
+        return letters
+
+    def outlined(self) -> Jaxpr:
+        """The jaxpr with calls in the place of what repeats; itself if nothing does that pays."""
+        found, letters = self.repeats, self.letters
+        taken = np.zeros(len(letters) + 1, bool)
+        for repeat in found:
+            for start in repeat.starts:
+                taken[start:start + repeat.length] = True
+        runs: list[tuple[list[int], _Function]] = []
+        for repeat in found:
+            for starts in self._instances(_in_phase(self, repeat, letters, taken)):
+                if self.costs.pay(self._run(starts[0], repeat.length), len(starts)):
+                    function = self._function(starts, repeat.length)
+                    runs += [(run, function) for run in _adjacent(starts, repeat.length)]
+        if not runs:
+            return self.jaxpr
+        roller = Roller(self.first)
+        separated = sum(eqn.primitive.separates for eqn in self.eqns) * self.costs.separated >= len(self.eqns)
+        eqns: list[Eqn] = []
+        end, changed = 0, False
+        for starts, function in sorted(runs, key=lambda run: run[0][0]):
+            eqns += self.eqns[end:starts[0]]
+            end = starts[-1] + function.length
+            calls = function.calls(starts)
+            loop = roller.roll(calls, self.costs.stacked) if len(starts) >= self.costs.steps else None
+            if loop is None and separated and carried(function.closed.jaxpr) < self.costs.carried:
+                eqns += self.eqns[starts[0]:end]
+                continue
+            eqns += loop if loop is not None else function.written(calls, [self.eqns[start].source for start in starts])
+            changed = True
+        if not changed:
+            return self.jaxpr
+        return self.jaxpr.replace(eqns=self._with_constants([*eqns, *self.eqns[end:]]))
+
+    def _run(self, start: int, length: int) -> Sequence[Eqn]:
+        return self.eqns[start:start + length]
+
+    def _instances(self, repeat: Repeat) -> Iterator[list[int]]:
+        """The places of a repeat, together those where the data flow inside is the same, and the equations: phases may differ."""
+        groups: dict[Any, list[int]] = {}
+        for start in repeat.starts:
+            letters = self.letters[start:start + repeat.length].tobytes()
+            flow = [(i - start, j) if i >= start else None
+                    for eqn in self._run(start, repeat.length) for v in eqn.invars
+                    for i, j in (self.places.get(v, (-1, 0)) if type(v) is not Literal else (-1, 0),)]
+            groups.setdefault((letters, *flow), []).append(start)
+        yield from groups.values()
+
+    def _function(self, starts: list[int], length: int) -> _Function:
+        """The function that stands for some instances."""
+        body = _Body(self.cheap)
+        for k in range(length):
+            eqns = [self.eqns[start + k] for start in starts]
+            operands = []
+            for across in zip(*[eqn.invars for eqn in eqns], strict=True):
+                i, j = self.places.get(across[0], (-1, 0)) if type(across[0]) is not Literal else (-1, 0)
+                operands.append(body.names[i - starts[0], j] if i >= starts[0] else body.operand(across))
+            body.write(k, eqns[0], operands)
+        results = [(k, j) for k in range(length) for j in range(len(self.eqns[starts[0] + k].outvars))
+                   if any(self.last_use.get(self.eqns[start + k].outvars[j], -1) >= start + length for start in starts)]
+        closed = ClosedJaxpr(_inner(body.jaxpr([body.names[place] for place in results]), self.costs))
+        names = [[self.eqns[start + k].outvars[j] for start in starts] for k, j in results]
+        return _Function(closed, length, starts, body.slots, names, self.last_use)
+
+    def _with_constants(self, eqns: Sequence[Eqn]) -> list[Eqn]:
+        """The equations, with those on constants alone before them or before their first use."""
+        written: set[Any] = set()
+        out: list[Eqn] = []
+
+        def write(v: Atom) -> None:
+            if type(v) is not Literal and v in self.cheap and v not in written:
+                written.add(v)
+                for u in self.cheap[v].invars:
+                    write(u)
+                out.append(self.cheap[v])
+
+        for eqn in (*self.first, *eqns):
+            for v in eqn.invars:
+                write(v)
+            out.append(eqn)
+        for v in self.jaxpr.outvars:
+            write(v)
+        return out
+
+
+class _Function(NamedTuple):
+    """A function of `length` equations for the instances at `starts`; what they give for its arguments and name its results."""
+
+    closed: ClosedJaxpr
+    length: int
+    starts: list[int]
+    operands: Sequence[Sequence[Atom]]
+    results: Sequence[Sequence[Var]]
+    last_use: dict[Any, int]
+
+    def calls(self, starts: list[int]) -> Calls:
+        """The instances at some of the places."""
+        chosen = [self.starts.index(start) for start in starts]
+        end = starts[-1] + self.length
+        results = [[across[n] for n in chosen] for across in self.results]
+        return Calls(self.closed, [[across[n] for n in chosen] for across in self.operands], results,
+                     [[self.last_use.get(v, -1) >= end for v in across] for across in results])
+
+    def written(self, calls: Calls, sources: Sequence[Any]) -> list[Eqn]:
+        """An equation a call."""
+        return [Eqn(outlined_call_p, [across[n] for across in calls.operands], [across[n] for across in calls.results],
+                    {"jaxpr": self.closed}, NO_EFFECTS, source) for n, source in enumerate(sources)]
+
+
+def _adjacent(starts: list[int], length: int) -> Iterator[list[int]]:
+    """The places in groups that follow one another without a gap."""
+    group: list[int] = []
+    for start in starts:
+        if group and start != group[-1] + length:
+            yield group
+            group = []
+        group.append(start)
+    yield group
+
+
+@final
+class _Body:
+    """The function being written for some instances.
+
+    names: what its equations define, by place. slots: for each of its arguments, what the instances give for it.
+    """
+
+    def __init__(self, cheap: dict[Any, Eqn]) -> None:
+        self.cheap = cheap
+        self.names: dict[tuple[int, int], Var] = {}
+        self.slots: list[Sequence[Atom]] = []
+        self.invars: list[Var] = []
+        self.eqns: list[Eqn] = []
+        self.known: dict[Any, Var] = {}
+
+    def operand(self, across: Sequence[Atom]) -> Atom:
+        """What stands for the operands that the instances have at one place and that come from outside."""
+        first = across[0]
+        if type(first) is Literal:
+            key: Any = tuple([literal_key(v) for v in across])  # type: ignore[arg-type]
+            if key.count(key[0]) == len(key):
+                return first
+        else:
+            key = tuple(across)
+            if first in self.cheap and key.count(first) == len(key):
+                return self.constant(first)
+        if key not in self.known:
+            self.known[key] = Var(first.aval)
+            self.invars.append(self.known[key])
+            self.slots.append(across)
+        return self.known[key]
+
+    def constant(self, v: Any) -> Var:
+        """A cheap constant, written here."""
+        if v not in self.known:
+            eqn = self.cheap[v]
+            operands = [u if type(u) is Literal else self.constant(u) for u in eqn.invars]
+            self.known[v] = Var(v.aval)
+            self.eqns.append(eqn.replace(invars=operands, outvars=[self.known[v]]))
+        return self.known[v]
+
+    def write(self, place: int, eqn: Eqn, operands: Sequence[Atom]) -> None:
+        """An equation of the instances, on operands of the function."""
+        outvars = [v if type(v) is DropVar else Var(v.aval) for v in eqn.outvars]
+        self.names.update(((place, j), v) for j, v in enumerate(outvars))
+        self.eqns.append(Eqn(eqn.primitive, operands, outvars, eqn.params, eqn.effects, eqn.source))
+
+    def jaxpr(self, outvars: Sequence[Var]) -> Jaxpr:
+        return Jaxpr([], self.invars, outvars, self.eqns)
+
+
+def _in_phase(program: _Program, repeat: Repeat, letters: Any, taken: Any) -> Repeat:
+    """A repeat with its adjacent occurrences, such as layers, shifted to where few values pass from one to the next."""
+    starts, period = repeat
+    shifted: list[int] = []
+    for run in _adjacent(starts, period):
+        if len(run) == 1:
+            shifted += run
+            continue
+        low, high = run[0], run[-1] + period
+        while high < len(letters) and letters[high] == letters[high - period] and not taken[high]:
+            taken[high] = True
+            high += 1
+        while low > 0 and letters[low - 1] == letters[low - 1 + period] and not taken[low - 1]:
+            low -= 1
+            taken[low] = True
+        shifted += range(low + _phase(program, low, high, period), high - period + 1, period)
+    return Repeat(shifted, period)
+
+
+def _phase(program: _Program, low: int, high: int, period: int) -> int:
+    """Where to cut a run of equal periods: how far from its beginning, less than a period.
+
+    Few values are to pass a cut from the period before to the period after, and few equations to be left over.
+    """
+    count, rest = divmod(high - low, period)
+    middle = low + period * (count // 2)  # the cuts looked at are those of one period about here
+    passing = np.zeros(2 * period + 1, np.int64)
+    for i in range(max(low, middle - period), min(high, middle + period)):
+        for v in program.eqns[i].outvars:
+            # Cuts after i, up to the last use, but not more than a period away: what is used later passes them all.
+            last = min(program.last_use.get(v, -1), i + period)
+            if last > i:
+                passing[i + 1 - middle + period] += 1
+                passing[min(last + 1 - middle + period, 2 * period)] -= 1
+    passing = np.cumsum(passing)
+    offsets = np.arange(period)
+    width = passing[period:2 * period]
+    left_over = np.where(offsets <= rest, rest, rest + period)
+    return int(np.argmin(width + 4 * left_over / period))

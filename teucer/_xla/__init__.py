@@ -1,0 +1,1 @@
+"""jaxlib, adapted: the only room that imports it."""

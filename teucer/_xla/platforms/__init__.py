@@ -1,0 +1,1 @@
+"""What differs by platform in jaxlib: plugins, the libraries of GPUs, LAPACK."""

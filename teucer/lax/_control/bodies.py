@@ -1,0 +1,279 @@
+"""What control flow shares.
+
+User functions staged as jaxprs without constants, carries whose types settle, transformed jaxprs put in order, and
+running a primitive that carries jaxprs as one program.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from teucer._base import config, dtypes, memo
+from teucer._core import array_ops, axes
+from teucer._core.calls import flatten_results, fun_name, where
+from teucer._core.effects import Effect
+from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Var
+from teucer._core.primitive import Primitive
+from teucer._core.stage import DebugInfo, stage_flat
+from teucer._core.trace import Tracer, typeof
+from teucer._core.types import ShapedArray, is_valid_type
+from teucer._dimensions.dimensions import Dimension
+from teucer._programs import programs
+from teucer._programs.eager import check_no_tracers
+from teucer._transform.jit_calls import hoist_consts, hoisted, jaxpr_uses_axis
+from teucer._trees import pytrees, tree_errors
+from teucer.lax import _shapes
+
+__all__ = ["Body", "avals_of", "check_carry", "difference", "filler", "hoisted", "is_concrete", "jaxprs_use_axis",
+           "kind_text", "order_in", "order_out", "parameter_names", "refuse_io", "reordered", "run", "same_type", "set_order",
+           "settle_carry", "split_list", "stage_anew", "stage_body", "without_dead"]
+
+
+class Body(NamedTuple):
+    """A function staged for control flow. What it closes over are the first inputs of its jaxpr, with values `consts`."""
+
+    jaxpr: ClosedJaxpr
+    consts: tuple[Any, ...]
+    out_tree: Any
+
+
+# By function, then by signature, as for jit: a loop run again with the same function is not traced again.
+_staged = memo.Memo()
+
+
+def stage_body(fun: Callable[..., Any], what: str, in_tree: Any, avals: Sequence[Any],
+               call: Callable[..., Any] | None = None) -> Body:
+    """Stage `fun` on arguments of a tree and types, or find it staged.
+
+    in_tree: of the tuple of positional arguments. call: what to call in the place of `fun`; it depends on `fun` and
+    `what` alone.
+    """
+    key = (what, in_tree, tuple(avals), config.trace_context(), axes.axis_key())
+    by_signature = _staged.of(fun)
+    found: Body | None = by_signature.get(key)
+    if found is None:
+        found = stage_anew(fun, what, in_tree, avals, fun if call is None else call)
+        if not any(isinstance(c, Tracer) for c in found.consts):
+            memo.remember(by_signature, key, found)
+    return found
+
+
+def stage_anew(fun: Any, what: str, in_tree: Any, avals: Sequence[Any], call: Callable[..., Any]) -> Body:
+    """As `stage_body`, without looking for what was staged before: for a `call` that depends on more than `fun`."""
+    info = DebugInfo(fun, _argument_names(fun, in_tree), what)
+    trees: list[Any] = []
+
+    def flat(*leaves: Any) -> list[Any]:
+        outs, tree = flatten_results(call(*pytrees.tree_unflatten(in_tree, leaves)), what, info)
+        trees.append(tree)
+        return outs
+
+    jaxpr, consts = stage_flat(flat, avals, info)
+    return Body(hoist_consts(jaxpr), tuple(consts), trees[-1])
+
+
+def _argument_names(fun: Any, in_tree: Any) -> tuple[str, ...]:
+    names = parameter_names(fun)
+    return tuple(f"{names[head.idx] if head.idx < len(names) else f'args[{head.idx}]'}{pytrees.keystr(tuple(rest))}"
+                 for head, *rest in tree_errors.leaf_paths(in_tree))
+
+
+def parameter_names(fun: Callable[..., Any]) -> list[str]:
+    """Names of the positional parameters, as far as known."""
+    try:
+        parameters = list(inspect.signature(fun).parameters.values())
+    except (ValueError, TypeError):
+        return []
+    return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+
+
+def avals_of(op: str, leaves: Sequence[Any]) -> list[Any]:
+    """The types of the leaves of an argument.
+
+    Raises TypeError for one that is not an array.
+    """
+    for x in leaves:
+        if not is_valid_type(x):
+            raise TypeError(f"{op}: Argument '{x!s:.100}' of type {type(x)} is not a valid JAX type.\n"
+                            "  Arguments are arrays, numbers, and pytrees of them; close over anything else.")
+    return [typeof(x) for x in leaves]
+
+
+def split_list(xs: Sequence[Any], *sizes: int) -> list[list[Any]]:
+    """A sequence cut in parts of the given sizes, and the rest."""
+    parts, at = [], 0
+    for n in sizes:
+        parts.append(list(xs[at:at + n]))
+        at += n
+    return [*parts, list(xs[at:])]
+
+
+def is_concrete(x: Any) -> bool:
+    """Whether the number is known while the Python program runs."""
+    return not isinstance(x, Tracer | Dimension) or (isinstance(x, Tracer) and x.concrete() is not None)
+
+
+# --- Carries ---------------------------------------------------------------------------------------------------------
+
+
+def settle_carry(stage: Callable[[list[Any]], Body], init: Sequence[Any], avals: Sequence[Any], check: Callable[[Body], None],
+                 ) -> tuple[Body, list[Any]]:
+    """Stage a body whose carry may be weakly typed: where the body makes another dtype of it, it gives way. Where the body
+    makes a strong type of the same dtype the two need not agree: the loop's result is strong.
+
+    stage: types of the carry -> body, whose first results are the next carry. check: raises if trees differ.
+    Returns the body and the initial carry, converted.
+    """
+    current = list(avals)
+    while True:
+        body = stage(current)
+        check(body)
+        outs = body.jaxpr.out_avals[:len(current)]
+        settled = [_settled(i, o) for i, o in zip(current, outs, strict=True)]
+        if settled == current:
+            return body, [x if i is a else array_ops.convert(x, a) for x, i, a in zip(init, avals, current, strict=True)]
+        current = settled
+
+
+def _settled(aval: Any, out: Any) -> Any:
+    """The type of a component of the carry, after the body has made `out` of `aval`."""
+    if (type(aval) is not ShapedArray or not aval.weak_type or aval.shape != out.shape
+            or isinstance(out.dtype, dtypes.ExtendedDType) or out.dtype == aval.dtype):
+        return aval
+    return aval.update(dtype=dtypes.result_type(aval, out), weak_type=False)
+
+
+def check_carry(op: str, fun: Callable[..., Any], name: str, in_tree: Any, in_avals: Sequence[Any] | None, out_tree: Any,
+                out_avals: Sequence[Any]) -> None:
+    """Raise TypeError unless a body returns a carry of the tree, and if in_avals are given of the types, that it takes.
+
+    name: how the body calls its carry.
+    """
+    head = f"{op} body function carry input and carry output must have"
+    if in_tree != out_tree:
+        lines = [f"The input carry {_component(name, path)} is a {kind_text(one)} but the corresponding component of the carry "
+                 f"output is a {kind_text(other)}, so {why}." for path, one, other, why
+                 in tree_errors.equality_errors_pytreedef(in_tree, out_tree)]
+        raise TypeError(_carry_message(f"{head} the same pytree structure", fun, lines,
+                                       "Revise the function so that the carry output has the same pytree structure as the "
+                                       "carry input."))
+    if in_avals is None:
+        return
+    lines = [f"The input carry {_component(name, path)} has type {one.str_short()} but the corresponding output carry component "
+             f"has type {other.str_short()}, so {difference(one, other)}."
+             for path, one, other in zip(tree_errors.leaf_paths(in_tree), in_avals, out_avals, strict=True)
+             if not same_type(one, other)]
+    if lines:
+        raise TypeError(_carry_message(f"{head} equal types", fun, lines, "Revise the function so that all output types match "
+                                       "the corresponding input types."))
+
+
+def _carry_message(head: str, fun: Any, lines: Sequence[str], remedy: str) -> str:
+    return "\n".join([f"{head}, but they differ:", f"    function: {fun_name(fun)} at {where(fun)}",
+                      *(f"    {line}" for line in lines), f"  {remedy}"])
+
+
+def _component(name: str, path: Any) -> str:
+    return f"component {name}{pytrees.keystr(tuple(path))}" if path else name
+
+
+def kind_text(kind: str) -> str:
+    """A node of a tree as messages speak of it, without an article."""
+    return "pytree leaf" if kind == "a leaf" else kind.removeprefix("a ")
+
+
+def same_type(x: Any, y: Any) -> bool:
+    """Whether two types agree but for weakness."""
+    return x is y or (type(x) is type(y) is ShapedArray and x.shape == y.shape and x.dtype == y.dtype and x.vma == y.vma
+                      and x.sharding is y.sharding)
+
+
+def difference(x: Any, y: Any) -> str:
+    """In what two types differ."""
+    if type(x) is not type(y):
+        return "the kinds of type do not match"
+    parts = [text for text, differ in (("the shapes do not match", x.shape != y.shape),
+                                       ("the dtypes do not match", x.dtype != y.dtype),
+                                       ("the shardings do not match", x.sharding is not y.sharding),
+                                       ("the varying manual axes do not match", x.vma != y.vma)) if differ]
+    return " and ".join(parts)
+
+
+# --- Jaxprs ----------------------------------------------------------------------------------------------------------
+
+
+def reordered(closed: ClosedJaxpr, ins: Sequence[int], outs: Sequence[int]) -> ClosedJaxpr:
+    """The jaxpr without constants whose inputs and results are those of the given numbers, in that order."""
+    ins, outs = tuple(ins), tuple(outs)
+    if ins == tuple(range(len(closed.jaxpr.invars))) and outs == tuple(range(len(closed.jaxpr.outvars))):
+        return closed
+
+    def make() -> ClosedJaxpr:
+        jaxpr = closed.jaxpr
+        return ClosedJaxpr(jaxpr.replace(invars=[jaxpr.invars[i] for i in ins], outvars=[jaxpr.outvars[i] for i in outs]))
+
+    return closed.kept(("order", ins, outs), make)  # type: ignore[no-any-return]
+
+
+def without_dead(jaxpr: Jaxpr) -> Jaxpr:
+    """The jaxpr without equations that nothing uses; all of its inputs stay."""
+    live = {v for v in jaxpr.outvars if isinstance(v, Var)}
+    eqns = []
+    for eqn in reversed(jaxpr.eqns):
+        if eqn.effects or not live.isdisjoint(eqn.outvars):
+            eqns.append(eqn)
+            live.update(v for v in eqn.invars if isinstance(v, Var))
+    return jaxpr.replace(eqns=eqns[::-1])
+
+
+def jaxprs_use_axis(jaxprs: Iterator[Any] | Sequence[Any], name: Any) -> bool:
+    """Whether closed jaxprs speak of a named axis."""
+    return name is not None and any(jaxpr_uses_axis(closed.jaxpr, name) for closed in jaxprs)
+
+
+def refuse_io(op: str, effects: Iterable[Any]) -> None:
+    """Raise NotImplementedError for callbacks that are made once each, in a function that runs for all elements of a batch."""
+    if any(isinstance(e, Effect) and e.kind == "io" for e in effects):
+        raise NotImplementedError(f"IO effect not supported in vmap-of-{op}.\n  With a predicate that differs from element to "
+                                  "element both branches run, or the body runs for elements that are done, and so would an "
+                                  "io_callback in it.")
+
+
+def order_in(ctx: Any, effects: Iterable[Any]) -> list[Any]:
+    """The value that ordered callbacks in a region wait for, to be handed to it: one, or none where effects have no order."""
+    if not any(isinstance(e, Effect) and e.ordered for e in effects):
+        return []
+    return [ctx.order or ctx.constant(False)]
+
+
+def set_order(ctx: Any, order: Sequence[Any]) -> None:
+    """Let the callbacks that follow in this block wait for a value; `order` holds it, or nothing."""
+    for value in order:
+        ctx.order = value
+
+
+def order_out(ctx: Any, order: Sequence[Any]) -> list[Any]:
+    """What callbacks after this point are to wait for: one value or none, as `order` holds."""
+    return [ctx.order] if order else []
+
+
+def run(primitive: Primitive, args: Sequence[Any], params: dict[str, Any], owner: ClosedJaxpr) -> tuple[Any, ...]:
+    """Run a primitive that carries jaxprs as one program, which is kept on `owner`, one of them."""
+    check_no_tracers(args)
+    avals = tuple([typeof(x) for x in args])
+
+    def make() -> Jaxpr:
+        return stage_flat(lambda *xs: primitive.bind(*xs, **params), avals, DebugInfo(str(primitive.name)))[0]
+
+    jaxpr = owner.kept(("run", primitive, avals, tuple(params.items())), make)
+    program = programs.program_for(jaxpr, str(primitive.name), (False,) * len(args), False, programs.placement_of(args))
+    return tuple(programs.execute(program, args))
+
+
+def filler(aval: Any) -> Any:
+    """A value of a type, whose elements nothing looks at."""
+    if isinstance(aval.dtype, dtypes.ExtendedDType):
+        return _shapes.empty_p.bind(shape=aval.shape, dtype=aval.dtype, out_sharding=None)[0]
+    return array_ops.zeros(aval)

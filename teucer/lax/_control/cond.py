@@ -1,0 +1,490 @@
+"""cond and switch: one of several functions, chosen while the program runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from teucer._base import config, dtypes, tracebacks
+from teucer._core import array_ops
+from teucer._core.calls import fun_name, where
+from teucer._core.jaxpr import ClosedJaxpr, Eqn, Literal
+from teucer._core.primitive import Primitive, Undefined
+from teucer._core.stage import stage_jaxpr
+from teucer._core.trace import typeof
+from teucer._core.types import Zero
+from teucer._lower import hlo
+from teucer._optimize.dce import dce_closed, narrowed
+from teucer._optimize.unchanged import unchanged
+from teucer._transform.batch import batch_jaxpr
+from teucer._transform.jvp import jvp_jaxpr, split_tangents
+from teucer._transform.partial import Split, split_jaxpr
+from teucer._transform.transpose import transpose_jaxpr
+from teucer._trees import pytrees, tree_errors
+from teucer.lax import _arithmetic, _conversion, _selection, _structure
+from teucer.lax._control.bodies import (
+    Body,
+    avals_of,
+    difference,
+    filler,
+    hoisted,
+    is_concrete,
+    jaxprs_use_axis,
+    kind_text,
+    order_in,
+    order_out,
+    refuse_io,
+    run,
+    same_type,
+    set_order,
+    stage_body,
+)
+
+__all__ = ["bind_branches", "check_branches", "cond", "cond_p", "switch"]
+
+
+@final
+class Cond(Primitive):
+    """Apply the branch that the first operand, an i32 index, chooses to the others.
+
+    (C1) branches have no constants, and take and return the same types.  (C2) index is an i32 scalar within their number.
+    branches_platforms: where the index says the platform, the platforms of each branch; None for the others.
+    """
+
+    __slots__ = ()
+    name = "cond"
+    higher_order = True
+
+    def types(self, *avals: Any, branches: Sequence[ClosedJaxpr], **params: Any) -> Any:
+        return tuple(_joined(outs) for outs in zip(*(b.out_avals for b in branches), strict=True))
+
+    def effects(self, *avals: Any, branches: Sequence[ClosedJaxpr], **params: Any) -> Any:
+        return frozenset().union(*(b.effects for b in branches))
+
+    def evaluate(self, *args: Any, **params: Any) -> Any:
+        return run(self, args, params, params["branches"][0])
+
+    def lower(self, ctx: Any, index: Any, *values: Any, branches: Sequence[ClosedJaxpr], branches_platforms: Any = None) -> Any:
+        avals = ctx.avals_out
+        if branches_platforms is not None:
+            return ctx.by_platform(lambda: ctx.inline(branches[platform_number(branches_platforms, ctx.platform)], *values),
+                                   ctx.avals_out)
+        if len(branches) == 1:
+            return ctx.inline(branches[0], *values)
+        if not avals and not any(b.effects for b in branches):
+            return ()
+        order = order_in(ctx, self.effects(branches=branches))
+
+        def run_branch(branch: ClosedJaxpr) -> Any:
+            set_order(ctx, order)
+            return (*ctx.inline(branch, *values), *order_out(ctx, order))
+
+        outs = hlo.case(ctx, index, [partial(run_branch, b) for b in branches], [*avals, *(v.aval for v in order)])
+        set_order(ctx, outs[len(avals):])
+        return outs[:len(avals)]
+
+    def jvp(self, primals: Any, tangents: Any, *, branches: Sequence[ClosedJaxpr], **params: Any) -> Any:
+        index, *operands = primals
+        moving = [type(t) is not Zero for t in tangents[1:]]
+        out_moving = _union(jvp_jaxpr(b, moving, False)[1] for b in branches)
+        found = [jvp_jaxpr(b, moving, out_moving)[0] for b in branches]
+        given = [t for t in tangents[1:] if type(t) is not Zero]
+        return split_tangents(self._bind(index, [*operands, *given], found, params), out_moving)
+
+    def _bind(self, index: Any, operands: Sequence[Any], branches: Sequence[ClosedJaxpr], params: dict[str, Any]) -> Any:
+        joined, consts = _hoisted(branches)
+        return self.bind(index, *consts, *operands, branches=joined, **params)
+
+    def partial_eval(self, trace: Any, args: Any, params: Any) -> Any:
+        index, *operands = args
+        if trace.is_unknown(index):
+            return trace.record(self, args, params)
+        branches: Sequence[ClosedJaxpr] = params["branches"]
+        unknown = [trace.is_unknown(x) for x in operands]
+        outs_unknown = _union(split_jaxpr(b, unknown, False).unknown_outs for b in branches)
+        splits = [split_jaxpr(b, unknown, outs_unknown) for b in branches]
+        key = ("cut", tuple(unknown), tuple(outs_unknown), branches)
+        cut: Cut = branches[0].kept(key, lambda: _make_cut(splits, unknown))
+        known_args = [x for x, u in zip(operands, unknown, strict=True) if not u]
+        known_outs: Sequence[Any] = ()
+        if cut.known[0].out_avals or any(b.effects for b in cut.known):
+            known_outs = trace.evaluate_known(self, (index, *cut.known_consts, *known_args), {**params, "branches": cut.known})
+        n = outs_unknown.count(False)
+        unknown_args = [x for x, u in zip(operands, unknown, strict=True) if u]
+        staged = iter(trace.record(self, (index, *cut.staged_consts, *(known_args[i] for i in cut.forwarded), *known_outs[n:],
+                                          *unknown_args), {**params, "branches": cut.staged}))
+        known = iter(known_outs)
+        return tuple(next(staged) if u else next(known) for u in outs_unknown)
+
+    def transpose(self, cts: Any, index: Any, *operands: Any, branches: Sequence[ClosedJaxpr], **params: Any) -> Any:
+        linear = [type(x) is Undefined for x in operands]
+        given = [type(ct) is not Zero for ct in cts]
+        pairs = [transpose_jaxpr(b, linear, given) for b in branches]
+        nonzero = _union(nz for _, nz in pairs)
+        ct_avals = [a.cotangent_aval() for a, lin in zip(branches[0].in_avals, linear, strict=True) if lin]
+        transposed = [_instantiated(t, nz, nonzero, ct_avals) for t, nz in pairs]
+        values = [x for x, lin in zip(operands, linear, strict=True) if not lin]
+        values += [ct for ct in cts if type(ct) is not Zero]
+        outs = iter(self._bind(index, values, transposed, params))
+        found = iter([next(outs) if nz else None for nz in nonzero])
+        return (None, *(next(found) if lin else None for lin in linear))
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, branches: Sequence[ClosedJaxpr], **params: Any) -> Any:
+        index, *operands = args
+        at, *operand_dims = dims
+        operands = [x if d is None else array_ops.moveaxis(x, d, 0) for x, d in zip(operands, operand_dims, strict=True)]
+        batched = [d is not None for d in operand_dims]
+        if at is not None:
+            refuse_io("cond", self.effects(branches=branches))
+            return _select_branches(axis, index, operands, batched, branches)
+        out_batched = _union(batch_jaxpr(b, axis, batched, False)[1] for b in branches)
+        outs = self._bind(index, operands, [batch_jaxpr(b, axis, batched, out_batched)[0] for b in branches], params)
+        return outs, tuple(0 if b else None for b in out_batched)
+
+    def uses_axis(self, name: Any, params: Any) -> bool:
+        return jaxprs_use_axis(params["branches"], name)
+
+    def inlined(self, operands: Any, params: Any) -> Any:
+        index, *rest = operands
+        return (params["branches"][int(index.val)], rest) if type(index) is Literal else None
+
+    def forward(self, eqn: Eqn) -> Any:
+        """A result that every branch takes from the same operand."""
+        sources = zip(*(unchanged(b.jaxpr) for b in eqn.params["branches"]), strict=True)
+        same = [found[0] if isinstance(found[0], int) and len(set(found)) == 1 else None for found in sources]
+        return eqn, [None if i is None else eqn.invars[1 + i] for i in same]
+
+    def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
+        branches = eqn.params["branches"]
+        taken = _union(dce_closed(b, used)[1] for b in branches)
+        return narrowed(eqn, used, [True, *taken], branches=tuple(dce_closed(b, used, taken)[0] for b in branches))
+
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, branches: Sequence[ClosedJaxpr], **params: Any) -> Any:
+        index, *operands = args
+        inner, given = sizes.together(branches)
+        return self.bind(index, *given, *operands, branches=inner, **params)
+
+
+cond_p = Cond()
+
+
+def platform_number(platforms: Sequence[Sequence[str] | None], platform: str) -> int:
+    """Which branch is for a platform.
+
+    Raises NotImplementedError if none is.
+    """
+    aliases = {platform, "gpu"} if platform in ("cuda", "rocm") else {platform}
+    for i, names in enumerate(platforms):
+        if names is None or not aliases.isdisjoint(names):
+            return i
+    known = ", ".join(name for names in platforms if names for name in names)
+    raise NotImplementedError(f"platform_dependent: there is no branch for platform {platform} and no default.\n"
+                              f"    platforms given: {known}\n  Give default=....")
+
+
+def _union(flags: Any) -> list[bool]:
+    return [any(column) for column in zip(*flags, strict=True)]
+
+
+def _joined(avals: Sequence[Any]) -> Any:
+    """The type of a result of all branches: weak only if it is in each."""
+    first = avals[0]
+    return first if all(a is first for a in avals) or not first.weak_type else first.strengthen()
+
+
+def _hoisted(branches: Sequence[ClosedJaxpr]) -> tuple[tuple[ClosedJaxpr, ...], list[Any]]:
+    """Branches that take all of their constants as their first inputs, and the values of those."""
+    if not any(b.consts for b in branches):
+        return tuple(branches), []
+    consts = [c for b in branches for c in b.consts]
+    return _taking([hoisted(b)[0] for b in branches], [len(b.consts) for b in branches],
+                   [typeof(c) for c in consts]), consts
+
+
+def _taking(branches: Sequence[ClosedJaxpr], counts: Sequence[int], avals: Sequence[Any]) -> tuple[ClosedJaxpr, ...]:
+    """Branches whose first inputs are constants of their own, taking those of all the branches one after the other."""
+    out, at = [], 0
+    for closed, count in zip(branches, counts, strict=True):
+        here = slice(at, at + count)
+        at += count
+
+        def widened(*args: Any, closed: ClosedJaxpr = closed, here: slice = here) -> list[Any]:
+            return closed(*args[here], *args[len(avals):])
+
+        out.append(closed.kept(("taking", count, here.start, tuple(avals)),
+                        partial(stage_jaxpr, widened, [*avals, *closed.in_avals[count:]], closed.jaxpr.debug_info)))
+    return tuple(out)
+
+
+# --- Partial evaluation ----------------------------------------------------------------------------------------------
+
+
+class Cut(NamedTuple):
+    """Branches cut in two. All known branches return the same residuals: of each type as many as the neediest has.
+
+    forwarded: known operands that the staged branches take as they are, before the residuals.
+    """
+
+    known: tuple[ClosedJaxpr, ...]
+    known_consts: list[Any]
+    staged: tuple[ClosedJaxpr, ...]
+    staged_consts: list[Any]
+    forwarded: tuple[int, ...]
+
+
+def _make_cut(splits: Sequence[Split], unknown: Sequence[bool]) -> Cut:
+    n_outs = splits[0].unknown_outs.count(False)
+    forwarded = sorted({f for s in splits for f in s.forwarded if f is not None})
+    slots: list[Any] = []
+    places = []
+    for split in splits:
+        free = list(enumerate(slots))
+        own = []
+        for aval in split.known.out_avals[n_outs:]:
+            found = next((pair for pair in free if pair[1] is aval), None)
+            if found is None:
+                found = (len(slots), aval)
+                slots.append(aval)
+            else:
+                free.remove(found)
+            own.append(found[0])
+        places.append(own)
+    known_avals = splits[0].known.in_avals
+    unknown_avals = splits[0].staged.in_avals[len(splits[0].forwarded):]
+    known, staged = [], []
+    for split, own in zip(splits, places, strict=True):
+        known.append(stage_jaxpr(partial(_with_slots, split.known, n_outs, own, slots), known_avals))
+        sources = _sources(split, forwarded, own)
+        staged.append(stage_jaxpr(partial(_from_slots, split.staged, sources, len(forwarded) + len(slots)),
+                                  [*(known_avals[i] for i in forwarded), *slots, *unknown_avals]))
+    known_joined, known_consts = _hoisted(known)
+    staged_joined, staged_consts = _hoisted(staged)
+    return Cut(known_joined, known_consts, staged_joined, staged_consts, tuple(forwarded))
+
+
+def _with_slots(known: ClosedJaxpr, n_outs: int, own: Sequence[int], slots: Sequence[Any], *args: Any) -> list[Any]:
+    outs = known(*args)
+    filled = dict(zip(own, outs[n_outs:], strict=True))
+    return [*outs[:n_outs], *(filled[i] if i in filled else filler(a) for i, a in enumerate(slots))]
+
+
+def _sources(split: Split, forwarded: Sequence[int], own: Sequence[int]) -> list[int]:
+    """Where the residuals of a branch stand among (forwarded operands, slots)."""
+    rest = iter(own)
+    return [len(forwarded) + next(rest) if f is None else forwarded.index(f) for f in split.forwarded]
+
+
+def _from_slots(staged: ClosedJaxpr, sources: Sequence[int], n: int, *args: Any) -> list[Any]:
+    return staged(*(args[i] for i in sources), *args[n:])
+
+
+def _instantiated(transposed: ClosedJaxpr, nonzero: Sequence[bool], wanted: Sequence[bool], avals: Sequence[Any],
+                  ) -> ClosedJaxpr:
+    """A transposed branch that returns the cotangents wanted, zeros for those that it does not have."""
+    if list(nonzero) == list(wanted):
+        return transposed
+
+    def full(*args: Any) -> list[Any]:
+        outs = iter(transposed(*args))
+        return [next(outs) if nz else array_ops.zeros(a) for a, nz, w in zip(avals, nonzero, wanted, strict=True) if w]
+
+    return transposed.kept(("instantiated", tuple(wanted)),  # type: ignore[no-any-return]
+                lambda: stage_jaxpr(full, transposed.in_avals, transposed.jaxpr.debug_info))
+
+
+def _select_branches(axis: Any, index: Any, operands: Sequence[Any], batched: Sequence[bool],
+                     branches: Sequence[ClosedJaxpr]) -> Any:
+    """All branches on the whole batch, and of each element the result of the branch that it chose."""
+    wanted = [True] * len(branches[0].out_avals)
+    cases = []
+    for k, branch in enumerate(branches):
+        chosen = _arithmetic.eq(index, np.int32(k))
+        # Elements that did not choose the branch go through it without a derivative, which may be infinite for them.
+        guarded = [_guarded(chosen, x) if b else x for x, b in zip(operands, batched, strict=True)]
+        cases.append(batch_jaxpr(branch, axis, batched, wanted)[0](*guarded))
+    if len(branches) == 1:
+        outs: Sequence[Any] = cases[0]
+    else:
+        outs = [_selection.select_n(_structure.broadcast_to(index, typeof(ys[0]).shape, (0,)), *ys)
+                for ys in zip(*cases, strict=True)]
+    return outs, (0,) * len(outs)
+
+
+def _guarded(chosen: Any, x: Any) -> Any:
+    aval = typeof(x)
+    if isinstance(aval.dtype, dtypes.ExtendedDType) or not dtypes.issubdtype(aval.dtype, np.inexact):
+        return x
+    mask = _structure.broadcast_to(chosen, aval.shape, (0,))
+    return _selection.select_n(mask, _conversion.stop_gradient(x), x)
+
+
+# --- The public functions --------------------------------------------------------------------------------------------
+
+_ABSENT = object()
+
+
+@tracebacks.api_boundary
+def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any, operand: Any = _ABSENT) -> Any:
+    """true_fun(*operands) if pred, else false_fun(*operands), decided while the program runs.
+
+    pred: a boolean scalar, or a real number, which is compared with zero. Both functions are traced once, and only the chosen
+        one runs; under vmap with a batched pred both run. They return the same tree, shapes and dtypes.
+    operand: a single operand, as a keyword.
+    Raises TypeError if pred is not a scalar, or the results of the branches differ in type.
+
+    >>> import teucer as jax
+    >>> jax.lax.cond(True, lambda x: x + 1, lambda x: x - 1, 2.)
+    Array(3., dtype=float32, weak_type=True)
+    """
+    own_operands = not callable(true_fun) and callable(false_fun) and len(operands) == 2 and callable(operands[1])
+    if own_operands:  # cond(pred, x, f, y, g): each branch has an operand of its own
+        true_fun, false_fun, operands = false_fun, operands[1], (true_fun, operands[0])
+    if not (callable(true_fun) and callable(false_fun)):
+        raise TypeError("lax.cond: true_fun and false_fun arguments should be callable.")
+    operands = _with_keyword(operands, operand)
+    _check_pred(pred)
+    funs = (false_fun, true_fun)
+    calls = [_of_operand(fun, 1 - i) if own_operands else fun for i, fun in enumerate(funs)]
+    if config.disable_jit.value and is_concrete(pred):
+        return calls[bool(pred)](*operands)
+    flat, tree = pytrees.tree_flatten(operands)
+    avals = avals_of("cond", flat)
+    bodies = [stage_body(fun, f"cond of operand {1 - i}" if own_operands else "cond", tree, avals, call)
+              for i, (fun, call) in enumerate(zip(funs, calls, strict=True))]
+    check_branches("cond", (true_fun, false_fun), ("true_fun", "false_fun"), bodies[::-1])
+    return bind_branches(_as_index(pred), bodies, flat)
+
+
+def _of_operand(fun: Callable[..., Any], i: int) -> Callable[..., Any]:
+    return lambda *operands: fun(operands[i])
+
+
+def _with_keyword(operands: tuple[Any, ...], operand: Any) -> tuple[Any, ...]:
+    if operand is _ABSENT:
+        return operands
+    if operands:
+        raise TypeError("if 'operand' keyword is passed then no positional operands can be passed, got "
+                        f"operand={operand!r:.100} and positional operands {operands!r:.200}")
+    return (operand,)
+
+
+def _check_pred(pred: Any) -> None:
+    if pred is None:
+        raise TypeError("cond predicate is None")
+    if callable(pred):
+        raise TypeError(f"Pred type must be either boolean or number, got {pred}.")
+    try:
+        aval = typeof(pred)
+    except TypeError:
+        raise TypeError(f"Pred must be a scalar, got {pred!r:.100} of type {type(pred)}.") from None
+    if aval.shape:
+        raise TypeError(f"Pred must be a scalar, got {pred} of shape {aval.shape}.")
+    if isinstance(aval.dtype, dtypes.ExtendedDType) or dtypes.issubdtype(aval.dtype, np.complexfloating):
+        raise TypeError(f"Pred type must be either boolean or number, got {aval.str_short()}.")
+
+
+def _as_index(pred: Any) -> Any:
+    dtype = typeof(pred).dtype
+    if dtype != np.bool_:
+        pred = _arithmetic.ne(pred, np.asarray(0, dtype))
+    if isinstance(pred, bool | np.bool_):
+        return np.int32(pred)
+    return _structure.convert_element_type(pred, np.dtype(np.int32))
+
+
+@tracebacks.api_boundary
+def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, operand: Any = _ABSENT) -> Any:
+    """branches[index](*operands), decided while the program runs; an index out of bounds takes the first or last branch.
+
+    index: an integer scalar. All branches are traced once, and only the chosen one runs; under vmap with a batched index all
+        of them run. They return the same tree, shapes and dtypes.
+    operand: a single operand, as a keyword.
+    Raises ValueError if there is no branch; TypeError if index is not an integer scalar, or results differ in type.
+
+    >>> import teucer as jax
+    >>> jax.lax.switch(1, [lambda x: x, lambda x: 2 * x], 3)
+    Array(6, dtype=int32, weak_type=True)
+    """
+    branches = tuple(branches)
+    if not all(callable(b) for b in branches):
+        raise TypeError("lax.switch: branches argument should be a sequence of callables.")
+    operands = _with_keyword(operands, operand)
+    (aval,) = avals_of("switch", (index,))
+    if aval.shape:
+        raise TypeError(f"Branch index must be scalar, got {index} of shape {aval.shape}.")
+    if not dtypes.issubdtype(aval.dtype, np.integer):
+        raise TypeError(f"Index type must be an integer, got {index} as {aval.dtype.name}")
+    if not branches:
+        raise ValueError("Empty branch sequence")
+    if len(branches) == 1:
+        return branches[0](*operands)
+    if config.disable_jit.value and is_concrete(index):
+        return branches[min(max(int(index), 0), len(branches) - 1)](*operands)
+    flat, tree = pytrees.tree_flatten(operands)
+    avals = avals_of("switch", flat)
+    bodies = [stage_body(fun, "switch", tree, avals) for fun in branches]
+    check_branches("switch", branches, tuple(f"branch {i}" for i in range(len(branches))), bodies)
+    return bind_branches(_clamped(index, aval, len(branches)), bodies, flat)
+
+
+def _clamped(index: Any, aval: Any, n: int) -> Any:
+    """An index as an i32 within bounds."""
+    if isinstance(index, int | np.integer):
+        return np.int32(min(max(int(index), 0), n - 1))
+    if np.iinfo(aval.dtype).bits > 32 or aval.dtype.kind == "u":
+        top = min(n - 1, np.iinfo(aval.dtype).max)
+        index = _arithmetic.clamp(np.asarray(0, aval.dtype), index, np.asarray(top, aval.dtype))
+    index = _structure.convert_element_type(index, np.dtype(np.int32))
+    return _arithmetic.clamp(np.int32(0), index, np.int32(n - 1))
+
+
+def bind_branches(index: Any, bodies: Sequence[Body], flat: Sequence[Any], **params: Any) -> Any:
+    """Bind cond_p on staged branches of equal types. What several close over is an operand once."""
+    consts = {id(c): c for body in bodies for c in body.consts}
+    places = {key: i for i, key in enumerate(consts)}
+    avals = tuple(typeof(c) for c in consts.values())
+    out_avals = tuple(_joined(outs) for outs in zip(*(b.jaxpr.out_avals for b in bodies), strict=True))
+    branches = tuple(_closed_branch(body, tuple(places[id(c)] for c in body.consts), avals, out_avals) for body in bodies)
+    outs = cond_p.bind(index, *consts.values(), *flat, branches=branches, **params)
+    return pytrees.tree_unflatten(bodies[0].out_tree, outs)
+
+
+def _closed_branch(body: Body, places: tuple[int, ...], avals: tuple[Any, ...], out_avals: tuple[Any, ...]) -> ClosedJaxpr:
+    """A branch that takes what all branches close over, and returns the joined types."""
+    jaxpr = body.jaxpr
+    if places == tuple(range(len(avals))) and tuple(jaxpr.out_avals) == out_avals:
+        return jaxpr
+
+    def branch(*args: Any) -> list[Any]:
+        outs = jaxpr(*(args[i] for i in places), *args[len(avals):])
+        return [y if typeof(y) is a else array_ops.convert(y, a) for y, a in zip(outs, out_avals, strict=True)]
+
+    return jaxpr.kept(("branch", places, avals, out_avals),  # type: ignore[no-any-return]
+                lambda: stage_jaxpr(branch, [*avals, *jaxpr.in_avals[len(places):]], jaxpr.jaxpr.debug_info))
+
+
+def check_branches(op: str, funs: Sequence[Any], names: Sequence[str], bodies: Sequence[Body]) -> None:
+    """Raise TypeError unless all branches return what the first does."""
+    first = bodies[0]
+    for fun, name, body in zip(funs[1:], names[1:], bodies[1:], strict=True):
+        about = [f"    {names[0]} is {fun_name(funs[0])} at {where(funs[0])}", f"    {name} is {fun_name(fun)} at {where(fun)}"]
+        if body.out_tree != first.out_tree:
+            lines = [f"    {names[0]} output{_at(path)} is a {kind_text(one)} but {name} output{_at(path)} is a "
+                     f"{kind_text(other)}, so {why}."
+                     for path, one, other, why in tree_errors.equality_errors_pytreedef(first.out_tree, body.out_tree)]
+            raise TypeError("\n".join([f"{op} branch outputs must have the same pytree structure, but they differ:", *about, *lines,
+                                       f"  Revise {names[0]} and/or {name} so that they have the same pytree structure."]))
+        pairs = zip(tree_errors.leaf_paths(first.out_tree), first.jaxpr.out_avals, body.jaxpr.out_avals, strict=True)
+        lines = [f"    The output of {names[0]}{_at(path)} has type {one.str_short()} but the corresponding output of {name} has "
+                 f"type {other.str_short()}, so {difference(one, other)}."
+                 for path, one, other in pairs if not same_type(one, other)]
+        if lines:
+            raise TypeError("\n".join([f"{op} branches must have equal output types but they differ.", *about, *lines,
+                                       f"  Revise {names[0]} and/or {name} so that all output types match."]))
+
+
+def _at(path: Any) -> str:
+    return f" at path {pytrees.keystr(tuple(path))}" if path else ""

@@ -1,0 +1,231 @@
+"""map, associative_scan, platform_dependent, optimization_barrier."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import numpy as np
+
+from teucer._base import tracebacks
+from teucer._core.primitive import Primitive
+from teucer._core.trace import EVAL, current_trace, typeof
+from teucer._core.types import ShapedArray, Zero, is_valid_type
+from teucer._lower import hlo
+from teucer._programs import programs
+from teucer._transform.vmap import vmap
+from teucer._trees import pytrees
+from teucer.lax import _joining, _shapes, _slicing, _structure
+from teucer.lax._control.bodies import avals_of, stage_body
+from teucer.lax._control.cond import bind_branches, check_branches, platform_number
+from teucer.lax._control.iteration import run_scan
+from teucer.lax._cumulative import associative_scan_flat
+
+__all__ = ["associative_scan", "map", "optimization_barrier", "optimization_barrier_p", "platform_dependent",
+           "platform_index_p"]
+
+
+# --- map -------------------------------------------------------------------------------------------------------------
+
+
+@tracebacks.api_boundary
+def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
+    """f of each element along the leading axis of arrays, one after the other, stacked: a loop, where vmap is one operation.
+
+    xs: a tree of arrays with one leading size; f is called with an element of each, and traced once.
+    batch_size: how many elements f is vectorised over at a time; a last smaller batch takes what is left.
+    Raises ValueError if leading sizes differ, or batch_size is negative.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> jax.lax.map(lambda x: x * x, jnp.arange(3.))
+    Array([0., 1., 4.], dtype=float32)
+    """
+    if not callable(f):
+        raise TypeError("lax.map: f argument should be a callable.")
+    if not batch_size:
+        return run_scan(f, (), xs, None, False, 1, "map", lambda _, x: ((), f(x)))[1]
+    flat, tree = pytrees.tree_flatten(xs)
+    n = _leading_size(avals_of("map", flat))
+    size = operator.index(batch_size)
+    if size < 0:
+        raise ValueError(f"map: batch_size must be positive.\n    batch_size: {batch_size}")
+    count, rest = divmod(n, size)
+    outs = []
+    if count:
+        batches = [_structure.reshape(_slicing.slice_in_dim(x, 0, count * size), (count, size, *np.shape(x)[1:])) for x in flat]
+        mapped = run_scan(f, (), pytrees.tree_unflatten(tree, batches), None, False, 1, "map of batches",
+                          lambda _, x: ((), vmap(f)(x)))[1]
+        outs.append(pytrees.tree_map(lambda y: _structure.reshape(y, (count * size, *np.shape(y)[2:])), mapped))
+    if rest or not count:
+        last = [_slicing.slice_in_dim(x, count * size, n) for x in flat]
+        outs.append(vmap(f)(pytrees.tree_unflatten(tree, last)))
+    return outs[0] if len(outs) == 1 else pytrees.tree_map(lambda a, b: _joining.concatenate([a, b], 0), *outs)
+
+def _leading_size(avals: Sequence[Any]) -> Any:
+    """The leading size of all operands.
+
+    Raises ValueError if they differ, or there is none.
+    """
+    for aval in avals:
+        if not aval.shape:
+            raise ValueError(f"map got value with no leading axis to map over: {aval.str_short(short_dtypes=True)}.")
+    sizes = [aval.shape[0] for aval in avals]
+    if not sizes:
+        raise ValueError("map got no values to map over.")
+    if any(n != sizes[0] for n in sizes):
+        raise ValueError(f"map got values with different leading axis sizes: {', '.join(str(n) for n in sizes)}.")
+    return sizes[0]
+
+
+# --- associative_scan ------------------------------------------------------------------------------------------------
+
+
+@tracebacks.api_boundary
+def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0) -> Any:
+    """All prefixes of arrays combined by an associative function, in a number of steps logarithmic in their size.
+
+    fn: called as fn(a, b) on trees like `elems`, vectorised over `axis`; it must be associative.
+    reverse: suffixes in the place of prefixes; fn gets the later elements first.
+    Raises ValueError if sizes along `axis` differ.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> jax.lax.associative_scan(jnp.add, jnp.arange(4))
+    Array([0, 1, 3, 6], dtype=int32)
+
+    Method: G. E. Blelloch, Prefix sums and their applications, CMU-CS-90-190 (1990).
+    """
+    if not callable(fn):
+        raise TypeError("lax.associative_scan: fn argument should be callable.")
+    flat, tree = pytrees.tree_flatten(elems)
+    avals = avals_of("associative_scan", flat)
+    if not avals:
+        raise ValueError("associative_scan: elems is a tree without arrays.")
+    at = _structure.canonical_axis(axis, avals[0].ndim)
+    if any(aval.ndim <= at or aval.shape[at] != avals[0].shape[at] for aval in avals):
+        raise ValueError("Array inputs to associative_scan must have the same first dimension. "
+                         f"(saw: {[aval.shape for aval in avals]})\n    axis: {axis}")
+
+    def combine(a: Sequence[Any], b: Sequence[Any]) -> list[Any]:
+        out = fn(pytrees.tree_unflatten(tree, a), pytrees.tree_unflatten(tree, b))
+        leaves, out_tree = pytrees.tree_flatten(out)
+        if out_tree != tree:
+            raise TypeError("associative_scan: fn must return a tree like its arguments.\n"
+                            f"    arguments: {tree}\n    result: {out_tree}")
+        return leaves
+
+    xs = [_shapes.rev(x, (at,)) for x in flat] if reverse else flat
+    outs = associative_scan_flat(combine, xs, at)
+    if avals[0].shape[at] > 1:
+        outs = [_structure.convert_element_type(y, typeof(y).dtype) for y in outs]
+    return pytrees.tree_unflatten(tree, [_shapes.rev(y, (at,)) for y in outs] if reverse else outs)
+
+
+# --- platform_dependent ----------------------------------------------------------------------------------------------
+
+
+@final
+class PlatformIndex(Primitive):
+    """The number of the group of platforms that the program is compiled for; None stands for the others.
+
+    (C1) there is such a group.
+    """
+
+    __slots__ = ()
+    name = "platform_index"
+
+    def types(self, *, platforms: Any) -> Any:
+        return (ShapedArray((), np.dtype(np.int32)),)
+
+    def lower(self, ctx: Any, *, platforms: Any) -> Any:
+        return (ctx.constant(np.int32(platform_number(platforms, ctx.platform))),)
+
+
+platform_index_p = PlatformIndex()
+
+
+@tracebacks.api_boundary
+def platform_dependent(*args: Any, default: Callable[..., Any] | None = None, **per_platform: Callable[..., Any]) -> Any:
+    """The function for the platform that the program is compiled for, applied to the arguments.
+
+    per_platform: functions by platform: cpu, cuda, rocm, tpu. default: for the others. They return the same tree and types.
+    All are traced and differentiated, one is compiled. Raises NotImplementedError if there is none for the platform.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> jax.lax.platform_dependent(2., tpu=jnp.sin, default=jnp.square)
+    Array(4., dtype=float32, weak_type=True)
+    """
+    groups: list[Any] = [(name,) for name in per_platform]
+    funs = list(per_platform.values())
+    if default is not None:
+        groups.append(None)
+        funs.append(default)
+    if not funs:
+        raise ValueError("platform_dependent: give a function for a platform, or default=....")
+    flat, tree = pytrees.tree_flatten(args)
+    avals = avals_of("platform_dependent", flat)
+    platforms = tuple(groups)
+    if current_trace() is EVAL:
+        return funs[platform_number(platforms, programs.placement_of(flat).platform)](*args)
+    bodies = [stage_body(fun, "platform_dependent", tree, avals) for fun in funs]
+    names = [f"the function for {group[0]}" if group else "default" for group in groups]
+    check_branches("platform_dependent", funs, names, bodies)
+    (index,) = platform_index_p.bind(platforms=platforms)
+    return bind_branches(index, bodies, flat, branches_platforms=platforms)
+
+
+# --- optimization_barrier --------------------------------------------------------------------------------------------
+
+
+@final
+class OptimizationBarrier(Primitive):
+    """The operands, which the compiler computes before anything that depends on the results, and does not look through."""
+
+    __slots__ = ()
+    name = "optimization_barrier"
+    mergeable = False
+
+    def types(self, *avals: Any) -> Any:
+        return avals
+
+    def shard(self, *avals: Any) -> Any:
+        return None
+
+    def lower(self, ctx: Any, *xs: Any) -> Any:
+        return hlo.optimization_barrier(ctx, xs)
+
+    def jvp(self, primals: Any, tangents: Any) -> Any:
+        return self.bind(*primals), self._moving(tangents)
+
+    def transpose(self, cts: Any, *args: Any) -> Any:
+        return self._moving(cts)
+
+    def batch(self, axis: Any, args: Any, dims: Any) -> Any:
+        return self.bind(*args), dims
+
+    def _moving(self, xs: Sequence[Any]) -> tuple[Any, ...]:
+        outs = iter(self.bind(*(x for x in xs if type(x) is not Zero)))
+        return tuple(x if type(x) is Zero else next(outs) for x in xs)
+
+    padded = Primitive.through
+
+
+optimization_barrier_p = OptimizationBarrier()
+
+
+@tracebacks.api_boundary
+def optimization_barrier(operand: Any, /) -> Any:
+    """The operand, a tree of arrays, unchanged; the compiler moves no computation across it.
+
+    Derivatives pass through a barrier of their own.
+
+    >>> import teucer as jax
+    >>> jax.lax.optimization_barrier(1.)
+    Array(1., dtype=float32, weak_type=True)
+    """
+    flat, tree = pytrees.tree_flatten(operand)
+    for i, x in enumerate(flat):
+        if not is_valid_type(x):
+            raise TypeError("Error interpreting argument to optimization_barrier as a JAX value. The problematic value is of type "
+                            f"{type(x)} and was passed to optimization_barrier at position {i}.")
+    return pytrees.tree_unflatten(tree, optimization_barrier_p.bind(*flat) if flat else ())

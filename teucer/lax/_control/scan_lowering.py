@@ -1,0 +1,164 @@
+"""Lowering of scan: a while loop over a counter that slices its operands and writes its results into buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from teucer._base import dtypes
+from teucer._core.jaxpr import ClosedJaxpr
+from teucer._dimensions.dimensions import bounds, is_symbolic
+from teucer._lower import hlo
+from teucer._lower.context import Value
+from teucer._transform.batch import unmapped_aval
+from teucer.lax._control.bodies import order_in, order_out, set_order, split_list
+
+__all__ = ["lower_scan"]
+
+Step = Callable[[Any, Sequence[Any], Sequence[Any]], tuple[list[Any], list[Any]]]
+
+
+def lower_scan(ctx: Any, values: Sequence[Any], *, jaxpr: ClosedJaxpr, length: int, num_consts: int, num_carry: int,
+               reverse: bool, unroll: int, **params: Any) -> tuple[Any, ...]:
+    """Write a scan. `unroll` steps make one iteration of the loop; what is left over follows it."""
+    consts, init, xs = split_list(values, num_consts, num_carry)
+    carry_avals = jaxpr.in_avals[num_consts:num_consts + num_carry]
+    y_avals = jaxpr.out_avals[num_carry:]
+    # How many steps are left over is not known of a symbolic length.
+    unroll = 1 if is_symbolic(length) else unroll
+    trips, rest = divmod(length, unroll)
+    straight = bounds(trips).high <= 1
+    copies = length if straight else unroll + rest
+    order = order_in(ctx, jaxpr.effects)
+    init += order
+    call = ctx.inline if copies <= 1 or order else lambda closed, *args: ctx.call("scan_body", closed, *args)
+
+    def apply(carry: Sequence[Any], elements: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        set_order(ctx, carry[num_carry:])
+        outs = call(jaxpr, *consts, *carry[:num_carry], *elements)
+        new = [Value(v.name, a) for v, a in zip(outs[:num_carry], carry_avals, strict=True)]
+        return [*new, *order_out(ctx, order)], list(outs[num_carry:])
+
+    def results(carry: Sequence[Any], ys: Sequence[Any]) -> tuple[Any, ...]:
+        set_order(ctx, carry[num_carry:])
+        return (*carry[:num_carry], *ys)
+
+    if straight:
+        return results(*_straight(ctx, apply, length, init, xs, y_avals, reverse))
+    buffers = [_zeros(ctx, unmapped_aval(a, 0, length)) for a in y_avals]
+
+    def step(index: Any, carry: Sequence[Any], buffers: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        new, ys = apply(carry, [_element(ctx, x, index) for x in xs])
+        return new, [_written(ctx, buffer, y, index) for buffer, y in zip(buffers, ys, strict=True)]
+
+    state = _loop(ctx, step, trips, unroll, (init, buffers), reverse, length)
+    return results(*_tail(ctx, step, range(length - rest, length) if rest else (), state, reverse, length))
+
+
+def _straight(ctx: Any, apply: Any, length: int, carry: Sequence[Any], xs: Sequence[Any], y_avals: Sequence[Any],
+              reverse: bool) -> tuple[Sequence[Any], Sequence[Any]]:
+    """All steps one after the other, without a loop."""
+    rows: list[list[Any]] = []
+    for i in reversed(range(length)) if reverse else range(length):
+        carry, ys = apply(carry, [_fixed_element(ctx, x, i) for x in xs])
+        rows.append(ys)
+    if reverse:
+        rows.reverse()
+    return carry, [_stacked(ctx, [row[j] for row in rows], a, length) for j, a in enumerate(y_avals)]
+
+
+def _loop(ctx: Any, step: Step, trips: int, width: int, state: tuple[Sequence[Any], Sequence[Any]], reverse: bool,
+          length: int) -> tuple[Sequence[Any], Sequence[Any]]:
+    """`trips` iterations of `width` steps each."""
+    carry, buffers = state
+    n = len(carry)
+    number = _counter(length)
+
+    def counted(size: Any) -> Any:
+        return hlo.convert(ctx, hlo.size(ctx, size), np.dtype(number)) if is_symbolic(size) else ctx.constant(number(size))
+
+    def in_range(i: Any, *rest: Any) -> Sequence[Any]:
+        return (hlo.compare(ctx, i, counted(trips * width), "LT"),)
+
+    def body(i: Any, *rest: Any) -> Sequence[Any]:
+        carry, buffers = list(rest[:n]), list(rest[n:])
+        for k in range(width):
+            index = i if k == 0 else hlo.elementwise(ctx, "add", i, counted(k))
+            if reverse:
+                index = hlo.elementwise(ctx, "subtract", counted(length - 1), index)
+            carry, buffers = step(index, carry, buffers)
+        return (hlo.elementwise(ctx, "add", i, counted(width)), *carry, *buffers)
+
+    outs = hlo.while_(ctx, (counted(0), *carry, *buffers), in_range, body)
+    return outs[1:n + 1], outs[n + 1:]
+
+
+def _counter(length: Any) -> Any:
+    """The integers that count to a length."""
+    return np.int32 if is_symbolic(length) or length < 2**31 else np.int64
+
+
+def _tail(ctx: Any, step: Step, steps: Sequence[int], state: tuple[Sequence[Any], Sequence[Any]], reverse: bool,
+          length: int) -> tuple[Sequence[Any], Sequence[Any]]:
+    """The steps that are left over after the loop."""
+    carry, buffers = state
+    for i in steps:
+        carry, buffers = step(ctx.constant(_counter(length)(length - 1 - i if reverse else i)), carry, buffers)
+    return carry, buffers
+
+
+def _physical(v: Any) -> Any:
+    """A value as its buffer: typed keys have a trailing axis, float0 is stored as bool."""
+    aval = v.aval.physical
+    if aval.dtype == dtypes.float0:
+        aval = aval.update(dtype=np.dtype(bool))
+    return v if aval is v.aval else Value(v.name, aval)
+
+
+def _zeros(ctx: Any, aval: Any) -> Any:
+    buffer = _physical(Value("", aval)).aval
+    return Value(hlo.broadcast_in_dim(ctx, ctx.constant(0, buffer.dtype), buffer.shape, ()).name, aval)
+
+
+def _element(ctx: Any, x: Any, index: Any) -> Any:
+    """x[index]."""
+    whole = _physical(x)
+    part = hlo.dynamic_slice(ctx, whole, _starts(ctx, index, whole), (1, *whole.shape[1:]))
+    return _as_element(ctx, x, part)
+
+
+def _starts(ctx: Any, index: Any, whole: Any) -> list[Any]:
+    return [index, *(ctx.constant(np.zeros((), index.dtype)) for _ in whole.shape[1:])]
+
+
+def _fixed_element(ctx: Any, x: Any, i: int) -> Any:
+    """x[i] for a known i."""
+    whole = _physical(x)
+    n = len(whole.shape) - 1
+    part = hlo.slice(ctx, whole, (i, *[0] * n), (i + 1, *whole.shape[1:]), (1,) * (n + 1))
+    return _as_element(ctx, x, part)
+
+
+def _as_element(ctx: Any, x: Any, part: Any) -> Any:
+    return Value(hlo.reshape(ctx, part, part.shape[1:]).name, x.aval.update(shape=x.aval.shape[1:]))
+
+
+def _written(ctx: Any, buffer: Any, y: Any, index: Any) -> Any:
+    """The buffer with y at an index."""
+    whole, part = _physical(buffer), _physical(y)
+    part = hlo.reshape(ctx, part, (1, *part.shape))
+    new = hlo.dynamic_update_slice(ctx, whole, part, _starts(ctx, index, whole))
+    return Value(new.name, buffer.aval)
+
+
+def _stacked(ctx: Any, rows: Sequence[Any], aval: Any, length: int) -> Any:
+    """Rows as one array."""
+    whole = unmapped_aval(aval, 0, length)
+    if not rows:
+        return _zeros(ctx, whole)
+    parts = [_physical(row) for row in rows]
+    parts = [hlo.reshape(ctx, part, (1, *part.shape)) for part in parts]
+    out = parts[0] if len(parts) == 1 else hlo.concatenate(ctx, parts, 0)
+    return Value(out.name, whole)

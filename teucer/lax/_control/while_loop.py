@@ -1,0 +1,313 @@
+"""while_loop: a loop as long as a condition holds. Forward mode and vmap go through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import numpy as np
+
+from teucer._base import config, errors, tracebacks
+from teucer._core import array_ops
+from teucer._core.calls import fun_name, where
+from teucer._core.jaxpr import ClosedJaxpr, Eqn
+from teucer._core.primitive import Primitive
+from teucer._core.stage import stage_jaxpr
+from teucer._core.trace import typeof
+from teucer._core.types import ShapedArray, Zero
+from teucer._lower import hlo
+from teucer._lower.context import Value
+from teucer._optimize.dce import dce_closed, narrowed
+from teucer._optimize.unchanged import unchanged
+from teucer._transform.batch import batch_jaxpr
+from teucer._transform.jvp import jvp_jaxpr, split_tangents
+from teucer._transform.partial import split_jaxpr
+from teucer._trees import pytrees
+from teucer.lax import _reductions, _selection, _structure
+from teucer.lax._control.bodies import (
+    Body,
+    avals_of,
+    check_carry,
+    hoisted,
+    jaxprs_use_axis,
+    order_in,
+    order_out,
+    parameter_names,
+    refuse_io,
+    reordered,
+    run,
+    set_order,
+    settle_carry,
+    split_list,
+    stage_body,
+)
+
+__all__ = ["run_while", "while_loop", "while_p"]
+
+_BOOL = ShapedArray((), np.dtype(bool))
+
+
+@final
+class While(Primitive):
+    """Apply body_jaxpr to the carry while cond_jaxpr of it is true.
+
+    Operands are the consts of cond_jaxpr, those of body_jaxpr, and the carry; results are the last carry.
+    (C1) neither jaxpr has constants; body_jaxpr returns a carry of the types that it takes.  (C2) cond_jaxpr returns a
+    boolean scalar.
+    """
+
+    __slots__ = ()
+    name = "while"
+    higher_order = True
+
+    def types(self, *avals: Any, body_jaxpr: ClosedJaxpr, body_nconsts: int, **params: Any) -> Any:
+        return tuple(body_jaxpr.out_avals)
+
+    def effects(self, *avals: Any, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, **params: Any) -> Any:
+        return cond_jaxpr.effects | body_jaxpr.effects
+
+    def evaluate(self, *args: Any, **params: Any) -> Any:
+        return run(self, args, params, params["body_jaxpr"])
+
+    def lower(self, ctx: Any, *values: Any, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, cond_nconsts: int,
+              body_nconsts: int) -> Any:
+        cond_consts, body_consts, carry = split_list(values, cond_nconsts, body_nconsts)
+        avals = body_jaxpr.in_avals[body_nconsts:]
+        order = order_in(ctx, self.effects(cond_jaxpr=cond_jaxpr, body_jaxpr=body_jaxpr))
+        n = len(carry)
+        state = [Value(v.name, aval) for v, aval in zip(carry, avals, strict=True)] + order
+        if not state:  # XLA's while has a state; this one counts nothing
+            state = [ctx.constant(np.int32(0))]
+
+        def cond(*xs: Any) -> Any:
+            set_order(ctx, xs[n:] if order else ())
+            return ctx.inline(cond_jaxpr, *cond_consts, *xs[:n])
+
+        def body(*xs: Any) -> Any:
+            set_order(ctx, xs[n:] if order else ())
+            outs = ctx.inline(body_jaxpr, *body_consts, *xs[:n])
+            return (*outs, *(order_out(ctx, order) or xs[n:]))
+
+        outs = hlo.while_(ctx, state, cond, body)
+        set_order(ctx, outs[n:] if order else ())
+        return outs[:n]
+
+    def jvp(self, primals: Any, tangents: Any, *, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, cond_nconsts: int,
+            body_nconsts: int) -> Any:
+        cond_consts, body_consts, init = split_list(primals, cond_nconsts, body_nconsts)
+        _, consts_dot, init_dot = split_list(tangents, cond_nconsts, body_nconsts)
+        consts_moving = [type(t) is not Zero for t in consts_dot]
+        moving = [type(t) is not Zero for t in init_dot]
+        while True:
+            body, out_moving = jvp_jaxpr(body_jaxpr, [*consts_moving, *moving], moving)
+            if out_moving == moving:
+                break
+            moving = out_moving
+        body, hoisted_consts = hoisted(body)
+        h, n_consts, n = len(hoisted_consts), len(body_consts), len(init)
+        n_dots = sum(consts_moving)
+        # Inputs (consts, carry, tangents of consts, tangents of carry) become (consts, their tangents, carry, its tangents).
+        at = h + n_consts + n
+        order = [*range(h + n_consts), *range(at, at + n_dots), *range(h + n_consts, at),
+                 *range(at + n_dots, at + n_dots + sum(moving))]
+        body = reordered(body, order, range(len(body.out_avals)))
+        cond = _ignoring(cond_jaxpr, body.in_avals[len(body.in_avals) - sum(moving):])
+        outs = self.bind(*cond_consts, *hoisted_consts, *body_consts, *(t for t in consts_dot if type(t) is not Zero), *init,
+                         *(array_ops.instantiate(t) for t, m in zip(init_dot, moving, strict=True) if m),
+                         cond_jaxpr=cond, body_jaxpr=body, cond_nconsts=cond_nconsts, body_nconsts=h + n_consts + n_dots)
+        return split_tangents(outs, moving)
+
+    def partial_eval(self, trace: Any, args: Any, params: Any) -> Any:
+        """Run the part of the carry that is known, if the condition depends on that alone; record the whole for the rest."""
+        cond_nconsts, body_nconsts = params["cond_nconsts"], params["body_nconsts"]
+        cond_unknown, consts_unknown, carry_unknown = split_list([trace.is_unknown(x) for x in args], cond_nconsts, body_nconsts)
+        while True:
+            split = split_jaxpr(params["body_jaxpr"], [*consts_unknown, *carry_unknown], carry_unknown)
+            if list(split.unknown_outs) == carry_unknown:
+                break
+            carry_unknown = list(split.unknown_outs)
+        cond_split = split_jaxpr(params["cond_jaxpr"], [*cond_unknown, *carry_unknown], False)
+        if cond_split.unknown_outs[0] or all(carry_unknown):
+            return trace.record(self, args, params)
+        cond_consts, body_consts, carry = split_list(args, cond_nconsts, body_nconsts)
+        known, consts = hoisted(split.known)
+        known = reordered(known, range(len(known.in_avals)), range(carry_unknown.count(False)))
+        at = [i for i, u in enumerate(carry_unknown) if not u]
+        # The condition reads the known part of the carry only, so that the rest of its inputs may go.
+        cond = reordered(params["cond_jaxpr"], [*range(cond_nconsts), *(cond_nconsts + i for i in at)], (0,))
+        operands = (*cond_consts, *consts, *(x for x, u in zip(body_consts, consts_unknown, strict=True) if not u),
+                    *(carry[i] for i in at))
+        found = trace.evaluate_known(self, operands, {
+            "cond_jaxpr": cond, "body_jaxpr": known, "cond_nconsts": cond_nconsts,
+            "body_nconsts": len(consts) + consts_unknown.count(False)})
+        outs = list(trace.record(self, args, params))
+        for i, y in zip(at, found, strict=True):
+            outs[i] = y
+        return tuple(outs)
+
+    def transpose(self, cts: Any, *args: Any, **params: Any) -> Any:
+        raise ValueError("Reverse-mode differentiation does not work for lax.while_loop or lax.fori_loop with dynamic "
+                         "start/stop values. Try using lax.scan, or using fori_loop with static start/stop.\n"
+                         "  The number of steps is not known beforehand, so their values cannot be kept for the way back.")
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, cond_nconsts: int,
+              body_nconsts: int) -> Any:
+        cond_batched, consts_batched, batched = split_list([d is not None for d in dims], cond_nconsts, body_nconsts)
+        while True:
+            body, out_batched = batch_jaxpr(body_jaxpr, axis, [*consts_batched, *batched], batched)
+            cond, (any_batched,) = batch_jaxpr(cond_jaxpr, axis, [*cond_batched, *batched], False)
+            # Where the condition is batched, an element that is done waits for the others: the whole carry is batched.
+            settled = [True] * len(batched) if any_batched else out_batched
+            if settled == batched:
+                break
+            batched = settled
+        cond, cond_hoisted = hoisted(cond)
+        body, body_hoisted = hoisted(body)
+        moved = [array_ops.to_axis(x, d, axis.size, 0) if b else x
+                 for x, d, b in zip(args, dims, [*cond_batched, *consts_batched, *batched], strict=True)]
+        cond_consts, body_consts, carry = split_list(moved, cond_nconsts, body_nconsts)
+        cond_consts, body_consts = [*cond_hoisted, *cond_consts], [*body_hoisted, *body_consts]
+        if any_batched:
+            refuse_io("while", cond_jaxpr.effects | body_jaxpr.effects)
+            n = len(cond_consts)
+            cond, body = body.kept(("masked", cond, n), lambda: _masked(cond, body, n, len(body_consts)))
+            body_consts = [*cond_consts, *body_consts]
+        outs = self.bind(*cond_consts, *body_consts, *carry, cond_jaxpr=cond, body_jaxpr=body, cond_nconsts=len(cond_consts),
+                         body_nconsts=len(body_consts))
+        return outs, tuple(0 if b else None for b in batched)
+
+    def uses_axis(self, name: Any, params: Any) -> bool:
+        return jaxprs_use_axis((params["cond_jaxpr"], params["body_jaxpr"]), name)
+
+    def forward(self, eqn: Eqn) -> Any:
+        """A component of the carry that the body does not change is a const of the loop."""
+        cond, body, k, m = (eqn.params[name] for name in ("cond_jaxpr", "body_jaxpr", "cond_nconsts", "body_nconsts"))
+        cond_consts, body_consts, carry = split_list(eqn.invars, k, m)
+        sources, n = unchanged(body.jaxpr), len(carry)
+        fixed = [i for i in range(n) if sources[i] == m + i and carry[i].aval is eqn.outvars[i].aval]
+        atoms = [carry[i] if i in fixed else None for i in range(n)]
+        if not fixed:
+            return eqn, atoms
+        rest = [i for i in range(n) if i not in fixed]
+        consts = [carry[i] for i in fixed]
+        params = {"cond_jaxpr": reordered(cond, [*range(k), *(k + i for i in (*fixed, *rest))], (0,)),
+                  "body_jaxpr": reordered(body, [*range(m), *(m + i for i in (*fixed, *rest))], rest),
+                  "cond_nconsts": k + len(fixed), "body_nconsts": m + len(fixed)}
+        invars = [*cond_consts, *consts, *body_consts, *consts, *(carry[i] for i in rest)]
+        return eqn.replace(invars=invars, outvars=[eqn.outvars[i] for i in rest], params=params), atoms
+
+    def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
+        cond, body, k, m = (eqn.params[name] for name in ("cond_jaxpr", "body_jaxpr", "cond_nconsts", "body_nconsts"))
+        cond_taken = dce_closed(cond, [True])[1]
+        carried = [u or c for u, c in zip(used, cond_taken[k:], strict=True)]
+        while True:
+            taken = dce_closed(body, carried)[1]
+            settled = [c or t for c, t in zip(carried, taken[m:], strict=True)]
+            if settled == carried:
+                break
+            carried = settled
+        cond, cond_taken = dce_closed(cond, [True], [*[False] * k, *carried])
+        body, taken = dce_closed(body, carried, [*[False] * m, *carried])
+        return narrowed(eqn, carried, [*cond_taken[:k], *taken], cond_jaxpr=cond, body_jaxpr=body,
+                        cond_nconsts=sum(cond_taken[:k]), body_nconsts=sum(taken[:m]))
+
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr,
+               cond_nconsts: int, body_nconsts: int) -> Any:
+        (cond, body), given = sizes.together((cond_jaxpr, body_jaxpr))
+        n = len(given)
+        return self.bind(*given, *args[:cond_nconsts], *given, *args[cond_nconsts:], cond_jaxpr=cond, body_jaxpr=body,
+                         cond_nconsts=n + cond_nconsts, body_nconsts=n + body_nconsts)
+
+
+while_p = While()
+
+
+def _ignoring(cond: ClosedJaxpr, extra: Sequence[Any]) -> ClosedJaxpr:
+    """The condition on a carry with more components, which it does not look at."""
+    if not extra:
+        return cond
+    return cond.kept(("ignoring", tuple(extra)),  # type: ignore[no-any-return]
+                lambda: stage_jaxpr(lambda *xs: cond(*xs[:len(cond.in_avals)]), [*cond.in_avals, *extra]))
+
+
+def _masked(cond: ClosedJaxpr, body: ClosedJaxpr, n_cond: int, n_body: int) -> tuple[ClosedJaxpr, ClosedJaxpr]:
+    """Condition and body of a batch of loops: go on while any goes on, and leave those that are done as they are."""
+
+    def any_goes_on(*args: Any) -> list[Any]:
+        (going,) = cond(*args)
+        return [_reductions.reduce_or(going, (0,))]
+
+    def masked(*args: Any) -> list[Any]:
+        cond_consts, body_consts, carry = split_list(args, n_cond, n_body)
+        (going,) = cond(*cond_consts, *carry)
+        new = body(*body_consts, *carry)
+        return [_selected(going, y, x) for x, y in zip(carry, new, strict=True)]
+
+    carry = body.in_avals[n_body:]
+    return (stage_jaxpr(any_goes_on, cond.in_avals),
+            stage_jaxpr(masked, [*cond.in_avals[:n_cond], *body.in_avals[:n_body], *carry]))
+
+
+def _selected(going: Any, on_true: Any, on_false: Any) -> Any:
+    shape = typeof(on_true).shape
+    return _selection.select_n(_structure.broadcast_to(going, shape, (0,)), on_false, on_true)
+
+
+# --- The public function --------------------------------------------------------------------------------------------
+
+
+@tracebacks.api_boundary
+def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any) -> Any:
+    """body_fun applied again and again, as long as cond_fun of the value is true.
+
+    init_val: a tree of arrays; body_fun returns one of the same tree, shapes and dtypes. Where `init_val` is weakly typed
+        it takes the dtypes that body_fun makes of it.
+    cond_fun: returns a boolean scalar. Both are traced once.
+    Forward mode differentiates it; reverse mode does not, since the number of steps is not known beforehand.
+    Raises TypeError if cond_fun does not return a boolean scalar, or body_fun returns another type than it takes.
+
+    >>> import teucer as jax
+    >>> jax.lax.while_loop(lambda n: n < 100, lambda n: n * 2, 3)
+    Array(192, dtype=int32, weak_type=True)
+    """
+    if not (callable(body_fun) and callable(cond_fun)):
+        raise TypeError("lax.while_loop: body_fun and cond_fun arguments should be callable.")
+    if config.disable_jit.value:
+        try:
+            val = init_val
+            while cond_fun(val):
+                val = body_fun(val)
+            return val
+        except errors.ConcretizationTypeError:
+            pass  # the condition is not known in Python, under vmap say: the loop is staged after all
+    flat, tree = pytrees.tree_flatten(init_val)
+    avals = avals_of("while_loop", flat)
+    name = next(iter(parameter_names(body_fun)), "carry")
+    return run_while(cond_fun, body_fun, flat, tree, avals, name)
+
+
+def run_while(cond_fun: Any, body_fun: Any, flat: Sequence[Any], tree: Any, avals: Sequence[Any], name: str, *,
+          call: Any = None, what: str = "while_loop") -> Any:
+    """A while loop; `call` is what to call in the place of `body_fun`, which the user gave."""
+    in_tree = pytrees.treedef_tuple((tree,))
+
+    def check(body: Body) -> None:
+        check_carry("while_loop", body_fun, name, tree, None, body.out_tree, ())
+
+    body, carry = settle_carry(lambda avals: stage_body(body_fun, what, in_tree, avals, call), flat, avals, check)
+    in_avals = body.jaxpr.in_avals[len(body.consts):]
+    check_carry("while_loop", body_fun, name, tree, in_avals, tree, body.jaxpr.out_avals)
+    cond = stage_body(cond_fun, "while_cond", in_tree, in_avals)
+    _check_cond(cond_fun, cond)
+    outs = while_p.bind(*cond.consts, *body.consts, *carry, cond_jaxpr=cond.jaxpr, body_jaxpr=body.jaxpr,
+                        cond_nconsts=len(cond.consts), body_nconsts=len(body.consts))
+    return pytrees.tree_unflatten(tree, outs)
+
+
+def _check_cond(cond_fun: Any, cond: Body) -> None:
+    at = f"\n    cond_fun: {fun_name(cond_fun)} at {where(cond_fun)}"
+    if cond.out_tree.num_nodes != 1 or len(cond.jaxpr.out_avals) != 1:
+        raise TypeError(f"cond_fun must return a boolean scalar, but got pytree {cond.out_tree}.{at}")
+    if cond.jaxpr.out_avals[0].strengthen() is not _BOOL:
+        raise TypeError("cond_fun must return a boolean scalar, but got output type(s) "
+                        f"[{cond.jaxpr.out_avals[0]!r}].{at}")

@@ -1,0 +1,496 @@
+"""Arrays read and written at places that are data: gather, and the scatters, which are its transposes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import numpy as np
+
+from teucer._base import dtypes
+from teucer._core import array_ops
+from teucer._core.primitive import Primitive, Undefined
+from teucer._core.trace import typeof
+from teucer._core.types import ShapedArray, Zero
+from teucer._dimensions.dimensions import is_constant, is_symbolic
+from teucer._lower import hlo
+from teucer.lax import _elementwise, _structure
+from teucer.lax._indexing import numbers as _indexing
+from teucer.lax._indexing import padded as _padded_indexing
+from teucer.lax._indexing.numbers import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
+from teucer.lax._joining import concatenate
+from teucer.lax._reductions import check_computation, reduce_and, scalar_body, scalar_computation
+
+__all__ = ["gather", "gather_p", "scatter", "scatter_add", "scatter_add_p", "scatter_apply", "scatter_max",
+           "scatter_max_p", "scatter_min", "scatter_min_p", "scatter_mul", "scatter_mul_p", "scatter_p", "scatter_sub",
+           "scatter_sub_p"]
+
+_FILL, _CLIP = GatherScatterMode.FILL_OR_DROP, GatherScatterMode.CLIP
+
+
+@final
+class Gather(Primitive):
+    """Windows of x at the places that indices name: result[batch, offset] = x[indices[batch] + offset].
+
+    (C1) indices are integers; their last axis has a component for each axis of start_index_map.  (C2) axes in dimension
+    numbers are sorted, distinct and in range.  (C3) slice_sizes has a size for each axis, within it, 1 where collapsed.
+    (C4) batching axes pair axes of one size.
+    """
+
+    __slots__ = ()
+    name = "gather"
+
+    def types(self, x: Any, indices: Any, *, dimension_numbers: Any, slice_sizes: Any, **params: Any) -> Any:
+        if params["mode"] is GatherScatterMode.ONE_HOT:
+            raise ValueError("gather: the mode ONE_HOT is for scatter alone.\n  Modes: clip, fill, promise_in_bounds.")
+        shape = _indexing.check_gather(x, indices, dimension_numbers, slice_sizes)
+        return (ShapedArray(shape, x.dtype, x.weak_type, vma=x.vma),)
+
+    def shard(self, x: Any, indices: Any, *, dimension_numbers: Any, slice_sizes: Any, **params: Any) -> Any:
+        return _indexing.gather_labels(x, indices, dimension_numbers, slice_sizes)
+
+    def lower(self, ctx: Any, x: Any, indices: Any, *, dimension_numbers: Any, slice_sizes: Any, mode: Any,
+              fill_value: Any, indices_are_sorted: Any, unique_indices: Any) -> Any:
+        (aval,) = ctx.avals_out
+        d = dimension_numbers
+        if 0 in aval.shape:
+            return (hlo.splat(ctx, 0, aval.strengthen()),)
+        indices = _wide(ctx, indices)
+        out = hlo.gather(ctx, x, indices, d, slice_sizes, indices_are_sorted, aval.strengthen())
+        if mode is not _FILL:
+            return (out,)
+        batch_dims = [i for i in range(len(aval.shape)) if i not in d.offset_dims]
+
+        def masked(values: Any, at: Any) -> Any:
+            limits = [x.shape[a] - slice_sizes[a] for a in d.start_index_map]
+            inside = _structure.broadcast_to(_inside(at, limits), aval.shape, batch_dims)
+            fill = _structure.full(aval.shape, _indexing.fill_for(x.dtype) if fill_value is None else fill_value, x.dtype)
+            return (_elementwise.select(inside, values, fill),)
+
+        return ctx.trace(masked, out, indices)
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+        outs = self.bind(*primals, **params)
+        return outs, self.bind(tangents[0], primals[1], **(params | {"fill_value": 0}))
+
+    def transpose(self, cts: Any, x: Any, indices: Any, *, dimension_numbers: Any, slice_sizes: Any, mode: Any,
+                  fill_value: Any, indices_are_sorted: Any, unique_indices: Any) -> Any:
+        d = dimension_numbers
+        ct = scatter_add_p.bind(
+            _structure.zeros(x.aval.strengthen()), indices, *cts, update_jaxpr=None, update_consts=(), mode=mode,
+            indices_are_sorted=indices_are_sorted, unique_indices=unique_indices,
+            dimension_numbers=ScatterDimensionNumbers(d.offset_dims, d.collapsed_slice_dims, d.start_index_map,
+                                                      d.operand_batching_dims, d.start_indices_batching_dims))
+        return ct[0], None
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, dimension_numbers: Any, slice_sizes: Any, unique_indices: Any,
+              indices_are_sorted: Any, **params: Any) -> Any:
+        (x, indices), (dim, index_dim) = args, dims
+        d = dimension_numbers
+        after = GatherDimensionNumbers(*(tuple(a + 1 for a in field) for field in d))
+        if dim is not None:
+            x = array_ops.moveaxis(x, dim, 0)
+        if index_dim is not None:
+            indices = array_ops.moveaxis(indices, index_dim, 0)
+        if dim is None:
+            after = d._replace(offset_dims=after.offset_dims, start_indices_batching_dims=after.start_indices_batching_dims)
+            # Two elements of the batch may read the same place.
+            unique_indices = indices_are_sorted = False
+        elif index_dim is None:
+            after = after._replace(offset_dims=(0, *after.offset_dims),
+                                   start_indices_batching_dims=d.start_indices_batching_dims)
+            slice_sizes = (axis.size, *slice_sizes)
+        else:
+            after = after._replace(operand_batching_dims=(0, *after.operand_batching_dims),
+                                   start_indices_batching_dims=(0, *after.start_indices_batching_dims))
+            slice_sizes = (0 if axis.size == 0 else 1, *slice_sizes)
+        return self.bind(x, indices, dimension_numbers=after, slice_sizes=slice_sizes, unique_indices=unique_indices,
+                         indices_are_sorted=indices_are_sorted, **params), (0,)
+
+    padded = _padded_indexing.gather
+
+
+def _wide(ctx: Any, indices: Any) -> Any:
+    """Indices in a dtype of 32 bits or more, in which the sizes of axes can be written.
+
+    Their components are on one device: XLA's partitioner finds wrong places where they are divided (seen with jaxlib 0.10.2).
+    """
+    if indices.shape[-1] > 1:
+        indices = ctx.whole(indices, (len(indices.shape) - 1,))
+    if dtypes.bit_width(indices.dtype) >= 32:
+        return indices
+    return hlo.convert(ctx, indices, np.dtype(np.int32))
+
+
+def _bounds(indices: Any, limits: Sequence[Any]) -> Any:
+    kind = typeof(indices).dtype
+    shape = np.shape(indices)
+    most: Any = dtypes.iinfo(kind).max
+    if is_constant(limits):
+        limit: Any = np.asarray([min(n, most) for n in limits], kind)
+    else:
+        limit = concatenate([_structure.full((1,), n if is_symbolic(n) else min(n, most), kind) for n in limits], 0)
+    return _structure.full(shape, 0, kind), _structure.broadcast_to(limit, shape, (len(shape) - 1,))
+
+
+def _inside(indices: Any, limits: Sequence[Any]) -> Any:
+    """Whether each index vector lies between 0 and the limits."""
+    low, high = _bounds(indices, limits)
+    fits = _elementwise.bitwise_and(_elementwise.ge(indices, low), _elementwise.le(indices, high))
+    return reduce_and(fits, (np.ndim(indices) - 1,))
+
+
+class Scatter(Primitive):
+    """x with updates put into, or combined with, the windows at the places that indices name.
+
+    (C1) operand and updates have one dtype.  (C2) as `gather` C1.  (C3) as `gather` C2.  (C4) windows fit into x, and the
+    other axes of updates are those of indices.  (C5) as `gather` C4.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, name: str, op: str) -> None:
+        self.name, self.op = name, op
+
+    def types(self, x: Any, indices: Any, updates: Any, *, dimension_numbers: Any, **params: Any) -> Any:
+        if x.dtype != updates.dtype:
+            raise TypeError(f"lax.scatter requires arguments to have the same dtypes, got {x.dtype}, {updates.dtype}.\n"
+                            f"    operand: {x.str_short(True)}\n    updates: {updates.str_short(True)}")
+        _indexing.check_scatter(x, indices, updates, dimension_numbers)
+        return (x if updates.weak_type or not x.weak_type else x.strengthen(),)
+
+    def shard(self, x: Any, indices: Any, updates: Any, *, dimension_numbers: Any, **params: Any) -> Any:
+        return _indexing.scatter_labels(x, indices, updates, dimension_numbers)
+
+    def lower(self, ctx: Any, x: Any, indices: Any, updates: Any, *, dimension_numbers: Any, mode: Any, update_jaxpr: Any,
+              indices_are_sorted: Any, unique_indices: Any, **params: Any) -> Any:
+        if 0 in updates.shape or 0 in x.shape:
+            return (x,)
+        indices = _wide(ctx, indices)
+        if mode is _CLIP:
+            sizes = _indexing.window_sizes(dimension_numbers, len(x.shape), updates.shape)
+            limits = [x.shape[a] - sizes[a] for a in dimension_numbers.scatter_dims_to_operand_dims]
+
+            def clipped(at: Any) -> Any:
+                low, high = _bounds(at, limits)
+                return (_elementwise.clamp(low, at, high),)
+
+            (indices,) = ctx.trace(clipped, indices)
+        return (hlo.scatter(ctx, x, indices, updates, dimension_numbers, indices_are_sorted, unique_indices,
+                            self.body(ctx, update_jaxpr)),)
+
+    def body(self, ctx: Any, update_jaxpr: Any) -> Callable[..., Any]:
+        """The computation on an old element and its update."""
+        return scalar_body(ctx, self.op)
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, dimension_numbers: Any, indices_are_sorted: Any,
+              **params: Any) -> Any:
+        (x, indices, updates), (dim, index_dim, updates_dim) = args, dims
+        x = array_ops.to_axis(x, dim, axis.size, 0)
+        updates = array_ops.to_axis(updates, updates_dim, axis.size, 0)
+        d = dimension_numbers
+        after = ScatterDimensionNumbers(*(tuple(a + 1 for a in field) for field in d))
+        if index_dim is None:
+            after = after._replace(update_window_dims=(0, *after.update_window_dims),
+                                   scatter_indices_batching_dims=d.scatter_indices_batching_dims)
+        else:
+            indices = array_ops.moveaxis(indices, index_dim, 0)
+            after = after._replace(operand_batching_dims=(0, *after.operand_batching_dims),
+                                   scatter_indices_batching_dims=(0, *after.scatter_indices_batching_dims))
+        return self.bind(x, indices, updates, dimension_numbers=after, indices_are_sorted=indices_are_sorted,
+                         **params), (0,)
+
+    padded = _padded_indexing.scatter
+
+
+def _gather_updates(x: Any, indices: Any, updates_shape: Any, params: Any, fill: Any = 0) -> Any:
+    """The windows of x that a scatter's updates meet: zero where an update is left out."""
+    d = params["dimension_numbers"]
+    numbers = GatherDimensionNumbers(tuple(d.update_window_dims), tuple(d.inserted_window_dims),
+                                     tuple(d.scatter_dims_to_operand_dims), tuple(d.operand_batching_dims),
+                                     tuple(d.scatter_indices_batching_dims))
+    mode = _FILL if params["mode"] is GatherScatterMode.ONE_HOT else params["mode"]
+    return gather_p.bind(x, indices, dimension_numbers=numbers, fill_value=fill, mode=mode,
+                         slice_sizes=_indexing.window_sizes(d, np.ndim(x), updates_shape),
+                         indices_are_sorted=params["indices_are_sorted"], unique_indices=params["unique_indices"])[0]
+
+
+def _shape_of(x: Any) -> Any:
+    return x.aval.shape if type(x) is Undefined else np.shape(x)
+
+
+@final
+class LinearScatter(Scatter):
+    """Updates added or subtracted: linear in operand and updates together."""
+
+    __slots__ = ()
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+        x, indices, updates = primals
+        outs = self.bind(x, indices, updates, **params)
+        tx, _, tu = tangents
+        if type(tu) is Zero:
+            return outs, (tx,)
+        return outs, self.bind(array_ops.instantiate(tx), indices, tu, **params)
+
+    def transpose(self, cts: Any, x: Any, indices: Any, updates: Any, **params: Any) -> Any:
+        (ct,) = cts
+        ct_updates = None
+        if type(updates) is Undefined:
+            ct_updates = _gather_updates(ct, indices, updates.aval.shape, params)
+            if self.op == "subtract":
+                ct_updates = _elementwise.neg(ct_updates)
+        return (ct if type(x) is Undefined else None), None, ct_updates
+
+    def lower(self, ctx: Any, x: Any, indices: Any, updates: Any, **params: Any) -> Any:
+        if x.dtype.kind != "c" or ctx.platform == "cpu":
+            return super().lower(ctx, x, indices, updates, **params)
+
+        def by_parts(x: Any, at: Any, updates: Any) -> Any:
+            re, im = (self.bind(part(x), at, part(updates), **params)[0] for part in (_elementwise.real, _elementwise.imag))
+            return (_elementwise.complex(re, im),)
+
+        # GPUs add atomically only what fits into a word.
+        return ctx.trace(by_parts, x, indices, updates)
+
+
+@final
+class ScatterReplace(Scatter):
+    """Updates put in the place of elements, or elements replaced by a function of them (update_jaxpr)."""
+
+    __slots__ = ()
+
+    def body(self, ctx: Any, update_jaxpr: Any) -> Callable[..., Any]:
+        if update_jaxpr is None:
+            return lambda old, new: (new,)
+        return lambda old, new: ctx.inline(update_jaxpr, old, new)
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+        if params["update_jaxpr"] is not None:
+            raise NotImplementedError("scatter_apply: JVP not implemented.\n  Gather the elements, apply the function to them, and "
+                                      "scatter the results.")
+        x, indices, updates = primals
+        outs = self.bind(x, indices, updates, **params)
+        tx, tu = array_ops.instantiate(tangents[0]), array_ops.instantiate(tangents[2])
+        if params["unique_indices"]:
+            return outs, self.bind(tx, indices, tu, **params)
+        # Of several updates of one element one wins: found by scattering their numbers.
+        shape = np.shape(updates)
+        numbers = _structure.reshape(np.arange(1, 1 + int(np.prod(shape)), dtype=np.int32), shape)
+        zeros = _structure.full(np.shape(x), 0, np.dtype(np.int32))
+        (winners,) = self.bind(zeros, indices, numbers, **params)
+        won = _elementwise.eq(_gather_updates(winners, indices, shape, params), numbers)
+        kept = _elementwise.select(_elementwise.eq(winners, zeros), tx, _structure.full(np.shape(tx), 0, typeof(tx).dtype))
+        placed = _elementwise.select(won, tu, _structure.full(shape, 0, typeof(tu).dtype))
+        return outs, scatter_add_p.bind(kept, indices, placed, **params)
+
+    def transpose(self, cts: Any, x: Any, indices: Any, updates: Any, **params: Any) -> Any:
+        (ct,) = cts
+        if not params["unique_indices"]:
+            raise NotImplementedError("scatter transpose is only implemented where unique_indices=True\n"
+                                      "  Pass it if no two indices are equal.")
+        ct_x = ct_updates = None
+        if type(x) is Undefined:
+            zeros = _structure.full(_shape_of(updates), 0, typeof(ct).dtype)
+            (ct_x,) = self.bind(ct, indices, zeros, **params)
+        if type(updates) is Undefined:
+            ct_updates = _gather_updates(ct, indices, updates.aval.shape, params)
+        return ct_x, None, ct_updates
+
+
+@final
+class ScatterProduct(Scatter):
+    """Elements multiplied by updates."""
+
+    __slots__ = ()
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+        (x, indices, updates), (tx, _, tu) = primals, tangents
+        outs = self.bind(x, indices, updates, **params)
+        total: Any = None
+        if type(tx) is not Zero:
+            (total,) = self.bind(tx, indices, updates, **params)
+        if type(tu) is not Zero:
+            if not params["unique_indices"]:
+                raise NotImplementedError("scatter_mul gradients are only implemented if `unique_indices=True`\n"
+                                          "  Pass it if no two indices are equal.")
+            (spread,) = scatter_add_p.bind(_structure.full(np.shape(x), 0, typeof(tu).dtype), indices, tu, **params)
+            total = array_ops.add_cotangents(total, _elementwise.mul(x, spread))
+        return outs, (total,)
+
+    def transpose(self, cts: Any, x: Any, indices: Any, updates: Any, **params: Any) -> Any:
+        (ct,) = cts
+        if type(x) is Undefined and type(updates) is not Undefined:
+            return self.bind(ct, indices, updates, **params)[0], None, None
+        if type(updates) is not Undefined or type(x) is Undefined or not params["unique_indices"]:
+            raise NotImplementedError("scatter_mul gradients are only implemented if `unique_indices=True`\n"
+                                      "  Pass it if no two indices are equal.")
+        return None, None, _gather_updates(_elementwise.mul(ct, x), indices, updates.aval.shape, params)
+
+
+@final
+class ScatterExtreme(Scatter):
+    """The greater or lesser of elements and updates. Equal ones share the tangent equally."""
+
+    __slots__ = ()
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+        (x, indices, updates), (tx, _, tu) = primals, tangents
+        outs = self.bind(x, indices, updates, **params)
+        kind, shape = typeof(outs[0]).dtype, np.shape(updates)
+
+        def as_number(p: Any) -> Any:
+            return _structure.convert_element_type(p, kind)
+
+        old = as_number(_elementwise.eq(x, outs[0]))
+        met = _gather_updates(outs[0], indices, shape, params, fill=None)
+        new = as_number(_elementwise.eq(updates, met))
+        (count,) = scatter_add_p.bind(old, indices, new, **params)
+        weighted = [_elementwise.mul(array_ops.instantiate(t), w) for t, w in ((tx, old), (tu, new))]
+        (total,) = scatter_add_p.bind(weighted[0], indices, weighted[1], **params)
+        # Where the result is NaN nothing is equal to it.
+        none = _elementwise.eq(count, _structure.full(np.shape(count), 0, kind))
+        count = _elementwise.select(none, _structure.full(np.shape(count), 1, kind), count)
+        return outs, (_elementwise.div(total, count),)
+
+
+gather_p = Gather()
+scatter_p = ScatterReplace("scatter", "")
+scatter_add_p = LinearScatter("scatter-add", "add")
+scatter_sub_p = LinearScatter("scatter-sub", "subtract")
+scatter_mul_p = ScatterProduct("scatter-mul", "multiply")
+scatter_min_p = ScatterExtreme("scatter-min", "minimum")
+scatter_max_p = ScatterExtreme("scatter-max", "maximum")
+
+
+def gather(operand: Any, start_indices: Any, dimension_numbers: GatherDimensionNumbers, slice_sizes: Sequence[int], *,
+           unique_indices: bool = False, indices_are_sorted: bool = False, mode: str | GatherScatterMode | None = None,
+           fill_value: Any = None) -> Any:
+    """Windows of operand at the places that are the rows of start_indices.
+
+    mode: what windows outside the operand give: "clip" moves them inside, "fill" gives fill_value (by default NaN, the least
+    signed or greatest unsigned integer, or True), "promise_in_bounds" (the default) says that there are none.
+    Raises TypeError if shapes and dimension numbers do not fit, ValueError for indices that are not integers.
+
+    >>> numbers = GatherDimensionNumbers(offset_dims=(), collapsed_slice_dims=(0,), start_index_map=(0,))
+    >>> gather(np.float32([1, 2, 3]), np.int32([[2], [0]]), numbers, (1,))
+    Array([3., 1.], dtype=float32)
+    """
+    parsed = GatherScatterMode.PROMISE_IN_BOUNDS if mode is None else GatherScatterMode.from_any(mode)
+    if parsed is _FILL and fill_value is None and not isinstance(typeof(operand).dtype, dtypes.ExtendedDType):
+        fill_value = _indexing.fill_for(typeof(operand).dtype)
+    return gather_p.bind(operand, start_indices, dimension_numbers=_indexing.as_tuples(dimension_numbers),
+                         slice_sizes=_structure.canonical_shape(slice_sizes, "gather"), mode=parsed,
+                         fill_value=fill_value if parsed is _FILL else None,
+                         indices_are_sorted=bool(indices_are_sorted), unique_indices=bool(unique_indices))[0]
+
+def _scatter(primitive: Scatter, operand: Any, scatter_indices: Any, updates: Any, dimension_numbers: Any, options: Any,
+             update_jaxpr: Any = None) -> Any:
+    """Bind a scatter; options: (indices_are_sorted, unique_indices, mode)."""
+    indices_are_sorted, unique_indices, mode = options
+    return primitive.bind(operand, scatter_indices, updates, dimension_numbers=_indexing.as_tuples(dimension_numbers),
+                          indices_are_sorted=bool(indices_are_sorted), unique_indices=bool(unique_indices),
+                          mode=GatherScatterMode.from_any(mode), update_jaxpr=update_jaxpr, update_consts=())[0]
+
+
+def scatter(operand: Any, scatter_indices: Any, updates: Any, dimension_numbers: ScatterDimensionNumbers, *,
+            indices_are_sorted: bool = False, unique_indices: bool = False,
+            mode: str | GatherScatterMode | None = None) -> Any:
+    """operand with the windows at the places that are the rows of scatter_indices replaced by updates.
+
+    mode: what becomes of windows outside the operand: left out ("drop" or "fill", the default), moved inside ("clip"), or
+    promised not to exist ("promise_in_bounds"). Of several updates of one element, any one may win.
+    Raises TypeError if shapes, dtypes or dimension numbers do not fit, ValueError for indices that are not integers.
+
+    >>> numbers = ScatterDimensionNumbers((), (0,), (0,))
+    >>> scatter(np.float32([1, 2, 3]), np.int32([[2], [0]]), np.float32([4, 5]), numbers)
+    Array([5., 2., 4.], dtype=float32)
+    """
+    return _scatter(scatter_p, operand, scatter_indices, updates, dimension_numbers,
+                    (indices_are_sorted, unique_indices, mode))
+
+
+def scatter_add(operand: Any, scatter_indices: Any, updates: Any, dimension_numbers: ScatterDimensionNumbers, *,
+                indices_are_sorted: bool = False, unique_indices: bool = False,
+                mode: str | GatherScatterMode | None = None) -> Any:
+    """As `scatter`, but updates are added to the elements, all of them where several meet.
+
+    >>> numbers = ScatterDimensionNumbers((), (0,), (0,))
+    >>> scatter_add(np.float32([1, 2, 3]), np.int32([[2], [0]]), np.float32([4, 5]), numbers)
+    Array([6., 2., 7.], dtype=float32)
+    """
+    return _scatter(scatter_add_p, operand, scatter_indices, updates, dimension_numbers,
+                    (indices_are_sorted, unique_indices, mode))
+
+
+def scatter_sub(operand: Any, scatter_indices: Any, updates: Any, dimension_numbers: ScatterDimensionNumbers, *,
+                indices_are_sorted: bool = False, unique_indices: bool = False,
+                mode: str | GatherScatterMode | None = None) -> Any:
+    """As `scatter`, but updates are subtracted from the elements.
+
+    >>> numbers = ScatterDimensionNumbers((), (0,), (0,))
+    >>> scatter_sub(np.float32([1, 2, 3]), np.int32([[2], [0]]), np.float32([4, 5]), numbers)
+    Array([-4.,  2., -1.], dtype=float32)
+    """
+    return _scatter(scatter_sub_p, operand, scatter_indices, updates, dimension_numbers,
+                    (indices_are_sorted, unique_indices, mode))
+
+
+def scatter_mul(operand: Any, scatter_indices: Any, updates: Any, dimension_numbers: ScatterDimensionNumbers, *,
+                indices_are_sorted: bool = False, unique_indices: bool = False,
+                mode: str | GatherScatterMode | None = None) -> Any:
+    """As `scatter`, but elements are multiplied by the updates.
+
+    Differentiable in the updates only with unique_indices.
+
+    >>> numbers = ScatterDimensionNumbers((), (0,), (0,))
+    >>> scatter_mul(np.float32([1, 2, 3]), np.int32([[2], [0]]), np.float32([4, 5]), numbers)
+    Array([ 5.,  2., 12.], dtype=float32)
+    """
+    return _scatter(scatter_mul_p, operand, scatter_indices, updates, dimension_numbers,
+                    (indices_are_sorted, unique_indices, mode))
+
+
+def scatter_min(operand: Any, scatter_indices: Any, updates: Any, dimension_numbers: ScatterDimensionNumbers, *,
+                indices_are_sorted: bool = False, unique_indices: bool = False,
+                mode: str | GatherScatterMode | None = None) -> Any:
+    """As `scatter`, but the least of element and updates is kept.
+
+    >>> numbers = ScatterDimensionNumbers((), (0,), (0,))
+    >>> scatter_min(np.float32([1, 2, 3]), np.int32([[2], [0]]), np.float32([4, 5]), numbers)
+    Array([1., 2., 3.], dtype=float32)
+    """
+    return _scatter(scatter_min_p, operand, scatter_indices, updates, dimension_numbers,
+                    (indices_are_sorted, unique_indices, mode))
+
+
+def scatter_max(operand: Any, scatter_indices: Any, updates: Any, dimension_numbers: ScatterDimensionNumbers, *,
+                indices_are_sorted: bool = False, unique_indices: bool = False,
+                mode: str | GatherScatterMode | None = None) -> Any:
+    """As `scatter`, but the greatest of element and updates is kept.
+
+    >>> numbers = ScatterDimensionNumbers((), (0,), (0,))
+    >>> scatter_max(np.float32([1, 2, 3]), np.int32([[2], [0]]), np.float32([4, 5]), numbers)
+    Array([5., 2., 4.], dtype=float32)
+    """
+    return _scatter(scatter_max_p, operand, scatter_indices, updates, dimension_numbers,
+                    (indices_are_sorted, unique_indices, mode))
+
+
+def scatter_apply(operand: Any, scatter_indices: Any, func: Callable[[Any], Any], dimension_numbers: ScatterDimensionNumbers,
+                  *, update_shape: Sequence[int] = (), indices_are_sorted: bool = False, unique_indices: bool = False,
+                  mode: str | GatherScatterMode | None = None) -> Any:
+    """operand with a function of one element applied to those in the windows; as often as windows meet an element.
+
+    update_shape: the shape that updates would have in `scatter`. Not differentiable.
+
+    >>> numbers = ScatterDimensionNumbers((), (0,), (0,))
+    >>> scatter_apply(np.float32([1, 2]), np.int32([[1]]), _elementwise.square, numbers, update_shape=(1,))
+    Array([1., 4.], dtype=float32)
+    """
+    aval = typeof(operand)
+    jaxpr = scalar_computation("scatter_apply", lambda old, new: (func(old),), [aval, aval])
+    check_computation("scatter_apply", jaxpr, [aval])
+    updates = _structure.full(_structure.canonical_shape(update_shape, "scatter_apply"), 0, aval.dtype)
+    return _scatter(scatter_p, operand, scatter_indices, updates, dimension_numbers,
+                    (indices_are_sorted, unique_indices, mode), jaxpr)

@@ -1,0 +1,79 @@
+"""Gather and scatter on padded buffers: places outside of the array are moved inside, filled or dropped as outside of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from teucer._base import dtypes
+from teucer._core.trace import typeof
+from teucer._dimensions.dimensions import is_symbolic
+from teucer.lax import _elementwise, _structure
+from teucer.lax._indexing import numbers as _indexing
+from teucer.lax._indexing.numbers import GatherScatterMode
+from teucer.lax._joining import concatenate
+
+__all__ = ["gather", "scatter"]
+
+_CLIP, _FILL = GatherScatterMode.CLIP, GatherScatterMode.FILL_OR_DROP
+
+
+def gather(self, sizes: Any, args: Any, avals: Any, outs: Any, *, dimension_numbers: Any, slice_sizes: Any, mode: Any,
+           unique_indices: Any, indices_are_sorted: Any, **params: Any) -> Any:
+    (x, indices), (aval, _) = args, avals
+    widths = sizes.bounded(tuple(slice_sizes))
+    _check_windows(sizes, aval.shape, slice_sizes)
+    # XLA moves inside what is promised to be there.
+    indices = _padded_places(sizes, indices, aval.shape, slice_sizes, dimension_numbers.start_index_map,
+                             _FILL if mode is _FILL else _CLIP)
+    (out,) = self.bind(x, indices, dimension_numbers=dimension_numbers, slice_sizes=widths, mode=mode, unique_indices=False,
+                       indices_are_sorted=False, **params)
+    for n, w in zip(aval.shape, slice_sizes, strict=True):
+        if is_symbolic(n) and w != n and sizes.may_be_empty(n):
+            # There is no element, as outside of an array.
+            nothing = _structure.full(np.shape(out), _indexing.fill_for(aval.dtype), aval.dtype)
+            out = _elementwise.select(_elementwise.gt(sizes.value(n), np.int32(0)), out, nothing)
+    return (out,)
+
+
+def scatter(self, sizes: Any, args: Any, avals: Any, outs: Any, *, dimension_numbers: Any, mode: Any, unique_indices: Any,
+           indices_are_sorted: Any, **params: Any) -> Any:
+    (x, indices, updates), (aval, index_aval, update_aval) = args, avals
+    d = dimension_numbers
+    window = _indexing.window_sizes(d, aval.ndim, update_aval.shape)
+    _check_windows(sizes, aval.shape, window)
+    indices = _padded_places(sizes, indices, aval.shape, window, d.scatter_dims_to_operand_dims,
+                             _CLIP if mode is _CLIP else _FILL)
+    inside = sizes.inside(index_aval.shape)
+    if inside is not None:
+        # Rows behind the elements name a place that does not exist.
+        if not d.scatter_dims_to_operand_dims:
+            sizes.refuse("updates without an index along a dynamic axis")
+        nowhere = _structure.full(np.shape(indices), max(np.shape(x)), typeof(indices).dtype)
+        indices = _elementwise.select(inside, indices, nowhere)
+    return self.bind(x, indices, updates, dimension_numbers=d, mode=_FILL, unique_indices=unique_indices and inside is None,
+                     indices_are_sorted=False, **params)
+
+
+def _check_windows(sizes: Any, shape: Sequence[Any], window: Sequence[Any]) -> None:
+    """Refuse windows of dynamic size that are not whole axes."""
+    if any(is_symbolic(w) and w != n for w, n in zip(window, shape, strict=True)):
+        sizes.refuse("a window that is dynamic and is not the whole of its axis")
+
+
+def _padded_places(sizes: Any, indices: Any, shape: Sequence[Any], window: Sequence[Any], axes: Sequence[int], mode: Any) -> Any:
+    """Indices into a buffer for indices into its array: those outside the array are outside the buffer too, or moved inside."""
+    if dtypes.bit_width(typeof(indices).dtype) < 32:
+        indices = _structure.convert_element_type(indices, np.dtype(np.int32))
+    if not axes or (mode is _FILL and not any(is_symbolic(shape[a]) for a in axes)):
+        return indices
+    kind, at = typeof(indices).dtype, np.shape(indices)
+    limits = [_elementwise.sub(sizes.value(shape[a]), sizes.value(window[a])) for a in axes]
+    limit = concatenate([_structure.reshape(_structure.convert_element_type(n, kind), (1,)) for n in limits], 0)
+    low, high = _structure.full(at, 0, kind), _structure.broadcast_to(limit, at, (len(at) - 1,))
+    if mode is _CLIP:
+        return _elementwise.clamp(low, indices, high)
+    inside = _elementwise.bitwise_and(_elementwise.ge(indices, low), _elementwise.le(indices, high))
+    return _elementwise.select(inside, indices, _structure.full(at, max(sizes.bounded(tuple(shape))), kind))

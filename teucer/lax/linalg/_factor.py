@@ -1,0 +1,272 @@
+"""Cholesky and LU factorizations."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+
+from teucer._core.trace import typeof
+from teucer._core.types import ShapedArray, Zero
+from teucer._dimensions.dimensions import min_dim
+from teucer._lower import hlo
+from teucer.lax._arithmetic import add, div, mul, sub
+from teucer.lax._joining import concatenate
+from teucer.lax._slicing import pad, slice_in_dim
+from teucer.lax.linalg._lapack import (
+    MatrixPrimitive,
+    check_inexact,
+    check_rank,
+    flag,
+    has_gpu_kernel,
+    info_of,
+    lapack,
+    nan_unless_ok,
+)
+from teucer.lax.linalg._matrices import adjoint, as_float, eye, like, matmul, permutation_matrix, tril, triu
+from teucer.lax.linalg._solve import triangular_solve
+
+__all__ = ["cholesky", "cholesky_p", "lu", "lu_p", "lu_pivots_to_permutation", "lu_pivots_to_permutation_p", "symmetrized"]
+
+
+@final
+class Cholesky(MatrixPrimitive):
+    """Lower triangular L with A = L L^H; what stands above its diagonal is unspecified. NaN if A is not positive definite.
+
+    (C1) A is square.  (C2) its dtype is floating or complex.
+    """
+
+    __slots__ = ()
+    name = "cholesky"
+
+    def types(self, x: Any) -> Any:
+        check_rank("cholesky", (x, 2))
+        check_inexact("cholesky", x)
+        if x.shape[-1] != x.shape[-2]:
+            raise ValueError(f"The input to cholesky must be a square matrix. Got shape {x.shape}.")
+        return (x.strengthen(),)
+
+    def lower(self, ctx: Any, x: Any) -> Any:
+        if ctx.platform != "cpu" and not has_gpu_kernel(ctx, "potrf"):
+            return (hlo.cholesky(ctx, x, lower=True),)
+        batch = x.shape[:-2]
+        # StableHLO's operation becomes a loop on CPU: 4 to 12 times slower to compile, 7 times slower to run at n = 800.
+        factor, info = lapack(ctx, "cholesky", "potrf", len(batch), [x], [x.aval.strengthen(), info_of(batch)],
+                              f"uplo = {flag('L')}", [(0, 0)], gpu="lower = true")
+        return nan_unless_ok(ctx, info, factor)
+
+    def jvp(self, primals: Any, tangents: Any) -> Any:
+        # L^-1 dA L^-H = L^-1 dL + (L^-1 dL)^H, and L^-1 dL is lower triangular. Murray, arXiv:1602.07527.
+        outs = self.bind(*primals)
+        (t,) = tangents
+        if type(t) is Zero:
+            return outs, (typeof(outs[0]).zero,)
+        factor = tril(outs[0])
+        change = triangular_solve(factor, t, lower=True, transpose_a=True, conjugate_a=True)
+        change = triangular_solve(factor, change, left_side=True, lower=True)
+        halved = mul(add(tril(like(change, 1)), tril(like(change, 1), -1)), like(change, 0.5))
+        return outs, (matmul(factor, mul(change, halved)),)
+
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any) -> Any:
+        # Behind the elements stands the identity, which the factor has in its place.
+        return self.bind(sizes.bordered(*args, *avals))
+
+
+cholesky_p = Cholesky()
+
+
+def symmetrized(x: Any, op: str) -> Any:
+    """(x + x^H) / 2. Integers become floats.
+
+    Raises TypeError for fewer than two axes, ValueError if the matrices are not square.
+    """
+    x = as_float(x)
+    aval = typeof(x)
+    if aval.ndim < 2:
+        raise TypeError(f"Input 0 to {op} must have rank at least 2, but got shape={aval.shape}")
+    if aval.shape[-1] != aval.shape[-2]:
+        raise ValueError(f"The input to {op} must be a square matrix. Got shape {aval.shape}.")
+    return div(add(x, adjoint(x)), like(x, 2))
+
+
+def cholesky(x: Any, *, symmetrize_input: bool = True) -> Any:
+    """Lower triangular L with x = L L^H, for Hermitian positive definite x.
+
+    x: T[..., n, n]  ->  T[..., n, n]
+    A matrix that is not positive definite gives NaN. Without symmetrize_input only the lower triangle is read.
+    Raises ValueError if x is not square (C1), TypeError for dtypes (C2).
+
+    >>> from teucer import lax
+    >>> lax.linalg.cholesky(np.float32([[4, 2], [2, 5]]))
+    Array([[2., 0.],
+           [1., 2.]], dtype=float32)
+    """
+    x = symmetrized(x, "cholesky") if symmetrize_input else as_float(x)
+    return tril(cholesky_p.bind(x)[0])
+
+
+@final
+class Lu(MatrixPrimitive):
+    """L and U packed in one matrix, the pivots, and the permutation that they make: x[permutation] = L U.
+
+    (C1) x is a matrix, of floating or complex dtype.
+    """
+
+    __slots__ = ()
+    name = "lu"
+
+    def types(self, x: Any) -> Any:
+        check_rank("lu", (x, 2))
+        check_inexact("lu", x)
+        *batch, m, n = x.shape
+        return (x.strengthen(), ShapedArray((*batch, min_dim(m, n)), np.dtype(np.int32), vma=x.vma),
+                ShapedArray((*batch, m), np.dtype(np.int32), vma=x.vma))
+
+    def lower(self, ctx: Any, x: Any) -> Any:
+        packed_aval, pivots_aval, permutation_aval = ctx.avals_out
+        batch = x.shape[:-2]
+        packed, pivots, info = lapack(ctx, "lu", "getrf", len(batch), [x], [packed_aval, pivots_aval, info_of(batch)],
+                                      aliases=[(0, 0)])
+        # LAPACK counts from 1. info > 0 says only that U is singular.
+        pivots = hlo.elementwise(ctx, "subtract", pivots, hlo.splat(ctx, 1, pivots_aval))
+        (packed,) = nan_unless_ok(ctx, info, packed, at_least=True)
+        return packed, pivots, _permutation(ctx, pivots, permutation_aval)
+
+    def jvp(self, primals: Any, tangents: Any) -> Any:
+        # With P A = L U padded to square by identities, L^-1 P dA U^-1 = L^-1 dL + dU U^-1: strictly lower plus upper.
+        outs = self.bind(*primals)
+        packed, pivots, permutation = outs
+        (t,) = tangents
+        if type(t) is Zero:
+            return outs, tuple(typeof(y).zero for y in outs)
+        m, n = typeof(packed).shape[-2:]
+        left, right = _square(packed, m, unit=True), _square(packed, n, unit=False)
+        t = matmul(permutation_matrix(permutation, typeof(packed).dtype), t)
+        change = triangular_solve(left, t, left_side=True, lower=True, unit_diagonal=True)
+        change = triangular_solve(right, change, lower=False)
+        left_change = matmul(left, tril(change, -1))
+        right_change = matmul(triu(change), right)
+        return outs, (add(tril(left_change, -1), triu(right_change)), typeof(pivots).zero, typeof(permutation).zero)
+
+
+lu_p = Lu()
+
+
+def _square(packed: Any, size: int, *, unit: bool) -> Any:
+    """L (unit) or U of a packed factorization, cut or padded by the identity to a square matrix of the given size."""
+    aval = typeof(packed)
+    m, n = aval.shape[-2:]
+    k = min_dim(m, n)
+    part = slice_in_dim(packed, 0, k, axis=aval.ndim - 1) if unit else slice_in_dim(packed, 0, k, axis=aval.ndim - 2)
+    part = tril(part, -1) if unit else triu(part)
+    missing = size - k
+    zero = np.zeros((), aval.dtype)
+    widths = [(0, 0, 0)] * (aval.ndim - 2) + ([(0, 0, 0), (0, missing, 0)] if unit else [(0, missing, 0), (0, 0, 0)])
+    part = pad(part, zero, widths)
+    identity = eye(part)
+    # U's own diagonal stands; below it the identity fills up.
+    return add(part, identity if unit else sub(identity, _leading(identity, k)))
+
+
+def _leading(identity: Any, k: int) -> Any:
+    """The identity with ones only in its first k rows."""
+    aval = typeof(identity)
+    kept = slice_in_dim(identity, 0, k, axis=aval.ndim - 2)
+    rest = like(slice_in_dim(identity, k, aval.shape[-2], axis=aval.ndim - 2), 0)
+    return concatenate([kept, rest], aval.ndim - 2)
+
+
+def lu(x: Any) -> Any:
+    """LU factorization with partial pivoting: x[permutation] = L U.
+
+    x: T[..., m, n]  ->  T[..., m, n] with U in the upper triangle and L, of unit diagonal, below it;
+    pivots i32[..., min(m, n)]: row i was exchanged with row pivots[i]; permutation i32[..., m].
+    Raises TypeError if x is not a floating or complex matrix (C1).
+
+    >>> from teucer import lax
+    >>> lax.linalg.lu(np.float32([[0, 1], [2, 4]]))[0]
+    Array([[2., 4.],
+           [0., 1.]], dtype=float32)
+    """
+    return tuple(lu_p.bind(x))
+
+
+@final
+class LuPivotsToPermutation(MatrixPrimitive):
+    """The permutation that exchanging row i with row pivots[i], for i = 0, 1, ..., makes of 0, 1, ..., permutation_size - 1.
+
+    (C1) pivots are int32.  (C2) permutation_size is at least their number.
+    """
+
+    __slots__ = ()
+    rank = 1
+    name = "lu_pivots_to_permutation"
+
+    def types(self, pivots: Any, *, permutation_size: int) -> Any:
+        check_rank("lu_pivots_to_permutation", (pivots, 1))
+        if pivots.dtype != np.int32:
+            raise TypeError(f"lu_pivots_to_permutation does not accept dtype {pivots.dtype.name} at position 0. Accepted dtypes at "
+                            "position 0 are subtypes of int32.")
+        if permutation_size < pivots.shape[-1]:
+            raise ValueError(f"Output permutation size {permutation_size} has to exceed the trailing dimension of the pivots. Got "
+                             f"pivots size {pivots.shape[-1]}")
+        return (pivots.update(shape=(*pivots.shape[:-1], permutation_size)),)
+
+    def lower(self, ctx: Any, pivots: Any, *, permutation_size: int) -> Any:
+        return (_permutation(ctx, pivots, ctx.avals_out[0]),)
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+        outs = self.bind(*primals, **params)
+        return outs, (typeof(outs[0]).zero,)
+
+
+lu_pivots_to_permutation_p = LuPivotsToPermutation()
+
+
+def _permutation(ctx: Any, pivots: Any, aval: Any) -> Any:
+    """Exchange entry i with entry pivots[i] of the identity permutation, for each i in turn."""
+    *batch, k = pivots.shape
+    n_batch = len(batch)
+    identity = hlo.iota(ctx, aval, n_batch)
+    if k == 0 or 0 in batch:
+        return identity
+    if has_gpu_kernel(ctx, "lu_pivots_to_permutation"):
+        # The loop below would start a few kernels for each pivot.
+        return lapack(ctx, "lu", "lu_pivots_to_permutation", n_batch, [pivots], [aval])[0]
+    column, count = ShapedArray((*batch, 1), np.dtype(np.int32)), hlo.convert(ctx, hlo.size(ctx, k), np.dtype(np.int32))
+
+    def body(i: Any, permutation: Any) -> Any:
+        zeros = [ctx.constant(0, np.int32)] * n_batch
+        pivot = hlo.dynamic_slice(ctx, pivots, [*zeros, i], column.shape)
+        here = hlo.compare(ctx, identity, hlo.broadcast_in_dim(ctx, i, aval.shape, ()), "EQ")
+        there = hlo.compare(ctx, identity, hlo.broadcast_in_dim(ctx, pivot, aval.shape, range(n_batch + 1)), "EQ")
+        first = hlo.dynamic_slice(ctx, permutation, [*zeros, i], column.shape)
+        second = _chosen(ctx, there, permutation, n_batch)
+        moved = hlo.select(ctx, there, hlo.broadcast_in_dim(ctx, first, aval.shape, range(n_batch + 1)), permutation)
+        moved = hlo.select(ctx, here, hlo.broadcast_in_dim(ctx, second, aval.shape, range(n_batch)), moved)
+        return hlo.elementwise(ctx, "add", i, ctx.constant(1, np.int32)), moved
+
+    def cond(i: Any, permutation: Any) -> Any:
+        return (hlo.compare(ctx, i, count, "LT"),)
+
+    return hlo.while_(ctx, [ctx.constant(0, np.int32), identity], cond, body)[1]
+
+
+def _chosen(ctx: Any, mask: Any, x: Any, axis: int) -> Any:
+    """The elements of x at the one place of each row that the mask marks."""
+    kept = hlo.select(ctx, mask, x, hlo.splat(ctx, 0, x.aval))
+    return hlo.reduce(ctx, [kept], [ctx.constant(0, x.dtype)], [axis],
+                      lambda a, b: (hlo.elementwise(ctx, "add", a, b),))[0]
+
+
+def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Any:
+    """The permutation that a sequence of row exchanges makes.
+
+    pivots: i32[..., k], as of `lu`  ->  i32[..., permutation_size]
+    Raises TypeError if pivots are not int32 (C1), ValueError if permutation_size is less than k (C2).
+
+    >>> from teucer import lax
+    >>> lax.linalg.lu_pivots_to_permutation(np.int32([2, 1]), 4)
+    Array([2, 1, 0, 3], dtype=int32)
+    """
+    return lu_pivots_to_permutation_p.bind(pivots, permutation_size=int(permutation_size))[0]

@@ -1,0 +1,226 @@
+"""What the factorizations share: their checks, their batching, and calls of jaxlib's kernels, LAPACK's and those on GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from teucer._base import dtypes
+from teucer._core import array_ops
+from teucer._core.partition import leading
+from teucer._core.primitive import Primitive
+from teucer._core.types import ShapedArray
+from teucer._dimensions.dimensions import is_constant
+from teucer._lower import hlo
+
+__all__ = ["MatrixPrimitive", "batch_leading", "boolean", "check_inexact", "check_rank", "check_same_batch", "check_same_dtype",
+           "flag", "has_gpu_kernel", "identity", "info_of", "lapack", "magma", "nan_unless_ok", "on_gpu", "real_dtype", "zeros"]
+
+_LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
+# Routines that have another name for complex matrices.
+_COMPLEX = {"orgqr": "ungqr", "ormqr": "unmqr", "syevd": "heevd", "sytrd": "hetrd"}
+# What the targets of GPU kernels begin with, by platform.
+_GPUS = {"cuda": "cu", "rocm": "hip"}
+# What they go on with, by LAPACK's name of the routine or, where there is none, ours: one kernel for all dtypes.
+_GPU_KERNELS = {
+    "cholesky_update": "_cholesky_update_ffi", "geev": "hybrid_eig_real", "geqp3": "hybrid_geqp3", "geqrf": "solver_geqrf_ffi",
+    "gesdd": "solver_gesdd_ffi", "gesvd": "solver_gesvd_ffi", "gesvdj": "solver_gesvdj_ffi", "gesvdp": "solver_gesvdp_ffi",
+    "getrf": "solver_getrf_ffi", "gtsv": "sparse_gtsv2_ffi", "lu_pivots_to_permutation": "_lu_pivots_to_permutation",
+    "orgqr": "solver_orgqr_ffi", "ormqr": "solver_ormqr_ffi", "potrf": "solver_potrf_ffi", "syevd": "solver_syevd_ffi",
+    "sytrd": "solver_sytrd_ffi", "tridiagonal_solve_perturbed": "_tridiagonal_solve_perturbed", "xgeev": "solver_geev_ffi"}
+# Routines that one of the platforms lacks.
+_MISSING = {("cuda", "gesdd"), ("rocm", "cholesky_update"), ("rocm", "xgeev")}
+# Routines that are not LAPACK's, with their targets on CPU.
+_OTHERS = {"tridiagonal_solve_perturbed": "tridiagonal_solve_perturbed_ffi"}
+
+
+class MatrixPrimitive(Primitive):
+    """A primitive on the trailing axes of its operands that takes any number of leading batch axes, equal for all.
+
+    rank: how many axes of the first operand are not batch axes.
+    """
+
+    __slots__ = ()
+    rank: ClassVar[int] = 2
+
+    def shard(self, *avals: Any, **params: Any) -> Any:
+        return leading(avals[0].ndim - self.rank, avals)
+
+    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+        return batch_leading(self, axis, args, dims, params)
+
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, **params: Any) -> Any:
+        batch = avals[0].ndim - self.rank
+        if not is_constant([n for aval in (*avals, *outs) for n in aval.shape[batch:]]):
+            sizes.refuse("matrices of unknown size")
+        # Matrices behind the elements are zeros, which no kernel stumbles over.
+        return self.bind(*(sizes.mask(x, aval, 0) for x, aval in zip(args, avals, strict=True)), **params)
+
+
+def batch_leading(primitive: Primitive, axis: Any, args: Any, dims: Any, params: dict[str, Any]) -> Any:
+    """Batch a primitive that takes leading batch axes."""
+    outs = primitive.bind(*(array_ops.to_axis(x, d, axis.size, 0) for x, d in zip(args, dims, strict=True)), **params)
+    return outs, (0,) * len(outs)
+
+
+def check_inexact(name: str, *avals: Any, real: bool = False) -> None:
+    """Raise TypeError unless all operands are of a floating or, unless `real`, complex dtype."""
+    for i, aval in enumerate(avals):
+        if not dtypes.issubdtype(aval.dtype, np.floating if real else np.inexact):
+            raise TypeError(f"{name} does not accept dtype {aval.dtype.name} at position {i}. Accepted dtypes at position {i} "
+                            f"are subtypes of floating{'' if real else ', complexfloating'}.\n"
+                            f"    operand {i}: {aval.str_short(short_dtypes=True)}")
+
+
+def check_rank(name: str, *avals_and_ranks: tuple[Any, int]) -> None:
+    """Raise TypeError for an operand of fewer axes than the matrix or vector it should be."""
+    for i, (aval, rank) in enumerate(avals_and_ranks):
+        if aval.ndim < rank:
+            raise TypeError(f"Input {i} to {name} must have rank at least {rank}, but got shape={aval.shape}")
+
+
+def check_same_dtype(name: str, *avals: Any) -> None:
+    """Raise TypeError unless the operands agree in dtype."""
+    if any(aval.dtype != avals[0].dtype for aval in avals):
+        raise TypeError(f"lax.{name} requires arguments to have the same dtypes, got "
+                        f"{', '.join(aval.dtype.name for aval in avals)}.")
+
+
+def check_same_batch(name: str, *avals_and_ranks: tuple[Any, int]) -> None:
+    """Raise unless the operands agree in the axes before their matrix or vector: TypeError in number, ValueError in size."""
+    batches = [aval.shape[:aval.ndim - rank] for aval, rank in avals_and_ranks]
+    if len({len(batch) for batch in batches}) > 1:
+        raise TypeError(f"All inputs to {name} must have the same number of batch dimensions, but got "
+                        f"{[len(batch) for batch in batches]} batch dimensions for the inputs.")
+    if len(set(batches)) > 1:
+        shown = "\n".join(f"    input {i}: {aval.str_short(short_dtypes=True)}" for i, (aval, _) in enumerate(avals_and_ranks))
+        raise ValueError(f"{name}: inputs differ in their batch dimensions.\n{shown}")
+
+
+def real_dtype(dtype: Any) -> Any:
+    """The dtype of the parts of a complex dtype; a real one itself."""
+    return np.dtype(np.finfo(dtype).dtype) if dtype.kind == "c" else dtype
+
+
+def flag(letter: str) -> str:
+    """A one-letter option of LAPACK as an attribute."""
+    return f"{ord(letter)} : ui8"
+
+
+def info_of(batch: Any) -> ShapedArray:
+    """The type of a routine's status: one an element of the batch."""
+    return ShapedArray(tuple(batch), np.dtype(np.int32))
+
+
+def boolean(value: bool) -> str:
+    """An option of a GPU kernel as an attribute."""
+    return str(value).lower()
+
+
+def magma(wanted: bool | None) -> str:
+    """Whether a hybrid kernel should use MAGMA, rather than LAPACK on the host: its attribute's value."""
+    return {None: "auto", True: "on", False: "off"}[wanted]
+
+
+def on_gpu(ctx: Any) -> bool:
+    return ctx.platform in _GPUS
+
+
+def has_gpu_kernel(ctx: Any, routine: str) -> bool:
+    """Whether the platform is a GPU with a kernel of the routine."""
+    return on_gpu(ctx) and routine in _GPU_KERNELS and (ctx.platform, routine) not in _MISSING
+
+
+def lapack(ctx: Any, op: str, routine: str, n_batch: int, operands: Sequence[Any], avals: Sequence[Any],
+           attributes: str = "", aliases: Sequence[tuple[int, int]] = (), *, gpu: str | None = None,
+           row_major: bool = False) -> tuple[Any, ...]:
+    """Call a LAPACK routine, or its counterpart on a GPU, on matrices in column-major order and vectors.
+
+    op: the function that the user called. aliases: (result, operand) pairs: the routine overwrites that operand.
+    gpu: attributes of the counterpart if they differ. row_major: matrices lie row by row.
+    Raises NotImplementedError where there are no such kernels: on some platforms, and in half precision.
+    """
+    name = operands[0].dtype.name
+    letter = _LETTERS.get(name)
+    if letter is None and name != "int32":  # which pivots are
+        raise NotImplementedError(f"{op}: Unsupported dtype {name}.\n  LAPACK has float32, float64, complex64 and complex128; "
+                                  "convert the matrix.")
+    target = _target(ctx, op, routine, letter)
+
+    def layout(aval: Any) -> list[int]:
+        order = list(range(aval.ndim))[::-1]
+        if aval.ndim == n_batch + 2 and not row_major:
+            order[:2] = order[1::-1]
+        return order
+
+    operand_avals = [v.aval for v in operands]
+    divisible = n_batch and not any(aval.symbolic for aval in operand_avals)
+    return hlo.custom_call(ctx, target, operands, avals, config=f"{{{attributes if gpu is None or not on_gpu(ctx) else gpu}}}",
+                           operand_layouts=[layout(a) for a in operand_avals], result_layouts=[layout(a) for a in avals],
+                           aliases=aliases, attributes=_partitioning(n_batch, operand_avals, avals) if divisible else "")
+
+
+def _target(ctx: Any, op: str, routine: str, letter: str | None) -> str:
+    """The name of the kernel of a routine, for the dtype of the letter.
+
+    Raises NotImplementedError if the platform has none.
+    """
+    is_complex = letter in ("c", "z")
+    if has_gpu_kernel(ctx, routine):
+        name = "hybrid_eig_comp" if routine == "geev" and is_complex else _GPU_KERNELS[routine]
+        return _GPUS[ctx.platform] + name
+    target = _OTHERS.get(routine) or f"lapack_{letter}{_COMPLEX.get(routine, routine) if is_complex else routine}_ffi"
+    if ctx.platform != "cpu":
+        raise NotImplementedError(f"{op}: there is no kernel for platform '{ctx.platform}'; on CPU it is computed by LAPACK "
+                                  f"({target}).\n  Move the matrix to a CPU device: device_put(x, devices('cpu')[0]).")
+    return target
+
+
+def _partitioning(n_batch: int, operands: Sequence[Any], results: Sequence[Any]) -> str:
+    """Attributes that let the partitioner divide a call along its batch axes: matrices of a batch stay on their devices.
+
+    To Shardy the axes of each array are factors, of which those of the batch are shared.
+    """
+    sizes: list[Any] = list(operands[0].shape[:n_batch])
+
+    def factors(aval: Any) -> str:
+        if aval.ndim < n_batch:
+            return "[]"  # stands for a result that is not computed
+        first = len(sizes)
+        sizes.extend(aval.shape[n_batch:])
+        return f"[{', '.join(_factor(i) for i in (*range(n_batch), *range(first, len(sizes))))}]"
+
+    left, right = (", ".join([factors(aval) for aval in avals]) for avals in (operands, results))
+    listed = ", ".join(f"{_factor(i)}={size}" for i, size in enumerate(sizes))
+    return (f'mhlo.frontend_attributes = {{num_batch_dims = "{n_batch}"}}, '
+            f"sdy.sharding_rule = #sdy.op_sharding_rule<({left})->({right}) {{{listed}}}, custom>")
+
+
+def _factor(i: int) -> str:
+    """The i-th factor's name: i, j, ..., z, z_1, z_2, ..."""
+    return chr(ord("i") + i) if i < 18 else f"z_{i - 17}"
+
+
+def nan_unless_ok(ctx: Any, info: Any, *results: Any, at_least: bool = False) -> tuple[Any, ...]:
+    """Results, or NaN for the matrices on which the routine failed: info != 0, or info < 0 with `at_least`."""
+    ok = hlo.compare(ctx, info, hlo.splat(ctx, 0, info.aval), "GE" if at_least else "EQ")
+    out = []
+    for x in results:
+        nan = ctx.constant(complex(np.nan, np.nan) if x.dtype.kind == "c" else np.nan, x.dtype)
+        good = hlo.broadcast_in_dim(ctx, ok, x.shape, range(len(info.shape)))
+        out.append(hlo.select(ctx, good, x, hlo.broadcast_in_dim(ctx, nan, x.shape, ())))
+    return tuple(out)
+
+
+def identity(ctx: Any, aval: Any) -> Any:
+    """The identity matrix, repeated along batch axes."""
+    numbers = aval.update(dtype=np.dtype(np.int32))
+    row, column = (hlo.iota(ctx, numbers, aval.ndim - i) for i in (2, 1))
+    return hlo.convert(ctx, hlo.compare(ctx, row, column, "EQ"), aval.dtype)
+
+
+def zeros(ctx: Any, aval: Any) -> Any:
+    """An array of zeros."""
+    return hlo.broadcast_in_dim(ctx, ctx.constant(0, aval.dtype), aval.shape, ())
