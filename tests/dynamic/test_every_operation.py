@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 from optable.compare import assert_ulp
+from optable.primitives import primitives
 from optable.table import Op, all_ops, precision_of
-from optable.test_coverage import primitives
 from optable.trees import along, flat_call, moving
 
 import teucer

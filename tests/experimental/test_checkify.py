@@ -2,10 +2,13 @@
 
 import numpy as np
 import pytest
+from optable.primitives import carry_jaxprs
 
 import teucer as jax
 from teucer import lax
 from teucer import numpy as jnp
+from teucer._core.primitive import MissingRule, Primitive
+from teucer._core.stage import stage_jaxpr
 from teucer.experimental import checkify
 from teucer.experimental.checkify import check
 
@@ -159,3 +162,30 @@ def test_misuse():
         check(True, "{}", "a")
     with pytest.raises(TypeError, match="check_error takes an Error"):
         checkify.check_error(3)
+
+
+# A sized call is written in the place of the call wherever it is staged; outlining makes its calls behind all interpreters.
+NOT_OF_USERS = ("outlined_call", "sized_call")
+
+
+def test_rules_are_complete():
+    carriers = [p for p in carry_jaxprs() if p.name not in NOT_OF_USERS]
+    assert {"jit", "scan", "while", "cond", "reduce"} <= {str(p) for p in carriers}
+    assert checkify._INNER.lacking(carriers) == []
+
+
+def test_a_primitive_with_a_program_and_no_rule_names_itself():
+    class Twice(Primitive):
+        name = "twice"
+        higher_order = True
+
+        def types(self, x, *, jaxpr):
+            return (x,)
+
+        def effects(self, x, *, jaxpr):
+            return jaxpr.effects
+
+    twice_p, inner = Twice(), stage_jaxpr(lambda x: (jnp.sin(x),), [jax.typeof(x(1))])
+    assert checkify._INNER.lacking([twice_p]) == ["twice"]
+    with pytest.raises(MissingRule, match="checkify: no rule for the primitive 'twice'. It carries jaxprs"):
+        jax.make_jaxpr(checkify.checkify(lambda y: twice_p.bind(y, jaxpr=inner)[0]))(x(1))

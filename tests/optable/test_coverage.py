@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Iterator
 from typing import Any
 
+from optable.primitives import primitives
 from optable.table import Op, all_ops, precision_of
 from optable.trees import along, flat_call, moving
 
-import teucer._derived
-import teucer._optimize
-import teucer._transform
-import teucer.lax
 from teucer._core.jaxpr import Jaxpr, subjaxprs
-from teucer._core.primitive import Primitive
 from teucer._transform.forward import jvp
 from teucer._transform.reverse import vjp
 from teucer._transform.staging import make_jaxpr
@@ -34,17 +28,6 @@ ELSEWHERE: dict[str, str] = {
     **dict.fromkeys(("dynamic_size", "sized_call"), "is of dynamic sizes: tests of dynamic dimensions"),
     **dict.fromkeys(("reshard", "sharding_constraint"), "needs a mesh: tests/sharding"),
 }
-
-
-def primitives() -> Iterator[tuple[str, Primitive]]:
-    """Every primitive of lax and of the transformations, with the module that states it."""
-    seen: set[int] = set()
-    for package in (teucer.lax, teucer._derived, teucer._transform, teucer._optimize):
-        for info in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
-            for value in vars(importlib.import_module(info.name)).values():
-                if isinstance(value, Primitive) and id(value) not in seen:
-                    seen.add(id(value))
-                    yield info.name, value
 
 
 def used(jaxpr: Jaxpr) -> Iterator[Any]:

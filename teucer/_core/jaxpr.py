@@ -10,7 +10,7 @@ from teucer._core.names import _names
 from teucer._core.trace import Tracer, current_trace
 from teucer._core.types import aval_of
 
-__all__ = ["Atom", "ClosedJaxpr", "DropVar", "Eqn", "Jaxpr", "Literal", "Var", "eval_jaxpr", "join_effects",
+__all__ = ["Atom", "ClosedJaxpr", "DropVar", "Eqn", "Jaxpr", "Literal", "Var", "eval_jaxpr", "interpret", "join_effects",
            "jaxprs_in_params", "new_eqn", "subjaxprs"]
 
 
@@ -206,8 +206,30 @@ def join_effects(eqns: Iterable[Eqn]) -> frozenset[Any]:
     return effects
 
 
+def interpret(closed: ClosedJaxpr, args: Sequence[Any], handle: Callable[[Eqn, tuple[Any, ...]], Iterable[Any]]) -> list[Any]:
+    """The results of a jaxpr on values of any kind.
+
+    handle(equation, its operands) -> its results. What it stages meanwhile comes from the user's line of the equation.
+    """
+    jaxpr = closed.jaxpr
+    env: dict[Var, Any] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
+    env.update(zip(jaxpr.invars, args, strict=True))
+    saved = _names.place
+    try:
+        for eqn in jaxpr.eqns:
+            operands = tuple([v.val if type(v) is Literal else env[v] for v in eqn.invars])
+            _names.place = eqn.source[0] if eqn.source is not None else saved
+            env.update(zip(eqn.outvars, handle(eqn, operands), strict=True))
+    finally:
+        _names.place = saved
+    return [v.val if type(v) is Literal else env[v] for v in jaxpr.outvars]
+
+
 def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
-    """Interpret a jaxpr on flat arguments under the current trace."""
+    """The results of a jaxpr on flat arguments under the current trace.
+
+    `interpret` written out, without a call of `handle`: this runs for every equation of every transformed program (benchmarks/).
+    """
     env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
     env.update(zip(jaxpr.invars, args, strict=True))
     process = current_trace().process

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, final
 
 from teucer._base import config, tracebacks
 from teucer._core.calls import as_indices, as_names, check_callable, check_leaves, flatten_call, stage_user
-from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_jaxpr
+from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_jaxpr, interpret
 from teucer._core.primitive import Primitive
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import current_trace
@@ -207,14 +207,14 @@ def inline_calls(closed: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def _eval_inline(closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
-    env: dict[Any, Any] = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
-    env.update(zip(closed.jaxpr.invars, args, strict=True))
-    for eqn in closed.eqns:
-        operands = [v.val if isinstance(v, Literal) else env[v] for v in eqn.invars]
-        outs = (_eval_inline(eqn.params["jaxpr"], operands) if eqn.primitive is jit_p
-                else current_trace().process(eqn.primitive, tuple(operands), eqn.params))
-        env.update(zip(eqn.outvars, outs, strict=True))
-    return [v.val if isinstance(v, Literal) else env[v] for v in closed.jaxpr.outvars]
+    process = current_trace().process
+
+    def handle(eqn: Eqn, operands: tuple[Any, ...]) -> Sequence[Any]:
+        if eqn.primitive is jit_p:
+            return _eval_inline(eqn.params["jaxpr"], operands)
+        return process(eqn.primitive, operands, eqn.params)
+
+    return interpret(closed, args, handle)
 
 
 @final

@@ -18,7 +18,7 @@ import numpy as np
 from teucer._arrays.arrays import ArrayImpl, to_numpy
 from teucer._base import errors, memo
 from teucer._core.calls import FlatCall, leaf_arguments, leaf_names, static_by_name
-from teucer._core.jaxpr import ClosedJaxpr, Literal
+from teucer._core.jaxpr import ClosedJaxpr, Eqn, interpret
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import current_trace
 from teucer._core.types import ShapedArray
@@ -306,14 +306,12 @@ def sizes_of_results(avals: Sequence[Any], values: Sequence[Any], sizes: tuple[t
 
 def specialize(closed: ClosedJaxpr, sizes: Mapping[str, int], *args: Any) -> list[Any]:
     """Evaluate a jaxpr under the current trace with sizes in the place of its symbolic dimensions."""
-    env: dict[Any, Any] = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
-    env.update(zip(closed.jaxpr.invars, args, strict=True))
     process = current_trace().process
-    for eqn in closed.jaxpr.eqns:
-        operands = tuple([v.val if type(v) is Literal else env[v] for v in eqn.invars])
-        params = {k: specialized(p, sizes) for k, p in eqn.params.items()}
-        env.update(zip(eqn.outvars, process(eqn.primitive, operands, params), strict=True))
-    return [v.val if type(v) is Literal else env[v] for v in closed.jaxpr.outvars]
+
+    def handle(eqn: Eqn, operands: tuple[Any, ...]) -> Sequence[Any]:
+        return process(eqn.primitive, operands, {k: specialized(p, sizes) for k, p in eqn.params.items()})
+
+    return interpret(closed, args, handle)
 
 
 def specialized(param: Any, sizes: Mapping[str, int]) -> Any:

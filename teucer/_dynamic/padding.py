@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from teucer._base import errors, source
-from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, jaxprs_in_params
+from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, interpret, jaxprs_in_params
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import current_trace
 from teucer._core.types import ShapedArray
@@ -100,18 +100,14 @@ class Sizes:
 
     def evaluate(self, closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
         """The results of a jaxpr, padded, on padded arguments."""
-        jaxpr = closed.jaxpr
-        env: dict[Any, Any] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
-        env.update(zip(jaxpr.invars, args, strict=True))
         process = current_trace().process
-        for eqn in jaxpr.eqns:
-            operands = tuple([v.val if type(v) is Literal else env[v] for v in eqn.invars])
+
+        def handle(eqn: Eqn, operands: tuple[Any, ...]) -> Sequence[Any]:
             if next(_eqn_variables(eqn), None) is not None:
-                outs = self._padded(eqn, operands)
-            else:
-                outs = process(eqn.primitive, operands, eqn.params)
-            env.update(zip(eqn.outvars, outs, strict=True))
-        return [v.val if type(v) is Literal else env[v] for v in jaxpr.outvars]
+                return self._padded(eqn, operands)  # type: ignore[no-any-return]
+            return process(eqn.primitive, operands, eqn.params)
+
+        return interpret(closed, args, handle)
 
     def _padded(self, eqn: Eqn, operands: Sequence[Any]) -> Any:
         outer, self.eqn = self.eqn, eqn

@@ -15,13 +15,16 @@ import numpy as np
 from teucer import lax
 from teucer import numpy as jnp
 from teucer._base import tracebacks
-from teucer._core.jaxpr import ClosedJaxpr, Eqn, Literal
+from teucer._core.jaxpr import ClosedJaxpr, Eqn, interpret
 from teucer._core.primitive import Primitive
+from teucer._core.rules_table import Rules
 from teucer._core.stage import DebugInfo, stage_jaxpr
 from teucer._core.trace import typeof
 from teucer._core.types import is_valid_type
+from teucer._derived.custom_batching import custom_vmap_call_p
 from teucer._derived.custom_jvp import custom_jvp_call_p
-from teucer._derived.custom_vjp import custom_vjp_call_p
+from teucer._derived.custom_vjp import custom_lin_p, custom_vjp_call_p
+from teucer._derived.linear_call import linear_call_p
 from teucer._derived.remat import checkpoint, remat_p
 from teucer._derived.stages import jit
 from teucer._transform.jit_calls import jit_p
@@ -42,6 +45,9 @@ from teucer.experimental._checks import (
     check_p,
     state_of,
 )
+from teucer.lax._composite import composite_p
+from teucer.lax._control.solves import linear_solve_p
+from teucer.lax._windows import select_and_scatter_p
 
 __all__ = ["Error", "ErrorCategory", "JaxRuntimeError", "all_checks", "automatic_checks", "check", "check_error", "checkify",
            "debug_check", "div_checks", "float_checks", "index_checks", "init_error", "nan_checks", "user_checks"]
@@ -167,27 +173,20 @@ class _Checks:
         self.state = PASSED
 
     def run(self, closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
-        jaxpr = closed.jaxpr
-        env = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*closed.consts, *args], strict=True))
+        return interpret(closed, args, self.equation)
 
-        def read(atoms: Sequence[Any]) -> list[Any]:
-            return [v.val if type(v) is Literal else env[v] for v in atoms]
-
-        for eqn in jaxpr.eqns:
-            env.update(zip(eqn.outvars, self.equation(eqn, read(eqn.invars)), strict=True))
-        return read(jaxpr.outvars)
-
-    def equation(self, eqn: Eqn, args: list[Any]) -> Sequence[Any]:
+    def equation(self, eqn: Eqn, args: Sequence[Any]) -> Sequence[Any]:
         primitive, params = eqn.primitive, eqn.params
         if primitive is check_p:
             if FailedCheckError in self.wanted:
                 self.join(state_of(args, params["counts"]), params["sites"])
             return ()
-        if primitive in _INNER:
+        rule = _INNER.get(eqn)
+        if rule is not None:
             programs = _programs(params)
             inner = [_checked(program, self.wanted) for program in programs]
             if any(program.sites for program in inner) or any(program.effects >= EFFECTS for program in programs):
-                return _INNER[primitive](self, inner=inner, args=args, params=params)  # type: ignore[no-any-return]
+                return rule(self, inner=inner, args=args, params=params)  # type: ignore[no-any-return]
         outs: Sequence[Any] = primitive.bind(*args, **params)
         if DivisionByZeroError in self.wanted and primitive in _DIVISIONS:
             self.fails(DivisionByZeroError, jnp.any(jnp.equal(args[1], 0)), lambda: "division by zero")
@@ -352,7 +351,9 @@ _STARTS: dict[Primitive, Callable[..., Any]] = {
     lax.dynamic_slice_p: lambda args, params: _sliced(args, params["slice_sizes"], args[1:]),
     lax.dynamic_update_slice_p: lambda args, params: _sliced(args, args[1].shape, args[2:]),
 }
-_INNER: dict[Primitive, Callable[..., Any]] = {
+_INNER: Rules[Callable[..., Any]] = Rules("checkify", {
     jit_p: _Checks.jitted, remat_p: _Checks.recomputed, lax.scan_p: _Checks.scanned, lax.while_p: _Checks.looped,
     lax.cond_p: _Checks.branched,
-    **{p: functools.partial(_Checks.with_rule, primitive=p) for p in (custom_jvp_call_p, custom_vjp_call_p)}}
+    **{p: functools.partial(_Checks.with_rule, primitive=p) for p in (custom_jvp_call_p, custom_vjp_call_p)},
+}, opaque=(composite_p, custom_lin_p, custom_vmap_call_p, linear_call_p, linear_solve_p, lax.reduce_p, lax.reduce_window_p,
+           select_and_scatter_p))
