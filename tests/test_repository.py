@@ -156,3 +156,18 @@ def test_make_has_target(target):
         ["make", "--dry-run", "--directory", ROOT, target], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_rules_call_primitives():
+    """`bind` is what libraries call, which gives one result or a list; code of ours takes the tuple that `call` gives."""
+
+    def fault(path):
+        return [
+            node.lineno
+            for node in ast.walk(tree_of(path))
+            if isinstance(node, ast.Attribute)
+            and node.attr == "bind"
+            and not (isinstance(node.value, ast.Name) and node.value.id == "signature")
+        ]
+
+    assert not offenders(MODULES, fault), "use p.call(...), which gives a tuple"

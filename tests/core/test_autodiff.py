@@ -53,7 +53,7 @@ def test_a_derivative_is_worked_out_once_for_types():
 def test_parameters_that_are_not_hashable():
     """A primitive of a library may have them while it is staged, and is linearized by its rule each time."""
     def reverse(x, axes):
-        return lax.rev_p.bind(x, dimensions=axes)[0]
+        return lax.rev_p.call(x, dimensions=axes)[0]
 
     for _ in range(linearize.RARE + 2):
         jaxpr = jax.make_jaxpr(jax.grad(lambda x: (reverse(x, [0]) * x).sum()))(X)

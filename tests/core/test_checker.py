@@ -98,6 +98,6 @@ def test_option_checks_what_is_traced() -> None:
         with config.enable_checks(check):
             if check:
                 with pytest.raises(JaxprTypeError, match="fickle"):
-                    make_jaxpr(lambda x: fickle.bind(x)[0])(np.ones(2, np.float32))
+                    make_jaxpr(lambda x: fickle.call(x)[0])(np.ones(2, np.float32))
             else:
-                make_jaxpr(lambda x: fickle.bind(x)[0])(np.ones(2, np.float32))
+                make_jaxpr(lambda x: fickle.call(x)[0])(np.ones(2, np.float32))

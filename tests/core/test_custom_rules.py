@@ -305,13 +305,13 @@ class Position(Primitive):
 
 
 def position_jvp():
-    f = jax.custom_jvp(lambda x: POSITION.bind(x)[0])
+    f = jax.custom_jvp(lambda x: POSITION.call(x)[0])
     f.defjvp(lambda primals, tangents: (f(*primals), tangents[0]))
     return f
 
 
 def position_vjp():
-    f = jax.custom_vjp(lambda x: POSITION.bind(x)[0])
+    f = jax.custom_vjp(lambda x: POSITION.call(x)[0])
     f.defvjp(lambda x: (f(x), None), lambda _, ct: (ct,))
     return f
 

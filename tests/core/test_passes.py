@@ -77,9 +77,9 @@ IDENTITIES = {
     "bools and true": (lambda x: lax.bitwise_and(x, True), INTS > 0), "not not": (lambda x: ~~x, INTS),
     "shift 0": (lambda x: lax.shift_left(lax.shift_right_logical(lax.shift_right_arithmetic(x, 0), 0), 0), INTS),
     "transposes": (lambda x: x.T.T, matrix), "reshapes": (lambda x: x.reshape(3, 2).reshape(6).reshape(2, 3), matrix),
-    "convert": (lambda x: lax.convert_element_type_p.bind(x, new_dtype=x.dtype, weak_type=False, sharding=None)[0], EDGES),
-    "broadcast": (lambda x: lax.broadcast_in_dim_p.bind(x, shape=(2, 3), broadcast_dimensions=(0, 1), sharding=None)[0], matrix),
-    "slice": (lambda x: lax.slice_p.bind(x, start_indices=(0, 0), limit_indices=(2, 3), strides=None)[0], matrix),
+    "convert": (lambda x: lax.convert_element_type_p.call(x, new_dtype=x.dtype, weak_type=False, sharding=None)[0], EDGES),
+    "broadcast": (lambda x: lax.broadcast_in_dim_p.call(x, shape=(2, 3), broadcast_dimensions=(0, 1), sharding=None)[0], matrix),
+    "slice": (lambda x: lax.slice_p.call(x, start_indices=(0, 0), limit_indices=(2, 3), strides=None)[0], matrix),
     "select true": (lambda x: lax.select(True, x, lax.neg(x)), EDGES),
     "select of one": (lambda x: lax.select_n(x > 0, x, x), EDGES),
     "select by number": (lambda x: lax.select_n(np.int32(7), -x, x), EDGES),
@@ -114,7 +114,7 @@ def test_what_is_no_identity_stays(name):
 
 def test_identity_keeps_weak_types():
     """x * 1 of a weak x and a strong 1 is strong: another type than x."""
-    x = lax.convert_element_type_p.bind(jnp.ones(3), new_dtype=np.dtype(np.float32), weak_type=True, sharding=None)[0]
+    x = lax.convert_element_type_p.call(jnp.ones(3), new_dtype=np.dtype(np.float32), weak_type=True, sharding=None)[0]
     assert names(checked(traced(lambda x: lax.mul(x, np.float32(1)), x), x)) == ["mul"]
     assert jax.jit(lambda x: lax.mul(x, np.float32(1)))(x).weak_type is False
     assert jax.jit(lambda x: lax.mul(x, 1.0))(x).weak_type is True
@@ -158,7 +158,7 @@ def test_folded_constants_are_what_xla_computes(name, dtype):
         xs = literals(dtype)
         rows = [(x, y) for x in xs for y in xs] if len(p.tangents) == 2 else [(x,) for x in xs]
         with config.optimize_jaxprs(False):
-            (expected,) = p.bind(*(jnp.asarray(np.array(column)) for column in zip(*rows, strict=True)))
+            (expected,) = p.call(*(jnp.asarray(np.array(column)) for column in zip(*rows, strict=True)))
         result = np.asarray(expected)
         for row, right in zip(rows, result, strict=True):
             found = passes._fold(p, [Literal(x) for x in row], {}, result.dtype)
@@ -175,7 +175,7 @@ def test_folded_conversions_are_what_xla_computes(source, target):
         xs = literals(source)
         params = {"new_dtype": np.dtype(target), "weak_type": False, "sharding": None}
         with config.optimize_jaxprs(False):
-            expected = np.asarray(lax.convert_element_type_p.bind(jnp.asarray(np.array(xs)), **params)[0])
+            expected = np.asarray(lax.convert_element_type_p.call(jnp.asarray(np.array(xs)), **params)[0])
         found = [passes._fold(lax.convert_element_type_p, [Literal(x)], params, np.dtype(target)) for x in xs]
     for x, y, right in zip(xs, found, expected, strict=True):
         assert y is None or bits(y) == bits(right), x
@@ -340,7 +340,7 @@ def test_scan_is_narrowed(reverse):
     closed = jax.make_jaxpr(lambda f, t, u, e: [*body((f, t, u), e)[0], *body((f, t, u), e)[1]])(*[jnp.float32(1)] * 4)
 
     def f(n, xs):
-        outs = lax.scan_p.bind(n, n * 0, n, xs, jaxpr=closed, num_consts=0, num_carry=3, length=4, reverse=reverse, unroll=1)
+        outs = lax.scan_p.call(n, n * 0, n, xs, jaxpr=closed, num_consts=0, num_carry=3, length=4, reverse=reverse, unroll=1)
         return outs[0], outs[1], outs[3], outs[4]
 
     n, xs = jnp.float32(-0.0), jnp.asarray(EDGES[:4])
@@ -358,7 +358,7 @@ def test_while_is_narrowed():
         *[jnp.float32(1)], 0, *[jnp.float32(1)] * 3)
 
     def f(limit, c, i, x):
-        outs = lax.while_p.bind(limit, c, i, x, x, x, cond_jaxpr=cond, body_jaxpr=body, cond_nconsts=1, body_nconsts=1)
+        outs = lax.while_p.call(limit, c, i, x, x, x, cond_jaxpr=cond, body_jaxpr=body, cond_nconsts=1, body_nconsts=1)
         return outs[1], outs[3]
 
     args = [lax.convert_element_type(3, jnp.int32), jnp.float32(2), lax.convert_element_type(0, jnp.int32), jnp.float32(1.5)]

@@ -386,7 +386,7 @@ class Foreign(Primitive):
 
 def test_custom_calls_of_no_guarantee():
     check = export.DisabledSafetyCheck
-    f, x = jax.jit(lambda x: Foreign().bind(x)[0]), np.ones(2, np.float32)
+    f, x = jax.jit(lambda x: Foreign().call(x)[0]), np.ones(2, np.float32)
     with pytest.raises(ValueError, match=r"custom calls whose targets have no compatibility guarantees:\n    some_target at "):
         export.export(f)(x)
     allowed = export.export(f, disabled_checks=[check.custom_call("some_target")])(x)

@@ -227,3 +227,27 @@ def test_bdim_at_front():
 def test_types_of_batches():
     aval = ShapedArray((3, 2), "float32")
     assert core.unmapped_aval(4, 1, core.mapped_aval(3, 0, aval)) == ShapedArray((2, 4), "float32")
+
+
+def test_bind_gives_one_result_or_a_list():
+    x = jnp.array([3.0, 1.0, 2.0])
+    assert float(lax.sin_p.bind(0.0)) == 0.0 and not lax.sin_p.multiple_results
+    assert float(jax.grad(lambda x: lax.log_p.bind(x, accuracy=None))(4.0)) == 0.25
+    assert lax.top_k_p.multiple_results and type(lax.top_k_p.bind(x, k=1, axis=0)) is list
+    assert type(jax.jit(lambda x: lax.top_k_p.bind(x, k=2, axis=0)[0])(x).tolist()) is list
+
+
+def test_an_interpreter_binds_each_equation():
+    def f(x):
+        halves = jnp.split(lax.cond(x[0] > 0, jnp.sin, jnp.cos, x), 2)
+        return lax.fori_loop(0, 3, lambda i, y: y * halves[0], halves[1]), lax.top_k(x, 1), jax.jit(jnp.exp)(x)
+
+    x = jnp.array([1.0, 2.0])
+    closed = jax.make_jaxpr(f)(x)
+    env = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True)) | {closed.jaxpr.invars[0]: x}
+    read = lambda v: v.val if isinstance(v, core.Literal) else env[v]
+    for eqn in closed.jaxpr.eqns:
+        outs = eqn.primitive.bind(*map(read, eqn.invars), **eqn.params)
+        env.update(zip(eqn.outvars, outs if eqn.primitive.multiple_results else [outs], strict=True))
+    found = list(map(read, closed.jaxpr.outvars))
+    assert all(np.array_equal(a, b) for a, b in zip(found, jax.tree.leaves(f(x)), strict=True))

@@ -24,7 +24,7 @@ def params_of(op, x):
 
 def bind(name):
     op = ELEMENTWISE[name]
-    return op, lambda *xs: op.bind(*xs, **params_of(op, xs[0]))[0]
+    return op, lambda *xs: op.call(*xs, **params_of(op, xs[0]))[0]
 
 
 def rng_of(*names):
@@ -258,9 +258,9 @@ def test_total_order():
     x = np.array([-np.nan, -np.inf, -1, -0.0, 0.0, 1, np.inf, np.nan], np.float32)
     a, b = (v.ravel() for v in np.meshgrid(x, x, indexing="ij"))
     i, j = (v.ravel() for v in np.meshgrid(np.arange(8), np.arange(8), indexing="ij"))
-    np.testing.assert_array_equal(lax.lt_to_p.bind(a, b)[0], i < j)
-    np.testing.assert_array_equal(lax.le_to_p.bind(a, b)[0], i <= j)
-    np.testing.assert_array_equal(lax.eq_to_p.bind(a, b)[0], i == j)
+    np.testing.assert_array_equal(lax.lt_to_p.call(a, b)[0], i < j)
+    np.testing.assert_array_equal(lax.le_to_p.call(a, b)[0], i <= j)
+    np.testing.assert_array_equal(lax.eq_to_p.call(a, b)[0], i == j)
 
 
 def test_conj_and_parts():
@@ -343,7 +343,7 @@ def test_convert_element_type():
 def test_reduce_precision_copy_and_stop_gradient():
     x = np.array([1.01, 300.7], np.float32)
     assert_same(lax.reduce_precision(x, 8, 7), x.astype(samples.BFLOAT16).astype(np.float32))
-    assert_same(lax.copy_p.bind(x)[0], x)
+    assert_same(lax.copy_p.call(x)[0], x)
     tree = lax.stop_gradient({"a": x, "n": np.int32(3)})
     assert_same(tree["a"], x)
     assert float(jax.grad(lambda v: lax.mul(lax.stop_gradient(v), v))(np.float32(3))) == 3.0

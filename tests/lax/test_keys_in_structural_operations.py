@@ -23,7 +23,7 @@ def one(k):
 
 @pytest.fixture
 def keys():
-    return random_wrap_p.bind(WORDS, impl=Generator(key_shape=(2,), **UNUSED))[0]
+    return random_wrap_p.call(WORDS, impl=Generator(key_shape=(2,), **UNUSED))[0]
 
 
 @pytest.mark.parametrize(("f", "want"), [
@@ -48,5 +48,5 @@ def keys():
 ])
 def test_keys(f, want, keys):
     for g in (f, jax.jit(f), lambda k: jax.vmap(f)(lax.broadcast(k, (1,)))):
-        words = np.asarray(random_unwrap_p.bind(g(keys))[0])
+        words = np.asarray(random_unwrap_p.call(g(keys))[0])
         np.testing.assert_array_equal(words.reshape(want.shape), want)

@@ -172,7 +172,7 @@ def test_derivative_of_full_qr(dtype, pivoting):
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_householder_product_and_ormqr(dtype):
     x = normal(rng, 2, 4, 3, dtype=dtype)
-    packed, taus = map(np.asarray, geqrf_p.bind(x))
+    packed, taus = map(np.asarray, geqrf_p.call(x))
     q, _ = map(np.asarray, linalg.qr(x))
     assert_close(linalg.householder_product(packed, taus), q[..., :3])
     c, d = normal(rng, 2, 4, 5, dtype=dtype), normal(rng, 2, 5, 4, dtype=dtype)

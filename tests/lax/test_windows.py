@@ -64,9 +64,9 @@ def test_the_first_of_equal_elements_has_the_gradient():
 
 
 def test_padding_is_never_selected():
-    (got,) = lax.select_and_scatter_add_p.bind(np.float32([1, 10, 100]), np.float32([-3, -2, -5]), select_prim=lax.ge_p, **WINDOWS)
+    (got,) = lax.select_and_scatter_add_p.call(np.float32([1, 10, 100]), np.float32([-3, -2, -5]), select_prim=lax.ge_p, **WINDOWS)
     assert np.asarray(got).tolist() == [1.0, 110.0, 0.0]
-    (back,) = lax.select_and_gather_add_p.bind(np.float32([1, 10, 100]), np.float32([-3, -2, -5]), select_prim=lax.ge_p,
+    (back,) = lax.select_and_gather_add_p.call(np.float32([1, 10, 100]), np.float32([-3, -2, -5]), select_prim=lax.ge_p,
                                                **WINDOWS, **ONES)
     assert np.asarray(back).tolist() == [1.0, 10.0, 10.0]
 

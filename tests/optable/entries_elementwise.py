@@ -185,7 +185,7 @@ def bad_calls(p: Elementwise, n: int) -> Iterable[Bad]:
 def entry(p: Elementwise) -> Op:
     name = str(p.name)
     accepted = [d for d in ALL if numpy_dtype(d) in p.accepts]
-    fn = (lambda *xs: p.bind(*xs)[0]) if name in BOUND else f"lax.{PUBLIC.get(name, name)}"
+    fn = (lambda *xs: p.call(*xs)[0]) if name in BOUND else f"lax.{PUBLIC.get(name, name)}"
     draw = Draw("float32")
     n = len(next(iter(samples_of(p)(draw))).args)
     gives_bool = p.result is not None and p.result(np.dtype(np.float64)).kind == "b"
@@ -301,10 +301,10 @@ OPS = [
        ("float32", "float64"), reference=halved, ulp=0, exceptions={"gradient": "the derivative is 1 between the steps"}),
     Op("stop_gradient", "lax.stop_gradient", lambda draw: [sample(draw(2, 3))], ("float32", "int32"),
        reference=lambda x: x, ulp=0, gradients=()),
-    Op("copy", lambda x: lax.copy_p.bind(x)[0], lambda draw: [sample(draw(2, 3))],
+    Op("copy", lambda x: lax.copy_p.call(x)[0], lambda draw: [sample(draw(2, 3))],
        ("bool", "int32", "float32", "float64"), reference=lambda x: x, ulp=0),
     Op("layout_constraint", lambda x: with_layout_constraint(x, Layout((1, 0))), lambda draw: [sample(draw(2, 3))],
        ("bool", "int32", "float32", "complex64"), reference=lambda x: x, ulp=0),
-    Op("add_any", lambda x, y: _structure.add_any_p.bind(x, y)[0], lambda draw: [sample(draw(2, 3), draw(2, 3))],
+    Op("add_any", lambda x, y: _structure.add_any_p.call(x, y)[0], lambda draw: [sample(draw(2, 3), draw(2, 3))],
        ("float32", "float64", "complex64"), reference=np.add, ulp=0.5, elementwise=True),
 ]

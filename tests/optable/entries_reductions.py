@@ -111,7 +111,7 @@ def scattered(x: Any, source: Any) -> Any:
     """Each element of source is added to the place of the greatest element of its window."""
     scalar = np.zeros((), x.dtype)
     select, add = (make_jaxpr(f)(scalar, scalar) for f in (lax.ge, lax.add))
-    return select_and_scatter_p.bind(
+    return select_and_scatter_p.call(
         x, source, scalar, select_jaxpr=select, select_consts=(), scatter_jaxpr=add, scatter_consts=(),
         window_dimensions=(2,), window_strides=(2,), padding=((0, 0),))[0]
 

@@ -96,17 +96,17 @@ OPS = [
     Op("pure_callback", lambda x: pure_callback(np.sin, ShapeDtypeStruct(x.shape, x.dtype), x, vmap_method="sequential"),
        lambda draw: [sample(draw(3))], FLOATS, reference=np.sin,
        exceptions={"gradient": "the derivative of a function of the host is not known"}),
-    Op("threefry2x32", lambda *xs: tuple(_random.threefry2x32_p.bind(*xs)),
+    Op("threefry2x32", lambda *xs: tuple(_random.threefry2x32_p.call(*xs)),
        lambda draw: [sample(*(draw(3, low=0, high=2**32 - 1) for _ in range(4)))], reference=threefry, **BITS),
-    Op("random_bits", lambda k: _random_keys.random_bits_p.bind(as_key(k), bit_width=32, shape=(3,))[0],
+    Op("random_bits", lambda k: _random_keys.random_bits_p.call(as_key(k), bit_width=32, shape=(3,))[0],
        lambda draw: [sample(draw(2, high=9))], exceptions=KEYS, **BITS),
-    Op("random_split", lambda k: as_bits(_random_keys.random_split_p.bind(as_key(k), shape=(3,))[0]),
+    Op("random_split", lambda k: as_bits(_random_keys.random_split_p.call(as_key(k), shape=(3,))[0]),
        lambda draw: [sample(draw(2, high=9))], exceptions=KEYS, **BITS),
-    Op("random_fold_in", lambda k, n: as_bits(_random_keys.random_fold_in_p.bind(as_key(k), n)[0]),
+    Op("random_fold_in", lambda k, n: as_bits(_random_keys.random_fold_in_p.call(as_key(k), n)[0]),
        lambda draw: [sample(draw(2, high=9), np.uint32(7))], exceptions=KEYS, **BITS),
-    Op("random_clone", lambda k: as_bits(_random_keys.random_clone_p.bind(as_key(k))[0]), lambda draw: [sample(draw(2, high=9))],
+    Op("random_clone", lambda k: as_bits(_random_keys.random_clone_p.call(as_key(k))[0]), lambda draw: [sample(draw(2, high=9))],
        reference=lambda k: k, **BITS),
-    Op("random_seed", lambda seed: as_bits(_random_keys.random_seed_p.bind(seed, impl=threefry_keys)[0]),
+    Op("random_seed", lambda seed: as_bits(_random_keys.random_seed_p.call(seed, impl=threefry_keys)[0]),
        lambda draw: [sample(np.int32(7)), sample(draw(2, high=9))], reference=lambda seed: np.stack([0 * seed, seed], -1), **BITS),
     Op("rng_uniform", lambda a, b: lax.convert_element_type(lax.lt(lax.rng_uniform(a, b, (3,)), b), np.dtype(np.int32)),
        lambda draw: [sample(np.asarray(0, draw.dtype), np.asarray(1, draw.dtype))], FLOATS, reference=lambda a, b: np.ones(3),
@@ -117,8 +117,8 @@ OPS = [
 
 
 def as_key(data: Any) -> Any:
-    return _random_keys.random_wrap_p.bind(data, impl=threefry_keys)[0]
+    return _random_keys.random_wrap_p.call(data, impl=threefry_keys)[0]
 
 
 def as_bits(key: Any) -> Any:
-    return _random_keys.random_unwrap_p.bind(key)[0]
+    return _random_keys.random_unwrap_p.call(key)[0]

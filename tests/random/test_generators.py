@@ -34,25 +34,25 @@ def test_known_answers_of_zero(name):
 
 @pytest.mark.parametrize(("counter", "key", "answer"), KNOWN)
 def test_known_answers(counter, key, answer):
-    found = threefry2x32_p.bind(*map(np.uint32, (*key, *counter)))
+    found = threefry2x32_p.call(*map(np.uint32, (*key, *counter)))
     assert tuple(map(int, found)) == answer
 
 
 def test_cipher_broadcasts_and_batches():
     keys = np.arange(6, dtype="uint32").reshape(3, 2)
     counters = np.arange(4, dtype="uint32")
-    found = np.asarray(threefry2x32_p.bind(keys[:, :1], keys[:, 1:], np.uint32(0), counters)[1])
-    loop = [[int(threefry2x32_p.bind(k[0], k[1], np.uint32(0), c)[1]) for c in counters] for k in keys]
+    found = np.asarray(threefry2x32_p.call(keys[:, :1], keys[:, 1:], np.uint32(0), counters)[1])
+    loop = [[int(threefry2x32_p.call(k[0], k[1], np.uint32(0), c)[1]) for c in counters] for k in keys]
     np.testing.assert_array_equal(found, loop)
-    mapped = jax.vmap(lambda k: threefry2x32_p.bind(k[0], k[1], np.uint32(0), counters)[1])(keys)
+    mapped = jax.vmap(lambda k: threefry2x32_p.call(k[0], k[1], np.uint32(0), counters)[1])(keys)
     np.testing.assert_array_equal(mapped, loop)
-    across = jax.vmap(lambda c: threefry2x32_p.bind(keys[:, 0], keys[:, 1], np.uint32(0), c)[1], out_axes=1)(counters)
+    across = jax.vmap(lambda c: threefry2x32_p.call(keys[:, 0], keys[:, 1], np.uint32(0), c)[1], out_axes=1)(counters)
     np.testing.assert_array_equal(across, loop)
 
 
 def test_cipher_refuses_other_dtypes():
     with pytest.raises(TypeError, match="Arguments to threefry2x32 must have uint32 type"):
-        threefry2x32_p.bind(np.int32(0), np.uint32(0), np.uint32(0), np.uint32(0))
+        threefry2x32_p.call(np.int32(0), np.uint32(0), np.uint32(0), np.uint32(0))
 
 
 def test_counters():

@@ -265,7 +265,7 @@ def test_zero_axes_and_ones_reshape(mesh):
     with jax.set_mesh(mesh):
         x = jax.device_put(np.zeros((8, 0), np.float32), P("x"))
         assert jnp.reshape(x, (0, 4)).shape == (0, 4)
-        assert str(reshape_p.bind(jax.device_put(np.ones((1, 8, 1)), P(None, "x")), new_sizes=(8, 1), dimensions=None,
+        assert str(reshape_p.call(jax.device_put(np.ones((1, 8, 1)), P(None, "x")), new_sizes=(8, 1), dimensions=None,
                                   sharding=None)[0].aval) == "float32[8@x,1]"
 
 

@@ -84,8 +84,8 @@ class Primitive:
 
     __slots__ = ("__dict__",)
     name: Any
-    # For interpreters of jaxprs written for JAX: `bind` gives a sequence of results; jaxprs that are called are parameters.
-    multiple_results: bool = True
+    # Whether `bind` gives a list of results, not one. Interpreters of jaxprs written for JAX read this and the next two.
+    multiple_results: bool = False
     call_primitive: ClassVar[bool] = False
     map_primitive: ClassVar[bool] = False
     # runner(primitive, params): what runs a primitive outside any trace; the upper floors install it (`_programs.eager`).
@@ -117,9 +117,14 @@ class Primitive:
         cls.pure = cls.effects is Primitive.effects
         cls.standalone = cls.evaluate is Primitive.evaluate
 
-    def bind(self, *args: Any, **params: Any) -> tuple[Any, ...]:
-        """Apply the primitive under the current trace."""
+    def call(self, *args: Any, **params: Any) -> tuple[Any, ...]:
+        """Apply the primitive under the current trace. This is what rules and functions of ours call."""
         return _trace._current.trace.process(self, args, params)
+
+    def bind(self, *args: Any, **params: Any) -> Any:
+        """Apply the primitive as libraries do: one result, or the list of them if there are several."""
+        outs = self.call(*args, **params)
+        return list(outs) if self.multiple_results else outs[0]
 
     def evaluate(self, *args: Any, **params: Any) -> tuple[Any, ...]:
         result: tuple[Any, ...] = Primitive.runner(self, params)(*args)
@@ -169,7 +174,7 @@ class Primitive:
 
     def through(self, sizes: Any, args: Any, avals: Any, outs: Any, **params: Any) -> Any:
         """The rule `padded` of a primitive that lets no elements meet: it acts on the buffers."""
-        return self.bind(*args, **sizes.bounded(params))
+        return self.call(*args, **sizes.bounded(params))
 
     def missing(self, what: str, rule: str) -> NoReturn:
         """Raise the error that names the primitive and the rule that it lacks."""

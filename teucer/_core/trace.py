@@ -1,6 +1,6 @@
 """Traces and tracers, and which trace is current.
 
-`primitive.bind(*args, **params)` hands the call to the current trace of the thread. A trace knows its parent and its own
+`primitive.call(*args, **params)` hands the call to the current trace of the thread. A trace knows its parent and its own
 tracers; a value that is not one of its tracers is a constant to it. Rules run with the parent as the current trace.
 """
 

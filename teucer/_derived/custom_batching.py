@@ -34,6 +34,7 @@ class CustomVmapCall(Primitive):
 
     __slots__ = ()
     name = "custom_vmap_call"
+    multiple_results = True
     higher_order = True
 
     def types(self, *avals: Any, call: ClosedJaxpr, **params: Any) -> Any:
@@ -92,7 +93,7 @@ class CustomVmapCall(Primitive):
             return [*outs, *map(array_ops.instantiate, out_tangents)], [*found[0], *found[0]]
 
         given = [t for t, m in zip(tangents, moving, strict=True) if m]
-        outs = self.bind(*primals, *given, call=call_jvp, rule=rule_jvp, name=name)
+        outs = self.call(*primals, *given, call=call_jvp, rule=rule_jvp, name=name)
         half = len(outs) // 2
         return outs[:half], outs[half:]
 
@@ -132,7 +133,7 @@ class CustomVmapCall(Primitive):
             return [y if d is None or not b else array_ops.moveaxis(y, 1, 0)
                     for y, d, b in zip(outs, out_dims.dims, flags, strict=True)], flags
 
-        outs = self.bind(*args, call=batched(call, axis, dims, out_dims), rule=rule_along, **params)
+        outs = self.call(*args, call=batched(call, axis, dims, out_dims), rule=rule_along, **params)
         return outs, tuple(out_dims.dims)
 
     def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, call: ClosedJaxpr, **params: Any) -> Any:
@@ -191,7 +192,7 @@ class custom_vmap:
             result = self.vmap_rule(size, list(tree_batched), *tree_args)
             return _check_result(result, name, out_tree, size)
 
-        outs = custom_vmap_call_p.bind(*call.leaves, call=flat, rule=rule, name=name)
+        outs = custom_vmap_call_p.call(*call.leaves, call=flat, rule=rule, name=name)
         return pytrees.tree_unflatten(out_tree[0], outs)
 
 

@@ -30,6 +30,7 @@ class CustomJVPCall(CustomCall):
 
     __slots__ = ()
     name = "custom_jvp_call"
+    multiple_results = True
 
     def stage(self, trace: Any, args: Any, params: Any) -> Any:
         closed, consts = to_jaxpr(params["call_jaxpr"], args)
@@ -60,7 +61,7 @@ class CustomJVPCall(CustomCall):
         out_dims = OutDims(dims)
         call = batched(call_jaxpr, axis, dims, out_dims)
         rule = batched(jvp, axis, (*dims, *dims), out_dims, parts=2)
-        outs = self.bind(*args, call_jaxpr=call, jvp=rule, **params)
+        outs = self.call(*args, call_jaxpr=call, jvp=rule, **params)
         return outs, tuple(out_dims.dims)
 
 
@@ -154,7 +155,7 @@ class custom_jvp(CustomFunction):
             return [*outs, *out_tangents]
 
         rule.__name__ = getattr(self.jvp, "__name__", "jvp")
-        outs = custom_jvp_call_p.bind(*call.leaves, call_jaxpr=flat, jvp=rule, name=name, num_consts=0,
+        outs = custom_jvp_call_p.call(*call.leaves, call_jaxpr=flat, jvp=rule, name=name, num_consts=0,
                                       symbolic_zeros=self.symbolic_zeros)
         return pytrees.tree_unflatten(out_tree[0], outs)
 

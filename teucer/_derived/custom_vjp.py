@@ -66,6 +66,7 @@ class CustomVJPCall(CustomCall):
 
     __slots__ = ()
     name = "custom_vjp_call"
+    multiple_results = True
 
     def stage(self, trace: Any, args: Any, params: Any) -> Any:
         closed, consts = to_jaxpr(params["call_jaxpr"], args)
@@ -92,7 +93,7 @@ class CustomVJPCall(CustomCall):
         given = [t for t, m in zip(tangents, moving, strict=True) if m]
         avals = tuple(typeof(p).tangent_aval() for p in primals)
         differentiable = [a.dtype != float0 for a in out_avals]
-        found = iter(custom_lin_p.bind(*residuals, *given, num_res=len(residuals), bwd=bwd, moving=moving, in_avals=avals,
+        found = iter(custom_lin_p.call(*residuals, *given, num_res=len(residuals), bwd=bwd, moving=moving, in_avals=avals,
                                        out_avals=out_avals, symbolic_zeros=symbolic_zeros, name=name))
         out_tangents = [next(found) for _ in out_avals]
         return tuple(outs), tuple(t if d else typeof(y).zero
@@ -117,7 +118,7 @@ class CustomVJPCall(CustomCall):
             return out_dims.kept(results[:n], found[:n], axis), results[n:]
 
         rule = _batched_bwd(bwd, axis, lambda: [*residual_dims, *out_dims.dims], dims)
-        outs = self.bind(*args, call_jaxpr=call, fwd_jaxpr_thunk=fwd, bwd=rule, **params)
+        outs = self.call(*args, call_jaxpr=call, fwd_jaxpr_thunk=fwd, bwd=rule, **params)
         return outs, tuple(out_dims.dims)
 
 
@@ -155,6 +156,7 @@ class CustomLin(Primitive):
 
     __slots__ = ()
     name = "custom_lin"
+    multiple_results = True
     higher_order = True
 
     def types(self, *avals: Any, out_avals: Any, **params: Any) -> Any:
@@ -186,7 +188,7 @@ class CustomLin(Primitive):
         batched_outs = tuple(batched_aval(a, axis) for a in out_avals)
         batched_ins = tuple(unmapped_aval(a, d, axis.size) for a, d in zip(in_avals, full_dims, strict=True))
         rule = _batched_bwd(bwd, axis, lambda: [*res_dims, *[0] * len(out_avals)], full_dims)
-        outs = self.bind(*args, num_res=num_res, bwd=rule, moving=moving, in_avals=batched_ins, out_avals=batched_outs, **params)
+        outs = self.call(*args, num_res=num_res, bwd=rule, moving=moving, in_avals=batched_ins, out_avals=batched_outs, **params)
         return outs, (0,) * len(outs)
 
 
@@ -238,7 +240,7 @@ class custom_vjp(CustomFunction):
                 f"nondiff_argnums as non-differentiable.\n    function: {name}\n  nondiff_argnums is for values of Python, such as "
                 "functions. Pass arrays as ordinary arguments, and return None for cotangents that are not wanted.")
         rule = _VJPRule(self, call, name)
-        outs = custom_vjp_call_p.bind(*call.leaves, call_jaxpr=rule.call, fwd_jaxpr_thunk=_named(rule.forward, self.fwd),
+        outs = custom_vjp_call_p.call(*call.leaves, call_jaxpr=rule.call, fwd_jaxpr_thunk=_named(rule.forward, self.fwd),
                                       bwd=_named(rule.backward, self.bwd), num_consts=0, name=name,
                                       symbolic_zeros=self.symbolic_zeros)
         return pytrees.tree_unflatten(rule.out_tree, outs)

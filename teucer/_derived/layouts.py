@@ -41,15 +41,15 @@ class LayoutConstraint(Primitive):
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         (t,) = tangents
-        return self.bind(*primals, **params), (t,) if type(t) is Zero else self.bind(t, **params)
+        return self.call(*primals, **params), (t,) if type(t) is Zero else self.call(t, **params)
 
     def transpose(self, cts: Any, x: Any, **params: Any) -> Any:
-        return self.bind(*cts, **params)
+        return self.call(*cts, **params)
 
     def batch(self, axis: Any, args: Any, dims: Any, *, layout: Layout) -> Any:
         (at,) = dims
         inner = tuple([i + (i >= at) for i in layout.major_to_minor])
-        return self.bind(*args, layout=Layout((at, *inner))), dims
+        return self.call(*args, layout=Layout((at, *inner))), dims
 
     padded = Primitive.through
 
@@ -75,4 +75,4 @@ def with_layout_constraint(x: Any, layouts: Any) -> Any:
     bad = [type(layout) for layout in places if not isinstance(layout, Layout)]
     if bad:
         raise ValueError(f"layouts passed to `with_layout_constraint` must be of type `Layout`. Got {bad}")
-    return tree.unflatten([layout_constraint_p.bind(leaf, layout=layout)[0] for leaf, layout in zip(leaves, places, strict=True)])
+    return tree.unflatten([layout_constraint_p.call(leaf, layout=layout)[0] for leaf, layout in zip(leaves, places, strict=True)])

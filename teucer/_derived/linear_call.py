@@ -29,6 +29,7 @@ class LinearCall(Primitive):
 
     __slots__ = ()
     name = "linear_call"
+    multiple_results = True
     higher_order = True
     mergeable = False
 
@@ -52,16 +53,16 @@ class LinearCall(Primitive):
         if any(type(t) is not Zero for t in tangents[:n]):
             raise TypeError("linear_call is differentiated with respect to its residuals, or to values that its functions close "
                             "over.\n  It has a derivative in its linear arguments only: jax.custom_vjp says others.")
-        outs = self.bind(*primals, **params)
+        outs = self.call(*primals, **params)
         if all(type(t) is Zero for t in tangents):
             return outs, tuple(typeof(y).zero for y in outs)
-        return outs, self.bind(*primals[:n], *map(array_ops.instantiate, tangents[n:]), **params)
+        return outs, self.call(*primals[:n], *map(array_ops.instantiate, tangents[n:]), **params)
 
     def transpose(self, cts: Any, *args: Any, callee: ClosedJaxpr, transposed: ClosedJaxpr, num_callee_consts: int,
                   num_transpose_consts: int, num_res: int) -> Any:
         n = num_callee_consts + num_transpose_consts
         consts, transpose_consts = args[:num_callee_consts], args[num_callee_consts:n]
-        outs = self.bind(*transpose_consts, *consts, *args[n:n + num_res], *map(array_ops.instantiate, cts), callee=transposed,
+        outs = self.call(*transpose_consts, *consts, *args[n:n + num_res], *map(array_ops.instantiate, cts), callee=transposed,
                          transposed=callee, num_callee_consts=num_transpose_consts, num_transpose_consts=num_callee_consts,
                          num_res=num_res)
         linear = [type(x) is Undefined for x in args[n + num_res:]]
@@ -79,7 +80,7 @@ class LinearCall(Primitive):
         second, _ = batch_jaxpr(transposed, axis, [*transpose_consts, *residuals, *ys], xs)
         operands = [x if d is None and i < fixed else array_ops.to_axis(x, d, axis.size, 0)
                     for i, (x, d) in enumerate(zip(args, dims, strict=True))]
-        outs = self.bind(*first.consts, *operands[:num_callee_consts], *second.consts, *operands[num_callee_consts:],
+        outs = self.call(*first.consts, *operands[:num_callee_consts], *second.consts, *operands[num_callee_consts:],
                          callee=hoist_consts(first.jaxpr), transposed=hoist_consts(second.jaxpr),
                          num_callee_consts=num_callee_consts + len(first.consts),
                          num_transpose_consts=num_transpose_consts + len(second.consts), num_res=num_res)
@@ -126,7 +127,7 @@ def linear_call(fun: Callable[..., Any], fun_transpose: Callable[..., Any], resi
         raise TypeError("linear_call: the transpose's results must have the types of the linear arguments.\n"
                         f"    results: {', '.join(a.str_short(True) for a in transposed.out_avals)}\n"
                         f"    linear_args: {', '.join(a.str_short(True) for a in avals)}")
-    outs = linear_call_p.bind(
+    outs = linear_call_p.call(
         *consts, *transpose_consts, *residuals, *xs, callee=hoist_consts(jaxpr), transposed=hoist_consts(transposed),
         num_callee_consts=len(consts), num_transpose_consts=len(transpose_consts), num_res=len(residuals))
     return pytrees.tree_unflatten(out_tree, outs)

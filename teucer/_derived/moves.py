@@ -34,6 +34,7 @@ class DevicePut(Primitive):
 
     __slots__ = ()
     name = "device_put"
+    multiple_results = True
 
     def types(self, x: Any, *, device: Any, copy: bool) -> Any:
         if not isinstance(device, NamedSharding):
@@ -52,7 +53,7 @@ class DevicePut(Primitive):
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         (t,) = tangents
-        return self.bind(*primals, **params), (t,) if type(t) is Zero else self.bind(t, **params)
+        return self.call(*primals, **params), (t,) if type(t) is Zero else self.call(t, **params)
 
     def transpose(self, cts: Any, x: Any, **params: Any) -> Any:
         return cts
@@ -60,7 +61,7 @@ class DevicePut(Primitive):
     def batch(self, axis: Any, args: Any, dims: Any, *, device: Any, copy: bool) -> Any:
         if isinstance(device, NamedSharding):
             device = device.inserted(np.ndim(args[0]) - 1, dims[0], axis.spmd_name)
-        return self.bind(*args, device=device, copy=copy), dims
+        return self.call(*args, device=device, copy=copy), dims
 
     padded = Primitive.through
 
@@ -130,7 +131,7 @@ def _put_leaf(x: Any, where: Any, copy: bool) -> Any:
                          f"{typeof(x).str_short()}\n  AUTO is for jit, as in_shardings and out_shardings.")
     # A Device, other than its sharding, says nothing of where a program runs.
     device = where if where is None or isinstance(where, Device) else transfer.as_sharding(where)
-    placed = device_put_p.bind(x, device=device, copy=copy)[0]
+    placed = device_put_p.call(x, device=device, copy=copy)[0]
     if layout is None or isinstance(placed, Tracer):  # a traced value has no place in memory
         return placed
     return in_layout(placed, layout, "device_put arguments")

@@ -74,7 +74,7 @@ def checkpoint(fun: Callable[..., Any] | None = None, *, prevent_cse: bool = Tru
         call = flatten_call(args, kwargs, numbers, names)
         avals = check_leaves(call, fun, "checkpoint")
         jaxpr, consts, out_tree, _ = stage_user(fun, call, avals, "checkpoint")
-        outs = remat_p.bind(*consts, *call.leaves, jaxpr=hoist_consts(jaxpr), prevent_cse=prevent_cse, differentiated=False,
+        outs = remat_p.call(*consts, *call.leaves, jaxpr=hoist_consts(jaxpr), prevent_cse=prevent_cse, differentiated=False,
                             policy=policy)
         return pytrees.tree_unflatten(out_tree, outs)
 
@@ -90,6 +90,7 @@ class Remat(JaxprCall):
 
     __slots__ = ()
     name = "remat2"
+    multiple_results = True
     mergeable = False
 
     def evaluate(self, *args: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
@@ -234,13 +235,13 @@ class Name(Primitive):
         return (x,)
 
     def jvp(self, primals: Any, tangents: Any, *, name: str) -> Any:
-        return self.bind(*primals, name=name), tuple(tangents)
+        return self.call(*primals, name=name), tuple(tangents)
 
     def transpose(self, cts: Any, x: Any, *, name: str) -> Any:
         return tuple(cts)
 
     def batch(self, axis: Any, args: Any, dims: Any, *, name: str) -> Any:
-        return self.bind(*args, name=name), dims
+        return self.call(*args, name=name), dims
 
     def simplify(self, known: Any, x: Any, *, name: str) -> Any:
         return x
@@ -255,4 +256,4 @@ def checkpoint_name(x: Any, name: str) -> Any:
     """A pytree of arrays, named for policies of `checkpoint`: `save_only_these_names` and its kin."""
     if not isinstance(name, str):
         raise TypeError(f"checkpoint_name: name must be a str, got {name!r}")
-    return pytrees.tree_map(lambda leaf: name_p.bind(leaf, name=name)[0], x)
+    return pytrees.tree_map(lambda leaf: name_p.call(leaf, name=name)[0], x)

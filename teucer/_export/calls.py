@@ -28,6 +28,7 @@ class CallExported(Primitive):
 
     __slots__ = ()
     name = "call_exported"
+    multiple_results = True
 
     def types(self, *avals: Any, exported: Any) -> Any:
         names = exported.arg_names

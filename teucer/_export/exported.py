@@ -190,7 +190,7 @@ def _arg_names(tree: Any) -> tuple[str, ...]:
 
 def _callable(exported: Exported) -> Callable[..., Any]:
     def flat(*args: Any) -> Any:
-        return calls.call_exported_p.bind(*args, exported=exported)
+        return calls.call_exported_p.call(*args, exported=exported)
 
     def forward(*args: Any) -> Any:
         # Differentiable again: derivatives of higher order come here.

@@ -40,7 +40,7 @@ def _primitive_dispatcher(primitive: Primitive, params: dict[str, Any]) -> Calla
     programs: dict[Any, Jaxpr] = {}
 
     def apply(*args: Any) -> tuple[Any, ...]:
-        return primitive.bind(*args, **params)
+        return primitive.call(*args, **params)
 
     def cache_miss(*args: Any) -> tuple[Any, Any]:
         check_no_tracers(args)

@@ -212,7 +212,7 @@ def call_jitted(fun: Callable[..., Any], options: JitOptions, args: tuple[Any, .
     if (options.dynamic_dims or options.dynamic_results or config.dynamic_results.value) and not current_trace().staging():
         staged, sizes = _stage_dynamic(fun, call, options)
         if padding.is_dynamic(staged.jaxpr.jaxpr):
-            outs = sized_call_p.bind(*staged.consts, *call.leaves, jaxpr=staged.jaxpr, name=staged.debug_info.name, sizes=sizes,
+            outs = sized_call_p.call(*staged.consts, *call.leaves, jaxpr=staged.jaxpr, name=staged.debug_info.name, sizes=sizes,
                                      donated_invars=staged.donated, keep_unused=options.keep_unused, inline=False,
                                      options=options.compiler_options, outline=options.outline)
             return pytrees.tree_unflatten(staged.out_tree, outs), None
@@ -224,7 +224,7 @@ def call_jitted(fun: Callable[..., Any], options: JitOptions, args: tuple[Any, .
                              f"{dict(options.compiler_options)} specified on a nested jit with name: {staged.debug_info.name}.\n"
                              "  A program is compiled as a whole: give them to the jit that compiles it.")
         ins, wanted = prefixed(staged, call, options.in_shardings, options.out_shardings)
-        outs = jit_p.bind(*map(array_ops.lay_out, leaves, ins), jaxpr=staged.jaxpr, name=staged.debug_info.name,
+        outs = jit_p.call(*map(array_ops.lay_out, leaves, ins), jaxpr=staged.jaxpr, name=staged.debug_info.name,
                           donated_invars=staged.donated, keep_unused=options.keep_unused, inline=options.inline,
                           options=options.compiler_options, outline=options.outline)
         return pytrees.tree_unflatten(staged.out_tree, map(array_ops.lay_out, outs, wanted)), None

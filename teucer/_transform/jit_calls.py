@@ -63,8 +63,8 @@ class JaxprCall(Primitive):
     __slots__ = ()
     higher_order = True
 
-    def call(self, closed: ClosedJaxpr, operands: Sequence[Any], params: dict[str, Any],
-             sources: Sequence[int | None] | None = None) -> Any:
+    def on_jaxpr(self, closed: ClosedJaxpr, operands: Sequence[Any], params: dict[str, Any],
+                 sources: Sequence[int | None] | None = None) -> Any:
         """A call of a transformed jaxpr; the constants that rules have brought in become operands.
 
         sources: the operand of this call that each operand is, or is the tangent of; None for none. By default one for one.
@@ -73,7 +73,7 @@ class JaxprCall(Primitive):
         if consts or sources is not None:
             sources = range(len(operands)) if sources is None else sources
             params = self.for_operands(params, [*[None] * len(consts), *sources])
-        return self.bind(*consts, *operands, jaxpr=inner, **params)
+        return self.call(*consts, *operands, jaxpr=inner, **params)
 
     def for_operands(self, params: dict[str, Any], sources: Sequence[int | None]) -> dict[str, Any]:
         """The parameters for other operands, which come from those at `sources`."""
@@ -90,7 +90,7 @@ class JaxprCall(Primitive):
         jvp, out_moving = jvp_jaxpr(jaxpr, moving, False)
         sources = [i for i, m in enumerate(moving) if m]
         operands = (*primals, *[tangents[i] for i in sources])
-        return split_tangents(self.call(jvp, operands, params, [*range(len(primals)), *sources]), out_moving)
+        return split_tangents(self.on_jaxpr(jvp, operands, params, [*range(len(primals)), *sources]), out_moving)
 
     def transpose(self, cts: Any, *args: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
         linear = [type(x) is Undefined for x in args]
@@ -98,14 +98,14 @@ class JaxprCall(Primitive):
         transposed, nonzero = transpose_jaxpr(jaxpr, linear, given)
         operands = [x for x, lin in zip(args, linear, strict=True) if not lin]
         operands += [ct for ct, g in zip(cts, given, strict=True) if g]
-        outs = iter(self.call(transposed, operands, params, [None] * len(operands)))
+        outs = iter(self.on_jaxpr(transposed, operands, params, [None] * len(operands)))
         found = iter([next(outs) if nz else None for nz in nonzero])
         return tuple(next(found) if lin else None for lin in linear)
 
     def batch(self, axis: Any, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
         batched, out_batched = batch_jaxpr(jaxpr, axis, [d is not None for d in dims], False)
         operands = [x if d is None else array_ops.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
-        outs = self.call(batched, operands, params)
+        outs = self.on_jaxpr(batched, operands, params)
         return outs, tuple(0 if b else None for b in out_batched)
 
     def uses_axis(self, name: Any, params: Any) -> bool:
@@ -115,7 +115,7 @@ class JaxprCall(Primitive):
         """The rule `padded` of a call that stays one."""
         inner, given, found = sizes.inner(jaxpr)
         sources = [*[None] * len(given), *range(len(args))]
-        return sizes.learn(self.call(inner, (*given, *args), params, sources), found)
+        return sizes.learn(self.on_jaxpr(inner, (*given, *args), params, sources), found)
 
 
 class ProgramCall(JaxprCall):
@@ -160,6 +160,7 @@ class Jit(ProgramCall):
 
     __slots__ = ()
     name = "jit"
+    multiple_results = True
     makes_function = True
 
     def evaluate(self, *args: Any, jaxpr: ClosedJaxpr, name: str, donated_invars: Any, keep_unused: bool, inline: bool,
@@ -200,6 +201,7 @@ class SizedCall(ProgramCall):
 
     __slots__ = ()
     name = "sized_call"
+    multiple_results = True
 
     def for_staged(self, params: dict[str, Any], avals: Sequence[Any], outs: Sequence[Any]) -> dict[str, Any]:
         # The staged part may speak of sizes that the known part has found.

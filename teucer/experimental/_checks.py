@@ -121,6 +121,7 @@ class Check(Primitive):
 
     __slots__ = ()
     name = "check"
+    multiple_results = True
     mergeable = False
 
     def types(self, *avals: Any, **params: Any) -> Any:
@@ -144,13 +145,13 @@ class Check(Primitive):
         return ()
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
-        return self.bind(*primals, **params), ()
+        return self.call(*primals, **params), ()
 
     def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
         failed = args[0]  # a scalar of each element of the batch
         last = 0 if dims[0] is None else axis.size - 1 - jnp.argmax(failed[::-1])
         one = [x if d is None else lax.dynamic_index_in_dim(x, last, d, keepdims=False) for x, d in zip(args, dims, strict=True)]
-        self.bind(*one, **params)
+        self.call(*one, **params)
         return (), ()
 
 
@@ -175,4 +176,4 @@ def check_error(error: Error) -> None:
         # Of a batch, as in the batching rule.
         last = len(state.failed) - 1 - jnp.argmax(state.failed.reshape(len(state.failed), -1).any(1)[::-1])
         state = pytrees.tree_map(operator.itemgetter(last), state)
-    check_p.bind(*pytrees.tree_leaves(state), sites=error._sites, counts=counts, debug=False)
+    check_p.call(*pytrees.tree_leaves(state), sites=error._sites, counts=counts, debug=False)

@@ -107,7 +107,7 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
         return f"{msg.format(*args, **kwargs)} (`check` failed)"
 
     site = Site(FailedCheckError, message)
-    check_p.bind(jnp.logical_not(pred), np.int32(0), *shown, sites=(site,), counts=(len(shown),), debug=debug)
+    check_p.call(jnp.logical_not(pred), np.int32(0), *shown, sites=(site,), counts=(len(shown),), debug=debug)
 
 
 @tracebacks.api_boundary
@@ -187,7 +187,7 @@ class _Checks:
             inner = [_checked(program, self.wanted) for program in programs]
             if any(program.sites for program in inner) or any(program.effects >= EFFECTS for program in programs):
                 return rule(self, inner=inner, args=args, params=params)  # type: ignore[no-any-return]
-        outs: Sequence[Any] = primitive.bind(*args, **params)
+        outs: Sequence[Any] = primitive.call(*args, **params)
         if DivisionByZeroError in self.wanted and primitive in _DIVISIONS:
             self.fails(DivisionByZeroError, jnp.any(jnp.equal(args[1], 0)), lambda: "division by zero")
         if OOBError in self.wanted and primitive in _STARTS:
@@ -301,7 +301,7 @@ class _Checks:
         program = inner[0]
         silent = stage_jaxpr(lambda *args: _Checks(frozenset()).run(params["call_jaxpr"], args), program.jaxpr.in_avals)
         self.join(program(*map(lax.stop_gradient, args))[0], program.sites)
-        return primitive.bind(*args, **{**params, "call_jaxpr": silent})
+        return primitive.call(*args, **{**params, "call_jaxpr": silent})
 
 
 def _programs(params: dict[str, Any]) -> list[ClosedJaxpr]:

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any, final
 
 from teucer._core.primitive import Primitive
-from teucer._core.trace import current_trace
 
-__all__ = ["LibraryPrimitive", "Rules", "as_tuple", "has_several_results"]
+__all__ = ["LibraryPrimitive", "Rules", "as_tuple"]
 
 Rule = Callable[..., Any]
 
@@ -32,7 +31,6 @@ class LibraryPrimitive(Primitive):
     """
 
     __slots__ = ()
-    multiple_results = False
     # A library may have state that its rules do not tell of.
     mergeable = False
     impl_rule: Rule | None = None
@@ -40,11 +38,6 @@ class LibraryPrimitive(Primitive):
 
     def __init__(self, name: str) -> None:
         self.name = name
-
-    def bind(self, *args: Any, **params: Any) -> Any:
-        """Apply the primitive under the current trace: the result, or the list of them."""
-        outs = current_trace().process(self, args, params)
-        return list(outs) if self.multiple_results else outs[0]
 
     def def_impl(self, impl: Rule) -> Rule:
         """Say how values are computed outside any transformation: impl(*values, **params); also a decorator."""
@@ -107,13 +100,6 @@ class LibraryPrimitive(Primitive):
     def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> tuple[Any, Any]:
         raise NotImplementedError(f"Batching rule for '{self.name}' not implemented\n"
                                   "  Register one in jax.interpreters.batching.primitive_batchers.")
-
-
-def has_several_results(primitive: Primitive, count: int) -> bool:
-    """Whether rules of a primitive speak of sequences of results; count: how many there are."""
-    if isinstance(primitive, LibraryPrimitive):
-        return primitive.multiple_results
-    return primitive.higher_order or count != 1
 
 
 @final

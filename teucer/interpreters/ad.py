@@ -13,7 +13,7 @@ from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import Zero
 from teucer._transform.jvp import JVPTrace, JVPTracer
-from teucer.interpreters._primitive import Rules, as_tuple, has_several_results
+from teucer.interpreters._primitive import Rules, as_tuple
 from teucer.lax._structure import add_any_p as add_jaxvals_p
 
 __all__ = ["JVPTrace", "JVPTracer", "UndefinedPrimal", "Zero", "add_jaxvals", "add_jaxvals_p", "add_tangents", "defbilinear",
@@ -34,13 +34,13 @@ def _install_jvp(primitive: Primitive, rule: Rule) -> Rule:
 def _derive_jvp(primitive: Primitive, method: Rule) -> Rule:
     def rule(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
         outs, tangents_out = method(primals, tangents, **params)
-        return (outs, tangents_out) if has_several_results(primitive, len(outs)) else (outs[0], tangents_out[0])
+        return (outs, tangents_out) if primitive.multiple_results else (outs[0], tangents_out[0])
     return rule
 
 
 def _install_transpose(primitive: Primitive, rule: Rule) -> Rule:
     def transpose(cts: Any, *args: Any, **params: Any) -> Any:
-        return tuple(rule(cts if has_several_results(primitive, len(cts)) else cts[0], *args, **params))
+        return tuple(rule(cts if primitive.multiple_results else cts[0], *args, **params))
     return transpose
 
 
@@ -99,7 +99,7 @@ def _without_result(rule: Rule, tangent: Any, result: Any, *primals: Any, **para
 def defjvp2(primitive: Primitive, *jvprules: Rule | None) -> None:
     """As `defjvp`, with rules of the result too: jvprules[i](tangent, result, *operands, **params)."""
     def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
-        (out,) = as_tuple(primitive.bind(*primals, **params))
+        (out,) = as_tuple(primitive.call(*primals, **params))
         terms = [rule(t, out, *primals, **params) for rule, t in zip(jvprules, tangents, strict=True)
                  if rule is not None and type(t) is not Zero]
         total = functools.reduce(add_tangents, terms) if terms else typeof(out).zero
@@ -110,10 +110,10 @@ def defjvp2(primitive: Primitive, *jvprules: Rule | None) -> None:
 def deflinear2(primitive: Primitive, transpose_rule: Rule) -> None:
     """Register a primitive that is linear in all operands together: transpose_rule(cotangent, *operands, **params)."""
     def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
-        outs = primitive.bind(*primals, **params)
+        outs = primitive.call(*primals, **params)
         if all(type(t) is Zero for t in tangents):
             return outs, tuple(typeof(y).zero for y in as_tuple(outs))
-        return outs, primitive.bind(*map(instantiate_zeros, tangents), **params)
+        return outs, primitive.call(*map(instantiate_zeros, tangents), **params)
     primitive_jvps[primitive] = jvp
     primitive_transposes[primitive] = transpose_rule
 
@@ -138,8 +138,8 @@ def deflinear(primitive: Primitive, transpose_rule: Rule) -> None:
 
 def defbilinear(primitive: Primitive, lhs_rule: Rule, rhs_rule: Rule) -> None:
     """Register a product of two operands, by its transposes in each: rule(cotangent, x, y, **params)."""
-    defjvp(primitive, lambda t, x, y, **params: as_tuple(primitive.bind(t, y, **params))[0],
-           lambda t, x, y, **params: as_tuple(primitive.bind(x, t, **params))[0])
+    defjvp(primitive, lambda t, x, y, **params: as_tuple(primitive.call(t, y, **params))[0],
+           lambda t, x, y, **params: as_tuple(primitive.call(x, t, **params))[0])
 
     def transpose(ct: Any, x: Any, y: Any, **params: Any) -> Any:
         on_left = is_undefined_primal(x)

@@ -8,7 +8,7 @@ from typing import Any
 from teucer._core import array_ops
 from teucer._core.primitive import Axis, Primitive
 from teucer._core.trace import typeof
-from teucer.interpreters._primitive import Rules, as_tuple, has_several_results
+from teucer.interpreters._primitive import Rules, as_tuple
 
 __all__ = ["axis_primitive_batchers", "bdim_at_front", "broadcast", "defbroadcasting", "defreducer", "defvectorized",
            "fancy_primitive_batchers", "primitive_batchers"]
@@ -34,7 +34,7 @@ def _install_fancy(primitive: Primitive, rule: Rule) -> Rule:
 def _derive_fancy(primitive: Primitive, method: Rule) -> Rule:
     def rule(axis: Any, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
         outs, out_dims = method(axis, args, dims, **params)
-        return (outs, out_dims) if has_several_results(primitive, len(outs)) else (outs[0], out_dims[0])
+        return (outs, out_dims) if primitive.multiple_results else (outs[0], out_dims[0])
     return rule
 
 
@@ -83,7 +83,7 @@ def defvectorized(primitive: Primitive) -> None:
     """Register a primitive that acts element by element on operands of one shape: it is its own batching rule."""
     def rule(axis: Any, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
         at = dims[0] if len(set(dims)) == 1 else 0
-        outs = primitive.bind(*(array_ops.to_axis(x, d, axis.size, at) for x, d in zip(args, dims, strict=True)), **params)
+        outs = primitive.call(*(array_ops.to_axis(x, d, axis.size, at) for x, d in zip(args, dims, strict=True)), **params)
         return outs, (at,) * len(as_tuple(outs))
     fancy_primitive_batchers[primitive] = rule
 
@@ -100,7 +100,7 @@ def defbroadcasting(primitive: Primitive) -> None:
                 # Axes of size 1 behind the batch dimension stand for those that the operand lacks.
                 front = array_ops.reshape(front, (shape[0], *(1,) * (rank + 1 - len(shape)), *shape[1:]))
             moved.append(front)
-        outs = primitive.bind(*moved, **params)
+        outs = primitive.call(*moved, **params)
         return outs, (0,) * len(as_tuple(outs))
     fancy_primitive_batchers[primitive] = rule
 
@@ -110,6 +110,6 @@ def defreducer(primitive: Primitive) -> None:
     def rule(axis: Any, args: Sequence[Any], dims: Sequence[Any], *, axes: Sequence[int], **params: Any) -> Any:
         (x,), (dim,) = args, dims
         moved = tuple(a + (a >= dim) for a in axes)
-        outs = primitive.bind(x, axes=moved, **params)
+        outs = primitive.call(x, axes=moved, **params)
         return outs, (dim - sum(a < dim for a in moved),) * len(as_tuple(outs))
     fancy_primitive_batchers[primitive] = rule

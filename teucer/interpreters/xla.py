@@ -11,7 +11,6 @@ from typing import Any
 from teucer._arrays.transfer import host_rules as canonicalize_dtype_handlers
 from teucer._core.primitive import Primitive
 from teucer._core.trace import EVAL
-from teucer.interpreters._primitive import has_several_results
 
 __all__ = ["apply_primitive", "canonicalize_dtype_handlers"]
 
@@ -24,4 +23,4 @@ def apply_primitive(prim: Primitive, *args: Any, **params: Any) -> Any:
     Array(-3., dtype=float32, weak_type=True)
     """
     outs = EVAL.process(prim, args, params)
-    return list(outs) if has_several_results(prim, len(outs)) else outs[0]
+    return list(outs) if prim.multiple_results else outs[0]

@@ -170,7 +170,7 @@ def integer_pow(x: Any, y: int) -> Any:
     if y < 0 and dtypes.issubdtype(typeof(x).dtype, np.integer):
         raise TypeError(f"Integers cannot be raised to negative powers, got integer_pow({typeof(x).str_short()}, {y})\n"
                         "  Convert x to a floating dtype first.")
-    return integer_pow_p.bind(x, y=y)[0]
+    return integer_pow_p.call(x, y=y)[0]
 
 
 def reciprocal(x: Any) -> Any:
@@ -208,7 +208,7 @@ is_finite_p, is_finite = unary("is_finite", FLOAT, "is_finite", None, EXACT, "Wh
 
 
 def round(x: Any, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZERO) -> Any:
-    return round_p.bind(x, rounding_method=RoundingMethod(rounding_method))[0]
+    return round_p.call(x, rounding_method=RoundingMethod(rounding_method))[0]
 
 
 face(round, "round", describe("Integer nearest to x, as a float; half way between two, as rounding_method says.",
@@ -322,7 +322,7 @@ class Clamp(Primitive):
         return (hlo.clamp(ctx, low, x, high),)
 
     def jvp(self, primals: Any, tangents: Any) -> Any:
-        outs = self.bind(*primals)
+        outs = self.call(*primals)
         low, x, high = primals
         inside = (lambda: bitwise_and(gt(low, x), lt(low, high)), lambda: bitwise_and(gt(x, low), lt(x, high)),
                   lambda: lt(high, x))
@@ -336,7 +336,7 @@ class Clamp(Primitive):
         rank = typeof(args[1]).ndim - (dims[1] is not None)
         if not rank and (dims[0] is not None or dims[2] is not None):
             args = [array_ops.to_axis(v, d, axis.size, 0) for v, d in zip(args, dims, strict=True)]
-            return self.bind(*args), (0,)
+            return self.call(*args), (0,)
         return batch_elementwise(self, axis, args, dims, {})
 
     padded = Primitive.through
@@ -355,7 +355,7 @@ def clamp(min: Any, x: Any, max: Any) -> Any:
     >>> lax.clamp(0.0, 1.5, 1.0)
     Array(1., dtype=float32, weak_type=True)
     """
-    return clamp_p.bind(*operands(min, x, max))[0]
+    return clamp_p.call(*operands(min, x, max))[0]
 
 
 clamp.__module__ = "teucer.lax"
@@ -400,12 +400,12 @@ def _transpose_conj(ct: Any, x: Any, input_dtype: Any) -> Any:
 
 
 conj_p = Elementwise("conj", Accepts((np.float32, np.float64, np.complexfloating)), _lower_conj,
-                     (lambda t, y, x, input_dtype: conj_p.bind(t, input_dtype=input_dtype)[0],), EXACT,
+                     (lambda t, y, x, input_dtype: conj_p.call(t, input_dtype=input_dtype)[0],), EXACT,
                      transposes=(_transpose_conj,), result=_complex_dtype)
 
 
 def conj(x: Any) -> Any:
-    return conj_p.bind(x, input_dtype=typeof(x).dtype)[0]
+    return conj_p.call(x, input_dtype=typeof(x).dtype)[0]
 
 
 face(conj, "conj", describe("Complex conjugate; a real x becomes complex.", conj_p, "x"))

@@ -123,10 +123,11 @@ class PureCallback(_Callback):
 
     __slots__ = ()
     name = "pure_callback"
+    multiple_results = True
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         if all(type(t) is Zero for t in tangents):
-            outs = self.bind(*primals, **params)
+            outs = self.call(*primals, **params)
             return outs, tuple(typeof(y).zero for y in outs)
         raise ValueError("Pure callbacks do not support JVP. Please use `jax.custom_jvp` to use callbacks while taking "
                          "gradients.")
@@ -143,10 +144,10 @@ class PureCallback(_Callback):
             size = axis.size if vmap_method == "broadcast_all" else 1
             filled = [array_ops.broadcast(x, size, 0) if d is None and vmap_method != "legacy_vectorized" else x
                       for x, d in zip(moved, dims, strict=True)]
-            outs = self.bind(*filled, callback=callback, result_avals=batched, vmap_method=vmap_method, **params)
+            outs = self.call(*filled, callback=callback, result_avals=batched, vmap_method=vmap_method, **params)
         else:
             one_by_one = _sequentially(callback, [d is not None for d in dims], axis.size)
-            outs = self.bind(*moved, callback=one_by_one, result_avals=batched, vmap_method=vmap_method, **params)
+            outs = self.call(*moved, callback=one_by_one, result_avals=batched, vmap_method=vmap_method, **params)
         return outs, (0,) * len(outs)
 
 
@@ -170,7 +171,7 @@ class _Effectful(_Callback):
         moved = [x if d is None else array_ops.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
         batched = tuple(ShapedArray((axis.size, *a.shape), a.dtype) for a in result_avals)
         one_by_one = _sequentially(callback, [d is not None for d in dims], axis.size)
-        outs = self.bind(*moved, callback=one_by_one, result_avals=batched, ordered=ordered)
+        outs = self.call(*moved, callback=one_by_one, result_avals=batched, ordered=ordered)
         return outs, (0,) * len(outs)
 
 
@@ -180,11 +181,12 @@ class IOCallback(_Effectful):
 
     __slots__ = ()
     name = "io_callback"
+    multiple_results = True
     kind = "io"
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         if all(type(t) is Zero for t in tangents):
-            outs = self.bind(*primals, **params)
+            outs = self.call(*primals, **params)
             return outs, tuple(typeof(y).zero for y in outs)
         raise ValueError("IO callbacks do not support JVP. Wrap the call in `jax.lax.stop_gradient` or give it a "
                          "`jax.custom_jvp` rule.")
@@ -196,10 +198,11 @@ class DebugCallback(_Effectful):
 
     __slots__ = ()
     name = "debug_callback"
+    multiple_results = True
     kind = "debug"
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
-        return self.bind(*primals, **params), ()
+        return self.call(*primals, **params), ()
 
 
 pure_callback_p = PureCallback()
@@ -246,7 +249,7 @@ def pure_callback(callback: Callable[..., Any], result_shape_dtypes: Any, *args:
         raise ValueError(f"vmap_method must be on of the allowed methods {list(_VMAP_METHODS)}, but got: {vmap_method}")
     leaves, tree = pytrees.tree_flatten((args, kwargs))
     avals, out_tree = _result_avals(result_shape_dtypes)
-    outs = pure_callback_p.bind(*leaves, callback=_flat_call(callback, tree, out_tree), result_avals=avals,
+    outs = pure_callback_p.call(*leaves, callback=_flat_call(callback, tree, out_tree), result_avals=avals,
                                 vmap_method=vmap_method)
     return pytrees.tree_unflatten(out_tree, outs)
 
@@ -265,7 +268,7 @@ def io_callback(callback: Callable[..., Any], result_shape_dtypes: Any, *args: A
     check_callable(callback, "io_callback")
     leaves, tree = pytrees.tree_flatten((args, kwargs))
     avals, out_tree = _result_avals(result_shape_dtypes)
-    outs = io_callback_p.bind(*leaves, callback=_flat_call(callback, tree, out_tree), result_avals=avals,
+    outs = io_callback_p.call(*leaves, callback=_flat_call(callback, tree, out_tree), result_avals=avals,
                               ordered=ordered)
     return pytrees.tree_unflatten(out_tree, outs)
 
@@ -288,4 +291,4 @@ def debug_callback(callback: Callable[..., Any], *args: Any, ordered: bool = Fal
         flat(*values)
         return []
 
-    debug_callback_p.bind(*leaves, callback=ignoring, result_avals=(), ordered=ordered)
+    debug_callback_p.call(*leaves, callback=ignoring, result_avals=(), ordered=ordered)

@@ -125,10 +125,10 @@ class AllReduce(Collective):
         size_of(axes)
         rest = tuple(name for name in axes if name != axis.name)
         if len(rest) == len(axes):
-            return self.bind(x, axes=axes, axis_index_groups=axis_index_groups), dims
+            return self.call(x, axes=axes, axis_index_groups=axis_index_groups), dims
         refuse_groups(self, axis_index_groups)
         y = self.repeated(x, axis.size) if dim is None else self.reduce(x, (dim,))
-        return (self.bind(y, axes=rest, axis_index_groups=None) if rest else (y,)), (None,)
+        return (self.call(y, axes=rest, axis_index_groups=None) if rest else (y,)), (None,)
 
 
 @final
@@ -138,10 +138,10 @@ class PSum(AllReduce):
     __slots__ = ()
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
-        return self.bind(*primals, **params), self.bind(*tangents, **params)
+        return self.call(*primals, **params), self.call(*tangents, **params)
 
     def transpose(self, cts: Any, x: Any, **params: Any) -> Any:
-        return self.bind(*cts, **params)
+        return self.call(*cts, **params)
 
 
 def _times(x: Any, size: Any) -> Any:
@@ -196,7 +196,7 @@ def _all_reduce(primitive: AllReduce, x: Any, axis_name: Any, axis_index_groups:
             # The sum of equal elements is known, as a Python number if x is one: a size, say.
             return leaf * group_size(names, groups)
         y = primitive.reduce(leaf, axes) if axes else leaf
-        return primitive.bind(y, axes=names, axis_index_groups=groups)[0] if names else y
+        return primitive.call(y, axes=names, axis_index_groups=groups)[0] if names else y
 
     return pytrees.tree_map(one, x)
 
@@ -266,7 +266,7 @@ def axis_index(axis_name: Any) -> Any:
     Array([0., 1., 2.], dtype=float32)
     """
     if not isinstance(axis_name, tuple | list):
-        return axis_index_p.bind(axis_name=axis_name)[0]
+        return axis_index_p.call(axis_name=axis_name)[0]
     index: Any = 0
     stride = 1
     for name in reversed(axis_name):

@@ -32,6 +32,7 @@ class Composite(Primitive):
 
     __slots__ = ()
     name = "composite"
+    multiple_results = True
     higher_order = True
     mergeable = False
 
@@ -91,7 +92,7 @@ def composite(decomposition: Callable[..., Any], name: str, version: int = 0) ->
                 "decomposition function closes over a value that is involved in a JAX transformation. Any values that aren't "
                 "explicitly known at compile time must be explicitly passed as arguments to the composite.")
         attributes = tuple((key, _attribute(key, value)) for key, value in kwargs.items() if value is not None)
-        outs = composite_p.bind(*consts, *leaves, jaxpr=hoist_consts(jaxpr), name=name, version=version, attributes=attributes)
+        outs = composite_p.call(*consts, *leaves, jaxpr=hoist_consts(jaxpr), name=name, version=version, attributes=attributes)
         return pytrees.tree_unflatten(f.tree, outs)
 
     return call

@@ -93,11 +93,11 @@ class BitcastConvertType(Primitive):
         return (hlo.bitcast_convert(ctx, x, ctx.avals_out[0]),)
 
     def jvp(self, primals: Any, tangents: Any, *, new_dtype: Any) -> Any:
-        outs = self.bind(*primals, new_dtype=new_dtype)
+        outs = self.call(*primals, new_dtype=new_dtype)
         return outs, (typeof(outs[0]).zero,)
 
     def batch(self, axis: Any, args: Any, dims: Any, *, new_dtype: Any) -> Any:
-        return self.bind(_structure.moveaxis(args[0], dims[0], 0), new_dtype=new_dtype), (0,)
+        return self.call(_structure.moveaxis(args[0], dims[0], 0), new_dtype=new_dtype), (0,)
 
     padded = Primitive.through
 
@@ -132,10 +132,10 @@ class ReducePrecision(Linear):
                         f"exponent_bits = {exponent_bits} : i32, mantissa_bits = {mantissa_bits} : i32"),)
 
     def transpose(self, cts: Any, x: Any, **params: Any) -> Any:
-        return self.bind(*cts, **params)
+        return self.call(*cts, **params)
 
     def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
-        return self.bind(*args, **params), dims
+        return self.call(*args, **params), dims
 
     padded = Primitive.through
 
@@ -158,10 +158,10 @@ class Copy(Linear):
         return hlo.optimization_barrier(ctx, (x,))
 
     def transpose(self, cts: Any, x: Any) -> Any:
-        return self.bind(*cts)
+        return self.call(*cts)
 
     def batch(self, axis: Any, args: Any, dims: Any) -> Any:
-        return self.bind(*args), dims
+        return self.call(*args), dims
 
     padded = Primitive.through
 
@@ -183,7 +183,7 @@ class StopGradient(Primitive):
         return (x,)
 
     def jvp(self, primals: Any, tangents: Any) -> Any:
-        outs = self.bind(*primals)
+        outs = self.call(*primals)
         return outs, (typeof(outs[0]).zero,)
 
     def transpose(self, cts: Any, x: Any) -> Any:
@@ -191,7 +191,7 @@ class StopGradient(Primitive):
         return tuple(cts)
 
     def batch(self, axis: Any, args: Any, dims: Any) -> Any:
-        return self.bind(*args), dims
+        return self.call(*args), dims
 
     def simplify(self, known: Any, x: Any) -> Any:
         return x
@@ -216,7 +216,7 @@ def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
     >>> lax.bitcast_convert_type(1.0, 'int32')
     Array(1065353216, dtype=int32)
     """
-    return bitcast_convert_type_p.bind(operand, new_dtype=_checked_dtype(new_dtype, "bitcast_convert_type"))[0]
+    return bitcast_convert_type_p.call(operand, new_dtype=_checked_dtype(new_dtype, "bitcast_convert_type"))[0]
 
 
 def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Any:
@@ -229,7 +229,7 @@ def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> An
     >>> lax.reduce_precision(1.01, 8, 3)
     Array(1., dtype=float32, weak_type=True)
     """
-    return reduce_precision_p.bind(operand, exponent_bits=exponent_bits.__index__(),
+    return reduce_precision_p.call(operand, exponent_bits=exponent_bits.__index__(),
                                    mantissa_bits=mantissa_bits.__index__())[0]
 
 
@@ -242,7 +242,7 @@ def stop_gradient(x: Any) -> Any:
     >>> lax.stop_gradient(3.0)
     Array(3., dtype=float32, weak_type=True)
     """
-    return pytrees.tree_map(lambda leaf: stop_gradient_p.bind(leaf)[0], x)
+    return pytrees.tree_map(lambda leaf: stop_gradient_p.call(leaf)[0], x)
 
 
 for _function in (convert_element_type, bitcast_convert_type, reduce_precision, stop_gradient):

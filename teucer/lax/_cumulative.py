@@ -64,7 +64,7 @@ class Cumulative(Primitive):
 
     def jvp(self, primals: Any, tangents: Any, *, axis: Any, reverse: Any) -> Any:
         (x,), (t,) = primals, tangents
-        outs = self.bind(x, axis=axis, reverse=reverse)
+        outs = self.call(x, axis=axis, reverse=reverse)
         if np.shape(x)[axis] == 0:
             return outs, (t,)
         pair = [rev(z, (axis,)) if reverse else z for z in (x, t)]
@@ -72,13 +72,13 @@ class Cumulative(Primitive):
         return outs, (rev(moved, (axis,)) if reverse else moved,)
 
     def batch(self, mapped: Any, args: Any, dims: Any, /, *, axis: Any, reverse: Any) -> Any:
-        return self.bind(*args, axis=axis + (axis >= dims[0]), reverse=reverse), dims
+        return self.call(*args, axis=axis + (axis >= dims[0]), reverse=reverse), dims
 
     def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, axis: Any, reverse: Any) -> Any:
         (x,), (aval,) = args, avals
         # What is behind the elements comes first where the scan goes backwards.
         x = sizes.mask(x, aval, self.start(aval.dtype), (axis,)) if reverse else x
-        return self.bind(x, axis=axis, reverse=reverse)
+        return self.call(x, axis=axis, reverse=reverse)
 
 
 @final
@@ -88,10 +88,10 @@ class CumulativeSum(Cumulative):
     __slots__ = ()
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
-        return self.bind(*primals, **params), self.bind(*tangents, **params)
+        return self.call(*primals, **params), self.call(*tangents, **params)
 
     def transpose(self, cts: Any, x: Any, *, axis: Any, reverse: Any) -> Any:
-        return self.bind(*cts, axis=axis, reverse=not reverse)
+        return self.call(*cts, axis=axis, reverse=not reverse)
 
 
 def associative_scan_flat(fn: Callable[..., Any], xs: Sequence[Any], axis: int) -> list[Any]:
@@ -194,7 +194,7 @@ cumlogsumexp_p = Cumulative("cumlogsumexp", INEXACT, _logaddexp_body, lambda dty
 
 
 def _cumulative(primitive: Any, operand: Any, axis: int, reverse: bool) -> Any:
-    return primitive.bind(operand, axis=operator.index(axis), reverse=bool(reverse))[0]
+    return primitive.call(operand, axis=operator.index(axis), reverse=bool(reverse))[0]
 
 
 def cumsum(operand: Any, axis: int = 0, reverse: bool = False) -> Any:

@@ -244,7 +244,7 @@ class DotGeneral(Primitive):
         ct_batch, ct_right = tuple(range(n_batch)), tuple(range(ndim - len(right.kept), ndim))
         # The result's last axes are the contracted ones of rhs, in the order of rhs.
         order = (*left.batch, *left.kept, *(left.contract[i] for i in np.argsort(right.contract)))
-        (out,) = self.bind(ct, rhs, dimension_numbers=((ct_right, right.kept), (ct_batch, right.batch)),
+        (out,) = self.call(ct, rhs, dimension_numbers=((ct_right, right.kept), (ct_batch, right.batch)),
                            **params | {"out_sharding": cotangent_sharding(lhs, order, ct, rhs)})
         return _as_operand(out, lhs, order)
 
@@ -254,7 +254,7 @@ class DotGeneral(Primitive):
         ct_batch, ct_left = tuple(range(n_batch)), tuple(range(n_batch, n_batch + len(left.kept)))
         # lhs first: the cotangent of w in x @ w then comes out as x.T @ ct, with no transposition after it.
         order = (*right.batch, *(right.contract[i] for i in np.argsort(left.contract)), *right.kept)
-        (out,) = self.bind(lhs, ct, dimension_numbers=((left.kept, ct_left), (left.batch, ct_batch)),
+        (out,) = self.call(lhs, ct, dimension_numbers=((left.kept, ct_left), (left.batch, ct_batch)),
                            **params | {"out_sharding": cotangent_sharding(rhs, order, lhs, ct)})
         return _as_operand(out, rhs, order)
 
@@ -272,13 +272,13 @@ class DotGeneral(Primitive):
             out_dim = len(lhs_batch) + len(left.kept) + sum(d < rhs_dim for d in _past(rhs_dim, right.kept))
         ndim = len(left.batch) + len(left.kept) + len(right.kept)
         params["out_sharding"] = batched(params["out_sharding"], ndim, out_dim, axis, args, dims)
-        outs = self.bind(lhs, rhs, dimension_numbers=((lhs_contract, rhs_contract), (lhs_batch, rhs_batch)), **params)
+        outs = self.call(lhs, rhs, dimension_numbers=((lhs_contract, rhs_contract), (lhs_batch, rhs_batch)), **params)
         return outs, (out_dim,)
 
     def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, dimension_numbers: Any, **params: Any) -> Any:
         # Both, since zero times what is behind the elements of the other may be NaN.
         xs = [sizes.mask(x, aval, 0, axes) for x, aval, axes in zip(args, avals, dimension_numbers[0], strict=True)]
-        return self.bind(*xs, dimension_numbers=dimension_numbers, **params)
+        return self.call(*xs, dimension_numbers=dimension_numbers, **params)
 
 
 dot_general_p = DotGeneral()
@@ -286,15 +286,15 @@ dot_general_p = DotGeneral()
 
 def bilinear_jvp(primitive: Primitive, primals: Any, tangents: Any, params: Any) -> Any:
     """The forward rule of a primitive that is linear in each of its two operands."""
-    outs = primitive.bind(*primals, **params)
+    outs = primitive.call(*primals, **params)
     (x, y), (tx, ty) = primals, tangents
     tangent: Any = typeof(outs[0]).zero
     if not dtypes.issubdtype(typeof(outs[0]).dtype, np.inexact):
         return outs, (tangent,)
     if type(tx) is not Zero:
-        (tangent,) = primitive.bind(tx, y, **params)
+        (tangent,) = primitive.call(tx, y, **params)
     if type(ty) is not Zero:
-        tangent = array_ops.add_cotangents(tangent, primitive.bind(x, ty, **params)[0])
+        tangent = array_ops.add_cotangents(tangent, primitive.call(x, ty, **params)[0])
     return outs, (tangent,)
 
 
@@ -348,7 +348,7 @@ def dot_general(lhs: Any, rhs: Any, dimension_numbers: Any, precision: Any = Non
     if out_sharding is not None:
         ndim = typeof(lhs).ndim + typeof(rhs).ndim - len(batch[0]) - 2 * len(contract[0])
         out_sharding = explicit_sharding("dot_general", out_sharding, ndim)
-    return dot_general_p.bind(lhs, rhs, dimension_numbers=(contract, batch),
+    return dot_general_p.call(lhs, rhs, dimension_numbers=(contract, batch),
                               precision=canonical_precision(precision),
                               preferred_element_type=element_type_of(preferred_element_type, "dot_general"),
                               out_sharding=out_sharding)[0]

@@ -76,18 +76,18 @@ class DynamicSlice(Primitive):
         return (hlo.dynamic_slice(ctx, x, starts, slice_sizes),)
 
     def jvp(self, primals: Any, tangents: Any, *, slice_sizes: Any) -> Any:
-        outs = self.bind(*primals, slice_sizes=slice_sizes)
-        return outs, self.bind(tangents[0], *primals[1:], slice_sizes=slice_sizes)
+        outs = self.call(*primals, slice_sizes=slice_sizes)
+        return outs, self.call(tangents[0], *primals[1:], slice_sizes=slice_sizes)
 
     def transpose(self, cts: Any, x: Any, *starts: Any, slice_sizes: Any) -> Any:
         zeros = _structure.zeros(x.aval.strengthen())
-        return (dynamic_update_slice_p.bind(zeros, *cts, *starts)[0], *(None for _ in starts))
+        return (dynamic_update_slice_p.call(zeros, *cts, *starts)[0], *(None for _ in starts))
 
     def batch(self, axis: Any, args: Any, dims: Any, *, slice_sizes: Any) -> Any:
         (x, *starts), (dim, *start_dims) = args, dims
         if all(d is None for d in start_dims):
             sizes = (*slice_sizes[:dim], axis.size, *slice_sizes[dim:])
-            return self.bind(x, *_with_zero(starts, dim), slice_sizes=sizes), (dim,)
+            return self.call(x, *_with_zero(starts, dim), slice_sizes=sizes), (dim,)
         every = tuple(range(len(starts)))
         return gather_p.batch(axis, (x, _vector(axis, starts, start_dims)), (dim, 0), slice_sizes=tuple(slice_sizes),
                               dimension_numbers=GatherDimensionNumbers(every, (), every), fill_value=None,
@@ -127,18 +127,18 @@ class DynamicUpdateSlice(Primitive):
         return (hlo.dynamic_update_slice(ctx, x, update, starts),)
 
     def jvp(self, primals: Any, tangents: Any) -> Any:
-        outs = self.bind(*primals)
+        outs = self.call(*primals)
         tx, tu = map(array_ops.instantiate, tangents[:2])
-        return outs, self.bind(tx, tu, *primals[2:])
+        return outs, self.call(tx, tu, *primals[2:])
 
     def transpose(self, cts: Any, x: Any, update: Any, *starts: Any) -> Any:
         (ct,) = cts
         shape = update.aval.shape if type(update) is Undefined else np.shape(update)
         ct_x = ct_update = None
         if type(x) is Undefined:
-            (ct_x,) = self.bind(ct, _structure.full(shape, 0, typeof(ct).dtype), *starts)
+            (ct_x,) = self.call(ct, _structure.full(shape, 0, typeof(ct).dtype), *starts)
         if type(update) is Undefined:
-            (ct_update,) = dynamic_slice_p.bind(ct, *starts, slice_sizes=shape)
+            (ct_update,) = dynamic_slice_p.call(ct, *starts, slice_sizes=shape)
         return (ct_x, ct_update, *(None for _ in starts))
 
     def batch(self, axis: Any, args: Any, dims: Any) -> Any:
@@ -146,7 +146,7 @@ class DynamicUpdateSlice(Primitive):
         if all(d is None for d in start_dims):
             at = update_dim if dim is None else dim
             both = [array_ops.to_axis(x, dim, axis.size, at), array_ops.to_axis(update, update_dim, axis.size, at)]
-            return self.bind(*both, *_with_zero(starts, at)), (at,)
+            return self.call(*both, *_with_zero(starts, at)), (at,)
         every = tuple(range(len(starts)))
         return scatter_p.batch(axis, (x, _vector(axis, starts, start_dims), update), (dim, 0, update_dim),
                                dimension_numbers=ScatterDimensionNumbers(every, (), every), indices_are_sorted=True,
@@ -221,7 +221,7 @@ def dynamic_slice(operand: Any, start_indices: Any, slice_sizes: Sequence[int], 
     [2, 3]
     """
     starts = _start_indices("dynamic_slice", operand, start_indices, allow_negative_indices)
-    return dynamic_slice_p.bind(operand, *starts, slice_sizes=canonical_shape(slice_sizes, "dynamic_slice"))[0]
+    return dynamic_slice_p.call(operand, *starts, slice_sizes=canonical_shape(slice_sizes, "dynamic_slice"))[0]
 
 
 def dynamic_update_slice(operand: Any, update: Any, start_indices: Any, *,
@@ -234,7 +234,7 @@ def dynamic_update_slice(operand: Any, update: Any, start_indices: Any, *,
     [1, 7, 3]
     """
     starts = _start_indices("dynamic_update_slice", operand, start_indices, allow_negative_indices)
-    return dynamic_update_slice_p.bind(operand, update, *starts)[0]
+    return dynamic_update_slice_p.call(operand, update, *starts)[0]
 
 
 def dynamic_slice_in_dim(operand: Any, start_index: Any, slice_size: int, axis: int = 0, *,

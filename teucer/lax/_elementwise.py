@@ -102,7 +102,7 @@ def _power_of_two(n: Any, info: Any) -> Any:
     integer = np.dtype(np.int32 if info.bits == 32 else np.int64)
     exponent = add(_structure.convert_element_type(n, integer), np.asarray(info.maxexp - 1, integer))
     bits = shift_left(exponent, np.asarray(info.nmant, integer))
-    return bitcast_convert_type_p.bind(bits, new_dtype=typeof(n).dtype)[0]
+    return bitcast_convert_type_p.call(bits, new_dtype=typeof(n).dtype)[0]
 
 
 def _lower_log1p(ctx: Any, x: Any) -> Any:
@@ -202,7 +202,7 @@ class Pow(Primitive):
 
     def jvp(self, primals: Any, tangents: Any) -> Any:
         (x, y), (t, u) = primals, tangents
-        outs = self.bind(x, y)
+        outs = self.call(x, y)
         (z,) = outs
         total: Any = None
         if type(t) is not Zero:
@@ -248,12 +248,12 @@ def pow(x: Any, y: Any) -> Any:
     if type(y) is float and typeof(y).dtype != dtype and dtype.kind != "i":
         y = np.asarray(y, dtype)
     try:
-        return pow_p.bind(x, y)[0]
+        return pow_p.call(x, y)[0]
     except TypeError:
         spread = stretched(x, y)
         if spread is None:
             raise
-    return pow_p.bind(*spread)[0]
+    return pow_p.call(*spread)[0]
 
 
 pow.__module__ = "teucer.lax"

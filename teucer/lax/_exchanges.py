@@ -65,7 +65,7 @@ class Exchange(Collective, Linear):
         names = self.names(params)
         self.types(mapped_aval(typeof(args[0]), dims[0]), **params)
         if axis.name not in names:
-            return self.bind(moveaxis(args[0], dims[0], 0), **self.shifted(params)), (0,)
+            return self.call(moveaxis(args[0], dims[0], 0), **self.shifted(params)), (0,)
         refuse_groups(self, params.get("axis_index_groups"))
         if len(names) > 1:
             return batch_flat(lambda x: (self.one_by_one(x, names, params),), axis, args, dims)
@@ -91,7 +91,7 @@ class AllGather(Exchange):
         return (x.update(shape=tuple(shape)),)
 
     def transpose(self, cts: Any, x: Any, *, all_gather_dimension: int, **params: Any) -> Any:
-        return reduce_scatter_p.bind(*cts, scatter_dimension=all_gather_dimension, **params)
+        return reduce_scatter_p.call(*cts, scatter_dimension=all_gather_dimension, **params)
 
     def shifted(self, params: Any) -> dict[str, Any]:
         return {**params, "all_gather_dimension": params["all_gather_dimension"] + 1}
@@ -127,7 +127,7 @@ class ReduceScatter(Exchange):
         return (x.update(shape=(*x.shape[:scatter_dimension], *kept, *x.shape[scatter_dimension + 1:])),)
 
     def transpose(self, cts: Any, x: Any, *, scatter_dimension: int, **params: Any) -> Any:
-        return all_gather_p.bind(*cts, all_gather_dimension=scatter_dimension, **params)
+        return all_gather_p.call(*cts, all_gather_dimension=scatter_dimension, **params)
 
     def shifted(self, params: Any) -> dict[str, Any]:
         return {**params, "scatter_dimension": params["scatter_dimension"] + 1}
@@ -167,7 +167,7 @@ class AllToAll(Exchange):
         return (x.update(shape=tuple(shape)),)
 
     def transpose(self, cts: Any, x: Any, *, concat_axis: int, split_axis: int, **params: Any) -> Any:
-        return self.bind(*cts, concat_axis=split_axis, split_axis=concat_axis, **params)
+        return self.call(*cts, concat_axis=split_axis, split_axis=concat_axis, **params)
 
     def shifted(self, params: Any) -> dict[str, Any]:
         return {**params, "split_axis": params["split_axis"] + 1, "concat_axis": params["concat_axis"] + 1}
@@ -210,7 +210,7 @@ class PPermute(Exchange):
         return (x,)
 
     def transpose(self, cts: Any, x: Any, *, axis_name: Any, perm: Any) -> Any:
-        return self.bind(*cts, axis_name=axis_name, perm=tuple((target, source) for source, target in perm))
+        return self.call(*cts, axis_name=axis_name, perm=tuple((target, source) for source, target in perm))
 
     def shifted(self, params: Any) -> dict[str, Any]:
         return params  # type: ignore[no-any-return]
@@ -294,7 +294,7 @@ def all_gather(x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: i
 
     def one(leaf: Any) -> Any:
         ndim = typeof(checked("all_gather", leaf)).ndim
-        return all_gather_p.bind(leaf, all_gather_dimension=canonical_axis(axis, ndim + (not tiled)), axis_index_groups=groups,
+        return all_gather_p.call(leaf, all_gather_dimension=canonical_axis(axis, ndim + (not tiled)), axis_index_groups=groups,
                                  axis_name=names, axis_size=size, tiled=bool(tiled))[0]
 
     return pytrees.tree_map(one, x)
@@ -317,7 +317,7 @@ def psum_scatter(x: Any, axis_name: Any, *, scatter_dimension: int = 0, axis_ind
 
     def one(leaf: Any) -> Any:
         at = canonical_axis(scatter_dimension, typeof(checked("psum_scatter", leaf)).ndim)
-        return reduce_scatter_p.bind(leaf, axis_index_groups=groups, axis_name=names, axis_size=size, scatter_dimension=at,
+        return reduce_scatter_p.call(leaf, axis_index_groups=groups, axis_name=names, axis_size=size, scatter_dimension=at,
                                      tiled=bool(tiled))[0]
 
     return pytrees.tree_map(one, x)
@@ -344,15 +344,15 @@ def all_to_all(x: Any, axis_name: Any, split_axis: int, concat_axis: int, *, axi
         split, concat = canonical_axis(split_axis, len(shape)), canonical_axis(concat_axis, len(shape))
         params = {"axis_index_groups": groups, "axis_name": axis_name, "tiled": bool(tiled)}
         if tiled:
-            return all_to_all_p.bind(leaf, concat_axis=concat, split_axis=split, **params)[0]
+            return all_to_all_p.call(leaf, concat_axis=concat, split_axis=split, **params)[0]
         if shape[split] != size:
             raise ValueError("all_to_all requires the size of the mapped axis axis_name to equal x.shape[split_axis], but they are "
                              f"{size} and {shape[split]} respectively.\n  With tiled=True the axis is divided.")
         if split == concat:
-            return all_to_all_p.bind(leaf, concat_axis=concat, split_axis=split, **params)[0]
+            return all_to_all_p.call(leaf, concat_axis=concat, split_axis=split, **params)[0]
         # The new axis has size 1 before, the axis that goes away has it after.
         new, old = (concat + 1, split) if split < concat else (concat, split + 1)
-        return squeeze(all_to_all_p.bind(expand(leaf, 1, new), concat_axis=new, split_axis=old, **params)[0], (old,))
+        return squeeze(all_to_all_p.call(expand(leaf, 1, new), concat_axis=new, split_axis=old, **params)[0], (old,))
 
     return pytrees.tree_map(one, x)
 
@@ -380,7 +380,7 @@ def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
     """
     names = names_of(axis_name)
     pairs = tuple((operator.index(source), operator.index(target)) for source, target in perm)
-    return pytrees.tree_map(lambda leaf: ppermute_p.bind(checked("ppermute", leaf), axis_name=names, perm=pairs)[0], x)
+    return pytrees.tree_map(lambda leaf: ppermute_p.call(checked("ppermute", leaf), axis_name=names, perm=pairs)[0], x)
 
 
 def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
@@ -408,4 +408,4 @@ def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
     Array([3., 3.], dtype=float32)
     """
     at = operator.index(source)
-    return pytrees.tree_map(lambda leaf: pbroadcast_p.bind(checked("pbroadcast", leaf), axis_name=axis_name, source=at)[0], x)
+    return pytrees.tree_map(lambda leaf: pbroadcast_p.call(checked("pbroadcast", leaf), axis_name=axis_name, source=at)[0], x)

@@ -72,12 +72,12 @@ class ArgExtreme(Primitive):
         return (hlo.reduce(ctx, [x, places], inits, axes, body)[1],)
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
-        outs = self.bind(*primals, **params)
+        outs = self.call(*primals, **params)
         return outs, (typeof(outs[0]).zero,)
 
     def batch(self, axis: Any, args: Any, dims: Any, *, axes: Any, index_dtype: Any) -> Any:
         (dim,) = dims
-        outs = self.bind(*args, axes=bumped(axes, dim), index_dtype=index_dtype)
+        outs = self.call(*args, axes=bumped(axes, dim), index_dtype=index_dtype)
         return outs, (dim - (axes[0] < dim),)
 
     def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, axes: Any, index_dtype: Any) -> Any:
@@ -85,7 +85,7 @@ class ArgExtreme(Primitive):
         if sizes.may_be_empty(aval.shape[axes[0]]):
             sizes.refuse("the axis may be empty, and then there is no such element")
         # Of equal elements the first counts, and none is before the first of the array.
-        return self.bind(sizes.mask(x, aval, self.start(aval.dtype), axes), axes=axes, index_dtype=index_dtype)
+        return self.call(sizes.mask(x, aval, self.start(aval.dtype), axes), axes=axes, index_dtype=index_dtype)
 
 
 argmax_p = ArgExtreme("argmax", "GT", lowest)
@@ -114,4 +114,4 @@ def argmin(operand: Any, axis: int, index_dtype: Any) -> Any:
 
 def _arg(primitive: Any, operand: Any, axis: int, index_dtype: Any) -> Any:
     kind = dtypes.canonicalize_dtype(dtypes.check_user_dtype_supported(index_dtype, primitive.name))
-    return primitive.bind(operand, axes=(operator.index(axis),), index_dtype=kind)[0]
+    return primitive.call(operand, axes=(operator.index(axis),), index_dtype=kind)[0]

@@ -153,7 +153,7 @@ class Elementwise(Primitive):
         return (self.lowering(ctx, *xs, **params),)
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
-        outs = self.bind(*primals, **params)
+        outs = self.call(*primals, **params)
         (y,) = outs
         rules = self.tangents
         total: Any = None
@@ -208,7 +208,7 @@ def batch_elementwise(primitive: Primitive, axis: Any, args: Any, dims: Any, par
     """Batch an elementwise primitive: bring all operands to one batched shape; unbatched scalars stay scalars."""
     first = dims[0]
     if len(args) == 1:
-        return primitive.bind(*args, **params), dims
+        return primitive.call(*args, **params), dims
     shapes = [typeof(x).shape for x in args]
     if any(d != first for d in dims) or any(len(shape) != len(shapes[0]) for shape in shapes):
         ranks = [len(shape) - (d is not None) for shape, d in zip(shapes, dims, strict=True)]
@@ -223,7 +223,7 @@ def batch_elementwise(primitive: Primitive, axis: Any, args: Any, dims: Any, par
                 array_ops.to_axis(x, d, axis.size, first) if r == rank else
                 _structure.broadcast_to(x, batched, (first,))
                 for x, d, r in zip(args, dims, ranks, strict=True)]
-    outs = primitive.bind(*args, **params)
+    outs = primitive.call(*args, **params)
     return outs, (first,) * len(outs)
 
 
@@ -280,7 +280,7 @@ def unary(name: str, accepts: Accepts, lower: str | Function, tangent: Function 
     """A row for an operation of one operand: its primitive, and its public function (`public`, or the same name)."""
     primitive = Elementwise(name, accepts, _with_accuracy(lower) if accuracy else lower, (tangent,), tested,
                             transposes=(transpose,), result=result, simplify=simplify, fold=fold, cheap=cheap, expensive=expensive)
-    bind = primitive.bind
+    bind = primitive.call
     public = public or name
     if accuracy:
         def function(x: Any, *, accuracy: Any = None) -> Any:
@@ -306,7 +306,7 @@ def binary(name: str, accepts: Accepts, lower: str | Function, tangents: Sequenc
     """A row for an operation of two operands."""
     primitive = Elementwise(name, accepts, lower, tangents, tested, transposes=transposes, result=result, simplify=simplify,
                             fold=fold)
-    bind = primitive.bind
+    bind = primitive.call
     public = public or name
 
     def function(x: Any, y: Any) -> Any:

@@ -88,30 +88,30 @@ class Fft(Linear):
         (ct,) = cts
         if fft_type in (FftType.FFT, FftType.IFFT):
             # Their matrices are symmetric.
-            return self.bind(ct, fft_type=fft_type, fft_lengths=fft_lengths)
+            return self.call(ct, fft_type=fft_type, fft_lengths=fft_lengths)
         n = fft_lengths[-1]
         if fft_type == FftType.RFFT:
             # It keeps half of a transform of real numbers: the transpose fills up with zeros, transforms, drops imaginary parts.
             aval = typeof(ct)
             widths = ((0, 0, 0),) * (aval.ndim - 1) + ((0, n - aval.shape[-1], 0),)
             full = pad(ct, np.zeros((), aval.dtype), widths)
-            return (real(self.bind(full, fft_type=FftType.FFT, fft_lengths=fft_lengths)[0]),)
+            return (real(self.call(full, fft_type=FftType.FFT, fft_lengths=fft_lengths)[0]),)
         # An element of the half stands for itself and its mirror image, where it has one.
         weights = np.full(n // 2 + 1, 2.0)
         weights[0] = 1
         weights[n - n // 2 :] = 1
-        (half,) = self.bind(ct, fft_type=FftType.RFFT, fft_lengths=fft_lengths)
+        (half,) = self.call(ct, fft_type=FftType.RFFT, fft_lengths=fft_lengths)
         aval = typeof(half)
         scale = (weights / math.prod(fft_lengths)).astype(aval.dtype)
         return (mul(conj(half), broadcast_to(scale, aval.shape, (aval.ndim - 1,))),)
 
     def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
-        return self.bind(array_ops.moveaxis(args[0], dims[0], 0), **params), (0,)
+        return self.call(array_ops.moveaxis(args[0], dims[0], 0), **params), (0,)
 
     def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, fft_type: Any, fft_lengths: Any) -> Any:
         if not is_constant((*fft_lengths, *avals[0].shape[avals[0].ndim - len(fft_lengths):])):
             sizes.refuse("the transform of an axis of unknown length")
-        return self.bind(*args, fft_type=fft_type, fft_lengths=fft_lengths)
+        return self.call(*args, fft_type=fft_type, fft_lengths=fft_lengths)
 
 
 fft_p = Fft()
@@ -152,4 +152,4 @@ def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Any:
         x = convert_element_type(x, dtypes.to_complex_dtype(dtype))
     if not lengths:
         return convert_element_type(x, typeof(x).dtype)
-    return fft_p.bind(x, fft_type=kind, fft_lengths=lengths)[0]
+    return fft_p.call(x, fft_type=kind, fft_lengths=lengths)[0]

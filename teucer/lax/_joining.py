@@ -37,10 +37,10 @@ class _Joins(Primitive):
     __slots__ = ()
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
-        outs = self.bind(*primals, **params)
+        outs = self.call(*primals, **params)
         if all(type(t) is Zero for t in tangents):
             return outs, (typeof(outs[0]).zero,)
-        return outs, self.bind(*map(array_ops.instantiate, tangents), **params)
+        return outs, self.call(*map(array_ops.instantiate, tangents), **params)
 
 
 @final
@@ -84,11 +84,11 @@ class Concatenate(_Joins):
 
     def batch(self, axis: Any, args: Any, dims: Any, *, dimension: Any) -> Any:
         at = next(d for d in dims if d is not None)
-        return self.bind(*_dims_at(axis, args, dims, at), dimension=dimension + (dimension >= at)), (at,)
+        return self.call(*_dims_at(axis, args, dims, at), dimension=dimension + (dimension >= at)), (at,)
 
     def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, dimension: Any) -> Any:
         lengths = [aval.shape[dimension] for aval in avals]
-        (y,) = self.bind(*args, dimension=dimension)
+        (y,) = self.call(*args, dimension=dimension)
         if is_constant(lengths[:-1]):
             return (sizes.fit(y, outs[0].shape),)
         start: Any = 0
@@ -127,11 +127,11 @@ class Stack(_Joins):
         return (hlo.concatenate(ctx, [hlo.reshape(ctx, x, shape) for x in xs], axis),)
 
     def transpose(self, cts: Any, *xs: Any, axis: Any) -> Any:
-        parts = unstack_p.bind(cts[0], axis=axis)
+        parts = unstack_p.call(cts[0], axis=axis)
         return tuple(ct if type(x) is Undefined else None for x, ct in zip(xs, parts, strict=True))
 
     def batch(self, mapped: Any, args: Any, dims: Any, /, *, axis: Any) -> Any:
-        return self.bind(*_dims_at(mapped, args, dims, 0), axis=axis + 1), (0,)
+        return self.call(*_dims_at(mapped, args, dims, 0), axis=axis + 1), (0,)
 
     padded = Primitive.through
 
@@ -142,6 +142,7 @@ class Unstack(Linear):
 
     __slots__ = ()
     name = "unstack"
+    multiple_results = True
     fuses = True
 
     def types(self, x: Any, *, axis: Any) -> Any:
@@ -161,10 +162,10 @@ class Unstack(Linear):
         return tuple(outs)
 
     def transpose(self, cts: Any, x: Any, *, axis: Any) -> Any:
-        return stack_p.bind(*map(array_ops.instantiate, cts), axis=axis)
+        return stack_p.call(*map(array_ops.instantiate, cts), axis=axis)
 
     def batch(self, mapped: Any, args: Any, dims: Any, /, *, axis: Any) -> Any:
-        outs = self.bind(array_ops.moveaxis(args[0], dims[0], 0), axis=axis + 1)
+        outs = self.call(array_ops.moveaxis(args[0], dims[0], 0), axis=axis + 1)
         return outs, (0,) * len(outs)
 
     padded = Primitive.through
@@ -176,6 +177,7 @@ class Split(Linear):
 
     __slots__ = ()
     name = "split"
+    multiple_results = True
     fuses = True
 
     def types(self, x: Any, *, sizes: Any, axis: Any) -> Any:
@@ -199,11 +201,11 @@ class Split(Linear):
         return tuple(outs)
 
     def transpose(self, cts: Any, x: Any, *, sizes: Any, axis: Any) -> Any:
-        return concatenate_p.bind(*map(array_ops.instantiate, cts), dimension=axis)
+        return concatenate_p.call(*map(array_ops.instantiate, cts), dimension=axis)
 
     def batch(self, mapped: Any, args: Any, dims: Any, /, *, sizes: Any, axis: Any) -> Any:
         (dim,) = dims
-        outs = self.bind(*args, sizes=sizes, axis=axis + (axis >= dim))
+        outs = self.call(*args, sizes=sizes, axis=axis + (axis >= dim))
         return outs, (dim,) * len(outs)
 
     def padded(self, known: Any, args: Any, avals: Any, outs: Any, /, *, sizes: Any, axis: Any) -> Any:
@@ -247,14 +249,14 @@ class Tile(Linear):
 
     def batch(self, axis: Any, args: Any, dims: Any, *, reps: Any) -> Any:
         (dim,) = dims
-        return self.bind(*args, reps=(*reps[:dim], 1, *reps[dim:])), dims
+        return self.call(*args, reps=(*reps[:dim], 1, *reps[dim:])), dims
 
     def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, reps: Any) -> Any:
         (x,), (aval,) = args, avals
         for a, (n, times) in enumerate(zip(aval.shape, reps, strict=True)):
             if (is_symbolic(n) and times != 1) or is_symbolic(times):
                 x = sizes.take(x, sizes.remainders(outs[0].shape[a], n), a)
-        return self.bind(x, reps=tuple(1 if is_symbolic(n) or is_symbolic(r) else r for n, r in zip(aval.shape, reps, strict=True)))
+        return self.call(x, reps=tuple(1 if is_symbolic(n) or is_symbolic(r) else r for n, r in zip(aval.shape, reps, strict=True)))
 
 
 concatenate_p = Concatenate()
@@ -277,7 +279,7 @@ def concatenate(operands: Any, dimension: int) -> Any:
     xs = list(operands) if isinstance(operands, list | tuple) else unstack(operands)
     if len(xs) == 1 and is_array(xs[0]) and 0 <= operator.index(dimension) < xs[0].ndim:
         return xs[0]
-    return concatenate_p.bind(*xs, dimension=operator.index(dimension))[0]
+    return concatenate_p.call(*xs, dimension=operator.index(dimension))[0]
 
 
 def stack(operands: Any, axis: int = 0) -> Any:
@@ -291,7 +293,7 @@ def stack(operands: Any, axis: int = 0) -> Any:
     if len(operands) == 0:
         raise ValueError("stack requires a non-empty sequence of arrays")
     xs = list(operands) if isinstance(operands, list | tuple) else unstack(operands)
-    return stack_p.bind(*xs, axis=canonical_axis(axis, np.ndim(xs[0]) + 1, "stack"))[0]
+    return stack_p.call(*xs, axis=canonical_axis(axis, np.ndim(xs[0]) + 1, "stack"))[0]
 
 
 def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
@@ -302,7 +304,7 @@ def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
     >>> [y.tolist() for y in unstack(np.float32([[1, 2], [3, 4]]))]
     [[1.0, 2.0], [3.0, 4.0]]
     """
-    return unstack_p.bind(x, axis=canonical_axis(axis, np.ndim(x), "unstack"))
+    return unstack_p.call(x, axis=canonical_axis(axis, np.ndim(x), "unstack"))
 
 
 def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
@@ -314,7 +316,7 @@ def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
     [[1.0], [2.0, 3.0]]
     """
     parts = tuple(as_size(n) for n in sizes)
-    return list(split_p.bind(operand, sizes=parts, axis=canonical_axis(axis, np.ndim(operand), "split")))
+    return list(split_p.call(operand, sizes=parts, axis=canonical_axis(axis, np.ndim(operand), "split")))
 
 
 def tile(operand: Any, reps: Sequence[int]) -> Any:
@@ -325,7 +327,7 @@ def tile(operand: Any, reps: Sequence[int]) -> Any:
     >>> tile(np.int32([1, 2]), (2,)).tolist()
     [1, 2, 1, 2]
     """
-    return tile_p.bind(operand, reps=tuple(operator.index(r) for r in reps))[0]
+    return tile_p.call(operand, reps=tuple(operator.index(r) for r in reps))[0]
 
 
 def shape_as_value(shape: Any) -> Any:

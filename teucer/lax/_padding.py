@@ -40,7 +40,7 @@ class DynamicSize(Primitive):
         return (value,)
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
-        outs = self.bind(*primals, **params)
+        outs = self.call(*primals, **params)
         return outs, (typeof(outs[0]).zero,)
 
     def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
@@ -62,7 +62,7 @@ def dynamic_size(count: Any, bound: Any = None) -> Any:
     """
     dim = dynamic.new_size(bound)
     if dim is not None:
-        dynamic_size_p.bind(_structure.convert_element_type(count, INT), dim=dim, checked=bound is None)
+        dynamic_size_p.call(_structure.convert_element_type(count, INT), dim=dim, checked=bound is None)
     return dim
 
 

@@ -87,12 +87,12 @@ class RaggedDotGeneral(Primitive):
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         lhs, rhs, sizes = primals
-        outs = self.bind(lhs, rhs, sizes, **params)
+        outs = self.call(lhs, rhs, sizes, **params)
         tangent: Any = typeof(outs[0]).zero
         if type(tangents[0]) is not Zero:
-            (tangent,) = self.bind(tangents[0], rhs, sizes, **params)
+            (tangent,) = self.call(tangents[0], rhs, sizes, **params)
         if type(tangents[1]) is not Zero:
-            tangent = array_ops.add_cotangents(tangent, self.bind(lhs, tangents[1], sizes, **params)[0])
+            tangent = array_ops.add_cotangents(tangent, self.call(lhs, tangents[1], sizes, **params)[0])
         return outs, (tangent,)
 
     def transpose(self, cts: Any, lhs: Any, rhs: Any, group_sizes: Any, **params: Any) -> Any:
@@ -149,14 +149,14 @@ def _as_dots(lhs: Any, rhs: Any, group_sizes: Any, *, ragged_dot_dimension_numbe
     options = {"precision": precision, "preferred_element_type": preferred_element_type, "out_sharding": None}
     mode = _mode(numbers)
     if mode == "batch":
-        return dot_general_p.bind(lhs, rhs, dimension_numbers=numbers.dot_dimension_numbers, **options)[0]
+        return dot_general_p.call(lhs, rhs, dimension_numbers=numbers.dot_dimension_numbers, **options)[0]
     lhs = _grouped(lhs, group_sizes, ragged, lhs_batch)
     lhs_contract, lhs_batch = (tuple(d + 1 for d in axes) for axes in (lhs_contract, lhs_batch))
     if mode == "outer":
         # The groups are contracted: of the products with all matrices only the one of the own group is not zero.
         axes = (((0, *lhs_contract), (*groups, *rhs_contract)), (lhs_batch, rhs_batch))
-        return dot_general_p.bind(lhs, rhs, dimension_numbers=axes, **options)[0]
-    (out,) = dot_general_p.bind(lhs, rhs, dimension_numbers=((lhs_contract, rhs_contract), (lhs_batch, rhs_batch)), **options)
+        return dot_general_p.call(lhs, rhs, dimension_numbers=axes, **options)[0]
+    (out,) = dot_general_p.call(lhs, rhs, dimension_numbers=((lhs_contract, rhs_contract), (lhs_batch, rhs_batch)), **options)
     return moveaxis(out, len(lhs_batch), 0)
 
 
@@ -196,7 +196,7 @@ def ragged_dot_general(lhs: Any, rhs: Any, group_sizes: Any, ragged_dot_dimensio
     if group_offset is not None:
         raise NotImplementedError("ragged_dot_general: group_offset is not implemented.\n"
                                   "  Slice rhs and group_sizes, and move the rows.")
-    return ragged_dot_general_p.bind(
+    return ragged_dot_general_p.call(
         lhs, rhs, group_sizes, ragged_dot_dimension_numbers=RaggedDotDimensionNumbers(*ragged_dot_dimension_numbers),
         precision=canonical_precision(precision), group_offset=None, out_sharding=out_sharding,
         preferred_element_type=element_type_of(preferred_element_type, "ragged_dot_general"))[0]
@@ -298,7 +298,7 @@ def scaled_dot(lhs: Any, rhs: Any, *, lhs_scale: Any = None, rhs_scale: Any = No
     scales = [_ones(x, contract) if scale is None else scale
               for x, scale, contract in zip((lhs, rhs), (lhs_scale, rhs_scale), numbers[0], strict=True)]
     preferred = element_type_of(preferred_element_type, "scaled_dot") or np.dtype(dtypes.bfloat16)
-    return scaled_dot_p.bind(lhs, rhs, *scales, dimension_numbers=numbers, preferred_element_type=preferred)[0]
+    return scaled_dot_p.call(lhs, rhs, *scales, dimension_numbers=numbers, preferred_element_type=preferred)[0]
 
 
 def _ones(x: Any, contract: Any) -> Any:

@@ -40,6 +40,7 @@ class Threefry2x32(Primitive):
 
     __slots__ = ()
     name = "threefry2x32"
+    multiple_results = True
 
     def types(self, k0: Any, k1: Any, x0: Any, x1: Any) -> Any:
         avals = (k0, k1, x0, x1)
@@ -85,7 +86,7 @@ class Threefry2x32(Primitive):
                 shape = np.shape(x)
                 x = reshape(x, (shape[0], *(1,) * (rank - len(shape) + 1), *shape[1:]))
             xs.append(x)
-        return self.bind(*xs), (0, 0)
+        return self.call(*xs), (0, 0)
 
     padded = Primitive.through
 
@@ -121,6 +122,7 @@ class RngBitGenerator(Primitive):
 
     __slots__ = ()
     name = "rng_bit_generator"
+    multiple_results = True
 
     def types(self, key: Any, *, shape: Any, dtype: Any, algorithm: Any, out_sharding: Any = None) -> Any:
         if (key.shape, key.dtype) not in _KEY_SHAPES:
@@ -146,7 +148,7 @@ class RngBitGenerator(Primitive):
 
     def batch(self, axis: Any, args: Any, dims: Any, *, shape: Any, **params: Any) -> Any:
         keys = array_ops.moveaxis(args[0], dims[0], 0)
-        first, bits = self.bind(index_in_dim(keys, 0, 0, False), shape=(axis.size, *shape), **params)
+        first, bits = self.call(index_in_dim(keys, 0, 0, False), shape=(axis.size, *shape), **params)
         return (dynamic_update_index_in_dim(keys, first, 0, 0), bits), (0, 0)
 
 
@@ -188,7 +190,7 @@ def rng_bit_generator(key: Any, shape: Any, dtype: Any = np.uint32, algorithm: A
     (2,)
     """
     kind = dtypes.canonicalize_dtype(dtypes.check_user_dtype_supported(dtype, "rng_bit_generator"))
-    return rng_bit_generator_p.bind(key, shape=canonical_shape(shape, "rng_bit_generator"), dtype=kind,
+    return rng_bit_generator_p.call(key, shape=canonical_shape(shape, "rng_bit_generator"), dtype=kind,
                                     algorithm=RandomAlgorithm(algorithm),
                                     out_sharding=explicit_sharding("rng_bit_generator", out_sharding, len(shape)))
 
@@ -201,4 +203,4 @@ def rng_uniform(a: Any, b: Any, shape: Any) -> Any:
     >>> rng_uniform(0., 1., (3,)).shape
     (3,)
     """
-    return rng_uniform_p.bind(a, b, shape=tuple(shape))[0]
+    return rng_uniform_p.call(a, b, shape=tuple(shape))[0]

@@ -118,12 +118,12 @@ class KeyPrimitive(Primitive):
     shard = partition.aligned
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
-        outs = self.bind(*primals, **params)
+        outs = self.call(*primals, **params)
         return outs, tuple(typeof(y).zero for y in outs)
 
     def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
         xs = [array_ops.to_axis(x, d, axis.size, 0) for x, d in zip(args, dims, strict=True)]
-        return self.bind(*xs, **params), (0,)
+        return self.call(*xs, **params), (0,)
 
     padded = Primitive.through
 
@@ -132,13 +132,13 @@ def _padded_draw(primitive: Primitive, sizes: Any, args: Any, outs: Any, shape: 
     """What a key gives for an array of dynamic shape: element i is drawn by its number i, whatever the size."""
     (keys,) = args
     if is_constant(shape):
-        return primitive.bind(keys, shape=shape, **params)
+        return primitive.call(keys, shape=shape, **params)
     if not typeof(keys).dtype._impl.counts():
         sizes.refuse("the generator's numbers depend on how many are drawn")
     (aval,) = outs
     batch = aval.shape[:aval.ndim - len(shape)]
     count = prod(shape)
-    flat = primitive.bind(keys, shape=(sizes.bounded(count),), **params)
+    flat = primitive.call(keys, shape=(sizes.bounded(count),), **params)
     return reshape_p.padded(sizes, flat, [aval.update(shape=(*batch, count))], outs, new_sizes=aval.shape)
 
 
@@ -205,7 +205,7 @@ class RandomFoldIn(KeyPrimitive):
 
     def batch(self, axis: Any, args: Any, dims: Any) -> Any:
         # What all share keeps one element: `unsafe_rbg` draws once for one number.
-        return self.bind(*(array_ops.to_axis(x, d, 1 if d is None else axis.size, 0)
+        return self.call(*(array_ops.to_axis(x, d, 1 if d is None else axis.size, 0)
                            for x, d in zip(args, dims, strict=True))), (0,)
 
 

@@ -75,10 +75,10 @@ class Reduction(Primitive):
 
     def batch(self, axis: Any, args: Any, dims: Any, *, axes: Any) -> Any:
         (dim,) = dims
-        return self.bind(*args, axes=bumped(axes, dim)), (dim - sum(a < dim for a in axes),)
+        return self.call(*args, axes=bumped(axes, dim)), (dim - sum(a < dim for a in axes),)
 
     def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, axes: Any) -> Any:
-        return self.bind(sizes.mask(*args, *avals, identity_of(self.op, avals[0].dtype), axes), axes=axes)
+        return self.call(sizes.mask(*args, *avals, identity_of(self.op, avals[0].dtype), axes), axes=axes)
 
 
 @final
@@ -89,7 +89,7 @@ class Extreme(Reduction):
 
     def jvp(self, primals: Any, tangents: Any, *, axes: Any) -> Any:
         (x,), (t,) = primals, tangents
-        outs = self.bind(x, axes=axes)
+        outs = self.call(x, axes=axes)
         shape = [1 if i in axes else d for i, d in enumerate(np.shape(x))]
         same = _structure.broadcast_to(_structure.reshape(outs[0], shape), np.shape(x), range(len(shape)))
         chosen = _structure.convert_element_type(_elementwise.eq(x, same), typeof(t).dtype)
@@ -105,7 +105,7 @@ class Product(Reduction):
 
     def jvp(self, primals: Any, tangents: Any, *, axes: Any) -> Any:
         (x,), (t,) = primals, tangents
-        outs = self.bind(x, axes=axes)
+        outs = self.call(x, axes=axes)
         if not axes:
             return outs, (t,)
 
@@ -145,6 +145,7 @@ class Reduce(Primitive):
 
     __slots__ = ()
     name = "reduce"
+    multiple_results = True
 
     def types(self, *operands: Any, computation: Any, jaxpr: Any, dimensions: Any) -> Any:
         n = len(operands) // 2
@@ -171,7 +172,7 @@ class Reduce(Primitive):
         return hlo.reduce(ctx, xs, values[n:], dimensions, lambda *ab: ctx.inline(jaxpr, *ab))
 
     def jvp(self, primals: Any, tangents: Any, *, jaxpr: Any, dimensions: Any, **params: Any) -> Any:
-        outs = self.bind(*primals, jaxpr=jaxpr, dimensions=dimensions, **params)
+        outs = self.call(*primals, jaxpr=jaxpr, dimensions=dimensions, **params)
         _, moved = jvp_flat(lambda *zs: _reduce_by_halves(jaxpr, zs, dimensions), primals, tangents)
         return outs, tuple(moved)
 
@@ -182,15 +183,15 @@ class Reduce(Primitive):
             return tuple(outs), tuple(out_dims)
         at = next(d for d in dims if d is not None)
         xs = [array_ops.to_axis(x, d, axis.size, at) for x, d in zip(args[:n], dims[:n], strict=True)]
-        outs = self.bind(*xs, *args[n:], jaxpr=jaxpr, dimensions=bumped(dimensions, at), **params)
+        outs = self.call(*xs, *args[n:], jaxpr=jaxpr, dimensions=bumped(dimensions, at), **params)
         return outs, (at - sum(d < at for d in dimensions),) * n
 
     def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, jaxpr: Any, dimensions: Any, **params: Any) -> Any:
         n = len(args) // 2
         inside = sizes.inside(avals[0].shape, dimensions)
         if inside is None:
-            return self.bind(*args, jaxpr=jaxpr, dimensions=dimensions, **params)
-        return self.bind(*args[:n], inside, *args[n:], np.bool_(True), jaxpr=guarded(jaxpr), dimensions=dimensions, **params)[:n]
+            return self.call(*args, jaxpr=jaxpr, dimensions=dimensions, **params)
+        return self.call(*args[:n], inside, *args[n:], np.bool_(True), jaxpr=guarded(jaxpr), dimensions=dimensions, **params)[:n]
 
 
 def _reduce_by_halves(jaxpr: Any, operands: Sequence[Any], dimensions: Sequence[int]) -> list[Any]:
@@ -278,7 +279,7 @@ def reduce_sum(operand: Any, axes: Sequence[int], *, out_sharding: Any = None) -
     Array([4., 6.], dtype=float32)
     """
     axes = _axes(axes)
-    return reduce_sum_p.bind(operand, axes=axes,
+    return reduce_sum_p.call(operand, axes=axes,
                              out_sharding=explicit_sharding("reduce_sum", out_sharding, typeof(operand).ndim - len(axes)))[0]
 
 
@@ -288,7 +289,7 @@ def reduce_max(operand: Any, axes: Sequence[int]) -> Any:
     >>> reduce_max(np.float32([[1, 2], [3, 4]]), (0,))
     Array([3., 4.], dtype=float32)
     """
-    return reduce_max_p.bind(operand, axes=_axes(axes))[0]
+    return reduce_max_p.call(operand, axes=_axes(axes))[0]
 
 
 def reduce_min(operand: Any, axes: Sequence[int]) -> Any:
@@ -297,7 +298,7 @@ def reduce_min(operand: Any, axes: Sequence[int]) -> Any:
     >>> reduce_min(np.float32([[1, 2], [3, 4]]), (0,))
     Array([1., 2.], dtype=float32)
     """
-    return reduce_min_p.bind(operand, axes=_axes(axes))[0]
+    return reduce_min_p.call(operand, axes=_axes(axes))[0]
 
 
 def reduce_prod(operand: Any, axes: Sequence[int]) -> Any:
@@ -306,7 +307,7 @@ def reduce_prod(operand: Any, axes: Sequence[int]) -> Any:
     >>> reduce_prod(np.float32([[1, 2], [3, 4]]), (0,))
     Array([3., 8.], dtype=float32)
     """
-    return reduce_prod_p.bind(operand, axes=_axes(axes))[0]
+    return reduce_prod_p.call(operand, axes=_axes(axes))[0]
 
 
 def reduce_and(operand: Any, axes: Sequence[int]) -> Any:
@@ -315,7 +316,7 @@ def reduce_and(operand: Any, axes: Sequence[int]) -> Any:
     >>> reduce_and(np.array([[True, True], [False, True]]), (0,))
     Array([False,  True], dtype=bool)
     """
-    return reduce_and_p.bind(operand, axes=_axes(axes))[0]
+    return reduce_and_p.call(operand, axes=_axes(axes))[0]
 
 
 def reduce_or(operand: Any, axes: Sequence[int]) -> Any:
@@ -324,7 +325,7 @@ def reduce_or(operand: Any, axes: Sequence[int]) -> Any:
     >>> reduce_or(np.int32([1, 2]), (0,))
     Array(3, dtype=int32)
     """
-    return reduce_or_p.bind(operand, axes=_axes(axes))[0]
+    return reduce_or_p.call(operand, axes=_axes(axes))[0]
 
 
 def reduce_xor(operand: Any, axes: Sequence[int]) -> Any:
@@ -333,7 +334,7 @@ def reduce_xor(operand: Any, axes: Sequence[int]) -> Any:
     >>> reduce_xor(np.int32([1, 3]), (0,))
     Array(2, dtype=int32)
     """
-    return reduce_xor_p.bind(operand, axes=_axes(axes))[0]
+    return reduce_xor_p.call(operand, axes=_axes(axes))[0]
 
 
 def reduce(operands: Any, init_values: Any, computation: Callable[..., Any], dimensions: Sequence[int],
@@ -366,7 +367,7 @@ def reduce(operands: Any, init_values: Any, computation: Callable[..., Any], dim
         return pytrees.tree_leaves(computation(pytrees.tree_unflatten(tree, ab[:n]), pytrees.tree_unflatten(tree, ab[n:])))
 
     jaxpr = scalar_computation("reduce", flat, [*avals, *avals])
-    outs = reduce_p.bind(*xs, *inits, computation=computation, jaxpr=jaxpr, dimensions=axes)
+    outs = reduce_p.call(*xs, *inits, computation=computation, jaxpr=jaxpr, dimensions=axes)
     return pytrees.tree_unflatten(tree, outs)
 
 

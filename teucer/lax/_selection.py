@@ -72,16 +72,16 @@ class SelectN(Primitive):
         return (among(0, len(cases)),)
 
     def jvp(self, primals: Any, tangents: Any) -> Any:
-        outs = self.bind(*primals)
+        outs = self.call(*primals)
         ts = tangents[1:]
         if all(type(t) is Zero for t in ts):
             return outs, (typeof(outs[0]).zero,)
-        return outs, self.bind(primals[0], *map(array_ops.instantiate, ts))
+        return outs, self.call(primals[0], *map(array_ops.instantiate, ts))
 
     def transpose(self, cts: Any, which: Any, *cases: Any) -> Any:
         (ct,) = cts
         zero = _structure.zeros(typeof(ct))
-        return None, *(self.bind(which, *(ct if i == j else zero for j in range(len(cases))))[0]
+        return None, *(self.call(which, *(ct if i == j else zero for j in range(len(cases))))[0]
                        if type(case) is Undefined else None for i, case in enumerate(cases))
 
     def batch(self, axis: Any, args: Any, dims: Any) -> Any:
@@ -95,7 +95,7 @@ class SelectN(Primitive):
             which = array_ops.to_axis(which, at, axis.size, first)
         elif at is not None:
             which = _structure.broadcast_to(which, shape, (first,))
-        return self.bind(which, *cases), (first,)
+        return self.call(which, *cases), (first,)
 
     def simplify(self, known: Any, which: Any, *cases: Any) -> Any:
         chosen = known.constant(which)
@@ -122,7 +122,7 @@ def select_n(which: Any, *cases: Any) -> Any:
     >>> lax.select_n(np.array([True, False]), np.array([1, 2]), np.array([10, 20]))
     Array([10,  2], dtype=int32)
     """
-    return select_n_p.bind(which, *operands(*cases))[0]
+    return select_n_p.call(which, *operands(*cases))[0]
 
 
 def select(pred: Any, on_true: Any, on_false: Any) -> Any:
@@ -136,14 +136,14 @@ def select(pred: Any, on_true: Any, on_false: Any) -> Any:
     >>> lax.select(np.array([True, False]), np.array([1, 2]), np.array([10, 20]))
     Array([ 1, 20], dtype=int32)
     """
-    return select_n_p.bind(pred, *operands(on_false, on_true))[0]
+    return select_n_p.call(pred, *operands(on_false, on_true))[0]
 
 
 def where_else(pred: Any, on_true: Any, on_false: Any) -> Any:
     """`select` for rules, in which a scalar goes with any shape."""
     shape = max((typeof(x).shape for x in (pred, on_true, on_false)), key=len)
     cases = [_structure.broadcast_to(x, shape, ()) if typeof(x).shape != shape else x for x in (on_false, on_true)]
-    return select_n_p.bind(pred, *cases)[0]
+    return select_n_p.call(pred, *cases)[0]
 
 
 for _function in (select_n, select):

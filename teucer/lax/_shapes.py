@@ -110,13 +110,13 @@ class Rev(Linear):
         return (hlo.reverse(ctx, x, dimensions),)
 
     def transpose(self, cts: Any, x: Any, *, dimensions: Any) -> Any:
-        return self.bind(*cts, dimensions=dimensions)
+        return self.call(*cts, dimensions=dimensions)
 
     def batch(self, axis: Any, args: Any, dims: Any, *, dimensions: Any) -> Any:
-        return self.bind(*args, dimensions=bumped(dimensions, dims[0])), dims
+        return self.call(*args, dimensions=bumped(dimensions, dims[0])), dims
 
     def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, dimensions: Any) -> Any:
-        ((aval,), (x,)) = avals, self.bind(*args, dimensions=dimensions)
+        ((aval,), (x,)) = avals, self.call(*args, dimensions=dimensions)
         # What was behind the elements is now in front of them.
         starts = [np.shape(x)[a] - sizes.value(n) if a in dimensions and is_symbolic(n) else 0 for a, n in enumerate(aval.shape)]
         return (sizes.window(x, starts, aval.shape),)
@@ -153,7 +153,7 @@ class Squeeze(Linear):
 
     def batch(self, axis: Any, args: Any, dims: Any, *, dimensions: Any) -> Any:
         (dim,) = dims
-        return self.bind(*args, dimensions=bumped(dimensions, dim)), (dim - sum(d < dim for d in dimensions),)
+        return self.call(*args, dimensions=bumped(dimensions, dim)), (dim - sum(d < dim for d in dimensions),)
 
     padded = Primitive.through
 
@@ -204,7 +204,7 @@ def broadcast_in_dim(operand: Any, shape: Any, broadcast_dimensions: Sequence[in
     order = sorted(range(len(dims)), key=dims.__getitem__)
     if order != list(range(len(dims))) and len(set(dims)) == len(dims) == np.ndim(operand):
         operand, dims = _structure.transpose(operand, order), tuple(sorted(dims))
-    return _structure.broadcast_in_dim_p.bind(operand, shape=shape, broadcast_dimensions=dims, sharding=out_sharding)[0]
+    return _structure.broadcast_in_dim_p.call(operand, shape=shape, broadcast_dimensions=dims, sharding=out_sharding)[0]
 
 
 def broadcast_like(arr: Any, like_arr: Any) -> Any:
@@ -270,7 +270,7 @@ def broadcasted_iota(dtype: Any, shape: Any, dimension: int, *, out_sharding: An
     """
     kind = dtypes.check_user_dtype_supported(dtype, "iota")
     shape = _sizes(shape, "iota")
-    return iota_p.bind(dtype=dtypes.canonicalize_dtype(kind), shape=shape,
+    return iota_p.call(dtype=dtypes.canonicalize_dtype(kind), shape=shape,
                        dimension=operator.index(dimension),
                        sharding=explicit_sharding("iota", out_sharding, len(shape)))[0]
 
@@ -283,7 +283,7 @@ def empty(shape: Any, dtype: Any, *, out_sharding: Any = None) -> Any:
     """
     kind = dtypes.check_user_dtype_supported(dtype, "empty")
     shape = _sizes(shape, "empty")
-    return empty_p.bind(shape=shape, dtype=dtypes.canonicalize_dtype(kind),
+    return empty_p.call(shape=shape, dtype=dtypes.canonicalize_dtype(kind),
                         out_sharding=explicit_sharding("empty", out_sharding, len(shape)))[0]
 
 
@@ -360,7 +360,7 @@ def reshape(operand: Any, new_sizes: Any, dimensions: Sequence[int] | None = Non
     out_sharding = explicit_sharding("reshape", out_sharding, len(shape))
     if np.shape(operand) == shape and out_sharding is None and is_array(operand):
         return operand
-    return _structure.reshape_p.bind(operand, new_sizes=shape, dimensions=None, sharding=out_sharding)[0]
+    return _structure.reshape_p.call(operand, new_sizes=shape, dimensions=None, sharding=out_sharding)[0]
 
 
 def canonical_sizes(new_sizes: Any) -> tuple[Any, ...]:
@@ -385,7 +385,7 @@ def transpose(operand: Any, permutation: Sequence[int]) -> Any:
     order = tuple(operator.index(d) for d in permutation)
     if order == tuple(range(np.ndim(operand))) and is_array(operand):
         return operand
-    return _structure.transpose_p.bind(operand, permutation=order)[0]
+    return _structure.transpose_p.call(operand, permutation=order)[0]
 
 
 def rev(operand: Any, dimensions: Sequence[int]) -> Any:
@@ -396,7 +396,7 @@ def rev(operand: Any, dimensions: Sequence[int]) -> Any:
     >>> rev(np.int32([1, 2, 3]), (0,)).tolist()
     [3, 2, 1]
     """
-    return rev_p.bind(operand, dimensions=tuple(operator.index(d) for d in dimensions))[0]
+    return rev_p.call(operand, dimensions=tuple(operator.index(d) for d in dimensions))[0]
 
 
 def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
@@ -411,7 +411,7 @@ def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
     axes = tuple(canonical_axis(d, ndim, "squeeze") for d in dimensions)
     if not axes and is_array(array):
         return array
-    return squeeze_p.bind(array, dimensions=axes)[0]
+    return squeeze_p.call(array, dimensions=axes)[0]
 
 
 def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:

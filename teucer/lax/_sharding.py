@@ -42,16 +42,16 @@ class ShardingConstraint(Linear):
         return (ctx.constrain(x, sharding),)
 
     def transpose(self, cts: Any, x: Any, **params: Any) -> Any:
-        return self.bind(*cts, **params)
+        return self.call(*cts, **params)
 
     def batch(self, axis: Any, args: Any, dims: Any, *, sharding: Any, unconstrained_dims: Any, **params: Any) -> Any:
         (x,), (dim,) = args, dims
         if isinstance(sharding, SingleDeviceSharding):
-            return self.bind(x, sharding=sharding, unconstrained_dims=unconstrained_dims, **params), dims
+            return self.call(x, sharding=sharding, unconstrained_dims=unconstrained_dims, **params), dims
         free = axis.spmd_name is None
         spread = sharding.inserted(typeof(x).ndim - 1, dim, UNCONSTRAINED if free else axis.spmd_name)
         shifted = frozenset(d + (d >= dim) for d in unconstrained_dims) | ({dim} if free else set())
-        return self.bind(x, sharding=spread, unconstrained_dims=shifted, **params), dims
+        return self.call(x, sharding=spread, unconstrained_dims=shifted, **params), dims
 
 
 @final
@@ -73,13 +73,13 @@ class Reshard(Linear):
 
     def transpose(self, cts: Any, x: Any, *, dst_sharding: Any, concrete_mesh: Any) -> Any:
         own = x.aval.sharding or dst_sharding.with_spec(())
-        return self.bind(*cts, dst_sharding=own, concrete_mesh=concrete_mesh)
+        return self.call(*cts, dst_sharding=own, concrete_mesh=concrete_mesh)
 
     def batch(self, axis: Any, args: Any, dims: Any, *, dst_sharding: Any, concrete_mesh: Any) -> Any:
         (x,), (dim,) = args, dims
         aval = typeof(x)
         entry = aval.sharding.spec[dim] if aval.sharding is not None else axis.spmd_name
-        return self.bind(x, dst_sharding=dst_sharding.inserted(aval.ndim - 1, dim, entry), concrete_mesh=concrete_mesh), dims
+        return self.call(x, dst_sharding=dst_sharding.inserted(aval.ndim - 1, dim, entry), concrete_mesh=concrete_mesh), dims
 
 
 sharding_constraint_p = ShardingConstraint()
@@ -145,7 +145,7 @@ def constrain(x: Any, where: Any) -> Any:
 
 
 def _constrain(x: Any, where: Any, free: frozenset[int] = frozenset()) -> Any:
-    return sharding_constraint_p.bind(x, sharding=where, layout=None, context_mesh=meshes.get_abstract_mesh(),
+    return sharding_constraint_p.call(x, sharding=where, layout=None, context_mesh=meshes.get_abstract_mesh(),
                                       unconstrained_dims=free)[0]
 
 
@@ -167,7 +167,7 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
 def _reshard(x: Any, where: Any) -> Any:
     where = shardings.explicit_sharding("reshard", where, typeof(x).ndim)
     mesh = where.mesh if isinstance(where.mesh, Mesh) else None
-    return reshard_p.bind(x, dst_sharding=where.update(mesh=where.mesh.abstract_mesh), concrete_mesh=mesh)[0]
+    return reshard_p.call(x, dst_sharding=where.update(mesh=where.mesh.abstract_mesh), concrete_mesh=mesh)[0]
 
 
 def lay_out(x: Any, where: Any) -> Any:
@@ -194,7 +194,7 @@ def _entering(x: Any, mesh: meshes.AbstractMesh) -> Any:
     if old is None:
         return x
     entries = [tuple(n for n in entry_names(e) if mesh.type_of[n] is AxisType.Explicit) or UNCONSTRAINED for e in old.spec]
-    return reshard_p.bind(x, dst_sharding=NamedSharding(mesh, PartitionSpec(*entries)), concrete_mesh=None)[0]
+    return reshard_p.call(x, dst_sharding=NamedSharding(mesh, PartitionSpec(*entries)), concrete_mesh=None)[0]
 
 
 def laid_out(name: str, out_sharding: Any, f: Callable[..., Any], *operands: Any) -> Any:

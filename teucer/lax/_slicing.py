@@ -55,11 +55,11 @@ class Slice(Linear):
         for n, m, start, stride in zip(x.aval.shape, np.shape(ct), start_indices, strides or (1,) * len(start_indices),
                                        strict=True):
             config.append((start, n - start - dilated(m, stride), stride - 1))
-        return pad_p.bind(ct, _structure.full((), 0, typeof(ct).dtype), padding_config=tuple(config))
+        return pad_p.call(ct, _structure.full((), 0, typeof(ct).dtype), padding_config=tuple(config))
 
     def batch(self, axis: Any, args: Any, dims: Any, *, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
         (dim,) = dims
-        outs = self.bind(*args, start_indices=(*start_indices[:dim], 0, *start_indices[dim:]),
+        outs = self.call(*args, start_indices=(*start_indices[:dim], 0, *start_indices[dim:]),
                          limit_indices=(*limit_indices[:dim], axis.size, *limit_indices[dim:]),
                          strides=None if strides is None else (*strides[:dim], 1, *strides[dim:]))
         return outs, dims
@@ -150,10 +150,10 @@ class Pad(Primitive):
         return (hlo.slice(ctx, wide, start, [a + n for a, n in zip(start, aval.shape, strict=True)], (1,) * len(start)),)
 
     def jvp(self, primals: Any, tangents: Any, *, padding_config: Any) -> Any:
-        outs = self.bind(*primals, padding_config=padding_config)
+        outs = self.call(*primals, padding_config=padding_config)
         if all(type(t) is Zero for t in tangents):
             return outs, (typeof(outs[0]).zero,)
-        return outs, self.bind(*map(array_ops.instantiate, tangents), padding_config=padding_config)
+        return outs, self.call(*map(array_ops.instantiate, tangents), padding_config=padding_config)
 
     def transpose(self, cts: Any, x: Any, value: Any, *, padding_config: Any) -> Any:
         (ct,) = cts
@@ -169,16 +169,16 @@ class Pad(Primitive):
         at = 0 if dim is None else dim
         config = (*padding_config[:at], (0, 0, 0), *padding_config[at:])
         if value_dim is None:
-            return self.bind(x, value, padding_config=config), (at,)
+            return self.call(x, value, padding_config=config), (at,)
         if dim is None:
             x = array_ops.broadcast(x, axis.size, 0)
         aval = typeof(x)
         # Any value will do, as it is replaced; there is no zero among keys.
         any_value = (squeeze(slice_in_dim(value, 0, 1), (0,)) if isinstance(aval.dtype, dtypes.ExtendedDType)
                      else _structure.full((), 0, aval.dtype))
-        (padded,) = self.bind(x, any_value, padding_config=config)
+        (padded,) = self.call(x, any_value, padding_config=config)
         inside = _structure.full(aval.shape, True, np.dtype(bool))
-        (inside,) = self.bind(inside, _structure.full((), False, np.dtype(bool)), padding_config=config)
+        (inside,) = self.call(inside, _structure.full((), False, np.dtype(bool)), padding_config=config)
         return (_elementwise.select(inside, padded, _structure.broadcast_to(value, np.shape(padded), (at,))),), (at,)
 
     def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, padding_config: Any) -> Any:
@@ -190,7 +190,7 @@ class Pad(Primitive):
         fronts = [max(sizes.bounded(low), 0) if is_symbolic(low) else low for low, _, _ in padding_config]
         config = [(front, 0 if is_symbolic(n) or is_symbolic(low) or is_symbolic(high) else high, interior)
                   for front, n, (low, high, interior) in zip(fronts, aval.shape, padding_config, strict=True)]
-        (y,) = self.bind(x, value, padding_config=tuple(config))
+        (y,) = self.call(x, value, padding_config=tuple(config))
         starts = [front - sizes.value(low) if is_symbolic(low) else 0
                   for front, (low, _, _) in zip(fronts, padding_config, strict=True)]
         return (sizes.window(y, starts, outs[0].shape, value),)
@@ -203,7 +203,7 @@ def _unpadded(ct: Any, shape: Any, padding_config: Any) -> Any:
     # As many as strides are long for each element: the slice then has n elements also where n may be 0.
     highs = [n * s - m + low if is_symbolic(n) else -high
              for n, m, s, (low, high, _) in zip(shape, np.shape(ct), strides, padding_config, strict=True)]
-    (whole,) = pad_p.bind(ct, zero, padding_config=tuple((-low, high, 0) for (low, _, _), high in
+    (whole,) = pad_p.call(ct, zero, padding_config=tuple((-low, high, 0) for (low, _, _), high in
                                                          zip(padding_config, highs, strict=True)))
     return whole if all(s == 1 for s in strides) else slice(whole, (0,) * len(shape), np.shape(whole), strides)
 
@@ -228,7 +228,7 @@ def slice(operand: Any, start_indices: Sequence[int], limit_indices: Sequence[in
     if (steps is None and _is_at_origin(starts) and limits == np.shape(operand) and len(starts) == len(limits)
             and is_array(operand)):
         return operand
-    return slice_p.bind(operand, start_indices=starts, limit_indices=limits, strides=steps)[0]
+    return slice_p.call(operand, start_indices=starts, limit_indices=limits, strides=steps)[0]
 
 
 def slice_in_dim(operand: Any, start_index: int | None, limit_index: int | None, stride: int = 1, axis: int = 0) -> Any:
@@ -277,7 +277,7 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
     config = tuple(_padding(entry) for entry in padding_config)
     if isinstance(padding_value, int | float | complex):
         padding_value = _like_scalar(padding_value, typeof(operand).dtype)
-    return pad_p.bind(operand, padding_value, padding_config=config)[0]
+    return pad_p.call(operand, padding_value, padding_config=config)[0]
 
 
 def _padding(entry: Any) -> tuple[Any, Any, Any]:

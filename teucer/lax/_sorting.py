@@ -35,7 +35,7 @@ def take_along(x: Any, places: Any, axis: int) -> Any:
     if 0 in np.shape(x):
         return full(np.shape(places), 0, typeof(x).dtype)
     others = tuple(i for i in range(ndim) if i != axis)
-    return gather_p.bind(x, expand_dims(places, (ndim,)), slice_sizes=(1,) * ndim,
+    return gather_p.call(x, expand_dims(places, (ndim,)), slice_sizes=(1,) * ndim,
                          dimension_numbers=GatherDimensionNumbers((), (axis,), (axis,), others, others), fill_value=None,
                          mode=GatherScatterMode.PROMISE_IN_BOUNDS, indices_are_sorted=False, unique_indices=True)[0]
 
@@ -57,6 +57,7 @@ class Sort(Primitive):
 
     __slots__ = ()
     name = "sort"
+    multiple_results = True
 
     def types(self, *xs: Any, dimension: Any, is_stable: Any, num_keys: Any) -> Any:
         if any(x.shape != xs[0].shape for x in xs):
@@ -90,20 +91,20 @@ class Sort(Primitive):
 
     def jvp(self, primals: Any, tangents: Any, *, dimension: Any, **params: Any) -> Any:
         places = broadcasted_iota(np.int32, np.shape(primals[0]), dimension)
-        *outs, places = self.bind(*primals, places, dimension=dimension, **params)
+        *outs, places = self.call(*primals, places, dimension=dimension, **params)
         return tuple(outs), _taken(tangents, [typeof(y) for y in outs], places, dimension)
 
     def batch(self, axis: Any, args: Any, dims: Any, *, dimension: Any, **params: Any) -> Any:
         at = next(d for d in dims if d is not None)
         xs = [array_ops.to_axis(x, d, axis.size, at) for x, d in zip(args, dims, strict=True)]
-        return self.bind(*xs, dimension=dimension + (dimension >= at), **params), (at,) * len(xs)
+        return self.call(*xs, dimension=dimension + (dimension >= at), **params), (at,) * len(xs)
 
     def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, dimension: Any, num_keys: Any, is_stable: Any) -> Any:
         inside = sizes.inside(avals[0].shape, (dimension,))
         if inside is None:
-            return self.bind(*args, dimension=dimension, num_keys=num_keys, is_stable=is_stable)
+            return self.call(*args, dimension=dimension, num_keys=num_keys, is_stable=is_stable)
         behind = select(inside, *(_structure.full(np.shape(inside), i, np.dtype(np.int32)) for i in (0, 1)))
-        return self.bind(behind, *args, dimension=dimension, num_keys=num_keys + 1, is_stable=is_stable)[1:]
+        return self.call(behind, *args, dimension=dimension, num_keys=num_keys + 1, is_stable=is_stable)[1:]
 
 
 _AS_INTEGERS = {np.dtype(np.float32): np.dtype(np.int32), np.dtype(np.float64): np.dtype(np.int64)}
@@ -159,6 +160,7 @@ class TopK(Primitive):
 
     __slots__ = ()
     name = "top_k"
+    multiple_results = True
 
     def types(self, x: Any, *, k: Any, axis: Any) -> Any:
         canonical_axis(axis, x.ndim, "top_k")
@@ -188,15 +190,15 @@ class TopK(Primitive):
         return tuple(hlo.transpose(ctx, y, order) for y in found)
 
     def jvp(self, primals: Any, tangents: Any, *, k: Any, axis: Any) -> Any:
-        outs = self.bind(*primals, k=k, axis=axis)
+        outs = self.call(*primals, k=k, axis=axis)
         return outs, (*_taken(tangents, [typeof(outs[0])], outs[1], axis), typeof(outs[1]).zero)
 
     def batch(self, mapped: Any, args: Any, dims: Any, /, *, k: Any, axis: Any) -> Any:
-        return self.bind(*args, k=k, axis=axis + (axis >= dims[0])), dims * 2
+        return self.call(*args, k=k, axis=axis + (axis >= dims[0])), dims * 2
 
     def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, k: Any, axis: Any) -> Any:
         # Of equal elements the first come first, and k are in the array.
-        return self.bind(sizes.mask(*args, *avals, lowest(avals[0].dtype), (axis,)), k=k, axis=axis)
+        return self.call(sizes.mask(*args, *avals, lowest(avals[0].dtype), (axis,)), k=k, axis=axis)
 
 
 @final
@@ -209,6 +211,7 @@ class ApproxTopK(Primitive):
 
     __slots__ = ()
     name = "approx_top_k"
+    multiple_results = True
 
     def types(self, x: Any, *, k: Any, reduction_dimension: Any, recall_target: Any, aggregate_to_topk: Any,
               **params: Any) -> Any:
@@ -235,27 +238,27 @@ class ApproxTopK(Primitive):
 
         def exact(x: Any) -> Any:
             if is_max_k:
-                return top_k_p.bind(x, k=size, axis=axis)
+                return top_k_p.call(x, k=size, axis=axis)
             places = broadcasted_iota(np.int32, np.shape(x), axis)
-            both = sort_p.bind(x, places, dimension=axis, is_stable=True, num_keys=1)
+            both = sort_p.call(x, places, dimension=axis, is_stable=True, num_keys=1)
             return tuple(slice_in_dim(y, 0, size, axis=axis) for y in both)
 
         return ctx.trace(exact, x)
 
     def jvp(self, primals: Any, tangents: Any, *, reduction_dimension: Any, **params: Any) -> Any:
-        outs = self.bind(*primals, reduction_dimension=reduction_dimension, **params)
+        outs = self.call(*primals, reduction_dimension=reduction_dimension, **params)
         axis = canonical_axis(reduction_dimension, np.ndim(primals[0]), "approx_top_k")
         return outs, (*_taken(tangents, [typeof(outs[0])], outs[1], axis), typeof(outs[1]).zero)
 
     def batch(self, axis: Any, args: Any, dims: Any, *, reduction_dimension: Any, **params: Any) -> Any:
         at = canonical_axis(reduction_dimension, np.ndim(args[0]) - 1, "approx_top_k")
-        return self.bind(*args, reduction_dimension=at + (at >= dims[0]), **params), dims * 2
+        return self.call(*args, reduction_dimension=at + (at >= dims[0]), **params), dims * 2
 
     def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, reduction_dimension: Any, is_max_k: Any,
                **params: Any) -> Any:
         # As TopK; NaN is behind all floats that are sorted, and of NaNs the first come first.
         x = sizes.mask(*args, *avals, -np.inf if is_max_k else np.nan, (canonical_axis(reduction_dimension, avals[0].ndim),))
-        return self.bind(x, reduction_dimension=reduction_dimension, is_max_k=is_max_k, **params)
+        return self.call(x, reduction_dimension=reduction_dimension, is_max_k=is_max_k, **params)
 
 
 sort_p = Sort()
@@ -279,7 +282,7 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
         raise TypeError("Sort requires at least one operand")
     if not 1 <= num_keys <= len(xs):
         raise ValueError(f"num_keys={num_keys} must be between 1 and len(operand)={len(xs)}")
-    outs = sort_p.bind(*xs, dimension=canonical_axis(dimension, np.ndim(xs[0]), "sort"), is_stable=bool(is_stable),
+    outs = sort_p.call(*xs, dimension=canonical_axis(dimension, np.ndim(xs[0]), "sort"), is_stable=bool(is_stable),
                        num_keys=operator.index(num_keys))
     return outs if several else outs[0]
 
@@ -304,7 +307,7 @@ def top_k(operand: Any, k: int, *, axis: int = -1) -> list[Any]:
     [Array([3., 2.], dtype=float32), Array([1, 2], dtype=int32)]
     """
     at = canonical_axis(axis, np.ndim(operand), "top_k")
-    return list(top_k_p.bind(operand, k=as_size(k), axis=at))
+    return list(top_k_p.call(operand, k=as_size(k), axis=at))
 
 
 def approx_max_k(operand: Any, k: int, reduction_dimension: int = -1, recall_target: float = 0.95,
@@ -331,6 +334,6 @@ def approx_min_k(operand: Any, k: int, reduction_dimension: int = -1, recall_tar
 
 
 def _approx(operand: Any, k: int, axis: int, recall_target: float, override: int, aggregate: bool, is_max: bool) -> Any:
-    return list(approx_top_k_p.bind(operand, k=operator.index(k), reduction_dimension=operator.index(axis),
+    return list(approx_top_k_p.call(operand, k=operator.index(k), reduction_dimension=operator.index(axis),
                                     recall_target=float(recall_target), is_max_k=is_max, aggregate_to_topk=bool(aggregate),
                                     reduction_input_size_override=operator.index(override)))

@@ -489,7 +489,7 @@ regularized_incomplete_beta_p = Elementwise("regularized_incomplete_beta", FLOAT
 
 
 def betainc(a: Any, b: Any, x: Any) -> Any:
-    return regularized_incomplete_beta_p.bind(*(stretched(a, b, x) or (a, b, x)))[0]
+    return regularized_incomplete_beta_p.call(*(stretched(a, b, x) or (a, b, x)))[0]
 
 
 face(betainc, "betainc", describe("Regularised incomplete beta function; nan for negative a or b, or x beyond [0, 1].",

@@ -75,11 +75,11 @@ class Linear(Primitive):
     __slots__ = ()
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
-        outs = self.bind(*primals, **params)
+        outs = self.call(*primals, **params)
         (t,) = tangents
         if type(t) is Zero:
             return outs, tuple(typeof(y).zero for y in outs)
-        return outs, self.bind(t, **params)
+        return outs, self.call(t, **params)
 
 
 @final
@@ -134,7 +134,7 @@ class BroadcastInDim(Linear):
 
     def batch(self, axis: Any, args: Any, dims: Any, *, shape: Any, broadcast_dimensions: Any, sharding: Any = None) -> Any:
         x = moveaxis(args[0], dims[0], 0)
-        outs = self.bind(x, shape=(axis.size, *shape), broadcast_dimensions=(0, *(d + 1 for d in broadcast_dimensions)),
+        outs = self.call(x, shape=(axis.size, *shape), broadcast_dimensions=(0, *(d + 1 for d in broadcast_dimensions)),
                          sharding=partition.batched(sharding, len(shape), 0, axis, args, dims))
         return outs, (0,)
 
@@ -176,18 +176,18 @@ class ReduceSum(Linear):
         return hlo.reduce(ctx, [x], [ctx.constant(0, x.dtype)], axes, lambda a, b: (hlo.elementwise(ctx, "add", a, b),))
 
     def transpose(self, cts: Any, x: Any, *, axes: Any, out_sharding: Any = None) -> Any:
-        return broadcast_in_dim_p.bind(*cts, shape=x.aval.shape, broadcast_dimensions=kept(x.aval, axes), sharding=x.aval.sharding)
+        return broadcast_in_dim_p.call(*cts, shape=x.aval.shape, broadcast_dimensions=kept(x.aval, axes), sharding=x.aval.sharding)
 
     def batch(self, axis: Any, args: Any, dims: Any, *, axes: Any, out_sharding: Any = None) -> Any:
         (dim,) = dims
         at = dim - sum(a < dim for a in axes)
         ndim = typeof(args[0]).ndim - 1 - len(axes)
-        outs = self.bind(args[0], axes=tuple(a + (a >= dim) for a in axes),
+        outs = self.call(args[0], axes=tuple(a + (a >= dim) for a in axes),
                          out_sharding=partition.batched(out_sharding, ndim, at, axis, args, dims))
         return outs, (at,)
 
     def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, axes: Any, out_sharding: Any = None) -> Any:
-        return self.bind(sizes.mask(*args, *avals, 0, axes), axes=axes, out_sharding=out_sharding)
+        return self.call(sizes.mask(*args, *avals, 0, axes), axes=axes, out_sharding=out_sharding)
 
 
 @final
@@ -217,11 +217,11 @@ class Reshape(Linear):
         return (hlo.reshape(ctx, x, new_sizes),)
 
     def transpose(self, cts: Any, x: Any, *, new_sizes: Any, dimensions: Any = None, sharding: Any = None) -> Any:
-        return self.bind(*cts, new_sizes=x.aval.shape, dimensions=None, sharding=x.aval.sharding)
+        return self.call(*cts, new_sizes=x.aval.shape, dimensions=None, sharding=x.aval.sharding)
 
     def batch(self, axis: Any, args: Any, dims: Any, *, new_sizes: Any, dimensions: Any = None, sharding: Any = None) -> Any:
         x = moveaxis(args[0], dims[0], 0)
-        return self.bind(x, new_sizes=(axis.size, *new_sizes), dimensions=None,
+        return self.call(x, new_sizes=(axis.size, *new_sizes), dimensions=None,
                          sharding=partition.batched(sharding, len(new_sizes), 0, axis, args, dims)), (0,)
 
     def simplify(self, known: Any, x: Any, *, new_sizes: Any, dimensions: Any = None, sharding: Any = None) -> Any:
@@ -279,11 +279,11 @@ class Transpose(Linear):
         return (hlo.transpose(ctx, x, permutation),)
 
     def transpose(self, cts: Any, x: Any, *, permutation: Any) -> Any:
-        return self.bind(*cts, permutation=tuple(int(i) for i in np.argsort(permutation)))
+        return self.call(*cts, permutation=tuple(int(i) for i in np.argsort(permutation)))
 
     def batch(self, axis: Any, args: Any, dims: Any, *, permutation: Any) -> Any:
         (dim,) = dims
-        return self.bind(args[0], permutation=(dim, *(i + (i >= dim) for i in permutation))), (0,)
+        return self.call(args[0], permutation=(dim, *(i + (i >= dim) for i in permutation))), (0,)
 
     def simplify(self, known: Any, x: Any, *, permutation: Any) -> Any:
         made = known.made.get(x)
@@ -323,16 +323,16 @@ class ConvertElementType(Primitive):
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         (x,), (t,) = primals, tangents
-        outs = self.bind(x, **params)
+        outs = self.call(x, **params)
         if type(t) is Zero or not dtypes.issubdtype(params["new_dtype"], np.inexact):
             return outs, (typeof(outs[0]).zero,)
-        return outs, self.bind(t, **params)
+        return outs, self.call(t, **params)
 
     def transpose(self, cts: Any, x: Any, *, new_dtype: Any, weak_type: bool, sharding: Any = None) -> Any:
-        return self.bind(*cts, new_dtype=x.aval.dtype, weak_type=x.aval.weak_type, sharding=None)
+        return self.call(*cts, new_dtype=x.aval.dtype, weak_type=x.aval.weak_type, sharding=None)
 
     def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
-        return self.bind(*args, **params), dims
+        return self.call(*args, **params), dims
 
     def simplify(self, known: Any, x: Any, **params: Any) -> Any:
         return x
@@ -363,7 +363,7 @@ class AddAny(Primitive):
         return (ctx.op1("stablehlo.add", (x, y), ctx.avals_out[0]),)
 
     def jvp(self, primals: Any, tangents: Any) -> Any:
-        return self.bind(*primals), (array_ops.add_cotangents(*tangents),)
+        return self.call(*primals), (array_ops.add_cotangents(*tangents),)
 
     def transpose(self, cts: Any, x: Any, y: Any) -> Any:
         (ct,) = cts
@@ -371,7 +371,7 @@ class AddAny(Primitive):
 
     def batch(self, axis: Any, args: Any, dims: Any) -> Any:
         first = next(d for d in dims if d is not None)
-        return self.bind(*(array_ops.to_axis(x, d, axis.size, first) for x, d in zip(args, dims, strict=True))), (first,)
+        return self.call(*(array_ops.to_axis(x, d, axis.size, first) for x, d in zip(args, dims, strict=True))), (first,)
 
     padded = Primitive.through
 
@@ -399,7 +399,7 @@ class DimAsValue(Primitive):
 
 
 dim_as_value_p = DimAsValue()
-Dimension.as_array = staticmethod(lambda dim: dim_as_value_p.bind(dim=dim)[0])
+Dimension.as_array = staticmethod(lambda dim: dim_as_value_p.call(dim=dim)[0])
 broadcast_in_dim_p = BroadcastInDim()
 reduce_sum_p = ReduceSum()
 reshape_p = Reshape()
@@ -413,7 +413,7 @@ def broadcast_to(x: Any, shape: Any, dims: Sequence[int]) -> Any:
     shape = tuple(shape)
     if tuple(np.shape(x)) == shape and len(dims) == len(shape) and not isinstance(x, int | float | complex):
         return x
-    return broadcast_in_dim_p.bind(x, shape=shape, broadcast_dimensions=tuple(dims), sharding=None)[0]
+    return broadcast_in_dim_p.call(x, shape=shape, broadcast_dimensions=tuple(dims), sharding=None)[0]
 
 
 def expand(x: Any, size: Any, axis: int) -> Any:
@@ -426,19 +426,19 @@ def expand(x: Any, size: Any, axis: int) -> Any:
 
 def reduce_sum(x: Any, axes: Sequence[int]) -> Any:
     """The sum over axes, or x itself for none."""
-    return reduce_sum_p.bind(x, axes=tuple(sorted(axes)), out_sharding=None)[0] if axes else x
+    return reduce_sum_p.call(x, axes=tuple(sorted(axes)), out_sharding=None)[0] if axes else x
 
 
 def reshape(x: Any, shape: Any) -> Any:
     """x in another shape, or x itself if it has it."""
     shape = tuple(shape)
-    return x if tuple(np.shape(x)) == shape else reshape_p.bind(x, new_sizes=shape, dimensions=None, sharding=None)[0]
+    return x if tuple(np.shape(x)) == shape else reshape_p.call(x, new_sizes=shape, dimensions=None, sharding=None)[0]
 
 
 def transpose(x: Any, permutation: Sequence[int]) -> Any:
     """x with its axes permuted, or x itself for the identity."""
     permutation = tuple(permutation)
-    return x if permutation == tuple(range(len(permutation))) else transpose_p.bind(x, permutation=permutation)[0]
+    return x if permutation == tuple(range(len(permutation))) else transpose_p.call(x, permutation=permutation)[0]
 
 
 def moveaxis(x: Any, source: int, destination: int) -> Any:
@@ -459,7 +459,7 @@ def convert_element_type(x: Any, dtype: Any, weak_type: bool = False) -> Any:
     aval = typeof(x)
     if aval.dtype == dtype and aval.weak_type == weak_type and not isinstance(x, _HOST):
         return x
-    return convert_element_type_p.bind(x, new_dtype=np.dtype(dtype), weak_type=bool(weak_type), sharding=None)[0]
+    return convert_element_type_p.call(x, new_dtype=np.dtype(dtype), weak_type=bool(weak_type), sharding=None)[0]
 
 
 def full(shape: Sequence[int], value: Any, dtype: Any, weak_type: bool = False, sharding: Any = None) -> Any:
@@ -467,7 +467,7 @@ def full(shape: Sequence[int], value: Any, dtype: Any, weak_type: bool = False, 
     if dtype == dtypes.float0:
         if is_constant(shape):
             return np.zeros(tuple(shape), dtypes.float0)
-        return broadcast_in_dim_p.bind(np.zeros((), dtypes.float0), shape=tuple(shape), broadcast_dimensions=(), sharding=None)[0]
+        return broadcast_in_dim_p.call(np.zeros((), dtypes.float0), shape=tuple(shape), broadcast_dimensions=(), sharding=None)[0]
     if isinstance(value, bool | int | float | complex | np.generic):
         value = np.asarray(value, dtype)
         if not shape and not weak_type:
@@ -476,7 +476,7 @@ def full(shape: Sequence[int], value: Any, dtype: Any, weak_type: bool = False, 
             return current_trace().lift(value[()], ShapedArray((), value.dtype, True))
     elif is_symbolic(value):
         value = convert_element_type(value, dtype)
-    out = broadcast_in_dim_p.bind(value, shape=tuple(shape), broadcast_dimensions=(), sharding=sharding)[0]
+    out = broadcast_in_dim_p.call(value, shape=tuple(shape), broadcast_dimensions=(), sharding=sharding)[0]
     return convert_element_type(out, dtype, weak_type) if weak_type else out
 
 
@@ -492,7 +492,7 @@ def _ones(aval: Any) -> Any:
     return full(aval.shape, 1, aval.dtype, getattr(aval, "weak_type", False), aval.sharding)
 
 
-array_ops.install(zeros=zeros, ones=_ones, add=lambda x, y: add_any_p.bind(x, y)[0], broadcast=expand, moveaxis=moveaxis,
+array_ops.install(zeros=zeros, ones=_ones, add=lambda x, y: add_any_p.call(x, y)[0], broadcast=expand, moveaxis=moveaxis,
               reshape=reshape, sum_axis=lambda x, axis: reduce_sum(x, [axis]),
               convert=lambda x, aval: convert_element_type(x, aval.dtype, aval.weak_type))
 # Loaded with the first program in which outlining finds a loop.

@@ -60,11 +60,11 @@ class _WindowReduction(Primitive):
         return _lower(ctx, [x], [init], scalar_body(ctx, self.op), Windows(**windows))
 
     def batch(self, axis: Any, args: Any, dims: Any, **windows: Any) -> Any:
-        return self.bind(*args, **Windows(**windows).at(dims[0])._asdict()), dims
+        return self.call(*args, **Windows(**windows).at(dims[0])._asdict()), dims
 
     def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, **windows: Any) -> Any:
         x = sizes.mask(*args, *avals, identity_of(self.op, avals[0].dtype))
-        return self.bind(x, **padded_windows(sizes, avals[0].shape, outs[0].shape, windows))
+        return self.call(x, **padded_windows(sizes, avals[0].shape, outs[0].shape, windows))
 
 
 def _lower(ctx: Any, xs: Sequence[Any], inits: Sequence[Any], body: Callable[..., Any], w: Windows) -> Any:
@@ -80,7 +80,7 @@ class WindowSum(_WindowReduction):
     __slots__ = ()
 
     def jvp(self, primals: Any, tangents: Any, **windows: Any) -> Any:
-        return self.bind(*primals, **windows), self.bind(*tangents, **windows)
+        return self.call(*primals, **windows), self.call(*tangents, **windows)
 
     def transpose(self, cts: Any, x: Any, **windows: Any) -> Any:
         (ct,) = cts
@@ -91,9 +91,9 @@ class WindowSum(_WindowReduction):
         for n, m, size, s, (low, _), b, d in zip(shape, np.shape(ct), *w, strict=True):
             before = dilated(size, d) - 1 - low
             config.append((before, dilated(n, b) + low - dilated(m, s), s - 1))
-        (spread,) = pad_p.bind(ct, _structure.full((), 0, typeof(ct).dtype), padding_config=tuple(config))
+        (spread,) = pad_p.call(ct, _structure.full((), 0, typeof(ct).dtype), padding_config=tuple(config))
         ones = (1,) * len(shape)
-        return self.bind(spread, window_dimensions=w.window_dimensions, window_strides=w.base_dilation,
+        return self.call(spread, window_dimensions=w.window_dimensions, window_strides=w.base_dilation,
                          padding=((0, 0),) * len(shape), base_dilation=ones, window_dilation=w.window_dilation)
 
 
@@ -105,13 +105,13 @@ class WindowExtreme(_WindowReduction):
 
     def jvp(self, primals: Any, tangents: Any, **windows: Any) -> Any:
         (x,), (t,) = primals, tangents
-        outs = self.bind(x, **windows)
+        outs = self.call(x, **windows)
         select = _elementwise.ge_p if self.op == "maximum" else _elementwise.le_p
         if not Windows(**windows).is_dilated():
-            return outs, select_and_gather_add_p.bind(t, x, select_prim=select, **windows)
+            return outs, select_and_gather_add_p.call(t, x, select_prim=select, **windows)
 
         def combine(a: Any, b: Any) -> Any:
-            (first,) = select.bind(a[0], b[0])
+            (first,) = select.call(a[0], b[0])
             return [_elementwise.select(first, p, q) for p, q in zip(a, b, strict=True)]
 
         inits = [_structure.full((), identity_of(self.op, typeof(x).dtype), typeof(x).dtype),
@@ -125,7 +125,7 @@ def windows_by_doubling(combine: Callable[..., Any], xs: Sequence[Any], inits: S
     Along each axis in turn, windows of 1, 2, 4, ... elements are made of two of half the size: O(log(size)) operations.
     """
     config = tuple((low, high, b - 1) for (low, high), b in zip(w.padding, w.base_dilation, strict=True))
-    ys = [pad_p.bind(x, init, padding_config=config)[0] for x, init in zip(xs, inits, strict=True)]
+    ys = [pad_p.call(x, init, padding_config=config)[0] for x, init in zip(xs, inits, strict=True)]
     for axis, (size, stride, d) in enumerate(zip(w.window_dimensions, w.window_strides, w.window_dilation, strict=True)):
         count = max(np.shape(ys[0])[axis] - (size - 1) * d, 0)
         powers, length, offset, found = ys, 1, 0, None
@@ -154,6 +154,7 @@ class ReduceWindow(Primitive):
 
     __slots__ = ()
     name = "reduce_window"
+    multiple_results = True
 
     def types(self, *operands: Any, jaxpr: Any, consts: Any, **windows: Any) -> Any:
         n = len(operands) // 2
@@ -179,7 +180,7 @@ class ReduceWindow(Primitive):
         return _lower(ctx, values[:n], values[n:], lambda *ab: ctx.inline(jaxpr, *ab), Windows(**windows))
 
     def jvp(self, primals: Any, tangents: Any, *, jaxpr: Any, **params: Any) -> Any:
-        outs = self.bind(*primals, jaxpr=jaxpr, **params)
+        outs = self.call(*primals, jaxpr=jaxpr, **params)
         _, moved = jvp_flat(lambda *zs: _reduce_window_by_doubling(jaxpr, zs, **params), primals, tangents)
         return outs, tuple(moved)
 
@@ -190,14 +191,14 @@ class ReduceWindow(Primitive):
                                         args, dims)
             return tuple(outs), tuple(out_dims)
         xs = [array_ops.to_axis(x, d, axis.size, 0) for x, d in zip(args[:n], dims[:n], strict=True)]
-        outs = self.bind(*xs, *args[n:], jaxpr=jaxpr, consts=consts, **Windows(**windows).at(0)._asdict())
+        outs = self.call(*xs, *args[n:], jaxpr=jaxpr, consts=consts, **Windows(**windows).at(0)._asdict())
         return outs, (0,) * n
 
     def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, jaxpr: Any, consts: Any, **windows: Any) -> Any:
         n = len(args) // 2
         # As XLA pads: with the initial value.
         xs = [sizes.mask(x, aval, init) for x, aval, init in zip(args[:n], avals, args[n:], strict=False)]
-        return self.bind(*xs, *args[n:], jaxpr=jaxpr, consts=consts,
+        return self.call(*xs, *args[n:], jaxpr=jaxpr, consts=consts,
                          **padded_windows(sizes, avals[0].shape, outs[0].shape, windows))
 
 
@@ -248,22 +249,22 @@ class SelectAndGatherAdd(Primitive):
                                   window_dilation=w.window_dilation)[1],)
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
-        outs = self.bind(*primals, **params)
+        outs = self.call(*primals, **params)
         t = tangents[0]
-        return outs, ((typeof(outs[0]).zero,) if type(t) is Zero else self.bind(t, primals[1], **params))
+        return outs, ((typeof(outs[0]).zero,) if type(t) is Zero else self.call(t, primals[1], **params))
 
     def transpose(self, cts: Any, values: Any, x: Any, *, select_prim: Any, window_dimensions: Any, window_strides: Any,
                   padding: Any, base_dilation: Any, window_dilation: Any) -> Any:
-        return select_and_scatter_add_p.bind(*cts, x, select_prim=select_prim, window_dimensions=window_dimensions,
+        return select_and_scatter_add_p.call(*cts, x, select_prim=select_prim, window_dimensions=window_dimensions,
                                              window_strides=window_strides, padding=padding)[0], None
 
     def batch(self, axis: Any, args: Any, dims: Any, *, select_prim: Any, **windows: Any) -> Any:
         both = [array_ops.to_axis(z, d, axis.size, 0) for z, d in zip(args, dims, strict=True)]
-        return self.bind(*both, select_prim=select_prim, **Windows(**windows).at(0)._asdict()), (0,)
+        return self.call(*both, select_prim=select_prim, **Windows(**windows).at(0)._asdict()), (0,)
 
     def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, **params: Any) -> Any:
         check_batch_only(sizes, avals, params)
-        return self.bind(*args, **params)
+        return self.call(*args, **params)
 
 
 @final
@@ -307,22 +308,22 @@ class SelectAndScatterAdd(Primitive):
         return (hlo.pad(ctx, out, init, *crop, zeros, aval.strengthen()),)
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
-        outs = self.bind(*primals, **params)
+        outs = self.call(*primals, **params)
         t = tangents[0]
-        return outs, ((typeof(outs[0]).zero,) if type(t) is Zero else self.bind(t, primals[1], **params))
+        return outs, ((typeof(outs[0]).zero,) if type(t) is Zero else self.call(t, primals[1], **params))
 
     def transpose(self, cts: Any, source: Any, x: Any, *, select_prim: Any, **windows: Any) -> Any:
-        return select_and_gather_add_p.bind(*cts, x, select_prim=select_prim, **_undilated(**windows)._asdict())[0], None
+        return select_and_gather_add_p.call(*cts, x, select_prim=select_prim, **_undilated(**windows)._asdict())[0], None
 
     def batch(self, axis: Any, args: Any, dims: Any, *, select_prim: Any, **windows: Any) -> Any:
         both = [array_ops.to_axis(z, d, axis.size, 0) for z, d in zip(args, dims, strict=True)]
         w = _undilated(**windows).at(0)
-        return self.bind(*both, select_prim=select_prim, window_dimensions=w.window_dimensions,
+        return self.call(*both, select_prim=select_prim, window_dimensions=w.window_dimensions,
                          window_strides=w.window_strides, padding=w.padding), (0,)
 
     def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, **params: Any) -> Any:
         check_batch_only(sizes, avals, params)
-        return self.bind(*args, **params)
+        return self.call(*args, **params)
 
 
 @final
@@ -355,7 +356,7 @@ class SelectAndScatter(Primitive):
 
     def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, **params: Any) -> Any:
         check_batch_only(sizes, avals, params)
-        return self.bind(*args, **params)
+        return self.call(*args, **params)
 
 
 def _undilated(window_dimensions: Any, window_strides: Any, padding: Any) -> Windows:
@@ -407,7 +408,7 @@ def reduce_window(operand: Any, init_value: Any, computation: Callable[..., Any]
     if len(xs) == 1:
         named = monoid(computation, inits[0], avals[0], _NAMED)
         if named is not None:
-            return pytrees.tree_unflatten(tree, named.bind(*xs, **w._asdict()))
+            return pytrees.tree_unflatten(tree, named.call(*xs, **w._asdict()))
     inits = [_structure.convert_element_type(init, a.dtype) if typeof(init).weak_type and typeof(init).dtype != a.dtype
              else init for init, a in zip(inits, avals, strict=True)]
 
@@ -416,7 +417,7 @@ def reduce_window(operand: Any, init_value: Any, computation: Callable[..., Any]
         return pytrees.tree_leaves(computation(pytrees.tree_unflatten(tree, ab[:n]), pytrees.tree_unflatten(tree, ab[n:])))
 
     jaxpr = scalar_computation("reduce_window", flat, [*avals, *avals])
-    return pytrees.tree_unflatten(tree, reduce_window_p.bind(*xs, *inits, jaxpr=jaxpr, consts=(), **w._asdict()))
+    return pytrees.tree_unflatten(tree, reduce_window_p.call(*xs, *inits, jaxpr=jaxpr, consts=(), **w._asdict()))
 
 
 def _windows(x: Any, window: Any, strides: Any, padding: Any, dilations: Any) -> Windows:

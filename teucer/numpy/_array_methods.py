@@ -139,7 +139,7 @@ def byteswap(x: Any) -> Any:
 
 def copy(x: Any) -> Any:
     """A copy of this array."""
-    return _conversion.copy_p.bind(x)[0]
+    return _conversion.copy_p.call(x)[0]
 
 
 def to_device(x: Any, device: Any, *, stream: None = None) -> Any:

@@ -82,7 +82,7 @@ def array(object: Any, dtype: Any = None, *args: Any, copy: bool = True, order: 
     if kind is not None:
         out = convert_array(out, kind)
     if copy and out is object:
-        out = _conversion.copy_p.bind(out)[0]
+        out = _conversion.copy_p.call(out)[0]
     if out.ndim < ndmin:
         out = _structure.reshape(out, (1,) * (ndmin - out.ndim) + out.shape)
     return place(laid_out(out, explicit_sharding("jnp.array", out_sharding, np.ndim(out))), device)
@@ -205,7 +205,7 @@ def _filled_array(shape: tuple[Any, ...], value: Any, dtype: Any, sharding: Any 
         return np.zeros(shape, dtype)  # values of this dtype, of which there is one, are NumPy's
     if isinstance(dtype, KeyDType):
         words = ShapedArray(shape, dtype).physical
-        return random_wrap_p.bind(_filled_array(words.shape, value, words.dtype, sharding), impl=dtype._impl)[0]
+        return random_wrap_p.call(_filled_array(words.shape, value, words.dtype, sharding), impl=dtype._impl)[0]
     if sharding is not None:
         return _structure.full(shape, value, dtype, False, sharding)
     if not shape and isinstance(value, int | float):
@@ -281,7 +281,7 @@ def _like(op: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any, out_
         out = laid_out(broadcast_to(asarray(value, kind), sizes), where)
     elif isinstance(value, _PYTHON) and isinstance(kind, dtypes.ExtendedDType):
         words = np.full(kind._impl.key_shape, value, np.uint32)
-        out = _structure.full(sizes, _random_keys.random_wrap_p.bind(words, impl=kind._impl)[0], kind)
+        out = _structure.full(sizes, _random_keys.random_wrap_p.call(words, impl=kind._impl)[0], kind)
     elif isinstance(value, _PYTHON):
         if isinstance(value, complex) and not dtypes.issubdtype(kind, np.complexfloating):
             raise TypeError(f"{op}: a complex fill_value, {value}, does not fit dtype {kind.name}.\n  Take its real part.")

@@ -25,7 +25,7 @@ _DEFAULT = Options()
 def _element(x: Any, place: Any) -> Any:
     shape = np.shape(x)
     starts = [_structure.convert_element_type(place, np.int32), *[np.int32(0)] * (len(shape) - 1)]
-    return _structure.reshape(_dynamic.dynamic_slice_p.bind(x, *starts, slice_sizes=(1, *shape[1:]))[0], shape[1:])
+    return _structure.reshape(_dynamic.dynamic_slice_p.call(x, *starts, slice_sizes=(1, *shape[1:]))[0], shape[1:])
 
 
 @tracebacks.api_boundary

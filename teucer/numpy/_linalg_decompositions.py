@@ -173,7 +173,7 @@ def _svd(a: Any, full_matrices: bool, compute_uv: bool, hermitian: bool, subset_
     v = take_along_axis(v, line, -1)
     signs = lax.where_else(lax.lt(take_along_axis(w, place, -1), scalar_like(w, 0)), scalar_like(w, -1), scalar_like(w, 1))
     signs = _structure.reshape(lax.convert_element_type(signs, typeof(v).dtype), np.shape(line))
-    u = lax.mul(v, _structure.broadcast_in_dim_p.bind(
+    u = lax.mul(v, _structure.broadcast_in_dim_p.call(
         _structure.reshape(signs, (*np.shape(v)[:-2], np.shape(v)[-1])), shape=np.shape(v),
         broadcast_dimensions=(*range(np.ndim(v) - 2), np.ndim(v) - 1), sharding=None)[0])
     return u, s, adjoint(v)
@@ -208,7 +208,7 @@ def svdvals(x: Any, /) -> Any:
 def _qr(a: Any, mode: str) -> Any:
     x = _matrix("qr", a)
     if mode == "raw":
-        h, taus = _linalg_qr.geqrf_p.bind(x)
+        h, taus = _linalg_qr.geqrf_p.call(x)
         return _structure.moveaxis(h, -1, -2), taus
     q, r = _linalg_qr.qr(x, full_matrices=mode == "complete")
     return r if mode == "r" else (q, r)

@@ -145,7 +145,7 @@ def _by_lu(x: Any) -> Any:
 
 
 def _by_qr(x: Any) -> Any:
-    factors, taus = _linalg_qr.geqrf_p.bind(x)
+    factors, taus = _linalg_qr.geqrf_p.call(x)
     diagonal = _diagonal(factors, 0)
     # Every reflection that moves something turns the orientation.
     moves = fold("sum", convert(lax.ne(taus, scalar_like(taus, 0)), np.dtype(np.int32)), -1, False, None, None)

@@ -116,7 +116,7 @@ def _tracer_operator(function: Any, row: Row) -> Any:
         def operator(x: Any, y: Any) -> Any:
             return plain(x, y) if accepts(x, y, symbol, swapped) else NotImplemented
         return operator
-    bind, direct = row.primitive.bind, row.direct
+    bind, direct = row.primitive.call, row.direct
     known: set[Any] = set()  # types of two operands on which the primitive acts as it is
     numbers: dict[Any, Any] = {}  # (type, kind of Python's number) -> what makes the number an operand beside it
 

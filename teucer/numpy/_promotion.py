@@ -106,7 +106,7 @@ def _target(shape: tuple[Any, ...], result: tuple[Any, ...]) -> tuple[Any, Any, 
 
 def broadcast_axes(x: Any, kept: tuple[Any, ...], shape: tuple[Any, ...], axes: tuple[int, ...]) -> Any:
     """x reshaped to `kept`, whose axes become `axes` of the result of the given shape."""
-    return _structure.broadcast_in_dim_p.bind(_structure.reshape(x, kept), shape=shape, broadcast_dimensions=axes,
+    return _structure.broadcast_in_dim_p.call(_structure.reshape(x, kept), shape=shape, broadcast_dimensions=axes,
                                               sharding=None)[0]
 
 

@@ -174,7 +174,7 @@ def _take_steps(x: Any, items: Sequence[Any]) -> tuple[Any, list[int]]:
 
 def _dynamic_window(x: Any, items: Sequence[Any], starts: Sequence[Any], shape: Any) -> Any:
     sizes = tuple(window_size(item, n) for item, n in zip(items, shape, strict=True))
-    return _dynamic.dynamic_slice_p.bind(x, *as_indices(starts), slice_sizes=sizes)[0]
+    return _dynamic.dynamic_slice_p.call(x, *as_indices(starts), slice_sizes=sizes)[0]
 
 
 def as_indices(starts: Sequence[Any]) -> list[Any]:

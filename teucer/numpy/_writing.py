@@ -82,7 +82,7 @@ def _write_window(operation: str | Function, x: Any, value: Any, key: Key, optio
         value = _shapes.rev(fitted, backwards) if backwards else fitted
     out = _change(operation, old, value, items, touched != window)
     if not is_static(starts) or not whole:
-        return _dynamic.dynamic_update_slice_p.bind(x, out, *as_indices(starts))[0]
+        return _dynamic.dynamic_update_slice_p.call(x, out, *as_indices(starts))[0]
     return out
 
 
@@ -96,7 +96,7 @@ def _result_shape(items: Sequence[Any], touched: Sequence[Any], new: Sequence[in
 def _window(x: Any, starts: Sequence[Any], sizes: tuple[Any, ...]) -> Any:
     if is_static(starts):
         return _slicing.slice(x, starts, [a + n for a, n in zip(starts, sizes, strict=True)])
-    return _dynamic.dynamic_slice_p.bind(x, *as_indices(starts), slice_sizes=sizes)[0]
+    return _dynamic.dynamic_slice_p.call(x, *as_indices(starts), slice_sizes=sizes)[0]
 
 
 def _change(operation: str | Function, old: Any, value: Any, items: Sequence[Any], stepped: bool) -> Any:

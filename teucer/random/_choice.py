@@ -35,7 +35,7 @@ _MOST = np.iinfo(np.uint32).max
 
 
 def _places(n: int, dtype: Any = None) -> Any:
-    return iota_p.bind(dtype=dtype or dtypes.canonicalize_dtype(int), shape=(n,), dimension=0, sharding=None)[0]
+    return iota_p.call(dtype=dtype or dtypes.canonicalize_dtype(int), shape=(n,), dimension=0, sharding=None)[0]
 
 
 def _taken(x: Any, places: Any, axis: int) -> Any:

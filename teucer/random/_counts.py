@@ -298,7 +298,7 @@ def _multinomial(key: Any, n: Any, p: Any, *, shape: tuple[int, ...], real: Any,
     zero, one = scalar(0, real), scalar(1, real)
     rest = cumsum(p, len(shape) - 1, reverse=True)
     conditional = div(p, where_else(eq(rest, zero), _like(rest, 1), rest))
-    keys = random_split_p.bind(key, shape=(shape[-1],))[0]
+    keys = random_split_p.call(key, shape=(shape[-1],))[0]
 
     def step(left: Any, xs: Any) -> Any:
         p, key = xs

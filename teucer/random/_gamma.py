@@ -61,7 +61,7 @@ class RandomGamma(Primitive):
     def jvp(self, primals: Any, tangents: Any, *, log_space: bool) -> Any:
         keys, alpha = primals
         moving = tangents[1]
-        outs = self.bind(keys, alpha, log_space=log_space)
+        outs = self.call(keys, alpha, log_space=log_space)
         (y,) = outs
         if type(moving) is Zero:
             return outs, (typeof(y).zero,)
@@ -73,7 +73,7 @@ class RandomGamma(Primitive):
 
     def batch(self, axis: Any, args: Any, dims: Any, *, log_space: bool) -> Any:
         operands = (array_ops.to_axis(x, d, axis.size, 0) for x, d in zip(args, dims, strict=True))
-        return self.bind(*operands, log_space=log_space), (0,)
+        return self.call(*operands, log_space=log_space), (0,)
 
     def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, log_space: bool) -> Any:
         (keys, alpha), (out,) = avals, outs
@@ -89,7 +89,7 @@ random_gamma_p = RandomGamma()
 
 def _each(keys: Any, alpha: Any, log_space: bool, alone: bool) -> Any:
     """A sample of each alpha; a key is split for those that it serves."""
-    own = random_split_p.bind(keys, shape=(prod(np.shape(alpha)[typeof(keys).ndim:]),))[0]
+    own = random_split_p.call(keys, shape=(prod(np.shape(alpha)[typeof(keys).ndim:]),))[0]
     return _samples(own, alpha, log_space, alone)
 
 
@@ -157,7 +157,7 @@ def _positive_cube_root(key: Any, c: Any) -> Any:
 @library(static=("shape", "dtype", "log_space"))
 def standard_gamma(key: Any, alpha: Any, *, shape: tuple[int, ...], dtype: Any, log_space: bool = False) -> Any:
     """Samples of the gamma distribution of scale 1, or their logarithms."""
-    return random_gamma_p.bind(key, spread(cast(alpha, dtype), shape), log_space=log_space)[0]
+    return random_gamma_p.call(key, spread(cast(alpha, dtype), shape), log_space=log_space)[0]
 
 
 def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Any:

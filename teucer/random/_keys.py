@@ -109,7 +109,7 @@ def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
     Array([0, 0], dtype=uint32)
     """
     found = _seeded("PRNGKey", seed, generator_of(impl))
-    return found if config.enable_custom_prng.value else random_unwrap_p.bind(found)[0]
+    return found if config.enable_custom_prng.value else random_unwrap_p.call(found)[0]
 
 
 def _seeded(op: str, seed: Any, impl: Generator) -> Any:
@@ -122,7 +122,7 @@ def _seeded(op: str, seed: Any, impl: Generator) -> Any:
             wide = np.add(np.asarray(wide), np.asarray(config.random_seed_offset.value).astype(wide.dtype))[()]
         if not config.enable_x64.value and wide.dtype.itemsize == 8:
             wide = np.uint32(int(wide) & 0xFFFFFFFF).view(np.int32)
-        return random_seed_p.bind(wide, impl=impl)[0]
+        return random_seed_p.call(wide, impl=impl)[0]
     if not is_valid_type(seed):
         raise TypeError(f"PRNG key seed must be an integer; got {seed!r:.100}")
     aval = typeof(seed)
@@ -133,7 +133,7 @@ def _seeded(op: str, seed: Any, impl: Generator) -> Any:
         raise TypeError(f"PRNG key seed must be an integer; got {aval}")
     if config.random_seed_offset.value:
         seed = seed + np.asarray(config.random_seed_offset.value).astype(aval.dtype)
-    return random_seed_p.bind(seed, impl=impl)[0]
+    return random_seed_p.call(seed, impl=impl)[0]
 
 
 def as_keys(keys: Any) -> tuple[Any, bool]:
@@ -148,7 +148,7 @@ def as_keys(keys: Any) -> tuple[Any, bool]:
     _check_words(keys, generator_of(None))
     if config.legacy_prng_key.value != "allow":
         _refuse_words()
-    return random_wrap_p.bind(keys, impl=generator_of(None))[0], True
+    return random_wrap_p.call(keys, impl=generator_of(None))[0], True
 
 
 def _refuse_words() -> None:
@@ -202,7 +202,7 @@ def _use_once(op: str, key: Any) -> None:
 
 
 def _as_given(keys: Any, was_words: bool) -> Any:
-    return random_unwrap_p.bind(keys)[0] if was_words else keys
+    return random_unwrap_p.call(keys)[0] if was_words else keys
 
 
 def split(key: Any, num: Any = 2) -> Any:
@@ -216,7 +216,7 @@ def split(key: Any, num: Any = 2) -> Any:
     """
     typed, was_words = one_key("split", key)
     shape = tuple(num) if isinstance(num, tuple | list) else (num,)
-    return _as_given(random_split_p.bind(typed, shape=_structure.canonical_shape(shape, "split"))[0], was_words)
+    return _as_given(random_split_p.call(typed, shape=_structure.canonical_shape(shape, "split"))[0], was_words)
 
 
 def fold_in(key: Any, data: Any) -> Any:
@@ -236,7 +236,7 @@ def fold_in(key: Any, data: Any) -> Any:
     shape = typeof(data).shape
     if shape:
         raise TypeError(f"fold_in accepts a scalar, but was given an array of shape {shape} != (). Use jax.vmap for batching.")
-    return _as_given(random_fold_in_p.bind(typed, _structure.convert_element_type(data, UINT32))[0], was_words)
+    return _as_given(random_fold_in_p.call(typed, _structure.convert_element_type(data, UINT32))[0], was_words)
 
 
 def clone(key: Any) -> Any:
@@ -246,7 +246,7 @@ def clone(key: Any) -> Any:
     Array(True, dtype=bool)
     """
     typed, was_words = as_keys(key)
-    return _as_given(random_clone_p.bind(typed)[0], was_words)
+    return _as_given(random_clone_p.call(typed)[0], was_words)
 
 
 def key_data(keys: Any) -> Any:
@@ -256,7 +256,7 @@ def key_data(keys: Any) -> Any:
     Array([0, 0], dtype=uint32)
     """
     typed, _ = as_keys(keys)
-    return random_unwrap_p.bind(typed)[0]
+    return random_unwrap_p.call(typed)[0]
 
 
 def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -> Any:
@@ -270,7 +270,7 @@ def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -
     """
     chosen = _chosen("wrap_key_data", impl, dtype)
     _check_words(key_bits_array, chosen)
-    return random_wrap_p.bind(key_bits_array, impl=chosen)[0]
+    return random_wrap_p.call(key_bits_array, impl=chosen)[0]
 
 
 def key_impl(keys: Any) -> Any:

@@ -31,7 +31,7 @@ def _seed(seed: Any) -> Any:
 
 
 def _random_bits(key: Any, bit_width: int, shape: tuple[int, ...]) -> Any:
-    return rng_bit_generator_p.bind(key, shape=tuple(shape), dtype=np.dtype(f"uint{bit_width}"),
+    return rng_bit_generator_p.call(key, shape=tuple(shape), dtype=np.dtype(f"uint{bit_width}"),
                                     algorithm=RandomAlgorithm.RNG_DEFAULT, out_sharding=None)[1]
 
 

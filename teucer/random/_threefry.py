@@ -53,7 +53,7 @@ def _row_major(shape: tuple[int, ...], dtype: Any) -> Any:
     places: Any = None
     stride: Any = 1
     for axis in reversed(range(len(shape))):
-        along = iota_p.bind(dtype=dtype, shape=shape, dimension=axis, sharding=None)[0]
+        along = iota_p.call(dtype=dtype, shape=shape, dimension=axis, sharding=None)[0]
         if is_symbolic(stride):
             along = mul(along, convert_element_type(stride.__jax_array__(), dtype))
         elif stride > 1 and bounds(shape[axis]).high > 1:
@@ -78,18 +78,18 @@ def _words(key: Any) -> tuple[Any, Any]:
 
 def _cipher(key: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:
     """Two words for each element of an array: the partitionable form."""
-    return threefry2x32_p.bind(*_words(key), *counters(shape))
+    return threefry2x32_p.call(*_words(key), *counters(shape))
 
 
 def _stream(key: Any, count: int) -> Any:
     """The first words of the stream of a key: the older form."""
     half = -(-count // 2)
-    first = iota_p.bind(dtype=UINT32, shape=(half,), dimension=0, sharding=None)[0]
+    first = iota_p.call(dtype=UINT32, shape=(half,), dimension=0, sharding=None)[0]
     second = add(first, np.uint32(half))
     if count % 2:
         # The number of counters is made even by a zero behind them.
         second = concatenate([slice_in_dim(second, 0, half - 1), np.zeros(1, UINT32)], 0)
-    words = concatenate(list(threefry2x32_p.bind(*_words(key), first, second)), 0)
+    words = concatenate(list(threefry2x32_p.call(*_words(key), first, second)), 0)
     return slice_in_dim(words, 0, count) if count % 2 else words
 
 
@@ -109,7 +109,7 @@ def split(key: Any, shape: tuple[int, ...]) -> Any:
 
 def fold_in(key: Any, data: Any) -> Any:
     """A new key: the cipher text of a number."""
-    words = threefry2x32_p.bind(*_words(key), np.uint32(0), data)
+    words = threefry2x32_p.call(*_words(key), np.uint32(0), data)
     return once(concatenate([reshape(w, (1,)) for w in words], 0))
 
 
@@ -139,7 +139,7 @@ def joined(high: Any, low: Any) -> Any:
 def _cut(words: Any, bit_width: int) -> Any:
     """Words cut into integers of fewer bits, the lowest first."""
     parts = 32 // bit_width
-    shifts = mul(iota_p.bind(dtype=UINT32, shape=(parts, words.shape[0]), dimension=0, sharding=None)[0], np.uint32(bit_width))
+    shifts = mul(iota_p.call(dtype=UINT32, shape=(parts, words.shape[0]), dimension=0, sharding=None)[0], np.uint32(bit_width))
     pieces = bitwise_and(shift_right_logical(expand(words, parts, 0), shifts), np.uint32(2**bit_width - 1))
     return convert_element_type(reshape(transpose(pieces, (1, 0)), (parts * words.shape[0],)),
                                 np.dtype(f"uint{bit_width}"))

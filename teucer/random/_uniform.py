@@ -36,12 +36,12 @@ __all__ = ["bernoulli", "between", "bits", "rademacher", "randint", "raw_bits", 
 
 def raw_bits(key: Any, bit_width: int, shape: tuple[int, ...]) -> Any:
     """Unsigned integers of `bit_width` bits from a typed key."""
-    return random_bits_p.bind(key, bit_width=bit_width, shape=shape)[0]
+    return random_bits_p.call(key, bit_width=bit_width, shape=shape)[0]
 
 
 def split_key(key: Any, num: int = 2) -> list[Any]:
     """New typed keys from one."""
-    keys = random_split_p.bind(key, shape=(num,))[0]
+    keys = random_split_p.call(key, shape=(num,))[0]
     return [index_in_dim(keys, i, 0, False) for i in range(num)]
 
 

@@ -20,6 +20,7 @@ class OutlinedCall(Primitive):
 
     __slots__ = ()
     name = "outlined_call"
+    multiple_results = True
     higher_order = True
 
     def types(self, *avals: Any, jaxpr: ClosedJaxpr) -> Any:

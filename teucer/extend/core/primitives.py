@@ -17,6 +17,7 @@ _MODULES |= {
     "random_fold_in_p": _random_keys, "random_seed_p": _random_keys, "random_split_p": _random_keys, "remat_p": remat}
 # No program has calls of these kinds; interpreters written for JAX have rules for them.
 call_p, closed_call_p = LibraryPrimitive("call"), LibraryPrimitive("closed_call")
+call_p.multiple_results = closed_call_p.multiple_results = True
 __all__ = ["call_p", "closed_call_p", *_MODULES]  # noqa: PLE0604  # the names are strings, from the modules
 
 

@@ -265,7 +265,7 @@ def run(primitive: Primitive, args: Sequence[Any], params: dict[str, Any], owner
     avals = tuple([typeof(x) for x in args])
 
     def make() -> Jaxpr:
-        return stage_flat(lambda *xs: primitive.bind(*xs, **params), avals, DebugInfo(str(primitive.name)))[0]
+        return stage_flat(lambda *xs: primitive.call(*xs, **params), avals, DebugInfo(str(primitive.name)))[0]
 
     jaxpr = owner.kept(("run", primitive, avals, tuple(params.items())), make)
     program = programs.program_for(jaxpr, str(primitive.name), (False,) * len(args), False, programs.placement_of(args))
@@ -275,5 +275,5 @@ def run(primitive: Primitive, args: Sequence[Any], params: dict[str, Any], owner
 def filler(aval: Any) -> Any:
     """A value of a type, whose elements nothing looks at."""
     if isinstance(aval.dtype, dtypes.ExtendedDType):
-        return _shapes.empty_p.bind(shape=aval.shape, dtype=aval.dtype, out_sharding=None)[0]
+        return _shapes.empty_p.call(shape=aval.shape, dtype=aval.dtype, out_sharding=None)[0]
     return array_ops.zeros(aval)

@@ -56,6 +56,7 @@ class Cond(Primitive):
 
     __slots__ = ()
     name = "cond"
+    multiple_results = True
     higher_order = True
 
     def types(self, *avals: Any, branches: Sequence[ClosedJaxpr], **params: Any) -> Any:
@@ -96,7 +97,7 @@ class Cond(Primitive):
 
     def _bind(self, index: Any, operands: Sequence[Any], branches: Sequence[ClosedJaxpr], params: dict[str, Any]) -> Any:
         joined, consts = _hoisted(branches)
-        return self.bind(index, *consts, *operands, branches=joined, **params)
+        return self.call(index, *consts, *operands, branches=joined, **params)
 
     def partial_eval(self, trace: Any, args: Any, params: Any) -> Any:
         index, *operands = args
@@ -165,7 +166,7 @@ class Cond(Primitive):
     def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, branches: Sequence[ClosedJaxpr], **params: Any) -> Any:
         index, *operands = args
         inner, given = sizes.together(branches)
-        return self.bind(index, *given, *operands, branches=inner, **params)
+        return self.call(index, *given, *operands, branches=inner, **params)
 
 
 cond_p = Cond()
@@ -448,7 +449,7 @@ def bind_branches(index: Any, bodies: Sequence[Body], flat: Sequence[Any], **par
     avals = tuple(typeof(c) for c in consts.values())
     out_avals = tuple(_joined(outs) for outs in zip(*(b.jaxpr.out_avals for b in bodies), strict=True))
     branches = tuple(_closed_branch(body, tuple(places[id(c)] for c in body.consts), avals, out_avals) for body in bodies)
-    outs = cond_p.bind(index, *consts.values(), *flat, branches=branches, **params)
+    outs = cond_p.call(index, *consts.values(), *flat, branches=branches, **params)
     return pytrees.tree_unflatten(bodies[0].out_tree, outs)
 
 

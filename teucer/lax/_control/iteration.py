@@ -108,7 +108,7 @@ def bind_scan(operands: tuple[Sequence[Any], Sequence[Any], Sequence[Any]], jaxp
     made = [j for j, v in enumerate(out_ys) if v not in number]
     inner = reordered(jaxpr, [*range(n_consts), *(n_consts + i for i in fixed + looped),
                               *range(n_consts + n_carry, len(jaxpr.in_avals))], [*looped, *(n_carry + j for j in made)])
-    outs = iter(scan_p.bind(*consts, *(carry[i] for i in fixed + looped), *xs, jaxpr=inner, num_consts=n_consts + len(fixed),
+    outs = iter(scan_p.call(*consts, *(carry[i] for i in fixed + looped), *xs, jaxpr=inner, num_consts=n_consts + len(fixed),
                             num_carry=len(looped), **params))
     found: dict[int, Any] = dict(zip([*looped, *(n_carry + j for j in made)], outs, strict=True))
     found |= {i: _as_array(carry[i], in_carry[i].aval) for i in fixed}

@@ -170,7 +170,7 @@ def platform_dependent(*args: Any, default: Callable[..., Any] | None = None, **
     bodies = [stage_body(fun, "platform_dependent", tree, avals) for fun in funs]
     names = [f"the function for {group[0]}" if group else "default" for group in groups]
     check_branches("platform_dependent", funs, names, bodies)
-    (index,) = platform_index_p.bind(platforms=platforms)
+    (index,) = platform_index_p.call(platforms=platforms)
     return bind_branches(index, bodies, flat, branches_platforms=platforms)
 
 
@@ -183,6 +183,7 @@ class OptimizationBarrier(Primitive):
 
     __slots__ = ()
     name = "optimization_barrier"
+    multiple_results = True
     mergeable = False
 
     def types(self, *avals: Any) -> Any:
@@ -195,16 +196,16 @@ class OptimizationBarrier(Primitive):
         return hlo.optimization_barrier(ctx, xs)
 
     def jvp(self, primals: Any, tangents: Any) -> Any:
-        return self.bind(*primals), self._moving(tangents)
+        return self.call(*primals), self._moving(tangents)
 
     def transpose(self, cts: Any, *args: Any) -> Any:
         return self._moving(cts)
 
     def batch(self, axis: Any, args: Any, dims: Any) -> Any:
-        return self.bind(*args), dims
+        return self.call(*args), dims
 
     def _moving(self, xs: Sequence[Any]) -> tuple[Any, ...]:
-        outs = iter(self.bind(*(x for x in xs if type(x) is not Zero)))
+        outs = iter(self.call(*(x for x in xs if type(x) is not Zero)))
         return tuple(x if type(x) is Zero else next(outs) for x in xs)
 
     padded = Primitive.through
@@ -228,4 +229,4 @@ def optimization_barrier(operand: Any, /) -> Any:
         if not is_valid_type(x):
             raise TypeError("Error interpreting argument to optimization_barrier as a JAX value. The problematic value is of type "
                             f"{type(x)} and was passed to optimization_barrier at position {i}.")
-    return pytrees.tree_unflatten(tree, optimization_barrier_p.bind(*flat) if flat else ())
+    return pytrees.tree_unflatten(tree, optimization_barrier_p.call(*flat) if flat else ())

@@ -71,6 +71,7 @@ class Scan(Primitive):
 
     __slots__ = ()
     name = "scan"
+    multiple_results = True
     higher_order = True
 
     def types(self, *avals: Any, jaxpr: ClosedJaxpr, length: Any, num_consts: int, num_carry: int, **params: Any) -> Any:
@@ -100,7 +101,7 @@ class Scan(Primitive):
         outs_order = _interleaved(0, out_moving, (num_carry, n_out - num_carry))
         inner = reordered(inner, [*range(nh), *ins], outs_order)
         operands = [*primals, *(array_ops.instantiate(t) for t, m in zip(tangents, moving, strict=True) if m)]
-        outs = self.bind(*consts, *(operands[i - nh] for i in ins), jaxpr=inner,
+        outs = self.call(*consts, *(operands[i - nh] for i in ins), jaxpr=inner,
                          num_consts=nh + num_consts + sum(moving[:num_consts]), num_carry=num_carry + sum(moving[in_carry]),
                          **params)
         by_number = dict(zip(outs_order, outs, strict=True))
@@ -148,7 +149,7 @@ class Scan(Primitive):
         first_xs = num_consts + num_carry
         operands = [array_ops.to_axis(x, d, axis.size, int(i >= first_xs)) if b else x
                     for i, (x, d, b) in enumerate(zip(args, dims, batched, strict=True))]
-        outs = self.bind(*hoisted_consts, *operands, jaxpr=inner, num_consts=num_consts + len(hoisted_consts),
+        outs = self.call(*hoisted_consts, *operands, jaxpr=inner, num_consts=num_consts + len(hoisted_consts),
                          num_carry=num_carry, **params)
         return outs, tuple(int(i >= num_carry) if b else None for i, b in enumerate(out_batched))
 
@@ -187,7 +188,7 @@ class Scan(Primitive):
         (inner,), given = sizes.together((jaxpr,))
         consts, carry, xs = split_list(args, num_consts, num_carry)
         if not is_symbolic(length):
-            return self.bind(*given, *args, jaxpr=inner, length=length, num_consts=len(given) + num_consts, num_carry=num_carry,
+            return self.call(*given, *args, jaxpr=inner, length=length, num_consts=len(given) + num_consts, num_carry=num_carry,
                              reverse=reverse, **params)
         return _padded_loop(sizes, inner, length, reverse, (*given, *consts), carry, xs, outs[num_carry:])
 
@@ -214,7 +215,7 @@ def _padded_loop(sizes: Any, inner: ClosedJaxpr, length: Any, reverse: bool, con
 
     operands = [*consts, *xs]
     avals, state_avals = [padding.SIZE, *map(typeof, operands)], [*map(typeof, state)]
-    outs = while_p.bind(steps, steps, *operands, *state, cond_jaxpr=stage_jaxpr(going, [padding.SIZE, *state_avals]),
+    outs = while_p.call(steps, steps, *operands, *state, cond_jaxpr=stage_jaxpr(going, [padding.SIZE, *state_avals]),
                         body_jaxpr=stage_jaxpr(body, [*avals, *state_avals]), cond_nconsts=1, body_nconsts=1 + n + k)
     return outs[1:]
 
@@ -314,7 +315,7 @@ def _run_known(cut: Cut, args: Sequence[Any], params: dict[str, Any]) -> tuple[S
     num_consts, num_carry = cut.n_known
     outs: Sequence[Any] = ()
     if cut.known.out_avals or cut.known.effects:
-        outs = scan_p.bind(*cut.known_consts, *known_args,
+        outs = scan_p.call(*cut.known_consts, *known_args,
                            **{**params, "jaxpr": cut.known, "num_consts": num_consts, "num_carry": num_carry})
     fixed: Sequence[Any] = ()
     if cut.invariant.out_avals:
@@ -342,7 +343,7 @@ def _transpose_linear(cts: Any, args: Any, *, jaxpr: ClosedJaxpr, num_consts: in
     sums = [array_ops.zeros(x.aval.cotangent_aval()) for x, nz in zip(linear_consts, back.consts, strict=True) if nz]
     carried = [array_ops.instantiate(ct) for ct, given in zip(ct_carry, back.carry, strict=True) if given]
     elements = [*(x for x, lin in zip(xs, lin_xs, strict=True) if not lin), *(ct for ct in ct_ys if type(ct) is not Zero)]
-    outs = iter(scan_p.bind(*fixed, *sums, *carried, *elements, jaxpr=body, num_consts=len(fixed),
+    outs = iter(scan_p.call(*fixed, *sums, *carried, *elements, jaxpr=body, num_consts=len(fixed),
                             num_carry=len(sums) + len(carried), reverse=not reverse, **params))
     found_consts = iter([next(outs) if nz else None for nz in back.consts])
     found_carry = [next(outs) if given else None for given in back.carry]

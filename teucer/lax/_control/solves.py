@@ -52,6 +52,7 @@ class LinearSolve(Primitive):
 
     __slots__ = ()
     name = "custom_linear_solve"
+    multiple_results = True
     higher_order = True
 
     def types(self, *avals: Any, jaxprs: SolveParts, **params: Any) -> Any:
@@ -69,7 +70,7 @@ class LinearSolve(Primitive):
 
     def jvp(self, primals: Any, tangents: Any, *, const_lengths: SolveParts, jaxprs: SolveParts) -> Any:
         """A x = b gives A dx = db - dA x."""
-        outs = self.bind(*primals, const_lengths=const_lengths, jaxprs=jaxprs)
+        outs = self.call(*primals, const_lengths=const_lengths, jaxprs=jaxprs)
         consts, b = _parts(primals, const_lengths)
         dots, b_dot = _parts(tangents, const_lengths)
         x = outs[:len(b)]
@@ -84,7 +85,7 @@ class LinearSolve(Primitive):
         if all(type(t) is Zero for t in b_dot):
             return outs, still
         flat_consts = [c for part in consts for c in part]
-        x_dot = self.bind(*flat_consts, *map(array_ops.instantiate, b_dot), const_lengths=const_lengths, jaxprs=jaxprs)
+        x_dot = self.call(*flat_consts, *map(array_ops.instantiate, b_dot), const_lengths=const_lengths, jaxprs=jaxprs)
         return outs, (*x_dot[:len(x)], *still[len(x):])
 
     def transpose(self, cts: Any, *args: Any, const_lengths: SolveParts, jaxprs: SolveParts) -> Any:
@@ -96,7 +97,7 @@ class LinearSolve(Primitive):
         assert not any(type(x) is Undefined for x in args[:n])  # the tangent of the solution is linear in b alone
         flat_consts = [c for part in consts.transposed() for c in part]
         x_cts = [array_ops.instantiate(ct) for ct in cts[:len(b)]]
-        outs = self.bind(*flat_consts, *x_cts, const_lengths=const_lengths.transposed(), jaxprs=jaxprs.transposed())
+        outs = self.call(*flat_consts, *x_cts, const_lengths=const_lengths.transposed(), jaxprs=jaxprs.transposed())
         return (*[None] * n, *(ct if type(x) is Undefined else None for x, ct in zip(b, outs, strict=False)))
 
     def batch(self, axis: Any, args: Any, dims: Any, *, const_lengths: SolveParts, jaxprs: SolveParts) -> Any:
@@ -118,7 +119,7 @@ class LinearSolve(Primitive):
                 out_batched = flags_out if name == "solve" else out_batched
             found.append(inner)
             new_consts.append([*extra, *own])
-        outs = self.bind(*(c for part in new_consts for c in part), *b, jaxprs=SolveParts(*found),
+        outs = self.call(*(c for part in new_consts for c in part), *b, jaxprs=SolveParts(*found),
                          const_lengths=SolveParts(*map(len, new_consts)))
         return outs, tuple(0 if b else None for b in out_batched)
 
@@ -182,7 +183,7 @@ def custom_linear_solve(matvec: Callable[[Any], Any], b: Any, solve: Callable[..
         back = stage(transpose_solve, "transpose_solve", _as_function(vec, tree), aux=has_aux)
     bodies = SolveParts(mat, vec, solved, back) if symmetric or transpose_solve is not None else SolveParts(mat, None, solved, None)
     consts = [() if body is None else body.consts for body in bodies]
-    outs = linear_solve_p.bind(*(c for part in consts for c in part), *flat, const_lengths=SolveParts(*map(len, consts)),
+    outs = linear_solve_p.call(*(c for part in consts for c in part), *flat, const_lengths=SolveParts(*map(len, consts)),
                                jaxprs=SolveParts(*(None if body is None else body.jaxpr for body in bodies)))
     x = pytrees.tree_unflatten(tree, outs[:len(flat)])
     if not has_aux:

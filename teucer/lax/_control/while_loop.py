@@ -58,6 +58,7 @@ class While(Primitive):
 
     __slots__ = ()
     name = "while"
+    multiple_results = True
     higher_order = True
 
     def types(self, *avals: Any, body_jaxpr: ClosedJaxpr, body_nconsts: int, **params: Any) -> Any:
@@ -112,7 +113,7 @@ class While(Primitive):
                  *range(at + n_dots, at + n_dots + sum(moving))]
         body = reordered(body, order, range(len(body.out_avals)))
         cond = _ignoring(cond_jaxpr, body.in_avals[len(body.in_avals) - sum(moving):])
-        outs = self.bind(*cond_consts, *hoisted_consts, *body_consts, *(t for t in consts_dot if type(t) is not Zero), *init,
+        outs = self.call(*cond_consts, *hoisted_consts, *body_consts, *(t for t in consts_dot if type(t) is not Zero), *init,
                          *(array_ops.instantiate(t) for t, m in zip(init_dot, moving, strict=True) if m),
                          cond_jaxpr=cond, body_jaxpr=body, cond_nconsts=cond_nconsts, body_nconsts=h + n_consts + n_dots)
         return split_tangents(outs, moving)
@@ -172,7 +173,7 @@ class While(Primitive):
             n = len(cond_consts)
             cond, body = body.kept(("masked", cond, n), lambda: _masked(cond, body, n, len(body_consts)))
             body_consts = [*cond_consts, *body_consts]
-        outs = self.bind(*cond_consts, *body_consts, *carry, cond_jaxpr=cond, body_jaxpr=body, cond_nconsts=len(cond_consts),
+        outs = self.call(*cond_consts, *body_consts, *carry, cond_jaxpr=cond, body_jaxpr=body, cond_nconsts=len(cond_consts),
                          body_nconsts=len(body_consts))
         return outs, tuple(0 if b else None for b in batched)
 
@@ -215,7 +216,7 @@ class While(Primitive):
                cond_nconsts: int, body_nconsts: int) -> Any:
         (cond, body), given = sizes.together((cond_jaxpr, body_jaxpr))
         n = len(given)
-        return self.bind(*given, *args[:cond_nconsts], *given, *args[cond_nconsts:], cond_jaxpr=cond, body_jaxpr=body,
+        return self.call(*given, *args[:cond_nconsts], *given, *args[cond_nconsts:], cond_jaxpr=cond, body_jaxpr=body,
                          cond_nconsts=n + cond_nconsts, body_nconsts=n + body_nconsts)
 
 
@@ -299,7 +300,7 @@ def run_while(cond_fun: Any, body_fun: Any, flat: Sequence[Any], tree: Any, aval
     check_carry("while_loop", body_fun, name, tree, in_avals, tree, body.jaxpr.out_avals)
     cond = stage_body(cond_fun, "while_cond", in_tree, in_avals)
     _check_cond(cond_fun, cond)
-    outs = while_p.bind(*cond.consts, *body.consts, *carry, cond_jaxpr=cond.jaxpr, body_jaxpr=body.jaxpr,
+    outs = while_p.call(*cond.consts, *body.consts, *carry, cond_jaxpr=cond.jaxpr, body_jaxpr=body.jaxpr,
                         cond_nconsts=len(cond.consts), body_nconsts=len(body.consts))
     return pytrees.tree_unflatten(tree, outs)
 

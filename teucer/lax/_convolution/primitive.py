@@ -133,7 +133,7 @@ class ConvGeneralDilated(Primitive):
                 needed = (sizes.bounded(outs[0].shape[c]) - 1) * stride + dilated(np.shape(rhs)[b], holes)
                 high = needed - low - dilated(np.shape(lhs)[a], spread)
             windows.append((low, high))
-        return self.bind(lhs, rhs, padding=tuple(windows), dimension_numbers=dimension_numbers,
+        return self.call(lhs, rhs, padding=tuple(windows), dimension_numbers=dimension_numbers,
                          feature_group_count=feature_group_count, batch_group_count=batch_group_count, **params)
 
 
@@ -218,7 +218,7 @@ def _transpose_lhs(ct: Any, lhs: Any, rhs: Any, *, window_strides: Any, padding:
         # Each group has its own outputs and inputs: the group goes over from the outputs to the inputs.
         rhs = _split_onto(rhs, rhs_spec[0], groups, rhs_spec[1])
     rhs = rev(rhs, rhs_spec[2:])
-    (out,) = conv_general_dilated_p.bind(
+    (out,) = conv_general_dilated_p.call(
         ct, rhs, window_strides=lhs_dilation, lhs_dilation=window_strides, rhs_dilation=rhs_dilation,
         padding=_lhs_pads(*sizes, window_strides, padding, lhs_dilation, rhs_dilation),
         dimension_numbers=ConvDimensionNumbers(out_spec, (rhs_spec[1], rhs_spec[0], *rhs_spec[2:]), lhs_spec),
@@ -240,7 +240,7 @@ def _transpose_rhs(ct: Any, lhs: Any, rhs: Any, *, window_strides: Any, padding:
     def swapped(spec: Any) -> tuple[int, ...]:
         return (spec[1], spec[0], *spec[2:])
 
-    (out,) = conv_general_dilated_p.bind(
+    (out,) = conv_general_dilated_p.call(
         lhs, ct, window_strides=rhs_dilation, lhs_dilation=lhs_dilation, rhs_dilation=window_strides,
         padding=_rhs_pads(*sizes, window_strides, padding, lhs_dilation, rhs_dilation),
         dimension_numbers=ConvDimensionNumbers(swapped(lhs_spec), swapped(out_spec), swapped(rhs_spec)),
@@ -272,7 +272,7 @@ def _batch_lhs(lhs: Any, dim: int, rhs: Any, size: Any, *, dimension_numbers: An
     """More images: the batch goes into the batch axis, within each group of it."""
     lhs_spec, _, out_spec = dimension_numbers
     lhs = _merge(lhs, dim, lhs_spec[0], batch_group_count)
-    outs = conv_general_dilated_p.bind(lhs, rhs, dimension_numbers=dimension_numbers, batch_group_count=batch_group_count,
+    outs = conv_general_dilated_p.call(lhs, rhs, dimension_numbers=dimension_numbers, batch_group_count=batch_group_count,
                                        **params)
     return _unmerge(outs[0], out_spec[0], size, 1)
 
@@ -283,7 +283,7 @@ def _batch_rhs(lhs: Any, rhs: Any, dim: int, size: Any, *, dimension_numbers: An
     _, rhs_spec, out_spec = dimension_numbers
     groups = feature_group_count * batch_group_count
     rhs = _merge(rhs, dim, rhs_spec[0], groups)
-    outs = conv_general_dilated_p.bind(lhs, rhs, dimension_numbers=dimension_numbers, feature_group_count=feature_group_count,
+    outs = conv_general_dilated_p.call(lhs, rhs, dimension_numbers=dimension_numbers, feature_group_count=feature_group_count,
                                        batch_group_count=batch_group_count, **params)
     return _unmerge(outs[0], out_spec[1], size, groups)
 
@@ -295,7 +295,7 @@ def _batch_both(lhs: Any, lhs_dim: int, rhs: Any, rhs_dim: int, size: Any, *, di
     by_batch = batch_group_count > 1
     lhs = _merge(lhs, lhs_dim, lhs_spec[0 if by_batch else 1], 1)
     rhs = _merge(rhs, rhs_dim, rhs_spec[0], 1)
-    outs = conv_general_dilated_p.bind(
+    outs = conv_general_dilated_p.call(
         lhs, rhs, dimension_numbers=dimension_numbers,
         feature_group_count=feature_group_count * (1 if by_batch else size),
         batch_group_count=batch_group_count * (size if by_batch else 1), **params)
@@ -372,7 +372,7 @@ def conv_general_dilated(lhs: Any, rhs: Any, window_strides: Sequence[int], padd
         _check_window(rank, strides, ((0, 0),) * rank, lhs_dilation, rhs_dilation)
     window = tuple(map(dilated, taken(rhs_shape, numbers.rhs_spec)[2:], rhs_dilation))
     pads = canonical_padding(op, taken(lhs_shape, numbers.lhs_spec)[2:], window, strides, padding)
-    return conv_general_dilated_p.bind(
+    return conv_general_dilated_p.call(
         lhs, rhs, window_strides=strides, padding=pads, lhs_dilation=lhs_dilation, rhs_dilation=rhs_dilation,
         dimension_numbers=ConvDimensionNumbers(*map(tuple, numbers)), feature_group_count=int(feature_group_count),
         batch_group_count=int(batch_group_count), precision=canonical_precision(precision),

@@ -70,13 +70,13 @@ class Gather(Primitive):
         return ctx.trace(masked, out, indices)
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
-        outs = self.bind(*primals, **params)
-        return outs, self.bind(tangents[0], primals[1], **(params | {"fill_value": 0}))
+        outs = self.call(*primals, **params)
+        return outs, self.call(tangents[0], primals[1], **(params | {"fill_value": 0}))
 
     def transpose(self, cts: Any, x: Any, indices: Any, *, dimension_numbers: Any, slice_sizes: Any, mode: Any,
                   fill_value: Any, indices_are_sorted: Any, unique_indices: Any) -> Any:
         d = dimension_numbers
-        ct = scatter_add_p.bind(
+        ct = scatter_add_p.call(
             _structure.zeros(x.aval.strengthen()), indices, *cts, update_jaxpr=None, update_consts=(), mode=mode,
             indices_are_sorted=indices_are_sorted, unique_indices=unique_indices,
             dimension_numbers=ScatterDimensionNumbers(d.offset_dims, d.collapsed_slice_dims, d.start_index_map,
@@ -104,7 +104,7 @@ class Gather(Primitive):
             after = after._replace(operand_batching_dims=(0, *after.operand_batching_dims),
                                    start_indices_batching_dims=(0, *after.start_indices_batching_dims))
             slice_sizes = (0 if axis.size == 0 else 1, *slice_sizes)
-        return self.bind(x, indices, dimension_numbers=after, slice_sizes=slice_sizes, unique_indices=unique_indices,
+        return self.call(x, indices, dimension_numbers=after, slice_sizes=slice_sizes, unique_indices=unique_indices,
                          indices_are_sorted=indices_are_sorted, **params), (0,)
 
     padded = _padded_indexing.gather
@@ -197,7 +197,7 @@ class Scatter(Primitive):
             indices = array_ops.moveaxis(indices, index_dim, 0)
             after = after._replace(operand_batching_dims=(0, *after.operand_batching_dims),
                                    scatter_indices_batching_dims=(0, *after.scatter_indices_batching_dims))
-        return self.bind(x, indices, updates, dimension_numbers=after, indices_are_sorted=indices_are_sorted,
+        return self.call(x, indices, updates, dimension_numbers=after, indices_are_sorted=indices_are_sorted,
                          **params), (0,)
 
     padded = _padded_indexing.scatter
@@ -210,7 +210,7 @@ def _gather_updates(x: Any, indices: Any, updates_shape: Any, params: Any, fill:
                                      tuple(d.scatter_dims_to_operand_dims), tuple(d.operand_batching_dims),
                                      tuple(d.scatter_indices_batching_dims))
     mode = _FILL if params["mode"] is GatherScatterMode.ONE_HOT else params["mode"]
-    return gather_p.bind(x, indices, dimension_numbers=numbers, fill_value=fill, mode=mode,
+    return gather_p.call(x, indices, dimension_numbers=numbers, fill_value=fill, mode=mode,
                          slice_sizes=_indexing.window_sizes(d, np.ndim(x), updates_shape),
                          indices_are_sorted=params["indices_are_sorted"], unique_indices=params["unique_indices"])[0]
 
@@ -227,11 +227,11 @@ class LinearScatter(Scatter):
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         x, indices, updates = primals
-        outs = self.bind(x, indices, updates, **params)
+        outs = self.call(x, indices, updates, **params)
         tx, _, tu = tangents
         if type(tu) is Zero:
             return outs, (tx,)
-        return outs, self.bind(array_ops.instantiate(tx), indices, tu, **params)
+        return outs, self.call(array_ops.instantiate(tx), indices, tu, **params)
 
     def transpose(self, cts: Any, x: Any, indices: Any, updates: Any, **params: Any) -> Any:
         (ct,) = cts
@@ -247,7 +247,7 @@ class LinearScatter(Scatter):
             return super().lower(ctx, x, indices, updates, **params)
 
         def by_parts(x: Any, at: Any, updates: Any) -> Any:
-            re, im = (self.bind(part(x), at, part(updates), **params)[0] for part in (_elementwise.real, _elementwise.imag))
+            re, im = (self.call(part(x), at, part(updates), **params)[0] for part in (_elementwise.real, _elementwise.imag))
             return (_elementwise.complex(re, im),)
 
         # GPUs add atomically only what fits into a word.
@@ -270,19 +270,19 @@ class ScatterReplace(Scatter):
             raise NotImplementedError("scatter_apply: JVP not implemented.\n  Gather the elements, apply the function to them, and "
                                       "scatter the results.")
         x, indices, updates = primals
-        outs = self.bind(x, indices, updates, **params)
+        outs = self.call(x, indices, updates, **params)
         tx, tu = array_ops.instantiate(tangents[0]), array_ops.instantiate(tangents[2])
         if params["unique_indices"]:
-            return outs, self.bind(tx, indices, tu, **params)
+            return outs, self.call(tx, indices, tu, **params)
         # Of several updates of one element one wins: found by scattering their numbers.
         shape = np.shape(updates)
         numbers = _structure.reshape(np.arange(1, 1 + int(np.prod(shape)), dtype=np.int32), shape)
         zeros = _structure.full(np.shape(x), 0, np.dtype(np.int32))
-        (winners,) = self.bind(zeros, indices, numbers, **params)
+        (winners,) = self.call(zeros, indices, numbers, **params)
         won = _elementwise.eq(_gather_updates(winners, indices, shape, params), numbers)
         kept = _elementwise.select(_elementwise.eq(winners, zeros), tx, _structure.full(np.shape(tx), 0, typeof(tx).dtype))
         placed = _elementwise.select(won, tu, _structure.full(shape, 0, typeof(tu).dtype))
-        return outs, scatter_add_p.bind(kept, indices, placed, **params)
+        return outs, scatter_add_p.call(kept, indices, placed, **params)
 
     def transpose(self, cts: Any, x: Any, indices: Any, updates: Any, **params: Any) -> Any:
         (ct,) = cts
@@ -292,7 +292,7 @@ class ScatterReplace(Scatter):
         ct_x = ct_updates = None
         if type(x) is Undefined:
             zeros = _structure.full(_shape_of(updates), 0, typeof(ct).dtype)
-            (ct_x,) = self.bind(ct, indices, zeros, **params)
+            (ct_x,) = self.call(ct, indices, zeros, **params)
         if type(updates) is Undefined:
             ct_updates = _gather_updates(ct, indices, updates.aval.shape, params)
         return ct_x, None, ct_updates
@@ -306,22 +306,22 @@ class ScatterProduct(Scatter):
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         (x, indices, updates), (tx, _, tu) = primals, tangents
-        outs = self.bind(x, indices, updates, **params)
+        outs = self.call(x, indices, updates, **params)
         total: Any = None
         if type(tx) is not Zero:
-            (total,) = self.bind(tx, indices, updates, **params)
+            (total,) = self.call(tx, indices, updates, **params)
         if type(tu) is not Zero:
             if not params["unique_indices"]:
                 raise NotImplementedError("scatter_mul gradients are only implemented if `unique_indices=True`\n"
                                           "  Pass it if no two indices are equal.")
-            (spread,) = scatter_add_p.bind(_structure.full(np.shape(x), 0, typeof(tu).dtype), indices, tu, **params)
+            (spread,) = scatter_add_p.call(_structure.full(np.shape(x), 0, typeof(tu).dtype), indices, tu, **params)
             total = array_ops.add_cotangents(total, _elementwise.mul(x, spread))
         return outs, (total,)
 
     def transpose(self, cts: Any, x: Any, indices: Any, updates: Any, **params: Any) -> Any:
         (ct,) = cts
         if type(x) is Undefined and type(updates) is not Undefined:
-            return self.bind(ct, indices, updates, **params)[0], None, None
+            return self.call(ct, indices, updates, **params)[0], None, None
         if type(updates) is not Undefined or type(x) is Undefined or not params["unique_indices"]:
             raise NotImplementedError("scatter_mul gradients are only implemented if `unique_indices=True`\n"
                                       "  Pass it if no two indices are equal.")
@@ -336,7 +336,7 @@ class ScatterExtreme(Scatter):
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         (x, indices, updates), (tx, _, tu) = primals, tangents
-        outs = self.bind(x, indices, updates, **params)
+        outs = self.call(x, indices, updates, **params)
         kind, shape = typeof(outs[0]).dtype, np.shape(updates)
 
         def as_number(p: Any) -> Any:
@@ -345,9 +345,9 @@ class ScatterExtreme(Scatter):
         old = as_number(_elementwise.eq(x, outs[0]))
         met = _gather_updates(outs[0], indices, shape, params, fill=None)
         new = as_number(_elementwise.eq(updates, met))
-        (count,) = scatter_add_p.bind(old, indices, new, **params)
+        (count,) = scatter_add_p.call(old, indices, new, **params)
         weighted = [_elementwise.mul(array_ops.instantiate(t), w) for t, w in ((tx, old), (tu, new))]
-        (total,) = scatter_add_p.bind(weighted[0], indices, weighted[1], **params)
+        (total,) = scatter_add_p.call(weighted[0], indices, weighted[1], **params)
         # Where the result is NaN nothing is equal to it.
         none = _elementwise.eq(count, _structure.full(np.shape(count), 0, kind))
         count = _elementwise.select(none, _structure.full(np.shape(count), 1, kind), count)
@@ -379,7 +379,7 @@ def gather(operand: Any, start_indices: Any, dimension_numbers: GatherDimensionN
     parsed = GatherScatterMode.PROMISE_IN_BOUNDS if mode is None else GatherScatterMode.from_any(mode)
     if parsed is _FILL and fill_value is None and not isinstance(typeof(operand).dtype, dtypes.ExtendedDType):
         fill_value = _indexing.fill_for(typeof(operand).dtype)
-    return gather_p.bind(operand, start_indices, dimension_numbers=_indexing.as_tuples(dimension_numbers),
+    return gather_p.call(operand, start_indices, dimension_numbers=_indexing.as_tuples(dimension_numbers),
                          slice_sizes=_structure.canonical_shape(slice_sizes, "gather"), mode=parsed,
                          fill_value=fill_value if parsed is _FILL else None,
                          indices_are_sorted=bool(indices_are_sorted), unique_indices=bool(unique_indices))[0]
@@ -388,7 +388,7 @@ def _scatter(primitive: Scatter, operand: Any, scatter_indices: Any, updates: An
              update_jaxpr: Any = None) -> Any:
     """Bind a scatter; options: (indices_are_sorted, unique_indices, mode)."""
     indices_are_sorted, unique_indices, mode = options
-    return primitive.bind(operand, scatter_indices, updates, dimension_numbers=_indexing.as_tuples(dimension_numbers),
+    return primitive.call(operand, scatter_indices, updates, dimension_numbers=_indexing.as_tuples(dimension_numbers),
                           indices_are_sorted=bool(indices_are_sorted), unique_indices=bool(unique_indices),
                           mode=GatherScatterMode.from_any(mode), update_jaxpr=update_jaxpr, update_consts=())[0]
 

@@ -28,7 +28,7 @@ def gather(self, sizes: Any, args: Any, avals: Any, outs: Any, *, dimension_numb
     # XLA moves inside what is promised to be there.
     indices = _padded_places(sizes, indices, aval.shape, slice_sizes, dimension_numbers.start_index_map,
                              _FILL if mode is _FILL else _CLIP)
-    (out,) = self.bind(x, indices, dimension_numbers=dimension_numbers, slice_sizes=widths, mode=mode, unique_indices=False,
+    (out,) = self.call(x, indices, dimension_numbers=dimension_numbers, slice_sizes=widths, mode=mode, unique_indices=False,
                        indices_are_sorted=False, **params)
     for n, w in zip(aval.shape, slice_sizes, strict=True):
         if is_symbolic(n) and w != n and sizes.may_be_empty(n):
@@ -53,7 +53,7 @@ def scatter(self, sizes: Any, args: Any, avals: Any, outs: Any, *, dimension_num
             sizes.refuse("updates without an index along a dynamic axis")
         nowhere = _structure.full(np.shape(indices), max(np.shape(x)), typeof(indices).dtype)
         indices = _elementwise.select(inside, indices, nowhere)
-    return self.bind(x, indices, updates, dimension_numbers=d, mode=_FILL, unique_indices=unique_indices and inside is None,
+    return self.call(x, indices, updates, dimension_numbers=d, mode=_FILL, unique_indices=unique_indices and inside is None,
                      indices_are_sorted=False, **params)
 
 

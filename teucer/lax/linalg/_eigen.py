@@ -66,6 +66,7 @@ class Eigh(MatrixPrimitive):
 
     __slots__ = ()
     name = "eigh"
+    multiple_results = True
 
     def types(self, x: Any, *, lower: bool, sort_eigenvalues: bool, subset_by_index: Any, algorithm: Any) -> Any:
         check_rank("eigh", (x, 2))
@@ -101,7 +102,7 @@ class Eigh(MatrixPrimitive):
             raise NotImplementedError("eigh: derivatives of a subset of the eigenvectors are not implemented.\n"
                                       f"    subset_by_index: {subset_by_index}, n = {n}\n"
                                       "  Slice the result of eigh without subset_by_index.")
-        outs = self.bind(x, subset_by_index=subset_by_index, **params)
+        outs = self.call(x, subset_by_index=subset_by_index, **params)
         v, w = outs
         if type(t) is Zero:
             return outs, (typeof(v).zero, typeof(w).zero)
@@ -161,7 +162,7 @@ def eigh(x: Any, *, lower: bool = True, symmetrize_input: bool = True, sort_eige
     if subset_by_index is not None:
         first, last = subset_by_index
         subset_by_index = (int(first), int(last))
-    return tuple(eigh_p.bind(x, lower=bool(lower), sort_eigenvalues=bool(sort_eigenvalues), subset_by_index=subset_by_index,
+    return tuple(eigh_p.call(x, lower=bool(lower), sort_eigenvalues=bool(sort_eigenvalues), subset_by_index=subset_by_index,
                              algorithm=_member(EighImplementation, implementation, "eigh")))
 
 
@@ -174,6 +175,7 @@ class Eig(MatrixPrimitive):
 
     __slots__ = ()
     name = "eig"
+    multiple_results = True
 
     def types(self, x: Any, *, compute_left_eigenvectors: bool, compute_right_eigenvectors: bool, enable_eigvec_derivs: bool,
               implementation: Any) -> Any:
@@ -215,7 +217,7 @@ class Eig(MatrixPrimitive):
         params = {"compute_left_eigenvectors": compute_left_eigenvectors, "enable_eigvec_derivs": enable_eigvec_derivs,
                   "implementation": implementation}
         if type(t) is Zero:
-            outs = self.bind(x, compute_right_eigenvectors=compute_right_eigenvectors, **params)
+            outs = self.call(x, compute_right_eigenvectors=compute_right_eigenvectors, **params)
             return outs, tuple(typeof(y).zero for y in outs)
         if (compute_left_eigenvectors or compute_right_eigenvectors) and not enable_eigvec_derivs:
             raise NotImplementedError(
@@ -225,7 +227,7 @@ class Eig(MatrixPrimitive):
         left, right = compute_left_eigenvectors, compute_right_eigenvectors
         # The formula for dw does not depend on the phases of the vectors, so that they may be differentiated again.
         params["enable_eigvec_derivs"] = True
-        w, *vectors = self.bind(x, compute_right_eigenvectors=right or not left, **params)
+        w, *vectors = self.call(x, compute_right_eigenvectors=right or not left, **params)
         t = convert_element_type(t, typeof(w).dtype)
         # The left eigenvectors of x are the right ones of x^H, whose eigenvalues are conj(w).
         changes = [_eig_tangents(conj(w), vectors[0], adjoint(t))] if left else []
@@ -335,6 +337,6 @@ def eig(x: Any, *, compute_left_eigenvectors: bool = True, compute_right_eigenve
         warnings.warn("use_magma is deprecated, please use implementation=EigImplementation.MAGMA instead.",
                       DeprecationWarning, stacklevel=2)
         chosen = chosen or (EigImplementation.MAGMA if use_magma else EigImplementation.LAPACK)
-    return list(eig_p.bind(x, compute_left_eigenvectors=bool(compute_left_eigenvectors),
+    return list(eig_p.call(x, compute_left_eigenvectors=bool(compute_left_eigenvectors),
                            compute_right_eigenvectors=bool(compute_right_eigenvectors),
                            enable_eigvec_derivs=bool(enable_eigvec_derivs), implementation=chosen))

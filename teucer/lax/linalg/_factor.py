@@ -57,7 +57,7 @@ class Cholesky(MatrixPrimitive):
 
     def jvp(self, primals: Any, tangents: Any) -> Any:
         # L^-1 dA L^-H = L^-1 dL + (L^-1 dL)^H, and L^-1 dL is lower triangular. Murray, arXiv:1602.07527.
-        outs = self.bind(*primals)
+        outs = self.call(*primals)
         (t,) = tangents
         if type(t) is Zero:
             return outs, (typeof(outs[0]).zero,)
@@ -69,7 +69,7 @@ class Cholesky(MatrixPrimitive):
 
     def padded(self, sizes: Any, args: Any, avals: Any, outs: Any) -> Any:
         # Behind the elements stands the identity, which the factor has in its place.
-        return self.bind(sizes.bordered(*args, *avals))
+        return self.call(sizes.bordered(*args, *avals))
 
 
 cholesky_p = Cholesky()
@@ -102,7 +102,7 @@ def cholesky(x: Any, *, symmetrize_input: bool = True) -> Any:
            [1., 2.]], dtype=float32)
     """
     x = symmetrized(x, "cholesky") if symmetrize_input else as_float(x)
-    return tril(cholesky_p.bind(x)[0])
+    return tril(cholesky_p.call(x)[0])
 
 
 @final
@@ -114,6 +114,7 @@ class Lu(MatrixPrimitive):
 
     __slots__ = ()
     name = "lu"
+    multiple_results = True
 
     def types(self, x: Any) -> Any:
         check_rank("lu", (x, 2))
@@ -134,7 +135,7 @@ class Lu(MatrixPrimitive):
 
     def jvp(self, primals: Any, tangents: Any) -> Any:
         # With P A = L U padded to square by identities, L^-1 P dA U^-1 = L^-1 dL + dU U^-1: strictly lower plus upper.
-        outs = self.bind(*primals)
+        outs = self.call(*primals)
         packed, pivots, permutation = outs
         (t,) = tangents
         if type(t) is Zero:
@@ -188,7 +189,7 @@ def lu(x: Any) -> Any:
     Array([[2., 4.],
            [0., 1.]], dtype=float32)
     """
-    return tuple(lu_p.bind(x))
+    return tuple(lu_p.call(x))
 
 
 @final
@@ -216,7 +217,7 @@ class LuPivotsToPermutation(MatrixPrimitive):
         return (_permutation(ctx, pivots, ctx.avals_out[0]),)
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
-        outs = self.bind(*primals, **params)
+        outs = self.call(*primals, **params)
         return outs, (typeof(outs[0]).zero,)
 
 
@@ -269,4 +270,4 @@ def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Any:
     >>> lax.linalg.lu_pivots_to_permutation(np.int32([2, 1]), 4)
     Array([2, 1, 0, 3], dtype=int32)
     """
-    return lu_pivots_to_permutation_p.bind(pivots, permutation_size=int(permutation_size))[0]
+    return lu_pivots_to_permutation_p.call(pivots, permutation_size=int(permutation_size))[0]

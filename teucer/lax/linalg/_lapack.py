@@ -56,12 +56,12 @@ class MatrixPrimitive(Primitive):
         if not is_constant([n for aval in (*avals, *outs) for n in aval.shape[batch:]]):
             sizes.refuse("matrices of unknown size")
         # Matrices behind the elements are zeros, which no kernel stumbles over.
-        return self.bind(*(sizes.mask(x, aval, 0) for x, aval in zip(args, avals, strict=True)), **params)
+        return self.call(*(sizes.mask(x, aval, 0) for x, aval in zip(args, avals, strict=True)), **params)
 
 
 def batch_leading(primitive: Primitive, axis: Any, args: Any, dims: Any, params: dict[str, Any]) -> Any:
     """Batch a primitive that takes leading batch axes."""
-    outs = primitive.bind(*(array_ops.to_axis(x, d, axis.size, 0) for x, d in zip(args, dims, strict=True)), **params)
+    outs = primitive.call(*(array_ops.to_axis(x, d, axis.size, 0) for x, d in zip(args, dims, strict=True)), **params)
     return outs, (0,) * len(outs)
 
 

@@ -46,6 +46,7 @@ class Geqrf(MatrixPrimitive):
 
     __slots__ = ()
     name = "geqrf"
+    multiple_results = True
 
     def types(self, x: Any) -> Any:
         return _matrix_avals("geqrf", x)
@@ -63,6 +64,7 @@ class Geqp3(MatrixPrimitive):
 
     __slots__ = ()
     name = "geqp3"
+    multiple_results = True
 
     def types(self, x: Any, *, use_magma: bool | None) -> Any:
         packed, taus = _matrix_avals("geqp3", x)
@@ -147,6 +149,7 @@ class Qr(MatrixPrimitive):
 
     __slots__ = ()
     name = "qr"
+    multiple_results = True
 
     def types(self, x: Any, *, pivoting: bool, full_matrices: bool, use_magma: Any) -> Any:
         check_rank("qr", (x, 2))
@@ -162,7 +165,7 @@ class Qr(MatrixPrimitive):
 
     def jvp(self, primals: Any, tangents: Any, *, full_matrices: bool, **params: Any) -> Any:
         (x,), (t,) = primals, tangents
-        outs = self.bind(x, full_matrices=full_matrices, **params)
+        outs = self.call(x, full_matrices=full_matrices, **params)
         if type(t) is Zero:
             return outs, tuple(typeof(y).zero for y in outs)
         q, r, *order = outs
@@ -179,7 +182,7 @@ qr_p = Qr()
 
 
 def _qr(x: Any, *, pivoting: bool, full_matrices: bool, use_magma: Any) -> Any:
-    packed, *order, taus = geqp3_p.bind(x, use_magma=use_magma) if pivoting else geqrf_p.bind(x)
+    packed, *order, taus = geqp3_p.call(x, use_magma=use_magma) if pivoting else geqrf_p.call(x)
     aval = typeof(packed)
     rows, columns = aval.ndim - 2, aval.ndim - 1
     m, n = aval.shape[-2:]
@@ -190,7 +193,7 @@ def _qr(x: Any, *, pivoting: bool, full_matrices: bool, use_magma: Any) -> Any:
         vectors = concatenate([packed, np.zeros(shape, aval.dtype)], columns)
     elif m > n:
         r = slice_in_dim(packed, 0, n, axis=rows)
-    (q,) = householder_product_p.bind(vectors, taus)
+    (q,) = householder_product_p.call(vectors, taus)
     upper = sub(r, tril(r, -1))
     return (q, upper, *order)
 
@@ -262,7 +265,7 @@ def qr(x: Any, *, pivoting: bool = False, full_matrices: bool = True, use_magma:
     >>> r
     Array([[-5.]], dtype=float32)
     """
-    return tuple(qr_p.bind(x, pivoting=bool(pivoting), full_matrices=bool(full_matrices), use_magma=use_magma))
+    return tuple(qr_p.call(x, pivoting=bool(pivoting), full_matrices=bool(full_matrices), use_magma=use_magma))
 
 
 def householder_product(a: Any, taus: Any) -> Any:
@@ -276,7 +279,7 @@ def householder_product(a: Any, taus: Any) -> Any:
     Array([[ 0.],
            [-1.]], dtype=float32)
     """
-    return householder_product_p.bind(a, taus)[0]
+    return householder_product_p.call(a, taus)[0]
 
 
 def ormqr(a: Any, taus: Any, c: Any, *, left: bool = True, transpose: bool = False) -> Any:
@@ -290,4 +293,4 @@ def ormqr(a: Any, taus: Any, c: Any, *, left: bool = True, transpose: bool = Fal
     Array([[-1.],
            [ 1.]], dtype=float32)
     """
-    return ormqr_p.bind(a, taus, c, left=bool(left), transpose=bool(transpose))[0]
+    return ormqr_p.call(a, taus, c, left=bool(left), transpose=bool(transpose))[0]

@@ -34,6 +34,7 @@ class Hessenberg(MatrixPrimitive):
 
     __slots__ = ()
     name = "hessenberg"
+    multiple_results = True
 
     def types(self, a: Any) -> Any:
         check_rank("hessenberg", (a, 2))
@@ -61,6 +62,7 @@ class Tridiagonal(MatrixPrimitive):
 
     __slots__ = ()
     name = "tridiagonal"
+    multiple_results = True
 
     def types(self, a: Any, *, lower: bool) -> Any:
         check_rank("tridiagonal", (a, 2))
@@ -88,6 +90,7 @@ class Schur(MatrixPrimitive):
 
     __slots__ = ()
     name = "schur"
+    multiple_results = True
 
     def types(self, x: Any, *, compute_schur_vectors: bool, sort_eig_vals: bool, select_callable: Any) -> Any:
         check_rank("schur", (x, 2))
@@ -126,7 +129,7 @@ def hessenberg(a: Any) -> Any:
     Array([[1., 2.],
            [3., 4.]], dtype=float32)
     """
-    packed, taus = hessenberg_p.bind(a)
+    packed, taus = hessenberg_p.call(a)
     return packed, taus
 
 
@@ -141,7 +144,7 @@ def tridiagonal(a: Any, *, lower: bool = True) -> Any:
     >>> lax.linalg.tridiagonal(np.float32([[1, 2], [2, 3]]))[1:3]
     (Array([1., 3.], dtype=float32), Array([2.], dtype=float32))
     """
-    return tuple(tridiagonal_p.bind(a, lower=bool(lower)))
+    return tuple(tridiagonal_p.call(a, lower=bool(lower)))
 
 
 def schur(x: Any, *, compute_schur_vectors: bool = True, sort_eig_vals: bool = False,
@@ -157,5 +160,5 @@ def schur(x: Any, *, compute_schur_vectors: bool = True, sort_eig_vals: bool = F
     Array([[1., 2.],
            [0., 3.]], dtype=float32)
     """
-    return tuple(schur_p.bind(x, compute_schur_vectors=bool(compute_schur_vectors), sort_eig_vals=bool(sort_eig_vals),
+    return tuple(schur_p.call(x, compute_schur_vectors=bool(compute_schur_vectors), sort_eig_vals=bool(sort_eig_vals),
                               select_callable=select_callable))

@@ -83,7 +83,7 @@ class TriangularSolve(Primitive):
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         # op(A) X = B, so op(A) dX = dB - op(dA) X.
         (a, _), (ta, tb) = primals, tangents
-        outs = self.bind(*primals, **params)
+        outs = self.call(*primals, **params)
         rhs: Any = tb
         if type(ta) is not Zero:
             k = 1 if params["unit_diagonal"] else 0
@@ -93,13 +93,13 @@ class TriangularSolve(Primitive):
             rhs = array_ops.add_cotangents(tb, neg(matmul(ta, outs[0]) if params["left_side"] else matmul(outs[0], ta)))
         if type(rhs) is Zero:
             return outs, (typeof(outs[0]).zero,)
-        return outs, self.bind(a, rhs, **params)
+        return outs, self.call(a, rhs, **params)
 
     def transpose(self, cts: Any, a: Any, b: Any, *, transpose_a: bool, conjugate_a: bool, **params: Any) -> Any:
         # The transpose of A^-1 is (A^T)^-1, without conjugation: conj(A) has no name here but that of conj(A) itself.
         if conjugate_a:
             a = conjugate(a)
-        return None, self.bind(a, *cts, transpose_a=not transpose_a, conjugate_a=False, **params)[0]
+        return None, self.call(a, *cts, transpose_a=not transpose_a, conjugate_a=False, **params)[0]
 
     def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
         (a, b), (a_dim, b_dim) = args, dims
@@ -110,13 +110,13 @@ class TriangularSolve(Primitive):
         b = array_ops.moveaxis(b, b_dim, 2 if left else 0)
         shape = typeof(b).shape
         flat = (shape[0], shape[1] * shape[2]) if left else (shape[0] * shape[1], shape[2])
-        (x,) = self.bind(a, reshape(b, flat), **params)
+        (x,) = self.call(a, reshape(b, flat), **params)
         return (reshape(x, shape),), (2 if left else 0,)
 
     def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, left_side: bool, **params: Any) -> Any:
         (a, b), (a_aval, b_aval) = args, avals
         b = sizes.mask(b, b_aval, 0, (b_aval.ndim - 2 if left_side else b_aval.ndim - 1,))
-        return self.bind(sizes.bordered(a, a_aval), b, left_side=left_side, **params)
+        return self.call(sizes.bordered(a, a_aval), b, left_side=left_side, **params)
 
 
 triangular_solve_p = TriangularSolve()
@@ -141,7 +141,7 @@ def triangular_solve(a: Any, b: Any, *, left_side: bool = False, lower: bool = F
     if is_vector:
         b = reshape(b, (*b_aval.shape[:at], 1, *b_aval.shape[at:]))
     conjugate_a = conjugate_a and dtypes.issubdtype(a_aval.dtype, np.complexfloating)
-    (out,) = triangular_solve_p.bind(a, b, left_side=bool(left_side), lower=bool(lower), transpose_a=bool(transpose_a),
+    (out,) = triangular_solve_p.call(a, b, left_side=bool(left_side), lower=bool(lower), transpose_a=bool(transpose_a),
                                      conjugate_a=bool(conjugate_a), unit_diagonal=bool(unit_diagonal))
     return reshape(out, b_aval.shape) if is_vector else out
 
@@ -197,17 +197,17 @@ class TridiagonalSolve(MatrixPrimitive):
         # A X = B, so A dX = dB - dA X.
         *bands, _ = primals
         *band_tangents, rhs = tangents
-        outs = self.bind(*primals, **params)
+        outs = self.call(*primals, **params)
         if not all(type(t) is Zero for t in band_tangents):
             change = _multiply([array_ops.instantiate(t) for t in band_tangents], outs[0])
             rhs = array_ops.add_cotangents(rhs, neg(change))
         if type(rhs) is Zero:
             return outs, (typeof(outs[0]).zero,)
-        return outs, self.bind(*bands, rhs, **params)
+        return outs, self.call(*bands, rhs, **params)
 
     def transpose(self, cts: Any, dl: Any, d: Any, du: Any, b: Any, **params: Any) -> Any:
         # The lower diagonal of A^T is du moved down by one, its upper one dl moved up.
-        return None, None, None, self.bind(shifted(du, 1), d, shifted(dl, -1), *cts, **params)[0]
+        return None, None, None, self.call(shifted(du, 1), d, shifted(dl, -1), *cts, **params)[0]
 
 
 tridiagonal_solve_p = TridiagonalSolve()
@@ -250,4 +250,4 @@ def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: boo
            [2.],
            [3.]], dtype=float32)
     """
-    return tridiagonal_solve_p.bind(dl, d, du, b, perturb_singular=bool(perturb_singular))[0]
+    return tridiagonal_solve_p.call(dl, d, du, b, perturb_singular=bool(perturb_singular))[0]

@@ -56,6 +56,7 @@ class Svd(MatrixPrimitive):
 
     __slots__ = ()
     name = "svd"
+    multiple_results = True
 
     def types(self, x: Any, *, full_matrices: bool, compute_uv: bool, subset_by_index: Any, algorithm: Any) -> Any:
         check_rank("svd", (x, 2))
@@ -95,7 +96,7 @@ class Svd(MatrixPrimitive):
         m, n = typeof(x).shape[-2:]
         params = {"subset_by_index": subset_by_index, "algorithm": algorithm}
         if type(t) is Zero:
-            outs = self.bind(x, full_matrices=full_matrices, compute_uv=compute_uv, **params)
+            outs = self.call(x, full_matrices=full_matrices, compute_uv=compute_uv, **params)
             return outs, tuple(typeof(y).zero for y in outs)
         if compute_uv and full_matrices and m != n:
             raise NotImplementedError("Singular value decomposition JVP not implemented for full matrices: their last columns "
@@ -104,7 +105,7 @@ class Svd(MatrixPrimitive):
         if compute_uv and subset_by_index not in (None, (0, min_dim(m, n))):
             raise NotImplementedError("svd: derivatives of some of the singular vectors are not implemented.\n"
                                       f"    subset_by_index: {subset_by_index}\n  Slice the result of svd without subset_by_index.")
-        outs = self.bind(x, full_matrices=False, compute_uv=True, **params)
+        outs = self.call(x, full_matrices=False, compute_uv=True, **params)
         s, u, vh = outs
         inner = matmul(matmul(adjoint(u), t), adjoint(vh))
         ds = convert_element_type(_real(diagonal(inner)), typeof(s).dtype)
@@ -246,7 +247,7 @@ def svd(x: Any, *, full_matrices: bool = True, compute_uv: bool = True, subset_b
                              "  Use full_matrices=False.")
     if algorithm is not None and not isinstance(algorithm, SvdAlgorithm):
         raise ValueError(f"svd: algorithm must be a SvdAlgorithm, got {algorithm!r}.")
-    outs = svd_p.bind(x, full_matrices=bool(full_matrices), compute_uv=bool(compute_uv), subset_by_index=subset_by_index,
+    outs = svd_p.call(x, full_matrices=bool(full_matrices), compute_uv=bool(compute_uv), subset_by_index=subset_by_index,
                       algorithm=algorithm)
     if not compute_uv:
         return outs[0]

@@ -121,7 +121,7 @@ def cholesky_update(r_matrix: Any, w_vector: Any) -> Any:
     Array([[5., 0.],
            [0., 1.]], dtype=float32)
     """
-    return cholesky_update_p.bind(r_matrix, w_vector)[0]
+    return cholesky_update_p.call(r_matrix, w_vector)[0]
 
 
 @final
@@ -149,7 +149,7 @@ class SymmetricProduct(MatrixPrimitive):
 
     def jvp(self, primals: Any, tangents: Any, *, alpha: float, beta: float) -> Any:
         (a, c), (ta, tc) = primals, tangents
-        outs = self.bind(a, c, alpha=alpha, beta=beta)
+        outs = self.call(a, c, alpha=alpha, beta=beta)
         tangent: Any = typeof(c).zero
         if type(ta) is not Zero:
             half = mul(matmul(ta, matrix_transpose(a)), like(c, alpha))
@@ -179,5 +179,5 @@ def symmetric_product(a_matrix: Any, c_matrix: Any, *, alpha: float = 1.0, beta:
     Array([[1., 2.],
            [2., 4.]], dtype=float32)
     """
-    (out,) = symmetric_product_p.bind(a_matrix, c_matrix, alpha=float(alpha), beta=float(beta))
+    (out,) = symmetric_product_p.call(a_matrix, c_matrix, alpha=float(alpha), beta=float(beta))
     return add(tril(out), matrix_transpose(tril(out, -1))) if symmetrize_output else out
