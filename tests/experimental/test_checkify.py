@@ -188,4 +188,4 @@ def test_a_primitive_with_a_program_and_no_rule_names_itself():
     twice_p, inner = Twice(), stage_jaxpr(lambda x: (jnp.sin(x),), [jax.typeof(x(1))])
     assert checkify._INNER.lacking([twice_p]) == ["twice"]
     with pytest.raises(MissingRule, match="checkify: no rule for the primitive 'twice'. It carries jaxprs"):
-        jax.make_jaxpr(checkify.checkify(lambda y: twice_p.bind(y, jaxpr=inner)[0]))(x(1))
+        jax.make_jaxpr(checkify.checkify(lambda y: twice_p.call(y, jaxpr=inner)[0]))(x(1))
