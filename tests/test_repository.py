@@ -1,6 +1,8 @@
 """Rules of the house that a machine can check: about files, not about what they compute."""
 
 import ast
+import functools
+import graphlib
 import re
 import subprocess
 import tomllib
@@ -9,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import teucer as jax
+from teucer._core.provided import FIELDS, provided
 
 ROOT = Path(__file__).parent.parent
 MODULES = sorted((ROOT / "teucer").rglob("*.py"))
@@ -28,6 +31,7 @@ MAX_CORE_LINES = 8700
 TABLE_SHARE = 0.5  # a module is a table if more than this share of its lines are module-level data; it may be longer
 
 
+@functools.cache
 def tree_of(path):
     return ast.parse(path.read_text(), filename=str(path))
 
@@ -125,6 +129,78 @@ def test_imports_within_the_package_are_absolute():
         return [node.lineno for node in ast.walk(tree_of(path)) if isinstance(node, ast.ImportFrom) and node.level]
 
     assert not offenders(MODULES, fault)
+
+
+def name_of(path):
+    """The name by which a file of the package is imported."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def of_types(tree):
+    """The nodes of imports that only type checkers see."""
+    blocks = [node for node in ast.walk(tree) if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    return {node for block in blocks for node in ast.walk(block)}
+
+
+def rooms_by_string(tree, names):
+    """Modules that are named by strings: arguments of import_module, whole or by their beginning, and rooms wherever they stand."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            written = ast.unparse(node.args[0]).strip("f'\"").split("{")
+            found = [written[0]] if len(written) == 1 else [
+                f"{written[0]}{text.value}" for text in ast.walk(tree) if isinstance(text, ast.Constant)]
+            yield from names & set(found)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and "._" in node.value:
+            yield from names & {node.value}
+
+
+def imports_of(path, names):
+    """The modules of the package that a module imports, anywhere in it, by a statement or by a string."""
+    tree = tree_of(path)
+    found = set(rooms_by_string(tree, names))
+    for node in set(ast.walk(tree)) - of_types(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            rooms = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= rooms & names if rooms <= names else rooms & names | {node.module}
+    return found & names - {name_of(path)}
+
+
+def circle_in(imports):
+    """Modules each of which imports the next, and the last the first; None if there are none."""
+    try:
+        graphlib.TopologicalSorter(imports).prepare()
+    except graphlib.CycleError as err:
+        return err.args[1]
+    return None
+
+
+def test_no_circles_of_imports():
+    names = {name_of(path) for path in MODULES}
+    assert circle_in({name_of(path): imports_of(path, names) for path in MODULES}) is None
+
+
+@pytest.mark.parametrize("text", [
+    "import teucer.b", "from teucer import b", "from teucer.b import c", "def f():\n    from teucer import b",
+    "importlib.import_module('teucer.b')", "importlib.import_module(f'teucer.{name}'); names = ['b']"])
+def test_circles_are_found(tmp_path, text, monkeypatch):
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
+    (tmp_path / "teucer").mkdir()
+    paths = [tmp_path / "teucer" / name for name in ("a.py", "b.py")]
+    for path, content in zip(paths, (text, "from teucer.a import x"), strict=True):
+        path.write_text(content)
+    names = {name_of(path) for path in paths}
+    assert set(circle_in({name_of(path): imports_of(path, names) for path in paths})) == names
+
+
+def test_what_upper_floors_provide_is_there():
+    missing = [name for name in FIELDS if not hasattr(provided, name)]
+    assert FIELDS and not missing
+    assert all(provided.buffers) and all(provided.loops())
+    with pytest.raises(AssertionError, match="zeros is filled already"):
+        provided.fill(zeros=None)
 
 
 def test_tests_do_not_sleep():

@@ -10,6 +10,7 @@ import numpy as np
 
 from teucer._arrays import formats
 from teucer._base import dtypes
+from teucer._core.provided import provided
 from teucer._core.types import KeyCarrier, ShapedArray, aval_of, register_aval_of
 from teucer._devices import shardings
 from teucer._xla import arrays as xla
@@ -404,15 +405,13 @@ def __reduce__(x: Any) -> Any:
 
 
 def _unpickle_keys(words: Any, dtype: Any) -> Any:
-    from teucer._arrays import transfer  # transfer builds arrays, whose members stand here
-    array: Any = transfer.put(words, None)
+    array: Any = provided.put(words, None)
     shape = words.shape[:words.ndim - dtype.physical.ndim]
     return retyped(array, ShapedArray(shape, dtype).carrier)
 
 
 def _unpickle(value: Any, weak: bool) -> Any:
-    from teucer._arrays import transfer  # transfer builds arrays, whose members stand here
-    return transfer.put(value, None, aval=aval_of(value).update(weak_type=weak))
+    return provided.put(value, None, aval=aval_of(value).update(weak_type=weak))
 
 
 @_member

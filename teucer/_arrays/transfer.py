@@ -9,6 +9,7 @@ import numpy as np
 
 from teucer._arrays.arrays import ArrayImpl, to_numpy
 from teucer._base import dtypes
+from teucer._core.provided import provided
 from teucer._core.trace import Tracer
 from teucer._core.types import ShapedArray, aval_of
 from teucer._devices import backends, meshes, shardings
@@ -54,6 +55,9 @@ def put(x: Any, device: Any, *, committed: bool | None = None, aval: ShapedArray
     value = host_value(x, aval)
     return xla.put(aval.carrier, shardings.single_device_sharding(target), [value], [target],
                    committed=device is not None if committed is None else committed)
+
+
+provided.fill(put=put)
 
 
 def put_array(x: Any, sharding: Any, *, committed: bool = True, copy: bool = False) -> Any:

@@ -1,37 +1,29 @@
-"""The few array operations that transformations themselves use. `lax` states them and installs them here."""
+"""The few array operations that transformations themselves use. `lax` states and provides them (`provided`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
+from teucer._core.provided import provided
 from teucer._core.trace import typeof
 from teucer._core.types import Zero
 
-__all__ = ["add_cotangents", "broadcast", "install", "instantiate", "moveaxis", "zeros"]
-
-_ops: dict[str, Callable[..., Any]] = {}
-
-
-def install(**ops: Callable[..., Any]) -> None:
-    """Say how to make zeros(aval), ones(aval), add(x, y), broadcast(x, size, axis), moveaxis(x, source, destination),
-    reshape(x, shape), sum_axis(x, axis), convert(x, aval), identity(n, dtype) and lay_out(x, sharding)."""
-    _ops.update(ops)
+__all__ = ["add_cotangents", "broadcast", "instantiate", "moveaxis", "zeros"]
 
 
 def zeros(aval: Any) -> Any:
     """An array of zeros of type `aval`."""
-    return _ops["zeros"](aval)
+    return provided.zeros(aval)
 
 
 def ones(aval: Any) -> Any:
     """An array of ones of type `aval`."""
-    return _ops["ones"](aval)
+    return provided.ones(aval)
 
 
 def identity(n: Any, dtype: Any) -> Any:
     """The identity matrix of size n."""
-    return _ops["identity"](n, dtype)
+    return provided.identity(n, dtype)
 
 
 def instantiate(x: Any) -> Any:
@@ -45,17 +37,17 @@ def add_cotangents(x: Any, y: Any) -> Any:
         return y
     if y is None or type(y) is Zero:
         return x
-    return _ops["add"](x, y)
+    return provided.add(x, y)
 
 
 def broadcast(x: Any, size: Any, axis: int) -> Any:
     """`x` repeated along a new axis."""
-    return _ops["broadcast"](x, size, axis)
+    return provided.broadcast(x, size, axis)
 
 
 def moveaxis(x: Any, source: int, destination: int) -> Any:
     """`x` with one axis moved."""
-    return x if source == destination else _ops["moveaxis"](x, source, destination)
+    return x if source == destination else provided.moveaxis(x, source, destination)
 
 
 def to_axis(x: Any, dim: int | None, size: Any, axis: int) -> Any:
@@ -65,17 +57,17 @@ def to_axis(x: Any, dim: int | None, size: Any, axis: int) -> Any:
 
 def sum_axis(x: Any, axis: int) -> Any:
     """`x` summed over one axis."""
-    return _ops["sum_axis"](x, axis)
+    return provided.sum_axis(x, axis)
 
 
 def reshape(x: Any, shape: Any) -> Any:
     """`x` in another shape."""
-    return _ops["reshape"](x, shape)
+    return provided.reshape(x, shape)
 
 
 def convert(x: Any, aval: Any) -> Any:
     """`x` with the dtype and weak type of `aval`."""
-    return _ops["convert"](x, aval)
+    return provided.convert(x, aval)
 
 
 def as_primal(ct: Any, aval: Any) -> Any:
@@ -86,4 +78,4 @@ def as_primal(ct: Any, aval: Any) -> Any:
 
 def lay_out(x: Any, sharding: Any) -> Any:
     """`x` laid out by a sharding; None leaves it."""
-    return x if sharding is None else _ops["lay_out"](x, sharding)
+    return x if sharding is None else provided.lay_out(x, sharding)

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 from teucer._base import source
 from teucer._base.errors import JaxprTypeError
 from teucer._core.jaxpr import Atom, DropVar, Eqn, Jaxpr, Literal, Var, jaxprs_in_params, join_effects
+from teucer._core.partition import laid_out
 from teucer._core.types import aval_of
 
 __all__ = ["check_jaxpr"]
@@ -68,7 +69,7 @@ def _check_used(defined: set[Var], atoms: Iterable[Atom], at: Any) -> None:
 def _check_types(eqn: Eqn) -> None:
     avals = [v.aval for v in eqn.invars]
     try:
-        expected = eqn.primitive.laid_out(avals, eqn.params, eqn.primitive.types(*avals, **eqn.params))
+        expected = laid_out(eqn.primitive, avals, eqn.params, eqn.primitive.types(*avals, **eqn.params))
     except (TypeError, ValueError) as err:
         raise JaxprTypeError(_text("the primitive refuses the equation's operands (C4)", eqn, operands=avals)) from err
     found = [v.aval for v in eqn.outvars]

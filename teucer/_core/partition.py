@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from teucer._base.errors import ShardingTypeError
-from teucer._core.primitive import Primitive
 from teucer._core.specs import DuplicateSpecError, PartitionSpec, entry_names
 from teucer._core.trace import typeof
 
@@ -143,9 +142,6 @@ def _listed(avals: Sequence[Any]) -> str:
 
 def _spec(aval: Any) -> str:
     return str((None,) * aval.ndim if aval.sharding is None else aval.sharding.spec.partitions)
-
-
-Primitive.laid_out = laid_out
 
 
 def reshaped(x: Any, shape: Any) -> PartitionSpec:

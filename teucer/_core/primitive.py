@@ -10,6 +10,7 @@ import math
 from typing import Any, ClassVar, NamedTuple, NoReturn, Self
 
 from teucer._core import trace as _trace
+from teucer._core.provided import provided
 
 __all__ = ["Axis", "Call", "MissingRule", "Primitive", "Undefined"]
 
@@ -88,10 +89,6 @@ class Primitive:
     multiple_results: bool = False
     call_primitive: ClassVar[bool] = False
     map_primitive: ClassVar[bool] = False
-    # runner(primitive, params): what runs a primitive outside any trace; the upper floors install it (`_programs.eager`).
-    runner: ClassVar[Any] = None
-    # The types of results with the partition that `shard` says (teucer._core.partition).
-    laid_out: Any = None
     # Whether calls have no effects, and whether they run as programs of their own: where no method says otherwise.
     pure: ClassVar[bool] = True
     standalone: ClassVar[bool] = True
@@ -127,8 +124,7 @@ class Primitive:
         return list(outs) if self.multiple_results else outs[0]
 
     def evaluate(self, *args: Any, **params: Any) -> tuple[Any, ...]:
-        result: tuple[Any, ...] = Primitive.runner(self, params)(*args)
-        return result
+        return provided.runner(self, params)(*args)
 
     def moved(self, *avals: Any, **params: Any) -> float:
         return 0 if self.fuses or self.reduces else math.inf

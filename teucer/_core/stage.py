@@ -14,6 +14,7 @@ from teucer._base.source import user_frame
 from teucer._core.checker import check_jaxpr
 from teucer._core.jaxpr import Atom, ClosedJaxpr, DropVar, Eqn, Jaxpr, Literal, Var, join_effects
 from teucer._core.names import _names
+from teucer._core.partition import laid_out
 from teucer._core.primitive import NO_EFFECTS
 from teucer._core.trace import Trace, Tracer, check_alive, check_leaks, current_trace, end, using
 from teucer._core.types import aval_of, float0, partitioned
@@ -123,7 +124,7 @@ class StageTrace(Trace):
         outs = []
         types = primitive.types(*avals, **params)
         if partitioned:
-            types = primitive.laid_out(avals, params, types)
+            types = laid_out(primitive, avals, params, types)
         for aval in types:
             var = Var(aval)
             outvars.append(var)

@@ -15,6 +15,7 @@ from typing import Any, final
 import numpy as np
 
 from teucer._base import config, errors, source
+from teucer._core.provided import provided
 from teucer._core.types import aval_of, register_aval_of
 from teucer._xla.arrays import Array
 
@@ -61,7 +62,7 @@ class EvalTrace(Trace):
     __slots__ = ()
 
     def process(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
-        result: tuple[Any, ...] = (primitive.runner(primitive, params)(*args) if primitive.standalone
+        result: tuple[Any, ...] = (provided.runner(primitive, params)(*args) if primitive.standalone
                                    else primitive.evaluate(*args, **params))
         return result
 

@@ -8,27 +8,22 @@ symbolic dimensions, so that no rule of differentiation ever sees what is behind
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from teucer._base import errors, source
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, interpret, jaxprs_in_params
+from teucer._core.provided import provided
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import current_trace
 from teucer._core.types import ShapedArray
 from teucer._dimensions.dimensions import Dimension, bounds, is_symbolic, variables_of
 
-__all__ = ["Padded", "Sizes", "bound_of", "bounded_aval", "cut", "extend", "install", "is_dynamic", "pad_jaxpr"]
+__all__ = ["Padded", "Sizes", "bound_of", "bounded_aval", "cut", "extend", "is_dynamic", "pad_jaxpr"]
 
 SIZE = ShapedArray((), np.dtype(np.int32))
-_ops: dict[str, Callable[..., Any]] = {}
-
-
-def install(**ops: Callable[..., Any]) -> None:
-    """Say how to do the operations on buffers that `Sizes` shares; `lax._padding` does."""
-    _ops.update(ops)
 
 
 class Padded(NamedTuple):
@@ -76,12 +71,12 @@ def bounded_aval(aval: Any) -> Any:
 
 def extend(x: Any, shape: Sequence[int]) -> Any:
     """An array as a buffer of the given shape."""
-    return _ops["extend"](x, tuple(m - n for m, n in zip(shape, np.shape(x), strict=True)), 0)
+    return provided.buffers.extend(x, tuple(m - n for m, n in zip(shape, np.shape(x), strict=True)), 0)
 
 
 def cut(x: Any, shape: Sequence[int]) -> Any:
     """The array of the given shape in a buffer."""
-    return _ops["window"](x, (np.int32(0),) * len(shape), shape)
+    return provided.buffers.window(x, (np.int32(0),) * len(shape), shape)
 
 
 class Sizes:
@@ -170,7 +165,7 @@ class Sizes:
                 self.refuse(f"the size {name} is not known here")
             return self.known[name]
 
-        return size.fold(variable, np.int32, _ops["value"])
+        return size.fold(variable, np.int32, provided.buffers.value)
 
     def bounded(self, params: Any) -> Any:
         """Parameters with sizes replaced by their bounds."""
@@ -190,8 +185,8 @@ class Sizes:
             buffer = self.bounded(tuple(shape))
             found = None
             for a in axes:
-                here = _ops["less"](_ops["iota"](buffer, a), self.value(shape[a]))
-                found = here if found is None else _ops["both"](found, here)
+                here = provided.buffers.less(provided.buffers.iota(buffer, a), self.value(shape[a]))
+                found = here if found is None else provided.buffers.both(found, here)
             self.inside_of[key] = found
         return self.inside_of[key]
 
@@ -200,7 +195,7 @@ class Sizes:
         inside = self.inside(aval.shape, axes)
         if inside is None:
             return x
-        return _ops["select"](inside, x, _ops["fill"](fill, self.bounded(aval.shape), aval.dtype))
+        return provided.buffers.select(inside, x, provided.buffers.fill(fill, self.bounded(aval.shape), aval.dtype))
 
     def fit(self, x: Any, shape: Sequence[Any]) -> Any:
         """A buffer lengthened or cut to the bounds of `shape`."""
@@ -213,44 +208,45 @@ class Sizes:
         """
         widths = self.bounded(tuple(shape))
         x = self._reaching(x, starts, [0 if fits and w is n else w for w, n in zip(widths, shape, strict=True)], fill)
-        return _ops["window"](x, [self._start(s) for s in starts], widths)
+        return provided.buffers.window(x, [self._start(s) for s in starts], widths)
 
     def put(self, x: Any, update: Any, starts: Sequence[Any]) -> Any:
         """A buffer with `update` written from `starts` on; what is behind the buffer is dropped."""
         shape = np.shape(x)
         x = self._reaching(x, starts, np.shape(update), 0)
-        return self.fit(_ops["put"](x, update, [self._start(s) for s in starts]), shape)
+        return self.fit(provided.buffers.put(x, update, [self._start(s) for s in starts]), shape)
 
     def _reaching(self, x: Any, starts: Sequence[Any], widths: Sequence[int], fill: Any) -> Any:
         missing = [s + w - n if type(s) is int else w for s, w, n in zip(starts, widths, np.shape(x), strict=True)]
-        return _ops["extend"](x, tuple(max(m, 0) for m in missing), fill)
+        return provided.buffers.extend(x, tuple(max(m, 0) for m in missing), fill)
 
     def _start(self, start: Any) -> Any:
         return self.value(start) if isinstance(start, Dimension | int) else start
 
     def take(self, x: Any, places: Any, axis: int) -> Any:
         """The elements of a buffer at places along an axis, which are clamped."""
-        return _ops["take"](x, places, axis)
+        return provided.buffers.take(x, places, axis)
 
     def places(self, shape: Sequence[Any], target: Sequence[Any]) -> Any:
         """For each element of the flat buffer of an array of shape `target`, which of the flat buffer of the same elements in
         `shape` it is."""
-        return _ops["places"]([(self.bounded(n), self.value(n)) for n in shape],
+        return provided.buffers.places([(self.bounded(n), self.value(n)) for n in shape],
                               [(self.bounded(n), self.value(n)) for n in target])
 
     def remainders(self, count: Any, size: Any) -> Any:
         """i % size for the places i of an axis of `count`."""
-        return _ops["value"]("mod", _ops["iota"]((self.bounded(count),), 0), self.value(size))
+        return provided.buffers.value("mod", provided.buffers.iota((self.bounded(count),), 0), self.value(size))
 
     def clamped(self, starts: Sequence[Any], shape: Sequence[Any], widths: Sequence[Any]) -> list[Any]:
         """Starts of a window of the given widths, moved so that it lies within an array of the given shape."""
-        return [_ops["clamped"](s, _ops["value"]("subtract", self.value(n), self.value(w)))
+        return [provided.buffers.clamped(s, provided.buffers.value("subtract", self.value(n), self.value(w)))
                 for s, n, w in zip(starts, shape, widths, strict=True)]
 
     def bordered(self, x: Any, aval: Any) -> Any:
         """Matrices with the identity behind their elements."""
         inside = self.inside(aval.shape)
-        return x if inside is None else _ops["select"](inside, x, _ops["identity"](self.bounded(aval.shape), aval.dtype))
+        ops = provided.buffers
+        return x if inside is None else ops.select(inside, x, ops.identity(self.bounded(aval.shape), aval.dtype))
 
     def may_be_empty(self, size: Any) -> bool:
         """Whether a size may be 0."""

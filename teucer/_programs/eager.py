@@ -9,6 +9,7 @@ from typing import Any
 from teucer._base import config, errors, memo
 from teucer._core.jaxpr import Jaxpr
 from teucer._core.primitive import Primitive
+from teucer._core.provided import provided
 from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import Tracer, leak_message, typeof
 from teucer._programs.programs import execute, fast_path, placement_of, program_for, shard_arg_fallback
@@ -32,7 +33,7 @@ def runner(primitive: Primitive, params: dict[str, Any]) -> Callable[..., tuple[
     return found
 
 
-Primitive.runner = staticmethod(runner)
+provided.fill(runner=runner)
 
 
 def _primitive_dispatcher(primitive: Primitive, params: dict[str, Any]) -> Callable[..., tuple[Any, ...]]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, final
 
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
+from teucer._core.provided import provided
 from teucer._core.stage import StageTrace, StageTracer
 from teucer._core.trace import EVAL, current_trace, using
 
@@ -31,7 +32,7 @@ class PartialTrace(StageTrace):
         else:
             if primitive.standalone and self.parent is EVAL:
                 # As EVAL would; a program of its own asks for no trace.
-                return primitive.runner(primitive, params)(*args)  # type: ignore[no-any-return]
+                return provided.runner(primitive, params)(*args)
             return self.evaluate_known(primitive, args, params)
         if primitive.partial_eval is not None:
             return primitive.partial_eval(self, args, params)  # type: ignore[no-any-return]

@@ -3,6 +3,7 @@
 Each room is loaded on first use.
 """
 
+import teucer.lax._loops  # provides what outlining asks for
 from teucer._base import lazy
 
 _ROOMS = {

@@ -9,11 +9,11 @@ from typing import Any, final
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core import array_ops
 from teucer._core.primitive import Primitive
+from teucer._core.provided import Buffers, provided
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
-from teucer._dynamic import dynamic, padding
+from teucer._dynamic import dynamic
 from teucer.lax import _dynamic, _elementwise, _shapes, _slicing, _structure
 from teucer.lax._indexing import gather as _gather
 from teucer.lax._indexing.numbers import GatherDimensionNumbers, GatherScatterMode
@@ -143,7 +143,7 @@ def _value(kind: str, x: Any, y: Any) -> Any:
 _ARITHMETIC = {"add": _elementwise.add, "subtract": _elementwise.sub, "multiply": _elementwise.mul, "max": _elementwise.max,
                "min": _elementwise.min}
 
-array_ops.install(identity=lambda n, dtype: _identity((n, n), dtype))
-padding.install(iota=_iota, less=_elementwise.lt, both=_elementwise.bitwise_and, select=_elementwise.select, fill=_fill,
+provided.fill(identity=lambda n, dtype: _identity((n, n), dtype), buffers=Buffers(
+    iota=_iota, less=_elementwise.lt, both=_elementwise.bitwise_and, select=_elementwise.select, fill=_fill,
                 extend=_extend, window=_window, put=_dynamic.dynamic_update_slice, take=_take, places=_places,
-                clamped=_clamped, identity=_identity, value=_value)
+                clamped=_clamped, identity=_identity, value=_value))

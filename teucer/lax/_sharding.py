@@ -11,7 +11,8 @@ import numpy as np
 from teucer._arrays.arrays import ArrayImpl
 from teucer._arrays.formats import Format, Layout
 from teucer._base import tracebacks
-from teucer._core import array_ops, partition
+from teucer._core import partition
+from teucer._core.provided import provided
 from teucer._core.specs import UNCONSTRAINED, PartitionSpec, entry_names
 from teucer._core.trace import EVAL, Tracer, current_trace, typeof
 from teucer._derived.layouts import with_layout_constraint
@@ -176,7 +177,7 @@ def lay_out(x: Any, where: Any) -> Any:
     return _reshard(x, where) if explicit else constrain(x, where)
 
 
-array_ops.install(lay_out=lay_out)
+provided.fill(lay_out=lay_out)
 
 
 def _mesh_with(axes: Any, kind: AxisType) -> meshes.AbstractMesh:

@@ -5,7 +5,6 @@ broadcast_in_dim and its transpose reduce_sum, reshape, transpose, convert_eleme
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import math
 import operator
@@ -19,12 +18,12 @@ from teucer._base import config, dtypes, errors
 from teucer._core import array_ops, partition
 from teucer._core.partition import Labels, every, kept
 from teucer._core.primitive import Call, Primitive, Undefined
+from teucer._core.provided import provided
 from teucer._core.trace import Tracer, current_trace, typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._devices.shardings import typed
 from teucer._dimensions.dimensions import Dimension, as_size, check_not_negative, is_constant, is_symbolic
 from teucer._lower import hlo
-from teucer._targets.cpu import roll
 from teucer.lax._exact import convert
 
 __all__ = ["Linear", "add_any_p", "broadcast_in_dim_p", "canonical_axis", "canonical_shape", "check_axes",
@@ -492,8 +491,6 @@ def _ones(aval: Any) -> Any:
     return full(aval.shape, 1, aval.dtype, getattr(aval, "weak_type", False), aval.sharding)
 
 
-array_ops.install(zeros=zeros, ones=_ones, add=lambda x, y: add_any_p.call(x, y)[0], broadcast=expand, moveaxis=moveaxis,
+provided.fill(zeros=zeros, ones=_ones, add=lambda x, y: add_any_p.call(x, y)[0], broadcast=expand, moveaxis=moveaxis,
               reshape=reshape, sum_axis=lambda x, axis: reduce_sum(x, [axis]),
               convert=lambda x, aval: convert_element_type(x, aval.dtype, aval.weak_type))
-# Loaded with the first program in which outlining finds a loop.
-roll.install(lambda: importlib.import_module("teucer.lax._loops").PRIMITIVES)

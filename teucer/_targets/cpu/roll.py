@@ -6,22 +6,15 @@ the results that are used behind the loop. What one loop stacks another one take
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, final
 
 from teucer._core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from teucer._core.primitive import NO_EFFECTS
+from teucer._core.provided import provided
 from teucer._targets.cpu.bytes import bytes_of
 
-__all__ = ["Calls", "Roller", "install"]
-
-_primitives: Callable[[], dict[str, Any]]
-
-
-def install(primitives: Callable[[], dict[str, Any]]) -> None:
-    """Say what the primitives `scan`, `stack`, `unstack` and `slice` are: `lax` states them and installs them here."""
-    global _primitives
-    _primitives = primitives
+__all__ = ["Calls", "Roller"]
 
 
 class Calls(NamedTuple):
@@ -52,7 +45,7 @@ class Roller:
             if len(eqn.invars) != 1:
                 continue
             (x,), y = eqn.invars, eqn.outvars[0]
-            if type(x) is Var and eqn.primitive is _primitives()["slice"] and y.aval.shape == (1, *x.aval.shape[1:]):
+            if type(x) is Var and eqn.primitive is provided.loops().slice and y.aval.shape == (1, *x.aval.shape[1:]):
                 rows[y] = x, eqn.params["start_indices"][0]
             elif x in rows and eqn.primitive.rearranges and y.aval.shape == x.aval.shape[1:]:
                 self.elements[y] = rows[x]
@@ -86,11 +79,11 @@ class Roller:
         finals = [Var(jaxpr.outvars[place].aval) if place in carries[:n] else calls.results[place][-1]
                   for n, place in enumerate(carries)]
         ys = [Var(_stacked(jaxpr.outvars[place].aval, length)) for place in kept]
-        eqns.append(_eqn("scan", [*first, *xs], [*finals, *ys], jaxpr=ClosedJaxpr(body), length=length, reverse=backwards,
-                         num_consts=len(constant), num_carry=len(carried), unroll=1))
+        eqns.append(_eqn(provided.loops().scan, [*first, *xs], [*finals, *ys], jaxpr=ClosedJaxpr(body), length=length,
+                         reverse=backwards, num_consts=len(constant), num_carry=len(carried), unroll=1))
         for place, y in zip(kept, ys, strict=True):
             across = [Var(v.aval) if place in carries and v is calls.results[place][-1] else v for v in calls.results[place]]
-            eqns.append(_eqn("unstack", [y], across[::direction], axis=0))
+            eqns.append(_eqn(provided.loops().unstack, [y], across[::direction], axis=0))
             self._remember(y, across[::direction])
         return eqns
 
@@ -115,13 +108,13 @@ class Roller:
         if count == n:
             return whole
         out = Var(_stacked(whole.aval.update(shape=tuple(rest)), count))
-        eqns.append(_eqn("slice", [whole], [out], start_indices=(start, *[0] * len(rest)), limit_indices=(start + count, *rest),
-                         strides=None))
+        eqns.append(_eqn(provided.loops().slice, [whole], [out], start_indices=(start, *[0] * len(rest)),
+                         limit_indices=(start + count, *rest), strides=None))
         return out
 
     def _stack(self, eqns: list[Eqn], group: Sequence[Atom]) -> Var:
         out = Var(_stacked(group[0].aval, len(group)))
-        eqns.append(_eqn("stack", group, [out], axis=0))
+        eqns.append(_eqn(provided.loops().stack, group, [out], axis=0))
         self._remember(out, group)
         return out
 
@@ -154,8 +147,8 @@ def _kinds(calls: Calls) -> tuple[list[int], list[tuple[int, int]], list[int]] |
     return constant, carried, stacked
 
 
-def _eqn(name: str, operands: Sequence[Atom], outvars: Sequence[Var], **params: Any) -> Eqn:
-    return Eqn(_primitives()[name], operands, outvars, params, NO_EFFECTS, None)
+def _eqn(primitive: Any, operands: Sequence[Atom], outvars: Sequence[Var], **params: Any) -> Eqn:
+    return Eqn(primitive, operands, outvars, params, NO_EFFECTS, None)
 
 
 def _stacked(aval: Any, count: int) -> Any:

@@ -1,0 +1,77 @@
+"""What upper floors provide to lower ones: one record, each field of which is filled once, while the package is loaded.
+
+A lower floor asks `provided.zeros(aval)`; the upper floor that has it says `provided.fill(zeros=zeros)` where it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple, final
+
+__all__ = ["Buffers", "Loops", "Provided", "provided"]
+
+Operation = Callable[..., Any]
+
+
+class Buffers(NamedTuple):
+    """Operations on padded buffers that the rules of symbolic sizes share (`_dynamic.padding`)."""
+
+    iota: Operation  # (shape, axis): int32[shape]
+    less: Operation
+    both: Operation
+    select: Operation
+    fill: Operation  # (value, shape, dtype)
+    extend: Operation  # (x, how many elements behind each axis, value)
+    window: Operation  # (x, starts, shape)
+    put: Operation  # (x, update, starts)
+    take: Operation  # (x, places, axis)
+    places: Operation
+    clamped: Operation  # (start, limit)
+    identity: Operation  # (shape, dtype)
+    value: Operation  # (kind, x, y): arithmetic of sizes
+
+
+class Loops(NamedTuple):
+    """The primitives of which outlining makes loops."""
+
+    scan: Any
+    stack: Any
+    unstack: Any
+    slice: Any
+
+
+@final
+@dataclass(init=False, slots=True)
+class Provided:
+    """What each floor above the core has said of itself."""
+
+    # _programs: runner(primitive, params) is what runs a primitive outside any trace.
+    runner: Callable[[Any, dict[str, Any]], Callable[..., tuple[Any, ...]]]
+    # _arrays: put(host value, device, aval=type) is an array.
+    put: Operation
+    # lax: the array operations that transformations use (`array_ops`).
+    zeros: Operation  # (aval)
+    ones: Operation  # (aval)
+    add: Operation  # (x, y)
+    broadcast: Operation  # (x, size, axis)
+    moveaxis: Operation  # (x, source, destination)
+    reshape: Operation  # (x, shape)
+    sum_axis: Operation  # (x, axis)
+    convert: Operation  # (x, aval)
+    identity: Operation  # (n, dtype)
+    lay_out: Operation  # (x, sharding)
+    buffers: Buffers
+    # loops(): loaded with the first program in which outlining finds a loop.
+    loops: Callable[[], Loops]
+
+    def fill(self, **operations: Any) -> None:
+        """Provide fields, each of which is filled once."""
+        for name, operation in operations.items():
+            assert name in FIELDS, f"provided has no field {name}"
+            assert not hasattr(self, name), f"provided.{name} is filled already"
+            setattr(self, name, operation)
+
+
+FIELDS = tuple(field.name for field in fields(Provided))
+provided = Provided()
