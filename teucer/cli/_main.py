@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import teucer as jax
-from teucer.cli import _cache, _devices, _export, _jaxpr, _run
+from teucer.cli import _cache, _devices, _export, _ffi, _jaxpr, _run
 from teucer.cli._errors import CommandError
 
 
@@ -81,10 +81,20 @@ def _parser() -> argparse.ArgumentParser:
         )
     )
 
+    _ffi_parser(commands)
     cache = commands.add_parser("cache", help="where the compilation cache is and how large")
     cache.add_argument("--clear", action="store_true", help="remove all of its entries")
     cache.set_defaults(command=lambda options: _cache.cache(clear=options.clear))
     return parser
+
+
+def _ffi_parser(commands: argparse._SubParsersAction) -> None:
+    ffi = commands.add_parser("ffi", help="foreign functions: new NAME writes a project of one in C++")
+    actions = ffi.add_subparsers(dest="action", required=True, metavar="ACTION")
+    new = actions.add_parser("new", help="write the project: source, Python side, Makefile, test")
+    new.add_argument("function", metavar="NAME")
+    new.add_argument("-o", "--output", type=Path, default=None, help="its folder (default: one of that name)")
+    new.set_defaults(command=lambda options: _ffi.new(options.function, options.output))
 
 
 def _demo(options: argparse.Namespace) -> int:

@@ -9,8 +9,9 @@ from teucer._core.primitive import Primitive
 from teucer._lower.context import Context as LoweringRuleContext
 from teucer._lower.context import Value
 from teucer.interpreters._primitive import as_tuple
+from teucer.lax._attributes import attribute as ir_attribute
 
-__all__ = ["LoweringRule", "LoweringRuleContext", "Value", "lower_fun", "register_lowering"]
+__all__ = ["LoweringRule", "LoweringRuleContext", "Value", "ir", "ir_attribute", "lower_fun", "register_lowering"]  # noqa: F822  # `ir` is given by __getattr__
 
 LoweringRule = Callable[..., Sequence[Value]]
 # Rules by primitive and platform; None is every platform that has no rule of its own.
@@ -69,3 +70,10 @@ def lower_fun(fun: Callable[..., Any], multiple_results: bool = True) -> Lowerin
             return tuple(outs) if multiple_results else (outs,)
         return ctx.trace(flat, *values)
     return rule
+
+
+def __getattr__(name: str) -> Any:
+    if name == "ir":  # jaxlib's bindings of MLIR, which take 0.15 s to load
+        from teucer._xla import mlir
+        return mlir.ir
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import functools
-import json
 import re
 from collections.abc import Callable
 from typing import Any, NoReturn, final
-
-import numpy as np
 
 from teucer._base import errors, tracebacks
 from teucer._core.calls import FlatFunction, check_callable
@@ -16,10 +13,10 @@ from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.primitive import Primitive
 from teucer._core.stage import stage_flat
 from teucer._core.trace import Tracer, typeof
-from teucer._lower import text
 from teucer._lower.context import emit_function
 from teucer._transform.jit_calls import hoist_consts
 from teucer._trees import pytrees
+from teucer.lax._attributes import attribute
 
 __all__ = ["composite", "composite_p"]
 
@@ -100,21 +97,10 @@ def composite(decomposition: Callable[..., Any], name: str, version: int = 0) ->
 
 def _attribute(name: str, value: Any) -> str:
     """A value as the text of an MLIR attribute."""
-    if isinstance(value, str):
-        return json.dumps(value)
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return f"{value} : i64"
-    if isinstance(value, float | np.generic | np.ndarray) and np.asarray(value).dtype.kind in "biuf":
-        array = np.asarray(value)
-        if isinstance(value, np.ndarray):
-            return text.array(array)
-        number = text.dense(array)[len("dense<"):-1]
-        return number if array.dtype.kind == "b" else f"{number} : {text.element_type(array.dtype)}"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(_attribute(name, v) for v in value)}]"
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{k} = {_attribute(name, v)}' for k, v in value.items())}}}"
-    raise TypeError(f"composite: no attribute can be made of a value of type {type(value)}.\n    {name}: {value!r:.100}\n"
-                    "  Keyword arguments are attributes: numbers, strings, NumPy arrays, lists and dicts. Pass arrays by position.")
+    try:
+        return attribute(value)
+    except TypeError:
+        raise TypeError(
+            f"composite: no attribute can be made of a value of type {type(value)}.\n    {name}: {value!r:.100}\n"
+            "  Keyword arguments are attributes: numbers, strings, NumPy arrays, lists and dicts. Pass arrays by "
+            "position.") from None
