@@ -6,19 +6,19 @@ from typing import Any
 
 from teucer._core.provided import provided
 from teucer._core.trace import typeof
-from teucer._core.types import Zero
+from teucer._core.types import ShapedArray, Zero
 
-__all__ = ["add_cotangents", "broadcast", "instantiate", "moveaxis", "zeros"]
+__all__ = ["add_cotangents", "alike", "broadcast", "instantiate", "moveaxis", "vary", "zeros"]
 
 
 def zeros(aval: Any) -> Any:
     """An array of zeros of type `aval`."""
-    return provided.zeros(aval)
+    return vary(provided.zeros(aval), aval.vma)
 
 
 def ones(aval: Any) -> Any:
     """An array of ones of type `aval`."""
-    return provided.ones(aval)
+    return vary(provided.ones(aval), aval.vma)
 
 
 def identity(n: Any, dtype: Any) -> Any:
@@ -79,3 +79,21 @@ def as_primal(ct: Any, aval: Any) -> Any:
 def lay_out(x: Any, sharding: Any) -> Any:
     """`x` laid out by a sharding; None leaves it."""
     return x if sharding is None else provided.lay_out(x, sharding)
+
+
+def vary(x: Any, axes: frozenset[Any]) -> Any:
+    """`x`, cast to vary over manual mesh axes too."""
+    if not axes:
+        return x
+    missing = axes - typeof(x).vma
+    return provided.vary(x, missing) if missing else x
+
+
+def alike(xs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Values, each cast to vary over the manual mesh axes over which some of them does."""
+    of_each = [aval.vma if isinstance(aval := typeof(x), ShapedArray) else None for x in xs]
+    known = [vma for vma in of_each if vma is not None]
+    if not any(known):
+        return xs
+    union = frozenset().union(*known)
+    return tuple([x if vma is None or vma == union else provided.vary(x, union - vma) for x, vma in zip(xs, of_each, strict=True)])

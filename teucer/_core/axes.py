@@ -6,11 +6,12 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["axis_key", "axis_size", "extended"]
+__all__ = ["axis_key", "axis_size", "extended", "manual_axes"]
 
 
 class _Axes(threading.local):
     sizes: Mapping[Any, Any] = {}
+    manual: frozenset[Any] = frozenset()
 
 
 _axes = _Axes()
@@ -18,7 +19,12 @@ _axes = _Axes()
 
 def axis_key() -> tuple[Any, ...]:
     """The axes in force as a hashable key."""
-    return tuple(_axes.sizes.items()) if _axes.sizes else ()
+    return (*_axes.sizes.items(), _axes.manual) if _axes.sizes else ()
+
+
+def manual_axes() -> frozenset[Any]:
+    """The axes in force that are axes of a mesh, which `shard_map` brings."""
+    return _axes.manual
 
 
 def axis_size(name: Any) -> Any:
@@ -35,17 +41,18 @@ def axis_size(name: Any) -> Any:
 
 
 class extended:
-    """Add named axes in a `with` block."""
+    """Add named axes in a `with` block; manual ones are axes of a mesh."""
 
-    __slots__ = ("new", "saved")
+    __slots__ = ("manual", "new", "saved")
 
-    def __init__(self, new: Mapping[Any, Any]) -> None:
-        self.new = new
+    def __init__(self, new: Mapping[Any, Any], manual: bool = False) -> None:
+        self.new, self.manual = new, manual
 
     def __enter__(self) -> None:
-        self.saved = _axes.sizes
+        self.saved = _axes.sizes, _axes.manual
         if self.new:
-            _axes.sizes = {**self.saved, **self.new}
+            _axes.sizes = {**_axes.sizes, **self.new}
+            _axes.manual = _axes.manual.union(self.new) if self.manual else _axes.manual.difference(self.new)
 
     def __exit__(self, *exc: object) -> None:
-        _axes.sizes = self.saved
+        _axes.sizes, _axes.manual = self.saved

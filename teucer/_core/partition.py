@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 from teucer._base.errors import ShardingTypeError
 from teucer._core.specs import DuplicateSpecError, PartitionSpec, entry_names
 from teucer._core.trace import typeof
+from teucer._core.types import ShapedArray, varying
 
-__all__ = ["Labels", "aligned", "batched", "every", "kept", "laid_out", "leading", "reshaped", "whole"]
+__all__ = ["Labels", "aligned", "batched", "every", "kept", "laid_out", "leading", "reshaped", "varies_over", "whole"]
 
 Axes = tuple[Any, ...]
+NOTHING: frozenset[Any] = frozenset()
 
 
 class Labels(NamedTuple):
@@ -58,10 +60,13 @@ def leading(n: int, avals: Sequence[Any]) -> Labels:
 
 
 def laid_out(primitive: Any, avals: Sequence[Any], params: dict[str, Any], outs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The types of results with their partition. Those of primitives that carry jaxprs, or a sharding of the result, have it.
+    """The types of results with their partition, and the manual mesh axes over which they vary.
 
+    Those of primitives that carry jaxprs have both; those of primitives that say the sharding of the result have that.
     Raises ShardingTypeError where partitions of operands do not go together, ValueError if they are over different meshes.
     """
+    if varying:
+        outs = _varied(primitive, avals, params, outs)
     sharding = None
     for aval in avals:
         own = getattr(aval, "sharding", None)  # a token has none
@@ -78,6 +83,21 @@ def laid_out(primitive: Any, avals: Sequence[Any], params: dict[str, Any], outs:
     entries = _entries(primitive, avals, rule)
     return tuple([_laid_out(primitive, avals, out, [entries.get(label) for label in _named(rule, i)], sharding)
                   for i, out in enumerate(outs)])
+
+
+def _varied(primitive: Any, avals: Sequence[Any], params: dict[str, Any], outs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The types of results, which vary over the manual axes over which some operand does unless a rule says otherwise."""
+    if primitive.higher_order:
+        return outs
+    vma = varies_over(avals)
+    if primitive.varies is not None:
+        vma = primitive.varies(vma, *avals, **params)
+    return tuple([out.update(vma=vma) if isinstance(out, ShapedArray) and out.vma != vma else out for out in outs])
+
+
+def varies_over(avals: Sequence[Any]) -> frozenset[Any]:
+    """The manual axes over which some value of these types varies."""
+    return NOTHING.union(*[aval.vma for aval in avals if isinstance(aval, ShapedArray)])
 
 
 def _named(rule: Labels, i: int) -> Axes:

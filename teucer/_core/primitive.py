@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar, NamedTuple, NoReturn, Self
 
+from teucer._core import array_ops
 from teucer._core import trace as _trace
 from teucer._core.provided import provided
+from teucer._core.types import varying
 
 __all__ = ["Axis", "Call", "MissingRule", "Primitive", "Undefined"]
 
@@ -64,6 +66,8 @@ class Primitive:
     evaluate(*args, **params) -> outs                      where running it as a program of its own will not do
     shard(*avals, **params) -> Labels                      which axes of operands and results lie over the same mesh axes;
                                                            None where `types` says it
+    varies(vma, *avals, **params) -> frozenset             the manual mesh axes over which results vary, where these are not
+                                                           `vma`, those over which some operand does
 
     padded(sizes, args, avals, outs, **params) -> outs     on buffers longer than their arrays (`_dynamic.padding`)
     effects(*avals, **params) -> frozenset                 what the primitive does besides computing its results
@@ -92,6 +96,8 @@ class Primitive:
     # Whether calls have no effects, and whether they run as programs of their own: where no method says otherwise.
     pure: ClassVar[bool] = True
     standalone: ClassVar[bool] = True
+    # Whether operands that differ in the manual mesh axes over which they vary are cast to vary over those of all.
+    alike: ClassVar[bool] = True
     # Whether the primitive carries Python functions or jaxprs and takes part in transforming them.
     higher_order: ClassVar[bool] = False
     # Whether two calls on the same operands may become one, and whether each element of the one result is an element of
@@ -113,9 +119,13 @@ class Primitive:
     def __init_subclass__(cls) -> None:
         cls.pure = cls.effects is Primitive.effects
         cls.standalone = cls.evaluate is Primitive.evaluate
+        if cls.higher_order:
+            cls.alike = False
 
     def call(self, *args: Any, **params: Any) -> tuple[Any, ...]:
         """Apply the primitive under the current trace. This is what rules and functions of ours call."""
+        if varying and self.alike:
+            args = array_ops.alike(args)
         return _trace._current.trace.process(self, args, params)
 
     def bind(self, *args: Any, **params: Any) -> Any:
@@ -154,6 +164,7 @@ class Primitive:
         if not self.higher_order:
             self.missing("Sharding rule", "shard")
 
+    varies: Any = None
     # None where elements that are not of the array would come into the result: then dynamic dimensions are refused.
     padded: Any = None
     stage: Any = None

@@ -61,6 +61,7 @@ class Provided:
     convert: Operation  # (x, aval)
     identity: Operation  # (n, dtype)
     lay_out: Operation  # (x, sharding)
+    vary: Operation  # (x, axes)
     buffers: Buffers
     # loops(): loaded with the first program in which outlining finds a loop.
     loops: Callable[[], Loops]

@@ -17,7 +17,7 @@ from teucer._core.names import _names
 from teucer._core.partition import laid_out
 from teucer._core.primitive import NO_EFFECTS
 from teucer._core.trace import Trace, Tracer, check_alive, check_leaks, current_trace, end, using
-from teucer._core.types import aval_of, float0, partitioned
+from teucer._core.types import aval_of, float0, partitioned, varying
 from teucer._xla.arrays import ArrayImpl
 
 __all__ = ["DebugInfo", "StageTrace", "StageTracer", "stage_flat", "stage_jaxpr"]
@@ -123,7 +123,7 @@ class StageTrace(Trace):
         outvars = []
         outs = []
         types = primitive.types(*avals, **params)
-        if partitioned:
+        if partitioned or varying:
             types = laid_out(primitive, avals, params, types)
         for aval in types:
             var = Var(aval)

@@ -16,7 +16,7 @@ from teucer._xla.arrays import ArrayImpl
 
 __all__ = [
     "Aval", "KeyCarrier", "ShapedArray", "Token", "TOKEN", "Zero", "aval_of", "aval_rules", "float0", "is_valid_type",
-    "partitioned", "register_aval_of", "shape_text",
+    "partitioned", "register_aval_of", "shape_text", "varying",
 ]
 
 float0 = dtypes.float0
@@ -57,6 +57,8 @@ class Aval:
 
 # The types with a sharding that have been made: while there are none, no equation is asked for its partition.
 partitioned: list[ShapedArray] = []
+# The same for types that vary over manual mesh axes.
+varying: list[ShapedArray] = []
 
 
 class _Key(NamedTuple):
@@ -111,6 +113,8 @@ class ShapedArray(Aval):
             cls._interned[full] = self
             if sharding is not None:
                 partitioned.append(self)
+            if vma:
+                varying.append(self)
         return self
 
     def __reduce__(self) -> Any:
@@ -139,7 +143,7 @@ class ShapedArray(Aval):
 
     def tangent_aval(self) -> ShapedArray:
         if isinstance(self.dtype, dtypes.ExtendedDType) or not dtypes.issubdtype(self.dtype, np.inexact):
-            return ShapedArray(self.shape, float0)
+            return ShapedArray(self.shape, float0, vma=self.vma)
         return self
 
     @property
@@ -149,7 +153,7 @@ class ShapedArray(Aval):
         C++ has no arrays of float0, which carry nothing: booleans stand in their place.
         """
         if not self.extended:
-            return self if self.dtype != float0 else ShapedArray(self.shape, np.dtype(bool))
+            return self if self.dtype != float0 else ShapedArray(self.shape, np.dtype(bool), vma=self.vma)
         try:
             return self._carrier
         except AttributeError:
@@ -172,7 +176,14 @@ class ShapedArray(Aval):
         """
         name = dtypes.short_name(self.dtype) if short_dtypes else "float0" if self.dtype == float0 else self.dtype.name
         sizes = shape_text(self.shape) if self.sharding is None else self.sharding.shape_text(self.shape)
-        return f"{name}[{sizes}]"
+        return f"{name}[{sizes}]{self._manual_text()}"
+
+    def _manual_text(self) -> str:
+        """Over which manual mesh axes the value varies, is still to be summed, or its cotangent is: `{V:x,U:(y,z)}`."""
+        spec = None if self.sharding is None else self.sharding.spec
+        axes = {"V": self.vma} if spec is None else {"V": self.vma, "U": spec.unreduced, "R": spec.reduced}
+        parts = [f"{kind}:{_names_text(sorted(map(str, names)))}" for kind, names in axes.items() if names]
+        return f"{{{','.join(parts)}}}" if parts else ""
 
     def __str__(self) -> str:
         return ("~" if self.weak_type else "") + self.str_short()
@@ -193,6 +204,10 @@ def _remake(shape: Any, dtype: Any, weak_type: bool, sharding: Any, vma: frozens
 
 def _dimension(d: Any) -> Any:
     return d if is_symbolic(d) else int(d.__index__())
+
+
+def _names_text(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"({','.join(names)})"
 
 
 def shape_text(shape: Any) -> str:

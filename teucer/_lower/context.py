@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, final
 
 import numpy as np
 
 from teucer._base import config, dtypes, errors, source
+from teucer._core import axes
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Literal
 from teucer._core.specs import UNCONSTRAINED, PartitionSpec
 from teucer._core.stage import stage_flat
-from teucer._core.types import ShapedArray, aval_of, partitioned
+from teucer._core.types import ShapedArray, aval_of, partitioned, varying
 from teucer._devices import meshes
 from teucer._devices.chosen import GSPMDSharding
 from teucer._devices.shardings import NamedSharding, SingleDeviceSharding
 from teucer._lower import text
+from teucer._lower.donations import donated_to
 from teucer._lower.extended import lower_by_batching
 from teucer._lower.value import Value
 
@@ -128,7 +129,8 @@ class Module:
 class Context:
     """Where operations are written: a block of a function of a module."""
 
-    __slots__ = ("module", "platforms", "lines", "count", "avals_out", "constants", "label", "order", "scalars", "source")
+    __slots__ = ("module", "platforms", "lines", "count", "avals_out", "constants", "label", "manual", "order", "scalars",
+                 "source")
 
     def __init__(self, module: Module, platforms: Sequence[str]) -> None:
         self.module, self.platforms = module, tuple(platforms)
@@ -142,6 +144,8 @@ class Context:
         self.order: Value | None = None
         self.source: Any = None
         self.label = ""
+        # The manual computation being written (`teucer._lower.manual`).
+        self.manual: Any = None
 
     @property
     def platform(self) -> str:
@@ -288,21 +292,28 @@ class Context:
     def trace(self, f: Callable[..., Any], *args: Value) -> tuple[Value, ...]:
         """Write what `f`, a function of arrays that returns a tuple of arrays, does."""
         avals = [v.aval for v in args]
-        if partitioned:  # only the results of an equation are laid out
-            avals = [a if a.sharding is None else a.update(sharding=None) for a in avals]
-        jaxpr, consts = stage_flat(f, avals)
+        if partitioned or varying:  # only the results of an equation are laid out
+            avals = [a if a.sharding is None and not a.vma else a.update(sharding=None, vma=frozenset()) for a in avals]
+        with axes.extended(self.manual.sizes if self.manual is not None else {}):
+            jaxpr, consts = stage_flat(f, avals)
         return self.inline_jaxpr(jaxpr, [self.const(c) for c in consts], args)
 
     def whole(self, x: Value, axes: Sequence[int] | None = None) -> Value:
         """x with some axes, by default all, on every device, where XLA cannot divide an operation along them."""
         mesh = self.module.mesh
-        if mesh is None:
+        if mesh is None or self.all_manual():
             return x
         entries = [None if axes is None or i in axes else UNCONSTRAINED for i in range(x.aval.physical.ndim)]
         return self.constrain(x, NamedSharding(mesh, PartitionSpec(*entries)))
 
+    def all_manual(self) -> bool:
+        """Whether no mesh axis is left along which the compiler, or types, could partition."""
+        return self.manual is not None and len(self.manual.axes) == len(self.manual.mesh.axis_names)
+
     def laid_out(self, results: Sequence[Value], avals: Sequence[Any], params: dict[str, Any]) -> tuple[Value, ...]:
         """Results laid out as their types, or a parameter with the devices, say."""
+        if self.all_manual():
+            return tuple([Value(v.name, aval) for v, aval in zip(results, avals, strict=True)])
         given = params.get("out_sharding") or params.get("sharding")
         return tuple([Value(self.constrain(v, given or aval.sharding).name, aval) if aval.sharding is not None else v
                       for v, aval in zip(results, avals, strict=True)])
@@ -322,7 +333,7 @@ class Context:
 
     def call(self, name: str, closed: ClosedJaxpr, *args: Value, attributes: str = "") -> tuple[Value, ...]:
         """Call a closed jaxpr as a function of the module, which is emitted once."""
-        found = self.module.emitted.get((closed.jaxpr, self.platforms))
+        found = self.module.emitted.get((closed.jaxpr, self.platforms, self.manual))
         symbol = found[0] if found is not None else emit_function(self, name, closed)
         target = f"callee = @{symbol}"
         return self.op("func.call", (*self.scalars.values(), *args), closed.out_avals, target, attributes=attributes)
@@ -373,8 +384,9 @@ def emit_function(caller: Context, name: str, closed: ClosedJaxpr) -> str:
     """Add a private function for a closed jaxpr to the module; its symbol."""
     module = caller.module
     symbol = module.unique_name(name)
-    module.emitted[closed.jaxpr, caller.platforms] = (symbol, closed.jaxpr)
+    module.emitted[closed.jaxpr, caller.platforms, caller.manual] = (symbol, closed.jaxpr)
     ctx = Context(module, caller.platforms)
+    ctx.manual = caller.manual
     args = [Value(f"%arg{i}", aval) for i, aval in enumerate([v.aval for v in caller.scalars.values()] + closed.in_avals)]
     ctx.scalars = dict(zip(caller.scalars, args, strict=False))
     outs = ctx.inline(closed, *args[len(ctx.scalars):])
@@ -437,42 +449,6 @@ def _boundary(module: Module, aval: Any, sharding: Any, layout: str | None) -> l
 
 def _attributes(attrs: Sequence[str]) -> str:
     return f" {{{', '.join(attrs)}}}" if attrs else ""
-
-
-def donated_to(args: Sequence[Argument], outs: Sequence[Any], out_layouts: Sequence[str | None] = ()) -> dict[int, int]:
-    """For each donated argument, a result of the same type and layout that may be written over it; warns of those without."""
-    free: dict[Any, list[int]] = {}
-    for i, (out, layout) in enumerate(zip(outs, out_layouts or (None,) * len(outs), strict=True)):
-        free.setdefault((text.tensor_type(out.aval), layout), []).append(i)
-    aliases = {}
-    for i, arg in enumerate(args):
-        candidates = free.get((text.tensor_type(arg.aval), arg.layout), []) if arg.donated and arg.layout != "auto" else []
-        if candidates:
-            aliases[i] = candidates.pop(0)
-    _warn_of_unusable(args, outs, aliases)
-    return aliases
-
-
-def _warn_of_unusable(args: Sequence[Argument], outs: Sequence[Any], aliases: dict[int, int]) -> None:
-    """Warn of donated arguments that no result can take the place of: of the same type, or at least as many bytes."""
-    taken = set(aliases.values())
-    free = [_size(out.aval) for i, out in enumerate(outs) if i not in taken]
-    unusable = []
-    for i, arg in enumerate(args):
-        if arg.donated and i not in aliases:
-            if _size(arg.aval) in free:
-                free.remove(_size(arg.aval))
-            else:
-                unusable.append(arg.aval)
-    if unusable:
-        warnings.warn(f"Some donated buffers were not usable: {', '.join(map(str, unusable))}.\n  There are fewer results of "
-                      "their size than donated arguments (donate_argnums); the arguments are deleted all the same.",
-                      stacklevel=source.user_stacklevel())
-
-
-def _size(aval: Any) -> Any:
-    """Bytes of the buffer."""
-    return aval.physical.size * aval.physical.dtype.itemsize
 
 
 def _argument(module: Module, v: Value, arg: Argument, alias: int | None) -> str:

@@ -23,7 +23,8 @@ from teucer._devices.placement import Placement, chosen_by_compiler, on_device, 
 from teucer._dynamic import sizes
 from teucer._executables import compilations, effects, misses, preload
 from teucer._executables.compile import Executable, LoadedCode, OnDemand, Source, compile_module, compile_together, fingerprint
-from teucer._lower.context import Argument, donated_to, lower_module
+from teucer._lower.context import Argument, lower_module
+from teucer._lower.donations import donated_to
 from teucer._optimize.dce import dce_jaxpr, remove_dead
 from teucer._optimize.passes import optimize
 from teucer._targets.cpu.outline import outlined

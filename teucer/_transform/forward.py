@@ -44,7 +44,8 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
     for x, t in zip(flat, flat_tangents, strict=True):
         _check_tangent(x, t)
     f = FlatFunction(fun, in_tree, "jvp", has_aux)
-    given = [typeof(x).zero if typeof(t).dtype == float0 else t for x, t in zip(flat, flat_tangents, strict=True)]
+    given = [typeof(x).zero if typeof(t).dtype == float0 else array_ops.vary(t, typeof(x).vma)
+             for x, t in zip(flat, flat_tangents, strict=True)]
     outs, out_tangents = jvp_flat(f, flat, given)
     results = (pytrees.tree_unflatten(f.tree, outs),
                pytrees.tree_unflatten(f.tree, [array_ops.instantiate(t) for t in out_tangents]))
@@ -115,6 +116,7 @@ def _push(p: Pushforward, *tangents: Any) -> Any:
         if a.tangent_aval().shape != typeof(t).shape or a.tangent_aval().dtype != typeof(t).dtype:
             raise ValueError("linearized function called on tangent values inconsistent with the original primal values: "
                              f"got tangent aval {typeof(t)} for primal aval {a}")
+    given = [array_ops.vary(t, a.vma) for a, t in zip(p.in_avals, given, strict=True)]
     outs = iter(eval_jaxpr(p.jaxpr, p.residuals, *given))
     return pytrees.tree_unflatten(p.out_tree, [next(outs) if m else array_ops.instantiate(a.zero)
                                                for a, m in zip(p.out_avals, p.moving_outs, strict=True)])

@@ -70,12 +70,12 @@ class Pullback:
                              f"{self.out_tree}, the tree of the results of {self.name}.")
         for x, aval in zip(leaves, self.out_avals, strict=True):
             self._check(x, aval)
-        cts = self.pull_flat(leaves)
+        cts = self.pull_flat([array_ops.vary(x, aval.vma) for x, aval in zip(leaves, self.out_avals, strict=True)])
         return pytrees.tree_unflatten(self.in_tree, [array_ops.instantiate(c) for c in cts])
 
     def _check(self, ct: Any, aval: Any) -> None:
         expected, got = aval.cotangent_aval(), typeof(ct)
-        if got.shape != expected.shape or got.dtype not in (expected.dtype, float0):
+        if got.shape != expected.shape or got.dtype not in (expected.dtype, float0) or not got.vma <= expected.vma:
             raise ValueError("unexpected JAX type (e.g. shape/dtype) for argument to VJP function: got "
                              f"{got.str_short()}, but expected {expected.str_short()} because the corresponding output of the "
                              f"differentiated function had JAX type {aval.str_short()}\n    function: {self.name}")
@@ -166,7 +166,7 @@ def _differentiated(op: str, fun: Callable[..., Any], argnums: Any, has_aux: boo
         _check_grad_output(pullback, holomorphic, op, fun)
         aval = typeof(value).cotangent_aval()
         # A host scalar spares a transfer; where it comes out as the gradient itself it is made an array.
-        one = array_ops.ones(aval) if aval.weak_type else np.array(1, aval.dtype)
+        one = array_ops.ones(aval) if aval.weak_type or aval.vma else np.array(1, aval.dtype)
         cts = [_as_array(c, aval) if c is one else array_ops.instantiate(c) for c in pullback.pull_flat([one])]
         gradients, value = in_tree.unflatten(cts), f.tree.unflatten([value])
         return ((value, known_part(f.aux)) if has_aux else value), gradients[0] if single else gradients

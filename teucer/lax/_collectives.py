@@ -14,18 +14,22 @@ from typing import Any, NoReturn, final
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core import array_ops
 from teucer._core import axes as named
 from teucer._core.primitive import Primitive
+from teucer._core.provided import provided
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, is_valid_type
 from teucer._trees import pytrees
+from teucer.lax import _groups
 from teucer.lax._arithmetic import add, div, mul
 from teucer.lax._reductions import reduce_max, reduce_min
 from teucer.lax._shapes import iota
-from teucer.lax._structure import canonical_axis, check_axes, convert_element_type, full, reduce_sum
+from teucer.lax._structure import Linear, canonical_axis, check_axes, convert_element_type, full, reduce_sum
 
-__all__ = ["Collective", "axis_index", "axis_index_p", "axis_size", "checked", "group_size", "groups_of", "names_of", "pmax",
-           "pmax_p", "pmean", "pmin", "pmin_p", "psum", "psum_p", "refuse_groups", "size_of"]
+__all__ = ["AllReduce", "Collective", "axis_index", "axis_index_p", "axis_size", "checked", "group_size", "groups_of",
+           "names_of", "pmax", "pmax_p", "pmean", "pmin", "pmin_p", "psum", "psum_invariant_p", "psum_p",
+           "pvary_p", "refuse_groups", "size_of", "varying_over"]
 
 
 def names_of(axis_name: Any) -> tuple[Any, ...]:
@@ -67,6 +71,11 @@ def group_size(names: Sequence[Any], groups: Any) -> Any:
     return len(groups[0])
 
 
+def varying_over(x: Any, names: Sequence[Any]) -> Any:
+    """x, whose type says that it may vary over those of the named axes that are manual, and are told of in types."""
+    return array_ops.vary(x, named.manual_axes().intersection(names))
+
+
 def checked(op: str, x: Any) -> Any:
     if not is_valid_type(x):
         raise TypeError(f"{op}: Argument {x!r:.100} of type {type(x)} is not a valid JAX type.")
@@ -105,13 +114,13 @@ def refuse_groups(primitive: Primitive, axis_index_groups: Any) -> None:
 class AllReduce(Collective):
     """x reduced over named axes: an element gets the result of all, or of those of its group in axis_index_groups.
 
-    reduce(x, axes) reduces axes of an array; repeated(x, size) is the result for equal elements.
+    reduce(x, axes) reduces axes of an array; repeated(x, size) is the result for equal elements; op combines two in StableHLO.
     """
 
     __slots__ = ()
 
-    def __init__(self, name: str, reduce: Callable[..., Any], repeated: Callable[..., Any]) -> None:
-        self.name, self.reduce, self.repeated = name, reduce, repeated
+    def __init__(self, name: str, reduce: Callable[..., Any], repeated: Callable[..., Any], op: str) -> None:
+        self.name, self.reduce, self.repeated, self.op = name, reduce, repeated, op
 
     def names(self, params: Any) -> tuple[Any, ...]:
         return params["axes"]  # type: ignore[no-any-return]
@@ -119,6 +128,15 @@ class AllReduce(Collective):
     def types(self, x: Any, *, axes: Any, axis_index_groups: Any) -> Any:
         size_of(axes)
         return (x,)
+
+    def varies(self, vma: Any, x: Any, *, axes: Any, axis_index_groups: Any) -> Any:
+        return vma if axis_index_groups is not None else vma - set(axes)
+
+    def lower(self, ctx: Any, x: Any, *, axes: Any, axis_index_groups: Any) -> Any:
+        if self.op != "add" and x.aval.dtype.kind == "c":  # no order that XLA's collectives know
+            everyone = _groups.all_gathered(ctx, x, 0, False, axes, axis_index_groups)
+            return ctx.trace(lambda y: (self.reduce(y, (0,)),), everyone)
+        return (_groups.all_reduced(ctx, x, self.op, axes, axis_index_groups),)
 
     def batch(self, axis: Any, args: Any, dims: Any, *, axes: Any, axis_index_groups: Any) -> Any:
         (x,), (dim,) = args, dims
@@ -149,9 +167,72 @@ def _times(x: Any, size: Any) -> Any:
     return mul(x, full((), size, aval.dtype, aval.weak_type))
 
 
-psum_p = PSum("psum", reduce_sum, _times)
-pmax_p = AllReduce("pmax", reduce_max, lambda x, size: x)
-pmin_p = AllReduce("pmin", reduce_min, lambda x, size: x)
+psum_p = PSum("psum", reduce_sum, _times, "add")
+pmax_p = AllReduce("pmax", reduce_max, lambda x, size: x, "maximum")
+pmin_p = AllReduce("pmin", reduce_min, lambda x, size: x, "minimum")
+
+
+class Cast(Collective, Linear):
+    """A collective that is linear, of one operand, and the same for each element of a batch."""
+
+    __slots__ = ()
+    alike = False
+
+    def names(self, params: Any) -> tuple[Any, ...]:
+        return params["axes"]  # type: ignore[no-any-return]
+
+    def types(self, x: Any, *, axes: Any) -> Any:
+        size_of(axes)
+        return (x,)
+
+    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+        return self.call(*args, **params), dims
+
+
+@final
+class PVary(Cast):
+    """x, whose type says that it may vary over more manual axes.  (C1) it does not yet vary over them."""
+
+    __slots__ = ()
+    name = "pvary"
+
+    def types(self, x: Any, *, axes: Any) -> Any:
+        if x.vma & set(axes):
+            raise ValueError(f"pvary: x varies over {sorted(x.vma & set(axes), key=str)} already (C1).\n"
+                             f"    x: {x.str_short(short_dtypes=True)}, axes: {axes}")
+        return (x,)
+
+    def varies(self, vma: Any, x: Any, *, axes: Any) -> Any:
+        return vma | set(axes)
+
+    def lower(self, ctx: Any, x: Any, *, axes: Any) -> Any:
+        return (x,)
+
+    def transpose(self, cts: Any, x: Any, *, axes: Any) -> Any:
+        return psum_invariant_p.call(*cts, axes=axes)
+
+
+@final
+class PSumInvariant(Cast):
+    """The sum over manual axes over which x varies, and the result does not."""
+
+    __slots__ = ()
+    name = "psum_invariant"
+
+    def types(self, x: Any, *, axes: Any) -> Any:
+        size_of(axes)
+        if not set(axes) <= x.vma:
+            raise ValueError(f"psum_invariant: x does not vary over {axes}.\n    x: {x.str_short(short_dtypes=True)}")
+        return (x,)
+
+    def varies(self, vma: Any, x: Any, *, axes: Any) -> Any:
+        return vma - set(axes)
+
+    def lower(self, ctx: Any, x: Any, *, axes: Any) -> Any:
+        return (_groups.all_reduced(ctx, x, "add", axes),)
+
+    def transpose(self, cts: Any, x: Any, *, axes: Any) -> Any:
+        return pvary_p.call(*cts, axes=axes)
 
 
 @final
@@ -165,12 +246,23 @@ class AxisIndex(Collective):
         named.axis_size(axis_name)
         return (ShapedArray((), np.dtype(np.int32)),)
 
+    def varies(self, vma: Any, *, axis_name: Any) -> Any:
+        return named.manual_axes() & {axis_name}
+
+    def lower(self, ctx: Any, *, axis_name: Any) -> Any:
+        return (_groups.device_index(ctx, axis_name, ctx.avals_out[0]),)
+
     def batch(self, axis: Any, args: Any, dims: Any, *, axis_name: Any) -> Any:
         named.axis_size(axis_name)
+        if axis.name != axis_name:
+            return self.call(axis_name=axis_name), (None,)
         return (iota(np.int32, axis.size),), (0,)
 
 
 axis_index_p = AxisIndex()
+pvary_p = PVary()
+psum_invariant_p = PSumInvariant()
+provided.fill(vary=lambda x, axes: pvary_p.call(x, axes=tuple(sorted(axes, key=str)))[0])
 
 
 # --- Functions -------------------------------------------------------------------------------------------------------
@@ -196,9 +288,26 @@ def _all_reduce(primitive: AllReduce, x: Any, axis_name: Any, axis_index_groups:
             # The sum of equal elements is known, as a Python number if x is one: a size, say.
             return leaf * group_size(names, groups)
         y = primitive.reduce(leaf, axes) if axes else leaf
-        return primitive.call(y, axes=names, axis_index_groups=groups)[0] if names else y
+        return _between_devices(primitive, y, names, groups) if names else y
 
     return pytrees.tree_map(one, x)
+
+
+def _between_devices(primitive: AllReduce, x: Any, names: tuple[Any, ...], groups: Any) -> Any:
+    """x reduced over named axes, of which some may be manual axes over which its type says whether it varies."""
+    manual = named.manual_axes().intersection(names)
+    aval = typeof(x)
+    if primitive is psum_p and manual & aval.vma and manual - aval.vma:
+        raise ValueError("jax.lax.psum can only accept axis_name which corresponds to one of varying, unreduced, reduced or "
+                         f"invarying state of the input. Got input type: {aval.str_short()}, axes: {names} and input state: "
+                         "{'varying', 'invarying'}\n  Sum over the axes over which x varies, or cast it with "
+                         "jax.lax.pcast(x, axes, to='varying').")
+    x = varying_over(x, names)
+    if primitive is not psum_p or groups is not None or not manual:
+        return primitive.call(x, axes=names, axis_index_groups=groups)[0]
+    rest = tuple(name for name in names if name not in manual)
+    x = primitive.call(x, axes=rest, axis_index_groups=None)[0] if rest else x
+    return psum_invariant_p.call(x, axes=tuple(name for name in names if name in manual))[0]
 
 
 def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:

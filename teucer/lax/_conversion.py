@@ -83,7 +83,7 @@ class BitcastConvertType(Primitive):
             raise TypeError("lax.bitcast_convert_type does not support bool or complex values unless the operand and "
                             f"destination types match (C1). Got operand dtype={x.dtype.name}, "
                             f"new_dtype={new_dtype.name}. Consider using the arr.view() method instead.")
-        return (ShapedArray(shape, new_dtype, vma=x.vma),)
+        return (ShapedArray(shape, new_dtype),)
 
     def shard(self, x: Any, **params: Any) -> Any:
         same = dtypes.bit_width(x.dtype) >= dtypes.bit_width(params["new_dtype"])

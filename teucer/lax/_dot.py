@@ -187,7 +187,7 @@ class DotGeneral(Primitive):
         shape = (*(lhs.shape[d] for d in left.batch + left.kept), *(rhs.shape[d] for d in right.kept))
         dtype = output_dtype("dot_general", lhs.dtype, rhs.dtype, preferred_element_type)
         weak = lhs.weak_type and rhs.weak_type and preferred_element_type is None
-        return (ShapedArray(shape, dtype, weak, vma=lhs.vma | rhs.vma, sharding=typed(out_sharding, len(shape))),)
+        return (ShapedArray(shape, dtype, weak, sharding=typed(out_sharding, len(shape))),)
 
     def shard(self, lhs: Any, rhs: Any, *, dimension_numbers: Any, **params: Any) -> Any:
         (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers

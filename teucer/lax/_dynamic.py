@@ -68,7 +68,7 @@ class DynamicSlice(Primitive):
         if not all(size >= 0 for size in slice_sizes):
             raise TypeError("dynamic_slice: slice slice_sizes must be greater than or equal to zero, got slice_sizes of "
                             f"{tuple(slice_sizes)}.")
-        return (ShapedArray(tuple(slice_sizes), x.dtype, x.weak_type, vma=x.vma),)
+        return (ShapedArray(tuple(slice_sizes), x.dtype, x.weak_type),)
 
     shard = partition.aligned
 

@@ -190,7 +190,7 @@ class Pow(Primitive):
         if x.shape and y.shape and x.shape != y.shape:
             raise TypeError(f"pow got incompatible shapes for broadcasting: {x.shape}, {y.shape}.")
         weak = x.weak_type and (y.weak_type or x.dtype != y.dtype)
-        return (ShapedArray(x.shape or y.shape, x.dtype, weak, vma=x.vma | y.vma),)
+        return (ShapedArray(x.shape or y.shape, x.dtype, weak),)
 
     shard = partition.aligned
 

@@ -12,10 +12,23 @@ import numpy as np
 from teucer._core import array_ops
 from teucer._core import axes as named
 from teucer._core.trace import typeof
+from teucer._lower import hlo
 from teucer._transform.batch import batch_flat, mapped_aval
 from teucer._trees import pytrees
+from teucer.lax import _groups
 from teucer.lax._arithmetic import eq
-from teucer.lax._collectives import Collective, axis_index, checked, group_size, groups_of, names_of, psum, refuse_groups, size_of
+from teucer.lax._collectives import (
+    Collective,
+    axis_index,
+    checked,
+    group_size,
+    groups_of,
+    names_of,
+    psum,
+    refuse_groups,
+    size_of,
+    varying_over,
+)
 from teucer.lax._dynamic import dynamic_index_in_dim, index_take
 from teucer.lax._selection import select
 from teucer.lax._shapes import squeeze
@@ -90,6 +103,10 @@ class AllGather(Exchange):
             shape.insert(all_gather_dimension, axis_size)
         return (x.update(shape=tuple(shape)),)
 
+    def lower(self, ctx: Any, x: Any, *, all_gather_dimension: int, axis_index_groups: Any, axis_name: Any, axis_size: int,
+              tiled: bool) -> Any:
+        return (_groups.all_gathered(ctx, x, all_gather_dimension, tiled, axis_name, axis_index_groups),)
+
     def transpose(self, cts: Any, x: Any, *, all_gather_dimension: int, **params: Any) -> Any:
         return reduce_scatter_p.call(*cts, scatter_dimension=all_gather_dimension, **params)
 
@@ -125,6 +142,11 @@ class ReduceScatter(Exchange):
                              + ("" if tiled else "\n  With tiled=True each element gets several of its places."))
         kept = (size // axis_size,) if tiled else ()
         return (x.update(shape=(*x.shape[:scatter_dimension], *kept, *x.shape[scatter_dimension + 1:])),)
+
+    def lower(self, ctx: Any, x: Any, *, axis_index_groups: Any, axis_name: Any, axis_size: int, scatter_dimension: int,
+              tiled: bool) -> Any:
+        (out,) = ctx.avals_out
+        return (hlo.reshape(ctx, _groups.reduce_scattered(ctx, x, scatter_dimension, axis_name, axis_index_groups), out.shape),)
 
     def transpose(self, cts: Any, x: Any, *, scatter_dimension: int, **params: Any) -> Any:
         return all_gather_p.call(*cts, all_gather_dimension=scatter_dimension, **params)
@@ -165,6 +187,11 @@ class AllToAll(Exchange):
         shape[split_axis] //= n
         shape[concat_axis] *= n
         return (x.update(shape=tuple(shape)),)
+
+    def lower(self, ctx: Any, x: Any, *, axis_index_groups: Any, axis_name: Any, concat_axis: int, split_axis: int,
+              tiled: bool) -> Any:
+        (out,) = ctx.avals_out
+        return (_groups.all_to_all(ctx, x, split_axis, concat_axis, out, names_of(axis_name), axis_index_groups),)
 
     def transpose(self, cts: Any, x: Any, *, concat_axis: int, split_axis: int, **params: Any) -> Any:
         return self.call(*cts, concat_axis=split_axis, split_axis=concat_axis, **params)
@@ -209,6 +236,9 @@ class PPermute(Exchange):
                                  f"got {perm} (C2).")
         return (x,)
 
+    def lower(self, ctx: Any, x: Any, *, axis_name: Any, perm: Any) -> Any:
+        return (_groups.permuted(ctx, x, perm, axis_name),)
+
     def transpose(self, cts: Any, x: Any, *, axis_name: Any, perm: Any) -> Any:
         return self.call(*cts, axis_name=axis_name, perm=tuple((target, source) for source, target in perm))
 
@@ -245,6 +275,11 @@ class PBroadcast(Exchange):
         if not 0 <= source < size:
             raise ValueError(f"pbroadcast: source must be an element of the axis {axis_name}, of size {size}, got {source} (C1).")
         return (x,)
+
+    def lower(self, ctx: Any, x: Any, *, axis_name: Any, source: int) -> Any:
+        # CPUs and TPUs have no broadcast.
+        everyone = _groups.all_gathered(ctx, x, 0, False, names_of(axis_name))
+        return ctx.trace(lambda y: (index_in_dim(y, source, 0, keepdims=False),), everyone)
 
     def transpose(self, cts: Any, x: Any, *, axis_name: Any, source: int) -> Any:
         total = psum(cts[0], axis_name)
@@ -294,7 +329,8 @@ def all_gather(x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: i
 
     def one(leaf: Any) -> Any:
         ndim = typeof(checked("all_gather", leaf)).ndim
-        return all_gather_p.call(leaf, all_gather_dimension=canonical_axis(axis, ndim + (not tiled)), axis_index_groups=groups,
+        return all_gather_p.call(varying_over(leaf, names), axis_index_groups=groups,
+                                 all_gather_dimension=canonical_axis(axis, ndim + (not tiled)),
                                  axis_name=names, axis_size=size, tiled=bool(tiled))[0]
 
     return pytrees.tree_map(one, x)
@@ -317,8 +353,8 @@ def psum_scatter(x: Any, axis_name: Any, *, scatter_dimension: int = 0, axis_ind
 
     def one(leaf: Any) -> Any:
         at = canonical_axis(scatter_dimension, typeof(checked("psum_scatter", leaf)).ndim)
-        return reduce_scatter_p.call(leaf, axis_index_groups=groups, axis_name=names, axis_size=size, scatter_dimension=at,
-                                     tiled=bool(tiled))[0]
+        return reduce_scatter_p.call(varying_over(leaf, names), axis_index_groups=groups, axis_name=names, axis_size=size,
+                                     scatter_dimension=at, tiled=bool(tiled))[0]
 
     return pytrees.tree_map(one, x)
 
@@ -341,6 +377,7 @@ def all_to_all(x: Any, axis_name: Any, split_axis: int, concat_axis: int, *, axi
 
     def one(leaf: Any) -> Any:
         shape = typeof(checked("all_to_all", leaf)).shape
+        leaf = varying_over(leaf, names_of(axis_name))
         split, concat = canonical_axis(split_axis, len(shape)), canonical_axis(concat_axis, len(shape))
         params = {"axis_index_groups": groups, "axis_name": axis_name, "tiled": bool(tiled)}
         if tiled:
@@ -380,7 +417,8 @@ def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
     """
     names = names_of(axis_name)
     pairs = tuple((operator.index(source), operator.index(target)) for source, target in perm)
-    return pytrees.tree_map(lambda leaf: ppermute_p.call(checked("ppermute", leaf), axis_name=names, perm=pairs)[0], x)
+    return pytrees.tree_map(lambda leaf: ppermute_p.call(varying_over(checked("ppermute", leaf), names), axis_name=names,
+                                                         perm=pairs)[0], x)
 
 
 def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
@@ -408,4 +446,6 @@ def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
     Array([3., 3.], dtype=float32)
     """
     at = operator.index(source)
-    return pytrees.tree_map(lambda leaf: pbroadcast_p.call(checked("pbroadcast", leaf), axis_name=axis_name, source=at)[0], x)
+    names = names_of(axis_name)
+    return pytrees.tree_map(lambda leaf: pbroadcast_p.call(varying_over(checked("pbroadcast", leaf), names), axis_name=axis_name,
+                                                           source=at)[0], x)

@@ -44,7 +44,7 @@ class ArgExtreme(Primitive):
         if dtypes.issubdtype(x.dtype, np.complexfloating):
             raise TypeError(f"{self.name} does not accept dtype {x.dtype}. Accepted dtypes are subtypes of integer, "
                             "floating, bool.")
-        return (ShapedArray(x.shape[:axis] + x.shape[axis + 1:], index_dtype, vma=x.vma),)
+        return (ShapedArray(x.shape[:axis] + x.shape[axis + 1:], index_dtype),)
 
     def shard(self, x: Any, *, axes: Any, **params: Any) -> Any:
         return Labels([every(x)], [kept(x, axes)])

@@ -138,7 +138,7 @@ class Elementwise(Primitive):
         first = max(avals, key=lambda aval: aval.ndim)
         dtype = first.dtype if self.result is None else self.result(first.dtype, **params)
         weak = all(aval.weak_type for aval in avals)
-        return ShapedArray(first.shape, dtype, weak, vma=frozenset().union(*(aval.vma for aval in avals)))
+        return ShapedArray(first.shape, dtype, weak)
 
     shard = partition.aligned
 

@@ -60,13 +60,13 @@ class Fft(Linear):
                 raise ValueError("IRFFT requires innermost dimension to be compatible with fft_length[-1]/2+1 (C2). Got: "
                                  f"{last[-1]} and {lengths[-1]}\n    x: shape {x.shape}, fft_lengths: {lengths}")
             shape = (*x.shape[:-1], lengths[-1])
-            return (ShapedArray(shape, np.dtype(np.finfo(x.dtype).dtype), vma=x.vma),)
+            return (ShapedArray(shape, np.dtype(np.finfo(x.dtype).dtype)),)
         if last != lengths:
             raise ValueError(f"{kind} input shape {x.shape} minor dimensions must be equal to fft_lengths {lengths}")
         if fft_type == FftType.RFFT:
             if lengths[-1] == 0:
                 raise ValueError(f"RFFT needs an element to transform (C2).\n    x: shape {x.shape}, fft_lengths: {lengths}")
-            return (ShapedArray((*x.shape[:-1], lengths[-1] // 2 + 1), dtypes.to_complex_dtype(x.dtype), vma=x.vma),)
+            return (ShapedArray((*x.shape[:-1], lengths[-1] // 2 + 1), dtypes.to_complex_dtype(x.dtype)),)
         return (x.strengthen(),)
 
     @staticmethod

@@ -68,7 +68,7 @@ class Concatenate(_Joins):
         check_same("concatenate", [x.update(shape=()) for x in xs])
         size: Any = sum(x.shape[dimension] for x in xs)
         shape = (*first.shape[:dimension], size, *first.shape[dimension + 1:])
-        return (ShapedArray(shape, first.dtype, all(x.weak_type for x in xs), vma=first.vma),)
+        return (ShapedArray(shape, first.dtype, all(x.weak_type for x in xs)),)
 
     shard = partition.aligned
 
@@ -116,7 +116,7 @@ class Stack(_Joins):
             raise ValueError(f"Cannot stack arrays with different shapes: got {', '.join(str(x.shape) for x in xs)}.")
         check_same("stack", xs)
         shape = (*first.shape[:axis], len(xs), *first.shape[axis:])
-        return (ShapedArray(shape, first.dtype, all(x.weak_type for x in xs), vma=first.vma),)
+        return (ShapedArray(shape, first.dtype, all(x.weak_type for x in xs)),)
 
     def shard(self, *xs: Any, axis: int, **params: Any) -> Any:
         labels = every(xs[0])
@@ -147,7 +147,7 @@ class Unstack(Linear):
 
     def types(self, x: Any, *, axis: Any) -> Any:
         canonical_axis(axis, x.ndim, "unstack")
-        aval = ShapedArray(x.shape[:axis] + x.shape[axis + 1:], x.dtype, x.weak_type, vma=x.vma)
+        aval = ShapedArray(x.shape[:axis] + x.shape[axis + 1:], x.dtype, x.weak_type)
         return (aval,) * operator.index(x.shape[axis])
 
     def shard(self, x: Any, *, axis: int, **params: Any) -> Any:
@@ -186,7 +186,7 @@ class Split(Linear):
         if sum(sizes) != x.shape[axis]:
             raise ValueError(f"Sum of sizes {sum(sizes)} must be equal to dimension {axis} of the operand shape "
                              f"{list(x.shape)}")
-        return tuple(ShapedArray((*x.shape[:axis], n, *x.shape[axis + 1:]), x.dtype, x.weak_type, vma=x.vma)
+        return tuple(ShapedArray((*x.shape[:axis], n, *x.shape[axis + 1:]), x.dtype, x.weak_type)
                      for n in sizes)
 
     shard = partition.aligned
@@ -231,7 +231,7 @@ class Tile(Linear):
         if any(r < 0 for r in reps):
             raise ValueError(f"tile: reps must not be negative (C2).\n    reps: {tuple(reps)}")
         shape = tuple(n * r for n, r in zip(x.shape, reps, strict=True))
-        return (ShapedArray(shape, x.dtype, x.weak_type, vma=x.vma),)
+        return (ShapedArray(shape, x.dtype, x.weak_type),)
 
     def shard(self, x: Any, *, reps: Any, **params: Any) -> Any:
         repeated = [i for i, n in enumerate(reps) if n != 1]

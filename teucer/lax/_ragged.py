@@ -79,8 +79,7 @@ class RaggedDotGeneral(Primitive):
         shape = out.shape
         if _mode(numbers) == "contracted":
             shape = (group_sizes.shape[-1], *shape)
-        return (ShapedArray(shape, output_dtype("ragged_dot_general", lhs.dtype, rhs.dtype, preferred_element_type),
-                            vma=lhs.vma | rhs.vma),)
+        return (ShapedArray(shape, output_dtype("ragged_dot_general", lhs.dtype, rhs.dtype, preferred_element_type)),)
 
     def lower(self, ctx: Any, lhs: Any, rhs: Any, group_sizes: Any, **params: Any) -> Any:
         return ctx.trace(lambda *xs: (_as_dots(*xs, **params),), lhs, rhs, group_sizes)

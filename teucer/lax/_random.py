@@ -47,7 +47,7 @@ class Threefry2x32(Primitive):
         if any(aval.dtype != UINT32 for aval in avals):
             raise TypeError(f"Arguments to threefry2x32 must have uint32 type, got {[str(a) for a in avals]}")
         shape = broadcast_shapes(*(aval.shape for aval in avals))
-        aval = ShapedArray(shape, UINT32, vma=frozenset().union(*(a.vma for a in avals)))
+        aval = ShapedArray(shape, UINT32)
         return aval, aval
 
     shard = partition.aligned
@@ -130,7 +130,7 @@ class RngBitGenerator(Primitive):
                             "  A key is uint32[4] or uint64[2].")
         if dtype not in (np.uint8, np.uint16, np.uint32, np.uint64):
             raise TypeError(f"rng_bit_generator: dtype must be an unsigned integer of 8 to 64 bits, got {dtype} (C2).")
-        return key, ShapedArray(shape, dtype, vma=key.vma, sharding=typed(out_sharding, len(shape)))
+        return key, ShapedArray(shape, dtype, sharding=typed(out_sharding, len(shape)))
 
     def shard(self, key: Any, **params: Any) -> Any:
         return Labels([()], [()])
@@ -165,7 +165,7 @@ class RngUniform(Primitive):
             raise ValueError(f"Arguments to rng_uniform must have identical dtypes, got {a.dtype} and {b.dtype}.")
         if a.shape != () or b.shape != ():
             raise ValueError(f"Arguments to rng_uniform must be scalars; got shapes {a.shape} and {b.shape}.")
-        return (ShapedArray(shape, a.dtype, vma=a.vma | b.vma),)
+        return (ShapedArray(shape, a.dtype),)
 
     def lower(self, ctx: Any, a: Any, b: Any, *, shape: Any) -> Any:
         sizes = ctx.constant(np.asarray(shape, np.int64))

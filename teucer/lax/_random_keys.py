@@ -152,7 +152,7 @@ class RandomSeed(KeyPrimitive):
     def types(self, seeds: Any, *, impl: Generator) -> Any:
         if not dtypes.issubdtype(seeds.dtype, np.integer):
             raise TypeError(f"PRNG key seed must be an integer; got {seeds}")
-        return (ShapedArray(seeds.shape, key_dtype_of(impl), vma=seeds.vma),)
+        return (ShapedArray(seeds.shape, key_dtype_of(impl)),)
 
     def lower_extended(self, ctx: Any, seeds: Any, *, impl: Generator) -> Any:
         return _traced(ctx, over_keys(impl.seed, seeds.aval.ndim), seeds)
@@ -167,7 +167,7 @@ class RandomSplit(KeyPrimitive):
 
     def types(self, keys: Any, *, shape: Any) -> Any:
         key_impl(keys, "random_split")
-        return (ShapedArray((*keys.shape, *shape), keys.dtype, vma=keys.vma),)
+        return (ShapedArray((*keys.shape, *shape), keys.dtype),)
 
     def lower_extended(self, ctx: Any, keys: Any, *, shape: Any) -> Any:
         impl = keys.aval.dtype._impl
@@ -195,7 +195,7 @@ class RandomFoldIn(KeyPrimitive):
         if msgs.dtype != UINT32:
             raise TypeError(f"random_fold_in: numbers must be uint32, got {msgs} (C2).")
         shape = tuple(b if a == 1 else a for a, b in zip(keys.shape, msgs.shape, strict=True))
-        return (ShapedArray(shape, keys.dtype, vma=keys.vma | msgs.vma),)
+        return (ShapedArray(shape, keys.dtype),)
 
     def lower_extended(self, ctx: Any, keys: Any, msgs: Any) -> Any:
         f = keys.aval.dtype._impl.fold_in
@@ -229,7 +229,7 @@ class RandomBits(KeyPrimitive):
         key_impl(keys, "random_bits")
         if bit_width not in (8, 16, 32, 64):
             raise TypeError(f"random_bits: requires 8-, 16-, 32- or 64-bit field width, got {bit_width}.")
-        return (ShapedArray((*keys.shape, *shape), np.dtype(f"uint{bit_width}"), vma=keys.vma),)
+        return (ShapedArray((*keys.shape, *shape), np.dtype(f"uint{bit_width}")),)
 
     def lower_extended(self, ctx: Any, keys: Any, *, bit_width: int, shape: Any) -> Any:
         impl = keys.aval.dtype._impl
@@ -251,7 +251,7 @@ class RandomWrap(KeyPrimitive):
         if words.dtype != UINT32 or words.shape[words.ndim - n:] != impl.key_shape:
             raise TypeError(f"random_wrap: words of shape (..., {', '.join(map(str, impl.key_shape))}) and dtype uint32 are "
                             f"required, got {words}.")
-        return (ShapedArray(words.shape[:words.ndim - n], key_dtype_of(impl), vma=words.vma),)
+        return (ShapedArray(words.shape[:words.ndim - n], key_dtype_of(impl)),)
 
     def shard(self, words: Any, *, impl: Generator, **params: Any) -> Any:
         n = words.ndim - len(impl.key_shape)

@@ -61,7 +61,7 @@ class Reduction(Primitive):
         if x.dtype not in self.accepts:
             raise TypeError(f"{self.refusal}, got {x.dtype}." if self.refusal else
                             f"{self.name} does not accept dtype {x.dtype}. Accepted dtypes are subtypes of number.")
-        return (ShapedArray(tuple(d for i, d in enumerate(x.shape) if i not in axes), x.dtype, x.weak_type, vma=x.vma),)
+        return (ShapedArray(tuple(d for i, d in enumerate(x.shape) if i not in axes), x.dtype, x.weak_type),)
 
     def shard(self, x: Any, *, axes: Any, **params: Any) -> Any:
         return Labels([every(x)], [kept(x, axes)])
@@ -161,7 +161,7 @@ class Reduce(Primitive):
                                 f"    operand: {x.str_short(True)}\n    initial value: {init.str_short(True)}")
         check_computation("reduce", jaxpr, xs)
         shape = tuple(d for i, d in enumerate(xs[0].shape) if i not in dimensions)
-        return tuple(ShapedArray(shape, x.dtype, x.weak_type, vma=x.vma) for x in xs)
+        return tuple(ShapedArray(shape, x.dtype, x.weak_type) for x in xs)
 
     def shard(self, *operands: Any, dimensions: Any, **params: Any) -> Any:
         return Labels([every(x) for x in operands], [kept(operands[0], dimensions)])

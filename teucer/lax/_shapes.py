@@ -140,7 +140,7 @@ class Squeeze(Linear):
                 raise ValueError("cannot select an axis to squeeze out which has size not equal to one, got "
                                  f"shape={x.shape} and dimensions={tuple(dimensions)}")
         shape = tuple(n for i, n in enumerate(x.shape) if i not in dimensions)
-        return (ShapedArray(shape, x.dtype, x.weak_type, vma=x.vma),)
+        return (ShapedArray(shape, x.dtype, x.weak_type),)
 
     def shard(self, x: Any, *, dimensions: Any, **params: Any) -> Any:
         return Labels([every(x)], [kept(x, dimensions)])

@@ -38,7 +38,7 @@ class Slice(Linear):
         _check_slice(x, tuple(start_indices), tuple(limit_indices), tuple(steps))
         shape = tuple(ceil_div(b - a, s) if s != 1 else b - a
                       for a, b, s in zip(start_indices, limit_indices, steps, strict=True))
-        return (ShapedArray(shape, x.dtype, x.weak_type, vma=x.vma),)
+        return (ShapedArray(shape, x.dtype, x.weak_type),)
 
     shard = partition.aligned
 
@@ -134,7 +134,7 @@ class Pad(Primitive):
             raise ValueError(f"Dimension size after padding is not at least 0, got result shape {shape}, for padding_config "
                              f"{padding_config} and operand shape {x.shape}")
         check_not_negative("pad", shape)
-        return (ShapedArray(shape, x.dtype, x.weak_type and value.weak_type, vma=x.vma),)
+        return (ShapedArray(shape, x.dtype, x.weak_type and value.weak_type),)
 
     shard = partition.aligned
 

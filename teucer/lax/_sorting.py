@@ -172,7 +172,7 @@ class TopK(Primitive):
             raise ValueError(f"k argument to top_k must be no larger than size along axis; got {k=} with shape={list(x.shape)} "
                              f"and {axis=}")
         shape = (*x.shape[:axis], k, *x.shape[axis + 1:])
-        return (ShapedArray(shape, x.dtype, x.weak_type, vma=x.vma), ShapedArray(shape, np.dtype(np.int32), vma=x.vma))
+        return (ShapedArray(shape, x.dtype, x.weak_type), ShapedArray(shape, np.dtype(np.int32)))
 
     def shard(self, x: Any, *, axis: int, **params: Any) -> Any:
         return Labels([whole(x, (axis,))], [whole(x, (axis,))])
@@ -226,7 +226,7 @@ class ApproxTopK(Primitive):
             raise ValueError(f"approx_top_k: recall_target must be above 0 and at most 1, got {recall_target}.")
         size = k if aggregate_to_topk else x.shape[axis]
         shape = (*x.shape[:axis], size, *x.shape[axis + 1:])
-        return (ShapedArray(shape, x.dtype, x.weak_type, vma=x.vma), ShapedArray(shape, np.dtype(np.int32), vma=x.vma))
+        return (ShapedArray(shape, x.dtype, x.weak_type), ShapedArray(shape, np.dtype(np.int32)))
 
     def shard(self, x: Any, *, reduction_dimension: int, **params: Any) -> Any:
         labels = whole(x, (reduction_dimension % x.ndim,))

@@ -115,7 +115,7 @@ class BroadcastInDim(Linear):
                                 f"{x.shape}, target broadcast shape {tuple(shape)}, broadcast_dimensions {tuple(dims)}")
         if any(b <= a for a, b in itertools.pairwise(dims)):
             raise TypeError(f"broadcast_in_dim broadcast_dimensions must be strictly increasing; got {tuple(dims)}")
-        return (ShapedArray(tuple(shape), x.dtype, x.weak_type, sharding=typed(sharding, len(shape)), vma=x.vma),)
+        return (ShapedArray(tuple(shape), x.dtype, x.weak_type, sharding=typed(sharding, len(shape))),)
 
     def shard(self, x: Any, *, shape: Any, broadcast_dimensions: Any, **params: Any) -> Any:
         place = {d: i for i, d in enumerate(broadcast_dimensions)}
@@ -165,7 +165,7 @@ class ReduceSum(Linear):
         if not config.allow_f16_reductions.value and x.dtype in (np.float16, dtypes.bfloat16):
             raise ValueError(f"reduce_sum on operand {x.str_short(short_dtypes=True)} is not allowed when "
                              "jax_allow_f16_reductions=False (C3).\n  Convert it to float32 first, as jnp.sum does.")
-        return (ShapedArray(tuple(d for i, d in enumerate(x.shape) if i not in axes), x.dtype, x.weak_type, vma=x.vma,
+        return (ShapedArray(tuple(d for i, d in enumerate(x.shape) if i not in axes), x.dtype, x.weak_type,
                             sharding=typed(out_sharding, x.ndim - len(axes))),)
 
     def shard(self, x: Any, *, axes: Any, out_sharding: Any) -> Any:
@@ -200,7 +200,7 @@ class Reshape(Linear):
     rearranges = True
 
     def types(self, x: Any, *, new_sizes: Any, dimensions: Any = None, sharding: Any = None) -> Any:
-        aval = ShapedArray(new_sizes, x.dtype, x.weak_type, vma=x.vma, sharding=typed(sharding, len(new_sizes)))
+        aval = ShapedArray(new_sizes, x.dtype, x.weak_type, sharding=typed(sharding, len(new_sizes)))
         if aval.size != x.size:
             raise TypeError(f"reshape total size must be unchanged, got new_sizes {tuple(new_sizes)} (total size {aval.size}) "
                             f"for shape {x.shape} (total size {x.size}).")
@@ -269,7 +269,7 @@ class Transpose(Linear):
         if sorted(permutation) != list(range(x.ndim)):
             raise TypeError(f"transpose permutation isn't a permutation of operand dimensions, got permutation "
                             f"{tuple(permutation)} for operand shape {x.shape}.")
-        return (ShapedArray(tuple(x.shape[i] for i in permutation), x.dtype, x.weak_type, vma=x.vma),)
+        return (ShapedArray(tuple(x.shape[i] for i in permutation), x.dtype, x.weak_type),)
 
     def shard(self, x: Any, *, permutation: Any) -> Any:
         return Labels([every(x)], [permutation])
@@ -308,7 +308,7 @@ class ConvertElementType(Primitive):
     cheap = True
 
     def types(self, x: Any, *, new_dtype: Any, weak_type: bool, sharding: Any = None) -> Any:
-        return (ShapedArray(x.shape, new_dtype, weak_type, vma=x.vma),)
+        return (ShapedArray(x.shape, new_dtype, weak_type),)
 
     shard = partition.aligned
 

@@ -48,7 +48,7 @@ class _WindowReduction(Primitive):
         w.check(x)
         if x.dtype not in self.accepts:
             raise TypeError(f"{self.name} does not accept dtype {x.dtype}. Accepted dtypes are subtypes of {self.accepts}.")
-        return (ShapedArray(w.out_shape(x.shape), x.dtype, x.weak_type, vma=x.vma),)
+        return (ShapedArray(w.out_shape(x.shape), x.dtype, x.weak_type),)
 
     shard = partition.aligned
 
@@ -171,7 +171,7 @@ class ReduceWindow(Primitive):
         w = Windows(**windows)
         w.check(xs[0])
         check_computation("reduce_window", jaxpr, xs)
-        return tuple(ShapedArray(w.out_shape(x.shape), x.dtype, x.weak_type, vma=x.vma) for x in xs)
+        return tuple(ShapedArray(w.out_shape(x.shape), x.dtype, x.weak_type) for x in xs)
 
     shard = partition.aligned
 
@@ -227,7 +227,7 @@ class SelectAndGatherAdd(Primitive):
         w.check(x)
         if values.shape != x.shape:
             raise TypeError(f"select_and_gather_add: operands differ in shape (C2).\n    {values}\n    {x}")
-        return (ShapedArray(w.out_shape(x.shape), values.dtype, values.weak_type, vma=x.vma),)
+        return (ShapedArray(w.out_shape(x.shape), values.dtype, values.weak_type),)
 
     shard = partition.aligned
 
@@ -283,7 +283,7 @@ class SelectAndScatterAdd(Primitive):
         if source.shape != w.out_shape(x.shape):
             raise TypeError("select_and_scatter_add: source has not one element for each window (C2).\n"
                             f"    source: {source}\n    windows: {w.out_shape(x.shape)}")
-        return (ShapedArray(x.shape, source.dtype, source.weak_type, vma=x.vma),)
+        return (ShapedArray(x.shape, source.dtype, source.weak_type),)
 
     def shard(self, source: Any, x: Any, **params: Any) -> Any:
         return Labels([every(source), every(x)], [every(x)])

@@ -49,7 +49,7 @@ class RandomGamma(Primitive):
             raise TypeError(f"random_gamma: alpha must be a float, got {alpha} (C1).")
         if alpha.shape[:keys.ndim] != keys.shape:
             raise TypeError(f"random_gamma: the axes of the keys must be the first ones of alpha, got {keys}, {alpha} (C2).")
-        return (ShapedArray(alpha.shape, alpha.dtype, vma=keys.vma | alpha.vma),)
+        return (ShapedArray(alpha.shape, alpha.dtype),)
 
     shard = partition.aligned
 

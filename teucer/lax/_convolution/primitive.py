@@ -67,7 +67,7 @@ class ConvGeneralDilated(Primitive):
                                batch_group_count)
         dtype = _result_dtype(lhs.dtype, preferred_element_type)
         return (ShapedArray(taken(out, inverse_permutation(out_spec)), dtype, lhs.weak_type and rhs.weak_type,
-                            vma=lhs.vma | rhs.vma, sharding=typed(out_sharding, lhs.ndim)),)
+                            sharding=typed(out_sharding, lhs.ndim)),)
 
     def shard(self, lhs: Any, rhs: Any, *, dimension_numbers: Any, feature_group_count: int, batch_group_count: int,
               **params: Any) -> Any:

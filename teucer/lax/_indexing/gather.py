@@ -44,7 +44,7 @@ class Gather(Primitive):
         if params["mode"] is GatherScatterMode.ONE_HOT:
             raise ValueError("gather: the mode ONE_HOT is for scatter alone.\n  Modes: clip, fill, promise_in_bounds.")
         shape = _indexing.check_gather(x, indices, dimension_numbers, slice_sizes)
-        return (ShapedArray(shape, x.dtype, x.weak_type, vma=x.vma),)
+        return (ShapedArray(shape, x.dtype, x.weak_type),)
 
     def shard(self, x: Any, indices: Any, *, dimension_numbers: Any, slice_sizes: Any, **params: Any) -> Any:
         return _indexing.gather_labels(x, indices, dimension_numbers, slice_sizes)

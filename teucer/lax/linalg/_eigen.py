@@ -78,8 +78,8 @@ class Eigh(MatrixPrimitive):
         if not 0 <= first <= last <= n:
             raise ValueError("eigh: subset_by_index must satisfy 0 <= first <= last <= n (C2).\n    subset_by_index: "
                              f"{subset_by_index}\n    x: {x.str_short(short_dtypes=True)}, n = {n}")
-        return (ShapedArray((*batch, n, last - first), x.dtype, vma=x.vma),
-                ShapedArray((*batch, last - first), real_dtype(x.dtype), vma=x.vma))
+        return (ShapedArray((*batch, n, last - first), x.dtype),
+                ShapedArray((*batch, last - first), real_dtype(x.dtype)))
 
     def lower(self, ctx: Any, x: Any, *, lower: bool, sort_eigenvalues: bool, subset_by_index: Any, algorithm: Any) -> Any:
         _check_eigh(ctx.platform, algorithm)
@@ -184,9 +184,9 @@ class Eig(MatrixPrimitive):
         if x.shape[-1] != x.shape[-2]:
             raise ValueError(f"The input to eig must be a square matrix. Got shape {x.shape}.")
         dtype = np.result_type(x.dtype, np.complex64)
-        vectors = ShapedArray(x.shape, dtype, vma=x.vma)
+        vectors = ShapedArray(x.shape, dtype)
         count = compute_left_eigenvectors + compute_right_eigenvectors
-        return ShapedArray(x.shape[:-1], dtype, vma=x.vma), *([vectors] * count)
+        return ShapedArray(x.shape[:-1], dtype), *([vectors] * count)
 
     def lower(self, ctx: Any, x: Any, *, compute_left_eigenvectors: bool, compute_right_eigenvectors: bool,
               enable_eigvec_derivs: bool, implementation: Any) -> Any:

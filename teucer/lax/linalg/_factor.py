@@ -120,8 +120,8 @@ class Lu(MatrixPrimitive):
         check_rank("lu", (x, 2))
         check_inexact("lu", x)
         *batch, m, n = x.shape
-        return (x.strengthen(), ShapedArray((*batch, min_dim(m, n)), np.dtype(np.int32), vma=x.vma),
-                ShapedArray((*batch, m), np.dtype(np.int32), vma=x.vma))
+        return (x.strengthen(), ShapedArray((*batch, min_dim(m, n)), np.dtype(np.int32)),
+                ShapedArray((*batch, m), np.dtype(np.int32)))
 
     def lower(self, ctx: Any, x: Any) -> Any:
         packed_aval, pivots_aval, permutation_aval = ctx.avals_out

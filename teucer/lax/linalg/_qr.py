@@ -37,7 +37,7 @@ def _matrix_avals(name: str, x: Any) -> Any:
     check_rank(name, (x, 2))
     check_inexact(name, x)
     *batch, m, n = x.shape
-    return x.strengthen(), ShapedArray((*batch, min_dim(m, n)), x.dtype, vma=x.vma)
+    return x.strengthen(), ShapedArray((*batch, min_dim(m, n)), x.dtype)
 
 
 @final
@@ -68,7 +68,7 @@ class Geqp3(MatrixPrimitive):
 
     def types(self, x: Any, *, use_magma: bool | None) -> Any:
         packed, taus = _matrix_avals("geqp3", x)
-        return packed, ShapedArray((*x.shape[:-2], x.shape[-1]), np.dtype(np.int32), vma=x.vma), taus
+        return packed, ShapedArray((*x.shape[:-2], x.shape[-1]), np.dtype(np.int32)), taus
 
     def lower(self, ctx: Any, x: Any, *, use_magma: bool | None) -> Any:
         packed, order, taus = ctx.avals_out
@@ -156,9 +156,9 @@ class Qr(MatrixPrimitive):
         check_inexact("qr", x)
         *batch, m, n = x.shape
         k = m if full_matrices else min_dim(m, n)
-        q = ShapedArray((*batch, m, k), x.dtype, vma=x.vma)
-        r = ShapedArray((*batch, k, n), x.dtype, vma=x.vma)
-        return (q, r, ShapedArray((*batch, n), np.dtype(np.int32), vma=x.vma)) if pivoting else (q, r)
+        q = ShapedArray((*batch, m, k), x.dtype)
+        r = ShapedArray((*batch, k, n), x.dtype)
+        return (q, r, ShapedArray((*batch, n), np.dtype(np.int32))) if pivoting else (q, r)
 
     def lower(self, ctx: Any, x: Any, **params: Any) -> Any:
         return ctx.trace(lambda x: _qr(x, **params), x)

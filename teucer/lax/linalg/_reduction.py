@@ -41,7 +41,7 @@ class Hessenberg(MatrixPrimitive):
         check_inexact("hessenberg", a)
         if a.shape[-1] != a.shape[-2]:
             raise ValueError(f"Argument to Hessenberg reduction must have shape [..., n, n], got shape {a.shape}")
-        return a.strengthen(), ShapedArray((*a.shape[:-2], max(a.shape[-1] - 1, 0)), a.dtype, vma=a.vma)
+        return a.strengthen(), ShapedArray((*a.shape[:-2], max(a.shape[-1] - 1, 0)), a.dtype)
 
     def lower(self, ctx: Any, a: Any) -> Any:
         packed_aval, taus_aval = ctx.avals_out
@@ -71,8 +71,8 @@ class Tridiagonal(MatrixPrimitive):
         if m != n or n == 0:
             raise ValueError(f"The input to tridiagonal must be a square matrix. Got shape {a.shape}.")
         real = real_dtype(a.dtype)
-        return (a.strengthen(), ShapedArray((*batch, n), real, vma=a.vma), ShapedArray((*batch, n - 1), real, vma=a.vma),
-                ShapedArray((*batch, n - 1), a.dtype, vma=a.vma))
+        return (a.strengthen(), ShapedArray((*batch, n), real), ShapedArray((*batch, n - 1), real),
+                ShapedArray((*batch, n - 1), a.dtype))
 
     def lower(self, ctx: Any, a: Any, *, lower: bool) -> Any:
         batch = a.shape[:-2]

@@ -67,12 +67,12 @@ class Svd(MatrixPrimitive):
             raise ValueError("svd: subset_by_index must satisfy 0 <= first <= last <= min_dim(m, n) (C2).\n    subset_by_index: "
                              f"{subset_by_index}\n    x: {x.str_short(short_dtypes=True)}")
         k = last - first
-        s = ShapedArray((*batch, k), real_dtype(x.dtype), vma=x.vma)
+        s = ShapedArray((*batch, k), real_dtype(x.dtype))
         if not compute_uv:
             return (s,)
         rows_of_u, columns_of_v = (m, n) if full_matrices else (k, k)
-        return (s, ShapedArray((*batch, m, rows_of_u), x.dtype, vma=x.vma),
-                ShapedArray((*batch, columns_of_v, n), x.dtype, vma=x.vma))
+        return (s, ShapedArray((*batch, m, rows_of_u), x.dtype),
+                ShapedArray((*batch, columns_of_v, n), x.dtype))
 
     def lower(self, ctx: Any, x: Any, *, full_matrices: bool, compute_uv: bool, subset_by_index: Any, algorithm: Any) -> Any:
         _check_algorithm(ctx.platform, algorithm)

@@ -1,0 +1,48 @@
+"""Donated arguments: which results may be written over their buffers."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from teucer._base import source
+from teucer._lower import text
+
+__all__ = ["donated_to"]
+
+
+def donated_to(args: Sequence[Any], outs: Sequence[Any], out_layouts: Sequence[str | None] = ()) -> dict[int, int]:
+    """For each donated argument, a result of the same type and layout that may be written over it; warns of those without."""
+    free: dict[Any, list[int]] = {}
+    for i, (out, layout) in enumerate(zip(outs, out_layouts or (None,) * len(outs), strict=True)):
+        free.setdefault((text.tensor_type(out.aval), layout), []).append(i)
+    aliases = {}
+    for i, arg in enumerate(args):
+        candidates = free.get((text.tensor_type(arg.aval), arg.layout), []) if arg.donated and arg.layout != "auto" else []
+        if candidates:
+            aliases[i] = candidates.pop(0)
+    _warn_of_unusable(args, outs, aliases)
+    return aliases
+
+
+def _warn_of_unusable(args: Sequence[Any], outs: Sequence[Any], aliases: dict[int, int]) -> None:
+    """Warn of donated arguments that no result can take the place of: of the same type, or at least as many bytes."""
+    taken = set(aliases.values())
+    free = [_size(out.aval) for i, out in enumerate(outs) if i not in taken]
+    unusable = []
+    for i, arg in enumerate(args):
+        if arg.donated and i not in aliases:
+            if _size(arg.aval) in free:
+                free.remove(_size(arg.aval))
+            else:
+                unusable.append(arg.aval)
+    if unusable:
+        warnings.warn(f"Some donated buffers were not usable: {', '.join(map(str, unusable))}.\n  There are fewer results of "
+                      "their size than donated arguments (donate_argnums); the arguments are deleted all the same.",
+                      stacklevel=source.user_stacklevel())
+
+
+def _size(aval: Any) -> Any:
+    """Bytes of the buffer."""
+    return aval.physical.size * aval.physical.dtype.itemsize

@@ -1,0 +1,65 @@
+"""Computations that are written for each device of a mesh by hand: Shardy's `manual_computation`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from teucer._core.specs import PartitionSpec, entry_names
+from teucer._lower import text
+from teucer._lower.value import Value
+
+__all__ = ["Manual", "manual_computation"]
+
+
+class Manual(NamedTuple):
+    """The mesh of the manual computation that is being written, and those of its axes that are manual."""
+
+    mesh: Any
+    axes: frozenset[Any]
+
+    @property
+    def sizes(self) -> dict[Any, int]:
+        """The sizes of the manual axes."""
+        return {name: self.mesh.sizes[name] for name in self.axes}
+
+
+def manual_computation(ctx: Any, mesh: Any, axes: Sequence[Any], args: Sequence[Value], in_specs: Sequence[PartitionSpec],
+                       inner: Sequence[Any], avals: Sequence[Any], out_specs: Sequence[PartitionSpec],
+                       body: Callable[..., Sequence[Value]]) -> tuple[Value, ...]:
+    """Write what `body`, a function of each device's parts, does over manual mesh axes.
+
+    inner: the types of the parts of arguments; avals: those of results. The specs speak of the manual axes alone.
+    """
+    outer = ctx.manual
+    taken = frozenset(axes) if outer is None else outer.axes | frozenset(axes)
+    symbol = ctx.module.mesh_symbol(mesh)
+    free = len(taken) < len(mesh.axis_names)
+
+    def shardings(values: Sequence[Any], specs: Sequence[PartitionSpec]) -> str:
+        return f"[{', '.join(_sharding(symbol, spec, aval.physical.ndim, free) for aval, spec in zip(values, specs, strict=True))}]"
+
+    ctx.manual = Manual(mesh, taken)
+    try:
+        region = ctx.region(inner, body, "sdy.return")
+    finally:
+        ctx.manual = outer
+    n = ctx.count
+    ctx.count = n + len(avals)
+    outs = tuple([Value(f"%{n + i}", aval) for i, aval in enumerate(avals)])
+    left = f"{', '.join([v.name for v in outs])} = " if outs else ""
+    properties = (f"in_shardings = #sdy.sharding_per_value<{shardings([v.aval for v in args], in_specs)}>, manual_axes = "
+                  f"#sdy<manual_axes{{{', '.join(json.dumps(str(a)) for a in mesh.axis_names if a in axes)}}}>, out_shardings = "
+                  f"#sdy.sharding_per_value<{shardings(avals, out_specs)}>")
+    in_types, out_types = (", ".join(map(text.tensor_type, kinds)) for kinds in ([v.aval for v in args], avals))
+    ctx.lines.append(f'{left}"sdy.manual_computation"({", ".join([v.name for v in args])}) <{{{properties}}}> ({region}) : '
+                     f"({in_types}) -> ({out_types}){ctx.location()}")
+    return outs
+
+
+def _sharding(symbol: str, spec: PartitionSpec, ndim: int, free: bool) -> str:
+    """How a value lies over the manual axes; `free` axes of the mesh may partition it further."""
+    entries = [*spec.partitions, *[None] * (ndim - len(spec))]
+    axes = [", ".join([*(json.dumps(str(n)) for n in entry_names(e)), *["?"] * free]) for e in entries]
+    return f"<@{symbol}, [{', '.join(f'{{{a}}}' for a in axes)}]>"
