@@ -144,7 +144,7 @@ class Context:
         self.order: Value | None = None
         self.source: Any = None
         self.label = ""
-        # The manual computation being written (`teucer._lower.manual`).
+        # The manual computation being written (`teucer._lower.spmd.manual`).
         self.manual: Any = None
 
     @property

@@ -13,7 +13,7 @@ import numpy as np
 
 from teucer._core.specs import PartitionSpec
 from teucer._lower import hlo
-from teucer._lower.manual import manual_computation
+from teucer._lower.spmd.manual import manual_computation
 from teucer._lower.value import Value
 
 __all__ = ["all_gathered", "all_reduced", "all_to_all", "device_index", "permuted", "reduce_scattered"]

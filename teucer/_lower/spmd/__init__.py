@@ -1,0 +1,1 @@
+"""Programs over meshes: what is written for each device by hand."""
