@@ -17,7 +17,6 @@ from teucer._base import dtypes
 from teucer._core import array_ops
 from teucer._core import axes as named
 from teucer._core.primitive import Primitive
-from teucer._core.provided import provided
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, is_valid_type
 from teucer._trees import pytrees
@@ -262,7 +261,6 @@ class AxisIndex(Collective):
 axis_index_p = AxisIndex()
 pvary_p = PVary()
 psum_invariant_p = PSumInvariant()
-provided.fill(vary=lambda x, axes: pvary_p.call(x, axes=tuple(sorted(axes, key=str)))[0])
 
 
 # --- Functions -------------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from teucer._devices.meshes import AxisType, Mesh
 from teucer._devices.shardings import NamedSharding, SingleDeviceSharding
 from teucer._transform.jit import jit
 from teucer._trees import pytrees
+from teucer.lax._collectives import pvary_p
 from teucer.lax._structure import Linear
 
 __all__ = ["auto_axes", "explicit_axes", "reshard", "reshard_p", "sharding_constraint_p", "with_sharding_constraint"]
@@ -177,7 +178,7 @@ def lay_out(x: Any, where: Any) -> Any:
     return _reshard(x, where) if explicit else constrain(x, where)
 
 
-provided.fill(lay_out=lay_out)
+provided.fill(lay_out=lay_out, vary=lambda x, axes: pvary_p.call(x, axes=tuple(sorted(axes, key=str)))[0])
 
 
 def _mesh_with(axes: Any, kind: AxisType) -> meshes.AbstractMesh:
