@@ -1,36 +1,213 @@
-"""What distributions share: operands in their standard form, and values inside of their support."""
+"""Families of distributions: in a row what one is in its standard form, from which the functions of its module are made."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from teucer import numpy as jnp
+from teucer.numpy._library import LibraryFunction, fast
 from teucer.scipy._operands import inexact
 
-__all__ = ["inside", "probability", "shifted", "standard"]
+__all__ = ["Continuous", "Discrete"]
+
+Function = Callable[..., Any]
+# What a row says of a point: a number, or a function of the shape parameters.
+Point = float | Function
+
+_TEXTS = {
+    "logpdf": "The logarithm of the density; -inf where there is none.",
+    "pdf": "The density.",
+    "logpmf": "The logarithm of the probability of k; -inf for other numbers than the distribution's.",
+    "pmf": "The probability of k.",
+    "cdf": "The probability of values up to {x}.",
+    "logcdf": "The logarithm of `cdf`.",
+    "sf": "The probability of values above {x}, accurate where that is small.",
+    "logsf": "The logarithm of `sf`.",
+    "ppf": "The least value up to which values are with probability {x}; nan outside [0, 1].",
+    "isf": "The value above which values are with probability {x}; nan outside [0, 1].",
+}
 
 
-def standard(name: str, x: Any, *parameters: Any) -> tuple[Any, ...]:
-    """(x - loc) / scale, the shape parameters, and scale, of operands (x, *shape parameters, loc, scale)."""
-    x, *shapes, loc, scale = inexact(name, x, *parameters)
-    return ((x - loc) / scale, *shapes, scale)
+@dataclass(frozen=True, kw_only=True)
+class Continuous:
+    """A family of densities, of location 0 and scale 1; `z` is in the support in all calls.
+
+    shapes: names of its shape parameters. low, high: ends of the support, None where it is all numbers on that side.
+    inner: a point of the support: functions are evaluated there for what is outside, so that derivatives are 0 and not nan.
+    logpdf, cdf, logcdf, sf, logsf: functions of z and the shape parameters; ppf, isf of a probability q and these.
+    valid: where shape parameters are those of a distribution; elsewhere results are nan.
+    quantile: the name of q. example: arguments of the docstrings' examples. shown: what these give, to three digits.
+    """
+
+    name: str
+    logpdf: Function
+    cdf: Function | None = None
+    logcdf: Function | None = None
+    sf: Function | None = None
+    logsf: Function | None = None
+    ppf: Function | None = None
+    isf: Function | None = None
+    shapes: str = ""
+    low: Point | None = None
+    high: Point | None = None
+    inner: Point = 0.5
+    valid: Function | None = None
+    quantile: str = "q"
+    example: tuple[float, ...] = (0.5,)
+    shown: Mapping[str, float] = field(default_factory=dict)
+
+    def functions(self, *kinds: str) -> list[LibraryFunction]:
+        """The public functions of the kinds."""
+        return [self._function(kind) for kind in kinds]
+
+    def _function(self, kind: str) -> LibraryFunction:
+        x = self.quantile if kind in ("ppf", "isf") else "x"
+        if kind in ("logpdf", "pdf"):
+            body = self._density(kind, jnp.exp if kind == "pdf" else lambda value: value)
+        else:
+            body = self._quantile(kind) if kind in ("ppf", "isf") else self._probability(kind)
+        return _public(self, kind, x, (*self.shapes.split(), "loc=0", "scale=1"), body)
+
+    def _density(self, kind: str, then: Function) -> Function:
+        """then(logarithm of the density)."""
+        def density(x: Any, *parameters: Any) -> Any:
+            z, *shapes, scale = self._standard(kind, x, parameters)
+            value = self._within(lambda z: self.logpdf(z, *shapes) - jnp.log(scale), z, shapes, -jnp.inf, -jnp.inf)
+            # After exp: XLA's code for the CPU gives random numbers for exp(where(scalar, x, nan)).
+            return jnp.where(scale > 0, _where_valid(self, then(value), shapes), jnp.nan)
+
+        return density
+
+    def _probability(self, kind: str) -> Function:
+        """cdf, sf, or their logarithms."""
+        below, above = (0.0, 1.0) if kind.endswith("cdf") else (1.0, 0.0)
+        own, plain = getattr(self, kind), getattr(self, kind.removeprefix("log"))
+        if kind.startswith("log"):
+            below, above = (-jnp.inf, 0.0) if kind == "logcdf" else (0.0, -jnp.inf)
+
+        def probability(x: Any, *parameters: Any) -> Any:
+            z, *shapes, _ = self._standard(kind, x, parameters)
+            f = own or (lambda *args: jnp.log(plain(*args)))
+            return _where_valid(self, self._within(lambda z: f(z, *shapes), z, shapes, below, above), shapes)
+
+        return probability
+
+    def _quantile(self, kind: str) -> Function:
+        def quantile(q: Any, *parameters: Any) -> Any:
+            q, *shapes, loc, scale = inexact(f"{self.name}.{kind}", q, *parameters)
+            q = jnp.where((q >= 0) & (q <= 1), q, jnp.nan)
+            return loc + getattr(self, kind)(q, *shapes) * scale
+
+        return quantile
+
+    def _standard(self, kind: str, x: Any, parameters: tuple[Any, ...]) -> tuple[Any, ...]:
+        """(x - loc) / scale, the shape parameters, and scale."""
+        x, *shapes, loc, scale = inexact(f"{self.name}.{kind}", x, *parameters)
+        return ((x - loc) / scale, *shapes, scale)
+
+    def _within(self, f: Function, z: Any, shapes: list[Any], below: float, above: float) -> Any:
+        """f(z) in the support, constants outside of it, and nan for nan."""
+        low, high, inner = (p(*shapes) if callable(p) else p for p in (self.low, self.high, self.inner))
+        if low is None and high is None:
+            return f(z)
+        too_low = z < low if low is not None else jnp.zeros(z.shape, bool)
+        too_high = z > high if high is not None else jnp.zeros(z.shape, bool)
+        value = f(jnp.where(too_low | too_high | jnp.isnan(z), inner, z))
+        value = jnp.where(too_low, below, jnp.where(too_high, above, value))
+        return jnp.where(jnp.isnan(z), z, value)
 
 
-def shifted(name: str, k: Any, loc: Any, *parameters: Any) -> tuple[Any, ...]:
-    """k - loc and the parameters, in one inexact dtype."""
-    k, loc, *parameters = inexact(name, k, loc, *parameters)  # type: ignore[assignment]
-    return (k - loc, *parameters)
+@dataclass(frozen=True, kw_only=True)
+class Discrete:
+    """A family of probabilities of integers, of location 0; `k` is in the support in all calls.
+
+    shapes, example, shown: as of `Continuous`. low, high: the least and the greatest integer, None where there is none.
+    logpmf, cdf, sf: functions of k and the shape parameters. ppf: of a probability q and these.
+    valid: where shape parameters are those of a distribution; elsewhere results are nan.
+    """
+
+    name: str
+    logpmf: Function
+    cdf: Function | None = None
+    sf: Function | None = None
+    ppf: Function | None = None
+    shapes: str
+    low: float = 0.0
+    high: Point | None = None
+    valid: Function | None = None
+    example: tuple[float, ...] = (1,)
+    shown: Mapping[str, float] = field(default_factory=dict)
+
+    def functions(self, *kinds: str) -> list[LibraryFunction]:
+        """The public functions of the kinds."""
+        bodies = {"logpmf": self._logpmf, "pmf": self._pmf, "cdf": self._cdf, "logcdf": self._logcdf, "sf": self._sf,
+                  "logsf": self._logsf, "ppf": self._ppf}
+        return [_public(self, kind, "q" if kind == "ppf" else "k", (*self.shapes.split(), "loc=0"), bodies[kind]) for kind in kinds]
+
+    def _logpmf(self, k: Any, *parameters: Any) -> Any:
+        return self._at("logpmf", self.logpmf, k, parameters, -jnp.inf, -jnp.inf, between=-jnp.inf)
+
+    def _pmf(self, k: Any, *parameters: Any) -> Any:
+        def mass(k: Any, *shapes: Any) -> Any:
+            return jnp.exp(self.logpmf(k, *shapes))
+
+        return self._at("pmf", mass, k, parameters, 0.0, 0.0, between=0.0)
+
+    def _cdf(self, k: Any, *parameters: Any) -> Any:
+        assert self.cdf is not None
+        return self._at("cdf", self.cdf, k, parameters, 0.0, 1.0)
+
+    def _logcdf(self, k: Any, *parameters: Any) -> Any:
+        return jnp.log(self._cdf(k, *parameters))
+
+    def _sf(self, k: Any, *parameters: Any) -> Any:
+        assert self.sf is not None
+        return self._at("sf", self.sf, k, parameters, 1.0, 0.0)
+
+    def _logsf(self, k: Any, *parameters: Any) -> Any:
+        return jnp.log(self._sf(k, *parameters))
+
+    def _ppf(self, q: Any, *parameters: Any) -> Any:
+        assert self.ppf is not None
+        q, *shapes, loc = inexact(f"{self.name}.ppf", q, *parameters)
+        return _where_valid(self, jnp.where((q >= 0) & (q <= 1), self.ppf(q, *shapes) + loc, jnp.nan), shapes)
+
+    def _at(self, kind: str, f: Function, k: Any, parameters: tuple[Any, ...], below: float, above: float,
+            between: float | None = None) -> Any:
+        """f at an integer of the support, constants outside of it, and nan for nan; between integers a constant, or as at the
+        integer below."""
+        k, *shapes, loc = inexact(f"{self.name}.{kind}", k, *parameters)
+        k = k - loc
+        whole = jnp.floor(k)
+        high = self.high(*shapes) if callable(self.high) else self.high
+        too_low = k < self.low
+        too_high = jnp.zeros(k.shape, bool) if high is None else k > high if between is not None else whole >= high
+        value = f(jnp.where(too_low | too_high | jnp.isnan(k), self.low, whole), *shapes)
+        if between is not None:
+            value = jnp.where(k == whole, value, between)
+        value = jnp.where(too_low, below, jnp.where(too_high, above, value))
+        return _where_valid(self, jnp.where(jnp.isnan(k), k, value), shapes)
 
 
-def probability(name: str, q: Any, *parameters: Any) -> tuple[Any, ...]:
-    """A probability, nan outside [0, 1], and parameters."""
-    q, *parameters = inexact(name, q, *parameters)  # type: ignore[assignment]
-    return (jnp.where((q >= 0) & (q <= 1), q, jnp.nan), *parameters)
+def _where_valid(family: Continuous | Discrete, value: Any, shapes: list[Any]) -> Any:
+    """A value where the shape parameters are those of a distribution, else nan."""
+    return value if family.valid is None else jnp.where(family.valid(*shapes), value, jnp.nan)
 
 
-def inside(condition: Any, f: Callable[[Any], Any], z: Any, safe: float, outside: float) -> Any:
-    """f(z) where the condition holds, a constant elsewhere, and nan for nan. Elsewhere f sees `safe`, so that its derivative is 0
-    and not nan."""
-    value = jnp.where(condition, f(jnp.where(condition, z, safe)), outside)
-    return jnp.where(jnp.isnan(z), z, value)
+def _public(family: Continuous | Discrete, kind: str, x: str, parameters: tuple[str, ...], body: Function) -> LibraryFunction:
+    """A function of x and the named parameters, written as text, as dataclasses are, so that these have their names."""
+    names = [x, *(p.partition("=")[0] for p in parameters)]
+    scope: dict[str, Any] = {"body": body}
+    exec(f"def {kind}({', '.join([x, *parameters])}):\n    return body({', '.join(names)})", scope)
+    function = scope[kind]
+    function.__module__ = f"teucer.scipy.stats.{family.name}"
+    function.__annotations__ = dict.fromkeys([*names, "return"], "Any")
+    arguments = ", ".join(map(repr, (0.25, *family.example[1:]) if kind in ("ppf", "isf") else family.example))
+    function.__doc__ = f"""{_TEXTS[kind].format(x=x)}
+
+    >>> round(float({kind}({arguments})), 3)
+    {family.shown.get(kind)}
+    """
+    return fast(function)

@@ -1,37 +1,7 @@
 """The negative binomial distribution: failures before the `n`-th success, each with probability `p`."""
 
-from __future__ import annotations
+from teucer.scipy.stats._discrete import NBINOM
 
-from typing import Any
+__all__ = ["cdf", "logcdf", "logpmf", "logsf", "pmf", "sf"]
 
-from teucer import numpy as jnp
-from teucer.numpy._library import fast
-from teucer.scipy import special
-from teucer.scipy.stats._standard import inside, shifted
-
-__all__ = ["logpmf", "pmf"]
-
-
-@fast
-def logpmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Any:
-    """The logarithm of the probability of k; -inf for other numbers.
-
-    >>> logpmf(1, 3, 0.25)
-    Array(-3.347952, dtype=float32, weak_type=True)
-    """
-    k, n, p = shifted("nbinom.logpmf", k, loc, n, p)
-    def mass(k: Any) -> Any:
-        ways = special.gammaln(k + n) - special.gammaln(n) - special.gammaln(k + 1)
-        return ways + special.xlogy(n, p) + special.xlog1py(k, -p)
-
-    return inside((k >= 0) & (k == jnp.floor(k)), mass, k, 0.0, -jnp.inf)
-
-
-@fast
-def pmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Any:
-    """The probability of k.
-
-    >>> pmf(1, 3, 0.25)
-    Array(0.03515628, dtype=float32, weak_type=True)
-    """
-    return jnp.exp(logpmf(k, n, p, loc))
+cdf, logcdf, logpmf, logsf, pmf, sf = NBINOM.functions(*__all__)

@@ -2,46 +2,48 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from teucer import lax
 from teucer import numpy as jnp
 from teucer.numpy._library import fast
 from teucer.scipy import special
-from teucer.scipy.stats._standard import inside, shifted
+from teucer.scipy._operands import inexact
+from teucer.scipy.stats._discrete import POISSON
 
-__all__ = ["cdf", "logpmf", "pmf"]
+__all__ = ["cdf", "entropy", "logcdf", "logpmf", "logsf", "pmf", "sf"]
 
+cdf, logcdf, logpmf, logsf, pmf, sf = POISSON.functions(*(f for f in __all__ if f != "entropy"))
 
-@fast
-def logpmf(k: Any, mu: Any, loc: Any = 0) -> Any:
-    """The logarithm of the probability of k; -inf for other numbers.
-
-    >>> logpmf(1, 2.0)
-    Array(-1.3068528, dtype=float32, weak_type=True)
-    """
-    k, mu = shifted("poisson.logpmf", k, loc, mu)
-    def mass(k: Any) -> Any:
-        return special.xlogy(k, mu) - special.gammaln(k + 1) - mu
-
-    return inside((k >= 0) & (k == jnp.floor(k)), mass, k, 0.0, -jnp.inf)
+# Above this mean the series is exact to 1e-13; below it, no probability beyond 320 counts.
+_LARGE, _COUNTS = 100.0, 320
+# Coefficients of 1/mu, 1/mu^2, ...
+_SERIES = (-1 / 12, -1 / 24, -19 / 360, -9 / 80, -863 / 2520, -1375 / 1008)
 
 
 @fast
-def pmf(k: Any, mu: Any, loc: Any = 0) -> Any:
-    """The probability of k.
+def entropy(mu: Any, loc: Any = 0) -> Any:
+    """The entropy -sum p log p, which does not depend on `loc`; nan for a negative mean.
 
-    >>> pmf(1, 2.0)
-    Array(0.27067056, dtype=float32, weak_type=True)
+    >>> round(float(entropy(5.0)), 4)
+    2.2044
+
+    Method: the sum for means up to 100, else the asymptotic series (R. J. Evans, J. Boersma, N. M. Blachman and A. A. Jagers,
+    "The entropy of a Poisson distribution", SIAM Review 30 (1988) 314).
     """
-    return jnp.exp(logpmf(k, mu, loc))
+    mu, _ = inexact("poisson.entropy", mu, loc)
+    is_large = mu > _LARGE
+    small = jnp.where(is_large | ~(mu > 0), 1.0, mu)
 
+    def add(total: Any, k: Any) -> tuple[Any, None]:
+        logp = special.xlogy(k, small) - special.gammaln(k + 1) - small
+        return total - jnp.exp(logp) * logp, None
 
-@fast
-def cdf(k: Any, mu: Any, loc: Any = 0) -> Any:
-    """The probability of values up to k.
-
-    >>> print(round(float(cdf(1, 2.0)), 5))
-    0.40601
-    """
-    k, mu = shifted("poisson.cdf", k, loc, mu)
-    return inside(k >= 0, lambda k: special.gammaincc(jnp.floor(k) + 1, mu), k, 0.0, 0.0)
+    summed, _ = lax.scan(add, jnp.zeros_like(small), jnp.arange(_COUNTS, dtype=small.dtype))
+    inverse = 1 / jnp.where(is_large, mu, 1.0)
+    tail = jnp.zeros_like(inverse)
+    for coefficient in reversed(_SERIES):
+        tail = (tail + coefficient) * inverse
+    series = 0.5 * (jnp.log(jnp.where(is_large, mu, 1.0)) + math.log(2 * math.pi * math.e)) + tail
+    return jnp.where(mu > 0, jnp.where(is_large, series, summed), jnp.where(mu == 0, 0.0, jnp.nan))

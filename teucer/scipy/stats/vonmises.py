@@ -1,0 +1,7 @@
+"""The von Mises distribution of angles around `loc`, with concentration `kappa`."""
+
+from teucer.scipy.stats._continuous import VONMISES
+
+__all__ = ["logpdf", "pdf"]
+
+logpdf, pdf = VONMISES.functions(*__all__)

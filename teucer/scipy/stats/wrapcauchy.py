@@ -1,0 +1,7 @@
+"""The Cauchy distribution wrapped around a circle, with concentration `c` between 0 and 1."""
+
+from teucer.scipy.stats._continuous import WRAPCAUCHY
+
+__all__ = ["logpdf", "pdf"]
+
+logpdf, pdf = WRAPCAUCHY.functions(*__all__)
