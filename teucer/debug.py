@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from teucer._arrays.arrays import array_text
 from teucer._core.trace import Tracer
 from teucer._executables.compilations import Compilations, compilations
 from teucer._trees import pytrees
@@ -28,11 +27,12 @@ class _Checker(string.Formatter):
     def check_unused_args(self, used: Any, args: Any, kwargs: Any) -> None:
         places = [a for i, a in enumerate(args) if i not in used]
         names = [k for k in kwargs if k not in used]
+        advice = ("\n  You may be passing an f-string (i.e, `jax.debug.print(f\"{x}\")`) which should be updated to a format "
+                  "string with arguments, `jax.debug.print(\"{x}\", x=x)`: an f-string shows the traced value, not the number.")
         if places:
-            raise ValueError(f"Unused positional arguments to `jax.debug.print`: {places}")
+            raise ValueError(f"Unused positional arguments to `jax.debug.print`: {places}{advice}")
         if names:
-            raise ValueError(f"Unused keyword arguments to `jax.debug.print`: {names}.\n  Give the format as a plain string, "
-                             "'{x}', with x=x: an f-string shows the traced value, not the number.")
+            raise ValueError(f"Unused keyword arguments to `jax.debug.print`: {names}.{advice}")
 
     def format_field(self, value: Any, spec: str) -> str:
         return ""
@@ -41,36 +41,39 @@ class _Checker(string.Formatter):
         return value
 
 
-class _Shown(np.ndarray):  # type: ignore[type-arg]
-    """A host array whose repr, as in containers, is that of the array in the program."""
+def _show(out: Callable[[str], None], options: dict[str, bool], fmt: str | None, args: Any, kwargs: Any) -> Any:
+    """Have `out` called with the text; without a format, a function that takes it and its arguments."""
+    if fmt is None:
+        if args or kwargs:
+            raise TypeError(f"debug_print received unexpected arguments in the two-call form: {args}, {kwargs}.\n"
+                            "  Give it options only, and the format and its arguments to what it returns.")
 
-    def __repr__(self) -> str:
-        return array_text(self.view(np.ndarray), f"dtype={self.dtype.name}")
-
-
-def _show(fmt: str, out: Callable[[str], None], args: Any, kwargs: Any, ordered: bool, check: bool) -> None:
-    if check:
+        def later(fmt: str, *args: Any, **kwargs: Any) -> None:
+            _show(out, options, fmt, args, kwargs)
+        return later
+    if not isinstance(fmt, str):
+        raise TypeError(f"jax.debug.print: the format is a string, got {fmt!r:.100} of type {type(fmt)}.\n"
+                        "  jax.debug.print('{}', x) prints x.")
+    if not options["skip_format_check"]:
         _Checker().format(fmt, *args, **kwargs)
-    leaves, tree = pytrees.tree_flatten((args, kwargs))
-    # Strings and other objects that are not arrays go to the format as they are.
-    traced = [isinstance(x, Tracer) or hasattr(x, "dtype") or isinstance(x, int | float | complex) for x in leaves]
-    arrays = [x for x, t in zip(leaves, traced, strict=True) if t]
-    others = [x for x, t in zip(leaves, traced, strict=True) if not t]
+    printing = {k: v for k, v in np.get_printoptions().items() if k != "override_repr"}
 
-    def show(*values: Any) -> None:
-        known, rest = iter(values), iter(others)
-        filled = [next(known) if t else next(rest) for t in traced]
-        a, k = pytrees.tree_unflatten(tree, [x.view(_Shown) if isinstance(x, np.ndarray) else x for x in filled])
-        out(fmt.format(*a, **k))
+    def show(*args: Any, **kwargs: Any) -> None:
+        with np.printoptions(**printing):  # a thread of the runtime may have others
+            out(fmt.format(*args, **kwargs))
 
-    callback(show, *arrays, ordered=ordered)
+    callback(ordered=options["ordered"], partitioned=options["partitioned"])(show, *args, **kwargs)
+    return None
 
 
-def print(fmt: str, *args: Any, ordered: bool = False, partitioned: bool = False, skip_format_check: bool = False,
-          **kwargs: Any) -> None:
+def print(fmt: str | None = None, *args: Any, ordered: bool = False, partitioned: bool = False, skip_format_check: bool = False,
+          **kwargs: Any) -> Any:
     """Print values while the program runs: `fmt.format(*args, **kwargs)` of the numbers.
 
-    ordered: prints keep the order of the program. skip_format_check: leave errors in the format until values are known.
+    ordered: prints keep the order of the program. partitioned: every device prints its part of the arrays.
+    skip_format_check: leave errors in the format until values are known.
+    Without a format, a function that takes it and its arguments, whatever their names:
+    `print(ordered=True)("{ordered}", ordered=x)`.
     Raises ValueError if the format and the arguments do not fit.
 
     >>> import teucer as jax
@@ -78,13 +81,15 @@ def print(fmt: str, *args: Any, ordered: bool = False, partitioned: bool = False
     >>> f(3); jax.effects_barrier()
     x = 3
     """
-    _show(fmt, _print, args, kwargs, ordered, not skip_format_check)
+    options = {"ordered": ordered, "partitioned": partitioned, "skip_format_check": skip_format_check}
+    return _show(_print, options, fmt, args, kwargs)
 
 
-def log(fmt: str, *args: Any, ordered: bool = False, partitioned: bool = False, skip_format_check: bool = False,
-        **kwargs: Any) -> None:
+def log(fmt: str | None = None, *args: Any, ordered: bool = False, partitioned: bool = False, skip_format_check: bool = False,
+        **kwargs: Any) -> Any:
     """As `print`, to the logger 'teucer' at level INFO."""
-    _show(fmt, logging.getLogger("teucer").info, args, kwargs, ordered, not skip_format_check)
+    options = {"ordered": ordered, "partitioned": partitioned, "skip_format_check": skip_format_check}
+    return _show(logging.getLogger("teucer").info, options, fmt, args, kwargs)
 
 
 def inspect_array_sharding(value: Any, *, callback: Callable[[Any], None]) -> None:

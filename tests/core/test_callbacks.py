@@ -1,6 +1,8 @@
 """Callbacks from programs to Python: values, order, transformations, errors, and the functions of `debug`."""
 
+import gc
 import logging
+import weakref
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ import pytest
 import teucer as jax
 from teucer import lax
 from teucer import numpy as jnp
+from teucer._base import config
 from teucer.experimental import io_callback
 
 SCALAR = jax.ShapeDtypeStruct((), np.float32)
@@ -47,7 +50,7 @@ def test_pure_callback(transform):
     f = lambda x: jax.pure_callback(callback, {"scaled": SCALAR}, x, scale=np.float32(3))
     out = transform(f)(2.0)
     assert float(out["scaled"]) == 6.0 and out["scaled"].dtype == "float32"
-    assert seen == [(np.ndarray, np.float32, ())]
+    assert seen == [(type(jnp.ones(())), np.float32, ())]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "int8", "uint32", "bool", "complex64"])
@@ -255,7 +258,7 @@ def test_debug_callback():
     f = jax.jit(lambda x: jax.debug.callback(lambda d, k: log(d["a"], k), {"a": x}, k=x + 1))
     assert finished(f, 3) is None
     assert log.calls == [(3, 4)]
-    with pytest.raises(TypeError, match="debug.callback: Expected a callable value, got 3"):
+    with pytest.raises(TypeError, match="first argument to jax.debug.callback must be callable.*int"):
         jax.debug.callback(3)
 
 
@@ -296,3 +299,188 @@ def test_what_programs_call(platform, target):
     assert target in traced.lower(lowering_platforms=(platform,)).as_text()
     with pytest.raises(NotImplementedError, match="on CPU and GPU, not on tpu"):
         traced.lower(lowering_platforms=("tpu",))
+
+
+# Forms and mistakes
+
+
+def test_two_calls(capsys):
+    finished(jax.jit(lambda x: jax.debug.print(ordered=True)("{ordered} {}", x, ordered=x + 1)), 1)
+    assert capsys.readouterr().out == "2 1\n"
+    log = Log()
+    finished(jax.jit(lambda x: jax.debug.callback(ordered=True)(log, x)), 3)
+    assert log.calls == [(3,)]
+    with pytest.raises(TypeError, match="debug_callback received unexpected arguments in the two-call form"):
+        jax.debug.callback(None, 42, ordered=True)
+    with pytest.raises(TypeError, match="debug_print received unexpected arguments in the two-call form"):
+        jax.debug.print(ordered=True, a=42)
+
+
+def test_f_strings_are_hinted_at():
+    for arguments in (((1,), {}), ((), {"x": 1})):
+        with pytest.raises(ValueError, match="You may be passing an f-string"):
+            jax.debug.print("hello", *arguments[0], **arguments[1])
+    with pytest.raises(TypeError, match="the format is a string, got 3"):
+        jax.debug.print(3)
+
+
+def test_static_arguments(capsys):
+    seen = []
+    finished(jax.jit(lambda x: jax.debug.callback(lambda *a, **k: seen.append((a[1], k["d"], float(a[0]))), x, "s", d=None)), 2.0)
+    assert seen == [("s", None, 2.0)]
+    finished(jax.jit(lambda x: jax.debug.print("{} {d} {x}", "s", x=x, d=x.dtype)), 2.0)
+    assert capsys.readouterr().out == "s float32 2.0\n"
+
+
+def test_print_as_numpy_would_where_it_was_written(capsys):
+    def f(x):
+        with np.printoptions(precision=2, suppress=True):
+            jax.debug.print("{}", x)
+    finished(jax.jit(f), np.array([1.2345, 1e-7]))
+    assert capsys.readouterr().out == "[1.23 0.  ]\n"
+
+
+def test_arguments_are_arrays_that_may_be_kept():
+    kept = []
+    f = jax.jit(lambda x: jax.debug.callback(kept.append, x))
+    for i in range(3):
+        finished(f, jnp.full(1000, float(i)))
+    assert [type(x) for x in kept] == [type(jnp.ones(1))] * 3 and [float(x[7]) for x in kept] == [0, 1, 2]
+    assert float((kept[1] + 1).sum()) == 2000.0
+
+
+# Order
+
+
+@pytest.mark.parametrize("in_axes, expected", [(0, [0, 2, 4, 1, 3, 5]), (1, [0, 1, 2, 3, 4, 5])])
+def test_batches_of_batches_loop_over_the_inner_axis_first(in_axes, expected):
+    x = jnp.arange(6).reshape(3, 2)
+    for transform in (lambda f: f, jax.jit):
+        log = Log()
+        finished(transform(jax.vmap(jax.vmap(lambda x: jax.debug.callback(log, x)), in_axes)), x)
+        assert [c[0] for c in log.calls] == expected
+
+
+def test_results_of_batches_of_batches():
+    x = jnp.arange(6.0).reshape(3, 2)
+    f = lambda a, b: io_callback(lambda a, b: np.asarray(10 * a + b), SCALAR, a, b)
+    g = jax.vmap(jax.vmap(f, (0, None)), (None, 0))
+    np.testing.assert_array_equal(g(x[:, 0], x[0]), [[0, 20, 40], [1, 21, 41]])
+    pure = lambda x: jax.pure_callback(lambda x: 2 * x, SCALAR, x, vmap_method="sequential")
+    np.testing.assert_array_equal(jax.jit(jax.vmap(jax.vmap(pure)))(x), 2 * x)
+    assert jax.vmap(pure)(jnp.zeros(0)).shape == (0,)
+
+
+def test_checkpoint_looks_again():
+    def calls(policy, f=lambda log, x: (jax.debug.callback(log, y := jnp.sin(x)), jnp.sin(y))[1]):
+        log = Log()
+        finished(jax.jit(jax.grad(jax.checkpoint(lambda x: f(log, x), policy=policy))), 2.0)
+        return len(log.calls)
+
+    policies = jax.checkpoint_policies
+    assert calls(None) == calls(policies.nothing_saveable) == 2
+    assert calls(policies.everything_saveable) == 1
+    assert calls(policies.everything_saveable, lambda log, x: (jax.debug.callback(log, x), jnp.sin(x))[1]) == 2
+
+
+def test_checkpoint_refuses_io():
+    f = lambda x: jnp.sin(x) * io_callback(lambda v: np.float32(v), SCALAR, lax.stop_gradient(x))
+    with pytest.raises(NotImplementedError, match="Effects not supported in partial-eval of `checkpoint`"):
+        jax.grad(jax.checkpoint(f))(1.0)
+
+
+# Errors
+
+
+class Refused(Exception):
+    pass
+
+
+def refuse(*args):
+    raise Refused("not today")
+
+
+CALLS = {
+    "pure": lambda x: jax.pure_callback(refuse, SCALAR, x),
+    "io": lambda x: io_callback(refuse, SCALAR, x),
+    "debug": lambda x: (jax.debug.callback(refuse, x), x)[1],
+    "ordered": lambda x: (jax.debug.callback(refuse, x, ordered=True), x)[1],
+    "scan": lambda x: lax.scan(lambda c, _: (jax.pure_callback(refuse, SCALAR, c), None), x, None, length=3)[0],
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_errors_are_chained_and_say_the_line(name):
+    with pytest.raises(jax.errors.JaxRuntimeError, match="not today") as caught:
+        finished(jax.jit(CALLS[name]), jnp.float32(1))
+    assert type(caught.value.__cause__) is Refused
+    line = CALLS[name].__code__.co_firstlineno
+    assert any("_callback of refuse at" in note and f"test_callbacks.py:{line}" in note for note in caught.value.__notes__)
+    jax.effects_barrier()  # who has caught it is not told again
+
+
+def test_errors_of_programs_that_run_behind():
+    m = jnp.ones((600, 600))
+    y = jax.jit(lambda m: jax.pure_callback(refuse, SCALAR, (m @ m @ m @ m).sum()))
+    with pytest.raises(jax.errors.JaxRuntimeError, match="not today") as caught:
+        jax.block_until_ready(y(m @ m))
+    assert type(caught.value.__cause__) is Refused
+
+
+def test_barrier_tells_of_errors_that_nobody_heard():
+    def f(m):
+        jax.debug.callback(refuse, (m @ m @ m @ m @ m @ m).sum())
+    try:
+        jax.jit(f)(jnp.ones((600, 600)))
+    except jax.errors.JaxRuntimeError:
+        return  # it ran at once
+    with pytest.raises(jax.errors.JaxRuntimeError, match="not today") as caught:
+        jax.effects_barrier()
+    assert type(caught.value.__cause__) is Refused
+
+
+def test_callbacks_may_run_programs():
+    def callback(i):
+        return np.asarray(jnp.sum(jax.jit(jnp.sin)(jnp.full((200, 200), i)) @ jnp.ones((200, 200))))
+    f = jax.jit(lambda x: lax.fori_loop(0, 20, lambda i, c: c + jax.pure_callback(callback, SCALAR, c) * 0, x))
+    runs = [f(jnp.float32(i)) for i in range(8)]
+    assert [float(r) for r in runs] == list(range(8))
+
+
+# Programs from the cache on disk, and who owns the functions
+
+
+def test_functions_are_told_to_programs_from_disk(tmp_path):
+    config.config.update("teucer_cache_dir", str(tmp_path))
+    try:
+        sources = []
+        for scale in (2.0, 3.0):
+            log = Log()
+
+            def f(x, scale=scale, log=log):
+                jax.debug.callback(log, x, ordered=True)
+                return jax.pure_callback(lambda v: v * np.float32(scale), SCALAR, x)
+
+            jax.debug.compiles().clear()
+            assert float(finished(jax.jit(f), 5.0)) == 5 * scale
+            assert log.calls == [(5.0,)]
+            sources += [row.source for row in jax.debug.compiles() if row.function == "f"]
+        assert sources == ["compiled", "disk"]
+    finally:
+        config.config.update("teucer_cache_dir", None)
+
+
+def test_functions_are_let_go_with_their_program():
+    class Function:
+        def __call__(self, x):
+            return np.asarray(x) + 1
+
+    function = Function()
+    gone = weakref.ref(function)
+    f = jax.jit(lambda x, function=function: jax.pure_callback(function, SCALAR, x))
+    assert float(f(1.0)) == 2.0
+    del f, function
+    jax.effects_barrier()
+    jax.clear_caches()
+    gc.collect()
+    assert gone() is None

@@ -19,6 +19,7 @@ from teucer._core.types import Zero, is_valid_type
 from teucer._devices import backends
 from teucer._devices.placement import spread
 from teucer._devices.shardings import NamedSharding, SingleDeviceSharding, check_shape, sharded_aval
+from teucer._executables.callbacks import explained
 from teucer._programs.programs import execute, in_order, program_for
 from teucer._trees import pytrees
 from teucer._xla import arrays as xla
@@ -185,12 +186,15 @@ def block_until_ready(x: Any) -> Any:
     Array([1., 1.], dtype=float32)
     """
     arrays = []
-    for leaf in pytrees.tree_leaves(x):
-        if isinstance(leaf, ArrayImpl):
-            arrays.append(leaf)
-        elif hasattr(leaf, "block_until_ready"):
-            leaf.block_until_ready()
-    xla.block_until_ready(arrays)
+    try:
+        for leaf in pytrees.tree_leaves(x):
+            if isinstance(leaf, ArrayImpl):
+                arrays.append(leaf)
+            elif hasattr(leaf, "block_until_ready"):
+                leaf.block_until_ready()
+        xla.block_until_ready(arrays)
+    except Exception as err:
+        raise explained(err)  # noqa: B904  # it has its cause
     return x
 
 

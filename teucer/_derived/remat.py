@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, final
 
 from teucer._base import config, tracebacks
 from teucer._core.calls import as_indices, as_names, check_callable, check_leaves, flatten_call, stage_user
+from teucer._core.effects import Effect
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_jaxpr, interpret
 from teucer._core.primitive import Primitive
 from teucer._core.stage import stage_jaxpr
@@ -182,6 +183,15 @@ def _cut(known: Jaxpr, residuals: Sequence[Any], policy: Policy | None) -> tuple
     saved: list[Var] = []
     eqns = []
     for eqn in reversed(known.eqns):
+        if eqn.effects:
+            if any(e.kind == "io" for e in eqn.effects if isinstance(e, Effect)):
+                raise NotImplementedError(
+                    "Effects not supported in partial-eval of `checkpoint`/`remat`: an io_callback would be called twice.\n"
+                    "  Call it outside of the function that is computed again.")
+            if _looks_again(eqn, known, policy):
+                eqns.append(eqn)
+                needed.update(v for v in eqn.invars if not isinstance(v, Literal))
+                continue
         if needed.isdisjoint(eqn.outvars):
             continue
         if policy is not None and _saves(policy, eqn):
@@ -190,6 +200,14 @@ def _cut(known: Jaxpr, residuals: Sequence[Any], policy: Policy | None) -> tuple
         eqns.append(eqn)
         needed.update(v for v in eqn.invars if not isinstance(v, Literal))
     return saved[::-1], _Again(eqns[::-1], needed)
+
+
+def _looks_again(eqn: Eqn, known: Jaxpr, policy: Policy | None) -> bool:
+    """Whether a debug callback is called again with what is computed again: unless the policy saves it and what it looks at."""
+    if not any(isinstance(e, Effect) and e.kind == "debug" for e in eqn.effects):
+        return False
+    computed = [v for v in eqn.invars if not isinstance(v, Literal) and v not in known.invars]
+    return policy is None or not _saves(policy, eqn) or not computed
 
 
 def _saves(policy: Policy, eqn: Eqn) -> bool:

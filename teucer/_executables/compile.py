@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, final
 
 from teucer._base import config, host_memory, memo
 from teucer._executables import cpu_features, disk_cache, memory_maps, preload, stored
+from teucer._executables.callbacks import trampolines
 from teucer._xla import client as xla
 from teucer._xla.dispatcher import forget_calls
 
@@ -47,10 +48,11 @@ class Module(NamedTuple):
 class Executable:
     """A compiled module. Its machine code is let go when the process has no room for more, and comes back at its next use."""
 
-    __slots__ = ("entry", "size", "source", "_module", "_callbacks", "_code", "_whole", "__weakref__")
+    __slots__ = ("entry", "size", "source", "_module", "_functions", "_callbacks", "_code", "_whole", "__weakref__")
 
     def __init__(self, module: Module, callbacks: Sequence[Any] = ()) -> None:
-        self._module, self._callbacks = module, callbacks
+        self._module, self._functions = module, callbacks
+        self._callbacks = trampolines(self, callbacks)
         self._code: Any = None
         self._whole: Any = None
         self.source: Source = "compiled"
@@ -72,7 +74,9 @@ class Executable:
         module = self._module
         client = module.devices[0].client
         options, devices = _options(module), xla.DeviceList(module.devices)
-        path = None if self._callbacks else _path(module, options)
+        if self._callbacks:
+            return self._load_with_callbacks(module, client, devices, options)
+        path = _path(module, options)
         if path is not None:
             ids = tuple([d.id for d in module.devices])
             self.entry = preload.Entry(path.name, options.SerializeAsString(), client.platform, ids)
@@ -91,13 +95,31 @@ class Executable:
                     return code
             disk_cache.count(path, hit=False)
         self.source, start = "compiled", time.perf_counter()
-        code = xla.compile_text(client, module.text, devices, options, self._callbacks)
+        code = xla.compile_text(client, module.text, devices, options)
         if path is not None and time.perf_counter() - start >= config.persistent_cache_min_compile_time_secs.value:
             with contextlib.suppress(xla.XlaRuntimeError):  # some programs cannot be serialized
                 content = stored.pack(code.serialize(), client.platform)
                 disk_cache.write(path, content)
                 self.size = len(content)
         return code
+
+    def _load_with_callbacks(self, module: Module, client: Any, devices: Any, options: Any) -> Any:
+        """As `_load_or_compile`. The functions are no part of what is kept on disk: they are told when that is loaded."""
+        path = _path(module, options) if client.platform == "cpu" else None
+        if path is None:
+            return xla.compile_text(client, module.text, devices, options, self._callbacks)
+        content, self.source = disk_cache.read(path), "disk"
+        for found in (content, None):
+            if found is None:
+                self.source = "compiled"
+                found = stored.pack(xla.compile_text(client, module.text, devices, options).serialize(), client.platform)
+                disk_cache.write(path, found)
+            self.size = len(found)
+            with contextlib.suppress(xla.XlaRuntimeError):  # what does not load is compiled anew, and replaced
+                code = stored.load(found, client, devices, options, self._callbacks)
+                disk_cache.count(path, hit=self.source == "disk")
+                return code
+        return xla.compile_text(client, module.text, devices, options, self._callbacks)
 
     def whole(self) -> Any:
         """The executable of the runtime with all of its instructions, for who reads them: one from disk is loaded without most."""
@@ -183,14 +205,15 @@ def compile_module(text: str, devices: Sequence[Any], *, num_replicas: int = 1, 
                    lean: bool = False, eigen: bool = False) -> tuple[Executable, Source]:
     """The executable of a StableHLO module on the given devices, and where it was found.
 
-    overrides: XLA debug options by name. callbacks: Python functions that the module calls; such a module is not cached.
+    overrides: XLA debug options by name. callbacks: Python functions that the module calls; such a module is kept on disk only.
     lean, eigen: whether to go, on CPU, without what only other than plain loops gain from, and whether convolutions had better be
     Eigen's (`_targets/cpu/switches.py`).
     Raises the compiler's error if XLA refuses the module or an option.
     """
     module = _module(text, devices, num_replicas, use_shardy, overrides or {}, lean, eigen)
     if callbacks:
-        return Executable(module, callbacks), "compiled"
+        own = Executable(module, callbacks)
+        return own, own.source
     found = _memory.get(module)
     if found is not None:
         return found, "memory"

@@ -7,34 +7,43 @@ import collections
 import threading
 from typing import Any
 
+from teucer._executables.callbacks import explained, was_told
+
 __all__ = ["effects_barrier", "watch"]
 
 _lock = threading.Lock()
-_running: collections.deque[Any] = collections.deque()
+_running: collections.deque[tuple[Any, Any]] = collections.deque()
 _MANY = 1024
 
 
-def watch(token: Any) -> None:
-    """Remember a running program by its token; of many, wait for the one that was started first."""
+def watch(token: Any, program: Any) -> None:
+    """Remember a running program by its token, and keep it as long; of many, wait for the one that was started first."""
     with _lock:
-        _running.append(token)
+        _running.append((token, program))
         oldest = _running.popleft() if len(_running) > _MANY else None
     if oldest is not None:
-        oldest.block_until_ready()
+        oldest[0].block_until_ready()
 
 
 def effects_barrier() -> None:
-    """Wait until all effects of the programs started so far have happened.
+    """Wait until all effects of the programs started so far have happened; raises what the first that failed raised.
 
     >>> import teucer as jax
     >>> jax.jit(lambda x: jax.debug.print("x = {x}", x=x))(3); jax.effects_barrier()
     x = 3
     """
     with _lock:
-        tokens = list(_running)
+        tokens = [token for token, _ in _running]
         _running.clear()
+    failed = []
     for token in tokens:
-        token.block_until_ready()
+        try:
+            token.block_until_ready()
+        except Exception as err:
+            if not was_told(err):
+                failed.append(explained(err))
+    if failed:
+        raise failed[0]
 
 
 atexit.register(effects_barrier)

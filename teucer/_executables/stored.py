@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 from typing import Any
 
 from teucer._base import host_memory
@@ -30,14 +31,14 @@ def whole(content: bytes) -> bytes:
     return zlib.decompress(rest) if stripped else rest
 
 
-def load(content: bytes, client: Any, devices: Any, options: Any) -> Any:
+def load(content: bytes, client: Any, devices: Any, options: Any, callbacks: Sequence[Any] = ()) -> Any:
     """The executable of the runtime, without the instructions within fusions if there is a stripped form.
 
     Raises the runtime's error if it cannot be loaded.
     """
     stripped, rest = _parts(content)
     with host_memory.joining():
-        return xla.deserialize(client, stripped or rest, devices, options)
+        return xla.deserialize(client, stripped or rest, devices, options, callbacks)
 
 
 def _parts(content: bytes) -> tuple[bytes, bytes]:

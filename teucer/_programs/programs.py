@@ -22,6 +22,7 @@ from teucer._devices import shardings
 from teucer._devices.placement import Placement, chosen_by_compiler, on_device, over_mesh, pinned, placement_of, spread
 from teucer._dynamic import sizes
 from teucer._executables import compilations, effects, misses, preload
+from teucer._executables.callbacks import explained
 from teucer._executables.compile import Executable, LoadedCode, OnDemand, Source, compile_module, compile_together, fingerprint
 from teucer._lower.context import Argument, lower_module
 from teucer._lower.donations import donated_to
@@ -393,11 +394,14 @@ def execute(program: Program, args: Sequence[Any], *, checked: bool = True) -> l
     ready = [x if type(x) is ArrayImpl and x._sharding is sharding else transfer.to_sharding(x, sharding)
              for x, sharding in zip(taken, program.in_shardings, strict=True)]
     ready = [x if formats.order_of(x) == order else in_order(x, order) for x, order in zip(ready, program.in_orders, strict=True)]
-    if program.has_effects:
-        outs, token = xla_arrays.execute_with_token(program.executable, ready, program.handlers)
-        effects.watch(token)
-    else:
-        outs = program.run(ready)
+    try:
+        if program.has_effects or (program.callbacks and program.steps is None):
+            outs, token = xla_arrays.execute_with_token(program.executable, ready, program.handlers)
+            effects.watch(token, program)
+        else:
+            outs = program.run(ready)
+    except XlaRuntimeError as err:
+        raise explained(err)  # noqa: B904  # it has its cause
     if checked:
         check_finite(outs, program.name)
     for i, aval in program.tangents_of_integers:
@@ -440,7 +444,8 @@ def fast_path(program: Program, out_tree: Any, args: Sequence[Any], n_consts: in
     args: of this call, constants first, before it deletes those that are donated. C++ takes their layouts for a part of the
     signature, and does not change them.
     """
-    if (program.has_effects or program.steps is not None or program.tangents_of_integers or any(program.in_orders)
+    if (program.has_effects or program.callbacks or program.steps is not None or program.tangents_of_integers
+            or any(program.in_orders)
             or any(type(x) is ArrayImpl and not x.is_deleted() and formats.order_of(x) is not None for x in args)
             or config.debug_nans.value or config.debug_infs.value):
         return None

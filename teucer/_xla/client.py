@@ -165,7 +165,7 @@ def cost_analysis(client: Any, computation: Any) -> Any:
     return _jax.hlo_module_cost_analysis(client, computation.get_hlo_module())
 
 
-def deserialize(client: Any, data: bytes, devices: Any, options: Any) -> Any:
-    """Load an executable from what `LoadedExecutable.serialize` wrote."""
+def deserialize(client: Any, data: bytes, devices: Any, options: Any, callbacks: Sequence[Any] = ()) -> Any:
+    """Load an executable from what `LoadedExecutable.serialize` wrote; callbacks: as of `compile_text`, all that it has."""
     lapack.start_if_called(data)
-    return client.deserialize_executable(data, devices, options)
+    return client.deserialize_executable(data, devices, options, *([list(callbacks)] if callbacks else []))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
@@ -10,17 +11,20 @@ import numpy as np
 from teucer._arrays import transfer
 from teucer._arrays.arrays import ArrayImpl, to_numpy
 from teucer._arrays.structs import ShapeDtypeStruct
-from teucer._base import dtypes, errors, tracebacks
+from teucer._base import dtypes, errors, source, tracebacks
 from teucer._core import array_ops
 from teucer._core.calls import check_callable, fun_name
 from teucer._core.effects import Effect
 from teucer._core.partition import Labels
 from teucer._core.primitive import Primitive
-from teucer._core.trace import typeof
-from teucer._core.types import ShapedArray, Zero
+from teucer._core.trace import Tracer, typeof
+from teucer._core.types import ShapedArray, Zero, is_valid_type
+from teucer._devices import backends
+from teucer._executables.callbacks import note_failure
 from teucer._lower import hlo
 from teucer._lower.context import Value
 from teucer._trees import pytrees
+from teucer.lax._slicing import index_in_dim
 
 __all__ = ["debug_callback", "debug_callback_p", "io_callback", "io_callback_p", "pure_callback", "pure_callback_p"]
 
@@ -28,16 +32,22 @@ _VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_
 
 # XLA's names for a call of Python, by platform.
 _TARGETS = {"cpu": "xla_ffi_python_cpu_callback", "cuda": "xla_ffi_python_gpu_callback", "rocm": "xla_ffi_python_gpu_callback"}
+_PARTITIONED = {platform: target.replace("ffi_", "ffi_partitioned_") for platform, target in _TARGETS.items()}
 # Where the block being written keeps what the last ordered call in it gave.
 _ORDER_AVAL = ShapedArray((), np.dtype(bool))
 
 
-def _on_host(x: Any) -> Any:
-    """A value as a NumPy array; typed keys as their words."""
-    aval = typeof(x)
-    if isinstance(aval.dtype, dtypes.ExtendedDType):
-        return np.asarray(x._key_data())
-    return to_numpy(x) if isinstance(x, ArrayImpl) else np.asarray(x, aval.dtype)
+def _for_python(x: Any) -> Any:
+    """A value as what a function of the user is given: an array on the CPU, a copy that it may keep; typed keys as their words."""
+    if isinstance(typeof(x).dtype, dtypes.ExtendedDType):
+        x = x._key_data()
+    if isinstance(x, ArrayImpl) and x.sharding.num_devices == 1 and next(iter(x.devices())).platform == "cpu":
+        return x
+    return transfer.put(to_numpy(x) if isinstance(x, ArrayImpl) else np.asarray(x), _host(), committed=False)
+
+
+def _host() -> Any:
+    return backends.local_devices(backend="cpu")[0]
 
 
 class _Callback(Primitive):
@@ -54,7 +64,7 @@ class _Callback(Primitive):
 
     def evaluate(self, *args: Any, callback: Any, result_avals: Any, **params: Any) -> Any:
         try:
-            outs = _checked(callback(*map(_on_host, args)), result_avals, callback)
+            outs = _checked(callback(*map(_for_python, args)), result_avals, callback)
         except Exception as err:
             if self is debug_callback_p:
                 raise
@@ -65,29 +75,42 @@ class _Callback(Primitive):
     def shard(self, *avals: Any, **params: Any) -> Any:
         return Labels([tuple((i, axis) for axis in range(a.ndim)) for i, a in enumerate(avals)], [()])
 
-    def lower(self, ctx: Any, *values: Any, callback: Any, result_avals: Any, ordered: bool = False, **params: Any) -> Any:
+    def lower(self, ctx: Any, *values: Any, callback: Any, result_avals: Any, ordered: bool = False,
+              partitioned: bool = False, **params: Any) -> Any:
         if ctx.platform not in _TARGETS:
             raise NotImplementedError(f"{self.name}: Python callbacks are implemented on CPU and GPU, not on {ctx.platform}.\n"
                                       "  Run the function that calls Python on a CPU device: device_put its arguments there.")
 
+        where = f"the {self.name} of {fun_name(callback)}"
+        if ctx.source is not None and ctx.source[0] is not None:
+            where += f" at {source.describe(ctx.source[0])}"
+
         def call(*args: Any) -> tuple[Any, ...]:
-            return tuple(_checked(callback(*map(_on_host, args)), result_avals, callback))
+            try:
+                return tuple(_checked(callback(*map(_for_python, args)), result_avals, callback))
+            except Exception as err:
+                note_failure(err, where)
+                raise
 
         if not ordered:
-            return self._call(ctx, values, result_avals, call)
+            return self._call(ctx, values, result_avals, call, partitioned)
         # Within a block one call waits for the one before it, since it takes a value that that one gives.
         previous = ctx.order or ctx.constant(False)
         outs = self._call(ctx, (previous, *values), (_ORDER_AVAL, *result_avals), lambda token, *args: (token, *call(*args)))
         ctx.order = outs[0]
         return outs[1:]
 
-    def _call(self, ctx: Any, values: Sequence[Any], avals: Sequence[ShapedArray], call: Callable[..., Any]) -> Any:
+    def _call(self, ctx: Any, values: Sequence[Any], avals: Sequence[ShapedArray], call: Callable[..., Any],
+              partitioned: bool = False) -> Any:
         index = len(ctx.module.host_callbacks)
         ctx.module.host_callbacks.append(call)
         layouts = [_row_major(v.aval) for v in values], [_row_major(a) for a in avals]
-        outs = hlo.custom_call(ctx, _TARGETS[ctx.platform], values, avals, config=f"{{index = {index} : ui64}}",
+        # One device calls for all, which sees the whole; or each with its part.
+        once = "" if partitioned else ctx.module.on_first_device(len(avals))
+        outs = hlo.custom_call(ctx, (_PARTITIONED if partitioned else _TARGETS)[ctx.platform], values, avals,
+                               config=f"{{index = {index} : ui64}}",
                                operand_layouts=layouts[0], result_layouts=layouts[1], has_side_effect=self.kind is not None,
-                               attributes=ctx.module.on_first_device(len(avals)))
+                               attributes=once)
         return tuple(map(ctx.whole, outs))
 
     def lower_extended(self, ctx: Any, *values: Any, **params: Any) -> Any:
@@ -146,18 +169,41 @@ class PureCallback(_Callback):
                       for x, d in zip(moved, dims, strict=True)]
             outs = self.call(*filled, callback=callback, result_avals=batched, vmap_method=vmap_method, **params)
         else:
-            one_by_one = _sequentially(callback, [d is not None for d in dims], axis.size)
+            one_by_one = _OneByOne.of(callback, [d is not None for d in dims], axis.size, result_avals)
             outs = self.call(*moved, callback=one_by_one, result_avals=batched, vmap_method=vmap_method, **params)
         return outs, (0,) * len(outs)
 
 
-def _sequentially(callback: Callable[..., Any], batched: Sequence[bool], size: int) -> Callable[..., Any]:
-    """A callback on batches that calls `callback` on one element after the other."""
-    def on_batch(*args: Any) -> list[Any]:
-        rows = [callback(*(x[i] if b else x for x, b in zip(args, batched, strict=True))) for i in range(size)]
-        return [np.stack(column) for column in zip(*rows, strict=True)] if size else []
-    on_batch.__name__ = fun_name(callback)
-    return on_batch
+class _OneByOne:
+    """A callback on batches that calls `function` on one element after the other.
+
+    axes: which operands each batch axis is of, and its size; the one that was batched first is the outermost loop, and is the
+    last of the leading axes of operands and results.
+    """
+
+    def __init__(self, function: Callable[..., Any], axes: tuple[tuple[tuple[bool, ...], int], ...], avals: Any) -> None:
+        self.function, self.axes, self.avals = function, axes, avals
+        self.__name__ = fun_name(function)
+
+    @classmethod
+    def of(cls, callback: Any, batched: Sequence[bool], size: int, avals: Any) -> _OneByOne:
+        """The callback on batches of what `callback` takes. avals: of its results."""
+        axis = (tuple(batched), size)
+        if isinstance(callback, _OneByOne):
+            return cls(callback.function, (*callback.axes, axis), callback.avals)
+        return cls(callback, (axis,), avals)
+
+    def __call__(self, *args: Any) -> list[Any]:
+        sizes = [size for _, size in self.axes]
+        outs = [np.empty((*sizes[::-1], *a.shape), a.dtype) for a in self.avals]
+        operands = list(map(np.asarray, args))
+        for place in np.ndindex(*sizes):
+            def element(k: int, place: Any = place) -> Any:
+                return tuple(i for (batched, _), i in zip(self.axes[::-1], place[::-1], strict=True) if batched[k])
+            results = _checked(self.function(*(_for_python(x[element(k)]) for k, x in enumerate(operands))), self.avals, self)
+            for out, result in zip(outs, results, strict=True):
+                out[place[::-1]] = result
+        return outs
 
 
 class _Effectful(_Callback):
@@ -165,13 +211,13 @@ class _Effectful(_Callback):
 
     __slots__ = ()
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, callback: Any, result_avals: Any, ordered: bool) -> Any:
-        if ordered and self.kind == "io":
+    def batch(self, axis: Any, args: Any, dims: Any, *, callback: Any, result_avals: Any, **params: Any) -> Any:
+        if params["ordered"] and self.kind == "io":
             raise ValueError("Cannot `vmap` ordered IO callback.\n  The order of the elements is not defined.")
         moved = [x if d is None else array_ops.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
         batched = tuple(ShapedArray((axis.size, *a.shape), a.dtype) for a in result_avals)
-        one_by_one = _sequentially(callback, [d is not None for d in dims], axis.size)
-        outs = self.call(*moved, callback=one_by_one, result_avals=batched, ordered=ordered)
+        one_by_one = _OneByOne.of(callback, [d is not None for d in dims], axis.size, result_avals)
+        outs = self.call(*moved, callback=one_by_one, result_avals=batched, **params)
         return outs, (0,) * len(outs)
 
 
@@ -198,11 +244,19 @@ class DebugCallback(_Effectful):
 
     __slots__ = ()
     name = "debug_callback"
-    multiple_results = True
     kind = "debug"
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         return self.call(*primals, **params), ()
+
+    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+        if not params["partitioned"]:
+            return super().batch(axis, args, dims, **params)
+        # How much of a batch a device has is not known here.
+        for i in range(axis.size):
+            one = (x if d is None else index_in_dim(x, i, d, keepdims=False) for x, d in zip(args, dims, strict=True))
+            self.call(*one, **params)
+        return (), ()
 
 
 pure_callback_p = PureCallback()
@@ -273,22 +327,46 @@ def io_callback(callback: Callable[..., Any], result_shape_dtypes: Any, *args: A
     return pytrees.tree_unflatten(out_tree, outs)
 
 
-def debug_callback(callback: Callable[..., Any], *args: Any, ordered: bool = False, partitioned: bool = False,
-                   **kwargs: Any) -> None:
-    """Call a Python function on host arrays, from inside a program, for its side effect; what it returns is ignored.
+def debug_callback(callback: Callable[..., Any] | None = None, *args: Any, ordered: bool = False, partitioned: bool = False,
+                   **kwargs: Any) -> Any:
+    """Call a Python function on arrays, from inside a program, for its side effect; what it returns is ignored.
 
-    Under vmap it is called for each element; under differentiation once, with the values.
+    Arguments that are no arrays, such as strings, go to it as they are. Under vmap it is called for each element; under
+    differentiation once, with the values.
+    ordered: calls keep the order of the program. partitioned: every device calls it with its part of the arguments.
+    Without a callback, a function that takes it and its arguments: `callback(ordered=True)(f, x, ordered=3)`.
+    Raises TypeError for what cannot be called, ValueError for ordered and partitioned both.
 
     >>> import teucer as jax
     >>> jax.debug.callback(lambda x: print(x + 1), 3)
     4
     """
-    check_callable(callback, "debug.callback")
+    if callback is None:
+        if args or kwargs:
+            raise TypeError(f"debug_callback received unexpected arguments in the two-call form: {args}, {kwargs}.\n"
+                            "  Give it options only, and the arguments of the callback to what it returns.")
+        return functools.partial(_debug_callback, ordered, partitioned)
+    _debug_callback(ordered, partitioned, callback, *args, **kwargs)
+    return None
+
+
+def _debug_callback(ordered: bool, partitioned: bool, callback: Callable[..., Any], /, *args: Any, **kwargs: Any) -> None:
+    if not callable(callback):
+        raise TypeError("first argument to jax.debug.callback must be callable, but got an object of type "
+                        f"{type(callback)}")
+    if ordered and partitioned:
+        raise ValueError("`ordered` and `partitioned` cannot be set to True at the same time.")
     leaves, tree = pytrees.tree_flatten((args, kwargs))
-    flat = _flat_call(callback, tree, None)
+    is_array = [isinstance(x, Tracer) or is_valid_type(x) for x in leaves]
+    others = [None if a else x for x, a in zip(leaves, is_array, strict=True)]
 
     def ignoring(*values: Any) -> list[Any]:
-        flat(*values)
+        known = iter(values)
+        filled = [next(known) if a else x for x, a in zip(others, is_array, strict=True)]
+        args, kwargs = pytrees.tree_unflatten(tree, filled)
+        callback(*args, **kwargs)
         return []
 
-    debug_callback_p.call(*leaves, callback=ignoring, result_avals=(), ordered=ordered)
+    ignoring.__name__ = fun_name(callback)
+    debug_callback_p.call(*(x for x, a in zip(leaves, is_array, strict=True) if a), callback=ignoring, result_avals=(),
+                          ordered=ordered, partitioned=partitioned)

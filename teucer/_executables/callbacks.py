@@ -1,0 +1,90 @@
+"""Python functions that programs call: who owns them, and which of them failed."""
+
+from __future__ import annotations
+
+import collections
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, final
+
+from teucer._base import errors
+
+__all__ = ["Trampoline", "explained", "note_failure", "trampolines", "was_told"]
+
+_MOST = 64
+_lock = threading.Lock()
+
+
+class Failure(NamedTuple):
+    """An exception that a function raised, and where the program calls it."""
+
+    error: BaseException
+    where: str
+
+    def is_told_by(self, said: str) -> bool:
+        """Whether the text of an error of the runtime is about it."""
+        return f"{type(self.error).__name__}: {self.error}" in said
+
+
+# Those that no caller has heard of, and those that one has.
+_new: collections.deque[Failure] = collections.deque(maxlen=_MOST)
+_told: collections.deque[Failure] = collections.deque(maxlen=_MOST)
+
+
+@final
+class Trampoline:
+    """What the runtime is given to call, and holds for ever: it forgets the function when its owner is gone."""
+
+    __slots__ = ("function",)
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function: Callable[..., Any] | None = function
+
+    def __call__(self, *args: Any) -> Any:
+        function = self.function
+        if function is None:
+            raise RuntimeError("the program that calls this function is gone.")
+        return function(*args)
+
+    def forget(self) -> None:
+        """Let the function go."""
+        self.function = None
+
+
+def trampolines(owner: Any, functions: Sequence[Callable[..., Any]]) -> tuple[Trampoline, ...]:
+    """Trampolines of functions that are held as long as their owner."""
+    made = tuple(map(Trampoline, functions))
+    for trampoline in made:
+        weakref.finalize(owner, trampoline.forget).atexit = False
+    return made
+
+
+def note_failure(error: BaseException, where: str) -> None:
+    """Remember what a function raised, until the runtime tells of it by an error of its own."""
+    with _lock:
+        _new.append(Failure(error, where))
+
+
+def explained(err: BaseException) -> BaseException:
+    """An error of the runtime, with the exception of the function that it tells of as its cause."""
+    if not isinstance(err, errors.JaxRuntimeError) or err.__cause__ is not None:
+        return err
+    said = str(err)
+    with _lock:
+        for failure in reversed(_new):
+            if failure.is_told_by(said):
+                _new.remove(failure)
+                _told.append(failure)
+                err.__cause__ = failure.error
+                err.add_note(f"In {failure.where}.")
+                break
+    return err
+
+
+def was_told(err: BaseException) -> bool:
+    """Whether a caller has heard of the function that an error of the runtime tells of, and none is new."""
+    said = str(err)
+    with _lock:
+        known = any(failure.is_told_by(said) for failure in _told)
+        return known and not any(failure.is_told_by(said) for failure in _new)
