@@ -14,7 +14,8 @@ from teucer._core.checker import check_jaxpr
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Literal
 from teucer._core.trace import EVAL, typeof
 from teucer._optimize.passes import PASSES, Pass, optimize
-from teucer._programs import programs
+from teucer._programs.lower import lower
+from teucer._programs.prepare import prepared
 
 CALLS = {"jit": "jaxpr", "outlined_call": "jaxpr", "remat2": "jaxpr", "custom_jvp_call": "call_jaxpr",
          "custom_vjp_call": "call_jaxpr"}
@@ -79,10 +80,7 @@ def _scan(operands: Sequence[Any], jaxpr: Any, num_consts: int, num_carry: int, 
 
 def compiled_text(f: Any, *args: Any, **options: Any) -> str:
     """The text that XLA compiles for a jitted function: after the passes."""
-    traced = jax.jit(f, **options).trace(*args)
-    staged, placement = traced.staged, traced.placement
-    jaxpr = programs.prepared(staged.jaxpr.jaxpr, options.get("outline"), placement, "cpu")
-    return programs.lower_program(jaxpr, traced.fun_name, staged.donated, False, ("cpu",), placement=placement).text
+    return lower(prepared(jax.jit(f, **options).trace(*args).job)).text
 
 
 def bits(x: Any) -> tuple[Any, ...]:

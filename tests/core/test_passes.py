@@ -461,7 +461,7 @@ def test_programs_are_kept_apart_by_the_option(monkeypatch):
     f(2.0)
     calls = []
     with config.optimize_jaxprs(False):
-        monkeypatch.setattr(jax._programs.programs, "optimize", calls.append)
+        monkeypatch.setattr(jax._programs.prepare, "optimize", calls.append)
         np.testing.assert_array_equal(f(2.0), 2.0)
     assert calls == []
 

@@ -12,7 +12,7 @@ import teucer.numpy as jnp
 from teucer import errors
 from teucer._base import config
 from teucer._executables.compile import clear_memory
-from teucer._programs import programs
+from teucer._programs import compile
 
 RNG = np.random.default_rng(0)
 W = RNG.normal(size=(3, 4)).astype(np.float32)
@@ -63,8 +63,8 @@ def test_one_trace_for_all_sizes() -> None:
 
 def test_one_compilation_for_all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = []
-    original = programs.compile_module
-    monkeypatch.setattr(programs, "compile_module", lambda text, *a, **k: compiled.append(text) or original(text, *a, **k))
+    original = compile.compile_module
+    monkeypatch.setattr(compile, "compile_module", lambda text, *a, **k: compiled.append(text) or original(text, *a, **k))
     clear_memory()
     g = jax.jit(jax.grad(loss), dynamic_dims={"x": 16})
     for n in SIZES[:-1]:

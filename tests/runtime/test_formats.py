@@ -11,7 +11,7 @@ import teucer.numpy as jnp
 from teucer import lax
 from teucer._arrays import formats
 from teucer._core.checker import check_jaxpr
-from teucer._programs import programs
+from teucer._programs import run
 from teucer.experimental import serialize_executable
 from teucer.experimental.layout import Format, Layout, with_layout_constraint
 
@@ -293,7 +293,7 @@ def test_programs_of_chance():
 
 
 def test_arrays_that_lie_by_rows_are_not_copied(monkeypatch):
-    monkeypatch.setattr(programs, "in_order", None)
+    monkeypatch.setattr(run, "in_order", None)
     x = jnp.asarray(X)
     assert formats.order_of(x) is None and formats.order_of(jnp.ones(())) is None
     f = jax.jit(lambda x: x * 3)

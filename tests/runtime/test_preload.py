@@ -11,7 +11,7 @@ import teucer as jax
 import teucer.numpy as jnp
 from teucer._base import config
 from teucer._executables import compile, disk_cache, preload
-from teucer._programs import programs
+from teucer._programs import compile as programs
 
 
 @pytest.fixture

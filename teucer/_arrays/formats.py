@@ -1,7 +1,7 @@
 """How arrays lie in memory: the order of their axes, and with where they live, their format.
 
 Arrays lie row by row unless a program was told otherwise: layouts are of the arguments and results of programs, and a program takes
-its arguments in no other (`_programs/programs.py`).
+its arguments in no other (`_programs/run.py`).
 """
 
 from __future__ import annotations

@@ -20,7 +20,9 @@ from teucer._devices import backends
 from teucer._devices.placement import spread
 from teucer._devices.shardings import NamedSharding, SingleDeviceSharding, check_shape, sharded_aval
 from teucer._executables.callbacks import explained
-from teucer._programs.programs import execute, in_order, program_for
+from teucer._programs.compile import program_for
+from teucer._programs.job import Job
+from teucer._programs.run import execute, in_order
 from teucer._trees import pytrees
 from teucer._xla import arrays as xla
 from teucer._xla.client import Device
@@ -94,7 +96,7 @@ def _exchange(x: Any, sharding: Any) -> Any:
     check_shape(sharding, x.shape)
     jaxpr, _ = stage_flat(lambda y: (y,), [x.aval], DebugInfo("device_put"))
     placed = spread([x], None, [sharding])
-    return execute(program_for(jaxpr, "device_put", (False,), True, placed), [x])[0]
+    return execute(program_for(Job(jaxpr, "device_put", placed, (False,), keep_unused=True)), [x])[0]
 
 
 @tracebacks.api_boundary

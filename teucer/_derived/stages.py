@@ -14,8 +14,12 @@ from teucer._core.trace import Tracer, typeof
 from teucer._core.types import Aval
 from teucer._devices import backends
 from teucer._devices.shardings import check_shape
-from teucer._programs import programs
-from teucer._transform.jit import JitOptions, Staged, jit, method, placement_for, prefixed, stage_call
+from teucer._programs.compile import compile_job
+from teucer._programs.lower import Lowering
+from teucer._programs.lower import lower as lower_job
+from teucer._programs.program import Program
+from teucer._programs.run import execute
+from teucer._transform.jit import JitOptions, Staged, jit, job_of, method, prefixed, stage_call
 from teucer._trees import pytrees
 from teucer._xla import client as xla
 
@@ -87,12 +91,12 @@ class Traced(Stage):
     """A function traced for the types of its arguments. Made by `jit(f).trace(...)`."""
 
     def __init__(self, staged: Staged, options: JitOptions, call: FlatCall) -> None:
-        self.staged, self._options, self.out_tree = staged, options, staged.out_tree
+        self.staged, self.out_tree = staged, staged.out_tree
         self.fun_name = staged.debug_info.name
         n = len(staged.consts)
         infos = [ArgInfo(a, d) for a, d in zip(staged.jaxpr.in_avals[n:], staged.donated[n:], strict=True)]
         self.args_info = pytrees.tree_unflatten(call.tree, infos)
-        self.placement = placement_for(staged, call, options)
+        self.job = job_of(staged, call, options)
         _, self._outs = prefixed(staged, call, None, options.out_shardings)
         _, self._out_layouts = prefixed(staged, call, None, options.out_layouts)
         for where, aval in zip(self._outs, staged.jaxpr.out_avals, strict=True):
@@ -140,27 +144,24 @@ class Traced(Stage):
 
         lowering_platforms: for which platforms; by default that of the device on which the program will run.
         """
-        platforms = tuple(lowering_platforms or (self.placement.platform,))
-        return Lowered(self, self.lower_with(platforms), self.placement, platforms)
+        platforms = tuple(lowering_platforms or (self.job.placement.platform,))
+        return Lowered(self, self.lower_with(platforms), platforms)
 
-    def lower_with(self, platforms: Sequence[str], *, locations: bool = False) -> programs.Lowering:
+    def lower_with(self, platforms: Sequence[str], *, locations: bool = False) -> Lowering:
         """The program's text for platforms; locations: with the places that operations come from."""
-        return programs.lower_program(self.staged.jaxpr.jaxpr, self.fun_name, self.staged.donated, self._options.keep_unused,
-                                      platforms, locations=locations, quiet=locations, placement=self.placement)
+        return lower_job(self.job._replace(quiet=locations), platforms, locations=locations)
 
-    def lower_for_export(self, platforms: Sequence[str], arg_names: Sequence[str]) -> programs.Lowering:
+    def lower_for_export(self, platforms: Sequence[str], arg_names: Sequence[str]) -> Lowering:
         """The program's text with the constants of the function in it; arguments are called `arg_names` in its messages."""
-        return programs.lower_program(self.staged.jaxpr.jaxpr, self.fun_name, (False,) * len(self.staged.donated),
-                                      self._options.keep_unused, platforms, consts=self.staged.consts, arg_names=arg_names,
-                                      placement=self.placement)
+        job = self.job._replace(donated=(False,) * len(self.staged.donated))
+        return lower_job(job, platforms, consts=self.staged.consts, arg_names=arg_names)
 
 
 class Lowered(Stage):
     """A program as StableHLO. Made by `jit(f).lower(...)`."""
 
-    def __init__(self, traced: Traced, lowering: programs.Lowering, placement: programs.Placement,
-                 platforms: Sequence[str]) -> None:
-        self.traced, self.lowering, self._placement, self.platforms = traced, lowering, placement, platforms
+    def __init__(self, traced: Traced, lowering: Lowering, platforms: Sequence[str]) -> None:
+        self.traced, self.lowering, self.platforms = traced, lowering, platforms
         self.args_info, self.out_tree = traced.args_info, traced.out_tree
 
     @property
@@ -183,19 +184,17 @@ class Lowered(Stage):
             why = f"has arguments of symbolic sizes, {symbolic[0]}" if symbolic else f"is for several platforms, {self.platforms}"
             raise ValueError(f"compile: {traced.fun_name} {why}.\n  Lower it for known sizes and one platform; jax.export keeps it "
                              "as it is, to be called at any size.")
-        options = (*traced._options.compiler_options, *sorted((compiler_options or {}).items()))
-        placement = self._placement
+        placement = traced.job.placement
         if device_assignment is not None:
             if len(device_assignment) != len(placement.devices) or placement.mesh is not None:
                 raise ValueError(f"compile: device_assignment has {len(device_assignment)} devices for a program on "
                                  f"{placement.mesh or 'one'}.")
             placement = placement._replace(devices=tuple(device_assignment), committed=True)
-        staged, outline = traced.staged, traced._options.outline
-        same = placement is self._placement and self.platforms == (placement.platform,)
-        program = programs.compile_staged(staged.jaxpr.jaxpr, traced.fun_name, staged.donated, traced._options.keep_unused,
-                                          placement, options, outline, quiet=True, written=self.lowering if same else None)
-        return Compiled(program, traced.staged.consts, self.args_info, self.out_tree, traced.staged.jaxpr.out_avals,
-                        traced.arg_names)
+        job = traced.job._replace(placement=placement, quiet=True,
+                                  options=(*traced.job.options, *sorted((compiler_options or {}).items())))
+        same = placement is traced.job.placement and self.platforms == (placement.platform,)
+        return Compiled(compile_job(job, self.lowering if same else None), traced.staged.consts, self.args_info, self.out_tree,
+                        traced.staged.jaxpr.out_avals, traced.arg_names)
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
         """The program's text: dialect 'stablehlo' (the default) or 'hlo'.
@@ -226,7 +225,7 @@ class Lowered(Stage):
 
     def cost_analysis(self) -> Any:
         """XLA's estimate of what the program costs before it is optimised, as a dictionary."""
-        client = backends.backends().get("cpu", self._placement.device.client)  # plugins have no such function
+        client = backends.backends().get("cpu", self.traced.job.placement.device.client)  # plugins have no such function
         return xla.cost_analysis(client, self.compiler_ir("hlo"))
 
 
@@ -238,7 +237,7 @@ def _check_dialect(dialect: str | None) -> None:
 class Compiled(Stage):
     """An executable. Call it with arguments of the types that it was compiled for."""
 
-    def __init__(self, program: programs.Program, consts: Sequence[Any], args_info: Any, out_tree: Any, out_avals: Sequence[Any],
+    def __init__(self, program: Program, consts: Sequence[Any], args_info: Any, out_tree: Any, out_avals: Sequence[Any],
                  arg_names: Sequence[str]) -> None:
         self.program, self.args_info, self.out_tree, self.arg_names = program, args_info, out_tree, tuple(arg_names)
         # What the function closes over comes before the arguments.
@@ -319,7 +318,7 @@ class Compiled(Stage):
             raise TypeError("Argument types differ from the types for which this computation was compiled. Perhaps you are calling "
                             "the compiled executable with a different enable_x64 mode than when it was AOT compiled? The "
                             "mismatches are:\n" + "\n".join(differing))
-        return pytrees.tree_unflatten(self.out_tree, programs.execute(self.program, (*self.consts, *call.leaves)))
+        return pytrees.tree_unflatten(self.out_tree, execute(self.program, (*self.consts, *call.leaves)))
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
         """As calling the object."""

@@ -118,7 +118,7 @@ class Forecast:
     """Which entries a function will need, as far as known, and where that is written."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._path, self._used = path, False
         data = disk_cache.read(path)
         self._known = _NOTHING if data is None else _decoded(data)
         self._loadings = [_Loading(path.parent / entry.name, entry) for entry in self._known.entries]
@@ -126,6 +126,12 @@ class Forecast:
             _loadings.update({loading.path: loading for loading in self._loadings})
             with contextlib.suppress(RuntimeError):  # of a process that may have no more threads
                 threading.Thread(target=_load, args=(list(self._loadings),), name=THREAD).start()
+
+    def first_use(self) -> bool:
+        """Whether nobody has used it before: one program is made by a forecast."""
+        with _lock:
+            first, self._used = not self._used, True
+        return first
 
     def take(self, fingerprint: Callable[[], str | None]) -> Foreseen | None:
         """The program of the function, if it is a whole one, was loaded, and is for the same fingerprint."""

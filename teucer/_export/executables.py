@@ -17,12 +17,14 @@ from teucer._core.trace import typeof
 from teucer._derived.stages import ArgInfo, Compiled
 from teucer._devices import backends
 from teucer._devices.chosen import GSPMDSharding
+from teucer._devices.placement import Placement
 from teucer._devices.shardings import NamedSharding
 from teucer._executables import cpu_features
 from teucer._executables.compile import LoadedCode
 from teucer._export.serialization import aval_of, aval_text, pack, read_tree, sharding_of, sharding_text, tree_text, unpack
 from teucer._export.symbolic_shapes import SymbolicScope
-from teucer._programs import programs
+from teucer._programs.lower import Lowering
+from teucer._programs.program import Program
 from teucer._trees import pytrees
 from teucer._xla import client as xla
 from teucer.random._keys import wrap_key_data
@@ -102,10 +104,10 @@ def deserialize_and_load(serialized: bytes, in_tree: Any, out_tree: Any, backend
                     for a, s in zip(in_avals, laid_out["types"], strict=True)]
     options = xla.compile_options([d.id for d in devices], use_shardy=mesh is not None)
     executable = xla.deserialize(device.client, sections[1], xla.DeviceList(devices), options)
-    placement = programs.Placement(devices, fields["committed"] or bool(execution_devices), mesh)
-    lowering = programs.Lowering("", tuple(fields["kept"]), (), False, False, (*const_avals, *in_avals), ins, outs, placement,
-                                 trace_time=0.0, lower_time=0.0)
-    program = programs.Program(LoadedCode(executable, sections[1]), lowering, out_avals, fields["name"])
+    placement = Placement(devices, fields["committed"] or bool(execution_devices), mesh)
+    lowering = Lowering("", tuple(fields["kept"]), (), False, False, (*const_avals, *in_avals), ins, outs, placement,
+                        trace_time=0.0, lower_time=0.0)
+    program = Program(LoadedCode(executable, sections[1]), lowering, out_avals, fields["name"])
     infos = [ArgInfo(aval, donated) for aval, donated in zip(in_avals, fields["donated"], strict=True)]
     consts = [_value_of(data, aval) for data, aval in zip(sections[2:], const_avals, strict=True)]
     return Compiled(program, consts, pytrees.tree_unflatten(in_tree, infos), out_tree, out_avals, fields["arg_names"])

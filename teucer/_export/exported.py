@@ -326,7 +326,7 @@ def _export_vjp(traced: Any, exported: Exported) -> Exported:
         return pullback(list(args_and_cts[n:]))
 
     avals = [*exported.in_avals, *(a.cotangent_aval() for a in exported.out_avals)]
-    placement = traced.placement
+    placement = traced.job.placement
     laid = placement.ins if placement.mesh is not None else ()
     structs = [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type, sharding=s)
                for a, s in itertools.zip_longest(avals, laid)]

@@ -12,7 +12,10 @@ from teucer._core.primitive import Primitive
 from teucer._core.provided import provided
 from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import Tracer, leak_message, typeof
-from teucer._programs.programs import execute, fast_path, placement_of, program_for, shard_arg_fallback
+from teucer._devices.placement import placement_of
+from teucer._programs.compile import program_for
+from teucer._programs.job import Job
+from teucer._programs.run import execute, fast_path, shard_arg_fallback
 from teucer._trees.pytrees import tree_structure
 from teucer._xla.dispatcher import dispatcher
 
@@ -51,7 +54,7 @@ def _primitive_dispatcher(primitive: Primitive, params: dict[str, Any]) -> Calla
         if jaxpr is None:
             jaxpr, _ = stage_flat(apply, avals, DebugInfo(str(name)))
             memo.remember(programs, signature, jaxpr)
-        program = program_for(jaxpr, str(name), (False,) * len(args), False, placement_of(args))
+        program = program_for(Job(jaxpr, str(name), placement_of(args), (False,) * len(args)))
         fast = fast_path(program, _tuple_tree(len(program.out_avals)), args)
         return tuple(execute(program, args)), fast
 

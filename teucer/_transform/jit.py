@@ -31,13 +31,15 @@ from teucer._devices.placement import Placement, placement_of, spread
 from teucer._devices.shardings import single_device_sharding
 from teucer._dynamic import dynamic, padding
 from teucer._executables import compilations, misses, preload
-from teucer._programs import programs
+from teucer._programs.compile import program_for
 from teucer._programs.eager import check_no_tracers
+from teucer._programs.job import Job
+from teucer._programs.run import fast_path, shard_arg_fallback
 from teucer._transform.jit_calls import execute, hoist_consts, jit_p, sized_call_p
 from teucer._trees import pytrees
 from teucer._xla.dispatcher import PjitFunction, dispatcher
 
-__all__ = ["JitOptions", "Staged", "call_jitted", "dispatching", "jit", "make_jit", "method", "placement_for", "prefixed",
+__all__ = ["JitOptions", "Staged", "call_jitted", "dispatching", "jit", "job_of", "make_jit", "method", "placement_for", "prefixed",
            "stage_call"]
 
 
@@ -63,13 +65,17 @@ class JitOptions(NamedTuple):
 
 
 class Staged(NamedTuple):
-    """A function traced for a signature: a jaxpr whose constants are its first inputs, their values, and the results' tree."""
+    """A function traced for a signature: a jaxpr whose constants are its first inputs, their values, and the results' tree.
+
+    forecast: what an earlier process has left word of its program.
+    """
 
     jaxpr: ClosedJaxpr
     consts: tuple[Any, ...]
     out_tree: Any
     debug_info: Any
     donated: tuple[bool, ...]
+    forecast: preload.Forecast | None
 
 
 # By function, then by signature: alike jits of one function share their traces.
@@ -167,7 +173,7 @@ def make_jit(fun: Callable[..., Any], options: JitOptions) -> Any:
 def dispatching(fun: Callable[..., Any], options: JitOptions, cache_miss: Callable[..., Any], key: object = None) -> Any:
     """A C++ dispatcher with the methods of a jitted function; those of one key and function share what they have compiled."""
     wrapped = dispatcher(fun_name(fun), fun, cache_miss, static_argnums=options.static_argnums,
-                         static_argnames=options.static_argnames, key=key, shard_arg_fallback=programs.shard_arg_fallback)
+                         static_argnames=options.static_argnames, key=key, shard_arg_fallback=shard_arg_fallback)
     functools.update_wrapper(wrapped, fun, updated=())
     wrapped.__wrapped__, wrapped._jit = fun, (fun, options)
     return wrapped
@@ -229,10 +235,8 @@ def call_jitted(fun: Callable[..., Any], options: JitOptions, args: tuple[Any, .
                           options=options.compiler_options, outline=options.outline)
         return pytrees.tree_unflatten(staged.out_tree, map(array_ops.lay_out, outs, wanted)), None
     check_no_tracers(leaves)
-    placement = placement_for(staged, call, options)
-    program = programs.program_for(staged.jaxpr.jaxpr, staged.debug_info.name, staged.donated, options.keep_unused,
-                                   placement, options.compiler_options, options.outline)
-    fast = programs.fast_path(program, staged.out_tree, leaves, len(staged.consts))
+    program = program_for(job_of(staged, call, options))
+    fast = fast_path(program, staged.out_tree, leaves, len(staged.consts))
     outs = execute(program, staged.jaxpr, leaves)
     return pytrees.tree_unflatten(staged.out_tree, outs), fast
 
@@ -270,6 +274,12 @@ def placement_for(staged: Staged, call: FlatCall, options: JitOptions) -> Placem
                               out_layouts=at_boundary(wanted, staged.jaxpr.out_avals, "jit outputs"))
 
 
+def job_of(staged: Staged, call: FlatCall, options: JitOptions) -> Job:
+    """What is to be compiled for a call of a jitted function."""
+    return Job(staged.jaxpr.jaxpr, staged.debug_info.name, placement_for(staged, call, options), staged.donated,
+               options.keep_unused, options.compiler_options, options.outline, staged.forecast)
+
+
 def _stage_dynamic(fun: Callable[..., Any], call: FlatCall, options: JitOptions) -> tuple[Staged, tuple[tuple[str, int], ...]]:
     """Trace a function whose arguments or results may have dynamic sizes; the sizes of variables in this call."""
     avals = check_leaves(call, fun, "jit")
@@ -303,9 +313,7 @@ def stage_call(fun: Callable[..., Any], call: FlatCall, options: JitOptions, ava
         if consts:
             compilations.warn_of_constants(jaxpr, consts)
         found = Staged(hoist_consts(jaxpr), tuple(consts), out_tree, info,
-                       (False,) * len(consts) + donated_leaves(call, options))
-        if ahead is not None:
-            found.jaxpr.jaxpr.cache[preload.Forecast] = ahead
+                       (False,) * len(consts) + donated_leaves(call, options), ahead)
         # A size found inside is one of each call, and no name for two.
         if not any(isinstance(c, Tracer) for c in found.consts) and not dynamic.finds_sizes(found.jaxpr):
             memo.remember(by_signature, key, found)

@@ -16,8 +16,10 @@ from teucer._devices.placement import placement_of
 from teucer._dynamic import dynamic, padding
 from teucer._optimize.dce import dce_closed, filtered, narrowed
 from teucer._optimize.unchanged import forward_call
-from teucer._programs import programs
+from teucer._programs import run
+from teucer._programs.compile import program_for
 from teucer._programs.eager import check_no_tracers
+from teucer._programs.job import Job
 from teucer._transform.batch import batch_jaxpr
 from teucer._transform.jvp import jvp_jaxpr, split_tangents
 from teucer._transform.partial import split_jaxpr
@@ -29,7 +31,7 @@ __all__ = ["JaxprCall", "execute", "hoist_consts", "hoisted", "jaxpr_uses_axis",
 def execute(program: Any, jaxpr: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
     """Run the program of a jaxpr. A value that jax_debug_nans refuses is traced to the primitive that makes it."""
     try:
-        return programs.execute(program, args)
+        return run.execute(program, args)
     except FloatingPointError:
         # Donated arguments are gone after the first run.
         with contextlib.suppress(RuntimeError):
@@ -166,8 +168,7 @@ class Jit(ProgramCall):
     def evaluate(self, *args: Any, jaxpr: ClosedJaxpr, name: str, donated_invars: Any, keep_unused: bool, inline: bool,
                  options: Any, outline: Any = None) -> Any:
         check_no_tracers(args)
-        program = programs.program_for(jaxpr.jaxpr, name, donated_invars, keep_unused, programs.placement_of(args), options,
-                                       outline)
+        program = program_for(Job(jaxpr.jaxpr, name, placement_of(args), tuple(donated_invars), keep_unused, options, outline))
         return tuple(execute(program, jaxpr, args))
 
     def stage(self, trace: Any, args: Any, params: Any) -> Any:
@@ -216,15 +217,15 @@ class SizedCall(ProgramCall):
         closed, found = padding.pad_jaxpr(jaxpr, tuple(n for n, _ in sizes))
         inner, consts = hoisted(closed)
         donated = (*[False] * (len(consts) + len(sizes)), *donated_invars)
-        program = programs.program_for(inner.jaxpr, name, donated, keep_unused, placement_of(args), options, outline)
+        program = program_for(Job(inner.jaxpr, name, placement_of(args), donated, keep_unused, options, outline))
         operands = [*consts, *(np.int32(n) for _, n in sizes), *dynamic.to_buffers(args, jaxpr.in_avals)]
         # What is behind the elements may be NaN: only the true arrays are checked.
-        outs = programs.execute(program, operands, checked=False)
+        outs = run.execute(program, operands, checked=False)
         n = len(jaxpr.out_avals)
         known = {**dict(sizes), **dynamic.found_sizes(found, outs[n:])}
         found_arrays = dynamic.true_arrays(outs[:n], jaxpr.out_avals, known)
         try:
-            programs.check_finite(found_arrays, name)
+            run.check_finite(found_arrays, name)
         except FloatingPointError:
             # Operation by operation, to name the one; not where sizes are known only in the program.
             if not found:

@@ -12,7 +12,7 @@ from teucer._base import config, dtypes, tracebacks
 from teucer._core import trace
 from teucer._core.trace import Tracer
 from teucer._core.types import is_valid_type
-from teucer._programs import programs
+from teucer._programs.run import shard_arg_fallback
 from teucer._transform.jit import JitOptions, call_jitted
 from teucer._xla.dispatcher import dispatcher
 from teucer.lax import _elementwise as lax
@@ -93,7 +93,7 @@ def _array_operator(function: Any, symbol: str) -> Any:
             return plain(x, y), None
         return call_jitted(plain, _OPTIONS, (x, y), {})
 
-    return dispatcher(plain.__name__, plain, cache_miss, shard_arg_fallback=programs.shard_arg_fallback)
+    return dispatcher(plain.__name__, plain, cache_miss, shard_arg_fallback=shard_arg_fallback)
 
 
 def _reflected(function: Any) -> Any:

@@ -19,9 +19,12 @@ from teucer._core.primitive import Primitive
 from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray, is_valid_type
+from teucer._devices.placement import placement_of
 from teucer._dimensions.dimensions import Dimension
-from teucer._programs import programs
+from teucer._programs.compile import program_for
 from teucer._programs.eager import check_no_tracers
+from teucer._programs.job import Job
+from teucer._programs.run import execute
 from teucer._transform.jit_calls import hoist_consts, hoisted, jaxpr_uses_axis
 from teucer._trees import pytrees, tree_errors
 from teucer.lax import _shapes
@@ -268,8 +271,8 @@ def run(primitive: Primitive, args: Sequence[Any], params: dict[str, Any], owner
         return stage_flat(lambda *xs: primitive.call(*xs, **params), avals, DebugInfo(str(primitive.name)))[0]
 
     jaxpr = owner.kept(("run", primitive, avals, tuple(params.items())), make)
-    program = programs.program_for(jaxpr, str(primitive.name), (False,) * len(args), False, programs.placement_of(args))
-    return tuple(programs.execute(program, args))
+    job = Job(jaxpr, str(primitive.name), placement_of(args), (False,) * len(args))
+    return tuple(execute(program_for(job), args))
 
 
 def filler(aval: Any) -> Any:

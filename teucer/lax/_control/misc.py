@@ -12,8 +12,8 @@ from teucer._base import tracebacks
 from teucer._core.primitive import Primitive
 from teucer._core.trace import EVAL, current_trace, typeof
 from teucer._core.types import ShapedArray, Zero, is_valid_type
+from teucer._devices.placement import placement_of
 from teucer._lower import hlo
-from teucer._programs import programs
 from teucer._transform.vmap import vmap
 from teucer._trees import pytrees
 from teucer.lax import _joining, _shapes, _slicing, _structure
@@ -166,7 +166,7 @@ def platform_dependent(*args: Any, default: Callable[..., Any] | None = None, **
     avals = avals_of("platform_dependent", flat)
     platforms = tuple(groups)
     if current_trace() is EVAL:
-        return funs[platform_number(platforms, programs.placement_of(flat).platform)](*args)
+        return funs[platform_number(platforms, placement_of(flat).platform)](*args)
     bodies = [stage_body(fun, "platform_dependent", tree, avals) for fun in funs]
     names = [f"the function for {group[0]}" if group else "default" for group in groups]
     check_branches("platform_dependent", funs, names, bodies)

@@ -1,0 +1,42 @@
+"""The job: what is to become a program, as one record that travels from a jaxpr to its executable."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from teucer._base import config
+from teucer._core.jaxpr import Jaxpr
+from teucer._devices.placement import Placement
+from teucer._executables.preload import Forecast
+
+__all__ = ["Job"]
+
+
+class Job(NamedTuple):
+    """A jaxpr without constants that is to run on devices.
+
+    donated: which of its arguments the program may overwrite. keep_unused: whether it takes those too that it does not use.
+    options, outline: `compiler_options` and `outline` of `jit`. forecast: what an earlier process has left word of.
+    quiet: nothing of it is logged or dumped.
+    """
+
+    jaxpr: Jaxpr
+    name: str
+    placement: Placement
+    donated: tuple[bool, ...]
+    keep_unused: bool = False
+    options: tuple[tuple[str, Any], ...] = ()
+    outline: bool | None = None
+    forecast: Forecast | None = None
+    quiet: bool = False
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What its program is kept by, on the jaxpr."""
+        return ("program", self.donated, self.keep_unused, self.placement, self.options, self.outline,
+                config.optimize_jaxprs.value, config.outline.value)
+
+    @property
+    def forced(self) -> bool:
+        """Whether equations that repeat become functions wherever they can."""
+        return self.outline is True or (self.outline is None and config.outline.value == "force")

@@ -1,0 +1,130 @@
+"""Lowering: the jaxpr of a job becomes StableHLO text."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from teucer._arrays import formats
+from teucer._base import config
+from teucer._base.collection import rarely_collected
+from teucer._core.jaxpr import Jaxpr
+from teucer._devices.placement import Placement, on_device, over_mesh, pinned
+from teucer._dynamic import sizes
+from teucer._executables import compilations
+from teucer._lower.context import Argument, lower_module
+from teucer._optimize.dce import dce_jaxpr
+from teucer._programs.job import Job
+
+__all__ = ["Lowering", "lower", "trace_time"]
+
+
+class Lowering(NamedTuple):
+    """A jaxpr as StableHLO text for platforms; `kept` says which arguments the text takes.
+
+    in_avals: of the arguments that it takes. ins, outs: the shardings that the text says. placement: the devices that it is for.
+    """
+
+    text: str
+    kept: tuple[bool, ...]
+    callbacks: tuple[Any, ...]
+    has_effects: bool
+    # Whether sizes are symbolic somewhere in the text.
+    polymorphic: bool
+    in_avals: tuple[Any, ...]
+    ins: tuple[Any, ...]
+    outs: tuple[Any, ...]
+    placement: Placement
+    trace_time: float
+    lower_time: float
+    jaxpr: Any = None  # None for one without text
+
+
+class _Main(NamedTuple):
+    """The main function of a module: the live equations, the arguments that it takes, how its results are laid out.
+
+    consts: values of its first arguments, which are written into it. names: what messages call the others.
+    """
+
+    name: str
+    jaxpr: Jaxpr
+    consts: Sequence[Any]
+    names: list[str]
+    args: list[Argument]
+    ins: tuple[Any, ...]
+    outs: tuple[Any, ...]
+    out_layouts: list[Any]
+    kept: tuple[bool, ...]
+    mesh: Any
+
+    def write(self, platforms: Sequence[str], *, locations: bool) -> tuple[str, Any]:
+        """Its text, and the module."""
+        return lower_module(f"jit_{self.name}", self.jaxpr, self.args, platforms, locations=locations, consts=self.consts,
+                            outs=self.outs, mesh=self.mesh, out_layouts=self.out_layouts,
+                            solve=lambda ctx, values: sizes.in_module(ctx, values, self.names))
+
+
+@rarely_collected
+def lower(job: Job, platforms: Sequence[str] | None = None, *, locations: bool = False, consts: Sequence[Any] = (),
+          arg_names: Sequence[str] = ()) -> Lowering:
+    """Lower the jaxpr of a job as it is, with the shardings of its placement, for its platform or for others.
+
+    A program that itself speaks of a mesh or a device is for that. locations: with the places that operations come from.
+    consts: values of its first arguments, to be written into the program.
+    arg_names: what messages about symbolic dimensions call the other arguments.
+    """
+    start = time.perf_counter()
+    if platforms is None:
+        platforms = (job.placement.platform,)
+    if not job.quiet:
+        compilations.log_begin(job.name, tuple(job.jaxpr.in_avals))
+    main = _main(job, consts, arg_names)
+    text, module = main.write(platforms, locations=locations)
+    where = _where(job, module)
+    own = tuple(platforms) == (job.placement.platform,)
+    if where.mesh is not main.mesh or (own and where.platform != job.placement.platform):
+        return lower(job._replace(placement=where), (where.platform,) if own else platforms, locations=locations, consts=consts,
+                     arg_names=arg_names)
+    took = time.perf_counter() - start
+    if not job.quiet:
+        compilations.log_lowered(job.name, took)
+        if config.dump_ir_to.value:
+            located = config.include_debug_info_in_dumps.value
+            compilations.dump(job.name, main.jaxpr, main.write(platforms, locations=located)[0])
+    return Lowering(text, main.kept, tuple(module.host_callbacks), bool(main.jaxpr.effects), module.polymorphic,
+                    tuple(job.jaxpr.in_avals), main.ins, main.outs or (None,) * len(main.jaxpr.outvars), where,
+                    trace_time(main.jaxpr), took, main.jaxpr)
+
+
+def _main(job: Job, consts: Sequence[Any], arg_names: Sequence[str]) -> _Main:
+    jaxpr, placement, n = job.jaxpr, job.placement, len(consts)
+    live, used = dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))
+    # Arguments of symbolic sizes say what these are.
+    kept = tuple([job.keep_unused or keep or v.aval.symbolic for v, keep in zip(jaxpr.invars[n:], used[n:], strict=True)])
+    invars = list(itertools.compress(jaxpr.invars[n:], kept))
+    names = list(itertools.compress(arg_names or [f"args[{i}]" for i in range(len(kept))], kept))
+    ins: tuple[Any, ...] = (None,) * len(invars)
+    outs: tuple[Any, ...] = ()
+    if placement.mesh is not None:
+        ins, outs = tuple(itertools.compress(placement.ins, kept)), pinned(placement, jaxpr.out_avals)
+    layouts = itertools.compress(placement.in_layouts or (None,) * len(kept), kept)
+    args = [Argument(v.aval, donated, sharding, formats.mode(layout, v.aval)) for v, donated, sharding, layout
+            in zip(invars, itertools.compress(job.donated[n:], kept), ins, layouts, strict=True)]
+    out_layouts = list(map(formats.mode, placement.out_layouts, jaxpr.out_avals))
+    return _Main(job.name, live.replace(constvars=jaxpr.invars[:n], invars=invars), consts, names, args, ins, outs, out_layouts,
+                 kept, placement.mesh)
+
+
+def _where(job: Job, module: Any) -> Placement:
+    """Where a program runs, after the mesh or the device of which its text speaks."""
+    placement = job.placement
+    if placement.mesh is None and module.mesh is not None:
+        return over_mesh(placement, module.mesh, len(job.jaxpr.invars))
+    return on_device(placement, module.device, module.device_named) if module.device is not None else placement
+
+
+def trace_time(jaxpr: Jaxpr) -> float:
+    """Seconds that tracing a jaxpr took."""
+    return jaxpr.debug_info.seconds if jaxpr.debug_info is not None else 0.0

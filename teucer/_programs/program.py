@@ -1,0 +1,125 @@
+"""Programs: executables with what is needed to call them, whole or in pieces."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, NamedTuple, final
+
+from teucer._arrays import formats
+from teucer._core.trace import typeof
+from teucer._core.types import float0
+from teucer._devices import shardings
+from teucer._devices.placement import chosen_by_compiler
+from teucer._executables.compile import Executable, LoadedCode, OnDemand
+from teucer._programs.lower import Lowering
+from teucer._xla import arrays as xla_arrays
+from teucer._xla.client import XlaRuntimeError
+
+__all__ = ["Program", "Step", "Steps"]
+
+
+class Step(NamedTuple):
+    """A piece of a program: which values it reads, which nobody needs after it, and which of those are donated arguments."""
+
+    program: Program
+    reads: tuple[int, ...]
+    drops: tuple[int, ...]
+    donated: tuple[int, ...]
+
+
+class Steps(NamedTuple):
+    """The pieces of a program in the order in which they run (`_targets/cpu/pieces.py`)."""
+
+    steps: tuple[Step, ...]
+    consts: tuple[Any, ...]
+    results: tuple[int, ...]
+
+    def run(self, args: Sequence[Any]) -> list[Any]:
+        """The results of the program for arguments that are on its device.
+
+        Raises the runtime's error if a donated argument is another one too, before anything has run.
+        """
+        all_donated = [i for step in self.steps for i in step.donated]
+        if all_donated and len({id(x) for x in args}) < len(args):
+            _refuse_shared(args, all_donated)
+        values = [*args, *self.consts]
+        for program, reads, drops, donated in self.steps:
+            values += xla_arrays.execute(program.executable, [values[i] for i in reads], program.handlers)
+            for i in donated:
+                values[i].delete()
+            for i in drops:
+                values[i] = None
+        return [values[i] for i in self.results]
+
+
+def _refuse_shared(args: Sequence[Any], donated: Sequence[int]) -> None:
+    for i in donated:
+        for j, x in enumerate(args):
+            if x is args[i] and i != j:
+                raise XlaRuntimeError(
+                    "INVALID_ARGUMENT: Attempt to donate the same buffer twice, or to donate and to use it, in one call: "
+                    f"leaves {min(i, j)} and {max(i, j)} of the arguments that the program uses are one array, "
+                    f"{typeof(x).str_short()}.\n  Give one of them as a copy, x.copy(), or do not donate it (donate_argnums).")
+
+
+@final
+class Program:
+    """An executable with what is needed to call it: which arguments it takes, and how its results are wrapped.
+
+    steps: the pieces that it runs in, in the place of one executable.
+    """
+
+    __slots__ = ("_executable", "kept", "placement", "in_shardings", "out_shardings", "in_orders", "out_avals", "handlers", "name",
+                 "has_effects", "callbacks", "tangents_of_integers", "steps")
+
+    def __init__(self, executable: Executable | LoadedCode | OnDemand, lowering: Lowering, out_avals: Sequence[Any], name: str,
+                 steps: Steps | None = None) -> None:
+        self.steps = steps
+        self._executable, self.kept, self.name, self.has_effects = executable, lowering.kept, name, lowering.has_effects
+        placement = self.placement = lowering.placement
+        self.callbacks = lowering.callbacks
+        if placement.mesh is None:
+            single = shardings.single_device_sharding(placement.device)
+            self.in_shardings, self.out_shardings = [single] * sum(self.kept), [single] * len(out_avals)
+        else:
+            loaded, taken = executable.load(), list(itertools.compress(lowering.in_avals, self.kept))
+            self.in_shardings = chosen_by_compiler(lowering.ins, loaded.get_parameter_shardings(), taken, placement)
+            self.out_shardings = chosen_by_compiler(lowering.outs, loaded.get_output_shardings(), out_avals, placement)
+            out_avals = list(map(shardings.sharded_aval, out_avals, self.out_shardings))
+        self.in_orders: list[tuple[int, ...] | None] = [None] * sum(self.kept)
+        if placement.in_layouts or isinstance(executable, LoadedCode):
+            self.in_orders = list(map(formats.order_by, executable.load().get_parameter_layouts()))
+        self.tangents_of_integers = [(i, aval) for i, aval in enumerate(out_avals) if aval.dtype == float0]
+        self.out_avals = [aval.carrier for aval in out_avals]
+        self.handlers = [xla_arrays.result_handler(a, s, self.placement.committed)
+                         for a, s in zip(self.out_avals, self.out_shardings, strict=True)]
+
+    @property
+    def executable(self) -> Any:
+        """The executable of the runtime."""
+        return self._executable.load()
+
+    @property
+    def whole(self) -> Any:
+        """The executable of the runtime with all of its instructions, for who reads them."""
+        return self._executable.whole()
+
+    @property
+    def executables(self) -> list[Executable]:
+        """What was compiled: the executable, or that of each piece."""
+        if self.steps is not None:
+            return [e for program in dict.fromkeys(step.program for step in self.steps.steps) for e in program.executables]
+        return [self._executable] if isinstance(self._executable, Executable) else []
+
+    @property
+    def data(self) -> bytes:
+        """What XLA writes of the executable."""
+        data: bytes = self._executable.data()
+        return data
+
+    def run(self, args: Sequence[Any]) -> list[Any]:
+        """The results for the arguments that it takes, on its devices."""
+        if self.steps is not None:
+            return self.steps.run(args)
+        return xla_arrays.execute(self.executable, args, self.handlers)

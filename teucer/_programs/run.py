@@ -1,0 +1,107 @@
+"""Running: programs called on arrays, from Python or by the C++ dispatcher."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from teucer._arrays import formats, transfer
+from teucer._arrays.arrays import ArrayImpl, check_live
+from teucer._base import config, dtypes
+from teucer._core.jaxpr import Jaxpr
+from teucer._core.stage import DebugInfo, stage_flat
+from teucer._core.trace import typeof
+from teucer._core.types import float0
+from teucer._devices.placement import placement_of, spread
+from teucer._executables import effects
+from teucer._executables.callbacks import explained
+from teucer._programs.compile import program_for
+from teucer._programs.job import Job
+from teucer._programs.program import Program
+from teucer._xla import arrays as xla_arrays
+from teucer._xla.client import XlaRuntimeError
+from teucer._xla.dispatcher import FastPath
+
+__all__ = ["check_finite", "execute", "fast_path", "in_order", "shard_arg_fallback"]
+
+
+def execute(program: Program, args: Sequence[Any], *, checked: bool = True) -> list[Any]:
+    """Run a program on all of its jaxpr's arguments, on host or device."""
+    if config.no_execution.value:
+        raise RuntimeError(f"JAX tried to execute function jit({program.name}), but the no_execution config option is set.")
+    for x in args:
+        if type(x) is ArrayImpl:
+            check_live(x)
+    taken = itertools.compress(args, program.kept)
+    ready = [x if type(x) is ArrayImpl and x._sharding is sharding else transfer.to_sharding(x, sharding)
+             for x, sharding in zip(taken, program.in_shardings, strict=True)]
+    ready = [x if formats.order_of(x) == order else in_order(x, order) for x, order in zip(ready, program.in_orders, strict=True)]
+    try:
+        if program.has_effects or (program.callbacks and program.steps is None):
+            outs, token = xla_arrays.execute_with_token(program.executable, ready, program.handlers)
+            effects.watch(token, program)
+        else:
+            outs = program.run(ready)
+    except XlaRuntimeError as err:
+        raise explained(err)  # noqa: B904  # it has its cause
+    if checked:
+        check_finite(outs, program.name)
+    for i, aval in program.tangents_of_integers:
+        outs[i] = np.zeros(aval.shape, float0)
+    return outs
+
+
+@functools.lru_cache(256)
+def _identity(aval: Any) -> Jaxpr:
+    return stage_flat(lambda x: (x,), [aval], DebugInfo("device_put"))[0]
+
+
+def in_order(x: Any, order: tuple[int, ...] | None) -> Any:
+    """An array with its axes in memory in the given order, the slowest first; None: row by row."""
+    aval = typeof(x)
+    old, new = (None if o is None else formats.Layout(o[:aval.ndim]) for o in (formats.order_of(x), order))
+    spread_over = x._sharding if x._sharding.num_devices > 1 else None
+    placement = (placement_of([x]) if spread_over is None else spread([x], None, [spread_over]))._replace(
+        in_layouts=(old,) if old else (), out_layouts=(new,) if new else ())
+    return execute(program_for(Job(_identity(aval), "device_put", placement, (False,), keep_unused=True)), [x])[0]
+
+
+def check_finite(outs: Sequence[Any], name: str) -> None:
+    """Raise FloatingPointError for a NaN or infinity, as the options jax_debug_nans and jax_debug_infs ask."""
+    if not (config.debug_nans.value or config.debug_infs.value):
+        return
+    for out in outs:
+        if not dtypes.issubdtype(out.dtype, np.inexact):
+            continue
+        value = np.asarray(out).astype(np.complex128 if out.dtype.kind == "c" else np.float64)
+        if config.debug_nans.value and np.isnan(value).any():
+            raise FloatingPointError(f"invalid value (nan) encountered in {name}\n    result: {out.aval}")
+        if config.debug_infs.value and np.isinf(value).any():
+            raise FloatingPointError(f"invalid value (inf) encountered in {name}\n    result: {out.aval}")
+
+
+def fast_path(program: Program, out_tree: Any, args: Sequence[Any], n_consts: int = 0) -> FastPath | None:
+    """What the C++ dispatcher needs to run the program itself next time; None where Python must see each call.
+
+    args: of this call, constants first, before it deletes those that are donated. C++ takes their layouts for a part of the
+    signature, and does not change them.
+    """
+    if (program.has_effects or program.callbacks or program.steps is not None or program.tangents_of_integers
+            or any(program.in_orders)
+            or any(type(x) is ArrayImpl and not x.is_deleted() and formats.order_of(x) is not None for x in args)
+            or config.debug_nans.value or config.debug_infs.value):
+        return None
+    kept = program.kept
+    ready = list(map(transfer.to_sharding, itertools.compress(args[:n_consts], kept), program.in_shardings))
+    return FastPath(program.executable, out_tree, program.in_shardings, program.out_shardings, program.out_avals,
+                    [program.placement.committed] * len(program.out_avals), [True] * len(ready) + list(kept[n_consts:]),
+                    [None] * len(program.in_shardings), ready)
+
+
+def shard_arg_fallback(x: Any, sharding: Any, layout: Any, copy_semantics: Any = None) -> Any:
+    """Called by the C++ dispatcher for an argument that is not where the executable wants it."""
+    return transfer.to_sharding(x, sharding)
