@@ -8,6 +8,9 @@ from collections.abc import Callable, Mapping
 
 __all__ = ["lazy_module"]
 
+# on_handing(module, name, value): what is done with a name that a face hands on for the first time (`teucer.compat`).
+on_handing: Callable[[str, str, object], None] | None = None
+
 
 def lazy_module(module: str, rooms: Mapping[str, str], absent: Mapping[str, str] | None = None,
          ) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
@@ -32,10 +35,12 @@ def lazy_module(module: str, rooms: Mapping[str, str], absent: Mapping[str, str]
             room, other = where[name]
         except KeyError:
             advice = f": {absent[name]}" if absent and name in absent else ""
-            raise AttributeError(f"module {module!r} has no attribute {name!r}{advice}") from None
+            raise AttributeError(f"module {sys.modules[module].__name__!r} has no attribute {name!r}{advice}") from None
         loaded = importlib.import_module(room)
         value: object = loaded if other == "." else getattr(loaded, other)
         setattr(sys.modules[module], name, value)
+        if on_handing is not None:
+            on_handing(module, name, value)
         return value
 
     def __dir__() -> list[str]:

@@ -13,6 +13,8 @@ from teucer._base.source import is_internal
 
 P = ParamSpec("P")
 R = TypeVar("R")
+# Beginnings of the names of files whose frames are left out beside Teucer's; libraries add their own (`teucer.compat`).
+excluded: list[str] = []
 _NOTE = "(Teucer's own frames are left out of this traceback; JAX_TRACEBACK_FILTERING=off shows them.)"
 
 
@@ -64,6 +66,11 @@ def hide_frames(err: BaseException) -> None:
         err.add_note(_NOTE)
 
 
+def is_excluded(file: str) -> bool:
+    """Whether a library has its frames of the file left out."""
+    return file.startswith(tuple(excluded))
+
+
 def _in_ipython() -> bool:
     return sys.modules["IPython"].get_ipython() is not None
 
@@ -88,7 +95,8 @@ def _without_own_frames(traceback: TracebackType | None) -> TracebackType | None
         entry = entry.tb_next
     kept: TracebackType | None = None
     for entry in reversed(entries):
-        if not is_internal(entry.tb_frame.f_code.co_filename):
+        file = entry.tb_frame.f_code.co_filename
+        if not is_internal(file) and not is_excluded(file):
             same = entry.tb_next is kept
             kept = entry if same else TracebackType(kept, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
     return kept

@@ -66,13 +66,13 @@ class Executable:
         if code is None:
             memory_maps.make_room(_let_go)
             host_memory.give_back_if_scarce()
-            code = self._code = self._load_or_compile()
+            code = self._code = loaded_or_compiled(self._module.devices[0].client, self)
             _note_loaded(self)
         return code
 
-    def _load_or_compile(self) -> Any:
+    def load_or_compile(self, client: Any) -> Any:
+        """The machine code from disk, else from the compiler."""
         module = self._module
-        client = module.devices[0].client
         options, devices = _options(module), xla.DeviceList(module.devices)
         if self._callbacks:
             return self._load_with_callbacks(module, client, devices, options)
@@ -146,6 +146,11 @@ class Executable:
     def let_go(self) -> None:
         """Drop the machine code."""
         self._code = self._whole = None
+
+
+def loaded_or_compiled(client: Any, executable: Executable) -> Any:
+    """The machine code of an executable. Libraries may replace this function to forbid platforms (`teucer.compat`)."""
+    return executable.load_or_compile(client)
 
 
 @final

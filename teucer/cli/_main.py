@@ -11,6 +11,8 @@ import teucer as jax
 from teucer.cli import _cache, _devices, _export, _ffi, _jaxpr, _run
 from teucer.cli._errors import CommandError
 
+_VERSION = jax.__version__  # before a program runs, for which it is that of JAX
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command with the given arguments, those of the process if None; returns the exit status.
@@ -50,10 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     demo.set_defaults(command=_demo)
 
-    run = commands.add_parser("run", help="run a program")
-    run.add_argument("script", help="a Python file")
-    run.add_argument("args", nargs=argparse.REMAINDER, help="the program's own arguments")
-    run.set_defaults(command=lambda options: _run.run(options.script, options.args))
+    _add_programs(commands)
 
     devices = commands.add_parser("devices", help="list the devices")
     devices.set_defaults(command=lambda options: _devices.devices())
@@ -97,6 +96,37 @@ def _ffi_parser(commands: argparse._SubParsersAction) -> None:
     new.set_defaults(command=lambda options: _ffi.new(options.function, options.output))
 
 
+def _add_programs(commands: argparse._SubParsersAction) -> None:
+    run = commands.add_parser("run", help="run a program, in which `import jax` gives Teucer")
+    run.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="a module, and its arguments")
+    run.add_argument("script", nargs="?", help="a Python file")
+    run.add_argument("args", nargs=argparse.REMAINDER, help="the program's own arguments")
+    run.set_defaults(command=_run_program)
+
+    compat = commands.add_parser("compat", help="Teucer under the name jax, for environments")
+    wheel = compat.add_subparsers(dest="what", required=True, metavar="COMMAND").add_parser(
+        "wheel", help="build a wheel named jax, whose installation makes `import jax` give Teucer"
+    )
+    wheel.add_argument("--output", type=Path, default=Path(), help="the folder where it goes (default: this one)")
+    wheel.set_defaults(command=_build_wheel)
+
+
+def _run_program(options: argparse.Namespace) -> int:
+    if options.module:
+        return _run.run_module(options.module[0], options.module[1:])
+    if options.script is None:
+        raise CommandError("name a Python file, or a module after -m.")
+    return _run.run(options.script, options.args)
+
+
+def _build_wheel(options: argparse.Namespace) -> int:
+    # Late, because it installs the alias, which the other commands do without.
+    from teucer.compat import _wheel
+
+    print(_wheel.build(options.output))
+    return 0
+
+
 def _demo(options: argparse.Namespace) -> int:
     # Late, because it loads libraries that the other commands should not wait for.
     from teucer.cli._demo import demo
@@ -113,5 +143,5 @@ def _positive(text: str) -> int:
 class _PrintVersion(argparse.Action):
     def __call__(self, parser, *args):
         jaxlib = importlib.metadata.version("jaxlib")
-        print(f"teucer {jax.__version__} (jaxlib {jaxlib}, Python {sys.version.split()[0]})")
+        print(f"teucer {_VERSION} (jaxlib {jaxlib}, Python {sys.version.split()[0]})")
         parser.exit()

@@ -1,5 +1,6 @@
-"""`teucer run SCRIPT [ARGS]`: run a program as `python SCRIPT` would, with its own frames alone in tracebacks."""
+"""`teucer run SCRIPT` and `teucer run -m MODULE`: run a program as `python` would; in it, `import jax` gives Teucer."""
 
+import importlib.util
 import os
 import runpy
 import sys
@@ -10,11 +11,23 @@ from types import TracebackType
 from teucer.cli._errors import CommandError
 
 
+def run_module(name: str, args: Sequence[str]) -> int:
+    """Run a module, such as pytest, as `python -m` would."""
+    as_jax()
+    sys.argv = [name, *args]
+    sys.path.insert(0, os.getcwd())
+    if importlib.util.find_spec(name.partition(".")[0]) is None:
+        raise CommandError(f"there is no module {name}.")
+    runpy.run_module(name, run_name="__main__", alter_sys=True)
+    return 0
+
+
 def run(script: str, args: Sequence[str]) -> int:
     """Run the file as __main__; returns 1, after printing the traceback, if it ends with an exception."""
     path = os.path.abspath(script)
     if not os.path.isfile(path):
         raise CommandError(f"there is no file {script}.")
+    as_jax()
     sys.argv = [script, *args]
     sys.path.insert(0, os.path.dirname(path))
     try:
@@ -23,6 +36,11 @@ def run(script: str, args: Sequence[str]) -> int:
         traceback.print_exception(type(err), err, _from_file(err.__traceback__, path))
         return 1
     return 0
+
+
+def as_jax() -> None:
+    """Let `import jax` give Teucer from now on."""
+    importlib.import_module("teucer.compat")
 
 
 def _from_file(frames: TracebackType | None, path: str) -> TracebackType | None:

@@ -112,7 +112,7 @@ def __getattr__(name: str) -> Any:
     elif name == "ComplexWarning":
         value = np.exceptions.ComplexWarning
     else:
-        raise AttributeError(_REMOVED.get(name) or f"module 'teucer.numpy' has no attribute {name!r}")
+        raise AttributeError(_REMOVED.get(name) or f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value
     return value
 

@@ -23,7 +23,7 @@ __all__ = ["call_p", "closed_call_p", *_MODULES]  # noqa: PLE0604  # the names a
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
-        raise AttributeError(f"module 'teucer.extend.core.primitives' has no attribute {name!r}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     place = _MODULES[name]
     module, own = place if isinstance(place, tuple) else (place, name)
     return getattr(module, own)

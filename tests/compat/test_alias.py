@@ -1,0 +1,224 @@
+"""The alias `jax`: the three ways in, each in a process of its own, since it changes the process."""
+
+import os
+import subprocess
+import sys
+import textwrap
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+COMPAT = "import teucer.compat\n"
+
+
+def python(source, *args, before=COMPAT, env=None, check=True):
+    """What a program prints, run by `python -c` (or `python *args` if `source` is None)."""
+    command = [sys.executable, *(args or ("-c", before + textwrap.dedent(source)))]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, env={**os.environ, **(env or {})})
+    assert not check or result.returncode == 0, result.stderr
+    return result.stdout if check else result.stderr
+
+
+def test_the_modules_are_teucers_own():
+    print(python("""
+        import sys, teucer
+        assert "jax" in sys.modules
+        import jax, jax.numpy as jnp, jax.random, jax.scipy.special
+        from jax import lax, tree_util
+        from jax.experimental import checkify
+        assert jax is teucer and jnp is teucer.numpy and jax.random is teucer.random and lax is teucer.lax
+        assert sys.modules["jax.scipy.special"] is teucer.scipy.special and checkify is teucer.experimental.checkify
+        assert (jax.__name__, jnp.__name__, jax.nn.__name__, lax.__name__) == ("jax", "jax.numpy", "jax.nn", "jax.lax")
+        assert jnp.sin.__module__ == "jax.numpy" and jax.jit.__module__ == "jax" and jax.random.normal.__module__ == "jax.random"
+        assert jax.errors.UnexpectedTracerError.__module__ == "jax.errors"
+        assert jax.grad(jnp.sin)(0.0) == 1.0
+    """))
+
+
+def test_versions():
+    python("""
+        import importlib.metadata, importlib.util
+        import jax, jax.version, jax.lib
+        assert jax.__version__ == jax.version.__version__ == importlib.metadata.version("jax") == "0.10.2"
+        assert jax.__version_info__ == jax.version.__version_info__ == (0, 10, 2)
+        assert jax.lib.__version__ == importlib.metadata.version("jaxlib")
+        assert importlib.util.find_spec("jax") is not None and importlib.util.find_spec("jax.numpy") is not None
+    """)
+
+
+def test_missing_names_raise_as_in_jax():
+    python("""
+        import importlib.util, jax, pytest
+        assert not hasattr(jax, "tree_map") and not hasattr(jax.numpy, "nope") and hasattr(jax, "jit")
+        with pytest.raises(AttributeError, match="module 'jax.numpy' has no attribute 'nope'"):
+            jax.numpy.nope
+        with pytest.raises(ImportError, match="cannot import name 'nope' from 'jax'"):
+            from jax import nope
+        for name in ("jax.nope", "jax.cli", "jax.compat", "jax.numpy.nope"):
+            with pytest.raises(ModuleNotFoundError, match=f"No module named '{name}'"):
+                __import__(name)
+        assert importlib.util.find_spec("jax.nope") is None
+    """)
+
+
+def test_private_names():
+    python("""
+        import importlib
+        import jax, pytest
+        from teucer.compat._private import LIST
+        for module, (libraries, sources) in LIST.items():
+            place = importlib.import_module("jax._src." + module)
+            assert libraries.strip()
+            for source, names in sources.items():
+                for item in names.split():
+                    if item == "*":
+                        assert all(getattr(place, n) is getattr(importlib.import_module(source), n)
+                                   for n in dir(importlib.import_module(source)) if not n.startswith("_"))
+                    else:
+                        getattr(place, item.partition("=")[0])
+        assert jax._src.core.Tracer is jax.core.Tracer and jax._src.traceback_util.api_boundary
+        assert not hasattr(jax._src.core, "Nope") and not hasattr(jax._src, "nope")
+        with pytest.raises(ImportError, match="jax._src.core.Nope is private in JAX.* Use a public name"):
+            from jax._src.core import Nope
+        with pytest.raises(ImportError, match="(?s)jax._src.nn is private in JAX.*Use jax.nn"):
+            import jax.nn, jax._src.nn.functions
+    """.replace("in JAX.* Use", "in JAX(?s:.*)Use"))
+
+
+def test_private_adapters_do_something():
+    python("""
+        import inspect, sys
+        import jax
+        from jax._src import core, tree_util, util, distributed, dtypes, traceback_util
+        from jax._src.api_util import infer_argnums_and_argnames
+        assert core.trace_state_clean() and not jax.eval_shape(lambda: jax.numpy.asarray(core.trace_state_clean())).shape
+        seen = []
+        jax.jit(lambda x: (seen.append(core.trace_state_clean()), x)[1])(1.0)
+        assert seen == [False]
+        assert dict in tree_util._registry and int not in tree_util._registry
+        assert distributed.global_state.process_id == 0 and distributed.global_state.client is None
+        assert util.merge_lists([True, False], *util.partition_list([True, False], [1, 2])) == [1, 2]
+        assert util.split_list([1, 2, 3], [1]) == [[1], [2, 3]] and util.unzip2([(1, 2), (3, 4)]) == ((1, 3), (2, 4))
+        assert dtypes.supports_inf("float32") and not dtypes.supports_inf("float8_e4m3fn")
+        f = lambda a, b, c=1: a
+        assert infer_argnums_and_argnames(inspect.signature(f), None, ("b",)) == ((1,), ("b",))
+        assert infer_argnums_and_argnames(inspect.signature(f), (0, 2), None) == ((0, 2), ("a", "c"))
+        assert traceback_util.include_frame(sys._getframe())
+        traceback_util.register_exclusion(__file__ if "__file__" in globals() else "<string>")
+        assert not traceback_util.include_frame(sys._getframe())
+    """)
+
+
+def test_replacing_the_compiler_forbids_a_platform():
+    python("""
+        import jax, jax.numpy as jnp
+        from jax._src import compiler
+        inner = compiler.backend_compile_and_load
+        def refuse(backend, *args, **kwargs):
+            assert backend.platform == "cpu"
+            raise RuntimeError("forbidden")
+        compiler.backend_compile_and_load = refuse
+        try:
+            jax.jit(lambda x: x * 3.25)(1.0)
+        except RuntimeError as err:
+            assert "forbidden" in str(err)
+        else:
+            raise AssertionError
+        compiler.backend_compile_and_load = inner
+        assert jax.jit(lambda x: x * 3.25)(1.0) == 3.25
+    """)
+
+
+def test_it_is_installed_once_and_costs_little():
+    python("""
+        import sys, time, teucer, importlib
+        before = list(sys.meta_path)
+        teucer.compat.install()
+        assert sys.meta_path == before
+    """)
+
+
+def test_real_jax_is_an_error(tmp_path):
+    (tmp_path / "jax").mkdir()
+    (tmp_path / "jax" / "__init__.py").write_text("REAL = True\n")
+    there = {"PYTHONPATH": str(tmp_path)}
+    found = python("import jax\nimport teucer.compat", before="", env=there, check=False)
+    assert "cannot be imported into a process that has imported jax" in found
+    python("import jax\nassert not hasattr(jax, 'REAL')", env=there)  # one that is only installed stands behind
+
+
+CHILDREN = """
+import importlib.metadata, multiprocessing, subprocess, sys
+import jax
+
+def child(queue):
+    import jax
+    queue.put(jax.__file__)
+
+if __name__ == "__main__":
+    assert jax.__version__ == importlib.metadata.version("jax") and sys.argv[1:] == ["--flag", "7"]
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    process = context.Process(target=child, args=(queue,))
+    process.start()
+    assert queue.get(timeout=100) == jax.__file__
+    process.join()
+    source = "import sys; assert 'teucer' not in sys.modules; import jax; print(jax.numpy.__name__)"
+    print(subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True).stdout)
+"""
+
+
+def test_run_gives_the_alias_to_the_program_and_its_children(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(CHILDREN)
+    assert python(None, "-m", "teucer", "run", str(program), "--flag", "7").split() == ["jax.numpy"]
+
+
+def test_run_a_module(tmp_path):
+    (tmp_path / "test_it.py").write_text("import jax\ndef test(): assert jax.numpy.ones(2).sum() == 2\n")
+    found = python(None, "-m", "teucer", "run", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "1", str(tmp_path))
+    assert "1 passed" in found
+    assert "there is no module nowhere" in python(None, "-m", "teucer", "run", "-m", "nowhere", check=False)
+    assert "name a Python file" in python(None, "-m", "teucer", "run", check=False)
+
+
+def test_startup_runs_the_next_sitecustomize(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.was_here = True\n")
+    startup = ROOT / "teucer" / "compat" / "_startup"
+    env = {"PYTHONPATH": os.pathsep.join([str(startup), str(tmp_path)])}
+    python("import sys, jax\nassert sys.was_here and jax.numpy", before="", env=env)
+
+
+def test_the_wheel(tmp_path):
+    path = Path(python(None, "-m", "teucer", "compat", "wheel", "--output", str(tmp_path / "wheels")).strip())
+    with zipfile.ZipFile(path) as wheel:
+        names = set(wheel.namelist())
+        wheel.extractall(tmp_path / "site")
+    assert not [name for name in names if name.startswith("jax/")] and "teucer_as_jax.pth" in names
+    again = Path(python(None, "-m", "teucer", "compat", "wheel", "--output", str(tmp_path / "again")).strip())
+    assert path.name == "jax-0.10.2-py3-none-any.whl" and path.read_bytes() == again.read_bytes()
+    # What installing it does: a folder of packages with a .pth, which is read as Python starts.
+    python(f"""
+        import site, sys, importlib.metadata
+        site.addsitedir({str(tmp_path / "site")!r})
+        assert "teucer" not in sys.modules
+        import jax, jax.numpy as jnp
+        assert jax.__version__ == importlib.metadata.version("jax") == "0.10.2" and jnp.ones(2).sum() == 2
+        assert "cuda12" in importlib.metadata.metadata("jax").get_all("Provides-Extra")
+    """, before="")
+
+
+@pytest.mark.slow
+def test_importing_through_the_alias_costs_little():
+    # Processor time of one process, since other processes of the machine would count as well.
+    source = """
+        import time
+        import teucer
+        start = time.process_time()
+        import teucer.compat
+        import jax
+        print(time.process_time() - start)
+    """
+    assert min(float(python(source, before="")) for _ in range(7)) < 0.005

@@ -1,0 +1,232 @@
+"""What private names of JAX stand for, where Teucer has nothing of the same form."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import FrameType
+from typing import Any, TypeVar, final
+
+import numpy as np
+
+import teucer as jax
+from teucer import numpy as jnp
+from teucer._base import source, tracebacks
+from teucer._core.trace import EVAL, current_trace
+from teucer._xla.pytree import is_node
+from teucer.experimental._checks import CheckifyError as JaxException
+from teucer.interpreters._primitive import LibraryPrimitive
+
+__all__ = ["AbstractRef", "DType", "DTypeLike", "JaxException", "Out", "Shape", "State", "TypedComplex", "TypedFloat", "TypedInt",
+           "TypedNdArray", "dtype", "full_lower", "get_backend", "global_state", "include_frame", "infer_argnums_and_argnames",
+           "merge_lists", "partition_list", "physical_aval", "register_exclusion", "safe_map", "safe_zip", "split_list",
+           "stop_gradient_p", "supports_inf", "thread_resources", "trace_state_clean", "unzip2", "unzip3"]
+
+Out = TypeVar("Out")
+DType = np.dtype
+DTypeLike = Any
+Shape = Sequence[int]
+
+# lax.stop_gradient needs no primitive here; libraries register rules for JAX's.
+stop_gradient_p = LibraryPrimitive("stop_gradient")
+
+
+class _Never:
+    """A class of JAX of which Teucer makes no value; libraries ask whether values are of it."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise TypeError(f"Teucer has no values of the class {type(self).__name__}.")
+
+
+class AbstractRef(_Never):
+    """The type of mutable arrays."""
+
+
+class TypedInt(_Never):
+    """A Python int that has a dtype."""
+
+
+class TypedFloat(_Never):
+    """A Python float that has a dtype."""
+
+
+class TypedComplex(_Never):
+    """A Python complex number that has a dtype."""
+
+
+class TypedNdArray(_Never):
+    """A NumPy array whose dtype is kept."""
+
+
+def trace_state_clean() -> bool:
+    """Whether no transformation is under way."""
+    return current_trace() is EVAL
+
+
+def full_lower(x: Any) -> Any:
+    """A value as the transformations beneath see it, if it says how; else itself."""
+    lower = getattr(type(x), "full_lower", None)
+    return x if lower is None else lower(x)
+
+
+def physical_aval(aval: Any) -> Any:
+    """The type of the buffer that holds values of a type."""
+    return aval
+
+
+def dtype(x: Any, *, align_and_canonicalize: bool = False) -> Any:
+    """The dtype of an array or scalar."""
+    return jnp.result_type(x)
+
+
+def supports_inf(kind: Any) -> bool:
+    """Whether a dtype of floating-point numbers has infinities."""
+    return bool(np.isinf(np.array(np.inf, kind).astype(np.float64)))
+
+
+def infer_argnums_and_argnames(signature: inspect.Signature, argnums: int | Iterable[int] | None,
+                               argnames: str | Iterable[str] | None) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Positions and names of the same arguments, where one of the two is given."""
+    numbers = () if argnums is None else (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    names = () if argnames is None else (argnames,) if isinstance(argnames, str) else tuple(argnames)
+    parameters = list(signature.parameters.values())
+    positional = [p.name for p in parameters if p.kind is not inspect.Parameter.KEYWORD_ONLY]
+    if argnums is None:
+        numbers = tuple(positional.index(n) for n in names if n in positional)
+    if argnames is None:
+        names = tuple(parameters[i].name for i in numbers if -len(parameters) <= i < len(parameters)
+                      and parameters[i].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return numbers, names
+
+
+def include_frame(frame: FrameType) -> bool:
+    """Whether a frame is shown to users: it is neither Teucer's nor of a file that a library excludes."""
+    return not source.is_internal(frame.f_code.co_filename) and not tracebacks.is_excluded(frame.f_code.co_filename)
+
+
+def register_exclusion(path: str) -> None:
+    """Leave frames of files that begin so out of tracebacks."""
+    tracebacks.excluded.append(path)
+
+
+@final
+class State:
+    """What processes that work together know of each other; there is one process where nothing was set up."""
+
+    process_id = 0
+    num_processes: int | None = None
+    service = client = preemption_sync_manager = coordinator_address = None
+
+
+global_state = State()
+
+
+@final
+class _Resources:
+    """The mesh that `with mesh:` has put in force."""
+
+    @property
+    def env(self) -> _Resources:
+        return self
+
+    @property
+    def physical_mesh(self) -> Any:
+        mesh = jax.sharding.get_mesh()
+        return mesh if mesh is not None else jax.sharding.Mesh(np.empty((), object), ())
+
+
+thread_resources = _Resources()
+
+
+@final
+class _Registry(Mapping[type, Any]):
+    """The classes that are pytrees: whether one is, not how."""
+
+    def __contains__(self, cls: object) -> bool:
+        return isinstance(cls, type) and is_node(cls)
+
+    def __getitem__(self, cls: type) -> Any:
+        raise KeyError(cls)
+
+    def __iter__(self) -> Iterator[type]:
+        raise TypeError("the classes that are pytrees are not listed.")
+
+    def __len__(self) -> int:
+        raise TypeError("the classes that are pytrees are not listed.")
+
+
+_registry = _Registry()
+
+
+@final
+class _Backends(Mapping[str, Any]):
+    """The backends by platform, started when asked for."""
+
+    def __getitem__(self, platform: str) -> Any:
+        try:
+            return jax.devices(platform)[0].client
+        except RuntimeError as err:
+            raise KeyError(platform) from err
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([jax.default_backend()])
+
+    def __len__(self) -> int:
+        return 1
+
+
+_backends = _Backends()
+
+
+def get_backend(platform: str | None = None) -> Any:
+    """The backend of a platform, the default one if None."""
+    return jax.devices(platform)[0].client
+
+
+def safe_zip(*xs: Iterable[Any]) -> list[tuple[Any, ...]]:
+    """zip as a list, of sequences of one length."""
+    return list(zip(*xs, strict=True))
+
+
+def safe_map(f: Callable[..., Any], *xs: Iterable[Any]) -> list[Any]:
+    """map as a list, over sequences of one length."""
+    return [f(*x) for x in zip(*xs, strict=True)]
+
+
+def unzip2(pairs: Iterable[tuple[Any, Any]]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """The first and the second elements."""
+    first, second = [], []
+    for x, y in pairs:
+        first.append(x)
+        second.append(y)
+    return tuple(first), tuple(second)
+
+
+def unzip3(triples: Iterable[tuple[Any, Any, Any]]) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:
+    """The first, second and third elements."""
+    columns: tuple[list[Any], list[Any], list[Any]] = [], [], []
+    for triple in triples:
+        for column, x in zip(columns, triple, strict=True):
+            column.append(x)
+    return tuple(columns[0]), tuple(columns[1]), tuple(columns[2])
+
+
+def split_list(xs: Sequence[Any], sizes: Sequence[int]) -> list[list[Any]]:
+    """Lists of the given sizes, and what is left."""
+    rest, parts = list(xs), []
+    for n in sizes:
+        parts.append(rest[:n])
+        rest = rest[n:]
+    return [*parts, rest]
+
+
+def partition_list(which: Sequence[bool], xs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """The elements that are not marked, and those that are."""
+    pairs = list(zip(which, xs, strict=True))
+    return [x for w, x in pairs if not w], [x for w, x in pairs if w]
+
+
+def merge_lists(which: Sequence[bool], unmarked: Iterable[Any], marked: Iterable[Any]) -> list[Any]:
+    """The list of which `partition_list` made two."""
+    first, second = iter(unmarked), iter(marked)
+    return [next(second) if w else next(first) for w in which]

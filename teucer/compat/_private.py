@@ -1,0 +1,173 @@
+"""`jax._src`: the private names of JAX that libraries use, each as an adapter to a name of Teucer's.
+
+The list is written by hand and short. A row stands here because a library needs it; the library is named. What is not listed
+raises an error that says that the name is private. `docs/compat.md` says how to add a row.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from importlib.machinery import ModuleSpec
+from types import FunctionType, ModuleType
+from typing import Any, final
+
+__all__ = ["LIST", "module"]
+
+_ADAPTERS = "teucer.compat._adapters"
+# module of jax._src -> (the libraries that need it, {where the names come from: the names}); `name=other`
+# gives `other` as `name`.
+LIST: dict[str, tuple[str, dict[str, str]]] = {
+    "ad_checkpoint": ("netket", {"teucer.ad_checkpoint": "checkpoint checkpoint_name checkpoint_policies "
+                                                         "print_saved_residuals remat"}),
+    "ad_util": ("lineax, kfac-jax, oryx", {
+        _ADAPTERS: "stop_gradient_p", "teucer.custom_derivatives": "SymbolicZero",
+        "teucer.interpreters.ad": "Zero instantiate=instantiate_zeros zeros_like_aval add_jaxvals add_jaxvals_p"}),
+    "api": ("netket, levanter", {"teucer": "block_until_ready checkpoint device_get device_put eval_shape grad jacfwd jacrev "
+                                           "jit jvp "
+                                           "linearize make_jaxpr pmap value_and_grad vjp vmap"}),
+    "api_util": ("netket, levanter, axlearn", {
+        _ADAPTERS: "infer_argnums_and_argnames",
+        "teucer.api_util": "argnums_partial debug_info donation_vector flatten_axes flatten_fun flatten_fun_nokwargs "
+                           "rebase_donate_argnums shaped_abstractify"}),
+    "array": ("orbax, tensorstore users", {"teucer._xla.arrays": "ArrayImpl=Array"}),
+    "checkify": ("flax.nnx", {
+        _ADAPTERS: "Out JaxException",
+        "teucer.experimental.checkify": "Error ErrorCategory all_checks automatic_checks check check_error checkify debug_check "
+                                        "div_checks float_checks index_checks init_error nan_checks user_checks"}),
+    "compiler": ("chex", {"teucer._executables.compile": "backend_compile_and_load=loaded_or_compiled"}),
+    "core": ("equinox, flax, numpyro, quax, kfac-jax", {
+        _ADAPTERS: "full_lower physical_aval trace_state_clean",
+        "teucer._core.effects": "Effect",
+        "teucer.core": "AbstractValue Atom ClosedJaxpr DropVar Jaxpr JaxprEqn Literal ShapedArray Trace Tracer Var check_jaxpr "
+                       "eval_jaxpr get_aval is_constant_dim is_constant_shape jaxpr_as_fun jaxprs_in_params max_dim min_dim "
+                       "new_jaxpr_eqn pytype_aval_mappings subjaxprs valid_jaxtype",
+        "teucer.extend.core": "DebugInfo JaxprTypeError Primitive Token TraceTag concrete_or_error gensym get_opaque_trace_state "
+                              "mapped_aval no_effects nonempty_axis_env_DO_NOT_USE primal_dtype_to_tangent_dtype "
+                              "set_current_trace "
+                              "take_current_trace unmapped_aval unsafe_am_i_under_a_jit_DO_NOT_USE "
+                              "unsafe_get_axis_names_DO_NOT_USE",
+        "teucer": "ensure_compile_time_eval eval_context=ensure_compile_time_eval typeof",
+        "teucer.errors": "ConcretizationTypeError InconclusiveDimensionOperation UnexpectedTracerError"}),
+    "custom_derivatives": ("lineax", {"teucer.custom_derivatives": "SymbolicZero closure_convert custom_gradient custom_jvp "
+                                      "custom_jvp_call_p custom_vjp custom_vjp_call_p linear_call zero_from_primal"}),
+    "dispatch": ("equinox", {"teucer": "wait_for_tokens=effects_barrier"}),
+    "distributed": ("orbax", {_ADAPTERS: "State global_state"}),
+    "dtypes": ("equinox, flax, levanter", {
+        _ADAPTERS: "DType DTypeLike dtype supports_inf",
+        "teucer.dtypes": "TypePromotionError bfloat16 canonicalize_dtype extended finfo float0 iinfo issubdtype itemsize_bits "
+                         "prng_key "
+                         "result_type scalar_type_of",
+        "teucer._base.element_types": "ExtendedDType"}),
+    "effects": ("equinox", {"teucer._core.effects": "Effect"}),
+    "flatten_util": ("blackjax", {"teucer.flatten_util": "ravel_pytree"}),
+    "interpreters.ad": ("kfac-jax, netket", {"teucer.interpreters.ad": "*"}),
+    "interpreters.batching": ("equinox, netket", {"teucer.interpreters.batching": "*"}),
+    "interpreters.mlir": ("mpi4jax", {"teucer.interpreters.mlir": "*"}),
+    "interpreters.partial_eval": ("kfac-jax, haiku", {"teucer.interpreters.partial_eval": "*"}),
+    "lax.control_flow": ("oryx, tfp", {"teucer.lax": "associative_scan cond cond_p cumlogsumexp cummax cummin cumprod cumsum "
+                                                     "fori_loop map "
+                                       "scan scan_p switch while_loop while_p"}),
+    "linear_util": ("kfac-jax, oryx", {"teucer.extend.linear_util": "*"}),
+    "literals": ("equinox, quax", {_ADAPTERS: "TypedComplex TypedFloat TypedInt TypedNdArray"}),
+    "mesh": ("levanter, axlearn", {_ADAPTERS: "thread_resources", "teucer.sharding": "AbstractMesh AxisType Mesh "
+                                                                                     "get_abstract_mesh"}),
+    "named_sharding": ("orbax", {"teucer.sharding": "NamedSharding"}),
+    "partition_spec": ("orbax", {"teucer.sharding": "PartitionSpec"}),
+    "pjit": ("quax", {"teucer": "reshard", "teucer.lax": "with_sharding_constraint", "teucer._transform.jit_calls": "jit_p"}),
+    "public_test_util": ("tinygp", {"teucer.test_util": "check_grads check_jvp check_vjp"}),
+    "random": ("netket", {"teucer.random": "*"}),
+    "sharding_impls": ("orbax, levanter", {"teucer.sharding": "NamedSharding SingleDeviceSharding"}),
+    "source_info_util": ("flax", {_ADAPTERS: "register_exclusion"}),
+    "state.types": ("flax.nnx", {_ADAPTERS: "AbstractRef"}),
+    "stages": ("levanter", {"teucer.stages": "*"}),
+    "traceback_util": ("equinox, flax, jaxtyping", {
+        _ADAPTERS: "include_frame register_exclusion", "teucer._base.tracebacks": "_exclude_paths=excluded api_boundary"}),
+    "tree_util": ("flax, orbax", {
+        _ADAPTERS: "_registry",
+        "teucer.tree_util": "*"}),
+    "typing": ("distrax, netket", {_ADAPTERS: "DType DTypeLike Shape", "teucer.typing": "ArrayLike", "teucer": "Array"}),
+    "util": ("netket, oryx, kfac-jax", {
+        _ADAPTERS: "merge_lists partition_list safe_map safe_zip split_list unzip2 unzip3", "functools": "wraps"}),
+    "xla_bridge": ("chex, mpi4jax", {
+        _ADAPTERS: "_backends get_backend", "teucer": "default_backend device_count devices local_device_count local_devices "
+                                                      "process_count "
+                                                      "process_index"}),
+}
+# Modules that only hold others.
+_PACKAGES = {name[:i] for name in LIST for i, letter in enumerate(name) if letter == "."} | {""}
+
+
+@final
+class _Private(ModuleType):
+    """A module of jax._src, which gives the names of its row."""
+
+    def __init__(self, name: str, where: dict[str, tuple[str, str]], everything: tuple[str, ...]) -> None:
+        super().__init__(name, "Names of JAX's private modules that libraries use.")
+        self.__path__: list[str] = []
+        self._where, self._everything = where, everything
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name in self._where:
+            source, other = self._where[name]
+            value = getattr(importlib.import_module(source), other)
+        else:
+            value = next((getattr(m, name) for m in map(importlib.import_module, self._everything) if hasattr(m, name)), None)
+            if value is None:
+                return self._submodule(name)
+        vars(self)[name] = value
+        return value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Who replaces a listed name means what the rest of the library calls by it.
+        if name in vars(self).get("_where", ()) and isinstance(value, FunctionType):
+            source, other = self._where[name]
+            setattr(importlib.import_module(source), other, value)
+        super().__setattr__(name, value)
+
+    def _submodule(self, name: str) -> ModuleType:
+        full = f"{self.__name__}.{name}"
+        if not _is_listed(full):
+            raise AttributeError(_message(full), name=name, obj=self)
+        return importlib.import_module(full)
+
+
+def module(name: str, spec: ModuleSpec | None) -> ModuleType:
+    """The module `jax._src` or `jax._src.X`.
+
+    Raises ImportError if none of its names is listed.
+    """
+    if not _is_listed(name):
+        # Not ModuleNotFoundError, which `from jax._src.core import name` would leave out of its message.
+        raise ImportError(_message(name), name=name)
+    short = _short(name)
+    where, everything = {}, []
+    for source, names in LIST.get(short, ("", {}))[1].items():
+        for item in names.split():
+            if item == "*":
+                everything.append(source)
+            else:
+                given, _, other = item.partition("=")
+                where[given] = (source, other or given)
+    made = _Private(name, where, tuple(everything))
+    made.__spec__ = spec
+    return made
+
+
+def _short(name: str) -> str:
+    return name.removeprefix("jax._src").removeprefix(".")
+
+
+def _is_listed(name: str) -> bool:
+    return _short(name) in LIST or _short(name) in _PACKAGES
+
+
+def _message(name: str) -> str:
+    public = f"jax.{_short(name)}"
+    parent, _, last = public.rpartition(".")
+    place = sys.modules.get(parent)
+    there = place is not None and hasattr(place, last)
+    return (f"{name} is private in JAX, and not among the private names that Teucer has for the libraries that need them "
+            f"(teucer/compat/_private.py).\n  Use {public if there else 'a public name of jax, jax.extend or jax.interpreters'}.")
