@@ -41,6 +41,8 @@ _ROOMS = {
         "reshard",
     "teucer.sharding._pmap":
         "pmap",
+    "teucer.sharding._shard_map":
+        "shard_map smap",
     "teucer._devices.backends":
         "default_backend device_count devices host_count host_id host_ids local_device_count local_devices process_count "
         "process_index process_indices",
@@ -83,9 +85,7 @@ _ROOMS = {
     "teucer._xla.client":
         "Device",
 }
-_MANUAL = "programs that partition by hand are not implemented yet; use jax.NamedSharding with jit."
 _ABSENT = {
-    **dict.fromkeys(("shard_map", "smap"), _MANUAL),
     **dict.fromkeys(("device_put_replicated", "device_put_sharded"), "it is deprecated; use jax.device_put instead."),
     **dict.fromkeys(("distributed", "profiler"), "it is not implemented yet."),
     **dict.fromkeys(("Ref", "freeze", "new_ref", "ref"), "mutable arrays are not implemented yet."),

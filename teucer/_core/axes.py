@@ -36,8 +36,8 @@ def axis_size(name: Any) -> Any:
         return _axes.sizes[name]
     except KeyError:
         known = ", ".join(map(repr, _axes.sizes)) or "none"
-        raise NameError(f"Found an unbound axis name: {name}. The following axis names are available: {known}.\n"
-                        "  An axis is named by vmap(..., axis_name=...) or by a mesh under shard_map.") from None
+        raise NameError(f"Found an unbound axis name: {name}. To fix this, please call the collective under `jax.shard_map`, or "
+                        f"vmap(..., axis_name=...).\n    The following axis names are available: {known}.") from None
 
 
 class extended:

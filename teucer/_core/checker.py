@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
@@ -36,8 +37,9 @@ def check_jaxpr(jaxpr: Jaxpr) -> None:
     _define(defined, (*jaxpr.constvars, *jaxpr.invars), "arguments of the jaxpr")
     for eqn in jaxpr.eqns:
         _check_used(defined, eqn.invars, eqn)
-        for inner in jaxprs_in_params(eqn.params):
-            check_jaxpr(inner)
+        with eqn.primitive.within(eqn.params) if eqn.primitive.within is not None else contextlib.nullcontext():
+            for inner in jaxprs_in_params(eqn.params):
+                check_jaxpr(inner)
         _check_types(eqn)
         _define(defined, eqn.outvars, eqn)
     _check_used(defined, jaxpr.outvars, "results of the jaxpr")

@@ -171,6 +171,8 @@ class Primitive:
     partial_eval: Any = None
     # For primitives on typed keys that know their buffers; the default maps the primitive over them.
     lower_extended: Any = None
+    # within(params): a `with` block in which the named axes are in force that jaxprs among the parameters speak of.
+    within: Any = None
     # For collectives: uses_axis(name, params) says whether a call speaks of the named axis.
     uses_axis: Any = None
     simplify: Any = None

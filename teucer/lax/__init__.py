@@ -88,12 +88,16 @@ _ROOMS = {
         "RandomAlgorithm rng_bit_generator rng_bit_generator_p rng_uniform rng_uniform_p",
     "teucer.lax._collectives":
         "axis_index axis_index_p axis_size pmax pmax_p pmean pmin pmin_p psum psum_p",
+    "teucer.lax._pbroadcast":
+        "pbroadcast",
+    "teucer.lax._casts":
+        "pcast",
     "teucer.lax._exchanges":
-        "all_gather all_gather_p all_to_all all_to_all_p pbroadcast ppermute ppermute_p pshuffle psum_scatter pswapaxes",
+        "all_gather all_gather_p all_to_all all_to_all_p ppermute ppermute_p pshuffle psum_scatter pswapaxes",
 }
 
 _ABSENT = {
-    **dict.fromkeys(("pcast", "precv", "psend", "ragged_all_to_all"), "shard_map is not implemented yet."),
+    **dict.fromkeys(("precv", "psend", "ragged_all_to_all"), "no backend at hand has it."),
     "pvary": "it was removed in JAX 0.10.",
 }
 

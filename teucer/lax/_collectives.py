@@ -14,7 +14,7 @@ from typing import Any, NoReturn, final
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core import array_ops
+from teucer._core import array_ops, partition
 from teucer._core import axes as named
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
@@ -128,6 +128,8 @@ class AllReduce(Collective):
         size_of(axes)
         return (x,)
 
+    shard = partition.aligned
+
     def varies(self, vma: Any, x: Any, *, axes: Any, axis_index_groups: Any) -> Any:
         return vma if axis_index_groups is not None else vma - set(axes)
 
@@ -180,6 +182,8 @@ class Cast(Collective, Linear):
     def names(self, params: Any) -> tuple[Any, ...]:
         return params["axes"]  # type: ignore[no-any-return]
 
+    shard = partition.aligned
+
     def types(self, x: Any, *, axes: Any) -> Any:
         size_of(axes)
         return (x,)
@@ -190,15 +194,12 @@ class Cast(Collective, Linear):
 
 @final
 class PVary(Cast):
-    """x, whose type says that it may vary over more manual axes.  (C1) it does not yet vary over them."""
+    """x, whose type says that it may vary over more manual axes."""
 
     __slots__ = ()
     name = "pvary"
 
     def types(self, x: Any, *, axes: Any) -> Any:
-        if x.vma & set(axes):
-            raise ValueError(f"pvary: x varies over {sorted(x.vma & set(axes), key=str)} already (C1).\n"
-                             f"    x: {x.str_short(short_dtypes=True)}, axes: {axes}")
         return (x,)
 
     def varies(self, vma: Any, x: Any, *, axes: Any) -> Any:
@@ -208,7 +209,8 @@ class PVary(Cast):
         return (x,)
 
     def transpose(self, cts: Any, x: Any, *, axes: Any) -> Any:
-        return psum_invariant_p.call(*cts, axes=axes)
+        new = tuple(name for name in axes if name not in x.aval.vma)
+        return psum_invariant_p.call(*cts, axes=new) if new else tuple(cts)
 
 
 @final

@@ -9,14 +9,15 @@ from typing import Any, final
 
 import numpy as np
 
-from teucer._core import array_ops
+from teucer._core import array_ops, partition
 from teucer._core import axes as named
+from teucer._core.partition import Labels
 from teucer._core.trace import typeof
 from teucer._lower import hlo
 from teucer._transform.batch import batch_flat, mapped_aval
 from teucer._trees import pytrees
 from teucer.lax import _groups
-from teucer.lax._arithmetic import eq
+from teucer.lax._arithmetic import mul
 from teucer.lax._collectives import (
     Collective,
     axis_index,
@@ -24,18 +25,17 @@ from teucer.lax._collectives import (
     group_size,
     groups_of,
     names_of,
-    psum,
     refuse_groups,
     size_of,
     varying_over,
 )
-from teucer.lax._dynamic import dynamic_index_in_dim, index_take
+from teucer.lax._dynamic import dynamic_index_in_dim, dynamic_slice_in_dim, index_take
 from teucer.lax._selection import select
 from teucer.lax._shapes import squeeze
-from teucer.lax._slicing import index_in_dim
 from teucer.lax._structure import Linear, broadcast_to, canonical_axis, expand, moveaxis, reduce_sum, reshape, zeros
 
-__all__ = ["all_gather", "all_gather_p", "all_to_all", "all_to_all_p", "pbroadcast", "pbroadcast_p", "ppermute", "ppermute_p",
+__all__ = ["Exchange", "all_gather", "all_gather_invariant_p", "all_gather_p", "all_to_all", "all_to_all_p",
+           "ppermute", "ppermute_p",
            "pshuffle", "psum_scatter", "pswapaxes", "reduce_scatter_p"]
 
 
@@ -103,6 +103,11 @@ class AllGather(Exchange):
             shape.insert(all_gather_dimension, axis_size)
         return (x.update(shape=tuple(shape)),)
 
+    def shard(self, x: Any, *, all_gather_dimension: int, tiled: bool, **params: Any) -> Labels:
+        at = all_gather_dimension
+        labels = partition.whole(x, (at,)) if tiled else partition.every(x)
+        return Labels([labels], [labels if tiled else (*labels[:at], None, *labels[at:])])
+
     def lower(self, ctx: Any, x: Any, *, all_gather_dimension: int, axis_index_groups: Any, axis_name: Any, axis_size: int,
               tiled: bool) -> Any:
         return (_groups.all_gathered(ctx, x, all_gather_dimension, tiled, axis_name, axis_index_groups),)
@@ -126,6 +131,36 @@ class AllGather(Exchange):
 
 
 @final
+class AllGatherInvariant(Exchange):
+    """As `AllGather`, of manual axes over which x varies; the result is known to be the same for all."""
+
+    __slots__ = ()
+    name = "all_gather_invariant"
+
+    def types(self, x: Any, **params: Any) -> Any:
+        return all_gather_p.types(x, axis_index_groups=None, **params)
+
+    def varies(self, vma: Any, x: Any, *, axis_name: Any, **params: Any) -> Any:
+        return vma - set(axis_name)
+
+    def shard(self, x: Any, **params: Any) -> Labels:
+        return all_gather_p.shard(x, **params)
+
+    def lower(self, ctx: Any, x: Any, **params: Any) -> Any:
+        return all_gather_p.lower(ctx, x, axis_index_groups=None, **params)
+
+    def transpose(self, cts: Any, x: Any, *, all_gather_dimension: int, axis_name: Any, axis_size: int, tiled: bool) -> Any:
+        (ct,), at = cts, all_gather_dimension
+        ct = varying_over(ct, axis_name)
+        n = x.aval.shape[at] if tiled else 1
+        mine = dynamic_slice_in_dim(ct, mul(axis_index(axis_name), np.int32(n)), n, at)
+        return (mine if tiled else squeeze(mine, (at,)),)
+
+    def shifted(self, params: Any) -> dict[str, Any]:
+        return all_gather_p.shifted(params)
+
+
+@final
 class ReduceScatter(Exchange):
     """The sum over all elements, of which each gets its part along an axis.  (C1) the axis divides into that many parts."""
 
@@ -142,6 +177,10 @@ class ReduceScatter(Exchange):
                              + ("" if tiled else "\n  With tiled=True each element gets several of its places."))
         kept = (size // axis_size,) if tiled else ()
         return (x.update(shape=(*x.shape[:scatter_dimension], *kept, *x.shape[scatter_dimension + 1:])),)
+
+    def shard(self, x: Any, *, scatter_dimension: int, tiled: bool, **params: Any) -> Labels:
+        labels = partition.whole(x, (scatter_dimension,))
+        return Labels([labels], [labels if tiled else partition.kept(x, (scatter_dimension,))])
 
     def lower(self, ctx: Any, x: Any, *, axis_index_groups: Any, axis_name: Any, axis_size: int, scatter_dimension: int,
               tiled: bool) -> Any:
@@ -187,6 +226,10 @@ class AllToAll(Exchange):
         shape[split_axis] //= n
         shape[concat_axis] *= n
         return (x.update(shape=tuple(shape)),)
+
+    def shard(self, x: Any, *, concat_axis: int, split_axis: int, **params: Any) -> Labels:
+        labels = partition.whole(x, (concat_axis, split_axis))
+        return Labels([labels], [labels])
 
     def lower(self, ctx: Any, x: Any, *, axis_index_groups: Any, axis_name: Any, concat_axis: int, split_axis: int,
               tiled: bool) -> Any:
@@ -236,6 +279,8 @@ class PPermute(Exchange):
                                  f"got {perm} (C2).")
         return (x,)
 
+    shard = partition.aligned
+
     def lower(self, ctx: Any, x: Any, *, axis_name: Any, perm: Any) -> Any:
         return (_groups.permuted(ctx, x, perm, axis_name),)
 
@@ -263,44 +308,11 @@ def _permuted(x: Any, perm: Any) -> Any:
     return select(reached, taken, zeros(typeof(taken)))
 
 
-@final
-class PBroadcast(Exchange):
-    """The operand of element `source`, for all.  (C1) it is an element."""
-
-    __slots__ = ()
-    name = "pbroadcast"
-
-    def types(self, x: Any, *, axis_name: Any, source: int) -> Any:
-        size = size_of(names_of(axis_name))
-        if not 0 <= source < size:
-            raise ValueError(f"pbroadcast: source must be an element of the axis {axis_name}, of size {size}, got {source} (C1).")
-        return (x,)
-
-    def lower(self, ctx: Any, x: Any, *, axis_name: Any, source: int) -> Any:
-        # CPUs and TPUs have no broadcast.
-        everyone = _groups.all_gathered(ctx, x, 0, False, names_of(axis_name))
-        return ctx.trace(lambda y: (index_in_dim(y, source, 0, keepdims=False),), everyone)
-
-    def transpose(self, cts: Any, x: Any, *, axis_name: Any, source: int) -> Any:
-        total = psum(cts[0], axis_name)
-        here = broadcast_to(eq(axis_index(axis_name), np.int32(source)), np.shape(total), ())
-        return (select(here, total, zeros(typeof(total))),)
-
-    def shifted(self, params: Any) -> dict[str, Any]:
-        return params  # type: ignore[no-any-return]
-
-    def one_by_one(self, x: Any, names: tuple[Any, ...], params: Any) -> Any:
-        return index_in_dim(all_gather(x, names), params["source"], 0, keepdims=False)
-
-    def on_batch(self, x: Any, params: Any) -> tuple[Any, int | None]:
-        return index_in_dim(x, params["source"], 0, keepdims=False), None
-
-
 all_gather_p = AllGather()
+all_gather_invariant_p = AllGatherInvariant()
 reduce_scatter_p = ReduceScatter()
 all_to_all_p = AllToAll()
 ppermute_p = PPermute()
-pbroadcast_p = PBroadcast()
 
 
 # --- Functions -------------------------------------------------------------------------------------------------------
@@ -311,6 +323,7 @@ def all_gather(x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: i
     """The arrays of all elements of a named axis, for each: T[shape] -> T with a new axis.
 
     x: a pytree of arrays. axis: where the new axis goes; if tiled, the axis along which the arrays are joined.
+    to: under shard_map 'invarying' says in types that the result is the same for all.
     Raises ValueError if axis is out of bounds, NameError for a name that no axis in force has.
 
     >>> import teucer as jax, teucer.numpy as jnp
@@ -321,14 +334,21 @@ def all_gather(x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: i
     if to not in ("varying", "reduced", "invarying"):
         raise ValueError(f"Got unexpected `to` value for `jax.lax.all_gather`, {to!r}. Allowed `to` values are: 'varying', "
                          "'reduced', 'invarying'.")
-    if to != "varying":
-        raise NotImplementedError(f"all_gather: to={to!r} is a matter of shard_map; under vmap leave it out.")
+    if to == "reduced":
+        raise NotImplementedError("all_gather: to='reduced' is not implemented.\n  Use to='varying', or 'invarying'.")
     names = names_of(axis_name)
     groups = groups_of(names, axis_index_groups)
+    invariant = to == "invarying" and bool(named.manual_axes())
+    if invariant and (groups is not None or not named.manual_axes().issuperset(names)):
+        raise NotImplementedError("all_gather: to='invarying' is of axes of a mesh alone, without axis_index_groups.\n"
+                                  f"    axis_name: {axis_name}, axis_index_groups: {axis_index_groups}")
     size = group_size(names, groups)
 
     def one(leaf: Any) -> Any:
         ndim = typeof(checked("all_gather", leaf)).ndim
+        if invariant:
+            return all_gather_invariant_p.call(varying_over(leaf, names), axis_name=names, axis_size=size, tiled=bool(tiled),
+                                               all_gather_dimension=canonical_axis(axis, ndim + (not tiled)))[0]
         return all_gather_p.call(varying_over(leaf, names), axis_index_groups=groups,
                                  all_gather_dimension=canonical_axis(axis, ndim + (not tiled)),
                                  axis_name=names, axis_size=size, tiled=bool(tiled))[0]
@@ -434,18 +454,3 @@ def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
         raise ValueError(f"`perm` does not represent a permutation: {perm}\n  pshuffle: of axis {axis_name!r}, whose size is "
                          f"{size_of(names_of(axis_name))}.")
     return ppermute(x, axis_name, list(zip(perm, range(len(perm)), strict=True)))
-
-
-def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
-    """The arrays of element `source` of a named axis, for all.
-
-    Raises ValueError if there is no such element, NameError for a name that no axis in force has.
-
-    >>> import teucer as jax, teucer.numpy as jnp
-    >>> jax.vmap(lambda x: pbroadcast(x, "i", 1), axis_name="i")(jnp.array([1., 3.]))
-    Array([3., 3.], dtype=float32)
-    """
-    at = operator.index(source)
-    names = names_of(axis_name)
-    return pytrees.tree_map(lambda leaf: pbroadcast_p.call(varying_over(checked("pbroadcast", leaf), names), axis_name=axis_name,
-                                                           source=at)[0], x)

@@ -11,6 +11,8 @@ _ROOMS = {
         "NamedSharding Sharding SingleDeviceSharding make_single_device_sharding",
     "teucer._core.specs":
         "PartitionSpec",
+    "teucer.sharding._shard_map":
+        "Infer",
     "teucer.lax._sharding":
         "auto_axes explicit_axes reshard",
 }

@@ -19,7 +19,7 @@ from teucer._core.primitive import Primitive
 from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray, is_valid_type
-from teucer._devices.placement import placement_of
+from teucer._devices.placement import placement_of, spread
 from teucer._dimensions.dimensions import Dimension
 from teucer._programs.compile import program_for
 from teucer._programs.eager import check_no_tracers
@@ -169,6 +169,7 @@ def check_carry(op: str, fun: Callable[..., Any], name: str, in_tree: Any, in_av
              for path, one, other in zip(tree_errors.leaf_paths(in_tree), in_avals, out_avals, strict=True)
              if not same_type(one, other)]
     if lines:
+        lines += vma_hints(zip(in_avals, out_avals, strict=True), f"initial carry value corresponding to the input carry {name}")
         raise TypeError(_carry_message(f"{head} equal types", fun, lines, "Revise the function so that all output types match "
                                        "the corresponding input types."))
 
@@ -176,6 +177,14 @@ def check_carry(op: str, fun: Callable[..., Any], name: str, in_tree: Any, in_av
 def _carry_message(head: str, fun: Any, lines: Sequence[str], remedy: str) -> str:
     return "\n".join([f"{head}, but they differ:", f"    function: {fun_name(fun)} at {where(fun)}",
                       *(f"    {line}" for line in lines), f"  {remedy}"])
+
+
+def vma_hints(pairs: Iterable[tuple[Any, Any]], what: str) -> list[str]:
+    """What to do where the first type of a pair varies over fewer manual axes than the second."""
+    missing = {tuple(sorted(other.vma - one.vma, key=str)) for one, other in pairs
+               if isinstance(one, ShapedArray) and isinstance(other, ShapedArray)}
+    return [f"This might be fixed by applying `jax.lax.pcast(..., {axes}, to='varying')` to the {what}."
+            for axes in sorted(missing, key=str) if axes]
 
 
 def _component(name: str, path: Any) -> str:
@@ -200,8 +209,35 @@ def difference(x: Any, y: Any) -> str:
     parts = [text for text, differ in (("the shapes do not match", x.shape != y.shape),
                                        ("the dtypes do not match", x.dtype != y.dtype),
                                        ("the shardings do not match", x.sharding is not y.sharding),
-                                       ("the varying manual axes do not match", x.vma != y.vma)) if differ]
+                                       ("the manual axis types do not match", x.vma != y.vma)) if differ]
     return " and ".join(parts)
+
+
+def check_branches(op: str, funs: Sequence[Any], names: Sequence[str], bodies: Sequence[Body]) -> None:
+    """Raise TypeError unless all branches return what the first does."""
+    first = bodies[0]
+    for fun, name, body in zip(funs[1:], names[1:], bodies[1:], strict=True):
+        about = [f"    {names[0]} is {fun_name(funs[0])} at {where(funs[0])}", f"    {name} is {fun_name(fun)} at {where(fun)}"]
+        if body.out_tree != first.out_tree:
+            lines = [f"    {names[0]} output{_at(path)} is a {kind_text(one)} but {name} output{_at(path)} is a "
+                     f"{kind_text(other)}, so {why}."
+                     for path, one, other, why in tree_errors.equality_errors_pytreedef(first.out_tree, body.out_tree)]
+            raise TypeError("\n".join([f"{op} branch outputs must have the same pytree structure, but they differ:", *about, *lines,
+                                       f"  Revise {names[0]} and/or {name} so that they have the same pytree structure."]))
+        pairs = zip(tree_errors.leaf_paths(first.out_tree), first.jaxpr.out_avals, body.jaxpr.out_avals, strict=True)
+        lines = [f"    The output of {names[0]}{_at(path)} has type {one.str_short()} but the corresponding output of {name} has "
+                 f"type {other.str_short()}, so {difference(one, other)}."
+                 for path, one, other in pairs if not same_type(one, other)]
+        if lines:
+            both = list(zip(first.jaxpr.out_avals, body.jaxpr.out_avals, strict=True))
+            lines += [f"    {hint}" for hint in (*vma_hints(both, f"output of {names[0]}"),
+                                                 *vma_hints([(b, a) for a, b in both], f"output of {name}"))]
+            raise TypeError("\n".join([f"{op} branches must have equal output types but they differ.", *about, *lines,
+                                       f"  Revise {names[0]} and/or {name} so that all output types match."]))
+
+
+def _at(path: Any) -> str:
+    return f" at path {pytrees.keystr(tuple(path))}" if path else ""
 
 
 # --- Jaxprs ----------------------------------------------------------------------------------------------------------
@@ -262,8 +298,12 @@ def order_out(ctx: Any, order: Sequence[Any]) -> list[Any]:
     return [ctx.order] if order else []
 
 
-def run(primitive: Primitive, args: Sequence[Any], params: dict[str, Any], owner: ClosedJaxpr) -> tuple[Any, ...]:
-    """Run a primitive that carries jaxprs as one program, which is kept on `owner`, one of them."""
+def run(primitive: Primitive, args: Sequence[Any], params: dict[str, Any], owner: ClosedJaxpr,
+        outs: Sequence[Any] = ()) -> tuple[Any, ...]:
+    """Run a primitive that carries jaxprs as one program, which is kept on `owner`, one of them.
+
+    outs: the shardings of results, None where the compiler chooses.
+    """
     check_no_tracers(args)
     avals = tuple([typeof(x) for x in args])
 
@@ -271,7 +311,8 @@ def run(primitive: Primitive, args: Sequence[Any], params: dict[str, Any], owner
         return stage_flat(lambda *xs: primitive.call(*xs, **params), avals, DebugInfo(str(primitive.name)))[0]
 
     jaxpr = owner.kept(("run", primitive, avals, tuple(params.items())), make)
-    job = Job(jaxpr, str(primitive.name), placement_of(args), (False,) * len(args))
+    placement = placement_of(args) if not any(outs) else spread(args, None, outs)
+    job = Job(jaxpr, str(primitive.name), placement, (False,) * len(args))
     return tuple(execute(program_for(job), args))
 
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from teucer._base import config, dtypes, tracebacks
 from teucer._core import array_ops
-from teucer._core.calls import fun_name, where
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Literal
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.stage import stage_jaxpr
@@ -23,22 +22,20 @@ from teucer._transform.batch import batch_jaxpr
 from teucer._transform.jvp import jvp_jaxpr, split_tangents
 from teucer._transform.partial import Split, split_jaxpr
 from teucer._transform.transpose import transpose_jaxpr
-from teucer._trees import pytrees, tree_errors
+from teucer._trees import pytrees
 from teucer.lax import _arithmetic, _conversion, _selection, _structure
 from teucer.lax._control.bodies import (
     Body,
     avals_of,
-    difference,
+    check_branches,
     filler,
     hoisted,
     is_concrete,
     jaxprs_use_axis,
-    kind_text,
     order_in,
     order_out,
     refuse_io,
     run,
-    same_type,
     set_order,
     stage_body,
 )
@@ -443,49 +440,37 @@ def _clamped(index: Any, aval: Any, n: int) -> Any:
 
 
 def bind_branches(index: Any, bodies: Sequence[Body], flat: Sequence[Any], **params: Any) -> Any:
-    """Bind cond_p on staged branches of equal types. What several close over is an operand once."""
+    """Bind cond_p on staged branches of equal types. What several close over is an operand once.
+
+    Where devices may take different branches (shard_map) operands are cast before to vary as the index does: derivatives of casts
+    are sums over devices, in which all must take part.
+    """
     consts = {id(c): c for body in bodies for c in body.consts}
     places = {key: i for i, key in enumerate(consts)}
-    avals = tuple(typeof(c) for c in consts.values())
+    vma = typeof(index).vma
+    closed_over, flat = ([array_ops.vary(x, vma) for x in xs] for xs in (consts.values(), flat))
+    avals, operands = tuple(map(typeof, closed_over)), tuple(map(typeof, flat))
     out_avals = tuple(_joined(outs) for outs in zip(*(b.jaxpr.out_avals for b in bodies), strict=True))
-    branches = tuple(_closed_branch(body, tuple(places[id(c)] for c in body.consts), avals, out_avals) for body in bodies)
-    outs = cond_p.call(index, *consts.values(), *flat, branches=branches, **params)
+    if vma:
+        out_avals = tuple(a.update(vma=a.vma | vma) for a in out_avals)
+    branches = tuple(_closed_branch(body, tuple(places[id(c)] for c in body.consts), avals, out_avals, operands if vma else None)
+                     for body in bodies)
+    outs = cond_p.call(index, *closed_over, *flat, branches=branches, **params)
     return pytrees.tree_unflatten(bodies[0].out_tree, outs)
 
 
-def _closed_branch(body: Body, places: tuple[int, ...], avals: tuple[Any, ...], out_avals: tuple[Any, ...]) -> ClosedJaxpr:
-    """A branch that takes what all branches close over, and returns the joined types."""
+def _closed_branch(body: Body, places: tuple[int, ...], avals: tuple[Any, ...], out_avals: tuple[Any, ...],
+                   operands: tuple[Any, ...] | None) -> ClosedJaxpr:
+    """A branch that takes what all branches close over, and returns the joined types. operands: types of the others, if cast."""
     jaxpr = body.jaxpr
     if places == tuple(range(len(avals))) and tuple(jaxpr.out_avals) == out_avals:
         return jaxpr
 
     def branch(*args: Any) -> list[Any]:
         outs = jaxpr(*(args[i] for i in places), *args[len(avals):])
-        return [y if typeof(y) is a else array_ops.convert(y, a) for y, a in zip(outs, out_avals, strict=True)]
+        outs = [y if typeof(y).update(vma=a.vma) is a else array_ops.convert(y, a) for y, a in zip(outs, out_avals, strict=True)]
+        return [array_ops.vary(y, a.vma) for y, a in zip(outs, out_avals, strict=True)]
 
-    return jaxpr.kept(("branch", places, avals, out_avals),  # type: ignore[no-any-return]
-                lambda: stage_jaxpr(branch, [*avals, *jaxpr.in_avals[len(places):]], jaxpr.jaxpr.debug_info))
-
-
-def check_branches(op: str, funs: Sequence[Any], names: Sequence[str], bodies: Sequence[Body]) -> None:
-    """Raise TypeError unless all branches return what the first does."""
-    first = bodies[0]
-    for fun, name, body in zip(funs[1:], names[1:], bodies[1:], strict=True):
-        about = [f"    {names[0]} is {fun_name(funs[0])} at {where(funs[0])}", f"    {name} is {fun_name(fun)} at {where(fun)}"]
-        if body.out_tree != first.out_tree:
-            lines = [f"    {names[0]} output{_at(path)} is a {kind_text(one)} but {name} output{_at(path)} is a "
-                     f"{kind_text(other)}, so {why}."
-                     for path, one, other, why in tree_errors.equality_errors_pytreedef(first.out_tree, body.out_tree)]
-            raise TypeError("\n".join([f"{op} branch outputs must have the same pytree structure, but they differ:", *about, *lines,
-                                       f"  Revise {names[0]} and/or {name} so that they have the same pytree structure."]))
-        pairs = zip(tree_errors.leaf_paths(first.out_tree), first.jaxpr.out_avals, body.jaxpr.out_avals, strict=True)
-        lines = [f"    The output of {names[0]}{_at(path)} has type {one.str_short()} but the corresponding output of {name} has "
-                 f"type {other.str_short()}, so {difference(one, other)}."
-                 for path, one, other in pairs if not same_type(one, other)]
-        if lines:
-            raise TypeError("\n".join([f"{op} branches must have equal output types but they differ.", *about, *lines,
-                                       f"  Revise {names[0]} and/or {name} so that all output types match."]))
-
-
-def _at(path: Any) -> str:
-    return f" at path {pytrees.keystr(tuple(path))}" if path else ""
+    others = jaxpr.in_avals[len(places):] if operands is None else operands
+    return jaxpr.kept(("branch", places, avals, out_avals, operands),  # type: ignore[no-any-return]
+                lambda: stage_jaxpr(branch, [*avals, *others], jaxpr.jaxpr.debug_info))

@@ -300,6 +300,10 @@ def run_while(cond_fun: Any, body_fun: Any, flat: Sequence[Any], tree: Any, aval
     check_carry("while_loop", body_fun, name, tree, in_avals, tree, body.jaxpr.out_avals)
     cond = stage_body(cond_fun, "while_cond", in_tree, in_avals)
     _check_cond(cond_fun, cond)
+    vma = cond.jaxpr.out_avals[0].vma
+    if any(vma - a.vma for a in in_avals):  # devices may take different numbers of steps
+        flat = [array_ops.vary(x, vma) for x in carry]
+        return run_while(cond_fun, body_fun, flat, tree, avals_of(what, flat), name, call=call, what=what)
     outs = while_p.call(*cond.consts, *body.consts, *carry, cond_jaxpr=cond.jaxpr, body_jaxpr=body.jaxpr,
                         cond_nconsts=len(cond.consts), body_nconsts=len(body.consts))
     return pytrees.tree_unflatten(tree, outs)
@@ -309,6 +313,6 @@ def _check_cond(cond_fun: Any, cond: Body) -> None:
     at = f"\n    cond_fun: {fun_name(cond_fun)} at {where(cond_fun)}"
     if cond.out_tree.num_nodes != 1 or len(cond.jaxpr.out_avals) != 1:
         raise TypeError(f"cond_fun must return a boolean scalar, but got pytree {cond.out_tree}.{at}")
-    if cond.jaxpr.out_avals[0].strengthen() is not _BOOL:
+    if cond.jaxpr.out_avals[0].update(weak_type=False, sharding=None, vma=frozenset()) is not _BOOL:
         raise TypeError("cond_fun must return a boolean scalar, but got output type(s) "
                         f"[{cond.jaxpr.out_avals[0]!r}].{at}")

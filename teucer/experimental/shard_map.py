@@ -1,0 +1,17 @@
+"""`shard_map` under its old name and arguments; use `jax.shard_map`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from teucer.sharding import _shard_map
+
+__all__ = ["shard_map"]
+
+
+def shard_map(f: Callable[..., Any], mesh: Any, in_specs: Any, out_specs: Any, check_rep: bool = True,
+              auto: frozenset[Any] = frozenset()) -> Any:
+    """As `jax.shard_map`. check_rep: its check_vma. auto: the mesh axes that are not in its axis_names."""
+    names = frozenset(mesh.axis_names) - auto if auto else frozenset()
+    return _shard_map.shard_map(f, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=check_rep, axis_names=names)

@@ -1,0 +1,290 @@
+"""`shard_map` as a primitive: a jaxpr that each device of a mesh runs on its parts of the arguments."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, final
+
+import numpy as np
+
+from teucer._core import array_ops, axes
+from teucer._core.jaxpr import ClosedJaxpr, Eqn
+from teucer._core.primitive import Axis, Primitive, Undefined
+from teucer._core.specs import PartitionSpec, entry_names
+from teucer._core.stage import stage_jaxpr
+from teucer._core.trace import typeof
+from teucer._core.types import Zero
+from teucer._devices import meshes
+from teucer._devices.meshes import AxisType, Mesh
+from teucer._devices.shardings import NamedSharding
+from teucer._lower.spmd.manual import manual_computation
+from teucer._optimize.dce import dce_closed, filtered, narrowed
+from teucer._transform.batch import batch_flat, unmapped_aval
+from teucer._transform.jit_calls import hoisted, jaxpr_uses_axis
+from teucer._transform.jvp import jvp_jaxpr, split_tangents
+from teucer._transform.partial import split_jaxpr
+from teucer._transform.transpose import transpose_jaxpr
+from teucer.lax._arithmetic import div
+from teucer.lax._collectives import psum_p
+from teucer.lax._control.bodies import run
+
+__all__ = ["inside", "named_over", "part_aval", "shard_map_p", "stacked", "unstacked", "whole_aval"]
+
+Params = dict[str, Any]
+
+
+@contextlib.contextmanager
+def inside(mesh: Any, manual: frozenset[Any], check_vma: bool) -> Iterator[None]:
+    """In the `with` block one writes for each device: the manual axes are in force, and are Manual axes of the mesh in force."""
+    abstract = mesh.abstract_mesh.update_axis_types(dict.fromkeys(manual, AxisType.Manual))
+    with axes.extended({name: mesh.sizes[name] for name in manual}, check_vma), meshes.use_abstract_mesh(abstract):
+        yield
+
+
+def names_of_spec(spec: PartitionSpec) -> frozenset[Any]:
+    return frozenset(spec.names())
+
+
+def named_over(aval: Any, mesh: Any, manual: frozenset[Any], check_vma: bool) -> tuple[Any, ...]:
+    """The manual axes over which the parts of a value may differ, in the order of the mesh."""
+    return tuple(name for name in mesh.axis_names if name in manual and (name in aval.vma or not check_vma))
+
+
+def _sizes(spec: PartitionSpec, mesh: Any, ndim: int) -> list[int]:
+    entries = [*spec.partitions, *[None] * (ndim - len(spec))]
+    return [math.prod(mesh.sizes[name] for name in entry_names(entry)) for entry in entries]
+
+
+def part_aval(aval: Any, spec: PartitionSpec, mesh: Any, manual: frozenset[Any], check_vma: bool) -> Any:
+    """The type of each device's part of a value."""
+    shape = tuple(d // n for d, n in zip(aval.shape, _sizes(spec, mesh, aval.ndim), strict=True))
+    sharding = None
+    if aval.sharding is not None:
+        rest = [tuple(n for n in entry_names(e) if n not in manual) for e in aval.sharding.spec]
+        if any(rest):
+            sharding = NamedSharding(mesh.abstract_mesh.update_axis_types(dict.fromkeys(manual, AxisType.Manual)),
+                                     PartitionSpec(*rest))
+    return aval.update(shape=shape, sharding=sharding, vma=aval.vma | names_of_spec(spec) if check_vma else aval.vma)
+
+
+def whole_aval(aval: Any, spec: PartitionSpec, mesh: Any, manual: frozenset[Any]) -> Any:
+    """The type of the value whose parts are of type `aval`."""
+    shape = tuple(d * n for d, n in zip(aval.shape, _sizes(spec, mesh, aval.ndim), strict=True))
+    abstract = mesh.abstract_mesh
+    own = [()] * aval.ndim if aval.sharding is None else [entry_names(e) for e in aval.sharding.spec]
+    given = [entry_names(e) for e in (*spec.partitions, *[None] * (aval.ndim - len(spec)))]
+    entries = [(*(n for n in new if abstract.type_of[n] is AxisType.Explicit), *old)
+               for new, old in zip(given, own, strict=True)]
+    sharding = NamedSharding(abstract, PartitionSpec(*entries)) if any(entries) else None
+    return aval.update(shape=shape, sharding=sharding, vma=aval.vma - manual)
+
+
+def stacked(x: Any) -> Any:
+    """A part of a value as one element along a new axis in front, over which all parts can be laid side by side."""
+    return array_ops.reshape(x, (1, *np.shape(x)))
+
+
+def unstacked(x: Any) -> Any:
+    """What `stacked` was given."""
+    return array_ops.reshape(x, np.shape(x)[1:])
+
+
+@final
+class ShardMap(Primitive):
+    """Each device of a mesh evaluates `jaxpr` on its parts of the operands; results consist of what they give.
+
+    mesh: with the types that its axes have outside. newly_manual_axes: those along which the program is written by hand.
+    in_specs, out_specs: over these axes alone. check_vma: whether types say over which of them values vary.
+    (C1) jaxpr has no constants.
+    """
+
+    __slots__ = ()
+    name = "shard_map"
+    higher_order = True
+    multiple_results = True
+
+    def within(self, params: Params) -> Any:
+        return inside(params["mesh"], params["newly_manual_axes"], params["check_vma"])
+
+    def types(self, *avals: Any, jaxpr: ClosedJaxpr, mesh: Any, out_specs: Any, newly_manual_axes: Any, **params: Any) -> Any:
+        return tuple(whole_aval(aval, spec, mesh, newly_manual_axes)
+                     for aval, spec in zip(jaxpr.out_avals, out_specs, strict=True))
+
+    def effects(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+        return jaxpr.effects
+
+    def evaluate(self, *args: Any, **params: Any) -> Any:
+        return run(self, args, params, params["jaxpr"], _placements(params))
+
+    def lower(self, ctx: Any, *values: Any, jaxpr: ClosedJaxpr, mesh: Any, in_specs: Any, out_specs: Any, newly_manual_axes: Any,
+              **params: Any) -> Any:
+        return manual_computation(ctx, mesh, newly_manual_axes, values, in_specs, jaxpr.in_avals, list(ctx.avals_out), out_specs,
+                                  lambda *parts: ctx.inline(jaxpr, *parts))
+
+    def on_jaxpr(self, closed: ClosedJaxpr, operands: Sequence[Any], in_specs: Sequence[PartitionSpec],
+                 out_specs: Sequence[PartitionSpec], params: Params) -> Any:
+        """A call of a transformed jaxpr; the constants that rules have brought in become operands, the same on each device."""
+        inner, consts = hoisted(closed)
+        return self.call(*consts, *operands, **{**params, "jaxpr": inner, "out_specs": tuple(out_specs),
+                                                "in_specs": (*[PartitionSpec()] * len(consts), *in_specs)})
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+        jaxpr, in_specs, out_specs = params["jaxpr"], params["in_specs"], params["out_specs"]
+        moving = [type(t) is not Zero for t in tangents]
+        with self.within(params):
+            jvp, out_moving = jvp_jaxpr(jaxpr, moving, False)
+        operands = (*primals, *filtered(tangents, moving))
+        outs = self.on_jaxpr(jvp, operands, (*in_specs, *filtered(in_specs, moving)),
+                             (*out_specs, *filtered(out_specs, out_moving)), params)
+        return split_tangents(outs, out_moving)
+
+    def transpose(self, cts: Any, *args: Any, **params: Any) -> Any:
+        jaxpr, in_specs, out_specs = params["jaxpr"], params["in_specs"], params["out_specs"]
+        linear = [type(x) is Undefined for x in args]
+        given = [type(ct) is not Zero for ct in cts]
+        with self.within(params):
+            transposed, nonzero = transpose_jaxpr(jaxpr, linear, given)
+            if not params["check_vma"]:
+                specs = tuple(filtered(filtered(in_specs, linear), nonzero))
+                transposed = transposed.kept(("summed", specs), lambda: _summed(transposed, specs, params))
+        ct_specs, cts = filtered(out_specs, given), filtered(cts, given)
+        if not params["check_vma"]:
+            # A result that is the same on several devices has its cotangent from all of them together.
+            cts = [div(ct, np.asarray(_copies(spec, params), typeof(ct).dtype)) for ct, spec in zip(cts, ct_specs, strict=True)]
+        fixed = [not lin for lin in linear]
+        outs = iter(self.on_jaxpr(transposed, (*filtered(args, fixed), *cts), (*filtered(in_specs, fixed), *ct_specs),
+                                  filtered(filtered(in_specs, linear), nonzero), params))
+        found = iter([next(outs) if nz else None for nz in nonzero])
+        return tuple(next(found) if lin else None for lin in linear)
+
+    def partial_eval(self, trace: Any, args: Any, params: Any) -> Any:
+        """Run what is known now, record the rest. Residuals are laid side by side, one part a device where these may differ."""
+        jaxpr, in_specs, out_specs = params["jaxpr"], params["in_specs"], params["out_specs"]
+        unknown = tuple(trace.is_unknown(x) for x in args)
+        with self.within(params):
+            split, known, staged, residual_specs = jaxpr.kept(("shard_map", unknown), lambda: _split(jaxpr, unknown, params))
+        is_known, known_outs = [not u for u in unknown], [not u for u in split.unknown_outs]
+        known_args, known_specs = filtered(args, is_known), filtered(in_specs, is_known)
+        inner, consts = hoisted(known)
+        outs = trace.evaluate_known(self, (*consts, *known_args), {
+            **params, "jaxpr": inner, "in_specs": (*[PartitionSpec()] * len(consts), *known_specs),
+            "out_specs": (*filtered(out_specs, known_outs), *residual_specs)})
+        n = sum(known_outs)
+        computed, laid = iter(outs[n:]), iter(residual_specs)
+        residuals = [next(computed) if f is None else known_args[f] for f in split.forwarded]
+        specs = [next(laid) if f is None else known_specs[f] for f in split.forwarded]
+        inner, consts = hoisted(staged)
+        rest = trace.record(self, (*consts, *residuals, *filtered(args, unknown)), {
+            **params, "jaxpr": inner, "in_specs": (*[PartitionSpec()] * len(consts), *specs, *filtered(in_specs, unknown)),
+            "out_specs": tuple(filtered(out_specs, split.unknown_outs))})
+        now, later = iter(outs[:n]), iter(rest)
+        return tuple(next(later) if u else next(now) for u in split.unknown_outs)
+
+    def batch(self, axis: Axis, args: Any, dims: Any, **params: Any) -> Any:
+        jaxpr, in_specs, out_specs = params["jaxpr"], params["in_specs"], params["out_specs"]
+        mesh, batched = params["mesh"], tuple(d is not None for d in dims)
+        over = entry_names(axis.spmd_name)
+        if not set(over) <= params["newly_manual_axes"]:
+            over = ()
+        for spec in (*in_specs, *out_specs):
+            if names_of_spec(spec).intersection(over):
+                raise ValueError(f"vmap spmd_axis_name cannot appear in shard_map in_specs got spmd_axis_name={axis.spmd_name!r} "
+                                 f"and spec {spec}\n  vmap over another mesh axis, or leave it out of the specs.")
+        n = math.prod(mesh.sizes[name] for name in over)
+        if axis.size % n:
+            raise ValueError(f"vmap: the size {axis.size} of the mapped axis is not divisible by that of spmd_axis_name "
+                             f"{axis.spmd_name!r}, {n}.")
+        inner = axis._replace(size=axis.size // n)
+        with self.within(params):
+            key = ("shard_map batch", inner, batched, over)
+            body, out_batched = jaxpr.kept(key, lambda: _batched(jaxpr, inner, batched, frozenset(over), params["check_vma"]))
+
+        def spec_of(spec: PartitionSpec, is_batched: bool) -> PartitionSpec:
+            return spec.update(partitions=(over, *spec.partitions)) if is_batched else spec
+
+        operands = [x if d is None else array_ops.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
+        outs = self.on_jaxpr(body, operands, list(map(spec_of, in_specs, batched)), list(map(spec_of, out_specs, out_batched)),
+                             params)
+        return outs, tuple(0 if b else None for b in out_batched)
+
+    def uses_axis(self, name: Any, params: Params) -> bool:
+        return name is not None and name not in params["newly_manual_axes"] and jaxpr_uses_axis(params["jaxpr"].jaxpr, name)
+
+    def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
+        closed, taken = dce_closed(eqn.params["jaxpr"], used)
+        return narrowed(eqn, used, taken, jaxpr=closed, in_specs=tuple(filtered(eqn.params["in_specs"], taken)),
+                        out_specs=tuple(filtered(eqn.params["out_specs"], used)))
+
+
+shard_map_p = ShardMap()
+
+
+def _placements(params: Params) -> tuple[Any, ...]:
+    """Where results are that are divided along all mesh axes as their specs say; None where the compiler decides too."""
+    mesh, specs = params["mesh"], params["out_specs"]
+    if not isinstance(mesh, Mesh) or len(params["newly_manual_axes"]) < len(mesh.axis_names):
+        return (None,) * len(specs)
+    return tuple(NamedSharding(mesh, spec) for spec in specs)
+
+
+def _copies(spec: PartitionSpec, params: Params) -> int:
+    """On how many devices a value is the same, or taken to be."""
+    return math.prod(params["mesh"].sizes[name] for name in params["newly_manual_axes"] - names_of_spec(spec))
+
+
+def _summed(transposed: ClosedJaxpr, specs: Sequence[PartitionSpec], params: Params) -> ClosedJaxpr:
+    """Cotangents summed over the devices that were given the same operand."""
+    def total(*args: Any) -> list[Any]:
+        outs = []
+        for ct, spec in zip(transposed(*args), specs, strict=True):
+            rest = tuple(n for n in params["mesh"].axis_names if n in params["newly_manual_axes"] - names_of_spec(spec))
+            outs.append(psum_p.call(ct, axes=rest, axis_index_groups=None)[0] if rest else ct)
+        return outs
+
+    return stage_jaxpr(total, transposed.in_avals, transposed.jaxpr.debug_info)
+
+
+def _split(jaxpr: ClosedJaxpr, unknown: tuple[bool, ...], params: Params) -> Any:
+    """The parts of `split_jaxpr`, between which residuals are stacked, and the specs of these."""
+    split = split_jaxpr(jaxpr, unknown)
+    n = sum(not u for u in split.unknown_outs)
+    info = jaxpr.jaxpr.debug_info
+
+    def known(*args: Any) -> list[Any]:
+        outs = split.known(*args)
+        return [*outs[:n], *map(stacked, outs[n:])]
+
+    def staged(*args: Any) -> list[Any]:
+        m = len(split.forwarded)
+        residuals = [unstacked(x) if f is None else x for x, f in zip(args[:m], split.forwarded, strict=True)]
+        return split.staged(*residuals, *args[m:])
+
+    kept = stage_jaxpr(known, split.known.in_avals, info)
+    specs = tuple(PartitionSpec(named_over(a, params["mesh"], params["newly_manual_axes"], params["check_vma"]))
+                  for a in kept.out_avals[n:])
+    avals = list(split.staged.in_avals)
+    for i, f in enumerate(split.forwarded):
+        if f is None:
+            avals[i] = avals[i].update(shape=(1, *avals[i].shape), sharding=None)
+    return split, kept, stage_jaxpr(staged, avals, info), specs
+
+
+def _batched(jaxpr: ClosedJaxpr, axis: Axis, batched: Sequence[bool], over: frozenset[Any], check_vma: bool) -> Any:
+    """The jaxpr on batches, in front, of which each device along the axes `over` has its part; and which results are batched."""
+    out_batched: list[bool] = []
+
+    def on_batch(*args: Any) -> list[Any]:
+        outs, dims = batch_flat(jaxpr, axis, args, [0 if b else None for b in batched])
+        out_batched[:] = [d is not None for d in dims]
+        return [y if d is None else array_ops.vary(array_ops.moveaxis(y, d, 0), over if check_vma else frozenset())
+                for y, d in zip(outs, dims, strict=True)]
+
+    avals = []
+    for aval, is_batched in zip(jaxpr.in_avals, batched, strict=True):
+        aval = unmapped_aval(aval, 0 if is_batched else None, axis.size)
+        avals.append(aval.update(vma=aval.vma | over) if is_batched and check_vma else aval)
+    return stage_jaxpr(on_batch, avals, jaxpr.jaxpr.debug_info), tuple(out_batched)
+
+
