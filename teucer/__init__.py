@@ -17,8 +17,8 @@ __version_info__ = (0, 1, 0)
 # The public names by the module that defines them, and the public modules; loaded on first use.
 _MODULES = (
     "ad_checkpoint api_util core custom_batching custom_derivatives debug dlpack dtypes errors example_libraries experimental "
-    "export extend ffi flatten_util image interpreters lax nn numpy ops random scipy "
-    "sharding stages test_util tree tree_util typing")
+    "export extend ffi flatten_util image interpreters lax monitoring nn numpy ops random scipy "
+    "profiler sharding stages test_util tree tree_util typing")
 _ROOMS = {
     **{f"teucer.{name}": f"{name}=." for name in _MODULES.split()},
     "teucer._base.config":
@@ -87,7 +87,7 @@ _ROOMS = {
 }
 _ABSENT = {
     **dict.fromkeys(("device_put_replicated", "device_put_sharded"), "it is deprecated; use jax.device_put instead."),
-    **dict.fromkeys(("distributed", "profiler"), "it is not implemented yet."),
+    **dict.fromkeys(("distributed",), "it is not implemented yet."),
     **dict.fromkeys(("Ref", "freeze", "new_ref", "ref"), "mutable arrays are not implemented yet."),
     "tree_map": "use jax.tree.map.",
 }

@@ -13,10 +13,11 @@ from typing import Any, NamedTuple, final, overload
 
 from teucer._base import config, source
 from teucer._core.trace import typeof
+from teucer._executables import events
 from teucer._executables.compile import Source
 
-__all__ = ["Compilation", "Compilations", "compilations", "dump", "log", "log_begin", "log_lowered", "log_residuals", "record",
-           "warn_of_constants"]
+__all__ = ["Compilation", "Compilations", "compilations", "dump", "log", "log_begin", "log_lowered", "log_residuals",
+           "log_traced", "record", "warn_of_constants"]
 
 LIMIT = 10_000  # rows kept; the oldest go
 _DUMPED = ("stablehlo", "jaxpr")
@@ -100,12 +101,20 @@ def log_begin(name: str, avals: Sequence[Any]) -> None:
 def log_lowered(name: str, seconds: float) -> None:
     """Log that a program has been lowered."""
     log("Finished jaxpr to MLIR module conversion jit(%s) in %.9f sec", name, seconds)
+    events.took(events.LOWERING, seconds, fun_name=f"jit({name})")
+
+
+def log_traced(name: str, seconds: float) -> None:
+    """Log that a function has been traced."""
+    log("Finished tracing %s for jit in %.9f sec", name, seconds)
+    events.took(events.TRACING, seconds, fun_name=name)
 
 
 def record(row: Compilation) -> None:
     """Add a row to the table, and log it."""
     _rows.append(row)
     log("Finished XLA compilation of jit(%s) in %.9f sec (%s)", row.function, row.compile_time, row.source)
+    events.took(events.BACKEND_COMPILE, row.compile_time, fun_name=f"jit({row.function})")
 
 
 def log_residuals(inputs: Sequence[Any], intermediates: Sequence[Any]) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from teucer._base import config, source
+from teucer._executables import events
 
 try:
     import fcntl
@@ -97,6 +98,8 @@ def read(path: Path) -> bytes | None:
 def count(path: Path, *, hit: bool) -> None:
     """Count that a program was found in an entry, or had to be compiled."""
     _note(path.parent, Counts(hits=1) if hit else Counts(misses=1))
+    events.event("/jax/compilation_cache/compile_requests_use_cache")
+    events.event("/jax/compilation_cache/cache_hits" if hit else "/jax/compilation_cache/cache_misses")
 
 
 def write(path: Path, content: bytes) -> None:

@@ -309,7 +309,7 @@ def stage_call(fun: Callable[..., Any], call: FlatCall, options: JitOptions, ava
         ahead = preload.forecast(fun, avals) if eager and not symbolic else None
         # Written out here: each call of a function costs depth to those who nest jits deeply.
         jaxpr, consts, out_tree, info = stage_user(fun, call, avals, "jit")
-        compilations.log("Finished tracing %s for jit in %.9f sec", info.name, info.seconds)
+        compilations.log_traced(info.name, info.seconds)
         if consts:
             compilations.warn_of_constants(jaxpr, consts)
         found = Staged(hoist_consts(jaxpr), tuple(consts), out_tree, info,
