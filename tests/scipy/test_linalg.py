@@ -211,7 +211,7 @@ def test_block_diag():
     (lambda: linalg.block_diag(np.ones((2, 2, 2))), ValueError, r"at most 2 dimensions, got f64\[2,2,2\] at argument 0"),
     (lambda: linalg.hadamard(3), ValueError, "power of 2, got 3"),
     (lambda: linalg.dft(3, "x"), ValueError, "scale must be None, 'sqrtn', or 'n'; got 'x'"),
-    (lambda: linalg.companion(np.ones(1)), ValueError, r"(?s)at least two coefficients.*a: f64\[1\]"),
+    (lambda: linalg.companion(np.ones(1)), ValueError, r"(?s)along the last axis must be at least 2.*a: f64\[1\]"),
 ])
 def test_errors(call, error, message):
     with pytest.raises(error, match=message):

@@ -13,7 +13,7 @@ import numpy as np
 from teucer import lax
 from teucer import numpy as jnp
 from teucer.numpy._library import fast
-from teucer.scipy._operands import matrices, product
+from teucer.scipy._operands import as_complex, matrices, product
 
 __all__ = ["cho_factor", "cho_solve", "cholesky", "eigh", "lu", "lu_factor", "lu_solve", "qr", "schur", "svd"]
 
@@ -202,6 +202,6 @@ def schur(a: Any, output: str = "real") -> tuple[Any, Any]:
         raise ValueError(f"Expected 'output' to be either 'real' or 'complex', got {output=}.")
     (a,) = matrices("schur", a)
     if output == "complex":
-        a = a.astype(jnp.result_type(a.dtype, np.complex64))
+        a = as_complex(a)
     t, z = lax.linalg.schur(a)
     return t, z

@@ -11,7 +11,7 @@ from teucer._derived.custom_jvp import custom_jvp
 from teucer._transform.vmap import vmap
 from teucer.numpy._library import fast
 from teucer.scipy._linalg_factors import adjoint, qr
-from teucer.scipy._operands import matrices, product
+from teucer.scipy._operands import as_complex, matrices, product
 
 __all__ = ["eigh_tridiagonal", "hessenberg", "polar", "qr_multiply", "rsf2csf"]
 
@@ -143,7 +143,7 @@ def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Any, Any]:
     if n < 0 or t.shape[-2:] != (n, n) or z.shape[-2:] != (n, n):
         raise ValueError(f"rsf2csf: T and Z must be square matrices of one size\n    T: {t.shape}\n    Z: {z.shape}")
     common = jnp.broadcast_shapes(t.shape, z.shape)
-    t, z = (jnp.broadcast_to(x, common).astype(jnp.result_type(x, jnp.complex64)) for x in (t, z))
+    t, z = (as_complex(jnp.broadcast_to(x, common)) for x in (t, z))
 
     def rotate(step: Any, tz: tuple[Any, Any]) -> tuple[Any, Any]:
         t, z = tz

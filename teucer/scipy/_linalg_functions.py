@@ -13,7 +13,7 @@ from teucer._transform.vmap import vmap
 from teucer.numpy._library import fast
 from teucer.scipy._linalg_factors import adjoint, schur, triangular
 from teucer.scipy._linalg_systems import expm
-from teucer.scipy._operands import matrices, product
+from teucer.scipy._operands import as_complex, matrices, product
 
 __all__ = ["expm_frechet", "funm", "solve_sylvester", "sqrtm"]
 
@@ -91,7 +91,7 @@ def sqrtm(A: Any, blocksize: int = 1) -> Any:
     if blocksize > 1:
         raise NotImplementedError("sqrtm: blocks are not supported\n  Leave blocksize at 1.")
     (a,) = _square("sqrtm", A)
-    return _sqrtm(a.astype(jnp.result_type(a, jnp.complex64)))
+    return _sqrtm(as_complex(a))
 
 
 @custom_jvp
@@ -152,14 +152,14 @@ def _sylvester_of(a: Any, b: Any, method: str = "schur", tol: float = 0.0) -> Ca
         sums = r[..., :, None] + s[..., None, :]
 
         def transformed(c: Any) -> Any:
-            y = jnp.linalg.solve(u, product(c.astype(u.dtype), v)) / sums
+            y = jnp.linalg.solve(u, product(as_complex(c), v)) / sums
             return product(product(u, y), jnp.linalg.inv(v))
     else:
         (r, u), (s, v) = (schur(x, "complex") for x in (a, b))
         sums = jnp.diagonal(r, axis1=-2, axis2=-1)[..., :, None] + jnp.diagonal(s, axis1=-2, axis2=-1)[..., None, :]
 
         def transformed(c: Any) -> Any:
-            y = _triangular_sylvester(r, s, product(adjoint(u), product(c.astype(u.dtype), v)))
+            y = _triangular_sylvester(r, s, product(adjoint(u), product(as_complex(c), v)))
             return product(u, product(y, adjoint(v)))
 
     is_singular = (jnp.abs(sums) <= tol).any(axis=(-2, -1))[..., None, None] if tol else False

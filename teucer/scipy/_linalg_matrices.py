@@ -101,7 +101,7 @@ def companion(a: Any) -> Any:
     """
     (a,) = matrices("companion", jnp.asarray(a))
     if a.ndim < 1 or a.shape[-1] < 2:
-        raise ValueError(f"companion: at least two coefficients are needed.\n    a: {a.aval.str_short(True)}")
+        raise ValueError(f"companion: the length of `a` along the last axis must be at least 2.\n    a: {a.aval.str_short(True)}")
     first = -a[..., 1:] / a[..., :1]
     n = first.shape[-1]
     rest = jnp.broadcast_to(jnp.eye(n - 1, n, dtype=first.dtype), (*first.shape[:-1], n - 1, n))
@@ -130,7 +130,7 @@ def hadamard(n: int, dtype: Any = int) -> Any:
     """
     n = operator.index(n)
     if n < 1 or n & (n - 1):
-        raise ValueError(f"hadamard: n must be a positive integer and a power of 2, got {n}.")
+        raise ValueError(f"hadamard: n must be a positive power of 2, got {n}.")
     matrix = np.ones((1, 1))
     for _ in range(n.bit_length() - 1):
         matrix = np.block([[matrix, matrix], [matrix, -matrix]])
@@ -140,7 +140,7 @@ def hadamard(n: int, dtype: Any = int) -> Any:
 def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Any:
     """The matrix of the discrete Fourier transform; scale: None, 'sqrtn' (unitary) or 'n'.
 
-    Raises ValueError for another scale.
+    Raises ValueError for another scale, and for a dtype that is not complex.
 
     >>> dft(1)
     Array([[1.+0.j]], dtype=complex64)
@@ -148,6 +148,8 @@ def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Any:
     n = as_size(n)
     if scale not in (None, "sqrtn", "n"):
         raise ValueError(f"dft: scale must be None, 'sqrtn', or 'n'; got {scale!r}.")
+    if dtype is not None and not jnp.issubdtype(dtype, np.complexfloating):
+        raise ValueError(f"dft: dtype must be complex, got {dtype!r}.")
     if is_symbolic(n):
         places = positions(n)
         matrix = jnp.exp(-2j * np.pi * (places[:, None] * places % n / n))

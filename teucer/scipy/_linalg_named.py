@@ -30,7 +30,7 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
     if n <= 0:
         raise ValueError(f"convolution_matrix: n must be a positive integer, got {n}.")
     if mode not in ("full", "same", "valid"):
-        raise ValueError(f"convolution_matrix: 'mode' argument must be one of ('full', 'valid', 'same'), got {mode!r}")
+        raise ValueError(f"convolution_matrix: mode must be one of 'full', 'same' and 'valid', got {mode!r}.")
     return _convolution_matrix(a, n, mode)
 
 
@@ -77,7 +77,7 @@ def fiedler_companion(a: Any) -> Any:
     (a,) = matrices("fiedler_companion", a)
     a = jnp.atleast_1d(a)
     if a.shape[-1] == 0:
-        raise ValueError("fiedler_companion: the polynomial must have at least one coefficient.")
+        raise ValueError("fiedler_companion: the last axis of a must have nonzero length.")
     n = a.shape[-1] - 1
     a = a / a[..., :1]
     result = jnp.zeros((*a.shape[:-1], n, n), a.dtype)
@@ -108,7 +108,7 @@ def leslie(f: Any, s: Any) -> Any:
     f, s = jnp.atleast_1d(f), jnp.atleast_1d(s)
     n = f.shape[-1]
     if s.shape[-1] == 0 or n != s.shape[-1] + 1:
-        raise ValueError("leslie: incompatible lengths: f must have one element more than s, and s at least one\n"
+        raise ValueError("leslie: the length of f along the last axis must be one more than that of s, which is at least 1\n"
                          f"    f: {f.shape}\n    s: {s.shape}")
     dtype, batch = jnp.result_type(f, s), jnp.broadcast_shapes(f.shape[:-1], s.shape[:-1])
     at = jnp.arange(n - 1)
@@ -176,7 +176,7 @@ def _pascal(op: str, kind: str | None) -> Callable[[int, int], int]:
         None: lambda i, j: math.comb(i + j, i), "lower": math.comb, "upper": lambda i, j: math.comb(j, i)}
     kinds["symmetric"] = kinds[None]
     if kind not in kinds:
-        raise ValueError(f"{op}: expected kind to be 'lower', 'upper' or 'symmetric', got {kind!r}.")
+        raise ValueError(f"{op}: Expected kind to be one of 'symmetric', 'lower' and 'upper', got {kind!r}.")
     return kinds[kind]
 
 

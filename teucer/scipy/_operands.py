@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from teucer import lax
 from teucer import numpy as jnp
 from teucer.numpy._promotion import INEXACT, check_arraylike, promote, promote_dtypes
 
-__all__ = ["floating", "inexact", "matrices", "product", "real", "strong"]
+__all__ = ["as_complex", "floating", "inexact", "matrices", "product", "real", "strong"]
 
 
 def inexact(name: str, *xs: Any) -> list[Any]:
@@ -38,6 +39,11 @@ def real(name: str, *xs: Any, error: type[Exception] = TypeError) -> list[Any]:
         if jnp.iscomplexobj(x):
             raise error(f"{name} does not support complex-valued inputs: must be real-valued. Got dtype {x.dtype}.")
     return values
+
+
+def as_complex(x: Any) -> Any:
+    """The same numbers as complex ones of the same precision."""
+    return x if jnp.iscomplexobj(x) else lax.complex(x, jnp.zeros_like(x))
 
 
 def matrices(name: str, *xs: Any) -> list[Any]:
