@@ -6,15 +6,15 @@ Every rule takes and returns tuples, for one operand as for many.
 
 from __future__ import annotations
 
-import math
 from typing import Any, ClassVar, NamedTuple, NoReturn, Self
 
 from teucer._core import array_ops
 from teucer._core import trace as _trace
+from teucer._core.cost import UNKNOWN, Cost
 from teucer._core.provided import provided
 from teucer._core.types import varying
 
-__all__ = ["Axis", "Call", "MissingRule", "Primitive", "Undefined"]
+__all__ = ["Axis", "Call", "FunctionCall", "MissingRule", "Primitive", "Undefined"]
 
 
 class MissingRule(NotImplementedError):
@@ -79,12 +79,6 @@ class Primitive:
     inlined(operands, params) -> (closed, operands) | None the jaxpr that lowering writes in the place of the call
     forward(eqn) -> eqn, atoms                             for each result the operand or literal that it is, or None
     dce(eqn, used) -> eqn                                  the equation with those of its results only that are used
-    moved(*avals, **params) -> elements                    that change place with regard to the last axis, or that windows hold;
-                                                           infinitely many where loops are of another kind
-                                                           (`teucer._targets.cpu.switches`)
-    by_eigen(*avals, **params) -> products, gain           that are YNNPACK's or Eigen's on CPU, and those that had better be
-                                                           Eigen's, less those that had not; avals of operands and results,
-                                                           if it separates
     """
 
     __slots__ = ("__dict__",)
@@ -104,17 +98,8 @@ class Primitive:
     # the one operand.
     mergeable: ClassVar[bool] = True
     rearranges: ClassVar[bool] = False
-    # Whether it is a call of params["jaxpr"], which lowering makes a function of the module.
-    makes_function: ClassVar[bool] = False
-    # Whether compilers compute it, element by element, in the loop of what uses it.
-    fuses: ClassVar[bool] = False
-    # Whether it combines elements along axes, in loops as long as these.
-    reduces: ClassVar[bool] = False
-    # Whether compilers end fusion at it so that programs full of it gain nothing from functions that stay calls.
-    separates: ClassVar[bool] = False
-    # Whether computing it again costs less than keeping its result in memory; whether far more, and XLA does so all the same.
-    cheap: ClassVar[bool] = False
-    expensive: ClassVar[bool] = False
+    # What compilers make of it, for the targets.
+    cost: Cost = UNKNOWN
 
     def __init_subclass__(cls) -> None:
         cls.pure = cls.effects is Primitive.effects
@@ -135,12 +120,6 @@ class Primitive:
 
     def evaluate(self, *args: Any, **params: Any) -> tuple[Any, ...]:
         return provided.runner(self, params)(*args)
-
-    def moved(self, *avals: Any, **params: Any) -> float:
-        return 0 if self.fuses or self.reduces else math.inf
-
-    def by_eigen(self, *avals: Any, **params: Any) -> tuple[float, float]:
-        return 0, 0
 
     def types(self, *avals: Any, **params: Any) -> tuple[Any, ...]:
         self.missing("Type rule", "types")
@@ -198,3 +177,9 @@ class Primitive:
 
     def __deepcopy__(self, memo: Any) -> Self:
         return self
+
+
+class FunctionCall(Primitive):
+    """A primitive that is a call of params["jaxpr"], which lowering makes a function of the module."""
+
+    __slots__ = ()

@@ -10,7 +10,7 @@ import numpy as np
 
 from teucer._core import array_ops
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr
-from teucer._core.primitive import Primitive, Undefined
+from teucer._core.primitive import FunctionCall, Primitive, Undefined
 from teucer._core.types import Zero
 from teucer._devices.placement import placement_of
 from teucer._dynamic import dynamic, padding
@@ -157,13 +157,12 @@ class ProgramCall(JaxprCall):
 
 
 @final
-class Jit(ProgramCall):
+class Jit(ProgramCall, FunctionCall):
     """A call of a jaxpr, compiled as one program when run eagerly, and a function of the module when lowered."""
 
     __slots__ = ()
     name = "jit"
     multiple_results = True
-    makes_function = True
 
     def evaluate(self, *args: Any, jaxpr: ClosedJaxpr, name: str, donated_invars: Any, keep_unused: bool, inline: bool,
                  options: Any, outline: Any = None) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core import array_ops, partition
+from teucer._core.cost import CHEAP, FUSED
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
@@ -122,9 +123,9 @@ def _tangent_abs(t: Any, y: Any, x: Any) -> Any:
 
 
 sign_p, sign = unary("sign", NUMERIC, _lower_sign, None, Checked(-9, 9, 2),
-                     "Sign of x: -1, 0 or 1; x / |x| for complex x; nan for nan.", cheap=True)
+                     "Sign of x: -1, 0 or 1; x / |x| for complex x; nan for nan.", cost=CHEAP)
 abs_p, abs = unary("abs", SIGNED, "abs", _tangent_abs, Checked(-9, 9, 2),
-                   "Absolute value |x|; of the smallest integer, that integer.", result=_real_dtype, cheap=True)
+                   "Absolute value |x|; of the smallest integer, that integer.", result=_real_dtype, cost=CHEAP)
 square_p, square = unary("square", NUMERIC, _lower_square, lambda t, y, x: mul(t, mul(scalar_like(x, 2), x)),
                          Checked(-9, 9, 1), "Square x * x.", fold=np.square)
 
@@ -152,7 +153,7 @@ def _tangent_integer_pow(t: Any, z: Any, x: Any, y: int) -> Any:
     return t if y == 1 else mul(t, mul(scalar_like(x, y), x if y == 2 else integer_pow(x, y - 1)))
 
 
-integer_pow_p = Elementwise("integer_pow", NUMERIC, _lower_integer_pow, (_tangent_integer_pow,), Checked(-9, 9, 4), cheap=True,
+integer_pow_p = Elementwise("integer_pow", NUMERIC, _lower_integer_pow, (_tangent_integer_pow,), Checked(-9, 9, 4), cost=CHEAP,
                             simplify=lambda known, x, y: x if y == 1 else None)
 
 
@@ -302,7 +303,7 @@ class Clamp(Primitive):
 
     __slots__ = ()
     name = "clamp"
-    fuses = True
+    cost = FUSED
 
     def types(self, low: Any, x: Any, high: Any) -> Any:
         check_dtypes("clamp", ANY, (low, x, high))

@@ -9,6 +9,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core import partition
+from teucer._core.cost import FUSED
 from teucer._core.partition import Labels, every, whole
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
@@ -65,7 +66,7 @@ class BitcastConvertType(Primitive):
 
     __slots__ = ()
     name = "bitcast_convert_type"
-    fuses = True
+    cost = FUSED
 
     def types(self, x: Any, *, new_dtype: Any) -> Any:
         old, new = dtypes.bit_width(x.dtype), dtypes.bit_width(new_dtype)
@@ -115,7 +116,7 @@ class ReducePrecision(Linear):
 
     __slots__ = ()
     name = "reduce_precision"
-    fuses = True
+    cost = FUSED
 
     def types(self, x: Any, *, exponent_bits: int, mantissa_bits: int) -> Any:
         check_dtypes("reduce_precision", FLOAT, (x,))
@@ -146,7 +147,7 @@ class Copy(Linear):
 
     __slots__ = ()
     name = "copy"
-    fuses = True
+    cost = FUSED
     mergeable = False
 
     def types(self, x: Any) -> Any:
@@ -172,7 +173,7 @@ class StopGradient(Primitive):
 
     __slots__ = ()
     name = "stop_gradient"
-    fuses = True
+    cost = FUSED
 
     def types(self, x: Any) -> Any:
         return (x,)

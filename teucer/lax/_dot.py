@@ -10,6 +10,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core import array_ops
+from teucer._core.cost import Cost
 from teucer._core.partition import Labels, batched, every
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
@@ -168,6 +169,16 @@ def _gains_by_rows(lhs: Any, rhs: Any, dimension_numbers: Any) -> bool:
     return not _SMALL < sums * rows * columns < _LARGE
 
 
+def _moved(lhs: Any, rhs: Any, *, dimension_numbers: Any, **params: Any) -> float:
+    # XLA takes axes as batch, kept, contracted (rhs: contracted, kept), those of matrices either way, and copies the rest.
+    left, right = _roles((lhs.ndim, rhs.ndim), dimension_numbers)
+    turned = lhs.size if _gains_by_rows(lhs, rhs, dimension_numbers) else 0
+    return turned + sum(x.size for x, batch, first, last in ((lhs, left.batch, left.kept, left.contract),
+                                                             (rhs, right.batch, right.contract, right.kept))
+                        if x.ndim and (*batch, *first, *last)[-1] != x.ndim - 1
+                        and not (len(first) == len(last) == 1 and first[0] == x.ndim - 1))
+
+
 @final
 class DotGeneral(Primitive):
     """Sum over the contracted axes of products of elements that agree on batch axes.
@@ -179,6 +190,7 @@ class DotGeneral(Primitive):
 
     __slots__ = ()
     name = "dot_general"
+    cost = Cost(moves=_moved)
 
     def types(self, lhs: Any, rhs: Any, *, dimension_numbers: Any, precision: Any, preferred_element_type: Any,
               out_sharding: Any = None) -> Any:
@@ -196,15 +208,6 @@ class DotGeneral(Primitive):
         left_roles, right_roles = _roles((lhs.ndim, rhs.ndim), dimension_numbers)
         out = (*left_roles.batch, *left_roles.kept, *(right[i] for i in right_roles.kept))
         return Labels([every(lhs), right], [out])
-
-    def moved(self, lhs: Any, rhs: Any, *, dimension_numbers: Any, **params: Any) -> float:
-        # XLA takes axes as batch, kept, contracted (rhs: contracted, kept), those of matrices either way, and copies the rest.
-        left, right = _roles((lhs.ndim, rhs.ndim), dimension_numbers)
-        turned = lhs.size if _gains_by_rows(lhs, rhs, dimension_numbers) else 0
-        return turned + sum(x.size for x, batch, first, last in ((lhs, left.batch, left.kept, left.contract),
-                                                                 (rhs, right.batch, right.contract, right.kept))
-                            if x.ndim and (*batch, *first, *last)[-1] != x.ndim - 1
-                            and not (len(first) == len(last) == 1 and first[0] == x.ndim - 1))
 
     def lower(self, ctx: Any, lhs: Any, rhs: Any, *, dimension_numbers: Any, precision: Any, preferred_element_type: Any,
               out_sharding: Any = None) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core import array_ops, partition
+from teucer._core.cost import FUSED
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
@@ -55,7 +56,7 @@ class DynamicSlice(Primitive):
 
     __slots__ = ()
     name = "dynamic_slice"
-    fuses = True
+    cost = FUSED
 
     def types(self, x: Any, *starts: Any, slice_sizes: Any) -> Any:
         _check_starts("dynamic_slice", x, starts)

@@ -12,6 +12,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core import array_ops, partition
+from teucer._core.cost import EXPENSIVE, FUSED
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
@@ -174,7 +175,7 @@ class Pow(Primitive):
 
     __slots__ = ()
     name = "pow"
-    fuses = True
+    cost = FUSED
 
     def types(self, x: Any, y: Any) -> Any:
         for i, (aval, kinds) in enumerate(((x, (np.inexact,)), (y, (np.integer, np.inexact)))):
@@ -261,11 +262,11 @@ pow.__module__ = "teucer.lax"
 # Trigonometric functions
 
 sin_p, sin = unary("sin", INEXACT, "sine", lambda t, y, x, **params: mul(t, cos(x, **params)), Checked(-9, 9, 2),
-                   "Sine of x in radians.", accuracy=True, expensive=True)
+                   "Sine of x in radians.", accuracy=True, cost=EXPENSIVE)
 cos_p, cos = unary("cos", INEXACT, "cosine", lambda t, y, x, **params: neg(mul(t, sin(x, **params))), Checked(-9, 9, 2),
-                   "Cosine of x in radians.", accuracy=True, expensive=True)
+                   "Cosine of x in radians.", accuracy=True, cost=EXPENSIVE)
 tan_p, tan = unary("tan", INEXACT, "tan", lambda t, y, x, **_: mul(t, _plus(square(y), 1)), Checked(-1.5, 1.5, 4),
-                   "Tangent of x in radians.", accuracy=True, expensive=True)
+                   "Tangent of x in radians.", accuracy=True, cost=EXPENSIVE)
 asin_p, asin = unary("asin", INEXACT, "chlo.asin", lambda t, y, x: mul(t, rsqrt(_one_minus(square(x)))),
                      Checked(-0.99, 0.99, 4), "Arc sine, in radians; beyond [-1, 1] nan for real x.")
 acos_p, acos = unary("acos", INEXACT, "chlo.acos", lambda t, y, x: mul(t, neg(rsqrt(_one_minus(square(x))))),

@@ -12,6 +12,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core import array_ops, partition
+from teucer._core.cost import CHEAP, FUSED, Cost
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero, is_valid_type
@@ -105,17 +106,16 @@ class Elementwise(Primitive):
     """
 
     __slots__ = ()
-    fuses = True
 
     def __init__(self, name: str, accepts: Accepts, lower: str | Callable[..., Any],
                  tangents: Sequence[Callable[..., Any] | None] | None, tested: Checked, *,
                  transposes: Sequence[Callable[..., Any] | None] | None = None,
                  result: Callable[..., Any] | None = None, simplify: Any = None, fold: Any = None,
-                 cheap: bool = False, expensive: bool = False) -> None:
+                 cost: Cost | None = None) -> None:
         self.name, self.accepts, self.tangents, self.tested = name, accepts, tangents, tested
         self.transposes, self.result, self.simplify, self.fold = transposes, result, simplify, fold
-        self.cheap = cheap or fold is not None  # what processors round correctly they also do in an instruction
-        self.expensive = expensive
+        # What processors round correctly they also do in an instruction.
+        self.cost = cost or (FUSED if fold is None else CHEAP)
         if isinstance(lower, str) and "." not in lower:
             lower = f"stablehlo.{lower}"
         self.lowering = lower
@@ -276,10 +276,10 @@ Function = Callable[..., Any]
 def unary(name: str, accepts: Accepts, lower: str | Function, tangent: Function | None, tested: Checked, doc: str, *,
           public: str = "", accuracy: bool = False, transpose: Function | None = None,
           result: Function | None = None, simplify: Any = None, fold: Any = None,
-          cheap: bool = False, expensive: bool = False) -> tuple[Elementwise, Function]:
+          cost: Cost | None = None) -> tuple[Elementwise, Function]:
     """A row for an operation of one operand: its primitive, and its public function (`public`, or the same name)."""
     primitive = Elementwise(name, accepts, _with_accuracy(lower) if accuracy else lower, (tangent,), tested,
-                            transposes=(transpose,), result=result, simplify=simplify, fold=fold, cheap=cheap, expensive=expensive)
+                            transposes=(transpose,), result=result, simplify=simplify, fold=fold, cost=cost)
     bind = primitive.call
     public = public or name
     if accuracy:

@@ -10,6 +10,7 @@ import numpy as np
 
 from teucer._arrays import transfer
 from teucer._core import array_ops, partition
+from teucer._core.cost import FUSED
 from teucer._core.partition import Labels, every, kept, whole
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
@@ -52,7 +53,7 @@ class Concatenate(_Joins):
 
     __slots__ = ()
     name = "concatenate"
-    fuses = True
+    cost = FUSED
 
     def types(self, *xs: Any, dimension: Any) -> Any:
         shapes = ", ".join(str(x.shape) for x in xs)
@@ -105,7 +106,7 @@ class Stack(_Joins):
 
     __slots__ = ()
     name = "stack"
-    fuses = True
+    cost = FUSED
 
     def types(self, *xs: Any, axis: Any) -> Any:
         first = xs[0]
@@ -143,7 +144,7 @@ class Unstack(Linear):
     __slots__ = ()
     name = "unstack"
     multiple_results = True
-    fuses = True
+    cost = FUSED
 
     def types(self, x: Any, *, axis: Any) -> Any:
         canonical_axis(axis, x.ndim, "unstack")
@@ -178,7 +179,7 @@ class Split(Linear):
     __slots__ = ()
     name = "split"
     multiple_results = True
-    fuses = True
+    cost = FUSED
 
     def types(self, x: Any, *, sizes: Any, axis: Any) -> Any:
         if any(n < 0 for n in sizes):
@@ -223,7 +224,7 @@ class Tile(Linear):
 
     __slots__ = ()
     name = "tile"
-    fuses = True
+    cost = FUSED
 
     def types(self, x: Any, *, reps: Any) -> Any:
         if len(reps) != x.ndim:

@@ -10,6 +10,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core import array_ops
+from teucer._core.cost import REDUCED
 from teucer._core.jaxpr import ClosedJaxpr, eval_jaxpr
 from teucer._core.partition import Labels, every, kept
 from teucer._core.primitive import Axis, Primitive
@@ -51,7 +52,7 @@ class Reduction(Primitive):
     """x reduced over axes by an associative operation.  (C1) axes are distinct and within x.  (C2) the dtype is accepted."""
 
     __slots__ = ()
-    reduces = True
+    cost = REDUCED
 
     def __init__(self, name: str, op: str, accepts: Accepts, refusal: str = "") -> None:
         self.name, self.op, self.accepts, self.refusal = name, op, accepts, refusal

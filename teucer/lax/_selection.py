@@ -8,6 +8,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core import array_ops, partition
+from teucer._core.cost import CHEAP
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import Zero
@@ -28,8 +29,7 @@ class SelectN(Primitive):
 
     __slots__ = ()
     name = "select_n"
-    fuses = True
-    cheap = True
+    cost = CHEAP
 
     def types(self, which: Any, *cases: Any) -> Any:
         if not cases:

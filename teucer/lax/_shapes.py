@@ -11,6 +11,7 @@ import numpy as np
 from teucer._arrays.arrays import ArrayImpl
 from teucer._base import dtypes
 from teucer._core import partition
+from teucer._core.cost import CHEAP, FUSED
 from teucer._core.partition import Labels, every, kept
 from teucer._core.primitive import Primitive
 from teucer._core.trace import Tracer, typeof
@@ -44,7 +45,7 @@ class Iota(Primitive):
 
     __slots__ = ()
     name = "iota"
-    fuses = True
+    cost = FUSED
 
     def types(self, *, dtype: Any, shape: Any, dimension: Any, sharding: Any = None) -> Any:
         if not dtypes.issubdtype(dtype, np.number):
@@ -71,7 +72,7 @@ class Empty(Primitive):
 
     __slots__ = ()
     name = "empty"
-    fuses = True
+    cost = FUSED
 
     def types(self, *, shape: Any, dtype: Any, out_sharding: Any = None) -> Any:
         return (ShapedArray(tuple(shape), dtype, sharding=typed(out_sharding, len(shape))),)
@@ -91,7 +92,7 @@ class Rev(Linear):
 
     __slots__ = ()
     name = "rev"
-    fuses = True
+    cost = FUSED
     rearranges = True
 
     def types(self, x: Any, *, dimensions: Any) -> Any:
@@ -128,8 +129,7 @@ class Squeeze(Linear):
 
     __slots__ = ()
     name = "squeeze"
-    fuses = True
-    cheap = True
+    cost = CHEAP
     rearranges = True
 
     def types(self, x: Any, *, dimensions: Any) -> Any:

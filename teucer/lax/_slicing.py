@@ -10,6 +10,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core import array_ops, partition
+from teucer._core.cost import FUSED
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
@@ -31,7 +32,7 @@ class Slice(Linear):
 
     __slots__ = ()
     name = "slice"
-    fuses = True
+    cost = FUSED
 
     def types(self, x: Any, *, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
         steps = (1,) * x.ndim if strides is None else strides
@@ -116,7 +117,7 @@ class Pad(Primitive):
 
     __slots__ = ()
     name = "pad"
-    fuses = True
+    cost = FUSED
 
     def types(self, x: Any, value: Any, *, padding_config: Any) -> Any:
         if x.dtype != value.dtype:

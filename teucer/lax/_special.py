@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core.cost import EXPENSIVE
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
 from teucer._lower import hlo
@@ -169,10 +170,10 @@ def _unsupported(message: str) -> Function:
 
 
 lgamma_p, lgamma = unary("lgamma", FLOAT, widened(_lower_lgamma), lambda t, y, x: mul(t, digamma(x)), Checked(0.1, 9, 24),
-                         "Logarithm of the absolute value of the gamma function; infinite at 0, -1, -2, ...", expensive=True)
+                         "Logarithm of the absolute value of the gamma function; infinite at 0, -1, -2, ...", cost=EXPENSIVE)
 digamma_p, digamma = unary("digamma", FLOAT, widened(_lower_digamma),
                            lambda t, y, x: mul(t, polygamma(scalar_like(x, 1), x)), Checked(2, 9, 16),
-                           "Derivative of the logarithm of the gamma function; nan at 0, -1, -2, ...", expensive=True)
+                           "Derivative of the logarithm of the gamma function; nan at 0, -1, -2, ...", cost=EXPENSIVE)
 polygamma_p, polygamma = binary(
     "polygamma", FLOAT, "chlo.polygamma", (
         _unsupported("polygamma gradient with respect to m is not supported."),

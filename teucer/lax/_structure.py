@@ -16,6 +16,7 @@ import numpy as np
 from teucer._arrays import transfer
 from teucer._base import config, dtypes, errors
 from teucer._core import array_ops, partition
+from teucer._core.cost import CHEAP, REDUCED, Cost
 from teucer._core.partition import Labels, every, kept
 from teucer._core.primitive import Call, Primitive, Undefined
 from teucer._core.provided import provided
@@ -91,8 +92,7 @@ class BroadcastInDim(Linear):
 
     __slots__ = ()
     name = "broadcast_in_dim"
-    fuses = True
-    cheap = True
+    cost = CHEAP
     rearranges = True
 
     def types(self, x: Any, *, shape: Any, broadcast_dimensions: Any, sharding: Any = None) -> Any:
@@ -156,7 +156,7 @@ class ReduceSum(Linear):
 
     __slots__ = ()
     name = "reduce_sum"
-    reduces = True
+    cost = REDUCED
 
     def types(self, x: Any, *, axes: Any, out_sharding: Any = None) -> Any:
         check_axes(x, axes)
@@ -195,8 +195,7 @@ class Reshape(Linear):
 
     __slots__ = ()
     name = "reshape"
-    fuses = True
-    cheap = True
+    cost = CHEAP
     rearranges = True
 
     def types(self, x: Any, *, new_sizes: Any, dimensions: Any = None, sharding: Any = None) -> Any:
@@ -262,7 +261,7 @@ class Transpose(Linear):
 
     __slots__ = ()
     name = "transpose"
-    fuses = True
+    cost = Cost(fuses=True, moves=lambda x, *, permutation: 0 if permutation[-1] == x.ndim - 1 else int(x.size))
     rearranges = True
 
     def types(self, x: Any, *, permutation: Any) -> Any:
@@ -292,9 +291,6 @@ class Transpose(Linear):
             return source
         return Call((source,), {"permutation": order}) if again else None
 
-    def moved(self, x: Any, *, permutation: Any) -> float:
-        return 0 if permutation[-1] == x.ndim - 1 else int(x.size)
-
     padded = Primitive.through
 
 
@@ -304,8 +300,7 @@ class ConvertElementType(Primitive):
 
     __slots__ = ()
     name = "convert_element_type"
-    fuses = True
-    cheap = True
+    cost = CHEAP
 
     def types(self, x: Any, *, new_dtype: Any, weak_type: bool, sharding: Any = None) -> Any:
         return (ShapedArray(x.shape, new_dtype, weak_type),)
@@ -348,8 +343,7 @@ class AddAny(Primitive):
 
     __slots__ = ()
     name = "add_any"
-    fuses = True
-    cheap = True
+    cost = CHEAP
 
     def types(self, x: Any, y: Any) -> Any:
         if x.shape != y.shape or x.dtype != y.dtype:

@@ -9,6 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from teucer._core import array_ops, partition
+from teucer._core.cost import Cost
 from teucer._core.partition import Labels, every
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
@@ -32,6 +33,11 @@ __all__ = ["padtype_to_pads", "reduce_window", "reduce_window_max_p", "reduce_wi
 ORDERED = Accepts((np.number, np.bool_))
 
 
+def _visited(*avals: Any, select_prim: Any = None, **windows: Any) -> float:
+    """The elements of the last operand that the windows hold."""
+    return Windows(**windows).visited(avals[-1].shape)
+
+
 class _WindowReduction(Primitive):
     """x reduced over windows by an associative operation, beginning with its identity.
 
@@ -39,6 +45,7 @@ class _WindowReduction(Primitive):
     """
 
     __slots__ = ()
+    cost = Cost(moves=_visited)
 
     def __init__(self, name: str, op: str, accepts: Accepts) -> None:
         self.name, self.op, self.accepts = name, op, accepts
@@ -51,9 +58,6 @@ class _WindowReduction(Primitive):
         return (ShapedArray(w.out_shape(x.shape), x.dtype, x.weak_type),)
 
     shard = partition.aligned
-
-    def moved(self, x: Any, **windows: Any) -> float:
-        return Windows(**windows).visited(x.shape)
 
     def lower(self, ctx: Any, x: Any, **windows: Any) -> Any:
         init = ctx.constant(identity_of(self.op, x.dtype), x.dtype)
@@ -221,6 +225,7 @@ class SelectAndGatherAdd(Primitive):
 
     __slots__ = ()
     name = "select_and_gather_add"
+    cost = Cost(moves=_visited)
 
     def types(self, values: Any, x: Any, *, select_prim: Any, **windows: Any) -> Any:
         w = Windows(**windows)
@@ -230,9 +235,6 @@ class SelectAndGatherAdd(Primitive):
         return (ShapedArray(w.out_shape(x.shape), values.dtype, values.weak_type),)
 
     shard = partition.aligned
-
-    def moved(self, values: Any, x: Any, *, select_prim: Any, **windows: Any) -> float:
-        return Windows(**windows).visited(x.shape)
 
     def lower(self, ctx: Any, values: Any, x: Any, *, select_prim: Any, **windows: Any) -> Any:
         inits = [ctx.constant(_worst(select_prim, x.dtype), x.dtype), ctx.constant(0, values.dtype)]
@@ -276,6 +278,7 @@ class SelectAndScatterAdd(Primitive):
 
     __slots__ = ()
     name = "select_and_scatter_add"
+    cost = Cost(moves=lambda source, x, *, select_prim, **windows: _undilated(**windows).visited(x.shape))
 
     def types(self, source: Any, x: Any, *, select_prim: Any, **windows: Any) -> Any:
         w = _undilated(**windows)
@@ -287,9 +290,6 @@ class SelectAndScatterAdd(Primitive):
 
     def shard(self, source: Any, x: Any, **params: Any) -> Any:
         return Labels([every(source), every(x)], [every(x)])
-
-    def moved(self, source: Any, x: Any, *, select_prim: Any, **windows: Any) -> float:
-        return _undilated(**windows).visited(x.shape)
 
     def lower(self, ctx: Any, source: Any, x: Any, *, select_prim: Any, **windows: Any) -> Any:
         w, direction = _undilated(**windows), _direction(select_prim)

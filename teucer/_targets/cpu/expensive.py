@@ -38,7 +38,7 @@ def _kept(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def _is_expensive(eqn: Eqn) -> bool:
-    aval = eqn.outvars[0].aval if eqn.primitive.expensive else None
+    aval = eqn.outvars[0].aval if eqn.primitive.cost.expensive else None
     return aval is not None and not aval.symbolic and aval.size >= LEAST and bytes_of(aval) <= MOST
 
 
@@ -66,7 +66,7 @@ def _read_often(jaxpr: Jaxpr) -> set[Any]:
     end(len(jaxpr.eqns), jaxpr.outvars)
     for i in reversed(range(len(jaxpr.eqns))):
         eqn = jaxpr.eqns[i]
-        if not eqn.primitive.fuses:
+        if not eqn.primitive.cost.fuses:
             end(i, eqn.invars)
             continue
         own = set[int]().union(*[ways.get(v, ()) for v in eqn.outvars])

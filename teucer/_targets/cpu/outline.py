@@ -15,7 +15,7 @@ import numpy as np
 
 from teucer._base import config
 from teucer._core.jaxpr import Atom, ClosedJaxpr, DropVar, Eqn, Jaxpr, Literal, Var, jaxprs_in_params
-from teucer._core.primitive import NO_EFFECTS
+from teucer._core.primitive import NO_EFFECTS, FunctionCall
 from teucer._optimize.dce import remove_dead
 from teucer._optimize.passes import changed_once, map_jaxprs, rewrite
 from teucer._optimize.structure import literal_key, params_key
@@ -36,7 +36,7 @@ class Costs(NamedTuple):
     short: equations that a function has at least, if XLA does not fuse all of them into one loop.
     fused: the same, if it does: then each call costs another pass over memory.
     saved: equations fewer in the program, at least.
-    separated, carried: programs with an equation in so many at which fusion ends (`Primitive.separates`) get loops, and functions
+    separated, carried: programs with an equation in so many at which fusion ends (`Cost.separates`) get loops, and functions
         that take and give so many bytes, which are executables of their own (`teucer._targets.cpu.pieces`).
     steps, stacked: calls that follow one another become a loop if they are as many, and if the loop need not stack more than so
         many bytes a step.
@@ -54,7 +54,7 @@ class Costs(NamedTuple):
         """Whether equations that occur `count` times are to be a function."""
         if (count - 1) * len(eqns) < self.saved or len(eqns) < self.short:
             return False
-        return len(eqns) >= self.fused or not all(eqn.primitive.fuses for eqn in eqns)
+        return len(eqns) >= self.fused or not all(eqn.primitive.cost.fuses for eqn in eqns)
 
 
 ROUNDS = 4
@@ -160,7 +160,7 @@ def _call_counts(jaxpr: Jaxpr) -> Counter[int]:
 
 
 def _is_call(eqn: Eqn) -> bool:
-    return eqn.primitive.makes_function and not eqn.effects and not eqn.params["jaxpr"].consts
+    return isinstance(eqn.primitive, FunctionCall) and not eqn.effects and not eqn.params["jaxpr"].consts
 
 
 def _named(env: dict[Any, Atom], v: Atom) -> Atom:
@@ -200,7 +200,7 @@ class _Program:
         sizes: dict[Any, int] = {}  # of the variables that depend on constants alone: how many equations make them
         whole, parts = set(self.jaxpr.invars), set()
         for eqn in eqns:
-            if eqn.primitive.fuses and len(eqn.invars) == 1 and not eqn.effects:
+            if eqn.primitive.cost.fuses and len(eqn.invars) == 1 and not eqn.effects:
                 (x,), (y,) = eqn.invars, eqn.outvars[:1]
                 if (x in parts and eqn.primitive.rearranges and y.aval.size == x.aval.size) or (
                         x in whole and y.aval.size < x.aval.size and len(eqn.outvars) == 1):
@@ -218,7 +218,8 @@ class _Program:
                 if eqn.effects or eqn.primitive.higher_order:
                     self.eqns.append(eqn)
                     continue
-                cheap = size <= 8 and eqn.primitive.fuses and (eqn.outvars[0].aval.dtype.kind in "biu" or eqn.primitive.rearranges)
+                exact = eqn.outvars[0].aval.dtype.kind in "biu" or eqn.primitive.rearranges
+                cheap = size <= 8 and eqn.primitive.cost.fuses and exact
                 sizes.update((v, size if cheap else 9) for v in eqn.outvars)
                 if cheap:
                     self.cheap[eqn.outvars[0]] = eqn
@@ -262,7 +263,7 @@ class _Program:
         if not runs:
             return self.jaxpr
         roller = Roller(self.first)
-        separated = sum(eqn.primitive.separates for eqn in self.eqns) * self.costs.separated >= len(self.eqns)
+        separated = sum(eqn.primitive.cost.separates for eqn in self.eqns) * self.costs.separated >= len(self.eqns)
         eqns: list[Eqn] = []
         end, changed = 0, False
         for starts, function in sorted(runs, key=lambda run: run[0][0]):

@@ -97,7 +97,7 @@ def _made_again(jaxpr: Jaxpr, far: set[Any]) -> dict[Any, Eqn]:
             constant.update(eqn.outvars)
         elif i in updates:
             there.update(eqn.outvars)
-        elif len(eqn.outvars) == 1 and eqn.primitive.cheap and not eqn.effects:
+        elif len(eqn.outvars) == 1 and eqn.primitive.cost.cheap and not eqn.effects:
             (v,) = eqn.outvars
             size, sources = 1, frozenset[Any]()
             missing = set()

@@ -11,11 +11,17 @@ Convolutions over two axes are YNNPACK's where XLA is not told otherwise. Most t
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from teucer._core.jaxpr import Eqn, Jaxpr, jaxprs_in_params
+from teucer._core.rules_table import Rules
 
-__all__ = ["has_plain_loops", "suits_eigen"]
+__all__ = ["by_eigen", "has_plain_loops", "suits_eigen"]
+
+# For primitives that may be YNNPACK's or Eigen's: (*avals of operands and results, **params) -> products, gain: those that are
+# one's or the other's, and those that had better be Eigen's, less those that had not.
+by_eigen: Rules[Callable[..., tuple[float, float]]] = Rules("switches of the CPU")
 
 # Steps of the innermost loop, which runs over the last axis: from here on, vector instructions are unrolling enough.
 STEPS = 8
@@ -72,8 +78,8 @@ def _counts_of(eqn: Eqn) -> Counts:
     computed = sum(aval.size for aval in outs)
     if all(aval.size < FEW for aval in (*ins, *outs)):
         return Counts(0, computed, 0, 0)
-    moved = eqn.primitive.moved(*ins, **eqn.params) + sum(aval.size for aval in (*ins, *outs) if _is_narrow(aval))
-    products, eigen = eqn.primitive.by_eigen(*ins, *outs, **eqn.params) if eqn.primitive.separates else (0, 0)
+    moved = eqn.primitive.cost.moved(ins, eqn.params) + sum(aval.size for aval in (*ins, *outs) if _is_narrow(aval))
+    products, eigen = by_eigen[eqn.primitive](*ins, *outs, **eqn.params) if eqn.primitive in by_eigen else (0, 0)
     return Counts(moved if moved <= CACHED else math.inf, computed, products, eigen)
 
 

@@ -78,7 +78,7 @@ def updates_of(jaxpr: Jaxpr) -> set[int]:
     for i in reversed(range(len(eqns))):
         eqn = eqns[i]
         apart = not needed.isdisjoint(eqn.outvars) or eqn.effects or _grows(eqn)
-        if not apart and (eqn.primitive.fuses or eqn.primitive.reduces):
+        if not apart and (eqn.primitive.cost.fuses or eqn.primitive.cost.reduces):
             last.append(i)
         else:
             needed.update(eqn.invars)

@@ -42,7 +42,7 @@ def convolution(ctx: Any, lhs: Any, rhs: Any, aval: Any, options: str, window: A
     return _on_cpu(ctx, lhs, rhs, aval, options, window)
 
 
-def by_eigen(lhs: Any, rhs: Any, out: Any, window: Any) -> tuple[float, float]:
+def by_eigen(lhs: Any, rhs: Any, out: Any, **window: Any) -> tuple[float, float]:
     """How many products a convolution over two axes takes, which XLA gives to YNNPACK where it is not told otherwise; and as many
     if Eigen takes less time for them, a negative multiple if it takes more (docs/convolutions.md)."""
     (_, features, *_), (_, _, *kernel), (_, _, *places) = (

@@ -10,12 +10,14 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core import array_ops
+from teucer._core.cost import Cost
 from teucer._core.partition import Labels
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
 from teucer._devices.shardings import explicit_sharding, typed
 from teucer._dimensions.dimensions import dilated, is_constant, is_symbolic
+from teucer._targets.cpu import switches
 from teucer.lax._convolution.lowering import by_eigen, convolution
 from teucer.lax._convolution.shapes import (
     ConvDimensionNumbers,
@@ -35,6 +37,12 @@ __all__ = ["conv", "conv_general_dilated", "conv_general_dilated_p", "conv_with_
 Pads = Sequence[tuple[int, int]]
 
 
+def _moved(lhs: Any, rhs: Any, *, dimension_numbers: Any, **params: Any) -> float:
+    # XLA's fast code takes the features last.
+    lhs_spec, rhs_spec, _ = dimension_numbers
+    return sum(x.size for x, last in ((lhs, lhs_spec[1]), (rhs, rhs_spec[0])) if last != x.ndim - 1)
+
+
 @final
 class ConvGeneralDilated(Primitive):
     """Sums of products of a kernel rhs with windows of lhs: cross-correlation, as is usual in neural networks.
@@ -46,7 +54,7 @@ class ConvGeneralDilated(Primitive):
 
     __slots__ = ()
     name = "conv_general_dilated"
-    separates = True
+    cost = Cost(separates=True, moves=_moved)
 
     def types(self, lhs: Any, rhs: Any, *, window_strides: Any, padding: Any, lhs_dilation: Any, rhs_dilation: Any,
               dimension_numbers: Any, feature_group_count: int, batch_group_count: int, precision: Any,
@@ -78,14 +86,6 @@ class ConvGeneralDilated(Primitive):
         right = dict(zip(rhs_spec, ("out" if plain else None, "feature" if plain else None, *(None for _ in space)), strict=True))
         out = dict(zip(out_spec, ("batch", "out", *space), strict=True))
         return Labels(*([tuple(labels[i] for i in range(lhs.ndim)) for labels in group] for group in ((left, right), (out,))))
-
-    def moved(self, lhs: Any, rhs: Any, *, dimension_numbers: Any, **params: Any) -> float:
-        # XLA's fast code takes the features last.
-        lhs_spec, rhs_spec, _ = dimension_numbers
-        return sum(x.size for x, last in ((lhs, lhs_spec[1]), (rhs, rhs_spec[0])) if last != x.ndim - 1)
-
-    def by_eigen(self, lhs: Any, rhs: Any, out: Any, **params: Any) -> tuple[float, float]:
-        return by_eigen(lhs, rhs, out, params)
 
     def lower(self, ctx: Any, lhs: Any, rhs: Any, *, precision: Any, preferred_element_type: Any, out_sharding: Any = None,
               **window: Any) -> Any:
@@ -138,6 +138,7 @@ class ConvGeneralDilated(Primitive):
 
 
 conv_general_dilated_p = ConvGeneralDilated()
+switches.by_eigen.define(conv_general_dilated_p)(by_eigen)
 
 
 def _check_window(rank: int, strides: Any, padding: Any, lhs_dilation: Any, rhs_dilation: Any) -> None:

@@ -1,0 +1,37 @@
+"""What compilers make of an operation: for the targets, which weigh programs by it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+__all__ = ["CHEAP", "EXPENSIVE", "FUSED", "REDUCED", "UNKNOWN", "Cost"]
+
+
+class Cost(NamedTuple):
+    """Of a primitive, whatever its operands.
+
+    fuses: whether compilers compute it, element by element, in the loop of what uses it.
+    reduces: whether it combines elements along axes, in loops as long as these.
+    cheap: whether computing it again costs less than keeping its result in memory; expensive: far more, though XLA does so.
+    separates: whether compilers end fusion at it so that programs full of it gain nothing from functions that stay calls.
+    moves: moves(*avals of operands, **params) is how many elements change place with regard to the last axis, or windows hold.
+    """
+
+    fuses: bool = False
+    reduces: bool = False
+    cheap: bool = False
+    expensive: bool = False
+    separates: bool = False
+    moves: Callable[..., float] | None = None
+
+    def moved(self, avals: Sequence[Any], params: dict[str, Any]) -> float:
+        """The elements that are moved; infinitely many where loops are of another kind."""
+        if self.moves is not None:
+            return self.moves(*avals, **params)
+        return 0 if self.fuses or self.reduces else math.inf
+
+
+UNKNOWN, FUSED, REDUCED = Cost(), Cost(fuses=True), Cost(reduces=True)
+CHEAP, EXPENSIVE = Cost(fuses=True, cheap=True), Cost(fuses=True, expensive=True)
