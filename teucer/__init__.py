@@ -17,7 +17,7 @@ __version_info__ = (0, 1, 0)
 # The public names by the module that defines them, and the public modules; loaded on first use.
 _MODULES = (
     "ad_checkpoint api_util core custom_batching custom_derivatives debug dlpack dtypes errors example_libraries experimental "
-    "export extend ffi flatten_util image interpreters lax monitoring nn numpy ops random scipy "
+    "export extend ffi flatten_util image interpreters lax monitoring nn numpy ops random ref scipy "
     "profiler sharding stages test_util tree tree_util typing")
 _ROOMS = {
     **{f"teucer.{name}": f"{name}=." for name in _MODULES.split()},
@@ -74,6 +74,8 @@ _ROOMS = {
         "disable_jit ensure_compile_time_eval eval_shape make_jaxpr named_call named_scope",
     "teucer.lax._callbacks":
         "pure_callback",
+    "teucer.ref":
+        "Ref empty_ref free_ref freeze new_ref",
     "teucer._devices.environment":
         "print_environment_info",
     "teucer._core.types":
@@ -88,7 +90,6 @@ _ROOMS = {
 _ABSENT = {
     **dict.fromkeys(("device_put_replicated", "device_put_sharded"), "it is deprecated; use jax.device_put instead."),
     **dict.fromkeys(("distributed",), "it is not implemented yet."),
-    **dict.fromkeys(("Ref", "freeze", "new_ref", "ref"), "mutable arrays are not implemented yet."),
     "tree_map": "use jax.tree.map.",
 }
 

@@ -27,6 +27,8 @@ ELSEWHERE: dict[str, str] = {
     "outlined_call": "only outlining makes it, on the way to the compiler: tests of outlining",
     "dim_as_value": "is of a symbolic size: tests of export",
     **dict.fromkeys(("dynamic_size", "sized_call"), "is of dynamic sizes: tests of dynamic dimensions"),
+    **dict.fromkeys(("new_ref", "empty_ref", "get", "swap", "addupdate", "freeze", "free_ref"),
+                    "are on references: tests/core/test_references.py"),
     **dict.fromkeys(("reshard", "sharding_constraint"), "needs a mesh: tests/sharding"),
 }
 

@@ -12,6 +12,7 @@ from teucer._arrays.formats import Format, Layout
 from teucer._arrays.transfer import host_rules
 from teucer._base import dtypes
 from teucer._core.calls import FlatCall
+from teucer._core.references.types import RefType
 from teucer._core.trace import typeof as aval_of_value
 from teucer._core.types import ShapedArray, register_aval_of
 from teucer._devices.shardings import typed
@@ -74,11 +75,12 @@ class ShapeDtypeStruct:
         return struct.update(sharding=x.format) if isinstance(x, ArrayImpl) and x._committed else struct
 
     @property
-    def aval(self) -> ShapedArray:
+    def aval(self) -> ShapedArray | RefType:
         """The type that this stands for, with the dtypes of the current precision."""
         dtype = dtypes.canonicalize_dtype(self.dtype, allow_extended_dtype=True)
-        return ShapedArray(self.shape, dtype, self.weak_type, vma=self.vma or frozenset(),
+        aval = ShapedArray(self.shape, dtype, self.weak_type, vma=self.vma or frozenset(),
                            sharding=typed(self.sharding, len(self.shape)))
+        return RefType(aval) if self.is_ref else aval
 
     @property
     def format(self) -> Format:
@@ -138,7 +140,7 @@ host_rules[ShapeDtypeStruct] = _without_values
 
 def as_struct(aval: Any) -> ShapeDtypeStruct:
     """The struct of a type."""
-    return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=aval.sharding)
+    return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=aval.sharding, is_ref=type(aval) is RefType)
 
 
 def described(call: FlatCall) -> FlatCall:

@@ -70,6 +70,26 @@ def convert(x: Any, aval: Any) -> Any:
     return provided.convert(x, aval)
 
 
+def read_reference(ref: Any) -> Any:
+    """The array of a reference."""
+    return provided.read_reference(ref)
+
+
+def write_reference(ref: Any, x: Any) -> None:
+    """Let the array of a reference be x."""
+    provided.write_reference(ref, x)
+
+
+def add_to_reference(ref: Any, x: Any) -> None:
+    """Add x to the array of a reference."""
+    provided.add_to_reference(ref, x)
+
+
+def new_reference(x: Any) -> Any:
+    """A reference to a copy of an array."""
+    return provided.new_reference(x)
+
+
 def as_primal(ct: Any, aval: Any) -> Any:
     """A cotangent laid out as the value whose cotangent it is."""
     own, wanted = typeof(ct).sharding, aval.sharding

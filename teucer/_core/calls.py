@@ -10,6 +10,7 @@ from teucer._base import errors
 from teucer._base.collection import rarely_collected
 from teucer._base.functions import fun_name, fun_text, where
 from teucer._core.jaxpr import Jaxpr
+from teucer._core.references import types as references
 from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import typeof
 from teucer._core.types import is_valid_type
@@ -73,7 +74,24 @@ def flatten_results(out: Any, what: str, info: DebugInfo) -> tuple[list[Any], An
             raise TypeError(f"function {info.name} at {info.where} traced for {what} returned a value of type {type(x)}{at}, "
                             f"which is not a valid JAX type.\n    value: {x!r:.100}\n"
                             "  A transformed function returns arrays, numbers, and pytrees of them; None is an empty pytree.")
+    if references.made:
+        refuse_returned(leaves, tree, what, info)
     return leaves, tree
+
+
+def refuse_returned(leaves: Sequence[Any], tree: Any, what: str, info: DebugInfo) -> None:
+    """Raise ValueError if a function returns a reference: it would outlive the program that knows what is written to it."""
+    for i, x in enumerate(leaves):
+        aval = typeof(x)
+        if type(aval) is references.RefType:
+            path = pytrees.keystr(list(pytrees.leaf_paths(tree))[i])
+            made = x.origin()
+            said = (f"was passed in as the {made.partition(' of ')[0]}" if made.startswith("argument") else
+                    f"was created on line {made}" if made else "was closed over")
+            raise ValueError(f"function {info.name} at {info.where} traced for {what} returned a mutable array reference of type "
+                             f"{aval.str_short()}{path and f' at tree path result{path}'}, but mutable array references cannot be "
+                             f"returned.\n\nThe returned mutable array {said}.\n"
+                             "  Return its array, ref[...], or pass the reference to the function.")
 
 
 def check_leaves(call: FlatCall, fun: Callable[..., Any], what: str) -> tuple[Any, ...]:

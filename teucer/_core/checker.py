@@ -43,7 +43,7 @@ def check_jaxpr(jaxpr: Jaxpr) -> None:
         _check_types(eqn)
         _define(defined, eqn.outvars, eqn)
     _check_used(defined, jaxpr.outvars, "results of the jaxpr")
-    missing = join_effects(jaxpr.eqns) - jaxpr.effects
+    missing = join_effects(jaxpr.eqns, (*jaxpr.constvars, *jaxpr.invars)) - jaxpr.effects
     if missing:
         _fail("the jaxpr lacks effects of its equations (C5)", "results of the jaxpr", effects=sorted(map(str, missing)))
     jaxpr.cache[check_jaxpr] = True

@@ -7,6 +7,7 @@ from typing import Any, final
 
 from teucer._core import printer
 from teucer._core.names import _names
+from teucer._core.references import types as references
 from teucer._core.trace import Tracer, current_trace
 from teucer._core.types import aval_of
 
@@ -90,7 +91,7 @@ class Jaxpr:
     def __init__(self, constvars: Sequence[Var], invars: Sequence[Var], outvars: Sequence[Atom], eqns: Sequence[Eqn],
                  effects: frozenset[Any] | None = None, debug_info: Any = None) -> None:
         self.constvars, self.invars, self.outvars, self.eqns = list(constvars), list(invars), list(outvars), list(eqns)
-        self.effects = join_effects(eqns) if effects is None else effects
+        self.effects = join_effects(eqns, (*constvars, *invars)) if effects is None else effects
         self.debug_info = debug_info
         # Transformed versions of this jaxpr, kept as long as it lives.
         self.cache: dict[Any, Any] = {}
@@ -197,8 +198,10 @@ def _constants(made: Any) -> Iterator[Any]:
             yield from _constants(item)
 
 
-def join_effects(eqns: Iterable[Eqn]) -> frozenset[Any]:
-    """The effects of all equations together."""
+def join_effects(eqns: Iterable[Eqn], inputs: Sequence[Var]) -> frozenset[Any]:
+    """The effects of all equations together, of a jaxpr with these inputs."""
+    if references.made:
+        return references.at_inputs(eqns, inputs)
     effects: frozenset[Any] = frozenset()
     for eqn in eqns:
         if eqn.effects:

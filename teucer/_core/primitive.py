@@ -101,7 +101,16 @@ class Primitive:
     # What compilers make of it, for the targets.
     cost: Cost = UNKNOWN
 
+    # Whether operands may be references; whether results are, so that rules of transformations are asked even where no operand
+    # takes part; whether they are references of tangents, which partial evaluation does not know.
+    takes_references: ClassVar[bool] = False
+    makes_references: ClassVar[bool] = False
+    deferred: ClassVar[bool] = False
+    # Whether its rules under transformations are functions of Python, which do with references what they want.
+    keeps_references: ClassVar[bool] = False
+
     def __init_subclass__(cls) -> None:
+        cls.takes_references = cls.takes_references or cls.higher_order
         cls.pure = cls.effects is Primitive.effects
         cls.standalone = cls.evaluate is Primitive.evaluate
         if cls.higher_order:
@@ -154,6 +163,12 @@ class Primitive:
     within: Any = None
     # For collectives: uses_axis(name, params) says whether a call speaks of the named axis.
     uses_axis: Any = None
+    # discharge(cells, *operands, **params) -> outs: on arrays in the place of references (`_optimize.discharge`).
+    discharge: Any = None
+    # on_values(operands, groups, **params) -> outs, {group: array}: a call with arrays in the place of references.
+    on_values: Any = None
+    # text(printer, eqn, used) -> the equation, where jaxprs show it in a way of its own.
+    text: Any = None
     simplify: Any = None
     fold: Any = None
     inlined: Any = None

@@ -147,6 +147,8 @@ class _Printer:
                                    pp.nest(2, pp.concat([pp.brk(), tail]))]))
 
     def eqn(self, eqn: Any, used: set[Any] | None) -> Any:
+        if eqn.primitive.text is not None:
+            return pp.text(eqn.primitive.text(self, eqn, used))
         # The arguments and results of a called jaxpr that is written in place are named as at the call.
         inner = eqn.params["jaxpr"].jaxpr if eqn.primitive.name == "jit" else None
         if inner is not None and inner in self.shared:

@@ -62,6 +62,10 @@ class Provided:
     identity: Operation  # (n, dtype)
     lay_out: Operation  # (x, sharding)
     vary: Operation  # (x, axes)
+    read_reference: Operation  # (ref)
+    write_reference: Operation  # (ref, x)
+    add_to_reference: Operation  # (ref, x)
+    new_reference: Operation  # (x)
     buffers: Buffers
     # loops(): loaded with the first program in which outlining finds a loop.
     loops: Callable[[], Loops]

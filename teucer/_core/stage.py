@@ -12,15 +12,16 @@ import numpy as np
 from teucer._base import config, functions, source
 from teucer._base.source import user_frame
 from teucer._core.checker import check_jaxpr
-from teucer._core.jaxpr import Atom, ClosedJaxpr, DropVar, Eqn, Jaxpr, Literal, Var, join_effects
+from teucer._core.jaxpr import Atom, ClosedJaxpr, DropVar, Eqn, Jaxpr, Literal, Var
 from teucer._core.names import _names
 from teucer._core.partition import laid_out
 from teucer._core.primitive import NO_EFFECTS
+from teucer._core.references import types as references
 from teucer._core.trace import Trace, Tracer, check_alive, check_leaks, current_trace, end, using
 from teucer._core.types import aval_of, float0, partitioned, varying
 from teucer._xla.arrays import ArrayImpl
 
-__all__ = ["DebugInfo", "StageTrace", "StageTracer", "stage_flat", "stage_jaxpr"]
+__all__ = ["DebugInfo", "StageTrace", "StageTracer", "is_written", "stage_flat", "stage_jaxpr"]
 
 _LITERAL_TYPES = frozenset({int, float, complex, bool})
 
@@ -119,6 +120,8 @@ class StageTrace(Trace):
             v = a._var if type(a) is StageTracer and a._trace is self else self.atom(a)
             invars.append(v)
             avals.append(v.aval)
+        if references.made and not primitive.takes_references:
+            references.refuse(primitive, avals)
         effects = NO_EFFECTS if primitive.pure else primitive.effects(*avals, **params)
         outvars = []
         outs = []
@@ -160,7 +163,7 @@ class StageTrace(Trace):
         _mark_unused(self.eqns, outvars)
         constvars = [var for var, _ in self.consts.values()]
         consts = [value for _, value in self.consts.values()]
-        jaxpr = Jaxpr(constvars, self.invars, outvars, self.eqns, join_effects(self.eqns), self.debug_info)
+        jaxpr = Jaxpr(constvars, self.invars, outvars, self.eqns, None, self.debug_info)
         end(self)
         if config.enable_checks.value:
             check_jaxpr(jaxpr)
@@ -199,6 +202,12 @@ class StageTrace(Trace):
     def __repr__(self) -> str:
         d = self.debug_info
         return f"{d.name} being traced for {d.transform}" if d else "a function being traced"
+
+
+def is_written(ref: StageTracer) -> bool:
+    """Whether the program being recorded changes the array of a reference."""
+    eqns: list[Eqn] = ref._trace.eqns  # type: ignore[attr-defined]
+    return any(eqn.invars[i] is ref._var for eqn in eqns if eqn.effects for i in references.touched(eqn.effects).written)
 
 
 def _mark_unused(eqns: list[Eqn], outvars: Sequence[Atom]) -> None:

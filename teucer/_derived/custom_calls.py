@@ -11,9 +11,11 @@ from teucer._core import array_ops
 from teucer._core.calls import FlatCall, as_indices, as_names, check_callable, flatten_call, fun_name
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.primitive import Primitive
+from teucer._core.references.types import at_operands
 from teucer._core.stage import stage_flat
 from teucer._core.trace import typeof
 from teucer._core.types import Zero
+from teucer._optimize.discharge import discharged
 from teucer._transform.batch import batch_flat, mapped_aval, unmapped_aval
 from teucer._transform.jit_calls import hoist_consts
 from teucer._trees import pytrees
@@ -123,12 +125,18 @@ class CustomCall(Primitive):
 
     __slots__ = ()
     higher_order = True
+    keeps_references = True
 
     def types(self, *avals: Any, call_jaxpr: ClosedJaxpr, **params: Any) -> Any:
         return tuple(call_jaxpr.out_avals)
 
     def effects(self, *avals: Any, call_jaxpr: ClosedJaxpr, **params: Any) -> Any:
-        return call_jaxpr.effects
+        return at_operands(call_jaxpr.effects, call_jaxpr.jaxpr.invars)
+
+    def on_values(self, operands: Any, groups: Any, *, call_jaxpr: ClosedJaxpr, **params: Any) -> Any:
+        # Its derivative has been taken, or nobody asks for one.
+        inner = discharged(call_jaxpr, groups)
+        return inner.split(inner.jaxpr(*operands))
 
     def evaluate(self, *args: Any, call_jaxpr: Any, **params: Any) -> Any:
         return tuple(call_jaxpr(*args))

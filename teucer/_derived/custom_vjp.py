@@ -10,12 +10,14 @@ import numpy as np
 
 from teucer._base import dtypes, errors, tracebacks
 from teucer._core import array_ops
-from teucer._core.calls import flatten_results, fun_name
+from teucer._core.calls import flatten_results, fun_name, leaf_names
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.primitive import Primitive
+from teucer._core.references import types as references
+from teucer._core.references.types import is_reference
 from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import Tracer, typeof
-from teucer._core.types import Zero, float0
+from teucer._core.types import Zero, float0, is_valid_type
 from teucer._derived.custom_calls import (
     CustomCall,
     CustomFunction,
@@ -27,6 +29,7 @@ from teucer._derived.custom_calls import (
     to_jaxpr,
     unbatched_zero,
 )
+from teucer._programs.references.programs import refuse_aliases
 from teucer._transform.batch import batch_flat, unmapped_aval
 from teucer._trees import pytrees
 
@@ -90,8 +93,8 @@ class CustomVJPCall(CustomCall):
             raise closed_over("custom_vjp", name)
         outs, residuals = fwd_jaxpr_thunk(*primals, moving=moving)
         out_avals = tuple(typeof(y).tangent_aval() for y in outs)
-        given = [t for t, m in zip(tangents, moving, strict=True) if m]
-        avals = tuple(typeof(p).tangent_aval() for p in primals)
+        given = [array_ops.read_reference(t) if is_reference(typeof(t)) else t for t, m in zip(tangents, moving, strict=True) if m]
+        avals = tuple(_value_aval(typeof(p)).tangent_aval() for p in primals)
         differentiable = [a.dtype != float0 for a in out_avals]
         found = iter(custom_lin_p.call(*residuals, *given, num_res=len(residuals), bwd=bwd, moving=moving, in_avals=avals,
                                        out_avals=out_avals, symbolic_zeros=symbolic_zeros, name=name))
@@ -120,6 +123,11 @@ class CustomVJPCall(CustomCall):
         rule = _batched_bwd(bwd, axis, lambda: [*residual_dims, *out_dims.dims], dims)
         outs = self.call(*args, call_jaxpr=call, fwd_jaxpr_thunk=fwd, bwd=rule, **params)
         return outs, tuple(out_dims.dims)
+
+
+def _value_aval(aval: Any) -> Any:
+    """The type of what has a cotangent: of a reference, the array that it holds when the function is called."""
+    return aval.inner if is_reference(aval) else aval
 
 
 def _batched_bwd(bwd: Any, axis: Any, dims_of: Callable[[], list[int | None]], arg_dims: Sequence[int | None],
@@ -158,6 +166,7 @@ class CustomLin(Primitive):
     name = "custom_lin"
     multiple_results = True
     higher_order = True
+    keeps_references = True
 
     def types(self, *avals: Any, out_avals: Any, **params: Any) -> Any:
         return out_avals
@@ -240,6 +249,9 @@ class custom_vjp(CustomFunction):
                 f"nondiff_argnums as non-differentiable.\n    function: {name}\n  nondiff_argnums is for values of Python, such as "
                 "functions. Pass arrays as ordinary arguments, and return None for cotangents that are not wanted.")
         rule = _VJPRule(self, call, name)
+        if references.made:
+            refuse_aliases([typeof(x) for x in call.leaves], call.leaves, (), name, "custom_vjp",
+                           lambda: leaf_names(self.fun, call.tree, [i for i, _ in call.statics[0]]))
         outs = custom_vjp_call_p.call(*call.leaves, call_jaxpr=rule.call, fwd_jaxpr_thunk=_named(rule.forward, self.fwd),
                                       bwd=_named(rule.backward, self.bwd), num_consts=0, name=name,
                                       symbolic_zeros=self.symbolic_zeros)
@@ -263,7 +275,7 @@ class _VJPRule:
         self.info = DebugInfo(custom.fun, (), "custom_vjp")
         self.out_tree: Any = None
         self.res_tree: Any = None
-        self.in_avals: list[Any] = [typeof(x) for x in call.leaves]
+        self.in_avals: list[Any] = [_value_aval(typeof(x)) for x in call.leaves]
 
     def call(self, *leaves: Any) -> list[Any]:
         outs, self.out_tree = flatten_results(self.flat_call.apply(self.custom.fun, leaves), "custom_vjp", self.info)
@@ -288,7 +300,16 @@ class _VJPRule:
                             f"{self.name}, {self.out_tree}, but got {tree}.")
         self.out_tree = tree
         residuals, self.res_tree = pytrees.tree_flatten(result[1])
+        if references.made:
+            self._refuse_new(residuals, leaves, fwd)
         return outs, residuals
+
+    def _refuse_new(self, residuals: Sequence[Any], leaves: Sequence[Any], fwd: Any) -> None:
+        for x in residuals:
+            if is_valid_type(x) and is_reference(typeof(x)) and not any(x is given for given in leaves):
+                raise ValueError(f"custom_vjp fwd function {fun_name(fwd)} for {self.name} returned a mutable array reference of "
+                                 f"type {typeof(x).str_short()} that is none of its arguments.\n  Residuals are arrays, and "
+                                 "references that the function was given.")
 
     def backward(self, *values: Any) -> list[Any]:
         n = self.res_tree.num_leaves

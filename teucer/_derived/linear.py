@@ -15,7 +15,6 @@ from teucer._core.jaxpr import eval_jaxpr
 from teucer._core.primitive import Undefined
 from teucer._core.stage import stage_flat
 from teucer._core.trace import Tracer, typeof
-from teucer._core.types import ShapedArray
 from teucer._transform.jit import jit
 from teucer._transform.reverse import fix_other_arguments, positions_of, refuse_reduce_axes, vjp
 from teucer._transform.transpose import backward_pass
@@ -64,7 +63,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
     return transposed
 
 
-def _as_aval(x: Any) -> ShapedArray:
+def _as_aval(x: Any) -> Any:
     return x.aval if isinstance(x, ShapeDtypeStruct) else typeof(x)
 
 

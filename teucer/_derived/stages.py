@@ -10,6 +10,7 @@ from teucer._arrays.structs import as_struct, described
 from teucer._base import tracebacks
 from teucer._core.calls import FlatCall, flatten_call
 from teucer._core.jaxpr import ClosedJaxpr
+from teucer._core.references.types import is_reference
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import Aval
 from teucer._devices import backends
@@ -18,6 +19,7 @@ from teucer._programs.compile import compile_job
 from teucer._programs.lower import Lowering
 from teucer._programs.lower import lower as lower_job
 from teucer._programs.program import Program
+from teucer._programs.references.programs import OnArrays, arrays, on_arrays, takes_references
 from teucer._programs.run import execute
 from teucer._transform.jit import JitOptions, Staged, jit, job_of, method, prefixed, stage_call
 from teucer._trees import pytrees
@@ -97,6 +99,10 @@ class Traced(Stage):
         infos = [ArgInfo(a, d) for a, d in zip(staged.jaxpr.in_avals[n:], staged.donated[n:], strict=True)]
         self.args_info = pytrees.tree_unflatten(call.tree, infos)
         self.job = job_of(staged, call, options)
+        self.on_arrays: OnArrays | None = None
+        if any(is_reference(a) for a in staged.jaxpr.in_avals):
+            self.on_arrays = on_arrays(self.job, (*staged.consts, *call.leaves))
+            self.job = self.on_arrays.job
         _, self._outs = prefixed(staged, call, None, options.out_shardings)
         _, self._out_layouts = prefixed(staged, call, None, options.out_layouts)
         for where, aval in zip(self._outs, staged.jaxpr.out_avals, strict=True):
@@ -153,7 +159,7 @@ class Traced(Stage):
 
     def lower_for_export(self, platforms: Sequence[str], arg_names: Sequence[str]) -> Lowering:
         """The program's text with the constants of the function in it; arguments are called `arg_names` in its messages."""
-        job = self.job._replace(donated=(False,) * len(self.staged.donated))
+        job = self.job._replace(donated=(False,) * len(self.job.donated))
         return lower_job(job, platforms, consts=self.staged.consts, arg_names=arg_names)
 
 
@@ -194,7 +200,7 @@ class Lowered(Stage):
                                   options=(*traced.job.options, *sorted((compiler_options or {}).items())))
         same = placement is traced.job.placement and self.platforms == (placement.platform,)
         return Compiled(compile_job(job, self.lowering if same else None), traced.staged.consts, self.args_info, self.out_tree,
-                        traced.staged.jaxpr.out_avals, traced.arg_names)
+                        traced.staged.jaxpr.out_avals, traced.arg_names, traced.on_arrays)
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
         """The program's text: dialect 'stablehlo' (the default) or 'hlo'.
@@ -238,7 +244,8 @@ class Compiled(Stage):
     """An executable. Call it with arguments of the types that it was compiled for."""
 
     def __init__(self, program: Program, consts: Sequence[Any], args_info: Any, out_tree: Any, out_avals: Sequence[Any],
-                 arg_names: Sequence[str]) -> None:
+                 arg_names: Sequence[str], on_arrays: OnArrays | None = None) -> None:
+        self._on_arrays = on_arrays
         self.program, self.args_info, self.out_tree, self.arg_names = program, args_info, out_tree, tuple(arg_names)
         # What the function closes over comes before the arguments.
         self.consts, self._out_avals = tuple(consts), tuple(out_avals)
@@ -318,7 +325,10 @@ class Compiled(Stage):
             raise TypeError("Argument types differ from the types for which this computation was compiled. Perhaps you are calling "
                             "the compiled executable with a different enable_x64 mode than when it was AOT compiled? The "
                             "mismatches are:\n" + "\n".join(differing))
-        return pytrees.tree_unflatten(self.out_tree, execute(self.program, (*self.consts, *call.leaves)))
+        leaves = (*self.consts, *call.leaves)
+        if self._on_arrays is None or not takes_references(leaves):
+            return pytrees.tree_unflatten(self.out_tree, execute(self.program, leaves))
+        return pytrees.tree_unflatten(self.out_tree, self._on_arrays.write(leaves, execute(self.program, arrays(leaves))))
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
         """As calling the object."""

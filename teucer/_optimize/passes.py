@@ -79,7 +79,7 @@ class Known(NamedTuple):
     def constant(self, x: Atom) -> Literal | None:
         """The literal that x, or every element of it, is; None if that is not known."""
         if type(x) is Literal:
-            return x
+            return None if x.aval.shape else x
         eqn = self.repeated.get(x)
         return None if eqn is None else eqn.invars[0]  # type: ignore[return-value]
 
@@ -112,8 +112,8 @@ class _Sweep:
             operands: list[Atom] = []
             constant = renamed = False
             for v in eqn.invars:
-                if type(v) is Literal:
-                    constant = True
+                if type(v) is Literal:  # an array of the host may be one too
+                    constant = constant or not v.aval.shape
                 elif v in env:
                     v = env[v]
                     renamed = True

@@ -16,6 +16,7 @@ from teucer._dynamic import sizes
 from teucer._executables import compilations
 from teucer._lower.context import Argument, lower_module
 from teucer._optimize.dce import dce_jaxpr
+from teucer._optimize.discharge import discharge
 from teucer._programs.job import Job
 
 __all__ = ["Lowering", "lower", "trace_time"]
@@ -76,6 +77,7 @@ def lower(job: Job, platforms: Sequence[str] | None = None, *, locations: bool =
     arg_names: what messages about symbolic dimensions call the other arguments.
     """
     start = time.perf_counter()
+    job = job._replace(jaxpr=discharge(job.jaxpr))
     if platforms is None:
         platforms = (job.placement.platform,)
     if not job.quiet:

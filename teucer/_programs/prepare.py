@@ -7,6 +7,7 @@ from teucer._base.collection import rarely_collected
 from teucer._core.jaxpr import Jaxpr
 from teucer._core.types import partitioned
 from teucer._optimize.dce import remove_dead
+from teucer._optimize.discharge import discharge
 from teucer._optimize.passes import optimize
 from teucer._programs.job import Job
 from teucer._targets.cpu.outline import outlined
@@ -17,9 +18,9 @@ __all__ = ["prepared"]
 @rarely_collected
 def prepared(job: Job) -> Job:
     """The job with its jaxpr optimised and outlined. What is lowered to be read is as its user wrote it."""
-    jaxpr = job.jaxpr
+    jaxpr = discharge(job.jaxpr)
     if partitioned and _has_partitions(jaxpr):
-        return job
+        return job._replace(jaxpr=jaxpr)
     if config.optimize_jaxprs.value:
         jaxpr = optimize(jaxpr)
     jaxpr = remove_dead(jaxpr)

@@ -9,8 +9,10 @@ from typing import Any, final
 from teucer._core import array_ops, axes
 from teucer._core.jaxpr import ClosedJaxpr, eval_jaxpr
 from teucer._core.primitive import Axis
+from teucer._core.references import types as references
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import Trace, Tracer, check_alive, check_leaks, current_trace, end, typeof, using
+from teucer._optimize.discharge import without_references
 
 __all__ = ["BatchTrace", "BatchTracer", "batch_flat", "batch_jaxpr", "mapped_aval", "unmapped_aval"]
 
@@ -79,8 +81,13 @@ class BatchTrace(Trace):
                 dims.append(None)
         parent = self.parent
         assert parent is not None
+        if batched and primitive.higher_order and references.made:
+            found = without_references(self, primitive, args, params)
+            if found is not None:
+                return found
         with using(parent):
-            if not batched and not (primitive.uses_axis and primitive.uses_axis(self.axis.name, params)):
+            if not (batched or primitive.makes_references or (primitive.uses_axis
+                                                              and primitive.uses_axis(self.axis.name, params))):
                 return parent.process(primitive, tuple(values), params)
             outs, out_dims = primitive.batch(self.axis, values, tuple(dims), **params)
         return tuple([y if d is None else BatchTracer(self, y, d) for y, d in zip(outs, out_dims, strict=True)])

@@ -26,6 +26,7 @@ from teucer._core.calls import (
     static_by_name,
 )
 from teucer._core.jaxpr import ClosedJaxpr
+from teucer._core.references import types as references
 from teucer._core.trace import EVAL, Tracer, current_trace
 from teucer._devices.placement import Placement, placement_of, spread
 from teucer._devices.shardings import single_device_sharding
@@ -34,6 +35,8 @@ from teucer._executables import compilations, misses, preload
 from teucer._programs.compile import program_for
 from teucer._programs.eager import check_no_tracers
 from teucer._programs.job import Job
+from teucer._programs.references.programs import arrays, refuse_aliases, takes_references
+from teucer._programs.references.programs import run as run_on_arrays
 from teucer._programs.run import fast_path, shard_arg_fallback
 from teucer._transform.jit_calls import execute, hoist_consts, jit_p, sized_call_p
 from teucer._trees import pytrees
@@ -230,15 +233,27 @@ def call_jitted(fun: Callable[..., Any], options: JitOptions, args: tuple[Any, .
                              f"{dict(options.compiler_options)} specified on a nested jit with name: {staged.debug_info.name}.\n"
                              "  A program is compiled as a whole: give them to the jit that compiles it.")
         ins, wanted = prefixed(staged, call, options.in_shardings, options.out_shardings)
+        if references.made:
+            refuse_given_twice(fun, call, staged)
         outs = jit_p.call(*map(array_ops.lay_out, leaves, ins), jaxpr=staged.jaxpr, name=staged.debug_info.name,
                           donated_invars=staged.donated, keep_unused=options.keep_unused, inline=options.inline,
                           options=options.compiler_options, outline=options.outline)
         return pytrees.tree_unflatten(staged.out_tree, map(array_ops.lay_out, outs, wanted)), None
     check_no_tracers(leaves)
+    if takes_references(leaves):
+        refuse_given_twice(fun, call, staged)
+        return pytrees.tree_unflatten(staged.out_tree, run_on_arrays(job_of(staged, call, options), leaves)), None
     program = program_for(job_of(staged, call, options))
     fast = fast_path(program, staged.out_tree, leaves, len(staged.consts))
     outs = execute(program, staged.jaxpr, leaves)
     return pytrees.tree_unflatten(staged.out_tree, outs), fast
+
+
+def refuse_given_twice(fun: Callable[..., Any], call: FlatCall, staged: Staged) -> None:
+    """Raise ValueError if one reference is several arguments, or an argument and closed over."""
+    info = staged.debug_info
+    refuse_aliases(staged.jaxpr.in_avals[len(staged.consts):], call.leaves, staged.consts,
+                   f"{info.name} at {info.where}", "jit", lambda: info.arg_names)
 
 
 def prefixed(staged: Staged, call: FlatCall, for_ins: Prefix | None, for_outs: Prefix | None) -> tuple[list[Any], list[Any]]:
@@ -257,7 +272,7 @@ def prefixed(staged: Staged, call: FlatCall, for_ins: Prefix | None, for_outs: P
 
 def placement_for(staged: Staged, call: FlatCall, options: JitOptions) -> Placement:
     """Where a call of a jitted function runs, and how its arguments and results lie in memory."""
-    leaves = (*staged.consts, *call.leaves)
+    leaves = arrays((*staged.consts, *call.leaves))
     if options.device is not None or (options.in_shardings is None and options.out_shardings is None):
         placement = placement_of(leaves, options.device)
     else:

@@ -11,15 +11,19 @@ import numpy as np
 from teucer._core import array_ops
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr
 from teucer._core.primitive import FunctionCall, Primitive, Undefined
+from teucer._core.references.types import at_operands
 from teucer._core.types import Zero
 from teucer._devices.placement import placement_of
 from teucer._dynamic import dynamic, padding
 from teucer._optimize.dce import dce_closed, filtered, narrowed
+from teucer._optimize.discharge import discharged
 from teucer._optimize.unchanged import forward_call
 from teucer._programs import run
 from teucer._programs.compile import program_for
 from teucer._programs.eager import check_no_tracers
 from teucer._programs.job import Job
+from teucer._programs.references.programs import arrays, takes_references
+from teucer._programs.references.programs import run as run_on_arrays
 from teucer._transform.batch import batch_jaxpr
 from teucer._transform.jvp import jvp_jaxpr, split_tangents
 from teucer._transform.partial import split_jaxpr
@@ -85,7 +89,12 @@ class JaxprCall(Primitive):
         return tuple(jaxpr.out_avals)
 
     def effects(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
-        return jaxpr.effects
+        return at_operands(jaxpr.effects, jaxpr.jaxpr.invars)
+
+    def on_values(self, operands: Any, groups: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+        inner = discharged(jaxpr, groups)
+        outs = self.on_jaxpr(inner.jaxpr, operands, params, range(len(operands)) if inner.jaxpr.consts else None)
+        return inner.split(outs)
 
     def jvp(self, primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
         moving = [type(t) is not Zero for t in tangents]
@@ -167,7 +176,10 @@ class Jit(ProgramCall, FunctionCall):
     def evaluate(self, *args: Any, jaxpr: ClosedJaxpr, name: str, donated_invars: Any, keep_unused: bool, inline: bool,
                  options: Any, outline: Any = None) -> Any:
         check_no_tracers(args)
-        program = program_for(Job(jaxpr.jaxpr, name, placement_of(args), tuple(donated_invars), keep_unused, options, outline))
+        job = Job(jaxpr.jaxpr, name, placement_of(arrays(args)), tuple(donated_invars), keep_unused, options, outline)
+        if takes_references(args):
+            return tuple(run_on_arrays(job, args))
+        program = program_for(job)
         return tuple(execute(program, jaxpr, args))
 
     def stage(self, trace: Any, args: Any, params: Any) -> Any:

@@ -7,9 +7,11 @@ from typing import Any, final
 
 from teucer._core import array_ops
 from teucer._core.jaxpr import ClosedJaxpr, eval_jaxpr
+from teucer._core.references import types as references
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import Trace, Tracer, check_alive, check_leaks, current_trace, end, typeof, using
 from teucer._core.types import Zero
+from teucer._optimize.discharge import without_references
 
 __all__ = ["JVPTrace", "JVPTracer", "jvp_flat", "jvp_jaxpr", "split_tangents"]
 
@@ -59,8 +61,12 @@ class JVPTrace(Trace):
                 tangents.append(typeof(x).zero)
         parent = self.parent
         assert parent is not None
+        if moving and primitive.higher_order and references.made:
+            found = without_references(self, primitive, args, params)
+            if found is not None:
+                return found
         with using(parent):
-            if not moving:
+            if not moving and not primitive.makes_references:
                 return parent.process(primitive, tuple(primals), params)
             outs, out_tangents = primitive.jvp(primals, tangents, **params)
         if len(outs) == 1:

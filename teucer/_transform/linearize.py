@@ -13,6 +13,7 @@ from teucer._base import config, memo
 from teucer._base.source import user_frame
 from teucer._core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from teucer._core.names import _names
+from teucer._core.references.types import RefType
 from teucer._core.stage import DebugInfo, StageTrace, StageTracer
 from teucer._core.trace import EVAL, Trace, Tracer, check_alive, check_leaks, current_trace, end, typeof, using
 from teucer._core.types import Zero, float0
@@ -43,6 +44,8 @@ def linearize_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any], movi
     args = []
     for i, x in enumerate(primals):
         aval = typeof(x).tangent_aval()
+        if type(aval) is RefType:  # a reference has no cotangent; what is its own does not move
+            aval = aval.inner.update(dtype=float0)
         if moving is None or moving[i]:
             tangent = partial.new_arg(aval)
             # Integers and booleans do not move: their tangents are of dtype float0, which nothing computes with.

@@ -33,6 +33,8 @@ class PartialTrace(StageTrace):
             if primitive.standalone and self.parent is EVAL:
                 # As EVAL would; a program of its own asks for no trace.
                 return provided.runner(primitive, params)(*args)
+            if primitive.deferred:
+                return super().process(primitive, args, params)
             return self.evaluate_known(primitive, args, params)
         if primitive.partial_eval is not None:
             return primitive.partial_eval(self, args, params)  # type: ignore[no-any-return]

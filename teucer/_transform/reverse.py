@@ -12,8 +12,9 @@ from teucer._base import dtypes, tracebacks
 from teucer._core import array_ops
 from teucer._core.calls import FlatFunction, as_indices, check_callable, fun_name, where
 from teucer._core.primitive import Undefined
+from teucer._core.references.types import RefType
 from teucer._core.trace import current_trace, typeof
-from teucer._core.types import float0, is_valid_type
+from teucer._core.types import Zero, float0, is_valid_type
 from teucer._transform.forward import known_part
 from teucer._transform.linearize import linearize_flat
 from teucer._transform.transpose import backward_pass
@@ -43,8 +44,50 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_ax
     f = FlatFunction(fun, in_tree, "vjp", has_aux)
     pullback = Pullback(f, flat)
     out = pytrees.tree_unflatten(f.tree, pullback.outs)
-    vjp_fun = pytrees.Partial(_pull, pullback)
+    vjp_fun = VJP(_pull, pullback)
     return (out, vjp_fun, known_part(f.aux)) if has_aux else (out, vjp_fun)
+
+
+class VJP(pytrees.Partial):
+    """The function from cotangents of results to cotangents of arguments. A pytree, whose leaves are the residuals."""
+
+    def with_refs(self, *refs: Any) -> Any:
+        """The same function, which adds cotangents to the arrays of references: (grad_ref, ...) of the trees of the arguments.
+
+        Where a leaf is a reference, its cotangent is added to it, and the result has a GradRef in its place. Other leaves say
+        nothing.
+
+        >>> import teucer as jax
+        >>> total = jax.new_ref(1.)
+        >>> _, pull = jax.vjp(lambda x: 2. * x, 3.)
+        >>> pull.with_refs(total)(1.), total
+        ((GradRef(),), Ref(3., dtype=float32, weak_type=True))
+        """
+        return pytrees.Partial(_pull_into, self.args[0], refs)
+
+
+class GradRef:
+    """In the place of a cotangent that was added to a reference."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "GradRef()"
+
+
+@boundary
+def _pull_into(pullback: Pullback, refs: Any, ct: Any) -> Any:
+    leaves = pullback.in_tree.flatten_up_to(refs)
+    cts = pullback.cotangents(ct)
+    for ref, c in zip(leaves, cts, strict=True):
+        if _is_ref(ref) and type(c) is not Zero:
+            array_ops.add_to_reference(ref, c)
+    return pytrees.tree_unflatten(pullback.in_tree, [GradRef() if _is_ref(ref) else array_ops.instantiate(c)
+                                                     for ref, c in zip(leaves, cts, strict=True)])
+
+
+def _is_ref(x: Any) -> bool:
+    return is_valid_type(x) and type(typeof(x)) is RefType
 
 
 @boundary
@@ -64,14 +107,17 @@ class Pullback:
         self.out_avals = [typeof(y) for y in lin.outs]
 
     def __call__(self, ct: Any) -> Any:
+        return pytrees.tree_unflatten(self.in_tree, [array_ops.instantiate(c) for c in self.cotangents(ct)])
+
+    def cotangents(self, ct: Any) -> list[Any]:
+        """Cotangents of the flat arguments for a tree of cotangents of the results."""
         leaves, tree = pytrees.tree_flatten(ct)
         if tree != self.out_tree:
             raise ValueError(f"unexpected tree structure of argument to VJP function: got {tree}, but expected to match "
                              f"{self.out_tree}, the tree of the results of {self.name}.")
         for x, aval in zip(leaves, self.out_avals, strict=True):
             self._check(x, aval)
-        cts = self.pull_flat([array_ops.vary(x, aval.vma) for x, aval in zip(leaves, self.out_avals, strict=True)])
-        return pytrees.tree_unflatten(self.in_tree, [array_ops.instantiate(c) for c in cts])
+        return self.pull_flat([array_ops.vary(x, aval.vma) for x, aval in zip(leaves, self.out_avals, strict=True)])
 
     def _check(self, ct: Any, aval: Any) -> None:
         expected, got = aval.cotangent_aval(), typeof(ct)
@@ -218,6 +264,9 @@ def check_grad_input(x: Any, holomorphic: bool, allow_int: bool, op: str) -> Non
         raise TypeError(f"{op}: Argument '{x!s:.100}' of type {type(x)} is not a valid JAX type.\n"
                         "  Choose the arguments to differentiate with argnums.")
     aval = typeof(x)
+    if type(aval) is RefType:
+        raise ValueError(f"{op} with respect to a reference, {aval.str_short()}, is not defined: its array changes.\n"
+                         "  Pass the array and make the reference within the function: jax.new_ref(x).")
     if holomorphic:
         if not dtypes.issubdtype(aval.dtype, np.complexfloating):
             raise TypeError(f"{op} with holomorphic=True requires inputs with complex dtype, but got {aval.dtype.name}.")
@@ -252,3 +301,7 @@ def _check_grad_output(pullback: Pullback, holomorphic: bool, op: str, fun: Call
 
 def _tree_text(pullback: Pullback) -> str:
     return str(pytrees.tree_unflatten(pullback.out_tree, [typeof(y).str_short(True) for y in pullback.outs]))
+
+
+pytrees.register_pytree_node(VJP, lambda node: ((node.args, node.keywords), node.func),
+                             lambda func, children: VJP(func, *children[0], **children[1]))

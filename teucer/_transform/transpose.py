@@ -8,6 +8,8 @@ from typing import Any
 from teucer._core import array_ops
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var
 from teucer._core.primitive import Undefined
+from teucer._core.references import types as references
+from teucer._core.references.types import RefType
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import current_trace
 from teucer._core.types import Zero, partitioned
@@ -30,6 +32,7 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cts:
     trace = current_trace()
     linear_eqns = []
     ct_of: dict[Var, Any] = {}
+    with_references = bool(references.made)
     # Plain loops: this runs for every equation of every gradient (benchmarks/).
     for eqn in jaxpr.eqns:
         for u in eqn.invars:
@@ -38,6 +41,10 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cts:
                 linear_eqns.append(eqn)
                 break
         else:
+            if eqn.primitive.deferred:
+                linear.update(eqn.outvars)
+                linear_eqns.append(eqn)
+                continue
             operands = tuple([u.val if type(u) is Literal else env[u] for u in eqn.invars])
             env.update(zip(eqn.outvars, trace.process(eqn.primitive, operands, eqn.params), strict=True))
     for out, ct in zip(jaxpr.outvars, cts, strict=True):
@@ -50,17 +57,53 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cts:
             ct = ct_of.pop(v, None)
             given.append(v.aval.zero if ct is None else ct)
             found = found or ct is not None
+        if with_references:
+            found = accumulators(ct_of, linear, eqn.invars) or found
         if not found:
             continue
         invars, values = eqn.invars, []
         for u in invars:
             values.append(u.val if type(u) is Literal else Undefined(u.aval) if u in linear else env[u])
+        if with_references:
+            values = [ct_of[u] if type(u) is Var and type(x) is Undefined and type(x.aval) is RefType else x
+                      for u, x in zip(invars, values, strict=True)]
         in_cts = eqn.primitive.transpose(given, *values, **eqn.params)
         for u, value, ct in zip(invars, values, in_cts, strict=True):
             if ct is not None and type(value) is Undefined:
                 _accumulate(ct_of, u, ct)
     return [None if type(x) is not Undefined else ct_of.get(v, v.aval.zero)
             for v, x in zip(jaxpr.invars, args, strict=True)]
+
+
+class Accumulator:
+    """In a transpose rule: a reference of tangents that a linear program reads and writes, as that of their cotangents."""
+
+    __slots__ = ("aval", "_ref")
+
+    def __init__(self, aval: RefType) -> None:
+        self.aval = aval
+        self._ref: Any = None
+
+    def ref(self) -> Any:
+        """The reference of cotangents; it begins with zeros."""
+        if self._ref is None:
+            self._ref = array_ops.new_reference(array_ops.zeros(self.aval.inner))
+        return self._ref
+
+    def begin(self, ct: Any) -> None:
+        """Let the reference begin with a cotangent."""
+        self._ref = array_ops.new_reference(ct)
+
+    @property
+    def used(self) -> bool:
+        return self._ref is not None
+
+
+def accumulators(ct_of: dict[Any, Any], linear: set[Any], invars: Sequence[Any]) -> bool:
+    """Give each linear reference among operands its accumulator; whether one of them has cotangents."""
+    refs = [u for u in invars if type(u.aval) is RefType and u in linear]
+    found = [ct_of.setdefault(u, Accumulator(u.aval)).used for u in refs]
+    return any(found)
 
 
 def _accumulate(ct_of: dict[Any, Any], v: Any, ct: Any) -> None:

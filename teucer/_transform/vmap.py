@@ -11,8 +11,10 @@ from teucer._base import tracebacks
 from teucer._core import array_ops
 from teucer._core.calls import FlatFunction, check_callable, fun_name, leaf_names, where
 from teucer._core.primitive import Axis
+from teucer._core.references import types as references
 from teucer._core.trace import typeof
 from teucer._core.types import is_valid_type
+from teucer._programs.references.programs import refuse_aliases
 from teucer._transform.batch import batch_flat
 from teucer._trees import pytrees
 
@@ -52,6 +54,9 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, axis_name
             raise ValueError("vmap in_axes must be an int, None, or a tuple of entries corresponding to the positional arguments "
                              f"passed to the function, but got len(in_axes)={len(in_axes)}, len(args)={len(args)}")
         flat, tree = pytrees.tree_flatten((args, kwargs))
+        if references.made:
+            refuse_aliases([typeof(x) if is_valid_type(x) else None for x in flat], flat, (), fun_name(fun), "vmap",
+                           lambda: leaf_names(fun, tree))
         dims = _in_dims(fun, in_axes, args, kwargs, flat, tree)
         size = _mapped_size(fun, flat, dims, tree, axis_size)
         f = FlatFunction(lambda a, k: fun(*a, **k), tree, "vmap", named=fun)

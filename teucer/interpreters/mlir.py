@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.primitive import Primitive
+from teucer._core.references import types as references
+from teucer._core.stage import stage_flat
 from teucer._lower.context import Context as LoweringRuleContext
 from teucer._lower.context import Value
+from teucer._optimize.discharge import discharged
 from teucer.interpreters._primitive import as_tuple
 from teucer.lax._attributes import attribute as ir_attribute
 
@@ -68,7 +72,10 @@ def lower_fun(fun: Callable[..., Any], multiple_results: bool = True) -> Lowerin
         def flat(*arrays: Any) -> tuple[Any, ...]:
             outs = fun(*arrays, **params)
             return tuple(outs) if multiple_results else (outs,)
-        return ctx.trace(flat, *values)
+        if not references.made:
+            return ctx.trace(flat, *values)
+        jaxpr, consts = stage_flat(flat, [v.aval for v in values])
+        return ctx.inline(discharged(ClosedJaxpr(jaxpr, consts)).jaxpr, *values)
     return rule
 
 

@@ -17,7 +17,7 @@ from teucer._derived.moves import device_put
 from teucer._xla import arrays as xla
 from teucer.lax import _conversion, _structure
 from teucer.lax import _elementwise as lax
-from teucer.numpy import _indexing, _interchange, _operators, _ufuncs
+from teucer.numpy import _indexing, _interchange, _operators, _references, _ufuncs
 
 __all__ = ["attach"]
 
@@ -234,3 +234,4 @@ def attach() -> None:
     own = {name: getattr(ArrayImpl, name) for name in _OWN}
     xla.attach(xla.Array, own | methods | _operators.tracer_operators() | _indexing.ATTACH)
     xla.attach(Tracer, methods | _operators.tracer_operators() | _TRACER_METHODS | _indexing.ATTACH)
+    _references.attach()

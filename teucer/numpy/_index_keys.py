@@ -18,13 +18,21 @@ from teucer.lax import _joining, _structure
 from teucer.numpy._nonzero import nonzero
 from teucer.numpy._operands import is_unknown
 
-__all__ = ["ARRAY", "FULL", "INT", "Item", "Key", "NEW", "SCALAR", "is_basic", "out_of_bounds", "parse", "starts_of"]
+__all__ = ["ARRAY", "FULL", "INT", "Item", "Key", "NEW", "SCALAR", "Slice", "is_basic", "out_of_bounds", "parse", "starts_of"]
 
 # What a key does to an axis. "window" (size) and "steps" (start, size, step) are slices; the place of a window is an operand,
 # so that x[0:2] and x[2:4] are one program. An axis that a boolean scalar adds is "fresh", and is indexed by "array".
 Item = tuple[Any, ...]
 FULL, NEW, INT, SCALAR, ARRAY = ("full",), ("new",), ("int",), ("scalar",), ("array",)
 _ELLIPSIS = ("ellipsis",)
+
+
+class Slice(NamedTuple):
+    """A slice of fixed size that may start anywhere: in a key of a reference, the place of its start is traced."""
+
+    start: Any
+    size: Any
+    stride: int = 1
 
 
 class Key(NamedTuple):
@@ -130,6 +138,9 @@ def _assign(parts: list[Any], shape: tuple[Any, ...], wrap: bool, split: bool, k
             items.append(FULL)
         elif kind == "slice":
             _add_slice(value, n, items, operands)
+        elif kind == "anywhere":
+            items.append(("window", value.size))
+            operands.append(value.start)
         elif kind == "mask":
             index, size, first, whole = value
             if size != n:
@@ -211,6 +222,8 @@ def _parts(e: Any, position: int) -> list[tuple[str, Any]]:
         return [("new", None)]
     if kind is slice:
         return [("slice", e)]
+    if kind is Slice:
+        return [_slice_part(e)]
     if e is Ellipsis:
         return [_ELLIPSIS_PART]
     if isinstance(e, str):
@@ -227,6 +240,14 @@ def _parts(e: Any, position: int) -> list[tuple[str, Any]]:
 
 
 _ELLIPSIS_PART = ("ellipsis", None)
+
+
+def _slice_part(e: Slice) -> tuple[str, Any]:
+    if type(e.start) is int:
+        return "slice", slice(e.start, e.start + e.size * e.stride, e.stride)
+    if e.stride == 1:
+        return "anywhere", e
+    return "array", e.start + e.stride * np.arange(e.size, dtype=np.int32)
 
 
 def _array_parts(e: Any, position: int) -> list[tuple[str, Any]]:

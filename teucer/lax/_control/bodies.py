@@ -16,6 +16,7 @@ from teucer._core.calls import flatten_results, fun_name, where
 from teucer._core.effects import Effect
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Var
 from teucer._core.primitive import Primitive
+from teucer._core.references import types as references
 from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray, is_valid_type
@@ -24,14 +25,16 @@ from teucer._dimensions.dimensions import Dimension
 from teucer._programs.compile import program_for
 from teucer._programs.eager import check_no_tracers
 from teucer._programs.job import Job
+from teucer._programs.references.programs import arrays, refuse_aliases, takes_references
+from teucer._programs.references.programs import run as run_on_arrays
 from teucer._programs.run import execute
 from teucer._transform.jit_calls import hoist_consts, hoisted, jaxpr_uses_axis
 from teucer._trees import pytrees, tree_errors
 from teucer.lax import _shapes
 
 __all__ = ["Body", "avals_of", "check_carry", "difference", "filler", "hoisted", "is_concrete", "jaxprs_use_axis",
-           "kind_text", "order_in", "order_out", "parameter_names", "refuse_io", "reordered", "run", "same_type", "set_order",
-           "settle_carry", "split_list", "stage_anew", "stage_body", "without_dead"]
+           "kind_text", "order_in", "order_out", "parameter_names", "refuse_io", "refuse_shared", "reordered", "run", "same_type",
+           "set_order", "settle_carry", "split_list", "stage_anew", "stage_body", "without_dead"]
 
 
 class Body(NamedTuple):
@@ -81,6 +84,13 @@ def _argument_names(fun: Any, in_tree: Any) -> tuple[str, ...]:
     names = parameter_names(fun)
     return tuple(f"{names[head.idx] if head.idx < len(names) else f'args[{head.idx}]'}{pytrees.keystr(tuple(rest))}"
                  for head, *rest in tree_errors.leaf_paths(in_tree))
+
+
+def refuse_shared(fun: Callable[..., Any], what: str, in_tree: Any, avals: Sequence[Any], operands: Sequence[Any],
+                  consts: Sequence[Any] = ()) -> None:
+    """Raise ValueError if one reference is two operands of `fun`, or is an operand and closed over."""
+    if references.made:
+        refuse_aliases(avals, operands, consts, f"{fun_name(fun)} at {where(fun)}", what, lambda: _argument_names(fun, in_tree))
 
 
 def parameter_names(fun: Callable[..., Any]) -> list[str]:
@@ -311,9 +321,10 @@ def run(primitive: Primitive, args: Sequence[Any], params: dict[str, Any], owner
         return stage_flat(lambda *xs: primitive.call(*xs, **params), avals, DebugInfo(str(primitive.name)))[0]
 
     jaxpr = owner.kept(("run", primitive, avals, tuple(params.items())), make)
-    placement = placement_of(args) if not any(outs) else spread(args, None, outs)
+    given = arrays(args)
+    placement = placement_of(given) if not any(outs) else spread(given, None, outs)
     job = Job(jaxpr, str(primitive.name), placement, (False,) * len(args))
-    return tuple(execute(program_for(job), args))
+    return tuple(run_on_arrays(job, args) if takes_references(args) else execute(program_for(job), args))
 
 
 def filler(aval: Any) -> Any:

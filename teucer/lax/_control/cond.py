@@ -12,11 +12,13 @@ from teucer._base import config, dtypes, tracebacks
 from teucer._core import array_ops
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Literal
 from teucer._core.primitive import Primitive, Undefined
+from teucer._core.references.types import at_operands
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import typeof
 from teucer._core.types import Zero
 from teucer._lower import hlo
 from teucer._optimize.dce import dce_closed, narrowed
+from teucer._optimize.discharge import discharged
 from teucer._optimize.unchanged import unchanged
 from teucer._transform.batch import batch_jaxpr
 from teucer._transform.jvp import jvp_jaxpr, split_tangents
@@ -35,6 +37,7 @@ from teucer.lax._control.bodies import (
     order_in,
     order_out,
     refuse_io,
+    refuse_shared,
     run,
     set_order,
     stage_body,
@@ -60,7 +63,12 @@ class Cond(Primitive):
         return tuple(_joined(outs) for outs in zip(*(b.out_avals for b in branches), strict=True))
 
     def effects(self, *avals: Any, branches: Sequence[ClosedJaxpr], **params: Any) -> Any:
-        return frozenset().union(*(b.effects for b in branches))
+        return frozenset().union(*(at_operands(b.effects, b.jaxpr.invars, 1) for b in branches))
+
+    def on_values(self, operands: Any, groups: Any, *, branches: Sequence[ClosedJaxpr], **params: Any) -> Any:
+        changed = tuple(sorted({g for b in branches for g in discharged(b, groups[1:]).changed}))
+        found = [discharged(b, groups[1:], changed) for b in branches]
+        return found[0].split(self._bind(operands[0], operands[1:], [d.jaxpr for d in found], params))
 
     def evaluate(self, *args: Any, **params: Any) -> Any:
         return run(self, args, params, params["branches"][0])
@@ -344,14 +352,14 @@ def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any, operand: Any 
         raise TypeError("lax.cond: true_fun and false_fun arguments should be callable.")
     operands = _with_keyword(operands, operand)
     _check_pred(pred)
-    funs = (false_fun, true_fun)
-    calls = [_of_operand(fun, 1 - i) if own_operands else fun for i, fun in enumerate(funs)]
+    calls = [_of_operand(fun, 1 - i) if own_operands else fun for i, fun in enumerate((false_fun, true_fun))]
     if config.disable_jit.value and is_concrete(pred):
         return calls[bool(pred)](*operands)
     flat, tree = pytrees.tree_flatten(operands)
-    avals = avals_of("cond", flat)
+    refuse_shared(true_fun, "cond", tree, avals := avals_of("cond", flat), flat)
     bodies = [stage_body(fun, f"cond of operand {1 - i}" if own_operands else "cond", tree, avals, call)
-              for i, (fun, call) in enumerate(zip(funs, calls, strict=True))]
+              for i, (fun, call) in enumerate(zip((false_fun, true_fun), calls, strict=True))]
+    refuse_shared(true_fun, "cond", tree, avals, flat, bodies[0].consts + bodies[1].consts)
     check_branches("cond", (true_fun, false_fun), ("true_fun", "false_fun"), bodies[::-1])
     return bind_branches(_as_index(pred), bodies, flat)
 

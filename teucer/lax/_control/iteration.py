@@ -12,7 +12,8 @@ from teucer._base import config, dtypes, errors, tracebacks
 from teucer._core import array_ops
 from teucer._core.calls import fun_name, where
 from teucer._core.jaxpr import ClosedJaxpr
-from teucer._core.stage import stage_jaxpr
+from teucer._core.references.types import is_reference
+from teucer._core.stage import is_written, stage_jaxpr
 from teucer._core.trace import Tracer, typeof
 from teucer._dimensions.dimensions import is_symbolic, max_dim
 from teucer._transform.batch import mapped_aval
@@ -24,6 +25,7 @@ from teucer.lax._control.bodies import (
     check_carry,
     is_concrete,
     parameter_names,
+    refuse_shared,
     reordered,
     settle_carry,
     split_list,
@@ -69,6 +71,8 @@ def run_scan(f: Callable[..., Any], init: Any, xs: Any, length: int | None, reve
     flat_xs, xs_tree = pytrees.tree_flatten(xs)
     flat_init, init_tree = pytrees.tree_flatten(init)
     x_avals = avals_of("scan", flat_xs)
+    if any(map(is_reference, x_avals)):
+        return _scan_references(call, init, flat_xs, xs_tree, x_avals, (length, reverse, unroll, what))
     init_avals = avals_of("scan", flat_init)
     length = _length(x_avals, xs_tree, length)
     if config.disable_jit.value:
@@ -81,7 +85,11 @@ def run_scan(f: Callable[..., Any], init: Any, xs: Any, length: int | None, reve
     elements = [mapped_aval(a, 0) for a in x_avals]
     name = next(iter(parameter_names(f)), "carry")
 
+    flat, avals = [*flat_init, *flat_xs], [*init_avals, *x_avals]
+    refuse_shared(f, what, in_tree, avals, flat)
+
     def check(body: Body) -> None:
+        refuse_shared(f, what, in_tree, avals, flat, body.consts)
         _check_pair(f, body)
         check_carry("scan", f, name, init_tree, None, body.out_tree.children()[0], ())
 
@@ -93,6 +101,27 @@ def run_scan(f: Callable[..., Any], init: Any, xs: Any, length: int | None, reve
                      unroll=unrolled(unroll, length))
     _, ys_tree = body.out_tree.children()
     return pytrees.tree_unflatten(init_tree, outs[:n]), pytrees.tree_unflatten(ys_tree, outs[n:])
+
+
+def _scan_references(call: Callable[..., Any], init: Any, xs: Sequence[Any], xs_tree: Any, avals: Sequence[Any],
+                     how: tuple[Any, ...]) -> tuple[Any, Any]:
+    """scan over references: each step gets a reference to its row, which is written back if the step changes it."""
+    length, reverse, unroll, what = how
+    n = _length(avals, xs_tree, length)
+    refs = [i for i, a in enumerate(avals) if is_reference(a)]
+    arrays = [x for i, x in enumerate(xs) if i not in refs]
+
+    def step(carry: Any, row: Any) -> Any:
+        at, given = row[0], iter(row[1:])
+        own = {i: array_ops.new_reference(xs[i][at]) for i in refs}
+        out = call(carry, pytrees.tree_unflatten(xs_tree, [own[i] if i in own else next(given) for i in range(len(xs))]))
+        for i, ref in own.items():
+            if is_written(ref):
+                xs[i][at] = array_ops.read_reference(ref)
+        return out
+
+    step.__name__ = fun_name(call)
+    return run_scan(step, init, (_shapes.iota(np.dtype(np.int32), n), *arrays), n, reverse, unroll, what)
 
 
 def bind_scan(operands: tuple[Sequence[Any], Sequence[Any], Sequence[Any]], jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:

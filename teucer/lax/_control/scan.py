@@ -12,12 +12,14 @@ import numpy as np
 from teucer._core import array_ops
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from teucer._core.primitive import Primitive, Undefined
+from teucer._core.references.types import at_operands
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import typeof, using
 from teucer._core.types import Zero
 from teucer._dimensions.dimensions import is_symbolic
 from teucer._dynamic import padding
 from teucer._optimize.dce import dce_closed, narrowed
+from teucer._optimize.discharge import discharged
 from teucer._optimize.unchanged import unchanged
 from teucer._transform.batch import batch_jaxpr, unmapped_aval
 from teucer._transform.jvp import jvp_jaxpr, split_tangents
@@ -78,7 +80,22 @@ class Scan(Primitive):
         return (*jaxpr.out_avals[:num_carry], *(unmapped_aval(a, 0, length) for a in jaxpr.out_avals[num_carry:]))
 
     def effects(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
-        return jaxpr.effects
+        return at_operands(jaxpr.effects, jaxpr.jaxpr.invars)
+
+    def on_values(self, operands: Any, groups: Any, *, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int,
+                  **params: Any) -> Any:
+        """An array that the body changes is carried."""
+        found = discharged(jaxpr, groups)
+        inner, extra = hoisted(found.jaxpr)
+        h, n, k = len(extra), len(jaxpr.out_avals), len(found.changed)
+        moved = [groups.index(g) for g in found.changed]
+        fixed = [i for i in range(num_consts) if i not in moved and groups[i] not in found.changed]
+        # Where one reference is two operands, the first alone stays.
+        order = [*fixed, *moved, *range(num_consts, len(operands))]
+        inner = reordered(inner, [*range(h), *(h + i for i in order)], [*range(n, n + k), *range(n)])
+        outs = self.call(*extra, *(operands[i] for i in order), jaxpr=inner, num_consts=h + len(fixed), num_carry=k + num_carry,
+                         **params)
+        return outs[k:], dict(zip(found.changed, outs[:k], strict=True))
 
     def evaluate(self, *args: Any, **params: Any) -> Any:
         return run(self, args, params, params["jaxpr"])

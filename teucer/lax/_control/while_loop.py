@@ -12,12 +12,14 @@ from teucer._core import array_ops
 from teucer._core.calls import fun_name, where
 from teucer._core.jaxpr import ClosedJaxpr, Eqn
 from teucer._core.primitive import Primitive
+from teucer._core.references.types import at_operands
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._lower import hlo
 from teucer._lower.context import Value
 from teucer._optimize.dce import dce_closed, narrowed
+from teucer._optimize.discharge import discharged
 from teucer._optimize.unchanged import unchanged
 from teucer._transform.batch import batch_jaxpr
 from teucer._transform.jvp import jvp_jaxpr, split_tangents
@@ -64,8 +66,39 @@ class While(Primitive):
     def types(self, *avals: Any, body_jaxpr: ClosedJaxpr, body_nconsts: int, **params: Any) -> Any:
         return tuple(body_jaxpr.out_avals)
 
-    def effects(self, *avals: Any, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, **params: Any) -> Any:
-        return cond_jaxpr.effects | body_jaxpr.effects
+    def effects(self, *avals: Any, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, cond_nconsts: int = 0,
+                **params: Any) -> Any:
+        return (at_operands(cond_jaxpr.effects, cond_jaxpr.jaxpr.invars)
+                | at_operands(body_jaxpr.effects, body_jaxpr.jaxpr.invars, cond_nconsts))
+
+    def on_values(self, operands: Any, groups: Any, *, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, cond_nconsts: int,
+                  body_nconsts: int) -> Any:
+        """An array that the body changes is carried; the condition reads it there."""
+        m = cond_nconsts
+        found = discharged(body_jaxpr, groups[m:])
+        body, changed, k = found.jaxpr, found.changed, len(found.changed)
+        cond = discharged(cond_jaxpr, groups[:m] + groups[m + body_nconsts:]).jaxpr
+        fixed = [[i for i in places if groups[i] is None or groups[i] not in changed]
+                 for places in (range(m), range(m, m + body_nconsts))]
+        at = {g: i for i, g in enumerate(changed)}
+
+        def rearranged(inner: ClosedJaxpr, own: Sequence[int], places: Sequence[int], carried_last: bool) -> ClosedJaxpr:
+            def call(*args: Any) -> list[Any]:
+                given, (state, carry) = dict(zip(own, args, strict=False)), split_list(args[len(own):], k)
+                taken = [given[i] if i in given else state[at[groups[i]]] for i in places]
+                outs = inner(*taken, *carry)
+                return [*outs[len(outs) - k:], *outs[:len(outs) - k]] if carried_last else outs
+
+            avals = [typeof(operands[i]) for i in own] + [body.out_avals[len(body.out_avals) - k + i] for i in range(k)]
+            return stage_jaxpr(call, [*avals, *inner.in_avals[len(places):]])
+
+        cond, cond_extra = hoisted(rearranged(cond, fixed[0], range(m), False))
+        body, body_extra = hoisted(rearranged(body, fixed[1], range(m, m + body_nconsts), True))
+        first = [operands[groups.index(g)] for g in changed]
+        outs = self.call(*cond_extra, *(operands[i] for i in fixed[0]), *body_extra, *(operands[i] for i in fixed[1]), *first,
+                         *operands[m + body_nconsts:], cond_jaxpr=cond, body_jaxpr=body,
+                         cond_nconsts=len(cond_extra) + len(fixed[0]), body_nconsts=len(body_extra) + len(fixed[1]))
+        return outs[k:], dict(zip(changed, outs[:k], strict=True))
 
     def evaluate(self, *args: Any, **params: Any) -> Any:
         return run(self, args, params, params["body_jaxpr"])

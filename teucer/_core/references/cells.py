@@ -1,0 +1,84 @@
+"""References outside of any program: objects that hold an array, which each write replaces."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, final
+
+from teucer._base.source import describe, user_frame
+from teucer._core.references.types import RefType
+from teucer._core.trace import Tracer
+from teucer._core.types import register_aval_of
+
+__all__ = ["Ref"]
+
+
+class _RefMeta(type):
+    """Traced references are instances too."""
+
+    def __instancecheck__(cls, x: Any) -> bool:
+        return type(x) is cls or (isinstance(x, Tracer) and type(x.aval) is RefType)
+
+
+@final
+class Ref(metaclass=_RefMeta):
+    """A reference to an array that changes: `ref[...]` reads it, `ref[...] = x` writes it. Made by `jax.new_ref`.
+
+    The array is the reference's own: it is a copy of what it was made of, and reading it gives a copy, so that writes can be made
+    in place.
+    """
+
+    __slots__ = ("_array", "_gone", "_made", "aval", "__weakref__")
+    __hash__ = object.__hash__
+
+    def __init__(self, aval: RefType, array: Any) -> None:
+        self.aval, self._array = aval, array
+        self._gone = ""
+        self._made = user_frame()
+
+    def read(self) -> Any:
+        """The array itself, which the next write may delete. Raises ValueError if the reference was frozen or freed."""
+        if self._gone:
+            raise ValueError(f"a reference of type {self.aval.str_short()} is used after it was {self._gone}.\n"
+                             f"    made at {self.origin()}\n  Read or write it before, or make another with jax.new_ref.")
+        return self._array
+
+    def write(self, array: Any) -> None:
+        """Put another array in the place of the one there is."""
+        self._array = array
+
+    def end(self, how: str) -> Any:
+        """Give the array away; nothing may use the reference any more."""
+        array = self.read()
+        self._array, self._gone = None, how
+        return array
+
+    def origin(self) -> str:
+        """Where the reference was made."""
+        return describe(self._made) if self._made is not None else "an unknown place"
+
+    shape = property(operator.attrgetter("aval.shape"), doc="Sizes of the axes.")
+    dtype = property(operator.attrgetter("aval.dtype"), doc="Type of the elements.")
+    ndim = property(operator.attrgetter("aval.ndim"), doc="Number of axes.")
+    size = property(operator.attrgetter("aval.size"), doc="Number of elements.")
+    weak_type = property(operator.attrgetter("aval.weak_type"), doc="Whether the dtype gives way in promotion.")
+    sharding = property(lambda self: self.read().sharding, doc="How the array is laid over devices.")
+    committed = property(lambda self: self.read().committed, doc="Whether the array was put on its devices explicitly.")
+    format = property(lambda self: self.read().format, doc="How the array lies in memory.")
+
+    def unsafe_buffer_pointer(self) -> int:
+        """The address of the array on its device; the next write may be elsewhere."""
+        address: int = self.read().unsafe_buffer_pointer()
+        return address
+
+    def __len__(self) -> int:
+        return len(self.aval)
+
+    def __repr__(self) -> str:
+        if self._gone:
+            return f"Ref({self.aval.inner.str_short()}, {self._gone})"
+        text = repr(self._array)
+        return "Ref" + text.removeprefix("Array")
+
+
+register_aval_of(Ref, operator.attrgetter("aval"))

@@ -1,0 +1,178 @@
+"""The type of references, and what a program does with the references among its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple, final
+
+from teucer._core.types import Aval, ShapedArray
+
+__all__ = ["AccumEffect", "ReadEffect", "RefEffect", "RefType", "Touched", "WriteEffect", "at_inputs", "at_operands",
+           "is_reference", "made", "refuse", "touched"]
+
+# The types of references that have been made: while there are none, no program is searched for them.
+made: list[RefType] = []
+
+
+@final
+class RefType(Aval):
+    """The type of a reference to an array of type `inner`.
+
+    memory_space: where a kernel keeps the array, None for the device's own memory.
+    kind: None, or 'no_grad_no_remat': what is written has no derivative, and rematerialisation does not write again.
+
+    >>> import numpy as np
+    >>> RefType(ShapedArray((3,), np.dtype("float32")))
+    Ref{float32[3]}
+    """
+
+    __slots__ = ("inner", "memory_space", "kind", "shape", "dtype", "weak_type", "ndim", "extended", "symbolic")
+    _interned: ClassVar[dict[Any, RefType]] = {}
+
+    inner: ShapedArray
+    memory_space: Any
+    kind: str | None
+    shape: tuple[Any, ...]
+    dtype: Any
+    weak_type: bool
+    ndim: int
+
+    def __new__(cls, inner: ShapedArray, memory_space: Any = None, kind: str | None = None) -> RefType:
+        key = (inner, memory_space, kind)
+        self = cls._interned.get(key)
+        if self is None:
+            self = cls._interned[key] = super().__new__(cls)
+            self.inner, self.memory_space, self.kind = inner, memory_space, kind
+            self.shape, self.dtype, self.weak_type, self.ndim = inner.shape, inner.dtype, inner.weak_type, inner.ndim
+            self.extended, self.symbolic = False, inner.symbolic
+            made.append(self)
+        return self
+
+    def __reduce__(self) -> Any:
+        return RefType, (self.inner, self.memory_space, self.kind)
+
+    @property
+    def inner_aval(self) -> ShapedArray:
+        """The type of the array, under JAX's name."""
+        return self.inner
+
+    @property
+    def size(self) -> Any:
+        return self.inner.size
+
+    @property
+    def sharding(self) -> Any:
+        return self.inner.sharding
+
+    @property
+    def vma(self) -> frozenset[str]:
+        return self.inner.vma
+
+    def update(self, **changes: Any) -> RefType:
+        """The type with some of its fields changed, or fields of the array's type."""
+        own = {"memory_space": self.memory_space, "kind": self.kind}
+        own.update({name: changes.pop(name) for name in list(changes) if name in own})
+        inner = changes.pop("inner_aval", self.inner)
+        return RefType(inner.update(**changes) if changes else inner, **own)
+
+    def tangent_aval(self) -> RefType:
+        return RefType(self.inner.tangent_aval(), self.memory_space, self.kind)
+
+    def str_short(self, short_dtypes: bool = False) -> str:
+        text = self.inner.str_short(short_dtypes)
+        return f"Ref{{{text}}}" if self.memory_space is None else f"MemRef<{self.memory_space}>{{{text}}}"
+
+    def __repr__(self) -> str:
+        return self.str_short()
+
+    def __len__(self) -> int:
+        return len(self.inner)
+
+
+class RefEffect:
+    """That a program reads, writes or adds to the array of a reference, an input of it.
+
+    index: of an equation, the number of the operand; of a jaxpr, the variable.
+    """
+
+    __slots__ = ("index",)
+    ordered = False
+
+    def __init__(self, index: Any) -> None:
+        self.index = index
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.index == other.index
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.index))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.index})"
+
+    def at(self, index: Any) -> RefEffect:
+        """The same of another input."""
+        return type(self)(index)
+
+
+@final
+class ReadEffect(RefEffect):
+    """That the array is read."""
+
+    __slots__ = ()
+
+
+@final
+class WriteEffect(RefEffect):
+    """That elements of the array are replaced."""
+
+    __slots__ = ()
+
+
+@final
+class AccumEffect(RefEffect):
+    """That something is added to elements of the array."""
+
+    __slots__ = ()
+
+
+def is_reference(aval: Any) -> bool:
+    """Whether a type is that of a reference."""
+    return type(aval) is RefType
+
+
+def refuse(primitive: Any, avals: Sequence[Any]) -> None:
+    """Raise TypeError if an operand of a primitive that takes arrays is a reference."""
+    for i, aval in enumerate(avals):
+        if type(aval) is RefType:
+            raise TypeError(f"{primitive}: operand {i} is a reference, {aval.str_short(True)}, where an array is wanted.\n"
+                            "  Read the array: ref[...].")
+
+
+class Touched(NamedTuple):
+    """Numbers of the operands whose arrays are read, and of those whose arrays are changed."""
+
+    read: frozenset[int]
+    written: frozenset[int]
+
+
+def touched(effects: Any) -> Touched:
+    """What the effects of an equation say of references."""
+    refs = [e for e in effects if isinstance(e, RefEffect)]
+    return Touched(frozenset(e.index for e in refs if type(e) is not WriteEffect),
+                   frozenset(e.index for e in refs if type(e) is not ReadEffect))
+
+
+def at_operands(effects: Any, invars: Sequence[Any], offset: int = 0) -> frozenset[Any]:
+    """The effects of a jaxpr as those of an equation whose operands, from `offset` on, are the inputs `invars`."""
+    if not made or not any(isinstance(e, RefEffect) for e in effects):
+        return effects  # type: ignore[no-any-return]
+    number = {v: offset + i for i, v in enumerate(invars)}
+    return frozenset(e.at(number[e.index]) if isinstance(e, RefEffect) else e for e in effects)
+
+
+def at_inputs(eqns: Any, inputs: Sequence[Any]) -> frozenset[Any]:
+    """The effects of equations as those of a jaxpr with these inputs; what happens to references made within is nobody's."""
+    known = set(inputs)
+    found = {e.at(eqn.invars[e.index]) if isinstance(e, RefEffect) else e for eqn in eqns for e in eqn.effects}
+    return frozenset(e for e in found if not isinstance(e, RefEffect) or e.index in known)

@@ -1,0 +1,92 @@
+"""Programs that are given references: they run on arrays, in place where they change them, and references get the results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from teucer._arrays.structs import ShapeDtypeStruct
+from teucer._core.jaxpr import ClosedJaxpr
+from teucer._core.references import types as references
+from teucer._core.references.cells import Ref
+from teucer._core.trace import typeof
+from teucer._optimize.discharge import discharged
+from teucer._programs.compile import program_for
+from teucer._programs.job import Job
+from teucer._programs.run import execute
+
+__all__ = ["OnArrays", "arrays", "on_arrays", "refuse_aliases", "run", "takes_references"]
+
+
+def takes_references(args: Sequence[Any]) -> bool:
+    """Whether a reference is among the arguments of a program that is to run."""
+    return bool(references.made) and any(type(x) is Ref for x in args)
+
+
+class OnArrays(NamedTuple):
+    """A job on arrays in the place of references, and where what it changes goes.
+
+    changed: for each result behind those of the function, the number of the argument whose reference gets it.
+    """
+
+    job: Job
+    changed: tuple[int, ...]
+
+    def write(self, args: Sequence[Any], outs: Sequence[Any]) -> list[Any]:
+        """Give references the arrays that a program has changed; the results of the function are left."""
+        n = len(outs) - len(self.changed)
+        for i, array in zip(self.changed, outs[n:], strict=True):
+            args[i].write(array)
+        return list(outs[:n])
+
+
+def on_arrays(job: Job, args: Sequence[Any]) -> OnArrays:
+    """A job for arguments some of which are references, or stand for some, as one on arrays.
+
+    Arrays that it changes are donated, and stay where they are.
+    """
+    own = [id(x) if references.is_reference(typeof(x)) else None for x in args]
+    refs = [i for i in dict.fromkeys(own) if i is not None]
+    found = discharged(ClosedJaxpr(job.jaxpr, ()), tuple([None if i is None else refs.index(i) for i in own]))
+    assert not found.jaxpr.consts
+    ids = [refs[g] for g in found.changed]
+    changed = tuple([own.index(i) for i in ids])
+    # An array that is given twice, to two branches say, cannot be given away.
+    donated = tuple([d or (i in ids and own.count(i) == 1) for i, d in zip(own, job.donated, strict=True)])
+    place = job.placement
+    if place.outs:
+        place = place._replace(outs=(*place.outs, *(place.ins[i] if place.ins else None for i in changed)))
+    if place.out_layouts:
+        place = place._replace(out_layouts=(*place.out_layouts, *[None] * len(changed)))
+    return OnArrays(job._replace(jaxpr=found.jaxpr.jaxpr, donated=donated, placement=place), changed)
+
+
+def arrays(args: Sequence[Any]) -> list[Any]:
+    """Arguments with arrays in the place of references, and structs of arrays in the place of those of references."""
+    return [x.read() if type(x) is Ref else x.update(is_ref=False) if type(x) is ShapeDtypeStruct and x.is_ref else x for x in args]
+
+
+def run(job: Job, args: Sequence[Any]) -> list[Any]:
+    """Run a job on arguments some of which are references, in place."""
+    found = on_arrays(job, args)
+    return found.write(args, execute(program_for(found.job), arrays(args)))
+
+
+def refuse_aliases(avals: Sequence[Any], args: Sequence[Any], consts: Sequence[Any], name: str, what: str,
+                   names: Callable[[], Sequence[str]]) -> None:
+    """Raise ValueError if one reference is given twice, or is given and closed over."""
+    seen: dict[int, int] = {}
+    head = "only one reference to a mutable array may be passed as an argument to a function, but when tracing"
+    for i, (x, aval) in enumerate(zip(args, avals, strict=True)):
+        if type(aval) is not references.RefType:
+            continue
+        first = seen.setdefault(id(x), i)
+        if first != i:
+            raise ValueError(f"{head} {name} for {what} the mutable array reference of type {aval.str_short()} appeared at both "
+                             f"{names()[first]} and {names()[i]}.\n  Two names for one array would hide which write comes first: "
+                             "pass it once.")
+    for c in consts:
+        at = seen.get(id(c))
+        if at is not None:
+            raise ValueError(f"when tracing {name} for {what}, a mutable array reference of type {avals[at].str_short()} was both "
+                             f"closed over and passed as the argument {names()[at]}.\n  Use it in one way only.")

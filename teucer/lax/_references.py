@@ -1,0 +1,480 @@
+"""The primitives on references: to make them, to read and write parts of their arrays, to end them (docs/references.md).
+
+A part is what `views` make of the array one after the other: indices, other shapes, other dtypes. `numpy` states how parts of
+arrays are read and written, and installs it here.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, final
+
+from teucer._base import dtypes
+from teucer._core import array_ops
+from teucer._core.primitive import Primitive, Undefined
+from teucer._core.provided import provided
+from teucer._core.references.cells import Ref
+from teucer._core.references.types import AccumEffect, ReadEffect, RefType, WriteEffect
+from teucer._core.stage import stage_flat
+from teucer._core.trace import typeof
+from teucer._core.types import ShapedArray, Zero, float0
+from teucer._optimize.discharge import Cell
+from teucer._transform.batch import batch_flat, unmapped_aval
+from teucer._transform.jit import JitOptions, make_jit
+from teucer._xla.arrays import ArrayImpl
+from teucer.lax import _conversion
+
+__all__ = ["addupdate_p", "empty_ref_p", "free_ref_p", "freeze_p", "get_p", "install", "new_ref_p", "swap_p", "tangent_ref_p"]
+
+Views = tuple[Any, ...]
+_parts: dict[str, Callable[..., Any]] = {}
+
+
+def install(*, read: Callable[..., Any], write: Callable[..., Any], text: Callable[..., str]) -> None:
+    """Say how to read(x, views, operands), write(operation, x, value, views, operands), and print text(name, views, operands)."""
+    _parts.update(read=read, write=write, text=text)
+
+
+def read_part(x: Any, *operands: Any, views: Views) -> Any:
+    return _parts["read"](x, views, operands)
+
+
+def set_part(x: Any, value: Any, *operands: Any, views: Views) -> Any:
+    return _parts["write"]("set", x, value, views, operands)
+
+
+def add_part(x: Any, value: Any, *operands: Any, views: Views) -> Any:
+    return _parts["write"]("add", x, value, views, operands)
+
+
+def swap_part(x: Any, value: Any, *operands: Any, views: Views) -> tuple[Any, Any]:
+    return read_part(x, *operands, views=views), set_part(x, value, *operands, views=views)
+
+
+@functools.lru_cache(4096)
+def _part_aval(inner: ShapedArray, views: Views, avals: Sequence[Any]) -> ShapedArray:
+    """The type of a part of an array."""
+    if not views:
+        return inner
+    jaxpr, _ = stage_flat(lambda x, *operands: [read_part(x, *operands, views=views)], [inner, *avals])
+    aval: ShapedArray = jaxpr.outvars[0].aval
+    return aval
+
+
+def _copy(x: Any) -> Any:
+    return _conversion.copy_p.call(x)[0]
+
+
+# Programs for references outside of any trace. Those that change the array are given its buffer.
+_views = JitOptions(static_argnames=("views",))
+_changing = JitOptions(static_argnames=("views",), donate_argnums=(0,))
+_copy_now = make_jit(_copy, JitOptions())
+_read_now = make_jit(read_part, _views)
+_set_now, _add_now, _swap_now = (make_jit(f, _changing) for f in (set_part, add_part, swap_part))
+
+
+def _by_types(self: Any, *avals: Any, **params: Any) -> None:
+    """The rule `shard`: types of results say how they are laid out."""
+
+
+class _OnReference(Primitive):
+    """A primitive whose first operand is a reference.  (C1) it is one.  (C2) a value has shape and dtype of the part."""
+
+    __slots__ = ()
+    takes_references = True
+    mergeable = False
+    shard = _by_types
+
+    def check(self, ref: Any) -> RefType:
+        if type(ref) is not RefType:
+            raise TypeError(f"{self.name}: operand 0 is no reference (C1).\n    ref: {ref}")
+        return ref
+
+    def check_value(self, part: Any, value: Any, ref: RefType) -> None:
+        name = "swap" if self.name == "swap" else "addupdate"
+        if part.shape != value.shape:
+            raise ValueError(f"Invalid shape for `{name}`. Ref shape: {ref.shape}. Expected shape: {part.shape}. Value shape: "
+                             f"{value.shape}. (C2)\n  Values are not broadcast: jnp.broadcast_to(value, {part.shape}).")
+        if part.dtype != value.dtype:
+            raise ValueError(f"Invalid dtype for `{name}`. Ref dtype: {part.dtype.name}. Value dtype: {value.dtype.name}. (C2)\n"
+                             f"  Convert the value: value.astype({part.dtype.name!r}).")
+
+
+def _tangent_of(t: Any) -> Any:
+    """The reference of tangents that belongs to a reference; None if it has none."""
+    return None if type(t) is Zero else t
+
+
+@final
+class Get(_OnReference):
+    """The part of a reference's array. Operands are the reference and the places of the views."""
+
+    __slots__ = ()
+    name = "get"
+
+    def types(self, ref: Any, *places: Any, views: Views) -> Any:
+        return (_part_aval(self.check(ref).inner, views, places),)
+
+    def effects(self, ref: Any, *places: Any, views: Views) -> Any:
+        return frozenset((ReadEffect(0),))
+
+    def evaluate(self, ref: Any, *places: Any, views: Views) -> Any:
+        array = ref.read()
+        return (_read_now(array, *places, views=views) if views else _placed_as(_copy_now(array), array),)
+
+    def discharge(self, ref: Any, *places: Any, views: Views) -> Any:
+        if type(ref) is not Cell:
+            return self.call(ref, *places, views=views)
+        return (read_part(ref.read(), *places, views=views),)
+
+    def jvp(self, primals: Any, tangents: Any, *, views: Views) -> Any:
+        outs = self.call(*primals, views=views)
+        t = _tangent_of(tangents[0])
+        return outs, (typeof(outs[0]).zero,) if t is None else self.call(t, *primals[1:], views=views)
+
+    def transpose(self, cts: Any, ref: Any, *places: Any, views: Views) -> Any:
+        addupdate_p.call(ref.ref(), array_ops.instantiate(cts[0]), *places, views=views)
+        return (None,) * (1 + len(places))
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, views: Views) -> Any:
+        whole = self.call(args[0], views=())[0]
+        outs, out_dims = batch_flat(lambda x, *places: [read_part(x, *places, views=views)], axis, (whole, *args[1:]), dims)
+        return outs, tuple(out_dims)
+
+    def text(self, printer: Any, eqn: Any, used: Any) -> str:
+        return f"{printer.binder(eqn.outvars[0], used)} <- {_part_text(printer, eqn.invars[0], eqn.invars[1:], eqn.params)}"
+
+
+@final
+class Swap(_OnReference):
+    """Replaces the part of a reference's array by a value; the result is the old part. Operands: reference, value, places."""
+
+    __slots__ = ()
+    name = "swap"
+
+    def types(self, ref: Any, value: Any, *places: Any, views: Views) -> Any:
+        part = _part_aval(self.check(ref).inner, views, places)
+        self.check_value(part, value, ref)
+        return (part,)
+
+    def effects(self, ref: Any, *rest: Any, views: Views) -> Any:
+        return frozenset((ReadEffect(0), WriteEffect(0)))
+
+    def evaluate(self, ref: Any, value: Any, *places: Any, views: Views) -> Any:
+        self.types(ref.aval, *map(typeof, (value, *places)), views=views)
+        old, new = _swap_now(ref.read(), value, *places, views=views)
+        ref.write(_of_type(new, ref.aval))
+        return (old,)
+
+    def discharge(self, ref: Any, value: Any, *places: Any, views: Views) -> Any:
+        if type(ref) is not Cell:
+            return self.call(ref, value, *places, views=views)
+        old, new = swap_part(ref.read(), value, *places, views=views)
+        ref.write(new)
+        return (old,)
+
+    def jvp(self, primals: Any, tangents: Any, *, views: Views) -> Any:
+        outs = self.call(*primals, views=views)
+        t = _write_tangent(self.name, primals, tangents)
+        if t is None:
+            return outs, (typeof(outs[0]).zero,)
+        return outs, self.call(t, array_ops.instantiate(tangents[1]), *primals[2:], views=views)
+
+    def transpose(self, cts: Any, ref: Any, value: Any, *places: Any, views: Views) -> Any:
+        (ct,) = self.call(ref.ref(), array_ops.instantiate(cts[0]), *places, views=views)
+        return (None, ct if type(value) is Undefined else None, *(None,) * len(places))
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, views: Views) -> Any:
+        old, dim = get_p.batch(axis, (args[0], *args[2:]), (dims[0], *dims[2:]), views=views)
+        _write_batch("set", axis, args, dims, views)
+        return old, dim
+
+    def text(self, printer: Any, eqn: Any, used: Any) -> str:
+        part = _part_text(printer, eqn.invars[0], eqn.invars[2:], eqn.params)
+        value, (old,) = printer.name(eqn.invars[1]), eqn.outvars
+        if type(old).__name__ == "DropVar" or (used is not None and old not in used):
+            return f"{part} <- {value}"
+        return f"{printer.binder(old, used)}, {part} <- {part}, {value}"
+
+
+@final
+class AddUpdate(_OnReference):
+    """Adds a value to the part of a reference's array. Operands: reference, value, places. No results."""
+
+    __slots__ = ()
+    name = "addupdate"
+    multiple_results = True
+
+    def types(self, ref: Any, value: Any, *places: Any, views: Views) -> Any:
+        self.check_value(_part_aval(self.check(ref).inner, views, places), value, ref)
+        return ()
+
+    def effects(self, ref: Any, *rest: Any, views: Views) -> Any:
+        return frozenset((AccumEffect(0),))
+
+    def evaluate(self, ref: Any, value: Any, *places: Any, views: Views) -> Any:
+        self.types(ref.aval, *map(typeof, (value, *places)), views=views)
+        ref.write(_of_type(_add_now(ref.read(), value, *places, views=views), ref.aval))
+        return ()
+
+    def discharge(self, ref: Any, value: Any, *places: Any, views: Views) -> Any:
+        if type(ref) is not Cell:
+            return self.call(ref, value, *places, views=views)
+        ref.write(add_part(ref.read(), value, *places, views=views))
+        return ()
+
+    def jvp(self, primals: Any, tangents: Any, *, views: Views) -> Any:
+        self.call(*primals, views=views)
+        t = _write_tangent(self.name, primals, tangents)
+        if t is not None and type(tangents[1]) is not Zero:
+            self.call(t, tangents[1], *primals[2:], views=views)
+        return (), ()
+
+    def transpose(self, cts: Any, ref: Any, value: Any, *places: Any, views: Views) -> Any:
+        if type(value) is not Undefined:
+            return (None,) * (2 + len(places))
+        return (None, *get_p.call(ref.ref(), *places, views=views), *(None,) * len(places))
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, views: Views) -> Any:
+        _write_batch("add", axis, args, dims, views)
+        return (), ()
+
+    def text(self, printer: Any, eqn: Any, used: Any) -> str:
+        return f"{_part_text(printer, eqn.invars[0], eqn.invars[2:], eqn.params)} += {printer.name(eqn.invars[1])}"
+
+
+def _part_text(printer: Any, ref: Any, places: Sequence[Any], params: dict[str, Any]) -> str:
+    return _parts["text"](printer.name(ref), params["views"],
+                          [str(p.val) if type(p).__name__ == "Literal" else printer.name(p) for p in places])
+
+
+def _of_type(array: Any, aval: RefType) -> Any:
+    """An array that is to be that of a reference, with its weakness."""
+    return array if array.aval is aval.inner else array_ops.convert(array, aval.inner)
+
+
+def _placed_as(array: Any, x: Any) -> Any:
+    """An array that lies over devices as x does, and says so as x does."""
+    if type(x) is not ArrayImpl or array.sharding == x.sharding or not array.sharding.is_equivalent_to(x.sharding, x.ndim):
+        return array
+    return array._rewrap_with_aval_and_sharding(array._carried, x.sharding)
+
+
+def _write_tangent(op: str, primals: Any, tangents: Any) -> Any:
+    """The reference of tangents that a written tangent goes to; None if there is none, and none is needed."""
+    t, value_tangent, aval = tangents[0], tangents[1], typeof(primals[0])
+    if type(t) is not Zero:
+        return t
+    if type(value_tangent) is not Zero and aval.kind != "no_grad_no_remat":
+        raise ValueError(f"performing {_what(op)} operation with a differentiated value on a non-differentiated array reference of "
+                         f"type {aval.str_short()}. Move the array reference to be an argument of the differentiated function?"
+                         f"{_made(primals[0])}\n  Or make it within the function; or with jax.new_ref(x, kind='no_grad_no_remat'), "
+                         "if what is written needs no derivative; or write jax.lax.stop_gradient(value).")
+    return None
+
+
+def _what(op: str) -> str:
+    return "a set/swap" if op == "swap" else "an addupdate"
+
+
+def _made(ref: Any) -> str:
+    return f"\n    the reference was made at {ref.origin()}" if hasattr(ref, "origin") and ref.origin() else ""
+
+
+def _write_batch(operation: str, axis: Any, args: Any, dims: Any, views: Views) -> None:
+    """Write a batch of values at a batch of places: the whole array is read and written."""
+    ref, value, *places = args
+    aval = typeof(ref)
+    if dims[0] is None:
+        op = "swap" if operation == "set" else "addupdate"
+        raise ValueError(f"performing {_what(op)} operation with vmapped value on an unbatched array reference of type "
+                         f"{aval.str_short()}. Move the array reference to be an argument to the vmapped function?{_made(ref)}"
+                         f"\n  Each element of the batch of {axis.size} would write to the one array, in no order.")
+    whole = get_p.call(ref, views=())[0]
+
+    def write(x: Any, value: Any, *places: Any) -> list[Any]:
+        return [_parts["write"](operation, x, value, views, places)]
+
+    (new,), (dim,) = batch_flat(write, axis, (whole, value, *places), dims)
+    swap_p.call(ref, array_ops.to_axis(new, dim, axis.size, dims[0]), views=())
+
+
+class _Making(Primitive):
+    """A primitive that makes a reference."""
+
+    __slots__ = ()
+    makes_references = True
+    mergeable = False
+    shard = _by_types
+
+
+class _NewRef(_Making):
+    """A reference to a copy of an array."""
+
+    __slots__ = ()
+    name = "new_ref"
+
+    def types(self, x: Any, *, memory_space: Any, kind: str | None) -> Any:
+        return (RefType(x, memory_space, kind),)
+
+    def evaluate(self, x: Any, *, memory_space: Any, kind: str | None) -> Any:
+        aval = typeof(x)
+        copy = _of_type(_copy_now(x), RefType(aval))
+        return (Ref(RefType(aval, memory_space, kind), _placed_as(copy, x)),)
+
+    def discharge(self, x: Any, *, memory_space: Any, kind: str | None) -> Any:
+        return (Cell(RefType(typeof(x), memory_space, kind), x),)
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+        outs = new_ref_p.call(*primals, **params)  # of tangents of an inner transformation, which are primals of this one
+        aval = typeof(primals[0]).tangent_aval()
+        if aval.dtype == float0 or params["kind"] == "no_grad_no_remat":
+            return outs, (typeof(outs[0]).zero,)
+        return outs, tangent_ref_p.call(array_ops.instantiate(tangents[0]), **params)
+
+    def transpose(self, cts: Any, x: Any, **params: Any) -> Any:
+        return (freeze_p.call(cts[0].ref())[0],) if type(x) is Undefined and type(cts[0]) is not Zero else (None,)
+
+    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+        return self.call(array_ops.to_axis(args[0], dims[0], axis.size, 0), **params), (0,)
+
+
+@final
+class NewRef(_NewRef):
+    __slots__ = ()
+
+
+@final
+class TangentRef(_NewRef):
+    """The reference of tangents that belongs to one: a linearization does not know it, even if it begins with zeros."""
+
+    __slots__ = ()
+    deferred = True
+
+
+@final
+class EmptyRef(_Making):
+    """A reference to an array whose elements nobody has written."""
+
+    __slots__ = ()
+    name = "empty_ref"
+
+    def types(self, *, aval: ShapedArray, memory_space: Any) -> Any:
+        return (RefType(aval, memory_space),)
+
+    def evaluate(self, *, aval: ShapedArray, memory_space: Any) -> Any:
+        return new_ref_p.evaluate(array_ops.zeros(aval), memory_space=memory_space, kind=None)
+
+    def discharge(self, *, aval: ShapedArray, memory_space: Any) -> Any:
+        return (Cell(RefType(aval, memory_space), array_ops.zeros(aval)),)
+
+    def jvp(self, primals: Any, tangents: Any, *, aval: ShapedArray, memory_space: Any) -> Any:
+        outs = self.call(aval=aval, memory_space=memory_space)
+        tangent = aval.tangent_aval()
+        if tangent.dtype == float0:
+            return outs, (typeof(outs[0]).zero,)
+        return outs, tangent_ref_p.call(array_ops.zeros(tangent), memory_space=memory_space, kind=None)
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, aval: ShapedArray, memory_space: Any) -> Any:
+        return self.call(aval=unmapped_aval(aval, 0, axis.size), memory_space=memory_space), (0,)
+
+
+@final
+class Freeze(_OnReference):
+    """The array of a reference, which ends."""
+
+    __slots__ = ()
+    name = "freeze"
+
+    def types(self, ref: Any) -> Any:
+        return (self.check(ref).inner,)
+
+    def effects(self, ref: Any) -> Any:
+        return frozenset((ReadEffect(0),))
+
+    def evaluate(self, ref: Any) -> Any:
+        return (ref.end("frozen"),)
+
+    def discharge(self, ref: Any) -> Any:
+        if type(ref) is not Cell:
+            return self.call(ref)
+        value = ref.read()
+        ref.gone = "frozen"
+        return (value,)
+
+    def jvp(self, primals: Any, tangents: Any) -> Any:
+        outs = self.call(*primals)
+        t = _tangent_of(tangents[0])
+        return outs, (typeof(outs[0]).zero,) if t is None else self.call(t)
+
+    def transpose(self, cts: Any, ref: Any) -> Any:
+        ref.begin(cts[0])
+        return (None,)
+
+    def batch(self, axis: Any, args: Any, dims: Any) -> Any:
+        return self.call(*args), dims
+
+
+@final
+class FreeRef(_OnReference):
+    """Ends a reference."""
+
+    __slots__ = ()
+    name = "free_ref"
+    multiple_results = True
+
+    def types(self, ref: Any) -> Any:
+        self.check(ref)
+        return ()
+
+    def effects(self, ref: Any) -> Any:
+        return frozenset((WriteEffect(0),))
+
+    def evaluate(self, ref: Any) -> Any:
+        ref.end("freed")
+        return ()
+
+    def discharge(self, ref: Any) -> Any:
+        if type(ref) is not Cell:
+            return self.call(ref)
+        ref.read()
+        ref.gone = "freed"
+        return ()
+
+    def jvp(self, primals: Any, tangents: Any) -> Any:
+        self.call(*primals)
+        if _tangent_of(tangents[0]) is not None:
+            self.call(tangents[0])
+        return (), ()
+
+    def transpose(self, cts: Any, ref: Any) -> Any:
+        return (None,)
+
+    def batch(self, axis: Any, args: Any, dims: Any) -> Any:
+        return self.call(*args), ()
+
+
+get_p, swap_p, addupdate_p = Get(), Swap(), AddUpdate()
+new_ref_p, tangent_ref_p, empty_ref_p = NewRef(), TangentRef(), EmptyRef()
+freeze_p, free_ref_p = Freeze(), FreeRef()
+
+
+def checked_value(part: Any, value: Any) -> Any:
+    """A value to be written, converted if it is weakly typed and the part's dtype can hold it."""
+    aval = typeof(value)
+    if aval.dtype != part.dtype and aval.weak_type and not isinstance(part.dtype, dtypes.ExtendedDType) \
+            and dtypes.result_type(part, value) == part.dtype:
+        return array_ops.convert(value, part.strengthen())
+    return value
+
+
+def refuse_array(op: str, x: Any) -> NoReturn:
+    """Raise the TypeError for something that is no reference."""
+    raise TypeError(f"{op}: expected a reference, got {x!r:.100} of type {type(x)}.\n  References are made by jax.new_ref.")
+
+
+provided.fill(
+    read_reference=lambda ref: get_p.call(ref, views=())[0], write_reference=lambda ref, x: swap_p.call(ref, x, views=()),
+    add_to_reference=lambda ref, x: addupdate_p.call(ref, x, views=()),
+    new_reference=lambda x: new_ref_p.call(x, memory_space=None, kind=None)[0])

@@ -1,0 +1,484 @@
+"""References as users see them: `ref[...]`, `ref[...] = x`, `ref.at[...]`, views, and the functions of `jax.ref`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from teucer._base import dtypes, tracebacks
+from teucer._core.references.cells import Ref
+from teucer._core.references.types import RefType
+from teucer._core.trace import Tracer, typeof
+from teucer._core.types import ShapedArray, is_valid_type
+from teucer.lax import _conversion, _references, _structure
+from teucer.lax._indexing.numbers import GatherScatterMode
+from teucer.numpy._index_keys import Key, is_basic, out_of_bounds, parse
+from teucer.numpy._reading import Options, read
+from teucer.numpy._writing import write
+
+__all__ = ["At", "View", "addupdate", "empty_ref", "free_ref", "freeze", "get", "new_ref", "set", "swap"]
+
+
+# --- Views ------------------------------------------------------------------------------------------------------------
+
+
+class Index(NamedTuple):
+    """The elements that a key names; its places are operands."""
+
+    key: Key
+    n: int
+    shape: tuple[Any, ...]
+
+    def read(self, x: Any, places: Sequence[Any]) -> Any:
+        return read(x, self.key._replace(operands=tuple(places)))
+
+    def write(self, operation: str, x: Any, value: Any, places: Sequence[Any]) -> Any:
+        key = self.key._replace(operands=tuple(places))
+        return write(operation, x, value, key, _INSIDE if is_basic(key) else Options())
+
+    def text(self, places: Sequence[str]) -> str:
+        rest, parts = iter(places), []
+        sizes = iter(self.shape)
+        for item in self.key.items:
+            n = None if item[0] == "new" else next(sizes)
+            if item[0] == "full":
+                parts.append(":")
+            elif item[0] == "new":
+                parts.append("None")
+            elif item[0] == "window":
+                start, size = next(rest), item[1]
+                whole = start.isdigit()
+                last = int(start) + size if whole else f"{start}+{size}"
+                parts.append(f"{start if start != '0' else ''}:{last if last != n else ''}")
+            elif item[0] == "steps":
+                parts.append(f"{item[1]}:{item[1] + item[2] * item[3]}:{item[3]}")
+            else:
+                parts.append(next(rest))
+        return "[" + ",".join(parts) + "]"
+
+
+class Reshape(NamedTuple):
+    """The elements in another shape."""
+
+    shape: tuple[Any, ...]
+    n: int = 0
+
+    def read(self, x: Any, places: Sequence[Any]) -> Any:
+        return _structure.reshape(x, self.shape)
+
+    def put(self, x: Any, part: Any, places: Sequence[Any]) -> Any:
+        return _structure.reshape(part, np.shape(x))
+
+    def text(self, places: Sequence[str]) -> str:
+        return f".reshape({self.shape})"
+
+
+class Transpose(NamedTuple):
+    """The axes in another order."""
+
+    permutation: tuple[int, ...]
+    n: int = 0
+
+    def read(self, x: Any, places: Sequence[Any]) -> Any:
+        return _structure.transpose(x, self.permutation)
+
+    def put(self, x: Any, part: Any, places: Sequence[Any]) -> Any:
+        return _structure.transpose(part, tuple(int(i) for i in np.argsort(self.permutation)))
+
+    def text(self, places: Sequence[str]) -> str:
+        return f".transpose({self.permutation})"
+
+
+class Bitcast(NamedTuple):
+    """The bits taken for another dtype; the axis before the last is as much shorter or longer as elements are wider or narrower."""
+
+    dtype: Any
+    n: int = 0
+
+    def read(self, x: Any, places: Sequence[Any]) -> Any:
+        return _bitcast(x, self.dtype)
+
+    def put(self, x: Any, part: Any, places: Sequence[Any]) -> Any:
+        return _bitcast(part, typeof(x).dtype)
+
+    def text(self, places: Sequence[str]) -> str:
+        return f".bitcast({self.dtype.name})"
+
+
+_INSIDE = Options(mode=GatherScatterMode.CLIP)
+
+
+def _bitcast(x: Any, dtype: Any) -> Any:
+    """The bits of x taken for another dtype; of several rows for one, as TPUs pack them, the first is the lowest bits."""
+    shape, old = np.shape(x), typeof(x).dtype
+    if old.itemsize == dtype.itemsize:
+        return _conversion.bitcast_convert_type(x, dtype)
+    rows, columns = shape[-2], shape[-1]
+    if old.itemsize < dtype.itemsize:
+        k = dtype.itemsize // old.itemsize
+        packed = _structure.reshape(x, (*shape[:-2], rows // k, k, columns))
+        return _conversion.bitcast_convert_type(_structure.moveaxis(packed, -2, -1), dtype)
+    narrow = _structure.moveaxis(_conversion.bitcast_convert_type(x, dtype), -1, -2)
+    return _structure.reshape(narrow, (*shape[:-2], rows * (old.itemsize // dtype.itemsize), columns))
+
+
+def _bitcast_shape(shape: tuple[Any, ...], old: Any, new: Any) -> tuple[Any, ...]:
+    if old.itemsize == new.itemsize:
+        return shape
+    if len(shape) < 2 or (shape[-2] * old.itemsize) % new.itemsize:
+        raise ValueError(f"bitcast: elements of {new.itemsize} bytes cannot be made of those of {old.itemsize} in an array of "
+                         f"shape {shape}.\n  The axis before the last is the one that gets shorter or longer.")
+    return (*shape[:-2], shape[-2] * old.itemsize // new.itemsize, shape[-1])
+
+
+def _split(views: Sequence[Any], operands: Sequence[Any]) -> list[tuple[Any, Sequence[Any]]]:
+    pairs, at = [], 0
+    for view in views:
+        pairs.append((view, operands[at:at + view.n]))
+        at += view.n
+    return pairs
+
+
+def read_views(x: Any, views: Sequence[Any], operands: Sequence[Any]) -> Any:
+    """The part of an array."""
+    for view, places in _split(views, operands):
+        x = view.read(x, places)
+    return x
+
+
+def write_views(operation: str, x: Any, value: Any, views: Sequence[Any], operands: Sequence[Any]) -> Any:
+    """An array with its part set to a value, or a value added to it."""
+    if not views:
+        return value if operation == "set" else _added(x, value)
+    (view, places), *rest = _split(views, operands)
+    if type(view) is Index and not rest:
+        return view.write(operation, x, value, places)
+    part = write_views(operation, view.read(x, places), value, views[1:], operands[view.n:])
+    return view.write("set", x, part, places) if type(view) is Index else view.put(x, part, places)
+
+
+def _added(x: Any, value: Any) -> Any:
+    aval = typeof(x)
+    return _structure.add_any_p.call(x, value)[0] if typeof(value) is aval else write("add", x, value, parse((), aval.shape))
+
+
+def _text(name: str, views: Sequence[Any], operands: Sequence[str]) -> str:
+    return name + ("".join(view.text(places) for view, places in _split(views, operands)) or "[...]")
+
+
+_references.install(read=read_views, write=write_views, text=_text)
+
+
+# --- References and views --------------------------------------------------------------------------------------------
+
+
+@final
+class View:
+    """A part of a reference's array, to be read and written like the reference: `ref.at[1:3]`, `ref.reshape(...)`."""
+
+    __slots__ = ("ref", "transforms", "_operands", "aval")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, ref: Any, transforms: tuple[Any, ...] = (), operands: tuple[Any, ...] = (),
+                 aval: ShapedArray | None = None) -> None:
+        self.ref, self.transforms, self._operands = ref, transforms, operands
+        inner = typeof(ref).inner
+        self.aval = RefType(inner if aval is None else aval, typeof(ref).memory_space, typeof(ref).kind)
+
+    shape = property(lambda self: self.aval.shape, doc="Sizes of the axes.")
+    dtype = property(lambda self: self.aval.dtype, doc="Type of the elements.")
+    ndim = property(lambda self: self.aval.ndim, doc="Number of axes.")
+    size = property(lambda self: math.prod(self.aval.shape), doc="Number of elements.")
+    type = property(lambda self: self.aval, doc="The type of a reference to the part.")
+    is_dynamic_size = False
+    multiref = False
+
+    def _of(self, view: Any, inner: ShapedArray, operands: Sequence[Any] = ()) -> View:
+        return View(self.ref, (*self.transforms, view), (*self._operands, *operands), inner)
+
+    def _indexed(self, key: Any) -> View:
+        if key is Ellipsis or (type(key) is tuple and not key):
+            return self
+        parsed = parse_key(key, self.shape)
+        view = Index(parsed.plan, len(parsed.operands), self.shape)
+        inner = _references._part_aval(self.aval.inner, (view,), tuple(map(typeof, parsed.operands)))
+        return self._of(view, inner, parsed.operands)
+
+    @property
+    def at(self) -> At:
+        """A part of this part: `view.at[key]`."""
+        return At(self)
+
+    def __getitem__(self, key: Any) -> Any:
+        place = self._indexed(key)
+        return _references.get_p.call(place.ref, *place._operands, views=place.transforms)[0]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._swap(key, value)
+
+    def _swap(self, key: Any, value: Any) -> Any:
+        place = self._indexed(key)
+        return _references.swap_p.call(place.ref, place._value(value), *place._operands, views=place.transforms)[0]
+
+    def _value(self, value: Any) -> Any:
+        if not is_valid_type(value):
+            value = np.asarray(value)
+        return _references.checked_value(self.aval.inner, value)
+
+    def get(self, idx: Any = ()) -> Any:
+        """The elements."""
+        return self[idx]
+
+    def set(self, value: Any, idx: Any = ()) -> None:
+        """Replace the elements."""
+        self._swap(idx, value)
+
+    def swap(self, value: Any, idx: Any = ()) -> Any:
+        """Replace the elements; returns those that were there."""
+        return self._swap(idx, value)
+
+    def addupdate(self, value: Any, idx: Any = ()) -> None:
+        """Add a value to the elements."""
+        place = self._indexed(idx)
+        _references.addupdate_p.call(place.ref, place._value(value), *place._operands, views=place.transforms)
+
+    def bitcast(self, dtype: Any) -> View:
+        """The elements with their bits taken for another dtype; of another width, the axis before the last changes its size."""
+        new = dtypes.as_dtype(dtype)
+        inner = self.aval.inner
+        return self._of(Bitcast(new), inner.update(shape=_bitcast_shape(self.shape, inner.dtype, new), dtype=new, weak_type=False))
+
+    def reshape(self, *shape: Any) -> View:
+        """The elements in another shape; one size may be -1."""
+        sizes = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
+        known = math.prod(n for n in sizes if n != -1)
+        new = tuple(self.size // known if n == -1 else n for n in sizes)
+        if sizes.count(-1) > 1 or math.prod(new) != self.size:
+            raise TypeError(f"reshape: a reference of shape {self.shape} has not the elements of shape {sizes}.")
+        return self._of(Reshape(new), self.aval.inner.update(shape=new))
+
+    def transpose(self, *permutation: Any) -> View:
+        """The axes in another order, reversed by default."""
+        axes = tuple(permutation[0]) if len(permutation) == 1 and isinstance(permutation[0], tuple | list) else permutation
+        axes = axes or tuple(reversed(range(self.ndim)))
+        return self._of(Transpose(axes), self.aval.inner.update(shape=tuple(self.shape[i] for i in axes)))
+
+    @property
+    def T(self) -> View:
+        """The axes in reverse order."""
+        return self.transpose()
+
+    def __len__(self) -> int:
+        return len(self.aval)
+
+    def __repr__(self) -> str:
+        return f"View({_text('ref', self.transforms, list(map(str, self._operands)))}, {self.aval.str_short()})"
+
+
+@final
+class At:
+    """ref.at, to be indexed: ref.at[key] is a view."""
+
+    __slots__ = ("ref_or_view",)
+
+    def __init__(self, ref_or_view: Any) -> None:
+        self.ref_or_view = ref_or_view
+
+    def __getitem__(self, key: Any) -> View:
+        return _view(self.ref_or_view)._indexed(key)
+
+
+def parse_key(key: Any, shape: Sequence[Any]) -> Key:
+    """A NumPy key, in which slices may be `Slice`, whose start may be traced.
+
+    Raises ValueError for an int that lies outside, IndexError and TypeError as `parse`.
+    """
+    parsed = parse(key, shape)
+    if not parsed.in_bounds:
+        what = str(out_of_bounds(parsed, shape)).partition("\n")[0]
+        raise ValueError(f"Out of bound indexer: {what}\n    shape: {tuple(shape)}\n    key: {key!r:.100}")
+    return parsed
+
+
+def _view(ref: Any) -> View:
+    return ref if type(ref) is View else View(ref)
+
+
+# --- Functions -------------------------------------------------------------------------------------------------------
+
+
+@tracebacks.api_boundary
+def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None) -> Any:
+    """A reference to a copy of an array, which can be read and written in place.
+
+    init_val: an array or number. memory_space: for kernels. kind: None; or 'no_grad_no_remat' for arrays in which a differentiated
+        function leaves notes: what is written has no derivative, and rematerialisation does not write again.
+    Under `jit` and inside of loops it works as outside; a reference cannot be returned by a function that is transformed.
+    Raises TypeError for what is no array, ValueError for another kind.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> ref = jax.new_ref(jnp.zeros(3))
+    >>> ref[1] = 5.
+    >>> ref[...] += 1.
+    >>> ref
+    Ref([1., 6., 1.], dtype=float32)
+    """
+    if not is_valid_type(init_val) or type(typeof(init_val)) is not ShapedArray:
+        raise TypeError("Error interpreting argument to new_ref as a JAX value. The problematic value is of type "
+                        f"{type(init_val)}\n    init_val: {init_val!r:.100}\n  A reference is to one array: map new_ref over "
+                        "a tree with jax.tree.map.")
+    if kind not in (None, "no_grad_no_remat"):
+        raise ValueError(f"new_ref: kind is None or 'no_grad_no_remat', got {kind!r}")
+    return _references.new_ref_p.call(init_val, memory_space=memory_space, kind=kind)[0]
+
+
+@tracebacks.api_boundary
+def empty_ref(ty: Any, memory_space: Any = None) -> Any:
+    """A reference to an array of a shape and dtype; its elements are to be written before they are read.
+
+    ty: anything with shape and dtype.
+    """
+    aval = ShapedArray(tuple(ty.shape), ty.dtype if isinstance(ty.dtype, dtypes.ExtendedDType) else dtypes.as_dtype(ty.dtype))
+    return _references.empty_ref_p.call(aval=aval, memory_space=memory_space)[0]
+
+
+@tracebacks.api_boundary
+def freeze(ref: Any) -> Any:
+    """The array of a reference. The reference ends, so that the array need not be copied.
+
+    >>> import teucer as jax
+    >>> ref = jax.new_ref(1.)
+    >>> ref[...] = 2.
+    >>> jax.freeze(ref)
+    Array(2., dtype=float32, weak_type=True)
+    """
+    return _references.freeze_p.call(_reference("freeze", ref))[0]
+
+
+@tracebacks.api_boundary
+def free_ref(ref: Any) -> None:
+    """End a reference and let go of its array."""
+    _references.free_ref_p.call(_reference("free_ref", ref))
+
+
+def _reference(op: str, ref: Any) -> Any:
+    if not isinstance(ref, Ref):
+        _references.refuse_array(op, ref)
+    return ref
+
+
+@tracebacks.api_boundary
+def get(ref: Any, idx: Any = None) -> Any:
+    """ref[idx]: the elements that an index of NumPy names; all of them for None.
+
+    Raises ValueError for an integer outside, TypeError for what is no reference.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> jax.ref.get(jax.new_ref(jnp.arange(3)), 1)
+    Array(1, dtype=int32)
+    """
+    return _place("get", ref)[... if idx is None else idx]
+
+
+@tracebacks.api_boundary
+def set(ref: Any, idx: Any, value: Any) -> None:
+    """ref[idx] = value.
+
+    value: of the shape of ref[idx] and its dtype; numbers of Python are converted.
+    """
+    _place("set", ref)._swap(_key(idx), value)
+
+
+@tracebacks.api_boundary
+def swap(ref: Any, idx: Any, value: Any, _function_name: str = "ref_swap") -> Any:
+    """Let ref[idx] be value; returns the elements that were there.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> ref = jax.new_ref(jnp.arange(3))
+    >>> jax.ref.swap(ref, 0, 7), ref
+    (Array(0, dtype=int32), Ref([7, 1, 2], dtype=int32))
+    """
+    return _place("swap", ref)._swap(_key(idx), value)
+
+
+@tracebacks.api_boundary
+def addupdate(ref: Any, idx: Any, x: Any) -> None:
+    """Add x to ref[idx]. Where an element is named several times all are added."""
+    _place("addupdate", ref).addupdate(x, _key(idx))
+
+
+def _key(idx: Any) -> Any:
+    return ... if idx is None else idx
+
+
+def _place(op: str, ref: Any) -> View:
+    return ref if type(ref) is View else View(_reference(op, ref))
+
+
+# --- Methods of references, traced ones included ---------------------------------------------------------------------
+
+
+def _ref_getitem(ref: Any, idx: Any) -> Any:
+    """The elements that an index names."""
+    return View(ref)[idx]
+
+
+def _ref_setitem(ref: Any, idx: Any, x: Any) -> None:
+    """Replace the elements that an index names."""
+    View(ref)._swap(idx, x)
+
+
+def _ref_addupdate(ref: Any, x: Any, idx: Any = ()) -> None:
+    """Add x to the elements that an index names."""
+    View(ref).addupdate(x, idx)
+
+
+def _on_view(name: str) -> Any:
+    def method(ref: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(View(ref), name)(*args, **kwargs)
+    method.__name__, method.__doc__ = name, getattr(View, name).__doc__
+    return method
+
+
+METHODS: dict[str, Any] = {
+    "__getitem__": tracebacks.api_boundary(_ref_getitem), "__setitem__": tracebacks.api_boundary(_ref_setitem),
+    "addupdate": tracebacks.api_boundary(_ref_addupdate),
+    "at": property(At, doc="Parts of the array, to be read and written like the reference: `ref.at[key]`."),
+    **{name: _on_view(name) for name in ("bitcast", "reshape", "transpose", "get", "set", "swap")},
+    "T": property(lambda ref: View(ref).T, doc="The axes in reverse order."),
+}
+for _name, _member in METHODS.items():
+    setattr(Ref, _name, _member)
+
+
+def _for_traced(name: str, of_array: Any) -> Any:
+    """A member of traced values: of references what references have, of arrays what arrays have."""
+    own = METHODS[name]
+    if isinstance(own, property):
+        get_own, get_array = own.fget, of_array.fget
+        return property(lambda x: get_own(x) if type(x.aval) is RefType else get_array(x), doc=of_array.__doc__)
+
+    def member(x: Any, *args: Any, **kwargs: Any) -> Any:
+        return own(x, *args, **kwargs) if type(x.aval) is RefType else of_array(x, *args, **kwargs)
+
+    member.__name__, member.__doc__ = name, of_array.__doc__
+    return member
+
+
+def _otherwise(x: Any, name: str) -> Any:
+    """Members of traced references that arrays do not have."""
+    own = METHODS.get(name)
+    if own is not None and type(x.aval) is RefType:
+        return own.__get__(x)
+    raise AttributeError(f"{type(x).__name__!r} object has no attribute {name!r}")
+
+
+def attach() -> None:
+    """Let traced references have the members of references."""
+    for name in METHODS:
+        if hasattr(Tracer, name):
+            setattr(Tracer, name, _for_traced(name, Tracer.__dict__[name]))
+    Tracer.__getattr__ = _otherwise
