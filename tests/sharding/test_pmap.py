@@ -83,3 +83,16 @@ def test_errors():
         jax.pmap(jnp.add, in_axes=(0,))(jnp.ones(4), jnp.ones(4))
     with pytest.raises(TypeError, match="Expected a callable"):
         jax.pmap(3)
+
+
+def test_groups_and_nested():
+    f = jax.pmap(lambda x: lax.psum(x, "i", axis_index_groups=[[0, 2], [1, 3]]), axis_name="i")
+    np.testing.assert_array_equal(f(jnp.arange(4.0)), [2, 4, 2, 4])
+    g = jax.pmap(jax.pmap(lambda x: x - lax.pmean(x, ("i", "j")), axis_name="j"), axis_name="i")
+    np.testing.assert_allclose(g(jnp.arange(8.0).reshape(2, 4)), jnp.arange(8.0).reshape(2, 4) - 3.5)
+
+
+def test_random_keys_are_arguments():
+    keys = jax.random.split(jax.random.key(0), 4)
+    draws = jax.pmap(lambda k: jax.random.normal(k, (3,)))(keys)
+    np.testing.assert_allclose(draws, jax.vmap(lambda k: jax.random.normal(k, (3,)))(keys))

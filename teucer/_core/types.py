@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple, final
 import numpy as np
 
 from teucer._base import config, dtypes
+from teucer._core.manual_types import ManualAxisType
 from teucer._dimensions.dimensions import Dimension, is_constant, is_symbolic
 from teucer._xla.arrays import ArrayImpl
 
@@ -177,6 +178,15 @@ class ShapedArray(Aval):
         name = dtypes.short_name(self.dtype) if short_dtypes else "float0" if self.dtype == float0 else self.dtype.name
         sizes = shape_text(self.shape) if self.sharding is None else self.sharding.shape_text(self.shape)
         return f"{name}[{sizes}]{self._manual_text()}"
+
+    @property
+    def mat(self) -> ManualAxisType:
+        """What the type says of manual mesh axes."""
+        spec = None if self.sharding is None else self.sharding.spec
+        return ManualAxisType(varying=self.vma, unreduced=spec.unreduced if spec is not None else frozenset(),
+                              reduced=spec.reduced if spec is not None else frozenset())
+
+    manual_axis_type = mat
 
     def _manual_text(self) -> str:
         """Over which manual mesh axes the value varies, is still to be summed, or its cotangent is: `{V:x,U:(y,z)}`."""

@@ -23,7 +23,9 @@ def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
     if to not in ("varying", "reduced", "unreduced"):
         raise ValueError(f"Got unexpected `to` value for `jax.lax.pcast`: {to!r}. Allowed `to` values are: 'varying', 'reduced', "
                          "'unreduced'.")
-    names = names_of(axis_name)
+    if not isinstance(axis_name, str | tuple | frozenset):
+        raise TypeError(f"pcast: axis_name must be a tuple or a str, got {type(axis_name)}: {axis_name!r}")
+    names = tuple(axis_name) if isinstance(axis_name, frozenset) else names_of(axis_name)
     size_of(names)
     if to != "varying":
         raise NotImplementedError(f"pcast: to={to!r} is not implemented.\n  Sums that are still to be taken are said by psum.")

@@ -9,6 +9,8 @@ _ROOMS = {
         "AbstractDevice AbstractMesh AxisType Mesh get_abstract_mesh get_mesh set_mesh use_abstract_mesh",
     "teucer._devices.shardings":
         "NamedSharding Sharding SingleDeviceSharding make_single_device_sharding",
+    "teucer._core.manual_types":
+        "ManualAxisType",
     "teucer._core.specs":
         "PartitionSpec",
     "teucer.sharding._shard_map":
@@ -17,7 +19,6 @@ _ROOMS = {
         "auto_axes explicit_axes reshard",
 }
 _ABSENT = {
-    "ManualAxisType": "values that vary over manual mesh axes come with shard_map, which is not implemented yet.",
     "PositionalSharding": "it was removed in JAX 0.6; use NamedSharding.",
 }
 

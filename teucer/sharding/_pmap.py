@@ -1,4 +1,4 @@
-"""One program on several devices, each with a part of the arguments: `pmap`, by the mapping of `vmap` laid over a mesh."""
+"""One program on several devices, each with an element of the arguments: `pmap`, a compiled `shard_map` along one axis."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from teucer._base import tracebacks
 from teucer._core import array_ops
+from teucer._core import axes as in_force
 from teucer._core.calls import as_indices, check_callable
 from teucer._core.specs import PartitionSpec
 from teucer._core.trace import Tracer, typeof
@@ -21,7 +22,7 @@ from teucer._devices.shardings import NamedSharding
 from teucer._executables import misses
 from teucer._transform.vmap import vmap
 from teucer._trees import pytrees
-from teucer.lax._sharding import with_sharding_constraint
+from teucer.sharding._shard_map import over_devices
 
 __all__ = ["pmap"]
 
@@ -49,9 +50,6 @@ def pmap(fun: Callable[..., Any], axis_name: Any = None, *, in_axes: Any = 0, ou
 
     @functools.lru_cache(maxsize=64)
     def over(size: int, mesh: Mesh) -> Any:
-        def laid(x: Any, axis: int | None) -> Any:
-            return with_sharding_constraint(x, _sharding(mesh, name, axis))
-
         @functools.wraps(fun)
         def program(*args: Any, **kwargs: Any) -> Any:
             fixed, moving = _parted(args, static)
@@ -62,14 +60,22 @@ def pmap(fun: Callable[..., Any], axis_name: Any = None, *, in_axes: Any = 0, ou
 
             flat, tree = pytrees.tree_flatten(([args[i] for i in moving], kwargs))
             axes = _axes(in_axes, args, moving, tree)
-            flat = [x if a is None else laid(x, a) for x, a in zip(flat, axes, strict=True)]
-            outs = vmap(element, (pytrees.tree_unflatten(pytrees.treedef_children(tree)[0], axes[:_count(tree)]), 0), 0,
-                        axis_name=name, axis_size=size)(*pytrees.tree_unflatten(tree, flat))
-            leaves, out_tree = pytrees.tree_flatten(outs)
-            wanted = pytrees.flatten_axes("pmap out_axes", out_tree, out_axes)
-            return pytrees.tree_unflatten(out_tree, [
-                y[0] if a is None else laid(array_ops.moveaxis(y, 0, a % y.ndim), a % y.ndim)
-                for y, a in zip(leaves, wanted, strict=True)])
+            if in_force.axis_key():  # within a mapped function, whose devices are taken
+                return vmap(element, (pytrees.tree_unflatten(pytrees.treedef_children(tree)[0], axes[:_count(tree)]), 0),
+                            out_axes, axis_name=name, axis_size=size)(*pytrees.tree_unflatten(tree, flat))
+            places = [None if a is None else a % typeof(x).ndim for x, a in zip(flat, axes, strict=True)]
+            found: list[Any] = []
+
+            def on_device(*parts: Any) -> list[Any]:
+                elements = [x if a is None else _without(x, a) for x, a in zip(parts, places, strict=True)]
+                leaves, out_tree = pytrees.tree_flatten(element(*pytrees.tree_unflatten(tree, elements)))
+                wanted = pytrees.flatten_axes("pmap out_axes", out_tree, out_axes)
+                wanted = [None if a is None else a % (np.ndim(y) + 1) for y, a in zip(leaves, wanted, strict=True)]
+                found[:] = [out_tree, wanted]
+                return [y if a is None else array_ops.broadcast(y, 1, a) for y, a in zip(leaves, wanted, strict=True)]
+
+            run = over_devices(on_device, flat, [_spec(name, a) for a in places], lambda: [_spec(name, a) for a in found[1]], mesh)
+            return pytrees.tree_unflatten(found[0], run)
 
         misses.one_of_several(program, f"pmap over devices {[d.id for d in mesh.flat_devices]}")
         return jit(program, static_argnums=static, donate_argnums=donate_argnums)
@@ -81,7 +87,12 @@ def pmap(fun: Callable[..., Any], axis_name: Any = None, *, in_axes: Any = 0, ou
         axes = _axes(in_axes, args, moving, tree)
         size = _size(flat, axes, axis_size)
         mesh = _mesh(size, devices, backend, name)
-        laid = [x if isinstance(x, Tracer) else device_put(x, _sharding(mesh, name, a)) for x, a in zip(flat, axes, strict=True)]
+
+        def placed(x: Any, axis: int | None) -> Any:
+            spec = _spec(name, None if axis is None else axis % np.ndim(x))
+            return x if isinstance(x, Tracer) else device_put(x, NamedSharding(mesh, spec))
+
+        laid = list(map(placed, flat, axes))
         moved, kwargs = pytrees.tree_unflatten(tree, laid)
         given = dict(zip(moving, moved, strict=True))
         return over(size, mesh), tuple(given.get(i, x) for i, x in enumerate(args)), kwargs
@@ -145,5 +156,11 @@ def _mesh(size: int, devices: Sequence[Any] | None, backend: str | None, name: A
     return Mesh(np.array(available[:size]), (name,), axis_types=(AxisType.Auto,))
 
 
-def _sharding(mesh: Mesh, name: Any, axis: int | None) -> NamedSharding:
-    return NamedSharding(mesh, PartitionSpec() if axis is None else PartitionSpec(*(None,) * axis, name))
+def _spec(name: Any, axis: int | None) -> PartitionSpec:
+    return PartitionSpec() if axis is None else PartitionSpec(*(None,) * axis, name)
+
+
+def _without(x: Any, axis: int) -> Any:
+    """x without an axis of size 1."""
+    shape = typeof(x).shape
+    return array_ops.reshape(x, (*shape[:axis], *shape[axis + 1:]))

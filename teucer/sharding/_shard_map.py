@@ -21,7 +21,7 @@ from teucer._trees import pytrees
 from teucer.sharding._manual_call import inside, part_aval, shard_map_p
 from teucer.sharding._manual_eager import Devices, run_eagerly
 
-__all__ = ["Infer", "shard_map", "smap"]
+__all__ = ["Infer", "over_devices", "shard_map", "smap"]
 
 
 @final
@@ -63,10 +63,6 @@ def shard_map(f: Callable[..., Any] | None = None, /, *, out_specs: Any, in_spec
     names = {axis_names} if isinstance(axis_names, str) else axis_names
     if not isinstance(names, set | frozenset):
         raise TypeError(f"shard_map: `axis_names` argument of shard_map should be of type `set`. Got type: {type(names)}")
-    if in_specs is None:
-        raise TypeError("shard_map in_specs argument must be a pytree of `jax.sharding.PartitionSpec` instances, but it was "
-                        "None.\n  "
-                        "Leave it out to take it from the types of the arguments, or write jax.P().")
     _check_are_specs("in_specs", in_specs)
     _check_are_specs("out_specs", out_specs)
     given, manual_names = mesh, frozenset(names)
@@ -112,21 +108,30 @@ def _call(f: Callable[..., Any], args: tuple[Any, ...], in_specs: Any, out_specs
     where = _devices(mesh, names, check_vma)
     mesh, manual = where.mesh, where.manual
     call = flatten_call(args, {})
-    for i, x in enumerate(call.leaves):
+    given = pytrees.flatten_axes("shard_map in_specs", pytrees.treedef_children(call.tree)[0],
+                                 tuple(in_specs) if isinstance(in_specs, list) else in_specs)
+    # What has no spec is no argument: whatever it is, the function sees it as it is.
+    divided = [i for i, spec in enumerate(given) if spec is not None]
+    leaves, given = [call.leaves[i] for i in divided], [given[i] for i in divided]
+    names_of_leaves = _Names(f, call.tree, divided)
+    for i, x in enumerate(leaves):
         if not is_valid_type(x):
             raise TypeError(f"shard_map: Argument '{x!s:.100}' of type {type(x)} is not a valid JAX type.\n"
-                            f"    {leaf_names(f, call.tree)[i]}")
-    avals = [typeof(x) for x in call.leaves]
-    specs = _in_specs(f, call, in_specs, avals, where)
+                            f"    {names_of_leaves[i]}")
+    avals = [typeof(x) for x in leaves]
+    specs = _in_specs(names_of_leaves, given, avals, where)
     _check_names("in_specs", specs, where)
-    _check_ranks_and_sizes(f, call, specs, avals, mesh)
+    _check_ranks_and_sizes(f, names_of_leaves, specs, avals, mesh)
     parts = [part_aval(a, s, mesh, manual, check_vma) for a, s in zip(avals, specs, strict=True)]
     info = debug_info("shard_map", f, call)
     out_tree: list[Any] = []
     laid: list[PartitionSpec] = []
 
-    def flat(*leaves: Any) -> list[Any]:
-        outs, tree = flatten_results(call.apply(f, leaves), "shard_map", info)
+    def flat(*parts: Any) -> list[Any]:
+        filled = list(call.leaves)
+        for i, part in zip(divided, parts, strict=True):
+            filled[i] = part
+        outs, tree = flatten_results(call.apply(f, filled), "shard_map", info)
         out_tree.append(tree)
         laid[:] = _out_specs(f, out_specs, outs, tree, where)
         if not check_vma:
@@ -134,14 +139,27 @@ def _call(f: Callable[..., Any], args: tuple[Any, ...], in_specs: Any, out_specs
         return [array_ops.vary(y, frozenset(spec.names())) for y, spec in zip(outs, laid, strict=True)]
 
     if current_trace() is EVAL:
-        outs = run_eagerly(flat, call.leaves, parts, specs, lambda _: laid, where)
+        outs = run_eagerly(flat, leaves, parts, specs, lambda _: laid, where)
     else:
         with inside(*where):
             jaxpr, consts = stage_flat(flat, parts, info)
-        outs = shard_map_p.call(*consts, *call.leaves, jaxpr=hoist_consts(jaxpr), mesh=mesh, check_vma=check_vma,
+        outs = shard_map_p.call(*consts, *leaves, jaxpr=hoist_consts(jaxpr), mesh=mesh, check_vma=check_vma,
                                 newly_manual_axes=manual, out_specs=tuple(laid),
                                 in_specs=(*[PartitionSpec()] * len(consts), *specs))
     return pytrees.tree_unflatten(out_tree[-1], outs)
+
+
+def over_devices(f: Callable[..., Sequence[Any]], args: Sequence[Any], in_specs: Sequence[PartitionSpec],
+                 out_specs: Callable[[], Sequence[PartitionSpec]], mesh: Any) -> Any:
+    """The results of a function of flat values that each device of a mesh runs on its parts; types say nothing of it.
+
+    out_specs: asked once the function has run.
+    """
+    where = Devices(mesh, frozenset(mesh.axis_names), False)
+    with inside(*where):
+        jaxpr, consts = stage_flat(f, [part_aval(typeof(x), s, *where) for x, s in zip(args, in_specs, strict=True)])
+    return shard_map_p.call(*consts, *args, jaxpr=hoist_consts(jaxpr), mesh=mesh, check_vma=False, newly_manual_axes=where.manual,
+                            in_specs=(*[PartitionSpec()] * len(consts), *in_specs), out_specs=tuple(out_specs()))
 
 
 def _devices(mesh: Any, names: frozenset[Any], check_vma: bool) -> Devices:
@@ -186,9 +204,17 @@ def _check_are_specs(what: str, specs: Any) -> None:
                         "  Write jax.P('x') for 'x'.")
 
 
-def _in_specs(f: Any, call: Any, in_specs: Any, avals: Sequence[Any], where: Devices) -> list[Any]:
-    tree = pytrees.treedef_children(call.tree)[0]
-    given = pytrees.flatten_axes("shard_map in_specs", tree, tuple(in_specs) if isinstance(in_specs, list) else in_specs)
+class _Names:
+    """What the user calls the arguments that are divided; looked up for a message."""
+
+    def __init__(self, f: Callable[..., Any], tree: Any, places: Sequence[int]) -> None:
+        self.f, self.tree, self.places = f, tree, places
+
+    def __getitem__(self, i: int) -> str:
+        return leaf_names(self.f, self.tree)[self.places[i]]
+
+
+def _in_specs(names: _Names, given: Sequence[Any], avals: Sequence[Any], where: Devices) -> list[Any]:
     explicit = where.mesh.type_of
     found = []
     for i, (spec, aval) in enumerate(zip(given, avals, strict=True)):
@@ -203,9 +229,6 @@ def _in_specs(f: Any, call: Any, in_specs: Any, avals: Sequence[Any], where: Dev
                                  "  Give in_specs.")
             found.append(mine)
             continue
-        if spec is None:
-            raise TypeError("shard_map in_specs argument must be a pytree of `jax.sharding.PartitionSpec` instances, but:\n"
-                            f"    that for {leaf_names(f, call.tree)[i]} is None\n  Write jax.P().")
         stated = [entry_names(e) for e in spec]
         stated += [()] * (aval.ndim - len(stated))
         if aval.sharding is not None and any(
@@ -218,7 +241,7 @@ def _in_specs(f: Any, call: Any, in_specs: Any, avals: Sequence[Any], where: Dev
                              "and shard_map will infer the in_specs from the arguments. If you want to reshard your inputs, "
                              "you can "
                              f"use `jax.reshard` on the arguments and then pass those args to shard_map.\n    "
-                             f"{leaf_names(f, call.tree)[i]}")
+                             f"{names[i]}")
         found.append(spec)
     return found
 
@@ -246,16 +269,18 @@ def _mesh_text(mesh: Any) -> str:
     return f"The mesh given has shape {mesh.axis_sizes} with corresponding axis names {mesh.axis_names}."
 
 
-def _check_ranks_and_sizes(f: Any, call: Any, specs: Sequence[PartitionSpec], avals: Sequence[Any], mesh: Any) -> None:
+def _check_ranks_and_sizes(f: Any, names: _Names, specs: Sequence[PartitionSpec], avals: Sequence[Any], mesh: Any) -> None:
     for i, (spec, aval) in enumerate(zip(specs, avals, strict=True)):
         if len(spec) > aval.ndim:
+            scalar = "" if aval.ndim else "\n  For scalars consider using an in_specs entry of `P()`."
             raise ValueError(
                 f"shard_map applied to the function '{fun_name(f)}' was given an in_specs entry which is too long to be "
                 "compatible with "
                 f"the corresponding input value from the function:\n    in_specs is {spec} which has length {len(spec)}\n    "
-                f"{leaf_names(f, call.tree)[i]} has shape {aval.str_short()}, which has rank {aval.ndim} (and {aval.ndim} < "
+                f"{names[i]} has shape {aval.str_short()}, which has rank {aval.ndim} (and {aval.ndim} < "
                 f"{len(spec)})\n"
-                "  Entries in in_specs must be of length no greater than the number of axes in the corresponding input value.")
+                f"  Entries in in_specs must be of length no greater than the number of axes in the corresponding input "
+                f"value.{scalar}")
         for axis, entry in enumerate(spec):
             n = math.prod(mesh.sizes[name] for name in entry_names(entry))
             if aval.shape[axis] % n:
@@ -264,7 +289,7 @@ def _check_ranks_and_sizes(f: Any, call: Any, specs: Sequence[PartitionSpec], av
                     f"shard_map applied to the function '{fun_name(f)}' was given argument arrays with axis sizes that are "
                     "not evenly "
                     f"divisible by the corresponding mesh axis sizes:\n    {_mesh_text(mesh)}\n    "
-                    f"{leaf_names(f, call.tree)[i]} of shape "
+                    f"{names[i]} of shape "
                     f"{aval.str_short()} corresponds to in_specs of value {spec}, which maps array axis {axis} (of size "
                     f"{aval.shape[axis]}) to {axes} {entry!r} (of size {n}), but {n} does not evenly divide "
                     f"{aval.shape[axis]}\n  "

@@ -1,0 +1,80 @@
+"""What a type says of the manual mesh axes of `shard_map`, as an object."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NoReturn, final
+
+__all__ = ["ManualAxisType"]
+
+
+@final
+class ManualAxisType:
+    """How a value lies over manual mesh axes: those over which it varies, is still to be summed, or its cotangent is.
+
+    Equal ones are one object. Raises ValueError if an axis is in two of the sets.
+
+    >>> ManualAxisType(varying={"x"}).to_ct_mat()
+    ManualAxisType(varying=frozenset({'x'}), unreduced=frozenset(), reduced=frozenset())
+    """
+
+    __slots__ = ("__weakref__", "reduced", "unreduced", "varying")
+    _made: ClassVar[dict[Any, ManualAxisType]] = {}
+    varying: frozenset[Any]
+    unreduced: frozenset[Any]
+    reduced: frozenset[Any]
+
+    def __new__(cls, *, varying: Any = frozenset(), unreduced: Any = frozenset(), reduced: Any = frozenset()) -> ManualAxisType:
+        key = (frozenset(varying), frozenset(unreduced), frozenset(reduced))
+        found = cls._made.get(key)
+        if found is None:
+            named = dict(zip(("varying", "unreduced", "reduced"), key, strict=True))
+            for one, other in (("varying", "unreduced"), ("varying", "reduced"), ("unreduced", "reduced")):
+                if named[one] & named[other]:
+                    raise ValueError(f"{one} and {other} cannot have common mesh axes. Got {one}={set(named[one])} and "
+                                     f"{other}={set(named[other])}")
+            found = super().__new__(cls)
+            for name, axes in named.items():
+                object.__setattr__(found, name, axes)
+            cls._made[key] = found
+        return found
+
+    @property
+    def vur(self) -> frozenset[Any]:
+        """All axes of which it says something."""
+        return self.varying | self.unreduced | self.reduced
+
+    @property
+    def empty(self) -> bool:
+        """Whether it says nothing."""
+        return not self.vur
+
+    def invarying(self, mesh: Any) -> frozenset[Any]:
+        """The manual axes of a mesh over which the value is the same."""
+        return frozenset(mesh.manual_axes) - self.vur
+
+    def update(self, **kwargs: Any) -> ManualAxisType:
+        """With some of the sets changed."""
+        return ManualAxisType(**{"varying": self.varying, "unreduced": self.unreduced, "reduced": self.reduced, **kwargs})
+
+    def to_ct_mat(self) -> ManualAxisType:
+        """Of the cotangent: a sum still to be taken of one is already taken of the other."""
+        return self.update(unreduced=self.reduced, reduced=self.unreduced)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"ManualAxisType cannot be changed: {name}. Use update.")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"ManualAxisType cannot be changed: {name}. Use update.")
+
+    def __deepcopy__(self, memo: Any) -> ManualAxisType:
+        return self
+
+    def __reduce__(self) -> Any:
+        return _remake, (self.varying, self.unreduced, self.reduced)
+
+    def __repr__(self) -> str:
+        return f"ManualAxisType(varying={self.varying}, unreduced={self.unreduced}, reduced={self.reduced})"
+
+
+def _remake(varying: Any, unreduced: Any, reduced: Any) -> ManualAxisType:
+    return ManualAxisType(varying=varying, unreduced=unreduced, reduced=reduced)
