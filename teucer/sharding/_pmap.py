@@ -63,19 +63,8 @@ def pmap(fun: Callable[..., Any], axis_name: Any = None, *, in_axes: Any = 0, ou
             if in_force.axis_key():  # within a mapped function, whose devices are taken
                 return vmap(element, (pytrees.tree_unflatten(pytrees.treedef_children(tree)[0], axes[:_count(tree)]), 0),
                             out_axes, axis_name=name, axis_size=size)(*pytrees.tree_unflatten(tree, flat))
-            places = [None if a is None else a % typeof(x).ndim for x, a in zip(flat, axes, strict=True)]
-            found: list[Any] = []
-
-            def on_device(*parts: Any) -> list[Any]:
-                elements = [x if a is None else _without(x, a) for x, a in zip(parts, places, strict=True)]
-                leaves, out_tree = pytrees.tree_flatten(element(*pytrees.tree_unflatten(tree, elements)))
-                wanted = pytrees.flatten_axes("pmap out_axes", out_tree, out_axes)
-                wanted = [None if a is None else a % (np.ndim(y) + 1) for y, a in zip(leaves, wanted, strict=True)]
-                found[:] = [out_tree, wanted]
-                return [y if a is None else array_ops.broadcast(y, 1, a) for y, a in zip(leaves, wanted, strict=True)]
-
-            run = over_devices(on_device, flat, [_spec(name, a) for a in places], lambda: [_spec(name, a) for a in found[1]], mesh)
-            return pytrees.tree_unflatten(found[0], run)
+            parts = [None if a is None else a % typeof(x).ndim for x, a in zip(flat, axes, strict=True)]
+            return _over_devices(lambda *leaves: element(*pytrees.tree_unflatten(tree, leaves)), flat, parts, out_axes, mesh, name)
 
         misses.one_of_several(program, f"pmap over devices {[d.id for d in mesh.flat_devices]}")
         return jit(program, static_argnums=static, donate_argnums=donate_argnums)
@@ -110,6 +99,22 @@ def pmap(fun: Callable[..., Any], axis_name: Any = None, *, in_axes: Any = 0, ou
 
     mapped.lower = lower  # type: ignore[attr-defined]
     return mapped
+
+
+def _over_devices(element: Callable[..., Any], flat: Sequence[Any], axes: Sequence[int | None], out_axes: Any, mesh: Mesh,
+                  name: Any) -> Any:
+    """The results of a function of elements, one on each device; axes: those along which the arguments have them."""
+    found: list[Any] = []
+
+    def on_device(*parts: Any) -> list[Any]:
+        out = element(*(x if a is None else _without(x, a) for x, a in zip(parts, axes, strict=True)))
+        leaves, tree = pytrees.tree_flatten(out)
+        wanted = pytrees.flatten_axes("pmap out_axes", tree, out_axes)
+        found[:] = [tree, [None if a is None else a % (np.ndim(y) + 1) for y, a in zip(leaves, wanted, strict=True)]]
+        return [y if a is None else array_ops.broadcast(y, 1, a) for y, a in zip(leaves, found[1], strict=True)]
+
+    outs = over_devices(on_device, flat, [_spec(name, a) for a in axes], lambda: [_spec(name, a) for a in found[1]], mesh)
+    return pytrees.tree_unflatten(found[0], outs)
 
 
 def _parted(args: Sequence[Any], static: Sequence[int]) -> tuple[dict[int, Any], list[int]]:
