@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple, final
 import numpy as np
 
 from teucer._base import config, dtypes
-from teucer._core.manual_types import ManualAxisType
+from teucer._core.manual.axis_type import ManualAxisType
 from teucer._dimensions.dimensions import Dimension, is_constant, is_symbolic
 from teucer._xla.arrays import ArrayImpl
 

@@ -9,7 +9,7 @@ _ROOMS = {
         "AbstractDevice AbstractMesh AxisType Mesh get_abstract_mesh get_mesh set_mesh use_abstract_mesh",
     "teucer._devices.shardings":
         "NamedSharding Sharding SingleDeviceSharding make_single_device_sharding",
-    "teucer._core.manual_types":
+    "teucer._core.manual.axis_type":
         "ManualAxisType",
     "teucer._core.specs":
         "PartitionSpec",

@@ -1,0 +1,1 @@
+"""Programs written for each device of a mesh: what types say of them."""
