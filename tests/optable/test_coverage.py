@@ -21,6 +21,7 @@ ELSEWHERE: dict[str, str] = {
     "debug_callback": "has an effect and no result: tests of callbacks",
     **dict.fromkeys(("psum", "pmax", "pmin", "axis_index", "all_gather", "reduce_scatter", "all_to_all", "ppermute", "pbroadcast"),
                     "the vmap of its entry makes ordinary operations of it"),
+    **dict.fromkeys(("xla_metadata_value", "xla_metadata_call"), "says something to the compiler: tests/core/test_metadata.py"),
     **dict.fromkeys(("ffi_call", "buffer_callback"), "is code of others: tests/ffi"),
     "composite": "has neither derivative nor batching, as in JAX: tests/lax/test_composite.py",
     "linear_call": "its transpose is what its caller says: tests/core/test_linear_call.py",

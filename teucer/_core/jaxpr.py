@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 from teucer._core import printer
-from teucer._core.names import _names
+from teucer._core.names import _names, rescoped, tagging, tags_of
 from teucer._core.references import types as references
 from teucer._core.trace import Tracer, current_trace
 from teucer._core.types import aval_of
@@ -53,6 +53,12 @@ class Literal:
 Atom = Var | Literal
 
 
+class EqnContext(NamedTuple):
+    """What is said of an equation beside its parameters: what the compiler is told of it, by name."""
+
+    xla_metadata: dict[str, str]
+
+
 @final
 class Eqn:
     """`outvars = primitive[params] invars`, with the place in the user's program that it comes from."""
@@ -67,6 +73,11 @@ class Eqn:
     @property
     def source_info(self) -> Any:
         return self.source
+
+    @property
+    def ctx(self) -> EqnContext:
+        """What is said of the equation beside its parameters."""
+        return EqnContext(dict(tags_of(self.source) or ()))
 
     def replace(self, **changes: Any) -> Eqn:
         """The equation with some of its fields changed."""
@@ -217,14 +228,16 @@ def interpret(closed: ClosedJaxpr, args: Sequence[Any], handle: Callable[[Eqn, t
     jaxpr = closed.jaxpr
     env: dict[Var, Any] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
     env.update(zip(jaxpr.invars, args, strict=True))
-    saved = _names.place
+    saved, scope, tagged = _names.place, _names.scope, tagging()
     try:
         for eqn in jaxpr.eqns:
             operands = tuple([v.val if type(v) is Literal else env[v] for v in eqn.invars])
             _names.place = eqn.source[0] if eqn.source is not None else saved
+            if tagged:
+                _names.scope = rescoped(eqn.source, scope)
             env.update(zip(eqn.outvars, handle(eqn, operands), strict=True))
     finally:
-        _names.place = saved
+        _names.place, _names.scope = saved, scope
     return [v.val if type(v) is Literal else env[v] for v in jaxpr.outvars]
 
 
@@ -236,14 +249,16 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
     env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
     env.update(zip(jaxpr.invars, args, strict=True))
     process = current_trace().process
-    saved = _names.place
+    saved, scope, tagged = _names.place, _names.scope, tagging()
     try:
         for eqn in jaxpr.eqns:
             operands = tuple([v.val if type(v) is Literal else env[v] for v in eqn.invars])
             _names.place = eqn.source[0] if eqn.source is not None else saved
+            if tagged:
+                _names.scope = rescoped(eqn.source, scope)
             env.update(zip(eqn.outvars, process(eqn.primitive, operands, eqn.params), strict=True))
     finally:
-        _names.place = saved
+        _names.place, _names.scope = saved, scope
     return [v.val if type(v) is Literal else env[v] for v in jaxpr.outvars]
 
 

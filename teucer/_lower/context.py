@@ -11,6 +11,7 @@ import numpy as np
 from teucer._base import config, dtypes, errors, source
 from teucer._core import axes
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Literal
+from teucer._core.names import tagging, tags_of
 from teucer._core.specs import UNCONSTRAINED, PartitionSpec
 from teucer._core.stage import stage_flat
 from teucer._core.types import ShapedArray, aval_of, partitioned, varying
@@ -130,7 +131,7 @@ class Context:
     """Where operations are written: a block of a function of a module."""
 
     __slots__ = ("module", "platforms", "lines", "count", "avals_out", "constants", "label", "manual", "order", "scalars",
-                 "source")
+                 "source", "tags")
 
     def __init__(self, module: Module, platforms: Sequence[str]) -> None:
         self.module, self.platforms = module, tuple(platforms)
@@ -144,6 +145,8 @@ class Context:
         self.order: Value | None = None
         self.source: Any = None
         self.label = ""
+        # What the compiler is told of the operations of the equation being written.
+        self.tags: tuple[tuple[str, str], ...] = ()
         # The manual computation being written (`teucer._lower.spmd.manual`).
         self.manual: Any = None
 
@@ -164,6 +167,8 @@ class Context:
         left = f"{', '.join([v.name for v in outs])} = " if outs else ""
         props = f" <{{{properties}}}>" if properties else ""
         blocks = f" ({', '.join(regions)})" if regions else ""
+        if self.tags:
+            attributes = text.with_metadata(attributes, self.tags)
         attrs = f" {{{attributes}}}" if attributes else ""
         in_types = ", ".join([text.tensor_type(v.aval) for v in operands])
         out_types = ", ".join([text.tensor_type(aval) for aval in avals])
@@ -173,6 +178,8 @@ class Context:
 
     def op1(self, name: str, operands: Sequence[Value], aval: Any, properties: str = "") -> Value:
         """`op` for an operation of one result, without regions and discardable attributes."""
+        if self.tags:
+            return self.op(name, operands, (aval,), properties)[0]
         n = self.count
         self.count = n + 1
         name_of = f'%{n} = "{name}"('
@@ -256,6 +263,7 @@ class Context:
         env: dict[Any, Value] = dict(zip(jaxpr.constvars, consts, strict=True))
         env.update(zip(jaxpr.invars, args, strict=True))
         literal, several, has_partitions = self.literal, len(self.platforms) > 1, bool(partitioned)
+        tagged, outer_tags = tagging(), self.tags
         try:
             for eqn in jaxpr.eqns:
                 # Plain loops: this runs for every equation of every program (benchmarks/).
@@ -270,6 +278,9 @@ class Context:
                 self.avals_out = avals
                 primitive = eqn.primitive
                 self.source, self.label = eqn.source, primitive.name
+                if tagged:
+                    own = tags_of(eqn.source)
+                    self.tags = outer_tags if own is None else own
                 if (extended and not primitive.higher_order) or several:
                     results = self.lower_by_rule(primitive, operands, eqn.params, extended)
                 else:
@@ -287,6 +298,7 @@ class Context:
                 err.add_note(f"    in the lowering of {eqn.primitive}: {', '.join(str(v.aval) for v in operands)}"
                              + (f"\n    at {source.describe(frame)}" if frame is not None else ""))
             raise
+        self.tags = outer_tags
         return tuple([literal(v.val, v.aval) if type(v) is Literal else env[v] for v in jaxpr.outvars])
 
     def trace(self, f: Callable[..., Any], *args: Value) -> tuple[Value, ...]:

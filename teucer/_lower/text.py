@@ -12,7 +12,8 @@ from teucer._core.specs import UNCONSTRAINED, entry_names
 from teucer._core.types import ShapedArray
 from teucer._dimensions.dimensions import is_symbolic
 
-__all__ = ["POLYMORPHIC", "array", "dense", "element_type", "i64s", "location", "mesh", "partition", "tensor_type"]
+__all__ = ["POLYMORPHIC", "array", "dense", "element_type", "i64s", "location", "mesh", "partition", "tensor_type",
+           "with_metadata"]
 
 # The attribute of modules with symbolic dimensions, which are refined to static shapes before they are compiled.
 POLYMORPHIC = "jax.uses_shape_polymorphism = true"
@@ -128,3 +129,14 @@ def _scalar(x: Any) -> str:
             return text.replace("e", ".0e")
     width = x.dtype.itemsize * 2
     return f"0x{int.from_bytes(x.tobytes(), 'little'):0{width}X}"
+
+
+_METADATA = "mhlo.frontend_attributes = {"
+
+
+def with_metadata(attributes: str, tags: Any) -> str:
+    """The discardable attributes of an operation, with more that the compiler is told of it: pairs of a name and a string."""
+    listed = ", ".join(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in tags)
+    if _METADATA in attributes:
+        return attributes.replace(_METADATA, f"{_METADATA}{listed}, ", 1)
+    return f"{attributes}, {_METADATA}{listed}}}" if attributes else f"{_METADATA}{listed}}}"

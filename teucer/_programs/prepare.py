@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from teucer._base import config
 from teucer._base.collection import rarely_collected
-from teucer._core.jaxpr import Jaxpr
+from teucer._core.jaxpr import Jaxpr, jaxprs_in_params
+from teucer._core.names import tagging, tags_of
 from teucer._core.types import partitioned
 from teucer._optimize.dce import remove_dead
 from teucer._optimize.discharge import discharge
@@ -19,7 +20,7 @@ __all__ = ["prepared"]
 def prepared(job: Job) -> Job:
     """The job with its jaxpr optimised and outlined. What is lowered to be read is as its user wrote it."""
     jaxpr = discharge(job.jaxpr)
-    if partitioned and _has_partitions(jaxpr):
+    if (partitioned and _has_partitions(jaxpr)) or (tagging() and _has_tags(jaxpr)):
         return job._replace(jaxpr=jaxpr)
     if config.optimize_jaxprs.value:
         jaxpr = optimize(jaxpr)
@@ -33,3 +34,8 @@ def _has_partitions(jaxpr: Jaxpr) -> bool:
     """Whether types say partitions, of which the passes know nothing, nor XLA's partitioner of calls that stay calls."""
     return any(getattr(v.aval, "sharding", None) is not None
                for v in (*jaxpr.invars, *(v for eqn in jaxpr.eqns for v in eqn.outvars)))
+
+
+def _has_tags(jaxpr: Jaxpr) -> bool:
+    """Whether the compiler is told something of operations, which are to be as the user wrote them."""
+    return any(tags_of(eqn.source) or any(map(_has_tags, jaxprs_in_params(eqn.params))) for eqn in jaxpr.eqns)

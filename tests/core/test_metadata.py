@@ -1,0 +1,155 @@
+"""What the compiler is told of operations: in blocks, on values, by calls; and where they are to be computed."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import teucer as jax
+from teucer import lax
+from teucer import numpy as jnp
+from teucer.experimental.compute_on import compute_on
+from teucer.experimental.scheduling_groups import scheduling_group, xla_metadata_call
+from teucer.experimental.xla_metadata import set_xla_metadata
+
+
+def told(f, *args, op):
+    """What is said of the one operation of a kind in the program of a function."""
+    (line,) = [line for line in jax.jit(f).lower(*args).as_text().splitlines() if op in line and "func.func" not in line]
+    return line.partition("mhlo.frontend_attributes = ")[2].partition("}")[0].strip("{")
+
+
+def test_blocks_nest_and_take_back():
+    def f(x):
+        with set_xla_metadata(a="b", n=3, flag=True):
+            y = jnp.sin(x)
+            with set_xla_metadata(a=None, c="d"):
+                y = jnp.cos(y)
+        return jnp.tanh(y)
+
+    assert told(f, 1.0, op="stablehlo.sine") == 'a = "b", flag = "true", n = "3"'
+    assert told(f, 1.0, op="stablehlo.cosine") == 'c = "d", flag = "true", n = "3"'
+    assert told(f, 1.0, op="stablehlo.tanh") == ""
+
+
+def test_jaxprs_say_it():
+    def f(x):
+        with set_xla_metadata(a="b"):
+            return jnp.sin(x)
+
+    (eqn,) = jax.make_jaxpr(f)(1.0).eqns
+    assert eqn.ctx.xla_metadata == {"a": "b"}
+    (plain,) = jax.make_jaxpr(jnp.sin)(1.0).eqns
+    assert plain.ctx.xla_metadata == {}
+
+
+def test_it_is_a_part_of_the_key():
+    f = jax.jit(lambda x: x + 1)
+    with set_xla_metadata(a="b"):
+        assert 'a = "b"' in f.lower(1.0).as_text() and f(1.0) == 2
+    assert "frontend_attributes" not in f.lower(1.0).as_text() and f(1.0) == 2
+    with set_xla_metadata(a="c"):
+        assert 'a = "c"' in f.lower(1.0).as_text()
+
+
+def test_transformations_keep_it():
+    def f(x):
+        with set_xla_metadata(a="b"):
+            return jnp.sin(x)
+
+    assert told(jax.grad(jax.jit(f)), 1.0, op="stablehlo.cosine") == 'a = "b"'
+    assert told(jax.vmap(jax.jit(f)), jnp.ones(3), op="stablehlo.sine") == 'a = "b"'
+    body = lambda c, _: (f(c), None)
+    assert told(lambda x: lax.scan(body, x, None, length=3)[0], 1.0, op="stablehlo.sine") == 'a = "b"'
+    branches = lambda x: lax.cond(x > 0, f, lambda x: x, x)
+    assert told(branches, 1.0, op="stablehlo.sine") == 'a = "b"'
+    assert told(jax.checkpoint(f), 1.0, op="stablehlo.sine") == 'a = "b"'
+
+
+def test_the_compiler_hears_of_it():
+    def f(x):
+        with set_xla_metadata(a="b"):
+            return jnp.sin(x) @ x
+
+    assert 'frontend_attributes={a="b"}' in jax.jit(f).lower(jnp.ones((2, 2))).compile().as_text()
+    np.testing.assert_allclose(jax.jit(f)(jnp.eye(2)), np.sin(1) * np.eye(2), rtol=1e-6)
+
+
+def test_names_stay():
+    def f(x):
+        with jax.named_scope("outer"), set_xla_metadata(a="b"), jax.named_scope("inner"):
+            return jnp.sin(x)
+
+    assert "outer/inner/sin" in jax.jit(f).lower(1.0).as_text(debug_info=True)
+    assert told(f, 1.0, op="stablehlo.sine") == 'a = "b"'
+
+
+def test_threads_do_not_share_it():
+    seen = []
+    with set_xla_metadata(a="b"):
+        thread = threading.Thread(target=lambda: seen.append(jax.make_jaxpr(jnp.sin)(1.0).eqns[0].ctx.xla_metadata))
+        thread.start()
+        thread.join()
+    assert seen == [{}]
+
+
+def test_decorator_of_jitted_functions():
+    f = set_xla_metadata(a="b")(jax.jit(lambda x: x * 2))
+    assert 'a = "b"' in f.lower(1.0).as_text() and f(2.0) == 4
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, jax.jit, jax.vmap, lambda f: jax.jit(jax.vmap(f))])
+def test_values(transform):
+    f = lambda x: set_xla_metadata({"a": jnp.sin(x), "b": x}, tag="t")
+    x = jnp.arange(3.0)
+    out = transform(f)(x)
+    np.testing.assert_allclose(out["a"], np.sin(x), rtol=1e-6)
+    np.testing.assert_array_equal(out["b"], x)
+    assert told(transform(f), x, op="stablehlo.sine") == 'tag = "t"'
+
+
+def test_values_are_differentiated():
+    f = lambda x: set_xla_metadata(jnp.sin(x), tag="t")
+    assert jax.grad(f)(0.0) == 1 and jax.jvp(f, (0.0,), (2.0,))[1] == 2
+    assert told(jax.grad(f), 1.0, op="stablehlo.cosine") == ""
+
+
+def test_calls():
+    g = xla_metadata_call(lambda x, *, k: jnp.sin(x) * k, inlineable="false", order=2)
+    f = lambda x: g(g(x, k=2.0), k=2.0).sum()
+    x = jnp.arange(3.0)
+    text = jax.jit(f).lower(x).as_text()
+    assert text.count("call @xla_metadata_call") == 2 and text.count("func.func private @xla_metadata_call") == 1
+    assert 'inlineable = "false", order = "2"' in text
+    plain = lambda x: jnp.sum(2 * jnp.sin(2 * jnp.sin(x)))
+    both = jnp.stack([x, x + 1])
+    for transform, arg in ((jax.grad, x), (lambda f: jax.jit(jax.grad(f)), x), (jax.checkpoint, x),
+                           (lambda f: jax.grad(jax.checkpoint(f)), x), (lambda f: jax.vmap(jax.grad(f)), both)):  # fmt: skip
+        np.testing.assert_allclose(transform(f)(arg), transform(plain)(arg), rtol=1e-6)
+
+
+def test_calls_close_over_values():
+    @jax.jit
+    def f(x):
+        y = x + 2
+        return xla_metadata_call(lambda a: a * y, inlineable="false")(x)
+
+    np.testing.assert_array_equal(f(jnp.arange(3)), [0, 3, 8])
+
+
+def test_scheduling_groups():
+    text = jax.jit(scheduling_group("g")(jnp.sin)).lower(1.0).as_text()
+    assert 'scheduling_group = "g"' in text
+
+
+@pytest.mark.parametrize("kind, said", [("device_host", '_xla_compute_type = "host"'), ("device", ""),
+                                        ("tpu_sparsecore", '_xla_compute_type = "sparse"'),
+                                        ("gpu_stream:1", '_xla_stream_annotation = "1", inlineable = "false"')])  # fmt: skip
+def test_compute_on(kind, said):
+    assert told(compute_on(kind)(lambda x: jnp.sin(x)), 1.0, op="stablehlo.sine") == said
+
+
+def test_compute_on_the_host_runs():
+    assert jax.jit(compute_on("device_host")(jnp.cos))(0.0) == 1
+    with pytest.raises(ValueError, match="Invalid compute type elsewhere"):
+        compute_on("elsewhere")

@@ -1,0 +1,261 @@
+"""What the compiler is told of operations: `set_xla_metadata`, calls that carry it, and where operations are to be computed."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Sequence
+from contextlib import ContextDecorator
+from typing import Any, final
+
+from teucer._base import config, memo, tracebacks
+from teucer._core import axes, names
+from teucer._core.array_ops import moveaxis
+from teucer._core.calls import check_callable, check_leaves, flatten_call, stage_user
+from teucer._core.jaxpr import ClosedJaxpr, Eqn
+from teucer._core.partition import aligned
+from teucer._core.primitive import Primitive
+from teucer._core.types import Zero
+from teucer._lower import text
+from teucer._optimize.dce import dce_closed, narrowed
+from teucer._optimize.unchanged import forward_call
+from teucer._transform.jit_calls import JaxprCall, ProgramCall, hoist_consts
+from teucer._trees import pytrees
+from teucer._xla import config as cells
+from teucer._xla.dispatcher import PjitFunction
+
+__all__ = [
+    "compute_on",
+    "scheduling_group",
+    "set_xla_metadata",
+    "xla_metadata_call",
+    "xla_metadata_call_p",
+    "xla_metadata_value_p",
+]
+
+Tags = tuple[tuple[str, str], ...]
+
+
+@final
+class XlaMetadataValue(Primitive):
+    """x, where the compiler is told something of the operation that makes it: pairs of strings."""
+
+    __slots__ = ()
+    name = "xla_metadata_value"
+    mergeable = False
+    shard = aligned
+
+    def types(self, x: Any, *, xla_metadata_kvs: Tags) -> Any:
+        return (x,)
+
+    def evaluate(self, x: Any, *, xla_metadata_kvs: Tags) -> Any:
+        return (x,)
+
+    def lower(self, ctx: Any, x: Any, *, xla_metadata_kvs: Tags) -> Any:
+        for i in range(len(ctx.lines) - 1, -1, -1):
+            results, equals, _ = ctx.lines[i].partition(" = ")
+            if equals and x.name in results.split(", "):
+                ctx.lines[i] = _told(ctx.lines[i], xla_metadata_kvs)
+                break
+        return (x,)
+
+    def jvp(self, primals: Any, tangents: Any, *, xla_metadata_kvs: Tags) -> Any:
+        (t,) = tangents
+        moved = t if type(t) is Zero else self.call(t, xla_metadata_kvs=xla_metadata_kvs)[0]
+        return self.call(*primals, xla_metadata_kvs=xla_metadata_kvs), (moved,)
+
+    def transpose(self, cts: Any, x: Any, *, xla_metadata_kvs: Tags) -> Any:
+        return (cts[0],)
+
+    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+        return self.call(moveaxis(args[0], dims[0], 0), **params), (0,)
+
+    padded = Primitive.through
+
+
+xla_metadata_value_p = XlaMetadataValue()
+
+
+def _told(line: str, tags: Tags) -> str:
+    """A line of MLIR, in its generic form, with more that the compiler is told; constants are left as they are."""
+    end = line.rfind(" : (")
+    if end < 0 or '"stablehlo.constant"' in line:
+        return line
+    head, kinds = line[:end], line[end:]
+    start = head.rfind(" {") if head.endswith("}") else -1
+    attributes = head[start + 2 : -1] if start >= 0 else ""
+    if start >= 0 and attributes.count("{") != attributes.count("}"):  # a dictionary within the attributes
+        start = head.rfind(" {mhlo.frontend_attributes")
+        attributes = head[start + 2 : -1]
+    head = head[:start] if start >= 0 else head
+    return f"{head} {{{text.with_metadata(attributes, tags)}}}{kinds}"
+
+
+@final
+class XlaMetadataCall(ProgramCall):
+    """Evaluates a jaxpr as a function of the module, of whose calls the compiler is told something."""
+
+    __slots__ = ()
+    name = "xla_metadata_call"
+    multiple_results = True
+    mergeable = False
+
+    def for_operands(self, params: dict[str, Any], sources: Sequence[int | None]) -> dict[str, Any]:
+        return params
+
+    def evaluate(self, *args: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+        return tuple(jaxpr(*args))
+
+    def lower(self, ctx: Any, *values: Any, jaxpr: ClosedJaxpr, **meta: Any) -> Any:
+        if jaxpr.effects:
+            return ctx.inline(jaxpr, *values)
+        attributes = text.with_metadata("", _tags(meta))
+        return ctx.call("xla_metadata_call", jaxpr, *values, attributes=attributes)
+
+    def forward(self, eqn: Eqn) -> Any:
+        return forward_call(eqn, "jaxpr")
+
+    def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
+        closed, taken = dce_closed(eqn.params["jaxpr"], used)
+        return narrowed(eqn, used, taken, jaxpr=closed)
+
+    padded = JaxprCall.on_buffers
+
+
+xla_metadata_call_p = XlaMetadataCall()
+
+
+def _tags(said: dict[str, Any]) -> Tags:
+    return tuple((k, _value(v)) for k, v in said.items() if v is not None)
+
+
+def _value(value: Any) -> str:
+    """A value as the compiler is told it: true and false, and everything else as its text."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+# What the compiler is told of the operations that are traced now: a part of the keys of traces and programs.
+_said_now = cells.Config("xla_metadata", None, include_in_jit_key=True, include_in_trace_context=True)
+
+
+@final
+class Metadata(ContextDecorator):
+    """Tell the compiler something of the operations in a `with` block or a function; None takes back what is said around it."""
+
+    def __init__(self, said: dict[str, str | None]) -> None:
+        self.said = said
+        self.saved: list[tuple[Any, tuple[str, ...]]] = []
+
+    def _recreate_cm(self) -> Metadata:
+        return Metadata(self.said)
+
+    def __enter__(self) -> None:
+        names.Used.ever = True
+        outer = names._names.scope
+        joined = {**dict(outer.tags if type(outer) is names.Tagged else ()), **self.said}
+        tags = tuple((k, v) for k, v in joined.items() if v is not None)
+        self.saved.append((_said_now.swap_local(tags), outer))
+        names._names.scope = names.Tagged(tuple(outer), tags)
+
+    def __exit__(self, *exc: object) -> None:
+        local, names._names.scope = self.saved.pop()
+        _said_now.set_local(local)
+
+    def __call__(self, func: Any) -> Any:
+        """The function in such a block; what `jit` returns stays what can be lowered."""
+        wrapped: Any = super().__call__(func)
+        if isinstance(func, PjitFunction):
+            for stage in ("trace", "lower", "eval_shape"):
+                setattr(wrapped, stage, super().__call__(getattr(func, stage)))
+        return wrapped
+
+
+@final
+class _Nothing:
+    """Stands for the value that is not given."""
+
+
+def set_xla_metadata(x: Any = _Nothing, **kwargs: Any) -> Any:
+    """Tell the compiler something of operations, as attributes of the program, by name.
+
+    Without x: of those in a `with` block, or of a function that it decorates. None as a value takes
+    back what is said around it. With x, a pytree of arrays: of the operations that make them; the
+    arrays are returned. Values are written as strings.
+
+    >>> import teucer as jax
+    >>> from teucer.experimental.xla_metadata import set_xla_metadata
+    >>> def f(x):
+    ...     with set_xla_metadata(tier="hot"):
+    ...         return x + 1
+    >>> 'mhlo.frontend_attributes = {tier = "hot"}' in jax.jit(f).lower(1.).as_text()
+    True
+    """
+    if x is _Nothing:
+        return Metadata({k: None if v is None else _value(v) for k, v in kwargs.items()})
+    tags = _tags(kwargs)
+    return pytrees.tree_map(lambda y: xla_metadata_value_p.call(y, xla_metadata_kvs=tags)[0], x)
+
+
+def xla_metadata_call(f: Callable[..., Any] | None = None, **meta: Any) -> Callable[..., Any]:
+    """f as a function of the program, of whose calls the compiler is told something.
+
+    `inlineable="false"` keeps it a call. Usable as a decorator with options.
+
+    >>> import teucer as jax
+    >>> from teucer.experimental.scheduling_groups import xla_metadata_call
+    >>> xla_metadata_call(lambda x: x * 2, inlineable="false")(3)
+    Array(6, dtype=int32, weak_type=True)
+    """
+    if f is None:
+        return functools.partial(xla_metadata_call, **meta)
+    fun = f
+    check_callable(fun, "xla_metadata_call")
+    # A function that is called twice on the same types is one function of the program.
+    traced: dict[Any, Any] = {}
+
+    @tracebacks.boundary_of(fun)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        call = flatten_call(args, kwargs, (), ())
+        avals = check_leaves(call, fun, "xla_metadata_call")
+        key = (call.tree, tuple(avals), config.trace_context(), axes.axis_key())
+        closed, out_tree = traced.get(key, (None, None))
+        consts: Sequence[Any] = ()
+        if closed is None:
+            jaxpr, consts, out_tree, _ = stage_user(fun, call, avals, "xla_metadata_call")
+            closed = hoist_consts(jaxpr)
+            if not consts:  # what it closes over may be another value next time
+                memo.remember(traced, key, (closed, out_tree))
+        outs = xla_metadata_call_p.call(*consts, *call.leaves, jaxpr=closed, **meta)
+        return pytrees.tree_unflatten(out_tree, outs)
+
+    return wrapped
+
+
+def scheduling_group(name: str) -> Callable[..., Any]:
+    """A decorator: the operations of the function are scheduled as a group of this name."""
+    return xla_metadata_call(scheduling_group=name)
+
+
+_COMPUTE = {"device_host": "host", "device": None, "tpu_sparsecore": "sparse"}
+
+
+def compute_on(compute_type: str) -> Metadata:
+    """Where the operations in a `with` block, or of a function that it decorates, are to be computed.
+
+    compute_type: 'device', 'device_host', the host of the device; 'tpu_sparsecore'; 'gpu_stream:N'.
+    Raises ValueError for another.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> from teucer.experimental.compute_on import compute_on
+    >>> jax.jit(compute_on("device_host")(jnp.sin))(0.)
+    Array(0., dtype=float32, weak_type=True)
+    """
+    stream = re.fullmatch(r"gpu_stream:(\d+)", compute_type)
+    if stream is not None:
+        return Metadata({"_xla_stream_annotation": stream[1], "inlineable": "false"})
+    if compute_type not in _COMPUTE:
+        raise ValueError(
+            f"Invalid compute type {compute_type}. Current supported values are `device_host`, "
+            "`device`, `tpu_sparsecore`, and `gpu_stream:#`."
+        )
+    return Metadata({"_xla_compute_type": _COMPUTE[compute_type]})

@@ -1,0 +1,5 @@
+"""Where operations are computed: on the device, its host, or a part of it."""
+
+from teucer._derived.metadata import compute_on
+
+__all__ = ["compute_on"]
