@@ -220,14 +220,16 @@ def test_values_of_classes_of_libraries():
         def __init__(self, value):
             self.value = value
 
-    jax.core.pytype_aval_mappings[Box] = lambda b: ShapedArray(b.value.shape, jnp.float32)
+    with pytest.warns(DeprecationWarning, match="pytype_aval_mappings is deprecated"):
+        mappings = jax.core.pytype_aval_mappings
+    mappings[Box] = lambda b: ShapedArray(b.value.shape, jnp.float32)
     xla.canonicalize_dtype_handlers[Box] = lambda b: xla.canonicalize_dtype_handlers[np.ndarray](b.value)
     try:
         box = Box(np.array([1.0, 2.0]))
         np.testing.assert_array_equal(jax.jit(lambda x: x + 1)(box), [2, 3])
         np.testing.assert_array_equal(jax.grad(lambda x: jnp.sum(x * x))(box), [2, 4])
     finally:
-        del jax.core.pytype_aval_mappings[Box], xla.canonicalize_dtype_handlers[Box]
+        del mappings[Box], xla.canonicalize_dtype_handlers[Box]
     assert xla.canonicalize_dtype_handlers[np.ndarray](np.arange(2)).dtype == np.int32
 
 

@@ -117,6 +117,9 @@ class Tracer(Array):  # type: ignore[misc]  # jaxlib's classes are untyped
 
     _trace: Trace
 
+    def __init__(self, trace: Trace, aval: Any = None) -> None:
+        self._trace = trace
+
     def __init_subclass__(cls) -> None:
         register_aval_of(cls, operator.attrgetter("aval"))
 
@@ -156,6 +159,10 @@ class Tracer(Array):  # type: ignore[misc]  # jaxlib's classes are untyped
     def sharding(self) -> Any:
         """The partition over Explicit mesh axes that the type says; None where the compiler decides."""
         return self.aval.sharding
+
+    def full_lower(self) -> Any:
+        """The value as transformations beneath see it; libraries that bring tracers of their own may say otherwise."""
+        return self
 
     def concrete(self) -> Any:
         """The concrete value that Python control flow may look at, or None if there is none."""

@@ -16,7 +16,7 @@ from teucer._core.primitive import Primitive
 from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import typeof
 from teucer._core.types import Zero
-from teucer._derived.custom_calls import OutDims, batched, resolve_kwargs
+from teucer._derived.custom_calls import RULE_SETTERS, OutDims, batched, resolve_kwargs
 from teucer._transform.batch import batch_flat
 from teucer._transform.jit_calls import hoist_consts, jaxpr_uses_axis, jit_p
 from teucer._transform.jvp import jvp_flat, split_tangents
@@ -165,6 +165,11 @@ class custom_vmap:
         functools.update_wrapper(self, fun)
         self.fun = fun
         self.vmap_rule: Callable[..., Any] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        if name in RULE_SETTERS and "fun" in vars(self):
+            return getattr(self.fun, name)
+        raise AttributeError(f"'custom_vmap' object has no attribute {name!r}")
 
     def def_vmap(self, vmap_rule: Callable[..., Any]) -> Callable[..., Any]:
         """Set the rule."""

@@ -24,6 +24,9 @@ __all__ = ["CustomCall", "CustomFunction", "OutDims", "SymbolicZero", "batched",
            "to_jaxpr", "unbatched_zero"]
 
 
+RULE_SETTERS = ("def_vmap", "defjvp", "defjvps", "defvjp")
+
+
 class CustomFunction:
     """A function with a derivative of its own; some of its arguments may be Python values, which are not differentiated."""
 
@@ -39,6 +42,12 @@ class CustomFunction:
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
+
+    def __getattr__(self, name: str) -> Any:
+        # Of a function with a rule that gets another: custom_vjp(custom_vmap(f)).def_vmap gives the rule to the inner one.
+        if name in RULE_SETTERS and "fun" in vars(self):
+            return getattr(self.fun, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def flatten_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> FlatCall:
         """A call with the arguments that are not differentiated as static ones, all by position."""

@@ -39,14 +39,10 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
     "core": ("equinox, flax, numpyro, quax, kfac-jax", {
         _ADAPTERS: "full_lower physical_aval trace_state_clean",
         "teucer._core.effects": "Effect",
-        "teucer.core": "AbstractValue Atom ClosedJaxpr DropVar Jaxpr JaxprEqn Literal ShapedArray Trace Tracer Var check_jaxpr "
-                       "eval_jaxpr get_aval is_constant_dim is_constant_shape jaxpr_as_fun jaxprs_in_params max_dim min_dim "
-                       "new_jaxpr_eqn pytype_aval_mappings subjaxprs valid_jaxtype",
-        "teucer.extend.core": "DebugInfo JaxprTypeError Primitive Token TraceTag concrete_or_error gensym get_opaque_trace_state "
-                              "mapped_aval no_effects nonempty_axis_env_DO_NOT_USE primal_dtype_to_tangent_dtype "
-                              "set_current_trace "
-                              "take_current_trace unmapped_aval unsafe_am_i_under_a_jit_DO_NOT_USE "
-                              "unsafe_get_axis_names_DO_NOT_USE",
+        "teucer.core": "AbstractValue Atom ShapedArray Trace Tracer eval_jaxpr max_dim min_dim",
+        "teucer._core.types": "get_aval=aval_of pytype_aval_mappings=aval_rules",
+        "teucer._dimensions.dimensions": "is_constant_shape=is_constant",
+        "teucer.extend.core": "*",
         "teucer": "ensure_compile_time_eval eval_context=ensure_compile_time_eval typeof",
         "teucer.errors": "ConcretizationTypeError InconclusiveDimensionOperation UnexpectedTracerError"}),
     "custom_derivatives": ("lineax", {"teucer.custom_derivatives": "SymbolicZero closure_convert custom_gradient custom_jvp "

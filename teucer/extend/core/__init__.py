@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from teucer._base.errors import JaxprTypeError
@@ -11,11 +12,12 @@ from teucer._core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, Literal, Var, jaxprs
 from teucer._core.jaxpr import Eqn as JaxprEqn
 from teucer._core.jaxpr import new_eqn as new_jaxpr_eqn
 from teucer._core.stage import DebugInfo
+from teucer._core.trace import Tracer
 from teucer._core.types import ShapedArray, Token
 from teucer._core.types import Token as AbstractToken
 from teucer._core.types import is_valid_type as valid_jaxtype
+from teucer._dimensions.dimensions import is_symbolic
 from teucer._transform import batch
-from teucer.core import jaxpr_as_fun
 from teucer.errors import InconclusiveDimensionOperation
 from teucer.extend.core import primitives
 from teucer.extend.core._traces import (
@@ -43,6 +45,26 @@ __all__ = ["AbstractToken", "ClosedJaxpr", "DebugInfo", "DropVar", "Effect", "Ef
 
 Effects = frozenset[Effect]
 no_effects: Effects = frozenset()
+
+
+def is_constant_dim(d: Any) -> bool:
+    """Whether a size is known, not symbolic."""
+    return not is_symbolic(d)
+
+
+def is_concrete(x: Any) -> bool:
+    """Whether the number of a value is known."""
+    return not isinstance(x, Tracer) or x.concrete() is not None
+
+
+def jaxpr_as_fun(closed_jaxpr: ClosedJaxpr) -> Callable[..., list[Any]]:
+    """A function of flat arguments that evaluates a jaxpr.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> jax.extend.core.jaxpr_as_fun(jax.make_jaxpr(jnp.sin)(0.))(0.)
+    [Array(0., dtype=float32, weak_type=True)]
+    """
+    return closed_jaxpr.__call__
 
 
 def mapped_aval(size: int, axis: int | None, aval: Any) -> Any:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, final
 
 from teucer import lax
+from teucer._core.primitive import Primitive
 from teucer._derived import custom_jvp, custom_vjp, moves, remat
 from teucer._transform import jit_calls
-from teucer.interpreters._primitive import LibraryPrimitive
 from teucer.lax import _random_keys, _structure, linalg
 
 _MODULES = {name: module for module in (linalg, lax) for name in dir(module) if name.endswith("_p")}
@@ -15,9 +15,28 @@ _MODULES |= {
     "add_jaxvals_p": (_structure, "add_any_p"), "custom_jvp_call_p": custom_jvp, "custom_vjp_call_p": custom_vjp,
     "device_put_p": moves, "jit_p": jit_calls, "name_p": remat, "random_bits_p": _random_keys,
     "random_fold_in_p": _random_keys, "random_seed_p": _random_keys, "random_split_p": _random_keys, "remat_p": remat}
-# No program has calls of these kinds; interpreters written for JAX have rules for them.
-call_p, closed_call_p = LibraryPrimitive("call"), LibraryPrimitive("closed_call")
-call_p.multiple_results = closed_call_p.multiple_results = True
+
+
+@final
+class _Call(Primitive):
+    """A call of a function of flat values: `bind` runs it, so that no program has an equation of it.
+
+    Interpreters of jaxprs written for JAX have rules for the two calls.
+    """
+
+    multiple_results = True
+    call_primitive = True
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def bind(self, *args: Any, subfuns: Any = None, **params: Any) -> list[Any]:
+        """The results of fun.call_wrapped(*args), where subfuns = (fun,), or fun comes before the arguments."""
+        fun, *values = args if subfuns is None else (*subfuns, *args)
+        return list(fun.call_wrapped(*values))
+
+
+call_p, closed_call_p = _Call("call"), _Call("closed_call")
 __all__ = ["call_p", "closed_call_p", *_MODULES]  # noqa: PLE0604  # the names are strings, from the modules
 
 
