@@ -22,6 +22,11 @@ def axis_key() -> tuple[Any, ...]:
     return (*_axes.sizes.items(), _axes.manual) if _axes.sizes else ()
 
 
+def axes_in_force() -> tuple[Any, ...]:
+    """The names of the axes in force, the outermost first."""
+    return tuple(_axes.sizes)
+
+
 def manual_axes() -> frozenset[Any]:
     """The axes in force that are axes of a mesh, which `shard_map` brings."""
     return _axes.manual

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, final
 
 from teucer._base import errors
-from teucer._core.axes import axis_key
+from teucer._core.axes import axes_in_force
 from teucer._core.jaxpr import Var
 from teucer._core.trace import Trace, Tracer, current_trace, using
 from teucer._derived.custom_jvp import custom_jvp_call_p
@@ -186,7 +186,7 @@ def gensym() -> Callable[[Any], Var]:
 
 def unsafe_get_axis_names_DO_NOT_USE() -> list[Any]:
     """Names of the axes in force."""
-    return [name for name, _ in axis_key() if name is not None]
+    return [name for name in axes_in_force() if name is not None]
 
 
 def nonempty_axis_env_DO_NOT_USE() -> bool:
