@@ -168,3 +168,26 @@ def test_counts_that_are_out_of_range() -> None:
         f(x, np.array([2 ** 30, 2 ** 30, 2 ** 30, 2 ** 30 + 1], np.int32))
     with pytest.raises(ValueError, match="repeats may not be negative"):
         f(x, np.array([-1, 0, 0, 2], np.int32))
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3)])
+@pytest.mark.parametrize("f", [lambda x: x[x > 0], lambda x: jnp.nonzero(x), lambda x: jnp.unique(x),
+                               lambda x: jnp.compress(jnp.ravel(x) > 0, jnp.ravel(x)), lambda x: jnp.extract(x > 0, x),
+                               lambda x: jnp.union1d(x, x), lambda x: x[jnp.sum(x, tuple(range(1, x.ndim))) > 0]])
+def test_of_nothing(f: Any, shape: tuple[int, ...]) -> None:
+    """Of an array without elements there are none; without the option the same."""
+    x = np.zeros(shape, np.float32)
+    equal(dynamic(f)(x), f(jnp.asarray(x)))
+    equal(jax.jit(f, dynamic_results=4)(x), f(jnp.asarray(x)))
+
+
+@pytest.mark.parametrize("size", [3, 4, 5])
+def test_at_the_bound(size: int) -> None:
+    """As many elements as the bound are given, one more is refused."""
+    f = jax.jit(lambda counts: jnp.repeat(jnp.arange(3), counts), dynamic_results=4)
+    counts = np.array([1, 1, size - 2], np.int32)
+    if size <= 4:
+        np.testing.assert_array_equal(f(counts), np.repeat(np.arange(3), counts))
+    else:
+        with pytest.raises(ValueError, match="a result has 5 elements, beyond the bound 4 of dynamic_results"):
+            f(counts)

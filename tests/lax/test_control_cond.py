@@ -70,12 +70,16 @@ def test_only_the_chosen_branch_runs():
     assert lax.cond(False, lambda: lax.while_loop(lambda c: True, lambda c: c, 0), lambda: 1) == 1
 
 
-def test_weak_types_join():
+def test_the_weak_type_is_that_of_the_first_branch():
     def strong(x):
         return x * np.float64(1)
     assert lax.cond(True, lambda x: x, lambda x: 2.0, 1.0).weak_type
-    assert not lax.cond(True, strong, lambda x: 2.0, 1.0).weak_type
-    assert not lax.cond(True, lambda x: 2.0, strong, 1.0).weak_type
+    for taken in (True, False):
+        # Branch 0 is that for False.
+        assert lax.cond(taken, strong, lambda x: 2.0, 1.0).weak_type
+        assert not lax.cond(taken, lambda x: 2.0, strong, 1.0).weak_type
+    assert lax.switch(1, [lambda: 3.0, lambda: np.float32(1), lambda: 2.0]).weak_type
+    assert not lax.switch(1, [lambda: np.float32(3), lambda: 1.0, lambda: 2.0]).weak_type
 
 
 def test_branches_without_results():

@@ -22,6 +22,7 @@ class Buffers(NamedTuple):
     both: Operation
     select: Operation
     fill: Operation  # (value, shape, dtype)
+    broadcast: Operation  # (scalar, shape, an array of the result's dtype)
     extend: Operation  # (x, how many elements behind each axis, value)
     window: Operation  # (x, starts, shape)
     put: Operation  # (x, update, starts)

@@ -43,7 +43,7 @@ class Scope:
         self.facts: list[Fact] = []
         # A monomial times a number that equals a polynomial: replaced by it wherever a multiple of it comes up.
         self.equalities: dict[Monomial, tuple[int, Any]] = {}
-        self.bounds: dict[Dimension, Interval] = {}
+        self.bounds: dict[Any, Interval] = {}
         # Variables of one group are known to have different sizes.
         self.groups: dict[str, Any] = {}
 
@@ -379,9 +379,10 @@ def bounds(size: Any) -> Interval:
     """The range in which a size is known to lie."""
     if not isinstance(size, Dimension):
         return Interval(size, size)
-    found = size.scope.bounds.get(size)
+    # By terms: sizes of one hash are compared by their difference, and that by its bounds.
+    found = size.scope.bounds.get(size.terms)
     if found is None:
-        found = size.scope.bounds[size] = range_of(size)
+        found = size.scope.bounds[size.terms] = range_of(size)
     return found
 
 

@@ -216,6 +216,12 @@ class Sizes:
         x = self._reaching(x, starts, np.shape(update), 0)
         return self.fit(provided.buffers.put(x, update, [self._start(s) for s in starts]), shape)
 
+    def behind(self, x: Any, lows: Sequence[Any], fill: Any) -> Any:
+        """A longer buffer, in which as many scalars `fill` as `lows` say stand in front of x along each axis."""
+        shape = tuple(n + self.bounded(low) for n, low in zip(np.shape(x), lows, strict=True))
+        blank = provided.buffers.broadcast(fill, shape, x)
+        return provided.buffers.put(blank, x, [self.value(low) for low in lows])
+
     def _reaching(self, x: Any, starts: Sequence[Any], widths: Sequence[int], fill: Any) -> Any:
         missing = [s + w - n if type(s) is int else w for s, w, n in zip(starts, widths, np.shape(x), strict=True)]
         return provided.buffers.extend(x, tuple(max(m, 0) for m in missing), fill)

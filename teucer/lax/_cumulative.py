@@ -1,9 +1,9 @@
-"""Prefixes combined: cumsum, cumprod, cummax, cummin, cumlogsumexp; and the scan by any associative function."""
+"""Prefixes combined: cumsum, cumprod, cummax, cummin, cumlogsumexp."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, final
 
 import numpy as np
@@ -12,17 +12,17 @@ from teucer._base import dtypes
 from teucer._core.partition import Labels, whole
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
+from teucer._dimensions.dimensions import max_dim
 from teucer._lower import hlo
 from teucer.lax import _elementwise, _structure
+from teucer.lax._associative import prefixes
 from teucer.lax._families import INEXACT, NUMERIC, Accepts
 from teucer.lax._identities import identity_of
-from teucer.lax._joining import concatenate, stack
 from teucer.lax._reductions import scalar_body
 from teucer.lax._shapes import rev
-from teucer.lax._slicing import slice_in_dim
 
 __all__ = ["cumlogsumexp", "cumlogsumexp_p", "cummax", "cummax_p", "cummin", "cummin_p", "cumprod", "cumprod_p", "cumsum",
-           "cumsum_p", "associative_scan_flat"]
+           "cumsum_p"]
 
 
 class Cumulative(Primitive):
@@ -55,7 +55,7 @@ class Cumulative(Primitive):
         n, ndim = x.shape[axis], len(x.shape)
         if n == 0:
             return (x,)
-        ones = (1,) * ndim
+        n, ones = max_dim(n, 1), (1,) * ndim
         window = tuple(n if i == axis else 1 for i in range(ndim))
         padding = [((0, n - 1) if reverse else (n - 1, 0)) if i == axis else (0, 0) for i in range(ndim)]
         # XLA rewrites a window as wide as the axis into a tree of small ones: O(n log n) work.
@@ -68,7 +68,7 @@ class Cumulative(Primitive):
         if np.shape(x)[axis] == 0:
             return outs, (t,)
         pair = [rev(z, (axis,)) if reverse else z for z in (x, t)]
-        moved = associative_scan_flat(self.tangent, pair, axis)[1]
+        moved = prefixes(self.tangent, pair, axis)[1]
         return outs, (rev(moved, (axis,)) if reverse else moved,)
 
     def batch(self, mapped: Any, args: Any, dims: Any, /, *, axis: Any, reverse: Any) -> Any:
@@ -92,38 +92,6 @@ class CumulativeSum(Cumulative):
 
     def transpose(self, cts: Any, x: Any, *, axis: Any, reverse: Any) -> Any:
         return self.call(*cts, axis=axis, reverse=not reverse)
-
-
-def associative_scan_flat(fn: Callable[..., Any], xs: Sequence[Any], axis: int) -> list[Any]:
-    """All prefixes of arrays along an axis combined by an associative function of lists of arrays.
-
-    Method: pairs are combined, then scanned, then the places between are filled. Blelloch, CMU-CS-90-190 (1990), section 1.2.
-    """
-    n = np.shape(xs[0])[axis]
-    if n < 2:
-        return list(xs)
-
-    def part(ys: Sequence[Any], start: Any, limit: Any, stride: int = 1) -> list[Any]:
-        return [slice_in_dim(y, start, limit, stride, axis) for y in ys]
-
-    pairs = fn(part(xs, 0, n - n % 2, 2), part(xs, 1, n, 2))
-    odd = associative_scan_flat(fn, pairs, axis)
-    before = part(odd, 0, (n - 1) // 2)
-    even = fn(before, part(xs, 2, n, 2)) if n > 2 else before
-    first = part(xs, 0, 1)
-    even = [concatenate([a, b], axis) for a, b in zip(first, even, strict=True)] if n > 2 else first
-    return [_interleave(a, b, axis) for a, b in zip(even, odd, strict=True)]
-
-
-def _interleave(even: Any, odd: Any, axis: int) -> Any:
-    """a0 b0 a1 b1 ... along an axis; a may be one longer."""
-    m, shape = np.shape(odd)[axis], list(np.shape(odd))
-    mixed = stack([slice_in_dim(even, 0, m, axis=axis), odd], axis + 1)
-    shape[axis] = 2 * m
-    mixed = _structure.reshape(mixed, shape)
-    if np.shape(even)[axis] == m:
-        return mixed
-    return concatenate([mixed, slice_in_dim(even, m, m + 1, axis=axis)], axis)
 
 
 def _product_tangent(a: Any, b: Any) -> Any:

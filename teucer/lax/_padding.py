@@ -76,6 +76,11 @@ def _fill(value: Any, shape: Sequence[int], dtype: Any) -> Any:
     return _structure.full(shape, value, dtype)
 
 
+def _broadcast(value: Any, shape: Sequence[int], like: Any) -> Any:
+    scalar = _structure.convert_element_type(value, typeof(like).dtype)
+    return _structure.broadcast_to(scalar, shape, ())
+
+
 def _extend(x: Any, high: Sequence[int], fill: Any) -> Any:
     if not any(high):
         return x
@@ -145,5 +150,6 @@ _ARITHMETIC = {"add": _elementwise.add, "subtract": _elementwise.sub, "multiply"
 
 provided.fill(identity=lambda n, dtype: _identity((n, n), dtype), buffers=Buffers(
     iota=_iota, less=_elementwise.lt, both=_elementwise.bitwise_and, select=_elementwise.select, fill=_fill,
+    broadcast=_broadcast,
                 extend=_extend, window=_window, put=_dynamic.dynamic_update_slice, take=_take, places=_places,
                 clamped=_clamped, identity=_identity, value=_value))

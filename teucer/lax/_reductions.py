@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any, final
@@ -18,16 +19,16 @@ from teucer._core.stage import stage_flat, stage_jaxpr
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray
 from teucer._devices.shardings import explicit_sharding
+from teucer._dimensions.dimensions import is_symbolic
 from teucer._lower import hlo
 from teucer._transform.batch import batch_flat
 from teucer._transform.jvp import jvp_flat
 from teucer._trees import pytrees
 from teucer.lax import _elementwise, _structure
+from teucer.lax._associative import total
 from teucer.lax._families import BOOL_OR_INT, NUMERIC, Accepts
 from teucer.lax._identities import identity_of
-from teucer.lax._joining import concatenate
-from teucer.lax._shapes import bumped, squeeze
-from teucer.lax._slicing import slice_in_dim
+from teucer.lax._shapes import bumped
 from teucer.lax._structure import check_axes, reduce_sum_p
 
 __all__ = ["Reduction", "reduce", "reduce_and", "reduce_and_p",
@@ -114,26 +115,8 @@ class Product(Reduction):
             mul, add = _elementwise.mul, _elementwise.add
             return [mul(a[0], b[0]), add(mul(a[1], b[0]), mul(a[0], b[1]))]
 
-        found = tree_reduce(combine, [x, t], axes)
+        found = total(combine, [x, t], axes, (1, 0))
         return outs, ((typeof(outs[0]).zero if found is None else found[1]),)
-
-
-def tree_reduce(combine: Callable[..., Any], xs: Sequence[Any], axes: Sequence[int]) -> Any:
-    """Reduce arrays together over axes, pair by pair in order, with an associative function of lists; None if empty."""
-    kept = [i for i in range(np.ndim(xs[0])) if i not in axes]
-    shape = [np.shape(xs[0])[i] for i in kept]
-    size = int(np.prod([np.shape(xs[0])[i] for i in axes]))
-    if size == 0:
-        return None
-    flat = [_structure.reshape(_structure.transpose(x, [*sorted(axes), *kept]), (size, *shape)) for x in xs]
-    while size > 1:
-        even = size - size % 2
-        last = [slice_in_dim(x, even, size) for x in flat]
-        flat = combine(*([slice_in_dim(x, start, even, 2) for x in flat] for start in (0, 1)))
-        if size % 2:
-            flat = [concatenate([x, y], 0) for x, y in zip(flat, last, strict=True)]
-        size = size - even // 2
-    return [squeeze(x, (0,)) for x in flat]
 
 
 @final
@@ -202,7 +185,10 @@ def _reduce_by_halves(jaxpr: Any, operands: Sequence[Any], dimensions: Sequence[
     def combine(a: Any, b: Any) -> Any:
         return apply_scalar_jaxpr(jaxpr, [*a, *b])
 
-    found = tree_reduce(combine, operands[:n], dimensions)
+    found = total(combine, operands[:n], dimensions, operands[n:])
+    if any(is_symbolic(np.shape(operands[0])[d]) for d in dimensions):
+        assert found is not None
+        return found  # type: ignore[no-any-return]  # the initial values came first
     shape = [d for i, d in enumerate(np.shape(operands[0])) if i not in dimensions]
     inits = [_structure.broadcast_to(init, shape, ()) for init in operands[n:]]
     return inits if found is None else combine(inits, found)
@@ -213,7 +199,7 @@ def apply_scalar_jaxpr(jaxpr: Any, xs: Sequence[Any]) -> list[Any]:
     shape = np.shape(xs[0])
     if not shape:
         return list(eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, *xs))
-    size = int(np.prod(shape))
+    size = math.prod(shape)
     flat = [_structure.reshape(x, (size,)) for x in xs]
     outs, dims = batch_flat(lambda *s: eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, *s), Axis(size), flat, [0] * len(flat))
     return [_structure.reshape(array_ops.to_axis(y, d, size, 0), shape) for y, d in zip(outs, dims, strict=True)]
@@ -360,9 +346,6 @@ def reduce(operands: Any, init_values: Any, computation: Callable[..., Any], dim
         named = monoid(computation, inits[0], avals[0], _NAMED)
         if named is not None:
             return named(xs[0], axes)
-    inits = [init if type(a) is not ShapedArray or typeof(init).dtype == a.dtype or not typeof(init).weak_type
-             else _structure.convert_element_type(init, a.dtype) for init, a in zip(inits, avals, strict=True)]
-
     def flat(*ab: Any) -> Any:
         n = len(xs)
         return pytrees.tree_leaves(computation(pytrees.tree_unflatten(tree, ab[:n]), pytrees.tree_unflatten(tree, ab[n:])))

@@ -198,7 +198,7 @@ class TopK(Primitive):
 
     def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, k: Any, axis: Any) -> Any:
         # Of equal elements the first come first, and k are in the array.
-        return self.call(sizes.mask(*args, *avals, lowest(avals[0].dtype), (axis,)), k=k, axis=axis)
+        return self.call(sizes.mask(*args, *avals, lowest(avals[0].dtype), (axis,)), k=sizes.bounded(k), axis=axis)
 
 
 @final

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from teucer._dimensions.dimensions import dilated, is_symbolic, max_dim
 
-__all__ = ["Windows", "check_batch_only", "padded_windows"]
+__all__ = ["Windows", "check_batch_only", "moved_by_padding", "padded_windows"]
 
 
 class Windows(NamedTuple):
@@ -63,15 +63,27 @@ class Windows(NamedTuple):
 
 
 def padded_windows(sizes: Any, shape: Any, out_shape: Any, windows: dict[str, Any]) -> dict[str, Any]:
-    """Windows on a buffer: as many as the result is long at most; those behind the elements see the identity."""
+    """Windows on a buffer, moved by `moved_by_padding`: as many as the result is long at most; those behind the elements see the
+    identity."""
     w, padding = Windows(**windows), []
     for n, m, size, s, (low, high), b, d in zip(shape, out_shape, *w, strict=True):
-        if is_symbolic(size) or is_symbolic(low):
-            sizes.refuse("windows of dynamic size, or dynamic padding in front")
+        if is_symbolic(size):
+            sizes.refuse("windows of dynamic size")
+        if is_symbolic(low):
+            n, low = n + low, 0
         if is_symbolic(n) or is_symbolic(high):
             high = (sizes.bounded(m) - 1) * s + dilated(size, d) - low - dilated(sizes.bounded(n), b)
         padding.append((low, high))
     return w._replace(padding=tuple(padding))._asdict()
+
+
+def moved_by_padding(sizes: Any, x: Any, lows: Sequence[Any], fill: Any, dilations: Sequence[int]) -> Any:
+    """A buffer behind as much of `fill`, along each axis, as there is dynamic padding in front."""
+    if not any(map(is_symbolic, lows)):
+        return x
+    if any(is_symbolic(low) and d != 1 for low, d in zip(lows, dilations, strict=True)):
+        sizes.refuse("dynamic padding in front of elements with holes between them")
+    return sizes.behind(x, [low if is_symbolic(low) else 0 for low in lows], fill)
 
 
 def check_batch_only(sizes: Any, avals: Any, params: dict[str, Any]) -> None:

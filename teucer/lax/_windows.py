@@ -24,7 +24,7 @@ from teucer.lax._families import NUMERIC, Accepts
 from teucer.lax._identities import identity_of
 from teucer.lax._reductions import apply_scalar_jaxpr, check_computation, monoid, scalar_body, scalar_computation
 from teucer.lax._slicing import pad_p, slice_in_dim
-from teucer.lax._window_shapes import Windows, check_batch_only, padded_windows
+from teucer.lax._window_shapes import Windows, check_batch_only, moved_by_padding, padded_windows
 
 __all__ = ["padtype_to_pads", "reduce_window", "reduce_window_max_p", "reduce_window_min_p", "reduce_window_p",
            "reduce_window_shape_tuple", "reduce_window_sum_p", "select_and_gather_add_p", "select_and_scatter_add_p",
@@ -67,7 +67,8 @@ class _WindowReduction(Primitive):
         return self.call(*args, **Windows(**windows).at(dims[0])._asdict()), dims
 
     def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, **windows: Any) -> Any:
-        x = sizes.mask(*args, *avals, identity_of(self.op, avals[0].dtype))
+        w, fill = Windows(**windows), identity_of(self.op, avals[0].dtype)
+        x = moved_by_padding(sizes, sizes.mask(*args, *avals, fill), [low for low, _ in w.padding], fill, w.base_dilation)
         return self.call(x, **padded_windows(sizes, avals[0].shape, outs[0].shape, windows))
 
 
@@ -199,9 +200,11 @@ class ReduceWindow(Primitive):
         return outs, (0,) * n
 
     def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, jaxpr: Any, consts: Any, **windows: Any) -> Any:
-        n = len(args) // 2
+        n, w = len(args) // 2, Windows(**windows)
+        lows = [low for low, _ in w.padding]
         # As XLA pads: with the initial value.
-        xs = [sizes.mask(x, aval, init) for x, aval, init in zip(args[:n], avals, args[n:], strict=False)]
+        xs = [moved_by_padding(sizes, sizes.mask(x, aval, init), lows, init, w.base_dilation)
+              for x, aval, init in zip(args[:n], avals, args[n:], strict=False)]
         return self.call(*xs, *args[n:], jaxpr=jaxpr, consts=consts,
                          **padded_windows(sizes, avals[0].shape, outs[0].shape, windows))
 
@@ -409,9 +412,6 @@ def reduce_window(operand: Any, init_value: Any, computation: Callable[..., Any]
         named = monoid(computation, inits[0], avals[0], _NAMED)
         if named is not None:
             return pytrees.tree_unflatten(tree, named.call(*xs, **w._asdict()))
-    inits = [_structure.convert_element_type(init, a.dtype) if typeof(init).weak_type and typeof(init).dtype != a.dtype
-             else init for init, a in zip(inits, avals, strict=True)]
-
     def flat(*ab: Any) -> Any:
         n = len(xs)
         return pytrees.tree_leaves(computation(pytrees.tree_unflatten(tree, ab[:n]), pytrees.tree_unflatten(tree, ab[n:])))

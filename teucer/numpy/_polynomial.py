@@ -96,7 +96,9 @@ def _horner(p: Any, x: Any, unroll: int) -> Any:
     if p.ndim > 1:
         shape = np.broadcast_shapes(p.shape[1:], x.shape)
     zero = _structure.full(shape, 0, p.dtype)
-    if p.shape[0] <= unroll:
+    if is_symbolic(p.shape[0]):
+        unroll = 1
+    elif p.shape[0] <= unroll:
         out = zero
         for i in range(p.shape[0]):
             out = out * x + p[i]
@@ -110,9 +112,7 @@ def polyadd(a1: Any, a2: Any) -> Any:
     >>> polyadd(np.array([1, 2]), np.array([3])).tolist()
     [1, 5]
     """
-    x, y = promoted("polyadd", ANY, *_coefficients("polyadd", a1, a2))
-    n = max_dim(x.shape[0], y.shape[0])
-    return _ufuncs.add(_extended(x, n), _extended(y, n))
+    return _ufuncs.add(*_of_one_length("polyadd", a1, a2))
 
 
 def polysub(a1: Any, a2: Any) -> Any:
@@ -121,15 +121,24 @@ def polysub(a1: Any, a2: Any) -> Any:
     >>> polysub(np.array([1, 2]), np.array([3])).tolist()
     [1, -1]
     """
-    x, y = promoted("polysub", ANY, *_coefficients("polysub", a1, a2))
-    n = max_dim(x.shape[0], y.shape[0])
-    return _ufuncs.subtract(_extended(x, n), _extended(y, n))
+    return _ufuncs.subtract(*_of_one_length("polysub", a1, a2))
+
+
+def _of_one_length(name: str, *ps: Any) -> list[Any]:
+    """Coefficients, which may be arrays, with zeros in front of the shorter ones."""
+    xs = [ravel(x) if x.ndim == 0 else x for x in promoted(name, ANY, *ps)]
+    if len({x.shape[1:] for x in xs}) > 1:
+        raise ValueError(f"{name}: coefficients have different shapes: {', '.join(str(x.shape[1:]) for x in xs)}.")
+    n = max_dim(*(x.shape[0] for x in xs))
+    return [_extended(x, n) for x in xs]
 
 
 def _extended(p: Any, n: int) -> Any:
     """Coefficients with zeros in front."""
     missing = n - p.shape[0]
-    return p if not is_symbolic(missing) and missing <= 0 else _slicing.pad(p, _structure.full((), 0, p.dtype), [(missing, 0, 0)])
+    if not is_symbolic(missing) and missing <= 0:
+        return p
+    return _slicing.pad(p, _structure.full((), 0, p.dtype), [(missing, 0, 0)] + [(0, 0, 0)] * (p.ndim - 1))
 
 
 def _trimmed(name: str, p: Any) -> Any:

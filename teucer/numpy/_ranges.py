@@ -10,7 +10,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import typeof
-from teucer._dimensions.dimensions import as_size, is_symbolic
+from teucer._dimensions.dimensions import as_size, bounds, is_symbolic, max_dim
 from teucer._transform.vmap import vmap
 from teucer.lax import _elementwise as lax
 from teucer.lax import _joining, _shapes, _structure
@@ -18,6 +18,7 @@ from teucer.lax._families import scalar_like
 from teucer.numpy._arithmetic import power
 from teucer.numpy._creation import checked_dtype, place
 from teucer.numpy._library import fast
+from teucer.numpy._operands import size_as
 from teucer.numpy._promotion import INEXACT, broadcast_to, check_arraylike, convert, promote, promote_dtypes
 from teucer.numpy._ufuncs import floor, is_kind
 
@@ -44,27 +45,55 @@ def _linspace(start: Any, stop: Any, num: int, endpoint: bool, dtype: Any, axis:
     low, high = (convert(v, computed) for v in promote("linspace", INEXACT, start, stop))
     shape = np.shape(low) or np.shape(high)
     low, high = (_structure.reshape(broadcast_to(v, shape) if shape else v, (1, *shape)) for v in (low, high))
+    if is_symbolic(num) and not bounds(num).low > 1:
+        out, gap = _any_number(low, high, num, endpoint)
+        return _laid_out(out, axis, result), _structure.reshape(gap, shape)
     steps = num - 1 if endpoint else num
     difference = lax.sub(high, low)
     gap = lax.div(difference, _scalar(difference, steps)) if steps > 0 else _structure.full((1, *shape), np.nan, computed)
-    real = np.dtype(dtypes.finfo(computed).dtype) if computed in dtypes.COMPLEX else computed
     if num > 1:
-        share = _shapes.broadcasted_iota(real, (steps,), 0)
-        share = lax.convert_element_type(lax.div(share, _scalar(share, steps)), computed)
-        share = broadcast_to(_structure.reshape(share, (steps, *[1] * len(shape))), (steps, *shape))
-        wide_low, wide_high = (broadcast_to(v, (steps, *shape)) for v in (low, high))
-        # Both ends are met exactly, and a bound that overflows with the other one does not.
-        out = lax.add(lax.mul(wide_low, lax.sub(scalar_like(share, 1), share)), lax.mul(wide_high, share))
+        out = _between(low, high, steps, steps)
         if endpoint:
             out = _joining.concatenate([out, high], 0)
     elif num == 1:
         out = low
     else:
         out = _structure.full((0, *shape), 0, computed)
-    out = _structure.moveaxis(out, 0, _structure.canonical_axis(axis, out.ndim, "linspace"))
-    if dtypes.issubdtype(result, np.integer) and not is_kind(out, np.integer):
+    return _laid_out(out, axis, result), _structure.reshape(gap, shape)
+
+
+def _between(low: Any, high: Any, count: Any, steps: Any) -> Any:
+    """The first `count` of the numbers that go from low to high in `steps` steps of one size, along a new first axis."""
+    computed, (_, *shape) = typeof(low).dtype, np.shape(low)
+    real = np.dtype(dtypes.finfo(computed).dtype) if computed in dtypes.COMPLEX else computed
+    share = _shapes.broadcasted_iota(real, (count,), 0)
+    share = lax.convert_element_type(lax.div(share, _scalar(share, steps)), computed)
+    share = broadcast_to(_structure.reshape(share, (count, *[1] * len(shape))), (count, *shape))
+    wide_low, wide_high = (broadcast_to(v, (count, *shape)) for v in (low, high))
+    # Both ends are met exactly, and a bound that overflows with the other one does not.
+    return lax.add(lax.mul(wide_low, lax.sub(scalar_like(share, 1), share)), lax.mul(wide_high, share))
+
+
+def _any_number(low: Any, high: Any, num: Any, endpoint: bool) -> tuple[Any, Any]:
+    """`num` numbers and their distance, where num is known only at run time and may be 0 or 1."""
+    steps = num - 1 if endpoint else num
+    out, difference = _between(low, high, num, max_dim(steps, 1)), lax.sub(high, low)
+    nan = _structure.full(np.shape(difference), np.nan, typeof(difference).dtype)
+    some = lax.gt(lax.convert_element_type(steps, np.dtype(np.int32)), np.int32(0))
+    gap = lax.select(some, lax.div(difference, _scalar(difference, max_dim(steps, 1))), nan)
+    if endpoint:
+        place_ = _shapes.broadcasted_iota(np.dtype(np.int32), np.shape(out), 0)
+        last = lax.bitwise_and(lax.eq(place_, lax.convert_element_type(steps, np.dtype(np.int32))), lax.gt(place_, np.int32(0)))
+        out = lax.select(last, broadcast_to(high, np.shape(out)), out)
+    return out, gap
+
+
+def _laid_out(out: Any, axis: int, dtype: Any) -> Any:
+    """A sequence along the first axis as one along `axis`, in a dtype; integers are rounded down."""
+    out = _structure.moveaxis(out, 0, _structure.canonical_axis(axis, np.ndim(out), "linspace"))
+    if dtypes.issubdtype(dtype, np.integer) and not is_kind(out, np.integer):
         out = lax.floor(out)
-    return lax.convert_element_type(out, result), _structure.reshape(gap, shape)
+    return lax.convert_element_type(out, dtype)
 
 
 def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None, axis: int = 0,
@@ -121,8 +150,8 @@ def _geomspace(start: Any, stop: Any, num: int, endpoint: bool, dtype: Any, axis
     at = _structure.canonical_axis(axis, new, "geomspace")
     turned = _structure.reshape(unit, tuple(1 if i == at else d for i, d in enumerate(np.shape(exponents))))
     out = lax.mul(lax.exp(exponents), broadcast_to(turned, np.shape(exponents)))
-    if num and (endpoint or num > 0):
-        out = _exact_ends(out, low, high, endpoint and num > 1, at)
+    if is_symbolic(num) or num > 0:
+        out = _exact_ends(out, low, high, endpoint and (is_symbolic(num) or num > 1), at)
     if dtype is not None and dtypes.issubdtype(dtype, np.integer):
         out = floor.__wrapped__(out)
     return out if dtype is None else lax.convert_element_type(out, dtype)
@@ -132,10 +161,10 @@ def _exact_ends(out: Any, low: Any, high: Any, endpoint: bool, axis: int) -> Any
     """A sequence with its first, and if asked its last, number replaced by the bounds."""
     shape = np.shape(out)
     place_ = _shapes.broadcasted_iota(np.dtype(np.int32), shape, axis)
-    ends = [(0, low)] + ([(shape[axis] - 1, high)] if endpoint else [])
+    ends = ([(shape[axis] - 1, high)] if endpoint else []) + [(0, low)]
     for index, bound in ends:
         value = _structure.reshape(bound, tuple(1 if i == axis else d for i, d in enumerate(shape)))
-        out = lax.select(lax.eq(place_, np.int32(index)), broadcast_to(value, shape), out)
+        out = lax.select(lax.eq(place_, size_as(index, np.dtype(np.int32))), broadcast_to(value, shape), out)
     return out
 
 
@@ -177,7 +206,7 @@ def indices(dimensions: Any, dtype: Any = None, sparse: bool = False) -> Any:
     >>> indices((2, 2)).tolist()
     [[[0, 0], [1, 1]], [[0, 1], [0, 1]]]
     """
-    shape = tuple(operator.index(d) for d in dimensions)
+    shape = tuple(as_size(d) for d in dimensions)
     kind = checked_dtype(int if dtype is None else dtype, "indices")
     lines = [_structure.reshape(_shapes.broadcasted_iota(kind, (d,), 0), tuple(d if k == i else 1 for k in range(len(shape))))
              for i, d in enumerate(shape)]

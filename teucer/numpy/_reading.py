@@ -49,7 +49,8 @@ def read(x: Any, key: Key, options: Options = Options()) -> Any:
     found = access(np.shape(x), key, options.wrap_negative_indices)
     if 0 in found.shape:
         return _structure.full(found.shape, 0, typeof(x).dtype, typeof(x).weak_type)
-    _check_not_empty(x, found)
+    if _has_no_places(x, found):
+        return _structure.full(found.shape, 0, typeof(x).dtype, typeof(x).weak_type)
     mode = GatherScatterMode.PROMISE_IN_BOUNDS if options.mode is None else options.mode
     single = all(n == 1 for n in np.shape(found.indices)[:-1])
     out = _gather.gather(x, found.indices, GatherDimensionNumbers(found.window_dims, found.collapsed, found.mapped),
@@ -324,11 +325,17 @@ def _component(value: Any, where: Any, tags: list[Any], shape: list[Any], batch_
     return _structure.broadcast_to(_structure.convert_element_type(value, dtype), shape, axes)
 
 
-def _check_not_empty(x: Any, found: Access) -> None:
-    if any(bounds(n).low <= 0 for n in np.shape(found.indices)[:-1]):
-        # There may be no places, as those of a mask are none where there are no elements.
-        return
+def _has_no_places(x: Any, found: Access) -> bool:
+    """Whether a key of index arrays names no element, as a mask does of an array without elements.
+
+    Raises IndexError where it must name one of an axis of size 0.
+    """
+    may_be_none = any(bounds(n).low <= 0 for n in np.shape(found.indices)[:-1])
     for axis in found.mapped:
         n = np.shape(x)[axis]
-        if is_size("indexing", n, 0):
+        if may_be_none:
+            if type(n) is int and n == 0:
+                return True
+        elif is_size("indexing", n, 0):
             raise IndexError(f"index is out of bounds for axis {axis} with size 0\n    shape: {np.shape(x)}")
+    return False

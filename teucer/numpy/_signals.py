@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core.trace import Tracer
+from teucer._core.trace import Tracer, typeof
 from teucer._dimensions.dimensions import is_size
 from teucer.lax import _cumulative, _dot, _elementwise, _slicing, _structure
 from teucer.lax._convolution import primitive as _convolution
@@ -17,7 +17,7 @@ from teucer.numpy import _ufuncs
 from teucer.numpy._library import fast
 from teucer.numpy._logic import where
 from teucer.numpy._manipulation import flip, ravel
-from teucer.numpy._operands import axes_of, axis_of, broadcast_value, operand, positions, promoted
+from teucer.numpy._operands import axes_of, axis_of, broadcast_value, operand, positions, promoted, size_as
 from teucer.numpy._promotion import INEXACT, NUMERIC, convert
 from teucer.numpy._reductions import average
 from teucer.numpy._sorting import argsort, searchsorted
@@ -189,8 +189,9 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     4.0
     """
     if x is None:
-        (values,) = promoted("trapezoid", INEXACT, y)
-        return _area(values, convert(operand("trapezoid", dx), values.dtype), axis_of(values, axis), False)
+        values, widths = promoted("trapezoid", INEXACT, *promoted("trapezoid", INEXACT, y), dx)
+        values = values if typeof(operand("trapezoid", y)).weak_type else convert(values, values.dtype)
+        return _area(values, widths, axis_of(values, axis), False)
     values, places = promoted("trapezoid", INEXACT, y, x)
     return _area(values, places, axis_of(values, axis), True)
 
@@ -227,7 +228,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         raise ValueError("jnp.interp: complex x values not supported, in x as in xp. Only fp may be complex.")
     if knots.ndim != 1 or knots.shape != values.shape:
         raise ValueError(f"xp and fp must be one-dimensional arrays of equal size\n    xp: {knots.shape}\n    fp: {values.shape}")
-    if not knots.size:
+    if is_size("interp", knots.size, 0):
         raise ValueError("array of sample points is empty")
     if period is not None and not isinstance(period, Tracer) and period == 0:
         raise ValueError(f"period must be a non-zero value; got {period}")
@@ -248,10 +249,12 @@ def _interp(x: Any, xp: Any, fp: Any, period: Any, fixed: Any, rules: Any) -> An
         fp = concatenate([fp[-1:], fp, fp[:1]])
         rules = (None, None)
     n = xp.shape[0]
-    if n == 1:
+    if type(n) is int and n == 1:
         out = broadcast_value(fp[0], x.shape)
     else:
-        i = _elementwise.clamp(np.int32(1), convert(searchsorted(xp, x, "right"), np.dtype(np.int32)), np.int32(n - 1))
+        # Of one knot, where that is known only at run time, both neighbours are that knot.
+        place = convert(searchsorted(xp, x, "right"), np.dtype(np.int32))
+        i = _elementwise.clamp(np.int32(1), place, size_as(n - 1, np.dtype(np.int32)))
         low, high = xp[i - 1], xp[i]
         width = high - low
         flat = width == 0
@@ -348,6 +351,8 @@ def _covariance(x: Any, frequencies: Any, importances: Any, ddof: Any) -> Any:
         factor = total - ddof * _structure.reduce_sum(w * importances, [0]) / total
     if w is not None and frequencies is None:
         factor = total - ddof * _structure.reduce_sum(w * w, [0]) / total
+    # Of no more observations than degrees of freedom there is no covariance, as NumPy has it.
+    factor = where(factor > 0, factor, 0) if not x.shape[1] else factor
     centred = x - _structure.reshape(mean, (x.shape[0], 1))
     other = centred if w is None else centred * w
     out = _dot.dot(centred, _structure.transpose(_ufuncs.conj(other), (1, 0))) / factor

@@ -11,6 +11,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import typeof
+from teucer._dimensions.dimensions import is_size
 from teucer.lax import _cumulative, _structure
 from teucer.lax._control.iteration import scan
 from teucer.lax._dynamic import dynamic_index_in_dim
@@ -108,21 +109,22 @@ class ufunc:
             mask = _structure.reshape(_structure.transpose(choose(where, *(_structure.full(shape, v, np.dtype(bool))
                                                                          for v in (True, False))), order), (n, *rest))
         if start is None:
-            if n == 0:
+            if is_size(f"{self.__name__}.reduce", n, 0):
                 raise ValueError(f"zero-size array to reduction operation {self.__name__} which has no identity")
             carry, first = dynamic_index_in_dim(line, 0, 0, keepdims=False), 1
         else:
             carry, first = _structure.full(rest, convert(start, x.dtype), x.dtype), 0
-        if first == n:
+        if type(n) is int and first == n:
             return keep(carry, shape, axes) if keepdims else carry
         for_type = typeof(self._call(carry, carry)).dtype
         carry = convert(carry, for_type)
 
-        def step(so_far: Any, i: Any) -> Any:
-            joined = convert(self._call(so_far, dynamic_index_in_dim(line, i, 0, keepdims=False)), for_type)
-            return (joined if where is None else choose(dynamic_index_in_dim(mask, i, 0, keepdims=False), joined, so_far)), None
+        def step(so_far: Any, element: Any) -> Any:
+            x, taken = element
+            joined = convert(self._call(so_far, x), for_type)
+            return (joined if taken is None else choose(taken, joined, so_far)), None
 
-        result = scan(step, carry, np.arange(first, n, dtype=np.int32))[0]
+        result = scan(step, carry, (line[first:], None if where is None else mask[first:]))[0]
         return keep(result, shape, axes) if keepdims else result
 
     def accumulate(self, a: Any, axis: Any = 0, dtype: Any = None, out: None = None) -> Any:
@@ -138,17 +140,17 @@ class ufunc:
             raise ValueError("accumulate does not allow multiple axes")
         axis = _structure.canonical_axis(axis, x.ndim)
         line = _structure.moveaxis(x, axis, 0)
-        if not line.shape[0]:
+        if is_size(f"{self.__name__}.accumulate", line.shape[0], 0):
             return x
         carry = dynamic_index_in_dim(line, 0, 0, keepdims=False)
         for_type = typeof(self._call(carry, carry)).dtype
         carry = convert(carry, for_type)
 
-        def step(so_far: Any, i: Any) -> Any:
-            joined = convert(self._call(so_far, dynamic_index_in_dim(line, i, 0, keepdims=False)), for_type)
+        def step(so_far: Any, x: Any) -> Any:
+            joined = convert(self._call(so_far, x), for_type)
             return joined, joined
 
-        _, later = scan(step, carry, np.arange(1, line.shape[0], dtype=np.int32))
+        _, later = scan(step, carry, line[1:])
         return _structure.moveaxis(concatenate([_structure.reshape(carry, (1, *carry.shape)), later]), 0, axis)
 
     def at(self, a: Any, indices: Any, b: Any = None, /, *, inplace: bool = True) -> Any:

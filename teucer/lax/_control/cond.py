@@ -196,9 +196,8 @@ def _union(flags: Any) -> list[bool]:
 
 
 def _joined(avals: Sequence[Any]) -> Any:
-    """The type of a result of all branches: weak only if it is in each."""
-    first = avals[0]
-    return first if all(a is first for a in avals) or not first.weak_type else first.strengthen()
+    """The type of a result of all branches: weak if it is in the first one, which is that for False."""
+    return avals[0]
 
 
 def _hoisted(branches: Sequence[ClosedJaxpr]) -> tuple[tuple[ClosedJaxpr, ...], list[Any]]:

@@ -13,14 +13,15 @@ from teucer._core.primitive import Primitive
 from teucer._core.trace import EVAL, current_trace, typeof
 from teucer._core.types import ShapedArray, Zero, is_valid_type
 from teucer._devices.placement import placement_of
+from teucer._dimensions.dimensions import is_symbolic
 from teucer._lower import hlo
 from teucer._transform.vmap import vmap
 from teucer._trees import pytrees
 from teucer.lax import _joining, _shapes, _slicing, _structure
+from teucer.lax._associative import prefixes
 from teucer.lax._control.bodies import avals_of, stage_body
 from teucer.lax._control.cond import bind_branches, check_branches, platform_number
 from teucer.lax._control.iteration import run_scan
-from teucer.lax._cumulative import associative_scan_flat
 
 __all__ = ["associative_scan", "map", "optimization_barrier", "optimization_barrier_p", "platform_dependent",
            "platform_index_p"]
@@ -115,8 +116,8 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
         return leaves
 
     xs = [_shapes.rev(x, (at,)) for x in flat] if reverse else flat
-    outs = associative_scan_flat(combine, xs, at)
-    if avals[0].shape[at] > 1:
+    outs = prefixes(combine, xs, at)
+    if is_symbolic(avals[0].shape[at]) or avals[0].shape[at] > 1:
         outs = [_structure.convert_element_type(y, typeof(y).dtype) for y in outs]
     return pytrees.tree_unflatten(tree, [_shapes.rev(y, (at,)) for y in outs] if reverse else outs)
 

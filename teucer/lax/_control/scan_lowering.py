@@ -9,7 +9,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.jaxpr import ClosedJaxpr
-from teucer._dimensions.dimensions import bounds, is_symbolic
+from teucer._dimensions.dimensions import bounds, is_symbolic, max_dim
 from teucer._lower import hlo
 from teucer._lower.context import Value
 from teucer._transform.batch import unmapped_aval
@@ -47,14 +47,32 @@ def lower_scan(ctx: Any, values: Sequence[Any], *, jaxpr: ClosedJaxpr, length: i
 
     if straight:
         return results(*_straight(ctx, apply, length, init, xs, y_avals, reverse))
-    buffers = [_zeros(ctx, unmapped_aval(a, 0, length)) for a in y_avals]
+    # The loop's body has a type also where there are no steps: then there is an element that nobody asks for.
+    room = max_dim(length, 1)
+    xs = [_resized(ctx, x, length, room) for x in xs]
+    buffers = [_zeros(ctx, unmapped_aval(a, 0, room)) for a in y_avals]
 
     def step(index: Any, carry: Sequence[Any], buffers: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         new, ys = apply(carry, [_element(ctx, x, index) for x in xs])
         return new, [_written(ctx, buffer, y, index) for buffer, y in zip(buffers, ys, strict=True)]
 
     state = _loop(ctx, step, trips, unroll, (init, buffers), reverse, length)
-    return results(*_tail(ctx, step, range(length - rest, length) if rest else (), state, reverse, length))
+    carry, ys = _tail(ctx, step, range(length - rest, length) if rest else (), state, reverse, length)
+    return results(carry, [_resized(ctx, y, room, length) for y in ys])
+
+
+def _resized(ctx: Any, x: Any, size: Any, wanted: Any) -> Any:
+    """x, of a first axis of `size`, with one of `wanted`."""
+    if size is wanted or size == wanted:
+        return x
+    whole = _physical(x)
+    zeros = (0,) * (len(whole.shape) - 1)
+    aval = whole.aval.update(shape=(wanted, *whole.shape[1:]))
+    if bounds(wanted - size).low >= 0:
+        out = hlo.pad(ctx, whole, ctx.constant(0, whole.dtype), (0, *zeros), (wanted - size, *zeros), (0, *zeros), aval)
+    else:
+        out = hlo.slice(ctx, whole, (0, *zeros), aval.shape, (1,) * len(aval.shape))
+    return Value(out.name, x.aval.update(shape=(wanted, *x.aval.shape[1:])))
 
 
 def _straight(ctx: Any, apply: Any, length: int, carry: Sequence[Any], xs: Sequence[Any], y_avals: Sequence[Any],

@@ -31,6 +31,7 @@ from teucer.lax._dot import bilinear_jvp, cotangent_sharding, element_type_of
 from teucer.lax._precision import canonical_precision, precision_text
 from teucer.lax._shapes import rev
 from teucer.lax._structure import convert_element_type, moveaxis, reshape
+from teucer.lax._window_shapes import moved_by_padding
 
 __all__ = ["conv", "conv_general_dilated", "conv_general_dilated_p", "conv_with_general_padding"]
 
@@ -120,14 +121,19 @@ class ConvGeneralDilated(Primitive):
         if max(feature_group_count, batch_group_count) > 1 and any(
                 is_symbolic(aval.shape[a]) for aval, axes in zip(avals, grouped, strict=True) for a in axes):
             sizes.refuse("groups of an axis that is dynamic")
-        if not is_constant([rhs_aval.shape[a] for a in rhs_spec[2:]]) or any(is_symbolic(low) for low, _ in padding):
-            sizes.refuse("the kernel, or what is padded in front, is dynamic in a spatial axis")
+        if not is_constant([rhs_aval.shape[a] for a in rhs_spec[2:]]):
+            sizes.refuse("the kernel is dynamic in a spatial axis")
         lhs = sizes.mask(lhs, lhs_aval, 0, lhs_spec[1:])
+        lows, spreads = [0] * len(lhs_spec), [1] * len(lhs_spec)
+        for a, (low, _), spread in zip(lhs_spec[2:], padding, params["lhs_dilation"], strict=True):
+            lows[a], spreads[a] = low, spread
+        lhs = moved_by_padding(sizes, lhs, lows, 0, spreads)
         rhs = sizes.mask(rhs, rhs_aval, 0, (rhs_spec[1],))
         windows = []
         for (low, high), a, b, c, stride, spread, holes in zip(
                 padding, lhs_spec[2:], rhs_spec[2:], out_spec[2:], params["window_strides"], params["lhs_dilation"],
                 params["rhs_dilation"], strict=True):
+            low = 0 if is_symbolic(low) else low
             if is_symbolic(lhs_aval.shape[a]):
                 # As many windows as the result is long at most; those behind the elements see zeros.
                 needed = (sizes.bounded(outs[0].shape[c]) - 1) * stride + dilated(np.shape(rhs)[b], holes)
