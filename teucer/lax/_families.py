@@ -276,9 +276,13 @@ Function = Callable[..., Any]
 def unary(name: str, accepts: Accepts, lower: str | Function, tangent: Function | None, tested: Checked, doc: str, *,
           public: str = "", accuracy: bool = False, transpose: Function | None = None,
           result: Function | None = None, simplify: Any = None, fold: Any = None,
-          cost: Cost | None = None) -> tuple[Elementwise, Function]:
-    """A row for an operation of one operand: its primitive, and its public function (`public`, or the same name)."""
-    primitive = Elementwise(name, accepts, _with_accuracy(lower) if accuracy else lower, (tangent,), tested,
+          cost: Cost | None = None, by_parts: Function | None = None) -> tuple[Elementwise, Function]:
+    """A row for an operation of one operand: its primitive, and its public function (`public`, or the same name).
+
+    by_parts: the lowering for complex operands, where it is another one.
+    """
+    lower = _with_accuracy(lower) if accuracy else lower
+    primitive = Elementwise(name, accepts, lower if by_parts is None else _by_kind(lower, by_parts), (tangent,), tested,
                             transposes=(transpose,), result=result, simplify=simplify, fold=fold, cost=cost)
     bind = primitive.call
     public = public or name
@@ -377,6 +381,18 @@ def _renamed(function: Function, names: Sequence[str]) -> Function:
 
     renamed.__signature__ = signature  # type: ignore[attr-defined]
     return renamed
+
+
+def _by_kind(lower: Any, by_parts: Function) -> Function:
+    """A lowering that complex operands have apart."""
+    def chosen(ctx: Any, x: Any, **params: Any) -> Any:
+        if x.dtype.kind != "c":
+            return lower(ctx, x, **params)
+        if params.get("accuracy") is not None:
+            accuracy_text(params["accuracy"])  # checked only, as below
+        return by_parts(ctx, x)
+
+    return chosen
 
 
 def _with_accuracy(lower: str | Function) -> Function:

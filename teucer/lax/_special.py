@@ -49,6 +49,7 @@ from teucer.lax._elementwise import exp, expm1, log, log1p, sqrt
 from teucer.lax._families import FLOAT, Checked, Elementwise, binary, describe, face, scalar_like, stretched, unary
 from teucer.lax._programs import traced, until_converged, widened
 from teucer.lax._selection import where_else
+from teucer.lax._zeta import zeta_slope
 
 __all__ = [
     "bessel_i0e", "bessel_i0e_p", "bessel_i1e", "bessel_i1e_p", "betainc", "digamma", "digamma_p", "erf", "erf_inv",
@@ -181,7 +182,7 @@ polygamma_p, polygamma = binary(
     "Derivative of order m of the digamma function, at x.", names=("m", "x"))
 zeta_p, zeta = binary(
     "zeta", FLOAT, "chlo.zeta", (
-        _unsupported("zeta gradient with respect to x is not supported."),
+        lambda t, z, x, q: mul(t, zeta_slope(x, q)),
         lambda t, z, x, q: mul(t, neg(mul(x, zeta(_plus(x, 1), q))))), Checked(1.5, 9, 64),
     "Hurwitz zeta function: the sum of (q + k)^-x over k = 0, 1, ...", names=("x", "q"))
 
