@@ -32,7 +32,9 @@ def ravel_pytree(pytree: Any) -> tuple[Any, Callable[[Any], Any]]:
     avals = [typeof(x) for x in leaves]
     dtype = dtypes.result_type(*avals) if avals else dtypes.canonicalize_dtype(np.float64)
     ends = np.cumsum([a.size for a in avals])
-    flat = jnp.concatenate([jnp.ravel(x).astype(dtype) for x in leaves]) if leaves else jnp.zeros(0, dtype)
+    # Weakly typed if all leaves are, of one dtype.
+    parts = [jnp.ravel(x) if a.dtype == dtype else jnp.ravel(x).astype(dtype) for x, a in zip(leaves, avals, strict=True)]
+    flat = jnp.concatenate(parts) if parts else jnp.zeros(0, dtype)
 
     def unravel(vector: Any) -> Any:
         got = typeof(vector)

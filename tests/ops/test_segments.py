@@ -21,7 +21,8 @@ def expected(kind, data, ids, n):
     reduce, empty = KINDS[kind]
     if data.dtype.kind == "i" and np.isinf(empty):
         empty = np.iinfo(data.dtype).max if empty > 0 else np.iinfo(data.dtype).min
-    rest = data.shape[ids.ndim:]
+    rest = np.shape(data)[1:]
+    data = np.broadcast_to(data, (*ids.shape, *rest))
     chosen = [data[ids == i] for i in range(n)]
     return np.stack([reduce(x, axis=0) if len(x) else np.full(rest, empty) for x in chosen]).astype(data.dtype)
 
@@ -39,10 +40,12 @@ def test_value(kind, dtype, bucket_size):
 @ALL
 def test_shapes_and_promises(kind):
     f, r = function(kind), np.random.default_rng(0)
-    data, ids = r.normal(size=(3, 4, 2)).astype(np.float32), r.integers(0, 5, (3, 4))
+    data, ids = r.normal(size=(4, 3, 2)).astype(np.float32), r.integers(0, 5, (3, 4))
     np.testing.assert_allclose(f(data, ids, 5), expected(kind, data, ids, 5), rtol=1e-6)
     np.testing.assert_allclose(f(data, ids, 5, bucket_size=2), expected(kind, data, ids, 5), rtol=1e-6)
-    np.testing.assert_allclose(f(data, ids[:, 0], 5), expected(kind, data, ids[:, 0], 5), rtol=1e-6)
+    np.testing.assert_allclose(f(data, ids[0], 5), expected(kind, data, ids[0], 5), rtol=1e-6)
+    np.testing.assert_allclose(f(data[:1], ids, 5), expected(kind, data[:1], ids, 5), rtol=1e-6)
+    np.testing.assert_allclose(f(data[0, 0, 0], 3, 5), expected(kind, data[0, 0, 0], np.asarray(3), 5), rtol=1e-6)
     np.testing.assert_array_equal(f(DATA, np.arange(5), 5, indices_are_sorted=True, unique_indices=True), DATA)
     assert f(DATA, IDS).shape == (8,)
     assert f(DATA, IDS, 0).shape == (0,)
@@ -72,7 +75,10 @@ def test_derivatives():
     (lambda: ops.segment_sum(DATA, IDS, -1), ValueError, "num_segments must be non-negative"),
     (lambda: ops.segment_sum(DATA, DATA, 3), TypeError, r"(?s)segment_sum: segment_ids must be integers.*f32\[5\]"),
     (lambda: ops.segment_max(DATA, IDS[:3], 3), ValueError,
-     r"(?s)segment_max: data must begin.*data: f32\[5\].*segment_ids: \w+\[3\]"),
+     r"(?s)segment_max: data must have an element for each.*data: f32\[5\].*segment_ids: \w+\[3\]"),
+    (lambda: ops.segment_sum(DATA, 0, 3), ValueError, r"(?s)segment_sum: data must have.*data: f32\[5\].*segment_ids"),
+    (lambda: ops.segment_max(DATA, IDS, 3, bucket_size="s"), TypeError, "cannot be interpreted as an integer"),
+    (lambda: ops.segment_max(DATA, IDS, 3, bucket_size=0), ValueError, "segment_max: bucket_size must be positive, got 0"),
     (lambda: ops.segment_sum([1.0], [0], 3), TypeError, "segment_sum requires ndarray or scalar arguments, got <class 'list'>"),
     (lambda: jax.jit(lambda i: ops.segment_sum(DATA, i))(IDS), jax.errors.ConcretizationTypeError, "concrete"),
     (lambda: ops.segment_sum(jnp.zeros(0), jnp.zeros(0, int)), ValueError, "zero-size array"),

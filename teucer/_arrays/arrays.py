@@ -417,9 +417,12 @@ def _unpickle(value: Any, weak: bool) -> Any:
 @_member
 def __dlpack__(x: Any, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None) -> Any:
     check_live(x)
+    if type(x._carried) is KeyCarrier:
+        raise TypeError(f"__dlpack__: keys have no DLPack form; jax.random.key_data(x) has.\n    x: {x.aval!r}")
     if len(x.devices()) != 1:
         raise BufferError(f"__dlpack__: only arrays on one device have a DLPack form.\n    x: {x.aval!r}, {x.sharding}")
-    source = x.copy() if copy else x
+    # The capsule holds another array of the buffer: the process aborts if what it holds is deleted or donated.
+    source = x.copy() if copy else x.clone()
     return xla.to_dlpack(source, stream)
 
 

@@ -5,6 +5,7 @@ Equal types are one object: a type is compared and hashed by identity, and facts
 
 from __future__ import annotations
 
+import operator
 import sys
 from typing import Any, ClassVar, NamedTuple, final
 
@@ -213,7 +214,7 @@ def _remake(shape: Any, dtype: Any, weak_type: bool, sharding: Any, vma: frozens
 
 
 def _dimension(d: Any) -> Any:
-    return d if is_symbolic(d) else int(d.__index__())
+    return d if is_symbolic(d) else operator.index(d)
 
 
 def _names_text(names: list[str]) -> str:

@@ -65,7 +65,7 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     ShapeDtypeStruct(shape=(2,), dtype=float32)
     """
     check_callable(fun, "eval_shape")
-    if isinstance(fun, PjitFunction):
+    if isinstance(fun, PjitFunction) and hasattr(fun, "eval_shape"):  # functions of the library have no members
         return fun.eval_shape(*args, **kwargs)
     staged = _stage(fun, args, kwargs, "eval_shape")
     return pytrees.tree_unflatten(staged.out_tree, [as_struct(a) for a in staged.jaxpr.out_avals])

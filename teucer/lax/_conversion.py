@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
 from typing import Any, final
 
@@ -38,8 +39,10 @@ def convert_element_type(operand: Any, new_dtype: Any) -> Any:
     """
     if new_dtype is None:
         raise ValueError("convert_element_type: dtype must be specified.")
-    aval = typeof(operand)
     new_dtype = _checked_dtype(new_dtype, "convert_element_type")
+    if type(operand) in (int, complex):
+        operand = _of_number(operand, new_dtype)
+    aval = typeof(operand)
     if dtypes.is_extended(new_dtype) or dtypes.is_extended(aval.dtype):
         if new_dtype == aval.dtype:
             return operand
@@ -49,6 +52,23 @@ def convert_element_type(operand: Any, new_dtype: Any) -> Any:
         warnings.warn("Casting complex values to real discards the imaginary part", np.exceptions.ComplexWarning,
                       stacklevel=2)
     return _structure.convert_element_type(operand, new_dtype)
+
+
+def _of_number(x: Any, dtype: Any) -> Any:
+    """A number of Python that its own dtype may not hold, ready to be converted.
+
+    Raises TypeError for a complex number that is to be real.
+    """
+    if type(x) is complex:
+        return bool(x) if dtype == np.bool_ else x if dtypes.issubdtype(dtype, np.complexfloating) else (
+            int(x) if dtypes.issubdtype(dtype, np.integer) else float(x))  # type: ignore[arg-type]  # which raises
+    if dtypes.issubdtype(dtype, np.inexact):
+        return float(x)
+    if dtype == np.bool_ or not dtypes.issubdtype(dtype, np.integer):
+        return x
+    bits = dtypes.iinfo(dtype).bits
+    wrapped = x & ((1 << bits) - 1)
+    return wrapped - (1 << bits) if dtypes.iinfo(dtype).min < 0 and wrapped >> (bits - 1) else wrapped
 
 
 def _checked_dtype(dtype: Any, op: str) -> Any:
@@ -230,8 +250,8 @@ def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> An
     >>> lax.reduce_precision(1.01, 8, 3)
     Array(1., dtype=float32, weak_type=True)
     """
-    return reduce_precision_p.call(operand, exponent_bits=exponent_bits.__index__(),
-                                   mantissa_bits=mantissa_bits.__index__())[0]
+    return reduce_precision_p.call(operand, exponent_bits=operator.index(exponent_bits),
+                                   mantissa_bits=operator.index(mantissa_bits))[0]
 
 
 def stop_gradient(x: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple, final
 
@@ -326,7 +327,7 @@ def _is_float8(dtype: Any) -> bool:
 
 def _axes(groups: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     lhs, rhs = groups
-    return tuple(d.__index__() for d in lhs), tuple(d.__index__() for d in rhs)
+    return tuple(map(operator.index, lhs)), tuple(map(operator.index, rhs))
 
 
 def element_type_of(preferred: Any, op: str) -> Any:

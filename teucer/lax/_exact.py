@@ -92,4 +92,4 @@ def convert(x: Any, dtype: Any) -> Any:
     y = x.astype(dtype)
     floats = dtypes.issubdtype(x.dtype, np.floating) and dtypes.issubdtype(dtype, np.floating)
     rounded_once = floats and not (x.dtype == np.float64 and y.dtype.itemsize < 4)
-    return y if rounded_once or y.astype(x.dtype) == x else None
+    return y if rounded_once or (y if np.iscomplexobj(x) else y.real).astype(x.dtype) == x else None

@@ -80,9 +80,11 @@ class Fft(Linear):
 
     def lower(self, ctx: Any, x: Any, *, fft_type: FftType, fft_lengths: Any) -> Any:
         (aval,) = ctx.avals_out
+        # XLA's partitioner aborts the process for some lengths of an axis that is divided over several mesh axes.
+        axes = range(aval.ndim - len(fft_lengths), aval.ndim)
         if 0 in aval.shape:
             return (hlo.broadcast_in_dim(ctx, ctx.constant(0, aval.dtype), aval.shape, ()),)
-        return (hlo.fft(ctx, x, fft_type.name, fft_lengths, aval),)
+        return (ctx.whole(hlo.fft(ctx, ctx.whole(x, axes), fft_type.name, fft_lengths, aval), axes),)
 
     def transpose(self, cts: Any, x: Any, *, fft_type: FftType, fft_lengths: Any) -> Any:
         (ct,) = cts

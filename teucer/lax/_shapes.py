@@ -165,11 +165,15 @@ squeeze_p = Squeeze()
 
 
 def dtype(x: Any) -> Any:
-    """The dtype of a value.
+    """The dtype of a value, or that which a dtype, its name or a type of scalars stands for.
 
-    >>> dtype(1.0)
-    dtype('float32')
+    >>> dtype(1.0), dtype("float32")
+    (dtype('float32'), dtype('float32'))
     """
+    if x is None:
+        raise ValueError("Invalid argument to dtype: None.\n  Give a value, or a dtype.")
+    if isinstance(x, str | type | np.dtype):
+        return dtypes.canonicalize_dtype(dtypes.as_dtype(x), allow_extended_dtype=True)
     return typeof(x).dtype
 
 

@@ -168,6 +168,9 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
 
 def _reshard(x: Any, where: Any) -> Any:
     where = shardings.explicit_sharding("reshard", where, typeof(x).ndim)
+    if where is None:
+        raise ValueError("reshard: out_shardings says None where an array is to be laid out.\n    array: "
+                         f"{typeof(x).str_short(short_dtypes=True)}\n  Give a NamedSharding, or a PartitionSpec under a mesh.")
     mesh = where.mesh if isinstance(where.mesh, Mesh) else None
     return reshard_p.call(x, dst_sharding=where.update(mesh=where.mesh.abstract_mesh), concrete_mesh=mesh)[0]
 

@@ -15,8 +15,18 @@ from teucer._derived.custom_jvp import custom_jvp
 from teucer._dimensions.dimensions import as_size, is_symbolic
 from teucer._transform.library import library
 from teucer.numpy._promotion import INEXACT, promote, promote_dtypes
+from teucer.numpy._reductions import axis_key
 
 __all__ = ["log_softmax", "logmeanexp", "logsumexp", "one_hot", "softmax", "standardize"]
+
+
+def _on_axes(run: Any) -> Any:
+    """A function of which `axis` may be any sequence of axes, though a compiled one takes what has a hash."""
+    @functools.wraps(run)
+    def along(x: Any, axis: Any = -1, *args: Any, **kwargs: Any) -> Any:
+        return run(x, axis if type(axis) is int else axis_key(axis), *args, **kwargs)
+
+    return along
 
 
 def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False,
@@ -32,7 +42,7 @@ def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, r
 
     Method: shift by max(a). Blanchard, Higham & Higham, IMA J. Numer. Anal. 41 (2021) 2311.
     """
-    value, sign = _logsumexp(a, axis, b, keepdims, where)
+    value, sign = _logsumexp(a, axis_key(axis), b, keepdims, where)
     if return_sign:
         return jnp.real(value), sign
     if b is None or dtypes.issubdtype(value.dtype, np.complexfloating):
@@ -78,6 +88,7 @@ def logmeanexp(x: Any, axis: Any = None, where: Any = None, keepdims: bool = Fal
     return total - jnp.log(jnp.asarray(count, total.dtype))
 
 
+@_on_axes
 @library(static=("axis",))
 def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
     """log(softmax(x)) along axes, without overflow.
@@ -110,6 +121,7 @@ def _softmax_jvp(axis: Any, primals: Any, tangents: Any) -> Any:
     return y, y * (t - jnp.sum(y * t, axis, where=where, keepdims=True))
 
 
+@_on_axes
 @library(static=("axis",))
 def softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
     """exp(x) / sum(exp(x)) along axes, without overflow.
@@ -123,6 +135,7 @@ def softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
     return _softmax(x, where, axis)
 
 
+@_on_axes
 @library(static=("axis", "epsilon", "algorithm"))
 def standardize(x: Any, axis: Any = -1, mean: Any = None, variance: Any = None, epsilon: Any = 1e-5, where: Any = None, *,
                 algorithm: str = "fast") -> Any:

@@ -96,7 +96,7 @@ def power(x1: Any, x2: Any, /) -> Any:
         check_arraylike("power", x1)
         base = as_value(x1)
         if typeof(base).dtype == np.bool_:
-            base = convert(base, dtypes.canonicalize_dtype(int))
+            base = convert(base, np.dtype(np.int32))
         return lax.integer_pow(base, int(x2))
     return _power(x1, x2)
 

@@ -289,8 +289,8 @@ def _like(op: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any, out_
             out = _filled_array(sizes, np.asarray(value).astype(kind)[()], kind, where)
     else:
         out = _shapes.full(sizes, value, kind, sharding=where)
-    out = _structure.convert_element_type(out, kind, True) if weak else asarray(out)
-    return filled_at(out, device)
+    return filled_at(asarray(out) if not weak and not aval_of(out).weak_type else _structure.convert_element_type(out, kind, weak),
+                     device)
 
 
 def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:

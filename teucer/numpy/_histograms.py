@@ -22,6 +22,7 @@ from teucer.numpy._logic import where
 from teucer.numpy._manipulation import ravel
 from teucer.numpy._operands import broadcast_value, concrete, index_dtype, operand, operands, promoted
 from teucer.numpy._promotion import INEXACT, convert
+from teucer.numpy._ranges import linspace
 from teucer.numpy._sorting import searchsorted
 
 __all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
@@ -105,8 +106,7 @@ def _edges(x: Any, limits: Any, bins: int, dtype: Any) -> Any:
         low, high = convert(limits[0], dtype), convert(limits[1], dtype)
     empty = low == high
     low, high = where(empty, low - 0.5, low), where(empty, high + 0.5, high)
-    parts = np.linspace(0, 1, bins + 1)[:-1].astype(dtype)
-    return _joining.concatenate([low * (1 - parts) + high * parts, _structure.reshape(high, (1,))], 0)
+    return linspace(low, high, bins + 1, dtype=dtype)
 
 
 def histogram(a: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool | None = None) -> tuple[Any, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core.trace import Tracer
+from teucer._core.trace import Tracer, typeof
 from teucer._dimensions.dimensions import is_symbolic
 from teucer.lax import _cumulative, _elementwise, _joining, _shapes, _slicing, _sorting, _structure
 from teucer.lax._indexing import gather as _gather
@@ -56,9 +56,11 @@ def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices
         known = known.astype(np.int64)
         if is_symbolic(n):
             return _delete_known(x, sorted({int(i) for i in known.ravel()}), at)
-        if known.ndim == 0 and not -n <= known < n:
-            raise ValueError(f"delete: place {known} is out of bounds for axis {at} with size {n}.")
-        known = np.clip(np.where(known < 0, known + n, known), 0, n - 1)
+        outside = known[(known < -n) | (known >= n)]
+        if outside.size:
+            # As NumPy has it: a number is a wrong argument, one among several a wrong index.
+            raise (IndexError if known.ndim else ValueError)(
+                f"delete: index {outside.ravel()[0]} is out of bounds for axis {at} with size {n}.\n    obj: {known.tolist()}")
     return _taken(x, np.delete(np.arange(n, dtype=np.int32), known), at)
 
 
@@ -127,7 +129,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
         raise ValueError("index array argument obj to insert must be one dimensional or scalar")
     if isinstance(places, np.ndarray) and places.size and (-n > int(places.min()) or n < int(places.max())):
         raise IndexError(f"insert: place out of bounds for axis {at} with size {n}.\n    obj: {places.tolist()}")
-    new = convert(new, x.dtype)
+    new = convert(new, x.dtype, typeof(x).weak_type)
     if np.ndim(new) < x.ndim:
         new = _shapes.expand_dims(new, range(x.ndim - np.ndim(new)))
     if places.ndim == 0:

@@ -80,7 +80,8 @@ def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bo
 def _array_equal(a: Any, b: Any, equal_nan: bool) -> Any:
     x, y = promote("array_equal", ANY, a, b)
     same = lax.eq(x, y)
-    return _all(lax.bitwise_or(same, lax.bitwise_and(lax.ne(x, x), lax.ne(y, y))) if equal_nan else same)
+    same = lax.bitwise_or(same, lax.bitwise_and(lax.ne(x, x), lax.ne(y, y))) if equal_nan else same
+    return lax.convert_element_type(_all(same), np.dtype(bool))
 
 
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:

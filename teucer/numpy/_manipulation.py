@@ -49,7 +49,7 @@ def size(a: Any, axis: int | Sequence[int] | None = None) -> Any:
     sizes = np.shape(a)
     if axis is None:
         return math.prod(sizes)
-    axes = tuple(axis) if isinstance(axis, Sequence) else (axis,)
+    axes = tuple(axis) if np.ndim(axis) else (axis,)
     return math.prod(sizes[_structure.canonical_axis(i, len(sizes))] for i in axes)
 
 
@@ -213,7 +213,7 @@ def expand_dims(a: Any, axis: int | Sequence[int]) -> Any:
     (1, 3, 1)
     """
     x = operand("expand_dims", a)
-    return _shapes.expand_dims(x, tuple(axis) if isinstance(axis, Sequence) else (axis,))
+    return _shapes.expand_dims(x, tuple(axis) if np.ndim(axis) else (axis,))
 
 
 def squeeze(a: Any, axis: int | Sequence[int] | None = None) -> Any:
@@ -230,7 +230,7 @@ def squeeze(a: Any, axis: int | Sequence[int] | None = None) -> Any:
             raise ValueError("jnp.squeeze with axis=None: whether a symbolic size is 1 is not known. Give the axes.\n"
                              f"    a: {x.aval}")
         return _shapes.squeeze(x, [i for i, n in enumerate(x.shape) if n == 1])
-    return _shapes.squeeze(x, tuple(axis) if isinstance(axis, Sequence) else (axis,))
+    return _shapes.squeeze(x, tuple(axis) if np.ndim(axis) else (axis,))
 
 
 def broadcast_to(array: Any, shape: Any, *, out_sharding: Any = None) -> Any:
@@ -361,8 +361,8 @@ def roll(a: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
     x = operand("roll", a)
     if axis is None:
         return _structure.reshape(roll(ravel(x), shift, 0), x.shape)
-    axes = tuple(axis) if isinstance(axis, Sequence) else (axis,)
-    shifts = tuple(shift) if isinstance(shift, Sequence) else (shift,)
+    axes = tuple(axis) if np.ndim(axis) else (axis,)
+    shifts = tuple(shift) if np.ndim(shift) else (shift,)
     if len(shifts) == 1 and np.ndim(shifts[0]) == 1:
         shifts = tuple(shifts[0][i] for i in range(np.shape(shifts[0])[0]))
     if 1 not in (len(axes), len(shifts)) and len(axes) != len(shifts):
@@ -381,8 +381,8 @@ def _roll(x: Any, shifts: Any, axes: tuple[int, ...]) -> Any:
         if isinstance(shift, int | np.integer):
             start: Any = -int(shift) % n
         else:
-            if dtypes.issubdtype(typeof(shift).dtype, np.integer):
-                # Unsigned ones have no sign to change, and n may be more than short ones hold.
+            if typeof(shift).dtype.kind in "biu":
+                # Truth values are 0 and 1. Unsigned ones have no sign to change, and n may be more than short ones hold.
                 shift = _structure.convert_element_type(shift, dtypes.canonicalize_dtype(int))
             start = (-shift) % n
         if type(start) is int and typeof(x).sharding is None:

@@ -57,7 +57,7 @@ def eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = None, *, device: Any = N
     m = n if M is None else _size(M, "M", "eye")
     if n < 0 or m < 0:
         raise ValueError(f"negative dimensions are not allowed, got {N} and {M}")
-    if not is_valid_type(k) or np.ndim(k) or not dtypes.issubdtype(typeof(k).dtype, np.integer):
+    if not is_valid_type(k) or np.ndim(k) or typeof(k).dtype.kind not in "biu":
         raise ValueError(f"eye: k must be a scalar integer; got {k}")
     mask = _mask.__wrapped__ if isinstance(k, Tracer) else _mask
     out = mask((n, m), k if isinstance(k, Tracer) else operator.index(k), kind, False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,9 +14,10 @@ from teucer.lax._indexing.numbers import ScatterDimensionNumbers
 from teucer.lax._padding import dynamic_size
 from teucer.numpy._creation import asarray
 from teucer.numpy._library import fast
+from teucer.numpy._logic import where
 from teucer.numpy._manipulation import ravel
 from teucer.numpy._operands import concrete, index_dtype, is_unknown, operand
-from teucer.numpy._promotion import convert
+from teucer.numpy._promotion import ANY, promote_dtypes
 
 __all__ = ["argwhere", "flatnonzero", "nonzero"]
 
@@ -47,7 +47,7 @@ def _places(name: str, x: Any, size: int | None, fill_value: Any) -> tuple[Any, 
         return tuple(asarray(i.astype(index_dtype())) for i in known)
     count = size if is_symbolic(size) else operator.index(concrete(size, name, "size must be a known integer")[()])
     fill = fill_value if isinstance(fill_value, tuple) else (0 if fill_value is None else fill_value,) * x.ndim
-    if len(fill) != x.ndim:
+    if len(fill) != x.ndim or any(np.ndim(f) for f in fill):
         raise ValueError(f"{name}: fill_value must be a number, or one for each of {x.ndim} axes, got {fill_value}.")
     return tuple(_sized(x, fill, count))
 
@@ -57,7 +57,8 @@ def _sized(x: Any, fill: Any, size: int) -> Any:
     mask = ravel(x) != 0
     n = mask.shape[0]
     dtype = index_dtype()
-    fill = [_structure.broadcast_to(convert(f, dtype), (size,), ()) for f in fill]
+    # A fill value that is no integer makes floats, or complex numbers, of the places.
+    fill = [where(False, _structure.full((size,), 0, dtype), f) for f in fill]
     if n == 0 or size == 0:
         return fill
     flags = _structure.convert_element_type(mask, np.int32)
@@ -69,7 +70,7 @@ def _sized(x: Any, fill: Any, size: int) -> Any:
     out = []
     for axis_size, filling in zip(reversed(x.shape), reversed(fill), strict=True):
         place = flat % axis_size if len(x.shape) > 1 else flat
-        out.append(_elementwise.select(found, _structure.convert_element_type(place, dtype), filling))
+        out.append(where(found, _structure.convert_element_type(place, dtype), filling))
         flat = flat // axis_size if len(x.shape) > 1 else flat
     return out[::-1]
 
@@ -94,10 +95,7 @@ def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
         flat = _structure.reshape(x, (1,))
         (places,) = _places("nonzero", flat, size, None)
         return _structure.full((np.shape(places)[0], 0), 0, index_dtype())
-    fill: Any = fill_value
-    if fill is not None and np.ndim(fill):
-        fill = tuple(fill) if isinstance(fill, Sequence) else tuple(concrete(fill, "argwhere", "fill_value must be known"))
-    return _columns(_places("nonzero", x, size, fill))
+    return _columns(promote_dtypes("argwhere", ANY, *_places("argwhere", x, size, fill_value)))
 
 
 @fast

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -53,7 +53,8 @@ def axis_key(axis: Any) -> Any:
     """An axis argument, None, an integer or a sequence of them, as a hashable value."""
     if axis is None or type(axis) is int:
         return axis
-    return tuple(map(_axis_number, axis)) if isinstance(axis, list | tuple) else _axis_number(axis)
+    several = (isinstance(axis, Sequence | Set) and not isinstance(axis, str)) or (isinstance(axis, np.ndarray) and axis.ndim)
+    return tuple(map(_axis_number, axis)) if several else _axis_number(axis)
 
 
 def _axis_number(axis: Any) -> int:
@@ -201,8 +202,7 @@ def _extreme(name: str, a: Any, axis: Any, keepdims: bool, initial: Any, where: 
             raise errors.InconclusiveDimensionOperation(
                 f"{name}: the array may turn out to be empty, and then there is none: its size is {n}, from {bounds(n).low} on.\n"
                 f"    a: {typeof(x).str_short(short_dtypes=True)}\n  Give `initial`, which is the result then.")
-        if n == 0 and math.prod(
-                d for i, d in enumerate(np.shape(x)) if i not in axes_of(axis, np.ndim(x))):
+        if n == 0:
             raise ValueError(f"zero-size array to reduction operation {name} which has no identity\n"
                              f"    a: {typeof(x).str_short(short_dtypes=True)}, axis: {axis}")
     return fold(name, x, axis, keepdims, where, initial)
@@ -261,12 +261,9 @@ def _arg(name: str, a: Any, axis: Any, keepdims: bool) -> Any:
         flat, at = _structure.reshape(x, (count(x, tuple(range(ndim))),)), 0
     else:
         flat, at = x, _structure.canonical_axis(axis, ndim)
-    if np.shape(flat)[at] == 0 and math.prod(d for i, d in enumerate(np.shape(flat)) if i != at):
-        raise ValueError(f"attempt to get {name} of an empty sequence\n    a: {typeof(x).str_short(short_dtypes=True)}")
     if np.shape(flat)[at] == 0:
-        out = _structure.full([d for i, d in enumerate(np.shape(flat)) if i != at], 0, dtypes.canonicalize_dtype(int))
-    else:
-        out = getattr(_extremes, name)(flat, at, dtypes.canonicalize_dtype(int))
+        raise ValueError(f"attempt to get {name} of an empty sequence\n    a: {typeof(x).str_short(short_dtypes=True)}")
+    out = getattr(_extremes, name)(flat, at, dtypes.canonicalize_dtype(int))
     return keep(out, np.shape(x), tuple(range(ndim)) if axis is None else (at,)) if keepdims else out
 
 
@@ -443,6 +440,7 @@ def std(a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: Any
 @fast(static=("axis", "keepdims"))
 def _average(a: Any, axis: Any, weights: Any, keepdims: bool) -> Any:
     x, w = promote_dtypes("average", INEXACT, a, weights)
+    x, w = (_structure.convert_element_type(v, typeof(v).dtype) for v in (x, w))  # not weakly typed
     axes = axes_of(axis, np.ndim(x))
     if np.shape(x) != np.shape(w):
         if axis is None:

@@ -56,13 +56,14 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
     [1.0, 10.0]
     """
     value = operand("piecewise", x)
-    conditions = list(condlist) if isinstance(condlist, Sequence) else condlist
+    given = len(funclist)
+    conditions = list(condlist) if isinstance(condlist, Sequence) else operand("piecewise", condlist)
     if not isinstance(conditions, list):
-        table = operand("piecewise", conditions)
-        conditions = list(table) if table.ndim > value.ndim else [table]
-    elif conditions and not isinstance(conditions[0], list | ArrayImpl | Tracer | np.ndarray) and value.ndim:
-        conditions = [np.asarray(conditions)]
-    count, given = len(conditions), len(funclist)
+        conditions = list(conditions) if conditions.ndim else [conditions]
+    if given not in (len(conditions), len(conditions) + 1) and given in (1, 2):
+        # As NumPy has it: one condition for all elements, not a condition for each part of the array.
+        conditions = [operand("piecewise", condlist if not isinstance(condlist, Sequence) else np.asarray(condlist))]
+    count = len(conditions)
     if given not in (count, count + 1):
         raise ValueError(f"with {count} condition(s), either {count} or {count + 1} functions are expected; got {given}")
     functions = list(funclist)

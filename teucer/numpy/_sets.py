@@ -254,9 +254,9 @@ def _intersection(x: Any, y: Any, assume_unique: bool, return_indices: bool) -> 
         _known("intersect1d", v)
     common = np.intersect1d(np.asarray(x), np.asarray(y), assume_unique=assume_unique, return_indices=return_indices)
     if not return_indices:
-        return asarray(common, x.dtype)
+        return _like(common, x)
     values, i, j = common
-    return asarray(values, x.dtype), asarray(i.astype(index_dtype())), asarray(j.astype(index_dtype()))
+    return _like(values, x), asarray(i.astype(index_dtype())), asarray(j.astype(index_dtype()))
 
 
 class _Padded(NamedTuple):
@@ -292,7 +292,7 @@ def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | No
             _known("setdiff1d", v)
         kept = x if assume_unique else unique(x)
         kept = kept[np.asarray(isin(kept, y, invert=True))]
-        return convert(kept, typeof(operand("setdiff1d", ar1)).dtype)
+        return _like(kept, operand("setdiff1d", ar1))
     a = _Padded(x, None, _structure.full(x.shape, True, np.dtype(bool))) if assume_unique else _padded_set(x, False)
     kept = _elementwise.bitwise_and(a.exists, _elementwise.bitwise_not(_member(a.values, y)))
     return _packed(a.values, kept, operator.index(size), 0 if fill_value is None else fill_value)
@@ -302,7 +302,12 @@ def _packed(values: Any, kept: Any, size: int, fill: Any) -> Any:
     """The elements kept, moved to the front of an array of a size."""
     rank = _cumulative.cumsum(_structure.convert_element_type(kept, np.int32)) - 1
     filled = _shapes.broadcast_in_dim(convert(operand("fill_value", fill), values.dtype), (size,), ())
-    return _scatter(filled, where(kept, rank, size), values) if values.shape[0] else filled
+    return _like(_scatter(filled, where(kept, rank, size), values) if values.shape[0] else filled, values)
+
+
+def _like(values: Any, x: Any) -> Any:
+    """Values in the dtype of x, weakly typed if it is."""
+    return convert(asarray(values), x.dtype, typeof(x).weak_type)
 
 
 def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | None = None, fill_value: Any = None) -> Any:
@@ -317,7 +322,7 @@ def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | Non
     if size is None:
         for v in (x, y):
             _known("setxor1d", v)
-        return asarray(np.setxor1d(np.asarray(x), np.asarray(y), assume_unique), x.dtype)
+        return _like(np.setxor1d(np.asarray(x), np.asarray(y), assume_unique), x)
     a, b = _padded_set(x, assume_unique), _padded_set(y, assume_unique)
     values = _joining.concatenate([a.values, b.values], 0)
     only = _joining.concatenate([_elementwise.bitwise_and(s.exists, _elementwise.bitwise_not(_member(s.values, other)))
@@ -352,7 +357,7 @@ def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: 
 
 @fast(static=("invert", "method"))
 def _isin(x: Any, tests: Any, invert: bool, method: str) -> Any:
-    found = _member(x, tests, method)
+    found = _structure.convert_element_type(_member(x, tests, method), np.dtype(bool))
     return _elementwise.bitwise_not(found) if invert else found
 
 

@@ -169,7 +169,12 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None, *, meth
         raise ValueError(f"a should be 1-dimensional, got shape {x.shape}")
     if sorter is not None:
         x = x[operand("searchsorted", sorter, 3)]
-    return _search(x, values, side == "right", method, index_dtype())
+    return _search(x, values, side == "right", method, _place_dtype(x.shape[0]))
+
+
+def _place_dtype(n: Any) -> Any:
+    """The dtype of places in a sorted array of size n: 32 bits, where that is enough."""
+    return np.dtype(np.int32) if dimensions.bounds(n).high < 2**31 or dimensions.is_symbolic(n) else index_dtype()
 
 
 @fast(static=("right", "method", "dtype"))
@@ -251,7 +256,7 @@ def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = Non
 def _digitize(x: Any, bins: Any, right: bool, method: str) -> Any:
     n = bins.shape[0]
     if n == 0:
-        return _structure.full(x.shape, 0, index_dtype())
+        return _structure.full(x.shape, 0, _place_dtype(n))
     side = "left" if right else "right"
     ascending = searchsorted(bins, x, side, method=method)
     descending = n - searchsorted(flip(bins), x, side, method=method)

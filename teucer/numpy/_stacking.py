@@ -252,7 +252,7 @@ def tile(A: Any, reps: Any) -> Any:
     [[0, 1, 0, 1], [0, 1, 0, 1]]
     """
     x = operand("tile", A)
-    counts = tuple(reps) if isinstance(reps, Sequence | np.ndarray) else (reps,)
+    counts = tuple(reps) if isinstance(reps, Sequence) or np.ndim(reps) else (reps,)
     ndim = max(x.ndim, len(counts))
     shape = (1,) * (ndim - x.ndim) + x.shape
     counts = (1,) * (ndim - len(counts)) + _structure.canonical_shape(counts, "tile")
@@ -380,7 +380,7 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
     """
     x = operand("trim_zeros", filt)
     places = np.nonzero(concrete(x, "trim_zeros", "the size of the result depends on the values"))
-    axes = range(x.ndim) if axis is None else [axis_of(x, a) for a in (axis if isinstance(axis, Sequence) else (axis,))]
+    axes = range(x.ndim) if axis is None else [axis_of(x, a) for a in (axis if np.ndim(axis) else (axis,))]
     low, high = [0] * x.ndim, list(x.shape)
     for i in axes:
         if not places[i].size:

@@ -16,7 +16,7 @@ from teucer.numpy import _updates
 from teucer.numpy._index_keys import parse
 from teucer.numpy._library import fast
 from teucer.numpy._manipulation import ravel
-from teucer.numpy._operands import axis_of, broadcast_value, operand, operands, size_as
+from teucer.numpy._operands import axis_of, broadcast_value, index_dtype, operand, operands, size_as
 from teucer.numpy._promotion import broadcast_shapes, convert, refuse_out
 from teucer.numpy._reading import Options, common_index_dtype, wrapped
 
@@ -40,6 +40,8 @@ def take(a: Any, indices: Any, axis: int | None = None, out: None = None, mode: 
     """
     refuse_out("take", out)
     x, places = operands("take", a, indices)
+    if places.dtype == np.bool_:
+        places = convert(places, index_dtype())
     if not dtypes.issubdtype(places.dtype, np.integer):
         raise ValueError(f"take: indices must have an integer type, got {places.dtype}.")
     if axis is None:

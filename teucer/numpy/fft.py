@@ -20,7 +20,7 @@ from teucer.numpy._creation import checked_dtype, place
 from teucer.numpy._library import fast
 from teucer.numpy._logic import where
 from teucer.numpy._manipulation import roll
-from teucer.numpy._operands import positions
+from teucer.numpy._operands import axes_of, positions
 from teucer.numpy._promotion import as_value, check_arraylike
 from teucer.numpy._ufuncs import conj, is_kind
 
@@ -61,10 +61,18 @@ def _transform(name: str, kind: str, a: Any, sizes: Any, axes: tuple[int, ...], 
     lengths = list(sizes) if sizes is not None else [np.shape(x)[i] for i in axes]
     if sizes is None and real_result and axes:
         lengths[-1] = max(0, 2 * (lengths[-1] - 1))
-    if any(n < 1 for n in lengths):
+    # What has no elements has a transform without elements, but for RFFT, which has one of a single zero frequency.
+    empty = sizes is None and any(type(n) is int and n == 0 for n in lengths) and not (kind == "RFFT" and lengths[-1] == 0)
+    if not empty and any(n < 1 for n in lengths):
         raise ValueError(f"Shape should be positive.\n    {name}: sizes {tuple(lengths)}")
     if typeof(x).dtype in (np.dtype(np.float16), dtypes.bfloat16):
         x = lax.convert_element_type(x, np.dtype(np.float32))
+    if empty:
+        shape = list(np.shape(x))
+        for axis, n in zip(axes, [*lengths[:-1], lengths[-1] // 2 + 1 if kind == "RFFT" else lengths[-1]], strict=True):
+            shape[axis] = n
+        dtype = dtypes.to_complex_dtype(typeof(x).dtype)
+        return _structure.full(shape, 0, np.dtype(dtypes.finfo(dtype).dtype) if real_result else dtype)
     for k, (axis, n) in enumerate(zip(axes, lengths, strict=True)):
         x = _resized(x, axis, n // 2 + 1 if real_result and k == len(axes) - 1 else n)
     if not axes:
@@ -274,7 +282,7 @@ def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> 
 
 def _shifted(name: str, x: Any, axes: Any, *, inverse: bool) -> Any:
     check_arraylike(f"jnp.fft.{name}", x)
-    places = tuple(range(np.ndim(x))) if axes is None else tuple(axes) if isinstance(axes, tuple | list) else (axes,)
+    places = axes_of(x, axes)
     shifts = tuple(-(np.shape(x)[i] // 2) if inverse else np.shape(x)[i] // 2 for i in places)
     return roll(x, shifts, places)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +26,8 @@ def segment_sum(data: Any, segment_ids: Any, num_segments: int | None = None, in
                 unique_indices: bool = False, bucket_size: int | None = None, mode: Any = None, out_sharding: Any = None) -> Any:
     """Sums of the elements of each segment; 0 for a segment without elements.
 
-    segment_ids: integers, of the shape of data's leading axes. Elements whose number is not in [0, num_segments) are left out, or
+    segment_ids: integers, one for each part of data along its first axis; of ids of several axes each takes a part that data
+    broadcast to ids.shape + data.shape[1:] have there. Elements whose number is not in [0, num_segments) are left out, or
     with mode='clip' go to the nearest segment.
     num_segments: by default the greatest number plus one, which must be known while tracing.
     indices_are_sorted, unique_indices: promises about segment_ids, which save work. bucket_size: reduce as many elements at a
@@ -79,16 +82,25 @@ def _segment(name: str, operation: str, data: Any, ids: Any, num_segments: Any, 
                                                                        bucket_size, mode, None), data, ids)
     if not dtypes.issubdtype(typeof(ids).dtype, np.integer):
         raise TypeError(f"{name}: segment_ids must be integers.\n    segment_ids: {typeof(ids).str_short(True)}")
-    shape, of_ids = np.shape(data), np.shape(ids)
-    if shape[:len(of_ids)] != of_ids:
-        raise ValueError(f"{name}: data must begin with the axes of segment_ids.\n    data: {typeof(data).str_short(True)}\n"
-                         f"    segment_ids: {typeof(ids).str_short(True)}")
+    target = (*np.shape(ids), *np.shape(data)[1:])
+    if not _fits(np.shape(data), target):
+        raise ValueError(f"{name}: data must have an element for each segment number.\n    data: {typeof(data).str_short(True)}\n"
+                         f"    segment_ids: {typeof(ids).str_short(True)}\n"
+                         f"  Numbers of this shape take data that broadcast to {target}.")
     count = max(int(jnp.max(ids)) + 1, 0) if num_segments is None else as_size(num_segments)
     if count < 0:
         raise ValueError("num_segments must be non-negative.")
     is_clipped = mode is not None and GatherScatterMode.from_any(mode) == GatherScatterMode.CLIP
-    size = None if bucket_size is None else bucket_size.__index__()
+    size = None if bucket_size is None else operator.index(bucket_size)
+    if size is not None and size <= 0:
+        raise ValueError(f"{name}: bucket_size must be positive, got {size}.")
     return _scattered(data, ids, operation, count, bool(is_sorted), bool(unique), size, is_clipped)
+
+
+def _fits(shape: Sequence[Any], target: Sequence[Any]) -> bool:
+    """Whether data of a shape broadcast to another one."""
+    return len(shape) <= len(target) and all(
+        (type(n) is int and n == 1) or n == m for n, m in zip(reversed(shape), reversed(target), strict=False))
 
 
 @fast(static=("operation", "count", "is_sorted", "unique", "bucket_size", "is_clipped"))
@@ -98,7 +110,7 @@ def _scattered(data: Any, ids: Any, operation: str, count: int, is_sorted: bool,
     # Negative numbers are not counted from the end.
     ids = jnp.clip(ids, 0, max_dim(count - 1, 0)) if is_clipped else jnp.where(ids < 0, count, ids)
     start = _neutral(operation, data.dtype)
-    rest = data.shape[ids.ndim:]
+    rest = data.shape[1:]
     options = {"indices_are_sorted": is_sorted and is_clipped, "unique_indices": unique, "mode": "drop"}
     if bucket_size is None:
         return getattr(jnp.full((count, *rest), start, data.dtype).at[ids], operation)(data, **options)

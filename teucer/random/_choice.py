@@ -101,7 +101,7 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False, *, o
     if not aval.shape:
         if not dtypes.issubdtype(aval.dtype, np.integer):
             raise TypeError("x must be an integer or at least 1-dimensional")
-        return place(_permuted_places(typed, n=max_dim(as_size(x), 0), dtype=aval.dtype), out_sharding)
+        return place(_permuted_places(typed, n=max_dim(as_size(x), 0), dtype=dtypes.canonicalize_dtype(int)), out_sharding)
     return place(_permuted(typed, x, axis=axis, independent=bool(independent)), out_sharding)
 
 

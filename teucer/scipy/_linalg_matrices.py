@@ -13,6 +13,7 @@ from teucer import numpy as jnp
 from teucer._dimensions.dimensions import as_size, is_symbolic, max_dim
 from teucer.numpy._library import fast
 from teucer.numpy._operands import positions
+from teucer.numpy._promotion import check_arraylike
 from teucer.scipy._operands import matrices
 
 __all__ = ["block_diag", "circulant", "companion", "dft", "hadamard", "hankel", "hilbert", "toeplitz"]
@@ -41,6 +42,11 @@ def block_diag(*arrs: Any) -> Any:
     return jnp.concatenate(rows, axis=0)
 
 
+def _strong(x: Any) -> Any:
+    """x, not weakly typed."""
+    return jnp.asarray(x, jnp.asarray(x).dtype)
+
+
 @fast
 def toeplitz(c: Any, r: Any = None) -> Any:
     """The matrix with constant diagonals whose first column is c and first row r, by default c's conjugate; r[0] is not used.
@@ -49,8 +55,9 @@ def toeplitz(c: Any, r: Any = None) -> Any:
     Array([[1, 3, 4],
            [2, 1, 3]], dtype=int32)
     """
-    c = jnp.atleast_1d(c)
-    r = jnp.conj(c) if r is None else jnp.atleast_1d(r)
+    check_arraylike("toeplitz", c, *(() if r is None else (r,)))
+    c = _strong(jnp.atleast_1d(c))
+    r = jnp.conj(c) if r is None else _strong(jnp.atleast_1d(r))
     m, n = c.shape[-1], r.shape[-1]
     batch = jnp.broadcast_shapes(c.shape[:-1], r.shape[:-1])
     c, r = (jnp.broadcast_to(x, (*batch, x.shape[-1])) for x in (c, r))

@@ -71,7 +71,7 @@ def wofz(z: Any) -> Any:
     ()
     """
     (z,) = promote("wofz", COMPLEX, z)
-    return _wofz(jnp.asarray(z))
+    return _wofz(jnp.asarray(z, jnp.result_type(z)))
 
 
 @custom_jvp
@@ -95,9 +95,10 @@ def erfcx(x: Any) -> Any:
     """exp(x^2) erfc(x), without overflow for positive x; of complex numbers too.
 
     >>> erfcx(jnp.inf)
-    Array(0., dtype=float32, weak_type=True)
+    Array(0., dtype=float32)
     """
     (x,) = inexact("erfcx", x)
+    x = jnp.asarray(x, x.dtype)  # not weakly typed
     return _wofz(1j * x) if jnp.iscomplexobj(x) else _erfcx(x)
 
 
@@ -125,10 +126,10 @@ def dawsn(x: Any) -> Any:
     """Dawson's integral: exp(-x^2) times the integral of exp(t^2) over t from 0 to x.
 
     >>> dawsn(0.)
-    Array(0., dtype=float32, weak_type=True)
+    Array(0., dtype=float32)
     """
     (x,) = real("dawsn", x, error=ValueError)
-    return _in_single(_dawsn, x)
+    return _in_single(_dawsn, jnp.asarray(x, jnp.result_type(x)))  # not weakly typed
 
 
 def _in_single(f: Any, x: Any) -> Any:
@@ -172,10 +173,10 @@ def fresnel(x: Any) -> tuple[Any, Any]:
     """The integrals of sin(pi t^2 / 2) and of cos(pi t^2 / 2) over t from 0 to x.
 
     >>> fresnel(0.)
-    (Array(0., dtype=float32, weak_type=True), Array(0., dtype=float32, weak_type=True))
+    (Array(0., dtype=float32), Array(0., dtype=float32))
     """
     (x,) = real("fresnel", x)
-    return _in_single(_fresnel, x)
+    return _in_single(_fresnel, jnp.asarray(x, jnp.result_type(x)))
 
 
 @custom_jvp
@@ -214,7 +215,7 @@ def sici(x: Any) -> tuple[Any, Any]:
     """The integral of sin(t) / t over t from 0 to x, and the cosine integral Ci(x), which for x < 0 is that of -x.
 
     >>> sici(0.)
-    (Array(0., dtype=float32, weak_type=True), Array(-inf, dtype=float32, weak_type=True))
+    (Array(0., dtype=float32), Array(-inf, dtype=float32))
     """
     (x,) = real("sici", x, error=ValueError)
-    return _in_single(_sici, x)
+    return _in_single(_sici, jnp.asarray(x, jnp.result_type(x)))

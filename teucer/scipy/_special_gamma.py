@@ -59,7 +59,7 @@ def loggamma(x: Any) -> Any:
     """
     (x,) = inexact("loggamma", x)
     if jnp.iscomplexobj(x):
-        return _loggamma(x)
+        return _loggamma(jnp.asarray(x, jnp.result_type(x)))
     return jnp.where(x < 0, jnp.nan, lax.lgamma(x))
 
 

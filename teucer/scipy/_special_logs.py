@@ -20,7 +20,7 @@ __all__ = ["boxcox", "boxcox1p", "entr", "expit", "kl_div", "log_ndtr", "log_sof
 
 @custom_jvp
 def _xlogy(x: Any, y: Any) -> Any:
-    is_zero = x == 0
+    is_zero = (x == 0) & ~jnp.isnan(y)
     return jnp.where(is_zero, jnp.zeros_like(x), x * jnp.log(jnp.where(is_zero, jnp.ones_like(y), y)))
 
 
@@ -32,7 +32,7 @@ def _xlogy_jvp(primals: Any, tangents: Any) -> Any:
 
 @fast
 def xlogy(x: Any, y: Any) -> Any:
-    """x * log(y), which is 0 where x is 0.
+    """x * log(y), which is 0 where x is 0 and y is not nan.
 
     >>> xlogy(0., 0.)
     Array(0., dtype=float32, weak_type=True)
@@ -42,7 +42,7 @@ def xlogy(x: Any, y: Any) -> Any:
 
 @custom_jvp
 def _xlog1py(x: Any, y: Any) -> Any:
-    is_zero = x == 0
+    is_zero = (x == 0) & ~jnp.isnan(y)
     return jnp.where(is_zero, jnp.zeros_like(x), x * jnp.log1p(jnp.where(is_zero, jnp.zeros_like(y), y)))
 
 
@@ -54,7 +54,7 @@ def _xlog1py_jvp(primals: Any, tangents: Any) -> Any:
 
 @fast
 def xlog1py(x: Any, y: Any) -> Any:
-    """x * log(1 + y), which is 0 where x is 0.
+    """x * log(1 + y), which is 0 where x is 0 and y is not nan.
 
     >>> xlog1py(0., -1.)
     Array(0., dtype=float32, weak_type=True)
