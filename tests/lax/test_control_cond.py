@@ -78,8 +78,8 @@ def test_the_weak_type_is_that_of_the_first_branch():
         # Branch 0 is that for False.
         assert lax.cond(taken, strong, lambda x: 2.0, 1.0).weak_type
         assert not lax.cond(taken, lambda x: 2.0, strong, 1.0).weak_type
-    assert lax.switch(1, [lambda: 3.0, lambda: np.float32(1), lambda: 2.0]).weak_type
-    assert not lax.switch(1, [lambda: np.float32(3), lambda: 1.0, lambda: 2.0]).weak_type
+    assert lax.switch(1, [lambda: 3.0, lambda: np.float64(1), lambda: 2.0]).weak_type
+    assert not lax.switch(1, [lambda: np.float64(3), lambda: 1.0, lambda: 2.0]).weak_type
 
 
 def test_branches_without_results():

@@ -277,7 +277,8 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * np.pi)
     x = operand("unwrap", p)
     exact = dtypes.issubdtype(x.dtype, np.integer) and isinstance(period, int | np.integer)
     if not exact:
-        x = convert(x, dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(x.dtype)))
+        kind = float if x.dtype == np.bool_ else dtypes.to_inexact_dtype(x.dtype)
+        x = convert(x, dtypes.canonicalize_dtype(kind))
     if dtypes.issubdtype(x.dtype, np.complexfloating):
         raise ValueError("jnp.unwrap does not support complex inputs.")
     if x.shape[axis_of(x, axis)] == 0:
