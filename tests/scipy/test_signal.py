@@ -149,7 +149,7 @@ def test_short_time_transforms(options, kind, axis):
     places = {"time_axis": -1, "freq_axis": axis % x.ndim}
     times, values = signal.istft(found[2], fs=2.0, **back, **places)
     close(values, reference.istft(expected[2], fs=2.0, **back, **places)[1])
-    close(times, np.arange(values.shape[axis]) / 2.0)  # SciPy gives as many as the first axis is long
+    close(times, np.arange(values.shape[-1]) / 2.0)  # SciPy gives as many as the first axis is long
 
 
 @pytest.mark.parametrize(("time_axis", "freq_axis"), list(itertools.permutations(range(3), 2)))
