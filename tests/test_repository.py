@@ -247,3 +247,37 @@ def test_rules_call_primitives():
         ]
 
     assert not offenders(MODULES, fault), "use p.call(...), which gives a tuple"
+
+
+PLATFORMS = {"cpu", "gpu", "cuda", "rocm", "tpu"}
+# Where a platform is asked for by its name, and why; all else asks the target of the platform (`teucer/_targets/interface.py`).
+ASKS_FOR_A_PLATFORM = {
+    "teucer/_xla/": "platforms by their names: clients, plugins and options",
+    "teucer/_devices/backends.py": "platforms by their names: which are started",
+    "teucer/_targets/": "it is what is asked",
+    "teucer/lax/linalg/": "kernels of libraries, which platforms have or lack",
+    "teucer/_dynamic/dynamic.py": "whether an array is in the host's memory",
+    "teucer/_arrays/arrays.py": "whether an array is in the host's memory",
+    "teucer/lax/_callbacks.py": "whether an array is in the host's memory",
+    "teucer/lax/_control/cond.py": "what users call GPUs",
+    "teucer/interpreters/mlir.py": "what users call GPUs",
+    "teucer/experimental/mesh_utils.py": "TPUs have a wiring",
+    "teucer/lax/_sorting.py": "keys that CPUs sort faster as integers",
+    "teucer/lax/_indexing/gather.py": "complex numbers, which GPUs do not add atomically",
+    "teucer/random/_gamma.py": "XLA's generators, which draw otherwise on CPUs",
+}
+
+
+def test_nobody_but_targets_asks_for_a_platform():
+    def names(node):
+        items = node.elts if isinstance(node, ast.Tuple | ast.List | ast.Set) else [node]
+        return {item.value for item in items if isinstance(item, ast.Constant) and isinstance(item.value, str)}
+
+    def fault(path):
+        if str(path.relative_to(ROOT)).startswith(tuple(ASKS_FOR_A_PLATFORM)):
+            return None
+        compared = [node for node in ast.walk(tree_of(path)) if isinstance(node, ast.Compare)]
+        return [node.lineno for node in compared
+                if any(names(side) & PLATFORMS for side in (node.left, *node.comparators))]
+
+    assert not offenders(MODULES, fault)

@@ -13,8 +13,8 @@ import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
 from teucer._targets.cpu.expensive import LEAST, keep_expensive
-from teucer._targets.cpu.outline import outlined
 from teucer._targets.cpu.pieces import cut
+from teucer._targets.table import target_of
 
 X = rng(64, 64)
 assert X.size == LEAST
@@ -111,8 +111,8 @@ def test_transformations(g: Any, x: Any) -> None:
 
 def test_the_option_and_the_platform_decide() -> None:
     jaxpr = traced(f, X)
-    assert functions(outlined(jaxpr, None, "cpu")) == [(1, 1)]
-    assert functions(outlined(jaxpr, False, "cpu")) == functions(outlined(jaxpr, None, "gpu")) == []
+    assert functions(target_of("cpu").prepare(jaxpr, "auto")) == [(1, 1)]
+    assert functions(target_of("cpu").prepare(jaxpr, "off")) == functions(target_of("cuda").prepare(jaxpr, "auto")) == []
 
 
 def test_it_is_no_piece_of_a_program() -> None:
@@ -125,7 +125,7 @@ def test_it_is_no_piece_of_a_program() -> None:
         return jnp.sum(jnp.sin(x) + jnp.sin(x).T)
 
     x, ws = rng(400, 400), [rng(400, 400) + i for i in range(20)]
-    after = outlined(traced(jax.grad(network, argnums=1), x, ws), None, "cpu")
+    after = target_of("cpu").prepare(traced(jax.grad(network, argnums=1), x, ws), "auto")
     pieces = cut(after)
     assert any(length == 1 for _, length in functions(after))
     assert pieces is not None

@@ -21,6 +21,7 @@ from teucer._optimize.dce import remove_dead
 from teucer._optimize.passes import optimize
 from teucer._targets.cpu.outline import FORCED, Costs, _Program, outline
 from teucer._targets.cpu.repeats import Repeat, repeats
+from teucer._targets.table import target_of
 from teucer._transform.jit_calls import hoist_consts
 from teucer._xla import client as xla
 
@@ -480,12 +481,11 @@ def test_small_programs_keep_the_functions_of_their_user() -> None:
 
 
 def test_other_platforms_are_left_alone() -> None:
-    from teucer._targets.cpu.outline import outlined as for_platform
-
     jaxpr = traced(network, X, LAYERS * 4)
-    assert for_platform(jaxpr, None, "cuda") is jaxpr
-    assert for_platform(jaxpr, None, "cpu") is not jaxpr
-    assert for_platform(jaxpr, True, "cuda") is not jaxpr
+    assert target_of("cuda").prepare(jaxpr, "auto") is jaxpr
+    assert target_of("cpu").prepare(jaxpr, "auto") is not jaxpr
+    for platform in ("cuda", "rocm", "tpu", "another"):
+        assert target_of(platform).prepare(jaxpr, "force") is not jaxpr
 
 
 # --- Random programs ------------------------------------------------------------------------------------------------

@@ -14,8 +14,8 @@ from teucer._base import config
 from teucer._core.jaxpr import Jaxpr, Literal
 from teucer._optimize.dce import remove_dead
 from teucer._optimize.passes import optimize
-from teucer._programs import compile
 from teucer._programs.program import Steps
+from teucer._targets import interface
 from teucer._targets.cpu.outline import FORCED as ALL
 from teucer._targets.cpu.outline import Costs, outline
 from teucer._targets.cpu.pieces import FORCED, Cut, cut
@@ -356,7 +356,7 @@ def test_functions_without_equations() -> None:
 @pytest.mark.parametrize("of", [lambda f: f, lambda f: jax.grad(lambda x, ws: jnp.sum(f(x, ws)[0] ** 2), (0, 1))],
                          ids=["f", "grad"])
 def test_shared_pieces_give_what_the_whole_gives(monkeypatch: Any, of: Any, kept: Any) -> None:
-    monkeypatch.setattr(compile, "FORCED", SHARING._replace(groups=8))
+    monkeypatch.setattr(interface, "FORCED_PIECES", SHARING._replace(groups=8))
     f, x, ws = deep(24, kept)
     steps = steps_of(of(f), x, ws)
     assert steps is not None and len(steps.steps) <= 20
@@ -364,7 +364,7 @@ def test_shared_pieces_give_what_the_whole_gives(monkeypatch: Any, of: Any, kept
 
 
 def test_arguments_of_shared_pieces_are_donated(monkeypatch: Any) -> None:
-    monkeypatch.setattr(compile, "FORCED", SHARING._replace(groups=8))
+    monkeypatch.setattr(interface, "FORCED_PIECES", SHARING._replace(groups=8))
     ws, x = weights(24)
     expected = jax.jit(step, outline=False)(ws, x)
     train = jax.jit(step, outline=True, donate_argnums=0)

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux") or not hasa
 # Six blocks of 20 MB, 30720 pages of 4 KB, two heaps of a thread: taken and given back again and again, as programs do.
 PROGRAM = """
 import ctypes, resource, sys, threading, teucer as jax
-from teucer._base import host_memory
+from teucer._targets import host_memory
 jax.devices()
 host_memory.keep_heaps()  # as the first program in pieces does
 libc = ctypes.CDLL(None)
@@ -41,7 +41,7 @@ else:
 SCARCE = """
 import ctypes, teucer as jax
 from pathlib import Path
-from teucer._base import host_memory
+from teucer._targets import host_memory
 jax.devices()
 libc = ctypes.CDLL(None)
 libc.malloc.restype = ctypes.c_void_p
@@ -62,7 +62,7 @@ print(used - kept, kept - resident())
 # What malloc is told of its quick lists while an executable is loaded, before and after a program in pieces.
 LOADING = """
 import ctypes, teucer as jax
-from teucer._base import host_memory
+from teucer._targets import host_memory
 jax.devices()
 told = []
 class Recorder:

@@ -49,6 +49,8 @@ class Provided:
 
     # _programs: runner(primitive, params) is what runs a primitive outside any trace.
     runner: Callable[[Any, dict[str, Any]], Callable[..., tuple[Any, ...]]]
+    # _targets: target(platform), a `_targets.interface.Target`, which stands above.
+    target: Callable[[str], Any]
     # _arrays: put(host value, device, aval=type) is an array.
     put: Operation
     # lax: the array operations that transformations use (`array_ops`).

@@ -6,7 +6,8 @@ import logging
 import threading
 from typing import Any
 
-from teucer._base import config, host_memory
+from teucer._base import config
+from teucer._core.provided import provided
 from teucer._xla import client as xla
 from teucer._xla.platforms import lapack, plugins
 
@@ -95,7 +96,7 @@ def _cpu() -> Any:
     if count == 0:
         raise RuntimeError("the option jax_num_cpu_devices is 0, and there must be a device; -1: as XLA_FLAGS says.")
     if config.config.teucer_keep_memory:
-        host_memory.keep_freed_pages()
+        provided.target("cpu").keep_memory()
     return xla.cpu_client(count if count > 0 else None, asynchronous=config.config.jax_cpu_enable_async_dispatch)
 
 

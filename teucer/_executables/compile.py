@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, final
 
-from teucer._base import config, host_memory, memo
-from teucer._executables import cpu_features, disk_cache, memory_maps, preload, stored
+from teucer._base import config, memo
+from teucer._core.provided import provided
+from teucer._executables import disk_cache, memory_maps, preload, stored
 from teucer._executables.callbacks import trampolines
 from teucer._xla import client as xla
 from teucer._xla.dispatcher import forget_calls
@@ -30,6 +31,16 @@ _memory: dict[Any, Executable] = {}
 _lock = threading.Lock()
 # Those with machine code, in the order in which they got it.
 _loaded: weakref.WeakKeyDictionary[Executable | OnDemand, None] = weakref.WeakKeyDictionary()
+
+
+class Switches(NamedTuple):
+    """What a target tells the compiler of one module: debug options, where nobody says otherwise, and switches of the backend."""
+
+    overrides: Mapping[str, Any]
+    extra: tuple[str, ...]
+
+
+NO_SWITCHES = Switches({}, ())
 
 
 class Module(NamedTuple):
@@ -65,8 +76,9 @@ class Executable:
         code = self._code  # read once: another thread may let it go
         if code is None:
             memory_maps.make_room(_let_go)
-            host_memory.give_back_if_scarce()
-            code = self._code = loaded_or_compiled(self._module.devices[0].client, self)
+            client = self._module.devices[0].client
+            provided.target(client.platform).give_back_memory()
+            code = self._code = loaded_or_compiled(client, self)
             _note_loaded(self)
         return code
 
@@ -105,7 +117,7 @@ class Executable:
 
     def _load_with_callbacks(self, module: Module, client: Any, devices: Any, options: Any) -> Any:
         """As `_load_or_compile`. The functions are no part of what is kept on disk: they are told when that is loaded."""
-        path = _path(module, options) if client.platform == "cpu" else None
+        path = _path(module, options) if provided.target(client.platform).keeps_callbacks else None
         if path is None:
             return xla.compile_text(client, module.text, devices, options, self._callbacks)
         content, self.source = disk_cache.read(path), "disk"
@@ -207,15 +219,14 @@ class LoadedCode(NamedTuple):
 
 def compile_module(text: str, devices: Sequence[Any], *, num_replicas: int = 1, use_shardy: bool = False,
                    overrides: Mapping[str, Any] | None = None, callbacks: Sequence[Any] = (),
-                   lean: bool = False, eigen: bool = False) -> tuple[Executable, Source]:
+                   switches: Switches = NO_SWITCHES) -> tuple[Executable, Source]:
     """The executable of a StableHLO module on the given devices, and where it was found.
 
     overrides: XLA debug options by name. callbacks: Python functions that the module calls; such a module is kept on disk only.
-    lean, eigen: whether to go, on CPU, without what only other than plain loops gain from, and whether convolutions had better be
-    Eigen's (`_targets/cpu/switches.py`).
+    switches: what the target tells the compiler of this module.
     Raises the compiler's error if XLA refuses the module or an option.
     """
-    module = _module(text, devices, num_replicas, use_shardy, overrides or {}, lean, eigen)
+    module = _module(text, devices, num_replicas, use_shardy, overrides or {}, switches)
     if callbacks:
         own = Executable(module, callbacks)
         return own, own.source
@@ -231,7 +242,7 @@ def fingerprint(text: str, devices: Sequence[Any], overrides: Mapping[str, Any],
 
     about: what else has one, as values with a `repr` of their own.
     """
-    module = _module(text, devices, 1, False, overrides, False, False)
+    module = _module(text, devices, 1, False, overrides, NO_SWITCHES)
     own = f"{_digest(module, _options(module))} {_own_files()} {tuple(about)}"
     return hashlib.sha256(own.encode()).hexdigest()
 
@@ -281,20 +292,15 @@ def _note_loaded(executable: Executable | OnDemand) -> None:
         _loaded[executable] = None
 
 
-def _module(text: str, devices: Sequence[Any], num_replicas: int, use_shardy: bool, overrides: Mapping[str, Any], lean: bool,
-            eigen: bool) -> Module:
+def _module(text: str, devices: Sequence[Any], num_replicas: int, use_shardy: bool, overrides: Mapping[str, Any],
+            switches: Switches) -> Module:
     effort = xla.Effort(config.optimization_level.value, config.memory_fitting_level.value,
                         config.exec_time_optimization_effort.value, config.memory_fitting_effort.value)
     chosen = dict(overrides)
     if config.disable_most_optimizations.value:
         chosen = {**xla.little_effort(devices[0].platform), **chosen}
-    switches: tuple[str, ...] = ()
-    if devices[0].platform == "cpu":  # who sets such options by XLA_FLAGS knows which
-        if lean and "xla_backend_extra_options" not in _xla_flags():
-            switches = xla.LEAN_CODE
-        if eigen and not any(option in _xla_flags() for option in xla.EIGEN_CONVOLUTIONS):
-            chosen = {**xla.EIGEN_CONVOLUTIONS, **chosen}
-    return Module(text, tuple(devices), num_replicas, use_shardy, tuple(sorted(chosen.items())), effort, switches)
+    chosen = {**switches.overrides, **chosen}
+    return Module(text, tuple(devices), num_replicas, use_shardy, tuple(sorted(chosen.items())), effort, switches.extra)
 
 
 def _options(module: Module) -> Any:
@@ -315,7 +321,7 @@ def _digest(module: Module, options: Any) -> str:
     digest = hashlib.sha256()
     first = module.devices[0]
     for part in (xla.jaxlib_version, first.platform, first.device_kind, first.client.platform_version,
-                 cpu_features.host() if first.platform == "cpu" else "", _xla_flags(), module.text):
+                 provided.target(first.platform).machine(), _xla_flags(), module.text):
         digest.update(part.encode())
         digest.update(b"\0")
     digest.update(options.SerializeAsString())

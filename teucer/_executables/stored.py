@@ -1,4 +1,4 @@
-"""What the cache on disk keeps of an executable: a stripped form to load (`stripped`), and the whole, compressed, to be read."""
+"""What the cache on disk keeps of an executable: a form that loads faster, where the target has one, and the whole, compressed."""
 
 from __future__ import annotations
 
@@ -6,20 +6,17 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
-from teucer._base import host_memory
-from teucer._executables.stripped import without_bodies
+from teucer._core.provided import provided
 from teucer._xla import client as xla
 
 __all__ = ["load", "pack", "whole"]
 
-# Bytes of executables from which on it gains: less is loaded in a few milliseconds.
-LEAST = 1 << 16
 _HEADER = 8
 
 
 def pack(data: bytes, platform: str) -> bytes:
     """The content of an entry: how long the stripped form is, that form, the whole; zero and the whole if nothing is left out."""
-    stripped = without_bodies(data) if platform == "cpu" and len(data) >= LEAST else None
+    stripped: bytes | None = provided.target(platform).pack(data)
     if stripped is None or len(stripped) == len(data):
         return bytes(_HEADER) + data
     return len(stripped).to_bytes(_HEADER, "little") + stripped + zlib.compress(data, 1)
@@ -37,7 +34,7 @@ def load(content: bytes, client: Any, devices: Any, options: Any, callbacks: Seq
     Raises the runtime's error if it cannot be loaded.
     """
     stripped, rest = _parts(content)
-    with host_memory.joining():
+    with provided.target(client.platform).loading():
         return xla.deserialize(client, stripped or rest, devices, options, callbacks)
 
 

@@ -19,12 +19,12 @@ from teucer._devices import backends
 from teucer._devices.chosen import GSPMDSharding
 from teucer._devices.placement import Placement
 from teucer._devices.shardings import NamedSharding
-from teucer._executables import cpu_features
 from teucer._executables.compile import LoadedCode
 from teucer._export.serialization import aval_of, aval_text, pack, read_tree, sharding_of, sharding_text, tree_text, unpack
 from teucer._export.symbolic_shapes import SymbolicScope
 from teucer._programs.lower import Lowering
 from teucer._programs.program import Program
+from teucer._targets.table import target_of
 from teucer._trees import pytrees
 from teucer._xla import client as xla
 from teucer.random._keys import wrap_key_data
@@ -150,8 +150,8 @@ def _devices_for(laid_out: Any, chosen: Sequence[Any], backend: Any) -> tuple[An
 
 def _machine(device: Any) -> list[str]:
     """What an executable depends on."""
-    cpu = cpu_features.host() if device.platform == "cpu" else ""
-    return [xla.jaxlib_version, device.platform, device.device_kind, device.client.platform_version, cpu]
+    return [xla.jaxlib_version, device.platform, device.device_kind, device.client.platform_version,
+            target_of(device.platform).machine()]
 
 
 def _bytes_of(const: Any) -> bytes:

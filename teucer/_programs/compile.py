@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, final
 
 from teucer._arrays import transfer
-from teucer._base import config, host_memory
+from teucer._base import config
 from teucer._core.jaxpr import Jaxpr
 from teucer._devices import shardings
 from teucer._devices.placement import Placement
@@ -23,8 +23,8 @@ from teucer._programs.lower import Lowering, lower, trace_time
 from teucer._programs.prepare import prepared
 from teucer._programs.program import Program, Step, Steps
 from teucer._targets.cpu.outlined_call import outlined_call_p
-from teucer._targets.cpu.pieces import FORCED, Cut, cut
-from teucer._targets.cpu.switches import has_plain_loops, suits_eigen
+from teucer._targets.cpu.pieces import Cut
+from teucer._targets.table import target_of
 
 __all__ = ["compile_job", "program_for"]
 
@@ -134,7 +134,7 @@ def _pieces_of(job: Job) -> _Pieces | None:
     live, needed = dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))
     kept = tuple([job.keep_unused or n for n in needed])
     live = live.replace(invars=list(itertools.compress(jaxpr.invars, kept)))
-    in_pieces = cut(live, FORCED) if job.forced else cut(live)
+    in_pieces = job.target.pieces(live, job.mode)
     if in_pieces is None:
         return None
     lowerings = {p.jaxpr: lower(Job(p.jaxpr, job.name, placement, (False,) * len(p.reads), quiet=True)) for p in in_pieces.pieces}
@@ -159,7 +159,7 @@ def _compile_pieces(job: Job, pieces: _Pieces) -> Program:
         if config.dump_ir_to.value:
             for jaxpr, lowering in lowerings.items():
                 compilations.dump(name, jaxpr, lowering.text)
-    host_memory.keep_heaps()
+    job.target.keep_memory(of_threads=True)
     between = _between(pieces.cut)
     compiled = compile_together([functools.partial(_executable, lowering, job.options, jaxpr in between)
                                  for jaxpr, lowering in lowerings.items()])
@@ -200,5 +200,4 @@ def _whole_executable(job: Job) -> Executable:
 def _executable(lowering: Lowering, options: Sequence[tuple[str, Any]], lean: bool = False) -> tuple[Executable, Source]:
     placement = lowering.placement
     return compile_module(lowering.text, placement.devices, use_shardy=placement.mesh is not None, overrides=dict(options),
-                          callbacks=lowering.callbacks, lean=lean or has_plain_loops(lowering.jaxpr),
-                          eigen=suits_eigen(lowering.jaxpr))
+                          callbacks=lowering.callbacks, switches=target_of(placement.platform).switches(lowering.jaxpr, lean=lean))

@@ -8,6 +8,8 @@ from teucer._base import config
 from teucer._core.jaxpr import Jaxpr
 from teucer._devices.placement import Placement
 from teucer._executables.preload import Forecast
+from teucer._targets.interface import Mode, Target
+from teucer._targets.table import target_of
 
 __all__ = ["Job"]
 
@@ -37,6 +39,12 @@ class Job(NamedTuple):
                 config.optimize_jaxprs.value, config.outline.value)
 
     @property
-    def forced(self) -> bool:
-        """Whether equations that repeat become functions wherever they can."""
-        return self.outline is True or (self.outline is None and config.outline.value == "force")
+    def mode(self) -> Mode:
+        """Where equations that repeat become functions."""
+        mode: Mode = config.outline.value if self.outline is None else "force" if self.outline else "off"
+        return mode
+
+    @property
+    def target(self) -> Target:
+        """What is done for the compiler of the platform."""
+        return target_of(self.placement.platform)

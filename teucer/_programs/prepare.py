@@ -11,14 +11,16 @@ from teucer._optimize.dce import remove_dead
 from teucer._optimize.discharge import discharge
 from teucer._optimize.passes import optimize
 from teucer._programs.job import Job
-from teucer._targets.cpu.outline import outlined
 
 __all__ = ["prepared"]
 
 
 @rarely_collected
 def prepared(job: Job) -> Job:
-    """The job with its jaxpr optimised and outlined. What is lowered to be read is as its user wrote it."""
+    """The job with its jaxpr optimised, and as the compiler of its platform had better be given it.
+
+    What is lowered to be read is as its user wrote it.
+    """
     jaxpr = discharge(job.jaxpr)
     if (partitioned and _has_partitions(jaxpr)) or (tagging() and _has_tags(jaxpr)):
         return job._replace(jaxpr=jaxpr)
@@ -26,7 +28,7 @@ def prepared(job: Job) -> Job:
         jaxpr = optimize(jaxpr)
     jaxpr = remove_dead(jaxpr)
     if job.placement.mesh is None:
-        jaxpr = outlined(jaxpr, job.outline, job.placement.platform)
+        jaxpr = job.target.prepare(jaxpr, job.mode)
     return job._replace(jaxpr=jaxpr)
 
 

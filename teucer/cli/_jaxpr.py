@@ -9,12 +9,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import teucer as jax
+from teucer._base import config
 from teucer._base.element_types import ALL, canonicalize_dtype
 from teucer._base.short_names import short_name
 from teucer._core.jaxpr import Jaxpr, subjaxprs
 from teucer._optimize.passes import PASSES, Pass
 from teucer._optimize.structure import structural_key
-from teucer._targets.cpu.outline import outlined
+from teucer._targets.table import target_of
 from teucer._transform.jit_calls import hoist_consts
 from teucer.cli._errors import CommandError
 
@@ -52,7 +53,7 @@ def _check_count(target: str, function: Callable[..., Any], args: Sequence[Any])
 def _print_passes(program: Jaxpr) -> None:
     """Print a program, and what is left of it after each pass that changes it; constants are its first arguments."""
     print(f"traced: {_count(program)}\n{program}")
-    outline = Pass("outline what repeats", lambda jaxpr: outlined(jaxpr, None, jax.default_backend()))
+    outline = Pass("outline what repeats", lambda jaxpr: target_of(jax.default_backend()).prepare(jaxpr, config.outline.value))
     for whole in (*PASSES, outline):
         for one in (*whole.parts, whole):
             after = one.apply(program)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Sequence
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import numpy as np
 
@@ -17,8 +16,9 @@ from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._devices.shardings import explicit_sharding, typed
-from teucer._dimensions.dimensions import is_constant
 from teucer._lower import hlo
+from teucer._lower.contractions import remaining, roles_of
+from teucer._targets.cpu.products import gains_by_rows
 from teucer.lax._precision import (
     DotAlgorithm,
     DotAlgorithmPreset,
@@ -32,26 +32,6 @@ from teucer.lax._structure import convert_element_type, transpose
 __all__ = ["DotDimensionNumbers", "batch_matmul", "dot", "dot_general", "dot_general_p", "output_dtype", "remaining"]
 
 DotDimensionNumbers = tuple[tuple[Any, Any], tuple[Any, Any]]
-
-
-class Roles(NamedTuple):
-    """Axes of one operand of dot_general by what happens to them."""
-
-    batch: tuple[int, ...]
-    contract: tuple[int, ...]
-    kept: tuple[int, ...]
-
-
-def remaining(ndim: int, *taken: Any) -> tuple[int, ...]:
-    """The axes of an array that are in none of the given groups."""
-    used = {i for group in taken for i in group}
-    return tuple(i for i in range(ndim) if i not in used)
-
-
-def _roles(ndims: tuple[int, int], dimension_numbers: Any) -> tuple[Roles, Roles]:
-    contract, batch = dimension_numbers
-    lhs, rhs = (Roles(batch[i], contract[i], remaining(ndims[i], batch[i], contract[i])) for i in (0, 1))
-    return lhs, rhs
 
 
 def output_dtype(name: str, lhs: Any, rhs: Any, preferred: Any) -> Any:
@@ -120,60 +100,10 @@ def _mismatch(lhs: Any, rhs: Any, dimension_numbers: Any) -> str | None:
     return None
 
 
-# For each of many matrices of such sizes XLA calls a library on CPU; a loop is 3 to 25 times as fast (docs/performance.md).
-_SMALL_ROWS, _SMALL_COLUMNS, _MANY = range(4, 8), range(3, 8), 32
-
-
-def _are_many_small(lhs: Any, rhs: Any, dimension_numbers: Any) -> bool:
-    left, right = _roles((len(lhs.shape), len(rhs.shape)), dimension_numbers)
-    return (lhs.dtype == rhs.dtype == np.float32 and len(left.kept) == len(left.contract) == len(right.kept) == 1
-            and is_constant((*lhs.shape, *rhs.shape)) and math.prod(lhs.shape[i] for i in left.batch) >= _MANY
-            and lhs.shape[left.kept[0]] in _SMALL_ROWS and lhs.shape[left.contract[0]] in _SMALL_ROWS
-            and rhs.shape[right.kept[0]] in _SMALL_COLUMNS)
-
-
-def _element_by_element(ctx: Any, lhs: Any, rhs: Any, dimension_numbers: Any) -> Any:
-    """The products of matrices as products of elements, which are summed."""
-    left, right = _roles((len(lhs.shape), len(rhs.shape)), dimension_numbers)
-    lhs = hlo.transpose(ctx, lhs, (*left.batch, *left.kept, *left.contract))
-    rhs = hlo.transpose(ctx, rhs, (*right.batch, *right.contract, *right.kept))
-    n = len(left.batch)
-    shape = (*lhs.shape, rhs.shape[-1])
-    products = hlo.elementwise(ctx, "multiply", hlo.broadcast_in_dim(ctx, lhs, shape, range(n + 2)),
-                               hlo.broadcast_in_dim(ctx, rhs, shape, (*range(n), n + 1, n + 2)))
-    return hlo.reduce(ctx, [products], [ctx.constant(0, lhs.dtype)], (n + 1,),
-                      lambda a, b: (hlo.elementwise(ctx, "add", a, b),))[0]
-
-
-# Products that XLA had better be given by rows on CPU (docs/performance.md): of many matrices those with so few or so many
-# multiplications each; of one those that are short sums or narrow, but for sums that are long for the size of the result.
-_SMALL, _LARGE = 1 << 13, 1 << 24
-_SHORT, _NARROW, _LONG = 8, 16, 32
-
-
-def _gains_by_rows(lhs: Any, rhs: Any, dimension_numbers: Any) -> bool:
-    """Whether on CPU the left operand, which lies by columns, is worth a copy that lies by rows.
-
-    XLA gives YNNPACK the products whose left operand lies by rows, and the others to Eigen, which takes up to 10 times longer.
-    """
-    left, right = _roles((len(lhs.shape), len(rhs.shape)), dimension_numbers)
-    if (lhs.dtype != rhs.dtype or not dtypes.issubdtype(lhs.dtype, np.floating) or dtypes.bit_width(lhs.dtype) < 16
-            or (*left.batch, *left.contract, *left.kept) != tuple(range(len(lhs.shape)))
-            or not is_constant((*lhs.shape, *rhs.shape))):
-        return False
-    many, sums, rows = (math.prod(lhs.shape[i] for i in axes) for axes in left)
-    columns = math.prod(rhs.shape[i] for i in right.kept)
-    if many == 0 or min(sums, rows, columns) < 2:
-        return False
-    if many == 1:
-        return (sums <= _SHORT or min(rows, columns) <= _NARROW) and bool(sums * sums <= _LONG * _LONG * rows * columns)
-    return not _SMALL < sums * rows * columns < _LARGE
-
-
 def _moved(lhs: Any, rhs: Any, *, dimension_numbers: Any, **params: Any) -> float:
     # XLA takes axes as batch, kept, contracted (rhs: contracted, kept), those of matrices either way, and copies the rest.
-    left, right = _roles((lhs.ndim, rhs.ndim), dimension_numbers)
-    turned = lhs.size if _gains_by_rows(lhs, rhs, dimension_numbers) else 0
+    left, right = roles_of((lhs.ndim, rhs.ndim), dimension_numbers)
+    turned = lhs.size if gains_by_rows(lhs, rhs, dimension_numbers) else 0
     return turned + sum(x.size for x, batch, first, last in ((lhs, left.batch, left.kept, left.contract),
                                                              (rhs, right.batch, right.contract, right.kept))
                         if x.ndim and (*batch, *first, *last)[-1] != x.ndim - 1
@@ -196,7 +126,7 @@ class DotGeneral(Primitive):
     def types(self, lhs: Any, rhs: Any, *, dimension_numbers: Any, precision: Any, preferred_element_type: Any,
               out_sharding: Any = None) -> Any:
         _check(lhs, rhs, dimension_numbers)
-        left, right = _roles((lhs.ndim, rhs.ndim), dimension_numbers)
+        left, right = roles_of((lhs.ndim, rhs.ndim), dimension_numbers)
         shape = (*(lhs.shape[d] for d in left.batch + left.kept), *(rhs.shape[d] for d in right.kept))
         dtype = output_dtype("dot_general", lhs.dtype, rhs.dtype, preferred_element_type)
         weak = lhs.weak_type and rhs.weak_type and preferred_element_type is None
@@ -206,7 +136,7 @@ class DotGeneral(Primitive):
         (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
         shared = dict(zip((*rhs_contract, *rhs_batch), (*lhs_contract, *lhs_batch), strict=True))
         right = tuple(shared.get(i, ("rhs", i)) for i in range(rhs.ndim))
-        left_roles, right_roles = _roles((lhs.ndim, rhs.ndim), dimension_numbers)
+        left_roles, right_roles = roles_of((lhs.ndim, rhs.ndim), dimension_numbers)
         out = (*left_roles.batch, *left_roles.kept, *(right[i] for i in right_roles.kept))
         return Labels([every(lhs), right], [out])
 
@@ -221,16 +151,8 @@ class DotGeneral(Primitive):
             lhs, rhs = hlo.convert(ctx, lhs, storage[0]), hlo.convert(ctx, rhs, storage[1])
             result = storage[2]
         options = precision_text(precision) + algorithm_text(precision, lhs.dtype, rhs.dtype, ctx.platform)
-        if ctx.platform == "cpu" and result == np.float32 and _are_many_small(lhs, rhs, dimension_numbers):
-            return (hlo.convert(ctx, _element_by_element(ctx, lhs, rhs, dimension_numbers), aval.dtype),)
         contract, batch = dimension_numbers
-        if ctx.platform == "cpu" and _gains_by_rows(lhs, rhs, dimension_numbers):
-            left, _ = _roles((len(lhs.shape), len(rhs.shape)), dimension_numbers)
-            # XLA would make a product by columns of it again.
-            (lhs,) = hlo.optimization_barrier(ctx, [hlo.transpose(ctx, lhs, (*left.batch, *left.kept, *left.contract))])
-            n = len(lhs.shape)
-            contract, batch = (range(n - len(contract[0]), n), contract[1]), (range(len(batch[0])), batch[1])
-        out = hlo.dot_general(ctx, lhs, rhs, contract, batch, ShapedArray(aval.shape, result), options)
+        out = ctx.legal(hlo.dot_general)(ctx, lhs, rhs, contract, batch, ShapedArray(aval.shape, result), options)
         return (hlo.convert(ctx, out, aval.dtype),)
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
@@ -243,7 +165,7 @@ class DotGeneral(Primitive):
         return None, self._transpose_rhs(ct, lhs, rhs.aval, dimension_numbers, params)
 
     def _transpose_lhs(self, ct: Any, lhs: Any, rhs: Any, dimension_numbers: Any, params: Any) -> Any:
-        left, right = _roles((lhs.ndim, np.ndim(rhs)), dimension_numbers)
+        left, right = roles_of((lhs.ndim, np.ndim(rhs)), dimension_numbers)
         n_batch, ndim = len(left.batch), np.ndim(ct)
         ct_batch, ct_right = tuple(range(n_batch)), tuple(range(ndim - len(right.kept), ndim))
         # The result's last axes are the contracted ones of rhs, in the order of rhs.
@@ -253,7 +175,7 @@ class DotGeneral(Primitive):
         return _as_operand(out, lhs, order)
 
     def _transpose_rhs(self, ct: Any, lhs: Any, rhs: Any, dimension_numbers: Any, params: Any) -> Any:
-        left, right = _roles((np.ndim(lhs), rhs.ndim), dimension_numbers)
+        left, right = roles_of((np.ndim(lhs), rhs.ndim), dimension_numbers)
         n_batch = len(left.batch)
         ct_batch, ct_left = tuple(range(n_batch)), tuple(range(n_batch, n_batch + len(left.kept)))
         # lhs first: the cotangent of w in x @ w then comes out as x.T @ ct, with no transposition after it.
@@ -265,7 +187,7 @@ class DotGeneral(Primitive):
     def batch(self, axis: Any, args: Any, dims: Any, *, dimension_numbers: Any, **params: Any) -> Any:
         (lhs_dim, rhs_dim), (lhs, rhs) = dims, args
         (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
-        left, right = _roles((np.ndim(lhs) - (lhs_dim is not None), np.ndim(rhs) - (rhs_dim is not None)), dimension_numbers)
+        left, right = roles_of((np.ndim(lhs) - (lhs_dim is not None), np.ndim(rhs) - (rhs_dim is not None)), dimension_numbers)
         lhs_contract, lhs_batch = _past(lhs_dim, lhs_contract), _past(lhs_dim, lhs_batch)
         rhs_contract, rhs_batch = _past(rhs_dim, rhs_contract), _past(rhs_dim, rhs_batch)
         if lhs_dim is not None and rhs_dim is not None:

@@ -13,14 +13,12 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from teucer._base import config
 from teucer._core.jaxpr import Atom, ClosedJaxpr, DropVar, Eqn, Jaxpr, Literal, Var, jaxprs_in_params
 from teucer._core.primitive import NO_EFFECTS, FunctionCall
 from teucer._optimize.dce import remove_dead
 from teucer._optimize.passes import changed_once, map_jaxprs, rewrite
 from teucer._optimize.structure import literal_key, params_key
 from teucer._targets.cpu.bytes import carried
-from teucer._targets.cpu.expensive import keep_expensive
 from teucer._targets.cpu.outlined_call import outlined_call_p
 from teucer._targets.cpu.recompute import recompute
 from teucer._targets.cpu.repeats import Repeat, repeats
@@ -61,21 +59,19 @@ ROUNDS = 4
 FORCED = Costs(short=4, fused=4, saved=4, separated=0)
 
 
-def outlined(jaxpr: Jaxpr, choice: bool | None, platform: str) -> Jaxpr:
-    """A program's jaxpr outlined as `jit(..., outline=choice)` and the option teucer_outline say, for a platform.
-
-    On the CPU what is expensive becomes a call too, where it would be computed again and again.
-    """
-    mode = config.outline.value if choice is None else "force" if choice else "off"
-    if mode == "off" or (mode == "auto" and platform != "cpu"):
-        return jaxpr
-    if any(type(d) is not int for v in jaxpr.invars for d in v.aval.shape):
-        return jaxpr  # of sizes that are not known there is no telling which is larger
-    costs = FORCED if mode == "force" else Costs()
-    if mode == "force" or _has_more(jaxpr, costs.saved):  # a smaller one keeps the functions that its user sees in it
+def outlined(jaxpr: Jaxpr, costs: Costs) -> Jaxpr:
+    """A program's jaxpr with what repeats as functions and loops, where that pays."""
+    if has_symbolic_sizes(jaxpr):
+        return jaxpr  # there is no telling which is larger
+    if costs is FORCED or _has_more(jaxpr, costs.saved):  # a smaller one keeps the functions that its user sees in it
         found = outline(jaxpr, costs)
         jaxpr = jaxpr if found is jaxpr else remove_dead(rewrite(found))
-    return keep_expensive(jaxpr) if platform == "cpu" else jaxpr
+    return jaxpr
+
+
+def has_symbolic_sizes(jaxpr: Jaxpr) -> bool:
+    """Whether arguments have sizes that are not known."""
+    return any(type(d) is not int for v in jaxpr.invars for d in v.aval.shape)
 
 
 def _has_more(jaxpr: Jaxpr, equations: int) -> bool:

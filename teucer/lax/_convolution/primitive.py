@@ -17,8 +17,8 @@ from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
 from teucer._devices.shardings import explicit_sharding, typed
 from teucer._dimensions.dimensions import dilated, is_constant, is_symbolic
-from teucer._targets.cpu import switches
-from teucer.lax._convolution.lowering import by_eigen, convolution
+from teucer._targets.cpu import convolutions, switches
+from teucer.lax._convolution.lowering import convolution
 from teucer.lax._convolution.shapes import (
     ConvDimensionNumbers,
     canonical_padding,
@@ -144,7 +144,7 @@ class ConvGeneralDilated(Primitive):
 
 
 conv_general_dilated_p = ConvGeneralDilated()
-switches.by_eigen.define(conv_general_dilated_p)(by_eigen)
+switches.by_eigen.define(conv_general_dilated_p)(convolutions.by_eigen)
 
 
 def _check_window(rank: int, strides: Any, padding: Any, lhs_dilation: Any, rhs_dilation: Any) -> None:

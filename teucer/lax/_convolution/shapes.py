@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from teucer._dimensions.dimensions import dilated, max_dim
+from teucer._lower.contractions import inverse_permutation, taken
 from teucer.lax._windows import padtype_to_pads
 
 __all__ = ["ConvDimensionNumbers", "ConvGeneralDilatedDimensionNumbers", "canonical_padding", "conv_dimension_numbers",
@@ -27,16 +26,6 @@ class ConvDimensionNumbers(NamedTuple):
 
 
 ConvGeneralDilatedDimensionNumbers = None | ConvDimensionNumbers | tuple[str, str, str]
-
-
-def taken(shape: Sequence[Any], spec: Sequence[int]) -> tuple[Any, ...]:
-    """The sizes of a shape in the order of a spec."""
-    return tuple(shape[i] for i in spec)
-
-
-def inverse_permutation(spec: Sequence[int]) -> tuple[int, ...]:
-    """Where each axis of the array stands in the spec."""
-    return tuple(int(i) for i in np.argsort(spec))
 
 
 def conv_dimension_numbers(lhs_shape: Sequence[int], rhs_shape: Sequence[int], dimension_numbers: Any) -> ConvDimensionNumbers:

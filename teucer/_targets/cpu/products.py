@@ -1,0 +1,79 @@
+"""Products of matrices on the CPU: where XLA has slow code for one, as what it has fast code for."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from teucer._base import dtypes
+from teucer._dimensions.dimensions import is_constant
+from teucer._lower import hlo
+from teucer._lower.contractions import roles_of
+
+__all__ = ["dot_general", "gains_by_rows"]
+
+
+def dot_general(ctx: Any, lhs: Any, rhs: Any, contract: Any, batch: Any, aval: Any, options: str) -> Any:
+    """As `hlo.dot_general`."""
+    dimension_numbers = contract, batch
+    if aval.dtype == np.float32 and _are_many_small(lhs, rhs, dimension_numbers):
+        return _element_by_element(ctx, lhs, rhs, dimension_numbers)
+    if gains_by_rows(lhs, rhs, dimension_numbers):
+        left, _ = roles_of((len(lhs.shape), len(rhs.shape)), dimension_numbers)
+        # XLA would make a product by columns of it again.
+        (lhs,) = hlo.optimization_barrier(ctx, [hlo.transpose(ctx, lhs, (*left.batch, *left.kept, *left.contract))])
+        n = len(lhs.shape)
+        contract, batch = (range(n - len(contract[0]), n), contract[1]), (range(len(batch[0])), batch[1])
+    return hlo.dot_general(ctx, lhs, rhs, contract, batch, aval, options)
+
+
+# For each of many matrices of such sizes XLA calls a library on CPU; a loop is 3 to 25 times as fast (docs/performance.md).
+_SMALL_ROWS, _SMALL_COLUMNS, _MANY = range(4, 8), range(3, 8), 32
+
+
+def _are_many_small(lhs: Any, rhs: Any, dimension_numbers: Any) -> bool:
+    left, right = roles_of((len(lhs.shape), len(rhs.shape)), dimension_numbers)
+    return (lhs.dtype == rhs.dtype == np.float32 and len(left.kept) == len(left.contract) == len(right.kept) == 1
+            and is_constant((*lhs.shape, *rhs.shape)) and math.prod(lhs.shape[i] for i in left.batch) >= _MANY
+            and lhs.shape[left.kept[0]] in _SMALL_ROWS and lhs.shape[left.contract[0]] in _SMALL_ROWS
+            and rhs.shape[right.kept[0]] in _SMALL_COLUMNS)
+
+
+def _element_by_element(ctx: Any, lhs: Any, rhs: Any, dimension_numbers: Any) -> Any:
+    """The products of matrices as products of elements, which are summed."""
+    left, right = roles_of((len(lhs.shape), len(rhs.shape)), dimension_numbers)
+    lhs = hlo.transpose(ctx, lhs, (*left.batch, *left.kept, *left.contract))
+    rhs = hlo.transpose(ctx, rhs, (*right.batch, *right.contract, *right.kept))
+    n = len(left.batch)
+    shape = (*lhs.shape, rhs.shape[-1])
+    products = hlo.elementwise(ctx, "multiply", hlo.broadcast_in_dim(ctx, lhs, shape, range(n + 2)),
+                               hlo.broadcast_in_dim(ctx, rhs, shape, (*range(n), n + 1, n + 2)))
+    return hlo.reduce(ctx, [products], [ctx.constant(0, lhs.dtype)], (n + 1,),
+                      lambda a, b: (hlo.elementwise(ctx, "add", a, b),))[0]
+
+
+# Products that XLA had better be given by rows on CPU (docs/performance.md): of many matrices those with so few or so many
+# multiplications each; of one those that are short sums or narrow, but for sums that are long for the size of the result.
+_SMALL, _LARGE = 1 << 13, 1 << 24
+_SHORT, _NARROW, _LONG = 8, 16, 32
+
+
+def gains_by_rows(lhs: Any, rhs: Any, dimension_numbers: Any) -> bool:
+    """Whether on CPU the left operand, which lies by columns, is worth a copy that lies by rows.
+
+    XLA gives YNNPACK the products whose left operand lies by rows, and the others to Eigen, which takes up to 10 times longer.
+    """
+    left, right = roles_of((len(lhs.shape), len(rhs.shape)), dimension_numbers)
+    if (lhs.dtype != rhs.dtype or not dtypes.issubdtype(lhs.dtype, np.floating) or dtypes.bit_width(lhs.dtype) < 16
+            or (*left.batch, *left.contract, *left.kept) != tuple(range(len(lhs.shape)))
+            or not is_constant((*lhs.shape, *rhs.shape))):
+        return False
+    many, sums, rows = (math.prod(lhs.shape[i] for i in axes) for axes in left)
+    columns = math.prod(rhs.shape[i] for i in right.kept)
+    if many == 0 or min(sums, rows, columns) < 2:
+        return False
+    if many == 1:
+        return (sums <= _SHORT or min(rows, columns) <= _NARROW) and bool(sums * sums <= _LONG * _LONG * rows * columns)
+    return not _SMALL < sums * rows * columns < _LARGE

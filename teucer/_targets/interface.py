@@ -1,0 +1,63 @@
+"""What is done for the compiler of a platform: the questions that programs ask of their target, and the answers of most."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from teucer._core.jaxpr import Jaxpr
+from teucer._executables.compile import NO_SWITCHES, Switches
+from teucer._targets import host_memory
+from teucer._targets.cpu.outline import FORCED, outlined
+from teucer._targets.cpu.pieces import FORCED as FORCED_PIECES
+from teucer._targets.cpu.pieces import Cut, cut
+
+__all__ = ["Mode", "Target"]
+
+Mode: TypeAlias = Literal["off", "auto", "force"]
+"""Whether equations that repeat become functions: nowhere, where it pays, wherever they can."""
+
+
+class Target:
+    """A platform of which nothing is known: programs are compiled as they are, but for what their user asks."""
+
+    # How operations of StableHLO are written where the compiler has slow code for them, by the functions of `_lower.hlo`.
+    legal: ClassVar[Mapping[Callable[..., Any], Callable[..., Any]]] = {}
+    # Whether executables of programs that call Python can be kept on disk without the functions that they call.
+    keeps_callbacks: ClassVar[bool] = False
+
+    def prepare(self, jaxpr: Jaxpr, mode: Mode) -> Jaxpr:
+        """A jaxpr that the passes have optimised, as this compiler had better be given it."""
+        return outlined(jaxpr, FORCED) if mode == "force" else jaxpr
+
+    def pieces(self, jaxpr: Jaxpr, mode: Mode) -> Cut | None:
+        """The executables that a prepared jaxpr had better be; None for one."""
+        return cut(jaxpr, FORCED_PIECES) if mode == "force" else cut(jaxpr)
+
+    def switches(self, jaxpr: Jaxpr, *, lean: bool) -> Switches:
+        """What the compiler is told of a program. lean: whether it is to compile quickly rather than well."""
+        return NO_SWITCHES
+
+    def pack(self, data: bytes) -> bytes | None:
+        """A form of an executable that loads faster; None if there is none."""
+        return None
+
+    def machine(self) -> str:
+        """What machine code depends on besides the kind of device."""
+        return ""
+
+    def keep_memory(self, *, of_threads: bool = False) -> None:
+        """Have the process keep the pages that arrays let go, or those of the heaps of threads too, if it keeps pages."""
+        if of_threads:
+            host_memory.keep_heaps()
+        else:
+            host_memory.keep_freed_pages()
+
+    def give_back_memory(self) -> None:
+        """Give pages of the host back that are kept, if they are scarce; before an executable is loaded."""
+        host_memory.give_back_if_scarce()
+
+    def loading(self) -> contextlib.AbstractContextManager[None]:
+        """In the `with` block, an executable is loaded."""
+        return host_memory.joining()
