@@ -5,7 +5,7 @@ A lower floor asks `provided.zeros(aval)`; the upper floor that has it says `pro
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, final
 
@@ -69,6 +69,8 @@ class Provided:
     write_reference: Operation  # (ref, x)
     add_to_reference: Operation  # (ref, x)
     new_reference: Operation  # (x)
+    # random: note_keys(jaxpr, args, what is called) checks that no key is used twice.
+    note_keys: Callable[[Any, Sequence[Any], str], None]
     buffers: Buffers
     # loops(): loaded with the first program in which outlining finds a loop.
     loops: Callable[[], Loops]

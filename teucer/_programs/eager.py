@@ -19,7 +19,7 @@ from teucer._programs.run import execute, fast_path, shard_arg_fallback
 from teucer._trees.pytrees import tree_structure
 from teucer._xla.dispatcher import dispatcher
 
-__all__ = ["check_no_tracers", "forget", "runner"]
+__all__ = ["check_no_tracers", "forget", "note_keys", "runner"]
 
 _dispatchers: dict[Any, Callable[..., tuple[Any, ...]]] = {}
 
@@ -54,6 +54,8 @@ def _primitive_dispatcher(primitive: Primitive, params: dict[str, Any]) -> Calla
         if jaxpr is None:
             jaxpr, _ = stage_flat(apply, avals, DebugInfo(str(name)))
             memo.remember(programs, signature, jaxpr)
+        if config.debug_key_reuse.value:
+            note_keys(jaxpr, args, str(name))
         program = program_for(Job(jaxpr, str(name), placement_of(args), (False,) * len(args)))
         fast = fast_path(program, _tuple_tree(len(program.out_avals)), args)
         return tuple(execute(program, args)), fast
@@ -64,6 +66,12 @@ def _primitive_dispatcher(primitive: Primitive, params: dict[str, Any]) -> Calla
         return outs
 
     return dispatcher(str(name), run_uncached, cache_miss, shard_arg_fallback=shard_arg_fallback)  # type: ignore[no-any-return]
+
+
+def note_keys(jaxpr: Jaxpr, args: Sequence[Any], what: str) -> None:
+    """Have somebody look whether a call uses a random key twice, if there are such keys."""
+    if hasattr(provided, "note_keys"):
+        provided.note_keys(jaxpr, args, what)
 
 
 @functools.cache

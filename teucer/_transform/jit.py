@@ -33,7 +33,7 @@ from teucer._devices.shardings import single_device_sharding
 from teucer._dynamic import dynamic, padding
 from teucer._executables import compilations, misses, preload
 from teucer._programs.compile import program_for
-from teucer._programs.eager import check_no_tracers
+from teucer._programs.eager import check_no_tracers, note_keys
 from teucer._programs.job import Job
 from teucer._programs.references.programs import arrays, refuse_aliases, takes_references
 from teucer._programs.references.programs import run as run_on_arrays
@@ -243,6 +243,8 @@ def call_jitted(fun: Callable[..., Any], options: JitOptions, args: tuple[Any, .
     if takes_references(leaves):
         refuse_given_twice(fun, call, staged)
         return pytrees.tree_unflatten(staged.out_tree, run_on_arrays(job_of(staged, call, options), leaves)), None
+    if config.debug_key_reuse.value:
+        note_keys(staged.jaxpr.jaxpr, leaves, "jit-compiled function")
     program = program_for(job_of(staged, call, options))
     fast = fast_path(program, staged.out_tree, leaves, len(staged.consts))
     outs = execute(program, staged.jaxpr, leaves)

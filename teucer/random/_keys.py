@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import warnings
-import weakref
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from teucer._base import config, dtypes
-from teucer._base.errors import KeyReuseError
+from teucer._core.provided import provided
 from teucer._core.trace import typeof
 from teucer._core.types import is_valid_type
 from teucer.lax import _structure
@@ -182,23 +182,15 @@ def one_key(op: str, keys: Any) -> tuple[Any, bool]:
     if typed.ndim:
         raise ValueError(f"{op} accepts a single key, but was given a key array of shape {tuple(keys.shape)} != (). Use "
                          "jax.vmap for batching.")
-    if config.debug_key_reuse.value and op != "fold_in" and not was_words:
-        _use_once(op, typed)
     return typed, was_words
 
 
-# Keys that were used while jax_debug_key_reuse was on, by identity, as long as they live.
-_used: dict[int, weakref.ref[Any]] = {}
+def _note_keys(jaxpr: Any, args: Sequence[Any], what: str) -> None:
+    from teucer.random._reuse import note_use  # for programs that are run with jax_debug_key_reuse
+    note_use(jaxpr, args, what)
 
 
-def _use_once(op: str, key: Any) -> None:
-    """Raise KeyReuseError if the value `key` was used before, else note that it is now."""
-    i = id(key)
-    found = _used.get(i)
-    if found is not None and found() is key:
-        raise KeyReuseError(f"Previously-consumed key passed to {op}.\n    key: {typeof(key).str_short(short_dtypes=True)}\n"
-                            "  Use each key once: split it, or use jax.random.clone where equal samples are wanted.")
-    _used[i] = weakref.ref(key, lambda _: _used.pop(i, None))
+provided.fill(note_keys=_note_keys)
 
 
 def _as_given(keys: Any, was_words: bool) -> Any:

@@ -1,0 +1,13 @@
+"""Checks that no random key is used twice.
+
+With `jax_debug_key_reuse`, or in `with jax.debug_key_reuse(True)`, a program that uses a key twice raises KeyReuseError before it
+runs, with the line of the second use; so does a call that uses a key which an earlier one has used.
+
+>>> import teucer as jax
+>>> with jax.debug_key_reuse(True):
+...     key = jax.random.key(0)
+...     x = jax.random.normal(key)
+...     y = jax.random.normal(key)
+Traceback (most recent call last):
+teucer._base.errors.KeyReuseError: Previously-consumed key passed to jit-compiled function at index 0...
+"""

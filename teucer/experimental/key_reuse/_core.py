@@ -1,0 +1,97 @@
+"""Questions to the check of random keys: does a function use one twice, is one used up at a place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, final
+
+import numpy as np
+
+from teucer._core.primitive import Primitive
+from teucer._transform.staging import make_jaxpr
+from teucer.random._reuse import RULES, reused, use_of
+
+__all__ = ["assert_consumed", "assert_unconsumed", "check_key_reuse", "consume", "consume_p"]
+
+
+class _Looks(Primitive):
+    """Keys as they are; the check of programs sees more in it."""
+
+    __slots__ = ()
+    mergeable = False
+
+    def types(self, x: Any, **params: Any) -> Any:
+        return (x,)
+
+    def evaluate(self, x: Any, **params: Any) -> Any:
+        return (x,)
+
+    def lower(self, ctx: Any, x: Any, **params: Any) -> Any:
+        return (x,)
+
+    lower_extended = lower
+
+    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+        return self.call(*args, **params), dims
+
+
+@final
+class Consume(_Looks):
+    """Uses keys up, and gives them back as used ones."""
+
+    __slots__ = ()
+    name = "consume"
+
+
+@final
+class AssertConsumed(_Looks):
+    """Says which elements of an array of keys are used up."""
+
+    __slots__ = ()
+    name = "assert_consumed_value"
+
+
+consume_p = Consume()
+assert_consumed_value_p = AssertConsumed()
+
+
+def _consumes(walk: Any, eqn: Any, operands: Any) -> Any:
+    walk.use(operands[0], lambda: reused(eqn, 0))
+    return operands
+
+
+def _asserts(walk: Any, eqn: Any, operands: Any) -> Any:
+    found = np.isin(operands[0], list(walk.used))
+    wanted = np.broadcast_to(np.array(eqn.params["value"]), found.shape)
+    if (found != wanted).any():
+        raise AssertionError(f"Expected {wanted} for {eqn.invars[0]}, got {found}: which keys are used up.")
+    return operands
+
+
+RULES[consume_p] = _consumes
+RULES[assert_consumed_value_p] = _asserts
+
+
+def consume(key: Any) -> Any:
+    """A key as it is, which the check takes for used from here on."""
+    return consume_p.call(key)[0]
+
+
+def assert_consumed(key: Any, value: Any = True) -> None:
+    """Have the check raise AssertionError unless those keys are used up for which value is True."""
+    assert_consumed_value_p.call(key, value=tuple(value) if isinstance(value, np.ndarray) else value)
+
+
+def assert_unconsumed(key: Any) -> None:
+    """Have the check raise AssertionError if a key is used up."""
+    assert_consumed(key, False)
+
+
+def check_key_reuse(fun: Callable[..., Any], /, *args: Any) -> None:
+    """Raise KeyReuseError if a function uses a random key twice for arguments of these types. It is traced, and not run.
+
+    >>> import teucer as jax
+    >>> from teucer.experimental.key_reuse._core import check_key_reuse
+    >>> check_key_reuse(jax.random.normal, jax.random.key(0))
+    """
+    use_of(make_jaxpr(fun)(*args).jaxpr)

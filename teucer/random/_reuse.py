@@ -1,0 +1,331 @@
+"""Which random keys a program uses twice: an analysis of jaxprs, and the keys that eager calls have used (`jax_debug_key_reuse`).
+
+Every element of an array of keys has an identity, a number. Operations that only move keys move the numbers; what draws from a
+key, or splits it, uses its number up; what makes keys makes new numbers.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from teucer import lax
+from teucer._base import dtypes, source
+from teucer._base.errors import KeyReuseError
+from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, jaxprs_in_params
+from teucer._core.primitive import Primitive
+from teucer._core.trace import typeof
+from teucer._derived.metadata import xla_metadata_value_p
+from teucer._derived.moves import device_put_p
+from teucer._derived.remat import remat_p
+from teucer.lax import _random_keys as keys
+from teucer.lax._joining import stack_p, unstack_p
+from teucer.lax._sharding import reshard_p, sharding_constraint_p
+
+__all__ = ["RULES", "Keys", "Use", "is_used", "note_use", "use_of"]
+
+# Numbers of the elements of an array of keys.
+Numbers = np.ndarray[Any, np.dtype[np.int64]]
+
+
+def _is_key(aval: Any) -> bool:
+    return isinstance(getattr(aval, "dtype", None), dtypes.ExtendedDType)
+
+
+class Use(NamedTuple):
+    """What a jaxpr does with the keys that it is given.
+
+    inputs: the numbers of its inputs, None for those that are no keys. used: the numbers that are
+    used up. outputs: the numbers of its results: of inputs, or new ones.
+    """
+
+    inputs: tuple[Numbers | None, ...]
+    used: frozenset[int]
+    outputs: tuple[Numbers | None, ...]
+
+    def consumed(self, i: int) -> Any:
+        """Which elements of an input are used up."""
+        numbers = self.inputs[i]
+        return None if numbers is None else np.isin(numbers, list(self.used))
+
+
+@final
+class Keys:
+    """One walk through a program: the numbers given out so far, and those that are used up."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.used: set[int] = set()
+
+    def new(self, shape: Sequence[Any], *, used: bool = False) -> Numbers:
+        """Numbers for new keys."""
+        n = int(np.prod([int(d) for d in shape], dtype=np.int64))
+        numbers = np.arange(self.count, self.count + n, dtype=np.int64).reshape(tuple(map(int, shape)))
+        self.count += n
+        if used:
+            self.used.update(numbers.ravel().tolist())
+        return numbers
+
+    def is_used(self, numbers: Numbers) -> bool:
+        """Whether any of these keys is used up."""
+        return not self.used.isdisjoint(numbers.ravel().tolist())
+
+    def use(self, numbers: Numbers, refuse: Callable[[], KeyReuseError]) -> None:
+        """Use keys up. Raises what `refuse` makes if one of them is."""
+        listed = numbers.ravel().tolist()
+        if len(set(listed)) < len(listed) or not self.used.isdisjoint(listed):
+            raise refuse()
+        self.used.update(listed)
+
+    def call(self, use: Use, operands: Sequence[Numbers | None], refuse: Callable[[int], KeyReuseError]) -> list[Any]:
+        """Do with the operands what a jaxpr does with its inputs; the numbers of its results."""
+        names: dict[int, int] = {}
+        for i, (own, given) in enumerate(zip(use.inputs, operands, strict=True)):
+            if own is None or given is None:
+                continue
+            taken = given.ravel()[np.isin(own.ravel(), list(use.used))]
+            self.use(taken, lambda i=i: refuse(i))  # type: ignore[misc]  # mypy does not know i's type
+            names.update(zip(own.ravel().tolist(), given.ravel().tolist(), strict=True))
+        outs: list[Any] = []
+        for numbers in use.outputs:
+            if numbers is None:
+                outs.append(None)
+                continue
+            for n in numbers.ravel().tolist():
+                if n not in names:
+                    (names[n],) = self.new((1,), used=n in use.used).tolist()
+            found = [names[n] for n in numbers.ravel().tolist()]
+            outs.append(np.asarray(found, np.int64).reshape(numbers.shape))
+        return outs
+
+
+def use_of(jaxpr: Jaxpr) -> Use:
+    """What a jaxpr, constants first, does with keys; kept on it. Raises KeyReuseError if it uses one twice."""
+    found: Use | None = jaxpr.cache.get("key_reuse")
+    if found is None:
+        walk = Keys()
+        inputs = [walk.new(v.aval.shape) if _is_key(v.aval) else None for v in (*jaxpr.constvars, *jaxpr.invars)]
+        outputs = _walk(walk, jaxpr, inputs)
+        found = jaxpr.cache["key_reuse"] = Use(tuple(inputs), frozenset(walk.used), tuple(outputs))
+    return found
+
+
+def _walk(walk: Keys, jaxpr: Jaxpr, inputs: Sequence[Numbers | None]) -> list[Numbers | None]:
+    env: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), inputs, strict=True))
+
+    def read(atom: Any) -> Any:
+        return None if type(atom) is Literal else env.get(atom)
+
+    for eqn in jaxpr.eqns:
+        operands = [read(v) for v in eqn.invars]
+        has_jaxprs = any(isinstance(p, ClosedJaxpr) for value in eqn.params.values()
+                         for p in (value if isinstance(value, tuple) else (value,)))  # fmt: skip
+        if has_jaxprs or any(x is not None for x in operands) or any(_is_key(v.aval) for v in eqn.outvars):
+            rule = RULES.get(eqn.primitive, _called if has_jaxprs else _unknown)
+            env.update(zip(eqn.outvars, rule(walk, eqn, operands), strict=True))
+    return [read(v) for v in jaxpr.outvars]
+
+
+def reused(eqn: Eqn, i: int, note: str = "") -> KeyReuseError:
+    where = f" at {source.describe(eqn.source[0])}" if eqn.source is not None and eqn.source[0] is not None else ""
+    return KeyReuseError(
+        f"In {eqn.primitive}, argument {i} is already consumed{note}{where}.\n    key: "
+        f"{eqn.invars[i].aval.str_short(short_dtypes=True)}\n"
+        "  Use each key once: split it, or use jax.random.clone where equal samples are wanted."
+    )
+
+
+def _fresh(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
+    return [walk.new(v.aval.shape) if _is_key(v.aval) else None for v in eqn.outvars]
+
+
+def _uses(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
+    for i, numbers in enumerate(operands):
+        if numbers is not None:
+            walk.use(numbers, lambda i=i: reused(eqn, i))  # type: ignore[misc]  # as above
+    return _fresh(walk, eqn, operands)
+
+
+def _unknown(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
+    """Of an operation that is not known it is assumed that it uses its keys, and gives used ones."""
+    _uses(walk, eqn, operands)
+    return [walk.new(v.aval.shape, used=True) if _is_key(v.aval) else None for v in eqn.outvars]
+
+
+def _moves(how: Callable[..., Any]) -> Callable[..., list[Any]]:
+    """The rule of an operation that gives keys of its operands, as how(*numbers, **params) says."""
+
+    def rule(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
+        return [how(*operands, **eqn.params)]
+
+    return rule
+
+
+def _each(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
+    return list(operands)
+
+
+def _picks(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
+    """Which keys are picked is not known: new ones, used if all are that they may be."""
+    numbers = [x for x in operands if x is not None]
+    used = bool(numbers) and all(walk.used.issuperset(x.ravel().tolist()) and x.size for x in numbers)
+    return [walk.new(v.aval.shape, used=used) if _is_key(v.aval) else None for v in eqn.outvars]
+
+
+def _broadcast(x: Numbers, *sizes: Any, shape: Any, broadcast_dimensions: Any, **params: Any) -> Any:
+    placed = [1] * len(shape)
+    for d, n in zip(broadcast_dimensions, x.shape, strict=True):
+        placed[d] = n
+    return np.broadcast_to(x.reshape(placed), tuple(map(int, shape)))
+
+
+def _slice(x: Numbers, *, start_indices: Any, limit_indices: Any, strides: Any, **params: Any) -> Any:
+    steps = strides or (1,) * x.ndim
+    return x[tuple(slice(a, b, s) for a, b, s in zip(start_indices, limit_indices, steps, strict=True))]
+
+
+def _called(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
+    """A call of the one jaxpr among its parameters; of one with several, each is looked at by itself."""
+    inner = [p for p in eqn.params.values() if isinstance(p, ClosedJaxpr)]
+    uses = [use_of(closed.jaxpr) for closed in inner]
+    if len(inner) != 1 or len(uses[0].inputs) != len(operands) or len(uses[0].outputs) != len(eqn.outvars):
+        return _unknown(walk, eqn, operands)
+    if eqn.primitive is remat_p and eqn.params["differentiated"]:  # it computes again what has been computed
+        return _fresh(walk, eqn, operands)
+    return walk.call(uses[0], operands, lambda i: reused(eqn, i))
+
+
+def _scan(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
+    params = eqn.params
+    n, m = params["num_consts"], params["num_carry"]
+    use = use_of(params["jaxpr"].jaxpr)
+    consts, carry, xs = operands[:n], list(operands[n : n + m]), operands[n + m :]
+
+    def refuse(i: int, again: bool) -> KeyReuseError:
+        return reused(eqn, i, ": the scan body function leads to key reuse" if again else "")
+
+    taken = [use.consumed(n + m + i) for i in range(len(xs))]
+    for i, (x, mask) in enumerate(zip(xs, taken, strict=True)):
+        if x is not None and x.size:
+            walk.use(x[:, mask].ravel() if mask.ndim else x[[mask.item()] * len(x)], lambda i=i: refuse(n + m + i, False))  # type: ignore[misc]
+    rows: list[Any] = []
+    # What the first step leaves behind the second one is given, and so on: nothing new can come after that.
+    for step in range(min(int(params["length"]), 2)):
+        each = [None if x is None else walk.new(x.shape[1:]) for x in xs]
+        given = [*consts, *carry, *each]
+        rows = walk.call(use, given, lambda i, step=step: refuse(i, step > 0))  # type: ignore[misc]
+        carry = rows[:m]
+    ys = [walk.new(v.aval.shape, used=bool(rows) and r is not None and walk.is_used(r)) if _is_key(v.aval) else None
+          for v, r in zip(eqn.outvars[m:], rows[m:] or [None] * (len(eqn.outvars) - m), strict=True)]  # fmt: skip
+    return [*carry, *ys]
+
+
+def _while(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
+    params = eqn.params
+    n, m = params["cond_nconsts"], params["body_nconsts"]
+    cond, body = use_of(params["cond_jaxpr"].jaxpr), use_of(params["body_jaxpr"].jaxpr)
+    carry = list(operands[n + m :])
+
+    def refuse(part: str) -> Callable[[int], KeyReuseError]:
+        first = 0 if part == "cond" else n
+        count = n if part == "cond" else m
+        note = f": the while_loop {part} function leads to key reuse"
+        return lambda i: reused(eqn, first + i if i < count else n + m + i - count, note)
+
+    walk.call(cond, [*operands[:n], *carry], refuse("cond"))
+    for _ in range(2):
+        carry = walk.call(body, [*operands[n : n + m], *carry], refuse("body"))
+        walk.call(cond, [*operands[:n], *carry], refuse("cond"))
+    return carry
+
+
+def _cond(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
+    before, after, results = set(walk.used), set(walk.used), []
+    for branch in eqn.params["branches"]:
+        walk.used = set(before)
+        results.append(walk.call(use_of(branch.jaxpr), operands[1:], lambda i: reused(eqn, i + 1)))
+        after |= walk.used
+    walk.used = after
+    return [None if xs[0] is None else xs[0] if all(np.array_equal(xs[0], x) for x in xs)
+            else walk.new(xs[0].shape, used=any(map(walk.is_used, xs))) for xs in zip(*results, strict=True)]  # fmt: skip
+
+
+RULES: dict[Primitive, Callable[..., list[Any]]] = {
+    **dict.fromkeys(
+        (keys.random_seed_p, keys.random_wrap_p, keys.random_unwrap_p, keys.random_clone_p, keys.random_fold_in_p), _fresh
+    ),
+    **dict.fromkeys((keys.random_split_p, keys.random_bits_p), _uses),
+    lax.scan_p: _scan,
+    lax.while_p: _while,
+    lax.cond_p: _cond,
+
+    lax.broadcast_in_dim_p: _moves(_broadcast),
+    lax.reshape_p: _moves(lambda x, *a, new_sizes, **k: x.reshape(tuple(map(int, new_sizes)))),
+    lax.squeeze_p: _moves(lambda x, *, dimensions, **k: np.squeeze(x, tuple(dimensions))),
+    lax.transpose_p: _moves(lambda x, *, permutation, **k: np.transpose(x, permutation)),
+    lax.slice_p: _moves(_slice),
+    lax.rev_p: _moves(lambda x, *, dimensions, **k: np.flip(x, tuple(dimensions))),
+    stack_p: _moves(lambda *xs, axis, **k: np.stack(xs, axis)),
+    unstack_p: lambda walk, eqn, operands: list(np.moveaxis(operands[0], eqn.params["axis"], 0)),
+    lax.split_p: lambda walk, eqn, operands: np.split(
+        operands[0], np.cumsum(eqn.params["sizes"])[:-1], eqn.params["axis"]
+    ),
+    lax.concatenate_p: _moves(lambda *xs, dimension, **k: np.concatenate(xs, dimension)),
+    lax.convert_element_type_p: _each,
+    lax.copy_p: _each,
+    **dict.fromkeys((lax.optimization_barrier_p, device_put_p, sharding_constraint_p, reshard_p, xla_metadata_value_p), _each),
+    **dict.fromkeys((lax.gather_p, lax.dynamic_slice_p, lax.dynamic_update_slice_p, lax.select_n_p, lax.pad_p,
+                                   lax.scatter_p, lax.sort_p), _picks),
+    **dict.fromkeys((lax.eq_p, lax.ne_p), _fresh),
+}
+
+
+# Eager calls
+
+
+# Arrays of keys of which elements were used while the option was on, by identity, as long as they live.
+_used: dict[int, tuple[weakref.ref[Any], Any]] = {}
+
+
+def is_used(x: Any) -> Any:
+    """Which elements of an array of keys eager calls have used, while the option was on."""
+    found = _used.get(id(x))
+    return found[1] if found is not None and found[0]() is x else np.zeros(x.shape, bool)
+
+
+def note_use(jaxpr: Jaxpr, args: Sequence[Any], what: str) -> None:
+    """Raise KeyReuseError if a call uses a key twice, or one that was used before; else note what it uses.
+
+    what: of what is called, for the message.
+    """
+    if not any(_is_key(v.aval) for v in jaxpr.invars) and not _makes_keys(jaxpr):
+        return
+    use = use_of(jaxpr)
+    taken: dict[int, tuple[Any, Any]] = {}
+    for i, x in enumerate(args):
+        mask = use.consumed(i)
+        if mask is None or not mask.any():
+            continue
+        before = taken[id(x)][1] if id(x) in taken else is_used(x)
+        if (before & mask).any():
+            raise KeyReuseError(
+                f"Previously-consumed key passed to {what} at index {i}.\n    key: {typeof(x).str_short(short_dtypes=True)}\n"
+                "  Use each key once: split it, or use jax.random.clone where equal samples are wanted."
+            )
+        taken[id(x)] = x, before | mask
+    for i, (x, mask) in taken.items():
+        _used[i] = weakref.ref(x, lambda _, i=i: _used.pop(i, None)), mask  # type: ignore[misc]
+
+
+def _makes_keys(jaxpr: Jaxpr) -> bool:
+    """Whether keys are made anywhere in it; kept on it."""
+    found: bool | None = jaxpr.cache.get("makes_keys")
+    if found is None:
+        found = jaxpr.cache["makes_keys"] = any(
+            any(_is_key(v.aval) for v in eqn.outvars) or any(map(_makes_keys, jaxprs_in_params(eqn.params))) for eqn in jaxpr.eqns
+        )
+    return found
+
