@@ -239,7 +239,8 @@ def addressable_shards(x: Any) -> list[Shard]:
         return [Shard(x._sharding._internal_device_list[0], (slice(None),) * x.ndim, 0, x)]
     parts = iter(xla.shard_arrays(x))
     aval = x.aval.update(shape=x._sharding.shard_shape(x.shape), sharding=None)
-    return [Shard(d, index, replica, _part(next(parts), aval, d)) for d, index, replica in _placed_parts(x)
+    kind = x._sharding._memory_kind
+    return [Shard(d, index, replica, _part(next(parts), aval, d, kind)) for d, index, replica in _placed_parts(x)
             if d.process_index == d.client.process_index()]
 
 
@@ -261,9 +262,9 @@ def retyped(x: Any, carrier: Any) -> Any:
     return xla.assemble(carrier, x._sharding, [x], committed=False)  # on one device
 
 
-def _part(part: Any, aval: Any, device: Any) -> Any:
-    """One device's buffer as an array of its own."""
-    return part._rewrap_with_aval_and_sharding(aval.carrier, shardings.single_device_sharding(device))
+def _part(part: Any, aval: Any, device: Any, memory_kind: str | None) -> Any:
+    """One device's buffer, in a memory of it, as an array of its own."""
+    return part._rewrap_with_aval_and_sharding(aval.carrier, shardings.SingleDeviceSharding(device, memory_kind))
 
 
 @_member

@@ -15,7 +15,8 @@ from teucer._base import config
 from teucer._devices import backends
 from teucer._xla.client import DeviceList
 
-__all__ = ["AbstractDevice", "AbstractMesh", "AxisType", "BaseMesh", "Mesh", "get_abstract_mesh", "get_mesh", "make_mesh",
+__all__ = ["AbstractDevice", "AbstractMesh", "AxisType", "BaseMesh", "Mesh", "NO_MESH", "get_abstract_mesh", "get_mesh",
+           "make_mesh",
            "mesh_in_force", "mesh_of_specs", "set_mesh", "use_abstract_mesh"]
 
 
@@ -158,6 +159,7 @@ class AbstractMesh(BaseMesh):
     """
 
     _made: ClassVar[dict[Any, AbstractMesh]] = {}
+    _internal_device_list = None
     abstract_device: AbstractDevice | None
 
     def __new__(cls, axis_sizes: Any, axis_names: Any, axis_types: Any = None, *, abstract_device: Any = None) -> AbstractMesh:
@@ -228,6 +230,8 @@ class Mesh(BaseMesh, contextlib.ContextDecorator):
     _made: ClassVar[dict[Any, Mesh]] = {}
     devices: Any
     device_list: Any
+    # C++ reads it.
+    _internal_device_list: Any
     flat_devices: tuple[Any, ...]
 
     def __new__(cls, devices: Any, axis_names: Any, axis_types: Any = None) -> Mesh:
@@ -245,7 +249,7 @@ class Mesh(BaseMesh, contextlib.ContextDecorator):
             found._set_axes(grid.shape, names, types)
             grid.flags.writeable = False
             found.devices, found.flat_devices = grid, key[0]
-            found.device_list = DeviceList(key[0])
+            found.device_list = found._internal_device_list = DeviceList(key[0])
         return found
 
     def __reduce__(self) -> Any:
@@ -319,8 +323,8 @@ class Mesh(BaseMesh, contextlib.ContextDecorator):
 
 
 _NO_ABSTRACT_MESH = AbstractMesh((), ())
-_NO_MESH = Mesh(np.empty((0,), object), ("none",))
-_NO_MESH._set_axes((), (), ())
+NO_MESH = Mesh(np.empty((0,), object), ("none",))
+NO_MESH._set_axes((), (), ())
 
 
 def make_mesh(axis_shapes: Sequence[int], axis_names: Sequence[Any], axis_types: Any = None, *,
@@ -383,7 +387,7 @@ def mesh_of_specs() -> BaseMesh | None:
 
 def get_mesh() -> Mesh:
     """The mesh set by `set_mesh`; an empty one where there is none."""
-    return _in_force().mesh or _NO_MESH
+    return _in_force().mesh or NO_MESH
 
 
 def get_abstract_mesh() -> AbstractMesh:

@@ -11,7 +11,7 @@ import numpy as np
 from teucer._core.specs import DuplicateSpecError, PartitionSpec, entry_names
 from teucer._devices import meshes
 from teucer._devices.meshes import AxisType, BaseMesh, Mesh
-from teucer._xla.arrays import HloSharding, OpSharding, Sharding, SingleDeviceShardingBase
+from teucer._xla.arrays import HloSharding, NamedShardingBase, OpSharding, Sharding, SingleDeviceShardingBase, first_named_sharding
 from teucer._xla.client import DeviceList
 
 __all__ = ["IndivisibleError", "DeviceSharding", "NamedSharding", "Sharding", "SingleDeviceSharding", "as_named",
@@ -187,7 +187,7 @@ def make_single_device_sharding(device: Any, *, memory_kind: str | None = None) 
 
 
 @final
-class NamedSharding(DeviceSharding):
+class NamedSharding(NamedShardingBase):  # type: ignore[misc]  # jaxlib's classes are untyped
     """An array's axes laid over the named axes of a mesh. Equal ones are one object.
 
     mesh: a Mesh, or an AbstractMesh for types. spec: for each axis of the array the mesh axes that partition it.
@@ -199,9 +199,14 @@ class NamedSharding(DeviceSharding):
     """
 
     _made: ClassVar[dict[Any, NamedSharding]] = {}
+    # jaxlib's classes have one base. With this one C++ takes the shards of arguments as they are, without a call of Python.
+    device_set, addressable_devices = DeviceSharding.device_set, DeviceSharding.addressable_devices
+    is_fully_addressable, has_addressable_devices = DeviceSharding.is_fully_addressable, DeviceSharding.has_addressable_devices
+    shard_shape, is_equivalent_to = DeviceSharding.shard_shape, DeviceSharding.is_equivalent_to
+    devices_indices_map = DeviceSharding.devices_indices_map
+    addressable_devices_indices_map = DeviceSharding.addressable_devices_indices_map
     mesh: Any
     spec: PartitionSpec
-    _hash: int
 
     def __new__(cls, mesh: Any, spec: Any, memory_kind: str | None = None, _logical_device_ids: Any = None) -> NamedSharding:
         key = (mesh, spec, memory_kind)
@@ -209,23 +214,30 @@ class NamedSharding(DeviceSharding):
         if found is None:
             _check_spec(mesh, spec)
             found = super().__new__(cls)
-            DeviceSharding.__init__(found)
-            found.mesh, found.spec, found._memory_kind = mesh, spec, memory_kind
-            if isinstance(mesh, Mesh):
-                found._internal_device_list = mesh.device_list
-            found._hash = hash(key)
-            found._typed = {}
+            NamedShardingBase.__init__(found, mesh, spec, memory_kind)
+            found._kind, found._typed = memory_kind, {}
             cls._made[key] = found
         return found
 
     def __init__(self, mesh: Any, spec: Any, memory_kind: str | None = None, _logical_device_ids: Any = None) -> None:
         """All is done by `__new__`, which may return a sharding made before."""
 
-    def __getattr__(self, name: str) -> Any:
-        if name == "_internal_device_list":
+    @property
+    def _memory_kind(self) -> str | None:
+        return self._kind  # type: ignore[no-any-return]
+
+    @property
+    def memory_kind(self) -> str | None:
+        """The memory of the devices."""
+        return self._kind or self._internal_device_list.default_memory_kind
+
+    @property
+    def _internal_device_list(self) -> Any:
+        devices = self.mesh._internal_device_list
+        if devices is None:
             raise ValueError(f"the devices are not known of a sharding over an AbstractMesh: {self}.\n  Give a NamedSharding over "
                              "a jax.sharding.Mesh.")
-        raise AttributeError(f"'NamedSharding' object has no attribute {name!r}")
+        return devices
 
     def _names(self, ndim: int) -> tuple[tuple[Any, ...], ...]:
         names = tuple(map(entry_names, self.spec.partitions))
@@ -273,7 +285,7 @@ class NamedSharding(DeviceSharding):
     def update(self, **kwargs: Any) -> NamedSharding:
         """The sharding with some of its fields (mesh, spec, memory_kind) changed."""
         return NamedSharding(kwargs.get("mesh", self.mesh), kwargs.get("spec", self.spec),
-                             kwargs.get("memory_kind", self._memory_kind))
+                             kwargs.get("memory_kind", self._kind))
 
     def with_memory_kind(self, kind: str) -> NamedSharding:
         return self.update(memory_kind=kind)
@@ -310,17 +322,14 @@ class NamedSharding(DeviceSharding):
                              f"value of rank {len(aval_shape)}.{scalar}")
 
     def __reduce__(self) -> Any:
-        return NamedSharding, (self.mesh, self.spec, self._memory_kind)
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
-    def __hash__(self) -> int:
-        return self._hash
+        return NamedSharding, (self.mesh, self.spec, self._kind)
 
     def __repr__(self) -> str:
         kind = f", memory_kind={self.memory_kind}" if isinstance(self.mesh, Mesh) else ""
         return f"NamedSharding(mesh={self.mesh!s}, spec={self.spec}{kind})"
+
+
+first_named_sharding(lambda: NamedShardingBase(meshes.NO_MESH, PartitionSpec()))
 
 
 def _check_spec(mesh: Any, spec: Any) -> None:

@@ -17,6 +17,7 @@ from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import typeof
 from teucer._core.types import float0
 from teucer._devices.placement import placement_of, spread
+from teucer._devices.shardings import NamedSharding
 from teucer._executables import effects
 from teucer._executables.callbacks import explained
 from teucer._programs.compile import program_for
@@ -96,10 +97,19 @@ def fast_path(program: Program, out_tree: Any, args: Sequence[Any], n_consts: in
             or config.debug_nans.value or config.debug_infs.value or config.debug_key_reuse.value):
         return None
     kept = program.kept
+    if not all(map(_lies_as_wanted, itertools.compress(args, kept), program.in_shardings)):
+        return None
     ready = list(map(transfer.to_sharding, itertools.compress(args[:n_consts], kept), program.in_shardings))
     return FastPath(program.executable, out_tree, program.in_shardings, program.out_shardings, program.out_avals,
                     [program.placement.committed] * len(program.out_avals), [True] * len(ready) + list(kept[n_consts:]),
                     [None] * len(program.in_shardings), ready)
+
+
+def _lies_as_wanted(x: Any, sharding: Any) -> bool:
+    """Whether C++ may take an argument that the program wants laid out so: of a NamedSharding it takes the shards as they are."""
+    if type(x) is not ArrayImpl or type(x._sharding) is not NamedSharding or x._sharding is sharding:
+        return True
+    return bool(x._sharding.is_equivalent_to(sharding, x.ndim))
 
 
 def shard_arg_fallback(x: Any, sharding: Any, layout: Any, copy_semantics: Any = None) -> Any:

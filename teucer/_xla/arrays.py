@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxlib import _hlo, _jax
 
-__all__ = ["Array", "ArrayImpl", "assemble", "HloSharding", "HostBufferSemantics", "OpSharding", "Sharding",
+__all__ = ["Array", "ArrayImpl", "assemble", "HloSharding", "HostBufferSemantics", "NamedShardingBase", "OpSharding", "Sharding",
            "SingleDeviceShardingBase", "block_until_ready", "copy_to_devices", "execute", "execute_with_token",
-           "from_dlpack", "put",
+           "first_named_sharding", "from_dlpack", "put",
            "result_handler", "shard_arrays", "to_dlpack"]
 
 Array = _jax.Array
@@ -18,6 +20,9 @@ HloSharding = _hlo.HloSharding
 OpSharding = _hlo.OpSharding
 Sharding = _jax.Sharding
 SingleDeviceShardingBase = _jax.SingleDeviceSharding
+NamedShardingBase = _jax.NamedSharding
+# The module of jax that the first NamedSharding made in C++ asks for `check_pspec`, and those around it.
+_CHECKING = ("jax", "jax._src", "jax._src.named_sharding")
 HostBufferSemantics = _jax.HostBufferSemantics
 block_until_ready = _jax.batched_block_until_ready
 # jaxlib checks by default that shapes and shardings agree, through modules of jax; handlers of later versions do not check.
@@ -79,6 +84,26 @@ def to_dlpack(array: Any, stream: Any) -> Any:
 def from_dlpack(capsule: Any, device: Any, stream: Any) -> Any:
     """An array on `device` over the buffer in a DLPack capsule."""
     return _jax.dlpack_managed_tensor_to_buffer(capsule, device, stream)
+
+
+def first_named_sharding(make: Callable[[], Any]) -> None:
+    """Make the first NamedSharding of the process. C++ looks for a function of jax then, and keeps what it finds.
+
+    It finds one that checks nothing, in modules that stand in the place of jax's as long as that takes.
+    """
+    before = {name: sys.modules.get(name) for name in _CHECKING}
+    for name in _CHECKING:
+        stand_in: Any = types.ModuleType(name)
+        stand_in.__path__, stand_in.check_pspec = [], lambda *args, **kwargs: None
+        sys.modules[name] = stand_in
+    try:
+        make()
+    finally:
+        for name, module in before.items():
+            if module is None:
+                del sys.modules[name]
+            else:
+                sys.modules[name] = module
 
 
 def attach(cls: type, members: dict[str, Callable[..., Any] | property]) -> None:
