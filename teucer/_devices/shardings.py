@@ -229,7 +229,8 @@ class NamedSharding(NamedShardingBase):  # type: ignore[misc]  # jaxlib's classe
     @property
     def memory_kind(self) -> str | None:
         """The memory of the devices."""
-        return self._kind or self._internal_device_list.default_memory_kind
+        kind: str | None = self._kind or self._internal_device_list.default_memory_kind
+        return kind
 
     @property
     def _internal_device_list(self) -> Any:
