@@ -55,3 +55,20 @@ def test_rules_by_themselves():
         check_jvp(jnp.sin, partial(jax.jvp, jnp.cos), (1.0,), err_msg="of mine")
     with pytest.raises(AssertionError, match="VJP primal"):
         check_vjp(jnp.sin, partial(jax.vjp, jnp.cos), (1.0,))
+
+
+def test_tolerances_by_dtype():
+    wrong = lambda f: lambda primals, tangents: (f(*primals), jax.jvp(f, primals, tangents)[1] * 1.05)
+    check = lambda x, **tolerances: check_jvp(jnp.sin, wrong(jnp.sin), (x,), **tolerances)
+    with pytest.raises(AssertionError, match="tangent"):
+        check(np.float32(1))
+    check(np.float32(1), rtol={np.float32: 0.1, np.float64: 1e-9})
+    with pytest.raises(AssertionError, match="tangent"):
+        check(np.float32(1), rtol={np.dtype("float64"): 0.1})
+
+
+
+def test_a_function_that_bends_is_checked_with_a_small_step():
+    check_jvp(lambda x: jnp.sin(300 * x), partial(jax.jvp, lambda x: jnp.sin(300 * x)), (np.float32(0.1),), rtol=0.05)
+    with pytest.raises(AssertionError, match="tangent"):
+        check_jvp(lambda x: jnp.sin(300 * x), partial(jax.jvp, lambda x: jnp.sin(300 * x)), (np.float32(0.1),), rtol=0.05, eps=5e-3)

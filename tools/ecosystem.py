@@ -1,0 +1,186 @@
+"""The tests of libraries on JAX, run on Teucer and on JAX: `tools/ecosystem.py [NAME ...]`, for all by default.
+
+Two environments are made in --folder: one with JAX, one with Teucer and the wheel of `teucer compat wheel`. Each library is
+installed into both at the version of the table below, its tests run in both, and outcomes are compared test by test.
+With --write the table of docs/libraries.md is written. Nothing of the libraries is kept in the repository.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tarfile
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "libraries.md"
+BEGIN, END = "<!-- made by tools/ecosystem.py -->", "<!-- end -->"
+JAX = "0.10.2"
+
+
+@dataclass(frozen=True)
+class Library:
+    """A library, where its tests are, and which of them are run.
+
+    tests: files or folders; within site-packages where the wheel ships them, else within the source distribution (`sdist`),
+    or the repository at a tag (`git`, as "URL@TAG").
+    """
+
+    requirement: str
+    tests: tuple[str, ...]
+    sdist: bool = False
+    git: str = ""
+    needs: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    differences: Mapping[str, str] = field(default_factory=dict)  # test -> why its outcome is another
+
+
+LIBRARIES = {
+    "chex": Library("chex==0.1.92", ("chex/_src",)),
+    "optax": Library("optax==0.2.8", ("optax/_src", "optax/losses", "optax/schedules", "optax/transforms", "optax/tree_utils")),
+    "rlax": Library("rlax==0.1.9", ("rlax/_src",)),
+    "mctx": Library("mctx==0.0.71", ("mctx/_src/tests",)),
+    "distrax": Library("distrax==0.1.9", ("distrax/_src/bijectors", "distrax/_src/distributions")),
+    "haiku": Library("dm-haiku==0.0.17", ("haiku/_src",)),
+    "flax.linen": Library("flax==0.12.8", ("tests/core", "tests/linen"), sdist=True),
+    "flax.nnx": Library("flax==0.12.8", ("tests/nnx",), sdist=True),
+    "numpyro": Library("numpyro==0.22.0", ("test/test_handlers.py", "test/test_constraints.py", "test/test_diagnostics.py",
+                                           "test/test_transforms.py", "test/test_util.py"), sdist=True),
+    "equinox": Library("equinox==0.13.8", ("tests",), git="https://github.com/patrick-kidger/equinox@v0.13.8"),
+    "lineax": Library("lineax==0.1.1", ("tests",), git="https://github.com/patrick-kidger/lineax@v0.1.1"),
+    "diffrax": Library("diffrax==0.7.2", ("test",), git="https://github.com/patrick-kidger/diffrax@v0.7.2"),
+    "quax": Library("quax==0.4.6", ("tests",), git="https://github.com/nstarman/quax@v0.4.6"),
+    "blackjax": Library("blackjax==1.7.1", ("tests",), git="https://github.com/blackjax-devs/blackjax@1.7.1"),
+}
+
+
+def main() -> int:
+    """Run what the command line says; 1 if an outcome differs for which no reason is written down."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(LIBRARIES))
+    parser.add_argument("--folder", type=Path, default=Path("/tmp/teucer-ecosystem"), help="where environments and tests go")
+    parser.add_argument("--timeout", type=int, default=1800, help="seconds for the tests of one library in one environment")
+    parser.add_argument("--write", action="store_true", help="write the rows into docs/libraries.md")
+    options = parser.parse_args()
+    unknown = sorted({*options.names} - {*LIBRARIES})
+    if unknown:
+        parser.error(f"no such library: {', '.join(unknown)}")
+    folder = options.folder.resolve()
+    pythons = {"jax": environment(folder / "jax", None), "teucer": environment(folder / "teucer", folder / "wheels")}
+    rows, unexplained = {}, 0
+    for name in options.names or LIBRARIES:
+        library = LIBRARIES[name]
+        outcomes = {kind: run(name, library, python, folder, kind, options.timeout) for kind, python in pythons.items()}
+        row, missing = compare(name, library, outcomes)
+        print(row)
+        for test in missing:
+            print(f"    {test}: {outcomes['jax'][0][test]} on JAX, {outcomes['teucer'][0].get(test, 'absent')} on Teucer")
+        rows[name], unexplained = row, unexplained + len(missing)
+    if options.write:
+        write(rows)
+    return int(unexplained > 0)
+
+
+def environment(place: Path, wheels: Path | None) -> Path:
+    """The Python of an environment, made if it is not there: with JAX, or with Teucer and its wheel, built into `wheels`."""
+    python = place / "bin" / "python"
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", place], check=True)
+        if wheels is None:
+            install(python, f"jax=={JAX}", f"jaxlib=={JAX}")
+        else:
+            install(python, "-e", str(ROOT), f"jaxlib=={JAX}")
+            subprocess.run([python, "-m", "teucer", "compat", "wheel", "--output", wheels], check=True)
+            install(python, *map(str, wheels.glob("jax-*.whl")))
+        install(python, "pytest", "absl-py")
+    return python
+
+
+def install(python: Path, *what: str) -> None:
+    """Install with pip, into the environment of a Python."""
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *what], check=True)
+
+
+def run(name: str, library: Library, python: Path, folder: Path, kind: str, timeout: int) -> tuple[dict[str, str], float]:
+    """Outcomes by test, and the seconds that they took together."""
+    install(python, library.requirement, *library.needs)
+    where = tests_of(library, python, folder)
+    results = folder / f"{name}-{kind}.xml"
+    results.unlink(missing_ok=True)
+    command = [python, "-W", "ignore", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "addopts=", f"--junitxml={results}",
+               *library.options, *(str(where / path) for path in library.tests)]
+    with (folder / f"{name}-{kind}.txt").open("w") as log:
+        try:
+            subprocess.run(command, cwd=folder if not (library.sdist or library.git) else where, check=False, stdout=log,
+                           stderr=subprocess.STDOUT, timeout=timeout, env={**os.environ, "JAX_PLATFORMS": "cpu"})
+        except subprocess.TimeoutExpired:
+            print(f"{name}: the tests took longer than {timeout} s on {kind}.", file=sys.stderr)
+    return read(results)
+
+
+def tests_of(library: Library, python: Path, folder: Path) -> Path:
+    """The folder in which the paths of the tests are, fetched if need be."""
+    if library.git:
+        url, tag = library.git.rsplit("@", 1)
+        place = folder / "sources" / f"{url.rsplit('/', 1)[1]}-{tag}"
+        if not place.exists():
+            subprocess.run(["git", "clone", "--quiet", "--depth", "1", "--branch", tag, url, place], check=True)
+        return place
+    if library.sdist:
+        base = library.requirement.replace("==", "-")
+        place = folder / "sources" / base
+        if not place.exists():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            subprocess.run([python, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:", "--dest", place.parent,
+                            library.requirement], check=True)
+            with tarfile.open(place.parent / f"{base}.tar.gz") as archive:
+                archive.extractall(place.parent, filter="data")
+        return place
+    return next((python.parent.parent / "lib").glob("python*/site-packages"))
+
+
+def read(results: Path) -> tuple[dict[str, str], float]:
+    """Outcomes by test and seconds, from pytest's XML; nothing if it was not written."""
+    if not results.exists():
+        return {}, 0.0
+    outcomes, seconds = {}, 0.0
+    for case in ET.parse(results).iter("testcase"):
+        kinds = {child.tag for child in case}
+        outcome = next((kind for kind in ("error", "failure", "skipped") if kind in kinds), "passed")
+        outcomes[f"{case.get('classname', '').split('site-packages.')[-1]}::{case.get('name')}"] = outcome
+        seconds += float(case.get("time", 0))
+    return outcomes, seconds
+
+
+def compare(name: str, library: Library, outcomes: Mapping[str, tuple[dict[str, str], float]]) -> tuple[str, list[str]]:
+    """The row of the table, and the tests that pass on JAX only for which no reason is written down."""
+    (on_jax, jax_seconds), (here, seconds) = outcomes["jax"], outcomes["teucer"]
+    passing = [test for test, outcome in on_jax.items() if outcome == "passed"]
+    lost = [test for test in passing if here.get(test) != "passed"]
+    missing = [test for test in lost if not any(part in test for part in library.differences)]
+    ratio = f"{seconds / jax_seconds:.2f}" if jax_seconds and seconds else "-"
+    why = "; ".join(f"`{part}`: {reason}" for part, reason in library.differences.items()) or ("see the log" if missing else "")
+    return (f"| {name} | `{library.requirement}` | {len(on_jax)} | {len(passing)} | {len(passing) - len(lost)} | {ratio} | {why} |",
+            missing)
+
+
+def write(rows: Mapping[str, str]) -> None:
+    """Put the rows into the table of the page, in the order of the libraries; rows of others stay."""
+    text = PAGE.read_text()
+    before, _, rest = text.partition(BEGIN)
+    table, _, after = rest.partition(END)
+    kept = {row.split("|")[1].strip(): row for row in table.splitlines() if row.startswith("| ") and "---" not in row}
+    head = ["| library | version | tests | pass on JAX | of these on Teucer | time, Teucer / JAX | what differs |",
+            "| --- | --- | --- | --- | --- | --- | --- |"]
+    found = {**kept, **rows}
+    lines: Sequence[str] = [*head, *(found[name] for name in LIBRARIES if name in found)]
+    PAGE.write_text(before + BEGIN + "\n\n" + "\n".join(lines) + "\n\n" + END + after)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
