@@ -14,9 +14,11 @@ import numpy as np
 from teucer._core.trace import Tracer
 from teucer._executables.compilations import Compilations, compilations
 from teucer._trees import pytrees
+from teucer.lax._breakpoints import breakpoint
 from teucer.lax._callbacks import debug_callback as callback
 
-__all__ = ["callback", "compiles", "inspect_array_sharding", "log", "print", "visualize_array_sharding", "visualize_sharding"]
+__all__ = ["breakpoint", "callback", "compiles", "inspect_array_sharding", "log", "print", "visualize_array_sharding",
+           "visualize_sharding"]
 
 _print = print
 

@@ -67,7 +67,7 @@ def note_failure(error: BaseException, where: str) -> None:
 
 
 def explained(err: BaseException) -> BaseException:
-    """An error of the runtime, with the exception of the function that it tells of as its cause."""
+    """An error of the runtime, with the exception of the function that it tells of as its cause; what ends the process itself."""
     if not isinstance(err, errors.JaxRuntimeError) or err.__cause__ is not None:
         return err
     said = str(err)
@@ -76,6 +76,8 @@ def explained(err: BaseException) -> BaseException:
             if failure.is_told_by(said):
                 _new.remove(failure)
                 _told.append(failure)
+                if not isinstance(failure.error, Exception):
+                    return failure.error
                 err.__cause__ = failure.error
                 err.add_note(f"In {failure.where}.")
                 break

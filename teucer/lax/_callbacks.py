@@ -88,7 +88,7 @@ class _Callback(Primitive):
         def call(*args: Any) -> tuple[Any, ...]:
             try:
                 return tuple(_checked(callback(*map(_for_python, args)), result_avals, callback))
-            except Exception as err:
+            except BaseException as err:  # SystemExit at a prompt too
                 note_failure(err, where)
                 raise
 
