@@ -27,7 +27,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 MAX_LINES = 500
 MAX_FUNCTION_LINES = 60
 CORE = ("_xla", "_base", "_core", "_lower", "_programs", "_transform")
-MAX_CORE_LINES = 9400
+MAX_CORE_LINES = 9600
 TABLE_SHARE = 0.5  # a module is a table if more than this share of its lines are module-level data; it may be longer
 
 

@@ -12,9 +12,9 @@ from teucer._arrays import formats
 from teucer._base import dtypes
 from teucer._core.provided import provided
 from teucer._core.types import KeyCarrier, ShapedArray, aval_of, register_aval_of
-from teucer._devices import shardings
+from teucer._devices import processes, shardings
 from teucer._xla import arrays as xla
-from teucer._xla.client import platform_of
+from teucer._xla.client import XlaRuntimeError, platform_of
 
 __all__ = ["DLPACK_KINDS", "Array", "ArrayImpl", "Shard", "check_live", "retyped", "to_numpy"]
 
@@ -53,7 +53,9 @@ def to_numpy(x: Any) -> np.ndarray[Any, Any]:
     if type(x_._carried) is KeyCarrier:
         raise TypeError(f"JAX array with PRNGKey dtype cannot be converted to a NumPy array. Use jax.random.key_data(arr) "
                         f"if you wish to extract the underlying integer array.\n    x: {x_.aval!r}")
-    if x_._npy_value is None:
+    if x_._npy_value is None and x_._sharding.num_devices > 1 and not x_._sharding.is_fully_addressable:
+        x_._npy_value = _elsewhere(x_)
+    elif x_._npy_value is None:
         if x_.is_fully_replicated:
             # Of copies on several devices the first is read.
             one = x_ if x_._sharding.num_devices == 1 else xla.shard_arrays(x_)[0]
@@ -62,12 +64,25 @@ def to_numpy(x: Any) -> np.ndarray[Any, Any]:
             if in_place:
                 return value
             x_._npy_value = value
-        elif not x_.is_fully_addressable:
-            raise RuntimeError(f"Fetching value for `jax.Array` that spans non-addressable devices is not possible.\n"
-                               f"    x: {x_.aval!r}, sharding {x_.sharding}\n  Read x.addressable_shards instead.")
         else:
             x_._npy_value = _gather(x_)
     return x_._npy_value  # type: ignore[no-any-return]
+
+
+def _elsewhere(x: Any) -> np.ndarray[Any, Any]:
+    """The values of an array that other processes hold, too: this one's copy, if it has one."""
+    own = xla.shard_arrays(x)
+    if not x.is_fully_replicated or not own:
+        raise RuntimeError(
+            "Fetching value for `jax.Array` that spans non-addressable (non process local) devices is not possible.\n"
+            f"    x: {x.aval!r}, sharding {x.sharding}\n  Read the parts that this process has, x.addressable_shards, or gather "
+            "all with jax.experimental.multihost_utils.process_allgather(x, tiled=True).")
+    try:
+        value = np.array(_read(own[0])[0])
+    except XlaRuntimeError as err:
+        raise processes.explained(err) from err
+    value.flags.writeable = False
+    return value
 
 
 def _read(x: Any) -> tuple[np.ndarray[Any, Any], bool]:

@@ -73,12 +73,13 @@ def put_array(x: Any, sharding: Any, *, committed: bool = True, copy: bool = Fal
     if isinstance(x, ArrayImpl):
         if x.sharding.is_equivalent_to(sharding, x.ndim):
             return _same_place(x, sharding, committed, copy)
-        if _same_cut(x.sharding, sharding, x.shape):
+        here = x.sharding.is_fully_addressable and sharding.is_fully_addressable
+        if here and _same_cut(x.sharding, sharding, x.shape):
             moved = xla.copy_to_devices([x], [shardings.device_list(sharding)], [sharding], copy=copy)[0]
             return _same_place(moved, sharding, committed, False)
         if x.sharding.num_devices == 1 and sharding.is_fully_replicated:
-            devices = shardings.devices_of(sharding)
-            return xla.put(aval.carrier, sharding, [x] * len(devices), devices, committed=committed)
+            own = [d for d in shardings.devices_of(sharding) if d.process_index == d.client.process_index()]
+            return xla.put(aval.carrier, sharding, [x] * len(own), own, committed=committed)
         value = x._key_data() if dtypes.is_extended(aval.dtype) else to_numpy(x)
     else:
         value = host_value(x, aval)

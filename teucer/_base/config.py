@@ -342,6 +342,11 @@ cpu_get_global_topology_timeout_minutes = _o("jax_cpu_get_global_topology_timeou
 cuda_visible_devices = _o("jax_cuda_visible_devices", str, "all", help="GPUs to use: all, or their numbers")
 sort_devices_by_process_index = _o("jax_sort_devices_by_process_index", bool, True, help="`devices()` lists processes in order")
 pjrt_client_create_options = _o("jax_pjrt_client_create_options", object, None, NULL, help="options of the plugin: 'name:value;name:value' or a dict")
+heartbeat_timeout = _o("teucer_heartbeat_timeout", int, 30, help="several processes: seconds after which one that gives no sign counts as dead")
+collective_timeout = _o("teucer_collective_timeout", int, 300, help="several processes: seconds that one waits in a program for another to come to it")
+check_programs = _o("teucer_check_programs", bool, True, help="several processes: compare the programs of all before they run")
+enable_recoverability = _o("jax_enable_recoverability", bool, False, help="several processes: those that are left go on when one has failed; else they end, too")
+enable_preemption_service = _o("jax_enable_preemption_service", bool, False, help="several processes: agree on a step to save the state at when one will be preempted (SIGTERM)")
 distributed_debug = _o("jax_distributed_debug", bool, False, help="log the set-up of several processes")
 
 # Output
@@ -404,8 +409,6 @@ _ABSENT = {
         "jax_force_dcn_*",
         "jax_backend_target",
         "jax_xla_backend",
-        "jax_enable_preemption_service",
-        "jax_enable_recoverability",
     ),
     "it belongs to a platform that Teucer does not support": ("jax_rocm_visible_devices", "jax_oneapi_visible_devices"),
 }

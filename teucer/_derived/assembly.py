@@ -13,7 +13,7 @@ from teucer._arrays.formats import Format, Layout
 from teucer._base import dtypes
 from teucer._core.types import ShapedArray, aval_of
 from teucer._derived.moves import in_layout
-from teucer._devices import backends, shardings
+from teucer._devices import shardings
 from teucer._trees import pytrees
 from teucer._xla import arrays as xla
 
@@ -113,28 +113,58 @@ def make_array_from_process_local_data(sharding: Any, local_data: Any, global_sh
 
     sharding: a Sharding or a Format, or a tree prefix of them. local_data: a pytree of arrays. global_shape: a shape, or a tree of
     shapes.
-    Raises ValueError if the data do not have the shape of what this process holds, NotImplementedError with several processes.
+    What a process gives is the parts that its devices hold, side by side; along an axis where global_shape is the size of the
+    data, it is the whole. An axis of global_shape may be None: then it is as long as the parts of all processes together.
+    Raises ValueError if the data do not have the shape of what this process holds.
 
     >>> import teucer as jax, numpy as np
     >>> make_array_from_process_local_data(jax.NamedSharding(jax.make_mesh((1,), ("x",)), jax.P("x")), np.arange(2))
     Array([0, 1], dtype=int32)
     """
-    if backends.process_count() > 1:
-        raise NotImplementedError("make_array_from_process_local_data: several processes are not implemented; use "
-                                  "jax.make_array_from_single_device_arrays.")
     leaves, tree = pytrees.tree_flatten(local_data)
     placed = pytrees.flatten_axes("make_array_from_process_local_data sharding", tree, sharding)
-    if global_shape is None or (isinstance(global_shape, tuple) and all(isinstance(d, int) for d in global_shape)):
+    if global_shape is None or (isinstance(global_shape, tuple) and all(isinstance(d, int | None) for d in global_shape)):
         shapes = [global_shape] * len(leaves)
     else:
         shapes = tree.flatten_up_to(global_shape)
-    for x, shape in zip(leaves, shapes, strict=True):
-        if shape is not None and tuple(shape) != np.shape(x):
-            raise ValueError(f"make_array_from_process_local_data: this is the only process, so its data are the whole; they have "
-                             f"shape {np.shape(x)}, and global_shape is {tuple(shape)}.")
     made = []
-    for x, where in zip(leaves, placed, strict=True):
+    for x, where, shape in zip(leaves, placed, shapes, strict=True):
         own, layout = _placed("make_array_from_process_local_data", where)
-        out = transfer.put_array(x, own)
+        out = transfer.put_array(x, own) if own.is_fully_addressable and shape is None else _of_local(x, own, shape)
         made.append(out if layout is None else in_layout(out, layout, "make_array_from_process_local_data results"))
     return tree.unflatten(made)
+
+
+def _of_local(x: Any, sharding: Any, global_shape: Sequence[int | None] | None) -> Any:
+    """An array of which this process has the parts that its devices hold, or the whole along some axes."""
+    data = np.asarray(x)
+    shape = (None,) * data.ndim if global_shape is None else tuple(global_shape)
+    if len(shape) != data.ndim:
+        raise ValueError(f"make_array_from_process_local_data: global_shape {shape} has {len(shape)} axes, and the data have shape "
+                         f"{data.shape}.")
+    parts = sharding._parts(data.ndim)
+    # Which parts along each axis this process holds, in order.
+    grid = list(sharding.addressable_devices_indices_map(parts).values())
+    held = [sorted({index[d].indices(n)[0] for index in grid}) for d, n in enumerate(parts)]
+    full = []
+    for d, (size, n, own) in enumerate(zip(data.shape, parts, held, strict=True)):
+        joined = size * n // len(own)
+        expected = joined if shape[d] is None else shape[d]
+        if expected not in (joined, size) or size * n % len(own):
+            raise ValueError(
+                f"make_array_from_process_local_data: the data have shape {data.shape}, and this process holds {len(own)} of the "
+                f"{n} parts along axis {d}; so global_shape[{d}] is {joined}, or {size} if the data are the whole, not {shape[d]}.")
+        full.append(expected)
+
+    def part(index: tuple[slice, ...]) -> Any:
+        local = []
+        for i, n, own, size, total in zip(index, parts, held, data.shape, full, strict=True):
+            start, stop, _ = i.indices(total)
+            offset = 0 if total == size else (own.index(start * n // (total or 1)) - start * n // (total or 1)) * (total // n)
+            local.append(slice(start + offset, stop + offset))
+        return data[tuple(local)]
+
+    aval = ShapedArray(tuple(full), aval_of(data).dtype)
+    shardings.check_shape(sharding, aval.shape)
+    return transfer.from_parts(shardings.sharded_aval(aval, sharding), sharding,
+                               lambda index: np.array(part(index), aval.dtype))

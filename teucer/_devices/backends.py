@@ -8,6 +8,7 @@ from typing import Any
 
 from teucer._base import config
 from teucer._core.provided import provided
+from teucer._devices import processes
 from teucer._xla import client as xla
 from teucer._xla.platforms import lapack, plugins
 
@@ -97,7 +98,8 @@ def _cpu() -> Any:
         raise RuntimeError("the option jax_num_cpu_devices is 0, and there must be a device; -1: as XLA_FLAGS says.")
     if config.config.teucer_keep_memory:
         provided.target("cpu").keep_memory()
-    return xla.cpu_client(count if count > 0 else None, asynchronous=config.config.jax_cpu_enable_async_dispatch)
+    return xla.cpu_client(count if count > 0 else None, asynchronous=config.config.jax_cpu_enable_async_dispatch,
+                          **processes.state.cpu_options)
 
 
 def client_of(platform: Any = None) -> Any:

@@ -18,6 +18,7 @@ from teucer._executables.compile import Executable, OnDemand, Source, compile_mo
 from teucer._lower.context import Argument
 from teucer._lower.donations import donated_to
 from teucer._optimize.dce import dce_jaxpr
+from teucer._programs.agreement import agree
 from teucer._programs.job import Job
 from teucer._programs.lower import Lowering, lower, trace_time
 from teucer._programs.prepare import prepared
@@ -104,11 +105,12 @@ def _foreseen_program(job: Job, foreseen: preload.Foreseen, written: Lowering, s
 def _compile_whole(job: Job) -> Program:
     """The program of a prepared job as one executable."""
     lowering = lower(job)
+    agreement = agree(lowering.placement.devices, job.name, lowering.text)
     start = time.perf_counter()
     executable, source = _executable(lowering, job.options)
     compilations.record(compilations.Compilation(job.name, lowering.in_avals, lowering.trace_time, lowering.lower_time,
                                                  time.perf_counter() - start, executable.size, source))
-    return Program(executable, lowering, job.jaxpr.out_avals, job.name)
+    return Program(executable, lowering, job.jaxpr.out_avals, job.name, agreement=agreement)
 
 
 class _Pieces(NamedTuple):

@@ -12,6 +12,7 @@ from teucer._core.types import float0
 from teucer._devices import shardings
 from teucer._devices.placement import chosen_by_compiler
 from teucer._executables.compile import Executable, LoadedCode, OnDemand
+from teucer._programs.agreement import Agreement
 from teucer._programs.lower import Lowering
 from teucer._xla import arrays as xla_arrays
 from teucer._xla.client import XlaRuntimeError
@@ -67,15 +68,15 @@ def _refuse_shared(args: Sequence[Any], donated: Sequence[int]) -> None:
 class Program:
     """An executable with what is needed to call it: which arguments it takes, and how its results are wrapped.
 
-    steps: the pieces that it runs in, in the place of one executable.
+    steps: the pieces that it runs in, in the place of one executable. agreement: with the other processes that run it.
     """
 
     __slots__ = ("_executable", "kept", "placement", "in_shardings", "out_shardings", "in_orders", "out_avals", "handlers", "name",
-                 "has_effects", "callbacks", "tangents_of_integers", "steps")
+                 "has_effects", "callbacks", "tangents_of_integers", "steps", "agreement")
 
     def __init__(self, executable: Executable | LoadedCode | OnDemand, lowering: Lowering, out_avals: Sequence[Any], name: str,
-                 steps: Steps | None = None) -> None:
-        self.steps = steps
+                 steps: Steps | None = None, agreement: Agreement | None = None) -> None:
+        self.steps, self.agreement = steps, agreement
         self._executable, self.kept, self.name, self.has_effects = executable, lowering.kept, name, lowering.has_effects
         placement = self.placement = lowering.placement
         self.callbacks = lowering.callbacks

@@ -42,11 +42,8 @@ def execute(program: Program, args: Sequence[Any], *, checked: bool = True) -> l
              for x, sharding in zip(taken, program.in_shardings, strict=True)]
     ready = [x if formats.order_of(x) == order else in_order(x, order) for x, order in zip(ready, program.in_orders, strict=True)]
     try:
-        if program.has_effects or (program.callbacks and program.steps is None):
-            outs, token = xla_arrays.execute_with_token(program.executable, ready, program.handlers)
-            effects.watch(token, program)
-        else:
-            outs = program.run(ready)
+        outs = (_run(program, ready) if program.agreement is None
+                else program.agreement.run(functools.partial(_run, program, ready)))
     except XlaRuntimeError as err:
         raise explained(err)  # noqa: B904  # it has its cause
     if checked:
@@ -54,6 +51,14 @@ def execute(program: Program, args: Sequence[Any], *, checked: bool = True) -> l
     for i, aval in program.tangents_of_integers:
         outs[i] = np.zeros(aval.shape, float0)
     return outs
+
+
+def _run(program: Program, ready: Sequence[Any]) -> list[Any]:
+    if program.has_effects or (program.callbacks and program.steps is None):
+        outs, token = xla_arrays.execute_with_token(program.executable, ready, program.handlers)
+        effects.watch(token, program)
+        return outs
+    return program.run(ready)
 
 
 @functools.lru_cache(256)
@@ -91,8 +96,8 @@ def fast_path(program: Program, out_tree: Any, args: Sequence[Any], n_consts: in
     args: of this call, constants first, before it deletes those that are donated. C++ takes their layouts for a part of the
     signature, and does not change them.
     """
-    if (program.has_effects or program.callbacks or program.steps is not None or program.tangents_of_integers
-            or any(program.in_orders)
+    if (program.has_effects or program.callbacks or program.agreement is not None or program.steps is not None
+            or program.tangents_of_integers or any(program.in_orders)
             or any(type(x) is ArrayImpl and not x.is_deleted() and formats.order_of(x) is not None for x in args)
             or config.debug_nans.value or config.debug_infs.value or config.debug_key_reuse.value):
         return None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from teucer._xla.platforms.plugins import plugin_libraries
 
 __all__ = ["CALLS_MISS_COPIES", "EIGEN_CONVOLUTIONS", "LEAN_CODE", "Client", "CompileOptions", "Device", "DeviceList", "Effort",
            "LoadedExecutable", "XlaRuntimeError", "compile_options", "compile_text", "cost_analysis", "cpu_client", "deserialize",
-           "device_or_platform", "jaxlib_version", "little_effort", "platform_of", "plugin_client"]
+           "device_or_platform", "errors_only", "jaxlib_version", "little_effort", "platform_of", "plugin_client"]
 
 Client = _jax.Client
 CompileOptions = _jax.CompileOptions
@@ -26,12 +27,23 @@ LoadedExecutable = _jax.LoadedExecutable
 XlaRuntimeError = _jax.JaxRuntimeError
 
 # XLA logs each client that it makes; errors still show.
-utils.absl_set_min_log_level(int(os.environ.get("TF_CPP_MIN_LOG_LEVEL", "1")))
+_LOG_LEVEL = int(os.environ.get("TF_CPP_MIN_LOG_LEVEL", "1"))
+utils.absl_set_min_log_level(_LOG_LEVEL)
 
 
-def cpu_client(num_devices: int | None, *, asynchronous: bool) -> Any:
-    """A client for this machine's CPU, seen as `num_devices` devices."""
-    return xla_client.make_cpu_client(asynchronous=asynchronous, num_devices=num_devices)
+@contextlib.contextmanager
+def errors_only() -> Iterator[None]:
+    """XLA logs errors only, for a while: no warnings."""
+    utils.absl_set_min_log_level(2)
+    try:
+        yield
+    finally:
+        utils.absl_set_min_log_level(_LOG_LEVEL)
+
+
+def cpu_client(num_devices: int | None, *, asynchronous: bool, **processes: Any) -> Any:
+    """A client for this machine's CPU, seen as `num_devices` devices; processes: how it finds the others."""
+    return xla_client.make_cpu_client(asynchronous=asynchronous, num_devices=num_devices, **processes)
 
 
 def device_or_platform(value: Any) -> Any:

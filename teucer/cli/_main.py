@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import teucer as jax
-from teucer.cli import _cache, _devices, _export, _ffi, _jaxpr, _run
+from teucer.cli import _cache, _devices, _export, _ffi, _jaxpr, _launch, _run
 from teucer.cli._errors import CommandError
 
 _VERSION = jax.__version__  # before a program runs, for which it is that of JAX
@@ -109,6 +109,15 @@ def _add_programs(commands: argparse._SubParsersAction) -> None:
     )
     wheel.add_argument("--output", type=Path, default=Path(), help="the folder where it goes (default: this one)")
     wheel.set_defaults(command=_build_wheel)
+
+    launch = commands.add_parser("launch", help="run a program in several processes on this machine")
+    launch.add_argument("-n", "--processes", type=_positive, required=True, help="how many")
+    launch.add_argument("--devices", type=_positive, default=None, help="CPU devices in each process")
+    launch.add_argument("--port", type=_positive, default=None, help="of the coordinator (default: a free one)")
+    launch.add_argument("program", nargs=argparse.REMAINDER, help="a Python file, or what else `teucer run` takes")
+    launch.set_defaults(
+        command=lambda options: _launch.launch(options.processes, options.devices, options.port, options.program)
+    )
 
 
 def _run_program(options: argparse.Namespace) -> int:

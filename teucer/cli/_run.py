@@ -33,6 +33,7 @@ def run(script: str, args: Sequence[str]) -> int:
     try:
         runpy.run_path(path, run_name="__main__")
     except Exception as err:
+        sys.last_value = err  # as the interpreter does, for what runs at the end of the process
         traceback.print_exception(type(err), err, _from_file(err.__traceback__, path))
         return 1
     return 0

@@ -1,0 +1,146 @@
+"""What the tests of several processes run, each in its own process: functions of a mode on the command line."""
+
+import os
+import signal
+import sys
+import threading
+
+import numpy as np
+
+import teucer as jax
+import teucer.numpy as jnp
+from teucer.experimental import multihost_utils
+
+P = jax.sharding.PartitionSpec
+
+
+def rows(n=None):
+    """An array over all devices: 0, 1, 2, ..."""
+    n = 2 * jax.device_count() if n is None else n
+    sharding = jax.NamedSharding(jax.sharding.Mesh(jax.devices(), ("x",)), P("x"))
+    return jax.make_array_from_callback((n,), sharding, lambda index: np.arange(float(n), dtype=np.float32)[index])
+
+
+double = jax.jit(lambda a: jnp.sum(a * 2))
+triple = jax.jit(lambda a: jnp.sum(a * 3))
+largest = jax.jit(lambda a: jnp.max(a * 3))
+
+
+def same(actual, expected):
+    np.testing.assert_array_equal(np.asarray(actual), expected)
+
+
+def values():
+    """Each function of multihost_utils, and arrays that lie over processes."""
+    i, n = jax.process_index(), jax.process_count()
+    assert jax.devices() != jax.local_devices()
+    assert jax.process_indices() == list(range(n))
+    gather, broadcast = multihost_utils.process_allgather, multihost_utils.broadcast_one_to_all
+    for dtype in ("float32", "bfloat16", "complex64", "int8", "bool"):
+        x = np.arange(3).astype(jnp.dtype(dtype))
+        same(gather(x), np.stack([x] * n))
+    same(gather(np.arange(3) + i, tiled=True), np.concatenate([np.arange(3) + k for k in range(n)]))
+    same(gather(2.0 + i), 2.0 + np.arange(n))
+    same(gather(np.zeros((0, 2))), np.zeros((n, 0, 2)))
+    found = broadcast({"a": np.float32(-0.0 if i == 0 else 1), "b": [np.array([i, 3])]})
+    assert np.signbit(found["a"])
+    same(found["b"][0], [0, 3])
+    same(broadcast(np.arange(2) + i, is_source=i == n - 1), np.arange(2) + n - 1)
+    multihost_utils.assert_equal({"x": np.arange(3), "nan": np.nan})
+    multihost_utils.sync_global_devices("values")
+
+    mesh = jax.sharding.Mesh(np.array(jax.devices()).reshape(n, -1), ("process", "device"))
+    whole = np.concatenate([np.arange(4) * k for k in range(n)])
+    x = multihost_utils.host_local_array_to_global_array(np.arange(4) * i, mesh, P("process"))
+    same(gather(x, tiled=True), whole)
+    same(multihost_utils.global_array_to_host_local_array(x, mesh, P("process")), np.arange(4) * i)
+    same(multihost_utils.global_array_to_host_local_array(x, mesh, P()), whole)
+    assert not x.is_fully_addressable
+    assert repr(x) == f"Array(shape=({4 * n},), dtype=int32)"
+    assert [s.data is None for s in x.global_shards].count(False) == len(x.addressable_shards) == jax.local_device_count()
+    same(jax.jit(jnp.sum)(x), whole.sum())
+    same(gather(jnp.sin(x), tiled=True), np.sin(whole).astype(np.float32))
+    same(jax.device_put(x, jax.NamedSharding(mesh, P())), whole)
+
+    both = jax.NamedSharding(mesh, P(("process", "device")))
+    m, d = jax.local_device_count(), jax.device_count()
+    y = jax.make_array_from_process_local_data(both, np.arange(2 * m) + 100 * i)
+    same(gather(y, tiled=True), np.concatenate([np.arange(2 * m) + 100 * k for k in range(n)]))
+    same(gather(jax.make_array_from_process_local_data(both, np.arange(2 * d), (2 * d,)), tiled=True), np.arange(2 * d))
+    step = jax.jit(jax.grad(lambda w: jnp.sum((w * y) ** 2)))
+    same(step(jnp.float32(1)), 2 * np.sum(np.asarray(gather(y, tiled=True), np.float32) ** 2))
+    with multihost_utils.live_devices(jax.devices()) as live:
+        assert live == jax.devices()
+    assert not multihost_utils.reached_preemption_sync_point(1)
+    print("values are right")
+
+
+def refusals():
+    """Messages of what one process cannot do alone."""
+    for refused in (lambda: str(rows()), lambda: np.asarray(rows()), lambda: multihost_utils.process_allgather(rows()),
+                    lambda: jax.distributed.initialize(), lambda: multihost_utils.sync_global_devices(str(jax.process_index())),
+                    lambda: jax.make_array_from_process_local_data(rows().sharding, np.ones(3), (4,))):
+        try:
+            refused()
+        except (RuntimeError, ValueError, AssertionError) as err:
+            print(type(err).__name__, str(err).replace("\n", " "))
+
+
+def many():
+    """More calls than XLA lets be in flight with several devices a process."""
+    x, results = rows(), []
+    for _ in range(100):
+        results.append(double(x))
+    same(results[-1], float(np.sum(np.arange(2 * jax.device_count()) * 2)))
+    print("100 calls")
+
+
+def goes_on():
+    """With jax_enable_recoverability, those that are left go on without the one that has died."""
+    last = jax.process_count() - 1
+    double(rows())
+    if jax.process_index() == last:
+        os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        triple(rows())
+        raise SystemExit("no failure")
+    except jax.distributed.ProcessFailure as err:
+        same(err.processes, [last])
+    with multihost_utils.live_devices(jax.devices()) as devices:
+        assert {d.process_index for d in devices} == set(range(last))
+        sharding = jax.NamedSharding(jax.sharding.Mesh(devices, ("x",)), P("x"))
+        x = jax.make_array_from_callback((len(devices),), sharding, lambda index: np.ones(len(devices), np.float32)[index])
+        print("survivors:", float(double(x)))
+
+
+def fault(kind):
+    """The last process, or process 0, does what it should not."""
+    x = rows()
+    double(x).block_until_ready()
+    me = {True: 0, False: jax.process_count() - 1}[kind.endswith("0")] == jax.process_index()
+    if me and kind.startswith("dies"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    if me and kind.startswith("stops"):
+        os.kill(os.getpid(), signal.SIGSTOP)
+    if me and kind == "raises":
+        raise ValueError("bad data")
+    if me and kind == "ends":
+        return
+    if me and kind == "compiles another":
+        largest(x)
+    if kind == "other order":
+        for f in ((largest, triple), (triple, largest)):
+            triple(x), largest(x)
+            results = [g(x) for g in (f if me else f[::-1])]
+        print("wrong:", results)
+    if me and kind == "sleeps":
+        threading.Event().wait()
+    print(triple(x))
+
+
+if __name__ == "__main__":
+    jax.distributed.initialize(initialization_timeout=60)
+    if sys.argv[1] in globals():
+        globals()[sys.argv[1]]()
+    else:
+        fault(sys.argv[1])

@@ -1,0 +1,130 @@
+"""Programs over several processes of this machine, started by `teucer launch`."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAMS = Path(__file__).parent / "programs.py"
+FAST = {"TEUCER_HEARTBEAT_TIMEOUT": "5", "TEUCER_COLLECTIVE_TIMEOUT": "8"}
+
+
+def launch(mode, n=2, devices=1, **env):
+    """What `teucer launch` prints and its status; it ends by itself, or the test fails."""
+    environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
+    return subprocess.run([sys.executable, "-m", "teucer", "launch", "-n", str(n), "--devices", str(devices), str(PROGRAMS), mode],
+                          capture_output=True, text=True, timeout=150, check=False, env={**environment, **env})
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_values(devices):
+    done = launch("values", 2, devices)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("values are right") == 2
+
+
+def test_refusals_say_what_to_do():
+    done = launch("refusals")
+    assert done.returncode == 0, done.stderr
+    for text in (r"RuntimeError Fetching value for `jax.Array` that spans non-addressable .*process_allgather\(x, tiled=True\)",
+                 r"ValueError Gathering global non-fully-addressable arrays only supports tiled=True",
+                 r"RuntimeError distributed.initialize should only be called once",
+                 r"AssertionError sync_global_devices name mismatch \('1'\)",
+                 r"ValueError make_array_from_process_local_data: .* this process holds 1 of the 2 parts along axis 0; .*6, or 3"):
+        assert re.search(text, done.stdout), (text, done.stdout)
+
+
+def test_many_calls_do_not_hang():
+    done = launch("many", 2, 2)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("100 calls") == 2
+
+
+def test_survivors_go_on():
+    done = launch("goes_on", JAX_ENABLE_RECOVERABILITY="1", **FAST)
+    assert "survivors: 2.0" in done.stdout, done.stdout + done.stderr
+
+
+FAULTS = {
+    "raises": r"process {last} has failed: ValueError: bad data, at .*programs.py:\d+",
+    "compiles another": r"process {last} and process 0 compile different programs, as their number 1 .*\n"
+                        r"(.*\n)*?.*programs.py:\d+",
+    "other order": r"process 1 and process 0 run different programs as their call number \d+",
+    "dies": r"process {last} has failed: it has given no sign for 5 s",
+    "dies 0": r"process 0 has failed: it has given no sign for 5 s",
+    "stops": r"process {last} has failed: it has given no sign for 5 s",
+    "stops 0": r"process 0 has failed: it has given no sign for 5 s",
+    "ends": r"process {last} ended without <lambda>, called at .*programs.py:\d+",
+    "sleeps": r"process {last} did not come to <lambda>, called at .*programs.py:\d+",
+}
+
+
+def check_fault(kind, n):
+    done = launch(kind, n, **FAST)
+    said = done.stdout + done.stderr
+    assert done.returncode != 0, said
+    assert "wrong" not in said
+    assert re.search(FAULTS[kind].format(last=n - 1), said), said
+    # Every process but those that were killed says in its last words who is at fault.
+    assert not re.search(r"FATAL|Terminating process because", said), said
+
+
+@pytest.mark.parametrize("kind", ["compiles another", "other order", "dies 0"])
+def test_faults_end_every_process(kind):
+    check_fault(kind, 2)
+
+
+@pytest.mark.slow  # twenty times nine faults
+@pytest.mark.parametrize("n", [2, 4])
+@pytest.mark.parametrize("turn", range(20))
+@pytest.mark.parametrize("kind", FAULTS)
+def test_faults_each_time(kind, turn, n):
+    check_fault(kind, n)
+
+
+def test_the_first_that_failed_is_named():
+    done = launch("raises", 3, **FAST)
+    assert done.returncode == 1
+    assert done.stderr.rstrip().endswith("teucer launch: process 2 failed first.")
+    assert re.search(r"^ +2  status 1 .*ValueError: bad data$", done.stderr, re.M)
+
+
+def alone(code, **env):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False,
+                          env={**os.environ, **env})
+
+
+def test_who_waits_for_others_says_for_whom():
+    code = "import teucer as jax; jax.distributed.initialize('127.0.0.1:{}', 2, {}, initialization_timeout=2)"
+    found = alone(code.format(39571, 0))
+    assert "TimeoutError: jax.distributed.initialize: process 0 has waited 2 s for 2 processes" in found.stderr
+    assert "not all processes have come" in found.stderr
+    found = alone(code.format(39572, 1))
+    assert "Nobody listens at 127.0.0.1:39572" in found.stderr
+
+
+@pytest.mark.parametrize(("call", "message"), [
+    ("initialize('localhost:1', 2, 2)", "process_id is 2, and there are 2 processes"),
+    ("initialize('localhost', 2, 1)", "coordinator_address is 'host:port', got 'localhost'"),
+    ("initialize()", "coordinator_address should be defined"),
+    ("initialize(cluster_detection_method='x')", "cluster_detection_method 'x' is not known"),
+    ("initialize(cluster_detection_method='slurm')", "the environment is not one of 'slurm'"),
+])
+def test_arguments(call, message):
+    found = alone(f"import teucer as jax; jax.distributed.{call}")
+    assert message in found.stderr
+    assert found.returncode == 1
+
+
+def test_too_late():
+    found = alone("import teucer as jax; jax.devices(); jax.distributed.initialize('localhost:1', 1, 0)")
+    assert "must be called before any JAX calls that might initialise the XLA backend" in found.stderr
+
+
+def test_one_process_alone():
+    found = alone("import teucer as jax; jax.distributed.initialize('localhost:39573', 1, 0); print(jax.distributed."
+                  "is_initialized(), jax.numpy.ones(2).sum()); jax.distributed.shutdown(); print(jax.distributed.is_initialized())")
+    assert found.stdout == "True 2.0\nFalse\n", found.stderr

@@ -1,0 +1,425 @@
+"""Watching the other processes of a program, so that none waits for ever for one that does not come.
+
+Two threads a process. One beats: it writes a count to the coordination service, and reads who has failed;
+the first process that has not failed also reads the counts of all others, and writes down who has fallen
+silent. The other judges: from what the first has read, from how long the service has not answered, and from
+how long a program that runs over several processes has been running. Its verdict names the process at fault,
+and ends this one. Before each such program, processes compare what they are about to run with the first of them.
+
+jaxlib watches, too, but it aborts the process with a text that names nobody, so it is told to be patient.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import json
+import os
+import sys
+import threading
+import time
+from typing import Any, NamedTuple
+
+from teucer._base import config, source
+from teucer._devices.processes import ProcessFailure
+from teucer._xla.client import XlaRuntimeError
+
+__all__ = ["Call", "Watch"]
+
+_ROOT = "teucer"
+_REMEMBERED = 32  # calls that a process tells others of
+_SUSPICIOUS = 3.0  # seconds a call runs before it is compared with what the others do
+_GRACE = 3.0  # seconds in which the main thread may raise the verdict itself
+_IN_FLIGHT = 16  # calls: with several devices a process, more than 32 hang in XLA (jaxlib 0.10 to 0.12)
+
+
+class Call:
+    """A call of a program that runs over several processes, which are its group."""
+
+    __slots__ = ("fingerprint", "group", "line", "name", "number", "results", "started")
+
+    def __init__(self, group: tuple[int, ...], number: int, name: str, fingerprint: str, line: str) -> None:
+        self.group, self.number, self.name, self.fingerprint, self.line = group, number, name, fingerprint, line
+        self.started, self.results = time.monotonic(), None  # type: float, list[Any] | None
+
+    def running(self) -> bool:
+        """Whether it has not ended yet, as far as one can see."""
+        if self.results is None:
+            return True
+        return any(not x.is_deleted() and not x.is_ready() for x in self.results)
+
+
+class _Seen(NamedTuple):
+    """What another process has told of its calls: for each group how many, and the last of them."""
+
+    counts: dict[str, int]
+    calls: dict[str, dict[int, list[str]]]
+    ended: bool
+
+
+class Watch:
+    """This process's watch over the others, and what it tells them of itself."""
+
+    def __init__(self, client: Any, number: int, count: int, address: str, silence: int) -> None:
+        self._client, self._number, self._count, self._address = client, number, count, address
+        self._silence, self._period = silence, min(1.0, silence / 5)
+        self._beats = 0
+        self._answered = time.monotonic()
+        self._heard = dict.fromkeys(range(count), ("", self._answered))
+        self._counts: collections.Counter[tuple[int, ...]] = collections.Counter()
+        self._rounds: collections.Counter[tuple[int, ...]] = collections.Counter()
+        self._recent: collections.deque[Call] = collections.deque(maxlen=_REMEMBERED)
+        self._in_flight: collections.deque[Call] = collections.deque()
+        self._lock = threading.Lock()
+        self._threads = [threading.Thread(target=work, name=f"teucer{work.__name__}", daemon=True)
+                         for work in (self._beat, self._judge)]
+        self._told: str | None = None
+        self._forgotten: dict[str, int] = {}
+        self._ended = self._failing = False
+        self._stopped = threading.Event()
+        self._concluded = threading.Event()
+        self._raised = False
+        self.verdict: ProcessFailure | None = None
+        self._since = 0.0
+        self.failed: set[int] = set()
+        self._written: frozenset[int] = frozenset()
+
+    def start(self) -> None:
+        """Start both threads."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """End both threads: the process must not end while one is within jaxlib, which would abort it."""
+        self._stopped.set()
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join(5)
+
+    # What this process does
+
+    def begin(self, group: tuple[int, ...], name: str, fingerprint: str) -> Call:
+        """Write down a call that is about to run; waits where too many are running."""
+        self.check(group)
+        frame = source.user_frame()
+        line = source.describe(frame) if frame is not None else "an unknown line"
+        with self._lock:
+            call = Call(group, self._counts[group], name, fingerprint, line)
+            self._counts[group] += 1
+            self._recent.append(call)
+            self._in_flight.append(call)
+            oldest = self._in_flight[0]
+            crowded = len(self._in_flight) > _IN_FLIGHT
+        if config.check_programs.value:
+            self._agree(call)
+        if crowded and oldest.results:
+            for x in oldest.results:
+                if not x.is_deleted():
+                    x.block_until_ready()
+        return call
+
+    def _agree(self, call: Call) -> None:
+        """Raise ProcessFailure if the first process of the group makes another call."""
+        group = _key(call.group)
+        where = f"{_ROOT}/order/{group}/{call.number}"
+        if self._number == call.group[0]:
+            self._client.key_value_set(where, f"{call.fingerprint}\n{call.name}\n{call.line}", allow_overwrite=True)
+            return
+        theirs, name, line = self.ask(where, call.group, f"{call.name}, called at {call.line}").split("\n", 2)
+        if theirs != call.fingerprint:
+            call.results = []
+            raise ProcessFailure(_differ(call, self._number, call.group[0], name, line), (self._number,))
+
+    def ask(self, key: str, group: tuple[int, ...], what: str) -> str:
+        """What the first process of a group says under a key, when it comes to that.
+
+        Raises ProcessFailure if it does not come.
+        """
+        deadline = time.monotonic() + config.collective_timeout.value
+        while True:
+            try:
+                return self._client.blocking_key_value_get(key, 1000)  # type: ignore[no-any-return]
+            except XlaRuntimeError as err:
+                failure = err
+            self.check(group)
+            if "DEADLINE" not in str(failure):
+                raise self.explained(failure)
+            if time.monotonic() > deadline:
+                raise ProcessFailure(f"process {group[0]} did not come to {what}, within {config.collective_timeout.value} s "
+                                     "(teucer_collective_timeout).", (group[0],))
+
+    def check(self, group: tuple[int, ...]) -> None:
+        """Raise the verdict, if there is one and it concerns these processes."""
+        if self.verdict is not None and (not self._survives() or self.failed.intersection(group)):
+            self._raised = True
+            raise self.verdict
+
+    def explained(self, err: Exception) -> Exception:
+        """In the place of an error of a program over several processes: what the watch says, once it knows; else the error.
+
+        Waits for that at most as long as a process may be silent, and one turn.
+        """
+        if "Gloo" not in str(err) and "UNAVAILABLE" not in str(err):
+            return err
+        if not self._concluded.wait(self._silence + 3 * self._period + 1):
+            return err
+        self._raised = True
+        assert self.verdict is not None
+        return self.verdict
+
+    def tell_failure(self, failure: BaseException) -> None:
+        """Tell the others that this process ends with an exception of its own."""
+        if failure is self.verdict:
+            return
+        trace, line = failure.__traceback__, ""
+        while trace is not None:
+            if not source.is_internal(trace.tb_frame.f_code.co_filename):
+                line = f", at {trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+            trace = trace.tb_next
+        first_line = str(failure).strip().partition("\n")[0].rstrip(".")
+        text, self._failing = f"{type(failure).__name__}: {first_line:.300}{line}", True
+        with contextlib.suppress(XlaRuntimeError):
+            self._client.key_value_set(f"{_ROOT}/failed/{self._number}", text, allow_overwrite=True)
+
+    def meet(self, name: str, seconds: float) -> None:
+        """Wait until all processes that have not failed are here.
+
+        Raises RuntimeError if not all come within the time, or one has failed.
+        """
+        self._ended = self._ended or name == "shutdown"
+        self.check(tuple(range(self._count)))
+        others = [i for i in range(self._count) if i not in self.failed]
+        try:
+            self._client.key_value_set(f"{_ROOT}/here/{name}/{self._number}", "", allow_overwrite=True)
+            self._client.wait_at_barrier(f"{_ROOT}/{name}", int(seconds * 1000), others)
+        except XlaRuntimeError as err:
+            if self._concluded.wait(2 * self._period):
+                self._raised = True
+                raise self.verdict from err  # type: ignore[misc]  # there is one
+            missing = sorted(set(others) - self._present(name))
+            raise RuntimeError(f"{_names(missing)} did not come to '{name}' within {seconds:g} s.\n    process "
+                               f"{self._number} waits there.") from err
+        if name == "shutdown":
+            self.stop()
+            self._part()
+
+    def alive_of(self, group: list[int], failure: str) -> set[int]:
+        """Which processes of a group have come here and have not failed, as all that are left agree.
+
+        failure: what went wrong in this one, if something did. The first of the group that is left decides.
+        """
+        place = f"{_ROOT}/alive/{_key(tuple(group))}/{self._rounds[tuple(group)]}"
+        self._rounds[tuple(group)] += 1
+        with contextlib.suppress(XlaRuntimeError):
+            self._client.key_value_set(f"{place}/here/{self._number}", failure, allow_overwrite=True)
+        deadline = time.monotonic() + config.collective_timeout.value
+        while time.monotonic() < deadline:
+            decided = self._value(f"{place}/decided")
+            if decided:
+                return {int(i) for i in decided.split(",")}
+            here = {int(key.rpartition("/")[2]): text for key, text in self._client.key_value_dir_get(f"{place}/here/")}
+            left = [i for i in group if i not in self.failed]
+            if self._number == left[0] and set(left) <= set(here):
+                alive = [i for i in left if not here[i]] or [self._number]
+                self._client.key_value_set(f"{place}/decided", _key(tuple(alive)), allow_overwrite=False)
+            time.sleep(0.02)
+        raise ProcessFailure(f"live_devices: processes {group} did not all come or fail within {config.collective_timeout.value} s "
+                             "(teucer_collective_timeout).")
+
+    def _present(self, name: str) -> set[int]:
+        with contextlib.suppress(XlaRuntimeError):
+            return {int(key.rpartition("/")[2]) for key, _ in self._client.key_value_dir_get(f"{_ROOT}/here/{name}/")}
+        return set(range(self._count))
+
+    def _part(self) -> None:
+        """Process 0, which ends the service, leaves when the others have; they say so with their last word."""
+        with contextlib.suppress(XlaRuntimeError):
+            if self._number:
+                self._client.key_value_set(f"{_ROOT}/here/parted/{self._number}", "", allow_overwrite=True)
+                return
+            deadline = time.monotonic() + 5
+            while len(self._present("parted")) < self._count - 1 - len(self.failed) and time.monotonic() < deadline:
+                time.sleep(0.02)
+            time.sleep(0.1 if self._count > 1 else 0)
+
+    # The thread that beats
+
+    def _beat(self) -> None:
+        while not self._stopped.wait(self._period if self._beats else 0):
+            try:
+                self._beats += 1
+                self._client.key_value_set(f"{_ROOT}/beats/{self._number}", str(self._beats), allow_overwrite=True)
+                told = self._own_calls()
+                if told != self._told:
+                    self._client.key_value_set(f"{_ROOT}/calls/{self._number}", told, allow_overwrite=True)
+                    self._told = told
+                self._listen()
+                failed = {int(key.rpartition("/")[2]): text
+                          for key, text in self._client.key_value_dir_get(f"{_ROOT}/failed/")}
+                self._answered = time.monotonic()
+            except XlaRuntimeError as err:
+                if not self._stopped.is_set():
+                    self._conclude(f"the coordination service at {self._address}, which process 0 has started, is gone: "
+                                   f"{str(err).partition(chr(10))[0]:.200}", (0,))
+                return
+            given_up = failed.pop(self._number, None)
+            if given_up is not None and not self._failing:
+                self._conclude(f"the other processes have given up process {self._number}: {given_up}", ())
+            new = {i: text for i, text in failed.items() if i not in self.failed}
+            if new:
+                self.failed.update(new)
+                self._conclude("\n    ".join(f"process {i} has failed: {text}" for i, text in sorted(new.items())),
+                               tuple(sorted(new)))
+
+    def _listen(self) -> None:
+        """Which processes have not beaten for too long? The first one hears all others, and these hear the first."""
+        first = min(set(range(self._count)) - self.failed, default=0)
+        if self._number == first:
+            self._forget()
+            heard = self._client.key_value_dir_get(f"{_ROOT}/beats/")
+        else:
+            heard = [(f"{_ROOT}/beats/{first}", self._value(f"{_ROOT}/beats/{first}"))]
+        now, gone = time.monotonic(), None
+        for key, text in heard:
+            i = int(key.rpartition("/")[2])
+            if self._heard[i][0] != text:
+                self._heard[i] = (text, now)
+            elif now - self._heard[i][1] > self._silence and i not in self.failed:
+                gone = self._present("shutdown") if gone is None else gone
+                if i not in gone:
+                    self._client.key_value_set(
+                        f"{_ROOT}/failed/{i}", f"it has given no sign for {self._silence} s: it has died, is stopped, or cannot "
+                        "be reached", allow_overwrite=True)
+
+    def _value(self, key: str) -> str:
+        try:
+            return self._client.key_value_try_get(key)  # type: ignore[no-any-return]
+        except XlaRuntimeError as err:
+            if "NOT_FOUND" in str(err):
+                return ""
+            raise
+
+    def _forget(self) -> None:
+        """Delete what was said of calls that every process has made."""
+        seen = {int(key.rpartition("/")[2]): _read(text) for key, text in self._client.key_value_dir_get(f"{_ROOT}/calls/")}
+        with self._lock:
+            groups = {_key(group): group for group in self._counts}
+        for key, group in groups.items():
+            done = min((seen[i].counts.get(key, 0) if i in seen else 0) for i in group)
+            for n in range(self._forgotten.get(key, 0), done):
+                self._client.key_value_delete(f"{_ROOT}/order/{key}/{n}")
+            self._forgotten[key] = done
+
+    def _own_calls(self) -> str:
+        with self._lock:
+            recent = list(self._recent)
+            counts = {_key(group): n for group, n in self._counts.items()}
+        calls: dict[str, dict[int, list[str]]] = {}
+        for call in recent:
+            calls.setdefault(_key(call.group), {})[call.number] = [call.fingerprint, call.name, call.line]
+        return json.dumps([counts, calls, self._ended])
+
+    # The thread that judges
+
+    def _judge(self) -> None:
+        while not self._stopped.wait(self._period):
+            now = time.monotonic()
+            with self._lock:
+                while self._in_flight and not self._in_flight[0].running():
+                    self._in_flight.popleft()
+                oldest = self._in_flight[0] if self._in_flight else None
+            if now - self._answered > 2 * self._silence:
+                self._conclude(f"the coordination service at {self._address}, on the machine of process 0, has not answered for "
+                               f"{2 * self._silence} s", (0,))
+            elif oldest is not None and self.verdict is None and now - oldest.started > _SUSPICIOUS:
+                with contextlib.suppress(XlaRuntimeError):  # the other thread sees that too
+                    self._compare(oldest, now - oldest.started)
+            if self.verdict is not None and (not self._survives() or self._stuck(oldest, now)):
+                self._end()
+
+    def _compare(self, call: Call, age: float) -> None:
+        """Does every process of a call's group make the same calls, and will it come to this one?"""
+        seen = {int(key.rpartition("/")[2]): _read(text)
+                for key, text in self._client.key_value_dir_get(f"{_ROOT}/calls/")}
+        group = _key(call.group)
+        with self._lock:
+            own = {c.number: c for c in self._recent if c.group == call.group}
+        others = [i for i in call.group if i != self._number and i in seen]
+        for number, mine in sorted(own.items()):
+            for i in others:
+                theirs = seen[i].calls.get(group, {}).get(number)
+                if theirs is not None and theirs[0] != mine.fingerprint:
+                    self._conclude(_differ(mine, self._number, i, theirs[1], theirs[2]), (i,))
+                    return
+        behind = [i for i in others if seen[i].counts.get(group, 0) <= call.number]
+        ended = [i for i in behind if seen[i].ended]
+        where = f"{call.name}, called at {call.line}"
+        if ended:
+            self._conclude(f"{_names(ended)} ended without {where}, in which process {self._number} waits for it", tuple(ended))
+        elif age > config.collective_timeout.value:
+            late = behind or others
+            last = "".join(f"\n    the last call of process {i}: {_last(seen[i], group)}" for i in late)
+            self._conclude(f"{_names(late)} did not come to {where}, within {age:.0f} s (teucer_collective_timeout){last}",
+                           tuple(late))
+
+    def _stuck(self, oldest: Call | None, now: float) -> bool:
+        """Whether this process, which might go on without those that failed, waits for one of them within XLA."""
+        return (oldest is not None and now - self._since > self._silence
+                and not self.failed.isdisjoint(oldest.group))
+
+    def _survives(self) -> bool:
+        return bool(config.enable_recoverability.value)
+
+    def _conclude(self, what: str, processes: tuple[int, ...]) -> None:
+        if self.verdict is None or self._survives():
+            self.failed.update(processes)
+            self.verdict, self._since = ProcessFailure(what, processes), time.monotonic()
+            self._concluded.set()
+            known = self._written
+            self._written = known.union(processes)
+            for i in set(processes) - known:
+                with contextlib.suppress(XlaRuntimeError):
+                    self._client.key_value_set(f"{_ROOT}/failed/{i}", what, allow_overwrite=False)
+
+    def _end(self) -> None:
+        """End this process; the main thread may do that itself, if it is not waiting for what will not come."""
+        deadline = time.monotonic() + _GRACE
+        while time.monotonic() < deadline + (10 if self._raised else 0):
+            if self._stopped.wait(0.05):
+                return
+        if not self._raised:
+            print(f"teucer: process {self._number} ends: {self.verdict}", file=sys.stderr)
+            with self._lock:
+                waiting = self._in_flight[0] if self._in_flight else None
+            if waiting is not None:
+                print(f"    it was waiting in {waiting.name}, called at {waiting.line}", file=sys.stderr)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(1)
+
+
+def _key(group: tuple[int, ...]) -> str:
+    return ",".join(map(str, group))
+
+
+def _differ(call: Call, number: int, other: int, name: str, line: str) -> str:
+    return (f"process {number} and process {other} run different programs as their call number {call.number} over processes "
+            f"{_key(call.group)}.\n    process {number}: {call.name}, called at {call.line}\n    process {other}: {name}, called "
+            f"at {line}\n  All processes must make the same calls in the same order.")
+
+
+def _read(text: str) -> _Seen:
+    counts, calls, ended = json.loads(text)
+    return _Seen(counts, {group: {int(n): c for n, c in by.items()} for group, by in calls.items()}, ended)
+
+
+def _last(seen: _Seen, group: str) -> str:
+    calls = seen.calls.get(group)
+    if not calls:
+        return "none"
+    _, name, line = calls[max(calls)]
+    return f"{name}, called at {line}"
+
+
+def _names(processes: list[int]) -> str:
+    return f"process{'es' * (len(processes) != 1)} {', '.join(map(str, processes))}"

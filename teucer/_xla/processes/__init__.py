@@ -1,0 +1,1 @@
+"""jaxlib's distributed runtime."""

@@ -1,0 +1,8 @@
+"""Several processes that run one program: `initialize` connects them."""
+
+from teucer._devices.joining import initialize as initialize
+from teucer._devices.joining import is_initialized as is_initialized
+from teucer._devices.joining import shutdown as shutdown
+from teucer._devices.processes import ProcessFailure as ProcessFailure
+
+__all__ = ["ProcessFailure", "initialize", "is_initialized", "shutdown"]
