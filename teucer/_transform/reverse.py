@@ -121,7 +121,9 @@ class Pullback:
 
     def _check(self, ct: Any, aval: Any) -> None:
         expected, got = aval.cotangent_aval(), typeof(ct)
-        if got.shape != expected.shape or got.dtype not in (expected.dtype, float0) or not got.vma <= expected.vma:
+        # Of an integer there is no derivative, and what stands in its place is not looked at: as in JAX its value may.
+        allowed = (float0, aval.dtype) if expected.dtype == float0 else (float0, expected.dtype)
+        if got.shape != expected.shape or got.dtype not in allowed or not got.vma <= expected.vma:
             raise ValueError("unexpected JAX type (e.g. shape/dtype) for argument to VJP function: got "
                              f"{got.str_short()}, but expected {expected.str_short()} because the corresponding output of the "
                              f"differentiated function had JAX type {aval.str_short()}\n    function: {self.name}")

@@ -17,6 +17,7 @@ from teucer._core.types import is_valid_type
 from teucer._programs.references.programs import refuse_aliases
 from teucer._transform.batch import batch_flat
 from teucer._trees import pytrees
+from teucer._trees.containers import batched, has_container, of_elements
 
 __all__ = ["vmap"]
 
@@ -59,13 +60,15 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, axis_name
                            lambda: leaf_names(fun, tree))
         dims = _in_dims(fun, in_axes, args, kwargs, flat, tree)
         size = _mapped_size(fun, flat, dims, tree, axis_size)
-        f = FlatFunction(lambda a, k: fun(*a, **k), tree, "vmap", named=fun)
+        one = of_elements(fun, pytrees.tree_unflatten(tree, dims)) if has_container(args, kwargs) else fun
+        f = FlatFunction(lambda a, k: one(*a, **k), tree, "vmap", named=fun)
         outs, out_dims = batch_flat(f, Axis(size, axis_name, spmd_axis_name), flat, dims)
         wanted = ([out_axes] * len(outs) if type(out_axes) is int
                   else pytrees.flatten_axes("vmap out_axes", f.tree, out_axes))
         moved = [_to_out_axis(y, d, w, size, i, f.tree, fun)
                  for i, (y, d, w) in enumerate(zip(outs, out_dims, wanted, strict=True))]
-        return pytrees.tree_unflatten(f.tree, moved)
+        out = pytrees.tree_unflatten(f.tree, moved)
+        return batched(out, pytrees.tree_unflatten(f.tree, wanted), size) if has_container(out) else out
 
     return mapped
 

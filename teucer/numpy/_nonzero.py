@@ -54,7 +54,8 @@ def _places(name: str, x: Any, size: int | None, fill_value: Any) -> tuple[Any, 
 
 @fast(static=("size",))
 def _sized(x: Any, fill: Any, size: int) -> Any:
-    mask = ravel(x) != 0
+    flat = ravel(x)
+    mask = flat if flat.dtype == np.bool_ else flat != 0
     n = mask.shape[0]
     dtype = index_dtype()
     # A fill value that is no integer makes floats, or complex numbers, of the places.

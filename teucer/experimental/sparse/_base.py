@@ -1,0 +1,99 @@
+"""What all sparse arrays have in common."""
+
+from __future__ import annotations
+
+import abc
+import math
+from typing import Any, Self
+
+from teucer._core.trace import Tracer
+from teucer._derived import moves
+
+__all__ = ["JAXSparse"]
+
+
+class JAXSparse(abc.ABC):
+    """A sparse array: buffers of what is stored, and a shape. A pytree whose leaves are the buffers."""
+
+    data: Any
+    shape: tuple[int, ...]
+    __hash__ = None  # type: ignore[assignment]
+    # NumPy's operators give way to ours.
+    __array_priority__ = 100
+
+    def __init__(self, args: Any, *, shape: Any) -> None:
+        self.shape = tuple(int(n) for n in shape)
+
+    @property
+    @abc.abstractmethod
+    def nse(self) -> int:
+        """Number of stored elements, of each batch element."""
+
+    @property
+    def dtype(self) -> Any:
+        """Type of the elements."""
+        return self.data.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements, the zeros included."""
+        return math.prod(self.shape)
+
+    @property
+    def T(self) -> Any:
+        """The array with its axes in reverse order."""
+        return self.transpose()
+
+    @abc.abstractmethod
+    def tree_flatten(self) -> tuple[Any, Any]:
+        """Buffers, and what else makes up the array."""
+
+    @classmethod
+    @abc.abstractmethod
+    def tree_unflatten(cls, aux_data: Any, children: Any) -> Self:
+        """The array of buffers, which may be any objects."""
+
+    def transpose(self, axes: Any = None) -> Any:
+        """The array with its axes permuted."""
+        raise NotImplementedError(f"{type(self).__name__}.transpose")
+
+    def todense(self) -> Any:
+        """The array with its zeros, as an Array."""
+        raise NotImplementedError(f"{type(self).__name__}.todense")
+
+    def block_until_ready(self) -> Self:
+        """Wait until the buffers are computed; the array itself."""
+        for buffer in self.tree_flatten()[0]:
+            moves.block_until_ready(buffer)
+        return self
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object: the array has no axes")
+        return self.shape[0]
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError(
+            f"{self!r} is not made into a dense NumPy array without being asked.\n  Use todense()."
+        )
+
+    def __repr__(self) -> str:
+        name = type(self).__name__
+        try:
+            text = f"{self.data.dtype.name}{list(self.shape)}, nse={self.nse}{self._layout_text()}"
+        except (AttributeError, IndexError, TypeError, ValueError):  # buffers may be any objects
+            return f"{name}(<invalid>)"
+        tracer = self._tracer_name()
+        return f"{tracer}[{name}({text})]" if tracer else f"{name}({text})"
+
+    def _layout_text(self) -> str:
+        return ""
+
+    def _tracer_name(self) -> str:
+        found = [repr(x) for x in self.tree_flatten()[0] if isinstance(x, Tracer)]
+        return found[0].partition("(")[0] if found else ""

@@ -1,0 +1,182 @@
+"""The class of batched COO arrays: buffers, shape and layout. What is computed with them is attached by `_bcoo_methods`."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from teucer import numpy as jnp
+from teucer._trees.registry import register_pytree_node_class
+from teucer.experimental.sparse._base import JAXSparse
+from teucer.experimental.sparse._layout import BCOOProperties, validate_bcoo
+from teucer.experimental.sparse.util import SparseInfo
+
+__all__ = ["BCOO"]
+
+
+@register_pytree_node_class
+class BCOO(JAXSparse):
+    """A sparse array in the batched coordinate format: values, and for each the index of its place.
+
+    args: (data, indices); data: T[*batch, nse, *dense], the values (or dense blocks) that are stored; indices:
+        int[*batch, nse, n_sparse], where they stand along the sparse dimensions. Elements of one place are added; those
+        whose index is out of bounds are padding. Batch axes of size 1 go with any size.
+    shape: the sizes of all axes, batch dimensions first, then sparse, then dense ones.
+    indices_sorted, unique_indices: what is known of the indices of each batch element.
+
+    >>> from teucer import numpy as jnp
+    >>> from teucer.experimental import sparse
+    >>> M = sparse.BCOO.fromdense(jnp.array([[0., 2., 0.], [1., 0., 4.]]))
+    >>> M
+    BCOO(float32[2, 3], nse=3)
+    >>> M @ jnp.ones(3)
+    Array([2., 5.], dtype=float32)
+    >>> M.indices
+    Array([[0, 1],
+           [1, 0],
+           [1, 2]], dtype=int32)
+    """
+
+    data: Any
+    indices: Any
+    indices_sorted: bool
+    unique_indices: bool
+
+    def __init__(
+        self,
+        args: tuple[Any, Any],
+        *,
+        shape: Any,
+        indices_sorted: bool = False,
+        unique_indices: bool = False,
+    ) -> None:
+        self.data, self.indices = map(jnp.asarray, args)
+        self.indices_sorted, self.unique_indices = bool(indices_sorted), bool(unique_indices)
+        super().__init__(args, shape=shape)
+        validate_bcoo(self.data, self.indices, self.shape)
+
+    def _layout(self) -> BCOOProperties:
+        return validate_bcoo(self.data, self.indices, self.shape)
+
+    @property
+    def nse(self) -> int:
+        """Number of stored elements, of each batch element."""
+        nse: int = self.indices.shape[-2]
+        return nse
+
+    @property
+    def n_batch(self) -> int:
+        """Number of batch dimensions."""
+        return self.indices.ndim - 2  # type: ignore[no-any-return]
+
+    @property
+    def n_sparse(self) -> int:
+        """Number of sparse dimensions."""
+        n: int = self.indices.shape[-1]
+        return n
+
+    @property
+    def n_dense(self) -> int:
+        """Number of dense dimensions."""
+        n: int = self.data.ndim - 1 - self.n_batch
+        return n
+
+    @property
+    def _bufs(self) -> tuple[Any, Any]:
+        return self.data, self.indices
+
+    @property
+    def _info(self) -> SparseInfo:
+        return SparseInfo(self.shape, self.indices_sorted, self.unique_indices)
+
+    def _layout_text(self) -> str:
+        self._layout()
+        parts = [
+            f", {name}={n}"
+            for name, n in (("n_batch", self.n_batch), ("n_dense", self.n_dense))
+            if n
+        ]
+        return "".join(parts)
+
+    def tree_flatten(self) -> tuple[Any, Any]:
+        """(data, indices), and what else makes up the array."""
+        return (self.data, self.indices), {
+            "shape": self.shape,
+            "indices_sorted": self.indices_sorted,
+            "unique_indices": self.unique_indices,
+        }
+
+    @classmethod
+    def tree_unflatten(cls, aux_data: Any, children: Any) -> Self:
+        """The array of buffers, which may be any objects."""
+        self = object.__new__(cls)
+        self.data, self.indices = children
+        if aux_data.keys() != {"shape", "indices_sorted", "unique_indices"}:
+            raise ValueError(f"BCOO.tree_unflatten: invalid aux_data={aux_data!r}.")
+        self.__dict__.update(aux_data)
+        return self
+
+    @classmethod
+    def _empty(
+        cls,
+        shape: Any,
+        *,
+        dtype: Any = None,
+        index_dtype: Any = "int32",
+        n_dense: int = 0,
+        n_batch: int = 0,
+        nse: int = 0,
+    ) -> Self:
+        shape = tuple(shape)
+        n_sparse = len(shape) - n_dense - n_batch
+        if n_sparse < 0 or n_dense < 0 or n_batch < 0 or nse < 0:
+            raise ValueError(
+                f"Invalid inputs: shape={shape}, n_dense={n_dense}, n_batch={n_batch}, nse={nse}"
+            )
+        batch, sparse, dense = (
+            shape[:n_batch],
+            shape[n_batch : n_batch + n_sparse],
+            shape[n_batch + n_sparse :],
+        )
+        data = jnp.zeros((*batch, nse, *dense), dtype)
+        places = jnp.broadcast_to(jnp.asarray(sparse, index_dtype), (*batch, nse, n_sparse))
+        return cls((data, places), shape=shape, indices_sorted=True, unique_indices=True)
+
+    @classmethod
+    def _eye(
+        cls,
+        N: int,
+        M: int,
+        k: int,
+        *,
+        dtype: Any = None,
+        index_dtype: Any = "int32",
+        n_batch: int = 0,
+        n_dense: int = 0,
+    ) -> Self:
+        if n_batch < 0 or n_dense < 0 or n_batch + n_dense > 2:
+            raise ValueError(
+                f"Invalid inputs: shape={(N, M)}, n_dense={n_dense}, n_batch={n_batch}"
+            )
+        length = max(0, min(N + min(k, 0), M - max(k, 0)))
+        row = np.arange(length) + max(-k, 0)
+        col = row + k
+        if n_batch + n_dense == 2:  # nothing is sparse: one block is stored, or none
+            stored = (slice(None),) * n_batch + (slice(min(length, 1)),)
+            data = np.expand_dims(np.eye(N, M, k), n_batch)[stored]
+            places = np.zeros((*data.shape[: n_batch + 1], 0))
+        elif n_batch:
+            inside = np.isin(np.arange(N), row)
+            data = inside[:, None][:, :length]
+            places = np.where(inside, np.arange(N) + k, M)[:, None, None][:, :length]
+        elif n_dense:
+            data, places = np.eye(M)[col], row[:, None]
+        else:
+            data, places = np.ones(length), np.stack([row, col], 1)
+        return cls(
+            (jnp.asarray(data, dtype or float), jnp.asarray(places, index_dtype)),
+            shape=(N, M),
+            indices_sorted=True,
+            unique_indices=True,
+        )

@@ -1,0 +1,200 @@
+"""Derivatives with regard to sparse arrays: with regard to what they store."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from teucer import numpy as jnp
+from teucer._base import tracebacks
+from teucer._core.calls import as_indices
+from teucer._derived import jacobians
+from teucer._transform import reverse
+from teucer._trees import pytrees
+from teucer.experimental.sparse._base import JAXSparse
+from teucer.experimental.sparse._bcoo_array import BCOO
+from teucer.experimental.sparse._bcsr_array import BCSR
+
+__all__ = [
+    "flatten_fun_for_sparse_ad",
+    "grad",
+    "is_sparse",
+    "jacfwd",
+    "jacobian",
+    "jacrev",
+    "value_and_grad",
+]
+
+
+def is_sparse(x: Any) -> bool:
+    """Whether x is a sparse array."""
+    return isinstance(x, JAXSparse)
+
+
+def flatten_fun_for_sparse_ad(
+    fun: Callable[..., Any],
+    argnums: Any,
+    args: Sequence[Any],
+) -> tuple[Callable[..., Any], Any, list[Any], Callable[[Any], Any]]:
+    """A function of what sparse arguments store, the arguments to differentiate, and how derivatives become sparse arrays.
+
+    Returns (fun_flat, argnums, args_flat, postprocess): in the arguments of args_flat that argnums names, each sparse array is
+    its data; postprocess makes sparse arrays of derivatives by them.
+    """
+    single = not isinstance(argnums, tuple | list)
+    positions = [i % len(args) for i in as_indices(argnums, "argnums", "grad")]
+    trees = {i: pytrees.tree_flatten(args[i], is_leaf=is_sparse) for i in positions}
+    given = [
+        pytrees.tree_unflatten(trees[i][1], [x.data if is_sparse(x) else x for x in trees[i][0]])
+        if i in trees
+        else x
+        for i, x in enumerate(args)
+    ]
+
+    def restored(i: int, leaves: Sequence[Any]) -> Any:
+        originals, tree = trees[i]
+        return pytrees.tree_unflatten(
+            tree,
+            [
+                _with_data(x, y) if is_sparse(x) else y
+                for x, y in zip(originals, leaves, strict=True)
+            ],
+        )
+
+    @functools.wraps(fun)
+    def fun_flat(*flat: Any, **kwargs: Any) -> Any:
+        return fun(
+            *(
+                restored(i, trees[i][1].flatten_up_to(x)) if i in trees else x
+                for i, x in enumerate(flat)
+            ),
+            **kwargs,
+        )
+
+    def postprocess(found: Any) -> Any:
+        """Derivatives, in the tree of the arguments, of one output."""
+        whole = (found,) if single else tuple(found)
+        outs = [
+            restored(i, trees[i][1].flatten_up_to(x)) for i, x in zip(positions, whole, strict=True)
+        ]
+        return outs[0] if single else tuple(outs)
+
+    return fun_flat, argnums, given, postprocess
+
+
+def _with_data(x: Any, data: Any) -> Any:
+    """A sparse array with other data; of a Jacobian, whose data have the axes of an output in front, the array with these axes
+    as batch dimensions."""
+    bufs, aux = x.tree_flatten()
+    extra = np.ndim(data) - np.ndim(bufs[0])
+    if extra <= 0:
+        return type(x).tree_unflatten(aux, (data, *bufs[1:]))
+    if not isinstance(x, BCOO | BCSR):
+        raise NotImplementedError(
+            f"Jacobian with regard to a sparse array of the format {type(x).__name__}: those of BCOO and BCSR "
+            "are supported."
+        )
+    batch = np.shape(data)[:extra]
+    rest = [jnp.broadcast_to(b, (*batch, *b.shape)) for b in bufs[1:]]
+    return type(x).tree_unflatten({**aux, "shape": (*batch, *x.shape)}, (data, *rest))
+
+
+def value_and_grad(
+    fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, **kwargs: Any
+) -> Callable[..., Any]:
+    """As `jax.value_and_grad`; the derivative by a sparse array is one with the same places.
+
+    >>> from teucer import numpy as jnp
+    >>> from teucer.experimental import sparse
+    >>> sparse.value_and_grad(lambda X, y: X @ y)(sparse.BCOO.fromdense(jnp.arange(6.)), jnp.ones(6))
+    (Array(15., dtype=float32), BCOO(float32[6], nse=5))
+    """
+
+    @tracebacks.boundary_of(fun)
+    def value_and_grad_fun(*args: Any, **kw: Any) -> Any:
+        flat, numbers, given, postprocess = flatten_fun_for_sparse_ad(fun, argnums, args)
+        value, found = reverse.value_and_grad(flat, numbers, has_aux=has_aux, **kwargs)(
+            *given, **kw
+        )
+        return value, postprocess(found)
+
+    return value_and_grad_fun
+
+
+def grad(
+    fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, **kwargs: Any
+) -> Callable[..., Any]:
+    """As `jax.grad`; the derivative by a sparse array is one with the same places.
+
+    >>> from teucer import numpy as jnp
+    >>> from teucer.experimental import sparse
+    >>> sparse.grad(lambda X, y: X @ y)(sparse.BCOO.fromdense(jnp.arange(6.)), jnp.ones(6))
+    BCOO(float32[6], nse=5)
+    """
+    both = value_and_grad(fun, argnums, has_aux, **kwargs)
+
+    @tracebacks.boundary_of(fun)
+    def grad_fun(*args: Any, **kw: Any) -> Any:
+        value, found = both(*args, **kw)
+        return (found, value[1]) if has_aux else found
+
+    return grad_fun
+
+
+def _jacobian(
+    dense: Callable[..., Any],
+    fun: Callable[..., Any],
+    argnums: Any,
+    has_aux: bool,
+    kwargs: dict[str, Any],
+) -> Any:
+    @tracebacks.boundary_of(fun)
+    def jacobian_fun(*args: Any, **kw: Any) -> Any:
+        flat, numbers, given, postprocess = flatten_fun_for_sparse_ad(fun, argnums, args)
+        trees: list[Any] = []
+
+        def watched(*args: Any, **kw: Any) -> Any:
+            out = flat(*args, **kw)
+            trees[:] = [pytrees.tree_structure(out[0] if has_aux else out)]
+            return out
+
+        found = dense(watched, numbers, has_aux=has_aux, **kwargs)(*given, **kw)
+        blocks, aux = found if has_aux else (found, None)
+        outs = pytrees.tree_unflatten(
+            trees[0], [postprocess(block) for block in trees[0].flatten_up_to(blocks)]
+        )
+        return (outs, aux) if has_aux else outs
+
+    return jacobian_fun
+
+
+def jacfwd(
+    fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, **kwargs: Any
+) -> Callable[..., Any]:
+    """As `jax.jacfwd`; the derivative by a sparse array has its places, and the axes of the output as batch dimensions.
+
+    >>> from teucer import numpy as jnp
+    >>> from teucer.experimental import sparse
+    >>> sparse.jacfwd(lambda X: X @ jnp.ones(2))(sparse.eye(2))
+    BCOO(float32[2, 2, 2], nse=2, n_batch=1)
+    """
+    return _jacobian(jacobians.jacfwd, fun, argnums, has_aux, kwargs)  # type: ignore[no-any-return]
+
+
+def jacrev(
+    fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, **kwargs: Any
+) -> Callable[..., Any]:
+    """As `jax.jacrev`; the derivative by a sparse array has its places, and the axes of the output as batch dimensions.
+
+    >>> from teucer import numpy as jnp
+    >>> from teucer.experimental import sparse
+    >>> sparse.jacrev(lambda X: X @ jnp.ones(2))(sparse.eye(2))
+    BCOO(float32[2, 2, 2], nse=2, n_batch=1)
+    """
+    return _jacobian(jacobians.jacrev, fun, argnums, has_aux, kwargs)  # type: ignore[no-any-return]
+
+
+jacobian = jacrev

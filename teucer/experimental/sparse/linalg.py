@@ -1,0 +1,12 @@
+"""Linear algebra with sparse matrices: eigenvectors by `lobpcg_standard`, linear systems by `spsolve`."""
+
+from __future__ import annotations
+
+from teucer.experimental.sparse._lobpcg import (
+    _lobpcg_standard_callable,
+    _lobpcg_standard_matrix,
+    lobpcg_standard,
+)
+from teucer.experimental.sparse._spsolve import spsolve, spsolve_p
+
+__all__ = ["lobpcg_standard", "spsolve", "spsolve_p"]
