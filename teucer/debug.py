@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from teucer._core.references import types as references
+from teucer._core.references.cells import Ref
 from teucer._core.trace import Tracer
 from teucer._executables.compilations import Compilations, compilations
 from teucer._trees import pytrees
@@ -64,6 +66,8 @@ def _show(out: Callable[[str], None], options: dict[str, bool], fmt: str | None,
         with np.printoptions(**printing):  # a thread of the runtime may have others
             out(fmt.format(*args, **kwargs))
 
+    if references.made:
+        args, kwargs = pytrees.tree_map(lambda x: x[...] if isinstance(x, Ref) else x, (args, kwargs))
     callback(ordered=options["ordered"], partitioned=options["partitioned"])(show, *args, **kwargs)
     return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -27,7 +28,8 @@ FULL, NEW, INT, SCALAR, ARRAY = ("full",), ("new",), ("int",), ("scalar",), ("ar
 _ELLIPSIS = ("ellipsis",)
 
 
-class Slice(NamedTuple):
+@dataclasses.dataclass(frozen=True, slots=True)
+class Slice:
     """A slice of fixed size that may start anywhere: in a key of a reference, the place of its start is traced."""
 
     start: Any

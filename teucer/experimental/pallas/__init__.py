@@ -1,0 +1,22 @@
+"""Kernels: functions of references to blocks of arrays, run over a grid (docs/guide/pallas.md)."""
+
+from teucer._base import lazy
+
+_ROOMS = {
+    "teucer.experimental.pallas._call": "pallas_call pallas_call_p",
+    "teucer.experimental.pallas._specs":
+        "ANY HOST BlockSpec Blocked BoundedSlice Buffered CompilerParams CostEstimate Element GridSpec MemoryRef MemorySpace "
+        "RevisitMode Squeezed no_block_spec squeezed",
+    "teucer.experimental.pallas._kernel":
+        "debug_print dot ds dslice load loop num_programs program_id run_scoped store swap when with_scoped "
+        "atomic_add atomic_and atomic_cas atomic_max atomic_min atomic_or atomic_xchg atomic_xor Slice",
+    "teucer.experimental.pallas._helpers":
+        "align_to broadcast_to cdiv delay empty empty_like empty_ref_like multiple_of next_power_of_2 reciprocal select_ref "
+        "strides_from_shape",
+    "teucer.experimental.state": "run_state",
+    "teucer.experimental.pallas.tpu": "tpu=.",
+    "teucer.experimental.pallas.triton": "triton=.",
+}
+
+__getattr__, __dir__, _names = lazy.lazy_module(__name__, _ROOMS)
+__all__ = [*_names]  # noqa: PLE0604  # the names are strings, from the table

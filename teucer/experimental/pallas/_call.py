@@ -1,0 +1,422 @@
+"""pallas_call: a kernel, run for each place of a grid on blocks of arrays.
+
+The kernel is traced once, to a jaxpr over references to blocks, and discharged. On the CPU, and interpreted anywhere, the grid
+becomes a loop that reads blocks, runs the kernel on them, and writes them back in place (docs/guide/pallas.md).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from teucer import lax
+from teucer import numpy as jnp
+from teucer._base import config, dtypes, tracebacks
+from teucer._core.calls import fun_name, where
+from teucer._core.jaxpr import ClosedJaxpr
+from teucer._core.primitive import Primitive
+from teucer._core.references.types import RefEffect, RefType
+from teucer._core.stage import DebugInfo, stage_flat
+from teucer._core.trace import Tracer, typeof
+from teucer._core.types import ShapedArray, is_valid_type
+from teucer._optimize.discharge import discharged
+from teucer._transform.batch import batch_flat
+from teucer._transform.jit_calls import hoist_consts
+from teucer._transform.jvp import jvp_flat
+from teucer._trees import pytrees
+from teucer.experimental.pallas import _kernel
+from teucer.experimental.pallas._specs import BlockSpec, Dim, GridSpec, dim_of, no_block_spec
+from teucer.lax._control.bodies import run as run_program
+from teucer.numpy._index_keys import Slice
+
+__all__ = ["pallas_call", "pallas_call_p"]
+
+_INT = ShapedArray((), np.dtype(np.int32))
+
+
+class Block(NamedTuple):
+    """Which part of an array a step sees.
+
+    index: (*constants, *place, *scalars) -> starts; n_consts: how many operands are its constants.
+    """
+
+    array: ShapedArray
+    dims: tuple[Dim, ...]
+    index: ClosedJaxpr | None
+    n_consts: int
+    memory_space: Any
+
+    @property
+    def inner(self) -> ShapedArray:
+        """The type of the block as the kernel sees it."""
+        return self.array.update(shape=tuple(d.size for d in self.dims if not d.squeezed), weak_type=False)
+
+    @property
+    def whole(self) -> bool:
+        """Whether every step sees all of the array."""
+        return self.index is None and all(d.padding == (0, 0) for d in self.dims)
+
+    @property
+    def padding(self) -> tuple[tuple[int, int], ...]:
+        """Elements before and behind the array so that all blocks lie within."""
+        return tuple([d.padding if not d.counts_blocks else (0, -n % d.size)
+                      for d, n in zip(self.dims, self.array.shape, strict=True)])
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Kernel:
+    """A kernel ready to run.
+
+    jaxpr: (*constants, *place in the grid, *dynamic sizes, *references to scalars, blocks of inputs and outputs, scratch) -> ().
+    grid: sizes, None for those that are operands. aliases: (input, output) pairs that are one array.
+    """
+
+    jaxpr: ClosedJaxpr
+    n_consts: int
+    grid: tuple[int | None, ...]
+    n_scalars: int
+    ins: tuple[Block, ...]
+    outs: tuple[Block, ...]
+    scratch: tuple[ShapedArray, ...]
+    aliases: tuple[tuple[int, int], ...]
+    name: str
+
+    def __repr__(self) -> str:
+        return f"{self.name}: {self.jaxpr.jaxpr}"
+
+
+@final
+class PallasCall(Primitive):
+    """Run a kernel over its grid.
+
+    Operands: dynamic sizes of the grid, constants of the kernel, those of index maps, scalars, arrays.
+    """
+
+    __slots__ = ()
+    name = "pallas_call"
+    multiple_results = True
+
+    def types(self, *avals: Any, kernel: Kernel, **params: Any) -> Any:
+        return tuple([b.array for b in kernel.outs])
+
+    def effects(self, *avals: Any, kernel: Kernel, **params: Any) -> Any:
+        return frozenset(e for e in kernel.jaxpr.effects if not isinstance(e, RefEffect))
+
+    def evaluate(self, *args: Any, **params: Any) -> Any:
+        return run_program(self, args, params, params["kernel"].jaxpr)
+
+    def lower(self, ctx: Any, *values: Any, kernel: Kernel, interpret: Any) -> Any:
+        if ctx.platform != "cpu" and not interpret:
+            raise NotImplementedError(f"pallas_call: kernels are not compiled for {ctx.platform} yet.\n    kernel: {kernel.name}\n"
+                                      "  Interpret it there, pallas_call(..., interpret=True), or run it on the CPU.")
+        return ctx.trace(functools.partial(run_grid, kernel), *values)
+
+    def jvp(self, primals: Any, tangents: Any, *, kernel: Kernel, **params: Any) -> Any:
+        return jvp_flat(functools.partial(run_grid, kernel), primals, tangents)
+
+    def batch(self, axis: Any, args: Any, dims: Any, *, kernel: Kernel, **params: Any) -> Any:
+        return batch_flat(functools.partial(run_grid, kernel), axis, args, dims)
+
+
+pallas_call_p = PallasCall()
+
+
+# --- Running ----------------------------------------------------------------------------------------------------------
+
+
+def run_grid(kernel: Kernel, *operands: Any) -> Sequence[Any]:
+    """The results of a kernel: a loop over the grid."""
+    dynamic = kernel.grid.count(None)
+    sizes_given, rest = list(operands[:dynamic]), operands[dynamic:]
+    given = iter(sizes_given)
+    grid = [next(given) if n is None else n for n in kernel.grid]
+    consts, rest = rest[:kernel.n_consts], rest[kernel.n_consts:]
+    blocks = (*kernel.ins, *kernel.outs)
+    map_consts = []
+    for b in blocks:
+        map_consts.append(rest[:b.n_consts])
+        rest = rest[b.n_consts:]
+    scalars, inputs = rest[:kernel.n_scalars], list(rest[kernel.n_scalars:])
+    alias = {o: i for i, o in kernel.aliases}
+    ins = [_padded(x, b) for x, b in zip(inputs, kernel.ins, strict=True)]
+    outs = [_padded(inputs[alias[o]] if o in alias else _unwritten(b.array), b) for o, b in enumerate(kernel.outs)]
+    scratch = [_unwritten(a) for a in kernel.scratch]
+    n_in, n_out = len(ins), len(outs)
+    first = kernel.n_consts + len(grid) + dynamic
+    groups = (*[None] * first, *range(len(kernel.jaxpr.in_avals) - first))
+    body = discharged(kernel.jaxpr, groups)
+
+    def step(place: Sequence[Any], state: Sequence[Any]) -> list[Any]:
+        arrays = [*ins, *state[:n_out]]
+        starts = [_starts(b, place, scalars, c) for b, c in zip(blocks, map_consts, strict=True)]
+        seen = [_read(x, b, s) for x, b, s in zip(arrays, blocks, starts, strict=True)]
+        _, new = body.split(body.jaxpr(*consts, *place, *sizes_given, *scalars, *seen, *state[n_out:]))
+        after = list(state)
+        for g, value in new.items():
+            k = g - kernel.n_scalars - n_in
+            if 0 <= k < n_out:
+                after[k] = _write(state[k], kernel.outs[k], starts[n_in + k], value)
+            elif k >= n_out:
+                after[k] = value
+        return after
+
+    state = _over(grid, step, [*outs, *scratch])
+    return [_cropped(x, b) for x, b in zip(state, kernel.outs, strict=False)]
+
+
+def _over(grid: Sequence[Any], step: Callable[..., list[Any]], state: list[Any]) -> list[Any]:
+    """Run the steps of a grid one after another, the last axis fastest."""
+    static = all(type(n) is int for n in grid)
+    if static and math.prod(grid) == 0:
+        return state
+    if static and math.prod(grid) == 1:
+        return step([jnp.int32(0)] * len(grid), state)
+
+    def one(i: Any, state: list[Any]) -> list[Any]:
+        place: list[Any] = []
+        for axis in reversed(range(len(grid))):
+            if axis:
+                place.append(lax.rem(i, jnp.int32(grid[axis])))
+                i = lax.div(i, jnp.int32(grid[axis]))
+            else:
+                place.append(i)
+        return step(place[::-1], state)
+
+    total: Any = math.prod(grid) if static else functools.reduce(lambda a, b: a * b, [jnp.int32(n) for n in grid])
+    found: list[Any] = lax.fori_loop(jnp.int32(0) if not static else 0, total, one, state)
+    return found
+
+
+def _unwritten(aval: ShapedArray) -> Any:
+    """Memory that nobody has written: NaN where there are any, so that a result that depends on it shows."""
+    if dtypes.issubdtype(aval.dtype, np.inexact):
+        return jnp.full(aval.shape, np.nan, aval.dtype)
+    return jnp.zeros(aval.shape, aval.dtype)
+
+
+def _padded(x: Any, block: Block) -> Any:
+    if not any(lo or hi for lo, hi in block.padding):
+        return x
+    fill = _unwritten(ShapedArray((), typeof(x).dtype))
+    return lax.pad(x, fill, [(lo, hi, 0) for lo, hi in block.padding])
+
+
+def _cropped(x: Any, block: Block) -> Any:
+    if not any(lo or hi for lo, hi in block.padding):
+        return x
+    first = [lo for lo, _ in block.padding]
+    return lax.slice(x, first, [lo + n for lo, n in zip(first, block.array.shape, strict=True)])
+
+
+def _starts(block: Block, place: Sequence[Any], scalars: Sequence[Any], consts: Sequence[Any]) -> list[Any] | None:
+    """The places in the padded array where a block begins; None for a block that is the array."""
+    if block.index is None:
+        return None
+    found = block.index(*consts, *place, *scalars)
+    return [i * np.int32(d.size) if d.counts_blocks and d.size != 1 else i for i, d in zip(found, block.dims, strict=True)]
+
+
+def _read(x: Any, block: Block, starts: list[Any] | None) -> Any:
+    if starts is not None:
+        x = lax.dynamic_slice(x, starts, [d.size for d in block.dims])
+    axes = [i for i, d in enumerate(block.dims) if d.squeezed]
+    return lax.squeeze(x, axes) if axes else x
+
+
+def _write(x: Any, block: Block, starts: list[Any] | None, value: Any) -> Any:
+    value = lax.reshape(value, [d.size for d in block.dims]) if any(d.squeezed for d in block.dims) else value
+    return value if starts is None else lax.dynamic_update_slice(x, value, starts)
+
+
+# --- Tracing ----------------------------------------------------------------------------------------------------------
+
+
+def pallas_call(kernel: Callable[..., Any], out_shape: Any, *, grid_spec: GridSpec | None = None, grid: Any = (),
+                in_specs: Any = no_block_spec, out_specs: Any = no_block_spec, scratch_shapes: Any = (),
+                input_output_aliases: Mapping[int, int] | Sequence[tuple[int, int]] = (), debug: bool = False,
+                interpret: Any = False, name: str | None = None, compiler_params: Any = None, cost_estimate: Any = None,
+                metadata: Any = None, backend: Any = None) -> Callable[..., Any]:
+    """A function of arrays that runs `kernel` for each place of a grid.
+
+    kernel: (*references to blocks of arguments, *of results, *scratch) -> None; it reads `ref[...]` and writes `ref[...] = x`.
+    out_shape: a tree of things with shape and dtype. grid: a size or a tuple of them; sizes may be traced.
+    in_specs, out_specs: trees of BlockSpecs, as the arguments and results; by default each step sees whole arrays.
+    grid_spec: all of this in one. compiler_params, cost_estimate, metadata: for compilers of kernels; the CPU's needs none.
+    scratch_shapes: memory that stays from step to step: `pl.ANY(shape, dtype)` and its kin.
+    input_output_aliases: {number of an argument, number of a result}: the result begins with the argument's elements.
+    interpret: run as loops over blocks on any platform; on the CPU that is how kernels are compiled.
+    Steps run in order, the last axis of the grid fastest. Differentiation and vmap go through.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> from teucer.experimental import pallas as pl
+    >>> def double(x_ref, o_ref):
+    ...     o_ref[...] = x_ref[...] * 2
+    >>> rows = pl.BlockSpec((2,), lambda i: (i,))
+    >>> f = pl.pallas_call(double, jax.ShapeDtypeStruct((6,), jnp.float32), grid=3, in_specs=[rows], out_specs=rows)
+    >>> f(jnp.arange(6.))
+    Array([ 0.,  2.,  4.,  6.,  8., 10.], dtype=float32)
+    """
+    if not callable(kernel):
+        raise TypeError(f"pallas_call: the kernel is a function, got {kernel!r:.100}")
+    if grid_spec is None:
+        grid_spec = GridSpec(grid, in_specs, out_specs, scratch_shapes)
+    elif grid not in ((), None) or in_specs is not no_block_spec or out_specs is not no_block_spec:
+        raise ValueError("If `grid_spec` is specified, then `grid`, `in_specs` and `out_specs` must not be.")
+    spec = grid_spec
+    traced: dict[Any, Any] = {}
+
+    @tracebacks.api_boundary
+    def call(*args: Any) -> Any:
+        flat, tree = pytrees.tree_flatten(args)
+        for x in flat:
+            if not is_valid_type(x):
+                raise TypeError(f"pallas_call: Argument '{x!s:.100}' of type {type(x)} is not a valid JAX type.")
+        key = tree, tuple(map(typeof, flat)), config.trace_context()
+        found = traced.get(key)
+        if found is None:
+            found = _trace(kernel, out_shape, spec, dict(input_output_aliases), flat, tree, name)
+            if not any(isinstance(x, Tracer) for x in found[1]):  # what it closes over is of the trace that runs now
+                traced[key] = found
+        made, operands, out_tree = found
+        outs = pallas_call_p.call(*operands, *flat, kernel=made, interpret=bool(interpret))
+        return pytrees.tree_unflatten(out_tree, outs)
+
+    return call
+
+
+def _trace(kernel: Callable[..., Any], out_shape: Any, spec: GridSpec, aliases: dict[int, int], flat: Sequence[Any], tree: Any,
+           name: str | None) -> tuple[Kernel, list[Any], Any]:
+    """The kernel for arguments of these types, and the operands before them."""
+    avals = [typeof(x) for x in flat]
+    out_leaves, out_tree = pytrees.tree_flatten(out_shape)
+    out_avals = [ShapedArray(tuple(s.shape), dtypes.canonicalize_dtype(s.dtype)) for s in out_leaves]
+    n_scalars, children = 0, tree.children()
+    for child in children[:spec.num_scalar_prefetch]:
+        n_scalars += child.num_leaves
+    grid = tuple(n if isinstance(n, Tracer) or hasattr(n, "dtype") else _size(n) for n in spec.grid)
+    ins_tree = pytrees.treedef_tuple(children[spec.num_scalar_prefetch:])
+    what = f"pallas_call of {fun_name(kernel)}"
+    in_blocks, in_consts = _blocks(what, "input", _leaves(what, "in_specs", spec.in_specs, ins_tree), avals[n_scalars:], grid,
+                                   children[:spec.num_scalar_prefetch], avals[:n_scalars])
+    out_blocks, out_consts = _blocks(what, "output", _leaves(what, "out_specs", spec.out_specs, out_tree), out_avals, grid,
+                                     children[:spec.num_scalar_prefetch], avals[:n_scalars])
+    scratch, scratch_tree = pytrees.tree_flatten(spec.scratch_shapes, is_leaf=lambda s: hasattr(s, "shape"))
+    scratch_refs = [s if isinstance(s, RefType) else s.get_ref_aval() if hasattr(s, "get_ref_aval")
+                    else RefType(ShapedArray(tuple(s.shape), s.dtype)) for s in scratch]
+    refs = [*(RefType(a) for a in avals[:n_scalars]), *(RefType(b.inner, b.memory_space) for b in (*in_blocks, *out_blocks)),
+            *scratch_refs]
+    dynamic = [n for n in grid if type(n) is not int]
+    trees = (tree, out_tree, scratch_tree)
+    jaxpr, consts = _trace_kernel(kernel, what, grid, len(dynamic), refs, trees)
+    for i, o in aliases.items():
+        if not (0 <= i < len(avals) and 0 <= o < len(out_avals)):
+            raise ValueError(f"{what}: input_output_aliases has {{{i}: {o}}}, for {len(avals)} inputs and {len(out_avals)} "
+                             "outputs.")
+        if (avals[i].shape, avals[i].dtype) != (out_avals[o].shape, out_avals[o].dtype):
+            raise ValueError(f"{what}: input {i} and output {o}, which input_output_aliases makes one array, differ in type: "
+                             f"{avals[i].str_short()} and {out_avals[o].str_short()}.")
+    made = Kernel(jaxpr, len(consts), tuple([n if type(n) is int else None for n in grid]), n_scalars, in_blocks, out_blocks,
+                  tuple([r.inner for r in scratch_refs]), tuple([(i - n_scalars, o) for i, o in aliases.items()]),
+                  name or fun_name(kernel))
+    return made, [*dynamic, *consts, *in_consts, *out_consts], out_tree
+
+
+def _size(n: Any) -> int:
+    try:
+        return int(n.__index__())
+    except AttributeError:
+        raise TypeError(f"pallas_call: grid must be a tuple of ints, got {n!r}") from None
+
+
+def _trace_kernel(kernel: Callable[..., Any], what: str, grid: Sequence[Any], n_dynamic: int, refs: Sequence[RefType],
+                  trees: tuple[Any, Any, Any]) -> tuple[ClosedJaxpr, list[Any]]:
+    tree, out_tree, scratch_tree = trees
+    n_in, n_out = tree.num_leaves, out_tree.num_leaves
+
+    def flat(*values: Any) -> list[Any]:
+        place, rest = values[:len(grid)], values[len(grid):]
+        given, rest = iter(rest[:n_dynamic]), rest[n_dynamic:]
+        args = pytrees.tree_unflatten(tree, rest[:n_in])
+        outs = pytrees.tree_unflatten(out_tree, rest[n_in:n_in + n_out])
+        scratch = pytrees.tree_unflatten(scratch_tree, rest[n_in + n_out:])
+        outs = outs if isinstance(outs, tuple | list) else (outs,)
+        with _kernel.in_grid(place, [n if type(n) is int else next(given) for n in grid]):
+            result = (kernel(*args, *outs, **scratch) if isinstance(scratch, dict)
+                      else kernel(*args, *outs, *(scratch if isinstance(scratch, tuple | list) else (scratch,))))
+        if pytrees.tree_leaves(result):
+            raise ValueError(f"The kernel function in the {what} should return None. It returns a PyTree: "
+                             f"{pytrees.tree_structure(result)}.\n    kernel: {where(kernel)}\n  Write results to its references.")
+        return []
+
+    jaxpr, consts = stage_flat(flat, [_INT] * (len(grid) + n_dynamic) + list(refs), DebugInfo(kernel, (), "pallas_call"))
+    return hoist_consts(jaxpr), consts
+
+
+def _leaves(what: str, name: str, specs: Any, tree: Any) -> list[BlockSpec]:
+    """A spec for each leaf."""
+    if specs is no_block_spec:
+        return [BlockSpec()] * tree.num_leaves
+    if tree.num_leaves == 1 and isinstance(specs, BlockSpec):
+        return [specs]
+    leaves = pytrees.tree_leaves(specs)
+    if len(leaves) == tree.num_leaves and all(isinstance(s, BlockSpec) for s in leaves):
+        return leaves
+    try:
+        found = pytrees.flatten_axes(name, tree, specs)
+    except ValueError as err:
+        raise ValueError(f"{what}: Pytree for `{name}` and {'inputs' if name == 'in_specs' else 'out_shape'} do not match.\n"
+                         f"    {name}: {pytrees.tree_structure(specs)}\n    expected: {tree}") from err
+    return [BlockSpec() if s is no_block_spec or s is None else s for s in found]
+
+
+def _blocks(what: str, kind: str, specs: Sequence[BlockSpec], avals: Sequence[Any], grid: Sequence[Any],
+            scalar_trees: Sequence[Any], scalars: Sequence[Any]) -> tuple[tuple[Block, ...], list[Any]]:
+    blocks, consts = [], []
+    for i, (spec, aval) in enumerate(zip(specs, avals, strict=True)):
+        block, own = _block(f"{what}: {kind} {i}", spec, aval, grid, scalar_trees, scalars)
+        blocks.append(block)
+        consts += own
+    return tuple(blocks), consts
+
+
+def _block(what: str, spec: BlockSpec, aval: Any, grid: Sequence[Any], scalar_trees: Sequence[Any], scalars: Sequence[Any],
+           ) -> tuple[Block, list[Any]]:
+    if not isinstance(spec, BlockSpec):
+        raise TypeError(f"{what}: expected a BlockSpec, got {spec!r:.100}")
+    shape = aval.shape if spec.block_shape is None else spec.block_shape
+    if len(shape) != len(aval.shape):
+        raise ValueError(f"{what}: block_shape {tuple(shape)} must have the same number of dimensions as the array shape "
+                         f"{aval.shape}.")
+    dims = tuple(map(dim_of, shape))
+    array = ShapedArray(aval.shape, aval.dtype)
+    if spec.index_map is None or (not grid and not scalar_trees):
+        covers = all((d.size == n and not d.squeezed) or (d.squeezed and n == 1) for d, n in zip(dims, aval.shape, strict=True))
+        if covers and spec.index_map is None:
+            return Block(array, dims, None, 0, spec.memory_space), []
+    index_map = spec.index_map or (lambda *place: (0,) * len(dims))
+    n = len(grid)
+
+    def flat(*values: Any) -> list[Any]:
+        rest, trees = list(values[n:]), []
+        for tree in scalar_trees:
+            trees.append(pytrees.tree_unflatten(tree, rest[:tree.num_leaves]))
+            rest = rest[tree.num_leaves:]
+        found = index_map(*values[:n], *trees)
+        found = tuple(found) if isinstance(found, tuple | list) and not isinstance(found, Slice) else (found,)
+        if len(found) != len(dims):
+            raise ValueError(f"{what}: index_map must return {len(dims)} values to match block_shape {tuple(shape)}, "
+                             f"but returned {len(found)}: {found}.\n    index_map: {where(index_map)}")
+        starts = [i.start if isinstance(i, Slice) else i for i in found]
+        for i in starts:
+            if typeof(i).shape or not dtypes.issubdtype(typeof(i).dtype, np.integer):
+                raise ValueError(f"{what}: index_map must return integer scalars, but returned {typeof(i).str_short()}.\n"
+                                 f"    index_map: {where(index_map)}")
+        return [lax.convert_element_type(i, np.int32) for i in starts]
+
+    jaxpr, consts = stage_flat(flat, [_INT] * n + list(scalars), DebugInfo(index_map, (), "index_map"))
+    return Block(array, dims, hoist_consts(jaxpr), len(consts), spec.memory_space), list(consts)

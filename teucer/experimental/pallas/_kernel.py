@@ -1,0 +1,261 @@
+"""Functions for use in kernels: places in the grid, conditions, loops, scratch memory, loads and stores."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from teucer import debug, lax
+from teucer import numpy as jnp
+from teucer._base import tracebacks
+from teucer._core.references.types import RefType
+from teucer._core.trace import Tracer, typeof
+from teucer._core.types import ShapedArray
+from teucer._trees import pytrees
+from teucer.lax import _references
+from teucer.numpy._index_keys import Slice
+from teucer.numpy._references import View
+
+__all__ = ["debug_print", "ds", "dslice", "in_grid", "load", "loop", "num_programs", "program_id", "run_scoped",
+           "store", "swap", "when", "with_scoped"]
+
+
+class _Grid(NamedTuple):
+    ids: tuple[Any, ...]
+    sizes: tuple[Any, ...]
+
+
+class _Grids(threading.local):
+    stack: tuple[_Grid, ...] = ()
+
+
+_grids = _Grids()
+
+
+@contextlib.contextmanager
+def in_grid(ids: Sequence[Any], sizes: Sequence[Any]) -> Iterator[None]:
+    """While a kernel is traced: its place in the grid, and the grid."""
+    saved, _grids.stack = _grids.stack, (*_grids.stack, _Grid(tuple(ids), tuple(sizes)))
+    try:
+        yield
+    finally:
+        _grids.stack = saved
+
+
+def _grid(op: str, axis: int) -> _Grid:
+    if not _grids.stack:
+        raise ValueError(f"pl.{op}({axis}): there is no grid here.\n  Call it in a kernel, under pallas_call; index maps get "
+                         "their place as arguments.")
+    grid = _grids.stack[-1]
+    if not -len(grid.ids) <= axis < len(grid.ids):
+        raise ValueError(f"pl.{op}: axis {axis} is out of bounds for a grid of {len(grid.ids)} axes, {grid.sizes}.")
+    return grid
+
+
+@tracebacks.api_boundary
+def program_id(axis: int) -> Any:
+    """The place of this step along an axis of the grid, int32."""
+    return _grid("program_id", axis).ids[axis]
+
+
+@tracebacks.api_boundary
+def num_programs(axis: int) -> Any:
+    """The size of the grid along an axis."""
+    return _grid("num_programs", axis).sizes[axis]
+
+
+def when(condition: Any) -> Callable[[Callable[[], Any]], Any]:
+    """A decorator that runs a function of no arguments now, if the condition holds.
+
+    >>> import teucer as jax
+    >>> from teucer.experimental import pallas as pl
+    >>> ref = jax.new_ref(0)
+    >>> @pl.when(True)
+    ... def _():
+    ...     ref[...] = 1
+    >>> ref
+    Ref(1, dtype=int32, weak_type=True)
+    """
+    def run(f: Callable[[], Any]) -> None:
+        value = condition.concrete() if isinstance(condition, Tracer) else condition
+        if value is not None:
+            if value:
+                f()
+            return
+        lax.cond(condition, lambda: (f(), None)[1], lambda: None)
+
+    return run
+
+
+def loop(lower: Any, upper: Any, *, init_carry: Any = None, step: Any = 1, unroll: Any = None,
+         ) -> Callable[[Callable[..., Any]], Any]:
+    """A decorator that runs a function for i = lower, lower + step, ... below upper, now: body(i), or body(i, carry) -> carry.
+
+    Returns the last carry in the function's place.
+    """
+    def run(body: Callable[..., Any]) -> Any:
+        count = (upper - lower + step - 1) // step
+
+        def one(k: Any, carry: Any) -> Any:
+            i = lower + k * step
+            if init_carry is None:
+                body(i)
+                return carry
+            return body(i, carry)
+
+        return lax.fori_loop(0, count, one, init_carry, unroll=unroll)
+
+    return run
+
+
+def _scratch(kind: Any) -> Any:
+    """A reference to memory for a kernel."""
+    aval = kind if isinstance(kind, ShapedArray) else kind.inner if isinstance(kind, RefType) else ShapedArray(
+        tuple(kind.shape), kind.dtype)
+    return _references.empty_ref_p.call(aval=aval, memory_space=getattr(kind, "memory_space", None))[0]
+
+
+def run_scoped(f: Callable[..., Any], *types: Any, collective_axes: Any = (), **kw_types: Any) -> Any:
+    """f of references to memory of the given types, which is there while it runs.
+
+    types: trees of `pl.ANY(shape, dtype)` and the like. Returns what f returns.
+    """
+    args, kwargs = pytrees.tree_map(_scratch, (types, kw_types))
+    return f(*args, **kwargs)
+
+
+def with_scoped(*types: Any, collective_axes: Any = (), **kw_types: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A decorator: the function gets references to memory of the given types behind its arguments."""
+    def decorated(f: Callable[..., Any]) -> Callable[..., Any]:
+        def scoped(*args: Any, **kwargs: Any) -> Any:
+            return run_scoped(lambda *refs, **named: f(*args, *refs, **kwargs, **named), *types, **kw_types)
+        return scoped
+    return decorated
+
+
+def ds(start: Any, size: Any = None, stride: Any = None) -> Any:
+    """A slice of fixed size that may start anywhere: `ref[pl.ds(i * 8, 8)]`. With start alone, or None, an ordinary slice.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> from teucer.experimental import pallas as pl
+    >>> jax.new_ref(jnp.arange(8))[pl.ds(2, 3)]
+    Array([2, 3, 4], dtype=int32)
+    """
+    if start is None and size is None and stride is None:
+        return slice(None)
+    if size is None:
+        return slice(start) if stride is None else slice(start, None, stride)
+    if start is None:
+        start = 0
+    if stride is not None and not isinstance(stride, Tracer) and stride < 1:
+        raise ValueError(f"`stride` must be >= 1, got {stride}")
+    if isinstance(size, Tracer):
+        raise TypeError(f"pl.ds: the size of a slice is a number of Python, got {size}.")
+    return Slice(start if isinstance(start, Tracer) else int(start), int(size), 1 if stride is None else int(stride))
+
+
+dslice = ds
+
+
+def _each(idx: Any, shape: Sequence[Any], mask: Any) -> Any:
+    """An index under a mask: a slice that starts anywhere names its places one by one, since some may lie outside."""
+    entries = idx if isinstance(idx, tuple) else (idx,)
+    if mask is None or not any(isinstance(e, Slice) and isinstance(e.start, Tracer) for e in entries):
+        return idx
+    if any(e is Ellipsis for e in entries):
+        at = next(i for i, e in enumerate(entries) if e is Ellipsis)
+        entries = (*entries[:at], *[slice(None)] * (len(shape) - len(entries) + 1), *entries[at + 1:])
+    entries = (*entries, *[slice(None)] * (len(shape) - len(entries)))
+    axes = sum(isinstance(e, slice | Slice) for e in entries)
+    out, axis = [], 0
+    for e, n in zip(entries, shape, strict=True):
+        if isinstance(e, slice | Slice):
+            places = (np.arange(n, dtype=np.int32)[e] if isinstance(e, slice)
+                      else e.start + e.stride * np.arange(e.size, dtype=np.int32))
+            e, axis = jnp.reshape(places, (-1, *[1] * (axes - axis - 1))), axis + 1
+        out.append(e)
+    return tuple(out)
+
+
+def _masked(mask: Any, x: Any, other: Any) -> Any:
+    return jnp.where(jnp.broadcast_to(mask, typeof(x).shape), x, jnp.asarray(other, typeof(x).dtype))
+
+
+@tracebacks.api_boundary
+def load(ref: Any, idx: Any = ..., *, mask: Any = None, other: Any = None, cache_modifier: Any = None, eviction_policy: Any = None,
+         volatile: bool = False) -> Any:
+    """ref[idx]; where the mask is false, `other` (by default 0)."""
+    view = _view(ref)
+    value = view[... if idx is None else _each(idx, view.shape, mask)]
+    return value if mask is None else _masked(mask, value, 0 if other is None else other)
+
+
+@tracebacks.api_boundary
+def swap(ref: Any, idx: Any, value: Any, *, mask: Any = None, eviction_policy: Any = None) -> Any:
+    """ref[idx] = value where the mask is true. Returns the elements that were there, and where it is false those of the value."""
+    view = _view(ref)
+    if mask is None:
+        return view._swap(idx, value)
+    idx = _each(idx, view.shape, mask)
+    old = view[idx]
+    value = jnp.asarray(value, typeof(old).dtype)
+    view._swap(idx, _masked(mask, value, old))
+    return _masked(mask, old, value)
+
+
+def store(ref: Any, idx: Any, value: Any, *, mask: Any = None, eviction_policy: Any = None) -> None:
+    """ref[idx] = value where the mask is true."""
+    swap(ref, idx, value, mask=mask)
+
+
+def _view(ref: Any) -> View:
+    return ref if type(ref) is View else View(ref)
+
+
+def _atomic(name: str, combine: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    def atomic(x_ref: Any, idx: Any, val: Any, *, mask: Any = None) -> Any:
+        view = _view(x_ref)
+        idx = _each(idx, view.shape, mask)
+        old = view[idx]
+        swap(view, idx, combine(old, jnp.asarray(val, typeof(old).dtype)), mask=mask)
+        return old
+
+    atomic.__name__ = f"atomic_{name}"
+    atomic.__doc__ = f"Combine ref[idx] with a value ({name}), as one operation; returns the elements that were there."
+    return atomic
+
+
+atomic_xchg = _atomic("xchg", lambda old, new: new)
+atomic_add = _atomic("add", lambda old, new: old + new)
+atomic_max = _atomic("max", jnp.maximum)
+atomic_min = _atomic("min", jnp.minimum)
+atomic_and = _atomic("and", lambda old, new: old & new)
+atomic_or = _atomic("or", lambda old, new: old | new)
+atomic_xor = _atomic("xor", lambda old, new: old ^ new)
+
+
+def atomic_cas(ref: Any, cmp: Any, val: Any) -> Any:
+    """Let a scalar be `val` if it is `cmp`, as one operation; returns what it was."""
+    view = _view(ref)
+    old = view[()]
+    view._swap((), jnp.where(old == cmp, jnp.asarray(val, typeof(old).dtype), old))
+    return old
+
+
+def debug_print(fmt: str, *args: Any) -> None:
+    """Print numbers while the kernel runs. fmt: with {} for each of args; without, args come behind it."""
+    if args and "{" not in fmt:
+        fmt = fmt + " " + " ".join(["{}"] * len(args))
+    debug.print(fmt, *args)
+
+
+def dot(a: Any, b: Any, trans_a: bool = False, trans_b: bool = False, allow_tf32: Any = None, precision: Any = None) -> Any:
+    """The product of two matrices; of floats of fewer than 32 bits, and of float32, in float32; of integers in int32."""
+    kind = np.float32 if jnp.issubdtype(typeof(a).dtype, jnp.floating) else np.int32
+    dimensions = (((0 if trans_a else 1,), (1 if trans_b else 0,)), ((), ()))
+    return lax.dot_general(a, b, dimensions, precision=precision,
+                           preferred_element_type=np.promote_types(kind, np.float32) if kind is np.float32 else kind)
