@@ -111,10 +111,11 @@ class PallasCall(Primitive):
         return run_program(self, args, params, params["kernel"].jaxpr)
 
     def lower(self, ctx: Any, *values: Any, kernel: Kernel, interpret: Any) -> Any:
-        if ctx.platform != "cpu" and not interpret:
+        run = run_grid if interpret else COMPILED.get(ctx.platform)
+        if run is None:
             raise NotImplementedError(f"pallas_call: kernels are not compiled for {ctx.platform} yet.\n    kernel: {kernel.name}\n"
                                       "  Interpret it there, pallas_call(..., interpret=True), or run it on the CPU.")
-        return ctx.trace(functools.partial(run_grid, kernel), *values)
+        return ctx.trace(functools.partial(run, kernel), *values)
 
     def jvp(self, primals: Any, tangents: Any, *, kernel: Kernel, **params: Any) -> Any:
         return jvp_flat(functools.partial(run_grid, kernel), primals, tangents)
@@ -167,6 +168,10 @@ def run_grid(kernel: Kernel, *operands: Any) -> Sequence[Any]:
 
     state = _over(grid, step, [*outs, *scratch])
     return [_cropped(x, b) for x, b in zip(state, kernel.outs, strict=False)]
+
+
+# By platform: what a kernel becomes there, as a function of arrays.
+COMPILED = {"cpu": run_grid}
 
 
 def _over(grid: Sequence[Any], step: Callable[..., list[Any]], state: list[Any]) -> list[Any]:
