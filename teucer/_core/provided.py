@@ -71,6 +71,8 @@ class Provided:
     new_reference: Operation  # (x)
     # random: note_keys(jaxpr, args, what is called) checks that no key is used twice.
     note_keys: Callable[[Any, Sequence[Any], str], None]
+    # lax: blame(closed, args) raises FloatingPointError that names the operation that makes the first NaN.
+    blame: Callable[[Any, Sequence[Any]], None]
     buffers: Buffers
     # loops(): loaded with the first program in which outlining finds a loop.
     loops: Callable[[], Loops]

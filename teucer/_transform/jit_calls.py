@@ -11,6 +11,7 @@ import numpy as np
 from teucer._core import array_ops
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr
 from teucer._core.primitive import FunctionCall, Primitive, Undefined
+from teucer._core.provided import provided
 from teucer._core.references.types import at_operands
 from teucer._core.types import Zero
 from teucer._devices.placement import placement_of
@@ -39,7 +40,7 @@ def execute(program: Any, jaxpr: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
     except FloatingPointError:
         # Donated arguments are gone after the first run.
         with contextlib.suppress(RuntimeError):
-            jaxpr(*args)
+            provided.blame(jaxpr, args)
         raise
 
 

@@ -1,4 +1,7 @@
-"""The primitives of which outlining makes loops (`teucer._targets.cpu.roll`), provided to the floors below."""
+"""What is provided to the floors below, loaded when it is asked for: primitives of loops, and who is to blame for a NaN."""
+
+from collections.abc import Sequence
+from typing import Any
 
 from teucer._core.provided import Loops, provided
 
@@ -13,4 +16,10 @@ def _loops() -> Loops:
     return Loops(scan_p, stack_p, unstack_p, slice_p)
 
 
-provided.fill(loops=_loops)
+def _blame(closed: Any, args: Sequence[Any]) -> None:
+    # For programs that have failed.
+    from teucer.lax._blame import blame
+    blame(closed, args)
+
+
+provided.fill(loops=_loops, blame=_blame)

@@ -27,8 +27,7 @@ from teucer._programs.eager import check_no_tracers
 from teucer._programs.job import Job
 from teucer._programs.references.programs import arrays, refuse_aliases, takes_references
 from teucer._programs.references.programs import run as run_on_arrays
-from teucer._programs.run import execute
-from teucer._transform.jit_calls import hoist_consts, hoisted, jaxpr_uses_axis
+from teucer._transform.jit_calls import execute, hoist_consts, hoisted, jaxpr_uses_axis
 from teucer._trees import pytrees, tree_errors
 from teucer.lax import _shapes
 
@@ -324,7 +323,9 @@ def run(primitive: Primitive, args: Sequence[Any], params: dict[str, Any], owner
     given = arrays(args)
     placement = placement_of(given) if not any(outs) else spread(given, None, outs)
     job = Job(jaxpr, str(primitive.name), placement, (False,) * len(args))
-    return tuple(run_on_arrays(job, args) if takes_references(args) else execute(program_for(job), args))
+    if takes_references(args):
+        return tuple(run_on_arrays(job, args))
+    return tuple(execute(program_for(job), ClosedJaxpr(jaxpr), args))
 
 
 def filler(aval: Any) -> Any:

@@ -1,0 +1,118 @@
+"""Which operation of a program makes the first NaN or infinity: the program run again, operation by operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from teucer._base import config, dtypes, source
+from teucer._core.jaxpr import ClosedJaxpr, Eqn, interpret
+from teucer.lax._control.cond import cond_p
+from teucer.lax._control.scan import scan_p
+from teucer.lax._control.while_loop import while_p
+
+__all__ = ["blame"]
+
+
+def blame(closed: ClosedJaxpr, args: Sequence[Any]) -> None:
+    """Raise FloatingPointError with the operation, its line and its operands; return if all results are good this time."""
+    _Search(config.debug_nans.value, config.debug_infs.value).walk(closed, args, "")
+
+
+class _Search:
+    """Runs jaxprs with the options switched off, and looks at every result itself."""
+
+    def __init__(self, nans: bool, infs: bool) -> None:
+        self.nans, self.infs = nans, infs
+
+    def fault(self, values: Sequence[Any]) -> str | None:
+        """What is wrong with the first of the values that is: 'nan' or 'inf'."""
+        for value in values:
+            if not dtypes.issubdtype(value.dtype, np.inexact):
+                continue
+            x = np.asarray(value).astype(np.complex128 if value.dtype.kind == "c" else np.float64)
+            if self.nans and np.isnan(x).any():
+                return "nan"
+            if self.infs and np.isinf(x).any():
+                return "inf"
+        return None
+
+    def walk(self, closed: ClosedJaxpr, args: Sequence[Any], where: str) -> list[Any]:
+        """The results of a jaxpr; raises at the first equation whose results are bad. where: the loops around it."""
+
+        def handle(eqn: Eqn, operands: tuple[Any, ...]) -> Any:
+            with config.debug_nans(False), config.debug_infs(False):
+                outs = eqn.primitive.call(*operands, **eqn.params)
+            fault = self.fault(outs)
+            if fault is not None:
+                inside = _INSIDE.get(eqn.primitive, _Search.called)
+                inside(self, eqn, operands, where)
+                self.refuse(eqn, operands, fault, where)
+            return outs
+
+        return interpret(closed, args, handle)
+
+    def refuse(self, eqn: Eqn, operands: Sequence[Any], fault: str, where: str) -> NoReturn:
+        at = f" at {source.describe(eqn.source[0])}" if eqn.source is not None and eqn.source[0] is not None else ""
+        lines = [f"invalid value ({fault}) encountered in {eqn.primitive}{at}{where}"]
+        lines += [f"    result: {v.aval.str_short(short_dtypes=True)}" for v in eqn.outvars]
+        for i, x in enumerate(operands):
+            shown = np.array2string(np.asarray(x), threshold=8, edgeitems=3) if not _is_key(x) else "keys"
+            lines.append(f"    operand {i}: {eqn.invars[i].aval.str_short(short_dtypes=True)} = {shown}")
+        raise FloatingPointError("\n".join(lines))
+
+    # What carries jaxprs: the equation within that is to blame raises.
+
+    def called(self, eqn: Eqn, operands: Sequence[Any], where: str) -> None:
+        inner = [p for p in eqn.params.values() if isinstance(p, ClosedJaxpr)]
+        if len(inner) == 1 and len(inner[0].in_avals) == len(operands):
+            self.walk(inner[0], operands, where)
+
+    def branch(self, eqn: Eqn, operands: Sequence[Any], where: str) -> None:
+        branches = eqn.params["branches"]
+        self.walk(branches[min(max(int(operands[0]), 0), len(branches) - 1)], operands[1:], where)
+
+    def scanned(self, eqn: Eqn, operands: Sequence[Any], where: str) -> None:
+        params = eqn.params
+        n, m, length = params["num_consts"], params["num_carry"], int(params["length"])
+        consts, carry, xs = operands[:n], list(operands[n : n + m]), operands[n + m :]
+        for i in reversed(range(length)) if params["reverse"] else range(length):
+            step = f"\n    in step {i} of {length} of a scan{self.place(eqn)}{where}"
+            carry = self.step(params["jaxpr"], [*consts, *carry, *(x[i] for x in xs)], step)[:m]
+
+    def looped(self, eqn: Eqn, operands: Sequence[Any], where: str) -> None:
+        params = eqn.params
+        n, m = params["cond_nconsts"], params["body_nconsts"]
+        for_cond, for_body, carry = operands[:n], operands[n : n + m], list(operands[n + m :])
+        i = 0
+        while True:
+            step = f"\n    in step {i} of a while loop{self.place(eqn)}{where}"
+            if not np.asarray(self.step(params["cond_jaxpr"], [*for_cond, *carry], step)[0]).any():
+                return
+            carry = self.step(params["body_jaxpr"], [*for_body, *carry], step)
+            i += 1
+
+    def step(self, closed: ClosedJaxpr, args: Sequence[Any], where: str) -> list[Any]:
+        """A step of a loop: as a whole, and again by operations if its result is bad."""
+        with config.debug_nans(False), config.debug_infs(False):
+            outs = closed(*args)
+        if self.fault(outs) is not None:
+            self.walk(closed, args, where)
+        return list(outs)
+
+    @staticmethod
+    def place(eqn: Eqn) -> str:
+        return f" at {source.describe(eqn.source[0])}" if eqn.source is not None and eqn.source[0] is not None else ""
+
+
+def _is_key(x: Any) -> bool:
+    return isinstance(getattr(x, "dtype", None), dtypes.ExtendedDType)
+
+
+_INSIDE: dict[Any, Callable[[_Search, Eqn, Sequence[Any], str], None]] = {
+    scan_p: _Search.scanned,
+    while_p: _Search.looped,
+    cond_p: _Search.branch,
+}
