@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,11 +27,12 @@ __all__ = ["hessian", "jacfwd", "jacobian", "jacrev"]
 boundary = tracebacks.api_boundary
 
 
-def jacfwd(fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False,
-           ) -> Callable[..., Any]:
+def jacfwd(fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False, *,
+           sparse: bool = False) -> Callable[..., Any]:
     """The Jacobian of a function by forward mode, a column at a time: best for few inputs and many outputs.
 
     Arguments as for `grad`; the output may be any tree of arrays. An entry has the output's axes, then the input's.
+    sparse: whether entries are BCOO arrays (`jax.experimental.sparse`), whose places are found from the program.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> jax.jacfwd(lambda x: x ** 2)(jnp.array([1., 2.]))
@@ -38,14 +40,17 @@ def jacfwd(fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, hol
            [0., 4.]], dtype=float32)
     """
     check_callable(fun, "jacfwd")
+    if sparse:
+        return _sparse(fun, argnums, has_aux, holomorphic, "jacfwd")
     return _jacobian(fun, argnums, has_aux, holomorphic, "jacfwd")
 
 
 def jacrev(fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False,
-           allow_int: bool = False) -> Callable[..., Any]:
+           allow_int: bool = False, *, sparse: bool = False) -> Callable[..., Any]:
     """The Jacobian of a function by reverse mode, a row at a time: best for many inputs and few outputs.
 
     Arguments as for `grad`; the output may be any tree of arrays. An entry has the output's axes, then the input's.
+    sparse: whether entries are BCOO arrays (`jax.experimental.sparse`), whose places are found from the program.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> jax.jacrev(lambda x: x ** 2)(jnp.array([1., 2.]))
@@ -53,6 +58,8 @@ def jacrev(fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, hol
            [0., 4.]], dtype=float32)
     """
     check_callable(fun, "jacrev")
+    if sparse:
+        return _sparse(fun, argnums, has_aux, holomorphic or allow_int, "jacrev")
     return _jacobian(fun, argnums, has_aux, holomorphic, "jacrev", allow_int)
 
 
@@ -160,14 +167,26 @@ def _basis(aval: Any) -> Any:
                          ShapedArray((aval.size, *aval.shape), tangent.dtype))
 
 
-def hessian(fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False,
-            ) -> Callable[..., Any]:
-    """The Hessian of a function, as `jacfwd` of `jacrev`.
+def hessian(fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False, *,
+            sparse: bool = False) -> Callable[..., Any]:
+    """The Hessian of a function, as `jacfwd` of `jacrev`; sparse as for these.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> jax.hessian(lambda x: jnp.sum(x ** 3))(jnp.array([1., 2.]))
     Array([[ 6.,  0.],
            [ 0., 12.]], dtype=float32)
     """
+    if sparse:
+        return _sparse(fun, argnums, has_aux, holomorphic, "hessian")
     return jacfwd(jacrev(fun, argnums, has_aux=has_aux, holomorphic=holomorphic), argnums, has_aux=has_aux,
                   holomorphic=holomorphic)
+
+
+def _sparse(fun: Callable[..., Any], argnums: Any, has_aux: bool, others: bool, op: str) -> Callable[..., Any]:
+    if others:
+        raise NotImplementedError(f"{op}: sparse=True goes with neither holomorphic=True nor allow_int=True.")
+    # A library far above, which few programs load.
+    above = importlib.import_module("teucer.experimental.sparse._sparse_jacobians")
+    made: Callable[..., Any] = (above.sparse_hessian(fun, argnums, has_aux) if op == "hessian"
+                                else above.sparse_jacobian(fun, argnums, has_aux, op == "jacfwd"))
+    return made

@@ -17,10 +17,12 @@ from teucer._trees import pytrees
 from teucer.experimental.sparse._base import JAXSparse
 from teucer.experimental.sparse._bcoo_array import BCOO
 from teucer.experimental.sparse._bcsr_array import BCSR
+from teucer.experimental.sparse._sparse_jacobians import sparse_hessian, sparse_jacobian
 
 __all__ = [
     "flatten_fun_for_sparse_ad",
     "grad",
+    "hessian",
     "is_sparse",
     "jacfwd",
     "jacobian",
@@ -172,29 +174,60 @@ def _jacobian(
 
 
 def jacfwd(
-    fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, **kwargs: Any
+    fun: Callable[..., Any],
+    argnums: Any = 0,
+    has_aux: bool = False,
+    *,
+    sparse: bool = False,
+    **kwargs: Any,
 ) -> Callable[..., Any]:
     """As `jax.jacfwd`; the derivative by a sparse array has its places, and the axes of the output as batch dimensions.
+
+    sparse: whether the Jacobian itself shall be sparse, by dense arguments: a BCOO array for each output and argument.
+        Which elements are not zero is found from the program, and columns that share no element are computed together.
 
     >>> from teucer import numpy as jnp
     >>> from teucer.experimental import sparse
     >>> sparse.jacfwd(lambda X: X @ jnp.ones(2))(sparse.eye(2))
     BCOO(float32[2, 2, 2], nse=2, n_batch=1)
     """
+    if sparse:
+        return sparse_jacobian(fun, argnums, has_aux, True, **kwargs)
     return _jacobian(jacobians.jacfwd, fun, argnums, has_aux, kwargs)  # type: ignore[no-any-return]
 
 
 def jacrev(
-    fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, **kwargs: Any
+    fun: Callable[..., Any],
+    argnums: Any = 0,
+    has_aux: bool = False,
+    *,
+    sparse: bool = False,
+    **kwargs: Any,
 ) -> Callable[..., Any]:
     """As `jax.jacrev`; the derivative by a sparse array has its places, and the axes of the output as batch dimensions.
+
+    sparse: whether the Jacobian itself shall be sparse, by dense arguments: a BCOO array for each output and argument.
+        Which elements are not zero is found from the program, and rows that share no element are computed together.
 
     >>> from teucer import numpy as jnp
     >>> from teucer.experimental import sparse
     >>> sparse.jacrev(lambda X: X @ jnp.ones(2))(sparse.eye(2))
     BCOO(float32[2, 2, 2], nse=2, n_batch=1)
     """
+    if sparse:
+        return sparse_jacobian(fun, argnums, has_aux, False, **kwargs)
     return _jacobian(jacobians.jacrev, fun, argnums, has_aux, kwargs)  # type: ignore[no-any-return]
 
 
 jacobian = jacrev
+
+
+def hessian(fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """The Hessian of a function of dense arrays as BCOO arrays: as `jax.hessian(sparse=True)`.
+
+    >>> from teucer import numpy as jnp
+    >>> from teucer.experimental import sparse
+    >>> sparse.ad.hessian(lambda x: jnp.sum(x**3))(jnp.arange(3.0))
+    BCOO(float32[3, 3], nse=3)
+    """
+    return sparse_hessian(fun, argnums, has_aux)
