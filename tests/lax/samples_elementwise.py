@@ -11,6 +11,7 @@ import scipy.special
 from lax.sampling import Sample
 
 import teucer.lax._elementwise
+import teucer.lax._polynomial
 import teucer.lax._special  # noqa: F401  fills the table
 from teucer.lax._families import ELEMENTWISE, Elementwise
 
@@ -31,6 +32,7 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "bitwise_xor": np.bitwise_xor, "shift_left": np.left_shift, "shift_right_arithmetic": np.right_shift,
     "population_count": lambda x: np.bitwise_count(x.view(f"u{x.itemsize}")),
     "exp": np.exp, "exp2": lambda x: np.power(2.0, x), "expm1": np.expm1,
+    "log2": np.log2, "one_minus_square": lambda x: (1 + x) * (1 - x),
     "log": np.log, "log1p": np.log1p, "logistic": lambda x: 1 / (1 + np.exp(-x)), "sqrt": np.sqrt,
     "rsqrt": lambda x: 1 / np.sqrt(x), "cbrt": np.cbrt, "sin": np.sin, "cos": np.cos, "tan": np.tan,
     "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2, "sinh": np.sinh, "cosh": np.cosh,

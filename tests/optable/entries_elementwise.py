@@ -11,7 +11,7 @@ from optable.table import ALL, NO_RULE, Bad, Draw, Op, Sample, bad, numpy_dtype,
 
 from teucer import lax
 from teucer.experimental.layout import Layout, with_layout_constraint
-from teucer.lax import _elementwise, _special, _structure
+from teucer.lax import _elementwise, _polynomial, _special, _structure  # noqa: F401  fills the table
 from teucer.lax._families import ELEMENTWISE, Elementwise
 
 Function = Callable[..., Any]
@@ -93,6 +93,7 @@ REFERENCES: dict[str, Function] = {
     "shift_right_logical": lambda x, y: np.right_shift(bits_as_unsigned(x), bits_as_unsigned(y)).view(x.dtype),
     "population_count": lambda x: np.bitwise_count(bits_as_unsigned(x)), "clz": leading_zeros, "mulhi": upper_half,
     "exp": np.exp, "exp2": lambda x: np.exp(x * np.log(np.longdouble(2))) if x.dtype.kind == "c" else np.exp2(x),
+    "log2": np.log2, "one_minus_square": lambda x: (1 + x) * (1 - x),
     "expm1": np.expm1, "log": np.log, "log1p": np.log1p, "logistic": lambda x: 1 / (1 + np.exp(-x)), "sqrt": np.sqrt,
     "rsqrt": lambda x: 1 / np.sqrt(x), "cbrt": np.cbrt, "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin,
     "acos": np.arccos, "atan": np.arctan, "atan2": complex_angle, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh,

@@ -63,6 +63,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "_nonzero": ("argwhere", "flatnonzero", "nonzero"),
     "_select": ("choose", "compress", "extract", "piecewise", "select"),
     "_vectorize": ("apply_along_axis", "apply_over_axes", "vectorize"),
+    "_topmost": ("minmax", "top_k"),
     "_sorting": ("argpartition", "argsort", "digitize", "lexsort", "partition", "searchsorted", "sort", "sort_complex"),
     "_sets": (
         "intersect1d", "isin", "setdiff1d", "setxor1d", "union1d", "unique", "unique_all", "unique_counts", "unique_inverse",

@@ -15,7 +15,7 @@ from teucer.random._inverse import (
     triangular,
     weibull_min,
 )
-from teucer.random._keys import PRNGKey, clone, fold_in, key, key_data, key_dtype, key_impl, split, wrap_key_data
+from teucer.random._keys import Key, PRNGKey, clone, fold_in, key, key_data, key_dtype, key_impl, split, wrap_key_data
 from teucer.random._normal import (
     double_sided_maxwell,
     lognormal,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NewType
 
 import numpy as np
 
+from teucer._arrays.arrays import ArrayImpl
 from teucer._base import config, dtypes
 from teucer._core.provided import provided
 from teucer._core.trace import typeof
@@ -28,8 +29,11 @@ from teucer.random._counter import philox2, philox4, threefry4
 from teucer.random._rbg import rbg, unsafe_rbg
 from teucer.random._threefry import threefry
 
-__all__ = ["PRNGKey", "as_keys", "clone", "define", "fold_in", "key", "key_data", "key_dtype", "key_impl", "one_key", "split",
-           "wrap_key_data"]
+__all__ = ["Key", "PRNGKey", "as_keys", "clone", "define", "fold_in", "key", "key_data", "key_dtype", "key_impl",
+           "one_key", "split", "wrap_key_data"]
+
+# The type of typed keys, for annotations.
+Key = NewType("Key", ArrayImpl)
 
 UINT32 = np.dtype("uint32")
 _GENERATORS: dict[str, Generator] = {}
