@@ -8,7 +8,7 @@ import pytest
 import teucer as jax
 from teucer import lax
 from teucer import numpy as jnp
-from teucer.experimental.jet import jet
+from teucer.experimental.jet import fact, jet, zero_series
 
 X = np.array([0.3, 0.7, 0.2])
 TERMS = [np.array([1.0, 0.5, -0.3]), np.array([0.2, -1, 0.4]), np.array([0.1, 0.3, 0.2])]
@@ -62,6 +62,8 @@ def test_several_arguments_and_results():
     assert y["product"] == 2 and y["sign"] and y["constant"] == 3
     assert terms["product"] == [2.5, 5.0] and terms["sign"] == [0.0, 0.0] and terms["constant"] == [0.0, 0.0]
     assert jet(jnp.sin, (1.0,), ((),))[1] == []
+    still = jet(lambda a, b: a * b.sum(), (2.0, np.ones(3)), ([1.0], zero_series))
+    assert still[1] == [3.0] and fact(4) == 24
     assert jet(lambda x: x, (1,), ((1, 0),))[1] == [1.0, 0.0]
     half = jet(jnp.sin, (np.float16(1),), ((1.0, 0.0),))
     assert half[0].dtype == np.float16 and half[1][1].dtype == np.float16

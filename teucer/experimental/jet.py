@@ -18,7 +18,19 @@ from teucer._core.types import Zero
 from teucer._trees import pytrees
 from teucer.lax import _structure
 
-__all__ = ["jet"]
+__all__ = ["fact", "jet", "zero_series"]
+
+fact = math.factorial
+
+
+class _ZeroSeries:
+    """What stands for the terms of an argument that does not move."""
+
+    def __repr__(self) -> str:
+        return "zero_series"
+
+
+zero_series = _ZeroSeries()
 
 
 @tracebacks.api_boundary
@@ -26,7 +38,8 @@ def jet(fun: Callable[..., Any], primals: Sequence[Any], series: Sequence[Sequen
         **_: Any) -> tuple[Any, Any]:
     """The value of a function, and its derivatives along a curve.
 
-    primals: arguments, arrays. series: for each of them as many terms: the derivatives of the curve, from the first on.
+    primals: arguments, arrays. series: for each of them as many terms: the derivatives of the curve, from the first on;
+    or `zero_series`.
     factorial_scaled: whether terms are derivatives; else they are coefficients of the Taylor series.
     Returns (results, terms of the results): a list of terms in the place of each result.
     Raises ValueError if arguments are no arrays, or numbers of terms differ.
@@ -41,7 +54,9 @@ def jet(fun: Callable[..., Any], primals: Sequence[Any], series: Sequence[Sequen
     SIAM, 2008, chapter 13.
     """
     check_callable(fun, "jet")
-    primals, series = tuple(primals), [list(terms) for terms in series]
+    known = [len(terms) for terms in series if not isinstance(terms, _ZeroSeries)]
+    primals = tuple(primals)
+    series = [[0.0] * max(known, default=0) if isinstance(terms, _ZeroSeries) else list(terms) for terms in series]
     if len(primals) != len(series):
         raise ValueError(f"jet: there are {len(primals)} primal values and {len(series)} series.")
     orders = {len(terms) for terms in series}
@@ -53,7 +68,8 @@ def jet(fun: Callable[..., Any], primals: Sequence[Any], series: Sequence[Sequen
             if not all(pytrees.all_leaves([v]) and v is not None for v in values):
                 raise ValueError(f"{what} at position {i} is not an array")
     scales = [math.factorial(k + 1) if factorial_scaled else 1 for k in range(order)]
-    given = [[_term(x, t, scale) for t, scale in zip(terms, scales, strict=True)] for x, terms in zip(primals, series, strict=True)]
+    given = [[_term(x, t, scale) for t, scale in zip(terms, scales, strict=True)]
+             for x, terms in zip(primals, series, strict=True)]
     f = FlatFunction(fun, pytrees.tree_structure(primals), "jet", False)
     outs, out_terms = _jet_flat(f, order, list(primals), given)
     results = []
@@ -67,6 +83,8 @@ def _term(x: Any, term: Any, scale: int) -> Any:
     """A coefficient, of the dtype of derivatives of the argument."""
     dtype = typeof(x).dtype if dtypes.issubdtype(typeof(x).dtype, np.inexact) else typeof(array_ops.instantiate(_zero(x))).dtype
     value = _structure.convert_element_type(term, dtype)
+    if not typeof(value).shape and typeof(x).shape:
+        value = _structure.broadcast_to(value, typeof(x).shape, ())
     return value if scale == 1 else lax.div(value, _like(value, scale))
 
 

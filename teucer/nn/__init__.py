@@ -8,5 +8,6 @@ __getattr__, __dir__, __all__ = lazy_module(__name__, {
                               "log_sigmoid mish relu relu6 selu sigmoid silu soft_sign softplus sparse_plus sparse_sigmoid "
                               "squareplus swish tanh",
     "teucer.nn._attention": "dot_product_attention scaled_matmul",
+    "teucer.nn._scaled_dot": "get_scaled_dot_general_config scaled_dot_general",
     "teucer.nn._normalizations": "log_softmax logmeanexp logsumexp one_hot softmax standardize",
 })

@@ -182,7 +182,7 @@ class Rotation(NamedTuple):
 
     def inv(self) -> Rotation:
         """The rotations back."""
-        return Rotation(self.quat * jnp.array([-1, -1, -1, 1], self.quat.dtype))
+        return Rotation(jnp.concatenate([-self.quat[..., :3], self.quat[..., 3:]], axis=-1))
 
     def magnitude(self) -> Any:
         """Angles, from 0 to half a turn, in radians: T[...]."""
@@ -291,6 +291,7 @@ def _normalized(quat: Any) -> Any:
 def _product(p: Any, q: Any) -> Any:
     """The product of quaternions."""
     p, q = matrices("Rotation.__mul__", p, q)
+    p, q = jnp.broadcast_arrays(p, q)
     v, a, w, b = p[..., :3], p[..., 3:], q[..., :3], q[..., 3:]
     return jnp.concatenate([a * w + b * v + jnp.cross(v, w), a * b - jnp.sum(v * w, axis=-1, keepdims=True)], axis=-1)
 
@@ -396,7 +397,7 @@ def _apply(quat: Any, vectors: Any, inverse: bool) -> Any:
     quat, vectors = matrices("Rotation.apply", quat, vectors)
     matrix = _as_matrix(quat)
     matrix = jnp.swapaxes(matrix, -1, -2) if inverse else matrix
-    return jnp.sum(matrix * vectors[..., None, :], axis=-1)
+    return jnp.sum(jnp.multiply(*jnp.broadcast_arrays(matrix, vectors[..., None, :])), axis=-1)
 
 
 @fast
