@@ -1,7 +1,8 @@
 # Everything is set up from Python >= 3.11 and make alone, in virtual environments beside this file, and only when something has changed.
 #   make run          the demo                       make bench        speed beside JAX 0.10.2
 #   make test         all checks and the quick tests make test-matrix  the tests on Python 3.12 with newer jaxlibs
-#   make test-all     the slow tests too             make lint, format, clean
+#   make test-all     the slow tests too             make docs         the documentation site
+#   make lint, format, clean
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
@@ -19,10 +20,10 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 PYTEST_QUICK := pytest -n $(WORKERS) -q -m "not slow"
 SETUP_INPUTS := pyproject.toml Makefile
 
-.PHONY: help setup run test test-all test-matrix bench lint format clean
+.PHONY: help setup run test test-all test-matrix bench docs lint format clean
 
 help:
-	@sed -n '2,4s/^# *//p' Makefile
+	@sed -n '2,5s/^# *//p' Makefile
 
 setup: .venv/.installed
 
@@ -63,6 +64,14 @@ test-matrix: $(JAXLIBS:%=.venv-jaxlib-%/.installed)
 	.venv-jax/bin/python $(PIP_INSTALL) 'jax==0.10.2' 'jaxlib==0.10.2'
 	@touch $@
 
+docs: .venv/.docs-installed
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build
+	@echo "docs/_build/index.html"
+
+.venv/.docs-installed: .venv/.installed
+	$(BIN)/python $(PIP_INSTALL) -e '.[docs]'
+	@touch $@
+
 bench: .venv/.installed .venv-jax/.installed
 	$(BIN)/python benchmarks/compare.py --jax .venv-jax/bin/python --teucer $(BIN)/python $(BENCH_ARGS)
 
@@ -71,6 +80,6 @@ format: .venv/.installed
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv .venv-jax .venv-jaxlib-* build dist *.egg-info benchmarks/results
+	rm -rf docs/_build docs/reference .venv .venv-jax .venv-jaxlib-* build dist *.egg-info benchmarks/results
 	rm -rf .cache .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
