@@ -53,7 +53,7 @@ def test_the_barrier_waits_for_all_programs():
             Token.waited += 1
 
     for _ in range(3000):
-        effects.watch(Token())
+        effects.watch(Token(), None)
     jax.effects_barrier()
     assert Token.waited == 3000
 

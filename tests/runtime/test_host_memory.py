@@ -61,14 +61,14 @@ print(used - kept, kept - resident())
 
 # What malloc is told of its quick lists while an executable is loaded, before and after a program in pieces.
 LOADING = """
-import ctypes, teucer as jax
+import teucer as jax
 from teucer._targets import host_memory
 jax.devices()
 told = []
 class Recorder:
     def mallopt(self, parameter, value):
         told.append((parameter, value))
-ctypes.CDLL = lambda name: Recorder()
+host_memory._libc = Recorder
 def load():
     del told[:]
     try:

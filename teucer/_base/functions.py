@@ -37,7 +37,7 @@ def definition(fun: Callable[..., Any]) -> CodeType | type:
     """What functions have in common that one line of a program makes: their code; of objects that of their class, or the class."""
     if isinstance(fun, functools.partial):
         return definition(fun.func)
-    unwrapped = inspect.unwrap(fun, stop=_is_users)
+    unwrapped = inspect.unwrap(fun, stop=_is_users) if hasattr(fun, "__wrapped__") else fun
     code = getattr(unwrapped, "__code__", None) or getattr(type(unwrapped).__call__, "__code__", None)
     return code if isinstance(code, CodeType) else type(unwrapped)
 

@@ -90,7 +90,9 @@ def _cells(row: Compilation) -> tuple[str, ...]:
 
 def log(message: str, *args: Any) -> None:
     """Log a step of a compilation: with jax_log_compiles as a warning, else for debugging."""
-    _logger.log(logging.WARNING if config.log_compiles.value else logging.DEBUG, message, *args)
+    level = logging.WARNING if config.log_compiles.value else logging.DEBUG
+    if _logger.isEnabledFor(level):
+        _logger.log(level, message, *args)
 
 
 def log_begin(name: str, avals: Sequence[Any]) -> None:

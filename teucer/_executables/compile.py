@@ -69,7 +69,6 @@ class Executable:
         self.source: Source = "compiled"
         self.entry: preload.Entry | None = None  # on disk
         self.size: int | None = None  # bytes of what is written to disk, where that is known
-        self.load()
 
     def load(self) -> Any:
         """The executable of the runtime."""
@@ -88,7 +87,8 @@ class Executable:
         options, devices = _options(module), xla.DeviceList(module.devices)
         if self._callbacks:
             return self._load_with_callbacks(module, client, devices, options)
-        path = _path(module, options)
+        folder = disk_cache.cache_dir()
+        path = None if folder is None else folder / _file_name(module, options)
         if path is not None:
             ids = tuple([d.id for d in module.devices])
             self.entry = preload.Entry(path.name, options.SerializeAsString(), client.platform, ids)
@@ -229,11 +229,13 @@ def compile_module(text: str, devices: Sequence[Any], *, num_replicas: int = 1, 
     module = _module(text, devices, num_replicas, use_shardy, overrides or {}, switches)
     if callbacks:
         own = Executable(module, callbacks)
+        own.load()
         return own, own.source
     found = _memory.get(module)
     if found is not None:
         return found, "memory"
     made = Executable(module)
+    made.load()
     return memo.remember(_memory, module, made), made.source
 
 
@@ -308,20 +310,25 @@ def _options(module: Module) -> Any:
                                overrides=dict(module.overrides), effort=module.effort, switches=module.switches)
 
 
-def _xla_flags() -> str:
-    return os.environ.get("XLA_FLAGS", "")
-
-
 def _path(module: Module, options: Any) -> Path | None:
     folder = disk_cache.cache_dir()
-    return None if folder is None else folder / (_digest(module, options) + disk_cache.SUFFIX)
+    return None if folder is None else folder / _file_name(module, options)
+
+
+def _file_name(module: Module, options: Any) -> str:
+    """The name of the entry in the cache."""
+    return _digest(module, options) + disk_cache.SUFFIX
 
 
 def _digest(module: Module, options: Any) -> str:
     digest = hashlib.sha256()
     first = module.devices[0]
+    try:
+        flags = os.environ["XLA_FLAGS"]  # `get` would be a call deeper
+    except KeyError:
+        flags = ""
     for part in (xla.jaxlib_version, first.platform, first.device_kind, first.client.platform_version,
-                 provided.target(first.platform).machine(), _xla_flags(), module.text):
+                 provided.target(first.platform).machine(), flags, module.text):
         digest.update(part.encode())
         digest.update(b"\0")
     digest.update(options.SerializeAsString())

@@ -53,7 +53,7 @@ def differences(fun: Any, old: Signature, new: Signature, leaf_names: LeafNames)
         if a != b:
             yield f"{option_text(name)}: {_change(a, b, functools.partial(context_text, name))}"
     if old.axes != new.axes:
-        yield f"named axes: were {dict(old.axes)}, are {dict(new.axes)}"
+        yield f"named axes: were {dict(old.axes[:-1])}, are {dict(new.axes[:-1])}"
     if old.dynamic != new.dynamic:
         yield "sizes that depend on values: it is part of another program that allows them (dynamic_results)"
 

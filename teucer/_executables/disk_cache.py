@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import hashlib
 import os
 import stat
@@ -45,8 +46,8 @@ class Counts(NamedTuple):
     written: int = 0
 
 
-# What this process has done and the file of counts does not say yet, by folder.
-_uncounted: dict[Path, Counts] = {}
+# What this process has done and the file of counts does not say yet, by folder, as text: paths take several calls to hash.
+_uncounted: dict[str, Counts] = {}
 # Folders of which a warning was given, and the errno.
 _complained: set[tuple[Path, int | None]] = set()
 _UNKNOWN = Counts(written=1 << 62)  # of a folder without counts: nobody has looked through it
@@ -54,20 +55,30 @@ _UNKNOWN = Counts(written=1 << 62)  # of a folder without counts: nobody has loo
 
 def cache_dir() -> Path | None:
     """The folder of the cache; None if it is off, or there is no folder of the user's."""
-    options = config.config
-    if not options.jax_enable_compilation_cache:
+    if not config.enable_compilation_cache.value:
         return None
-    chosen = options.teucer_cache_dir or options.jax_compilation_cache_dir
+    chosen = config.cache_dir.value or config.compilation_cache_dir.value
     if chosen:
         try:
             return Path(chosen).expanduser()
         except RuntimeError as err:  # ~ of a user who is not there
             _complain("finding", Path(chosen), err)
             return None
-    home = os.environ.get("XDG_CACHE_HOME", "")
-    if not os.path.isabs(home):
-        home = os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(home) / "teucer" if os.path.isabs(home) else None
+    homes = []
+    for name in ("XDG_CACHE_HOME", "HOME"):
+        try:
+            homes.append(os.environ[name])  # `get` would be a call deeper
+        except KeyError:
+            homes.append("")
+    return _users_folder(*homes)
+
+
+@functools.lru_cache(4)
+def _users_folder(cache_home: str, home: str) -> Path | None:
+    """The folder of a user. home: as the environment has it, which `expanduser` reads."""
+    if not os.path.isabs(cache_home):
+        cache_home = os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(cache_home) / "teucer" if os.path.isabs(cache_home) else None
 
 
 def entries(folder: Path) -> list[Path]:
@@ -127,7 +138,7 @@ def write(path: Path, content: bytes) -> None:
 def counts(folder: Path) -> Counts:
     """What processes have done with a cache, those that still run up to their last miss."""
     with contextlib.suppress(OSError):
-        if _uncounted.get(folder):
+        if _uncounted.get(str(folder)):
             _save_counts(folder)
         return _unpacked((folder / COUNTS).read_bytes())
     return _UNKNOWN
@@ -191,7 +202,8 @@ def _complain(what: str, path: Path, err: OSError | RuntimeError) -> None:
 
 def _note(folder: Path, new: Counts) -> None:
     with _lock:
-        _uncounted[folder] = Counts(*map(sum, zip(_uncounted.get(folder, Counts()), new, strict=True)))
+        name = str(folder)
+        _uncounted[name] = Counts(*map(sum, zip(_uncounted.get(name, Counts()), new, strict=True)))
 
 
 def _save_counts(folder: Path, looked_through: bool = False) -> Counts:
@@ -206,7 +218,7 @@ def _save_counts(folder: Path, looked_through: bool = False) -> Counts:
         if not free:
             return found
         with _lock:
-            new = _uncounted.pop(folder, Counts())
+            new = _uncounted.pop(str(folder), Counts())
         total = Counts(found.hits + new.hits, found.misses + new.misses, 0 if looked_through else found.written + new.written)
         os.lseek(handle, 0, os.SEEK_SET)
         os.write(handle, _NUMBERS.pack(*(n % (1 << 63) for n in total)))  # bytes of chance may be in a damaged file
@@ -246,11 +258,11 @@ def _evict(folder: Path, most: int) -> None:
 
 @atexit.register
 def _save_the_last_hits() -> None:
-    for folder in list(_uncounted):
+    for folder in map(Path, list(_uncounted)):
         with contextlib.suppress(OSError):
             for _ in range(_LAST_TRIES):  # other processes that end may have the file
                 _save_counts(folder)
-                if folder not in _uncounted:
+                if str(folder) not in _uncounted:
                     break
                 time.sleep(0.001)
 

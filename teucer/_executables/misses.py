@@ -126,6 +126,8 @@ def _variant(fun: Any) -> str | None:
 
 def _users(fun: Any) -> Any:
     """The function that the user wrote, of one that Teucer's transformations have wrapped."""
+    if not hasattr(fun, "__wrapped__"):
+        return fun
     try:
         return inspect.unwrap(fun, stop=lambda f: not source.is_internal(where(f).rpartition(":")[0]))
     except ValueError:  # a function that is its own wrapper
@@ -239,7 +241,8 @@ def _changes(fun: Any, signatures: Sequence[Signature], leaf_names: LeafNames, a
             yield f"{option_text(name)}: {len(options)} values: {shown}. Set it once."
     axes = dict.fromkeys(s.axes for s in signatures)
     if len(axes) > 1:
-        yield f"the named axes: {len(axes)} values: {_listed([str(dict(a)) for a in axes])}. Call the function under one of them."
+        named = _listed([str(dict(a[:-1])) for a in axes])
+        yield f"the named axes: {len(axes)} values: {named}. Call the function under one of them."
     names = leaves_of(fun, signatures[-1], leaf_names)
     called = [zip(leaves_of(fun, s, leaf_names), s.avals, strict=True) for s in signatures]
     called += [zip(names, avals, strict=True) for avals in arguments if len(avals) == len(names)]

@@ -165,8 +165,11 @@ def forecast(fun: Any, avals: Sequence[Any]) -> Forecast | None:
 
     None where there is no cache, and for Teucer's own functions, whose programs are small.
     """
-    folder, place = disk_cache.cache_dir(), where(fun)
-    if folder is None or not config.preload.value or is_internal(place.rpartition(":")[0]):
+    place = where(fun)
+    if not config.preload.value or is_internal(place.rpartition(":")[0]):
+        return None
+    folder = disk_cache.cache_dir()
+    if folder is None:
         return None
     types = [f"{number} {aval.str_short()}" for aval, number in collections.Counter(avals).items()]
     about = "\0".join((xla.jaxlib_version, cpu_features.host(), os.environ.get("XLA_FLAGS", ""), place, fun_name(fun), *types))

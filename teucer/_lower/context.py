@@ -121,7 +121,8 @@ class Module:
 
     def unique_name(self, name: str) -> str:
         """A symbol name not used before, made of `name`."""
-        base = "".join(c if c.isalnum() or c == "_" else "_" for c in name) or "f"
+        plain = name.isascii() and name.isidentifier()  # as nearly all are
+        base = name if plain else "".join(c if c.isalnum() or c == "_" else "_" for c in name) or "f"
         n = self.names.get(base, 0)
         self.names[base] = n + 1
         return base if n == 0 else self.unique_name(f"{base}_{n}")
@@ -438,7 +439,7 @@ def lower_module(name: str, jaxpr: Jaxpr, args: Sequence[Argument], platforms: S
         ctx.scalars[PLATFORM] = Value("%platform", ShapedArray((), np.dtype(np.int32)))
         head.append(f'%platform: tensor<i32> {{jax.global_constant = "{PLATFORM}"}}')
     values = [Value(f"%arg{i}", arg.aval) for i, arg in enumerate(args)]
-    if any(arg.aval.symbolic for arg in args) and solve is not None:
+    if True in [arg.aval.symbolic for arg in args] and solve is not None:
         module.polymorphic = True
         ctx.scalars.update(solve(ctx, values))
     results = ctx.inline_jaxpr(jaxpr, [ctx.const(c) for c in consts], values)
@@ -446,8 +447,8 @@ def lower_module(name: str, jaxpr: Jaxpr, args: Sequence[Argument], platforms: S
     listed = [_argument(module, v, arg, aliases.get(i)) for i, (v, arg) in enumerate(zip(values, args, strict=True))]
     signature = ", ".join(head + listed)
     none = (None,) * len(results)
-    kinds = ", ".join(text.tensor_type(v.aval) + _attributes(_boundary(module, v.aval, s, layout))
-                      for v, s, layout in zip(results, outs or none, out_layouts or none, strict=True))
+    kinds = ", ".join([text.tensor_type(v.aval) + _attributes(_boundary(module, v.aval, s, layout))
+                      for v, s, layout in zip(results, outs or none, out_layouts or none, strict=True)])
     main = (f"func.func public @main({signature}) -> ({kinds}) {{\n"
             f"{_joined(ctx.lines)}{_return('func.return', results)}\n}}")
     symbol = Module().unique_name(name).rstrip("_")

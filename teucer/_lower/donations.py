@@ -14,6 +14,8 @@ __all__ = ["donated_to"]
 
 def donated_to(args: Sequence[Any], outs: Sequence[Any], out_layouts: Sequence[str | None] = ()) -> dict[int, int]:
     """For each donated argument, a result of the same type and layout that may be written over it; warns of those without."""
+    if True not in [arg.donated for arg in args]:
+        return {}
     free: dict[Any, list[int]] = {}
     for i, (out, layout) in enumerate(zip(outs, out_layouts or (None,) * len(outs), strict=True)):
         free.setdefault((text.tensor_type(out.aval), layout), []).append(i)

@@ -15,7 +15,7 @@ def dce_jaxpr(jaxpr: Jaxpr, used_outputs: Sequence[bool]) -> tuple[Jaxpr, list[b
 
     The result takes only the inputs that are used.
     """
-    outvars = filtered(jaxpr.outvars, used_outputs)
+    outvars = jaxpr.outvars if all(used_outputs) else filtered(jaxpr.outvars, used_outputs)
     live: set[Any] = {v for v in outvars if type(v) is not Literal}
     eqns = []
     # Plain loops: this runs for every equation that is lowered (benchmarks/).
@@ -33,7 +33,8 @@ def dce_jaxpr(jaxpr: Jaxpr, used_outputs: Sequence[bool]) -> tuple[Jaxpr, list[b
             if type(u) is not Literal:
                 live.add(u)
     used = [v in live for v in jaxpr.invars]
-    return Jaxpr(jaxpr.constvars, filtered(jaxpr.invars, used), outvars, eqns[::-1], debug_info=jaxpr.debug_info), used
+    invars = jaxpr.invars if all(used) else filtered(jaxpr.invars, used)
+    return Jaxpr(jaxpr.constvars, invars, outvars, eqns[::-1], debug_info=jaxpr.debug_info), used
 
 
 def remove_dead(jaxpr: Jaxpr) -> Jaxpr:

@@ -41,6 +41,12 @@ class Rule(Flag):
     MERGE = auto()       # common subexpressions
 
 
+
+@functools.cache
+def _chosen(rules: Rule) -> tuple[bool, ...]:
+    return tuple([rule in rules for rule in Rule])
+
+
 ALL = Rule.INLINE | Rule.FORWARD | Rule.FOLD | Rule.SIMPLIFY | Rule.MERGE
 
 
@@ -93,8 +99,7 @@ class _Sweep:
     def __init__(self, rules: Rule) -> None:
         self.rules = rules
         # Read once: a flag costs more than all else that is done for an equation.
-        self.inline, self.forward, self.fold = Rule.INLINE in rules, Rule.FORWARD in rules, Rule.FOLD in rules
-        self.simplify, self.merge = Rule.SIMPLIFY in rules, Rule.MERGE in rules
+        self.inline, self.forward, self.fold, self.simplify, self.merge = _chosen(rules)
         self.eqns: list[Eqn] = []
         # What stands for a variable from now on.
         self.env: dict[Any, Atom] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, final
 
 from teucer._arrays import transfer
@@ -47,7 +47,7 @@ def compile_job(job: Job, lowering: Lowering | None = None) -> Program:
     lowering: the job lowered as it is, if that is there.
     """
     start = time.perf_counter()
-    written = _AsWritten(job._replace(quiet=True), lowering)
+    written = _AsWritten(job, lowering)
     forecast = job.forecast if job.forecast is not None and job.forecast.first_use() else None
     foreseen = forecast.take(written.fingerprint) if forecast is not None and not config.dump_ir_to.value else None
     if foreseen is not None:
@@ -74,7 +74,7 @@ class _AsWritten:
     @property
     def lowering(self) -> Lowering:
         if self._lowering is None:
-            self._lowering = lower(self._job)
+            self._lowering = lower(self._job._replace(quiet=True))
         return self._lowering
 
     def fingerprint(self) -> str | None:
@@ -107,7 +107,7 @@ def _compile_whole(job: Job) -> Program:
     lowering = lower(job)
     agreement = agree(lowering.placement.devices, job.name, lowering.text)
     start = time.perf_counter()
-    executable, source = _executable(lowering, job.options)
+    executable, source = _compiler(lowering, job.options)()
     compilations.record(compilations.Compilation(job.name, lowering.in_avals, lowering.trace_time, lowering.lower_time,
                                                  time.perf_counter() - start, executable.size, source))
     return Program(executable, lowering, job.jaxpr.out_avals, job.name, agreement=agreement)
@@ -131,7 +131,7 @@ def _pieces_of(job: Job) -> _Pieces | None:
     """The pieces of a prepared job that calls large functions again and again; None if it had better be a whole."""
     jaxpr, placement, start = job.jaxpr, job.placement, time.perf_counter()
     laid_out = placement.in_layouts or placement.out_layouts
-    if placement.mesh is not None or laid_out or not any(eqn.primitive is outlined_call_p for eqn in jaxpr.eqns):
+    if placement.mesh is not None or laid_out or outlined_call_p not in [eqn.primitive for eqn in jaxpr.eqns]:
         return None
     live, needed = dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))
     kept = tuple([job.keep_unused or n for n in needed])
@@ -163,7 +163,7 @@ def _compile_pieces(job: Job, pieces: _Pieces) -> Program:
                 compilations.dump(name, jaxpr, lowering.text)
     job.target.keep_memory(of_threads=True)
     between = _between(pieces.cut)
-    compiled = compile_together([functools.partial(_executable, lowering, job.options, jaxpr in between)
+    compiled = compile_together([_compiler(lowering, job.options, lean=jaxpr in between)
                                  for jaxpr, lowering in lowerings.items()])
     sources = {source for _, source in compiled}
     compilations.record(compilations.Compilation(
@@ -196,10 +196,13 @@ def _prepared_executable(job: Job) -> Executable:
 
 def _whole_executable(job: Job) -> Executable:
     """The one executable of a prepared job."""
-    return _executable(lower(job._replace(quiet=True)), job.options)[0]
+    return _compiler(lower(job._replace(quiet=True)), job.options)()[0]
 
 
-def _executable(lowering: Lowering, options: Sequence[tuple[str, Any]], lean: bool = False) -> tuple[Executable, Source]:
+def _compiler(lowering: Lowering, options: Sequence[tuple[str, Any]], *, lean: bool = False,
+              ) -> Callable[[], tuple[Executable, Source]]:
+    """What compiles a lowered jaxpr; lean: quickly rather than well."""
     placement = lowering.placement
-    return compile_module(lowering.text, placement.devices, use_shardy=placement.mesh is not None, overrides=dict(options),
-                          callbacks=lowering.callbacks, switches=target_of(placement.platform).switches(lowering.jaxpr, lean=lean))
+    return functools.partial(
+        compile_module, lowering.text, placement.devices, use_shardy=placement.mesh is not None, overrides=dict(options),
+        callbacks=lowering.callbacks, switches=target_of(placement.platform).switches(lowering.jaxpr, lean=lean))

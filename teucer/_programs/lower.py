@@ -67,7 +67,6 @@ class _Main(NamedTuple):
                             solve=lambda ctx, values: sizes.in_module(ctx, values, self.names))
 
 
-@rarely_collected
 def lower(job: Job, platforms: Sequence[str] | None = None, *, locations: bool = False, consts: Sequence[Any] = (),
           arg_names: Sequence[str] = ()) -> Lowering:
     """Lower the jaxpr of a job as it is, with the shardings of its placement, for its platform or for others.
@@ -76,19 +75,23 @@ def lower(job: Job, platforms: Sequence[str] | None = None, *, locations: bool =
     consts: values of its first arguments, to be written into the program.
     arg_names: what messages about symbolic dimensions call the other arguments.
     """
-    start = time.perf_counter()
-    job = job._replace(jaxpr=discharge(job.jaxpr))
-    if platforms is None:
-        platforms = (job.placement.platform,)
-    if not job.quiet:
-        compilations.log_begin(job.name, tuple(job.jaxpr.in_avals))
-    main = _main(job, consts, arg_names)
-    text, module = main.write(platforms, locations=locations)
-    where = _where(job, module)
-    own = tuple(platforms) == (job.placement.platform,)
-    if where.mesh is not main.mesh or (own and where.platform != job.placement.platform):
-        return lower(job._replace(placement=where), (where.platform,) if own else platforms, locations=locations, consts=consts,
-                     arg_names=arg_names)
+    with rarely_collected:  # no decorator, which costs calls and depth
+        start = time.perf_counter()
+        discharged = discharge(job.jaxpr)
+        if discharged is not job.jaxpr:
+            job = job._replace(jaxpr=discharged)
+        platform = job.placement.platform
+        if platforms is None:
+            platforms = (platform,)
+        if not job.quiet:
+            compilations.log_begin(job.name, tuple(job.jaxpr.in_avals))
+        main = _main(job, consts, arg_names)
+        text, module = main.write(platforms, locations=locations)
+        where = _where(job, module)
+        own = tuple(platforms) == (platform,)
+        if where.mesh is not main.mesh or (own and where is not job.placement and where.platform != platform):
+            return lower(job._replace(placement=where), (where.platform,) if own else platforms, locations=locations, consts=consts,
+                         arg_names=arg_names)
     took = time.perf_counter() - start
     if not job.quiet:
         compilations.log_lowered(job.name, took)

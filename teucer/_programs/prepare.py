@@ -15,21 +15,19 @@ from teucer._programs.job import Job
 __all__ = ["prepared"]
 
 
-@rarely_collected
 def prepared(job: Job) -> Job:
     """The job with its jaxpr optimised, and as the compiler of its platform had better be given it.
 
     What is lowered to be read is as its user wrote it.
     """
-    jaxpr = discharge(job.jaxpr)
-    if (partitioned and _has_partitions(jaxpr)) or (tagging() and _has_tags(jaxpr)):
+    with rarely_collected:  # no decorator, which costs calls and depth
+        jaxpr = discharge(job.jaxpr)
+        if (partitioned and _has_partitions(jaxpr)) or (tagging() and _has_tags(jaxpr)):
+            return job._replace(jaxpr=jaxpr)
+        jaxpr = optimize(jaxpr) if config.optimize_jaxprs.value else remove_dead(jaxpr)
+        if job.placement.mesh is None:
+            jaxpr = job.target.prepare(jaxpr, job.mode)
         return job._replace(jaxpr=jaxpr)
-    if config.optimize_jaxprs.value:
-        jaxpr = optimize(jaxpr)
-    jaxpr = remove_dead(jaxpr)
-    if job.placement.mesh is None:
-        jaxpr = job.target.prepare(jaxpr, job.mode)
-    return job._replace(jaxpr=jaxpr)
 
 
 def _has_partitions(jaxpr: Jaxpr) -> bool:

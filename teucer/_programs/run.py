@@ -98,7 +98,7 @@ def fast_path(program: Program, out_tree: Any, args: Sequence[Any], n_consts: in
     """
     if (program.has_effects or program.callbacks or program.agreement is not None or program.steps is not None
             or program.tangents_of_integers or any(program.in_orders)
-            or any(type(x) is ArrayImpl and not x.is_deleted() and formats.order_of(x) is not None for x in args)
+            or True in [type(x) is ArrayImpl and not x.is_deleted() and formats.order_of(x) is not None for x in args]
             or config.debug_nans.value or config.debug_infs.value or config.debug_key_reuse.value):
         return None
     kept = program.kept

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 __all__ = ["give_back_if_scarce", "joining", "keep_freed_pages", "keep_heaps"]
 
@@ -26,6 +26,11 @@ _kept = False  # whether malloc of this process keeps pages
 _heaps_kept = False
 
 
+@functools.cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None)
+
+
 def keep_freed_pages() -> bool:
     """Have malloc take blocks of up to 32 MB from its heaps, the main one of which keeps up to an eighth of the machine's memory.
 
@@ -34,7 +39,7 @@ def keep_freed_pages() -> bool:
     global _kept  # malloc's state is the process's, too
     if any(name == "GLIBC_TUNABLES" or name.startswith("MALLOC_") for name in os.environ):
         return False
-    libc = ctypes.CDLL(None)
+    libc = _libc()
     if not hasattr(libc, "mallopt") or not hasattr(libc, "gnu_get_libc_version"):
         return False
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -51,7 +56,7 @@ def keep_heaps() -> None:
     global _heaps_kept
     if _kept:
         _heaps_kept = True  # first, so that no thread that is `joining` brings the quick lists back
-        libc = ctypes.CDLL(None)
+        libc = _libc()
         libc.mallopt(_TOP_PAD, _PAD)
         libc.mallopt(_MXFAST, 0)
 
@@ -72,12 +77,13 @@ def joining() -> Iterator[None]:
 
 def _quick_lists_up_to(size: int) -> None:
     if _kept and not _heaps_kept:
-        ctypes.CDLL(None).mallopt(_MXFAST, size)
+        _libc().mallopt(_MXFAST, size)
 
 
 def give_back_if_scarce(part: float = 0.5) -> None:
     """Give what is free back to the system, if pages are kept and the process has more than this part of the machine's memory."""
     if _kept:
-        resident = int(Path("/proc/self/statm").read_text().split()[1])
+        with open("/proc/self/statm", "rb") as memory:
+            resident = int(memory.read().split()[1])
         if resident > part * os.sysconf("SC_PHYS_PAGES"):
-            ctypes.CDLL(None).malloc_trim(0)
+            _libc().malloc_trim(0)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 from teucer._core.jaxpr import Jaxpr
 from teucer._executables.compile import NO_SWITCHES, Switches
 from teucer._targets import host_memory
-from teucer._targets.cpu.outline import FORCED, outlined
+from teucer._targets.cpu.outline import FORCED, has_symbolic_sizes, outlined
 from teucer._targets.cpu.pieces import FORCED as FORCED_PIECES
 from teucer._targets.cpu.pieces import Cut, cut
 
@@ -29,7 +29,7 @@ class Target:
 
     def prepare(self, jaxpr: Jaxpr, mode: Mode) -> Jaxpr:
         """A jaxpr that the passes have optimised, as this compiler had better be given it."""
-        return outlined(jaxpr, FORCED) if mode == "force" else jaxpr
+        return outlined(jaxpr, FORCED) if mode == "force" and not has_symbolic_sizes(jaxpr) else jaxpr
 
     def pieces(self, jaxpr: Jaxpr, mode: Mode) -> Cut | None:
         """The executables that a prepared jaxpr had better be; None for one."""

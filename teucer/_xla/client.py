@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -116,8 +117,7 @@ def compile_options(device_ids: Sequence[int], *, num_replicas: int = 1, use_sha
     """
     options = CompileOptions()
     if switches:  # no attribute leads to them
-        added = b"".join([_field(_EXTRA_OPTIONS, _field((_KEY,), s.encode()) + _field((_VALUE,), b"true")) for s in switches])
-        options = CompileOptions.ParseFromString(options.SerializeAsString() + added)
+        options = CompileOptions.ParseFromString(options.SerializeAsString() + _extra_options(tuple(switches)))
     options.num_replicas = num_replicas
     options.num_partitions = len(device_ids) // num_replicas
     build = options.executable_build_options
@@ -128,7 +128,7 @@ def compile_options(device_ids: Sequence[int], *, num_replicas: int = 1, use_sha
     options.device_assignment = assignment
     build.device_assignment = assignment
     debug = dict(overrides or {})
-    for name, value in effort._asdict().items():
+    for name, value in zip(effort._fields, effort, strict=True):
         _set_effort(build, name, debug.pop(name, value))
     if debug:
         options.env_option_overrides = list(debug.items())
@@ -147,6 +147,11 @@ def _set_effort(build: Any, name: str, value: Any) -> None:
         if not hasattr(build, name):
             raise ValueError(f"compile: jaxlib {jaxlib_version} has no option {name}. Use jax_optimization_level.")
         setattr(build, name, number)
+
+
+@functools.cache
+def _extra_options(switches: tuple[str, ...]) -> bytes:
+    return b"".join([_field(_EXTRA_OPTIONS, _field((_KEY,), s.encode()) + _field((_VALUE,), b"true")) for s in switches])
 
 
 def _field(path: Sequence[int], content: bytes) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -30,11 +31,16 @@ class Accepts(NamedTuple):
     kinds: tuple[Any, ...]
 
     def __contains__(self, dtype: Any) -> bool:
-        return any(dtypes.issubdtype(dtype, kind) for kind in self.kinds)
+        return _accepted(self.kinds, dtype)
 
     def __str__(self) -> str:
         names = {np.floating: "floating", np.complexfloating: "complexfloating", np.bool_: "bool"}
         return ", ".join(names.get(kind, kind.__name__) for kind in self.kinds)
+
+
+@functools.cache
+def _accepted(kinds: tuple[Any, ...], dtype: Any) -> bool:
+    return any(dtypes.issubdtype(dtype, kind) for kind in kinds)
 
 
 FLOAT = Accepts((np.floating,))
@@ -63,7 +69,7 @@ ELEMENTWISE: dict[str, Elementwise] = {}
 def check_dtypes(name: str, accepts: Accepts, avals: Sequence[Any]) -> None:
     """Raise TypeError if an operand's dtype is not accepted."""
     for i, aval in enumerate(avals):
-        if aval.dtype not in accepts:
+        if not _accepted(accepts.kinds, aval.dtype):
             at = f" at position {i}" if len(avals) > 1 else ""
             listed = ", ".join(a.str_short(short_dtypes=True) for a in avals)
             raise TypeError(f"{name} does not accept dtype {aval.dtype.name}{at}. Accepted dtypes{at} are subtypes of "
@@ -134,10 +140,12 @@ class Elementwise(Primitive):
     def result_type(self, avals: Any, params: dict[str, Any]) -> Any:
         """The type of the result, or the error that says why there is none."""
         check_dtypes(str(self.name), self.accepts, avals)
-        check_same(str(self.name), avals, scalars=True)
-        first = max(avals, key=lambda aval: aval.ndim)
+        first = avals[0]
+        if len(avals) > 1:
+            check_same(str(self.name), avals, scalars=True)
+            first = max(avals, key=lambda aval: aval.ndim)
         dtype = first.dtype if self.result is None else self.result(first.dtype, **params)
-        weak = all(aval.weak_type for aval in avals)
+        weak = False not in [aval.weak_type for aval in avals]
         return ShapedArray(first.shape, dtype, weak)
 
     shard = partition.aligned

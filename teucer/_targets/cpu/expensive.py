@@ -30,11 +30,11 @@ def keep_expensive(jaxpr: Jaxpr) -> Jaxpr:
 
 def _kept(jaxpr: Jaxpr) -> Jaxpr:
     eqns = [map_jaxprs(eqn, keep_expensive) if eqn.primitive.higher_order else eqn for eqn in jaxpr.eqns]
-    if any(_is_expensive(eqn) for eqn in eqns):
+    if True in [_is_expensive(eqn) for eqn in eqns]:
         often = _read_often(jaxpr)
         functions: dict[Any, ClosedJaxpr] = {}
         eqns = [_call(eqn, functions) if _is_expensive(eqn) and eqn.outvars[0] in often else eqn for eqn in eqns]
-    return jaxpr.replace(eqns=eqns) if any(a is not b for a, b in zip(eqns, jaxpr.eqns, strict=True)) else jaxpr
+    return jaxpr if eqns == jaxpr.eqns else jaxpr.replace(eqns=eqns)  # equations are equal if they are one
 
 
 def _is_expensive(eqn: Eqn) -> bool:

@@ -60,9 +60,7 @@ FORCED = Costs(short=4, fused=4, saved=4, separated=0)
 
 
 def outlined(jaxpr: Jaxpr, costs: Costs) -> Jaxpr:
-    """A program's jaxpr with what repeats as functions and loops, where that pays."""
-    if has_symbolic_sizes(jaxpr):
-        return jaxpr  # there is no telling which is larger
+    """A program's jaxpr, of known sizes, with what repeats as functions and loops, where that pays."""
     if costs is FORCED or _has_more(jaxpr, costs.saved):  # a smaller one keeps the functions that its user sees in it
         found = outline(jaxpr, costs)
         jaxpr = jaxpr if found is jaxpr else remove_dead(rewrite(found))
@@ -70,8 +68,12 @@ def outlined(jaxpr: Jaxpr, costs: Costs) -> Jaxpr:
 
 
 def has_symbolic_sizes(jaxpr: Jaxpr) -> bool:
-    """Whether arguments have sizes that are not known."""
-    return any(type(d) is not int for v in jaxpr.invars for d in v.aval.shape)
+    """Whether arguments have sizes that are not known: then there is no telling which is larger."""
+    for v in jaxpr.invars:
+        for d in v.aval.shape:
+            if type(d) is not int:
+                return True
+    return False
 
 
 def _has_more(jaxpr: Jaxpr, equations: int) -> bool:

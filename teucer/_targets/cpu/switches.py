@@ -65,6 +65,8 @@ def _counts(jaxpr: Jaxpr) -> Counts:
 
 
 def _sums(counts: list[Counts]) -> Counts:
+    if len(counts) == 1:
+        return counts[0]
     return Counts(*map(sum, zip(*counts, strict=True))) if counts else Counts(0, 0, 0, 0)
 
 
@@ -73,12 +75,14 @@ def _counts_of(eqn: Eqn) -> Counts:
     if inner:
         return _sums(inner)
     ins, outs = [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars]
-    if any(aval.symbolic for aval in (*ins, *outs)):
+    avals = ins + outs
+    if True in [aval.symbolic for aval in avals]:
         return Counts(math.inf, 0, 0, 0)
-    computed = sum(aval.size for aval in outs)
-    if all(aval.size < FEW for aval in (*ins, *outs)):
+    sizes = [aval.size for aval in avals]
+    computed = sum(sizes[len(ins):])
+    if max(sizes, default=0) < FEW:
         return Counts(0, computed, 0, 0)
-    moved = eqn.primitive.cost.moved(ins, eqn.params) + sum(aval.size for aval in (*ins, *outs) if _is_narrow(aval))
+    moved = eqn.primitive.cost.moved(ins, eqn.params) + sum([n for n, aval in zip(sizes, avals, strict=True) if _is_narrow(aval)])
     products, eigen = by_eigen[eqn.primitive](*ins, *outs, **eqn.params) if eqn.primitive in by_eigen else (0, 0)
     return Counts(moved if moved <= CACHED else math.inf, computed, products, eigen)
 
