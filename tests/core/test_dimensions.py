@@ -244,3 +244,15 @@ def test_a_lowering_that_needs_a_constant_says_where():
     with pytest.raises(InconclusiveDimensionOperation) as caught:
         jax.jit(lambda x: jnp.fft.fft(x)).lower(struct(A))
     assert "in the lowering of fft" in caught.value.__notes__[0] and "test_dimensions.py" in caught.value.__notes__[0]
+
+
+def test_bounds_of_sizes_whose_hashes_are_equal():
+    """hash(-1) == hash(-2), so that -n and -2 n may have one hash; constraints make sizes equal that are written in other ways."""
+    (n,) = export.symbolic_shape("n", constraints=["n >= 3"])
+    for k in (-2, -1, 1, 2):
+        low, high = bounds(k * n)
+        assert (low, high) == ((3 * k, math.inf) if k > 0 else (-math.inf, 3 * k))
+    sizes = [k * n + c for k in range(-3, 4) for c in range(-3, 4)]
+    for x in sizes:
+        for y in sizes:
+            assert (x == y) == (str(x) == str(y))

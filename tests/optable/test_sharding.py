@@ -33,7 +33,19 @@ def laid_out(value: Any, first: int) -> Any:
     return jax.device_put(value, NamedSharding(mesh(), jax.P(*spec)))
 
 
-def check(op: Op, dtype: str, first: int) -> None:
+def laid_out_over_all(value: Any, first: int) -> Any:
+    """A value over the mesh: the first axis, from `first` on, that all devices divide, over both mesh axes."""
+    value = np.asarray(value)
+    spec: list[Any] = [None] * value.ndim
+    for i in range(value.ndim):
+        axis = (i + first) % value.ndim
+        if value.shape[axis] and value.shape[axis] % 6 == 0:
+            spec[axis] = ("x", "y")
+            break
+    return jax.device_put(value, NamedSharding(mesh(), jax.P(*spec)))
+
+
+def check(op: Op, dtype: str, first: int, laid_out: Any = laid_out) -> None:
     with precision_of(dtype):
         flat = [flat_call(op, call) for call in op.calls(dtype)[:op.vmap_calls]]
         inputs = [leaves for leaves, _ in flat]
@@ -63,3 +75,16 @@ def test_sharded_is_unsharded(op: Op) -> None:
 def test_sharded_is_unsharded_along_other_axes(op: Op, dtype: str) -> None:
     """As above, along their second axes first."""
     check(op, dtype, 1)
+
+
+def divisible(op: Op) -> bool:
+    """Whether an operand of a tested call has an axis that six devices divide."""
+    calls = op.calls(op.vmap_dtype)[:op.vmap_calls]
+    return any(n and n % 6 == 0 for call in calls for x in flat_call(op, call)[0] for n in np.shape(x))
+
+
+@pytest.mark.parametrize("op", [pytest.param(op, id=str(op), marks=op.marks()) for op in OPS if divisible(op)])
+def test_sharded_over_two_mesh_axes_is_unsharded(op: Op) -> None:
+    """As above, one axis over both mesh axes, the last ones first."""
+    check(op, op.vmap_dtype, 0, laid_out_over_all)
+    check(op, op.vmap_dtype, -1, laid_out_over_all)
