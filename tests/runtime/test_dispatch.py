@@ -252,7 +252,14 @@ def test_no_tracing_between_calls():
 
 TRACED = {"add": lambda t: t + 1, "jit": lambda t: jax.jit(lambda x: x)(t), "closure": lambda t: jax.jit(lambda: t)(),
           "grad": lambda t: jax.grad(lambda x: x * t)(1.0), "library": jnp.sum, "tree": lambda t: jax.jit(lambda d: d)({"a": t}),
-          "vmap": lambda t: jax.vmap(lambda x: x + t)(jnp.ones(2)), "make_jaxpr": lambda t: jax.make_jaxpr(lambda x: x + t)(1.0)}
+          "vmap": lambda t: jax.vmap(lambda x: x + t)(jnp.ones(2)), "make_jaxpr": lambda t: jax.make_jaxpr(lambda x: x + t)(1.0),
+          # Not used, but returned.
+          "returned from jvp": lambda t: jax.jvp(lambda x: t, (1.0,), (1.0,)),
+          "returned from grad": lambda t: jax.grad(lambda x: t)(1.0),
+          "returned from linearize": lambda t: jax.linearize(lambda x: t, 1.0)[1](1.0),
+          "returned from vjp": lambda t: jax.vjp(lambda x: t, 1.0)[1](1.0),
+          "returned from vmap": lambda t: jax.vmap(lambda x: t)(jnp.ones(2)),
+          "returned from jit": lambda t: jax.jit(lambda x: t)(1.0)}
 
 
 @pytest.mark.parametrize("use", TRACED)

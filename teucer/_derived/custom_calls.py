@@ -157,8 +157,8 @@ class CustomCall(Primitive):
         return params["call_jaxpr"], operands
 
     def uses_axis(self, name: Any, params: Any) -> bool:
-        # What a Python function does, and the rule is one, is not known before it runs.
-        return name is not None
+        # What a Python function does, and the rule is one, is not known before it runs: it may close over a batch.
+        return name is not None or not isinstance(params["call_jaxpr"], ClosedJaxpr)
 
     def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, call_jaxpr: ClosedJaxpr, **params: Any) -> Any:
         # Derivatives have been taken, so that only the function itself is left.

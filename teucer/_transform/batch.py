@@ -70,7 +70,7 @@ class BatchTrace(Trace):
         dims: list[int | None] = []
         batched = False
         for x in args:
-            if type(x) is BatchTracer and x._trace is self:
+            if type(x) is BatchTracer and (x._trace is self or self.continues(x)):
                 values.append(x.value)
                 dims.append(x.dim)
                 batched = True
@@ -92,9 +92,17 @@ class BatchTrace(Trace):
             outs, out_dims = primitive.batch(self.axis, values, tuple(dims), **params)
         return tuple([y if d is None else BatchTracer(self, y, d) for y, d in zip(outs, out_dims, strict=True)])
 
+    def continues(self, x: BatchTracer) -> bool:
+        """Whether x is a batch over the axis of this trace, made before: what a custom function or its rule closes over, which run
+        in a trace of their own."""
+        if x._trace.axis is not self.axis:
+            return False
+        check_alive(x)
+        return True
+
     def split(self, x: Any) -> tuple[Any, int | None]:
         """The values and the batch dimension of what a function returned."""
-        if type(x) is BatchTracer and x._trace is self:
+        if type(x) is BatchTracer and (x._trace is self or self.continues(x)):
             return x.value, x.dim
         check_alive(x)
         return x, None

@@ -66,12 +66,12 @@ def _between(low: Any, high: Any, count: Any, steps: Any) -> Any:
     """The first `count` of the numbers that go from low to high in `steps` steps of one size, along a new first axis."""
     computed, (_, *shape) = typeof(low).dtype, np.shape(low)
     real = np.dtype(dtypes.finfo(computed).dtype) if computed in dtypes.COMPLEX else computed
-    share = _shapes.broadcasted_iota(real, (count,), 0)
-    share = lax.convert_element_type(lax.div(share, _scalar(share, steps)), computed)
-    share = broadcast_to(_structure.reshape(share, (count, *[1] * len(shape))), (count, *shape))
-    wide_low, wide_high = (broadcast_to(v, (count, *shape)) for v in (low, high))
-    # Both ends are met exactly, and a bound that overflows with the other one does not.
-    return lax.add(lax.mul(wide_low, lax.sub(scalar_like(share, 1), share)), lax.mul(wide_high, share))
+    place_ = _shapes.broadcasted_iota(real, (count,), 0)
+    share = lax.div(place_, _scalar(place_, steps))
+    place_, share = (_structure.reshape(lax.convert_element_type(v, computed), (count, *[1] * len(shape))) for v in (place_, share))
+    place_, share, low, step = (broadcast_to(v, (count, *shape)) for v in (place_, share, low, lax.div(high, _scalar(high, steps))))
+    # The first is met exactly, a bound that overflows with the other one does not, and whole steps from 0 are whole numbers.
+    return lax.add(lax.mul(low, lax.sub(scalar_like(share, 1), share)), lax.mul(step, place_))
 
 
 def _any_number(low: Any, high: Any, num: Any, endpoint: bool) -> tuple[Any, Any]:
