@@ -95,7 +95,8 @@ class BatchTrace(Trace):
     def continues(self, x: BatchTracer) -> bool:
         """Whether x is a batch over the axis of this trace, made before: what a custom function or its rule closes over, which run
         in a trace of their own."""
-        if x._trace.axis is not self.axis:
+        trace = x._trace
+        if type(trace) is not BatchTrace or trace.axis is not self.axis:
             return False
         check_alive(x)
         return True
