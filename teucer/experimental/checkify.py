@@ -25,6 +25,7 @@ from teucer._derived.custom_batching import custom_vmap_call_p
 from teucer._derived.custom_jvp import custom_jvp_call_p
 from teucer._derived.custom_vjp import custom_lin_p, custom_vjp_call_p
 from teucer._derived.linear_call import linear_call_p
+from teucer._derived.metadata import xla_metadata_call, xla_metadata_call_p
 from teucer._derived.remat import checkpoint, remat_p
 from teucer._derived.stages import jit
 from teucer._transform.jit_calls import jit_p
@@ -240,6 +241,10 @@ class _Checks:
         call = checkpoint(program, policy=params["policy"], prevent_cse=params["prevent_cse"])
         return self.called(call, program, args)
 
+    def told(self, inner: Sequence[Checked], args: Any, params: Any) -> Any:
+        program = inner[0]
+        return self.called(xla_metadata_call(program, **{k: v for k, v in params.items() if k != "jaxpr"}), program, args)
+
     def called(self, call: Callable[..., Any], program: Checked, args: Any) -> Any:
         state, outs = call(*args)
         self.join(state, program.sites)
@@ -352,7 +357,8 @@ _STARTS: dict[Primitive, Callable[..., Any]] = {
     lax.dynamic_update_slice_p: lambda args, params: _sliced(args, args[1].shape, args[2:]),
 }
 _INNER: Rules[Callable[..., Any]] = Rules("checkify", {
-    jit_p: _Checks.jitted, remat_p: _Checks.recomputed, lax.scan_p: _Checks.scanned, lax.while_p: _Checks.looped,
+    jit_p: _Checks.jitted, remat_p: _Checks.recomputed, xla_metadata_call_p: _Checks.told,
+    lax.scan_p: _Checks.scanned, lax.while_p: _Checks.looped,
     lax.cond_p: _Checks.branched,
     **{p: functools.partial(_Checks.with_rule, primitive=p) for p in (custom_jvp_call_p, custom_vjp_call_p)},
 }, opaque=(composite_p, custom_lin_p, custom_vmap_call_p, linear_call_p, linear_solve_p, lax.reduce_p, lax.reduce_window_p,

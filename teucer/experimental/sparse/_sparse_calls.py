@@ -17,6 +17,7 @@ from teucer._derived.custom_batching import custom_vmap_call_p
 from teucer._derived.custom_jvp import custom_jvp_call_p
 from teucer._derived.custom_vjp import custom_lin_p, custom_vjp_call_p
 from teucer._derived.linear_call import linear_call_p
+from teucer._derived.metadata import xla_metadata_call_p
 from teucer._derived.remat import remat_p
 from teucer._targets.cpu.outlined_call import outlined_call_p
 from teucer._transform.jit_calls import hoisted, jit_p, sized_call_p
@@ -230,7 +231,7 @@ CALLS: dict[Primitive, Callable[..., Values]] = {
     custom_jvp_call_p: _inlined("call_jaxpr"),
     custom_vjp_call_p: _inlined("call_jaxpr"),
     custom_vmap_call_p: _inlined("call"),
-    lax.composite_p: _inlined("jaxpr"),
+    **dict.fromkeys((lax.composite_p, xla_metadata_call_p), _inlined("jaxpr")),
     lax.cond_p: _cond,
     lax.while_p: _while,
     lax.scan_p: _scan,

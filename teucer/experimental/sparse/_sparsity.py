@@ -20,6 +20,7 @@ from teucer._core.trace import EVAL, using
 from teucer._derived.custom_jvp import custom_jvp_call_p
 from teucer._derived.custom_vjp import custom_vjp_call_p
 from teucer._derived.interpret import Rules, interpret
+from teucer._derived.metadata import xla_metadata_call_p
 from teucer._derived.remat import remat_p
 from teucer._transform.jit_calls import jit_p
 from teucer.lax._families import Elementwise
@@ -324,6 +325,7 @@ CALLS: dict[Primitive, Callable[..., Any]] = {
     custom_jvp_call_p: _called("call_jaxpr"),
     custom_vjp_call_p: _called("call_jaxpr"),
     lax.composite_p: _called("jaxpr"),
+    xla_metadata_call_p: _called("jaxpr"),
     lax.cond_p: _branched,
     lax.while_p: _looped(0, None, "body_jaxpr"),
     lax.scan_p: _looped(0, None, "jaxpr"),
