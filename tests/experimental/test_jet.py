@@ -22,6 +22,7 @@ FUNCTIONS = {
     "where": lambda x: jnp.where(x > 0.25, x**2, jnp.sin(x)), "sort": jnp.sort,
     "index": lambda x: x[1] * x[jnp.array([0, 2])],
     "update": lambda x: jnp.asarray(x).at[1].add(x[0] * x[2]), "cumprod": jnp.cumprod,
+    "unstack": lambda x: sum(a * b for a, b in zip(lax.unstack(jnp.stack([x, x * x])), jnp.split(jnp.tile(x, 2), 2), strict=True)),
     "norm": jnp.linalg.norm, "inverse": lambda x: jnp.linalg.inv(jnp.diag(x) + W), "jit": jax.jit(lambda x: jnp.sin(x) * x),
     "scan": lambda x: lax.scan(lambda c, v: (jnp.sin(c) * v + c, c * v), 1.0, x)[1],
     "cond": lambda x: lax.cond(x[0] > 0, jnp.sin, jnp.cos, x), "python": lambda x: jnp.sin(x) if x[0] > 0 else x,

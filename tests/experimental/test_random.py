@@ -26,6 +26,14 @@ def test_draws():
     assert stateful_rng(7, impl="rbg").key().dtype == jax.random.key(0, impl="rbg").dtype
 
 
+def test_what_is_no_state():
+    with pytest.raises(ValueError, match="Expected base_key to be a typed PRNG key"):
+        StatefulPRNG(jax.numpy.array([0, 1], dtype="uint32"), jax.new_ref(0))
+    with pytest.raises(ValueError, match="Expected counter to be a scalar integer ref"):
+        StatefulPRNG(jax.random.key(0), 0)
+    assert jax.tree.map(lambda x: 0, stateful_rng(1))._counter == 0
+
+
 def test_children():
     rng = stateful_rng(7)
     expected = [jax.random.uniform(jax.random.fold_in(k, 0)) for k in jax.random.split(at(0), 2)]

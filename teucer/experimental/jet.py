@@ -185,15 +185,18 @@ def _series(primitive: Any, params: dict[str, Any], order: int, primals: list[An
     moving = [i for i, terms in enumerate(series) if terms is not None]
     inexact = all(dtypes.issubdtype(typeof(primals[i]).dtype, np.inexact) for i in moving)
 
+    def results(*xs: Any) -> Any:
+        return current_trace().process(primitive, xs, params)
+
     def call(*xs: Any) -> Any:
-        return current_trace().process(primitive, xs, params)[0]
+        return results(*xs)[0]
 
     if inexact and (isinstance(primitive, _structure.Linear) or name in _LINEAR):
         places = _LINEAR.get(name) or range(len(primals))
         if all(i in places for i in moving):
-            return [call(*primals)], [_linear(call, order, primals, series, places)]
+            return results(*primals), _linear(results, order, primals, series, places)
     if inexact and name == "select_n" and moving[0] > 0:
-        return [call(*primals)], [_linear(call, order, primals, series, range(1, len(primals)))]
+        return results(*primals), _linear(results, order, primals, series, range(1, len(primals)))
     if inexact and name in _BILINEAR:
         return _convolved(call, order, primals, series)
     if inexact and name == "div":
@@ -201,9 +204,12 @@ def _series(primitive: Any, params: dict[str, Any], order: int, primals: list[An
     return _by_derivative(primitive, params, order, primals, series)
 
 
-def _linear(call: Callable[..., Any], order: int, primals: list[Any], series: list[list[Any] | None], places: Any) -> list[Any]:
-    return [call(*(x if i not in places else _zero(x) if terms is None else terms[k]
-                   for i, (x, terms) in enumerate(zip(primals, series, strict=True)))) for k in range(order)]
+def _linear(results: Callable[..., Any], order: int, primals: list[Any], series: list[list[Any] | None], places: Any,
+            ) -> list[list[Any]]:
+    """The terms of each result: of terms of one order those of that order."""
+    by_order = [results(*(x if i not in places else _zero(x) if terms is None else terms[k]
+                          for i, (x, terms) in enumerate(zip(primals, series, strict=True)))) for k in range(order)]
+    return [list(terms) for terms in zip(*by_order, strict=True)]
 
 
 def _convolved(call: Callable[..., Any], order: int, primals: list[Any], series: list[list[Any] | None]) -> tuple[Any, Any]:

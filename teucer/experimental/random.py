@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 import teucer
+from teucer import dtypes, random
 from teucer import numpy as jnp
-from teucer import random
 from teucer._core.trace import EVAL, current_trace
 from teucer._trees.registry import register_dataclass
 
@@ -29,6 +29,13 @@ class StatefulPRNG:
 
     _base_key: Any
     _counter: Any
+
+    def __post_init__(self) -> None:
+        # A tree of something else than arrays, such as axes, may stand in this form too.
+        if isinstance(self._base_key, jnp.ndarray) and not jnp.issubdtype(self._base_key.dtype, dtypes.prng_key):
+            raise ValueError(f"Expected base_key to be a typed PRNG key; got {self._base_key!r}")
+        if isinstance(self._base_key, jnp.ndarray) and isinstance(self._counter, int | np.ndarray):
+            raise ValueError(f"Expected counter to be a scalar integer ref; got {self._counter!r}")
 
     def key(self, shape: int | Sequence[int] = ()) -> Any:
         """A new key, or an array of keys.
