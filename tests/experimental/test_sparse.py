@@ -401,3 +401,24 @@ def test_numbers_that_must_be_known():
         jax.jit(sparse.BCOO.fromdense)(M)
     with pytest.raises(jax.errors.ConcretizationTypeError, match="nse"):
         jax.jit(lambda x: x.sum_duplicates())(sparse.eye(3))
+
+
+@pytest.mark.parametrize("dense_row", [False, True])
+@pytest.mark.parametrize(("dtype", "columns"), [(np.float32, ()), (np.float32, (3,)), (np.complex64, (3,)), (np.float16, ())])
+def test_products_by_rows(dtype, columns, dense_row, rng):
+    """Of rows of like length all are gone through at a time; where one is far longer, elements are."""
+    A = rng.integers(-2, 3, (300, 200)) * (rng.random((300, 200)) < 0.02)
+    if dense_row:
+        A[7] = 1
+    A = A.astype(dtype)
+    mat = sparse.BCSR.fromdense(A, nse=int((A != 0).sum()) + 3)
+    x = rng.integers(-3, 4, (200, *columns)).astype(dtype)
+    np.testing.assert_allclose(mat @ x, A @ x, 1e-3)
+    if dtype is np.float32:
+        loss = lambda d, x: (sparse.BCSR((d, mat.indices, mat.indptr), shape=mat.shape) @ x).sum()
+        slope = jax.grad(loss, 1)(mat.data, x)
+        np.testing.assert_allclose(slope, np.broadcast_to(A.sum(0).reshape(-1, *(1,) * len(columns)), x.shape), 1e-4)
+
+
+def test_products_of_nothing():
+    np.testing.assert_array_equal(sparse.empty((3, 4), sparse_format="bcsr") @ np.ones(4), np.zeros(3))

@@ -66,6 +66,10 @@ class JAXSparse(abc.ABC):
         """The array with its zeros, as an Array."""
         raise NotImplementedError(f"{type(self).__name__}.todense")
 
+    def sum(self, *args: Any, **kwargs: Any) -> Any:
+        """The sum along axes: arguments as for `jnp.sum`."""
+        raise NotImplementedError(f"{type(self).__name__}.sum")
+
     def block_until_ready(self) -> Self:
         """Wait until the buffers are computed; the array itself."""
         for buffer in self.tree_flatten()[0]:

@@ -32,6 +32,8 @@ class Defined(Primitive):
     """
 
     __slots__ = ()
+    # A program that computes the same and is faster; it need not have derivatives.
+    quick: Callable[..., tuple[Any, ...]] | None = None
 
     def program(self, *args: Any, **params: Any) -> tuple[Any, ...]:
         """What is computed, in terms of lax."""
@@ -45,7 +47,8 @@ class Defined(Primitive):
         return tuple(self.jaxpr(avals, params).out_avals)
 
     def lower(self, ctx: Any, *values: Any, **params: Any) -> tuple[Any, ...]:
-        return ctx.trace(lambda *args: self.program(*args, **params), *values)  # type: ignore[no-any-return]
+        program = self.program if self.quick is None else self.quick
+        return ctx.trace(lambda *args: program(*args, **params), *values)  # type: ignore[no-any-return]
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         closed = self.jaxpr([typeof(x) for x in primals], params)
@@ -81,12 +84,15 @@ class Defined(Primitive):
 class _Program(Defined):
     __slots__ = ()
 
-    def __init__(self, name: str, several: bool, program: Callable[..., tuple[Any, ...]]) -> None:
-        self.name, self.multiple_results, self.program = name, several, program  # type: ignore[method-assign]
+    def __init__(
+        self, name: str, several: bool, quick: Any, program: Callable[..., tuple[Any, ...]]
+    ) -> None:
+        self.name, self.multiple_results, self.quick = name, several, quick
+        self.program = program  # type: ignore[method-assign]
 
 
 def defined(
-    name: str, *, several: bool = False
+    name: str, *, several: bool = False, quick: Callable[..., tuple[Any, ...]] | None = None
 ) -> Callable[[Callable[..., tuple[Any, ...]]], Defined]:
     """A decorator: the primitive `name` that computes a function; several: whether that has more results than one."""
-    return lambda program: _Program(name, several, program)
+    return lambda program: _Program(name, several, quick, program)

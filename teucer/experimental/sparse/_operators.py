@@ -90,6 +90,21 @@ def _by_bcoo(cls: Any, name: str) -> Callable[..., Any]:
     return method
 
 
+def _absent(name: str) -> Callable[..., Any]:
+    """An operator of a class of sparse arrays that does not say what it does."""
+
+    def method(self: Any, *others: Any) -> Any:
+        raise NotImplementedError(f"{type(self).__name__}.{name}")
+
+    method.__name__ = name
+    return method
+
+
+for _name in ("add", "sub", "mul", "matmul"):
+    _methods._attach(JAXSparse)(_absent(f"__{_name}__"))
+    _methods._attach(JAXSparse)(_absent(f"__r{_name}__"))
+for _name in ("__neg__", "__pos__", "__getitem__"):
+    _methods._attach(JAXSparse)(_absent(_name))
 for _cls in (BCOO, BCSR):
     for _name in BINARY:
         _methods._attach(_cls)(_binary(_name, False))

@@ -85,19 +85,23 @@ def _jit(
     return _values(spenv, tree, outs)
 
 
-def _remat(
-    evaluate: Evaluate,
-    spenv: SparsifyEnv,
-    *values: SparsifyValue,
-    jaxpr: ClosedJaxpr,
-    **params: Any,
-) -> Values:
-    arrays = _arrays(spenv, values)
-    closed, tree = _on_buffers(evaluate, jaxpr, arrays)
-    inner, consts = hoisted(closed)
-    return _values(
-        spenv, tree, remat_p.call(*consts, *pytrees.tree_leaves(arrays), jaxpr=inner, **params)
-    )
+def _calls(primitive: Primitive) -> Callable[..., Values]:
+    """The rule of a primitive that evaluates its parameter `jaxpr` on its operands."""
+
+    def rule(
+        evaluate: Evaluate,
+        spenv: SparsifyEnv,
+        *values: SparsifyValue,
+        jaxpr: ClosedJaxpr,
+        **params: Any,
+    ) -> Values:
+        arrays = _arrays(spenv, values)
+        closed, tree = _on_buffers(evaluate, jaxpr, arrays)
+        inner, consts = hoisted(closed)
+        outs = primitive.call(*consts, *pytrees.tree_leaves(arrays), jaxpr=inner, **params)
+        return _values(spenv, tree, outs)
+
+    return rule
 
 
 def _inlined(parameter: str) -> Callable[..., Values]:
@@ -227,11 +231,12 @@ def _scan(
 
 CALLS: dict[Primitive, Callable[..., Values]] = {
     jit_p: _jit,
-    remat_p: _remat,
+    remat_p: _calls(remat_p),
+    xla_metadata_call_p: _calls(xla_metadata_call_p),
     custom_jvp_call_p: _inlined("call_jaxpr"),
     custom_vjp_call_p: _inlined("call_jaxpr"),
     custom_vmap_call_p: _inlined("call"),
-    **dict.fromkeys((lax.composite_p, xla_metadata_call_p), _inlined("jaxpr")),
+    lax.composite_p: _inlined("jaxpr"),
     lax.cond_p: _cond,
     lax.while_p: _while,
     lax.scan_p: _scan,

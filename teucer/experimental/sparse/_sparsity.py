@@ -322,10 +322,10 @@ _MOVES = (
 CALLS: dict[Primitive, Callable[..., Any]] = {
     jit_p: _called("jaxpr"),
     remat_p: _called("jaxpr"),
+    xla_metadata_call_p: _called("jaxpr"),
     custom_jvp_call_p: _called("call_jaxpr"),
     custom_vjp_call_p: _called("call_jaxpr"),
     lax.composite_p: _called("jaxpr"),
-    xla_metadata_call_p: _called("jaxpr"),
     lax.cond_p: _branched,
     lax.while_p: _looped(0, None, "body_jaxpr"),
     lax.scan_p: _looped(0, None, "jaxpr"),

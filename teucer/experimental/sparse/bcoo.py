@@ -1,5 +1,11 @@
 """Batched COO arrays: the class, and the functions and primitives on them."""
 
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
 from teucer.experimental.sparse._bcoo_arith import (
     _bcoo_multiply_dense,
     bcoo_dot_general,
@@ -49,7 +55,27 @@ from teucer.experimental.sparse._bcoo_slices import bcoo_dynamic_slice, bcoo_gat
 from teucer.experimental.sparse._bcoo_spdot import bcoo_spdot_general_p
 from teucer.experimental.sparse._layout import BCOOProperties
 
+
+class Buffer(Protocol):
+    """What a buffer of a sparse array is: an array, or what stands for one."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the axes."""
+
+    @property
+    def dtype(self) -> Any:
+        """Type of the elements."""
+
+
+# What the library cuSPARSE has products of.
+CUSPARSE_DATA_DTYPES = [np.float32, np.float64, np.complex64, np.complex128]
+CUSPARSE_INDEX_DTYPES = [np.int32]
+
 __all__ = [
+    "CUSPARSE_DATA_DTYPES",
+    "CUSPARSE_INDEX_DTYPES",
+    "Buffer",
     "BCOO",
     "BCOOProperties",
     "bcoo_broadcast_in_dim",

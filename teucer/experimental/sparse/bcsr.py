@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from teucer import lax
 from teucer import numpy as jnp
 from teucer._base import tracebacks
 from teucer.experimental.sparse._bcoo_arith import bcoo_dot_general
@@ -16,7 +17,7 @@ from teucer.experimental.sparse._bcoo_dot import _bcoo_dot_general
 from teucer.experimental.sparse._bcoo_order import bcoo_eliminate_zeros, bcoo_sum_duplicates
 from teucer.experimental.sparse._bcoo_shapes import bcoo_broadcast_in_dim, bcoo_concatenate
 from teucer.experimental.sparse._bcsr_array import BCSR, _bcoo_to_bcsr, _bcsr_to_bcoo
-from teucer.experimental.sparse._contraction import as_numbers
+from teucer.experimental.sparse._contraction import as_numbers, product_dtype
 from teucer.experimental.sparse._defined import defined
 from teucer.experimental.sparse._layout import BCSRProperties
 from teucer.experimental.sparse.util import SparseInfo
@@ -62,8 +63,7 @@ def bcsr_extract_p(indices: Any, indptr: Any, mat: Any) -> tuple[Any, ...]:
     return (_bcoo_extract(_bcsr_to_bcoo(indices, indptr, shape=mat.shape), mat),)
 
 
-@defined("bcsr_dot_general")
-def bcsr_dot_general_p(
+def _product(
     data: Any,
     indices: Any,
     indptr: Any,
@@ -72,19 +72,53 @@ def bcsr_dot_general_p(
     dimension_numbers: Any,
     preferred_element_type: Any,
     lhs_spinfo: SparseInfo,
+) -> Any:
+    places = _bcsr_to_bcoo(indices, indptr, shape=lhs_spinfo.shape)
+    return _bcoo_dot_general(
+        data,
+        places,
+        rhs,
+        dimension_numbers=dimension_numbers,
+        lhs_spinfo=lhs_spinfo,
+        preferred_element_type=preferred_element_type,
+    )
+
+
+def _by_rows(data: Any, indices: Any, indptr: Any, rhs: Any, **params: Any) -> tuple[Any, ...]:
+    """The product of a matrix and a vector or matrix, all rows at a time: the k-th element of each, for every k.
+
+    Where some rows are far longer than others that would take long, and elements are gone through one by one.
+    """
+    matrix = indptr.ndim == data.ndim == 1 and rhs.ndim <= 2 and indices.shape[0] > 0
+    if not matrix or params["dimension_numbers"] != (((1,), (0,)), ((), ())):
+        return (_product(data, indices, indptr, rhs, **params),)
+    dtype = product_dtype(data, rhs, params["preferred_element_type"])
+    start, length = indptr[:-1], indptr[1:] - indptr[:-1]
+    most = length.max(initial=0)
+
+    def step(carry: tuple[Any, Any]) -> tuple[Any, Any]:
+        k, total = carry
+        inside = k < length
+        at = jnp.where(inside, start + k, jnp.zeros_like(start))
+        factor = jnp.where(inside, data[at].astype(dtype), jnp.zeros((), dtype))
+        block = rhs.at[indices[at]].get(mode="fill", fill_value=0).astype(dtype)
+        return k + jnp.ones_like(k), total + lax.expand_dims(factor, range(1, rhs.ndim)) * block
+
+    def rows() -> Any:
+        zeros = jnp.zeros((length.shape[0], *rhs.shape[1:]), dtype)
+        return lax.while_loop(lambda carry: carry[0] < most, step, (jnp.zeros_like(most), zeros))[1]
+
+    looked_at = most.astype(np.float32) * np.float32(length.shape[0])
+    even = looked_at <= np.float32((4 if rhs.ndim == 1 else 2) * indices.shape[0] + 1000)
+    return (lax.cond(even, rows, lambda: _product(data, indices, indptr, rhs, **params)),)
+
+
+@defined("bcsr_dot_general", quick=_by_rows)
+def bcsr_dot_general_p(
+    data: Any, indices: Any, indptr: Any, rhs: Any, **params: Any
 ) -> tuple[Any, ...]:
     """The dense product of a BCSR array and a dense one."""
-    places = _bcsr_to_bcoo(indices, indptr, shape=lhs_spinfo.shape)
-    return (
-        _bcoo_dot_general(
-            data,
-            places,
-            rhs,
-            dimension_numbers=dimension_numbers,
-            lhs_spinfo=lhs_spinfo,
-            preferred_element_type=preferred_element_type,
-        ),
-    )
+    return (_product(data, indices, indptr, rhs, **params),)
 
 
 def _bcsr_fromdense(
