@@ -8,10 +8,11 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from teucer._arrays.arrays import ArrayImpl
 from teucer._base import dtypes, tracebacks
 from teucer._core.references.cells import Ref
 from teucer._core.references.types import RefType
-from teucer._core.trace import Tracer, typeof
+from teucer._core.trace import EVAL, Tracer, current_trace, typeof
 from teucer._core.types import ShapedArray, is_valid_type
 from teucer.lax import _conversion, _references, _structure
 from teucer.lax._indexing.numbers import GatherScatterMode
@@ -428,7 +429,14 @@ def _ref_getitem(ref: Any, idx: Any) -> Any:
 
 def _ref_setitem(ref: Any, idx: Any, x: Any) -> None:
     """Replace the elements that an index names."""
-    View(ref)._swap(idx, x)
+    if type(ref) is Ref and current_trace() is EVAL and type(x) in _PLAIN:
+        place = View(ref)._indexed(idx)
+        _references.set_now(ref, place._value(x), place._operands, place.transforms)
+    else:
+        View(ref)._swap(idx, x)
+
+
+_PLAIN = frozenset({int, float, bool, complex, ArrayImpl, np.ndarray})
 
 
 def _ref_addupdate(ref: Any, x: Any, idx: Any = ()) -> None:
