@@ -4,6 +4,7 @@ from teucer._base import lazy
 
 _ROOMS = {
     "teucer.experimental.pallas._call": "pallas_call pallas_call_p",
+    "teucer.experimental.pallas._checked": "InterpretParams KernelError",
     "teucer.experimental.pallas._specs":
         "ANY HOST BlockSpec Blocked BoundedSlice Buffered CompilerParams CostEstimate Element GridSpec MemoryRef MemorySpace "
         "RevisitMode Squeezed no_block_spec squeezed",

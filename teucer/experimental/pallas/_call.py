@@ -30,6 +30,7 @@ from teucer._transform.jit_calls import hoist_consts
 from teucer._transform.jvp import jvp_flat
 from teucer._trees import pytrees
 from teucer.experimental.pallas import _kernel
+from teucer.experimental.pallas._checked import InterpretParams, Memory, run_checked
 from teucer.experimental.pallas._specs import BlockSpec, Dim, GridSpec, dim_of, no_block_spec
 from teucer.lax._control.bodies import run as run_program
 from teucer.numpy._index_keys import Slice
@@ -108,9 +109,14 @@ class PallasCall(Primitive):
         return frozenset(e for e in kernel.jaxpr.effects if not isinstance(e, RefEffect))
 
     def evaluate(self, *args: Any, **params: Any) -> Any:
+        if isinstance(params["interpret"], InterpretParams):
+            return run_with_checks(params["kernel"], params["interpret"], args)
         return run_program(self, args, params, params["kernel"].jaxpr)
 
     def lower(self, ctx: Any, *values: Any, kernel: Kernel, interpret: Any) -> Any:
+        if isinstance(interpret, InterpretParams):
+            raise NotImplementedError(f"pallas_call of {kernel.name}: a kernel is checked outside of jit only.\n"
+                                      "  Call it on arrays, not in a program; or interpret it without checks: interpret=True.")
         run = run_grid if interpret else COMPILED.get(ctx.platform)
         if run is None:
             raise NotImplementedError(f"pallas_call: kernels are not compiled for {ctx.platform} yet.\n    kernel: {kernel.name}\n"
@@ -130,25 +136,40 @@ pallas_call_p = PallasCall()
 # --- Running ----------------------------------------------------------------------------------------------------------
 
 
+class Operands(NamedTuple):
+    """The operands of a call taken apart: sizes of the grid, those that are traced, constants of kernel and index maps."""
+
+    grid: list[Any]
+    sizes: list[Any]
+    consts: Sequence[Any]
+    map_consts: list[Sequence[Any]]
+    scalars: Sequence[Any]
+    inputs: list[Any]
+
+    @staticmethod
+    def of(kernel: Kernel, operands: Sequence[Any]) -> Operands:
+        dynamic = kernel.grid.count(None)
+        sizes, rest = list(operands[:dynamic]), operands[dynamic:]
+        given = iter(sizes)
+        grid = [next(given) if n is None else n for n in kernel.grid]
+        consts, rest = rest[:kernel.n_consts], rest[kernel.n_consts:]
+        map_consts = []
+        for b in (*kernel.ins, *kernel.outs):
+            map_consts.append(rest[:b.n_consts])
+            rest = rest[b.n_consts:]
+        return Operands(grid, sizes, consts, map_consts, rest[:kernel.n_scalars], list(rest[kernel.n_scalars:]))
+
+
 def run_grid(kernel: Kernel, *operands: Any) -> Sequence[Any]:
     """The results of a kernel: a loop over the grid."""
-    dynamic = kernel.grid.count(None)
-    sizes_given, rest = list(operands[:dynamic]), operands[dynamic:]
-    given = iter(sizes_given)
-    grid = [next(given) if n is None else n for n in kernel.grid]
-    consts, rest = rest[:kernel.n_consts], rest[kernel.n_consts:]
+    grid, sizes_given, consts, map_consts, scalars, inputs = Operands.of(kernel, operands)
     blocks = (*kernel.ins, *kernel.outs)
-    map_consts = []
-    for b in blocks:
-        map_consts.append(rest[:b.n_consts])
-        rest = rest[b.n_consts:]
-    scalars, inputs = rest[:kernel.n_scalars], list(rest[kernel.n_scalars:])
     alias = {o: i for i, o in kernel.aliases}
     ins = [_padded(x, b) for x, b in zip(inputs, kernel.ins, strict=True)]
     outs = [_padded(inputs[alias[o]] if o in alias else _unwritten(b.array), b) for o, b in enumerate(kernel.outs)]
     scratch = [_unwritten(a) for a in kernel.scratch]
     n_in, n_out = len(ins), len(outs)
-    first = kernel.n_consts + len(grid) + dynamic
+    first = kernel.n_consts + len(grid) + len(sizes_given)
     groups = (*[None] * first, *range(len(kernel.jaxpr.in_avals) - first))
     body = discharged(kernel.jaxpr, groups)
 
@@ -168,6 +189,33 @@ def run_grid(kernel: Kernel, *operands: Any) -> Sequence[Any]:
 
     state = _over(grid, step, [*outs, *scratch])
     return [_cropped(x, b) for x, b in zip(state, kernel.outs, strict=False)]
+
+
+def run_with_checks(kernel: Kernel, params: InterpretParams, operands: Sequence[Any]) -> Sequence[Any]:
+    """The results of a kernel, run in Python on known values."""
+    given = Operands.of(kernel, operands)
+    alias = {o: i for i, o in kernel.aliases}
+    ins = [Memory(f"input {i}", x, True, True) for i, x in enumerate(given.inputs)]
+    outs = [ins[alias[o]] if o in alias else Memory(f"output {o}", _unwritten(b.array), False, True)
+            for o, b in enumerate(kernel.outs)]
+    whole = [Memory(f"scalars {i}", x, True, False) for i, x in enumerate(given.scalars)]
+    scratch = [Memory(f"scratch {i}", _unwritten(a), False, False) for i, a in enumerate(kernel.scratch)]
+
+    def seen(memory: Memory, block: Block, place: Sequence[int], consts: Sequence[Any]) -> Any:
+        places = np.pad(memory.places, block.padding, constant_values=-1)
+        starts = _starts(block, [np.int32(i) for i in place], given.scalars, consts)
+        if starts is not None:
+            first = [min(max(int(i), 0), n - d.size) for i, n, d in zip(starts, places.shape, block.dims, strict=True)]
+            places = places[tuple(slice(i, i + d.size) for i, d in zip(first, block.dims, strict=True))]
+        return places.squeeze(tuple(i for i, d in enumerate(block.dims) if d.squeezed))
+
+    def blocks(place: Sequence[int]) -> list[Any]:
+        shown = zip((*ins, *outs), (*kernel.ins, *kernel.outs), given.map_consts, strict=True)
+        return [*(m.places for m in whole), *(seen(m, b, place, c) for m, b, c in shown), *(m.places for m in scratch)]
+
+    run_checked(params, kernel.name, [int(n) for n in given.grid], [*whole, *ins, *outs, *scratch], blocks, kernel.jaxpr,
+                given.consts, given.sizes)
+    return tuple([jnp.asarray(m.array, b.array.dtype) for m, b in zip(outs, kernel.outs, strict=True)])
 
 
 # By platform: what a kernel becomes there, as a function of arrays.
@@ -255,6 +303,7 @@ def pallas_call(kernel: Callable[..., Any], out_shape: Any, *, grid_spec: GridSp
     scratch_shapes: memory that stays from step to step: `pl.ANY(shape, dtype)` and its kin.
     input_output_aliases: {number of an argument, number of a result}: the result begins with the argument's elements.
     interpret: run as loops over blocks on any platform; on the CPU that is how kernels are compiled.
+        `pl.InterpretParams(...)`: step by step, with checks of races, reads and indices.
     Steps run in order, the last axis of the grid fastest. Differentiation and vmap go through.
 
     >>> import teucer as jax, teucer.numpy as jnp
@@ -288,7 +337,8 @@ def pallas_call(kernel: Callable[..., Any], out_shape: Any, *, grid_spec: GridSp
             if not any(isinstance(x, Tracer) for x in found[1]):  # what it closes over is of the trace that runs now
                 traced[key] = found
         made, operands, out_tree = found
-        outs = pallas_call_p.call(*operands, *flat, kernel=made, interpret=bool(interpret))
+        outs = pallas_call_p.call(*operands, *flat, kernel=made,
+                                  interpret=interpret if isinstance(interpret, InterpretParams) else bool(interpret))
         return pytrees.tree_unflatten(out_tree, outs)
 
     return call

@@ -1,9 +1,11 @@
 """Names of `pallas.tpu` for kernels that are interpreted: memory spaces, grids whose first arguments are known before."""
 
+from teucer.experimental.pallas._checked import InterpretParams
 from teucer.experimental.pallas._kernel import load, store
 from teucer.experimental.pallas._specs import CompilerParams, PrefetchScalarGridSpec, _Space
 
-__all__ = ["ANY", "CMEM", "HBM", "SMEM", "VMEM", "CompilerParams", "MemorySpace", "PrefetchScalarGridSpec", "load", "store"]
+__all__ = ["ANY", "CMEM", "HBM", "SMEM", "VMEM", "CompilerParams", "InterpretParams", "MemorySpace", "PrefetchScalarGridSpec",
+           "load", "store"]
 
 
 class MemorySpace(_Space):

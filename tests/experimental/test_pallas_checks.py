@@ -1,0 +1,79 @@
+"""Kernels interpreted with checks: right ones give what they give, wrong ones say the line."""
+
+import numpy as np
+import pytest
+
+import teucer as jax
+import teucer.numpy as jnp
+from teucer.experimental import pallas as pl
+from teucer.experimental.pallas import tpu as pltpu
+
+ROWS = pl.BlockSpec((2, 3), lambda i: (i, 0))
+OUT = jax.ShapeDtypeStruct((4, 3), jnp.float32)
+X = np.arange(12, dtype=np.float32).reshape(4, 3)
+
+
+def run(kernel, out_specs=ROWS, out=OUT, scratch=(), **checks):
+    return pl.pallas_call(kernel, out, grid=2, in_specs=[ROWS], out_specs=out_specs, scratch_shapes=scratch,
+                          interpret=pl.InterpretParams(**checks))(X)
+
+
+def test_right_kernels_pass():
+    def kernel(x_ref, o_ref, memory):
+        memory[...] = x_ref[...]
+
+        @pl.when(pl.program_id(0) == 1)
+        def _():
+            memory[0] += 1.0
+
+        @pl.loop(0, 2)
+        def _(i):
+            o_ref[i] = memory[i] * 2
+
+    expected = 2 * X
+    expected[2] += 2
+    np.testing.assert_array_equal(run(kernel, scratch=[pltpu.VMEM((2, 3), jnp.float32)], detect_races=True), expected)
+
+
+def test_blocks_over_the_end():
+    def kernel(x_ref, o_ref):
+        o_ref[...] = x_ref[...] + 1
+
+    spec = pl.BlockSpec((3, 3), lambda i: (i, 0))
+    found = pl.pallas_call(kernel, OUT, grid=2, in_specs=[spec], out_specs=spec, interpret=pl.InterpretParams())(X)
+    np.testing.assert_array_equal(found, X + 1)
+
+
+def add_up(x_ref, o_ref):
+    @pl.when(pl.program_id(0) == 0)
+    def _():
+        o_ref[...] = jnp.zeros_like(o_ref)
+
+    o_ref[...] += jnp.sum(x_ref[...], axis=0)
+
+
+def test_sums_in_order_race_only_if_asked():
+    one, shape = pl.BlockSpec(), jax.ShapeDtypeStruct((3,), jnp.float32)
+    np.testing.assert_array_equal(run(add_up, one, shape), X.sum(0))
+    with pytest.raises(RuntimeError, match=r"(?s)a race: elements were written by step 0.*output 0.*test_pallas_checks.py:\d+"):
+        run(add_up, one, shape, detect_races=True)
+
+
+def unwritten(x_ref, o_ref):
+    o_ref[...] += x_ref[...]
+
+
+def outside(x_ref, o_ref):
+    o_ref[...] = x_ref[...]
+    o_ref[pl.program_id(0) + 1] = x_ref[0]
+
+
+@pytest.mark.parametrize("kernel, text", [(unwritten, "nobody has written"), (outside, "out of bounds: 2 to 2 for an axis of 2")])
+def test_wrong_kernels_say_the_line(kernel, text):
+    with pytest.raises(RuntimeError, match=rf"(?s){text}.*output 0.*test_pallas_checks.py:\d+.*{kernel.__name__}"):
+        run(kernel)
+
+
+def test_not_under_jit():
+    with pytest.raises(NotImplementedError, match="outside of jit only"):
+        jax.jit(lambda: run(unwritten))()

@@ -1,0 +1,205 @@
+"""A kernel run step by step in Python, with checks: races between steps, reads of memory that nobody has written, indices outside.
+
+What a step does to each element is compared with what other steps have done to it. An error names the line of the kernel.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, final
+
+import numpy as np
+
+from teucer import numpy as jnp
+from teucer._base import source
+from teucer._core.jaxpr import ClosedJaxpr, Eqn, interpret
+from teucer._core.references.types import AccumEffect, ReadEffect
+from teucer._core.trace import current_trace
+from teucer._transform.jit_calls import jit_p
+from teucer.lax import _references
+from teucer.lax._control.cond import cond_p
+from teucer.lax._control.scan import scan_p
+from teucer.lax._control.while_loop import while_p
+
+__all__ = ["InterpretParams", "KernelError", "run_checked"]
+
+
+@dataclasses.dataclass(frozen=True)
+class InterpretParams:
+    """How a kernel is interpreted: pallas_call(..., interpret=pl.InterpretParams(...)). It then runs outside of jit only.
+
+    detect_races: steps that write what another step writes or reads are refused, as steps may run at the same time elsewhere.
+        Where steps are meant to add up, in order, leave it out.
+    detect_uninitialized_reads: so are reads of elements of results and scratch memory that no step has written.
+    detect_out_of_bounds: so are indices outside of a block.
+    """
+
+    detect_races: bool = False
+    detect_uninitialized_reads: bool = True
+    detect_out_of_bounds: bool = True
+
+
+class KernelError(RuntimeError):
+    """What a checked kernel does wrong."""
+
+
+@final
+class Memory:
+    """The array behind a reference while a kernel is checked, as a flat one, and what was done to each element.
+
+    places: where the elements of the block at hand are in it. written, read: the number of the last step that did, -1 for none;
+    shared: whether there are other steps that see it.
+    """
+
+    __slots__ = ("name", "places", "read", "shape", "shared", "values", "written")
+
+    def __init__(self, name: str, value: Any, given: bool, shared: bool) -> None:
+        value = np.asarray(value)
+        self.name, self.shape, self.values, self.shared = name, value.shape, value.reshape(-1).copy(), shared
+        self.written = np.full(self.values.size, -2 if given else -1)  # -2: before the kernel
+        self.read = np.full(self.values.size, -1)
+        self.places = np.arange(self.values.size).reshape(value.shape)
+
+    @property
+    def array(self) -> np.ndarray[Any, Any]:
+        return self.values.reshape(self.shape)
+
+
+class Checker:
+    """The checks of one run; `step` is the number of the step that runs."""
+
+    def __init__(self, params: InterpretParams, name: str) -> None:
+        self.params, self.name, self.step, self.place = params, name, 0, ()
+
+    def fail(self, what: str, memory: Memory, eqn: Eqn, remedy: str) -> NoReturn:
+        at = source.describe(eqn.source[0]) if eqn.source and eqn.source[0] is not None else "an unknown place"
+        raise KernelError(f"{self.name}: {what}.\n    reference: {memory.name}\n    step: {self.step}, at {self.place} of the "
+                          f"grid\n    at {at}\n  {remedy}")
+
+    def touch(self, eqn: Eqn, memory: Memory, block: np.ndarray[Any, Any], views: Any,
+              places: Sequence[Any], used: bool) -> np.ndarray[Any, Any]:
+        """Where the part is in memory, after the checks that the effects of the equation ask for. used: whether its result is."""
+        if self.params.detect_out_of_bounds:
+            self.inside(eqn, memory, block.shape, views, places)
+        part = np.asarray(_references.read_part(jnp.asarray(block), *places, views=views))
+        kinds = {type(e) for e in eqn.effects}
+        # A write gives what was there: it reads if that is used.
+        reads = AccumEffect in kinds or (ReadEffect in kinds and (kinds == {ReadEffect} or used))
+        writes = kinds != {ReadEffect}
+        inner = part[part >= 0]
+        if reads and self.params.detect_uninitialized_reads and (memory.written[inner] == -1).any():
+            self.fail("elements are read that nobody has written", memory, eqn, "Write them first, in the first step say: pl.when.")
+        if self.params.detect_races and memory.shared:
+            others = memory.written[inner]
+            if ((others >= 0) & (others != self.step)).any():
+                self.fail(f"a race: elements were written by step {others[(others >= 0) & (others != self.step)][0]}", memory, eqn,
+                          "Steps may run at the same time: let each write elements of its own, or add them up in one step.")
+            if writes and ((memory.read[inner] >= 0) & (memory.read[inner] != self.step)).any():
+                self.fail("a race: elements are written that another step has read", memory, eqn,
+                          "Steps may run at the same time: read from an argument that is not written.")
+        if reads:
+            memory.read[inner] = self.step
+        if writes:
+            memory.written[inner] = self.step
+        return part
+
+    def inside(self, eqn: Eqn, memory: Memory, shape: Sequence[int], views: Any, places: Sequence[Any]) -> None:
+        at = 0
+        for view in views:
+            own, at = places[at:at + view.n], at + view.n
+            key = getattr(view, "key", None)
+            if key is None:
+                return  # behind a view of other shape nothing is known
+            rest = iter(own)
+            sizes = iter(view.shape)
+            for item in key.items:
+                n = None if item[0] == "new" else next(sizes)
+                if item[0] in ("window", "int", "scalar", "array"):
+                    first = np.asarray(next(rest))
+                    last = first + (item[1] - 1 if item[0] == "window" else 0)
+                    low = -n if item[0] == "array" or item[0] == "scalar" else 0  # type: ignore[operator]
+                    if first.size and (first.min() < low or last.max() >= n):
+                        self.fail(f"an index is out of bounds: {int(first.min())} to {int(last.max())} for an axis of {n}",
+                                  memory, eqn, "Mask the load or store, or choose blocks that divide the array.")
+
+
+def run_kernel(check: Checker, jaxpr: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
+    """Run a jaxpr in Python; references are pairs (memory, places of its block in it)."""
+    used = {*jaxpr.jaxpr.outvars, *(v for eqn in jaxpr.eqns for v in eqn.invars)}
+
+    def handle(eqn: Eqn, operands: tuple[Any, ...]) -> Sequence[Any]:
+        primitive, params = eqn.primitive, eqn.params
+        if primitive in (_references.get_p, _references.swap_p, _references.addupdate_p):
+            return _access(check, eqn, operands, not used.isdisjoint(eqn.outvars))
+        if primitive is _references.empty_ref_p:
+            memory = Memory("memory of run_scoped", np.zeros(params["aval"].shape, params["aval"].dtype), False, False)
+            return ((memory, memory.places),)
+        if primitive is jit_p:
+            return run_kernel(check, params["jaxpr"], operands)
+        if primitive is cond_p and params.get("branches_platforms") is None:
+            branches = params["branches"]
+            return run_kernel(check, branches[min(max(int(operands[0]), 0), len(branches) - 1)], operands[1:])
+        if primitive is while_p:
+            return _while(check, params, operands)
+        if primitive is scan_p:
+            return _scan(check, params, operands)
+        if any(type(x) is tuple for x in operands):
+            raise NotImplementedError(f"{check.name}: {primitive} on references is not checked.\n  Interpret it without checks.")
+        return current_trace().process(primitive, operands, params)
+
+    return interpret(jaxpr, args, handle)
+
+
+def _access(check: Checker, eqn: Eqn, operands: tuple[Any, ...], used: bool) -> Sequence[Any]:
+    memory, block = operands[0]
+    views = eqn.params["views"]
+    places = operands[1:] if eqn.primitive is _references.get_p else operands[2:]
+    part = check.touch(eqn, memory, block, views, places, used)
+    found = np.where(part >= 0, memory.values[np.maximum(part, 0)], _nothing(memory.values.dtype))
+    if eqn.primitive is _references.get_p:
+        return (jnp.asarray(found),)
+    value = np.broadcast_to(np.asarray(operands[1]), part.shape)
+    inner = part >= 0
+    if eqn.primitive is _references.addupdate_p:
+        np.add.at(memory.values, part[inner], value[inner])
+        return ()
+    memory.values[part[inner]] = value[inner]
+    return (jnp.asarray(found),)
+
+
+def _nothing(dtype: Any) -> Any:
+    return np.array(np.nan if dtype.kind not in "iub" else 0).astype(dtype)
+
+
+def _while(check: Checker, params: dict[str, Any], operands: Sequence[Any]) -> Sequence[Any]:
+    k, m = params["cond_nconsts"], params["body_nconsts"]
+    cond_consts, body_consts, carry = operands[:k], operands[k:k + m], list(operands[k + m:])
+    while bool(run_kernel(check, params["cond_jaxpr"], [*cond_consts, *carry])[0]):
+        carry = run_kernel(check, params["body_jaxpr"], [*body_consts, *carry])
+    return carry
+
+
+def _scan(check: Checker, params: dict[str, Any], operands: Sequence[Any]) -> Sequence[Any]:
+    m, n, length = params["num_consts"], params["num_carry"], params["length"]
+    consts, carry, xs = operands[:m], list(operands[m:m + n]), operands[m + n:]
+    rows = []
+    for i in reversed(range(length)) if params["reverse"] else range(length):
+        outs = run_kernel(check, params["jaxpr"], [*consts, *carry, *(jnp.asarray(x)[i] for x in xs)])
+        carry, row = outs[:n], outs[n:]
+        rows.append(row)
+    if params["reverse"]:
+        rows.reverse()
+    return [*carry, *(jnp.stack(list(ys)) for ys in zip(*rows, strict=True))]
+
+
+def run_checked(params: InterpretParams, name: str, grid: Sequence[int], memories: Sequence[Memory],
+                blocks: Callable[[Sequence[int]], Sequence[Any]], body: ClosedJaxpr, before: Sequence[Any],
+                sizes: Sequence[Any]) -> None:
+    """Run the steps of a grid. blocks(place) are the places in memory of the blocks that a step sees."""
+    check = Checker(params, name)
+    for step, place in enumerate(itertools.product(*map(range, grid))):
+        check.step, check.place = step, place
+        seen = [(m, b) for m, b in zip(memories, blocks(place), strict=True)]
+        run_kernel(check, body, [*before, *map(np.int32, place), *sizes, *seen])
