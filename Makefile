@@ -20,7 +20,7 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 PYTEST_QUICK := pytest -n $(WORKERS) -q -m "not slow"
 SETUP_INPUTS := pyproject.toml Makefile
 
-.PHONY: help setup run test test-all test-matrix bench docs lint format clean
+.PHONY: help setup run test test-all test-matrix bench conformance docs lint format clean
 
 help:
 	@sed -n '2,5s/^# *//p' Makefile
@@ -74,6 +74,12 @@ docs: .venv/.docs-installed
 
 bench: .venv/.installed .venv-jax/.installed
 	$(BIN)/python benchmarks/compare.py --jax .venv-jax/bin/python --teucer $(BIN)/python $(BENCH_ARGS)
+
+# JAX's published tests, where tools/conformance/get_tests.sh has laid them out; about an hour.
+JAX_TESTS ?= ../JAX_TESTS
+conformance: .venv/.installed
+	$(BIN)/python $(PIP_INSTALL) absl-py hypothesis mpmath pillow portpicker cloudpickle flatbuffers filelock matplotlib
+	$(BIN)/python tools/conformance/habit.py $(JAX_TESTS) $(FILES)
 
 format: .venv/.installed
 	$(BIN)/ruff check --fix .

@@ -1,25 +1,13 @@
 """The alias `jax`: the three ways in, each in a process of its own, since it changes the process."""
 
 import os
-import subprocess
-import sys
-import textwrap
 import zipfile
 from pathlib import Path
 
 import pytest
+from compat_process import python
 
 ROOT = Path(__file__).parent.parent.parent
-COMPAT = "import teucer.compat\n"
-
-
-def python(source, *args, before=COMPAT, env=None, check=True):
-    """What a program prints, run by `python -c` (or `python *args` if `source` is None)."""
-    command = [sys.executable, *(args or ("-c", before + textwrap.dedent(source)))]
-    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, env={**os.environ, **(env or {})})
-    assert not check or result.returncode == 0, result.stderr
-    return result.stdout if check else result.stderr
-
 
 def test_the_modules_are_teucers_own():
     print(python("""

@@ -43,7 +43,9 @@ class PartitionSpec:
     unreduced: frozenset[Any]
     reduced: frozenset[Any]
 
-    def __init__(self, *partitions: Any, unreduced: Any = frozenset(), reduced: Any = frozenset()) -> None:
+    # Not __init__: pickles of JAX make objects by __new__ alone.
+    def __new__(cls, *partitions: Any, unreduced: Any = frozenset(), reduced: Any = frozenset()) -> PartitionSpec:
+        self = object.__new__(cls)
         self.partitions = tuple(map(_canonical_entry, partitions))
         self.unreduced, self.reduced = frozenset(unreduced), frozenset(reduced)
         self._hash = hash((self.partitions, self.unreduced, self.reduced))
@@ -52,6 +54,7 @@ class PartitionSpec:
             if named & getattr(self, what):
                 raise ValueError(f"partitions cannot overlap with {what} axes passed to PartitionSpec. Got partitions: "
                                  f"{self.partitions} and {what} axes: {getattr(self, what)}")
+        return self
 
     def names(self) -> list[Any]:
         """The mesh axes that it speaks of, in order."""

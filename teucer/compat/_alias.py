@@ -13,7 +13,7 @@ from typing import Any, final
 
 import teucer
 from teucer._base import lazy
-from teucer.compat import _private
+from teucer.compat import _pickles, _private
 from teucer.compat._version import __version__, __version_info__
 
 __all__ = ["STARTUP", "install"]
@@ -25,7 +25,7 @@ _UNSUPPORTED = ("jax.experimental.hijax", "jax.experimental.colocated_python", "
                 "jax.experimental.colocated_python.serialization")
 _HIDDEN = ("teucer.cli", "teucer.compat")
 # The modules that JAX gives as the home of what several of them hand on.
-_HOMES = {"teucer._base.errors": "jax.errors", "teucer._devices.shardings": "jax.sharding",
+_HOMES = {"teucer._core.specs": "jax.sharding", "teucer._base.errors": "jax.errors", "teucer._devices.shardings": "jax.sharding",
           "teucer._devices.meshes": "jax.sharding", "teucer._trees.pytrees": "jax.tree_util",
           "teucer._trees.registry": "jax.tree_util"}
 
@@ -45,6 +45,7 @@ def install() -> None:
     for name in (*_OWN, "jax._src"):
         importlib.import_module(name)
     lazy.on_handing = _handed
+    _pickles.install()
     # Where processes that are started look for the finder, and importlib.metadata for the version.
     sys.path.insert(1, STARTUP)
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)

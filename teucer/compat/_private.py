@@ -30,7 +30,7 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
         _ADAPTERS: "infer_argnums_and_argnames",
         "teucer.api_util": "argnums_partial debug_info donation_vector flatten_axes flatten_fun flatten_fun_nokwargs "
                            "rebase_donate_argnums shaped_abstractify"}),
-    "array": ("orbax, tensorstore users", {"teucer._xla.arrays": "ArrayImpl=Array"}),
+    "array": ("orbax, tensorstore users", {"teucer._xla.arrays": "ArrayImpl", "teucer.compat._pickles": "_reconstruct_array"}),
     "checkify": ("flax.nnx", {
         _ADAPTERS: "Out JaxException",
         "teucer.experimental.checkify": "Error ErrorCategory all_checks automatic_checks check check_error checkify debug_check "

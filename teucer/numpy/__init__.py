@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from teucer._base import lazy
 from teucer.numpy import _array_methods
 from teucer.numpy._dtypes import SCALAR_ALIASES, SCALAR_TYPES
 
@@ -115,6 +116,8 @@ def __getattr__(name: str) -> Any:
     else:
         raise AttributeError(_REMOVED.get(name) or f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value
+    if lazy.on_handing is not None:
+        lazy.on_handing("teucer.numpy", name, value)
     return value
 
 
