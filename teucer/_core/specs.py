@@ -42,6 +42,7 @@ class PartitionSpec:
     partitions: tuple[Any, ...]
     unreduced: frozenset[Any]
     reduced: frozenset[Any]
+    _hash: int
 
     # Not __init__: pickles of JAX make objects by __new__ alone.
     def __new__(cls, *partitions: Any, unreduced: Any = frozenset(), reduced: Any = frozenset()) -> PartitionSpec:
