@@ -171,3 +171,39 @@ def test_random_programs(n):
     np.testing.assert_allclose(jax.jit(mesh)(x), loop(x), rtol=1e-5, atol=1e-5)
     grads = [jax.jit(jax.grad(lambda x, f=f: jnp.sum(f(x) * weights)))(x) for f in (mesh, loop)]
     np.testing.assert_allclose(*grads, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_ragged_exchange(parts):
+    """Rows of different numbers, against NumPy."""
+    n, r = 4, np.random.RandomState(parts)
+    sizes = r.randint(0, 3, (n, n * parts))
+    starts = np.stack([np.concatenate([[0], np.cumsum(row)[:-1]]) for row in sizes])
+    rows = r.standard_normal((n, 2 * n * parts, 3)).astype(np.float32)
+    received = sizes.reshape(n, n, parts).transpose(1, 0, 2).reshape(n, -1)
+    places = np.stack([np.concatenate([[0], np.cumsum(row)[:-1]]) for row in received]).reshape(n, n, parts).transpose(1, 0, 2)
+    places = places.reshape(n, -1)
+    expected = np.full((n, 2 * n * parts, 3), -1.0, np.float32)
+    for i in range(n):
+        for j in range(n):
+            for k in range(parts):
+                c = j * parts + k
+                expected[j, places[i, c]:places[i, c] + sizes[i, c]] = rows[i, starts[i, c]:starts[i, c] + sizes[i, c]]
+
+    def exchange(x, *numbers):
+        return lax.ragged_all_to_all(x, jnp.full_like(x, -1.0), *numbers, axis_name="x")
+    args = rows, starts, sizes, places, received
+    run = jax.shard_map(lambda *a: exchange(*(v[0] for v in a))[None], mesh=MESH, in_specs=P("x"), out_specs=P("x"))
+    np.testing.assert_array_equal(jax.jit(run)(*args), expected)
+    np.testing.assert_array_equal(jax.vmap(exchange, axis_name="x")(*args), expected)
+    functions = run, jax.vmap(exchange, axis_name="x")
+    both = [jax.jit(jax.grad(lambda x, f=f: jnp.sum(jnp.sin(f(x, *args[1:])))))(rows) for f in functions]
+    np.testing.assert_allclose(*both, rtol=1e-6)
+
+
+def test_ragged_exchange_errors():
+    x, n = np.ones((4, 3, 2), np.float32), np.ones((4, 4), np.int32)
+    f = lambda x, y, n: lax.ragged_all_to_all(x, y, n, n, n, n, axis_name="x")
+    for args, text in [((x, x[..., 0], n), "agree but in the number"), ((x, x, n[:, :3]), "as many for each of the 4 elements")]:
+        with pytest.raises(ValueError, match=text):
+            jax.vmap(f, axis_name="x")(*args)

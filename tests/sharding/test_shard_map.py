@@ -1,5 +1,8 @@
 """shard_map: each device runs the function on its parts. The oracle is vmap, or the same function on the whole arrays."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -220,3 +223,46 @@ def test_errors_of_kinds():
         jax.shard_map(lambda x: x, mesh=3, in_specs=P(), out_specs=P())(X)
     with pytest.raises(TypeError, match=r"(?s)carry c has type float32\[\] .*float32\[\]\{V:x\}.*pcast\(\.\.\., \('x',\)"):
         jax.jit(jax.shard_map(lambda x: lax.scan(lambda c, a: (c + a, a), jnp.zeros(()), x)[1], **IDENTITY))(np.ones(8, np.float32))
+
+
+def test_types_are_derived_in_a_process_that_has_seen_none():
+    code = ("import teucer as jax, numpy as np\n"
+            "f = jax.shard_map(lambda x: jax.lax.pcast(x, 'x', to='varying'), mesh=jax.make_mesh((1,), ('x',)), in_specs=jax.P(),\n"
+            "                  out_specs=jax.P('x'))\n"
+            "assert 'f32[2]{V:x} = pvary' in str(jax.make_jaxpr(f)(np.ones(2, np.float32)))\n"
+            "jax.jit(jax.grad(lambda x: f(x).sum()))(np.ones(2, np.float32))\n")
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("spec, names, inner", [
+    (P("x"), {"x"}, "float32[2,8@y]{V:x}"), (P(None, "y"), {"y"}, "float32[8@x,4]{V:y}")])
+def test_explicit_types_of_the_axes_that_are_left(spec, names, inner):
+    with jax.set_mesh(EXPLICIT):
+        def part(x):
+            assert str(jax.typeof(x)) == inner
+            return jnp.sin(x) * 2
+        x = jax.device_put(X, P("x", "y"))
+        f = jax.shard_map(part, out_specs=spec, axis_names=names)
+        close(f(x), np.sin(X) * 2)
+        close(jax.jit(f)(x), np.sin(X) * 2)
+        close(jax.jit(jax.grad(lambda x: jnp.sum(f(x))))(x), np.cos(X) * 2)
+
+
+LOOPS = {
+    "gamma": lambda x: jax.random.gamma(jax.random.fold_in(jax.random.key(0), lax.axis_index("x")), jnp.abs(x) + 1),
+    "poisson": lambda x: jax.random.poisson(jax.random.fold_in(jax.random.key(0), lax.axis_index("x")), jnp.abs(x) + 1) * 1.0,
+    "choice": lambda x: x[:, jax.random.choice(jax.random.fold_in(jax.random.key(0), lax.axis_index("x")), 8, (8,), replace=False)],
+    "polyval": lambda x: jnp.polyval(jnp.arange(3.0), x), "sort": lambda x: jnp.sort(x, -1), "gcd": lambda x: jnp.gcd(
+        (x * 100).astype(int), 12) * 1.0, "searchsorted": lambda x: jnp.searchsorted(jnp.arange(4.0) / 4, x) * 1.0,
+    "expi": lambda x: jax.scipy.special.expi(jnp.abs(x) + 1), "cumsum": lambda x: jnp.cumsum(x, -1),
+    "qr": lambda x: jnp.linalg.qr(x.T @ x + jnp.eye(8))[1][:2], "eigh": lambda x: jnp.linalg.eigh(x.T @ x)[0][:2, None] + x,
+    "expm": lambda x: jax.scipy.linalg.expm(x.T @ x)[:2], "solve": lambda x: jnp.linalg.solve(x.T @ x + jnp.eye(8), x.T).T,
+    "lgamma": lambda x: lax.lgamma(x + 2), "map": lambda x: lax.map(jnp.sum, x)[:, None] + x,
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_library_functions_with_loops(name):
+    f = jax.shard_map(LOOPS[name], mesh=MESH, in_specs=P("x"), out_specs=P("x"))
+    np.testing.assert_allclose(jax.jit(f)(X), jax.vmap(LOOPS[name], axis_name="x")(X.reshape(4, 2, 8)).reshape(8, 8), rtol=2e-4,
+                               atol=1e-4)

@@ -25,7 +25,7 @@ def prepared(job: Job) -> Job:
         if (partitioned and _has_partitions(jaxpr)) or (tagging() and _has_tags(jaxpr)):
             return job._replace(jaxpr=jaxpr)
         jaxpr = optimize(jaxpr) if config.optimize_jaxprs.value else remove_dead(jaxpr)
-        if job.placement.mesh is None:
+        if job.placement.mesh is None and not _is_over_mesh(jaxpr):
             jaxpr = job.target.prepare(jaxpr, job.mode)
         return job._replace(jaxpr=jaxpr)
 
@@ -34,6 +34,12 @@ def _has_partitions(jaxpr: Jaxpr) -> bool:
     """Whether types say partitions, of which the passes know nothing, nor XLA's partitioner of calls that stay calls."""
     return any(getattr(v.aval, "sharding", None) is not None
                for v in (*jaxpr.invars, *(v for eqn in jaxpr.eqns for v in eqn.outvars)))
+
+
+def _is_over_mesh(jaxpr: Jaxpr) -> bool:
+    """Whether a part of the program is written for each device of a mesh (shard_map), over which all of it then runs."""
+    return any(eqn.primitive.within is not None or any(map(_is_over_mesh, jaxprs_in_params(eqn.params)))
+               for eqn in jaxpr.eqns if eqn.primitive.higher_order)
 
 
 def _has_tags(jaxpr: Jaxpr) -> bool:

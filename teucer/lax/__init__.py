@@ -92,6 +92,8 @@ _ROOMS = {
         "axis_index axis_index_p axis_size pmax pmax_p pmean pmin pmin_p psum psum_p",
     "teucer.lax._pbroadcast":
         "pbroadcast",
+    "teucer.lax._ragged_exchange":
+        "ragged_all_to_all",
     "teucer.lax._casts":
         "pcast",
     "teucer.lax._exchanges":
@@ -99,7 +101,7 @@ _ROOMS = {
 }
 
 _ABSENT = {
-    **dict.fromkeys(("precv", "psend", "ragged_all_to_all"), "no backend at hand has it."),
+    **dict.fromkeys(("precv", "psend"), "no backend at hand has it."),
     "pvary": "it was removed in JAX 0.10.",
 }
 

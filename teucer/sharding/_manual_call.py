@@ -15,7 +15,7 @@ from teucer._core.primitive import Axis, Primitive, Undefined
 from teucer._core.specs import PartitionSpec, entry_names
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import typeof
-from teucer._core.types import Zero
+from teucer._core.types import ShapedArray, Zero
 from teucer._devices import meshes
 from teucer._devices.meshes import AxisType, Mesh
 from teucer._devices.shardings import NamedSharding
@@ -30,7 +30,7 @@ from teucer.lax._arithmetic import div
 from teucer.lax._collectives import psum_p
 from teucer.lax._control.bodies import run
 
-__all__ = ["inside", "named_over", "part_aval", "shard_map_p", "stacked", "unstacked", "whole_aval"]
+__all__ = ["inside", "named_over", "part_aval", "shard_map_p", "stacked", "stacked_aval", "unstacked", "whole_aval"]
 
 Params = dict[str, Any]
 
@@ -39,6 +39,8 @@ Params = dict[str, Any]
 def inside(mesh: Any, manual: frozenset[Any], check_vma: bool) -> Iterator[None]:
     """In the `with` block one writes for each device: the manual axes are in force, and are Manual axes of the mesh in force."""
     abstract = mesh.abstract_mesh.update_axis_types(dict.fromkeys(manual, AxisType.Manual))
+    if check_vma:  # types are asked over which axes they vary once there is one that does
+        ShapedArray((), np.dtype(np.bool_), vma=manual)
     with axes.extended({name: mesh.sizes[name] for name in manual}, check_vma), meshes.use_abstract_mesh(abstract):
         yield
 
@@ -84,6 +86,12 @@ def whole_aval(aval: Any, spec: PartitionSpec, mesh: Any, manual: frozenset[Any]
 def stacked(x: Any) -> Any:
     """A part of a value as one element along a new axis in front, over which all parts can be laid side by side."""
     return array_ops.reshape(x, (1, *np.shape(x)))
+
+
+def stacked_aval(aval: Any) -> Any:
+    """The type of what `stacked` gives."""
+    sharding = None if aval.sharding is None else aval.sharding.inserted(aval.ndim, 0, None)
+    return aval.update(shape=(1, *aval.shape), sharding=sharding)
 
 
 def unstacked(x: Any) -> Any:
@@ -267,7 +275,7 @@ def _split(jaxpr: ClosedJaxpr, unknown: tuple[bool, ...], params: Params) -> Any
     avals = list(split.staged.in_avals)
     for i, f in enumerate(split.forwarded):
         if f is None:
-            avals[i] = avals[i].update(shape=(1, *avals[i].shape), sharding=None)
+            avals[i] = stacked_aval(avals[i])
     return split, kept, stage_jaxpr(staged, avals, info), specs
 
 

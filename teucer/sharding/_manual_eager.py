@@ -13,7 +13,7 @@ from teucer._core.specs import PartitionSpec
 from teucer._core.stage import stage_flat, stage_jaxpr
 from teucer._core.trace import EVAL, Trace, Tracer, check_alive, end, typeof, using
 from teucer._transform.jit_calls import hoist_consts
-from teucer.sharding._manual_call import inside, named_over, shard_map_p, stacked, unstacked
+from teucer.sharding._manual_call import inside, named_over, shard_map_p, stacked, stacked_aval, unstacked
 
 __all__ = ["run_eagerly"]
 
@@ -129,7 +129,7 @@ def _operation(devices: Devices, primitive: Any, avals: Sequence[Any], mine: Seq
         def on_stacked(*xs: Any) -> list[Any]:
             return list(map(stacked, closed(*(unstacked(x) if s else x for x, s in zip(xs, are_stacked, strict=True)))))
 
-        given = [a.update(shape=(1, *a.shape)) if s else a for a, s in zip(closed.in_avals, are_stacked, strict=True)]
+        given = [stacked_aval(a) if s else a for a, s in zip(closed.in_avals, are_stacked, strict=True)]
         return stage_jaxpr(on_stacked, given), consts, tuple(closed.out_avals)
 
 
@@ -156,5 +156,5 @@ def run_eagerly(f: Callable[..., Sequence[Any]], args: Sequence[Any], avals: Seq
         outs = [y if type(y) is ShardMapTracer else trace.lifted(y) for y in f(*parts)]
     end(trace)
     specs = out_specs([y.aval for y in outs])
-    return [_placed(y.value, y.aval.update(shape=(1, *y.aval.shape)), devices, unstacked, devices.side_by_side(y.aval), spec)
+    return [_placed(y.value, stacked_aval(y.aval), devices, unstacked, devices.side_by_side(y.aval), spec)
             for y, spec in zip(outs, specs, strict=True)]

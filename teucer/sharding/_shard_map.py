@@ -183,6 +183,8 @@ def _devices(mesh: Any, names: frozenset[Any], check_vma: bool) -> Devices:
                              "`mesh`, or "
                              "pass the mesh in force.")
         mesh = mesh.update(axis_types=in_force.axis_types)
+    if mesh.empty:
+        raise ValueError(f"shard_map requires a non-empty mesh, got {mesh}.")
     outer = frozenset(mesh.manual_axes)
     manual = names or frozenset(mesh.axis_names) - outer
     if not manual <= set(mesh.axis_names):

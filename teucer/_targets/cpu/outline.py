@@ -216,7 +216,8 @@ class _Program:
                 if eqn.effects or eqn.primitive.higher_order:
                     self.eqns.append(eqn)
                     continue
-                exact = eqn.outvars[0].aval.dtype.kind in "biu" or eqn.primitive.rearranges
+                aval = eqn.outvars[0].aval
+                exact = (not aval.extended and aval.dtype.kind in "biu") or eqn.primitive.rearranges
                 cheap = size <= 8 and eqn.primitive.cost.fuses and exact
                 sizes.update((v, size if cheap else 9) for v in eqn.outvars)
                 if cheap:

@@ -131,22 +131,34 @@ def is_concrete(x: Any) -> bool:
 
 
 def settle_carry(stage: Callable[[list[Any]], Body], init: Sequence[Any], avals: Sequence[Any], check: Callable[[Body], None],
-                 ) -> tuple[Body, list[Any]]:
+                 fun: Any) -> tuple[Body, list[Any]]:
     """Stage a body whose carry may be weakly typed: where the body makes another dtype of it, it gives way. Where the body
     makes a strong type of the same dtype the two need not agree: the loop's result is strong.
 
     stage: types of the carry -> body, whose first results are the next carry. check: raises if trees differ.
+    fun: the body. In loops of Teucer's own functions, which know nothing of devices, the carry is cast to vary over the manual mesh
+    axes over which the body makes it vary; users say so themselves, as in JAX.
     Returns the body and the initial carry, converted.
     """
-    current = list(avals)
+    current, ours = list(avals), str(getattr(fun, "__module__", "")).startswith("teucer.")
     while True:
         body = stage(current)
         check(body)
         outs = body.jaxpr.out_avals[:len(current)]
         settled = [_settled(i, o) for i, o in zip(current, outs, strict=True)]
+        if ours:
+            settled = [i.update(vma=i.vma | o.vma) if isinstance(i, ShapedArray) and isinstance(o, ShapedArray) else i
+                       for i, o in zip(settled, outs, strict=True)]
         if settled == current:
-            return body, [x if i is a else array_ops.convert(x, a) for x, i, a in zip(init, avals, current, strict=True)]
+            return body, [_settled_value(x, i, a) for x, i, a in zip(init, avals, current, strict=True)]
         current = settled
+
+
+def _settled_value(x: Any, aval: Any, settled: Any) -> Any:
+    """The initial value of a component of the carry, of type `aval`, as a value of its settled type."""
+    if settled is aval:
+        return x
+    return array_ops.vary(x if settled.dtype == aval.dtype else array_ops.convert(x, settled), settled.vma)
 
 
 def _settled(aval: Any, out: Any) -> Any:

@@ -94,7 +94,8 @@ def run_scan(f: Callable[..., Any], init: Any, xs: Any, length: int | None, reve
         check_carry("scan", f, name, init_tree, None, body.out_tree.children()[0], ())
 
     n = len(flat_init)
-    body, carry = settle_carry(lambda avals: stage(f, what, in_tree, [*avals, *elements], call), flat_init, init_avals, check)
+    body, carry = settle_carry(lambda avals: stage(f, what, in_tree, [*avals, *elements], call), flat_init, init_avals,
+                               check, f)
     in_avals = body.jaxpr.in_avals[len(body.consts):len(body.consts) + n]
     check_carry("scan", f, name, init_tree, in_avals, init_tree, body.jaxpr.out_avals[:n])
     outs = bind_scan((body.consts, carry, flat_xs), body.jaxpr, length=length, reverse=bool(reverse),
@@ -258,7 +259,8 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
     def check(body: Body) -> None:
         check_carry("fori_loop", body_fun, name, tree, None, body.out_tree, ())
 
-    body, carry = settle_carry(lambda avals: stage_body(body_fun, "fori_loop", in_tree, [typeof(0), *avals]), flat, avals, check)
+    body, carry = settle_carry(lambda avals: stage_body(body_fun, "fori_loop", in_tree, [typeof(0), *avals]), flat, avals,
+                               check, body_fun)
     n = len(body.consts)
     check_carry("fori_loop", body_fun, name, tree, body.jaxpr.in_avals[n + 1:], tree, body.jaxpr.out_avals)
     length = max(bounds[1] - bounds[0], 0)

@@ -328,7 +328,7 @@ def run_while(cond_fun: Any, body_fun: Any, flat: Sequence[Any], tree: Any, aval
     def check(body: Body) -> None:
         check_carry("while_loop", body_fun, name, tree, None, body.out_tree, ())
 
-    body, carry = settle_carry(lambda avals: stage_body(body_fun, what, in_tree, avals, call), flat, avals, check)
+    body, carry = settle_carry(lambda avals: stage_body(body_fun, what, in_tree, avals, call), flat, avals, check, body_fun)
     in_avals = body.jaxpr.in_avals[len(body.consts):]
     check_carry("while_loop", body_fun, name, tree, in_avals, tree, body.jaxpr.out_avals)
     cond = stage_body(cond_fun, "while_cond", in_tree, in_avals)
