@@ -169,7 +169,7 @@ def _to_triangle(block: Any) -> Any:
     # The eigenvalue less d; of a pair the one with the positive imaginary part.
     shift = half + jnp.sqrt(half * half + b * c)
     r = jnp.sqrt(jnp.abs(shift) ** 2 + jnp.abs(c) ** 2)
-    safe = jnp.where(is_triangle, 1.0, r)
+    safe = as_complex(jnp.where(is_triangle, 1.0, r))
     cosine, sine = jnp.where(is_triangle, 1.0, shift / safe), jnp.where(is_triangle, 0.0, c / safe)
     return jnp.stack([jnp.stack([jnp.conj(cosine), jnp.conj(sine)], -1), jnp.stack([-sine, cosine], -1)], -2)
 

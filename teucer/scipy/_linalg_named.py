@@ -108,7 +108,8 @@ def leslie(f: Any, s: Any) -> Any:
     f, s = jnp.atleast_1d(f), jnp.atleast_1d(s)
     n = f.shape[-1]
     if s.shape[-1] == 0 or n != s.shape[-1] + 1:
-        raise ValueError("leslie: the length of f along the last axis must be one more than that of s, which is at least 1\n"
+        raise ValueError("leslie: Incorrect lengths for f and s: the length of f along the last axis must be one more than that "
+                         "of s, which is at least 1\n"
                          f"    f: {f.shape}\n    s: {s.shape}")
     dtype, batch = jnp.result_type(f, s), jnp.broadcast_shapes(f.shape[:-1], s.shape[:-1])
     at = jnp.arange(n - 1)
