@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Generic, NoReturn, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 from teucer._core.jaxpr import Eqn, jaxprs_in_params
 from teucer._core.primitive import MissingRule, Primitive
@@ -54,14 +54,24 @@ class Rules(Generic[Rule]):
     def __contains__(self, primitive: Primitive) -> bool:
         return primitive in self._rules
 
-    def get(self, eqn: Eqn) -> Rule | None:
+    def __setitem__(self, primitive: Primitive, rule: Rule) -> None:
+        self._rules[primitive] = rule
+
+    def get(self, primitive: Primitive, default: Rule | None = None) -> Rule | None:
+        """The rule of a primitive, or the default."""
+        return self._rules.get(primitive, default)
+
+    def of(self, eqn: Eqn) -> Rule | None:
         """The rule for an equation; None where it needs none, since it carries no jaxprs or is opaque.
 
         Raises MissingRule if the equation carries jaxprs and its primitive has no rule.
         """
-        primitive = eqn.primitive
+        return self.of_call(eqn.primitive, eqn.params)
+
+    def of_call(self, primitive: Primitive, params: dict[str, Any]) -> Rule | None:
+        """As `of`, for a call of a primitive."""
         rule = self._rules.get(primitive)
-        if rule is None and primitive not in self._opaque and next(jaxprs_in_params(eqn.params), None) is not None:
+        if rule is None and primitive not in self._opaque and next(jaxprs_in_params(params), None) is not None:
             self.missing(primitive, " It carries jaxprs, into which the interpreter must look.")
         return rule
 

@@ -182,7 +182,7 @@ class _Checks:
             if FailedCheckError in self.wanted:
                 self.join(state_of(args, params["counts"]), params["sites"])
             return ()
-        rule = _INNER.get(eqn)
+        rule = _INNER.of(eqn)
         if rule is not None:
             programs = _programs(params)
             inner = [_checked(program, self.wanted) for program in programs]

@@ -15,17 +15,15 @@ from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import typeof
 from teucer._derived.custom_batching import custom_vmap_call_p
 from teucer._derived.custom_jvp import custom_jvp_call_p
-from teucer._derived.custom_vjp import custom_lin_p, custom_vjp_call_p
-from teucer._derived.linear_call import linear_call_p
+from teucer._derived.custom_vjp import custom_vjp_call_p
 from teucer._derived.metadata import xla_metadata_call_p
 from teucer._derived.remat import remat_p
-from teucer._targets.cpu.outlined_call import outlined_call_p
-from teucer._transform.jit_calls import hoisted, jit_p, sized_call_p
+from teucer._transform.jit_calls import hoisted, jit_p
 from teucer._trees import pytrees
 from teucer.experimental.sparse._base import JAXSparse
 from teucer.experimental.sparse._spenv import SparsifyEnv, SparsifyValue, array_of, spvalue_of
 
-__all__ = ["CALLS", "EXEMPT"]
+__all__ = ["CALLS"]
 
 Evaluate = Callable[..., list[SparsifyValue]]
 Values = Sequence[SparsifyValue]
@@ -240,12 +238,4 @@ CALLS: dict[Primitive, Callable[..., Values]] = {
     lax.cond_p: _cond,
     lax.while_p: _while,
     lax.scan_p: _scan,
-}
-_SPARSE_SYSTEMS = "what it solves is dense; sparse systems are solved by sparse.linalg.spsolve"
-EXEMPT: dict[Primitive, str] = {
-    lax.linear_solve_p: _SPARSE_SYSTEMS,
-    custom_lin_p: "only linearization makes it",
-    linear_call_p: "its transpose is a function of dense arrays",
-    sized_call_p: "is of dynamic sizes, which sparse arrays do not have",
-    outlined_call_p: "only outlining makes it, on the way to the compiler",
 }

@@ -13,8 +13,12 @@ from teucer import lax
 from teucer import numpy as jnp
 from teucer._base import dtypes
 from teucer._core.primitive import Primitive
+from teucer._core.rules_table import Rules
 from teucer._core.trace import EVAL, Tracer, typeof, using
-from teucer._derived.interpret import Rules
+from teucer._derived.custom_vjp import custom_lin_p
+from teucer._derived.linear_call import linear_call_p
+from teucer._targets.cpu.outlined_call import outlined_call_p
+from teucer._transform.jit_calls import sized_call_p
 from teucer.experimental.sparse import bcoo, bcsr
 from teucer.experimental.sparse._bcoo_arith import dense_at
 from teucer.experimental.sparse._bcoo_array import BCOO
@@ -359,7 +363,16 @@ def _convolution(lhs: Any, rhs: Any, **params: Any) -> Any:
     return bcoo.bcoo_conv_general_dilated(lhs, rhs, **params)
 
 
-sparse_rules_bcoo: Rules = Rules(
+_SPARSE_SYSTEMS = "what it solves is dense; sparse systems are solved by sparse.linalg.spsolve"
+EXEMPT: dict[Primitive, str] = {
+    lax.linear_solve_p: _SPARSE_SYSTEMS,
+    custom_lin_p: "only linearization makes it",
+    linear_call_p: "its transpose is a function of dense arrays",
+    sized_call_p: "is of dynamic sizes, which sparse arrays do not have",
+    outlined_call_p: "only outlining makes it, on the way to the compiler",
+}
+
+sparse_rules_bcoo: Rules[Callable[..., Any]] = Rules(
     "sparse",
     {
         lax.mul_p: _mul,
@@ -383,9 +396,10 @@ sparse_rules_bcoo: Rules = Rules(
         lax.gather_p: first_sparse(_gather),
         lax.conv_general_dilated_p: on_arrays(_convolution),
     },
+    opaque=EXEMPT,
 )
 # Other operations on BCSR arrays go by way of BCOO.
-sparse_rules_bcsr: Rules = Rules(
+sparse_rules_bcsr: Rules[Callable[..., Any]] = Rules(
     "sparse",
     {
         lax.mul_p: _mul,
@@ -396,4 +410,5 @@ sparse_rules_bcsr: Rules = Rules(
         lax.dot_general_p: on_arrays(_dot_general),
         lax.broadcast_in_dim_p: on_arrays(_broadcast_in_dim),
     },
+    opaque=EXEMPT,
 )

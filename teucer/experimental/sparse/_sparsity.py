@@ -14,12 +14,12 @@ import numpy as np
 
 from teucer import lax
 from teucer._base import dtypes
-from teucer._core.jaxpr import ClosedJaxpr, Eqn
+from teucer._core.jaxpr import ClosedJaxpr, Eqn, interpret
 from teucer._core.primitive import Primitive
+from teucer._core.rules_table import Rules
 from teucer._core.trace import EVAL, using
 from teucer._derived.custom_jvp import custom_jvp_call_p
 from teucer._derived.custom_vjp import custom_vjp_call_p
-from teucer._derived.interpret import Rules, interpret
 from teucer._derived.metadata import xla_metadata_call_p
 from teucer._derived.remat import remat_p
 from teucer._transform.jit_calls import jit_p
@@ -72,6 +72,11 @@ def _positions(aval: Any) -> Any:
     return np.arange(math.prod(aval.shape), dtype=np.int32).reshape(aval.shape)
 
 
+def _known(x: Any) -> Dependence:
+    """What a value or a constant of a jaxpr depends on."""
+    return x if isinstance(x, Dependence) else Dependence(None, np.asarray(x))
+
+
 class _Detection:
     """One run over a jaxpr; n: the size of the arguments."""
 
@@ -79,10 +84,8 @@ class _Detection:
         self.n = n
 
     def run(self, closed: ClosedJaxpr, args: Sequence[Dependence]) -> list[Dependence]:
-        consts = [Dependence(None, np.asarray(c)) for c in closed.consts]
-        return interpret(
-            closed.jaxpr, consts, args, self.equation, lambda x: Dependence(None, np.asarray(x))
-        )
+        outs = interpret(closed, args, lambda eqn, operands: self.equation(eqn, list(map(_known, operands))))
+        return list(map(_known, outs))
 
     def equation(self, eqn: Eqn, args: list[Dependence]) -> Sequence[Dependence]:
         if all(x.pattern is None for x in args) and eqn.primitive not in CALLS:
@@ -330,7 +333,7 @@ CALLS: dict[Primitive, Callable[..., Any]] = {
     lax.while_p: _looped(0, None, "body_jaxpr"),
     lax.scan_p: _looped(0, None, "jaxpr"),
 }
-RULES: Rules = Rules(
+RULES: Rules[Callable[..., Any]] = Rules(
     "sparsity",
     {
         **CALLS,

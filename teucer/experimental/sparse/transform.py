@@ -16,16 +16,15 @@ import numpy as np
 from teucer import lax
 from teucer._base import tracebacks
 from teucer._core.calls import FlatFunction
-from teucer._core.jaxpr import Eqn, Jaxpr
+from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, interpret
 from teucer._core.primitive import MissingRule, Primitive
 from teucer._core.stage import stage_flat
 from teucer._core.trace import Trace, Tracer, check_alive, current_trace, end, typeof, using
 from teucer._core.types import ShapedArray
-from teucer._derived.interpret import interpret
 from teucer._trees import pytrees
 from teucer.experimental.sparse._base import JAXSparse
 from teucer.experimental.sparse._bcsr_array import BCSR
-from teucer.experimental.sparse._sparse_calls import CALLS, EXEMPT
+from teucer.experimental.sparse._sparse_calls import CALLS
 from teucer.experimental.sparse._sparse_rules import (
     DENSE_RESULT,
     elementwise,
@@ -71,8 +70,11 @@ def eval_sparse(
     # A dense array that is repeated along axes is kept as it was until something but a product needs it.
     small: dict[int, SparsifyValue] = {}
 
-    def handle(eqn: Eqn, values: list[Any]) -> Sequence[SparsifyValue]:
-        primitive = eqn.primitive
+    def on_values(x: Any) -> SparsifyValue:
+        return x if isinstance(x, SparsifyValue) else spenv.dense(x)
+
+    def handle(eqn: Eqn, operands: Sequence[Any]) -> Sequence[SparsifyValue]:
+        primitive, values = eqn.primitive, list(map(on_values, operands))
         if (
             primitive in (lax.mul_p, lax.div_p)
             and values[0].is_sparse() is not values[1].is_sparse()
@@ -83,7 +85,7 @@ def eval_sparse(
             small[outs[0].data_ref] = _unrepeated(spenv, values[0], eqn.params)  # type: ignore[index]
         return outs
 
-    return interpret(jaxpr, [spenv.dense(c) for c in consts], spvalues, handle, spenv.dense)
+    return list(map(on_values, interpret(ClosedJaxpr(jaxpr, consts), spvalues, handle)))
 
 
 def _unrepeated(spenv: SparsifyEnv, value: SparsifyValue, params: dict[str, Any]) -> SparsifyValue:
@@ -107,20 +109,16 @@ def apply(
         outs = primitive.call(*(spenv.data(v) for v in values), **params)
         return [spenv.dense(y) for y in outs]
     bcsr = any(v.is_bcsr() for v in values)
-    rule = (sparse_rules_bcsr if bcsr else sparse_rules_bcoo).get(primitive)
-    if (
-        rule is None
-        and bcsr
-        and sparse_rules_bcoo.get(primitive) is not None
-        and primitive not in CALLS
-    ):
+    table = sparse_rules_bcsr if bcsr else sparse_rules_bcoo
+    rule = table.get(primitive)
+    if rule is None and bcsr and primitive in sparse_rules_bcoo and primitive not in CALLS:
         return _by_bcoo(sparse_rules_bcoo[primitive], spenv, values, params)
     if rule is None:
         found = elementwise(primitive, spenv, values, params)
         if found is not None:
             return found
         try:
-            rule = sparse_rules_bcoo.of(primitive)
+            rule = sparse_rules_bcoo.of_call(primitive, params)
         except MissingRule as err:
             raise NotImplementedError(str(err)) from None
     if rule is None:
@@ -299,10 +297,6 @@ def _todense(spenv: SparsifyEnv, *spvalues: SparsifyValue, tree: Any) -> Sequenc
 
 
 for _rules in (sparse_rules_bcoo, sparse_rules_bcsr):
-    _rules.exempt.update(EXEMPT)
-    _rules.update(
-        {
-            todense_p: _todense,
-            **{p: functools.partial(call, eval_sparse) for p, call in CALLS.items()},
-        }
-    )
+    _rules[todense_p] = _todense
+    for _primitive, _call in CALLS.items():
+        _rules[_primitive] = functools.partial(_call, eval_sparse)
