@@ -90,7 +90,7 @@ def test_under_transformations(n: int) -> None:
     equal(jax.jit(f_lin)(W, x), jax.jvp(loss, (W, x), (W, x))[1])
     total, last = jax.lax.scan(lambda c, w: (c + g(w, x), g(w, x)), 0., np.stack([W, -W]))
     equal((total, last), jax.lax.scan(lambda c, w: (c + loss(w, x), loss(w, x)), 0., np.stack([W, -W])))
-    equal(jax.lax.cond(True, g, lambda w, x: 0., W, x), loss(W, x))
+    equal(jax.lax.cond(True, g, lambda w, x: jnp.zeros(()), W, x), loss(W, x))
     equal(jax.checkpoint(g)(W, x), loss(W, x))
 
 

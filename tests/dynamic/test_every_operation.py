@@ -40,6 +40,9 @@ REFUSED_BATCH = {
 # Primitives without a rule for padded arrays: refused wherever a dynamic dimension comes up.
 WITHOUT_RULE = {
     **dict.fromkeys(("debug_callback", "io_callback", "pure_callback"), "a callback would see the buffer"),
+    **dict.fromkeys(("buffer_callback", "ffi_call"), "code of others would see the buffer"),
+    **dict.fromkeys(("addupdate", "empty_ref", "free_ref", "freeze", "get", "new_ref", "swap"), "references have known sizes"),
+    **dict.fromkeys(("all_gather_invariant", "psum_invariant", "pvary"), "within shard_map sizes are known"),
     **dict.fromkeys(("rng_bit_generator", "rng_uniform"), DRAWN),
     **dict.fromkeys(("ragged_dot_general", "scaled_dot"), "not done yet"),
     "composite": "a compiler that knows the operation knows nothing of padding",
