@@ -1,5 +1,6 @@
 """The documentation site: `make docs`. Pages are Markdown; those of the reference are written by `reference.py`."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -15,3 +16,12 @@ myst_heading_anchors = 3
 myst_enable_extensions = ["deflist"]
 suppress_warnings = ["myst.header"]
 pygments_style = "default"
+
+
+def link_files(app, name, source):
+    """MyST takes a link to any .md for one to a page of the site: notes of benchmarks are files."""
+    source[0] = re.sub(r"\]\(((?:\.\./)+benchmarks/)", r"](path:\1", source[0])
+
+
+def setup(app):
+    app.connect("source-read", link_files)

@@ -3,6 +3,7 @@
 A snippet that is no program (bad examples of the style guide) is fenced as ```python no-run.
 """
 
+import ast
 import re
 from pathlib import Path
 
@@ -36,3 +37,23 @@ def test_links_lead_somewhere(page):
 
 def test_readme_has_snippets():
     assert SNIPPET.search((ROOT / "README.md").read_text())
+
+
+def room_of(path):
+    return path.relative_to(ROOT / "teucer" / "lax").parts[0].removesuffix(".py")
+
+
+def test_rules_say_the_order_of_the_rooms_of_lax():
+    """Each room of lax imports only rooms that docs/rules.md names before it, and is named there."""
+    block = re.search(r"```text\n(_.*?)```", (ROOT / "docs" / "rules.md").read_text(), re.DOTALL)
+    place = {room: i for i, room in enumerate(block[1].split())}
+    rooms = {room_of(path): [] for path in (ROOT / "teucer" / "lax").rglob("*.py")}
+    del rooms["__init__"]
+    assert sorted(place) == sorted(rooms)
+    for path in (ROOT / "teucer" / "lax").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("teucer.lax") and room_of(path) in rooms:
+                inner = node.module.split(".")[2:3]
+                rooms[room_of(path)] += inner or [a.name for a in node.names if a.name in rooms]
+    late = [(room, other) for room, others in rooms.items() for other in others if place[other] > place[room]]
+    assert not late
