@@ -30,7 +30,7 @@ _ROOMS = {
     "teucer._arrays.arrays":
         "Array Shard",
     "teucer._devices.meshes":
-        "make_mesh set_mesh",
+        "get_abstract_mesh get_mesh make_mesh set_mesh use_abstract_mesh",
     "teucer._devices.shardings":
         "NamedSharding",
     "teucer._core.specs":

@@ -155,3 +155,43 @@ def test_create_device_mesh():
     assert mesh_utils.create_device_mesh((2,), jax.devices()[6:]).tolist() == jax.devices()[6:]
     with pytest.raises(ValueError, match=r"Number of devices 8 must equal the product of mesh_shape \(3,\)"):
         mesh_utils.create_device_mesh((3,))
+
+
+class Placed:
+    """What a mesh asks of a device of another process."""
+
+    platform = "cpu"
+
+    def __init__(self, number, process, slice_index=None):
+        self.number, self.process_index = number, process
+        if slice_index is not None:
+            self.slice_index = slice_index
+
+    def __repr__(self):
+        return f"Placed({self.number})"
+
+
+def test_create_hybrid_device_mesh():
+    """Axes of a granule are the inner part of each axis of the grid; granules stand by number, or as they come."""
+    devices = [Placed(i, process) for i, process in enumerate((1, 1, 1, 1, 0, 0, 0, 0))]
+    hybrid = mesh_utils.create_hybrid_device_mesh
+    numbers = np.vectorize(lambda d: d.number)
+    by_number = numbers(hybrid((2, 2), (1, 2), devices, process_is_granule=True))
+    np.testing.assert_array_equal(by_number, [[4, 5, 0, 1], [6, 7, 2, 3]])
+    as_given = numbers(hybrid((2, 2), (2, 1), devices, process_is_granule=True, should_sort_granules_by_key=False))
+    np.testing.assert_array_equal(as_given, [[0, 1], [2, 3], [4, 5], [6, 7]])
+    slices = [Placed(i, 0, slice_index=i // 2) for i in range(4)]
+    np.testing.assert_array_equal(numbers(hybrid((2,), (2,), slices)), [0, 1, 2, 3])
+
+
+@pytest.mark.parametrize(("inner", "outer", "message"), [
+    ((2, 2), (2,), "must have as many axes"), ((4,), (3,), "Number of slices 2 must equal the product of dcn_mesh_shape"),
+    ((2,), (2,), "Number of devices 4 must equal the product of mesh_shape")])
+def test_hybrid_meshes_that_do_not_fit(inner, outer, message):
+    with pytest.raises(ValueError, match=message):
+        mesh_utils.create_hybrid_device_mesh(inner, outer, [Placed(i, i // 4) for i in range(8)], process_is_granule=True)
+
+
+def test_hybrid_meshes_need_slices():
+    with pytest.raises(ValueError, match="(?s)does not have attribute slice_index.*process_is_granule=True"):
+        mesh_utils.create_hybrid_device_mesh((1,), (1,), [Placed(0, 0)])
