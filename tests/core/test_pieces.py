@@ -18,7 +18,7 @@ from teucer._programs.program import Steps
 from teucer._targets import interface
 from teucer._targets.cpu.outline import FORCED as ALL
 from teucer._targets.cpu.outline import Costs, outline
-from teucer._targets.cpu.pieces import FORCED, Cut, cut
+from teucer._targets.cpu.pieces import FORCED, CutProgram, cut
 from teucer._transform.jit_calls import hoist_consts
 
 
@@ -45,7 +45,7 @@ def step(ws: Any, x: Any) -> Any:
     return [w - 0.1 * g for w, g in zip(ws, gradients, strict=True)], value
 
 
-def pieces_of(f: Any, *args: Any, costs: Costs = ALL) -> tuple[Jaxpr, Cut | None]:
+def pieces_of(f: Any, *args: Any, costs: Costs = ALL) -> tuple[Jaxpr, CutProgram | None]:
     jaxpr = remove_dead(optimize(hoist_consts(jax.make_jaxpr(f)(*args).jaxpr).jaxpr))
     jaxpr = outline(jaxpr, costs)
     return jaxpr, cut(jaxpr, FORCED)

@@ -28,7 +28,7 @@ try:
 except ImportError:  # Windows: processes that end at the same moment may lose each other's counts
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Counts", "cache_dir", "clear", "count", "counts", "entries", "limit", "read", "write"]
+__all__ = ["UseCounts", "cache_dir", "clear", "count", "counts", "entries", "limit", "read", "write"]
 
 SUFFIX, FORECAST, UNFINISHED, COUNTS = ".xla", ".forecast", ".new-", "counts"
 _FORMAT = b"teucer-4\0"
@@ -38,7 +38,7 @@ _NUMBERS = struct.Struct("<3Q")
 _lock = threading.Lock()
 
 
-class Counts(NamedTuple):
+class UseCounts(NamedTuple):
     """What processes have done with a cache: entries found and missed, bytes written since it was last looked through."""
 
     hits: int = 0
@@ -47,10 +47,10 @@ class Counts(NamedTuple):
 
 
 # What this process has done and the file of counts does not say yet, by folder, as text: paths take several calls to hash.
-_uncounted: dict[str, Counts] = {}
+_uncounted: dict[str, UseCounts] = {}
 # Folders of which a warning was given, and the errno.
 _complained: set[tuple[Path, int | None]] = set()
-_UNKNOWN = Counts(written=1 << 62)  # of a folder without counts: nobody has looked through it
+_UNKNOWN = UseCounts(written=1 << 62)  # of a folder without counts: nobody has looked through it
 
 
 def cache_dir() -> Path | None:
@@ -108,7 +108,7 @@ def read(path: Path) -> bytes | None:
 
 def count(path: Path, *, hit: bool) -> None:
     """Count that a program was found in an entry, or had to be compiled."""
-    _note(path.parent, Counts(hits=1) if hit else Counts(misses=1))
+    _note(path.parent, UseCounts(hits=1) if hit else UseCounts(misses=1))
     events.event("/jax/compilation_cache/compile_requests_use_cache")
     events.event("/jax/compilation_cache/cache_hits" if hit else "/jax/compilation_cache/cache_misses")
 
@@ -127,7 +127,7 @@ def write(path: Path, content: bytes) -> None:
         if kept:
             _write_whole(path, _checksum(path, content) + content)
         slack = most // 16
-        _note(path.parent, Counts(written=size if kept else 0))
+        _note(path.parent, UseCounts(written=size if kept else 0))
         if _save_counts(path.parent).written > slack:
             _evict(path.parent, most - slack)
             _save_counts(path.parent, looked_through=True)
@@ -135,7 +135,7 @@ def write(path: Path, content: bytes) -> None:
         _complain("writing", path, err)
 
 
-def counts(folder: Path) -> Counts:
+def counts(folder: Path) -> UseCounts:
     """What processes have done with a cache, those that still run up to their last miss."""
     with contextlib.suppress(OSError):
         if _uncounted.get(str(folder)):
@@ -200,13 +200,13 @@ def _complain(what: str, path: Path, err: OSError | RuntimeError) -> None:
         warnings.warn(f"Error {what} persistent compilation cache entry {path}: {err}", stacklevel=source.user_stacklevel())
 
 
-def _note(folder: Path, new: Counts) -> None:
+def _note(folder: Path, new: UseCounts) -> None:
     with _lock:
         name = str(folder)
-        _uncounted[name] = Counts(*map(sum, zip(_uncounted.get(name, Counts()), new, strict=True)))
+        _uncounted[name] = UseCounts(*map(sum, zip(_uncounted.get(name, UseCounts()), new, strict=True)))
 
 
-def _save_counts(folder: Path, looked_through: bool = False) -> Counts:
+def _save_counts(folder: Path, looked_through: bool = False) -> UseCounts:
     """Add what this process has done to the file of counts; the sums.
 
     While another process has the file, nothing is saved: the next time will do, so nobody waits.
@@ -218,8 +218,8 @@ def _save_counts(folder: Path, looked_through: bool = False) -> Counts:
         if not free:
             return found
         with _lock:
-            new = _uncounted.pop(str(folder), Counts())
-        total = Counts(found.hits + new.hits, found.misses + new.misses, 0 if looked_through else found.written + new.written)
+            new = _uncounted.pop(str(folder), UseCounts())
+        total = UseCounts(found.hits + new.hits, found.misses + new.misses, 0 if looked_through else found.written + new.written)
         os.lseek(handle, 0, os.SEEK_SET)
         os.write(handle, _NUMBERS.pack(*(n % (1 << 63) for n in total)))  # bytes of chance may be in a damaged file
         return total
@@ -227,8 +227,8 @@ def _save_counts(folder: Path, looked_through: bool = False) -> Counts:
         os.close(handle)  # lets go of it
 
 
-def _unpacked(data: bytes) -> Counts:
-    return Counts(*_NUMBERS.unpack(data)) if len(data) == _NUMBERS.size else _UNKNOWN
+def _unpacked(data: bytes) -> UseCounts:
+    return UseCounts(*_NUMBERS.unpack(data)) if len(data) == _NUMBERS.size else _UNKNOWN
 
 
 def _hold(handle: int) -> bool:

@@ -24,7 +24,7 @@ from teucer._programs.lower import Lowering, lower, trace_time
 from teucer._programs.prepare import prepared
 from teucer._programs.program import Program, Step, Steps
 from teucer._targets.cpu.outlined_call import outlined_call_p
-from teucer._targets.cpu.pieces import Cut
+from teucer._targets.cpu.pieces import CutProgram
 from teucer._targets.table import target_of
 
 __all__ = ["compile_job", "program_for"]
@@ -119,7 +119,7 @@ class _Pieces(NamedTuple):
     kept: which of its arguments they take, of which `donated` may be overwritten. start: when they began to be lowered.
     """
 
-    cut: Cut
+    cut: CutProgram
     lowerings: dict[Jaxpr, Lowering]
     kept: tuple[bool, ...]
     donated: tuple[bool, ...]
@@ -177,7 +177,7 @@ def _compile_pieces(job: Job, pieces: _Pieces) -> Program:
     return Program(code, lowering, whole.out_avals, name, _steps(pieces, programs))
 
 
-def _between(pieces: Cut) -> set[Jaxpr]:
+def _between(pieces: CutProgram) -> set[Jaxpr]:
     """What runs between the calls of functions, where it takes but little of the time."""
     between = {p.jaxpr for p in pieces.pieces if not p.calls}
     return set() if len(between) > sum(max(p.calls, 1) for p in pieces.pieces) // 8 else between

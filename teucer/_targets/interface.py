@@ -11,7 +11,7 @@ from teucer._executables.compile import NO_SWITCHES, Switches
 from teucer._targets import host_memory
 from teucer._targets.cpu.outline import FORCED, has_symbolic_sizes, outlined
 from teucer._targets.cpu.pieces import FORCED as FORCED_PIECES
-from teucer._targets.cpu.pieces import Cut, cut
+from teucer._targets.cpu.pieces import CutProgram, cut
 
 __all__ = ["Mode", "Target"]
 
@@ -31,7 +31,7 @@ class Target:
         """A jaxpr that the passes have optimised, as this compiler had better be given it."""
         return outlined(jaxpr, FORCED) if mode == "force" and not has_symbolic_sizes(jaxpr) else jaxpr
 
-    def pieces(self, jaxpr: Jaxpr, mode: Mode) -> Cut | None:
+    def pieces(self, jaxpr: Jaxpr, mode: Mode) -> CutProgram | None:
         """The executables that a prepared jaxpr had better be; None for one."""
         return cut(jaxpr, FORCED_PIECES) if mode == "force" else cut(jaxpr)
 

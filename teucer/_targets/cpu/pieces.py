@@ -20,7 +20,7 @@ from teucer._targets.cpu.bytes import carried
 from teucer._targets.cpu.outline import Costs
 from teucer._targets.cpu.outlined_call import outlined_call_p
 
-__all__ = ["FORCED", "Cut", "Limits", "Piece", "cut"]
+__all__ = ["FORCED", "CutProgram", "Limits", "Piece", "cut"]
 
 
 class Limits(NamedTuple):
@@ -58,7 +58,7 @@ class Piece(NamedTuple):
     calls: int
 
 
-class Cut(NamedTuple):
+class CutProgram(NamedTuple):
     """A program in pieces; constants that functions are called with; the numbers of its results among the values."""
 
     pieces: tuple[Piece, ...]
@@ -66,7 +66,7 @@ class Cut(NamedTuple):
     results: tuple[int, ...]
 
 
-def cut(jaxpr: Jaxpr, limits: Limits = Limits()) -> Cut | None:
+def cut(jaxpr: Jaxpr, limits: Limits = Limits()) -> CutProgram | None:
     """The pieces of a jaxpr without constants; None where it had better stay whole."""
     calls = [eqn for eqn in jaxpr.eqns if eqn.primitive is outlined_call_p and carried(_function(eqn)) >= limits.carried
              and len(_function(eqn).eqns) != 1]  # what is merely expensive is no piece
@@ -189,7 +189,7 @@ def _stretch(part: list[Eqn], calls: int, k: int, last_use: dict[Var, int]) -> _
     return _Stretch(Jaxpr([], invars, outvars, part), operands, outvars, calls)
 
 
-def _numbered(invars: Sequence[Var], split: Sequence[_Stretch], results: Sequence[Atom]) -> Cut:
+def _numbered(invars: Sequence[Var], split: Sequence[_Stretch], results: Sequence[Atom]) -> CutProgram:
     """The pieces with numbers for the values."""
     literals = [v for s in split for v in s.operands if type(v) is Literal]
     values = itertools.chain(invars, literals, *(s.results for s in split))
@@ -201,4 +201,5 @@ def _numbered(invars: Sequence[Var], split: Sequence[_Stretch], results: Sequenc
         drops[k].append(numbers[v])
     pieces = [Piece(s.jaxpr, tuple([numbers[id(v)] for v in s.operands]), tuple(drops[k]), s.calls)
               for k, s in enumerate(split)]
-    return Cut(tuple(pieces), tuple([np.asarray(v.val, v.aval.dtype) for v in literals]), tuple([numbers[id(v)] for v in results]))
+    consts = tuple([np.asarray(v.val, v.aval.dtype) for v in literals])
+    return CutProgram(tuple(pieces), consts, tuple([numbers[id(v)] for v in results]))

@@ -33,7 +33,7 @@ PART = 1 / 16
 CLEAR = 3 / 4
 
 
-class Counts(NamedTuple):
+class LoopCounts(NamedTuple):
     """Of an equation or a jaxpr. moved: elements that are transposed, in short loops or in windows, infinitely many where nothing
     is known of the loops. computed: elements in all. products: multiplications of convolutions that are YNNPACK's or Eigen's.
     eigen: those that had better be Eigen's, less those that had not."""
@@ -56,35 +56,35 @@ def suits_eigen(jaxpr: Jaxpr) -> bool:
     return counts.eigen > CLEAR * counts.products
 
 
-def _counts(jaxpr: Jaxpr) -> Counts:
+def _counts(jaxpr: Jaxpr) -> LoopCounts:
     """The sums over the equations; kept on the jaxpr."""
-    found: Counts | None = jaxpr.cache.get(_counts)
+    found: LoopCounts | None = jaxpr.cache.get(_counts)
     if found is None:
         found = jaxpr.cache[_counts] = _sums([_counts_of(eqn) for eqn in jaxpr.eqns])
     return found
 
 
-def _sums(counts: list[Counts]) -> Counts:
+def _sums(counts: list[LoopCounts]) -> LoopCounts:
     if len(counts) == 1:
         return counts[0]
-    return Counts(*map(sum, zip(*counts, strict=True))) if counts else Counts(0, 0, 0, 0)
+    return LoopCounts(*map(sum, zip(*counts, strict=True))) if counts else LoopCounts(0, 0, 0, 0)
 
 
-def _counts_of(eqn: Eqn) -> Counts:
+def _counts_of(eqn: Eqn) -> LoopCounts:
     inner = [_counts(jaxpr) for jaxpr in jaxprs_in_params(eqn.params)]
     if inner:
         return _sums(inner)
     ins, outs = [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars]
     avals = ins + outs
     if True in [aval.symbolic for aval in avals]:
-        return Counts(math.inf, 0, 0, 0)
+        return LoopCounts(math.inf, 0, 0, 0)
     sizes = [aval.size for aval in avals]
     computed = sum(sizes[len(ins):])
     if max(sizes, default=0) < FEW:
-        return Counts(0, computed, 0, 0)
+        return LoopCounts(0, computed, 0, 0)
     moved = eqn.primitive.cost.moved(ins, eqn.params) + sum([n for n, aval in zip(sizes, avals, strict=True) if _is_narrow(aval)])
     products, eigen = by_eigen[eqn.primitive](*ins, *outs, **eqn.params) if eqn.primitive in by_eigen else (0, 0)
-    return Counts(moved if moved <= CACHED else math.inf, computed, products, eigen)
+    return LoopCounts(moved if moved <= CACHED else math.inf, computed, products, eigen)
 
 
 def _is_narrow(aval: Any) -> bool:

@@ -113,7 +113,7 @@ class Cond(Primitive):
         outs_unknown = _union(split_jaxpr(b, unknown, False).unknown_outs for b in branches)
         splits = [split_jaxpr(b, unknown, outs_unknown) for b in branches]
         key = ("cut", tuple(unknown), tuple(outs_unknown), branches)
-        cut: Cut = branches[0].kept(key, lambda: _make_cut(splits, unknown))
+        cut: SplitCond = branches[0].kept(key, lambda: _make_cut(splits, unknown))
         known_args = [x for x, u in zip(operands, unknown, strict=True) if not u]
         known_outs: Sequence[Any] = ()
         if cut.known[0].out_avals or any(b.effects for b in cut.known):
@@ -227,7 +227,7 @@ def _taking(branches: Sequence[ClosedJaxpr], counts: Sequence[int], avals: Seque
 # --- Partial evaluation ----------------------------------------------------------------------------------------------
 
 
-class Cut(NamedTuple):
+class SplitCond(NamedTuple):
     """Branches cut in two. All known branches return the same residuals: of each type as many as the neediest has.
 
     forwarded: known operands that the staged branches take as they are, before the residuals.
@@ -240,7 +240,7 @@ class Cut(NamedTuple):
     forwarded: tuple[int, ...]
 
 
-def _make_cut(splits: Sequence[Split], unknown: Sequence[bool]) -> Cut:
+def _make_cut(splits: Sequence[Split], unknown: Sequence[bool]) -> SplitCond:
     n_outs = splits[0].unknown_outs.count(False)
     forwarded = sorted({f for s in splits for f in s.forwarded if f is not None})
     slots: list[Any] = []
@@ -267,7 +267,7 @@ def _make_cut(splits: Sequence[Split], unknown: Sequence[bool]) -> Cut:
                                   [*(known_avals[i] for i in forwarded), *slots, *unknown_avals]))
     known_joined, known_consts = _hoisted(known)
     staged_joined, staged_consts = _hoisted(staged)
-    return Cut(known_joined, known_consts, staged_joined, staged_consts, tuple(forwarded))
+    return SplitCond(known_joined, known_consts, staged_joined, staged_consts, tuple(forwarded))
 
 
 def _with_slots(known: ClosedJaxpr, n_outs: int, own: Sequence[int], slots: Sequence[Any], *args: Any) -> list[Any]:

@@ -40,7 +40,7 @@ from teucer.lax._control.while_loop import while_p
 __all__ = ["scan_p"]
 
 
-class Cut(NamedTuple):
+class SplitScan(NamedTuple):
     """A scan cut in what can be computed from its known operands and the rest.
 
     unknown, unknown_outs: of the operands and results of the whole.
@@ -252,14 +252,14 @@ def _interleaved(offset: int, moving: Sequence[bool], sizes: Sequence[int]) -> l
 # --- Partial evaluation ----------------------------------------------------------------------------------------------
 
 
-def _cut(params: dict[str, Any], unknown: tuple[bool, ...]) -> Cut:
+def _cut(params: dict[str, Any], unknown: tuple[bool, ...]) -> SplitScan:
     """Cut a scan, given which operands are unknown; a carry that unknown values flow into becomes unknown."""
     jaxpr, num_consts, num_carry = params["jaxpr"], params["num_consts"], params["num_carry"]
     return jaxpr.kept(("cut", unknown, num_consts, num_carry),  # type: ignore[no-any-return]
                 lambda: _make_cut(jaxpr, num_consts, num_carry, list(unknown)))
 
 
-def _make_cut(jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, unknown: list[bool]) -> Cut:
+def _make_cut(jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, unknown: list[bool]) -> SplitScan:
     in_carry = slice(num_consts, num_consts + num_carry)
     while True:
         split = split_jaxpr(jaxpr, unknown, [*unknown[in_carry], *[False] * (len(jaxpr.out_avals) - num_carry)])
@@ -291,7 +291,7 @@ def _make_cut(jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, unknown: list
     loop = ClosedJaxpr(without_dead(loop.jaxpr.replace(outvars=outvars)))
     fixed = known.replace(outvars=invariants, eqns=[e for e in known.eqns if not constant.isdisjoint(e.outvars)],
                           constvars=[], invars=[*known.constvars, *known.invars[:n_consts]], effects=frozenset())
-    return _order_staged(jaxpr, split, (num_consts, num_carry), unknown, sources, Cut(
+    return _order_staged(jaxpr, split, (num_consts, num_carry), unknown, sources, SplitScan(
         tuple(unknown), split.unknown_outs, loop, known_consts, (n_consts + len(known_consts), n_carry),
         ClosedJaxpr(without_dead(fixed)), split.staged, (), (0, 0), ()))
 
@@ -306,7 +306,7 @@ def _invariant_vars(jaxpr: Jaxpr, constant: Sequence[Var]) -> set[Var]:
 
 
 def _order_staged(jaxpr: ClosedJaxpr, split: Any, counts: tuple[int, int], unknown: Sequence[bool],
-                  residuals: Sequence[tuple[str, int]], cut: Cut) -> Cut:
+                  residuals: Sequence[tuple[str, int]], cut: SplitScan) -> SplitScan:
     """The cut with its staged scan: inputs (residuals, unknown operands) go into the order consts, carry, xs."""
     num_consts, num_carry = counts
     staged, consts = hoisted(split.staged)
@@ -326,7 +326,7 @@ def _order_staged(jaxpr: ClosedJaxpr, split: Any, counts: tuple[int, int], unkno
                         sources=tuple(sources[i] for i in order))
 
 
-def _run_known(cut: Cut, args: Sequence[Any], params: dict[str, Any]) -> tuple[Sequence[Any], list[Any]]:
+def _run_known(cut: SplitScan, args: Sequence[Any], params: dict[str, Any]) -> tuple[Sequence[Any], list[Any]]:
     """Run the known part of a scan: its known results, and the operands of the staged part."""
     known_args = [x for x, u in zip(args, cut.unknown, strict=True) if not u]
     num_consts, num_carry = cut.n_known
