@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from core.stepwise import check_each_pass
 from hypothesis import given, settings
+from optimize.stepwise import check_each_pass
 
 from teucer import lax
 from teucer._base import config

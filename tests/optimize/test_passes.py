@@ -11,8 +11,8 @@ import hypothesis.strategies as st
 import ml_dtypes
 import numpy as np
 import pytest
-from core.stepwise import bits, check_each_pass, compiled_text, stepwise
 from hypothesis import given, settings
+from optimize.stepwise import bits, check_each_pass, compiled_text, stepwise
 
 import teucer as jax
 import teucer.numpy as jnp

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from core.stepwise import bits, stepwise
-from core.test_outline import functions, rng, traced
+from optimize.stepwise import bits, stepwise
+from targets.test_outline import functions, rng, traced
 
 import teucer as jax
 import teucer.numpy as jnp

@@ -9,8 +9,8 @@ from typing import Any
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from core.stepwise import bits, compiled_text, stepwise
 from hypothesis import example, given, settings
+from optimize.stepwise import bits, compiled_text, stepwise
 
 import teucer as jax
 import teucer.numpy as jnp

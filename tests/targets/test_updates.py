@@ -8,9 +8,9 @@ from typing import Any
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from core.stepwise import bits, stepwise
-from core.test_outline import BLOCKS, CALLS_ONLY, LAYERS, PLAN, X, functions, network, outlined, program, rng, traced
 from hypothesis import given, settings
+from optimize.stepwise import bits, stepwise
+from targets.test_outline import BLOCKS, CALLS_ONLY, LAYERS, PLAN, X, functions, network, outlined, program, rng, traced
 
 import teucer as jax
 import teucer.numpy as jnp

@@ -69,7 +69,7 @@ def g(x, n=1, *rest, y=0.0, mode="a", w=None):
 def test_what_differs_by_name(explained, before, now, expected):
     g.clear_cache()
     (message,) = explained(g, lambda f: f(*before[0], **before[1]), lambda f: f(*now[0], **now[1]))
-    assert message.startswith("TRACING CACHE MISS at tests/runtime/test_misses.py:")
+    assert message.startswith("TRACING CACHE MISS at tests/executables/test_misses.py:")
     assert re.search(r"\n  for g defined at .*test_misses.py:\d+\n  all previously seen cache keys differ", message)
     assert last_lines(message) == expected
 
@@ -102,7 +102,7 @@ def test_donation(explained):
 def test_another_device_is_another_program(explained):
     f = jax.jit(lambda x: x * 2)
     (message,) = explained(f, lambda f: f(x8), lambda f: f(jax.device_put(x8, jax.devices()[1])))
-    assert message.startswith("COMPILATION CACHE MISS at tests/runtime/test_misses.py:")
+    assert message.startswith("COMPILATION CACHE MISS at tests/executables/test_misses.py:")
     assert last_lines(message) == ["devices: was not committed, on CpuDevice(id=0), is committed to CpuDevice(id=1)"]
 
 
