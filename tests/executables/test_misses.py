@@ -379,6 +379,6 @@ def test_large_constants():
 
 def test_file_names_in_locations():
     f = jax.jit(lambda x: x + 1)
-    assert "/runtime/test_misses.py" in f.lower(1.0).as_text(debug_info=True)
+    assert "/executables/test_misses.py" in f.lower(1.0).as_text(debug_info=True)
     with config.hlo_source_file_canonicalization_regex(".*/tests/"):
-        assert '"runtime/test_misses.py' in f.lower(1.0).as_text(debug_info=True)
+        assert '"executables/test_misses.py' in f.lower(1.0).as_text(debug_info=True)
