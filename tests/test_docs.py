@@ -4,6 +4,7 @@ A snippet that is no program (bad examples of the style guide) is fenced as ```p
 """
 
 import ast
+import fnmatch
 import re
 from pathlib import Path
 
@@ -33,6 +34,12 @@ def test_snippets_run(page):
 def test_links_lead_somewhere(page):
     missing = [link for link in LINK.findall(page.read_text()) if not (page.parent / link).exists()]
     assert not missing
+
+
+def test_every_page_is_on_the_site():
+    lines = (ROOT / "docs" / "index.md").read_text().splitlines()
+    pages = [str(page.relative_to(ROOT / "docs").with_suffix("")) for page in PAGES if page.is_relative_to(ROOT / "docs")]
+    assert [page for page in pages if page != "index" and not any(fnmatch.fnmatch(page, line) for line in lines)] == []
 
 
 def test_readme_has_snippets():
