@@ -72,7 +72,7 @@ def check_fault(kind, n):
     assert not re.search(r"FATAL|Terminating process because", said), said
 
 
-@pytest.mark.parametrize("kind", ["compiles another", "other order", "dies 0"])
+@pytest.mark.parametrize("kind", ["compiles another", "other order", "dies 0", "sleeps"])
 def test_faults_end_every_process(kind):
     check_fault(kind, 2)
 

@@ -37,10 +37,10 @@ class Agreement(NamedTuple):
             raise RuntimeError(f"{self.name}: this program runs over processes {self.group}, and this process has parted from "
                                "them (jax.distributed.shutdown).")
         begun = watching.begin(self.group, self.name, self.fingerprint)
-        begun.results = []
         try:
             begun.results = results = call()
         except XlaRuntimeError as err:
+            begun.results = []  # it has ended
             reason = watching.explained(err)
             if reason is err:
                 raise
