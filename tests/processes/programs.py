@@ -89,10 +89,10 @@ def refusals():
 def many():
     """More calls than XLA lets be in flight with several devices a process."""
     x, results = rows(), []
-    for _ in range(100):
+    for _ in range(300):
         results.append(double(x))
     same(results[-1], float(np.sum(np.arange(2 * jax.device_count()) * 2)))
-    print("100 calls")
+    print("300 calls")
 
 
 def goes_on():

@@ -108,15 +108,22 @@ class Watch:
             self._counts[group] += 1
             self._recent.append(call)
             self._in_flight.append(call)
-            oldest = self._in_flight[0]
-            crowded = len(self._in_flight) > _IN_FLIGHT
+            oldest = list(self._in_flight)[:-_IN_FLIGHT]
         if config.check_programs.value:
             self._agree(call)
-        if crowded and oldest.results:
-            for x in oldest.results:
+        for before in oldest:
+            for x in before.results or ():
                 if not x.is_deleted():
                     x.block_until_ready()
+        self._forget_ended()
         return call
+
+    def _forget_ended(self) -> Call | None:
+        """The oldest call that has not ended yet."""
+        with self._lock:
+            while self._in_flight and not self._in_flight[0].running():
+                self._in_flight.popleft()
+            return self._in_flight[0] if self._in_flight else None
 
     def _agree(self, call: Call) -> None:
         """Raise ProcessFailure if the first process of the group makes another call."""
@@ -324,10 +331,7 @@ class Watch:
     def _judge(self) -> None:
         while not self._stopped.wait(self._period):
             now = time.monotonic()
-            with self._lock:
-                while self._in_flight and not self._in_flight[0].running():
-                    self._in_flight.popleft()
-                oldest = self._in_flight[0] if self._in_flight else None
+            oldest = self._forget_ended()
             if now - self._answered > 2 * self._silence:
                 self._conclude(f"the coordination service at {self._address}, on the machine of process 0, has not answered for "
                                f"{2 * self._silence} s", (0,))
