@@ -10,6 +10,7 @@ from teucer._base import errors
 from teucer._base.collection import rarely_collected
 from teucer._base.functions import fun_name, fun_text, where
 from teucer._core.jaxpr import Jaxpr
+from teucer._core.names import called
 from teucer._core.references import types as references
 from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import typeof
@@ -43,7 +44,7 @@ class FlatCall(NamedTuple):
     def apply(self, fun: Callable[..., Any], leaves: Sequence[Any]) -> Any:
         """Call `fun` with other leaves in the place of these."""
         args, kwargs = self.arguments(leaves)
-        return fun(*args, **kwargs)
+        return called(fun, *args, **kwargs)
 
 
 def flatten_call(args: tuple[Any, ...], kwargs: dict[str, Any], static_argnums: Sequence[int] = (),
@@ -263,7 +264,7 @@ class FlatFunction:
         self.info = DebugInfo(fun if named is None else named, (), what)
 
     def __call__(self, *leaves: Any) -> list[Any]:
-        out = self.fun(*self.in_tree.unflatten(leaves))
+        out = called(self.fun, *self.in_tree.unflatten(leaves))
         if self.has_aux:
             if not (isinstance(out, tuple | list) and len(out) == 2):
                 raise TypeError(f"{self.what}: expected function with aux output to return a two-element tuple, but got type "

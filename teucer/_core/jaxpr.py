@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, final
 
 from teucer._core import printer
-from teucer._core.names import _names, rescoped, tagging, tags_of
+from teucer._core.names import NO_SCOPES, _names, joined, tags_of
+from teucer._core.places import NOWHERE, SourceInfo, source_info
 from teucer._core.references import types as references
 from teucer._core.trace import Tracer, current_trace
 from teucer._core.types import aval_of
@@ -71,8 +72,9 @@ class Eqn:
         self.params, self.effects, self.source = params, effects, source
 
     @property
-    def source_info(self) -> Any:
-        return self.source
+    def source_info(self) -> SourceInfo:
+        """Where the equation comes from, and its name scopes."""
+        return source_info(self.source)
 
     @property
     def ctx(self) -> EqnContext:
@@ -228,16 +230,17 @@ def interpret(closed: ClosedJaxpr, args: Sequence[Any], handle: Callable[[Eqn, t
     jaxpr = closed.jaxpr
     env: dict[Var, Any] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
     env.update(zip(jaxpr.invars, args, strict=True))
-    saved, scope, tagged = _names.place, _names.scope, tagging()
+    saved, outer, own = _names.place, _names.scope, NO_SCOPES
     try:
         for eqn in jaxpr.eqns:
             operands = tuple([v.val if type(v) is Literal else env[v] for v in eqn.invars])
-            _names.place = eqn.source[0] if eqn.source is not None else saved
-            if tagged:
-                _names.scope = rescoped(eqn.source, scope)
+            place, scopes = eqn.source or NOWHERE
+            _names.place = place or saved
+            if scopes is not own:  # neighbours mostly share one tuple
+                own, _names.scope = scopes, joined(outer, scopes)
             env.update(zip(eqn.outvars, handle(eqn, operands), strict=True))
     finally:
-        _names.place, _names.scope = saved, scope
+        _names.place, _names.scope = saved, outer
     return [v.val if type(v) is Literal else env[v] for v in jaxpr.outvars]
 
 
@@ -249,16 +252,17 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
     env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
     env.update(zip(jaxpr.invars, args, strict=True))
     process = current_trace().process
-    saved, scope, tagged = _names.place, _names.scope, tagging()
+    saved, outer, own = _names.place, _names.scope, NO_SCOPES
     try:
         for eqn in jaxpr.eqns:
             operands = tuple([v.val if type(v) is Literal else env[v] for v in eqn.invars])
-            _names.place = eqn.source[0] if eqn.source is not None else saved
-            if tagged:
-                _names.scope = rescoped(eqn.source, scope)
+            place, scopes = eqn.source or NOWHERE
+            _names.place = place or saved
+            if scopes is not own:  # neighbours mostly share one tuple
+                own, _names.scope = scopes, joined(outer, scopes)
             env.update(zip(eqn.outvars, process(eqn.primitive, operands, eqn.params), strict=True))
     finally:
-        _names.place, _names.scope = saved, scope
+        _names.place, _names.scope = saved, outer
     return [v.val if type(v) is Literal else env[v] for v in jaxpr.outvars]
 
 

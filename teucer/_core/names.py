@@ -1,16 +1,37 @@
-"""Names of parts of programs (`named_scope`), places in them, and what the compiler is told of operations (`set_xla_metadata`)."""
+"""Names of parts of programs: scopes, names of transformations, places; what the compiler is told of operations.
+
+The scopes in force are a tuple of strings, the outermost first; those that a transformation adds are `Transform`s. A jaxpr has its
+own: its equations do not say the scopes around the call of it. Who evaluates it joins the two (`joined`).
+"""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterable
 from contextlib import ContextDecorator
 from typing import Any, final
 
-__all__ = ["Tagged", "Used", "rescoped", "scope", "tagging", "tags_of"]
+from teucer._base.source import is_internal
+
+__all__ = ["JVP", "NO_SCOPES", "TRANSPOSE", "VMAP", "Tagged", "Transform", "Used", "apart", "called", "extended",
+           "joined", "scope", "stack_text", "tagging", "tags_of", "within", "without"]
+
+
+@final
+class Transform(str):
+    """The name of a transformation: it is written around the scope that follows, `jvp(layer)`."""
+
+    __slots__ = ()
+
+
+JVP, TRANSPOSE, VMAP = map(Transform, ("jvp", "transpose", "vmap"))
+
+
+NO_SCOPES: tuple[str, ...] = ()
 
 
 class _Names(threading.local):
-    scope: tuple[str, ...] = ()
+    scope: tuple[str, ...] = NO_SCOPES
     place: Any = None  # while a jaxpr is traced again: the record of the user's line that made the equation
 
 
@@ -29,9 +50,7 @@ class scope(ContextDecorator):
 
     def __enter__(self) -> str:
         self.saved.append(_names.scope)
-        outer = _names.scope
-        inner = (*outer, self.name)
-        _names.scope = Tagged(inner, outer.tags) if type(outer) is Tagged else inner
+        _names.scope = extended(_names.scope, self.name)
         return self.name
 
     def __exit__(self, *exc: object) -> None:
@@ -66,10 +85,76 @@ def tags_of(source: Any) -> tuple[tuple[str, str], ...] | None:
     return source[1].tags if source is not None and type(source[1]) is Tagged else None
 
 
-def rescoped(source: Any, outer: tuple[str, ...]) -> tuple[str, ...]:
-    """The scopes in force while an equation is traced again within `outer`: those, with its tags."""
-    own = tags_of(source)
-    if own is None:
-        return outer
-    around = outer.tags if type(outer) is Tagged else ()
-    return Tagged(outer, tuple({**dict(around), **dict(own)}.items()))
+def extended(outer: tuple[str, ...], name: str) -> tuple[str, ...]:
+    """Scopes with one more within."""
+    inner = (*outer, name)
+    return Tagged(inner, outer.tags) if type(outer) is Tagged else inner
+
+
+def joined(outer: tuple[str, ...], inner: tuple[str, ...]) -> tuple[str, ...]:
+    """The scopes of an equation that is evaluated within `outer`: those and its own, with the tags of both."""
+    if type(outer) is Tagged or type(inner) is Tagged:
+        around, own = (s.tags if type(s) is Tagged else () for s in (outer, inner))
+        return Tagged((*outer, *inner), tuple({**dict(around), **dict(own)}.items()))
+    return (outer + inner if inner else outer) if outer else inner
+
+
+def apart(outer: tuple[str, ...]) -> tuple[str, ...]:
+    """The scopes that a jaxpr recorded within `outer` begins with: none, with what the compiler is told."""
+    return Tagged((), outer.tags) if type(outer) is Tagged else ()
+
+
+def without(scopes: tuple[str, ...], depth: int) -> tuple[str, ...]:
+    """Scopes without the outermost ones."""
+    return Tagged(scopes[depth:], scopes.tags) if type(scopes) is Tagged else scopes[depth:]
+
+
+@final
+class within:
+    """Add the name of a transformation in a `with` block."""
+
+    __slots__ = ("name", "saved")
+
+    def __init__(self, name: Transform) -> None:
+        self.name = name
+
+    def __enter__(self) -> None:
+        outer = self.saved = _names.scope
+        _names.scope = extended(outer, self.name)
+
+    def __exit__(self, *exc: object) -> None:
+        _names.scope = self.saved
+
+
+def called(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """The result of a function: while one of the user runs, operations come from its lines, whatever equation is evaluated."""
+    saved = _names.place
+    if saved is None or is_internal(getattr(getattr(fun, "__code__", None), "co_filename", "")):
+        return fun(*args, **kwargs)
+    _names.place = None
+    try:
+        return fun(*args, **kwargs)
+    finally:
+        _names.place = saved
+
+
+def stack_text(scopes: Iterable[str]) -> str:
+    """Scopes as text: a transformation is written around the scope that follows.
+
+    >>> stack_text(("model", TRANSPOSE, JVP, "layer", "norm", VMAP))
+    'model/transpose(jvp(layer))/norm/vmap()'
+    """
+    parts, around = [], []
+    for name in scopes:
+        if type(name) is Transform:
+            around.append(name)
+            continue
+        parts.append(_wrapped(around, name) if around else name)
+        around = []
+    if around:
+        parts.append(_wrapped(around, ""))
+    return "/".join(parts)
+
+
+def _wrapped(around: list[Transform], name: str) -> str:
+    return "".join(f"{t}(" for t in around) + name + ")" * len(around)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from teucer._base import source
+from teucer._core.names import stack_text
 from teucer._xla import pretty as pp
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ class _Printer:
         if self.source_info and eqn.source is not None and eqn.source[0] is not None:
             notes.append(source.describe(eqn.source[0]))
         if self.name_stack:
-            notes.append(f"[{'/'.join(eqn.source[1]) if eqn.source is not None else ''}]")
+            notes.append(f"[{stack_text(eqn.source[1]) if eqn.source is not None else ''}]")
         return " ".join(notes) or None
 
     def _share_names(self, inner: Any, outer: Any) -> None:

@@ -13,7 +13,7 @@ from teucer._base import config, functions, source
 from teucer._base.source import user_frame
 from teucer._core.checker import check_jaxpr
 from teucer._core.jaxpr import Atom, ClosedJaxpr, DropVar, Eqn, Jaxpr, Literal, Var
-from teucer._core.names import _names
+from teucer._core.names import NO_SCOPES, _names, apart
 from teucer._core.partition import laid_out
 from teucer._core.primitive import NO_EFFECTS
 from teucer._core.references import types as references
@@ -231,11 +231,15 @@ def stage_flat(f: Callable[..., Sequence[Any]], in_avals: Sequence[Any],
     start = time.perf_counter()
     trace = StageTrace(current_trace(), debug_info)
     args = [trace.new_arg(aval) for aval in in_avals]
+    outer = _names.scope
+    if outer is not NO_SCOPES:
+        _names.scope = apart(outer)
     try:
         with using(trace):
             outs = f(*args)
         result = trace.close(outs)
     finally:
+        _names.scope = outer
         end(trace)
     if debug_info is not None:
         debug_info.seconds = time.perf_counter() - start

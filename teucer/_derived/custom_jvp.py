@@ -10,6 +10,7 @@ from teucer._base import tracebacks
 from teucer._core import array_ops
 from teucer._core.calls import flatten_results, fun_name
 from teucer._core.jaxpr import ClosedJaxpr
+from teucer._core.names import called
 from teucer._core.primitive import Undefined
 from teucer._core.stage import DebugInfo
 from teucer._core.trace import typeof
@@ -149,7 +150,7 @@ class custom_jvp(CustomFunction):
             primals, tangents = values[:n], values[n:]
             shown = [_shown_tangent(p, t, self.symbolic_zeros) for p, t in zip(primals, tangents, strict=True)]
             trees = (pytrees.tree_unflatten(call.tree, list(v))[0] for v in (primals, shown))
-            result = jvp(*nondiff, *trees)
+            result = called(jvp, *nondiff, *trees)
             outs, out_tangents, tree = _check_jvp_result(result, name, jvp)
             out_tree[:] = [tree]
             return [*outs, *out_tangents]

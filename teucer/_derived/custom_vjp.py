@@ -12,6 +12,7 @@ from teucer._base import dtypes, errors, tracebacks
 from teucer._core import array_ops
 from teucer._core.calls import flatten_results, fun_name, leaf_names
 from teucer._core.jaxpr import ClosedJaxpr
+from teucer._core.names import called
 from teucer._core.primitive import Primitive
 from teucer._core.references import types as references
 from teucer._core.references.types import is_reference
@@ -318,7 +319,7 @@ class _VJPRule:
                for ct in values[n:]]
         bwd = self.custom.bwd
         assert bwd is not None
-        result = bwd(*self.nondiff, residuals, pytrees.tree_unflatten(self.out_tree, cts))
+        result = called(bwd, *self.nondiff, residuals, pytrees.tree_unflatten(self.out_tree, cts))
         return self._check(result, bwd)
 
     def _check(self, result: Any, bwd: Any) -> list[Any]:

@@ -13,6 +13,7 @@ from teucer._base import dtypes, tracebacks
 from teucer._core import array_ops
 from teucer._core.calls import FlatFunction, as_indices, check_callable
 from teucer._core.jaxpr import eval_jaxpr
+from teucer._core.names import VMAP, within
 from teucer._core.primitive import Axis
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, float0, is_valid_type
@@ -126,7 +127,8 @@ def _columns(f: FlatFunction, flat: Sequence[Any], holomorphic: bool, op: str) -
             tangents = [t if i == k else array_ops.zeros(a.tangent_aval()) for i, a in enumerate(avals)]
             return eval_jaxpr(lin.jaxpr, lin.residuals, *tangents)
 
-        outs, dims = batch_flat(push, Axis(aval.size), [basis], [0])
+        with within(VMAP):
+            outs, dims = batch_flat(push, Axis(aval.size), [basis], [0])
         moved = iter([array_ops.to_axis(y, d, aval.size, np.ndim(y) - (d is not None)) for y, d in zip(outs, dims, strict=True)])
         for row, a, moving in zip(rows, out_avals, lin.moving_outs, strict=True):
             block = next(moved) if moving else array_ops.zeros(ShapedArray((*a.shape, aval.size), a.tangent_aval().dtype))
@@ -144,7 +146,8 @@ def _rows(f: FlatFunction, flat: Sequence[Any], holomorphic: bool, op: str) -> l
             cts = [ct if i == k else a.zero for i, a in enumerate(pullback.out_avals)]
             return [array_ops.instantiate(c) for c in pullback.pull_flat(cts)]
 
-        outs, dims = batch_flat(pull, Axis(aval.size), [_basis(aval)], [0])
+        with within(VMAP):
+            outs, dims = batch_flat(pull, Axis(aval.size), [_basis(aval)], [0])
         rows.append([_as_weak_as(typeof(x), array_ops.reshape(array_ops.to_axis(y, d, aval.size, 0),
                                                               (*aval.shape, *typeof(x).shape)))
                      for y, d, x in zip(outs, dims, flat, strict=True)])

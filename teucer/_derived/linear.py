@@ -12,6 +12,7 @@ from teucer._base import dtypes, tracebacks
 from teucer._core import array_ops
 from teucer._core.calls import FlatFunction, as_indices, check_callable
 from teucer._core.jaxpr import eval_jaxpr
+from teucer._core.names import TRANSPOSE, within
 from teucer._core.primitive import Undefined
 from teucer._core.stage import stage_flat
 from teucer._core.trace import Tracer, typeof
@@ -57,7 +58,8 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
             if typeof(c).shape != a.shape or typeof(c).dtype != a.dtype:
                 raise TypeError(f"cotangent type does not match function output, expected {a.str_short()} but got "
                                 f"{typeof(c).str_short()}")
-        in_cts = backward_pass(jaxpr, consts, [Undefined(a) for a in avals], cts)
+        with within(TRANSPOSE):
+            in_cts = backward_pass(jaxpr, consts, [Undefined(a) for a in avals], cts)
         return pytrees.tree_unflatten(in_tree, [array_ops.instantiate(c) for c in in_cts])
 
     return transposed

@@ -100,7 +100,7 @@ class Remat(JaxprCall):
     def lower(self, ctx: Any, *values: Any, jaxpr: ClosedJaxpr, prevent_cse: bool, differentiated: bool, **params: Any) -> Any:
         if differentiated and prevent_cse:
             values = hlo.optimization_barrier(ctx, values)
-        return ctx.inline(jaxpr, *values)
+        return ctx.inline(jaxpr, *values, under="checkpoint/rematted_computation" if differentiated else "checkpoint")
 
     def partial_eval(self, trace: Any, args: Any, params: Any) -> Any:
         unknown = [trace.is_unknown(x) for x in args]

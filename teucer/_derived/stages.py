@@ -205,16 +205,15 @@ class Lowered(Stage):
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
         """The program's text: dialect 'stablehlo' (the default) or 'hlo'.
 
-        debug_info: with the names and places in the user's program that operations come from (StableHLO only).
+        debug_info: with the names and places in the user's program that operations come from.
 
         Raises ValueError for another dialect.
         """
-        if dialect == "hlo":
-            text: str = self.compiler_ir("hlo").as_hlo_text()
-            return text
-        _check_dialect(dialect)
         from teucer._xla import mlir  # 0.15 s to load, for those who read programs
-        written = self.traced.lower_with(self.platforms, locations=True).text if debug_info else self.lowering.text
+        written = self._located() if debug_info else self.lowering.text
+        if dialect == "hlo":
+            return mlir.hlo_text(mlir.xla_computation(written), locations=debug_info)
+        _check_dialect(dialect)
         names = [f"result{pytrees.keystr(path)}" for path in pytrees.leaf_paths(self.out_tree)]
         return mlir.pretty(written, names, locations=debug_info)
 
@@ -225,9 +224,13 @@ class Lowered(Stage):
         """
         from teucer._xla import mlir
         if dialect == "hlo":
-            return mlir.xla_computation(self.lowering.text)
+            return mlir.xla_computation(self._located())
         _check_dialect(dialect)
-        return mlir.parse(self.lowering.text)
+        return mlir.parse(self._located())
+
+    def _located(self) -> str:
+        """The program's text with the names and places that operations come from."""
+        return self.traced.lower_with(self.platforms, locations=True).text
 
     def cost_analysis(self) -> Any:
         """XLA's estimate of what the program costs before it is optimised, as a dictionary."""

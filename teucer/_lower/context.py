@@ -11,7 +11,7 @@ import numpy as np
 from teucer._base import config, dtypes, errors, source
 from teucer._core import axes
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Literal
-from teucer._core.names import tagging, tags_of
+from teucer._core.names import stack_text, tagging, tags_of
 from teucer._core.provided import provided
 from teucer._core.specs import UNCONSTRAINED, PartitionSpec
 from teucer._core.stage import stage_flat
@@ -132,8 +132,8 @@ class Module:
 class Context:
     """Where operations are written: a block of a function of a module."""
 
-    __slots__ = ("module", "platforms", "lines", "count", "avals_out", "constants", "label", "manual", "order", "scalars",
-                 "source", "tags")
+    __slots__ = ("module", "platforms", "lines", "count", "avals_out", "constants", "label", "manual", "order", "path", "place",
+                 "scalars", "source", "tags")
 
     def __init__(self, module: Module, platforms: Sequence[str]) -> None:
         self.module, self.platforms = module, tuple(platforms)
@@ -147,6 +147,9 @@ class Context:
         self.order: Value | None = None
         self.source: Any = None
         self.label = ""
+        # What is around the equations being written: names, as text, and a line from which all come.
+        self.path = ""
+        self.place: Any = None
         # What the compiler is told of the operations of the equation being written.
         self.tags: tuple[tuple[str, str], ...] = ()
         # The manual computation being written (`teucer._lower.spmd.manual`).
@@ -205,13 +208,18 @@ class Context:
         """Where the operation being written comes from, if the module says so."""
         if not self.module.locations or self.source is None:
             return ""
-        frame, scope = self.source
-        name = "/".join((*scope, self.label))
+        name, frame = self.within(self.label), self.place or self.source[0]
         where = source.locate(frame) if frame is not None else None
         unwanted = config.hlo_source_file_canonicalization_regex.value
         if where is not None and unwanted:
             where = where._replace(file=re.sub(unwanted, "", where.file))
-        return f" loc({text.location(name, where)})"
+        return f" loc({text.location(name, where, frame[0].co_qualname if frame is not None else '')})"
+
+    def within(self, label: str) -> str:
+        """The names around the operation being written, and its own. Transformations are written around that of a call."""
+        scopes = self.source[1] if self.source is not None else ()
+        scopes, label = ((*scopes, label), "") if label.startswith("jit(") else (scopes, label)
+        return "/".join(filter(None, (self.path, stack_text(scopes), label)))
 
     def constant(self, value: Any, dtype: Any = None) -> Value:
         """A constant: a NumPy array or scalar, of the given dtype. A scalar is written once a block."""
@@ -249,11 +257,11 @@ class Context:
         finally:
             self.lines, self.constants, self.order = outer_lines, outer_constants, outer_order
         head = f"^bb0({', '.join(f'{v.name}: {text.tensor_type(v.aval)}' for v in args)}):\n" if args else "^bb0:\n"
-        return f"{{\n{head}{_joined(lines)}{_return(terminator, outs)}\n}}"
+        return f"{{\n{head}{text.joined(lines)}{_return(terminator, outs)}\n}}"
 
-    def inline(self, closed: ClosedJaxpr, *args: Value) -> tuple[Value, ...]:
-        """Write the equations of a closed jaxpr here."""
-        return self.inline_jaxpr(closed.jaxpr, [self.const(c) for c in closed.consts], args)
+    def inline(self, closed: ClosedJaxpr, *args: Value, under: str = "") -> tuple[Value, ...]:
+        """Write the equations of a closed jaxpr here. under: what the names of operations call this part of the equation."""
+        return self.inline_jaxpr(closed.jaxpr, [self.const(c) for c in closed.consts], args, under)
 
     def const(self, x: Any) -> Value:
         """The value of a constant of a jaxpr."""
@@ -265,8 +273,11 @@ class Context:
             return Value(from_key.name, aval)
         return self.literal(np.asarray(x), aval)
 
-    def inline_jaxpr(self, jaxpr: Jaxpr, consts: Sequence[Value], args: Sequence[Value]) -> tuple[Value, ...]:
+    def inline_jaxpr(self, jaxpr: Jaxpr, consts: Sequence[Value], args: Sequence[Value], under: str = "") -> tuple[Value, ...]:
         """Write the equations of a jaxpr here, on the given values."""
+        around = self.path, self.source, self.label
+        if self.module.locations:
+            self.path = self.within(under)
         env: dict[Any, Value] = dict(zip(jaxpr.constvars, consts, strict=True))
         env.update(zip(jaxpr.invars, args, strict=True))
         literal, several, has_partitions = self.literal, len(self.platforms) > 1, bool(partitioned)
@@ -305,7 +316,7 @@ class Context:
                 err.add_note(f"    in the lowering of {eqn.primitive}: {', '.join(str(v.aval) for v in operands)}"
                              + (f"\n    at {source.describe(frame)}" if frame is not None else ""))
             raise
-        self.tags = outer_tags
+        self.tags, (self.path, self.source, self.label) = outer_tags, around
         return tuple([literal(v.val, v.aval) if type(v) is Literal else env[v] for v in jaxpr.outvars])
 
     def trace(self, f: Callable[..., Any], *args: Value) -> tuple[Value, ...]:
@@ -315,7 +326,12 @@ class Context:
             avals = [a if a.sharding is None and not a.vma else a.update(sharding=None, vma=frozenset()) for a in avals]
         with axes.extended(self.manual.sizes if self.manual is not None else {}):
             jaxpr, consts = stage_flat(f, avals)
-        return self.inline_jaxpr(jaxpr, [self.const(c) for c in consts], args)
+        saved = self.place
+        if self.source is not None:  # the lines of the rule, and of who has it compiled, are not the user's
+            self.place = self.place or self.source[0]
+        outs = self.inline_jaxpr(jaxpr, [self.const(c) for c in consts], args, self.label)
+        self.place = saved
+        return outs
 
     def whole(self, x: Value, axes: Sequence[int] | None = None) -> Value:
         """x with some axes, by default all, on every device, where XLA cannot divide an operation along them."""
@@ -355,6 +371,7 @@ class Context:
         found = self.module.emitted.get((closed.jaxpr, self.platforms, self.manual))
         symbol = found[0] if found is not None else emit_function(self, name, closed)
         target = f"callee = @{symbol}"
+        self.label = f"jit({name})"
         return self.op("func.call", (*self.scalars.values(), *args), closed.out_avals, target, attributes=attributes)
 
     def function(self, name: str, avals: Sequence[Any], out_avals: Sequence[Any], body: Callable[..., Sequence[Value]]) -> str:
@@ -412,7 +429,7 @@ def emit_function(caller: Context, name: str, closed: ClosedJaxpr) -> str:
     signature = ", ".join(f"{v.name}: {text.tensor_type(v.aval)}" for v in args)
     results = ", ".join(text.tensor_type(v.aval) for v in outs)
     module.functions.append(f"func.func private @{symbol}({signature}) -> ({results}) {{\n"
-                            f"{_joined(ctx.lines)}{_return('func.return', outs)}\n}}")
+                            f"{text.joined(ctx.lines)}{_return('func.return', outs)}\n}}")
     return symbol
 
 
@@ -434,6 +451,7 @@ def lower_module(name: str, jaxpr: Jaxpr, args: Sequence[Argument], platforms: S
     module.unique_name("main")
     module.mesh = mesh
     ctx = Context(module, platforms)
+    ctx.path = f"jit({name.removeprefix('jit_')})"
     head = []
     if len(platforms) > 1:
         ctx.scalars[PLATFORM] = Value("%platform", ShapedArray((), np.dtype(np.int32)))
@@ -447,10 +465,10 @@ def lower_module(name: str, jaxpr: Jaxpr, args: Sequence[Argument], platforms: S
     listed = [_argument(module, v, arg, aliases.get(i)) for i, (v, arg) in enumerate(zip(values, args, strict=True))]
     signature = ", ".join(head + listed)
     none = (None,) * len(results)
-    kinds = ", ".join([text.tensor_type(v.aval) + _attributes(_boundary(module, v.aval, s, layout))
+    kinds = ", ".join([text.tensor_type(v.aval) + text.attributes(_boundary(module, v.aval, s, layout))
                       for v, s, layout in zip(results, outs or none, out_layouts or none, strict=True)])
     main = (f"func.func public @main({signature}) -> ({kinds}) {{\n"
-            f"{_joined(ctx.lines)}{_return('func.return', results)}\n}}")
+            f"{text.joined(ctx.lines)}{_return('func.return', results)}\n}}")
     symbol = Module().unique_name(name).rstrip("_")
     attributes, meshes_ = module.definitions()
     return f"module @{symbol}{attributes} {{\n{meshes_}{main}\n{chr(10).join(module.functions)}\n}}\n", module
@@ -466,21 +484,14 @@ def _boundary(module: Module, aval: Any, sharding: Any, layout: str | None) -> l
     return attrs
 
 
-def _attributes(attrs: Sequence[str]) -> str:
-    return f" {{{', '.join(attrs)}}}" if attrs else ""
-
-
 def _argument(module: Module, v: Value, arg: Argument, alias: int | None) -> str:
     attrs = []
     if alias is not None:
         attrs.append(f"tf.aliasing_output = {alias} : i32")
     elif arg.donated:
         attrs.append("jax.buffer_donor = true")
-    return f"{v.name}: {text.tensor_type(v.aval)}{_attributes([*attrs, *_boundary(module, arg.aval, arg.sharding, arg.layout)])}"
-
-
-def _joined(lines: list[str]) -> str:
-    return "\n".join(lines) + "\n" if lines else ""
+    attrs += _boundary(module, arg.aval, arg.sharding, arg.layout)
+    return f"{v.name}: {text.tensor_type(v.aval)}{text.attributes(attrs)}"
 
 
 def _return(terminator: str, outs: Sequence[Value]) -> str:

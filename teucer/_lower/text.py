@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -58,10 +59,23 @@ def tensor_type(aval: Any) -> str:
     return aval._hlo
 
 
-def location(name: str, where: Any) -> str:
-    """A named place of a file, in the form of MLIR's locations."""
+def joined(lines: Sequence[str]) -> str:
+    """Lines as text, each with its end."""
+    return "\n".join(lines) + "\n" if lines else ""
+
+
+def attributes(attrs: Sequence[str]) -> str:
+    """The attributes of an argument or a result, behind its type."""
+    return f" {{{', '.join(attrs)}}}" if attrs else ""
+
+
+def location(name: str, where: Any, function: str) -> str:
+    """A named place in a function of a file, in the form of MLIR's locations."""
     quoted = json.dumps(name)
-    return quoted if where is None else f"{quoted}({json.dumps(where.file)}:{where.line}:{where.column})"
+    if where is None:
+        return quoted
+    ends = f":{where.line}:{where.column} to {where.end_line}:{where.end_column}"
+    return f"{quoted}({json.dumps(function)}({json.dumps(where.file)}{ends}))"
 
 
 def partition(symbol: str, sharding: Any, ndim: int) -> str:

@@ -9,6 +9,7 @@ from teucer._base import tracebacks
 from teucer._core import array_ops
 from teucer._core.calls import FlatFunction, check_callable
 from teucer._core.jaxpr import eval_jaxpr
+from teucer._core.names import JVP, within
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import float0
 from teucer._transform.jvp import jvp_flat
@@ -46,7 +47,8 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
     f = FlatFunction(fun, in_tree, "jvp", has_aux)
     given = [typeof(x).zero if typeof(t).dtype == float0 else array_ops.vary(t, typeof(x).vma)
              for x, t in zip(flat, flat_tangents, strict=True)]
-    outs, out_tangents = jvp_flat(f, flat, given)
+    with within(JVP):
+        outs, out_tangents = jvp_flat(f, flat, given)
     results = (pytrees.tree_unflatten(f.tree, outs),
                pytrees.tree_unflatten(f.tree, [array_ops.instantiate(t) for t in out_tangents]))
     return (*results, known_part(f.aux)) if has_aux else results

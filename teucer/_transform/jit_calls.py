@@ -10,6 +10,7 @@ import numpy as np
 from teucer._arrays.arrays import ArrayImpl
 from teucer._core import array_ops
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr
+from teucer._core.places import source_info
 from teucer._core.primitive import FunctionCall, Primitive, Undefined
 from teucer._core.provided import provided
 from teucer._core.references.types import at_operands
@@ -165,6 +166,14 @@ class ProgramCall(JaxprCall):
         return tuple(next(staged_outs) if u else next(known_outs) for u in split.unknown_outs)
 
 
+def _as_of_caller(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """A jaxpr whose equations come from the line where it is evaluated."""
+    jaxpr = closed.jaxpr
+    made: Jaxpr = closed.kept("of_caller", lambda: jaxpr.replace(
+        eqns=[eqn.replace(source=(None, source_info(eqn.source).name_stack.stack)) for eqn in jaxpr.eqns]))
+    return ClosedJaxpr(made, closed.consts)
+
+
 @final
 class Jit(ProgramCall, FunctionCall):
     """A call of a jaxpr, compiled as one program when run eagerly, and a function of the module when lowered."""
@@ -184,12 +193,12 @@ class Jit(ProgramCall, FunctionCall):
 
     def stage(self, trace: Any, args: Any, params: Any) -> Any:
         if params["inline"]:
-            return tuple(params["jaxpr"](*args))
+            return tuple(_as_of_caller(params["jaxpr"])(*args))
         return trace.record(self, args, params)
 
     def lower(self, ctx: Any, *values: Any, jaxpr: ClosedJaxpr, name: str, **params: Any) -> Any:
         # Effects keep their order within one function of the module, so a program that has them is written in place.
-        return ctx.inline(jaxpr, *values) if jaxpr.effects else ctx.call(name, jaxpr, *values)
+        return ctx.inline(jaxpr, *values, under=f"jit({name})") if jaxpr.effects else ctx.call(name, jaxpr, *values)
 
     def forward(self, eqn: Eqn) -> Any:
         return forward_call(eqn, "jaxpr")

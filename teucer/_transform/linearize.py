@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, final
 from teucer._base import config, memo
 from teucer._base.source import user_frame
 from teucer._core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
-from teucer._core.names import _names
+from teucer._core.names import JVP, _names, within
 from teucer._core.references.types import RefType
 from teucer._core.stage import DebugInfo, StageTrace, StageTracer
 from teucer._core.trace import EVAL, Trace, Tracer, check_alive, check_leaks, current_trace, end, typeof, using
@@ -52,7 +52,7 @@ def linearize_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any], movi
             args.append(x if aval.dtype == float0 else JVPTracer(trace, x, tangent))
         else:
             args.append(x)
-    with using(trace):
+    with within(JVP), using(trace):
         outs = f(*args)
     pairs = [trace.split(y) for y in outs]
     moving_outs = [type(t) is not Zero for _, t in pairs]
@@ -107,7 +107,7 @@ class LinearizeTrace(JVPTrace):
         values = known(partial.parent, primals)
         n = len(found.tangents)
         atoms = [*found.literals, *map(partial.atom, values[n:]), *tangents]
-        source = user_frame(), _names.scope
+        source = _names.place or user_frame(), _names.scope
         at = atoms.__getitem__
         for eqn, places in found.linear:
             outvars = []

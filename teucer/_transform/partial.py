@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, final
 
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
+from teucer._core.names import _names, apart, without
+from teucer._core.places import NOWHERE
 from teucer._core.provided import provided
-from teucer._core.stage import StageTrace, StageTracer
-from teucer._core.trace import EVAL, current_trace, using
+from teucer._core.stage import DebugInfo, StageTrace, StageTracer
+from teucer._core.trace import EVAL, Trace, current_trace, using
 
 __all__ = ["PartialTrace", "Split", "split_jaxpr"]
 
@@ -17,7 +19,22 @@ __all__ = ["PartialTrace", "Split", "split_jaxpr"]
 class PartialTrace(StageTrace):
     """Computes in the parent what depends on known values only, and records the rest."""
 
-    __slots__ = ()
+    __slots__ = ("depth",)
+
+    def __init__(self, parent: Trace | None, debug_info: DebugInfo | None = None) -> None:
+        super().__init__(parent, debug_info)
+        # How many scopes are around the program: no part of the record.
+        self.depth = len(_names.scope)
+
+    def close(self, outs: Sequence[Any]) -> tuple[Jaxpr, list[Any]]:
+        if self.depth:
+            own: dict[int, tuple[str, ...]] = {}  # by identity: equal scopes may have other tags
+            for eqn in self.eqns:
+                place, scopes = eqn.source or NOWHERE
+                if id(scopes) not in own:
+                    own[id(scopes)] = without(scopes, self.depth)
+                eqn.source = place, own[id(scopes)]
+        return super().close(outs)
 
     def lift(self, x: Any, aval: Any) -> Any:
         return x if self.parent is None else self.parent.lift(x, aval)
@@ -80,10 +97,15 @@ def split_jaxpr(closed: ClosedJaxpr, unknown: Sequence[bool], instantiate: bool 
 
 def _split_jaxpr(closed: ClosedJaxpr, unknown: tuple[bool, ...], wanted: tuple[bool, ...]) -> Split:
     outer = StageTrace(current_trace(), closed.jaxpr.debug_info)
-    inner = PartialTrace(outer, closed.jaxpr.debug_info)
-    args = [(inner if u else outer).new_arg(a) for u, a in zip(unknown, closed.in_avals, strict=True)]
-    with using(inner):
-        outs = eval_jaxpr(closed.jaxpr, closed.consts, *args)
+    scopes = _names.scope
+    _names.scope = apart(scopes)
+    try:
+        inner = PartialTrace(outer, closed.jaxpr.debug_info)
+        args = [(inner if u else outer).new_arg(a) for u, a in zip(unknown, closed.in_avals, strict=True)]
+        with using(inner):
+            outs = eval_jaxpr(closed.jaxpr, closed.consts, *args)
+    finally:
+        _names.scope = scopes
     unknown_outs = tuple(inner.is_unknown(y) or w for y, w in zip(outs, wanted, strict=True))
     staged, residuals = inner.close([y for y, u in zip(outs, unknown_outs, strict=True) if u])
     position = {v: i for i, v in enumerate(outer.invars)}

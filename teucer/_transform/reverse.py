@@ -11,6 +11,7 @@ from teucer._arrays.arrays import Array
 from teucer._base import dtypes, tracebacks
 from teucer._core import array_ops
 from teucer._core.calls import FlatFunction, as_indices, check_callable, fun_name, where
+from teucer._core.names import TRANSPOSE, within
 from teucer._core.primitive import Undefined
 from teucer._core.references.types import RefType
 from teucer._core.trace import current_trace, typeof
@@ -132,7 +133,8 @@ class Pullback:
         """Cotangents of the arguments that vary, Zeros among them."""
         given = [c for c, m in zip(cts, self.moving_outs, strict=True) if m]
         args = [Undefined(v.aval) for v in self.jaxpr.invars]
-        return backward_pass(self.jaxpr, self.residuals, args, given)
+        with within(TRANSPOSE):
+            return backward_pass(self.jaxpr, self.residuals, args, given)
 
 
 def _flatten_pullback(p: Pullback) -> Any:

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from teucer._core import array_ops
-from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var
+from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
+from teucer._core.names import NO_SCOPES, _names, joined
+from teucer._core.places import NOWHERE
 from teucer._core.primitive import Undefined
 from teucer._core.references import types as references
 from teucer._core.references.types import RefType
@@ -30,49 +32,65 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cts:
         else:
             env[v] = x
     trace = current_trace()
-    linear_eqns = []
+    linear_eqns: list[Eqn] = []
     ct_of: dict[Var, Any] = {}
-    with_references = bool(references.made)
-    # Plain loops: this runs for every equation of every gradient (benchmarks/).
-    for eqn in jaxpr.eqns:
-        for u in eqn.invars:
-            if type(u) is not Literal and u in linear:
-                linear.update(eqn.outvars)
-                linear_eqns.append(eqn)
-                break
-        else:
-            if eqn.primitive.deferred:
-                linear.update(eqn.outvars)
-                linear_eqns.append(eqn)
-                continue
-            operands = tuple([u.val if type(u) is Literal else env[u] for u in eqn.invars])
-            env.update(zip(eqn.outvars, trace.process(eqn.primitive, operands, eqn.params), strict=True))
-    for out, ct in zip(jaxpr.outvars, cts, strict=True):
-        if type(out) is not Literal and out in linear:
-            _accumulate(ct_of, out, ct)
-    # Reversed, because a cotangent is complete only when every later use has added to it.
-    for eqn in reversed(linear_eqns):
-        given, found = [], False
-        for v in eqn.outvars:
-            ct = ct_of.pop(v, None)
-            given.append(v.aval.zero if ct is None else ct)
-            found = found or ct is not None
-        if with_references:
-            found = accumulators(ct_of, linear, eqn.invars) or found
-        if not found:
-            continue
-        invars, values = eqn.invars, []
-        for u in invars:
-            values.append(u.val if type(u) is Literal else Undefined(u.aval) if u in linear else env[u])
-        if with_references:
-            values = [ct_of[u] if type(u) is Var and type(x) is Undefined and type(x.aval) is RefType else x
-                      for u, x in zip(invars, values, strict=True)]
-        in_cts = eqn.primitive.transpose(given, *values, **eqn.params)
-        for u, value, ct in zip(invars, values, in_cts, strict=True):
-            if ct is not None and type(value) is Undefined:
-                _accumulate(ct_of, u, ct)
+    saved, outer, own = _names.place, _names.scope, NO_SCOPES
+    try:
+        # Plain loops: this runs for every equation of every gradient (benchmarks/).
+        for eqn in jaxpr.eqns:
+            for u in eqn.invars:
+                if type(u) is not Literal and u in linear:
+                    linear.update(eqn.outvars)
+                    linear_eqns.append(eqn)
+                    break
+            else:
+                if eqn.primitive.deferred:
+                    linear.update(eqn.outvars)
+                    linear_eqns.append(eqn)
+                    continue
+                place, scopes = eqn.source or NOWHERE
+                _names.place = place or saved
+                if scopes is not own:
+                    own, _names.scope = scopes, joined(outer, scopes)
+                operands = tuple([u.val if type(u) is Literal else env[u] for u in eqn.invars])
+                env.update(zip(eqn.outvars, trace.process(eqn.primitive, operands, eqn.params), strict=True))
+        for out, ct in zip(jaxpr.outvars, cts, strict=True):
+            if type(out) is not Literal and out in linear:
+                _accumulate(ct_of, out, ct)
+        # Reversed, because a cotangent is complete only when every later use has added to it.
+        for eqn in reversed(linear_eqns):
+            place, scopes = eqn.source or NOWHERE
+            _names.place = place or saved
+            if scopes is not own:
+                own, _names.scope = scopes, joined(outer, scopes)
+            _pull(eqn, env, linear, ct_of)
+    finally:
+        _names.place, _names.scope = saved, outer
     return [None if type(x) is not Undefined else ct_of.get(v, v.aval.zero)
             for v, x in zip(jaxpr.invars, args, strict=True)]
+
+
+def _pull(eqn: Eqn, env: dict[Any, Any], linear: set[Any], ct_of: dict[Any, Any]) -> None:
+    """Add the cotangents of the operands of an equation, if its results have any."""
+    given, found = [], False
+    for v in eqn.outvars:
+        ct = ct_of.pop(v, None)
+        given.append(v.aval.zero if ct is None else ct)
+        found = found or ct is not None
+    if references.made:
+        found = accumulators(ct_of, linear, eqn.invars) or found
+    if not found:
+        return
+    invars, values = eqn.invars, []
+    for u in invars:
+        values.append(u.val if type(u) is Literal else Undefined(u.aval) if u in linear else env[u])
+    if references.made:
+        values = [ct_of[u] if type(u) is Var and type(x) is Undefined and type(x.aval) is RefType else x
+                  for u, x in zip(invars, values, strict=True)]
+    in_cts = eqn.primitive.transpose(given, *values, **eqn.params)
+    for u, value, ct in zip(invars, values, in_cts, strict=True):
+        if ct is not None and type(value) is Undefined:
+            _accumulate(ct_of, u, ct)
 
 
 class Accumulator:

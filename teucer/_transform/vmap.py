@@ -10,6 +10,7 @@ import numpy as np
 from teucer._base import tracebacks
 from teucer._core import array_ops
 from teucer._core.calls import FlatFunction, check_callable, fun_name, leaf_names, where
+from teucer._core.names import VMAP, within
 from teucer._core.primitive import Axis
 from teucer._core.references import types as references
 from teucer._core.trace import typeof
@@ -62,7 +63,8 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, axis_name
         size = _mapped_size(fun, flat, dims, tree, axis_size)
         one = of_elements(fun, pytrees.tree_unflatten(tree, dims)) if has_container(args, kwargs) else fun
         f = FlatFunction(lambda a, k: one(*a, **k), tree, "vmap", named=fun)
-        outs, out_dims = batch_flat(f, Axis(size, axis_name, spmd_axis_name), flat, dims)
+        with within(VMAP):
+            outs, out_dims = batch_flat(f, Axis(size, axis_name, spmd_axis_name), flat, dims)
         wanted = ([out_axes] * len(outs) if type(out_axes) is int
                   else pytrees.flatten_axes("vmap out_axes", f.tree, out_axes))
         moved = [_to_out_axis(y, d, w, size, i, f.tree, fun)

@@ -10,11 +10,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from jaxlib import _jax
+from jaxlib._hlo import HloPrintOptions
 from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.dialects import chlo, func, sdy, stablehlo
 
-__all__ = ["custom_call_targets", "functions", "mesh_of", "parse", "portable", "pretty", "read_portable", "xla_computation"]
+__all__ = ["custom_call_targets", "functions", "hlo_text", "mesh_of", "parse", "portable", "pretty",
+           "read_portable", "xla_computation"]
 
 
 def _context() -> Any:
@@ -113,6 +115,14 @@ def mesh_of(prefix: str, i: int) -> str:
 def xla_computation(text: str) -> Any:
     """A module as XLA's own form, HLO."""
     return _jax.mlir.mlir_module_to_xla_computation(text)
+
+
+def hlo_text(computation: Any, *, locations: bool) -> str:
+    """An XLA computation as text; locations: with the names and places that operations come from."""
+    options = HloPrintOptions.short_parsable()
+    options.print_metadata, options.print_large_constants = locations, False
+    shown: str = computation.get_hlo_module().to_string(options)
+    return shown
 
 
 def _function(module: Any, name: str) -> Any:

@@ -2,48 +2,28 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from teucer._base import source, tracebacks
 from teucer._core import names
+from teucer._core.places import NameStack, SourceInfo
 
-__all__ = ["NameStack", "SourceInfo", "current", "current_name_stack", "extend_name_stack", "new_name_stack", "new_source_info",
-           "register_exclusion", "reset_name_stack", "set_name_stack", "summarize", "user_context"]
-
-
-@dataclasses.dataclass(frozen=True)
-class NameStack:
-    """The name scopes, the outermost first.
-
-    >>> str(NameStack(("model", "layer")).extend("norm"))
-    'model/layer/norm'
-    """
-
-    stack: tuple[str, ...] = ()
-
-    def extend(self, name: str) -> NameStack:
-        """The scopes with one more inside."""
-        return NameStack((*self.stack, name))
-
-    def __add__(self, other: NameStack) -> NameStack:
-        return NameStack(self.stack + other.stack)
-
-    def __len__(self) -> int:
-        return len(self.stack)
-
-    def __str__(self) -> str:
-        return "/".join(self.stack)
+__all__ = ["Frame", "NameStack", "SourceInfo", "current", "current_name_stack", "extend_name_stack", "new_name_stack",
+           "new_source_info", "register_exclusion", "reset_name_stack", "set_name_stack", "summarize", "transform_name_stack",
+           "user_context", "user_frame"]
 
 
-@dataclasses.dataclass(frozen=True)
-class SourceInfo:
-    """A place in the user's program (None if there is none), and the scopes in force there."""
+class Frame(NamedTuple):
+    """A place in a file. Lines count from 1, columns from 0."""
 
-    traceback: Any
-    name_stack: NameStack
+    file_name: str
+    function_name: str
+    start_line: int
+    start_column: int
+    end_line: int
+    end_column: int
 
 
 def new_name_stack(name: str = "") -> NameStack:
@@ -74,6 +54,18 @@ def current_name_stack() -> NameStack:
 def current() -> SourceInfo:
     """The user's line that runs, and the scopes in force."""
     return SourceInfo(source.user_frame(), current_name_stack())
+
+
+def user_frame(traceback: Any) -> Frame | None:
+    """The place of a `SourceInfo`, its `traceback`, spelled out; None if there is none.
+
+    >>> user_frame(current().traceback).function_name
+    '<module>'
+    """
+    if traceback is None:
+        return None
+    place = source.locate(traceback)
+    return Frame(place.file, traceback[0].co_qualname, place.line, place.column - 1, place.end_line, place.end_column - 1)
 
 
 def summarize(source_info: SourceInfo, num_frames: int = 1) -> str:
@@ -109,6 +101,18 @@ def extend_name_stack(name: str) -> Iterator[NameStack]:
     'layer'
     """
     with names.scope(name):
+        yield current_name_stack()
+
+
+@contextmanager
+def transform_name_stack(name: str) -> Iterator[NameStack]:
+    """Add the name of a transformation in a `with` block, which gets all scopes.
+
+    >>> with transform_name_stack("jvp"), extend_name_stack("layer") as scopes:
+    ...     str(scopes)
+    'jvp(layer)'
+    """
+    with names.within(names.Transform(name)):
         yield current_name_stack()
 
 

@@ -84,11 +84,11 @@ class Cond(Primitive):
             return ()
         order = order_in(ctx, self.effects(branches=branches))
 
-        def run_branch(branch: ClosedJaxpr) -> Any:
+        def run_branch(i: int) -> Any:
             set_order(ctx, order)
-            return (*ctx.inline(branch, *values), *order_out(ctx, order))
+            return (*ctx.inline(branches[i], *values, under=f"cond/branch_{i}_fun"), *order_out(ctx, order))
 
-        outs = hlo.case(ctx, index, [partial(run_branch, b) for b in branches], [*avals, *(v.aval for v in order)])
+        outs = hlo.case(ctx, index, [partial(run_branch, i) for i in range(len(branches))], [*avals, *(v.aval for v in order)])
         set_order(ctx, outs[len(avals):])
         return outs[:len(avals)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -33,7 +34,8 @@ def lower_scan(ctx: Any, values: Sequence[Any], *, jaxpr: ClosedJaxpr, length: i
     copies = length if straight else unroll + rest
     order = order_in(ctx, jaxpr.effects)
     init += order
-    call = ctx.inline if copies <= 1 or order else lambda closed, *args: ctx.call("scan_body", closed, *args)
+    inner = functools.partial(ctx.inline, under="" if straight else "while/body")
+    call = inner if copies <= 1 or order else functools.partial(ctx.call, "scan_body")
 
     def apply(carry: Sequence[Any], elements: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         set_order(ctx, carry[num_carry:])

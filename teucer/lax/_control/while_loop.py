@@ -115,11 +115,11 @@ class While(Primitive):
 
         def cond(*xs: Any) -> Any:
             set_order(ctx, xs[n:] if order else ())
-            return ctx.inline(cond_jaxpr, *cond_consts, *xs[:n])
+            return ctx.inline(cond_jaxpr, *cond_consts, *xs[:n], under="while/cond")
 
         def body(*xs: Any) -> Any:
             set_order(ctx, xs[n:] if order else ())
-            outs = ctx.inline(body_jaxpr, *body_consts, *xs[:n])
+            outs = ctx.inline(body_jaxpr, *body_consts, *xs[:n], under="while/body")
             return (*outs, *(order_out(ctx, order) or xs[n:]))
 
         outs = hlo.while_(ctx, state, cond, body)
@@ -273,8 +273,8 @@ def _masked(cond: ClosedJaxpr, body: ClosedJaxpr, n_cond: int, n_body: int) -> t
 
     def masked(*args: Any) -> list[Any]:
         cond_consts, body_consts, carry = split_list(args, n_cond, n_body)
-        (going,) = cond(*cond_consts, *carry)
         new = body(*body_consts, *carry)
+        (going,) = cond(*cond_consts, *carry)
         return [_selected(going, y, x) for x, y in zip(carry, new, strict=True)]
 
     carry = body.in_avals[n_body:]

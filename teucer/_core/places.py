@@ -1,0 +1,71 @@
+"""Where equations come from, as those who read jaxprs see it: a line of the user's program, and name scopes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from teucer._base.source import Record
+from teucer._core.names import NO_SCOPES, Transform, stack_text
+
+__all__ = ["NOWHERE", "NameStack", "SourceInfo", "source_info"]
+
+NOWHERE: tuple[Record | None, tuple[str, ...]] = (None, NO_SCOPES)
+
+
+@dataclasses.dataclass(frozen=True)
+class NameStack:
+    """The name scopes, the outermost first.
+
+    >>> str(NameStack(("model", "layer")).extend("norm"))
+    'model/layer/norm'
+    """
+
+    stack: tuple[str, ...] = ()
+
+    def extend(self, name: str) -> NameStack:
+        """The scopes with one more inside."""
+        return NameStack((*self.stack, name))
+
+    def transform(self, name: str) -> NameStack:
+        """The scopes with a transformation inside, whose name is written around the next scope.
+
+        >>> str(NameStack(("model",)).transform("jvp").extend("layer"))
+        'model/jvp(layer)'
+        """
+        return NameStack((*self.stack, Transform(name)))
+
+    def __add__(self, other: NameStack) -> NameStack:
+        return NameStack((*self.stack, *other.stack))
+
+    def __radd__(self, other: Sequence[str]) -> NameStack:
+        return NameStack((*other, *self.stack))
+
+    def __getitem__(self, index: Any) -> NameStack:
+        """A part of the scopes, by a slice."""
+        return NameStack(self.stack[index])
+
+    def __len__(self) -> int:
+        return len(self.stack)
+
+    def __str__(self) -> str:
+        return stack_text(self.stack)
+
+
+@dataclasses.dataclass(frozen=True)
+class SourceInfo:
+    """A place in the user's program (None if there is none), and the scopes in force there."""
+
+    traceback: Any
+    name_stack: NameStack
+
+    def replace(self, *, traceback: Any = None, name_stack: NameStack | None = None) -> SourceInfo:
+        """The same with another place, or other scopes, where they are given."""
+        return SourceInfo(self.traceback if traceback is None else traceback, self.name_stack if name_stack is None else name_stack)
+
+
+def source_info(source: Any) -> SourceInfo:
+    """The source of an equation spelled out."""
+    place, scopes = source or NOWHERE
+    return SourceInfo(place, NameStack(tuple(scopes)))
