@@ -99,7 +99,7 @@ def from_parts(aval: ShapedArray, sharding: Any, part: Callable[[tuple[slice, ..
     for index in indices.values():
         key = repr(index)  # slices are not hashable
         if key not in found:
-            found[key] = np.ascontiguousarray(part(index))
+            found[key] = np.asarray(part(index), order="C")
         parts.append(found[key])
     return xla.put(aval.carrier, sharding, parts, list(indices), committed=committed)
 

@@ -1,0 +1,1 @@
+"""Arrays over devices and processes, saved and loaded under any sharding (docs/checkpoints.md)."""
