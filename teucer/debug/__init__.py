@@ -1,0 +1,14 @@
+"""Looking into programs: while they run, and at what becomes of them."""
+
+from __future__ import annotations
+
+from teucer._base.lazy import lazy_module
+
+_ROOMS = {
+    "teucer.debug._compiles": "compiles",
+    "teucer.debug._printing": "log print",
+    "teucer.debug._shardings": "inspect_array_sharding visualize_array_sharding visualize_sharding",
+    "teucer.lax._breakpoints": "breakpoint",
+    "teucer.lax._callbacks": "callback=debug_callback",
+}
+__getattr__, __dir__, __all__ = lazy_module(__name__, _ROOMS)
