@@ -12,7 +12,12 @@ from teucer import export
 from teucer.experimental.serialize_executable import serialize
 
 # Each takes 2 to 15 ms, or seconds, and is loaded by those who need it.
-DEAR = ("asyncio", "concurrent.futures", "difflib", "multiprocessing", "numpy.ma", "scipy", "tempfile", "unittest")
+DEAR = ("asyncio", "concurrent.futures", "difflib", "hashlib", "json", "multiprocessing", "numpy.ma", "scipy", "tempfile",
+        "unittest")
+# Rooms that few programs need, or none before it runs something. All rooms that are loaded, and folders.
+RARE = ("_executables.differences", "_executables.explanations", "_lower.spmd", "_targets.cpu", "_targets.gpu", "_targets.tpu",
+        "_xla.platforms", "lax._collectives", "lax._control", "lax._references", "lax._sharding", "numpy._references", "sharding")
+MOST_MODULES = 180
 
 
 def run(code):
@@ -21,6 +26,35 @@ def run(code):
 
 def test_modules_that_few_need_are_not_loaded():
     assert run(f"import jaxlib._jax, sys, teucer, teucer.numpy; print([m for m in {DEAR} if m in sys.modules])") == "[]\n"
+
+
+def test_rooms_that_few_need_are_not_loaded():
+    loaded = run("import sys, teucer; print(*[m for m in sys.modules if m.startswith('teucer.')])").split()
+    assert [m for m in loaded if m.removeprefix("teucer.").startswith(RARE)] == []
+    assert len(loaded) <= MOST_MODULES
+
+
+def test_small_programs_load_nothing_of_outlining():
+    code = """
+import sys, teucer as jax, teucer.numpy as jnp
+jax.jit(lambda x: jnp.sin(x) + 1)(1.0)
+print(*[m for m in ("outline", "pieces", "products", "convolutions") if f"teucer._targets.cpu.{m}" in sys.modules])
+"""
+    assert run(code) == "\n"
+
+
+def test_methods_of_references_come_with_the_first():
+    code = """
+import teucer as jax
+@jax.jit
+def f(x):
+    ref = jax.new_ref(x)
+    ref[...] += 1
+    ref.addupdate(x)
+    return ref[...]
+print(f(2.0), hasattr(jax.new_ref(1.0), "at"))
+"""
+    assert run(code) == "5.0 True\n"
 
 
 def test_cycles_are_looked_for_rarely_meanwhile():

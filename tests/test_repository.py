@@ -218,7 +218,7 @@ def test_what_upper_floors_provide_is_there():
     importlib.import_module("teucer.random")  # which is loaded on first use
     missing = [name for name in FIELDS if not hasattr(provided, name)]
     assert FIELDS and not missing
-    assert all(provided.buffers) and all(provided.loops())
+    assert all(provided.buffers) and all(provided.loops()) and all(provided.references())
     with pytest.raises(AssertionError, match="zeros is filled already"):
         provided.fill(zeros=None)
 
@@ -286,6 +286,22 @@ ASKS_FOR_A_PLATFORM = {
     "teucer/lax/_indexing/gather.py": "complex numbers, which GPUs do not add atomically",
     "teucer/random/_gamma.py": "XLA's generators, which draw otherwise on CPUs",
 }
+
+
+# Numbers that are not tuned: those of malloc, and of XLA's protocol buffers.
+NOT_TUNED = ("host_memory.py", "stripped.py")
+
+
+def test_tuned_constants_stand_in_one_file():
+    def fault(path):
+        if path.name in NOT_TUNED or path.name == "constants.py":
+            return None
+        values = [node.value for node in tree_of(path).body if isinstance(node, ast.Assign | ast.AnnAssign)]
+        return [node.lineno for value in values for node in ast.walk(value)
+                if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool)]
+
+    targets = [path for path in MODULES if path.is_relative_to(ROOT / "teucer" / "_targets")]
+    assert targets and not offenders(targets, fault)
 
 
 def test_nobody_but_targets_asks_for_a_platform():

@@ -184,7 +184,8 @@ def test_options_of_plugins_clients():
 import teucer as jax
 from teucer._devices import backends
 from teucer._xla import client
-backends.plugins.plugin_libraries = lambda: {"cuda": "a.so"}
+from teucer._xla.platforms import plugins
+plugins.plugin_libraries = lambda: {"cuda": "a.so"}
 def plugin_client(name, library, options):
     print(name, library, options)
     raise RuntimeError("no GPU")

@@ -10,13 +10,13 @@ import teucer.numpy as jnp
 from teucer import lax
 from teucer._base import config
 from teucer._executables import compile, disk_cache, preload, stored
-from teucer._targets.cpu import stripped, target
+from teucer._targets.cpu import constants, stripped
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A cache of its own, in which small programs have a stripped form too."""
-    monkeypatch.setattr(target, "LEAST_STRIPPED", 0)
+    monkeypatch.setattr(constants, "STRIPPED_LEAST", 0)
     monkeypatch.setattr(preload, "LEAST", 1)
     new_process()
     with config.cache_dir(str(tmp_path / "cache")), config.enable_compilation_cache(True):
@@ -119,7 +119,7 @@ def test_only_bodies_are_left_out(folder):
 
 @pytest.mark.parametrize("f, least", [(lambda x: jnp.sin(x) * 2, 1 << 30), (lambda x: x @ x.T, 0)], ids=["small", "no fusions"])
 def test_what_gains_nothing_is_kept_as_it_is(folder, monkeypatch, f, least):
-    monkeypatch.setattr(target, "LEAST_STRIPPED", least)
+    monkeypatch.setattr(constants, "STRIPPED_LEAST", least)
     data = executable(f, X).data()
     (entry,) = disk_cache.entries(folder)
     assert disk_cache.read(entry)[8:] == data

@@ -12,12 +12,13 @@ from targets.test_outline import functions, rng, traced
 import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
-from teucer._targets.cpu.expensive import LEAST, keep_expensive
+from teucer._targets.cpu.constants import EXPENSIVE_LEAST
+from teucer._targets.cpu.expensive import keep_expensive
 from teucer._targets.cpu.pieces import cut
 from teucer._targets.table import target_of
 
 X = rng(64, 64)
-assert X.size == LEAST
+assert X.size == EXPENSIVE_LEAST
 
 
 def kept(f: Any, *args: Any) -> list[tuple[int, int]]:

@@ -19,20 +19,21 @@ from teucer._base import config
 from teucer._core.jaxpr import Jaxpr
 from teucer._optimize.dce import remove_dead
 from teucer._optimize.passes import optimize
-from teucer._targets.cpu.outline import FORCED, Costs, _Program, outline
+from teucer._targets.cpu.constants import FORCED_COSTS, Costs
+from teucer._targets.cpu.outline import _Program, outline
 from teucer._targets.cpu.repeats import Repeat, repeats
 from teucer._targets.table import target_of
 from teucer._transform.jit_calls import hoist_consts
 from teucer._xla import client as xla
 
-CALLS_ONLY = FORCED._replace(steps=10**9)
+CALLS_ONLY = FORCED_COSTS._replace(steps=10**9)
 
 
 def traced(f: Any, *args: Any) -> Jaxpr:
     return remove_dead(optimize(hoist_consts(jax.make_jaxpr(f)(*args).jaxpr).jaxpr))
 
 
-def outlined(f: Any, *args: Any, costs: Costs = FORCED) -> Jaxpr:
+def outlined(f: Any, *args: Any, costs: Costs = FORCED_COSTS) -> Jaxpr:
     """The jaxpr of f after outlining, which has changed no bit of the results."""
     jaxpr = traced(f, *args)
     after = outline(jaxpr, costs)
@@ -544,7 +545,7 @@ def test_runs_that_begin_anywhere_in_their_period_keep_their_bits(period: int, r
             outs.append(y)
         return outs
 
-    outlined(f, rng(2, 4), rng(4, 4), costs=Costs() if default else FORCED)
+    outlined(f, rng(2, 4), rng(4, 4), costs=Costs() if default else FORCED_COSTS)
 
 
 @settings(max_examples=6)

@@ -15,10 +15,11 @@ from teucer._core.jaxpr import Jaxpr, Literal
 from teucer._optimize.dce import remove_dead
 from teucer._optimize.passes import optimize
 from teucer._programs.program import Steps
-from teucer._targets import interface
-from teucer._targets.cpu.outline import FORCED as ALL
-from teucer._targets.cpu.outline import Costs, outline
-from teucer._targets.cpu.pieces import FORCED, CutProgram, cut
+from teucer._targets.cpu import constants
+from teucer._targets.cpu.constants import FORCED_COSTS as ALL
+from teucer._targets.cpu.constants import FORCED_LIMITS, Costs
+from teucer._targets.cpu.outline import outline
+from teucer._targets.cpu.pieces import CutProgram, cut
 from teucer._transform.jit_calls import hoist_consts
 
 
@@ -48,7 +49,7 @@ def step(ws: Any, x: Any) -> Any:
 def pieces_of(f: Any, *args: Any, costs: Costs = ALL) -> tuple[Jaxpr, CutProgram | None]:
     jaxpr = remove_dead(optimize(hoist_consts(jax.make_jaxpr(f)(*args).jaxpr).jaxpr))
     jaxpr = outline(jaxpr, costs)
-    return jaxpr, cut(jaxpr, FORCED)
+    return jaxpr, cut(jaxpr, FORCED_LIMITS)
 
 
 def steps_of(f: Any, *args: Any, **options: Any) -> Steps | None:
@@ -282,7 +283,7 @@ def test_a_literal_result_is_made() -> None:
     assert [float(v) for v in jax.jit(lambda x, ws: (network(x, ws), 3.0), outline=True)(x, ws)][1] == 3.0
 
 
-SHARING = FORCED._replace(groups=3, repeated=500)  # small programs have groups too
+SHARING = FORCED_LIMITS._replace(groups=3, repeated=500)  # small programs have groups too
 
 
 def scaled_layer(x: Any, w: Any, scale: Any) -> Any:
@@ -330,7 +331,7 @@ def test_what_bounds_the_calls_of_a_piece() -> None:
     assert calls_of(f, x, ws, limits=SHARING._replace(repeated=length)) == [2] * 6
     assert calls_of(f, x, ws, limits=SHARING._replace(repeated=length - 1)) == [1] * 12
     assert calls_of(f, x, ws, limits=SHARING._replace(held=3 * held)) == [3] * 4
-    assert calls_of(f, x, ws, limits=FORCED) == [1] * 12
+    assert calls_of(f, x, ws, limits=FORCED_LIMITS) == [1] * 12
 
 
 def test_calls_between_which_data_flow_differently_do_not_share_pieces() -> None:
@@ -356,7 +357,7 @@ def test_functions_without_equations() -> None:
 @pytest.mark.parametrize("of", [lambda f: f, lambda f: jax.grad(lambda x, ws: jnp.sum(f(x, ws)[0] ** 2), (0, 1))],
                          ids=["f", "grad"])
 def test_shared_pieces_give_what_the_whole_gives(monkeypatch: Any, of: Any, kept: Any) -> None:
-    monkeypatch.setattr(interface, "FORCED_PIECES", SHARING._replace(groups=8))
+    monkeypatch.setattr(constants, "FORCED_LIMITS", SHARING._replace(groups=8))
     f, x, ws = deep(24, kept)
     steps = steps_of(of(f), x, ws)
     assert steps is not None and len(steps.steps) <= 20
@@ -364,7 +365,7 @@ def test_shared_pieces_give_what_the_whole_gives(monkeypatch: Any, of: Any, kept
 
 
 def test_arguments_of_shared_pieces_are_donated(monkeypatch: Any) -> None:
-    monkeypatch.setattr(interface, "FORCED_PIECES", SHARING._replace(groups=8))
+    monkeypatch.setattr(constants, "FORCED_LIMITS", SHARING._replace(groups=8))
     ws, x = weights(24)
     expected = jax.jit(step, outline=False)(ws, x)
     train = jax.jit(step, outline=True, donate_argnums=0)

@@ -12,7 +12,8 @@ import teucer.numpy as jnp
 from teucer import lax
 from teucer._base import config
 from teucer._executables import compile as compilation
-from teucer._targets.cpu.switches import CACHED, has_plain_loops, suits_eigen
+from teucer._targets.cpu.constants import PLAIN_CACHED
+from teucer._targets.cpu.switches import has_plain_loops, suits_eigen
 from teucer._xla import client as xla
 
 
@@ -42,7 +43,7 @@ PLAIN = {
 }
 OTHER = {
     "transposed": (lambda x: x.T, of(64, 64)),
-    "transposed, beyond the cache": (lambda x: sum(jnp.sin(x * i) for i in range(40)).T, of(CACHED // 64 + 1, 64)),
+    "transposed, beyond the cache": (lambda x: sum(jnp.sin(x * i) for i in range(40)).T, of(PLAIN_CACHED // 64 + 1, 64)),
     "contracted in front": (lambda x, y: lax.dot_general(x, y, (((0, 1), (0, 1)), ((), ()))), of(8, 64, 512), of(8, 64, 64)),
     "batched behind": (lambda x, y: lax.dot_general(x, y, (((0,), (0,)), ((1,), (1,)))), of(64, 64), of(64, 64)),
     "a short last axis": (lambda x: x * 2, of(1000, 3)),

@@ -72,22 +72,22 @@ def convert(x: Any, aval: Any) -> Any:
 
 def read_reference(ref: Any) -> Any:
     """The array of a reference."""
-    return provided.read_reference(ref)
+    return provided.references().read(ref)
 
 
 def write_reference(ref: Any, x: Any) -> None:
     """Let the array of a reference be x."""
-    provided.write_reference(ref, x)
+    provided.references().write(ref, x)
 
 
 def add_to_reference(ref: Any, x: Any) -> None:
     """Add x to the array of a reference."""
-    provided.add_to_reference(ref, x)
+    provided.references().add(ref, x)
 
 
 def new_reference(x: Any) -> Any:
     """A reference to a copy of an array."""
-    return provided.new_reference(x)
+    return provided.references().new(x)
 
 
 def as_primal(ct: Any, aval: Any) -> Any:

@@ -6,10 +6,9 @@ A lower floor asks `provided.zeros(aval)`; the upper floor that has it says `pro
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, final
 
-__all__ = ["Buffers", "Loops", "Provided", "provided"]
+__all__ = ["Buffers", "Loops", "Provided", "References", "provided"]
 
 Operation = Callable[..., Any]
 
@@ -42,8 +41,16 @@ class Loops(NamedTuple):
     slice: Any
 
 
+class References(NamedTuple):
+    """Operations on the arrays of references, as a whole."""
+
+    read: Operation  # (ref)
+    write: Operation  # (ref, x)
+    add: Operation  # (ref, x)
+    new: Operation  # (x)
+
+
 @final
-@dataclass(init=False, slots=True)
 class Provided:
     """What each floor above the core has said of itself."""
 
@@ -65,10 +72,8 @@ class Provided:
     identity: Operation  # (n, dtype)
     lay_out: Operation  # (x, sharding)
     vary: Operation  # (x, axes)
-    read_reference: Operation  # (ref)
-    write_reference: Operation  # (ref, x)
-    add_to_reference: Operation  # (ref, x)
-    new_reference: Operation  # (x)
+    # numpy: references(): loaded with the first reference, whose methods they are, too.
+    references: Callable[[], References]
     # random: note_keys(jaxpr, args, what is called) checks that no key is used twice.
     note_keys: Callable[[Any, Sequence[Any], str], None]
     # lax: blame(closed, args) raises FloatingPointError that names the operation that makes the first NaN.
@@ -85,5 +90,5 @@ class Provided:
             setattr(self, name, operation)
 
 
-FIELDS = tuple(field.name for field in fields(Provided))
+FIELDS = tuple(Provided.__annotations__)
 provided = Provided()

@@ -10,7 +10,6 @@ from teucer._base import config
 from teucer._core.provided import provided
 from teucer._devices import processes
 from teucer._xla import client as xla
-from teucer._xla.platforms import lapack, plugins
 
 __all__ = ["backends", "clear_backends", "client_of", "default_backend", "device_count", "devices", "host_count", "host_id",
            "host_ids", "local_device_count", "local_devices", "process_count", "process_index", "process_indices",
@@ -39,6 +38,7 @@ def backends() -> dict[str, Any]:
 
 
 def _make_clients() -> dict[str, Any]:
+    from teucer._xla.platforms import lapack, plugins  # `import teucer` would take longer with them
     wanted = config.config.jax_platforms
     libraries = plugins.plugin_libraries() if wanted != "cpu" else {}
     asked = _expand(wanted or "", libraries)

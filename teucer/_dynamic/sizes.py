@@ -7,7 +7,6 @@ shapes. `on_shapes` does the same for shapes that are known in Python.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, final
 
@@ -17,6 +16,7 @@ from teucer._core.types import ShapedArray
 from teucer._dimensions.dimensions import Dimension, Scope, bounds, is_symbolic, substitute, variables_of
 from teucer._lower import hlo
 from teucer._lower.context import Context, Value
+from teucer._lower.text import quoted
 
 __all__ = ["in_module", "on_shapes"]
 
@@ -176,4 +176,4 @@ class _Operations:
     def check(self, x: Value, relation: str, y: Value, message: str, values: Sequence[Value]) -> None:
         holds = hlo.compare(self.ctx, x, y, relation)
         hlo.custom_call(self.ctx, "shape_assertion", [holds, *values], [], api_version=2, has_side_effect=True,
-                        attributes=f"error_message = {json.dumps(message)}")
+                        attributes=f"error_message = {quoted(message)}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import os
 import threading
 import time
@@ -245,6 +244,7 @@ def fingerprint(text: str, devices: Sequence[Any], overrides: Mapping[str, Any],
     about: what else has one, as values with a `repr` of their own.
     """
     module = _module(text, devices, 1, False, overrides, NO_SWITCHES)
+    import hashlib
     own = f"{_digest(module, _options(module))} {_own_files()} {tuple(about)}"
     return hashlib.sha256(own.encode()).hexdigest()
 
@@ -252,6 +252,7 @@ def fingerprint(text: str, devices: Sequence[Any], overrides: Mapping[str, Any],
 @functools.cache
 def _own_files() -> str:
     """Which version of Teucer this is, changes to its files included: a digest of their names, sizes and times."""
+    import hashlib
     digest = hashlib.sha256()
     for folder, _, names in sorted(os.walk(Path(__file__).parent.parent)):
         for name in sorted(names):
@@ -321,6 +322,7 @@ def _file_name(module: Module, options: Any) -> str:
 
 
 def _digest(module: Module, options: Any) -> str:
+    import hashlib  # here and above, as in `disk_cache`
     digest = hashlib.sha256()
     first = module.devices[0]
     try:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
-import hashlib
 import os
 import stat
 import struct
@@ -173,6 +172,7 @@ def _is_ours(status: os.stat_result) -> bool:
 
 
 def _checksum(path: Path, content: bytes | memoryview) -> bytes:
+    import hashlib  # 2 ms to load, for those who compile
     digest = hashlib.sha256(_FORMAT + path.name.encode() + b"\0")
     digest.update(content)
     return digest.digest()

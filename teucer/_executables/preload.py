@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import hashlib
 import os
 import threading
 import weakref
@@ -173,6 +172,7 @@ def forecast(fun: Any, avals: Sequence[Any]) -> Forecast | None:
         return None
     types = [f"{number} {aval.str_short()}" for aval, number in collections.Counter(avals).items()]
     about = "\0".join((xla.jaxlib_version, cpu_features.host(), os.environ.get("XLA_FLAGS", ""), place, fun_name(fun), *types))
+    import hashlib  # as in `disk_cache`
     name = hashlib.sha256(about.encode()).hexdigest()
     with _lock:
         number = _traced[name]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,13 +18,17 @@ def pack(data: bytes, platform: str) -> bytes:
     stripped: bytes | None = provided.target(platform).pack(data)
     if stripped is None or len(stripped) == len(data):
         return bytes(_HEADER) + data
+    import zlib  # for executables of some size; also below
     return len(stripped).to_bytes(_HEADER, "little") + stripped + zlib.compress(data, 1)
 
 
 def whole(content: bytes) -> bytes:
     """What XLA wrote."""
     stripped, rest = _parts(content)
-    return zlib.decompress(rest) if stripped else rest
+    if not stripped:
+        return rest
+    import zlib
+    return zlib.decompress(rest)
 
 
 def load(content: bytes, client: Any, devices: Any, options: Any, callbacks: Sequence[Any] = ()) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,8 +12,8 @@ from teucer._core.specs import UNCONSTRAINED, entry_names
 from teucer._core.types import ShapedArray
 from teucer._dimensions.dimensions import is_symbolic
 
-__all__ = ["POLYMORPHIC", "array", "dense", "element_type", "i64s", "location", "mesh", "partition", "tensor_type",
-           "with_metadata"]
+__all__ = ["POLYMORPHIC", "array", "dense", "element_type", "i64s", "location", "mesh", "partition", "quoted",
+           "tensor_type", "with_metadata"]
 
 # The attribute of modules with symbolic dimensions, which are refined to static shapes before they are compiled.
 POLYMORPHIC = "jax.uses_shape_polymorphism = true"
@@ -69,13 +68,18 @@ def attributes(attrs: Sequence[str]) -> str:
     return f" {{{', '.join(attrs)}}}" if attrs else ""
 
 
+def quoted(text: str) -> str:
+    """A string as MLIR writes it."""
+    import json  # for programs that name meshes, places or tags
+    return json.dumps(text)
+
+
 def location(name: str, where: Any, function: str) -> str:
     """A named place in a function of a file, in the form of MLIR's locations."""
-    quoted = json.dumps(name)
     if where is None:
-        return quoted
+        return quoted(name)
     ends = f":{where.line}:{where.column} to {where.end_line}:{where.end_column}"
-    return f"{quoted}({json.dumps(function)}({json.dumps(where.file)}{ends}))"
+    return f"{quoted(name)}({quoted(function)}({quoted(where.file)}{ends}))"
 
 
 def partition(symbol: str, sharding: Any, ndim: int) -> str:
@@ -94,7 +98,7 @@ def mesh(symbol: str, shape: Any, device_ids: Any) -> str:
 
 
 def _axis(name: Any) -> str:
-    return json.dumps(str(name))
+    return quoted(str(name))
 
 
 def i64s(xs: Any) -> str:
@@ -150,7 +154,7 @@ _METADATA = "mhlo.frontend_attributes = {"
 
 def with_metadata(attributes: str, tags: Any) -> str:
     """The discardable attributes of an operation, with more that the compiler is told of it: pairs of a name and a string."""
-    listed = ", ".join(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in tags)
+    listed = ", ".join(f"{quoted(k)} = {quoted(v)}" for k, v in tags)
     if _METADATA in attributes:
         return attributes.replace(_METADATA, f"{_METADATA}{listed}, ", 1)
     return f"{attributes}, {_METADATA}{listed}}}" if attributes else f"{_METADATA}{listed}}}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import hashlib
 import itertools
 import zlib
 from collections.abc import Callable, Sequence
@@ -64,6 +63,7 @@ def agree(devices: Sequence[Any], name: str, text: str) -> Agreement | None:
     group, client, state = _group_of(devices), processes.state.client, processes.state
     if not group:
         return None
+    import hashlib  # 2 ms to load
     own = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
     agreement, number = Agreement(group, name, own), _counts[group]
     _counts[group] += 1

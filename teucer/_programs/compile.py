@@ -6,14 +6,14 @@ import functools
 import itertools
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from teucer._arrays import transfer
 from teucer._base import config
 from teucer._core.jaxpr import Jaxpr
 from teucer._devices import shardings
 from teucer._devices.placement import Placement
-from teucer._executables import compilations, misses, preload
+from teucer._executables import compilations, preload
 from teucer._executables.compile import Executable, OnDemand, Source, compile_module, compile_together, fingerprint
 from teucer._lower.context import Argument
 from teucer._lower.donations import donated_to
@@ -23,9 +23,11 @@ from teucer._programs.job import Job
 from teucer._programs.lower import Lowering, lower, trace_time
 from teucer._programs.prepare import prepared
 from teucer._programs.program import Program, Step, Steps
-from teucer._targets.cpu.outlined_call import outlined_call_p
-from teucer._targets.cpu.pieces import CutProgram
+from teucer._targets.outlined_call import outlined_call_p
 from teucer._targets.table import target_of
+
+if TYPE_CHECKING:
+    from teucer._targets.cpu.pieces import CutProgram
 
 __all__ = ["compile_job", "program_for"]
 
@@ -36,7 +38,8 @@ def program_for(job: Job) -> Program:
     program: Program | None = cache.get(key)
     if program is None:
         if config.explain_cache_misses.value:
-            misses.explain_program(job.jaxpr, key)
+            from teucer._executables import explanations  # for those who ask
+            explanations.program(job.jaxpr, key)
         program = cache[key] = compile_job(job)
     return program
 

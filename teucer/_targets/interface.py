@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from teucer._core.jaxpr import Jaxpr
 from teucer._executables.compile import NO_SWITCHES, Switches
 from teucer._targets import host_memory
-from teucer._targets.cpu.outline import FORCED, has_symbolic_sizes, outlined
-from teucer._targets.cpu.pieces import FORCED as FORCED_PIECES
-from teucer._targets.cpu.pieces import CutProgram, cut
+from teucer._targets.extent import has_symbolic_sizes
+
+if TYPE_CHECKING:
+    from teucer._targets.cpu.pieces import CutProgram
 
 __all__ = ["Mode", "Target"]
 
@@ -22,18 +23,28 @@ Mode: TypeAlias = Literal["off", "auto", "force"]
 class Target:
     """A platform of which nothing is known: programs are compiled as they are, but for what their user asks."""
 
-    # How operations of StableHLO are written where the compiler has slow code for them, by the functions of `_lower.hlo`.
-    legal: ClassVar[Mapping[Callable[..., Any], Callable[..., Any]]] = {}
     # Whether executables of programs that call Python can be kept on disk without the functions that they call.
     keeps_callbacks: ClassVar[bool] = False
 
     def prepare(self, jaxpr: Jaxpr, mode: Mode) -> Jaxpr:
         """A jaxpr that the passes have optimised, as this compiler had better be given it."""
-        return outlined(jaxpr, FORCED) if mode == "force" and not has_symbolic_sizes(jaxpr) else jaxpr
+        if mode != "force" or has_symbolic_sizes(jaxpr):
+            return jaxpr
+        # Here and below, for the few programs that need it: `import teucer` would take longer.
+        from teucer._targets.cpu.constants import FORCED_COSTS
+        from teucer._targets.cpu.outline import outlined
+        return outlined(jaxpr, FORCED_COSTS)
 
     def pieces(self, jaxpr: Jaxpr, mode: Mode) -> CutProgram | None:
         """The executables that a prepared jaxpr had better be; None for one."""
-        return cut(jaxpr, FORCED_PIECES) if mode == "force" else cut(jaxpr)
+        from teucer._targets.cpu.constants import FORCED_LIMITS
+        from teucer._targets.cpu.pieces import cut
+        return cut(jaxpr, FORCED_LIMITS) if mode == "force" else cut(jaxpr)
+
+    @property
+    def legal(self) -> Mapping[Callable[..., Any], Callable[..., Any]]:
+        """How operations of StableHLO are written where the compiler has slow code for them, by the functions of `_lower.hlo`."""
+        return {}
 
     def switches(self, jaxpr: Jaxpr, *, lean: bool) -> Switches:
         """What the compiler is told of a program. lean: whether it is to compile quickly rather than well."""

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import functools
+
 from teucer._core.provided import provided
-from teucer._targets.cpu.target import CPU
-from teucer._targets.gpu.target import GPU
 from teucer._targets.interface import Target
-from teucer._targets.tpu.target import TPU
 
 __all__ = ["target_of"]
 
-_TARGETS: dict[str, Target] = {"cpu": CPU(), "cuda": GPU(), "rocm": GPU(), "tpu": TPU()}
-_OTHER = Target()
 
-
+@functools.cache
 def target_of(platform: str) -> Target:
-    """The target of a platform: 'cpu', 'cuda', 'rocm', 'tpu', or another, of which nothing is known."""
-    return _TARGETS.get(platform, _OTHER)
+    """The target of a platform: 'cpu', 'cuda', 'rocm', 'tpu', or another, of which nothing is known.
+
+    It is loaded when it is asked for, since `import teucer` needs none.
+    """
+    if platform == "cpu":
+        from teucer._targets.cpu.target import CPU
+        return CPU()
+    if platform in ("cuda", "rocm"):
+        from teucer._targets.gpu.target import GPU
+        return GPU()
+    if platform == "tpu":
+        from teucer._targets.tpu.target import TPU
+        return TPU()
+    return Target()
 
 
 provided.fill(target=target_of)

@@ -12,9 +12,6 @@ import numpy as np
 from jaxlib import _jax, utils, xla_client
 from jaxlib.version import __version__ as jaxlib_version
 
-from teucer._xla.platforms import lapack
-from teucer._xla.platforms.plugins import plugin_libraries
-
 __all__ = ["CALLS_MISS_COPIES", "EIGEN_CONVOLUTIONS", "LEAN_CODE", "Client", "CompileOptions", "Device", "DeviceList", "Effort",
            "LoadedExecutable", "XlaRuntimeError", "compile_options", "compile_text", "cost_analysis", "cpu_client", "deserialize",
            "device_or_platform", "errors_only", "jaxlib_version", "little_effort", "platform_of", "plugin_client"]
@@ -49,6 +46,7 @@ def cpu_client(num_devices: int | None, *, asynchronous: bool, **processes: Any)
 
 def device_or_platform(value: Any) -> Any:
     """A device, or the name of a platform, whether or not it is there; ValueError for anything else."""
+    from teucer._xla.platforms.plugins import plugin_libraries  # `import teucer` would take longer with it
     if isinstance(value, Device) or (isinstance(value, str) and (value in _PLATFORMS or value in plugin_libraries())):
         return value
     raise ValueError("jax.default_device must be passed either a Device object (e.g. `jax.devices('cpu')[0]`) or a platform name "
@@ -168,7 +166,8 @@ def compile_text(client: Any, text: str, devices: Any, options: Any, callbacks: 
 
     callbacks: the Python functions that the module's host callbacks refer to by index.
     """
-    lapack.start_if_called(text)
+    from teucer._xla.platforms.lapack import start_if_called  # here and below: `import teucer` would take longer with it
+    start_if_called(text)
     if callbacks:
         from teucer._xla import mlir  # 0.15 s to load, for programs with callbacks only
         return client.compile_and_load(mlir.parse(text), devices, options, list(callbacks))
@@ -184,5 +183,6 @@ def cost_analysis(client: Any, computation: Any) -> Any:
 
 def deserialize(client: Any, data: bytes, devices: Any, options: Any, callbacks: Sequence[Any] = ()) -> Any:
     """Load an executable from what `LoadedExecutable.serialize` wrote; callbacks: as of `compile_text`, all that it has."""
-    lapack.start_if_called(data)
+    from teucer._xla.platforms.lapack import start_if_called
+    start_if_called(data)
     return client.deserialize_executable(data, devices, options, *([list(callbacks)] if callbacks else []))

@@ -3,7 +3,7 @@
 Each room is loaded on first use.
 """
 
-import teucer.lax._loops  # provides what outlining asks for
+import teucer.lax._on_demand  # provides what floors below ask for
 from teucer._base import lazy
 
 _ROOMS = {

@@ -18,7 +18,6 @@ from teucer._core.types import ShapedArray, Zero
 from teucer._devices.shardings import explicit_sharding, typed
 from teucer._lower import hlo
 from teucer._lower.contractions import remaining, roles_of
-from teucer._targets.cpu.products import gains_by_rows
 from teucer.lax._precision import (
     DotAlgorithm,
     DotAlgorithmPreset,
@@ -101,6 +100,7 @@ def _mismatch(lhs: Any, rhs: Any, dimension_numbers: Any) -> str | None:
 
 
 def _moved(lhs: Any, rhs: Any, *, dimension_numbers: Any, **params: Any) -> float:
+    from teucer._targets.cpu.products import gains_by_rows  # with the CPU's target, which alone asks
     # XLA takes axes as batch, kept, contracted (rhs: contracted, kept), those of matrices either way, and copies the rest.
     left, right = roles_of((lhs.ndim, rhs.ndim), dimension_numbers)
     turned = lhs.size if gains_by_rows(lhs, rhs, dimension_numbers) else 0

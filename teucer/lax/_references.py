@@ -13,7 +13,7 @@ from typing import Any, NoReturn, final
 from teucer._base import dtypes
 from teucer._core import array_ops
 from teucer._core.primitive import Primitive, Undefined
-from teucer._core.provided import provided
+from teucer._core.provided import References
 from teucer._core.references.cells import Ref
 from teucer._core.references.types import AccumEffect, ReadEffect, RefType, WriteEffect
 from teucer._core.stage import stage_flat
@@ -480,7 +480,6 @@ def refuse_array(op: str, x: Any) -> NoReturn:
     raise TypeError(f"{op}: expected a reference, got {x!r:.100} of type {type(x)}.\n  References are made by jax.new_ref.")
 
 
-provided.fill(
-    read_reference=lambda ref: get_p.call(ref, views=())[0], write_reference=lambda ref, x: swap_p.call(ref, x, views=()),
-    add_to_reference=lambda ref, x: addupdate_p.call(ref, x, views=()),
-    new_reference=lambda x: new_ref_p.call(x, memory_space=None, kind=None)[0])
+WHOLE = References(
+    read=lambda ref: get_p.call(ref, views=())[0], write=lambda ref, x: swap_p.call(ref, x, views=()),
+    add=lambda ref, x: addupdate_p.call(ref, x, views=()), new=lambda x: new_ref_p.call(x, memory_space=None, kind=None)[0])

@@ -12,7 +12,6 @@ from teucer._arrays.arrays import ArrayImpl
 from teucer._arrays.formats import Format, Layout
 from teucer._base import tracebacks
 from teucer._core import partition
-from teucer._core.provided import provided
 from teucer._core.specs import UNCONSTRAINED, PartitionSpec, entry_names
 from teucer._core.trace import EVAL, Tracer, current_trace, typeof
 from teucer._derived.layouts import with_layout_constraint
@@ -21,7 +20,6 @@ from teucer._devices.meshes import AxisType, Mesh
 from teucer._devices.shardings import NamedSharding, SingleDeviceSharding
 from teucer._transform.jit import jit
 from teucer._trees import pytrees
-from teucer.lax._collectives import pvary_p
 from teucer.lax._structure import Linear
 
 __all__ = ["auto_axes", "explicit_axes", "reshard", "reshard_p", "sharding_constraint_p", "with_sharding_constraint"]
@@ -179,9 +177,6 @@ def lay_out(x: Any, where: Any) -> Any:
     """x laid out by a sharding, over whichever mesh axes, or on one device."""
     explicit = isinstance(where, NamedSharding) and where.mesh.are_all_axes_explicit
     return _reshard(x, where) if explicit else constrain(x, where)
-
-
-provided.fill(lay_out=lay_out, vary=lambda x, axes: pvary_p.call(x, axes=tuple(sorted(axes, key=str)))[0])
 
 
 def _mesh_with(axes: Any, kind: AxisType) -> meshes.AbstractMesh:

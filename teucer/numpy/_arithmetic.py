@@ -11,7 +11,6 @@ from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer.lax import _elementwise as lax
 from teucer.lax import _structure
-from teucer.lax._control.while_loop import while_loop
 from teucer.lax._families import scalar_like
 from teucer.lax._reductions import reduce_or
 from teucer.numpy._library import fast
@@ -118,6 +117,7 @@ def _power(x1: Any, x2: Any, /) -> Any:
 def _integer_power(x: Any, y: Any) -> Any:
     """x to the power y, by squaring; of a negative y the bits count."""
     shape = np.shape(x) or np.shape(y)
+    from teucer.lax._control.while_loop import while_loop  # here and below: rooms of loops that few programs need
     zero, one = scalar_like(x, 0), scalar_like(x, 1)
     x, y = (broadcast_to(v, shape) for v in (x, y))
     start = _structure.full(shape, 1, typeof(x).dtype)
@@ -152,6 +152,7 @@ def _magnitude(x: Any) -> Any:
 
 def _greatest_divisor(x: Any, y: Any) -> Any:
     """Euclid's algorithm on all elements at once."""
+    from teucer.lax._control.while_loop import while_loop
     zero, one = scalar_like(x, 0), scalar_like(x, 1)
     axes = tuple(range(np.ndim(x)))
 

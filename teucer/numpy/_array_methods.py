@@ -12,12 +12,13 @@ import numpy as np
 
 from teucer._arrays.arrays import ArrayImpl
 from teucer._base import dtypes, errors
+from teucer._core.provided import References, provided
 from teucer._core.trace import Tracer
 from teucer._derived.moves import device_put
 from teucer._xla import arrays as xla
 from teucer.lax import _conversion, _structure
 from teucer.lax import _elementwise as lax
-from teucer.numpy import _indexing, _interchange, _operators, _references, _ufuncs
+from teucer.numpy import _indexing, _interchange, _operators, _ufuncs
 
 __all__ = ["attach"]
 
@@ -227,6 +228,16 @@ _TRACER_METHODS: dict[str, Any] = {
 }
 
 
+def _references() -> References:
+    # For programs with references, whose methods are loaded as well.
+    importlib.import_module("teucer.numpy._references")
+    whole: References = importlib.import_module("teucer.lax._references").WHOLE
+    return whole
+
+
+provided.fill(references=_references)
+
+
 def attach() -> None:
     """Give arrays and tracers their operators and methods."""
     methods = {name: _method(name, module) for module, names in _FUNCTIONS.items() for name in names}
@@ -236,4 +247,3 @@ def attach() -> None:
     own = {name: getattr(ArrayImpl, name) for name in _OWN}
     xla.attach(xla.Array, own | methods | _operators.tracer_operators() | _indexing.ATTACH)
     xla.attach(Tracer, methods | _operators.tracer_operators() | _TRACER_METHODS | _indexing.ATTACH)
-    _references.attach()

@@ -19,7 +19,7 @@ from teucer._derived.moves import device_put, filled_at
 from teucer._devices.shardings import explicit_sharding, single_device_sharding
 from teucer._dimensions.dimensions import as_size, ceil_div, is_symbolic, max_dim
 from teucer._xla.client import Device
-from teucer.lax import _conversion, _joining, _random_keys, _shapes, _sharding, _structure
+from teucer.lax import _conversion, _joining, _random_keys, _shapes, _structure
 from teucer.lax import _elementwise as lax
 from teucer.lax._random_keys import KeyDType, random_wrap_p
 from teucer.numpy._library import fast
@@ -47,7 +47,10 @@ def place(x: Any, device: Any) -> Any:
 
 def laid_out(x: Any, sharding: Any) -> Any:
     """x laid out by a sharding over Explicit mesh axes, if one is given."""
-    return x if sharding is None else _sharding.reshard(x, sharding)
+    if sharding is None:
+        return x
+    from teucer.lax._sharding import reshard  # for arrays over meshes
+    return reshard(x, sharding)
 
 
 def checked_dtype(dtype: Any, op: str) -> Any:

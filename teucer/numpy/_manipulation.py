@@ -13,7 +13,6 @@ from teucer._core.trace import typeof
 from teucer._core.types import is_valid_type
 from teucer._dimensions.dimensions import as_size, is_constant, is_symbolic
 from teucer.lax import _dynamic, _joining, _shapes, _slicing, _structure
-from teucer.lax._sharding import laid_out
 from teucer.numpy._library import fast
 from teucer.numpy._operands import axes_of, axis_of, broadcast_value, operand, operands
 
@@ -68,6 +67,7 @@ def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None, o
     if order == "C":
         return _shapes.reshape(x, sizes, out_sharding=out_sharding) if out_sharding is not None else _structure.reshape(x, sizes)
     if out_sharding is not None:
+        from teucer.lax._sharding import laid_out  # here and below, for arrays over meshes
         return laid_out("jnp.reshape", out_sharding, lambda x: reshape(x, sizes, order), x)
     if order == "F":
         backwards = _structure.reshape(_structure.transpose(x, range(x.ndim)[::-1]), sizes[::-1])
@@ -243,6 +243,7 @@ def broadcast_to(array: Any, shape: Any, *, out_sharding: Any = None) -> Any:
     """
     x = operand("broadcast_to", array)
     if out_sharding is not None:
+        from teucer.lax._sharding import laid_out
         return laid_out("jnp.broadcast_to", out_sharding, lambda x: broadcast_to(x, shape), x)
     return broadcast_value(x, _structure.canonical_shape(shape if np.ndim(shape) else (shape,)))
 

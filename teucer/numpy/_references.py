@@ -484,9 +484,12 @@ def _otherwise(x: Any, name: str) -> Any:
     raise AttributeError(f"{type(x).__name__!r} object has no attribute {name!r}")
 
 
-def attach() -> None:
+def _attach() -> None:
     """Let traced references have the members of references."""
     for name in METHODS:
         if hasattr(Tracer, name):
             setattr(Tracer, name, _for_traced(name, Tracer.__dict__[name]))
     Tracer.__getattr__ = _otherwise
+
+
+_attach()

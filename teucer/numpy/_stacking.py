@@ -18,7 +18,6 @@ from teucer.lax import _cumulative, _elementwise, _joining, _slicing, _structure
 from teucer.lax._indexing import gather as _gather
 from teucer.lax._indexing.numbers import GatherDimensionNumbers, ScatterDimensionNumbers
 from teucer.lax._padding import dynamic_size
-from teucer.lax._sharding import laid_out
 from teucer.numpy._library import fast
 from teucer.numpy._manipulation import atleast_1d, atleast_2d, atleast_3d, ravel, reshape
 from teucer.numpy._operands import axis_of, concrete, is_unknown, operand, operands, promoted
@@ -274,6 +273,7 @@ def repeat(a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length
     """
     x = operand("repeat", a)
     if out_sharding is not None:
+        from teucer.lax._sharding import laid_out  # for arrays over meshes
         return laid_out("jnp.repeat", out_sharding, lambda x, n: repeat(x, n, axis, total_repeat_length=total_repeat_length),
                         x, repeats)
     if axis is None:

@@ -14,7 +14,6 @@ from teucer._core.trace import EVAL, current_trace, typeof
 from teucer._core.types import is_valid_type
 from teucer._transform.library import library
 from teucer.lax._indexing.numbers import GatherScatterMode
-from teucer.lax._sharding import laid_out
 from teucer.numpy import _ufuncs
 from teucer.numpy._creation import ones_like
 from teucer.numpy._index_keys import Key, parse
@@ -160,6 +159,7 @@ class Place:
 
     def _laid_out(self, out_sharding: Any, method: str, *args: Any, **options: Any) -> Any:
         """What a method gives, laid out by a sharding."""
+        from teucer.lax._sharding import laid_out  # for arrays over meshes
         return laid_out(f".{method}", out_sharding, lambda x, key, args: getattr(Place(x, key), method)(*args, **options),
                         self.array, self.key, args)
 

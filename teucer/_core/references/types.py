@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, final
 
+from teucer._core.provided import provided
 from teucer._core.types import Aval, ShapedArray
 
 __all__ = ["AccumEffect", "ReadEffect", "RefEffect", "RefType", "Touched", "WriteEffect", "at_inputs", "at_operands",
@@ -41,6 +42,8 @@ class RefType(Aval):
         key = (inner, memory_space, kind)
         self = cls._interned.get(key)
         if self is None:
+            if not made:
+                provided.references()  # gives references and what stands for them their methods
             self = cls._interned[key] = super().__new__(cls)
             self.inner, self.memory_space, self.kind = inner, memory_space, kind
             self.shape, self.dtype, self.weak_type, self.ndim = inner.shape, inner.dtype, inner.weak_type, inner.ndim

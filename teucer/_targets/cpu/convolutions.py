@@ -13,14 +13,17 @@ from teucer._core.types import ShapedArray
 from teucer._dimensions.dimensions import dilated
 from teucer._lower import hlo
 from teucer._lower.contractions import inverse_permutation, taken
+from teucer._targets.cpu.constants import (
+    CONVOLUTION_PLANES,
+    CONVOLUTION_TERMS,
+    EIGEN_APART,
+    EIGEN_FEATURES,
+    EIGEN_FEW,
+    EIGEN_GRADIENTS,
+    EIGEN_LONG,
+)
 
 __all__ = ["by_eigen", "convolution", "spread"]
-
-# Products that are written out one by one; planes that are.
-TERMS, PLANES = 128, 8
-# Where Eigen loses: products that take no time count for nothing; of fewer features than a vector has, and so many elements of the
-# kernel for each of them, it takes up to 7 times as long.
-FEW, FEATURES, LONG = 1 << 21, 8, 256
 
 
 def convolution(ctx: Any, lhs: Any, rhs: Any, aval: Any, options: str, **window: Any) -> Any:
@@ -38,13 +41,13 @@ def by_eigen(lhs: Any, rhs: Any, out: Any, **window: Any) -> tuple[float, float]
         return 0, 0  # YNNPACK takes none of these
     if not dtypes.issubdtype(out.dtype, np.inexact) or out.dtype in (np.float64, np.complex128):
         return products, -math.inf  # nor Eigen these
-    if products < FEW:
+    if products < EIGEN_FEW:
         return 0, 0
     strides = window["window_strides"]
     if max(strides) > 1 and all(s >= k for s, k in zip(strides, kernel, strict=True)):
-        return products, -4 * products  # windows that do not overlap
-    if features < FEATURES and math.prod(kernel) >= max(LONG * features, math.prod(places)):
-        return products, -8 / features * products  # gradients of kernels, of few images
+        return products, -EIGEN_APART * products  # windows that do not overlap
+    if features < EIGEN_FEATURES and math.prod(kernel) >= max(EIGEN_LONG * features, math.prod(places)):
+        return products, -EIGEN_GRADIENTS / features * products  # gradients of kernels, of few images
     return products, products
 
 
@@ -55,13 +58,13 @@ def _written(ctx: Any, lhs: Any, rhs: Any, aval: Any, options: str, window: Any)
     (_, _, *image), (_, inner, *kernel), (_, _, *places) = (
         taken(a.shape, spec) for a, spec in zip(avals, window["dimension_numbers"], strict=True))
     if window["feature_group_count"] > 1:
-        if math.prod(kernel) * inner <= TERMS:
+        if math.prod(kernel) * inner <= CONVOLUTION_TERMS:
             return _as_terms(ctx, lhs, rhs, aval, window)
         return _by_group(ctx, lhs, rhs, aval, options, window)
     if window["batch_group_count"] > 1:
         if math.prod(places) <= math.prod(kernel):
             return _as_products(ctx, lhs, rhs, aval, options, window)
-    elif len(image) > 2 and min(kernel[0], places[0]) <= PLANES:
+    elif len(image) > 2 and min(kernel[0], places[0]) <= CONVOLUTION_PLANES:
         return _by_plane(ctx, lhs, rhs, aval, options, window)
     elif dtypes.issubdtype(lhs.dtype, np.floating) and _is_swapped(image, kernel, window):
         # XLA has no fast code for what comes of it.

@@ -14,13 +14,10 @@ from typing import Any
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var
 from teucer._optimize.passes import changed_once, map_jaxprs
 from teucer._targets.cpu.bytes import bytes_of
-from teucer._targets.cpu.outlined_call import outlined_call_p
+from teucer._targets.cpu.constants import EXPENSIVE_LEAST, EXPENSIVE_MOST
+from teucer._targets.outlined_call import outlined_call_p
 
 __all__ = ["keep_expensive"]
-
-# Elements of a result that take longer to compute than a call, and the bytes that malloc keeps for the next step
-# (`host_memory`).
-LEAST, MOST = 1 << 12, 1 << 25
 
 
 def keep_expensive(jaxpr: Jaxpr) -> Jaxpr:
@@ -39,7 +36,7 @@ def _kept(jaxpr: Jaxpr) -> Jaxpr:
 
 def _is_expensive(eqn: Eqn) -> bool:
     aval = eqn.outvars[0].aval if eqn.primitive.cost.expensive else None
-    return aval is not None and not aval.symbolic and aval.size >= LEAST and bytes_of(aval) <= MOST
+    return aval is not None and not aval.symbolic and aval.size >= EXPENSIVE_LEAST and bytes_of(aval) <= EXPENSIVE_MOST
 
 
 def _call(eqn: Eqn, functions: dict[Any, ClosedJaxpr]) -> Eqn:

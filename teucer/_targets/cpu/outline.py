@@ -13,77 +13,26 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from teucer._core.jaxpr import Atom, ClosedJaxpr, DropVar, Eqn, Jaxpr, Literal, Var, jaxprs_in_params
+from teucer._core.jaxpr import Atom, ClosedJaxpr, DropVar, Eqn, Jaxpr, Literal, Var
 from teucer._core.primitive import NO_EFFECTS, FunctionCall
 from teucer._optimize.dce import remove_dead
 from teucer._optimize.passes import changed_once, map_jaxprs, rewrite
 from teucer._optimize.structure import literal_key, params_key
 from teucer._targets.cpu.bytes import carried
-from teucer._targets.cpu.outlined_call import outlined_call_p
+from teucer._targets.cpu.constants import OUTLINE_ROUNDS, Costs
 from teucer._targets.cpu.recompute import recompute
 from teucer._targets.cpu.repeats import Repeat, repeats
 from teucer._targets.cpu.roll import Calls, Roller
 from teucer._targets.cpu.updates import advance_updates
+from teucer._targets.outlined_call import outlined_call_p
 
-__all__ = ["Costs", "outline", "outlined"]
-
-
-class Costs(NamedTuple):
-    """When a repeat is outlined; the figures behind the defaults are in docs/outlining.md.
-
-    short: equations that a function has at least, if XLA does not fuse all of them into one loop.
-    fused: the same, if it does: then each call costs another pass over memory.
-    saved: equations fewer in the program, at least.
-    separated, carried: programs with an equation in so many at which fusion ends (`Cost.separates`) get loops, and functions
-        that take and give so many bytes, which are executables of their own (`teucer._targets.cpu.pieces`).
-    steps, stacked: calls that follow one another become a loop if they are as many, and if the loop need not stack more than so
-        many bytes a step.
-    """
-
-    short: int = 16
-    fused: int = 64
-    saved: int = 48
-    separated: int = 64
-    carried: int = 1 << 20
-    steps: int = 4
-    stacked: int = 1 << 16
-
-    def pay(self, eqns: Sequence[Eqn], count: int) -> bool:
-        """Whether equations that occur `count` times are to be a function."""
-        if (count - 1) * len(eqns) < self.saved or len(eqns) < self.short:
-            return False
-        return len(eqns) >= self.fused or not all(eqn.primitive.cost.fuses for eqn in eqns)
-
-
-ROUNDS = 4
-FORCED = Costs(short=4, fused=4, saved=4, separated=0)
+__all__ = ["outline", "outlined"]
 
 
 def outlined(jaxpr: Jaxpr, costs: Costs) -> Jaxpr:
     """A program's jaxpr, of known sizes, with what repeats as functions and loops, where that pays."""
-    if costs is FORCED or _has_more(jaxpr, costs.saved):  # a smaller one keeps the functions that its user sees in it
-        found = outline(jaxpr, costs)
-        jaxpr = jaxpr if found is jaxpr else remove_dead(rewrite(found))
-    return jaxpr
-
-
-def has_symbolic_sizes(jaxpr: Jaxpr) -> bool:
-    """Whether arguments have sizes that are not known: then there is no telling which is larger."""
-    for v in jaxpr.invars:
-        for d in v.aval.shape:
-            if type(d) is not int:
-                return True
-    return False
-
-
-def _has_more(jaxpr: Jaxpr, equations: int) -> bool:
-    """Whether a program has more equations than a number, those of the jaxprs that its equations carry included."""
-    todo = [jaxpr]
-    while todo and equations >= 0:
-        eqns = todo.pop().eqns
-        equations -= len(eqns)
-        todo += [inner for eqn in eqns if eqn.primitive.higher_order for inner in jaxprs_in_params(eqn.params)]
-    return equations < 0
+    found = outline(jaxpr, costs)
+    return jaxpr if found is jaxpr else remove_dead(rewrite(found))
 
 
 def outline(jaxpr: Jaxpr, costs: Costs = Costs()) -> Jaxpr:
@@ -95,7 +44,7 @@ def outline(jaxpr: Jaxpr, costs: Costs = Costs()) -> Jaxpr:
     again = advance_updates(recompute(jaxpr))
     if again is not jaxpr:
         program = _Program(again, costs)
-    for _ in range(ROUNDS):
+    for _ in range(OUTLINE_ROUNDS):
         found = program.outlined()
         if found is program.jaxpr:
             break

@@ -17,31 +17,10 @@ import numpy as np
 from teucer._core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from teucer._optimize.structure import structural_key
 from teucer._targets.cpu.bytes import carried
-from teucer._targets.cpu.outline import Costs
-from teucer._targets.cpu.outlined_call import outlined_call_p
+from teucer._targets.cpu.constants import Limits
+from teucer._targets.outlined_call import outlined_call_p
 
-__all__ = ["FORCED", "CutProgram", "Limits", "Piece", "cut"]
-
-
-class Limits(NamedTuple):
-    """When a program is cut; the figures behind the defaults are in docs/outlining.md.
-
-    carried: bytes that a function takes and gives, at least, so that what its call costs by itself is small beside it.
-    copied: equations that XLA would have to copy, at least.
-    groups, repeated, held: calls of a function that follow one another share pieces, of which there are so many at least, in
-        which XLA copies so many equations and which take and give so many bytes at most.
-    runs: of such pieces, as data may flow between their calls in different ways, each runs so many times on the average, at least.
-    """
-
-    carried: int = Costs().carried
-    copied: int = 500
-    groups: int = 6
-    repeated: int = 500
-    held: int = 1 << 25
-    runs: int = 4
-
-
-FORCED = Limits(carried=0, copied=1, repeated=0)
+__all__ = ["CutProgram", "Piece", "cut"]
 
 
 class Piece(NamedTuple):

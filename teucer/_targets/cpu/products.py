@@ -11,6 +11,16 @@ from teucer._base import dtypes
 from teucer._dimensions.dimensions import is_constant
 from teucer._lower import hlo
 from teucer._lower.contractions import roles_of
+from teucer._targets.cpu.constants import (
+    ROWS_LARGE,
+    ROWS_LONG,
+    ROWS_NARROW,
+    ROWS_SHORT,
+    ROWS_SMALL,
+    SMALL_COLUMNS,
+    SMALL_MANY,
+    SMALL_ROWS,
+)
 
 __all__ = ["dot_general", "gains_by_rows"]
 
@@ -29,16 +39,12 @@ def dot_general(ctx: Any, lhs: Any, rhs: Any, contract: Any, batch: Any, aval: A
     return hlo.dot_general(ctx, lhs, rhs, contract, batch, aval, options)
 
 
-# For each of many matrices of such sizes XLA calls a library on CPU; a loop is 3 to 25 times as fast (docs/performance.md).
-_SMALL_ROWS, _SMALL_COLUMNS, _MANY = range(4, 8), range(3, 8), 32
-
-
 def _are_many_small(lhs: Any, rhs: Any, dimension_numbers: Any) -> bool:
     left, right = roles_of((len(lhs.shape), len(rhs.shape)), dimension_numbers)
     return (lhs.dtype == rhs.dtype == np.float32 and len(left.kept) == len(left.contract) == len(right.kept) == 1
-            and is_constant((*lhs.shape, *rhs.shape)) and math.prod(lhs.shape[i] for i in left.batch) >= _MANY
-            and lhs.shape[left.kept[0]] in _SMALL_ROWS and lhs.shape[left.contract[0]] in _SMALL_ROWS
-            and rhs.shape[right.kept[0]] in _SMALL_COLUMNS)
+            and is_constant((*lhs.shape, *rhs.shape)) and math.prod(lhs.shape[i] for i in left.batch) >= SMALL_MANY
+            and lhs.shape[left.kept[0]] in SMALL_ROWS and lhs.shape[left.contract[0]] in SMALL_ROWS
+            and rhs.shape[right.kept[0]] in SMALL_COLUMNS)
 
 
 def _element_by_element(ctx: Any, lhs: Any, rhs: Any, dimension_numbers: Any) -> Any:
@@ -52,12 +58,6 @@ def _element_by_element(ctx: Any, lhs: Any, rhs: Any, dimension_numbers: Any) ->
                                hlo.broadcast_in_dim(ctx, rhs, shape, (*range(n), n + 1, n + 2)))
     return hlo.reduce(ctx, [products], [ctx.constant(0, lhs.dtype)], (n + 1,),
                       lambda a, b: (hlo.elementwise(ctx, "add", a, b),))[0]
-
-
-# Products that XLA had better be given by rows on CPU (docs/performance.md): of many matrices those with so few or so many
-# multiplications each; of one those that are short sums or narrow, but for sums that are long for the size of the result.
-_SMALL, _LARGE = 1 << 13, 1 << 24
-_SHORT, _NARROW, _LONG = 8, 16, 32
 
 
 def gains_by_rows(lhs: Any, rhs: Any, dimension_numbers: Any) -> bool:
@@ -75,5 +75,5 @@ def gains_by_rows(lhs: Any, rhs: Any, dimension_numbers: Any) -> bool:
     if many == 0 or min(sums, rows, columns) < 2:
         return False
     if many == 1:
-        return (sums <= _SHORT or min(rows, columns) <= _NARROW) and bool(sums * sums <= _LONG * _LONG * rows * columns)
-    return not _SMALL < sums * rows * columns < _LARGE
+        return (sums <= ROWS_SHORT or min(rows, columns) <= ROWS_NARROW) and bool(sums**2 <= ROWS_LONG**2 * rows * columns)
+    return not ROWS_SMALL < sums * rows * columns < ROWS_LARGE

@@ -12,14 +12,10 @@ from typing import Any
 from teucer._core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from teucer._optimize.dce import remove_dead
 from teucer._targets.cpu.bytes import bytes_of
+from teucer._targets.cpu.constants import RECOMPUTE_FAR, RECOMPUTE_MOST, RECOMPUTE_SMALLER
 from teucer._targets.cpu.updates import updates_of
 
 __all__ = ["recompute"]
-
-# Equations between a value and a use that are far: more than a few lines of a program, fewer than a layer.
-FAR = 32
-# Equations that compute one value again, at most.
-MOST = 8
 
 
 def recompute(jaxpr: Jaxpr) -> Jaxpr:
@@ -66,10 +62,10 @@ def _far_uses(eqns: Sequence[Eqn], place: dict[Any, int]) -> dict[int, set[Any]]
     made = [tuple(letters[max(i - 3, 0):i + 1]) for i in range(len(eqns))]
     used = [tuple(letters[i:i + 4]) for i in range(len(eqns))]
     uses = [(i, v, place[v]) for i, eqn in enumerate(eqns) for v in eqn.invars if v in place]
-    far = {(made[k], used[i]) for i, _, k in uses if i - k > FAR}
+    far = {(made[k], used[i]) for i, _, k in uses if i - k > RECOMPUTE_FAR}
     found: dict[int, set[Any]] = {}
     for i, v, k in uses:
-        if i - k > FAR or (made[k], used[i]) in far:
+        if i - k > RECOMPUTE_FAR or (made[k], used[i]) in far:
             found.setdefault(i, set()).add(v)
     return found
 
@@ -105,14 +101,14 @@ def _made_again(jaxpr: Jaxpr, far: set[Any]) -> dict[Any, Eqn]:
                 if u in cost:
                     size, sources = size + cost[u][0], sources | cost[u][1]
                 elif u in there:
-                    sources |= {u} if size_of(u) * 8 > size_of(v) else frozenset()
+                    sources |= {u} if size_of(u) * RECOMPUTE_SMALLER > size_of(v) else frozenset()
                 elif type(u) is not Literal and u not in constant:
                     missing.add(u)
             # One operand that is much smaller may be kept in the place of the result.
-            if len(missing) == 1 and v in far and all(size_of(u) * 8 <= size_of(v) for u in missing):
+            if len(missing) == 1 and v in far and all(size_of(u) * RECOMPUTE_SMALLER <= size_of(v) for u in missing):
                 there |= missing
                 missing = set()
-            if not missing and size <= MOST and len(sources) <= 1:
+            if not missing and size <= RECOMPUTE_MOST and len(sources) <= 1:
                 again[v], cost[v] = eqn, (size, sources)
                 continue
         there.update(v for v in eqn.outvars if v in far)

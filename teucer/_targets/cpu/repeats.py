@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from teucer._targets.cpu.constants import PERIODS
+
 __all__ = ["Repeat", "repeats"]
-
-
-SEVERAL = 4
 
 
 class Repeat(NamedTuple):
@@ -71,7 +70,7 @@ def repeats(letters: Any, shortest: int, worthwhile: Callable[[Repeat], bool]) -
             for _ in range(period - 1):
                 ends += closed[ends] == closed[ends - period]
             ends = ends[np.searchsorted(last, np.arange(len(starts)))]
-            length = period * -(-SEVERAL * shortest // period)
+            length = period * -(-PERIODS * shortest // period)
             starts = starts[starts + length <= ends]
         else:
             length = min(length, period)

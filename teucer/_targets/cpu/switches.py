@@ -16,21 +16,13 @@ from typing import Any, NamedTuple
 
 from teucer._core.jaxpr import Eqn, Jaxpr, jaxprs_in_params
 from teucer._core.rules_table import Rules
+from teucer._targets.cpu.constants import EIGEN_CLEAR, PLAIN_CACHED, PLAIN_FEW, PLAIN_PART, PLAIN_STEPS
 
 __all__ = ["by_eigen", "has_plain_loops", "suits_eigen"]
 
 # For primitives that may be YNNPACK's or Eigen's: (*avals of operands and results, **params) -> products, gain: those that are
 # one's or the other's, and those that had better be Eigen's, less those that had not.
 by_eigen: Rules[Callable[..., tuple[float, float]]] = Rules("switches of the CPU")
-
-# Steps of the innermost loop, which runs over the last axis: from here on, vector instructions are unrolling enough.
-STEPS = 8
-# Elements of an array whose loops take next to no time, whatever they are; of one that cache holds while it is transposed.
-FEW, CACHED = 1 << 10, 1 << 17
-# The part of all elements that loops of another kind may take.
-PART = 1 / 16
-# The part of the products of convolutions by which those that had better be Eigen's must outweigh the others.
-CLEAR = 3 / 4
 
 
 class LoopCounts(NamedTuple):
@@ -47,13 +39,13 @@ class LoopCounts(NamedTuple):
 def has_plain_loops(jaxpr: Jaxpr) -> bool:
     """Whether the loops that a jaxpr becomes are plain but for little, as far as can be told from its equations."""
     counts = _counts(jaxpr)
-    return counts.moved <= PART * counts.computed
+    return counts.moved <= PLAIN_PART * counts.computed
 
 
 def suits_eigen(jaxpr: Jaxpr) -> bool:
     """Whether the convolutions of a jaxpr, nearly all of them, take less time by Eigen than by YNNPACK."""
     counts = _counts(jaxpr)
-    return counts.eigen > CLEAR * counts.products
+    return counts.eigen > EIGEN_CLEAR * counts.products
 
 
 def _counts(jaxpr: Jaxpr) -> LoopCounts:
@@ -80,12 +72,12 @@ def _counts_of(eqn: Eqn) -> LoopCounts:
         return LoopCounts(math.inf, 0, 0, 0)
     sizes = [aval.size for aval in avals]
     computed = sum(sizes[len(ins):])
-    if max(sizes, default=0) < FEW:
+    if max(sizes, default=0) < PLAIN_FEW:
         return LoopCounts(0, computed, 0, 0)
     moved = eqn.primitive.cost.moved(ins, eqn.params) + sum([n for n, aval in zip(sizes, avals, strict=True) if _is_narrow(aval)])
     products, eigen = by_eigen[eqn.primitive](*ins, *outs, **eqn.params) if eqn.primitive in by_eigen else (0, 0)
-    return LoopCounts(moved if moved <= CACHED else math.inf, computed, products, eigen)
+    return LoopCounts(moved if moved <= PLAIN_CACHED else math.inf, computed, products, eigen)
 
 
 def _is_narrow(aval: Any) -> bool:
-    return bool(aval.ndim > 1 and 1 < aval.shape[-1] < STEPS and aval.size >= FEW)
+    return bool(aval.ndim > 1 and 1 < aval.shape[-1] < PLAIN_STEPS and aval.size >= PLAIN_FEW)

@@ -17,7 +17,7 @@ from teucer._core.rules_table import Rules
 from teucer._core.trace import EVAL, Tracer, typeof, using
 from teucer._derived.custom_vjp import custom_lin_p
 from teucer._derived.linear_call import linear_call_p
-from teucer._targets.cpu.outlined_call import outlined_call_p
+from teucer._targets.outlined_call import outlined_call_p
 from teucer._transform.jit_calls import sized_call_p
 from teucer.experimental.sparse import bcoo, bcsr
 from teucer.experimental.sparse._bcoo_arith import dense_at

@@ -1,0 +1,26 @@
+"""The extent of programs: how many equations there are, and whether sizes are known."""
+
+from __future__ import annotations
+
+from teucer._core.jaxpr import Jaxpr, jaxprs_in_params
+
+__all__ = ["has_more", "has_symbolic_sizes"]
+
+
+def has_symbolic_sizes(jaxpr: Jaxpr) -> bool:
+    """Whether arguments have sizes that are not known: then there is no telling which is larger."""
+    for v in jaxpr.invars:
+        for d in v.aval.shape:
+            if type(d) is not int:
+                return True
+    return False
+
+
+def has_more(jaxpr: Jaxpr, equations: int) -> bool:
+    """Whether a program has more equations than a number, those of the jaxprs that its equations carry included."""
+    todo = [jaxpr]
+    while todo and equations >= 0:
+        eqns = todo.pop().eqns
+        equations -= len(eqns)
+        todo += [inner for eqn in eqns if eqn.primitive.higher_order for inner in jaxprs_in_params(eqn.params)]
+    return equations < 0

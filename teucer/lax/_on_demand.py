@@ -1,0 +1,36 @@
+"""What is provided to the floors below, loaded when it is asked for, since `import teucer` would take longer with it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from teucer._core.provided import Loops, provided
+
+__all__: list[str] = []
+
+
+def _loops() -> Loops:
+    # For programs in which outlining finds loops.
+    from teucer.lax._control.scan import scan_p
+    from teucer.lax._joining import stack_p, unstack_p
+    from teucer.lax._slicing import slice_p
+    return Loops(scan_p, stack_p, unstack_p, slice_p)
+
+
+def _lay_out(x: Any, sharding: Any) -> Any:
+    # For programs over meshes; also below.
+    from teucer.lax._sharding import lay_out
+    return lay_out(x, sharding)
+
+
+def _vary(x: Any, axes: Any) -> Any:
+    from teucer.lax._collectives import pvary_p
+    return pvary_p.call(x, axes=tuple(sorted(axes, key=str)))[0]
+
+
+def _blame(closed: Any, args: Sequence[Any]) -> None:
+    # For programs that have failed.
+    from teucer.lax._blame import blame
+    blame(closed, args)
+
+
+provided.fill(loops=_loops, lay_out=_lay_out, vary=_vary, blame=_blame)
