@@ -6,6 +6,7 @@ from teucer._base.lazy import lazy_module
 
 _ROOMS = {
     "teucer.debug._compiles": "compiles",
+    "teucer.debug._explain": "explain",
     "teucer.debug._printing": "log print",
     "teucer.debug._shardings": "inspect_array_sharding visualize_array_sharding visualize_sharding",
     "teucer.lax._breakpoints": "breakpoint",

@@ -1,0 +1,334 @@
+"""A program run operation by operation, and in double precision beside it."""
+
+from __future__ import annotations
+
+import linecache
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, final
+
+import ml_dtypes
+import numpy as np
+
+from teucer import numpy as jnp
+from teucer._base import config, dtypes, source
+from teucer._core.jaxpr import ClosedJaxpr, Eqn, interpret
+from teucer.debug._double import in_double, is_inexact, widened
+from teucer.debug._remedies import Made, remedy
+from teucer.lax._control.cond import cond_p
+from teucer.lax._control.scan import scan_p
+from teucer.lax._control.while_loop import while_p
+
+__all__ = ["Fault", "Loss", "Walk", "inner_call", "is_backward", "line_of", "shown"]
+
+_SHOWN = 0.5  # digits: less is rounding
+
+
+class Pair(NamedTuple):
+    """A value, the same in double precision, its relative error, and how it came about."""
+
+    primal: Any
+    double: Any
+    error: float
+    made: Made
+
+
+class Loss(NamedTuple):
+    """An operation that loses decimal digits."""
+
+    eqn: Eqn
+    digits: float
+    backward: bool
+    remedy: str
+
+
+class Fault(NamedTuple):
+    """The first operation that makes a value of a kind, 'nan' or 'inf', of operands that have none.
+
+    steps: the loops around it, and in which step of them it is.
+    """
+
+    kind: str
+    operation: str
+    place: str
+    text: str
+    operands: tuple[str, ...]
+    result: str
+    steps: tuple[str, ...]
+    backward: bool
+    remedy: str
+
+    def __str__(self) -> str:
+        way = ", in the backward pass" if self.backward else ""
+        said = [f"  {self.operation} at {self.place or 'an unknown line'}{way}"]
+        said += [f"      {self.text}"] if self.text else []
+        said += [f"    {step}" for step in self.steps]
+        said += [f"    operand {i}: {x}" for i, x in enumerate(self.operands)]
+        said.append(f"    result: {self.result}")
+        said += [f"    -> {self.remedy}"] if self.remedy else []
+        return "\n".join(said)
+
+
+def shown(x: Any) -> str:
+    """A value in a line: its type and a few of its elements."""
+    if isinstance(getattr(x, "dtype", None), dtypes.ExtendedDType):
+        return f"keys of shape {x.shape}"
+    array = np.asarray(x)
+    listed = np.array2string(array, threshold=8, edgeitems=3).replace("\n", "")
+    return f"{array.dtype.name}[{','.join(map(str, array.shape))}] = {listed}"
+
+
+def line_of(eqn: Eqn) -> tuple[str, int] | None:
+    """The file and the line of an equation."""
+    if eqn.source is None or eqn.source[0] is None:
+        return None
+    place = source.locate(eqn.source[0])
+    return place.file, place.line
+
+
+def is_backward(eqn: Eqn) -> bool:
+    """Whether an equation is of a backward pass."""
+    return "transpose(" in str(eqn.source_info.name_stack)
+
+
+def inner_call(eqn: Eqn, n_operands: int) -> ClosedJaxpr | None:
+    """The program of an equation that does no more than to call it."""
+    found = [p for p in eqn.params.values() if isinstance(p, ClosedJaxpr)]
+    if len(found) != 1 or eqn.primitive.name in _NO_CALLS or len(found[0].in_avals) != n_operands:
+        return None
+    outs = [aval.shape for aval in found[0].out_avals]
+    return found[0] if outs == [v.aval.shape for v in eqn.outvars] else None
+
+
+_NO_CALLS = frozenset(
+    {
+        "shard_map",
+        "custom_linear_solve",
+        "pallas_call",
+        "linear_call",
+        "reduce",
+        "reduce_window",
+        "scatter",
+        "run_state",
+        "custom_vmap_call",
+    }
+)
+
+
+@final
+class Walk:
+    """One run of a program. `losses`: by line. `nan`, `inf`: the first operation that makes one."""
+
+    def __init__(self) -> None:
+        self.losses: dict[tuple[str, int] | None, list[Loss]] = {}
+        self.nan: Fault | None = None
+        self.inf: Fault | None = None
+        self.not_in_double: set[str] = set()
+        self._steps: list[str] = []
+        self._backward = 0
+
+    def run(self, closed: ClosedJaxpr, args: Sequence[Any]) -> list[Pair]:
+        """The results of a program on arguments."""
+        return [self._pair(y) for y in interpret(closed, [_given(x) for x in args], self._equation)]
+
+    def _equation(self, eqn: Eqn, operands: tuple[Any, ...]) -> list[Pair]:
+        pairs = [self._pair(x) for x in operands]
+        rule = _INSIDE.get(eqn.primitive)
+        if rule is not None:
+            return rule(self, eqn, pairs)
+        inner = inner_call(eqn, len(pairs))
+        if inner is not None:
+            backward = is_backward(eqn)
+            self._backward += backward
+            outs = [self._pair(y) for y in interpret(inner, pairs, self._equation)]
+            self._backward -= backward
+            return outs
+        return self._operation(eqn, pairs)
+
+    def _pair(self, x: Any) -> Pair:
+        if type(x) is Pair:
+            return x
+        constant = x if isinstance(x, int | float | complex | np.generic) else None
+        if constant is None and getattr(x, "shape", None) == () and is_inexact(x):
+            constant = np.asarray(x).item()
+        return Pair(x, _double(x), 0.0, Made("constant", value=constant))
+
+    def _operation(self, eqn: Eqn, pairs: list[Pair]) -> list[Pair]:
+        primals = [p.primal for p in pairs]
+        outs = list(eqn.primitive.call(*primals, **eqn.params))
+        made = Made(str(eqn.primitive), tuple(p.made for p in pairs), None, eqn.params)
+        self._look_for_faults(eqn, made, primals, outs)
+        if not any(map(is_inexact, outs)):
+            return [Pair(y, y, 0.0, made) for y in outs]
+        doubles = in_double(eqn, [p.double for p in pairs])
+        if doubles is None or any(d.shape != y.shape for d, y in zip(doubles, outs, strict=True)):
+            self.not_in_double.add(str(eqn.primitive))
+            return [Pair(y, _double(y), 0.0, made) for y in outs]
+        before = max((p.error for p in pairs), default=0.0)
+        found = []
+        for y, d in zip(outs, doubles, strict=True):
+            if not is_inexact(y):  # branches and indices are those of the given precision
+                found.append(Pair(y, y, 0.0, made))
+                continue
+            error = relative_error(y, d)
+            found.append(Pair(y, d, error, made))
+            self._note_loss(eqn, made, y, before, error)
+        return found
+
+    def _note_loss(self, eqn: Eqn, made: Made, y: Any, before: float, after: float) -> None:
+        if not (math.isfinite(after) and math.isfinite(before)):
+            return
+        least = float(ml_dtypes.finfo(y.dtype).eps) / 2
+        digits = math.log10(max(after, least) / max(before, least))
+        if digits >= _SHOWN:
+            backward = bool(self._backward) or is_backward(eqn)
+            loss = Loss(eqn, min(digits, -math.log10(least)), backward, remedy("loss", made))
+            self.losses.setdefault(line_of(eqn), []).append(loss)
+
+    def _look_for_faults(
+        self, eqn: Eqn, made: Made, operands: Sequence[Any], outs: Sequence[Any]
+    ) -> None:
+        if self.nan is None and _any(np.isnan, outs) and not _any(np.isnan, operands):
+            self.nan = self._fault("nan", eqn, made, operands, outs)
+        new = self.inf is None and _any(np.isinf, outs) and not _any(np.isinf, operands)
+        if new and not _is_meant(eqn, operands):
+            self.inf = self._fault("inf", eqn, made, operands, outs)
+
+    def _fault(
+        self, kind: str, eqn: Eqn, made: Made, operands: Sequence[Any], outs: Sequence[Any]
+    ) -> Fault:
+        where = line_of(eqn)
+        place = source.describe(eqn.source[0]) if where is not None else ""
+        bad = next(y for y in outs if _any(np.isnan if kind == "nan" else np.isinf, [y]))
+        return Fault(
+            kind,
+            str(eqn.primitive),
+            place,
+            linecache.getline(*where).strip() if where else "",
+            tuple(map(shown, operands)),
+            shown(bad),
+            tuple(reversed(self._steps)),
+            bool(self._backward) or is_backward(eqn),
+            remedy(kind, made),
+        )
+
+    # What carries several programs, or runs one of them many times.
+
+    def _inside(self, closed: ClosedJaxpr, pairs: Sequence[Pair], step: str = "") -> list[Pair]:
+        self._steps += [step] if step else []
+        outs = [self._pair(y) for y in interpret(closed, pairs, self._equation)]
+        if step:
+            self._steps.pop()
+        return outs
+
+    def branch(self, eqn: Eqn, pairs: list[Pair]) -> list[Pair]:
+        branches = eqn.params["branches"]
+        index = int(np.asarray(pairs[0].primal))
+        return self._inside(branches[min(max(index, 0), len(branches) - 1)], pairs[1:])
+
+    def scanned(self, eqn: Eqn, pairs: list[Pair]) -> list[Pair]:
+        params = eqn.params
+        n, m, length = params["num_consts"], params["num_carry"], int(params["length"])
+        consts, carry, xs = pairs[:n], pairs[n : n + m], pairs[n + m :]
+        rows: list[list[Pair]] = []
+        at = f" at {source.describe(eqn.source[0])}" if line_of(eqn) is not None else ""
+        for i in reversed(range(length)) if params["reverse"] else range(length):
+            elements = [Pair(x.primal[i], x.double[i], x.error, Made("argument")) for x in xs]
+            outs = self._inside(
+                params["jaxpr"],
+                [*consts, *carry, *elements],
+                f"in step {i} of {length} of a scan{at}",
+            )
+            carry = [
+                y._replace(made=Made("carry")) for y in outs[:m]
+            ]  # history would grow with each step
+            rows.append(outs[m:])
+        rows = rows[::-1] if params["reverse"] else rows
+        ys = []
+        for j, v in enumerate(eqn.outvars[m:]):
+            column = [row[j] for row in rows]
+            ys.append(_stacked(column, v.aval))
+        return [*carry, *ys]
+
+    def looped(self, eqn: Eqn, pairs: list[Pair]) -> list[Pair]:
+        params = eqn.params
+        n, m = params["cond_nconsts"], params["body_nconsts"]
+        for_cond, for_body, carry = pairs[:n], pairs[n : n + m], pairs[n + m :]
+        at = f" at {source.describe(eqn.source[0])}" if line_of(eqn) is not None else ""
+        i = 0
+        while True:
+            step = f"in step {i} of a while loop{at}"
+            (going,) = self._inside(params["cond_jaxpr"], [*for_cond, *carry], step)
+            if not np.asarray(going.primal):
+                return carry
+            outs = self._inside(params["body_jaxpr"], [*for_body, *carry], step)
+            carry = [y._replace(made=Made("carry")) for y in outs]
+            i += 1
+
+
+_INSIDE: dict[Any, Callable[[Walk, Eqn, list[Pair]], list[Pair]]] = {
+    scan_p: Walk.scanned,
+    while_p: Walk.looped,
+    cond_p: Walk.branch,
+}
+
+
+def _given(x: Any) -> Pair:
+    return Pair(x, _double(x), 0.0, Made("argument"))
+
+
+def _double(x: Any) -> Any:
+    """A value in double precision, on the device."""
+    if isinstance(getattr(x, "dtype", None), dtypes.ExtendedDType) or not hasattr(
+        np.asarray(x), "dtype"
+    ):
+        return x
+    array = np.asarray(x)
+    if not dtypes.issubdtype(array.dtype, np.inexact):
+        return x
+    with config.enable_x64(True):
+        return jnp.asarray(array.astype(widened(array.dtype)))
+
+
+def _stacked(column: list[Pair], aval: Any) -> Pair:
+    if not column:
+        empty = jnp.zeros(aval.shape, aval.dtype)
+        return Pair(empty, _double(empty), 0.0, Made("scan"))
+    with config.enable_x64(True):
+        double = jnp.stack([y.double for y in column])
+    return Pair(
+        jnp.stack([y.primal for y in column]), double, max(y.error for y in column), Made("scan")
+    )
+
+
+def relative_error(y: Any, double: Any) -> float:
+    """The relative error of nine elements in ten, at most 1, which is also that of a number that is finite in one only."""
+    b = np.asarray(double)
+    a = np.asarray(y).astype(b.dtype)
+    finite = np.isfinite(a) & np.isfinite(b)
+    counted = finite | (np.isfinite(a) != np.isfinite(b))
+    size = np.where(finite, np.abs(b), 1)
+    apart = np.abs(np.where(finite, a, 1) - np.where(finite, b, 0))
+    errors = np.minimum(apart / np.where(size > 0, size, 1), 1.0)
+    errors = np.where(finite & (size == 0), np.where(apart == 0, 0.0, 1.0), errors)[counted]
+    if not errors.size:
+        return 0.0
+    return float(np.max(errors)) if errors.size < 10 else float(np.quantile(errors, 0.9))
+
+
+def _any(test: Callable[[Any], Any], values: Sequence[Any]) -> bool:
+    return any(
+        bool(np.any(test(_wide(x))))
+        for x in values
+        if is_inexact(x if hasattr(x, "dtype") else np.asarray(x))
+    )
+
+
+def _wide(x: Any) -> Any:
+    array = np.asarray(x)
+    return array.astype(widened(array.dtype))
+
+
+def _is_meant(eqn: Eqn, operands: Sequence[Any]) -> bool:
+    """Whether an infinity is written into the program, as the neutral element of a maximum is."""
+    return str(eqn.primitive) in ("broadcast_in_dim", "full_like", "select_n") or not operands
