@@ -6,16 +6,13 @@ becomes a loop that reads blocks, runs the kernel on them, and writes them back 
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import numpy as np
 
 from teucer import lax
-from teucer import numpy as jnp
 from teucer._base import config, dtypes, tracebacks
 from teucer._core.calls import fun_name, where
 from teucer._core.jaxpr import ClosedJaxpr
@@ -24,71 +21,22 @@ from teucer._core.references.types import RefEffect, RefType
 from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray, is_valid_type
-from teucer._optimize.discharge import discharged
 from teucer._transform.batch import batch_flat
 from teucer._transform.jit_calls import hoist_consts
 from teucer._transform.jvp import jvp_flat
 from teucer._trees import pytrees
 from teucer.experimental.pallas import _kernel
-from teucer.experimental.pallas._checked import InterpretParams, Memory, run_checked
-from teucer.experimental.pallas._specs import BlockSpec, Dim, GridSpec, dim_of, no_block_spec
+from teucer.experimental.pallas._checked import InterpretParams
+from teucer.experimental.pallas._records import Block, Kernel
+from teucer.experimental.pallas._running import run_grid, run_with_checks
+from teucer.experimental.pallas._specs import BlockSpec, GridSpec, dim_of, no_block_spec
+from teucer.experimental.pallas._targets import lower_kernel
 from teucer.lax._control.bodies import run as run_program
 from teucer.numpy._index_keys import Slice
 
 __all__ = ["pallas_call", "pallas_call_p"]
 
 _INT = ShapedArray((), np.dtype(np.int32))
-
-
-class Block(NamedTuple):
-    """Which part of an array a step sees.
-
-    index: (*constants, *place, *scalars) -> starts; n_consts: how many operands are its constants.
-    """
-
-    array: ShapedArray
-    dims: tuple[Dim, ...]
-    index: ClosedJaxpr | None
-    n_consts: int
-    memory_space: Any
-
-    @property
-    def inner(self) -> ShapedArray:
-        """The type of the block as the kernel sees it."""
-        return self.array.update(shape=tuple(d.size for d in self.dims if not d.squeezed), weak_type=False)
-
-    @property
-    def whole(self) -> bool:
-        """Whether every step sees all of the array."""
-        return self.index is None and all(d.padding == (0, 0) for d in self.dims)
-
-    @property
-    def padding(self) -> tuple[tuple[int, int], ...]:
-        """Elements before and behind the array so that all blocks lie within."""
-        return tuple([d.padding if not d.counts_blocks else (0, -n % d.size)
-                      for d, n in zip(self.dims, self.array.shape, strict=True)])
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Kernel:
-    """A kernel ready to run.
-
-    jaxpr: (*constants, *place in the grid, *dynamic sizes, *references to scalars, blocks of inputs and outputs, scratch) -> ().
-    grid: sizes, None for those that are operands. aliases: (input, output) pairs that are one array.
-    """
-
-    jaxpr: ClosedJaxpr
-    n_consts: int
-    grid: tuple[int | None, ...]
-    n_scalars: int
-    ins: tuple[Block, ...]
-    outs: tuple[Block, ...]
-    scratch: tuple[ShapedArray, ...]
-    aliases: tuple[tuple[int, int], ...]
-    name: str
-
-    def __repr__(self) -> str:
-        return f"{self.name}: {self.jaxpr.jaxpr}"
 
 
 @final
@@ -117,11 +65,7 @@ class PallasCall(Primitive):
         if isinstance(interpret, InterpretParams):
             raise NotImplementedError(f"pallas_call of {kernel.name}: a kernel is checked outside of jit only.\n"
                                       "  Call it on arrays, not in a program; or interpret it without checks: interpret=True.")
-        run = run_grid if interpret else COMPILED.get(ctx.platform)
-        if run is None:
-            raise NotImplementedError(f"pallas_call: kernels are not compiled for {ctx.platform} yet.\n    kernel: {kernel.name}\n"
-                                      "  Interpret it there, pallas_call(..., interpret=True), or run it on the CPU.")
-        return ctx.trace(functools.partial(run, kernel), *values)
+        return lower_kernel(ctx, kernel, values, interpret=bool(interpret))
 
     def jvp(self, primals: Any, tangents: Any, *, kernel: Kernel, **params: Any) -> Any:
         return jvp_flat(functools.partial(run_grid, kernel), primals, tangents)
@@ -131,159 +75,6 @@ class PallasCall(Primitive):
 
 
 pallas_call_p = PallasCall()
-
-
-# --- Running ----------------------------------------------------------------------------------------------------------
-
-
-class Operands(NamedTuple):
-    """The operands of a call taken apart: sizes of the grid, those that are traced, constants of kernel and index maps."""
-
-    grid: list[Any]
-    sizes: list[Any]
-    consts: Sequence[Any]
-    map_consts: list[Sequence[Any]]
-    scalars: Sequence[Any]
-    inputs: list[Any]
-
-    @staticmethod
-    def of(kernel: Kernel, operands: Sequence[Any]) -> Operands:
-        dynamic = kernel.grid.count(None)
-        sizes, rest = list(operands[:dynamic]), operands[dynamic:]
-        given = iter(sizes)
-        grid = [next(given) if n is None else n for n in kernel.grid]
-        consts, rest = rest[:kernel.n_consts], rest[kernel.n_consts:]
-        map_consts = []
-        for b in (*kernel.ins, *kernel.outs):
-            map_consts.append(rest[:b.n_consts])
-            rest = rest[b.n_consts:]
-        return Operands(grid, sizes, consts, map_consts, rest[:kernel.n_scalars], list(rest[kernel.n_scalars:]))
-
-
-def run_grid(kernel: Kernel, *operands: Any) -> Sequence[Any]:
-    """The results of a kernel: a loop over the grid."""
-    grid, sizes_given, consts, map_consts, scalars, inputs = Operands.of(kernel, operands)
-    blocks = (*kernel.ins, *kernel.outs)
-    alias = {o: i for i, o in kernel.aliases}
-    ins = [_padded(x, b) for x, b in zip(inputs, kernel.ins, strict=True)]
-    outs = [_padded(inputs[alias[o]] if o in alias else _unwritten(b.array), b) for o, b in enumerate(kernel.outs)]
-    scratch = [_unwritten(a) for a in kernel.scratch]
-    n_in, n_out = len(ins), len(outs)
-    first = kernel.n_consts + len(grid) + len(sizes_given)
-    groups = (*[None] * first, *range(len(kernel.jaxpr.in_avals) - first))
-    body = discharged(kernel.jaxpr, groups)
-
-    def step(place: Sequence[Any], state: Sequence[Any]) -> list[Any]:
-        arrays = [*ins, *state[:n_out]]
-        starts = [_starts(b, place, scalars, c) for b, c in zip(blocks, map_consts, strict=True)]
-        seen = [_read(x, b, s) for x, b, s in zip(arrays, blocks, starts, strict=True)]
-        _, new = body.split(body.jaxpr(*consts, *place, *sizes_given, *scalars, *seen, *state[n_out:]))
-        after = list(state)
-        for g, value in new.items():
-            k = g - kernel.n_scalars - n_in
-            if 0 <= k < n_out:
-                after[k] = _write(state[k], kernel.outs[k], starts[n_in + k], value)
-            elif k >= n_out:
-                after[k] = value
-        return after
-
-    state = _over(grid, step, [*outs, *scratch])
-    return [_cropped(x, b) for x, b in zip(state, kernel.outs, strict=False)]
-
-
-def run_with_checks(kernel: Kernel, params: InterpretParams, operands: Sequence[Any]) -> Sequence[Any]:
-    """The results of a kernel, run in Python on known values."""
-    given = Operands.of(kernel, operands)
-    alias = {o: i for i, o in kernel.aliases}
-    ins = [Memory(f"input {i}", x, True, True) for i, x in enumerate(given.inputs)]
-    outs = [ins[alias[o]] if o in alias else Memory(f"output {o}", _unwritten(b.array), False, True)
-            for o, b in enumerate(kernel.outs)]
-    whole = [Memory(f"scalars {i}", x, True, False) for i, x in enumerate(given.scalars)]
-    scratch = [Memory(f"scratch {i}", _unwritten(a), False, False) for i, a in enumerate(kernel.scratch)]
-
-    def seen(memory: Memory, block: Block, place: Sequence[int], consts: Sequence[Any]) -> Any:
-        places = np.pad(memory.places, block.padding, constant_values=-1)
-        starts = _starts(block, [np.int32(i) for i in place], given.scalars, consts)
-        if starts is not None:
-            first = [min(max(int(i), 0), n - d.size) for i, n, d in zip(starts, places.shape, block.dims, strict=True)]
-            places = places[tuple(slice(i, i + d.size) for i, d in zip(first, block.dims, strict=True))]
-        return places.squeeze(tuple(i for i, d in enumerate(block.dims) if d.squeezed))
-
-    def blocks(place: Sequence[int]) -> list[Any]:
-        shown = zip((*ins, *outs), (*kernel.ins, *kernel.outs), given.map_consts, strict=True)
-        return [*(m.places for m in whole), *(seen(m, b, place, c) for m, b, c in shown), *(m.places for m in scratch)]
-
-    run_checked(params, kernel.name, [int(n) for n in given.grid], [*whole, *ins, *outs, *scratch], blocks, kernel.jaxpr,
-                given.consts, given.sizes)
-    return tuple([jnp.asarray(m.array, b.array.dtype) for m, b in zip(outs, kernel.outs, strict=True)])
-
-
-# By platform: what a kernel becomes there, as a function of arrays.
-COMPILED = {"cpu": run_grid}
-
-
-def _over(grid: Sequence[Any], step: Callable[..., list[Any]], state: list[Any]) -> list[Any]:
-    """Run the steps of a grid one after another, the last axis fastest."""
-    static = all(type(n) is int for n in grid)
-    if static and math.prod(grid) == 0:
-        return state
-    if static and math.prod(grid) == 1:
-        return step([jnp.int32(0)] * len(grid), state)
-
-    def one(i: Any, state: list[Any]) -> list[Any]:
-        place: list[Any] = []
-        for axis in reversed(range(len(grid))):
-            if axis:
-                place.append(lax.rem(i, jnp.int32(grid[axis])))
-                i = lax.div(i, jnp.int32(grid[axis]))
-            else:
-                place.append(i)
-        return step(place[::-1], state)
-
-    total: Any = math.prod(grid) if static else functools.reduce(lambda a, b: a * b, [jnp.int32(n) for n in grid])
-    found: list[Any] = lax.fori_loop(jnp.int32(0) if not static else 0, total, one, state)
-    return found
-
-
-def _unwritten(aval: ShapedArray) -> Any:
-    """Memory that nobody has written: NaN where there are any, so that a result that depends on it shows."""
-    if dtypes.issubdtype(aval.dtype, np.inexact):
-        return jnp.full(aval.shape, np.nan, aval.dtype)
-    return jnp.zeros(aval.shape, aval.dtype)
-
-
-def _padded(x: Any, block: Block) -> Any:
-    if not any(lo or hi for lo, hi in block.padding):
-        return x
-    fill = _unwritten(ShapedArray((), typeof(x).dtype))
-    return lax.pad(x, fill, [(lo, hi, 0) for lo, hi in block.padding])
-
-
-def _cropped(x: Any, block: Block) -> Any:
-    if not any(lo or hi for lo, hi in block.padding):
-        return x
-    first = [lo for lo, _ in block.padding]
-    return lax.slice(x, first, [lo + n for lo, n in zip(first, block.array.shape, strict=True)])
-
-
-def _starts(block: Block, place: Sequence[Any], scalars: Sequence[Any], consts: Sequence[Any]) -> list[Any] | None:
-    """The places in the padded array where a block begins; None for a block that is the array."""
-    if block.index is None:
-        return None
-    found = block.index(*consts, *place, *scalars)
-    return [i * np.int32(d.size) if d.counts_blocks and d.size != 1 else i for i, d in zip(found, block.dims, strict=True)]
-
-
-def _read(x: Any, block: Block, starts: list[Any] | None) -> Any:
-    if starts is not None:
-        x = lax.dynamic_slice(x, starts, [d.size for d in block.dims])
-    axes = [i for i, d in enumerate(block.dims) if d.squeezed]
-    return lax.squeeze(x, axes) if axes else x
-
-
-def _write(x: Any, block: Block, starts: list[Any] | None, value: Any) -> Any:
-    value = lax.reshape(value, [d.size for d in block.dims]) if any(d.squeezed for d in block.dims) else value
-    return value if starts is None else lax.dynamic_update_slice(x, value, starts)
 
 
 # --- Tracing ----------------------------------------------------------------------------------------------------------
@@ -333,7 +124,7 @@ def pallas_call(kernel: Callable[..., Any], out_shape: Any, *, grid_spec: GridSp
         key = tree, tuple(map(typeof, flat)), config.trace_context()
         found = traced.get(key)
         if found is None:
-            found = _trace(kernel, out_shape, spec, dict(input_output_aliases), flat, tree, name)
+            found = _trace(kernel, out_shape, spec, dict(input_output_aliases), flat, tree, name, compiler_params)
             if not any(isinstance(x, Tracer) for x in found[1]):  # what it closes over is of the trace that runs now
                 traced[key] = found
         made, operands, out_tree = found
@@ -345,7 +136,7 @@ def pallas_call(kernel: Callable[..., Any], out_shape: Any, *, grid_spec: GridSp
 
 
 def _trace(kernel: Callable[..., Any], out_shape: Any, spec: GridSpec, aliases: dict[int, int], flat: Sequence[Any], tree: Any,
-           name: str | None) -> tuple[Kernel, list[Any], Any]:
+           name: str | None, options: Any) -> tuple[Kernel, list[Any], Any]:
     """The kernel for arguments of these types, and the operands before them."""
     avals = [typeof(x) for x in flat]
     out_leaves, out_tree = pytrees.tree_flatten(out_shape)
@@ -377,7 +168,7 @@ def _trace(kernel: Callable[..., Any], out_shape: Any, spec: GridSpec, aliases: 
                              f"{avals[i].str_short()} and {out_avals[o].str_short()}.")
     made = Kernel(jaxpr, len(consts), tuple([n if type(n) is int else None for n in grid]), n_scalars, in_blocks, out_blocks,
                   tuple([r.inner for r in scratch_refs]), tuple([(i - n_scalars, o) for i, o in aliases.items()]),
-                  name or fun_name(kernel))
+                  name or fun_name(kernel), options)
     return made, [*dynamic, *consts, *in_consts, *out_consts], out_tree
 
 
@@ -473,5 +264,5 @@ def _block(what: str, spec: BlockSpec, aval: Any, grid: Sequence[Any], scalar_tr
                                  f"    index_map: {where(index_map)}")
         return [lax.convert_element_type(i, np.int32) for i in starts]
 
-    jaxpr, consts = stage_flat(flat, [_INT] * n + list(scalars), DebugInfo(index_map, (), "index_map"))
+    jaxpr, consts = stage_flat(flat, [_INT] * n + [RefType(a) for a in scalars], DebugInfo(index_map, (), "index_map"))
     return Block(array, dims, hoist_consts(jaxpr), len(consts), spec.memory_space), list(consts)

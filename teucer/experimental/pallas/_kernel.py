@@ -13,9 +13,11 @@ from teucer import debug, lax
 from teucer import numpy as jnp
 from teucer._base import tracebacks
 from teucer._core.references.types import RefType
-from teucer._core.trace import Tracer, typeof
+from teucer._core.stage import StageTrace
+from teucer._core.trace import Tracer, current_trace, typeof
 from teucer._core.types import ShapedArray
 from teucer._trees import pytrees
+from teucer.experimental.pallas import _accesses
 from teucer.lax import _references
 from teucer.numpy._index_keys import Slice
 from teucer.numpy._references import View
@@ -161,89 +163,98 @@ def ds(start: Any, size: Any = None, stride: Any = None) -> Any:
 dslice = ds
 
 
-def _each(idx: Any, shape: Sequence[Any], mask: Any) -> Any:
-    """An index under a mask: a slice that starts anywhere names its places one by one, since some may lie outside."""
-    entries = idx if isinstance(idx, tuple) else (idx,)
-    if mask is None or not any(isinstance(e, Slice) and isinstance(e.start, Tracer) for e in entries):
-        return idx
-    if any(e is Ellipsis for e in entries):
-        at = next(i for i, e in enumerate(entries) if e is Ellipsis)
-        entries = (*entries[:at], *[slice(None)] * (len(shape) - len(entries) + 1), *entries[at + 1:])
-    entries = (*entries, *[slice(None)] * (len(shape) - len(entries)))
-    axes = sum(isinstance(e, slice | Slice) for e in entries)
-    out, axis = [], 0
-    for e, n in zip(entries, shape, strict=True):
-        if isinstance(e, slice | Slice):
-            places = (np.arange(n, dtype=np.int32)[e] if isinstance(e, slice)
-                      else e.start + e.stride * np.arange(e.size, dtype=np.int32))
-            e, axis = jnp.reshape(places, (-1, *[1] * (axes - axis - 1))), axis + 1
-        out.append(e)
-    return tuple(out)
+def _in_kernel() -> bool:
+    """Whether a kernel is being traced, and nothing is transformed within it: then targets see loads and stores as they are."""
+    return bool(_grids.stack) and type(current_trace()) is StageTrace
 
 
-def _masked(mask: Any, x: Any, other: Any) -> Any:
-    return jnp.where(jnp.broadcast_to(mask, typeof(x).shape), x, jnp.asarray(other, typeof(x).dtype))
+def _part(ref: Any, idx: Any) -> View:
+    return _view(ref)._indexed(... if idx is None else idx)
+
+
+def _filled(mask: Any, part: Any) -> Any:
+    return jnp.broadcast_to(jnp.asarray(True if mask is None else mask, bool), part.shape)
 
 
 @tracebacks.api_boundary
 def load(ref: Any, idx: Any = ..., *, mask: Any = None, other: Any = None, cache_modifier: Any = None, eviction_policy: Any = None,
          volatile: bool = False) -> Any:
-    """ref[idx]; where the mask is false, `other` (by default 0)."""
-    view = _view(ref)
-    value = view[... if idx is None else _each(idx, view.shape, mask)]
-    return value if mask is None else _masked(mask, value, 0 if other is None else other)
+    """ref[idx]; where the mask is false, `other` (by default 0).
+
+    cache_modifier, eviction_policy, volatile: for compilers of kernels for GPUs; results do not depend on them.
+    """
+    part = _part(ref, idx)
+    if mask is None and cache_modifier is None and eviction_policy is None and not volatile:
+        return part[...]
+    fill = jnp.asarray(0 if other is None else other, part.dtype)
+    if not _in_kernel():
+        spread = _spread_out(part)
+        value = _references.get_p.call(part.ref, *spread.operands, views=spread.views)[0]
+        return value if mask is None else jnp.where(_filled(mask, part), value, fill)
+    fill = jnp.broadcast_to(fill, part.shape) if fill.shape else fill
+    return _accesses.masked_load_p.call(part.ref, _filled(mask, part), fill, *part._operands, views=part.transforms,
+                                        cache_modifier=cache_modifier, eviction_policy=eviction_policy, volatile=volatile)[0]
 
 
 @tracebacks.api_boundary
 def swap(ref: Any, idx: Any, value: Any, *, mask: Any = None, eviction_policy: Any = None) -> Any:
     """ref[idx] = value where the mask is true. Returns the elements that were there, and where it is false those of the value."""
-    view = _view(ref)
-    if mask is None:
-        return view._swap(idx, value)
-    idx = _each(idx, view.shape, mask)
-    old = view[idx]
-    value = jnp.asarray(value, typeof(old).dtype)
-    view._swap(idx, _masked(mask, value, old))
-    return _masked(mask, old, value)
+    part = _part(ref, idx)
+    if mask is None and eviction_policy is None:
+        return part._swap(..., value)
+    mask = _filled(mask, part)
+    value = jnp.broadcast_to(jnp.asarray(value, part.dtype), part.shape)
+    if _in_kernel():
+        return _accesses.masked_swap_p.call(part.ref, value, mask, *part._operands, views=part.transforms,
+                                            eviction_policy=eviction_policy)[0]
+    spread = _spread_out(part)
+    old = _references.get_p.call(part.ref, *spread.operands, views=spread.views)[0]
+    _references.swap_p.call(part.ref, jnp.where(mask, value, old), *spread.operands, views=spread.views)
+    return jnp.where(mask, old, value)
 
 
 def store(ref: Any, idx: Any, value: Any, *, mask: Any = None, eviction_policy: Any = None) -> None:
     """ref[idx] = value where the mask is true."""
-    swap(ref, idx, value, mask=mask)
+    swap(ref, idx, value, mask=mask, eviction_policy=eviction_policy)
+
+
+def _spread_out(part: View) -> _accesses.Spread:
+    return _accesses.spread_out(part.transforms, part._operands)
 
 
 def _view(ref: Any) -> View:
     return ref if type(ref) is View else View(ref)
 
 
-def _atomic(name: str, combine: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+def _atomic(name: str) -> Callable[..., Any]:
+    @tracebacks.api_boundary
     def atomic(x_ref: Any, idx: Any, val: Any, *, mask: Any = None) -> Any:
-        view = _view(x_ref)
-        idx = _each(idx, view.shape, mask)
-        old = view[idx]
-        swap(view, idx, combine(old, jnp.asarray(val, typeof(old).dtype)), mask=mask)
-        return old
+        part = _part(x_ref, idx)
+        value = jnp.broadcast_to(jnp.asarray(val, part.dtype), part.shape)
+        filled = np.bool_(True) if mask is None else _filled(mask, part)
+        return _accesses.atomic_rmw_p.call(part.ref, value, filled, *part._operands, views=part.transforms, operation=name)[0]
 
     atomic.__name__ = f"atomic_{name}"
-    atomic.__doc__ = f"Combine ref[idx] with a value ({name}), as one operation; returns the elements that were there."
+    atomic.__doc__ = f"""Combine ref[idx] with a value ({name}), as one operation; returns the elements that were there.
+
+    mask: elements for which it is false stay as they are. An element that idx names several times is combined as often.
+    """
     return atomic
 
 
-atomic_xchg = _atomic("xchg", lambda old, new: new)
-atomic_add = _atomic("add", lambda old, new: old + new)
-atomic_max = _atomic("max", jnp.maximum)
-atomic_min = _atomic("min", jnp.minimum)
-atomic_and = _atomic("and", lambda old, new: old & new)
-atomic_or = _atomic("or", lambda old, new: old | new)
-atomic_xor = _atomic("xor", lambda old, new: old ^ new)
+atomic_xchg, atomic_add, atomic_max, atomic_min = (_atomic(name) for name in ("xchg", "add", "max", "min"))
+atomic_and, atomic_or, atomic_xor = (_atomic(name) for name in ("and", "or", "xor"))
 
 
+@tracebacks.api_boundary
 def atomic_cas(ref: Any, cmp: Any, val: Any) -> Any:
     """Let a scalar be `val` if it is `cmp`, as one operation; returns what it was."""
-    view = _view(ref)
-    old = view[()]
-    view._swap((), jnp.where(old == cmp, jnp.asarray(val, typeof(old).dtype), old))
-    return old
+    part = _part(ref, ...)
+    if part.shape or np.shape(cmp) or np.shape(val):
+        raise ValueError(f"atomic_cas: the reference, cmp and val must be scalars, got shapes {part.shape}, {np.shape(cmp)} and "
+                         f"{np.shape(val)}.\n  Name an element: ref.at[i].")
+    given = [jnp.asarray(x, part.dtype) for x in (cmp, val)]
+    return _accesses.atomic_cas_p.call(part.ref, *given, *part._operands, views=part.transforms)[0]
 
 
 def debug_print(fmt: str, *args: Any) -> None:

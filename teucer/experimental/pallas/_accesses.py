@@ -1,0 +1,222 @@
+"""Loads and stores under a mask, and atomic operations, as primitives of kernels: targets have instructions for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from teucer import lax
+from teucer import numpy as jnp
+from teucer._core.references.types import ReadEffect, WriteEffect
+from teucer._core.trace import Tracer, typeof
+from teucer._optimize.discharge import Cell
+from teucer.lax import _references
+from teucer.lax._references import _OnReference, _part_aval
+from teucer.numpy._references import Index, parse_key
+
+__all__ = ["COMBINE", "Spread", "atomic_cas_p", "atomic_rmw_p", "masked_load_p", "masked_swap_p", "names_places",
+           "spread_out"]
+
+# What atomic operations make of the element that is there and the value.
+COMBINE: dict[str, Callable[[Any, Any], Any]] = {
+    "add": lambda old, new: old + new, "max": jnp.maximum, "min": jnp.minimum, "and": lambda old, new: old & new,
+    "or": lambda old, new: old | new, "xor": lambda old, new: old ^ new, "xchg": lambda old, new: new,
+}
+
+
+def names_places(views: Sequence[Any]) -> bool:
+    """Whether an index array names elements, so that one may be named several times."""
+    return any(type(v) is Index and any(item[0] == "array" for item in v.key.items) for v in views)
+
+
+class Spread(NamedTuple):
+    """Views whose last index names each place, as some may lie outside of the array."""
+
+    views: tuple[Any, ...]
+    operands: tuple[Any, ...]
+
+
+def spread_out(views: Sequence[Any], operands: Sequence[Any]) -> Spread:
+    """Slices that start anywhere as places one by one."""
+    if not views or type(views[-1]) is not Index:
+        return Spread(tuple(views), tuple(operands))
+    last = views[-1]
+    first = len(operands) - last.n
+    own = list(operands[first:])
+    placed = [item for item in last.key.items if item[0] in ("window", "int", "scalar", "array")]
+    if not any(item[0] == "window" and isinstance(x, Tracer) for item, x in zip(placed, own, strict=True)):
+        return Spread(tuple(views), tuple(operands))
+    parsed = parse_key(_places(last, own), last.shape)
+    index = Index(parsed.plan, len(parsed.operands), last.shape)
+    return Spread((*views[:-1], index), (*operands[:first], *parsed.operands))
+
+
+def _places(view: Index, operands: Sequence[Any]) -> tuple[Any, ...]:
+    """The places of a key along each axis, as arrays that broadcast to the part."""
+    key, given = view.key, iter(operands)
+    pairs = [(item, next(given) if item[0] in ("window", "int", "scalar", "array") else None) for item in key.items]
+    arrays = [x for item, x in pairs if item[0] == "array"]
+    common = np.broadcast_shapes(*(np.shape(x) for x in arrays)) if arrays else ()
+    rank = len(common) + sum(item[0] in ("full", "window", "steps", "new") for item, _ in pairs)
+    place = 0 if not arrays or key.split else None
+    axis = len(common) if arrays and key.split else 0
+    found, sizes = [], iter(view.shape)
+    for item, x in pairs:
+        kind = item[0]
+        if kind == "new":
+            axis += 1
+            continue
+        n = next(sizes)
+        if kind in ("full", "window", "steps"):
+            start, size, step = (0, n, 1) if kind == "full" else (x, item[1], 1) if kind == "window" else item[1:]
+            places = start + step * np.arange(size, dtype=np.int32)
+            found.append(jnp.reshape(places, (-1, *[1] * (rank - axis - 1))))
+            axis += 1
+        elif kind == "array":
+            if place is None:
+                place, axis = axis, axis + len(common)
+            x = jnp.broadcast_to(x, common)
+            found.append(jnp.reshape(x, (*common, *[1] * (rank - place - len(common)))))
+        else:
+            found.append(jnp.asarray(x))
+    return tuple(found)
+
+
+class _Access(_OnReference):
+    """A primitive of kernels on one reference: it reads and writes."""
+
+    __slots__ = ()
+
+    def effects(self, ref: Any, *rest: Any, **params: Any) -> Any:
+        return frozenset((ReadEffect(0), WriteEffect(0)))
+
+    def evaluate(self, ref: Any, *rest: Any, **params: Any) -> Any:
+        cell = Cell(ref.aval, ref.read())
+        outs = self.discharge(cell, *rest, **params)
+        if cell.changed:
+            ref.write(cell.value)
+        return outs
+
+    def discharge(self, ref: Any, *rest: Any, **params: Any) -> Any:
+        if type(ref) is not Cell:
+            return self.call(ref, *rest, **params)
+        return self.on_cell(ref, *rest, **params)  # type: ignore[attr-defined]
+
+
+def _where(mask: Any, x: Any, y: Any) -> Any:
+    return lax.select(jnp.broadcast_to(mask, typeof(x).shape), x, jnp.broadcast_to(y, typeof(x).shape))
+
+
+@final
+class MaskedLoad(_Access):
+    """The part of a reference's array; `other` where the mask is false. Operands: reference, mask, other, places."""
+
+    __slots__ = ()
+    name = "masked_load"
+
+    def types(self, ref: Any, mask: Any, other: Any, *places: Any, views: Any, **hints: Any) -> Any:
+        return (_part_aval(self.check(ref).inner, views, places),)
+
+    def effects(self, ref: Any, *rest: Any, **params: Any) -> Any:
+        return frozenset((ReadEffect(0),))
+
+    def on_cell(self, ref: Cell, mask: Any, other: Any, *places: Any, views: Any, **hints: Any) -> Any:
+        views, places = spread_out(views, places)
+        return (_where(mask, _references.read_part(ref.read(), *places, views=views), other),)
+
+
+@final
+class MaskedSwap(_Access):
+    """Replaces elements where the mask is true; gives the old ones there, and the values elsewhere.
+
+    Operands: reference, value, mask, places.
+    """
+
+    __slots__ = ()
+    name = "masked_swap"
+
+    def types(self, ref: Any, value: Any, mask: Any, *places: Any, views: Any, eviction_policy: Any) -> Any:
+        part = _part_aval(self.check(ref).inner, views, places)
+        self.check_value(part, value, ref)
+        return (part,)
+
+    def on_cell(self, ref: Cell, value: Any, mask: Any, *places: Any, views: Any, eviction_policy: Any) -> Any:
+        views, places = spread_out(views, places)
+        x = ref.read()
+        old = _references.read_part(x, *places, views=views)
+        ref.write(_references.set_part(x, _where(mask, value, old), *places, views=views))
+        return (_where(mask, old, value),)
+
+
+@final
+class AtomicRMW(_Access):
+    """Combines elements with values where the mask is true, each as one operation; gives those that were there.
+
+    Operands: reference, value, mask, places. operation: a key of `COMBINE`.
+    """
+
+    __slots__ = ()
+    name = "atomic_rmw"
+
+    def types(self, ref: Any, value: Any, mask: Any, *places: Any, views: Any, operation: str) -> Any:
+        part = _part_aval(self.check(ref).inner, views, places)
+        self.check_value(part, value, ref)
+        return (part,)
+
+    def on_cell(self, ref: Cell, value: Any, mask: Any, *places: Any, views: Any, operation: str) -> Any:
+        views, places = spread_out(views, places)
+        x = ref.read()
+        if names_places(views):
+            old, new = _one_by_one(x, value, mask, views, places, operation)
+        else:
+            old = _references.read_part(x, *places, views=views)
+            combined = jnp.asarray(COMBINE[operation](old, value), old.dtype)
+            new = _references.set_part(x, _where(mask, combined, old), *places, views=views)
+        ref.write(new)
+        return (old,)
+
+
+def _one_by_one(x: Any, value: Any, mask: Any, views: Any, places: Any, operation: str) -> Any:
+    """What was there and the new array, where elements are named in any order and several times."""
+    combine = COMBINE[operation]
+    numbers = jnp.reshape(jnp.arange(x.size, dtype=np.int32), x.shape)
+    at = _references.read_part(numbers, *places, views=views)
+    shape, at = at.shape, jnp.ravel(at)
+    value, mask = jnp.ravel(jnp.broadcast_to(value, shape)), jnp.ravel(jnp.broadcast_to(mask, shape))
+
+    def step(k: Any, state: Any) -> Any:
+        flat, found = state
+        old = lax.dynamic_index_in_dim(flat, at[k], keepdims=False)
+        new = jnp.where(mask[k], jnp.asarray(combine(old, value[k]), old.dtype), old)
+        return (lax.dynamic_update_index_in_dim(flat, new, at[k], 0),
+                lax.dynamic_update_index_in_dim(found, old, k, 0))
+
+    flat, found = lax.fori_loop(0, at.size, step, (jnp.ravel(x), jnp.zeros(at.shape, x.dtype)))
+    if operation in ("add", "max", "min"):  # in any order; so the loop goes unless what was there is asked for
+        update = getattr(jnp.ravel(x).at[jnp.where(mask, at, x.size)], operation)
+        flat = update(value, mode="drop")
+    return jnp.reshape(found, shape), jnp.reshape(flat, x.shape)
+
+
+@final
+class AtomicCAS(_Access):
+    """Lets elements be `value` where they are `compared`, as one operation; gives those that were there."""
+
+    __slots__ = ()
+    name = "atomic_cas"
+
+    def types(self, ref: Any, compared: Any, value: Any, *places: Any, views: Any) -> Any:
+        part = _part_aval(self.check(ref).inner, views, places)
+        self.check_value(part, value, ref)
+        return (part,)
+
+    def on_cell(self, ref: Cell, compared: Any, value: Any, *places: Any, views: Any) -> Any:
+        old = _references.read_part(ref.read(), *places, views=views)
+        ref.write(_references.set_part(ref.read(), _where(old == compared, value, old), *places, views=views))
+        return (old,)
+
+
+masked_load_p, masked_swap_p = MaskedLoad(), MaskedSwap()
+atomic_rmw_p, atomic_cas_p = AtomicRMW(), AtomicCAS()

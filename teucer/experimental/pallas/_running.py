@@ -1,0 +1,145 @@
+"""Kernels as loops over their grid: compiled on the CPU, interpreted anywhere, and step by step with checks."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from teucer import lax
+from teucer import numpy as jnp
+from teucer._base import dtypes
+from teucer._core.trace import typeof
+from teucer._core.types import ShapedArray
+from teucer._optimize.discharge import discharged
+from teucer.experimental.pallas._checked import InterpretParams, Memory, run_checked
+from teucer.experimental.pallas._records import Block, Kernel, Operands
+
+__all__ = ["run_grid", "run_with_checks", "unwritten"]
+
+
+def run_grid(kernel: Kernel, *operands: Any) -> Sequence[Any]:
+    """The results of a kernel: a loop over the grid."""
+    grid, sizes_given, consts, map_consts, scalars, inputs = Operands.of(kernel, operands)
+    blocks = (*kernel.ins, *kernel.outs)
+    alias = {o: i for i, o in kernel.aliases}
+    ins = [_padded(x, b) for x, b in zip(inputs, kernel.ins, strict=True)]
+    outs = [_padded(inputs[alias[o]] if o in alias else unwritten(b.array), b) for o, b in enumerate(kernel.outs)]
+    scratch = [unwritten(a) for a in kernel.scratch]
+    n_in, n_out = len(ins), len(outs)
+    first = kernel.n_consts + len(grid) + len(sizes_given)
+    groups = (*[None] * first, *range(len(kernel.jaxpr.in_avals) - first))
+    body = discharged(kernel.jaxpr, groups)
+
+    def step(place: Sequence[Any], state: Sequence[Any]) -> list[Any]:
+        arrays = [*ins, *state[:n_out]]
+        starts = [_starts(b, place, scalars, c) for b, c in zip(blocks, map_consts, strict=True)]
+        seen = [_read(x, b, s) for x, b, s in zip(arrays, blocks, starts, strict=True)]
+        _, new = body.split(body.jaxpr(*consts, *place, *sizes_given, *scalars, *seen, *state[n_out:]))
+        after = list(state)
+        for g, value in new.items():
+            k = g - kernel.n_scalars - n_in
+            if 0 <= k < n_out:
+                after[k] = _write(state[k], kernel.outs[k], starts[n_in + k], value)
+            elif k >= n_out:
+                after[k] = value
+        return after
+
+    state = _over(grid, step, [*outs, *scratch])
+    return [_cropped(x, b) for x, b in zip(state, kernel.outs, strict=False)]
+
+
+def run_with_checks(kernel: Kernel, params: InterpretParams, operands: Sequence[Any]) -> Sequence[Any]:
+    """The results of a kernel, run in Python on known values."""
+    given = Operands.of(kernel, operands)
+    alias = {o: i for i, o in kernel.aliases}
+    ins = [Memory(f"input {i}", x, True, True) for i, x in enumerate(given.inputs)]
+    outs = [ins[alias[o]] if o in alias else Memory(f"output {o}", unwritten(b.array), False, True)
+            for o, b in enumerate(kernel.outs)]
+    whole = [Memory(f"scalars {i}", x, True, False) for i, x in enumerate(given.scalars)]
+    scratch = [Memory(f"scratch {i}", unwritten(a), False, False) for i, a in enumerate(kernel.scratch)]
+
+    def seen(memory: Memory, block: Block, place: Sequence[int], consts: Sequence[Any]) -> Any:
+        places = np.pad(memory.places, block.padding, constant_values=-1)
+        starts = _starts(block, [np.int32(i) for i in place], given.scalars, consts)
+        if starts is not None:
+            first = [min(max(int(i), 0), n - d.size) for i, n, d in zip(starts, places.shape, block.dims, strict=True)]
+            places = places[tuple(slice(i, i + d.size) for i, d in zip(first, block.dims, strict=True))]
+        return places.squeeze(tuple(i for i, d in enumerate(block.dims) if d.squeezed))
+
+    def blocks(place: Sequence[int]) -> list[Any]:
+        shown = zip((*ins, *outs), (*kernel.ins, *kernel.outs), given.map_consts, strict=True)
+        return [*(m.places for m in whole), *(seen(m, b, place, c) for m, b, c in shown), *(m.places for m in scratch)]
+
+    run_checked(params, kernel.name, [int(n) for n in given.grid], [*whole, *ins, *outs, *scratch], blocks, kernel.jaxpr,
+                given.consts, given.sizes)
+    return tuple([jnp.asarray(m.array, b.array.dtype) for m, b in zip(outs, kernel.outs, strict=True)])
+
+
+def _over(grid: Sequence[Any], step: Callable[..., list[Any]], state: list[Any]) -> list[Any]:
+    """Run the steps of a grid one after another, the last axis fastest."""
+    static = all(type(n) is int for n in grid)
+    if static and math.prod(grid) == 0:
+        return state
+    if static and math.prod(grid) == 1:
+        return step([jnp.int32(0)] * len(grid), state)
+
+    def one(i: Any, state: list[Any]) -> list[Any]:
+        place: list[Any] = []
+        for axis in reversed(range(len(grid))):
+            if axis:
+                place.append(lax.rem(i, jnp.int32(grid[axis])))
+                i = lax.div(i, jnp.int32(grid[axis]))
+            else:
+                place.append(i)
+        return step(place[::-1], state)
+
+    total: Any = math.prod(grid) if static else functools.reduce(lambda a, b: a * b, [jnp.int32(n) for n in grid])
+    found: list[Any] = lax.fori_loop(jnp.int32(0) if not static else 0, total, one, state)
+    return found
+
+
+def unwritten(aval: ShapedArray) -> Any:
+    """Memory that nobody has written: NaN where there are any, so that a result that depends on it shows."""
+    if dtypes.issubdtype(aval.dtype, np.inexact):
+        return jnp.full(aval.shape, np.nan, aval.dtype)
+    return jnp.zeros(aval.shape, aval.dtype)
+
+
+def _padded(x: Any, block: Block) -> Any:
+    if not any(lo or hi for lo, hi in block.padding):
+        return x
+    fill = unwritten(ShapedArray((), typeof(x).dtype))
+    return lax.pad(x, fill, [(lo, hi, 0) for lo, hi in block.padding])
+
+
+def _cropped(x: Any, block: Block) -> Any:
+    if not any(lo or hi for lo, hi in block.padding):
+        return x
+    first = [lo for lo, _ in block.padding]
+    return lax.slice(x, first, [lo + n for lo, n in zip(first, block.array.shape, strict=True)])
+
+
+def _starts(block: Block, place: Sequence[Any], scalars: Sequence[Any], consts: Sequence[Any]) -> list[Any] | None:
+    """The places in the padded array where a block begins; None for a block that is the array."""
+    if block.index is None:
+        return None
+    first = block.n_consts + len(place)
+    index = discharged(block.index, (*[None] * first, *range(len(scalars)))).jaxpr
+    found = index(*consts, *place, *scalars)
+    return [i * np.int32(d.size) if d.counts_blocks and d.size != 1 else i for i, d in zip(found, block.dims, strict=True)]
+
+
+def _read(x: Any, block: Block, starts: list[Any] | None) -> Any:
+    if starts is not None:
+        x = lax.dynamic_slice(x, starts, [d.size for d in block.dims])
+    axes = [i for i, d in enumerate(block.dims) if d.squeezed]
+    return lax.squeeze(x, axes) if axes else x
+
+
+def _write(x: Any, block: Block, starts: list[Any] | None, value: Any) -> Any:
+    value = lax.reshape(value, [d.size for d in block.dims]) if any(d.squeezed for d in block.dims) else value
+    return value if starts is None else lax.dynamic_update_slice(x, value, starts)

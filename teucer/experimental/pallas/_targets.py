@@ -1,0 +1,64 @@
+"""What kernels are compiled to, by platform: a table of rules each, or the reason why there is none."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from teucer._core.rules_table import Rules
+from teucer.experimental.pallas._records import Kernel
+from teucer.experimental.pallas._running import run_grid
+from teucer.experimental.pallas._triton import kernel as triton
+from teucer.experimental.pallas._triton.table import TRITON
+from teucer.experimental.pallas._triton.text import Refused
+
+__all__ = ["TARGETS", "Target", "lower_kernel"]
+
+
+class Target(NamedTuple):
+    """One way to run kernels.
+
+    platforms: those that it is for. how: in a sentence. lower: (ctx, kernel, values) -> values; None if it is not compiled.
+    rules: the primitives that it has, by a table; None if it has all that XLA has.
+    """
+
+    name: str
+    platforms: tuple[str, ...]
+    how: str
+    lower: Callable[[Any, Kernel, Sequence[Any]], Any] | None
+    rules: Rules[Any] | None = None
+
+
+def lower_loop(ctx: Any, kernel: Kernel, values: Sequence[Any]) -> Any:
+    """Write a kernel as a loop over its grid."""
+    return ctx.trace(functools.partial(run_grid, kernel), *values)
+
+
+TARGETS = (
+    Target("interpreted", (), "a loop over blocks on any platform, interpret=True; or step by step in Python with checks, "
+           "interpret=pl.InterpretParams().", lower_loop),
+    Target("cpu", ("cpu",), "XLA's loops over blocks, in place.", lower_loop),
+    Target("triton", ("cuda",), "Triton IR, which XLA compiles for NVIDIA GPUs.", triton.lower, TRITON),
+    Target("mosaic_tpu", ("tpu",), "not compiled: there is no lowering to Mosaic yet. Kernels run interpreted.", None),
+    Target("mosaic_gpu", (), "not compiled: warp groups, TMA and tensor memory have no lowering. Kernels run interpreted.", None),
+    Target("rocm", ("rocm",), "not compiled: only NVIDIA's GPUs are known to Teucer's Triton. Kernels run interpreted.", None),
+)
+
+
+def lower_kernel(ctx: Any, kernel: Kernel, values: Sequence[Any], *, interpret: bool) -> Any:
+    """Write a kernel for the platform that is lowered for.
+
+    Raises NotImplementedError, before anything is compiled, for what the platform lacks: the line, and the nearest way around.
+    """
+    if interpret:
+        return lower_loop(ctx, kernel, values)
+    target = next((t for t in TARGETS if ctx.platform in t.platforms), None)
+    if target is None or target.lower is None:
+        why = f"\n    {target.name}: {target.how}" if target is not None else ""
+        raise NotImplementedError(f"pallas_call: kernels are not compiled for {ctx.platform} yet.\n    kernel: {kernel.name}{why}"
+                                  "\n  Interpret it there, pallas_call(..., interpret=True), or run it on the CPU.")
+    try:
+        return target.lower(ctx, kernel, values)
+    except Refused as err:
+        raise NotImplementedError(f"pallas_call of {kernel.name}: {target.name} cannot compile it: {err}") from None
