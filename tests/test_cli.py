@@ -44,6 +44,14 @@ def test_no_command_is_an_error(capsys):
     assert "COMMAND" in capsys.readouterr().err
 
 
+def test_targets_of_kernels(capsys):
+    assert main(["pallas", "--targets"]) == 0
+    text = capsys.readouterr().out
+    assert "triton on cuda: Triton IR, which XLA compiles for NVIDIA GPUs.\n    rules for " in text
+    assert "sort" in text.partition("lacks:")[2]
+    assert "mosaic_tpu on tpu: not compiled: there is no lowering to Mosaic yet." in text
+
+
 def test_devices(capsys):
     assert main(["devices"]) == 0
     assert "cpu:0" in capsys.readouterr().out

@@ -143,7 +143,7 @@ def test_masks():
     def kernel(x_ref, n_ref, o_ref):
         places = pl.ds(n_ref[()], 4)
         inside = n_ref[()] + jnp.arange(4) < 6
-        o_ref[...] = plgpu.load(x_ref, places, mask=inside, other=-1.0)
+        o_ref[...] = plgpu.load(x_ref.at[places], mask=inside, other=-1.0)
 
     out = jax.ShapeDtypeStruct((4,), jnp.float32)
     assert pl.pallas_call(kernel, out)(jnp.arange(6.0), 4).tolist() == [4, 5, -1, -1]

@@ -22,7 +22,7 @@ from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import current_trace, typeof, using
 from teucer._optimize.passes import map_jaxprs
 
-__all__ = ["Cell", "Discharged", "discharge", "discharged", "uses_references", "without_references"]
+__all__ = ["Cell", "Discharged", "discharge", "discharged", "makes_references", "uses_references", "without_references"]
 
 
 @final
@@ -166,7 +166,7 @@ def pure_params(primitive: Any, params: dict[str, Any]) -> dict[str, Any]:
 
 def _pure(jaxpr: Jaxpr) -> Jaxpr:
     """A jaxpr without the references that it makes; those among its inputs stay."""
-    if not _makes(jaxpr):
+    if not makes_references(jaxpr):
         return jaxpr
     found = discharged(ClosedJaxpr(jaxpr.replace(constvars=(), invars=[*jaxpr.constvars, *jaxpr.invars]), ())).jaxpr
     n = len(jaxpr.constvars)
@@ -175,8 +175,9 @@ def _pure(jaxpr: Jaxpr) -> Jaxpr:
     return found.jaxpr.replace(constvars=invars[:n], invars=invars[n:])
 
 
-def _makes(jaxpr: Jaxpr) -> bool:
-    return any(eqn.primitive.makes_references or any(map(_makes, jaxprs_in_params(eqn.params))) for eqn in jaxpr.eqns)
+def makes_references(jaxpr: Jaxpr) -> bool:
+    """Whether a jaxpr, or one in it, makes references."""
+    return any(eqn.primitive.makes_references or any(map(makes_references, jaxprs_in_params(eqn.params))) for eqn in jaxpr.eqns)
 
 
 def without_references(trace: Any, primitive: Any, args: Sequence[Any], params: dict[str, Any],

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import teucer as jax
-from teucer.cli import _cache, _devices, _export, _ffi, _jaxpr, _launch, _run
+from teucer.cli import _cache, _devices, _export, _ffi, _jaxpr, _launch, _pallas, _run
 from teucer.cli._errors import CommandError
 
 _VERSION = jax.__version__  # before a program runs, for which it is that of JAX
@@ -81,6 +81,9 @@ def _parser() -> argparse.ArgumentParser:
     )
 
     _ffi_parser(commands)
+    kernels = commands.add_parser("pallas", help="kernels: --targets lists what they are compiled to, and what each lacks")
+    kernels.add_argument("--targets", action="store_true", required=True, help="list the targets")
+    kernels.set_defaults(command=lambda options: _pallas.targets())
     cache = commands.add_parser("cache", help="where the compilation cache is and how large")
     cache.add_argument("--clear", action="store_true", help="remove all of its entries")
     cache.set_defaults(command=lambda options: _cache.cache(clear=options.clear))

@@ -6,14 +6,18 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from teucer import lax
+from teucer._core.primitive import Primitive
 from teucer._core.rules_table import Rules
+from teucer.experimental.pallas import _accesses, _gpu
 from teucer.experimental.pallas._records import Kernel
 from teucer.experimental.pallas._running import run_grid
 from teucer.experimental.pallas._triton import kernel as triton
 from teucer.experimental.pallas._triton.table import TRITON
 from teucer.experimental.pallas._triton.text import Refused
+from teucer.lax import _references, linalg
 
-__all__ = ["TARGETS", "Target", "lower_kernel"]
+__all__ = ["TARGETS", "Target", "kernel_primitives", "lower_kernel"]
 
 
 class Target(NamedTuple):
@@ -28,6 +32,25 @@ class Target(NamedTuple):
     how: str
     lower: Callable[[Any, Kernel, Sequence[Any]], Any] | None
     rules: Rules[Any] | None = None
+
+
+def kernel_primitives() -> dict[str, Primitive]:
+    """The primitives that kernels are made of, by name: those of lax, of references, and of kernels."""
+    found = {str(p): p for room in (lax, linalg, _references, _accesses, _gpu) for p in vars_of(room)}
+    return {name: p for name, p in found.items() if name not in _MESHES}
+
+
+def vars_of(room: Any) -> list[Primitive]:
+    return [p for name in dir(room) if name.endswith("_p") and isinstance(p := getattr(room, name), Primitive)]
+
+
+# Collectives and placements: kernels run on one device.
+_MESHES = frozenset({
+    "all_gather", "all_gather_invariant", "all_gather_reduced", "all_to_all", "axis_index", "pbroadcast", "pmax", "pmin",
+    "ppermute",     "psum", "psum_invariant", "pvary", "pgather", "ragged_all_to_all",
+    "reduce_scatter", "reshard", "sharding_constraint",
+    "unreduced_psum", "device_put", "unreduced_reduce_scatter", "reduced_vary_cast", "vary_unreduced_cast", "psend", "precv",
+})
 
 
 def lower_loop(ctx: Any, kernel: Kernel, values: Sequence[Any]) -> Any:

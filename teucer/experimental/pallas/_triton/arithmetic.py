@@ -23,7 +23,7 @@ from teucer.experimental.pallas._triton.text import (
     is_signed,
     type_text,
 )
-from teucer.lax import _conversion, _structure
+from teucer.lax import _conversion, _polynomial, _structure
 
 __all__ = ["convert"]
 
@@ -199,7 +199,7 @@ def _root(w: Writer, eqn: Eqn, x: Value) -> Value:
     return w.make(f"math.sqrt {x.name} : {x.type}", x.dtype, x.shape)
 
 
-for _p, _op in {lax.exp_p: "exp", lax.exp2_p: "exp2", lax.log_p: "log", lax.sin_p: "sin", lax.cos_p: "cos",
+for _p, _op in {lax.exp_p: "exp", lax.exp2_p: "exp2", lax.log_p: "log", _polynomial.log2_p: "log2", lax.sin_p: "sin", lax.cos_p: "cos",
                 lax.rsqrt_p: "rsqrt", lax.floor_p: "floor", lax.ceil_p: "ceil", lax.erf_p: "erf"}.items():
     TRITON[_p] = _native(f"math.{_op}")
 for _p, _op in {lax.tan_p: "tan", lax.asin_p: "asin", lax.acos_p: "acos", lax.atan_p: "atan", lax.sinh_p: "sinh",
@@ -256,10 +256,10 @@ def _round(w: Writer, eqn: Eqn, x: Value) -> Any:
 
 @TRITON.define(lax.population_count_p, lax.clz_p)
 def _bits(w: Writer, eqn: Eqn, x: Value) -> Any:
-    bits, size = max(x.dtype.itemsize, 4) * 8, x.dtype.itemsize * 8
+    bits, size = max(x.dtype.itemsize, _NARROW) * 8, x.dtype.itemsize * 8
     wide = convert(w, Value(x.name, np.dtype(f"uint{size}"), x.shape), np.dtype(f"uint{bits}"))
     counts = eqn.primitive is lax.clz_p
-    out = _extern(w, ("__nv_clz" if counts else "__nv_popc") + ("ll" if bits > 32 else ""), [wide], np.dtype(np.int32))  # noqa: PLR2004
+    out = _extern(w, ("__nv_clz" if counts else "__nv_popc") + ("ll" if bits > 32 else ""), [wide], np.dtype(np.int32))
     if counts and bits != size:
         out = w.add(out, w.constant(size - bits, np.int32, out.shape))
     return (convert(w, out, x.dtype),)
@@ -309,7 +309,8 @@ def _spread(a: Any, x: Any) -> Any:
 
 
 for _p, _f in {lax.square_p: _ONE["square"], lax.logistic_p: _ONE["logistic"], lax.is_finite_p: _finite,
-               lax.sign_p: _sign, lax.integer_pow_p: _integer_power, lax.clamp_p: _clamped}.items():
+               lax.sign_p: _sign, lax.integer_pow_p: _integer_power, lax.clamp_p: _clamped,
+               _polynomial.one_minus_square_p: lambda e, x: [lax.sub(_like(x, 1), lax.mul(x, x))]}.items():
     TRITON[_p] = by_program(_f)
 
 
@@ -342,7 +343,7 @@ def _bitcast(w: Writer, eqn: Eqn, x: Value) -> Any:
 
 
 _identity = functools.partial(lambda w, eqn, *xs: xs)
-for _p in (lax.copy_p, lax.optimization_barrier_p):
+for _p in (lax.copy_p, lax.optimization_barrier_p, _conversion.stop_gradient_p):
     TRITON[_p] = _identity
 
 

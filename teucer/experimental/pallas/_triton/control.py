@@ -20,6 +20,7 @@ from teucer.experimental.pallas._triton.arithmetic import convert
 from teucer.experimental.pallas._triton.table import TRITON, run
 from teucer.experimental.pallas._triton.text import BOOL, I32, Refused, Value, Writer, is_float, is_signed
 from teucer.lax import _references
+from teucer.lax._composite import composite_p
 from teucer.lax._control.cond import cond_p
 from teucer.lax._control.scan import scan_p
 from teucer.lax._control.while_loop import while_p
@@ -27,7 +28,7 @@ from teucer.lax._control.while_loop import while_p
 __all__ = ["for_loop"]
 
 _CALLS = {jit_p: "jaxpr", custom_jvp_call_p: "call_jaxpr", custom_vjp_call_p: "call_jaxpr", remat_p: "jaxpr",
-          custom_vmap_call_p: "call"}
+          custom_vmap_call_p: "call", composite_p: "jaxpr"}
 
 
 @TRITON.define(*_CALLS)
@@ -230,7 +231,7 @@ def _addupdate(w: Writer, eqn: Eqn, ref: Any, value: Value, *places: Value) -> A
     return ()
 
 
-def _ADD(dtype: Any) -> str:  # noqa: N802  # one of the operations
+def _ADD(dtype: Any) -> str:  # one of the operations
     return "fadd" if is_float(dtype) else "add"
 
 

@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.types import ShapedArray
-from teucer._optimize.discharge import discharged
+from teucer._optimize.discharge import discharged, makes_references
 from teucer.experimental.pallas import _steps
 from teucer.experimental.pallas._records import Block, Kernel
-from teucer.experimental.pallas._triton import arithmetic, control, memory, random, shapes
+from teucer.experimental.pallas._triton import arithmetic, control, instructions, memory, random, shapes
 from teucer.experimental.pallas._triton.memory import Axis, Pointer
 from teucer.experimental.pallas._triton.table import run
 from teucer.experimental.pallas._triton.text import I32, Refused, Value, Writer, element, is_float
@@ -27,7 +28,7 @@ from teucer.lax._foreign_lowering import custom_call
 __all__ = ["TARGET_NAME", "Module", "lower", "module_of"]
 
 TARGET_NAME = "__gpu$xla.gpu.triton"
-_RULES = (arithmetic, control, random, shapes)  # loaded, so that the table is full
+_RULES = (arithmetic, control, instructions, random, shapes)  # loaded, so that the table is full
 _ALIGNED = 16  # bytes: XLA's buffers begin at multiples of it
 _MOST = (2**31 - 1, 65535, 65535)  # programs along each axis of a launch
 
@@ -127,9 +128,14 @@ def _write(w: Writer, kernel: Kernel, order: _steps.Order, arrays: Sequence[Poin
     if not order.in_order and not kernel.scratch:
         b = seen(place)
         where = [place[i] for i in range(len(kernel.grid))]
-        run(w, kernel.jaxpr, [*b.consts, *where, *b.scalars, *b.ins, *b.outs])
+        run(w, _without_scopes(kernel.jaxpr), [*b.consts, *where, *b.scalars, *b.ins, *b.outs])
         return
     _in_order(w, kernel, order, place, seen)
+
+
+def _without_scopes(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """A kernel whose own memory, of run_scoped, is values; references to blocks stay."""
+    return discharged(closed).jaxpr if makes_references(closed.jaxpr) else closed
 
 
 def _in_order(w: Writer, kernel: Kernel, order: _steps.Order, place: dict[int, Value], seen: Any) -> None:

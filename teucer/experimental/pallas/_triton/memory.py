@@ -81,7 +81,7 @@ class Part(NamedTuple):
 
 def _part(w: Writer, shape: Sequence[int], views: Sequence[Any], operands: Sequence[Any], guard: _Guard) -> Part:
     """The elements that views one after the other name."""
-    part = Part(tuple(shape), lambda spots: list(spots))
+    part = Part(tuple(shape), list)
     at = 0
     for view in views:
         own, at = operands[at:at + view.n], at + view.n
@@ -383,7 +383,7 @@ def _is_basic(views: Sequence[Any]) -> bool:
 def atomic(w: Writer, ref: Pointer, operation: str, value: Value, views: Sequence[Any],
            operands: Sequence[Any], mask: Value | None) -> Value:
     """Combine the elements of a part with a value; gives those that were there."""
-    if ref.dtype.itemsize < 4 and not (operation == "fadd" and ref.dtype.itemsize == 2):  # noqa: PLR2004  # bytes
+    if ref.dtype.itemsize < 4 and not (operation == "fadd" and ref.dtype.itemsize == 2):  # bytes
         raise Refused(f"an atomic operation on {ref.dtype}", "Let the array be of int32, uint32 or float32.")
     at = _places(w, ref, views, operands, moves=_is_basic(views), masked=mask is not None)
     condition = w.both(at.inside, None if mask is None else w.spread(mask, at.shape))

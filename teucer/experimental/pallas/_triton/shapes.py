@@ -11,7 +11,7 @@ import numpy as np
 from teucer import lax
 from teucer._core.jaxpr import Eqn
 from teucer.experimental.pallas._triton.arithmetic import convert
-from teucer.experimental.pallas._triton.table import TRITON, by_program
+from teucer.experimental.pallas._triton.table import TRITON, by_program, run
 from teucer.experimental.pallas._triton.text import (
     BOOL,
     I32,
@@ -23,7 +23,7 @@ from teucer.experimental.pallas._triton.text import (
     is_signed,
     type_text,
 )
-from teucer.lax import _conversion, _joining, _shapes, _structure
+from teucer.lax import _joining, _reductions, _shapes, _structure
 from teucer.lax._precision import Precision
 
 F32, F64, I8 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int8)
@@ -247,6 +247,25 @@ def _reduce(w: Writer, eqn: Eqn, x: Value) -> Any:
     return (convert(w, out, x.dtype),)
 
 
+@TRITON.define(_reductions.reduce_p)
+def _reduce_by(w: Writer, eqn: Eqn, *operands: Value) -> Any:
+    n, computation = len(operands) // 2, eqn.params["jaxpr"]
+    xs, inits = list(operands[:n]), operands[n:]
+    for axis in sorted(eqn.params["dimensions"], reverse=True):
+        outs = [Value("", x.dtype, (*x.shape[:axis], *x.shape[axis + 1:])) for x in xs]
+        name, kinds = w.name(), ", ".join(element(x.dtype) for x in xs)
+        pairs = [Value(w.name(), x.dtype) for x in (*xs, *xs)]
+        several = f":{n}" if n > 1 else ""
+        w.line(f'{name}{several} = "tt.reduce"({", ".join(x.name for x in xs)}) <{{axis = {axis} : i32}}> ({{')
+        w.line(f"^bb0({', '.join(f'{v.name}: {v.type}' for v in pairs)}):")
+        with w.block():
+            found = run(w, computation, pairs)
+            w.line(f"tt.reduce.return {', '.join(v.name for v in found)} : {kinds}")
+        w.line(f"}}) : ({', '.join(x.type for x in xs)}) -> ({', '.join(o.type for o in outs)})")
+        xs = [o._replace(name=f"{name}#{i}" if n > 1 else name) for i, o in enumerate(outs)]
+    return run(w, computation, [*(w.spread(a, x.shape) for a, x in zip(inits, xs, strict=True)), *xs])
+
+
 @TRITON.define(lax.argmax_p, lax.argmin_p)
 def _arg(w: Writer, eqn: Eqn, x: Value) -> Any:
     (axis,), index = eqn.params["axes"], eqn.outvars[0].aval.dtype
@@ -278,7 +297,8 @@ def _arg(w: Writer, eqn: Eqn, x: Value) -> Any:
 
 
 def _either(w: Writer, x: Value | None, y: Value | None) -> Value:
-    assert x is not None and y is not None
+    assert x is not None
+    assert y is not None
     return w.make(f"arith.ori {x.name}, {y.name} : {x.type}", BOOL, x.shape)
 
 

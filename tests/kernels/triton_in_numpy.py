@@ -13,7 +13,7 @@ import scipy.special
 DTYPES = {"i1": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "f16": np.float16,
           "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64, "f8E4M3FN": ml_dtypes.float8_e4m3fn,
           "f8E5M2": ml_dtypes.float8_e5m2}
-UNSIGNED = {np.dtype(f"i{n}"): np.dtype(f"u{n}") for n in (1, 2, 4, 8)}
+UNSIGNED = {np.dtype(f"i{n}"): np.dtype(f"u{n}") for n in (1, 2, 4, 8)} | {np.dtype(bool): np.dtype(bool)}
 
 
 class Pointers:
@@ -81,7 +81,7 @@ def _signed(dtype):
     return np.dtype(f"i{dtype.itemsize}") if dtype.kind == "u" else dtype
 
 
-class _Done(Exception):  # noqa: N818  # not an error
+class _Done(Exception):  # not an error
     pass
 
 
@@ -288,7 +288,7 @@ def product(text, kind, x, y, total):
 
 
 FUNCTIONS = {
-    "exp": np.exp, "exp2": np.exp2, "log": np.log, "sin": np.sin, "cos": np.cos, "rsqrt": lambda x: 1 / np.sqrt(x),
+    "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "sin": np.sin, "cos": np.cos, "rsqrt": lambda x: 1 / np.sqrt(x),
     "sqrt": np.sqrt, "floor": np.floor, "ceil": np.ceil, "erf": scipy.special.erf, "absf": np.abs, "absi": np.abs,
     "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh,
     "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "expm1": np.expm1,

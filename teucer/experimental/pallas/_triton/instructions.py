@@ -1,0 +1,48 @@
+"""Triton's rules of NVIDIA's instructions: an approximate tanh, barriers, inline assembly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from teucer._core.jaxpr import Eqn
+from teucer.experimental.pallas import _gpu
+from teucer.experimental.pallas._triton.arithmetic import convert
+from teucer.experimental.pallas._triton.table import TRITON
+from teucer.experimental.pallas._triton.text import Value, Writer
+from teucer.lax._attributes import quoted
+
+F32 = np.dtype(np.float32)
+
+
+@TRITON.define(_gpu.approx_tanh_p)
+def _tanh(w: Writer, eqn: Eqn, x: Value) -> Any:
+    (out,) = _assembly(w, "tanh.approx.f32 $0, $1;", "=f,f", 1, [convert(w, x, F32)], [F32])
+    return (convert(w, out, x.dtype),)
+
+
+@TRITON.define(_gpu.debug_barrier_p)
+def _barrier(w: Writer, eqn: Eqn) -> Any:
+    w.line('"gpu.barrier"() : () -> ()')
+    return ()
+
+
+@TRITON.define(_gpu.elementwise_inline_asm_p)
+def _inline(w: Writer, eqn: Eqn, *xs: Value) -> Any:
+    p = eqn.params
+    return _assembly(w, p["asm"], p["constraints"], p["pack"], xs, [d for _, d in p["results"]])
+
+
+def _assembly(w: Writer, asm: str, constraints: str, pack: int, xs: Sequence[Value], dtypes: Sequence[Any]) -> list[Value]:
+    shape = xs[0].shape if xs else ()
+    arrays = [w.reshape(x, shape or (1,)) for x in xs]
+    outs = [Value("", d, shape or (1,)) for d in dtypes]
+    name, kinds = w.name(), ", ".join(x.type for x in arrays)
+    results = ", ".join(o.type for o in outs)
+    w.line(f"{name}{f':{len(outs)}' if len(outs) > 1 else ''} = tt.elementwise_inline_asm {quoted(asm)} {{constraints = "
+           f"{quoted(constraints)}, packed_element = {pack} : i32, pure = true}} {', '.join(x.name for x in arrays)} : "
+           f"{kinds} -> {results}")
+    named = [o._replace(name=name if len(outs) == 1 else f"{name}#{i}") for i, o in enumerate(outs)]
+    return [w.reshape(o, shape) for o in named]
