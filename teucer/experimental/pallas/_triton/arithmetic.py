@@ -199,8 +199,8 @@ def _root(w: Writer, eqn: Eqn, x: Value) -> Value:
     return w.make(f"math.sqrt {x.name} : {x.type}", x.dtype, x.shape)
 
 
-for _p, _op in {lax.exp_p: "exp", lax.exp2_p: "exp2", lax.log_p: "log", _polynomial.log2_p: "log2", lax.sin_p: "sin", lax.cos_p: "cos",
-                lax.rsqrt_p: "rsqrt", lax.floor_p: "floor", lax.ceil_p: "ceil", lax.erf_p: "erf"}.items():
+for _p, _op in {lax.exp_p: "exp", lax.exp2_p: "exp2", lax.log_p: "log", _polynomial.log2_p: "log2", lax.sin_p: "sin",
+                lax.cos_p: "cos", lax.rsqrt_p: "rsqrt", lax.floor_p: "floor", lax.ceil_p: "ceil", lax.erf_p: "erf"}.items():
     TRITON[_p] = _native(f"math.{_op}")
 for _p, _op in {lax.tan_p: "tan", lax.asin_p: "asin", lax.acos_p: "acos", lax.atan_p: "atan", lax.sinh_p: "sinh",
                 lax.cosh_p: "cosh", lax.tanh_p: "tanh", lax.asinh_p: "asinh", lax.acosh_p: "acosh",
