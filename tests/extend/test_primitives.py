@@ -251,3 +251,57 @@ def test_an_interpreter_binds_each_equation():
         env.update(zip(eqn.outvars, outs if eqn.primitive.multiple_results else [outs], strict=True))
     found = list(map(read, closed.jaxpr.outvars))
     assert all(np.array_equal(a, b) for a, b in zip(found, jax.tree.leaves(f(x)), strict=True))
+
+
+def test_the_rule_of_types_runs_once_a_bind():
+    calls = []
+
+    def rule(x, *, k):
+        calls.append(x)
+        return x
+
+    for define in ("def_abstract_eval", "def_effectful_abstract_eval"):
+        p = core.Primitive("once")
+        getattr(p, define)(rule if define == "def_abstract_eval" else lambda x, k: (rule(x, k=k), set()))
+        calls.clear()
+        with jax.enable_checks(False):  # which asks the rule again
+            jax.make_jaxpr(lambda x, p=p: p.bind(x, k={}))(1.0)
+        assert len(calls) == 1
+
+
+def test_primitives_of_lax_as_libraries_see_them():
+    aval = ShapedArray((2,), np.float32)
+    assert isinstance(lax.add_p, core.Primitive)
+    assert lax.add_p.abstract_eval(aval, aval) == (aval, frozenset())
+    np.testing.assert_array_equal(lax.add_p.impl(np.float32([1, 2]), np.float32([3, 4])), [4, 6])
+    assert [a.shape for a in lax.top_k_p.abstract_eval(aval, k=1, axis=0)[0]] == [(1,), (1,)]
+    assert lax.add_p.get_bind_params({"a": 1}) == {"a": 1}
+    assert str(aval.update_weak_type(True)) == "~float32[2]"
+    assert aval.update_weak_type(True).strip_weak_type() is aval
+    np.testing.assert_array_equal(ad.Zero(aval).instantiate(), [0, 0])
+
+
+class Wrapper:
+    def __init__(self, x):
+        self.x = x
+
+    def __jax_array__(self):
+        return self.x
+
+
+def test_objects_that_stand_for_arrays():
+    x, stands = jnp.ones(3), Wrapper(jnp.full(3, 2.0))
+    for sum_ in (stands + x, x + stands, jnp.add(stands, x), lax.add(stands, x), jax.jit(lambda y: stands + y)(x),
+                 jax.vmap(lambda y: stands + y)(x[None])[0], jax.jvp(lambda y: y + stands, (x,), (x,))[0]):
+        np.testing.assert_array_equal(sum_, [3, 3, 3])
+    assert float(jnp.sum(stands)) == 6
+
+
+def test_debug_info_under_names_of_jax():
+    def f(x):
+        return x
+
+    info = jax.make_jaxpr(f)(1.0).jaxpr.debug_info
+    assert info.func_name == "f"
+    assert info.func_filename.endswith("test_primitives.py")
+    assert info.func_src_info == f"f at {info.func_filename}:{info.func_lineno}"

@@ -65,6 +65,8 @@ def put_array(x: Any, sharding: Any, *, committed: bool = True, copy: bool = Fal
 
     Raises ValueError if the sharding does not fit the value's shape.
     """
+    if not isinstance(x, ArrayImpl | np.ndarray) and hasattr(x, "__jax_array__"):
+        x = x.__jax_array__()
     if isinstance(x, Tracer):
         raise TypeError(f"device_put: a traced value cannot be moved here: {x}")
     aval = shardings.sharded_aval(aval_of(x), sharding)

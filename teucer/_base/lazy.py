@@ -13,12 +13,14 @@ on_handing: Callable[[str, str, object], None] | None = None
 
 
 def lazy_module(module: str, rooms: Mapping[str, str], absent: Mapping[str, str] | None = None,
-         ) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
+                finish: Callable[[object], object] | None = None,
+                ) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
     """`__getattr__`, `__dir__` and `__all__` of a module that hands on names of its rooms.
 
     rooms: for each module, the names that it gives, in one string; `name=other` gives its `other` as `name`, `name=.` the
     module itself.
     absent: for names that users may look for in vain, what to say.
+    finish: what makes of a value the one that is handed on.
 
     >>> __getattr__, __dir__, __all__ = lazy_module("teucer.lax", {"teucer.lax._sorting": "sort top_k"})
     >>> __all__
@@ -38,6 +40,7 @@ def lazy_module(module: str, rooms: Mapping[str, str], absent: Mapping[str, str]
             raise AttributeError(f"module {sys.modules[module].__name__!r} has no attribute {name!r}{advice}") from None
         loaded = importlib.import_module(room)
         value: object = loaded if other == "." else getattr(loaded, other)
+        value = finish(value) if finish is not None else value
         setattr(sys.modules[module], name, value)
         if on_handing is not None:
             on_handing(module, name, value)

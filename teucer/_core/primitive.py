@@ -127,6 +127,20 @@ class Primitive:
         outs = self.call(*args, **params)
         return list(outs) if self.multiple_results else outs[0]
 
+    def impl(self, *args: Any, **params: Any) -> Any:
+        """The results on values outside any transformation, as `bind` gives them."""
+        outs = self.evaluate(*args, **params)
+        return list(outs) if self.multiple_results else outs[0]
+
+    def abstract_eval(self, *avals: Any, **params: Any) -> tuple[Any, frozenset[Any]]:
+        """The types of results, one or a list of them as `bind` gives results, and the effects."""
+        outs = self.types(*avals, **params)
+        return list(outs) if self.multiple_results else outs[0], self.effects(*avals, **params)
+
+    def get_bind_params(self, params: dict[str, Any]) -> dict[str, Any]:
+        """The parameters with which an interpreter of jaxprs calls `bind`: those of the equation."""
+        return params
+
     def evaluate(self, *args: Any, **params: Any) -> tuple[Any, ...]:
         return provided.runner(self, params)(*args)
 

@@ -51,6 +51,28 @@ class DebugInfo:
         fun = self._fun()
         return "" if fun is None else functions.where(fun)
 
+    # The same under JAX's names.
+    @property
+    def func_name(self) -> str:
+        return self.name
+
+    @property
+    def traced_for(self) -> str:
+        return self.transform
+
+    @property
+    def func_filename(self) -> str | None:
+        return self.where.rpartition(":")[0] or None
+
+    @property
+    def func_lineno(self) -> int | None:
+        line = self.where.rpartition(":")[2]
+        return int(line) if line.isdigit() else None
+
+    @property
+    def func_src_info(self) -> str:
+        return f"{self.name} at {self.where}" if self.where else self.name
+
     @property
     def arg_names(self) -> Sequence[str]:
         """What the user calls the flat arguments."""

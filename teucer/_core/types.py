@@ -13,6 +13,7 @@ import numpy as np
 
 from teucer._base import config, dtypes
 from teucer._core.manual.axis_type import ManualAxisType
+from teucer._core.provided import provided
 from teucer._dimensions.dimensions import Dimension, is_constant, is_symbolic
 from teucer._xla.arrays import ArrayImpl
 
@@ -46,6 +47,13 @@ class Aval:
     def to_tangent_aval(self) -> Aval:
         """As `tangent_aval`, under JAX's name."""
         return self.tangent_aval()
+
+    def to_ct_aval(self) -> Aval:
+        """As `cotangent_aval`, under JAX's name."""
+        return self.cotangent_aval()
+
+    to_cotangent_aval = to_ct_aval
+    at_least_vspace = to_tangent_aval
 
     @property
     def zero(self) -> Zero:
@@ -138,6 +146,18 @@ class ShapedArray(Aval):
         """
         return ShapedArray(**{"shape": self.shape, "dtype": self.dtype, "weak_type": self.weak_type, "sharding": self.sharding,
                               "vma": self.vma, **changes})
+
+    def strip_weak_type(self) -> ShapedArray:
+        """The same type, not weak, as libraries call it."""
+        return self.strengthen()
+
+    def update_weak_type(self, weak_type: bool) -> ShapedArray:
+        """The type, weak or not."""
+        return self.update(weak_type=weak_type)
+
+    def update_manual_axis_type(self, manual_axis_type: ManualAxisType) -> ShapedArray:
+        """The type of a value that varies over the manual mesh axes which are named."""
+        return self.update(vma=frozenset(manual_axis_type.varying))
 
     def strengthen(self) -> ShapedArray:
         """The same type, not weak."""
@@ -270,6 +290,10 @@ class Zero:
 
     def __init__(self, aval: Aval) -> None:
         self.aval = aval
+
+    def instantiate(self) -> Any:
+        """The array of zeros."""
+        return provided.zeros(self.aval)
 
     def __repr__(self) -> str:
         return f"Zero({self.aval})"

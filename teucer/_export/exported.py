@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +26,6 @@ from teucer._transform.reverse import vjp
 from teucer._trees import pytrees
 from teucer._xla import mlir
 from teucer._xla.client import platform_of
-from teucer._xla.dispatcher import PjitFunction
 
 __all__ = ["DisabledSafetyCheck", "Exported", "default_export_platform", "deserialize", "export",
            "maximum_supported_calling_convention_version", "minimum_supported_calling_convention_version"]
@@ -244,7 +244,7 @@ def export(fun_jit: Any, *, platforms: Sequence[str] | None = None, disabled_che
     >>> jax.export.deserialize(double.serialize()).call(jnp.arange(3))
     Array([0, 2, 4], dtype=int32)
     """
-    if not isinstance(fun_jit, PjitFunction):
+    if not hasattr(fun_jit, "trace") or not hasattr(fun_jit, "lower"):
         raise ValueError(f"Function to be exported must be the result of `jit` but is: {fun_jit}")
     if _override_lowering_rules:
         raise NotImplementedError("export: lowering rules cannot be replaced. Use lax.platform_dependent for code of a platform.")
@@ -256,7 +256,7 @@ def export(fun_jit: Any, *, platforms: Sequence[str] | None = None, disabled_che
     @tracebacks.api_boundary
     def exporter(*args: Any, **kwargs: Any) -> Exported:
         given, tree = pytrees.tree_flatten((args, kwargs))
-        _check_scopes(fun_name(fun_jit._jit[0]), _arg_names(tree), given)
+        _check_scopes(fun_name(inspect.unwrap(fun_jit)), _arg_names(tree), given)
         return _exported(fun_jit.trace(*args, **kwargs), chosen, tuple(disabled_checks))
 
     return exporter

@@ -84,6 +84,8 @@ class Staged(NamedTuple):
 # By function, then by signature: alike jits of one function share their traces.
 _staged = memo.Memo()
 _dispatch_keys: dict[Any, object] = {}
+# What library functions have of jitted ones (`_derived.library_stages`).
+LIBRARY_MEMBERS = ("lower", "trace", "eval_shape", "clear_cache")
 
 
 def jit(fun: Callable[..., Any] | None = None, /, *, in_shardings: Any = None, out_shardings: Any = None,
@@ -178,6 +180,8 @@ def dispatching(fun: Callable[..., Any], options: JitOptions, cache_miss: Callab
     wrapped = dispatcher(fun_name(fun), fun, cache_miss, static_argnums=options.static_argnums,
                          static_argnames=options.static_argnames, key=key, shard_arg_fallback=shard_arg_fallback)
     functools.update_wrapper(wrapped, fun, updated=())
+    if getattr(fun, "__dict__", None):
+        vars(wrapped).update({name: value for name, value in vars(fun).items() if name not in LIBRARY_MEMBERS})
     wrapped.__wrapped__, wrapped._jit = fun, (fun, options)
     return wrapped
 

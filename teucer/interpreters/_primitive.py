@@ -17,8 +17,18 @@ def as_tuple(outs: Any) -> tuple[Any, ...]:
     return tuple(outs) if isinstance(outs, tuple | list) else (outs,)
 
 
-@final
-class LibraryPrimitive(Primitive):
+class _AnyPrimitive(type):
+    """Every primitive is an instance of what libraries call `extend.core.Primitive`."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, Primitive) if cls is LibraryPrimitive else type.__instancecheck__(cls, instance)
+
+
+def _is_of_library(primitive: Primitive) -> bool:
+    return LibraryPrimitive in type(primitive).__mro__
+
+
+class LibraryPrimitive(Primitive, metaclass=_AnyPrimitive):
     """An operation of a library, whose rules are registered one by one.
 
     multiple_results: whether `bind` and the rules speak of sequences of results; set it on the primitive.
@@ -35,6 +45,9 @@ class LibraryPrimitive(Primitive):
     mergeable = False
     impl_rule: Rule | None = None
     type_rule: Rule | None = None
+    pure = False
+    # The operands of the last call of the rule, and what it said: one call asks for effects first, and then for types.
+    _asked: tuple[Any, Any, Any] | None = None
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -47,11 +60,13 @@ class LibraryPrimitive(Primitive):
     def def_abstract_eval(self, abstract_eval: Rule) -> Rule:
         """Say the types of results: abstract_eval(*avals, **params) -> aval or avals; also a decorator."""
         self.type_rule = lambda *avals, **params: (abstract_eval(*avals, **params), frozenset())
+        vars(self)["pure"] = True
         return abstract_eval
 
     def def_effectful_abstract_eval(self, effectful_abstract_eval: Rule) -> Rule:
         """As `def_abstract_eval`, with the effects: the rule returns (avals, effects)."""
         self.type_rule = effectful_abstract_eval
+        vars(self)["pure"] = False
         return effectful_abstract_eval
 
     def abstract_eval(self, *avals: Any, **params: Any) -> tuple[Any, frozenset[Any]]:
@@ -76,10 +91,17 @@ class LibraryPrimitive(Primitive):
         return self.impl_rule(*args, **params)
 
     def types(self, *avals: Any, **params: Any) -> tuple[Any, ...]:
+        asked, self._asked = self._asked, None
+        if asked is not None and asked[0] == avals and _same(asked[1], params):
+            return as_tuple(asked[2])
         return as_tuple(self.abstract_eval(*avals, **params)[0])
 
     def effects(self, *avals: Any, **params: Any) -> frozenset[Any]:
-        return self.abstract_eval(*avals, **params)[1]
+        if self.pure and self.type_rule is not None:
+            return frozenset()
+        outs, effects = self.abstract_eval(*avals, **params)
+        self._asked = avals, params, outs
+        return effects
 
     def evaluate(self, *args: Any, **params: Any) -> tuple[Any, ...]:
         outs = self.impl(*args, **params)
@@ -102,6 +124,11 @@ class LibraryPrimitive(Primitive):
                                   "  Register one in jax.interpreters.batching.primitive_batchers.")
 
 
+def _same(params: dict[str, Any], others: dict[str, Any]) -> bool:
+    """Whether two calls have the same objects for parameters."""
+    return params.keys() == others.keys() and all(x is others[name] for name, x in params.items())
+
+
 @final
 class Rules(MutableMapping[Primitive, Rule]):
     """The rules for one transformation by primitive: those that primitives come with, and those registered.
@@ -117,9 +144,10 @@ class Rules(MutableMapping[Primitive, Rule]):
     def __getitem__(self, primitive: Primitive) -> Rule:
         if primitive in self._registered:
             return self._registered[primitive]
-        without = vars(LibraryPrimitive if isinstance(primitive, LibraryPrimitive) else Primitive)[self._method]
+        library = _is_of_library(primitive)
+        without = vars(LibraryPrimitive if library else Primitive)[self._method]
         method = getattr(primitive, self._method)
-        if getattr(method, "__func__", method) is without or isinstance(primitive, LibraryPrimitive):
+        if getattr(method, "__func__", method) is without or library:
             raise KeyError(primitive)
         return self._derive(primitive, method)
 

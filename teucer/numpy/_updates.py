@@ -66,7 +66,7 @@ class At:
 
 @final
 class Place:
-    """x.at[key]: the elements x[key] of x, to be read or changed in a copy.
+    """x.at[index]: the elements x[index] of x, to be read or changed in a copy.
 
     All methods take mode ("drop" or "fill", "clip", "promise_in_bounds": what becomes of places outside; by default changes
     to them are dropped), indices_are_sorted and unique_indices (promises about index arrays), wrap_negative_indices
@@ -77,13 +77,13 @@ class Place:
     [0, 7, 2]
     """
 
-    __slots__ = ("array", "key")
+    __slots__ = ("array", "index")
 
-    def __init__(self, array: Any, key: Any) -> None:
-        self.array, self.key = array, key
+    def __init__(self, array: Any, index: Any) -> None:
+        self.array, self.index = array, index
 
     def __repr__(self) -> str:
-        return f"Place({self.array!r}, {self.key!r})"
+        return f"Place({self.array!r}, {self.index!r})"
 
     def get(self, *, indices_are_sorted: bool = False, unique_indices: bool = False,
             mode: str | GatherScatterMode | None = None, fill_value: Any = None, out_sharding: Any = None,
@@ -100,7 +100,7 @@ class Place:
                                   mode=mode, fill_value=fill_value, wrap_negative_indices=wrap_negative_indices)
         fill = None if fill_value is None else fill_scalar(fill_value, self.array)
         options = Options(_mode(mode), fill, bool(indices_are_sorted), bool(unique_indices), bool(wrap_negative_indices))
-        return get(self.array, parse(self.key, np.shape(self.array), wrap=wrap_negative_indices), options)
+        return get(self.array, parse(self.index, np.shape(self.array), wrap=wrap_negative_indices), options)
 
     def set(self, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False,
             mode: str | GatherScatterMode | None = None, out_sharding: Any = None, wrap_negative_indices: bool = True) -> Any:
@@ -127,7 +127,7 @@ class Place:
             return self._laid_out(out_sharding, "apply", func, indices_are_sorted=indices_are_sorted, mode=mode,
                                   unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices)
         options = Options(_mode(mode), None, indices_are_sorted, unique_indices, wrap_negative_indices)
-        key = parse(self.key, np.shape(self.array), wrap=wrap_negative_indices)
+        key = parse(self.index, np.shape(self.array), wrap=wrap_negative_indices)
         return write(func, self.array, None, _as_data(key), options)
 
     def divide(self, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False,
@@ -161,11 +161,11 @@ class Place:
         """What a method gives, laid out by a sharding."""
         from teucer.lax._sharding import laid_out  # for arrays over meshes
         return laid_out(f".{method}", out_sharding, lambda x, key, args: getattr(Place(x, key), method)(*args, **options),
-                        self.array, self.key, args)
+                        self.array, self.index, args)
 
     def _factors(self, values: Any, *options: Any) -> Any:
         """Ones, with the product of the values that belong to each element there."""
-        return Place(ones_like(self.array), self.key)._update("multiply", values, *options)
+        return Place(ones_like(self.array), self.index)._update("multiply", values, *options)
 
     def _update(self, operation: str, values: Any, mode: Any, indices_are_sorted: bool, unique_indices: bool,
                 wrap: bool) -> Any:
@@ -175,7 +175,7 @@ class Place:
         options = _DEFAULT
         if mode is not None or indices_are_sorted or unique_indices or not wrap:
             options = Options(_mode(mode), None, bool(indices_are_sorted), bool(unique_indices), bool(wrap))
-        key = parse(self.key, np.shape(x), wrap=wrap)
+        key = parse(self.index, np.shape(x), wrap=wrap)
         if current_trace() is EVAL:
             return _write(operation, key.plan, options, x, value, *key.operands)
         return write(operation, x, value, _as_data(key), options)

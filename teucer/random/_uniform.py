@@ -101,6 +101,9 @@ def uniform(key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, max
     wanted = float_dtype("uniform", dtype)
     size = as_shape("uniform", shape)
     if np.ndim(minval) or np.ndim(maxval):
+        bounds = np.broadcast_shapes(np.shape(minval), np.shape(maxval))
+        if size == () and set(bounds) == {1}:
+            size = bounds  # as JAX, which libraries rely on
         broadcast_shape("uniform", size, minval, maxval)
     return place(between(typed, parameter("uniform", minval, 3), parameter("uniform", maxval, 4), shape=size, dtype=wanted),
                  out_sharding)
