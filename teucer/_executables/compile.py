@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, final
 
 from teucer._base import config, memo
 from teucer._core.provided import provided
-from teucer._executables import disk_cache, memory_maps, preload, stored
+from teucer._executables import disk_cache, preload, stored
 from teucer._executables.callbacks import trampolines
 from teucer._xla import client as xla
 from teucer._xla.dispatcher import forget_calls
@@ -73,9 +73,8 @@ class Executable:
         """The executable of the runtime."""
         code = self._code  # read once: another thread may let it go
         if code is None:
-            memory_maps.make_room(_let_go)
             client = self._module.devices[0].client
-            provided.target(client.platform).give_back_memory()
+            provided.target(client.platform).make_room(_let_go)
             code = self._code = loaded_or_compiled(client, self)
             _note_loaded(self)
         return code
@@ -176,7 +175,7 @@ class OnDemand:
     def __init__(self, make: Callable[[], Executable], code: Any = None) -> None:
         self._made, self._code = functools.cache(make), code
         if code is not None:
-            memory_maps.make_room(_let_go)
+            provided.target(code.client.platform).make_room(_let_go)
             _note_loaded(self)
 
     def load(self) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from teucer._core.jaxpr import Jaxpr
 from teucer._executables.compile import NO_SWITCHES, Switches
-from teucer._targets import host_memory
+from teucer._targets import host_memory, memory_maps
 from teucer._targets.extent import has_symbolic_sizes
 
 if TYPE_CHECKING:
@@ -65,8 +65,13 @@ class Target:
         else:
             host_memory.keep_freed_pages()
 
-    def give_back_memory(self) -> None:
-        """Give pages of the host back that are kept, if they are scarce; before an executable is loaded."""
+    def make_room(self, let_go: Callable[[], bool]) -> None:
+        """Before an executable is loaded: have `let_go` drop others if the process has few memory maps left; it says if it dropped
+        any. Give pages of the host back that are kept, if they are scarce.
+
+        Raises RuntimeError if there is no room.
+        """
+        memory_maps.make_room(let_go)
         host_memory.give_back_if_scarce()
 
     def loading(self) -> contextlib.AbstractContextManager[None]:

@@ -11,7 +11,8 @@ import pytest
 
 import teucer as jax
 from teucer._base import config
-from teucer._executables import compile, memory_maps
+from teucer._executables import compile
+from teucer._targets import memory_maps
 
 pytestmark = pytest.mark.skipif(not os.path.exists("/proc/sys/vm/max_map_count"), reason="memory maps are not counted here")
 
@@ -23,7 +24,8 @@ def run(program, **env):
 
 MANY = """
 import numpy as np, teucer as jax
-from teucer._executables import compile, memory_maps
+from teucer._executables import compile
+from teucer._targets import memory_maps
 functions = [jax.jit(lambda x, i=i: x * (i + 3)) for i in range(150)]
 for _ in range(2):
     for i, f in enumerate(functions):
@@ -35,7 +37,7 @@ print(len(compile._loaded) < 150, memory_maps.count() < {bound})
 
 def test_functions_in_use_outlive_their_machine_code():
     start = run("import teucer as jax, numpy as np; jax.jit(lambda x: x)(np.float32(1))\n"
-                "from teucer._executables import memory_maps; print(memory_maps.count())")
+                "from teucer._targets import memory_maps; print(memory_maps.count())")
     bound = int(start.stdout) + 160
     done = run(MANY.format(bound=bound + 128), TEUCER_MAX_MEMORY_MAPS=str(bound), TEUCER_WARN_AFTER_COMPILES="0")
     assert (done.stdout, done.stderr) == ("True True\n", "")
@@ -46,7 +48,7 @@ CROWDED = """
 import ctypes, mmap
 import teucer as jax
 jax.jit(lambda x: x)(1.0)
-from teucer._executables import memory_maps
+from teucer._targets import memory_maps
 pairs = (memory_maps._most() - 600 - memory_maps.count()) // 2
 pages = mmap.mmap(-1, 2 * 4096 * pairs)
 start = ctypes.addressof(ctypes.c_char.from_buffer(pages))
