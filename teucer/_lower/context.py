@@ -12,7 +12,6 @@ from teucer._base import config, dtypes, errors, source
 from teucer._core import axes
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Literal
 from teucer._core.names import stack_text, tagging, tags_of
-from teucer._core.provided import provided
 from teucer._core.specs import UNCONSTRAINED, PartitionSpec
 from teucer._core.stage import stage_flat
 from teucer._core.types import ShapedArray, aval_of, partitioned, varying
@@ -159,11 +158,6 @@ class Context:
     def platform(self) -> str:
         """The platform that is lowered for. Rules that ask are asked once for each (`by_platform`)."""
         return self.platforms[0]
-
-    def legal(self, operation: Callable[..., Any]) -> Callable[..., Any]:
-        """The way in which the target has an operation of StableHLO written, by the function of `hlo` that writes it as it is."""
-        written: Callable[..., Any] = provided.target(self.platform).legal.get(operation, operation)
-        return written
 
     def op(self, name: str, operands: Sequence[Value], avals: Sequence[Any], properties: str = "",
            regions: Sequence[str] = (), attributes: str = "") -> tuple[Value, ...]:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Concatenate, Generic, ParamSpec, final
 
 import numpy as np
 
 from teucer._base import dtypes
 from teucer._base.errors import InconclusiveDimensionOperation
+from teucer._core.provided import provided
 from teucer._core.types import ShapedArray
 from teucer._dimensions.dimensions import is_constant, is_symbolic
 from teucer._lower import text
@@ -27,6 +28,7 @@ __all__ = ["bitcast_convert", "broadcast_in_dim", "case", "cholesky", "clamp", "
            "triangular_solve", "while_"]
 
 Shape = Sequence[int]
+Operands = ParamSpec("Operands")
 
 
 def size(ctx: Context, value: Any) -> Value:
@@ -363,6 +365,24 @@ def _layout(order: Sequence[int]) -> str:
         "dense<> : tensor<0xindex>"
 
 
+@final
+class Legalized(Generic[Operands]):
+    """An operation that targets have written otherwise where their compilers have slow code for it (`Target.legal`).
+
+    plain: writes it as it is.
+    """
+
+    def __init__(self, plain: Callable[Concatenate[Context, Operands], Value]) -> None:
+        self.plain = plain
+        functools.update_wrapper(self, plain)
+
+    def __call__(self, ctx: Context, *args: Operands.args, **kwargs: Operands.kwargs) -> Value:
+        write = provided.target(ctx.platform).legal.get(self.plain.__name__, self.plain)
+        value: Value = write(ctx, *args, **kwargs)
+        return value
+
+
+@Legalized
 def dot_general(ctx: Context, lhs: Value, rhs: Value, contract: tuple[Shape, Shape], batch: tuple[Shape, Shape],
                 aval: ShapedArray, options: str) -> Value:
     """contract, batch: axes of lhs and of rhs. options: the attributes precision_config and algorithm."""
@@ -390,6 +410,7 @@ def cholesky(ctx: Context, a: Value, *, lower: bool) -> Value:
     return ctx.op1("stablehlo.cholesky", (a,), a.aval.strengthen(), f"lower = {str(lower).lower()}")
 
 
+@Legalized
 def convolution(ctx: Context, lhs: Value, rhs: Value, aval: ShapedArray, options: str, *, window_strides: Shape,
                 padding: Sequence[tuple[int, int]], lhs_dilation: Shape, rhs_dilation: Shape,
                 dimension_numbers: tuple[Shape, Shape, Shape], feature_group_count: int, batch_group_count: int) -> Value:

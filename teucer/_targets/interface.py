@@ -42,8 +42,9 @@ class Target:
         return cut(jaxpr, FORCED_LIMITS) if mode == "force" else cut(jaxpr)
 
     @property
-    def legal(self) -> Mapping[Callable[..., Any], Callable[..., Any]]:
-        """How operations of StableHLO are written where the compiler has slow code for them, by the functions of `_lower.hlo`."""
+    def legal(self) -> Mapping[str, Callable[..., Any]]:
+        """How operations of StableHLO are written where the compiler has slow code for them, by the names of the functions of
+        `_lower.hlo` that write them (`Legalized`)."""
         return {}
 
     def switches(self, jaxpr: Jaxpr, *, lean: bool) -> Switches:

@@ -152,7 +152,7 @@ class DotGeneral(Primitive):
             result = storage[2]
         options = precision_text(precision) + algorithm_text(precision, lhs.dtype, rhs.dtype, ctx.platform)
         contract, batch = dimension_numbers
-        out = ctx.legal(hlo.dot_general)(ctx, lhs, rhs, contract, batch, ShapedArray(aval.shape, result), options)
+        out = hlo.dot_general(ctx, lhs, rhs, contract, batch, ShapedArray(aval.shape, result), options)
         return (hlo.convert(ctx, out, aval.dtype),)
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:

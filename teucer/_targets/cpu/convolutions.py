@@ -27,7 +27,7 @@ __all__ = ["by_eigen", "convolution", "spread"]
 
 
 def convolution(ctx: Any, lhs: Any, rhs: Any, aval: Any, options: str, **window: Any) -> Any:
-    """As `hlo.convolution`."""
+    """As `hlo.convolution.plain`."""
     return _written(ctx, lhs, rhs, aval, options, window)
 
 
@@ -92,7 +92,7 @@ def _ordered(ctx: Any, lhs: Any, rhs: Any, aval: Any, options: str, window: Any)
     out = (out_spec[0], *out_spec[2:], out_spec[1])
     n = len(order)
     numbers = ((0, n - 1, *range(1, n - 1)), (n - 1, n - 2, *range(n - 2)), (0, n - 1, *range(1, n - 1)))
-    found = hlo.convolution(ctx, hlo.transpose(ctx, lhs, order), hlo.transpose(ctx, rhs, kernel),
+    found = hlo.convolution.plain(ctx, hlo.transpose(ctx, lhs, order), hlo.transpose(ctx, rhs, kernel),
                             aval.update(shape=taken(aval.shape, out)), options, **window | {"dimension_numbers": numbers})
     return hlo.transpose(ctx, found, inverse_permutation(out))
 
@@ -261,7 +261,7 @@ def _as_products(ctx: Any, lhs: Any, rhs: Any, aval: Any, options: str, window: 
             return hlo.reshape(ctx, sums, result.shape)
         part = hlo.reshape(ctx, part, (*part.shape[:images], groups, batch, *part.shape[images + 1:]))
         contract = ([a + (a > images) for a in lhs_spec[1:]], [a + (a > kernels) for a in rhs_spec[1:]])
-        return hlo.dot_general(ctx, part, rhs, contract, ([images], [kernels]), result, options)
+        return hlo.dot_general.plain(ctx, part, rhs, contract, ([images], [kernels]), result, options)
 
     def add(i: Any, found: Any, lhs: Any, rhs: Any, starts: Any) -> Any:
         zero = ctx.constant(0, np.int32)

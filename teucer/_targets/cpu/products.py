@@ -26,7 +26,7 @@ __all__ = ["dot_general", "gains_by_rows"]
 
 
 def dot_general(ctx: Any, lhs: Any, rhs: Any, contract: Any, batch: Any, aval: Any, options: str) -> Any:
-    """As `hlo.dot_general`."""
+    """As `hlo.dot_general.plain`."""
     dimension_numbers = contract, batch
     if aval.dtype == np.float32 and _are_many_small(lhs, rhs, dimension_numbers):
         return _element_by_element(ctx, lhs, rhs, dimension_numbers)
@@ -36,7 +36,7 @@ def dot_general(ctx: Any, lhs: Any, rhs: Any, contract: Any, batch: Any, aval: A
         (lhs,) = hlo.optimization_barrier(ctx, [hlo.transpose(ctx, lhs, (*left.batch, *left.kept, *left.contract))])
         n = len(lhs.shape)
         contract, batch = (range(n - len(contract[0]), n), contract[1]), (range(len(batch[0])), batch[1])
-    return hlo.dot_general(ctx, lhs, rhs, contract, batch, aval, options)
+    return hlo.dot_general.plain(ctx, lhs, rhs, contract, batch, aval, options)
 
 
 def _are_many_small(lhs: Any, rhs: Any, dimension_numbers: Any) -> bool:

@@ -10,7 +10,6 @@ from typing import Any, final
 from teucer._core.jaxpr import Jaxpr
 from teucer._executables import cpu_features
 from teucer._executables.compile import Switches
-from teucer._lower import hlo
 from teucer._targets.cpu import constants
 from teucer._targets.cpu.expensive import keep_expensive
 from teucer._targets.cpu.stripped import without_bodies
@@ -39,10 +38,10 @@ class CPU(Target):
         return keep_expensive(jaxpr)
 
     @functools.cached_property
-    def legal(self) -> Mapping[Callable[..., Any], Callable[..., Any]]:
+    def legal(self) -> Mapping[str, Callable[..., Any]]:
         """Products and convolutions as what XLA has fast code for."""
         from teucer._targets.cpu import convolutions, products  # for programs that have some
-        return {hlo.dot_general: products.dot_general, hlo.convolution: convolutions.convolution}
+        return {"dot_general": products.dot_general, "convolution": convolutions.convolution}
 
     def switches(self, jaxpr: Jaxpr, *, lean: bool) -> Switches:
         """Without what only other than plain loops gain from; convolutions by Eigen where it takes less time."""

@@ -27,7 +27,7 @@ def convolution(ctx: Any, lhs: Any, rhs: Any, aval: Any, options: str, window: A
     lhs_spec, rhs_spec, _ = window["dimension_numbers"]
     axes = [None, None] if window["batch_group_count"] > 1 else [lhs_spec[2:], rhs_spec[2:]]
     lhs, rhs = (ctx.whole(x, dims) for x, dims in zip((lhs, rhs), axes, strict=True))
-    return ctx.legal(hlo.convolution)(ctx, lhs, rhs, aval, options, **window)
+    return hlo.convolution(ctx, lhs, rhs, aval, options, **window)
 
 
 def _complex(ctx: Any, lhs: Any, rhs: Any, aval: Any, options: str, window: Any) -> Any:
