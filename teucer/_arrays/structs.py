@@ -73,7 +73,7 @@ class ShapeDtypeStruct:
         x = _duck(x)
         if isinstance(x, cls):
             return x
-        struct = as_struct(aval_of_value(x))
+        struct: ShapeDtypeStruct = as_struct(aval_of_value(x))
         return struct.update(sharding=x.format) if isinstance(x, ArrayImpl) and x._committed else struct
 
     @property
@@ -140,8 +140,10 @@ def _without_values(x: Any) -> Any:
 host_rules[ShapeDtypeStruct] = _without_values
 
 
-def as_struct(aval: Any) -> ShapeDtypeStruct:
-    """The struct of a type."""
+def as_struct(aval: Any) -> Any:
+    """The struct of a type; high types are their own."""
+    if aval.is_high:
+        return aval
     return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=aval.sharding, is_ref=type(aval) is RefType)
 
 

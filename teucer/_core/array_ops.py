@@ -6,13 +6,15 @@ from typing import Any
 
 from teucer._core.provided import provided
 from teucer._core.trace import typeof
-from teucer._core.types import ShapedArray, Zero
+from teucer._core.types import ShapedArray, Zero, high_types
 
 __all__ = ["add_cotangents", "alike", "broadcast", "instantiate", "moveaxis", "vary", "zeros"]
 
 
 def zeros(aval: Any) -> Any:
-    """An array of zeros of type `aval`."""
+    """An array of zeros of type `aval`, or the zero among the values of a high type."""
+    if aval.is_high:
+        return aval.vspace_zero()
     return vary(provided.zeros(aval), aval.vma)
 
 
@@ -37,6 +39,8 @@ def add_cotangents(x: Any, y: Any) -> Any:
         return y
     if y is None or type(y) is Zero:
         return x
+    if high_types and typeof(x).is_high:
+        return typeof(x).vspace_add(x, y)
     return provided.add(x, y)
 
 
@@ -52,7 +56,17 @@ def moveaxis(x: Any, source: int, destination: int) -> Any:
 
 def to_axis(x: Any, dim: int | None, size: Any, axis: int) -> Any:
     """A batched value with its batch dimension at `axis`; an unbatched one is repeated."""
+    if high_types and typeof(x).is_high:
+        return _high_to_axis(x, dim, axis)
     return broadcast(x, size, axis) if dim is None else moveaxis(x, dim, axis)
+
+
+def _high_to_axis(x: Any, dim: Any, axis: Any) -> Any:
+    """A value of a high type is mapped as it is, or not at all."""
+    if dim == axis or (axis == 0 and dim is not None and dim == typeof(x).leading_axis_spec()):
+        return x
+    raise NotImplementedError(f"vmap: a value of type {typeof(x)} is mapped by {dim}, where {axis} is wanted.\n"
+                              "  Its primitives say how results are mapped; give that as out_axes.")
 
 
 def sum_axis(x: Any, axis: int) -> Any:

@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 from teucer._base import errors
 from teucer._base.collection import rarely_collected
 from teucer._base.functions import fun_name, fun_text, where
+from teucer._core.high.types import is_mutable, stated
 from teucer._core.jaxpr import Jaxpr
 from teucer._core.names import called
 from teucer._core.references import types as references
 from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import typeof
-from teucer._core.types import is_valid_type
+from teucer._core.types import high_types, is_valid_type
 from teucer._trees import pytrees
 
 __all__ = ["FlatCall", "FlatFunction", "as_indices", "as_names", "check_callable", "check_leaves", "debug_info", "flatten_call",
@@ -84,6 +85,9 @@ def refuse_returned(leaves: Sequence[Any], tree: Any, what: str, info: DebugInfo
     """Raise ValueError if a function returns a reference: it would outlive the program that knows what is written to it."""
     for i, x in enumerate(leaves):
         aval = typeof(x)
+        if is_mutable(aval):
+            raise TypeError(f"function {info.name} at {info.where} traced for {what} returned a value that changes, of type "
+                            f"{aval.str_short()}, which cannot be returned.\n  Return what it holds, or pass it to the function.")
         if type(aval) is references.RefType:
             path = pytrees.keystr(list(pytrees.leaf_paths(tree))[i])
             made = x.origin()
@@ -101,7 +105,7 @@ def check_leaves(call: FlatCall, fun: Callable[..., Any], what: str) -> tuple[An
     Raises TypeError, naming the argument, for one that is not an array.
     """
     try:
-        avals = tuple([typeof(x) for x in call.leaves])
+        avals = tuple([stated(x) for x in call.leaves] if high_types else [typeof(x) for x in call.leaves])
         for i, x in enumerate(call.leaves):
             if type(x) is int and x >> 8 * avals[i].dtype.itemsize - 1 not in (0, -1):
                 path = leaf_names(fun, call.tree, [i for i, _ in call.statics[0]])[i]

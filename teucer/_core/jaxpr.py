@@ -119,6 +119,16 @@ class Jaxpr:
         return [v.aval for v in self.invars]
 
     @property
+    def is_high(self) -> bool:
+        """Whether types of libraries, or primitives on them, are in the program."""
+        found: bool | None = self.cache.get("is_high")
+        if found is None:
+            found = self.cache["is_high"] = any(v.aval.is_high for v in (*self.constvars, *self.invars, *self.outvars)) or any(
+                eqn.primitive.high or any(v.aval.is_high for v in eqn.outvars) or any(
+                    inner.is_high for inner in jaxprs_in_params(eqn.params)) for eqn in self.eqns)
+        return found
+
+    @property
     def out_avals(self) -> list[Any]:
         return [v.aval for v in self.outvars]
 
@@ -149,6 +159,11 @@ class ClosedJaxpr:
     @property
     def out_avals(self) -> list[Any]:
         return [v.aval for v in self.jaxpr.outvars]
+
+    @property
+    def is_high(self) -> bool:
+        """Whether types of libraries, or primitives on them, are in the program."""
+        return self.jaxpr.is_high
 
     @property
     def literals(self) -> list[Any]:

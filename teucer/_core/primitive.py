@@ -106,6 +106,8 @@ class Primitive:
     takes_references: ClassVar[bool] = False
     makes_references: ClassVar[bool] = False
     deferred: ClassVar[bool] = False
+    # Whether it is an operation of a library on high types, or is made of several: lowering evaluates it (`_optimize.high`).
+    high: ClassVar[bool] = False
     # Whether its rules under transformations are functions of Python, which do with references what they want.
     keeps_references: ClassVar[bool] = False
 
@@ -181,6 +183,8 @@ class Primitive:
     discharge: Any = None
     # on_values(operands, groups, **params) -> outs, {group: array}: a call with arrays in the place of references.
     on_values: Any = None
+    # on_low(operands, avals, **params) -> outs: a call with operands of high types, made with what these are made of.
+    on_low: Any = None
     # text(printer, eqn, used) -> the equation, where jaxprs show it in a way of its own.
     text: Any = None
     simplify: Any = None

@@ -12,13 +12,14 @@ import numpy as np
 from teucer._base import config, functions, source
 from teucer._base.source import user_frame
 from teucer._core.checker import check_jaxpr
+from teucer._core.high import types as high
 from teucer._core.jaxpr import Atom, ClosedJaxpr, DropVar, Eqn, Jaxpr, Literal, Var
 from teucer._core.names import NO_SCOPES, _names, apart
 from teucer._core.partition import laid_out
 from teucer._core.primitive import NO_EFFECTS
 from teucer._core.references import types as references
 from teucer._core.trace import Trace, Tracer, check_alive, check_leaks, current_trace, end, using
-from teucer._core.types import aval_of, float0, partitioned, varying
+from teucer._core.types import aval_of, float0, high_types, partitioned, varying
 from teucer._xla.arrays import ArrayImpl
 
 __all__ = ["DebugInfo", "StageTrace", "StageTracer", "is_written", "stage_flat", "stage_jaxpr"]
@@ -109,7 +110,7 @@ class StageTracer(Tracer):
 class StageTrace(Trace):
     """Records equations. `jaxpr(outs)` closes the record."""
 
-    __slots__ = ("eqns", "invars", "consts", "debug_info")
+    __slots__ = ("eqns", "invars", "consts", "debug_info", "states")
 
     def __init__(self, parent: Trace | None, debug_info: DebugInfo | None = None) -> None:
         super().__init__(parent)
@@ -118,6 +119,8 @@ class StageTrace(Trace):
         # By identity of the value, which is kept so that the identity stays its own.
         self.consts: dict[int, tuple[Var, Any]] = {}
         self.debug_info = debug_info
+        # Of values that change, at the equation that comes next.
+        self.states: dict[Any, Any] = {}
 
     def staging(self) -> bool:
         return True
@@ -126,7 +129,19 @@ class StageTrace(Trace):
         """A new argument of the recorded program."""
         var = Var(aval)
         self.invars.append(var)
-        return StageTracer(self, var)
+        return self.stateful(var) if type(aval) is high.AvalQDD else StageTracer(self, var)
+
+    def stateful(self, var: Var) -> StageTracer:
+        """The value of a variable that changes."""
+        tracer = StageTracer(self, var)
+        tracer.aval, self.states[var] = var.aval.aval, var.aval.qdd
+        return tracer
+
+    def state(self, x: Any) -> Any:
+        if type(x) is StageTracer and x._trace is self:
+            return self.states.get(x._var)
+        entry = self.consts.get(id(x))
+        return None if entry is None else self.states.get(entry[0])
 
     def process(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
         if primitive.stage is not None:
@@ -142,8 +157,12 @@ class StageTrace(Trace):
             v = a._var if type(a) is StageTracer and a._trace is self else self.atom(a)
             invars.append(v)
             avals.append(v.aval)
-        if references.made and not primitive.takes_references:
-            references.refuse(primitive, avals)
+        if references.made:
+            if not primitive.takes_references:
+                references.refuse(primitive, avals)
+            if self.states:
+                avals = [high.AvalQDD(a.aval, self.states[v]) if type(a) is high.AvalQDD else a
+                         for v, a in zip(invars, avals, strict=True)]
         effects = NO_EFFECTS if primitive.pure else primitive.effects(*avals, **params)
         outvars = []
         outs = []
@@ -155,6 +174,9 @@ class StageTrace(Trace):
             outvars.append(var)
             outs.append(StageTracer(self, var))
         self.eqns.append(Eqn(primitive, invars, outvars, params, effects, (_names.place or user_frame(), _names.scope)))
+        if high_types:
+            self.states.update((invars[e.index], e.state) for e in effects if type(e) is high.StateEffect)
+            return tuple([self.stateful(v) if type(v.aval) is high.AvalQDD else out for v, out in zip(outvars, outs, strict=True)])
         return tuple(outs)
 
     def atom(self, x: Any) -> Atom:
@@ -173,7 +195,12 @@ class StageTrace(Trace):
                     return self.atom(x.__jax_array__())
         entry = self.consts.get(id(x))
         if entry is None:
-            entry = self.consts[id(x)] = (Var(aval_of(x)), x)
+            aval = aval_of(x)
+            if high_types and high.is_mutable(aval):
+                aval = high.AvalQDD(aval, high.state_in(self.parent, x))
+            entry = self.consts[id(x)] = (Var(aval), x)
+            if type(aval) is high.AvalQDD:
+                self.states[entry[0]] = aval.qdd
         return entry[0]
 
     def lift(self, x: Any, aval: Any) -> Any:

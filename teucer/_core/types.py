@@ -18,8 +18,8 @@ from teucer._dimensions.dimensions import Dimension, is_constant, is_symbolic
 from teucer._xla.arrays import ArrayImpl
 
 __all__ = [
-    "Aval", "KeyCarrier", "ShapedArray", "Token", "TOKEN", "Zero", "aval_of", "aval_rules", "float0", "is_valid_type",
-    "partitioned", "register_aval_of", "shape_text", "varying",
+    "Aval", "KeyCarrier", "ShapedArray", "Token", "TOKEN", "Zero", "aval_of", "aval_rules", "float0", "high_types",
+    "is_valid_type", "partitioned", "register_aval_of", "shape_text", "varying",
 ]
 
 float0 = dtypes.float0
@@ -33,6 +33,9 @@ class Aval:
     extended: bool = False
     # Whether sizes are symbolic dimensions.
     symbolic: bool = False
+    # Whether it is a type of a library, made of others, and whether its values change (`_core.high`).
+    is_high: bool = False
+    has_qdd: bool = False
     _zero: Zero
     _hlo: str
 
@@ -55,6 +58,43 @@ class Aval:
     to_cotangent_aval = to_ct_aval
     at_least_vspace = to_tangent_aval
 
+    def lo_ty(self) -> list[Any]:
+        """The types of which values are made: this alone."""
+        return [self]
+
+    def lower_val(self, value: Any) -> list[Any]:
+        """The values of which one is made."""
+        return [value]
+
+    def raise_val(self, value: Any) -> Any:
+        """The value that is made of one."""
+        return value
+
+    def dec_rank(self, size: Any, spec: int | None) -> Any:
+        """The type of one element of a batch along axis `spec`."""
+        if spec is None:
+            return self
+        shape, sharding = self.shape, self.sharding  # type: ignore[attr-defined]
+        return self.update(shape=(*shape[:spec], *shape[spec + 1:]),  # type: ignore[attr-defined]
+                           sharding=sharding if sharding is None else sharding.without(spec))
+
+    def inc_rank(self, size: Any, spec: int | None) -> Any:
+        """The type of a batch of `size` values along axis `spec`."""
+        if spec is None:
+            return self
+        shape, sharding = self.shape, self.sharding  # type: ignore[attr-defined]
+        return self.update(shape=(*shape[:spec], size, *shape[spec:]),  # type: ignore[attr-defined]
+                           sharding=sharding if sharding is None else sharding.inserted(len(shape), spec, None))
+
+    def leading_axis_spec(self) -> Any:
+        """How loops map over values: along the first axis."""
+        return 0
+
+    @property
+    def moves(self) -> bool:
+        """Whether values of this type, which is one of tangents, carry anything: those of integers do not."""
+        return getattr(self, "dtype", None) != float0
+
     @property
     def zero(self) -> Zero:
         """The symbolic zero tangent of values of this type."""
@@ -69,6 +109,8 @@ class Aval:
 partitioned: list[ShapedArray] = []
 # The same for types that vary over manual mesh axes.
 varying: list[ShapedArray] = []
+# The classes of libraries whose objects are values of high types (`_core.high`).
+high_types: list[type] = []
 
 
 class _Key(NamedTuple):
@@ -162,6 +204,12 @@ class ShapedArray(Aval):
     def strengthen(self) -> ShapedArray:
         """The same type, not weak."""
         return self.update(weak_type=False) if self.weak_type else self
+
+    normalize = strip_weak_type = strengthen
+
+    def vspace_add(self, x: Any, y: Any) -> Any:
+        """The sum of two tangents of this type."""
+        return provided.add(x, y)
 
     def tangent_aval(self) -> ShapedArray:
         if isinstance(self.dtype, dtypes.ExtendedDType) or not dtypes.issubdtype(self.dtype, np.inexact):

@@ -9,6 +9,7 @@ from typing import Any
 
 from teucer._core import array_ops
 from teucer._core.calls import FlatCall, as_indices, as_names, check_callable, flatten_call, fun_name
+from teucer._core.high.types import stated
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.primitive import Primitive
 from teucer._core.references.types import at_operands
@@ -125,7 +126,7 @@ def to_jaxpr(call: Any, args: Sequence[Any]) -> tuple[ClosedJaxpr, list[Any]]:
     """A function of flat values as a jaxpr whose constants are its first inputs, with their values."""
     if isinstance(call, ClosedJaxpr):
         return call, []
-    jaxpr, consts = stage_flat(call, [typeof(x) for x in args], call.info if hasattr(call, "info") else None)
+    jaxpr, consts = stage_flat(call, [stated(x) for x in args], call.info if hasattr(call, "info") else None)
     return hoist_consts(jaxpr), consts
 
 
@@ -146,6 +147,9 @@ class CustomCall(Primitive):
         # Its derivative has been taken, or nobody asks for one.
         inner = discharged(call_jaxpr, groups)
         return inner.split(inner.jaxpr(*operands))
+
+    def on_low(self, operands: Any, avals: Any, *, call_jaxpr: ClosedJaxpr, **params: Any) -> Any:
+        return tuple(call_jaxpr(*operands))
 
     def evaluate(self, *args: Any, call_jaxpr: Any, **params: Any) -> Any:
         return tuple(call_jaxpr(*args))

@@ -18,7 +18,7 @@ from teucer._core.references import types as references
 from teucer._core.references.types import is_reference
 from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import Tracer, typeof
-from teucer._core.types import Zero, float0, is_valid_type
+from teucer._core.types import Zero, is_valid_type
 from teucer._derived.custom_calls import (
     CustomCall,
     CustomFunction,
@@ -96,7 +96,7 @@ class CustomVJPCall(CustomCall):
         out_avals = tuple(typeof(y).tangent_aval() for y in outs)
         given = [array_ops.read_reference(t) if is_reference(typeof(t)) else t for t, m in zip(tangents, moving, strict=True) if m]
         avals = tuple(_value_aval(typeof(p)).tangent_aval() for p in primals)
-        differentiable = [a.dtype != float0 for a in out_avals]
+        differentiable = [a.moves for a in out_avals]
         found = iter(custom_lin_p.call(*residuals, *given, num_res=len(residuals), bwd=bwd, moving=moving, in_avals=avals,
                                        out_avals=out_avals, symbolic_zeros=symbolic_zeros, name=name))
         out_tangents = [next(found) for _ in out_avals]
@@ -339,9 +339,14 @@ class _VJPRule:
 
     def _check_leaf(self, ct: Any, aval: Any, bwd: Any, i: int) -> Any:
         expected = aval.cotangent_aval()
-        if ct is None or isinstance(ct, SymbolicZero) or type(ct) is Zero or expected.dtype == float0:
+        if ct is None or isinstance(ct, SymbolicZero) or type(ct) is Zero or not expected.moves:
             return Zero(expected)
         got = typeof(ct)
+        if expected.is_high:
+            if got != expected:
+                raise ValueError(f"Custom VJP bwd rule {fun_name(bwd)} for function {self.name} must produce a cotangent of type "
+                                 f"{expected}, for an input of type {aval.str_short()}, but gave one of type {got}.")
+            return ct
         if got.shape != expected.shape or got.dtype != expected.dtype:
             if got.shape == expected.shape and dtypes.issubdtype(got.dtype, np.inexact):
                 return array_ops.convert(ct, expected)

@@ -6,16 +6,19 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from teucer._arrays.formats import Format, Layout
-from teucer._arrays.structs import as_struct, described
+from teucer._arrays.structs import ShapeDtypeStruct, as_struct, described
 from teucer._base import tracebacks
 from teucer._core.calls import FlatCall, flatten_call
+from teucer._core.high.types import stated
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.references.types import is_reference
-from teucer._core.trace import Tracer, typeof
+from teucer._core.trace import Tracer
 from teucer._core.types import Aval
 from teucer._devices import backends
 from teucer._devices.shardings import check_shape
+from teucer._optimize.high import lowered
 from teucer._programs.compile import compile_job
+from teucer._programs.high import OnLow, needs_low, on_low
 from teucer._programs.lower import Lowering
 from teucer._programs.lower import lower as lower_job
 from teucer._programs.program import Program
@@ -100,8 +103,13 @@ class Traced(Stage):
         self.args_info = pytrees.tree_unflatten(call.tree, infos)
         self.job = job_of(staged, call, options)
         self.on_arrays: OnArrays | None = None
-        if any(is_reference(a) for a in staged.jaxpr.in_avals):
-            self.on_arrays = on_arrays(self.job, (*staged.consts, *call.leaves))
+        self.low: OnLow | None = None
+        leaves: Sequence[Any] = (*staged.consts, *call.leaves)
+        if needs_low(staged.jaxpr.jaxpr):
+            self.low = on_low(self.job, leaves)
+            self.job, leaves = self.low.job, self.low.operands
+        if any(is_reference(a) for a in self.job.jaxpr.in_avals):
+            self.on_arrays = on_arrays(self.job, leaves)
             self.job = self.on_arrays.job
         _, self._outs = prefixed(staged, call, None, options.out_shardings)
         _, self._out_layouts = prefixed(staged, call, None, options.out_layouts)
@@ -124,9 +132,14 @@ class Traced(Stage):
         return ClosedJaxpr(jaxpr.replace(constvars=jaxpr.invars[:n], invars=jaxpr.invars[n:]), self.staged.consts)
 
     @property
+    def lojax(self) -> ClosedJaxpr:
+        """The program on arrays, without types of libraries."""
+        return lowered(self.staged.jaxpr).jaxpr if self.staged.jaxpr.is_high else self.staged.jaxpr
+
+    @property
     def out_info(self) -> Any:
         """Shapes and dtypes of the results, and what `jit` was told of where they are, as their tree."""
-        structs = [as_struct(a) if where is None else as_struct(a).update(
+        structs = [as_struct(a) if where is None or a.is_high else as_struct(a).update(
                        sharding=Format(layout, where) if isinstance(layout, Layout) else where)
                    for a, where, layout in zip(self.staged.jaxpr.out_avals, self._outs, self._out_layouts, strict=True)]
         return pytrees.tree_unflatten(self.out_tree, structs)
@@ -173,7 +186,7 @@ class Lowered(Stage):
     @property
     def out_info(self) -> Any:
         """Shapes and dtypes of the results, as their tree."""
-        return pytrees.tree_map(lambda s: s.update(weak_type=False), self.traced.out_info)
+        return pytrees.tree_map(lambda s: s.update(weak_type=False) if isinstance(s, ShapeDtypeStruct) else s, self.traced.out_info)
 
     @tracebacks.api_boundary
     def compile(self, compiler_options: dict[str, Any] | None = None, *,
@@ -200,7 +213,7 @@ class Lowered(Stage):
                                   options=(*traced.job.options, *sorted((compiler_options or {}).items())))
         same = placement is traced.job.placement and self.platforms == (placement.platform,)
         return Compiled(compile_job(job, self.lowering if same else None), traced.staged.consts, self.args_info, self.out_tree,
-                        traced.staged.jaxpr.out_avals, traced.arg_names, traced.on_arrays)
+                        traced.staged.jaxpr.out_avals, traced.arg_names, traced.on_arrays, traced.low)
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
         """The program's text: dialect 'stablehlo' (the default) or 'hlo'.
@@ -247,8 +260,8 @@ class Compiled(Stage):
     """An executable. Call it with arguments of the types that it was compiled for."""
 
     def __init__(self, program: Program, consts: Sequence[Any], args_info: Any, out_tree: Any, out_avals: Sequence[Any],
-                 arg_names: Sequence[str], on_arrays: OnArrays | None = None) -> None:
-        self._on_arrays = on_arrays
+                 arg_names: Sequence[str], on_arrays: OnArrays | None = None, low: OnLow | None = None) -> None:
+        self._on_arrays, self._low = on_arrays, low
         self.program, self.args_info, self.out_tree, self.arg_names = program, args_info, out_tree, tuple(arg_names)
         # What the function closes over comes before the arguments.
         self.consts, self._out_avals = tuple(consts), tuple(out_avals)
@@ -320,18 +333,25 @@ class Compiled(Stage):
             raise TypeError("Cannot apply JAX transformations to a function lowered and compiled for a particular signature. "
                             "Detected argument of Tracer type.\n  Transform the function before it is lowered.")
         expected = pytrees.tree_leaves(self.in_avals)
-        found = [typeof(x) for x in call.leaves]
+        found = [stated(x) for x in call.leaves]
         differing = [f"Argument '{name}' compiled with {aval.str_short()} and called with {got.str_short()}"
                      for name, aval, got in zip(self.arg_names, expected, found, strict=True)
-                     if got.shape != aval.shape or got.dtype != aval.dtype]
+                     if got != aval and (aval.is_high or got.is_high or got.shape != aval.shape or got.dtype != aval.dtype)]
         if differing:
             raise TypeError("Argument types differ from the types for which this computation was compiled. Perhaps you are calling "
                             "the compiled executable with a different enable_x64 mode than when it was AOT compiled? The "
                             "mismatches are:\n" + "\n".join(differing))
         leaves = (*self.consts, *call.leaves)
+        if self._low is None:
+            return pytrees.tree_unflatten(self.out_tree, self._run(leaves))
+        outs = self._run(self._low.operands_of(leaves))
+        return pytrees.tree_unflatten(self.out_tree, self._low.raised(outs, leaves))
+
+    def _run(self, leaves: Sequence[Any]) -> Sequence[Any]:
+        """The results on low values."""
         if self._on_arrays is None or not takes_references(leaves):
-            return pytrees.tree_unflatten(self.out_tree, execute(self.program, leaves))
-        return pytrees.tree_unflatten(self.out_tree, self._on_arrays.write(leaves, execute(self.program, arrays(leaves))))
+            return execute(self.program, leaves)
+        return self._on_arrays.write(leaves, execute(self.program, arrays(leaves)))
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
         """As calling the object."""

@@ -22,7 +22,8 @@ from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import current_trace, typeof, using
 from teucer._optimize.passes import map_jaxprs
 
-__all__ = ["Cell", "Discharged", "discharge", "discharged", "makes_references", "uses_references", "without_references"]
+__all__ = ["Cell", "Discharged", "discharge", "discharged", "makes_references", "uses_references", "with_literals",
+           "without_references"]
 
 
 @final
@@ -90,11 +91,11 @@ def _discharged(closed: ClosedJaxpr, groups: Sequence[int | None], wanted: tuple
         return [*outs, *(cells[g].value for g in changed)]
 
     avals = [a if g is None else a.inner for a, g in zip(closed.in_avals, groups, strict=True)]
-    jaxpr = _with_literals(stage_jaxpr(on_values, avals, closed.jaxpr.debug_info))
+    jaxpr = with_literals(stage_jaxpr(on_values, avals, closed.jaxpr.debug_info))
     return Discharged(jaxpr, tuple(changed), len(closed.jaxpr.outvars))
 
 
-def _with_literals(closed: ClosedJaxpr) -> ClosedJaxpr:
+def with_literals(closed: ClosedJaxpr) -> ClosedJaxpr:
     """A jaxpr with the arrays of the host that it closes over, index arrays say, as literals: a program has no more inputs."""
     pairs = zip(closed.jaxpr.constvars, closed.consts, strict=True)
     literals: dict[Any, Any] = {v: Literal(c, v.aval) for v, c in pairs if isinstance(c, np.ndarray)}

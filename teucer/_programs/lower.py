@@ -17,6 +17,7 @@ from teucer._executables import compilations
 from teucer._lower.context import Argument, lower_module
 from teucer._optimize.dce import dce_jaxpr
 from teucer._optimize.discharge import discharge
+from teucer._optimize.high import lower_high
 from teucer._programs.job import Job
 
 __all__ = ["Lowering", "lower", "trace_time"]
@@ -77,7 +78,7 @@ def lower(job: Job, platforms: Sequence[str] | None = None, *, locations: bool =
     """
     with rarely_collected:  # no decorator, which costs calls and depth
         start = time.perf_counter()
-        discharged = discharge(job.jaxpr)
+        discharged = discharge(lower_high(job.jaxpr))
         if discharged is not job.jaxpr:
             job = job._replace(jaxpr=discharged)
         platform = job.placement.platform

@@ -9,6 +9,7 @@ from teucer._core.names import tagging, tags_of
 from teucer._core.types import partitioned
 from teucer._optimize.dce import remove_dead
 from teucer._optimize.discharge import discharge
+from teucer._optimize.high import lower_high
 from teucer._optimize.passes import optimize
 from teucer._programs.job import Job
 
@@ -21,7 +22,7 @@ def prepared(job: Job) -> Job:
     What is lowered to be read is as its user wrote it.
     """
     with rarely_collected:  # no decorator, which costs calls and depth
-        jaxpr = discharge(job.jaxpr)
+        jaxpr = discharge(lower_high(job.jaxpr))
         if (partitioned and _has_partitions(jaxpr)) or (tagging() and _has_tags(jaxpr)):
             return job._replace(jaxpr=jaxpr)
         jaxpr = optimize(jaxpr) if config.optimize_jaxprs.value else remove_dead(jaxpr)

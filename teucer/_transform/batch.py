@@ -20,18 +20,12 @@ __all__ = ["BatchTrace", "BatchTracer", "batch_flat", "batch_jaxpr", "mapped_ava
 @functools.lru_cache(4096)  # types are interned; tracers ask at every look at their shape
 def mapped_aval(aval: Any, dim: int | None) -> Any:
     """The type of one element of a batch."""
-    if dim is None:
-        return aval
-    sharding = aval.sharding if aval.sharding is None else aval.sharding.without(dim)
-    return aval.update(shape=(*aval.shape[:dim], *aval.shape[dim + 1:]), sharding=sharding)
+    return aval.dec_rank(None, dim)
 
 
 def unmapped_aval(aval: Any, dim: int | None, size: Any) -> Any:
     """The type of a batch of values."""
-    if dim is None:
-        return aval
-    sharding = aval.sharding if aval.sharding is None else aval.sharding.inserted(aval.ndim, dim, None)
-    return aval.update(shape=(*aval.shape[:dim], size, *aval.shape[dim:]), sharding=sharding)
+    return aval.inc_rank(size, aval.leading_axis_spec() if dim == 0 else dim)
 
 
 @final
@@ -45,7 +39,8 @@ class BatchTracer(Tracer):
 
     @property
     def aval(self) -> Any:
-        return mapped_aval(typeof(self.value), self.dim)
+        aval = typeof(self.value)
+        return aval.dec_rank(self._trace.axis.size, self.dim) if aval.is_high else mapped_aval(aval, self.dim)  # type: ignore[attr-defined]
 
     def origin(self) -> str:
         x = self.value

@@ -45,7 +45,7 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
     for x, t in zip(flat, flat_tangents, strict=True):
         _check_tangent(x, t)
     f = FlatFunction(fun, in_tree, "jvp", has_aux)
-    given = [typeof(x).zero if typeof(t).dtype == float0 else array_ops.vary(t, typeof(x).vma)
+    given = [typeof(x).zero if not typeof(t).moves else array_ops.vary(t, typeof(x).vma)
              for x, t in zip(flat, flat_tangents, strict=True)]
     with within(JVP):
         outs, out_tangents = jvp_flat(f, flat, given)
@@ -57,6 +57,11 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
 def _check_tangent(x: Any, t: Any) -> None:
     aval, tangent = typeof(x), typeof(t)
     expected = aval.tangent_aval()
+    if aval.is_high:
+        if expected != tangent:
+            raise TypeError(f"primal and tangent arguments to jax.jvp do not match; a value of type {aval} has tangents of type "
+                            f"{expected}, but got one of type {tangent}.")
+        return
     if expected.dtype != tangent.dtype:
         raise TypeError("primal and tangent arguments to jax.jvp do not match; dtypes must be equal, or in case of int/bool "
                         f"primal dtype the tangent dtype must be float0. Got primal dtype {aval.dtype.name} and so expected "
@@ -115,7 +120,8 @@ def _push(p: Pushforward, *tangents: Any) -> Any:
         raise TypeError("linearized function called with tangents of another tree than the primals.\n"
                         f"    primals: {p.in_tree}\n    tangents: {tree}")
     for a, t in zip(p.in_avals, given, strict=True):
-        if a.tangent_aval().shape != typeof(t).shape or a.tangent_aval().dtype != typeof(t).dtype:
+        expected, got = a.tangent_aval(), typeof(t)
+        if expected != got and (a.is_high or (expected.shape, expected.dtype) != (got.shape, got.dtype)):
             raise ValueError("linearized function called on tangent values inconsistent with the original primal values: "
                              f"got tangent aval {typeof(t)} for primal aval {a}")
     given = [array_ops.vary(t, a.vma) for a, t in zip(p.in_avals, given, strict=True)]

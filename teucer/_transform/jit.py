@@ -25,15 +25,18 @@ from teucer._core.calls import (
     stage_user,
     static_by_name,
 )
+from teucer._core.high.types import fits
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.references import types as references
 from teucer._core.trace import EVAL, Tracer, current_trace
+from teucer._core.types import high_types
 from teucer._devices.placement import Placement, placement_of, spread
 from teucer._devices.shardings import single_device_sharding
 from teucer._dynamic import dynamic, padding
 from teucer._executables import compilations, misses, preload
 from teucer._programs.compile import program_for
 from teucer._programs.eager import check_no_tracers, note_keys
+from teucer._programs.high import needs_low, run_high
 from teucer._programs.job import Job
 from teucer._programs.references.programs import arrays, refuse_aliases, takes_references
 from teucer._programs.references.programs import run as run_on_arrays
@@ -244,6 +247,9 @@ def call_jitted(fun: Callable[..., Any], options: JitOptions, args: tuple[Any, .
                           options=options.compiler_options, outline=options.outline)
         return pytrees.tree_unflatten(staged.out_tree, map(array_ops.lay_out, outs, wanted)), None
     check_no_tracers(leaves)
+    if needs_low(staged.jaxpr.jaxpr):
+        refuse_given_twice(fun, call, staged)
+        return pytrees.tree_unflatten(staged.out_tree, run_high(job_of(staged, call, options), leaves)), None
     if takes_references(leaves):
         refuse_given_twice(fun, call, staged)
         return pytrees.tree_unflatten(staged.out_tree, run_on_arrays(job_of(staged, call, options), leaves)), None
@@ -278,6 +284,11 @@ def prefixed(staged: Staged, call: FlatCall, for_ins: Prefix | None, for_outs: P
 
 def placement_for(staged: Staged, call: FlatCall, options: JitOptions) -> Placement:
     """Where a call of a jitted function runs, and how its arguments and results lie in memory."""
+    if needs_low(staged.jaxpr.jaxpr):
+        if options.in_shardings is not None or options.out_shardings is not None:
+            raise NotImplementedError(f"jit of {staged.debug_info.name}: in_shardings and out_shardings are not known to take "
+                                      "values of high types apart.\n  Put the arrays that they are made of where they are to be.")
+        return placement_of((), options.device)
     leaves = arrays((*staged.consts, *call.leaves))
     if options.device is not None or (options.in_shardings is None and options.out_shardings is None):
         placement = placement_of(leaves, options.device)
@@ -324,6 +335,11 @@ def stage_call(fun: Callable[..., Any], call: FlatCall, options: JitOptions, ava
         raise _unhashable(fun, call, err) from err
     by_signature = _staged.of(fun)
     found: Staged | None = by_signature.get(key)
+    again, signature = 0, key
+    while found is not None and high_types and not fits(found.jaxpr.in_avals, found.consts):
+        again += 1  # what it closes over holds something else by now
+        key = (*signature, again)  # type: ignore[assignment]
+        found = by_signature.get(key)
     if found is None:
         eager = current_trace() is EVAL
         misses.note(fun, key, by_signature, leaf_names, eager)

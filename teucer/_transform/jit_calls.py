@@ -19,10 +19,12 @@ from teucer._devices.placement import placement_of
 from teucer._dynamic import dynamic, padding
 from teucer._optimize.dce import dce_closed, filtered, narrowed
 from teucer._optimize.discharge import discharged
+from teucer._optimize.high import lowered, taken_apart
 from teucer._optimize.unchanged import forward_call
 from teucer._programs import run
 from teucer._programs.compile import program_for
 from teucer._programs.eager import check_no_tracers
+from teucer._programs.high import needs_low, run_high
 from teucer._programs.job import Job
 from teucer._programs.references.programs import arrays, takes_references
 from teucer._programs.references.programs import run as run_on_arrays
@@ -96,6 +98,10 @@ class JaxprCall(Primitive):
         inner = discharged(jaxpr, groups)
         outs = self.on_jaxpr(inner.jaxpr, operands, params, range(len(operands)) if inner.jaxpr.consts else None)
         return inner.split(outs)
+
+    def on_low(self, operands: Any, avals: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+        low, given = lowered(jaxpr), taken_apart(operands, avals)
+        return low.raised(self.on_jaxpr(low.jaxpr, given.low, params, given.sources), operands)
 
     def jvp(self, primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
         moving = [type(t) is not Zero for t in tangents]
@@ -186,6 +192,8 @@ class Jit(ProgramCall, FunctionCall):
                  options: Any, outline: Any = None) -> Any:
         check_no_tracers(args)
         job = Job(jaxpr.jaxpr, name, placement_of(arrays(args)), tuple(donated_invars), keep_unused, options, outline)
+        if needs_low(jaxpr.jaxpr):
+            return tuple(run_high(job, args))
         if takes_references(args):
             return tuple(run_on_arrays(job, args))
         program = program_for(job)

@@ -49,7 +49,7 @@ def linearize_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any], movi
         if moving is None or moving[i]:
             tangent = partial.new_arg(aval)
             # Integers and booleans do not move: their tangents are of dtype float0, which nothing computes with.
-            args.append(x if aval.dtype == float0 else JVPTracer(trace, x, tangent))
+            args.append(JVPTracer(trace, x, tangent) if aval.moves else x)
         else:
             args.append(x)
     with within(JVP), using(trace):

@@ -10,6 +10,7 @@ import numpy as np
 from teucer._base import tracebacks
 from teucer._core import array_ops
 from teucer._core.calls import FlatFunction, check_callable, fun_name, leaf_names, where
+from teucer._core.high.types import MappingSpec
 from teucer._core.names import VMAP, within
 from teucer._core.primitive import Axis
 from teucer._core.references import types as references
@@ -23,6 +24,16 @@ from teucer._trees.containers import batched, has_container, of_elements
 __all__ = ["vmap"]
 
 boundary = tracebacks.api_boundary
+
+
+class Inferred(MappingSpec):
+    """As out_axes: results are mapped along the axes along which they come."""
+
+    def __repr__(self) -> str:
+        return "infer"
+
+
+INFERRED = Inferred()
 
 
 def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, axis_name: Any = None, axis_size: int | None = None,
@@ -42,11 +53,12 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, axis_name
     check_callable(fun, "vmap")
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
-    if not isinstance(in_axes, int | tuple | type(None)) and not hasattr(in_axes, "__index__"):
+    if not isinstance(in_axes, int | tuple | MappingSpec | type(None)) and not hasattr(in_axes, "__index__"):
         raise TypeError("vmap in_axes must be an int, None, or a tuple of entries corresponding to the positional arguments "
                         f"passed to the function, but got {in_axes!r}.")
     for tree, name in ((in_axes, "in_axes"), (out_axes, "out_axes")):
-        if type(tree) is not int and not all(hasattr(leaf, "__index__") for leaf in pytrees.tree_leaves(tree)):
+        if type(tree) is not int and not all(hasattr(leaf, "__index__") or isinstance(leaf, MappingSpec)
+                                             for leaf in pytrees.tree_leaves(tree)):
             raise TypeError(f"vmap {name} must be an int, None, or (nested) container with those types as leaves, but got "
                             f"{tree!r}.")
 
@@ -87,6 +99,9 @@ def _in_dims(fun: Any, in_axes: Any, args: Any, kwargs: Any, flat: Sequence[Any]
         if aval is None:
             raise TypeError(f"vmap: Argument '{x!s:.100}' of type {type(x)} is not a valid JAX type\n"
                             f"    {_leaf_name(fun, tree, i)}, mapped over axis {axis}")
+        if aval.is_high:
+            dims.append(axis)
+            continue
         n = aval.ndim
         if not -n <= axis < n:
             raise ValueError(f"vmap was requested to map its argument along axis {axis}, which implies that its rank should be at "
@@ -97,7 +112,7 @@ def _in_dims(fun: Any, in_axes: Any, args: Any, kwargs: Any, flat: Sequence[Any]
 
 
 def _mapped_size(fun: Any, flat: Sequence[Any], dims: Sequence[int | None], tree: Any, axis_size: int | None) -> Any:
-    sizes = [typeof(x).shape[d] for x, d in zip(flat, dims, strict=True) if d is not None]
+    sizes = [typeof(x).shape[d] for x, d in zip(flat, dims, strict=True) if d is not None and not typeof(x).is_high]
     if axis_size is not None:
         sizes.append(axis_size)
     if not sizes:
@@ -124,7 +139,9 @@ def _leaf_name(fun: Any, tree: Any, index: int) -> str:
     return f"argument {leaf_names(fun, tree)[index]}"
 
 
-def _to_out_axis(y: Any, dim: int | None, wanted: int | None, size: Any, i: int, tree: Any, fun: Any) -> Any:
+def _to_out_axis(y: Any, dim: Any, wanted: Any, size: Any, i: int, tree: Any, fun: Any) -> Any:
+    if wanted is INFERRED or (dim == wanted and typeof(y).is_high):
+        return y
     if wanted is None:
         if dim is not None:
             path = pytrees.keystr(list(pytrees.leaf_paths(tree))[i])
@@ -132,6 +149,8 @@ def _to_out_axis(y: Any, dim: int | None, wanted: int | None, size: Any, i: int,
                              f"    function: {fun_name(fun)} at {where(fun)}\n"
                              "  out_axes may be None only for results that do not depend on the mapped arguments.")
         return y
+    if typeof(y).is_high:
+        return array_ops.to_axis(y, dim, size, wanted)
     ndim = np.ndim(y) + (dim is None)
     if not -ndim <= wanted < ndim:
         raise ValueError(f"axis {wanted} is out of bounds for array of dimension {ndim}: out_axes of vmap for a result of "

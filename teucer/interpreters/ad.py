@@ -12,13 +12,15 @@ from teucer._core.array_ops import zeros as zeros_like_aval
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import Zero
+from teucer._transform.accumulators import GradAccum, NullAccum, RefAccum, ValAccum
 from teucer._transform.jvp import JVPTrace, JVPTracer
 from teucer.interpreters._primitive import Rules, as_tuple
 from teucer.lax._structure import add_any_p as add_jaxvals_p
 
-__all__ = ["JVPTrace", "JVPTracer", "UndefinedPrimal", "Zero", "add_jaxvals", "add_jaxvals_p", "add_tangents", "defbilinear",
-           "defjvp", "defjvp2", "deflinear", "deflinear2", "get_primitive_transpose", "instantiate_zeros",
-           "is_undefined_primal", "primitive_jvps", "primitive_transposes", "zeros_like_aval"]
+__all__ = ["GradAccum", "JVPTrace", "JVPTracer", "NullAccum", "RefAccum", "UndefinedPrimal", "ValAccum", "Zero", "add_jaxvals",
+           "add_jaxvals_p", "add_tangents", "defbilinear", "defjvp", "defjvp2", "deflinear", "deflinear2",
+           "get_primitive_transpose", "instantiate_zeros", "is_undefined_primal", "primitive_jvps", "primitive_transposes",
+           "zeros_like_aval"]
 
 UndefinedPrimal = Undefined
 Rule = Callable[..., Any]

@@ -8,10 +8,11 @@ from typing import Any
 from teucer._core import array_ops
 from teucer._core.primitive import Axis, Primitive
 from teucer._core.trace import typeof
+from teucer._transform.vmap import INFERRED as infer
 from teucer.interpreters._primitive import Rules, as_tuple
 
 __all__ = ["axis_primitive_batchers", "bdim_at_front", "broadcast", "defbroadcasting", "defreducer", "defvectorized",
-           "fancy_primitive_batchers", "primitive_batchers"]
+           "fancy_primitive_batchers", "infer", "primitive_batchers"]
 
 Rule = Callable[..., Any]
 

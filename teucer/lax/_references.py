@@ -6,17 +6,14 @@ arrays are read and written, and installs it here.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, final
+from collections.abc import Sequence
+from typing import Any, final
 
-from teucer._base import dtypes
 from teucer._core import array_ops
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.provided import References
 from teucer._core.references.cells import Ref
-from teucer._core.references.types import AccumEffect, ReadEffect, RefType, WriteEffect
-from teucer._core.stage import stage_flat
+from teucer._core.references.types import AccumEffect, HighRef, ReadEffect, RefType, WriteEffect
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero, float0
 from teucer._optimize.discharge import Cell
@@ -24,42 +21,19 @@ from teucer._transform.batch import batch_flat, unmapped_aval
 from teucer._transform.jit import JitOptions, make_jit
 from teucer._xla.arrays import ArrayImpl
 from teucer.lax import _conversion
+from teucer.lax._reference_parts import (
+    Views,
+    add_part,
+    by_parts,
+    by_types,
+    part_aval,
+    parts_of,
+    read_part,
+    set_part,
+    swap_part,
+)
 
-__all__ = ["addupdate_p", "empty_ref_p", "free_ref_p", "freeze_p", "get_p", "install", "new_ref_p", "swap_p", "tangent_ref_p"]
-
-Views = tuple[Any, ...]
-_parts: dict[str, Callable[..., Any]] = {}
-
-
-def install(*, read: Callable[..., Any], write: Callable[..., Any], text: Callable[..., str]) -> None:
-    """Say how to read(x, views, operands), write(operation, x, value, views, operands), and print text(name, views, operands)."""
-    _parts.update(read=read, write=write, text=text)
-
-
-def read_part(x: Any, *operands: Any, views: Views) -> Any:
-    return _parts["read"](x, views, operands)
-
-
-def set_part(x: Any, value: Any, *operands: Any, views: Views) -> Any:
-    return _parts["write"]("set", x, value, views, operands)
-
-
-def add_part(x: Any, value: Any, *operands: Any, views: Views) -> Any:
-    return _parts["write"]("add", x, value, views, operands)
-
-
-def swap_part(x: Any, value: Any, *operands: Any, views: Views) -> tuple[Any, Any]:
-    return read_part(x, *operands, views=views), set_part(x, value, *operands, views=views)
-
-
-@functools.lru_cache(4096)
-def _part_aval(inner: ShapedArray, views: Views, avals: Sequence[Any]) -> ShapedArray:
-    """The type of a part of an array."""
-    if not views:
-        return inner
-    jaxpr, _ = stage_flat(lambda x, *operands: [read_part(x, *operands, views=views)], [inner, *avals])
-    aval: ShapedArray = jaxpr.outvars[0].aval
-    return aval
+__all__ = ["addupdate_p", "empty_ref_p", "free_ref_p", "freeze_p", "get_p", "new_ref_p", "swap_p", "tangent_ref_p"]
 
 
 def _copy(x: Any) -> Any:
@@ -74,17 +48,14 @@ _read_now = make_jit(read_part, _views)
 _set_now, _add_now, _swap_now = (make_jit(f, _changing) for f in (set_part, add_part, swap_part))
 
 
-def _by_types(self: Any, *avals: Any, **params: Any) -> None:
-    """The rule `shard`: types of results say how they are laid out."""
-
-
 class _OnReference(Primitive):
     """A primitive whose first operand is a reference.  (C1) it is one.  (C2) a value has shape and dtype of the part."""
 
     __slots__ = ()
     takes_references = True
     mergeable = False
-    shard = _by_types
+    shard = by_types
+    on_low = by_parts
 
     def check(self, ref: Any) -> RefType:
         if type(ref) is not RefType:
@@ -92,6 +63,10 @@ class _OnReference(Primitive):
         return ref
 
     def check_value(self, part: Any, value: Any, ref: RefType) -> None:
+        if part.is_high:
+            if part != value:
+                raise TypeError(f"{self.name}: a value of type {value} is written to a reference to values of type {part}. (C2)")
+            return
         name = "swap" if self.name == "swap" else "addupdate"
         if part.shape != value.shape:
             raise ValueError(f"Invalid shape for `{name}`. Ref shape: {ref.shape}. Expected shape: {part.shape}. Value shape: "
@@ -114,12 +89,14 @@ class Get(_OnReference):
     name = "get"
 
     def types(self, ref: Any, *places: Any, views: Views) -> Any:
-        return (_part_aval(self.check(ref).inner, views, places),)
+        return (part_aval(self.check(ref).inner, views, places),)
 
     def effects(self, ref: Any, *places: Any, views: Views) -> Any:
         return frozenset((ReadEffect(0),))
 
     def evaluate(self, ref: Any, *places: Any, views: Views) -> Any:
+        if type(ref) is HighRef:
+            return by_parts(self, (ref,), (ref.aval,), views=views)
         array = ref.read()
         return (_read_now(array, *places, views=views) if views else _placed_as(_copy_now(array), array),)
 
@@ -154,7 +131,7 @@ class Swap(_OnReference):
     name = "swap"
 
     def types(self, ref: Any, value: Any, *places: Any, views: Views) -> Any:
-        part = _part_aval(self.check(ref).inner, views, places)
+        part = part_aval(self.check(ref).inner, views, places)
         self.check_value(part, value, ref)
         return (part,)
 
@@ -163,6 +140,8 @@ class Swap(_OnReference):
 
     def evaluate(self, ref: Any, value: Any, *places: Any, views: Views) -> Any:
         self.types(ref.aval, *map(typeof, (value, *places)), views=views)
+        if type(ref) is HighRef:
+            return by_parts(self, (ref, value), (ref.aval, typeof(value)), views=views)
         old, new = _swap_now(ref.read(), value, *places, views=views)
         ref.write(_of_type(new, ref.aval))
         return (old,)
@@ -207,7 +186,7 @@ class AddUpdate(_OnReference):
     multiple_results = True
 
     def types(self, ref: Any, value: Any, *places: Any, views: Views) -> Any:
-        self.check_value(_part_aval(self.check(ref).inner, views, places), value, ref)
+        self.check_value(part_aval(self.check(ref).inner, views, places), value, ref)
         return ()
 
     def effects(self, ref: Any, *rest: Any, views: Views) -> Any:
@@ -245,7 +224,7 @@ class AddUpdate(_OnReference):
 
 
 def _part_text(printer: Any, ref: Any, places: Sequence[Any], params: dict[str, Any]) -> str:
-    return _parts["text"](printer.name(ref), params["views"],
+    return parts_of["text"](printer.name(ref), params["views"],
                           [str(p.val) if type(p).__name__ == "Literal" else printer.name(p) for p in places])
 
 
@@ -294,7 +273,7 @@ def _write_batch(operation: str, axis: Any, args: Any, dims: Any, views: Views) 
     whole = get_p.call(ref, views=())[0]
 
     def write(x: Any, value: Any, *places: Any) -> list[Any]:
-        return [_parts["write"](operation, x, value, views, places)]
+        return [parts_of["write"](operation, x, value, views, places)]
 
     (new,), (dim,) = batch_flat(write, axis, (whole, value, *places), dims)
     swap_p.call(ref, array_ops.to_axis(new, dim, axis.size, dims[0]), views=())
@@ -306,7 +285,8 @@ class _Making(Primitive):
     __slots__ = ()
     makes_references = True
     mergeable = False
-    shard = _by_types
+    shard = by_types
+    on_low = by_parts
 
 
 class _NewRef(_Making):
@@ -320,6 +300,8 @@ class _NewRef(_Making):
 
     def evaluate(self, x: Any, *, memory_space: Any, kind: str | None) -> Any:
         aval = typeof(x)
+        if aval.is_high:
+            return by_parts(self, (x,), (aval,), memory_space=memory_space, kind=kind)
         copy = _of_type(_copy_now(x), RefType(aval))
         return (Ref(RefType(aval, memory_space, kind), _placed_as(copy, x)),)
 
@@ -363,7 +345,13 @@ class EmptyRef(_Making):
     def types(self, *, aval: ShapedArray, memory_space: Any) -> Any:
         return (RefType(aval, memory_space),)
 
+    def on_low(self, operands: Any, avals: Any, *, aval: Any, memory_space: Any) -> Any:
+        refs = [self.call(aval=low, memory_space=memory_space)[0] for low in aval.lo_ty()]
+        return (RefType(aval, memory_space).raise_val(*refs),)
+
     def evaluate(self, *, aval: ShapedArray, memory_space: Any) -> Any:
+        if aval.is_high:
+            return self.on_low((), (), aval=aval, memory_space=memory_space)
         return new_ref_p.evaluate(array_ops.zeros(aval), memory_space=memory_space, kind=None)
 
     def discharge(self, *, aval: ShapedArray, memory_space: Any) -> Any:
@@ -394,7 +382,7 @@ class Freeze(_OnReference):
         return frozenset((ReadEffect(0),))
 
     def evaluate(self, ref: Any) -> Any:
-        return (ref.end("frozen"),)
+        return by_parts(self, (ref,), (ref.aval,)) if type(ref) is HighRef else (ref.end("frozen"),)
 
     def discharge(self, ref: Any) -> Any:
         if type(ref) is not Cell:
@@ -464,20 +452,6 @@ def set_now(ref: Ref, value: Any, places: Sequence[Any], views: Views) -> None:
     """Replace a part of the array of a reference outside of any trace; what was there is not computed."""
     swap_p.types(ref.aval, *map(typeof, (value, *places)), views=views)
     ref.write(_of_type(_set_now(ref.read(), value, *places, views=views), ref.aval))
-
-
-def checked_value(part: Any, value: Any) -> Any:
-    """A value to be written, converted if it is weakly typed and the part's dtype can hold it."""
-    aval = typeof(value)
-    if aval.dtype != part.dtype and aval.weak_type and not isinstance(part.dtype, dtypes.ExtendedDType) \
-            and dtypes.result_type(part, value) == part.dtype:
-        return array_ops.convert(value, part.strengthen())
-    return value
-
-
-def refuse_array(op: str, x: Any) -> NoReturn:
-    """Raise the TypeError for something that is no reference."""
-    raise TypeError(f"{op}: expected a reference, got {x!r:.100} of type {type(x)}.\n  References are made by jax.new_ref.")
 
 
 WHOLE = References(

@@ -4,173 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import numpy as np
 
 from teucer._arrays.arrays import ArrayImpl
 from teucer._base import dtypes, tracebacks
+from teucer._core.high.members import found as of_high
+from teucer._core.high.types import is_mutable
 from teucer._core.references.cells import Ref
-from teucer._core.references.types import RefType
+from teucer._core.references.types import HighRef, RefType
 from teucer._core.trace import EVAL, Tracer, current_trace, typeof
-from teucer._core.types import ShapedArray, is_valid_type
-from teucer.lax import _conversion, _references, _structure
-from teucer.lax._indexing.numbers import GatherScatterMode
-from teucer.numpy._index_keys import Key, is_basic, out_of_bounds, parse
-from teucer.numpy._reading import Options, read
-from teucer.numpy._writing import write
+from teucer._core.types import Aval, ShapedArray, is_valid_type
+from teucer.lax import _reference_parts, _references
+from teucer.numpy._index_keys import Key, out_of_bounds, parse
+from teucer.numpy._reference_views import Bitcast, Index, Reshape, Transpose, bitcast_shape, parts_text
 
 __all__ = ["At", "View", "addupdate", "empty_ref", "free_ref", "freeze", "get", "new_ref", "set", "swap"]
-
-
-# --- Views ------------------------------------------------------------------------------------------------------------
-
-
-class Index(NamedTuple):
-    """The elements that a key names; its places are operands."""
-
-    key: Key
-    n: int
-    shape: tuple[Any, ...]
-
-    def read(self, x: Any, places: Sequence[Any]) -> Any:
-        return read(x, self.key._replace(operands=tuple(places)))
-
-    def write(self, operation: str, x: Any, value: Any, places: Sequence[Any]) -> Any:
-        key = self.key._replace(operands=tuple(places))
-        return write(operation, x, value, key, _INSIDE if is_basic(key) else Options())
-
-    def text(self, places: Sequence[str]) -> str:
-        rest, parts = iter(places), []
-        sizes = iter(self.shape)
-        for item in self.key.items:
-            n = None if item[0] == "new" else next(sizes)
-            if item[0] == "full":
-                parts.append(":")
-            elif item[0] == "new":
-                parts.append("None")
-            elif item[0] == "window":
-                start, size = next(rest), item[1]
-                whole = start.isdigit()
-                last = int(start) + size if whole else f"{start}+{size}"
-                parts.append(f"{start if start != '0' else ''}:{last if last != n else ''}")
-            elif item[0] == "steps":
-                parts.append(f"{item[1]}:{item[1] + item[2] * item[3]}:{item[3]}")
-            else:
-                parts.append(next(rest))
-        return "[" + ",".join(parts) + "]"
-
-
-class Reshape(NamedTuple):
-    """The elements in another shape."""
-
-    shape: tuple[Any, ...]
-    n: int = 0
-
-    def read(self, x: Any, places: Sequence[Any]) -> Any:
-        return _structure.reshape(x, self.shape)
-
-    def put(self, x: Any, part: Any, places: Sequence[Any]) -> Any:
-        return _structure.reshape(part, np.shape(x))
-
-    def text(self, places: Sequence[str]) -> str:
-        return f".reshape({self.shape})"
-
-
-class Transpose(NamedTuple):
-    """The axes in another order."""
-
-    permutation: tuple[int, ...]
-    n: int = 0
-
-    def read(self, x: Any, places: Sequence[Any]) -> Any:
-        return _structure.transpose(x, self.permutation)
-
-    def put(self, x: Any, part: Any, places: Sequence[Any]) -> Any:
-        return _structure.transpose(part, tuple(int(i) for i in np.argsort(self.permutation)))
-
-    def text(self, places: Sequence[str]) -> str:
-        return f".transpose({self.permutation})"
-
-
-class Bitcast(NamedTuple):
-    """The bits taken for another dtype; the axis before the last is as much shorter or longer as elements are wider or narrower."""
-
-    dtype: Any
-    n: int = 0
-
-    def read(self, x: Any, places: Sequence[Any]) -> Any:
-        return _bitcast(x, self.dtype)
-
-    def put(self, x: Any, part: Any, places: Sequence[Any]) -> Any:
-        return _bitcast(part, typeof(x).dtype)
-
-    def text(self, places: Sequence[str]) -> str:
-        return f".bitcast({self.dtype.name})"
-
-
-_INSIDE = Options(mode=GatherScatterMode.CLIP)
-
-
-def _bitcast(x: Any, dtype: Any) -> Any:
-    """The bits of x taken for another dtype; of several rows for one, as TPUs pack them, the first is the lowest bits."""
-    shape, old = np.shape(x), typeof(x).dtype
-    if old.itemsize == dtype.itemsize:
-        return _conversion.bitcast_convert_type(x, dtype)
-    rows, columns = shape[-2], shape[-1]
-    if old.itemsize < dtype.itemsize:
-        k = dtype.itemsize // old.itemsize
-        packed = _structure.reshape(x, (*shape[:-2], rows // k, k, columns))
-        return _conversion.bitcast_convert_type(_structure.moveaxis(packed, -2, -1), dtype)
-    narrow = _structure.moveaxis(_conversion.bitcast_convert_type(x, dtype), -1, -2)
-    return _structure.reshape(narrow, (*shape[:-2], rows * (old.itemsize // dtype.itemsize), columns))
-
-
-def _bitcast_shape(shape: tuple[Any, ...], old: Any, new: Any) -> tuple[Any, ...]:
-    if old.itemsize == new.itemsize:
-        return shape
-    if len(shape) < 2 or (shape[-2] * old.itemsize) % new.itemsize:
-        raise ValueError(f"bitcast: elements of {new.itemsize} bytes cannot be made of those of {old.itemsize} in an array of "
-                         f"shape {shape}.\n  The axis before the last is the one that gets shorter or longer.")
-    return (*shape[:-2], shape[-2] * old.itemsize // new.itemsize, shape[-1])
-
-
-def _split(views: Sequence[Any], operands: Sequence[Any]) -> list[tuple[Any, Sequence[Any]]]:
-    pairs, at = [], 0
-    for view in views:
-        pairs.append((view, operands[at:at + view.n]))
-        at += view.n
-    return pairs
-
-
-def read_views(x: Any, views: Sequence[Any], operands: Sequence[Any]) -> Any:
-    """The part of an array."""
-    for view, places in _split(views, operands):
-        x = view.read(x, places)
-    return x
-
-
-def write_views(operation: str, x: Any, value: Any, views: Sequence[Any], operands: Sequence[Any]) -> Any:
-    """An array with its part set to a value, or a value added to it."""
-    if not views:
-        return value if operation == "set" else _added(x, value)
-    (view, places), *rest = _split(views, operands)
-    if type(view) is Index and not rest:
-        return view.write(operation, x, value, places)
-    part = write_views(operation, view.read(x, places), value, views[1:], operands[view.n:])
-    return view.write("set", x, part, places) if type(view) is Index else view.put(x, part, places)
-
-
-def _added(x: Any, value: Any) -> Any:
-    aval = typeof(x)
-    return _structure.add_any_p.call(x, value)[0] if typeof(value) is aval else write("add", x, value, parse((), aval.shape))
-
-
-def _text(name: str, views: Sequence[Any], operands: Sequence[str]) -> str:
-    return name + ("".join(view.text(places) for view, places in _split(views, operands)) or "[...]")
-
-
-_references.install(read=read_views, write=write_views, text=_text)
 
 
 # --- References and views --------------------------------------------------------------------------------------------
@@ -203,9 +53,12 @@ class View:
     def _indexed(self, key: Any) -> View:
         if key is Ellipsis or (type(key) is tuple and not key):
             return self
+        if self.aval.is_high:
+            _refuse_part(key, self.aval)
+            return self
         parsed = parse_key(key, self.shape)
         view = Index(parsed.plan, len(parsed.operands), self.shape)
-        inner = _references._part_aval(self.aval.inner, (view,), tuple(map(typeof, parsed.operands)))
+        inner = _reference_parts.part_aval(self.aval.inner, (view,), tuple(map(typeof, parsed.operands)))
         return self._of(view, inner, parsed.operands)
 
     @property
@@ -227,7 +80,7 @@ class View:
     def _value(self, value: Any) -> Any:
         if not is_valid_type(value):
             value = np.asarray(value)
-        return _references.checked_value(self.aval.inner, value)
+        return _reference_parts.checked_value(self.aval.inner, value)
 
     def get(self, idx: Any = ()) -> Any:
         """The elements."""
@@ -250,7 +103,7 @@ class View:
         """The elements with their bits taken for another dtype; of another width, the axis before the last changes its size."""
         new = dtypes.as_dtype(dtype)
         inner = self.aval.inner
-        return self._of(Bitcast(new), inner.update(shape=_bitcast_shape(self.shape, inner.dtype, new), dtype=new, weak_type=False))
+        return self._of(Bitcast(new), inner.update(shape=bitcast_shape(self.shape, inner.dtype, new), dtype=new, weak_type=False))
 
     def reshape(self, *shape: Any) -> View:
         """The elements in another shape; one size may be -1."""
@@ -276,7 +129,7 @@ class View:
         return len(self.aval)
 
     def __repr__(self) -> str:
-        return f"View({_text('ref', self.transforms, list(map(str, self._operands)))}, {self.aval.str_short()})"
+        return f"View({parts_text('ref', self.transforms, list(map(str, self._operands)))}, {self.aval.str_short()})"
 
 
 @final
@@ -290,6 +143,16 @@ class At:
 
     def __getitem__(self, key: Any) -> View:
         return _view(self.ref_or_view)._indexed(key)
+
+
+def _refuse_part(key: Any, aval: RefType) -> None:
+    """Raise NotImplementedError if a key names a part only of a value of a high type."""
+    entries = [e for e in (key if type(key) is tuple else (key,)) if e is not Ellipsis]
+    shape = getattr(aval.inner, "shape", ())
+    for i, entry in enumerate(entries):
+        if type(entry) is not slice or (entry != slice(None) and entry.indices(shape[i]) != (0, shape[i], 1)):
+            raise NotImplementedError(f"a reference to a value of type {aval.inner} is read and written as a whole: ref[...].\n"
+                                      f"    key: {key!r:.100}")
 
 
 def parse_key(key: Any, shape: Sequence[Any]) -> Key:
@@ -327,7 +190,8 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None)
     >>> ref
     Ref([1., 6., 1.], dtype=float32)
     """
-    if not is_valid_type(init_val) or type(typeof(init_val)) is not ShapedArray:
+    aval = typeof(init_val) if is_valid_type(init_val) else None
+    if type(aval) is not ShapedArray and (aval is None or not aval.is_high or is_mutable(aval) or type(aval) is RefType):
         raise TypeError("Error interpreting argument to new_ref as a JAX value. The problematic value is of type "
                         f"{type(init_val)}\n    init_val: {init_val!r:.100}\n  A reference is to one array: map new_ref over "
                         "a tree with jax.tree.map.")
@@ -342,6 +206,8 @@ def empty_ref(ty: Any, memory_space: Any = None) -> Any:
 
     ty: anything with shape and dtype.
     """
+    if isinstance(ty, Aval) and ty.is_high:
+        return _references.empty_ref_p.call(aval=ty, memory_space=memory_space)[0]
     aval = ShapedArray(tuple(ty.shape), ty.dtype if isinstance(ty.dtype, dtypes.ExtendedDType) else dtypes.as_dtype(ty.dtype))
     return _references.empty_ref_p.call(aval=aval, memory_space=memory_space)[0]
 
@@ -367,7 +233,7 @@ def free_ref(ref: Any) -> None:
 
 def _reference(op: str, ref: Any) -> Any:
     if not isinstance(ref, Ref):
-        _references.refuse_array(op, ref)
+        _reference_parts.refuse_array(op, ref)
     return ref
 
 
@@ -460,6 +326,7 @@ METHODS: dict[str, Any] = {
 }
 for _name, _member in METHODS.items():
     setattr(Ref, _name, _member)
+    setattr(HighRef, _name, _member)
 
 
 def _for_traced(name: str, of_array: Any) -> Any:
@@ -477,7 +344,9 @@ def _for_traced(name: str, of_array: Any) -> Any:
 
 
 def _otherwise(x: Any, name: str) -> Any:
-    """Members of traced references that arrays do not have."""
+    """Members of traced references, and of values of high types, that arrays do not have."""
+    if name != "aval" and x.aval.is_high and type(x.aval) is not RefType:
+        return of_high(x, name)
     own = METHODS.get(name)
     if own is not None and type(x.aval) is RefType:
         return own.__get__(x)

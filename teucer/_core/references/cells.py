@@ -6,7 +6,7 @@ import operator
 from typing import Any, final
 
 from teucer._base.source import describe, user_frame
-from teucer._core.references.types import RefType
+from teucer._core.references.types import HighRef, RefType
 from teucer._core.trace import Tracer
 from teucer._core.types import register_aval_of
 
@@ -17,7 +17,7 @@ class _RefMeta(type):
     """Traced references are instances too."""
 
     def __instancecheck__(cls, x: Any) -> bool:
-        return type(x) is cls or (isinstance(x, Tracer) and type(x.aval) is RefType)
+        return type(x) in (cls, HighRef) or (isinstance(x, Tracer) and type(x.aval) is RefType)
 
 
 @final

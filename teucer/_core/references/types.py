@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, final
 
 from teucer._core.provided import provided
-from teucer._core.types import Aval, ShapedArray
+from teucer._core.types import Aval, ShapedArray, register_aval_of
 
-__all__ = ["AccumEffect", "ReadEffect", "RefEffect", "RefType", "Touched", "WriteEffect", "at_inputs", "at_operands",
+__all__ = ["AccumEffect", "HighRef", "ReadEffect", "RefEffect", "RefType", "Touched", "WriteEffect", "at_inputs", "at_operands",
            "is_reference", "made", "refuse", "touched"]
 
-# The types of references that have been made: while there are none, no program is searched for them.
-made: list[RefType] = []
+# The types of references that have been made, and classes of high values: while there are none, no program is searched for them.
+made: list[Any] = []
 
 
 @final
@@ -27,7 +27,7 @@ class RefType(Aval):
     Ref{float32[3]}
     """
 
-    __slots__ = ("inner", "memory_space", "kind", "shape", "dtype", "weak_type", "ndim", "extended", "symbolic")
+    __slots__ = ("inner", "memory_space", "kind", "shape", "dtype", "weak_type", "ndim", "extended", "symbolic", "is_high")
     _interned: ClassVar[dict[Any, RefType]] = {}
 
     inner: ShapedArray
@@ -42,11 +42,13 @@ class RefType(Aval):
         key = (inner, memory_space, kind)
         self = cls._interned.get(key)
         if self is None:
-            if not made:
+            if not cls._interned:
                 provided.references()  # gives references and what stands for them their methods
             self = cls._interned[key] = super().__new__(cls)
             self.inner, self.memory_space, self.kind = inner, memory_space, kind
-            self.shape, self.dtype, self.weak_type, self.ndim = inner.shape, inner.dtype, inner.weak_type, inner.ndim
+            self.is_high = inner.is_high
+            if not self.is_high:
+                self.shape, self.dtype, self.weak_type, self.ndim = inner.shape, inner.dtype, inner.weak_type, inner.ndim
             self.extended, self.symbolic = False, inner.symbolic
             made.append(self)
         return self
@@ -78,6 +80,23 @@ class RefType(Aval):
         inner = changes.pop("inner_aval", self.inner)
         return RefType(inner.update(**changes) if changes else inner, **own)
 
+    def __getattr__(self, name: str) -> Any:
+        # Of a high type: what that says of itself.
+        if name in ("shape", "dtype", "weak_type", "ndim"):
+            return getattr(self.inner, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def lo_ty(self) -> list[Any]:
+        if not self.is_high:
+            return [self]
+        return [RefType(low, self.memory_space, self.kind) for low in self.inner.lo_ty()]
+
+    def lower_val(self, ref: Any) -> list[Any]:
+        return list(self.inner.lower_val(ref._refs)) if self.is_high else [ref]
+
+    def raise_val(self, *refs: Any) -> Any:
+        return HighRef(self, self.inner.raise_val(*refs)) if self.is_high else refs[0]
+
     def tangent_aval(self) -> RefType:
         return RefType(self.inner.tangent_aval(), self.memory_space, self.kind)
 
@@ -92,6 +111,22 @@ class RefType(Aval):
         return len(self.inner)
 
 
+@final
+class HighRef:
+    """A reference to a value of a high type: a value of the type that is made of references."""
+
+    __slots__ = ("_refs", "aval")
+
+    def __init__(self, aval: RefType, refs: Any) -> None:
+        self.aval, self._refs = aval, refs
+
+    def __repr__(self) -> str:
+        return f"Ref({self._refs!r})"
+
+
+register_aval_of(HighRef, lambda ref: ref.aval)
+
+
 class RefEffect:
     """That a program reads, writes or adds to the array of a reference, an input of it.
 
@@ -100,6 +135,8 @@ class RefEffect:
 
     __slots__ = ("index",)
     ordered = False
+    # Whether of several on one input the last alone holds.
+    is_last = False
 
     def __init__(self, index: Any) -> None:
         self.index = index
@@ -161,7 +198,7 @@ class Touched(NamedTuple):
 
 def touched(effects: Any) -> Touched:
     """What the effects of an equation say of references."""
-    refs = [e for e in effects if isinstance(e, RefEffect)]
+    refs = [e for e in effects if isinstance(e, RefEffect) and not e.is_last]
     return Touched(frozenset(e.index for e in refs if type(e) is not WriteEffect),
                    frozenset(e.index for e in refs if type(e) is not ReadEffect))
 
@@ -176,6 +213,15 @@ def at_operands(effects: Any, invars: Sequence[Any], offset: int = 0) -> frozens
 
 def at_inputs(eqns: Any, inputs: Sequence[Any]) -> frozenset[Any]:
     """The effects of equations as those of a jaxpr with these inputs; what happens to references made within is nobody's."""
-    known = set(inputs)
-    found = {e.at(eqn.invars[e.index]) if isinstance(e, RefEffect) else e for eqn in eqns for e in eqn.effects}
-    return frozenset(e for e in found if not isinstance(e, RefEffect) or e.index in known)
+    known, found, last = set(inputs), set(), {}
+    for eqn in eqns:
+        for e in eqn.effects:
+            if not isinstance(e, RefEffect):
+                found.add(e)
+            elif eqn.invars[e.index] in known:
+                own = e.at(eqn.invars[e.index])
+                if e.is_last:
+                    last[own.index] = own
+                else:
+                    found.add(own)
+    return frozenset((*found, *last.values()))

@@ -102,7 +102,7 @@ def refuse_aliases(avals: Sequence[Any], args: Sequence[Any], consts: Sequence[A
     seen: dict[int, int] = {}
     head = "only one reference to a mutable array may be passed as an argument to a function, but when tracing"
     for i, (x, aval) in enumerate(zip(args, avals, strict=True)):
-        if type(aval) is not references.RefType:
+        if type(aval) is not references.RefType and not getattr(aval, "has_qdd", False):
             continue
         first = seen.setdefault(id(x), i)
         if first != i:

@@ -14,16 +14,18 @@ from teucer._base import config, dtypes, memo
 from teucer._core import array_ops, axes
 from teucer._core.calls import flatten_results, fun_name, where
 from teucer._core.effects import Effect
+from teucer._core.high.types import fits, is_mutable, stated
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Var
 from teucer._core.primitive import Primitive
 from teucer._core.references import types as references
 from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import Tracer, typeof
-from teucer._core.types import ShapedArray, is_valid_type
+from teucer._core.types import ShapedArray, high_types, is_valid_type
 from teucer._devices.placement import placement_of, spread
 from teucer._dimensions.dimensions import Dimension
 from teucer._programs.compile import program_for
 from teucer._programs.eager import check_no_tracers
+from teucer._programs.high import needs_low, run_high
 from teucer._programs.job import Job
 from teucer._programs.references.programs import arrays, refuse_aliases, takes_references
 from teucer._programs.references.programs import run as run_on_arrays
@@ -58,7 +60,7 @@ def stage_body(fun: Callable[..., Any], what: str, in_tree: Any, avals: Sequence
     key = (what, in_tree, tuple(avals), config.trace_context(), axes.axis_key())
     by_signature = _staged.of(fun)
     found: Body | None = by_signature.get(key)
-    if found is None:
+    if found is None or (high_types and not fits(found.jaxpr.in_avals, found.consts)):
         found = stage_anew(fun, what, in_tree, avals, fun if call is None else call)
         if not any(isinstance(c, Tracer) for c in found.consts):
             memo.remember(by_signature, key, found)
@@ -110,7 +112,7 @@ def avals_of(op: str, leaves: Sequence[Any]) -> list[Any]:
         if not is_valid_type(x):
             raise TypeError(f"{op}: Argument '{x!s:.100}' of type {type(x)} is not a valid JAX type.\n"
                             "  Arguments are arrays, numbers, and pytrees of them; close over anything else.")
-    return [typeof(x) for x in leaves]
+    return [stated(x) for x in leaves] if high_types else [typeof(x) for x in leaves]
 
 
 def split_list(xs: Sequence[Any], *sizes: int) -> list[list[Any]]:
@@ -219,13 +221,15 @@ def kind_text(kind: str) -> str:
 
 def same_type(x: Any, y: Any) -> bool:
     """Whether two types agree but for weakness."""
+    if x.is_high:
+        return bool(x == y)
     return x is y or (type(x) is type(y) is ShapedArray and x.shape == y.shape and x.dtype == y.dtype and x.vma == y.vma
                       and x.sharding is y.sharding)
 
 
 def difference(x: Any, y: Any) -> str:
     """In what two types differ."""
-    if type(x) is not type(y):
+    if type(x) is not type(y) or x.is_high:
         return "the kinds of type do not match"
     parts = [text for text, differ in (("the shapes do not match", x.shape != y.shape),
                                        ("the dtypes do not match", x.dtype != y.dtype),
@@ -326,15 +330,23 @@ def run(primitive: Primitive, args: Sequence[Any], params: dict[str, Any], owner
     outs: the shardings of results, None where the compiler chooses.
     """
     check_no_tracers(args)
-    avals = tuple([typeof(x) for x in args])
+    places: Sequence[int] = range(len(args))
+    if high_types:  # what changes is one argument, even if condition and body of a loop both take it
+        first = {id(x): i for i, x in reversed(list(enumerate(args))) if is_mutable(typeof(x))}
+        own = [i for i, x in enumerate(args) if first.get(id(x), i) == i]
+        places = [own.index(first.get(id(x), i)) for i, x in enumerate(args)]
+        args = [args[i] for i in own]
+    avals = tuple([stated(x) for x in args] if high_types else [typeof(x) for x in args])
 
     def make() -> Jaxpr:
-        return stage_flat(lambda *xs: primitive.call(*xs, **params), avals, DebugInfo(str(primitive.name)))[0]
+        return stage_flat(lambda *xs: primitive.call(*[xs[i] for i in places], **params), avals, DebugInfo(str(primitive.name)))[0]
 
-    jaxpr = owner.kept(("run", primitive, avals, tuple(params.items())), make)
+    jaxpr = owner.kept(("run", primitive, avals, tuple(params.items()), *places), make)
     given = arrays(args)
     placement = placement_of(given) if not any(outs) else spread(given, None, outs)
     job = Job(jaxpr, str(primitive.name), placement, (False,) * len(args))
+    if needs_low(jaxpr):
+        return tuple(run_high(job, args))
     if takes_references(args):
         return tuple(run_on_arrays(job, args))
     return tuple(execute(program_for(job), ClosedJaxpr(jaxpr), args))

@@ -10,6 +10,7 @@ import numpy as np
 
 from teucer._base import config, dtypes, tracebacks
 from teucer._core import array_ops
+from teucer._core.high.types import stated
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Literal
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.references.types import at_operands
@@ -19,6 +20,7 @@ from teucer._core.types import Zero
 from teucer._lower import hlo
 from teucer._optimize.dce import dce_closed, narrowed
 from teucer._optimize.discharge import discharged
+from teucer._optimize.high import lowered, refuse_other_state, taken_apart
 from teucer._optimize.unchanged import unchanged
 from teucer._transform.batch import batch_jaxpr
 from teucer._transform.jvp import jvp_jaxpr, split_tangents
@@ -69,6 +71,14 @@ class Cond(Primitive):
         changed = tuple(sorted({g for b in branches for g in discharged(b, groups[1:]).changed}))
         found = [discharged(b, groups[1:], changed) for b in branches]
         return found[0].split(self._bind(operands[0], operands[1:], [d.jaxpr for d in found], params))
+
+    def on_low(self, operands: Any, avals: Any, *, branches: Sequence[ClosedJaxpr], **params: Any) -> Any:
+        found = [lowered(b) for b in branches]
+        for low in found[1:]:
+            for (_, one), (_, other) in zip(found[0].ends, low.ends, strict=True):
+                refuse_other_state(one, other, "the branches of cond leave it holding different things")
+        given = taken_apart(operands[1:], avals[1:])
+        return found[0].raised(self._bind(operands[0], given.low, [low.jaxpr for low in found], params), operands[1:])
 
     def evaluate(self, *args: Any, **params: Any) -> Any:
         return run(self, args, params, params["branches"][0])
@@ -456,7 +466,7 @@ def bind_branches(index: Any, bodies: Sequence[Body], flat: Sequence[Any], **par
     places = {key: i for i, key in enumerate(consts)}
     vma = typeof(index).vma
     closed_over, flat = ([array_ops.vary(x, vma) for x in xs] for xs in (consts.values(), flat))
-    avals, operands = tuple(map(typeof, closed_over)), tuple(map(typeof, flat))
+    avals, operands = tuple(map(stated, closed_over)), tuple(map(stated, flat))
     out_avals = tuple(_joined(outs) for outs in zip(*(b.jaxpr.out_avals for b in bodies), strict=True))
     if vma:
         out_avals = tuple(a.update(vma=a.vma | vma) for a in out_avals)

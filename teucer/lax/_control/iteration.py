@@ -79,10 +79,10 @@ def run_scan(f: Callable[..., Any], init: Any, xs: Any, length: int | None, reve
         return _python_scan(call, init, flat_xs, xs_tree, length, reverse)
     in_tree = pytrees.treedef_tuple((init_tree, xs_tree))
     for a in x_avals:
-        if a.sharding is not None and a.sharding.spec[0] is not None:
+        if not a.is_high and a.sharding is not None and a.sharding.spec[0] is not None:
             raise ValueError(f"0th dimension of all xs should be replicated. Got {a.sharding.spec}\n    {what}: "
                              f"{a.str_short(short_dtypes=True)}\n  Lay xs out otherwise with jax.reshard.")
-    elements = [mapped_aval(a, 0) for a in x_avals]
+    elements = [a.dec_rank(length, a.leading_axis_spec()) if a.is_high else mapped_aval(a, 0) for a in x_avals]
     name = next(iter(parameter_names(f)), "carry")
 
     flat, avals = [*flat_init, *flat_xs], [*init_avals, *x_avals]
@@ -155,6 +155,7 @@ def _length(x_avals: Sequence[Any], xs_tree: Any, length: Any) -> Any:
 
     Raises ValueError if leading sizes differ, or there is nothing that says it.
     """
+    x_avals = [low for aval in x_avals for low in aval.lo_ty()]
     for i, aval in enumerate(x_avals):
         if not aval.shape:
             raise ValueError("scan got value with no leading axis to scan over: "

@@ -20,6 +20,7 @@ from teucer._dimensions.dimensions import is_symbolic
 from teucer._dynamic import padding
 from teucer._optimize.dce import dce_closed, narrowed
 from teucer._optimize.discharge import discharged
+from teucer._optimize.high import lowered, put_back, refuse_mutable, taken_apart
 from teucer._optimize.unchanged import unchanged
 from teucer._transform.batch import batch_jaxpr, unmapped_aval
 from teucer._transform.jvp import jvp_jaxpr, split_tangents
@@ -96,6 +97,19 @@ class Scan(Primitive):
         outs = self.call(*extra, *(operands[i] for i in order), jaxpr=inner, num_consts=h + len(fixed), num_carry=k + num_carry,
                          **params)
         return outs[k:], dict(zip(found.changed, outs[:k], strict=True))
+
+    def on_low(self, operands: Any, avals: Any, *, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, length: Any,
+               **params: Any) -> Any:
+        """Of what is constant, that which changes is in references; types of xs and ys are those of all elements together."""
+        refuse_mutable(self, avals[num_consts:])
+        refs: dict[int, list[Any]] = {}
+        given, low = taken_apart(operands, avals, refs), lowered(jaxpr, in_place=True)
+        inner, consts = hoisted(low.jaxpr)
+        outs = self.call(*consts, *given.low, jaxpr=inner, num_consts=len(consts) + given.count(0, num_consts),
+                         num_carry=given.count(num_consts, num_consts + num_carry), length=length, **params)
+        types = (*low.outs[:num_carry], *(unmapped_aval(a, 0, length) for a in low.outs[num_carry:]))
+        put_back(operands, avals, refs)
+        return low._replace(outs=types).raised(outs, operands)
 
     def evaluate(self, *args: Any, **params: Any) -> Any:
         return run(self, args, params, params["jaxpr"])

@@ -20,6 +20,7 @@ from teucer._lower import hlo
 from teucer._lower.context import Value
 from teucer._optimize.dce import dce_closed, narrowed
 from teucer._optimize.discharge import discharged
+from teucer._optimize.high import lowered, put_back, refuse_mutable, taken_apart
 from teucer._optimize.unchanged import unchanged
 from teucer._transform.batch import batch_jaxpr
 from teucer._transform.jvp import jvp_jaxpr, split_tangents
@@ -99,6 +100,21 @@ class While(Primitive):
                          *operands[m + body_nconsts:], cond_jaxpr=cond, body_jaxpr=body,
                          cond_nconsts=len(cond_extra) + len(fixed[0]), body_nconsts=len(body_extra) + len(fixed[1]))
         return outs[k:], dict(zip(changed, outs[:k], strict=True))
+
+    def on_low(self, operands: Any, avals: Any, *, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, cond_nconsts: int,
+               body_nconsts: int) -> Any:
+        """Of what is constant, that which changes is in references, which condition and body share."""
+        m = cond_nconsts + body_nconsts
+        refuse_mutable(self, avals[m:])
+        refs: dict[int, list[Any]] = {}
+        given = taken_apart(operands, avals, refs)
+        low_cond, low = lowered(cond_jaxpr, in_place=True), lowered(body_jaxpr, in_place=True)
+        (cond, cond_extra), (body, body_extra) = hoisted(low_cond.jaxpr), hoisted(low.jaxpr)
+        k, n = given.count(0, cond_nconsts), given.count(cond_nconsts, m)
+        outs = self.call(*cond_extra, *given.low[:k], *body_extra, *given.low[k:], cond_jaxpr=cond, body_jaxpr=body,
+                         cond_nconsts=len(cond_extra) + k, body_nconsts=len(body_extra) + n)
+        put_back(operands, avals, refs)
+        return low.raised(outs, operands)
 
     def evaluate(self, *args: Any, **params: Any) -> Any:
         return run(self, args, params, params["body_jaxpr"])

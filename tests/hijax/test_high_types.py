@@ -1,0 +1,324 @@
+"""Types of libraries: they are lowered to arrays, and their primitives have rules of their own under every transformation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import teucer as jax
+import teucer.numpy as jnp
+from teucer import lax
+from teucer.experimental.hijax import (
+    GradAccum,
+    HiPrim,
+    HiPrimitive,
+    HiType,
+    MappingSpec,
+    NullAccum,
+    instantiate_zeros,
+    is_undefined_primal,
+    register_hitype,
+)
+from teucer.experimental.state import WriteEffect
+
+
+@dataclass(frozen=True)
+class Pair:
+    first: Any
+    second: Any
+
+
+@dataclass(frozen=True)
+class PairSpec(MappingSpec):
+    first: Any
+    second: Any
+
+
+@dataclass(frozen=True)
+class PairType(HiType):
+    """Pairs of one type: linear, so that they are their own tangents."""
+
+    part: Any
+
+    def lo_ty(self):
+        return [self.part, self.part]
+
+    def lower_val(self, x):
+        return [x.first, x.second]
+
+    def raise_val(self, first, second):
+        return Pair(first, second)
+
+    def to_tangent_aval(self):
+        return PairType(self.part.to_tangent_aval())
+
+    def vspace_zero(self):
+        return pair(jnp.zeros(self.part.shape), jnp.zeros(self.part.shape))
+
+    def vspace_add(self, x, y):
+        return pair(first(x) + first(y), second(x) + second(y))
+
+    def dec_rank(self, size, spec):
+        return PairType(self.part.dec_rank(size, spec.first))
+
+    def inc_rank(self, size, spec):
+        return PairType(self.part.inc_rank(size, spec.first))
+
+    def leading_axis_spec(self):
+        return PairSpec(0, 0)
+
+    def str_short(self, short_dtypes=False, **_):
+        return f"Pair[{self.part.str_short(short_dtypes)}]"
+
+
+register_hitype(Pair, lambda x: PairType(jax.typeof(x.first)))
+
+
+class MakePair(HiPrimitive):
+    def abstract_eval(self, x, y):
+        return PairType(x), set()
+
+    def to_lojax(self, x, y):
+        return Pair(x, y)
+
+    def jvp(self, primals, tangents):
+        return pair(*primals), pair(*map(instantiate_zeros, tangents))
+
+    def transpose(self, ct, x, y):
+        return [first(ct) if is_undefined_primal(x) else None, second(ct) if is_undefined_primal(y) else None]
+
+
+class Take(HiPrim):
+    """One of the two parts; all rules that are needed are stated."""
+
+    def __init__(self, aval, index):
+        self.in_avals, self.out_aval, self.params = (aval,), aval.part, {"index": index}
+        super().__init__()
+
+    def expand(self, x):
+        return (x.first, x.second)[self.index]
+
+    def jvp(self, primals, tangents):
+        return self(*primals), self(*tangents)
+
+    def transpose(self, ct, accum):
+        assert isinstance(accum, GradAccum)
+        accum.accum(pair(ct, jnp.zeros_like(ct)) if self.index == 0 else pair(jnp.zeros_like(ct), ct))
+
+    def batch(self, axis, args, dims):
+        (x,), (spec,) = args, dims
+        return Take(jax.typeof(x), self.index)(x), (spec.first, spec.second)[self.index]
+
+
+make_pair = MakePair("make_pair")
+
+
+def pair(x, y):
+    return make_pair.bind(x, y)
+
+
+def first(x):
+    return Take(jax.typeof(x), 0)(x)
+
+
+def second(x):
+    return Take(jax.typeof(x), 1)(x)
+
+
+def swapped(x):
+    return pair(second(x), first(x) * 2)
+
+
+A, B = jnp.arange(3.0), jnp.ones(3)
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda f: f, jax.jit, lambda f: jax.jit(jax.jit(f)), jax.checkpoint], ids=["eager", "jit", "jits", "remat"]
+)
+def test_high_values_go_in_and_out(wrap):
+    out = wrap(swapped)(Pair(A, B))
+    assert type(out) is Pair
+    np.testing.assert_array_equal(out.first, B)
+    np.testing.assert_array_equal(out.second, 2 * A)
+
+
+def test_jaxprs_have_high_variables_until_they_are_lowered():
+    traced = jax.jit(swapped).trace(Pair(A, B))
+    assert traced.jaxpr.is_high and not traced.lojax.is_high
+    assert "a:Pair[f32[3]]" in str(traced.jaxpr) and "make_pair" in str(traced.jaxpr)
+    assert not jax.make_jaxpr(jnp.sin)(1.0).is_high
+    np.testing.assert_array_equal(traced.lower().compile()(Pair(A, B)).second, 2 * A)
+
+
+def test_pairs_are_carried_and_scanned():
+    def body(carry, x):
+        return swapped(carry), pair(first(x) + 1, second(x))
+
+    def f(carry, xs):
+        return lax.scan(body, carry, xs)
+
+    xs = Pair(jnp.arange(2.0), jnp.zeros(2))
+    carry, ys = f(Pair(A, B), xs)
+    np.testing.assert_array_equal(carry.first, 2 * A)
+    np.testing.assert_array_equal(ys.first, [1, 2])
+    assert type(jax.jit(f)(Pair(A, B), xs)[1]) is Pair
+
+
+def test_pairs_in_while_and_cond():
+    def f(x, n):
+        n, x = lax.while_loop(lambda c: c[0] > 0, lambda c: (c[0] - 1, swapped(c[1])), (n, x))
+        return lax.cond(n == 0, swapped, lambda x: x, x)
+
+    out = jax.jit(f)(Pair(A, B), 1)
+    np.testing.assert_array_equal(out.first, 2 * A)
+    np.testing.assert_array_equal(out.second, 2 * B)
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_derivatives_ask_the_rules(jit):
+    def f(x, y):
+        return (first(swapped(pair(x, y))) * second(swapped(pair(x, y)))).sum()  # y * 2x
+
+    f = jax.jit(f) if jit else f
+    gx, gy = jax.grad(f, (0, 1))(A, B)
+    np.testing.assert_array_equal(gx, 2 * B)
+    np.testing.assert_array_equal(gy, 2 * A)
+    assert jax.jvp(f, (A, B), (B, B))[1] == (2 * (A + B)).sum()
+
+
+def test_gradients_of_high_arguments_are_high():
+    g = jax.grad(lambda p: (first(p) * second(p)).sum())(Pair(A, B))
+    np.testing.assert_array_equal(g.first, B)
+    np.testing.assert_array_equal(g.second, A)
+
+
+def test_vmap_maps_by_specs():
+    out = jax.vmap(lambda p: first(p) + second(p), in_axes=PairSpec(0, 0), axis_size=3)(Pair(A, B))
+    np.testing.assert_array_equal(out, A + B)
+
+
+class Times(HiPrim):
+    """x * y, with rules for reverse mode alone, and the axes of results of a batch."""
+
+    def __init__(self, aval):
+        self.in_avals, self.out_aval, self.params = (aval, aval), aval, {}
+        super().__init__()
+
+    def expand(self, x, y):
+        return x * y
+
+    def vjp_fwd(self, moving, x, y):
+        return self(x, y), (x, y, moving)
+
+    def vjp_bwd(self, res, ct, x_accum, y_accum):
+        x, y, moving = res
+        assert [not isinstance(a, NullAccum) for a in (x_accum, y_accum)] == [bool(m) for m in moving]
+        x_accum.accum(10 * ct * y)
+        y_accum.accum(10 * ct * x)
+
+    def batch_dim_rule(self, axis, dims):
+        return dims[0] if dims[1] is None else dims[1]
+
+
+def times(x, y):
+    return Times(jax.typeof(x))(x, y)
+
+
+def test_reverse_rules_are_those_of_the_primitive():
+    assert jax.grad(times)(2.0, 3.0) == 30
+    assert jax.grad(times, 1)(2.0, 3.0) == 20
+    assert jax.jit(jax.grad(times))(2.0, 3.0) == 30
+    with pytest.raises(TypeError, match=r"Times: it can be differentiated in reverse mode only"):
+        jax.jvp(times, (2.0, 3.0), (1.0, 1.0))
+
+
+def test_batches_follow_from_where_results_are_mapped():
+    x, y = jnp.arange(6.0).reshape(2, 3), jnp.arange(2.0)
+    np.testing.assert_array_equal(jax.vmap(jax.vmap(times, (0, None)))(x, y), x * y[:, None])
+    np.testing.assert_array_equal(jax.vmap(jax.vmap(times, (None, 0)), (0, 1), 1)(y, x.T), (x.T * y).T.T)
+
+
+def test_linear_rules():
+    class Cube(HiPrim):
+        def __init__(self, aval):
+            self.in_avals, self.out_aval, self.params = (aval,), aval, {}
+            super().__init__()
+
+        def expand(self, x):
+            return x**3
+
+        def lin(self, moving, x):
+            return self(x), x
+
+        def linearized(self, x, t):
+            return 3 * x**2 * t
+
+    def cube(x):
+        return Cube(jax.typeof(x))(x)
+
+    assert jax.linearize(cube, 2.0)[1](1.0) == jax.grad(cube)(2.0) == jax.jvp(cube, (2.0,), (1.0,))[1] == 12
+
+
+def test_custom_functions_take_high_values():
+    @jax.custom_vjp
+    def f(p):
+        return first(p)
+
+    f.defvjp(lambda p: (f(p), None), lambda _, ct: (pair(7 * ct, ct),))
+    g = jax.grad(lambda p: f(p).sum())(Pair(A, B))
+    np.testing.assert_array_equal(g.first, 7 * B)
+
+
+def test_references_to_high_values():
+    def f(p):
+        ref = jax.new_ref(p)
+        ref[...] = swapped(ref[...])
+        return jax.freeze(ref)
+
+    for g in (f, jax.jit(f)):
+        out = g(Pair(A, B))
+        np.testing.assert_array_equal(out.second, 2 * A)
+    with pytest.raises(NotImplementedError, match=r"is read and written as a whole"):
+        jax.new_ref(Pair(A, B))[0]
+
+
+def test_primitives_on_references():
+    class Double(HiPrim):
+        def __init__(self, aval):
+            self.in_avals, self.out_aval, self.params = (aval,), None, {}
+            self.effects = {WriteEffect(0)}
+            super().__init__()
+
+        def expand(self, ref):
+            ref[...] = ref[...] * 2
+
+    ref = jax.new_ref(3.0)
+    for f in (lambda r: Double(jax.typeof(r))(r), jax.jit(lambda r: Double(jax.typeof(r))(r))):
+        f(ref)
+    assert ref[...] == 12
+
+
+def test_missing_rules_are_named():
+    class Bare(HiPrimitive):
+        def abstract_eval(self, x):
+            return x, set()
+
+    with pytest.raises(NotImplementedError, match=r"Implementation for 'bare'.*\n  Define Bare.to_lojax"):
+        Bare("bare").bind(1.0)
+    with pytest.raises(NotImplementedError, match=r"Differentiation rule for 'bare'.*\n  Define Bare.jvp"):
+        jax.grad(Bare("bare").bind)(1.0)
+
+    class Both(HiPrim):
+        in_avals, out_aval, params = (), None, {}
+
+        def vjp_bwd(self, *args): ...
+
+        def vjp_bwd_retval(self, *args): ...
+
+    with pytest.raises(AttributeError, match=r"Both defines both vjp_bwd and vjp_bwd_retval"):
+        Both()
+    with pytest.raises(TypeError, match=r"(?s)has tangents of type PairType.*but got one of type float32"):
+        jax.jvp(first, (Pair(A, B),), (A,))

@@ -1,0 +1,1 @@
+"""Types of libraries, made of types of arrays, and values that change."""

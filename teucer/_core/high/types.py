@@ -1,0 +1,326 @@
+"""High types: types of libraries whose values are made of values of low types, those of arrays (docs/high_types.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, final
+
+from teucer._core.high.members import state_members
+from teucer._core.references import types as references
+from teucer._core.references.types import RefEffect
+from teucer._core.trace import Trace, Tracer, current_trace, typeof
+from teucer._core.types import Aval, Zero, high_types, register_aval_of
+
+__all__ = ["AvalMutableQDD", "AvalQDD", "HighType", "MappingSpec", "MutableHighType", "MutableQDD", "StateEffect",
+           "aval_mapping_handlers", "aval_method", "aval_property", "cur_qdd", "fits", "is_high", "is_mutable", "low_types",
+           "low_values", "register_hitype", "stated"]
+
+
+class MappingSpec:
+    """What `vmap` is told of the axes of a value of a high type. Each type has specs of its own."""
+
+
+# Types that are mapped along axes by number: (size, axis, type) -> type of an element, (size, axis, mesh axis, type) -> of a batch.
+aval_mapping_handlers: dict[type, tuple[Callable[..., Any], Callable[..., Any]]] = {}
+
+
+class HighType(Aval):
+    """A type whose values are made of values of other types, for libraries to derive from.
+
+    Types are compared by `==`, and hashed. What a library says of one:
+
+    lo_ty() -> types, lower_val(value) -> values of these, raise_val(*values) -> value       of what values are made
+    to_tangent_aval() -> type; vspace_zero() -> value; vspace_add(x, y) -> value             derivatives
+    dec_rank(size, spec) -> type, inc_rank(size, spec) -> type, leading_axis_spec() -> spec  vmap and scan
+    shard(mesh, manual_axes, check_vma, spec) -> type, unshard(mesh, check_vma, spec) -> type  shard_map
+    """
+
+    is_high = moves = True
+    has_qdd: Any = False
+    weak_type = False
+    sharding: Any = None
+    vma: frozenset[str] = frozenset()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        state_members(cls)
+
+    def _lacks(self, method: str) -> NotImplementedError:
+        return NotImplementedError(f"values of type {self} do not say what is needed here.\n"
+                                   f"  Define {type(self).__name__}.{method}.")
+
+    def lo_ty(self) -> Sequence[Any]:
+        """The types of which values are made."""
+        raise self._lacks("lo_ty")
+
+    def lower_val(self, hi_val: Any, /) -> Sequence[Any]:
+        """The values, of the types `lo_ty()`, of which a value is made."""
+        raise self._lacks("lower_val")
+
+    def raise_val(self, *lo_vals: Any) -> Any:
+        """The value that is made of the given ones."""
+        raise self._lacks("raise_val")
+
+    def tangent_aval(self) -> Any:
+        return self.to_tangent_aval()
+
+    def cotangent_aval(self) -> Any:
+        return self.to_ct_aval()
+
+    def to_tangent_aval(self) -> Any:
+        """The type of tangents to values."""
+        raise self._lacks("to_tangent_aval")
+
+    def to_ct_aval(self) -> Any:
+        """The type of cotangents of values; by default that of tangents."""
+        return self.to_tangent_aval()
+
+    @property
+    def zero(self) -> Zero:
+        return Zero(self.tangent_aval())
+
+    def vspace_zero(self) -> Any:
+        """The zero among values, where they are tangents."""
+        raise self._lacks("vspace_zero")
+
+    def vspace_add(self, x: Any, y: Any) -> Any:
+        """The sum of two values, where they are tangents."""
+        raise self._lacks("vspace_add")
+
+    def dec_rank(self, size: Any, spec: Any) -> Any:
+        """The type of one element of a batch of values, mapped as `spec` says."""
+        rules = aval_mapping_handlers.get(type(self))
+        if rules is None:
+            raise self._lacks("dec_rank")
+        return rules[0](size, spec, self)
+
+    def inc_rank(self, size: Any, spec: Any) -> Any:
+        """The type of a batch of values, mapped as `spec` says."""
+        rules = aval_mapping_handlers.get(type(self))
+        if rules is None:
+            raise self._lacks("inc_rank")
+        return rules[1](size, spec, None, self)
+
+    def leading_axis_spec(self) -> Any:
+        """The spec that maps the first axes, as loops do."""
+        if type(self) not in aval_mapping_handlers:
+            raise self._lacks("leading_axis_spec")
+        return 0
+
+    def shard(self, mesh: Any, manual_axes: Any, check_vma: bool, spec: Any) -> Any:
+        """The type of the part of a value that one device has."""
+        raise self._lacks("shard")
+
+    def unshard(self, mesh: Any, check_vma: bool, spec: Any) -> Any:
+        """The type of the value of which each device has a part."""
+        raise self._lacks("unshard")
+
+    def normalize(self) -> Any:
+        """The type by which programs are kept."""
+        return self
+
+    def str_short(self, short_dtypes: bool = False, **options: Any) -> str:
+        """The type in the notation of jaxprs."""
+        return str(self)
+
+
+class MutableHighType(HighType):
+    """A high type whose values change. What one holds is its state (JAX's "qdd"), which the type does not say.
+
+    A value has a method `cur_qdd()` that gives its state, which is compared by `==` and hashed.
+
+    lo_ty_qdd(state) -> types of which a value in that state is made
+    new_from_loval(state, *values) -> value; read_loval(state, value) -> values; update_from_loval(state, value, *values)
+    """
+
+    has_qdd: Any = True
+
+    def lo_ty_qdd(self, state: Any, /) -> Sequence[Any]:
+        """The types of which a value is made in a state."""
+        raise self._lacks("lo_ty_qdd")
+
+    def new_from_loval(self, state: Any, /, *vals: Any) -> Any:
+        """A new value in a state."""
+        raise self._lacks("new_from_loval")
+
+    def read_loval(self, state: Any, val: Any, /) -> Sequence[Any]:
+        """Of what a value is made."""
+        raise self._lacks("read_loval")
+
+    def update_from_loval(self, state: Any, val: Any, /, *lo_vals: Any) -> None:
+        """Put a value into a state."""
+        raise self._lacks("update_from_loval")
+
+    def to_tangent_aval(self) -> Any:
+        return self
+
+
+@final
+class AvalQDD(Aval):
+    """The type of a variable whose value changes, with the state in which its program finds it."""
+
+    __slots__ = ("aval", "qdd")
+    has_qdd = is_high = True
+    vma: frozenset[str] = frozenset()
+    sharding: Any = None
+
+    def __init__(self, aval: Any, qdd: Any) -> None:
+        self.aval, self.qdd = aval, qdd
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is AvalQDD and self.aval == other.aval and self.qdd == other.qdd
+
+    def __hash__(self) -> int:
+        return hash((self.aval, self.qdd))
+
+    def lo_ty(self) -> Sequence[Any]:
+        """The types of which the value is made."""
+        return self.aval.lo_ty_qdd(self.qdd)  # type: ignore[no-any-return]
+
+    def new_from_loval(self, *vals: Any) -> Any:
+        """A new value."""
+        return self.aval.new_from_loval(self.qdd, *vals)
+
+    def read_loval(self, val: Any) -> Sequence[Any]:
+        """Of what a value is made."""
+        return self.aval.read_loval(self.qdd, val)  # type: ignore[no-any-return]
+
+    def tangent_aval(self) -> Any:
+        return AvalQDD(self.aval.to_tangent_aval(), self.qdd.to_tangent_qdd())
+
+    def to_tangent_aval(self) -> Any:
+        return self.tangent_aval()
+
+    @property
+    def zero(self) -> Zero:
+        return Zero(self.aval.to_tangent_aval())
+
+    def str_short(self, short_dtypes: bool = False, **options: Any) -> str:
+        text: str = self.aval.str_short(short_dtypes)
+        return text
+
+    def __repr__(self) -> str:
+        return f"{self.aval}{{{self.qdd}}}"
+
+
+class MutableQDD:
+    """The state of an operand while the types of a call are worked out: what it was, and what the call makes of it."""
+
+    __slots__ = ("cur_val", "init_val")
+
+    def __init__(self, init_val: Any, cur_val: Any = None) -> None:
+        self.init_val, self.cur_val = init_val, init_val if cur_val is None else cur_val
+
+    def update(self, val: Any) -> None:
+        """Say the state in which the operand is after the call."""
+        self.cur_val = val
+
+
+class AvalMutableQDD(NamedTuple):
+    """What the type rule of a high primitive is given of an operand that changes."""
+
+    aval: Any
+    mutable_qdd: MutableQDD
+
+
+@final
+class StateEffect(RefEffect):
+    """That an operand is in another state afterwards. Of several on one operand the last holds."""
+
+    __slots__ = ("state",)
+    is_last = True
+
+    def __init__(self, index: Any, state: Any) -> None:
+        self.index, self.state = index, state
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is StateEffect and self.index == other.index and bool(self.state == other.state)
+
+    def __hash__(self) -> int:
+        return hash((StateEffect, self.index))
+
+    def at(self, index: Any) -> StateEffect:
+        return StateEffect(index, self.state)
+
+
+class aval_method(NamedTuple):
+    """A method of traced values of a type: `name = aval_method(fun)` in the type's class."""
+
+    fun: Callable[..., Any]
+
+
+class aval_property(NamedTuple):
+    """A property of traced values of a type: `name = aval_property(fget)` in the type's class."""
+
+    fget: Callable[..., Any]
+
+
+def register_hitype(val_cls: type, typeof_fn: Callable[[Any], Any]) -> None:
+    """Say that objects of a class are values of a high type.
+
+    typeof_fn: object -> its type.
+    """
+    register_aval_of(val_cls, typeof_fn)
+    high_types.append(val_cls)
+    references.made.append(val_cls)
+
+
+def is_high(aval: Any) -> bool:
+    """Whether a type is high."""
+    return bool(aval.is_high)
+
+
+def is_mutable(aval: Any) -> bool:
+    """Whether values of a type change."""
+    return isinstance(aval, HighType) and bool(aval.has_qdd)
+
+
+def stated(x: Any, aval: Any = None) -> Any:
+    """The type of a value as that of a variable: with the state that it is in now, if it changes."""
+    aval = typeof(x) if aval is None else aval
+    return AvalQDD(aval, cur_qdd(x)) if is_mutable(aval) else aval
+
+
+def fits(avals: Sequence[Any], consts: Sequence[Any]) -> bool:
+    """Whether the constants of what was traced, of the first types, are in the state in which they were then."""
+    return all(type(a) is not AvalQDD or cur_qdd(c) == a.qdd for a, c in zip(avals, consts, strict=False))
+
+
+def cur_qdd(x: Any) -> Any:
+    """The state in which a value that changes is now.
+
+    Raises TypeError for a value that does not.
+
+    >>> from teucer.experimental.hijax import Box
+    >>> cur_qdd(Box(1.)).leaf_avals
+    (ShapedArray(float32[], weak_type=True),)
+    """
+    if not is_mutable(typeof(x)):
+        raise TypeError(f"cur_qdd: a value of type {typeof(x)} does not change.\n    value: {x!r:.100}")
+    return state_in(current_trace(), x)
+
+
+def state_in(trace: Trace | None, x: Any) -> Any:
+    """The state of a value as a trace knows it."""
+    while trace is not None:
+        if trace.state is not None:
+            found = trace.state(x)
+            if found is not None:
+                return found
+        x = getattr(x, "primal", x) if isinstance(x, Tracer) and x._trace is trace else x
+        trace = trace.parent
+    if isinstance(x, Tracer):
+        raise TypeError(f"cur_qdd: the state of {x} is not known here.")
+    return x.cur_qdd()
+
+
+def low_types(aval: Any) -> list[Any]:
+    """The low types of which values of a type are made."""
+    return list(aval.lo_ty())
+
+
+def low_values(x: Any, aval: Any) -> list[Any]:
+    """The low values of which a value of a type is made."""
+    if type(aval) is AvalQDD:
+        return list(aval.read_loval(x))
+    return list(aval.lower_val(x))

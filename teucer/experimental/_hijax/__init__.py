@@ -1,0 +1,1 @@
+"""Primitives on types of libraries, and values that change."""

@@ -1,0 +1,77 @@
+"""Parts of the arrays of references. `numpy` states how they are read and written."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from teucer._base import dtypes
+from teucer._core import array_ops
+from teucer._core.high.types import low_values
+from teucer._core.stage import stage_flat
+from teucer._core.trace import typeof
+from teucer._core.types import ShapedArray
+
+__all__ = ["Views", "add_part", "by_parts", "by_types", "checked_value", "install", "part_aval", "parts_of", "read_part",
+           "refuse_array", "set_part", "swap_part"]
+
+Views = tuple[Any, ...]
+parts_of: dict[str, Callable[..., Any]] = {}
+
+
+def install(*, read: Callable[..., Any], write: Callable[..., Any], text: Callable[..., str]) -> None:
+    """Say how to read(x, views, operands), write(operation, x, value, views, operands), and print text(name, views, operands)."""
+    parts_of.update(read=read, write=write, text=text)
+
+
+def read_part(x: Any, *operands: Any, views: Views) -> Any:
+    return parts_of["read"](x, views, operands)
+
+
+def set_part(x: Any, value: Any, *operands: Any, views: Views) -> Any:
+    return parts_of["write"]("set", x, value, views, operands)
+
+
+def add_part(x: Any, value: Any, *operands: Any, views: Views) -> Any:
+    return parts_of["write"]("add", x, value, views, operands)
+
+
+def swap_part(x: Any, value: Any, *operands: Any, views: Views) -> tuple[Any, Any]:
+    return read_part(x, *operands, views=views), set_part(x, value, *operands, views=views)
+
+
+@functools.lru_cache(4096)
+def part_aval(inner: ShapedArray, views: Views, avals: Sequence[Any]) -> ShapedArray:
+    """The type of a part of an array."""
+    if not views:
+        return inner
+    jaxpr, _ = stage_flat(lambda x, *operands: [read_part(x, *operands, views=views)], [inner, *avals])
+    aval: ShapedArray = jaxpr.outvars[0].aval
+    return aval
+
+
+def by_types(self: Any, *avals: Any, **params: Any) -> None:
+    """The rule `shard`: types of results say how they are laid out."""
+
+
+def by_parts(self: Any, operands: Sequence[Any], avals: Sequence[Any], **params: Any) -> Any:
+    """The rule `on_low`: a reference to a value of a high type is one to each value of which that is made."""
+    outs = [self.call(*parts, **params) for parts in zip(*map(low_values, operands, avals), strict=True)]
+    return tuple([a.raise_val(*column) for a, column in zip(self.types(*avals, **params), zip(*outs, strict=True), strict=True)])
+
+
+def checked_value(part: Any, value: Any) -> Any:
+    """A value to be written, converted if it is weakly typed and the part's dtype can hold it."""
+    aval = typeof(value)
+    if part.is_high:
+        return value
+    if aval.dtype != part.dtype and aval.weak_type and not isinstance(part.dtype, dtypes.ExtendedDType) \
+            and dtypes.result_type(part, value) == part.dtype:
+        return array_ops.convert(value, part.strengthen())
+    return value
+
+
+def refuse_array(op: str, x: Any) -> NoReturn:
+    """Raise the TypeError for something that is no reference."""
+    raise TypeError(f"{op}: expected a reference, got {x!r:.100} of type {type(x)}.\n  References are made by jax.new_ref.")
