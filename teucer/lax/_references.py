@@ -26,11 +26,13 @@ from teucer.lax._reference_parts import (
     add_part,
     by_parts,
     by_types,
-    part_aval,
     parts_of,
     read_part,
     set_part,
     swap_part,
+)
+from teucer.lax._reference_parts import (
+    part_aval as _part_aval,
 )
 
 __all__ = ["addupdate_p", "empty_ref_p", "free_ref_p", "freeze_p", "get_p", "new_ref_p", "swap_p", "tangent_ref_p"]
@@ -89,7 +91,7 @@ class Get(_OnReference):
     name = "get"
 
     def types(self, ref: Any, *places: Any, views: Views) -> Any:
-        return (part_aval(self.check(ref).inner, views, places),)
+        return (_part_aval(self.check(ref).inner, views, places),)
 
     def effects(self, ref: Any, *places: Any, views: Views) -> Any:
         return frozenset((ReadEffect(0),))
@@ -131,7 +133,7 @@ class Swap(_OnReference):
     name = "swap"
 
     def types(self, ref: Any, value: Any, *places: Any, views: Views) -> Any:
-        part = part_aval(self.check(ref).inner, views, places)
+        part = _part_aval(self.check(ref).inner, views, places)
         self.check_value(part, value, ref)
         return (part,)
 
@@ -186,7 +188,7 @@ class AddUpdate(_OnReference):
     multiple_results = True
 
     def types(self, ref: Any, value: Any, *places: Any, views: Views) -> Any:
-        self.check_value(part_aval(self.check(ref).inner, views, places), value, ref)
+        self.check_value(_part_aval(self.check(ref).inner, views, places), value, ref)
         return ()
 
     def effects(self, ref: Any, *rest: Any, views: Views) -> Any:
