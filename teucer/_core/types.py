@@ -205,7 +205,7 @@ class ShapedArray(Aval):
         """The same type, not weak."""
         return self.update(weak_type=False) if self.weak_type else self
 
-    normalize = strip_weak_type = strengthen
+    normalize = strengthen
 
     def vspace_add(self, x: Any, y: Any) -> Any:
         """The sum of two tangents of this type."""

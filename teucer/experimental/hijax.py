@@ -29,11 +29,11 @@ from teucer._core.references.types import RefType as AbstractRef
 from teucer._core.types import Aval as AbstractValue
 from teucer._core.types import ShapedArray, Zero
 from teucer._derived.custom_vjp import custom_vjp
-from teucer._transform.accumulators import GradAccum, NullAccum, RefAccum, ValAccum
 from teucer.experimental._hijax.box import Box, box_effect, box_get, box_set, new_box
 from teucer.experimental._hijax.control import HiPspec, control_flow_allowed_effects
 from teucer.experimental._hijax.operation import HiPrimitive
 from teucer.experimental._hijax.prim import HiPrim
+from teucer.interpreters._accumulators import GradAccum, NullAccum, RefAccum, ValAccum
 from teucer.interpreters.ad import is_undefined_primal
 from teucer.numpy._references import View as TransformedRef
 

@@ -12,8 +12,8 @@ from teucer._core.array_ops import zeros as zeros_like_aval
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import Zero
-from teucer._transform.accumulators import GradAccum, NullAccum, RefAccum, ValAccum
 from teucer._transform.jvp import JVPTrace, JVPTracer
+from teucer.interpreters._accumulators import GradAccum, NullAccum, RefAccum, ValAccum
 from teucer.interpreters._primitive import Rules, as_tuple
 from teucer.lax._structure import add_any_p as add_jaxvals_p
 
