@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from teucer._base import errors
 from teucer._base.collection import rarely_collected
 from teucer._base.functions import fun_name, fun_text, where
-from teucer._core.high.types import is_mutable, stated
+from teucer._core.high_types import is_mutable, stated
 from teucer._core.jaxpr import Jaxpr
 from teucer._core.names import called
 from teucer._core.references import types as references

@@ -11,8 +11,8 @@ import numpy as np
 
 from teucer._base import config, functions, source
 from teucer._base.source import user_frame
+from teucer._core import high_types as high
 from teucer._core.checker import check_jaxpr
-from teucer._core.high import types as high
 from teucer._core.jaxpr import Atom, ClosedJaxpr, DropVar, Eqn, Jaxpr, Literal, Var
 from teucer._core.names import NO_SCOPES, _names, apart
 from teucer._core.partition import laid_out

@@ -33,7 +33,7 @@ class Aval:
     extended: bool = False
     # Whether sizes are symbolic dimensions.
     symbolic: bool = False
-    # Whether it is a type of a library, made of others, and whether its values change (`_core.high`).
+    # Whether it is a type of a library, made of others, and whether its values change (`_core.high_types`).
     is_high: bool = False
     has_qdd: bool = False
     _zero: Zero
@@ -109,7 +109,7 @@ class Aval:
 partitioned: list[ShapedArray] = []
 # The same for types that vary over manual mesh axes.
 varying: list[ShapedArray] = []
-# The classes of libraries whose objects are values of high types (`_core.high`).
+# The classes of libraries whose objects are values of high types (`_core.high_types`).
 high_types: list[type] = []
 
 

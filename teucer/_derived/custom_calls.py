@@ -9,7 +9,7 @@ from typing import Any
 
 from teucer._core import array_ops
 from teucer._core.calls import FlatCall, as_indices, as_names, check_callable, flatten_call, fun_name
-from teucer._core.high.types import stated
+from teucer._core.high_types import stated
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.primitive import Primitive
 from teucer._core.references.types import at_operands

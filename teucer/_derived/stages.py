@@ -9,7 +9,7 @@ from teucer._arrays.formats import Format, Layout
 from teucer._arrays.structs import ShapeDtypeStruct, as_struct, described
 from teucer._base import tracebacks
 from teucer._core.calls import FlatCall, flatten_call
-from teucer._core.high.types import stated
+from teucer._core.high_types import stated
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.references.types import is_reference
 from teucer._core.trace import Tracer
@@ -18,11 +18,10 @@ from teucer._devices import backends
 from teucer._devices.shardings import check_shape
 from teucer._optimize.high import lowered
 from teucer._programs.compile import compile_job
-from teucer._programs.high import OnLow, needs_low, on_low
 from teucer._programs.lower import Lowering
 from teucer._programs.lower import lower as lower_job
 from teucer._programs.program import Program
-from teucer._programs.references.programs import OnArrays, arrays, on_arrays, takes_references
+from teucer._programs.references.programs import OnArrays, OnLow, arrays, needs_low, on_arrays, on_low, takes_references
 from teucer._programs.run import execute
 from teucer._transform.jit import JitOptions, Staged, jit, job_of, method, prefixed, stage_call
 from teucer._trees import pytrees

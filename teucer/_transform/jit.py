@@ -25,7 +25,7 @@ from teucer._core.calls import (
     stage_user,
     static_by_name,
 )
-from teucer._core.high.types import fits
+from teucer._core.high_types import fits
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.references import types as references
 from teucer._core.trace import EVAL, Tracer, current_trace
@@ -36,9 +36,8 @@ from teucer._dynamic import dynamic, padding
 from teucer._executables import compilations, misses, preload
 from teucer._programs.compile import program_for
 from teucer._programs.eager import check_no_tracers, note_keys
-from teucer._programs.high import needs_low, run_high
 from teucer._programs.job import Job
-from teucer._programs.references.programs import arrays, refuse_aliases, takes_references
+from teucer._programs.references.programs import arrays, needs_low, refuse_aliases, run_high, takes_references
 from teucer._programs.references.programs import run as run_on_arrays
 from teucer._programs.run import fast_path, shard_arg_fallback
 from teucer._transform.jit_calls import execute, hoist_consts, jit_p, sized_call_p

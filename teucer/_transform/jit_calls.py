@@ -24,9 +24,8 @@ from teucer._optimize.unchanged import forward_call
 from teucer._programs import run
 from teucer._programs.compile import program_for
 from teucer._programs.eager import check_no_tracers
-from teucer._programs.high import needs_low, run_high
 from teucer._programs.job import Job
-from teucer._programs.references.programs import arrays, takes_references
+from teucer._programs.references.programs import arrays, needs_low, run_high, takes_references
 from teucer._programs.references.programs import run as run_on_arrays
 from teucer._transform.batch import batch_jaxpr
 from teucer._transform.jvp import jvp_jaxpr, split_tangents

@@ -1,6 +1,6 @@
 """What may still change: callbacks with side effects (`io_callback`), the compilation cache by functions, layouts, and more."""
 
-from teucer._core.high.types import cur_qdd
+from teucer._core.high_types import cur_qdd
 from teucer.experimental import compilation_cache
 from teucer.lax._callbacks import io_callback
 

@@ -22,9 +22,9 @@
 """
 
 from teucer._core.array_ops import instantiate as instantiate_zeros
-from teucer._core.high.types import AvalMutableQDD, AvalQDD, MappingSpec, aval_method, aval_property, cur_qdd, register_hitype
-from teucer._core.high.types import HighType as HiType
-from teucer._core.high.types import MutableHighType as MutableHiType
+from teucer._core.high_types import AvalMutableQDD, AvalQDD, MappingSpec, aval_method, aval_property, cur_qdd, register_hitype
+from teucer._core.high_types import HighType as HiType
+from teucer._core.high_types import MutableHighType as MutableHiType
 from teucer._core.references.types import RefType as AbstractRef
 from teucer._core.types import Aval as AbstractValue
 from teucer._core.types import ShapedArray, Zero

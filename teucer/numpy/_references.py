@@ -10,8 +10,8 @@ import numpy as np
 
 from teucer._arrays.arrays import ArrayImpl
 from teucer._base import dtypes, tracebacks
-from teucer._core.high.members import found as of_high
-from teucer._core.high.types import is_mutable
+from teucer._core.high_types import is_mutable
+from teucer._core.high_types import member_of as of_high
 from teucer._core.references.cells import Ref
 from teucer._core.references.types import HighRef, RefType
 from teucer._core.trace import EVAL, Tracer, current_trace, typeof

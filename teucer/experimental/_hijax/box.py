@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, final
 from teucer._base import tracebacks
 from teucer._core import array_ops
 from teucer._core.effects import Effect
-from teucer._core.high.types import (
+from teucer._core.high_types import (
     AvalQDD,
     MutableHighType,
     aval_method,

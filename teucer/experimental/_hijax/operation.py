@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, final
 
-from teucer._core.high.types import AvalMutableQDD, AvalQDD, MutableQDD, StateEffect
+from teucer._core.high_types import AvalMutableQDD, AvalQDD, MutableQDD, StateEffect
 from teucer._core.primitive import Primitive
 
 __all__ = ["HiPrimitive"]

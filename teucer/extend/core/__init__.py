@@ -8,7 +8,7 @@ from typing import Any
 from teucer._base.errors import JaxprTypeError
 from teucer._core.checker import check_jaxpr
 from teucer._core.effects import Effect
-from teucer._core.high.types import aval_mapping_handlers, cur_qdd  # for the alias
+from teucer._core.high_types import aval_mapping_handlers, cur_qdd  # for the alias
 from teucer._core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, Literal, Var, jaxprs_in_params, subjaxprs
 from teucer._core.jaxpr import Eqn as JaxprEqn
 from teucer._core.jaxpr import new_eqn as new_jaxpr_eqn

@@ -14,7 +14,7 @@ from teucer._base import config, dtypes, memo
 from teucer._core import array_ops, axes
 from teucer._core.calls import flatten_results, fun_name, where
 from teucer._core.effects import Effect
-from teucer._core.high.types import fits, is_mutable, stated
+from teucer._core.high_types import fits, is_mutable, stated
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Var
 from teucer._core.primitive import Primitive
 from teucer._core.references import types as references
@@ -25,9 +25,8 @@ from teucer._devices.placement import placement_of, spread
 from teucer._dimensions.dimensions import Dimension
 from teucer._programs.compile import program_for
 from teucer._programs.eager import check_no_tracers
-from teucer._programs.high import needs_low, run_high
 from teucer._programs.job import Job
-from teucer._programs.references.programs import arrays, refuse_aliases, takes_references
+from teucer._programs.references.programs import arrays, needs_low, refuse_aliases, run_high, takes_references
 from teucer._programs.references.programs import run as run_on_arrays
 from teucer._transform.jit_calls import execute, hoist_consts, hoisted, jaxpr_uses_axis
 from teucer._trees import pytrees, tree_errors

@@ -10,7 +10,7 @@ import numpy as np
 
 from teucer._base import config, dtypes, tracebacks
 from teucer._core import array_ops
-from teucer._core.high.types import stated
+from teucer._core.high_types import stated
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Literal
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.references.types import at_operands

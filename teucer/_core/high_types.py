@@ -3,22 +3,102 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import MethodType
 from typing import Any, NamedTuple, final
 
-from teucer._core.high.members import state_members
 from teucer._core.references import types as references
-from teucer._core.references.types import RefEffect
+from teucer._core.references.types import RefEffect, RefType
 from teucer._core.trace import Trace, Tracer, current_trace, typeof
 from teucer._core.types import Aval, Zero, high_types, register_aval_of
 
 __all__ = ["AvalMutableQDD", "AvalQDD", "HighType", "MappingSpec", "MutableHighType", "MutableQDD", "StateEffect",
            "aval_mapping_handlers", "aval_method", "aval_property", "cur_qdd", "fits", "is_high", "is_mutable", "low_types",
-           "low_values", "register_hitype", "stated"]
+           "low_values", "member_of", "register_hitype", "stated"]
 
 
 class MappingSpec:
     """What `vmap` is told of the axes of a value of a high type. Each type has specs of its own."""
 
+
+# --- Members of traced values ----------------------------------------------------------------------------------------
+# Types state them: `aval_method`, `aval_property`, and operators (`_add` for `+`). Traced values of arrays have members of the
+# same names: where a library has a type that states one, the member asks which of them is meant. There is no such question in
+# programs without high types.
+
+
+class aval_method(NamedTuple):
+    """A method of traced values of a type: `name = aval_method(fun)` in the type's class."""
+
+    fun: Callable[..., Any]
+
+
+class aval_property(NamedTuple):
+    """A property of traced values of a type: `name = aval_property(fget)` in the type's class."""
+
+    fget: Callable[..., Any]
+
+
+# The members that ask already.
+_asking: set[str] = set()
+
+
+def member_of(x: Any, name: str) -> Any:
+    """The member of a traced value that its type states.
+
+    Raises AttributeError if it states none of that name.
+    """
+    member = getattr(x.aval, name)
+    if type(member) is aval_property:
+        return member.fget(x)
+    return MethodType(member.fun, x) if type(member) is aval_method else member
+
+
+def state_members(cls: type) -> None:
+    """Let the members that a class of types states be those of traced values."""
+    stated = {name for name, value in vars(cls).items() if type(value) in (aval_method, aval_property)}
+    if "__getattr__" in vars(cls):  # it may state any
+        stated.update(name for name in dir(Tracer) if not name.startswith("_"))
+        stated -= {"aval", "shape", "dtype", "ndim", "size", "weak_type", "sharding", "concrete", "origin", "reason", "full_lower"}
+    for name in sorted(stated - _asking):
+        if hasattr(Tracer, name):
+            _asking.add(name)
+            setattr(Tracer, name, _asks(name, Tracer.__dict__.get(name, getattr(Tracer, name))))
+    for name in vars(cls):
+        operator = f"__{name[1:]}__"
+        if name.startswith("_") and not name.startswith("__") and operator in _OPERATORS and operator not in _asking:
+            _asking.add(operator)
+            setattr(Tracer, operator, _asks_operator(name, operator, getattr(Tracer, operator, None)))
+
+
+_NAMES = """getitem setitem len iter bool int float complex index round trunc floor ceil neg pos abs invert add sub mul matmul
+truediv floordiv mod divmod pow lshift rshift and xor or radd rsub rmul rmatmul rtruediv rfloordiv rmod rdivmod rpow rlshift
+rrshift rand rxor ror eq ne lt le gt ge"""
+_OPERATORS = frozenset(f"__{name}__" for name in _NAMES.split())
+
+
+def _states(aval: Any) -> bool:
+    """Whether a type states members of its values; of references to such values the members are those of references."""
+    return bool(aval.is_high) and type(aval) is not RefType
+
+
+def _asks(name: str, of_array: Any) -> property:
+    def member(x: Any) -> Any:
+        return member_of(x, name) if _states(x.aval) else of_array.__get__(x, type(x))
+    return property(member, doc=of_array.__doc__)
+
+
+def _asks_operator(name: str, operator: str, of_array: Any) -> Any:
+    def member(x: Any, *args: Any) -> Any:
+        if _states(x.aval):
+            return getattr(x.aval, name)(x, *args)
+        if of_array is None:
+            raise TypeError(f"{type(x).__name__} has no {operator}")
+        return of_array(x, *args)
+    member.__name__ = operator
+    return member
+
+
+# --- Types -----------------------------------------------------------------------------------------------------------
 
 # Types that are mapped along axes by number: (size, axis, type) -> type of an element, (size, axis, mesh axis, type) -> of a batch.
 aval_mapping_handlers: dict[type, tuple[Callable[..., Any], Callable[..., Any]]] = {}
@@ -241,18 +321,6 @@ class StateEffect(RefEffect):
 
     def at(self, index: Any) -> StateEffect:
         return StateEffect(index, self.state)
-
-
-class aval_method(NamedTuple):
-    """A method of traced values of a type: `name = aval_method(fun)` in the type's class."""
-
-    fun: Callable[..., Any]
-
-
-class aval_property(NamedTuple):
-    """A property of traced values of a type: `name = aval_property(fget)` in the type's class."""
-
-    fget: Callable[..., Any]
 
 
 def register_hitype(val_cls: type, typeof_fn: Callable[[Any], Any]) -> None:

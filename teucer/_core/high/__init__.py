@@ -1,1 +1,0 @@
-"""Types of libraries, made of types of arrays, and values that change."""
