@@ -29,7 +29,7 @@ from teucer._targets.table import target_of
 if TYPE_CHECKING:
     from teucer._targets.cpu.pieces import CutProgram
 
-__all__ = ["compile_job", "program_for"]
+__all__ = ["compile_job", "located", "program_for"]
 
 
 def program_for(job: Job) -> Program:
@@ -191,6 +191,12 @@ def _steps(pieces: _Pieces, programs: dict[Jaxpr, Program]) -> Steps:
     steps = [Step(programs[p.jaxpr], tuple(itertools.compress(p.reads, programs[p.jaxpr].kept)), p.drops,
                   tuple([i for i in p.drops if i < len(donated) and donated[i]])) for p in pieces.cut.pieces]
     return Steps(tuple(steps), tuple([transfer.to_sharding(c, sharding) for c in pieces.cut.consts]), pieces.cut.results)
+
+
+def located(job: Job) -> tuple[Lowering, Executable]:
+    """A job lowered, and compiled as one executable, whose instructions say where in the user's program they come from."""
+    lowering = lower(prepared(job)._replace(quiet=True), locations=True)
+    return lowering, _compiler(lowering, job.options)()[0]
 
 
 def _prepared_executable(job: Job) -> Executable:

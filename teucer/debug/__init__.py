@@ -5,6 +5,7 @@ from __future__ import annotations
 from teucer._base.lazy import lazy_module
 
 _ROOMS = {
+    "teucer._derived.communication.collect": "communication",
     "teucer.debug._compiles": "compiles",
     "teucer.debug._explain": "explain",
     "teucer.debug._printing": "log print",

@@ -1,0 +1,269 @@
+"""Compiled programs as XLA writes them: computations, their instructions, and how often each runs.
+
+https://openxla.org/xla/operation_semantics says what the instructions are.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+__all__ = ["Computation", "Instruction", "Module", "bytes_of", "device_groups", "pairs_of"]
+
+_HEADER = re.compile(r"(ENTRY )?%?([\w.\-]+) \(.*\) -> .* \{$")
+_INSTRUCTION = re.compile(r"(ROOT )?%([\w.\-]+) = (.*)$")
+_ARRAY = re.compile(r"([a-z]+\d*[a-z0-9]*)\[([\d,<= ]*)\]")
+_CALLED = re.compile(
+    r"(body|condition|to_apply|calls|true_computation|false_computation)=%([\w.\-]+)"
+)
+_BRANCHES = re.compile(r"branch_computations=\{([^}]*)\}")
+_TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
+_BITS = {"pred": 8, "token": 0, "opaque": 0, "s4": 4, "u4": 4, "s2": 2, "u2": 2, "s1": 1, "u1": 1}
+
+
+class Instruction(NamedTuple):
+    """One instruction: its name, the text of its type, its operands by name, and what follows."""
+
+    name: str
+    type: str
+    opcode: str
+    operands: tuple[str, ...]
+    attributes: str
+    is_root: bool
+
+    def attribute(self, pattern: str) -> str | None:
+        """What the group of a pattern is in the attributes, or None."""
+        found = re.search(pattern, self.attributes)
+        return None if found is None else found[1]
+
+
+class Computation(NamedTuple):
+    """A function of a module: its instructions by name, in order."""
+
+    name: str
+    is_entry: bool
+    instructions: dict[str, Instruction]
+
+    @property
+    def parameters(self) -> dict[str, int]:
+        """The names of the parameters, and their numbers."""
+        return {
+            i.name: int(i.operands[0])
+            for i in self.instructions.values()
+            if i.opcode == "parameter"
+        }
+
+    @property
+    def root(self) -> Instruction:
+        """The instruction whose value is the result."""
+        return next(i for i in reversed(self.instructions.values()) if i.is_root)
+
+
+class Module:
+    """A compiled program, from its text."""
+
+    def __init__(self, text: str) -> None:
+        self.computations = dict(_computations(text))
+        self.entry = next(c for c in self.computations.values() if c.is_entry)
+        self._places = _places(text)
+
+    @functools.cached_property
+    def runs(self) -> dict[str, float]:
+        """How often each computation runs: nan after a loop of which that is not known."""
+        runs = dict.fromkeys(self.computations, 0.0)
+
+        def visit(name: str, times: float) -> None:
+            runs[name] += times
+            for instruction in self.computations[name].instructions.values():
+                for called, factor in _calls(instruction):
+                    if called in runs:
+                        visit(called, times * factor)
+
+        visit(self.entry.name, 1.0)
+        return runs
+
+    def callers(self, name: str) -> Iterator[tuple[Computation, Instruction]]:
+        """The instructions that call a computation."""
+        for computation in self.computations.values():
+            for instruction in computation.instructions.values():
+                if any(called == name for called, _ in _calls(instruction)):
+                    yield computation, instruction
+
+    def place(self, instruction: Instruction) -> tuple[str, int, str] | None:
+        """The file, line and function of the user's program that an instruction comes from."""
+        frame = instruction.attribute(r"stack_frame_id=(\d+)")
+        if frame is not None:
+            return self._places.get(int(frame))
+        file, line = (
+            instruction.attribute(r'source_file="([^"]*)"'),
+            instruction.attribute(r"source_line=(\d+)"),
+        )
+        return None if file is None else (file, int(line or 0), "")
+
+
+def _computations(text: str) -> Iterator[tuple[str, Computation]]:
+    current: Computation | None = None
+    for line in text.splitlines():
+        stripped = line.strip()
+        if current is None:
+            header = _HEADER.match(stripped)
+            if header is not None and not line.startswith(" "):
+                current = Computation(header[2], header[1] is not None, {})
+        elif stripped == "}":
+            yield current.name, current
+            current = None
+        else:
+            made = _instruction(stripped)
+            if made is not None:
+                current.instructions[made.name] = made
+
+
+def _instruction(line: str) -> Instruction | None:
+    found = _INSTRUCTION.match(line)
+    if found is None:
+        return None
+    rest = found[3]
+    end = _closing(rest, 0) + 1 if rest.startswith("(") else rest.index(" ")
+    kind, rest = rest[:end], rest[end:].strip()
+    opcode, _, rest = rest.partition("(")
+    close = _closing("(" + rest, 0) - 1
+    operands = tuple(re.findall(r"%([\w.\-]+)", rest[:close])) or (rest[:close],)
+    return Instruction(
+        found[2], kind, opcode.strip(), operands, rest[close + 1 :], found[1] is not None
+    )
+
+
+def _closing(text: str, start: int) -> int:
+    """Where the parenthesis at `start` is closed."""
+    depth = 0
+    for i in range(start, len(text)):
+        depth += (text[i] == "(") - (text[i] == ")")
+        if depth == 0:
+            return i
+    return len(text) - 1
+
+
+def _calls(instruction: Instruction) -> list[tuple[str, float]]:
+    """The computations that an instruction runs, each with how often."""
+    if instruction.opcode.startswith(
+        ("all-reduce", "reduce-scatter", "reduce", "sort", "scatter", "select-and", "map")
+    ):
+        return []  # of scalars
+    times = 1.0
+    if instruction.opcode == "while":
+        trips = _TRIPS.search(instruction.attributes)
+        times = math.nan if trips is None else float(trips[1])
+    found = [(name, times) for _, name in _CALLED.findall(instruction.attributes)]
+    branches = _BRANCHES.search(instruction.attributes)
+    if branches is not None:
+        found += [(name.strip().lstrip("%"), 1.0) for name in branches[1].split(",")]
+    return found
+
+
+def _places(text: str) -> dict[int, tuple[str, int, str]]:
+    """The file, line and function of each stack frame in the tables at the head of a module."""
+    files = _table(text, "FileNames", r'"(.*)"')
+    functions = _table(text, "FunctionNames", r'"(.*)"')
+    locations = _table(
+        text, "FileLocations", r"\{file_name_id=(\d+) function_name_id=(\d+) line=(\d+)"
+    )
+    frames = _table(text, "StackFrames", r"\{file_location_id=(\d+)")
+    places = {}
+    for frame, (location,) in frames.items():
+        if int(location) in locations:
+            file, function, line = locations[int(location)]
+            places[frame] = (files[int(file)][0], int(line), functions[int(function)][0])
+    return places
+
+
+def _table(text: str, name: str, pattern: str) -> dict[int, tuple[str, ...]]:
+    found = re.search(rf"^{name}\n((?:\d+ .*\n)*)", text, re.MULTILINE)
+    rows: dict[int, tuple[str, ...]] = {}
+    for line in found[1].splitlines() if found is not None else ():
+        number, _, rest = line.partition(" ")
+        match = re.match(pattern, rest)
+        if match is not None:
+            rows[int(number)] = match.groups()
+    return rows
+
+
+def bytes_of(kind: str) -> int:
+    """The size of values of a type, from its text; of a tuple, of all elements."""
+    total = 0
+    for dtype, sizes in _ARRAY.findall(kind):
+        count = math.prod(int(n.strip().removeprefix("<=")) for n in sizes.split(",") if n.strip())
+        digits = re.search(r"\d+", dtype)
+        bits = _BITS.get(dtype) if dtype in _BITS else int(digits[0]) if digits is not None else 0
+        total += -(-count * (bits or 0) // 8)
+    return total
+
+
+def device_groups(instruction: Instruction, count: int) -> list[list[int]] | None:
+    """The groups of devices, of `count`, that a collective is among; None if that is not said."""
+    listed = instruction.attribute(r"replica_groups=\{(\{[\d,{} ]*\})?\}")
+    if listed is not None:
+        return [
+            [int(i) for i in group.split(",")] for group in re.findall(r"\{([\d, ]+)\}", listed)
+        ]
+    if re.search(r"replica_groups=\{\}", instruction.attributes):
+        return [list(range(count))]
+    counted = re.search(
+        r"replica_groups=\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?", instruction.attributes
+    )
+    if counted is not None:
+        shape, sizes = _ints(counted[1]), _ints(counted[2])
+        ids = np.arange(math.prod(sizes)).reshape(sizes)
+        ids = ids.transpose(_ints(counted[3])) if counted[3] else ids
+        groups: list[list[int]] = ids.reshape(shape).tolist()
+        return groups
+    named = re.search(
+        r"replica_groups=mesh\[([^\]]*)\](?:, device_ids=\((.*?)\))? \{([^}]*)\}",
+        instruction.attributes,
+    )
+    return None if named is None else _by_names(named[1], named[2], named[3])
+
+
+def _by_names(mesh: str, order: str | None, axes: str) -> list[list[int]] | None:
+    """Groups along named axes of a mesh.
+
+    mesh: 'a'=2,'b'=4. order: of its devices, such as [4,2]T(1,0). axes: 'a', or a part 'b':(2)2.
+    """
+    parts = {
+        name: (int(before or 1), int(size or 0))
+        for name, before, size in re.findall(r"'([^']*)'(?::\((\d+)\)(\d+))?", axes)
+    }
+    sizes: list[int] = []
+    chosen = []
+    for name, n in [(name, int(n)) for name, n in re.findall(r"'([^']*)'=(\d+)", mesh)]:
+        if name not in parts:
+            sizes.append(n)
+            continue
+        before, size = parts[name]
+        size = size or n
+        chosen.append(len(sizes) + 1)
+        sizes += [before, size, n // (before * size)]
+    ids = np.arange(math.prod(sizes))
+    if order is not None:
+        found = re.fullmatch(r"\[([\d,]+)\](?:T\(([\d,]+)\))?", order)
+        if found is None:
+            return None
+        ids = ids.reshape(_ints(found[1]))
+        ids = ids.transpose(_ints(found[2])) if found[2] else ids
+    ids = np.moveaxis(ids.reshape(sizes), chosen, range(-len(chosen), 0))
+    groups: list[list[int]] = ids.reshape(-1, math.prod(sizes[i] for i in chosen)).tolist()
+    return groups
+
+
+def pairs_of(instruction: Instruction) -> list[tuple[int, int]]:
+    """The devices between which a collective-permute sends: (from, to)."""
+    text = instruction.attribute(r"source_target_pairs=\{((?:\{\d+,\d+\},?)*)\}") or ""
+    return [(int(a), int(b)) for a, b in re.findall(r"\{(\d+),(\d+)\}", text)]
+
+
+def _ints(text: str) -> tuple[int, ...]:
+    return tuple(int(n) for n in text.split(","))
