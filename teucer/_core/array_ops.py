@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from teucer._core.provided import provided
+from teucer._core.specs import UNCONSTRAINED
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero, high_types
 
@@ -107,7 +108,8 @@ def new_reference(x: Any) -> Any:
 def as_primal(ct: Any, aval: Any) -> Any:
     """A cotangent laid out as the value whose cotangent it is."""
     own, wanted = typeof(ct).sharding, aval.sharding
-    return ct if own is wanted else lay_out(ct, own.with_spec(()) if wanted is None else wanted)
+    # What is not said to be divided may be: the compiler need not gather a cotangent that is summed next.
+    return ct if own is wanted else lay_out(ct, own.with_spec((UNCONSTRAINED,) * ct.ndim) if wanted is None else wanted)
 
 
 def lay_out(x: Any, sharding: Any) -> Any:

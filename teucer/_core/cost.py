@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-__all__ = ["CHEAP", "EXPENSIVE", "FUSED", "REDUCED", "UNKNOWN", "Cost"]
+__all__ = ["CHEAP", "EXPENSIVE", "FUSED", "REDUCED", "STILL", "UNKNOWN", "Cost"]
 
 
 class Cost(NamedTuple):
@@ -16,6 +16,7 @@ class Cost(NamedTuple):
     reduces: whether it combines elements along axes, in loops as long as these.
     cheap: whether computing it again costs less than keeping its result in memory; expensive: far more, though XLA does so.
     separates: whether compilers end fusion at it so that programs full of it gain nothing from functions that stay calls.
+    reorders: whether its kernel takes or gives arrays in memory other than row by row.
     moves: moves(*avals of operands, **params) is how many elements change place with regard to the last axis, or windows hold.
     """
 
@@ -24,6 +25,7 @@ class Cost(NamedTuple):
     cheap: bool = False
     expensive: bool = False
     separates: bool = False
+    reorders: bool = False
     moves: Callable[..., float] | None = None
 
     def moved(self, avals: Sequence[Any], params: dict[str, Any]) -> float:
@@ -34,4 +36,6 @@ class Cost(NamedTuple):
 
 
 UNKNOWN, FUSED, REDUCED = Cost(), Cost(fuses=True), Cost(reduces=True)
+# What is no loop: elements go to another device, or stay.
+STILL = Cost(moves=lambda *avals, **params: 0)
 CHEAP, EXPENSIVE = Cost(fuses=True, cheap=True), Cost(fuses=True, expensive=True)

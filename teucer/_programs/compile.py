@@ -21,7 +21,7 @@ from teucer._optimize.dce import dce_jaxpr
 from teucer._programs.agreement import agree
 from teucer._programs.job import Job
 from teucer._programs.lower import Lowering, lower, trace_time
-from teucer._programs.prepare import prepared
+from teucer._programs.prepare import is_over_mesh, prepared
 from teucer._programs.program import Program, Step, Steps
 from teucer._targets.outlined_call import outlined_call_p
 from teucer._targets.table import target_of
@@ -134,7 +134,8 @@ def _pieces_of(job: Job) -> _Pieces | None:
     """The pieces of a prepared job that calls large functions again and again; None if it had better be a whole."""
     jaxpr, placement, start = job.jaxpr, job.placement, time.perf_counter()
     laid_out = placement.in_layouts or placement.out_layouts
-    if placement.mesh is not None or laid_out or outlined_call_p not in [eqn.primitive for eqn in jaxpr.eqns]:
+    if (placement.mesh is not None or laid_out or outlined_call_p not in [eqn.primitive for eqn in jaxpr.eqns]
+            or is_over_mesh(jaxpr)):
         return None
     live, needed = dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))
     kept = tuple([job.keep_unused or n for n in needed])
@@ -214,4 +215,5 @@ def _compiler(lowering: Lowering, options: Sequence[tuple[str, Any]], *, lean: b
     placement = lowering.placement
     return functools.partial(
         compile_module, lowering.text, placement.devices, use_shardy=placement.mesh is not None, overrides=dict(options),
-        callbacks=lowering.callbacks, switches=target_of(placement.platform).switches(lowering.jaxpr, lean=lean))
+        callbacks=lowering.callbacks, switches=target_of(placement.platform).switches(
+            lowering.jaxpr, lean=lean, parts=len(placement.devices)))

@@ -6,14 +6,13 @@ from teucer._base import config
 from teucer._base.collection import rarely_collected
 from teucer._core.jaxpr import Jaxpr, jaxprs_in_params
 from teucer._core.names import tagging, tags_of
-from teucer._core.types import partitioned
 from teucer._optimize.dce import remove_dead
 from teucer._optimize.discharge import discharge
 from teucer._optimize.high import lower_high
 from teucer._optimize.passes import optimize
 from teucer._programs.job import Job
 
-__all__ = ["prepared"]
+__all__ = ["is_over_mesh", "prepared"]
 
 
 def prepared(job: Job) -> Job:
@@ -23,23 +22,15 @@ def prepared(job: Job) -> Job:
     """
     with rarely_collected:  # no decorator, which costs calls and depth
         jaxpr = discharge(lower_high(job.jaxpr))
-        if (partitioned and _has_partitions(jaxpr)) or (tagging() and _has_tags(jaxpr)):
+        if tagging() and _has_tags(jaxpr):
             return job._replace(jaxpr=jaxpr)
         jaxpr = optimize(jaxpr) if config.optimize_jaxprs.value else remove_dead(jaxpr)
-        if job.placement.mesh is None and not _is_over_mesh(jaxpr):
-            jaxpr = job.target.prepare(jaxpr, job.mode)
-        return job._replace(jaxpr=jaxpr)
+        return job._replace(jaxpr=job.target.prepare(jaxpr, job.mode))
 
 
-def _has_partitions(jaxpr: Jaxpr) -> bool:
-    """Whether types say partitions, of which the passes know nothing, nor XLA's partitioner of calls that stay calls."""
-    return any(getattr(v.aval, "sharding", None) is not None
-               for v in (*jaxpr.invars, *(v for eqn in jaxpr.eqns for v in eqn.outvars)))
-
-
-def _is_over_mesh(jaxpr: Jaxpr) -> bool:
+def is_over_mesh(jaxpr: Jaxpr) -> bool:
     """Whether a part of the program is written for each device of a mesh (shard_map), over which all of it then runs."""
-    return any(eqn.primitive.within is not None or any(map(_is_over_mesh, jaxprs_in_params(eqn.params)))
+    return any(eqn.primitive.within is not None or any(map(is_over_mesh, jaxprs_in_params(eqn.params)))
                for eqn in jaxpr.eqns if eqn.primitive.higher_order)
 
 

@@ -47,8 +47,11 @@ class Target:
         `_lower.hlo` that write them (`Legalized`)."""
         return {}
 
-    def switches(self, jaxpr: Jaxpr, *, lean: bool) -> Switches:
-        """What the compiler is told of a program. lean: whether it is to compile quickly rather than well."""
+    def switches(self, jaxpr: Jaxpr, *, lean: bool, parts: int = 1) -> Switches:
+        """What the compiler is told of a program.
+
+        lean: whether it is to compile quickly rather than well. parts: the devices among which the compiler divides arrays.
+        """
         return NO_SWITCHES
 
     def pack(self, data: bytes) -> bytes | None:

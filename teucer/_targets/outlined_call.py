@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, final
 
-from teucer._core.jaxpr import ClosedJaxpr
+from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, jaxprs_in_params
 from teucer._core.primitive import Primitive
 from teucer._core.types import ShapedArray
 from teucer._lower import hlo
@@ -31,7 +31,10 @@ class OutlinedCall(Primitive):
 
     def lower(self, ctx: Any, *values: Any, jaxpr: ClosedJaxpr) -> Any:
         stays = 'mhlo.frontend_attributes = {inlineable = "false"}'
-        if not xla.CALLS_MISS_COPIES:
+        divided = ctx.module.mesh is not None and not ctx.all_manual()
+        if divided and xla.CALLS_MISS_COPIES and _reorders(jaxpr.jaxpr):
+            return ctx.inline(jaxpr, *values)
+        if divided or not xla.CALLS_MISS_COPIES:  # the compiler could not divide rows as it divides arrays
             return ctx.call("outlined", jaxpr, *values, attributes=stays)
         # What crosses the call is rows of numbers, which have one layout only.
         key = (jaxpr.jaxpr, ctx.platforms, "rows")
@@ -42,6 +45,11 @@ class OutlinedCall(Primitive):
         symbol, _ = ctx.module.emitted[key]
         outs = ctx.op("func.call", _reshaped(ctx, values, rows[0]), rows[1], f"callee = @{symbol}", attributes=stays)
         return tuple(_reshaped(ctx, outs, jaxpr.out_avals))
+
+
+def _reorders(jaxpr: Jaxpr) -> bool:
+    """Whether a kernel in a jaxpr takes or gives arrays other than row by row."""
+    return any(eqn.primitive.cost.reorders or any(map(_reorders, jaxprs_in_params(eqn.params))) for eqn in jaxpr.eqns)
 
 
 def _row(aval: Any) -> Any:

@@ -16,6 +16,7 @@ import numpy as np
 from teucer._base import dtypes
 from teucer._core import array_ops, partition
 from teucer._core import axes as named
+from teucer._core.cost import CHEAP, STILL
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, is_valid_type
@@ -88,6 +89,7 @@ class Collective(Primitive):
     """An operation between the elements of named axes."""
 
     __slots__ = ()
+    cost = STILL
 
     def names(self, params: Any) -> tuple[Any, ...]:
         """The axes that a call speaks of."""
@@ -198,6 +200,7 @@ class PVary(Cast):
 
     __slots__ = ()
     name = "pvary"
+    cost = CHEAP
 
     def types(self, x: Any, *, axes: Any) -> Any:
         return (x,)

@@ -7,6 +7,7 @@ from typing import Any, final
 
 from teucer._arrays.formats import Layout
 from teucer._base import tracebacks
+from teucer._core.cost import Cost
 from teucer._core.effects import Effect
 from teucer._core.partition import Labels
 from teucer._core.primitive import Primitive
@@ -38,6 +39,7 @@ class FFICall(Primitive):
 
     __slots__ = ()
     name = "ffi_call"
+    cost = Cost(reorders=True)
     # A function may have state of its own.
     mergeable = False
 

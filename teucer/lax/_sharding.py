@@ -12,6 +12,7 @@ from teucer._arrays.arrays import ArrayImpl
 from teucer._arrays.formats import Format, Layout
 from teucer._base import tracebacks
 from teucer._core import partition
+from teucer._core.cost import STILL
 from teucer._core.specs import UNCONSTRAINED, PartitionSpec, entry_names
 from teucer._core.trace import EVAL, Tracer, current_trace, typeof
 from teucer._derived.layouts import with_layout_constraint
@@ -31,6 +32,7 @@ class ShardingConstraint(Linear):
 
     __slots__ = ()
     name = "sharding_constraint"
+    cost = STILL
 
     def types(self, x: Any, *, sharding: Any, **params: Any) -> Any:
         shardings.check_shape(sharding, x.shape)
@@ -60,6 +62,7 @@ class Reshard(Linear):
 
     __slots__ = ()
     name = "reshard"
+    cost = STILL
 
     def types(self, x: Any, *, dst_sharding: Any, concrete_mesh: Any) -> Any:
         shardings.check_shape(dst_sharding, x.shape)
@@ -72,7 +75,8 @@ class Reshard(Linear):
         return None
 
     def transpose(self, cts: Any, x: Any, *, dst_sharding: Any, concrete_mesh: Any) -> Any:
-        own = x.aval.sharding or dst_sharding.with_spec(())
+        # A value whose type says nothing may be divided, as the compiler likes (`laid_out`).
+        own = x.aval.sharding or dst_sharding.with_spec((UNCONSTRAINED,) * x.aval.ndim)
         return self.call(*cts, dst_sharding=own, concrete_mesh=concrete_mesh)
 
     def batch(self, axis: Any, args: Any, dims: Any, *, dst_sharding: Any, concrete_mesh: Any) -> Any:

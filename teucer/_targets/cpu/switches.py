@@ -36,9 +36,12 @@ class LoopCounts(NamedTuple):
     eigen: float
 
 
-def has_plain_loops(jaxpr: Jaxpr) -> bool:
-    """Whether the loops that a jaxpr becomes are plain but for little, as far as can be told from its equations."""
-    counts = _counts(jaxpr)
+def has_plain_loops(jaxpr: Jaxpr, parts: int = 1) -> bool:
+    """Whether the loops that a jaxpr becomes are plain but for little, as far as can be told from its equations.
+
+    parts: the devices among which the compiler divides arrays. What it leaves whole makes longer loops.
+    """
+    counts = _counts(jaxpr, parts)
     return counts.moved <= PLAIN_PART * counts.computed
 
 
@@ -48,11 +51,12 @@ def suits_eigen(jaxpr: Jaxpr) -> bool:
     return counts.eigen > EIGEN_CLEAR * counts.products
 
 
-def _counts(jaxpr: Jaxpr) -> LoopCounts:
+def _counts(jaxpr: Jaxpr, parts: int = 1) -> LoopCounts:
     """The sums over the equations; kept on the jaxpr."""
-    found: LoopCounts | None = jaxpr.cache.get(_counts)
+    key = (_counts, parts)
+    found: LoopCounts | None = jaxpr.cache.get(key)
     if found is None:
-        found = jaxpr.cache[_counts] = _sums([_counts_of(eqn) for eqn in jaxpr.eqns])
+        found = jaxpr.cache[key] = _sums([_counts_of(eqn, parts) for eqn in jaxpr.eqns])
     return found
 
 
@@ -62,19 +66,21 @@ def _sums(counts: list[LoopCounts]) -> LoopCounts:
     return LoopCounts(*map(sum, zip(*counts, strict=True))) if counts else LoopCounts(0, 0, 0, 0)
 
 
-def _counts_of(eqn: Eqn) -> LoopCounts:
-    inner = [_counts(jaxpr) for jaxpr in jaxprs_in_params(eqn.params)]
+def _counts_of(eqn: Eqn, parts: int) -> LoopCounts:
+    # What each device is told to do (shard_map) is on its own part.
+    inner = [_counts(jaxpr, parts if eqn.primitive.within is None else 1) for jaxpr in jaxprs_in_params(eqn.params)]
     if inner:
         return _sums(inner)
     ins, outs = [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars]
     avals = ins + outs
     if True in [aval.symbolic for aval in avals]:
         return LoopCounts(math.inf, 0, 0, 0)
-    sizes = [aval.size for aval in avals]
+    sizes = [aval.size / parts for aval in avals]
     computed = sum(sizes[len(ins):])
     if max(sizes, default=0) < PLAIN_FEW:
         return LoopCounts(0, computed, 0, 0)
-    moved = eqn.primitive.cost.moved(ins, eqn.params) + sum([n for n, aval in zip(sizes, avals, strict=True) if _is_narrow(aval)])
+    narrow = sum([n for n, aval in zip(sizes, avals, strict=True) if _is_narrow(aval)])
+    moved = eqn.primitive.cost.moved(ins, eqn.params) / parts + narrow
     products, eigen = by_eigen[eqn.primitive](*ins, *outs, **eqn.params) if eqn.primitive in by_eigen else (0, 0)
     return LoopCounts(moved if moved <= PLAIN_CACHED else math.inf, computed, products, eigen)
 

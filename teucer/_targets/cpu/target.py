@@ -43,12 +43,12 @@ class CPU(Target):
         from teucer._targets.cpu import convolutions, products  # for programs that have some
         return {"dot_general": products.dot_general, "convolution": convolutions.convolution}
 
-    def switches(self, jaxpr: Jaxpr, *, lean: bool) -> Switches:
+    def switches(self, jaxpr: Jaxpr, *, lean: bool, parts: int = 1) -> Switches:
         """Without what only other than plain loops gain from; convolutions by Eigen where it takes less time."""
         flags = os.environ.get("XLA_FLAGS", "")  # who sets such options there knows which
         extra: tuple[str, ...] = ()
         overrides: dict[str, Any] = {}
-        if "xla_backend_extra_options" not in flags and (lean or has_plain_loops(jaxpr)):
+        if "xla_backend_extra_options" not in flags and (lean or has_plain_loops(jaxpr, parts)):
             extra = xla.LEAN_CODE
         if suits_eigen(jaxpr) and not any(option in flags for option in xla.EIGEN_CONVOLUTIONS):
             overrides = xla.EIGEN_CONVOLUTIONS

@@ -9,6 +9,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core import array_ops
+from teucer._core.cost import Cost
 from teucer._core.partition import leading
 from teucer._core.primitive import Primitive
 from teucer._core.types import ShapedArray
@@ -44,6 +45,7 @@ class MatrixPrimitive(Primitive):
 
     __slots__ = ()
     rank: ClassVar[int] = 2
+    cost = Cost(reorders=True)
 
     def shard(self, *avals: Any, **params: Any) -> Any:
         return leading(avals[0].ndim - self.rank, avals)

@@ -8,6 +8,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core import array_ops
+from teucer._core.cost import Cost
 from teucer._core.partition import leading
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
@@ -45,6 +46,7 @@ class TriangularSolve(Primitive):
 
     __slots__ = ()
     name = "triangular_solve"
+    cost = Cost(reorders=True)
 
     def types(self, a: Any, b: Any, *, left_side: bool, lower: bool, transpose_a: bool, conjugate_a: bool,
               unit_diagonal: bool) -> Any:
