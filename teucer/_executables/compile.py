@@ -18,6 +18,7 @@ from teucer._executables import disk_cache, preload, stored
 from teucer._executables.callbacks import trampolines
 from teucer._xla import client as xla
 from teucer._xla.dispatcher import forget_calls
+from teucer._xla.platforms.partitioners import speaks_of_this_process
 
 __all__ = ["Executable", "LoadedCode", "OnDemand", "Source", "clear_memory", "compile_module", "compile_together", "fingerprint"]
 
@@ -85,8 +86,7 @@ class Executable:
         options, devices = _options(module), xla.DeviceList(module.devices)
         if self._callbacks:
             return self._load_with_callbacks(module, client, devices, options)
-        folder = disk_cache.cache_dir()
-        path = None if folder is None else folder / _file_name(module, options)
+        path = _path(module, options)
         if path is not None:
             ids = tuple([d.id for d in module.devices])
             self.entry = preload.Entry(path.name, options.SerializeAsString(), client.platform, ids)
@@ -311,8 +311,9 @@ def _options(module: Module) -> Any:
 
 
 def _path(module: Module, options: Any) -> Path | None:
+    """Where it is kept on disk; None if it is not."""
     folder = disk_cache.cache_dir()
-    return None if folder is None else folder / _file_name(module, options)
+    return None if folder is None or speaks_of_this_process(module.text) else folder / _file_name(module, options)
 
 
 def _file_name(module: Module, options: Any) -> str:

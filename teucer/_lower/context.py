@@ -59,6 +59,8 @@ class Module:
         # Symbols of the meshes that shardings speak of; over the devices of `mesh`, the first one met that has devices.
         self.meshes: dict[Any, str] = {}
         self.mesh: Any = None
+        # How many groups of values lie alike.
+        self.groups = 0
         # The one device that the program names, and where it does.
         self.device: Any = None
         self.device_named = ""
@@ -96,6 +98,11 @@ class Module:
             return ""
         symbol = self.meshes.setdefault(_FIRST, "maximal_mesh_0")
         return f"sdy.sharding = #sdy.sharding_per_value<[{', '.join([f'<@{symbol}, []>'] * max(n_results, 1))}]>"
+
+    def next_group(self) -> int:
+        """The number of a new group of values that lie alike."""
+        self.groups += 1
+        return self.groups - 1
 
     def definitions(self) -> tuple[str, str]:
         """The attributes of the module, and the definitions of its meshes."""
@@ -431,14 +438,14 @@ def lower_module(name: str, jaxpr: Jaxpr, args: Sequence[Argument], platforms: S
                  consts: Sequence[Any] = (),
                  solve: Callable[[Context, Sequence[Value]], dict[str, Value]] | None = None,
                  locations: bool = False, outs: Sequence[Any] = (), out_layouts: Sequence[str | None] = (),
-                 mesh: Any = None) -> tuple[str, Module]:
+                 mesh: Any = None, manual: Any = None) -> tuple[str, Module]:
     """The text of a module whose main function is `jaxpr`.
 
     platforms: for several, the first argument of the module is the number of the one that it runs on.
     consts: values of the jaxpr's constants, which are written into the module.
     solve: writes the sizes of dimension variables, by name, from the values of the arguments.
     outs: shardings of results, None where the compiler chooses. out_layouts: their layouts, as of arguments.
-    mesh: over whose devices it runs.
+    mesh: over whose devices it runs. manual: where it is a part of a manual computation, the mesh of that and its axes.
     locations: whether operations say where they come from: for reading, since text is the key of the caches.
     """
     module = Module(locations=locations)
@@ -446,6 +453,7 @@ def lower_module(name: str, jaxpr: Jaxpr, args: Sequence[Argument], platforms: S
     module.mesh = mesh
     ctx = Context(module, platforms)
     ctx.path = f"jit({name.removeprefix('jit_')})"
+    ctx.manual = manual
     head = []
     if len(platforms) > 1:
         ctx.scalars[PLATFORM] = Value("%platform", ShapedArray((), np.dtype(np.int32)))

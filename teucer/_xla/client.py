@@ -12,6 +12,8 @@ import numpy as np
 from jaxlib import _jax, utils, xla_client
 from jaxlib.version import __version__ as jaxlib_version
 
+from teucer._xla.platforms import partitioners
+
 __all__ = ["CALLS_MISS_COPIES", "EIGEN_CONVOLUTIONS", "LEAN_CODE", "Client", "CompileOptions", "Device", "DeviceList", "Effort",
            "LoadedExecutable", "XlaRuntimeError", "compile_options", "compile_text", "cost_analysis", "cpu_client", "deserialize",
            "device_or_platform", "errors_only", "jaxlib_version", "little_effort", "platform_of", "plugin_client"]
@@ -64,6 +66,7 @@ def plugin_client(name: str, library: str, options: Mapping[str, Any]) -> Any:
     if not xla_client.pjrt_plugin_loaded(name):
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # the plugin has a log of its own, which reads this when it is loaded
         plugin = xla_client.load_pjrt_plugin_dynamically(name, library)
+        partitioners.plugin_loaded(plugin)
         if name in ("cuda", "rocm"):
             from teucer._xla.platforms import gpu
             gpu.register(name, plugin)
@@ -173,7 +176,12 @@ def compile_text(client: Any, text: str, devices: Any, options: Any, callbacks: 
         return client.compile_and_load(mlir.parse(text), devices, options, list(callbacks))
     if "jax.uses_shape_polymorphism" in text.partition("\n")[0]:
         return client.compile_and_load(_jax.mlir.refine_polymorphic_shapes(text.encode()), devices, options)
-    return client.compile_and_load(text, devices, options)
+    try:
+        return client.compile_and_load(text, devices, options)
+    except XlaRuntimeError as err:
+        if partitioners.raised:
+            raise err from partitioners.raised.pop()
+        raise
 
 
 def cost_analysis(client: Any, computation: Any) -> Any:

@@ -1,0 +1,51 @@
+"""Python functions that XLA calls while it compiles: they divide calls among devices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxlib import _jax
+
+__all__ = ["INSPECTED", "PARTITIONED", "plugin_loaded", "raised", "register_partitioner", "speaks_of_this_process"]
+
+# The target of calls that Python divides while they are compiled.
+PARTITIONED = "PartitionedByPython"
+# XLA's target for a value of whose sharding Python is told while it is compiled.
+INSPECTED = "InspectSharding"
+_partitioners: dict[str, tuple[Any, ...]] = {}
+_plugins: list[Any] = []
+# What the partitioners raised within the compiler, which turns it into an error of its own.
+raised: list[BaseException] = []
+
+
+def register_partitioner(name: str, partition: Any) -> None:
+    """Let `partition` say what each device runs for calls of a target; for every plugin that is loaded, and will be.
+
+    It is given types, shardings and the name of the call, and returns a module as text, and shardings.
+    """
+
+    def recording(*args: Any) -> Any:
+        try:
+            return partition(*args)
+        except BaseException as err:
+            raised.append(err)
+            raise
+
+    # Shardy does not ask the first and the last.
+    rules = (lambda sharding, *rest: sharding, recording, lambda *args: args[1][0])
+    _partitioners[name] = rules
+    _jax.register_custom_call_partitioner(name, *rules, True)
+    for plugin in _plugins:
+        _jax.register_custom_call_partitioner(name, *rules, True, c_api=plugin)
+
+
+def plugin_loaded(plugin: Any) -> None:
+    """Let a plugin have the partitioners."""
+    _plugins.append(plugin)
+    for name, rules in _partitioners.items():
+        _jax.register_custom_call_partitioner(name, *rules, True, c_api=plugin)
+
+
+def speaks_of_this_process(text: str) -> bool:
+    """Whether a module names Python functions that run while it is compiled, so that it means nothing to another process."""
+    return any(f'call_target_name = "{target}"' in text for target in (PARTITIONED, INSPECTED))
