@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, final
@@ -59,8 +60,7 @@ class Module:
         # Symbols of the meshes that shardings speak of; over the devices of `mesh`, the first one met that has devices.
         self.meshes: dict[Any, str] = {}
         self.mesh: Any = None
-        # How many groups of values lie alike.
-        self.groups = 0
+        self.groups = itertools.count()  # the numbers of groups of values that lie alike
         # The one device that the program names, and where it does.
         self.device: Any = None
         self.device_named = ""
@@ -98,11 +98,6 @@ class Module:
             return ""
         symbol = self.meshes.setdefault(_FIRST, "maximal_mesh_0")
         return f"sdy.sharding = #sdy.sharding_per_value<[{', '.join([f'<@{symbol}, []>'] * max(n_results, 1))}]>"
-
-    def next_group(self) -> int:
-        """The number of a new group of values that lie alike."""
-        self.groups += 1
-        return self.groups - 1
 
     def definitions(self) -> tuple[str, str]:
         """The attributes of the module, and the definitions of its meshes."""

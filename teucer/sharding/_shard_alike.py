@@ -39,7 +39,7 @@ class ShardAlike(Primitive):
 
     def lower(self, ctx: Any, x: Any, y: Any) -> Any:
         if ctx.module.mesh is not None and not ctx.all_manual():
-            group = ctx.module.next_group()
+            group = next(ctx.module.groups)
             for v in (x, y):
                 ctx.lines.append(f"sdy.sharding_group {v.name} group_id={group} : {text.tensor_type(v.aval)}{ctx.location()}")
         return x, y
