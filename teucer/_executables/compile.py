@@ -18,7 +18,7 @@ from teucer._executables import disk_cache, preload, stored
 from teucer._executables.callbacks import trampolines
 from teucer._xla import client as xla
 from teucer._xla.dispatcher import forget_calls
-from teucer._xla.platforms.partitioners import speaks_of_this_process
+from teucer._xla.partitioners import speaks_of_this_process
 
 __all__ = ["Executable", "LoadedCode", "OnDemand", "Source", "clear_memory", "compile_module", "compile_together", "fingerprint"]
 

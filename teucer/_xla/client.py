@@ -12,7 +12,7 @@ import numpy as np
 from jaxlib import _jax, utils, xla_client
 from jaxlib.version import __version__ as jaxlib_version
 
-from teucer._xla.platforms import partitioners
+from teucer._xla import partitioners
 
 __all__ = ["CALLS_MISS_COPIES", "EIGEN_CONVOLUTIONS", "LEAN_CODE", "Client", "CompileOptions", "Device", "DeviceList", "Effort",
            "LoadedExecutable", "XlaRuntimeError", "compile_options", "compile_text", "cost_analysis", "cpu_client", "deserialize",

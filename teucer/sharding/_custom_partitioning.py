@@ -28,8 +28,8 @@ from teucer._lower import hlo
 from teucer._lower.context import Argument, lower_module
 from teucer._lower.spmd.manual import Manual
 from teucer._trees import pytrees
+from teucer._xla import partitioners
 from teucer._xla.arrays import HloSharding, Sharding
-from teucer._xla.platforms import partitioners
 from teucer.sharding._manual_call import inside
 from teucer.sharding._sharding_rule import SdyShardingRule, parse_rule
 
