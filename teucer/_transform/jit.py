@@ -28,6 +28,7 @@ from teucer._core.calls import (
 from teucer._core.high_types import fits
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.references import types as references
+from teucer._core.references.cells import forget_given
 from teucer._core.trace import EVAL, Tracer, current_trace
 from teucer._core.types import high_types
 from teucer._devices.placement import Placement, placement_of, spread
@@ -37,8 +38,7 @@ from teucer._executables import compilations, misses, preload
 from teucer._programs.compile import program_for
 from teucer._programs.eager import check_no_tracers, note_keys
 from teucer._programs.job import Job
-from teucer._programs.references.programs import arrays, needs_low, refuse_aliases, run_high, takes_references
-from teucer._programs.references.programs import run as run_on_arrays
+from teucer._programs.references.programs import arrays, needs_low, refuse_aliases, run_fast, run_high, takes_references
 from teucer._programs.run import fast_path, shard_arg_fallback
 from teucer._transform.jit_calls import execute, hoist_consts, jit_p, sized_call_p
 from teucer._trees import pytrees
@@ -250,8 +250,10 @@ def call_jitted(fun: Callable[..., Any], options: JitOptions, args: tuple[Any, .
         refuse_given_twice(fun, call, staged)
         return pytrees.tree_unflatten(staged.out_tree, run_high(job_of(staged, call, options), leaves)), None
     if takes_references(leaves):
+        forget_given()
         refuse_given_twice(fun, call, staged)
-        return pytrees.tree_unflatten(staged.out_tree, run_on_arrays(job_of(staged, call, options), leaves)), None
+        outs, fast = run_fast(job_of(staged, call, options), leaves, staged.consts, staged.out_tree)
+        return pytrees.tree_unflatten(staged.out_tree, outs), fast
     if config.debug_key_reuse.value:
         note_keys(staged.jaxpr.jaxpr, leaves, "jit-compiled function")
     program = program_for(job_of(staged, call, options))

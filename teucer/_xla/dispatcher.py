@@ -35,7 +35,7 @@ def dispatcher(name: str, fun: Callable[..., Any], cache_miss: Callable[..., Any
                static_argnames: Sequence[str] = (), key: Any = None, shard_arg_fallback: Callable[..., Any]) -> Any:
     """A callable whose cached calls stay in C++. `cache_miss` returns (results, FastPath or None)."""
     made = _jax.pjit(name, fun, cache_miss, list(static_argnums), list(static_argnames),
-                     object() if key is None else key, pytree.default_registry, shard_arg_fallback, None)
+                     object() if key is None else key, pytree.call_registry, shard_arg_fallback, None)
     _made.add(made)
     return made
 

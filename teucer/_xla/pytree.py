@@ -69,6 +69,11 @@ default_registry: Any = _pytree.default_registry()
 default_registry.__module__ = __name__
 default_registry.__name__ = "default_registry"
 
+# By this registry the C++ dispatcher takes arguments apart. It has all nodes of the other one, and such classes as are leaves
+# elsewhere, of which a program is given parts.
+call_registry: Any = _pytree.PyTreeRegistry(enable_none=True, enable_tuple=True, enable_namedtuple=True, enable_list=True,
+                                            enable_dict=True)
+
 # (tree, is_leaf) -> (leaves, treedef), and (tree, is_leaf of path and node) -> (pairs, treedef).
 flatten: Callable[..., tuple[list[Any], PyTreeDef]] = default_registry.flatten
 flatten_with_path: Callable[..., tuple[list[tuple[tuple[Any, ...], Any]], PyTreeDef]] = (
@@ -129,12 +134,23 @@ def register_node(
 ) -> None:
     """Registers a class by its functions; ValueError if it is registered already."""
     default_registry.register_node(kind, to_children, from_children, to_pairs)
+    call_registry.register_node(kind, to_children, from_children, to_pairs)
 
 
 def register_dataclass_node(kind: type, data_fields: Sequence[str], meta_fields: Sequence[str]) -> None:
     """Registers a class by its attributes; ValueError if it is registered already."""
     default_registry.register_dataclass_node(kind, list(data_fields), list(meta_fields))
+    call_registry.register_dataclass_node(kind, list(data_fields), list(meta_fields))
     _data_fields[kind] = tuple(data_fields)
+
+
+def register_argument(kind: type, to_children: Callable[[Any], Any]) -> None:
+    """Registers a class of leaves of which the dispatcher gives programs the children: value -> (children, part of the key)."""
+    call_registry.register_node(kind, to_children, _no_way_back, None)
+
+
+def _no_way_back(data: Any, children: Any) -> Any:
+    raise TypeError("what the dispatcher takes apart is not put together again")
 
 
 def data_fields(kind: type) -> tuple[str, ...] | None:

@@ -450,9 +450,9 @@ new_ref_p, tangent_ref_p, empty_ref_p = NewRef(), TangentRef(), EmptyRef()
 freeze_p, free_ref_p = Freeze(), FreeRef()
 
 
-def set_now(ref: Ref, value: Any, places: Sequence[Any], views: Views) -> None:
+def set_now(ref: Ref, part: Any, value: Any, places: Sequence[Any], views: Views) -> None:
     """Replace a part of the array of a reference outside of any trace; what was there is not computed."""
-    swap_p.types(ref.aval, *map(typeof, (value, *places)), views=views)
+    swap_p.check_value(part, typeof(value), ref.aval)
     ref.write(_of_type(_set_now(ref.read(), value, *places, views=views), ref.aval))
 
 

@@ -296,8 +296,13 @@ def _ref_getitem(ref: Any, idx: Any) -> Any:
 def _ref_setitem(ref: Any, idx: Any, x: Any) -> None:
     """Replace the elements that an index names."""
     if type(ref) is Ref and current_trace() is EVAL and type(x) in _PLAIN:
-        place = View(ref)._indexed(idx)
-        _references.set_now(ref, place._value(x), place._operands, place.transforms)
+        # Written out, without views: this is what loops in Python do (benchmarks/).
+        part, views, places = ref.aval.inner, (), ()
+        if idx is not Ellipsis:
+            parsed = parse_key(idx, part.shape)
+            views, places = (Index(parsed.plan, len(parsed.operands), part.shape),), parsed.operands
+            part = _reference_parts.part_aval(part, views, tuple(map(typeof, places)))
+        _references.set_now(ref, part, _reference_parts.checked_value(part, x), places, views)
     else:
         View(ref)._swap(idx, x)
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import operator
+import threading
+from collections.abc import Sequence
 from typing import Any, final
 
 from teucer._base.source import describe, user_frame
 from teucer._core.references.types import HighRef, RefType
 from teucer._core.trace import Tracer
 from teucer._core.types import register_aval_of
+from teucer._xla.pytree import register_argument
 
-__all__ = ["Ref"]
+__all__ = ["Ref", "forget_given", "write_given"]
 
 
 class _RefMeta(type):
@@ -81,4 +84,40 @@ class Ref(metaclass=_RefMeta):
         return "Ref" + text.removeprefix("Array")
 
 
+class _Given(threading.local):
+    """The references among the arguments that the C++ dispatcher takes apart, until their program has run."""
+
+    def __init__(self) -> None:
+        self.refs: list[Ref] = []
+
+
+_given = _Given()
+
+
+def _part(ref: Ref) -> tuple[tuple[Any, ...], Any]:
+    """What a program is given of a reference, and what it is called for: one that is given twice, or has ended, matches none."""
+    refs = _given.refs
+    if ref._gone or ref in refs:
+        return (), object()
+    refs.append(ref)
+    return (ref._array,), ref.aval
+
+
+def forget_given() -> None:
+    """Nothing has come of the arguments that the dispatcher took apart: it asks Python."""
+    _given.refs.clear()
+
+
+def write_given(n: int, changed: Sequence[int], arrays: Sequence[Any]) -> None:
+    """Give references among the n of the call the arrays that its program has changed."""
+    refs = _given.refs[-n:]
+    if len(refs) != n:
+        raise RuntimeError("the arguments of a jitted function were taken apart by a function that calls one itself.\n  Let the "
+                           "flatten function of a pytree node call no functions on references.")
+    _given.refs.clear()
+    for i, array in zip(changed, arrays, strict=True):
+        refs[i]._array = array
+
+
+register_argument(Ref, _part)
 register_aval_of(Ref, operator.attrgetter("aval"))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from teucer._arrays.structs import ShapeDtypeStruct
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr
 from teucer._core.references import types as references
-from teucer._core.references.cells import Ref
+from teucer._core.references.cells import Ref, write_given
 from teucer._core.trace import typeof
 from teucer._core.types import high_types
 from teucer._devices.placement import placement_of
@@ -21,9 +21,11 @@ from teucer._programs.compile import program_for
 from teucer._programs.job import Job
 from teucer._programs.run import execute, fast_path, shard_arg_fallback
 from teucer._trees.pytrees import tree_structure
-from teucer._xla.dispatcher import dispatcher
+from teucer._xla.dispatcher import FastPath, dispatcher
+from teucer._xla.pytree import make_treedef, register_node
 
-__all__ = ["OnArrays", "OnLow", "arrays", "needs_low", "on_arrays", "on_low", "refuse_aliases", "run", "run_high",
+__all__ = ["OnArrays", "OnLow", "arrays", "needs_low", "on_arrays", "on_low", "refuse_aliases", "run", "run_fast",
+           "run_high",
            "takes_references"]
 
 
@@ -86,6 +88,32 @@ def run(job: Job, args: Sequence[Any]) -> list[Any]:
     if dispatch is None:
         dispatch = own.jaxpr.cache[key] = _dispatcher(own)
     return found.write(args, dispatch(*given))
+
+
+class Updated:
+    """The results of a program that changes references, as the C++ dispatcher puts them together: it gives them their arrays."""
+
+
+def _put_together(data: tuple[int, tuple[int, ...]], children: tuple[Any, ...]) -> Any:
+    out, *arrays = children
+    write_given(*data, arrays)
+    return out
+
+
+register_node(Updated, lambda x: ((), None), _put_together, None)
+
+
+def run_fast(job: Job, args: Sequence[Any], consts: Sequence[Any], out_tree: Any) -> tuple[list[Any], FastPath | None]:
+    """As `run`, for a function that C++ calls: the results, and what it needs to run the program itself, and in place."""
+    if takes_references(consts):  # which it does not take apart
+        return run(job, args), None
+    found, given = on_arrays(job, args), arrays(args)
+    program = program_for(found.job)
+    refs = [i for i, x in enumerate(args) if type(x) is Ref]
+    changed = tuple([refs.index(i) for i in found.changed])
+    tree = make_treedef((Updated, (len(refs), changed)), [out_tree, *[tree_structure(0)] * len(changed)])
+    fast = fast_path(program, tree, given, len(consts))
+    return found.write(args, execute(program, given)), fast
 
 
 def _dispatcher(job: Job) -> Callable[..., tuple[Any, ...]]:
