@@ -27,8 +27,12 @@ _ROOMS = {
         "enable_custom_vjp_by_custom_transpose enable_x64 explain_cache_misses legacy_prng_key log_compiles no_execution "
         "no_tracing numpy_dtype_promotion numpy_rank_promotion softmax_custom_jvp threefry_partitionable transfer_guard "
         "transfer_guard_device_to_device transfer_guard_device_to_host transfer_guard_host_to_device",
+    "teucer._transform.jit_calls":
+        "Inline",
     "teucer._arrays.arrays":
         "Array Shard",
+    "teucer.numpy._index_keys":
+        "ds",
     "teucer._devices.meshes":
         "get_abstract_mesh get_mesh make_mesh set_mesh use_abstract_mesh",
     "teucer._devices.shardings":
@@ -85,7 +89,7 @@ _ROOMS = {
     "teucer._transform.caches":
         "clear_backends clear_caches",
     "teucer._xla.client":
-        "Device",
+        "CompilerEffortLevel Device",
 }
 _ABSENT = {
     **dict.fromkeys(("device_put_replicated", "device_put_sharded"), "it is deprecated; use jax.device_put instead."),

@@ -10,13 +10,23 @@ from teucer._core.calls import flatten_call, leaf_names
 from teucer._core.jaxpr import Literal, Var
 from teucer._core.stage import stage_flat
 from teucer._core.trace import typeof
-from teucer._derived.remat import Offloadable, Recompute, Saveable, checkpoint, checkpoint_name, name_p, remat, remat_p
+from teucer._derived.remat import (
+    Offloadable,
+    Recompute,
+    Saveable,
+    checkpoint,
+    checkpoint_name,
+    checkpoint_name_fwd,
+    name_p,
+    remat,
+    remat_p,
+)
 from teucer._transform.jit_calls import jit_p
 from teucer._transform.linearize import linearize_flat
 from teucer._trees import pytrees
 from teucer.lax import conv_general_dilated_p, dot_general_p
 
-__all__ = ["Offloadable", "Recompute", "Saveable", "checkpoint", "checkpoint_name", "checkpoint_policies",
+__all__ = ["Offloadable", "Recompute", "Saveable", "checkpoint", "checkpoint_name", "checkpoint_name_fwd", "checkpoint_policies",
            "print_saved_residuals", "remat", "saved_residuals"]
 
 Policy = Callable[..., Any]

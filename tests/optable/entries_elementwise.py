@@ -260,6 +260,16 @@ def halved(x: Any, exponent_bits: int, mantissa_bits: int) -> Any:
     return x.astype(np.float16)
 
 
+def polynomials(draw: Any) -> Any:
+    yield sample(draw(2, 3, low=-2, high=2), [draw(), draw(2, 3), draw(), draw(2, 3)])
+    yield sample(draw(low=-1, high=1), [draw(3), draw(3)])
+    yield sample(draw(2, low=-1, high=1), [draw(2) for _ in range(10)])
+
+
+def powers_summed(x: Any, coeffs: Any) -> Any:
+    return sum(c * x**k for k, c in enumerate(coeffs))
+
+
 OPS = [
     *(entry(p) for p in ELEMENTWISE.values()),
     in_shape("igamma"),
@@ -278,6 +288,8 @@ OPS = [
     Op("clamp", "lax.clamp", clamp_samples, ("int32", "float32", "float64"), reference=clamped, ulp=0,
        errors=[bad(TypeError, r"same dtypes", np.float32(0), np.ones(2, np.int32), np.float32(1)),
                bad(TypeError, r"clamp.*\(2,\).*\(3,\)", np.zeros(2, np.float32), np.ones(3, np.float32), np.float32(1))]),
+    Op("polynomial", "lax.polynomial", polynomials, ("int32", "float32", "float64", "complex128"), reference=powers_summed,
+       ulp=8, errors=[bad(TypeError, "same dtypes", np.ones(2, np.float32), [np.ones(2, np.int32), np.ones(2, np.int32)])]),
     Op("pow", "lax.pow", power_samples, ("float32", "float64", "complex64", "complex128"), reference=np.power, widen="long",
        elementwise=True, ulp=8,  # of x^y the relative error is y log(x) times that of the logarithm
        errors=[bad(TypeError, "pow does not accept dtype int32 at position 0", np.ones(2, np.int32), np.ones(2, np.int32)),

@@ -355,3 +355,25 @@ def test_debug_nans_names_the_primitive():
 def test_compiled_takes_no_static_arguments():
     compiled = jax.jit(lambda n, x: n * x, static_argnums=0).lower(7, 6).compile()
     assert compiled(6) == 42
+
+
+@pytest.mark.parametrize("inline, called, told", [
+    (jax.Inline.JAX_EARLY, False, None), (jax.Inline.JAX_LATE, True, None), (jax.Inline.XLA_EARLY, True, "xla_early"),
+    (jax.Inline.XLA_LATE, True, "xla_late"), (jax.Inline.AUTO, True, ""), (True, False, None), (False, True, ""),
+])
+def test_where_calls_are_inlined(inline, called, told):
+    inner = jax.jit(jax.lax.sin, inline=inline)
+    assert inner(0.0) == 0.0 and jax.grad(jax.jit(inner))(0.0) == 1.0
+    assert ("jit[" in str(jax.make_jaxpr(lambda x: inner(x) + 1)(1.0))) == called
+    text = jax.jit(lambda x: inner(x) + 1).lower(1.0).as_text()
+    assert ("call @" in text) == (told is not None) and (not told or f'inlineable = "{told}"' in text)
+
+
+def test_inline_is_a_bool_or_a_choice():
+    with pytest.raises(ValueError, match="Invalid inline option: 'jax_early'"):
+        jax.jit(jax.lax.sin, inline="jax_early")
+
+
+def test_effort_of_the_compiler():
+    effort = {"optimization_level": jax.CompilerEffortLevel.O1}
+    assert jax.jit(lambda x: x + 1, compiler_options=effort)(1.0) == 2.0

@@ -26,9 +26,12 @@ from teucer._xla.dispatcher import PjitFunction
 
 __all__ = [
     "compute_on",
+    "fuse_limit",
+    "must_fuse_call",
     "scheduling_group",
     "set_xla_metadata",
     "xla_metadata_call",
+    "xla_metadata_call2",
     "xla_metadata_call_p",
     "xla_metadata_value_p",
 ]
@@ -103,14 +106,17 @@ class XlaMetadataCall(ProgramCall):
     def for_operands(self, params: dict[str, Any], sources: Sequence[int | None]) -> dict[str, Any]:
         return params
 
+    def for_staged(self, params: dict[str, Any], avals: Sequence[Any], outs: Sequence[Any]) -> dict[str, Any]:
+        told = params["ad_metadata"]
+        return params if told is None else {**params, "xla_metadata": told, "ad_metadata": None}
+
     def evaluate(self, *args: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
         return tuple(jaxpr(*args))
 
-    def lower(self, ctx: Any, *values: Any, jaxpr: ClosedJaxpr, **meta: Any) -> Any:
+    def lower(self, ctx: Any, *values: Any, jaxpr: ClosedJaxpr, xla_metadata: Tags, ad_metadata: Tags | None) -> Any:
         if jaxpr.effects:
             return ctx.inline(jaxpr, *values)
-        attributes = text.with_metadata("", _tags(meta))
-        return ctx.call("xla_metadata_call", jaxpr, *values, attributes=attributes)
+        return ctx.call("xla_metadata_call", jaxpr, *values, attributes=text.with_metadata("", xla_metadata))
 
     def forward(self, eqn: Eqn) -> Any:
         return forward_call(eqn, "jaxpr")
@@ -196,10 +202,11 @@ def set_xla_metadata(x: Any = _Nothing, **kwargs: Any) -> Any:
     return pytrees.tree_map(lambda y: xla_metadata_value_p.call(y, xla_metadata_kvs=tags)[0], x)
 
 
-def xla_metadata_call(f: Callable[..., Any] | None = None, **meta: Any) -> Callable[..., Any]:
+def xla_metadata_call(f: Callable[..., Any] | None = None, /, **meta: Any) -> Callable[..., Any]:
     """f as a function of the program, of whose calls the compiler is told something.
 
-    `inlineable="false"` keeps it a call. Usable as a decorator with options.
+    `inlineable="false"` keeps it a call. Usable as a decorator with options. `xla_metadata_call2` also says what is told of
+    derivatives.
 
     >>> import teucer as jax
     >>> from teucer.experimental.scheduling_groups import xla_metadata_call
@@ -207,8 +214,38 @@ def xla_metadata_call(f: Callable[..., Any] | None = None, **meta: Any) -> Calla
     Array(6, dtype=int32, weak_type=True)
     """
     if f is None:
-        return functools.partial(xla_metadata_call, **meta)
-    fun = f
+        return functools.partial(_metadata_call, meta=meta)
+    return _metadata_call(f, meta=meta)
+
+
+def xla_metadata_call2(f: Any = None, /, metadata: dict[str, Any] | None = None, *, ad_metadata: Any = "same",
+                       ) -> Callable[..., Any]:
+    """f as a function of the program, of whose calls the compiler is told something; a decorator where f is not given.
+
+    metadata: names and values (strings, numbers, booleans), which are written as strings. Given alone it makes a decorator.
+    ad_metadata: what the compiler is told of the linear part of derivatives, and of what is transposed from it: "same" for the
+        same, "drop" for nothing, or a dict.
+    Raises TypeError for other arguments.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> from teucer.experimental.xla_metadata import xla_metadata_call2
+    >>> f = xla_metadata_call2({"group": "a"}, ad_metadata={"group": "b"})(jnp.sin)
+    >>> 'group = "b"' in jax.jit(jax.grad(f)).lower(1.).as_text()
+    True
+    """
+    if isinstance(f, dict) and metadata is None:
+        f, metadata = None, f
+    if f is not None and not callable(f):
+        raise TypeError(f"xla_metadata_call2: expected a callable to wrap, got {f!r}")
+    if ad_metadata not in ("same", "drop") and not isinstance(ad_metadata, dict):
+        raise TypeError(f"xla_metadata_call2: ad_metadata must be 'same', 'drop', or a dict of metadata, got {ad_metadata!r}")
+    of_derivatives = {"same": None, "drop": ()}[ad_metadata] if isinstance(ad_metadata, str) else _tags(ad_metadata)
+    if f is None:
+        return functools.partial(_metadata_call, meta=metadata or {}, of_derivatives=of_derivatives)
+    return _metadata_call(f, meta=metadata or {}, of_derivatives=of_derivatives)
+
+
+def _metadata_call(fun: Callable[..., Any], *, meta: dict[str, Any], of_derivatives: Tags | None = None) -> Callable[..., Any]:
     check_callable(fun, "xla_metadata_call")
     # A function that is called twice on the same types is one function of the program.
     traced: dict[Any, Any] = {}
@@ -225,10 +262,31 @@ def xla_metadata_call(f: Callable[..., Any] | None = None, **meta: Any) -> Calla
             closed = hoist_consts(jaxpr)
             if not consts:  # what it closes over may be another value next time
                 memo.remember(traced, key, (closed, out_tree))
-        outs = xla_metadata_call_p.call(*consts, *call.leaves, jaxpr=closed, **meta)
+        outs = xla_metadata_call_p.call(*consts, *call.leaves, jaxpr=closed, xla_metadata=_tags(meta), ad_metadata=of_derivatives)
         return pytrees.tree_unflatten(out_tree, outs)
 
     return wrapped
+
+
+def fuse_limit() -> Metadata:
+    """A limit of fusion: the compiler fuses no operation in a `with` block, or of a function that it decorates, with one outside.
+
+    The compilers of TPUs know it (FUSE_LIMIT).
+    """
+    return Metadata({"FUSE_LIMIT": "true"})
+
+
+def must_fuse_call(identifier: str) -> Callable[..., Any]:
+    """A decorator: the compiler must make one fusion of all operations of the function, or refuse the program.
+
+    identifier: the number of the fusion. The compilers of TPUs know it (MUST_FUSE).
+
+    >>> import teucer.numpy as jnp
+    >>> from teucer.experimental.xla_metadata import must_fuse_call
+    >>> must_fuse_call("1")(lambda x: jnp.square(x).sum())(jnp.arange(3.))
+    Array(5., dtype=float32)
+    """
+    return xla_metadata_call(MUST_FUSE=identifier)
 
 
 def scheduling_group(name: str) -> Callable[..., Any]:

@@ -21,7 +21,8 @@ from teucer._transform.jit_calls import JaxprCall, hoist_consts, jit_p
 from teucer._transform.partial import split_jaxpr
 from teucer._trees import pytrees
 
-__all__ = ["Offloadable", "Recompute", "Saveable", "checkpoint", "checkpoint_name", "name_p", "remat", "remat_p"]
+__all__ = ["Offloadable", "Recompute", "Saveable", "checkpoint", "checkpoint_name", "checkpoint_name_fwd", "name_p", "remat",
+           "remat_p"]
 
 Policy = Callable[..., Any]
 
@@ -271,7 +272,13 @@ name_p = Name()
 
 
 def checkpoint_name(x: Any, name: str) -> Any:
-    """A pytree of arrays, named for policies of `checkpoint`: `save_only_these_names` and its kin."""
+    """A pytree of arrays, named for policies of `checkpoint`: `save_only_these_names` and its kin.
+
+    Derivatives of what is named have no name. `checkpoint_name_fwd` is the same.
+    """
     if not isinstance(name, str):
         raise TypeError(f"checkpoint_name: name must be a str, got {name!r}")
     return pytrees.tree_map(lambda leaf: name_p.call(leaf, name=name)[0], x)
+
+
+checkpoint_name_fwd = checkpoint_name

@@ -4,26 +4,40 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from teucer._base import config
 from teucer._core.provided import provided
 from teucer._devices import processes
 from teucer._xla import client as xla
 
-__all__ = ["backends", "clear_backends", "client_of", "default_backend", "device_count", "devices", "host_count", "host_id",
-           "host_ids", "local_device_count", "local_devices", "process_count", "process_index", "process_indices",
-           "target_device"]
+__all__ = ["Factory", "backends", "clear_backends", "client_of", "default_backend", "device_count", "devices", "host_count",
+           "host_id", "host_ids", "local_device_count", "local_devices", "process_count", "process_index", "process_indices",
+           "register_factory", "target_device"]
 
 # Platforms by their public names; a name on the left also answers to those on the right.
 _ALIASES = {"gpu": ("cuda", "rocm")}
 # The default platform is the first of these that there is.
 _PREFERENCE = ("tpu", "cuda", "rocm", "cpu")
+# Users' platforms of a higher priority come before those of plugins.
+_PLUGIN_PRIORITY = 200
 
 logger = logging.getLogger("teucer")
 
 _lock = threading.RLock()
+
+
+class Factory(NamedTuple):
+    """What makes the client of a platform that users register. quiet: whether the other platforms do where it fails."""
+
+    make: Callable[[], Any]
+    priority: int
+    quiet: bool
+
+
 _clients: dict[str, Any] = {}
+_factories: dict[str, Factory] = {}
 _failures: dict[str, str] = {}
 config.EarlyOption.too_late = staticmethod(lambda: bool(_clients))
 
@@ -42,14 +56,24 @@ def _make_clients() -> dict[str, Any]:
     wanted = config.config.jax_platforms
     libraries = plugins.plugin_libraries() if wanted != "cpu" else {}
     asked = _expand(wanted or "", libraries)
-    names = asked or [*sorted(libraries, key=_rank), "cpu"]
+    others = sorted(_factories, key=lambda name: -_factories[name].priority)
+    first = [name for name in others if _factories[name].priority > _PLUGIN_PRIORITY]
+    rest = [name for name in others if name not in first]
+    names = asked or [*first, *sorted(libraries, key=_rank), *(n for n in rest if _factories[n].priority > 0), "cpu",
+                      *(n for n in rest if _factories[n].priority <= 0)]
     made: dict[str, Any] = {}
     for name in names:
         try:
-            made[name] = _make_client(name, libraries)
-        except RuntimeError as err:
+            client = _factories[name].make() if name in _factories else _make_client(name, libraries)
+            if client is not None:
+                made[name] = client
+            else:
+                _failures[name] = "its function found no such hardware"
+        except Exception as err:
+            if name not in _factories and not isinstance(err, RuntimeError):
+                raise
             _failures[name] = str(err)
-            if asked or name == "cpu":
+            if asked or name == "cpu" or (name in _factories and not _factories[name].quiet):
                 raise RuntimeError(f"Unable to initialize backend '{name}': {err}\n  The option jax_platforms is "
                                    f"{wanted!r}; the plugins found are {sorted(libraries)}.") from err
             logger.warning("Unable to initialize backend '%s': %s\n  JAX_PLATFORMS=cpu leaves it alone.", name, err)
@@ -87,7 +111,7 @@ def _rank(name: str) -> int:
 def _expand(wanted: str, libraries: dict[str, str]) -> list[str]:
     names: list[str] = []
     for name in filter(None, wanted.split(",")):
-        choices = [n for n in (name, *_ALIASES.get(name, ())) if n in libraries or n == "cpu"]
+        choices = [n for n in (name, *_ALIASES.get(name, ())) if n in libraries or n in _factories or n == "cpu"]
         names.append(choices[0] if choices else name)
     return names
 
@@ -100,6 +124,11 @@ def _cpu() -> Any:
         provided.target("cpu").keep_memory()
     return xla.cpu_client(count if count > 0 else None, asynchronous=config.config.jax_cpu_enable_async_dispatch,
                           **processes.state.cpu_options)
+
+
+def register_factory(name: str, factory: Factory) -> None:
+    """Have a platform made by a function, the next time that backends are made."""
+    _factories[name] = factory
 
 
 def client_of(platform: Any = None) -> Any:

@@ -27,7 +27,7 @@ try:
 except ImportError:  # Windows: processes that end at the same moment may lose each other's counts
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["UseCounts", "cache_dir", "clear", "count", "counts", "entries", "limit", "read", "write"]
+__all__ = ["UseCounts", "cache_dir", "clear", "count", "counts", "entries", "limit", "read", "user_passes", "write"]
 
 SUFFIX, FORECAST, UNFINISHED, COUNTS = ".xla", ".forecast", ".new-", "counts"
 _FORMAT = b"teucer-4\0"
@@ -52,9 +52,13 @@ _complained: set[tuple[Path, int | None]] = set()
 _UNKNOWN = UseCounts(written=1 << 62)  # of a folder without counts: nobody has looked through it
 
 
+# Passes that users give the compiler. What they do to programs has no name by which it could be found.
+user_passes: set[tuple[str, int, str]] = set()
+
+
 def cache_dir() -> Path | None:
-    """The folder of the cache; None if it is off, or there is no folder of the user's."""
-    if not config.enable_compilation_cache.value:
+    """The folder of the cache; None if it is off, users' passes run in the compiler, or there is no folder of the user's."""
+    if not config.enable_compilation_cache.value or user_passes:
         return None
     chosen = config.cache_dir.value or config.compilation_cache_dir.value
     if chosen:

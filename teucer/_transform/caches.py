@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from teucer._base import memo
 from teucer._devices import backends
 from teucer._executables import compile, misses
@@ -9,11 +11,20 @@ from teucer._programs import eager
 from teucer._transform import linearize
 from teucer._xla.dispatcher import forget_calls
 
-__all__ = ["clear_backends", "clear_caches"]
+__all__ = ["clear_backends", "clear_caches", "register"]
+
+_users: list[Callable[[], object]] = []
+
+
+def register(forget: Callable[[], object]) -> None:
+    """Have a function called whenever programs are forgotten."""
+    _users.append(forget)
 
 
 def clear_caches() -> None:
     """Forget all traces and all programs in memory; the disk cache stays."""
+    for forget in _users:
+        forget()
     memo.forget()
     misses.forget()
     forget_calls()

@@ -40,7 +40,7 @@ from teucer._programs.eager import check_no_tracers, note_keys
 from teucer._programs.job import Job
 from teucer._programs.references.programs import arrays, needs_low, refuse_aliases, run_fast, run_high, takes_references
 from teucer._programs.run import fast_path, shard_arg_fallback
-from teucer._transform.jit_calls import execute, hoist_consts, jit_p, sized_call_p
+from teucer._transform.jit_calls import Inline, execute, hoist_consts, jit_p, sized_call_p
 from teucer._trees import pytrees
 from teucer._xla.dispatcher import PjitFunction, dispatcher
 
@@ -56,7 +56,7 @@ class JitOptions(NamedTuple):
     donate_argnums: tuple[int, ...] = ()
     donate_argnames: tuple[str, ...] = ()
     keep_unused: bool = False
-    inline: bool = False
+    inline: bool | Inline = False
     device: Any = None
     compiler_options: tuple[tuple[str, Any], ...] = ()
     outline: bool | None = None
@@ -92,7 +92,7 @@ LIBRARY_MEMBERS = ("lower", "trace", "eval_shape", "clear_cache")
 
 def jit(fun: Callable[..., Any] | None = None, /, *, in_shardings: Any = None, out_shardings: Any = None,
         static_argnums: Any = None, static_argnames: Any = None, donate_argnums: Any = None, donate_argnames: Any = None,
-        keep_unused: bool = False, device: Any = None, backend: str | None = None, inline: bool = False,
+        keep_unused: bool = False, device: Any = None, backend: str | None = None, inline: bool | Inline = False,
         compiler_options: dict[str, Any] | None = None, outline: bool | None = None, dynamic_dims: Any = None,
         dynamic_results: bool | int | None = None) -> Any:
     """A function that is traced once for each signature of its arguments, compiled by XLA, and run as one program.
@@ -105,7 +105,8 @@ def jit(fun: Callable[..., Any] | None = None, /, *, in_shardings: Any = None, o
     donate_argnums, donate_argnames: arguments whose buffers the program may reuse; they are deleted by the call.
     keep_unused: pass arguments that the results do not depend on to the program all the same.
     device, backend: where to run; by default where committed arguments are.
-    inline: when called while another function is traced, write the equations there instead of a call.
+    inline: when called while another function is traced, write the equations there instead of a call; `jax.Inline` has more
+        choices.
     compiler_options: XLA's debug options by name; also optimization_level and memory_fitting_level ("O0" to "O3", or XLA's
         number), exec_time_optimization_effort and memory_fitting_effort (numbers). Of programs, not of functions within them.
     outline: emit equations that the program repeats, such as layers, once, as functions that XLA does not inline; by default
@@ -152,9 +153,18 @@ def _jit(fun: Callable[..., Any], /, *, in_shardings: Any, out_shardings: Any, s
                              "specified.")
         outs = everywhere("out_shardings", single_device_sharding(place))
     return make_jit(fun, JitOptions(
-        nums, names, donated_nums, donated_names, bool(keep_unused), bool(inline), place,
+        nums, names, donated_nums, donated_names, bool(keep_unused), _inlining(inline), place,
         tuple(sorted((compiler_options or {}).items())), None if outline is None else bool(outline), ins, outs,
         in_layouts, out_layouts, dynamic.ranges_of(fun, dynamic_dims) if dynamic_dims is not None else (), dynamic_results))
+
+
+def _inlining(inline: Any) -> bool | Inline:
+    """Where calls are inlined: while tracing (True), where the program decides (False), or later."""
+    if isinstance(inline, str):
+        raise ValueError(f"jit: Invalid inline option: {inline!r}. It is a bool or a member of jax.Inline.")
+    if not isinstance(inline, Inline):
+        return bool(inline)
+    return {Inline.JAX_EARLY: True, Inline.AUTO: False}.get(inline, inline)
 
 
 def _parameters(fun: Any, argnums: Any, argnames: Any, kind: str) -> tuple[tuple[int, ...], tuple[str, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Sequence
 from typing import Any, final
 
@@ -17,6 +18,7 @@ from teucer._core.references.types import at_operands
 from teucer._core.types import Zero
 from teucer._devices.placement import placement_of
 from teucer._dynamic import dynamic, padding
+from teucer._lower import text
 from teucer._optimize.dce import dce_closed, filtered, narrowed
 from teucer._optimize.discharge import discharged
 from teucer._optimize.high import lowered, taken_apart
@@ -32,7 +34,27 @@ from teucer._transform.jvp import jvp_jaxpr, split_tangents
 from teucer._transform.partial import split_jaxpr
 from teucer._transform.transpose import transpose_jaxpr
 
-__all__ = ["JaxprCall", "execute", "hoist_consts", "hoisted", "jaxpr_uses_axis", "jit_p", "sized_call_p"]
+__all__ = ["Inline", "JaxprCall", "execute", "hoist_consts", "hoisted", "jaxpr_uses_axis", "jit_p", "sized_call_p"]
+
+
+class Inline(enum.Enum):
+    """Where a jitted function that is called within another is inlined: the argument `inline` of `jit`.
+
+    JAX_EARLY: while the outer function is traced; its jaxpr has no call.
+    JAX_LATE: when the outer jaxpr is written as StableHLO.
+    XLA_EARLY, XLA_LATE: by the compiler, which is told when.
+    AUTO: the program decides.
+
+    >>> import teucer as jax
+    >>> jax.make_jaxpr(lambda x: jax.jit(jax.lax.sin, inline=Inline.JAX_EARLY)(x))(1.)
+    { lambda ; a:f32[]. let b:f32[] = sin a in (b,) }
+    """
+
+    JAX_EARLY = "jax_early"
+    JAX_LATE = "jax_late"
+    XLA_EARLY = "xla_early"
+    XLA_LATE = "xla_late"
+    AUTO = "auto"
 
 
 def execute(program: Any, jaxpr: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
@@ -187,7 +209,7 @@ class Jit(ProgramCall, FunctionCall):
     name = "jit"
     multiple_results = True
 
-    def evaluate(self, *args: Any, jaxpr: ClosedJaxpr, name: str, donated_invars: Any, keep_unused: bool, inline: bool,
+    def evaluate(self, *args: Any, jaxpr: ClosedJaxpr, name: str, donated_invars: Any, keep_unused: bool, inline: bool | Inline,
                  options: Any, outline: Any = None) -> Any:
         check_no_tracers(args)
         job = Job(jaxpr.jaxpr, name, placement_of(arrays(args)), tuple(donated_invars), keep_unused, options, outline)
@@ -199,13 +221,16 @@ class Jit(ProgramCall, FunctionCall):
         return tuple(execute(program, jaxpr, args))
 
     def stage(self, trace: Any, args: Any, params: Any) -> Any:
-        if params["inline"]:
+        if params["inline"] is True:
             return tuple(_as_of_caller(params["jaxpr"])(*args))
         return trace.record(self, args, params)
 
-    def lower(self, ctx: Any, *values: Any, jaxpr: ClosedJaxpr, name: str, **params: Any) -> Any:
+    def lower(self, ctx: Any, *values: Any, jaxpr: ClosedJaxpr, name: str, inline: bool | Inline = False, **params: Any) -> Any:
         # Effects keep their order within one function of the module, so a program that has them is written in place.
-        return ctx.inline(jaxpr, *values, under=f"jit({name})") if jaxpr.effects else ctx.call(name, jaxpr, *values)
+        if jaxpr.effects or inline is Inline.JAX_LATE:
+            return ctx.inline(jaxpr, *values, under=f"jit({name})")
+        told = text.with_metadata("", [("inlineable", inline.value)]) if isinstance(inline, Inline) else ""
+        return ctx.call(name, jaxpr, *values, attributes=told)
 
     def forward(self, eqn: Eqn) -> Any:
         return forward_call(eqn, "jaxpr")

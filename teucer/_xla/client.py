@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 import functools
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,9 +15,11 @@ from jaxlib.version import __version__ as jaxlib_version
 
 from teucer._xla import partitioners
 
-__all__ = ["CALLS_MISS_COPIES", "EIGEN_CONVOLUTIONS", "LEAN_CODE", "Client", "CompileOptions", "Device", "DeviceList", "Effort",
+__all__ = ["CALLS_MISS_COPIES", "EIGEN_CONVOLUTIONS", "LEAN_CODE", "Client", "CompileOptions",
+           "CompilerEffortLevel", "Device", "DeviceList", "Effort",
            "LoadedExecutable", "XlaRuntimeError", "compile_options", "compile_text", "cost_analysis", "cpu_client", "deserialize",
-           "device_or_platform", "errors_only", "jaxlib_version", "little_effort", "platform_of", "plugin_client"]
+           "device_or_platform", "errors_only", "jaxlib_version", "little_effort", "platform_of", "plugin_client",
+           "raw_options"]
 
 Client = _jax.Client
 CompileOptions = _jax.CompileOptions
@@ -77,6 +80,23 @@ def plugin_client(name: str, library: str, options: Mapping[str, Any]) -> Any:
     return xla_client.make_c_api_client(name, options)
 
 
+class CompilerEffortLevel(enum.Enum):
+    """How hard the compiler tries: the values of its options `optimization_level` and `memory_fitting_level`.
+
+    More effort costs compile time. https://openxla.org/xla/effort_levels says what each level does.
+
+    >>> import teucer as jax
+    >>> jax.jit(lambda x: x + 1, compiler_options={"optimization_level": CompilerEffortLevel.O1})(1.)
+    Array(2., dtype=float32, weak_type=True)
+    """
+
+    UNKNOWN = 0
+    O0 = 9
+    O1 = 19
+    O2 = 29
+    O3 = 39
+
+
 class Effort(NamedTuple):
     """How hard the compiler tries: levels "O0" to "O3" or "UNKNOWN", and numbers from -1 to 1."""
 
@@ -86,7 +106,7 @@ class Effort(NamedTuple):
     memory_fitting_effort: float = 0.0
 
 
-_LEVELS = {"UNKNOWN": 0, "O0": 9, "O1": 19, "O2": 29, "O3": 39}  # XLA's numbers
+_LEVELS = {level.name: level.value for level in CompilerEffortLevel}  # XLA's numbers
 
 
 def little_effort(platform: str) -> dict[str, Any]:
@@ -136,9 +156,31 @@ def compile_options(device_ids: Sequence[int], *, num_replicas: int = 1, use_sha
     return options
 
 
+def raw_options(num_replicas: int, num_partitions: int, device_ids: Any, *, overrides: Mapping[str, Any], profile: bytes | None,
+                log: bool) -> Any:
+    """Options for a program that a user hands to a client.
+
+    device_ids: int[replicas, partitions], or None for the client's choice.
+    """
+    options = CompileOptions()
+    build = options.executable_build_options
+    for record in (options, build):
+        record.num_replicas, record.num_partitions = num_replicas, num_partitions
+        if device_ids is not None:
+            record.device_assignment = _jax.DeviceAssignment.create(device_ids)
+    if profile is not None:
+        build.fdo_profile = profile
+    build.debug_options.xla_detailed_logging = log
+    if overrides:
+        options.env_option_overrides = list(overrides.items())
+    return options
+
+
 def _set_effort(build: Any, name: str, value: Any) -> None:
     """Set a field of `Effort`: a level by its name or XLA's number, or a number."""
     is_level = name.endswith("_level")
+    if isinstance(value, enum.Enum):
+        value = value.value
     try:
         number = _LEVELS[value] if is_level and value in _LEVELS else (int if is_level else float)(value)
     except (TypeError, ValueError) as err:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, final
 
 from jaxlib import _jax
 from jaxlib._hlo import HloPrintOptions
@@ -15,18 +15,30 @@ from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.dialects import chlo, func, sdy, stablehlo
 
-__all__ = ["custom_call_targets", "functions", "hlo_text", "mesh_of", "parse", "portable", "pretty",
-           "read_portable", "xla_computation"]
+__all__ = ["JaxIrContext", "custom_call_targets", "functions", "hlo_text", "mesh_of", "parse", "portable", "pretty",
+           "read_portable", "upstream_dialects", "xla_computation"]
 
 
-def _context() -> Any:
-    context = ir.Context()
-    registry = ir.DialectRegistry()
-    _jax_mlir_ext.register_dialects(registry)
-    context.append_dialect_registry(registry)
-    context.load_all_available_dialects()
-    for dialect in (stablehlo, chlo, sdy):
-        dialect.register_dialect(context)
+# The dialects of MLIR itself that jaxlib brings.
+upstream_dialects = ir.DialectRegistry()
+_jax_mlir_ext.register_dialects(upstream_dialects)
+
+
+@final
+class JaxIrContext(ir.Context):
+    """A context of MLIR; `load` gives it the dialects that programs are written in."""
+
+    def load(self) -> None:
+        """Give it MLIR's dialects, StableHLO's and Shardy's."""
+        self.append_dialect_registry(upstream_dialects)
+        self.load_all_available_dialects()
+        for dialect in (stablehlo, chlo, sdy):
+            dialect.register_dialect(self)
+
+
+def _context() -> JaxIrContext:
+    context = JaxIrContext()
+    context.load()
     return context
 
 

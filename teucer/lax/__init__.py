@@ -49,7 +49,7 @@ _ROOMS = {
         "erfc_p igamma igamma_grad_a igamma_grad_a_p igamma_p igammac igammac_p lgamma lgamma_p polygamma polygamma_p "
         "random_gamma_grad regularized_incomplete_beta_p zeta zeta_p",
     "teucer.lax._polynomial":
-        "log2 log2_p one_minus_square one_minus_square_p polynomial",
+        "log2 log2_p one_minus_square one_minus_square_p polynomial polynomial_p",
     "teucer.lax._control.cond":
         "cond cond_p switch",
     "teucer.lax._control.iteration":

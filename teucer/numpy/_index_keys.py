@@ -19,10 +19,12 @@ from teucer.lax import _joining, _structure
 from teucer.numpy._nonzero import nonzero
 from teucer.numpy._operands import is_unknown
 
-__all__ = ["ARRAY", "FULL", "INT", "Item", "Key", "NEW", "SCALAR", "Slice", "is_basic", "out_of_bounds", "parse", "starts_of"]
+__all__ = ["ARRAY", "FULL", "INT", "Item", "Key", "NEW", "SCALAR", "Slice", "ds", "is_basic", "may_lie_outside",
+           "out_of_bounds", "parse", "starts_of"]
 
 # What a key does to an axis. "window" (size) and "steps" (start, size, step) are slices; the place of a window is an operand,
-# so that x[0:2] and x[2:4] are one program. An axis that a boolean scalar adds is "fresh", and is indexed by "array".
+# so that x[0:2] and x[2:4] are one program. ("window", size, "anywhere") may lie outside. An axis that a boolean scalar adds is
+# "fresh", and is indexed by "array".
 Item = tuple[Any, ...]
 FULL, NEW, INT, SCALAR, ARRAY = ("full",), ("new",), ("int",), ("scalar",), ("array",)
 _ELLIPSIS = ("ellipsis",)
@@ -30,11 +32,33 @@ _ELLIPSIS = ("ellipsis",)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Slice:
-    """A slice of fixed size that may start anywhere: in a key of a reference, the place of its start is traced."""
+    """A slice of fixed size that may start anywhere: the place of its start may be traced."""
 
     start: Any
     size: Any
     stride: int = 1
+
+
+def ds(start: Any, size: Any = None, stride: Any = None) -> Any:
+    """A slice of fixed size that may start anywhere, for keys of arrays and references.
+
+    start: an integer, which may be traced. size: an int. stride: an int of at least 0, by default 1.
+    A slice that reaches beyond an array that is read is moved inside; a change of such a slice is dropped. With one
+    argument, it is an ordinary slice: `ds(None)` is `:`, `ds(j)` is `:j`.
+    Raises TypeError for a size that is traced, ValueError for a negative stride.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> jax.jit(lambda x, i: x[jax.ds(i, 2)])(jnp.arange(10), 4)
+    Array([4, 5], dtype=int32)
+    """
+    if size is None:
+        return slice(start) if stride is None else slice(start, None, stride)
+    if stride is not None and not isinstance(stride, Tracer) and stride < 0:
+        raise ValueError(f"`stride` must be >= 0, got {stride}")
+    if isinstance(size, Tracer):
+        raise TypeError(f"ds: the size of a slice is an int, got {size}, which is traced.")
+    start = 0 if start is None else start if isinstance(start, Tracer | ArrayImpl) else operator.index(start)
+    return Slice(start, as_size(size), 1 if stride is None else operator.index(stride))
 
 
 class Key(NamedTuple):
@@ -62,6 +86,11 @@ class Key(NamedTuple):
 def is_basic(key: Key) -> bool:
     """Whether there are no index arrays: slices, new axes and single places only."""
     return ARRAY not in key.items
+
+
+def may_lie_outside(key: Key) -> bool:
+    """Whether a single place, or a slice of fixed size, may lie outside of its axis."""
+    return not key.in_bounds or any(item[-1] in ("scalar", "anywhere") for item in key.items)
 
 
 def starts_of(key: Key) -> list[Any]:
@@ -141,8 +170,7 @@ def _assign(parts: list[Any], shape: tuple[Any, ...], wrap: bool, split: bool, k
         elif kind == "slice":
             _add_slice(value, n, items, operands)
         elif kind == "anywhere":
-            items.append(("window", value.size))
-            operands.append(value.start)
+            _add_window(value, n, items, operands, wrap)
         elif kind == "mask":
             index, size, first, whole = value
             # An empty list is a mask of no elements and as well a list of no places.
@@ -158,6 +186,21 @@ def _assign(parts: list[Any], shape: tuple[Any, ...], wrap: bool, split: bool, k
             items.append((kind,))
             operands.append(value)
     return Key(tuple(items), tuple(fresh), split, tuple(operands), in_bounds)
+
+
+def _add_window(s: Slice, n: Any, items: list[Item], operands: list[Any], wrap: bool) -> None:
+    """Append the item of a slice of fixed size, which may reach beyond the axis, and its operands."""
+    start, size, stride = s.start, s.size, s.stride
+    if type(n) is int and type(size) is int and not 0 <= size * (stride == 1) <= n:
+        raise TypeError(f"ds: a slice of size {size} does not fit into an axis of size {n}.")
+    if type(start) is int and type(size) is int and type(n) is int:
+        start = start + n if wrap and start < 0 else start
+        if stride and start >= 0 and start + size * stride - (stride - 1) <= n:
+            _add_slice(slice(start, start + size * stride, stride), n, items, operands)
+            return
+    start = np.int32(start) if type(start) is int else start
+    items.append(("window", size, "anywhere") if stride == 1 else ARRAY)
+    operands.append(start if stride == 1 else start + stride * np.arange(size, dtype=np.int32))
 
 
 def _add_slice(s: slice, n: Any, items: list[Item], operands: list[Any]) -> None:
@@ -226,7 +269,9 @@ def _parts(e: Any, position: int) -> list[tuple[str, Any]]:
     if kind is slice:
         return [("slice", e)]
     if kind is Slice:
-        return [_slice_part(e)]
+        if e.stride == 1 or type(e.start) is int:
+            return [("anywhere", e)]
+        return [("array", e.start + e.stride * np.arange(e.size, dtype=np.int32))]
     if e is Ellipsis:
         return [_ELLIPSIS_PART]
     if isinstance(e, str):
@@ -243,14 +288,6 @@ def _parts(e: Any, position: int) -> list[tuple[str, Any]]:
 
 
 _ELLIPSIS_PART = ("ellipsis", None)
-
-
-def _slice_part(e: Slice) -> tuple[str, Any]:
-    if type(e.start) is int:
-        return "slice", slice(e.start, e.start + e.size * e.stride, e.stride)
-    if e.stride == 1:
-        return "anywhere", e
-    return "array", e.start + e.stride * np.arange(e.size, dtype=np.int32)
 
 
 def _array_parts(e: Any, position: int) -> list[tuple[str, Any]]:

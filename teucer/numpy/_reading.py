@@ -14,7 +14,7 @@ from teucer._dimensions.dimensions import bounds, is_constant, is_size, max_dim,
 from teucer.lax import _dynamic, _elementwise, _joining, _shapes, _slicing, _structure
 from teucer.lax._indexing import gather as _gather
 from teucer.lax._indexing.numbers import GatherDimensionNumbers, GatherScatterMode
-from teucer.numpy._index_keys import ARRAY, FULL, INT, NEW, SCALAR, Key, is_basic, starts_of
+from teucer.numpy._index_keys import ARRAY, FULL, INT, NEW, SCALAR, Key, is_basic, may_lie_outside, starts_of
 from teucer.numpy._operands import size_as
 
 __all__ = ["Access", "Options", "access", "basic_windows", "is_static", "read", "with_fresh_axes"]
@@ -43,7 +43,7 @@ def read(x: Any, key: Key, options: Options = Options()) -> Any:
     [3, 2, 1, 0]
     """
     # A place outside is moved inside by a slice; a fill value or an index array needs a gather.
-    if is_basic(key) and (options.mode in _KEEP or (key.in_bounds and SCALAR not in key.items)):
+    if is_basic(key) and (options.mode in _KEEP or not may_lie_outside(key)):
         return _read_basic(x, key, options)
     x = with_fresh_axes(x, key)
     found = access(np.shape(x), key, options.wrap_negative_indices)
@@ -105,7 +105,7 @@ def places(key: Key, shape: Sequence[Any], wrap: bool) -> list[Any]:
         if item == INT and type(start) is int:
             out.append(min(max(start, 0), n - 1) if type(n) is int else max_dim(min_dim(start, n - 1), 0))
         else:
-            out.append(0 if start is None else wrapped(start, n) if item == SCALAR and wrap else start)
+            out.append(0 if start is None else wrapped(start, n) if wrap and item[-1] in ("scalar", "anywhere") else start)
     return out
 
 
@@ -236,7 +236,7 @@ def access(shape: Sequence[Any], key: Key, wrap: bool) -> Access:
             size = sizes["axis", position] = n
         elif item[0] == "window":
             size = sizes["axis", position] = item[1]
-            components.append((start, None))
+            components.append((wrapped(start, n) if wrap and item[-1] == "anywhere" else start, None))
         elif item[0] == "steps":
             size, sizes["axis", position] = 1, item[2]
             components.append((_arange(item), ("axis", position)))

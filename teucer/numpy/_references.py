@@ -164,7 +164,8 @@ def parse_key(key: Any, shape: Sequence[Any]) -> Key:
     if not parsed.in_bounds:
         what = str(out_of_bounds(parsed, shape)).partition("\n")[0]
         raise ValueError(f"Out of bound indexer: {what}\n    shape: {tuple(shape)}\n    key: {key!r:.100}")
-    return parsed
+    # A slice of fixed size counts from the start, as in kernels.
+    return parsed._replace(items=tuple(item[:2] if item[0] == "window" else item for item in parsed.items))
 
 
 def _view(ref: Any) -> View:

@@ -19,7 +19,7 @@ from teucer._core.types import ShapedArray
 from teucer._trees import pytrees
 from teucer.experimental.pallas import _accesses
 from teucer.lax import _references
-from teucer.numpy._index_keys import Slice
+from teucer.numpy._index_keys import ds
 from teucer.numpy._references import View
 
 __all__ = ["debug_print", "ds", "dslice", "in_grid", "load", "loop", "num_programs", "program_id", "run_scoped",
@@ -137,27 +137,6 @@ def with_scoped(*types: Any, collective_axes: Any = (), **kw_types: Any) -> Call
             return run_scoped(lambda *refs, **named: f(*args, *refs, **kwargs, **named), *types, **kw_types)
         return scoped
     return decorated
-
-
-def ds(start: Any, size: Any = None, stride: Any = None) -> Any:
-    """A slice of fixed size that may start anywhere: `ref[pl.ds(i * 8, 8)]`. With start alone, or None, an ordinary slice.
-
-    >>> import teucer as jax, teucer.numpy as jnp
-    >>> from teucer.experimental import pallas as pl
-    >>> jax.new_ref(jnp.arange(8))[pl.ds(2, 3)]
-    Array([2, 3, 4], dtype=int32)
-    """
-    if start is None and size is None and stride is None:
-        return slice(None)
-    if size is None:
-        return slice(start) if stride is None else slice(start, None, stride)
-    if start is None:
-        start = 0
-    if stride is not None and not isinstance(stride, Tracer) and stride < 1:
-        raise ValueError(f"`stride` must be >= 1, got {stride}")
-    if isinstance(size, Tracer):
-        raise TypeError(f"pl.ds: the size of a slice is a number of Python, got {size}.")
-    return Slice(start if isinstance(start, Tracer) else int(start), int(size), 1 if stride is None else int(stride))
 
 
 dslice = ds
