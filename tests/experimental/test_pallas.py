@@ -259,3 +259,71 @@ REFUSED = [
 def test_refused(act, text):
     with pytest.raises((TypeError, ValueError), match=text):
         act()
+
+
+# --- Steps done together, and batches ---------------------------------------------------------------------------------
+
+
+def ways_of(f, *args):
+    """Compiled, with steps done together; interpreted, one by one."""
+    return [np.asarray(f(interpret)(*args)) for interpret in (False, True)]
+
+
+@pytest.mark.parametrize("carried", [False, True])
+def test_scratch_memory_that_begins_anew_and_that_goes_on(carried):
+    def kernel(x_ref, o_ref, total):
+        first = pl.program_id(1) == 0
+        first &= (pl.program_id(0) == 0) if carried else True
+
+        @pl.when(first)
+        def _():
+            total[...] = jnp.zeros_like(total)
+
+        total[...] += x_ref[...]
+        o_ref[...] = total[...]
+
+    x = numbers(8, 6)
+    rows = pl.BlockSpec((2, 2), lambda i, j: (i, j))
+    together, alone = ways_of(lambda interpret: pl.pallas_call(
+        kernel, jax.ShapeDtypeStruct(x.shape, x.dtype), grid=(4, 3), in_specs=[rows], out_specs=rows,
+        scratch_shapes=[pl.ANY((2, 2), np.float32)], interpret=interpret), x)
+    close(together, alone)
+    parts = x.reshape(4, 2, 3, 2).transpose(0, 2, 1, 3)
+    expected = np.cumsum(parts.reshape(12, 2, 2), 0).reshape(4, 3, 2, 2) if carried else np.cumsum(parts, 1)
+    close(together, expected.transpose(0, 2, 1, 3).reshape(8, 6))
+
+
+MAPS = {"same": lambda i: i, "reversed": lambda i: 3 - i, "pairs": lambda i: i // 2, "constant": lambda i: 1}
+
+
+@pytest.mark.parametrize("name", MAPS)
+@pytest.mark.parametrize("squeezed", [False, True])
+def test_index_maps_of_steps_that_are_done_together(name, squeezed):
+    def kernel(x_ref, o_ref):
+        o_ref[...] = x_ref[...] + 1
+
+    x = numbers(7 if not squeezed else 4, 3)
+    block = (None, 3) if squeezed else (2, 3)
+    for together in ways_of(lambda interpret: pl.pallas_call(
+            kernel, jax.ShapeDtypeStruct(x.shape, x.dtype), grid=4, in_specs=[pl.BlockSpec(block, lambda i: (MAPS[name](i), 0))],
+            out_specs=pl.BlockSpec(block, lambda i: (i, 0)), interpret=interpret), x):
+        size = 1 if squeezed else 2
+        wide = np.concatenate([x, np.full((1, 3), np.nan, np.float32)])
+        expected = np.concatenate([wide[MAPS[name](i) * size:][:size] for i in range(4)])[:len(x)] + 1
+        close(together, expected)
+
+
+def test_a_batch_is_an_axis_of_the_grid():
+    x, y = numbers(3, 8, 6), numbers(6, seed=1)
+
+    def kernel(x_ref, y_ref, o_ref):
+        o_ref[...] = x_ref[...] * y_ref[...] + pl.program_id(0)
+
+    rows = pl.BlockSpec((2, 6), lambda i: (i, 0))
+    f = pl.pallas_call(kernel, jax.ShapeDtypeStruct((8, 6), np.float32), grid=4, in_specs=[rows, pl.BlockSpec()], out_specs=rows)
+    expected = x * y + np.repeat(np.arange(4), 2)[:, None]
+    close(jax.vmap(f, (0, None))(x, y), expected)
+    close(jax.vmap(f, (2, None), 1)(x.transpose(1, 2, 0), y), expected.transpose(1, 0, 2))
+    close(jax.vmap(jax.vmap(f, (0, None)), (None, 0))(x, np.stack([y, -y]))[1], x * -y + np.repeat(np.arange(4), 2)[:, None])
+    (eqn,) = jax.make_jaxpr(jax.vmap(f, (0, None)))(x, y).eqns
+    assert eqn.params["kernel"].grid == (3, 4)

@@ -121,6 +121,8 @@ def check_user_dtype_supported(dtype: Any, fun_name: str | None = None) -> DType
         raise ValueError(f"{op}: dtype must be specified.")
     if isinstance(getattr(dtype, "shape", None), tuple) and isinstance(getattr(dtype, "dtype", None), np.dtype) and not isinstance(
             dtype, type | np.dtype):
+        if not hasattr(dtype, "__array__"):  # a description of an array, such as ShapeDtypeStruct
+            return check_user_dtype_supported(dtype.dtype, fun_name)
         raise ValueError(f"{op}: Passing an array as a dtype argument is no longer supported; instead of dtype=arr use "
                          "dtype=arr.dtype.")
     full = as_dtype(dtype)

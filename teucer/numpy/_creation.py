@@ -14,7 +14,7 @@ from teucer._arrays.arrays import ArrayImpl
 from teucer._base import dtypes, errors
 from teucer._base.source import user_stacklevel
 from teucer._core.trace import Tracer, current_trace
-from teucer._core.types import ShapedArray, aval_of
+from teucer._core.types import ShapedArray, aval_of, is_valid_type
 from teucer._derived.moves import device_put, filled_at
 from teucer._devices.shardings import explicit_sharding, single_device_sharding
 from teucer._dimensions.dimensions import as_size, ceil_div, is_symbolic, max_dim
@@ -268,8 +268,11 @@ def _check_fits(op: str, value: Any, shape: tuple[Any, ...]) -> None:
 
 
 def _like(op: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any, out_sharding: Any = None) -> Any:
-    check_arraylike(op, a)
-    aval = aval_of(a)
+    if not is_valid_type(a) and isinstance(getattr(a, "shape", None), tuple) and hasattr(a, "dtype") and not isinstance(a, type):
+        aval = ShapedArray(a.shape, dtypes.as_dtype(a.dtype))  # of a reference's part, or a description of an array
+    else:
+        check_arraylike(op, a)
+        aval = aval_of(a)
     sizes = aval.shape if shape is None else _shape(shape, op)
     kind = checked_dtype(dtype, op)
     weak = kind is None and aval.weak_type

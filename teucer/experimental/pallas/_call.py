@@ -14,6 +14,7 @@ import numpy as np
 
 from teucer import lax
 from teucer._base import config, dtypes, tracebacks
+from teucer._core import array_ops
 from teucer._core.calls import fun_name, where
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.primitive import Primitive
@@ -26,7 +27,9 @@ from teucer._transform.jit_calls import hoist_consts
 from teucer._transform.jvp import jvp_flat
 from teucer._trees import pytrees
 from teucer.experimental.pallas import _kernel
+from teucer.experimental.pallas._batching import batched
 from teucer.experimental.pallas._checked import InterpretParams
+from teucer.experimental.pallas._merging import lanes_of
 from teucer.experimental.pallas._records import Block, Kernel
 from teucer.experimental.pallas._running import run_grid, run_with_checks
 from teucer.experimental.pallas._specs import BlockSpec, GridSpec, dim_of, no_block_spec
@@ -68,10 +71,14 @@ class PallasCall(Primitive):
         return lower_kernel(ctx, kernel, values, interpret=bool(interpret))
 
     def jvp(self, primals: Any, tangents: Any, *, kernel: Kernel, **params: Any) -> Any:
-        return jvp_flat(functools.partial(run_grid, kernel), primals, tangents)
+        return jvp_flat(functools.partial(run_grid, kernel, lanes=lanes_of(kernel)), primals, tangents)
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, kernel: Kernel, **params: Any) -> Any:
-        return batch_flat(functools.partial(run_grid, kernel), axis, args, dims)
+    def batch(self, axis: Any, args: Any, dims: Any, *, kernel: Kernel, interpret: Any) -> Any:
+        wider = batched(kernel, axis.size, dims)
+        if wider is None:
+            return batch_flat(functools.partial(run_grid, kernel), axis, args, dims)
+        xs = [x if d is None else array_ops.to_axis(x, d, axis.size, 0) for x, d in zip(args, dims, strict=True)]
+        return self.call(*xs, kernel=wider, interpret=interpret), (0,) * len(kernel.outs)
 
 
 pallas_call_p = PallasCall()

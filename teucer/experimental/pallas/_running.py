@@ -16,39 +16,43 @@ from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
 from teucer._optimize.discharge import discharged
 from teucer.experimental.pallas._checked import InterpretParams, Memory, run_checked
+from teucer.experimental.pallas._merging import ONE_BY_ONE, Lanes, Parts, body_of, over_lanes, parts_of
 from teucer.experimental.pallas._records import Block, Kernel, Operands
 
 __all__ = ["run_grid", "run_with_checks", "unwritten"]
 
 
-def run_grid(kernel: Kernel, *operands: Any) -> Sequence[Any]:
-    """The results of a kernel: a loop over the grid."""
+def run_grid(kernel: Kernel, *operands: Any, lanes: Lanes = ONE_BY_ONE) -> Sequence[Any]:
+    """The results of a kernel: a loop over the grid. lanes: which neighbouring steps are done together."""
     grid, sizes_given, consts, map_consts, scalars, inputs = Operands.of(kernel, operands)
     blocks = (*kernel.ins, *kernel.outs)
     alias = {o: i for i, o in kernel.aliases}
     ins = [_padded(x, b) for x, b in zip(inputs, kernel.ins, strict=True)]
     outs = [_padded(inputs[alias[o]] if o in alias else unwritten(b.array), b) for o, b in enumerate(kernel.outs)]
-    scratch = [unwritten(a) for a in kernel.scratch]
+    own = tuple([n for _, n in lanes.counts])
+    scratch = [unwritten(a.update(shape=own + a.shape)) for a in kernel.scratch]
     n_in, n_out = len(ins), len(outs)
-    first = kernel.n_consts + len(grid) + len(sizes_given)
-    groups = (*[None] * first, *range(len(kernel.jaxpr.in_avals) - first))
-    body = discharged(kernel.jaxpr, groups)
+    body, parts = body_of(kernel), [parts_of(b, lanes, len(grid)) for b in blocks]
+    before = len(consts) + len(grid) + len(sizes_given) + len(scalars)
+    run = over_lanes(body, lanes, parts, before, len(scratch))
 
     def step(place: Sequence[Any], state: Sequence[Any]) -> list[Any]:
         arrays = [*ins, *state[:n_out]]
+        place = [i if lanes.count(a) == 1 else i * np.int32(lanes.count(a)) for a, i in enumerate(place)]
         starts = [_starts(b, place, scalars, c) for b, c in zip(blocks, map_consts, strict=True)]
-        seen = [_read(x, b, s) for x, b, s in zip(arrays, blocks, starts, strict=True)]
-        _, new = body.split(body.jaxpr(*consts, *place, *sizes_given, *scalars, *seen, *state[n_out:]))
+        seen = [_read(x, p, s) for x, p, s in zip(arrays, parts, starts, strict=True)]
+        _, new = body.split(run(*consts, *place, *sizes_given, *scalars, *seen, *state[n_out:]))
         after = list(state)
         for g, value in new.items():
             k = g - kernel.n_scalars - n_in
             if 0 <= k < n_out:
-                after[k] = _write(state[k], kernel.outs[k], starts[n_in + k], value)
+                after[k] = _write(state[k], parts[n_in + k], starts[n_in + k], value)
             elif k >= n_out:
                 after[k] = value
         return after
 
-    state = _over(grid, step, [*outs, *scratch])
+    steps = [n if lanes.count(a) == 1 else n // lanes.count(a) for a, n in enumerate(grid)]
+    state = _over(steps, step, [*outs, *scratch])
     return [_cropped(x, b) for x, b in zip(state, kernel.outs, strict=False)]
 
 
@@ -85,17 +89,20 @@ def _over(grid: Sequence[Any], step: Callable[..., list[Any]], state: list[Any])
     if static and math.prod(grid) == 0:
         return state
     if static and math.prod(grid) == 1:
-        return step([jnp.int32(0)] * len(grid), state)
+        return step([np.int32(0)] * len(grid), state)
+
+    # Axes of one place are known to be at 0, so that conditions on them are decided.
+    long = [axis for axis, n in enumerate(grid) if type(n) is not int or n != 1]
 
     def one(i: Any, state: list[Any]) -> list[Any]:
-        place: list[Any] = []
-        for axis in reversed(range(len(grid))):
-            if axis:
-                place.append(lax.rem(i, jnp.int32(grid[axis])))
-                i = lax.div(i, jnp.int32(grid[axis]))
+        place: list[Any] = [np.int32(0)] * len(grid)
+        for axis in reversed(long):
+            if axis == long[0]:
+                place[axis] = i
             else:
-                place.append(i)
-        return step(place[::-1], state)
+                place[axis] = lax.rem(i, jnp.int32(grid[axis]))
+                i = lax.div(i, jnp.int32(grid[axis]))
+        return step(place, state)
 
     total: Any = math.prod(grid) if static else functools.reduce(lambda a, b: a * b, [jnp.int32(n) for n in grid])
     found: list[Any] = lax.fori_loop(jnp.int32(0) if not static else 0, total, one, state)
@@ -133,13 +140,12 @@ def _starts(block: Block, place: Sequence[Any], scalars: Sequence[Any], consts: 
     return [i * np.int32(d.size) if d.counts_blocks and d.size != 1 else i for i, d in zip(found, block.dims, strict=True)]
 
 
-def _read(x: Any, block: Block, starts: list[Any] | None) -> Any:
+def _read(x: Any, parts: Parts, starts: list[Any] | None) -> Any:
     if starts is not None:
-        x = lax.dynamic_slice(x, starts, [d.size for d in block.dims])
-    axes = [i for i, d in enumerate(block.dims) if d.squeezed]
-    return lax.squeeze(x, axes) if axes else x
+        x = lax.dynamic_slice(x, starts, parts.sizes)
+    return lax.reshape(x, parts.split)
 
 
-def _write(x: Any, block: Block, starts: list[Any] | None, value: Any) -> Any:
-    value = lax.reshape(value, [d.size for d in block.dims]) if any(d.squeezed for d in block.dims) else value
+def _write(x: Any, parts: Parts, starts: list[Any] | None, value: Any) -> Any:
+    value = lax.reshape(value, parts.sizes)
     return value if starts is None else lax.dynamic_update_slice(x, value, starts)

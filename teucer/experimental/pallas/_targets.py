@@ -10,6 +10,7 @@ from teucer import lax
 from teucer._core.primitive import Primitive
 from teucer._core.rules_table import Rules
 from teucer.experimental.pallas import _accesses, _gpu
+from teucer.experimental.pallas._merging import lanes_of
 from teucer.experimental.pallas._records import Kernel
 from teucer.experimental.pallas._running import run_grid
 from teucer.experimental.pallas._triton import kernel as triton
@@ -58,10 +59,15 @@ def lower_loop(ctx: Any, kernel: Kernel, values: Sequence[Any]) -> Any:
     return ctx.trace(functools.partial(run_grid, kernel), *values)
 
 
+def lower_merged(ctx: Any, kernel: Kernel, values: Sequence[Any]) -> Any:
+    """Write a kernel as a loop over its grid, in which neighbouring steps are done together."""
+    return ctx.trace(functools.partial(run_grid, kernel, lanes=lanes_of(kernel)), *values)
+
+
 TARGETS = (
     Target("interpreted", (), "a loop over blocks on any platform, interpret=True; or step by step in Python with checks, "
            "interpret=pl.InterpretParams().", lower_loop),
-    Target("cpu", ("cpu",), "XLA's loops over blocks, in place.", lower_loop),
+    Target("cpu", ("cpu",), "XLA's loops over blocks, in place; steps that do not depend on one another are done together.", lower_merged),
     Target("triton", ("cuda",), "Triton IR, which XLA compiles for NVIDIA GPUs.", triton.lower, TRITON),
     Target("mosaic_tpu", ("tpu",), "not compiled: there is no lowering to Mosaic yet. Kernels run interpreted.", None),
     Target("mosaic_gpu", (), "not compiled: warp groups, TMA and tensor memory have no lowering. Kernels run interpreted.", None),
