@@ -50,7 +50,8 @@ def along(block: Block, rank: int) -> tuple[int | None, ...]:
         return (None,) * len(block.dims)
     jaxpr = block.index.jaxpr
     place = jaxpr.invars[block.n_consts:block.n_consts + rank]
-    return tuple([place.index(v) if v in place and d.counts_blocks else None for v, d in zip(jaxpr.outvars, block.dims, strict=True)])
+    return tuple([place.index(v) if v in place and d.counts_blocks else None
+                  for v, d in zip(jaxpr.outvars, block.dims, strict=True)])
 
 
 def lanes_of(kernel: Kernel) -> Lanes:

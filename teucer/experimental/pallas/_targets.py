@@ -67,7 +67,8 @@ def lower_merged(ctx: Any, kernel: Kernel, values: Sequence[Any]) -> Any:
 TARGETS = (
     Target("interpreted", (), "a loop over blocks on any platform, interpret=True; or step by step in Python with checks, "
            "interpret=pl.InterpretParams().", lower_loop),
-    Target("cpu", ("cpu",), "XLA's loops over blocks, in place; steps that do not depend on one another are done together.", lower_merged),
+    Target("cpu", ("cpu",), "XLA's loops over blocks, in place; steps that do not depend on one another are done together.",
+           lower_merged),
     Target("triton", ("cuda",), "Triton IR, which XLA compiles for NVIDIA GPUs.", triton.lower, TRITON),
     Target("mosaic_tpu", ("tpu",), "not compiled: there is no lowering to Mosaic yet. Kernels run interpreted.", None),
     Target("mosaic_gpu", (), "not compiled: warp groups, TMA and tensor memory have no lowering. Kernels run interpreted.", None),
