@@ -78,6 +78,8 @@ class Provided:
     note_keys: Callable[[Any, Sequence[Any], str], None]
     # lax: blame(closed, args) raises FloatingPointError that names the operation that makes the first NaN.
     blame: Callable[[Any, Sequence[Any]], None]
+    # _derived: memory_note(jaxpr) says how much memory a program needs, and for what.
+    memory_note: Callable[[Any], str]
     buffers: Buffers
     # loops(): loaded with the first program in which outlining finds a loop.
     loops: Callable[[], Loops]

@@ -194,6 +194,8 @@ def block_until_ready(x: Any) -> Any:
                 leaf.block_until_ready()
         xla.block_until_ready(arrays)
     except Exception as err:
+        if "RESOURCE_EXHAUSTED" in str(err):
+            err.add_note("jax.debug.memory(f, *args) says how much memory a function needs, and for what.")
         raise explained(err)  # noqa: B904  # it has its cause
     return x
 

@@ -16,6 +16,8 @@ import numpy as np
 from teucer._base import config, dtypes
 from teucer._core.checker import check_jaxpr
 from teucer._core.jaxpr import Atom, ClosedJaxpr, DropVar, Eqn, Jaxpr, Literal, Var, jaxprs_in_params
+from teucer._core.names import NO_SCOPES, joined
+from teucer._core.places import NOWHERE
 from teucer._core.primitive import Call
 from teucer._optimize.dce import remove_dead
 from teucer._optimize.structure import Structure, literal_key, params_key, structural_key
@@ -107,12 +109,15 @@ class _Sweep:
         self.merged: dict[Any, Eqn] = {}
         self.changed = False
 
-    def run(self, eqns: Sequence[Eqn], *, inlined: bool = False) -> None:
-        """Rewrite equations; those of an inlined jaxpr get new variables."""
+    def run(self, eqns: Sequence[Eqn], *, inlined: bool = False, around: tuple[str, ...] = NO_SCOPES) -> None:
+        """Rewrite equations; those of an inlined jaxpr get new variables, and the scopes `around` the call of it."""
         env, (made, repeated) = self.env, self.known
         fold, simplify, merge = self.fold, self.simplify, self.merge
         # Plain loops: this runs for every equation of every program (benchmarks/).
         for eqn in eqns:
+            if around:
+                place, own = eqn.source or NOWHERE
+                eqn = eqn.replace(source=(place, joined(around, own)))
             primitive, params = eqn.primitive, eqn.params
             operands: list[Atom] = []
             constant = renamed = False
@@ -214,7 +219,7 @@ class _Sweep:
             if found is not None and _fits(*found):
                 closed, operands = found
                 env.update(zip(closed.jaxpr.invars, operands, strict=True))
-                self.run(closed.eqns, inlined=True)
+                self.run(closed.eqns, inlined=True, around=(eqn.source or NOWHERE)[1])
                 env.update(zip(names, [env.get(v, v) for v in closed.jaxpr.outvars], strict=True))
                 self.changed = True
                 return

@@ -33,6 +33,7 @@ from teucer._transform.batch import batch_jaxpr
 from teucer._transform.jvp import jvp_jaxpr, split_tangents
 from teucer._transform.partial import split_jaxpr
 from teucer._transform.transpose import transpose_jaxpr
+from teucer._xla.client import XlaRuntimeError
 
 __all__ = ["Inline", "JaxprCall", "execute", "hoist_consts", "hoisted", "jaxpr_uses_axis", "jit_p", "sized_call_p"]
 
@@ -58,9 +59,16 @@ class Inline(enum.Enum):
 
 
 def execute(program: Any, jaxpr: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
-    """Run the program of a jaxpr. A value that jax_debug_nans refuses is traced to the primitive that makes it."""
+    """Run the program of a jaxpr.
+
+    A value that jax_debug_nans refuses is traced to the primitive that makes it; where memory runs out, the error says for what.
+    """
     try:
         return run.execute(program, args)
+    except XlaRuntimeError as err:
+        if "RESOURCE_EXHAUSTED" in str(err):
+            err.add_note(provided.memory_note(jaxpr.jaxpr))
+        raise
     except FloatingPointError:
         if not any(type(x) is ArrayImpl and x.is_deleted() for x in args):  # as donated ones are after the first run
             provided.blame(jaxpr, args)

@@ -8,6 +8,7 @@ _ROOMS = {
     "teucer._derived.communication.collect": "communication",
     "teucer.debug._compiles": "compiles",
     "teucer.debug._explain": "explain",
+    "teucer.debug._memory": "memory",
     "teucer.debug._printing": "log print",
     "teucer.debug._shardings": "inspect_array_sharding visualize_array_sharding visualize_sharding",
     "teucer.lax._breakpoints": "breakpoint",

@@ -1,0 +1,89 @@
+"""`memory`: how much a program needs at once, what that is, and what `checkpoint` would take off it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from teucer._base import tracebacks
+from teucer._core.calls import fun_name
+from teucer._derived.liveness import Live, Peak, Saving, peak_of, size_text
+from teucer._derived.stages import jit
+from teucer._devices.backends import default_backend
+
+__all__ = ["Compiled", "Live", "Memory", "Saving", "memory"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Compiled:
+    """What the compiler says that a program needs, in bytes."""
+
+    arguments: int
+    results: int
+    temporaries: int
+    shared: int
+
+    @property
+    def total(self) -> int:
+        """All of it together: results that share the place of donated arguments count once."""
+        return self.arguments + self.results + self.temporaries - self.shared
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Memory:
+    """What `memory` has found; as text by `str`. `peak` is predicted from the program, `compiled` comes from the compiler."""
+
+    name: str
+    peak: Peak
+    compiled: Compiled | None
+
+    @property
+    def live(self) -> tuple[Live, ...]:
+        """What is in memory at the peak, the largest first."""
+        return self.peak.live
+
+    @property
+    def savings(self) -> tuple[Saving, ...]:
+        """What `checkpoint` would take off the peak, about, the most first."""
+        return self.peak.savings
+
+    def __str__(self) -> str:
+        said = [f"memory: {self.name}"]
+        if self.compiled is not None:
+            c = self.compiled
+            said.append(f"the compiler: {size_text(c.total)} (arguments {size_text(c.arguments)}, results "
+                        f"{size_text(c.results)}, temporaries {size_text(c.temporaries)})")
+        said.append(str(self.peak))
+        if self.savings and default_backend() == "cpu":
+            said.append("(on the CPU XLA merges what a checkpoint outside of loops computes again: there it helps in loops only)")
+        return "\n".join(said)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+@tracebacks.api_boundary
+def memory(fun: Callable[..., Any], *args: Any, compiled: bool = True, **kwargs: Any) -> Memory:
+    """How much memory a program needs at once, and what that is, before it runs.
+
+    args: arrays, or their types (ShapeDtypeStruct). compiled: whether the compiler is asked, too.
+    The prediction follows the program's equations on one device. Savings by `checkpoint` are
+    estimates: of a function that is called several times, and of the body of a scan.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> found = jax.debug.memory(lambda x: jnp.sin(x) @ x, jnp.ones((100, 100)), compiled=False)
+    >>> found.peak.size, found.peak.arguments
+    (120000, 40000)
+    """
+    function = fun if hasattr(fun, "lower") else jit(fun)
+    traced = function.trace(*args, **kwargs)
+    names = [f"argument {name}" for name in traced.arg_names]
+    peak = peak_of(traced.jaxpr, names, traced.staged.donated[len(traced.staged.consts):])
+    stats = None
+    if compiled:
+        found = traced.lower().compile().memory_analysis()
+        stats = Compiled(found.argument_size_in_bytes, found.output_size_in_bytes, found.temp_size_in_bytes,
+                         found.alias_size_in_bytes)
+    return Memory(fun_name(fun), peak, stats)
+
