@@ -11,7 +11,9 @@ from teucer._arrays import transfer
 from teucer._arrays.arrays import ArrayImpl, to_numpy
 from teucer._arrays.formats import Format, Layout, at_boundary, order_in, order_of
 from teucer._base import dtypes, tracebacks
+from teucer._core.jaxpr import ClosedJaxpr, Jaxpr
 from teucer._core.primitive import Primitive
+from teucer._core.provided import provided
 from teucer._core.specs import PartitionSpec
 from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import Tracer, typeof
@@ -212,3 +214,12 @@ def live_arrays(platform: str | None = None) -> Sequence[Any]:
     """All arrays that are alive on a platform."""
     arrays: Sequence[Any] = backends.client_of(platform).live_arrays()
     return arrays
+
+
+def _memory_note(jaxpr: Jaxpr) -> str:
+    from teucer._derived.liveness import peak_of  # for those who have run out of memory
+
+    return f"memory of {jaxpr.debug_info.name if jaxpr.debug_info else 'the program'}: {peak_of(ClosedJaxpr(jaxpr))}"
+
+
+provided.fill(memory_note=_memory_note)

@@ -11,7 +11,6 @@ from teucer._core.calls import as_indices, as_names, check_callable, check_leave
 from teucer._core.effects import Effect
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_jaxpr, interpret
 from teucer._core.primitive import Primitive
-from teucer._core.provided import provided
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import current_trace
 from teucer._executables import compilations
@@ -282,14 +281,4 @@ def checkpoint_name(x: Any, name: str) -> Any:
     return pytrees.tree_map(lambda leaf: name_p.call(leaf, name=name)[0], x)
 
 
-<<<<<<< HEAD
 checkpoint_name_fwd = checkpoint_name
-=======
-def _memory_note(jaxpr: Jaxpr) -> str:
-    from teucer._derived.liveness import peak_of  # for those who have run out of memory
-
-    return f"memory of {jaxpr.debug_info.name if jaxpr.debug_info else 'the program'}: {peak_of(ClosedJaxpr(jaxpr))}"
-
-
-provided.fill(memory_note=_memory_note)
->>>>>>> a6fcb28 (debug.memory: the predicted peak by line, and what checkpoint would free)

@@ -16,7 +16,7 @@ import numpy as np
 from teucer._base import config, dtypes
 from teucer._core.checker import check_jaxpr
 from teucer._core.jaxpr import Atom, ClosedJaxpr, DropVar, Eqn, Jaxpr, Literal, Var, jaxprs_in_params
-from teucer._core.names import NO_SCOPES, joined
+from teucer._core.names import joined
 from teucer._core.places import NOWHERE
 from teucer._core.primitive import Call
 from teucer._optimize.dce import remove_dead
@@ -109,15 +109,12 @@ class _Sweep:
         self.merged: dict[Any, Eqn] = {}
         self.changed = False
 
-    def run(self, eqns: Sequence[Eqn], *, inlined: bool = False, around: tuple[str, ...] = NO_SCOPES) -> None:
-        """Rewrite equations; those of an inlined jaxpr get new variables, and the scopes `around` the call of it."""
+    def run(self, eqns: Sequence[Eqn], *, inlined: bool = False) -> None:
+        """Rewrite equations; those of an inlined jaxpr get new variables."""
         env, (made, repeated) = self.env, self.known
         fold, simplify, merge = self.fold, self.simplify, self.merge
         # Plain loops: this runs for every equation of every program (benchmarks/).
         for eqn in eqns:
-            if around:
-                place, own = eqn.source or NOWHERE
-                eqn = eqn.replace(source=(place, joined(around, own)))
             primitive, params = eqn.primitive, eqn.params
             operands: list[Atom] = []
             constant = renamed = False
@@ -219,7 +216,7 @@ class _Sweep:
             if found is not None and _fits(*found):
                 closed, operands = found
                 env.update(zip(closed.jaxpr.invars, operands, strict=True))
-                self.run(closed.eqns, inlined=True, around=(eqn.source or NOWHERE)[1])
+                self.run(_scoped(closed.eqns, (eqn.source or NOWHERE)[1]), inlined=True)
                 env.update(zip(names, [env.get(v, v) for v in closed.jaxpr.outvars], strict=True))
                 self.changed = True
                 return
@@ -234,6 +231,14 @@ class _Sweep:
         pure = self.merge and not new.effects and primitive.mergeable and all(map(_is_mergeable, jaxprs_in_params(new.params)))
         if not (pure and len(new.outvars) == len(names) and self.merge_with_earlier(new, names, True)):
             self.eqns.append(new)
+
+
+def _scoped(eqns: Sequence[Eqn], around: tuple[str, ...]) -> Sequence[Eqn]:
+    """Equations of a jaxpr that is inlined, within the scopes around the call of it."""
+    if not around:
+        return eqns
+    places = [eqn.source or NOWHERE for eqn in eqns]
+    return [eqn.replace(source=(place, joined(around, own))) for eqn, (place, own) in zip(eqns, places, strict=True)]
 
 
 def _fits(closed: ClosedJaxpr, operands: Sequence[Atom]) -> bool:

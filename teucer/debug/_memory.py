@@ -10,7 +10,6 @@ from teucer._base import tracebacks
 from teucer._core.calls import fun_name
 from teucer._derived.liveness import Live, Peak, Saving, peak_of, size_text
 from teucer._derived.stages import jit
-from teucer._devices.backends import default_backend
 
 __all__ = ["Compiled", "Live", "Memory", "Saving", "memory"]
 
@@ -55,8 +54,8 @@ class Memory:
             said.append(f"the compiler: {size_text(c.total)} (arguments {size_text(c.arguments)}, results "
                         f"{size_text(c.results)}, temporaries {size_text(c.temporaries)})")
         said.append(str(self.peak))
-        if self.savings and default_backend() == "cpu":
-            said.append("(on the CPU XLA merges what a checkpoint outside of loops computes again: there it helps in loops only)")
+        if self.savings:
+            said.append("(XLA for the CPU merges what a checkpoint outside of loops computes again: there it helps in loops only)")
         return "\n".join(said)
 
     def __repr__(self) -> str:
