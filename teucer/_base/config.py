@@ -312,6 +312,7 @@ cache_dir = _o("teucer_cache_dir", str, None, NULL, help="folder of the compilat
 preload = _o("teucer_preload", bool, True, help="while a function is traced, load from disk what its program was in an earlier process")
 keep_memory = _early("teucer_keep_memory", bool, True, help="memory that arrays on the host let go (of up to 32 MB each) stays with the process, to be used again without page faults (Linux with glibc)")
 max_memory_maps = _o("teucer_max_memory_maps", int, -1, help="memory maps of the process at which executables are let go (they come back when used); -1: three quarters of what the system allows")
+cache_wait = _o("teucer_cache_wait", int, 300, help="seconds that a process waits for another that compiles the same program; 0: it compiles at once")
 cache_max_bytes = _o("teucer_cache_max_bytes", int, 4 << 30, help="size at which the least recently used entries go")
 
 # Finding mistakes

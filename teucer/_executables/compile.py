@@ -87,26 +87,41 @@ class Executable:
         if self._callbacks:
             return self._load_with_callbacks(module, client, devices, options)
         path = _path(module, options)
-        if path is not None:
-            ids = tuple([d.id for d in module.devices])
-            self.entry = preload.Entry(path.name, options.SerializeAsString(), client.platform, ids)
-            self.source = "disk"
-            ahead = preload.take(path)
-            if ahead is not None:
-                self.size = ahead.size
-                disk_cache.count(path, hit=True)
-                return ahead.code
-            found = disk_cache.read(path)
-            if found is not None:
-                # What does not load is compiled anew, and replaced.
-                with contextlib.suppress(xla.XlaRuntimeError):
-                    code, self.size = stored.load(found, client, devices, options), len(found)
-                    disk_cache.count(path, hit=True)
-                    return code
+        if path is None:
+            self.source = "compiled"
+            return xla.compile_text(client, module.text, devices, options)
+        self.entry = preload.Entry(path.name, options.SerializeAsString(), client.platform,
+                                   tuple([d.id for d in module.devices]))
+        ahead = preload.take(path)
+        if ahead is not None:
+            self.source, self.size = "disk", ahead.size
+            disk_cache.count(path, hit=True)
+            return ahead.code
+        code = self._from_disk(path, client, devices, options)
+        if code is not None:
+            return code
+        with _turn(path, module) as waited:
+            code = self._from_disk(path, client, devices, options) if waited else None
+            if code is not None:
+                return code
             disk_cache.count(path, hit=False)
+            return self._compiled(path, client, devices, options)
+
+    def _from_disk(self, path: Path, client: Any, devices: Any, options: Any) -> Any:
+        """The machine code of an entry; None without one, or of one that does not load: that is compiled anew, and replaced."""
+        found = disk_cache.read(path)
+        if found is not None:
+            with contextlib.suppress(xla.XlaRuntimeError):
+                code, self.size, self.source = stored.load(found, client, devices, options), len(found), "disk"
+                disk_cache.count(path, hit=True)
+                return code
+        return None
+
+    def _compiled(self, path: Path, client: Any, devices: Any, options: Any) -> Any:
+        """The machine code from the compiler, which is also written to disk."""
         self.source, start = "compiled", time.perf_counter()
-        code = xla.compile_text(client, module.text, devices, options)
-        if path is not None and time.perf_counter() - start >= config.persistent_cache_min_compile_time_secs.value:
+        code = xla.compile_text(client, self._module.text, devices, options)
+        if time.perf_counter() - start >= config.persistent_cache_min_compile_time_secs.value:
             with contextlib.suppress(xla.XlaRuntimeError):  # some programs cannot be serialized
                 content = stored.pack(code.serialize(), client.platform)
                 disk_cache.write(path, content)
@@ -119,6 +134,15 @@ class Executable:
         if path is None:
             return xla.compile_text(client, module.text, devices, options, self._callbacks)
         content, self.source = disk_cache.read(path), "disk"
+        if content is None:
+            with _turn(path, module) as waited:
+                content = disk_cache.read(path) if waited else None
+                if content is None:
+                    return self._compiled_with_callbacks(path, None, client, devices, options)
+        return self._compiled_with_callbacks(path, content, client, devices, options)
+
+    def _compiled_with_callbacks(self, path: Path, content: bytes | None, client: Any, devices: Any, options: Any) -> Any:
+        module = self._module
         for found in (content, None):
             if found is None:
                 self.source = "compiled"
@@ -308,6 +332,16 @@ def _module(text: str, devices: Sequence[Any], num_replicas: int, use_shardy: bo
 def _options(module: Module) -> Any:
     return xla.compile_options([d.id for d in module.devices], num_replicas=module.num_replicas, use_shardy=module.use_shardy,
                                overrides=dict(module.overrides), effort=module.effort, switches=module.switches)
+
+
+def _turn(path: Path, module: Module) -> contextlib.AbstractContextManager[bool]:
+    """In the `with` block, this process compiles an entry; gives whether it has waited for another one."""
+    client = module.devices[0].client
+    alone = all(d.process_index == client.process_index() for d in module.devices)
+    if alone or provided.target(client.platform).compiles_alone:
+        from teucer._executables import turns  # for those who compile
+        return turns.turn(path)
+    return contextlib.nullcontext(False)
 
 
 def _path(module: Module, options: Any) -> Path | None:
