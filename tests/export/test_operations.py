@@ -118,6 +118,12 @@ EXPORTED = {
     "choice": lambda x: [jax.random.choice(jax.random.key(0), n, (2,), replace=r) for r in (False, True) for n in (x, x.shape[0])],
     "weibull_min": lambda x: [jax.random.weibull_min(jax.random.key(0), x, 2.0, shape) for shape in (x.shape, x[0].shape)],
     "multivariate_normal": lambda x: jax.random.multivariate_normal(jax.random.key(0), x, jnp.eye(x.shape[1])),
+    "slices": lambda x: [x[a:b:s] for s in (2, -2, x.shape[1], -x.shape[1]) for a, b in ((None, None), (None, x.shape[1]),
+                                                                                       (x.shape[1], -1), (-x.shape[1], None))],
+    "changed slices": lambda x: x.at[::x.shape[1]].add(1.0).at[-1:0:-2].multiply(3.0),
+    "segments": lambda x: [jax.ops.segment_max(x, jnp.arange(x.shape[0]) % 2, x.shape[1], bucket_size=size)
+                           for size in (None, 2, x.shape[1])],
+    "approx_max_k": lambda x: jax.lax.approx_max_k(x, x.shape[1]),
     "frequencies": lambda x: [f(x.shape[0], d) for f in (jnp.fft.fftfreq, jnp.fft.rfftfreq) for d in (1.0, x[0, 0])],
     "fft": lambda x: (jnp.fft.rfft(x, n=4), jnp.fft.fft(x, n=4, axis=0), jnp.fft.irfft(x, n=4), jnp.fft.fft2(x, s=(3, 4))),
 }
@@ -147,3 +153,23 @@ def test_functions_of_symbolic_sizes(name):
 def test_places_that_may_not_be_there(f, error, message):
     with pytest.raises(error, match=message):
         export.export(jax.jit(f))(jax.ShapeDtypeStruct(export.symbolic_shape("a, b"), np.float32))
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 8])
+def test_streams_of_the_older_threefry(n):
+    """Bits of an unknown number of elements, of which one word is left over where that is odd."""
+    with jax.threefry_partitionable(False):
+        bits = jax.jit(lambda x: jax.random.bits(jax.random.key(1), x.shape))
+        exported = export.export(bits)(jax.ShapeDtypeStruct(export.symbolic_shape("a"), np.float32))
+        x = np.zeros(n, np.float32)
+        assert exported.call(x).tolist() == bits(x).tolist()
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (5, 2), (2, 5)])
+def test_qr_of_unknown_shape(shape):
+    def factors(x):
+        return [jnp.linalg.qr(x, mode) for mode in ("reduced", "complete")]
+
+    x = np.random.default_rng(0).random(shape, np.float32)
+    exported = export.export(jax.jit(factors))(jax.ShapeDtypeStruct(export.symbolic_shape("a, b"), np.float32))
+    check(exported, [x], factors(x))

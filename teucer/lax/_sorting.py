@@ -334,6 +334,6 @@ def approx_min_k(operand: Any, k: int, reduction_dimension: int = -1, recall_tar
 
 
 def _approx(operand: Any, k: int, axis: int, recall_target: float, override: int, aggregate: bool, is_max: bool) -> Any:
-    return list(approx_top_k_p.call(operand, k=operator.index(k), reduction_dimension=operator.index(axis),
+    return list(approx_top_k_p.call(operand, k=as_size(k), reduction_dimension=operator.index(axis),
                                     recall_target=float(recall_target), is_max_k=is_max, aggregate_to_topk=bool(aggregate),
                                     reduction_input_size_override=operator.index(override)))

@@ -13,14 +13,14 @@ from teucer._arrays.arrays import ArrayImpl
 from teucer._base import dtypes, errors
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import is_valid_type
-from teucer._dimensions.dimensions import as_size, ceil_div, is_known_below, max_dim, min_dim
+from teucer._dimensions.dimensions import as_size, ceil_div, is_constant, is_known_below, is_symbolic, max_dim, min_dim
 from teucer._dynamic.dynamic import results_allowed
 from teucer.lax import _joining, _structure
 from teucer.numpy._nonzero import nonzero
 from teucer.numpy._operands import is_unknown
 
 __all__ = ["ARRAY", "FULL", "INT", "Item", "Key", "NEW", "SCALAR", "Slice", "ds", "is_basic", "may_lie_outside",
-           "out_of_bounds", "parse", "starts_of"]
+           "needs_places", "out_of_bounds", "parse", "starts_of"]
 
 # What a key does to an axis. "window" (size) and "steps" (start, size, step) are slices; the place of a window is an operand,
 # so that x[0:2] and x[2:4] are one program. ("window", size, "anywhere") may lie outside. An axis that a boolean scalar adds is
@@ -86,6 +86,23 @@ class Key(NamedTuple):
 def is_basic(key: Key) -> bool:
     """Whether there are no index arrays: slices, new axes and single places only."""
     return ARRAY not in key.items
+
+
+def needs_places(key: Key, shape: Sequence[Any]) -> bool:
+    """Whether a slice has steps of which it is not known that they lie within the axis, so that each place must be named."""
+    if all(item[0] != "steps" or is_constant(item[1:]) for item in key.items):
+        return False
+    axes = [item for i, item in enumerate(key.items) if item != NEW and i not in key.fresh]
+    return any(item[0] == "steps" and not _is_strided(*item[1:], n) for item, n in zip(axes, shape, strict=True))
+
+
+def _is_strided(start: Any, size: Any, step: Any, n: Any) -> bool:
+    """Whether a slice of an axis of size n is one of fixed stride, by what is known of the sizes."""
+    if type(step) is not int:
+        return False
+    end = start + (size - 1) * step
+    first, last = (start, end) if step > 0 else (end, start)
+    return is_known_below(max_dim(last + 1, first), n + 1)
 
 
 def may_lie_outside(key: Key) -> bool:
@@ -224,7 +241,7 @@ def _extent(s: slice, n: Any) -> tuple[Any, Any, int]:
         if isinstance(bound, Tracer) and bound.concrete() is None:
             raise IndexError(f"Slice entries must be static integers. Got {s}\n    {bound!r} is traced; its value is not known\n"
                              "  Use jax.lax.dynamic_slice for a slice of fixed size that starts anywhere.")
-    if type(n) is not int:
+    if type(n) is not int or any(map(is_symbolic, (s.start, s.stop, s.step))):
         return _symbolic_extent(s, n)
     start, stop, step = s.indices(n)
     size = len(range(start, stop, step))
@@ -236,7 +253,7 @@ def _symbolic_extent(s: slice, n: Any) -> tuple[Any, Any, int]:
 
     Raises InconclusiveDimensionOperation if it is not known whether a bound counts from the front or the end.
     """
-    step = 1 if s.step is None else operator.index(s.step)
+    step = 1 if s.step is None else as_size(s.step)
     if step == 0:
         raise ValueError(f"slice step cannot be zero\n    key: {s}")
     first, last = (0, n) if step > 0 else (-1, n - 1)

@@ -14,7 +14,7 @@ from teucer._dimensions.dimensions import bounds, is_constant, is_size, max_dim,
 from teucer.lax import _dynamic, _elementwise, _joining, _shapes, _slicing, _structure
 from teucer.lax._indexing import gather as _gather
 from teucer.lax._indexing.numbers import GatherDimensionNumbers, GatherScatterMode
-from teucer.numpy._index_keys import ARRAY, FULL, INT, NEW, SCALAR, Key, is_basic, may_lie_outside, starts_of
+from teucer.numpy._index_keys import ARRAY, FULL, INT, NEW, SCALAR, Key, is_basic, may_lie_outside, needs_places, starts_of
 from teucer.numpy._operands import size_as
 
 __all__ = ["Access", "Options", "access", "basic_windows", "is_static", "read", "with_fresh_axes"]
@@ -43,7 +43,7 @@ def read(x: Any, key: Key, options: Options = Options()) -> Any:
     [3, 2, 1, 0]
     """
     # A place outside is moved inside by a slice; a fill value or an index array needs a gather.
-    if is_basic(key) and (options.mode in _KEEP or not may_lie_outside(key)):
+    if is_basic(key) and not needs_places(key, np.shape(x)) and (options.mode in _KEEP or not may_lie_outside(key)):
         return _read_basic(x, key, options)
     x = with_fresh_axes(x, key)
     found = access(np.shape(x), key, options.wrap_negative_indices)
@@ -276,9 +276,10 @@ def _layout(key: Key, batch_ndim: int) -> list[tuple[str, int]]:
 
 def _arange(item: Any) -> Any:
     _, start, size, step = item
-    if not is_constant((start, size)):
+    if not is_constant((start, size, step)):
         counted = _shapes.broadcasted_iota(np.dtype(np.int32), (size,), 0)
-        return _elementwise.add(_elementwise.mul(counted, np.int32(step)), _structure.full((), start, np.dtype(np.int32)))
+        first, distance = (_structure.full((), n, np.dtype(np.int32)) for n in (start, step))
+        return _elementwise.add(_elementwise.mul(counted, distance), first)
     return np.arange(start, start + size * step, step, dtype=np.int32)[:size]
 
 

@@ -12,7 +12,7 @@ from teucer._core.trace import typeof
 from teucer.lax import _dynamic, _elementwise, _shapes, _slicing, _structure
 from teucer.lax._indexing import gather as _gather
 from teucer.lax._indexing.numbers import GatherScatterMode, ScatterDimensionNumbers
-from teucer.numpy._index_keys import INT, SCALAR, Key, is_basic, may_lie_outside
+from teucer.numpy._index_keys import INT, SCALAR, Key, is_basic, may_lie_outside, needs_places
 from teucer.numpy._operands import broadcast_value, positions
 from teucer.numpy._promotion import convert
 from teucer.numpy._reading import (
@@ -59,7 +59,7 @@ def write(operation: str | Function, x: Any, value: Any, key: Key, options: Opti
         dtype = aval.dtype if operation == "set" else dtypes.result_type(x, value)
         x, value = _structure.convert_element_type(x, dtype, aval.weak_type), convert(value, dtype)
     # A slice never lies outside; a single place that does is moved inside by a window, and dropped by scatter.
-    if is_basic(key) and (options.mode in _ANYWHERE or not may_lie_outside(key)):
+    if is_basic(key) and not needs_places(key, np.shape(x)) and (options.mode in _ANYWHERE or not may_lie_outside(key)):
         out = _write_window(operation, x, value, key, options)
     else:
         out = _scatter(operation, x, value, key, options)

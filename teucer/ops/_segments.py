@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -91,7 +90,7 @@ def _segment(name: str, operation: str, data: Any, ids: Any, num_segments: Any, 
     if count < 0:
         raise ValueError("num_segments must be non-negative.")
     is_clipped = mode is not None and GatherScatterMode.from_any(mode) == GatherScatterMode.CLIP
-    size = None if bucket_size is None else operator.index(bucket_size)
+    size = None if bucket_size is None else as_size(bucket_size)
     if size is not None and size <= 0:
         raise ValueError(f"{name}: bucket_size must be positive, got {size}.")
     return _scattered(data, ids, operation, count, bool(is_sorted), bool(unique), size, is_clipped)
@@ -118,7 +117,9 @@ def _scattered(data: Any, ids: Any, operation: str, count: int, is_sorted: bool,
     target = jnp.full((ceil_div(ids.shape[0], bucket_size), count, *rest), start, data.dtype)
     places = jnp.broadcast_to(buckets.reshape(-1, *(1,) * (ids.ndim - 1)), ids.shape)
     parts = getattr(target.at[places, ids], operation)(data, **options)
-    return _REDUCE[operation](parts, axis=0).astype(data.dtype)
+    # Of a size that is not known there may be no bucket at all.
+    initial = {"initial": start} if operation in ("max", "min") else {}
+    return _REDUCE[operation](parts, axis=0, **initial).astype(data.dtype)
 
 
 def _neutral(operation: str, dtype: Any) -> Any:

@@ -13,15 +13,17 @@ from typing import Any
 import numpy as np
 
 from teucer._base import config
+from teucer._core.trace import typeof
 from teucer._dimensions.dimensions import bounds, is_symbolic, max_dim
-from teucer.lax._arithmetic import add, bitwise_and, bitwise_or, bitwise_xor, mul, shift_left, shift_right_logical
+from teucer.lax._arithmetic import add, bitwise_and, bitwise_or, bitwise_xor, lt, mul, shift_left, shift_right_logical
 from teucer.lax._control.misc import optimization_barrier
 from teucer.lax._joining import concatenate
 from teucer.lax._random import threefry2x32_p
 from teucer.lax._random_keys import Generator
+from teucer.lax._selection import select
 from teucer.lax._shapes import iota_p
 from teucer.lax._slicing import index_in_dim, slice_in_dim
-from teucer.lax._structure import convert_element_type, expand, reshape, transpose
+from teucer.lax._structure import convert_element_type, expand, full, reshape, transpose
 
 __all__ = ["counters", "fold_in", "joined", "once", "seed_words", "split", "threefry"]
 
@@ -85,12 +87,21 @@ def _stream(key: Any, count: int) -> Any:
     """The first words of the stream of a key: the older form."""
     half = -(-count // 2)
     first = iota_p.call(dtype=UINT32, shape=(half,), dimension=0, sharding=None)[0]
+    if is_symbolic(count):
+        return slice_in_dim(concatenate(list(threefry2x32_p.call(*_words(key), first, _second_half(first, count))), 0), 0, count)
     second = add(first, np.uint32(half))
     if count % 2:
         # The number of counters is made even by a zero behind them.
         second = concatenate([slice_in_dim(second, 0, half - 1), np.zeros(1, UINT32)], 0)
     words = concatenate(list(threefry2x32_p.call(*_words(key), first, second)), 0)
     return slice_in_dim(words, 0, count) if count % 2 else words
+
+
+def _second_half(first: Any, count: Any) -> Any:
+    """The second words of the blocks of a stream of unknown length: where that is odd, the last one is zero."""
+    second = add(first, full(typeof(first).shape, -(-count // 2), UINT32))
+    length = typeof(second).shape
+    return select(lt(second, full(length, count, UINT32)), second, full(length, 0, UINT32))
 
 
 def once(keys: Any) -> Any:

@@ -15,6 +15,7 @@ from teucer._transform.jvp import jvp_flat
 from teucer.lax._arithmetic import add, complex, imag, mul, neg, sub
 from teucer.lax._joining import concatenate
 from teucer.lax._slicing import slice_in_dim
+from teucer.lax._structure import full
 from teucer.lax.linalg._lapack import (
     MatrixPrimitive,
     boolean,
@@ -186,13 +187,14 @@ def _qr(x: Any, *, pivoting: bool, full_matrices: bool, use_magma: Any) -> Any:
     aval = typeof(packed)
     rows, columns = aval.ndim - 2, aval.ndim - 1
     m, n = aval.shape[-2:]
-    vectors = packed if m >= n else slice_in_dim(packed, 0, m, axis=columns)
+    least = min_dim(m, n)
+    vectors = packed if least == n else slice_in_dim(packed, 0, least, axis=columns)
     r = packed
-    if full_matrices and m > n:
-        shape = (*aval.shape[:-1], m - n)
-        vectors = concatenate([packed, np.zeros(shape, aval.dtype)], columns)
-    elif m > n:
-        r = slice_in_dim(packed, 0, n, axis=rows)
+    if full_matrices:
+        if least != m:
+            vectors = concatenate([vectors, full((*aval.shape[:-1], m - least), 0, aval.dtype)], columns)
+    elif least != m:
+        r = slice_in_dim(packed, 0, least, axis=rows)
     (q,) = householder_product_p.call(vectors, taus)
     upper = sub(r, tril(r, -1))
     return (q, upper, *order)

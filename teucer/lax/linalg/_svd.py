@@ -58,7 +58,7 @@ class Svd(MatrixPrimitive):
     name = "svd"
     multiple_results = True
 
-    def types(self, x: Any, *, full_matrices: bool, compute_uv: bool, subset_by_index: Any, algorithm: Any) -> Any:
+    def types(self, x: Any, *, full_matrices: bool, compute_uv: bool, subset_by_index: Any, algorithm: Any = None) -> Any:
         check_rank("svd", (x, 2))
         check_inexact("svd", x)
         *batch, m, n = x.shape
@@ -74,7 +74,8 @@ class Svd(MatrixPrimitive):
         return (s, ShapedArray((*batch, m, rows_of_u), x.dtype),
                 ShapedArray((*batch, columns_of_v, n), x.dtype))
 
-    def lower(self, ctx: Any, x: Any, *, full_matrices: bool, compute_uv: bool, subset_by_index: Any, algorithm: Any) -> Any:
+    def lower(self, ctx: Any, x: Any, *, full_matrices: bool, compute_uv: bool, subset_by_index: Any,
+              algorithm: Any = None) -> Any:
         _check_algorithm(ctx.platform, algorithm)
         *batch, m, n = x.shape
         k = min_dim(m, n)
@@ -91,7 +92,7 @@ class Svd(MatrixPrimitive):
                      for value, at in zip(results, (ranked, ranked + 1, ranked), strict=False))
 
     def jvp(self, primals: Any, tangents: Any, *, full_matrices: bool, compute_uv: bool, subset_by_index: Any,
-            algorithm: Any) -> Any:
+            algorithm: Any = None) -> Any:
         (x,), (t,) = primals, tangents
         m, n = typeof(x).shape[-2:]
         params = {"subset_by_index": subset_by_index, "algorithm": algorithm}
