@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from teucer._base import tracebacks
 from teucer._core.calls import static_by_name
@@ -13,7 +13,13 @@ from teucer._transform.jit import JitOptions, call_jitted, dispatching
 
 __all__ = ["library"]
 
+F = TypeVar("F", bound=Callable[..., Any])
 
+
+@overload
+def library(fun: F, /) -> F: ...
+@overload
+def library(*, static: Sequence[str] = ()) -> Callable[[F], F]: ...
 def library(fun: Callable[..., Any] | None = None, /, *, static: Sequence[str] = ()) -> Any:
     """Make a function of arrays a library function; also a decorator.
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from teucer import numpy as jnp
 from teucer._core.trace import typeof
+from teucer._core.typing import Array
 from teucer._dimensions.dimensions import is_constant, max_dim
 from teucer.lax import Precision
 from teucer.lax._structure import canonical_axis, canonical_shape
@@ -118,7 +119,7 @@ def _method(method: Any) -> ResizeMethod:
 
 
 def resize(image: Any, shape: Sequence[int], method: str | ResizeMethod, antialias: bool = True,
-           precision: Any = Precision.HIGHEST) -> Any:
+           precision: Any = Precision.HIGHEST) -> Array:
     """An array resampled to another shape of as many axes.
 
     method: a `ResizeMethod` or its name: 'nearest', 'linear', 'cubic', 'lanczos3', 'lanczos5', 'cubic-pytorch', 'area'.
@@ -158,7 +159,7 @@ def _real(dtype: Any) -> Any:
 
 
 def scale_and_translate(image: Any, shape: Sequence[int], spatial_dims: Sequence[int], scale: Any, translation: Any,
-                        method: str | ResizeMethod, antialias: bool = True, precision: Any = Precision.HIGHEST) -> Any:
+                        method: str | ResizeMethod, antialias: bool = True, precision: Any = Precision.HIGHEST) -> Array:
     """An array whose element at place p along the axes spatial_dims goes to p * scale + translation.
 
     scale, translation: floats[number of spatial_dims]. New elements from outside the old array are 0.

@@ -14,6 +14,7 @@ from teucer._core.cost import CHEAP, FUSED
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
+from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer._lower import hlo
 from teucer._lower.context import Value
 from teucer.lax import _structure
@@ -94,7 +95,7 @@ neg_p, neg = unary("neg", NUMERIC, "negate", lambda t, y, x: neg(t), EXACT, "Neg
                    transpose=lambda ct, x: neg(ct), simplify=involution(lambda: neg_p), fold=np.negative)
 
 
-def mul(x: Any, y: Any, *, out_dtype: Any = None) -> Any:
+def mul(x: ArrayLike, y: ArrayLike, *, out_dtype: DTypeLike | None = None) -> Array:
     if out_dtype is not None:
         x, y = (_structure.convert_element_type(v, dtypes.canonicalize_dtype(out_dtype)) for v in (x, y))
     return _mul(x, y)
@@ -157,7 +158,7 @@ integer_pow_p = Elementwise("integer_pow", NUMERIC, _lower_integer_pow, (_tangen
                             simplify=lambda known, x, y: x if y == 1 else None)
 
 
-def integer_pow(x: Any, y: int) -> Any:
+def integer_pow(x: ArrayLike, y: int) -> Array:
     """x to the power of an integer y known to the program, by repeated multiplication.
 
     x: T[shape], T in integer, floating, complexfloating  ->  T[shape]
@@ -174,7 +175,7 @@ def integer_pow(x: Any, y: int) -> Any:
     return integer_pow_p.call(x, y=y)[0]
 
 
-def reciprocal(x: Any) -> Any:
+def reciprocal(x: ArrayLike) -> Array:
     return integer_pow(x, -1)
 
 
@@ -208,7 +209,7 @@ is_finite_p, is_finite = unary("is_finite", FLOAT, "is_finite", None, EXACT, "Wh
                                result=_to_bool)
 
 
-def round(x: Any, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZERO) -> Any:
+def round(x: ArrayLike, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZERO) -> Array:
     return round_p.call(x, rounding_method=RoundingMethod(rounding_method))[0]
 
 
@@ -346,7 +347,7 @@ class Clamp(Primitive):
 clamp_p = Clamp()
 
 
-def clamp(min: Any, x: Any, max: Any) -> Any:
+def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
     """x brought between min and max: max(min, x), and then the lesser of that and max.
 
     min, max: T, scalar or [shape]; x: T[shape], T in numbers, bool  ->  T[shape]; nan where an operand is nan
@@ -405,7 +406,7 @@ conj_p = Elementwise("conj", Accepts((np.float32, np.float64, np.complexfloating
                      transposes=(_transpose_conj,), result=_complex_dtype)
 
 
-def conj(x: Any) -> Any:
+def conj(x: ArrayLike) -> Array:
     return conj_p.call(x, input_dtype=typeof(x).dtype)[0]
 
 

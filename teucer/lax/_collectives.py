@@ -20,6 +20,7 @@ from teucer._core.cost import CHEAP, STILL
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, is_valid_type
+from teucer._core.typing import Array
 from teucer._trees import pytrees
 from teucer.lax import _groups
 from teucer.lax._arithmetic import add, div, mul
@@ -120,7 +121,8 @@ class AllReduce(Collective):
 
     __slots__ = ()
 
-    def __init__(self, name: str, reduce: Callable[..., Any], repeated: Callable[..., Any], op: str) -> None:
+    def __init__(self, name: str, reduce: Callable[..., Any], repeated: Callable[..., Any],
+                 op: str) -> None:
         self.name, self.reduce, self.repeated, self.op = name, reduce, repeated, op
 
     def names(self, params: Any) -> tuple[Any, ...]:
@@ -368,7 +370,7 @@ def pmin(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     return _all_reduce(pmin_p, x, axis_name, axis_index_groups)
 
 
-def axis_index(axis_name: Any) -> Any:
+def axis_index(axis_name: Any) -> Array:
     """The element's number along a named axis: int32[]. Of several, the last runs fastest.
 
     Raises NameError for a name that no axis in force has.
@@ -387,7 +389,7 @@ def axis_index(axis_name: Any) -> Any:
     return index
 
 
-def axis_size(axis_name: Any) -> Any:
+def axis_size(axis_name: Any) -> int:
     """The size of a named axis as a Python int; of several, the product.
 
     Raises NameError for a name that no axis in force has.

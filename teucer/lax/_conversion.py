@@ -15,6 +15,7 @@ from teucer._core.partition import Labels, every, whole
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
+from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer._lower import hlo
 from teucer._trees import pytrees
 from teucer.lax import _structure
@@ -25,7 +26,7 @@ __all__ = ["bitcast_convert_type", "bitcast_convert_type_p", "convert_element_ty
            "reduce_precision", "reduce_precision_p", "stop_gradient", "stop_gradient_p"]
 
 
-def convert_element_type(operand: Any, new_dtype: Any) -> Any:
+def convert_element_type(operand: ArrayLike, new_dtype: Any) -> Array:
     """The operand's numbers as another dtype, which is never weak.
 
     operand: T[shape]; new_dtype: a dtype, its name, or a Python scalar type  ->  new_dtype[shape]
@@ -226,7 +227,7 @@ copy_p = Copy()
 stop_gradient_p = StopGradient()
 
 
-def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
+def bitcast_convert_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
     """The operand's bits as another dtype.
 
     operand: T[shape]  ->  new_dtype[shape] if the widths are equal; [shape, parts] for a narrower dtype; for a
@@ -240,7 +241,7 @@ def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
     return bitcast_convert_type_p.call(operand, new_dtype=_checked_dtype(new_dtype, "bitcast_convert_type"))[0]
 
 
-def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Any:
+def reduce_precision(operand: float | ArrayLike, exponent_bits: int, mantissa_bits: int) -> Array:
     """The operand rounded to a floating format of fewer bits, and held in its own dtype.
 
     operand: T[shape], T in floating  ->  T[shape]; beyond the format's range it becomes infinite.
@@ -254,7 +255,7 @@ def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> An
                                    mantissa_bits=operator.index(mantissa_bits))[0]
 
 
-def stop_gradient(x: Any) -> Any:
+def stop_gradient(x: Any) -> Array:
     """x, with derivative zero: what is computed from it counts as constant in differentiation.
 
     x: an array, or a pytree of arrays  ->  the same

@@ -12,6 +12,7 @@ from teucer._base import dtypes
 from teucer._core.partition import Labels, whole
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
+from teucer._core.typing import Array
 from teucer._dimensions.dimensions import max_dim
 from teucer._lower import hlo
 from teucer.lax import _elementwise, _structure
@@ -34,8 +35,8 @@ class Cumulative(Primitive):
 
     __slots__ = ()
 
-    def __init__(self, name: str, accepts: Accepts, body: Callable[..., Any], start: Callable[[Any], Any],
-                 tangent: Callable[..., Any]) -> None:
+    def __init__(self, name: str, accepts: Accepts, body: Callable[..., Any],
+                 start: Callable[[Any], Any], tangent: Callable[..., Any]) -> None:
         self.name, self.accepts, self.body, self.start, self.tangent = name, accepts, body, start, tangent
 
     def types(self, x: Any, *, axis: Any, reverse: Any) -> Any:
@@ -74,7 +75,8 @@ class Cumulative(Primitive):
     def batch(self, mapped: Any, args: Any, dims: Any, /, *, axis: Any, reverse: Any) -> Any:
         return self.call(*args, axis=axis + (axis >= dims[0]), reverse=reverse), dims
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, axis: Any, reverse: Any) -> Any:
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, axis: Any,
+               reverse: Any) -> Any:
         (x,), (aval,) = args, avals
         # What is behind the elements comes first where the scan goes backwards.
         x = sizes.mask(x, aval, self.start(aval.dtype), (axis,)) if reverse else x
@@ -165,7 +167,7 @@ def _cumulative(primitive: Any, operand: Any, axis: int, reverse: bool) -> Any:
     return primitive.call(operand, axis=operator.index(axis), reverse=bool(reverse))[0]
 
 
-def cumsum(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
+def cumsum(operand: Array, axis: int = 0, reverse: bool = False) -> Array:
     """The sums of all prefixes of operand along an axis; of all suffixes if reverse.
 
     Raises ValueError if the axis, counted from the front, is out of bounds; TypeError if elements are not numbers.
@@ -176,7 +178,7 @@ def cumsum(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
     return _cumulative(cumsum_p, operand, axis, reverse)
 
 
-def cumprod(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
+def cumprod(operand: Array, axis: int = 0, reverse: bool = False) -> Array:
     """The products of all prefixes of operand along an axis; of all suffixes if reverse.
 
     >>> cumprod(np.float32([1, 2, 3]))
@@ -185,7 +187,7 @@ def cumprod(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
     return _cumulative(cumprod_p, operand, axis, reverse)
 
 
-def cummax(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
+def cummax(operand: Array, axis: int = 0, reverse: bool = False) -> Array:
     """The greatest elements of all prefixes of operand along an axis; of all suffixes if reverse.
 
     >>> cummax(np.float32([1, 3, 2]))
@@ -194,7 +196,7 @@ def cummax(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
     return _cumulative(cummax_p, operand, axis, reverse)
 
 
-def cummin(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
+def cummin(operand: Array, axis: int = 0, reverse: bool = False) -> Array:
     """The least elements of all prefixes of operand along an axis; of all suffixes if reverse.
 
     >>> cummin(np.float32([2, 3, 1]))
@@ -203,7 +205,7 @@ def cummin(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
     return _cumulative(cummin_p, operand, axis, reverse)
 
 
-def cumlogsumexp(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
+def cumlogsumexp(operand: Array, axis: int = 0, reverse: bool = False) -> Array:
     """log(sum(exp(prefix))) for all prefixes of operand along an axis; all suffixes if reverse.
 
     >>> cumlogsumexp(np.float32([0, 0]))

@@ -15,6 +15,7 @@ from teucer._core.partition import Labels, batched, every
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
+from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer._devices.shardings import explicit_sharding, typed
 from teucer._lower import hlo
 from teucer._lower.contractions import remaining, roles_of
@@ -123,8 +124,8 @@ class DotGeneral(Primitive):
     name = "dot_general"
     cost = Cost(moves=_moved)
 
-    def types(self, lhs: Any, rhs: Any, *, dimension_numbers: Any, precision: Any, preferred_element_type: Any,
-              out_sharding: Any = None) -> Any:
+    def types(self, lhs: Any, rhs: Any, *, dimension_numbers: Any, precision: Any,
+              preferred_element_type: Any, out_sharding: Any = None) -> Any:
         _check(lhs, rhs, dimension_numbers)
         left, right = roles_of((lhs.ndim, rhs.ndim), dimension_numbers)
         shape = (*(lhs.shape[d] for d in left.batch + left.kept), *(rhs.shape[d] for d in right.kept))
@@ -140,8 +141,8 @@ class DotGeneral(Primitive):
         out = (*left_roles.batch, *left_roles.kept, *(right[i] for i in right_roles.kept))
         return Labels([every(lhs), right], [out])
 
-    def lower(self, ctx: Any, lhs: Any, rhs: Any, *, dimension_numbers: Any, precision: Any, preferred_element_type: Any,
-              out_sharding: Any = None) -> Any:
+    def lower(self, ctx: Any, lhs: Any, rhs: Any, *, dimension_numbers: Any, precision: Any,
+              preferred_element_type: Any, out_sharding: Any = None) -> Any:
         (aval,) = ctx.avals_out
         result = aval.dtype
         if lhs.dtype != rhs.dtype and not (_is_float8(lhs.dtype) and _is_float8(rhs.dtype)):
@@ -158,13 +159,15 @@ class DotGeneral(Primitive):
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         return bilinear_jvp(self, primals, tangents, params)
 
-    def transpose(self, cts: Any, lhs: Any, rhs: Any, *, dimension_numbers: Any, **params: Any) -> Any:
+    def transpose(self, cts: Any, lhs: Any, rhs: Any, *, dimension_numbers: Any,
+                  **params: Any) -> Any:
         (ct,) = cts
         if type(lhs) is Undefined:
             return self._transpose_lhs(ct, lhs.aval, rhs, dimension_numbers, params), None
         return None, self._transpose_rhs(ct, lhs, rhs.aval, dimension_numbers, params)
 
-    def _transpose_lhs(self, ct: Any, lhs: Any, rhs: Any, dimension_numbers: Any, params: Any) -> Any:
+    def _transpose_lhs(self, ct: Any, lhs: Any, rhs: Any, dimension_numbers: Any,
+                       params: Any) -> Any:
         left, right = roles_of((lhs.ndim, np.ndim(rhs)), dimension_numbers)
         n_batch, ndim = len(left.batch), np.ndim(ct)
         ct_batch, ct_right = tuple(range(n_batch)), tuple(range(ndim - len(right.kept), ndim))
@@ -174,7 +177,8 @@ class DotGeneral(Primitive):
                            **params | {"out_sharding": cotangent_sharding(lhs, order, ct, rhs)})
         return _as_operand(out, lhs, order)
 
-    def _transpose_rhs(self, ct: Any, lhs: Any, rhs: Any, dimension_numbers: Any, params: Any) -> Any:
+    def _transpose_rhs(self, ct: Any, lhs: Any, rhs: Any, dimension_numbers: Any,
+                       params: Any) -> Any:
         left, right = roles_of((np.ndim(lhs), rhs.ndim), dimension_numbers)
         n_batch = len(left.batch)
         ct_batch, ct_left = tuple(range(n_batch)), tuple(range(n_batch, n_batch + len(left.kept)))
@@ -184,7 +188,8 @@ class DotGeneral(Primitive):
                            **params | {"out_sharding": cotangent_sharding(rhs, order, lhs, ct)})
         return _as_operand(out, rhs, order)
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, dimension_numbers: Any, **params: Any) -> Any:
+    def batch(self, axis: Any, args: Any, dims: Any, *, dimension_numbers: Any,
+              **params: Any) -> Any:
         (lhs_dim, rhs_dim), (lhs, rhs) = dims, args
         (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
         left, right = roles_of((np.ndim(lhs) - (lhs_dim is not None), np.ndim(rhs) - (rhs_dim is not None)), dimension_numbers)
@@ -201,7 +206,8 @@ class DotGeneral(Primitive):
         outs = self.call(lhs, rhs, dimension_numbers=((lhs_contract, rhs_contract), (lhs_batch, rhs_batch)), **params)
         return outs, (out_dim,)
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, dimension_numbers: Any, **params: Any) -> Any:
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, dimension_numbers: Any,
+               **params: Any) -> Any:
         # Both, since zero times what is behind the elements of the other may be NaN.
         xs = [sizes.mask(x, aval, 0, axes) for x, aval, axes in zip(args, avals, dimension_numbers[0], strict=True)]
         return self.call(*xs, dimension_numbers=dimension_numbers, **params)
@@ -257,8 +263,9 @@ def element_type_of(preferred: Any, op: str) -> Any:
     return None if preferred is None else dtypes.check_user_dtype_supported(preferred, op)
 
 
-def dot_general(lhs: Any, rhs: Any, dimension_numbers: Any, precision: Any = None, preferred_element_type: Any = None, *,
-                out_sharding: Any = None) -> Any:
+def dot_general(lhs: ArrayLike, rhs: ArrayLike, dimension_numbers: Any, precision: Any = None,
+                preferred_element_type: DTypeLike | None = None, *,
+                out_sharding: Any = None) -> Array:
     """Product of lhs and rhs along contracted and batch axes.
 
     dimension_numbers: ((lhs_contract, rhs_contract), (lhs_batch, rhs_batch)), axes counted from the front.
@@ -280,8 +287,8 @@ def dot_general(lhs: Any, rhs: Any, dimension_numbers: Any, precision: Any = Non
                               out_sharding=out_sharding)[0]
 
 
-def dot(lhs: Any, rhs: Any, *, dimension_numbers: Any = None, precision: Any = None, preferred_element_type: Any = None,
-        out_sharding: Any = None) -> Any:
+def dot(lhs: ArrayLike, rhs: ArrayLike, *, dimension_numbers: Any = None, precision: Any = None,
+        preferred_element_type: DTypeLike | None = None, out_sharding: Any = None) -> Array:
     """Vector-vector, matrix-vector or matrix-matrix product; with dimension_numbers, `dot_general`.
 
     Raises ValueError for other ranks without dimension_numbers, TypeError if contracted axes differ in size.
@@ -300,7 +307,7 @@ def dot(lhs: Any, rhs: Any, *, dimension_numbers: Any = None, precision: Any = N
     return dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type, out_sharding=out_sharding)
 
 
-def batch_matmul(lhs: Any, rhs: Any, precision: Any = None) -> Any:
+def batch_matmul(lhs: Array, rhs: Array, precision: Any = None) -> Array:
     """Products of matrices in the last two axes; the axes before them agree.
 
     Raises ValueError for operands of fewer than two axes or of different numbers of axes.

@@ -13,6 +13,7 @@ from teucer._core.cost import FUSED
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
+from teucer._core.typing import Array, ArrayLike
 from teucer._dimensions.dimensions import is_symbolic
 from teucer._lower import hlo
 from teucer.lax import _elementwise, _structure
@@ -166,7 +167,8 @@ dynamic_slice_p = DynamicSlice()
 dynamic_update_slice_p = DynamicUpdateSlice()
 
 
-def _start_indices(op: str, operand: Any, start_indices: Any, allowed: bool | Sequence[bool]) -> list[Any]:
+def _start_indices(op: str, operand: Any, start_indices: Any,
+                   allowed: bool | Sequence[bool]) -> list[Any]:
     """Start indices as scalars of one dtype of 32 bits or more, where `allowed` says for all axes or for each whether
     negative ones count from the end.
     """
@@ -210,8 +212,9 @@ def _start(start: Any, size: Any, kind: Any, wide: Any, from_end: bool) -> Any:
     return _elementwise.select(_elementwise.lt(start, zero), _elementwise.add(start, n), start)
 
 
-def dynamic_slice(operand: Any, start_indices: Any, slice_sizes: Sequence[int], *,
-                  allow_negative_indices: bool | Sequence[bool] = True) -> Any:
+def dynamic_slice(operand: ArrayLike, start_indices: ArrayLike | Sequence[ArrayLike],
+                  slice_sizes: Sequence[int], *,
+                  allow_negative_indices: bool | Sequence[bool] = True) -> Array:
     """The window of operand of size slice_sizes at start_indices, which are clamped so that it lies within operand.
 
     start_indices: a scalar an axis, or an array of them; negative ones count from the end, if allowed.
@@ -225,8 +228,8 @@ def dynamic_slice(operand: Any, start_indices: Any, slice_sizes: Sequence[int], 
     return dynamic_slice_p.call(operand, *starts, slice_sizes=canonical_shape(slice_sizes, "dynamic_slice"))[0]
 
 
-def dynamic_update_slice(operand: Any, update: Any, start_indices: Any, *,
-                         allow_negative_indices: bool | Sequence[bool] = True) -> Any:
+def dynamic_update_slice(operand: ArrayLike, update: ArrayLike, start_indices: Any, *,
+                         allow_negative_indices: bool | Sequence[bool] = True) -> Array:
     """operand with the window at start_indices, which are clamped as by `dynamic_slice`, replaced by update.
 
     Raises TypeError if shapes or dtypes do not fit, ValueError for another number of indices.
@@ -238,8 +241,8 @@ def dynamic_update_slice(operand: Any, update: Any, start_indices: Any, *,
     return dynamic_update_slice_p.call(operand, update, *starts)[0]
 
 
-def dynamic_slice_in_dim(operand: Any, start_index: Any, slice_size: int, axis: int = 0, *,
-                         allow_negative_indices: bool = True) -> Any:
+def dynamic_slice_in_dim(operand: ArrayLike, start_index: ArrayLike, slice_size: int, axis: int = 0,
+                         *, allow_negative_indices: bool = True) -> Array:
     """`dynamic_slice` along one axis, whole along the others.
 
     >>> dynamic_slice_in_dim(np.int32([1, 2, 3]), 1, 2).tolist()
@@ -251,8 +254,8 @@ def dynamic_slice_in_dim(operand: Any, start_index: Any, slice_size: int, axis: 
     return dynamic_slice(operand, _along(operand, at, start_index), sizes, allow_negative_indices=allow_negative_indices)
 
 
-def dynamic_index_in_dim(operand: Any, index: Any, axis: int = 0, keepdims: bool = True, *,
-                         allow_negative_indices: bool = True) -> Any:
+def dynamic_index_in_dim(operand: ArrayLike, index: ArrayLike, axis: int = 0, keepdims: bool = True,
+                         *, allow_negative_indices: bool = True) -> Array:
     """The element of operand at a place of one axis, which is kept with size 1 or dropped.
 
     >>> dynamic_index_in_dim(np.int32([1, 2, 3]), -1, keepdims=False).tolist()
@@ -262,8 +265,8 @@ def dynamic_index_in_dim(operand: Any, index: Any, axis: int = 0, keepdims: bool
     return part if keepdims else squeeze(part, (axis,))
 
 
-def dynamic_update_slice_in_dim(operand: Any, update: Any, start_index: Any, axis: int, *,
-                                allow_negative_indices: bool = True) -> Any:
+def dynamic_update_slice_in_dim(operand: ArrayLike, update: ArrayLike, start_index: ArrayLike,
+                                axis: int, *, allow_negative_indices: bool = True) -> Array:
     """`dynamic_update_slice` at a place of one axis, at the start of the others.
 
     >>> dynamic_update_slice_in_dim(np.int32([1, 2, 3]), np.int32([7, 8]), 1, 0).tolist()
@@ -274,8 +277,8 @@ def dynamic_update_slice_in_dim(operand: Any, update: Any, start_index: Any, axi
                                 allow_negative_indices=allow_negative_indices)
 
 
-def dynamic_update_index_in_dim(operand: Any, update: Any, index: Any, axis: int, *,
-                                allow_negative_indices: bool = True) -> Any:
+def dynamic_update_index_in_dim(operand: ArrayLike, update: ArrayLike, index: ArrayLike, axis: int,
+                                *, allow_negative_indices: bool = True) -> Array:
     """operand with the element at a place of one axis replaced; update may lack that axis.
 
     >>> dynamic_update_index_in_dim(np.int32([1, 2, 3]), np.int32(7), 1, 0).tolist()
@@ -297,7 +300,7 @@ def _along(operand: Any, axis: int, start: Any) -> list[Any]:
     return starts
 
 
-def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Any:
+def index_take(src: Array, idxs: Sequence[Any], axes: Sequence[int]) -> Array:
     """The elements of src at places of some axes: result[i, ...] = src[idxs[0][i], idxs[1][i], ...].
 
     idxs: arrays of one axis and one length, one for each of axes; places are taken modulo the size of their axis.

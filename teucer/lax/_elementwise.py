@@ -16,6 +16,7 @@ from teucer._core.cost import EXPENSIVE, FUSED
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
+from teucer._core.typing import Array, ArrayLike
 from teucer._lower import hlo
 from teucer.lax import _arithmetic, _conversion, _selection, _structure
 from teucer.lax._arithmetic import *  # noqa: F403  handed on under this name, see __all__
@@ -380,7 +381,7 @@ def _pow_slope(x: Any, y: Any) -> Any:
 pow_p = Pow()
 
 
-def pow(x: Any, y: Any) -> Any:
+def pow(x: ArrayLike, y: ArrayLike) -> Array:
     """x to the power y.
 
     x: T[shape], T in floating, complexfloating; y: T or integer [shape]; a scalar goes with any shape  ->  T[shape]

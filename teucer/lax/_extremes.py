@@ -13,6 +13,7 @@ from teucer._core.partition import Labels, every, kept
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
+from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer._lower import hlo
 from teucer.lax._identities import highest, lowest
 from teucer.lax._shapes import bumped
@@ -80,7 +81,8 @@ class ArgExtreme(Primitive):
         outs = self.call(*args, axes=bumped(axes, dim), index_dtype=index_dtype)
         return outs, (dim - (axes[0] < dim),)
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, axes: Any, index_dtype: Any) -> Any:
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, axes: Any,
+               index_dtype: Any) -> Any:
         (x,), (aval,) = args, avals
         if sizes.may_be_empty(aval.shape[axes[0]]):
             sizes.refuse("the axis may be empty, and then there is no such element")
@@ -92,7 +94,7 @@ argmax_p = ArgExtreme("argmax", "GT", lowest)
 argmin_p = ArgExtreme("argmin", "LT", highest)
 
 
-def argmax(operand: Any, axis: int, index_dtype: Any) -> Any:
+def argmax(operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
     """The place of the greatest element along an axis: the first of equal ones, or the first NaN.
 
     Raises ValueError if the axis is out of bounds or empty, TypeError if index_dtype is not an integer dtype.
@@ -103,7 +105,7 @@ def argmax(operand: Any, axis: int, index_dtype: Any) -> Any:
     return _arg(argmax_p, operand, axis, index_dtype)
 
 
-def argmin(operand: Any, axis: int, index_dtype: Any) -> Any:
+def argmin(operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
     """The place of the least element along an axis: the first of equal ones, or the first NaN.
 
     >>> argmin(np.float32([1, 3, 2]), 0, np.int32)

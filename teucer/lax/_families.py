@@ -17,6 +17,7 @@ from teucer._core.cost import CHEAP, FUSED, Cost
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero, is_valid_type
+from teucer._core.typing import Binary, Unary
 from teucer._lower import hlo
 from teucer.lax import _structure
 
@@ -284,7 +285,7 @@ Function = Callable[..., Any]
 def unary(name: str, accepts: Accepts, lower: str | Function, tangent: Function | None, tested: Checked, doc: str, *,
           public: str = "", accuracy: bool = False, transpose: Function | None = None,
           result: Function | None = None, simplify: Any = None, fold: Any = None,
-          cost: Cost | None = None, by_parts: Function | None = None) -> tuple[Elementwise, Function]:
+          cost: Cost | None = None, by_parts: Function | None = None) -> tuple[Elementwise, Unary]:
     """A row for an operation of one operand: its primitive, and its public function (`public`, or the same name).
 
     by_parts: the lowering for complex operands, where it is another one.
@@ -314,7 +315,7 @@ def unary(name: str, accepts: Accepts, lower: str | Function, tangent: Function 
 def binary(name: str, accepts: Accepts, lower: str | Function, tangents: Sequence[Function | None] | None,
            tested: Checked, doc: str, *, public: str = "", names: tuple[str, str] = ("x", "y"),
            transposes: Sequence[Function | None] | None = None, result: Function | None = None, simplify: Any = None,
-           fold: Any = None) -> tuple[Elementwise, Function]:
+           fold: Any = None) -> tuple[Elementwise, Binary]:
     """A row for an operation of two operands."""
     primitive = Elementwise(name, accepts, lower, tangents, tested, transposes=transposes, result=result, simplify=simplify,
                             fold=fold)

@@ -13,6 +13,7 @@ from teucer._base import dtypes
 from teucer._core import array_ops, partition
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
+from teucer._core.typing import Array
 from teucer._dimensions.dimensions import as_size, is_constant
 from teucer._lower import hlo
 from teucer.lax._arithmetic import conj, mul, real
@@ -129,7 +130,7 @@ def _kind(fft_type: Any) -> FftType:
     raise TypeError(f"Unknown FFT type value '{fft_type}'\n  Give a FftType, or its name.")
 
 
-def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Any:
+def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Array:
     """Discrete Fourier transform over the last axes.
 
     x: complex[..., n1, ..., nk] for FFT and IFFT; real[..., nk] for RFFT, which gives complex[..., nk // 2 + 1] of the last axis;

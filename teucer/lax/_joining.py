@@ -15,6 +15,7 @@ from teucer._core.partition import Labels, every, kept, whole
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
+from teucer._core.typing import Array, ArrayLike, Shape
 from teucer._dimensions.dimensions import as_size, is_constant, is_symbolic
 from teucer._lower import hlo
 from teucer.lax import _structure
@@ -209,7 +210,8 @@ class Split(Linear):
         outs = self.call(*args, sizes=sizes, axis=axis + (axis >= dim))
         return outs, (dim,) * len(outs)
 
-    def padded(self, known: Any, args: Any, avals: Any, outs: Any, /, *, sizes: Any, axis: Any) -> Any:
+    def padded(self, known: Any, args: Any, avals: Any, outs: Any, /, *, sizes: Any,
+               axis: Any) -> Any:
         start: Any = 0
         parts = []
         for aval in outs:
@@ -267,7 +269,7 @@ split_p = Split()
 tile_p = Tile()
 
 
-def concatenate(operands: Any, dimension: int) -> Any:
+def concatenate(operands: Any, dimension: int) -> Array:
     """Arrays of one dtype, one after another along an axis.
 
     Raises ValueError for no operands; TypeError if shapes or dtypes do not fit or the axis is out of range.
@@ -283,7 +285,7 @@ def concatenate(operands: Any, dimension: int) -> Any:
     return concatenate_p.call(*xs, dimension=operator.index(dimension))[0]
 
 
-def stack(operands: Any, axis: int = 0) -> Any:
+def stack(operands: Sequence[ArrayLike], axis: int = 0) -> Array:
     """Arrays of one shape and dtype along a new axis.
 
     Raises ValueError for no operands or different shapes, TypeError for different dtypes.
@@ -297,7 +299,7 @@ def stack(operands: Any, axis: int = 0) -> Any:
     return stack_p.call(*xs, axis=canonical_axis(axis, np.ndim(xs[0]) + 1, "stack"))[0]
 
 
-def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
+def unstack(x: ArrayLike, axis: int = 0) -> tuple[Any, ...]:
     """The arrays of which x consists along an axis.
 
     Raises ValueError if the axis is out of range.
@@ -308,7 +310,7 @@ def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
     return unstack_p.call(x, axis=canonical_axis(axis, np.ndim(x), "unstack"))
 
 
-def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
+def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Any]:
     """operand cut along an axis into parts of the given sizes.
 
     Raises ValueError if the sizes do not add up to the axis' size, or the axis is out of range.
@@ -320,7 +322,7 @@ def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
     return list(split_p.call(operand, sizes=parts, axis=canonical_axis(axis, np.ndim(operand), "split")))
 
 
-def tile(operand: Any, reps: Sequence[int]) -> Any:
+def tile(operand: ArrayLike, reps: Sequence[int]) -> Array:
     """operand repeated reps[i] times along each axis i.
 
     Raises TypeError if there is not one count an axis, ValueError if one is negative.
@@ -331,7 +333,7 @@ def tile(operand: Any, reps: Sequence[int]) -> Any:
     return tile_p.call(operand, reps=tuple(operator.index(r) for r in reps))[0]
 
 
-def shape_as_value(shape: Any) -> Any:
+def shape_as_value(shape: Shape) -> Any:
     """A shape as an array of integers.
 
     >>> shape_as_value((2, 3))

@@ -15,6 +15,7 @@ from teucer._core.partition import aligned
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import Zero
+from teucer._core.typing import Array, ArrayLike
 from teucer.lax import _arithmetic as arithmetic
 from teucer.lax import _elementwise as elementwise
 from teucer.lax import _structure
@@ -150,7 +151,7 @@ def _evaluated(x: Any, terms: Sequence[Any], unroll: int | None) -> Any:
     return polynomial_p.call(x, *terms, unroll=unroll)[0]
 
 
-def polynomial(x: Any, coeffs: Sequence[Any], *, unroll: int | None = None) -> Any:
+def polynomial(x: ArrayLike, coeffs: Sequence[Any], *, unroll: int | None = None) -> Array:
     """The polynomial coeffs[0] + coeffs[1] x + ..., by Horner's rule. Its derivatives are polynomials of lower degree.
 
     x: T[...]. coeffs: numbers, or arrays that broadcast with x; none give 0.

@@ -12,6 +12,7 @@ from teucer._core.primitive import Primitive, Undefined
 from teucer._core.stage import stage_flat
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
+from teucer._core.typing import Array, DTypeLike
 from teucer._transform.batch import batch_flat
 from teucer._transform.transpose import backward_pass
 from teucer.lax._arithmetic import bitwise_and, le, lt, mul, sub
@@ -64,8 +65,9 @@ class RaggedDotGeneral(Primitive):
     __slots__ = ()
     name = "ragged_dot_general"
 
-    def types(self, lhs: Any, rhs: Any, group_sizes: Any, *, ragged_dot_dimension_numbers: Any, precision: Any,
-              preferred_element_type: Any, group_offset: Any = None, out_sharding: Any = None) -> Any:
+    def types(self, lhs: Any, rhs: Any, group_sizes: Any, *, ragged_dot_dimension_numbers: Any,
+              precision: Any, preferred_element_type: Any, group_offset: Any = None,
+              out_sharding: Any = None) -> Any:
         numbers = ragged_dot_dimension_numbers
         _check_ragged(lhs, rhs, group_sizes, numbers)
         axes, groups = numbers.dot_dimension_numbers, numbers.rhs_group_dimensions
@@ -140,8 +142,9 @@ def _check_ragged(lhs: Any, rhs: Any, group_sizes: Any, numbers: RaggedDotDimens
         raise TypeError(f"expected group_sizes to have shape {expected}, got {group_sizes.shape}.")
 
 
-def _as_dots(lhs: Any, rhs: Any, group_sizes: Any, *, ragged_dot_dimension_numbers: Any, precision: Any,
-             preferred_element_type: Any, group_offset: Any = None, out_sharding: Any = None) -> Any:
+def _as_dots(lhs: Any, rhs: Any, group_sizes: Any, *, ragged_dot_dimension_numbers: Any,
+             precision: Any, preferred_element_type: Any, group_offset: Any = None,
+             out_sharding: Any = None) -> Any:
     """The product as one dot_general of lhs repeated for each group, with zeros outside the group."""
     numbers = ragged_dot_dimension_numbers
     ((lhs_contract, rhs_contract), (lhs_batch, rhs_batch)), (ragged,), groups = numbers
@@ -175,9 +178,10 @@ def _grouped(lhs: Any, group_sizes: Any, ragged: int, batch: tuple[int, ...]) ->
     return select(bitwise_and(le(starts, place), lt(place, ends)), repeated, zeros(aval.strengthen()))
 
 
-def ragged_dot_general(lhs: Any, rhs: Any, group_sizes: Any, ragged_dot_dimension_numbers: RaggedDotDimensionNumbers,
-                       precision: Any = None, preferred_element_type: Any = None, group_offset: Any = None,
-                       out_sharding: Any = None) -> Any:
+def ragged_dot_general(lhs: Array, rhs: Array, group_sizes: Array,
+                       ragged_dot_dimension_numbers: RaggedDotDimensionNumbers,
+                       precision: Any = None, preferred_element_type: DTypeLike | None = None,
+                       group_offset: Array | None = None, out_sharding: Any = None) -> Array:
     """`dot_general` in groups along one axis of lhs, whose sizes are data.
 
     group_sizes: int[groups], or int[batch..., groups]. If the ragged axis of lhs is an outer one, rows of group i are multiplied by
@@ -201,8 +205,9 @@ def ragged_dot_general(lhs: Any, rhs: Any, group_sizes: Any, ragged_dot_dimensio
         preferred_element_type=element_type_of(preferred_element_type, "ragged_dot_general"))[0]
 
 
-def ragged_dot(lhs: Any, rhs: Any, group_sizes: Any, precision: Any = None, preferred_element_type: Any = None,
-               group_offset: Any = None, out_sharding: Any = None) -> Any:
+def ragged_dot(lhs: Array, rhs: Array, group_sizes: Array, precision: Any = None,
+               preferred_element_type: DTypeLike | None = None, group_offset: Array | None = None,
+               out_sharding: Any = None) -> Array:
     """Rows of lhs in consecutive groups, each multiplied by the matrix of its group.
 
     lhs: T[m, k]; rhs: T[groups, k, n]; group_sizes: int[groups]  ->  T[m, n]. Rows after the last group give zero.
@@ -257,7 +262,8 @@ def _check_scale(side: str, x: Any, scale: Any, contract: Any) -> None:
             raise TypeError(f"{side} dim {d} of size {size} does not match scale dim size {parts}.")
 
 
-def _scaled(lhs: Any, rhs: Any, lhs_scale: Any, rhs_scale: Any, *, dimension_numbers: Any, preferred_element_type: Any) -> Any:
+def _scaled(lhs: Any, rhs: Any, lhs_scale: Any, rhs_scale: Any, *, dimension_numbers: Any,
+            preferred_element_type: Any) -> Any:
     # bfloat16 holds the products of 8-bit floats and powers of two exactly.
     narrow = all(typeof(x).dtype.itemsize == 1 or typeof(x).dtype == dtypes.bfloat16 for x in (lhs, rhs))
     dtype = dtypes.bfloat16 if narrow else np.float32
@@ -272,8 +278,9 @@ def _scaled(lhs: Any, rhs: Any, lhs_scale: Any, rhs_scale: Any, *, dimension_num
     return dot_general(left, right, dimension_numbers, preferred_element_type=preferred_element_type)
 
 
-def scaled_dot(lhs: Any, rhs: Any, *, lhs_scale: Any = None, rhs_scale: Any = None, dimension_numbers: Any = None,
-               preferred_element_type: Any = None) -> Any:
+def scaled_dot(lhs: Array, rhs: Array, *, lhs_scale: Array | None = None,
+               rhs_scale: Array | None = None, dimension_numbers: Any = None,
+               preferred_element_type: Any = None) -> Array:
     """Product of operands in blocks, each with a scale, as in the microscaling formats.
 
     lhs: T[m, k], rhs: T[k, n], or with one leading batch axis, or as dimension_numbers says; lhs_scale: [m, k / block] and

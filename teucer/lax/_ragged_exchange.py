@@ -8,6 +8,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import typeof
+from teucer._core.typing import Array
 from teucer.lax._arithmetic import add, clamp, ge, lt, sub
 from teucer.lax._collectives import axis_index, checked, names_of, size_of
 from teucer.lax._dynamic import dynamic_index_in_dim, index_take
@@ -22,7 +23,7 @@ __all__ = ["ragged_all_to_all"]
 
 
 def ragged_all_to_all(operand: Any, output: Any, input_offsets: Any, send_sizes: Any, output_offsets: Any, recv_sizes: Any, *,
-                      axis_name: Any, axis_index_groups: Any = None) -> Any:
+                      axis_name: Any, axis_index_groups: Any = None) -> Array:
     """Each element of a named axis sends rows of its operand to the others, in numbers that differ.
 
     operand: T[n, ...], what is sent. output: T[m, ...], where what is received is written; other rows stay as they are.

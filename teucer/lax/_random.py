@@ -12,6 +12,7 @@ from teucer._core import array_ops, partition
 from teucer._core.partition import Labels
 from teucer._core.primitive import Primitive
 from teucer._core.types import ShapedArray
+from teucer._core.typing import Array
 from teucer._devices.shardings import explicit_sharding, typed
 from teucer._lower import hlo
 from teucer.lax._dynamic import dynamic_update_index_in_dim
@@ -195,7 +196,7 @@ def rng_bit_generator(key: Any, shape: Any, dtype: Any = np.uint32, algorithm: A
                                     out_sharding=explicit_sharding("rng_bit_generator", out_sharding, len(shape)))
 
 
-def rng_uniform(a: Any, b: Any, shape: Any) -> Any:
+def rng_uniform(a: Any, b: Any, shape: Any) -> Array:
     """Numbers uniform in [a, b) that differ from call to call; the programs that use it are not reproducible.
 
     Raises ValueError if a and b are no scalars of one dtype.

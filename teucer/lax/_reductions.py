@@ -18,6 +18,7 @@ from teucer._core.primitive import Axis, Primitive
 from teucer._core.stage import stage_flat, stage_jaxpr
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray
+from teucer._core.typing import Array, ArrayLike
 from teucer._devices.shardings import explicit_sharding
 from teucer._dimensions.dimensions import is_symbolic
 from teucer._lower import hlo
@@ -155,12 +156,14 @@ class Reduce(Primitive):
         xs = [ctx.whole(x, dimensions) for x in values[:n]]  # devices have no reductions of any kind between them
         return hlo.reduce(ctx, xs, values[n:], dimensions, lambda *ab: ctx.inline(jaxpr, *ab))
 
-    def jvp(self, primals: Any, tangents: Any, *, jaxpr: Any, dimensions: Any, **params: Any) -> Any:
+    def jvp(self, primals: Any, tangents: Any, *, jaxpr: Any, dimensions: Any,
+            **params: Any) -> Any:
         outs = self.call(*primals, jaxpr=jaxpr, dimensions=dimensions, **params)
         _, moved = jvp_flat(lambda *zs: _reduce_by_halves(jaxpr, zs, dimensions), primals, tangents)
         return outs, tuple(moved)
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, jaxpr: Any, dimensions: Any, **params: Any) -> Any:
+    def batch(self, axis: Any, args: Any, dims: Any, *, jaxpr: Any, dimensions: Any,
+              **params: Any) -> Any:
         n = len(args) // 2
         if any(d is not None for d in dims[n:]):
             outs, out_dims = batch_flat(lambda *zs: _reduce_by_halves(jaxpr, zs, dimensions), axis, args, dims)
@@ -170,7 +173,8 @@ class Reduce(Primitive):
         outs = self.call(*xs, *args[n:], jaxpr=jaxpr, dimensions=bumped(dimensions, at), **params)
         return outs, (at - sum(d < at for d in dimensions),) * n
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, jaxpr: Any, dimensions: Any, **params: Any) -> Any:
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, jaxpr: Any, dimensions: Any,
+               **params: Any) -> Any:
         n = len(args) // 2
         inside = sizes.inside(avals[0].shape, dimensions)
         if inside is None:
@@ -231,7 +235,8 @@ def check_computation(op: str, jaxpr: Any, avals: Sequence[Any]) -> None:
                             f"    operand {i}: {x.str_short(True)}\n    returned: {out.str_short(True)}")
 
 
-def scalar_computation(op: str, f: Callable[..., Sequence[Any]], avals: Sequence[Any]) -> ClosedJaxpr:
+def scalar_computation(op: str, f: Callable[..., Sequence[Any]],
+                       avals: Sequence[Any]) -> ClosedJaxpr:
     """A function of flat scalars as a jaxpr, for the region of a reduction.
 
     Raises NotImplementedError if it uses traced values from outside.
@@ -257,7 +262,7 @@ def _axes(axes: Any) -> tuple[int, ...]:
     return tuple(operator.index(a) for a in axes)
 
 
-def reduce_sum(operand: Any, axes: Sequence[int], *, out_sharding: Any = None) -> Any:
+def reduce_sum(operand: ArrayLike, axes: Sequence[int], *, out_sharding: Any = None) -> Array:
     """The sum of elements over axes, which are counted from the front.
 
     Raises ValueError if they are out of bounds or repeated, TypeError if elements are not numbers.
@@ -270,7 +275,7 @@ def reduce_sum(operand: Any, axes: Sequence[int], *, out_sharding: Any = None) -
                              out_sharding=explicit_sharding("reduce_sum", out_sharding, typeof(operand).ndim - len(axes)))[0]
 
 
-def reduce_max(operand: Any, axes: Sequence[int]) -> Any:
+def reduce_max(operand: ArrayLike, axes: Sequence[int]) -> Array:
     """The greatest element over axes; NaN if one is NaN, the least value of the dtype if there is none.
 
     >>> reduce_max(np.float32([[1, 2], [3, 4]]), (0,))
@@ -279,7 +284,7 @@ def reduce_max(operand: Any, axes: Sequence[int]) -> Any:
     return reduce_max_p.call(operand, axes=_axes(axes))[0]
 
 
-def reduce_min(operand: Any, axes: Sequence[int]) -> Any:
+def reduce_min(operand: ArrayLike, axes: Sequence[int]) -> Array:
     """The least element over axes; NaN if one is NaN, the greatest value of the dtype if there is none.
 
     >>> reduce_min(np.float32([[1, 2], [3, 4]]), (0,))
@@ -288,7 +293,7 @@ def reduce_min(operand: Any, axes: Sequence[int]) -> Any:
     return reduce_min_p.call(operand, axes=_axes(axes))[0]
 
 
-def reduce_prod(operand: Any, axes: Sequence[int]) -> Any:
+def reduce_prod(operand: ArrayLike, axes: Sequence[int]) -> Array:
     """The product of elements over axes.
 
     >>> reduce_prod(np.float32([[1, 2], [3, 4]]), (0,))
@@ -297,7 +302,7 @@ def reduce_prod(operand: Any, axes: Sequence[int]) -> Any:
     return reduce_prod_p.call(operand, axes=_axes(axes))[0]
 
 
-def reduce_and(operand: Any, axes: Sequence[int]) -> Any:
+def reduce_and(operand: ArrayLike, axes: Sequence[int]) -> Array:
     """The bitwise and of booleans or integers over axes.
 
     >>> reduce_and(np.array([[True, True], [False, True]]), (0,))
@@ -306,7 +311,7 @@ def reduce_and(operand: Any, axes: Sequence[int]) -> Any:
     return reduce_and_p.call(operand, axes=_axes(axes))[0]
 
 
-def reduce_or(operand: Any, axes: Sequence[int]) -> Any:
+def reduce_or(operand: ArrayLike, axes: Sequence[int]) -> Array:
     """The bitwise or of booleans or integers over axes.
 
     >>> reduce_or(np.int32([1, 2]), (0,))
@@ -315,7 +320,7 @@ def reduce_or(operand: Any, axes: Sequence[int]) -> Any:
     return reduce_or_p.call(operand, axes=_axes(axes))[0]
 
 
-def reduce_xor(operand: Any, axes: Sequence[int]) -> Any:
+def reduce_xor(operand: ArrayLike, axes: Sequence[int]) -> Array:
     """The bitwise exclusive or of booleans or integers over axes.
 
     >>> reduce_xor(np.int32([1, 3]), (0,))
@@ -324,8 +329,8 @@ def reduce_xor(operand: Any, axes: Sequence[int]) -> Any:
     return reduce_xor_p.call(operand, axes=_axes(axes))[0]
 
 
-def reduce(operands: Any, init_values: Any, computation: Callable[..., Any], dimensions: Sequence[int],
-           out_sharding: Any = None) -> Any:
+def reduce(operands: Any, init_values: Any, computation: Callable[..., Any],
+           dimensions: Sequence[int], out_sharding: Any = None) -> Any:
     """Arrays reduced together over axes by any associative computation on scalars.
 
     operands, init_values: trees of one structure; computation takes two such trees of scalars and returns a third.

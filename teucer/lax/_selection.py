@@ -12,6 +12,7 @@ from teucer._core.cost import CHEAP
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import Zero
+from teucer._core.typing import Array, ArrayLike
 from teucer._lower import hlo
 from teucer.lax import _structure
 from teucer.lax._families import operands
@@ -109,7 +110,7 @@ class SelectN(Primitive):
 select_n_p = SelectN()
 
 
-def select_n(which: Any, *cases: Any) -> Any:
+def select_n(which: ArrayLike, *cases: Any) -> Array:
     """Elements of several arrays: of cases[which].
 
     which: bool or integer, scalar or [shape]; cases: T[shape] each  ->  T[shape]
@@ -125,7 +126,7 @@ def select_n(which: Any, *cases: Any) -> Any:
     return select_n_p.call(which, *operands(*cases))[0]
 
 
-def select(pred: Any, on_true: Any, on_false: Any) -> Any:
+def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
     """Elements of on_true where pred, of on_false elsewhere.
 
     pred: bool, scalar or [shape]; on_true, on_false: T[shape]  ->  T[shape]

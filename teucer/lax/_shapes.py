@@ -16,6 +16,7 @@ from teucer._core.partition import Labels, every, kept
 from teucer._core.primitive import Primitive
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray
+from teucer._core.typing import Array, ArrayLike, DTypeLike, Shape
 from teucer._derived.moves import filled_at
 from teucer._devices.shardings import explicit_sharding, typed
 from teucer._dimensions.dimensions import is_symbolic
@@ -56,7 +57,8 @@ class Iota(Primitive):
                              f"shape={tuple(shape)}")
         return (ShapedArray(tuple(shape), dtype, sharding=typed(sharding, len(shape))),)
 
-    def lower(self, ctx: Any, *, dtype: Any, shape: Any, dimension: Any, sharding: Any = None) -> Any:
+    def lower(self, ctx: Any, *, dtype: Any, shape: Any, dimension: Any,
+              sharding: Any = None) -> Any:
         (aval,) = ctx.avals_out
         if dtypes.bit_width(aval.dtype) < 8 or aval.dtype.name.startswith("float8"):
             counted = hlo.iota(ctx, aval.update(dtype=np.dtype(np.int32)), dimension)
@@ -177,7 +179,7 @@ def dtype(x: Any) -> Any:
     return typeof(x).dtype
 
 
-def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding: Any = None) -> Any:
+def broadcast(operand: ArrayLike, sizes: Sequence[int], *, out_sharding: Any = None) -> Array:
     """operand repeated along new leading axes of the given sizes.
 
     operand: T[shape]  ->  T[*sizes, *shape]
@@ -192,7 +194,8 @@ def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding: Any = None) -
     return broadcast_in_dim(operand, (*sizes, *shape), tuple(range(n, n + len(shape))), out_sharding=out_sharding)
 
 
-def broadcast_in_dim(operand: Any, shape: Any, broadcast_dimensions: Sequence[int], *, out_sharding: Any = None) -> Any:
+def broadcast_in_dim(operand: ArrayLike, shape: Shape, broadcast_dimensions: Sequence[int], *,
+                     out_sharding: Any = None) -> Array:
     """operand in a larger shape: its axis i becomes axis broadcast_dimensions[i]; axes of size 1 are repeated.
 
     Raises TypeError if the dimensions are not distinct axes of `shape`, or a size does not fit.
@@ -211,7 +214,7 @@ def broadcast_in_dim(operand: Any, shape: Any, broadcast_dimensions: Sequence[in
     return _structure.broadcast_in_dim_p.call(operand, shape=shape, broadcast_dimensions=dims, sharding=out_sharding)[0]
 
 
-def broadcast_like(arr: Any, like_arr: Any) -> Any:
+def broadcast_like(arr: ArrayLike, like_arr: ArrayLike) -> Array:
     """arr broadcast to the shape of like_arr by the rules of NumPy.
 
     >>> broadcast_like(np.float32(1), np.zeros(3)).shape
@@ -243,7 +246,7 @@ def broadcast_shapes(*shapes: Any) -> tuple[Any, ...]:
     return tuple(out)
 
 
-def broadcast_to_rank(x: Any, rank: int) -> Any:
+def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
     """x with new leading axes of size 1, so that it has `rank` axes; x itself if it has as many.
 
     >>> broadcast_to_rank(np.float32([1, 2]), 3).shape
@@ -255,7 +258,7 @@ def broadcast_to_rank(x: Any, rank: int) -> Any:
     return broadcast_in_dim(x, (1,) * (rank - ndim) + tuple(np.shape(x)), tuple(range(rank - ndim, rank)))
 
 
-def iota(dtype: Any, size: int) -> Any:
+def iota(dtype: DTypeLike, size: int) -> Array:
     """0, 1, ..., size - 1.
 
     >>> iota(np.int32, 3)
@@ -264,7 +267,8 @@ def iota(dtype: Any, size: int) -> Any:
     return broadcasted_iota(dtype, (size,), 0)
 
 
-def broadcasted_iota(dtype: Any, shape: Any, dimension: int, *, out_sharding: Any = None) -> Any:
+def broadcasted_iota(dtype: DTypeLike, shape: Shape, dimension: int, *,
+                     out_sharding: Any = None) -> Array:
     """An array of which each element is its index along `dimension`.
 
     Raises TypeError for a dtype that does not count, ValueError for a dimension outside the shape.
@@ -279,7 +283,7 @@ def broadcasted_iota(dtype: Any, shape: Any, dimension: int, *, out_sharding: An
                        sharding=explicit_sharding("iota", out_sharding, len(shape)))[0]
 
 
-def empty(shape: Any, dtype: Any, *, out_sharding: Any = None) -> Any:
+def empty(shape: Any, dtype: Any, *, out_sharding: Any = None) -> Array:
     """An array whose elements are not specified.
 
     >>> empty((2, 3), np.float32).shape
@@ -296,7 +300,8 @@ def _sizes(shape: Any, op: str) -> tuple[Any, ...]:
     return canonical_shape((shape,) if np.ndim(shape) == 0 else shape, op)
 
 
-def full(shape: Any, fill_value: Any, dtype: Any = None, *, sharding: Any = None) -> Any:
+def full(shape: Shape, fill_value: ArrayLike, dtype: DTypeLike | None = None, *,
+         sharding: Any = None) -> Array:
     """An array of equal elements; without a dtype it has that of the value, weak if the value's is.
 
     A Python integer beyond an integer dtype that is given wraps around, as -1 does to 255.
@@ -331,7 +336,8 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, sharding: Any = None
     return filled_at(out, sharding)
 
 
-def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Any = None, sharding: Any = None) -> Any:
+def full_like(x: Any, fill_value: ArrayLike, dtype: DTypeLike | None = None,
+              shape: Shape | None = None, sharding: Any = None) -> Array:
     """An array of equal elements with the shape and dtype of x, unless they are given.
 
     >>> full_like(np.zeros(2, np.float32), 1)
@@ -346,7 +352,8 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Any = None, sha
     return _structure.convert_element_type(full(sizes, fill_value, aval.dtype, sharding=sharding), aval.dtype, True)
 
 
-def reshape(operand: Any, new_sizes: Any, dimensions: Sequence[int] | None = None, *, out_sharding: Any = None) -> Any:
+def reshape(operand: ArrayLike, new_sizes: Shape, dimensions: Sequence[int] | None = None, *,
+            out_sharding: Any = None) -> Array:
     """operand with the same elements in another shape, read in the order of axes `dimensions`.
 
     Raises TypeError if the number of elements differs, or dimensions is not a permutation of the axes.
@@ -378,7 +385,7 @@ def canonical_sizes(new_sizes: Any) -> tuple[Any, ...]:
     return canonical_shape(given, "reshape")
 
 
-def transpose(operand: Any, permutation: Sequence[int]) -> Any:
+def transpose(operand: ArrayLike, permutation: Sequence[int]) -> Array:
     """operand with its axes permuted: axis i of the result is axis permutation[i].
 
     Raises TypeError if it is not a permutation.
@@ -392,7 +399,7 @@ def transpose(operand: Any, permutation: Sequence[int]) -> Any:
     return _structure.transpose_p.call(operand, permutation=order)[0]
 
 
-def rev(operand: Any, dimensions: Sequence[int]) -> Any:
+def rev(operand: ArrayLike, dimensions: Sequence[int]) -> Array:
     """operand with the order of elements along `dimensions` reversed.
 
     Raises TypeError if they are not distinct axes, counted from the front.
@@ -403,7 +410,7 @@ def rev(operand: Any, dimensions: Sequence[int]) -> Any:
     return rev_p.call(operand, dimensions=tuple(operator.index(d) for d in dimensions))[0]
 
 
-def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
+def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Array:
     """array without the axes `dimensions`, which have size 1.
 
     Raises ValueError if an axis is out of range, named twice, or of another size.
@@ -418,7 +425,7 @@ def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
     return squeeze_p.call(array, dimensions=axes)[0]
 
 
-def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
+def expand_dims(array: ArrayLike, dimensions: Sequence[int]) -> Array:
     """array with new axes of size 1, which are `dimensions` of the result.
 
     Raises ValueError if an axis is out of range or named twice.
@@ -435,7 +442,7 @@ def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
     return broadcast_in_dim(array, tuple(1 if i in axes else next(sizes) for i in range(ndim)), kept)
 
 
-def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Any:
+def collapse(operand: Array, start_dimension: int, stop_dimension: int | None = None) -> Array:
     """operand with the axes from start to stop (exclusive) made into one.
 
     Raises ValueError if start is after stop.

@@ -14,6 +14,7 @@ from teucer._core.cost import FUSED
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
+from teucer._core.typing import Array, ArrayLike
 from teucer._dimensions.dimensions import as_size, ceil_div, check_not_negative, dilated, is_constant, is_symbolic
 from teucer._lower import hlo
 from teucer.lax import _elementwise, _structure
@@ -43,14 +44,16 @@ class Slice(Linear):
 
     shard = partition.aligned
 
-    def lower(self, ctx: Any, x: Any, *, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
+    def lower(self, ctx: Any, x: Any, *, start_indices: Any, limit_indices: Any,
+              strides: Any) -> Any:
         (aval,) = ctx.avals_out
         if 0 in aval.shape:
             # XLA's CPU backend aborts on an empty slice of a concatenation.
             return (hlo.splat(ctx, 0, aval.strengthen()),)
         return (hlo.slice(ctx, x, start_indices, limit_indices, strides or (1,) * len(start_indices)),)
 
-    def transpose(self, cts: Any, x: Any, *, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
+    def transpose(self, cts: Any, x: Any, *, start_indices: Any, limit_indices: Any,
+                  strides: Any) -> Any:
         (ct,) = cts
         config = []
         for n, m, start, stride in zip(x.aval.shape, np.shape(ct), start_indices, strides or (1,) * len(start_indices),
@@ -58,18 +61,21 @@ class Slice(Linear):
             config.append((start, n - start - dilated(m, stride), stride - 1))
         return pad_p.call(ct, _structure.full((), 0, typeof(ct).dtype), padding_config=tuple(config))
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
+    def batch(self, axis: Any, args: Any, dims: Any, *, start_indices: Any, limit_indices: Any,
+              strides: Any) -> Any:
         (dim,) = dims
         outs = self.call(*args, start_indices=(*start_indices[:dim], 0, *start_indices[dim:]),
                          limit_indices=(*limit_indices[:dim], axis.size, *limit_indices[dim:]),
                          strides=None if strides is None else (*strides[:dim], 1, *strides[dim:]))
         return outs, dims
 
-    def simplify(self, known: Any, x: Any, *, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
+    def simplify(self, known: Any, x: Any, *, start_indices: Any, limit_indices: Any,
+                 strides: Any) -> Any:
         whole = limit_indices == x.aval.shape and _is_at_origin(start_indices) and (strides is None or set(strides) <= {1})
         return x if whole else None
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, start_indices: Any,
+               limit_indices: Any, strides: Any) -> Any:
         steps = strides or (1,) * len(start_indices)
         if not is_constant(steps):
             sizes.refuse("a step is dynamic")
@@ -213,8 +219,8 @@ slice_p = Slice()
 pad_p = Pad()
 
 
-def slice(operand: Any, start_indices: Sequence[int], limit_indices: Sequence[int],
-          strides: Sequence[int] | None = None) -> Any:
+def slice(operand: ArrayLike, start_indices: Sequence[int], limit_indices: Sequence[int],
+          strides: Sequence[int] | None = None) -> Array:
     """operand[start:limit:stride] along each axis.
 
     Raises TypeError if there is not one of each an axis, or they do not lie within the operand.
@@ -232,7 +238,8 @@ def slice(operand: Any, start_indices: Sequence[int], limit_indices: Sequence[in
     return slice_p.call(operand, start_indices=starts, limit_indices=limits, strides=steps)[0]
 
 
-def slice_in_dim(operand: Any, start_index: int | None, limit_index: int | None, stride: int = 1, axis: int = 0) -> Any:
+def slice_in_dim(operand: ArrayLike, start_index: int | None, limit_index: int | None,
+                 stride: int = 1, axis: int = 0) -> Array:
     """operand[start:limit:stride] along one axis; negative places count from its end.
 
     Raises ValueError if the axis is out of range.
@@ -250,7 +257,7 @@ def slice_in_dim(operand: Any, start_index: int | None, limit_index: int | None,
     return slice(operand, starts, limits, steps)
 
 
-def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True) -> Any:
+def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool = True) -> Array:
     """The element of operand at a place of one axis, which is kept with size 1 or dropped.
 
     Raises IndexError if the index is out of range.
@@ -267,7 +274,8 @@ def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True)
     return part if keepdims else squeeze(part, (at,))
 
 
-def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, int, int]]) -> Any:
+def pad(operand: ArrayLike, padding_value: ArrayLike,
+        padding_config: Sequence[tuple[int, int, int]]) -> Array:
     """operand with padding_value before, after, and between its elements: (low, high, interior) for each axis.
 
     Negative low and high cut elements off. Raises TypeError if dtypes differ, ValueError if the configuration does not fit.

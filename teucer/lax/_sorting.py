@@ -14,6 +14,7 @@ from teucer._core.partition import Labels, whole
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
+from teucer._core.typing import Array, ArrayLike
 from teucer._dimensions.dimensions import as_size
 from teucer._lower import hlo
 from teucer.lax import _structure
@@ -40,7 +41,8 @@ def take_along(x: Any, places: Any, axis: int) -> Any:
                          mode=GatherScatterMode.PROMISE_IN_BOUNDS, indices_are_sorted=False, unique_indices=True)[0]
 
 
-def _taken(tangents: Sequence[Any], avals: Sequence[Any], places: Any, axis: int) -> tuple[Any, ...]:
+def _taken(tangents: Sequence[Any], avals: Sequence[Any], places: Any,
+           axis: int) -> tuple[Any, ...]:
     """Tangents moved to where the elements went; Zero stays Zero."""
     return tuple(aval.zero if type(t) is Zero else take_along(t, places, axis)
                  for t, aval in zip(tangents, avals, strict=True))
@@ -99,7 +101,8 @@ class Sort(Primitive):
         xs = [array_ops.to_axis(x, d, axis.size, at) for x, d in zip(args, dims, strict=True)]
         return self.call(*xs, dimension=dimension + (dimension >= at), **params), (at,) * len(xs)
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, dimension: Any, num_keys: Any, is_stable: Any) -> Any:
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, dimension: Any, num_keys: Any,
+               is_stable: Any) -> Any:
         inside = sizes.inside(avals[0].shape, (dimension,))
         if inside is None:
             return self.call(*args, dimension=dimension, num_keys=num_keys, is_stable=is_stable)
@@ -213,8 +216,8 @@ class ApproxTopK(Primitive):
     name = "approx_top_k"
     multiple_results = True
 
-    def types(self, x: Any, *, k: Any, reduction_dimension: Any, recall_target: Any, aggregate_to_topk: Any,
-              **params: Any) -> Any:
+    def types(self, x: Any, *, k: Any, reduction_dimension: Any, recall_target: Any,
+              aggregate_to_topk: Any, **params: Any) -> Any:
         if k <= 0:
             raise ValueError(f"k must be positive, got {k}")
         if not dtypes.issubdtype(x.dtype, np.floating):
@@ -232,7 +235,8 @@ class ApproxTopK(Primitive):
         labels = whole(x, (reduction_dimension % x.ndim,))
         return Labels([labels], [labels])
 
-    def lower(self, ctx: Any, x: Any, *, reduction_dimension: Any, is_max_k: Any, **params: Any) -> Any:
+    def lower(self, ctx: Any, x: Any, *, reduction_dimension: Any, is_max_k: Any,
+              **params: Any) -> Any:
         axis = canonical_axis(reduction_dimension, len(x.shape), "approx_top_k")
         size = ctx.avals_out[0].shape[axis]
 
@@ -250,12 +254,13 @@ class ApproxTopK(Primitive):
         axis = canonical_axis(reduction_dimension, np.ndim(primals[0]), "approx_top_k")
         return outs, (*_taken(tangents, [typeof(outs[0])], outs[1], axis), typeof(outs[1]).zero)
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, reduction_dimension: Any, **params: Any) -> Any:
+    def batch(self, axis: Any, args: Any, dims: Any, *, reduction_dimension: Any,
+              **params: Any) -> Any:
         at = canonical_axis(reduction_dimension, np.ndim(args[0]) - 1, "approx_top_k")
         return self.call(*args, reduction_dimension=at + (at >= dims[0]), **params), dims * 2
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, reduction_dimension: Any, is_max_k: Any,
-               **params: Any) -> Any:
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, reduction_dimension: Any,
+               is_max_k: Any, **params: Any) -> Any:
         # As TopK; NaN is behind all floats that are sorted, and of NaNs the first come first.
         x = sizes.mask(*args, *avals, -np.inf if is_max_k else np.nan, (canonical_axis(reduction_dimension, avals[0].ndim),))
         return self.call(x, reduction_dimension=reduction_dimension, is_max_k=is_max_k, **params)
@@ -266,7 +271,8 @@ top_k_p = TopK()
 approx_top_k_p = ApproxTopK()
 
 
-def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Any:
+def sort(operand: Any, dimension: int = -1, is_stable: bool = True,
+         num_keys: int = 1) -> Array | tuple[Array, ...]:
     """An array, or arrays together, in ascending order along an axis.
 
     operand: an array or a sequence of arrays of one shape; the first num_keys of them decide the order.
@@ -287,7 +293,8 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
     return outs if several else outs[0]
 
 
-def sort_key_val(keys: Any, values: Any, dimension: int = -1, is_stable: bool = True) -> tuple[Any, Any]:
+def sort_key_val(keys: Array, values: ArrayLike, dimension: int = -1,
+                 is_stable: bool = True) -> tuple[Any, Any]:
     """keys in ascending order along an axis, and values in the same order.
 
     >>> sort_key_val(np.int32([3, 1]), np.int32([7, 8]))
@@ -297,7 +304,7 @@ def sort_key_val(keys: Any, values: Any, dimension: int = -1, is_stable: bool = 
     return sorted_keys, moved
 
 
-def top_k(operand: Any, k: int, *, axis: int = -1) -> list[Any]:
+def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> list[Any]:
     """The k greatest elements along an axis in descending order, and their places; of equal ones the first come first.
 
     NaN counts as greatest, and 0 as greater than -0.
@@ -310,8 +317,9 @@ def top_k(operand: Any, k: int, *, axis: int = -1) -> list[Any]:
     return list(top_k_p.call(operand, k=as_size(k), axis=at))
 
 
-def approx_max_k(operand: Any, k: int, reduction_dimension: int = -1, recall_target: float = 0.95,
-                 reduction_input_size_override: int = -1, aggregate_to_topk: bool = True) -> tuple[Any, Any]:
+def approx_max_k(operand: Array, k: int, reduction_dimension: int = -1, recall_target: float = 0.95,
+                 reduction_input_size_override: int = -1,
+                 aggregate_to_topk: bool = True) -> tuple[Any, Any]:
     """The k greatest floats along an axis in descending order, and their places; recall_target of them at least.
 
     aggregate_to_topk: whether to return k, or all candidates. Every element is a candidate here, so that none is missed.
@@ -323,8 +331,9 @@ def approx_max_k(operand: Any, k: int, reduction_dimension: int = -1, recall_tar
     return _approx(operand, k, reduction_dimension, recall_target, reduction_input_size_override, aggregate_to_topk, True)
 
 
-def approx_min_k(operand: Any, k: int, reduction_dimension: int = -1, recall_target: float = 0.95,
-                 reduction_input_size_override: int = -1, aggregate_to_topk: bool = True) -> tuple[Any, Any]:
+def approx_min_k(operand: Array, k: int, reduction_dimension: int = -1, recall_target: float = 0.95,
+                 reduction_input_size_override: int = -1,
+                 aggregate_to_topk: bool = True) -> tuple[Any, Any]:
     """As `approx_max_k`, the k least floats in ascending order.
 
     >>> approx_min_k(np.float32([1, 3, 2]), 1)
@@ -333,7 +342,8 @@ def approx_min_k(operand: Any, k: int, reduction_dimension: int = -1, recall_tar
     return _approx(operand, k, reduction_dimension, recall_target, reduction_input_size_override, aggregate_to_topk, False)
 
 
-def _approx(operand: Any, k: int, axis: int, recall_target: float, override: int, aggregate: bool, is_max: bool) -> Any:
+def _approx(operand: Any, k: int, axis: int, recall_target: float, override: int, aggregate: bool,
+            is_max: bool) -> Any:
     return list(approx_top_k_p.call(operand, k=as_size(k), reduction_dimension=operator.index(axis),
                                     recall_target=float(recall_target), is_max_k=is_max, aggregate_to_topk=bool(aggregate),
                                     reduction_input_size_override=operator.index(override)))

@@ -15,6 +15,7 @@ from teucer._base import dtypes
 from teucer._core.cost import EXPENSIVE
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
+from teucer._core.typing import Array, ArrayLike
 from teucer._lower import hlo
 from teucer.lax._arithmetic import (
     abs,
@@ -490,7 +491,7 @@ regularized_incomplete_beta_p = Elementwise("regularized_incomplete_beta", FLOAT
                                             (_no_slope, _no_slope, _tangent_betainc), Checked(0.1, 0.9, 64))
 
 
-def betainc(a: Any, b: Any, x: Any) -> Any:
+def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     return regularized_incomplete_beta_p.call(*(stretched(a, b, x) or (a, b, x)))[0]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from teucer import lax
 from teucer import numpy as jnp
 from teucer._core.trace import typeof
+from teucer._core.typing import Array, ArrayLike
 from teucer._derived.custom_jvp import custom_jvp
 from teucer._transform.library import library
 from teucer.numpy._promotion import INEXACT, check_arraylike, promote_dtypes
@@ -32,7 +33,7 @@ def _inexact(x: Any) -> Any:
     return promote_dtypes("nn", INEXACT, x)[0]
 
 
-def identity(x: Any) -> Any:
+def identity(x: ArrayLike) -> Array:
     """x itself, as an array.
 
     >>> identity(1.5)
@@ -54,7 +55,7 @@ def _relu_jvp(primals: Any, tangents: Any) -> Any:
 
 
 @library
-def relu(x: Any) -> Any:
+def relu(x: ArrayLike) -> Array:
     """max(x, 0), with derivative 0 at 0.
 
     >>> relu(jnp.array([-1., 0., 2.]))
@@ -75,7 +76,7 @@ def _relu6_jvp(primals: Any, tangents: Any) -> Any:
 
 
 @library
-def relu6(x: Any) -> Any:
+def relu6(x: ArrayLike) -> Array:
     """min(max(x, 0), 6), with derivative 0 at 0 and 6.
 
     >>> relu6(jnp.array([-1., 3., 9.]))
@@ -85,7 +86,7 @@ def relu6(x: Any) -> Any:
 
 
 @library
-def squareplus(x: Any, b: Any = 4) -> Any:
+def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Array:
     """(x + sqrt(x^2 + b)) / 2, a smooth rectifier.
 
     >>> squareplus(0.)
@@ -99,7 +100,7 @@ def squareplus(x: Any, b: Any = 4) -> Any:
 
 
 @library
-def softplus(x: Any) -> Any:
+def softplus(x: ArrayLike) -> Array:
     """log(1 + exp(x)), without overflow.
 
     >>> softplus(jnp.array([-1000., 1000.]))
@@ -109,7 +110,7 @@ def softplus(x: Any) -> Any:
 
 
 @library
-def sparse_plus(x: Any) -> Any:
+def sparse_plus(x: ArrayLike) -> Array:
     """0 for x <= -1, (x + 1)^2 / 4 up to 1, x above: a rectifier with a quadratic knee.
 
     >>> sparse_plus(jnp.array([-2., 0., 2.]))
@@ -120,7 +121,7 @@ def sparse_plus(x: Any) -> Any:
 
 
 @library
-def soft_sign(x: Any) -> Any:
+def soft_sign(x: ArrayLike) -> Array:
     """x / (1 + |x|).
 
     >>> soft_sign(1.)
@@ -131,7 +132,7 @@ def soft_sign(x: Any) -> Any:
 
 
 @library
-def sigmoid(x: Any) -> Any:
+def sigmoid(x: ArrayLike) -> Array:
     """1 / (1 + exp(-x)).
 
     >>> sigmoid(0.)
@@ -141,7 +142,7 @@ def sigmoid(x: Any) -> Any:
 
 
 @library
-def sparse_sigmoid(x: Any) -> Any:
+def sparse_sigmoid(x: ArrayLike) -> Array:
     """The derivative of `sparse_plus`: (x + 1) / 2, cut at 0 and 1.
 
     >>> sparse_sigmoid(jnp.array([-2., 0., 2.]))
@@ -151,7 +152,7 @@ def sparse_sigmoid(x: Any) -> Any:
 
 
 @library
-def silu(x: Any) -> Any:
+def silu(x: ArrayLike) -> Array:
     """x * sigmoid(x), also called swish.
 
     >>> silu(0.)
@@ -165,7 +166,7 @@ swish = silu
 
 
 @library
-def mish(x: Any) -> Any:
+def mish(x: ArrayLike) -> Array:
     """x * tanh(softplus(x)).
 
     >>> mish(0.)
@@ -178,7 +179,7 @@ def mish(x: Any) -> Any:
 
 
 @library
-def log_sigmoid(x: Any) -> Any:
+def log_sigmoid(x: ArrayLike) -> Array:
     """log(sigmoid(x)), without overflow.
 
     >>> log_sigmoid(-1000.)
@@ -199,7 +200,7 @@ def _log1mexp_jvp(primals: Any, tangents: Any) -> Any:
 
 
 @library
-def log1mexp(x: Any) -> Any:
+def log1mexp(x: ArrayLike) -> Array:
     """log(1 - exp(-x)) for x > 0, accurate near 0 and far from it.
 
     >>> log1mexp(1000.)
@@ -211,7 +212,7 @@ def log1mexp(x: Any) -> Any:
 
 
 @library
-def elu(x: Any, alpha: Any = 1.0) -> Any:
+def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
     """x above 0, alpha * (exp(x) - 1) below.
 
     >>> elu(jnp.array([0., 1.]))
@@ -223,7 +224,7 @@ def elu(x: Any, alpha: Any = 1.0) -> Any:
 
 
 @library
-def leaky_relu(x: Any, negative_slope: Any = 1e-2) -> Any:
+def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 1e-2) -> Array:
     """x from 0 up, negative_slope * x below.
 
     >>> leaky_relu(jnp.array([-1., 1.]))
@@ -234,7 +235,7 @@ def leaky_relu(x: Any, negative_slope: Any = 1e-2) -> Any:
 
 
 @library
-def hard_tanh(x: Any) -> Any:
+def hard_tanh(x: ArrayLike) -> Array:
     """x cut at -1 and 1.
 
     >>> hard_tanh(jnp.array([-2., 0.5]))
@@ -245,7 +246,7 @@ def hard_tanh(x: Any) -> Any:
 
 
 @library
-def celu(x: Any, alpha: Any = 1.0) -> Any:
+def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
     """x above 0, alpha * (exp(x / alpha) - 1) below.
 
     >>> celu(jnp.array([0., 1.]))
@@ -256,7 +257,7 @@ def celu(x: Any, alpha: Any = 1.0) -> Any:
 
 
 @library
-def selu(x: Any) -> Any:
+def selu(x: ArrayLike) -> Array:
     """scale * elu(x, alpha), with the constants that keep mean 0 and variance 1.
 
     >>> selu(1.)
@@ -268,7 +269,7 @@ def selu(x: Any) -> Any:
 
 
 @library(static=("approximate",))
-def gelu(x: Any, approximate: bool = True) -> Any:
+def gelu(x: ArrayLike, approximate: bool = True) -> Array:
     """x * Phi(x), with the normal distribution function Phi, or its approximation by a tanh.
 
     >>> gelu(jnp.array([0., 100.]))
@@ -284,7 +285,7 @@ def gelu(x: Any, approximate: bool = True) -> Any:
 
 
 @library(static=("axis",))
-def glu(x: Any, axis: int = -1) -> Any:
+def glu(x: ArrayLike, axis: int = -1) -> Array:
     """The first half of x along an axis times the sigmoid of the second.
 
     Raises ValueError if the axis has an odd size.
@@ -302,7 +303,7 @@ def glu(x: Any, axis: int = -1) -> Any:
 
 
 @library
-def hard_sigmoid(x: Any) -> Any:
+def hard_sigmoid(x: ArrayLike) -> Array:
     """relu6(x + 3) / 6.
 
     >>> hard_sigmoid(0.)
@@ -312,7 +313,7 @@ def hard_sigmoid(x: Any) -> Any:
 
 
 @library
-def hard_silu(x: Any) -> Any:
+def hard_silu(x: ArrayLike) -> Array:
     """x * hard_sigmoid(x), also called hard swish.
 
     >>> hard_silu(3.)

@@ -9,15 +9,19 @@ import numpy as np
 from teucer import lax
 from teucer import numpy as jnp
 from teucer._core.trace import typeof
+from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer.nn._normalizations import logsumexp, softmax
 
 __all__ = ["dot_product_attention", "scaled_matmul"]
 
 
-def dot_product_attention(query: Any, key: Any, value: Any, bias: Any = None, mask: Any = None, *, scale: float | None = None,
-                          is_causal: bool = False, query_seq_lengths: Any = None, key_value_seq_lengths: Any = None,
+def dot_product_attention(query: ArrayLike, key: Any, value: ArrayLike,
+                          bias: ArrayLike | None = None, mask: ArrayLike | None = None, *,
+                          scale: float | None = None, is_causal: bool = False,
+                          query_seq_lengths: ArrayLike | None = None,
+                          key_value_seq_lengths: ArrayLike | None = None,
                           local_window_size: Any = None, implementation: str | None = None,
-                          return_residual: bool = False) -> Any:
+                          return_residual: bool = False) -> Array:
     """softmax(query @ key^T * scale + bias) @ value, for several heads.
 
     query: T[batch, q, heads, width] or without batch. key, value: T[batch, k, kv_heads, width], where kv_heads divides
@@ -78,7 +82,8 @@ def _check_shapes(query: Any, key: Any, value: Any) -> None:
         raise ValueError(f"dot_product_attention: the number of key heads must divide that of query heads.{listed}")
 
 
-def _allowed(mask: Any, t: int, s: int, is_causal: bool, window: Any, q_lengths: Any, kv_lengths: Any) -> Any:
+def _allowed(mask: Any, t: int, s: int, is_causal: bool, window: Any, q_lengths: Any,
+             kv_lengths: Any) -> Any:
     """Which pairs of query and key may attend, broadcast to [batch, heads, q, k]; None for all."""
     rows, columns = jnp.arange(t)[:, None], jnp.arange(s)[None, :]
     parts = [] if mask is None else [jnp.asarray(mask)]
@@ -97,7 +102,8 @@ def _allowed(mask: Any, t: int, s: int, is_causal: bool, window: Any, q_lengths:
     return allowed
 
 
-def scaled_matmul(lhs: Any, rhs: Any, lhs_scales: Any, rhs_scales: Any, preferred_element_type: Any = jnp.float32) -> Any:
+def scaled_matmul(lhs: Array, rhs: Array, lhs_scales: Array, rhs_scales: Array,
+                  preferred_element_type: DTypeLike = jnp.float32) -> Array:
     """Products of matrices whose elements are scaled by blocks along the contracted axis: lhs @ rhs^T, batched.
 
     lhs: T[batch, m, k], rhs: T[batch, n, k], scales: S[batch, m or n, k / block]  ->  [batch, m, n].

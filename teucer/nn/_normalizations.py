@@ -11,6 +11,7 @@ from teucer import lax
 from teucer import numpy as jnp
 from teucer._base import dtypes, errors
 from teucer._core.trace import Tracer
+from teucer._core.typing import Array, ArrayLike, Axis
 from teucer._derived.custom_jvp import custom_jvp
 from teucer._dimensions.dimensions import as_size, is_symbolic
 from teucer._transform.library import library
@@ -29,8 +30,9 @@ def _on_axes(run: Any) -> Any:
     return along
 
 
-def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False,
-              where: Any = None) -> Any:
+def logsumexp(a: ArrayLike, axis: Axis = None, b: ArrayLike | None = None, keepdims: bool = False,
+              return_sign: bool = False,
+              where: ArrayLike | None = None) -> Array | tuple[Array, Array]:
     """log(sum(b * exp(a))) along axes, without overflow.
 
     axis: an int, a tuple of ints, or None for all. b: weights, broadcast against a. where: which elements to include.
@@ -74,7 +76,8 @@ def _logsumexp(a: Any, axis: Any, b: Any, keepdims: bool, where: Any) -> Any:
 
 
 @library(static=("axis", "keepdims"))
-def logmeanexp(x: Any, axis: Any = None, where: Any = None, keepdims: bool = False) -> Any:
+def logmeanexp(x: ArrayLike, axis: Axis = None, where: ArrayLike | None = None,
+               keepdims: bool = False) -> Array:
     """log(mean(exp(x))) along axes, without overflow.
 
     >>> logmeanexp(jnp.array([1000., 1000.]))
@@ -90,7 +93,7 @@ def logmeanexp(x: Any, axis: Any = None, where: Any = None, keepdims: bool = Fal
 
 @_on_axes
 @library(static=("axis",))
-def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
+def log_softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Array:
     """log(softmax(x)) along axes, without overflow.
 
     >>> log_softmax(jnp.array([0., 0.]))
@@ -123,7 +126,7 @@ def _softmax_jvp(axis: Any, primals: Any, tangents: Any) -> Any:
 
 @_on_axes
 @library(static=("axis",))
-def softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
+def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Array:
     """exp(x) / sum(exp(x)) along axes, without overflow.
 
     where: which elements to include; the others are 0.
@@ -137,8 +140,9 @@ def softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
 
 @_on_axes
 @library(static=("axis", "epsilon", "algorithm"))
-def standardize(x: Any, axis: Any = -1, mean: Any = None, variance: Any = None, epsilon: Any = 1e-5, where: Any = None, *,
-                algorithm: str = "fast") -> Any:
+def standardize(x: ArrayLike, axis: Axis = -1, mean: ArrayLike | None = None,
+                variance: ArrayLike | None = None, epsilon: ArrayLike = 1e-5,
+                where: ArrayLike | None = None, *, algorithm: str = "fast") -> Array:
     """(x - mean) / sqrt(variance + epsilon) along axes; mean and variance are computed unless given.
 
     algorithm: how the variance is computed: 'fast' as mean(x^2) - mean(x)^2, 'stable' as mean((x - mean)^2).
@@ -161,7 +165,7 @@ def standardize(x: Any, axis: Any = -1, mean: Any = None, variance: Any = None, 
     return (x - mean) * lax.rsqrt(jnp.asarray(variance + epsilon, x.dtype))
 
 
-def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> Any:
+def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> Array:
     """Arrays of zeros with a one at the index x, along a new axis of size num_classes.
 
     An index out of range gives zeros. dtype: by default the default float dtype.

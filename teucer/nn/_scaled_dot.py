@@ -14,6 +14,7 @@ import numpy as np
 
 from teucer import lax
 from teucer import numpy as jnp
+from teucer._core.typing import Array
 from teucer._derived.custom_vjp import custom_vjp
 from teucer.nn._attention import scaled_matmul
 
@@ -43,7 +44,7 @@ _MODES: dict[str, tuple[int, Any, Any]] = {
 }
 
 
-def get_scaled_dot_general_config(mode: str, global_scale: Any = None) -> BlockScaleConfig:
+def get_scaled_dot_general_config(mode: str, global_scale: Array | None = None) -> BlockScaleConfig:
     """How an operand of `scaled_dot_general` is quantized.
 
     mode: "mxfp8", "mxfp4" (blocks of 32, scales that are powers of 2), or "nvfp4" (blocks of 16, and a scale for all).
@@ -64,8 +65,10 @@ def get_scaled_dot_general_config(mode: str, global_scale: Any = None) -> BlockS
     return BlockScaleConfig(mode, *_MODES[mode], global_scale=global_scale)
 
 
-def scaled_dot_general(lhs: Any, rhs: Any, dimension_numbers: Any, preferred_element_type: Any = jnp.float32,
-                       configs: Sequence[BlockScaleConfig] | None = None, implementation: str | None = None) -> Any:
+def scaled_dot_general(lhs: Any, rhs: Any, dimension_numbers: Any,
+                       preferred_element_type: Any = jnp.float32,
+                       configs: Sequence[BlockScaleConfig] | None = None,
+                       implementation: str | None = None) -> Array:
     """`jax.lax.dot_general` of operands that are quantized by blocks along the contracted axes, in order.
 
     configs: how lhs, rhs and cotangents are quantized, of `get_scaled_dot_general_config`; None: nothing is.
@@ -102,7 +105,8 @@ def scaled_dot_general(lhs: Any, rhs: Any, dimension_numbers: Any, preferred_ele
     return product.reshape([lhs.shape[i] for i in left_batch] + left_free + right_free)
 
 
-def _as_matrices(x: Any, contracted: tuple[int, ...], batch: tuple[int, ...]) -> tuple[Any, list[int]]:
+def _as_matrices(x: Any, contracted: tuple[int, ...],
+                 batch: tuple[int, ...]) -> tuple[Any, list[int]]:
     """x as an array of shape (batch, free, contracted), and the sizes of its free axes."""
     free = [i for i in range(x.ndim) if i not in contracted and i not in batch]
     groups = [[x.shape[i] for i in axes] for axes in (batch, free, contracted)]
@@ -114,7 +118,8 @@ def _product(kinds: tuple[Any, ...], dtype: Any, a: Any, b: Any, scales: tuple[A
     return _quantized_product(kinds[0], kinds[1], a, b, scales[0], scales[1]).astype(dtype)
 
 
-def _product_fwd(kinds: tuple[Any, ...], dtype: Any, a: Any, b: Any, scales: tuple[Any, ...]) -> tuple[Any, Any]:
+def _product_fwd(kinds: tuple[Any, ...], dtype: Any, a: Any, b: Any,
+                 scales: tuple[Any, ...]) -> tuple[Any, Any]:
     return _product(kinds, dtype, a, b, scales), (a, b, scales)
 
 

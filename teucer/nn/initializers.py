@@ -12,6 +12,7 @@ import numpy as np
 from teucer import numpy as jnp
 from teucer import random
 from teucer._base import dtypes
+from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer.lax._sharding import laid_out
 
 __all__ = ["Initializer", "constant", "delta_orthogonal", "glorot_normal", "glorot_uniform", "he_normal", "he_uniform",
@@ -36,7 +37,8 @@ def _initializer(init: Callable[..., Any]) -> Initializer:
     return placed
 
 
-def zeros(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Any:
+def zeros(key: Any, shape: Sequence[int], dtype: DTypeLike | None = None,
+          out_sharding: Any = None) -> Array:
     """Zeros.
 
     >>> zeros(None, (2,))
@@ -45,7 +47,8 @@ def zeros(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any =
     return jnp.zeros(shape, _dtype(dtype, None), out_sharding=out_sharding)
 
 
-def ones(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Any:
+def ones(key: Any, shape: Sequence[int], dtype: DTypeLike | None = None,
+         out_sharding: Any = None) -> Array:
     """Ones.
 
     >>> ones(None, (2,))
@@ -54,7 +57,7 @@ def ones(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = 
     return jnp.ones(shape, _dtype(dtype, None), out_sharding=out_sharding)
 
 
-def constant(value: Any, dtype: Any = None) -> Initializer:
+def constant(value: ArrayLike, dtype: DTypeLike | None = None) -> Initializer:
     """An initializer of one value.
 
     >>> constant(3.)(None, (2,))
@@ -68,7 +71,7 @@ def constant(value: Any, dtype: Any = None) -> Initializer:
     return init
 
 
-def uniform(scale: Any = 1e-2, dtype: Any = None) -> Initializer:
+def uniform(scale: ArrayLike = 1e-2, dtype: DTypeLike | None = None) -> Initializer:
     """Uniform values in [0, scale)."""
     default = dtype
 
@@ -79,7 +82,7 @@ def uniform(scale: Any = 1e-2, dtype: Any = None) -> Initializer:
     return init
 
 
-def normal(stddev: Any = 1e-2, dtype: Any = None) -> Initializer:
+def normal(stddev: ArrayLike = 1e-2, dtype: DTypeLike | None = None) -> Initializer:
     """Normal values of the given standard deviation."""
     default = dtype
 
@@ -90,7 +93,8 @@ def normal(stddev: Any = 1e-2, dtype: Any = None) -> Initializer:
     return init
 
 
-def truncated_normal(stddev: Any = 1e-2, dtype: Any = None, lower: Any = -2.0, upper: Any = 2.0) -> Initializer:
+def truncated_normal(stddev: ArrayLike = 1e-2, dtype: DTypeLike | None = None,
+                     lower: ArrayLike = -2.0, upper: ArrayLike = 2.0) -> Initializer:
     """Normal values of the given standard deviation, cut at lower and upper standard deviations."""
     default = dtype
 
@@ -113,9 +117,12 @@ def _fans(shape: Sequence[int], in_axis: Any, out_axis: Any, batch_axis: Any) ->
     return inputs * field, outputs * field
 
 
-def variance_scaling(scale: Any, mode: Literal["fan_in", "fan_out", "fan_avg", "fan_geo_avg"] | str,
-                     distribution: Literal["truncated_normal", "normal", "uniform"] | str, in_axis: Any = -2,
-                     out_axis: Any = -1, batch_axis: Any = (), dtype: Any = None) -> Initializer:
+def variance_scaling(scale: ArrayLike,
+                     mode: Literal["fan_in", "fan_out", "fan_avg", "fan_geo_avg"] | str,
+                     distribution: Literal["truncated_normal", "normal", "uniform"] | str,
+                     in_axis: int | Sequence[int] = -2, out_axis: int | Sequence[int] = -1,
+                     batch_axis: int | Sequence[int] = (),
+                     dtype: DTypeLike | None = None) -> Initializer:
     """Values whose variance is scale / fan, with fan the number of inputs, outputs, or their mean.
 
     in_axis, out_axis, batch_axis: the axes of inputs, outputs and batches; the others are the receptive field.
@@ -173,8 +180,10 @@ def _complex_truncated_normal(key: Any, upper: Any, shape: Sequence[int], dtype:
     return radius * jnp.exp(1j * angle)
 
 
-def _scaled(name: str, scale: float, mode: str, distribution: str, source: str) -> Callable[..., Initializer]:
-    def make(in_axis: Any = -2, out_axis: Any = -1, batch_axis: Any = (), dtype: Any = None) -> Initializer:
+def _scaled(name: str, scale: float, mode: str, distribution: str,
+            source: str) -> Callable[..., Initializer]:
+    def make(in_axis: Any = -2, out_axis: Any = -1, batch_axis: Any = (),
+             dtype: Any = None) -> Initializer:
         return variance_scaling(scale, mode, distribution, in_axis, out_axis, batch_axis, dtype)
     make.__name__ = make.__qualname__ = name
     make.__doc__ = f"variance_scaling({scale}, {mode!r}, {distribution!r}).\n\nSource: {source}"
@@ -192,7 +201,8 @@ he_uniform = kaiming_uniform = _scaled("he_uniform", 2.0, "fan_in", "uniform", _
 he_normal = kaiming_normal = _scaled("he_normal", 2.0, "fan_in", "truncated_normal", _HE)
 
 
-def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
+def orthogonal(scale: ArrayLike = 1.0, column_axis: int = -1,
+               dtype: DTypeLike | None = None) -> Initializer:
     """Matrices with orthonormal rows or columns, times scale; other axes than column_axis are rows.
 
     Raises ValueError for shapes of fewer than two axes.
@@ -221,7 +231,8 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> In
     return init
 
 
-def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
+def delta_orthogonal(scale: ArrayLike = 1.0, column_axis: int = -1,
+                     dtype: DTypeLike | None = None) -> Initializer:
     """Convolution kernels that are zero but for an orthogonal matrix at their centre.
 
     shape: 3 to 5 axes, spatial ones first, then inputs and outputs. Raises ValueError for other shapes, or more inputs than

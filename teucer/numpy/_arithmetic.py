@@ -9,6 +9,7 @@ import numpy as np
 from teucer._arrays.arrays import ArrayImpl
 from teucer._base import dtypes
 from teucer._core.trace import typeof
+from teucer._core.typing import Array, ArrayLike
 from teucer.lax import _elementwise as lax
 from teucer.lax import _structure
 from teucer.lax._families import scalar_like
@@ -82,7 +83,7 @@ def integer_exponent(y: Any) -> bool:
         isinstance(y, ArrayImpl | np.ndarray) and not y.shape and dtypes.issubdtype(y.dtype, np.integer))
 
 
-def power(x1: Any, x2: Any, /) -> Any:
+def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """x1 to the power x2.
 
     x1, x2 meet in one dtype and shape; but a float or complex x1 keeps its dtype where x2 is an integer.
@@ -168,7 +169,7 @@ def _greatest_divisor(x: Any, y: Any) -> Any:
 
 
 @fast
-def gcd(x1: Any, x2: Any) -> Any:
+def gcd(x1: ArrayLike, x2: ArrayLike) -> Array:
     """Greatest common divisor of |x1| and |x2|; gcd(0, 0) is 0.
 
     x1, x2: integers, which meet in one dtype and shape. Raises ValueError for other dtypes.
@@ -180,7 +181,7 @@ def gcd(x1: Any, x2: Any) -> Any:
 
 
 @fast
-def lcm(x1: Any, x2: Any) -> Any:
+def lcm(x1: ArrayLike, x2: ArrayLike) -> Array:
     """Least common multiple of |x1| and |x2|; 0 if one is 0.
 
     x1, x2: integers, which meet in one dtype and shape. Raises ValueError for other dtypes.

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core.typing import Array, ArrayLike
 from teucer._dimensions.dimensions import ceil_div
 from teucer.lax import _elementwise, _slicing, _structure
 from teucer.numpy._library import fast
@@ -23,7 +24,7 @@ def _order(bitorder: str) -> bool:
     return bitorder == "big"
 
 
-def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Any:
+def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Array:
     """Bytes whose bits are eight elements of a each, along an axis, flattened for None; 0 fills up the last one.
 
     bitorder: "big": the first element is the highest bit; "little": the lowest.
@@ -57,7 +58,8 @@ def _pack(x: Any, axis: int, big: bool) -> Any:
     return _structure.moveaxis(packed, x.ndim - 1, axis)
 
 
-def unpackbits(a: Any, axis: int | None = None, count: int | None = None, bitorder: str = "big") -> Any:
+def unpackbits(a: ArrayLike, axis: int | None = None, count: int | None = None,
+               bitorder: str = "big") -> Array:
     """The bits of bytes along an axis, flattened for None.
 
     count: how many are given, filled up with zeros; if negative, how many are left out at the end.

@@ -15,6 +15,7 @@ from teucer._base import dtypes, errors
 from teucer._base.source import user_stacklevel
 from teucer._core.trace import Tracer, current_trace
 from teucer._core.types import ShapedArray, aval_of, is_valid_type
+from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer._derived.moves import device_put, filled_at
 from teucer._devices.shardings import explicit_sharding, single_device_sharding
 from teucer._dimensions.dimensions import as_size, ceil_div, is_symbolic, max_dim
@@ -60,8 +61,8 @@ def checked_dtype(dtype: Any, op: str) -> Any:
     return dtypes.canonicalize_dtype(dtypes.check_user_dtype_supported(dtype, op), allow_extended_dtype=True)
 
 
-def array(object: Any, dtype: Any = None, *args: Any, copy: bool = True, order: str | None = "K", ndmin: int = 0,
-          device: Any = None, out_sharding: Any = None) -> Any:
+def array(object: Any, dtype: Any = None, *args: Any, copy: bool = True, order: str | None = "K",
+          ndmin: int = 0, device: Any = None, out_sharding: Any = None) -> Array:
     """An array from data: a number, nested lists or tuples, an array, or an object with __array__ or a buffer.
 
     dtype: by default that of the data; Python numbers alone are int32, float32 or complex64, weakly typed if not in a list.
@@ -171,8 +172,8 @@ def _stacked(x: Any, dtype: Any) -> Any:
     return _joining.concatenate(rows, 0)
 
 
-def asarray(a: Any, dtype: Any = None, order: str | None = None, *, copy: bool | None = None, device: Any = None,
-            out_sharding: Any = None) -> Any:
+def asarray(a: Any, dtype: Any = None, order: str | None = None, *, copy: bool | None = None,
+            device: Any = None, out_sharding: Any = None) -> Array:
     """As `array`, but an array that has the dtype already is returned as it is.
 
     >>> asarray([1, 2, 3])
@@ -181,7 +182,7 @@ def asarray(a: Any, dtype: Any = None, order: str | None = None, *, copy: bool |
     return array(a, dtype=dtype, copy=bool(copy), order=order, device=device, out_sharding=out_sharding)
 
 
-def copy(a: Any, order: str | None = None) -> Any:
+def copy(a: ArrayLike, order: str | None = None) -> Array:
     """A copy of an array."""
     check_arraylike("copy", a)
     return array(a, copy=True, order=order)
@@ -216,7 +217,7 @@ def _filled_array(shape: tuple[Any, ...], value: Any, dtype: Any, sharding: Any 
     return _structure.full(shape, value, dtype)
 
 
-def zeros(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
+def zeros(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Array:
     """Zeros of a shape, float32 by default.
 
     Raises TypeError if the shape is not made of integers known while tracing.
@@ -227,7 +228,7 @@ def zeros(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: An
     return _filled("zeros", shape, 0, dtype, device, out_sharding)
 
 
-def ones(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
+def ones(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Array:
     """Ones of a shape, float32 by default.
 
     >>> ones(2, int)
@@ -236,7 +237,7 @@ def ones(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any
     return _filled("ones", shape, 1, dtype, device, out_sharding)
 
 
-def empty(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
+def empty(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Array:
     """An array of a shape, of which nothing is said of the elements; they are zero.
 
     >>> empty(2)
@@ -245,7 +246,8 @@ def empty(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: An
     return _filled("empty", shape, 0, dtype, device, out_sharding)
 
 
-def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
+def full(shape: Any, fill_value: ArrayLike, dtype: Any = None, *, device: Any = None,
+         out_sharding: Any = None) -> Array:
     """An array of a value, broadcast to the shape; weakly typed if the value is and no dtype is given.
 
     >>> full((2,), 3, 'float32')
@@ -267,7 +269,8 @@ def _check_fits(op: str, value: Any, shape: tuple[Any, ...]) -> None:
         raise ValueError(f"{op}: Incompatible shapes for broadcasting: fill_value has shape {own}, the result {shape}.")
 
 
-def _like(op: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any, out_sharding: Any = None) -> Any:
+def _like(op: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any,
+          out_sharding: Any = None) -> Any:
     if not is_valid_type(a) and isinstance(getattr(a, "shape", None), tuple) and hasattr(a, "dtype") and not isinstance(a, type):
         aval = ShapedArray(a.shape, dtypes.as_dtype(a.dtype))  # of a reference's part, or a description of an array
     else:
@@ -299,7 +302,8 @@ def _like(op: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any, out_
                      device)
 
 
-def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
+def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None,
+               out_sharding: Any = None) -> Array:
     """Zeros of the shape and dtype of a, unless they are given.
 
     >>> zeros_like(ones(2, int))
@@ -308,18 +312,20 @@ def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = No
     return _like("zeros_like", a, 0, dtype, shape, device, out_sharding)
 
 
-def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
+def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None,
+              out_sharding: Any = None) -> Array:
     """Ones of the shape and dtype of a, unless they are given."""
     return _like("ones_like", a, 1, dtype, shape, device, out_sharding)
 
 
-def empty_like(prototype: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
+def empty_like(prototype: Any, dtype: Any = None, shape: Any = None, *,
+               device: Any = None) -> Array:
     """An array of the shape and dtype of the prototype, of which nothing is said of the elements; they are zero."""
     return _like("empty_like", prototype, 0, dtype, shape, device)
 
 
-def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, device: Any = None,
-              out_sharding: Any = None) -> Any:
+def full_like(a: Any, fill_value: ArrayLike, dtype: Any = None, shape: Any = None, *,
+              device: Any = None, out_sharding: Any = None) -> Array:
     """An array of a value with the shape and dtype of a, unless they are given.
 
     >>> full_like(zeros(2, int), 3.7)
@@ -348,8 +354,9 @@ def _known(x: Any, what: str) -> Any:
     return x
 
 
-def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *, device: Any = None,
-           out_sharding: Any = None) -> Any:
+def arange(start: Any, stop: Any = None, step: ArrayLike | None = None,
+           dtype: DTypeLike | None = None, *, device: Any = None,
+           out_sharding: Any = None) -> Array:
     """start, start + step, ... below stop (above, for a negative step); from 0 if stop is not given.
 
     dtype: by default int32 if all are integers, else a float.

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from teucer._core.trace import typeof
+from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer.lax import _cumulative as lax_cumulative
 from teucer.lax import _elementwise as lax
 from teucer.lax import _joining, _structure
@@ -18,7 +19,8 @@ __all__ = ["cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "nancumprod
 
 
 @fast(static=("name", "axis", "dtype", "promote_integers", "skip_nan"))
-def _running(name: str, a: Any, axis: Any, dtype: Any, promote_integers: bool, skip_nan: bool) -> Any:
+def _running(name: str, a: Any, axis: Any, dtype: Any, promote_integers: bool,
+             skip_nan: bool) -> Any:
     x = strong(name, a)
     if axis is None:
         x, axis = _structure.reshape(x, (count(x, tuple(range(np.ndim(x)))),)), 0
@@ -33,7 +35,8 @@ def _running(name: str, a: Any, axis: Any, dtype: Any, promote_integers: bool, s
     return _structure.convert_element_type(run(convert(x, compute_dtype(result)), axis), result)
 
 
-def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
+def cumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None,
+           out: None = None) -> Array:
     """The sums of the elements so far along an axis, or in the flattened array.
 
     a: T[shape]  ->  T[shape], booleans as int32; narrow integers stay and may overflow.
@@ -46,7 +49,8 @@ def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = None)
     return _running("cumsum", a, axis_key(axis), dtype, False, False)
 
 
-def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
+def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None,
+            out: None = None) -> Array:
     """The products of the elements so far along an axis, or in the flattened array; as `cumsum`.
 
     >>> cumprod(np.float32([1, 2, 3]))
@@ -56,7 +60,8 @@ def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = None
     return _running("cumprod", a, axis_key(axis), dtype, False, False)
 
 
-def nancumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
+def nancumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None,
+              out: None = None) -> Array:
     """As `cumsum`, with nan counted as 0.
 
     >>> nancumsum(np.float32([1, np.nan, 3]))
@@ -66,7 +71,8 @@ def nancumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = No
     return _running("nancumsum", a, axis_key(axis), dtype, False, True)
 
 
-def nancumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
+def nancumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None,
+               out: None = None) -> Array:
     """As `cumprod`, with nan counted as 1.
 
     >>> nancumprod(np.float32([2, np.nan, 3]))
@@ -94,7 +100,8 @@ def _with_initial(name: str, x: Any, axis: int | None, dtype: Any, include_initi
     return _joining.concatenate([start, out], axis)
 
 
-def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
+def cumulative_sum(x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike | None = None,
+                   include_initial: bool = False) -> Array:
     """The sums of the elements so far along an axis; include_initial puts a 0 before them.
 
     Raises ValueError for an array of several axes if none is given.
@@ -105,7 +112,8 @@ def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, inc
     return _with_initial("cumulative_sum", x, axis, dtype, include_initial)
 
 
-def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
+def cumulative_prod(x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike | None = None,
+                    include_initial: bool = False) -> Array:
     """The products of the elements so far along an axis; narrow integers stay. include_initial puts a 1 before them.
 
     >>> cumulative_prod(np.int32([1, 2, 3]), include_initial=True)

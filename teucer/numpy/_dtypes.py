@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core.typing import DTypeLike
 from teucer.numpy._creation import asarray
 
 __all__ = ["can_cast", "finfo", "iinfo", "isdtype", "issubdtype", "promote_types", "result_type"]
@@ -51,7 +52,7 @@ SCALAR_ALIASES = {"bool": "bool_", "int_": "int64", "uint": "uint64", "float_": 
 finfo, iinfo = dtypes.finfo, dtypes.iinfo
 
 
-def issubdtype(arg1: Any, arg2: Any) -> bool:
+def issubdtype(arg1: DTypeLike, arg2: DTypeLike) -> bool:
     """Whether dtype arg1 is arg2 or belongs to the family arg2, such as jnp.floating.
 
     >>> issubdtype('bfloat16', np.floating)
@@ -69,7 +70,7 @@ def result_type(*args: Any) -> Any:
     return dtypes.result_type(*args)
 
 
-def promote_types(a: Any, b: Any) -> Any:
+def promote_types(a: DTypeLike, b: DTypeLike) -> Any:
     """The dtype in which two dtypes meet.
 
     >>> promote_types('int8', 'uint8')
@@ -92,7 +93,7 @@ _ISDTYPE = {"bool": (np.bool_,), "signed integer": (np.signedinteger,), "unsigne
             "numeric": (np.integer, np.floating, np.complexfloating)}
 
 
-def isdtype(dtype: Any, kind: Any) -> bool:
+def isdtype(dtype: DTypeLike, kind: Any) -> bool:
     """Whether a dtype is of a kind of the array API ('integral', 'real floating', ...), is a given dtype, or one of several.
 
     Raises ValueError for a name that is no kind.

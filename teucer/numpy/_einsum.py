@@ -11,6 +11,7 @@ from opt_einsum.parser import parse_einsum_input
 
 from teucer._base import dtypes
 from teucer._core.trace import typeof
+from teucer._core.typing import Array
 from teucer._dimensions.dimensions import bounds, is_symbolic
 from teucer.lax import _elementwise as lax
 from teucer.lax import _reductions, _shapes, _structure
@@ -22,8 +23,9 @@ from teucer.numpy._promotion import ANY, as_value, check_arraylike, promote_dtyp
 __all__ = ["einsum", "einsum_path"]
 
 
-def einsum(subscripts: Any, /, *operands: Any, out: None = None, optimize: Any = "auto", precision: Any = None,
-           preferred_element_type: Any = None, _dot_general: Any = None, out_sharding: Any = None) -> Any:
+def einsum(subscripts: Any, /, *operands: Any, out: None = None, optimize: Any = "auto",
+           precision: Any = None, preferred_element_type: Any = None, _dot_general: Any = None,
+           out_sharding: Any = None) -> Array:
     """The sum of products that the subscripts say: a letter an axis, of operands between commas, then `->` and the result.
 
     Letters that the result lacks are summed over; without `->` it has those that appear once, in order of the alphabet.
@@ -49,7 +51,8 @@ def einsum(subscripts: Any, /, *operands: Any, out: None = None, optimize: Any =
     return _einsum(tuple(values), contractions, precision, preferred_element_type)
 
 
-def einsum_path(subscripts: Any, /, *operands: Any, optimize: Any = "auto") -> tuple[list[Any], Any]:
+def einsum_path(subscripts: Any, /, *operands: Any,
+                optimize: Any = "auto") -> tuple[list[Any], Any]:
     """The order of products that `einsum` would take, and a report of its cost.
 
     >>> einsum_path('ij,jk->ik', np.ones((2, 3)), np.ones((3, 4)))[0]
@@ -150,7 +153,8 @@ def _diagonal(x: Any, i: int, j: int) -> Any:
     return (_reductions.reduce_or if typeof(x).dtype == np.bool_ else _reductions.reduce_sum)(kept, (j,))
 
 
-def _pair(x: Any, x_names: str, y: Any, y_names: str, output: str, precision: Any, preferred: Any) -> Any:
+def _pair(x: Any, x_names: str, y: Any, y_names: str, output: str, precision: Any,
+          preferred: Any) -> Any:
     """The product of two operands, summed over the names that the output lacks."""
     x, x_names = _squeezed(x, x_names, y, y_names)
     y, y_names = _squeezed(y, y_names, x, x_names)

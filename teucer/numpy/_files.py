@@ -25,7 +25,8 @@ def array_repr(arr: Any, max_line_width: int | None = None, precision: int | Non
     return f"Array({text if value.size else '[]' if value.shape == (0,) else f'[], shape={value.shape}'}, dtype={value.dtype.name})"
 
 
-def array_str(a: Any, max_line_width: int | None = None, precision: int | None = None, suppress_small: bool | None = None) -> str:
+def array_str(a: Any, max_line_width: int | None = None, precision: int | None = None,
+              suppress_small: bool | None = None) -> str:
     """The values of an array as text.
 
     >>> array_str(asarray([1., 2.]))
@@ -34,7 +35,7 @@ def array_str(a: Any, max_line_width: int | None = None, precision: int | None =
     return np.array_str(np.asarray(a), max_line_width, precision, suppress_small)
 
 
-def load(file: Any, *args: Any, **kwargs: Any) -> Any:
+def load(file: Any, *args: Any, **kwargs: Any) -> Array:
     """An array from a file that `save` wrote; arguments as for numpy.load.
 
     >>> import io

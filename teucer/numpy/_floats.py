@@ -10,6 +10,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import typeof
+from teucer._core.typing import Array, ArrayLike
 from teucer._derived.custom_jvp import custom_jvp
 from teucer.lax import _elementwise as lax
 from teucer.lax import _special, _structure
@@ -32,7 +33,8 @@ __all__ = ["angle", "copysign", "fmax", "fmin", "frexp", "heaviside", "hypot", "
            "logaddexp2", "modf", "nan_to_num", "round", "signbit", "sinc", "spacing"]
 
 
-def _refuse_complex(name: str, kind: type[Exception], x: Any, what: str = "does not support complex-valued inputs") -> None:
+def _refuse_complex(name: str, kind: type[Exception], x: Any,
+                    what: str = "does not support complex-valued inputs") -> None:
     if is_kind(x, np.complexfloating):
         raise kind(f"{name} {what}\n    x: {typeof(x).str_short(short_dtypes=True)}")
 
@@ -67,7 +69,7 @@ copysign = binary("copysign", INEXACT, _copysign, "|x1| with the sign of x2.")
 
 
 @fast
-def frexp(x: Any, /) -> Any:
+def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
     """Mantissa m and exponent e with x = m 2^e and 1/2 <= |m| < 1; of 0, infinities and nan x and 0.
 
     x: T[shape], integers as floats  ->  (T[shape], i32[shape]). Raises TypeError for complex x.
@@ -110,7 +112,7 @@ def _frexp_tangent(primals: Any, tangents: Any) -> Any:
 
 
 @fast
-def ldexp(x1: Any, x2: Any, /) -> Any:
+def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """x1 times 2 to the power x2.
 
     x1: floats, integers as floats; x2: integers  ->  the dtype of x1.
@@ -152,7 +154,7 @@ def _modf(x: Any, /) -> Any:
     return lax.sub(x, whole), whole
 
 
-def modf(x: Any, /, out: None = None) -> Any:
+def modf(x: ArrayLike, /, out: None = None) -> tuple[Array, Array]:
     """The fractional and the whole part of x, both with the sign of x.
 
     x: T[shape], integers as floats  ->  (T[shape], T[shape]). Raises TypeError for complex x.
@@ -243,7 +245,8 @@ def _nan_to_num(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
     return x
 
 
-def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+def nan_to_num(x: ArrayLike, copy: bool = True, nan: ArrayLike = 0.0,
+               posinf: ArrayLike | None = None, neginf: ArrayLike | None = None) -> Array:
     """x with nan and infinities replaced: by 0 and the greatest numbers of the dtype, unless values are given.
 
     x: T[shape]  ->  T[shape]; of complex x both parts. `copy` is ignored.
@@ -370,7 +373,7 @@ def _angle(z: Any, /) -> Any:
     return lax.atan2(scalar_like(x, 0), x)
 
 
-def angle(z: Any, deg: bool = False) -> Any:
+def angle(z: ArrayLike, deg: bool = False) -> Array:
     """The angle of complex numbers, in radians within [-pi, pi], or in degrees.
 
     z: numbers  ->  floats; of real z 0 or pi.
@@ -384,7 +387,7 @@ def angle(z: Any, deg: bool = False) -> Any:
 
 # Rounding to decimals
 
-def round(a: Any, decimals: int = 0, out: None = None) -> Any:
+def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
     """a rounded to a number of decimals; half way to the even digit. Integers stay.
 
     a: T[shape]  ->  T[shape]; of complex a both parts.

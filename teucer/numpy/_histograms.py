@@ -11,6 +11,7 @@ import numpy as np
 from teucer._arrays.arrays import ArrayImpl
 from teucer._base import dtypes
 from teucer._core.trace import Tracer
+from teucer._core.typing import Array, ArrayLike
 from teucer._dimensions.dimensions import is_size, is_symbolic, max_dim
 from teucer.lax import _elementwise, _joining, _reductions, _structure
 from teucer.lax._indexing import gather as _gather
@@ -28,7 +29,8 @@ from teucer.numpy._sorting import searchsorted
 __all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
 
 
-def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | None = None, out_sharding: Any = None) -> Any:
+def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0, *,
+             length: int | None = None, out_sharding: Any = None) -> Array:
     """How often each non-negative integer comes in x, or the sum of its weights; negative ones count as 0.
 
     length: the size of the result; needed where x is traced. Larger numbers are left out.
@@ -75,7 +77,8 @@ def _count(x: Any, weights: Any, length: int, dtype: Any) -> Any:
                                mode="drop")
 
 
-def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
+def histogram_bin_edges(a: ArrayLike, bins: ArrayLike = 10, range: Any = None,
+                        weights: ArrayLike | None = None) -> Array:
     """The edges of so many equal bins over the range of a, or over a given range; edges that are given as they are.
 
     >>> histogram_bin_edges(np.array([0., 4.]), 2).tolist()
@@ -109,7 +112,8 @@ def _edges(x: Any, limits: Any, bins: int, dtype: Any) -> Any:
     return linspace(low, high, bins + 1, dtype=dtype)
 
 
-def histogram(a: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool | None = None) -> tuple[Any, Any]:
+def histogram(a: ArrayLike, bins: ArrayLike = 10, range: Any = None,
+              weights: ArrayLike | None = None, density: bool | None = None) -> tuple[Any, Any]:
     """How many elements of a lie in each bin, or the sum of their weights; and the edges of the bins.
 
     A bin has its left edge, the last one both. density: divided by the total and the width, so that the integral is 1.
@@ -148,8 +152,9 @@ def _bin_of(values: Any, edges: Any) -> tuple[Any, Any]:
     return place, inside
 
 
-def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool | None = None,
-                ) -> tuple[Any, Any, Any]:
+def histogram2d(x: ArrayLike, y: ArrayLike, bins: Any = 10, range: Any = None,
+                weights: ArrayLike | None = None,
+                density: bool | None = None) -> tuple[Any, Any, Any]:
     """How many of the points (x, y) lie in each rectangle of bins, and the edges along either axis.
 
     >>> histogram2d(np.array([0., 1.]), np.array([0., 1.]), 2)[0].tolist()
@@ -163,8 +168,9 @@ def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, weights: Any 
     return counts, edges[0], edges[1]
 
 
-def histogramdd(sample: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool | None = None,
-                ) -> tuple[Any, list[Any]]:
+def histogramdd(sample: ArrayLike, bins: Any = 10, range: Any = None,
+                weights: ArrayLike | None = None,
+                density: bool | None = None) -> tuple[Any, list[Any]]:
     """How many of the points, which are the rows of sample, lie in each box of bins; and the edges along each axis.
 
     bins: how many, for all axes or for each; or the edges along each axis.

@@ -12,6 +12,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import Tracer
+from teucer._core.typing import Array, ArrayLike, DTypeLike, Shape
 from teucer._dimensions.dimensions import as_size, is_symbolic, max_dim, min_dim
 from teucer.lax import _elementwise, _structure
 from teucer.numpy import _matrices
@@ -31,7 +32,7 @@ __all__ = ["c_", "diag_indices", "diag_indices_from", "diagonal", "fill_diagonal
 s_, index_exp = np.s_, np.index_exp
 
 
-def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """The diagonals of a in the plane of two axes, as the last axis; offset counts to the right of the main one.
 
     Raises ValueError for fewer than two axes.
@@ -67,7 +68,7 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Any, ...]:
     return (arange(size, dtype=index_dtype()),) * axes
 
 
-def diag_indices_from(arr: Any) -> tuple[Any, ...]:
+def diag_indices_from(arr: ArrayLike) -> tuple[Any, ...]:
     """The places of the main diagonal of an array, whose axes have one size.
 
     >>> len(diag_indices_from(np.zeros((2, 2))))
@@ -139,7 +140,8 @@ def triu_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
     return triu_indices(n, k, m)
 
 
-def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True) -> Any:
+def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *,
+                  inplace: bool = True) -> Array:
     """a with its main diagonal replaced by a value, or values in turn; `inplace` must be False.
 
     >>> fill_diagonal(np.zeros((2, 2)), 5, inplace=False).tolist()
@@ -182,7 +184,7 @@ def ix_(*args: Any) -> tuple[Any, ...]:
     return tuple(out)
 
 
-def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
+def unravel_index(indices: ArrayLike, shape: Shape) -> tuple[Any, ...]:
     """The places by axis of places in the flattened array of a shape; those outside are moved inside.
 
     >>> [int(i) for i in unravel_index(5, (2, 3))]
@@ -211,8 +213,8 @@ def _unravel(places: Any, shape: tuple[Any, ...]) -> Any:
     return out[::-1]
 
 
-def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str = "raise", order: str = "C", *,
-                      dtype: Any = None) -> Any:
+def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str = "raise",
+                      order: str = "C", *, dtype: DTypeLike | None = None) -> Array:
     """The places in the flattened array of places by axis.
 
     mode: what becomes of those outside: "raise" (needs known values), "clip", "wrap", or "ignore": nothing; one for all axes
@@ -245,7 +247,8 @@ def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str
 
 
 @fast(static=("sizes", "modes", "order", "dtype"))
-def _ravel(places: Any, sizes: tuple[int, ...], modes: tuple[str, ...], order: str, dtype: Any) -> Any:
+def _ravel(places: Any, sizes: tuple[int, ...], modes: tuple[str, ...], order: str,
+           dtype: Any) -> Any:
     shape = broadcast_shapes("ravel_multi_index", [p.shape for p in places]) if places else ()
     out = _structure.full(shape, 0, dtype)
     stride = 1

@@ -8,6 +8,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import Tracer, typeof
+from teucer._core.typing import Array, ArrayLike
 from teucer._dimensions.dimensions import is_symbolic
 from teucer.lax import _cumulative, _elementwise, _joining, _shapes, _slicing, _sorting, _structure
 from teucer.lax._indexing import gather as _gather
@@ -22,7 +23,8 @@ from teucer.numpy._stacking import _taken
 __all__ = ["delete", "insert"]
 
 
-def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False) -> Any:
+def delete(arr: ArrayLike, obj: Any, axis: int | None = None, *,
+           assume_unique_indices: bool = False) -> Array:
     """An array without the parts at some places along an axis; flattened first if it is None.
 
     obj: an int, slice, integers, or a mask. assume_unique_indices: integers may be traced; they are distinct.
@@ -100,7 +102,7 @@ def _delete_traced(x: Any, places: Any, axis: int) -> Any:
     return _taken(x, kept, axis)
 
 
-def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
+def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Array:
     """An array with values put in before places along an axis; flattened first if it is None.
 
     obj: an int, slice, integers, which may be traced, or a mask. Raises IndexError for a known place out of bounds.

@@ -11,6 +11,7 @@ from teucer._arrays.arrays import DLPACK_KINDS, ArrayImpl
 from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
+from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer._devices import backends
 from teucer._devices.shardings import single_device_sharding
 from teucer._xla import arrays as xla
@@ -24,7 +25,8 @@ __all__ = ["__array_namespace_info__", "astype", "from_dlpack", "frombuffer", "f
            "fromiter", "fromstring"]
 
 
-def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> Any:
+def astype(x: ArrayLike, dtype: DTypeLike | None, /, *, copy: bool = False,
+           device: Any = None) -> Array:
     """x as another dtype: floats become integers by rounding towards zero, complex numbers real by their real part.
 
     dtype: None means the default float. Typed keys cannot be converted.
@@ -47,7 +49,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
     return place(array(out) if copy else asarray(out), device)
 
 
-def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Any:
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
     """The array that another library's array is, through the DLPack protocol; a buffer of the host is copied, a GPU's is shared.
 
     Raises TypeError for what does not speak it, BufferError for arrays of devices that are not there.
@@ -80,7 +82,7 @@ def _on_gpu(x: Any, platform: str, number: int) -> Any:
     return xla.assemble(aval.carrier, single_device_sharding(found[0]), [buffer], committed=True)
 
 
-def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Any:
+def frombuffer(buffer: Any, dtype: DTypeLike = float, count: int = -1, offset: int = 0) -> Array:
     """The numbers whose bytes a buffer holds.
 
     >>> frombuffer(b'ab', 'uint8')
@@ -89,7 +91,7 @@ def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0
     return asarray(np.frombuffer(buffer, dtype=dtypes.as_dtype(dtype), count=count, offset=offset))
 
 
-def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Any:
+def fromstring(string: str, dtype: DTypeLike = float, count: int = -1, *, sep: str) -> Array:
     """The numbers that a text holds, between separators.
 
     >>> fromstring('1 2', int, sep=' ')

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, overload
+from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 from teucer._core import trace
 from teucer._transform.library import library
@@ -12,20 +12,24 @@ from teucer._transform.library import library
 __all__ = ["LibraryFunction", "fast"]
 
 
-class LibraryFunction(Protocol):
+P = ParamSpec("P")
+R = TypeVar("R", covariant=True)
+
+
+class LibraryFunction(Protocol[P, R]):
     """What `fast` makes of a function: `__wrapped__` is the function itself, `compiled` the C++ dispatcher."""
 
     __name__: str
     __wrapped__: Callable[..., Any]
     compiled: Any
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
 
 
 @overload
-def fast(function: Callable[..., Any], /) -> LibraryFunction: ...
+def fast(function: Callable[P, R], /) -> LibraryFunction[P, R]: ...
 @overload
-def fast(*, static: Sequence[str] = ()) -> Callable[[Callable[..., Any]], LibraryFunction]: ...
+def fast(*, static: Sequence[str] = ()) -> Callable[[Callable[P, R]], LibraryFunction[P, R]]: ...
 def fast(function: Callable[..., Any] | None = None, /, *, static: Sequence[str] = ()) -> Any:
     """As `library`, but while a program is traced the call does not go through C++, which takes 5 us (benchmarks/trace.py)."""
     if function is None:

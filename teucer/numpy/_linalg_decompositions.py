@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from teucer._core.trace import typeof
+from teucer._core.typing import Array, ArrayLike
 from teucer.lax import _elementwise as lax
 from teucer.lax import _shapes, _sorting, _structure
 from teucer.lax._families import scalar_like
@@ -76,7 +77,7 @@ def _matrix(name: str, a: Any, *, square: bool = False) -> Any:
 
 
 @fast(static=("upper", "symmetrize_input"))
-def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> Any:
+def cholesky(a: ArrayLike, *, upper: bool = False, symmetrize_input: bool = True) -> Array:
     """The lower triangular L with a = L L^H, or the upper triangular U with a = U^H U, of positive definite matrices.
 
     a: T[..., n, n]  ->  T[..., n, n]; nan where a is not positive definite. symmetrize_input: (a + a^H) / 2 is factorized.
@@ -104,7 +105,7 @@ def _eigh(a: Any, UPLO: Any, symmetrize_input: bool) -> Any:
     return w, v
 
 
-def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> EighResult:
+def eigh(a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool = True) -> EighResult:
     """Eigenvalues, ascending, and orthonormal eigenvectors of Hermitian matrices: a v = v diag(w).
 
     UPLO: 'L' or 'U', the triangle that is read where symmetrize_input is off; else (a + a^H) / 2 is meant.
@@ -118,7 +119,7 @@ def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> Eigh
     return EighResult(*_eigh(a, UPLO, symmetrize_input if UPLO is None else False))
 
 
-def eigvalsh(a: Any, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Any:
+def eigvalsh(a: ArrayLike, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Array:
     """The eigenvalues of Hermitian matrices, ascending; arguments as in `eigh`.
 
     >>> eigvalsh(np.float32([[2, 0], [0, 1]]))
@@ -135,7 +136,7 @@ def _eig(a: Any) -> Any:
     return tuple(_linalg_eigen.eig(x, compute_left_eigenvectors=False))
 
 
-def eig(a: Any) -> EigResult:
+def eig(a: ArrayLike) -> EigResult:
     """Eigenvalues and right eigenvectors of square matrices, complex, in no particular order. On CPU.
 
     Raises ValueError if a is not square.
@@ -147,7 +148,7 @@ def eig(a: Any) -> EigResult:
 
 
 @fast
-def eigvals(a: Any) -> Any:
+def eigvals(a: ArrayLike) -> Array:
     """The eigenvalues of square matrices, complex, in no particular order. On CPU.
 
     >>> eigvals(np.float32([[0, -1], [1, 0]]))
@@ -158,7 +159,8 @@ def eigvals(a: Any) -> Any:
 
 
 @fast(static=("full_matrices", "compute_uv", "hermitian", "subset_by_index"))
-def _svd(a: Any, full_matrices: bool, compute_uv: bool, hermitian: bool, subset_by_index: Any) -> Any:
+def _svd(a: Any, full_matrices: bool, compute_uv: bool, hermitian: bool,
+         subset_by_index: Any) -> Any:
     x = _matrix("svd", a)
     if not hermitian:
         out = _linalg_svd.svd(x, full_matrices=full_matrices, compute_uv=compute_uv, subset_by_index=subset_by_index)
@@ -179,7 +181,7 @@ def _svd(a: Any, full_matrices: bool, compute_uv: bool, hermitian: bool, subset_
     return u, s, adjoint(v)
 
 
-def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False,
+def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False,
         subset_by_index: tuple[int, int] | None = None) -> Any:
     """Singular value decomposition a = U diag(S) Vh, with S descending.
 
@@ -195,7 +197,7 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
     return SVDResult(*out) if compute_uv else out
 
 
-def svdvals(x: Any, /) -> Any:
+def svdvals(x: ArrayLike, /) -> Array:
     """The singular values of matrices, descending.
 
     >>> svdvals(np.float32([[0, 2], [1, 0]]))
@@ -214,7 +216,7 @@ def _qr(a: Any, mode: str) -> Any:
     return r if mode == "r" else (q, r)
 
 
-def qr(a: Any, mode: str = "reduced") -> Any:
+def qr(a: ArrayLike, mode: str = "reduced") -> Any:
     """QR factorization a = Q R with orthonormal columns of Q and upper triangular R.
 
     a: T[..., m, n]; mode: 'reduced' gives Q: T[..., m, k], R: T[..., k, n] for k = min(m, n); 'complete' has k = m; 'r' gives R

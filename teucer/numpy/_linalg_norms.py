@@ -9,6 +9,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import typeof
+from teucer._core.typing import Array, ArrayLike
 from teucer.lax import _elementwise as lax
 from teucer.lax import _structure
 from teucer.lax._families import scalar_like
@@ -98,7 +99,7 @@ def _norm(x: Any, ord: Any, axis: Any, keepdims: bool) -> Any:
                      "to compute a matrix-norm.")
 
 
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+def norm(x: ArrayLike, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Array:
     """The norm of vectors (one axis) or matrices (two): by default the root of the sum of squares, over all axes.
 
     ord: of vectors a number, inf, -inf or 0 (how many are not 0); of matrices 'fro', 'nuc', 1, -1, 2, -2, inf, -inf.
@@ -116,7 +117,8 @@ def _vector_norm(x: Any, axis: Any, keepdims: bool, ord: Any) -> Any:
     return _of_vectors(x, ord, axes_of(axis, np.ndim(x)), keepdims)
 
 
-def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+def vector_norm(x: ArrayLike, /, *, axis: int | tuple[int, ...] | None = None,
+                keepdims: bool = False, ord: Any = 2) -> Array:
     """The norm of vectors laid out over one or more axes, by default over all; ord as for vectors in `norm`.
 
     >>> vector_norm(np.float32([[3], [4]]))
@@ -125,7 +127,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
     return _vector_norm(x, axis_key(axis), bool(keepdims), ord)
 
 
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Any = "fro") -> Array:
     """The norm of matrices in the last two axes; ord as for matrices in `norm`.
 
     >>> matrix_norm(np.float32([[3, 0], [0, 4]]))
@@ -152,7 +154,8 @@ def _rank(x: Any, tolerance: Any, hermitian: bool, scaled: bool) -> Any:
     return fold("sum", convert(kept, dtypes.canonicalize_dtype(int)), -1, False, None, None)
 
 
-def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any = None) -> Any:
+def matrix_rank(M: ArrayLike, rtol: ArrayLike | None = None, *, hermitian: bool = False,
+                tol: ArrayLike | None = None) -> Array:
     """The ranks of matrices: how many singular values exceed rtol (by default max(m, n) eps) times the greatest.
 
     >>> matrix_rank(np.ones((3, 3), np.float32))
@@ -163,7 +166,7 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
     return _rank(M, rtol if tol is None else tol, bool(hermitian), True)
 
 
-def cond(x: Any, p: Any = None) -> Any:
+def cond(x: ArrayLike, p: Any = None) -> Any:
     """The condition numbers of matrices: norm(x, p) norm(x^-1, p); for p None, 2 or -2 a ratio of singular values.
 
     Raises ValueError for fewer than two axes.

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from teucer._core.trace import typeof
+from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer.lax import _structure
 from teucer.numpy import _linear, _matrices
 from teucer.numpy._library import fast
@@ -38,7 +39,7 @@ def _power(a: Any, n: int) -> Any:
     return out
 
 
-def matrix_power(a: Any, n: int) -> Any:
+def matrix_power(a: ArrayLike, n: int) -> Array:
     """Square matrices to the power n; of a negative n the inverse's.
 
     Raises TypeError if n is not an integer, or a is not square.
@@ -60,7 +61,7 @@ def matrix_power(a: Any, n: int) -> Any:
     return _power(a, exponent)
 
 
-def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Any:
+def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Array:
     """The product of several matrices, in the order that costs least; the first and the last may be vectors.
 
     Raises ValueError for other numbers of axes, and for fewer than two arrays.
@@ -88,7 +89,7 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Any:
     return einsum(f"{','.join(''.join(t) for t in terms)}->{''.join(kept)}", *arrays, optimize="auto", precision=precision)
 
 
-def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     """The cross product of vectors of 3 components along an axis.
 
     Raises ValueError for vectors of another size.
@@ -104,7 +105,7 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     return _linear.cross(x1, x2, axis=axis)
 
 
-def outer(x1: Any, x2: Any, /) -> Any:
+def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """All products of an element of x1 and one of x2, both of one axis.
 
     Raises ValueError for other numbers of axes.
@@ -119,7 +120,7 @@ def outer(x1: Any, x2: Any, /) -> Any:
     return _linear.outer(x1, x2)
 
 
-def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+def trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Array:
     """The sums of the elements on a diagonal of matrices.
 
     >>> trace(np.float32([[1, 2], [3, 4]]))
@@ -133,7 +134,7 @@ def _diagonal(x: Any, offset: int) -> Any:
     return _matrices._diagonal(_structure.convert_element_type(as_value(x), typeof(x).dtype, typeof(x).weak_type), offset)
 
 
-def diagonal(x: Any, /, *, offset: int = 0) -> Any:
+def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
     """A diagonal of matrices.
 
     Raises ValueError for fewer than two axes.

@@ -11,6 +11,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import typeof
+from teucer._core.typing import Array, ArrayLike
 from teucer._derived.custom_jvp import custom_jvp
 from teucer._dimensions.dimensions import bounds
 from teucer.lax import _elementwise as lax
@@ -122,7 +123,7 @@ def _adjugate_times(x: Any, t: Any) -> Any:
 
 
 @fast
-def det(a: Any) -> Any:
+def det(a: ArrayLike) -> Array:
     """The determinants of square matrices.
 
     a: T[..., n, n]  ->  T[...]. Raises ValueError if a is not square.
@@ -178,7 +179,7 @@ def _slogdet(a: Any, method: str) -> Any:
     return tuple(_by(_by_qr if method == "qr" else _by_lu, x))
 
 
-def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
+def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
     """The sign, or phase, and the logarithm of the absolute value of determinants of square matrices; 0 and -inf of singular ones.
 
     method: 'lu' (the default) or 'qr'; the latter is for real matrices. Raises ValueError if a is not square.
@@ -214,7 +215,7 @@ def _solve_matrices(a: Any, b: Any) -> Any:
 
 
 @fast
-def solve(a: Any, b: Any) -> Any:
+def solve(a: ArrayLike, b: ArrayLike) -> Array:
     """The solution x of a x = b.
 
     a: T[..., n, n]; b: T[n], a vector, or T[..., n, m], matrices; leading axes broadcast  ->  T like b.
@@ -239,7 +240,7 @@ def solve(a: Any, b: Any) -> Any:
 
 
 @fast
-def inv(a: Any) -> Any:
+def inv(a: ArrayLike) -> Array:
     """The inverses of square matrices; inf and nan of singular ones.
 
     Raises ValueError if a is not square.
@@ -289,7 +290,8 @@ def _pinv(a: Any, rtol: Any, hermitian: bool) -> Any:
     return _pseudo_inverse(x, convert(rtol, dtypes.canonicalize_dtype(dtypes.to_floating_dtype(typeof(x).dtype))))
 
 
-def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None) -> Any:
+def pinv(a: ArrayLike, rtol: ArrayLike | None = None, hermitian: bool = False, *,
+         rcond: ArrayLike | None = None) -> Array:
     """The Moore-Penrose inverses of matrices; singular values at most rtol times the greatest count as 0.
 
     a: T[..., m, n]  ->  T[..., n, m]. rtol: by default 10 max(m, n) eps. rcond: another name of rtol.
@@ -328,7 +330,8 @@ def _lstsq(a: Any, b: Any, rcond: Any, numpy_resid: bool) -> Any:
     return (_structure.reshape(out, (n,)) if vector else out), residual, rank, s
 
 
-def lstsq(a: Any, b: Any, rcond: Any = None, *, numpy_resid: bool = False) -> tuple[Any, Any, Any, Any]:
+def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None, *,
+          numpy_resid: bool = False) -> tuple[Any, Any, Any, Any]:
     """The x for which |a x - b| is least, and of those the shortest; the squared residuals, the rank and the singular values of a.
 
     a: T[m, n]; b: T[m] or T[m, k]. Singular values at most rcond (by default max(m, n) eps) times the greatest count as 0.
@@ -345,7 +348,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None, *, numpy_resid: bool = False) -> tu
     return out, residual, rank, s
 
 
-def tensorinv(a: Any, ind: int = 2) -> Any:
+def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
     """The inverse of a as a linear map from its axes after the first `ind` to the first.
 
     Raises ValueError if these have different numbers of elements.
@@ -364,7 +367,7 @@ def tensorinv(a: Any, ind: int = 2) -> Any:
     return _structure.reshape(inv(_structure.reshape(a, (math.prod(first), math.prod(rest)))), (*rest, *first))
 
 
-def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
+def tensorsolve(a: ArrayLike, b: ArrayLike, axes: tuple[int, ...] | None = None) -> Array:
     """The x with tensordot(a, x, x.ndim) = b. axes: axes of a that are moved to its end first.
 
     >>> tensorsolve(np.eye(4, dtype='float32').reshape(2, 2, 4), np.ones((2, 2), np.float32)).shape

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from teucer._core.trace import typeof
+from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer.lax import _dot, _joining, _slicing, _structure
 from teucer.lax import _elementwise as lax
 from teucer.numpy._library import fast
@@ -28,7 +29,8 @@ from teucer.numpy._ufuncs import is_kind
 __all__ = ["cross", "dot", "inner", "kron", "matmul", "matvec", "outer", "product", "tensordot", "vdot", "vecdot", "vecmat"]
 
 
-def product(x: Any, y: Any, dimension_numbers: Any, precision: Any, preferred: Any, out_sharding: Any = None) -> Any:
+def product(x: Any, y: Any, dimension_numbers: Any, precision: Any, preferred: Any,
+            out_sharding: Any = None) -> Any:
     """`dot_general`, weakly typed only where both operands are and no dtype was asked for."""
     weak = typeof(x).weak_type and typeof(y).weak_type and preferred is None
     if preferred is None and typeof(x).dtype == typeof(y).dtype:
@@ -48,7 +50,8 @@ def _contracted(name: str, x: Any, i: int, y: Any, j: int) -> None:
 
 
 @fast(static=("precision", "preferred_element_type", "out_sharding"))
-def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None, out_sharding: Any = None) -> Any:
+def dot(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: Any = None,
+        out_sharding: Any = None) -> Array:
     """Product over the last axis of a and the last but one of b, or its only one; with a scalar, times it.
 
     a: T[..., n], b: T[..., n, m] or T[n]  ->  the other axes of a, then those of b. Operands meet in one dtype, which is that of
@@ -70,7 +73,8 @@ def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = 
 
 
 @fast(static=("precision", "preferred_element_type", "out_sharding"))
-def matmul(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None, out_sharding: Any = None) -> Any:
+def matmul(a: ArrayLike, b: ArrayLike, *, precision: Any = None,
+           preferred_element_type: DTypeLike | None = None, out_sharding: Any = None) -> Array:
     """Matrix product of the last two axes; the axes before them broadcast. A vector is a row on the left, a column on the right.
 
     a: T[..., n, k] or T[k]; b: T[..., k, m] or T[k]  ->  T[..., n, m], without the axis of a vector.
@@ -124,7 +128,8 @@ def _batched_matmul(x: Any, y: Any, precision: Any, preferred: Any, out_sharding
 
 
 @fast(static=("precision", "preferred_element_type"))
-def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
+def vdot(a: ArrayLike, b: ArrayLike, *, precision: Any = None,
+         preferred_element_type: Any = None) -> Array:
     """The sum of conj(a) * b over all elements.
 
     Raises TypeError if they differ in number.
@@ -139,7 +144,8 @@ def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any =
 
 
 @fast(static=("precision", "preferred_element_type"))
-def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
+def inner(a: ArrayLike, b: ArrayLike, *, precision: Any = None,
+          preferred_element_type: Any = None) -> Array:
     """The product over the last axes of a and b; with a scalar, times it.
 
     Raises TypeError if the last axes differ in size.
@@ -162,7 +168,7 @@ def _outer(a: Any, b: Any) -> Any:
     return lax.bitwise_and(x, y) if typeof(x).dtype == np.bool_ else lax.mul(x, y)
 
 
-def outer(a: Any, b: Any, out: None = None) -> Any:
+def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
     """All products of an element of a and one of b; both are flattened.
 
     >>> outer(np.int32([1, 2]), np.int32([3, 4]))
@@ -174,8 +180,8 @@ def outer(a: Any, b: Any, out: None = None) -> Any:
     return _outer(a, b)
 
 
-def tensordot(a: Any, b: Any, axes: Any = 2, *, precision: Any = None, preferred_element_type: Any = None,
-              out_sharding: Any = None) -> Any:
+def tensordot(a: ArrayLike, b: ArrayLike, axes: Any = 2, *, precision: Any = None,
+              preferred_element_type: DTypeLike | None = None, out_sharding: Any = None) -> Array:
     """The product over several axes: the last `axes` of a and the first of b, or those that two lists name.
 
     Raises TypeError if axes is neither a number nor a pair, names different numbers of axes, or axes differ in size.
@@ -213,7 +219,8 @@ def _tensordot(a: Any, b: Any, axes: Any, precision: Any, preferred: Any, out_sh
 
 
 @fast(static=("axis", "precision", "preferred_element_type"))
-def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, precision: Any = None, preferred_element_type: Any = None) -> Any:
+def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1, precision: Any = None,
+           preferred_element_type: DTypeLike | None = None) -> Array:
     """The sum of conj(x1) * x2 along an axis; the other axes broadcast.
 
     Raises ValueError if the axes differ in size.
@@ -234,7 +241,7 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, precision: Any = None, prefer
 
 
 @fast
-def matvec(x1: Any, x2: Any, /) -> Any:
+def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Products of matrices and vectors: the last two axes of x1 and the last of x2; the other axes broadcast.
 
     >>> matvec(np.float32([[1, 2], [3, 4]]), np.float32([1, 1]))
@@ -247,7 +254,7 @@ def matvec(x1: Any, x2: Any, /) -> Any:
 
 
 @fast
-def vecmat(x1: Any, x2: Any, /) -> Any:
+def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Products of conjugate vectors and matrices: the last axis of x1 and the last two of x2; the other axes broadcast.
 
     >>> vecmat(np.float32([1, 1]), np.float32([[1, 2], [3, 4]]))
@@ -261,7 +268,7 @@ def vecmat(x1: Any, x2: Any, /) -> Any:
 
 
 @fast
-def kron(a: Any, b: Any) -> Any:
+def kron(a: ArrayLike, b: ArrayLike) -> Array:
     """The Kronecker product: each element of a times all of b, laid out block by block.
 
     >>> kron(np.int32([1, 2]), np.int32([1, 1]))
@@ -279,7 +286,8 @@ def kron(a: Any, b: Any) -> Any:
 
 
 @fast(static=("axisa", "axisb", "axisc", "axis"))
-def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
+def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1,
+          axis: int | None = None) -> Array:
     """The cross product of vectors of 2 or 3 components along an axis; of two of 2 components the third component alone.
 
     Raises ValueError for vectors of other sizes.

@@ -10,6 +10,7 @@ from teucer._arrays.arrays import ArrayImpl
 from teucer._base import dtypes
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import is_valid_type
+from teucer._core.typing import Array, ArrayLike
 from teucer.lax import _elementwise as lax
 from teucer.lax import _reductions, _structure
 from teucer.lax._families import scalar_like
@@ -53,7 +54,8 @@ def _finite(x: Any) -> Any:
 
 
 @fast(static=("equal_nan",))
-def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
+def isclose(a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike = 1e-08,
+            equal_nan: bool = False) -> Array:
     """Whether |a - b| <= atol + rtol |b|; equal infinities are close, nan only if equal_nan.
 
     a, b: numbers, which broadcast to one shape  ->  bool[shape]
@@ -66,7 +68,8 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: boo
 
 
 @fast(static=("equal_nan",))
-def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
+def allclose(a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike = 1e-08,
+             equal_nan: bool = False) -> Array:
     """Whether all elements are close, as `isclose` has it.
 
     >>> allclose(np.float32([1, 2]), np.float32([1, 2]))
@@ -84,7 +87,7 @@ def _array_equal(a: Any, b: Any, equal_nan: bool) -> Any:
     return lax.convert_element_type(_all(same), np.dtype(bool))
 
 
-def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
     """Whether two arrays, or what can be made into arrays, have one shape and equal elements.
 
     >>> array_equal([1, 2], [1, 2])
@@ -96,7 +99,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     return _array_equal(a, b, equal_nan)
 
 
-def array_equiv(a1: Any, a2: Any) -> Any:
+def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
     """Whether two arrays broadcast to one shape and are then equal.
 
     >>> array_equiv([1, 1], 1)
@@ -127,7 +130,8 @@ def _clip(x: Any, low: Any, high: Any) -> Any:
     return x
 
 
-def clip(arr: Any = None, /, min: Any = None, max: Any = None) -> Any:
+def clip(arr: ArrayLike | None = None, /, min: ArrayLike | None = None,
+         max: ArrayLike | None = None) -> Array:
     """arr brought between min and max, each of which may be None; nan stays.
 
     arr, min, max: real numbers, which meet in one dtype and shape. Where min > max the result is max.
@@ -166,7 +170,7 @@ def _in_shape(x: Any, shape: Any) -> Any:
 # Kinds of numbers
 
 @fast
-def iscomplex(x: Any) -> Any:
+def iscomplex(x: ArrayLike) -> Array:
     """Whether elements have an imaginary part other than 0.
 
     >>> iscomplex(1 + 2j)
@@ -180,7 +184,7 @@ def iscomplex(x: Any) -> Any:
 
 
 @fast
-def isreal(x: Any) -> Any:
+def isreal(x: ArrayLike) -> Array:
     """Whether elements have no imaginary part other than 0.
 
     >>> isreal(1 + 2j)

@@ -11,6 +11,7 @@ import numpy as np
 from teucer._base import dtypes, errors
 from teucer._core.trace import typeof
 from teucer._core.types import is_valid_type
+from teucer._core.typing import Array, ArrayLike
 from teucer._dimensions.dimensions import as_size, is_constant, is_symbolic
 from teucer.lax import _dynamic, _joining, _shapes, _slicing, _structure
 from teucer.numpy._library import fast
@@ -39,7 +40,7 @@ def ndim(a: Any) -> int:
     return np.ndim(a)
 
 
-def size(a: Any, axis: int | Sequence[int] | None = None) -> Any:
+def size(a: Any, axis: int | Sequence[int] | None = None) -> int:
     """Number of elements, in all or along axes.
 
     >>> size(np.zeros((2, 3)), 1)
@@ -52,7 +53,8 @@ def size(a: Any, axis: int | Sequence[int] | None = None) -> Any:
     return math.prod(sizes[_structure.canonical_axis(i, len(sizes))] for i in axes)
 
 
-def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None, out_sharding: Any = None) -> Any:
+def reshape(a: ArrayLike, shape: Any, order: str = "C", *, copy: bool | None = None,
+            out_sharding: Any = None) -> Array:
     """The elements of a in another shape.
 
     shape: an int or ints; one of them may be -1, for the size that is left.
@@ -105,7 +107,7 @@ def _new_shape(x: Any, shape: Any) -> tuple[Any, ...]:
     return sizes
 
 
-def ravel(a: Any, order: str = "C", *, out_sharding: Any = None) -> Any:
+def ravel(a: ArrayLike, order: str = "C", *, out_sharding: Any = None) -> Array:
     """The elements of a along one axis.
 
     >>> ravel(np.array([[1, 2], [3, 4]]), order="F").tolist()
@@ -117,7 +119,7 @@ def ravel(a: Any, order: str = "C", *, out_sharding: Any = None) -> Any:
     return reshape(x, (math.prod(x.shape),), order, out_sharding=out_sharding)
 
 
-def transpose(a: Any, axes: Sequence[int] | None = None) -> Any:
+def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> Array:
     """a with its axes permuted: axis i of the result is axis axes[i] of a; in reverse order by default.
 
     Raises TypeError if axes is no permutation.
@@ -135,7 +137,7 @@ def transpose(a: Any, axes: Sequence[int] | None = None) -> Any:
     return _structure.transpose(x, order)
 
 
-def permute_dims(a: Any, /, axes: Sequence[int]) -> Any:
+def permute_dims(a: ArrayLike, /, axes: Sequence[int]) -> Array:
     """As `transpose`.
 
     >>> permute_dims(np.zeros((2, 3)), (1, 0)).shape
@@ -144,7 +146,7 @@ def permute_dims(a: Any, /, axes: Sequence[int]) -> Any:
     return transpose(a, axes)
 
 
-def matrix_transpose(x: Any, /) -> Any:
+def matrix_transpose(x: ArrayLike, /) -> Array:
     """x with its last two axes swapped.
 
     Raises ValueError if it has fewer.
@@ -158,7 +160,7 @@ def matrix_transpose(x: Any, /) -> Any:
     return swapaxes(x, -1, -2)
 
 
-def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
+def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     """a with two axes exchanged.
 
     >>> swapaxes(np.zeros((2, 3, 4)), 0, 2).shape
@@ -171,7 +173,7 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
     return _structure.transpose(x, order)
 
 
-def moveaxis(a: Any, source: int | Sequence[int], destination: int | Sequence[int]) -> Any:
+def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int]) -> Array:
     """a with axes moved to other places; the others keep their order.
 
     Raises ValueError if an axis is out of range or named twice, or the numbers of axes differ.
@@ -192,7 +194,7 @@ def moveaxis(a: Any, source: int | Sequence[int], destination: int | Sequence[in
     return _structure.transpose(x, order)
 
 
-def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
+def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     """a with an axis moved to stand before the axis that is now at start.
 
     >>> rollaxis(np.zeros((2, 3, 4)), 2).shape
@@ -206,7 +208,7 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
     return moveaxis(x, at, place - (at < place))
 
 
-def expand_dims(a: Any, axis: int | Sequence[int]) -> Any:
+def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
     """a with new axes of size 1, which are `axis` of the result.
 
     >>> expand_dims(np.zeros(3), (0, -1)).shape
@@ -216,7 +218,7 @@ def expand_dims(a: Any, axis: int | Sequence[int]) -> Any:
     return _shapes.expand_dims(x, tuple(axis) if np.ndim(axis) else (axis,))
 
 
-def squeeze(a: Any, axis: int | Sequence[int] | None = None) -> Any:
+def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
     """a without axes of size 1: all of them, or those given.
 
     Raises ValueError if an axis has another size.
@@ -233,7 +235,7 @@ def squeeze(a: Any, axis: int | Sequence[int] | None = None) -> Any:
     return _shapes.squeeze(x, tuple(axis) if np.ndim(axis) else (axis,))
 
 
-def broadcast_to(array: Any, shape: Any, *, out_sharding: Any = None) -> Any:
+def broadcast_to(array: ArrayLike, shape: Any, *, out_sharding: Any = None) -> Array:
     """array repeated along new leading axes and axes of size 1.
 
     Raises ValueError if the shape does not fit.
@@ -274,7 +276,7 @@ def _at_least(name: str, change: Callable[[Any], Any], arys: Sequence[Any]) -> A
     return [change(operand(name, x, i)) for i, x in enumerate(arys)]
 
 
-def atleast_1d(*arys: Any) -> Any:
+def atleast_1d(*arys: Any) -> Array | tuple[Array, ...]:
     """Arrays with an axis added to those that have none.
 
     >>> atleast_1d(np.float32(1)).shape
@@ -283,7 +285,7 @@ def atleast_1d(*arys: Any) -> Any:
     return _at_least("atleast_1d", lambda x: x if x.ndim else _structure.reshape(x, (1,)), arys)
 
 
-def atleast_2d(*arys: Any) -> Any:
+def atleast_2d(*arys: Any) -> Array | tuple[Array, ...]:
     """Arrays with leading axes added to those that have fewer than two.
 
     >>> atleast_2d(np.zeros(3)).shape
@@ -292,7 +294,7 @@ def atleast_2d(*arys: Any) -> Any:
     return _at_least("atleast_2d", lambda x: _shapes.expand_dims(x, range(2 - x.ndim)) if x.ndim < 2 else x, arys)
 
 
-def atleast_3d(*arys: Any) -> Any:
+def atleast_3d(*arys: Any) -> Array | tuple[Array, ...]:
     """Arrays with axes added to those that have fewer than three: one of a single axis gets it in the middle.
 
     >>> atleast_3d(np.zeros(3)).shape, atleast_3d(np.zeros((2, 3))).shape
@@ -302,7 +304,7 @@ def atleast_3d(*arys: Any) -> Any:
     return _at_least("atleast_3d", lambda x: _shapes.expand_dims(x, new[x.ndim]) if x.ndim < 3 else x, arys)
 
 
-def flip(m: Any, axis: int | Sequence[int] | None = None) -> Any:
+def flip(m: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
     """m with the order of elements along axes reversed, along all by default.
 
     >>> flip(np.arange(3)).tolist()
@@ -312,7 +314,7 @@ def flip(m: Any, axis: int | Sequence[int] | None = None) -> Any:
     return _shapes.rev(x, axes_of(x, axis))
 
 
-def flipud(m: Any) -> Any:
+def flipud(m: ArrayLike) -> Array:
     """m upside down: reversed along the first axis.
 
     >>> flipud(np.arange(3)).tolist()
@@ -321,7 +323,7 @@ def flipud(m: Any) -> Any:
     return flip(m, 0)
 
 
-def fliplr(m: Any) -> Any:
+def fliplr(m: ArrayLike) -> Array:
     """m with left and right exchanged: reversed along the second axis.
 
     >>> fliplr(np.array([[1, 2], [3, 4]])).tolist()
@@ -330,7 +332,7 @@ def fliplr(m: Any) -> Any:
     return flip(m, 1)
 
 
-def rot90(m: Any, k: int = 1, axes: Sequence[int] = (0, 1)) -> Any:
+def rot90(m: ArrayLike, k: int = 1, axes: Sequence[int] = (0, 1)) -> Array:
     """m turned k times by 90 degrees in the plane of two axes, from the first to the second.
 
     >>> rot90(np.array([[1, 2], [3, 4]])).tolist()
@@ -351,7 +353,7 @@ def rot90(m: Any, k: int = 1, axes: Sequence[int] = (0, 1)) -> Any:
     return swapaxes(flip(x, j), i, j) if turns == 1 else flip(swapaxes(x, i, j), j)
 
 
-def roll(a: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
+def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> Array:
     """a with its elements moved along axes by shifts, those that leave at the end entering in front.
 
     shift: an integer or several, which may be traced. axis: where; None rolls the flattened array.
@@ -394,7 +396,7 @@ def _roll(x: Any, shifts: Any, axes: tuple[int, ...]) -> Any:
     return x
 
 
-def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
+def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Any, ...]:
     """The parts of x along an axis, without that axis.
 
     >>> [p.tolist() for p in unstack(np.array([[1, 2], [3, 4]]), axis=1)]
@@ -404,7 +406,8 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
     return tuple(_joining.unstack(x, axis_of(x, axis)))
 
 
-def _method_reshape(self: Any, *args: Any, order: str = "C", copy: bool | None = None, out_sharding: Any = None) -> Any:
+def _method_reshape(self: Any, *args: Any, order: str = "C", copy: bool | None = None,
+                    out_sharding: Any = None) -> Any:
     """The elements in another shape, given as a tuple or as several ints; one may be -1."""
     return reshape(self, args[0] if len(args) == 1 else args, order, copy=copy, out_sharding=out_sharding)
 

@@ -11,6 +11,7 @@ import numpy as np
 from teucer._base import dtypes
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import is_valid_type
+from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer._derived.moves import device_put
 from teucer._dimensions.dimensions import as_size, is_symbolic, max_dim, min_dim
 from teucer.lax import _elementwise as lax
@@ -43,7 +44,8 @@ def _mask(shape: tuple[int, int], k: Any, dtype: Any, triangle: bool) -> Any:
     return lax.convert_element_type(lax.ge(shifted, columns) if triangle else lax.eq(shifted, columns), dtype)
 
 
-def eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = None, *, device: Any = None) -> Any:
+def eye(N: int, M: int | None = None, k: int | ArrayLike = 0, dtype: DTypeLike | None = None, *,
+        device: Any = None) -> Array:
     """A matrix of N rows and M columns (by default N) with ones on the k-th diagonal above the main one, zeros elsewhere.
 
     k: an integer, which may be traced. Raises ValueError if it is not.
@@ -64,7 +66,7 @@ def eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = None, *, device: Any = N
     return out if device is None else device_put(out, device)
 
 
-def identity(n: Any, dtype: Any = None) -> Any:
+def identity(n: int, dtype: DTypeLike | None = None) -> Array:
     """The identity matrix of n rows.
 
     >>> identity(2, int)
@@ -74,7 +76,7 @@ def identity(n: Any, dtype: Any = None) -> Any:
     return eye(n, dtype=dtype)
 
 
-def tri(N: Any, M: Any = None, k: int = 0, dtype: Any = None) -> Any:
+def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None) -> Array:
     """A matrix of N rows and M columns with ones on and below the k-th diagonal, zeros above; of float32, as JAX's, by default.
 
     >>> tri(2, 3)
@@ -95,7 +97,7 @@ def _triangle(m: Any, k: Any, lower: bool) -> Any:
     return lax.select(below, x, zero) if lower else lax.select(below, zero, x)
 
 
-def tril(m: Any, k: int = 0) -> Any:
+def tril(m: ArrayLike, k: int = 0) -> Array:
     """m with zeros above the k-th diagonal of its last two axes.
 
     Raises ValueError for fewer than two axes.
@@ -107,7 +109,7 @@ def tril(m: Any, k: int = 0) -> Any:
     return _checked_triangle("tril", m, k, True)
 
 
-def triu(m: Any, k: int = 0) -> Any:
+def triu(m: ArrayLike, k: int = 0) -> Array:
     """m with zeros below the k-th diagonal of its last two axes.
 
     Raises ValueError for fewer than two axes.
@@ -155,7 +157,7 @@ def _diagonal(x: Any, k: Any) -> Any:
     return slice_in_dim(flat, first, first + (size - 1) * (columns + 1) + 1, columns + 1, len(lead))
 
 
-def diag(v: Any, k: int = 0) -> Any:
+def diag(v: ArrayLike, k: int = 0) -> Array:
     """The k-th diagonal of a matrix; of a vector, the matrix that has it for its k-th diagonal.
 
     Raises ValueError for other numbers of axes.
@@ -170,7 +172,7 @@ def diag(v: Any, k: int = 0) -> Any:
     return _diag(v, operator.index(k))
 
 
-def diagflat(v: Any, k: int = 0) -> Any:
+def diagflat(v: ArrayLike, k: int = 0) -> Array:
     """The matrix that has the elements of v for its k-th diagonal.
 
     >>> diagflat(np.int32([[1, 2]]))
@@ -194,7 +196,8 @@ def _trace(a: Any, offset: Any, axis1: int, axis2: int, dtype: Any) -> Any:
     return reduce_sum(_structure.convert_element_type(line, result), (len(rest),))
 
 
-def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None) -> Any:
+def trace(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1,
+          dtype: DTypeLike | None = None, out: None = None) -> Array:
     """The sum of the elements on a diagonal of two axes.
 
     >>> trace(np.float32([[1, 2], [3, 4]]))
@@ -213,7 +216,7 @@ def _vander(x: Any, N: int, increasing: bool) -> Any:
     return concatenate(columns, 1) if columns else _structure.full((n, 0), 0, typeof(x).dtype)
 
 
-def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
+def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Array:
     """The matrix of the powers of x: a row an element, N columns (by default as many as rows), highest power first.
 
     Raises ValueError for an array of other than one axis, or a negative N.

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from teucer._core.trace import typeof
+from teucer._core.typing import Array, ArrayLike, Axis, DTypeLike
 from teucer.lax import _elementwise as lax
 from teucer.lax import _structure
 from teucer.lax._families import scalar_like
@@ -30,14 +31,16 @@ def _without_nan(x: Any, value: Any) -> Any:
 
 
 @fast(static=("name", "axis", "dtype", "keepdims"))
-def _total(name: str, a: Any, axis: Any, dtype: Any, keepdims: bool, initial: Any, where: Any) -> Any:
+def _total(name: str, a: Any, axis: Any, dtype: Any, keepdims: bool, initial: Any,
+           where: Any) -> Any:
     x = strong(f"nan{name}", a)
     return getattr(_reductions, f"_{name}").__wrapped__(_without_nan(x, 0 if name == "sum" else 1), axis, dtype, keepdims, initial,
                                                         where, True)
 
 
-def nansum(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False, initial: Any = None,
-           where: Any = None) -> Any:
+def nansum(a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None,
+           keepdims: bool = False, initial: ArrayLike | None = None,
+           where: ArrayLike | None = None) -> Array:
     """The sum over axes of the elements that are not nan; arguments as in `sum`.
 
     >>> nansum(np.float32([1, np.nan]))
@@ -47,8 +50,9 @@ def nansum(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdi
     return _total("sum", a, axis_key(axis), dtype, keepdims, initial, where)
 
 
-def nanprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False, initial: Any = None,
-            where: Any = None) -> Any:
+def nanprod(a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None,
+            keepdims: bool = False, initial: ArrayLike | None = None,
+            where: ArrayLike | None = None) -> Array:
     """The product over axes of the elements that are not nan; arguments as in `prod`.
 
     >>> nanprod(np.float32([2, np.nan]))
@@ -73,7 +77,8 @@ def _extreme(name: str, a: Any, axis: Any, keepdims: bool, initial: Any, where: 
     return lax.where_else(fold("any", number, axes, keepdims, None, None), out, scalar_like(out, np.nan))
 
 
-def nanmax(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None) -> Any:
+def nanmax(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False,
+           initial: ArrayLike | None = None, where: ArrayLike | None = None) -> Array:
     """The greatest element over axes that is not nan; nan if all are. Arguments as in `max`.
 
     >>> nanmax(np.float32([1, np.nan]))
@@ -83,7 +88,8 @@ def nanmax(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, i
     return _extreme("max", a, axis_key(axis), keepdims, initial, where)
 
 
-def nanmin(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None) -> Any:
+def nanmin(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False,
+           initial: ArrayLike | None = None, where: ArrayLike | None = None) -> Array:
     """The least element over axes that is not nan; nan if all are. Arguments as in `min`.
 
     >>> nanmin(np.float32([1, np.nan]))
@@ -105,7 +111,8 @@ def _arg(name: str, a: Any, axis: Any, keepdims: bool) -> Any:
     return lax.where_else(found, out, scalar_like(out, -1))
 
 
-def nanargmax(a: Any, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Any:
+def nanargmax(a: ArrayLike, axis: int | None = None, out: None = None,
+              keepdims: bool | None = None) -> Array:
     """The place of the greatest element that is not nan; -1 if all are.
 
     >>> nanargmax(np.float32([1, np.nan, 3]))
@@ -115,7 +122,8 @@ def nanargmax(a: Any, axis: int | None = None, out: None = None, keepdims: bool 
     return _arg("argmax", a, axis_key(axis), bool(keepdims))
 
 
-def nanargmin(a: Any, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Any:
+def nanargmin(a: ArrayLike, axis: int | None = None, out: None = None,
+              keepdims: bool | None = None) -> Array:
     """The place of the least element that is not nan; -1 if all are.
 
     >>> nanargmin(np.float32([1, np.nan, 3]))
@@ -141,7 +149,8 @@ def _mean(a: Any, axis: Any, dtype: Any, keepdims: bool, where: Any) -> Any:
     return _structure.convert_element_type(divided(fold("sum", x, axes, keepdims, mask, None), n), result)
 
 
-def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False, where: Any = None) -> Any:
+def nanmean(a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None,
+            keepdims: bool = False, where: ArrayLike | None = None) -> Array:
     """The mean over axes of the elements that are not nan; nan if all are. Arguments as in `mean`.
 
     >>> nanmean(np.float32([1, np.nan, 3]))
@@ -152,7 +161,8 @@ def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepd
 
 
 @fast(static=("name", "axis", "dtype", "keepdims"))
-def _var(name: str, a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: bool, where: Any, mean: Any) -> Any:
+def _var(name: str, a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: bool, where: Any,
+         mean: Any) -> Any:
     x, result = inexact(name, a, dtype)
     axes = axes_of(axis, np.ndim(x))
     mask = _taking_part(x, where)
@@ -172,8 +182,9 @@ def _var(name: str, a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: bool, wh
     return _structure.convert_element_type(out, variance_dtype(name, a, result, dtype))
 
 
-def nanvar(a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: Any = 0, keepdims: bool = False,
-           where: Any = None, mean: Any = None) -> Any:
+def nanvar(a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None,
+           ddof: int = 0, keepdims: bool = False, where: ArrayLike | None = None,
+           mean: ArrayLike | None = None) -> Array:
     """The variance over axes of the elements that are not nan; arguments as in `var`.
 
     >>> nanvar(np.float32([1, np.nan, 3]))
@@ -183,8 +194,9 @@ def nanvar(a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: 
     return _var("nanvar", a, axis_key(axis), dtype, ddof, keepdims, where, mean)
 
 
-def nanstd(a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: Any = 0, keepdims: bool = False,
-           where: Any = None, mean: Any = None) -> Any:
+def nanstd(a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None,
+           ddof: int = 0, keepdims: bool = False, where: ArrayLike | None = None,
+           mean: ArrayLike | None = None) -> Array:
     """The standard deviation over axes of the elements that are not nan; arguments as in `std`.
 
     >>> nanstd(np.float32([1, np.nan, 3]))

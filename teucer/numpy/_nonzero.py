@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from teucer._core.typing import Array, ArrayLike
 from teucer._dimensions.dimensions import is_symbolic
 from teucer.lax import _cumulative, _elementwise, _joining, _reductions, _shapes, _structure
 from teucer.lax._indexing import gather as _gather
@@ -24,7 +25,7 @@ __all__ = ["argwhere", "flatnonzero", "nonzero"]
 _SIZE = "The size argument of jnp.{} must be statically specified to use jnp.{} within JAX transformations."
 
 
-def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple[Any, ...]:
+def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> tuple[Any, ...]:
     """The places of the elements that are not zero: for each axis an array of indices.
 
     size: how many are given, cut off or filled up with fill_value (0, or a number for each axis); needed where a is traced.
@@ -76,7 +77,7 @@ def _sized(x: Any, fill: Any, size: int) -> Any:
     return out[::-1]
 
 
-def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
     """The places of the elements of the flattened array that are not zero; size and fill_value as for `nonzero`.
 
     >>> flatnonzero(np.array([[0, 1], [2, 0]])).tolist()
@@ -85,7 +86,8 @@ def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> A
     return nonzero(ravel(operand("flatnonzero", a)), size=size, fill_value=fill_value)[0]
 
 
-def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+def argwhere(a: ArrayLike, *, size: int | None = None,
+             fill_value: ArrayLike | None = None) -> Array:
     """The places of the elements that are not zero, a row each; size and fill_value as for `nonzero`.
 
     >>> argwhere(np.array([[0, 1], [2, 0]])).tolist()

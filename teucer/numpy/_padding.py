@@ -10,6 +10,7 @@ import numpy as np
 from teucer._arrays.arrays import ArrayImpl
 from teucer._base import dtypes
 from teucer._core.trace import Tracer
+from teucer._core.typing import Array, ArrayLike
 from teucer._dimensions.dimensions import as_size, is_size, is_symbolic
 from teucer.lax import _elementwise, _joining, _reductions, _shapes, _slicing, _sorting, _structure
 from teucer.numpy._library import fast
@@ -25,7 +26,8 @@ _KEYWORDS: dict[str, tuple[str, ...]] = {
     "symmetric": ("reflect_type",), "wrap": (), "empty": ()}
 
 
-def pad(array: Any, pad_width: Any, mode: str | Callable[..., Any] = "constant", **kwargs: Any) -> Any:
+def pad(array: ArrayLike, pad_width: Any, mode: str | Callable[..., Any] = "constant",
+        **kwargs: Any) -> Array:
     """An array with pad_width elements before and after it along each axis.
 
     pad_width: a number for all, a pair for all axes, a pair for each axis, or a dict of pairs by axis.
@@ -227,7 +229,8 @@ def _statistic(x: Any, axis: int, mode: str) -> Any:
     return convert(_elementwise.round(out, _elementwise.RoundingMethod.TO_NEAREST_EVEN) if exact else out, x.dtype)
 
 
-def _pad_by_function(x: Any, widths: Any, function: Callable[..., Any], kwargs: dict[str, Any]) -> Any:
+def _pad_by_function(x: Any, widths: Any, function: Callable[..., Any],
+                     kwargs: dict[str, Any]) -> Any:
     out = _pad_constant(x, np.asarray(0), widths)
     for axis, pair in enumerate(widths):
         out = apply_along_axis(lambda line, p=pair, i=axis: function(line, p, i, kwargs), axis, out)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core.typing import Array, ArrayLike
 from teucer._dimensions.dimensions import is_symbolic, max_dim
 from teucer.lax import _dot, _reductions, _slicing, _structure
 from teucer.lax._control.iteration import fori_loop, scan
@@ -43,7 +44,7 @@ def _exact(x: Any, y: Any) -> Any:
     return _dot.dot(x, y, precision=Precision.HIGHEST)
 
 
-def poly(seq_of_zeros: Any) -> Any:
+def poly(seq_of_zeros: ArrayLike) -> Array:
     """The polynomial with given zeros and highest coefficient 1; for a square matrix its characteristic polynomial.
 
     >>> poly(np.array([1., 2.])).tolist()
@@ -78,7 +79,7 @@ def _expand(zeros: Any) -> Any:
     return fori_loop(0, n, multiply, start)
 
 
-def polyval(p: Any, x: Any, *, unroll: int = 16) -> Any:
+def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
     """The value at x of the polynomial with coefficients p, by Horner's rule.
 
     unroll: how many steps are written out one after another.
@@ -106,7 +107,7 @@ def _horner(p: Any, x: Any, unroll: int) -> Any:
     return scan(lambda y, c: (y * x + c, None), zero, p, unroll=unroll)[0]
 
 
-def polyadd(a1: Any, a2: Any) -> Any:
+def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
     """The sum of two polynomials.
 
     >>> polyadd(np.array([1, 2]), np.array([3])).tolist()
@@ -115,7 +116,7 @@ def polyadd(a1: Any, a2: Any) -> Any:
     return _ufuncs.add(*_of_one_length("polyadd", a1, a2))
 
 
-def polysub(a1: Any, a2: Any) -> Any:
+def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
     """The difference of two polynomials.
 
     >>> polysub(np.array([1, 2]), np.array([3])).tolist()
@@ -147,7 +148,7 @@ def _trimmed(name: str, p: Any) -> Any:
     return p[int(places[0]):] if places.size else p[p.shape[0] - 1:]
 
 
-def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Any:
+def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -> Array:
     """The product of two polynomials; trim_leading_zeros: of the polynomials without zeros in front, which must be known.
 
     >>> polymul(np.array([1., 1.]), np.array([1., -1.])).tolist()
@@ -160,7 +161,7 @@ def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Any:
     return convolve(x, y, precision=Precision.HIGHEST)
 
 
-def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Any, Any]:
+def polydiv(u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: bool = False) -> tuple[Any, Any]:
     """Quotient and remainder of two polynomials; trim_leading_zeros: the remainder without zeros in front.
 
     >>> [p.tolist() for p in polydiv(np.array([1., 2., 3.]), np.array([1., 2.]))]
@@ -185,7 +186,7 @@ def _divide(u: Any, v: Any) -> Any:
     return concatenate(quotient), rest
 
 
-def polyder(p: Any, m: int = 1) -> Any:
+def polyder(p: ArrayLike, m: int = 1) -> Array:
     """The m-th derivative of a polynomial.
 
     >>> polyder(np.array([1., 2., 3.])).tolist()
@@ -205,7 +206,7 @@ def polyder(p: Any, m: int = 1) -> Any:
     return coefficients[:n - order] * factors.astype(coefficients.dtype)
 
 
-def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
+def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Array:
     """The m-th antiderivative of a polynomial; k: the constants of integration (0), the first one first.
 
     >>> polyint(np.array([2., 2.]), k=5).tolist()
@@ -233,7 +234,7 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
     return full / factors.astype(full.dtype)
 
 
-def roots(p: Any, *, strip_zeros: bool = True) -> Any:
+def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
     """The zeros of a polynomial, as complex numbers: the eigenvalues of its companion matrix.
 
     strip_zeros: coefficients that are zero in front or behind are taken off first, and must be known; without it the
@@ -294,7 +295,8 @@ def _by_size(x: Any) -> Any:
     return argsort(-_ufuncs.abs(x))
 
 
-def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = False, w: Any = None, cov: Any = False) -> Any:
+def polyfit(x: ArrayLike, y: ArrayLike, deg: int, rcond: float | None = None, full: bool = False,
+            w: ArrayLike | None = None, cov: bool = False) -> Array | tuple[Array, ...]:
     """The polynomial of a degree that fits points best, in the sense of least squares.
 
     y: values, or columns of values. w: weights of the points. rcond: relative size of singular values that count as zero

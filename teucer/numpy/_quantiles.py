@@ -10,6 +10,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import typeof
+from teucer._core.typing import Array, ArrayLike
 from teucer._dimensions.dimensions import is_size
 from teucer._transform.vmap import vmap
 from teucer.lax import _cumulative, _dynamic, _sorting, _structure
@@ -36,8 +37,8 @@ def _line_first(x: Any, axes: tuple[int, ...]) -> Any:
 
 
 @fast(static=("name", "axis", "method", "keepdims", "skip_nan", "percent"))
-def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool, skip_nan: bool, weights: Any,
-              percent: bool) -> Any:
+def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool, skip_nan: bool,
+              weights: Any, percent: bool) -> Any:
     check_arraylike(name, a, q)
     for operand in (a, q):
         if is_kind(operand, np.complexfloating):
@@ -133,8 +134,9 @@ def _weighted(line: Any, weights: Any) -> Callable[[Any], Any]:
     return at_share
 
 
-def quantile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
-             keepdims: bool = False, *, weights: Any = None) -> Any:
+def quantile(a: ArrayLike, q: ArrayLike, axis: int | tuple[int, ...] | None = None,
+             out: None = None, overwrite_input: bool = False, method: str = "linear",
+             keepdims: bool = False, *, weights: ArrayLike | None = None) -> Array:
     """The values below which the shares q of the elements over axes lie; nan if an element is nan.
 
     q: a number in [0, 1], or an array of one axis, which then is the first of the result.
@@ -149,8 +151,9 @@ def quantile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input
     return _quantile("quantile", a, q, axis_key(axis), method, keepdims, False, weights, False)
 
 
-def nanquantile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
-                keepdims: bool = False, *, weights: Any = None) -> Any:
+def nanquantile(a: ArrayLike, q: ArrayLike, axis: int | tuple[int, ...] | None = None,
+                out: None = None, overwrite_input: bool = False, method: str = "linear",
+                keepdims: bool = False, *, weights: ArrayLike | None = None) -> Array:
     """As `quantile`, of the elements that are not nan; nan if all are.
 
     >>> nanquantile(np.float32([1, 2, np.nan]), 0.5)
@@ -160,8 +163,10 @@ def nanquantile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_in
     return _quantile("nanquantile", a, q, axis_key(axis), method, keepdims, True, weights, False)
 
 
-def percentile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
-               keepdims: bool = False, *, weights: Any = None, out_sharding: Any = None) -> Any:
+def percentile(a: ArrayLike, q: ArrayLike, axis: int | tuple[int, ...] | None = None,
+               out: None = None, overwrite_input: bool = False, method: str = "linear",
+               keepdims: bool = False, *, weights: ArrayLike | None = None,
+               out_sharding: Any = None) -> Array:
     """As `quantile`, with q in percent.
 
     >>> percentile(np.float32([1, 2, 3, 4]), 50)
@@ -171,8 +176,9 @@ def percentile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_inp
     return _quantile("percentile", a, q, axis_key(axis), method, keepdims, False, weights, True)
 
 
-def nanpercentile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
-                  keepdims: bool = False, *, weights: Any = None) -> Any:
+def nanpercentile(a: ArrayLike, q: ArrayLike, axis: int | tuple[int, ...] | None = None,
+                  out: None = None, overwrite_input: bool = False, method: str = "linear",
+                  keepdims: bool = False, *, weights: ArrayLike | None = None) -> Array:
     """As `percentile`, of the elements that are not nan; nan if all are.
 
     >>> nanpercentile(np.float32([1, 2, np.nan]), 50)
@@ -182,7 +188,8 @@ def nanpercentile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_
     return _quantile("nanpercentile", a, q, axis_key(axis), method, keepdims, True, weights, True)
 
 
-def median(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
+def median(a: ArrayLike, axis: int | tuple[int, ...] | None = None, out: None = None,
+           overwrite_input: bool = False, keepdims: bool = False) -> Array:
     """The middle element over axes, or the mean of the middle two; nan if an element is nan.
 
     >>> median(np.float32([3, 1, 2]))
@@ -192,7 +199,8 @@ def median(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = F
     return _quantile("median", a, 0.5, axis_key(axis), "midpoint", keepdims, False, None, False)
 
 
-def nanmedian(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
+def nanmedian(a: ArrayLike, axis: int | tuple[int, ...] | None = None, out: None = None,
+              overwrite_input: bool = False, keepdims: bool = False) -> Array:
     """As `median`, of the elements that are not nan; nan if all are.
 
     >>> nanmedian(np.float32([3, 1, np.nan]))

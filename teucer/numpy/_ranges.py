@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import typeof
+from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer._dimensions.dimensions import as_size, bounds, is_symbolic, max_dim
 from teucer._transform.vmap import vmap
 from teucer.lax import _elementwise as lax
@@ -38,7 +39,8 @@ def _scalar(x: Any, size: Any) -> Any:
 
 
 @fast(static=("num", "endpoint", "dtype", "axis"))
-def _linspace(start: Any, stop: Any, num: int, endpoint: bool, dtype: Any, axis: int) -> tuple[Any, Any]:
+def _linspace(start: Any, stop: Any, num: int, endpoint: bool, dtype: Any,
+              axis: int) -> tuple[Any, Any]:
     check_arraylike("linspace", start, stop)
     computed = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(typeof(promote_dtypes("linspace", INEXACT, start, stop)[0]).dtype))
     result = computed if dtype is None else dtype
@@ -96,8 +98,9 @@ def _laid_out(out: Any, axis: int, dtype: Any) -> Any:
     return lax.convert_element_type(out, dtype)
 
 
-def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None, axis: int = 0,
-             *, device: Any = None) -> Any:
+def linspace(start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True,
+             retstep: bool = False, dtype: Any = None, axis: int = 0, *,
+             device: Any = None) -> Array | tuple[Array, Array]:
     """num numbers at equal distances from start to stop, which is the last of them if endpoint.
 
     start, stop: numbers or arrays, which broadcast  ->  floats [shape] with a new axis at `axis`; retstep gives the distance too.
@@ -111,8 +114,8 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
     return (out, gap) if retstep else out
 
 
-def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None,
-             axis: int = 0) -> Any:
+def logspace(start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True,
+             base: ArrayLike = 10.0, dtype: Any = None, axis: int = 0) -> Array:
     """base to the powers that `linspace` gives.
 
     >>> logspace(0, 2, 3)
@@ -125,7 +128,8 @@ def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: 
     return lax.convert_element_type(out, dtypes.canonicalize_dtype(typeof(out).dtype) if kind is None else kind)
 
 
-def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Any:
+def geomspace(start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True,
+              dtype: Any = None, axis: int = 0) -> Array:
     """num numbers at equal ratios from start to stop, which is the last of them if endpoint.
 
     start, stop: numbers of one sign, or complex.
@@ -200,7 +204,8 @@ def _meshgrid(xs: Any, sparse: bool, swap: bool) -> Any:
     return tuple(grids)
 
 
-def indices(dimensions: Any, dtype: Any = None, sparse: bool = False) -> Any:
+def indices(dimensions: Sequence[int], dtype: DTypeLike | None = None,
+            sparse: bool = False) -> Array | tuple[Array, ...]:
     """The places of a grid of a shape: for each axis an array of places along it; sparse gives a tuple with axes of size 1.
 
     >>> indices((2, 2)).tolist()
@@ -217,7 +222,8 @@ def indices(dimensions: Any, dtype: Any = None, sparse: bool = False) -> Any:
     return _joining.concatenate([_structure.reshape(broadcast_to(line, shape), (1, *shape)) for line in lines], 0)
 
 
-def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: Any = float, **kwargs: Any) -> Any:
+def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: DTypeLike = float,
+                 **kwargs: Any) -> Array:
     """What a function gives at each place of a grid; it is called with scalars, mapped over the grid by `vmap`.
 
     >>> fromfunction(lambda i, j: i + j, (2, 2), dtype=int).tolist()

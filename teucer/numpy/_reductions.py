@@ -12,6 +12,7 @@ import numpy as np
 
 from teucer._base import dtypes, errors
 from teucer._core.trace import Tracer, typeof
+from teucer._core.typing import Array, ArrayLike, Axis, DTypeLike
 from teucer._dimensions.dimensions import bounds, is_symbolic
 from teucer.lax import _elementwise as lax
 from teucer.lax import _extremes, _reductions, _structure
@@ -144,7 +145,8 @@ def compute_dtype(dtype: Any) -> Any:
     return np.dtype(np.float32) if dtype in dtypes.FLOATS and dtypes.bit_width(dtype) < 32 else dtype
 
 
-def _total(name: str, a: Any, axis: Any, dtype: Any, keepdims: bool, initial: Any, where: Any, promote_integers: bool) -> Any:
+def _total(name: str, a: Any, axis: Any, dtype: Any, keepdims: bool, initial: Any, where: Any,
+           promote_integers: bool) -> Any:
     x = strong(name, a)
     result = result_dtype(name, typeof(x).dtype, dtype, promote_integers)
     kind = {"sum": "any", "prod": "all"}[name] if result == np.bool_ else name
@@ -153,17 +155,20 @@ def _total(name: str, a: Any, axis: Any, dtype: Any, keepdims: bool, initial: An
 
 
 @fast(static=("axis", "dtype", "keepdims", "promote_integers"))
-def _sum(a: Any, axis: Any, dtype: Any, keepdims: bool, initial: Any, where: Any, promote_integers: bool) -> Any:
+def _sum(a: Any, axis: Any, dtype: Any, keepdims: bool, initial: Any, where: Any,
+         promote_integers: bool) -> Any:
     return _total("sum", a, axis, dtype, keepdims, initial, where, promote_integers)
 
 
 @fast(static=("axis", "dtype", "keepdims", "promote_integers"))
-def _prod(a: Any, axis: Any, dtype: Any, keepdims: bool, initial: Any, where: Any, promote_integers: bool) -> Any:
+def _prod(a: Any, axis: Any, dtype: Any, keepdims: bool, initial: Any, where: Any,
+          promote_integers: bool) -> Any:
     return _total("prod", a, axis, dtype, keepdims, initial, where, promote_integers)
 
 
-def sum(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False, initial: Any = None,
-        where: Any = None, promote_integers: bool = True) -> Any:
+def sum(a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None,
+        keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike | None = None,
+        promote_integers: bool = True) -> Array:
     """The sum of elements over axes, by default over all.
 
     a: T[shape]  ->  T[shape without axes], or with size 1 there for keepdims; integers narrower than the default ones become
@@ -178,8 +183,9 @@ def sum(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims:
     return _sum(a, axis_key(axis), dtype, keepdims, initial, where, promote_integers)
 
 
-def prod(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False, initial: Any = None,
-         where: Any = None, promote_integers: bool = True) -> Any:
+def prod(a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None,
+         keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike | None = None,
+         promote_integers: bool = True) -> Array:
     """The product of elements over axes, by default over all; dtypes and arguments as in `sum`.
 
     >>> prod(np.int8([20, 10]))
@@ -218,7 +224,8 @@ def _min(a: Any, axis: Any, keepdims: bool, initial: Any, where: Any) -> Any:
     return _extreme("min", a, axis, keepdims, initial, where)
 
 
-def max(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None) -> Any:
+def max(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False,
+        initial: ArrayLike | None = None, where: ArrayLike | None = None) -> Array:
     """The greatest element over axes, by default over all; nan if there is one.
 
     initial: takes part too; needed with `where`, which says which elements take part.
@@ -231,7 +238,8 @@ def max(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, init
     return _max(a, axis_key(axis), keepdims, initial, where)
 
 
-def min(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None) -> Any:
+def min(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False,
+        initial: ArrayLike | None = None, where: ArrayLike | None = None) -> Array:
     """The least element over axes, by default over all; nan if there is one. Arguments as in `max`.
 
     >>> min(np.float32([[1, 2], [3, 4]]), axis=1)
@@ -241,7 +249,7 @@ def min(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, init
     return _min(a, axis_key(axis), keepdims, initial, where)
 
 
-def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
+def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
     """The difference of the greatest and the least element over axes.
 
     >>> ptp(np.float32([1, 5, 3]))
@@ -267,7 +275,8 @@ def _arg(name: str, a: Any, axis: Any, keepdims: bool) -> Any:
     return keep(out, np.shape(x), tuple(range(ndim)) if axis is None else (at,)) if keepdims else out
 
 
-def argmax(a: Any, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Any:
+def argmax(a: ArrayLike, axis: int | None = None, out: None = None,
+           keepdims: bool | None = None) -> Array:
     """The place of the greatest element along an axis, or in the flattened array: the first of equal ones, or of nan.
 
     Raises ValueError if there are no elements.
@@ -279,7 +288,8 @@ def argmax(a: Any, axis: int | None = None, out: None = None, keepdims: bool | N
     return _arg("argmax", a, axis_key(axis), bool(keepdims))
 
 
-def argmin(a: Any, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Any:
+def argmin(a: ArrayLike, axis: int | None = None, out: None = None,
+           keepdims: bool | None = None) -> Array:
     """The place of the least element along an axis, or in the flattened array: the first of equal ones, or of nan.
 
     >>> argmin(np.float32([1, 5, 3]))
@@ -298,7 +308,8 @@ def _truth(name: str, a: Any, axis: Any, keepdims: bool, where: Any) -> Any:
     return fold(name, x, axis, keepdims, where, None)
 
 
-def all(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None) -> Any:
+def all(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, *,
+        where: ArrayLike | None = None) -> Array:
     """Whether all elements over axes are true, or not 0; of no elements true.
 
     >>> all(np.array([True, False]))
@@ -308,7 +319,8 @@ def all(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *, w
     return _truth("all", a, axis_key(axis), keepdims, where)
 
 
-def any(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None) -> Any:
+def any(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, *,
+        where: ArrayLike | None = None) -> Array:
     """Whether an element over axes is true, or not 0; of no elements false.
 
     >>> any(np.array([True, False]))
@@ -318,7 +330,7 @@ def any(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *, w
     return _truth("any", a, axis_key(axis), keepdims, where)
 
 
-def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
+def count_nonzero(a: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Array:
     """The number of elements over axes that are not 0.
 
     >>> count_nonzero(np.float32([0, 1, 2]))
@@ -362,7 +374,8 @@ def _mean(a: Any, axis: Any, dtype: Any, keepdims: bool, where: Any) -> Any:
     return _structure.convert_element_type(divided(fold("sum", x, axes, keepdims, where, None), n), result)
 
 
-def mean(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None) -> Any:
+def mean(a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None,
+         keepdims: bool = False, *, where: ArrayLike | None = None) -> Array:
     """The mean of elements over axes, by default over all; of no elements nan.
 
     a: T[shape]  ->  T[shape without axes], integers and booleans as floats. where: which elements take part.
@@ -375,7 +388,8 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims
 
 
 @fast(static=("name", "axis", "dtype", "keepdims"))
-def _var(name: str, a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: bool, where: Any, mean: Any) -> Any:
+def _var(name: str, a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: bool, where: Any,
+         mean: Any) -> Any:
     x, result = inexact(name, a, dtype)
     axes = axes_of(axis, np.ndim(x))
     n = taking_part(x, axes, where, keepdims)
@@ -412,8 +426,9 @@ def _degrees(ddof: Any, correction: Any) -> Any:
     return correction
 
 
-def var(a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: Any = 0, keepdims: bool = False, *,
-        where: Any = None, mean: Any = None, correction: Any = None) -> Any:
+def var(a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None,
+        ddof: int = 0, keepdims: bool = False, *, where: ArrayLike | None = None,
+        mean: ArrayLike | None = None, correction: int | float | None = None) -> Array:
     """The variance of elements over axes: the mean of |x - mean|^2, with n - ddof for the number n of elements.
 
     Real, also of complex numbers; nan where n <= ddof. mean: the mean, if it is known, with axes of size 1.
@@ -426,8 +441,9 @@ def var(a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: Any
     return _var("var", a, axis_key(axis), dtype, _degrees(ddof, correction), keepdims, where, mean)
 
 
-def std(a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: Any = 0, keepdims: bool = False, *,
-        where: Any = None, mean: Any = None, correction: Any = None) -> Any:
+def std(a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None,
+        ddof: int = 0, keepdims: bool = False, *, where: ArrayLike | None = None,
+        mean: ArrayLike | None = None, correction: int | float | None = None) -> Array:
     """The standard deviation of elements over axes: the root of `var`, with the same arguments.
 
     >>> std(np.float32([1, 3]))
@@ -456,7 +472,8 @@ def _average(a: Any, axis: Any, weights: Any, keepdims: bool) -> Any:
     return lax.div(fold("sum", lax.mul(x, w), axes, keepdims, None, None), total), total
 
 
-def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, keepdims: bool = False) -> Any:
+def average(a: ArrayLike, axis: Axis = None, weights: ArrayLike | None = None,
+            returned: bool = False, keepdims: bool = False) -> Array | tuple[Array, Array]:
     """The mean of elements over axes, each with a weight; `returned` gives the sum of the weights too.
 
     weights: of the shape of a, or of its axes `axis`. Raises ValueError for other shapes.

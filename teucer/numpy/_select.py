@@ -11,6 +11,7 @@ import numpy as np
 from teucer._arrays.arrays import ArrayImpl
 from teucer._base import dtypes
 from teucer._core.trace import Tracer
+from teucer._core.typing import Array, ArrayLike
 from teucer._transform.vmap import vmap
 from teucer.lax import _shapes, _structure
 from teucer.numpy._creation import zeros
@@ -25,7 +26,7 @@ from teucer.numpy._taking import take, take_along_axis
 __all__ = ["choose", "compress", "extract", "piecewise", "select"]
 
 
-def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
+def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: ArrayLike = 0) -> Array:
     """For each element the choice that belongs to the first condition that holds there, or default.
 
     Raises ValueError unless there is one choice for each condition.
@@ -45,7 +46,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     return out
 
 
-def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Any:
+def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Array:
     """A function of x defined by pieces: for each element the function, or number, of the last condition that holds there.
 
     funclist: one for each condition, and if there is one more it holds elsewhere (else 0). Functions are given single
@@ -81,7 +82,8 @@ def _piece(function: Callable[..., Any] | Any, x: Any, args: Any, kw: Any) -> An
     return _structure.reshape(vmap(one)(flat), x.shape) if flat.shape[0] else x
 
 
-def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
+def choose(a: ArrayLike, choices: ArrayLike | Sequence[ArrayLike], out: None = None,
+           mode: str = "raise") -> Array:
     """For each element of a that element of the choices whose number it is; all broadcast together.
 
     mode: "raise" refuses numbers outside and needs a known array, "clip" takes the nearest, "wrap" counts around.
@@ -109,7 +111,8 @@ def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
                            wrap_negative_indices=False)[0]
 
 
-def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: Any = 0) -> Any:
+def extract(condition: ArrayLike, arr: ArrayLike, *, size: int | None = None,
+            fill_value: ArrayLike = 0) -> Array:
     """The elements of the flattened array where condition holds; size and fill_value as for `compress`.
 
     >>> extract(np.array([True, False]), np.array([3, 4])).tolist()
@@ -118,8 +121,8 @@ def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: An
     return compress(ravel(operand("extract", condition)), arr, size=size, fill_value=fill_value)
 
 
-def compress(condition: Any, a: Any, axis: int | None = None, *, size: int | None = None, fill_value: Any = 0,
-             out: None = None) -> Any:
+def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, *,
+             size: int | None = None, fill_value: ArrayLike = 0, out: None = None) -> Array:
     """The parts of a along an axis where condition holds; of the flattened array if it is None.
 
     size: how many are given, cut off or filled up with fill_value; needed where condition is traced.

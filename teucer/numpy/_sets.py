@@ -9,6 +9,7 @@ import numpy as np
 
 from teucer._base import dtypes, errors
 from teucer._core.trace import typeof
+from teucer._core.typing import Array, ArrayLike
 from teucer._dimensions.dimensions import is_symbolic
 from teucer._dynamic.dynamic import results_allowed
 from teucer.lax import _cumulative, _elementwise, _extremes, _joining, _reductions, _shapes, _slicing, _sorting, _structure
@@ -59,8 +60,10 @@ def _known(name: str, x: Any) -> None:
                f"other transforms, you can specify a concrete value for the size argument, which will determine the output size.")
 
 
-def unique(ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: int | None = None,
-           *, equal_nan: bool = True, size: int | None = None, fill_value: Any = None, sorted: bool = True) -> Any:
+def unique(ar: ArrayLike, return_index: bool = False, return_inverse: bool = False,
+           return_counts: bool = False, axis: int | None = None, *, equal_nan: bool = True,
+           size: int | None = None, fill_value: ArrayLike | None = None,
+           sorted: bool = True) -> Any:
     """The distinct elements in ascending order; with axis the distinct parts along it.
 
     return_index: also where each comes first; return_inverse: also which of them each element is; return_counts: also how
@@ -77,7 +80,8 @@ def unique(ar: Any, return_index: bool = False, return_inverse: bool = False, re
     return wanted if len(wanted) > 1 else out.values
 
 
-def _unique(name: str, ar: Any, axis: int | None, equal_nan: bool, size: int | None, fill_value: Any) -> UniqueAllResult:
+def _unique(name: str, ar: Any, axis: int | None, equal_nan: bool, size: int | None,
+            fill_value: Any) -> UniqueAllResult:
     x = operand(name, ar)
     shape = x.shape
     if axis is None:
@@ -100,7 +104,8 @@ def _unique(name: str, ar: Any, axis: int | None, equal_nan: bool, size: int | N
     return UniqueAllResult(values, indices, inverse, counts)
 
 
-def _unique_of_none(name: str, x: Any, axis: int, size: int | None, fill_value: Any) -> UniqueAllResult:
+def _unique_of_none(name: str, x: Any, axis: int, size: int | None,
+                    fill_value: Any) -> UniqueAllResult:
     if size and fill_value is None:
         raise ValueError(f"jnp.{name}: for zero-sized input with nonzero size argument, fill_value must be specified")
     count = 0 if size is None else operator.index(size)
@@ -168,7 +173,8 @@ def _runs(x: Any, found: _Runs, fill: Any, axis: int, size: Any) -> tuple[Any, A
     return values, _structure.convert_element_type(first, index_dtype()), _structure.convert_element_type(counts, index_dtype())
 
 
-def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueAllResult:
+def unique_all(x: ArrayLike, /, *, size: int | None = None,
+               fill_value: ArrayLike | None = None) -> UniqueAllResult:
     """The distinct elements, and all that `unique` says of them; NaNs are distinct.
 
     >>> unique_all(np.array([3, 1, 3])).inverse_indices.tolist()
@@ -177,7 +183,8 @@ def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None) ->
     return _unique("unique_all", x, None, False, size, fill_value)
 
 
-def unique_counts(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueCountsResult:
+def unique_counts(x: ArrayLike, /, *, size: int | None = None,
+                  fill_value: ArrayLike | None = None) -> UniqueCountsResult:
     """The distinct elements, and how often each comes; NaNs are distinct.
 
     >>> unique_counts(np.array([3, 1, 3])).counts.tolist()
@@ -187,7 +194,8 @@ def unique_counts(x: Any, /, *, size: int | None = None, fill_value: Any = None)
     return UniqueCountsResult(out.values, out.counts)
 
 
-def unique_inverse(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueInverseResult:
+def unique_inverse(x: ArrayLike, /, *, size: int | None = None,
+                   fill_value: ArrayLike | None = None) -> UniqueInverseResult:
     """The distinct elements, and which of them each element is; NaNs are distinct.
 
     >>> unique_inverse(np.array([3, 1, 3])).inverse_indices.tolist()
@@ -197,7 +205,8 @@ def unique_inverse(x: Any, /, *, size: int | None = None, fill_value: Any = None
     return UniqueInverseResult(out.values, out.inverse_indices)
 
 
-def unique_values(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> Any:
+def unique_values(x: ArrayLike, /, *, size: int | None = None,
+                  fill_value: ArrayLike | None = None) -> Array:
     """The distinct elements; NaNs are distinct.
 
     >>> unique_values(np.array([3, 1, 3])).tolist()
@@ -206,7 +215,8 @@ def unique_values(x: Any, /, *, size: int | None = None, fill_value: Any = None)
     return _unique("unique_values", x, None, False, size, fill_value).values
 
 
-def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+def union1d(ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None,
+            fill_value: ArrayLike | None = None) -> Array:
     """The distinct elements of both arrays in ascending order; size and fill_value as for `unique`.
 
     >>> union1d(np.array([3, 1]), np.array([2, 3])).tolist()
@@ -219,8 +229,9 @@ def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = No
     return unique(_joining.concatenate([ravel(x), ravel(y)], 0), size=size, fill_value=fill_value)
 
 
-def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False, *, size: int | None = None,
-                fill_value: Any = None) -> Any:
+def intersect1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False,
+                return_indices: bool = False, *, size: int | None = None,
+                fill_value: ArrayLike | None = None) -> Array | tuple[Array, Array, Array]:
     """The distinct elements that both arrays have, in ascending order.
 
     return_indices: also where each comes first in either. assume_unique: the elements of each array are distinct.
@@ -278,7 +289,8 @@ def _first_place(x: Any, values: Any) -> Any:
     return _extremes.argmax(pairs, 1, np.int32) if x.shape[0] else values
 
 
-def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | None = None, fill_value: Any = None) -> Any:
+def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, *,
+              size: int | None = None, fill_value: ArrayLike | None = None) -> Array:
     """The distinct elements of ar1 that ar2 has not, in ascending order; in their order with assume_unique.
 
     size: how many are given, cut off or filled up with fill_value (by default 0).
@@ -310,7 +322,8 @@ def _like(values: Any, x: Any) -> Any:
     return convert(asarray(values), x.dtype, typeof(x).weak_type)
 
 
-def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | None = None, fill_value: Any = None) -> Any:
+def setxor1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, *,
+             size: int | None = None, fill_value: ArrayLike | None = None) -> Array:
     """The distinct elements that only one of two arrays has, in ascending order.
 
     size: how many are given, cut off or filled up with fill_value (by default the least one).
@@ -340,7 +353,8 @@ def _order_of(values: Any, chosen: Any) -> Any:
     return order
 
 
-def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, method: str = "auto") -> Any:
+def isin(element: ArrayLike, test_elements: ArrayLike, assume_unique: bool = False,
+         invert: bool = False, *, method: str = "auto") -> Array:
     """Whether each element is one of test_elements.
 
     method: "compare_all" pairs, "binary_search" in the sorted elements, "sort" both together; the result is the same.

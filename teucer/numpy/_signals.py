@@ -10,6 +10,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import Tracer, typeof
+from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer._dimensions.dimensions import is_size
 from teucer.lax import _cumulative, _dot, _elementwise, _slicing, _structure
 from teucer.lax._convolution import primitive as _convolution
@@ -26,7 +27,8 @@ from teucer.numpy._stacking import concatenate
 __all__ = ["convolve", "corrcoef", "correlate", "cov", "diff", "ediff1d", "gradient", "interp", "trapezoid", "unwrap"]
 
 
-def convolve(a: Any, v: Any, mode: str = "full", *, precision: Any = None, preferred_element_type: Any = None) -> Any:
+def convolve(a: ArrayLike, v: ArrayLike, mode: str = "full", *, precision: Any = None,
+             preferred_element_type: DTypeLike | None = None) -> Array:
     """The convolution of two sequences: result[k] = sum of a[i] v[k - i].
 
     mode: "full": wherever they overlap; "same": as many elements as the longer one, of the middle; "valid": where they
@@ -42,7 +44,8 @@ def convolve(a: Any, v: Any, mode: str = "full", *, precision: Any = None, prefe
     return _convolve(x, y, mode, precision, preferred)
 
 
-def correlate(a: Any, v: Any, mode: str = "valid", *, precision: Any = None, preferred_element_type: Any = None) -> Any:
+def correlate(a: ArrayLike, v: ArrayLike, mode: str = "valid", *, precision: Any = None,
+              preferred_element_type: DTypeLike | None = None) -> Array:
     """The correlation of two sequences: result[k] = sum of a[i + k] conj(v[i]). Modes as for `convolve`.
 
     >>> correlate(np.array([1., 2., 3.]), np.array([1., 0.])).tolist()
@@ -85,7 +88,8 @@ def _convolve(x: Any, y: Any, mode: str, precision: Any, preferred: Any) -> Any:
     return _structure.reshape(out, out.shape[2:])
 
 
-def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+def diff(a: ArrayLike, n: int = 1, axis: int = -1, prepend: ArrayLike | None = None,
+         append: ArrayLike | None = None) -> Array:
     """The differences of neighbours along an axis, n times over; of booleans, whether they differ.
 
     prepend, append: values put before and after the others first.
@@ -121,7 +125,8 @@ def _diff(x: Any, times: int, axis: int) -> Any:
     return x
 
 
-def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None,
+            to_begin: ArrayLike | None = None) -> Array:
     """The differences of neighbours in the flattened array, with values put before and after them.
 
     >>> ediff1d(np.array([1, 4, 9]), to_begin=0).tolist()
@@ -134,7 +139,8 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     return concatenate(parts) if len(parts) > 1 else out
 
 
-def gradient(f: Any, *varargs: Any, axis: int | Sequence[int] | None = None, edge_order: int | None = None) -> Any:
+def gradient(f: ArrayLike, *varargs: Any, axis: int | Sequence[int] | None = None,
+             edge_order: int | None = None) -> Array | list[Array]:
     """The derivative of f along each axis, by central differences of second order, one-sided at the ends.
 
     varargs: the distance of the elements: one number, or for each axis a number or the coordinates of its elements.
@@ -182,7 +188,8 @@ def _gradient(x: Any, h: Any, axis: int) -> Any:
     return concatenate([first, inner, last], axis)
 
 
-def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0,
+              axis: int = -1) -> Array:
     """The area under y along an axis, by the trapezoidal rule; at places x, or dx apart.
 
     >>> float(trapezoid(np.array([1., 2., 3.])))
@@ -208,7 +215,8 @@ def _area(y: Any, x: Any, axis: int, given: bool) -> Any:
     return _structure.reduce_sum(means, [means.ndim - 1]) * 0.5
 
 
-def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: float | None = None) -> Any:
+def interp(x: ArrayLike, xp: ArrayLike, fp: ArrayLike, left: Any = None, right: Any = None,
+           period: float | None = None) -> Array:
     """The values at x of the piecewise linear function through the points (xp, fp); xp ascends.
 
     left, right: the values before the first and after the last point (by default fp there), or "extrapolate".
@@ -268,7 +276,8 @@ def _interp(x: Any, xp: Any, fp: Any, period: Any, fixed: Any, rules: Any) -> An
     return out
 
 
-def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * np.pi) -> Any:
+def unwrap(p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1,
+           period: ArrayLike = 2 * np.pi) -> Array:
     """p with jumps along an axis larger than discont (half the period by default) taken out by adding multiples of the period.
 
     >>> unwrap(np.array([0., 6.])).tolist()
@@ -302,8 +311,9 @@ def _unwrap(x: Any, period: Any, limit: Any, axis: int, exact: bool) -> Any:
     return concatenate([first, rest + _cumulative.cumsum(convert(correction, x.dtype), axis)], axis)
 
 
-def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None, fweights: Any = None,
-        aweights: Any = None, dtype: Any = None) -> Any:
+def cov(m: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, bias: bool = False,
+        ddof: int | None = None, fweights: ArrayLike | None = None,
+        aweights: ArrayLike | None = None, dtype: DTypeLike | None = None) -> Array:
     """The covariance matrix of variables, which are the rows of m (the columns without rowvar), and of y.
 
     bias: divide by n, not by n - 1; ddof: by n - ddof. fweights: how often each observation counts; aweights: how much.
@@ -360,7 +370,8 @@ def _covariance(x: Any, frequencies: Any, importances: Any, ddof: Any) -> Any:
     return _structure.reshape(out, ()) if is_size("cov", x.shape[0], 1) else out
 
 
-def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> Any:
+def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True,
+             dtype: DTypeLike | None = None) -> Array:
     """The correlation coefficients of variables; arguments as for `cov`.
 
     >>> corrcoef(np.array([[1., 2.], [2., 1.]])).tolist()

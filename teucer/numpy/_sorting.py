@@ -10,6 +10,7 @@ import numpy as np
 from teucer._arrays.arrays import ArrayImpl
 from teucer._base import dtypes
 from teucer._core.trace import Tracer
+from teucer._core.typing import Array, ArrayLike
 from teucer._dimensions import dimensions
 from teucer.lax import _elementwise, _joining, _shapes, _sorting, _structure
 from teucer.lax._control.iteration import fori_loop
@@ -34,8 +35,8 @@ def _checked(name: str, a: Any, axis: int | None, kind: Any, order: Any) -> tupl
     return (ravel(x), 0) if axis is None else (x, axis_of(x, axis))
 
 
-def sort(a: Any, axis: int | None = -1, *, kind: None = None, order: None = None, stable: bool = True,
-         descending: bool = False) -> Any:
+def sort(a: ArrayLike, axis: int | None = -1, *, kind: None = None, order: None = None,
+         stable: bool = True, descending: bool = False) -> Array:
     """The elements of a in ascending order along an axis, flattened for None; NaNs come last.
 
     stable: whether equal elements keep their order, which one sees of zeros of different sign.
@@ -54,8 +55,8 @@ def _sort(x: Any, axis: int, stable: bool, descending: bool) -> Any:
     return flip(out, axis) if descending else out
 
 
-def argsort(a: Any, axis: int | None = -1, *, kind: None = None, order: None = None, stable: bool = True,
-            descending: bool = False, dtype: Any = None) -> Any:
+def argsort(a: ArrayLike, axis: int | None = -1, *, kind: None = None, order: None = None,
+            stable: bool = True, descending: bool = False, dtype: Any = None) -> Array:
     """The places that bring a in ascending order along an axis, of the flattened array for None.
 
     >>> argsort(np.array([3, 1, 2])).tolist()
@@ -79,7 +80,7 @@ def _wide_enough(n: Any) -> Any:
     return np.dtype(np.int32) if type(n) is not int or n < 2**31 else np.dtype(np.int64)
 
 
-def sort_complex(a: Any) -> Any:
+def sort_complex(a: ArrayLike) -> Array:
     """The elements of a as complex numbers, in ascending order of real and then imaginary parts, along the last axis.
 
     >>> sort_complex(np.array([2, 1])).tolist()
@@ -89,7 +90,7 @@ def sort_complex(a: Any) -> Any:
     return sort(convert(x, dtypes.canonicalize_dtype(dtypes.to_complex_dtype(x.dtype))))
 
 
-def lexsort(keys: Any, axis: int = -1) -> Any:
+def lexsort(keys: Any, axis: int = -1) -> Array:
     """The places that sort by the last key, then by the one before, and so on.
 
     Raises TypeError for no keys, ValueError for keys of several shapes.
@@ -121,7 +122,7 @@ def _kth(x: Any, kth: Any, axis: int) -> None:
         _structure.canonical_axis(k, x.shape[axis])
 
 
-def partition(a: Any, kth: int, axis: int = -1) -> Any:
+def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     """a with its elements moved along an axis so that no element before place kth is greater, and none after it less.
 
     The order on either side is not specified.
@@ -135,7 +136,7 @@ def partition(a: Any, kth: int, axis: int = -1) -> Any:
     return sort(x, at)
 
 
-def argpartition(a: Any, kth: int, axis: int = -1) -> Any:
+def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     """The places that `partition` a.
 
     >>> int(argpartition(np.array([3, 1, 2, 0]), 0)[0])
@@ -150,7 +151,8 @@ def argpartition(a: Any, kth: int, axis: int = -1) -> Any:
 _METHODS = ("compare_all", "scan", "scan_unrolled", "sort")
 
 
-def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None, *, method: str = "scan") -> Any:
+def searchsorted(a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None, *,
+                 method: str = "scan") -> Array:
     """Where in the sorted array a the values v would be put to keep it sorted; before equal elements, or after with "right".
 
     method: "scan" and "scan_unrolled" are binary searches, "sort" sorts both together, "compare_all" compares all pairs.
@@ -238,7 +240,8 @@ def _ranks(x: Any) -> Any:
     return _argsort(_argsort(x, 0, True, False, np.dtype(np.int32)), 0, True, False, np.dtype(np.int32))
 
 
-def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = None) -> Any:
+def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False, *,
+             method: str | None = None) -> Array:
     """The number of the bin of each element: i if bins[i-1] <= x < bins[i]; bins ascend, or descend.
 
     right: the right edge belongs to a bin, and not the left one.

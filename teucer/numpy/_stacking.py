@@ -12,6 +12,7 @@ import numpy as np
 from teucer._arrays.arrays import ArrayImpl
 from teucer._base import dtypes
 from teucer._core.trace import Tracer
+from teucer._core.typing import Array, ArrayLike, DTypeLike, Shape
 from teucer._dimensions.dimensions import as_size, is_symbolic, max_dim, min_dim
 from teucer._transform.vmap import vmap
 from teucer.lax import _cumulative, _elementwise, _joining, _slicing, _structure
@@ -36,7 +37,8 @@ def _joined(name: str, arrays: Any, dtype: Any) -> list[Any]:
     return [convert(x, wanted) for x in xs]
 
 
-def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
+def concatenate(arrays: ArrayLike | Sequence[ArrayLike], axis: int | None = 0,
+                dtype: DTypeLike | None = None) -> Array:
     """Arrays joined along an axis; all flattened first if it is None.
 
     Raises ValueError for no arrays or arrays without axes, TypeError if other axes differ in size.
@@ -60,7 +62,7 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
     return _joining.concatenate(xs, axis_of(xs[0], axis))
 
 
-def concat(arrays: Any, /, *, axis: int | None = 0) -> Any:
+def concat(arrays: Sequence[ArrayLike], /, *, axis: int | None = 0) -> Array:
     """As `concatenate`.
 
     >>> concat([np.zeros(1), np.ones(2)]).tolist()
@@ -69,7 +71,8 @@ def concat(arrays: Any, /, *, axis: int | None = 0) -> Any:
     return concatenate(arrays, axis)
 
 
-def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Any:
+def stack(arrays: ArrayLike | Sequence[ArrayLike], axis: int = 0, out: None = None,
+          dtype: DTypeLike | None = None) -> Array:
     """Arrays of one shape joined along a new axis.
 
     Raises ValueError for no arrays or arrays of several shapes.
@@ -91,7 +94,7 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> An
     return _joining.stack(xs, _structure.canonical_axis(axis, len(shapes[0]) + 1))
 
 
-def vstack(tup: Any, dtype: Any = None) -> Any:
+def vstack(tup: ArrayLike | Sequence[ArrayLike], dtype: DTypeLike | None = None) -> Array:
     """Arrays joined along the first axis; those of one axis are rows.
 
     >>> vstack([np.zeros(2), np.ones(2)]).shape
@@ -100,7 +103,7 @@ def vstack(tup: Any, dtype: Any = None) -> Any:
     return concatenate(_each("vstack", tup, atleast_2d), 0, dtype)
 
 
-def hstack(tup: Any, dtype: Any = None) -> Any:
+def hstack(tup: ArrayLike | Sequence[ArrayLike], dtype: DTypeLike | None = None) -> Array:
     """Arrays joined along the second axis, or along the first if they have one.
 
     >>> hstack([np.zeros(2), np.ones(2)]).shape
@@ -111,7 +114,7 @@ def hstack(tup: Any, dtype: Any = None) -> Any:
     return concatenate(xs, 0 if ndim == 1 else 1, dtype)
 
 
-def dstack(tup: Any, dtype: Any = None) -> Any:
+def dstack(tup: ArrayLike | Sequence[ArrayLike], dtype: DTypeLike | None = None) -> Array:
     """Arrays joined along the third axis.
 
     >>> dstack([np.zeros(2), np.ones(2)]).shape
@@ -120,7 +123,7 @@ def dstack(tup: Any, dtype: Any = None) -> Any:
     return concatenate(_each("dstack", tup, atleast_3d), 2, dtype)
 
 
-def column_stack(tup: Any) -> Any:
+def column_stack(tup: ArrayLike | Sequence[ArrayLike]) -> Array:
     """Arrays joined along the second axis; those of one axis are columns.
 
     >>> column_stack([np.zeros(2), np.ones((2, 2))]).shape
@@ -141,7 +144,7 @@ def _each(name: str, arrays: Any, shaped: Callable[[Any], Any]) -> Any:
     return vmap(shaped)(xs) if _is_array(arrays) else [shaped(x) for x in xs]
 
 
-def block(arrays: Any) -> Any:
+def block(arrays: Any) -> Array:
     """An array from nested lists of blocks: the innermost lists are joined along the last axis.
 
     Raises ValueError if lists are nested to different depths, or empty.
@@ -170,7 +173,7 @@ def _block(xs: Any) -> tuple[Any, int]:
     return concatenate(full, -depth), depth + 1
 
 
-def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     """An array cut along an axis: into so many equal parts, or at the places given.
 
     Raises ValueError if the parts would not be equal.
@@ -181,7 +184,7 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     return _split("split", ary, indices_or_sections, axis)
 
 
-def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     """As `split`; the first parts are longer by one where they cannot be equal.
 
     >>> [x.tolist() for x in array_split(np.arange(5), 2)]
@@ -190,7 +193,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     return _split("array_split", ary, indices_or_sections, axis)
 
 
-def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+def hsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Any]:
     """An array cut along its second axis, or the first if it has one.
 
     >>> [x.tolist() for x in hsplit(np.arange(4), 2)]
@@ -200,7 +203,7 @@ def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     return _split("hsplit", x, indices_or_sections, 0 if x.ndim == 1 else 1)
 
 
-def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+def vsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Any]:
     """An array cut along its first axis.
 
     >>> [x.shape for x in vsplit(np.zeros((4, 2)), 2)]
@@ -209,7 +212,7 @@ def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     return _split("vsplit", ary, indices_or_sections, 0)
 
 
-def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+def dsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Any]:
     """An array cut along its third axis.
 
     >>> [x.shape for x in dsplit(np.zeros((1, 2, 4)), 2)]
@@ -244,7 +247,7 @@ def _split(name: str, ary: Any, indices_or_sections: Any, axis: int) -> list[Any
     return [_slicing.slice_in_dim(x, a, a + size, axis=at) for a, size in zip(bounds, sizes, strict=False)]
 
 
-def tile(A: Any, reps: Any) -> Any:
+def tile(A: ArrayLike, reps: int | Sequence[int]) -> Array:
     """A repeated as a whole along its axes, and along new leading axes for further numbers.
 
     >>> tile(np.arange(2), (2, 2)).tolist()
@@ -260,8 +263,8 @@ def tile(A: Any, reps: Any) -> Any:
     return _structure.reshape(spread, tuple(n * c for n, c in zip(shape, counts, strict=True)))
 
 
-def repeat(a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None,
-           out_sharding: Any = None) -> Any:
+def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None, *,
+           total_repeat_length: int | None = None, out_sharding: Any = None) -> Array:
     """a with each element repeated, along an axis or flattened.
 
     repeats: how often, once for all or for each element. total_repeat_length: the size of the result's axis; needed where
@@ -345,7 +348,7 @@ def _taken(x: Any, places: Any, axis: int) -> Any:
                           GatherDimensionNumbers(others, (axis,), (axis,)), sizes, mode="promise_in_bounds")
 
 
-def resize(a: Any, new_shape: Any) -> Any:
+def resize(a: ArrayLike, new_shape: Shape) -> Array:
     """a in another shape: its elements again and again, or only the first ones.
 
     >>> resize(np.arange(3), (2, 2)).tolist()
@@ -362,7 +365,7 @@ def resize(a: Any, new_shape: Any) -> Any:
     return reshape(_slicing.slice(tile(x, times), (0,), (total,)), sizes)
 
 
-def append(arr: Any, values: Any, axis: int | None = None) -> Any:
+def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
     """Values joined to the end of an array along an axis; both flattened if it is None.
 
     >>> append(np.arange(2), np.array([[5]])).tolist()
@@ -372,7 +375,7 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Any:
     return concatenate([x, y], axis)
 
 
-def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
+def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: int | Sequence[int] | None = None) -> Array:
     """An array without the zeros at its borders; "f": in front, "b": at the back. The values must be known.
 
     >>> trim_zeros(np.array([0, 1, 0, 2, 0])).tolist()

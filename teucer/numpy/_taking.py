@@ -8,6 +8,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import typeof
+from teucer._core.typing import Array, ArrayLike
 from teucer._dimensions.dimensions import is_size
 from teucer.lax import _cumulative, _elementwise, _shapes, _structure
 from teucer.lax._indexing import gather as _gather
@@ -26,8 +27,9 @@ _IN_PLACE = ("cannot modify arrays in-place, because JAX arrays are immutable. P
              "array.")
 
 
-def take(a: Any, indices: Any, axis: int | None = None, out: None = None, mode: str | None = None, unique_indices: bool = False,
-         indices_are_sorted: bool = False, fill_value: Any = None) -> Any:
+def take(a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: None = None,
+         mode: str | None = None, unique_indices: bool = False, indices_are_sorted: bool = False,
+         fill_value: Any = None) -> Array:
     """The elements of a at integer places of an axis, of the flattened array if it is None.
 
     mode: what places outside give: "fill" (the default): fill_value, by default NaN or the least signed or greatest
@@ -72,8 +74,9 @@ def _checked_indices(name: str, arr: Any, indices: Any, axis: int | None) -> tup
     return x, places, axis_of(x, axis)
 
 
-def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: str | GatherScatterMode | None = None,
-                    fill_value: Any = None, *, wrap_negative_indices: bool | None = None) -> Any:
+def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1,
+                    mode: str | GatherScatterMode | None = None, fill_value: Any = None, *,
+                    wrap_negative_indices: bool | None = None) -> Array:
     """Of each line of arr along an axis the elements at the places of the same line of indices.
 
     The other axes broadcast together. mode and fill_value as for `take`, without "wrap".
@@ -112,8 +115,8 @@ def _vectors(places: Any, n: Any, options: Options) -> Any:
     return _shapes.expand_dims(places, (places.ndim,))
 
 
-def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None, inplace: bool = True, *,
-                   mode: str | GatherScatterMode | None = None) -> Any:
+def put_along_axis(arr: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: int | None,
+                   inplace: bool = True, *, mode: str | GatherScatterMode | None = None) -> Array:
     """arr with values put at the places of each line along an axis; `inplace` must be False.
 
     >>> put_along_axis(np.zeros((2, 2)), np.array([[1], [0]]), 5, 1, inplace=False).tolist()
@@ -138,7 +141,8 @@ def _put_along(x: Any, places: Any, value: Any, axis: int, options: Options) -> 
                            ScatterDimensionNumbers((), (axis,), (axis,), others, others), mode=options.mode)
 
 
-def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = True) -> Any:
+def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *,
+        inplace: bool = True) -> Array:
     """a with values put at places of the flattened array, again and again if they are fewer; `inplace` must be False.
 
     mode: "clip" (the default) moves places outside inside, "wrap" counts around.
@@ -175,7 +179,7 @@ def _put(x: Any, places: Any, values: Any, wrap: bool) -> Any:
     return _structure.reshape(out, x.shape)
 
 
-def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Any:
+def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = True) -> Array:
     """arr with the elements where mask is true replaced by values in turn, again and again; `inplace` must be False.
 
     >>> place(np.arange(4), np.arange(4) > 0, np.array([7, 8]), inplace=False).tolist()

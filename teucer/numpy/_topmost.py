@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from teucer._core.typing import Array, ArrayLike, Axis
 from teucer.lax._sorting import top_k as greatest
 from teucer.numpy._operands import axis_of, operand
 from teucer.numpy._reductions import max as maximum
@@ -17,7 +18,8 @@ from teucer.numpy._taking import take_along_axis
 __all__ = ["minmax", "top_k"]
 
 
-def minmax(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None) -> Any:
+def minmax(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False,
+           initial: Any = None, where: ArrayLike | None = None) -> tuple[Array, Array]:
     """The least and the greatest element over axes, by default over all.
 
     initial: takes part in both; of a pair the first in the least element, the second in the greatest. Needed with `where`, which
@@ -35,7 +37,8 @@ def minmax(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, i
     return minimum(a, axis, None, keepdims, low, where), maximum(a, axis, None, keepdims, high, where)
 
 
-def top_k(a: Any, k: int, /, *, axis: int = -1, mode: str = "largest", sorted: bool = True) -> tuple[Any, Any]:
+def top_k(a: ArrayLike, k: int, /, *, axis: int = -1, mode: str = "largest",
+          sorted: bool = True) -> tuple[Any, Any]:
     """The k greatest, or for mode "smallest" least, elements along an axis, and their places.
 
     NaN counts as greatest. sorted: has no effect: results are in order, the greatest or the least first.

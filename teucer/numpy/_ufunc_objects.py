@@ -11,6 +11,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import typeof
+from teucer._core.typing import Array, ArrayLike
 from teucer._dimensions.dimensions import is_size
 from teucer.lax import _cumulative, _structure
 from teucer.lax._control.iteration import scan
@@ -61,7 +62,7 @@ class ufunc:
     def __repr__(self) -> str:
         return f"<jnp.ufunc '{self.__name__}'>"
 
-    def __call__(self, *args: Any, out: None = None, where: None = None) -> Any:
+    def __call__(self, *args: ArrayLike, out: None = None, where: None = None) -> Array:
         """The function of each element."""
         if out is not None:
             raise NotImplementedError(f"out argument of {self}\n  Arrays are immutable: use the result.")

@@ -10,6 +10,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import typeof
+from teucer._core.typing import Binary, Unary
 from teucer.lax import _elementwise as lax
 from teucer.lax import _structure
 from teucer.lax._families import scalar_like
@@ -26,7 +27,7 @@ def is_kind(x: Any, kind: Any) -> bool:
     return dtypes.issubdtype(typeof(x).dtype, kind)
 
 
-def unary(name: str, kind: str, operation: Function, doc: str, *, keyword: bool = False) -> Any:
+def unary(name: str, kind: str, operation: Function, doc: str, *, keyword: bool = False) -> Unary:
     """A row for a function of one operand, which a few functions take by keyword too."""
     def function(x: Any, /) -> Any:
         return as_array(operation(*promote(name, kind, x)))
@@ -41,7 +42,7 @@ def as_array(x: Any) -> Any:
     return asarray(x) if isinstance(x, _HOST) else x
 
 
-def binary(name: str, kind: str, operation: Function, doc: str, *, keyword: bool = False) -> Any:
+def binary(name: str, kind: str, operation: Function, doc: str, *, keyword: bool = False) -> Binary:
     """A row for a function of two operands, which meet in one dtype and shape; a few functions take them by keyword too."""
     def function(x1: Any, x2: Any, /) -> Any:
         return operation(*promote(name, kind, x1, x2))

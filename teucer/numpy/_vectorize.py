@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from teucer._core.typing import Array, ArrayLike
 from teucer._transform.vmap import vmap
 from teucer.lax import _shapes, _structure
 from teucer.numpy._operands import axis_of, operand
@@ -30,7 +31,8 @@ def _parse(signature: str) -> tuple[_Core, _Core]:
     return sides[0], sides[1]
 
 
-def vectorize(pyfunc: Callable[..., Any], *, excluded: Collection[int | str] = frozenset(), signature: str | None = None) -> Any:
+def vectorize(pyfunc: Callable[..., Any], *, excluded: Collection[int | str] = frozenset(),
+              signature: str | None = None) -> Any:
     """A function of arrays from one of single elements, or of those with the axes that signature names.
 
     The other axes of the arguments, in front, broadcast together. excluded: arguments passed on as they are, by
@@ -70,7 +72,8 @@ def vectorize(pyfunc: Callable[..., Any], *, excluded: Collection[int | str] = f
     return wrapped
 
 
-def _vectorized(call: Callable[..., Any], xs: Sequence[Any], inputs: _Core, outputs: _Core | None, note: str) -> Any:
+def _vectorized(call: Callable[..., Any], xs: Sequence[Any], inputs: _Core, outputs: _Core | None,
+                note: str) -> Any:
     sizes: dict[str, Any] = {}
     loops = []
     for x, core in zip(xs, inputs, strict=True):
@@ -102,13 +105,15 @@ def _with_axis(f: Callable[..., Any]) -> Callable[..., Any]:
     return expanded
 
 
-def _bind_sizes(sizes: dict[str, Any], core: tuple[str, ...], shape: tuple[Any, ...], note: str) -> None:
+def _bind_sizes(sizes: dict[str, Any], core: tuple[str, ...], shape: tuple[Any, ...],
+                note: str) -> None:
     for name, n in zip(core, shape, strict=True):
         if sizes.setdefault(name, int(name) if name.isdigit() else n) != n:
             raise ValueError(f"inconsistent size for core dimension {name!r}: {n} vs {sizes[name]} {note}")
 
 
-def _checked(call: Callable[..., Any], outputs: _Core, sizes: dict[str, Any], note: str) -> Callable[..., Any]:
+def _checked(call: Callable[..., Any], outputs: _Core, sizes: dict[str, Any],
+             note: str) -> Callable[..., Any]:
     """The function with its results compared with the signature."""
     def checked(*args: Any) -> Any:
         out = call(*args)
@@ -124,7 +129,8 @@ def _checked(call: Callable[..., Any], outputs: _Core, sizes: dict[str, Any], no
     return checked
 
 
-def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
+def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any,
+                     **kwargs: Any) -> Array:
     """A function of arrays of one axis applied to each line of arr along an axis; its axes take the place of that one.
 
     >>> apply_along_axis(lambda v: v[:1], 0, np.array([[1, 2], [3, 4]])).tolist()
@@ -140,7 +146,8 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
     return f(x)
 
 
-def apply_over_axes(func: Callable[[Any, int], Any], a: Any, axes: int | Sequence[int]) -> Any:
+def apply_over_axes(func: Callable[[Any, int], Any], a: ArrayLike,
+                    axes: int | Sequence[int]) -> Array:
     """A reduction func(x, axis) applied along one axis after another; the axes stay, with size 1.
 
     >>> apply_over_axes(np.sum, np.ones((2, 3)), [0, 1]).tolist()

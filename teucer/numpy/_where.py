@@ -13,7 +13,8 @@ from teucer.numpy._promotion import check_arraylike
 __all__ = ["mask_indices", "where"]
 
 
-def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None = None, fill_value: Any = None) -> Any:
+def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None = None,
+          fill_value: Any = None) -> Any:
     """Elements of x where the condition holds, of y elsewhere; the condition alone gives the places where it holds.
 
     condition: bool, or numbers that count as != 0; x, y: numbers. All three broadcast to one shape, x and y meet in one dtype.
@@ -31,7 +32,8 @@ def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None =
     return _logic.where(condition, x, y)
 
 
-def mask_indices(n: int, mask_func: Callable[..., Any], k: Any = 0, *, size: int | None = None) -> tuple[Any, Any]:
+def mask_indices(n: int, mask_func: Callable[..., Any], k: int = 0, *,
+                 size: int | None = None) -> tuple[Any, Any]:
     """The places of a matrix of n rows and columns that mask_func(matrix, k), such as `triu`, does not set to 0.
 
     size: how many, if the mask is traced; see `nonzero`.

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core.typing import Array, ArrayLike
 from teucer.numpy import _floats, _ufuncs
 from teucer.numpy._creation import asarray, ones
 from teucer.numpy._operands import operand
@@ -26,7 +27,7 @@ def _window(M: int, weights: Callable[[np.ndarray[Any, Any]], Any]) -> Any:
     return asarray(weights(np.arange(n, dtype=np.float64)), dtypes.canonicalize_dtype(float))
 
 
-def bartlett(M: int) -> Any:
+def bartlett(M: int) -> Array:
     """The triangular window of M points, with zeros at the ends.
 
     >>> bartlett(3).tolist()
@@ -35,7 +36,7 @@ def bartlett(M: int) -> Any:
     return _window(M, lambda k: 1 - np.abs(2 * k / (len(k) - 1) - 1))
 
 
-def blackman(M: int) -> Any:
+def blackman(M: int) -> Array:
     """The Blackman window of M points: 0.42 - 0.5 cos(2 pi k / (M - 1)) + 0.08 cos(4 pi k / (M - 1)).
 
     >>> blackman(3).shape
@@ -44,7 +45,7 @@ def blackman(M: int) -> Any:
     return _window(M, lambda k: 0.42 - 0.5 * np.cos(2 * np.pi * k / (len(k) - 1)) + 0.08 * np.cos(4 * np.pi * k / (len(k) - 1)))
 
 
-def hamming(M: int) -> Any:
+def hamming(M: int) -> Array:
     """The Hamming window of M points: 0.54 - 0.46 cos(2 pi k / (M - 1)).
 
     >>> hamming(1).tolist()
@@ -53,7 +54,7 @@ def hamming(M: int) -> Any:
     return _window(M, lambda k: 0.54 - 0.46 * np.cos(2 * np.pi * k / (len(k) - 1)))
 
 
-def hanning(M: int) -> Any:
+def hanning(M: int) -> Array:
     """The Hann window of M points: 0.5 - 0.5 cos(2 pi k / (M - 1)).
 
     >>> hanning(3).tolist()
@@ -62,7 +63,7 @@ def hanning(M: int) -> Any:
     return _window(M, lambda k: 0.5 - 0.5 * np.cos(2 * np.pi * k / (len(k) - 1)))
 
 
-def kaiser(M: int, beta: Any) -> Any:
+def kaiser(M: int, beta: ArrayLike) -> Array:
     """The Kaiser window of M points: I0(beta sqrt(1 - (2 k / (M - 1) - 1)^2)) / I0(beta).
 
     >>> kaiser(3, 0.).tolist()

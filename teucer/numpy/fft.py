@@ -11,6 +11,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import typeof
+from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer._dimensions.dimensions import as_size, ceil_div, is_symbolic, max_dim
 from teucer.lax import _elementwise as lax
 from teucer.lax import _fft, _structure
@@ -123,7 +124,7 @@ def _several(name: str, kind: str, a: Any, s: Any, axes: Any, norm: Any) -> Any:
     return _transform(name, kind, a, sizes, places, norm)
 
 
-def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+def fft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The discrete Fourier transform of an axis.
 
     n: the length; the axis is cut off or filled up with zeros. norm: which direction divides by n: 'backward' (the default) the
@@ -135,7 +136,7 @@ def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -
     return _one("fft", "FFT", a, n, axis, norm)
 
 
-def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+def ifft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The inverse of `fft`, with the same arguments.
 
     >>> ifft(np.complex64([10, -2+2j, -2, -2-2j])).real
@@ -144,7 +145,7 @@ def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) 
     return _one("ifft", "IFFT", a, n, axis, norm)
 
 
-def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The first n // 2 + 1 elements of the transform of real numbers; the others are their conjugates.
 
     Raises ValueError for complex numbers.
@@ -155,7 +156,7 @@ def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) 
     return _one("rfft", "RFFT", a, n, axis, norm)
 
 
-def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+def irfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The inverse of `rfft`; n is the length of the result, by default 2 (m - 1) for m elements.
 
     >>> irfft(np.complex64([10, -2+2j, -2]))
@@ -172,7 +173,7 @@ def _opposite(norm: Any) -> Any:
     return _OPPOSITE[norm]
 
 
-def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The transform, real, of numbers that continue as their own conjugates.
 
     >>> hfft(np.complex64([1, 2, 3]))
@@ -182,7 +183,7 @@ def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) 
     return _one("hfft", "IRFFT", conj(a), n, axis, _opposite(norm))
 
 
-def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The inverse of `hfft`.
 
     >>> ihfft(np.float32([12, -4, 4, -4])).real
@@ -191,7 +192,8 @@ def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None)
     return conj(_one("ihfft", "RFFT", a, n, axis, _opposite(norm)))
 
 
-def fftn(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Any:
+def fftn(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = None,
+         norm: str | None = None) -> Array:
     """The discrete Fourier transform of several axes, by default of all; s are their lengths, norm as in `fft`.
 
     Raises ValueError for repeated axes, and lengths that are not as many.
@@ -203,17 +205,20 @@ def fftn(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = No
     return _several("fftn", "FFT", a, s, axes, norm)
 
 
-def ifftn(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Any:
+def ifftn(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = None,
+          norm: str | None = None) -> Array:
     """The inverse of `fftn`, with the same arguments."""
     return _several("ifftn", "IFFT", a, s, axes, norm)
 
 
-def rfftn(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Any:
+def rfftn(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = None,
+          norm: str | None = None) -> Array:
     """The transform of several axes of real numbers; of the last one only the first half, as in `rfft`."""
     return _several("rfftn", "RFFT", a, s, axes, norm)
 
 
-def irfftn(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Any:
+def irfftn(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = None,
+           norm: str | None = None) -> Array:
     """The inverse of `rfftn`, with the same arguments; s are the lengths of the result."""
     return _several("irfftn", "IRFFT", a, s, axes, norm)
 
@@ -224,22 +229,26 @@ def _pair(name: str, kind: str, a: Any, s: Any, axes: Any, norm: Any) -> Any:
     return _several(name, kind, a, s, axes, norm)
 
 
-def fft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
+def fft2(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1),
+         norm: str | None = None) -> Array:
     """`fftn` of two axes, by default the last two."""
     return _pair("fft2", "FFT", a, s, axes, norm)
 
 
-def ifft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
+def ifft2(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1),
+          norm: str | None = None) -> Array:
     """`ifftn` of two axes, by default the last two."""
     return _pair("ifft2", "IFFT", a, s, axes, norm)
 
 
-def rfft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
+def rfft2(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1),
+          norm: str | None = None) -> Array:
     """`rfftn` of two axes, by default the last two."""
     return _pair("rfft2", "RFFT", a, s, axes, norm)
 
 
-def irfft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
+def irfft2(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1),
+           norm: str | None = None) -> Array:
     """`irfftn` of two axes, by default the last two."""
     return _pair("irfft2", "IRFFT", a, s, axes, norm)
 
@@ -257,7 +266,8 @@ def _frequencies(op: str, places: Any, n: Any, d: Any, dtype: Any, device: Any) 
     return place(lax.div(steps, lax.convert_element_type(lax.mul(d, scalar_like(d, n)), kind)), device)
 
 
-def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
+def fftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None,
+            device: Any = None) -> Array:
     """The frequencies of the elements of `fft` of n samples at distance d, in cycles a unit of d.
 
     >>> fftfreq(4, 0.5)
@@ -270,7 +280,8 @@ def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> A
     return _frequencies("fftfreq", chosen(places < ceil_div(n, 2), places, places - n), n, d, dtype, device)
 
 
-def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
+def rfftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None,
+             device: Any = None) -> Array:
     """The frequencies of the elements of `rfft` of n samples at distance d, in cycles a unit of d.
 
     >>> rfftfreq(4)
@@ -287,7 +298,7 @@ def _shifted(name: str, x: Any, axes: Any, *, inverse: bool) -> Any:
     return roll(x, shifts, places)
 
 
-def fftshift(x: Any, axes: Any = None) -> Any:
+def fftshift(x: ArrayLike, axes: Any = None) -> Array:
     """x with the zero frequency moved to the middle of axes, by default of all.
 
     >>> fftshift(np.int32([0, 1, 2, -2, -1]))
@@ -296,7 +307,7 @@ def fftshift(x: Any, axes: Any = None) -> Any:
     return _shifted("fftshift", x, axes, inverse=False)
 
 
-def ifftshift(x: Any, axes: Any = None) -> Any:
+def ifftshift(x: ArrayLike, axes: Any = None) -> Array:
     """The inverse of `fftshift`.
 
     >>> ifftshift(np.int32([-2, -1, 0, 1, 2]))

@@ -10,6 +10,7 @@ import numpy as np
 from teucer import numpy as jnp
 from teucer._base import dtypes
 from teucer._core.trace import typeof
+from teucer._core.typing import Array, ArrayLike
 from teucer._dimensions.dimensions import as_size, ceil_div, max_dim
 from teucer.lax import GatherScatterMode
 from teucer.lax._sharding import laid_out
@@ -21,8 +22,10 @@ __all__ = ["segment_max", "segment_min", "segment_prod", "segment_sum"]
 _REDUCE = {"add": jnp.sum, "max": jnp.max, "min": jnp.min, "multiply": jnp.prod}
 
 
-def segment_sum(data: Any, segment_ids: Any, num_segments: int | None = None, indices_are_sorted: bool = False,
-                unique_indices: bool = False, bucket_size: int | None = None, mode: Any = None, out_sharding: Any = None) -> Any:
+def segment_sum(data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None = None,
+                indices_are_sorted: bool = False, unique_indices: bool = False,
+                bucket_size: int | None = None, mode: Any = None,
+                out_sharding: Any = None) -> Array:
     """Sums of the elements of each segment; 0 for a segment without elements.
 
     segment_ids: integers, one for each part of data along its first axis; of ids of several axes each takes a part that data
@@ -40,8 +43,10 @@ def segment_sum(data: Any, segment_ids: Any, num_segments: int | None = None, in
                     out_sharding)
 
 
-def segment_prod(data: Any, segment_ids: Any, num_segments: int | None = None, indices_are_sorted: bool = False,
-                 unique_indices: bool = False, bucket_size: int | None = None, mode: Any = None, out_sharding: Any = None) -> Any:
+def segment_prod(data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None = None,
+                 indices_are_sorted: bool = False, unique_indices: bool = False,
+                 bucket_size: int | None = None, mode: Any = None,
+                 out_sharding: Any = None) -> Array:
     """As `segment_sum`, products; 1 for a segment without elements.
 
     >>> segment_prod(jnp.array([3., 2., 4.]), jnp.array([0, 0, 2]), 3)
@@ -51,8 +56,10 @@ def segment_prod(data: Any, segment_ids: Any, num_segments: int | None = None, i
                     mode, out_sharding)
 
 
-def segment_max(data: Any, segment_ids: Any, num_segments: int | None = None, indices_are_sorted: bool = False,
-                unique_indices: bool = False, bucket_size: int | None = None, mode: Any = None, out_sharding: Any = None) -> Any:
+def segment_max(data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None = None,
+                indices_are_sorted: bool = False, unique_indices: bool = False,
+                bucket_size: int | None = None, mode: Any = None,
+                out_sharding: Any = None) -> Array:
     """As `segment_sum`, the greatest elements; for a segment without elements -inf, or the least integer.
 
     >>> segment_max(jnp.array([1., 2., 4.]), jnp.array([0, 0, 2]), 3)
@@ -62,8 +69,10 @@ def segment_max(data: Any, segment_ids: Any, num_segments: int | None = None, in
                     out_sharding)
 
 
-def segment_min(data: Any, segment_ids: Any, num_segments: int | None = None, indices_are_sorted: bool = False,
-                unique_indices: bool = False, bucket_size: int | None = None, mode: Any = None, out_sharding: Any = None) -> Any:
+def segment_min(data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None = None,
+                indices_are_sorted: bool = False, unique_indices: bool = False,
+                bucket_size: int | None = None, mode: Any = None,
+                out_sharding: Any = None) -> Array:
     """As `segment_sum`, the least elements; for a segment without elements inf, or the greatest integer.
 
     >>> segment_min(jnp.array([1., 2., 4.]), jnp.array([0, 0, 2]), 3)
@@ -73,8 +82,8 @@ def segment_min(data: Any, segment_ids: Any, num_segments: int | None = None, in
                     out_sharding)
 
 
-def _segment(name: str, operation: str, data: Any, ids: Any, num_segments: Any, is_sorted: bool, unique: bool, bucket_size: Any,
-             mode: Any, out_sharding: Any) -> Any:
+def _segment(name: str, operation: str, data: Any, ids: Any, num_segments: Any, is_sorted: bool,
+             unique: bool, bucket_size: Any, mode: Any, out_sharding: Any) -> Any:
     check_arraylike(name, data, ids)
     if out_sharding is not None:
         return laid_out(name, out_sharding, lambda data, ids: _segment(name, operation, data, ids, num_segments, is_sorted, unique,
@@ -103,8 +112,8 @@ def _fits(shape: Sequence[Any], target: Sequence[Any]) -> bool:
 
 
 @fast(static=("operation", "count", "is_sorted", "unique", "bucket_size", "is_clipped"))
-def _scattered(data: Any, ids: Any, operation: str, count: int, is_sorted: bool, unique: bool, bucket_size: int | None,
-               is_clipped: bool) -> Any:
+def _scattered(data: Any, ids: Any, operation: str, count: int, is_sorted: bool, unique: bool,
+               bucket_size: int | None, is_clipped: bool) -> Any:
     data, ids = jnp.asarray(data), jnp.asarray(ids)
     # Negative numbers are not counted from the end.
     ids = jnp.clip(ids, 0, max_dim(count - 1, 0)) if is_clipped else jnp.where(ids < 0, count, ids)

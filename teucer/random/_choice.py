@@ -10,6 +10,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import typeof
+from teucer._core.typing import Array, ArrayLike, Shape
 from teucer._dimensions.dimensions import as_size, bounds, is_symbolic, max_dim
 from teucer._transform.library import library
 from teucer.lax import cond, fori_loop
@@ -85,7 +86,8 @@ def _permuted_places(key: Any, *, n: int, dtype: Any) -> Any:
     return _shuffled(key, _places(n, dtype), 0)
 
 
-def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False, *, out_sharding: Any = None) -> Any:
+def permutation(key: Any, x: int | ArrayLike, axis: int = 0, independent: bool = False, *,
+                out_sharding: Any = None) -> Array:
     """x in a random order along an axis; for an integer x, a permutation of 0, ..., x - 1.
 
     independent: shuffle each row along the axis by itself, not all in the same way.
@@ -105,8 +107,8 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False, *, o
     return place(_permuted(typed, x, axis=axis, independent=bool(independent)), out_sharding)
 
 
-def choice(key: Any, a: Any, shape: Any = (), replace: bool = True, p: Any = None, axis: int = 0,
-           mode: str | None = None) -> Any:
+def choice(key: Any, a: int | ArrayLike, shape: Shape = (), replace: bool = True,
+           p: ArrayLike | None = None, axis: int = 0, mode: str | None = None) -> Array:
     """Elements of a along an axis, or for an integer a of 0, ..., a - 1, chosen at random.
 
     replace: whether an element may be chosen again. p: probabilities of the elements; by default all are alike.
@@ -142,7 +144,8 @@ def choice(key: Any, a: Any, shape: Any = (), replace: bool = True, p: Any = Non
 
 
 @library(static=("n", "size", "axis", "replace", "precise"))
-def _chosen(key: Any, a: Any, p: Any, *, n: int, size: tuple[int, ...], axis: int, replace: bool, precise: bool) -> Any:
+def _chosen(key: Any, a: Any, p: Any, *, n: int, size: tuple[int, ...], axis: int, replace: bool,
+            precise: bool) -> Any:
     draws = math.prod(size)
     if p is None and not replace:
         found = _shuffled(key, _places(n), 0) if a is None else _permuted(key, a, axis=axis, independent=False)
@@ -182,8 +185,9 @@ def _first_not_below(ordered: Any, x: Any) -> Any:
     return fori_loop(0, math.ceil(math.log2(n + 1)), halve, start)[1]
 
 
-def categorical(key: Any, logits: Any, axis: int = -1, shape: Any = None, replace: bool = True, mode: str | None = None, *,
-                out_sharding: Any = None) -> Any:
+def categorical(key: Any, logits: ArrayLike, axis: int = -1, shape: Shape | None = None,
+                replace: bool = True, mode: str | None = None, *,
+                out_sharding: Any = None) -> Array:
     """Categories by their log-probabilities along an axis, which need not be normalized.
 
     shape: of the sample; its last axes are those of logits without `axis`. By default it has no others.
@@ -219,8 +223,8 @@ def categorical(key: Any, logits: Any, axis: int = -1, shape: Any = None, replac
 
 
 @library(static=("axis", "own", "extra", "replace", "precise"))
-def _categories(key: Any, logits: Any, *, axis: int, own: tuple[int, ...], extra: tuple[int, ...], replace: bool,
-                precise: bool) -> Any:
+def _categories(key: Any, logits: Any, *, axis: int, own: tuple[int, ...], extra: tuple[int, ...],
+                replace: bool, precise: bool) -> Any:
     dtype, index = typeof(logits).dtype, dtypes.canonicalize_dtype(int)
     if replace:
         noise = standard_gumbel(key, shape=(*extra, *own), dtype=dtype, precise=precise)

@@ -9,6 +9,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import typeof
+from teucer._core.typing import Array, ArrayLike, DTypeLike, Shape
 from teucer._transform.library import library
 from teucer.lax import scan, while_loop
 from teucer.lax._arithmetic import (
@@ -175,7 +176,8 @@ def _poisson(key: Any, lam: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     return where_else(eq(rate, scalar(0, real)), _like(counts, 0), counts)
 
 
-def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Any:
+def poisson(key: Any, lam: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = None, *,
+            out_sharding: Any = None) -> Array:
     """Samples of the Poisson distribution of rate lam.
 
     dtype: an integer. Raises ValueError for another dtype, or if lam does not broadcast to the shape.
@@ -274,7 +276,8 @@ def _binomial(key: Any, n: Any, p: Any, *, shape: tuple[int, ...], dtype: Any) -
     return where_else(as_found, found, sub(whole, found))
 
 
-def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> Any:
+def binomial(key: Any, n: ArrayLike, p: ArrayLike, shape: Shape | None = None,
+             dtype: DTypeLike | None = None) -> Array:
     """Numbers of successes in n trials, each of probability p, as floats.
 
     A count that is negative or NaN, or a p outside [0, 1], gives NaN.
@@ -293,7 +296,8 @@ def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> 
 
 
 @library(static=("shape", "real", "dtype", "unroll"))
-def _multinomial(key: Any, n: Any, p: Any, *, shape: tuple[int, ...], real: Any, dtype: Any, unroll: int) -> Any:
+def _multinomial(key: Any, n: Any, p: Any, *, shape: tuple[int, ...], real: Any, dtype: Any,
+                 unroll: int) -> Any:
     n, p = spread(cast(n, real), shape[:-1]), spread(cast(p, real), shape)
     zero, one = scalar(0, real), scalar(1, real)
     rest = cumsum(p, len(shape) - 1, reverse=True)
@@ -309,7 +313,8 @@ def _multinomial(key: Any, n: Any, p: Any, *, shape: tuple[int, ...], real: Any,
     return cast(moveaxis(counts, 0, len(shape) - 1), dtype)
 
 
-def multinomial(key: Any, n: Any, p: Any, *, shape: Any = None, dtype: Any = None, unroll: int = 1) -> Any:
+def multinomial(key: Any, n: ArrayLike, p: ArrayLike, *, shape: Shape | None = None,
+                dtype: DTypeLike | None = None, unroll: int = 1) -> Array:
     """Numbers of trials, of n in all, that fall into each category.
 
     p: probabilities of the categories along the last axis. n: broadcasts to the other axes.

@@ -12,6 +12,7 @@ from teucer._core import array_ops, partition
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
+from teucer._core.typing import Array, ArrayLike, DTypeLike, Shape
 from teucer._transform.library import library
 from teucer._transform.vmap import vmap
 from teucer.lax import map, while_loop
@@ -155,12 +156,14 @@ def _positive_cube_root(key: Any, c: Any) -> Any:
 
 
 @library(static=("shape", "dtype", "log_space"))
-def standard_gamma(key: Any, alpha: Any, *, shape: tuple[int, ...], dtype: Any, log_space: bool = False) -> Any:
+def standard_gamma(key: Any, alpha: Any, *, shape: tuple[int, ...], dtype: Any,
+                   log_space: bool = False) -> Any:
     """Samples of the gamma distribution of scale 1, or their logarithms."""
     return random_gamma_p.call(key, spread(cast(alpha, dtype), shape), log_space=log_space)[0]
 
 
-def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Any:
+def gamma(key: Any, a: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = None, *,
+          out_sharding: Any = None) -> Array:
     """Samples of the gamma distribution of shape a and scale 1, differentiable in a.
 
     a: positive floats; shape: by default that of a.
@@ -178,7 +181,8 @@ def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None, *, out_shardin
     return place(standard_gamma(typed, a, shape=broadcast_shape("gamma", shape, a), dtype=wanted), out_sharding)
 
 
-def loggamma(key: Any, a: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Any:
+def loggamma(key: Any, a: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = None, *,
+             out_sharding: Any = None) -> Array:
     """Logarithms of samples of the gamma distribution; precise where a is so small that the samples would be 0.
 
     >>> from teucer import random
@@ -201,7 +205,8 @@ def _beta(key: Any, a: Any, b: Any, *, shape: tuple[int, ...], dtype: Any) -> An
     return div(part_a, add(part_a, part_b))
 
 
-def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Any:
+def beta(key: Any, a: ArrayLike, b: ArrayLike, shape: Shape | None = None,
+         dtype: DTypeLike | None = None, *, out_sharding: Any = None) -> Array:
     """Samples of the beta distribution: x / (x + y) for gamma samples x and y of shapes a and b.
 
     >>> from teucer import random
@@ -221,7 +226,8 @@ def _dirichlet(key: Any, alpha: Any, *, shape: tuple[int, ...], dtype: Any) -> A
     return div(parts, expand(reduce_sum(parts, (last,)), shape[-1], last))
 
 
-def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Any:
+def dirichlet(key: Any, alpha: ArrayLike, shape: Shape | None = None,
+              dtype: DTypeLike | None = None, *, out_sharding: Any = None) -> Array:
     """Samples of the Dirichlet distribution: vectors of positive numbers with sum 1.
 
     alpha: floats[..., n]; shape: of the sample, without the axis of the vectors.
@@ -246,7 +252,8 @@ def _chisquare(key: Any, df: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     return mul(exp(standard_gamma(key, div(cast(df, dtype), two), shape=shape, dtype=dtype, log_space=True)), two)
 
 
-def chisquare(key: Any, df: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Any:
+def chisquare(key: Any, df: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = None,
+              *, out_sharding: Any = None) -> Array:
     """Samples of the chi-square distribution with df degrees of freedom.
 
     >>> from teucer import random
@@ -267,7 +274,8 @@ def _f(key: Any, dfnum: Any, dfden: Any, *, shape: tuple[int, ...], dtype: Any) 
     return div(div(above, spread(dfnum, shape)), div(below, spread(dfden, shape)))
 
 
-def f(key: Any, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Any:
+def f(key: Any, dfnum: ArrayLike, dfden: ArrayLike, shape: Shape | None = None,
+      dtype: DTypeLike | None = None, *, out_sharding: Any = None) -> Array:
     """Samples of the F distribution with dfnum and dfden degrees of freedom.
 
     >>> from teucer import random
@@ -287,7 +295,8 @@ def _t(key: Any, df: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     return mul(standard_normal(normal_key, shape=shape, dtype=dtype), sqrt(scale))
 
 
-def t(key: Any, df: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Any:
+def t(key: Any, df: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = None, *,
+      out_sharding: Any = None) -> Array:
     """Samples of Student's t distribution with df degrees of freedom.
 
     >>> from teucer import random
@@ -307,7 +316,8 @@ def _generalized_normal(key: Any, p: Any, *, shape: tuple[int, ...], dtype: Any)
     return mul(signs(sign_key, shape=shape, dtype=dtype), pow(sizes, spread(root, shape)))
 
 
-def generalized_normal(key: Any, p: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Any:
+def generalized_normal(key: Any, p: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = None, *,
+                       out_sharding: Any = None) -> Array:
     """Samples of the density proportional to exp(-abs(x)**p).
 
     >>> from teucer import random
@@ -331,7 +341,8 @@ def _ball(key: Any, p: Any, *, d: int, shape: tuple[int, ...], dtype: Any) -> An
     return div(x, expand(norms, d, len(shape)))
 
 
-def ball(key: Any, d: int, p: Any = 2, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Any:
+def ball(key: Any, d: int, p: ArrayLike = 2, shape: Shape = (), dtype: DTypeLike | None = None, *,
+         out_sharding: Any = None) -> Array:
     """Points uniform in the unit ball of the p-norm in d dimensions.
 
     Raises ValueError for a dtype that is no float.

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from teucer._base import config, dtypes
+from teucer._core.typing import Array, ArrayLike, DTypeLike, Shape
 from teucer._transform.library import library
 from teucer.lax._arithmetic import abs, add, div, eq, floor, ge, lt, mul, neg, sign, sub
 from teucer.lax._elementwise import exp, log, log1p, pow, sqrt, tan
@@ -33,7 +34,8 @@ def standard_exponential(key: Any, *, shape: tuple[int, ...], dtype: Any) -> Any
     return _minus_log(between(key, 0.0, 1.0, shape=shape, dtype=dtype))
 
 
-def exponential(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Any:
+def exponential(key: Any, shape: Shape = (), dtype: DTypeLike | None = None, *,
+                out_sharding: Any = None) -> Array:
     """Samples of the exponential distribution of mean 1.
 
     >>> from teucer import random
@@ -51,7 +53,8 @@ def _cauchy(key: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     return tan(mul(scalar(np.pi, dtype), sub(u, scalar(0.5, dtype))))
 
 
-def cauchy(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Any:
+def cauchy(key: Any, shape: Shape = (), dtype: DTypeLike | None = None, *,
+           out_sharding: Any = None) -> Array:
     """Samples of the Cauchy distribution.
 
     >>> from teucer import random
@@ -69,7 +72,8 @@ def _laplace(key: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     return mul(sign(u), log1p(neg(abs(u))))
 
 
-def laplace(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Any:
+def laplace(key: Any, shape: Shape = (), dtype: DTypeLike | None = None, *,
+            out_sharding: Any = None) -> Array:
     """Samples of the Laplace distribution: exponential ones with a random sign.
 
     >>> from teucer import random
@@ -87,7 +91,8 @@ def _logistic(key: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     return sub(log(u), log1p(neg(u)))
 
 
-def logistic(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Any:
+def logistic(key: Any, shape: Shape = (), dtype: DTypeLike | None = None, *,
+             out_sharding: Any = None) -> Array:
     """Samples of the logistic distribution.
 
     >>> from teucer import random
@@ -112,7 +117,8 @@ def standard_gumbel(key: Any, *, shape: tuple[int, ...], dtype: Any, precise: bo
     return neg(log(_minus_log(where_else(ge(coarse, scalar(0.5, dtype)), coarse, refined))))
 
 
-def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None, *, out_sharding: Any = None) -> Any:
+def gumbel(key: Any, shape: Shape = (), dtype: DTypeLike | None = None, mode: str | None = None, *,
+           out_sharding: Any = None) -> Array:
     """Samples of the Gumbel distribution.
 
     mode: "low", or "high" for a tail of large values as precise as floats allow; None means "low" unless the option
@@ -142,7 +148,8 @@ def _pareto(key: Any, b: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     return exp(div(standard_exponential(key, shape=shape, dtype=dtype), spread(cast(b, dtype), shape)))
 
 
-def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Any:
+def pareto(key: Any, b: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = None, *,
+           out_sharding: Any = None) -> Array:
     """Samples of the Pareto distribution of shape b on [1, inf): density b / x**(b + 1).
 
     >>> from teucer import random
@@ -160,7 +167,8 @@ def _rayleigh(key: Any, scale: Any, *, shape: tuple[int, ...], dtype: Any) -> An
     return mul(spread(cast(scale, dtype), shape), sqrt(mul(log(u), scalar(-2, dtype))))
 
 
-def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Any:
+def rayleigh(key: Any, scale: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = None,
+             *, out_sharding: Any = None) -> Array:
     """Samples of the Rayleigh distribution: the length of a vector of two normal components of deviation scale.
 
     >>> from teucer import random
@@ -173,12 +181,14 @@ def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None, *, out_
 
 
 @library(static=("shape", "dtype"))
-def _weibull(key: Any, scale: Any, concentration: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+def _weibull(key: Any, scale: Any, concentration: Any, *, shape: tuple[int, ...],
+             dtype: Any) -> Any:
     scale, concentration = (spread(cast(x, dtype), shape) for x in (scale, concentration))
     return mul(pow(standard_exponential(key, shape=shape, dtype=dtype), div(scalar(1, dtype), concentration)), scale)
 
 
-def weibull_min(key: Any, scale: Any, concentration: Any, shape: Any = (), dtype: Any = None) -> Any:
+def weibull_min(key: Any, scale: ArrayLike, concentration: ArrayLike, shape: Shape = (),
+                dtype: DTypeLike | None = None) -> Array:
     """Samples of the Weibull distribution: scale * exponential**(1 / concentration).
 
     >>> from teucer import random
@@ -196,14 +206,16 @@ def weibull_min(key: Any, scale: Any, concentration: Any, shape: Any = (), dtype
 
 
 @library(static=("size", "shape", "dtype"))
-def _weibull_shared(key: Any, scale: Any, concentration: Any, *, size: tuple[int, ...], shape: tuple[int, ...], dtype: Any) -> Any:
+def _weibull_shared(key: Any, scale: Any, concentration: Any, *, size: tuple[int, ...],
+                    shape: tuple[int, ...], dtype: Any) -> Any:
     scale, concentration = (spread(cast(x, dtype), shape) for x in (scale, concentration))
     sample = spread(standard_exponential(key, shape=size, dtype=dtype), shape)
     return mul(pow(sample, div(scalar(1, dtype), concentration)), scale)
 
 
 @library(static=("shape", "dtype"))
-def _triangular(key: Any, left: Any, mode: Any, right: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+def _triangular(key: Any, left: Any, mode: Any, right: Any, *, shape: tuple[int, ...],
+                dtype: Any) -> Any:
     left, mode, right = (spread(cast(x, dtype), shape) for x in (left, mode, right))
     u = between(key, 0.0, 1.0, shape=shape, dtype=dtype)
     width, rise, fall = sub(right, left), sub(mode, left), sub(right, mode)
@@ -212,8 +224,9 @@ def _triangular(key: Any, left: Any, mode: Any, right: Any, *, shape: tuple[int,
     return where_else(lt(u, div(rise, width)), rising, falling)
 
 
-def triangular(key: Any, left: Any, mode: Any, right: Any, shape: Any = None, dtype: Any = None, *,
-               out_sharding: Any = None) -> Any:
+def triangular(key: Any, left: ArrayLike, mode: ArrayLike, right: ArrayLike,
+               shape: Shape | None = None, dtype: DTypeLike | None = None, *,
+               out_sharding: Any = None) -> Array:
     """Samples of the triangular distribution on [left, right], with its peak at mode.
 
     >>> from teucer import random
@@ -237,7 +250,8 @@ def _geometric(key: Any, p: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     return cast(add(floor(div(log(u), log1p(neg(p)))), one), dtype)
 
 
-def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Any:
+def geometric(key: Any, p: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = None, *,
+              out_sharding: Any = None) -> Array:
     """Numbers of trials up to the first success, each of probability p: 1, 2, ...
 
     dtype: an integer. Raises ValueError for another dtype, or if p does not broadcast to the shape.

@@ -13,6 +13,7 @@ from teucer._base import config, dtypes
 from teucer._core.provided import provided
 from teucer._core.trace import typeof
 from teucer._core.types import is_valid_type
+from teucer._core.typing import Array, ArrayLike
 from teucer.lax import _structure
 from teucer.lax._random_keys import (
     Generator,
@@ -89,7 +90,7 @@ def is_key(x: Any) -> bool:
     return isinstance(getattr(x, "dtype", None), KeyDType)
 
 
-def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Any:
+def key(seed: int | ArrayLike, *, impl: Any = None, dtype: Any = None) -> Array:
     """A random key from an integer.
 
     seed: an integer, or integer scalar array; 64 bits of it count where 64-bit types are on, else the lower 32.
@@ -104,7 +105,7 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Any:
     return _seeded("key", seed, _chosen("key", impl, dtype))
 
 
-def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
+def PRNGKey(seed: int | ArrayLike, *, impl: Any = None) -> Array:
     """A random key from an integer, as an array of its words: the older form of `key`.
 
     Functions of random keys take both forms, and `split` and `fold_in` return the form that they were given.
@@ -201,7 +202,7 @@ def _as_given(keys: Any, was_words: bool) -> Any:
     return random_unwrap_p.call(keys)[0] if was_words else keys
 
 
-def split(key: Any, num: Any = 2) -> Any:
+def split(key: Any, num: Any = 2) -> Array:
     """New keys from one; the one given is then not to be used again.
 
     num: how many, an integer or a shape.
@@ -215,7 +216,7 @@ def split(key: Any, num: Any = 2) -> Any:
     return _as_given(random_split_p.call(typed, shape=_structure.canonical_shape(shape, "split"))[0], was_words)
 
 
-def fold_in(key: Any, data: Any) -> Any:
+def fold_in(key: Any, data: ArrayLike) -> Array:
     """A new key from a key and an integer, such as the number of a step.
 
     data: an integer scalar that fits into 32 bits, taken as uint32.
@@ -235,7 +236,7 @@ def fold_in(key: Any, data: Any) -> Any:
     return _as_given(random_fold_in_p.call(typed, _structure.convert_element_type(data, UINT32))[0], was_words)
 
 
-def clone(key: Any) -> Any:
+def clone(key: Any) -> Array:
     """The same key, which `jax_debug_key_reuse` takes for an unused one.
 
     >>> clone(globals()["key"](0)) == globals()["key"](0)
@@ -245,7 +246,7 @@ def clone(key: Any) -> Any:
     return _as_given(random_clone_p.call(typed)[0], was_words)
 
 
-def key_data(keys: Any) -> Any:
+def key_data(keys: ArrayLike) -> Array:
     """The words of keys, uint32, in trailing axes; words are returned as they are.
 
     >>> key_data(key(0))
@@ -255,7 +256,7 @@ def key_data(keys: Any) -> Any:
     return random_unwrap_p.call(typed)[0]
 
 
-def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -> Any:
+def wrap_key_data(key_bits_array: ArrayLike, *, impl: Any = None, dtype: Any = None) -> Array:
     """Typed keys from their words, the inverse of `key_data`.
 
     key_bits_array: uint32[..., words of a key].
@@ -269,7 +270,7 @@ def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -
     return random_wrap_p.call(key_bits_array, impl=chosen)[0]
 
 
-def key_impl(keys: Any) -> Any:
+def key_impl(keys: ArrayLike) -> Any:
     """The name of the generator of keys: what `key(seed, impl=...)` takes.
 
     >>> key_impl(key(0))

@@ -8,6 +8,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import typeof
+from teucer._core.typing import Array, ArrayLike, DTypeLike, Shape
 from teucer._transform.library import library
 from teucer.lax._arithmetic import add, complex, div, integer_pow, le, max, min, mul, nextafter, sign, sub
 from teucer.lax._conversion import stop_gradient
@@ -42,7 +43,8 @@ def standard_normal(key: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     return mul(scalar(np.sqrt(2), dtype), erf_inv(u))
 
 
-def normal(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Any:
+def normal(key: Any, shape: Shape = (), dtype: DTypeLike | None = None, *,
+           out_sharding: Any = None) -> Array:
     """Normal samples of mean 0 and variance 1; complex ones have variance 1/2 in each part.
 
     dtype: a float or complex dtype.
@@ -69,8 +71,8 @@ def _truncated(key: Any, low: Any, high: Any, *, shape: tuple[int, ...], dtype: 
     return min(max(x, above), below)
 
 
-def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype: Any = None, *,
-                     out_sharding: Any = None) -> Any:
+def truncated_normal(key: Any, lower: ArrayLike, upper: ArrayLike, shape: Shape | None = None,
+                     dtype: DTypeLike | None = None, *, out_sharding: Any = None) -> Array:
     """Normal samples of which only those between lower and upper are kept.
 
     lower, upper: floats that broadcast to the shape, which by default is theirs.
@@ -91,8 +93,8 @@ def _lognormal(key: Any, sigma: Any, *, shape: tuple[int, ...], dtype: Any) -> A
     return exp(mul(standard_normal(key, shape=shape, dtype=dtype), spread(cast(sigma, dtype), shape)))
 
 
-def lognormal(key: Any, sigma: Any = np.float32(1.0), shape: Any = None, dtype: Any = None, *,
-              out_sharding: Any = None) -> Any:
+def lognormal(key: Any, sigma: ArrayLike = np.float32(1.0), shape: Shape | None = None,
+              dtype: DTypeLike | None = None, *, out_sharding: Any = None) -> Array:
     """Samples whose logarithm is normal, of mean 0 and standard deviation sigma.
 
     Raises ValueError for a dtype that is no float, or if sigma does not broadcast to the shape.
@@ -113,7 +115,8 @@ def speeds(key: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     return sqrt(reduce_sum(mul(x, x), (len(shape),)))
 
 
-def maxwell(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Any:
+def maxwell(key: Any, shape: Shape = (), dtype: DTypeLike | None = None, *,
+            out_sharding: Any = None) -> Array:
     """Samples of the Maxwell distribution: the length of a vector of three normal components.
 
     >>> from teucer import random
@@ -126,13 +129,15 @@ def maxwell(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any =
 
 
 @library(static=("shape", "dtype"))
-def _double_sided_maxwell(key: Any, loc: Any, scale: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+def _double_sided_maxwell(key: Any, loc: Any, scale: Any, *, shape: tuple[int, ...],
+                          dtype: Any) -> Any:
     first, second = split_key(key)
     speed, side = speeds(first, shape=shape, dtype=dtype), signs(second, shape=shape, dtype=dtype)
     return add(mul(mul(side, speed), spread(cast(scale, dtype), shape)), spread(cast(loc, dtype), shape))
 
 
-def double_sided_maxwell(key: Any, loc: Any, scale: Any, shape: Any = (), dtype: Any = None) -> Any:
+def double_sided_maxwell(key: Any, loc: ArrayLike, scale: ArrayLike, shape: Shape = (),
+                         dtype: DTypeLike | None = None) -> Array:
     """Samples of the Maxwell distribution times scale, with a random sign, about loc.
 
     shape: of the sample for each element of loc and scale together, whose axes come behind it; () means their shape.
@@ -162,7 +167,8 @@ def _wald(key: Any, mean: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     return where_else(le(z, div(mean, add(mean, x))), x, div(mean2, x))
 
 
-def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Any:
+def wald(key: Any, mean: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = None, *,
+         out_sharding: Any = None) -> Array:
     """Samples of the Wald (inverse Gaussian) distribution of the given mean and scale 1.
 
     >>> from teucer import random
@@ -177,7 +183,8 @@ def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None, *, out_shard
 
 
 @library(static=("shape", "dtype", "method"))
-def _multivariate(key: Any, mean: Any, cov: Any, *, shape: tuple[int, ...], dtype: Any, method: str) -> Any:
+def _multivariate(key: Any, mean: Any, cov: Any, *, shape: tuple[int, ...], dtype: Any,
+                  method: str) -> Any:
     mean, cov = cast(mean, dtype), cast(cov, dtype)
     if method == "svd":
         u, s, _ = svd(cov)
@@ -209,8 +216,9 @@ def _transformed(factor: Any, x: Any) -> Any:
                        preferred_element_type=dtype)
 
 
-def multivariate_normal(key: Any, mean: Any, cov: Any, shape: Any = None, dtype: Any = None, method: str = "cholesky", *,
-                        out_sharding: Any = None) -> Any:
+def multivariate_normal(key: Any, mean: ArrayLike, cov: ArrayLike, shape: Shape | None = None,
+                        dtype: DTypeLike | None = None, method: str = "cholesky", *,
+                        out_sharding: Any = None) -> Array:
     """Normal vectors of a given mean and covariance.
 
     mean: T[..., n]. cov: T[..., n, n], of which a root is found by `method`: "cholesky" for positive definite ones, "eigh"
@@ -248,7 +256,8 @@ def _orthogonal(key: Any, *, n: int, m: int, shape: tuple[int, ...], dtype: Any)
     return matrix_transpose(q) if n < m else q
 
 
-def orthogonal(key: Any, n: int, shape: Any = (), dtype: Any = None, m: int | None = None, *, out_sharding: Any = None) -> Any:
+def orthogonal(key: Any, n: int, shape: Shape = (), dtype: DTypeLike | None = None,
+               m: int | None = None, *, out_sharding: Any = None) -> Array:
     """Matrices uniformly distributed among the orthogonal ones, or unitary ones for a complex dtype.
 
     n, m: rows and columns, m = n by default; what is longer has orthonormal rows or columns.

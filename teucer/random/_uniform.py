@@ -9,6 +9,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import typeof
+from teucer._core.typing import Array, ArrayLike, DTypeLike, Shape
 from teucer._transform.library import library
 from teucer.lax._arithmetic import add, bitwise_and, bitwise_or, gt, le, lt, max, min, mul, rem, shift_right_logical, sub
 from teucer.lax._conversion import bitcast_convert_type
@@ -45,7 +46,7 @@ def split_key(key: Any, num: int = 2) -> list[Any]:
     return [index_in_dim(keys, i, 0, False) for i in range(num)]
 
 
-def bits(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Any:
+def bits(key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """Uniformly random bits as unsigned integers.
 
     dtype: an unsigned integer; by default uint32 or, with 64-bit types on, uint64.
@@ -86,8 +87,8 @@ def between(key: Any, low: Any, high: Any, *, shape: tuple[int, ...], dtype: Any
     return max(low, add(mul(floats, width), low))
 
 
-def uniform(key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, maxval: Any = 1.0, *,
-            out_sharding: Any = None) -> Any:
+def uniform(key: Any, shape: Shape = (), dtype: DTypeLike | None = None, minval: ArrayLike = 0.0,
+            maxval: ArrayLike = 1.0, *, out_sharding: Any = None) -> Array:
     """Reals uniform in [minval, maxval).
 
     dtype: a float. minval, maxval: numbers or arrays that broadcast to the shape.
@@ -157,7 +158,8 @@ def _clamped(x: Any, limits: Any) -> Any:
     return max(min(x, _limit(limits.max, x)), _limit(limits.min, x))
 
 
-def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None, *, out_sharding: Any = None) -> Any:
+def randint(key: Any, shape: Shape, minval: ArrayLike, maxval: ArrayLike,
+            dtype: DTypeLike | None = None, *, out_sharding: Any = None) -> Array:
     """Integers uniform in minval, ..., maxval - 1.
 
     dtype: an integer. minval, maxval: integers or arrays of them that broadcast to the shape; the bounds are cut to the
@@ -193,7 +195,8 @@ def toss(key: Any, p: Any, *, shape: tuple[int, ...], precise: bool = False) -> 
     return lt(mul(fine, scalar(dtypes.finfo(dtype).eps, dtype)), sub(p, coarse))
 
 
-def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low", *, out_sharding: Any = None) -> Any:
+def bernoulli(key: Any, p: ArrayLike = 0.5, shape: Shape | None = None, mode: str = "low", *,
+              out_sharding: Any = None) -> Array:
     """True with probability p, else False.
 
     p: floats; shape: by default that of p. mode "high" takes twice the bits, for probabilities close to 0.
@@ -221,7 +224,8 @@ def signs(key: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     return cast(sub(mul(scalar(2, number), cast(heads, number)), scalar(1, number)), dtype)
 
 
-def rademacher(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Any:
+def rademacher(key: Any, shape: Shape = (), dtype: DTypeLike | None = None, *,
+               out_sharding: Any = None) -> Array:
     """-1 or 1, each with probability 1/2.
 
     dtype: any number; by default an integer.

@@ -12,6 +12,7 @@ import numpy as np
 
 from teucer import lax
 from teucer import numpy as jnp
+from teucer._core.typing import Array, ArrayLike
 from teucer.numpy._library import fast
 from teucer.scipy._operands import as_complex, matrices, product
 
@@ -24,7 +25,8 @@ def adjoint(x: Any) -> Any:
 
 
 @fast(static=("lower", "overwrite_a", "check_finite"))
-def cholesky(a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+def cholesky(a: ArrayLike, lower: bool = False, overwrite_a: bool = False,
+             check_finite: bool = True) -> Array:
     """The Cholesky factor of a Hermitian matrix: upper triangular, or lower; nan where the matrix is not positive definite.
 
     >>> cholesky(jnp.array([[4.]]))
@@ -36,7 +38,8 @@ def cholesky(a: Any, lower: bool = False, overwrite_a: bool = False, check_finit
     return factor if lower else adjoint(factor)
 
 
-def cho_factor(a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Any, bool]:
+def cho_factor(a: ArrayLike, lower: bool = False, overwrite_a: bool = False,
+               check_finite: bool = True) -> tuple[Any, bool]:
     """The Cholesky factor and `lower`, for `cho_solve`.
 
     >>> cho_factor(jnp.array([[4.]]))
@@ -45,7 +48,8 @@ def cho_factor(a: Any, lower: bool = False, overwrite_a: bool = False, check_fin
     return cholesky(a, lower), lower
 
 
-def cho_solve(c_and_lower: tuple[Any, bool], b: Any, overwrite_b: bool = False, check_finite: bool = True) -> Any:
+def cho_solve(c_and_lower: tuple[Any, bool], b: ArrayLike, overwrite_b: bool = False,
+              check_finite: bool = True) -> Array:
     """The solution x of a @ x = b, from the factorization of `cho_factor`.
 
     >>> cho_solve(cho_factor(jnp.array([[4.]])), jnp.array([8.]))
@@ -62,7 +66,8 @@ def _cho_solve(factor: Any, b: Any, lower: bool) -> Any:
     return triangular(factor, first, lower=lower, transpose=lower, conjugate=lower)
 
 
-def triangular(a: Any, b: Any, *, lower: bool, transpose: bool = False, conjugate: bool = False, unit: bool = False) -> Any:
+def triangular(a: Any, b: Any, *, lower: bool, transpose: bool = False, conjugate: bool = False,
+               unit: bool = False) -> Any:
     """The solution of a triangular system; b is a vector or has vectors as columns."""
     is_vector = b.ndim == 1
     columns = b[:, None] if is_vector else b
@@ -74,7 +79,8 @@ def triangular(a: Any, b: Any, *, lower: bool, transpose: bool = False, conjugat
 
 
 @fast(static=("permute_l", "overwrite_a", "check_finite"))
-def lu(a: Any, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Any, ...]:
+def lu(a: ArrayLike, permute_l: bool = False, overwrite_a: bool = False,
+       check_finite: bool = True) -> tuple[Any, ...]:
     """p, l, u with a = p @ l @ u: a permutation, a unit lower and an upper triangular matrix; or p @ l, u.
 
     >>> lu(jnp.array([[2.]]))
@@ -92,7 +98,8 @@ def lu(a: Any, permute_l: bool = False, overwrite_a: bool = False, check_finite:
 
 
 @fast(static=("overwrite_a", "check_finite"))
-def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Any, Any]:
+def lu_factor(a: ArrayLike, overwrite_a: bool = False,
+              check_finite: bool = True) -> tuple[Any, Any]:
     """The LU factorization with both factors in one matrix, and the row with which each row was exchanged.
 
     >>> lu_factor(jnp.array([[2.]]))
@@ -103,7 +110,8 @@ def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> t
     return packed, pivots
 
 
-def lu_solve(lu_and_piv: tuple[Any, Any], b: Any, trans: int = 0, overwrite_b: bool = False, check_finite: bool = True) -> Any:
+def lu_solve(lu_and_piv: tuple[Any, Any], b: ArrayLike, trans: int = 0, overwrite_b: bool = False,
+             check_finite: bool = True) -> Array:
     """The solution x of a @ x = b, from the factorization of `lu_factor`; trans: 1 for a.T, 2 for its conjugate.
 
     Raises ValueError for another trans.
@@ -138,8 +146,8 @@ def _lu_solve(packed: Any, pivots: Any, b: Any, trans: int) -> Any:
 
 
 @fast(static=("overwrite_a", "lwork", "mode", "pivoting", "check_finite"))
-def qr(a: Any, overwrite_a: bool = False, lwork: Any = None, mode: str = "full", pivoting: bool = False,
-       check_finite: bool = True) -> tuple[Any, ...]:
+def qr(a: ArrayLike, overwrite_a: bool = False, lwork: Any = None, mode: str = "full",
+       pivoting: bool = False, check_finite: bool = True) -> tuple[Any, ...]:
     """q, r with a = q @ r, orthonormal columns in q and r upper triangular.
 
     mode: 'full' (q is square), 'economic', or 'r' (r alone, in a tuple). pivoting: also the permutation p, with
@@ -155,8 +163,9 @@ def qr(a: Any, overwrite_a: bool = False, lwork: Any = None, mode: str = "full",
     return (r, *permutation) if mode == "r" else (q, r, *permutation)
 
 
-def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, overwrite_a: bool = False, check_finite: bool = True,
-        lapack_driver: str = "gesdd") -> Any:
+def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True,
+        overwrite_a: bool = False, check_finite: bool = True,
+        lapack_driver: str = "gesdd") -> Array | tuple[Array, Array, Array]:
     """u, s, vh with a = u @ diag(s) @ vh and the singular values s falling; without compute_uv only s.
 
     >>> svd(jnp.array([[2.]]), compute_uv=False)
@@ -166,8 +175,10 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, overwrite_a
     return tuple(found) if compute_uv else found
 
 
-def eigh(a: Any, b: Any = None, lower: bool = True, eigvals_only: bool = False, overwrite_a: bool = False,
-         overwrite_b: bool = False, turbo: bool = True, eigvals: Any = None, type: int = 1, check_finite: bool = True) -> Any:
+def eigh(a: ArrayLike, b: ArrayLike | None = None, lower: bool = True, eigvals_only: bool = False,
+         overwrite_a: bool = False, overwrite_b: bool = False, turbo: bool = True,
+         eigvals: None = None, type: int = 1,
+         check_finite: bool = True) -> Array | tuple[Array, Array]:
     """w, v with a @ v = v * w: the rising eigenvalues of a Hermitian matrix and its eigenvectors, as columns.
 
     lower: which triangle of a is read. eigvals_only: only w.
@@ -190,7 +201,7 @@ def eigh(a: Any, b: Any = None, lower: bool = True, eigvals_only: bool = False, 
 
 
 @fast(static=("output",))
-def schur(a: Any, output: str = "real") -> tuple[Any, Any]:
+def schur(a: ArrayLike, output: str = "real") -> tuple[Any, Any]:
     """t, z with a = z @ t @ z^H: z unitary, t upper triangular; for output='real' of real a, with blocks of 2 on its diagonal.
 
     Raises ValueError for another output.

@@ -7,6 +7,7 @@ from typing import Any
 
 from teucer import lax
 from teucer import numpy as jnp
+from teucer._core.typing import Array, ArrayLike
 from teucer._derived.custom_jvp import custom_jvp
 from teucer._transform.vmap import vmap
 from teucer.numpy._library import fast
@@ -17,7 +18,8 @@ __all__ = ["eigh_tridiagonal", "hessenberg", "polar", "qr_multiply", "rsf2csf"]
 
 
 @fast(static=("calc_q", "overwrite_a", "check_finite"))
-def hessenberg(a: Any, *, calc_q: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+def hessenberg(a: ArrayLike, *, calc_q: bool = False, overwrite_a: bool = False,
+               check_finite: bool = True) -> Array | tuple[Array, Array]:
     """h, or (h, q) with calc_q: a = q @ h @ q^H, q unitary and h zero below its first subdiagonal.
 
     a: T[..., n, n]. Raises ValueError if it is not square.
@@ -40,7 +42,8 @@ def hessenberg(a: Any, *, calc_q: bool = False, overwrite_a: bool = False, check
 
 
 @fast(static=("mode", "pivoting", "conjugate", "overwrite_a", "overwrite_c"))
-def qr_multiply(a: Any, c: Any, mode: str = "right", pivoting: bool = False, conjugate: bool = False, overwrite_a: bool = False,
+def qr_multiply(a: ArrayLike, c: ArrayLike, mode: str = "right", pivoting: bool = False,
+                conjugate: bool = False, overwrite_a: bool = False,
                 overwrite_c: bool = False) -> tuple[Any, ...]:
     """(c @ q, r) of the factorization a = q @ r, or (q @ c, r) for mode 'left'; with pivoting the permutation follows.
 
@@ -65,7 +68,7 @@ def qr_multiply(a: Any, c: Any, mode: str = "right", pivoting: bool = False, con
     return (result.reshape(-1) if is_vector and result.ndim == 2 else result, *rest)
 
 
-def polar(a: Any, side: str = "right", *, method: str = "qdwh", eps: float | None = None,
+def polar(a: ArrayLike, side: str = "right", *, method: str = "qdwh", eps: float | None = None,
           max_iterations: int | None = None) -> tuple[Any, Any]:
     """u, p with a = u @ p, or p @ u for side 'left': u has orthonormal columns (or rows), p is positive semidefinite.
 
@@ -86,7 +89,8 @@ def polar(a: Any, side: str = "right", *, method: str = "qdwh", eps: float | Non
 
 
 @fast(static=("side", "method", "eps", "max_iterations"))
-def _polar(a: Any, side: str, method: str, eps: float | None, max_iterations: int | None) -> tuple[Any, Any]:
+def _polar(a: Any, side: str, method: str, eps: float | None,
+           max_iterations: int | None) -> tuple[Any, Any]:
     (a,) = matrices("polar", a)
     if a.ndim < 2:
         raise ValueError(f"polar: a must be a matrix, got shape {a.shape}.")
@@ -112,7 +116,8 @@ def _unitary(method: str, eps: float | None, max_iterations: int | None, a: Any)
 
 
 @_unitary.defjvp
-def _unitary_jvp(method: str, eps: float | None, max_iterations: int | None, primals: Any, tangents: Any) -> tuple[Any, Any]:
+def _unitary_jvp(method: str, eps: float | None, max_iterations: int | None, primals: Any,
+                 tangents: Any) -> tuple[Any, Any]:
     """Differentiating a = u p and u^H u = 1: u^H du solves p x + x p = u^H da - da^H u."""
     (a,), (da,) = primals, tangents
     u = _unitary(method, eps, max_iterations, a)
@@ -126,7 +131,7 @@ def _unitary_jvp(method: str, eps: float | None, max_iterations: int | None, pri
 
 
 @fast(static=("check_finite",))
-def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Any, Any]:
+def rsf2csf(T: ArrayLike, Z: ArrayLike, check_finite: bool = True) -> tuple[Any, Any]:
     """The complex Schur form of a real one: t, z with T = Z^H z t z^H Z, and t triangular.
 
     T, Z: T[..., n, n], of `schur`.
@@ -174,8 +179,9 @@ def _to_triangle(block: Any) -> Any:
     return jnp.stack([jnp.stack([jnp.conj(cosine), jnp.conj(sine)], -1), jnp.stack([-sine, cosine], -1)], -2)
 
 
-def eigh_tridiagonal(d: Any, e: Any, *, eigvals_only: bool = False, select: str = "a",
-                     select_range: tuple[float, float] | None = None, tol: float | None = None, key: Any = None) -> Any:
+def eigh_tridiagonal(d: ArrayLike, e: ArrayLike, *, eigvals_only: bool = False, select: str = "a",
+                     select_range: tuple[float, float] | None = None, tol: float | None = None,
+                     key: Any = None) -> Array | tuple[Array, Array]:
     """Eigenvalues, and eigenvectors as columns unless eigvals_only, of the Hermitian matrix with diagonal d and subdiagonal e.
 
     d: real[n], e: T[n - 1]  ->  real[k], T[n, k]; e below the diagonal, its conjugate above

@@ -7,6 +7,7 @@ from typing import Any
 
 from teucer import lax
 from teucer import numpy as jnp
+from teucer._core.typing import Array, ArrayLike
 from teucer._derived.custom_jvp import custom_jvp
 from teucer._transform.forward import jvp
 from teucer._transform.vmap import vmap
@@ -18,7 +19,8 @@ from teucer.scipy._operands import as_complex, matrices, product
 __all__ = ["expm_frechet", "funm", "solve_sylvester", "sqrtm"]
 
 
-def expm_frechet(A: Any, E: Any, *, method: str | None = None, compute_expm: bool = True) -> Any:
+def expm_frechet(A: ArrayLike, E: ArrayLike, *, method: str | None = None,
+                 compute_expm: bool = True) -> Array | tuple[Array, Array]:
     """(expm(A), l), l the derivative of expm at A along E; only l without compute_expm. `method` has no effect.
 
     A, E: T[..., n, n]. Raises ValueError if they are not square, or their shapes differ.
@@ -41,7 +43,8 @@ def _expm_frechet(a: Any, e: Any) -> tuple[Any, Any]:
     return jvp(expm, (a,), (e,))
 
 
-def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
+def funm(A: ArrayLike, func: Callable[[Any], Any],
+         disp: bool = True) -> Array | tuple[Array, Array]:
     """The function of a matrix that `func`, of numbers, says: of its eigenvalues, by Parlett's recurrence. Complex.
 
     A: T[..., n, n]. disp: False: (the result, an estimate of its relative error).
@@ -78,7 +81,7 @@ def _parlett_error(t: Any, diagonal: Any, f: Any) -> Any:
 
 
 @fast(static=("blocksize",))
-def sqrtm(A: Any, blocksize: int = 1) -> Any:
+def sqrtm(A: ArrayLike, blocksize: int = 1) -> Array:
     """The principal square root of a matrix, complex; nan where there is none. Only blocksize 1 is supported.
 
     A: T[..., n, n]. Raises ValueError if it is not square, NotImplementedError for another blocksize.
@@ -108,7 +111,8 @@ def _sqrtm_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
 
 
 @fast(static=("method", "tol"))
-def solve_sylvester(A: Any, B: Any, C: Any, *, method: str = "schur", tol: float = 1e-8) -> Any:
+def solve_sylvester(A: ArrayLike, B: ArrayLike, C: ArrayLike, *, method: str = "schur",
+                    tol: float = 1e-8) -> Array:
     """The solution x of A @ x + x @ B = C; nan where an eigenvalue of A is, within tol, the opposite of one of B.
 
     A: T[..., m, m], B: T[..., n, n], C: T[..., m, n]. method: 'schur', or 'eigen', which needs A and B to be diagonalizable.
@@ -206,7 +210,8 @@ def _from_diagonal(t: Any, values: Any) -> Any:
     return _by_columns(t, values, system)
 
 
-def _by_columns(t: Any, values: Any, system: Callable[[Any, Any, Any, Any], tuple[Any, Any]]) -> Any:
+def _by_columns(t: Any, values: Any,
+                system: Callable[[Any, Any, Any, Any], tuple[Any, Any]]) -> Any:
     """An upper triangular matrix with a given diagonal.
 
     Its column k above the diagonal solves `matrix @ x = right`, where matrix, right = system(the columns before k, what t has above

@@ -10,6 +10,7 @@ import numpy as np
 
 from teucer import lax
 from teucer import numpy as jnp
+from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer._dimensions.dimensions import as_size, is_symbolic, max_dim
 from teucer.numpy._library import fast
 from teucer.numpy._operands import positions
@@ -20,7 +21,7 @@ __all__ = ["block_diag", "circulant", "companion", "dft", "hadamard", "hankel", 
 
 
 @fast
-def block_diag(*arrs: Any) -> Any:
+def block_diag(*arrs: Any) -> Array:
     """A matrix with the given matrices on its diagonal and zeros elsewhere; vectors are rows.
 
     Raises ValueError for an array of more than two axes.
@@ -48,7 +49,7 @@ def _strong(x: Any) -> Any:
 
 
 @fast
-def toeplitz(c: Any, r: Any = None) -> Any:
+def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     """The matrix with constant diagonals whose first column is c and first row r, by default c's conjugate; r[0] is not used.
 
     >>> toeplitz(jnp.array([1, 2]), jnp.array([0, 3, 4]))
@@ -67,7 +68,7 @@ def toeplitz(c: Any, r: Any = None) -> Any:
 
 
 @fast
-def hankel(c: Any, r: Any = None) -> Any:
+def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     """The matrix with constant antidiagonals whose first column is c and last row r, by default zeros; r[0] is not used.
 
     >>> hankel(jnp.array([1, 2]), jnp.array([0, 3]))
@@ -83,7 +84,7 @@ def hankel(c: Any, r: Any = None) -> Any:
 
 
 @fast
-def circulant(c: Any) -> Any:
+def circulant(c: ArrayLike) -> Array:
     """The matrix whose columns are c, each shifted down by one against the one before.
 
     >>> circulant(jnp.array([1, 2, 3]))
@@ -97,7 +98,7 @@ def circulant(c: Any) -> Any:
 
 
 @fast
-def companion(a: Any) -> Any:
+def companion(a: ArrayLike) -> Array:
     """The matrix whose eigenvalues are the roots of the polynomial with coefficients a, the highest first.
 
     Raises ValueError for fewer than two coefficients.
@@ -115,7 +116,7 @@ def companion(a: Any) -> Any:
     return jnp.concatenate([first[..., None, :], rest], axis=-2)
 
 
-def hilbert(n: int) -> Any:
+def hilbert(n: int) -> Array:
     """The matrix of 1 / (i + j + 1).
 
     >>> hilbert(2)
@@ -126,7 +127,7 @@ def hilbert(n: int) -> Any:
     return jnp.asarray(1 / (places[:, None] + places[None, :] + 1.0))
 
 
-def hadamard(n: int, dtype: Any = int) -> Any:
+def hadamard(n: int, dtype: DTypeLike = int) -> Array:
     """Sylvester's matrix of 1 and -1 with orthogonal rows, of size n, a power of 2.
 
     Raises ValueError for another n.
@@ -144,7 +145,7 @@ def hadamard(n: int, dtype: Any = int) -> Any:
     return jnp.asarray(matrix, dtype)
 
 
-def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Any:
+def dft(n: int, scale: str | None = None, *, dtype: DTypeLike | None = None) -> Array:
     """The matrix of the discrete Fourier transform; scale: None, 'sqrtn' (unitary) or 'n'.
 
     Raises ValueError for another scale, and for a dtype that is not complex.

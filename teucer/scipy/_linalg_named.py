@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from teucer import numpy as jnp
+from teucer._core.typing import Array, ArrayLike
 from teucer.numpy._library import fast
 from teucer.scipy._linalg_matrices import toeplitz
 from teucer.scipy._operands import matrices
@@ -16,7 +17,7 @@ from teucer.scipy._operands import matrices
 __all__ = ["convolution_matrix", "fiedler", "fiedler_companion", "helmert", "invhilbert", "invpascal", "leslie", "pascal"]
 
 
-def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
+def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
     """The matrix whose product with a vector v of n elements is convolve(a, v, mode).
 
     a: T[..., m]  ->  T[..., k, n]; k is n + m - 1 for 'full', max(n, m) for 'same', max(n, m) - min(n, m) + 1 for 'valid'
@@ -48,7 +49,7 @@ def _convolution_matrix(a: Any, n: int, mode: str) -> Any:
 
 
 @fast
-def fiedler(a: Any) -> Any:
+def fiedler(a: ArrayLike) -> Array:
     """The symmetric matrix of distances |a[i] - a[j]|.
 
     a: T[..., n]  ->  T[..., n, n]
@@ -62,7 +63,7 @@ def fiedler(a: Any) -> Any:
 
 
 @fast
-def fiedler_companion(a: Any) -> Any:
+def fiedler_companion(a: ArrayLike) -> Array:
     """The matrix of five diagonals whose eigenvalues are the roots of the polynomial with coefficients a, the highest power first.
 
     a: T[..., n + 1]  ->  T[..., n, n]; a[..., 0] must not be 0
@@ -95,7 +96,7 @@ def fiedler_companion(a: Any) -> Any:
 
 
 @fast
-def leslie(f: Any, s: Any) -> Any:
+def leslie(f: ArrayLike, s: ArrayLike) -> Array:
     """The matrix of a population by age: fertilities f as its first row, survival rates s below its diagonal.
 
     f: T[..., n], s: T[..., n - 1], n at least 2  ->  T[..., n, n]
@@ -116,7 +117,7 @@ def leslie(f: Any, s: Any) -> Any:
     return jnp.zeros((*batch, n, n), dtype).at[..., 0, :].set(f.astype(dtype)).at[..., at + 1, at].set(s.astype(dtype))
 
 
-def helmert(n: int, full: bool = False) -> Any:
+def helmert(n: int, full: bool = False) -> Array:
     """The matrix whose rows contrast each of n levels with the mean of those before it: orthonormal; `full` puts the mean first.
 
     ->  float[n - 1, n], or float[n, n]. Raises ValueError if n is not positive.
@@ -131,7 +132,7 @@ def helmert(n: int, full: bool = False) -> Any:
     return jnp.asarray(np.vstack([np.full((1, n), 1 / math.sqrt(n)), rows]) if full else rows, float)
 
 
-def pascal(n: int, kind: str | None = None) -> Any:
+def pascal(n: int, kind: str | None = None) -> Array:
     """The matrix of binomial coefficients, as floats: "symmetric" (by default) i + j over i, "lower" i over j, or "upper".
 
     Raises ValueError for another kind.
@@ -144,7 +145,7 @@ def pascal(n: int, kind: str | None = None) -> Any:
     return _integers(n, _pascal("pascal", kind))
 
 
-def invpascal(n: int, kind: str | None = None) -> Any:
+def invpascal(n: int, kind: str | None = None) -> Array:
     """The inverse of `pascal`.
 
     >>> invpascal(2)
@@ -157,7 +158,7 @@ def invpascal(n: int, kind: str | None = None) -> Any:
     return _integers(n, lambda i, j: (-1) ** (i + j) * of(i, j))
 
 
-def invhilbert(n: int) -> Any:
+def invhilbert(n: int) -> Array:
     """The inverse of `hilbert`, whose elements are integers, as floats.
 
     >>> invhilbert(2)

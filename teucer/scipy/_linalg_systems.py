@@ -9,6 +9,7 @@ import numpy as np
 
 from teucer import lax
 from teucer import numpy as jnp
+from teucer._core.typing import Array, ArrayLike
 from teucer.numpy._library import fast
 from teucer.scipy._linalg_factors import cho_factor, cho_solve, triangular
 from teucer.scipy._operands import matrices, product
@@ -16,7 +17,7 @@ from teucer.scipy._operands import matrices, product
 __all__ = ["det", "expm", "inv", "solve", "solve_triangular"]
 
 
-def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
     """The determinant.
 
     >>> det(jnp.array([[2.]]))
@@ -25,7 +26,7 @@ def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
     return jnp.linalg.det(a)
 
 
-def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+def inv(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
     """The inverse; inf or nan where there is none.
 
     >>> inv(jnp.array([[2.]]))
@@ -34,8 +35,9 @@ def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
     return jnp.linalg.inv(a)
 
 
-def solve(a: Any, b: Any, lower: bool = False, overwrite_a: bool = False, overwrite_b: bool = False, debug: bool = False,
-          check_finite: bool = True, assume_a: str = "gen") -> Any:
+def solve(a: ArrayLike, b: ArrayLike, lower: bool = False, overwrite_a: bool = False,
+          overwrite_b: bool = False, debug: bool = False, check_finite: bool = True,
+          assume_a: str = "gen") -> Array:
     """The solution x of a @ x = b; b is a vector, or has vectors as columns.
 
     assume_a: 'pos' for a positive definite matrix, of which one triangle is read, the upper one unless lower; 'gen', 'sym', 'her'.
@@ -49,8 +51,9 @@ def solve(a: Any, b: Any, lower: bool = False, overwrite_a: bool = False, overwr
     return cho_solve(cho_factor(a, lower), b) if assume_a == "pos" else jnp.linalg.solve(a, b)
 
 
-def solve_triangular(a: Any, b: Any, trans: int | str = 0, lower: bool = False, unit_diagonal: bool = False,
-                     overwrite_b: bool = False, debug: Any = None, check_finite: bool = True) -> Any:
+def solve_triangular(a: ArrayLike, b: ArrayLike, trans: int | str = 0, lower: bool = False,
+                     unit_diagonal: bool = False, overwrite_b: bool = False, debug: Any = None,
+                     check_finite: bool = True) -> Array:
     """The solution x of a @ x = b for an upper or lower triangular matrix; the other triangle is not read.
 
     trans: 0 or 'N', 1 or 'T' for a.T, 2 or 'C' for its conjugate. unit_diagonal: take the diagonal to be ones.
@@ -72,7 +75,7 @@ def _solve_triangular(a: Any, b: Any, trans: int, lower: bool, unit: bool) -> An
 
 
 @fast(static=("upper_triangular", "max_squarings"))
-def expm(A: Any, *, upper_triangular: bool = False, max_squarings: int = 16) -> Any:
+def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 16) -> Array:
     """The exponential of square matrices; nan where more than max_squarings would be needed.
 
     upper_triangular: whether the matrix is, which saves work.

@@ -10,6 +10,7 @@ import numpy as np
 
 from teucer import lax
 from teucer import numpy as jnp
+from teucer._core.typing import Array, ArrayLike
 from teucer._derived.custom_jvp import custom_jvp
 from teucer._trees.pytrees import tree_map
 from teucer.numpy._library import fast
@@ -64,7 +65,7 @@ def _wofz_jvp(primals: Any, tangents: Any) -> Any:
 
 
 @fast
-def wofz(z: Any) -> Any:
+def wofz(z: ArrayLike) -> Array:
     """The Faddeeva function exp(-z^2) erfc(-i z), of complex numbers.
 
     >>> wofz(0j).shape
@@ -91,7 +92,7 @@ def _erfcx_jvp(primals: Any, tangents: Any) -> Any:
 
 
 @fast
-def erfcx(x: Any) -> Any:
+def erfcx(x: ArrayLike) -> Array:
     """exp(x^2) erfc(x), without overflow for positive x; of complex numbers too.
 
     >>> erfcx(jnp.inf)
@@ -122,7 +123,7 @@ def _dawsn_jvp(primals: Any, tangents: Any) -> Any:
 
 
 @fast
-def dawsn(x: Any) -> Any:
+def dawsn(x: ArrayLike) -> Array:
     """Dawson's integral: exp(-x^2) times the integral of exp(t^2) over t from 0 to x.
 
     >>> dawsn(0.)
@@ -169,7 +170,7 @@ def _fresnel_jvp(primals: Any, tangents: Any) -> Any:
 
 
 @fast
-def fresnel(x: Any) -> tuple[Any, Any]:
+def fresnel(x: ArrayLike) -> tuple[Any, Any]:
     """The integrals of sin(pi t^2 / 2) and of cos(pi t^2 / 2) over t from 0 to x.
 
     >>> fresnel(0.)
@@ -211,7 +212,7 @@ def _sici_jvp(primals: Any, tangents: Any) -> Any:
 
 
 @fast
-def sici(x: Any) -> tuple[Any, Any]:
+def sici(x: ArrayLike) -> tuple[Any, Any]:
     """The integral of sin(t) / t over t from 0 to x, and the cosine integral Ci(x), which for x < 0 is that of -x.
 
     >>> sici(0.)

@@ -13,6 +13,7 @@ from teucer import lax
 from teucer import numpy as jnp
 from teucer._base import dtypes
 from teucer._core.trace import typeof
+from teucer._core.typing import Array, ArrayLike
 from teucer._derived.custom_jvp import custom_jvp
 from teucer.lax._special import _stirling as stirling_rest
 from teucer.numpy._library import fast
@@ -23,7 +24,7 @@ __all__ = ["bernoulli", "beta", "betainc", "betaln", "comb", "digamma", "factori
 
 
 @fast
-def gammaln(x: Any) -> Any:
+def gammaln(x: ArrayLike) -> Array:
     """log(|gamma(x)|); inf at 0, -1, -2, ...
 
     >>> gammaln(1.)
@@ -51,7 +52,7 @@ def _loggamma(z: Any) -> Any:
 
 
 @fast
-def loggamma(x: Any) -> Any:
+def loggamma(x: ArrayLike) -> Array:
     """log(gamma(x)) of complex numbers, continuous but on the negative axis; of real numbers, nan below 0.
 
     >>> loggamma(2.)
@@ -64,7 +65,7 @@ def loggamma(x: Any) -> Any:
 
 
 @fast
-def gammasgn(x: Any) -> Any:
+def gammasgn(x: ArrayLike) -> Array:
     """The sign of gamma(x), 1 or -1; nan at -1, -2, ...
 
     >>> gammasgn(-0.5)
@@ -112,7 +113,7 @@ def _gamma_jvp(primals: Any, tangents: Any) -> Any:
 
 
 @fast
-def gamma(x: Any) -> Any:
+def gamma(x: ArrayLike) -> Array:
     """The gamma function, of complex numbers too; inf at 0, -inf at -0, nan at -1, -2, ...
 
     >>> gamma(5.)
@@ -125,7 +126,7 @@ def gamma(x: Any) -> Any:
     return jnp.where(is_pole, complex(math.nan, math.nan), jnp.exp(_loggamma(jnp.where(is_pole, 1, x))))
 
 
-def factorial(n: Any, exact: bool = False) -> Any:
+def factorial(n: ArrayLike, exact: bool = False) -> Array:
     """n! = gamma(n + 1); 0 for negative n.
 
     Raises NotImplementedError for exact=True.
@@ -145,7 +146,7 @@ def _factorial(n: Any) -> Any:
 
 
 @fast
-def digamma(x: Any) -> Any:
+def digamma(x: ArrayLike) -> Array:
     """The derivative of log(gamma(x)); nan at 0, -1, -2, ...
 
     >>> digamma(3.)
@@ -155,7 +156,7 @@ def digamma(x: Any) -> Any:
 
 
 @fast
-def polygamma(n: Any, x: Any) -> Any:
+def polygamma(n: ArrayLike, x: ArrayLike) -> Array:
     """The derivative of order n of `digamma`, at x; n is a natural number.
 
     >>> polygamma(1, jnp.array([1., 2.])).shape
@@ -166,7 +167,7 @@ def polygamma(n: Any, x: Any) -> Any:
     return lax.polygamma(*inexact("polygamma", n, x))
 
 
-def zeta(x: Any, q: Any = None) -> Any:
+def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
     """Hurwitz' zeta function: the sum of (q + k)^-x over k = 0, 1, ..., for x > 1.
 
     Raises NotImplementedError without q.
@@ -186,7 +187,7 @@ def _zeta(x: Any, q: Any) -> Any:
 
 
 @fast
-def gammainc(a: Any, x: Any) -> Any:
+def gammainc(a: ArrayLike, x: ArrayLike) -> Array:
     """The regularised lower incomplete gamma function.
 
     >>> gammainc(1., 0.)
@@ -196,7 +197,7 @@ def gammainc(a: Any, x: Any) -> Any:
 
 
 @fast
-def gammaincc(a: Any, x: Any) -> Any:
+def gammaincc(a: ArrayLike, x: ArrayLike) -> Array:
     """The regularised upper incomplete gamma function 1 - gammainc(a, x), accurate where that is small.
 
     >>> gammaincc(1., 0.)
@@ -206,7 +207,7 @@ def gammaincc(a: Any, x: Any) -> Any:
 
 
 @fast
-def betainc(a: Any, b: Any, x: Any) -> Any:
+def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     """The regularised incomplete beta function.
 
     >>> betainc(1., 1., 1.)
@@ -234,7 +235,7 @@ def _betaln(a: Any, b: Any) -> Any:
 
 
 @fast
-def betaln(a: Any, b: Any) -> Any:
+def betaln(a: ArrayLike, b: ArrayLike) -> Array:
     """log(|beta(a, b)|).
 
     >>> betaln(1., 1.)
@@ -244,7 +245,7 @@ def betaln(a: Any, b: Any) -> Any:
 
 
 @fast
-def beta(a: Any, b: Any) -> Any:
+def beta(a: ArrayLike, b: ArrayLike) -> Array:
     """The beta function gamma(a) gamma(b) / gamma(a + b).
 
     >>> beta(1., 1.)
@@ -255,7 +256,7 @@ def beta(a: Any, b: Any) -> Any:
 
 
 @fast
-def poch(z: Any, m: Any) -> Any:
+def poch(z: ArrayLike, m: ArrayLike) -> Array:
     """gamma(z + m) / gamma(z), which is z (z + 1) ... (z + m - 1); 1 where m is 0.
 
     >>> poch(3., 0.)
@@ -266,7 +267,7 @@ def poch(z: Any, m: Any) -> Any:
     return jnp.where(m == 0, 1.0, ratio)
 
 
-def comb(N: Any, k: Any, *, repetition: bool = False) -> Any:
+def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
     """The number of ways to choose k of N things, without order; with repetition, those that may be chosen again.
 
     >>> comb(4., 0.)
@@ -286,7 +287,7 @@ def _comb(n: Any, k: Any, repetition: bool) -> Any:
     return jnp.where(is_inside, value, jnp.where(nothing, 1.0, 0.0))
 
 
-def multigammaln(a: Any, d: int) -> Any:
+def multigammaln(a: ArrayLike, d: int) -> Array:
     """The logarithm of the multivariate gamma function of order d.
 
     >>> multigammaln(3., 1)
@@ -306,7 +307,7 @@ def _multigammaln(a: Any, d: int) -> Any:
     return total
 
 
-def bernoulli(n: int) -> Any:
+def bernoulli(n: int) -> Array:
     """The Bernoulli numbers from 0 to n, with B_1 = -1/2.
 
     Raises ValueError if n is negative.

@@ -9,6 +9,7 @@ import numpy as np
 
 from teucer import lax
 from teucer import numpy as jnp
+from teucer._core.typing import Array
 from teucer.lax._control.bodies import is_concrete
 from teucer.numpy._library import fast
 from teucer.numpy._promotion import check_arraylike
@@ -17,7 +18,8 @@ from teucer.scipy._operands import strong
 __all__ = ["sph_harm_y"]
 
 
-def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, diff_n: int | None = None, n_max: int | None = None) -> Any:
+def sph_harm_y(n: Array, m: Array, theta: Array, phi: Array, diff_n: int | None = None,
+               n_max: int | None = None) -> Array:
     """The spherical harmonic of degree n and order m at colatitude theta and longitude phi; 0 for |m| > n, nan for negative n.
 
     n, m: integers; theta, phi: real, in radians  ->  complex, of the common shape

@@ -7,6 +7,7 @@ from typing import Any
 
 from teucer import lax
 from teucer import numpy as jnp
+from teucer._core.typing import Array, ArrayLike
 from teucer._derived.custom_jvp import custom_jvp
 from teucer._transform.forward import jvp
 from teucer.numpy._library import fast
@@ -18,7 +19,7 @@ _TERMS = 2000
 
 
 @fast
-def hyp1f1(a: Any, b: Any, x: Any) -> Any:
+def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     """Kummer's function 1F1(a; b; x), sum over k of (a)_k / (b)_k x^k / k!.
 
     a, b, x: real. Infinite where b is a pole: 0 or a negative integer, unless the sum ends before; 1 for a = b = 0, as in JAX.
@@ -34,7 +35,7 @@ def hyp1f1(a: Any, b: Any, x: Any) -> Any:
 
 
 @fast
-def hyp2f1(a: Any, b: Any, c: Any, x: Any) -> Any:
+def hyp2f1(a: ArrayLike, b: ArrayLike, c: ArrayLike, x: ArrayLike) -> Array:
     """Gauss' function 2F1(a, b; c; x), sum over k of (a)_k (b)_k / (c)_k x^k / k!.
 
     a, b, c, x: real. Infinite where c is a pole, as for `hyp1f1`, and at 1 for c <= a + b; nan for x > 1 unless the sum ends.

@@ -11,6 +11,7 @@ import numpy as np
 
 from teucer import lax
 from teucer import numpy as jnp
+from teucer._core.typing import Array, ArrayLike
 from teucer._derived.custom_jvp import custom_jvp
 from teucer.numpy._library import fast
 from teucer.scipy._operands import floating, inexact, real, strong
@@ -19,7 +20,7 @@ __all__ = ["bessel_jn", "erf", "erfc", "erfinv", "exp1", "expi", "expn", "i0", "
 
 
 @fast
-def erf(x: Any) -> Any:
+def erf(x: ArrayLike) -> Array:
     """The error function.
 
     >>> erf(0.)
@@ -29,7 +30,7 @@ def erf(x: Any) -> Any:
 
 
 @fast
-def erfc(x: Any) -> Any:
+def erfc(x: ArrayLike) -> Array:
     """1 - erf(x), accurate where that is small.
 
     >>> erfc(0.)
@@ -39,7 +40,7 @@ def erfc(x: Any) -> Any:
 
 
 @fast
-def erfinv(x: Any) -> Any:
+def erfinv(x: ArrayLike) -> Array:
     """The inverse of `erf`; infinite at -1 and 1, nan beyond.
 
     >>> erfinv(0.)
@@ -49,7 +50,7 @@ def erfinv(x: Any) -> Any:
 
 
 @fast
-def i0e(x: Any) -> Any:
+def i0e(x: ArrayLike) -> Array:
     """exp(-|x|) i0(x).
 
     >>> i0e(jnp.array([0., 1.])).shape
@@ -59,7 +60,7 @@ def i0e(x: Any) -> Any:
 
 
 @fast
-def i0(x: Any) -> Any:
+def i0(x: ArrayLike) -> Array:
     """The modified Bessel function of order 0.
 
     >>> i0(jnp.array([0., 1.])).shape
@@ -71,7 +72,7 @@ def i0(x: Any) -> Any:
 
 
 @fast
-def i1e(x: Any) -> Any:
+def i1e(x: ArrayLike) -> Array:
     """exp(-|x|) i1(x).
 
     >>> i1e(0.)
@@ -81,7 +82,7 @@ def i1e(x: Any) -> Any:
 
 
 @fast
-def i1(x: Any) -> Any:
+def i1(x: ArrayLike) -> Array:
     """The modified Bessel function of order 1.
 
     >>> i1(0.)
@@ -91,7 +92,7 @@ def i1(x: Any) -> Any:
     return jnp.exp(jnp.abs(x)) * lax.bessel_i1e(x)
 
 
-def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Any:
+def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:
     """The Bessel functions of the first kind of orders 0 to v, stacked along a new first axis.
 
     n_iter: from which order the recurrence starts; it must exceed v and the absolute values of z well.
@@ -180,7 +181,7 @@ def _expn_jvp(primals: Any, tangents: Any) -> Any:
 
 
 @fast
-def expn(n: Any, x: Any) -> Any:
+def expn(n: ArrayLike, x: ArrayLike) -> Array:
     """The exponential integral of order n, a natural number: of exp(-x t) / t^n over t from 1 on; nan for x < 0.
 
     >>> expn(2, 0.)
@@ -190,7 +191,7 @@ def expn(n: Any, x: Any) -> Any:
 
 
 @fast
-def exp1(x: Any) -> Any:
+def exp1(x: ArrayLike) -> Array:
     """The exponential integral of order 1: of exp(-t) / t over t from x on; nan for x < 0.
 
     >>> exp1(0.)
@@ -233,7 +234,7 @@ def _expi_jvp(primals: Any, tangents: Any) -> Any:
 
 
 @fast
-def expi(x: Any) -> Any:
+def expi(x: ArrayLike) -> Array:
     """The exponential integral Ei(x): the principal value of the integral of exp(t) / t over t up to x; -inf at 0.
 
     >>> expi(0.)
@@ -286,7 +287,7 @@ def _spence_jvp(primals: Any, tangents: Any) -> Any:
 
 
 @fast
-def spence(x: Any) -> Any:
+def spence(x: Array) -> Array:
     """The dilogarithm of 1 - x: the integral of log(t) / (1 - t) over t from 1 to x; nan for x < 0.
 
     >>> spence(jnp.array([0., 1.])).shape

@@ -10,6 +10,7 @@ import numpy as np
 
 from teucer import lax, nn
 from teucer import numpy as jnp
+from teucer._core.typing import Array, ArrayLike
 from teucer._derived.custom_jvp import custom_jvp
 from teucer.numpy._library import fast
 from teucer.scipy._operands import floating, inexact, real
@@ -31,7 +32,7 @@ def _xlogy_jvp(primals: Any, tangents: Any) -> Any:
 
 
 @fast
-def xlogy(x: Any, y: Any) -> Any:
+def xlogy(x: ArrayLike, y: ArrayLike) -> Array:
     """x * log(y), which is 0 where x is 0 and y is not nan.
 
     >>> xlogy(0., 0.)
@@ -53,7 +54,7 @@ def _xlog1py_jvp(primals: Any, tangents: Any) -> Any:
 
 
 @fast
-def xlog1py(x: Any, y: Any) -> Any:
+def xlog1py(x: ArrayLike, y: ArrayLike) -> Array:
     """x * log(1 + y), which is 0 where x is 0 and y is not nan.
 
     >>> xlog1py(0., -1.)
@@ -74,7 +75,7 @@ def _entr_jvp(primals: Any, tangents: Any) -> Any:
 
 
 @fast
-def entr(x: Any) -> Any:
+def entr(x: ArrayLike) -> Array:
     """-x log(x); 0 at 0, -inf below.
 
     >>> entr(1.)
@@ -84,7 +85,7 @@ def entr(x: Any) -> Any:
 
 
 @fast
-def rel_entr(p: Any, q: Any) -> Any:
+def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
     """p log(p / q); 0 if p is 0 and q is not negative, inf outside the domain.
 
     >>> rel_entr(2., 2.)
@@ -100,7 +101,7 @@ def rel_entr(p: Any, q: Any) -> Any:
 
 
 @fast
-def kl_div(p: Any, q: Any) -> Any:
+def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
     """p log(p / q) - p + q: what an element adds to the Kullback-Leibler divergence.
 
     >>> kl_div(2., 2.)
@@ -111,7 +112,7 @@ def kl_div(p: Any, q: Any) -> Any:
 
 
 @fast
-def expit(x: Any) -> Any:
+def expit(x: ArrayLike) -> Array:
     """1 / (1 + exp(-x)).
 
     >>> expit(0.)
@@ -121,7 +122,7 @@ def expit(x: Any) -> Any:
 
 
 @fast
-def logit(x: Any) -> Any:
+def logit(x: ArrayLike) -> Array:
     """log(x / (1 - x)), the inverse of `expit`; nan outside [0, 1].
 
     >>> logit(0.5)
@@ -132,7 +133,7 @@ def logit(x: Any) -> Any:
 
 
 @fast
-def boxcox(x: Any, lmbda: Any) -> Any:
+def boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
     """(x^lmbda - 1) / lmbda, which is log(x) where lmbda is 0.
 
     >>> boxcox(3., 1.)
@@ -143,7 +144,7 @@ def boxcox(x: Any, lmbda: Any) -> Any:
 
 
 @fast
-def boxcox1p(x: Any, lmbda: Any) -> Any:
+def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
     """((1 + x)^lmbda - 1) / lmbda, which is log(1 + x) where lmbda is 0.
 
     >>> boxcox1p(2., 1.)
@@ -160,7 +161,7 @@ def _boxcox_of_log(log_x: Any, lmbda: Any) -> Any:
 
 
 @fast
-def ndtr(x: Any) -> Any:
+def ndtr(x: ArrayLike) -> Array:
     """The normal distribution function: the probability of values up to x. Accurate where that is small.
 
     >>> ndtr(0.)
@@ -170,7 +171,7 @@ def ndtr(x: Any) -> Any:
     return lax.erfc(x * -math.sqrt(0.5)) * 0.5
 
 
-def log_ndtr(x: Any, series_order: int = 3) -> Any:
+def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
     """log(ndtr(x)), without underflow.
 
     series_order: number of terms of the series in 1/x^2 that is used far below 0, up to 30.
@@ -253,7 +254,7 @@ def _ndtri_jvp(primals: Any, tangents: Any) -> Any:
 
 
 @fast
-def ndtri(p: Any) -> Any:
+def ndtri(p: ArrayLike) -> Array:
     """The inverse of `ndtr`: the value below which a normal variate is with probability p; nan outside [0, 1].
 
     >>> ndtri(0.5)
@@ -266,7 +267,7 @@ def ndtri(p: Any) -> Any:
     return _ndtri(p.astype(np.float32)).astype(p.dtype) if p.dtype.itemsize < 4 else _ndtri(p)
 
 
-def softmax(x: Any, /, *, axis: Any = None) -> Any:
+def softmax(x: ArrayLike, /, *, axis: int | tuple[int, ...] | None = None) -> Array:
     """exp(x) / sum(exp(x)) along axes, by default all, without overflow.
 
     >>> softmax(jnp.zeros((2, 2)))
@@ -276,7 +277,7 @@ def softmax(x: Any, /, *, axis: Any = None) -> Any:
     return nn.softmax(x, tuple(range(np.ndim(x))) if axis is None else axis)
 
 
-def log_softmax(x: Any, /, *, axis: Any = None) -> Any:
+def log_softmax(x: ArrayLike, /, *, axis: int | tuple[int, ...] | None = None) -> Array:
     """log(softmax(x)) along axes, by default all, without overflow.
 
     >>> log_softmax(jnp.zeros(2))

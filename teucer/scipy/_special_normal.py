@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from teucer import numpy as jnp
+from teucer._core.typing import Array, ArrayLike
 from teucer._derived.custom_jvp import custom_jvp
 from teucer.numpy._library import fast
 from teucer.scipy._operands import strong
@@ -17,7 +18,7 @@ __all__ = ["erfcinv", "owens_t"]
 
 
 @fast
-def erfcinv(y: Any) -> Any:
+def erfcinv(y: ArrayLike) -> Array:
     """The inverse of erfc: infinite at 0 and 2, nan outside of them.
 
     >>> round(float(erfcinv(0.5)), 4)
@@ -28,7 +29,7 @@ def erfcinv(y: Any) -> Any:
 
 
 @fast
-def owens_t(h: Any, a: Any) -> Any:
+def owens_t(h: ArrayLike, a: ArrayLike) -> Array:
     """Owen's T: the probability that X > h and 0 < Y < a X, for independent normal X and Y.
 
     h, a: real. T(-h, a) = T(h, a), T(h, -a) = -T(h, a).

@@ -9,13 +9,15 @@ import numpy as np
 
 from teucer import numpy as jnp
 from teucer._base import tracebacks
+from teucer._core.typing import Array
 from teucer.numpy import fft
 
 __all__ = ["dct", "dctn", "idct", "idctn"]
 
 
 @tracebacks.api_boundary
-def dct(x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+def dct(x: Array, type: int = 2, n: int | None = None, axis: int = -1,
+        norm: str | None = None) -> Array:
     """The cosine transform along an axis: y[k] = 2 sum_i x[i] cos(pi k (2 i + 1) / (2 n)).
 
     n: the length to which x is cut or padded with zeros. norm: 'ortho' makes it orthogonal.
@@ -30,7 +32,8 @@ def dct(x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str |
 
 
 @tracebacks.api_boundary
-def idct(x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+def idct(x: Array, type: int = 2, n: int | None = None, axis: int = -1,
+         norm: str | None = None) -> Array:
     """The inverse of `dct` along an axis. Arguments as for that.
 
     >>> idct(dct(np.array([1., 2.], "float32"))).round(5)
@@ -40,8 +43,8 @@ def idct(x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str 
 
 
 @tracebacks.api_boundary
-def dctn(x: Any, type: int = 2, s: Sequence[int] | None = None, axes: Sequence[int] | None = None,
-         norm: str | None = None) -> Any:
+def dctn(x: Array, type: int = 2, s: Sequence[int] | None = None, axes: Sequence[int] | None = None,
+         norm: str | None = None) -> Array:
     """`dct` along several axes, by default all. s: the length along each; of the last axes if axes are not given.
 
     Raises ValueError if an axis comes twice, or s has another length than axes.
@@ -50,13 +53,14 @@ def dctn(x: Any, type: int = 2, s: Sequence[int] | None = None, axes: Sequence[i
 
 
 @tracebacks.api_boundary
-def idctn(x: Any, type: int = 2, s: Sequence[int] | None = None, axes: Sequence[int] | None = None,
-          norm: str | None = None) -> Any:
+def idctn(x: Array, type: int = 2, s: Sequence[int] | None = None,
+          axes: Sequence[int] | None = None, norm: str | None = None) -> Array:
     """The inverse of `dctn`. Arguments as for that."""
     return _along_all(idct, x, type, s, axes, norm)
 
 
-def _along_all(transform: Callable[..., Any], x: Any, type: int, s: Any, axes: Any, norm: str | None) -> Any:
+def _along_all(transform: Callable[..., Any], x: Any, type: int, s: Any, axes: Any,
+               norm: str | None) -> Any:
     rank = np.ndim(x)
     if axes is None:
         axes = range(rank) if s is None else range(rank - len(s), rank)
@@ -71,7 +75,8 @@ def _along_all(transform: Callable[..., Any], x: Any, type: int, s: Any, axes: A
     return x
 
 
-def _along(transform: Callable[..., Any], x: Any, type: int, n: int | None, axis: int, norm: str | None) -> Any:
+def _along(transform: Callable[..., Any], x: Any, type: int, n: int | None, axis: int,
+           norm: str | None) -> Any:
     if type != 2:
         raise NotImplementedError("Only DCT type 2 is implemented.")
     if norm not in (None, "backward", "ortho"):

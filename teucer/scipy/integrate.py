@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from teucer import numpy as jnp
+from teucer._core.typing import Array, ArrayLike
 
 __all__ = ["trapezoid"]
 
 
-def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0,
+              axis: int = -1) -> Array:
     """The integral of samples y at places x, or dx apart, by the trapezoidal rule, along an axis.
 
     >>> trapezoid(jnp.array([1., 2., 3.]))

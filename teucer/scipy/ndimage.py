@@ -10,6 +10,7 @@ import numpy as np
 
 from teucer import lax
 from teucer import numpy as jnp
+from teucer._core.typing import ArrayLike
 from teucer.numpy._library import fast
 from teucer.numpy._promotion import check_arraylike
 
@@ -25,7 +26,8 @@ _INSIDE: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def map_coordinates(input: Any, coordinates: Sequence[Any], order: int, mode: str = "constant", cval: Any = 0.0) -> Any:
+def map_coordinates(input: ArrayLike, coordinates: Sequence[Any], order: int,
+                    mode: str = "constant", cval: ArrayLike = 0.0) -> Any:
     """The elements of an array at places between them.
 
     input: T[...], of n axes. coordinates: n arrays, of shapes that broadcast, of places along each axis  ->  T[common shape]

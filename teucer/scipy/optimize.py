@@ -9,6 +9,7 @@ import numpy as np
 
 from teucer import lax
 from teucer import numpy as jnp
+from teucer._core.typing import Array
 from teucer._transform.reverse import value_and_grad
 from teucer.scipy._operands import product
 
@@ -37,8 +38,8 @@ class OptimizeResults(NamedTuple):
     nit: Any
 
 
-def minimize(fun: Callable[..., Any], x0: Any, args: tuple[Any, ...] = (), *, method: str, tol: float | None = None,
-             options: Mapping[str, Any] | None = None) -> OptimizeResults:
+def minimize(fun: Callable[..., Any], x0: Array, args: tuple[Any, ...] = (), *, method: str,
+             tol: float | None = None, options: Mapping[str, Any] | None = None) -> OptimizeResults:
     """A place where a function is smallest nearby.
 
     fun: (x, *args) -> real number. x0: T[...], where to start. method: "BFGS".
@@ -84,8 +85,8 @@ class _State(NamedTuple):
     failed: Any
 
 
-def _bfgs(fun: Callable[[Any], Any], x0: Any, gtol: float = 1e-5, norm: Any = np.inf, maxiter: int | None = None,
-          line_search_maxiter: int = 10) -> OptimizeResults:
+def _bfgs(fun: Callable[[Any], Any], x0: Any, gtol: float = 1e-5, norm: Any = np.inf,
+          maxiter: int | None = None, line_search_maxiter: int = 10) -> OptimizeResults:
     of = value_and_grad(fun)
     n = x0.shape[0]
     maxiter = 200 * n if maxiter is None else maxiter
@@ -155,7 +156,8 @@ class _Found(NamedTuple):
     count: Any
 
 
-def _line_search(of: Callable[[Any], Any], state: _State, direction: Any, first: Any, maxiter: int) -> _Found:
+def _line_search(of: Callable[[Any], Any], state: _State, direction: Any, first: Any,
+                 maxiter: int) -> _Found:
     """A step length that meets the conditions of Wolfe; the best that was seen where there is none in so many evaluations."""
     slope = jnp.vdot(state.g, direction)
 

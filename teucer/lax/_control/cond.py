@@ -342,7 +342,7 @@ _ABSENT = object()
 
 
 @tracebacks.api_boundary
-def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any, operand: Any = _ABSENT) -> Any:
+def cond(pred: Any, true_fun: Callable, false_fun: Callable, *operands: Any, operand: Any = _ABSENT) -> Any:
     """true_fun(*operands) if pred, else false_fun(*operands), decided while the program runs.
 
     pred: a boolean scalar, or a real number, which is compared with zero. Both functions are traced once, and only the chosen

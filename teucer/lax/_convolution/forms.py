@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from teucer._core.trace import typeof
+from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer._dimensions.dimensions import dilated
 from teucer.lax._convolution.primitive import conv_general_dilated
 from teucer.lax._convolution.shapes import (
@@ -29,9 +30,11 @@ __all__ = ["conv_general_dilated_local", "conv_general_dilated_patches", "conv_t
 _CHANNELS_LAST = {2: ("NC", "IO", "NC"), 3: ("NHC", "HIO", "NHC"), 4: ("NHWC", "HWIO", "NHWC"), 5: ("NHWDC", "HWDIO", "NHWDC")}
 
 
-def conv_transpose(lhs: Any, rhs: Any, strides: Sequence[int], padding: Any, rhs_dilation: Sequence[int] | None = None,
-                   dimension_numbers: Any = None, transpose_kernel: bool = False, precision: Any = None,
-                   preferred_element_type: Any = None, use_consistent_padding: bool = False) -> Any:
+def conv_transpose(lhs: Array, rhs: Array, strides: Sequence[int], padding: Any,
+                   rhs_dilation: Sequence[int] | None = None, dimension_numbers: Any = None,
+                   transpose_kernel: bool = False, precision: Any = None,
+                   preferred_element_type: DTypeLike | None = None,
+                   use_consistent_padding: bool = False) -> Array:
     """Transposed convolution: the convolution of lhs, spread by strides, with rhs.
 
     lhs: T[batch, spatial..., features]; rhs: T[spatial..., features, output features], or as dimension_numbers says.
@@ -68,10 +71,12 @@ def conv_transpose(lhs: Any, rhs: Any, strides: Sequence[int], padding: Any, rhs
                                 preferred_element_type=preferred_element_type)
 
 
-def conv_general_dilated_patches(lhs: Any, filter_shape: Sequence[int], window_strides: Sequence[int], padding: Any,
-                                 lhs_dilation: Sequence[int] | None = None, rhs_dilation: Sequence[int] | None = None,
+def conv_general_dilated_patches(lhs: ArrayLike, filter_shape: Sequence[int],
+                                 window_strides: Sequence[int], padding: Any,
+                                 lhs_dilation: Sequence[int] | None = None,
+                                 rhs_dilation: Sequence[int] | None = None,
                                  dimension_numbers: Any = None, precision: Any = None,
-                                 preferred_element_type: Any = None) -> Any:
+                                 preferred_element_type: Any = None) -> Array:
     """The windows that a convolution sees, as features.
 
     lhs: T[batch, features, spatial...], or as dimension_numbers says  ->  [batch, features * prod(filter_shape), spatial...]
@@ -99,9 +104,11 @@ def conv_general_dilated_patches(lhs: Any, filter_shape: Sequence[int], window_s
                                 preferred_element_type=preferred_element_type)
 
 
-def conv_general_dilated_local(lhs: Any, rhs: Any, window_strides: Sequence[int], padding: Any, filter_shape: Sequence[int],
-                               lhs_dilation: Sequence[int] | None = None, rhs_dilation: Sequence[int] | None = None,
-                               dimension_numbers: Any = None, precision: Any = None) -> Any:
+def conv_general_dilated_local(lhs: ArrayLike, rhs: ArrayLike, window_strides: Sequence[int],
+                               padding: Any, filter_shape: Sequence[int],
+                               lhs_dilation: Sequence[int] | None = None,
+                               rhs_dilation: Sequence[int] | None = None,
+                               dimension_numbers: Any = None, precision: Any = None) -> Array:
     """Convolution whose kernel differs at each place of the result.
 
     lhs: T[batch, features, spatial...]; rhs: T[output features, features * prod(filter_shape), output spatial...], or as

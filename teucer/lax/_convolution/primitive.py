@@ -15,6 +15,7 @@ from teucer._core.partition import Labels
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
+from teucer._core.typing import Array, DTypeLike
 from teucer._devices.shardings import explicit_sharding, typed
 from teucer._dimensions.dimensions import dilated, is_constant, is_symbolic
 from teucer._targets.cpu import convolutions, switches
@@ -57,9 +58,10 @@ class ConvGeneralDilated(Primitive):
     name = "conv_general_dilated"
     cost = Cost(separates=True, moves=_moved)
 
-    def types(self, lhs: Any, rhs: Any, *, window_strides: Any, padding: Any, lhs_dilation: Any, rhs_dilation: Any,
-              dimension_numbers: Any, feature_group_count: int, batch_group_count: int, precision: Any,
-              preferred_element_type: Any, out_sharding: Any = None) -> Any:
+    def types(self, lhs: Any, rhs: Any, *, window_strides: Any, padding: Any, lhs_dilation: Any,
+              rhs_dilation: Any, dimension_numbers: Any, feature_group_count: int,
+              batch_group_count: int, precision: Any, preferred_element_type: Any,
+              out_sharding: Any = None) -> Any:
         if lhs.dtype != rhs.dtype:
             raise TypeError("lax.conv_general_dilated requires arguments to have the same dtypes, got "
                             f"{lhs.dtype.name}, {rhs.dtype.name}.")
@@ -78,8 +80,8 @@ class ConvGeneralDilated(Primitive):
         return (ShapedArray(taken(out, inverse_permutation(out_spec)), dtype, lhs.weak_type and rhs.weak_type,
                             sharding=typed(out_sharding, lhs.ndim)),)
 
-    def shard(self, lhs: Any, rhs: Any, *, dimension_numbers: Any, feature_group_count: int, batch_group_count: int,
-              **params: Any) -> Any:
+    def shard(self, lhs: Any, rhs: Any, *, dimension_numbers: Any, feature_group_count: int,
+              batch_group_count: int, **params: Any) -> Any:
         plain = feature_group_count == batch_group_count == 1
         lhs_spec, rhs_spec, out_spec = dimension_numbers
         space = tuple(range(lhs.ndim - 2))
@@ -88,8 +90,8 @@ class ConvGeneralDilated(Primitive):
         out = dict(zip(out_spec, ("batch", "out", *space), strict=True))
         return Labels(*([tuple(labels[i] for i in range(lhs.ndim)) for labels in group] for group in ((left, right), (out,))))
 
-    def lower(self, ctx: Any, lhs: Any, rhs: Any, *, precision: Any, preferred_element_type: Any, out_sharding: Any = None,
-              **window: Any) -> Any:
+    def lower(self, ctx: Any, lhs: Any, rhs: Any, *, precision: Any, preferred_element_type: Any,
+              out_sharding: Any = None, **window: Any) -> Any:
         (aval,) = ctx.avals_out
         return (convolution(ctx, lhs, rhs, aval, precision_text(precision), window),)
 
@@ -113,8 +115,9 @@ class ConvGeneralDilated(Primitive):
             return _batch_lhs(lhs, lhs_dim, rhs, axis.size, **params)
         return _batch_rhs(lhs, rhs, rhs_dim, axis.size, **params)
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, padding: Any, dimension_numbers: Any,
-               feature_group_count: int, batch_group_count: int, **params: Any) -> Any:
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, padding: Any,
+               dimension_numbers: Any, feature_group_count: int, batch_group_count: int,
+               **params: Any) -> Any:
         (lhs, rhs), (lhs_aval, rhs_aval) = args, avals
         lhs_spec, rhs_spec, out_spec = dimension_numbers
         grouped = {lhs_spec[1], *(lhs_spec[:1] if batch_group_count > 1 else ())}, {*rhs_spec[:2]}
@@ -147,7 +150,8 @@ conv_general_dilated_p = ConvGeneralDilated()
 switches.by_eigen.define(conv_general_dilated_p)(convolutions.by_eigen)
 
 
-def _check_window(rank: int, strides: Any, padding: Any, lhs_dilation: Any, rhs_dilation: Any) -> None:
+def _check_window(rank: int, strides: Any, padding: Any, lhs_dilation: Any,
+                  rhs_dilation: Any) -> None:
     if len(strides) != rank:
         raise ValueError("conv_general_dilated window and window_strides must have the same number of dimensions, but got "
                          f"{rank} and {len(strides)}")
@@ -213,8 +217,9 @@ def _result_dtype(dtype: Any, preferred: Any) -> Any:
 
 # Transposition
 
-def _transpose_lhs(ct: Any, lhs: Any, rhs: Any, *, window_strides: Any, padding: Any, lhs_dilation: Any, rhs_dilation: Any,
-                   dimension_numbers: Any, feature_group_count: int, batch_group_count: int, **params: Any) -> Any:
+def _transpose_lhs(ct: Any, lhs: Any, rhs: Any, *, window_strides: Any, padding: Any,
+                   lhs_dilation: Any, rhs_dilation: Any, dimension_numbers: Any,
+                   feature_group_count: int, batch_group_count: int, **params: Any) -> Any:
     """The cotangent of lhs: a convolution of ct with the reversed kernel, whose input and output features change places."""
     lhs_spec, rhs_spec, out_spec = dimension_numbers
     rhs_aval = typeof(rhs)
@@ -236,8 +241,9 @@ def _transpose_lhs(ct: Any, lhs: Any, rhs: Any, *, window_strides: Any, padding:
     return out if typeof(out).dtype == lhs.dtype else convert_element_type(out, lhs.dtype)
 
 
-def _transpose_rhs(ct: Any, lhs: Any, rhs: Any, *, window_strides: Any, padding: Any, lhs_dilation: Any, rhs_dilation: Any,
-                   dimension_numbers: Any, feature_group_count: int, batch_group_count: int, **params: Any) -> Any:
+def _transpose_rhs(ct: Any, lhs: Any, rhs: Any, *, window_strides: Any, padding: Any,
+                   lhs_dilation: Any, rhs_dilation: Any, dimension_numbers: Any,
+                   feature_group_count: int, batch_group_count: int, **params: Any) -> Any:
     """The cotangent of rhs: a convolution of lhs with ct as its kernel, in which batch and features change places."""
     lhs_spec, rhs_spec, out_spec = dimension_numbers
     lhs_aval = typeof(lhs)
@@ -256,7 +262,8 @@ def _transpose_rhs(ct: Any, lhs: Any, rhs: Any, *, window_strides: Any, padding:
     return out if typeof(out).dtype == rhs.dtype else convert_element_type(out, rhs.dtype)
 
 
-def _lhs_pads(lhs: Any, rhs: Any, out: Any, strides: Any, padding: Pads, lhs_dilation: Any, rhs_dilation: Any) -> Any:
+def _lhs_pads(lhs: Any, rhs: Any, out: Any, strides: Any, padding: Pads, lhs_dilation: Any,
+              rhs_dilation: Any) -> Any:
     """Pads for the cotangent of lhs: window by window, what the kernel overhangs."""
     pads = []
     for n, k, m, stride, (low, _), ld, rd in zip(lhs, rhs, out, strides, padding, lhs_dilation, rhs_dilation, strict=True):
@@ -265,7 +272,8 @@ def _lhs_pads(lhs: Any, rhs: Any, out: Any, strides: Any, padding: Pads, lhs_dil
     return tuple(pads)
 
 
-def _rhs_pads(lhs: Any, rhs: Any, out: Any, strides: Any, padding: Pads, lhs_dilation: Any, rhs_dilation: Any) -> Any:
+def _rhs_pads(lhs: Any, rhs: Any, out: Any, strides: Any, padding: Pads, lhs_dilation: Any,
+              rhs_dilation: Any) -> Any:
     """Pads for the cotangent of rhs: as many windows as the kernel has elements."""
     pads = []
     for n, k, m, stride, (low, _), ld, rd in zip(lhs, rhs, out, strides, padding, lhs_dilation, rhs_dilation, strict=True):
@@ -275,7 +283,8 @@ def _rhs_pads(lhs: Any, rhs: Any, out: Any, strides: Any, padding: Pads, lhs_dil
 
 # Batching
 
-def _batch_lhs(lhs: Any, dim: int, rhs: Any, size: Any, *, dimension_numbers: Any, batch_group_count: int, **params: Any) -> Any:
+def _batch_lhs(lhs: Any, dim: int, rhs: Any, size: Any, *, dimension_numbers: Any,
+               batch_group_count: int, **params: Any) -> Any:
     """More images: the batch goes into the batch axis, within each group of it."""
     lhs_spec, _, out_spec = dimension_numbers
     lhs = _merge(lhs, dim, lhs_spec[0], batch_group_count)
@@ -284,8 +293,8 @@ def _batch_lhs(lhs: Any, dim: int, rhs: Any, size: Any, *, dimension_numbers: An
     return _unmerge(outs[0], out_spec[0], size, 1)
 
 
-def _batch_rhs(lhs: Any, rhs: Any, dim: int, size: Any, *, dimension_numbers: Any, feature_group_count: int,
-               batch_group_count: int, **params: Any) -> Any:
+def _batch_rhs(lhs: Any, rhs: Any, dim: int, size: Any, *, dimension_numbers: Any,
+               feature_group_count: int, batch_group_count: int, **params: Any) -> Any:
     """More kernels: the batch goes into the output features, within each group of them."""
     _, rhs_spec, out_spec = dimension_numbers
     groups = feature_group_count * batch_group_count
@@ -295,8 +304,9 @@ def _batch_rhs(lhs: Any, rhs: Any, dim: int, size: Any, *, dimension_numbers: An
     return _unmerge(outs[0], out_spec[1], size, groups)
 
 
-def _batch_both(lhs: Any, lhs_dim: int, rhs: Any, rhs_dim: int, size: Any, *, dimension_numbers: Any, feature_group_count: int,
-                batch_group_count: int, **params: Any) -> Any:
+def _batch_both(lhs: Any, lhs_dim: int, rhs: Any, rhs_dim: int, size: Any, *,
+                dimension_numbers: Any, feature_group_count: int, batch_group_count: int,
+                **params: Any) -> Any:
     """Images each with their kernel: each element of the batch is a group of its own."""
     lhs_spec, rhs_spec, out_spec = dimension_numbers
     by_batch = batch_group_count > 1
@@ -344,10 +354,12 @@ def _split_onto(x: Any, source: int, groups: int, target: int) -> Any:
 
 # Public functions
 
-def conv_general_dilated(lhs: Any, rhs: Any, window_strides: Sequence[int], padding: str | Pads,
-                         lhs_dilation: Sequence[int] | None = None, rhs_dilation: Sequence[int] | None = None,
-                         dimension_numbers: Any = None, feature_group_count: int = 1, batch_group_count: int = 1,
-                         precision: Any = None, preferred_element_type: Any = None, out_sharding: Any = None) -> Any:
+def conv_general_dilated(lhs: Array, rhs: Array, window_strides: Sequence[int], padding: str | Pads,
+                         lhs_dilation: Sequence[int] | None = None,
+                         rhs_dilation: Sequence[int] | None = None, dimension_numbers: Any = None,
+                         feature_group_count: int = 1, batch_group_count: int = 1,
+                         precision: Any = None, preferred_element_type: DTypeLike | None = None,
+                         out_sharding: Any = None) -> Array:
     """Convolution (without flipping the kernel) of lhs with rhs, over any number of spatial axes.
 
     lhs: T[batch, features, spatial...]; rhs: T[output features, features / feature_group_count, spatial...], or in the order that
@@ -394,8 +406,8 @@ def _ints(op: str, name: str, values: Any) -> tuple[int, ...]:
         raise TypeError(f"{op}: {name} must be a sequence of integers, got {values!r}.") from err
 
 
-def conv(lhs: Any, rhs: Any, window_strides: Sequence[int], padding: str, precision: Any = None,
-         preferred_element_type: Any = None) -> Any:
+def conv(lhs: Array, rhs: Array, window_strides: Sequence[int], padding: str, precision: Any = None,
+         preferred_element_type: DTypeLike | None = None) -> Array:
     """Convolution of lhs[batch, features, spatial...] with rhs[output features, features, spatial...].
 
     >>> from teucer import lax
@@ -406,9 +418,10 @@ def conv(lhs: Any, rhs: Any, window_strides: Sequence[int], padding: str, precis
                                 preferred_element_type=preferred_element_type)
 
 
-def conv_with_general_padding(lhs: Any, rhs: Any, window_strides: Sequence[int], padding: str | Pads,
-                              lhs_dilation: Sequence[int] | None, rhs_dilation: Sequence[int] | None, precision: Any = None,
-                              preferred_element_type: Any = None) -> Any:
+def conv_with_general_padding(lhs: Array, rhs: Array, window_strides: Sequence[int],
+                              padding: str | Pads, lhs_dilation: Sequence[int] | None,
+                              rhs_dilation: Sequence[int] | None, precision: Any = None,
+                              preferred_element_type: DTypeLike | None = None) -> Array:
     """`conv` with any padding, and dilations.
 
     >>> from teucer import lax

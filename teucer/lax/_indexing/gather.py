@@ -12,6 +12,7 @@ from teucer._core import array_ops
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
+from teucer._core.typing import Array, ArrayLike
 from teucer._dimensions.dimensions import is_constant, is_symbolic
 from teucer._lower import hlo
 from teucer.lax import _elementwise, _structure
@@ -363,9 +364,9 @@ scatter_min_p = ScatterExtreme("scatter-min", "minimum")
 scatter_max_p = ScatterExtreme("scatter-max", "maximum")
 
 
-def gather(operand: Any, start_indices: Any, dimension_numbers: GatherDimensionNumbers, slice_sizes: Sequence[int], *,
+def gather(operand: ArrayLike, start_indices: ArrayLike, dimension_numbers: GatherDimensionNumbers, slice_sizes: Sequence[int], *,
            unique_indices: bool = False, indices_are_sorted: bool = False, mode: str | GatherScatterMode | None = None,
-           fill_value: Any = None) -> Any:
+           fill_value: Any = None) -> Array:
     """Windows of operand at the places that are the rows of start_indices.
 
     mode: what windows outside the operand give: "clip" moves them inside, "fill" gives fill_value (by default NaN, the least
@@ -393,9 +394,9 @@ def _scatter(primitive: Scatter, operand: Any, scatter_indices: Any, updates: An
                           mode=GatherScatterMode.from_any(mode), update_jaxpr=update_jaxpr, update_consts=())[0]
 
 
-def scatter(operand: Any, scatter_indices: Any, updates: Any, dimension_numbers: ScatterDimensionNumbers, *,
+def scatter(operand: ArrayLike, scatter_indices: ArrayLike, updates: ArrayLike, dimension_numbers: ScatterDimensionNumbers, *,
             indices_are_sorted: bool = False, unique_indices: bool = False,
-            mode: str | GatherScatterMode | None = None) -> Any:
+            mode: str | GatherScatterMode | None = None) -> Array:
     """operand with the windows at the places that are the rows of scatter_indices replaced by updates.
 
     mode: what becomes of windows outside the operand: left out ("drop" or "fill", the default), moved inside ("clip"), or
@@ -410,9 +411,9 @@ def scatter(operand: Any, scatter_indices: Any, updates: Any, dimension_numbers:
                     (indices_are_sorted, unique_indices, mode))
 
 
-def scatter_add(operand: Any, scatter_indices: Any, updates: Any, dimension_numbers: ScatterDimensionNumbers, *,
+def scatter_add(operand: ArrayLike, scatter_indices: ArrayLike, updates: ArrayLike, dimension_numbers: ScatterDimensionNumbers, *,
                 indices_are_sorted: bool = False, unique_indices: bool = False,
-                mode: str | GatherScatterMode | None = None) -> Any:
+                mode: str | GatherScatterMode | None = None) -> Array:
     """As `scatter`, but updates are added to the elements, all of them where several meet.
 
     >>> numbers = ScatterDimensionNumbers((), (0,), (0,))
@@ -423,9 +424,9 @@ def scatter_add(operand: Any, scatter_indices: Any, updates: Any, dimension_numb
                     (indices_are_sorted, unique_indices, mode))
 
 
-def scatter_sub(operand: Any, scatter_indices: Any, updates: Any, dimension_numbers: ScatterDimensionNumbers, *,
+def scatter_sub(operand: ArrayLike, scatter_indices: ArrayLike, updates: ArrayLike, dimension_numbers: ScatterDimensionNumbers, *,
                 indices_are_sorted: bool = False, unique_indices: bool = False,
-                mode: str | GatherScatterMode | None = None) -> Any:
+                mode: str | GatherScatterMode | None = None) -> Array:
     """As `scatter`, but updates are subtracted from the elements.
 
     >>> numbers = ScatterDimensionNumbers((), (0,), (0,))
@@ -436,9 +437,9 @@ def scatter_sub(operand: Any, scatter_indices: Any, updates: Any, dimension_numb
                     (indices_are_sorted, unique_indices, mode))
 
 
-def scatter_mul(operand: Any, scatter_indices: Any, updates: Any, dimension_numbers: ScatterDimensionNumbers, *,
+def scatter_mul(operand: ArrayLike, scatter_indices: ArrayLike, updates: ArrayLike, dimension_numbers: ScatterDimensionNumbers, *,
                 indices_are_sorted: bool = False, unique_indices: bool = False,
-                mode: str | GatherScatterMode | None = None) -> Any:
+                mode: str | GatherScatterMode | None = None) -> Array:
     """As `scatter`, but elements are multiplied by the updates.
 
     Differentiable in the updates only with unique_indices.
@@ -451,9 +452,9 @@ def scatter_mul(operand: Any, scatter_indices: Any, updates: Any, dimension_numb
                     (indices_are_sorted, unique_indices, mode))
 
 
-def scatter_min(operand: Any, scatter_indices: Any, updates: Any, dimension_numbers: ScatterDimensionNumbers, *,
+def scatter_min(operand: ArrayLike, scatter_indices: ArrayLike, updates: ArrayLike, dimension_numbers: ScatterDimensionNumbers, *,
                 indices_are_sorted: bool = False, unique_indices: bool = False,
-                mode: str | GatherScatterMode | None = None) -> Any:
+                mode: str | GatherScatterMode | None = None) -> Array:
     """As `scatter`, but the least of element and updates is kept.
 
     >>> numbers = ScatterDimensionNumbers((), (0,), (0,))
@@ -464,9 +465,9 @@ def scatter_min(operand: Any, scatter_indices: Any, updates: Any, dimension_numb
                     (indices_are_sorted, unique_indices, mode))
 
 
-def scatter_max(operand: Any, scatter_indices: Any, updates: Any, dimension_numbers: ScatterDimensionNumbers, *,
+def scatter_max(operand: ArrayLike, scatter_indices: ArrayLike, updates: ArrayLike, dimension_numbers: ScatterDimensionNumbers, *,
                 indices_are_sorted: bool = False, unique_indices: bool = False,
-                mode: str | GatherScatterMode | None = None) -> Any:
+                mode: str | GatherScatterMode | None = None) -> Array:
     """As `scatter`, but the greatest of element and updates is kept.
 
     >>> numbers = ScatterDimensionNumbers((), (0,), (0,))
@@ -477,9 +478,9 @@ def scatter_max(operand: Any, scatter_indices: Any, updates: Any, dimension_numb
                     (indices_are_sorted, unique_indices, mode))
 
 
-def scatter_apply(operand: Any, scatter_indices: Any, func: Callable[[Any], Any], dimension_numbers: ScatterDimensionNumbers,
+def scatter_apply(operand: Array, scatter_indices: Array, func: Callable[[Any], Any], dimension_numbers: ScatterDimensionNumbers,
                   *, update_shape: Sequence[int] = (), indices_are_sorted: bool = False, unique_indices: bool = False,
-                  mode: str | GatherScatterMode | None = None) -> Any:
+                  mode: str | GatherScatterMode | None = None) -> Array:
     """operand with a function of one element applied to those in the windows; as often as windows meet an element.
 
     update_shape: the shape that updates would have in `scatter`. Not differentiable.

@@ -10,6 +10,7 @@ import numpy as np
 
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
+from teucer._core.typing import Array, ArrayLike
 from teucer._lower import hlo
 from teucer.lax._arithmetic import add, complex, conj, div, eq, gt, imag, lt, mul, neg, real, sub
 from teucer.lax._extremes import argmax
@@ -68,7 +69,8 @@ class Eigh(MatrixPrimitive):
     name = "eigh"
     multiple_results = True
 
-    def types(self, x: Any, *, lower: bool, sort_eigenvalues: bool, subset_by_index: Any, algorithm: Any) -> Any:
+    def types(self, x: Any, *, lower: bool, sort_eigenvalues: bool, subset_by_index: Any,
+              algorithm: Any) -> Any:
         check_rank("eigh", (x, 2))
         check_inexact("eigh", x)
         *batch, m, n = x.shape
@@ -81,7 +83,8 @@ class Eigh(MatrixPrimitive):
         return (ShapedArray((*batch, n, last - first), x.dtype),
                 ShapedArray((*batch, last - first), real_dtype(x.dtype)))
 
-    def lower(self, ctx: Any, x: Any, *, lower: bool, sort_eigenvalues: bool, subset_by_index: Any, algorithm: Any) -> Any:
+    def lower(self, ctx: Any, x: Any, *, lower: bool, sort_eigenvalues: bool, subset_by_index: Any,
+              algorithm: Any) -> Any:
         _check_eigh(ctx.platform, algorithm)
         _, values_aval = ctx.avals_out
         *batch, n, _ = x.shape
@@ -144,8 +147,9 @@ def _member(kind: Any, value: Any, op: str) -> Any:
         raise ValueError(f"{op}: implementation must be one of {[m.value for m in kind]}, got {value!r}.") from err
 
 
-def eigh(x: Any, *, lower: bool = True, symmetrize_input: bool = True, sort_eigenvalues: bool = True,
-         subset_by_index: tuple[int, int] | None = None, implementation: EighImplementation | None = None) -> Any:
+def eigh(x: Array, *, lower: bool = True, symmetrize_input: bool = True,
+         sort_eigenvalues: bool = True, subset_by_index: tuple[int, int] | None = None,
+         implementation: EighImplementation | None = None) -> tuple[Array, Array]:
     """Eigenvectors and eigenvalues of Hermitian matrices: x v = v diag(w).
 
     x: T[..., n, n]  ->  v: T[..., n, k] with orthonormal columns, w: real[..., k] ascending; k = n, or last - first for
@@ -177,8 +181,8 @@ class Eig(MatrixPrimitive):
     name = "eig"
     multiple_results = True
 
-    def types(self, x: Any, *, compute_left_eigenvectors: bool, compute_right_eigenvectors: bool, enable_eigvec_derivs: bool,
-              implementation: Any) -> Any:
+    def types(self, x: Any, *, compute_left_eigenvectors: bool, compute_right_eigenvectors: bool,
+              enable_eigvec_derivs: bool, implementation: Any) -> Any:
         check_rank("eig", (x, 2))
         check_inexact("eig", x)
         if x.shape[-1] != x.shape[-2]:
@@ -188,8 +192,9 @@ class Eig(MatrixPrimitive):
         count = compute_left_eigenvectors + compute_right_eigenvectors
         return ShapedArray(x.shape[:-1], dtype), *([vectors] * count)
 
-    def lower(self, ctx: Any, x: Any, *, compute_left_eigenvectors: bool, compute_right_eigenvectors: bool,
-              enable_eigvec_derivs: bool, implementation: Any) -> Any:
+    def lower(self, ctx: Any, x: Any, *, compute_left_eigenvectors: bool,
+              compute_right_eigenvectors: bool, enable_eigvec_derivs: bool,
+              implementation: Any) -> Any:
         _check_eig(ctx, implementation, compute_left_eigenvectors)
         if 0 in x.shape:
             return tuple(zeros(ctx, aval) for aval in ctx.avals_out)
@@ -211,8 +216,9 @@ class Eig(MatrixPrimitive):
         wanted = [left] * compute_left_eigenvectors + [right] * compute_right_eigenvectors
         return nan_unless_ok(ctx, info, value, *wanted)
 
-    def jvp(self, primals: Any, tangents: Any, *, compute_left_eigenvectors: bool, compute_right_eigenvectors: bool,
-            enable_eigvec_derivs: bool, implementation: Any) -> Any:
+    def jvp(self, primals: Any, tangents: Any, *, compute_left_eigenvectors: bool,
+            compute_right_eigenvectors: bool, enable_eigvec_derivs: bool,
+            implementation: Any) -> Any:
         (x,), (t,) = primals, tangents
         params = {"compute_left_eigenvectors": compute_left_eigenvectors, "enable_eigvec_derivs": enable_eigvec_derivs,
                   "implementation": implementation}
@@ -317,9 +323,10 @@ def _is_first_maximum(x: Any) -> Any:
     return eq(rows(place, x), broadcasted_iota(np.int32, typeof(x).shape, ndim - 2))
 
 
-def eig(x: Any, *, compute_left_eigenvectors: bool = True, compute_right_eigenvectors: bool = True,
-        enable_eigvec_derivs: bool = False, implementation: EigImplementation | None = None,
-        use_magma: bool | None = None) -> Any:
+def eig(x: ArrayLike, *, compute_left_eigenvectors: bool = True,
+        compute_right_eigenvectors: bool = True, enable_eigvec_derivs: bool = False,
+        implementation: EigImplementation | None = None,
+        use_magma: bool | None = None) -> list[Array]:
     """Eigenvalues and eigenvectors of general square matrices: x v_i = w_i v_i, u_i^H x = w_i u_i^H.
 
     x: T[..., n, n]  ->  list of w: complex[..., n], and as asked for u, v: complex[..., n, n], in columns of norm 1 whose largest

@@ -8,6 +8,7 @@ import numpy as np
 
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
+from teucer._core.typing import Array, ArrayLike
 from teucer._dimensions.dimensions import min_dim
 from teucer._lower import hlo
 from teucer.lax._arithmetic import add, div, mul, sub
@@ -89,7 +90,7 @@ def symmetrized(x: Any, op: str) -> Any:
     return div(add(x, adjoint(x)), like(x, 2))
 
 
-def cholesky(x: Any, *, symmetrize_input: bool = True) -> Any:
+def cholesky(x: Array, *, symmetrize_input: bool = True) -> Array:
     """Lower triangular L with x = L L^H, for Hermitian positive definite x.
 
     x: T[..., n, n]  ->  T[..., n, n]
@@ -177,7 +178,7 @@ def _leading(identity: Any, k: int) -> Any:
     return concatenate([kept, rest], aval.ndim - 2)
 
 
-def lu(x: Any) -> Any:
+def lu(x: ArrayLike) -> tuple[Array, Array, Array]:
     """LU factorization with partial pivoting: x[permutation] = L U.
 
     x: T[..., m, n]  ->  T[..., m, n] with U in the upper triangle and L, of unit diagonal, below it;
@@ -260,7 +261,7 @@ def _chosen(ctx: Any, mask: Any, x: Any, axis: int) -> Any:
                       lambda a, b: (hlo.elementwise(ctx, "add", a, b),))[0]
 
 
-def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Any:
+def lu_pivots_to_permutation(pivots: ArrayLike, permutation_size: int) -> Array:
     """The permutation that a sequence of row exchanges makes.
 
     pivots: i32[..., k], as of `lu`  ->  i32[..., permutation_size]

@@ -9,6 +9,7 @@ import numpy as np
 from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
+from teucer._core.typing import Array, ArrayLike
 from teucer._dimensions.dimensions import min_dim
 from teucer._lower import hlo
 from teucer._transform.jvp import jvp_flat
@@ -254,7 +255,8 @@ def _reduced_tangents(q: Any, r: Any, t: Any) -> Any:
     return dq, dr
 
 
-def qr(x: Any, *, pivoting: bool = False, full_matrices: bool = True, use_magma: bool | None = None) -> Any:
+def qr(x: ArrayLike, *, pivoting: bool = False, full_matrices: bool = True,
+       use_magma: bool | None = None) -> tuple[Array, Array] | tuple[Array, Array, Array]:
     """QR factorization: x = Q R, or x[..., :, p] = Q R with pivoting.
 
     x: T[..., m, n]  ->  Q: T[..., m, k], R: T[..., k, n], and with pivoting p: i32[..., n]; k = m with full_matrices, or min(m, n)
@@ -270,7 +272,7 @@ def qr(x: Any, *, pivoting: bool = False, full_matrices: bool = True, use_magma:
     return tuple(qr_p.call(x, pivoting=bool(pivoting), full_matrices=bool(full_matrices), use_magma=use_magma))
 
 
-def householder_product(a: Any, taus: Any) -> Any:
+def householder_product(a: ArrayLike, taus: ArrayLike) -> Array:
     """The first columns of the product of the Householder reflectors I - taus[i] v_i v_i^H.
 
     a: T[..., m, n], v_i is its column i below the diagonal, with a 1 on it; taus: T[..., k]  ->  T[..., m, n]
@@ -284,7 +286,8 @@ def householder_product(a: Any, taus: Any) -> Any:
     return householder_product_p.call(a, taus)[0]
 
 
-def ormqr(a: Any, taus: Any, c: Any, *, left: bool = True, transpose: bool = False) -> Any:
+def ormqr(a: ArrayLike, taus: ArrayLike, c: ArrayLike, *, left: bool = True,
+          transpose: bool = False) -> Array:
     """Q c (left) or c Q, or with Q^H (transpose), for the product Q of Householder reflectors of `householder_product`.
 
     a: T[..., m, n]; taus: T[..., k]; c: T[..., m, p] with left, else T[..., p, m]  ->  T like c

@@ -9,6 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from teucer._core.types import ShapedArray
+from teucer._core.typing import Array, ArrayLike
 from teucer.lax.linalg._lapack import (
     MatrixPrimitive,
     boolean,
@@ -92,14 +93,16 @@ class Schur(MatrixPrimitive):
     name = "schur"
     multiple_results = True
 
-    def types(self, x: Any, *, compute_schur_vectors: bool, sort_eig_vals: bool, select_callable: Any) -> Any:
+    def types(self, x: Any, *, compute_schur_vectors: bool, sort_eig_vals: bool,
+              select_callable: Any) -> Any:
         check_rank("schur", (x, 2))
         check_inexact("schur", x)
         if x.shape[-1] != x.shape[-2]:
             raise ValueError(f"The input to schur must be a square matrix. Got shape {x.shape}.")
         return (x.strengthen(),) * (2 if compute_schur_vectors else 1)
 
-    def lower(self, ctx: Any, x: Any, *, compute_schur_vectors: bool, sort_eig_vals: bool, select_callable: Any) -> Any:
+    def lower(self, ctx: Any, x: Any, *, compute_schur_vectors: bool, sort_eig_vals: bool,
+              select_callable: Any) -> Any:
         if sort_eig_vals:
             raise NotImplementedError("schur: The sort feature of LAPACK's gees routine is not implemented.\n"
                                       "    sort_eig_vals: True\n  Use sort_eig_vals=False.")
@@ -117,7 +120,7 @@ tridiagonal_p = Tridiagonal()
 schur_p = Schur()
 
 
-def hessenberg(a: Any) -> Any:
+def hessenberg(a: ArrayLike) -> tuple[Array, Array]:
     """Hessenberg form: a = Q H Q^H.
 
     a: T[..., n, n]  ->  H on and above the first subdiagonal, below it the Householder vectors of Q, T[..., n, n]; their factors
@@ -133,7 +136,7 @@ def hessenberg(a: Any) -> Any:
     return packed, taus
 
 
-def tridiagonal(a: Any, *, lower: bool = True) -> Any:
+def tridiagonal(a: ArrayLike, *, lower: bool = True) -> tuple[Array, Array, Array, Array]:
     """Tridiagonal form of Hermitian matrices: a = Q T Q^H, of which the lower (or upper) triangle is read.
 
     a: T[..., n, n]  ->  Householder vectors of Q: T[..., n, n], diagonal of T: real[..., n], its off-diagonal: real[..., n-1],
@@ -147,8 +150,8 @@ def tridiagonal(a: Any, *, lower: bool = True) -> Any:
     return tuple(tridiagonal_p.call(a, lower=bool(lower)))
 
 
-def schur(x: Any, *, compute_schur_vectors: bool = True, sort_eig_vals: bool = False,
-          select_callable: Callable[..., Any] | None = None) -> Any:
+def schur(x: ArrayLike, *, compute_schur_vectors: bool = True, sort_eig_vals: bool = False,
+          select_callable: Callable[..., Any] | None = None) -> tuple[Array, Array]:
     """Schur form x = Z T Z^H, with unitary Z and upper triangular T.
 
     x: T[..., n, n]  ->  (T, Z), or (T,) without compute_schur_vectors. For real x complex eigenvalues are 2x2 blocks of T.

@@ -13,6 +13,7 @@ from teucer._core.partition import leading
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import Zero
+from teucer._core.typing import Array, ArrayLike
 from teucer._dimensions.dimensions import max_dim
 from teucer._lower import hlo
 from teucer.lax._arithmetic import add, mul, neg
@@ -48,8 +49,8 @@ class TriangularSolve(Primitive):
     name = "triangular_solve"
     cost = Cost(reorders=True)
 
-    def types(self, a: Any, b: Any, *, left_side: bool, lower: bool, transpose_a: bool, conjugate_a: bool,
-              unit_diagonal: bool) -> Any:
+    def types(self, a: Any, b: Any, *, left_side: bool, lower: bool, transpose_a: bool,
+              conjugate_a: bool, unit_diagonal: bool) -> Any:
         check_rank("triangular_solve", (a, 2), (b, 2))
         check_same_dtype("triangular_solve", a, b)
         check_inexact("triangular_solve", a, b)
@@ -64,8 +65,8 @@ class TriangularSolve(Primitive):
     def shard(self, a: Any, b: Any, **params: Any) -> Any:
         return leading(a.ndim - 2, (a, b))
 
-    def lower(self, ctx: Any, a: Any, b: Any, *, left_side: bool, lower: bool, transpose_a: bool, conjugate_a: bool,
-              unit_diagonal: bool) -> Any:
+    def lower(self, ctx: Any, a: Any, b: Any, *, left_side: bool, lower: bool, transpose_a: bool,
+              conjugate_a: bool, unit_diagonal: bool) -> Any:
         if conjugate_a and not transpose_a:
             (a,) = ctx.trace(lambda x: (conjugate(x),), a)
         dtype = b.dtype
@@ -97,7 +98,8 @@ class TriangularSolve(Primitive):
             return outs, (typeof(outs[0]).zero,)
         return outs, self.call(a, rhs, **params)
 
-    def transpose(self, cts: Any, a: Any, b: Any, *, transpose_a: bool, conjugate_a: bool, **params: Any) -> Any:
+    def transpose(self, cts: Any, a: Any, b: Any, *, transpose_a: bool, conjugate_a: bool,
+                  **params: Any) -> Any:
         # The transpose of A^-1 is (A^T)^-1, without conjugation: conj(A) has no name here but that of conj(A) itself.
         if conjugate_a:
             a = conjugate(a)
@@ -115,7 +117,8 @@ class TriangularSolve(Primitive):
         (x,) = self.call(a, reshape(b, flat), **params)
         return (reshape(x, shape),), (2 if left else 0,)
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, left_side: bool, **params: Any) -> Any:
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, left_side: bool,
+               **params: Any) -> Any:
         (a, b), (a_aval, b_aval) = args, avals
         b = sizes.mask(b, b_aval, 0, (b_aval.ndim - 2 if left_side else b_aval.ndim - 1,))
         return self.call(sizes.bordered(a, a_aval), b, left_side=left_side, **params)
@@ -124,8 +127,9 @@ class TriangularSolve(Primitive):
 triangular_solve_p = TriangularSolve()
 
 
-def triangular_solve(a: Any, b: Any, *, left_side: bool = False, lower: bool = False, transpose_a: bool = False,
-                     conjugate_a: bool = False, unit_diagonal: bool = False) -> Any:
+def triangular_solve(a: ArrayLike, b: ArrayLike, *, left_side: bool = False, lower: bool = False,
+                     transpose_a: bool = False, conjugate_a: bool = False,
+                     unit_diagonal: bool = False) -> Array:
     """Solution X of op(a) X = b (left_side) or X op(a) = b, for a triangular matrix a.
 
     a: T[..., n, n], b: T[..., n, m] with left_side, else T[..., m, n]; or a vector T[..., n]  ->  T like b
@@ -238,7 +242,8 @@ def _multiply(bands: Any, x: Any) -> Any:
     return add(add(mul(dl, shifted(x, 1, -2)), mul(d, x)), mul(du, shifted(x, -1, -2)))
 
 
-def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: bool = False) -> Any:
+def tridiagonal_solve(dl: Array, d: Array, du: Array, b: Array, *,
+                      perturb_singular: bool = False) -> Array:
     """Solution X of A X = b, where A has the lower diagonal dl, the diagonal d and the upper diagonal du.
 
     dl, d, du: T[..., n], dl[0] and du[n-1] are not read; b: T[..., n, m]  ->  T[..., n, m]

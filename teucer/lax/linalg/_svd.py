@@ -10,6 +10,7 @@ import numpy as np
 from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
+from teucer._core.typing import Array, ArrayLike
 from teucer._dimensions.dimensions import is_constant, min_dim
 from teucer._lower import hlo
 from teucer.lax._arithmetic import add, div, eq, mul, real, sub
@@ -58,7 +59,8 @@ class Svd(MatrixPrimitive):
     name = "svd"
     multiple_results = True
 
-    def types(self, x: Any, *, full_matrices: bool, compute_uv: bool, subset_by_index: Any, algorithm: Any = None) -> Any:
+    def types(self, x: Any, *, full_matrices: bool, compute_uv: bool, subset_by_index: Any,
+              algorithm: Any = None) -> Any:
         check_rank("svd", (x, 2))
         check_inexact("svd", x)
         *batch, m, n = x.shape
@@ -74,8 +76,8 @@ class Svd(MatrixPrimitive):
         return (s, ShapedArray((*batch, m, rows_of_u), x.dtype),
                 ShapedArray((*batch, columns_of_v, n), x.dtype))
 
-    def lower(self, ctx: Any, x: Any, *, full_matrices: bool, compute_uv: bool, subset_by_index: Any,
-              algorithm: Any = None) -> Any:
+    def lower(self, ctx: Any, x: Any, *, full_matrices: bool, compute_uv: bool,
+              subset_by_index: Any, algorithm: Any = None) -> Any:
         _check_algorithm(ctx.platform, algorithm)
         *batch, m, n = x.shape
         k = min_dim(m, n)
@@ -91,8 +93,8 @@ class Svd(MatrixPrimitive):
         return tuple(_part(ctx, value, at, subset_by_index)
                      for value, at in zip(results, (ranked, ranked + 1, ranked), strict=False))
 
-    def jvp(self, primals: Any, tangents: Any, *, full_matrices: bool, compute_uv: bool, subset_by_index: Any,
-            algorithm: Any = None) -> Any:
+    def jvp(self, primals: Any, tangents: Any, *, full_matrices: bool, compute_uv: bool,
+            subset_by_index: Any, algorithm: Any = None) -> Any:
         (x,), (t,) = primals, tangents
         m, n = typeof(x).shape[-2:]
         params = {"subset_by_index": subset_by_index, "algorithm": algorithm}
@@ -168,7 +170,8 @@ def _on_gpu(ctx: Any, x: Any, k: Any, full: bool, compute_uv: bool, algorithm: A
     return _Factors(s, u, vh, info)
 
 
-def _on_gpu_by_bidiagonal(ctx: Any, x: Any, k: Any, full: bool, compute_uv: bool, algorithm: Any) -> _Factors:
+def _on_gpu_by_bidiagonal(ctx: Any, x: Any, k: Any, full: bool, compute_uv: bool,
+                          algorithm: Any) -> _Factors:
     """By routines for tall matrices: a wide one is the transpose of such a one, read column by column instead of row by row.
 
     x^T = U S V^H is x = conj(V) S U^T, so that the results, read in the same way, change places and nothing else.
@@ -225,8 +228,9 @@ def _part(ctx: Any, x: Any, axis: int, bounds: tuple[int, int]) -> Any:
     return hlo.slice(ctx, x, start, limit, [1] * len(x.shape))
 
 
-def svd(x: Any, *, full_matrices: bool = True, compute_uv: bool = True, subset_by_index: tuple[int, int] | None = None,
-        algorithm: SvdAlgorithm | None = None) -> Any:
+def svd(x: ArrayLike, *, full_matrices: bool = True, compute_uv: bool = True,
+        subset_by_index: tuple[int, int] | None = None,
+        algorithm: SvdAlgorithm | None = None) -> Array | tuple[Array, Array, Array]:
     """Singular value decomposition x = U diag(s) V^H.
 
     x: T[..., m, n]  ->  U: T[..., m, m], s: real[..., min(m, n)] descending, V^H: T[..., n, n]; with full_matrices=False the first

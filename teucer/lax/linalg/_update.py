@@ -9,6 +9,7 @@ import numpy as np
 from teucer._core import array_ops
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
+from teucer._core.typing import Array, ArrayLike
 from teucer._lower import hlo
 from teucer.lax._arithmetic import add, mul
 from teucer.lax.linalg._lapack import (
@@ -110,7 +111,7 @@ def _hypot(ctx: Any, x: Any, y: Any) -> Any:
     return hlo.elementwise(ctx, "multiply", root, big)
 
 
-def cholesky_update(r_matrix: Any, w_vector: Any) -> Any:
+def cholesky_update(r_matrix: ArrayLike, w_vector: ArrayLike) -> Array:
     """Upper triangular R' with R'^T R' = R^T R + w w^T.
 
     r_matrix: real[..., n, n], upper triangular; w_vector: real[..., n]  ->  real[..., n, n]
@@ -166,8 +167,8 @@ def _product(x: Any, y: Any, c: Any, alpha: float, beta: float) -> Any:
     return add(mul(matmul(x, matrix_transpose(y)), like(c, alpha)), mul(c, like(c, beta)))
 
 
-def symmetric_product(a_matrix: Any, c_matrix: Any, *, alpha: float = 1.0, beta: float = 0.0,
-                      symmetrize_output: bool = False) -> Any:
+def symmetric_product(a_matrix: ArrayLike, c_matrix: ArrayLike, *, alpha: float = 1.0,
+                      beta: float = 0.0, symmetrize_output: bool = False) -> Any:
     """alpha a a^T + beta c for symmetric c, of which the lower triangle is meant.
 
     a_matrix: real[..., n, m]; c_matrix: real[..., n, n]  ->  real[..., n, n]

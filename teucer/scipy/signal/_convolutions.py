@@ -11,6 +11,7 @@ from scipy import fft as host
 
 from teucer import lax
 from teucer import numpy as jnp
+from teucer._core.typing import Array, ArrayLike
 from teucer.numpy._library import fast
 from teucer.numpy._promotion import check_arraylike
 from teucer.scipy._operands import matrices
@@ -21,7 +22,8 @@ _MODES = ("full", "same", "valid")
 _BOUNDARIES = {"fill": "constant", "wrap": "wrap", "symm": "symmetric"}
 
 
-def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto", precision: Any = None) -> Any:
+def convolve(in1: Array, in2: Array, mode: str = "full", method: str = "auto",
+             precision: Any = None) -> Array:
     """The convolution of arrays of the same number of axes; what is beyond their ends is 0.
 
     mode: "full": wherever they overlap; "same": the middle of it, of the shape of in1; "valid": where they overlap wholly.
@@ -39,7 +41,8 @@ def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto", preci
     return fftconvolve(in1, in2, mode) if method == "fft" else _convolve(in1, in2, mode, precision)
 
 
-def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto", precision: Any = None) -> Any:
+def correlate(in1: Array, in2: Array, mode: str = "full", method: str = "auto",
+              precision: Any = None) -> Array:
     """The correlation: the convolution with the conjugate of in2 in reverse. Arguments and errors are those of `convolve`.
 
     >>> correlate(jnp.array([1., 2., 3.]), jnp.array([1., 0.])).tolist()
@@ -49,7 +52,8 @@ def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto", prec
     return convolve(in1, jnp.flip(jnp.conj(in2)), mode, method, precision)
 
 
-def convolve2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", fillvalue: Any = 0, precision: Any = None) -> Any:
+def convolve2d(in1: Array, in2: Array, mode: str = "full", boundary: str = "fill",
+               fillvalue: float = 0, precision: Any = None) -> Array:
     """As `convolve`, of two axes.
 
     boundary: what is beyond the ends of in1: "fill" (fillvalue), "wrap", or "symm", about its edges.
@@ -69,7 +73,8 @@ def convolve2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", f
     return _convolve2d(in1, in2, fillvalue, mode, boundary, precision)
 
 
-def correlate2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", fillvalue: Any = 0, precision: Any = None) -> Any:
+def correlate2d(in1: Array, in2: Array, mode: str = "full", boundary: str = "fill",
+                fillvalue: float = 0, precision: Any = None) -> Array:
     """As `correlate`, of two axes. Arguments and errors are those of `convolve2d`.
 
     >>> correlate2d(jnp.eye(2), jnp.eye(2), mode="same").tolist()
@@ -86,7 +91,8 @@ def correlate2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", 
     return convolve2d(in1, jnp.flip(jnp.conj(in2)), mode, boundary, fillvalue, precision)
 
 
-def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: int | Sequence[int] | None = None) -> Any:
+def fftconvolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full",
+                axes: int | Sequence[int] | None = None) -> Array:
     """As `convolve`, by the Fourier transform.
 
     axes: those along which arrays are convolved, by default all; along others their sizes must be equal, or one of them 1.
@@ -153,7 +159,8 @@ def _convolve(in1: Any, in2: Any, mode: str, precision: Any) -> Any:
 
 
 @fast(static=("mode", "boundary", "precision"))
-def _convolve2d(in1: Any, in2: Any, fillvalue: Any, mode: str, boundary: str, precision: Any) -> Any:
+def _convolve2d(in1: Any, in2: Any, fillvalue: Any, mode: str, boundary: str,
+                precision: Any) -> Any:
     x, y = matrices("convolve2d", in1, in2)
     around = [(n - 1, n - 1) for n in y.shape]
     filled = {"constant_values": jnp.asarray(fillvalue).astype(x.dtype)} if boundary == "fill" else {}

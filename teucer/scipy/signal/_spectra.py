@@ -12,6 +12,7 @@ from scipy import signal as host
 
 from teucer import lax
 from teucer import numpy as jnp
+from teucer._core.typing import Array, ArrayLike
 from teucer.lax._structure import canonical_axis
 from teucer.numpy._library import fast
 from teucer.numpy._promotion import check_arraylike
@@ -24,7 +25,8 @@ _EXTENSIONS: dict[str | None, tuple[str, dict[str, str]]] = {
     "even": ("reflect", {}), "odd": ("reflect", {"reflect_type": "odd"}), "constant": ("edge", {}), "zeros": ("constant", {})}
 
 
-def detrend(data: Any, axis: int = -1, type: str = "linear", bp: int | Sequence[int] = 0, overwrite_data: None = None) -> Any:
+def detrend(data: ArrayLike, axis: int = -1, type: str = "linear", bp: int | Sequence[int] = 0,
+            overwrite_data: None = None) -> Array:
     """A signal without its mean ("constant"), or without the straight line that fits it best ("linear").
 
     data: T[...]. bp: places at which another line begins.
@@ -76,8 +78,8 @@ class _Windows(NamedTuple):
     nfft: int
 
 
-def _windows(op: str, window: Any, nperseg: int | None, noverlap: int | None, nfft: int | None, n: int | None,
-             default: int = 256) -> _Windows:
+def _windows(op: str, window: Any, nperseg: int | None, noverlap: int | None, nfft: int | None,
+             n: int | None, default: int = 256) -> _Windows:
     """The way to cut a signal of n elements; None where that is not known."""
     if nperseg is not None and int(nperseg) < 1:
         raise ValueError(f"{op}: nperseg must be a positive integer, got {nperseg}.")
@@ -130,9 +132,10 @@ def _frequencies(n: int, fs: Any, is_onesided: bool) -> Any:
     return jnp.asarray(np.fft.rfftfreq(n) if is_onesided else np.fft.fftfreq(n), float) * fs
 
 
-def csd(x: Any, y: Any, fs: Any = 1.0, window: Any = "hann", nperseg: int | None = None, noverlap: int | None = None,
-        nfft: int | None = None, detrend: Any = "constant", return_onesided: bool = True, scaling: str = "density", axis: int = -1,
-        average: str = "mean") -> tuple[Any, Any]:
+def csd(x: Array, y: ArrayLike | None, fs: ArrayLike = 1.0, window: str = "hann",
+        nperseg: int | None = None, noverlap: int | None = None, nfft: int | None = None,
+        detrend: str = "constant", return_onesided: bool = True, scaling: str = "density",
+        axis: int = -1, average: str = "mean") -> tuple[Any, Any]:
     """Frequencies, and the density of the cross spectrum of two signals at them, by Welch's method; y None: of x with itself.
 
     x, y: T[...]; the shorter one is continued with zeros. fs: how many samples there are in a unit of time.
@@ -189,9 +192,10 @@ def _median(power: Any) -> Any:
     return lax.complex(jnp.median(power.real, axis=-2), jnp.median(power.imag, axis=-2)) / bias
 
 
-def welch(x: Any, fs: Any = 1.0, window: Any = "hann", nperseg: int | None = None, noverlap: int | None = None,
-          nfft: int | None = None, detrend: Any = "constant", return_onesided: bool = True, scaling: str = "density",
-          axis: int = -1, average: str = "mean") -> tuple[Any, Any]:
+def welch(x: Array, fs: ArrayLike = 1.0, window: str = "hann", nperseg: int | None = None,
+          noverlap: int | None = None, nfft: int | None = None, detrend: str = "constant",
+          return_onesided: bool = True, scaling: str = "density", axis: int = -1,
+          average: str = "mean") -> tuple[Any, Any]:
     """Frequencies, and the density of the power spectrum of a signal at them, by Welch's method. Arguments as of `csd`.
 
     >>> frequencies, density = welch(jnp.array([1., -1., 1., -1.]), nperseg=4, window="boxcar")
@@ -202,9 +206,10 @@ def welch(x: Any, fs: Any = 1.0, window: Any = "hann", nperseg: int | None = Non
     return frequencies, density.real
 
 
-def stft(x: Any, fs: Any = 1.0, window: Any = "hann", nperseg: int | None = 256, noverlap: int | None = None,
-         nfft: int | None = None, detrend: Any = False, return_onesided: bool = True, boundary: str | None = "zeros",
-         padded: bool = True, axis: int = -1) -> tuple[Any, Any, Any]:
+def stft(x: Array, fs: ArrayLike = 1.0, window: str = "hann", nperseg: int | None = 256,
+         noverlap: int | None = None, nfft: int | None = None, detrend: bool = False,
+         return_onesided: bool = True, boundary: str | None = "zeros", padded: bool = True,
+         axis: int = -1) -> tuple[Any, Any, Any]:
     """Frequencies, times of windows, and Fourier transforms: complex[..., frequencies, ..., windows].
 
     boundary: by what the signal is continued for half a window at both ends: "even", "odd" (mirrored, about the point at the
@@ -242,9 +247,9 @@ def stft(x: Any, fs: Any = 1.0, window: Any = "hann", nperseg: int | None = 256,
     return _frequencies(cut.nfft, fs, is_onesided), times, jnp.moveaxis(jnp.swapaxes(transforms, -1, -2), -2, axis)
 
 
-def istft(Zxx: Any, fs: Any = 1.0, window: Any = "hann", nperseg: int | None = None, noverlap: int | None = None,
-          nfft: int | None = None, input_onesided: bool = True, boundary: bool = True, time_axis: int = -1, freq_axis: int = -2,
-          ) -> tuple[Any, Any]:
+def istft(Zxx: Array, fs: ArrayLike = 1.0, window: str = "hann", nperseg: int | None = None,
+          noverlap: int | None = None, nfft: int | None = None, input_onesided: bool = True,
+          boundary: bool = True, time_axis: int = -1, freq_axis: int = -2) -> tuple[Any, Any]:
     """Times, and the signal of which `stft` gives Zxx, as far as windows overlap.
 
     Zxx: complex, with frequencies along freq_axis and windows along time_axis. input_onesided: without negative frequencies.

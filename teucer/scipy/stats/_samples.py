@@ -8,6 +8,7 @@ import numpy as np
 
 from teucer import lax
 from teucer import numpy as jnp
+from teucer._core.typing import Array, ArrayLike
 from teucer.lax._structure import canonical_axis
 from teucer.numpy._library import fast
 from teucer.numpy._promotion import check_arraylike
@@ -26,7 +27,8 @@ class ModeResult(NamedTuple):
 
 
 @fast(static=("axis", "nan_policy", "keepdims"))
-def mode(a: Any, axis: int | None = 0, nan_policy: str = "propagate", keepdims: bool = False) -> Any:
+def mode(a: ArrayLike, axis: int | None = 0, nan_policy: str = "propagate",
+         keepdims: bool = False) -> Any:
     """The most common values along an axis (None: of all elements), the least one of several, and their counts.
 
     nan_policy: "propagate": nan is a value as others, and the greatest. Others raise NotImplementedError.
@@ -53,7 +55,8 @@ def mode(a: Any, axis: int | None = 0, nan_policy: str = "propagate", keepdims: 
 
 
 @fast(static=("method", "axis", "nan_policy"))
-def rankdata(a: Any, method: str = "average", *, axis: int | None = None, nan_policy: str = "propagate") -> Any:
+def rankdata(a: ArrayLike, method: str = "average", *, axis: int | None = None,
+             nan_policy: str = "propagate") -> Array:
     """Ranks from 1 along an axis (None: of all elements, as a vector).
 
     method: what elements that are equal get: the "average", "min" or "max" of their ranks, the "dense" rank, which counts only
@@ -91,7 +94,8 @@ def rankdata(a: Any, method: str = "average", *, axis: int | None = None, nan_po
 
 
 @fast(static=("axis", "ddof", "nan_policy", "keepdims"))
-def sem(a: Any, axis: int | None = 0, ddof: int = 1, nan_policy: str = "propagate", *, keepdims: bool = False) -> Any:
+def sem(a: ArrayLike, axis: int | None = 0, ddof: int = 1, nan_policy: str = "propagate", *,
+        keepdims: bool = False) -> Array:
     """The standard error of the mean along an axis (None: of all elements): the standard deviation over the root of the number.
 
     ddof: what the number of elements is reduced by in the variance.

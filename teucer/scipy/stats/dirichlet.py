@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from teucer import numpy as jnp
+from teucer._core.typing import Array, ArrayLike
 from teucer.numpy._library import fast
 from teucer.scipy import special
 from teucer.scipy._operands import matrices
@@ -13,7 +12,7 @@ __all__ = ["logpdf", "pdf"]
 
 
 @fast
-def logpdf(x: Any, alpha: Any) -> Any:
+def logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
     """The logarithm of the density; -inf where x are no shares.
 
     x: T[n, ...], or T[n - 1, ...], whose last shares follow. alpha: T[n]  ->  T[...]
@@ -40,7 +39,7 @@ def logpdf(x: Any, alpha: Any) -> Any:
 
 
 @fast
-def pdf(x: Any, alpha: Any) -> Any:
+def pdf(x: ArrayLike, alpha: ArrayLike) -> Array:
     """The density. Arguments as `logpdf`.
 
     >>> round(float(pdf(jnp.array([0.5, 0.3, 0.2]), jnp.array([2.0, 1.0, 3.0]))), 4)

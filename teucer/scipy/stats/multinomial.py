@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from teucer import numpy as jnp
+from teucer._core.typing import Array, ArrayLike
 from teucer.numpy._library import fast
 from teucer.numpy._promotion import check_arraylike
 from teucer.scipy import special
@@ -16,7 +15,7 @@ __all__ = ["logpmf", "pmf"]
 
 
 @fast
-def logpmf(x: Any, n: Any, p: Any) -> Any:
+def logpmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
     """The logarithm of the probability of counts; -inf where they do not sum to n.
 
     x: integers[..., k], n: integers[...], p: T[..., k]  ->  T[...]
@@ -37,7 +36,7 @@ def logpmf(x: Any, n: Any, p: Any) -> Any:
 
 
 @fast
-def pmf(x: Any, n: Any, p: Any) -> Any:
+def pmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
     """The probability of counts. Arguments as `logpmf`.
 
     >>> round(float(pmf(jnp.array([1, 2]), 3, jnp.array([0.25, 0.75]))), 4)

@@ -7,6 +7,7 @@ from typing import Any
 
 from teucer import lax
 from teucer import numpy as jnp
+from teucer._core.typing import Array, ArrayLike
 from teucer.numpy._library import fast
 from teucer.scipy._operands import matrices
 from teucer.scipy.stats import norm
@@ -14,7 +15,7 @@ from teucer.scipy.stats import norm
 __all__ = ["logpdf", "pdf"]
 
 
-def logpdf(x: Any, mean: Any, cov: Any, allow_singular: None = None) -> Any:
+def logpdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: None = None) -> Any:
     """The logarithm of the density.
 
     x, mean: T[..., n], cov: T[..., n, n]  ->  T[...]; or all scalars, cov the variance.
@@ -50,7 +51,7 @@ def _logpdf(x: Any, mean: Any, cov: Any) -> Any:
     return -0.5 * jnp.sum(solved * solved, axis=-1) - 0.5 * n * math.log(2 * math.pi) - log_root
 
 
-def pdf(x: Any, mean: Any, cov: Any) -> Any:
+def pdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike) -> Array:
     """The density. Arguments as `logpdf`.
 
     >>> pdf(jnp.zeros(2), jnp.zeros(2), jnp.eye(2))

@@ -7,6 +7,7 @@ from typing import Any
 
 from teucer import lax
 from teucer import numpy as jnp
+from teucer._core.typing import Array, ArrayLike
 from teucer.numpy._library import fast
 from teucer.scipy import special
 from teucer.scipy._operands import inexact
@@ -23,7 +24,7 @@ _SERIES = (-1 / 12, -1 / 24, -19 / 360, -9 / 80, -863 / 2520, -1375 / 1008)
 
 
 @fast
-def entropy(mu: Any, loc: Any = 0) -> Any:
+def entropy(mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The entropy -sum p log p, which does not depend on `loc`; nan for a negative mean.
 
     >>> round(float(entropy(5.0)), 4)

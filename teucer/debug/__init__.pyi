@@ -1,0 +1,14 @@
+# Made by tools/stubs.py from the tables of this module.
+from teucer._derived.communication.collect import communication as communication
+from teucer.debug._compiles import compiles as compiles
+from teucer.debug._explain import explain as explain
+from teucer.debug._memory import memory as memory
+from teucer.debug._printing import log as log
+from teucer.debug._printing import print as print
+from teucer.debug._shardings import inspect_array_sharding as inspect_array_sharding
+from teucer.debug._shardings import visualize_array_sharding as visualize_array_sharding
+from teucer.debug._shardings import visualize_sharding as visualize_sharding
+from teucer.lax._breakpoints import breakpoint as breakpoint
+from teucer.lax._callbacks import debug_callback as _callback
+
+callback = _callback

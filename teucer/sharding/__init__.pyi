@@ -1,0 +1,19 @@
+# Made by tools/stubs.py from the tables of this module.
+from teucer._core.manual.axis_type import ManualAxisType as ManualAxisType
+from teucer._core.specs import PartitionSpec as PartitionSpec
+from teucer._devices.meshes import AbstractDevice as AbstractDevice
+from teucer._devices.meshes import AbstractMesh as AbstractMesh
+from teucer._devices.meshes import AxisType as AxisType
+from teucer._devices.meshes import Mesh as Mesh
+from teucer._devices.meshes import get_abstract_mesh as get_abstract_mesh
+from teucer._devices.meshes import get_mesh as get_mesh
+from teucer._devices.meshes import set_mesh as set_mesh
+from teucer._devices.meshes import use_abstract_mesh as use_abstract_mesh
+from teucer._devices.shardings import NamedSharding as NamedSharding
+from teucer._devices.shardings import Sharding as Sharding
+from teucer._devices.shardings import SingleDeviceSharding as SingleDeviceSharding
+from teucer._devices.shardings import make_single_device_sharding as make_single_device_sharding
+from teucer.lax._sharding import auto_axes as auto_axes
+from teucer.lax._sharding import explicit_axes as explicit_axes
+from teucer.lax._sharding import reshard as reshard
+from teucer.sharding._shard_map import Infer as Infer
