@@ -104,7 +104,11 @@ def _lowered(closed: ClosedJaxpr, in_place: bool) -> Low:
     ends: list[tuple[int, AvalQDD]] = []
 
     def on_low(*args: Any) -> list[Any]:
-        rest = iter(args)
+        # Libraries use their own primitives to take values apart, too.
+        with using(LowTrace(current_trace())):
+            return evaluated(iter(args))
+
+    def evaluated(rest: Iterator[Any]) -> list[Any]:
         given: list[Any] = []
         refs: dict[int, list[Any]] = {}
         for i, aval in enumerate(avals):
@@ -114,8 +118,7 @@ def _lowered(closed: ClosedJaxpr, in_place: bool) -> Low:
             else:
                 given.append(_raised(aval, rest))
         first = {i: low_values(given[i], avals[i]) for i in refs}
-        with using(LowTrace(current_trace())):
-            outs = eval_jaxpr(closed.jaxpr, closed.consts, *given)
+        outs = eval_jaxpr(closed.jaxpr, closed.consts, *given)
         low = [v for y, aval in zip(outs, closed.out_avals, strict=True) for v in low_values(y, aval)]
         ends[:] = [(i, AvalQDD(a.aval, given[i].cur_qdd())) for i, a in enumerate(avals) if type(a) is AvalQDD]
         for i, end in ends:

@@ -142,6 +142,11 @@ def _leaf_name(fun: Any, tree: Any, index: int) -> str:
 def _to_out_axis(y: Any, dim: Any, wanted: Any, size: Any, i: int, tree: Any, fun: Any) -> Any:
     if wanted is INFERRED or (dim == wanted and typeof(y).is_high):
         return y
+    if type(typeof(y)) is references.RefType:
+        if dim != wanted:
+            raise ValueError(f"vmap: {fun_name(fun)} at {where(fun)} returns a reference that is mapped over axis {dim}, where "
+                             f"out_axes says {wanted}.\n  Give out_axes={dim}, or return its array, ref[...].")
+        return y
     if wanted is None:
         if dim is not None:
             path = pytrees.keystr(list(pytrees.leaf_paths(tree))[i])

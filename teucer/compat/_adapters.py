@@ -17,7 +17,7 @@ from teucer._xla.pytree import is_node
 from teucer.experimental._checks import CheckifyError as JaxException
 from teucer.interpreters._primitive import LibraryPrimitive
 
-__all__ = ["AbstractRef", "DType", "DTypeLike", "JaxException", "Out", "Shape", "State", "TypedComplex", "TypedFloat", "TypedInt",
+__all__ = ["DType", "DTypeLike", "JaxException", "Out", "Shape", "State", "TypedComplex", "TypedFloat", "TypedInt",
            "TypedNdArray", "dtype", "full_lower", "get_backend", "global_state", "include_frame", "infer_argnums_and_argnames",
            "merge_lists", "partition_list", "physical_aval", "register_exclusion", "safe_map", "safe_zip", "split_list",
            "stop_gradient_p", "supports_inf", "thread_resources", "trace_state_clean", "unzip2", "unzip3"]
@@ -36,10 +36,6 @@ class _Never:
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise TypeError(f"Teucer has no values of the class {type(self).__name__}.")
-
-
-class AbstractRef(_Never):
-    """The type of mutable arrays."""
 
 
 class TypedInt(_Never):

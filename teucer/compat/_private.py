@@ -75,7 +75,8 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
     "random": ("netket", {"teucer.random": "*"}),
     "sharding_impls": ("orbax, levanter", {"teucer.sharding": "NamedSharding SingleDeviceSharding"}),
     "source_info_util": ("flax", {_ADAPTERS: "register_exclusion"}),
-    "state.types": ("flax.nnx", {_ADAPTERS: "AbstractRef"}),
+    "hijax": ("flax.nnx", {"teucer.experimental.hijax": "*"}),
+    "state.types": ("flax.nnx", {"teucer._core.references.types": "AbstractRef=RefType"}),
     "stages": ("levanter", {"teucer.stages": "*"}),
     "traceback_util": ("equinox, flax, jaxtyping", {
         _ADAPTERS: "include_frame register_exclusion", "teucer._base.tracebacks": "_exclude_paths=excluded api_boundary"}),
