@@ -37,6 +37,9 @@ def register_lowering(prim: Primitive, rule: LoweringRule, platform: str | None 
     >>> jax.jit(p.bind)(3.)
     Array(6., dtype=float32, weak_type=True)
     """
+    if platform not in (None, "gpu", *_PLATFORMS):
+        raise NotImplementedError(f"Registering an MLIR lowering rule for primitive {prim} for an unknown platform {platform}. "
+                                  f"Known platforms are: {', '.join(_PLATFORMS)}.")
     table = _rules.setdefault(prim, {})
     for name in ("cuda", "rocm") if platform == "gpu" else (platform,):
         table[name] = rule
@@ -53,6 +56,9 @@ def register_lowering(prim: Primitive, rule: LoweringRule, platform: str | None 
 
     vars(prim)["lower"] = lower
     return rule
+
+
+_PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 
 
 def _check(prim: Primitive, expected: Sequence[Any], outs: Sequence[Any]) -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from teucer._base import dtypes
 from teucer._base.errors import JaxprTypeError
 from teucer._core.checker import check_jaxpr
 from teucer._core.effects import Effect
@@ -21,6 +24,13 @@ from teucer._dimensions.dimensions import is_symbolic
 from teucer._transform import batch
 from teucer.errors import InconclusiveDimensionOperation
 from teucer.extend.core import primitives
+from teucer.extend.core._calls import (
+    CallPrimitive,
+    call_impl,
+    create_call_primitive,
+    eval_jaxpr_transpose,
+    register_call_primitive_rules,
+)
 from teucer.extend.core._traces import (
     TraceTag,
     concrete_or_error,
@@ -36,15 +46,18 @@ from teucer.extend.core._traces import (
 )
 from teucer.interpreters._primitive import LibraryPrimitive as Primitive
 
-__all__ = ["AbstractToken", "ClosedJaxpr", "DebugInfo", "DropVar", "Effect", "Effects", "InconclusiveDimensionOperation",
-           "Jaxpr", "JaxprEqn", "JaxprTypeError", "Literal", "Primitive", "Token", "TraceTag", "Var", "check_jaxpr",
-           "concrete_or_error", "find_top_trace", "gensym", "get_opaque_trace_state", "jaxpr_as_fun", "jaxprs_in_params",
-           "mapped_aval", "new_jaxpr_eqn", "no_effects", "nonempty_axis_env_DO_NOT_USE", "primal_dtype_to_tangent_dtype",
-           "primitives", "set_current_trace", "subjaxprs", "take_current_trace", "unmapped_aval",
-           "unsafe_am_i_under_a_jit_DO_NOT_USE", "unsafe_am_i_under_a_vmap_DO_NOT_USE", "unsafe_get_axis_names_DO_NOT_USE",
-           "valid_jaxtype"]
+__all__ = ["AbstractToken", "array_types", "call_impl", "CallPrimitive", "check_jaxpr", "ClosedJaxpr", "concrete_or_error",
+           "create_call_primitive", "DebugInfo", "DropVar", "Effect", "Effects", "eval_jaxpr_transpose", "find_top_trace",
+           "gensym", "get_opaque_trace_state", "InconclusiveDimensionOperation", "Jaxpr", "jaxpr_as_fun", "JaxprEqn",
+           "jaxprs_in_params", "JaxprTypeError", "Literal", "mapped_aval", "new_jaxpr_eqn", "no_effects",
+           "nonempty_axis_env_DO_NOT_USE", "primal_dtype_to_tangent_dtype", "Primitive", "primitives",
+           "register_call_primitive_rules", "set_current_trace", "subjaxprs", "take_current_trace", "Token", "TraceTag",
+           "unmapped_aval", "unsafe_am_i_under_a_jit_DO_NOT_USE", "unsafe_am_i_under_a_vmap_DO_NOT_USE",
+           "unsafe_get_axis_names_DO_NOT_USE", "valid_jaxtype", "Var"]
 
 Effects = frozenset[Effect]
+# The classes of NumPy whose objects are arrays.
+array_types = {np.ndarray, *(dtype.type for dtype in dtypes.ALL_SET)}
 no_effects: Effects = frozenset()
 
 
