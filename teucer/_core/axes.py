@@ -6,12 +6,13 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["axis_key", "axis_size", "extended", "manual_axes"]
+__all__ = ["axis_key", "axis_size", "extended", "known_place", "manual_axes"]
 
 
 class _Axes(threading.local):
     sizes: Mapping[Any, Any] = {}
     manual: frozenset[Any] = frozenset()
+    places: Mapping[Any, int] = {}
 
 
 _axes = _Axes()
@@ -19,7 +20,7 @@ _axes = _Axes()
 
 def axis_key() -> tuple[Any, ...]:
     """The axes in force as a hashable key."""
-    return (*_axes.sizes.items(), _axes.manual) if _axes.sizes else ()
+    return (*_axes.sizes.items(), _axes.manual, *_axes.places.items()) if _axes.sizes else ()
 
 
 def axes_in_force() -> tuple[Any, ...]:
@@ -30,6 +31,11 @@ def axes_in_force() -> tuple[Any, ...]:
 def manual_axes() -> frozenset[Any]:
     """The axes in force that are axes of a mesh, which `shard_map` brings."""
     return _axes.manual
+
+
+def known_place(name: Any) -> int | None:
+    """The place along a named axis, where a program is traced for each place; None where all have one program."""
+    return _axes.places.get(name)
 
 
 def axis_size(name: Any) -> Any:
@@ -46,18 +52,20 @@ def axis_size(name: Any) -> Any:
 
 
 class extended:
-    """Add named axes in a `with` block; manual ones are axes of a mesh."""
+    """Add named axes in a `with` block; manual ones are axes of a mesh. places: where along them this is, if it is known."""
 
-    __slots__ = ("manual", "new", "saved")
+    __slots__ = ("manual", "new", "places", "saved")
 
-    def __init__(self, new: Mapping[Any, Any], manual: bool = False) -> None:
-        self.new, self.manual = new, manual
+    def __init__(self, new: Mapping[Any, Any], manual: bool = False, places: Mapping[Any, int] | None = None) -> None:
+        self.new, self.manual, self.places = new, manual, places or {}
 
     def __enter__(self) -> None:
-        self.saved = _axes.sizes, _axes.manual
+        self.saved = _axes.sizes, _axes.manual, _axes.places
+        if self.places or _axes.places:
+            _axes.places = {**{k: i for k, i in _axes.places.items() if k not in self.new}, **self.places}
         if self.new:
             _axes.sizes = {**_axes.sizes, **self.new}
             _axes.manual = _axes.manual.union(self.new) if self.manual else _axes.manual.difference(self.new)
 
     def __exit__(self, *exc: object) -> None:
-        _axes.sizes, _axes.manual = self.saved
+        _axes.sizes, _axes.manual, _axes.places = self.saved

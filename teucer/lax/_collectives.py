@@ -380,7 +380,8 @@ def axis_index(axis_name: Any) -> Array:
     Array([0., 1., 2.], dtype=float32)
     """
     if not isinstance(axis_name, tuple | list):
-        return axis_index_p.call(axis_name=axis_name)[0]
+        known = named.known_place(axis_name)
+        return axis_index_p.call(axis_name=axis_name)[0] if known is None else np.int32(known)
     index: Any = 0
     stride = 1
     for name in reversed(axis_name):

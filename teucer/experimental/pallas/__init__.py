@@ -6,15 +6,21 @@ _ROOMS = {
     "teucer.experimental.pallas._call": "pallas_call pallas_call_p",
     "teucer.experimental.pallas._checked": "InterpretParams KernelError",
     "teucer.experimental.pallas._specs":
-        "ANY HOST BlockSpec Blocked BoundedSlice Buffered CompilerParams CostEstimate Element GridSpec MemoryRef MemorySpace "
-        "RevisitMode Squeezed no_block_spec squeezed",
+        "ANY HOST BlockDim BlockSpec Blocked BoundedSlice Buffered CompilerParams CostEstimate Element GridSpec MemoryRef "
+        "MemorySpace RevisitMode Squeezed no_block_spec squeezed",
+    "teucer.experimental.pallas._cores": "core_map kernel",
+    "teucer.experimental.pallas._cost": "estimate_cost",
+    "teucer.experimental.pallas._debugging": "debug_check debug_checks_enabled debug_print enable_debug_checks",
+    "teucer.experimental.pallas._semaphores": "DeviceIdType semaphore semaphore_read semaphore_signal semaphore_wait",
     "teucer.experimental.pallas._kernel":
-        "debug_print dot ds dslice load loop num_programs program_id run_scoped store swap when with_scoped "
-        "atomic_add atomic_and atomic_cas atomic_max atomic_min atomic_or atomic_xchg atomic_xor Slice",
+        "dot ds dslice load loop num_programs program_id run_scoped store swap when with_scoped "
+        "atomic_add atomic_and atomic_cas atomic_max atomic_min atomic_or atomic_xchg atomic_xor",
+    "teucer.numpy._index_keys": "Slice",
     "teucer.experimental.pallas._helpers":
         "align_to broadcast_to cdiv delay empty empty_like empty_ref_like multiple_of next_power_of_2 reciprocal select_ref "
         "strides_from_shape",
     "teucer.experimental.state": "run_state",
+    "teucer.experimental.pallas.mosaic_gpu": "mosaic_gpu=.",
     "teucer.experimental.pallas.tpu": "tpu=.",
     "teucer.experimental.pallas.triton": "triton=.",
 }

@@ -38,15 +38,15 @@ class Spread(NamedTuple):
     operands: tuple[Any, ...]
 
 
-def spread_out(views: Sequence[Any], operands: Sequence[Any]) -> Spread:
-    """Slices that start anywhere as places one by one."""
+def spread_out(views: Sequence[Any], operands: Sequence[Any], *, known: bool = False) -> Spread:
+    """Slices that start anywhere as places one by one. known: those of known start too."""
     if not views or type(views[-1]) is not Index:
         return Spread(tuple(views), tuple(operands))
     last = views[-1]
     first = len(operands) - last.n
     own = list(operands[first:])
     placed = [item for item in last.key.items if item[0] in ("window", "int", "scalar", "array")]
-    if not any(item[0] == "window" and isinstance(x, Tracer) for item, x in zip(placed, own, strict=True)):
+    if not any(item[0] == "window" and (known or isinstance(x, Tracer)) for item, x in zip(placed, own, strict=True)):
         return Spread(tuple(views), tuple(operands))
     parsed = parse_key(_places(last, own), last.shape)
     index = Index(parsed.plan, len(parsed.operands), last.shape)

@@ -6,8 +6,10 @@ becomes a loop that reads blocks, runs the kernel on them, and writes them back 
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -40,6 +42,30 @@ from teucer.numpy._index_keys import Slice
 __all__ = ["pallas_call", "pallas_call_p"]
 
 _INT = ShapedArray((), np.dtype(np.int32))
+
+
+class _Interpreting(threading.local):
+    """How kernels are run that do not say so themselves: True, or an InterpretParams; None: compiled."""
+
+    how: Any = None
+
+
+_interpreting = _Interpreting()
+
+
+@contextlib.contextmanager
+def interpreting(how: Any) -> Iterator[None]:
+    """Interpret kernels that are called meanwhile."""
+    before, _interpreting.how = _interpreting.how, how
+    try:
+        yield
+    finally:
+        _interpreting.how = before
+
+
+def always_interpret(how: Any) -> None:
+    """Interpret kernels from now on in this thread; None: no more."""
+    _interpreting.how = how
 
 
 @final
@@ -135,8 +161,8 @@ def pallas_call(kernel: Callable[..., Any], out_shape: Any, *, grid_spec: GridSp
             if not any(isinstance(x, Tracer) for x in found[1]):  # what it closes over is of the trace that runs now
                 traced[key] = found
         made, operands, out_tree = found
-        outs = pallas_call_p.call(*operands, *flat, kernel=made,
-                                  interpret=interpret if isinstance(interpret, InterpretParams) else bool(interpret))
+        how = interpret or _interpreting.how
+        outs = pallas_call_p.call(*operands, *flat, kernel=made, interpret=how if isinstance(how, InterpretParams) else bool(how))
         return pytrees.tree_unflatten(out_tree, outs)
 
     return call

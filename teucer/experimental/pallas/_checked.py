@@ -18,6 +18,7 @@ from teucer._core.jaxpr import ClosedJaxpr, Eqn, interpret
 from teucer._core.references.types import AccumEffect, ReadEffect
 from teucer._core.trace import current_trace
 from teucer._transform.jit_calls import jit_p
+from teucer.experimental.pallas import _accesses
 from teucer.lax import _references
 from teucer.lax._control.cond import cond_p
 from teucer.lax._control.scan import scan_p
@@ -67,6 +68,9 @@ class Memory:
         return self.values.reshape(self.shape)
 
 
+_BY_ATOMIC = -3  # who wrote: steps may, at the same time
+
+
 class Checker:
     """The checks of one run; `step` is the number of the step that runs."""
 
@@ -84,6 +88,11 @@ class Checker:
         if self.params.detect_out_of_bounds:
             self.inside(eqn, memory, block.shape, views, places)
         part = np.asarray(_references.read_part(jnp.asarray(block), *places, views=views))
+        self.mark(eqn, memory, part, used)
+        return part
+
+    def mark(self, eqn: Eqn, memory: Memory, part: np.ndarray[Any, Any], used: bool, *, atomic: bool = False) -> None:
+        """Note that the elements of a part are touched, after the checks; those that are negative are not."""
         kinds = {type(e) for e in eqn.effects}
         # A write gives what was there: it reads if that is used.
         reads = AccumEffect in kinds or (ReadEffect in kinds and (kinds == {ReadEffect} or used))
@@ -96,14 +105,13 @@ class Checker:
             if ((others >= 0) & (others != self.step)).any():
                 self.fail(f"a race: elements were written by step {others[(others >= 0) & (others != self.step)][0]}", memory, eqn,
                           "Steps may run at the same time: let each write elements of its own, or add them up in one step.")
-            if writes and ((memory.read[inner] >= 0) & (memory.read[inner] != self.step)).any():
+            if writes and not atomic and ((memory.read[inner] >= 0) & (memory.read[inner] != self.step)).any():
                 self.fail("a race: elements are written that another step has read", memory, eqn,
                           "Steps may run at the same time: read from an argument that is not written.")
         if reads:
             memory.read[inner] = self.step
         if writes:
-            memory.written[inner] = self.step
-        return part
+            memory.written[inner] = _BY_ATOMIC if atomic else self.step
 
     def inside(self, eqn: Eqn, memory: Memory, shape: Sequence[int], views: Any, places: Sequence[Any]) -> None:
         at = 0
@@ -133,6 +141,8 @@ def run_kernel(check: Checker, jaxpr: ClosedJaxpr, args: Sequence[Any]) -> list[
         primitive, params = eqn.primitive, eqn.params
         if primitive in (_references.get_p, _references.swap_p, _references.addupdate_p):
             return _access(check, eqn, operands, not used.isdisjoint(eqn.outvars))
+        if primitive in _MASKED:
+            return _masked(check, eqn, operands, not used.isdisjoint(eqn.outvars))
         if primitive is _references.empty_ref_p:
             memory = Memory("memory of run_scoped", np.zeros(params["aval"].shape, params["aval"].dtype), False, False)
             return ((memory, memory.places),)
@@ -167,6 +177,56 @@ def _access(check: Checker, eqn: Eqn, operands: tuple[Any, ...], used: bool) -> 
         return ()
     memory.values[part[inner]] = value[inner]
     return (jnp.asarray(found),)
+
+
+_MASKED = (_accesses.masked_load_p, _accesses.masked_swap_p, _accesses.atomic_rmw_p, _accesses.atomic_cas_p)
+
+
+def _masked(check: Checker, eqn: Eqn, operands: tuple[Any, ...], used: bool) -> Sequence[Any]:
+    """A load, a store or an atomic operation that touches elements where a mask is true."""
+    (memory, block), first, second = operands[:3]
+    primitive = eqn.primitive
+    views, places = _accesses.spread_out(eqn.params["views"], operands[3:], known=True)
+    part = np.asarray(_references.read_part(jnp.asarray(block), *places, views=views))
+    mask = np.broadcast_to(np.asarray({_accesses.masked_load_p: first, _accesses.atomic_cas_p: True}.get(primitive, second)),
+                           part.shape)
+    if check.params.detect_out_of_bounds and views:
+        _inside_where(check, eqn, memory, views[-1], places[len(places) - views[-1].n:], mask)
+    part = np.where(mask, part, -1)
+    atomic = primitive in (_accesses.atomic_rmw_p, _accesses.atomic_cas_p)
+    check.mark(eqn, memory, part, used or atomic, atomic=atomic)
+    found = np.where(part >= 0, memory.values[np.maximum(part, 0)], _nothing(memory.values.dtype))
+    first, second = (np.broadcast_to(np.asarray(x), part.shape) for x in (first, second))
+    if primitive is _accesses.masked_load_p:
+        return (jnp.asarray(np.where(mask, found, second).astype(found.dtype)),)
+    if primitive is _accesses.masked_swap_p:
+        memory.values[part[part >= 0]] = first[part >= 0]
+        return (jnp.asarray(np.where(mask, found, first).astype(found.dtype)),)
+    for i in np.ndindex(part.shape):  # in order, since an element may be named several times
+        if part[i] < 0:
+            continue
+        old = found[i] = memory.values[part[i]]
+        memory.values[part[i]] = ((second[i] if old == first[i] else old) if primitive is _accesses.atomic_cas_p else
+                                  np.asarray(_accesses.COMBINE[eqn.params["operation"]](old, first[i])))
+    return (jnp.asarray(found),)
+
+
+def _inside_where(check: Checker, eqn: Eqn, memory: Memory, view: Any, places: Sequence[Any], mask: Any) -> None:
+    """That places lie inside where the mask is true."""
+    key = getattr(view, "key", None)
+    if key is None:
+        return
+    rest, sizes = iter(places), iter(view.shape)
+    for item in key.items:
+        n = None if item[0] == "new" else next(sizes)
+        if item[0] not in ("window", "int", "scalar", "array"):
+            continue
+        place = np.asarray(next(rest))
+        if item[0] == "array" and mask.any():
+            touched = np.broadcast_to(place, mask.shape)[mask]
+            if touched.min() < -n or touched.max() >= n:  # type: ignore[operator]
+                check.fail(f"an index is out of bounds: {int(touched.min())} to {int(touched.max())} for an axis of {n}", memory,
+                           eqn, "Mask the load or store, or choose blocks that divide the array.")
 
 
 def _nothing(dtype: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from teucer import debug, lax
+from teucer import lax
 from teucer import numpy as jnp
 from teucer._base import tracebacks
 from teucer._core.references.types import RefType
@@ -22,7 +22,7 @@ from teucer.lax import _references
 from teucer.numpy._index_keys import ds
 from teucer.numpy._references import View
 
-__all__ = ["debug_print", "ds", "dslice", "in_grid", "load", "loop", "num_programs", "program_id", "run_scoped",
+__all__ = ["ds", "dslice", "in_grid", "load", "loop", "num_programs", "program_id", "run_scoped",
            "store", "swap", "when", "with_scoped"]
 
 
@@ -234,13 +234,6 @@ def atomic_cas(ref: Any, cmp: Any, val: Any) -> Any:
                          f"{np.shape(val)}.\n  Name an element: ref.at[i].")
     given = [jnp.asarray(x, part.dtype) for x in (cmp, val)]
     return _accesses.atomic_cas_p.call(part.ref, *given, *part._operands, views=part.transforms)[0]
-
-
-def debug_print(fmt: str, *args: Any) -> None:
-    """Print numbers while the kernel runs. fmt: with {} for each of args; without, args come behind it."""
-    if args and "{" not in fmt:
-        fmt = fmt + " " + " ".join(["{}"] * len(args))
-    debug.print(fmt, *args)
 
 
 def dot(a: Any, b: Any, trans_a: bool = False, trans_b: bool = False, allow_tf32: Any = None, precision: Any = None) -> Any:

@@ -67,7 +67,7 @@ def run_with_checks(kernel: Kernel, params: InterpretParams, operands: Sequence[
     scratch = [Memory(f"scratch {i}", unwritten(a), False, False) for i, a in enumerate(kernel.scratch)]
 
     def seen(memory: Memory, block: Block, place: Sequence[int], consts: Sequence[Any]) -> Any:
-        places = np.pad(memory.places, block.padding, constant_values=-1)
+        places = np.pad(memory.places, block.padding, constant_values=-1) if block.padding else memory.places
         starts = _starts(block, [np.int32(i) for i in place], given.scalars, consts)
         if starts is not None:
             first = [min(max(int(i), 0), n - d.size) for i, n, d in zip(starts, places.shape, block.dims, strict=True)]

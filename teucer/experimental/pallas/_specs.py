@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import json
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ from teucer._base import dtypes
 from teucer._core.references.types import RefType
 from teucer._core.types import ShapedArray
 
-__all__ = ["ANY", "HOST", "BlockSpec", "Blocked", "BoundedSlice", "Buffered", "CompilerParams", "CostEstimate",
+__all__ = ["ANY", "HOST", "BlockDim", "BlockSpec", "Blocked", "BoundedSlice", "Buffered", "CompilerParams", "CostEstimate",
            "Element", "GridSpec", "MemoryRef", "MemorySpace", "PrefetchScalarGridSpec", "RevisitMode", "Squeezed",
            "dim_of", "no_block_spec", "squeezed"]
 
@@ -46,6 +47,10 @@ class _Space(enum.Enum):
     def __call__(self, shape: Sequence[Any], dtype: Any) -> MemoryRef:
         return MemoryRef(ShapedArray(tuple(shape), dtypes.as_dtype(dtype)), self)
 
+    def from_type(self, type: Any) -> MemoryRef:
+        """Memory for an array of a type."""
+        return MemoryRef(ShapedArray(tuple(type.shape), type.dtype), self)
+
     def __str__(self) -> str:
         return str(self.value)
 
@@ -54,6 +59,7 @@ class MemorySpace(_Space):
     """Where arrays of a kernel may be on any platform."""
 
     ANY = "any"
+    DEFAULT = "default"
     HOST = "host"
     ERROR = "error"
     INDEX = "index"
@@ -130,6 +136,14 @@ class CostEstimate:
     transcendentals: int
     bytes_accessed: int
     remote_bytes_transferred: int = 0
+
+    def to_json(self) -> bytes:
+        """The estimate as compilers read it."""
+        return json.dumps(dataclasses.asdict(self)).encode("ascii")
+
+
+# What an axis of a block may be, beside a size.
+BlockDim = Element | Squeezed | Blocked | BoundedSlice
 
 
 class _NoBlockSpec:

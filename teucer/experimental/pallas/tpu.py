@@ -1,17 +1,51 @@
-"""Names of `pallas.tpu` for kernels that are interpreted: memory spaces, grids whose first arguments are known before."""
+"""Names of `pallas.tpu` for kernels that are interpreted: memory spaces, semaphores, copies, pipelines, cores.
 
+Kernels are not compiled for TPUs yet. What has a meaning on one core runs as it would there, in order; the rest says what is
+missing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import enum
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from teucer import lax
+from teucer import numpy as jnp
+from teucer.experimental.pallas import _call, _kernel
 from teucer.experimental.pallas._checked import InterpretParams
-from teucer.experimental.pallas._kernel import load, store
-from teucer.experimental.pallas._specs import CompilerParams, PrefetchScalarGridSpec, _Space
+from teucer.experimental.pallas._pipelines import emit_pipeline
+from teucer.experimental.pallas._semaphores import (
+    DeviceIdType,
+    SemaphoreType,
+    async_copy,
+    make_async_copy,
+    only_on_devices,
+    semaphore,
+    semaphore_read,
+    semaphore_signal,
+    semaphore_wait,
+    sync_copy,
+)
+from teucer.experimental.pallas._specs import CompilerParams as _AnyParams
+from teucer.experimental.pallas._specs import MemoryRef, PrefetchScalarGridSpec, _Space
+from teucer.experimental.pallas._specs import MemorySpace as _AnySpace
 
-__all__ = ["ANY", "CMEM", "HBM", "SMEM", "VMEM", "CompilerParams", "InterpretParams", "MemorySpace", "PrefetchScalarGridSpec",
-           "load", "store"]
+__all__ = ["ANY", "ARBITRARY", "CMEM", "CORE_PARALLEL", "HBM", "HOST", "PARALLEL", "SEMAPHORE", "SMEM", "SUBCORE_PARALLEL", "VMEM",
+           "VMEM_SHARED", "CompilerParams", "DeviceIdType", "GridDimensionSemantics", "InterpretParams", "MemorySpace",
+           "PrefetchScalarGridSpec", "SemaphoreType", "TensorCoreMesh", "async_copy", "async_remote_copy", "bitcast",
+           "core_barrier", "create_tensorcore_mesh", "dma_semaphore", "emit_pipeline", "force_tpu_interpret_mode",
+           "get_barrier_semaphore", "get_tpu_info", "is_tpu_device", "load", "make_async_copy", "make_async_remote_copy",
+           "prng_random_bits", "prng_seed", "reset_tpu_interpret_mode_state", "roll", "run_on_first_core", "semaphore",
+           "semaphore_read", "semaphore_signal", "semaphore_wait", "set_tpu_interpret_mode", "store", "sync_copy", "touch",
+           "trace_value", "with_memory_space_constraint"]
 
 
 class MemorySpace(_Space):
     """The memories of a TPU. Interpreted, all of them are the host's."""
 
-    ANY = "any"
     VMEM = "vmem"
     VMEM_SHARED = "vmem_shared"
     SMEM = "smem"
@@ -19,5 +53,199 @@ class MemorySpace(_Space):
     HBM = "hbm"
     SEMAPHORE = "semaphore_mem"
 
+    def like(self, shape_dtype_like: Any) -> MemoryRef:
+        """Memory of the shape and dtype of an array, or of a description of one."""
+        return self(shape_dtype_like.shape, shape_dtype_like.dtype)
 
-ANY, VMEM, SMEM, CMEM, HBM = MemorySpace.ANY, MemorySpace.VMEM, MemorySpace.SMEM, MemorySpace.CMEM, MemorySpace.HBM
+
+VMEM, VMEM_SHARED, SMEM = MemorySpace.VMEM, MemorySpace.VMEM_SHARED, MemorySpace.SMEM
+CMEM, HBM, SEMAPHORE = MemorySpace.CMEM, MemorySpace.HBM, MemorySpace.SEMAPHORE
+ANY, HOST = _AnySpace.ANY, _AnySpace.HOST
+dma_semaphore = SemaphoreType.DMA
+
+
+class GridDimensionSemantics(enum.Enum):
+    """Whether steps along an axis of a grid may run at the same time, and on which cores. Interpreted, all run in order."""
+
+    PARALLEL = "parallel"
+    CORE_PARALLEL = "core_parallel"
+    SUBCORE_PARALLEL = "subcore_parallel"
+    ARBITRARY = "arbitrary"
+
+
+PARALLEL, ARBITRARY = GridDimensionSemantics.PARALLEL, GridDimensionSemantics.ARBITRARY
+CORE_PARALLEL, SUBCORE_PARALLEL = GridDimensionSemantics.CORE_PARALLEL, GridDimensionSemantics.SUBCORE_PARALLEL
+
+
+@dataclasses.dataclass(frozen=True)
+class CompilerParams(_AnyParams):
+    """Options of the compiler of TPU kernels, which has them once kernels are compiled for TPUs; nothing reads them yet.
+
+    dimension_semantics: for each axis of the grid a GridDimensionSemantics, or its name. The others as their names say.
+    """
+
+    dimension_semantics: Sequence[Any] | None = None
+    allow_input_fusion: Sequence[bool] | None = None
+    vmem_limit_bytes: int | None = None
+    collective_id: int | None = None
+    has_side_effects: Any = False
+    flags: dict[str, Any] | None = None
+    internal_scratch_in_bytes: int | None = None
+    serialization_format: int = 1
+    disable_bounds_checks: bool = False
+    disable_semaphore_checks: bool = False
+    skip_device_barrier: bool = False
+    allow_collective_id_without_custom_barrier: bool = False
+    shape_invariant_numerics: bool = True
+    use_tc_tiling_on_sc: bool | None = None
+    needs_layout_passes: bool = True
+    fuse_transposed_lhs_in_matmul: bool = False
+
+    __hash__ = object.__hash__  # flags are a dict
+
+    def replace(self, **changes: Any) -> CompilerParams:
+        """The options with some of them changed."""
+        return dataclasses.replace(self, **changes)
+
+
+# --- Interpretation -----------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def force_tpu_interpret_mode(params: Any = None) -> Iterator[None]:
+    """Interpret all kernels that are called meanwhile. params: an InterpretParams, to check them step by step."""
+    with _call.interpreting(True if params is None else params):
+        yield
+
+
+def set_tpu_interpret_mode(params: Any = None) -> None:
+    """Interpret all kernels from now on, in this thread."""
+    _call.always_interpret(True if params is None else params)
+
+
+def reset_tpu_interpret_mode_state() -> None:
+    """Interpret kernels only where they say so."""
+    _call.always_interpret(None)
+
+
+# --- Cores --------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class TensorCoreMesh:
+    """The cores of a TPU, along one axis. Here they are one after the other."""
+
+    axis_name: str
+    num_cores: int
+
+    @property
+    def shape(self) -> dict[str, int]:
+        """The size of the axis."""
+        return {self.axis_name: self.num_cores}
+
+
+def create_tensorcore_mesh(axis_name: str, devices: Sequence[Any] | None = None, num_cores: int | None = None) -> TensorCoreMesh:
+    """A mesh of cores for `pl.core_map` and `pl.kernel`. num_cores: by default 1."""
+    return TensorCoreMesh(axis_name, 1 if num_cores is None else int(num_cores))
+
+
+def run_on_first_core(core_axis_name: str) -> Callable[[Callable[[], Any]], None]:
+    """A decorator that runs a function on the first core of an axis, now."""
+    return _kernel.when(lax.axis_index(core_axis_name) == 0)
+
+
+def core_barrier(sem: Any, *, core_axis_name: str) -> None:
+    """Let cores wait for one another; they run in order here, so only a mesh of one core can.
+
+    Raises NotImplementedError for more.
+    """
+    if lax.axis_size(core_axis_name) > 1:
+        only_on_devices("core_barrier of several cores", "Make two kernels of what runs before and after it.")
+
+
+# --- Functions ----------------------------------------------------------------------------------------
+
+
+def load(ref: Any, *, mask: Any = None) -> Any:
+    """The elements of a reference, or of a part of it, `ref.at[...]`; 0 where the mask is false."""
+    return _kernel.load(ref, ..., mask=mask)
+
+
+def store(ref: Any, val: Any, *, mask: Any = None) -> None:
+    """Let the elements of a reference, or of a part of it, be `val` where the mask is true."""
+    _kernel.store(ref, ..., val, mask=mask)
+
+
+def roll(x: Any, shift: Any, axis: int, *, stride: int | None = None, stride_axis: int | None = None) -> Any:
+    """x with its elements moved round along an axis; with a stride, by so much more for each place along another axis.
+
+    >>> roll(jnp.arange(4), 1, 0)
+    Array([3, 0, 1, 2], dtype=int32)
+    """
+    if (stride is None) != (stride_axis is None):
+        raise ValueError("roll: stride and stride_axis go together")
+    if stride is None or stride_axis is None:
+        return jnp.roll(x, shift, axis)
+    n = x.shape[axis]
+    places = lax.broadcasted_iota(jnp.int32, x.shape, axis) - shift - stride * lax.broadcasted_iota(jnp.int32, x.shape, stride_axis)
+    return jnp.take_along_axis(x, places % n, axis)
+
+
+def bitcast(x: Any, ty: Any) -> Any:
+    """The bits of x taken for another dtype; of another width, the axis before the last changes its size."""
+    import teucer as jax  # the package is loaded by now
+    return jax.new_ref(x).bitcast(ty)[...]
+
+
+def touch(ref: Any) -> None:
+    """Let compilers believe that a reference is read and written; nothing here."""
+
+
+def trace_value(label: str, value: Any) -> None:
+    """Write a number to the profile of a TPU; nothing here."""
+
+
+def with_memory_space_constraint(x: Any, memory_space: Any) -> Any:
+    """x, to be kept in a memory of the TPU; here all are the host's."""
+    return x
+
+
+def is_tpu_device() -> bool:
+    """Whether the default device is a TPU."""
+    import teucer as jax
+    return bool(jax.default_backend() == "tpu")
+
+
+# --- Only on TPUs -------------------------------------------------------------------------------------
+
+
+def make_async_remote_copy(src_ref: Any, dst_ref: Any, send_sem: Any, recv_sem: Any, device_id: Any,
+                           device_id_type: Any = DeviceIdType.MESH) -> Any:
+    """A copy to another device; only on TPUs."""
+    only_on_devices("a copy to another device", "Exchange arrays by jax.shard_map and collectives.")
+
+
+def async_remote_copy(src_ref: Any, dst_ref: Any, send_sem: Any, recv_sem: Any, device_id: Any,
+                      device_id_type: Any = DeviceIdType.MESH) -> Any:
+    """Start a copy to another device; only on TPUs."""
+    only_on_devices("a copy to another device", "Exchange arrays by jax.shard_map and collectives.")
+
+
+def get_barrier_semaphore() -> Any:
+    """The semaphore that devices share; only on TPUs."""
+    only_on_devices("the semaphore that devices share", "Devices wait for one another in collectives of jax.shard_map.")
+
+
+def get_tpu_info() -> Any:
+    """Numbers of the TPU; only where there is one."""
+    only_on_devices("get_tpu_info", "Ask pl or the arrays for sizes.")
+
+
+def prng_seed(*seeds: Any) -> None:
+    """Seed the generator of a TPU core; only on TPUs."""
+    only_on_devices("the generator of a TPU core", "Draw by jax.random from words of a key: jax.random.wrap_key_data(ref[...]).")
+
+
+def prng_random_bits(shape: Sequence[int]) -> Any:
+    """Random bits of a TPU core's generator; only on TPUs."""
+    only_on_devices("the generator of a TPU core", "Draw by jax.random from words of a key: jax.random.wrap_key_data(ref[...]).")

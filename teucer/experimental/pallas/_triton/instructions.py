@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from teucer._core.jaxpr import Eqn
-from teucer.experimental.pallas import _gpu
+from teucer.experimental.pallas import _debugging, _gpu
 from teucer.experimental.pallas._triton.arithmetic import convert
 from teucer.experimental.pallas._triton.table import TRITON
-from teucer.experimental.pallas._triton.text import Value, Writer
+from teucer.experimental.pallas._triton.text import Value, Writer, is_signed
 from teucer.lax._attributes import quoted
 
 F32 = np.dtype(np.float32)
@@ -33,6 +33,18 @@ def _barrier(w: Writer, eqn: Eqn) -> Any:
 def _inline(w: Writer, eqn: Eqn, *xs: Value) -> Any:
     p = eqn.params
     return _assembly(w, p["asm"], p["constraints"], p["pack"], xs, [d for _, d in p["results"]])
+
+
+@TRITON.define(_debugging.debug_print_p)
+def _print(w: Writer, eqn: Eqn, *xs: Value) -> Any:
+    prefix = eqn.params["fmt"].replace("{}", "").rstrip(" :=") + ": "
+    if not xs:
+        w.line(f"tt.print {quoted(prefix)} {{hex = false, isSigned = array<i32>}}")
+        return ()
+    signed = ", ".join(str(int(is_signed(x.dtype))) for x in xs)
+    names, kinds = ", ".join(x.name for x in xs), ", ".join(x.type for x in xs)
+    w.line(f"tt.print {quoted(prefix)} {{hex = false, isSigned = array<i32: {signed}>}} : {names} : {kinds}")
+    return ()
 
 
 def _assembly(w: Writer, asm: str, constraints: str, pack: int, xs: Sequence[Value], dtypes: Sequence[Any]) -> list[Value]:
