@@ -352,6 +352,8 @@ def load(w: Writer, ref: Pointer, views: Sequence[Any], operands: Sequence[Any],
     if condition is not None:
         plain = other is None or ref.dtype == BOOL
         rest = w.constant(nothing, stored, at.shape) if plain else w.spread(other, at.shape)  # type: ignore[arg-type]
+        if not plain and at.inside is not None and mask is not None:  # where it is true, and outside of the array
+            rest = w.select(w.spread(mask, at.shape), w.constant(nothing, stored, at.shape), rest)
         text += f", {condition.name}, {rest.name}"
     value = w.make(f"{text}{_hints(cache, evict, volatile)} : {at.pointer_type}", stored, at.shape)
     if ref.dtype != BOOL:
