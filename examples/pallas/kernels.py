@@ -4,6 +4,7 @@ import teucer as jax
 import teucer.numpy as jnp
 from teucer.experimental import pallas as pl
 from teucer.experimental.pallas import tpu as pltpu
+from teucer.experimental.pallas import triton as plgpu
 
 
 def like(x, shape=None):
@@ -132,17 +133,14 @@ def blur(x, block=8):
 
 
 def histogram(x, bins, block=16):
-    """How often each of 0 .. bins - 1 occurs."""
+    """How often each of 0 .. bins - 1 occurs. Steps add to the counts by atomic operations, so they may run at the same time."""
 
-    def kernel(x_ref, o_ref):
-        @pl.when(pl.program_id(0) == 0)
-        def _():
-            o_ref[...] = jnp.zeros_like(o_ref)
-
-        o_ref.addupdate(jnp.ones(block, jnp.int32), x_ref[...])
+    def kernel(x_ref, zeros_ref, o_ref):
+        plgpu.atomic_add(o_ref, x_ref[...], 1)
 
     return pl.pallas_call(kernel, jax.ShapeDtypeStruct((bins,), jnp.int32), grid=x.shape[0] // block,
-                          in_specs=[pl.BlockSpec((block,), lambda i: (i,))], out_specs=pl.BlockSpec())(x)
+                          in_specs=[pl.BlockSpec((block,), lambda i: (i,)), pl.BlockSpec()], out_specs=pl.BlockSpec(),
+                          input_output_aliases={1: 0})(x, jnp.zeros(bins, jnp.int32))
 
 
 def grouped_matmul(x, weights, group, rows=8):

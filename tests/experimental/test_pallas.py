@@ -327,3 +327,13 @@ def test_a_batch_is_an_axis_of_the_grid():
     close(jax.vmap(jax.vmap(f, (0, None)), (None, 0))(x, np.stack([y, -y]))[1], x * -y + np.repeat(np.arange(4), 2)[:, None])
     (eqn,) = jax.make_jaxpr(jax.vmap(f, (0, None)))(x, y).eqns
     assert eqn.params["kernel"].grid == (3, 4)
+
+
+def test_kernels_over_devices():
+    x = numbers(32, 8)
+    mesh = jax.make_mesh((4,), ("rows",), devices=jax.devices()[:4])
+    rows = jax.P("rows")
+    f = jax.shard_map(kernels.softmax, mesh=mesh, in_specs=rows, out_specs=rows)
+    close(f(x), plain_softmax(x))
+    close(jax.jit(f)(x), plain_softmax(x))
+    close(np.reshape(jax.pmap(kernels.softmax)(x.reshape(4, 8, 8)), (32, 8)), plain_softmax(x))

@@ -191,3 +191,12 @@ def test_checked_kernels_with_masks_and_atomic_operations():
                        interpret=pl.InterpretParams(detect_races=True))
     y, total = f(jnp.arange(3.0), jnp.zeros(1))
     assert (y.tolist(), total.tolist()) == ([1, 2, 3], [3])
+
+
+def test_descriptions_of_arrays_stand_for_shape_and_dtype():
+    ref = jax.new_ref(jnp.ones((3, 4), jnp.int32))
+    assert jnp.zeros_like(ref.at[1]).aval.str_short() == "int32[4]"
+    assert jnp.ones_like(like((2,), np.int8)).tolist() == [1, 1]
+    assert jax.lax.bitcast_convert_type(np.float32([1]), like((1,), np.int32)).tolist() == [0x3F800000]
+    with pytest.raises(ValueError, match="Passing an array as a dtype argument is no longer supported"):
+        jnp.zeros(2, jnp.ones(2))

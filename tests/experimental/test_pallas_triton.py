@@ -114,6 +114,7 @@ EXAMPLES = {
     "attention": (kernels.attention, (numbers(32, 16), numbers(32, 16, seed=1), numbers(32, 16, seed=2))),
     "blur": (kernels.blur, (numbers(32),)),
     "grouped_matmul": (kernels.grouped_matmul, (numbers(32, 16), numbers(3, 16, 8, seed=1), np.int32([2, 0, 0, 1]))),
+    "histogram": (lambda x: kernels.histogram(x, 6), (np.arange(64, dtype=np.int32) ** 2 % 6,)),
     "noise": (lambda key: kernels.noise(key, (16, 4)), (jax.random.key(3),)),
 }
 
