@@ -200,3 +200,20 @@ def test_descriptions_of_arrays_stand_for_shape_and_dtype():
     assert jax.lax.bitcast_convert_type(np.float32([1]), like((1,), np.int32)).tolist() == [0x3F800000]
     with pytest.raises(ValueError, match="Passing an array as a dtype argument is no longer supported"):
         jnp.zeros(2, jnp.ones(2))
+
+
+@pytest.mark.parametrize("equation, sizes, match", [
+    ("ab(cd)->cab", {}, "each letter must stand once on both sides"), ("ab->ba", {}, "the left side has 2 axes, the array 3"),
+    ("ab(cd)->abcd", {}, r"the sizes of \(cd\) do not follow from an axis of 6"), ("a[b]c->abc", {}, "an axis is a letter"),
+    ("ab(cd)->abcd", {"c": 4}, r"the sizes of \(cd\) do not follow"),
+])
+def test_equations_that_do_not_fit(equation, sizes, match):
+    with pytest.raises(ValueError, match=match):
+        pltpu.einshape(equation, jnp.zeros((2, 3, 6)), **sizes)
+
+
+def test_einshape():
+    x = np.arange(36).reshape(2, 3, 6)
+    np.testing.assert_array_equal(pltpu.einshape("ab(cd)->(cb)ad", jnp.asarray(x), c=2),
+                                  x.reshape(2, 3, 2, 3).transpose(2, 1, 0, 3).reshape(6, 2, 3))
+    assert not pltpu.is_tpu_device()

@@ -16,6 +16,7 @@ from teucer import lax
 from teucer import numpy as jnp
 from teucer.experimental.pallas import _call, _kernel
 from teucer.experimental.pallas._checked import InterpretParams
+from teucer.experimental.pallas._einshape import einshape
 from teucer.experimental.pallas._pipelines import emit_pipeline
 from teucer.experimental.pallas._semaphores import (
     DeviceIdType,
@@ -32,11 +33,12 @@ from teucer.experimental.pallas._semaphores import (
 from teucer.experimental.pallas._specs import CompilerParams as _AnyParams
 from teucer.experimental.pallas._specs import MemoryRef, PrefetchScalarGridSpec, _Space
 from teucer.experimental.pallas._specs import MemorySpace as _AnySpace
+from teucer.experimental.pallas._targets import TARGETS
 
 __all__ = ["ANY", "ARBITRARY", "CMEM", "CORE_PARALLEL", "HBM", "HOST", "PARALLEL", "SEMAPHORE", "SMEM", "SUBCORE_PARALLEL", "VMEM",
            "VMEM_SHARED", "CompilerParams", "DeviceIdType", "GridDimensionSemantics", "InterpretParams", "MemorySpace",
            "PrefetchScalarGridSpec", "SemaphoreType", "TensorCoreMesh", "async_copy", "async_remote_copy", "bitcast",
-           "core_barrier", "create_tensorcore_mesh", "dma_semaphore", "emit_pipeline", "force_tpu_interpret_mode",
+           "core_barrier", "create_tensorcore_mesh", "dma_semaphore", "einshape", "emit_pipeline", "force_tpu_interpret_mode",
            "get_barrier_semaphore", "get_tpu_info", "is_tpu_device", "load", "make_async_copy", "make_async_remote_copy",
            "prng_random_bits", "prng_seed", "reset_tpu_interpret_mode_state", "roll", "run_on_first_core", "semaphore",
            "semaphore_read", "semaphore_signal", "semaphore_wait", "set_tpu_interpret_mode", "store", "sync_copy", "touch",
@@ -213,7 +215,8 @@ def with_memory_space_constraint(x: Any, memory_space: Any) -> Any:
 def is_tpu_device() -> bool:
     """Whether the default device is a TPU."""
     import teucer as jax
-    return bool(jax.default_backend() == "tpu")
+    (target,) = (t for t in TARGETS if t.name == "mosaic_tpu")
+    return jax.default_backend() in target.platforms
 
 
 # --- Only on TPUs -------------------------------------------------------------------------------------
