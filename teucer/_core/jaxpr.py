@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, final
 
-from teucer._core import printer
+from teucer._core import pictures, printer
 from teucer._core.names import NO_SCOPES, _names, joined, tags_of
 from teucer._core.places import NOWHERE, SourceInfo, source_info
 from teucer._core.references import types as references
@@ -141,6 +141,9 @@ class Jaxpr:
 
     __repr__ = __str__
 
+    def _repr_html_(self) -> str:
+        return pictures.notebook(self)
+
 
 @final
 class ClosedJaxpr:
@@ -215,6 +218,9 @@ class ClosedJaxpr:
         return printer.jaxpr_text(self.jaxpr)
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return pictures.notebook(self.jaxpr)
 
 
 def _constants(made: Any) -> Iterator[Any]:

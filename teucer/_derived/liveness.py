@@ -43,7 +43,10 @@ class Saving(NamedTuple):
 
 
 class Peak(NamedTuple):
-    """The most memory that a program needs at once, in bytes, and what is in it. `at`: the equation that runs then."""
+    """The most memory that a program needs at once, in bytes, and what is in it.
+
+    at: the equation that runs then. levels: for each equation, how much is in memory while it runs.
+    """
 
     size: int
     at: Eqn | None
@@ -51,6 +54,7 @@ class Peak(NamedTuple):
     arguments: int
     results: int
     savings: tuple[Saving, ...]
+    levels: tuple[tuple[int, Eqn], ...] = ()
 
     def __str__(self) -> str:
         where = _place(self.at)
@@ -116,7 +120,7 @@ def peak_of(closed: ClosedJaxpr, names: Sequence[str] = (), donated: Sequence[bo
     live = tuple(sorted(run.live, key=lambda v: -v.size))
     arguments, results = (sum(bytes_of(v.aval) for v in vs) for vs in (jaxpr.invars, jaxpr.outvars))
     savings = _savings(jaxpr, run) if run.peak else ()
-    return Peak(run.peak, run.at, live, arguments, results, savings)
+    return Peak(run.peak, run.at, live, arguments, results, savings, tuple(run.levels))
 
 
 class _Run:
@@ -140,6 +144,7 @@ class _Run:
         written = sum(bytes_of(v.aval) for v in jaxpr.outvars if type(v) is Literal)
         self.peak = now = sum(live.size for live in held.values()) + written
         self.at: Eqn | None = None
+        self.levels: list[tuple[int, Eqn]] = []
         self.live: list[Live] = list(held.values())
         for i, eqn in enumerate(eqns):
             made = [v for v in eqn.outvars if v not in self.virtual]
@@ -148,6 +153,7 @@ class _Run:
             during = now + new - reused + _within(eqn)
             for v in made:
                 held[v] = Live(v.aval, bytes_of(v.aval), eqn, "", self._is_residual(eqn, v))
+            self.levels.append((during, eqn))
             if during > self.peak:
                 self.peak, self.at, self.live = during, eqn, list(held.values())
             now += new

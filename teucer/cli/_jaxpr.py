@@ -29,7 +29,7 @@ def jaxpr(target: str, types: str, *, passes: bool) -> int:
     passes: also what each pass makes of it before it is lowered.
     """
     function, args = load(target), parse_types(types)
-    _check_count(target, function, args)
+    check_count(target, function, args)
     closed = jax.make_jaxpr(function)(*args)
     if passes:
         _print_passes(hoist_consts(closed.jaxpr).jaxpr)
@@ -38,7 +38,8 @@ def jaxpr(target: str, types: str, *, passes: bool) -> int:
     return 0
 
 
-def _check_count(target: str, function: Callable[..., Any], args: Sequence[Any]) -> None:
+def check_count(target: str, function: Callable[..., Any], args: Sequence[Any]) -> None:
+    """Raise CommandError if a function cannot be called with so many arguments."""
     try:
         signature = inspect.signature(function)
     except ValueError:  # some builtin functions have none

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import teucer as jax
-from teucer.cli import _cache, _devices, _export, _ffi, _jaxpr, _launch, _pallas, _run
+from teucer.cli import _cache, _devices, _export, _ffi, _jaxpr, _launch, _pallas, _run, _show
 from teucer.cli._errors import CommandError
 
 _VERSION = jax.__version__  # before a program runs, for which it is that of JAX
@@ -66,6 +66,12 @@ def _parser() -> argparse.ArgumentParser:
     jaxpr.set_defaults(
         command=lambda options: _jaxpr.jaxpr(options.function, options.args, passes=options.passes)
     )
+
+    show = commands.add_parser("show", help="look at a function of a file: by line, with bytes and operations")
+    show.add_argument("function", metavar="FILE:FUNCTION")
+    show.add_argument("--args", default="", metavar="TYPES", help="types of the arguments, such as 'f32[3,4],i32[]'")
+    show.add_argument("-o", "--output", type=Path, default=None, help="an HTML page (default: text is printed)")
+    show.set_defaults(command=lambda options: _show.show(options.function, options.args, options.output))
 
     export = commands.add_parser("export", help="write a function of a file as StableHLO or HLO")
     export.add_argument("function", metavar="FILE:FUNCTION")

@@ -11,6 +11,7 @@ _ROOMS = {
     "teucer.debug._memory": "memory",
     "teucer.debug._printing": "log print",
     "teucer.debug._shardings": "inspect_array_sharding visualize_array_sharding visualize_sharding",
+    "teucer.debug._show": "show",
     "teucer.lax._breakpoints": "breakpoint",
     "teucer.lax._callbacks": "callback=debug_callback",
 }

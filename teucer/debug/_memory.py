@@ -75,7 +75,7 @@ def memory(fun: Callable[..., Any], *args: Any, compiled: bool = True, **kwargs:
     >>> found.peak.size, found.peak.arguments
     (120000, 40000)
     """
-    function = fun if hasattr(fun, "lower") else jit(fun)
+    function: Any = fun if hasattr(fun, "trace") else jit(fun)
     traced = function.trace(*args, **kwargs)
     names = [f"argument {name}" for name in traced.arg_names]
     peak = peak_of(traced.jaxpr, names, traced.staged.donated[len(traced.staged.consts):])

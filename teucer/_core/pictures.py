@@ -1,0 +1,105 @@
+"""Jaxprs as HTML: one row an equation, with the programs that it carries folded behind it."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from teucer._base import source
+from teucer._core.names import stack_text
+from teucer._core.printer import _Printer
+from teucer._xla import pretty as pp
+
+if TYPE_CHECKING:
+    from teucer._core.jaxpr import Eqn, Jaxpr
+
+__all__ = ["STYLE", "Rows", "fragment", "notebook"]
+
+STYLE = """
+.tj { font: 13px/1.45 ui-monospace, monospace; }
+.tj .e, .tj summary { display: flex; gap: 1em; padding: 0 .3em; border-radius: 3px; }
+.tj .e:hover, .tj summary:hover { background: #8882; }
+.tj .c { flex: 1; white-space: pre-wrap; overflow-wrap: anywhere; }
+.tj .n, .tj .p { color: #888; white-space: nowrap; }
+.tj details > div { margin-left: 1.5em; border-left: 2px solid #8884; padding-left: .5em; }
+.tj .h { color: #888; }
+.tj summary { cursor: pointer; } .tj summary::before { content: "\\25B8"; }
+.tj details[open] > summary::before { content: "\\25BE"; }
+"""
+_MOST = 3000  # rows that a page has room for
+
+
+class Rows:
+    """Writes the rows of a program. notes(equation): what is written behind it. Variables have the names of the printed jaxpr."""
+
+    def __init__(self, jaxpr: Jaxpr, notes: Callable[[Eqn], str] | None = None) -> None:
+        self.notes = notes
+        self.left = _MOST
+        # Each program within is written as a fold of its own, and as dots in the equation.
+        self.printer = _Printer(False, True, False, dict.fromkeys(_within(jaxpr), "…"))
+
+    def program(self, jaxpr: Jaxpr, title: str = "") -> Iterator[str]:
+        """A program: its arguments, its equations, its results."""
+        printer = self.printer
+        constants, arguments = (" ".join(map(printer.binder, vs)) for vs in (jaxpr.constvars, jaxpr.invars))
+        yield f'<div class="h">{html.escape(f"{title} λ {constants} ; {arguments}")}</div>'
+        yield from self.equations(jaxpr.eqns)
+        yield f'<div class="h">in ({html.escape(", ".join(map(printer.name, jaxpr.outvars)))})</div>'
+
+    def equations(self, eqns: Sequence[Eqn]) -> Iterator[str]:
+        """Rows of equations."""
+        for i, eqn in enumerate(eqns):
+            if self.left <= 0:
+                yield f'<div class="h">… {len(eqns) - i} more equations</div>'
+                return
+            self.left -= 1
+            yield from self.equation(eqn)
+
+    def equation(self, eqn: Eqn) -> Iterator[str]:
+        """The row of an equation, and folds of the programs that it carries."""
+        text = pp.layout(self.printer.eqn(eqn, None), 10**6)
+        place = source.describe(eqn.source[0]) if eqn.source is not None and eqn.source[0] is not None else ""
+        stack = stack_text(eqn.source[1]) if eqn.source is not None else ""
+        note = self.notes(eqn) if self.notes is not None else ""
+        cells = (f'<span class="c">{html.escape(text)}</span><span class="n">{html.escape(note)}</span>'
+                 f'<span class="p" title="{html.escape(stack)}">{html.escape(place)}</span>')
+        inner = list(_carried(eqn))
+        if not inner:
+            yield f'<div class="e">{cells}</div>'
+            return
+        yield f"<details><summary>{cells}</summary><div>"
+        for title, jaxpr in inner:
+            yield from self.program(jaxpr, title)
+        yield "</div></details>"
+
+
+def _carried(eqn: Eqn) -> Iterator[tuple[str, Jaxpr]]:
+    """The programs that an equation carries, each with the name of its parameter."""
+    for name, value in eqn.params.items():
+        for item in value if isinstance(value, tuple) else (value,):
+            kind = type(item).__name__
+            if kind in ("Jaxpr", "ClosedJaxpr"):
+                yield name, item if kind == "Jaxpr" else item.jaxpr
+
+
+def _within(jaxpr: Jaxpr) -> Iterable[Jaxpr]:
+    found: dict[Jaxpr, None] = {}
+    waiting = [jaxpr]
+    while waiting:
+        for eqn in waiting.pop().eqns:
+            for _, inner in _carried(eqn):
+                if inner not in found:
+                    found[inner] = None
+                    waiting.append(inner)
+    return found
+
+
+def fragment(jaxpr: Jaxpr, notes: Callable[[Eqn], str] | None = None) -> str:
+    """The rows of a program, as a part of a page that has STYLE."""
+    return f'<div class="tj">{"".join(Rows(jaxpr, notes).program(jaxpr))}</div>'
+
+
+def notebook(jaxpr: Any) -> str:
+    """A jaxpr as notebooks show it."""
+    return f"<style>{STYLE}</style>{fragment(jaxpr)}"
