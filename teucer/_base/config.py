@@ -270,6 +270,7 @@ high_dynamic_range_gumbel = _o("jax_high_dynamic_range_gumbel", bool, False, TRA
 
 # Tracing and compiling
 disable_jit = _o("jax_disable_jit", bool, False, TRACE, help="jit and control flow run as Python, operation by operation")
+locations = _o("teucer_locations", bool, False, JIT, help="programs say to the compiler from which lines operations come, so that profiles have them; they are then programs of their own in the caches")
 no_execution = _o("jax_no_execution", bool, False, JIT, TRACE, help="running a program is an error")
 no_tracing = _o("jax_no_tracing", bool, False, help="tracing a function anew is an error")
 log_compiles = _o("jax_log_compiles", bool, False, help="log every compilation")

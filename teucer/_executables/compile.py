@@ -20,7 +20,8 @@ from teucer._xla import client as xla
 from teucer._xla.dispatcher import forget_calls
 from teucer._xla.partitioners import speaks_of_this_process
 
-__all__ = ["Executable", "LoadedCode", "OnDemand", "Source", "clear_memory", "compile_module", "compile_together", "fingerprint"]
+__all__ = ["Executable", "LoadedCode", "OnDemand", "Source", "clear_memory", "compile_module", "compile_together", "fingerprint",
+           "loaded"]
 
 Source: TypeAlias = Literal["memory", "disk", "compiled"]
 """Where machine code came from."""
@@ -294,6 +295,12 @@ def compile_together(compilations: Sequence[Callable[[], _Made]]) -> list[_Made]
     from concurrent.futures import ThreadPoolExecutor  # for programs in pieces only
     with ThreadPoolExecutor(os.cpu_count(), initializer=config.adopt, initargs=(config.of_this_thread(),)) as pool:
         return [future.result() for future in [pool.submit(compilation) for compilation in compilations]]
+
+
+def loaded() -> list[Executable | OnDemand]:
+    """The executables that have machine code."""
+    with _lock:
+        return list(_loaded)
 
 
 def clear_memory() -> None:

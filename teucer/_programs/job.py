@@ -36,7 +36,7 @@ class Job(NamedTuple):
     def key(self) -> tuple[Any, ...]:
         """What its program is kept by, on the jaxpr."""
         return ("program", self.donated, self.keep_unused, self.placement, self.options, self.outline,
-                config.optimize_jaxprs.value, config.outline.value)
+                config.optimize_jaxprs.value, config.outline.value, config.locations.value)
 
     @property
     def mode(self) -> Mode:

@@ -76,6 +76,7 @@ def lower(job: Job, platforms: Sequence[str] | None = None, *, locations: bool =
     consts: values of its first arguments, to be written into the program.
     arg_names: what messages about symbolic dimensions call the other arguments.
     """
+    locations = locations or config.locations.value
     with rarely_collected:  # no decorator, which costs calls and depth
         start = time.perf_counter()
         discharged = discharge(lower_high(job.jaxpr))

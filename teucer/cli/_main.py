@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import teucer as jax
-from teucer.cli import _cache, _devices, _export, _ffi, _jaxpr, _launch, _pallas, _run, _show
+from teucer.cli import _cache, _devices, _export, _ffi, _jaxpr, _launch, _pallas, _profile, _run, _show
 from teucer.cli._errors import CommandError
 
 _VERSION = jax.__version__  # before a program runs, for which it is that of JAX
@@ -67,12 +67,7 @@ def _parser() -> argparse.ArgumentParser:
         command=lambda options: _jaxpr.jaxpr(options.function, options.args, passes=options.passes)
     )
 
-    show = commands.add_parser("show", help="look at a function of a file: by line, with bytes and operations")
-    show.add_argument("function", metavar="FILE:FUNCTION")
-    show.add_argument("--args", default="", metavar="TYPES", help="types of the arguments, such as 'f32[3,4],i32[]'")
-    show.add_argument("-o", "--output", type=Path, default=None, help="an HTML page (default: text is printed)")
-    show.set_defaults(command=lambda options: _show.show(options.function, options.args, options.output))
-
+    _add_looking(commands)
     export = commands.add_parser("export", help="write a function of a file as StableHLO or HLO")
     export.add_argument("function", metavar="FILE:FUNCTION")
     export.add_argument("--args", default="", metavar="TYPES", help="types of the arguments, such as 'f32[batch,4],i32[]'")
@@ -94,6 +89,20 @@ def _parser() -> argparse.ArgumentParser:
     cache.add_argument("--clear", action="store_true", help="remove all of its entries")
     cache.set_defaults(command=lambda options: _cache.cache(clear=options.clear))
     return parser
+
+
+def _add_looking(commands: argparse._SubParsersAction) -> None:
+    show = commands.add_parser("show", help="look at a function of a file: by line, with bytes and operations")
+    show.add_argument("function", metavar="FILE:FUNCTION")
+    show.add_argument("--args", default="", metavar="TYPES", help="types of the arguments, such as 'f32[3,4],i32[]'")
+    show.add_argument("-o", "--output", type=Path, default=None, help="an HTML page (default: text is printed)")
+    show.set_defaults(command=lambda options: _show.show(options.function, options.args, options.output))
+
+    profile = commands.add_parser("profile", help="run a program, and say where its time goes, by source line")
+    profile.add_argument("-o", "--output", type=Path, default=Path("profile"), help="folder of page and trace (default: profile)")
+    profile.add_argument("script", help="a Python file")
+    profile.add_argument("args", nargs=argparse.REMAINDER, help="the program's own arguments")
+    profile.set_defaults(command=lambda options: _profile.profile(options.script, options.args, options.output))
 
 
 def _ffi_parser(commands: argparse._SubParsersAction) -> None:

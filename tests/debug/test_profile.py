@@ -1,0 +1,85 @@
+"""`teucer profile`: where the time of a program goes, by source line."""
+
+import gzip
+import json
+import subprocess
+import sys
+
+import pytest
+
+import teucer as jax
+import teucer.numpy as jnp
+from teucer._base import config
+from teucer.debug import _hlo
+from teucer.debug._profile import Profile, ProfileLine, Recording
+
+PROGRAM = """
+import sys
+import jax, jax.numpy as jnp
+
+def layer(x, w):
+    return x + jnp.tanh(x @ w)  # hot
+
+@jax.jit
+def step(ws, x):
+    loss = lambda ws: (jax.lax.scan(lambda c, w: (layer(c, w), None), x, ws)[0] ** 2).mean()
+    return ws - 0.1 * jax.grad(loss)(ws)
+
+ws, x = jnp.ones((3, 128, 128)) * 0.01, jnp.ones((256, 128))
+for _ in range(20):
+    ws = step(ws, x)
+print("done", ws.block_until_ready().shape, sys.argv[1:])
+"""
+
+
+def test_the_command(tmp_path):
+    (tmp_path / "train.py").write_text(PROGRAM)
+    done = subprocess.run([sys.executable, "-m", "teucer", "profile", "-o", "out", "train.py", "--flag"], cwd=tmp_path,
+                          capture_output=True, text=True, check=True)
+    assert "done (3, 128, 128) ['--flag']" in done.stdout
+    hottest = done.stdout.splitlines()[4]
+    assert "train.py:6" in hottest and "# hot" in hottest and "% backward" in hottest
+    share = int(done.stdout.partition("of which ")[2].partition(" %")[0])
+    assert share >= 90
+    assert "step" in done.stdout.partition("made:")[2]
+    page = (tmp_path / "out" / "profile.html").read_text()
+    assert "# hot" in page and "src=" not in page
+    (trace,) = (tmp_path / "out").glob("plugins/profile/*/*.trace.json.gz")
+    assert json.loads(gzip.decompress(trace.read_bytes()))["traceEvents"]
+
+
+@pytest.mark.slow
+def test_a_program_that_fails_is_profiled_too(tmp_path):
+    (tmp_path / "bad.py").write_text("import jax.numpy as jnp\njnp.ones(3).block_until_ready()\nraise ValueError('no')\n")
+    done = subprocess.run([sys.executable, "-m", "teucer", "profile", "-o", "out", "bad.py"], cwd=tmp_path,
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "ValueError: no" in done.stderr and "wall" in done.stdout
+
+
+def test_nothing_changes_when_it_is_off():
+    f = jax.jit(lambda x: jnp.sin(x) * 3.0)
+    assert "op_name" not in f.lower(1.0).compile().as_text()
+    recording = Recording().start()
+    try:
+        g = jax.jit(lambda x: jnp.sin(x) * 3.5)
+        assert "test_profile.py" in g.lower(1.0).compile().as_text()
+    finally:
+        recording.stop()
+    assert "test_profile.py" not in jax.jit(lambda x: jnp.sin(x) * 4.5).lower(1.0).compile().as_text()
+
+
+def test_instructions_of_a_module():
+    with config.locations(True):
+        text = jax.jit(lambda x: (jnp.tanh(x @ x)).sum()).lower(jnp.ones((16, 16))).compile().as_text()
+    found = _hlo.instructions(text)
+    assert all(one.place is not None and one.place[0].endswith("test_profile.py") for one in found.values())
+    assert sum(one.operations for one in found.values()) >= 2 * 16**3 + 2 * 16**2
+
+
+def test_the_table():
+    lines = (ProfileLine((__file__, 1), 0.9, 3, 9e9, 9e6, 0.45), ProfileLine(None, 0.1, 1))
+    profile = Profile(lines, 2.0, {"f": (0.001, 0.002, 0.5, 1)}, (1e11, 1e10))
+    assert profile.attributed == pytest.approx(0.9) and profile.running == pytest.approx(1.0)
+    text = str(profile)
+    assert "90.0  900.00      3  10.0 G" in text and "(no line)" in text and "(50 % backward)" in text
+    assert "500.0         1  f" in text
