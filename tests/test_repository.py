@@ -284,6 +284,7 @@ ASKS_FOR_A_PLATFORM = {
     "teucer/experimental/mesh_utils.py": "TPUs have a wiring",
     "teucer/lax/_sorting.py": "keys that CPUs sort faster as integers",
     "teucer/lax/_indexing/gather.py": "complex numbers, which GPUs do not add atomically",
+    "teucer/experimental/colocated_python": "Python runs on the CPUs of hosts",
     "teucer/random/_gamma.py": "XLA's generators, which draw otherwise on CPUs",
 }
 

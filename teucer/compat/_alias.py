@@ -21,8 +21,7 @@ __all__ = ["STARTUP", "install"]
 STARTUP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_startup")
 # Modules of JAX that Teucer has for the sake of the alias only.
 _OWN = {"jax.version": "teucer.compat._version", "jax.lib": "teucer.compat._lib"}
-_UNSUPPORTED = ("jax.experimental.colocated_python", "jax.experimental.colocated_python.func",
-                "jax.experimental.colocated_python.serialization")
+_UNSUPPORTED = ("jax.experimental.colocated_python.func", "jax.experimental.colocated_python.serialization")
 _HIDDEN = ("teucer.cli", "teucer.compat")
 # The modules that JAX gives as the home of what several of them hand on.
 _HOMES = {"teucer._core.specs": "jax.sharding", "teucer._base.errors": "jax.errors", "teucer._devices.shardings": "jax.sharding",

@@ -1,6 +1,6 @@
 """Modules of JAX that libraries import and most of their users do without: the names are there, and raise when they are used.
 
-colocated_python: Python on the hosts of remote accelerators (orbax, with Pathways).
+colocated_python: how functions travel to the hosts of remote accelerators (orbax, with Pathways).
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import Any, NoReturn
 __all__ = ["LISTED", "module"]
 
 LISTED = {
-    "jax.experimental.colocated_python": "colocated_cpu_devices colocated_python colocated_python_class",
     "jax.experimental.colocated_python.func": "_make_prng_wrapped_fun",
     "jax.experimental.colocated_python.serialization": "DeviceList _get_cpu_device_map _reduce_device_list _reduce_mesh "
                                                        "_reduce_single_device_sharding",
