@@ -259,11 +259,11 @@ class ApproxTopK(Primitive):
         at = canonical_axis(reduction_dimension, np.ndim(args[0]) - 1, "approx_top_k")
         return self.call(*args, reduction_dimension=at + (at >= dims[0]), **params), dims * 2
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, reduction_dimension: Any,
+    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, k: Any, reduction_dimension: Any,
                is_max_k: Any, **params: Any) -> Any:
         # As TopK; NaN is behind all floats that are sorted, and of NaNs the first come first.
         x = sizes.mask(*args, *avals, -np.inf if is_max_k else np.nan, (canonical_axis(reduction_dimension, avals[0].ndim),))
-        return self.call(x, reduction_dimension=reduction_dimension, is_max_k=is_max_k, **params)
+        return self.call(x, reduction_dimension=reduction_dimension, is_max_k=is_max_k, k=sizes.bounded(k), **params)
 
 
 sort_p = Sort()
