@@ -239,3 +239,20 @@ def test_roll_by_integers_of_any_kind(dtype, n):
     x, shift = np.arange(n), np.array(3, dtype)
     for call in (jnp.roll, jax.jit(jnp.roll), lambda x, s: jax.jit(lambda x: jnp.roll(x, shift[()]))(x)):
         np.testing.assert_array_equal(call(x, shift), np.roll(x, 3))
+
+
+@pytest.mark.parametrize("f", [
+    lambda m: m.atleast_2d(V), lambda m: m.atleast_2d(3.0), lambda m: m.concat([X, X], axis=1),
+    lambda m: m.permute_dims(Y, (2, 0, 1)),
+    lambda m: m.triu_indices_from(X[:, :3], 1), lambda m: m.mask_indices(3, m.triu, 1), lambda m: m.isrealobj(V * 1j),
+    lambda m: m.isrealobj(V), lambda m: [m.isscalar(x) for x in (3, 2.5, "a", None)],
+    lambda m: m.ldexp(V, np.array([0, 1, 2, -1, 3])),
+    lambda m: m.asarray(m.frompyfunc(lambda a, b: a + 2 * b, 2, 1)(V, K[0]), dtype=np.float32),
+], ids=range(11))
+def test_small_functions_are_numpys(f):
+    for got, want in zip(jax.tree.leaves(f(jnp)), jax.tree.leaves(f(np)), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_segment_prod():
+    np.testing.assert_array_equal(jax.ops.segment_prod(V, np.array([0, 2, 0, 0, 2]), 4), [3, 1, -4, 1])
