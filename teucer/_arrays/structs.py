@@ -12,6 +12,7 @@ from teucer._arrays.formats import Format, Layout
 from teucer._arrays.transfer import host_rules
 from teucer._base import dtypes
 from teucer._core.calls import FlatCall
+from teucer._core.memory import space_of
 from teucer._core.references.types import RefType
 from teucer._core.trace import typeof as aval_of_value
 from teucer._core.types import ShapedArray, register_aval_of
@@ -81,7 +82,8 @@ class ShapeDtypeStruct:
         """The type that this stands for, with the dtypes of the current precision."""
         dtype = dtypes.canonicalize_dtype(self.dtype, allow_extended_dtype=True)
         aval = ShapedArray(self.shape, dtype, self.weak_type, vma=self.vma or frozenset(),
-                           sharding=typed(self.sharding, len(self.shape)))
+                           sharding=typed(self.sharding, len(self.shape)),
+                           memory_space=space_of(getattr(self.sharding, "_memory_kind", None)))
         return RefType(aval) if self.is_ref else aval
 
     @property

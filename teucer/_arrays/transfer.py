@@ -109,9 +109,9 @@ def from_parts(aval: ShapedArray, sharding: Any, part: Callable[[tuple[slice, ..
 def _same_place(x: Any, sharding: Any, committed: bool, copy: bool) -> Any:
     if copy:
         x = xla.copy_to_devices([x], [shardings.device_list(sharding)], [sharding], copy=True)[0]
-    if x._committed == committed and x.sharding == sharding:
-        return x
     aval = shardings.sharded_aval(aval_of(x), sharding)
+    if x._committed == committed and x.sharding == sharding and aval is aval_of(x):
+        return x
     return xla.assemble(aval.carrier, sharding, xla.shard_arrays(x), committed=committed)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from teucer._core.provided import provided
 from teucer._core.specs import UNCONSTRAINED
 from teucer._core.trace import typeof
-from teucer._core.types import ShapedArray, Zero, high_types
+from teucer._core.types import DEVICE, ShapedArray, Zero, high_types
 
 __all__ = ["add_cotangents", "alike", "broadcast", "instantiate", "moveaxis", "vary", "zeros"]
 
@@ -16,7 +16,8 @@ def zeros(aval: Any) -> Any:
     """An array of zeros of type `aval`, or the zero among the values of a high type."""
     if aval.is_high:
         return aval.vspace_zero()
-    return vary(provided.zeros(aval), aval.vma)
+    x = vary(provided.zeros(aval), aval.vma)
+    return x if aval.memory_space is DEVICE else provided.lay_out(x, aval.memory_space)
 
 
 def ones(aval: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from teucer._base.errors import ShardingTypeError
 from teucer._core.specs import DuplicateSpecError, PartitionSpec, entry_names
 from teucer._core.trace import typeof
-from teucer._core.types import ShapedArray, varying
+from teucer._core.types import DEVICE, ShapedArray, in_host_memory, varying
 
 __all__ = ["Labels", "aligned", "batched", "every", "kept", "laid_out", "leading", "reshaped", "varies_over", "whole"]
 
@@ -60,13 +60,15 @@ def leading(n: int, avals: Sequence[Any]) -> Labels:
 
 
 def laid_out(primitive: Any, avals: Sequence[Any], params: dict[str, Any], outs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The types of results with their partition, and the manual mesh axes over which they vary.
+    """The types of results with their partition, the manual mesh axes over which they vary, and their memory.
 
     Those of primitives that carry jaxprs have both; those of primitives that say the sharding of the result have that.
     Raises ShardingTypeError where partitions of operands do not go together, ValueError if they are over different meshes.
     """
     if varying:
         outs = _varied(primitive, avals, params, outs)
+    if in_host_memory:
+        outs = _in_memory(primitive, avals, outs)
     sharding = None
     for aval in avals:
         own = getattr(aval, "sharding", None)  # a token has none
@@ -93,6 +95,25 @@ def _varied(primitive: Any, avals: Sequence[Any], params: dict[str, Any], outs: 
     if primitive.varies is not None:
         vma = primitive.varies(vma, *avals, **params)
     return tuple([out.update(vma=vma) if isinstance(out, ShapedArray) and out.vma != vma else out for out in outs])
+
+
+def _in_memory(primitive: Any, avals: Sequence[Any], outs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The types of results, which are in the memory of the operands.
+
+    Raises ValueError for operands, other than scalars, that are in several.
+    """
+    if primitive.higher_order or primitive.relocates:
+        return outs
+    arrays = [a for a in avals if isinstance(a, ShapedArray)]
+    spaces = [a.memory_space for a in arrays if a.ndim] or [a.memory_space for a in arrays if a.memory_space is not DEVICE]
+    if not spaces:
+        return outs
+    first = spaces[0]
+    if any(space is not first for space in spaces):
+        raise ValueError(f"memory_space of all inputs passed to `{primitive}` must be the same.\n    operands: {_listed(avals)}\n  "
+                         "Move one with jax.device_put(x, jax.memory.Space.Device), or Host.")
+    return tuple([out.update(memory_space=first) if isinstance(out, ShapedArray) and out.memory_space is not first else out
+                  for out in outs])
 
 
 def varies_over(avals: Sequence[Any]) -> frozenset[Any]:

@@ -98,6 +98,8 @@ class Primitive:
     # the one operand.
     mergeable: ClassVar[bool] = True
     rearranges: ClassVar[bool] = False
+    # Whether the types that it gives its results say in which memory they are: other results are where the operands are.
+    relocates: ClassVar[bool] = False
     # What compilers make of it, for the targets.
     cost: Cost = UNKNOWN
 

@@ -19,7 +19,7 @@ from teucer._core.partition import laid_out
 from teucer._core.primitive import NO_EFFECTS
 from teucer._core.references import types as references
 from teucer._core.trace import Trace, Tracer, check_alive, check_leaks, current_trace, end, using
-from teucer._core.types import aval_of, aval_rules, float0, high_types, partitioned, varying
+from teucer._core.types import aval_of, aval_rules, float0, high_types, in_host_memory, partitioned, varying
 from teucer._xla.arrays import ArrayImpl
 
 __all__ = ["DebugInfo", "StageTrace", "StageTracer", "is_written", "stage_flat", "stage_jaxpr"]
@@ -167,7 +167,7 @@ class StageTrace(Trace):
         outvars = []
         outs = []
         types = primitive.types(*avals, **params)
-        if partitioned or varying:
+        if partitioned or varying or in_host_memory:
             types = laid_out(primitive, avals, params, types)
         for aval in types:
             var = Var(aval)

@@ -13,13 +13,14 @@ import numpy as np
 
 from teucer._base import config, dtypes
 from teucer._core.manual.axis_type import ManualAxisType
+from teucer._core.memory import MemorySpace
 from teucer._core.provided import provided
 from teucer._dimensions.dimensions import Dimension, is_constant, is_symbolic
 from teucer._xla.arrays import ArrayImpl
 
 __all__ = [
     "Aval", "KeyCarrier", "ShapedArray", "Token", "TOKEN", "Zero", "aval_of", "aval_rules", "float0", "high_types",
-    "is_valid_type", "partitioned", "register_aval_of", "shape_text", "varying",
+    "in_host_memory", "is_valid_type", "partitioned", "register_aval_of", "shape_text", "varying",
 ]
 
 float0 = dtypes.float0
@@ -109,6 +110,9 @@ class Aval:
 partitioned: list[ShapedArray] = []
 # The same for types that vary over manual mesh axes.
 varying: list[ShapedArray] = []
+# The same for types of values in the host's memory.
+in_host_memory: list[ShapedArray] = []
+DEVICE = MemorySpace.Device
 # The classes of libraries whose objects are values of high types (`_core.high_types`).
 high_types: list[type] = []
 
@@ -119,6 +123,7 @@ class _Key(NamedTuple):
     weak_type: bool
     sharding: Any
     vma: frozenset[str]
+    memory_space: MemorySpace
 
 
 @final
@@ -127,13 +132,14 @@ class ShapedArray(Aval):
 
     shape: a tuple of sizes, each an int or a symbolic dimension.
     sharding: a partition over explicit mesh axes, or None where the compiler decides.
-    vma: the manual mesh axes over which the value varies.
+    vma: the manual mesh axes over which the value varies. memory_space: of its devices, or of the host.
 
     >>> ShapedArray((2, 3), np.dtype("float32")) is ShapedArray((2, 3), np.dtype("float32"))
     True
     """
 
-    __slots__ = ("shape", "dtype", "weak_type", "sharding", "vma", "ndim", "extended", "symbolic", "_carrier")
+    __slots__ = ("shape", "dtype", "weak_type", "sharding", "vma", "memory_space", "ndim", "extended", "symbolic",
+                 "_carrier")
     _interned: ClassVar[dict[_Key, ShapedArray]] = {}
 
     shape: tuple[Any, ...]
@@ -141,12 +147,13 @@ class ShapedArray(Aval):
     weak_type: bool
     sharding: Any
     vma: frozenset[str]
+    memory_space: MemorySpace
     ndim: int
     _carrier: KeyCarrier
 
     def __new__(cls, shape: Any, dtype: Any, weak_type: bool = False, *, sharding: Any = None,
-                vma: frozenset[str] = frozenset()) -> ShapedArray:
-        key = (shape, dtype, weak_type, sharding, vma)
+                vma: frozenset[str] = frozenset(), memory_space: MemorySpace = DEVICE) -> ShapedArray:
+        key = (shape, dtype, weak_type, sharding, vma, memory_space)
         try:
             return cls._interned[key]  # type: ignore[index]
         except (KeyError, TypeError):
@@ -154,11 +161,11 @@ class ShapedArray(Aval):
         shape = tuple(d if type(d) is int else _dimension(d) for d in shape)
         if not isinstance(dtype, np.dtype | dtypes.ExtendedDType):
             dtype = np.dtype(dtype)
-        full = _Key(shape, dtype, bool(weak_type), sharding, vma)
+        full = _Key(shape, dtype, bool(weak_type), sharding, vma, memory_space)
         self = cls._interned.get(full)
         if self is None:
             self = super().__new__(cls)
-            self.shape, self.dtype, self.weak_type, self.sharding, self.vma = full
+            self.shape, self.dtype, self.weak_type, self.sharding, self.vma, self.memory_space = full
             self.ndim = len(shape)
             self.extended = isinstance(dtype, dtypes.ExtendedDType)
             self.symbolic = not is_constant(shape)
@@ -167,10 +174,12 @@ class ShapedArray(Aval):
                 partitioned.append(self)
             if vma:
                 varying.append(self)
+            if memory_space is not DEVICE:
+                in_host_memory.append(self)
         return self
 
     def __reduce__(self) -> Any:
-        return _remake, (self.shape, self.dtype, self.weak_type, self.sharding, self.vma)
+        return _remake, (self.shape, self.dtype, self.weak_type, self.sharding, self.vma, self.memory_space)
 
     @property
     def size(self) -> Any:
@@ -187,7 +196,7 @@ class ShapedArray(Aval):
         ShapedArray(float32[5])
         """
         return ShapedArray(**{"shape": self.shape, "dtype": self.dtype, "weak_type": self.weak_type, "sharding": self.sharding,
-                              "vma": self.vma, **changes})
+                              "vma": self.vma, "memory_space": self.memory_space, **changes})
 
     def strip_weak_type(self) -> ShapedArray:
         """The same type, not weak, as libraries call it."""
@@ -246,7 +255,8 @@ class ShapedArray(Aval):
         """
         name = dtypes.short_name(self.dtype) if short_dtypes else "float0" if self.dtype == float0 else self.dtype.name
         sizes = shape_text(self.shape) if self.sharding is None else self.sharding.shape_text(self.shape)
-        return f"{name}[{sizes}]{self._manual_text()}"
+        space = "" if self.memory_space is DEVICE else f"<{self.memory_space.name.lower()}>"
+        return f"{name}{space}[{sizes}]{self._manual_text()}"
 
     @property
     def mat(self) -> ManualAxisType:
@@ -277,8 +287,8 @@ class ShapedArray(Aval):
         return int(self.shape[0])
 
 
-def _remake(shape: Any, dtype: Any, weak_type: bool, sharding: Any, vma: frozenset[str]) -> ShapedArray:
-    return ShapedArray(shape, dtype, weak_type, sharding=sharding, vma=vma)
+def _remake(shape: Any, dtype: Any, weak_type: bool, sharding: Any, vma: frozenset[str], space: MemorySpace) -> ShapedArray:
+    return ShapedArray(shape, dtype, weak_type, sharding=sharding, vma=vma, memory_space=space)
 
 
 def _dimension(d: Any) -> Any:

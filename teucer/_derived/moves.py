@@ -12,6 +12,7 @@ from teucer._arrays.arrays import ArrayImpl, to_numpy
 from teucer._arrays.formats import Format, Layout, at_boundary, order_in, order_of
 from teucer._base import dtypes, tracebacks
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr
+from teucer._core.memory import MemorySpace, space_of
 from teucer._core.primitive import Primitive
 from teucer._core.provided import provided
 from teucer._core.specs import PartitionSpec
@@ -22,6 +23,7 @@ from teucer._devices import backends
 from teucer._devices.placement import spread
 from teucer._devices.shardings import NamedSharding, SingleDeviceSharding, check_shape, sharded_aval
 from teucer._executables.callbacks import explained
+from teucer._lower import hlo
 from teucer._programs.compile import program_for
 from teucer._programs.job import Job
 from teucer._programs.run import execute, in_order
@@ -40,10 +42,13 @@ class DevicePut(Primitive):
     __slots__ = ()
     name = "device_put"
     multiple_results = True
+    relocates = True
 
     def types(self, x: Any, *, device: Any, copy: bool) -> Any:
+        if isinstance(device, MemorySpace):
+            return (x.update(memory_space=device),)
         if not isinstance(device, NamedSharding):
-            return (x,)
+            return (x.update(memory_space=space_of(device._memory_kind)) if isinstance(device, SingleDeviceSharding) else x,)
         check_shape(device, x.shape)
         return (sharded_aval(x, device),)
 
@@ -54,14 +59,22 @@ class DevicePut(Primitive):
         return (place(x, device, copy),)
 
     def lower(self, ctx: Any, x: Any, *, device: Any, copy: bool) -> Any:
-        return (ctx.constrain(x, device) if isinstance(device, NamedSharding | SingleDeviceSharding) else x,)
+        space = ctx.avals_out[0].memory_space
+        if isinstance(device, NamedSharding | SingleDeviceSharding):
+            x = ctx.constrain(x, device)
+        if space is not x.aval.memory_space and ctx.platform != "cpu":  # whose programs compute in either memory
+            name = space.kind or "device"
+            x = hlo.custom_call(ctx, "annotate_device_placement", (x,), (x.aval,), config='""', api_version=1, has_side_effect=True,
+                                attributes=f'mhlo.frontend_attributes = {{_xla_buffer_placement = "{name}"}}')[0]
+        return (x,)
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         (t,) = tangents
         return self.call(*primals, **params), (t,) if type(t) is Zero else self.call(t, **params)
 
-    def transpose(self, cts: Any, x: Any, **params: Any) -> Any:
-        return cts
+    def transpose(self, cts: Any, x: Any, *, device: Any, copy: bool) -> Any:
+        own, (ct,) = x.aval.memory_space, cts
+        return cts if typeof(ct).memory_space is own else self.call(ct, device=own, copy=False)
 
     def batch(self, axis: Any, args: Any, dims: Any, *, device: Any, copy: bool) -> Any:
         if isinstance(device, NamedSharding):
@@ -80,10 +93,21 @@ def place(x: Any, where: Any, copy: bool = False) -> Any:
         if isinstance(x, ArrayImpl):
             return transfer.put_array(x, x.sharding, committed=x._committed, copy=copy)
         return transfer.put(x, None)
+    if isinstance(where, MemorySpace):
+        return _in_memory(x, where, copy)
     sharding = transfer.as_sharding(where)
     if isinstance(x, ArrayImpl) and _cut_otherwise(x, sharding):
         return _exchange(x, sharding)
     return transfer.put_array(x, sharding, copy=copy)
+
+
+def _in_memory(x: Any, space: MemorySpace, copy: bool) -> Any:
+    """A concrete value where it is, in the memory of another space."""
+    x = x if isinstance(x, ArrayImpl) else transfer.put(x, None)
+    if space is MemorySpace.Any or (typeof(x).memory_space is space and x.sharding._memory_kind == space.kind):
+        return transfer.put_array(x, x.sharding, committed=x._committed, copy=copy)
+    kind = space.kind or next(iter(x.sharding._internal_device_list)).default_memory().kind
+    return transfer.put_array(x, x.sharding.with_memory_kind(kind), copy=copy)
 
 
 def _cut_otherwise(x: Any, sharding: Any) -> bool:
@@ -105,9 +129,9 @@ def _exchange(x: Any, sharding: Any) -> Any:
 def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None) -> Any:
     """A pytree of arrays on a device.
 
-    x: arrays, NumPy arrays, numbers. device: a Device, a Sharding, a Format (a layout in memory and a sharding), or a tree prefix
-    of them; None for the default device, to which the result is not committed. may_alias=False makes a copy. donate lets the
-    source's buffer be taken over.
+    x: arrays, NumPy arrays, numbers. device: a Device, a Sharding, a Format (a layout in memory and a sharding), a
+    `jax.memory.Space`, for where each array is already, or a tree prefix of them; None for the default device, to which the result
+    is not committed. may_alias=False makes a copy. donate lets the source's buffer be taken over.
     Raises TypeError for leaves that are not arrays, ValueError for a device that is none or a layout that does not fit.
 
     >>> import teucer as jax, numpy as np
@@ -126,7 +150,7 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
 def _put_leaf(x: Any, where: Any, copy: bool) -> Any:
     if not is_valid_type(x):
         raise TypeError(f"Argument '{x!s:.100}' of type {type(x)} is not a valid JAX type for device_put.")
-    if where is not None and not isinstance(where, xla.Sharding | PartitionSpec) and not hasattr(
+    if where is not None and not isinstance(where, xla.Sharding | PartitionSpec | MemorySpace) and not hasattr(
             where, "sharding") and not hasattr(where, "platform"):
         raise ValueError("`jax.device_put` only accepts `None`, `jax.sharding.Sharding`, `jax.Device` or a pytree of these values. "
                          f"Received invalid value: {where!r}")
@@ -135,7 +159,7 @@ def _put_leaf(x: Any, where: Any, copy: bool) -> Any:
         raise ValueError(f"sharding and layout in `Layout` instance should be concrete. Got layout: {where} for input "
                          f"{typeof(x).str_short()}\n  AUTO is for jit, as in_shardings and out_shardings.")
     # A Device, other than its sharding, says nothing of where a program runs.
-    device = where if where is None or isinstance(where, Device) else transfer.as_sharding(where)
+    device = where if where is None or isinstance(where, Device | MemorySpace) else transfer.as_sharding(where)
     placed = device_put_p.call(x, device=device, copy=copy)[0]
     if layout is None or isinstance(placed, Tracer):  # a traced value has no place in memory
         return placed

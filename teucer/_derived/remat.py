@@ -10,9 +10,11 @@ from teucer._base import config, tracebacks
 from teucer._core.calls import as_indices, as_names, check_callable, check_leaves, flatten_call, stage_user
 from teucer._core.effects import Effect
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_jaxpr, interpret
+from teucer._core.memory import space_of
 from teucer._core.primitive import Primitive
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import current_trace
+from teucer._derived.moves import device_put_p
 from teucer._executables import compilations
 from teucer._lower import hlo
 from teucer._optimize.dce import dce_closed, dce_jaxpr, narrowed
@@ -153,7 +155,9 @@ def _plan(closed: ClosedJaxpr, unknown: tuple[bool, ...], policy: Policy | None)
     computed = iter(known.outvars[n_known:])
     inputs = known.invars[len(known_consts):]
     residuals = [next(computed) if f is None else inputs[f] for f in split.forwarded]
-    saved, again = _cut(known, residuals, policy)
+    kept, again = _cut(known, residuals, policy)
+    saved = list(kept)
+    offloaded = list(kept.values())
     inputs_used = tuple(i for i, v in enumerate(inputs) if v in again.needed)
     run_now = Jaxpr(known.invars[:len(known_consts)], inputs, [*known.outvars[:n_known], *saved], known.eqns)
     run_now = dce_jaxpr(run_now, [True] * len(run_now.outvars))[0].replace(invars=inputs)
@@ -163,12 +167,33 @@ def _plan(closed: ClosedJaxpr, unknown: tuple[bool, ...], policy: Policy | None)
 
     def rerun(*args: Any) -> list[Any]:
         m = len(recompute.invars)
-        found = eval_jaxpr(recompute, known_consts, *args[:m])
+        n = m - len(saved)
+        back = [x if where is None else _moved(x, where.src) for x, where in zip(args[n:m], offloaded, strict=True)]
+        found = eval_jaxpr(recompute, known_consts, *args[:n], *back)
         return staged(*found, *args[m:])
 
-    avals = [*recompute.in_avals, *(a for a, u in zip(closed.in_avals, unknown, strict=True) if u)]
-    return _Plan(ClosedJaxpr(run_now, known_consts), stage_jaxpr(rerun, avals, closed.jaxpr.debug_info), split.unknown_outs,
-                 inputs_used)
+    moved = [v.aval if where is None else v.aval.update(memory_space=space_of(where.dst))
+             for v, where in zip(saved, offloaded, strict=True)]
+    avals = [*(inputs[i].aval for i in inputs_used), *moved, *(a for a, u in zip(closed.in_avals, unknown, strict=True) if u)]
+    return _Plan(_offloading(ClosedJaxpr(run_now, known_consts), offloaded, n_known),
+                 stage_jaxpr(rerun, avals, closed.jaxpr.debug_info), split.unknown_outs, inputs_used)
+
+
+def _offloading(run_now: ClosedJaxpr, offloaded: Sequence[Offloadable | None], n_known: int) -> ClosedJaxpr:
+    """What runs now, with those of the saved values that are offloaded moved to their memory."""
+    if not any(offloaded):
+        return run_now
+
+    def run(*args: Any) -> list[Any]:
+        outs = run_now(*args)
+        return [*outs[:n_known], *[x if where is None else _moved(x, where.dst)
+                                   for x, where in zip(outs[n_known:], offloaded, strict=True)]]
+
+    return stage_jaxpr(run, run_now.in_avals, run_now.jaxpr.debug_info)
+
+
+def _moved(x: Any, kind: str) -> Any:
+    return device_put_p.call(x, device=space_of(kind), copy=False)[0]
 
 
 class _Again(NamedTuple):
@@ -178,10 +203,10 @@ class _Again(NamedTuple):
     needed: set[Var]
 
 
-def _cut(known: Jaxpr, residuals: Sequence[Any], policy: Policy | None) -> tuple[list[Var], _Again]:
-    """Which values to save so that the residuals can be computed from them and the inputs, and by which equations."""
+def _cut(known: Jaxpr, residuals: Sequence[Any], policy: Policy | None) -> tuple[dict[Var, Offloadable | None], _Again]:
+    """Which values to save, and to move where, so that residuals can be computed from them and the inputs; by which equations."""
     needed = {v for v in residuals if isinstance(v, Var)}
-    saved: list[Var] = []
+    saved: dict[Var, Offloadable | None] = {}
     eqns = []
     for eqn in reversed(known.eqns):
         if eqn.effects:
@@ -195,12 +220,13 @@ def _cut(known: Jaxpr, residuals: Sequence[Any], policy: Policy | None) -> tuple
                 continue
         if needed.isdisjoint(eqn.outvars):
             continue
-        if policy is not None and _saves(policy, eqn):
-            saved += [v for v in eqn.outvars if v in needed]
+        answer = _answer(policy, eqn)
+        if answer is not None:
+            saved.update((v, answer if isinstance(answer, Offloadable) else None) for v in reversed(eqn.outvars) if v in needed)
             continue
         eqns.append(eqn)
         needed.update(v for v in eqn.invars if not isinstance(v, Literal))
-    return saved[::-1], _Again(eqns[::-1], needed)
+    return dict(reversed(saved.items())), _Again(eqns[::-1], needed)
 
 
 def _looks_again(eqn: Eqn, known: Jaxpr, policy: Policy | None) -> bool:
@@ -208,13 +234,15 @@ def _looks_again(eqn: Eqn, known: Jaxpr, policy: Policy | None) -> bool:
     if not any(isinstance(e, Effect) and e.kind == "debug" for e in eqn.effects):
         return False
     computed = [v for v in eqn.invars if not isinstance(v, Literal) and v not in known.invars]
-    return policy is None or not _saves(policy, eqn) or not computed
+    return _answer(policy, eqn) is None or not computed
 
 
-def _saves(policy: Policy, eqn: Eqn) -> bool:
+def _answer(policy: Policy | None, eqn: Eqn) -> Any:
+    """What a policy says of an equation's results that are to be saved; None for those that are computed again."""
+    if policy is None:
+        return None
     answer = policy(eqn.primitive, *(v.aval for v in eqn.invars), **eqn.params)
-    # On CPU the device's memory is the host's: an offloaded value is where it should be.
-    return answer is True or answer is Saveable or isinstance(answer, Offloadable)
+    return answer if answer is True or answer is Saveable or isinstance(answer, Offloadable) else None
 
 
 def inline_calls(closed: ClosedJaxpr) -> ClosedJaxpr:

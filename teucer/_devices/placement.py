@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -15,7 +16,14 @@ from teucer._devices.shardings import NamedSharding, SingleDeviceSharding
 from teucer._xla.arrays import ArrayImpl, HloSharding
 from teucer._xla.client import platform_of
 
-__all__ = ["Placement", "chosen_by_compiler", "on_device", "over_mesh", "pinned", "placement_of", "spread"]
+__all__ = ["Memories", "Placement", "chosen_by_compiler", "on_device", "over_mesh", "pinned", "placement_of", "spread"]
+
+
+class Memories(NamedTuple):
+    """The kinds of memory of a program's arguments and results; empty where all are in that of the devices."""
+
+    ins: tuple[str, ...]
+    outs: tuple[str, ...]
 
 
 class Placement(NamedTuple):
@@ -24,6 +32,7 @@ class Placement(NamedTuple):
     devices: one, or those of a mesh. mesh: over which values are laid; None on one device.
     ins, outs: shardings of the arguments and results, None where the compiler chooses; empty on one device.
     in_layouts, out_layouts: their layouts as `formats.at_boundary` has them; empty where all lie row by row.
+    in_kinds, out_kinds: kinds of memory that `jit` was told; empty where types say them.
     """
 
     devices: tuple[Any, ...]
@@ -33,6 +42,8 @@ class Placement(NamedTuple):
     outs: tuple[Any, ...] = ()
     in_layouts: tuple[Any, ...] = ()
     out_layouts: tuple[Any, ...] = ()
+    in_kinds: tuple[str | None, ...] = ()
+    out_kinds: tuple[str | None, ...] = ()
 
     @property
     def device(self) -> Any:
@@ -43,6 +54,15 @@ class Placement(NamedTuple):
     def platform(self) -> str:
         """What programs are written for: 'cpu', 'cuda', ..."""
         return platform_of(self.devices[0])
+
+    def memories(self, in_avals: Sequence[Any], kept: Sequence[bool], out_avals: Sequence[Any]) -> Memories:
+        """Where the arguments that a program takes and its results are; where some are elsewhere, of all it is said."""
+        ins, outs = ([kind or _kind_of(aval) for aval, kind in zip(avals, kinds or (None,) * len(avals), strict=True)]
+                     for avals, kinds in ((in_avals, list(itertools.compress(self.in_kinds, kept))), (out_avals, self.out_kinds)))
+        if not any(ins) and not any(outs):
+            return Memories((), ())
+        own = self.device.default_memory().kind
+        return Memories(tuple([kind or own for kind in ins]), tuple([kind or own for kind in outs]))
 
     def __repr__(self) -> str:
         if self.mesh is None:
@@ -86,6 +106,8 @@ def spread(args: Sequence[Any], ins: Sequence[Any] | None = None, outs: Sequence
     for i, x in enumerate(args):
         own = sharding_of(x)
         wanted = ins[i] if ins else None
+        if wanted is not None and isinstance(x, ArrayImpl):
+            _check_memory(x, x._sharding, wanted)
         if wanted is not None and own is not None and not (own.is_equivalent_to(wanted, x.ndim)
                                                            or type(own) is type(wanted) is SingleDeviceSharding):
             raise ValueError("Sharding passed to jit does not match the sharding on the respective arg. "
@@ -101,6 +123,7 @@ def spread(args: Sequence[Any], ins: Sequence[Any] | None = None, outs: Sequence
             raise _incompatible(*first, x, s)
         if isinstance(s, NamedSharding) and mesh is None:
             mesh = s.mesh
+    in_kinds, out_kinds = _kinds(ins or ()), _kinds(outs)
     in_force = meshes.mesh_in_force()
     if in_force is not None and (first is None or shardings.devices_of(first[1]) == in_force.flat_devices):
         mesh = in_force
@@ -110,7 +133,7 @@ def spread(args: Sequence[Any], ins: Sequence[Any] | None = None, outs: Sequence
     if mesh is None:
         if first is None or len(devices := shardings.devices_of(first[1])) == 1:
             target = backends.target_device() if first is None else devices[0]
-            return Placement((target,), first is not None)
+            return Placement((target,), first is not None, in_kinds=in_kinds, out_kinds=out_kinds)
         mesh = Mesh(devices, ("devices",))
     if not isinstance(mesh, Mesh):
         raise ValueError(f"jit: {mesh} has no devices to run or to be exported for.\n  Give shardings over a jax.sharding.Mesh.")
@@ -118,13 +141,32 @@ def spread(args: Sequence[Any], ins: Sequence[Any] | None = None, outs: Sequence
     for x, s in zip(args, named, strict=True):
         if s is not None and not isinstance(x, ArrayImpl):
             shardings.check_shape(s, aval_of(x).shape)
-    return Placement(mesh.flat_devices, True, mesh, tuple(named), tuple(outs))
+    return Placement(mesh.flat_devices, True, mesh, tuple(named), tuple(outs), in_kinds=in_kinds, out_kinds=out_kinds)
+
+
+def _kinds(shardings: Sequence[Any]) -> tuple[str | None, ...]:
+    """The kinds of memory that shardings say; empty where all are the devices'."""
+    kinds = tuple([None if s is None else s._memory_kind for s in shardings])
+    return kinds if any(kinds) else ()
+
+
+def _kind_of(aval: Any) -> str | None:
+    """The kind of memory that a type says, other than that of the devices."""
+    space = getattr(aval, "memory_space", None)  # a reference has none
+    return None if space is None else space.kind
+
+
+def _check_memory(x: Any, own: Any, wanted: Any) -> None:
+    if own.memory_kind != wanted.memory_kind:
+        raise ValueError("Memory kinds passed to jax.jit does not match memory kind on the respective arg. Got jit memory kind: "
+                         f"{wanted.memory_kind}, arg memory kind: {own.memory_kind} for arg type: {aval_of(x).str_short()}\n"
+                         "  Move the argument with jax.device_put(x, sharding).")
 
 
 def over_mesh(placement: Placement, mesh: Mesh, n_in: int) -> Placement:
     """The placement of a program that itself speaks of a mesh, whose arguments are on no devices in particular."""
     _check_free(placement, mesh.flat_devices)
-    return Placement(mesh.flat_devices, True, mesh, (None,) * n_in)
+    return Placement(mesh.flat_devices, True, mesh, (None,) * n_in, in_kinds=placement.in_kinds, out_kinds=placement.out_kinds)
 
 
 def on_device(placement: Placement, device: Any, named: str) -> Placement:

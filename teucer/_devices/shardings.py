@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self, final
 
 import numpy as np
 
+from teucer._core.memory import space_of
 from teucer._core.specs import DuplicateSpecError, PartitionSpec, entry_names
 from teucer._devices import meshes
 from teucer._devices.meshes import AxisType, BaseMesh, Mesh
@@ -147,6 +148,8 @@ class SingleDeviceSharding(SingleDeviceShardingBase):  # type: ignore[misc]  # j
     _made: ClassVar[dict[Any, SingleDeviceSharding]] = {}
 
     def __new__(cls, device: Any, memory_kind: str | None = None) -> SingleDeviceSharding:
+        if memory_kind is not None and memory_kind == device.default_memory().kind:
+            memory_kind = None
         found = cls._made.get((device, memory_kind))
         if found is None:
             self = super().__new__(cls)
@@ -444,5 +447,5 @@ def _typed(sharding: NamedSharding, ndim: int) -> Any:
 
 def sharded_aval(aval: Any, sharding: Any) -> Any:
     """The type of an array of type `aval` that is laid out by `sharding`."""
-    wanted = typed(sharding, aval.ndim)
-    return aval if aval.sharding is wanted else aval.update(sharding=wanted)
+    wanted, space = typed(sharding, aval.ndim), space_of(sharding._memory_kind)
+    return aval if aval.sharding is wanted and aval.memory_space is space else aval.update(sharding=wanted, memory_space=space)

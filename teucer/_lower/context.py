@@ -15,7 +15,7 @@ from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Literal
 from teucer._core.names import stack_text, tagging, tags_of
 from teucer._core.specs import UNCONSTRAINED, PartitionSpec
 from teucer._core.stage import stage_flat
-from teucer._core.types import ShapedArray, aval_of, partitioned, varying
+from teucer._core.types import DEVICE, ShapedArray, aval_of, in_host_memory, partitioned, varying
 from teucer._devices import meshes
 from teucer._devices.chosen import GSPMDSharding
 from teucer._devices.shardings import NamedSharding, SingleDeviceSharding
@@ -35,12 +35,12 @@ _FIRST = ((), "first")
 
 
 class Argument(NamedTuple):
-    """An argument of the main function: its type, and what is known of its buffer. layout: XLA's mode, None by default."""
+    """An argument of the main function: its type, and what is known of its buffer. buffer: its attributes (`text.buffer`)."""
 
     aval: Any
     donated: bool = False
     sharding: Any = None
-    layout: str | None = None
+    buffer: tuple[str, ...] = ()
 
 
 @final
@@ -61,6 +61,7 @@ class Module:
         self.meshes: dict[Any, str] = {}
         self.mesh: Any = None
         self.groups = itertools.count()  # the numbers of groups of values that lie alike
+        self.inspections: list[Any] = []  # calls to be made with the device, once it is known
         # The one device that the program names, and where it does.
         self.device: Any = None
         self.device_named = ""
@@ -318,8 +319,9 @@ class Context:
     def trace(self, f: Callable[..., Any], *args: Value) -> tuple[Value, ...]:
         """Write what `f`, a function of arrays that returns a tuple of arrays, does."""
         avals = [v.aval for v in args]
-        if partitioned or varying:  # only the results of an equation are laid out
-            avals = [a if a.sharding is None and not a.vma else a.update(sharding=None, vma=frozenset()) for a in avals]
+        if partitioned or varying or in_host_memory:  # only the results of an equation are laid out
+            avals = [a if a.sharding is None and not a.vma and a.memory_space is DEVICE
+                     else a.update(sharding=None, vma=frozenset(), memory_space=DEVICE) for a in avals]
         with axes.extended(self.manual.sizes if self.manual is not None else {}):
             jaxpr, consts = stage_flat(f, avals)
         saved = self.place
@@ -432,14 +434,14 @@ def emit_function(caller: Context, name: str, closed: ClosedJaxpr) -> str:
 def lower_module(name: str, jaxpr: Jaxpr, args: Sequence[Argument], platforms: Sequence[str], *,
                  consts: Sequence[Any] = (),
                  solve: Callable[[Context, Sequence[Value]], dict[str, Value]] | None = None,
-                 locations: bool = False, outs: Sequence[Any] = (), out_layouts: Sequence[str | None] = (),
+                 locations: bool = False, outs: Sequence[Any] = (), out_buffers: Sequence[tuple[str, ...]] = (),
                  mesh: Any = None, manual: Any = None) -> tuple[str, Module]:
     """The text of a module whose main function is `jaxpr`.
 
     platforms: for several, the first argument of the module is the number of the one that it runs on.
     consts: values of the jaxpr's constants, which are written into the module.
     solve: writes the sizes of dimension variables, by name, from the values of the arguments.
-    outs: shardings of results, None where the compiler chooses. out_layouts: their layouts, as of arguments.
+    outs: shardings of results, None where the compiler chooses. out_buffers: as of arguments.
     mesh: over whose devices it runs. manual: where it is a part of a manual computation, the mesh of that and its axes.
     locations: whether operations say where they come from: for reading, since text is the key of the caches.
     """
@@ -458,12 +460,12 @@ def lower_module(name: str, jaxpr: Jaxpr, args: Sequence[Argument], platforms: S
         module.polymorphic = True
         ctx.scalars.update(solve(ctx, values))
     results = ctx.inline_jaxpr(jaxpr, [ctx.const(c) for c in consts], values)
-    aliases = donated_to(args, results, out_layouts)
+    aliases = donated_to(args, results, out_buffers)
     listed = [_argument(module, v, arg, aliases.get(i)) for i, (v, arg) in enumerate(zip(values, args, strict=True))]
     signature = ", ".join(head + listed)
     none = (None,) * len(results)
-    kinds = ", ".join([text.tensor_type(v.aval) + text.attributes(_boundary(module, v.aval, s, layout))
-                      for v, s, layout in zip(results, outs or none, out_layouts or none, strict=True)])
+    kinds = ", ".join([text.tensor_type(v.aval) + text.attributes(_boundary(module, v.aval, s, buffer))
+                      for v, s, buffer in zip(results, outs or none, out_buffers or ((),) * len(results), strict=True)])
     main = (f"func.func public @main({signature}) -> ({kinds}) {{\n"
             f"{text.joined(ctx.lines)}{_return('func.return', results)}\n}}")
     symbol = Module().unique_name(name).rstrip("_")
@@ -471,14 +473,10 @@ def lower_module(name: str, jaxpr: Jaxpr, args: Sequence[Argument], platforms: S
     return f"module @{symbol}{attributes} {{\n{meshes_}{main}\n{chr(10).join(module.functions)}\n}}\n", module
 
 
-def _boundary(module: Module, aval: Any, sharding: Any, layout: str | None) -> list[str]:
+def _boundary(module: Module, aval: Any, sharding: Any, buffer: tuple[str, ...]) -> list[str]:
     """The attributes that an argument or a result has."""
-    attrs = []
-    if sharding is not None:
-        attrs.append(f"sdy.sharding = #sdy.sharding{module.sharding(sharding, aval.physical.ndim)}")
-    if layout is not None:
-        attrs.append(f'mhlo.layout_mode = "{layout}"')
-    return attrs
+    laid = [] if sharding is None else [f"sdy.sharding = #sdy.sharding{module.sharding(sharding, aval.physical.ndim)}"]
+    return [*laid, *buffer]
 
 
 def _argument(module: Module, v: Value, arg: Argument, alias: int | None) -> str:
@@ -487,7 +485,7 @@ def _argument(module: Module, v: Value, arg: Argument, alias: int | None) -> str
         attrs.append(f"tf.aliasing_output = {alias} : i32")
     elif arg.donated:
         attrs.append("jax.buffer_donor = true")
-    attrs += _boundary(module, arg.aval, arg.sharding, arg.layout)
+    attrs += _boundary(module, arg.aval, arg.sharding, arg.buffer)
     return f"{v.name}: {text.tensor_type(v.aval)}{text.attributes(attrs)}"
 
 

@@ -12,16 +12,16 @@ from teucer._lower import text
 __all__ = ["donated_to"]
 
 
-def donated_to(args: Sequence[Any], outs: Sequence[Any], out_layouts: Sequence[str | None] = ()) -> dict[int, int]:
-    """For each donated argument, a result of the same type and layout that may be written over it; warns of those without."""
+def donated_to(args: Sequence[Any], outs: Sequence[Any], out_buffers: Sequence[tuple[str, ...]] = ()) -> dict[int, int]:
+    """For each donated argument, a result of the same type, layout and memory to be written over it; warns of those without."""
     if True not in [arg.donated for arg in args]:
         return {}
     free: dict[Any, list[int]] = {}
-    for i, (out, layout) in enumerate(zip(outs, out_layouts or (None,) * len(outs), strict=True)):
-        free.setdefault((text.tensor_type(out.aval), layout), []).append(i)
+    for i, (out, buffer) in enumerate(zip(outs, out_buffers or ((),) * len(outs), strict=True)):
+        free.setdefault((text.tensor_type(out.aval), buffer), []).append(i)
     aliases = {}
     for i, arg in enumerate(args):
-        candidates = free.get((text.tensor_type(arg.aval), arg.layout), []) if arg.donated and arg.layout != "auto" else []
+        candidates = free.get((text.tensor_type(arg.aval), arg.buffer), []) if arg.donated and text.AUTO not in arg.buffer else []
         if candidates:
             aliases[i] = candidates.pop(0)
     _warn_of_unusable(args, outs, aliases)

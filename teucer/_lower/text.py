@@ -12,11 +12,14 @@ from teucer._core.specs import UNCONSTRAINED, entry_names
 from teucer._core.types import ShapedArray
 from teucer._dimensions.dimensions import is_symbolic
 
-__all__ = ["POLYMORPHIC", "array", "dense", "element_type", "i64s", "location", "mesh", "partition", "quoted",
+__all__ = ["AUTO", "POLYMORPHIC", "array", "buffer", "dense", "element_type", "i64s", "location", "mesh", "partition", "quoted",
            "tensor_type", "with_metadata"]
 
 # The attribute of modules with symbolic dimensions, which are refined to static shapes before they are compiled.
 POLYMORPHIC = "jax.uses_shape_polymorphism = true"
+
+# The attribute of a buffer whose layout the compiler chooses.
+AUTO = 'mhlo.layout_mode = "auto"'
 
 _ELEMENTS: dict[str, str] = {
     "bool": "i1", "bfloat16": "bf16", "float16": "f16", "float32": "f32", "float64": "f64",
@@ -26,6 +29,12 @@ _ELEMENTS: dict[str, str] = {
     "float8_e8m0fnu": "f8E8M0FNU", "float4_e2m1fn": "f4E2M1FN",
 }
 _ELEMENTS |= {f"int{n}": f"i{n}" for n in (2, 4, 8, 16, 32, 64)} | {f"uint{n}": f"ui{n}" for n in (2, 4, 8, 16, 32, 64)}
+
+
+def buffer(layout: str | None, memory: str | None) -> tuple[str, ...]:
+    """The attributes of an argument or a result that say its layout, by XLA's mode, and the kind of its memory."""
+    laid = () if layout is None else (f'mhlo.layout_mode = "{layout}"',)
+    return laid if memory is None else (*laid, f'mhlo.memory_kind = "{memory}"')
 
 
 def element_type(dtype: Any) -> str:

@@ -11,9 +11,10 @@ from teucer._arrays import formats
 from teucer._base import config
 from teucer._base.collection import rarely_collected
 from teucer._core.jaxpr import Jaxpr
-from teucer._devices.placement import Placement, on_device, over_mesh, pinned
+from teucer._devices.placement import Memories, Placement, on_device, over_mesh, pinned
 from teucer._dynamic import sizes
 from teucer._executables import compilations
+from teucer._lower import text
 from teucer._lower.context import Argument, lower_module
 from teucer._optimize.dce import dce_jaxpr
 from teucer._optimize.discharge import discharge
@@ -42,6 +43,7 @@ class Lowering(NamedTuple):
     trace_time: float
     lower_time: float
     jaxpr: Any = None  # None for one without text
+    memories: Memories = Memories((), ())  # of arguments that it takes and of results, empty where all are the devices'
 
 
 class _Main(NamedTuple):
@@ -57,14 +59,15 @@ class _Main(NamedTuple):
     args: list[Argument]
     ins: tuple[Any, ...]
     outs: tuple[Any, ...]
-    out_layouts: list[Any]
+    out_buffers: list[tuple[str, ...]]
+    memories: Memories
     kept: tuple[bool, ...]
     mesh: Any
 
     def write(self, platforms: Sequence[str], *, locations: bool) -> tuple[str, Any]:
         """Its text, and the module."""
         return lower_module(f"jit_{self.name}", self.jaxpr, self.args, platforms, locations=locations, consts=self.consts,
-                            outs=self.outs, mesh=self.mesh, out_layouts=self.out_layouts,
+                            outs=self.outs, mesh=self.mesh, out_buffers=self.out_buffers,
                             solve=lambda ctx, values: sizes.in_module(ctx, values, self.names))
 
 
@@ -88,7 +91,7 @@ def lower(job: Job, platforms: Sequence[str] | None = None, *, locations: bool =
         if not job.quiet:
             compilations.log_begin(job.name, tuple(job.jaxpr.in_avals))
         main = _main(job, consts, arg_names)
-        text, module = main.write(platforms, locations=locations)
+        written, module = main.write(platforms, locations=locations)
         where = _where(job, module)
         own = tuple(platforms) == (platform,)
         if where.mesh is not main.mesh or (own and where is not job.placement and where.platform != platform):
@@ -96,13 +99,15 @@ def lower(job: Job, platforms: Sequence[str] | None = None, *, locations: bool =
                          arg_names=arg_names)
     took = time.perf_counter() - start
     if not job.quiet:
+        for inspection in module.inspections:
+            inspection(where.device)
         compilations.log_lowered(job.name, took)
         if config.dump_ir_to.value:
             located = config.include_debug_info_in_dumps.value
             compilations.dump(job.name, main.jaxpr, main.write(platforms, locations=located)[0])
-    return Lowering(text, main.kept, tuple(module.host_callbacks), bool(main.jaxpr.effects), module.polymorphic,
+    return Lowering(written, main.kept, tuple(module.host_callbacks), bool(main.jaxpr.effects), module.polymorphic,
                     tuple(job.jaxpr.in_avals), main.ins, main.outs or (None,) * len(main.jaxpr.outvars), where,
-                    trace_time(main.jaxpr), took, main.jaxpr)
+                    trace_time(main.jaxpr), took, main.jaxpr, main.memories)
 
 
 def _main(job: Job, consts: Sequence[Any], arg_names: Sequence[str]) -> _Main:
@@ -116,12 +121,17 @@ def _main(job: Job, consts: Sequence[Any], arg_names: Sequence[str]) -> _Main:
     outs: tuple[Any, ...] = ()
     if placement.mesh is not None:
         ins, outs = tuple(itertools.compress(placement.ins, kept)), pinned(placement, jaxpr.out_avals)
+    none: tuple[None, ...] = (None,) * len(invars)
     layouts = itertools.compress(placement.in_layouts or (None,) * len(kept), kept)
-    args = [Argument(v.aval, donated, sharding, formats.mode(layout, v.aval)) for v, donated, sharding, layout
-            in zip(invars, itertools.compress(job.donated[n:], kept), ins, layouts, strict=True)]
-    out_layouts = list(map(formats.mode, placement.out_layouts, jaxpr.out_avals))
-    return _Main(job.name, live.replace(constvars=jaxpr.invars[:n], invars=invars), consts, names, args, ins, outs, out_layouts,
-                 kept, placement.mesh)
+    memories = placement.memories([v.aval for v in invars], kept, jaxpr.out_avals)
+    args = [Argument(v.aval, donated, sharding, text.buffer(formats.mode(layout, v.aval), memory))
+            for v, donated, sharding, layout, memory
+            in zip(invars, itertools.compress(job.donated[n:], kept), ins, layouts, memories.ins or none, strict=True)]
+    none = (None,) * len(jaxpr.outvars)
+    out_buffers = [text.buffer(formats.mode(layout, aval), memory) for layout, aval, memory in zip(
+        placement.out_layouts or none, jaxpr.out_avals, memories.outs or none, strict=True)]
+    return _Main(job.name, live.replace(constvars=jaxpr.invars[:n], invars=invars), consts, names, args, ins, outs, out_buffers,
+                 memories, kept, placement.mesh)
 
 
 def _where(job: Job, module: Any) -> Placement:

@@ -10,7 +10,7 @@ from teucer._arrays import formats
 from teucer._core.trace import typeof
 from teucer._core.types import float0
 from teucer._devices import shardings
-from teucer._devices.placement import chosen_by_compiler
+from teucer._devices.placement import Memories, chosen_by_compiler
 from teucer._executables.compile import Executable, LoadedCode, OnDemand
 from teucer._programs.agreement import Agreement
 from teucer._programs.lower import Lowering
@@ -88,6 +88,9 @@ class Program:
             self.in_shardings = chosen_by_compiler(lowering.ins, loaded.get_parameter_shardings(), taken, placement)
             self.out_shardings = chosen_by_compiler(lowering.outs, loaded.get_output_shardings(), out_avals, placement)
             out_avals = list(map(shardings.sharded_aval, out_avals, self.out_shardings))
+        self._in_memories(lowering.memories)
+        if lowering.memories.outs:
+            out_avals = list(map(shardings.sharded_aval, out_avals, self.out_shardings))
         self.in_orders: list[tuple[int, ...] | None] = [None] * sum(self.kept)
         if placement.in_layouts or isinstance(executable, LoadedCode):
             self.in_orders = list(map(formats.order_by, executable.load().get_parameter_layouts()))
@@ -95,6 +98,13 @@ class Program:
         self.out_avals = [aval.carrier for aval in out_avals]
         self.handlers = [xla_arrays.result_handler(a, s, self.placement.committed)
                          for a, s in zip(self.out_avals, self.out_shardings, strict=True)]
+
+    def _in_memories(self, memories: Memories) -> None:
+        """Let arguments and results be in their memories."""
+        if memories.ins:
+            self.in_shardings = [s.with_memory_kind(kind) for s, kind in zip(self.in_shardings, memories.ins, strict=True)]
+        if memories.outs:
+            self.out_shardings = [s.with_memory_kind(kind) for s, kind in zip(self.out_shardings, memories.outs, strict=True)]
 
     @property
     def executable(self) -> Any:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from jaxlib import _jax
 
-__all__ = ["INSPECTED", "PARTITIONED", "plugin_loaded", "raised", "register_partitioner", "speaks_of_this_process"]
+__all__ = ["INSPECTED", "PARTITIONED", "inspection", "plugin_loaded", "raised", "register_partitioner", "speaks_of_this_process"]
 
 # The target of calls that Python divides while they are compiled.
 PARTITIONED = "PartitionedByPython"
@@ -14,6 +15,7 @@ PARTITIONED = "PartitionedByPython"
 INSPECTED = "InspectSharding"
 _partitioners: dict[str, tuple[Any, ...]] = {}
 _plugins: list[Any] = []
+_inspections: list[Any] = []
 # What the partitioners raised within the compiler, which turns it into an error of its own.
 raised: list[BaseException] = []
 
@@ -24,19 +26,31 @@ def register_partitioner(name: str, partition: Any) -> None:
     It is given types, shardings and the name of the call, and returns a module as text, and shardings.
     """
 
-    def recording(*args: Any) -> Any:
-        try:
-            return partition(*args)
-        except BaseException as err:
-            raised.append(err)
-            raise
-
     # Shardy does not ask the first and the last.
-    rules = (lambda sharding, *rest: sharding, recording, lambda *args: args[1][0])
+    rules = (lambda sharding, *rest: sharding, _recording(partition), lambda *args: args[1][0])
     _partitioners[name] = rules
     _jax.register_custom_call_partitioner(name, *rules, True)
     for plugin in _plugins:
         _jax.register_custom_call_partitioner(name, *rules, True, c_api=plugin)
+
+
+def inspection(tell: Callable[[Any], None]) -> str:
+    """What names a function, to be told of a sharding, in the text of a program; it lives as long as the process."""
+    told = _recording(tell)
+    _inspections.append(told)
+    return "".join(f"\\{byte:02X}" for byte in _jax.encode_inspect_sharding_callback(told))
+
+
+def _recording(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that XLA calls, whose exception is kept."""
+    def recording(*args: Any) -> Any:
+        try:
+            return function(*args)
+        except BaseException as err:
+            raised.append(err)
+            raise
+
+    return recording
 
 
 def plugin_loaded(plugin: Any) -> None:

@@ -13,9 +13,11 @@ from teucer._arrays.formats import Format, Layout
 from teucer._base import tracebacks
 from teucer._core import partition
 from teucer._core.cost import STILL
+from teucer._core.memory import MemorySpace
 from teucer._core.specs import UNCONSTRAINED, PartitionSpec, entry_names
 from teucer._core.trace import EVAL, Tracer, current_trace, typeof
 from teucer._derived.layouts import with_layout_constraint
+from teucer._derived.moves import device_put_p
 from teucer._devices import meshes, shardings
 from teucer._devices.meshes import AxisType, Mesh
 from teucer._devices.shardings import NamedSharding, SingleDeviceSharding
@@ -178,7 +180,9 @@ def _reshard(x: Any, where: Any) -> Any:
 
 
 def lay_out(x: Any, where: Any) -> Any:
-    """x laid out by a sharding, over whichever mesh axes, or on one device."""
+    """x laid out by a sharding, over whichever mesh axes, or on one device; or in another memory."""
+    if isinstance(where, MemorySpace):
+        return device_put_p.call(x, device=where, copy=False)[0]
     explicit = isinstance(where, NamedSharding) and where.mesh.are_all_axes_explicit
     return _reshard(x, where) if explicit else constrain(x, where)
 

@@ -81,7 +81,7 @@ class CustomPartitioning(Primitive):
         if mesh is None or mesh.size == 1 or ctx.all_manual():
             return ctx.inline(params["call"], *values)
         whole = ctx.manual is None
-        mesh = mesh if whole else _along_free_axes(ctx.manual)
+        mesh = mesh if whole else ctx.manual.free_mesh
         call = _Call(params, tuple(v.aval for v in values), mesh, whole, ctx.platforms)
         rule = _rule_text(call)
         _register()
@@ -90,13 +90,6 @@ class CustomPartitioning(Primitive):
 
 
 custom_partitioning_p = CustomPartitioning()
-
-
-def _along_free_axes(manual: Manual) -> Mesh:
-    """The devices along the axes that are not manual, where the first stand along those that are."""
-    mesh = manual.mesh
-    first = tuple([0 if name in manual.axes else slice(None) for name in mesh.axis_names])
-    return Mesh(mesh.devices[first], tuple(name for name in mesh.axis_names if name not in manual.axes))
 
 
 def _rule_text(call: _Call) -> str | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from teucer._core.specs import PartitionSpec, entry_names
+from teucer._devices.meshes import Mesh
 from teucer._lower import text
 from teucer._lower.value import Value
 
@@ -23,6 +24,13 @@ class Manual(NamedTuple):
     def sizes(self) -> dict[Any, int]:
         """The sizes of the manual axes."""
         return {name: self.mesh.sizes[name] for name in self.axes}
+
+    @property
+    def free_mesh(self) -> Mesh:
+        """The devices along the axes that are not manual, where the first stand along those that are."""
+        mesh = self.mesh
+        first = tuple([0 if name in self.axes else slice(None) for name in mesh.axis_names])
+        return Mesh(mesh.devices[first], tuple(name for name in mesh.axis_names if name not in self.axes))
 
 
 def manual_computation(ctx: Any, mesh: Any, axes: Sequence[Any], args: Sequence[Value], in_specs: Sequence[PartitionSpec],

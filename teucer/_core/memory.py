@@ -1,0 +1,37 @@
+"""Memories as types say them."""
+
+from __future__ import annotations
+
+import enum
+
+__all__ = ["HOST_KIND", "MemorySpace", "space_of"]
+
+# The memory of the host that devices can read.
+HOST_KIND = "pinned_host"
+
+
+class MemorySpace(enum.Enum):
+    """Where an array is: in the memory of its devices, or in that of the host which devices can read. Any: not known.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> x = jax.device_put(jnp.ones(2), jax.memory.Space.Host)
+    >>> jax.typeof(x), x.sharding.memory_kind
+    (ShapedArray(float32<host>[2]), 'pinned_host')
+    """
+
+    Device = enum.auto()
+    Host = enum.auto()
+    Any = enum.auto()
+
+    def __repr__(self) -> str:
+        return f"MemorySpace.{self.name}"
+
+    @property
+    def kind(self) -> str | None:
+        """What memories of this space are called by devices; None for their own."""
+        return HOST_KIND if self is MemorySpace.Host else None
+
+
+def space_of(kind: str | None) -> MemorySpace:
+    """The space of a memory by its kind. Other memories of the host count as the device's own: programs do not tell them apart."""
+    return MemorySpace.Host if kind == HOST_KIND else MemorySpace.Device

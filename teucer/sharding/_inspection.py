@@ -1,0 +1,83 @@
+"""What the compiler chooses for a traced value: `inspect_array_sharding` within programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, final
+
+from teucer._core.effects import Effect
+from teucer._core.partition import Labels, every
+from teucer._core.primitive import Primitive
+from teucer._core.specs import PartitionSpec
+from teucer._devices.chosen import from_hlo
+from teucer._devices.shardings import NamedSharding, single_device_sharding
+from teucer._lower import hlo
+from teucer._xla import partitioners
+
+__all__ = ["inspect_sharding_p"]
+
+# By what Python is told: the functions that texts of programs name, which live as long as the process.
+_told: dict[Any, str] = {}
+
+
+@final
+class InspectSharding(Primitive):
+    """Have `callback` called with the sharding of x, once it is known: while the program is compiled."""
+
+    __slots__ = ()
+    name = "inspect_sharding"
+    multiple_results = True
+    mergeable = False
+
+    def types(self, x: Any, *, callback: Callable[[Any], None]) -> Any:
+        return ()
+
+    def effects(self, x: Any, *, callback: Callable[[Any], None]) -> frozenset[Effect]:
+        return frozenset({Effect("inspect")})
+
+    def shard(self, x: Any, **params: Any) -> Labels:
+        return Labels([every(x)], [()])
+
+    def evaluate(self, x: Any, *, callback: Callable[[Any], None]) -> Any:
+        callback(x.sharding)
+        return ()
+
+    def lower(self, ctx: Any, x: Any, *, callback: Callable[[Any], None]) -> Any:
+        mesh = ctx.module.mesh
+        if mesh is None:
+            ctx.module.inspections.append(lambda device: callback(single_device_sharding(device)))
+        elif ctx.all_manual():
+            ctx.module.inspections.append(lambda device: callback(NamedSharding(mesh, PartitionSpec())))
+        else:
+            free = mesh if ctx.manual is None else ctx.manual.free_mesh
+            name = _name_of(callback, mesh, free, x.aval.physical.ndim)
+            hlo.custom_call(ctx, partitioners.INSPECTED, (x,), (x.aval,), config=f'"{name}"', api_version=1, has_side_effect=True)
+        return ()
+
+    lower_extended = lower
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+        return self.call(*primals, **params), ()
+
+    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+        return self.call(*args, **params), ()
+
+    padded = Primitive.through
+
+
+inspect_sharding_p = InspectSharding()
+
+
+def _name_of(callback: Callable[[Any], None], mesh: Any, free: Any, ndim: int) -> str:
+    """What the text of a program names the function by that tells `callback` of a sharding over a mesh.
+
+    free: the devices along those of its axes that are not manual, of which the compiler speaks.
+    """
+    key = (callback, mesh, free, ndim)
+    if key not in _told:
+        def tell(found: Any) -> None:
+            sharding = from_hlo(found, free, ndim, free.device_list)
+            callback(sharding.update(mesh=mesh) if isinstance(sharding, NamedSharding) else sharding)
+
+        _told[key] = partitioners.inspection(tell)
+    return _told[key]
