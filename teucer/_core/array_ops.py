@@ -114,7 +114,7 @@ def as_primal(ct: Any, aval: Any) -> Any:
 
 
 def lay_out(x: Any, sharding: Any) -> Any:
-    """`x` laid out by a sharding; None leaves it."""
+    """`x` laid out by a sharding, or in another memory; None leaves it."""
     return x if sharding is None else provided.lay_out(x, sharding)
 
 

@@ -62,7 +62,7 @@ class DevicePut(Primitive):
         space = ctx.avals_out[0].memory_space
         if isinstance(device, NamedSharding | SingleDeviceSharding):
             x = ctx.constrain(x, device)
-        if space is not x.aval.memory_space and ctx.platform != "cpu":  # whose programs compute in either memory
+        if space is not x.aval.memory_space and not provided.target(ctx.platform).one_memory:
             name = space.kind or "device"
             x = hlo.custom_call(ctx, "annotate_device_placement", (x,), (x.aval,), config='""', api_version=1, has_side_effect=True,
                                 attributes=f'mhlo.frontend_attributes = {{_xla_buffer_placement = "{name}"}}')[0]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, final
 
 from teucer._base import config, tracebacks
+from teucer._core import array_ops
 from teucer._core.calls import as_indices, as_names, check_callable, check_leaves, flatten_call, stage_user
 from teucer._core.effects import Effect
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_jaxpr, interpret
@@ -14,7 +15,6 @@ from teucer._core.memory import space_of
 from teucer._core.primitive import Primitive
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import current_trace
-from teucer._derived.moves import device_put_p
 from teucer._executables import compilations
 from teucer._lower import hlo
 from teucer._optimize.dce import dce_closed, dce_jaxpr, narrowed
@@ -193,7 +193,7 @@ def _offloading(run_now: ClosedJaxpr, offloaded: Sequence[Offloadable | None], n
 
 
 def _moved(x: Any, kind: str) -> Any:
-    return device_put_p.call(x, device=space_of(kind), copy=False)[0]
+    return array_ops.lay_out(x, space_of(kind))
 
 
 class _Again(NamedTuple):

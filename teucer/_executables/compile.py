@@ -18,7 +18,6 @@ from teucer._executables import disk_cache, preload, stored
 from teucer._executables.callbacks import trampolines
 from teucer._xla import client as xla
 from teucer._xla.dispatcher import forget_calls
-from teucer._xla.partitioners import speaks_of_this_process
 
 __all__ = ["Executable", "LoadedCode", "OnDemand", "Source", "clear_memory", "compile_module", "compile_together", "fingerprint",
            "loaded"]
@@ -354,7 +353,7 @@ def _turn(path: Path, module: Module) -> contextlib.AbstractContextManager[bool]
 def _path(module: Module, options: Any) -> Path | None:
     """Where it is kept on disk; None if it is not."""
     folder = disk_cache.cache_dir()
-    return None if folder is None or speaks_of_this_process(module.text) else folder / _file_name(module, options)
+    return None if folder is None or xla.speaks_of_this_process(module.text) else folder / _file_name(module, options)
 
 
 def _file_name(module: Module, options: Any) -> str:

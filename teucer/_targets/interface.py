@@ -25,6 +25,8 @@ class Target:
 
     # Whether executables of programs that call Python can be kept on disk without the functions that they call.
     keeps_callbacks: ClassVar[bool] = False
+    # Whether programs compute in the memory of the host as in that of the devices.
+    one_memory: ClassVar[bool] = False
     # Whether a process compiles a program over several processes without the others: compilers that tune may share that work.
     compiles_alone: ClassVar[bool] = False
 

@@ -13,13 +13,11 @@ import numpy as np
 from jaxlib import _jax, utils, xla_client
 from jaxlib.version import __version__ as jaxlib_version
 
-from teucer._xla import partitioners
-
-__all__ = ["CALLS_MISS_COPIES", "EIGEN_CONVOLUTIONS", "LEAN_CODE", "Client", "CompileOptions",
-           "CompilerEffortLevel", "Device", "DeviceList", "Effort",
-           "LoadedExecutable", "XlaRuntimeError", "compile_options", "compile_text", "cost_analysis", "cpu_client", "deserialize",
-           "device_or_platform", "errors_only", "jaxlib_version", "little_effort", "platform_of", "plugin_client",
-           "raw_options"]
+__all__ = ["CALLS_MISS_COPIES", "EIGEN_CONVOLUTIONS", "INSPECTED", "LEAN_CODE", "PARTITIONED", "Client", "CompileOptions",
+           "CompilerEffortLevel", "Device", "DeviceList", "Effort", "LoadedExecutable", "XlaRuntimeError",
+           "compile_options", "compile_text", "cost_analysis", "cpu_client", "deserialize", "device_or_platform",
+           "errors_only", "jaxlib_version", "little_effort", "platform_of", "plugin_client", "loaded_plugins", "plugin_listeners", "raised_while_compiling",
+           "raw_options", "speaks_of_this_process"]
 
 Client = _jax.Client
 CompileOptions = _jax.CompileOptions
@@ -69,7 +67,9 @@ def plugin_client(name: str, library: str, options: Mapping[str, Any]) -> Any:
     if not xla_client.pjrt_plugin_loaded(name):
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # the plugin has a log of its own, which reads this when it is loaded
         plugin = xla_client.load_pjrt_plugin_dynamically(name, library)
-        partitioners.plugin_loaded(plugin)
+        loaded_plugins.append(plugin)
+        for listener in plugin_listeners:
+            listener(plugin)
         if name in ("cuda", "rocm"):
             from teucer._xla.platforms import gpu
             gpu.register(name, plugin)
@@ -221,9 +221,23 @@ def compile_text(client: Any, text: str, devices: Any, options: Any, callbacks: 
     try:
         return client.compile_and_load(text, devices, options)
     except XlaRuntimeError as err:
-        if partitioners.raised:
-            raise err from partitioners.raised.pop()
+        if raised_while_compiling:
+            raise err from raised_while_compiling.pop()
         raise
+
+
+# Targets of calls of Python while a program is compiled, which divides them or is told of shardings; `InspectSharding` is XLA's.
+PARTITIONED, INSPECTED = "PartitionedByPython", "InspectSharding"
+# What such functions raised: the compiler turns it into an error of its own.
+raised_while_compiling: list[BaseException] = []
+# The plugins that are loaded, and who is told of those that come.
+loaded_plugins: list[Any] = []
+plugin_listeners: list[Callable[[Any], None]] = []
+
+
+def speaks_of_this_process(text: str) -> bool:
+    """Whether a module names Python functions that run while it is compiled, so that it means nothing to another process."""
+    return any(f'call_target_name = "{target}"' in text for target in (PARTITIONED, INSPECTED))
 
 
 def cost_analysis(client: Any, computation: Any) -> Any:

@@ -28,8 +28,9 @@ from teucer._lower import hlo
 from teucer._lower.context import Argument, lower_module
 from teucer._lower.spmd.manual import Manual
 from teucer._trees import pytrees
-from teucer._xla import partitioners
 from teucer._xla.arrays import HloSharding, Sharding
+from teucer._xla.client import PARTITIONED
+from teucer._xla.platforms import partitioners
 from teucer.sharding._manual_call import inside
 from teucer.sharding._sharding_rule import SdyShardingRule, parse_rule
 
@@ -85,7 +86,7 @@ class CustomPartitioning(Primitive):
         call = _Call(params, tuple(v.aval for v in values), mesh, whole, ctx.platforms)
         rule = _rule_text(call)
         _register()
-        return hlo.custom_call(ctx, partitioners.PARTITIONED, values, ctx.avals_out, config=f'"{_name_of(call)}"', api_version=2,
+        return hlo.custom_call(ctx, PARTITIONED, values, ctx.avals_out, config=f'"{_name_of(call)}"', api_version=2,
                                attributes="" if rule is None else f"sdy.sharding_rule = {rule}")
 
 
@@ -133,7 +134,7 @@ def _name_of(call: _Call) -> str:
 
 @functools.cache
 def _register() -> None:
-    partitioners.register_partitioner(partitioners.PARTITIONED, _partition)
+    partitioners.register_partitioner(PARTITIONED, _partition)
 
 
 def _partition(arg_shapes: Any, arg_shardings: Any, result_shape: Any, result_sharding: Any, name: bytes) -> Any:

@@ -12,7 +12,8 @@ from teucer._core.specs import PartitionSpec
 from teucer._devices.chosen import from_hlo
 from teucer._devices.shardings import NamedSharding, single_device_sharding
 from teucer._lower import hlo
-from teucer._xla import partitioners
+from teucer._xla.client import INSPECTED
+from teucer._xla.platforms import partitioners
 
 __all__ = ["inspect_sharding_p"]
 
@@ -51,7 +52,7 @@ class InspectSharding(Primitive):
         else:
             free = mesh if ctx.manual is None else ctx.manual.free_mesh
             name = _name_of(callback, mesh, free, x.aval.physical.ndim)
-            hlo.custom_call(ctx, partitioners.INSPECTED, (x,), (x.aval,), config=f'"{name}"', api_version=1, has_side_effect=True)
+            hlo.custom_call(ctx, INSPECTED, (x,), (x.aval,), config=f'"{name}"', api_version=1, has_side_effect=True)
         return ()
 
     lower_extended = lower

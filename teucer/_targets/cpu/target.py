@@ -26,6 +26,7 @@ class CPU(Target):
     """What XLA's CPU compiler does well, and what it does not (docs/outlining.md, docs/convolutions.md)."""
 
     keeps_callbacks = True
+    one_memory = True
     compiles_alone = True
 
     def prepare(self, jaxpr: Jaxpr, mode: Mode) -> Jaxpr:

@@ -7,17 +7,12 @@ from typing import Any
 
 from jaxlib import _jax
 
-__all__ = ["INSPECTED", "PARTITIONED", "inspection", "plugin_loaded", "raised", "register_partitioner", "speaks_of_this_process"]
+from teucer._xla.client import loaded_plugins, plugin_listeners, raised_while_compiling
 
-# The target of calls that Python divides while they are compiled.
-PARTITIONED = "PartitionedByPython"
-# XLA's target for a value of whose sharding Python is told while it is compiled.
-INSPECTED = "InspectSharding"
+__all__ = ["inspection", "register_partitioner"]
+
 _partitioners: dict[str, tuple[Any, ...]] = {}
-_plugins: list[Any] = []
 _inspections: list[Any] = []
-# What the partitioners raised within the compiler, which turns it into an error of its own.
-raised: list[BaseException] = []
 
 
 def register_partitioner(name: str, partition: Any) -> None:
@@ -30,7 +25,7 @@ def register_partitioner(name: str, partition: Any) -> None:
     rules = (lambda sharding, *rest: sharding, _recording(partition), lambda *args: args[1][0])
     _partitioners[name] = rules
     _jax.register_custom_call_partitioner(name, *rules, True)
-    for plugin in _plugins:
+    for plugin in loaded_plugins:
         _jax.register_custom_call_partitioner(name, *rules, True, c_api=plugin)
 
 
@@ -47,19 +42,16 @@ def _recording(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return function(*args)
         except BaseException as err:
-            raised.append(err)
+            raised_while_compiling.append(err)
             raise
 
     return recording
 
 
-def plugin_loaded(plugin: Any) -> None:
+def _plugin_loaded(plugin: Any) -> None:
     """Let a plugin have the partitioners."""
-    _plugins.append(plugin)
     for name, rules in _partitioners.items():
         _jax.register_custom_call_partitioner(name, *rules, True, c_api=plugin)
 
 
-def speaks_of_this_process(text: str) -> bool:
-    """Whether a module names Python functions that run while it is compiled, so that it means nothing to another process."""
-    return any(f'call_target_name = "{target}"' in text for target in (PARTITIONED, INSPECTED))
+plugin_listeners.append(_plugin_loaded)
