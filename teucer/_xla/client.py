@@ -6,7 +6,7 @@ import contextlib
 import enum
 import functools
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,8 +16,8 @@ from jaxlib.version import __version__ as jaxlib_version
 __all__ = ["CALLS_MISS_COPIES", "EIGEN_CONVOLUTIONS", "INSPECTED", "LEAN_CODE", "PARTITIONED", "Client", "CompileOptions",
            "CompilerEffortLevel", "Device", "DeviceList", "Effort", "LoadedExecutable", "XlaRuntimeError",
            "compile_options", "compile_text", "cost_analysis", "cpu_client", "deserialize", "device_or_platform",
-           "errors_only", "jaxlib_version", "little_effort", "platform_of", "plugin_client", "loaded_plugins", "plugin_listeners", "raised_while_compiling",
-           "raw_options", "speaks_of_this_process"]
+           "errors_only", "jaxlib_version", "little_effort", "platform_of", "plugin_client", "loaded_plugins",
+           "plugin_listeners", "raised_while_compiling", "raw_options", "speaks_of_this_process"]
 
 Client = _jax.Client
 CompileOptions = _jax.CompileOptions
