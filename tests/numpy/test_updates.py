@@ -7,6 +7,7 @@ import pytest
 
 import teucer as jax
 import teucer.numpy as jnp
+from teucer._base import config
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 
@@ -110,3 +111,30 @@ def test_updates_of_typed_keys_keep_them():
 def test_static_places_become_slices(x):
     text = str(jax.make_jaxpr(lambda x: (x[0], x[1:3, ::2], x.at[1].add(1.0)))(x))
     assert "gather" not in text and "scatter" not in text and "dynamic_update_slice" in text
+
+
+def test_static_indices_are_checked_by_at_get():
+    x = jnp.zeros(2)
+    with config.check_static_indices(True):
+        for index in (4, -4):
+            with pytest.raises(IndexError, match=f"index {index} out of bounds for axis 0 with size 2"):
+                x.at[index].get()
+        assert x.at[4].get(mode="clip") == 0 and jnp.isnan(x.at[4].get(mode="fill"))
+        assert x.at[4].set(1.0).tolist() == [0.0, 0.0]
+
+
+def test_numbers_beyond_int32_fit_into_unsigned_integers():
+    assert jnp.zeros(1, "uint32").at[0].set(2**32 - 1).tolist() == [2**32 - 1]
+    with pytest.raises(OverflowError):
+        jnp.zeros(1, "int32").at[0].set(2**32 - 1)
+
+
+def test_wide_values_of_numpy_are_canonical_under_strict_promotion():
+    with jax.numpy_dtype_promotion("strict"):
+        assert jnp.zeros(2, "float32").at[np.array([0, 0])].add(np.array([1.0, 2.0])).tolist() == [3.0, 0.0]
+
+
+@pytest.mark.parametrize("shape, mask", [((3, 4), (0, 4)), ((3, 4), (3, 0)), ((3, 4, 5), (3, 0)), ((0,), (0,))])
+def test_masks_with_an_empty_axis_are_numpys(shape, mask):
+    x, m = np.arange(np.prod(shape)).reshape(shape), np.empty(mask, bool)
+    np.testing.assert_array_equal(jnp.asarray(x)[m], x[m])

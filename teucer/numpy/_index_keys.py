@@ -191,7 +191,7 @@ def _assign(parts: list[Any], shape: tuple[Any, ...], wrap: bool, split: bool, k
         elif kind == "mask":
             index, size, first, whole = value
             # An empty list is a mask of no elements and as well a list of no places.
-            if size != n and whole != (0,):
+            if size not in (0, n):
                 raise IndexError(f"boolean index did not match shape of indexed array in index {first}: got {whole}, expected "
                                  f"{list(shape[axis - 1:axis - 1 + len(whole)])}\n    key: {_text(key)}")
             items.append(ARRAY)

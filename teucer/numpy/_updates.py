@@ -16,7 +16,7 @@ from teucer._transform.library import library
 from teucer.lax._indexing.numbers import GatherScatterMode
 from teucer.numpy import _ufuncs
 from teucer.numpy._creation import ones_like
-from teucer.numpy._index_keys import Key, parse
+from teucer.numpy._index_keys import Key, out_of_bounds, parse
 from teucer.numpy._promotion import as_value
 from teucer.numpy._reading import Options, read
 from teucer.numpy._writing import write
@@ -100,7 +100,10 @@ class Place:
                                   mode=mode, fill_value=fill_value, wrap_negative_indices=wrap_negative_indices)
         fill = None if fill_value is None else fill_scalar(fill_value, self.array)
         options = Options(_mode(mode), fill, bool(indices_are_sorted), bool(unique_indices), bool(wrap_negative_indices))
-        return get(self.array, parse(self.index, np.shape(self.array), wrap=wrap_negative_indices), options)
+        key = parse(self.index, np.shape(self.array), wrap=wrap_negative_indices)
+        if not key.in_bounds and config.check_static_indices.value and options.mode in _UNCHECKED:
+            raise out_of_bounds(key, np.shape(self.array))
+        return get(self.array, key, options)
 
     def set(self, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False,
             mode: str | GatherScatterMode | None = None, out_sharding: Any = None, wrap_negative_indices: bool = True) -> Any:
@@ -171,6 +174,8 @@ class Place:
                 wrap: bool) -> Any:
         x = self.array
         value = values if type(values) in _PLAIN else _as_array(values, operation)
+        if type(value) is int and value > _INT32_MAX and dtypes.issubdtype(x.dtype, np.unsignedinteger):
+            value = np.asarray(value, x.dtype)  # it has no place in int32, but one in x
         _check_cast(x, value)
         options = _DEFAULT
         if mode is not None or indices_are_sorted or unique_indices or not wrap:
@@ -182,6 +187,8 @@ class Place:
 
 
 _DEFAULT = Options()
+# Modes that do not say what becomes of places outside.
+_UNCHECKED = (None, GatherScatterMode.PROMISE_IN_BOUNDS)
 _PLAIN = frozenset({int, float, bool, complex, ArrayImpl, np.ndarray})
 
 
@@ -237,13 +244,17 @@ def _as_array(values: Any, operation: str) -> Any:
         if value.size and value.dtype.itemsize == 8 else value
 
 
+_INT32_MAX = np.iinfo(np.int32).max
 _safe: set[Any] = set()
 
 
 def _check_cast(x: Any, value: Any) -> None:
     """Warn if values do not fit into the dtype of x."""
     kind = type(value)
-    dtype = kind if kind in (int, float, complex, bool) else value.dtype
+    if kind is np.ndarray:
+        dtype = dtypes.canonicalize_dtype(value.dtype)
+    else:
+        dtype = kind if kind in (int, float, complex, bool) else value.dtype
     key = (x.dtype, dtype, config.numpy_dtype_promotion.value)
     if key in _safe:
         return
