@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from teucer._arrays.arrays import ArrayImpl, to_numpy
+from teucer._arrays.arrays import ArrayImpl, check_live, to_numpy
 from teucer._base import dtypes
 from teucer._core.provided import provided
 from teucer._core.trace import Tracer
@@ -73,6 +73,7 @@ def put_array(x: Any, sharding: Any, *, committed: bool = True, copy: bool = Fal
     if sharding.num_devices > 1:
         shardings.check_shape(sharding, aval.shape)
     if isinstance(x, ArrayImpl):
+        check_live(x)
         if x.sharding.is_equivalent_to(sharding, x.ndim):
             return _same_place(x, sharding, committed, copy)
         here = x.sharding.is_fully_addressable and sharding.is_fully_addressable

@@ -165,6 +165,9 @@ def debug_info(what: str, fun: Callable[..., Any], call: FlatCall) -> DebugInfo:
 
 def check_callable(fun: Any, op: str) -> None:
     """Raise TypeError unless `fun` is a function that can be transformed."""
+    if isinstance(fun, staticmethod):
+        raise errors.type_error(op, f"staticmethod arguments are not supported, got {fun!r:.100}",
+                                "Write @staticmethod above the transformation.")
     if not callable(fun):
         raise errors.type_error(op, f"Expected a callable value, got {fun!r:.100}")
     if inspect.isgeneratorfunction(fun):
@@ -210,16 +213,21 @@ def static_by_name(fun: Callable[..., Any], nums: tuple[int, ...] | None, names:
     try:
         parameters = list(inspect.signature(fun).parameters.values())
     except (ValueError, TypeError):
+        if kind == "donate" and names and nums is None:
+            raise ValueError(f"Getting the signature of function {fun!r:.100} failed. Pass donate_argnums instead of "
+                             "donate_argnames.") from None
         return nums or (), names or ()
     positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     by_name = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    # What cannot be given by name, though there may be **kwargs.
+    nameless = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.VAR_POSITIONAL)]
     has_args = any(p.kind is p.VAR_POSITIONAL for p in parameters)
     has_kwargs = any(p.kind is p.VAR_KEYWORD for p in parameters)
     for i in nums or ():
         if not has_args and not -len(positional) <= i < len(positional):
             raise ValueError(f"Jitted function has {kind}_argnums={nums}, but only accepts {len(positional)} positional arguments.")
     for name in names or ():
-        if not has_kwargs and name not in by_name:
+        if name in nameless or (not has_kwargs and name not in by_name):
             raise ValueError(f"Jitted function has invalid argnames {{{name!r}}} in {kind}_argnames. Function does not take "
                              "these args.")
     if nums is not None and names is None:

@@ -15,14 +15,14 @@ from teucer._core.primitive import Primitive
 from teucer._core.references.types import at_operands
 from teucer._core.stage import stage_flat
 from teucer._core.trace import typeof
-from teucer._core.types import Zero
+from teucer._core.types import ShapedArray, Zero
 from teucer._optimize.discharge import discharged
 from teucer._transform.batch import batch_flat, mapped_aval, unmapped_aval
 from teucer._transform.jit_calls import hoist_consts
 from teucer._trees import pytrees
 
-__all__ = ["CustomCall", "CustomFunction", "OutDims", "SymbolicZero", "batched", "batched_aval", "closed_over", "resolve_kwargs",
-           "to_jaxpr", "unbatched_zero"]
+__all__ = ["CustomCall", "CustomFunction", "OutDims", "OutTypes", "SymbolicZero", "batched", "batched_aval", "closed_over",
+           "resolve_kwargs", "to_jaxpr", "unbatched_zero"]
 
 
 RULE_SETTERS = ("def_vmap", "defjvp", "defjvps", "defvjp")
@@ -76,11 +76,50 @@ def resolve_kwargs(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[
     except TypeError as err:
         raise TypeError(f"The input arguments to the {kind}-decorated function {fun_name(fun)} could not be resolved to "
                         f"positional-only arguments. Binding failed with the error:\n{err}") from err
-    bound.apply_defaults()
     if bound.kwargs:
-        raise TypeError("The following keyword arguments could not be resolved to positions: "
-                        f"{', '.join(map(repr, bound.kwargs))}.\n    function: {fun_name(fun)}")
+        raise TypeError(f"The input arguments to the {kind}-decorated function {fun_name(fun)} could not be resolved to "
+                        "positional-only arguments.\nThe following keyword arguments could not be resolved to positions: "
+                        f"{', '.join(bound.kwargs)}")
+    bound.apply_defaults()  # of those that can be given by name alone the function knows itself
     return bound.args
+
+
+class OutTypes:
+    """What a function with a custom rule was seen to return, which the results of the rule must be like."""
+
+    __slots__ = ("avals", "tree")
+
+    def __init__(self) -> None:
+        self.tree: Any = None
+        self.avals: list[Any] = []
+
+    def saw(self, tree: Any, outs: Sequence[Any]) -> None:
+        """Note what the function returned."""
+        self.tree, self.avals = tree, [typeof(y) for y in outs]
+
+    def check(self, tree: Any, outs: Sequence[Any], head: str, function: str) -> None:
+        """Raise TypeError if a rule returned something else. head: what is said of the rule first."""
+        if self.tree is None:
+            return
+        avals = [typeof(y) for y in outs]
+        if tree != self.tree:
+            raise TypeError(f"{head} had container/pytree structure:\n    {_types(tree, avals)}\nwhile the {function} had output "
+                            f"container/pytree structure:\n    {_types(self.tree, self.avals)}.")
+        if any((a.shape, a.dtype) != (b.shape, b.dtype) for a, b in zip(avals, self.avals, strict=True)
+               if isinstance(a, ShapedArray) and isinstance(b, ShapedArray)):
+            raise TypeError(f"{head} had shapes/dtypes of:\n    {_types(tree, avals)}\nwhile the {function} had output "
+                            f"shapes/dtypes of:\n    {_types(self.tree, self.avals)}")
+
+
+def _types(tree: Any, avals: Sequence[Any]) -> str:
+    return str(pytrees.tree_unflatten(tree, [_Shown(a.str_short()) for a in avals]))
+
+
+class _Shown(str):
+    """Text that shows as itself within a container."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
 
 
 class SymbolicZero:

@@ -15,7 +15,16 @@ from teucer._core.primitive import Undefined
 from teucer._core.stage import DebugInfo
 from teucer._core.trace import typeof
 from teucer._core.types import Zero, float0
-from teucer._derived.custom_calls import CustomCall, CustomFunction, OutDims, SymbolicZero, batched, closed_over, to_jaxpr
+from teucer._derived.custom_calls import (
+    CustomCall,
+    CustomFunction,
+    OutDims,
+    OutTypes,
+    SymbolicZero,
+    batched,
+    closed_over,
+    to_jaxpr,
+)
 from teucer._transform.transpose import transpose_jaxpr
 from teucer._trees import pytrees
 
@@ -135,11 +144,13 @@ class custom_jvp(CustomFunction):
             raise AttributeError(f"No JVP defined for custom_jvp function {name} using defjvp.")
         call = self.flatten_call(args, kwargs)
         out_tree: list[Any] = []
+        seen = OutTypes()
         info = DebugInfo(self.fun, (), "custom_jvp")
 
         def flat(*leaves: Any) -> list[Any]:
             outs, tree = flatten_results(call.apply(self.fun, leaves), "custom_jvp", info)
             out_tree[:] = [tree]
+            seen.saw(tree, outs)
             return outs
 
         flat.info = info  # type: ignore[attr-defined]
@@ -151,7 +162,7 @@ class custom_jvp(CustomFunction):
             shown = [_shown_tangent(p, t, self.symbolic_zeros) for p, t in zip(primals, tangents, strict=True)]
             trees = (pytrees.tree_unflatten(call.tree, list(v))[0] for v in (primals, shown))
             result = called(jvp, *nondiff, *trees)
-            outs, out_tangents, tree = _check_jvp_result(result, name, jvp)
+            outs, out_tangents, tree = _check_jvp_result(result, name, jvp, seen)
             out_tree[:] = [tree]
             return [*outs, *out_tangents]
 
@@ -168,12 +179,18 @@ def _shown_tangent(primal: Any, t: Any, symbolic: bool) -> Any:
     return t
 
 
-def _check_jvp_result(result: Any, name: str, rule: Any) -> tuple[list[Any], list[Any], Any]:
+def _check_jvp_result(result: Any, name: str, rule: Any, seen: OutTypes) -> tuple[list[Any], list[Any], Any]:
     if not isinstance(result, tuple | list) or len(result) != 2:
         raise TypeError(f"Custom JVP rule {fun_name(rule)} for function {name} must produce a pair (list or tuple of length two) "
                         f"representing primal and tangent outputs, but got {result!r:.200}.")
     outs, tree = pytrees.tree_flatten(result[0])
     tangents, tangent_tree = pytrees.tree_flatten(result[1])
+    other_tree = seen.tree is not None and tree != seen.tree
+    same = "of the same container/pytree structure" if other_tree else "with leaves of the same shape/dtype"
+    seen.check(tree, outs, f"Custom JVP rule {fun_name(rule)} for function {name} must produce a pair (list or tuple of length "
+               "two) where the first element represents the primal output (equal in value to the output of the "
+               f"custom_jvp-decorated function {name}, and in particular {same}), but instead the JVP rule output's first "
+               "element", f"custom_jvp-decorated function {name}")
     if tree != tangent_tree:
         raise TypeError(f"Custom JVP rule {fun_name(rule)} for function {name} must produce primal and tangent outputs with equal "
                         f"container (pytree) structures, but got {tree} and {tangent_tree} respectively.")

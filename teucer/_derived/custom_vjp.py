@@ -23,6 +23,7 @@ from teucer._derived.custom_calls import (
     CustomCall,
     CustomFunction,
     OutDims,
+    OutTypes,
     SymbolicZero,
     batched,
     batched_aval,
@@ -275,11 +276,13 @@ class _VJPRule:
         self.nondiff = [v for _, v in call.statics[0]]
         self.info = DebugInfo(custom.fun, (), "custom_vjp")
         self.out_tree: Any = None
+        self.seen = OutTypes()
         self.res_tree: Any = None
         self.in_avals: list[Any] = [_value_aval(typeof(x)) for x in call.leaves]
 
     def call(self, *leaves: Any) -> list[Any]:
         outs, self.out_tree = flatten_results(self.flat_call.apply(self.custom.fun, leaves), "custom_vjp", self.info)
+        self.seen.saw(self.out_tree, outs)
         return outs
 
     def forward(self, *leaves: Any, moving: Sequence[bool]) -> tuple[list[Any], list[Any]]:
@@ -295,10 +298,11 @@ class _VJPRule:
                             "stored from the forward pass for use on the backward pass), but instead of a pair the fwd rule "
                             f"{fun_name(fwd)} produced {result!r:.200}.")
         outs, tree = pytrees.tree_flatten(result[0])
-        if self.out_tree is not None and tree != self.out_tree:
-            raise TypeError(f"Custom VJP fwd rule {fun_name(fwd)} for function {self.name} must produce a pair (list or tuple of "
-                            "length two) whose first element has the same container (pytree) structure as the output of "
-                            f"{self.name}, {self.out_tree}, but got {tree}.")
+        self.seen.check(tree, outs, f"Custom VJP fwd rule {fun_name(fwd)} for function {self.name} must produce a pair (list or "
+                        "tuple of length two) where the first element represents the primal output (equal to the output of the "
+                        f"custom_vjp-decorated function {self.name}) and the second element represents residuals (i.e. values "
+                        "stored from the forward pass for use on the backward pass), but instead the fwd rule output's first "
+                        "element", f"custom_vjp-decorated function {self.name}")
         self.out_tree = tree
         residuals, self.res_tree = pytrees.tree_flatten(result[1])
         if references.made:
@@ -339,6 +343,9 @@ class _VJPRule:
 
     def _check_leaf(self, ct: Any, aval: Any, bwd: Any, i: int) -> Any:
         expected = aval.cotangent_aval()
+        if isinstance(ct, SymbolicZero) and not expected.is_high and ct.shape != expected.shape:
+            raise ValueError(f"Custom VJP bwd rule {fun_name(bwd)} for function {self.name} gave a zero of type "
+                             f"{ct.aval.str_short()} for an input of type {aval.str_short()}. Consider just returning a None here.")
         if ct is None or isinstance(ct, SymbolicZero) or type(ct) is Zero or not expected.moves:
             return Zero(expected)
         got = typeof(ct)

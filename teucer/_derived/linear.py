@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from teucer._core.names import TRANSPOSE, within
 from teucer._core.primitive import Undefined
 from teucer._core.stage import stage_flat
 from teucer._core.trace import Tracer, typeof
+from teucer._core.types import ShapedArray, is_valid_type
 from teucer._transform.jit import jit
 from teucer._transform.reverse import fix_other_arguments, positions_of, refuse_reduce_axes, vjp
 from teucer._transform.transpose import backward_pass
@@ -49,24 +51,29 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
         raise TypeError("linear_transpose only supports [float or complex] -> [float or complex], and integer -> integer "
                         f"functions, but got {[a.dtype.name for a in avals]} -> {[a.dtype.name for a in out_avals]}.")
 
-    @boundary
-    def transposed(ct: Any) -> Any:
-        cts, tree = pytrees.tree_flatten(ct)
-        if tree != out_tree:
-            raise TypeError(f"cotangent tree does not match function output, expected {out_tree} but got {tree}")
-        for c, a in zip(cts, out_avals, strict=True):
-            if typeof(c).shape != a.shape or typeof(c).dtype != a.dtype:
-                raise TypeError(f"cotangent type does not match function output, expected {a.str_short()} but got "
-                                f"{typeof(c).str_short()}")
-        with within(TRANSPOSE):
-            in_cts = backward_pass(jaxpr, consts, [Undefined(a) for a in avals], cts)
-        return pytrees.tree_unflatten(in_tree, [array_ops.instantiate(c) for c in in_cts])
+    return pytrees.Partial(functools.partial(_transposed, jaxpr, tuple(avals), in_tree, out_tree), tuple(consts))
 
-    return transposed
+
+@boundary
+def _transposed(jaxpr: Any, avals: tuple[Any, ...], in_tree: Any, out_tree: Any, consts: tuple[Any, ...], ct: Any) -> Any:
+    cts, tree = pytrees.tree_flatten(ct)
+    if tree != out_tree:
+        raise TypeError(f"cotangent tree does not match function output, expected {out_tree} but got {tree}")
+    for c, a in zip(cts, jaxpr.out_avals, strict=True):
+        if typeof(c).shape != a.shape or typeof(c).dtype != a.dtype:
+            raise TypeError(f"cotangent type does not match function output, expected {a.str_short()} but got "
+                            f"{typeof(c).str_short()}")
+    with within(TRANSPOSE):
+        in_cts = backward_pass(jaxpr, consts, [Undefined(a) for a in avals], cts)
+    return pytrees.tree_unflatten(in_tree, [array_ops.instantiate(c) for c in in_cts])
 
 
 def _as_aval(x: Any) -> Any:
-    return x.aval if isinstance(x, ShapeDtypeStruct) else typeof(x)
+    if isinstance(x, ShapeDtypeStruct):
+        return x.aval
+    if not is_valid_type(x) and hasattr(x, "shape") and hasattr(x, "dtype"):
+        return ShapedArray(tuple(x.shape), x.dtype)
+    return typeof(x)
 
 
 @boundary

@@ -138,6 +138,9 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
     >>> jax.device_put(np.arange(3), jax.devices()[0])
     Array([0, 1, 2], dtype=int32)
     """
+    if may_alias and donate:
+        raise ValueError("device_put: may_alias and donate cannot be True at the same time.\n"
+                         "  What is donated may be written over.")
     leaves, tree = pytrees.tree_flatten(x)
     if device is None or not isinstance(device, list | tuple | dict):
         places = [device] * len(leaves)

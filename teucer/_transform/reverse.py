@@ -92,8 +92,12 @@ def _is_ref(x: Any) -> bool:
 
 
 @boundary
-def _pull(pullback: Pullback, ct: Any) -> Any:
-    return pullback(ct)
+def _pull(pullback: Pullback, *cts: Any) -> Any:
+    if len(cts) != 1:
+        raise TypeError(f"The function returned by `jax.vjp` applied to {pullback.name} was called with {len(cts)} arguments.\n"
+                        f"  It takes one: the cotangent of what {pullback.name} returned, which may be a tuple or another "
+                        "container.")
+    return pullback(*cts)
 
 
 class Pullback:

@@ -53,12 +53,11 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, axis_name
     check_callable(fun, "vmap")
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
-    if not isinstance(in_axes, int | tuple | MappingSpec | type(None)) and not hasattr(in_axes, "__index__"):
+    if in_axes is not None and not isinstance(in_axes, tuple) and not _is_axis(in_axes):
         raise TypeError("vmap in_axes must be an int, None, or a tuple of entries corresponding to the positional arguments "
                         f"passed to the function, but got {in_axes!r}.")
     for tree, name in ((in_axes, "in_axes"), (out_axes, "out_axes")):
-        if type(tree) is not int and not all(hasattr(leaf, "__index__") or isinstance(leaf, MappingSpec)
-                                             for leaf in pytrees.tree_leaves(tree)):
+        if type(tree) is not int and not all(map(_is_axis, pytrees.tree_leaves(tree))):
             raise TypeError(f"vmap {name} must be an int, None, or (nested) container with those types as leaves, but got "
                             f"{tree!r}.")
 
@@ -85,6 +84,12 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, axis_name
         return batched(out, pytrees.tree_unflatten(f.tree, wanted), size) if has_container(out) else out
 
     return mapped
+
+
+def _is_axis(x: Any) -> bool:
+    """Whether a leaf of in_axes or out_axes is an axis: an int or what stands for one, and not a bool or an array."""
+    return isinstance(x, MappingSpec) or (
+        hasattr(x, "__index__") and not isinstance(x, bool | np.bool_) and not getattr(x, "ndim", 0))
 
 
 def _in_dims(fun: Any, in_axes: Any, args: Any, kwargs: Any, flat: Sequence[Any], tree: Any) -> list[int | None]:

@@ -119,7 +119,11 @@ def _over_devices(element: Callable[..., Any], flat: Sequence[Any], axes: Sequen
 
 def _parted(args: Sequence[Any], static: Sequence[int]) -> tuple[dict[int, Any], list[int]]:
     """The static arguments by position, and the positions of the others."""
-    fixed = {i % len(args): args[i] for i in static} if args else {}
+    if any(not -len(args) <= i < len(args) for i in static):
+        raise ValueError(f"pmapped function has static_broadcasted_argnums={tuple(static)} but was called with only "
+                         f"{len(args)} positional argument{'s' * (len(args) != 1)}. All static broadcasted arguments must be "
+                         "passed positionally.")
+    fixed = {i % len(args): args[i] for i in static}
     return fixed, [i for i in range(len(args)) if i not in fixed]
 
 
@@ -136,6 +140,10 @@ def _axes(in_axes: Any, args: Sequence[Any], moving: Sequence[int], tree: Any) -
             raise ValueError("pmap in_axes must be an int, None, or a tuple of entries corresponding to the positional arguments "
                              f"passed to the function, but got len(in_axes)={len(in_axes)}, len(args)={len(args)}")
         in_axes = [in_axes[i] for i in moving]
+    bad = [a for a in pytrees.tree_leaves(in_axes) if isinstance(a, bool) or not hasattr(a, "__index__")]
+    if bad:
+        raise TypeError("pmap in_axes must be an int, None, or a tuple of entries corresponding to the positional arguments "
+                        f"passed to the function, but got {bad[0]!r}.")
     return pytrees.flatten_axes("pmap in_axes", tree, (in_axes, 0), kws=True)
 
 
