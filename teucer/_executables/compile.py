@@ -80,33 +80,6 @@ class Executable:
             _note_loaded(self)
         return code
 
-    def load_or_compile(self, client: Any) -> Any:
-        """The machine code from disk, else from the compiler."""
-        module = self._module
-        options, devices = _options(module), xla.DeviceList(module.devices)
-        if self._callbacks:
-            return self._load_with_callbacks(module, client, devices, options)
-        path = _path(module, options)
-        if path is None:
-            self.source = "compiled"
-            return xla.compile_text(client, module.text, devices, options)
-        self.entry = preload.Entry(path.name, options.SerializeAsString(), client.platform,
-                                   tuple([d.id for d in module.devices]))
-        ahead = preload.take(path)
-        if ahead is not None:
-            self.source, self.size = "disk", ahead.size
-            disk_cache.count(path, hit=True)
-            return ahead.code
-        code = self._from_disk(path, client, devices, options)
-        if code is not None:
-            return code
-        with _turn(path, module) as waited:
-            code = self._from_disk(path, client, devices, options) if waited else None
-            if code is not None:
-                return code
-            disk_cache.count(path, hit=False)
-            return self._compiled(path, client, devices, options)
-
     def _from_disk(self, path: Path, client: Any, devices: Any, options: Any) -> Any:
         """The machine code of an entry; None without one, or of one that does not load: that is compiled anew, and replaced."""
         found = disk_cache.read(path)
@@ -129,7 +102,7 @@ class Executable:
         return code
 
     def _load_with_callbacks(self, module: Module, client: Any, devices: Any, options: Any) -> Any:
-        """As `_load_or_compile`. The functions are no part of what is kept on disk: they are told when that is loaded."""
+        """As `loaded_or_compiled`. The functions are no part of what is kept on disk: they are told when that is loaded."""
         path = _path(module, options) if provided.target(client.platform).keeps_callbacks else None
         if path is None:
             return xla.compile_text(client, module.text, devices, options, self._callbacks)
@@ -183,8 +156,34 @@ class Executable:
 
 
 def loaded_or_compiled(client: Any, executable: Executable) -> Any:
-    """The machine code of an executable. Libraries may replace this function to forbid platforms (`teucer.compat`)."""
-    return executable.load_or_compile(client)
+    """The machine code from disk, else from the compiler.
+
+    Libraries may replace this function to forbid platforms (`teucer.compat`).
+    """
+    module = executable._module
+    options, devices = _options(module), xla.DeviceList(module.devices)
+    if executable._callbacks:
+        return executable._load_with_callbacks(module, client, devices, options)
+    path = _path(module, options)
+    if path is None:
+        executable.source = "compiled"
+        return xla.compile_text(client, module.text, devices, options)
+    executable.entry = preload.Entry(path.name, options.SerializeAsString(), client.platform,
+                               tuple([d.id for d in module.devices]))
+    ahead = preload.take(path)
+    if ahead is not None:
+        executable.source, executable.size = "disk", ahead.size
+        disk_cache.count(path, hit=True)
+        return ahead.code
+    code = executable._from_disk(path, client, devices, options)
+    if code is not None:
+        return code
+    with _turn(path, module) as waited:
+        code = executable._from_disk(path, client, devices, options) if waited else None
+        if code is not None:
+            return code
+        disk_cache.count(path, hit=False)
+        return executable._compiled(path, client, devices, options)
 
 
 @final

@@ -196,7 +196,7 @@ class LowTrace(Trace):
 
 def lower_high(jaxpr: Jaxpr) -> Jaxpr:
     """The pass: a jaxpr without constants whose inputs and results are low, with nothing high within."""
-    if not is_high_jaxpr(jaxpr):
+    if not high_types or not jaxpr.is_high:
         return jaxpr
     found = with_literals(lowered(ClosedJaxpr(jaxpr)).jaxpr)
     assert not found.consts
