@@ -274,18 +274,7 @@ PLATFORMS = {"cpu", "gpu", "cuda", "rocm", "tpu"}
 ASKS_FOR_A_PLATFORM = {
     "teucer/_xla/": "platforms by their names: clients, plugins and options",
     "teucer/_devices/backends.py": "platforms by their names: which are started",
-    "teucer/_targets/": "it is what is asked",
-    "teucer/lax/linalg/": "kernels of libraries, which platforms have or lack",
-    "teucer/_dynamic/dynamic.py": "whether an array is in the host's memory",
-    "teucer/_arrays/arrays.py": "whether an array is in the host's memory",
-    "teucer/lax/_callbacks.py": "whether an array is in the host's memory",
-    "teucer/lax/_control/cond.py": "what users call GPUs",
-    "teucer/interpreters/mlir.py": "what users call GPUs",
-    "teucer/experimental/mesh_utils.py": "TPUs have a wiring",
-    "teucer/lax/_sorting.py": "keys that CPUs sort faster as integers",
-    "teucer/lax/_indexing/gather.py": "complex numbers, which GPUs do not add atomically",
-    "teucer/experimental/colocated_python": "Python runs on the CPUs of hosts",
-    "teucer/random/_gamma.py": "XLA's generators, which draw otherwise on CPUs",
+    "teucer/_targets/table.py": "it is what is asked",
 }
 
 

@@ -292,8 +292,8 @@ def addressable_data(x: Any, index: int) -> Any:
 def copy_to_host_async(x: Any) -> None:
     """Start copying the values to the host, so that reading them later waits less."""
     check_live(x)
-    # On CPU there is nothing to copy, and jaxlib would look for the package jax first.
-    if x._npy_value is not None or x.platform() == "cpu":
+    # In its memory there is nothing to copy, and jaxlib would look for the package jax first.
+    if x._npy_value is not None or provided.target(x.platform()).in_host_memory:
         return
     if x._sharding.num_devices == 1:
         x._copy_single_device_array_to_host_async()
@@ -448,7 +448,7 @@ def __dlpack_device__(x: Any) -> tuple[int, int]:
     platform = platform_of(d) if hasattr(d, "platform") else None
     if platform not in DLPACK_KINDS:
         raise BufferError(f"__dlpack_device__: no DLPack device for {d}")
-    return DLPACK_KINDS[platform], d.local_hardware_id if platform != "cpu" else 0
+    return DLPACK_KINDS[platform], 0 if provided.target(platform).in_host_memory else d.local_hardware_id
 
 
 xla.attach(ArrayImpl, _MEMBERS)

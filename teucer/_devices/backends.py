@@ -13,8 +13,8 @@ from teucer._devices import processes
 from teucer._xla import client as xla
 
 __all__ = ["Factory", "backends", "clear_backends", "client_of", "default_backend", "device_count", "devices", "host_count",
-           "host_id", "host_ids", "local_device_count", "local_devices", "process_count", "process_index", "process_indices",
-           "register_factory", "target_device"]
+           "host_id", "host_ids", "local_device_count", "local_devices", "platforms_called", "process_count", "process_index",
+           "process_indices", "register_factory", "target_device"]
 
 # Platforms by their public names; a name on the left also answers to those on the right.
 _ALIASES = {"gpu": ("cuda", "rocm")}
@@ -40,6 +40,15 @@ _clients: dict[str, Any] = {}
 _factories: dict[str, Factory] = {}
 _failures: dict[str, str] = {}
 config.EarlyOption.too_late = staticmethod(lambda: bool(_clients))
+
+
+def platforms_called(name: str) -> tuple[str, ...]:
+    """The platforms that a name stands for, one or several.
+
+    >>> platforms_called("gpu"), platforms_called("cpu")
+    (('cuda', 'rocm'), ('cpu',))
+    """
+    return _ALIASES.get(name, (name,))
 
 
 def backends() -> dict[str, Any]:

@@ -19,6 +19,7 @@ from teucer._arrays.arrays import ArrayImpl, to_numpy
 from teucer._base import errors, memo
 from teucer._core.calls import FlatCall, leaf_arguments, leaf_names, static_by_name
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, interpret
+from teucer._core.provided import provided
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import current_trace
 from teucer._core.types import ShapedArray
@@ -252,7 +253,8 @@ _blank = np.zeros
 
 
 def _on_host(x: Any) -> bool:
-    return not isinstance(x, ArrayImpl) or (x._sharding.num_devices == 1 and x._sharding._device.platform == "cpu")
+    return not isinstance(x, ArrayImpl) or (
+        x._sharding.num_devices == 1 and provided.target(x._sharding._device.platform).in_host_memory)
 
 
 def true_arrays(outs: Sequence[Any], avals: Sequence[Any], sizes: Mapping[str, int]) -> list[Any]:

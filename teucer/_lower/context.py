@@ -13,6 +13,7 @@ from teucer._base import config, dtypes, errors, source
 from teucer._core import axes
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Literal
 from teucer._core.names import stack_text, tagging, tags_of
+from teucer._core.provided import provided
 from teucer._core.specs import UNCONSTRAINED, PartitionSpec
 from teucer._core.stage import stage_flat
 from teucer._core.types import DEVICE, ShapedArray, aval_of, in_host_memory, partitioned, varying
@@ -161,6 +162,8 @@ class Context:
     def platform(self) -> str:
         """The platform that is lowered for. Rules that ask are asked once for each (`by_platform`)."""
         return self.platforms[0]
+
+    target = property(lambda self: provided.target(self.platforms[0]), doc="That of the platform, a `_targets.interface.Target`.")
 
     def op(self, name: str, operands: Sequence[Value], avals: Sequence[Any], properties: str = "",
            regions: Sequence[str] = (), attributes: str = "") -> tuple[Value, ...]:

@@ -14,7 +14,6 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._base.errors import InconclusiveDimensionOperation
-from teucer._core.provided import provided
 from teucer._core.types import ShapedArray
 from teucer._dimensions.dimensions import is_constant, is_symbolic
 from teucer._lower import text
@@ -377,7 +376,7 @@ class Legalized(Generic[Operands]):
         functools.update_wrapper(self, plain)
 
     def __call__(self, ctx: Context, *args: Operands.args, **kwargs: Operands.kwargs) -> Value:
-        write = provided.target(ctx.platform).legal.get(self.plain.__name__, self.plain)
+        write = ctx.target.legal.get(self.plain.__name__, self.plain)
         value: Value = write(ctx, *args, **kwargs)
         return value
 

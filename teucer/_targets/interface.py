@@ -10,6 +10,7 @@ from teucer._core.jaxpr import Jaxpr
 from teucer._executables.compile import NO_SWITCHES, Switches
 from teucer._targets import host_memory, memory_maps
 from teucer._targets.extent import has_symbolic_sizes
+from teucer._targets.kernels import Kernels
 
 if TYPE_CHECKING:
     from teucer._targets.cpu.pieces import CutProgram
@@ -23,6 +24,18 @@ Mode: TypeAlias = Literal["off", "auto", "force"]
 class Target:
     """A platform of which nothing is known: programs are compiled as they are, but for what their user asks."""
 
+    # What rules of primitives ask, with the answers that always work.
+    kernels: ClassVar[Kernels] = Kernels()
+    # Whether arrays of its devices are in the memory of the host.
+    in_host_memory: ClassVar[bool] = False
+    # Whether scatters add complex numbers at once, rather than the parts.
+    adds_complex: ClassVar[bool] = False
+    # Whether integers are sorted faster than floats.
+    sorts_integers: ClassVar[bool] = False
+    # Whether a generator of XLA's draws for each key of a batch alone, in the time that it takes for all.
+    draws_alone: ClassVar[bool] = False
+    # Whether devices are wired, so that their order in a mesh matters.
+    wired: ClassVar[bool] = False
     # Whether executables of programs that call Python can be kept on disk without the functions that they call.
     keeps_callbacks: ClassVar[bool] = False
     # Whether programs compute in the memory of the host as in that of the devices.

@@ -20,8 +20,8 @@ def target_of(platform: str) -> Target:
         from teucer._targets.cpu.target import CPU
         return CPU()
     if platform in ("cuda", "rocm", "gpu"):
-        from teucer._targets.gpu.target import GPU
-        return GPU()
+        from teucer._targets.gpu.target import CUDA, GPU, ROCm
+        return {"cuda": CUDA, "rocm": ROCm}.get(platform, GPU)()
     if platform == "tpu":
         from teucer._targets.tpu.target import TPU
         return TPU()

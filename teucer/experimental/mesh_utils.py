@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from teucer._core.provided import provided
 from teucer._devices import backends
 
 __all__ = ["create_device_mesh", "create_hybrid_device_mesh"]
@@ -29,7 +30,7 @@ def create_device_mesh(mesh_shape: Sequence[int], devices: Sequence[Any] | None 
     sizes = tuple(mesh_shape)
     if math.prod(sizes) != len(found):
         raise ValueError(f"Number of devices {len(found)} must equal the product of mesh_shape {sizes}")
-    if found[0].platform == "tpu":
+    if provided.target(found[0].platform).wired:
         raise NotImplementedError("create_device_mesh: the wiring of TPUs is not known here.\n  Give jax.sharding.Mesh a grid "
                                   "of devices.")
     grid = np.empty(len(found), object)

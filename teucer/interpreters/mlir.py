@@ -9,6 +9,7 @@ from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.primitive import Primitive
 from teucer._core.references import types as references
 from teucer._core.stage import stage_flat
+from teucer._devices.backends import platforms_called
 from teucer._lower.context import Context as LoweringRuleContext
 from teucer._lower.context import Value
 from teucer._optimize.discharge import discharged
@@ -37,11 +38,12 @@ def register_lowering(prim: Primitive, rule: LoweringRule, platform: str | None 
     >>> jax.jit(p.bind)(3.)
     Array(6., dtype=float32, weak_type=True)
     """
-    if platform not in (None, "gpu", *_PLATFORMS):
+    names = (None,) if platform is None else platforms_called(platform)
+    if not set(names) <= {None, *_PLATFORMS}:
         raise NotImplementedError(f"Registering an MLIR lowering rule for primitive {prim} for an unknown platform {platform}. "
                                   f"Known platforms are: {', '.join(_PLATFORMS)}.")
     table = _rules.setdefault(prim, {})
-    for name in ("cuda", "rocm") if platform == "gpu" else (platform,):
+    for name in names:
         table[name] = rule
     own = type(prim).lower
 

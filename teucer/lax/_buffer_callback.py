@@ -19,13 +19,6 @@ from teucer.lax._outside import batch_of_call, check_aliases, check_vmap_method,
 
 __all__ = ["buffer_callback", "buffer_callback_p"]
 
-# XLA's names for such a call, by platform.
-_TARGETS = {
-    "cpu": "xla_buffer_python_cpu_callback",
-    "cuda": "xla_buffer_python_gpu_callback",
-    "rocm": "xla_buffer_python_gpu_callback",
-}
-
 
 @final
 class BufferCallback(Primitive):
@@ -54,12 +47,12 @@ class BufferCallback(Primitive):
         command_buffer_compatible: bool,
         **params: Any,
     ) -> Any:
-        if ctx.platform not in _TARGETS:
+        target = ctx.target.kernels.buffers
+        if target is None:
             raise NotImplementedError(
                 f"buffer_callback is implemented on CPU and GPU, not on {ctx.platform}.\n"
                 "  Run the function that calls Python on a CPU device."
             )
-        target = _TARGETS[ctx.platform]
         if command_buffer_compatible and target.endswith("gpu_callback"):
             target += "_cmd_buffer"
 

@@ -17,6 +17,7 @@ from teucer._core.calls import check_callable, fun_name
 from teucer._core.effects import Effect
 from teucer._core.partition import Labels
 from teucer._core.primitive import Primitive
+from teucer._core.provided import provided
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray, Zero, is_valid_type
 from teucer._devices import backends
@@ -30,9 +31,6 @@ __all__ = ["debug_callback", "debug_callback_p", "io_callback", "io_callback_p",
 
 _VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized", None)
 
-# XLA's names for a call of Python, by platform.
-_TARGETS = {"cpu": "xla_ffi_python_cpu_callback", "cuda": "xla_ffi_python_gpu_callback", "rocm": "xla_ffi_python_gpu_callback"}
-_PARTITIONED = {platform: target.replace("ffi_", "ffi_partitioned_") for platform, target in _TARGETS.items()}
 # Where the block being written keeps what the last ordered call in it gave.
 _ORDER_AVAL = ShapedArray((), np.dtype(bool))
 
@@ -41,7 +39,7 @@ def _for_python(x: Any) -> Any:
     """A value as what a function of the user is given: an array on the CPU, a copy that it may keep; typed keys as their words."""
     if isinstance(typeof(x).dtype, dtypes.ExtendedDType):
         x = x._key_data()
-    if isinstance(x, ArrayImpl) and x.sharding.num_devices == 1 and next(iter(x.devices())).platform == "cpu":
+    if isinstance(x, ArrayImpl) and x.sharding.num_devices == 1 and provided.target(x.platform()).in_host_memory:
         return x
     return transfer.put(to_numpy(x) if isinstance(x, ArrayImpl) else np.asarray(x), _host(), committed=False)
 
@@ -77,7 +75,7 @@ class _Callback(Primitive):
 
     def lower(self, ctx: Any, *values: Any, callback: Any, result_avals: Any, ordered: bool = False,
               partitioned: bool = False, **params: Any) -> Any:
-        if ctx.platform not in _TARGETS:
+        if ctx.target.kernels.python is None:
             raise NotImplementedError(f"{self.name}: Python callbacks are implemented on CPU and GPU, not on {ctx.platform}.\n"
                                       "  Run the function that calls Python on a CPU device: device_put its arguments there.")
 
@@ -107,7 +105,8 @@ class _Callback(Primitive):
         layouts = [_row_major(v.aval) for v in values], [_row_major(a) for a in avals]
         # One device calls for all, which sees the whole; or each with its part.
         once = "" if partitioned else ctx.module.on_first_device(len(avals))
-        outs = hlo.custom_call(ctx, (_PARTITIONED if partitioned else _TARGETS)[ctx.platform], values, avals,
+        kernel = ctx.target.kernels.python
+        outs = hlo.custom_call(ctx, kernel.replace("ffi_", "ffi_partitioned_") if partitioned else kernel, values, avals,
                                config=f"{{index = {index} : ui64}}",
                                operand_layouts=layouts[0], result_layouts=layouts[1], has_side_effect=self.kind is not None,
                                attributes=once)

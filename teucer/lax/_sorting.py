@@ -75,7 +75,7 @@ class Sort(Primitive):
         return Labels([labels] * len(xs), [labels])
 
     def lower(self, ctx: Any, *xs: Any, dimension: Any, is_stable: Any, num_keys: Any) -> Any:
-        if len(xs) == 1 and ctx.platform == "cpu" and xs[0].dtype in _AS_INTEGERS:
+        if len(xs) == 1 and ctx.target.sorts_integers and xs[0].dtype in _AS_INTEGERS:
             return (_sort_as_integers(ctx, xs[0], dimension),)
 
         def before(*pairs: Any) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 
 from teucer._arrays.arrays import DLPACK_KINDS, ArrayImpl
 from teucer._base import dtypes
+from teucer._core.provided import provided
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
 from teucer._core.typing import Array, ArrayLike, DTypeLike
@@ -63,8 +64,8 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
         raise TypeError("The array passed to from_dlpack must have __dlpack__ and __dlpack_device__ methods.\n"
                         f"  x: {type(x)}")
     kind, number = x.__dlpack_device__()
-    for platform in ("cuda", "rocm"):
-        if kind == DLPACK_KINDS[platform]:
+    for platform, own in DLPACK_KINDS.items():
+        if kind == own and not provided.target(platform).in_host_memory:
             return place(array(_on_gpu(x, platform, number), copy=bool(copy)), device)
     return place(asarray(np.from_dlpack(x)), device)
 

@@ -56,7 +56,7 @@ class RandomGamma(Primitive):
 
     def lower_extended(self, ctx: Any, keys: Any, alpha: Any, *, log_space: bool) -> Any:
         # The generators of XLA draw for a batch of keys from the first of them; on CPU each sample is drawn alone.
-        alone = ctx.platform == "cpu" and key_impl(keys.aval, "random_gamma") in (rbg, unsafe_rbg)
+        alone = ctx.target.draws_alone and key_impl(keys.aval, "random_gamma") in (rbg, unsafe_rbg)
         return ctx.trace(lambda k, a: (_each(k, a, log_space, alone),), keys, alpha)
 
     def jvp(self, primals: Any, tangents: Any, *, log_space: bool) -> Any:

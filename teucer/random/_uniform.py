@@ -102,7 +102,7 @@ def uniform(key: Any, shape: Shape = (), dtype: DTypeLike | None = None, minval:
     wanted = float_dtype("uniform", dtype)
     size = as_shape("uniform", shape)
     if np.ndim(minval) or np.ndim(maxval):
-        bounds = np.broadcast_shapes(np.shape(minval), np.shape(maxval))
+        bounds = broadcast_shapes(np.shape(minval), np.shape(maxval))
         if size == () and set(bounds) == {1}:
             size = bounds  # as JAX, which libraries rely on
         broadcast_shape("uniform", size, minval, maxval)

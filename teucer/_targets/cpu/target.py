@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 from teucer._core.jaxpr import Jaxpr
 from teucer._executables import cpu_features
@@ -16,6 +16,7 @@ from teucer._targets.cpu.stripped import without_bodies
 from teucer._targets.cpu.switches import has_plain_loops, suits_eigen
 from teucer._targets.extent import has_more, has_symbolic_sizes
 from teucer._targets.interface import Mode, Target
+from teucer._targets.kernels import Kernels
 from teucer._xla import client as xla
 
 __all__ = ["CPU"]
@@ -25,6 +26,13 @@ __all__ = ["CPU"]
 class CPU(Target):
     """What XLA's CPU compiler does well, and what it does not (docs/outlining.md, docs/convolutions.md)."""
 
+    kernels: ClassVar[Kernels] = Kernels(
+        lapack=True, lacks={"eigh": ("QDWH", "JACOBI"), "svd": ("JACOBI", "POLAR")},
+        python="xla_ffi_python_cpu_callback", buffers="xla_buffer_python_cpu_callback")
+    in_host_memory = True
+    adds_complex = True
+    sorts_integers = True
+    draws_alone = True
     keeps_callbacks = True
     one_memory = True
     compiles_alone = True

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import ClassVar, final
 
 from teucer._targets.interface import Target
+from teucer._targets.kernels import Kernels
 
 __all__ = ["TPU"]
 
@@ -12,3 +13,6 @@ __all__ = ["TPU"]
 @final
 class TPU(Target):
     """TPUs. Nothing is tuned for them yet: programs are compiled as they are, but for what their user asks."""
+
+    kernels: ClassVar[Kernels] = Kernels(lacks={})
+    wired = True

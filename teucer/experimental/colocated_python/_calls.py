@@ -11,6 +11,7 @@ import numpy as np
 
 from teucer._arrays.arrays import ArrayImpl
 from teucer._arrays.structs import ShapeDtypeStruct
+from teucer._core.provided import provided
 from teucer._core.trace import Tracer
 from teucer._devices import backends, shardings
 from teucer._devices.meshes import Mesh
@@ -34,7 +35,7 @@ def colocated_cpu_devices(devices_or_mesh: Any) -> Any:
         found = np.empty(mesh.devices.size, object)
         found[:] = colocated_cpu_devices(list(mesh.devices.flat))
         return Mesh(found.reshape(mesh.devices.shape), mesh.axis_names, axis_types=mesh.axis_types)
-    return [d if d.platform == "cpu" else _cpu_beside(d) for d in devices_or_mesh]
+    return [d if provided.target(d.platform).in_host_memory else _cpu_beside(d) for d in devices_or_mesh]
 
 
 def _cpu_beside(device: Any) -> Any:
@@ -150,7 +151,7 @@ def _check_devices(name: str, said: _Specialization, leaves: Sequence[Any]) -> N
             "specialized with "
             f"devices.\n  Use {name}.specialize(devices=...)."
         )
-    other = next((d for d in devices if d.platform != "cpu"), None)
+    other = next((d for d in devices if not provided.target(d.platform).in_host_memory), None)
     if other is not None:
         raise ValueError(
             f"colocated_python: {name} runs on the CPUs of hosts, and has an argument on "

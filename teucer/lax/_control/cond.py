@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, final
@@ -17,6 +18,7 @@ from teucer._core.references.types import at_operands
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import typeof
 from teucer._core.types import Zero
+from teucer._devices import backends
 from teucer._lower import hlo
 from teucer._optimize.dce import dce_closed, narrowed
 from teucer._optimize.discharge import discharged
@@ -192,9 +194,8 @@ def platform_number(platforms: Sequence[Sequence[str] | None], platform: str) ->
 
     Raises NotImplementedError if none is.
     """
-    aliases = {platform, "gpu"} if platform in ("cuda", "rocm") else {platform}
     for i, names in enumerate(platforms):
-        if names is None or not aliases.isdisjoint(names):
+        if names is None or platform in itertools.chain.from_iterable(map(backends.platforms_called, names)):
             return i
     known = ", ".join(name for names in platforms if names for name in names)
     raise NotImplementedError(f"platform_dependent: there is no branch for platform {platform} and no default.\n"

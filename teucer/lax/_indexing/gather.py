@@ -244,7 +244,7 @@ class LinearScatter(Scatter):
         return (ct if type(x) is Undefined else None), None, ct_updates
 
     def lower(self, ctx: Any, x: Any, indices: Any, updates: Any, **params: Any) -> Any:
-        if x.dtype.kind != "c" or ctx.platform == "cpu":
+        if x.dtype.kind != "c" or ctx.target.adds_complex:
             return super().lower(ctx, x, indices, updates, **params)
 
         def by_parts(x: Any, at: Any, updates: Any) -> Any:

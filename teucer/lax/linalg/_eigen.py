@@ -26,6 +26,7 @@ from teucer.lax.linalg._lapack import (
     flag,
     has_gpu_kernel,
     info_of,
+    lacks,
     lapack,
     magma,
     nan_unless_ok,
@@ -85,7 +86,7 @@ class Eigh(MatrixPrimitive):
 
     def lower(self, ctx: Any, x: Any, *, lower: bool, sort_eigenvalues: bool, subset_by_index: Any,
               algorithm: Any) -> Any:
-        _check_eigh(ctx.platform, algorithm)
+        _check_eigh(ctx, algorithm)
         _, values_aval = ctx.avals_out
         *batch, n, _ = x.shape
         values_aval = values_aval.update(shape=(*batch, n))
@@ -117,13 +118,14 @@ class Eigh(MatrixPrimitive):
 eigh_p = Eigh()
 
 
-def _check_eigh(platform: str, algorithm: Any) -> None:
-    if algorithm is EighImplementation.QDWH and platform != "tpu":
-        raise NotImplementedError(f"eigh: QDWH implementation is only supported on TPU, not on {platform.upper()}.\n"
+def _check_eigh(ctx: Any, algorithm: Any) -> None:
+    if not lacks(ctx, "eigh", algorithm):
+        return
+    if algorithm is EighImplementation.QDWH:
+        raise NotImplementedError(f"eigh: QDWH implementation is only supported on TPU, not on {ctx.platform.upper()}.\n"
                                   "  Use implementation=None or EighImplementation.QR.")
-    if algorithm is EighImplementation.JACOBI and platform == "cpu":
-        raise NotImplementedError("eigh: Jacobi implementation is not supported on CPU.\n"
-                                  "  Use implementation=None or EighImplementation.QR.")
+    raise NotImplementedError(f"eigh: {algorithm.name.capitalize()} implementation is not supported on {ctx.platform.upper()}.\n"
+                              "  Use implementation=None or EighImplementation.QR.")
 
 
 def _last_axis(ctx: Any, x: Any, first: int, last: int) -> Any:
@@ -247,7 +249,7 @@ eig_p = Eig()
 
 
 def _check_eig(ctx: Any, implementation: Any, compute_left: bool) -> None:
-    if ctx.platform == "cpu" and implementation not in (None, EigImplementation.LAPACK):
+    if ctx.target.kernels.lapack and implementation not in (None, EigImplementation.LAPACK):
         raise ValueError(f"Only the lapack implementation is supported on CPU.\n    implementation: {implementation}")
     if implementation is EigImplementation.CUSOLVER and not has_gpu_kernel(ctx, "xgeev"):
         raise NotImplementedError(f"eig: cuSOLVER is for platform 'cuda', not for '{ctx.platform}'.\n"

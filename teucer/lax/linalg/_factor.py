@@ -48,7 +48,7 @@ class Cholesky(MatrixPrimitive):
         return (x.strengthen(),)
 
     def lower(self, ctx: Any, x: Any) -> Any:
-        if ctx.platform != "cpu" and not has_gpu_kernel(ctx, "potrf"):
+        if not ctx.target.kernels.lapack and not has_gpu_kernel(ctx, "potrf"):
             return (hlo.cholesky(ctx, x, lower=True),)
         batch = x.shape[:-2]
         # StableHLO's operation becomes a loop on CPU: 4 to 12 times slower to compile, 7 times slower to run at n = 800.

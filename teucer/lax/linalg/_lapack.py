@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,22 +17,12 @@ from teucer._dimensions.dimensions import is_constant
 from teucer._lower import hlo
 
 __all__ = ["MatrixPrimitive", "batch_leading", "boolean", "check_inexact", "check_rank", "check_same_batch", "check_same_dtype",
-           "flag", "has_gpu_kernel", "identity", "info_of", "lapack", "magma", "nan_unless_ok", "on_gpu", "real_dtype", "zeros"]
+           "flag", "has_gpu_kernel", "identity", "info_of", "lacks", "lapack", "magma", "nan_unless_ok", "on_gpu", "real_dtype",
+           "zeros"]
 
 _LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
 # Routines that have another name for complex matrices.
 _COMPLEX = {"orgqr": "ungqr", "ormqr": "unmqr", "syevd": "heevd", "sytrd": "hetrd"}
-# What the targets of GPU kernels begin with, by platform.
-_GPUS = {"cuda": "cu", "rocm": "hip"}
-# What they go on with, by LAPACK's name of the routine or, where there is none, ours: one kernel for all dtypes.
-_GPU_KERNELS = {
-    "cholesky_update": "_cholesky_update_ffi", "geev": "hybrid_eig_real", "geqp3": "hybrid_geqp3", "geqrf": "solver_geqrf_ffi",
-    "gesdd": "solver_gesdd_ffi", "gesvd": "solver_gesvd_ffi", "gesvdj": "solver_gesvdj_ffi", "gesvdp": "solver_gesvdp_ffi",
-    "getrf": "solver_getrf_ffi", "gtsv": "sparse_gtsv2_ffi", "lu_pivots_to_permutation": "_lu_pivots_to_permutation",
-    "orgqr": "solver_orgqr_ffi", "ormqr": "solver_ormqr_ffi", "potrf": "solver_potrf_ffi", "syevd": "solver_syevd_ffi",
-    "sytrd": "solver_sytrd_ffi", "tridiagonal_solve_perturbed": "_tridiagonal_solve_perturbed", "xgeev": "solver_geev_ffi"}
-# Routines that one of the platforms lacks.
-_MISSING = {("cuda", "gesdd"), ("rocm", "cholesky_update"), ("rocm", "xgeev")}
 # Routines that are not LAPACK's, with their targets on CPU.
 _OTHERS = {"tridiagonal_solve_perturbed": "tridiagonal_solve_perturbed_ffi"}
 
@@ -127,12 +117,18 @@ def magma(wanted: bool | None) -> str:
 
 
 def on_gpu(ctx: Any) -> bool:
-    return ctx.platform in _GPUS
+    """Whether the platform has kernels of its own, one for all dtypes."""
+    return bool(ctx.target.kernels.routines)
+
+
+def lacks(ctx: Any, op: str, algorithm: Any) -> bool:
+    """Whether the platform does not have an algorithm for a function that a user has chosen; None is any."""
+    return algorithm is not None and algorithm.name in ctx.target.kernels.lacks.get(op, ())
 
 
 def has_gpu_kernel(ctx: Any, routine: str) -> bool:
     """Whether the platform is a GPU with a kernel of the routine."""
-    return on_gpu(ctx) and routine in _GPU_KERNELS and (ctx.platform, routine) not in _MISSING
+    return routine in ctx.target.kernels.routines
 
 
 def lapack(ctx: Any, op: str, routine: str, n_batch: int, operands: Sequence[Any], avals: Sequence[Any],
@@ -171,10 +167,10 @@ def _target(ctx: Any, op: str, routine: str, letter: str | None) -> str:
     """
     is_complex = letter in ("c", "z")
     if has_gpu_kernel(ctx, routine):
-        name = "hybrid_eig_comp" if routine == "geev" and is_complex else _GPU_KERNELS[routine]
-        return _GPUS[ctx.platform] + name
+        routines: Mapping[str, str] = ctx.target.kernels.routines
+        return routines[f"{routine} complex" if is_complex and f"{routine} complex" in routines else routine]
     target = _OTHERS.get(routine) or f"lapack_{letter}{_COMPLEX.get(routine, routine) if is_complex else routine}_ffi"
-    if ctx.platform != "cpu":
+    if not ctx.target.kernels.lapack:
         raise NotImplementedError(f"{op}: there is no kernel for platform '{ctx.platform}'; on CPU it is computed by LAPACK "
                                   f"({target}).\n  Move the matrix to a CPU device: device_put(x, devices('cpu')[0]).")
     return target

@@ -72,7 +72,7 @@ class TriangularSolve(Primitive):
         dtype = b.dtype
         wide = np.dtype(np.float32) if dtype.itemsize < 4 else dtype
         a, b = hlo.convert(ctx, a, wide), hlo.convert(ctx, b, wide)
-        if ctx.platform == "cpu":
+        if ctx.target.kernels.lapack:
             # StableHLO's operation becomes a loop over blocks here: 2 to 4 times slower to compile, and no faster (n = 200, 800).
             op = ("C" if conjugate_a else "T") if transpose_a else "N"
             (x,) = lapack(ctx, "triangular_solve", "trsm", len(a.shape) - 2, [a, b], [b.aval.strengthen()],

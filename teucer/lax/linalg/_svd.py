@@ -23,6 +23,7 @@ from teucer.lax.linalg._lapack import (
     flag,
     identity,
     info_of,
+    lacks,
     lapack,
     nan_unless_ok,
     on_gpu,
@@ -78,7 +79,7 @@ class Svd(MatrixPrimitive):
 
     def lower(self, ctx: Any, x: Any, *, full_matrices: bool, compute_uv: bool,
               subset_by_index: Any, algorithm: Any = None) -> Any:
-        _check_algorithm(ctx.platform, algorithm)
+        _check_algorithm(ctx, algorithm)
         *batch, m, n = x.shape
         k = min_dim(m, n)
         if 0 in x.shape:
@@ -120,13 +121,14 @@ class Svd(MatrixPrimitive):
 svd_p = Svd()
 
 
-def _check_algorithm(platform: str, algorithm: Any) -> None:
-    if algorithm in (SvdAlgorithm.JACOBI, SvdAlgorithm.POLAR) and platform == "cpu":
+def _check_algorithm(ctx: Any, algorithm: Any) -> None:
+    if not lacks(ctx, "svd", algorithm):
+        return
+    if algorithm in (SvdAlgorithm.JACOBI, SvdAlgorithm.POLAR):
         raise NotImplementedError("The SVD Jacobi and Polar algorithms are not implemented on CPU.\n    algorithm: "
                                   f"{algorithm}\n  Use SvdAlgorithm.DEFAULT, QR or DIVIDE_AND_CONQUER.")
-    if algorithm is SvdAlgorithm.DIVIDE_AND_CONQUER and platform == "cuda":
-        raise NotImplementedError("Divide-and-conquer SVD (SvdAlgorithm.DIVIDE_AND_CONQUER) is only supported on AMD (ROCm) GPUs, "
-                                  "not on NVIDIA CUDA.\n  Use SvdAlgorithm.DEFAULT, QR, JACOBI or POLAR.")
+    raise NotImplementedError("Divide-and-conquer SVD (SvdAlgorithm.DIVIDE_AND_CONQUER) is only supported on AMD (ROCm) GPUs, "
+                              "not on NVIDIA CUDA.\n  Use SvdAlgorithm.DEFAULT, QR, JACOBI or POLAR.")
 
 
 class _Factors(NamedTuple):
