@@ -6,7 +6,7 @@ import math
 import re
 from typing import NamedTuple
 
-__all__ = ["Instruction", "instructions"]
+__all__ = ["Instruction", "frames", "instructions"]
 
 _ROW = re.compile(r"^(\d+) (.*)$")
 _FIELD = re.compile(r"(\w+)=(\d+)")
@@ -37,7 +37,7 @@ class _Read(NamedTuple):
 
 def instructions(text: str) -> dict[str, Instruction]:
     """The instructions of a module, in the form that `Compiled.as_text()` gives, by their names."""
-    tables = _tables(text)
+    tables = frames(text)
     computations = _computations(text)
     found: dict[str, Instruction] = {}
     counted: dict[str, float] = {}
@@ -115,7 +115,7 @@ def _scope(rest: str) -> str:
     return name[1] if name else ""
 
 
-def _tables(text: str) -> dict[int, tuple[str, int]]:
+def frames(text: str) -> dict[int, tuple[str, int]]:
     """For each number of a stack frame, the file and the line."""
     sections: dict[str, dict[int, str]] = {}
     current: dict[int, str] | None = None
