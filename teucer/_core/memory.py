@@ -23,6 +23,8 @@ class MemorySpace(enum.Enum):
     Host = enum.auto()
     Any = enum.auto()
 
+    __hash__ = object.__hash__  # which types are found by; that of Enum is a function of Python
+
     def __repr__(self) -> str:
         return f"MemorySpace.{self.name}"
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from teucer._base import config
 from teucer._core.specs import PartitionSpec
-from teucer._core.types import aval_of
+from teucer._core.types import aval_of, in_host_memory
 from teucer._devices import backends, meshes, shardings
 from teucer._devices.chosen import from_hlo
 from teucer._devices.meshes import AxisType, Mesh
@@ -24,6 +24,9 @@ class Memories(NamedTuple):
 
     ins: tuple[str, ...]
     outs: tuple[str, ...]
+
+
+NOWHERE_ELSE = Memories((), ())
 
 
 class Placement(NamedTuple):
@@ -57,10 +60,12 @@ class Placement(NamedTuple):
 
     def memories(self, in_avals: Sequence[Any], kept: Sequence[bool], out_avals: Sequence[Any]) -> Memories:
         """Where the arguments that a program takes and its results are; where some are elsewhere, of all it is said."""
+        if not in_host_memory and not self.in_kinds and not self.out_kinds:
+            return NOWHERE_ELSE
         ins, outs = ([kind or _kind_of(aval) for aval, kind in zip(avals, kinds or (None,) * len(avals), strict=True)]
                      for avals, kinds in ((in_avals, list(itertools.compress(self.in_kinds, kept))), (out_avals, self.out_kinds)))
         if not any(ins) and not any(outs):
-            return Memories((), ())
+            return NOWHERE_ELSE
         own = self.device.default_memory().kind
         return Memories(tuple([kind or own for kind in ins]), tuple([kind or own for kind in outs]))
 

@@ -124,12 +124,14 @@ def _main(job: Job, consts: Sequence[Any], arg_names: Sequence[str]) -> _Main:
     none: tuple[None, ...] = (None,) * len(invars)
     layouts = itertools.compress(placement.in_layouts or (None,) * len(kept), kept)
     memories = placement.memories([v.aval for v in invars], kept, jaxpr.out_avals)
-    args = [Argument(v.aval, donated, sharding, text.buffer(formats.mode(layout, v.aval), memory))
+    args = [Argument(v.aval, donated, sharding,
+                     () if layout is memory is None else text.buffer(formats.mode(layout, v.aval), memory))
             for v, donated, sharding, layout, memory
             in zip(invars, itertools.compress(job.donated[n:], kept), ins, layouts, memories.ins or none, strict=True)]
     none = (None,) * len(jaxpr.outvars)
     out_buffers = [text.buffer(formats.mode(layout, aval), memory) for layout, aval, memory in zip(
-        placement.out_layouts or none, jaxpr.out_avals, memories.outs or none, strict=True)]
+        placement.out_layouts or none, jaxpr.out_avals, memories.outs or none, strict=True)
+        ] if placement.out_layouts or memories.outs else []
     return _Main(job.name, live.replace(constvars=jaxpr.invars[:n], invars=invars), consts, names, args, ins, outs, out_buffers,
                  memories, kept, placement.mesh)
 

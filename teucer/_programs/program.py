@@ -88,7 +88,8 @@ class Program:
             self.in_shardings = chosen_by_compiler(lowering.ins, loaded.get_parameter_shardings(), taken, placement)
             self.out_shardings = chosen_by_compiler(lowering.outs, loaded.get_output_shardings(), out_avals, placement)
             out_avals = list(map(shardings.sharded_aval, out_avals, self.out_shardings))
-        self._in_memories(lowering.memories)
+        if lowering.memories.ins or lowering.memories.outs:
+            self._in_memories(lowering.memories)
         if lowering.memories.outs:
             out_avals = list(map(shardings.sharded_aval, out_avals, self.out_shardings))
         self.in_orders: list[tuple[int, ...] | None] = [None] * sum(self.kept)
