@@ -337,3 +337,20 @@ def test_kernels_over_devices():
     close(f(x), plain_softmax(x))
     close(jax.jit(f)(x), plain_softmax(x))
     close(np.reshape(jax.pmap(kernels.softmax)(x.reshape(4, 8, 8)), (32, 8)), plain_softmax(x))
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+def test_symbolic_shapes(blocks):
+    def kernel(x_ref, o_ref):
+        o_ref[...] = x_ref[...] * 2
+
+    def f(x):
+        rows = pl.BlockSpec((8, 4), lambda i: (i, 0))
+        options = {"grid": pl.cdiv(x.shape[0], 8), "in_specs": [rows], "out_specs": rows} if blocks else {}
+        return pl.pallas_call(kernel, jax.ShapeDtypeStruct(x.shape, x.dtype), **options)(x)
+
+    (n,) = jax.export.symbolic_shape("n")
+    exported = jax.export.export(jax.jit(f))(jax.ShapeDtypeStruct((n, 4), np.float32))
+    for size in (8, 19):
+        x = numbers(size, 4)
+        close(exported.call(x), x * 2)

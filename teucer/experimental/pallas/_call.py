@@ -24,6 +24,7 @@ from teucer._core.references.types import RefEffect, RefType
 from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray, is_valid_type
+from teucer._dimensions.dimensions import is_symbolic
 from teucer._transform.batch import batch_flat
 from teucer._transform.jit_calls import hoist_consts
 from teucer._transform.jvp import jvp_flat
@@ -177,7 +178,7 @@ def _trace(kernel: Callable[..., Any], out_shape: Any, spec: GridSpec, aliases: 
     n_scalars, children = 0, tree.children()
     for child in children[:spec.num_scalar_prefetch]:
         n_scalars += child.num_leaves
-    grid = tuple(n if isinstance(n, Tracer) or hasattr(n, "dtype") else _size(n) for n in spec.grid)
+    grid = tuple(map(_size, spec.grid))
     ins_tree = pytrees.treedef_tuple(children[spec.num_scalar_prefetch:])
     what = f"pallas_call of {fun_name(kernel)}"
     in_blocks, in_consts = _blocks(what, "input", _leaves(what, "in_specs", spec.in_specs, ins_tree), avals[n_scalars:], grid,
@@ -205,7 +206,12 @@ def _trace(kernel: Callable[..., Any], out_shape: Any, spec: GridSpec, aliases: 
     return made, [*dynamic, *consts, *in_consts, *out_consts], out_tree
 
 
-def _size(n: Any) -> int:
+def _size(n: Any) -> Any:
+    """A size of a grid: an int; an int32 scalar of one that is known when the program runs, or is symbolic."""
+    if isinstance(n, Tracer) or hasattr(n, "dtype"):
+        return n
+    if is_symbolic(n):
+        return lax.convert_element_type(n.as_array(n), np.int32)
     try:
         return int(n.__index__())
     except AttributeError:

@@ -57,7 +57,8 @@ def along(block: Block, rank: int) -> tuple[int | None, ...]:
 def lanes_of(kernel: Kernel) -> Lanes:
     """Which steps may be done together, and how many are worth it. Cheap but for kernels with scratch memory."""
     if any(not isinstance(e, RefEffect) for e in kernel.jaxpr.effects) or kernel.n_scalars or any(
-            g < len(kernel.ins) for g in body_of(kernel).changed):
+            g < len(kernel.ins) for g in body_of(kernel).changed) or any(
+            b.array.symbolic for b in (*kernel.ins, *kernel.outs)):
         return ONE_BY_ONE
     rank, blocks = len(kernel.grid), (*kernel.ins, *kernel.outs)
     used = {v for eqn in kernel.jaxpr.eqns for v in eqn.invars}

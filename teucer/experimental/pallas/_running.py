@@ -14,6 +14,7 @@ from teucer import numpy as jnp
 from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
+from teucer._dimensions.dimensions import is_symbolic
 from teucer._optimize.discharge import discharged
 from teucer.experimental.pallas._checked import InterpretParams, Memory, run_checked
 from teucer.experimental.pallas._merging import ONE_BY_ONE, Lanes, Parts, body_of, over_lanes, parts_of
@@ -116,15 +117,19 @@ def unwritten(aval: ShapedArray) -> Any:
     return jnp.zeros(aval.shape, aval.dtype)
 
 
+def _is_padded(block: Block) -> bool:
+    return any(is_symbolic(n) or n for pair in block.padding for n in pair)
+
+
 def _padded(x: Any, block: Block) -> Any:
-    if not any(lo or hi for lo, hi in block.padding):
+    if not _is_padded(block):
         return x
     fill = unwritten(ShapedArray((), typeof(x).dtype))
     return lax.pad(x, fill, [(lo, hi, 0) for lo, hi in block.padding])
 
 
 def _cropped(x: Any, block: Block) -> Any:
-    if not any(lo or hi for lo, hi in block.padding):
+    if not _is_padded(block):
         return x
     first = [lo for lo, _ in block.padding]
     return lax.slice(x, first, [lo + n for lo, n in zip(first, block.array.shape, strict=True)])
@@ -142,10 +147,11 @@ def _starts(block: Block, place: Sequence[Any], scalars: Sequence[Any], consts: 
 
 def _read(x: Any, parts: Parts, starts: list[Any] | None) -> Any:
     if starts is not None:
-        x = lax.dynamic_slice(x, starts, parts.sizes)
+        x = lax.dynamic_slice(x, starts, parts.sizes, allow_negative_indices=not typeof(x).symbolic)
     return lax.reshape(x, parts.split)
 
 
 def _write(x: Any, parts: Parts, starts: list[Any] | None, value: Any) -> Any:
     value = lax.reshape(value, parts.sizes)
-    return value if starts is None else lax.dynamic_update_slice(x, value, starts)
+    return value if starts is None else lax.dynamic_update_slice(
+        x, value, starts, allow_negative_indices=not typeof(x).symbolic)
