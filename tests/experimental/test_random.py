@@ -52,3 +52,10 @@ def test_the_state_goes_on_within_functions():
     assert stateful_rng().uniform() != stateful_rng().uniform()
     with pytest.raises(TypeError, match="requires an explicit seed"):
         jax.jit(lambda: stateful_rng().uniform())()
+
+
+def test_a_generator_is_not_shared_by_the_elements_of_a_batch():
+    rng = stateful_rng(0)
+    with pytest.raises(ValueError, match=r"addupdate operation with vmapped value(?s:.*)rng.split\(n\)"):
+        jax.vmap(lambda x: x + rng.uniform())(np.arange(4.0))
+    assert len(set(map(float, jax.vmap(lambda r, x: x + r.uniform())(rng.split(4), np.zeros(4))))) == 4

@@ -14,6 +14,7 @@ import teucer
 from teucer import dtypes, random
 from teucer import numpy as jnp
 from teucer._core.trace import EVAL, current_trace
+from teucer._transform.batch import BatchTrace, BatchTracer
 from teucer._trees.registry import register_dataclass
 
 __all__ = ["StatefulPRNG", "stateful_rng"]
@@ -48,6 +49,7 @@ class StatefulPRNG:
         if self._base_key.shape:
             raise ValueError(f"StatefulPRNG.key: this generator is an array of generators, of shape {self._base_key.shape}.\n"
                              "  Draw from it within jax.vmap.")
+        _refuse_shared(self._counter)
         count = self._counter[...]
         self._counter[...] = count + 1
         key, shape = random.fold_in(self._base_key, count), _shape(shape)
@@ -127,6 +129,15 @@ def stateful_rng(seed: Any = None, *, impl: Any = None) -> StatefulPRNG:
 
 def _generator(key: Any) -> StatefulPRNG:
     return StatefulPRNG(key, teucer.new_ref(0))
+
+
+def _refuse_shared(counter: Any) -> None:
+    """Raise ValueError where all elements of a batch would draw the same numbers from one generator."""
+    trace = current_trace()
+    if type(trace) is BatchTrace and not (type(counter) is BatchTracer and (counter._trace is trace or trace.continues(counter))):
+        raise ValueError("performing an addupdate operation with vmapped value on an unbatched array reference: each element of "
+                         "the batch would draw the same numbers from one StatefulPRNG.\n  Map over generators of their own: "
+                         "jax.vmap(f)(rng.split(n), ...).")
 
 
 def _shape(size: int | Sequence[int]) -> tuple[int, ...]:
