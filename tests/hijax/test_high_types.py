@@ -18,6 +18,7 @@ from teucer.experimental.hijax import (
     HiType,
     MappingSpec,
     NullAccum,
+    aval_method,
     instantiate_zeros,
     is_undefined_primal,
     register_hitype,
@@ -322,3 +323,45 @@ def test_missing_rules_are_named():
         Both()
     with pytest.raises(TypeError, match=r"(?s)has tangents of type PairType.*but got one of type float32"):
         jax.jvp(first, (Pair(A, B),), (A,))
+
+
+def test_functions_of_arrays_take_values_that_stand_for_one():
+    @dataclass(frozen=True)
+    class Halves:
+        whole: Any
+
+        def __jax_array__(self):
+            return half.bind(self)
+
+    @dataclass(frozen=True)
+    class HalvesType(HiType):
+        part: Any
+        __jax_array__ = aval_method(lambda x: half.bind(x))
+
+        def lo_ty(self):
+            return [self.part]
+
+        def lower_val(self, x):
+            return [x.whole]
+
+        def raise_val(self, whole):
+            return Halves(whole)
+
+    register_hitype(Halves, lambda x: HalvesType(jax.typeof(x.whole)))
+
+    class Half(HiPrimitive):
+        def abstract_eval(self, x):
+            return x.part, set()
+
+        def to_lojax(self, x):
+            return x.whole / 2
+
+    half = Half("half")
+
+    def f(x):
+        return jnp.dot(x, B) + (A @ x) + jnp.zeros_like(x)[0], A * x
+
+    for g in (f, jax.jit(f)):
+        total, product = g(Halves(A))
+        assert total == 4
+        np.testing.assert_array_equal(product, [0, 0.5, 2])

@@ -284,3 +284,13 @@ def test_ordered_effects_keep_their_order():
     jax.effects_barrier()
     steps = [("start", 1), ("scan", 1), ("scan", 2), ("while", 4), ("while", 5), ("cond", 6), ("end", 7)]
     assert seen == [pair for n, x in steps for pair in ((n, x), (n, -x))]
+
+
+def test_vmap_leaves_what_every_branch_hands_on_unbatched():
+    def f(p, shared, x):
+        return lax.cond(p, lambda s, x: (s, x + 1), lambda s, x: (s, x), shared, x)
+
+    shared, x = np.float32(7.0), np.arange(3.0, dtype=np.float32)
+    same, moved = jax.vmap(f, (0, None, 0), (None, 0))(x > 1, shared, x)
+    assert same == 7
+    np.testing.assert_array_equal(moved, [0, 1, 3])

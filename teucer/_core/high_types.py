@@ -9,11 +9,12 @@ from typing import Any, NamedTuple, final
 from teucer._core.references import types as references
 from teucer._core.references.types import RefEffect, RefType
 from teucer._core.trace import Trace, Tracer, current_trace, typeof
-from teucer._core.types import Aval, Zero, high_types, register_aval_of
+from teucer._core.types import Aval, Zero, aval_rules, high_types, register_aval_of
+from teucer._xla.arrays import ArrayImpl
 
 __all__ = ["AvalMutableQDD", "AvalQDD", "HighType", "MappingSpec", "MutableHighType", "MutableQDD", "StateEffect",
-           "aval_mapping_handlers", "aval_method", "aval_property", "cur_qdd", "fits", "is_high", "is_mutable", "low_types",
-           "low_values", "member_of", "register_hitype", "stated"]
+           "as_array", "aval_mapping_handlers", "aval_method", "aval_property", "cur_qdd", "fits", "is_high", "is_mutable",
+           "low_types", "low_values", "member_of", "register_hitype", "stated"]
 
 
 class MappingSpec:
@@ -380,6 +381,13 @@ def state_in(trace: Trace | None, x: Any) -> Any:
     if isinstance(x, Tracer):
         raise TypeError(f"cur_qdd: the state of {x} is not known here.")
     return x.cur_qdd()
+
+
+def as_array(x: Any) -> Any:
+    """The array that stands for a value of a high type which gives one (`__jax_array__`); other values as they are."""
+    if type(x) is not ArrayImpl and type(x) in aval_rules and typeof(x).is_high and hasattr(x, "__jax_array__"):
+        return x.__jax_array__()
+    return x
 
 
 def low_types(aval: Any) -> list[Any]:

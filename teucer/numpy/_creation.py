@@ -13,8 +13,9 @@ from teucer._arrays import transfer
 from teucer._arrays.arrays import ArrayImpl
 from teucer._base import dtypes, errors
 from teucer._base.source import user_stacklevel
+from teucer._core.high_types import as_array
 from teucer._core.trace import Tracer, current_trace
-from teucer._core.types import ShapedArray, aval_of, is_valid_type
+from teucer._core.types import ShapedArray, aval_of, high_types, is_valid_type
 from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer._derived.moves import device_put, filled_at
 from teucer._devices.shardings import explicit_sharding, single_device_sharding
@@ -271,6 +272,7 @@ def _check_fits(op: str, value: Any, shape: tuple[Any, ...]) -> None:
 
 def _like(op: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any,
           out_sharding: Any = None) -> Any:
+    a = as_array(a) if high_types else a
     if not is_valid_type(a) and isinstance(getattr(a, "shape", None), tuple) and hasattr(a, "dtype") and not isinstance(a, type):
         aval = ShapedArray(a.shape, dtypes.as_dtype(a.dtype))  # of a reference's part, or a description of an array
     else:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 from teucer._core import trace
+from teucer._core.high_types import as_array
+from teucer._core.types import high_types
 from teucer._transform.library import library
 
 __all__ = ["LibraryFunction", "fast"]
@@ -42,6 +44,8 @@ def _fast(function: Callable[..., Any], static: Sequence[str]) -> Any:
     current, plain = trace._current, function
 
     def face(*args: Any, **kwargs: Any) -> Any:
+        if high_types:
+            args, kwargs = tuple(map(as_array, args)), {name: as_array(x) for name, x in kwargs.items()}
         return compiled(*args, **kwargs) if current.trace is trace.EVAL else plain(*args, **kwargs)
     functools.update_wrapper(face, function)
     face.compiled = compiled  # type: ignore[attr-defined]

@@ -30,7 +30,7 @@ def _all(x: Any) -> Any:
 def _close(a: Any, b: Any, rtol: Any, atol: Any, equal_nan: bool) -> Any:
     x, y = promote("isclose", ANY, a, b)
     if not is_kind(x, np.inexact):
-        if is_kind(x, np.bool_):
+        if is_kind(x, np.bool_) or typeof(x).extended:
             return lax.eq(x, y)
         # Integers are compared as floats.
         wide = dtypes.to_inexact_dtype(typeof(x).dtype)

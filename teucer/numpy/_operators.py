@@ -10,8 +10,9 @@ import numpy as np
 from teucer._arrays.arrays import ArrayImpl
 from teucer._base import config, dtypes, tracebacks
 from teucer._core import trace
+from teucer._core.high_types import as_array
 from teucer._core.trace import Tracer
-from teucer._core.types import is_valid_type
+from teucer._core.types import high_types, is_valid_type
 from teucer._programs.run import shard_arg_fallback
 from teucer._transform.jit import JitOptions, call_jitted
 from teucer._xla.dispatcher import dispatcher
@@ -87,6 +88,8 @@ def _array_operator(function: Any, symbol: str) -> Any:
 
     @tracebacks.api_boundary
     def cache_miss(x: Any, y: Any) -> tuple[Any, Any]:
+        if high_types and y is not (y := as_array(y)):
+            return cache_miss(x, y)[0], None
         if not accepts(x, y, symbol, swapped):
             return NotImplemented, None
         if trace.current_trace() is not trace.EVAL:
@@ -114,6 +117,7 @@ def _tracer_operator(function: Any, row: Row) -> Any:
     swapped = plain is function  # _reflected's
     if row.primitive is None:
         def operator(x: Any, y: Any) -> Any:
+            y = as_array(y) if high_types else y
             return plain(x, y) if accepts(x, y, symbol, swapped) else NotImplemented
         return operator
     bind, direct = row.primitive.call, row.direct
@@ -130,6 +134,8 @@ def _tracer_operator(function: Any, row: Row) -> Any:
                 return (bind(y, x) if swapped else bind(x, y))[0]
         elif (kind is type(x) or kind is ArrayImpl) and y.aval is aval and aval in known:
             return (bind(y, x) if swapped else bind(x, y))[0]
+        if high_types and y is not (y := as_array(y)):
+            return fast_operator(x, y)
         if not accepts(x, y, symbol, swapped):
             return NotImplemented
         if aval.dtype in direct:

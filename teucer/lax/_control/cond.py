@@ -171,9 +171,7 @@ class Cond(Primitive):
 
     def forward(self, eqn: Eqn) -> Any:
         """A result that every branch takes from the same operand."""
-        sources = zip(*(unchanged(b.jaxpr) for b in eqn.params["branches"]), strict=True)
-        same = [found[0] if isinstance(found[0], int) and len(set(found)) == 1 else None for found in sources]
-        return eqn, [None if i is None else eqn.invars[1 + i] for i in same]
+        return eqn, [None if i is None else eqn.invars[1 + i] for i in _handed_on(eqn.params["branches"])]
 
     def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
         branches = eqn.params["branches"]
@@ -326,7 +324,16 @@ def _select_branches(axis: Any, index: Any, operands: Sequence[Any], batched: Se
     else:
         outs = [_selection.select_n(_structure.broadcast_to(index, typeof(ys[0]).shape, (0,)), *ys)
                 for ys in zip(*cases, strict=True)]
-    return outs, (0,) * len(outs)
+    # What every branch hands on from an operand is that operand, which need not be batched.
+    same = _handed_on(branches)
+    return ([y if i is None else operands[i] for y, i in zip(outs, same, strict=True)],
+            tuple(0 if i is None or batched[i] else None for i in same))
+
+
+def _handed_on(branches: Sequence[ClosedJaxpr]) -> list[int | None]:
+    """For each result the number of the operand, behind the index, that it is in every branch; None for another."""
+    sources = zip(*(unchanged(b.jaxpr) for b in branches), strict=True)
+    return [found[0] if isinstance(found[0], int) and len(set(found)) == 1 else None for found in sources]
 
 
 def _guarded(chosen: Any, x: Any) -> Any:
