@@ -319,11 +319,8 @@ def _select_branches(axis: Any, index: Any, operands: Sequence[Any], batched: Se
         # Elements that did not choose the branch go through it without a derivative, which may be infinite for them.
         guarded = [_guarded(chosen, x) if b else x for x, b in zip(operands, batched, strict=True)]
         cases.append(batch_jaxpr(branch, axis, batched, wanted)[0](*guarded))
-    if len(branches) == 1:
-        outs: Sequence[Any] = cases[0]
-    else:
-        outs = [_selection.select_n(_structure.broadcast_to(index, typeof(ys[0]).shape, (0,)), *ys)
-                for ys in zip(*cases, strict=True)]
+    outs: Sequence[Any] = cases[0] if len(branches) == 1 else [
+        _selection.select_n(_structure.broadcast_to(index, typeof(ys[0]).shape, (0,)), *ys) for ys in zip(*cases, strict=True)]
     # What every branch hands on from an operand is that operand, which need not be batched.
     same = _handed_on(branches)
     return ([y if i is None else operands[i] for y, i in zip(outs, same, strict=True)],
