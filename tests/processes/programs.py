@@ -102,15 +102,17 @@ def goes_on():
     if jax.process_index() == last:
         os.kill(os.getpid(), signal.SIGKILL)
     try:
-        triple(rows())
+        triple(rows()).block_until_ready()
         raise SystemExit("no failure")
     except jax.distributed.ProcessFailure as err:
-        same(err.processes, [last])
+        failed = err.processes
+    assert last in failed
     with multihost_utils.live_devices(jax.devices()) as devices:
-        assert {d.process_index for d in devices} == set(range(last))
+        left = {d.process_index for d in devices}
+        assert jax.process_index() in left and last not in left
         sharding = jax.NamedSharding(jax.sharding.Mesh(devices, ("x",)), P("x"))
         x = jax.make_array_from_callback((len(devices),), sharding, lambda index: np.ones(len(devices), np.float32)[index])
-        print("survivors:", float(double(x)))
+        print("survivors:", float(double(x)) / 2, "of", len(left))
 
 
 def fault(kind):

@@ -35,9 +35,22 @@ def test_many_calls_do_not_hang():
     assert done.stdout.count("300 calls") == 2
 
 
+def check_survivors(n):
+    done = launch("goes_on", n, JAX_ENABLE_RECOVERABILITY="1", TEUCER_HEARTBEAT_TIMEOUT="5", TEUCER_COLLECTIVE_TIMEOUT="40")
+    said = done.stdout + done.stderr
+    assert "survivors: 1.0 of" in done.stdout, said
+    assert done.stdout.count("survivors:") == len(re.findall(r"^ +\d+  status 0 ", done.stderr, re.M)), said
+    assert done.stderr.rstrip().endswith(f"teucer launch: process {n - 1} failed first."), said
+
+
 def test_survivors_go_on():
-    done = launch("goes_on", JAX_ENABLE_RECOVERABILITY="1", **FAST)
-    assert "survivors: 2.0" in done.stdout, done.stdout + done.stderr
+    check_survivors(2)
+
+
+@pytest.mark.slow  # some are ended, since they wait within XLA for one that is alive
+@pytest.mark.parametrize("n", [3, 4])
+def test_some_of_several_survivors_go_on(n):
+    check_survivors(n)
 
 
 FAULTS = {

@@ -194,13 +194,14 @@ class Watch:
         Raises RuntimeError if not all come within the time, or one has failed.
         """
         self._ended = self._ended or name == "shutdown"
-        self.check(tuple(range(self._count)))
         others = [i for i in range(self._count) if i not in self.failed]
+        self.check(tuple(others if self._survives() else range(self._count)))
         try:
             self._client.key_value_set(f"{_ROOT}/here/{name}/{self._number}", "", allow_overwrite=True)
             self._client.wait_at_barrier(f"{_ROOT}/{name}", int(seconds * 1000), others)
         except XlaRuntimeError as err:
-            if self._concluded.wait(2 * self._period):
+            known = self._concluded.wait(2 * self._period)
+            if known and (not self._survives() or self.failed.intersection(others)):
                 self._raised = True
                 raise self.verdict from err  # type: ignore[misc]  # there is one
             missing = sorted(set(others) - self._present(name))

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import IO
 
+from teucer._base import config
 from teucer.cli._errors import CommandError
 
 _GRACE = 15.0  # seconds in which the others may find out and say what they were waiting for
@@ -78,7 +79,7 @@ def launch(count: int, devices: int | None, port: int | None, program: Sequence[
             env["JAX_NUM_CPU_DEVICES"] = str(devices)
         processes.append(_Process(number, command, env))
     try:
-        _wait(processes)
+        _wait(processes, config.enable_recoverability.value)
     except KeyboardInterrupt:
         _end(processes, signal.SIGINT)
     return _report(processes)
@@ -89,14 +90,17 @@ def _free_port() -> int:
         return int(s.getsockname()[1])
 
 
-def _wait(processes: Sequence[_Process]) -> None:
-    """Until all have ended, or some time after one has failed; then the rest is ended."""
+def _wait(processes: Sequence[_Process], recoverable: bool) -> None:
+    """Until all have ended, or some time after one has failed: then the rest is ended.
+
+    recoverable: the rest may go on.
+    """
     failed_at = None
     while True:
         states = [p.poll() for p in processes]
         if None not in states:
             return
-        if any(states) and failed_at is None:
+        if any(states) and failed_at is None and not recoverable:
             failed_at = time.monotonic()
         if failed_at is not None and time.monotonic() > failed_at + _GRACE:
             _end([p for p in processes if p.poll() is None], signal.SIGTERM)
