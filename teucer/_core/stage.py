@@ -20,6 +20,7 @@ from teucer._core.primitive import NO_EFFECTS
 from teucer._core.references import types as references
 from teucer._core.trace import Trace, Tracer, check_alive, check_leaks, current_trace, end, using
 from teucer._core.types import aval_of, aval_rules, float0, high_types, in_host_memory, partitioned, varying
+from teucer._dimensions.dimensions import Dimension
 from teucer._xla.arrays import ArrayImpl
 
 __all__ = ["DebugInfo", "StageTrace", "StageTracer", "is_written", "stage_flat", "stage_jaxpr"]
@@ -190,7 +191,7 @@ class StageTrace(Trace):
                 return Literal(x, aval_of(x))
             if isinstance(x, Tracer):
                 check_alive(x)
-            elif kind not in aval_rules and hasattr(x, "__jax_array__") and not hasattr(x, "aval"):
+            elif (kind is Dimension or kind not in aval_rules) and hasattr(x, "__jax_array__") and not hasattr(x, "aval"):
                 with using(self):
                     return self.atom(x.__jax_array__())
         entry = self.consts.get(id(x))
