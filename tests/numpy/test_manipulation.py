@@ -256,3 +256,12 @@ def test_small_functions_are_numpys(f):
 
 def test_segment_prod():
     np.testing.assert_array_equal(jax.ops.segment_prod(V, np.array([0, 2, 0, 0, 2]), 4), [3, 1, -4, 1])
+
+
+def test_fits_and_correlations_broadcast_nothing_unasked():
+    x = Y.reshape(3, 8)
+    calls = [lambda: jnp.corrcoef(x), lambda: jnp.polyfit(x[0], x[1], 2, w=abs(x[2]), cov=True), lambda: jnp.polyfit(x[0], x.T, 2)]
+    expected = [f() for f in calls]
+    with jax.numpy_rank_promotion("raise"):
+        for f, want in zip(calls, expected, strict=True):
+            jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), f(), want)

@@ -335,7 +335,9 @@ def polyfit(x: ArrayLike, y: ArrayLike, deg: int, rcond: float | None = None, fu
         if places.shape[0] <= degree + 1:
             raise ValueError("the number of data points must exceed order to scale the covariance matrix")
         scale = residuals / (places.shape[0] - (degree + 1))
-    return (out, inverse * scale) if values.ndim == 1 else (out, inverse[:, :, None] * scale)
+    if values.ndim == 1:
+        return out, inverse * (scale if isinstance(scale, int) else _structure.reshape(scale, (1, 1)))
+    return out, inverse[:, :, None] * (scale if isinstance(scale, int) else _structure.reshape(scale, (1, 1, scale.shape[0])))
 
 
 @fast(static=("degree", "rcond"))
@@ -348,16 +350,17 @@ def _fit(x: Any, y: Any, w: Any, degree: int, rcond: float) -> Any:
         target = target * (w if y.ndim == 1 else _structure.reshape(w, (w.shape[0], 1)))
     scale = _ufuncs.sqrt(_structure.reduce_sum(_ufuncs.real(powers * _ufuncs.conj(powers)), [0]))
     scale = where(scale == 0, 1, scale)
-    scaled = powers / scale
+    row = _structure.reshape(scale, (1, scale.shape[0]))
+    scaled = powers / row
     u, s, vh = _linalg_svd.svd(scaled, full_matrices=False)
     kept = s > rcond * s[0]
-    inverse = where(kept, 1 / where(kept, s, 1), 0)
+    inverse = _structure.reshape(where(kept, 1 / where(kept, s, 1), 0), (1, s.shape[0]))
     back = _exact(_ufuncs.conj(_structure.transpose(vh, (1, 0))) * inverse, _ufuncs.conj(_structure.transpose(u, (1, 0))))
     c = _exact(back, target)
     error = target - _exact(scaled, c)
     residuals = _structure.reduce_sum(_ufuncs.real(error * _ufuncs.conj(error)), [0])
     out = c / (scale if y.ndim == 1 else _structure.reshape(scale, (count, 1)))
-    spread = _exact(_structure.transpose(vh, (1, 0)) * inverse * inverse, vh) / scale / _structure.reshape(scale, (count, 1))
+    spread = _exact(_structure.transpose(vh, (1, 0)) * inverse * inverse, vh) / row / _structure.reshape(scale, (count, 1))
     rank = _structure.reduce_sum(convert(kept, np.dtype(np.int32)), [0])
     return out, _structure.reshape(residuals, (1,) if y.ndim == 1 else residuals.shape), rank, s, spread
 
