@@ -299,3 +299,20 @@ def test_made_over_a_mesh_without_one_in_force(mesh):
         assert str(jax.typeof(y)).endswith("[8@x,4]") and y.devices() == set(jax.devices())
     with pytest.raises(ValueError, match="incompatible devices"):
         jax.reshard(jax.device_put(np.ones((8, 4), np.float32), jax.devices()[3]), s)
+
+
+def test_types_always_have_a_sharding(mesh):
+    """Over the mesh in force where nothing is partitioned, with an entry an axis; a traced value has none, as in JAX."""
+    here = jax.typeof(jnp.ones((2, 3))).sharding
+    assert here == NamedSharding(jax.sharding.get_abstract_mesh(), P(None, None)) and here.mesh.empty
+    x = jax.device_put(np.ones((8, 4), np.float32), NamedSharding(mesh, P("x")))
+    assert jax.typeof(x).sharding == NamedSharding(mesh.abstract_mesh, P("x", None))
+    with jax.set_mesh(mesh):
+        assert jax.typeof(jnp.zeros(3)).sharding == NamedSharding(mesh.abstract_mesh, P(None))
+    with pytest.raises(AttributeError, match=r"'sharding' attribute is not available on traced array.*jax.typeof"):
+        jax.jit(lambda x: x.sharding)(x)
+    for spec, match in [(P("x", "y"), "must be equal to aval's ndim"), (P("x"), "does not evenly divide the dimension size 2")]:
+        with pytest.raises(ValueError, match=match):
+            jax.core.ShapedArray((2,), np.float32, sharding=NamedSharding(mesh.abstract_mesh, spec))
+    with pytest.raises(ValueError, match="only valid for values of rank at least 2"):
+        jax.ShapeDtypeStruct((8,), np.float32, sharding=NamedSharding(mesh, P("x", "y")))

@@ -95,6 +95,9 @@ def _read(x: Any) -> tuple[np.ndarray[Any, Any], bool]:
 
 
 def _gather(x: Any) -> np.ndarray[Any, Any]:
+    if x._sharding._sums():
+        raise ValueError("the value of an array whose parts are still to be summed is on no device.\n"
+                         f"    x: {x.aval!r}, sharding {x.sharding}\n  Sum them first: jax.reshard(x, jax.P()).")
     out = np.empty(x.shape, x.dtype)
     for shard in x.addressable_shards:
         if shard.replica_id == 0:

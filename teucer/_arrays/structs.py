@@ -16,7 +16,7 @@ from teucer._core.memory import space_of
 from teucer._core.references.types import RefType
 from teucer._core.trace import typeof as aval_of_value
 from teucer._core.types import ShapedArray, register_aval_of
-from teucer._devices.shardings import typed
+from teucer._devices.shardings import NamedSharding, typed
 
 __all__ = ["ShapeDtypeStruct", "as_struct", "described", "typeof"]
 
@@ -48,6 +48,8 @@ class ShapeDtypeStruct:
                 raise TypeError("`Layout.AUTO` cannot be used in place of a device-local layout in a `ShapeDtypeStruct`. "
                                 f"Got {sharding}\n  Give it to jit, as in_shardings.")
             sharding = sharding.sharding
+        if isinstance(sharding, NamedSharding):
+            sharding.check_compatible_aval(self.shape)
         self._layout = layout
         self.sharding, self.weak_type, self.is_ref = sharding, bool(weak_type), is_ref
         self.vma = None if vma is None else frozenset(vma)
@@ -146,7 +148,8 @@ def as_struct(aval: Any) -> Any:
     """The struct of a type; high types are their own."""
     if aval.is_high:
         return aval
-    return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=aval.sharding, is_ref=type(aval) is RefType)
+    return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=aval.partition, vma=aval.vma or None,
+                            is_ref=type(aval) is RefType)
 
 
 def described(call: FlatCall) -> FlatCall:

@@ -104,7 +104,23 @@ def from_parts(aval: ShapedArray, sharding: Any, part: Callable[[tuple[slice, ..
         if key not in found:
             found[key] = np.asarray(part(index), order="C")
         parts.append(found[key])
+    if sharding._sums():
+        return _sum_of_parts(aval, sharding, dict(zip(indices, parts, strict=True)), committed)
     return xla.put(aval.carrier, sharding, parts, list(indices), committed=committed)
+
+
+def _sum_of_parts(aval: ShapedArray, sharding: Any, values: dict[Any, Any], committed: bool) -> Any:
+    """An array whose parts are still to be summed: the first device has the value, the others nothing to add to it.
+
+    Put one by one, since jaxlib takes devices with one index to hold the same.
+    """
+    parts = []
+    for device, more in zip(shardings.devices_of(sharding), sharding._sums(), strict=True):
+        if device in values:
+            value = np.zeros_like(values[device]) if more else values[device]
+            own = ShapedArray(value.shape, value.dtype)
+            parts.append(xla.put(own, shardings.single_device_sharding(device), [value], [device], committed=True))
+    return xla.assemble(aval.carrier, sharding, parts, committed=committed)
 
 
 def _same_place(x: Any, sharding: Any, committed: bool, copy: bool) -> Any:
@@ -118,8 +134,8 @@ def _same_place(x: Any, sharding: Any, committed: bool, copy: bool) -> Any:
 
 def _same_cut(old: Any, new: Any, shape: tuple[int, ...]) -> bool:
     """Whether both cut the array into the same parts in the same order."""
-    return old.num_devices == new.num_devices and list(old.devices_indices_map(shape).values()) == list(
-        new.devices_indices_map(shape).values())
+    same = old.num_devices == new.num_devices and old._sums() == new._sums()
+    return same and list(old.devices_indices_map(shape).values()) == list(new.devices_indices_map(shape).values())
 
 
 def as_sharding(where: Any) -> Any:

@@ -19,6 +19,10 @@ class ShardingTypeError(Exception):
     """The partitions of operands over Explicit mesh axes do not go together."""
 
 
+class NonlinearOnPartsError(ShardingTypeError, NotImplementedError):
+    """An operation that is not linear was given a value whose parts are still to be summed."""
+
+
 class noted(NamedTuple):  # reads as a function: value_error(..., x=noted(x, "axis 1 has size 3"))
     """A value of an error message, and what is to be said of it."""
 

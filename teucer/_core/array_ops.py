@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from teucer._base.dtypes import issubdtype
 from teucer._core.provided import provided
-from teucer._core.specs import UNCONSTRAINED
+from teucer._core.specs import UNCONSTRAINED, PartitionSpec
 from teucer._core.trace import typeof
-from teucer._core.types import DEVICE, ShapedArray, Zero, high_types
+from teucer._core.types import DEVICE, ShapedArray, Zero, high_types, summed
 
 __all__ = ["add_cotangents", "alike", "broadcast", "instantiate", "moveaxis", "vary", "zeros"]
 
@@ -108,9 +111,13 @@ def new_reference(x: Any) -> Any:
 
 def as_primal(ct: Any, aval: Any) -> Any:
     """A cotangent laid out as the value whose cotangent it is."""
-    own, wanted = typeof(ct).sharding, aval.sharding
-    # What is not said to be divided may be: the compiler need not gather a cotangent that is summed next.
-    return ct if own is wanted else lay_out(ct, own.with_spec((UNCONSTRAINED,) * ct.ndim) if wanted is None else wanted)
+    own, wanted = typeof(ct).partition, aval.cotangent_aval().partition
+    if own is wanted:
+        return ct
+    if wanted is None:
+        # What is not said to be divided may be: the compiler need not gather a cotangent that is summed next.
+        wanted = own.with_spec(() if own.spec.unreduced else (UNCONSTRAINED,) * ct.ndim)
+    return lay_out(ct, wanted)
 
 
 def lay_out(x: Any, sharding: Any) -> Any:
@@ -127,10 +134,24 @@ def vary(x: Any, axes: frozenset[Any]) -> Any:
 
 
 def alike(xs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Values, each cast to vary over the manual mesh axes over which some of them does."""
+    """Values, each cast to vary over the manual mesh axes over which some of them does.
+
+    Numbers that go with arrays whose cotangents are sums over mesh axes are cast to have such cotangents too.
+    """
     of_each = [aval.vma if isinstance(aval := typeof(x), ShapedArray) else None for x in xs]
     known = [vma for vma in of_each if vma is not None]
-    if not any(known):
+    if any(known):
+        union = frozenset().union(*known)
+        xs = tuple([x if vma is None or vma == union else provided.vary(x, union - vma)
+                    for x, vma in zip(xs, of_each, strict=True)])
+    return _reduced_alike(xs) if summed else xs
+
+
+def _reduced_alike(xs: tuple[Any, ...]) -> tuple[Any, ...]:
+    avals = [typeof(x) for x in xs]
+    model = next((a.partition for a in avals if isinstance(a, ShapedArray) and a.reduced), None)
+    if model is None or any(isinstance(a, ShapedArray) and a.unreduced for a in avals):
         return xs
-    union = frozenset().union(*known)
-    return tuple([x if vma is None or vma == union else provided.vary(x, union - vma) for x, vma in zip(xs, of_each, strict=True)])
+    reduced = PartitionSpec(reduced=model.spec.reduced)
+    return tuple([provided.reduce_cotangents(x, model.with_spec(reduced)) if isinstance(a, ShapedArray) and not a.ndim and
+                  not a.reduced and not a.vma and issubdtype(a.dtype, np.inexact) else x for x, a in zip(xs, avals, strict=True)])

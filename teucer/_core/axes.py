@@ -38,8 +38,8 @@ def known_place(name: Any) -> int | None:
     return _axes.places.get(name)
 
 
-def axis_size(name: Any) -> Any:
-    """The size of a named axis.
+def axis_size(name: Any, op: str = "the collective") -> Any:
+    """The size of a named axis, of which `op` speaks.
 
     Raises NameError if no such axis is in force.
     """
@@ -47,7 +47,7 @@ def axis_size(name: Any) -> Any:
         return _axes.sizes[name]
     except KeyError:
         known = ", ".join(map(repr, _axes.sizes)) or "none"
-        raise NameError(f"Found an unbound axis name: {name}. To fix this, please call the collective under `jax.shard_map`, or "
+        raise NameError(f"Found an unbound axis name: {name}. To fix this, please call {op} under `jax.shard_map`, or "
                         f"vmap(..., axis_name=...).\n    The following axis names are available: {known}.") from None
 
 

@@ -10,12 +10,16 @@ import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from teucer._base.errors import ShardingTypeError
+import numpy as np
+
+from teucer._base import dtypes
+from teucer._base.errors import NonlinearOnPartsError, ShardingTypeError
 from teucer._core.specs import DuplicateSpecError, PartitionSpec, entry_names
 from teucer._core.trace import typeof
-from teucer._core.types import DEVICE, ShapedArray, in_host_memory, varying
+from teucer._core.types import DEVICE, ShapedArray, in_host_memory, summed, varying
 
-__all__ = ["Labels", "aligned", "batched", "every", "kept", "laid_out", "leading", "reshaped", "varies_over", "whole"]
+__all__ = ["Labels", "aligned", "batched", "check_parts", "check_same_parts", "every", "gives_parts", "kept", "laid_out",
+           "leading", "parts_of_sum", "reshaped", "varies_over", "whole"]
 
 Axes = tuple[Any, ...]
 NOTHING: frozenset[Any] = frozenset()
@@ -71,19 +75,22 @@ def laid_out(primitive: Any, avals: Sequence[Any], params: dict[str, Any], outs:
         outs = _in_memory(primitive, avals, outs)
     sharding = None
     for aval in avals:
-        own = getattr(aval, "sharding", None)  # a token has none
+        own = getattr(aval, "partition", None)  # a token has none
         if own is not None:
             if sharding is not None and sharding.mesh.shape_tuple != own.mesh.shape_tuple:
                 raise ValueError(f"Mesh for all inputs should be equal. Got one mesh: {sharding.mesh} and another mesh: "
                                  f"{own.mesh}\n  {primitive}: {_listed(avals)}")
             sharding = own
-    if sharding is None or (params.get("out_sharding") or params.get("sharding")) is not None:
+    if sharding is None:
         return outs
     rule = primitive.shard(*avals, **params)
     if rule is None:
         return outs
+    sums = of_sums(primitive, avals) if summed else WHOLE
+    if (params.get("out_sharding") or params.get("sharding")) is not None:
+        return outs
     entries = _entries(primitive, avals, rule)
-    return tuple([_laid_out(primitive, avals, out, [entries.get(label) for label in _named(rule, i)], sharding)
+    return tuple([_laid_out(primitive, avals, out, [entries.get(label) for label in _named(rule, i)], sharding, sums)
                   for i, out in enumerate(outs)])
 
 
@@ -130,9 +137,9 @@ def _entries(primitive: Any, avals: Sequence[Any], rule: Labels) -> dict[Any, An
     found: dict[Any, Any] = {}
     twice = set()
     for labels, aval in zip(rule.operands, avals, strict=True):
-        if getattr(aval, "sharding", None) is None:
+        if getattr(aval, "partition", None) is None:
             continue
-        for i, entry in enumerate(aval.sharding.spec):
+        for i, entry in enumerate(aval.partition.spec):
             label = labels[i] if i < len(labels) else None
             if entry is None:
                 continue
@@ -154,10 +161,10 @@ def _entries(primitive: Any, avals: Sequence[Any], rule: Labels) -> dict[Any, An
     return found
 
 
-def _laid_out(primitive: Any, avals: Sequence[Any], out: Any, entries: list[Any], sharding: Any) -> Any:
-    if not any(e is not None for e in entries):
+def _laid_out(primitive: Any, avals: Sequence[Any], out: Any, entries: list[Any], sharding: Any, sums: Sums) -> Any:
+    if not any(e is not None for e in entries) and sums is WHOLE:
         return out
-    spec = PartitionSpec(*entries, *[None] * (out.ndim - len(entries)))
+    spec = PartitionSpec(*entries, *[None] * (out.ndim - len(entries)), unreduced=sums.unreduced, reduced=sums.reduced)
     sizes = sharding.mesh.sizes
     for i, entry in enumerate(spec):
         n = 1
@@ -177,12 +184,127 @@ def _laid_out(primitive: Any, avals: Sequence[Any], out: Any, entries: list[Any]
                                 "with jax.reshard, or say the sharding of the result with out_sharding.") from None
 
 
+class Sums(NamedTuple):
+    """The mesh axes over which a value is still to be summed, and those over which its cotangent is."""
+
+    unreduced: frozenset[Any]
+    reduced: frozenset[Any]
+
+
+WHOLE = Sums(NOTHING, NOTHING)
+
+
+def of_sums(primitive: Any, avals: Sequence[Any]) -> Sums:
+    """What the types of operands say of sums for the results, by how the primitive is linear (`Primitive.linear_in`).
+
+    Raises ShardingTypeError where parts of a sum cannot be operands, or operands do not go together.
+    """
+    arrays = [a for a in avals if isinstance(a, ShapedArray)]
+    unreduced = NOTHING.union(*[a.unreduced for a in arrays])
+    reduced = NOTHING.union(*[a.reduced for a in arrays]) - unreduced
+    if unreduced:
+        _check_unreduced(primitive, avals)
+    if not primitive.keeps_reduced:
+        reduced = NOTHING
+    elif reduced:
+        _check_reduced(primitive, arrays, reduced)
+    return Sums(unreduced, reduced) if unreduced or reduced else WHOLE
+
+
+def _check_unreduced(primitive: Any, avals: Sequence[Any]) -> None:
+    """Check that results are linear in the operands that are still to be summed."""
+    kind, of_each = primitive.linear_in, [a.unreduced if isinstance(a, ShapedArray) else NOTHING for a in avals]
+    if kind == "product":
+        named = [i for i, axes in enumerate(of_each) if axes]
+        if len(named) > 1:
+            raise ShardingTypeError(f"lhs and rhs to `{primitive}` cannot be unreduced since {primitive} is bilinear. Got "
+                                    f"lhs={set(of_each[0])}, rhs={set(of_each[1])}\n  Reduce one with jax.reshard first.")
+        left, right = ("LHS", "RHS") if named[0] == 0 else ("RHS", "LHS")
+        if avals[1 - named[0]].reduced != of_each[named[0]]:
+            raise ShardingTypeError(f"{right} should be reduced along the same axes {left} is unreduced on. Got "
+                                    f"lhs={avals[0].str_short()} and rhs={avals[1].str_short()}\n  Sum first, or lay the other "
+                                    "factor out as jax.P(reduced=...), with jax.reshard.")
+        return
+    among = {"sum": range(len(avals)), "cases": range(1, len(avals))}.get(kind, kind)
+    if among is None or any(axes and i not in among for i, axes in enumerate(of_each)):
+        raise NonlinearOnPartsError(f"{primitive} is a non-linear operation and cannot accept input that is unreduced; the "
+                                    f"unreduced rule for {primitive} is not implemented. Got {_listed(avals)}\n  Sum first, with "
+                                    "jax.reshard.")
+    # A number beside arrays, where it may be, is zero: what pads, say.
+    different = {of_each[i] for i in among if kind == "sum" or avals[i].ndim or of_each[i]}
+    if len(different) > 1 and NOTHING in different:
+        which = ("lhs", "rhs") if of_each[0] else ("rhs", "lhs")
+        raise ShardingTypeError(f"{which[0]} is unreduced while {which[1]} is not. `{primitive}` operation does not allow this "
+                                f"because there will be implicit communication. Please reduce {which[0]} via `reshard` before "
+                                f"calling `{primitive}`.\n    operands: {_listed(avals)}")
+    if len(different) > 1:
+        raise ShardingTypeError(f"lhs and rhs to `{primitive}` must be unreduced along the same mesh axes. Got {_listed(avals)}\n"
+                                "  Sum first, with jax.reshard.")
+
+
+def parts_of_sum(ct: Any, axes: Sequence[int], aval: Any) -> Any:
+    """How the sum of a cotangent over axes is laid out that is still to be summed over mesh axes, as `aval` wants; or None."""
+    if not aval.reduced or ct.partition is None:
+        return None
+    spec = ct.partition.spec
+    left = aval.reduced.intersection(n for i in axes for n in entry_names(spec[i]))
+    rest = [e for i, e in enumerate(spec) if i not in axes]
+    return ct.partition.with_spec(spec.update(partitions=rest, unreduced=spec.unreduced | left)) if left else None
+
+
+def gives_parts(primitive: Any, avals: Sequence[Any], outs: Sequence[Any]) -> bool:
+    """Whether results are parts of sums because operands are, or because they are divided along what is summed."""
+    if primitive.higher_order or (primitive.linear_in is None and primitive.keeps_reduced):
+        return False
+    wanted = NOTHING.union(*[a.unreduced for a in outs])
+    specs = [a.partition.spec for a in avals if a.partition is not None]
+    return bool(wanted) and wanted <= NOTHING.union(*[s.unreduced.union(s.names()) for s in specs])
+
+
+def check_parts(x: Any, axes: Sequence[int], out_sharding: Any) -> None:
+    """Check that a sum of x over axes may be laid out so, if over some mesh axes it is still to be taken."""
+    wanted = frozenset() if out_sharding is None else out_sharding.spec.unreduced
+    over = () if x.partition is None else (n for i in axes for n in entry_names(x.partition.spec[i]))
+    if not wanted <= x.unreduced.union(over):
+        raise ShardingTypeError("out_sharding's unreduced axes should be in operand's specs that were summed over. Got "
+                                f"operand={x.str_short()}, axes={set(axes)}, unreduced_spec={set(wanted)}")
+
+
+def check_same_parts(name: str, x: Any, out_sharding: Any) -> None:
+    """Check that a result of which the sharding is given is a sum over the same mesh axes as x, and its cotangent too."""
+    for what in ("unreduced", "reduced") if out_sharding is not None else ():
+        own, wanted = getattr(x, what), getattr(out_sharding.spec, what)
+        if own != wanted:
+            how = f"must be {what} over the same mesh axes as operand" if own else f"cannot contain {what} axes"
+            raise ValueError(f"{name}: out_sharding {how}. Got operand={x.str_short()} and out_sharding={out_sharding.spec}\n"
+                             "  Change that with jax.reshard.")
+
+
+def _check_reduced(primitive: Any, arrays: Sequence[ShapedArray], reduced: frozenset[Any]) -> None:
+    """Check that cotangents of all operands are sums over the same axes; numbers and parts of sums are left out."""
+    kinds = {(a.shape, a.dtype) for a in arrays if a.ndim}
+    for aval in arrays:
+        lacking = reduced - aval.reduced - aval.unreduced
+        apart = len(kinds) > 1 and not dtypes.issubdtype(aval.dtype, np.inexact)  # places, or a condition
+        if not lacking or not aval.ndim or apart:
+            continue
+        over = aval.vma.union(aval.partition.spec.names() if aval.partition is not None else ())
+        if lacking & over:
+            raise ShardingTypeError("Inputs cannot be sharded/varying on the same axes that another input is reduced on. Reshard "
+                                    "the input which is reduced to be sharded on the mesh axes it is reduced on via "
+                                    f"`jax.sharding.reshard(inp, jax.P(...))`. Got input type: {aval.str_short()} and reduced "
+                                    f"spec: {set(reduced)}\n  {primitive}: {_listed(arrays)}")
+        raise ShardingTypeError("Inputs cannot be replicated on the same axes that another input is reduced on. Got input type: "
+                                f"{aval.str_short()} and reduced spec: {set(reduced)}\n  {primitive}: {_listed(arrays)}\n  "
+                                "Lay it out as jax.P(reduced=...) with jax.reshard.")
+
+
 def _listed(avals: Sequence[Any]) -> str:
     return ", ".join(a.str_short(short_dtypes=True) for a in avals)
 
 
 def _spec(aval: Any) -> str:
-    return str((None,) * aval.ndim if aval.sharding is None else aval.sharding.spec.partitions)
+    return str((None,) * aval.ndim if aval.partition is None else aval.partition.spec.partitions)
 
 
 def reshaped(x: Any, shape: Any) -> PartitionSpec:
@@ -190,10 +312,10 @@ def reshaped(x: Any, shape: Any) -> PartitionSpec:
 
     Raises ShardingTypeError where that does not say it.
     """
-    sizes = x.sharding.mesh.sizes
+    sizes = x.partition.mesh.sizes
     entries: list[tuple[Any, ...]] = [()] * len(shape)
     for old, new in _groups(x.shape, shape):
-        names = [entry_names(x.sharding.spec[i]) for i in old]
+        names = [entry_names(x.partition.spec[i]) for i in old]
         filled = sum(1 for _ in itertools.takewhile(bool, names))
         left = [n for group in names for n in group]
         possible = (len(old) == 1 or len(new) == 1) and not any(names[filled:])
@@ -208,7 +330,8 @@ def reshaped(x: Any, shape: Any) -> PartitionSpec:
             raise ShardingTypeError(
                 "This reshape is not supported. Please specify the sharding of the output via the `out_sharding` argument of "
                 f"jax.lax.reshape. Got operand type: {x.str_short()}, new sizes: {tuple(shape)}")
-    return PartitionSpec(*entries)
+    spec: PartitionSpec = x.partition.spec
+    return spec.update(partitions=entries)
 
 
 def _groups(old: Any, new: Any) -> list[tuple[list[int], list[int]]]:
@@ -233,7 +356,7 @@ def batched(sharding: Any, ndim: int, at: int, axis: Any, args: Any, dims: Any) 
         return None
     entry = axis.spmd_name
     for x, dim in zip(args, dims, strict=True):
-        own = typeof(x).sharding
+        own = typeof(x).partition
         if own is not None and dim is not None:
             entry = own.spec[dim]
     return sharding.inserted(ndim, at, entry)

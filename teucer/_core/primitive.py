@@ -12,7 +12,7 @@ from teucer._core import array_ops
 from teucer._core import trace as _trace
 from teucer._core.cost import UNKNOWN, Cost
 from teucer._core.provided import provided
-from teucer._core.types import varying
+from teucer._core.types import summed, varying
 
 __all__ = ["Axis", "Call", "FunctionCall", "MissingRule", "Primitive", "Undefined"]
 
@@ -22,11 +22,15 @@ class MissingRule(NotImplementedError):
 
 
 class Axis(NamedTuple):
-    """The axis that `vmap` maps over: its size, its name for collectives, the mesh axes that it is laid over."""
+    """The axis that `vmap` maps over: its size, its name for collectives, the mesh axes that it is laid over.
+
+    explicit: where these are Explicit mesh axes, the partition of an array of this axis alone.
+    """
 
     size: Any
     name: Any = None
     spmd_name: Any = None
+    explicit: Any = None
 
 
 class Call(NamedTuple):
@@ -92,6 +96,11 @@ class Primitive:
     standalone: ClassVar[bool] = True
     # Whether operands that differ in the manual mesh axes over which they vary are cast to vary over those of all.
     alike: ClassVar[bool] = True
+    # In which operands, taken together, the primitive is linear: all ("sum"), all but the first ("cases"), each by itself
+    # ("product"), or those at some positions. None: it is not. Parts of a sum (`unreduced` types) may be operands only there.
+    linear_in: str | tuple[int, ...] | None = None
+    # Whether cotangents of the result are sums over the mesh axes over which those of the operands are (`reduced` types).
+    keeps_reduced: ClassVar[bool] = True
     # Whether the primitive carries Python functions or jaxprs and takes part in transforming them.
     higher_order: ClassVar[bool] = False
     # Whether two calls on the same operands may become one, and whether each element of the one result is an element of
@@ -122,7 +131,7 @@ class Primitive:
 
     def call(self, *args: Any, **params: Any) -> tuple[Any, ...]:
         """Apply the primitive under the current trace. This is what rules and functions of ours call."""
-        if varying and self.alike:
+        if (varying or summed) and self.alike:
             args = array_ops.alike(args)
         return _trace._current.trace.process(self, args, params)
 

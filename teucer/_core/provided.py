@@ -60,6 +60,10 @@ class Provided:
     target: Callable[[str], Any]
     # _arrays: put(host value, device, aval=type) is an array.
     put: Operation
+    # _devices: partition_of(sharding, shape) is what the type of an array says of it; whole_sharding(ndim) is that of a type
+    # that says nothing.
+    partition_of: Callable[[Any, tuple[Any, ...]], Any]
+    whole_sharding: Callable[[int], Any]
     # lax: the array operations that transformations use (`array_ops`).
     zeros: Operation  # (aval)
     ones: Operation  # (aval)
@@ -72,6 +76,7 @@ class Provided:
     identity: Operation  # (n, dtype)
     lay_out: Operation  # (x, sharding)
     vary: Operation  # (x, axes)
+    reduce_cotangents: Operation  # (x, sharding whose spec is reduced)
     # numpy: references(): loaded with the first reference, whose methods they are, too.
     references: Callable[[], References]
     # random: note_keys(jaxpr, args, what is called) checks that no key is used twice.

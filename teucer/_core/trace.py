@@ -158,9 +158,15 @@ class Tracer(Array):  # type: ignore[misc]  # jaxlib's classes are untyped
         return weak
 
     @property
+    def mat(self) -> Any:
+        """What the type says of manual mesh axes."""
+        return self.aval.mat
+
+    @property
     def sharding(self) -> Any:
-        """The partition over Explicit mesh axes that the type says; None where the compiler decides."""
-        return self.aval.sharding
+        """A traced value has none; its type says how it lies over Explicit mesh axes. Raises AttributeError, as in JAX."""
+        raise AttributeError(f"The 'sharding' attribute is not available on traced array with shape {self.aval.str_short()}. To "
+                             "query sharding information on tracers, use `jax.typeof(x)`.")
 
     def full_lower(self) -> Any:
         """The value as transformations beneath see it; libraries that bring tracers of their own may say otherwise."""

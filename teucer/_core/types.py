@@ -20,7 +20,7 @@ from teucer._xla.arrays import ArrayImpl
 
 __all__ = [
     "Aval", "KeyCarrier", "ShapedArray", "Token", "TOKEN", "Zero", "aval_of", "aval_rules", "float0", "high_types",
-    "in_host_memory", "is_valid_type", "partitioned", "register_aval_of", "shape_text", "varying",
+    "in_host_memory", "is_valid_type", "partitioned", "register_aval_of", "shape_text", "summed", "varying",
 ]
 
 float0 = dtypes.float0
@@ -47,6 +47,11 @@ class Aval:
     def cotangent_aval(self) -> Aval:
         """The type of cotangents: that of tangents, since cotangents here are unconjugated."""
         return self.tangent_aval()
+
+    @property
+    def zero_cotangent(self) -> Zero:
+        """The symbolic zero cotangent of values of this type."""
+        return self.zero
 
     def to_tangent_aval(self) -> Aval:
         """As `tangent_aval`, under JAX's name."""
@@ -75,7 +80,7 @@ class Aval:
         """The type of one element of a batch along axis `spec`."""
         if spec is None:
             return self
-        shape, sharding = self.shape, self.sharding  # type: ignore[attr-defined]
+        shape, sharding = self.shape, self.partition  # type: ignore[attr-defined]
         return self.update(shape=(*shape[:spec], *shape[spec + 1:]),  # type: ignore[attr-defined]
                            sharding=sharding if sharding is None else sharding.without(spec))
 
@@ -83,7 +88,7 @@ class Aval:
         """The type of a batch of `size` values along axis `spec`."""
         if spec is None:
             return self
-        shape, sharding = self.shape, self.sharding  # type: ignore[attr-defined]
+        shape, sharding = self.shape, self.partition  # type: ignore[attr-defined]
         return self.update(shape=(*shape[:spec], size, *shape[spec:]),  # type: ignore[attr-defined]
                            sharding=sharding if sharding is None else sharding.inserted(len(shape), spec, None))
 
@@ -106,10 +111,13 @@ class Aval:
             return self._zero
 
 
+_NOTHING: frozenset[Any] = frozenset()
 # The types with a sharding that have been made: while there are none, no equation is asked for its partition.
 partitioned: list[ShapedArray] = []
 # The same for types that vary over manual mesh axes.
 varying: list[ShapedArray] = []
+# And for types of sums that are still to be taken over mesh axes, or whose cotangents are such sums.
+summed: list[ShapedArray] = []
 # The same for types of values in the host's memory.
 in_host_memory: list[ShapedArray] = []
 DEVICE = MemorySpace.Device
@@ -121,7 +129,7 @@ class _Key(NamedTuple):
     shape: tuple[Any, ...]
     dtype: Any
     weak_type: bool
-    sharding: Any
+    partition: Any
     vma: frozenset[str]
     memory_space: MemorySpace
 
@@ -131,21 +139,23 @@ class ShapedArray(Aval):
     """An array's type: shape, dtype, whether the dtype is weak, and where it lives.
 
     shape: a tuple of sizes, each an int or a symbolic dimension.
-    sharding: a partition over explicit mesh axes, or None where the compiler decides.
+    sharding: a NamedSharding over an AbstractMesh, of which the partition over Explicit axes is kept.
+    partition: that, with an entry an axis; None where it says nothing, which is what most types have.
     vma: the manual mesh axes over which the value varies. memory_space: of its devices, or of the host.
+    Raises ValueError for a sharding over devices, a spec longer than the rank, or an axis that it does not divide.
 
     >>> ShapedArray((2, 3), np.dtype("float32")) is ShapedArray((2, 3), np.dtype("float32"))
     True
     """
 
-    __slots__ = ("shape", "dtype", "weak_type", "sharding", "vma", "memory_space", "ndim", "extended", "symbolic",
+    __slots__ = ("shape", "dtype", "weak_type", "partition", "vma", "memory_space", "ndim", "extended", "symbolic",
                  "_carrier")
     _interned: ClassVar[dict[_Key, ShapedArray]] = {}
 
     shape: tuple[Any, ...]
     dtype: Any
     weak_type: bool
-    sharding: Any
+    partition: Any
     vma: frozenset[str]
     memory_space: MemorySpace
     ndim: int
@@ -161,17 +171,20 @@ class ShapedArray(Aval):
         shape = tuple(d if type(d) is int else _dimension(d) for d in shape)
         if not isinstance(dtype, np.dtype | dtypes.ExtendedDType):
             dtype = np.dtype(dtype)
-        full = _Key(shape, dtype, bool(weak_type), sharding, vma, memory_space)
+        partition = None if sharding is None else provided.partition_of(sharding, shape)
+        full = _Key(shape, dtype, bool(weak_type), partition, vma, memory_space)
         self = cls._interned.get(full)
         if self is None:
             self = super().__new__(cls)
-            self.shape, self.dtype, self.weak_type, self.sharding, self.vma, self.memory_space = full
+            self.shape, self.dtype, self.weak_type, self.partition, self.vma, self.memory_space = full
             self.ndim = len(shape)
             self.extended = isinstance(dtype, dtypes.ExtendedDType)
             self.symbolic = not is_constant(shape)
             cls._interned[full] = self
-            if sharding is not None:
+            if partition is not None:
                 partitioned.append(self)
+                if partition.spec.unreduced or partition.spec.reduced:
+                    summed.append(self)
             if vma:
                 varying.append(self)
             if memory_space is not DEVICE:
@@ -179,7 +192,12 @@ class ShapedArray(Aval):
         return self
 
     def __reduce__(self) -> Any:
-        return _remake, (self.shape, self.dtype, self.weak_type, self.sharding, self.vma, self.memory_space)
+        return _remake, (self.shape, self.dtype, self.weak_type, self.partition, self.vma, self.memory_space)
+
+    @property
+    def sharding(self) -> Any:
+        """How values are laid over Explicit mesh axes: a NamedSharding, over the mesh in force where nothing partitions them."""
+        return self.partition or provided.whole_sharding(self.ndim)
 
     @property
     def size(self) -> Any:
@@ -190,12 +208,13 @@ class ShapedArray(Aval):
         return n
 
     def update(self, **changes: Any) -> ShapedArray:
-        """The type with some of its fields changed.
+        """The type with some of its fields changed. One of another shape is partitioned as `sharding` says, which may be left out.
 
         >>> ShapedArray((2,), np.dtype("float32")).update(shape=(5,))
         ShapedArray(float32[5])
         """
-        return ShapedArray(**{"shape": self.shape, "dtype": self.dtype, "weak_type": self.weak_type, "sharding": self.sharding,
+        kept = self.partition if changes.get("shape", self.shape) == self.shape else None
+        return ShapedArray(**{"shape": self.shape, "dtype": self.dtype, "weak_type": self.weak_type, "sharding": kept,
                               "vma": self.vma, "memory_space": self.memory_space, **changes})
 
     def strip_weak_type(self) -> ShapedArray:
@@ -224,6 +243,28 @@ class ShapedArray(Aval):
         if isinstance(self.dtype, dtypes.ExtendedDType) or not dtypes.issubdtype(self.dtype, np.inexact):
             return ShapedArray(self.shape, float0, vma=self.vma)
         return self
+
+    def cotangent_aval(self) -> ShapedArray:
+        """The type of cotangents: where a sum is still to be taken of values, it is taken already of these, and the other way."""
+        aval = self.tangent_aval()
+        own = aval.partition
+        if own is None or not (own.spec.unreduced or own.spec.reduced):
+            return aval
+        return aval.update(sharding=own.with_spec(own.spec.to_ct_spec()))
+
+    @property
+    def zero_cotangent(self) -> Zero:
+        return self.zero if self.partition is None else Zero(self.cotangent_aval())
+
+    @property
+    def unreduced(self) -> frozenset[Any]:
+        """The mesh axes, Explicit or manual, over which values are still to be summed."""
+        return _NOTHING if self.partition is None else self.partition.spec.unreduced
+
+    @property
+    def reduced(self) -> frozenset[Any]:
+        """The mesh axes over which cotangents of values are still to be summed."""
+        return _NOTHING if self.partition is None else self.partition.spec.reduced
 
     @property
     def carrier(self) -> Any:
@@ -254,25 +295,24 @@ class ShapedArray(Aval):
         'f32[2,3]'
         """
         name = dtypes.short_name(self.dtype) if short_dtypes else "float0" if self.dtype == float0 else self.dtype.name
-        sizes = shape_text(self.shape) if self.sharding is None else self.sharding.shape_text(self.shape)
+        sizes = shape_text(self.shape) if self.partition is None else self.partition.shape_text(self.shape)
         space = "" if self.memory_space is DEVICE else f"<{self.memory_space.name.lower()}>"
         return f"{name}{space}[{sizes}]{self._manual_text()}"
 
     @property
     def mat(self) -> ManualAxisType:
         """What the type says of manual mesh axes."""
-        spec = None if self.sharding is None else self.sharding.spec
-        return ManualAxisType(varying=self.vma, unreduced=spec.unreduced if spec is not None else frozenset(),
-                              reduced=spec.reduced if spec is not None else frozenset())
+        manual = frozenset() if self.partition is None else self.partition.mesh.manual_axes
+        return ManualAxisType(varying=self.vma, unreduced=self.unreduced.intersection(manual),
+                              reduced=self.reduced.intersection(manual))
 
     manual_axis_type = mat
 
     def _manual_text(self) -> str:
-        """Over which manual mesh axes the value varies, is still to be summed, or its cotangent is: `{V:x,U:(y,z)}`."""
-        spec = None if self.sharding is None else self.sharding.spec
-        axes = {"V": self.vma} if spec is None else {"V": self.vma, "U": spec.unreduced, "R": spec.reduced}
+        """Over which mesh axes the value varies, is still to be summed, or its cotangent is: `{V:x, U:(y,z)}`."""
+        axes = {"V": self.vma, "U": self.unreduced, "R": self.reduced}
         parts = [f"{kind}:{_names_text(sorted(map(str, names)))}" for kind, names in axes.items() if names]
-        return f"{{{','.join(parts)}}}" if parts else ""
+        return f"{{{', '.join(parts)}}}" if parts else ""
 
     def __str__(self) -> str:
         return ("~" if self.weak_type else "") + self.str_short()

@@ -256,7 +256,7 @@ def unbatched_zero(x: Any, dim: int | None) -> Any:
 
 
 def batched_aval(aval: Any, axis: Any) -> Any:
-    return unmapped_aval(aval, 0, axis.size)
+    return unmapped_aval(aval, 0, axis.size, axis.explicit)
 
 
 def closed_over(kind: str, name: str) -> Exception:

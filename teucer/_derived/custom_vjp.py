@@ -197,7 +197,7 @@ class CustomLin(Primitive):
         tangent_dims = iter(dims[num_res:])
         full_dims = [next(tangent_dims) if m else None for m in moving]
         batched_outs = tuple(batched_aval(a, axis) for a in out_avals)
-        batched_ins = tuple(unmapped_aval(a, d, axis.size) for a, d in zip(in_avals, full_dims, strict=True))
+        batched_ins = tuple(unmapped_aval(a, d, axis.size, axis.explicit) for a, d in zip(in_avals, full_dims, strict=True))
         rule = _batched_bwd(bwd, axis, lambda: [*res_dims, *[0] * len(out_avals)], full_dims)
         outs = self.call(*args, num_res=num_res, bwd=rule, moving=moving, in_avals=batched_ins, out_avals=batched_outs, **params)
         return outs, (0,) * len(outs)

@@ -143,7 +143,7 @@ def _rows(f: FlatFunction, flat: Sequence[Any], holomorphic: bool, op: str) -> l
         _check_jacobian_output(aval, holomorphic, op)
 
         def pull(ct: Any, k: int = k) -> list[Any]:
-            cts = [ct if i == k else a.zero for i, a in enumerate(pullback.out_avals)]
+            cts = [ct if i == k else a.zero_cotangent for i, a in enumerate(pullback.out_avals)]
             return [array_ops.instantiate(c) for c in pullback.pull_flat(cts)]
 
         with within(VMAP):

@@ -79,6 +79,8 @@ def from_hlo(hlo_sharding: Any, mesh: Any, ndim: int, devices: Any) -> Any:
     """The sharding that the compiler chose for an array, as a NamedSharding over `mesh` if one says it."""
     if hlo_sharding is None or hlo_sharding.is_replicated():
         return NamedSharding(mesh, PartitionSpec())
+    if hlo_sharding.is_unreduced():
+        return NamedSharding(mesh, PartitionSpec(unreduced=mesh.axis_names))
     dims = hlo_sharding.tile_assignment_dimensions()
     if hlo_sharding.is_tiled() and len(hlo_sharding.subgroup_types()) <= 1:
         tiles = np.array(_tiles(hlo_sharding, mesh.size)).reshape(*mesh.axis_sizes, len(dims))
@@ -90,6 +92,8 @@ def from_hlo(hlo_sharding: Any, mesh: Any, ndim: int, devices: Any) -> Any:
                     entries[d].append((int(step[d]), name))
         names = [tuple(n for _, n in sorted(e, key=lambda pair: -pair[0])) for e in entries[:ndim]]
         if len({n for e in names for n in e}) == sum(map(len, names)):
+            while names and not names[-1]:
+                names.pop()
             found = NamedSharding(mesh, PartitionSpec(*names))
             if list(found._places(ndim)) == [tuple(t[:ndim]) for t in tiles.reshape(-1, len(dims)).tolist()]:
                 return found

@@ -412,6 +412,9 @@ class set_mesh:
     def __init__(self, mesh: Mesh | None) -> None:
         if mesh is not None and not isinstance(mesh, Mesh):
             raise ValueError(f"Expected mesh of type `jax.sharding.Mesh`. Got type: {type(mesh)}")
+        if mesh is not None and mesh.manual_axes:
+            raise ValueError("jax.set_mesh: the mesh contains manual axes, which only the function that jax.shard_map maps has."
+                             f"\n    mesh: {mesh}\n  Give its axes the types Auto or Explicit.")
         self.prev_mesh, self.prev_abstract_mesh = get_mesh(), get_abstract_mesh()
         self._saved = _cell.swap_local(InForce(mesh) if mesh is not None and mesh.flat_devices else None)
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from teucer._base import config
 from teucer._core.specs import PartitionSpec
-from teucer._core.types import aval_of, in_host_memory
+from teucer._core.types import ShapedArray, aval_of, in_host_memory, summed
 from teucer._devices import backends, meshes, shardings
 from teucer._devices.chosen import from_hlo
 from teucer._devices.meshes import AxisType, Mesh
@@ -16,7 +16,8 @@ from teucer._devices.shardings import NamedSharding, SingleDeviceSharding
 from teucer._xla.arrays import ArrayImpl, HloSharding
 from teucer._xla.client import platform_of
 
-__all__ = ["Memories", "Placement", "chosen_by_compiler", "on_device", "over_mesh", "pinned", "placement_of", "spread"]
+__all__ = ["Memories", "Placement", "chosen_by_compiler", "on_device", "over_mesh", "pinned", "pinned_arguments", "placement_of",
+           "spread"]
 
 
 class Memories(NamedTuple):
@@ -220,18 +221,37 @@ def pinned(placement: Placement, out_avals: Sequence[Any]) -> tuple[Any, ...]:
         if given is not None:
             shardings.check_shape(given, aval.shape)
             found.append(given)
-        elif aval.sharding is not None:
-            found.append(NamedSharding(mesh, aval.sharding.spec))
+        elif aval.partition is not None:
+            found.append(NamedSharding(mesh, aval.partition.spec))
         else:
             found.append(NamedSharding(mesh, PartitionSpec(*[None] * aval.ndim)) if explicit else None)
     return tuple(found)
 
 
-def chosen_by_compiler(given: Sequence[Any], chosen: Any, avals: Sequence[Any], placement: Placement) -> list[Any]:
-    """The shardings given, and for each None what the compiler chose."""
+def pinned_arguments(placement: Placement, in_avals: Sequence[Any]) -> tuple[Any, ...]:
+    """The shardings of arguments that are said, or follow from their types where a program has sums that are still to be taken.
+
+    Without them the compiler might have an argument come in parts of a sum.
+    """
+    mesh: Any = placement.mesh
+    if not summed or AxisType.Auto in mesh.axis_types:
+        return placement.ins
+    return tuple([given or NamedSharding(mesh, PartitionSpec() if aval.partition is None else aval.partition.spec)
+                  if isinstance(aval, ShapedArray) else given for given, aval in zip(placement.ins, in_avals, strict=True)])
+
+
+def chosen_by_compiler(given: Sequence[Any], chosen: Any, avals: Sequence[Any], placement: Placement,
+                       like: Sequence[tuple[Any, Any]] = ()) -> list[Any]:
+    """The shardings given, and for each None what the compiler chose, said as for one of the arguments that lies so.
+
+    like: the types of arguments, with their shardings.
+    """
     if all(s is not None for s in given):
         return list(given)
     mesh: Any = placement.mesh
     read = [None] * len(given) if chosen is None else map(HloSharding.from_proto, chosen)
-    return [s if s is not None else from_hlo(c, mesh, aval.ndim, mesh.device_list)
-            for s, c, aval in zip(given, read, avals, strict=True)]
+    def found(hlo: Any, ndim: int) -> Any:
+        own = from_hlo(hlo, mesh, ndim, mesh.device_list)
+        return next((s for a, s in like if a.ndim == ndim and isinstance(s, NamedSharding) and s.is_equivalent_to(own, ndim)), own)
+
+    return [s if s is not None else found(c, aval.ndim) for s, c, aval in zip(given, read, avals, strict=True)]

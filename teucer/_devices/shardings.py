@@ -9,9 +9,10 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 
 from teucer._core.memory import space_of
+from teucer._core.provided import provided
 from teucer._core.specs import DuplicateSpecError, PartitionSpec, entry_names
 from teucer._devices import meshes
-from teucer._devices.meshes import AxisType, BaseMesh, Mesh
+from teucer._devices.meshes import AbstractMesh, AxisType, BaseMesh, Mesh
 from teucer._xla.arrays import HloSharding, NamedShardingBase, OpSharding, Sharding, SingleDeviceShardingBase, first_named_sharding
 from teucer._xla.client import DeviceList
 
@@ -99,8 +100,13 @@ class DeviceSharding(Sharding):  # type: ignore[misc]  # jaxlib's classes are un
         if not isinstance(other, Sharding) or self.memory_kind != other.memory_kind:
             return False
         mine, theirs = self._internal_device_list, other._internal_device_list
-        return (mine is theirs or tuple(mine) == tuple(theirs)) and self._parts(ndim) == other._parts(ndim) and list(
-            self._places(ndim)) == list(other._places(ndim))
+        same_cut = self._sums() == other._sums() and self._parts(ndim) == other._parts(ndim)
+        return (mine is theirs or tuple(mine) == tuple(theirs)) and same_cut and list(self._places(ndim)) == list(
+            other._places(ndim))
+
+    def _sums(self) -> tuple[bool, ...]:
+        """For each device whether its part is one of a sum, and not the first, where parts are still to be summed; else nothing."""
+        return ()
 
     def check_compatible_aval(self, aval_shape: tuple[int, ...]) -> None:
         """Raise ValueError if the sharding speaks of more axes than an array of this shape has."""
@@ -142,7 +148,7 @@ class SingleDeviceSharding(SingleDeviceShardingBase):  # type: ignore[misc]  # j
     is_fully_addressable, has_addressable_devices = DeviceSharding.is_fully_addressable, DeviceSharding.has_addressable_devices
     shard_shape, check_compatible_aval = DeviceSharding.shard_shape, DeviceSharding.check_compatible_aval
     devices_indices_map, is_equivalent_to = DeviceSharding.devices_indices_map, DeviceSharding.is_equivalent_to
-    addressable_devices_indices_map = DeviceSharding.addressable_devices_indices_map
+    addressable_devices_indices_map, _sums = DeviceSharding.addressable_devices_indices_map, DeviceSharding._sums
 
     # C++ asks for the hash of each argument's sharding at every call, and that of identity it computes itself.
     _made: ClassVar[dict[Any, SingleDeviceSharding]] = {}
@@ -254,6 +260,12 @@ class NamedSharding(NamedShardingBase):  # type: ignore[misc]  # jaxlib's classe
     def _places(self, ndim: int) -> Sequence[tuple[int, ...]]:
         return _places_of(self.mesh.axis_sizes, self._axes(ndim))
 
+    def _sums(self) -> tuple[bool, ...]:
+        if not self.spec.unreduced:
+            return ()
+        at = [i for i, name in enumerate(self.mesh.axis_names) if name in self.spec.unreduced]
+        return tuple(bool(any(place[i] for i in at)) for place in np.ndindex(*self.mesh.axis_sizes))
+
     def _axes(self, ndim: int) -> tuple[tuple[int, ...], ...]:
         """For each axis of an array, the positions of the mesh axes that partition it."""
         at = {name: i for i, name in enumerate(self.mesh.axis_names)}
@@ -279,7 +291,7 @@ class NamedSharding(NamedShardingBase):  # type: ignore[misc]  # jaxlib's classe
     @property
     def is_fully_replicated(self) -> bool:
         """Whether every device holds the whole array."""
-        return all(n == 1 for n in self._parts(len(self.spec)))
+        return not self.spec.unreduced and all(n == 1 for n in self._parts(len(self.spec)))
 
     @property
     def replicated_axes(self) -> frozenset[Any]:
@@ -312,12 +324,13 @@ class NamedSharding(NamedShardingBase):  # type: ignore[misc]  # jaxlib's classe
 
     def permuted(self, order: Sequence[int]) -> NamedSharding:
         """The sharding, in types, of a transposed array: axis i of it is axis order[i] of the array."""
-        return self.with_spec(self.spec.update(partitions=[self.spec[i] for i in order]))
+        entries = [*self.spec.partitions, *[None] * (len(order) - len(self.spec))]
+        return self.with_spec(self.spec.update(partitions=[entries[i] for i in order]))
 
     def without(self, dim: int) -> NamedSharding | None:
         """The sharding, in types, of the elements of an array along one axis; None if nothing partitions them."""
         spec = self.spec.update(partitions=(*self.spec[:dim], *self.spec[dim + 1:]))
-        return self.with_spec(spec) if spec.names() else None
+        return self.with_spec(spec) if spec.names() or spec.unreduced or spec.reduced else None
 
     def check_compatible_aval(self, aval_shape: tuple[int, ...]) -> None:
         if len(self.spec) > len(aval_shape):
@@ -350,9 +363,12 @@ def _check_spec(mesh: Any, spec: Any) -> None:
             raise DuplicateSpecError("A single NamedSharding spec specification can map every mesh axis to at most one positional "
                                      f"dimension, but {spec} has duplicate entries for `{name}`")
         seen.add(name)
-    if spec.unreduced and any(mesh.type_of[n] is not AxisType.Explicit for n in spec.unreduced):
-        raise ValueError("Unreduced axes can only refer to mesh axes that is of type `Explicit`. Got unreduced axes: "
-                         f"{spec.unreduced} and mesh: {mesh}")
+    # In types, the manual axes of the function of parts.
+    allowed = (AxisType.Explicit,) if isinstance(mesh, Mesh) else (AxisType.Explicit, AxisType.Manual)
+    for what, axes in (("Unreduced", spec.unreduced), ("Reduced", spec.reduced)):
+        if any(mesh.type_of[n] not in allowed for n in axes):
+            raise ValueError(f"{what} axes can only refer to mesh axes that is of type `Explicit`. Got {what.lower()} axes: "
+                             f"{axes} and mesh: {mesh}")
 
 
 def _places_of(sizes: tuple[int, ...], axes: tuple[tuple[int, ...], ...]) -> list[tuple[int, ...]]:
@@ -445,7 +461,35 @@ def _typed(sharding: NamedSharding, ndim: int) -> Any:
     return NamedSharding(mesh.abstract_mesh, spec)
 
 
+def partition_of(sharding: Any, shape: tuple[Any, ...]) -> Any:
+    """What a type of that shape says of a sharding that its maker gives: as `typed`.
+
+    Raises ValueError for one over devices, for more axes, or for an axis that it does not divide.
+    """
+    if not isinstance(sharding.mesh, AbstractMesh):
+        raise ValueError(f"Mesh of an aval must be an AbstractMesh. Got {sharding.mesh!s} of type {type(sharding.mesh)}\n"
+                         "  Write NamedSharding(mesh.abstract_mesh, spec).")
+    if len(sharding.spec) > len(shape):
+        raise ValueError(f"Length of sharding.spec ({len(sharding.spec)}) must be equal to aval's ndim ({len(shape)}). Got "
+                         f"sharding.spec {sharding.spec}, shape {shape} and sharding {sharding}")
+    found = typed(sharding, len(shape))
+    if found is not None:
+        for i, (size, n) in enumerate(zip(shape, found._parts(len(shape)), strict=True)):
+            if size % n:
+                raise ValueError(f"Sharding spec {found.spec[i]} implies that array axis {i} is partitioned {n} times, but does "
+                                 f"not evenly divide the dimension size {size}. Got shape: {shape} and sharding {sharding}")
+    return found
+
+
+def whole_sharding(ndim: int) -> NamedSharding:
+    """The sharding, in types, of an array of `ndim` axes that nothing partitions."""
+    return NamedSharding(meshes.get_abstract_mesh(), PartitionSpec(*[None] * ndim))
+
+
+provided.fill(partition_of=partition_of, whole_sharding=whole_sharding)
+
+
 def sharded_aval(aval: Any, sharding: Any) -> Any:
     """The type of an array of type `aval` that is laid out by `sharding`."""
     wanted, space = typed(sharding, aval.ndim), space_of(sharding._memory_kind)
-    return aval if aval.sharding is wanted and aval.memory_space is space else aval.update(sharding=wanted, memory_space=space)
+    return aval if aval.partition is wanted and aval.memory_space is space else aval.update(sharding=wanted, memory_space=space)

@@ -256,11 +256,11 @@ def type_text(aval: Any) -> str:
 
 
 def _type_difference(old: Any, new: Any) -> str:
-    parts = ("shape", "dtype", "weak_type", "sharding", "vma")
+    parts = ("shape", "dtype", "weak_type", "partition", "vma")
     changed = [part for part in parts if getattr(old, part, None) != getattr(new, part, None)]
-    if changed in (["sharding"], ["vma"]):
+    if changed in (["partition"], ["vma"]):
         a, b = getattr(old, changed[0]), getattr(new, changed[0])
-        return _sharding_difference(a, b) if changed == ["sharding"] else f"{changed[0]} was {a}, is {b}"
+        return _sharding_difference(a, b) if changed == ["partition"] else f"{changed[0]} was {a}, is {b}"
     if changed == ["weak_type"]:
         python = " (of a Python scalar)"
         return (f"weak type was {type_text(old)}{python * old.weak_type}, is {type_text(new)}{python * new.weak_type}")

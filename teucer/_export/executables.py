@@ -60,7 +60,7 @@ def serialize(compiled: Compiled) -> tuple[bytes, Any, Any]:
         fields["laid_out"] = {
             "devices": [d.id for d in devices],
             "mesh": sharding_text(NamedSharding(program.placement.mesh, PartitionSpec()), devices),
-            "types": [sharding_text(info.aval.sharding) for info in infos],
+            "types": [sharding_text(info.aval.partition) for info in infos],
             "ins": [_layout_text(s, aval, devices) for s, aval in zip(program.in_shardings, taken, strict=True)],
             "outs": [_layout_text(s, aval, devices) for s, aval in zip(program.out_shardings, compiled.out_avals, strict=True)],
         }

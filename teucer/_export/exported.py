@@ -267,7 +267,7 @@ def _exported(traced: Any, platforms: tuple[str, ...], disabled: tuple[DisabledS
     in_avals = tuple(pytrees.tree_leaves(traced.in_avals))
     out_avals = tuple(pytrees.tree_leaves(traced.out_avals))
     for name, aval in zip([*names, *["a result"] * len(out_avals)], [*in_avals, *out_avals], strict=True):
-        if aval.sharding is not None:
+        if aval.partition is not None:
             raise NotImplementedError(f"export: types with partitions cannot be exported yet.\n    {name} of '{traced.fun_name}': "
                                       f"{aval.str_short(True)}\n  Export it over a mesh whose axes are Auto.")
     lowering = traced.lower_for_export(platforms, names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections.abc import Callable, Sequence
@@ -13,15 +14,16 @@ from teucer._base import config, dtypes, errors, source
 from teucer._core import axes
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Literal
 from teucer._core.names import stack_text, tagging, tags_of
+from teucer._core.partition import gives_parts
 from teucer._core.provided import provided
 from teucer._core.specs import UNCONSTRAINED, PartitionSpec
 from teucer._core.stage import stage_flat
-from teucer._core.types import DEVICE, ShapedArray, aval_of, in_host_memory, partitioned, varying
+from teucer._core.types import DEVICE, ShapedArray, aval_of, in_host_memory, partitioned, summed, varying
 from teucer._devices import meshes
 from teucer._devices.chosen import GSPMDSharding
 from teucer._devices.shardings import NamedSharding, SingleDeviceSharding
 from teucer._lower import text
-from teucer._lower.donations import donated_to
+from teucer._lower.boundary import argument, boundary, donated_to, returned
 from teucer._lower.extended import lower_by_batching
 from teucer._lower.value import Value
 
@@ -257,7 +259,7 @@ class Context:
         finally:
             self.lines, self.constants, self.order = outer_lines, outer_constants, outer_order
         head = f"^bb0({', '.join(f'{v.name}: {text.tensor_type(v.aval)}' for v in args)}):\n" if args else "^bb0:\n"
-        return f"{{\n{head}{text.joined(lines)}{_return(terminator, outs)}\n}}"
+        return f"{{\n{head}{text.joined(lines)}{returned(terminator, outs)}\n}}"
 
     def inline(self, closed: ClosedJaxpr, *args: Value, under: str = "") -> tuple[Value, ...]:
         """Write the equations of a closed jaxpr here. under: what the names of operations call this part of the equation."""
@@ -281,6 +283,7 @@ class Context:
         env: dict[Any, Value] = dict(zip(jaxpr.constvars, consts, strict=True))
         env.update(zip(jaxpr.invars, args, strict=True))
         literal, several, has_partitions = self.literal, len(self.platforms) > 1, bool(partitioned)
+        has_sums = bool(summed)
         tagged, outer_tags = tagging(), self.tags
         try:
             for eqn in jaxpr.eqns:
@@ -301,9 +304,11 @@ class Context:
                     self.tags = outer_tags if own is None else own
                 if (extended and not primitive.higher_order) or several:
                     results = self.lower_by_rule(primitive, operands, eqn.params, extended)
+                elif has_sums and gives_parts(primitive, [v.aval for v in operands], avals):
+                    results = self.on_parts(operands, avals, functools.partial(primitive.lower, self, **eqn.params))
                 else:
                     results = primitive.lower(self, *operands, **eqn.params)
-                if has_partitions and not primitive.higher_order:
+                if has_partitions and (not primitive.higher_order or any(a.unreduced for a in avals if type(a) is ShapedArray)):
                     results = self.laid_out(results, avals, eqn.params)
                 outvars = eqn.outvars
                 if len(outvars) == 1:
@@ -323,7 +328,7 @@ class Context:
         """Write what `f`, a function of arrays that returns a tuple of arrays, does."""
         avals = [v.aval for v in args]
         if partitioned or varying or in_host_memory:  # only the results of an equation are laid out
-            avals = [a if a.sharding is None and not a.vma and a.memory_space is DEVICE
+            avals = [a if a.partition is None and not a.vma and a.memory_space is DEVICE
                      else a.update(sharding=None, vma=frozenset(), memory_space=DEVICE) for a in avals]
         with axes.extended(self.manual.sizes if self.manual is not None else {}):
             jaxpr, consts = stage_flat(f, avals)
@@ -351,7 +356,8 @@ class Context:
         if self.all_manual():
             return tuple([Value(v.name, aval) for v, aval in zip(results, avals, strict=True)])
         given = params.get("out_sharding") or params.get("sharding")
-        return tuple([Value(self.constrain(v, given or aval.sharding).name, aval) if aval.sharding is not None else v
+        return tuple([v if aval.partition is None else Value(self.constrain(v, given or aval.partition).name, aval)
+                      if aval.unreduced <= v.aval.unreduced else Value(self.summed(v, aval.partition).name, aval)
                       for v, aval in zip(results, avals, strict=True)])
 
     def constrain(self, x: Value, sharding: Any) -> Value:
@@ -366,6 +372,20 @@ class Context:
         where = self.module.sharding(sharding, x.aval.physical.ndim)
         self.lines.append(f"%{n} = sdy.sharding_constraint {x.name} {where} : {text.tensor_type(x.aval)}{self.location()}")
         return Value(f"%{n}", x.aval)
+
+    def summed(self, x: Value, sharding: Any) -> Value:
+        """x laid out by a sharding over other axes of which its parts are still to be summed."""
+        if sharding.spec.unreduced - x.aval.unreduced:
+            # Shardy aborts where an operation that sums is itself to give parts of the sum, and does not sum over devices.
+            x = self.constrain(x, x.aval.partition or sharding.with_spec([None] * x.aval.physical.ndim))
+        return self.constrain(x, sharding)
+
+    def on_parts(self, args: Sequence[Value], avals: Sequence[Any], body: Callable[..., Sequence[Value]]) -> Sequence[Value]:
+        """What `body` writes, on each device by itself where its results are parts of sums that are still to be taken."""
+        if not any(a.unreduced for a in avals):
+            return body(*args)
+        from teucer._lower.spmd.manual import on_parts  # for programs with such sums
+        return on_parts(self, args, avals, body)
 
     def call(self, name: str, closed: ClosedJaxpr, *args: Value, attributes: str = "") -> tuple[Value, ...]:
         """Call a closed jaxpr as a function of the module, which is emitted once."""
@@ -430,7 +450,7 @@ def emit_function(caller: Context, name: str, closed: ClosedJaxpr) -> str:
     signature = ", ".join(f"{v.name}: {text.tensor_type(v.aval)}" for v in args)
     results = ", ".join(text.tensor_type(v.aval) for v in outs)
     module.functions.append(f"func.func private @{symbol}({signature}) -> ({results}) {{\n"
-                            f"{text.joined(ctx.lines)}{_return('func.return', outs)}\n}}")
+                            f"{text.joined(ctx.lines)}{returned('func.return', outs)}\n}}")
     return symbol
 
 
@@ -463,35 +483,16 @@ def lower_module(name: str, jaxpr: Jaxpr, args: Sequence[Argument], platforms: S
         module.polymorphic = True
         ctx.scalars.update(solve(ctx, values))
     results = ctx.inline_jaxpr(jaxpr, [ctx.const(c) for c in consts], values)
+    if summed and outs:  # XLA wants an operation where values begin or cease to be parts of a sum
+        results = tuple([ctx.summed(v, s) if type(s) is NamedSharding and s.spec.unreduced != v.aval.unreduced else v
+                         for v, s in zip(results, outs, strict=True)])
     aliases = donated_to(args, results, out_buffers)
-    listed = [_argument(module, v, arg, aliases.get(i)) for i, (v, arg) in enumerate(zip(values, args, strict=True))]
+    listed = [argument(module, v, arg, aliases.get(i)) for i, (v, arg) in enumerate(zip(values, args, strict=True))]
     signature = ", ".join(head + listed)
     none = (None,) * len(results)
-    kinds = ", ".join([text.tensor_type(v.aval) + text.attributes(_boundary(module, v.aval, s, buffer))
+    kinds = ", ".join([text.tensor_type(v.aval) + text.attributes(boundary(module, v.aval, s, buffer))
                       for v, s, buffer in zip(results, outs or none, out_buffers or ((),) * len(results), strict=True)])
-    main = (f"func.func public @main({signature}) -> ({kinds}) {{\n"
-            f"{text.joined(ctx.lines)}{_return('func.return', results)}\n}}")
+    main = f"func.func public @main({signature}) -> ({kinds}) {{\n{text.joined(ctx.lines)}{returned('func.return', results)}\n}}"
     symbol = Module().unique_name(name).rstrip("_")
     attributes, meshes_ = module.definitions()
     return f"module @{symbol}{attributes} {{\n{meshes_}{main}\n{chr(10).join(module.functions)}\n}}\n", module
-
-
-def _boundary(module: Module, aval: Any, sharding: Any, buffer: tuple[str, ...]) -> list[str]:
-    """The attributes that an argument or a result has."""
-    laid = [] if sharding is None else [f"sdy.sharding = #sdy.sharding{module.sharding(sharding, aval.physical.ndim)}"]
-    return [*laid, *buffer]
-
-
-def _argument(module: Module, v: Value, arg: Argument, alias: int | None) -> str:
-    attrs = []
-    if alias is not None:
-        attrs.append(f"tf.aliasing_output = {alias} : i32")
-    elif arg.donated:
-        attrs.append("jax.buffer_donor = true")
-    attrs += _boundary(module, arg.aval, arg.sharding, arg.buffer)
-    return f"{v.name}: {text.tensor_type(v.aval)}{text.attributes(attrs)}"
-
-
-def _return(terminator: str, outs: Sequence[Value]) -> str:
-    kinds = ", ".join([text.tensor_type(v.aval) for v in outs])
-    return f'"{terminator}"({", ".join([v.name for v in outs])}) : ({kinds}) -> ()'

@@ -315,7 +315,10 @@ def rng_bit_generator(ctx: Context, state: Value, algorithm: str, aval: ShapedAr
 
 
 def optimization_barrier(ctx: Context, xs: Sequence[Value]) -> tuple[Value, ...]:
-    return ctx.op("stablehlo.optimization_barrier", xs, [x.aval for x in xs]) if xs else ()
+    """xs, which the compiler is not to look through; but for parts of sums, which XLA sums there and takes for parts after it."""
+    held = [x for x in xs if not x.aval.unreduced]
+    outs = iter(ctx.op("stablehlo.optimization_barrier", held, [x.aval for x in held]) if held else ())
+    return tuple([x if x.aval.unreduced else next(outs) for x in xs])
 
 
 def custom_call(ctx: Context, target: str, operands: Sequence[Value], avals: Sequence[Any], *, config: str | None = None,

@@ -96,7 +96,9 @@ def partition(symbol: str, sharding: Any, ndim: int) -> str:
     spec = sharding.spec
     entries = (*spec.partitions, *(None,) * (ndim - len(spec)))
     axes = ["{?}" if e is UNCONSTRAINED else f"{{{', '.join(map(_axis, entry_names(e)))}}}" for e in entries]
-    unreduced = f", unreduced={{{', '.join(map(_axis, sorted(spec.unreduced)))}}}" if spec.unreduced else ""
+    # Of a manual axis the parts are written by hand.
+    names = [n for n in sharding.mesh.axis_names if n in spec.unreduced and n not in sharding.mesh.manual_axes]
+    unreduced = f", unreduced={{{', '.join(map(_axis, names))}}}" if names else ""
     return f"<@{symbol}, [{', '.join(axes)}]{unreduced}>"
 
 

@@ -6,6 +6,7 @@ value that later reads see; what has to do with different references may move.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn, final
@@ -162,7 +163,8 @@ def pure_params(primitive: Any, params: dict[str, Any]) -> dict[str, Any]:
     if not primitive.higher_order or not any(map(uses_references, jaxprs_in_params(params))):
         return params
     eqn = Eqn(primitive, (), (), params, frozenset(), None)
-    return map_jaxprs(eqn, lambda jaxpr: _pure(jaxpr) if uses_references(jaxpr) else jaxpr).params
+    with contextlib.nullcontext() if primitive.within is None else primitive.within(params):
+        return map_jaxprs(eqn, lambda jaxpr: _pure(jaxpr) if uses_references(jaxpr) else jaxpr).params
 
 
 def _pure(jaxpr: Jaxpr) -> Jaxpr:

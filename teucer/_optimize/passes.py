@@ -202,7 +202,7 @@ class _Sweep:
             return None
         if not aval.shape:
             return Literal(value, aval)
-        if aval.sharding is not None:
+        if aval.partition is not None:
             return None
         way = next(self.known.repeated[v] for v in operands if v.aval.shape == aval.shape)
         literal = Literal(value, aval.update(shape=()))

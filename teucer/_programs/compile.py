@@ -15,8 +15,8 @@ from teucer._devices import shardings
 from teucer._devices.placement import Placement
 from teucer._executables import compilations, preload
 from teucer._executables.compile import Executable, OnDemand, Source, compile_module, compile_together, fingerprint
+from teucer._lower.boundary import donated_to
 from teucer._lower.context import Argument
-from teucer._lower.donations import donated_to
 from teucer._optimize.dce import dce_jaxpr
 from teucer._programs.agreement import agree
 from teucer._programs.job import Job

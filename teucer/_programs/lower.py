@@ -11,7 +11,7 @@ from teucer._arrays import formats
 from teucer._base import config
 from teucer._base.collection import rarely_collected
 from teucer._core.jaxpr import Jaxpr
-from teucer._devices.placement import Memories, Placement, on_device, over_mesh, pinned
+from teucer._devices.placement import Memories, Placement, on_device, over_mesh, pinned, pinned_arguments
 from teucer._dynamic import sizes
 from teucer._executables import compilations
 from teucer._lower import text
@@ -120,7 +120,8 @@ def _main(job: Job, consts: Sequence[Any], arg_names: Sequence[str]) -> _Main:
     ins: tuple[Any, ...] = (None,) * len(invars)
     outs: tuple[Any, ...] = ()
     if placement.mesh is not None:
-        ins, outs = tuple(itertools.compress(placement.ins, kept)), pinned(placement, jaxpr.out_avals)
+        pinned_ins = pinned_arguments(placement, [v.aval for v in jaxpr.invars[n:]])
+        ins, outs = tuple(itertools.compress(pinned_ins, kept)), pinned(placement, jaxpr.out_avals)
     none: tuple[None, ...] = (None,) * len(invars)
     layouts = itertools.compress(placement.in_layouts or (None,) * len(kept), kept)
     memories = placement.memories([v.aval for v in invars], kept, jaxpr.out_avals)

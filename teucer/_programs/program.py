@@ -86,7 +86,8 @@ class Program:
         else:
             loaded, taken = executable.load(), list(itertools.compress(lowering.in_avals, self.kept))
             self.in_shardings = chosen_by_compiler(lowering.ins, loaded.get_parameter_shardings(), taken, placement)
-            self.out_shardings = chosen_by_compiler(lowering.outs, loaded.get_output_shardings(), out_avals, placement)
+            self.out_shardings = chosen_by_compiler(lowering.outs, loaded.get_output_shardings(), out_avals, placement,
+                                                    list(zip(taken, self.in_shardings, strict=True)))
             out_avals = list(map(shardings.sharded_aval, out_avals, self.out_shardings))
         if lowering.memories.ins or lowering.memories.outs:
             self._in_memories(lowering.memories)

@@ -10,11 +10,13 @@ from teucer._core import array_ops, axes
 from teucer._core.jaxpr import ClosedJaxpr, eval_jaxpr
 from teucer._core.primitive import Axis
 from teucer._core.references import types as references
+from teucer._core.specs import PartitionSpec
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import Trace, Tracer, check_alive, check_leaks, current_trace, end, typeof, using
+from teucer._core.types import ShapedArray, float0
 from teucer._optimize.discharge import without_references
 
-__all__ = ["BatchTrace", "BatchTracer", "batch_flat", "batch_jaxpr", "mapped_aval", "unmapped_aval"]
+__all__ = ["BatchTrace", "BatchTracer", "batch_flat", "batch_jaxpr", "laid_over", "mapped_aval", "unmapped_aval"]
 
 
 @functools.lru_cache(4096)  # types are interned; tracers ask at every look at their shape
@@ -23,9 +25,26 @@ def mapped_aval(aval: Any, dim: int | None) -> Any:
     return aval.dec_rank(None, dim)
 
 
-def unmapped_aval(aval: Any, dim: int | None, size: Any) -> Any:
-    """The type of a batch of values."""
-    return aval.inc_rank(size, aval.leading_axis_spec() if dim == 0 else dim)
+def unmapped_aval(aval: Any, dim: int | None, size: Any, explicit: Any = None) -> Any:
+    """The type of a batch of values; `explicit` is the partition of the batch axis."""
+    if explicit is None or dim is None or aval.is_high:
+        return aval.inc_rank(size, aval.leading_axis_spec() if dim == 0 else dim)
+    own = aval.partition or explicit.with_spec(())
+    return aval.update(shape=(*aval.shape[:dim], size, *aval.shape[dim:]), sharding=own.inserted(aval.ndim, dim, explicit.spec[0]))
+
+
+def laid_over(y: Any, dim: int | None, explicit: Any) -> Any:
+    """A batch whose axis lies over the Explicit mesh axes that it is to lie over; whatever has no partition as it is."""
+    if explicit is None or dim is None:
+        return y
+    aval, entry = typeof(y), explicit.spec[0]
+    if not isinstance(aval, ShapedArray) or aval.dtype == float0:
+        return y
+    if aval.partition is not None and aval.partition.spec[dim] == entry:
+        return y
+    own = aval.partition or explicit.with_spec(PartitionSpec(*[None] * aval.ndim))
+    entries = own.spec.partitions
+    return array_ops.lay_out(y, own.with_spec(own.spec.update(partitions=(*entries[:dim], entry, *entries[dim + 1:]))))
 
 
 @final
@@ -85,6 +104,8 @@ class BatchTrace(Trace):
                                                               and primitive.uses_axis(self.axis.name, params))):
                 return parent.process(primitive, tuple(values), params)
             outs, out_dims = primitive.batch(self.axis, values, tuple(dims), **params)
+            if self.axis.explicit is not None:
+                outs = [laid_over(y, d, self.axis.explicit) for y, d in zip(outs, out_dims, strict=True)]
         return tuple([y if d is None else BatchTracer(self, y, d) for y, d in zip(outs, out_dims, strict=True)])
 
     def continues(self, x: BatchTracer) -> bool:
@@ -142,8 +163,8 @@ def _batch_jaxpr(closed: ClosedJaxpr, axis: Axis, batched: Sequence[bool], wante
         outs, dims = batch_flat(lambda *xs: eval_jaxpr(closed.jaxpr, closed.consts, *xs), axis, args,
                                 [0 if b else None for b in batched])
         out_batched[:] = [d is not None or w for d, w in zip(dims, wanted, strict=True)]
-        return [array_ops.to_axis(y, d, axis.size, 0) if b else y
+        return [laid_over(array_ops.to_axis(y, d, axis.size, 0), 0, axis.explicit) if b else y
                 for y, d, b in zip(outs, dims, out_batched, strict=True)]
 
-    avals = [unmapped_aval(a, 0, axis.size) if b else a for a, b in zip(closed.in_avals, batched, strict=True)]
+    avals = [unmapped_aval(a, 0, axis.size, axis.explicit) if b else a for a, b in zip(closed.in_avals, batched, strict=True)]
     return stage_jaxpr(on_batch, avals, closed.jaxpr.debug_info), out_batched

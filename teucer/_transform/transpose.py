@@ -66,7 +66,7 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cts:
             _pull(eqn, env, linear, ct_of)
     finally:
         _names.place, _names.scope = saved, outer
-    return [None if type(x) is not Undefined else ct_of.get(v, v.aval.zero)
+    return [None if type(x) is not Undefined else ct_of.get(v, v.aval.zero_cotangent)
             for v, x in zip(jaxpr.invars, args, strict=True)]
 
 
@@ -75,7 +75,7 @@ def _pull(eqn: Eqn, env: dict[Any, Any], linear: set[Any], ct_of: dict[Any, Any]
     given, found = [], False
     for v in eqn.outvars:
         ct = ct_of.pop(v, None)
-        given.append(v.aval.zero if ct is None else ct)
+        given.append(v.aval.zero_cotangent if ct is None else ct)
         found = found or ct is not None
     if references.made:
         found = accumulators(ct_of, linear, eqn.invars) or found
@@ -152,7 +152,7 @@ def _transpose_jaxpr(closed: ClosedJaxpr, linear: Sequence[bool], ct_given: Sequ
     def transposed(*args: Any) -> list[Any]:
         rest = iter(args)
         operands = [Undefined(a) if lin else next(rest) for a, lin in zip(in_avals, linear, strict=True)]
-        cts = [next(rest) if given else a.zero for a, given in zip(out_avals, ct_given, strict=True)]
+        cts = [next(rest) if given else a.zero_cotangent for a, given in zip(out_avals, ct_given, strict=True)]
         in_cts = backward_pass(closed.jaxpr, closed.consts, operands, cts)
         found_cts = [ct for ct, lin in zip(in_cts, linear, strict=True) if lin]
         nonzero[:] = [type(ct) is not Zero for ct in found_cts]

@@ -14,10 +14,11 @@ from teucer._core.high_types import MappingSpec
 from teucer._core.names import VMAP, within
 from teucer._core.primitive import Axis
 from teucer._core.references import types as references
+from teucer._core.specs import PartitionSpec, entry_names
 from teucer._core.trace import typeof
-from teucer._core.types import is_valid_type
+from teucer._core.types import is_valid_type, partitioned
 from teucer._programs.references.programs import refuse_aliases
-from teucer._transform.batch import batch_flat
+from teucer._transform.batch import batch_flat, laid_over
 from teucer._trees import pytrees
 from teucer._trees.containers import batched, has_container, of_elements
 
@@ -74,11 +75,15 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, axis_name
         size = _mapped_size(fun, flat, dims, tree, axis_size)
         one = of_elements(fun, pytrees.tree_unflatten(tree, dims)) if has_container(args, kwargs) else fun
         f = FlatFunction(lambda a, k: one(*a, **k), tree, "vmap", named=fun)
+        explicit = _explicit(flat, dims, spmd_axis_name) if partitioned else None
+        if explicit is not None:
+            flat = [laid_over(x, d, explicit) for x, d in zip(flat, dims, strict=True)]
+        spread = spmd_axis_name if explicit is None else explicit.spec[0]
         with within(VMAP):
-            outs, out_dims = batch_flat(f, Axis(size, axis_name, spmd_axis_name), flat, dims)
+            outs, out_dims = batch_flat(f, Axis(size, axis_name, spread, explicit), flat, dims)
         wanted = ([out_axes] * len(outs) if type(out_axes) is int
                   else pytrees.flatten_axes("vmap out_axes", f.tree, out_axes))
-        moved = [_to_out_axis(y, d, w, size, i, f.tree, fun)
+        moved = [_to_out_axis(y, d, w, size, i, f.tree, fun, explicit)
                  for i, (y, d, w) in enumerate(zip(outs, out_dims, wanted, strict=True))]
         out = pytrees.tree_unflatten(f.tree, moved)
         return batched(out, pytrees.tree_unflatten(f.tree, wanted), size) if has_container(out) else out
@@ -90,6 +95,29 @@ def _is_axis(x: Any) -> bool:
     """Whether a leaf of in_axes or out_axes is an axis: an int or what stands for one, and not a bool or an array."""
     return isinstance(x, MappingSpec) or (
         hasattr(x, "__index__") and not isinstance(x, bool | np.bool_) and not getattr(x, "ndim", 0))
+
+
+def _explicit(flat: Sequence[Any], dims: Sequence[int | None], spmd_axis_name: Any) -> Any:
+    """The partition of the mapped axis over Explicit mesh axes, as the arguments' types say it; None if they say nothing.
+
+    Raises ValueError where they do not agree, with each other or with `spmd_axis_name`.
+    """
+    owns = [(own, d) for x, d in zip(flat, dims, strict=True) if is_valid_type(x) and (own := typeof(x).partition) is not None]
+    found = {own.spec[d]: own for own, d in owns if d is not None and own.spec[d] is not None}
+    if not found:
+        return None
+    if len(found) > 1:
+        raise ValueError("Mapped away dimension of inputs passed to vmap should be sharded the same. Got inconsistent axis specs: "
+                         f"{', '.join(map(repr, found))}\n  Lay one out as the other with jax.reshard.")
+    ((entry, own),) = found.items()
+    if spmd_axis_name is not None and entry_names(spmd_axis_name) != entry_names(entry):
+        raise ValueError("Only one of spmd_axis_name or arrays sharded on `Explicit` mesh axis type is allowed. Got spmd_axis_name="
+                         f"{spmd_axis_name!r} and arrays sharded on {entry!r}\n  Leave out spmd_axis_name.")
+    for other, d in owns:
+        if d is None and set(other.spec.names()) & set(entry_names(entry)):
+            raise ValueError("Unmapped values passed to vmap cannot be sharded along the mesh axes of the mapped axis, "
+                             f"{entry!r}. Got {other.spec}\n  Lay the unmapped value out otherwise with jax.reshard.")
+    return own.with_spec(PartitionSpec(entry))
 
 
 def _in_dims(fun: Any, in_axes: Any, args: Any, kwargs: Any, flat: Sequence[Any], tree: Any) -> list[int | None]:
@@ -144,7 +172,7 @@ def _leaf_name(fun: Any, tree: Any, index: int) -> str:
     return f"argument {leaf_names(fun, tree)[index]}"
 
 
-def _to_out_axis(y: Any, dim: Any, wanted: Any, size: Any, i: int, tree: Any, fun: Any) -> Any:
+def _to_out_axis(y: Any, dim: Any, wanted: Any, size: Any, i: int, tree: Any, fun: Any, explicit: Any) -> Any:
     if wanted is INFERRED or (dim == wanted and typeof(y).is_high):
         return y
     if type(typeof(y)) is references.RefType:
@@ -165,4 +193,4 @@ def _to_out_axis(y: Any, dim: Any, wanted: Any, size: Any, i: int, tree: Any, fu
     if not -ndim <= wanted < ndim:
         raise ValueError(f"axis {wanted} is out of bounds for array of dimension {ndim}: out_axes of vmap for a result of "
                          f"{fun_name(fun)} with {ndim - 1} axes.")
-    return array_ops.to_axis(y, dim, size, wanted % ndim)
+    return laid_over(array_ops.to_axis(y, dim, size, wanted % ndim), wanted % ndim, explicit)

@@ -81,7 +81,7 @@ sub_p, sub = binary("sub", NUMERIC, "subtract", (lambda t, z, x, y: t, lambda t,
                     fold=np.subtract)
 mul_p, _mul = binary("mul", NUMERIC, "multiply", (lambda t, z, x, y: mul(t, y), lambda t, z, x, y: mul(x, t)), ROUNDED,
                      "Product x * y.", transposes=(lambda ct, x, y: mul(ct, y), lambda ct, x, y: mul(x, ct)), simplify=unit(1, 1),
-                     fold=np.multiply)
+                     fold=np.multiply, product=True)
 div_p, div = binary(
     "div", NUMERIC, "divide",
     (lambda t, z, x, y: div(t, y), lambda t, z, x, y: mul(mul(neg(t), x), integer_pow(y, -2))), Checked(-9, 9, 1),

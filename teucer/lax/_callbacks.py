@@ -18,6 +18,7 @@ from teucer._core.effects import Effect
 from teucer._core.partition import Labels
 from teucer._core.primitive import Primitive
 from teucer._core.provided import provided
+from teucer._core.specs import PartitionSpec
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray, Zero, is_valid_type
 from teucer._devices import backends
@@ -102,15 +103,23 @@ class _Callback(Primitive):
               partitioned: bool = False) -> Any:
         index = len(ctx.module.host_callbacks)
         ctx.module.host_callbacks.append(call)
-        layouts = [_row_major(v.aval) for v in values], [_row_major(a) for a in avals]
-        # One device calls for all, which sees the whole; or each with its part.
-        once = "" if partitioned else ctx.module.on_first_device(len(avals))
         kernel = ctx.target.kernels.python
-        outs = hlo.custom_call(ctx, kernel.replace("ffi_", "ffi_partitioned_") if partitioned else kernel, values, avals,
-                               config=f"{{index = {index} : ui64}}",
-                               operand_layouts=layouts[0], result_layouts=layouts[1], has_side_effect=self.kind is not None,
-                               attributes=once)
-        return tuple(map(ctx.whole, outs))
+
+        def custom_call(*values: Any, attributes: str = "") -> Any:
+            return hlo.custom_call(ctx, kernel.replace("ffi_", "ffi_partitioned_") if partitioned else kernel, values, avals,
+                                   config=f"{{index = {index} : ui64}}", operand_layouts=[_row_major(v.aval) for v in values],
+                                   result_layouts=[_row_major(a) for a in avals], has_side_effect=self.kind is not None,
+                                   attributes=attributes)
+
+        if ctx.manual is not None and not ctx.all_manual():
+            # Each device along the manual axes calls; along the others too, since XLA divides nothing that has effects.
+            from teucer._lower.spmd.manual import manual_computation  # loaded already, with `shard_map`
+            mesh, whole = ctx.manual.mesh, PartitionSpec()
+            rest = [name for name in mesh.axis_names if name not in ctx.manual.axes]
+            return manual_computation(ctx, mesh, rest, values, [whole] * len(values), [v.aval for v in values], avals,
+                                      [whole] * len(avals), custom_call)
+        # One device calls for all, which sees the whole; or each with its part.
+        return tuple(map(ctx.whole, custom_call(*values, attributes="" if partitioned else ctx.module.on_first_device(len(avals)))))
 
     def lower_extended(self, ctx: Any, *values: Any, **params: Any) -> Any:
         words = (Value(v.name, v.aval.physical) if isinstance(v.dtype, dtypes.ExtendedDType) else v for v in values)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from teucer._core import array_ops
 from teucer._core import axes as named
 from teucer._core.trace import typeof
+from teucer._devices import meshes
 from teucer._trees import pytrees
-from teucer.lax._collectives import checked, names_of, size_of
+from teucer.lax._collectives import checked
+from teucer.lax._varying import cast, names_of, one_state, size_of
 
 __all__ = ["pcast"]
 
@@ -16,25 +17,30 @@ __all__ = ["pcast"]
 def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
     """x with a type that says otherwise how it is laid over manual mesh axes.
 
-    x: a pytree of arrays. axis_name: a name of a manual axis, or several in a tuple. to: 'varying'; the value may then differ from
-    device to device along the axes.
-    Raises ValueError for another `to`, or where x varies over the axes already; NameError for a name that no axis has.
+    x: a pytree of arrays. axis_name: a name of a manual axis, or several in a tuple. to: 'varying', the value may then differ from
+    device to device along the axes; 'unreduced', values that vary are parts of a sum that is not taken yet; 'reduced', the
+    cotangent of a value that is the same everywhere is such parts of a sum.
+    Raises ValueError for another `to`, or where x is of a type from which there is no cast; NameError for a name that no axis has.
     """
     if to not in ("varying", "reduced", "unreduced"):
         raise ValueError(f"Got unexpected `to` value for `jax.lax.pcast`: {to!r}. Allowed `to` values are: 'varying', 'reduced', "
                          "'unreduced'.")
-    if not isinstance(axis_name, str | tuple | frozenset):
+    if not isinstance(axis_name, str | tuple):
         raise TypeError(f"pcast: axis_name must be a tuple or a str, got {type(axis_name)}: {axis_name!r}")
-    names = tuple(axis_name) if isinstance(axis_name, frozenset) else names_of(axis_name)
-    size_of(names)
-    if to != "varying":
-        raise NotImplementedError(f"pcast: to={to!r} is not implemented.\n  Sums that are still to be taken are said by psum.")
+    names = names_of(axis_name)
+    if not named.axes_in_force() and set(names) <= set(meshes.get_abstract_mesh().axis_names):
+        raise ValueError(f"pcast: pvary should be called under jax.shard_map, which makes {names} manual axes.\n    mesh in force: "
+                         f"{meshes.get_abstract_mesh()!s}")
+    size_of(names, "pcast")
+    manual = named.manual_axes().intersection(names)
 
     def one(leaf: Any) -> Any:
-        aval = typeof(checked("pcast", leaf))
-        if aval.vma & set(names):
-            raise ValueError(f"Unsupported pcast from=varying, to={to!r}\n    x: {aval.str_short(short_dtypes=True)}, "
+        if not manual:
+            return checked("pcast", leaf)
+        state = one_state("pcast", typeof(checked("pcast", leaf)), names, manual)
+        if state == to:
+            raise ValueError(f"Unsupported pcast from={state}, to={to!r}\n    x: {typeof(leaf).str_short(short_dtypes=True)}, "
                              f"axes: {names}")
-        return array_ops.vary(leaf, named.manual_axes().intersection(names))
+        return cast(leaf, manual, to)
 
     return pytrees.tree_map(one, x)

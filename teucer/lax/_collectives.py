@@ -6,17 +6,15 @@ after another; the elements are numbered with the last of the axes running faste
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, final
+from typing import Any, final
 
 import numpy as np
 
 from teucer._base import dtypes
 from teucer._core import array_ops, partition
 from teucer._core import axes as named
-from teucer._core.cost import CHEAP, STILL
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, is_valid_type
@@ -26,24 +24,11 @@ from teucer.lax import _groups
 from teucer.lax._arithmetic import add, div, mul
 from teucer.lax._reductions import reduce_max, reduce_min
 from teucer.lax._shapes import iota
-from teucer.lax._structure import Linear, canonical_axis, check_axes, convert_element_type, full, reduce_sum
+from teucer.lax._structure import canonical_axis, check_axes, convert_element_type, full, reduce_sum
+from teucer.lax._varying import Collective, names_of, one_state, psum_invariant_p, size_of, unreduced_psum_p
 
-__all__ = ["AllReduce", "Collective", "axis_index", "axis_index_p", "axis_size", "checked", "group_size", "groups_of",
-           "names_of", "pmax", "pmax_p", "pmean", "pmin", "pmin_p", "psum", "psum_invariant_p", "psum_p",
-           "pvary_p", "refuse_groups", "size_of", "varying_over"]
-
-
-def names_of(axis_name: Any) -> tuple[Any, ...]:
-    """One or several names of axes as a tuple."""
-    return tuple(axis_name) if isinstance(axis_name, tuple | list) else (axis_name,)
-
-
-def size_of(names: Sequence[Any]) -> Any:
-    """The number of elements of named axes.
-
-    Raises NameError for a name that no axis in force has.
-    """
-    return math.prod(named.axis_size(name) for name in names)
+__all__ = ["AllReduce", "axis_index", "axis_index_p", "axis_size", "checked", "group_size", "groups_of", "pmax", "pmax_p", "pmean",
+           "pmin", "pmin_p", "psum", "psum_p", "refuse_groups", "varying_over"]
 
 
 def groups_of(axis_name: Any, axis_index_groups: Any) -> Any:
@@ -86,26 +71,6 @@ def checked(op: str, x: Any) -> Any:
 # --- Primitives ------------------------------------------------------------------------------------------------------
 
 
-class Collective(Primitive):
-    """An operation between the elements of named axes."""
-
-    __slots__ = ()
-    cost = STILL
-
-    def names(self, params: Any) -> tuple[Any, ...]:
-        """The axes that a call speaks of."""
-        return names_of(params["axis_name"])
-
-    def uses_axis(self, name: Any, params: Any) -> bool:
-        return name is not None and name in self.names(params)
-
-    def evaluate(self, *args: Any, **params: Any) -> NoReturn:
-        self.types(*map(typeof, args), **params)
-        raise NotImplementedError(f"{self.name}: a collective over the named axes {self.names(params)} was called on values that "
-                                  "are computed at once, outside the function that is mapped over these axes.\n  Call it "
-                                  "in the mapped function itself.")
-
-
 def refuse_groups(primitive: Primitive, axis_index_groups: Any) -> None:
     if axis_index_groups is not None:
         raise NotImplementedError(f"{primitive.name}: axis_index_groups not supported in vmap collectives.\n"
@@ -129,7 +94,7 @@ class AllReduce(Collective):
         return params["axes"]  # type: ignore[no-any-return]
 
     def types(self, x: Any, *, axes: Any, axis_index_groups: Any) -> Any:
-        size_of(axes)
+        size_of(axes, self.name)
         return (x,)
 
     shard = partition.aligned
@@ -177,70 +142,6 @@ pmax_p = AllReduce("pmax", reduce_max, lambda x, size: x, "maximum")
 pmin_p = AllReduce("pmin", reduce_min, lambda x, size: x, "minimum")
 
 
-class Cast(Collective, Linear):
-    """A collective that is linear, of one operand, and the same for each element of a batch."""
-
-    __slots__ = ()
-    alike = False
-
-    def names(self, params: Any) -> tuple[Any, ...]:
-        return params["axes"]  # type: ignore[no-any-return]
-
-    shard = partition.aligned
-
-    def types(self, x: Any, *, axes: Any) -> Any:
-        size_of(axes)
-        return (x,)
-
-    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
-        return self.call(*args, **params), dims
-
-
-@final
-class PVary(Cast):
-    """x, whose type says that it may vary over more manual axes."""
-
-    __slots__ = ()
-    name = "pvary"
-    cost = CHEAP
-
-    def types(self, x: Any, *, axes: Any) -> Any:
-        return (x,)
-
-    def varies(self, vma: Any, x: Any, *, axes: Any) -> Any:
-        return vma | set(axes)
-
-    def lower(self, ctx: Any, x: Any, *, axes: Any) -> Any:
-        return (x,)
-
-    def transpose(self, cts: Any, x: Any, *, axes: Any) -> Any:
-        new = tuple(name for name in axes if name not in x.aval.vma)
-        return psum_invariant_p.call(*cts, axes=new) if new else tuple(cts)
-
-
-@final
-class PSumInvariant(Cast):
-    """The sum over manual axes over which x varies, and the result does not."""
-
-    __slots__ = ()
-    name = "psum_invariant"
-
-    def types(self, x: Any, *, axes: Any) -> Any:
-        size_of(axes)
-        if not set(axes) <= x.vma:
-            raise ValueError(f"psum_invariant: x does not vary over {axes}.\n    x: {x.str_short(short_dtypes=True)}")
-        return (x,)
-
-    def varies(self, vma: Any, x: Any, *, axes: Any) -> Any:
-        return vma - set(axes)
-
-    def lower(self, ctx: Any, x: Any, *, axes: Any) -> Any:
-        return (_groups.all_reduced(ctx, x, "add", axes),)
-
-    def transpose(self, cts: Any, x: Any, *, axes: Any) -> Any:
-        return pvary_p.call(*cts, axes=axes)
-
-
 @final
 class AxisIndex(Collective):
     """The element's number along a named axis."""
@@ -266,8 +167,6 @@ class AxisIndex(Collective):
 
 
 axis_index_p = AxisIndex()
-pvary_p = PVary()
-psum_invariant_p = PSumInvariant()
 
 
 # --- Functions -------------------------------------------------------------------------------------------------------
@@ -301,12 +200,10 @@ def _all_reduce(primitive: AllReduce, x: Any, axis_name: Any, axis_index_groups:
 def _between_devices(primitive: AllReduce, x: Any, names: tuple[Any, ...], groups: Any) -> Any:
     """x reduced over named axes, of which some may be manual axes over which its type says whether it varies."""
     manual = named.manual_axes().intersection(names)
-    aval = typeof(x)
-    if primitive is psum_p and manual & aval.vma and manual - aval.vma:
-        raise ValueError("jax.lax.psum can only accept axis_name which corresponds to one of varying, unreduced, reduced or "
-                         f"invarying state of the input. Got input type: {aval.str_short()}, axes: {names} and input state: "
-                         "{'varying', 'invarying'}\n  Sum over the axes over which x varies, or cast it with "
-                         "jax.lax.pcast(x, axes, to='varying').")
+    if primitive is psum_p and manual:
+        state = one_state("psum", typeof(x), names, manual)
+        if state == "unreduced" and groups is None and manual == set(names):
+            return unreduced_psum_p.call(x, axes=names)[0]
     x = varying_over(x, names)
     if primitive is not psum_p or groups is not None or not manual:
         return primitive.call(x, axes=names, axis_index_groups=groups)[0]

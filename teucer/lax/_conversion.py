@@ -194,6 +194,7 @@ class StopGradient(Primitive):
 
     __slots__ = ()
     name = "stop_gradient"
+    linear_in = "sum"
     cost = FUSED
 
     def types(self, x: Any) -> Any:

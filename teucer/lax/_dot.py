@@ -9,10 +9,12 @@ from typing import Any, final
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._base.errors import ShardingTypeError
 from teucer._core import array_ops
 from teucer._core.cost import Cost
 from teucer._core.partition import Labels, batched, every
 from teucer._core.primitive import Primitive, Undefined
+from teucer._core.specs import entry_names
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._core.typing import Array, ArrayLike, DTypeLike
@@ -118,15 +120,18 @@ class DotGeneral(Primitive):
     dimension_numbers: ((lhs_contract, rhs_contract), (lhs_batch, rhs_batch)). The result has the batch axes, then the other
     axes of lhs, then those of rhs.
     (C1) axes are within their operand, distinct, and contracted or batch axes.  (C2) corresponding axes agree in size.
+    (C3) no operand is unreduced.  (C4) a result may be, over the mesh axes over which both operands are contracted.
     """
 
     __slots__ = ()
     name = "dot_general"
+    keeps_reduced = False
     cost = Cost(moves=_moved)
 
     def types(self, lhs: Any, rhs: Any, *, dimension_numbers: Any, precision: Any,
               preferred_element_type: Any, out_sharding: Any = None) -> Any:
         _check(lhs, rhs, dimension_numbers)
+        _check_sums(lhs, rhs, dimension_numbers, out_sharding)
         left, right = roles_of((lhs.ndim, rhs.ndim), dimension_numbers)
         shape = (*(lhs.shape[d] for d in left.batch + left.kept), *(rhs.shape[d] for d in right.kept))
         dtype = output_dtype("dot_general", lhs.dtype, rhs.dtype, preferred_element_type)
@@ -174,7 +179,7 @@ class DotGeneral(Primitive):
         # The result's last axes are the contracted ones of rhs, in the order of rhs.
         order = (*left.batch, *left.kept, *(left.contract[i] for i in np.argsort(right.contract)))
         (out,) = self.call(ct, rhs, dimension_numbers=((ct_right, right.kept), (ct_batch, right.batch)),
-                           **params | {"out_sharding": cotangent_sharding(lhs, order, ct, rhs)})
+                           **params | {"out_sharding": cotangent_sharding(lhs, order, (ct, rhs), (ct_right, right.kept))})
         return _as_operand(out, lhs, order)
 
     def _transpose_rhs(self, ct: Any, lhs: Any, rhs: Any, dimension_numbers: Any,
@@ -185,7 +190,7 @@ class DotGeneral(Primitive):
         # lhs first: the cotangent of w in x @ w then comes out as x.T @ ct, with no transposition after it.
         order = (*right.batch, *(right.contract[i] for i in np.argsort(left.contract)), *right.kept)
         (out,) = self.call(lhs, ct, dimension_numbers=((left.kept, ct_left), (left.batch, ct_batch)),
-                           **params | {"out_sharding": cotangent_sharding(rhs, order, lhs, ct)})
+                           **params | {"out_sharding": cotangent_sharding(rhs, order, (lhs, ct), (left.kept, ct_left))})
         return _as_operand(out, rhs, order)
 
     def batch(self, axis: Any, args: Any, dims: Any, *, dimension_numbers: Any,
@@ -213,6 +218,23 @@ class DotGeneral(Primitive):
         return self.call(*xs, dimension_numbers=dimension_numbers, **params)
 
 
+def _check_sums(lhs: Any, rhs: Any, dimension_numbers: Any, out_sharding: Any) -> None:
+    """Check that no operand is parts of a sum (C3), and that a result which is has the parts of the contraction (C4)."""
+    if lhs.unreduced or rhs.unreduced:
+        raise ShardingTypeError(f"lhs or rhs passed to dot_general cannot be unreduced (C3). Got lhs={lhs.str_short()} and "
+                                f"rhs={rhs.str_short()}\n  Sum first, with jax.reshard.")
+    wanted = out_sharding.spec.unreduced if out_sharding is not None else None
+    if not wanted:
+        return
+    given = f"Got lhs={lhs.str_short()}, rhs={rhs.str_short()} and out_sharding={out_sharding.spec}"
+    names = [_names_along(x, axes) for x, axes in zip((lhs, rhs), dimension_numbers[0], strict=True)]
+    if wanted not in names:
+        raise ShardingTypeError(f"out_sharding's unreduced axes should be equal to the contracting specs (C4). {given}")
+    if names[0] != names[1]:
+        raise ShardingTypeError("lhs and rhs contracting dims should be sharded identically when out_sharding provided to "
+                                f"dot_general mentions unreduced_axes (C4). {given}")
+
+
 dot_general_p = DotGeneral()
 
 
@@ -230,11 +252,25 @@ def bilinear_jvp(primitive: Primitive, primals: Any, tangents: Any, params: Any)
     return outs, (tangent,)
 
 
-def cotangent_sharding(aval: Any, order: Sequence[int], *operands: Any) -> Any:
-    """The sharding of a product that is the cotangent of an operand of type `aval`, whose axis i is axis order[i] of it."""
-    if aval.sharding is not None:
-        return aval.sharding.permuted(order)
-    partitioned = [s for s in (typeof(x).sharding for x in operands) if s is not None]
+def _names_along(aval: Any, axes: Sequence[int]) -> frozenset[Any]:
+    """The mesh axes over which some axes of an array lie."""
+    return frozenset(n for i in axes for n in entry_names(aval.partition.spec[i])) if aval.partition is not None else frozenset()
+
+
+def cotangent_sharding(aval: Any, order: Sequence[int], operands: Sequence[Any], contracted: Sequence[Sequence[int]]) -> Any:
+    """The sharding of a product that is the cotangent of an operand of type `aval`, whose axis i is axis order[i] of it.
+
+    contracted: the axes of each factor that the product contracts.
+    """
+    if aval.partition is not None:
+        wanted = aval.partition.permuted(order)
+        if not wanted.spec.reduced:
+            return wanted
+        # The parts of the sum are those of the contraction, where both operands are partitioned along it.
+        over = [_names_along(typeof(x), axes) for x, axes in zip(operands, contracted, strict=True)]
+        parts = over[0] if over[0] == over[1] and over[0] <= wanted.spec.reduced else frozenset[Any]()
+        return wanted.with_spec(wanted.spec.update(unreduced=parts, reduced=()))
+    partitioned = [s for s in (typeof(x).partition for x in operands) if s is not None]
     return partitioned[0].with_spec(()) if partitioned else None
 
 

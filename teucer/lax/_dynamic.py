@@ -57,6 +57,7 @@ class DynamicSlice(Primitive):
 
     __slots__ = ()
     name = "dynamic_slice"
+    linear_in = (0,)
     cost = FUSED
 
     def types(self, x: Any, *starts: Any, slice_sizes: Any) -> Any:
@@ -109,6 +110,7 @@ class DynamicUpdateSlice(Primitive):
 
     __slots__ = ()
     name = "dynamic_update_slice"
+    linear_in = (0, 1)
 
     def types(self, x: Any, update: Any, *starts: Any) -> Any:
         if x.ndim != update.ndim:

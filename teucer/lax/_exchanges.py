@@ -18,25 +18,16 @@ from teucer._transform.batch import batch_flat, mapped_aval
 from teucer._trees import pytrees
 from teucer.lax import _groups
 from teucer.lax._arithmetic import mul
-from teucer.lax._collectives import (
-    Collective,
-    axis_index,
-    checked,
-    group_size,
-    groups_of,
-    names_of,
-    refuse_groups,
-    size_of,
-    varying_over,
-)
+from teucer.lax._collectives import axis_index, checked, group_size, groups_of, refuse_groups, varying_over
 from teucer.lax._dynamic import dynamic_index_in_dim, dynamic_slice_in_dim, index_take
 from teucer.lax._selection import select
 from teucer.lax._shapes import squeeze
 from teucer.lax._structure import Linear, broadcast_to, canonical_axis, expand, moveaxis, reduce_sum, reshape, zeros
+from teucer.lax._varying import Collective, names_of, one_state, size_of, with_sums
 
-__all__ = ["Exchange", "all_gather", "all_gather_invariant_p", "all_gather_p", "all_to_all", "all_to_all_p",
+__all__ = ["Exchange", "all_gather", "all_gather_invariant_p", "all_gather_p", "all_gather_reduced_p", "all_to_all", "all_to_all_p",
            "ppermute", "ppermute_p",
-           "pshuffle", "psum_scatter", "pswapaxes", "reduce_scatter_p"]
+           "pshuffle", "psum_scatter", "pswapaxes", "reduce_scatter_p", "unreduced_reduce_scatter_p"]
 
 
 def _merged(x: Any, at: int, count: int) -> Any:
@@ -131,26 +122,32 @@ class AllGather(Exchange):
 
 
 @final
-class AllGatherInvariant(Exchange):
-    """As `AllGather`, of manual axes over which x varies; the result is known to be the same for all."""
+class AllGatherAlike(Exchange):
+    """As `AllGather`, of manual axes over which x varies; the result is known to be the same for all, or reduced (`after`)."""
 
     __slots__ = ()
-    name = "all_gather_invariant"
+
+    def __init__(self, name: str, after: str | None) -> None:
+        self.name, self.after = name, after
 
     def types(self, x: Any, **params: Any) -> Any:
-        return all_gather_p.types(x, axis_index_groups=None, **params)
+        params = {"axis_index_groups": None, **params}
+        (whole,) = partition.laid_out(all_gather_p, (x,), params, all_gather_p.types(x, **params))
+        return (whole.update(sharding=with_sums(whole, params["axis_name"], self.after)),)
 
     def varies(self, vma: Any, x: Any, *, axis_name: Any, **params: Any) -> Any:
         return vma - set(axis_name)
 
-    def shard(self, x: Any, **params: Any) -> Labels:
-        return all_gather_p.shard(x, **params)
+    def shard(self, x: Any, **params: Any) -> None:
+        return None
 
     def lower(self, ctx: Any, x: Any, **params: Any) -> Any:
         return all_gather_p.lower(ctx, x, axis_index_groups=None, **params)
 
     def transpose(self, cts: Any, x: Any, *, all_gather_dimension: int, axis_name: Any, axis_size: int, tiled: bool) -> Any:
         (ct,), at = cts, all_gather_dimension
+        if self.after == "reduced":
+            return unreduced_reduce_scatter_p.call(ct, scatter_dimension=at, axis_name=axis_name, axis_size=axis_size, tiled=tiled)
         ct = varying_over(ct, axis_name)
         n = x.aval.shape[at] if tiled else 1
         mine = dynamic_slice_in_dim(ct, mul(axis_index(axis_name), np.int32(n)), n, at)
@@ -158,6 +155,34 @@ class AllGatherInvariant(Exchange):
 
     def shifted(self, params: Any) -> dict[str, Any]:
         return all_gather_p.shifted(params)
+
+
+@final
+class UnreducedReduceScatter(Exchange):
+    """As `ReduceScatter`, of parts of a sum that is still to be taken over the axes."""
+
+    __slots__ = ()
+    name = "unreduced_reduce_scatter"
+
+    def types(self, x: Any, **params: Any) -> Any:
+        params = {"axis_index_groups": None, **params}
+        own = x.update(sharding=with_sums(x, params["axis_name"], None))
+        return partition.laid_out(reduce_scatter_p, (own,), params, reduce_scatter_p.types(own, **params))
+
+    def varies(self, vma: Any, x: Any, *, axis_name: Any, **params: Any) -> Any:
+        return vma | set(axis_name)
+
+    def shard(self, x: Any, **params: Any) -> None:
+        return None
+
+    def lower(self, ctx: Any, x: Any, **params: Any) -> Any:
+        return reduce_scatter_p.lower(ctx, x, axis_index_groups=None, **params)
+
+    def transpose(self, cts: Any, x: Any, *, scatter_dimension: int, **params: Any) -> Any:
+        return all_gather_reduced_p.call(*cts, all_gather_dimension=scatter_dimension, **params)
+
+    def shifted(self, params: Any) -> dict[str, Any]:
+        return reduce_scatter_p.shifted(params)
 
 
 @final
@@ -309,7 +334,9 @@ def _permuted(x: Any, perm: Any) -> Any:
 
 
 all_gather_p = AllGather()
-all_gather_invariant_p = AllGatherInvariant()
+all_gather_invariant_p = AllGatherAlike("all_gather_invariant", None)
+all_gather_reduced_p = AllGatherAlike("all_gather_reduced", "reduced")
+unreduced_reduce_scatter_p = UnreducedReduceScatter()
 reduce_scatter_p = ReduceScatter()
 all_to_all_p = AllToAll()
 ppermute_p = PPermute()
@@ -323,7 +350,8 @@ def all_gather(x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: i
     """The arrays of all elements of a named axis, for each: T[shape] -> T with a new axis.
 
     x: a pytree of arrays. axis: where the new axis goes; if tiled, the axis along which the arrays are joined.
-    to: under shard_map 'invarying' says in types that the result is the same for all.
+    to: under shard_map 'invarying' says in types that the result is the same for all, 'reduced' also that its cotangent is still
+    to be summed over the axes.
     Raises ValueError if axis is out of bounds, NameError for a name that no axis in force has.
 
     >>> import teucer as jax, teucer.numpy as jnp
@@ -334,20 +362,18 @@ def all_gather(x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: i
     if to not in ("varying", "reduced", "invarying"):
         raise ValueError(f"Got unexpected `to` value for `jax.lax.all_gather`, {to!r}. Allowed `to` values are: 'varying', "
                          "'reduced', 'invarying'.")
-    if to == "reduced":
-        raise NotImplementedError("all_gather: to='reduced' is not implemented.\n  Use to='varying', or 'invarying'.")
     names = names_of(axis_name)
     groups = groups_of(names, axis_index_groups)
-    invariant = to == "invarying" and bool(named.manual_axes())
-    if invariant and (groups is not None or not named.manual_axes().issuperset(names)):
-        raise NotImplementedError("all_gather: to='invarying' is of axes of a mesh alone, without axis_index_groups.\n"
+    cast_p = {"invarying": all_gather_invariant_p, "reduced": all_gather_reduced_p}.get(to) if named.manual_axes() else None
+    if cast_p is not None and (groups is not None or not named.manual_axes().issuperset(names)):
+        raise NotImplementedError(f"all_gather: to={to!r} is of axes of a mesh alone, without axis_index_groups.\n"
                                   f"    axis_name: {axis_name}, axis_index_groups: {axis_index_groups}")
     size = group_size(names, groups)
 
     def one(leaf: Any) -> Any:
         ndim = typeof(checked("all_gather", leaf)).ndim
-        if invariant:
-            return all_gather_invariant_p.call(varying_over(leaf, names), axis_name=names, axis_size=size, tiled=bool(tiled),
+        if cast_p is not None:
+            return cast_p.call(varying_over(leaf, names), axis_name=names, axis_size=size, tiled=bool(tiled),
                                                all_gather_dimension=canonical_axis(axis, ndim + (not tiled)))[0]
         return all_gather_p.call(varying_over(leaf, names), axis_index_groups=groups,
                                  all_gather_dimension=canonical_axis(axis, ndim + (not tiled)),
@@ -373,6 +399,10 @@ def psum_scatter(x: Any, axis_name: Any, *, scatter_dimension: int = 0, axis_ind
 
     def one(leaf: Any) -> Any:
         at = canonical_axis(scatter_dimension, typeof(checked("psum_scatter", leaf)).ndim)
+        manual = named.manual_axes().intersection(names)
+        if manual and one_state("psum_scatter", typeof(leaf), names, manual) == "unreduced" and groups is None:
+            return unreduced_reduce_scatter_p.call(leaf, axis_name=names, axis_size=size, scatter_dimension=at,
+                                                   tiled=bool(tiled))[0]
         return reduce_scatter_p.call(varying_over(leaf, names), axis_index_groups=groups, axis_name=names, axis_size=size,
                                      scatter_dimension=at, tiled=bool(tiled))[0]
 

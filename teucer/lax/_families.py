@@ -110,6 +110,7 @@ class Elementwise(Primitive):
     transposes: for each operand in which the primitive is linear, (ct, *operands) -> its cotangent.
     result: operand dtype -> result dtype, where they differ.
     simplify, fold: the rules for the passes over jaxprs, from `_exact`.
+    product: whether it is linear in each operand by itself; else it is so in those with transposes taken together.
     """
 
     __slots__ = ()
@@ -118,9 +119,11 @@ class Elementwise(Primitive):
                  tangents: Sequence[Callable[..., Any] | None] | None, tested: Checked, *,
                  transposes: Sequence[Callable[..., Any] | None] | None = None,
                  result: Callable[..., Any] | None = None, simplify: Any = None, fold: Any = None,
-                 cost: Cost | None = None) -> None:
+                 cost: Cost | None = None, product: bool = False) -> None:
         self.name, self.accepts, self.tangents, self.tested = name, accepts, tangents, tested
         self.transposes, self.result, self.simplify, self.fold = transposes, result, simplify, fold
+        linear = tuple(i for i, rule in enumerate(transposes or ()) if rule is not None)
+        self.linear_in = "product" if product else "sum" if transposes and len(linear) == len(transposes) else linear or None
         # What processors round correctly they also do in an instruction.
         self.cost = cost or (FUSED if fold is None else CHEAP)
         if isinstance(lower, str) and "." not in lower:
@@ -315,10 +318,10 @@ def unary(name: str, accepts: Accepts, lower: str | Function, tangent: Function 
 def binary(name: str, accepts: Accepts, lower: str | Function, tangents: Sequence[Function | None] | None,
            tested: Checked, doc: str, *, public: str = "", names: tuple[str, str] = ("x", "y"),
            transposes: Sequence[Function | None] | None = None, result: Function | None = None, simplify: Any = None,
-           fold: Any = None) -> tuple[Elementwise, Binary]:
+           fold: Any = None, product: bool = False) -> tuple[Elementwise, Binary]:
     """A row for an operation of two operands."""
     primitive = Elementwise(name, accepts, lower, tangents, tested, transposes=transposes, result=result, simplify=simplify,
-                            fold=fold)
+                            fold=fold, product=product)
     bind = primitive.call
     public = public or name
 

@@ -23,8 +23,13 @@ def _lay_out(x: Any, sharding: Any) -> Any:
 
 
 def _vary(x: Any, axes: Any) -> Any:
-    from teucer.lax._collectives import pvary_p
-    return pvary_p.call(x, axes=tuple(sorted(axes, key=str)))[0]
+    from teucer.lax._varying import cast
+    return cast(x, axes, "varying")
+
+
+def _reduce_cotangents(x: Any, sharding: Any) -> Any:
+    from teucer.lax._sharding import reduce_cotangents
+    return reduce_cotangents(x, sharding)
 
 
 def _blame(closed: Any, args: Sequence[Any]) -> None:
@@ -33,4 +38,4 @@ def _blame(closed: Any, args: Sequence[Any]) -> None:
     blame(closed, args)
 
 
-provided.fill(loops=_loops, lay_out=_lay_out, vary=_vary, blame=_blame)
+provided.fill(loops=_loops, lay_out=_lay_out, vary=_vary, reduce_cotangents=_reduce_cotangents, blame=_blame)

@@ -12,11 +12,12 @@ from teucer._core.trace import typeof
 from teucer._trees import pytrees
 from teucer.lax import _groups
 from teucer.lax._arithmetic import eq
-from teucer.lax._collectives import axis_index, checked, names_of, psum, size_of, varying_over
+from teucer.lax._collectives import axis_index, checked, psum, varying_over
 from teucer.lax._exchanges import Exchange, all_gather
 from teucer.lax._selection import select
 from teucer.lax._slicing import index_in_dim
 from teucer.lax._structure import broadcast_to, zeros
+from teucer.lax._varying import names_of, size_of
 
 __all__ = ["pbroadcast", "pbroadcast_p"]
 

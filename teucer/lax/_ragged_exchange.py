@@ -10,7 +10,7 @@ from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer._core.typing import Array
 from teucer.lax._arithmetic import add, clamp, ge, lt, sub
-from teucer.lax._collectives import axis_index, checked, names_of, size_of
+from teucer.lax._collectives import axis_index, checked
 from teucer.lax._dynamic import dynamic_index_in_dim, index_take
 from teucer.lax._elementwise import bitwise_and
 from teucer.lax._exchanges import all_gather
@@ -18,6 +18,7 @@ from teucer.lax._selection import select
 from teucer.lax._shapes import iota
 from teucer.lax._slicing import index_in_dim
 from teucer.lax._structure import broadcast_to, convert_element_type, reshape
+from teucer.lax._varying import names_of, size_of
 
 __all__ = ["ragged_all_to_all"]
 

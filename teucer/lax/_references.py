@@ -367,7 +367,7 @@ class EmptyRef(_Making):
         return outs, tangent_ref_p.call(array_ops.zeros(tangent), memory_space=memory_space, kind=None)
 
     def batch(self, axis: Any, args: Any, dims: Any, *, aval: ShapedArray, memory_space: Any) -> Any:
-        return self.call(aval=unmapped_aval(aval, 0, axis.size), memory_space=memory_space), (0,)
+        return self.call(aval=unmapped_aval(aval, 0, axis.size, axis.explicit), memory_space=memory_space), (0,)
 
 
 @final

@@ -30,6 +30,7 @@ class SelectN(Primitive):
 
     __slots__ = ()
     name = "select_n"
+    linear_in = "cases"
     cost = CHEAP
 
     def types(self, which: Any, *cases: Any) -> Any:

@@ -345,8 +345,8 @@ def full_like(x: Any, fill_value: ArrayLike, dtype: DTypeLike | None = None,
     """
     aval = typeof(x)
     sizes = aval.shape if shape is None else shape
-    if sharding is None and shape is None and aval.sharding is not None:
-        sharding = x.sharding if isinstance(x, ArrayImpl) else aval.sharding
+    if sharding is None and shape is None and aval.partition is not None:
+        sharding = x.sharding if isinstance(x, ArrayImpl) else aval.partition
     if dtype is not None or not aval.weak_type:
         return full(sizes, fill_value, aval.dtype if dtype is None else dtype, sharding=sharding)
     return _structure.convert_element_type(full(sizes, fill_value, aval.dtype, sharding=sharding), aval.dtype, True)

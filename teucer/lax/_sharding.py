@@ -23,7 +23,11 @@ from teucer._devices.meshes import AxisType, Mesh
 from teucer._devices.shardings import NamedSharding, SingleDeviceSharding
 from teucer._transform.jit import jit
 from teucer._trees import pytrees
-from teucer.lax._structure import Linear
+from teucer.lax._arithmetic import eq
+from teucer.lax._collectives import axis_index
+from teucer.lax._selection import select
+from teucer.lax._structure import Linear, broadcast_to, zeros
+from teucer.lax._varying import cast, state_of, unreduced_psum_p
 
 __all__ = ["auto_axes", "explicit_axes", "reshard", "reshard_p", "sharding_constraint_p", "with_sharding_constraint"]
 
@@ -65,26 +69,27 @@ class Reshard(Linear):
     __slots__ = ()
     name = "reshard"
     cost = STILL
+    linear_in = None
 
     def types(self, x: Any, *, dst_sharding: Any, concrete_mesh: Any) -> Any:
         shardings.check_shape(dst_sharding, x.shape)
         return (x.update(sharding=shardings.typed(dst_sharding, x.ndim)),)
 
     def lower(self, ctx: Any, x: Any, *, dst_sharding: Any, concrete_mesh: Any) -> Any:
-        return (ctx.constrain(x, dst_sharding if concrete_mesh is None else dst_sharding.update(mesh=concrete_mesh)),)
+        return (ctx.summed(x, dst_sharding if concrete_mesh is None else dst_sharding.update(mesh=concrete_mesh)),)
 
     def shard(self, x: Any, **params: Any) -> Any:
         return None
 
     def transpose(self, cts: Any, x: Any, *, dst_sharding: Any, concrete_mesh: Any) -> Any:
         # A value whose type says nothing may be divided, as the compiler likes (`laid_out`).
-        own = x.aval.sharding or dst_sharding.with_spec((UNCONSTRAINED,) * x.aval.ndim)
+        own = x.aval.cotangent_aval().partition or dst_sharding.with_spec((UNCONSTRAINED,) * x.aval.ndim)
         return self.call(*cts, dst_sharding=own, concrete_mesh=concrete_mesh)
 
     def batch(self, axis: Any, args: Any, dims: Any, *, dst_sharding: Any, concrete_mesh: Any) -> Any:
         (x,), (dim,) = args, dims
         aval = typeof(x)
-        entry = aval.sharding.spec[dim] if aval.sharding is not None else axis.spmd_name
+        entry = aval.partition.spec[dim] if aval.partition is not None else axis.spmd_name
         return self.call(x, dst_sharding=dst_sharding.inserted(aval.ndim - 1, dim, entry), concrete_mesh=concrete_mesh), dims
 
 
@@ -138,12 +143,16 @@ def constrain(x: Any, where: Any) -> Any:
     shardings.check_shape(where, aval.shape, "One of with_sharding_constraint arguments is incompatible with its sharding "
                           f"annotation {where}: ")
     if where.mesh.are_all_axes_explicit:
-        own = (None,) * aval.ndim if aval.sharding is None else aval.sharding.spec.partitions
+        own = (None,) * aval.ndim if aval.partition is None else aval.partition.spec.partitions
         if own != spec.partitions + (None,) * (aval.ndim - len(spec)):
             raise AssertionError("`with_sharding_constraint` acts as an assert when all axes of mesh are of type `Explicit`. The "
                                  f"array sharding: {PartitionSpec(*own)} did not match the sharding provided: {spec}. Please use "
                                  "`jax.sharding.reshard` to shard your input to the sharding you want.")
         return x
+    manual = set(meshes.get_abstract_mesh().manual_axes).intersection(spec.names())
+    if manual:
+        raise ValueError(f"with_sharding_constraint: the spec {spec} contains a manual axes {sorted(manual, key=str)} of mesh "
+                         f"{meshes.get_abstract_mesh()!s}, along which each device has its part already.\n  Leave them out.")
     if any(where.mesh.type_of[n] is not AxisType.Auto for n in spec.names()):
         raise ValueError("The spec of NamedSharding passed to with_sharding_constraint can only refer to Auto axes of the mesh. "
                          f"Got spec={spec} and mesh={where.mesh}. You probably meant to use `reshard` API?")
@@ -176,15 +185,42 @@ def _reshard(x: Any, where: Any) -> Any:
         raise ValueError("reshard: out_shardings says None where an array is to be laid out.\n    array: "
                          f"{typeof(x).str_short(short_dtypes=True)}\n  Give a NamedSharding, or a PartitionSpec under a mesh.")
     mesh = where.mesh if isinstance(where.mesh, Mesh) else None
+    for name in where.mesh.manual_axes:
+        x = _in_state(x, name, "unreduced" if name in where.spec.unreduced else "reduced" if name in where.spec.reduced else None)
     return reshard_p.call(x, dst_sharding=where.update(mesh=where.mesh.abstract_mesh), concrete_mesh=mesh)[0]
+
+
+def _in_state(x: Any, name: Any, wanted: str | None) -> Any:
+    """x as a type says it of a manual axis: the same on all devices, still to be summed, or with a cotangent that is."""
+    state = state_of(typeof(x), name)
+    if state in (wanted, "varying"):
+        return x
+    if (state, wanted) == (None, "unreduced"):  # the first device has the value, the others have nothing to add to it
+        first = eq(axis_index(name), np.int32(0))
+        return cast(select(broadcast_to(first, np.shape(x), ()), x, zeros(typeof(x))), frozenset({name}), "unreduced")
+    if (state, wanted) == ("unreduced", None):
+        return unreduced_psum_p.call(x, axes=(name,))[0]
+    return cast(x, frozenset({name}), wanted or "invarying")
 
 
 def lay_out(x: Any, where: Any) -> Any:
     """x laid out by a sharding, over whichever mesh axes, or on one device; or in another memory."""
     if isinstance(where, MemorySpace):
         return device_put_p.call(x, device=where, copy=False)[0]
-    explicit = isinstance(where, NamedSharding) and where.mesh.are_all_axes_explicit
-    return _reshard(x, where) if explicit else constrain(x, where)
+    if isinstance(where, NamedSharding):
+        kinds = {where.mesh.type_of[n] for n in where.spec.names()}
+        if AxisType.Auto not in kinds and set(where.mesh.axis_types) != {AxisType.Auto}:
+            return _reshard(x, where)
+    return constrain(x, where)
+
+
+def reduce_cotangents(x: Any, where: NamedSharding) -> Any:
+    """x, of which cotangents are to be summed over mesh axes."""
+    manual = where.spec.reduced.intersection(where.mesh.manual_axes)
+    x = cast(x, manual, "reduced") if manual else x
+    rest = where.spec.reduced - manual
+    own = typeof(x).partition or where.with_spec(PartitionSpec(*[None] * typeof(x).ndim))
+    return _reshard(x, own.with_spec(own.spec.update(reduced=own.spec.reduced | rest))) if rest else x
 
 
 def _mesh_with(axes: Any, kind: AxisType) -> meshes.AbstractMesh:
@@ -198,7 +234,7 @@ def _mesh_with(axes: Any, kind: AxisType) -> meshes.AbstractMesh:
 
 def _entering(x: Any, mesh: meshes.AbstractMesh) -> Any:
     """x as a value of a program for `mesh`, whose Explicit axes its type keeps."""
-    old = typeof(x).sharding
+    old = typeof(x).partition
     if old is None:
         return x
     entries = [tuple(n for n in entry_names(e) if mesh.type_of[n] is AxisType.Explicit) or UNCONSTRAINED for e in old.spec]

@@ -12,6 +12,7 @@ from teucer._base import dtypes
 from teucer._core import array_ops, partition
 from teucer._core.cost import FUSED
 from teucer._core.primitive import Primitive, Undefined
+from teucer._core.specs import PartitionSpec
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._core.typing import Array, ArrayLike
@@ -123,6 +124,7 @@ class Pad(Primitive):
 
     __slots__ = ()
     name = "pad"
+    linear_in = (0, 1)
     cost = FUSED
 
     def types(self, x: Any, value: Any, *, padding_config: Any) -> Any:
@@ -286,6 +288,9 @@ def pad(operand: ArrayLike, padding_value: ArrayLike,
     config = tuple(_padding(entry) for entry in padding_config)
     if isinstance(padding_value, int | float | complex):
         padding_value = _like_scalar(padding_value, typeof(operand).dtype)
+    own = typeof(operand).partition
+    if own is not None and own.spec.unreduced:  # one device has the value, the others nothing to add to it
+        padding_value = array_ops.lay_out(padding_value, own.with_spec(PartitionSpec(unreduced=own.spec.unreduced)))
     return pad_p.call(operand, padding_value, padding_config=config)[0]
 
 

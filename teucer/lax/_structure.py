@@ -15,6 +15,7 @@ import numpy as np
 
 from teucer._arrays import transfer
 from teucer._base import config, dtypes, errors
+from teucer._base.errors import ShardingTypeError
 from teucer._core import array_ops, partition
 from teucer._core.cost import CHEAP, REDUCED, Cost
 from teucer._core.partition import Labels, every, kept
@@ -73,6 +74,7 @@ class Linear(Primitive):
     """A primitive that is linear in its only operand: the tangent goes through the primitive itself."""
 
     __slots__ = ()
+    linear_in = "sum"
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         outs = self.call(*primals, **params)
@@ -129,7 +131,9 @@ class BroadcastInDim(Linear):
         aval = x.aval
         stretched = [d for i, d in enumerate(broadcast_dimensions) if aval.shape[i] == 1 and shape[d] != 1]
         new = [i for i in range(len(shape)) if i not in broadcast_dimensions]
-        return (reshape(reduce_sum(ct, [*new, *stretched]), aval.shape),)
+        summed = tuple(sorted((*new, *stretched)))
+        (total,) = reduce_sum_p.call(ct, axes=summed, out_sharding=partition.parts_of_sum(typeof(ct), summed, aval))
+        return (reshape(total, aval.shape),)
 
     def batch(self, axis: Any, args: Any, dims: Any, *, shape: Any, broadcast_dimensions: Any, sharding: Any = None) -> Any:
         x = moveaxis(args[0], dims[0], 0)
@@ -165,6 +169,7 @@ class ReduceSum(Linear):
         if not config.allow_f16_reductions.value and x.dtype in (np.float16, dtypes.bfloat16):
             raise ValueError(f"reduce_sum on operand {x.str_short(short_dtypes=True)} is not allowed when "
                              "jax_allow_f16_reductions=False (C3).\n  Convert it to float32 first, as jnp.sum does.")
+        partition.check_parts(x, axes, out_sharding)
         return (ShapedArray(tuple(d for i, d in enumerate(x.shape) if i not in axes), x.dtype, x.weak_type,
                             sharding=typed(out_sharding, x.ndim - len(axes))),)
 
@@ -175,7 +180,8 @@ class ReduceSum(Linear):
         return hlo.reduce(ctx, [x], [ctx.constant(0, x.dtype)], axes, lambda a, b: (hlo.elementwise(ctx, "add", a, b),))
 
     def transpose(self, cts: Any, x: Any, *, axes: Any, out_sharding: Any = None) -> Any:
-        return broadcast_in_dim_p.call(*cts, shape=x.aval.shape, broadcast_dimensions=kept(x.aval, axes), sharding=x.aval.sharding)
+        return broadcast_in_dim_p.call(*cts, shape=x.aval.shape, broadcast_dimensions=kept(x.aval, axes),
+                                      sharding=x.aval.cotangent_aval().partition)
 
     def batch(self, axis: Any, args: Any, dims: Any, *, axes: Any, out_sharding: Any = None) -> Any:
         (dim,) = dims
@@ -203,9 +209,10 @@ class Reshape(Linear):
         if aval.size != x.size:
             raise TypeError(f"reshape total size must be unchanged, got new_sizes {tuple(new_sizes)} (total size {aval.size}) "
                             f"for shape {x.shape} (total size {x.size}).")
-        if x.sharding is not None and sharding is None:
+        partition.check_same_parts("reshape", x, sharding)
+        if x.partition is not None and sharding is None:
             spec = partition.reshaped(x, aval.shape)
-            return (aval.update(sharding=x.sharding.with_spec(spec)),)
+            return (aval.update(sharding=x.partition.with_spec(spec)),)
         return (aval,)
 
     def shard(self, *avals: Any, **params: Any) -> Any:
@@ -215,7 +222,7 @@ class Reshape(Linear):
         return (hlo.reshape(ctx, x, new_sizes),)
 
     def transpose(self, cts: Any, x: Any, *, new_sizes: Any, dimensions: Any = None, sharding: Any = None) -> Any:
-        return self.call(*cts, new_sizes=x.aval.shape, dimensions=None, sharding=x.aval.sharding)
+        return self.call(*cts, new_sizes=x.aval.shape, dimensions=None, sharding=x.aval.cotangent_aval().partition)
 
     def batch(self, axis: Any, args: Any, dims: Any, *, new_sizes: Any, dimensions: Any = None, sharding: Any = None) -> Any:
         x = moveaxis(args[0], dims[0], 0)
@@ -300,9 +307,13 @@ class ConvertElementType(Primitive):
 
     __slots__ = ()
     name = "convert_element_type"
+    linear_in = "sum"
     cost = CHEAP
 
     def types(self, x: Any, *, new_dtype: Any, weak_type: bool, sharding: Any = None) -> Any:
+        if x.unreduced and dtypes.issubdtype(x.dtype, np.inexact) and not dtypes.issubdtype(new_dtype, np.inexact):
+            raise ShardingTypeError("convert_element_type: parts of a sum cannot be rounded one by one.\n"
+                                    f"    x: {x.str_short()}, new_dtype: {new_dtype}\n  Sum first, with jax.reshard.")
         return (ShapedArray(x.shape, new_dtype, weak_type),)
 
     shard = partition.aligned
@@ -343,6 +354,7 @@ class AddAny(Primitive):
 
     __slots__ = ()
     name = "add_any"
+    linear_in = "sum"
     cost = CHEAP
 
     def types(self, x: Any, y: Any) -> Any:
@@ -473,16 +485,13 @@ def full(shape: Sequence[int], value: Any, dtype: Any, weak_type: bool = False, 
     return convert_element_type(out, dtype, weak_type) if weak_type else out
 
 
-
-
-
 def zeros(aval: Any) -> Any:
     """Zeros of type `aval`."""
-    return full(aval.shape, 0, aval.dtype, getattr(aval, "weak_type", False), aval.sharding)
+    return full(aval.shape, 0, aval.dtype, getattr(aval, "weak_type", False), aval.partition)
 
 
 def _ones(aval: Any) -> Any:
-    return full(aval.shape, 1, aval.dtype, getattr(aval, "weak_type", False), aval.sharding)
+    return full(aval.shape, 1, aval.dtype, getattr(aval, "weak_type", False), aval.partition)
 
 
 provided.fill(zeros=zeros, ones=_ones, add=lambda x, y: add_any_p.call(x, y)[0], broadcast=expand, moveaxis=moveaxis,

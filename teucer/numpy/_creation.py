@@ -283,8 +283,8 @@ def _like(op: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any,
     weak = kind is None and aval.weak_type
     kind = aval.dtype if kind is None else kind
     where = explicit_sharding(f"jnp.{op}", out_sharding, len(sizes))
-    if where is None and shape is None and aval.sharding is not None:
-        where = a.sharding if isinstance(a, ArrayImpl) else aval.sharding
+    if where is None and shape is None and aval.partition is not None:
+        where = a.sharding if isinstance(a, ArrayImpl) else aval.partition
     if isinstance(value, _PYTHON) and (kind == dtypes.float0 or isinstance(kind, KeyDType)):
         return filled_at(_filled_array(sizes, value, kind, where), device)
     if np.ndim(value):

@@ -12,6 +12,7 @@ from opt_einsum.parser import parse_einsum_input
 from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer._core.typing import Array
+from teucer._devices.shardings import explicit_sharding
 from teucer._dimensions.dimensions import bounds, is_symbolic
 from teucer.lax import _elementwise as lax
 from teucer.lax import _reductions, _shapes, _structure
@@ -46,6 +47,9 @@ def einsum(subscripts: Any, /, *operands: Any, out: None = None, optimize: Any =
     _, steps = opt_einsum.contract_path(names, *map(_sizes, shapes), shapes=True, einsum_call=True, optimize=path)
     contractions = tuple((tuple(step[0]), step[2]) for step in steps)
     if out_sharding is not None:
+        where = explicit_sharding("jnp.einsum", out_sharding, len(names.partition("->")[2]))
+        if where.spec.unreduced:  # the last product, or sum, is not summed over devices
+            return _einsum(tuple(values), contractions, precision, preferred_element_type, where)
         return laid_out("jnp.einsum", out_sharding,
                         lambda *xs: _einsum(xs, contractions, precision, preferred_element_type), *values)
     return _einsum(tuple(values), contractions, precision, preferred_element_type)
@@ -99,11 +103,12 @@ def _check_sizes(names: str, shapes: Sequence[tuple[Any, ...]]) -> None:
             sizes[letter] = size if known == 1 else known
 
 
-@fast(static=("contractions", "precision", "preferred"))
-def _einsum(operands: Any, contractions: Any, precision: Any, preferred: Any) -> Any:
+@fast(static=("contractions", "precision", "preferred", "out_sharding"))
+def _einsum(operands: Any, contractions: Any, precision: Any, preferred: Any, out_sharding: Any = None) -> Any:
     values = list(promote_dtypes("einsum", ANY, *operands))
     values = [_structure.convert_element_type(v, typeof(v).dtype, typeof(v).weak_type) for v in values]
-    for places, step in contractions:
+    for i, (places, step) in enumerate(contractions):
+        last = out_sharding if i == len(contractions) - 1 else None
         chosen = [values.pop(i) for i in places]
         inputs, _, output = step.partition("->")
         terms = inputs.split(",")
@@ -113,17 +118,17 @@ def _einsum(operands: Any, contractions: Any, precision: Any, preferred: Any) ->
             y_names, x_names = terms.pop(1), terms.pop(0)
             wanted = output if not terms else "".join(dict.fromkeys(
                 c for c in x_names + y_names if c in output or any(c in t for t in terms)))
-            chosen.insert(0, _pair(x, x_names, y, y_names, wanted, precision, preferred))
+            chosen.insert(0, _pair(x, x_names, y, y_names, wanted, precision, preferred, None if terms else last))
             terms.insert(0, wanted)
-        values.append(_single(chosen[0], terms[0], output, preferred))
+        values.append(_single(chosen[0], terms[0], output, preferred, last))
     (result,) = values
     return result if preferred is None else lax.convert_element_type(result, preferred)
 
 
-def _single(x: Any, names: str, output: str, preferred: Any) -> Any:
+def _single(x: Any, names: str, output: str, preferred: Any, out_sharding: Any = None) -> Any:
     """x with repeated axes reduced to their diagonal, axes that the output lacks summed, the others in its order.
 
-    preferred: the dtype in which it is summed, which may hold more than its own.
+    preferred: the dtype in which it is summed, which may hold more than its own. out_sharding: of the output, where it is summed.
     """
     for name in dict.fromkeys(names):
         while names.count(name) > 1:
@@ -133,16 +138,22 @@ def _single(x: Any, names: str, output: str, preferred: Any) -> Any:
     kinds = [k for k in (np.inexact, np.complexfloating) if dtypes.issubdtype(typeof(x).dtype, k)]
     if preferred is not None and any(c not in output for c in names) and all(dtypes.issubdtype(preferred, k) for k in kinds):
         x = _structure.convert_element_type(x, preferred)
-    x, names = _summed(x, names, [c for c in names if c not in output])
+    x, names = _summed(x, names, [c for c in names if c not in output], output, out_sharding)
     return _structure.transpose(x, tuple(names.index(c) for c in output))
 
 
-def _summed(x: Any, names: str, drop: Sequence[str]) -> tuple[Any, str]:
+def _summed(x: Any, names: str, drop: Sequence[str], output: str, out_sharding: Any) -> tuple[Any, str]:
     if not drop:
         return x, names
-    axes = tuple(names.index(c) for c in drop)
-    add = _reductions.reduce_or if typeof(x).dtype == np.bool_ else _reductions.reduce_sum
-    return add(x, axes), "".join(c for c in names if c not in drop)
+    axes, rest = tuple(names.index(c) for c in drop), "".join(c for c in names if c not in drop)
+    if typeof(x).dtype == np.bool_:
+        return _reductions.reduce_or(x, axes), rest
+    return _reductions.reduce_sum(x, axes, out_sharding=_permuted(out_sharding, output, rest)), rest
+
+
+def _permuted(out_sharding: Any, output: str, names: Sequence[str]) -> Any:
+    """The sharding of the output as that of an array whose axes have these names."""
+    return None if out_sharding is None else out_sharding.permuted([output.index(c) for c in names])
 
 
 def _diagonal(x: Any, i: int, j: int) -> Any:
@@ -153,8 +164,7 @@ def _diagonal(x: Any, i: int, j: int) -> Any:
     return (_reductions.reduce_or if typeof(x).dtype == np.bool_ else _reductions.reduce_sum)(kept, (j,))
 
 
-def _pair(x: Any, x_names: str, y: Any, y_names: str, output: str, precision: Any,
-          preferred: Any) -> Any:
+def _pair(x: Any, x_names: str, y: Any, y_names: str, output: str, precision: Any, preferred: Any, out_sharding: Any) -> Any:
     """The product of two operands, summed over the names that the output lacks."""
     x, x_names = _squeezed(x, x_names, y, y_names)
     y, y_names = _squeezed(y, y_names, x, x_names)
@@ -168,8 +178,8 @@ def _pair(x: Any, x_names: str, y: Any, y_names: str, output: str, precision: An
     contract = [c for c in shared if c not in output]
     numbers = ((tuple(kept_x.index(c) for c in contract), tuple(kept_y.index(c) for c in contract)),
                (tuple(kept_x.index(c) for c in batch), tuple(kept_y.index(c) for c in batch)))
-    out = product(x, y, numbers, precision, preferred)
     names = [*batch, *(c for c in kept_x if c not in shared), *(c for c in kept_y if c not in shared)]
+    out = product(x, y, numbers, precision, preferred, _permuted(out_sharding, output, names))
     return _structure.transpose(out, tuple(names.index(c) for c in output))
 
 

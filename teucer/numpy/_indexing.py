@@ -9,6 +9,7 @@ import numpy as np
 
 from teucer._arrays.arrays import ArrayImpl
 from teucer._base import config, tracebacks
+from teucer._core import array_ops
 from teucer._core.trace import EVAL, Tracer, current_trace
 from teucer._transform.library import library
 from teucer.lax import _dynamic, _joining, _structure
@@ -56,6 +57,9 @@ def getitem(x: Any, key: Any) -> Any:
 def _iterate(x: Any) -> Iterator[Any]:
     if not np.ndim(x):
         raise TypeError("iteration over a 0-d array")
+    own = x.aval.partition
+    if own is not None and own.spec[0] is not None:  # an element lies on all devices
+        x = array_ops.lay_out(x, own.with_spec(own.spec.update(partitions=(None, *own.spec[1:]))))
     # One equation while a program is traced; a program for single rows, whatever their number, where none is.
     return iter(_joining.unstack(x) if isinstance(x, Tracer) else [getitem(x, i) for i in range(np.shape(x)[0])])
 

@@ -388,7 +388,7 @@ def _roll(x: Any, shifts: Any, axes: tuple[int, ...]) -> Any:
                 # Truth values are 0 and 1. Unsigned ones have no sign to change, and n may be more than short ones hold.
                 shift = _structure.convert_element_type(shift, dtypes.canonicalize_dtype(int))
             start = (-shift) % n
-        if type(start) is int and typeof(x).sharding is None:
+        if type(start) is int and typeof(x).partition is None:
             parts = [_slicing.slice_in_dim(x, a, b, 1, axis) for a, b in ((start, n), (0, start))]
             x = _joining.concatenate(parts, axis)
         else:

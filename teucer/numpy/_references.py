@@ -350,12 +350,15 @@ def _for_traced(name: str, of_array: Any) -> Any:
 
 
 def _otherwise(x: Any, name: str) -> Any:
-    """Members of traced references, and of values of high types, that arrays do not have."""
+    """Members of traced references, and of values of high types, that arrays do not have, and what no traced value has."""
     if name != "aval" and x.aval.is_high and type(x.aval) is not RefType:
         return of_high(x, name)
     own = METHODS.get(name)
     if own is not None and type(x.aval) is RefType:
         return own.__get__(x)
+    if name == "sharding":
+        raise AttributeError(f"The 'sharding' attribute is not available on traced array with shape {x.aval.str_short()}. To query "
+                             "sharding information on tracers, use `jax.typeof(x)`.")
     raise AttributeError(f"{type(x).__name__!r} object has no attribute {name!r}")
 
 

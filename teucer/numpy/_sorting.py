@@ -219,7 +219,7 @@ def _binary_search(x: Any, v: Any, right: bool, unrolled: bool) -> Any:
         go = _elementwise.bitwise_and(_precedes(element, v, right), low < high)
         return where(go, middle + 1, low), where(go, high, where(low < high, middle, high))
 
-    bounds = tuple(_structure.full(v.shape, bound, np.int32, sharding=v.aval.sharding) for bound in (0, n))
+    bounds = tuple(_structure.full(v.shape, bound, np.int32, sharding=v.aval.partition) for bound in (0, n))
     if not unrolled:
         return fori_loop(0, steps, step, bounds)[0]
     for i in range(steps):

@@ -12,6 +12,7 @@ import numpy as np
 from teucer._core import array_ops, axes
 from teucer._core.jaxpr import ClosedJaxpr, Eqn
 from teucer._core.primitive import Axis, Primitive, Undefined
+from teucer._core.references.types import at_operands
 from teucer._core.specs import PartitionSpec, entry_names
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import typeof
@@ -21,6 +22,7 @@ from teucer._devices.meshes import AxisType, Mesh
 from teucer._devices.shardings import NamedSharding
 from teucer._lower.spmd.manual import manual_computation
 from teucer._optimize.dce import dce_closed, filtered, narrowed
+from teucer._optimize.discharge import discharged
 from teucer._transform.batch import batch_flat, unmapped_aval
 from teucer._transform.jit_calls import hoisted, jaxpr_uses_axis
 from teucer._transform.jvp import jvp_jaxpr, split_tangents
@@ -51,7 +53,14 @@ def names_of_spec(spec: PartitionSpec) -> frozenset[Any]:
 
 def named_over(aval: Any, mesh: Any, manual: frozenset[Any], check_vma: bool) -> tuple[Any, ...]:
     """The manual axes over which the parts of a value may differ, in the order of the mesh."""
-    return tuple(name for name in mesh.axis_names if name in manual and (name in aval.vma or not check_vma))
+    differ = aval.vma | aval.unreduced if check_vma else manual
+    return tuple(name for name in mesh.axis_names if name in manual and name in differ)
+
+
+def residual_spec(aval: Any, mesh: Any, manual: frozenset[Any], check_vma: bool) -> PartitionSpec:
+    """How stacked parts of a value lie over the mesh from one call to another; what their type says of sums stays."""
+    varying = [name for name in named_over(aval, mesh, manual, check_vma) if name not in aval.unreduced]
+    return PartitionSpec(tuple(varying), unreduced=aval.unreduced & manual, reduced=aval.reduced & manual)
 
 
 def _sizes(spec: PartitionSpec, mesh: Any, ndim: int) -> list[int]:
@@ -62,12 +71,15 @@ def _sizes(spec: PartitionSpec, mesh: Any, ndim: int) -> list[int]:
 def part_aval(aval: Any, spec: PartitionSpec, mesh: Any, manual: frozenset[Any], check_vma: bool) -> Any:
     """The type of each device's part of a value."""
     shape = tuple(d // n for d, n in zip(aval.shape, _sizes(spec, mesh, aval.ndim), strict=True))
+    own = PartitionSpec(*[None] * aval.ndim) if aval.partition is None else aval.partition.spec
+    rest = [tuple(n for n in entry_names(e) if n not in manual) for e in own]
+    sums = {"unreduced": own.unreduced - manual, "reduced": own.reduced - manual}
+    if check_vma:
+        sums = {"unreduced": sums["unreduced"] | spec.unreduced, "reduced": sums["reduced"] | spec.reduced}
     sharding = None
-    if aval.sharding is not None:
-        rest = [tuple(n for n in entry_names(e) if n not in manual) for e in aval.sharding.spec]
-        if any(rest):
-            sharding = NamedSharding(mesh.abstract_mesh.update_axis_types(dict.fromkeys(manual, AxisType.Manual)),
-                                     PartitionSpec(*rest))
+    if any(rest) or any(sums.values()):
+        sharding = NamedSharding(mesh.abstract_mesh.update_axis_types(dict.fromkeys(manual, AxisType.Manual)),
+                                 PartitionSpec(*rest, **sums))
     return aval.update(shape=shape, sharding=sharding, vma=aval.vma | names_of_spec(spec) if check_vma else aval.vma)
 
 
@@ -75,11 +87,12 @@ def whole_aval(aval: Any, spec: PartitionSpec, mesh: Any, manual: frozenset[Any]
     """The type of the value whose parts are of type `aval`."""
     shape = tuple(d * n for d, n in zip(aval.shape, _sizes(spec, mesh, aval.ndim), strict=True))
     abstract = mesh.abstract_mesh
-    own = [()] * aval.ndim if aval.sharding is None else [entry_names(e) for e in aval.sharding.spec]
+    own = [()] * aval.ndim if aval.partition is None else [entry_names(e) for e in aval.partition.spec]
     given = [entry_names(e) for e in (*spec.partitions, *[None] * (aval.ndim - len(spec)))]
     entries = [(*(n for n in new if abstract.type_of[n] is AxisType.Explicit), *old)
                for new, old in zip(given, own, strict=True)]
-    sharding = NamedSharding(abstract, PartitionSpec(*entries)) if any(entries) else None
+    sums = {"unreduced": aval.unreduced - manual | spec.unreduced, "reduced": aval.reduced - manual | spec.reduced}
+    sharding = NamedSharding(abstract, PartitionSpec(*entries, **sums)) if any(entries) or any(sums.values()) else None
     return aval.update(shape=shape, sharding=sharding, vma=aval.vma - manual)
 
 
@@ -90,7 +103,7 @@ def stacked(x: Any) -> Any:
 
 def stacked_aval(aval: Any) -> Any:
     """The type of what `stacked` gives."""
-    sharding = None if aval.sharding is None else aval.sharding.inserted(aval.ndim, 0, None)
+    sharding = None if aval.partition is None else aval.partition.inserted(aval.ndim, 0, None)
     return aval.update(shape=(1, *aval.shape), sharding=sharding)
 
 
@@ -121,7 +134,22 @@ class ShardMap(Primitive):
                      for aval, spec in zip(jaxpr.out_avals, out_specs, strict=True))
 
     def effects(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
-        return jaxpr.effects
+        return at_operands(jaxpr.effects, jaxpr.jaxpr.invars)
+
+    def on_values(self, operands: Any, groups: Any, **params: Any) -> Any:
+        """References are divided as arrays are, and their arrays are put together from what the devices have written."""
+        jaxpr, in_specs, out_specs = params["jaxpr"], params["in_specs"], params["out_specs"]
+        with self.within(params):
+            inner = discharged(jaxpr, groups)
+        of_group = {g: spec for g, spec in zip(groups, in_specs, strict=True) if g is not None}
+        more = [of_group[g] for g in inner.changed]
+        for aval, spec in zip(inner.jaxpr.out_avals[inner.n_outs:], more, strict=True):
+            extra = (aval.vma & params["newly_manual_axes"]) - names_of_spec(spec)
+            if extra:
+                raise ValueError("shard_map: what is written to a reference differs over mesh axes over which it is not divided.\n"
+                                 f"    {aval.str_short(short_dtypes=True)} is written, in_specs has {spec}\n  Name the axes "
+                                 f"{sorted(extra, key=str)} in in_specs, or sum or gather there before it is written.")
+        return inner.split(self.on_jaxpr(inner.jaxpr, operands, in_specs, (*out_specs, *more), params))
 
     def evaluate(self, *args: Any, **params: Any) -> Any:
         return run(self, args, params, params["jaxpr"], _placements(params))
@@ -157,13 +185,13 @@ class ShardMap(Primitive):
             if not params["check_vma"]:
                 specs = tuple(filtered(filtered(in_specs, linear), nonzero))
                 transposed = transposed.kept(("summed", specs), lambda: _summed(transposed, specs, params))
-        ct_specs, cts = filtered(out_specs, given), filtered(cts, given)
+        ct_specs, cts = [spec.to_ct_spec() for spec in filtered(out_specs, given)], filtered(cts, given)
         if not params["check_vma"]:
             # A result that is the same on several devices has its cotangent from all of them together.
             cts = [div(ct, np.asarray(_copies(spec, params), typeof(ct).dtype)) for ct, spec in zip(cts, ct_specs, strict=True)]
         fixed = [not lin for lin in linear]
         outs = iter(self.on_jaxpr(transposed, (*filtered(args, fixed), *cts), (*filtered(in_specs, fixed), *ct_specs),
-                                  filtered(filtered(in_specs, linear), nonzero), params))
+                                  [spec.to_ct_spec() for spec in filtered(filtered(in_specs, linear), nonzero)], params))
         found = iter([next(outs) if nz else None for nz in nonzero])
         return tuple(next(found) if lin else None for lin in linear)
 
@@ -194,8 +222,11 @@ class ShardMap(Primitive):
         jaxpr, in_specs, out_specs = params["jaxpr"], params["in_specs"], params["out_specs"]
         mesh, batched = params["mesh"], tuple(d is not None for d in dims)
         over = entry_names(axis.spmd_name)
-        if not set(over) <= params["newly_manual_axes"]:
+        if axis.explicit is None and not set(over) <= params["newly_manual_axes"]:
             over = ()
+        if any(jaxpr_uses_axis(jaxpr.jaxpr, name) for name in over):
+            over = ()  # an operation that speaks of the axis is between parts of one element of the batch
+        over, rest = [tuple(n for n in over if (n in params["newly_manual_axes"]) is mine) for mine in (True, False)]
         for spec in (*in_specs, *out_specs):
             if names_of_spec(spec).intersection(over):
                 raise ValueError(f"vmap spmd_axis_name cannot appear in shard_map in_specs got spmd_axis_name={axis.spmd_name!r} "
@@ -204,7 +235,11 @@ class ShardMap(Primitive):
         if axis.size % n:
             raise ValueError(f"vmap: the size {axis.size} of the mapped axis is not divisible by that of spmd_axis_name "
                              f"{axis.spmd_name!r}, {n}.")
-        inner = axis._replace(size=axis.size // n)
+        explicit = axis.explicit
+        if explicit is not None:
+            here = mesh.abstract_mesh.update_axis_types(dict.fromkeys(params["newly_manual_axes"], AxisType.Manual))
+            explicit = NamedSharding(here, PartitionSpec(rest)) if rest else None
+        inner = axis._replace(size=axis.size // n, spmd_name=rest or None, explicit=explicit)
         with self.within(params):
             key = ("shard_map batch", inner, batched, over)
             body, out_batched = jaxpr.kept(key, lambda: _batched(jaxpr, inner, batched, frozenset(over), params["check_vma"]))
@@ -239,7 +274,13 @@ def _placements(params: Params) -> tuple[Any, ...]:
 
 def _copies(spec: PartitionSpec, params: Params) -> int:
     """On how many devices a value is the same, or taken to be."""
-    return math.prod(params["mesh"].sizes[name] for name in params["newly_manual_axes"] - names_of_spec(spec))
+    return math.prod(params["mesh"].sizes[name] for name in _same_over(spec, params))
+
+
+def _same_over(spec: PartitionSpec, params: Params) -> tuple[Any, ...]:
+    """The manual axes over which a value is taken to be the same, and its cotangent to be divided among devices."""
+    other = names_of_spec(spec) | spec.unreduced | spec.reduced
+    return tuple(n for n in params["mesh"].axis_names if n in params["newly_manual_axes"] and n not in other)
 
 
 def _summed(transposed: ClosedJaxpr, specs: Sequence[PartitionSpec], params: Params) -> ClosedJaxpr:
@@ -247,7 +288,7 @@ def _summed(transposed: ClosedJaxpr, specs: Sequence[PartitionSpec], params: Par
     def total(*args: Any) -> list[Any]:
         outs = []
         for ct, spec in zip(transposed(*args), specs, strict=True):
-            rest = tuple(n for n in params["mesh"].axis_names if n in params["newly_manual_axes"] - names_of_spec(spec))
+            rest = _same_over(spec, params)
             outs.append(psum_p.call(ct, axes=rest, axis_index_groups=None)[0] if rest else ct)
         return outs
 
@@ -270,8 +311,12 @@ def _split(jaxpr: ClosedJaxpr, unknown: tuple[bool, ...], params: Params) -> Any
         return split.staged(*residuals, *args[m:])
 
     kept = stage_jaxpr(known, split.known.in_avals, info)
-    specs = tuple(PartitionSpec(named_over(a, params["mesh"], params["newly_manual_axes"], params["check_vma"]))
-                  for a in kept.out_avals[n:])
+    differ = params["newly_manual_axes"]
+    if not params["check_vma"] and not jaxpr.effects:
+        # Nothing differs along an axis that divides no operand, and of which no operation speaks.
+        named = frozenset[Any]().union(*map(names_of_spec, params["in_specs"]), *[s.unreduced for s in params["in_specs"]])
+        differ = frozenset(name for name in differ if name in named or jaxpr_uses_axis(jaxpr.jaxpr, name))
+    specs = tuple(residual_spec(a, params["mesh"], differ, params["check_vma"]) for a in kept.out_avals[n:])
     avals = list(split.staged.in_avals)
     for i, f in enumerate(split.forwarded):
         if f is None:
@@ -291,7 +336,7 @@ def _batched(jaxpr: ClosedJaxpr, axis: Axis, batched: Sequence[bool], over: froz
 
     avals = []
     for aval, is_batched in zip(jaxpr.in_avals, batched, strict=True):
-        aval = unmapped_aval(aval, 0 if is_batched else None, axis.size)
+        aval = unmapped_aval(aval, 0 if is_batched else None, axis.size, axis.explicit)
         avals.append(aval.update(vma=aval.vma | over) if is_batched and check_vma else aval)
     return stage_jaxpr(on_batch, avals, jaxpr.jaxpr.debug_info), tuple(out_batched)
 

@@ -85,6 +85,9 @@ class ShardMapTrace(Trace):
         self.devices = devices
 
     def process(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
+        if primitive.makes_references:
+            raise ValueError(f"Eager shard_map cannot return a `jax.Ref`, as {primitive} does: operations run one by one there.\n"
+                             "  Wrap the function, or the call of shard_map, in jax.jit.")
         if primitive.higher_order and not any(jaxprs_in_params(params)):
             # It carries functions of Python, which run here.
             return primitive.evaluate(*args, **params)  # type: ignore[no-any-return]

@@ -3,36 +3,37 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import Any
 
 from teucer._base import tracebacks
 from teucer._core import array_ops
-from teucer._core.calls import check_callable, debug_info, flatten_call, flatten_results, fun_name, leaf_names
+from teucer._core.calls import check_callable, debug_info, flatten_call, flatten_results
+from teucer._core.references.types import RefType
 from teucer._core.specs import PartitionSpec, entry_names
 from teucer._core.stage import stage_flat
 from teucer._core.trace import EVAL, current_trace, typeof
 from teucer._core.types import is_valid_type
 from teucer._devices import meshes
 from teucer._devices.meshes import AbstractMesh, AxisType, Mesh
+from teucer._devices.shardings import NamedSharding
+from teucer._transform.jit import jit
 from teucer._transform.jit_calls import hoist_consts
 from teucer._trees import pytrees
+from teucer.lax._varying import cast
 from teucer.sharding._manual_call import inside, part_aval, shard_map_p
 from teucer.sharding._manual_eager import Devices, run_eagerly
+from teucer.sharding._manual_specs import (
+    Infer,
+    Names,
+    check_are_specs,
+    check_names,
+    check_ranks_and_sizes,
+    in_specs_of,
+    out_specs_of,
+)
 
 __all__ = ["Infer", "over_devices", "shard_map", "smap"]
-
-
-@final
-class _Infer:
-    """In the place of in_specs: as the types of the arguments say."""
-
-    def __repr__(self) -> str:
-        return "jax.sharding.Infer"
-
-
-Infer = _Infer()
 
 
 def shard_map(f: Callable[..., Any] | None = None, /, *, out_specs: Any, in_specs: Any = Infer, mesh: Any = None,
@@ -63,8 +64,8 @@ def shard_map(f: Callable[..., Any] | None = None, /, *, out_specs: Any, in_spec
     names = {axis_names} if isinstance(axis_names, str) else axis_names
     if not isinstance(names, set | frozenset):
         raise TypeError(f"shard_map: `axis_names` argument of shard_map should be of type `set`. Got type: {type(names)}")
-    _check_are_specs("in_specs", in_specs)
-    _check_are_specs("out_specs", out_specs)
+    check_are_specs("in_specs", in_specs)
+    check_are_specs("out_specs", out_specs)
     given, manual_names = mesh, frozenset(names)
 
     @tracebacks.boundary_of(f)
@@ -97,7 +98,34 @@ def smap(f: Callable[..., Any] | None = None, /, *, in_axes: Any = Infer, out_ax
     def specs(axes: Any) -> Any:
         return pytrees.tree_map(spec, axes, is_leaf=lambda a: a is None)
 
-    return shard_map(f, in_specs=specs(in_axes), out_specs=specs(out_axes), axis_names={axis_name})
+    mapped = shard_map(f, in_specs=specs(in_axes), out_specs=specs(out_axes), axis_names={axis_name})
+
+    @tracebacks.boundary_of(f)
+    def smapped(*args: Any) -> Any:
+        kind = meshes.get_abstract_mesh().type_of.get(axis_name)
+        if kind is not AxisType.Explicit and any(axis is Infer for axis in pytrees.tree_leaves(in_axes)):
+            raise TypeError(f"in_axes was not specified when axis_name={axis_name!r} was of type {kind}, so that the types of "
+                            "arguments do not say along which axes they are divided.\n  smap: give in_axes.")
+        return mapped(*(_spread(args, in_axes, axis_name) if kind is AxisType.Explicit else args))
+
+    return smapped
+
+
+def _spread(args: tuple[Any, ...], in_axes: Any, name: str) -> Any:
+    """Arguments divided over an Explicit mesh axis as `in_axes` says, whatever their types say."""
+    leaves, tree = pytrees.tree_flatten(args)
+    axes = pytrees.flatten_axes("smap in_axes", tree, tuple(in_axes) if isinstance(in_axes, list) else in_axes)
+    return pytrees.tree_unflatten(tree, [x if axis is Infer or not is_valid_type(x) else _over_axis(x, axis, name)
+                                         for x, axis in zip(leaves, axes, strict=True)])
+
+
+def _over_axis(x: Any, axis: int | None, name: str) -> Any:
+    own = typeof(x).sharding
+    entries = [tuple(n for n in entry_names(e) if n != name) for e in own.spec]
+    if axis is not None and -len(entries) <= axis < len(entries):
+        entries[axis] = (name, *entries[axis])
+    wanted = own.spec.update(partitions=entries)
+    return x if wanted == own.spec else array_ops.lay_out(x, NamedSharding(meshes.get_abstract_mesh(), wanted))
 
 
 # --- Calls -----------------------------------------------------------------------------------------------------------
@@ -105,7 +133,7 @@ def smap(f: Callable[..., Any] | None = None, /, *, in_axes: Any = Infer, out_ax
 
 def _call(f: Callable[..., Any], args: tuple[Any, ...], in_specs: Any, out_specs: Any, mesh: Any, names: frozenset[Any],
           check_vma: bool) -> Any:
-    where = _devices(mesh, names, check_vma)
+    given_mesh, where = mesh, _devices(mesh, names, check_vma)
     mesh, manual = where.mesh, where.manual
     call = flatten_call(args, {})
     given = pytrees.flatten_axes("shard_map in_specs", pytrees.treedef_children(call.tree)[0],
@@ -113,15 +141,15 @@ def _call(f: Callable[..., Any], args: tuple[Any, ...], in_specs: Any, out_specs
     # What has no spec is no argument: whatever it is, the function sees it as it is.
     divided = [i for i, spec in enumerate(given) if spec is not None]
     leaves, given = [call.leaves[i] for i in divided], [given[i] for i in divided]
-    names_of_leaves = _Names(f, call.tree, divided)
+    names_of_leaves = Names(f, call.tree, divided)
     for i, x in enumerate(leaves):
         if not is_valid_type(x):
             raise TypeError(f"shard_map: Argument '{x!s:.100}' of type {type(x)} is not a valid JAX type.\n"
                             f"    {names_of_leaves[i]}")
     avals = [typeof(x) for x in leaves]
-    specs = _in_specs(names_of_leaves, given, avals, where)
-    _check_names("in_specs", specs, where)
-    _check_ranks_and_sizes(f, names_of_leaves, specs, avals, mesh)
+    specs = in_specs_of(names_of_leaves, given, avals, where)
+    check_names("in_specs", specs, where)
+    check_ranks_and_sizes(f, names_of_leaves, specs, avals, mesh)
     parts = [part_aval(a, s, mesh, manual, check_vma) for a, s in zip(avals, specs, strict=True)]
     info = debug_info("shard_map", f, call)
     out_tree: list[Any] = []
@@ -133,11 +161,14 @@ def _call(f: Callable[..., Any], args: tuple[Any, ...], in_specs: Any, out_specs
             filled[i] = part
         outs, tree = flatten_results(call.apply(f, filled), "shard_map", info)
         out_tree.append(tree)
-        laid[:] = _out_specs(f, out_specs, outs, tree, where)
+        laid[:] = out_specs_of(f, out_specs, outs, tree, where)
         if not check_vma:
             return outs
-        return [array_ops.vary(y, frozenset(spec.names())) for y, spec in zip(outs, laid, strict=True)]
+        return [_as_said(y, spec) for y, spec in zip(outs, laid, strict=True)]
 
+    if current_trace() is EVAL and any(type(a) is RefType for a in avals):
+        return jit(functools.partial(_call, f, in_specs=in_specs, out_specs=out_specs, mesh=given_mesh, names=names,
+                                     check_vma=check_vma))(args)
     if current_trace() is EVAL:
         outs = run_eagerly(flat, leaves, parts, specs, lambda _: laid, where)
     else:
@@ -147,6 +178,13 @@ def _call(f: Callable[..., Any], args: tuple[Any, ...], in_specs: Any, out_specs
                                 newly_manual_axes=manual, out_specs=tuple(laid),
                                 in_specs=(*[PartitionSpec()] * len(consts), *specs))
     return pytrees.tree_unflatten(out_tree[-1], outs)
+
+
+def _as_said(y: Any, spec: PartitionSpec) -> Any:
+    """A part of a result, of the type that its spec says."""
+    y = array_ops.vary(y, frozenset(spec.names()))
+    rest = spec.unreduced - typeof(y).unreduced
+    return cast(y, rest, "unreduced") if rest else y
 
 
 def over_devices(f: Callable[..., Sequence[Any]], args: Sequence[Any], in_specs: Sequence[PartitionSpec],
@@ -194,144 +232,3 @@ def _devices(mesh: Any, names: frozenset[Any], check_vma: bool) -> Devices:
                          "around this "
                          f"one.\n    mesh: {mesh}\n  Give axis_names, of the other axes.")
     return Devices(mesh, manual, check_vma)
-
-
-def _check_are_specs(what: str, specs: Any) -> None:
-    wrong = [(path, s) for path, s in pytrees.tree_flatten_with_path(specs, is_leaf=lambda s: s is None)[0]
-             if not (isinstance(s, PartitionSpec) or s is Infer or s is None)]
-    if wrong:
-        listed = "\n".join(f"    {what}{pytrees.keystr(path)} is {s!r:.100} of type {type(s).__name__}" for path, s in wrong)
-        raise TypeError(f"shard_map {what} argument must be a pytree of `jax.sharding.PartitionSpec` instances, "
-                        f"but:\n{listed}\n"
-                        "  Write jax.P('x') for 'x'.")
-
-
-class _Names:
-    """What the user calls the arguments that are divided; looked up for a message."""
-
-    def __init__(self, f: Callable[..., Any], tree: Any, places: Sequence[int]) -> None:
-        self.f, self.tree, self.places = f, tree, places
-
-    def __getitem__(self, i: int) -> str:
-        return leaf_names(self.f, self.tree)[self.places[i]]
-
-
-def _in_specs(names: _Names, given: Sequence[Any], avals: Sequence[Any], where: Devices) -> list[Any]:
-    explicit = where.mesh.type_of
-    found = []
-    for i, (spec, aval) in enumerate(zip(given, avals, strict=True)):
-        own = [entry_names(e) for e in aval.sharding.spec] if aval.sharding is not None else [()] * aval.ndim
-        mine = PartitionSpec(*[tuple(n for n in e if n in where.manual) for e in own])
-        if spec is Infer:
-            if any(explicit[n] is not AxisType.Explicit for n in where.manual):
-                raise ValueError(f"in_specs is not given, and the mesh axes {sorted(where.manual, key=str)} are not all of "
-                                 "type "
-                                 f"Explicit: {where.mesh}, so that the types of the arguments do not say how they are "
-                                 "divided.\n"
-                                 "  Give in_specs.")
-            found.append(mine)
-            continue
-        stated = [entry_names(e) for e in spec]
-        stated += [()] * (aval.ndim - len(stated))
-        if aval.sharding is not None and any(
-                [n for n in e if explicit[n] is AxisType.Explicit and n in where.manual] != list(m)
-                for e, m in zip(stated, map(entry_names, mine), strict=False)):
-            raise ValueError(f"in_specs passed to shard_map: {spec} does not match the specs of the input: "
-                             f"{aval.sharding.spec} for arg: "
-                             f"{aval.str_short(short_dtypes=True)}. `in_specs` is an optional argument so you can omit "
-                             "specifying it "
-                             "and shard_map will infer the in_specs from the arguments. If you want to reshard your inputs, "
-                             "you can "
-                             f"use `jax.reshard` on the arguments and then pass those args to shard_map.\n    "
-                             f"{names[i]}")
-        found.append(spec)
-    return found
-
-
-def _check_names(what: str, specs: Sequence[PartitionSpec], where: Devices) -> None:
-    for spec in specs:
-        unknown = [n for n in spec.names() if n not in where.mesh.axis_names]
-        if unknown:
-            raise ValueError(f"shard_map {what}: {spec} names the axes {unknown}, which the mesh does not have.\n    mesh: "
-                             f"{where.mesh}")
-        other = [n for n in spec.names() if n not in where.manual]
-        if other:
-            raise ValueError(f"{what} refers to {other[0]!r} in {spec}, which is not one of the manual axes "
-                             f"{sorted(where.manual, key=str)} of the shard_map.\n  Add it to axis_names, or leave it out: "
-                             "along other "
-                             "axes the compiler, or types, partition.")
-        if len(set(spec.names())) < len(spec.names()):
-            raise ValueError(f"shard_map {what}: {spec} names a mesh axis twice.")
-        if spec.unreduced or spec.reduced:
-            raise NotImplementedError(f"shard_map {what}: unreduced and reduced axes are not implemented, got {spec}.\n"
-                                      "  Sum in the function, with jax.lax.psum.")
-
-
-def _mesh_text(mesh: Any) -> str:
-    return f"The mesh given has shape {mesh.axis_sizes} with corresponding axis names {mesh.axis_names}."
-
-
-def _check_ranks_and_sizes(f: Any, names: _Names, specs: Sequence[PartitionSpec], avals: Sequence[Any], mesh: Any) -> None:
-    for i, (spec, aval) in enumerate(zip(specs, avals, strict=True)):
-        if len(spec) > aval.ndim:
-            scalar = "" if aval.ndim else "\n  For scalars consider using an in_specs entry of `P()`."
-            raise ValueError(
-                f"shard_map applied to the function '{fun_name(f)}' was given an in_specs entry which is too long to be "
-                "compatible with "
-                f"the corresponding input value from the function:\n    in_specs is {spec} which has length {len(spec)}\n    "
-                f"{names[i]} has shape {aval.str_short()}, which has rank {aval.ndim} (and {aval.ndim} < "
-                f"{len(spec)})\n"
-                f"  Entries in in_specs must be of length no greater than the number of axes in the corresponding input "
-                f"value.{scalar}")
-        for axis, entry in enumerate(spec):
-            n = math.prod(mesh.sizes[name] for name in entry_names(entry))
-            if aval.shape[axis] % n:
-                axes = "mesh axis" if len(entry_names(entry)) == 1 else "mesh axes"
-                raise ValueError(
-                    f"shard_map applied to the function '{fun_name(f)}' was given argument arrays with axis sizes that are "
-                    "not evenly "
-                    f"divisible by the corresponding mesh axis sizes:\n    {_mesh_text(mesh)}\n    "
-                    f"{names[i]} of shape "
-                    f"{aval.str_short()} corresponds to in_specs of value {spec}, which maps array axis {axis} (of size "
-                    f"{aval.shape[axis]}) to {axes} {entry!r} (of size {n}), but {n} does not evenly divide "
-                    f"{aval.shape[axis]}\n  "
-                    "Change the mesh, or pad the argument.")
-
-
-def _out_specs(f: Any, out_specs: Any, outs: Sequence[Any], tree: Any, where: Devices) -> list[PartitionSpec]:
-    """The spec of each result, checked against its type."""
-    specs = pytrees.flatten_axes("shard_map out_specs", tree, out_specs)
-    specs = [PartitionSpec() if s is None else s for s in specs]
-    _check_names("out_specs", specs, where)
-    for i, (y, spec) in enumerate(zip(outs, specs, strict=True)):
-        aval = typeof(y)
-        result = f"{fun_name(f)}(*args){pytrees.keystr(list(pytrees.leaf_paths(tree))[i])}"
-        if len(spec) > aval.ndim:
-            scalar = ("\n  Of a scalar it is jax.P(); add an axis to scalars that differ from device to device, x[None], so "
-                      "that they "
-                      "can be put together." if not aval.ndim else "")
-            raise ValueError(
-                f"shard_map applied to the function '{fun_name(f)}' was given an out_specs entry which is too long to be "
-                "compatible with "
-                f"the corresponding output value from the function:\n    out_specs is {spec} which has length {len(spec)}\n "
-                f"   {result} "
-                f"has shape {aval.str_short()}, which has rank {aval.ndim} (and {aval.ndim} < {len(spec)})\n"
-                f"  Entries in out_specs must be of length no greater than the number of axes in the corresponding output "
-                f"value.{scalar}")
-        extra = (aval.vma & where.manual) - set(spec.names()) if where.check_vma else ()
-        if extra:
-            axes = ", ".join(map(repr, sorted(extra, key=str)))
-            raise ValueError(
-                f"shard_map applied to the function '{fun_name(f)}' was given out_specs which require replication which "
-                "can't be "
-                f"statically inferred given the mesh:\n    {_mesh_text(where.mesh)}\n    {result}: "
-                f"{aval.str_short(short_dtypes=True)}, "
-                f"out_specs is {spec} which implies that the corresponding output value is replicated across mesh axis "
-                f"{axes}, but could "
-                "not infer replication over any axes\n  Check if these output values are meant to be replicated over those "
-                "mesh axes: sum "
-                "or gather them there (jax.lax.psum), or name the axes in out_specs. If they are equal all the same, pass the "
-                "check_vma=False argument to `jax.shard_map`.")
-    return specs
-
-

@@ -66,8 +66,20 @@ class RefType(Aval):
         return self.inner.size
 
     @property
+    def partition(self) -> Any:
+        return self.inner.partition
+
+    @property
     def sharding(self) -> Any:
         return self.inner.sharding
+
+    @property
+    def unreduced(self) -> frozenset[Any]:
+        return self.inner.unreduced
+
+    @property
+    def reduced(self) -> frozenset[Any]:
+        return self.inner.reduced
 
     @property
     def vma(self) -> frozenset[str]:

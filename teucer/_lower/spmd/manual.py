@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from teucer._core.specs import PartitionSpec, entry_names
 from teucer._devices.meshes import Mesh
+from teucer._devices.shardings import NamedSharding
 from teucer._lower import text
 from teucer._lower.value import Value
 
-__all__ = ["Manual", "manual_computation"]
+__all__ = ["Manual", "manual_computation", "on_parts"]
 
 
 class Manual(NamedTuple):
@@ -46,8 +47,11 @@ def manual_computation(ctx: Any, mesh: Any, axes: Sequence[Any], args: Sequence[
     free = len(taken) < len(mesh.axis_names)
 
     def shardings(values: Sequence[Any], specs: Sequence[PartitionSpec]) -> str:
-        return f"[{', '.join(_sharding(symbol, spec, aval.physical.ndim, free) for aval, spec in zip(values, specs, strict=True))}]"
+        of_each = [_sharding(symbol, mesh, spec, aval.physical.ndim, free) for aval, spec in zip(values, specs, strict=True)]
+        return f"[{', '.join(of_each)}]"
 
+    # XLA wants an operation where a value ceases to be parts of a sum.
+    args = [ctx.constrain(v, NamedSharding(mesh, spec)) if spec.unreduced else v for v, spec in zip(args, in_specs, strict=True)]
     ctx.manual = Manual(mesh, taken)
     try:
         region = ctx.region(inner, body, "sdy.return")
@@ -58,7 +62,7 @@ def manual_computation(ctx: Any, mesh: Any, axes: Sequence[Any], args: Sequence[
     outs = tuple([Value(f"%{n + i}", aval) for i, aval in enumerate(avals)])
     left = f"{', '.join([v.name for v in outs])} = " if outs else ""
     properties = (f"in_shardings = #sdy.sharding_per_value<{shardings([v.aval for v in args], in_specs)}>, manual_axes = "
-                  f"#sdy<manual_axes{{{', '.join(json.dumps(str(a)) for a in mesh.axis_names if a in axes)}}}>, out_shardings = "
+                  f"#sdy<manual_axes{{{', '.join(text.quoted(str(a)) for a in mesh.axis_names if a in axes)}}}>, out_shardings = "
                   f"#sdy.sharding_per_value<{shardings(avals, out_specs)}>")
     in_types, out_types = (", ".join(map(text.tensor_type, kinds)) for kinds in ([v.aval for v in args], avals))
     ctx.lines.append(f'{left}"sdy.manual_computation"({", ".join([v.name for v in args])}) <{{{properties}}}> ({region}) : '
@@ -66,8 +70,34 @@ def manual_computation(ctx: Any, mesh: Any, axes: Sequence[Any], args: Sequence[
     return outs
 
 
-def _sharding(symbol: str, spec: PartitionSpec, ndim: int, free: bool) -> str:
+def on_parts(ctx: Any, args: Sequence[Value], avals: Sequence[Any], body: Callable[..., Sequence[Value]]) -> tuple[Value, ...]:
+    """Write what `body` does on each device by itself, where its results are parts of sums that are still to be taken.
+
+    Left to itself, XLA sums what goes from one operation to the next, and takes that for the parts.
+    """
+    taken = frozenset() if ctx.manual is None else ctx.manual.axes
+    parts = frozenset[Any]().union(*[a.unreduced for a in avals]) - taken
+    if not parts:
+        return tuple(body(*args))
+    mesh = next(a.partition.mesh for a in avals if a.unreduced)
+    specs, inner, given = [], [], []
+    for v in args:
+        own = PartitionSpec() if v.aval.partition is None else v.aval.partition.spec
+        if own.unreduced - parts:  # summed on the way
+            v = ctx.constrain(v, v.aval.partition.with_spec(own.update(unreduced=own.unreduced & parts)))
+        entries = [tuple(n for n in entry_names(e) if n in parts) for e in own]
+        entries += [()] * (v.aval.ndim - len(entries))
+        shape = [d // math.prod(mesh.sizes[n] for n in e) for d, e in zip(v.aval.shape, entries, strict=True)]
+        given.append(v)
+        specs.append(PartitionSpec(*entries, unreduced=own.unreduced & parts))
+        inner.append(v.aval.update(shape=tuple(shape), sharding=None))
+    return manual_computation(ctx, mesh, [n for n in mesh.axis_names if n in parts], given, specs, inner, avals,
+                              [PartitionSpec(unreduced=a.unreduced & parts) for a in avals], body)
+
+
+def _sharding(symbol: str, mesh: Any, spec: PartitionSpec, ndim: int, free: bool) -> str:
     """How a value lies over the manual axes; `free` axes of the mesh may partition it further."""
     entries = [*spec.partitions, *[None] * (ndim - len(spec))]
-    axes = [", ".join([*(json.dumps(str(n)) for n in entry_names(e)), *["?"] * free]) for e in entries]
-    return f"<@{symbol}, [{', '.join(f'{{{a}}}' for a in axes)}]>"
+    axes = [", ".join([*(text.quoted(str(n)) for n in entry_names(e)), *["?"] * free]) for e in entries]
+    parts = f", unreduced={{{', '.join(text.quoted(str(n)) for n in mesh.axis_names if n in spec.unreduced)}}}"
+    return f"<@{symbol}, [{', '.join(f'{{{a}}}' for a in axes)}]{parts if spec.unreduced else ''}>"

@@ -152,5 +152,5 @@ def _eqn(primitive: Any, operands: Sequence[Atom], outvars: Sequence[Var], **par
 
 
 def _stacked(aval: Any, count: int) -> Any:
-    sharding = None if aval.sharding is None else aval.sharding.inserted(aval.ndim, 0, None)
+    sharding = None if aval.partition is None else aval.partition.inserted(aval.ndim, 0, None)
     return aval.update(shape=(count, *aval.shape), sharding=sharding)

@@ -205,8 +205,10 @@ def vma_hints(pairs: Iterable[tuple[Any, Any]], what: str) -> list[str]:
     """What to do where the first type of a pair varies over fewer manual axes than the second."""
     missing = {tuple(sorted(other.vma - one.vma, key=str)) for one, other in pairs
                if isinstance(one, ShapedArray) and isinstance(other, ShapedArray)}
-    return [f"This might be fixed by applying `jax.lax.pcast(..., {axes}, to='varying')` to the {what}."
-            for axes in sorted(missing, key=str) if axes]
+    hints = [f"applying `jax.lax.pcast(..., {axes}, to='varying')` to the {what}." for axes in sorted(missing, key=str) if axes]
+    if len(hints) > 1:
+        return ["\n  * ".join(["This might be fixed by:", *hints])]
+    return [f"This might be fixed by {hint}" for hint in hints]
 
 
 def _component(name: str, path: Any) -> str:
@@ -223,7 +225,7 @@ def same_type(x: Any, y: Any) -> bool:
     if x.is_high:
         return bool(x == y)
     return x is y or (type(x) is type(y) is ShapedArray and x.shape == y.shape and x.dtype == y.dtype and x.vma == y.vma
-                      and x.sharding is y.sharding)
+                      and x.partition is y.partition)
 
 
 def difference(x: Any, y: Any) -> str:
@@ -232,7 +234,7 @@ def difference(x: Any, y: Any) -> str:
         return "the kinds of type do not match"
     parts = [text for text, differ in (("the shapes do not match", x.shape != y.shape),
                                        ("the dtypes do not match", x.dtype != y.dtype),
-                                       ("the shardings do not match", x.sharding is not y.sharding),
+                                       ("the shardings do not match", x.partition is not y.partition),
                                        ("the manual axis types do not match", x.vma != y.vma)) if differ]
     return " and ".join(parts)
 

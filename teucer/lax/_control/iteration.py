@@ -79,8 +79,8 @@ def run_scan(f: Callable[..., Any], init: Any, xs: Any, length: int | None, reve
         return _python_scan(call, init, flat_xs, xs_tree, length, reverse)
     in_tree = pytrees.treedef_tuple((init_tree, xs_tree))
     for a in x_avals:
-        if not a.is_high and a.sharding is not None and a.sharding.spec[0] is not None:
-            raise ValueError(f"0th dimension of all xs should be replicated. Got {a.sharding.spec}\n    {what}: "
+        if not a.is_high and a.partition is not None and a.partition.spec[0] is not None:
+            raise ValueError(f"0th dimension of all xs should be replicated. Got {a.partition.spec}\n    {what}: "
                              f"{a.str_short(short_dtypes=True)}\n  Lay xs out otherwise with jax.reshard.")
     elements = [a.dec_rank(length, a.leading_axis_spec()) if a.is_high else mapped_aval(a, 0) for a in x_avals]
     name = next(iter(parameter_names(f)), "carry")

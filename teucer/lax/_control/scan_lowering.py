@@ -139,14 +139,17 @@ def _physical(v: Any) -> Any:
 
 def _zeros(ctx: Any, aval: Any) -> Any:
     buffer = _physical(Value("", aval)).aval
-    return Value(hlo.broadcast_in_dim(ctx, ctx.constant(0, buffer.dtype), buffer.shape, ()).name, aval)
+    made = hlo.broadcast_in_dim(ctx, ctx.constant(0, buffer.dtype), buffer.shape, ())
+    return Value((ctx.summed(made, aval.partition) if aval.unreduced else made).name, aval)
 
 
 def _element(ctx: Any, x: Any, index: Any) -> Any:
     """x[index]."""
-    whole = _physical(x)
-    part = hlo.dynamic_slice(ctx, whole, _starts(ctx, index, whole), (1, *whole.shape[1:]))
-    return _as_element(ctx, x, part)
+    def part(x: Any, index: Any) -> tuple[Any]:
+        whole = _physical(x)
+        return (_as_element(ctx, x, hlo.dynamic_slice(ctx, whole, _starts(ctx, index, whole), (1, *whole.shape[1:]))),)
+
+    return ctx.on_parts((x, index), (_element_aval(x.aval),), part)[0]
 
 
 def _starts(ctx: Any, index: Any, whole: Any) -> list[Any]:
@@ -155,22 +158,30 @@ def _starts(ctx: Any, index: Any, whole: Any) -> list[Any]:
 
 def _fixed_element(ctx: Any, x: Any, i: int) -> Any:
     """x[i] for a known i."""
-    whole = _physical(x)
-    n = len(whole.shape) - 1
-    part = hlo.slice(ctx, whole, (i, *[0] * n), (i + 1, *whole.shape[1:]), (1,) * (n + 1))
-    return _as_element(ctx, x, part)
+    def part(x: Any) -> tuple[Any]:
+        whole = _physical(x)
+        n = len(whole.shape) - 1
+        return (_as_element(ctx, x, hlo.slice(ctx, whole, (i, *[0] * n), (i + 1, *whole.shape[1:]), (1,) * (n + 1))),)
+
+    return ctx.on_parts((x,), (_element_aval(x.aval),), part)[0]
+
+
+def _element_aval(aval: Any) -> Any:
+    return aval.update(shape=aval.shape[1:], sharding=None if aval.partition is None else aval.partition.without(0))
 
 
 def _as_element(ctx: Any, x: Any, part: Any) -> Any:
-    return Value(hlo.reshape(ctx, part, part.shape[1:]).name, x.aval.update(shape=x.aval.shape[1:]))
+    return Value(hlo.reshape(ctx, part, part.shape[1:]).name, _element_aval(x.aval))
 
 
 def _written(ctx: Any, buffer: Any, y: Any, index: Any) -> Any:
     """The buffer with y at an index."""
-    whole, part = _physical(buffer), _physical(y)
-    part = hlo.reshape(ctx, part, (1, *part.shape))
-    new = hlo.dynamic_update_slice(ctx, whole, part, _starts(ctx, index, whole))
-    return Value(new.name, buffer.aval)
+    def written(buffer: Any, y: Any, index: Any) -> tuple[Any]:
+        whole, part = _physical(buffer), _physical(y)
+        part = hlo.reshape(ctx, part, (1, *part.shape))
+        return (Value(hlo.dynamic_update_slice(ctx, whole, part, _starts(ctx, index, whole)).name, buffer.aval),)
+
+    return ctx.on_parts((buffer, y, index), (buffer.aval,), written)[0]
 
 
 def _stacked(ctx: Any, rows: Sequence[Any], aval: Any, length: int) -> Any:
@@ -178,7 +189,10 @@ def _stacked(ctx: Any, rows: Sequence[Any], aval: Any, length: int) -> Any:
     whole = unmapped_aval(aval, 0, length)
     if not rows:
         return _zeros(ctx, whole)
-    parts = [_physical(row) for row in rows]
-    parts = [hlo.reshape(ctx, part, (1, *part.shape)) for part in parts]
-    out = parts[0] if len(parts) == 1 else hlo.concatenate(ctx, parts, 0)
-    return Value(out.name, whole)
+
+    def joined(*rows: Any) -> tuple[Any]:
+        parts = [_physical(row) for row in rows]
+        parts = [hlo.reshape(ctx, part, (1, *part.shape)) for part in parts]
+        return (Value((parts[0] if len(parts) == 1 else hlo.concatenate(ctx, parts, 0)).name, whole),)
+
+    return ctx.on_parts(rows, (whole,), joined)[0]

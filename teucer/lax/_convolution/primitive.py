@@ -235,7 +235,7 @@ def _transpose_lhs(ct: Any, lhs: Any, rhs: Any, *, window_strides: Any, padding:
         padding=_lhs_pads(*sizes, window_strides, padding, lhs_dilation, rhs_dilation),
         dimension_numbers=ConvDimensionNumbers(out_spec, (rhs_spec[1], rhs_spec[0], *rhs_spec[2:]), lhs_spec),
         feature_group_count=groups, batch_group_count=1,
-        **params | {"out_sharding": cotangent_sharding(lhs, range(lhs.ndim), ct, rhs) if groups == 1 else None})
+        **params | {"out_sharding": cotangent_sharding(lhs, range(lhs.ndim), (ct, rhs), ((), ())) if groups == 1 else None})
     if batch_group_count > 1:
         out = _split_onto(out, lhs_spec[1], batch_group_count, lhs_spec[0])
     return out if typeof(out).dtype == lhs.dtype else convert_element_type(out, lhs.dtype)
@@ -258,7 +258,7 @@ def _transpose_rhs(ct: Any, lhs: Any, rhs: Any, *, window_strides: Any, padding:
         padding=_rhs_pads(*sizes, window_strides, padding, lhs_dilation, rhs_dilation),
         dimension_numbers=ConvDimensionNumbers(swapped(lhs_spec), swapped(out_spec), swapped(rhs_spec)),
         feature_group_count=batch_group_count, batch_group_count=feature_group_count,
-        **params | {"out_sharding": cotangent_sharding(rhs, range(rhs.ndim), lhs, ct)})
+        **params | {"out_sharding": cotangent_sharding(rhs, range(rhs.ndim), (lhs, ct), ((), ()))})
     return out if typeof(out).dtype == rhs.dtype else convert_element_type(out, rhs.dtype)
 
 

@@ -40,6 +40,7 @@ class Gather(Primitive):
 
     __slots__ = ()
     name = "gather"
+    linear_in = (0,)
 
     def types(self, x: Any, indices: Any, *, dimension_numbers: Any, slice_sizes: Any, **params: Any) -> Any:
         if params["mode"] is GatherScatterMode.ONE_HOT:
@@ -225,6 +226,7 @@ class LinearScatter(Scatter):
     """Updates added or subtracted: linear in operand and updates together."""
 
     __slots__ = ()
+    linear_in = (0, 2)
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         x, indices, updates = primals

@@ -1,4 +1,4 @@
-"""Donated arguments: which results may be written over their buffers."""
+"""Where a module begins and ends: its arguments and results, and which of them share buffers."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 
 from teucer._base import source
 from teucer._lower import text
+from teucer._lower.value import Value
 
-__all__ = ["donated_to"]
+__all__ = ["argument", "boundary", "donated_to", "returned"]
 
 
 def donated_to(args: Sequence[Any], outs: Sequence[Any], out_buffers: Sequence[tuple[str, ...]] = ()) -> dict[int, int]:
@@ -48,3 +49,24 @@ def _warn_of_unusable(args: Sequence[Any], outs: Sequence[Any], aliases: dict[in
 def _size(aval: Any) -> Any:
     """Bytes of the buffer."""
     return aval.physical.size * aval.physical.dtype.itemsize
+
+
+def boundary(module: Any, aval: Any, sharding: Any, buffer: tuple[str, ...]) -> list[str]:
+    """The attributes that an argument or a result has."""
+    laid = [] if sharding is None else [f"sdy.sharding = #sdy.sharding{module.sharding(sharding, aval.physical.ndim)}"]
+    return [*laid, *buffer]
+
+
+def argument(module: Any, v: Value, arg: Any, alias: int | None) -> str:
+    attrs = []
+    if alias is not None:
+        attrs.append(f"tf.aliasing_output = {alias} : i32")
+    elif arg.donated:
+        attrs.append("jax.buffer_donor = true")
+    attrs += boundary(module, arg.aval, arg.sharding, arg.buffer)
+    return f"{v.name}: {text.tensor_type(v.aval)}{text.attributes(attrs)}"
+
+
+def returned(terminator: str, outs: Sequence[Value]) -> str:
+    kinds = ", ".join([text.tensor_type(v.aval) for v in outs])
+    return f'"{terminator}"({", ".join([v.name for v in outs])}) : ({kinds}) -> ()'

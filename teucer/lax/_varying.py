@@ -1,0 +1,221 @@
+"""Types of manual mesh axes (`shard_map`): casts between what they say of values, and the collectives that change it.
+
+Along a manual axis a value varies, is the same everywhere, is parts of a sum that is still to be taken (unreduced), or is the same
+while its cotangent is such parts (reduced).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NoReturn, final
+
+from teucer._core import axes as named
+from teucer._core import partition
+from teucer._core.cost import CHEAP, STILL
+from teucer._core.primitive import Primitive
+from teucer._core.specs import PartitionSpec
+from teucer._core.trace import typeof
+from teucer._devices import meshes
+from teucer._devices.shardings import NamedSharding
+from teucer.lax import _groups
+from teucer.lax._structure import Linear
+
+__all__ = ["Cast", "Collective", "cast", "names_of", "one_state", "preduced_p", "psum_invariant_p", "pvary_p",
+           "reduced_vary_cast_p", "size_of", "state_of", "unreduced_psum_p", "vary_unreduced_cast_p", "with_sums"]
+
+
+def names_of(axis_name: Any) -> tuple[Any, ...]:
+    """One or several names of axes as a tuple."""
+    return tuple(axis_name) if isinstance(axis_name, tuple | list) else (axis_name,)
+
+
+def size_of(names: Sequence[Any], op: str = "the collective") -> Any:
+    """The number of elements of named axes, of which `op` speaks.
+
+    Raises NameError for a name that no axis in force has.
+    """
+    return math.prod(named.axis_size(name, op) for name in names)
+
+
+class Collective(Primitive):
+    """An operation between the elements of named axes."""
+
+    __slots__ = ()
+    cost = STILL
+
+    def names(self, params: Any) -> tuple[Any, ...]:
+        """The axes that a call speaks of."""
+        return names_of(params["axis_name"])
+
+    def uses_axis(self, name: Any, params: Any) -> bool:
+        return name is not None and name in self.names(params)
+
+    def evaluate(self, *args: Any, **params: Any) -> NoReturn:
+        self.types(*map(typeof, args), **params)
+        raise NotImplementedError(f"{self.name}: a collective over the named axes {self.names(params)} was called on values that "
+                                  "are computed at once, outside the function that is mapped over these axes.\n  Call it "
+                                  "in the mapped function itself.")
+
+
+class Cast(Collective, Linear):
+    """A collective that is linear, of one operand, and the same for each element of a batch."""
+
+    __slots__ = ()
+    alike = False
+
+    def names(self, params: Any) -> tuple[Any, ...]:
+        return params["axes"]  # type: ignore[no-any-return]
+
+    shard = partition.aligned
+
+    def types(self, x: Any, *, axes: Any) -> Any:
+        size_of(axes)
+        return (x,)
+
+    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+        return self.call(*args, **params), dims
+
+
+@final
+class PVary(Cast):
+    """x, whose type says that it may vary over more manual axes."""
+
+    __slots__ = ()
+    name = "pvary"
+    cost = CHEAP
+
+    def types(self, x: Any, *, axes: Any) -> Any:
+        return (x,)
+
+    def varies(self, vma: Any, x: Any, *, axes: Any) -> Any:
+        return vma | set(axes)
+
+    def lower(self, ctx: Any, x: Any, *, axes: Any) -> Any:
+        return (x,)
+
+    def transpose(self, cts: Any, x: Any, *, axes: Any) -> Any:
+        new = tuple(name for name in axes if name not in x.aval.vma)
+        return psum_invariant_p.call(*cts, axes=new) if new else tuple(cts)
+
+
+@final
+class PSumInvariant(Cast):
+    """The sum over manual axes over which x varies, and the result does not."""
+
+    __slots__ = ()
+    name = "psum_invariant"
+
+    def types(self, x: Any, *, axes: Any) -> Any:
+        size_of(axes)
+        if not set(axes) <= x.vma:
+            raise ValueError(f"psum_invariant: x does not vary over {axes}.\n    x: {x.str_short(short_dtypes=True)}")
+        return (x,)
+
+    def varies(self, vma: Any, x: Any, *, axes: Any) -> Any:
+        return vma - set(axes)
+
+    def lower(self, ctx: Any, x: Any, *, axes: Any) -> Any:
+        return (_groups.all_reduced(ctx, x, "add", axes),)
+
+    def transpose(self, cts: Any, x: Any, *, axes: Any) -> Any:
+        return pvary_p.call(*cts, axes=axes)
+
+
+class SumCast(Cast):
+    """A cast or collective between what types say of manual axes: x varies, is the same everywhere, is still to be summed
+    (unreduced), or its cotangent is (reduced).
+
+    before, after: what the type says of the axes of the operand and of the result. op: the collective of devices, or None where
+    the parts stay as they are. The transpose goes the other way, with unreduced and reduced exchanged.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, name: str, before: str | None, after: str | None, op: str | None = None) -> None:
+        self.name, self.before, self.after, self.op = name, before, after, op
+        self.cost = STILL if op else CHEAP
+
+    def types(self, x: Any, *, axes: Any) -> Any:
+        size_of(axes)
+        if any(state_of(x, name) != self.before for name in axes):
+            raise ValueError(f"{self.name} is a {_STATES[self.before]}->{_STATES[self.after]} collective, and x is not "
+                             f"{_STATES[self.before].lower()} over all of the axes {axes}.\n    x: "
+                             f"{x.str_short(short_dtypes=True)}")
+        return (x.update(sharding=with_sums(x, axes, self.after)),)
+
+    def shard(self, x: Any, **params: Any) -> None:
+        return None
+
+    def varies(self, vma: Any, x: Any, *, axes: Any) -> Any:
+        return vma | set(axes) if self.after == "varying" else vma - set(axes)
+
+    def lower(self, ctx: Any, x: Any, *, axes: Any) -> Any:
+        return (x if self.op is None else _groups.all_reduced(ctx, x, self.op, axes),)
+
+    def transpose(self, cts: Any, x: Any, *, axes: Any) -> Any:
+        return _CASTS[_EXCHANGED.get(self.after, self.after), _EXCHANGED.get(self.before, self.before)].call(*cts, axes=axes)
+
+
+_STATES = {"varying": "Varying", "unreduced": "Unreduced", "reduced": "Reduced", None: "Invarying"}
+_EXCHANGED: dict[str | None, str] = {"unreduced": "reduced", "reduced": "unreduced"}
+
+
+def state_of(aval: Any, name: Any) -> str | None:
+    """What a type says of a manual axis: "varying", "unreduced", "reduced", or None where values are the same everywhere."""
+    return next((what for what, axes in (("varying", aval.vma), ("unreduced", aval.unreduced), ("reduced", aval.reduced))
+                 if name in axes), None)
+
+
+def with_sums(aval: Any, names: Sequence[Any], state: str | None) -> Any:
+    """The sharding of a type that says another state of manual axes."""
+    own = aval.partition or NamedSharding(meshes.get_abstract_mesh(), PartitionSpec(*[None] * aval.ndim))
+    sums = {what: axes - set(names) | (set(names) if what == state else set())
+            for what, axes in (("unreduced", own.spec.unreduced), ("reduced", own.spec.reduced))}
+    return own.with_spec(own.spec.update(**sums))
+
+
+pvary_p = PVary()
+psum_invariant_p = PSumInvariant()
+reduced_vary_cast_p = SumCast("reduced_vary_cast", "reduced", "varying")
+vary_unreduced_cast_p = SumCast("vary_unreduced_cast", "varying", "unreduced")
+preduced_p = SumCast("preduced", None, "reduced")
+unreduced_psum_p = SumCast("unreduced_psum", "unreduced", None, "add")
+_CASTS = {(p.before, p.after): p for p in (reduced_vary_cast_p, vary_unreduced_cast_p, preduced_p, unreduced_psum_p)}
+
+
+def cast(x: Any, names: frozenset[Any], to: str) -> Any:
+    """x with a type that says otherwise of manual axes: "varying", "unreduced" or "reduced".
+
+    Raises ValueError where its parts would be others.
+    """
+    aval = typeof(x)
+    by_state: dict[str | None, list[Any]] = {}
+    for name in sorted(names, key=str):
+        by_state.setdefault(state_of(aval, name), []).append(name)
+    for state, axes in by_state.items():
+        primitive = pvary_p if (state, to) == (None, "varying") else _CASTS.get((state, to))
+        if primitive is None and to == "unreduced":
+            raise ValueError("vary_unreduced_cast is a Varying->Unreduced collective, and only accepts inputs that are varying. "
+                             f"Unsupported pcast from={state or 'invarying'}, to={to!r}.\n    x: "
+                             f"{aval.str_short(short_dtypes=True)}, axes: {tuple(axes)}")
+        if primitive is None:
+            raise ValueError(f"Unsupported pcast from={state or 'invarying'}, to={to!r}\n    x: "
+                             f"{aval.str_short(short_dtypes=True)}, axes: {tuple(axes)}\n  Sum or gather it first: "
+                             "jax.lax.psum, psum_scatter, all_gather.")
+        (x,) = primitive.call(x, axes=tuple(axes))
+    return x
+
+
+def one_state(name: str, aval: Any, names: Sequence[Any], manual: frozenset[Any]) -> str | None:
+    """What a type says of the manual ones among named axes.
+
+    Raises ValueError where that differs from axis to axis.
+    """
+    states = {state_of(aval, axis) for axis in names if axis in manual}
+    if len(states) > 1:
+        raise ValueError(f"jax.lax.{name} can only accept axis_name which corresponds to one of varying, unreduced, reduced or "
+                         f"invarying state of the input. Got input type: {aval.str_short()}, axes: {tuple(names)} and input state: "
+                         f"{{{', '.join(repr(s or 'invarying') for s in _STATES if s in states)}}}\n  Name axes over which x "
+                         "varies alike, or cast it with jax.lax.pcast(x, axes, to='varying').")
+    return next(iter(states), None)
