@@ -89,9 +89,3 @@ def test_symbolic_sizes():
     (a,) = export.symbolic_shape("a")
     g = export.export(jax.jit(lambda x: jnp.cumsum(x), in_shardings=over(MESH, "x")))(jax.ShapeDtypeStruct((4 * a,), np.float32))
     assert g.call(jax.device_put(X, over(MESH, "x"))).tolist() == np.cumsum(X).tolist()
-
-
-def test_types_with_partitions_are_refused():
-    explicit = jax.make_mesh((4,), ("x",), (jax.sharding.AxisType.Explicit,), devices=list(DEVICES))
-    with pytest.raises(NotImplementedError, match=r"(?s)types with partitions.*args\[0\].*f32\[8@x\]"):
-        export.export(jax.jit(lambda x: x + 1))(jax.device_put(X, over(explicit, "x")))

@@ -15,6 +15,7 @@ from teucer._core.references.types import is_reference
 from teucer._core.trace import Tracer
 from teucer._core.types import Aval
 from teucer._devices import backends
+from teucer._devices.meshes import AbstractMesh
 from teucer._devices.shardings import check_shape
 from teucer._optimize.high import lowered
 from teucer._programs.compile import compile_job
@@ -163,6 +164,10 @@ class Traced(Stage):
         lowering_platforms: for which platforms; by default that of the device on which the program will run.
         """
         platforms = tuple(lowering_platforms or (self.job.placement.platform,))
+        if not lowering_platforms:
+            if isinstance(self.job.placement.mesh, AbstractMesh):
+                raise ValueError(_NO_DEVICES.format(self.job.placement.mesh))
+            return Lowered(self, lower_job(self.job), platforms)
         return Lowered(self, self.lower_with(platforms), platforms)
 
     def lower_with(self, platforms: Sequence[str], *, locations: bool = False) -> Lowering:
@@ -173,6 +178,11 @@ class Traced(Stage):
         """The program's text with the constants of the function in it; arguments are called `arg_names` in its messages."""
         job = self.job._replace(donated=(False,) * len(self.job.donated))
         return lower_job(job, platforms, consts=self.staged.consts, arg_names=arg_names)
+
+
+_NO_DEVICES = ("Passing lowering_platforms via jax.export or jit(f).trace(*args).lower(lowering_platforms=...) is required when "
+               "only AbstractMesh exists in a jitted computation.\n    mesh: {}\n  To run the program, lay the arguments over a "
+               "jax.sharding.Mesh, or enter one with jax.set_mesh.")
 
 
 class Lowered(Stage):
@@ -203,6 +213,8 @@ class Lowered(Stage):
             raise ValueError(f"compile: {traced.fun_name} {why}.\n  Lower it for known sizes and one platform; jax.export keeps it "
                              "as it is, to be called at any size.")
         placement = traced.job.placement
+        if isinstance(placement.mesh, AbstractMesh):
+            raise ValueError(_NO_DEVICES.format(placement.mesh))
         if device_assignment is not None:
             if len(device_assignment) != len(placement.devices) or placement.mesh is not None:
                 raise ValueError(f"compile: device_assignment has {len(device_assignment)} devices for a program on "

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from teucer._base import config
 from teucer._core.specs import PartitionSpec
+from teucer._core.trace import Tracer
 from teucer._core.types import ShapedArray, aval_of, in_host_memory, summed
 from teucer._devices import backends, meshes, shardings
 from teucer._devices.chosen import from_hlo
@@ -33,7 +34,8 @@ NOWHERE_ELSE = Memories((), ())
 class Placement(NamedTuple):
     """Where a program runs, and whether its results are committed there.
 
-    devices: one, or those of a mesh. mesh: over which values are laid; None on one device.
+    devices: one, or those of a mesh. mesh: over which values are laid, an AbstractMesh for a
+    program that is not run; None on one device.
     ins, outs: shardings of the arguments and results, None where the compiler chooses; empty on one device.
     in_layouts, out_layouts: their layouts as `formats.at_boundary` has them; empty where all lie row by row.
     in_kinds, out_kinds: kinds of memory that `jit` was told; empty where types say them.
@@ -41,7 +43,7 @@ class Placement(NamedTuple):
 
     devices: tuple[Any, ...]
     committed: bool
-    mesh: Mesh | None = None
+    mesh: Any = None
     ins: tuple[Any, ...] = ()
     outs: tuple[Any, ...] = ()
     in_layouts: tuple[Any, ...] = ()
@@ -86,6 +88,9 @@ def placement_of(args: Sequence[Any], device: Any = None) -> Placement:
         return Placement((device,), True)
     if meshes.mesh_in_force() is not None:
         return spread(args)
+    abstract = [_abstract_of(x) for x in args]
+    if any(abstract):
+        return on_no_devices(abstract)
     found = None
     for x in args:
         own = sharding_of(x)
@@ -169,8 +174,28 @@ def _check_memory(x: Any, own: Any, wanted: Any) -> None:
                          "  Move the argument with jax.device_put(x, sharding).")
 
 
-def over_mesh(placement: Placement, mesh: Mesh, n_in: int) -> Placement:
+def _abstract_of(x: Any) -> NamedSharding | None:
+    """The sharding of a struct over a mesh without devices."""
+    s = None if isinstance(x, ArrayImpl) else getattr(x, "sharding", None)
+    return s if type(s) is NamedSharding and isinstance(s.mesh, meshes.AbstractMesh) and not isinstance(x, Tracer) else None
+
+
+def on_no_devices(ins: Sequence[NamedSharding | None]) -> Placement:
+    """The placement of a program that is lowered, and not run, for a mesh without devices.
+
+    Raises ValueError if arguments speak of several meshes.
+    """
+    found = dict.fromkeys(s.mesh for s in ins if s is not None)
+    if len({mesh.shape_tuple for mesh in found}) > 1:
+        raise ValueError(f"arguments are laid over different abstract meshes: {', '.join(map(str, found))}.")
+    mesh: Any = next(iter(found))
+    return Placement((backends.target_device(),) * mesh.size, True, mesh, tuple(ins))
+
+
+def over_mesh(placement: Placement, mesh: Mesh | meshes.AbstractMesh, n_in: int) -> Placement:
     """The placement of a program that itself speaks of a mesh, whose arguments are on no devices in particular."""
+    if isinstance(mesh, meshes.AbstractMesh):
+        return placement._replace(devices=placement.devices[:1] * mesh.size, mesh=mesh, ins=(None,) * n_in)
     _check_free(placement, mesh.flat_devices)
     return Placement(mesh.flat_devices, True, mesh, (None,) * n_in, in_kinds=placement.in_kinds, out_kinds=placement.out_kinds)
 
@@ -193,7 +218,12 @@ def sharding_of(x: Any) -> Any:
     if isinstance(x, ArrayImpl):
         return x._sharding if x._committed else None
     s = getattr(x, "sharding", None)  # a ShapeDtypeStruct
-    return s if hasattr(s, "_to_xla_hlo_sharding") and not isinstance(getattr(s, "mesh", None), meshes.AbstractMesh) else None
+    if s is None or not hasattr(s, "_to_xla_hlo_sharding"):
+        return None
+    if isinstance(getattr(s, "mesh", None), meshes.AbstractMesh):
+        mesh = meshes.mesh_in_force()
+        return s.update(mesh=mesh) if mesh is not None and mesh.shape_tuple == s.mesh.shape_tuple else None
+    return s
 
 
 def _over_mesh(sharding: Any) -> Any:

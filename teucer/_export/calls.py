@@ -7,8 +7,10 @@ from typing import Any, final
 import numpy as np
 
 from teucer._core.primitive import Primitive
+from teucer._core.specs import PartitionSpec, entry_names
 from teucer._core.types import ShapedArray
-from teucer._devices.meshes import AbstractMesh
+from teucer._devices.meshes import AbstractMesh, get_abstract_mesh
+from teucer._devices.shardings import NamedSharding, typed
 from teucer._dimensions.dimensions import is_symbolic, substitute
 from teucer._dynamic import sizes
 from teucer._lower.context import Value
@@ -42,7 +44,11 @@ class CallExported(Primitive):
             if aval.dtype != expected.dtype:
                 raise ValueError(f"Dtype mismatch for {name}: expected {expected.dtype} and called with {aval.dtype}")
         known = sizes.on_shapes([a.shape for a in exported.in_avals], [a.shape for a in avals], names)
-        return tuple(a.update(shape=tuple(substitute(n, known) for n in a.shape)) for a in exported.out_avals)
+        return tuple(a.update(shape=tuple(substitute(n, known) for n in a.shape),
+                              sharding=_over_own_mesh(a.partition, avals, exported)) for a in exported.out_avals)
+
+    def shard(self, *avals: Any, exported: Any) -> Any:
+        return None
 
     def lower(self, ctx: Any, *args: Any, exported: Any) -> Any:
         avals_out = ctx.avals_out
@@ -70,6 +76,22 @@ class CallExported(Primitive):
 
 
 call_exported_p = CallExported()
+
+
+def _over_own_mesh(sharding: Any, avals: Any, exported: Any) -> Any:
+    """The sharding of a result's type over the mesh of the caller, whose axes may have other names."""
+    if sharding is None:
+        return None
+    mesh = next((a.partition.mesh for a in avals if a.partition is not None), get_abstract_mesh())
+    old = sharding.mesh
+    if mesh.empty or mesh.axis_sizes != old.axis_sizes:
+        raise ValueError(f"Function {exported.fun_name} was exported with types over a mesh of {dict(old.shape_tuple)} and is "
+                         f"called over {dict(mesh.shape_tuple)}.\n  Enter a mesh of those sizes with jax.set_mesh.")
+    names = dict(zip(old.axis_names, mesh.axis_names, strict=True))
+    entries = [tuple(names[n] for n in entry_names(e)) for e in sharding.spec]
+    return typed(NamedSharding(mesh, PartitionSpec(*entries)), len(entries))
+
+
 # Stands before the names of an exported module's functions in the text that is kept of them.
 _PREFIX = "__exported__"
 

@@ -266,10 +266,6 @@ def _exported(traced: Any, platforms: tuple[str, ...], disabled: tuple[DisabledS
     names = _arg_names(traced.in_tree)
     in_avals = tuple(pytrees.tree_leaves(traced.in_avals))
     out_avals = tuple(pytrees.tree_leaves(traced.out_avals))
-    for name, aval in zip([*names, *["a result"] * len(out_avals)], [*in_avals, *out_avals], strict=True):
-        if aval.partition is not None:
-            raise NotImplementedError(f"export: types with partitions cannot be exported yet.\n    {name} of '{traced.fun_name}': "
-                                      f"{aval.str_short(True)}\n  Export it over a mesh whose axes are Auto.")
     lowering = traced.lower_for_export(platforms, names)
     if lowering.callbacks:
         raise NotImplementedError("serialization of host_callbacks is not yet implemented.\n  Python callbacks "
@@ -328,8 +324,9 @@ def _export_vjp(traced: Any, exported: Exported) -> Exported:
     avals = [*exported.in_avals, *(a.cotangent_aval() for a in exported.out_avals)]
     placement = traced.job.placement
     laid = placement.ins if placement.mesh is not None else ()
-    structs = [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type, sharding=s)
-               for a, s in itertools.zip_longest(avals, laid)]
+    over = [None if a.partition is None else a.partition.update(mesh=placement.mesh) for a in avals]
+    structs = [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type, sharding=s or t)
+               for a, (s, t) in zip(avals, itertools.zip_longest(laid, over), strict=True)]
     return export(jit(fun_vjp), platforms=exported.platforms, disabled_checks=exported.disabled_safety_checks)(*structs)
 
 

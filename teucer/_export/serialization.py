@@ -173,14 +173,14 @@ def aval_text(aval: Any) -> dict[str, Any]:
     """A type in a form that JSON can say."""
     dtype = "float0" if aval.dtype == float0 else aval.dtype._impl.name if aval.extended else aval.dtype.name
     return {"shape": [str(n) if is_symbolic(n) else n for n in aval.shape], "dtype": dtype, "weak_type": aval.weak_type,
-            "key": aval.extended}
+            "key": aval.extended, "sharding": sharding_text(aval.partition)}
 
 
 def aval_of(text: dict[str, Any], scope: SymbolicScope) -> ShapedArray:
     shape = tuple(symbolic_shape(n, scope=scope)[0] if isinstance(n, str) else int(n) for n in text["shape"])
     name = text["dtype"]
     dtype = key_dtype(name) if text["key"] else float0 if name == "float0" else dtypes.as_dtype(name)
-    return ShapedArray(shape, dtype, text["weak_type"])
+    return ShapedArray(shape, dtype, text["weak_type"], sharding=sharding_of(text.get("sharding")))
 
 
 def sharding_text(sharding: Any, devices: Sequence[Any] = ()) -> Any:

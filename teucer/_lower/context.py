@@ -50,7 +50,7 @@ class Argument(NamedTuple):
 class Module:
     """A module being written: its functions, and which jaxprs they came from."""
 
-    def __init__(self, *, locations: bool = False) -> None:
+    def __init__(self, *, locations: bool = False, abstract: bool = False) -> None:
         # Whether operations say where in the user's program they come from.
         self.locations = locations
         self.functions: list[str] = []
@@ -63,6 +63,7 @@ class Module:
         # Symbols of the meshes that shardings speak of; over the devices of `mesh`, the first one met that has devices.
         self.meshes: dict[Any, str] = {}
         self.mesh: Any = None
+        self.abstract = abstract  # whether that may be one without devices
         self.groups = itertools.count()  # the numbers of groups of values that lie alike
         self.inspections: list[Any] = []  # calls to be made with the device, once it is known
         # The one device that the program names, and where it does.
@@ -89,7 +90,7 @@ class Module:
         """The symbol of a mesh."""
         order = getattr(mesh, "flat_devices", None)
         if self.mesh is None:
-            self.mesh = mesh if order is not None else meshes.with_devices(mesh)
+            self.mesh = mesh if order is not None else meshes.with_devices(mesh) or (mesh if self.abstract else None)
         key = (mesh.shape_tuple, order if order is not None and order != self.mesh.flat_devices else None)
         symbol = self.meshes.get(key)
         if symbol is None:
@@ -111,7 +112,7 @@ class Module:
                 raise ValueError(f"types speak of a mesh {dict(next(iter(self.meshes))[0])} whose devices are not known. Please "
                                  "enter your `jit` into a mesh context via `jax.set_mesh`.")
             return f" attributes {{{', '.join(attributes)}}}" if attributes else "", ""
-        place = {d: i for i, d in enumerate(self.mesh.flat_devices)}
+        place = {d: i for i, d in enumerate(getattr(self.mesh, "flat_devices", None) or range(self.mesh.size))}
         lines = []
         for (shape, order), symbol in self.meshes.items():
             if order == _FIRST[1]:
@@ -458,17 +459,18 @@ def lower_module(name: str, jaxpr: Jaxpr, args: Sequence[Argument], platforms: S
                  consts: Sequence[Any] = (),
                  solve: Callable[[Context, Sequence[Value]], dict[str, Value]] | None = None,
                  locations: bool = False, outs: Sequence[Any] = (), out_buffers: Sequence[tuple[str, ...]] = (),
-                 mesh: Any = None, manual: Any = None) -> tuple[str, Module]:
+                 mesh: Any = None, manual: Any = None, abstract: bool = False) -> tuple[str, Module]:
     """The text of a module whose main function is `jaxpr`.
 
     platforms: for several, the first argument of the module is the number of the one that it runs on.
     consts: values of the jaxpr's constants, which are written into the module.
     solve: writes the sizes of dimension variables, by name, from the values of the arguments.
     outs: shardings of results, None where the compiler chooses. out_buffers: as of arguments.
-    mesh: over whose devices it runs. manual: where it is a part of a manual computation, the mesh of that and its axes.
+    mesh: over whose devices it runs; abstract: whether it may be one without devices.
+    manual: where it is a part of a manual computation, the mesh of that and its axes.
     locations: whether operations say where they come from: for reading, since text is the key of the caches.
     """
-    module = Module(locations=locations)
+    module = Module(locations=locations, abstract=abstract)
     module.unique_name("main")
     module.mesh = mesh
     ctx = Context(module, platforms)

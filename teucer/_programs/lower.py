@@ -64,10 +64,10 @@ class _Main(NamedTuple):
     kept: tuple[bool, ...]
     mesh: Any
 
-    def write(self, platforms: Sequence[str], *, locations: bool) -> tuple[str, Any]:
+    def write(self, platforms: Sequence[str], *, locations: bool, abstract: bool = False) -> tuple[str, Any]:
         """Its text, and the module."""
         return lower_module(f"jit_{self.name}", self.jaxpr, self.args, platforms, locations=locations, consts=self.consts,
-                            outs=self.outs, mesh=self.mesh, out_buffers=self.out_buffers,
+                            outs=self.outs, mesh=self.mesh, abstract=abstract, out_buffers=self.out_buffers,
                             solve=lambda ctx, values: sizes.in_module(ctx, values, self.names))
 
 
@@ -85,18 +85,19 @@ def lower(job: Job, platforms: Sequence[str] | None = None, *, locations: bool =
         discharged = discharge(lower_high(job.jaxpr))
         if discharged is not job.jaxpr:
             job = job._replace(jaxpr=discharged)
-        platform = job.placement.platform
+        # A program that nobody is to run may be for a mesh without devices.
+        platform, abstract = job.placement.platform, platforms is not None
         if platforms is None:
             platforms = (platform,)
         if not job.quiet:
             compilations.log_begin(job.name, tuple(job.jaxpr.in_avals))
         main = _main(job, consts, arg_names)
-        written, module = main.write(platforms, locations=locations)
+        written, module = main.write(platforms, locations=locations, abstract=abstract)
         where = _where(job, module)
         own = tuple(platforms) == (platform,)
         if where.mesh is not main.mesh or (own and where is not job.placement and where.platform != platform):
-            return lower(job._replace(placement=where), (where.platform,) if own else platforms, locations=locations, consts=consts,
-                         arg_names=arg_names)
+            again = None if not abstract else (where.platform,) if own else platforms
+            return lower(job._replace(placement=where), again, locations=locations, consts=consts, arg_names=arg_names)
     took = time.perf_counter() - start
     if not job.quiet:
         for inspection in module.inspections:
@@ -104,7 +105,7 @@ def lower(job: Job, platforms: Sequence[str] | None = None, *, locations: bool =
         compilations.log_lowered(job.name, took)
         if config.dump_ir_to.value:
             located = config.include_debug_info_in_dumps.value
-            compilations.dump(job.name, main.jaxpr, main.write(platforms, locations=located)[0])
+            compilations.dump(job.name, main.jaxpr, main.write(platforms, locations=located, abstract=abstract)[0])
     return Lowering(written, main.kept, tuple(module.host_callbacks), bool(main.jaxpr.effects), module.polymorphic,
                     tuple(job.jaxpr.in_avals), main.ins, main.outs or (None,) * len(main.jaxpr.outvars), where,
                     trace_time(main.jaxpr), took, main.jaxpr, main.memories)
