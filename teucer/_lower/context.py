@@ -60,10 +60,10 @@ class Module:
         self.emitted: dict[Any, tuple[str, Any]] = {}
         self.names: dict[str, int] = {}
         self.host_callbacks: list[Any] = []
-        # Symbols of the meshes that shardings speak of; over the devices of `mesh`, the first one met that has devices.
+        # Symbols of the meshes that shardings speak of; over the devices of `mesh`, the first met that has some, or need not.
         self.meshes: dict[Any, str] = {}
         self.mesh: Any = None
-        self.abstract = abstract  # whether that may be one without devices
+        self.abstract = abstract
         self.groups = itertools.count()  # the numbers of groups of values that lie alike
         self.inspections: list[Any] = []  # calls to be made with the device, once it is known
         # The one device that the program names, and where it does.
@@ -466,8 +466,7 @@ def lower_module(name: str, jaxpr: Jaxpr, args: Sequence[Argument], platforms: S
     consts: values of the jaxpr's constants, which are written into the module.
     solve: writes the sizes of dimension variables, by name, from the values of the arguments.
     outs: shardings of results, None where the compiler chooses. out_buffers: as of arguments.
-    mesh: over whose devices it runs; abstract: whether it may be one without devices.
-    manual: where it is a part of a manual computation, the mesh of that and its axes.
+    mesh: over whose devices it runs; abstract: or it has none. manual: the manual computation that it is a part of.
     locations: whether operations say where they come from: for reading, since text is the key of the caches.
     """
     module = Module(locations=locations, abstract=abstract)
