@@ -141,6 +141,17 @@ def test_invariant_gather():
 
 @pytest.mark.parametrize("n", range(20))
 def test_random_programs(n):
+    check_random_program(n)
+
+
+@pytest.mark.slow  # 10 000 programs, in pieces
+@pytest.mark.parametrize("hundred", range(100))
+def test_many_random_programs(hundred):
+    for n in range(100 * hundred, 100 * hundred + 100):
+        check_random_program(n)
+
+
+def check_random_program(n):
     """Chains of collectives over axes of a mesh give what those over axes of vmap do, and so do their gradients."""
     r = np.random.RandomState(n)
     steps = []
