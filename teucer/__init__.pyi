@@ -18,6 +18,7 @@ from teucer import flatten_util as flatten_util
 from teucer import image as image
 from teucer import interpreters as interpreters
 from teucer import lax as lax
+from teucer import memory as memory
 from teucer import monitoring as monitoring
 from teucer import nn as nn
 from teucer import numpy as numpy

@@ -8,6 +8,7 @@ from teucer.debug._printing import print as print
 from teucer.debug._shardings import inspect_array_sharding as inspect_array_sharding
 from teucer.debug._shardings import visualize_array_sharding as visualize_array_sharding
 from teucer.debug._shardings import visualize_sharding as visualize_sharding
+from teucer.debug._show import show as show
 from teucer.lax._breakpoints import breakpoint as breakpoint
 from teucer.lax._callbacks import debug_callback as _callback
 

@@ -1,7 +1,7 @@
 """Functions of neural networks."""
 
 from teucer._base.lazy import lazy_module
-from teucer._derived.library_stages import with_stages
+from teucer._derived.library_stages import with_stages as _with_stages
 
 __getattr__, __dir__, __all__ = lazy_module(__name__, {
     "teucer.nn.initializers": "initializers=.",
@@ -11,4 +11,4 @@ __getattr__, __dir__, __all__ = lazy_module(__name__, {
     "teucer.nn._attention": "dot_product_attention scaled_matmul",
     "teucer.nn._scaled_dot": "get_scaled_dot_general_config scaled_dot_general",
     "teucer.nn._normalizations": "log_softmax logmeanexp logsumexp one_hot softmax standardize",
-}, finish=with_stages)
+}, finish=_with_stages)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from teucer._base import lazy
-from teucer._derived.library_stages import with_stages
+from teucer._derived.library_stages import with_stages as _with_stages
 from teucer.numpy import _array_methods
 from teucer.numpy._dtypes import SCALAR_ALIASES, SCALAR_TYPES
 
@@ -101,7 +101,7 @@ __all__ = [  # noqa: PLE0604  names from the tables
 
 def __getattr__(name: str) -> Any:
     if name in _WHERE:
-        value = with_stages(getattr(importlib.import_module(f"teucer.numpy.{_WHERE[name]}"), name))
+        value = _with_stages(getattr(importlib.import_module(f"teucer.numpy.{_WHERE[name]}"), name))
     elif name in _ALIASES:
         value = globals().get(_ALIASES[name]) or __getattr__(_ALIASES[name])
     elif name in SCALAR_TYPES or name in SCALAR_ALIASES:

@@ -1,6 +1,6 @@
 """Linear algebra on stacks of matrices: the last two axes are a matrix, those before them are mapped over."""
 
-from teucer._derived.library_stages import with_stages
+from teucer._derived.library_stages import with_stages as _with_stages
 from teucer.numpy._linalg_decompositions import cholesky, eig, eigh, eigvals, eigvalsh, qr, svd, svdvals
 from teucer.numpy._linalg_norms import cond, matrix_norm, matrix_rank, norm, vector_norm
 from teucer.numpy._linalg_products import (
@@ -23,4 +23,4 @@ __all__ = ["cholesky", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigva
            "vecdot", "vector_norm"]
 
 for _name in __all__:
-    with_stages(globals()[_name])
+    _with_stages(globals()[_name])
