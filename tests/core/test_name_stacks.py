@@ -58,7 +58,7 @@ def lines(f, *args):
     (jax.named_scope("o")(jax.vmap(jax.grad(scoped))), ["o/vmap(jvp(a))/b", "o/vmap(transpose(jvp(a)))/b"]),
     (lambda x: jax.linear_transpose(lambda y: 2.0 * jax.named_scope("s")(jnp.negative)(y), x)(x)[0],
      ["transpose()", "transpose(s)"]),
-], ids=str)
+], ids=lambda x: str(x) if isinstance(x, list) else "f")
 def test_stacks_of_equations(f, expected):
     assert [s for s in stacks(f, jnp.ones(2)) if s or expected == [""]] == expected
 
