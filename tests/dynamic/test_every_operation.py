@@ -50,6 +50,8 @@ WITHOUT_RULE = {
     "custom_lin": "only linearization makes it, and removes it",
     **dict.fromkeys(("all_gather", "all_to_all", "axis_index", "pbroadcast", "pmax", "pmin", "ppermute", "psum", "reduce_scatter"),
                     "vmap over the axis has replaced it"),
+    **dict.fromkeys(("all_gather_reduced", "preduced", "reduced_vary_cast", "unreduced_psum", "unreduced_reduce_scatter",
+                     "vary_unreduced_cast"), "sizes that are divided over devices are known"),
     "outlined_call": "made of programs that have been padded",
     "platform_index": "has no operands, and no sizes",
     **dict.fromkeys(("reshard", "sharding_constraint"), "sizes that are divided over devices are known"),

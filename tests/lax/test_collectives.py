@@ -286,7 +286,6 @@ REFUSED = {
     "permutation of fewer": (lambda x: lax.pshuffle(x, "i", [1, 0]), ValueError, "whose size is 3"),
     "axis": (lambda x: lax.all_gather(x, "i", axis=5), ValueError, "axis 5 is out of bounds"),
     "to": (lambda x: lax.all_gather(x, "i", to="x"), ValueError, "unexpected `to` value"),
-    "reduced": (lambda x: lax.all_gather(x, "i", to="reduced"), NotImplementedError, "reduced.*not implemented"),
     "pmax differentiated": (jax.grad(lambda x: lax.pmax(x, "i").sum()), NotImplementedError, "rule for 'pmax'"),
     "computed at once": (lambda x: _now(lambda: lax.psum(jnp.ones(2), "i")), NotImplementedError, "psum: a collective over"),
 }

@@ -31,6 +31,8 @@ ELSEWHERE: dict[str, str] = {
     **dict.fromkeys(("new_ref", "empty_ref", "get", "swap", "addupdate", "freeze", "free_ref"),
                     "are on references: tests/core/test_references.py"),
     **dict.fromkeys(("reshard", "sharding_constraint"), "needs a mesh: tests/sharding"),
+    **dict.fromkeys(("all_gather_reduced", "preduced", "reduced_vary_cast", "unreduced_psum", "unreduced_reduce_scatter",
+                     "vary_unreduced_cast"), "is of values that are still to be summed: tests/sharding/test_sums.py"),
     **dict.fromkeys(("all_gather_invariant", "psum_invariant", "pvary"),
                     "is of manual axes: tests/sharding/test_shard_map.py, test_collectives_of_devices.py"),
 }

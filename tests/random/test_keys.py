@@ -183,3 +183,15 @@ def test_seed_offset(seed, low):
     with config.random_seed_offset(5):
         assert random.key_data(random.key(seed)).tolist() == [0, low]
         assert jax.jit(lambda: random.key_data(random.key(seed)))().tolist() == [0, low]
+
+
+def test_keys_of_every_generator_move():
+    """C++ tells keys of generators apart by axes behind their words, of which parts from the host have none."""
+    mesh = jax.make_mesh((2, 4), ("a", "b"))
+    over_a, over_b = (jax.NamedSharding(mesh, jax.P(name)) for name in "ab")
+    for impl in ("rbg", "unsafe_rbg", "threefry2x32"):
+        keys = jax.random.split(jax.random.key(0, impl=impl), 8)
+        moved = jax.device_put(keys, over_b)
+        for other in (moved, jax.device_put(moved, over_a), jax.jit(lambda k: k, out_shardings=over_a)(keys),
+                      jax.make_array_from_callback((8,), over_b, lambda index, keys=keys: keys[index])):
+            np.testing.assert_array_equal(jax.random.key_data(other), jax.random.key_data(keys))

@@ -101,7 +101,9 @@ def _gather(x: Any) -> np.ndarray[Any, Any]:
     out = np.empty(x.shape, x.dtype)
     for shard in x.addressable_shards:
         if shard.replica_id == 0:
-            out[shard.index] = to_numpy(shard.data)
+            value = to_numpy(shard.data)
+            # Keys of other generators have axes of size 1 behind, by which they are told apart.
+            out[shard.index] = value if value.ndim == out.ndim else value.reshape(out[shard.index].shape)
     out.flags.writeable = False
     return out
 

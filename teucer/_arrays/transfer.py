@@ -99,10 +99,12 @@ def from_parts(aval: ShapedArray, sharding: Any, part: Callable[[tuple[slice, ..
     found: dict[str, Any] = {}
     parts = []
     indices = sharding.addressable_devices_indices_map(aval.shape)
+    beyond = (1,) * (len(aval.carrier.shape) - aval.physical.ndim)  # the axes by which keys of other generators are told apart
     for index in indices.values():
         key = repr(index)  # slices are not hashable
         if key not in found:
-            found[key] = np.asarray(part(index), order="C")
+            value = np.asarray(part(index), order="C")
+            found[key] = value.reshape(value.shape + beyond) if beyond else value
         parts.append(found[key])
     if sharding._sums():
         return _sum_of_parts(aval, sharding, dict(zip(indices, parts, strict=True)), committed)

@@ -37,6 +37,8 @@ class Aval:
     # Whether it is a type of a library, made of others, and whether its values change (`_core.high_types`).
     is_high: bool = False
     has_qdd: bool = False
+    # How it lies over explicit mesh axes; None where nothing is said, as of all types but arrays'.
+    partition: Any = None
     _zero: Zero
     _hlo: str
 

@@ -84,11 +84,12 @@ def make_array_from_callback(shape: Sequence[int], sharding: Any, data_callback:
 
     def part(index: tuple[slice, ...]) -> Any:
         value = data_callback(index) if kept is None or index != first else kept
-        value = np.array(value, dtype)  # a copy: the shards are used in place
-        if value.shape != expected:
-            raise ValueError(f"make_array_from_callback: the callback gave a part of shape {value.shape} for index {index}; the "
-                             f"parts of {shape} have shape {expected}.")
-        return value
+        if np.shape(value) != expected:
+            raise ValueError(f"make_array_from_callback: the callback gave a part of shape {np.shape(value)} for index {index}; "
+                             f"the parts of {shape} have shape {expected}.")
+        if dtypes.is_extended(dtype):
+            return np.array(value._key_data())
+        return np.array(value, dtype)  # a copy: the shards are used in place
 
     made = transfer.from_parts(shardings.sharded_aval(ShapedArray(shape, dtype), sharding), sharding, part)
     return made if layout is None else in_layout(made, layout, "make_array_from_callback results")

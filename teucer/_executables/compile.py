@@ -352,7 +352,8 @@ def _turn(path: Path, module: Module) -> contextlib.AbstractContextManager[bool]
 def _path(module: Module, options: Any) -> Path | None:
     """Where it is kept on disk; None if it is not."""
     folder = disk_cache.cache_dir()
-    return None if folder is None or xla.speaks_of_this_process(module.text) else folder / _file_name(module, options)
+    text, (one, other) = module.text, xla.OF_THIS_PROCESS
+    return None if folder is None or one in text or other in text else folder / _file_name(module, options)
 
 
 def _file_name(module: Module, options: Any) -> str:

@@ -70,7 +70,8 @@ def program_differences(old: Sequence[Any], new: Sequence[Any], arg_names: Seque
                      for key in (old, new)]
         yield f"donated arguments: were {were}, are {are}"
     yield from _placement_differences(old[2], new[2], names)
-    for what, a, b in zip(("keep_unused", "compiler options", "outline", "option teucer_optimize_jaxprs", "option teucer_outline"),
+    for what, a, b in zip(("keep_unused", "compiler options", "outline", "option teucer_optimize_jaxprs", "option teucer_outline",
+                           "option teucer_locations"),
                           (old[1], *old[3:]), (new[1], *new[3:]), strict=True):
         if a != b:
             yield f"{what}: was {a!r}, is {b!r}"

@@ -13,11 +13,12 @@ import numpy as np
 from jaxlib import _jax, utils, xla_client
 from jaxlib.version import __version__ as jaxlib_version
 
-__all__ = ["CALLS_MISS_COPIES", "EIGEN_CONVOLUTIONS", "INSPECTED", "LEAN_CODE", "PARTITIONED", "Client", "CompileOptions",
+__all__ = ["CALLS_MISS_COPIES", "EIGEN_CONVOLUTIONS", "INSPECTED", "LEAN_CODE", "OF_THIS_PROCESS", "PARTITIONED",
+           "Client", "CompileOptions",
            "CompilerEffortLevel", "Device", "DeviceList", "Effort", "LoadedExecutable", "XlaRuntimeError",
            "compile_options", "compile_text", "cost_analysis", "cpu_client", "deserialize", "device_or_platform",
            "errors_only", "jaxlib_version", "little_effort", "platform_of", "plugin_client", "loaded_plugins",
-           "plugin_listeners", "raised_while_compiling", "raw_options", "speaks_of_this_process"]
+           "plugin_listeners", "raised_while_compiling", "raw_options"]
 
 Client = _jax.Client
 CompileOptions = _jax.CompileOptions
@@ -235,9 +236,8 @@ loaded_plugins: list[Any] = []
 plugin_listeners: list[Callable[[Any], None]] = []
 
 
-def speaks_of_this_process(text: str) -> bool:
-    """Whether a module names Python functions that run while it is compiled, so that it means nothing to another process."""
-    return f'call_target_name = "{PARTITIONED}"' in text or f'call_target_name = "{INSPECTED}"' in text
+# What modules have in them that name Python functions which run while it is compiled: they mean nothing to another process.
+OF_THIS_PROCESS = f'call_target_name = "{PARTITIONED}"', f'call_target_name = "{INSPECTED}"'
 
 
 def cost_analysis(client: Any, computation: Any) -> Any:

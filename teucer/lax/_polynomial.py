@@ -165,7 +165,11 @@ def polynomial(x: ArrayLike, coeffs: Sequence[Any], *, unroll: int | None = None
     if not terms:
         return arithmetic.mul(x, scalar_like(x, 0))
     x, *terms = operands(x, *terms)
-    shape = np.broadcast_shapes(typeof(x).shape, *(typeof(t).shape for t in terms))
+    try:
+        shape = np.broadcast_shapes(typeof(x).shape, *(typeof(t).shape for t in terms))
+    except ValueError:
+        raise TypeError("polynomial got incompatible shapes for broadcasting: "
+                        f"{', '.join(str(typeof(v).shape) for v in (x, *terms))}.") from None
     return _evaluated(_spread(x, shape), [_spread(c, shape) if typeof(c).shape else c for c in terms], unroll)
 
 
