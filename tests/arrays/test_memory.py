@@ -102,6 +102,23 @@ def test_new_functions_leave_nothing(use):
     assert sizes() == before
 
 
+def test_executables_of_functions_that_are_gone_are_let_go(monkeypatch):
+    """But for those that were asked for last: a function that is defined anew with the same text is not compiled again."""
+    monkeypatch.setattr(compile, "_recent", {})
+    monkeypatch.setattr(compile, "_RECENT", 4)
+    kept = jax.jit(lambda x: x * 1234.5)
+    assert float(kept(2.0)) == 2469
+    gc.collect()
+    before = len(compile.loaded())
+    for i in range(20):
+        assert float(jax.jit(lambda x, i=i: x * (i + 0.25))(2.0)) == 2 * (i + 0.25)
+    gc.collect()
+    assert len(compile.loaded()) <= before + 4
+    assert float(kept(3.0)) == 3 * 1234.5
+    text, devices = jax.jit(lambda x: x * 99.25).lower(2.0).as_text(), jax.devices()[:1]
+    assert [compile.compile_module(text, devices)[1] for _ in range(2)][1] == "memory"
+
+
 def test_rules_that_refer_to_their_function(monkeypatch):
     """Such a function is kept by what was traced of it; the oldest go when there are many."""
     monkeypatch.setattr(memo, "LIMIT", 8)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, final
 
-from teucer._base import config, memo
+from teucer._base import config
 from teucer._core.provided import provided
 from teucer._executables import disk_cache, preload, stored
 from teucer._executables.callbacks import trampolines
@@ -27,7 +27,10 @@ Source: TypeAlias = Literal["memory", "disk", "compiled"]
 
 _Made = TypeVar("_Made")
 
-_memory: dict[Any, Executable] = {}
+# Those that somebody has, and the last ones that were asked for, so that a function that is defined anew in a loop compiles once.
+_memory: weakref.WeakValueDictionary[Module, Executable] = weakref.WeakValueDictionary()
+_recent: dict[Executable, None] = {}
+_RECENT = 64
 _lock = threading.Lock()
 # Those with machine code, in the order in which they got it.
 _loaded: weakref.WeakKeyDictionary[Executable | OnDemand, None] = weakref.WeakKeyDictionary()
@@ -254,10 +257,20 @@ def compile_module(text: str, devices: Sequence[Any], *, num_replicas: int = 1, 
         return own, own.source
     found = _memory.get(module)
     if found is not None:
-        return found, "memory"
+        return _used(found), "memory"
     made = Executable(module)
     made.load()
-    return memo.remember(_memory, module, made), made.source
+    return _used(_memory.setdefault(module, made)), made.source
+
+
+def _used(executable: Executable) -> Executable:
+    """Note that the executable is the last one that was asked for."""
+    with _lock:
+        _recent.pop(executable, None)
+        _recent[executable] = None
+        if len(_recent) > _RECENT:
+            del _recent[next(iter(_recent))]
+    return executable
 
 
 def fingerprint(text: str, devices: Sequence[Any], overrides: Mapping[str, Any], about: Sequence[Any]) -> str:
@@ -304,6 +317,8 @@ def loaded() -> list[Executable | OnDemand]:
 def clear_memory() -> None:
     """Forget the executables that are kept in memory."""
     _memory.clear()
+    with _lock:
+        _recent.clear()
 
 
 def _let_go() -> bool:
