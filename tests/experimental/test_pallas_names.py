@@ -204,8 +204,8 @@ def test_descriptions_of_arrays_stand_for_shape_and_dtype():
 
 @pytest.mark.parametrize("equation, sizes, match", [
     ("ab(cd)->cab", {}, "each letter must stand once on both sides"), ("ab->ba", {}, "the left side has 2 axes, the array 3"),
-    ("ab(cd)->abcd", {}, r"the sizes of \(cd\) do not follow from an axis of 6"), ("a[b]c->abc", {}, "an axis is a letter"),
-    ("ab(cd)->abcd", {"c": 4}, r"the sizes of \(cd\) do not follow"),
+    ("ab(cd)->abcd", {}, r"Ambiguous split of an axis of 6 into \(cd\)"), ("a[b]c->abc", {}, "an axis is a letter"),
+    ("ab(cd)->abcd", {"c": 4}, r"Cannot split size 6 into \(cd\)"),
 ])
 def test_equations_that_do_not_fit(equation, sizes, match):
     with pytest.raises(ValueError, match=match):

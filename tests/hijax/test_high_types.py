@@ -15,6 +15,7 @@ from teucer.experimental.hijax import (
     GradAccum,
     HiPrim,
     HiPrimitive,
+    HiPspec,
     HiType,
     MappingSpec,
     NullAccum,
@@ -71,8 +72,33 @@ class PairType(HiType):
     def leading_axis_spec(self):
         return PairSpec(0, 0)
 
+    def shard(self, mesh, manual_axes, check_vma, spec):
+        return PairType(self.part.shard(mesh, manual_axes, check_vma, spec.each))
+
+    def unshard(self, mesh, check_vma, spec):
+        return PairType(self.part.unshard(mesh, check_vma, spec.each))
+
+    def nospec(self, mesh, check_vma, all_names):
+        return PairP(jax.P(all_names))
+
     def str_short(self, short_dtypes=False, **_):
         return f"Pair[{self.part.str_short(short_dtypes)}]"
+
+
+@dataclass(frozen=True)
+class PairP(HiPspec):
+    """Both parts lie over a mesh in the same way."""
+
+    each: Any
+
+    def to_lo(self):
+        return (self.each, self.each)
+
+    def to_tangent_spec(self):
+        return self
+
+    def to_ct_spec(self):
+        return PairP(self.each.to_ct_spec())
 
 
 register_hitype(Pair, lambda x: PairType(jax.typeof(x.first)))
@@ -365,3 +391,77 @@ def test_functions_of_arrays_take_values_that_stand_for_one():
         total, product = g(Halves(A))
         assert total == 4
         np.testing.assert_array_equal(product, [0, 0.5, 2])
+
+
+OVER_X = PairP(jax.P("x"))
+
+
+def mesh_of(kind):
+    return jax.make_mesh((2,), ("x",), axis_types=(kind,))
+
+
+@pytest.mark.parametrize("kind", [jax.sharding.AxisType.Auto, jax.sharding.AxisType.Explicit], ids=["auto", "explicit"])
+@pytest.mark.parametrize("jit", [False, True])
+def test_high_values_are_divided_over_devices(jit, kind):
+    with jax.set_mesh(mesh_of(kind)):
+        x = Pair(jax.device_put(jnp.arange(4.0), jax.P("x")), jax.device_put(jnp.ones(4), jax.P("x")))
+        outside = pair(B, A)
+
+        def parts(x):
+            assert first(x).shape == (2,)
+            return swapped(x), pair(lax.psum(first(x), "x"), second(outside)[:2])
+
+        f = jax.shard_map(parts, in_specs=OVER_X, out_specs=(OVER_X, PairP(jax.P())))
+        ours, sums = (jax.jit(f) if jit else f)(x)
+    assert type(ours) is Pair
+    np.testing.assert_array_equal(ours.second, 2 * np.arange(4.0))
+    np.testing.assert_array_equal(sums.first, [2, 4])
+    np.testing.assert_array_equal(sums.second, [0, 1])
+    assert ours.first.sharding.is_equivalent_to(x.first.sharding, 1)
+
+
+@pytest.mark.parametrize("check_vma", [True, False])
+def test_derivatives_of_high_values_over_devices(check_vma):
+    with jax.set_mesh(mesh_of(jax.sharding.AxisType.Auto)):
+        def loss(x, y):
+            z = pair(first(x) * second(y), jnp.sin(second(x)))  # kept for the derivative: each device has its own
+            return pair(first(z) * first(z), second(z) * first(y))
+
+        f = jax.shard_map(loss, in_specs=(OVER_X, OVER_X), out_specs=OVER_X, check_vma=check_vma)
+
+        def total(f):
+            return lambda x, y: (first(f(x, y)) + second(f(x, y))).sum()
+
+        x, y = Pair(jnp.arange(4.0), jnp.ones(4)), Pair(jnp.full(4, 2.0), jnp.arange(4.0))
+        for found, expected in zip(jax.jit(jax.grad(total(f), (0, 1)))(x, y), jax.grad(total(loss), (0, 1))(x, y), strict=True):
+            np.testing.assert_allclose(found.first, expected.first, rtol=1e-6)
+            np.testing.assert_allclose(found.second, expected.second, rtol=1e-6)
+
+
+class Twins(HiPrim):
+    """A pair of which the type does not say over which mesh axes it varies."""
+
+    def __init__(self, aval):
+        self.in_avals, self.out_aval, self.params = (aval,), PairType(aval.update(vma=frozenset())), {}
+        super().__init__()
+
+    def expand(self, x):
+        return Pair(x, x)
+
+
+def test_specs_of_high_values_are_checked():
+    with jax.set_mesh(mesh_of(jax.sharding.AxisType.Auto)):
+        x = Pair(jnp.arange(4.0), jnp.ones(4))
+        with pytest.raises(ValueError, match=r"not evenly divisible[\s\S]*axis 0 \(of size 3\)"):
+            jax.shard_map(swapped, in_specs=OVER_X, out_specs=OVER_X)(Pair(A, B))
+        with pytest.raises(ValueError, match="names the axes \\['y'\\]"):
+            jax.shard_map(swapped, in_specs=PairP(jax.P("y")), out_specs=OVER_X)(x)
+        with pytest.raises(ValueError, match="out_specs which require replication"):
+            jax.shard_map(swapped, in_specs=OVER_X, out_specs=PairP(jax.P()))(x)
+        with pytest.raises(ValueError, match="differs over mesh axes that its out_specs does not name"):
+            jax.shard_map(lambda x: Twins(jax.typeof(x))(x), in_specs=jax.P("x"), out_specs=PairP(jax.P()))(x.first)
+        with pytest.raises(TypeError, match="Give in_specs, with a spec of that type"):
+            jax.shard_map(swapped, out_specs=OVER_X)(x)
+        with pytest.raises(NotImplementedError, match="Call vmap within the function"):
+            jax.vmap(jax.shard_map(swapped, in_specs=OVER_X, out_specs=OVER_X), in_axes=PairSpec(0, 0), axis_size=2)(
+                Pair(jnp.ones((2, 4)), jnp.ones((2, 4))))

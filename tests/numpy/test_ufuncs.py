@@ -1,5 +1,7 @@
 """Laws of elementwise functions: values against NumPy, jit, vmap, derivatives, dtypes, errors."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -331,3 +333,10 @@ def test_angles_of_reals_are_those_of_complex_numbers():
         np.testing.assert_allclose(angles.astype(np.float32), np.float32([0, np.pi, 0, np.pi, np.nan]), rtol=float(info.eps))
     with jax.enable_x64(True):
         assert jnp.angle(jnp.float64(-2)).dtype == np.float64
+
+
+@pytest.mark.parametrize("name", ["acos", "arccos", "absolute", "abs", "amax", "mod", "pow", "invert", "bool", "bool_"])
+def test_functions_say_the_name_by_which_they_are_asked_for(name):
+    found = getattr(jnp, name)
+    assert found.__name__ == name.rstrip("_")
+    assert pickle.loads(pickle.dumps(found)) is found

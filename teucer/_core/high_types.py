@@ -12,13 +12,33 @@ from teucer._core.trace import Trace, Tracer, current_trace, typeof
 from teucer._core.types import Aval, Zero, aval_rules, high_types, register_aval_of
 from teucer._xla.arrays import ArrayImpl
 
-__all__ = ["AvalMutableQDD", "AvalQDD", "HighType", "MappingSpec", "MutableHighType", "MutableQDD", "StateEffect",
+__all__ = ["AvalMutableQDD", "AvalQDD", "HighSpec", "HighType", "MappingSpec", "MutableHighType", "MutableQDD", "StateEffect",
            "as_array", "aval_mapping_handlers", "aval_method", "aval_property", "cur_qdd", "fits", "is_high", "is_mutable",
            "low_types", "low_values", "member_of", "register_hitype", "stated"]
 
 
 class MappingSpec:
     """What `vmap` is told of the axes of a value of a high type. Each type has specs of its own."""
+
+
+class HighSpec:
+    """How a value of a high type is laid over a mesh (JAX's HiPspec). Each type has specs of its own."""
+
+    def _lacks(self, method: str) -> NotImplementedError:
+        name = type(self).__name__
+        return NotImplementedError(f"{name} does not say what is needed here.\n  Define {name}.{method}.")
+
+    def to_lo(self) -> Sequence[Any]:
+        """The specs of the values of which one is made."""
+        raise self._lacks("to_lo")
+
+    def to_tangent_spec(self) -> Any:
+        """The spec of tangents."""
+        raise self._lacks("to_tangent_spec")
+
+    def to_ct_spec(self) -> Any:
+        """The spec of cotangents."""
+        raise self._lacks("to_ct_spec")
 
 
 # --- Members of traced values ----------------------------------------------------------------------------------------
@@ -113,7 +133,8 @@ class HighType(Aval):
     lo_ty() -> types, lower_val(value) -> values of these, raise_val(*values) -> value       of what values are made
     to_tangent_aval() -> type; vspace_zero() -> value; vspace_add(x, y) -> value             derivatives
     dec_rank(size, spec) -> type, inc_rank(size, spec) -> type, leading_axis_spec() -> spec  vmap and scan
-    shard(mesh, manual_axes, check_vma, spec) -> type, unshard(mesh, check_vma, spec) -> type  shard_map
+    shard(mesh, manual_axes, check_vma, spec) -> type, unshard(mesh, check_vma, spec) -> type,
+    nospec(mesh, check_vma, names) -> spec                                                    shard_map
     """
 
     is_high = moves = True
@@ -195,6 +216,10 @@ class HighType(Aval):
     def unshard(self, mesh: Any, check_vma: bool, spec: Any) -> Any:
         """The type of the value of which each device has a part."""
         raise self._lacks("unshard")
+
+    def nospec(self, mesh: Any, check_vma: bool, all_names: tuple[Any, ...]) -> Any:
+        """A spec by which each device keeps a value of its own, along the mesh axes named: what a derivative keeps of shard_map."""
+        raise self._lacks("nospec")
 
     def normalize(self) -> Any:
         """The type by which programs are kept."""

@@ -95,8 +95,11 @@ def laid_out(primitive: Any, avals: Sequence[Any], params: dict[str, Any], outs:
 
 
 def _varied(primitive: Any, avals: Sequence[Any], params: dict[str, Any], outs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The types of results, which vary over the manual axes over which some operand does unless a rule says otherwise."""
-    if primitive.higher_order:
+    """The types of results, which vary over the manual axes over which some operand does unless a rule says otherwise.
+
+    Types that libraries give say it themselves.
+    """
+    if primitive.higher_order or primitive.high:
         return outs
     vma = varies_over(avals)
     if primitive.varies is not None:

@@ -64,6 +64,8 @@ class Provided:
     # that says nothing.
     partition_of: Callable[[Any, tuple[Any, ...]], Any]
     whole_sharding: Callable[[int], Any]
+    # _devices: parts(), the room of the types of parts (`_devices.parts`); loaded with the first such type that a library asks for.
+    parts: Callable[[], Any]
     # lax: the array operations that transformations use (`array_ops`).
     zeros: Operation  # (aval)
     ones: Operation  # (aval)

@@ -241,6 +241,15 @@ class ShapedArray(Aval):
         """The sum of two tangents of this type."""
         return provided.add(x, y)
 
+    def shard(self, mesh: Any, manual_axes: frozenset[Any], check_vma: bool, spec: Any) -> Any:
+        """The type of each device's part of a value that lies over a mesh as `spec` says."""
+        return provided.parts().part_aval(self, spec, mesh, manual_axes, check_vma)
+
+    def unshard(self, mesh: Any, check_vma: bool, spec: Any) -> Any:
+        """The type of the value of which each device has a part of this type."""
+        parts = provided.parts()
+        return parts.whole_aval(self, spec, mesh, parts.named_here(mesh), check_vma)
+
     def tangent_aval(self) -> ShapedArray:
         if isinstance(self.dtype, dtypes.ExtendedDType) or not dtypes.issubdtype(self.dtype, np.inexact):
             return ShapedArray(self.shape, float0, vma=self.vma)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from teucer._base import config
+from teucer._core.provided import provided
 from teucer._core.specs import PartitionSpec
 from teucer._core.trace import Tracer
 from teucer._core.types import ShapedArray, aval_of, in_host_memory, summed
@@ -285,3 +286,12 @@ def chosen_by_compiler(given: Sequence[Any], chosen: Any, avals: Sequence[Any], 
         return next((s for a, s in like if a.ndim == ndim and isinstance(s, NamedSharding) and s.is_equivalent_to(own, ndim)), own)
 
     return [s if s is not None else found(c, aval.ndim) for s, c, aval in zip(given, read, avals, strict=True)]
+
+
+def _parts() -> Any:
+    from teucer._devices import parts  # what few programs need: libraries' types within shard_map
+
+    return parts
+
+
+provided.fill(parts=_parts)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib
 import math
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 from teucer._base import lazy
 from teucer._derived.library_stages import with_stages as _with_stages
+from teucer._transform.jit import LIBRARY_MEMBERS as _LIBRARY_MEMBERS
 from teucer.numpy import _array_methods
 from teucer.numpy._dtypes import SCALAR_ALIASES, SCALAR_TYPES
 
@@ -103,7 +105,7 @@ def __getattr__(name: str) -> Any:
     if name in _WHERE:
         value = _with_stages(getattr(importlib.import_module(f"teucer.numpy.{_WHERE[name]}"), name))
     elif name in _ALIASES:
-        value = globals().get(_ALIASES[name]) or __getattr__(_ALIASES[name])
+        value = _with_stages(_renamed(globals().get(_ALIASES[name]) or __getattr__(_ALIASES[name]), name))
     elif name in SCALAR_TYPES or name in SCALAR_ALIASES:
         value = SCALAR_TYPES[SCALAR_ALIASES.get(name, name)]
     elif name in _FROM_NUMPY:
@@ -120,6 +122,15 @@ def __getattr__(name: str) -> Any:
     if lazy.on_handing is not None:
         lazy.on_handing("teucer.numpy", name, value)
     return value
+
+
+def _renamed(function: Any, name: str) -> Any:
+    """A function that says another name of itself; it shares the compiled programs."""
+    alias = FunctionType(function.__code__, function.__globals__, name, function.__defaults__, function.__closure__)
+    alias.__dict__.update({member: value for member, value in vars(function).items() if member not in _LIBRARY_MEMBERS})
+    alias.__kwdefaults__, alias.__annotations__ = function.__kwdefaults__, function.__annotations__
+    alias.__module__, alias.__qualname__, alias.__doc__ = __name__, name, function.__doc__
+    return alias
 
 
 def __dir__() -> list[str]:

@@ -39,9 +39,8 @@ class ScalarType(type):
 
 
 def _scalar_type(dtype: np.dtype[Any]) -> ScalarType:
-    name = "bool_" if dtype == np.bool_ else dtype.name
     doc = f"The scalar type of dtype {dtype.name}; called, it makes an array of that dtype."
-    return ScalarType(name, (), {"dtype": dtype, "__doc__": doc, "__module__": "teucer.numpy"})
+    return ScalarType(dtype.name, (), {"dtype": dtype, "__doc__": doc, "__module__": "teucer.numpy"})
 
 
 SCALAR_TYPES = {("bool_" if d == np.bool_ else d.name): _scalar_type(d) for d in dtypes.ALL}

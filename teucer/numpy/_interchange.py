@@ -41,7 +41,7 @@ def astype(x: ArrayLike, dtype: DTypeLike | None, /, *, copy: bool = False,
     kind = checked_dtype(float if dtype is None else dtype, "astype")
     if dtypes.is_extended(kind) or dtypes.is_extended(given):
         out = lax.convert_element_type(value, kind)
-    elif kind == np.bool_ and given != np.bool_:
+    elif kind == np.bool_ and dtypes.issubdtype(given, np.complexfloating):
         out = lax.ne(value, scalar_like(value, 0))
     else:
         if dtypes.issubdtype(given, np.complexfloating) and not dtypes.issubdtype(kind, np.complexfloating):

@@ -19,10 +19,12 @@ from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._devices import meshes
 from teucer._devices.meshes import AxisType, Mesh
+from teucer._devices.parts import low_specs, names_of_spec, whole_aval
 from teucer._devices.shardings import NamedSharding
 from teucer._lower.spmd.manual import manual_computation
 from teucer._optimize.dce import dce_closed, filtered, narrowed
 from teucer._optimize.discharge import discharged
+from teucer._optimize.high import lowered, refuse_mutable, taken_apart
 from teucer._transform.batch import batch_flat, unmapped_aval
 from teucer._transform.jit_calls import hoisted, jaxpr_uses_axis
 from teucer._transform.jvp import jvp_jaxpr, split_tangents
@@ -31,8 +33,9 @@ from teucer._transform.transpose import transpose_jaxpr
 from teucer.lax._arithmetic import div
 from teucer.lax._collectives import psum_p
 from teucer.lax._control.bodies import run
+from teucer.lax._varying import cast
 
-__all__ = ["inside", "named_over", "part_aval", "shard_map_p", "stacked", "stacked_aval", "unstacked", "whole_aval"]
+__all__ = ["as_said", "inside", "named_over", "shard_map_p", "stacked", "stacked_aval", "unstacked"]
 
 Params = dict[str, Any]
 
@@ -47,53 +50,18 @@ def inside(mesh: Any, manual: frozenset[Any], check_vma: bool) -> Iterator[None]
         yield
 
 
-def names_of_spec(spec: PartitionSpec) -> frozenset[Any]:
-    return frozenset(spec.names())
-
-
 def named_over(aval: Any, mesh: Any, manual: frozenset[Any], check_vma: bool) -> tuple[Any, ...]:
     """The manual axes over which the parts of a value may differ, in the order of the mesh."""
     differ = aval.vma | aval.unreduced if check_vma else manual
     return tuple(name for name in mesh.axis_names if name in manual and name in differ)
 
 
-def residual_spec(aval: Any, mesh: Any, manual: frozenset[Any], check_vma: bool) -> PartitionSpec:
+def residual_spec(aval: Any, mesh: Any, manual: frozenset[Any], check_vma: bool) -> Any:
     """How stacked parts of a value lie over the mesh from one call to another; what their type says of sums stays."""
+    if aval.is_high:
+        return aval.nospec(mesh, check_vma, tuple(name for name in mesh.axis_names if name in manual))
     varying = [name for name in named_over(aval, mesh, manual, check_vma) if name not in aval.unreduced]
     return PartitionSpec(tuple(varying), unreduced=aval.unreduced & manual, reduced=aval.reduced & manual)
-
-
-def _sizes(spec: PartitionSpec, mesh: Any, ndim: int) -> list[int]:
-    entries = [*spec.partitions, *[None] * (ndim - len(spec))]
-    return [math.prod(mesh.sizes[name] for name in entry_names(entry)) for entry in entries]
-
-
-def part_aval(aval: Any, spec: PartitionSpec, mesh: Any, manual: frozenset[Any], check_vma: bool) -> Any:
-    """The type of each device's part of a value."""
-    shape = tuple(d // n for d, n in zip(aval.shape, _sizes(spec, mesh, aval.ndim), strict=True))
-    own = PartitionSpec(*[None] * aval.ndim) if aval.partition is None else aval.partition.spec
-    rest = [tuple(n for n in entry_names(e) if n not in manual) for e in own]
-    sums = {"unreduced": own.unreduced - manual, "reduced": own.reduced - manual}
-    if check_vma:
-        sums = {"unreduced": sums["unreduced"] | spec.unreduced, "reduced": sums["reduced"] | spec.reduced}
-    sharding = None
-    if any(rest) or any(sums.values()):
-        sharding = NamedSharding(mesh.abstract_mesh.update_axis_types(dict.fromkeys(manual, AxisType.Manual)),
-                                 PartitionSpec(*rest, **sums))
-    return aval.update(shape=shape, sharding=sharding, vma=aval.vma | names_of_spec(spec) if check_vma else aval.vma)
-
-
-def whole_aval(aval: Any, spec: PartitionSpec, mesh: Any, manual: frozenset[Any]) -> Any:
-    """The type of the value whose parts are of type `aval`."""
-    shape = tuple(d * n for d, n in zip(aval.shape, _sizes(spec, mesh, aval.ndim), strict=True))
-    abstract = mesh.abstract_mesh
-    own = [()] * aval.ndim if aval.partition is None else [entry_names(e) for e in aval.partition.spec]
-    given = [entry_names(e) for e in (*spec.partitions, *[None] * (aval.ndim - len(spec)))]
-    entries = [(*(n for n in new if abstract.type_of[n] is AxisType.Explicit), *old)
-               for new, old in zip(given, own, strict=True)]
-    sums = {"unreduced": aval.unreduced - manual | spec.unreduced, "reduced": aval.reduced - manual | spec.reduced}
-    sharding = NamedSharding(abstract, PartitionSpec(*entries, **sums)) if any(entries) or any(sums.values()) else None
-    return aval.update(shape=shape, sharding=sharding, vma=aval.vma - manual)
 
 
 def stacked(x: Any) -> Any:
@@ -129,8 +97,9 @@ class ShardMap(Primitive):
     def within(self, params: Params) -> Any:
         return inside(params["mesh"], params["newly_manual_axes"], params["check_vma"])
 
-    def types(self, *avals: Any, jaxpr: ClosedJaxpr, mesh: Any, out_specs: Any, newly_manual_axes: Any, **params: Any) -> Any:
-        return tuple(whole_aval(aval, spec, mesh, newly_manual_axes)
+    def types(self, *avals: Any, jaxpr: ClosedJaxpr, mesh: Any, out_specs: Any, newly_manual_axes: Any, check_vma: bool,
+              **params: Any) -> Any:
+        return tuple(whole_aval(aval, spec, mesh, newly_manual_axes, check_vma)
                      for aval, spec in zip(jaxpr.out_avals, out_specs, strict=True))
 
     def effects(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
@@ -150,6 +119,19 @@ class ShardMap(Primitive):
                                  f"    {aval.str_short(short_dtypes=True)} is written, in_specs has {spec}\n  Name the axes "
                                  f"{sorted(extra, key=str)} in in_specs, or sum or gather there before it is written.")
         return inner.split(self.on_jaxpr(inner.jaxpr, operands, in_specs, (*out_specs, *more), params))
+
+    def on_low(self, operands: Any, avals: Any, **params: Any) -> Any:
+        """A value of a high type is divided as its spec says of what it is made of."""
+        jaxpr, in_specs, out_specs = params["jaxpr"], params["in_specs"], params["out_specs"]
+        refuse_mutable(self, avals)
+        given = taken_apart(operands, avals)
+        with self.within(params):
+            low = lowered(jaxpr)
+            specs = [s for aval, spec in zip(jaxpr.out_avals, out_specs, strict=True) for s in low_specs(spec, aval)]
+            body = _laid_out(low.jaxpr, specs, params) if params["check_vma"] else low.jaxpr
+        ins = [s for aval, spec in zip(avals, in_specs, strict=True) for s in low_specs(spec, aval)]
+        outs = self.on_jaxpr(body, given.low, ins, specs, params)
+        return low._replace(outs=self.types(*avals, **params)).raised(outs, operands)
 
     def evaluate(self, *args: Any, **params: Any) -> Any:
         return run(self, args, params, params["jaxpr"], _placements(params))
@@ -172,8 +154,9 @@ class ShardMap(Primitive):
         with self.within(params):
             jvp, out_moving = jvp_jaxpr(jaxpr, moving, False)
         operands = (*primals, *filtered(tangents, moving))
-        outs = self.on_jaxpr(jvp, operands, (*in_specs, *filtered(in_specs, moving)),
-                             (*out_specs, *filtered(out_specs, out_moving)), params)
+        of_tangents = [[spec.to_tangent_spec() for spec in filtered(specs, which)]
+                       for specs, which in ((in_specs, moving), (out_specs, out_moving))]
+        outs = self.on_jaxpr(jvp, operands, (*in_specs, *of_tangents[0]), (*out_specs, *of_tangents[1]), params)
         return split_tangents(outs, out_moving)
 
     def transpose(self, cts: Any, *args: Any, **params: Any) -> Any:
@@ -188,7 +171,7 @@ class ShardMap(Primitive):
         ct_specs, cts = [spec.to_ct_spec() for spec in filtered(out_specs, given)], filtered(cts, given)
         if not params["check_vma"]:
             # A result that is the same on several devices has its cotangent from all of them together.
-            cts = [div(ct, np.asarray(_copies(spec, params), typeof(ct).dtype)) for ct, spec in zip(cts, ct_specs, strict=True)]
+            cts = [_share(ct, spec, params) for ct, spec in zip(cts, ct_specs, strict=True)]
         fixed = [not lin for lin in linear]
         outs = iter(self.on_jaxpr(transposed, (*filtered(args, fixed), *cts), (*filtered(in_specs, fixed), *ct_specs),
                                   [spec.to_ct_spec() for spec in filtered(filtered(in_specs, linear), nonzero)], params))
@@ -221,6 +204,10 @@ class ShardMap(Primitive):
     def batch(self, axis: Axis, args: Any, dims: Any, **params: Any) -> Any:
         jaxpr, in_specs, out_specs = params["jaxpr"], params["in_specs"], params["out_specs"]
         mesh, batched = params["mesh"], tuple(d is not None for d in dims)
+        for spec in (*filtered(in_specs, batched), *out_specs):
+            if not isinstance(spec, PartitionSpec):
+                raise NotImplementedError(f"vmap of shard_map: {spec!r:.100} does not say how a batch of high values is divided.\n"
+                                          "  Call vmap within the function that shard_map is given.")
         over = entry_names(axis.spmd_name)
         if axis.explicit is None and not set(over) <= params["newly_manual_axes"]:
             over = ()
@@ -272,14 +259,48 @@ def _placements(params: Params) -> tuple[Any, ...]:
     return tuple(NamedSharding(mesh, spec) for spec in specs)
 
 
-def _copies(spec: PartitionSpec, params: Params) -> int:
-    """On how many devices a value is the same, or taken to be."""
-    return math.prod(params["mesh"].sizes[name] for name in _same_over(spec, params))
+def as_said(y: Any, spec: PartitionSpec) -> Any:
+    """A part of a result, of the type that its spec says."""
+    y = array_ops.vary(y, names_of_spec(spec))
+    rest = spec.unreduced - typeof(y).unreduced
+    return cast(y, rest, "unreduced") if rest else y
 
 
-def _same_over(spec: PartitionSpec, params: Params) -> tuple[Any, ...]:
+def _laid_out(low: ClosedJaxpr, specs: Sequence[PartitionSpec], params: Params) -> ClosedJaxpr:
+    """A jaxpr on what high values are made of, whose results are of the types that their specs say.
+
+    Raises ValueError if one differs along mesh axes over which its spec does not divide it.
+    """
+    for aval, spec in zip(low.out_avals, specs, strict=True):
+        extra = (aval.vma & params["newly_manual_axes"]) - names_of_spec(spec)
+        if extra:
+            raise ValueError("shard_map: a part of a result of a high type differs over mesh axes that its out_specs does not name."
+                             f"\n    {aval.str_short(short_dtypes=True)}, of which the spec is {spec}\n  Name the axes "
+                             f"{sorted(extra, key=str)} in what its to_lo() gives, or sum or gather there.")
+    return stage_jaxpr(lambda *args: list(map(as_said, low(*args), specs)), low.in_avals, low.jaxpr.debug_info)
+
+
+def _share(ct: Any, spec: Any, params: Params) -> Any:
+    """A device's share of a cotangent, of a value that is the same on several devices."""
+    copies = math.prod(params["mesh"].sizes[name] for name in _same_over(spec, params))
+    if copies == 1:
+        return ct
+    _refuse_sums(typeof(ct))
+    return div(ct, np.asarray(copies, typeof(ct).dtype))
+
+
+def _refuse_sums(aval: Any) -> None:
+    if aval.is_high:
+        raise NotImplementedError("shard_map: with check_vma=False the cotangent of a value that is the same on several devices "
+                                  f"is a sum over these, which high types do not say.\n    type: {aval.str_short()}\n  Leave "
+                                  "check_vma=True, or name all mesh axes in its spec.")
+
+
+def _same_over(spec: Any, params: Params) -> tuple[Any, ...]:
     """The manual axes over which a value is taken to be the same, and its cotangent to be divided among devices."""
-    other = names_of_spec(spec) | spec.unreduced | spec.reduced
+    other = names_of_spec(spec)
+    if isinstance(spec, PartitionSpec):
+        other = other | spec.unreduced | spec.reduced
     return tuple(n for n in params["mesh"].axis_names if n in params["newly_manual_axes"] and n not in other)
 
 
@@ -289,6 +310,8 @@ def _summed(transposed: ClosedJaxpr, specs: Sequence[PartitionSpec], params: Par
         outs = []
         for ct, spec in zip(transposed(*args), specs, strict=True):
             rest = _same_over(spec, params)
+            if rest:
+                _refuse_sums(typeof(ct))
             outs.append(psum_p.call(ct, axes=rest, axis_index_groups=None)[0] if rest else ct)
         return outs
 
@@ -303,23 +326,25 @@ def _split(jaxpr: ClosedJaxpr, unknown: tuple[bool, ...], params: Params) -> Any
 
     def known(*args: Any) -> list[Any]:
         outs = split.known(*args)
-        return [*outs[:n], *map(stacked, outs[n:])]
+        return [*outs[:n], *(y if typeof(y).is_high else stacked(y) for y in outs[n:])]
 
     def staged(*args: Any) -> list[Any]:
         m = len(split.forwarded)
-        residuals = [unstacked(x) if f is None else x for x, f in zip(args[:m], split.forwarded, strict=True)]
+        residuals = [unstacked(x) if f is None and not typeof(x).is_high else x
+                     for x, f in zip(args[:m], split.forwarded, strict=True)]
         return split.staged(*residuals, *args[m:])
 
     kept = stage_jaxpr(known, split.known.in_avals, info)
     differ = params["newly_manual_axes"]
     if not params["check_vma"] and not jaxpr.effects:
         # Nothing differs along an axis that divides no operand, and of which no operation speaks.
-        named = frozenset[Any]().union(*map(names_of_spec, params["in_specs"]), *[s.unreduced for s in params["in_specs"]])
+        sums = [s.unreduced for s in params["in_specs"] if isinstance(s, PartitionSpec)]
+        named = frozenset[Any]().union(*map(names_of_spec, params["in_specs"]), *sums)
         differ = frozenset(name for name in differ if name in named or jaxpr_uses_axis(jaxpr.jaxpr, name))
     specs = tuple(residual_spec(a, params["mesh"], differ, params["check_vma"]) for a in kept.out_avals[n:])
     avals = list(split.staged.in_avals)
     for i, f in enumerate(split.forwarded):
-        if f is None:
+        if f is None and not avals[i].is_high:
             avals[i] = stacked_aval(avals[i])
     return split, kept, stage_jaxpr(staged, avals, info), specs
 

@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, final
 
 from teucer._core.calls import fun_name, leaf_names
+from teucer._core.high_types import HighSpec, is_high, low_types
 from teucer._core.specs import PartitionSpec, entry_names
 from teucer._core.trace import typeof
 from teucer._devices.meshes import AxisType
+from teucer._devices.parts import low_specs
 from teucer._trees import pytrees
 from teucer.sharding._manual_eager import Devices
 
@@ -29,7 +31,7 @@ Infer = _Infer()
 
 def check_are_specs(what: str, specs: Any) -> None:
     wrong = [(path, s) for path, s in pytrees.tree_flatten_with_path(specs, is_leaf=lambda s: s is None)[0]
-             if not (isinstance(s, PartitionSpec) or s is Infer or s is None)]
+             if not (isinstance(s, PartitionSpec | HighSpec) or s is Infer or s is None)]
     if wrong:
         listed = "\n".join(f"    {what}{pytrees.keystr(path)} is {s!r:.100} of type {type(s).__name__}" for path, s in wrong)
         raise TypeError(f"shard_map {what} argument must be a pytree of `jax.sharding.PartitionSpec` instances, "
@@ -51,6 +53,12 @@ def in_specs_of(names: Names, given: Sequence[Any], avals: Sequence[Any], where:
     explicit = where.mesh.type_of
     found = []
     for i, (spec, aval) in enumerate(zip(given, avals, strict=True)):
+        if is_high(aval):
+            if spec is Infer:
+                raise TypeError(f"shard_map: the type {aval.str_short()} does not say how {names[i]} is divided.\n  Give in_specs, "
+                                "with a spec of that type.")
+            found.append(spec)
+            continue
         own = [entry_names(e) for e in aval.partition.spec] if aval.partition is not None else [()] * aval.ndim
         mine = PartitionSpec(*[tuple(n for n in e if n in where.manual) for e in own], unreduced=aval.unreduced & where.manual,
                              reduced=aval.reduced & where.manual)
@@ -83,7 +91,8 @@ def in_specs_of(names: Names, given: Sequence[Any], avals: Sequence[Any], where:
     return found
 
 
-def check_names(what: str, specs: Sequence[PartitionSpec], where: Devices) -> None:
+def check_names(what: str, given: Sequence[Any], where: Devices) -> None:
+    specs = [low for s in given for low in ([s] if isinstance(s, PartitionSpec) else low_specs(s, None))]
     for spec in specs:
         unknown = [n for n in spec.names() if n not in where.mesh.axis_names]
         if unknown:
@@ -116,8 +125,20 @@ def _mesh_text(mesh: Any) -> str:
     return f"The mesh given has shape {mesh.axis_sizes} with corresponding axis names {mesh.axis_names}."
 
 
-def check_ranks_and_sizes(f: Any, names: Names, specs: Sequence[PartitionSpec], avals: Sequence[Any], mesh: Any) -> None:
+def _pairs(specs: Sequence[Any], avals: Sequence[Any]) -> list[tuple[int, PartitionSpec, Any]]:
+    """For each array its spec and type, with the number of the value that it is a part of."""
+    found = []
     for i, (spec, aval) in enumerate(zip(specs, avals, strict=True)):
+        parts, own = (low_types(aval), low_specs(spec, aval)) if is_high(aval) else ([aval], [spec])
+        if len(parts) != len(own):
+            raise ValueError(f"shard_map: {spec!r:.100} has {len(own)} specs for values of type {aval.str_short()}, which are made "
+                             f"of {len(parts)}.")
+        found += [(i, s, a) for s, a in zip(own, parts, strict=True)]
+    return found
+
+
+def check_ranks_and_sizes(f: Any, names: Names, specs: Sequence[Any], avals: Sequence[Any], mesh: Any) -> None:
+    for i, spec, aval in _pairs(specs, avals):
         if len(spec) > aval.ndim:
             scalar = "" if aval.ndim else "\n  For scalars consider using an in_specs entry of `P()`."
             raise ValueError(
@@ -143,13 +164,12 @@ def check_ranks_and_sizes(f: Any, names: Names, specs: Sequence[PartitionSpec], 
                     "Change the mesh, or pad the argument.")
 
 
-def out_specs_of(f: Any, out_specs: Any, outs: Sequence[Any], tree: Any, where: Devices) -> list[PartitionSpec]:
+def out_specs_of(f: Any, out_specs: Any, outs: Sequence[Any], tree: Any, where: Devices) -> list[Any]:
     """The spec of each result, checked against its type."""
     specs = pytrees.flatten_axes("shard_map out_specs", tree, out_specs)
     specs = [PartitionSpec() if s is None else s for s in specs]
     check_names("out_specs", specs, where)
-    for i, (y, spec) in enumerate(zip(outs, specs, strict=True)):
-        aval = typeof(y)
+    for i, spec, aval in _pairs(specs, list(map(typeof, outs))):
         result = f"{fun_name(f)}(*args){pytrees.keystr(list(pytrees.leaf_paths(tree))[i])}"
         if len(spec) > aval.ndim:
             scalar = ("\n  Of a scalar it is jax.P(); add an axis to scalars that differ from device to device, x[None], so "

@@ -9,6 +9,7 @@ from typing import Any
 from teucer._base import tracebacks
 from teucer._core import array_ops
 from teucer._core.calls import check_callable, debug_info, flatten_call, flatten_results
+from teucer._core.high_types import HighSpec
 from teucer._core.references.types import RefType
 from teucer._core.specs import PartitionSpec, entry_names
 from teucer._core.stage import stage_flat
@@ -16,12 +17,12 @@ from teucer._core.trace import EVAL, current_trace, typeof
 from teucer._core.types import is_valid_type
 from teucer._devices import meshes
 from teucer._devices.meshes import AbstractMesh, AxisType, Mesh
+from teucer._devices.parts import part_aval
 from teucer._devices.shardings import NamedSharding
 from teucer._transform.jit import jit
 from teucer._transform.jit_calls import hoist_consts
 from teucer._trees import pytrees
-from teucer.lax._varying import cast
-from teucer.sharding._manual_call import inside, part_aval, shard_map_p
+from teucer.sharding._manual_call import as_said, inside, shard_map_p
 from teucer.sharding._manual_eager import Devices, run_eagerly
 from teucer.sharding._manual_specs import (
     Infer,
@@ -164,9 +165,10 @@ def _call(f: Callable[..., Any], args: tuple[Any, ...], in_specs: Any, out_specs
         laid[:] = out_specs_of(f, out_specs, outs, tree, where)
         if not check_vma:
             return outs
-        return [_as_said(y, spec) for y, spec in zip(outs, laid, strict=True)]
+        return [y if typeof(y).is_high else as_said(y, spec) for y, spec in zip(outs, laid, strict=True)]
 
-    if current_trace() is EVAL and any(type(a) is RefType for a in avals):
+    high = any(a.is_high for a in avals) or any(isinstance(s, HighSpec) for s in pytrees.tree_leaves(out_specs))
+    if current_trace() is EVAL and (high or any(type(a) is RefType for a in avals)):
         return jit(functools.partial(_call, f, in_specs=in_specs, out_specs=out_specs, mesh=given_mesh, names=names,
                                      check_vma=check_vma))(args)
     if current_trace() is EVAL:
@@ -178,13 +180,6 @@ def _call(f: Callable[..., Any], args: tuple[Any, ...], in_specs: Any, out_specs
                                 newly_manual_axes=manual, out_specs=tuple(laid),
                                 in_specs=(*[PartitionSpec()] * len(consts), *specs))
     return pytrees.tree_unflatten(out_tree[-1], outs)
-
-
-def _as_said(y: Any, spec: PartitionSpec) -> Any:
-    """A part of a result, of the type that its spec says."""
-    y = array_ops.vary(y, frozenset(spec.names()))
-    rest = spec.unreduced - typeof(y).unreduced
-    return cast(y, rest, "unreduced") if rest else y
 
 
 def over_devices(f: Callable[..., Sequence[Any]], args: Sequence[Any], in_specs: Sequence[PartitionSpec],

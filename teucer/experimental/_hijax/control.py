@@ -1,29 +1,10 @@
-"""What libraries say of their types to loops and meshes."""
+"""What libraries say of their effects to loops."""
 
 from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["HiPspec", "control_flow_allowed_effects"]
-
-
-class HiPspec:
-    """How a value of a high type is laid over a mesh. Each type has specs of its own.
-
-    to_lo() -> PartitionSpecs of the values of which it is made.
-    """
-
-    def to_lo(self) -> tuple[Any, ...]:
-        """The PartitionSpecs of the values of which one is made."""
-        raise NotImplementedError(f"{type(self).__name__}: define to_lo.")
-
-    def to_tangent_spec(self) -> HiPspec:
-        """The spec of tangents."""
-        raise NotImplementedError(f"{type(self).__name__}: define to_tangent_spec.")
-
-    def to_ct_spec(self) -> HiPspec:
-        """The spec of cotangents."""
-        raise NotImplementedError(f"{type(self).__name__}: define to_ct_spec.")
+__all__ = ["control_flow_allowed_effects"]
 
 
 class EffectTypes:

@@ -38,9 +38,12 @@ def einshape(equation: str, x: Any, assert_is_tile_preserving: bool = False, **s
     for group, n in zip(before, x.shape, strict=True):
         open_ = [name for name in group if name not in known]
         rest = math.prod(known[name] for name in group if name in known)
-        if len(open_) > 1 or n % rest or (not open_ and rest != n):
-            raise errors.value_error("einshape", f"the sizes of ({group}) do not follow from an axis of {n}",
+        if len(open_) > 1:
+            raise errors.value_error("einshape", f"Ambiguous split of an axis of {n} into ({group})",
                                      "Give the sizes of all but one of its parts.", equation=equation, sizes=sizes)
+        if n % rest or (not open_ and rest != n):
+            raise errors.value_error("einshape", f"Cannot split size {n} into ({group}), whose known parts make {rest}",
+                                     equation=equation, sizes=sizes)
         if open_:
             known[open_[0]] = n // rest
     parts = jnp.reshape(x, [known[name] for name in names])

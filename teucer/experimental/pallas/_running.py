@@ -146,12 +146,13 @@ def _starts(block: Block, place: Sequence[Any], scalars: Sequence[Any], consts: 
 
 
 def _read(x: Any, parts: Parts, starts: list[Any] | None) -> Any:
-    if starts is not None:
+    if starts is not None and typeof(x).shape != tuple(parts.sizes):  # all of an array begins at 0
         x = lax.dynamic_slice(x, starts, parts.sizes, allow_negative_indices=not typeof(x).symbolic)
     return lax.reshape(x, parts.split)
 
 
 def _write(x: Any, parts: Parts, starts: list[Any] | None, value: Any) -> Any:
     value = lax.reshape(value, parts.sizes)
-    return value if starts is None else lax.dynamic_update_slice(
-        x, value, starts, allow_negative_indices=not typeof(x).symbolic)
+    if starts is None or typeof(x).shape == tuple(parts.sizes):
+        return value
+    return lax.dynamic_update_slice(x, value, starts, allow_negative_indices=not typeof(x).symbolic)
