@@ -130,6 +130,8 @@ def fault(kind):
         return
     if me and kind == "compiles another":
         largest(x)
+    if me and kind == "other shapes":
+        triple(rows(4 * jax.device_count()))
     if kind == "other order":
         for f in ((largest, triple), (triple, largest)):
             triple(x), largest(x)

@@ -6,9 +6,8 @@ import subprocess
 import sys
 
 import pytest
+from processes.faults import FAST, FAULTS, check_fault
 from processes.launching import launch
-
-FAST = {"TEUCER_HEARTBEAT_TIMEOUT": "5", "TEUCER_COLLECTIVE_TIMEOUT": "8"}
 
 
 @pytest.mark.parametrize("devices", [1, 2])
@@ -53,40 +52,15 @@ def test_some_of_several_survivors_go_on(n):
     check_survivors(n)
 
 
-FAULTS = {
-    "raises": r"process {last} has failed: ValueError: bad data, at .*programs.py:\d+",
-    "compiles another": r"process {last} and process 0 compile different programs, as their number 1 .*\n"
-                        r"(.*\n)*?.*programs.py:\d+",
-    "other order": r"process {last} and process 0 run different programs as their call number \d+",
-    "dies": r"process {last} has failed: it has given no sign for 5 s",
-    "dies 0": r"process 0 has failed: it has given no sign for 5 s",
-    "stops": r"process {last} has failed: it has given no sign for 5 s",
-    "stops 0": r"process 0 has failed: it has given no sign for 5 s",
-    "ends": r"process {last} ended without <lambda>, called at .*programs.py:\d+",
-    "sleeps": r"process {last} did not come to <lambda>, called at .*programs.py:\d+",
-}
-
-
-def check_fault(kind, n):
-    done = launch(kind, n, **FAST)
-    said = done.stdout + done.stderr
-    assert done.returncode != 0, said
-    assert "wrong" not in said
-    assert re.search(FAULTS[kind].format(last=n - 1), said), said
-    # Every process but those that were killed says in its last words who is at fault.
-    assert not re.search(r"FATAL|Terminating process because", said), said
-
-
 @pytest.mark.parametrize("kind", ["compiles another", "other order", "dies 0", "sleeps"])
 def test_faults_end_every_process(kind):
     check_fault(kind, 2)
 
 
-@pytest.mark.slow  # twenty times nine faults
+@pytest.mark.slow  # as `faults.py` does it twenty times
 @pytest.mark.parametrize("n", [2, 4])
-@pytest.mark.parametrize("turn", range(20))
 @pytest.mark.parametrize("kind", FAULTS)
-def test_faults_each_time(kind, turn, n):
+def test_each_fault(kind, n):
     check_fault(kind, n)
 
 

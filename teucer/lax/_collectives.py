@@ -6,7 +6,6 @@ after another; the elements are numbered with the last of the axes running faste
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
@@ -15,46 +14,24 @@ import numpy as np
 from teucer._base import dtypes
 from teucer._core import array_ops, partition
 from teucer._core import axes as named
-from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, is_valid_type
 from teucer._core.typing import Array
+from teucer._transform.batch import batch_flat
 from teucer._trees import pytrees
 from teucer.lax import _groups
-from teucer.lax._arithmetic import add, div, mul
+from teucer.lax._arithmetic import add, div, eq, mul
+from teucer.lax._dynamic import dynamic_index_in_dim
+from teucer.lax._identities import identity_of
+from teucer.lax._index_groups import groups_of, number_within, on_groups
 from teucer.lax._reductions import reduce_max, reduce_min
+from teucer.lax._selection import select
 from teucer.lax._shapes import iota
-from teucer.lax._structure import canonical_axis, check_axes, convert_element_type, full, reduce_sum
+from teucer.lax._structure import broadcast_to, canonical_axis, check_axes, convert_element_type, full, reduce_sum
 from teucer.lax._varying import Collective, names_of, one_state, psum_invariant_p, size_of, unreduced_psum_p
 
-__all__ = ["AllReduce", "axis_index", "axis_index_p", "axis_size", "checked", "group_size", "groups_of", "pmax", "pmax_p", "pmean",
-           "pmin", "pmin_p", "psum", "psum_p", "refuse_groups", "varying_over"]
-
-
-def groups_of(axis_name: Any, axis_index_groups: Any) -> Any:
-    """The groups of the elements of axes, as a tuple of tuples.
-
-    Raises ValueError unless each element is in one of them.
-    """
-    if axis_index_groups is None:
-        return None
-    groups = tuple(tuple(operator.index(i) for i in group) for group in axis_index_groups)
-    if sorted(i for group in groups for i in group) != list(range(size_of(names_of(axis_name)))):
-        raise ValueError(f"axis_index_groups must cover all indices exactly once, got {groups} for the axis {axis_name} of size "
-                         f"{size_of(names_of(axis_name))}.")
-    return groups
-
-
-def group_size(names: Sequence[Any], groups: Any) -> Any:
-    """The number of elements that take part in a collective with each other.
-
-    Raises ValueError if groups differ in size.
-    """
-    if groups is None:
-        return size_of(names)
-    if len({len(group) for group in groups}) != 1:
-        raise ValueError(f"axis_index_groups must all be the same size, got {groups}.")
-    return len(groups[0])
+__all__ = ["AllReduce", "axis_index", "axis_index_p", "axis_size", "checked", "pmax", "pmax_p", "pmean", "pmin", "pmin_p", "psum",
+           "psum_p", "varying_over"]
 
 
 def varying_over(x: Any, names: Sequence[Any]) -> Any:
@@ -69,13 +46,6 @@ def checked(op: str, x: Any) -> Any:
 
 
 # --- Primitives ------------------------------------------------------------------------------------------------------
-
-
-def refuse_groups(primitive: Primitive, axis_index_groups: Any) -> None:
-    if axis_index_groups is not None:
-        raise NotImplementedError(f"{primitive.name}: axis_index_groups not supported in vmap collectives.\n"
-                                  f"    axis_index_groups: {axis_index_groups}\n  Reshape the mapped axis and map twice, with a "
-                                  "name for each of the two axes.")
 
 
 class AllReduce(Collective):
@@ -104,6 +74,8 @@ class AllReduce(Collective):
 
     def lower(self, ctx: Any, x: Any, *, axes: Any, axis_index_groups: Any) -> Any:
         if self.op != "add" and x.aval.dtype.kind == "c":  # no order that XLA's collectives know
+            if axis_index_groups is not None and len({len(group) for group in axis_index_groups}) > 1:
+                return ctx.trace(lambda x: (self._by_masks(x, axes, axis_index_groups),), x)
             everyone = _groups.all_gathered(ctx, x, 0, False, axes, axis_index_groups)
             return ctx.trace(lambda y: (self.reduce(y, (0,)),), everyone)
         return (_groups.all_reduced(ctx, x, self.op, axes, axis_index_groups),)
@@ -114,9 +86,22 @@ class AllReduce(Collective):
         rest = tuple(name for name in axes if name != axis.name)
         if len(rest) == len(axes):
             return self.call(x, axes=axes, axis_index_groups=axis_index_groups), dims
-        refuse_groups(self, axis_index_groups)
+        if axis_index_groups is not None and rest:
+            return batch_flat(lambda x: (self._by_masks(x, axes, axis_index_groups),), axis, args, dims)
+        if axis_index_groups is not None:
+            everyone = array_ops.to_axis(x, dim, axis.size, 0)
+            return (on_groups(lambda batch: (self.reduce(batch, (0,)), None), everyone, axis_index_groups),), (0,)
         y = self.repeated(x, axis.size) if dim is None else self.reduce(x, (dim,))
         return (self.call(y, axes=rest, axis_index_groups=None) if rest else (y,)), (None,)
+
+    def _by_masks(self, x: Any, axes: Any, groups: Any) -> Any:
+        """As the collective of groups, by one of all elements: each group has a row, in which only its elements are."""
+        aval, number = typeof(x), _number_within(axes, groups, lambda group, number: number)
+        shape = (len(groups), *aval.shape)
+        own = broadcast_to(eq(iota(np.int32, len(groups)), broadcast_to(number, (len(groups),), ())), shape, (0,))
+        nothing = full(shape, identity_of(self.op, aval.dtype), aval.dtype)
+        rows = select(own, broadcast_to(x, shape, tuple(range(1, len(shape)))), nothing)
+        return dynamic_index_in_dim(_between_devices(self, rows, tuple(axes), None), number, 0, keepdims=False)
 
 
 @final
@@ -190,11 +175,23 @@ def _all_reduce(primitive: AllReduce, x: Any, axis_name: Any, axis_index_groups:
             leaf = convert_element_type(leaf, dtypes.canonicalize_dtype(np.int32))
         elif primitive is psum_p and not axes and isinstance(leaf, int | float | complex | np.ndarray | np.generic):
             # The sum of equal elements is known, as a Python number if x is one: a size, say.
-            return leaf * group_size(names, groups)
+            return leaf * _count(names, groups)
         y = primitive.reduce(leaf, axes) if axes else leaf
         return _between_devices(primitive, y, names, groups) if names else y
 
     return pytrees.tree_map(one, x)
+
+
+def _number_within(axes: Sequence[Any], groups: Sequence[Sequence[int]], of: Callable[[Sequence[int], int], int]) -> Any:
+    """int32[]: what `of` says of the group of this element (`number_within`)."""
+    return dynamic_index_in_dim(number_within(groups, of), axis_index(tuple(axes)), 0, keepdims=False)
+
+
+def _count(names: Sequence[Any], groups: Any) -> Any:
+    """How many elements take part with this one: a Python number where that is the same for all, else int32[]."""
+    if groups is None or len({len(group) for group in groups}) == 1:
+        return size_of(names) if groups is None else len(groups[0])
+    return _number_within(names, groups, lambda group, number: len(group))
 
 
 def _between_devices(primitive: AllReduce, x: Any, names: tuple[Any, ...], groups: Any) -> Any:
@@ -217,7 +214,7 @@ def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
 
     x: a pytree of arrays; booleans are summed as int32, and a Python number gives that number times the size of the axis.
     axis_name: a name, or several in a tuple; a number is an axis of the array itself.
-    axis_index_groups: lists of the elements' numbers; each group has its own sum.
+    axis_index_groups: lists of the elements' numbers, each number in one of them; each group has its own sum.
     Raises NameError for a name that no axis in force has.
 
     >>> import teucer as jax, teucer.numpy as jnp
@@ -242,7 +239,9 @@ def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
         aval = typeof(total)
         kind = dtypes.to_inexact_dtype(aval.dtype)
         y = convert_element_type(total, kind, aval.weak_type)
-        return div(y, full((), count, kind, aval.weak_type))
+        if isinstance(count, int):
+            return div(y, full((), count, kind, aval.weak_type))
+        return div(y, broadcast_to(convert_element_type(count, kind), aval.shape, ()))
 
     return pytrees.tree_map(mean, psum(x, axis_name, axis_index_groups=axis_index_groups))
 

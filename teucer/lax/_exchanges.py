@@ -18,8 +18,9 @@ from teucer._transform.batch import batch_flat, mapped_aval
 from teucer._trees import pytrees
 from teucer.lax import _groups
 from teucer.lax._arithmetic import mul
-from teucer.lax._collectives import axis_index, checked, group_size, groups_of, refuse_groups, varying_over
-from teucer.lax._dynamic import dynamic_index_in_dim, dynamic_slice_in_dim, index_take
+from teucer.lax._collectives import axis_index, checked, varying_over
+from teucer.lax._dynamic import dynamic_index_in_dim, dynamic_slice_in_dim
+from teucer.lax._index_groups import group_size, groups_of, on_groups, taken
 from teucer.lax._selection import select
 from teucer.lax._shapes import squeeze
 from teucer.lax._structure import Linear, broadcast_to, canonical_axis, expand, moveaxis, reduce_sum, reshape, zeros
@@ -40,11 +41,6 @@ def _divided(x: Any, at: int, sizes: Sequence[Any]) -> Any:
     """x with one axis divided: into axes of the given sizes, and what remains of it."""
     shape = np.shape(x)
     return reshape(x, (*shape[:at], *sizes, shape[at] // math.prod(sizes), *shape[at + 1:]))
-
-
-def _taken(x: Any, places: Sequence[int]) -> Any:
-    """The elements of x at static places of its first axis."""
-    return index_take(x, (np.asarray(places, np.int32),), (0,))
 
 
 class Exchange(Collective, Linear):
@@ -70,11 +66,21 @@ class Exchange(Collective, Linear):
         self.types(mapped_aval(typeof(args[0]), dims[0]), **params)
         if axis.name not in names:
             return self.call(moveaxis(args[0], dims[0], 0), **self.shifted(params)), (0,)
-        refuse_groups(self, params.get("axis_index_groups"))
+        groups = params.get("axis_index_groups")
         if len(names) > 1:
-            return batch_flat(lambda x: (self.one_by_one(x, names, params),), axis, args, dims)
-        y, dim = self.on_batch(array_ops.to_axis(args[0], dims[0], axis.size, 0), self.shifted(params))
+            one = self.one_by_one if groups is None else self._among_all
+            return batch_flat(lambda x: (one(x, names, params),), axis, args, dims)
+        everyone = array_ops.to_axis(args[0], dims[0], axis.size, 0)
+        if groups is not None:
+            return (on_groups(lambda batch: self.on_batch(batch, self.shifted(params)), everyone, groups),), (0,)
+        y, dim = self.on_batch(everyone, self.shifted(params))
         return (y,), (dim,)
+
+    def _among_all(self, x: Any, names: tuple[Any, ...], params: Any) -> Any:
+        """As the collective of groups, from the operands of all elements."""
+        everyone = on_groups(lambda batch: self.on_batch(batch, self.shifted(params)), all_gather(x, names),
+                             params["axis_index_groups"])
+        return dynamic_index_in_dim(everyone, axis_index(names), 0, keepdims=False)
 
 
 @final
@@ -326,11 +332,11 @@ class PPermute(Exchange):
 def _permuted(x: Any, perm: Any) -> Any:
     """x with its elements along the first axis moved by the pairs (source, target); zeros where none goes."""
     sources = {target: source for source, target in perm}
-    taken = _taken(x, [sources.get(i, 0) for i in range(np.shape(x)[0])])
+    moved = taken(x, [sources.get(i, 0) for i in range(np.shape(x)[0])])
     if len(sources) == np.shape(x)[0]:
-        return taken
+        return moved
     reached = broadcast_to(np.asarray([i in sources for i in range(np.shape(x)[0])]), np.shape(x), (0,))
-    return select(reached, taken, zeros(typeof(taken)))
+    return select(reached, moved, zeros(typeof(moved)))
 
 
 all_gather_p = AllGather()

@@ -14,11 +14,12 @@ from teucer.lax._collectives import axis_index, checked
 from teucer.lax._dynamic import dynamic_index_in_dim, index_take
 from teucer.lax._elementwise import bitwise_and
 from teucer.lax._exchanges import all_gather
+from teucer.lax._index_groups import group_size, groups_of
 from teucer.lax._selection import select
 from teucer.lax._shapes import iota
 from teucer.lax._slicing import index_in_dim
 from teucer.lax._structure import broadcast_to, convert_element_type, reshape
-from teucer.lax._varying import names_of, size_of
+from teucer.lax._varying import names_of
 
 __all__ = ["ragged_all_to_all"]
 
@@ -41,10 +42,9 @@ def ragged_all_to_all(operand: Any, output: Any, input_offsets: Any, send_sizes:
     Array([[1., 3., 3.],
            [2., 2., 4.]], dtype=float32)
     """
-    if axis_index_groups is not None:
-        raise NotImplementedError("ragged_all_to_all: axis_index_groups is not implemented.\n  Use a mesh axis, or an axis of "
-                                  "vmap, for each group.")
-    n = size_of(names_of(axis_name))
+    names = names_of(axis_name)
+    groups = groups_of(names, axis_index_groups)
+    n = group_size(names, groups)
     x, y = (typeof(checked("ragged_all_to_all", v)) for v in (operand, output))
     if x.dtype != y.dtype or x.shape[1:] != y.shape[1:] or not x.ndim or not y.ndim:
         raise ValueError("ragged_all_to_all: operand and output must agree but in the number of rows.\n"
@@ -56,11 +56,15 @@ def ragged_all_to_all(operand: Any, output: Any, input_offsets: Any, send_sizes:
             raise ValueError(f"ragged_all_to_all: {name} must be integers, as many for each of the {n} elements of {axis_name!r}, "
                              f"got {aval.str_short(short_dtypes=True)}.")
     parts = typeof(send_sizes).shape[0] // n
-    everyone, me = all_gather(operand, axis_name), axis_index(axis_name)
+    everyone = all_gather(operand, axis_name, axis_index_groups=groups)
+    me = axis_index(axis_name)
+    if groups is not None:
+        places = np.argsort([i for group in groups for i in group]).astype(np.int32)
+        me = dynamic_index_in_dim(places % np.int32(n), me, 0, keepdims=False)
 
     def towards_me(v: Any) -> Any:
         """int32[sender, part]: what all senders say of the rows that they send here."""
-        table = reshape(all_gather(convert_element_type(v, np.dtype(np.int32)), axis_name), (n, n, parts))
+        table = reshape(all_gather(convert_element_type(v, np.dtype(np.int32)), axis_name, axis_index_groups=groups), (n, n, parts))
         return dynamic_index_in_dim(table, me, 1, keepdims=False)
 
     starts, counts, places = map(towards_me, (input_offsets, send_sizes, output_offsets))
