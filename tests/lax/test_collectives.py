@@ -272,11 +272,10 @@ def test_map_without_a_name():
 REFUSED = {
     "psum of a str": (lambda x: lax.psum("a", "i"), TypeError, "psum: Argument 'a' of type <class 'str'> is not a valid JAX type"),
     "a name twice": (lambda x: lax.psum(x, ("i", "i")), ValueError, "duplicate value in 'axes' of reduction"),
-    "groups": (lambda x: lax.psum(x, "i", axis_index_groups=[[0, 1], [2]]), NotImplementedError, "psum: axis_index_groups"),
-    "groups of all_gather": (lambda x: lax.all_gather(x, "i", axis_index_groups=[[0], [1], [2]]), NotImplementedError, "all_g"),
+    "groups that differ": (lambda x: lax.all_gather(x, "i", axis_index_groups=[[0, 1], [2]]), ValueError,
+                           r"must all be the same size, got \(\(0, 1\), \(2,\)\).*(?s:.*)Only psum, pmean, pmax and pmin"),
     "groups that overlap": (lambda x: lax.psum(x, "i", axis_index_groups=[[0, 1], [1, 2]]), ValueError, "cover all indices"),
     "groups that leave out": (lambda x: lax.pmax(x, "i", axis_index_groups=[[0, 1]]), ValueError, "cover all indices exactly once"),
-    "groups that differ": (lambda x: lax.all_gather(x, "i", axis_index_groups=[[0, 1], [2]]), ValueError, "the same size"),
     "groups with positions": (lambda x: lax.psum(x, ("i", 0), axis_index_groups=[[0, 1, 2]]), ValueError, "just named axes"),
     "two sources": (lambda x: lax.ppermute(x, "i", [(0, 1), (1, 1)]), ValueError, r"must be unique.*\(C1\)"),
     "two targets": (lambda x: lax.ppermute(x, "i", [(0, 1), (0, 2)]), ValueError, r"must be unique.*\(C1\)"),

@@ -139,51 +139,6 @@ def test_invariant_gather():
     np.testing.assert_array_equal(jax.grad(lambda x: jnp.sum(run(x) * weights))(x), weights)
 
 
-@pytest.mark.parametrize("n", range(20))
-def test_random_programs(n):
-    check_random_program(n)
-
-
-@pytest.mark.slow  # 10 000 programs, in pieces
-@pytest.mark.parametrize("hundred", range(100))
-def test_many_random_programs(hundred):
-    for n in range(100 * hundred, 100 * hundred + 100):
-        check_random_program(n)
-
-
-def check_random_program(n):
-    """Chains of collectives over axes of a mesh give what those over axes of vmap do, and so do their gradients."""
-    r = np.random.RandomState(n)
-    steps = []
-    for _ in range(r.randint(2, 6)):
-        axes = ["x", "y", ("x", "y")][r.randint(3)]
-        kind = ["psum", "pmean", "ppermute", "pshuffle", "gather", "index", "scale"][r.randint(7)]
-        steps.append((kind, axes))
-
-    def program(x):
-        for kind, axes in steps:
-            vary = lambda v, axes=axes: v * 1.0 + lax.axis_index(axes) * 0.0
-            x = jnp.sin(x)
-            if kind == "gather":
-                x = lax.all_gather(x, axes).mean(0)
-            elif kind == "index":
-                x = x * (1 + lax.axis_index(axes))
-            elif kind == "scale":
-                x = x * lax.axis_size(axes)
-            elif kind in ("psum", "pmean"):
-                x = COLLECTIVES[kind](vary(x), axes)
-            else:
-                x = COLLECTIVES[kind](x, axes)
-        return x
-    x = r.standard_normal((4, 2, 5)).astype(np.float32)
-    weights = r.standard_normal((4, 2, 5)).astype(np.float32)
-    mesh = jax.shard_map(lambda x: program(x[0, 0])[None, None], mesh=MESH, in_specs=P("x", "y"), out_specs=P("x", "y"))
-    loop = jax.vmap(jax.vmap(program, axis_name="y"), axis_name="x")
-    np.testing.assert_allclose(jax.jit(mesh)(x), loop(x), rtol=1e-5, atol=1e-5)
-    grads = [jax.jit(jax.grad(lambda x, f=f: jnp.sum(f(x) * weights)))(x) for f in (mesh, loop)]
-    np.testing.assert_allclose(*grads, rtol=1e-4, atol=1e-4)
-
-
 @pytest.mark.parametrize("parts", [1, 2])
 def test_ragged_exchange(parts):
     """Rows of different numbers, against NumPy."""
@@ -210,6 +165,51 @@ def test_ragged_exchange(parts):
     functions = run, jax.vmap(exchange, axis_name="x")
     both = [jax.jit(jax.grad(lambda x, f=f: jnp.sum(jnp.sin(f(x, *args[1:])))))(rows) for f in functions]
     np.testing.assert_allclose(*both, rtol=1e-6)
+
+
+def test_ragged_exchange_of_groups():
+    """Each group exchanges by itself; elements have the order in which the group lists them."""
+    groups, r = [[2, 0], [1, 3]], np.random.RandomState(0)
+    sizes = r.randint(0, 3, (4, 2))
+    starts = np.stack([[0, row[0]] for row in sizes])
+    received, places = np.zeros_like(sizes), np.zeros_like(sizes)
+    for group in groups:
+        received[group] = sizes[group].T
+        places[group] = np.stack([[0, 0], sizes[group[0]]])
+    args = r.standard_normal((4, 4, 3)).astype(np.float32), starts, sizes, places, received
+
+    def exchange(x, *numbers, groups=None):
+        return lax.ragged_all_to_all(x, jnp.full_like(x, -1.0), *numbers, axis_name="x", axis_index_groups=groups)
+    expected = np.zeros((4, 4, 3), np.float32)
+    for group in groups:
+        expected[group] = jax.vmap(exchange, axis_name="x")(*(a[group] for a in args))
+    run = jax.shard_map(lambda *a: exchange(*(v[0] for v in a), groups=groups)[None], mesh=MESH, in_specs=P("x"), out_specs=P("x"))
+    np.testing.assert_array_equal(jax.jit(run)(*args), expected)
+    np.testing.assert_array_equal(jax.vmap(lambda *a: exchange(*a, groups=groups), axis_name="x")(*args), expected)
+
+
+def test_means_of_groups_of_several_sizes():
+    x, groups = draw("x"), [[0, 2, 3], [1]]
+    expected = np.stack([x[[0, 2, 3]].mean(0) if i != 1 else x[1] for i in range(4)])
+    f = lambda x, a: lax.pmean(x, a, axis_index_groups=groups)
+    np.testing.assert_allclose(jax.jit(of_devices(f, "x"))(x), expected, rtol=1e-6)
+    np.testing.assert_allclose(of_elements(f, "x")(x), expected, rtol=1e-6)
+    sizes = of_elements(lambda x, a: lax.psum(2, a, axis_index_groups=groups), "x")(x)
+    np.testing.assert_array_equal(sizes, [6, 2, 6, 6])
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int4", "bfloat16", "complex64"])
+def test_extremes_of_groups_over_several_axes(dtype):
+    """Where the axes of vmap and of the mesh mix, groups are rows of one collective of all."""
+    names, groups = ("x", "v"), [[0, 5, 6], [1, 2], [7, 4, 3]]
+    x = jnp.asarray(np.arange(8).reshape(4, 2) * 3 % 8, dtype)
+    mapped = jax.shard_map(lambda x: jax.vmap(lambda v: lax.pmax(v, names, axis_index_groups=groups), axis_name="v")(x[0])[None],
+                           mesh=MESH, in_specs=P("x"), out_specs=P("x"))
+    flat = np.asarray(x).astype(np.complex64).reshape(-1)
+    expected = flat.copy()
+    for group in groups:
+        expected[group] = flat[group].max()
+    np.testing.assert_array_equal(np.asarray(mapped(x)).astype(np.complex64).reshape(-1), expected)
 
 
 def test_ragged_exchange_errors():

@@ -25,8 +25,9 @@ def x64():
 def mapped(program, sizes, mode):
     """The program of one device on the arrays of all, whose first axes are those of the devices."""
     names = list(sizes)
-    outer, inner = {"mesh": (names, []), "mesh, unchecked": (names, []), "vmap": ([], names), "vmap in mesh": (names[:1], names[1:]),
-                    "vmap in pmap": (names[:1], names[1:]), "mesh in vmap": (names[1:], names[:1])}[mode]
+    one, rest = names[:1], names[1:]
+    outer, inner = {"mesh": (names, []), "mesh, unchecked": (names, []), "vmap": ([], names), "vmap in mesh": (one, rest),
+                    "vmap in pmap": (one, rest), "mesh in vmap": (rest, one)}[mode]
 
     def over_vmap(f, which):
         for name in reversed(which):
@@ -44,7 +45,7 @@ def mapped(program, sizes, mode):
     if mode == "mesh in vmap":
         return over_vmap(over_mesh(program, outer), inner)
     if mode == "vmap in pmap":
-        return jax.pmap(over_vmap(program, inner), axis_name=names[0])
+        return jax.pmap(over_vmap(program, inner), axis_name=one[0])
     return over_mesh(over_vmap(program, inner), outer)
 
 
