@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 import sys
 import traceback
 import warnings
@@ -183,7 +184,7 @@ def test_boundary_causes():
 
 @pytest.mark.parametrize(
     ("mode", "own", "notes"),
-    [("off", 2, 0), ("quiet_remove_frames", 0, 0), ("remove_frames", 0, 1), ("tracebackhide", 2, 0)],
+    [("off", 2, 0), ("quiet_remove_frames", 0, 1), ("remove_frames", 0, 0), ("tracebackhide", 2, 0)],
 )
 def test_boundary_modes(mode, own, notes):
     def user():
@@ -196,6 +197,10 @@ def test_boundary_modes(mode, own, notes):
     ]
     assert len(entries) == own
     assert len(getattr(info.value, "__notes__", [])) == notes
+    whole = info.value.__cause__
+    assert isinstance(whole, tracebacks.UnfilteredStackTrace) == (mode == "remove_frames")
+    if whole is not None:
+        assert frames_of(whole).count("of_a_test.py") == 2
     if mode == "tracebackhide":
         assert all(e.f_locals["__tracebackhide__"] is True for e in entries)
 
@@ -210,14 +215,39 @@ def test_boundary_is_the_function():
     assert tracebacks.api_boundary(documented).__wrapped__ is documented
 
 
-def test_user_frame_skips_own_frames():
-    code, _ = record = CALLER(lambda: CALLER(source.user_frame))
+def test_places_skip_own_frames():
+    place = CALLER(lambda: CALLER(source.here))
+    code, _ = source.records(place)[0]
     assert code.co_name == "<lambda>"
-    place = source.locate(record)
-    line = pathlib.Path(place.file).read_text().splitlines()[place.line - 1]
-    assert line[place.column - 1 : place.end_column - 1] == "CALLER(source.user_frame)"
-    assert place.file == __file__
-    assert source.describe(record).endswith(f"{place.line}:{place.column} (<lambda>)")
+    found = source.locate(place)
+    line = pathlib.Path(found.file).read_text().splitlines()[found.line - 1]
+    assert line[found.column - 1 : found.end_column - 1] == "CALLER(source.here)"
+    assert found.file == __file__
+    assert source.describe(place).endswith(f"{found.line}:{found.column} (<lambda>)")
+    assert source.locate(None) is None and source.describe(None) == "an unknown line"
+
+
+def test_places_say_who_called():
+    def inner():
+        return CALLER(source.here)
+
+    def outer():
+        return inner()
+
+    place = outer()
+    line = outer.__code__.co_firstlineno + 1
+    first, second, *_ = source.callers(place).split("\n    called from ")[1:]
+    name = "test_places_say_who_called"
+    assert first.endswith(f":{line}:16 (outer)") and second.endswith(f":{line + 2}:13 ({name})")
+
+
+def test_lines_of_libraries_say_who_called_them(tmp_path):
+    file = tmp_path / "site-packages" / "layers.py"
+    library = {"here": source.here}
+    exec(compile("def layer():\n    return here()\n", str(file), "exec"), library)
+    place = library["layer"]()
+    line = source.describe(place)
+    assert re.search(r"layers.py:2:\d+ \(layer\), called from .*test_errors_classes.py:\d+:13 ", line)
 
 
 def test_files_of_users():
@@ -241,6 +271,6 @@ def test_stacklevel_points_at_the_user():
 
 
 def test_records_are_small_and_hashable():
-    record = CALLER(source.user_frame)
+    (record, *_) = source.records(CALLER(source.here))
     assert hash(record) == hash((record[0], record[1]))
-    assert json.dumps(source.describe(record))
+    assert json.dumps(source.text(record))

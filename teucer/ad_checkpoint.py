@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from teucer._base import source
 from teucer._core.calls import flatten_call, leaf_names
 from teucer._core.jaxpr import Literal, Var
 from teucer._core.stage import stage_flat
@@ -149,8 +148,7 @@ def _maker(eqn: Any, i: int) -> str:
                 return _maker(made, made.outvars.index(inner.outvars[i]))
     what = (f"named {eqn.params['name']!r}" if eqn.primitive is name_p else
             f"output of jitted function {eqn.params['name']!r}" if eqn.primitive is jit_p else f"output of {eqn.primitive.name}")
-    place = source.describe(eqn.source[0]) if eqn.source is not None and eqn.source[0] is not None else ""
-    return f"{what} from {place}" if place else what
+    return what + eqn.where(" from ")
 
 
 def print_saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> None:

@@ -78,3 +78,21 @@ def test_good_programs_are_as_they_were():
     x = jnp.arange(1.0, 4)
     with jax.debug_nans(True), jax.debug_infs(True):
         np.testing.assert_allclose(jax.jit(jnp.log)(x), np.log(x), rtol=1e-6)
+
+
+def test_says_who_called():
+    @jax.jit
+    def layer(x):
+        return jnp.log(x)
+
+    def network(x):
+        return layer(x) * 2.0
+
+    loss = jax.jit(lambda x: network(x).sum())
+    first = layer.__wrapped__.__code__.co_firstlineno
+    said = rf"""log at .*test_debug_nans.py:{first + 2}:\d+ \(layer\)
+    called from .*test_debug_nans.py:{first + 5}:\d+ \(network\)
+    called from .*test_debug_nans.py:{first + 7}:\d+ \(<lambda>\)
+    result"""
+    with jax.debug_nans(True), pytest.raises(FloatingPointError, match=said):
+        loss(-1.0)

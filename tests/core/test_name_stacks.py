@@ -8,6 +8,7 @@ import pytest
 import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
+from teucer._base import config
 from teucer._core import names
 from teucer._core.jaxpr import subjaxprs
 from teucer.experimental.xla_metadata import set_xla_metadata
@@ -181,3 +182,29 @@ def test_stacks_of_libraries():
     info = source_info_util.new_source_info()
     assert info.replace(name_stack=stack).name_stack == stack and source_info_util.user_frame(None) is None
     assert str(("a",) + stack) == "a/jvp(layer)"
+
+
+def test_texts_say_who_called():
+    @jax.jit
+    def inner(x):
+        return lax.add(x, 1.0)
+
+    def helper(x):
+        return inner(lax.sin(x))
+
+    outer = jax.jit(lambda x: helper(x))
+    functions = outer.lower(0.0).compiler_ir().body.operations
+    places = {op.name: str(op.location) for f in functions for op in f.regions[0].blocks[0].operations}
+
+    def calls(operation):
+        return [name.rpartition(".")[2] for name in re.findall(r'"([^"]*)"\("[^"]*":\d', places[operation])]
+
+    this = "test_texts_say_who_called"
+    assert places["stablehlo.sine"].startswith('loc("jit(<lambda>)/sin"(callsite(')
+    assert calls("stablehlo.sine")[:3] == ["helper", "<lambda>", this]
+    assert calls("func.call")[:3] == ["helper", "<lambda>", this]
+    assert calls("stablehlo.add") == ["inner"]  # which may be called from elsewhere
+    with config.include_full_tracebacks_in_locations(False):
+        assert "callsite" not in outer.lower(0.0).as_text(debug_info=True)
+    with config.traceback_in_locations_limit(2):
+        assert outer.lower(0.0).as_text(debug_info=True).count("callsite") == 3

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
-from teucer._base.source import is_internal
+from teucer._base.source import is_internal, known_files
 
-__all__ = ["UNKNOWN", "definition", "fun_name", "fun_text", "where"]
+__all__ = ["UNKNOWN", "definition", "fun_name", "fun_text", "is_own", "where"]
 
 
 UNKNOWN = "<unknown>"
@@ -23,6 +23,12 @@ def fun_name(fun: Callable[..., Any]) -> str:
         return fun_name(fun.func)
     name = getattr(fun, "__name__", None)
     return name if isinstance(name, str) and name else type(fun).__name__
+
+
+def is_own(fun: Callable[..., Any]) -> bool:
+    """Whether a function is Teucer's own."""
+    file = getattr(getattr(fun, "__code__", None), "co_filename", "")
+    return known_files[file] if file in known_files else is_internal(file)
 
 
 def where(fun: Callable[..., Any]) -> str:

@@ -1,4 +1,4 @@
-"""Source locations: the user's line that made an operation, recorded cheaply and spelled out on demand."""
+"""Source locations: the calls of the user that made an operation, recorded cheaply and spelled out on demand."""
 
 from __future__ import annotations
 
@@ -10,13 +10,26 @@ import sys
 from types import CodeType, FrameType
 from typing import NamedTuple, TypeAlias
 
+from teucer._xla.runtime_errors import Traceback
+
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _DEMOS = os.path.join(_PACKAGE, "cli", "demos") + os.sep  # programs as a user would write them
 _PASSED_THROUGH = frozenset({contextlib.__file__, functools.__file__})  # the library is often called from these
 _CALLED_LIBRARIES = frozenset({"numpy", "opt_einsum"})  # these compare sizes
 
+# Where the code of Python and of packages lies: the lines of a library that the user calls are seldom what they look for.
+_LIBRARIES = tuple(os.sep + name + os.sep for name in ("site-packages", "dist-packages"))
+_STANDARD = os.path.dirname(os.__file__) + os.sep
+_SAID = 6  # calls that a message says
+
+Place: TypeAlias = Traceback
+"""The calls that were being made, as C++ takes them down: the code objects, and the index of the instruction in each."""
+
 Record: TypeAlias = tuple[CodeType, int]
-"""Code and the index of the instruction in it: what a frame knows of its place without computing a line number."""
+"""One of those calls."""
+
+here = Traceback.get_traceback
+"""The place that runs now; None where jaxlib is told to take down none."""
 
 
 class Location(NamedTuple):
@@ -30,40 +43,30 @@ class Location(NamedTuple):
     end_column: int
 
 
-_internal: dict[str, bool] = {}
+# Whether files are Teucer's own, of those that were asked for.
+known_files: dict[str, bool] = {}
 
 
 def is_internal(filename: str) -> bool:
     """Whether a file, named as in a code object, belongs to Teucer; decided once for each name."""
     try:
-        return _internal[filename]
+        return known_files[filename]
     except KeyError:
         own = filename.startswith(_PACKAGE) and not filename.startswith(_DEMOS)
-        _internal[filename] = result = own or filename in _PASSED_THROUGH
+        known_files[filename] = result = own or filename in _PASSED_THROUGH
         return result
 
 
-def user_frame() -> Record | None:
-    """The place in the user's code from which Teucer was called: the innermost frame of a file that is not Teucer's.
+def records(place: Place | None) -> list[Record]:
+    """The calls of a place that stand in files that are not Teucer's, the innermost first.
 
-    None where there is no such frame.
-
-    >>> code, instruction = user_frame()
+    >>> code, instruction = records(here())[0]
     >>> code.co_name
     '<module>'
     """
-    frame: FrameType | None = sys._getframe(1)
-    internal = _internal
-    while frame is not None:
-        code = frame.f_code
-        try:
-            if not internal[code.co_filename]:
-                return code, frame.f_lasti
-        except KeyError:
-            if not is_internal(code.co_filename):
-                return code, frame.f_lasti
-        frame = frame.f_back
-    return None
+    if place is None:
+        return []
+    return [(code, at) for code, at in zip(*place.raw_frames(), strict=True) if not is_internal(code.co_filename)]
 
 
 def asked_by_user(frame: FrameType | None) -> bool:
@@ -83,8 +86,13 @@ def user_stacklevel() -> int:
     return level
 
 
-def locate(record: Record) -> Location:
-    """File, function, line and column of a record."""
+def is_library(filename: str) -> bool:
+    """Whether a file belongs to Python or to a package that is installed."""
+    return filename.startswith(_STANDARD) or any(part in filename for part in _LIBRARIES)
+
+
+def spelled_out(record: Record) -> Location:
+    """File, function, line and column of a call."""
     code, instruction = record
     line = end_line = column = end_column = None
     if instruction >= 0:
@@ -95,9 +103,40 @@ def locate(record: Record) -> Location:
                     line if end_line is None else end_line, column if end_column is None else end_column + 1)
 
 
-def describe(record: Record) -> str:
-    """A record as text: file.py:12:5 (function), the file relative to the working directory where it lies below it."""
-    place = locate(record)
+def locate(place: Place | None) -> Location | None:
+    """The innermost line of the user's program; None if there is none."""
+    found = records(place)
+    return spelled_out(found[0]) if found else None
+
+
+def describe(place: Place | None) -> str:
+    """A place as text: file.py:12:5 (function), the file relative to the working directory where it lies below it.
+
+    Of a line of a library it says from which line of the program the library was called.
+    """
+    found = records(place)
+    if not found:
+        return "an unknown line"
+    own = _first_of_program(found)
+    said = text(found[0])
+    return f"{said}, called from {text(found[own])}" if own else said
+
+
+def callers(place: Place | None) -> str:
+    """Lines of the program from which what `describe` says was called, the nearest first, each as a line of a message."""
+    found = records(place)
+    outer = [record for record in found[_first_of_program(found) + 1 :] if not is_library(record[0].co_filename)]
+    return "".join([f"\n    called from {text(record)}" for record in outer[:_SAID]])
+
+
+def _first_of_program(found: list[Record]) -> int:
+    """The number of the innermost call that stands in no library; 0 if there is none."""
+    return next((i for i, (code, _) in enumerate(found) if not is_library(code.co_filename)), 0)
+
+
+def text(record: Record) -> str:
+    """A call as text."""
+    place = spelled_out(record)
     below = os.getcwd() + os.sep
     file = place.file.removeprefix(below)
     return f"{file}:{place.line}:{place.column} ({place.function})"

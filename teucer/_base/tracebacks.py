@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from types import TracebackType
+from types import CodeType, FrameType, TracebackType
 from typing import ParamSpec, TypeVar
 
 from teucer._base import config
@@ -15,15 +15,20 @@ P = ParamSpec("P")
 R = TypeVar("R")
 # Beginnings of the names of files whose frames are left out beside Teucer's; libraries add their own (`teucer.compat`).
 excluded: list[str] = []
-_NOTE = "(Teucer's own frames are left out of this traceback; JAX_TRACEBACK_FILTERING=off shows them.)"
+_NOTE = "(For simplicity, Teucer's own frames are left out of this traceback; JAX_TRACEBACK_FILTERING=off shows them.)"
+
+
+class UnfilteredStackTrace(Exception):
+    """The cause of an exception whose traceback was shortened: it has the whole of it."""
 
 
 def api_boundary(fun: Callable[P, R], like: Callable[..., object] | None = None) -> Callable[P, R]:
     """`fun`, with Teucer's frames taken out of the traceback of what it raises, as `jax_traceback_filtering` says.
 
     like: the function whose name and docstring the result has; by default `fun`.
-    off: leave them. tracebackhide: mark them, for IPython and pytest. remove_frames: take them out and say so in a
-    note. quiet_remove_frames: say nothing. auto: tracebackhide under IPython, else remove_frames.
+    off: leave them. tracebackhide: mark them, for IPython and pytest. remove_frames: take them out; the cause of the exception
+    is an `UnfilteredStackTrace` with all. quiet_remove_frames: take them out and say so in a note. auto: tracebackhide under
+    IPython, else quiet_remove_frames.
     """
 
     def boundary(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -31,7 +36,8 @@ def api_boundary(fun: Callable[P, R], like: Callable[..., object] | None = None)
         try:
             return fun(*args, **kwargs)
         except Exception as err:
-            hide_frames(err)
+            if not _within_boundary(boundary.__code__):
+                hide_frames(err)
             raise
 
     named: Callable[..., object] = fun if like is None else like
@@ -51,10 +57,11 @@ def hide_frames(err: BaseException) -> None:
     """Treat the traceback of an exception, and those of its causes, as `jax_traceback_filtering` says."""
     mode = config.traceback_filtering.value
     if mode == "auto":
-        mode = "tracebackhide" if "IPython" in sys.modules and _in_ipython() else "remove_frames"
+        mode = "tracebackhide" if "IPython" in sys.modules and _in_ipython() else "quiet_remove_frames"
     if mode == "off":
         return
     changed = False
+    whole = err.__traceback__
     for link in _chain(err):
         if mode == "tracebackhide":
             _mark(link.__traceback__)
@@ -62,8 +69,23 @@ def hide_frames(err: BaseException) -> None:
             kept = _without_own_frames(link.__traceback__)
             changed = changed or kept is not link.__traceback__
             link.__traceback__ = kept
-    if changed and mode == "remove_frames" and _NOTE not in getattr(err, "__notes__", ()):
+    if changed and mode == "quiet_remove_frames" and _NOTE not in getattr(err, "__notes__", ()):
         err.add_note(_NOTE)
+    if changed and mode == "remove_frames":
+        unfiltered = UnfilteredStackTrace(f"{type(err).__name__}: {err}\n  The traceback below leaves Teucer's own frames out.")
+        unfiltered.__cause__, unfiltered.__context__ = err.__cause__, err.__context__
+        unfiltered.__suppress_context__ = err.__suppress_context__
+        err.__cause__ = unfiltered.with_traceback(whole)
+
+
+def _within_boundary(code: CodeType) -> bool:
+    """Whether a boundary further out will treat the exception, so that it has the whole traceback."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        if frame.f_code is code:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def is_excluded(file: str) -> bool:

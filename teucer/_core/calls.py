@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from teucer._base import errors
 from teucer._base.collection import rarely_collected
-from teucer._base.functions import fun_name, fun_text, where
+from teucer._base.functions import fun_name, fun_text, is_own, where
 from teucer._core.high_types import is_mutable, stated
 from teucer._core.jaxpr import Jaxpr
 from teucer._core.names import called
@@ -17,6 +17,7 @@ from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import typeof
 from teucer._core.types import high_types, is_valid_type
 from teucer._trees import pytrees
+from teucer._xla.runtime_errors import Scope
 
 __all__ = ["FlatCall", "FlatFunction", "as_indices", "as_names", "check_callable", "check_leaves", "debug_info", "flatten_call",
            "flatten_results", "fun_name", "fun_text", "leaf_arguments", "leaf_names", "stage_user", "static_by_name", "where"]
@@ -258,7 +259,10 @@ def stage_user(fun: Callable[..., Any], call: FlatCall, avals: Sequence[Any], wh
         trees.append(tree)
         return outs
 
-    with rarely_collected:
+    if what != "jit" or is_own(fun):
+        with rarely_collected:
+            return StagedCall(*stage_flat(flat, avals, info), trees[-1], info)
+    with rarely_collected, Scope():  # what is traced once is called from several lines: its equations do not say from which
         return StagedCall(*stage_flat(flat, avals, info), trees[-1], info)
 
 

@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
-from teucer._base import source
 from teucer._base.errors import JaxprTypeError
 from teucer._core.jaxpr import Atom, DropVar, Eqn, Jaxpr, Literal, Var, jaxprs_in_params, join_effects
 from teucer._core.partition import laid_out
@@ -91,6 +90,6 @@ def _fail(what: str, at: Any, **values: Any) -> NoReturn:
 def _text(what: str, at: Any, **values: Any) -> str:
     lines = [f"jaxpr: {what}.", *(f"    {name}: {value}" for name, value in values.items())]
     lines.append(f"    at: {at if isinstance(at, str) else repr(at).strip()[:400]}")
-    if isinstance(at, Eqn) and at.source and at.source[0] is not None:
-        lines.append(f"    made at: {source.describe(at.source[0])}")
+    if isinstance(at, Eqn) and at.where():
+        lines.append(at.where("    made at: "))
     return "\n".join(lines)

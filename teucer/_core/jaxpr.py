@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, final
 
+from teucer._base.source import Place
 from teucer._core import pictures, printer
 from teucer._core.names import NO_SCOPES, _names, joined, tags_of
-from teucer._core.places import NOWHERE, SourceInfo, source_info
+from teucer._core.places import NOWHERE, SourceInfo, source_info, where
 from teucer._core.references import types as references
 from teucer._core.trace import Tracer, current_trace
 from teucer._core.types import aval_of
@@ -75,6 +76,15 @@ class Eqn:
     def source_info(self) -> SourceInfo:
         """Where the equation comes from, and its name scopes."""
         return source_info(self.source)
+
+    @property
+    def place(self) -> Place | None:
+        """The calls of the user that the equation comes from."""
+        return self.source[0] if self.source is not None else None
+
+    def where(self, before: str = " at ") -> str:
+        """The line that the equation comes from as text, after `before`; '' if it is not known."""
+        return where(self.source, before)
 
     @property
     def ctx(self) -> EqnContext:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from contextlib import ContextDecorator
 from typing import Any, final
 
-from teucer._base.source import is_internal
+from teucer._base.functions import is_own
 
 __all__ = ["JVP", "NO_SCOPES", "TRANSPOSE", "VMAP", "Tagged", "Transform", "Used", "apart", "called", "extended",
            "joined", "scope", "stack_text", "tagging", "tags_of", "within", "without"]
@@ -129,7 +129,7 @@ class within:
 def called(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """The result of a function: while one of the user runs, operations come from its lines, whatever equation is evaluated."""
     saved = _names.place
-    if saved is None or is_internal(getattr(getattr(fun, "__code__", None), "co_filename", "")):
+    if saved is None or is_own(fun):
         return fun(*args, **kwargs)
     _names.place = None
     try:

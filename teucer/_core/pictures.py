@@ -6,7 +6,6 @@ import html
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from teucer._base import source
 from teucer._core.names import stack_text
 from teucer._core.printer import _Printer
 from teucer._xla import pretty as pp
@@ -59,7 +58,7 @@ class Rows:
     def equation(self, eqn: Eqn) -> Iterator[str]:
         """The row of an equation, and folds of the programs that it carries."""
         text = pp.layout(self.printer.eqn(eqn, None), 10**6)
-        place = source.describe(eqn.source[0]) if eqn.source is not None and eqn.source[0] is not None else ""
+        place = eqn.where("")
         stack = stack_text(eqn.source[1]) if eqn.source is not None else ""
         note = self.notes(eqn) if self.notes is not None else ""
         cells = (f'<span class="c">{html.escape(text)}</span><span class="n">{html.escape(note)}</span>'

@@ -6,12 +6,12 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from teucer._base.source import Record
+from teucer._base.source import Place, describe, records
 from teucer._core.names import NO_SCOPES, Transform, stack_text
 
-__all__ = ["NOWHERE", "NameStack", "SourceInfo", "source_info"]
+__all__ = ["NOWHERE", "NameStack", "SourceInfo", "source_info", "where"]
 
-NOWHERE: tuple[Record | None, tuple[str, ...]] = (None, NO_SCOPES)
+NOWHERE: tuple[Place | None, tuple[str, ...]] = (None, NO_SCOPES)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,3 +69,9 @@ def source_info(source: Any) -> SourceInfo:
     """The source of an equation spelled out."""
     place, scopes = source or NOWHERE
     return SourceInfo(place, NameStack(tuple(scopes)))
+
+
+def where(source: Any, before: str = " at ") -> str:
+    """The line of the source of an equation as text, after `before`; '' if it is not known."""
+    place = source[0] if source is not None else None
+    return before + describe(place) if records(place) else ""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from teucer._base import source
 from teucer._core.names import stack_text
 from teucer._xla import pretty as pp
 
@@ -167,11 +166,11 @@ class _Printer:
     def annotation(self, eqn: Any) -> str | None:
         """What is written beside an equation: where it comes from, and the name scopes that it is in."""
         notes = []
-        if self.source_info and eqn.source is not None and eqn.source[0] is not None:
-            notes.append(source.describe(eqn.source[0]))
+        if self.source_info:
+            notes.append(eqn.where(""))
         if self.name_stack:
             notes.append(f"[{stack_text(eqn.source[1]) if eqn.source is not None else ''}]")
-        return " ".join(notes) or None
+        return " ".join(filter(None, notes)) or None
 
     def _share_names(self, inner: Any, outer: Any) -> None:
         for v, w in zip(inner, outer, strict=True):

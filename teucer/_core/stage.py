@@ -9,8 +9,8 @@ from typing import Any, final
 
 import numpy as np
 
-from teucer._base import config, functions, source
-from teucer._base.source import user_frame
+from teucer._base import config, functions
+from teucer._base.source import here
 from teucer._core import high_types as high
 from teucer._core.checker import check_jaxpr
 from teucer._core.jaxpr import Atom, ClosedJaxpr, DropVar, Eqn, Jaxpr, Literal, Var
@@ -174,7 +174,7 @@ class StageTrace(Trace):
             var = Var(aval)
             outvars.append(var)
             outs.append(StageTracer(self, var))
-        self.eqns.append(Eqn(primitive, invars, outvars, params, effects, (_names.place or user_frame(), _names.scope)))
+        self.eqns.append(Eqn(primitive, invars, outvars, params, effects, (_names.place or here(), _names.scope)))
         if high_types:
             self.states.update((invars[e.index], e.state) for e in effects if type(e) is high.StateEffect)
             return tuple([self.stateful(v) if type(v.aval) is high.AvalQDD else out for v, out in zip(outvars, outs, strict=True)])
@@ -226,7 +226,7 @@ class StageTrace(Trace):
                 return f"argument {self._arg_name(i)}" + (f" of {self.debug_info.name}" if self.debug_info else "")
         for eqn in reversed(self.eqns):
             if any(v is var for v in eqn.outvars):
-                return source.describe(eqn.source[0]) if eqn.source and eqn.source[0] else ""
+                return eqn.where("")
         return ""
 
     def reason_for(self, var: Atom) -> str:

@@ -243,8 +243,7 @@ def leak_message(x: Tracer) -> str:
     """What to say of a tracer found outside the function that made it."""
     made = x.origin()
     where = f"\n    it was made at {made}" if made else ""
-    frame = source.user_frame()
-    used = f"\n    and is used at {source.describe(frame)}" if frame is not None else ""
+    used = f"\n    and is used at {source.describe(source.here())}"
     return ("Encountered an unexpected tracer. A function transformed by JAX had a side effect, allowing for a reference to an "
             f"intermediate value with type {x.aval.str_short()} wrapped in a {type(x).__name__} to "
             "escape the scope of the transformation.\n"

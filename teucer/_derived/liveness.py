@@ -106,8 +106,7 @@ def is_backward(eqn: Eqn | None) -> bool:
 def _place(eqn: Eqn | None) -> str:
     if eqn is None:
         return ""
-    at = f" at {source.describe(eqn.source[0])}" if eqn.source and eqn.source[0] else ""
-    return f"{eqn.primitive}{at}"
+    return f"{eqn.primitive}{eqn.where()}"
 
 
 def peak_of(closed: ClosedJaxpr, names: Sequence[str] = (), donated: Sequence[bool] = ()) -> Peak:
@@ -265,8 +264,9 @@ def _of_functions(jaxpr: Jaxpr, residuals: Sequence[Live]) -> list[Saving]:
     """
     by_code: dict[Any, list[Eqn]] = {}
     for eqn in jaxpr.eqns:
-        if not is_backward(eqn) and eqn.source and eqn.source[0]:
-            by_code.setdefault(eqn.source[0][0], []).append(eqn)
+        made_in = source.records(eqn.place)
+        if made_in and not is_backward(eqn):
+            by_code.setdefault(made_in[0][0], []).append(eqn)
     made_by = {id(live.eqn): live for live in residuals}
     kept = {v for eqn in jaxpr.eqns if id(eqn) in made_by for v in eqn.outvars}
     savings = []
@@ -287,7 +287,7 @@ def _calls(eqns: Sequence[Eqn]) -> list[list[Eqn]]:
     calls: list[list[Eqn]] = []
     last = -1
     for eqn in eqns:
-        instruction = eqn.source[0][1]
+        _, instruction = source.records(eqn.place)[0]
         if not calls or instruction < last:
             calls.append([])
         calls[-1].append(eqn)
@@ -301,6 +301,6 @@ def _given(call: Sequence[Eqn]) -> set[Any]:
 
 
 def _where(eqn: Eqn) -> str:
-    return source.describe(eqn.source[0]) if eqn.source and eqn.source[0] else "an unknown line"
+    return source.describe(eqn.place)
 
 

@@ -101,8 +101,7 @@ class Watch:
     def begin(self, group: tuple[int, ...], name: str, fingerprint: str) -> Call:
         """Write down a call that is about to run; waits where too many are running."""
         self.check(group)
-        frame = source.user_frame()
-        line = source.describe(frame) if frame is not None else "an unknown line"
+        line = source.describe(source.here())
         with self._lock:
             call = Call(group, self._counts[group], name, fingerprint, line)
             self._counts[group] += 1

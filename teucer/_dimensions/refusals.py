@@ -38,7 +38,7 @@ def differs(op: str, n: Any, size: int, low: float, high: float) -> NoReturn:
 
 
 def _asked_at() -> str:
-    place = source.user_frame()
+    place = source.here()
     return f"\n    asked at {source.describe(place)}" if place else ""
 
 

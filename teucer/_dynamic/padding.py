@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from teucer._base import errors, source
+from teucer._base import errors
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, interpret, jaxprs_in_params
 from teucer._core.provided import provided
 from teucer._core.stage import stage_jaxpr
@@ -119,8 +119,7 @@ class Sizes:
     def refuse(self, why: str) -> NoReturn:
         """Raise the error that names the primitive being padded and its line."""
         eqn = self.eqn
-        frame = eqn.source[0] if eqn.source else None
-        where = f"\n    at {source.describe(frame)}" if frame is not None else ""
+        where = eqn.where("\n    at ")
         listed = "".join(f"\n    operand {i}: {v.aval.str_short(True)}" for i, v in enumerate(eqn.invars))
         raise NotImplementedError(f"{eqn.primitive}: not done with a dynamic dimension here: {why}.{where}{listed}\n"
                                   "  Compute it outside of the function with dynamic_dims, or on an axis of known size.")

@@ -138,8 +138,8 @@ def warn_of_constants(jaxpr: Any, consts: Sequence[Any]) -> None:
     if config.captured_constants_report_frames.value:
         users = {v: eqn for eqn in reversed(jaxpr.eqns) for v in eqn.invars if not hasattr(v, "val")}
         for size, var in sorted(zip(sizes, jaxpr.constvars, strict=True), key=lambda pair: -pair[0]):
-            frame = users[var].source[0] if var in users else None
-            text += f"\n    {var.aval.str_short()}, {size} bytes, used at {source.describe(frame) if frame else '<unknown>'}"
+            used = source.describe(users[var].place if var in users else None)
+            text += f"\n    {var.aval.str_short()}, {size} bytes, used at {used}"
     else:
         text += " To see where they are used, set JAX_CAPTURED_CONSTANTS_REPORT_FRAMES=-1."
     warnings.warn(text, stacklevel=source.user_stacklevel())

@@ -54,8 +54,7 @@ def program(jaxpr: Any, key: tuple[Any, ...]) -> None:
 
 def call_site() -> str:
     """The line of the user's program that calls."""
-    record = source.user_frame()
-    return "<unknown>" if record is None else source.describe(record)
+    return source.describe(source.here())
 
 
 def of_another(fun: Any, place: str, signature: tuple[Any, ...], earlier: Collection[Any], leaf_names: LeafNames) -> str:

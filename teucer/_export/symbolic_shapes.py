@@ -9,7 +9,7 @@ from typing import Any, NoReturn, final
 
 from teucer._arrays.structs import ShapeDtypeStruct
 from teucer._base import dtypes, source
-from teucer._base.source import user_frame
+from teucer._base.source import here
 from teucer._core.trace import typeof
 from teucer._dimensions.dimensions import Scope, bounds, is_symbolic, max_dim, min_dim
 from teucer._trees import pytrees
@@ -58,8 +58,8 @@ class SymbolicScope(Scope):
         super().__init__()
         if isinstance(constraints_str, str):
             raise ValueError(f"The symbolic constraints should be a sequence of strings. Got {constraints_str!r}")
-        frame = user_frame()
-        self._made_at = "" if frame is None else f" created at {source.describe(frame)}"
+        place = here()
+        self._made_at = "" if place is None else f" created at {source.describe(place)}"
         for text in constraints_str:
             self._constrain(text)
 

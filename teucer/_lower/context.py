@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import functools
 import itertools
-import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from teucer._base import config, dtypes, errors, source
-from teucer._core import axes
+from teucer._base import dtypes, errors, source
+from teucer._core import axes, places
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Literal
 from teucer._core.names import stack_text, tagging, tags_of
 from teucer._core.partition import gives_parts
@@ -31,8 +30,6 @@ __all__ = ["PLATFORM", "Argument", "Context", "Module", "Value", "lower_module"]
 
 # The scalar that says on which of several platforms a module runs: its number among them.
 PLATFORM = "_platform_index"
-
-
 # A mesh without axes: of the first device.
 _FIRST = ((), "first")
 
@@ -51,8 +48,11 @@ class Module:
     """A module being written: its functions, and which jaxprs they came from."""
 
     def __init__(self, *, locations: bool = False, abstract: bool = False) -> None:
-        # Whether operations say where in the user's program they come from.
-        self.locations = locations
+        # Whether operations say where in the user's program they come from, and how.
+        self.locations: Any = None
+        if locations:
+            from teucer._lower.locations import Locations  # for texts to be read, and profiles
+            self.locations = Locations()
         self.functions: list[str] = []
         # Whether sizes are symbolic somewhere, so that it is to be refined before it is compiled.
         self.polymorphic = False
@@ -138,8 +138,8 @@ class Module:
 class Context:
     """Where operations are written: a block of a function of a module."""
 
-    __slots__ = ("module", "platforms", "lines", "count", "avals_out", "constants", "label", "manual", "order", "path", "place",
-                 "scalars", "source", "tags")
+    __slots__ = ("module", "platforms", "lines", "count", "avals_out", "callers", "constants", "label", "manual", "order",
+                 "path", "place", "scalars", "source", "tags")
 
     def __init__(self, module: Module, platforms: Sequence[str]) -> None:
         self.module, self.platforms = module, tuple(platforms)
@@ -153,7 +153,8 @@ class Context:
         self.order: Value | None = None
         self.source: Any = None
         self.label = ""
-        # What is around the equations being written: names, as text, and a line from which all come.
+        # What is around the equations being written: calls, names, as text, and a line from which all come.
+        self.callers: tuple[source.Record, ...] = ()
         self.path = ""
         self.place: Any = None
         # What the compiler is told of the operations of the equation being written.
@@ -180,8 +181,7 @@ class Context:
         left = f"{', '.join([v.name for v in outs])} = " if outs else ""
         props = f" <{{{properties}}}>" if properties else ""
         blocks = f" ({', '.join(regions)})" if regions else ""
-        if self.tags:
-            attributes = text.with_metadata(attributes, self.tags)
+        attributes = text.with_metadata(attributes, self.tags) if self.tags else attributes
         attrs = f" {{{attributes}}}" if attributes else ""
         in_types = ", ".join([text.tensor_type(v.aval) for v in operands])
         out_types = ", ".join([text.tensor_type(aval) for aval in avals])
@@ -197,7 +197,7 @@ class Context:
         self.count = n + 1
         name_of = f'%{n} = "{name}"('
         props = f" <{{{properties}}}>" if properties else ""
-        where = self.location() if self.module.locations else ""
+        where = self.location() if self.module.locations is not None else ""
         try:
             out = aval._hlo
             types = [v.aval._hlo for v in operands]
@@ -209,14 +209,13 @@ class Context:
 
     def location(self) -> str:
         """Where the operation being written comes from, if the module says so."""
-        if not self.module.locations or self.source is None:
+        if self.module.locations is None or self.source is None:
             return ""
-        name, frame = self.within(self.label), self.place or self.source[0]
-        where = source.locate(frame) if frame is not None else None
-        unwanted = config.hlo_source_file_canonicalization_regex.value
-        if where is not None and unwanted:
-            where = where._replace(file=re.sub(unwanted, "", where.file))
-        return f" loc({text.location(name, where, frame[0].co_qualname if frame is not None else '')})"
+        return self.module.locations.named(self.within(self.label), self.calls())  # type: ignore[no-any-return]
+
+    def calls(self) -> tuple[source.Record, ...]:
+        """The user's calls that the operation being written comes from, the innermost first."""
+        return (*source.records(self.place or (self.source[0] if self.source is not None else None)), *self.callers)
 
     def within(self, label: str) -> str:
         """The names around the operation being written, and its own. Transformations are written around that of a call."""
@@ -278,9 +277,11 @@ class Context:
 
     def inline_jaxpr(self, jaxpr: Jaxpr, consts: Sequence[Value], args: Sequence[Value], under: str = "") -> tuple[Value, ...]:
         """Write the equations of a jaxpr here, on the given values."""
-        around = self.path, self.source, self.label
-        if self.module.locations:
+        around = self.path, self.source, self.label, self.callers
+        if self.module.locations is not None:
             self.path = self.within(under)
+            if under.startswith("jit("):  # a function's equations say the calls within it
+                self.callers = self.calls()
         env: dict[Any, Value] = dict(zip(jaxpr.constvars, consts, strict=True))
         env.update(zip(jaxpr.invars, args, strict=True))
         literal, several, has_partitions = self.literal, len(self.platforms) > 1, bool(partitioned)
@@ -318,11 +319,10 @@ class Context:
                 env.update(zip(outvars, results, strict=True))
         except errors.InconclusiveDimensionOperation as err:
             if not hasattr(err, "__notes__"):
-                frame = eqn.source[0] if eqn.source is not None else None
                 err.add_note(f"    in the lowering of {eqn.primitive}: {', '.join(str(v.aval) for v in operands)}"
-                             + (f"\n    at {source.describe(frame)}" if frame is not None else ""))
+                             + eqn.where("\n    at "))
             raise
-        self.tags, (self.path, self.source, self.label) = outer_tags, around
+        self.tags, (self.path, self.source, self.label, self.callers) = outer_tags, around
         return tuple([literal(v.val, v.aval) if type(v) is Literal else env[v] for v in jaxpr.outvars])
 
     def trace(self, f: Callable[..., Any], *args: Value) -> tuple[Value, ...]:
@@ -364,9 +364,8 @@ class Context:
     def constrain(self, x: Value, sharding: Any) -> Value:
         """x laid out by a sharding."""
         if type(sharding) is SingleDeviceSharding:
-            frame = self.source[0] if self.source is not None else None
             self.module.name_device(sharding._device, f"device ids [{sharding._device.id}]: {self.label}"
-                                    + (f" at {source.describe(frame)}" if frame is not None else ""))
+                                    + places.where(self.source))
             return x
         n = self.count
         self.count = n + 1
@@ -474,6 +473,7 @@ def lower_module(name: str, jaxpr: Jaxpr, args: Sequence[Argument], platforms: S
     module.mesh = mesh
     ctx = Context(module, platforms)
     ctx.path = f"jit({name.removeprefix('jit_')})"
+    ended, table = (module.locations.begin(ctx), module.locations.text) if locations else ("", str)
     ctx.manual = manual
     head = []
     if len(platforms) > 1:
@@ -487,13 +487,13 @@ def lower_module(name: str, jaxpr: Jaxpr, args: Sequence[Argument], platforms: S
     if summed and outs:  # XLA wants an operation where values begin or cease to be parts of a sum
         results = tuple([ctx.summed(v, s) if type(s) is NamedSharding and s.spec.unreduced != v.aval.unreduced else v
                          for v, s in zip(results, outs, strict=True)])
-    aliases = donated_to(args, results, out_buffers)
+    aliases, n = donated_to(args, results, out_buffers), len(results)
     listed = [argument(module, v, arg, aliases.get(i)) for i, (v, arg) in enumerate(zip(values, args, strict=True))]
-    signature = ", ".join(head + listed)
-    none = (None,) * len(results)
     kinds = ", ".join([text.tensor_type(v.aval) + text.attributes(boundary(module, v.aval, s, buffer))
-                      for v, s, buffer in zip(results, outs or none, out_buffers or ((),) * len(results), strict=True)])
-    main = f"func.func public @main({signature}) -> ({kinds}) {{\n{text.joined(ctx.lines)}{returned('func.return', results)}\n}}"
+                      for v, s, buffer in zip(results, outs or (None,) * n, out_buffers or ((),) * n, strict=True)])
+    main = f"func.func public @main({', '.join(head + listed)}) -> ({kinds}) {{\n{text.joined(ctx.lines)}"
+    main += f"{returned('func.return', results)}{ended}\n}}"
     symbol = Module().unique_name(name).rstrip("_")
     attributes, meshes_ = module.definitions()
-    return f"module @{symbol}{attributes} {{\n{meshes_}{main}\n{chr(10).join(module.functions)}\n}}\n", module
+    functions, table = "\n".join(module.functions), table()
+    return f"module @{symbol}{attributes} {{\n{meshes_}{main}\n{functions}\n}}\n{table}", module

@@ -12,7 +12,7 @@ from teucer._core.specs import UNCONSTRAINED, entry_names
 from teucer._core.types import ShapedArray
 from teucer._dimensions.dimensions import is_symbolic
 
-__all__ = ["AUTO", "POLYMORPHIC", "array", "buffer", "dense", "element_type", "i64s", "location", "mesh", "partition", "quoted",
+__all__ = ["AUTO", "POLYMORPHIC", "array", "buffer", "dense", "element_type", "i64s", "mesh", "partition", "quoted",
            "tensor_type", "with_metadata"]
 
 # The attribute of modules with symbolic dimensions, which are refined to static shapes before they are compiled.
@@ -81,14 +81,6 @@ def quoted(text: str) -> str:
     """A string as MLIR writes it."""
     import json  # for programs that name meshes, places or tags
     return json.dumps(text)
-
-
-def location(name: str, where: Any, function: str) -> str:
-    """A named place in a function of a file, in the form of MLIR's locations."""
-    if where is None:
-        return quoted(name)
-    ends = f":{where.line}:{where.column} to {where.end_line}:{where.end_column}"
-    return f"{quoted(name)}({quoted(function)}({quoted(where.file)}{ends}))"
 
 
 def partition(symbol: str, sharding: Any, ndim: int) -> str:

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, NoReturn, final
 
 import numpy as np
 
-from teucer._base import source
 from teucer._core import array_ops
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, eval_jaxpr, interpret, jaxprs_in_params
+from teucer._core.places import where
 from teucer._core.primitive import FunctionCall
 from teucer._core.references import types as references
 from teucer._core.references.types import RefType, touched
@@ -153,8 +153,8 @@ def _call_on_values(eqn: Eqn, operands: Sequence[Any]) -> Sequence[Any]:
 
 
 def refuse_call(primitive: Any, at: Any = None) -> NoReturn:
-    where = f"\n    at {source.describe(at[0])}" if at and at[0] is not None else ""
-    raise NotImplementedError(f"{primitive}: a function that it calls reads or writes a reference from outside of it.{where}\n"
+    line = where(at, "\n    at ")
+    raise NotImplementedError(f"{primitive}: a function that it calls reads or writes a reference from outside of it.{line}\n"
                               "  Read the array before (ref[...]), pass it, and write what is returned.")
 
 

@@ -70,8 +70,7 @@ def agree(devices: Sequence[Any], name: str, text: str) -> Agreement | None:
     if not config.check_programs.value:
         return agreement
     where = f"teucer/programs/{','.join(map(str, group))}/{number}"
-    frame = source.user_frame()
-    line = source.describe(frame) if frame is not None else "an unknown line"
+    line = source.describe(source.here())
     if state.process_id == group[0]:
         client.key_value_set(f"{where}/said", f"{own}\n{name}\n{line}", allow_overwrite=True)
         packed = zlib.compress(text.encode(), 1)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, final
 
 from teucer._base import config, memo
-from teucer._base.source import user_frame
+from teucer._base.source import here
 from teucer._core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from teucer._core.names import JVP, _names, within
 from teucer._core.references.types import RefType
@@ -107,7 +107,7 @@ class LinearizeTrace(JVPTrace):
         values = known(partial.parent, primals)
         n = len(found.tangents)
         atoms = [*found.literals, *map(partial.atom, values[n:]), *tangents]
-        source = _names.place or user_frame(), _names.scope
+        source = _names.place or here(), _names.scope
         at = atoms.__getitem__
         for eqn, places in found.linear:
             outvars = []

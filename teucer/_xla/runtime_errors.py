@@ -1,7 +1,15 @@
-"""The exception that XLA raises when compiling or running a program fails."""
+"""The exception that XLA raises when compiling or running a program fails, and the calls that are being made.
+
+C++ takes down calls sooner than Python walks through frames.
+"""
 
 from __future__ import annotations
 
 from jaxlib import _jax
 
+__all__ = ["JaxRuntimeError", "Scope", "Traceback"]
+
 JaxRuntimeError: type[RuntimeError] = _jax.JaxRuntimeError
+Traceback = _jax.Traceback
+# Within it tracebacks begin after the function that entered it.
+Scope = _jax.TracebackScope

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 
-from teucer._base import dtypes, source
+from teucer._base import dtypes
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, interpret
 from teucer._derived.stages import jit
 from teucer.debug._double import is_inexact, widened
@@ -117,7 +117,7 @@ def _within(
     where = line_of(eqn)
     return Difference(
         str(eqn.primitive),
-        source.describe(eqn.source[0]) if where else "",
+        eqn.where(""),
         linecache.getline(*where).strip() if where else "",
         tuple(map(shown, operands)),
         shown(y),

@@ -170,7 +170,7 @@ def _lines(losses: dict[Any, list[Loss]]) -> tuple[Line, ...]:
     for where, found in losses.items():
         worst = max(found, key=lambda loss: loss.digits)
         eqn: Eqn = worst.eqn
-        place = source.describe(eqn.source[0]) if where is not None else "an unknown line"
+        place = source.describe(eqn.place)
         text = linecache.getline(*where).strip() if where is not None else ""
         lines.append(
             Line(

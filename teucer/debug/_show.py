@@ -102,11 +102,10 @@ def _lines(jaxpr: Jaxpr) -> list[_Line]:
                 for body in inner:
                     visit(body, times * again, back)
                 continue
-            record = eqn.source[0] if eqn.source is not None else None
-            place = source.locate(record) if record is not None else None
+            place = source.locate(eqn.place)
             key = (place.file, place.line) if place is not None else None
             if key not in found:
-                shown = source.describe(record) if record is not None else "an unknown line"
+                shown = source.describe(eqn.place)
                 found[key] = _Line(shown, linecache.getline(*key).strip() if key is not None else "")
             line = found[key]
             line.eqns.append((eqn, back))
@@ -216,7 +215,7 @@ def _chart(peak: Peak) -> str:
     for i, (size, eqn) in enumerate(levels):
         height = 100 * size / peak.size
         kind = ' class="top"' if eqn is peak.at else ""
-        place = source.describe(eqn.source[0]) if eqn.source is not None and eqn.source[0] is not None else ""
+        place = eqn.where("")
         bars.append(f'<rect{kind} x="{i}" y="{100 - height:.2f}" width="0.9" height="{height:.2f}">'
                     f"<title>{html.escape(f'{size_text(size)}: {eqn.primitive.name} {place}')}</title></rect>")
     return f'<svg viewBox="0 0 {len(levels)} 100" preserveAspectRatio="none">{"".join(bars)}</svg>'

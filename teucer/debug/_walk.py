@@ -80,10 +80,8 @@ def shown(x: Any) -> str:
 
 def line_of(eqn: Eqn) -> tuple[str, int] | None:
     """The file and the line of an equation."""
-    if eqn.source is None or eqn.source[0] is None:
-        return None
-    place = source.locate(eqn.source[0])
-    return place.file, place.line
+    place = source.locate(eqn.place)
+    return (place.file, place.line) if place is not None else None
 
 
 def is_backward(eqn: Eqn) -> bool:
@@ -198,7 +196,7 @@ class Walk:
         self, kind: str, eqn: Eqn, made: Made, operands: Sequence[Any], outs: Sequence[Any]
     ) -> Fault:
         where = line_of(eqn)
-        place = source.describe(eqn.source[0]) if where is not None else ""
+        place = eqn.where("")
         bad = next(y for y in outs if _any(np.isnan if kind == "nan" else np.isinf, [y]))
         return Fault(
             kind,
@@ -231,7 +229,7 @@ class Walk:
         n, m, length = params["num_consts"], params["num_carry"], int(params["length"])
         consts, carry, xs = pairs[:n], pairs[n : n + m], pairs[n + m :]
         rows: list[list[Pair]] = []
-        at = f" at {source.describe(eqn.source[0])}" if line_of(eqn) is not None else ""
+        at = eqn.where()
         for i in reversed(range(length)) if params["reverse"] else range(length):
             elements = [Pair(x.primal[i], x.double[i], x.error, Made("argument")) for x in xs]
             outs = self._inside(
@@ -254,7 +252,7 @@ class Walk:
         params = eqn.params
         n, m = params["cond_nconsts"], params["body_nconsts"]
         for_cond, for_body, carry = pairs[:n], pairs[n : n + m], pairs[n + m :]
-        at = f" at {source.describe(eqn.source[0])}" if line_of(eqn) is not None else ""
+        at = eqn.where()
         i = 0
         while True:
             step = f"in step {i} of a while loop{at}"

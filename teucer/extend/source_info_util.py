@@ -12,7 +12,7 @@ from teucer._core.places import NameStack, SourceInfo
 
 __all__ = ["Frame", "NameStack", "SourceInfo", "current", "current_name_stack", "extend_name_stack", "new_name_stack",
            "new_source_info", "register_exclusion", "reset_name_stack", "set_name_stack", "summarize", "transform_name_stack",
-           "user_context", "user_frame"]
+           "user_context", "user_frame", "user_frames"]
 
 
 class Frame(NamedTuple):
@@ -53,7 +53,7 @@ def current_name_stack() -> NameStack:
 
 def current() -> SourceInfo:
     """The user's line that runs, and the scopes in force."""
-    return SourceInfo(source.user_frame(), current_name_stack())
+    return SourceInfo(source.here(), current_name_stack())
 
 
 def user_frame(traceback: Any) -> Frame | None:
@@ -62,19 +62,24 @@ def user_frame(traceback: Any) -> Frame | None:
     >>> user_frame(current().traceback).function_name
     '<module>'
     """
-    if traceback is None:
-        return None
-    place = source.locate(traceback)
-    return Frame(place.file, traceback[0].co_qualname, place.line, place.column - 1, place.end_line, place.end_column - 1)
+    return next(user_frames(traceback), None)
+
+
+def user_frames(traceback: Any) -> Iterator[Frame]:
+    """The calls of a `SourceInfo`, its `traceback`, spelled out, the innermost first."""
+    for record in source.records(traceback):
+        place = source.spelled_out(record)
+        yield Frame(place.file, record[0].co_qualname, place.line, place.column - 1, place.end_line, place.end_column - 1)
 
 
 def summarize(source_info: SourceInfo, num_frames: int = 1) -> str:
-    """A place as text, such as 'program.py:12:5 (train)'; num_frames: accepted for programs written for JAX.
+    """A place as text, such as 'program.py:12:5 (train)'; num_frames: of how many calls, a line each, the innermost last.
 
     >>> summarize(new_source_info())
     'unknown'
     """
-    return "unknown" if source_info.traceback is None else source.describe(source_info.traceback)
+    shown = [source.text(record) for record in source.records(source_info.traceback)[:num_frames]]
+    return "\n".join(reversed(shown)) or "unknown"
 
 
 @contextmanager

@@ -55,8 +55,8 @@ class _Search:
         return interpret(closed, args, handle)
 
     def refuse(self, eqn: Eqn, operands: Sequence[Any], fault: str, where: str) -> NoReturn:
-        at = f" at {source.describe(eqn.source[0])}" if eqn.source is not None and eqn.source[0] is not None else ""
-        lines = [f"invalid value ({fault}) encountered in {eqn.primitive}{at}{where}"]
+        at = eqn.where()
+        lines = [f"invalid value ({fault}) encountered in {eqn.primitive}{at}{source.callers(eqn.place)}{where}"]
         lines += [f"    result: {v.aval.str_short(short_dtypes=True)}" for v in eqn.outvars]
         for i, x in enumerate(operands):
             shown = np.array2string(np.asarray(x), threshold=8, edgeitems=3) if not _is_key(x) else "keys"
@@ -68,7 +68,7 @@ class _Search:
     def called(self, eqn: Eqn, operands: Sequence[Any], where: str) -> None:
         inner = [p for p in eqn.params.values() if isinstance(p, ClosedJaxpr)]
         if len(inner) == 1 and len(inner[0].in_avals) == len(operands):
-            self.walk(inner[0], operands, where)
+            self.walk(inner[0], operands, eqn.where("\n    called from ") + source.callers(eqn.place) + where)
 
     def branch(self, eqn: Eqn, operands: Sequence[Any], where: str) -> None:
         branches = eqn.params["branches"]
@@ -104,7 +104,7 @@ class _Search:
 
     @staticmethod
     def place(eqn: Eqn) -> str:
-        return f" at {source.describe(eqn.source[0])}" if eqn.source is not None and eqn.source[0] is not None else ""
+        return eqn.where()
 
 
 def _is_key(x: Any) -> bool:

@@ -11,8 +11,8 @@ import numpy as np
 from teucer._arrays import transfer
 from teucer._arrays.arrays import ArrayImpl, to_numpy
 from teucer._arrays.structs import ShapeDtypeStruct
-from teucer._base import dtypes, errors, source, tracebacks
-from teucer._core import array_ops
+from teucer._base import dtypes, errors, tracebacks
+from teucer._core import array_ops, places
 from teucer._core.calls import check_callable, fun_name
 from teucer._core.effects import Effect
 from teucer._core.partition import Labels
@@ -80,9 +80,7 @@ class _Callback(Primitive):
             raise NotImplementedError(f"{self.name}: Python callbacks are implemented on CPU and GPU, not on {ctx.platform}.\n"
                                       "  Run the function that calls Python on a CPU device: device_put its arguments there.")
 
-        where = f"the {self.name} of {fun_name(callback)}"
-        if ctx.source is not None and ctx.source[0] is not None:
-            where += f" at {source.describe(ctx.source[0])}"
+        where = f"the {self.name} of {fun_name(callback)}{places.where(ctx.source)}"
 
         def call(*args: Any) -> tuple[Any, ...]:
             try:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from teucer import lax
-from teucer._base import dtypes, source
+from teucer._base import dtypes
 from teucer._base.errors import KeyReuseError
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, jaxprs_in_params
 from teucer._core.primitive import Primitive
@@ -130,7 +130,7 @@ def _walk(walk: Keys, jaxpr: Jaxpr, inputs: Sequence[Numbers | None]) -> list[Nu
 
 
 def reused(eqn: Eqn, i: int, note: str = "") -> KeyReuseError:
-    where = f" at {source.describe(eqn.source[0])}" if eqn.source is not None and eqn.source[0] is not None else ""
+    where = eqn.where()
     return KeyReuseError(
         f"In {eqn.primitive}, argument {i} is already consumed{note}{where}.\n    key: "
         f"{eqn.invars[i].aval.str_short(short_dtypes=True)}\n"

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any, final
 
-from teucer._base.source import describe, user_frame
+from teucer._base.source import describe, here
 from teucer._core.references.types import HighRef, RefType
 from teucer._core.trace import Tracer
 from teucer._core.types import register_aval_of
@@ -37,7 +37,7 @@ class Ref(metaclass=_RefMeta):
     def __init__(self, aval: RefType, array: Any) -> None:
         self.aval, self._array = aval, array
         self._gone = ""
-        self._made = user_frame()
+        self._made = here()
 
     def read(self) -> Any:
         """The array itself, which the next write may delete. Raises ValueError if the reference was frozen or freed."""
@@ -58,7 +58,7 @@ class Ref(metaclass=_RefMeta):
 
     def origin(self) -> str:
         """Where the reference was made."""
-        return describe(self._made) if self._made is not None else "an unknown place"
+        return describe(self._made)
 
     shape = property(operator.attrgetter("aval.shape"), doc="Sizes of the axes.")
     dtype = property(operator.attrgetter("aval.dtype"), doc="Type of the elements.")

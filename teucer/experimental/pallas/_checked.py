@@ -78,7 +78,7 @@ class Checker:
         self.params, self.name, self.step, self.place = params, name, 0, ()
 
     def fail(self, what: str, memory: Memory, eqn: Eqn, remedy: str) -> NoReturn:
-        at = source.describe(eqn.source[0]) if eqn.source and eqn.source[0] is not None else "an unknown place"
+        at = source.describe(eqn.place)
         raise KernelError(f"{self.name}: {what}.\n    reference: {memory.name}\n    step: {self.step}, at {self.place} of the "
                           f"grid\n    at {at}\n  {remedy}")
 

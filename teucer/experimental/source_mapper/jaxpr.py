@@ -35,8 +35,8 @@ def make_jaxpr_dump(jaxpr: ClosedJaxpr | Jaxpr, **_: Any) -> SourceMapDump:
             if column < 0:
                 break
             eqn, start = waiting.pop(0), column + 2
-            if eqn.source is not None and eqn.source[0] is not None:
-                place = source.locate(eqn.source[0])
+            place = source.locate(eqn.place)
+            if place is not None:
                 file = canonicalize_filename(place.file)
                 if file not in sources:
                     sources.append(file)

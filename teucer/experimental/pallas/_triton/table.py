@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from teucer._base import dtypes, source
+from teucer._base import dtypes
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Literal
 from teucer._core.rules_table import Rules
 from teucer._core.stage import stage_flat
@@ -74,11 +74,11 @@ def refusal(eqn: Eqn) -> None:
 
 def at_line(err: Refused, eqn: Eqn) -> Refused:
     """The error with the equation and the line that it comes from, if it has none yet."""
-    if "\n    at " in err.what or eqn.source is None or eqn.source[0] is None:
+    if "\n    at " in err.what or not eqn.where():
         return err
     outs = ", ".join(v.aval.str_short(True) for v in eqn.outvars)
     return Refused(f"{err.what}\n    primitive: {eqn.primitive}{f' -> {outs}' if outs else ''}"
-                   f"\n    at {source.describe(eqn.source[0])}", err.remedy)
+                   + eqn.where("\n    at "), err.remedy)
 
 
 def _constant(w: Writer, value: Any, aval: Any = None) -> Value:
