@@ -1,5 +1,6 @@
 """What type checkers and editors are told of the library."""
 
+import ast
 import importlib
 import inspect
 import subprocess
@@ -24,6 +25,34 @@ SAYS_ANY = {
         "pmin", "psum", "pbroadcast", "pcast", "all_gather", "all_to_all", "ppermute", "pshuffle", "psum_scatter", "pswapaxes"},
 }
 
+CORE = ("_core", "_transform", "_programs", "_lower", "_optimize")
+# Parameters of these floors that may be anything: how many in which file, and why.
+UNTYPED = {
+    "_core/calls.py": (2, "what users pass, which is checked there"),
+    "_core/high_types.py": (7, "values of libraries' types: only their class knows their members"),
+    "_core/jaxpr.py": (3, "fields by name, options of the printer"),
+    "_core/manual/axis_type.py": (1, "a mesh of either kind, defined on a floor above"),
+    "_core/partition.py": (1, "`linear_in` is a string, a tuple or None"),
+    "_core/primitive.py": (1, "padded sizes, defined on a floor above"),
+    "_core/printer.py": (4, "parameters of any primitive; it knows classes by name, lest it import a circle"),
+    "_core/references/types.py": (2, "fields by name, a reference of a library's type"),
+    "_core/stage.py": (1, "narrowed by the class of the value, which type checkers do not follow"),
+    "_lower/context.py": (2, "meshes of either kind, constants with hooks of their own"),
+    "_lower/contractions.py": (1, "dimension numbers, defined on a floor above"),
+    "_lower/hlo.py": (3, "dimension numbers, defined on a floor above; sizes of either kind"),
+    "_lower/text.py": (1, "scalars of NumPy"),
+    "_optimize/passes.py": (2, "scalars of NumPy"),
+    "_optimize/structure.py": (1, "parameters of any primitive"),
+    "_programs/agreement.py": (3, "devices and clients of XLA, whose classes are untyped"),
+    "_programs/references/programs.py": (1, "references, which are arrays to their readers"),
+    "_programs/run.py": (1, "arrays of XLA, whose classes are untyped"),
+    "_transform/jit.py": (1, "what users pass, which is checked there"),
+    "_transform/jit_calls.py": (1, "padded sizes"),
+    "_transform/reverse.py": (1, "the static part of a tree"),
+    "_transform/transpose.py": (3, "cotangents, accumulators and references by variable"),
+    "_transform/vmap.py": (2, "an axis, or the specification of a library's type"),
+}
+
 
 def test_functions_say_what_they_return():
     for name, excepted in SAYS_ANY.items():
@@ -39,3 +68,32 @@ def test_stubs_are_fresh():
     done = subprocess.run([sys.executable, str(ROOT / "tools" / "stubs.py"), "--check"], capture_output=True,
                           text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def parameters(path):
+    """The annotations of all parameters of functions in a file, but for `self` and `cls`."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            a = node.args
+            for arg in (*a.posonlyargs, *a.args, *a.kwonlyargs, *filter(None, (a.vararg, a.kwarg))):
+                if arg.arg not in ("self", "cls"):
+                    yield arg.annotation
+
+
+def says_any(annotation):
+    return annotation is None or any(isinstance(n, ast.Name) and n.id == "Any" for n in ast.walk(annotation))
+
+
+def share_of_any(paths):
+    """How many parameters say `Any`, among how many."""
+    found = [says_any(annotation) for path in paths for annotation in parameters(path)]
+    return sum(found) / len(found)
+
+
+def test_parameters_of_the_core_say_what_they_take():
+    """`Any` is forbidden on these floors, but in the files listed, each as often as it is listed and with its reason."""
+    paths = [path for floor in CORE for path in sorted((ROOT / "teucer" / floor).rglob("*.py"))]
+    counts = {str(path.relative_to(ROOT / "teucer")): sum(map(says_any, parameters(path))) for path in paths}
+    assert {name: n for name, n in counts.items() if n} == {name: n for name, (n, _) in UNTYPED.items()}
+    assert all(reason for _, reason in UNTYPED.values())
+    assert share_of_any(paths) < 0.03

@@ -33,12 +33,12 @@ def manual_axes() -> frozenset[Any]:
     return _axes.manual
 
 
-def known_place(name: Any) -> int | None:
+def known_place(name: object) -> int | None:
     """The place along a named axis, where a program is traced for each place; None where all have one program."""
     return _axes.places.get(name)
 
 
-def axis_size(name: Any, op: str = "the collective") -> Any:
+def axis_size(name: object, op: str = "the collective") -> Any:
     """The size of a named axis, of which `op` speaks.
 
     Raises NameError if no such axis is in force.
@@ -56,7 +56,7 @@ class extended:
 
     __slots__ = ("manual", "new", "places", "saved")
 
-    def __init__(self, new: Mapping[Any, Any], manual: bool = False, places: Mapping[Any, int] | None = None) -> None:
+    def __init__(self, new: Mapping[object, object], manual: bool = False, places: Mapping[object, int] | None = None) -> None:
         self.new, self.manual, self.places = new, manual, places or {}
 
     def __enter__(self) -> None:

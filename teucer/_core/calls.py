@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from teucer._base import errors
 from teucer._base.collection import rarely_collected
@@ -18,6 +18,12 @@ from teucer._core.trace import typeof
 from teucer._core.types import high_types, is_valid_type
 from teucer._trees import pytrees
 from teucer._xla.runtime_errors import Scope
+
+if TYPE_CHECKING:
+    from typing import SupportsIndex
+
+    from teucer._core.typing import Aval, Value
+    from teucer._xla.pytree import PyTreeDef
 
 __all__ = ["FlatCall", "FlatFunction", "as_indices", "as_names", "check_callable", "check_leaves", "debug_info", "flatten_call",
            "flatten_results", "fun_name", "fun_text", "leaf_arguments", "leaf_names", "stage_user", "static_by_name", "where"]
@@ -34,7 +40,7 @@ class FlatCall(NamedTuple):
     tree: Any
     statics: tuple[tuple[tuple[int, Any], ...], tuple[tuple[str, Any], ...]]
 
-    def arguments(self, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def arguments(self, leaves: Sequence[Value]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of the call with other leaves in the place of these."""
         args, kwargs = pytrees.tree_unflatten(self.tree, leaves)
         positions, names = self.statics
@@ -43,13 +49,13 @@ class FlatCall(NamedTuple):
             args = tuple(fixed[i] if i in fixed else next(dynamic) for i in range(len(args) + len(positions)))
         return args, {**kwargs, **dict(names)}
 
-    def apply(self, fun: Callable[..., Any], leaves: Sequence[Any]) -> Any:
+    def apply(self, fun: Callable[..., object], leaves: Sequence[Value]) -> Any:
         """Call `fun` with other leaves in the place of these."""
         args, kwargs = self.arguments(leaves)
         return called(fun, *args, **kwargs)
 
 
-def flatten_call(args: tuple[Any, ...], kwargs: dict[str, Any], static_argnums: Sequence[int] = (),
+def flatten_call(args: tuple[object, ...], kwargs: dict[str, object], static_argnums: Sequence[int] = (),
                  static_argnames: Iterable[str] = ()) -> FlatCall:
     """Take a call apart; the static arguments given are kept as they are."""
     if not static_argnums and not static_argnames:
@@ -64,7 +70,7 @@ def flatten_call(args: tuple[Any, ...], kwargs: dict[str, Any], static_argnums: 
     return FlatCall(leaves, tree, statics)
 
 
-def flatten_results(out: Any, what: str, info: DebugInfo) -> tuple[list[Any], Any]:
+def flatten_results(out: object, what: str, info: DebugInfo) -> tuple[list[Any], Any]:
     """The leaves and the tree of what a function returned.
 
     Raises TypeError, naming the leaf, for one that is not an array.
@@ -82,7 +88,7 @@ def flatten_results(out: Any, what: str, info: DebugInfo) -> tuple[list[Any], An
     return leaves, tree
 
 
-def refuse_returned(leaves: Sequence[Any], tree: Any, what: str, info: DebugInfo) -> None:
+def refuse_returned(leaves: Sequence[Any], tree: PyTreeDef, what: str, info: DebugInfo) -> None:
     """Raise ValueError if a function returns a reference: it would outlive the program that knows what is written to it."""
     for i, x in enumerate(leaves):
         aval = typeof(x)
@@ -100,7 +106,7 @@ def refuse_returned(leaves: Sequence[Any], tree: Any, what: str, info: DebugInfo
                              "  Return its array, ref[...], or pass the reference to the function.")
 
 
-def check_leaves(call: FlatCall, fun: Callable[..., Any], what: str) -> tuple[Any, ...]:
+def check_leaves(call: FlatCall, fun: Callable[..., object], what: str) -> tuple[Any, ...]:
     """The types of the dynamic arguments.
 
     Raises TypeError, naming the argument, for one that is not an array.
@@ -127,7 +133,7 @@ def check_leaves(call: FlatCall, fun: Callable[..., Any], what: str) -> tuple[An
         raise
 
 
-def leaf_names(fun: Callable[..., Any], tree: Any, static: Sequence[int] = ()) -> tuple[str, ...]:
+def leaf_names(fun: Callable[..., object], tree: PyTreeDef, static: Sequence[int] = ()) -> tuple[str, ...]:
     """What the user calls each leaf of a call's dynamic arguments: `x`, `params['w'][0]`, `args[3]`."""
     names = _parameter_names(fun)
     heads = [arg if isinstance(arg, str) else names[arg] if arg < len(names) else f"args[{arg}]"
@@ -136,7 +142,7 @@ def leaf_names(fun: Callable[..., Any], tree: Any, static: Sequence[int] = ()) -
                  for head, (_, _, *rest) in zip(heads, pytrees.leaf_paths(tree), strict=True))
 
 
-def leaf_arguments(tree: Any, static: Sequence[int]) -> tuple[int | str, ...]:
+def leaf_arguments(tree: PyTreeDef, static: Sequence[int]) -> tuple[int | str, ...]:
     """The argument that each leaf of a call's dynamic arguments belongs to: its position, or its name if passed by name.
 
     tree: of (positional arguments, keyword arguments) without the static ones, whose positions are `static`.
@@ -149,7 +155,7 @@ def leaf_arguments(tree: Any, static: Sequence[int]) -> tuple[int | str, ...]:
                  for _ in range(child.num_leaves))
 
 
-def _parameter_names(fun: Callable[..., Any]) -> list[str]:
+def _parameter_names(fun: Callable[..., object]) -> list[str]:
     """Names of the positional parameters; those behind *args by their index."""
     try:
         parameters = list(inspect.signature(fun).parameters.values())
@@ -158,13 +164,13 @@ def _parameter_names(fun: Callable[..., Any]) -> list[str]:
     return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
 
 
-def debug_info(what: str, fun: Callable[..., Any], call: FlatCall) -> DebugInfo:
+def debug_info(what: str, fun: Callable[..., object], call: FlatCall) -> DebugInfo:
     """What messages say of a function while it is traced."""
     tree, static = call.tree, [i for i, _ in call.statics[0]]
     return DebugInfo(fun, lambda f: leaf_names(f, tree, static), what)
 
 
-def check_callable(fun: Any, op: str) -> None:
+def check_callable(fun: object, op: str) -> None:
     """Raise TypeError unless `fun` is a function that can be transformed."""
     if isinstance(fun, staticmethod):
         raise errors.type_error(op, f"staticmethod arguments are not supported, got {fun!r:.100}",
@@ -176,7 +182,7 @@ def check_callable(fun: Any, op: str) -> None:
                                 "A transformed function returns its results at once.")
 
 
-def as_indices(x: Any, name: str, op: str) -> tuple[int, ...]:
+def as_indices(x: SupportsIndex | Iterable[SupportsIndex] | None, name: str, op: str) -> tuple[int, ...]:
     """An int or a sequence of ints as a tuple.
 
     Raises TypeError for anything else.
@@ -205,7 +211,7 @@ def as_names(x: Any, name: str, op: str) -> tuple[str, ...]:
     return items
 
 
-def static_by_name(fun: Callable[..., Any], nums: tuple[int, ...] | None, names: tuple[str, ...] | None, kind: str,
+def static_by_name(fun: Callable[..., object], nums: tuple[int, ...] | None, names: tuple[str, ...] | None, kind: str,
                    ) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Positions and names of the same parameters: what is given by position can be passed by name, and the reverse.
 
@@ -248,12 +254,12 @@ class StagedCall(NamedTuple):
     debug_info: DebugInfo
 
 
-def stage_user(fun: Callable[..., Any], call: FlatCall, avals: Sequence[Any], what: str) -> StagedCall:
+def stage_user(fun: Callable[..., object], call: FlatCall, avals: Sequence[Aval], what: str) -> StagedCall:
     """Trace a user function for the arguments of a call, of the given types."""
     info = debug_info(what, fun, call)
     trees: list[Any] = []
 
-    def flat(*leaves: Any) -> list[Any]:
+    def flat(*leaves: Value) -> list[Any]:
         args, kwargs = call.arguments(leaves)
         outs, tree = flatten_results(fun(*args, **kwargs), what, info)
         trees.append(tree)
@@ -271,15 +277,15 @@ class FlatFunction:
 
     __slots__ = ("fun", "in_tree", "tree", "what", "aux", "has_aux", "info")
 
-    def __init__(self, fun: Callable[..., Any], in_tree: Any, what: str, has_aux: bool = False,
-                 named: Callable[..., Any] | None = None) -> None:
+    def __init__(self, fun: Callable[..., object], in_tree: PyTreeDef, what: str, has_aux: bool = False,
+                 named: Callable[..., object] | None = None) -> None:
         self.fun, self.in_tree, self.what, self.has_aux = fun, in_tree, what, has_aux
         self.tree: Any = None
         self.aux: Any = None
         # Messages speak of the function that the user gave.
         self.info = DebugInfo(fun if named is None else named, (), what)
 
-    def __call__(self, *leaves: Any) -> list[Any]:
+    def __call__(self, *leaves: Value) -> list[Any]:
         out = called(self.fun, *self.in_tree.unflatten(leaves))
         if self.has_aux:
             if not (isinstance(out, tuple | list) and len(out) == 2):

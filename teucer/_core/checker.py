@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from teucer._base.errors import JaxprTypeError
 from teucer._core.jaxpr import Atom, DropVar, Eqn, Jaxpr, Literal, Var, jaxprs_in_params, join_effects
@@ -48,7 +48,7 @@ def check_jaxpr(jaxpr: Jaxpr) -> None:
     jaxpr.cache[check_jaxpr] = True
 
 
-def _define(defined: set[Var], variables: Iterable[Var], at: Any) -> None:
+def _define(defined: set[Var], variables: Iterable[Var], at: object) -> None:
     for v in variables:
         if type(v) is DropVar:
             continue
@@ -57,7 +57,7 @@ def _define(defined: set[Var], variables: Iterable[Var], at: Any) -> None:
         defined.add(v)
 
 
-def _check_used(defined: set[Var], atoms: Iterable[Atom], at: Any) -> None:
+def _check_used(defined: set[Var], atoms: Iterable[Atom], at: object) -> None:
     for v in atoms:
         if type(v) is Literal:
             of_value = aval_of(v.val)
@@ -83,11 +83,11 @@ def _check_types(eqn: Eqn) -> None:
               equation=sorted(map(str, eqn.effects)))
 
 
-def _fail(what: str, at: Any, **values: Any) -> NoReturn:
+def _fail(what: str, at: object, **values: object) -> NoReturn:
     raise JaxprTypeError(_text(what, at, **values))
 
 
-def _text(what: str, at: Any, **values: Any) -> str:
+def _text(what: str, at: object, **values: object) -> str:
     lines = [f"jaxpr: {what}.", *(f"    {name}: {value}" for name, value in values.items())]
     lines.append(f"    at: {at if isinstance(at, str) else repr(at).strip()[:400]}")
     if isinstance(at, Eqn) and at.where():

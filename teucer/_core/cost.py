@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Aval, Params
 
 __all__ = ["CHEAP", "EXPENSIVE", "FUSED", "REDUCED", "STILL", "UNKNOWN", "Cost"]
 
@@ -28,7 +31,7 @@ class Cost(NamedTuple):
     reorders: bool = False
     moves: Callable[..., float] | None = None
 
-    def moved(self, avals: Sequence[Any], params: dict[str, Any]) -> float:
+    def moved(self, avals: Sequence[Aval], params: Params) -> float:
         """The elements that are moved; infinitely many where loops are of another kind."""
         if self.moves is not None:
             return self.moves(*avals, **params)

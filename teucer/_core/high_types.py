@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import MethodType
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from teucer._core.references import types as references
 from teucer._core.references.types import RefEffect, RefType
 from teucer._core.trace import Trace, Tracer, current_trace, typeof
 from teucer._core.types import Aval, Zero, aval_rules, high_types, register_aval_of
 from teucer._xla.arrays import ArrayImpl
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Size, Value
 
 __all__ = ["AvalMutableQDD", "AvalQDD", "HighSpec", "HighType", "MappingSpec", "MutableHighType", "MutableQDD", "StateEffect",
            "as_array", "aval_mapping_handlers", "aval_method", "aval_property", "cur_qdd", "fits", "is_high", "is_mutable",
@@ -97,7 +100,7 @@ rrshift rand rxor ror eq ne lt le gt ge"""
 _OPERATORS = frozenset(f"__{name}__" for name in _NAMES.split())
 
 
-def _states(aval: Any) -> bool:
+def _states(aval: Aval) -> bool:
     """Whether a type states members of its values; of references to such values the members are those of references."""
     return bool(aval.is_high) and type(aval) is not RefType
 
@@ -143,7 +146,7 @@ class HighType(Aval):
     sharding: Any = None
     vma: frozenset[str] = frozenset()
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
         state_members(cls)
 
@@ -155,11 +158,11 @@ class HighType(Aval):
         """The types of which values are made."""
         raise self._lacks("lo_ty")
 
-    def lower_val(self, hi_val: Any, /) -> Sequence[Any]:
+    def lower_val(self, hi_val: object, /) -> Sequence[Any]:
         """The values, of the types `lo_ty()`, of which a value is made."""
         raise self._lacks("lower_val")
 
-    def raise_val(self, *lo_vals: Any) -> Any:
+    def raise_val(self, *lo_vals: Value) -> Any:
         """The value that is made of the given ones."""
         raise self._lacks("raise_val")
 
@@ -185,18 +188,18 @@ class HighType(Aval):
         """The zero among values, where they are tangents."""
         raise self._lacks("vspace_zero")
 
-    def vspace_add(self, x: Any, y: Any) -> Any:
+    def vspace_add(self, x: Value, y: Value) -> Any:
         """The sum of two values, where they are tangents."""
         raise self._lacks("vspace_add")
 
-    def dec_rank(self, size: Any, spec: Any) -> Any:
+    def dec_rank(self, size: Size, spec: object) -> Any:
         """The type of one element of a batch of values, mapped as `spec` says."""
         rules = aval_mapping_handlers.get(type(self))
         if rules is None:
             raise self._lacks("dec_rank")
         return rules[0](size, spec, self)
 
-    def inc_rank(self, size: Any, spec: Any) -> Any:
+    def inc_rank(self, size: Size, spec: object) -> Any:
         """The type of a batch of values, mapped as `spec` says."""
         rules = aval_mapping_handlers.get(type(self))
         if rules is None:
@@ -209,15 +212,15 @@ class HighType(Aval):
             raise self._lacks("leading_axis_spec")
         return 0
 
-    def shard(self, mesh: Any, manual_axes: Any, check_vma: bool, spec: Any) -> Any:
+    def shard(self, mesh: object, manual_axes: object, check_vma: bool, spec: object) -> Any:
         """The type of the part of a value that one device has."""
         raise self._lacks("shard")
 
-    def unshard(self, mesh: Any, check_vma: bool, spec: Any) -> Any:
+    def unshard(self, mesh: object, check_vma: bool, spec: object) -> Any:
         """The type of the value of which each device has a part."""
         raise self._lacks("unshard")
 
-    def nospec(self, mesh: Any, check_vma: bool, all_names: tuple[Any, ...]) -> Any:
+    def nospec(self, mesh: object, check_vma: bool, all_names: tuple[object, ...]) -> Any:
         """A spec by which each device keeps a value of its own, along the mesh axes named: what a derivative keeps of shard_map."""
         raise self._lacks("nospec")
 
@@ -225,7 +228,7 @@ class HighType(Aval):
         """The type by which programs are kept."""
         return self
 
-    def str_short(self, short_dtypes: bool = False, **options: Any) -> str:
+    def str_short(self, short_dtypes: bool = False, **options: object) -> str:
         """The type in the notation of jaxprs."""
         return str(self)
 
@@ -241,19 +244,19 @@ class MutableHighType(HighType):
 
     has_qdd: Any = True
 
-    def lo_ty_qdd(self, state: Any, /) -> Sequence[Any]:
+    def lo_ty_qdd(self, state: object, /) -> Sequence[Any]:
         """The types of which a value is made in a state."""
         raise self._lacks("lo_ty_qdd")
 
-    def new_from_loval(self, state: Any, /, *vals: Any) -> Any:
+    def new_from_loval(self, state: object, /, *vals: Value) -> Any:
         """A new value in a state."""
         raise self._lacks("new_from_loval")
 
-    def read_loval(self, state: Any, val: Any, /) -> Sequence[Any]:
+    def read_loval(self, state: object, val: Value, /) -> Sequence[Any]:
         """Of what a value is made."""
         raise self._lacks("read_loval")
 
-    def update_from_loval(self, state: Any, val: Any, /, *lo_vals: Any) -> None:
+    def update_from_loval(self, state: object, val: Value, /, *lo_vals: Value) -> None:
         """Put a value into a state."""
         raise self._lacks("update_from_loval")
 
@@ -269,8 +272,10 @@ class AvalQDD(Aval):
     has_qdd = is_high = True
     vma: frozenset[str] = frozenset()
     sharding: Any = None
+    aval: Any
+    qdd: Any
 
-    def __init__(self, aval: Any, qdd: Any) -> None:
+    def __init__(self, aval: Aval, qdd: object) -> None:
         self.aval, self.qdd = aval, qdd
 
     def __eq__(self, other: object) -> bool:
@@ -283,11 +288,11 @@ class AvalQDD(Aval):
         """The types of which the value is made."""
         return self.aval.lo_ty_qdd(self.qdd)  # type: ignore[no-any-return]
 
-    def new_from_loval(self, *vals: Any) -> Any:
+    def new_from_loval(self, *vals: Value) -> Any:
         """A new value."""
         return self.aval.new_from_loval(self.qdd, *vals)
 
-    def read_loval(self, val: Any) -> Sequence[Any]:
+    def read_loval(self, val: Value) -> Sequence[Any]:
         """Of what a value is made."""
         return self.aval.read_loval(self.qdd, val)  # type: ignore[no-any-return]
 
@@ -301,7 +306,7 @@ class AvalQDD(Aval):
     def zero(self) -> Zero:
         return Zero(self.aval.to_tangent_aval())
 
-    def str_short(self, short_dtypes: bool = False, **options: Any) -> str:
+    def str_short(self, short_dtypes: bool = False, **options: object) -> str:
         text: str = self.aval.str_short(short_dtypes)
         return text
 
@@ -314,10 +319,10 @@ class MutableQDD:
 
     __slots__ = ("cur_val", "init_val")
 
-    def __init__(self, init_val: Any, cur_val: Any = None) -> None:
+    def __init__(self, init_val: object, cur_val: object = None) -> None:
         self.init_val, self.cur_val = init_val, init_val if cur_val is None else cur_val
 
-    def update(self, val: Any) -> None:
+    def update(self, val: object) -> None:
         """Say the state in which the operand is after the call."""
         self.cur_val = val
 
@@ -336,7 +341,7 @@ class StateEffect(RefEffect):
     __slots__ = ("state",)
     is_last = True
 
-    def __init__(self, index: Any, state: Any) -> None:
+    def __init__(self, index: object, state: object) -> None:
         self.index, self.state = index, state
 
     def __eq__(self, other: object) -> bool:
@@ -345,11 +350,11 @@ class StateEffect(RefEffect):
     def __hash__(self) -> int:
         return hash((StateEffect, self.index))
 
-    def at(self, index: Any) -> StateEffect:
+    def at(self, index: object) -> StateEffect:
         return StateEffect(index, self.state)
 
 
-def register_hitype(val_cls: type, typeof_fn: Callable[[Any], Any]) -> None:
+def register_hitype(val_cls: type, typeof_fn: Callable[..., Aval]) -> None:
     """Say that objects of a class are values of a high type.
 
     typeof_fn: object -> its type.
@@ -359,28 +364,28 @@ def register_hitype(val_cls: type, typeof_fn: Callable[[Any], Any]) -> None:
     references.made.append(val_cls)
 
 
-def is_high(aval: Any) -> bool:
+def is_high(aval: Aval) -> bool:
     """Whether a type is high."""
     return bool(aval.is_high)
 
 
-def is_mutable(aval: Any) -> bool:
+def is_mutable(aval: Aval) -> bool:
     """Whether values of a type change."""
     return isinstance(aval, HighType) and bool(aval.has_qdd)
 
 
-def stated(x: Any, aval: Any = None) -> Any:
+def stated(x: Value, aval: Aval | None = None) -> Any:
     """The type of a value as that of a variable: with the state that it is in now, if it changes."""
     aval = typeof(x) if aval is None else aval
     return AvalQDD(aval, cur_qdd(x)) if is_mutable(aval) else aval
 
 
-def fits(avals: Sequence[Any], consts: Sequence[Any]) -> bool:
+def fits(avals: Sequence[Aval], consts: Sequence[Value]) -> bool:
     """Whether the constants of what was traced, of the first types, are in the state in which they were then."""
     return all(type(a) is not AvalQDD or cur_qdd(c) == a.qdd for a, c in zip(avals, consts, strict=False))
 
 
-def cur_qdd(x: Any) -> Any:
+def cur_qdd(x: Value) -> Any:
     """The state in which a value that changes is now.
 
     Raises TypeError for a value that does not.
@@ -408,19 +413,19 @@ def state_in(trace: Trace | None, x: Any) -> Any:
     return x.cur_qdd()
 
 
-def as_array(x: Any) -> Any:
+def as_array(x: Value) -> Any:
     """The array that stands for a value of a high type which gives one (`__jax_array__`); other values as they are."""
     if type(x) is not ArrayImpl and type(x) in aval_rules and typeof(x).is_high and hasattr(x, "__jax_array__"):
         return x.__jax_array__()
     return x
 
 
-def low_types(aval: Any) -> list[Any]:
+def low_types(aval: Aval) -> list[Any]:
     """The low types of which values of a type are made."""
     return list(aval.lo_ty())
 
 
-def low_values(x: Any, aval: Any) -> list[Any]:
+def low_values(x: Value, aval: Aval) -> list[Any]:
     """The low values of which a value of a type is made."""
     if type(aval) is AvalQDD:
         return list(aval.read_loval(x))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from teucer._base.source import Place
 from teucer._core import pictures, printer
@@ -13,6 +13,11 @@ from teucer._core.references import types as references
 from teucer._core.trace import Tracer, current_trace
 from teucer._core.types import aval_of
 
+if TYPE_CHECKING:
+    from teucer._core.primitive import Primitive
+    from teucer._core.stage import DebugInfo
+    from teucer._core.typing import Aval, Params, Source, Value
+
 __all__ = ["Atom", "ClosedJaxpr", "DropVar", "Eqn", "Jaxpr", "Literal", "Var", "eval_jaxpr", "interpret", "join_effects",
            "jaxprs_in_params", "new_eqn", "subjaxprs"]
 
@@ -21,8 +26,9 @@ class Var:
     """A variable, identified by being itself."""
 
     __slots__ = ("aval", "__weakref__")
+    aval: Any
 
-    def __init__(self, aval: Any) -> None:
+    def __init__(self, aval: Aval) -> None:
         self.aval = aval
 
     def __repr__(self) -> str:
@@ -44,8 +50,10 @@ class Literal:
     """A scalar constant written into an equation."""
 
     __slots__ = ("val", "aval")
+    val: Any
+    aval: Any
 
-    def __init__(self, val: Any, aval: Any = None) -> None:
+    def __init__(self, val: object, aval: Aval | None = None) -> None:
         self.val, self.aval = val, aval_of(val) if aval is None else aval
 
     def __repr__(self) -> str:
@@ -67,8 +75,8 @@ class Eqn:
 
     __slots__ = ("primitive", "invars", "outvars", "params", "effects", "source")
 
-    def __init__(self, primitive: Any, invars: Sequence[Atom], outvars: Sequence[Var], params: dict[str, Any],
-                 effects: frozenset[Any], source: Any) -> None:
+    def __init__(self, primitive: Primitive, invars: Sequence[Atom], outvars: Sequence[Var], params: Params,
+                 effects: frozenset[object], source: Source) -> None:
         self.primitive, self.invars, self.outvars = primitive, invars, outvars
         self.params, self.effects, self.source = params, effects, source
 
@@ -91,7 +99,7 @@ class Eqn:
         """What is said of the equation beside its parameters."""
         return EqnContext(dict(tags_of(self.source) or ()))
 
-    def replace(self, **changes: Any) -> Eqn:
+    def replace(self, **changes: object) -> Eqn:
         """The equation with some of its fields changed."""
         return Eqn(**({name: getattr(self, name) for name in Eqn.__slots__} | changes))
 
@@ -99,8 +107,8 @@ class Eqn:
         return printer.eqn_text(self)
 
 
-def new_eqn(primitive: Any, invars: Sequence[Atom], outvars: Sequence[Var], params: dict[str, Any],
-            source: Any = None) -> Eqn:
+def new_eqn(primitive: Primitive, invars: Sequence[Atom], outvars: Sequence[Var], params: Params,
+            source: Source = None) -> Eqn:
     """An equation whose effects follow from its primitive."""
     return Eqn(primitive, invars, outvars, params, primitive.effects(*(v.aval for v in invars), **params), source)
 
@@ -112,7 +120,7 @@ class Jaxpr:
     __slots__ = ("constvars", "invars", "outvars", "eqns", "effects", "debug_info", "cache", "__weakref__")
 
     def __init__(self, constvars: Sequence[Var], invars: Sequence[Var], outvars: Sequence[Atom], eqns: Sequence[Eqn],
-                 effects: frozenset[Any] | None = None, debug_info: Any = None) -> None:
+                 effects: frozenset[object] | None = None, debug_info: DebugInfo | None = None) -> None:
         self.constvars, self.invars, self.outvars, self.eqns = list(constvars), list(invars), list(outvars), list(eqns)
         self.effects = join_effects(eqns, (*constvars, *invars)) if effects is None else effects
         self.debug_info = debug_info
@@ -161,7 +169,7 @@ class ClosedJaxpr:
 
     __slots__ = ("jaxpr", "consts", "__weakref__")
 
-    def __init__(self, jaxpr: Jaxpr, consts: Sequence[Any] = ()) -> None:
+    def __init__(self, jaxpr: Jaxpr, consts: Sequence[Value] = ()) -> None:
         assert len(consts) == len(jaxpr.constvars)
         self.jaxpr, self.consts = jaxpr, list(consts)
 
@@ -194,7 +202,7 @@ class ClosedJaxpr:
     def cache(self) -> dict[Any, Any]:
         return self.jaxpr.cache
 
-    def kept(self, key: Any, make: Callable[[], Any]) -> Any:
+    def kept(self, key: object, make: Callable[[], object]) -> Any:
         """What `make` makes of this jaxpr, kept on it.
 
         Not kept: what is made with constants that a trace now running owns, nor anything of a jaxpr with constants.
@@ -212,7 +220,7 @@ class ClosedJaxpr:
         """The same constants with another jaxpr."""
         return ClosedJaxpr(f(self.jaxpr), self.consts)
 
-    def replace(self, *, jaxpr: Jaxpr | None = None, consts: Sequence[Any] | None = None) -> ClosedJaxpr:
+    def replace(self, *, jaxpr: Jaxpr | None = None, consts: Sequence[Value] | None = None) -> ClosedJaxpr:
         """The closed jaxpr with one of its fields changed."""
         return ClosedJaxpr(self.jaxpr if jaxpr is None else jaxpr, self.consts if consts is None else consts)
 
@@ -220,7 +228,7 @@ class ClosedJaxpr:
         """The jaxpr as text."""
         return printer.jaxpr_text(self.jaxpr, **options)
 
-    def __call__(self, *args: Any) -> list[Any]:
+    def __call__(self, *args: Value) -> list[Any]:
         """Evaluate on flat arguments under the current trace."""
         return eval_jaxpr(self.jaxpr, self.consts, *args)
 
@@ -233,7 +241,7 @@ class ClosedJaxpr:
         return pictures.notebook(self.jaxpr)
 
 
-def _constants(made: Any) -> Iterator[Any]:
+def _constants(made: object) -> Iterator[Any]:
     """The constants of the closed jaxprs in what a transformation made of one."""
     if isinstance(made, ClosedJaxpr):
         yield from made.consts
@@ -253,7 +261,8 @@ def join_effects(eqns: Iterable[Eqn], inputs: Sequence[Var]) -> frozenset[Any]:
     return effects
 
 
-def interpret(closed: ClosedJaxpr, args: Sequence[Any], handle: Callable[[Eqn, tuple[Any, ...]], Iterable[Any]]) -> list[Any]:
+def interpret(closed: ClosedJaxpr, args: Sequence[Value],
+              handle: Callable[[Eqn, tuple[object, ...]], Iterable[object]]) -> list[Any]:
     """The results of a jaxpr on values of any kind.
 
     handle(equation, its operands) -> its results. What it stages meanwhile comes from the user's line of the equation.
@@ -275,7 +284,7 @@ def interpret(closed: ClosedJaxpr, args: Sequence[Any], handle: Callable[[Eqn, t
     return [v.val if type(v) is Literal else env[v] for v in jaxpr.outvars]
 
 
-def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
+def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Value], *args: Value) -> list[Any]:
     """The results of a jaxpr on flat arguments under the current trace.
 
     `interpret` written out, without a call of `handle`: this runs for every equation of every transformed program (benchmarks/).
@@ -297,7 +306,7 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
     return [v.val if type(v) is Literal else env[v] for v in jaxpr.outvars]
 
 
-def jaxprs_in_params(params: dict[str, Any]) -> Iterator[Jaxpr]:
+def jaxprs_in_params(params: Params) -> Iterator[Jaxpr]:
     """The jaxprs among the parameters of an equation."""
     for value in params.values():
         for item in value if isinstance(value, tuple | list) else (value,):

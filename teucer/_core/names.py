@@ -9,9 +9,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import ContextDecorator
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from teucer._base.functions import is_own
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Source, Value
 
 __all__ = ["JVP", "NO_SCOPES", "TRANSPOSE", "VMAP", "Tagged", "Transform", "Used", "apart", "called", "extended",
            "joined", "scope", "stack_text", "tagging", "tags_of", "within", "without"]
@@ -80,7 +83,7 @@ def tagging() -> bool:
     return Used.ever
 
 
-def tags_of(source: Any) -> tuple[tuple[str, str], ...] | None:
+def tags_of(source: Source) -> tuple[tuple[str, str], ...] | None:
     """The tags of an equation with this source; None where it says nothing of them."""
     return source[1].tags if source is not None and type(source[1]) is Tagged else None
 
@@ -126,7 +129,7 @@ class within:
         _names.scope = self.saved
 
 
-def called(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def called(fun: Callable[..., object], *args: Value, **kwargs: object) -> Any:
     """The result of a function: while one of the user runs, operations come from its lines, whatever equation is evaluated."""
     saved = _names.place
     if saved is None or is_own(fun):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,10 @@ from teucer._base.errors import NonlinearOnPartsError, ShardingTypeError
 from teucer._core.specs import DuplicateSpecError, PartitionSpec, entry_names
 from teucer._core.trace import typeof
 from teucer._core.types import DEVICE, ShapedArray, in_host_memory, summed, varying
+
+if TYPE_CHECKING:
+    from teucer._core.primitive import Axis, Primitive
+    from teucer._core.typing import Aval, Dims, Params, Partition, Size, Value
 
 __all__ = ["Labels", "aligned", "batched", "check_parts", "check_same_parts", "every", "gives_parts", "kept", "laid_out",
            "leading", "parts_of_sum", "reshaped", "varies_over", "whole"]
@@ -37,33 +41,33 @@ class Labels(NamedTuple):
     remedy: str = "Lay the operand out otherwise with jax.reshard, or let the compiler partition: jax.sharding.auto_axes."
 
 
-def every(x: Any) -> Axes:
+def every(x: Aval) -> Axes:
     """Labels of all axes of x, by position."""
     return tuple(range(x.ndim))
 
 
-def aligned(primitive: Any, *avals: Any, **params: Any) -> Labels:
+def aligned(primitive: Primitive, *avals: Aval, **params: object) -> Labels:
     """The rule of operations on corresponding elements, of operands of one shape or scalars."""
     labels = max(map(every, avals), key=len, default=())
     return Labels([every(a) for a in avals], [labels])
 
 
-def kept(x: Any, dims: Sequence[int]) -> Axes:
+def kept(x: Aval, dims: Sequence[int]) -> Axes:
     """Labels of the axes of x but some."""
     return tuple([i for i in range(x.ndim) if i not in dims])
 
 
-def whole(x: Any, dims: Sequence[int]) -> Axes:
+def whole(x: Aval, dims: Sequence[int]) -> Axes:
     """Labels of x of which some axes must not be partitioned."""
     return tuple(None if i in dims else i for i in range(x.ndim))
 
 
-def leading(n: int, avals: Sequence[Any]) -> Labels:
+def leading(n: int, avals: Sequence[Aval]) -> Labels:
     """The rule of operations that are the same for each element of their n leading axes, and take the others whole."""
     return Labels([tuple(range(min(n, a.ndim))) for a in avals], [tuple(range(n))])
 
 
-def laid_out(primitive: Any, avals: Sequence[Any], params: dict[str, Any], outs: tuple[Any, ...]) -> tuple[Any, ...]:
+def laid_out(primitive: Primitive, avals: Sequence[Aval], params: Params, outs: tuple[Aval, ...]) -> tuple[Any, ...]:
     """The types of results with their partition, the manual mesh axes over which they vary, and their memory.
 
     Those of primitives that carry jaxprs have both; those of primitives that say the sharding of the result have that.
@@ -94,7 +98,7 @@ def laid_out(primitive: Any, avals: Sequence[Any], params: dict[str, Any], outs:
                   for i, out in enumerate(outs)])
 
 
-def _varied(primitive: Any, avals: Sequence[Any], params: dict[str, Any], outs: tuple[Any, ...]) -> tuple[Any, ...]:
+def _varied(primitive: Primitive, avals: Sequence[Aval], params: Params, outs: tuple[Aval, ...]) -> tuple[Any, ...]:
     """The types of results, which vary over the manual axes over which some operand does unless a rule says otherwise.
 
     Types that libraries give say it themselves.
@@ -107,7 +111,7 @@ def _varied(primitive: Any, avals: Sequence[Any], params: dict[str, Any], outs: 
     return tuple([out.update(vma=vma) if isinstance(out, ShapedArray) and out.vma != vma else out for out in outs])
 
 
-def _in_memory(primitive: Any, avals: Sequence[Any], outs: tuple[Any, ...]) -> tuple[Any, ...]:
+def _in_memory(primitive: Primitive, avals: Sequence[Aval], outs: tuple[Aval, ...]) -> tuple[Any, ...]:
     """The types of results, which are in the memory of the operands.
 
     Raises ValueError for operands, other than scalars, that are in several.
@@ -126,7 +130,7 @@ def _in_memory(primitive: Any, avals: Sequence[Any], outs: tuple[Any, ...]) -> t
                   for out in outs])
 
 
-def varies_over(avals: Sequence[Any]) -> frozenset[Any]:
+def varies_over(avals: Sequence[Aval]) -> frozenset[Any]:
     """The manual axes over which some value of these types varies."""
     return NOTHING.union(*[aval.vma for aval in avals if isinstance(aval, ShapedArray)])
 
@@ -135,7 +139,7 @@ def _named(rule: Labels, i: int) -> Axes:
     return rule.results[min(i, len(rule.results) - 1)]
 
 
-def _entries(primitive: Any, avals: Sequence[Any], rule: Labels) -> dict[Any, Any]:
+def _entries(primitive: Primitive, avals: Sequence[Aval], rule: Labels) -> dict[Any, Any]:
     """For each label the mesh axes that its axes lie over."""
     found: dict[Any, Any] = {}
     twice = set()
@@ -164,7 +168,8 @@ def _entries(primitive: Any, avals: Sequence[Any], rule: Labels) -> dict[Any, An
     return found
 
 
-def _laid_out(primitive: Any, avals: Sequence[Any], out: Any, entries: list[Any], sharding: Any, sums: Sums) -> Any:
+def _laid_out(primitive: Primitive, avals: Sequence[Aval], out: Aval, entries: Sequence[object],
+              sharding: Partition, sums: Sums) -> Any:
     if not any(e is not None for e in entries) and sums is WHOLE:
         return out
     spec = PartitionSpec(*entries, *[None] * (out.ndim - len(entries)), unreduced=sums.unreduced, reduced=sums.reduced)
@@ -197,7 +202,7 @@ class Sums(NamedTuple):
 WHOLE = Sums(NOTHING, NOTHING)
 
 
-def of_sums(primitive: Any, avals: Sequence[Any]) -> Sums:
+def of_sums(primitive: Primitive, avals: Sequence[Aval]) -> Sums:
     """What the types of operands say of sums for the results, by how the primitive is linear (`Primitive.linear_in`).
 
     Raises ShardingTypeError where parts of a sum cannot be operands, or operands do not go together.
@@ -214,7 +219,7 @@ def of_sums(primitive: Any, avals: Sequence[Any]) -> Sums:
     return Sums(unreduced, reduced) if unreduced or reduced else WHOLE
 
 
-def _check_unreduced(primitive: Any, avals: Sequence[Any]) -> None:
+def _check_unreduced(primitive: Any, avals: Sequence[Aval]) -> None:
     """Check that results are linear in the operands that are still to be summed."""
     kind, of_each = primitive.linear_in, [a.unreduced if isinstance(a, ShapedArray) else NOTHING for a in avals]
     if kind == "product":
@@ -245,7 +250,7 @@ def _check_unreduced(primitive: Any, avals: Sequence[Any]) -> None:
                                 "  Sum first, with jax.reshard.")
 
 
-def parts_of_sum(ct: Any, axes: Sequence[int], aval: Any) -> Any:
+def parts_of_sum(ct: Aval, axes: Sequence[int], aval: ShapedArray) -> Any:
     """How the sum of a cotangent over axes is laid out that is still to be summed over mesh axes, as `aval` wants; or None."""
     if not aval.reduced or ct.partition is None:
         return None
@@ -255,7 +260,7 @@ def parts_of_sum(ct: Any, axes: Sequence[int], aval: Any) -> Any:
     return ct.partition.with_spec(spec.update(partitions=rest, unreduced=spec.unreduced | left)) if left else None
 
 
-def gives_parts(primitive: Any, avals: Sequence[Any], outs: Sequence[Any]) -> bool:
+def gives_parts(primitive: Primitive, avals: Sequence[Aval], outs: Sequence[Aval]) -> bool:
     """Whether results are parts of sums because operands are, or because they are divided along what is summed."""
     if primitive.higher_order or (primitive.linear_in is None and primitive.keeps_reduced):
         return False
@@ -264,7 +269,7 @@ def gives_parts(primitive: Any, avals: Sequence[Any], outs: Sequence[Any]) -> bo
     return bool(wanted) and wanted <= NOTHING.union(*[s.unreduced.union(s.names()) for s in specs])
 
 
-def check_parts(x: Any, axes: Sequence[int], out_sharding: Any) -> None:
+def check_parts(x: Aval, axes: Sequence[int], out_sharding: Partition | None) -> None:
     """Check that a sum of x over axes may be laid out so, if over some mesh axes it is still to be taken."""
     wanted = frozenset() if out_sharding is None else out_sharding.spec.unreduced
     over = () if x.partition is None else (n for i in axes for n in entry_names(x.partition.spec[i]))
@@ -273,9 +278,11 @@ def check_parts(x: Any, axes: Sequence[int], out_sharding: Any) -> None:
                                 f"operand={x.str_short()}, axes={set(axes)}, unreduced_spec={set(wanted)}")
 
 
-def check_same_parts(name: str, x: Any, out_sharding: Any) -> None:
+def check_same_parts(name: str, x: Aval, out_sharding: Partition | None) -> None:
     """Check that a result of which the sharding is given is a sum over the same mesh axes as x, and its cotangent too."""
-    for what in ("unreduced", "reduced") if out_sharding is not None else ():
+    if out_sharding is None:
+        return
+    for what in ("unreduced", "reduced"):
         own, wanted = getattr(x, what), getattr(out_sharding.spec, what)
         if own != wanted:
             how = f"must be {what} over the same mesh axes as operand" if own else f"cannot contain {what} axes"
@@ -283,7 +290,7 @@ def check_same_parts(name: str, x: Any, out_sharding: Any) -> None:
                              "  Change that with jax.reshard.")
 
 
-def _check_reduced(primitive: Any, arrays: Sequence[ShapedArray], reduced: frozenset[Any]) -> None:
+def _check_reduced(primitive: Primitive, arrays: Sequence[Aval], reduced: frozenset[object]) -> None:
     """Check that cotangents of all operands are sums over the same axes; numbers and parts of sums are left out."""
     kinds = {(a.shape, a.dtype) for a in arrays if a.ndim}
     for aval in arrays:
@@ -302,15 +309,15 @@ def _check_reduced(primitive: Any, arrays: Sequence[ShapedArray], reduced: froze
                                 "Lay it out as jax.P(reduced=...) with jax.reshard.")
 
 
-def _listed(avals: Sequence[Any]) -> str:
+def _listed(avals: Sequence[Aval]) -> str:
     return ", ".join(a.str_short(short_dtypes=True) for a in avals)
 
 
-def _spec(aval: Any) -> str:
+def _spec(aval: Aval) -> str:
     return str((None,) * aval.ndim if aval.partition is None else aval.partition.spec.partitions)
 
 
-def reshaped(x: Any, shape: Any) -> PartitionSpec:
+def reshaped(x: Aval, shape: Sequence[Size]) -> PartitionSpec:
     """The partition of x in another shape: where axes are merged it goes with the first of them, split with the parts it fills.
 
     Raises ShardingTypeError where that does not say it.
@@ -337,7 +344,7 @@ def reshaped(x: Any, shape: Any) -> PartitionSpec:
     return spec.update(partitions=entries)
 
 
-def _groups(old: Any, new: Any) -> list[tuple[list[int], list[int]]]:
+def _groups(old: Sequence[Size], new: Sequence[Size]) -> list[tuple[list[int], list[int]]]:
     """The axes of two shapes in the smallest consecutive groups of equal size; axes of size 1 are in none."""
     left, right = [[i for i, d in enumerate(shape) if d != 1] for shape in (old, new)]
     groups = []
@@ -353,7 +360,7 @@ def _groups(old: Any, new: Any) -> list[tuple[list[int], list[int]]]:
     return groups
 
 
-def batched(sharding: Any, ndim: int, at: int, axis: Any, args: Any, dims: Any) -> Any:
+def batched(sharding: Partition | None, ndim: int, at: int, axis: Axis, args: Sequence[Value], dims: Dims) -> Any:
     """The sharding that a result was given, of `ndim` axes, with the batch axis at `at` laid out as that of the operands."""
     if sharding is None:
         return None

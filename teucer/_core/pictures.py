@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from teucer._core.names import stack_text
 from teucer._core.printer import _Printer
@@ -99,6 +99,6 @@ def fragment(jaxpr: Jaxpr, notes: Callable[[Eqn], str] | None = None) -> str:
     return f'<div class="tj">{"".join(Rows(jaxpr, notes).program(jaxpr))}</div>'
 
 
-def notebook(jaxpr: Any) -> str:
+def notebook(jaxpr: Jaxpr) -> str:
     """A jaxpr as notebooks show it."""
     return f"<style>{STYLE}</style>{fragment(jaxpr)}"

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teucer._base.source import Place, describe, records
 from teucer._core.names import NO_SCOPES, Transform, stack_text
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Source
 
 __all__ = ["NOWHERE", "NameStack", "SourceInfo", "source_info", "where"]
 
@@ -42,7 +45,7 @@ class NameStack:
     def __radd__(self, other: Sequence[str]) -> NameStack:
         return NameStack((*other, *self.stack))
 
-    def __getitem__(self, index: Any) -> NameStack:
+    def __getitem__(self, index: slice) -> NameStack:
         """A part of the scopes, by a slice."""
         return NameStack(self.stack[index])
 
@@ -60,18 +63,18 @@ class SourceInfo:
     traceback: Any
     name_stack: NameStack
 
-    def replace(self, *, traceback: Any = None, name_stack: NameStack | None = None) -> SourceInfo:
+    def replace(self, *, traceback: object = None, name_stack: NameStack | None = None) -> SourceInfo:
         """The same with another place, or other scopes, where they are given."""
         return SourceInfo(self.traceback if traceback is None else traceback, self.name_stack if name_stack is None else name_stack)
 
 
-def source_info(source: Any) -> SourceInfo:
+def source_info(source: Source) -> SourceInfo:
     """The source of an equation spelled out."""
     place, scopes = source or NOWHERE
     return SourceInfo(place, NameStack(tuple(scopes)))
 
 
-def where(source: Any, before: str = " at ") -> str:
+def where(source: Source, before: str = " at ") -> str:
     """The line of the source of an equation as text, after `before`; '' if it is not known."""
     place = source[0] if source is not None else None
     return before + describe(place) if records(place) else ""

@@ -6,13 +6,17 @@ Every rule takes and returns tuples, for one operand as for many.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple, NoReturn, Self
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self
 
 from teucer._core import array_ops
 from teucer._core import trace as _trace
 from teucer._core.cost import UNKNOWN, Cost
 from teucer._core.provided import provided
 from teucer._core.types import summed, varying
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Aval, Dims, Params, Value
 
 __all__ = ["Axis", "Call", "FunctionCall", "MissingRule", "Primitive", "Undefined"]
 
@@ -44,8 +48,9 @@ class Undefined:
     """In a transpose rule: an operand in which the primitive is linear, of type `aval`."""
 
     __slots__ = ("aval",)
+    aval: Any
 
-    def __init__(self, aval: Any) -> None:
+    def __init__(self, aval: Aval) -> None:
         self.aval = aval
 
     def __repr__(self) -> str:
@@ -129,53 +134,53 @@ class Primitive:
         if cls.higher_order:
             cls.alike = False
 
-    def call(self, *args: Any, **params: Any) -> tuple[Any, ...]:
+    def call(self, *args: Value, **params: object) -> tuple[Any, ...]:
         """Apply the primitive under the current trace. This is what rules and functions of ours call."""
         if (varying or summed) and self.alike:
             args = array_ops.alike(args)
         return _trace._current.trace.process(self, args, params)
 
-    def bind(self, *args: Any, **params: Any) -> Any:
+    def bind(self, *args: Value, **params: object) -> Any:
         """Apply the primitive as libraries do: one result, or the list of them if there are several."""
         outs = self.call(*args, **params)
         return list(outs) if self.multiple_results else outs[0]
 
-    def impl(self, *args: Any, **params: Any) -> Any:
+    def impl(self, *args: Value, **params: object) -> Any:
         """The results on values outside any transformation, as `bind` gives them."""
         outs = self.evaluate(*args, **params)
         return list(outs) if self.multiple_results else outs[0]
 
-    def abstract_eval(self, *avals: Any, **params: Any) -> tuple[Any, frozenset[Any]]:
+    def abstract_eval(self, *avals: Aval, **params: object) -> tuple[Any, frozenset[Any]]:
         """The types of results, one or a list of them as `bind` gives results, and the effects."""
         outs = self.types(*avals, **params)
         return list(outs) if self.multiple_results else outs[0], self.effects(*avals, **params)
 
-    def get_bind_params(self, params: dict[str, Any]) -> dict[str, Any]:
+    def get_bind_params(self, params: Params) -> dict[str, Any]:
         """The parameters with which an interpreter of jaxprs calls `bind`: those of the equation."""
         return params
 
-    def evaluate(self, *args: Any, **params: Any) -> tuple[Any, ...]:
+    def evaluate(self, *args: Value, **params: object) -> tuple[Any, ...]:
         return provided.runner(self, params)(*args)
 
-    def types(self, *avals: Any, **params: Any) -> tuple[Any, ...]:
+    def types(self, *avals: Aval, **params: object) -> tuple[Any, ...]:
         self.missing("Type rule", "types")
 
-    def effects(self, *avals: Any, **params: Any) -> frozenset[Any]:
+    def effects(self, *avals: Aval, **params: object) -> frozenset[Any]:
         return NO_EFFECTS
 
-    def lower(self, ctx: Any, *values: Any, **params: Any) -> tuple[Any, ...]:
+    def lower(self, ctx: object, *values: object, **params: object) -> tuple[Any, ...]:
         self.missing("Lowering rule", "lower")
 
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> tuple[Any, Any]:
+    def jvp(self, primals: Sequence[Value], tangents: Sequence[Value], **params: object) -> tuple[Any, Any]:
         self.missing("Differentiation rule", "jvp")
 
-    def transpose(self, cts: Any, *args: Any, **params: Any) -> Any:
+    def transpose(self, cts: Sequence[Value], *args: Value, **params: object) -> Any:
         self.missing("Transpose rule (for reverse-mode differentiation)", "transpose")
 
-    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> tuple[Any, Any]:
+    def batch(self, axis: Axis, args: Sequence[Value], dims: Dims, **params: object) -> tuple[Any, Any]:
         self.missing("Batching rule (for vmap)", "batch")
 
-    def shard(self, *avals: Any, **params: Any) -> Any:
+    def shard(self, *avals: Aval, **params: object) -> Any:
         if not self.higher_order:
             self.missing("Sharding rule", "shard")
 
@@ -204,7 +209,7 @@ class Primitive:
     forward: Any = None
     dce: Any = None
 
-    def through(self, sizes: Any, args: Any, avals: Any, outs: Any, **params: Any) -> Any:
+    def through(self, sizes: Any, args: Sequence[Value], avals: Sequence[Aval], outs: Sequence[Value], **params: object) -> Any:
         """The rule `padded` of a primitive that lets no elements meet: it acts on the buffers."""
         return self.call(*args, **sizes.bounded(params))
 
@@ -219,7 +224,7 @@ class Primitive:
     def __copy__(self) -> Self:
         return self
 
-    def __deepcopy__(self, memo: Any) -> Self:
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
         return self
 
 

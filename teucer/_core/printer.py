@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from teucer._xla import pretty as pp
 
 if TYPE_CHECKING:
     from teucer._core.jaxpr import Eqn, Jaxpr, Literal
+    from teucer._core.typing import Atom
 
 __all__ = ["eqn_text", "jaxpr_text", "literal_text"]
 
@@ -122,17 +123,17 @@ class _Printer:
             self.count += 1
         return name
 
-    def binder(self, v: Any, used: set[Any] | None = None) -> str:
+    def binder(self, v: Atom, used: set[Atom] | None = None) -> str:
         name = "_" if type(v).__name__ == "DropVar" or (used is not None and v not in used) else self.name(v)
         return f"{name}:{v.aval.str_short(short_dtypes=True)}" if self.shapes else name
 
-    def binders(self, vs: Any, used: set[Any] | None = None) -> Any:
+    def binders(self, vs: Sequence[Atom], used: set[Atom] | None = None) -> Any:
         return pp.join(pp.text(" "), [pp.text(self.binder(v, used)) for v in vs])
 
-    def definition(self, jaxpr: Any, name: str) -> Any:
+    def definition(self, jaxpr: Jaxpr, name: str) -> Any:
         return pp.concat([pp.text(f"let {name} = "), self.jaxpr(jaxpr), pp.text(" in"), pp.brk("\n")])
 
-    def jaxpr(self, jaxpr: Any) -> Any:
+    def jaxpr(self, jaxpr: Jaxpr) -> Any:
         head = [pp.text("{ "), pp.text("lambda ")]
         constants = self.binders(jaxpr.constvars)
         arguments = self.binders(jaxpr.invars)
@@ -146,7 +147,7 @@ class _Printer:
         return pp.group(pp.concat([*head, pp.text("let"), pp.nest(4, pp.concat([pp.brk(), body])),
                                    pp.nest(2, pp.concat([pp.brk(), tail]))]))
 
-    def eqn(self, eqn: Any, used: set[Any] | None) -> Any:
+    def eqn(self, eqn: Eqn, used: set[Atom] | None) -> Any:
         if eqn.primitive.text is not None:
             return pp.text(eqn.primitive.text(self, eqn, used))
         # The arguments and results of a called jaxpr that is written in place are named as at the call.
@@ -163,7 +164,7 @@ class _Printer:
                     for i, v in enumerate(eqn.invars)]
         return pp.concat([*left, *right, pp.nest(2, pp.concat(operands)) if operands else pp.text(" ")])
 
-    def annotation(self, eqn: Any) -> str | None:
+    def annotation(self, eqn: Eqn) -> str | None:
         """What is written beside an equation: where it comes from, and the name scopes that it is in."""
         notes = []
         if self.source_info:
@@ -172,12 +173,12 @@ class _Printer:
             notes.append(f"[{stack_text(eqn.source[1]) if eqn.source is not None else ''}]")
         return " ".join(filter(None, notes)) or None
 
-    def _share_names(self, inner: Any, outer: Any) -> None:
+    def _share_names(self, inner: Sequence[Atom | None], outer: Sequence[Atom]) -> None:
         for v, w in zip(inner, outer, strict=True):
             if type(v).__name__ == type(w).__name__ == "Var":
                 self.names.setdefault(v, self.name(w))
 
-    def params(self, eqn: Any) -> Any:
+    def params(self, eqn: Eqn) -> Any:
         quiet = _QUIET.get(eqn.primitive.name, {})
         shown = [(_SHOWN_AS.get(k, k), _SHOWN.get((eqn.primitive.name, k), _as_is)(v)) for k, v in eqn.params.items()
                  if not (k in quiet and (v is None or quiet[k] == v or (quiet[k] is None and not any_true(v))))]
@@ -188,7 +189,7 @@ class _Printer:
         return pp.group(pp.concat([pp.text("["), pp.nest(2, pp.concat([pp.brk(""), pp.join(pp.brk(), items)])),
                                    pp.brk(""), pp.text("]")]))
 
-    def param(self, key: str, value: Any) -> Any:
+    def param(self, key: str, value: object) -> Any:
         return pp.concat([pp.text(f"{key}="), self.value(value)])
 
     def value(self, value: Any) -> Any:
@@ -211,7 +212,7 @@ def _as_is(value: Any) -> Any:
     return value
 
 
-def any_true(value: Any) -> bool:
+def any_true(value: object) -> bool:
     """Whether any flag of a tuple of flags is set; for anything else, whether it is true."""
     return any(value) if isinstance(value, tuple) else bool(value)
 

@@ -91,7 +91,7 @@ class Provided:
     # loops(): loaded with the first program in which outlining finds a loop.
     loops: Callable[[], Loops]
 
-    def fill(self, **operations: Any) -> None:
+    def fill(self, **operations: object) -> None:
         """Provide fields, each of which is filled once."""
         for name, operation in operations.items():
             assert name in FIELDS, f"provided has no field {name}"

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 
 from teucer._core.jaxpr import Eqn, jaxprs_in_params
 from teucer._core.primitive import MissingRule, Primitive
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Params
 
 __all__ = ["Rules"]
 
@@ -68,7 +71,7 @@ class Rules(Generic[Rule]):
         """
         return self.of_call(eqn.primitive, eqn.params)
 
-    def of_call(self, primitive: Primitive, params: dict[str, Any]) -> Rule | None:
+    def of_call(self, primitive: Primitive, params: Params) -> Rule | None:
         """As `of`, for a call of a primitive."""
         rule = self._rules.get(primitive)
         if rule is None and primitive not in self._opaque and next(jaxprs_in_params(params), None) is not None:

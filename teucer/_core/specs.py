@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, final
 
 __all__ = ["DuplicateSpecError", "PartitionSpec", "UNCONSTRAINED", "entry_names"]
@@ -45,7 +45,8 @@ class PartitionSpec:
     _hash: int
 
     # Not __init__: pickles of JAX make objects by __new__ alone.
-    def __new__(cls, *partitions: Any, unreduced: Any = frozenset(), reduced: Any = frozenset()) -> PartitionSpec:
+    def __new__(cls, *partitions: object, unreduced: Iterable[object] = frozenset(),
+                reduced: Iterable[object] = frozenset()) -> PartitionSpec:
         self = object.__new__(cls)
         self.partitions = tuple(map(_canonical_entry, partitions))
         self.unreduced, self.reduced = frozenset(unreduced), frozenset(reduced)
@@ -61,7 +62,9 @@ class PartitionSpec:
         """The mesh axes that it speaks of, in order."""
         return [name for entry in self.partitions for name in entry_names(entry)]
 
-    def update(self, partitions: Any = None, unreduced: Any = None, reduced: Any = None) -> PartitionSpec:
+    def update(self, partitions: Iterable[object] | None = None,
+               unreduced: Iterable[object] | None = None,
+               reduced: Iterable[object] | None = None) -> PartitionSpec:
         """The spec with some of its fields changed."""
         return PartitionSpec(*(self.partitions if partitions is None else partitions),
                              unreduced=self.unreduced if unreduced is None else unreduced,
@@ -79,15 +82,15 @@ class PartitionSpec:
         """The specs of the arrays that an array of this spec consists of: itself."""
         return [self]
 
-    def count(self, value: Any) -> int:
+    def count(self, value: object) -> int:
         """How often an entry occurs."""
         return self.partitions.count(_canonical_entry(value))
 
-    def index(self, value: Any) -> int:
+    def index(self, value: object) -> int:
         """Where an entry occurs first."""
         return self.partitions.index(_canonical_entry(value))
 
-    def __getitem__(self, i: Any) -> Any:
+    def __getitem__(self, i: int | slice) -> Any:
         return self.partitions[i]
 
     def __iter__(self) -> Iterator[Any]:
@@ -96,12 +99,12 @@ class PartitionSpec:
     def __len__(self) -> int:
         return len(self.partitions)
 
-    def __add__(self, other: Any) -> PartitionSpec:
+    def __add__(self, other: object) -> PartitionSpec:
         if not isinstance(other, PartitionSpec | tuple):
             return NotImplemented
         return self.update(partitions=(*self.partitions, *other))
 
-    def __radd__(self, other: Any) -> PartitionSpec:
+    def __radd__(self, other: object) -> PartitionSpec:
         if not isinstance(other, tuple):
             return NotImplemented
         return self.update(partitions=(*other, *self.partitions))
@@ -119,7 +122,7 @@ class PartitionSpec:
     def __reduce__(self) -> Any:
         return _remake_spec, (self.partitions, self.unreduced, self.reduced)
 
-    def __deepcopy__(self, memo: Any) -> PartitionSpec:
+    def __deepcopy__(self, memo: dict[int, object]) -> PartitionSpec:
         return self
 
     def __repr__(self) -> str:
@@ -128,18 +131,18 @@ class PartitionSpec:
         return f"P({', '.join(filter(None, [inner.rstrip(',') if sets else inner, *sets]))})"
 
 
-def _remake_spec(partitions: Any, unreduced: Any, reduced: Any) -> PartitionSpec:
+def _remake_spec(partitions: Iterable[object], unreduced: Iterable[object], reduced: Iterable[object]) -> PartitionSpec:
     return PartitionSpec(*partitions, unreduced=unreduced, reduced=reduced)
 
 
-def _canonical_entry(entry: Any) -> Any:
+def _canonical_entry(entry: object) -> Any:
     """A tuple of one axis is that axis, a tuple of none is None."""
     if isinstance(entry, list | tuple):
         return None if not entry else entry[0] if len(entry) == 1 else tuple(entry)
     return entry
 
 
-def entry_names(entry: Any) -> tuple[Any, ...]:
+def entry_names(entry: object) -> tuple[Any, ...]:
     """The mesh axes of one entry of a spec."""
     if entry is None or entry is UNCONSTRAINED:
         return ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -23,6 +23,10 @@ from teucer._core.types import aval_of, aval_rules, float0, high_types, in_host_
 from teucer._dimensions.dimensions import Dimension
 from teucer._xla.arrays import ArrayImpl
 
+if TYPE_CHECKING:
+    from teucer._core.primitive import Primitive
+    from teucer._core.typing import Aval, Params, Value
+
 __all__ = ["DebugInfo", "StageTrace", "StageTracer", "is_written", "stage_flat", "stage_jaxpr"]
 
 _LITERAL_TYPES = frozenset({int, float, complex, bool})
@@ -36,8 +40,8 @@ class DebugInfo:
 
     __slots__ = ("_arg_names", "_fun", "name", "seconds", "transform")
 
-    def __init__(self, fun: Callable[..., Any] | str,
-                 arg_names: Sequence[str] | Callable[[Callable[..., Any]], Sequence[str]] = (),
+    def __init__(self, fun: Callable[..., object] | str,
+                 arg_names: Sequence[str] | Callable[[Callable[..., object]], Sequence[str]] = (),
                  transform: str = "jit") -> None:
         self.name = fun if isinstance(fun, str) else functions.fun_name(fun)
         self._arg_names, self.transform = arg_names, transform
@@ -126,7 +130,7 @@ class StageTrace(Trace):
     def staging(self) -> bool:
         return True
 
-    def new_arg(self, aval: Any) -> StageTracer:
+    def new_arg(self, aval: Aval) -> StageTracer:
         """A new argument of the recorded program."""
         var = Var(aval)
         self.invars.append(var)
@@ -138,18 +142,18 @@ class StageTrace(Trace):
         tracer.aval, self.states[var] = var.aval.aval, var.aval.qdd
         return tracer
 
-    def state(self, x: Any) -> Any:
+    def state(self, x: Value) -> Any:
         if type(x) is StageTracer and x._trace is self:
             return self.states.get(x._var)
         entry = self.consts.get(id(x))
         return None if entry is None else self.states.get(entry[0])
 
-    def process(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
+    def process(self, primitive: Primitive, args: tuple[Value, ...], params: Params) -> tuple[Any, ...]:
         if primitive.stage is not None:
             return primitive.stage(self, args, params)  # type: ignore[no-any-return]
         return self.record(primitive, args, params)
 
-    def record(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
+    def record(self, primitive: Primitive, args: tuple[Value, ...], params: Params) -> tuple[Any, ...]:
         """Append the equation `outs = primitive[params] args`."""
         # Plain loops: this runs for every equation of every program (benchmarks/).
         invars: list[Atom] = []
@@ -204,10 +208,10 @@ class StageTrace(Trace):
                 self.states[entry[0]] = aval.qdd
         return entry[0]
 
-    def lift(self, x: Any, aval: Any) -> Any:
+    def lift(self, x: Value, aval: Aval) -> Any:
         return StageTracer(self, self.atom(x) if aval.shape else Literal(x, aval))
 
-    def close(self, outs: Sequence[Any]) -> tuple[Jaxpr, list[Any]]:
+    def close(self, outs: Sequence[Value]) -> tuple[Jaxpr, list[Any]]:
         """The recorded jaxpr with the given results, and the values of its constants. Ends the trace."""
         outvars = [self.atom(x) for x in outs]
         _mark_unused(self.eqns, outvars)
@@ -272,7 +276,7 @@ def _mark_unused(eqns: list[Eqn], outvars: Sequence[Atom]) -> None:
         eqn.outvars = [v if v in used else DropVar(v.aval) for v in eqn.outvars]
 
 
-def stage_flat(f: Callable[..., Sequence[Any]], in_avals: Sequence[Any],
+def stage_flat(f: Callable[..., Sequence[object]], in_avals: Sequence[Aval],
                debug_info: DebugInfo | None = None) -> tuple[Jaxpr, list[Any]]:
     """Record `f`, a function of flat values that returns flat values, on arguments of the given types."""
     if config.no_tracing.value:
@@ -298,7 +302,7 @@ def stage_flat(f: Callable[..., Sequence[Any]], in_avals: Sequence[Any],
     return result
 
 
-def stage_jaxpr(f: Callable[..., Sequence[Any]], in_avals: Sequence[Any],
+def stage_jaxpr(f: Callable[..., Sequence[object]], in_avals: Sequence[Aval],
                 debug_info: DebugInfo | None = None) -> ClosedJaxpr:
     """As `stage_flat`; the result is closed over its constants."""
     return ClosedJaxpr(*stage_flat(f, in_avals, debug_info))

@@ -9,8 +9,9 @@ from __future__ import annotations
 import gc
 import operator
 import threading
+from collections.abc import Callable
 from types import FrameType
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -18,6 +19,10 @@ from teucer._base import config, errors, source
 from teucer._core.provided import provided
 from teucer._core.types import aval_of, register_aval_of
 from teucer._xla.arrays import Array
+
+if TYPE_CHECKING:
+    from teucer._core.primitive import Primitive
+    from teucer._core.typing import Aval, Params, Value
 
 __all__ = ["EVAL", "EvalTrace", "Trace", "Tracer", "check_alive", "check_leaks", "current_trace", "end", "leak_message",
            "typeof", "using"]
@@ -41,11 +46,11 @@ class Trace:
         """The trace itself, under the name by which libraries compare traces."""
         return self
 
-    def process(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
+    def process(self, primitive: Primitive, args: tuple[Value, ...], params: Params) -> tuple[Any, ...]:
         """Interpret one call of a primitive; the results are a tuple."""
         raise NotImplementedError(f"{type(self).__name__}.process")
 
-    def lift(self, x: Any, aval: Any) -> Any:
+    def lift(self, x: Value, aval: Aval) -> Any:
         """A host constant of type `aval` as a traced value, if below this trace a program is being recorded; else `x`."""
         return x if self.parent is None else self.parent.lift(x, aval)
 
@@ -63,7 +68,7 @@ class EvalTrace(Trace):
 
     __slots__ = ()
 
-    def process(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
+    def process(self, primitive: Primitive, args: tuple[Value, ...], params: Params) -> tuple[Any, ...]:
         result: tuple[Any, ...] = (provided.runner(primitive, params)(*args) if primitive.standalone
                                    else primitive.evaluate(*args, **params))
         return result
@@ -119,7 +124,7 @@ class Tracer(Array):  # type: ignore[misc]  # jaxlib's classes are untyped
 
     _trace: Trace
 
-    def __init__(self, trace: Trace, aval: Any = None) -> None:
+    def __init__(self, trace: Trace, aval: Aval | None = None) -> None:
         self._trace = trace
 
     def __init_subclass__(cls) -> None:
@@ -210,10 +215,10 @@ class Tracer(Array):  # type: ignore[misc]  # jaxlib's classes are untyped
             raise TypeError(f"Only integer scalar arrays can be converted to a scalar index.\n    x: {self.aval}")
         return operator.index(self._known(errors.TracerIntegerConversionError))
 
-    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+    def __array__(self, *args: Value, **kwargs: object) -> Any:
         raise errors.TracerArrayConversionError(self)
 
-    def _known(self, error: Any, *context: str) -> Any:
+    def _known(self, error: Callable[..., Exception], *context: str) -> Any:
         """The concrete value, or an error that says why there is none."""
         value = self.concrete()
         if value is None:
@@ -229,11 +234,11 @@ class Tracer(Array):  # type: ignore[misc]  # jaxlib's classes are untyped
     def __copy__(self) -> Tracer:
         return self
 
-    def __deepcopy__(self, memo: Any) -> Tracer:
+    def __deepcopy__(self, memo: dict[int, object]) -> Tracer:
         return self
 
 
-def check_alive(x: Any) -> None:
+def check_alive(x: Value) -> None:
     """Raise UnexpectedTracerError if `x` is a tracer whose trace has ended."""
     if isinstance(x, Tracer) and not x._trace.alive:
         raise errors.UnexpectedTracerError(leak_message(x))

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import operator
 import sys
-from typing import Any, ClassVar, NamedTuple, final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, final
 
 import numpy as np
 
@@ -18,6 +19,11 @@ from teucer._core.provided import provided
 from teucer._dimensions.dimensions import Dimension, is_constant, is_symbolic
 from teucer._xla.arrays import ArrayImpl
 
+if TYPE_CHECKING:
+    from teucer._core.typing import DType, DTypeLike, Size, Stated, Value
+else:
+    Stated = object
+
 __all__ = [
     "Aval", "KeyCarrier", "ShapedArray", "Token", "TOKEN", "Zero", "aval_of", "aval_rules", "float0", "high_types",
     "in_host_memory", "is_valid_type", "partitioned", "register_aval_of", "shape_text", "summed", "varying",
@@ -26,7 +32,7 @@ __all__ = [
 float0 = dtypes.float0
 
 
-class Aval:
+class Aval(Stated):
     """A type of the language of jaxprs. Subclasses are arrays, references and tokens."""
 
     __slots__ = ("_zero", "_hlo", "__weakref__")
@@ -70,28 +76,28 @@ class Aval:
         """The types of which values are made: this alone."""
         return [self]
 
-    def lower_val(self, value: Any) -> list[Any]:
+    def lower_val(self, value: Value) -> list[Any]:
         """The values of which one is made."""
         return [value]
 
-    def raise_val(self, value: Any) -> Any:
+    def raise_val(self, value: Value) -> Any:
         """The value that is made of one."""
         return value
 
-    def dec_rank(self, size: Any, spec: int | None) -> Any:
+    def dec_rank(self, size: object, spec: int | None) -> Any:
         """The type of one element of a batch along axis `spec`."""
         if spec is None:
             return self
-        shape, sharding = self.shape, self.partition  # type: ignore[attr-defined]
-        return self.update(shape=(*shape[:spec], *shape[spec + 1:]),  # type: ignore[attr-defined]
+        shape, sharding = self.shape, self.partition
+        return self.update(shape=(*shape[:spec], *shape[spec + 1:]),
                            sharding=sharding if sharding is None else sharding.without(spec))
 
-    def inc_rank(self, size: Any, spec: int | None) -> Any:
+    def inc_rank(self, size: Size, spec: int | None) -> Any:
         """The type of a batch of `size` values along axis `spec`."""
         if spec is None:
             return self
-        shape, sharding = self.shape, self.partition  # type: ignore[attr-defined]
-        return self.update(shape=(*shape[:spec], size, *shape[spec:]),  # type: ignore[attr-defined]
+        shape, sharding = self.shape, self.partition
+        return self.update(shape=(*shape[:spec], size, *shape[spec:]),
                            sharding=sharding if sharding is None else sharding.inserted(len(shape), spec, None))
 
     def leading_axis_spec(self) -> Any:
@@ -163,7 +169,7 @@ class ShapedArray(Aval):
     ndim: int
     _carrier: KeyCarrier
 
-    def __new__(cls, shape: Any, dtype: Any, weak_type: bool = False, *, sharding: Any = None,
+    def __new__(cls, shape: Sequence[Size], dtype: DTypeLike | DType, weak_type: bool = False, *, sharding: object = None,
                 vma: frozenset[str] = frozenset(), memory_space: MemorySpace = DEVICE) -> ShapedArray:
         key = (shape, dtype, weak_type, sharding, vma, memory_space)
         try:
@@ -209,7 +215,7 @@ class ShapedArray(Aval):
             n = n * d
         return n
 
-    def update(self, **changes: Any) -> ShapedArray:
+    def update(self, **changes: object) -> ShapedArray:
         """The type with some of its fields changed. One of another shape is partitioned as `sharding` says, which may be left out.
 
         >>> ShapedArray((2,), np.dtype("float32")).update(shape=(5,))
@@ -237,15 +243,15 @@ class ShapedArray(Aval):
 
     normalize = strengthen
 
-    def vspace_add(self, x: Any, y: Any) -> Any:
+    def vspace_add(self, x: Value, y: Value) -> Any:
         """The sum of two tangents of this type."""
         return provided.add(x, y)
 
-    def shard(self, mesh: Any, manual_axes: frozenset[Any], check_vma: bool, spec: Any) -> Any:
+    def shard(self, mesh: object, manual_axes: frozenset[object], check_vma: bool, spec: object) -> Any:
         """The type of each device's part of a value that lies over a mesh as `spec` says."""
         return provided.parts().part_aval(self, spec, mesh, manual_axes, check_vma)
 
-    def unshard(self, mesh: Any, check_vma: bool, spec: Any) -> Any:
+    def unshard(self, mesh: object, check_vma: bool, spec: object) -> Any:
         """The type of the value of which each device has a part of this type."""
         parts = provided.parts()
         return parts.whole_aval(self, spec, mesh, parts.named_here(mesh), check_vma)
@@ -338,11 +344,12 @@ class ShapedArray(Aval):
         return int(self.shape[0])
 
 
-def _remake(shape: Any, dtype: Any, weak_type: bool, sharding: Any, vma: frozenset[str], space: MemorySpace) -> ShapedArray:
+def _remake(shape: Sequence[Size], dtype: DType, weak_type: bool, sharding: object,
+            vma: frozenset[str], space: MemorySpace) -> ShapedArray:
     return ShapedArray(shape, dtype, weak_type, sharding=sharding, vma=vma, memory_space=space)
 
 
-def _dimension(d: Any) -> Any:
+def _dimension(d: Size) -> Any:
     return d if is_symbolic(d) else operator.index(d)
 
 
@@ -350,7 +357,7 @@ def _names_text(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"({','.join(names)})"
 
 
-def shape_text(shape: Any) -> str:
+def shape_text(shape: Sequence[Size]) -> str:
     """Sizes joined by commas, as in `f32[2,3]`."""
     return ",".join(map(str, shape))
 
@@ -412,12 +419,12 @@ class Zero:
 aval_rules: dict[type, Any] = {}
 
 
-def register_aval_of(kind: type, aval: Any) -> None:
+def register_aval_of(kind: type, aval: Callable[..., Aval]) -> None:
     """Say how to find the type of values of Python class `kind`."""
     aval_rules[kind] = aval
 
 
-def aval_of(x: Any) -> Any:
+def aval_of(x: Value) -> Any:
     """The type of a value: array, tracer, NumPy array or scalar, Python scalar.
 
     Raises TypeError for any other object.
@@ -440,7 +447,7 @@ def aval_of(x: Any) -> Any:
                     "  Array arguments are arrays, NumPy arrays and scalars, and Python numbers.")
 
 
-def is_valid_type(x: Any) -> bool:
+def is_valid_type(x: Value) -> bool:
     """Whether `x` is a value of the language: something that has an aval."""
     if isinstance(x, np.ndarray | np.generic):
         return x.dtype in dtypes.ALL_SET or x.dtype == float0
@@ -450,7 +457,7 @@ def is_valid_type(x: Any) -> bool:
 def _scalar(kind: type) -> Any:
     known: dict[bool, ShapedArray] = {}
 
-    def rule(x: Any) -> ShapedArray:
+    def rule(x: Value) -> ShapedArray:
         x64 = config.enable_x64.value
         found = known.get(x64)
         if found is None:
@@ -465,7 +472,7 @@ for _kind in (int, float, complex, bool):
 register_aval_of(Dimension, _scalar(int))
 
 
-def _numpy(x: Any) -> ShapedArray:
+def _numpy(x: np.ndarray | np.generic) -> ShapedArray:
     if "numpy.ma" in sys.modules and isinstance(x, np.ma.MaskedArray):  # numpy.ma takes 15 ms to load
         raise ValueError("numpy masked arrays are not supported as direct inputs to JAX functions. Use arr.filled() to convert "
                          f"the value to a standard numpy array.\n    value: {x!r:.200}")

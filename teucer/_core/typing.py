@@ -1,4 +1,7 @@
-"""Types for annotations: what functions of the library take and give."""
+"""Types for annotations: what rules and functions of the library take and give.
+
+Modules of the core and above import these for type checkers alone, under `if TYPE_CHECKING`.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,33 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 
 if TYPE_CHECKING:
+    from teucer._base.dtypes import ExtendedDType
+    from teucer._base.source import Place
     from teucer._core.array_type import Array as Array
+    from teucer._core.jaxpr import Atom as Atom
+    from teucer._core.types import Aval as Aval
+    from teucer._dimensions.dimensions import Dimension
 else:
     from teucer._xla.arrays import Array
 
-__all__ = ["Array", "ArrayLike", "Axis", "Binary", "DTypeLike", "Shape", "Unary"]
+__all__ = ["Array", "ArrayLike", "Axis", "Binary", "Cotangent", "DType", "DTypeLike", "Dim", "Dims",
+           "Params", "Partition", "Shape", "Size", "Source", "Stated", "Unary", "Value"]
+
+# A value of a program: an array, a traced value, a number, a reference, or a value of a library's type. `typeof` says which.
+Value: TypeAlias = object
+# A value, a symbolic zero (`Zero`), or None for an operand that has no cotangent.
+Cotangent: TypeAlias = object
+# The parameters of a call of a primitive. Only the rules of that primitive know what each one is.
+Params: TypeAlias = dict[str, Any]
+# The batch axis of an operand, None if it has none; and those of all operands.
+Dim: TypeAlias = int | None
+Dims: TypeAlias = Sequence[Dim]
+# The size of an axis, which may be symbolic.
+Size: TypeAlias = "int | Dimension"
+# The dtype of a type: NumPy's, or that of typed keys.
+DType: TypeAlias = "np.dtype[Any] | ExtendedDType"
+# Where an equation comes from: a line of the user's program, and name scopes.
+Source: TypeAlias = "tuple[Place | None, tuple[str, ...]] | None"
 
 # What an argument of a numerical function may be.
 ArrayLike: TypeAlias = Array | np.ndarray | np.bool_ | np.number | bool | int | float | complex
@@ -26,9 +51,41 @@ class _HasDType(Protocol):
 # What may say a dtype: also a class of scalars, or an object with an attribute `dtype`.
 DTypeLike: TypeAlias = np.dtype | type | str | _HasDType
 # Sizes, which may be symbolic, and so are not always int.
-Shape: TypeAlias = int | Sequence[Any]
+Shape: TypeAlias = "int | Sequence[Size]"
 # An axis, several, or None for all.
 Axis: TypeAlias = int | Sequence[int] | None
+
+
+class Stated:
+    """What types of arrays and references say, and types of libraries may say. Tokens lack it."""
+
+    shape: tuple[Any, ...]
+    ndim: int
+    dtype: Any
+    weak_type: bool
+    vma: frozenset[str]
+    sharding: Any
+    unreduced: frozenset[Any]
+    reduced: frozenset[Any]
+    physical: Any
+    memory_space: Any
+
+    def update(self, **changes: object) -> Any: ...
+    def str_short(self, short_dtypes: bool = False) -> str:
+        raise NotImplementedError
+    def vspace_zero(self) -> Any: ...
+    def vspace_add(self, x: object, y: object) -> Any: ...
+
+
+class Partition(Protocol):
+    """How an array lies over the axes of a mesh: a `NamedSharding`, which a floor above the core defines."""
+
+    @property
+    def spec(self) -> Any: ...
+    @property
+    def mesh(self) -> Any: ...
+    def with_spec(self, spec: object) -> Any: ...
+    def inserted(self, ndim: int, axis: int, entry: object) -> Any: ...
 
 
 class _Staged(Protocol):
@@ -36,19 +93,19 @@ class _Staged(Protocol):
 
     __name__: str
 
-    def lower(self, *args: Any, **kwargs: Any) -> Any: ...
-    def trace(self, *args: Any, **kwargs: Any) -> Any: ...
-    def eval_shape(self, *args: Any, **kwargs: Any) -> Any: ...
+    def lower(self, *args: object, **kwargs: object) -> Any: ...
+    def trace(self, *args: object, **kwargs: object) -> Any: ...
+    def eval_shape(self, *args: object, **kwargs: object) -> Any: ...
     def clear_cache(self) -> None: ...
 
 
 class Unary(_Staged, Protocol):
     """An elementwise function of one operand, made by a table."""
 
-    def __call__(self, x: ArrayLike, /, **options: Any) -> Array: ...
+    def __call__(self, x: ArrayLike, /, **options: object) -> Array: ...
 
 
 class Binary(_Staged, Protocol):
     """An elementwise function of two operands, made by a table."""
 
-    def __call__(self, x: ArrayLike, y: ArrayLike, /, **options: Any) -> Array: ...
+    def __call__(self, x: ArrayLike, y: ArrayLike, /, **options: object) -> Array: ...

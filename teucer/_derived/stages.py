@@ -39,11 +39,11 @@ class ArgInfo(NamedTuple):
 
     @property
     def shape(self) -> Any:
-        return self.aval.shape  # type: ignore[attr-defined]
+        return self.aval.shape
 
     @property
     def dtype(self) -> Any:
-        return self.aval.dtype  # type: ignore[attr-defined]
+        return self.aval.dtype
 
 
 class OutInfo(NamedTuple):

@@ -4,16 +4,32 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from teucer._base import source
 from teucer._lower import text
 from teucer._lower.value import Value
 
-__all__ = ["argument", "boundary", "donated_to", "returned"]
+if TYPE_CHECKING:
+    from teucer._core.typing import Atom, Aval
+    from teucer._devices.chosen import GSPMDSharding
+    from teucer._devices.shardings import NamedSharding
+    from teucer._lower.context import Module
+
+__all__ = ["Argument", "argument", "boundary", "donated_to", "returned"]
 
 
-def donated_to(args: Sequence[Any], outs: Sequence[Any], out_buffers: Sequence[tuple[str, ...]] = ()) -> dict[int, int]:
+class Argument(NamedTuple):
+    """An argument of the main function: its type, and what is known of its buffer. buffer: its attributes (`text.buffer`)."""
+
+    aval: Any
+    donated: bool = False
+    sharding: Any = None
+    buffer: tuple[str, ...] = ()
+
+
+def donated_to(args: Sequence[Argument], outs: Sequence[Value | Atom],
+               out_buffers: Sequence[tuple[str, ...]] = ()) -> dict[int, int]:
     """For each donated argument, a result of the same type, layout and memory to be written over it; warns of those without."""
     if True not in [arg.donated for arg in args]:
         return {}
@@ -29,7 +45,7 @@ def donated_to(args: Sequence[Any], outs: Sequence[Any], out_buffers: Sequence[t
     return aliases
 
 
-def _warn_of_unusable(args: Sequence[Any], outs: Sequence[Any], aliases: dict[int, int]) -> None:
+def _warn_of_unusable(args: Sequence[Argument], outs: Sequence[Value | Atom], aliases: dict[int, int]) -> None:
     """Warn of donated arguments that no result can take the place of: of the same type, or at least as many bytes."""
     taken = set(aliases.values())
     free = [_size(out.aval) for i, out in enumerate(outs) if i not in taken]
@@ -46,18 +62,18 @@ def _warn_of_unusable(args: Sequence[Any], outs: Sequence[Any], aliases: dict[in
                       stacklevel=source.user_stacklevel())
 
 
-def _size(aval: Any) -> Any:
+def _size(aval: Aval) -> Any:
     """Bytes of the buffer."""
     return aval.physical.size * aval.physical.dtype.itemsize
 
 
-def boundary(module: Any, aval: Any, sharding: Any, buffer: tuple[str, ...]) -> list[str]:
+def boundary(module: Module, aval: Aval, sharding: NamedSharding | GSPMDSharding | None, buffer: tuple[str, ...]) -> list[str]:
     """The attributes that an argument or a result has."""
     laid = [] if sharding is None else [f"sdy.sharding = #sdy.sharding{module.sharding(sharding, aval.physical.ndim)}"]
     return [*laid, *buffer]
 
 
-def argument(module: Any, v: Value, arg: Any, alias: int | None) -> str:
+def argument(module: Module, v: Value, arg: Argument, alias: int | None) -> str:
     attrs = []
     if alias is not None:
         attrs.append(f"tf.aliasing_output = {alias} : i32")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -22,9 +22,13 @@ from teucer._devices import meshes
 from teucer._devices.chosen import GSPMDSharding
 from teucer._devices.shardings import NamedSharding, SingleDeviceSharding
 from teucer._lower import text
-from teucer._lower.boundary import argument, boundary, donated_to, returned
+from teucer._lower.boundary import Argument, argument, boundary, donated_to, returned
 from teucer._lower.extended import lower_by_batching
 from teucer._lower.value import Value
+
+if TYPE_CHECKING:
+    from teucer._core.primitive import Primitive
+    from teucer._core.typing import Aval, DTypeLike, Params
 
 __all__ = ["PLATFORM", "Argument", "Context", "Module", "Value", "lower_module"]
 
@@ -32,15 +36,6 @@ __all__ = ["PLATFORM", "Argument", "Context", "Module", "Value", "lower_module"]
 PLATFORM = "_platform_index"
 # A mesh without axes: of the first device.
 _FIRST = ((), "first")
-
-
-class Argument(NamedTuple):
-    """An argument of the main function: its type, and what is known of its buffer. buffer: its attributes (`text.buffer`)."""
-
-    aval: Any
-    donated: bool = False
-    sharding: Any = None
-    buffer: tuple[str, ...] = ()
 
 
 @final
@@ -70,13 +65,13 @@ class Module:
         self.device: Any = None
         self.device_named = ""
 
-    def sharding(self, sharding: Any, ndim: int) -> str:
+    def sharding(self, sharding: NamedSharding | GSPMDSharding, ndim: int) -> str:
         """A sharding as an attribute."""
         if isinstance(sharding, GSPMDSharding):
             sharding = sharding.named(ndim)
         return text.partition(self.mesh_symbol(sharding.mesh), sharding, ndim)
 
-    def name_device(self, device: Any, by: str) -> None:
+    def name_device(self, device: object, by: str) -> None:
         """Say that the program runs on a device.
 
         Raises ValueError if it was said to run on another.
@@ -169,7 +164,7 @@ class Context:
 
     target = property(lambda self: provided.target(self.platforms[0]), doc="That of the platform, a `_targets.interface.Target`.")
 
-    def op(self, name: str, operands: Sequence[Value], avals: Sequence[Any], properties: str = "",
+    def op(self, name: str, operands: Sequence[Value], avals: Sequence[Aval], properties: str = "",
            regions: Sequence[str] = (), attributes: str = "") -> tuple[Value, ...]:
         """Write one operation in MLIR's generic form; its results have the given types.
 
@@ -189,7 +184,7 @@ class Context:
                           f"({in_types}) -> ({out_types}){self.location()}")
         return outs
 
-    def op1(self, name: str, operands: Sequence[Value], aval: Any, properties: str = "") -> Value:
+    def op1(self, name: str, operands: Sequence[Value], aval: Aval, properties: str = "") -> Value:
         """`op` for an operation of one result, without regions and discardable attributes."""
         if self.tags:
             return self.op(name, operands, (aval,), properties)[0]
@@ -223,7 +218,7 @@ class Context:
         scopes, label = ((*scopes, label), "") if label.startswith("jit(") else (scopes, label)
         return "/".join(filter(None, (self.path, stack_text(scopes), label)))
 
-    def constant(self, value: Any, dtype: Any = None) -> Value:
+    def constant(self, value: object, dtype: DTypeLike | None = None) -> Value:
         """A constant: a NumPy array or scalar, of the given dtype. A scalar is written once a block."""
         array = np.asarray(value, dtype)
         key = (array.dtype, array.tobytes()) if not array.shape else None
@@ -239,13 +234,13 @@ class Context:
             self.constants[key] = out
         return out
 
-    def literal(self, value: Any, aval: Any) -> Value:
+    def literal(self, value: object, aval: Aval) -> Value:
         """A Python or NumPy scalar, or a constant array, as a value of type `aval`."""
         if aval.dtype == dtypes.float0:
             return self.constant(np.zeros(aval.shape, np.bool_))
         return self.constant(value, aval.dtype)
 
-    def region(self, avals: Sequence[Any], body: Callable[..., Sequence[Value]],
+    def region(self, avals: Sequence[Aval], body: Callable[..., Sequence[Value]],
                terminator: str = "stablehlo.return") -> str:
         """The text of a region with one block, of arguments of the given types, that returns what `body` returns."""
         n = self.count
@@ -325,7 +320,7 @@ class Context:
         self.tags, (self.path, self.source, self.label, self.callers) = outer_tags, around
         return tuple([literal(v.val, v.aval) if type(v) is Literal else env[v] for v in jaxpr.outvars])
 
-    def trace(self, f: Callable[..., Any], *args: Value) -> tuple[Value, ...]:
+    def trace(self, f: Callable[..., Sequence[object]], *args: Value) -> tuple[Value, ...]:
         """Write what `f`, a function of arrays that returns a tuple of arrays, does."""
         avals = [v.aval for v in args]
         if partitioned or varying or in_host_memory:  # only the results of an equation are laid out
@@ -352,7 +347,7 @@ class Context:
         """Whether no mesh axis is left along which the compiler, or types, could partition."""
         return self.manual is not None and len(self.manual.axes) == len(self.manual.mesh.axis_names)
 
-    def laid_out(self, results: Sequence[Value], avals: Sequence[Any], params: dict[str, Any]) -> tuple[Value, ...]:
+    def laid_out(self, results: Sequence[Value], avals: Sequence[Aval], params: Params) -> tuple[Value, ...]:
         """Results laid out as their types, or a parameter with the devices, say."""
         if self.all_manual():
             return tuple([Value(v.name, aval) for v, aval in zip(results, avals, strict=True)])
@@ -361,7 +356,7 @@ class Context:
                       if aval.unreduced <= v.aval.unreduced else Value(self.summed(v, aval.partition).name, aval)
                       for v, aval in zip(results, avals, strict=True)])
 
-    def constrain(self, x: Value, sharding: Any) -> Value:
+    def constrain(self, x: Value, sharding: NamedSharding | GSPMDSharding | SingleDeviceSharding) -> Value:
         """x laid out by a sharding."""
         if type(sharding) is SingleDeviceSharding:
             self.module.name_device(sharding._device, f"device ids [{sharding._device.id}]: {self.label}"
@@ -373,14 +368,15 @@ class Context:
         self.lines.append(f"%{n} = sdy.sharding_constraint {x.name} {where} : {text.tensor_type(x.aval)}{self.location()}")
         return Value(f"%{n}", x.aval)
 
-    def summed(self, x: Value, sharding: Any) -> Value:
+    def summed(self, x: Value, sharding: NamedSharding) -> Value:
         """x laid out by a sharding over other axes of which its parts are still to be summed."""
         if sharding.spec.unreduced - x.aval.unreduced:
             # Shardy aborts where an operation that sums is itself to give parts of the sum, and does not sum over devices.
             x = self.constrain(x, x.aval.partition or sharding.with_spec([None] * x.aval.physical.ndim))
         return self.constrain(x, sharding)
 
-    def on_parts(self, args: Sequence[Value], avals: Sequence[Any], body: Callable[..., Sequence[Value]]) -> Sequence[Value]:
+    def on_parts(self, args: Sequence[Value], avals: Sequence[Aval],
+                 body: Callable[..., Sequence[Value]]) -> Sequence[Value]:
         """What `body` writes, on each device by itself where its results are parts of sums that are still to be taken."""
         if not any(a.unreduced for a in avals):
             return body(*args)
@@ -395,7 +391,8 @@ class Context:
         self.label = f"jit({name})"
         return self.op("func.call", (*self.scalars.values(), *args), closed.out_avals, target, attributes=attributes)
 
-    def function(self, name: str, avals: Sequence[Any], out_avals: Sequence[Any], body: Callable[..., Sequence[Value]]) -> str:
+    def function(self, name: str, avals: Sequence[Aval], out_avals: Sequence[Aval],
+                 body: Callable[..., Sequence[Value]]) -> str:
         """The symbol of a new function that does what `body`, which writes to this context, does."""
         symbol = self.module.unique_name(name)
         takes, gives = (", ".join(map(text.tensor_type, listed)) for listed in (avals, out_avals))
@@ -403,7 +400,7 @@ class Context:
                                      f"({takes}) -> ({gives})}}> ({self.region(avals, body, 'func.return')}) : () -> ()")
         return symbol
 
-    def lower_by_rule(self, primitive: Any, operands: list[Value], params: dict[str, Any], extended: bool) -> Sequence[Value]:
+    def lower_by_rule(self, primitive: Primitive, operands: list[Value], params: Params, extended: bool) -> Sequence[Value]:
         """Write a primitive that is on keys, or for several platforms."""
         avals = self.avals_out
 
@@ -418,7 +415,7 @@ class Context:
         results: Sequence[Value] = rule() if primitive.higher_order else self.by_platform(rule, avals)
         return results
 
-    def by_platform(self, rule: Callable[[], Sequence[Value]], avals: Sequence[Any]) -> tuple[Value, ...]:
+    def by_platform(self, rule: Callable[[], Sequence[Value]], avals: Sequence[Aval]) -> tuple[Value, ...]:
         """What `rule` writes for the platform; for several, a case of the platform's number, unless it is the same for all."""
         if len(self.platforms) == 1:
             return tuple(rule())
@@ -455,10 +452,11 @@ def emit_function(caller: Context, name: str, closed: ClosedJaxpr) -> str:
 
 
 def lower_module(name: str, jaxpr: Jaxpr, args: Sequence[Argument], platforms: Sequence[str], *,
-                 consts: Sequence[Any] = (),
+                 consts: Sequence[object] = (),
                  solve: Callable[[Context, Sequence[Value]], dict[str, Value]] | None = None,
-                 locations: bool = False, outs: Sequence[Any] = (), out_buffers: Sequence[tuple[str, ...]] = (),
-                 mesh: Any = None, manual: Any = None, abstract: bool = False) -> tuple[str, Module]:
+                 locations: bool = False, outs: Sequence[NamedSharding | GSPMDSharding | None] = (),
+                 out_buffers: Sequence[tuple[str, ...]] = (), mesh: object = None,
+                 manual: object = None, abstract: bool = False) -> tuple[str, Module]:
     """The text of a module whose main function is `jaxpr`.
 
     platforms: for several, the first argument of the module is the number of the one that it runs on.

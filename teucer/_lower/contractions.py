@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Size
 
 __all__ = ["Roles", "inverse_permutation", "remaining", "roles_of", "taken"]
 
@@ -18,7 +21,7 @@ class Roles(NamedTuple):
     kept: tuple[int, ...]
 
 
-def remaining(ndim: int, *taken: Any) -> tuple[int, ...]:
+def remaining(ndim: int, *taken: Sequence[int]) -> tuple[int, ...]:
     """The axes of an array that are in none of the given groups."""
     used = {i for group in taken for i in group}
     return tuple(i for i in range(ndim) if i not in used)
@@ -31,7 +34,7 @@ def roles_of(ndims: tuple[int, int], dimension_numbers: Any) -> tuple[Roles, Rol
     return lhs, rhs
 
 
-def taken(shape: Sequence[Any], spec: Sequence[int]) -> tuple[Any, ...]:
+def taken(shape: Sequence[Size], spec: Sequence[int]) -> tuple[Any, ...]:
     """The sizes of a shape in the order of a spec."""
     return tuple(shape[i] for i in spec)
 

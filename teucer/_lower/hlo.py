@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Concatenate, Generic, ParamSpec, final
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, final
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from teucer._dimensions.dimensions import is_constant, is_symbolic
 from teucer._lower import text
 from teucer._lower.context import Context, Value
 from teucer._lower.text import i64s
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Aval, DType, Size
 
 __all__ = ["bitcast_convert", "broadcast_in_dim", "case", "cholesky", "clamp", "compare", "concatenate", "convert", "convolution",
            "custom_call", "dot_general", "dynamic_slice", "dynamic_update_slice", "elementwise", "fft", "gather", "iota",
@@ -66,7 +69,7 @@ def _of_sizes(ctx: Context, kind: str, x: Value, y: Value) -> Value:
 _SAME_ON_SIZES = {"add": "add", "multiply": "multiply", "max": "maximum", "min": "minimum"}
 
 
-def sizes(ctx: Context, shape: Sequence[Any]) -> Value:
+def sizes(ctx: Context, shape: Sequence[Size]) -> Value:
     """A shape as an array of integers."""
     dtype = dtypes.canonicalize_dtype(np.dtype(np.int64))
     if is_constant(shape):
@@ -79,12 +82,12 @@ def sizes(ctx: Context, shape: Sequence[Any]) -> Value:
     return found
 
 
-def elementwise(ctx: Context, name: str, *xs: Value, aval: Any = None, properties: str = "") -> Value:
+def elementwise(ctx: Context, name: str, *xs: Value, aval: ShapedArray | None = None, properties: str = "") -> Value:
     """The operation stablehlo.<name> on values of one type; the result has the first's type unless `aval` is given."""
     return ctx.op1(f"stablehlo.{name}", xs, xs[0].aval.strengthen() if aval is None else aval, properties)
 
 
-def splat(ctx: Context, value: Any, aval: ShapedArray) -> Value:
+def splat(ctx: Context, value: object, aval: ShapedArray) -> Value:
     """A constant of type `aval` with all elements equal to a scalar."""
     if not aval.shape:
         return ctx.constant(value, aval.dtype)
@@ -104,7 +107,7 @@ def compare(ctx: Context, x: Value, y: Value, direction: str, kind: str | None =
                    f"compare_type = #stablehlo<comparison_type {kind}>")
 
 
-def convert(ctx: Context, x: Value, dtype: Any) -> Value:
+def convert(ctx: Context, x: Value, dtype: DType) -> Value:
     if x.dtype == dtype:
         return x
     return ctx.op1("stablehlo.convert", (x,), ShapedArray(x.shape, dtype))
@@ -210,7 +213,7 @@ def reduce(ctx: Context, xs: Sequence[Value], inits: Sequence[Value], axes: Sequ
 
 
 def reduce_window(ctx: Context, xs: Sequence[Value], inits: Sequence[Value], body: Callable[..., Sequence[Value]],
-                  avals: Sequence[Any], *, window: Shape, strides: Shape, padding: Sequence[tuple[int, int]],
+                  avals: Sequence[ShapedArray], *, window: Shape, strides: Shape, padding: Sequence[tuple[int, int]],
                   base_dilation: Shape, window_dilation: Shape) -> tuple[Value, ...]:
     scalars = [ShapedArray((), x.dtype) for x in xs]
     amounts = [amount for ends in padding for amount in ends]
@@ -242,7 +245,7 @@ def pairs(padding: Sequence[tuple[int, int]]) -> str:
     return text.array(np.asarray(padding, np.int64).reshape(len(padding), 2))
 
 
-def top_k(ctx: Context, x: Value, k: Any, avals: Sequence[ShapedArray]) -> tuple[Value, ...]:
+def top_k(ctx: Context, x: Value, k: int, avals: Sequence[Aval]) -> tuple[Value, ...]:
     """The greatest elements along the last axis, and their places."""
     if is_symbolic(k):
         return custom_call(ctx, "stablehlo.dynamic_top_k", [x, size(ctx, k)], avals, api_version=2, shaped=False)
@@ -289,7 +292,7 @@ def scatter(ctx: Context, x: Value, indices: Value, updates: Value, numbers: Any
 
 
 def case(ctx: Context, index: Value, branches: Sequence[Callable[[], Sequence[Value]]],
-         avals: Sequence[Any]) -> tuple[Value, ...]:
+         avals: Sequence[ShapedArray]) -> tuple[Value, ...]:
     """The results of the branch that the i32 `index` chooses; the last one if it is out of bounds."""
     return ctx.op("stablehlo.case", (index,), avals, regions=[ctx.region((), branch) for branch in branches])
 
@@ -321,7 +324,7 @@ def optimization_barrier(ctx: Context, xs: Sequence[Value]) -> tuple[Value, ...]
     return tuple([x if x.aval.unreduced else next(outs) for x in xs])
 
 
-def custom_call(ctx: Context, target: str, operands: Sequence[Value], avals: Sequence[Any], *, config: str | None = None,
+def custom_call(ctx: Context, target: str, operands: Sequence[Value], avals: Sequence[Aval], *, config: str | None = None,
                 api_version: int = 4, operand_layouts: Sequence[Sequence[int]] | None = None,
                 result_layouts: Sequence[Sequence[int]] | None = None, has_side_effect: bool = False,
                 aliases: Sequence[tuple[int, int]] = (), attributes: str = "", called: Sequence[str] = (),

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, final
 
 from teucer._base import config, source
 from teucer._base.source import Record
 from teucer._lower import text
+
+if TYPE_CHECKING:
+    from teucer._lower.context import Context
 
 __all__ = ["Locations"]
 
@@ -22,7 +25,7 @@ class Locations:
         self._symbols: dict[str, str] = {}
         self._calls: dict[tuple[Record, str], str] = {}
 
-    def begin(self, ctx: Any) -> str:
+    def begin(self, ctx: Context) -> str:
         """Say of the operations of the main function who had it written; the location of its end."""
         ctx.callers = self.around
         return self.named(ctx.path, self.around)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,10 @@ from teucer._base import dtypes
 from teucer._core.specs import UNCONSTRAINED, entry_names
 from teucer._core.types import ShapedArray
 from teucer._dimensions.dimensions import is_symbolic
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Aval, DType, Size
+    from teucer._devices.shardings import NamedSharding
 
 __all__ = ["AUTO", "POLYMORPHIC", "array", "buffer", "dense", "element_type", "i64s", "mesh", "partition", "quoted",
            "tensor_type", "with_metadata"]
@@ -37,7 +41,7 @@ def buffer(layout: str | None, memory: str | None) -> tuple[str, ...]:
     return laid if memory is None else (*laid, f'mhlo.memory_kind = "{memory}"')
 
 
-def element_type(dtype: Any) -> str:
+def element_type(dtype: DType) -> str:
     """The MLIR name of an element type.
 
     >>> element_type(np.dtype("uint8")), element_type(np.dtype("complex64"))
@@ -48,7 +52,7 @@ def element_type(dtype: Any) -> str:
     return _ELEMENTS[dtype.name]
 
 
-def tensor_type(aval: Any) -> str:
+def tensor_type(aval: Aval) -> str:
     """The MLIR type of values of an aval, `?` for symbolic dimensions; the text is kept on the aval.
 
     >>> tensor_type(ShapedArray((2, 3), np.dtype("float32")))
@@ -83,7 +87,7 @@ def quoted(text: str) -> str:
     return json.dumps(text)
 
 
-def partition(symbol: str, sharding: Any, ndim: int) -> str:
+def partition(symbol: str, sharding: NamedSharding, ndim: int) -> str:
     """The partition of a value of `ndim` axes over the mesh @symbol: `<@mesh, [{"x"}, {}]>`."""
     spec = sharding.spec
     entries = (*spec.partitions, *(None,) * (ndim - len(spec)))
@@ -94,29 +98,29 @@ def partition(symbol: str, sharding: Any, ndim: int) -> str:
     return f"<@{symbol}, [{', '.join(axes)}]{unreduced}>"
 
 
-def mesh(symbol: str, shape: Any, device_ids: Any) -> str:
+def mesh(symbol: str, shape: Iterable[tuple[object, int]], device_ids: Sequence[int]) -> str:
     """The definition of a mesh of axes with their sizes, over the program's devices in the order of `device_ids`."""
     order = "" if list(device_ids) == list(range(len(device_ids))) else f", device_ids=[{', '.join(map(str, device_ids))}]"
     return f"sdy.mesh @{symbol} = <[{', '.join(f'{_axis(name)}={size}' for name, size in shape)}]{order}>"
 
 
-def _axis(name: Any) -> str:
+def _axis(name: object) -> str:
     return quoted(str(name))
 
 
-def i64s(xs: Any) -> str:
+def i64s(xs: Sequence[Size]) -> str:
     """Integers as a dense array attribute: `array<i64: 0, 1>`. Raises InconclusiveDimensionOperation for symbolic dimensions."""
     return f"array<i64: {('%d, ' * len(xs) % (*xs,))[:-2]}>" if len(xs) else "array<i64>"
 
 
-def array(value: Any) -> str:
+def array(value: object) -> str:
     """A NumPy array as a `dense<...> : tensor<...>` attribute."""
     value = np.asarray(value)
     kind = tensor_type(ShapedArray(value.shape, value.dtype))
     return f"{dense(value)} : {kind}"
 
 
-def dense(value: np.ndarray[Any, Any]) -> str:
+def dense(value: np.ndarray) -> str:
     """The `dense<...>` part of an array's attribute."""
     if value.size == 0:
         return "dense<>"
@@ -131,7 +135,7 @@ def dense(value: np.ndarray[Any, Any]) -> str:
     return f'dense<"0x{data.tobytes().hex().upper()}">'
 
 
-def _nested(value: np.ndarray[Any, Any]) -> str:
+def _nested(value: np.ndarray) -> str:
     return f"[{', '.join(map(_nested, value))}]" if value.ndim else _scalar(value[()])
 
 
@@ -155,7 +159,7 @@ def _scalar(x: Any) -> str:
 _METADATA = "mhlo.frontend_attributes = {"
 
 
-def with_metadata(attributes: str, tags: Any) -> str:
+def with_metadata(attributes: str, tags: Iterable[tuple[str, str]]) -> str:
     """The discardable attributes of an operation, with more that the compiler is told of it: pairs of a name and a string."""
     listed = ", ".join(f"{quoted(k)} = {quoted(v)}" for k, v in tags)
     if _METADATA in attributes:

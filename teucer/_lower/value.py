@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Aval
 
 __all__ = ["Value"]
 
@@ -12,8 +15,9 @@ class Value:
     """An SSA value: its name in the text, and its type."""
 
     __slots__ = ("name", "aval")
+    aval: Any
 
-    def __init__(self, name: str, aval: Any) -> None:
+    def __init__(self, name: str, aval: Aval) -> None:
         self.name, self.aval = name, aval
 
     @property

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Value
 
 __all__ = ["dce_closed", "dce_jaxpr", "filtered", "narrowed", "remove_dead"]
 
@@ -59,13 +62,13 @@ def dce_closed(closed: ClosedJaxpr, used_outputs: Sequence[bool], keep: Sequence
     return found if isinstance(found, tuple) else (closed, found)
 
 
-def narrowed(eqn: Eqn, used: Sequence[bool], taken: Sequence[bool], **params: Any) -> Eqn:
+def narrowed(eqn: Eqn, used: Sequence[bool], taken: Sequence[bool], **params: object) -> Eqn:
     """The equation with those of its results that are used, and those of its operands that are taken; itself if all are."""
     if all(used) and all(taken) and all(eqn.params[name] is value or eqn.params[name] == value for name, value in params.items()):
         return eqn
     return eqn.replace(invars=filtered(eqn.invars, taken), outvars=filtered(eqn.outvars, used), params={**eqn.params, **params})
 
 
-def filtered(xs: Sequence[Any], keep: Sequence[bool]) -> list[Any]:
+def filtered(xs: Sequence[Value], keep: Sequence[bool]) -> list[Any]:
     """The elements marked."""
     return [x for x, k in zip(xs, keep, strict=True) if k]

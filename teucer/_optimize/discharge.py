@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Sequence
-from typing import Any, NamedTuple, NoReturn, final
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, final
 
 import numpy as np
 
@@ -23,6 +23,11 @@ from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import current_trace, typeof, using
 from teucer._optimize.passes import map_jaxprs
 
+if TYPE_CHECKING:
+    from teucer._core.primitive import Primitive
+    from teucer._core.trace import Trace
+    from teucer._core.typing import Params, Source, Value
+
 __all__ = ["Cell", "Discharged", "discharge", "discharged", "makes_references", "uses_references", "with_literals",
            "without_references"]
 
@@ -33,7 +38,7 @@ class Cell:
 
     __slots__ = ("aval", "changed", "gone", "value")
 
-    def __init__(self, aval: RefType, value: Any) -> None:
+    def __init__(self, aval: RefType, value: Value) -> None:
         self.aval, self.value, self.changed, self.gone = aval, value, False, ""
 
     def read(self) -> Any:
@@ -43,7 +48,7 @@ class Cell:
                              f"  Read or write it before, or make another with jax.new_ref.")
         return self.value
 
-    def write(self, value: Any) -> None:
+    def write(self, value: Value) -> None:
         self.read()
         self.value, self.changed = array_ops.convert(value, self.aval.inner), True
 
@@ -55,7 +60,7 @@ class Discharged(NamedTuple):
     changed: tuple[int, ...]
     n_outs: int
 
-    def split(self, outs: Sequence[Any]) -> tuple[Sequence[Any], dict[int, Any]]:
+    def split(self, outs: Sequence[Value]) -> tuple[Sequence[Any], dict[int, Any]]:
         """Results, and by group the arrays that have changed."""
         return outs[:self.n_outs], dict(zip(self.changed, outs[self.n_outs:], strict=True))
 
@@ -83,7 +88,7 @@ _under = _Under()
 def _discharged(closed: ClosedJaxpr, groups: Sequence[int | None], wanted: tuple[int, ...] | None) -> Discharged:
     changed: list[int] = []
 
-    def on_values(*args: Any) -> list[Any]:
+    def on_values(*args: Value) -> list[Any]:
         cells: dict[int, Cell] = {}
         given = [x if g is None else cells.setdefault(g, Cell(aval, x))
                  for x, g, aval in zip(args, groups, closed.in_avals, strict=True)]
@@ -129,7 +134,7 @@ def uses_references(jaxpr: Jaxpr) -> bool:
     return found
 
 
-def _on_cells(eqn: Eqn, operands: tuple[Any, ...]) -> Sequence[Any]:
+def _on_cells(eqn: Eqn, operands: tuple[Value, ...]) -> Sequence[Any]:
     """An equation with cells in the place of references, under the current trace."""
     cells = any(type(x) is Cell for x in operands)
     if eqn.primitive.makes_references or (cells and eqn.primitive.discharge is not None):
@@ -139,7 +144,7 @@ def _on_cells(eqn: Eqn, operands: tuple[Any, ...]) -> Sequence[Any]:
     return current_trace().process(eqn.primitive, operands, pure_params(eqn.primitive, eqn.params))
 
 
-def _call_on_values(eqn: Eqn, operands: Sequence[Any]) -> Sequence[Any]:
+def _call_on_values(eqn: Eqn, operands: Sequence[Value]) -> Sequence[Any]:
     """A call that is given cells, made with their arrays."""
     if eqn.primitive.on_values is None or (eqn.primitive.keeps_references and _under.transformation):
         refuse_call(eqn.primitive, eqn.source)
@@ -152,13 +157,13 @@ def _call_on_values(eqn: Eqn, operands: Sequence[Any]) -> Sequence[Any]:
     return outs  # type: ignore[no-any-return]
 
 
-def refuse_call(primitive: Any, at: Any = None) -> NoReturn:
+def refuse_call(primitive: Primitive, at: Source = None) -> NoReturn:
     line = where(at, "\n    at ")
     raise NotImplementedError(f"{primitive}: a function that it calls reads or writes a reference from outside of it.{line}\n"
                               "  Read the array before (ref[...]), pass it, and write what is returned.")
 
 
-def pure_params(primitive: Any, params: dict[str, Any]) -> dict[str, Any]:
+def pure_params(primitive: Primitive, params: Params) -> dict[str, Any]:
     """The parameters of a call with the references discharged that its jaxprs make within."""
     if not primitive.higher_order or not any(map(uses_references, jaxprs_in_params(params))):
         return params
@@ -183,7 +188,7 @@ def makes_references(jaxpr: Jaxpr) -> bool:
     return any(eqn.primitive.makes_references or any(map(makes_references, jaxprs_in_params(eqn.params))) for eqn in jaxpr.eqns)
 
 
-def without_references(trace: Any, primitive: Any, args: Sequence[Any], params: dict[str, Any],
+def without_references(trace: Trace, primitive: Primitive, args: Sequence[Value], params: Params,
                        ) -> tuple[Any, ...] | None:
     """A call under a transformation, without references: the transformation's rules of calls know nothing of them.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from teucer._core import array_ops
 from teucer._core.high_types import AvalQDD, is_high, low_types, low_values, stated
@@ -17,6 +17,10 @@ from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import Trace, current_trace, using
 from teucer._core.types import high_types
 from teucer._optimize.discharge import with_literals
+
+if TYPE_CHECKING:
+    from teucer._core.primitive import Primitive
+    from teucer._core.typing import Aval, Params, Value
 
 __all__ = ["Low", "Operands", "has_high_boundary", "is_high_jaxpr", "lower_high", "lowered", "put_back",
            "refuse_mutable", "refuse_other_state", "taken_apart"]
@@ -56,7 +60,7 @@ class Low(NamedTuple):
     outs: tuple[Any, ...]
     ends: tuple[tuple[int, AvalQDD], ...]
 
-    def raised(self, outs: Sequence[Any], operands: Sequence[Any]) -> tuple[Any, ...]:
+    def raised(self, outs: Sequence[Value], operands: Sequence[Value]) -> tuple[Any, ...]:
         """The results of the high jaxpr, from those of the low one. Operands that change get what they hold now."""
         rest = iter(outs)
         results = tuple([_raised(aval, rest) for aval in self.outs])
@@ -65,7 +69,7 @@ class Low(NamedTuple):
         return results
 
 
-def _raised(aval: Any, values: Iterator[Any]) -> Any:
+def _raised(aval: Aval, values: Iterator[Value]) -> Any:
     """The next value of a type, of the low values that come next."""
     if not is_high(aval):
         return next(values)
@@ -73,7 +77,7 @@ def _raised(aval: Any, values: Iterator[Any]) -> Any:
     return aval.new_from_loval(*parts) if type(aval) is AvalQDD else aval.raise_val(*parts)
 
 
-def taken_apart(operands: Sequence[Any], avals: Sequence[Any], refs: dict[int, list[Any]] | None = None) -> Operands:
+def taken_apart(operands: Sequence[Value], avals: Sequence[Aval], refs: dict[int, list[Value]] | None = None) -> Operands:
     """The operands of a call. With `refs`, those that change become references; one operand that is given twice, the same."""
     low: list[Any] = []
     sources: list[int] = []
@@ -103,12 +107,12 @@ def _lowered(closed: ClosedJaxpr, in_place: bool) -> Low:
     avals = closed.in_avals
     ends: list[tuple[int, AvalQDD]] = []
 
-    def on_low(*args: Any) -> list[Any]:
+    def on_low(*args: Value) -> list[Any]:
         # Libraries use their own primitives to take values apart, too.
         with using(LowTrace(current_trace())):
             return evaluated(iter(args))
 
-    def evaluated(rest: Iterator[Any]) -> list[Any]:
+    def evaluated(rest: Iterator[Value]) -> list[Any]:
         given: list[Any] = []
         refs: dict[int, list[Any]] = {}
         for i, aval in enumerate(avals):
@@ -133,7 +137,7 @@ def _lowered(closed: ClosedJaxpr, in_place: bool) -> Low:
     return Low(jaxpr, tuple(closed.out_avals), () if in_place else tuple(ends))
 
 
-def _write(refs: Sequence[Any], first: Sequence[Any], last: Sequence[Any], begin: AvalQDD, end: AvalQDD) -> None:
+def _write(refs: Sequence[Value], first: Sequence[Value], last: Sequence[Value], begin: AvalQDD, end: AvalQDD) -> None:
     """Put what a value holds at the end of a loop's step into references."""
     refuse_other_state(begin, end, "a step of a loop leaves it holding something else than before")
     for ref, old, new in zip(refs, first, last, strict=True):
@@ -148,7 +152,7 @@ def refuse_other_state(one: AvalQDD, other: AvalQDD, why: str) -> None:
                         f"    one: {one.qdd}\n    other: {other.qdd}\n  The tree, the shapes and the dtypes must stay as they are.")
 
 
-def refuse_mutable(primitive: Any, avals: Sequence[Any]) -> None:
+def refuse_mutable(primitive: Primitive, avals: Sequence[Aval]) -> None:
     """Raise NotImplementedError if a value that changes is carried by a loop, or is a sequence of them."""
     for aval in avals:
         if type(aval) is AvalQDD:
@@ -156,7 +160,7 @@ def refuse_mutable(primitive: Any, avals: Sequence[Any]) -> None:
                                       "the xs of a loop.\n  Close over it.")
 
 
-def put_back(operands: Sequence[Any], avals: Sequence[Any], refs: dict[int, list[Any]]) -> None:
+def put_back(operands: Sequence[Value], avals: Sequence[AvalQDD], refs: dict[int, list[Value]]) -> None:
     """Give operands that change what a loop has left in their references."""
     done = set()
     for x, aval in zip(operands, avals, strict=True):
@@ -165,7 +169,7 @@ def put_back(operands: Sequence[Any], avals: Sequence[Any], refs: dict[int, list
             aval.aval.update_from_loval(aval.qdd, x, *map(array_ops.read_reference, refs[id(x)]))
 
 
-def _unweak(state: Any) -> Any:
+def _unweak(state: object) -> Any:
     return state.normalize() if hasattr(state, "normalize") else state
 
 
@@ -175,9 +179,9 @@ class LowTrace(Trace):
 
     __slots__ = ()
 
-    def process(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
+    def process(self, primitive: Primitive, args: tuple[Value, ...], params: Params) -> tuple[Any, ...]:
         if primitive.high:
-            return primitive.evaluate(*args, **params)  # type: ignore[no-any-return]
+            return primitive.evaluate(*args, **params)
         avals = [stated(x) for x in args]
         # Rules of custom functions have had their say.
         if (primitive.keeps_references or any(map(is_high, avals)) or any(map(is_high_jaxpr, jaxprs_in_params(params)))

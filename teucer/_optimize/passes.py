@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from enum import Flag, auto
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
@@ -21,6 +21,10 @@ from teucer._core.places import NOWHERE
 from teucer._core.primitive import Call
 from teucer._optimize.dce import remove_dead
 from teucer._optimize.structure import Structure, literal_key, params_key, structural_key
+
+if TYPE_CHECKING:
+    from teucer._core.primitive import Primitive
+    from teucer._core.typing import Aval, DTypeLike, Params, Value
 
 __all__ = ["PASSES", "Known", "Pass", "Rule", "optimize", "rewrite", "share"]
 
@@ -192,7 +196,7 @@ class _Sweep:
         self.changed = True
         return True
 
-    def folded(self, eqn: Eqn, operands: Sequence[Atom], aval: Any) -> Literal | Eqn | None:
+    def folded(self, eqn: Eqn, operands: Sequence[Atom], aval: Aval) -> Literal | Eqn | None:
         """A call on constants as a constant: a literal, or a literal repeated in the way of an operand."""
         literals = [self.known.constant(v) for v in operands]
         if None in literals:
@@ -252,7 +256,7 @@ def rewritten(jaxpr: Jaxpr, rules: Rule) -> Jaxpr:
     return changed_once(jaxpr, (rewrite, rules.value), lambda j: rewrite(j, rules))
 
 
-def changed_once(jaxpr: Jaxpr, key: Any, change: Callable[[Jaxpr], Jaxpr]) -> Jaxpr:
+def changed_once(jaxpr: Jaxpr, key: Value, change: Callable[[Jaxpr], Jaxpr]) -> Jaxpr:
     """What `change` makes of a jaxpr, kept on it under a key."""
     if key not in jaxpr.cache:
         new = change(jaxpr)
@@ -272,7 +276,7 @@ def map_jaxprs(eqn: Eqn, f: Callable[[Jaxpr], Jaxpr]) -> Eqn:
     return eqn.replace(params={**eqn.params, **changed}) if changed else eqn
 
 
-def _mapped(value: Any, f: Callable[[Jaxpr], Jaxpr]) -> Any:
+def _mapped(value: Value, f: Callable[[Jaxpr], Jaxpr]) -> Any:
     if type(value) is ClosedJaxpr:
         new = f(value.jaxpr)
         return value if new is value.jaxpr else value.replace(jaxpr=new)
@@ -297,7 +301,7 @@ _FOLDED = frozenset(np.dtype(name) for name in ("bool", "int8", "int16", "int32"
                                                 "uint64", "float16", dtypes.bfloat16, "float32", "float64"))
 
 
-def _fold(primitive: Any, literals: Sequence[Any], params: dict[str, Any], dtype: Any) -> Any:
+def _fold(primitive: Primitive, literals: Sequence[Any], params: Params, dtype: DTypeLike) -> Any:
     """The scalar that a primitive makes of scalars; None if XLA might make another one of them."""
     with np.errstate(all="ignore"):
         arrays = [np.asarray(x.val, x.aval.dtype) for x in literals]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Literal
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Params
 
 __all__ = ["Structure", "literal_key", "params_key", "structural_key"]
 
@@ -17,7 +20,7 @@ class Structure:
 
     __slots__ = ("_hash", "parts")
 
-    def __init__(self, parts: Any) -> None:
+    def __init__(self, parts: object) -> None:
         self.parts, self._hash = parts, hash(parts)
 
     def __hash__(self) -> int:
@@ -65,7 +68,7 @@ def literal_key(literal: Literal) -> Any:
     return dtype, value if value and dtype.kind in "biuf" else repr(value)
 
 
-def params_key(params: dict[str, Any]) -> Any:
+def params_key(params: Params) -> Any:
     """Equal for equal parameters; jaxprs among them are equal if their structures are.
 
     Its hash raises TypeError if a parameter is not hashable.

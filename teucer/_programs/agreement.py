@@ -55,7 +55,7 @@ def _group_of(devices: Sequence[Any]) -> tuple[int, ...]:
     return tuple(sorted(numbers)) if len(numbers) > 1 else ()
 
 
-def agree(devices: Sequence[Any], name: str, text: str) -> Agreement | None:
+def agree(devices: Sequence[object], name: str, text: str) -> Agreement | None:
     """What the processes that devices belong to know a program by, which they are about to compile; None for one process.
 
     Raises ProcessFailure, in every process but the first of them, if its program is another one.

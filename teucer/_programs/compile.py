@@ -6,7 +6,7 @@ import functools
 import itertools
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, NamedTuple, final
 
 from teucer._arrays import transfer
 from teucer._base import config
@@ -15,8 +15,7 @@ from teucer._devices import shardings
 from teucer._devices.placement import Placement
 from teucer._executables import compilations, preload
 from teucer._executables.compile import Executable, OnDemand, Source, compile_module, compile_together, fingerprint
-from teucer._lower.boundary import donated_to
-from teucer._lower.context import Argument
+from teucer._lower.boundary import Argument, donated_to
 from teucer._optimize.dce import dce_jaxpr
 from teucer._programs.agreement import agree
 from teucer._programs.job import Job
@@ -209,7 +208,7 @@ def _whole_executable(job: Job) -> Executable:
     return _compiler(lower(job._replace(quiet=True)), job.options)()[0]
 
 
-def _compiler(lowering: Lowering, options: Sequence[tuple[str, Any]], *, lean: bool = False,
+def _compiler(lowering: Lowering, options: Sequence[tuple[str, object]], *, lean: bool = False,
               ) -> Callable[[], tuple[Executable, Source]]:
     """What compiles a lowered jaxpr; lean: quickly rather than well."""
     placement = lowering.placement

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teucer._base import config, errors, memo
 from teucer._core.jaxpr import Jaxpr
@@ -19,12 +19,15 @@ from teucer._programs.run import execute, fast_path, shard_arg_fallback
 from teucer._trees.pytrees import tree_structure
 from teucer._xla.dispatcher import dispatcher
 
+if TYPE_CHECKING:
+    from teucer._core.typing import Params, Value
+
 __all__ = ["check_no_tracers", "forget", "note_keys", "runner"]
 
 _dispatchers: dict[Any, Callable[..., tuple[Any, ...]]] = {}
 
 
-def runner(primitive: Primitive, params: dict[str, Any]) -> Callable[..., tuple[Any, ...]]:
+def runner(primitive: Primitive, params: Params) -> Callable[..., tuple[Any, ...]]:
     """What runs a primitive at once: its own C++ dispatcher, one a primitive and parameter set."""
     key = (primitive, *params.items()) if params else primitive
     try:
@@ -39,14 +42,14 @@ def runner(primitive: Primitive, params: dict[str, Any]) -> Callable[..., tuple[
 provided.fill(runner=runner)
 
 
-def _primitive_dispatcher(primitive: Primitive, params: dict[str, Any]) -> Callable[..., tuple[Any, ...]]:
+def _primitive_dispatcher(primitive: Primitive, params: Params) -> Callable[..., tuple[Any, ...]]:
     name = primitive.name
     programs: dict[Any, Jaxpr] = {}
 
-    def apply(*args: Any) -> tuple[Any, ...]:
+    def apply(*args: Value) -> tuple[Any, ...]:
         return primitive.call(*args, **params)
 
-    def cache_miss(*args: Any) -> tuple[Any, Any]:
+    def cache_miss(*args: Value) -> tuple[Any, Any]:
         check_no_tracers(args)
         avals = tuple([typeof(x) for x in args])
         signature = (avals, config.trace_context())
@@ -60,7 +63,7 @@ def _primitive_dispatcher(primitive: Primitive, params: dict[str, Any]) -> Calla
         fast = fast_path(program, _tuple_tree(len(program.out_avals)), args)
         return tuple(execute(program, args)), fast
 
-    def run_uncached(*args: Any) -> tuple[Any, ...]:
+    def run_uncached(*args: Value) -> tuple[Any, ...]:
         """What C++ calls under disable_jit: a primitive is a program even then."""
         outs: tuple[Any, ...] = cache_miss(*args)[0]
         return outs
@@ -68,7 +71,7 @@ def _primitive_dispatcher(primitive: Primitive, params: dict[str, Any]) -> Calla
     return dispatcher(str(name), run_uncached, cache_miss, shard_arg_fallback=shard_arg_fallback)  # type: ignore[no-any-return]
 
 
-def note_keys(jaxpr: Jaxpr, args: Sequence[Any], what: str) -> None:
+def note_keys(jaxpr: Jaxpr, args: Sequence[Value], what: str) -> None:
     """Have somebody look whether a call uses a random key twice, if there are such keys."""
     if hasattr(provided, "note_keys"):
         provided.note_keys(jaxpr, args, what)
@@ -79,7 +82,7 @@ def _tuple_tree(n: int) -> Any:
     return tree_structure((0,) * n)
 
 
-def check_no_tracers(args: Sequence[Any]) -> None:
+def check_no_tracers(args: Sequence[Value]) -> None:
     """Raise UnexpectedTracerError if a traced value has come where there is nothing to trace."""
     for x in args:
         if isinstance(x, Tracer):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from teucer._arrays import formats
 from teucer._base import config
@@ -15,11 +15,16 @@ from teucer._devices.placement import Memories, Placement, on_device, over_mesh,
 from teucer._dynamic import sizes
 from teucer._executables import compilations
 from teucer._lower import text
-from teucer._lower.context import Argument, lower_module
+from teucer._lower.boundary import Argument
+from teucer._lower.context import lower_module
 from teucer._optimize.dce import dce_jaxpr
 from teucer._optimize.discharge import discharge
 from teucer._optimize.high import lower_high
 from teucer._programs.job import Job
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Value
+    from teucer._lower.context import Module
 
 __all__ = ["Lowering", "lower", "trace_time"]
 
@@ -71,7 +76,7 @@ class _Main(NamedTuple):
                             solve=lambda ctx, values: sizes.in_module(ctx, values, self.names))
 
 
-def lower(job: Job, platforms: Sequence[str] | None = None, *, locations: bool = False, consts: Sequence[Any] = (),
+def lower(job: Job, platforms: Sequence[str] | None = None, *, locations: bool = False, consts: Sequence[Value] = (),
           arg_names: Sequence[str] = ()) -> Lowering:
     """Lower the jaxpr of a job as it is, with the shardings of its placement, for its platform or for others.
 
@@ -111,7 +116,7 @@ def lower(job: Job, platforms: Sequence[str] | None = None, *, locations: bool =
                     trace_time(main.jaxpr), took, main.jaxpr, main.memories)
 
 
-def _main(job: Job, consts: Sequence[Any], arg_names: Sequence[str]) -> _Main:
+def _main(job: Job, consts: Sequence[Value], arg_names: Sequence[str]) -> _Main:
     jaxpr, placement, n = job.jaxpr, job.placement, len(consts)
     live, used = dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))
     # Arguments of symbolic sizes say what these are.
@@ -138,7 +143,7 @@ def _main(job: Job, consts: Sequence[Any], arg_names: Sequence[str]) -> _Main:
                  memories, kept, placement.mesh)
 
 
-def _where(job: Job, module: Any) -> Placement:
+def _where(job: Job, module: Module) -> Placement:
     """Where a program runs, after the mesh or the device of which its text speaks."""
     placement = job.placement
     if placement.mesh is None and module.mesh is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from teucer._arrays import formats
 from teucer._core.trace import typeof
@@ -16,6 +16,10 @@ from teucer._programs.agreement import Agreement
 from teucer._programs.lower import Lowering
 from teucer._xla import arrays as xla_arrays
 from teucer._xla.client import XlaRuntimeError
+
+if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import Value
 
 __all__ = ["Program", "Step", "Steps"]
 
@@ -36,7 +40,7 @@ class Steps(NamedTuple):
     consts: tuple[Any, ...]
     results: tuple[int, ...]
 
-    def run(self, args: Sequence[Any]) -> list[Any]:
+    def run(self, args: Sequence[Value]) -> list[Any]:
         """The results of the program for arguments that are on its device.
 
         Raises the runtime's error if a donated argument is another one too, before anything has run.
@@ -54,7 +58,7 @@ class Steps(NamedTuple):
         return [values[i] for i in self.results]
 
 
-def _refuse_shared(args: Sequence[Any], donated: Sequence[int]) -> None:
+def _refuse_shared(args: Sequence[object], donated: Sequence[int]) -> None:
     for i in donated:
         for j, x in enumerate(args):
             if x is args[i] and i != j:
@@ -74,8 +78,9 @@ class Program:
     __slots__ = ("_executable", "kept", "placement", "in_shardings", "out_shardings", "in_orders", "out_avals", "handlers", "name",
                  "has_effects", "callbacks", "tangents_of_integers", "steps", "agreement")
 
-    def __init__(self, executable: Executable | LoadedCode | OnDemand, lowering: Lowering, out_avals: Sequence[Any], name: str,
-                 steps: Steps | None = None, agreement: Agreement | None = None) -> None:
+    def __init__(self, executable: Executable | LoadedCode | OnDemand, lowering: Lowering,
+                 out_avals: Sequence[ShapedArray], name: str, steps: Steps | None = None,
+                 agreement: Agreement | None = None) -> None:
         self.steps, self.agreement = steps, agreement
         self._executable, self.kept, self.name, self.has_effects = executable, lowering.kept, name, lowering.has_effects
         placement = self.placement = lowering.placement
@@ -131,7 +136,7 @@ class Program:
         data: bytes = self._executable.data()
         return data
 
-    def run(self, args: Sequence[Any]) -> list[Any]:
+    def run(self, args: Sequence[Value]) -> list[Any]:
         """The results for the arguments that it takes, on its devices."""
         if self.steps is not None:
             return self.steps.run(args)

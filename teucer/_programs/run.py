@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,10 +27,14 @@ from teucer._xla import arrays as xla_arrays
 from teucer._xla.client import XlaRuntimeError
 from teucer._xla.dispatcher import FastPath
 
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, Aval, Value
+    from teucer._xla.pytree import PyTreeDef
+
 __all__ = ["check_finite", "execute", "fast_path", "in_order", "shard_arg_fallback"]
 
 
-def execute(program: Program, args: Sequence[Any], *, checked: bool = True) -> list[Any]:
+def execute(program: Program, args: Sequence[Value], *, checked: bool = True) -> list[Any]:
     """Run a program on all of its jaxpr's arguments, on host or device."""
     if config.no_execution.value:
         raise RuntimeError(f"JAX tried to execute function jit({program.name}), but the no_execution config option is set.")
@@ -53,7 +57,7 @@ def execute(program: Program, args: Sequence[Any], *, checked: bool = True) -> l
     return outs
 
 
-def _run(program: Program, ready: Sequence[Any]) -> list[Any]:
+def _run(program: Program, ready: Sequence[Value]) -> list[Any]:
     if program.has_effects or (program.callbacks and program.steps is None):
         outs, token = xla_arrays.execute_with_token(program.executable, ready, program.handlers)
         effects.watch(token, program)
@@ -62,7 +66,7 @@ def _run(program: Program, ready: Sequence[Any]) -> list[Any]:
 
 
 @functools.lru_cache(256)
-def _identity(aval: Any) -> Jaxpr:
+def _identity(aval: Aval) -> Jaxpr:
     return stage_flat(lambda x: (x,), [aval], DebugInfo("device_put"))[0]
 
 
@@ -76,7 +80,7 @@ def in_order(x: Any, order: tuple[int, ...] | None) -> Any:
     return execute(program_for(Job(_identity(aval), "device_put", placement, (False,), keep_unused=True)), [x])[0]
 
 
-def check_finite(outs: Sequence[Any], name: str) -> None:
+def check_finite(outs: Sequence[Array], name: str) -> None:
     """Raise FloatingPointError for a NaN or infinity, as the options jax_debug_nans and jax_debug_infs ask."""
     if not (config.debug_nans.value or config.debug_infs.value):
         return
@@ -90,7 +94,7 @@ def check_finite(outs: Sequence[Any], name: str) -> None:
             raise FloatingPointError(f"invalid value (inf) encountered in {name}\n    result: {out.aval}")
 
 
-def fast_path(program: Program, out_tree: Any, args: Sequence[Any], n_consts: int = 0) -> FastPath | None:
+def fast_path(program: Program, out_tree: PyTreeDef, args: Sequence[Value], n_consts: int = 0) -> FastPath | None:
     """What the C++ dispatcher needs to run the program itself next time; None where Python must see each call.
 
     args: of this call, constants first, before it deletes those that are donated. C++ takes their layouts for a part of the
@@ -110,13 +114,13 @@ def fast_path(program: Program, out_tree: Any, args: Sequence[Any], n_consts: in
                     [None] * len(program.in_shardings), ready)
 
 
-def _lies_as_wanted(x: Any, sharding: Any) -> bool:
+def _lies_as_wanted(x: Value, sharding: object) -> bool:
     """Whether C++ may take an argument that the program wants laid out so: of a NamedSharding it takes the shards as they are."""
     if type(x) is not ArrayImpl or type(x._sharding) is not NamedSharding or x._sharding is sharding:
         return True
     return bool(x._sharding.is_equivalent_to(sharding, x.ndim))
 
 
-def shard_arg_fallback(x: Any, sharding: Any, layout: Any, copy_semantics: Any = None) -> Any:
+def shard_arg_fallback(x: Value, sharding: object, layout: object, copy_semantics: object = None) -> Any:
     """Called by the C++ dispatcher for an argument that is not where the executable wants it."""
     return transfer.to_sharding(x, sharding)

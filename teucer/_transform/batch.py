@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from teucer._core import array_ops, axes
 from teucer._core.jaxpr import ClosedJaxpr, eval_jaxpr
@@ -16,16 +16,20 @@ from teucer._core.trace import Trace, Tracer, check_alive, check_leaks, current_
 from teucer._core.types import ShapedArray, float0
 from teucer._optimize.discharge import without_references
 
+if TYPE_CHECKING:
+    from teucer._core.primitive import Primitive
+    from teucer._core.typing import Aval, Params, Partition, Size, Value
+
 __all__ = ["BatchTrace", "BatchTracer", "batch_flat", "batch_jaxpr", "laid_over", "mapped_aval", "unmapped_aval"]
 
 
 @functools.lru_cache(4096)  # types are interned; tracers ask at every look at their shape
-def mapped_aval(aval: Any, dim: int | None) -> Any:
+def mapped_aval(aval: Aval, dim: int | None) -> Any:
     """The type of one element of a batch."""
     return aval.dec_rank(None, dim)
 
 
-def unmapped_aval(aval: Any, dim: int | None, size: Any, explicit: Any = None) -> Any:
+def unmapped_aval(aval: Aval, dim: int | None, size: Size, explicit: Partition | None = None) -> Any:
     """The type of a batch of values; `explicit` is the partition of the batch axis."""
     if explicit is None or dim is None or aval.is_high:
         return aval.inc_rank(size, aval.leading_axis_spec() if dim == 0 else dim)
@@ -33,7 +37,7 @@ def unmapped_aval(aval: Any, dim: int | None, size: Any, explicit: Any = None) -
     return aval.update(shape=(*aval.shape[:dim], size, *aval.shape[dim:]), sharding=own.inserted(aval.ndim, dim, explicit.spec[0]))
 
 
-def laid_over(y: Any, dim: int | None, explicit: Any) -> Any:
+def laid_over(y: Value, dim: int | None, explicit: Partition | None) -> Any:
     """A batch whose axis lies over the Explicit mesh axes that it is to lie over; whatever has no partition as it is."""
     if explicit is None or dim is None:
         return y
@@ -53,7 +57,7 @@ class BatchTracer(Tracer):
 
     __slots__ = ("value", "dim")
 
-    def __init__(self, trace: Trace, value: Any, dim: int) -> None:
+    def __init__(self, trace: Trace, value: Value, dim: int) -> None:
         self._trace, self.value, self.dim = trace, value, dim
 
     @property
@@ -79,7 +83,7 @@ class BatchTrace(Trace):
         super().__init__(parent)
         self.axis = axis
 
-    def process(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
+    def process(self, primitive: Primitive, args: tuple[Value, ...], params: Params) -> tuple[Any, ...]:
         values: list[Any] = []
         dims: list[int | None] = []
         batched = False
@@ -117,7 +121,7 @@ class BatchTrace(Trace):
         check_alive(x)
         return True
 
-    def split(self, x: Any) -> tuple[Any, int | None]:
+    def split(self, x: Value) -> tuple[Any, int | None]:
         """The values and the batch dimension of what a function returned."""
         if type(x) is BatchTracer and (x._trace is self or self.continues(x)):
             return x.value, x.dim
@@ -128,7 +132,7 @@ class BatchTrace(Trace):
         return "a function being vectorised (vmap)"
 
 
-def batch_flat(f: Callable[..., Sequence[Any]], axis: Axis, args: Sequence[Any], dims: Sequence[int | None],
+def batch_flat(f: Callable[..., Sequence[Value]], axis: Axis, args: Sequence[Value], dims: Sequence[int | None],
                ) -> tuple[list[Any], list[int | None]]:
     """Results of a function of flat values on a batch, and their batch dimensions."""
     parent = current_trace()
@@ -159,7 +163,7 @@ def _batch_jaxpr(closed: ClosedJaxpr, axis: Axis, batched: Sequence[bool], wante
                  ) -> tuple[ClosedJaxpr, list[bool]]:
     out_batched: list[bool] = []
 
-    def on_batch(*args: Any) -> list[Any]:
+    def on_batch(*args: Value) -> list[Any]:
         outs, dims = batch_flat(lambda *xs: eval_jaxpr(closed.jaxpr, closed.consts, *xs), axis, args,
                                 [0 if b else None for b in batched])
         out_batched[:] = [d is not None or w for d, w in zip(dims, wanted, strict=True)]

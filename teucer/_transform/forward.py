@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from teucer._base import tracebacks
 from teucer._core import array_ops
@@ -16,13 +16,16 @@ from teucer._transform.jvp import jvp_flat
 from teucer._transform.linearize import linearize_flat
 from teucer._trees import pytrees
 
+if TYPE_CHECKING:
+    from teucer._core.typing import DType, Value
+
 __all__ = ["jvp", "known_part", "linearize"]
 
 boundary = tracebacks.api_boundary
 
 
 @boundary
-def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = False) -> Any:
+def jvp(fun: Callable[..., object], primals: Sequence[Value], tangents: Sequence[Value], has_aux: bool = False) -> Any:
     """Results of a function and their tangents, for tangents of its arguments: forward-mode differentiation.
 
     primals: tuple or list of arguments. tangents: the same trees; arrays of the arguments' shapes and tangent dtypes.
@@ -54,7 +57,7 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
     return (*results, known_part(f.aux)) if has_aux else results
 
 
-def _check_tangent(x: Any, t: Any) -> None:
+def _check_tangent(x: Value, t: Value) -> None:
     aval, tangent = typeof(x), typeof(t)
     expected = aval.tangent_aval()
     if aval.is_high:
@@ -71,12 +74,12 @@ def _check_tangent(x: Any, t: Any) -> None:
                          f"shape as {tangent.shape}")
 
 
-def _name(dtype: Any) -> str:
+def _name(dtype: DType) -> str:
     return "float0" if dtype == float0 else str(dtype.name)
 
 
 @boundary
-def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+def linearize(fun: Callable[..., object], *primals: Value, has_aux: bool = False) -> Any:
     """The value of a function, and its derivative there as a linear function of tangents, ready to be called often.
 
     Returns (output, f_jvp), with has_aux (output, f_jvp, aux). f_jvp takes tangents of the trees and types of `primals`;
@@ -114,7 +117,7 @@ pytrees.register_pytree_node(Pushforward, lambda p: ((p.residuals,), p[1:]),
 
 
 @boundary
-def _push(p: Pushforward, *tangents: Any) -> Any:
+def _push(p: Pushforward, *tangents: Value) -> Any:
     given, tree = pytrees.tree_flatten(tangents)
     if tree != p.in_tree:
         raise TypeError("linearized function called with tangents of another tree than the primals.\n"
@@ -130,9 +133,9 @@ def _push(p: Pushforward, *tangents: Any) -> Any:
                                                for a, m in zip(p.out_avals, p.moving_outs, strict=True)])
 
 
-def known_part(aux: Any) -> Any:
+def known_part(aux: object) -> Any:
     """Auxiliary results without the tracers of a transformation that has ended."""
-    def strip(x: Any) -> Any:
+    def strip(x: Value) -> Any:
         while isinstance(x, Tracer) and not x._trace.alive and hasattr(x, "primal"):
             x = x.primal
         return x

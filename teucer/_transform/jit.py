@@ -5,8 +5,8 @@ from __future__ import annotations
 import copyreg
 import functools
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from teucer._arrays.formats import at_boundary, check_argument
 from teucer._arrays.prefixes import Prefix, everywhere, place_of, prefixes
@@ -43,6 +43,9 @@ from teucer._programs.run import fast_path, shard_arg_fallback
 from teucer._transform.jit_calls import Inline, execute, hoist_consts, jit_p, sized_call_p
 from teucer._trees import pytrees
 from teucer._xla.dispatcher import PjitFunction, dispatcher
+
+if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
 
 __all__ = ["JitOptions", "Staged", "call_jitted", "dispatching", "jit", "job_of", "make_jit", "method", "placement_for", "prefixed",
            "stage_call"]
@@ -90,11 +93,14 @@ _dispatch_keys: dict[Any, object] = {}
 LIBRARY_MEMBERS = ("lower", "trace", "eval_shape", "clear_cache")
 
 
-def jit(fun: Callable[..., Any] | None = None, /, *, in_shardings: Any = None, out_shardings: Any = None,
-        static_argnums: Any = None, static_argnames: Any = None, donate_argnums: Any = None, donate_argnames: Any = None,
-        keep_unused: bool = False, device: Any = None, backend: str | None = None, inline: bool | Inline = False,
-        compiler_options: dict[str, Any] | None = None, outline: bool | None = None, dynamic_dims: Any = None,
-        dynamic_results: bool | int | None = None) -> Any:
+def jit(fun: Callable[..., object] | None = None, /, *, in_shardings: object = None,
+        out_shardings: object = None, static_argnums: int | Sequence[int] | None = None,
+        static_argnames: str | Iterable[str] | None = None,
+        donate_argnums: int | Sequence[int] | None = None,
+        donate_argnames: str | Iterable[str] | None = None, keep_unused: bool = False,
+        device: object = None, backend: str | None = None, inline: bool | Inline = False,
+        compiler_options: Mapping[str, object] | None = None, outline: bool | None = None,
+        dynamic_dims: object = None, dynamic_results: bool | int | None = None) -> Any:
     """A function that is traced once for each signature of its arguments, compiled by XLA, and run as one program.
 
     fun: a function of pytrees of arrays that returns one, without side effects; or None, for a decorator with options.
@@ -136,9 +142,12 @@ def jit(fun: Callable[..., Any] | None = None, /, *, in_shardings: Any = None, o
     return jitted if fun is None else jitted(fun)
 
 
-def _jit(fun: Callable[..., Any], /, *, in_shardings: Any, out_shardings: Any, static_argnums: Any, static_argnames: Any,
-         donate_argnums: Any, donate_argnames: Any, keep_unused: Any, device: Any, backend: Any, inline: Any, compiler_options: Any,
-         outline: Any, dynamic_dims: Any, dynamic_results: Any) -> Any:
+def _jit(fun: Callable[..., object], /, *, in_shardings: object, out_shardings: object,
+         static_argnums: int | Sequence[int] | None, static_argnames: str | Iterable[str] | None,
+         donate_argnums: int | Sequence[int] | None, donate_argnames: str | Iterable[str] | None,
+         keep_unused: object, device: object, backend: object, inline: object,
+         compiler_options: Mapping[str, object] | None, outline: bool | None, dynamic_dims: Any,
+         dynamic_results: int | None) -> Any:
     check_callable(fun, "jit")
     nums, names = _parameters(fun, static_argnums, static_argnames, "static")
     donated_nums, donated_names = _parameters(fun, donate_argnums, donate_argnames, "donate")
@@ -158,7 +167,7 @@ def _jit(fun: Callable[..., Any], /, *, in_shardings: Any, out_shardings: Any, s
         in_layouts, out_layouts, dynamic.ranges_of(fun, dynamic_dims) if dynamic_dims is not None else (), dynamic_results))
 
 
-def _inlining(inline: Any) -> bool | Inline:
+def _inlining(inline: object) -> bool | Inline:
     """Where calls are inlined: while tracing (True), where the program decides (False), or later."""
     if isinstance(inline, str):
         raise ValueError(f"jit: Invalid inline option: {inline!r}. It is a bool or a member of jax.Inline.")
@@ -167,17 +176,19 @@ def _inlining(inline: Any) -> bool | Inline:
     return {Inline.JAX_EARLY: True, Inline.AUTO: False}.get(inline, inline)
 
 
-def _parameters(fun: Any, argnums: Any, argnames: Any, kind: str) -> tuple[tuple[int, ...], tuple[str, ...]]:
+def _parameters(fun: Callable[..., object], argnums: int | Sequence[int] | None,
+                argnames: str | Iterable[str] | None,
+                kind: str) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """The parameters that `static_argnums` and `static_argnames` name, or those that `donate_...` do, both ways."""
     return static_by_name(fun, None if argnums is None else as_indices(argnums, f"{kind}_argnums", "jit"),
                           None if argnames is None else as_names(argnames, f"{kind}_argnames", "jit"), kind)
 
 
-def make_jit(fun: Callable[..., Any], options: JitOptions) -> Any:
+def make_jit(fun: Callable[..., object], options: JitOptions) -> Any:
     """The dispatcher for a function with the given options, with the methods of a jitted function."""
 
     @tracebacks.api_boundary
-    def cache_miss(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
+    def cache_miss(*args: object, **kwargs: object) -> tuple[Any, Any]:
         return call_jitted(fun, options, args, kwargs)
 
     try:
@@ -187,7 +198,7 @@ def make_jit(fun: Callable[..., Any], options: JitOptions) -> Any:
     return dispatching(fun, options, cache_miss, key)
 
 
-def dispatching(fun: Callable[..., Any], options: JitOptions, cache_miss: Callable[..., Any], key: object = None) -> Any:
+def dispatching(fun: Callable[..., object], options: JitOptions, cache_miss: Callable[..., object], key: object = None) -> Any:
     """A C++ dispatcher with the methods of a jitted function; those of one key and function share what they have compiled."""
     wrapped = dispatcher(fun_name(fun), fun, cache_miss, static_argnums=options.static_argnums,
                          static_argnames=options.static_argnames, key=key, shard_arg_fallback=shard_arg_fallback)
@@ -198,17 +209,17 @@ def dispatching(fun: Callable[..., Any], options: JitOptions, cache_miss: Callab
     return wrapped
 
 
-def method(f: Callable[..., Any]) -> Callable[..., Any]:
+def method(f: Callable[..., object]) -> Callable[..., Any]:
     """Give jitted functions a method: a function of (jitted, function, options, *args). `stages` adds lower and trace."""
     @functools.wraps(f)
-    def of_jitted(jitted: Any, *args: Any, **kwargs: Any) -> Any:
+    def of_jitted(jitted: PjitFunction, *args: object, **kwargs: object) -> Any:
         return f(jitted, *jitted._jit, *args, **kwargs)
 
     setattr(PjitFunction, f.__name__, of_jitted)
     return f
 
 
-def _reduce(jitted: Any) -> Any:
+def _reduce(jitted: PjitFunction) -> Any:
     """For pickle: a jitted function by its name if it is found there, else as the jit of a function."""
     fun, options = jitted._jit
     found: Any = sys.modules.get(fun.__module__)
@@ -221,14 +232,14 @@ copyreg.pickle(PjitFunction, _reduce)
 
 
 @method
-def clear_cache(jitted: Any, fun: Any, options: JitOptions) -> None:
+def clear_cache(jitted: PjitFunction, fun: Callable[..., object], options: JitOptions) -> None:
     """Forget what was traced and compiled."""
     jitted._clear_cache()
     _staged.drop(fun)
     misses.forget(fun)
 
 
-def call_jitted(fun: Callable[..., Any], options: JitOptions, args: tuple[Any, ...], kwargs: dict[str, Any],
+def call_jitted(fun: Callable[..., object], options: JitOptions, args: tuple[object, ...], kwargs: dict[str, object],
                 ) -> tuple[Any, Any]:
     """Call a jitted function that C++ has no program for: results, and what C++ needs to run it itself next time."""
     call = flatten_call(args, kwargs, options.static_argnums, options.static_argnames)
@@ -272,7 +283,7 @@ def call_jitted(fun: Callable[..., Any], options: JitOptions, args: tuple[Any, .
     return pytrees.tree_unflatten(staged.out_tree, outs), fast
 
 
-def refuse_given_twice(fun: Callable[..., Any], call: FlatCall, staged: Staged) -> None:
+def refuse_given_twice(fun: Callable[..., object], call: FlatCall, staged: Staged) -> None:
     """Raise ValueError if one reference is several arguments, or an argument and closed over."""
     info = staged.debug_info
     refuse_aliases(staged.jaxpr.in_avals[len(staged.consts):], call.leaves, staged.consts,
@@ -323,7 +334,7 @@ def job_of(staged: Staged, call: FlatCall, options: JitOptions) -> Job:
                options.keep_unused, options.compiler_options, options.outline, staged.forecast)
 
 
-def _stage_dynamic(fun: Callable[..., Any], call: FlatCall, options: JitOptions) -> tuple[Staged, tuple[tuple[str, int], ...]]:
+def _stage_dynamic(fun: Callable[..., object], call: FlatCall, options: JitOptions) -> tuple[Staged, tuple[tuple[str, int], ...]]:
     """Trace a function whose arguments or results may have dynamic sizes; the sizes of variables in this call."""
     avals = check_leaves(call, fun, "jit")
     allowed = config.dynamic_results.value if options.dynamic_results is None else options.dynamic_results
@@ -333,7 +344,8 @@ def _stage_dynamic(fun: Callable[..., Any], call: FlatCall, options: JitOptions)
         return stage_call(fun, call, options, symbolic.avals), symbolic.sizes
 
 
-def stage_call(fun: Callable[..., Any], call: FlatCall, options: JitOptions, avals: tuple[Any, ...] | None = None) -> Staged:
+def stage_call(fun: Callable[..., object], call: FlatCall, options: JitOptions,
+               avals: tuple[ShapedArray, ...] | None = None) -> Staged:
     """Trace a function for the signature of a call, or for the given types, or find it traced."""
     symbolic = avals is not None
     avals = check_leaves(call, fun, "jit") if avals is None else avals
@@ -368,7 +380,7 @@ def stage_call(fun: Callable[..., Any], call: FlatCall, options: JitOptions, ava
     return found
 
 
-def _unhashable(fun: Any, call: FlatCall, err: TypeError) -> ValueError:
+def _unhashable(fun: Callable[..., object], call: FlatCall, err: TypeError) -> ValueError:
     for group in call.statics:
         for where, value in group:
             try:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
-from typing import Any, final
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -35,6 +35,16 @@ from teucer._transform.partial import split_jaxpr
 from teucer._transform.transpose import transpose_jaxpr
 from teucer._xla.client import XlaRuntimeError
 
+if TYPE_CHECKING:
+    from teucer._core.primitive import Axis
+    from teucer._core.stage import StageTrace
+    from teucer._core.trace import Trace
+    from teucer._core.typing import Aval, Dims, Params, Value
+    from teucer._lower.context import Context
+    from teucer._lower.value import Value as Written
+    from teucer._programs.program import Program
+    from teucer._transform.partial import PartialTrace
+
 __all__ = ["Inline", "JaxprCall", "execute", "hoist_consts", "hoisted", "jaxpr_uses_axis", "jit_p", "sized_call_p"]
 
 
@@ -58,7 +68,7 @@ class Inline(enum.Enum):
     AUTO = "auto"
 
 
-def execute(program: Any, jaxpr: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
+def execute(program: Program, jaxpr: ClosedJaxpr, args: Sequence[Value]) -> list[Any]:
     """Run the program of a jaxpr.
 
     A value that jax_debug_nans refuses is traced to the primitive that makes it; where memory runs out, the error says for what.
@@ -101,7 +111,7 @@ class JaxprCall(Primitive):
     __slots__ = ()
     higher_order = True
 
-    def on_jaxpr(self, closed: ClosedJaxpr, operands: Sequence[Any], params: dict[str, Any],
+    def on_jaxpr(self, closed: ClosedJaxpr, operands: Sequence[object], params: dict[str, object],
                  sources: Sequence[int | None] | None = None) -> Any:
         """A call of a transformed jaxpr; the constants that rules have brought in become operands.
 
@@ -113,33 +123,33 @@ class JaxprCall(Primitive):
             params = self.for_operands(params, [*[None] * len(consts), *sources])
         return self.call(*consts, *operands, jaxpr=inner, **params)
 
-    def for_operands(self, params: dict[str, Any], sources: Sequence[int | None]) -> dict[str, Any]:
+    def for_operands(self, params: Params, sources: Sequence[int | None]) -> dict[str, Any]:
         """The parameters for other operands, which come from those at `sources`."""
         return params
 
-    def types(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+    def types(self, *avals: Aval, jaxpr: ClosedJaxpr, **params: object) -> Any:
         return tuple(jaxpr.out_avals)
 
-    def effects(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+    def effects(self, *avals: Aval, jaxpr: ClosedJaxpr, **params: object) -> Any:
         return at_operands(jaxpr.effects, jaxpr.jaxpr.invars)
 
-    def on_values(self, operands: Any, groups: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+    def on_values(self, operands: Sequence[Value], groups: Sequence[int], *, jaxpr: ClosedJaxpr, **params: object) -> Any:
         inner = discharged(jaxpr, groups)
         outs = self.on_jaxpr(inner.jaxpr, operands, params, range(len(operands)) if inner.jaxpr.consts else None)
         return inner.split(outs)
 
-    def on_low(self, operands: Any, avals: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+    def on_low(self, operands: Sequence[Value], avals: Sequence[Aval], *, jaxpr: ClosedJaxpr, **params: object) -> Any:
         low, given = lowered(jaxpr), taken_apart(operands, avals)
         return low.raised(self.on_jaxpr(low.jaxpr, given.low, params, given.sources), operands)
 
-    def jvp(self, primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+    def jvp(self, primals: Sequence[Value], tangents: Sequence[Value], *, jaxpr: ClosedJaxpr, **params: object) -> Any:
         moving = [type(t) is not Zero for t in tangents]
         jvp, out_moving = jvp_jaxpr(jaxpr, moving, False)
         sources = [i for i, m in enumerate(moving) if m]
         operands = (*primals, *[tangents[i] for i in sources])
         return split_tangents(self.on_jaxpr(jvp, operands, params, [*range(len(primals)), *sources]), out_moving)
 
-    def transpose(self, cts: Any, *args: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+    def transpose(self, cts: Sequence[Value], *args: Value, jaxpr: ClosedJaxpr, **params: object) -> Any:
         linear = [type(x) is Undefined for x in args]
         given = [type(ct) is not Zero for ct in cts]
         transposed, nonzero = transpose_jaxpr(jaxpr, linear, given)
@@ -149,16 +159,17 @@ class JaxprCall(Primitive):
         found = iter([next(outs) if nz else None for nz in nonzero])
         return tuple(next(found) if lin else None for lin in linear)
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Value], dims: Dims, *, jaxpr: ClosedJaxpr, **params: object) -> Any:
         batched, out_batched = batch_jaxpr(jaxpr, axis, [d is not None for d in dims], False)
         operands = [x if d is None else array_ops.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
         outs = self.on_jaxpr(batched, operands, params)
         return outs, tuple(0 if b else None for b in out_batched)
 
-    def uses_axis(self, name: Any, params: Any) -> bool:
+    def uses_axis(self, name: object, params: Params) -> bool:
         return name is not None and jaxpr_uses_axis(params["jaxpr"].jaxpr, name)
 
-    def on_buffers(self, sizes: Any, args: Any, avals: Any, outs: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+    def on_buffers(self, sizes: Any, args: Sequence[Value], avals: Sequence[Aval], outs: Sequence[Value], *,
+                   jaxpr: ClosedJaxpr, **params: object) -> Any:
         """The rule `padded` of a call that stays one."""
         inner, given, found = sizes.inner(jaxpr)
         sources = [*[None] * len(given), *range(len(args))]
@@ -170,22 +181,22 @@ class ProgramCall(JaxprCall):
 
     __slots__ = ()
 
-    def for_operands(self, params: dict[str, Any], sources: Sequence[int | None]) -> dict[str, Any]:
+    def for_operands(self, params: Params, sources: Sequence[int | None]) -> dict[str, Any]:
         donated = params["donated_invars"]
         return {**params, "donated_invars": tuple([i is not None and donated[i] for i in sources])}
 
-    def for_staged(self, params: dict[str, Any], avals: Sequence[Any], outs: Sequence[Any]) -> dict[str, Any]:
+    def for_staged(self, params: Params, avals: Sequence[Aval], outs: Sequence[Value]) -> dict[str, Any]:
         """The parameters of the staged part, after the known part has given `outs` for the types `avals`."""
         return params
 
-    def partial_eval(self, trace: Any, args: Any, params: Any) -> Any:
+    def partial_eval(self, trace: PartialTrace, args: Iterable[Value], params: Params) -> Any:
         """Call what is known in the parent, record a call of the rest."""
         unknown = [trace.is_unknown(x) for x in args]
         split = split_jaxpr(params["jaxpr"], unknown)
         known_args = [x for x, u in zip(args, unknown, strict=True) if not u]
         unknown_args = [x for x, u in zip(args, unknown, strict=True) if u]
 
-        def call_params(inner: ClosedJaxpr, operands: Sequence[Any]) -> dict[str, Any]:
+        def call_params(inner: ClosedJaxpr, operands: Sequence[Value]) -> dict[str, Any]:
             return {**self.for_operands(params, [None] * len(operands)), "jaxpr": inner}
 
         known_jaxpr, operands = hoist_consts(split.known.jaxpr), (*split.known.consts, *known_args)
@@ -217,8 +228,9 @@ class Jit(ProgramCall, FunctionCall):
     name = "jit"
     multiple_results = True
 
-    def evaluate(self, *args: Any, jaxpr: ClosedJaxpr, name: str, donated_invars: Any, keep_unused: bool, inline: bool | Inline,
-                 options: Any, outline: Any = None) -> Any:
+    def evaluate(self, *args: Value, jaxpr: ClosedJaxpr, name: str, donated_invars: Sequence[bool],
+                 keep_unused: bool, inline: bool | Inline, options: tuple[tuple[str, object], ...],
+                 outline: bool | None = None) -> Any:
         check_no_tracers(args)
         job = Job(jaxpr.jaxpr, name, placement_of(arrays(args)), tuple(donated_invars), keep_unused, options, outline)
         if needs_low(jaxpr.jaxpr):
@@ -228,12 +240,13 @@ class Jit(ProgramCall, FunctionCall):
         program = program_for(job)
         return tuple(execute(program, jaxpr, args))
 
-    def stage(self, trace: Any, args: Any, params: Any) -> Any:
+    def stage(self, trace: StageTrace, args: tuple[Value, ...], params: Params) -> Any:
         if params["inline"] is True:
             return tuple(_as_of_caller(params["jaxpr"])(*args))
         return trace.record(self, args, params)
 
-    def lower(self, ctx: Any, *values: Any, jaxpr: ClosedJaxpr, name: str, inline: bool | Inline = False, **params: Any) -> Any:
+    def lower(self, ctx: Context, *values: Written, jaxpr: ClosedJaxpr, name: str,
+              inline: bool | Inline = False, **params: object) -> Any:
         # Effects keep their order within one function of the module, so a program that has them is written in place.
         if jaxpr.effects or inline is Inline.JAX_LATE:
             return ctx.inline(jaxpr, *values, under=f"jit({name})")
@@ -264,15 +277,17 @@ class SizedCall(ProgramCall):
     name = "sized_call"
     multiple_results = True
 
-    def for_staged(self, params: dict[str, Any], avals: Sequence[Any], outs: Sequence[Any]) -> dict[str, Any]:
+    def for_staged(self, params: Params, avals: Sequence[Aval], outs: Sequence[Value]) -> dict[str, Any]:
         # The staged part may speak of sizes that the known part has found.
         return {**params, "sizes": dynamic.sizes_of_results(avals, outs, params["sizes"])}
 
-    def types(self, *avals: Any, jaxpr: ClosedJaxpr, sizes: Any, **params: Any) -> Any:
+    def types(self, *avals: Aval, jaxpr: ClosedJaxpr, sizes: tuple[tuple[str, int], ...], **params: object) -> Any:
         return tuple(dynamic.specialized(aval, dict(sizes)) for aval in jaxpr.out_avals)
 
-    def evaluate(self, *args: Any, jaxpr: ClosedJaxpr, name: str, sizes: Any, donated_invars: Any, keep_unused: bool,
-                 inline: bool, options: Any, outline: bool | None) -> Any:
+    def evaluate(self, *args: Value, jaxpr: ClosedJaxpr, name: str,
+                 sizes: tuple[tuple[str, int], ...], donated_invars: Sequence[bool],
+                 keep_unused: bool, inline: bool, options: tuple[tuple[str, object], ...],
+                 outline: bool | None) -> Any:
         check_no_tracers(args)
         closed, found = padding.pad_jaxpr(jaxpr, tuple(n for n, _ in sizes))
         inner, consts = hoisted(closed)
@@ -293,16 +308,17 @@ class SizedCall(ProgramCall):
             raise
         return tuple(found_arrays)
 
-    def stage(self, trace: Any, args: Any, params: Any) -> Any:
+    def stage(self, trace: Trace, args: Sequence[Value], params: Params) -> Any:
         return tuple(dynamic.specialize(params["jaxpr"], dict(params["sizes"]), *args))
 
-    def lower(self, ctx: Any, *values: Any, jaxpr: ClosedJaxpr, sizes: Any, **params: Any) -> Any:
+    def lower(self, ctx: Context, *values: Written, jaxpr: ClosedJaxpr,
+              sizes: tuple[tuple[str, int], ...], **params: object) -> Any:
         return ctx.trace(lambda *xs: dynamic.specialize(jaxpr, dict(sizes), *xs), *values)
 
 
 sized_call_p = SizedCall()
 
 
-def jaxpr_uses_axis(jaxpr: Jaxpr, name: Any) -> bool:
+def jaxpr_uses_axis(jaxpr: Jaxpr, name: object) -> bool:
     """Whether a jaxpr speaks of a named axis."""
     return any(eqn.primitive.uses_axis is not None and eqn.primitive.uses_axis(name, eqn.params) for eqn in jaxpr.eqns)

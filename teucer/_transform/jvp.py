@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from teucer._core import array_ops
 from teucer._core.jaxpr import ClosedJaxpr, eval_jaxpr
@@ -12,6 +12,10 @@ from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import Trace, Tracer, check_alive, check_leaks, current_trace, end, typeof, using
 from teucer._core.types import Zero
 from teucer._optimize.discharge import without_references
+
+if TYPE_CHECKING:
+    from teucer._core.primitive import Primitive
+    from teucer._core.typing import Params, Value
 
 __all__ = ["JVPTrace", "JVPTracer", "jvp_flat", "jvp_jaxpr", "split_tangents"]
 
@@ -22,8 +26,10 @@ class JVPTracer(Tracer):
 
     __slots__ = ("aval", "primal", "tangent")
     aval: Any
+    primal: Any
+    tangent: Any
 
-    def __init__(self, trace: Trace, primal: Any, tangent: Any) -> None:
+    def __init__(self, trace: Trace, primal: Value, tangent: Value) -> None:
         self._trace, self.primal, self.tangent, self.aval = trace, primal, tangent, typeof(primal)
 
     def concrete(self) -> Any:
@@ -47,7 +53,7 @@ class JVPTrace(Trace):
 
     __slots__ = ()
 
-    def process(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
+    def process(self, primitive: Primitive, args: tuple[Value, ...], params: Params) -> tuple[Any, ...]:
         primals, tangents, moving = [], [], False
         for x in args:
             if type(x) is JVPTracer and x._trace is self:
@@ -75,7 +81,7 @@ class JVPTrace(Trace):
         return tuple([JVPTracer(self, y, t) if type(t) is not Zero else y
                       for y, t in zip(outs, out_tangents, strict=True)])
 
-    def split(self, x: Any) -> tuple[Any, Any]:
+    def split(self, x: Value) -> tuple[Any, Any]:
         """The value and the tangent of what a function returned."""
         if type(x) is JVPTracer and x._trace is self:
             return x.primal, x.tangent
@@ -86,7 +92,7 @@ class JVPTrace(Trace):
         return "a function being differentiated (jvp)"
 
 
-def jvp_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any], tangents: Sequence[Any],
+def jvp_flat(f: Callable[..., Sequence[object]], primals: Sequence[Value], tangents: Sequence[Value],
              ) -> tuple[list[Any], list[Any]]:
     """Results and their tangents of a function of flat values; a tangent may be Zero."""
     parent = current_trace()
@@ -117,7 +123,7 @@ def jvp_jaxpr(closed: ClosedJaxpr, moving: Sequence[bool], instantiate: bool | S
 def _jvp_jaxpr(closed: ClosedJaxpr, moving: Sequence[bool], wanted: tuple[bool, ...]) -> tuple[ClosedJaxpr, list[bool]]:
     out_moving: list[bool] = []
 
-    def jvp(*args: Any) -> list[Any]:
+    def jvp(*args: Value) -> list[Any]:
         outs, out_tangents = jvp_flat(lambda *xs: eval_jaxpr(closed.jaxpr, closed.consts, *xs), *split_tangents(args, moving))
         out_moving[:] = [type(t) is not Zero or w for t, w in zip(out_tangents, wanted, strict=True)]
         return outs + [array_ops.instantiate(t) for t, m in zip(out_tangents, out_moving, strict=True) if m]
@@ -127,7 +133,7 @@ def _jvp_jaxpr(closed: ClosedJaxpr, moving: Sequence[bool], wanted: tuple[bool, 
     return stage_jaxpr(jvp, [*avals, *tangent_avals], closed.jaxpr.debug_info), out_moving
 
 
-def split_tangents(values: Sequence[Any], moving: Sequence[bool]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+def split_tangents(values: Sequence[object], moving: Sequence[bool]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """(*primals, *tangents of the moving ones), as a `jvp_jaxpr` takes and gives them: primals, and a tangent for each."""
     primals, rest = tuple(values[:len(moving)]), iter(values[len(moving):])
     return primals, tuple(next(rest) if m else typeof(p).zero for p, m in zip(primals, moving, strict=True))

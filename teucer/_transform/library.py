@@ -20,7 +20,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def library(fun: F, /) -> F: ...
 @overload
 def library(*, static: Sequence[str] = ()) -> Callable[[F], F]: ...
-def library(fun: Callable[..., Any] | None = None, /, *, static: Sequence[str] = ()) -> Any:
+def library(fun: Callable[..., object] | None = None, /, *, static: Sequence[str] = ()) -> Any:
     """Make a function of arrays a library function; also a decorator.
 
     static: names of the parameters that are hashable Python values (axes, shapes, dtypes, modes).
@@ -32,7 +32,7 @@ def library(fun: Callable[..., Any] | None = None, /, *, static: Sequence[str] =
     options = JitOptions(nums, names, inline=True)
 
     @tracebacks.api_boundary
-    def cache_miss(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
+    def cache_miss(*args: object, **kwargs: object) -> tuple[Any, Any]:
         if current_trace() is not EVAL:
             return fun(*args, **kwargs), None
         return call_jitted(fun, options, args, kwargs)

@@ -7,7 +7,7 @@ of a call of a primitive is the same for all operands of the same types, so that
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from teucer._base import config, memo
 from teucer._base.source import here
@@ -21,6 +21,10 @@ from teucer._programs.eager import runner
 from teucer._transform.jvp import JVPTrace, JVPTracer
 from teucer._transform.partial import PartialTrace
 
+if TYPE_CHECKING:
+    from teucer._core.primitive import Primitive
+    from teucer._core.typing import Aval, Params, Value
+
 __all__ = ["Linearized", "forget", "linearize_flat"]
 
 
@@ -33,7 +37,7 @@ class Linearized(NamedTuple):
     moving_outs: list[bool]
 
 
-def linearize_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any], moving: Sequence[bool] | None = None,
+def linearize_flat(f: Callable[..., Sequence[object]], primals: Sequence[object], moving: Sequence[bool] | None = None,
                    debug_info: DebugInfo | None = None) -> Linearized:
     """Evaluate `f`, a function of flat values, and record its derivative there as a linear jaxpr.
 
@@ -69,7 +73,7 @@ class LinearizeTrace(JVPTrace):
 
     __slots__ = ()
 
-    def process(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
+    def process(self, primitive: Primitive, args: tuple[Value, ...], params: Params) -> tuple[Any, ...]:
         # Primitives that are not programs of their own may carry functions of Python, which look at values.
         if not primitive.standalone:
             return super().process(primitive, args, params)
@@ -141,7 +145,7 @@ class Routine:
                      if all(p.standalone for p, _, _ in self.steps) else None)
         self.outs = [place[v] for v in closed.jaxpr.outvars]
 
-    def __call__(self, trace: Trace, args: Sequence[Any]) -> list[Any]:
+    def __call__(self, trace: Trace, args: Sequence[Value]) -> list[Any]:
         """The results under `trace`."""
         values = [*self.given, *args]
         at = values.__getitem__
@@ -169,7 +173,8 @@ class Derivative:
         self.calls = 0
         self.known: Routine | None = None
 
-    def work_out(self, primitive: Any, primals: Sequence[Any], types: Sequence[Any], params: dict[str, Any]) -> Routine:
+    def work_out(self, primitive: Primitive, primals: Sequence[Value], types: Sequence[Aval | Zero],
+                 params: Params) -> Routine:
         """Sets and returns `known`. types: of each operand that moves; a Zero for each that does not."""
         outer = StageTrace(EVAL)
         inner = PartialTrace(outer)

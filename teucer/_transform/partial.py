@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
 from teucer._core.names import _names, apart, without
@@ -11,6 +11,10 @@ from teucer._core.places import NOWHERE
 from teucer._core.provided import provided
 from teucer._core.stage import DebugInfo, StageTrace, StageTracer
 from teucer._core.trace import EVAL, Trace, current_trace, using
+
+if TYPE_CHECKING:
+    from teucer._core.primitive import Primitive
+    from teucer._core.typing import Aval, Params, Value
 
 __all__ = ["PartialTrace", "Split", "split_jaxpr"]
 
@@ -26,7 +30,7 @@ class PartialTrace(StageTrace):
         # How many scopes are around the program: no part of the record.
         self.depth = len(_names.scope)
 
-    def close(self, outs: Sequence[Any]) -> tuple[Jaxpr, list[Any]]:
+    def close(self, outs: Sequence[Value]) -> tuple[Jaxpr, list[Any]]:
         if self.depth:
             own: dict[int, tuple[str, ...]] = {}  # by identity: equal scopes may have other tags
             for eqn in self.eqns:
@@ -36,13 +40,13 @@ class PartialTrace(StageTrace):
                 eqn.source = place, own[id(scopes)]
         return super().close(outs)
 
-    def lift(self, x: Any, aval: Any) -> Any:
+    def lift(self, x: Value, aval: Aval) -> Any:
         return x if self.parent is None else self.parent.lift(x, aval)
 
     def staging(self) -> bool:
         return self.parent is not None and self.parent.staging()
 
-    def process(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
+    def process(self, primitive: Primitive, args: tuple[Value, ...], params: Params) -> tuple[Any, ...]:
         for x in args:
             if type(x) is StageTracer and x._trace is self:
                 break
@@ -57,14 +61,14 @@ class PartialTrace(StageTrace):
             return primitive.partial_eval(self, args, params)  # type: ignore[no-any-return]
         return super().process(primitive, args, params)
 
-    def evaluate_known(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
+    def evaluate_known(self, primitive: Primitive, args: tuple[Value, ...], params: Params) -> tuple[Any, ...]:
         """Run a primitive on known values in the parent."""
         parent = self.parent
         assert parent is not None
         with using(parent):
             return parent.process(primitive, args, params)
 
-    def is_unknown(self, x: Any) -> bool:
+    def is_unknown(self, x: Value) -> bool:
         """Whether `x` is not known."""
         return type(x) is StageTracer and x._trace is self
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from teucer._transform.linearize import linearize_flat
 from teucer._transform.transpose import backward_pass
 from teucer._trees import pytrees
 
+if TYPE_CHECKING:
+    from teucer._core.typing import Aval, Value
+
 __all__ = ["Pullback", "check_grad_input", "fix_other_arguments", "grad", "positions_of", "refuse_reduce_axes",
            "value_and_grad", "vjp"]
 
@@ -28,7 +31,7 @@ boundary = tracebacks.api_boundary
 
 
 @boundary
-def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_axes: Any = ()) -> Any:
+def vjp(fun: Callable[..., object], *primals: Value, has_aux: bool = False, reduce_axes: Iterable[object] = ()) -> Any:
     """The value of a function, and the function from cotangents of its results to cotangents of its arguments.
 
     Returns (output, vjp_fun), with has_aux (output, vjp_fun, aux). vjp_fun takes one value of the tree and types of the
@@ -52,7 +55,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_ax
 class VJP(pytrees.Partial):
     """The function from cotangents of results to cotangents of arguments. A pytree, whose leaves are the residuals."""
 
-    def with_refs(self, *refs: Any) -> Any:
+    def with_refs(self, *refs: Value) -> Any:
         """The same function, which adds cotangents to the arrays of references: (grad_ref, ...) of the trees of the arguments.
 
         Where a leaf is a reference, its cotangent is added to it, and the result has a GradRef in its place. Other leaves say
@@ -77,7 +80,7 @@ class GradRef:
 
 
 @boundary
-def _pull_into(pullback: Pullback, refs: Any, ct: Any) -> Any:
+def _pull_into(pullback: Pullback, refs: Sequence[Value], ct: Value) -> Any:
     leaves = pullback.in_tree.flatten_up_to(refs)
     cts = pullback.cotangents(ct)
     for ref, c in zip(leaves, cts, strict=True):
@@ -87,12 +90,12 @@ def _pull_into(pullback: Pullback, refs: Any, ct: Any) -> Any:
                                                      for ref, c in zip(leaves, cts, strict=True)])
 
 
-def _is_ref(x: Any) -> bool:
+def _is_ref(x: Value) -> bool:
     return is_valid_type(x) and type(typeof(x)) is RefType
 
 
 @boundary
-def _pull(pullback: Pullback, *cts: Any) -> Any:
+def _pull(pullback: Pullback, *cts: Value) -> Any:
     if len(cts) != 1:
         raise TypeError(f"The function returned by `jax.vjp` applied to {pullback.name} was called with {len(cts)} arguments.\n"
                         f"  It takes one: the cotangent of what {pullback.name} returned, which may be a tuple or another "
@@ -105,7 +108,7 @@ class Pullback:
 
     __slots__ = ("jaxpr", "residuals", "in_tree", "out_tree", "out_avals", "moving_outs", "outs", "name")
 
-    def __init__(self, f: FlatFunction, primals: Sequence[Any], moving: Sequence[bool] | None = None) -> None:
+    def __init__(self, f: FlatFunction, primals: Sequence[Value], moving: Sequence[bool] | None = None) -> None:
         lin = linearize_flat(f, primals, moving, f.info)
         self.jaxpr, self.residuals, self.moving_outs, self.outs = lin.jaxpr, lin.residuals, lin.moving_outs, lin.outs
         self.in_tree, self.out_tree, self.name = f.in_tree, f.tree, f.info.name
@@ -114,10 +117,10 @@ class Pullback:
     def __repr__(self) -> str:
         return f"{self.name}: {self.jaxpr}"
 
-    def __call__(self, ct: Any) -> Any:
+    def __call__(self, ct: Value) -> Any:
         return pytrees.tree_unflatten(self.in_tree, [array_ops.instantiate(c) for c in self.cotangents(ct)])
 
-    def cotangents(self, ct: Any) -> list[Any]:
+    def cotangents(self, ct: Value) -> list[Any]:
         """Cotangents of the flat arguments for a tree of cotangents of the results."""
         leaves, tree = pytrees.tree_flatten(ct)
         if tree != self.out_tree:
@@ -127,7 +130,7 @@ class Pullback:
             self._check(x, aval)
         return self.pull_flat([array_ops.vary(x, aval.vma) for x, aval in zip(leaves, self.out_avals, strict=True)])
 
-    def _check(self, ct: Any, aval: Any) -> None:
+    def _check(self, ct: Value, aval: Aval) -> None:
         expected, got = aval.cotangent_aval(), typeof(ct)
         if expected == got:
             return
@@ -138,7 +141,7 @@ class Pullback:
                              f"{got.str_short()}, but expected {expected.str_short()} because the corresponding output of the "
                              f"differentiated function had JAX type {aval.str_short()}\n    function: {self.name}")
 
-    def pull_flat(self, cts: Sequence[Any]) -> list[Any]:
+    def pull_flat(self, cts: Sequence[Value]) -> list[Any]:
         """Cotangents of the arguments that vary, Zeros among them."""
         given = [c for c, m in zip(cts, self.moving_outs, strict=True) if m]
         args = [Undefined(v.aval) for v in self.jaxpr.invars]
@@ -151,7 +154,7 @@ def _flatten_pullback(p: Pullback) -> Any:
     return (p.residuals,), static
 
 
-def _unflatten_pullback(static: Any, children: Any) -> Pullback:
+def _unflatten_pullback(static: Any, children: Sequence[list[Value]]) -> Pullback:
     p = object.__new__(Pullback)
     p.jaxpr, p.in_tree, p.out_tree, p.out_avals, p.moving_outs, p.name = static
     p.outs = []
@@ -162,13 +165,13 @@ def _unflatten_pullback(static: Any, children: Any) -> Pullback:
 pytrees.register_pytree_node(Pullback, _flatten_pullback, _unflatten_pullback)
 
 
-def refuse_reduce_axes(reduce_axes: Any, op: str) -> None:
+def refuse_reduce_axes(reduce_axes: Iterable[object], op: str) -> None:
     if tuple(reduce_axes):
         raise NotImplementedError(f"{op}: reduce_axes is not supported; sum over the axis with lax.psum in the function.")
 
 
-def grad(fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False,
-         allow_int: bool = False, reduce_axes: Any = ()) -> Callable[..., Any]:
+def grad(fun: Callable[..., object], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False,
+         allow_int: bool = False, reduce_axes: Iterable[object] = ()) -> Callable[..., Any]:
     """The gradient of a scalar function.
 
     argnums: the positional argument, or a tuple of them, with respect to which to differentiate.
@@ -184,15 +187,15 @@ def grad(fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, holom
     """
     value_and_gradient = _differentiated("grad", fun, argnums, has_aux, holomorphic, allow_int, reduce_axes)
 
-    def gradient(*args: Any, **kwargs: Any) -> Any:
+    def gradient(*args: Value, **kwargs: object) -> Any:
         value, g = value_and_gradient(args, kwargs)
         return (g, value[1]) if has_aux else g
 
     return tracebacks.api_boundary(gradient, like=fun)
 
 
-def value_and_grad(fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False,
-                   allow_int: bool = False, reduce_axes: Any = ()) -> Callable[..., Any]:
+def value_and_grad(fun: Callable[..., object], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False,
+                   allow_int: bool = False, reduce_axes: Iterable[object] = ()) -> Callable[..., Any]:
     """The value and the gradient of a scalar function; arguments as for `grad`.
 
     The function returned gives (value, gradient), with has_aux ((value, aux), gradient).
@@ -205,15 +208,17 @@ def value_and_grad(fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = Fa
     return tracebacks.api_boundary(lambda *args, **kwargs: value_and_gradient(args, kwargs), like=fun)
 
 
-def _differentiated(op: str, fun: Callable[..., Any], argnums: Any, has_aux: bool, holomorphic: bool, allow_int: bool,
-                    reduce_axes: Any) -> Callable[[tuple[Any, ...], dict[str, Any]], Any]:
+def _differentiated(op: str, fun: Callable[..., object], argnums: int | Sequence[int],
+                    has_aux: bool, holomorphic: bool, allow_int: bool,
+                    reduce_axes: Iterable[object],
+                    ) -> Callable[[tuple[Any, ...], dict[str, Any]], Any]:
     """The function (args, kwargs) -> (value, gradient) behind `grad` and `value_and_grad`."""
     check_callable(fun, op)
     refuse_reduce_axes(reduce_axes, op)
     single = not isinstance(argnums, tuple | list)
     numbers = as_indices(argnums, "argnums", op)
 
-    def value_and_gradient(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def value_and_gradient(args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         positions = positions_of(numbers, args, fun, op)
         f_partial = fix_other_arguments(fun, args, kwargs, positions)
         flat, in_tree = pytrees.tree_flatten(tuple([args[i] for i in positions]))
@@ -233,7 +238,7 @@ def _differentiated(op: str, fun: Callable[..., Any], argnums: Any, has_aux: boo
     return value_and_gradient
 
 
-def _as_array(x: Any, aval: Any) -> Any:
+def _as_array(x: Value, aval: Aval) -> Any:
     """A host scalar as a traced value or an array; what is one stays."""
     if isinstance(x, Array):
         return x
@@ -241,7 +246,7 @@ def _as_array(x: Any, aval: Any) -> Any:
     return array_ops.convert(x, aval) if lifted is x else lifted
 
 
-def positions_of(numbers: tuple[int, ...], args: tuple[Any, ...], fun: Callable[..., Any], op: str) -> list[int]:
+def positions_of(numbers: tuple[int, ...], args: tuple[Value, ...], fun: Callable[..., object], op: str) -> list[int]:
     n = len(args)
     for i in numbers:
         if i < -n:
@@ -257,13 +262,13 @@ def positions_of(numbers: tuple[int, ...], args: tuple[Any, ...], fun: Callable[
     return positions
 
 
-def fix_other_arguments(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
+def fix_other_arguments(fun: Callable[..., object], args: tuple[Value, ...], kwargs: dict[str, object],
                         positions: Sequence[int]) -> Callable[..., Any]:
     """`fun` as a function of the arguments at `positions` alone."""
     if not kwargs and len(args) == len(positions) == 1:
         return fun
 
-    def partial(*chosen: Any) -> Any:
+    def partial(*chosen: Value) -> Any:
         filled = list(args)
         for i, x in zip(positions, chosen, strict=True):
             filled[i] = x
@@ -272,7 +277,7 @@ def fix_other_arguments(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: 
     return partial
 
 
-def check_grad_input(x: Any, holomorphic: bool, allow_int: bool, op: str) -> None:
+def check_grad_input(x: Value, holomorphic: bool, allow_int: bool, op: str) -> None:
     if not is_valid_type(x):
         raise TypeError(f"{op}: Argument '{x!s:.100}' of type {type(x)} is not a valid JAX type.\n"
                         "  Choose the arguments to differentiate with argnums.")
@@ -292,7 +297,7 @@ def check_grad_input(x: Any, holomorphic: bool, allow_int: bool, op: str) -> Non
                         "allow_int to True.")
 
 
-def _check_grad_output(pullback: Pullback, holomorphic: bool, op: str, fun: Callable[..., Any]) -> None:
+def _check_grad_output(pullback: Pullback, holomorphic: bool, op: str, fun: Callable[..., object]) -> None:
     outs = pullback.outs
     if len(outs) != 1 or pullback.out_tree.num_nodes != 1:
         raise TypeError(f"Gradient only defined for scalar-output functions. Output was {_tree_text(pullback)}.\n"

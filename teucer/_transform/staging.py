@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator
-from typing import Any, final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, final
 
 from teucer._arrays.structs import as_struct, described
 from teucer._base import config, tracebacks
@@ -16,11 +16,16 @@ from teucer._core.trace import EVAL, Trace, Tracer, current_trace, using
 from teucer._trees import pytrees
 from teucer._xla.dispatcher import PjitFunction
 
+if TYPE_CHECKING:
+    from teucer._core.primitive import Primitive
+    from teucer._core.typing import Aval, Params, Value
+
 __all__ = ["disable_jit", "ensure_compile_time_eval", "eval_shape", "make_jaxpr", "named_call", "named_scope"]
 
 
-def make_jaxpr(fun: Callable[..., Any], static_argnums: Any = (), axis_env: Any = None, return_shape: bool = False,
-               ) -> Callable[..., Any]:
+def make_jaxpr(fun: Callable[..., object], static_argnums: int | Sequence[int] = (),
+               axis_env: Iterable[tuple[object, int]] | None = None,
+               return_shape: bool = False) -> Callable[..., Any]:
     """A function that gives the jaxpr of `fun` on arguments of given types.
 
     Its arguments are arrays, ShapeDtypeStructs, or anything with shape and dtype. With return_shape it gives (jaxpr, shapes and
@@ -35,7 +40,7 @@ def make_jaxpr(fun: Callable[..., Any], static_argnums: Any = (), axis_env: Any 
     numbers = as_indices(static_argnums, "static_argnums", "make_jaxpr")
 
     @tracebacks.boundary_of(fun)
-    def jaxpr_maker(*args: Any, **kwargs: Any) -> Any:
+    def jaxpr_maker(*args: object, **kwargs: object) -> Any:
         jaxpr, consts, tree, _ = _stage(fun, args, kwargs, "make_jaxpr", numbers, dict(axis_env or ()))
         closed = ClosedJaxpr(jaxpr, consts)
         if not return_shape:
@@ -46,15 +51,15 @@ def make_jaxpr(fun: Callable[..., Any], static_argnums: Any = (), axis_env: Any 
     return jaxpr_maker
 
 
-def _stage(fun: Callable[..., Any], args: Any, kwargs: Any, what: str, static: tuple[int, ...] = (),
-           axis_env: dict[Any, int] | None = None) -> StagedCall:
+def _stage(fun: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object], what: str, static: tuple[int, ...] = (),
+           axis_env: dict[object, int] | None = None) -> StagedCall:
     call = described(flatten_call(args, kwargs, static))
     with axes.extended(axis_env or {}):
         return stage_user(fun, call, check_leaves(call, fun, what), what)
 
 
 @tracebacks.api_boundary
-def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def eval_shape(fun: Callable[..., object], *args: object, **kwargs: object) -> Any:
     """Shapes and dtypes of a function's results, as ShapeDtypeStructs, without computing them.
 
     args, kwargs: arrays, or anything with shape and dtype. Of a jitted function, static arguments as they are; what it was told of
@@ -108,13 +113,13 @@ class KnownTrace(Trace):
 
     __slots__ = ()
 
-    def process(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
+    def process(self, primitive: Primitive, args: tuple[Value, ...], params: Params) -> tuple[Any, ...]:
         assert self.parent is not None
         trace = self.parent if any(isinstance(x, Tracer) for x in args) else EVAL
         with using(trace):
             return trace.process(primitive, args, params)
 
-    def lift(self, x: Any, aval: Any) -> Any:
+    def lift(self, x: Value, aval: Aval) -> Any:
         return x
 
     def staging(self) -> bool:
@@ -131,12 +136,12 @@ def named_scope(name: str) -> Any:
     return names.scope(name)
 
 
-def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[..., Any]:
+def named_call(fun: Callable[..., object], *, name: str | None = None) -> Callable[..., Any]:
     """`fun`, whose operations carry its name in profiles and dumps."""
     label = fun_name(fun) if name is None else name
 
     @functools.wraps(fun)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
+    def wrapped(*args: Value, **kwargs: object) -> Any:
         with named_scope(label):
             return fun(*args, **kwargs)
 

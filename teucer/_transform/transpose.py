@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teucer._core import array_ops
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
@@ -16,10 +16,13 @@ from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import current_trace
 from teucer._core.types import Zero, partitioned
 
+if TYPE_CHECKING:
+    from teucer._core.typing import Atom, Cotangent, Value
+
 __all__ = ["backward_pass", "transpose_jaxpr"]
 
 
-def backward_pass(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+def backward_pass(jaxpr: Jaxpr, consts: Sequence[Value], args: Sequence[Value], cts: Sequence[Value]) -> list[Any]:
     """Cotangents of the arguments that are Undefined; None for the others.
 
     Equations that do not depend on Undefined arguments are evaluated first (a remat's recomputation, say).
@@ -70,7 +73,7 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cts:
             for v, x in zip(jaxpr.invars, args, strict=True)]
 
 
-def _pull(eqn: Eqn, env: dict[Any, Any], linear: set[Any], ct_of: dict[Any, Any]) -> None:
+def _pull(eqn: Eqn, env: dict[object, object], linear: set[object], ct_of: dict[Var, Any]) -> None:
     """Add the cotangents of the operands of an equation, if its results have any."""
     given, found = [], False
     for v in eqn.outvars:
@@ -108,7 +111,7 @@ class Accumulator:
             self._ref = array_ops.new_reference(array_ops.zeros(self.aval.inner))
         return self._ref
 
-    def begin(self, ct: Any) -> None:
+    def begin(self, ct: Value) -> None:
         """Let the reference begin with a cotangent."""
         self._ref = array_ops.new_reference(ct)
 
@@ -117,14 +120,14 @@ class Accumulator:
         return self._ref is not None
 
 
-def accumulators(ct_of: dict[Any, Any], linear: set[Any], invars: Sequence[Any]) -> bool:
+def accumulators(ct_of: dict[Any, Any], linear: set[object], invars: Sequence[Atom]) -> bool:
     """Give each linear reference among operands its accumulator; whether one of them has cotangents."""
     refs = [u for u in invars if type(u.aval) is RefType and u in linear]
     found = [ct_of.setdefault(u, Accumulator(u.aval)).used for u in refs]
     return any(found)
 
 
-def _accumulate(ct_of: dict[Any, Any], v: Any, ct: Any) -> None:
+def _accumulate(ct_of: dict[Any, Any], v: Atom, ct: Cotangent) -> None:
     if ct is None or type(ct) is Zero:
         return
     if partitioned:
@@ -149,7 +152,7 @@ def _transpose_jaxpr(closed: ClosedJaxpr, linear: Sequence[bool], ct_given: Sequ
     in_avals, out_avals = closed.in_avals, closed.out_avals
     nonzero: list[bool] = []
 
-    def transposed(*args: Any) -> list[Any]:
+    def transposed(*args: Value) -> list[Any]:
         rest = iter(args)
         operands = [Undefined(a) if lin else next(rest) for a, lin in zip(in_avals, linear, strict=True)]
         cts = [next(rest) if given else a.zero_cotangent for a, given in zip(out_avals, ct_given, strict=True)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,10 @@ from teucer._transform.batch import batch_flat, laid_over
 from teucer._trees import pytrees
 from teucer._trees.containers import batched, has_container, of_elements
 
+if TYPE_CHECKING:
+    from teucer._core.typing import Dim, Partition, Size, Value
+    from teucer._xla.pytree import PyTreeDef
+
 __all__ = ["vmap"]
 
 boundary = tracebacks.api_boundary
@@ -37,8 +41,9 @@ class Inferred(MappingSpec):
 INFERRED = Inferred()
 
 
-def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, axis_name: Any = None, axis_size: int | None = None,
-         spmd_axis_name: Any = None, sum_match: bool = False) -> Callable[..., Any]:
+def vmap(fun: Callable[..., object], in_axes: object = 0, out_axes: object = 0,
+         axis_name: object = None, axis_size: int | None = None, spmd_axis_name: object = None,
+         sum_match: bool = False) -> Callable[..., Any]:
     """A function that maps `fun` over an axis of its arguments.
 
     in_axes: the axis of each positional argument to map over (an int, None for not at all, or a tree prefix of them);
@@ -63,7 +68,7 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, axis_name
                             f"{tree!r}.")
 
     @tracebacks.boundary_of(fun)
-    def mapped(*args: Any, **kwargs: Any) -> Any:
+    def mapped(*args: object, **kwargs: object) -> Any:
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
             raise ValueError("vmap in_axes must be an int, None, or a tuple of entries corresponding to the positional arguments "
                              f"passed to the function, but got len(in_axes)={len(in_axes)}, len(args)={len(args)}")
@@ -91,13 +96,13 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, axis_name
     return mapped
 
 
-def _is_axis(x: Any) -> bool:
+def _is_axis(x: Value) -> bool:
     """Whether a leaf of in_axes or out_axes is an axis: an int or what stands for one, and not a bool or an array."""
     return isinstance(x, MappingSpec) or (
         hasattr(x, "__index__") and not isinstance(x, bool | np.bool_) and not getattr(x, "ndim", 0))
 
 
-def _explicit(flat: Sequence[Any], dims: Sequence[int | None], spmd_axis_name: Any) -> Any:
+def _explicit(flat: Sequence[Value], dims: Sequence[int | None], spmd_axis_name: object) -> Any:
     """The partition of the mapped axis over Explicit mesh axes, as the arguments' types say it; None if they say nothing.
 
     Raises ValueError where they do not agree, with each other or with `spmd_axis_name`.
@@ -120,7 +125,8 @@ def _explicit(flat: Sequence[Any], dims: Sequence[int | None], spmd_axis_name: A
     return own.with_spec(PartitionSpec(entry))
 
 
-def _in_dims(fun: Any, in_axes: Any, args: Any, kwargs: Any, flat: Sequence[Any], tree: Any) -> list[int | None]:
+def _in_dims(fun: Callable[..., object], in_axes: object, args: Sequence[Value],
+             kwargs: dict[str, object], flat: Sequence[Value], tree: PyTreeDef) -> list[int | None]:
     axes = ([in_axes] * len(flat) if type(in_axes) is int and not kwargs
             else pytrees.flatten_axes("vmap in_axes", tree, (in_axes, 0), kws=True))
     dims: list[int | None] = []
@@ -144,7 +150,8 @@ def _in_dims(fun: Any, in_axes: Any, args: Any, kwargs: Any, flat: Sequence[Any]
     return dims
 
 
-def _mapped_size(fun: Any, flat: Sequence[Any], dims: Sequence[int | None], tree: Any, axis_size: int | None) -> Any:
+def _mapped_size(fun: Callable[..., object], flat: Sequence[Value], dims: Sequence[int | None],
+                 tree: PyTreeDef, axis_size: int | None) -> Any:
     sizes = [typeof(x).shape[d] for x, d in zip(flat, dims, strict=True) if d is not None and not typeof(x).is_high]
     if axis_size is not None:
         sizes.append(axis_size)
@@ -159,7 +166,8 @@ def _mapped_size(fun: Any, flat: Sequence[Any], dims: Sequence[int | None], tree
     return sizes[0]
 
 
-def _size_mismatch(fun: Any, flat: Sequence[Any], dims: Sequence[int | None], tree: Any, axis_size: int | None) -> str:
+def _size_mismatch(fun: Callable[..., object], flat: Sequence[object], dims: Sequence[int | None],
+                   tree: PyTreeDef, axis_size: int | None) -> str:
     lines = [f"    {_leaf_name(fun, tree, i)}: {typeof(x).str_short(short_dtypes=True)}, axis {d} has size "
              f"{typeof(x).shape[d]}" for i, (x, d) in enumerate(zip(flat, dims, strict=True)) if d is not None]
     if axis_size is not None:
@@ -167,12 +175,13 @@ def _size_mismatch(fun: Any, flat: Sequence[Any], dims: Sequence[int | None], tr
     return "vmap got inconsistent sizes for array axes to be mapped:\n" + "\n".join(lines)
 
 
-def _leaf_name(fun: Any, tree: Any, index: int) -> str:
+def _leaf_name(fun: Callable[..., object], tree: PyTreeDef, index: int) -> str:
     """How the user would call a leaf of the arguments: `argument x[0]`."""
     return f"argument {leaf_names(fun, tree)[index]}"
 
 
-def _to_out_axis(y: Any, dim: Any, wanted: Any, size: Any, i: int, tree: Any, fun: Any, explicit: Any) -> Any:
+def _to_out_axis(y: Any, dim: Dim, wanted: Any, size: Size, i: int, tree: PyTreeDef,
+                 fun: Callable[..., object], explicit: Partition | None) -> Any:
     if wanted is INFERRED or (dim == wanted and typeof(y).is_high):
         return y
     if type(typeof(y)) is references.RefType:

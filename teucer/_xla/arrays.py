@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jaxlib import _hlo, _jax
 
@@ -15,7 +15,17 @@ __all__ = ["Array", "ArrayImpl", "assemble", "HloSharding", "HostBufferSemantics
            "result_handler", "shard_arrays", "to_dlpack"]
 
 Array = _jax.Array
-ArrayImpl = _jax.ArrayImpl
+if TYPE_CHECKING:
+    class ArrayImpl:
+        """An array on devices. jaxlib says nothing of its members."""
+
+        _carried: Any
+        aval: Any
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+        def __getattr__(self, name: str) -> Any: ...
+else:
+    ArrayImpl = _jax.ArrayImpl
 HloSharding = _hlo.HloSharding
 OpSharding = _hlo.OpSharding
 Sharding = _jax.Sharding

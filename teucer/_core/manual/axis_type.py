@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, ClassVar, NoReturn, final
 
 __all__ = ["ManualAxisType"]
@@ -23,7 +24,9 @@ class ManualAxisType:
     unreduced: frozenset[Any]
     reduced: frozenset[Any]
 
-    def __new__(cls, *, varying: Any = frozenset(), unreduced: Any = frozenset(), reduced: Any = frozenset()) -> ManualAxisType:
+    def __new__(cls, *, varying: Iterable[object] = frozenset(),
+                unreduced: Iterable[object] = frozenset(),
+                reduced: Iterable[object] = frozenset()) -> ManualAxisType:
         key = (frozenset(varying), frozenset(unreduced), frozenset(reduced))
         found = cls._made.get(key)
         if found is None:
@@ -52,7 +55,7 @@ class ManualAxisType:
         """The manual axes of a mesh over which the value is the same."""
         return frozenset(mesh.manual_axes) - self.vur
 
-    def update(self, **kwargs: Any) -> ManualAxisType:
+    def update(self, **kwargs: Iterable[object]) -> ManualAxisType:
         """With some of the sets changed."""
         return ManualAxisType(**{"varying": self.varying, "unreduced": self.unreduced, "reduced": self.reduced, **kwargs})
 
@@ -66,7 +69,7 @@ class ManualAxisType:
     def __delattr__(self, name: str) -> NoReturn:
         raise AttributeError(f"ManualAxisType cannot be changed: {name}. Use update.")
 
-    def __deepcopy__(self, memo: Any) -> ManualAxisType:
+    def __deepcopy__(self, memo: dict[int, object]) -> ManualAxisType:
         return self
 
     def __reduce__(self) -> Any:
@@ -76,5 +79,5 @@ class ManualAxisType:
         return f"ManualAxisType(varying={self.varying}, unreduced={self.unreduced}, reduced={self.reduced})"
 
 
-def _remake(varying: Any, unreduced: Any, reduced: Any) -> ManualAxisType:
+def _remake(varying: Iterable[object], unreduced: Iterable[object], reduced: Iterable[object]) -> ManualAxisType:
     return ManualAxisType(varying=varying, unreduced=unreduced, reduced=reduced)

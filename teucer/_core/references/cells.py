@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import threading
 from collections.abc import Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from teucer._base.source import describe, here
 from teucer._core.references.types import HighRef, RefType
@@ -13,13 +13,16 @@ from teucer._core.trace import Tracer
 from teucer._core.types import register_aval_of
 from teucer._xla.pytree import register_argument
 
+if TYPE_CHECKING:
+    from teucer._core.typing import Value
+
 __all__ = ["Ref", "forget_given", "write_given"]
 
 
 class _RefMeta(type):
     """Traced references are instances too."""
 
-    def __instancecheck__(cls, x: Any) -> bool:
+    def __instancecheck__(cls, x: Value) -> bool:
         return type(x) in (cls, HighRef) or (isinstance(x, Tracer) and type(x.aval) is RefType)
 
 
@@ -34,7 +37,7 @@ class Ref(metaclass=_RefMeta):
     __slots__ = ("_array", "_gone", "_made", "aval", "__weakref__")
     __hash__ = object.__hash__
 
-    def __init__(self, aval: RefType, array: Any) -> None:
+    def __init__(self, aval: RefType, array: Value) -> None:
         self.aval, self._array = aval, array
         self._gone = ""
         self._made = here()
@@ -46,7 +49,7 @@ class Ref(metaclass=_RefMeta):
                              f"    made at {self.origin()}\n  Read or write it before, or make another with jax.new_ref.")
         return self._array
 
-    def write(self, array: Any) -> None:
+    def write(self, array: Value) -> None:
         """Put another array in the place of the one there is."""
         self._array = array
 
@@ -108,7 +111,7 @@ def forget_given() -> None:
     _given.refs.clear()
 
 
-def write_given(n: int, changed: Sequence[int], arrays: Sequence[Any]) -> None:
+def write_given(n: int, changed: Sequence[int], arrays: Sequence[Value]) -> None:
     """Give references among the n of the call the arrays that its program has changed."""
     refs = _given.refs[-n:]
     if len(refs) != n:

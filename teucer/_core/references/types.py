@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple, final
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, final
 
 from teucer._core.provided import provided
 from teucer._core.types import Aval, ShapedArray, register_aval_of
+
+if TYPE_CHECKING:
+    from teucer._core.jaxpr import Eqn
+    from teucer._core.primitive import Primitive
+    from teucer._core.typing import Value
 
 __all__ = ["AccumEffect", "HighRef", "ReadEffect", "RefEffect", "RefType", "Touched", "WriteEffect", "at_inputs", "at_operands",
            "is_reference", "made", "refuse", "touched"]
@@ -38,7 +43,7 @@ class RefType(Aval):
     weak_type: bool
     ndim: int
 
-    def __new__(cls, inner: ShapedArray, memory_space: Any = None, kind: str | None = None) -> RefType:
+    def __new__(cls, inner: ShapedArray, memory_space: object = None, kind: str | None = None) -> RefType:
         key = (inner, memory_space, kind)
         self = cls._interned.get(key)
         if self is None:
@@ -106,7 +111,7 @@ class RefType(Aval):
     def lower_val(self, ref: Any) -> list[Any]:
         return list(self.inner.lower_val(ref._refs)) if self.is_high else [ref]
 
-    def raise_val(self, *refs: Any) -> Any:
+    def raise_val(self, *refs: Value) -> Any:
         return HighRef(self, self.inner.raise_val(*refs)) if self.is_high else refs[0]
 
     def tangent_aval(self) -> RefType:
@@ -129,7 +134,7 @@ class HighRef:
 
     __slots__ = ("_refs", "aval")
 
-    def __init__(self, aval: RefType, refs: Any) -> None:
+    def __init__(self, aval: RefType, refs: Sequence[Value]) -> None:
         self.aval, self._refs = aval, refs
 
     def __repr__(self) -> str:
@@ -146,11 +151,12 @@ class RefEffect:
     """
 
     __slots__ = ("index",)
+    index: Any
     ordered = False
     # Whether of several on one input the last alone holds.
     is_last = False
 
-    def __init__(self, index: Any) -> None:
+    def __init__(self, index: object) -> None:
         self.index = index
 
     def __eq__(self, other: object) -> bool:
@@ -162,7 +168,7 @@ class RefEffect:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.index})"
 
-    def at(self, index: Any) -> RefEffect:
+    def at(self, index: object) -> RefEffect:
         """The same of another input."""
         return type(self)(index)
 
@@ -188,12 +194,12 @@ class AccumEffect(RefEffect):
     __slots__ = ()
 
 
-def is_reference(aval: Any) -> bool:
+def is_reference(aval: Aval) -> bool:
     """Whether a type is that of a reference."""
     return type(aval) is RefType
 
 
-def refuse(primitive: Any, avals: Sequence[Any]) -> None:
+def refuse(primitive: Primitive, avals: Sequence[Aval]) -> None:
     """Raise TypeError if an operand of a primitive that takes arrays is a reference."""
     for i, aval in enumerate(avals):
         if type(aval) is RefType:
@@ -208,22 +214,22 @@ class Touched(NamedTuple):
     written: frozenset[int]
 
 
-def touched(effects: Any) -> Touched:
+def touched(effects: Iterable[object]) -> Touched:
     """What the effects of an equation say of references."""
     refs = [e for e in effects if isinstance(e, RefEffect) and not e.is_last]
     return Touched(frozenset(e.index for e in refs if type(e) is not WriteEffect),
                    frozenset(e.index for e in refs if type(e) is not ReadEffect))
 
 
-def at_operands(effects: Any, invars: Sequence[Any], offset: int = 0) -> frozenset[Any]:
+def at_operands(effects: frozenset[object], invars: Sequence[object], offset: int = 0) -> frozenset[Any]:
     """The effects of a jaxpr as those of an equation whose operands, from `offset` on, are the inputs `invars`."""
     if not made or not any(isinstance(e, RefEffect) for e in effects):
-        return effects  # type: ignore[no-any-return]
+        return effects
     number = {v: offset + i for i, v in enumerate(invars)}
     return frozenset(e.at(number[e.index]) if isinstance(e, RefEffect) else e for e in effects)
 
 
-def at_inputs(eqns: Any, inputs: Sequence[Any]) -> frozenset[Any]:
+def at_inputs(eqns: Iterable[Eqn], inputs: Sequence[object]) -> frozenset[Any]:
     """The effects of equations as those of a jaxpr with these inputs; what happens to references made within is nobody's."""
     known, found, last = set(inputs), set(), {}
     for eqn in eqns:

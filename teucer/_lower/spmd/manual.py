@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from teucer._core.specs import PartitionSpec, entry_names
 from teucer._devices.meshes import Mesh
 from teucer._devices.shardings import NamedSharding
 from teucer._lower import text
 from teucer._lower.value import Value
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Aval
+    from teucer._lower.context import Context
 
 __all__ = ["Manual", "manual_computation", "on_parts"]
 
@@ -34,8 +38,8 @@ class Manual(NamedTuple):
         return Mesh(mesh.devices[first], tuple(name for name in mesh.axis_names if name not in self.axes))
 
 
-def manual_computation(ctx: Any, mesh: Any, axes: Sequence[Any], args: Sequence[Value], in_specs: Sequence[PartitionSpec],
-                       inner: Sequence[Any], avals: Sequence[Any], out_specs: Sequence[PartitionSpec],
+def manual_computation(ctx: Context, mesh: Mesh, axes: Sequence[object], args: Sequence[Value], in_specs: Sequence[PartitionSpec],
+                       inner: Sequence[Aval], avals: Sequence[Aval], out_specs: Sequence[PartitionSpec],
                        body: Callable[..., Sequence[Value]]) -> tuple[Value, ...]:
     """Write what `body`, a function of each device's parts, does over manual mesh axes.
 
@@ -46,7 +50,7 @@ def manual_computation(ctx: Any, mesh: Any, axes: Sequence[Any], args: Sequence[
     symbol = ctx.module.mesh_symbol(mesh)
     free = len(taken) < len(mesh.axis_names)
 
-    def shardings(values: Sequence[Any], specs: Sequence[PartitionSpec]) -> str:
+    def shardings(values: Sequence[Aval], specs: Sequence[PartitionSpec]) -> str:
         of_each = [_sharding(symbol, mesh, spec, aval.physical.ndim, free) for aval, spec in zip(values, specs, strict=True)]
         return f"[{', '.join(of_each)}]"
 
@@ -70,7 +74,8 @@ def manual_computation(ctx: Any, mesh: Any, axes: Sequence[Any], args: Sequence[
     return outs
 
 
-def on_parts(ctx: Any, args: Sequence[Value], avals: Sequence[Any], body: Callable[..., Sequence[Value]]) -> tuple[Value, ...]:
+def on_parts(ctx: Context, args: Sequence[Value], avals: Sequence[Aval],
+             body: Callable[..., Sequence[Value]]) -> tuple[Value, ...]:
     """Write what `body` does on each device by itself, where its results are parts of sums that are still to be taken.
 
     Left to itself, XLA sums what goes from one operation to the next, and takes that for the parts.
@@ -95,7 +100,7 @@ def on_parts(ctx: Any, args: Sequence[Value], avals: Sequence[Any], body: Callab
                               [PartitionSpec(unreduced=a.unreduced & parts) for a in avals], body)
 
 
-def _sharding(symbol: str, mesh: Any, spec: PartitionSpec, ndim: int, free: bool) -> str:
+def _sharding(symbol: str, mesh: Mesh, spec: PartitionSpec, ndim: int, free: bool) -> str:
     """How a value lies over the manual axes; `free` axes of the mesh may partition it further."""
     entries = [*spec.partitions, *[None] * (ndim - len(spec))]
     axes = [", ".join([*(text.quoted(str(n)) for n in entry_names(e)), *["?"] * free]) for e in entries]

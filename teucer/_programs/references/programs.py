@@ -6,7 +6,7 @@ In place where they change those of references, which get the results. High valu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from teucer._arrays.structs import ShapeDtypeStruct
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr
@@ -24,12 +24,16 @@ from teucer._trees.pytrees import tree_structure
 from teucer._xla.dispatcher import FastPath, dispatcher
 from teucer._xla.pytree import make_treedef, register_node
 
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, Aval, Value
+    from teucer._xla.pytree import PyTreeDef
+
 __all__ = ["OnArrays", "OnLow", "arrays", "needs_low", "on_arrays", "on_low", "refuse_aliases", "run", "run_fast",
            "run_high",
            "takes_references"]
 
 
-def takes_references(args: Sequence[Any]) -> bool:
+def takes_references(args: Sequence[Value]) -> bool:
     """Whether a reference is among the arguments of a program that is to run."""
     return bool(references.made) and any(type(x) is Ref for x in args)
 
@@ -43,7 +47,7 @@ class OnArrays(NamedTuple):
     job: Job
     changed: tuple[int, ...]
 
-    def write(self, args: Sequence[Any], outs: Sequence[Any]) -> list[Any]:
+    def write(self, args: Sequence[Any], outs: Sequence[Value]) -> list[Any]:
         """Give references the arrays that a program has changed; the results of the function are left."""
         n = len(outs) - len(self.changed)
         for i, array in zip(self.changed, outs[n:], strict=True):
@@ -51,7 +55,7 @@ class OnArrays(NamedTuple):
         return list(outs[:n])
 
 
-def on_arrays(job: Job, args: Sequence[Any]) -> OnArrays:
+def on_arrays(job: Job, args: Sequence[Value]) -> OnArrays:
     """A job for arguments some of which are references, or stand for some, as one on arrays.
 
     Arrays that it changes are donated, and stay where they are.
@@ -72,12 +76,12 @@ def on_arrays(job: Job, args: Sequence[Any]) -> OnArrays:
     return OnArrays(job._replace(jaxpr=found.jaxpr.jaxpr, donated=donated, placement=place), changed)
 
 
-def arrays(args: Sequence[Any]) -> list[Any]:
+def arrays(args: Sequence[Value]) -> list[Any]:
     """Arguments with arrays in the place of references, and structs of arrays in the place of those of references."""
     return [x.read() if type(x) is Ref else x.update(is_ref=False) if type(x) is ShapeDtypeStruct and x.is_ref else x for x in args]
 
 
-def run(job: Job, args: Sequence[Any]) -> list[Any]:
+def run(job: Job, args: Sequence[Value]) -> list[Any]:
     """Run a job on arguments some of which are references, in place."""
     found, given = on_arrays(job, args), arrays(args)
     own = found.job
@@ -94,7 +98,7 @@ class Updated:
     """The results of a program that changes references, as the C++ dispatcher puts them together: it gives them their arrays."""
 
 
-def _put_together(data: tuple[int, tuple[int, ...]], children: tuple[Any, ...]) -> Any:
+def _put_together(data: tuple[int, tuple[int, ...]], children: tuple[object, ...]) -> Any:
     out, *arrays = children
     write_given(*data, arrays)
     return out
@@ -103,7 +107,7 @@ def _put_together(data: tuple[int, tuple[int, ...]], children: tuple[Any, ...]) 
 register_node(Updated, lambda x: ((), None), _put_together, None)
 
 
-def run_fast(job: Job, args: Sequence[Any], consts: Sequence[Any], out_tree: Any) -> tuple[list[Any], FastPath | None]:
+def run_fast(job: Job, args: Sequence[Value], consts: Sequence[Value], out_tree: PyTreeDef) -> tuple[list[Any], FastPath | None]:
     """As `run`, for a function that C++ calls: the results, and what it needs to run the program itself, and in place."""
     if takes_references(consts):  # which it does not take apart
         return run(job, args), None
@@ -118,25 +122,25 @@ def run_fast(job: Job, args: Sequence[Any], consts: Sequence[Any], out_tree: Any
 
 def _dispatcher(job: Job) -> Callable[..., tuple[Any, ...]]:
     """What runs a job on arrays again and again: C++ finds the program."""
-    def cache_miss(*given: Any) -> tuple[Any, Any]:
+    def cache_miss(*given: Array) -> tuple[Any, Any]:
         program = program_for(job._replace(placement=placement_of(given)))
         fast = fast_path(program, tree_structure((0,) * len(program.out_avals)), given)
         return tuple(execute(program, given)), fast
 
-    def run_uncached(*given: Any) -> tuple[Any, ...]:
+    def run_uncached(*given: Array) -> tuple[Any, ...]:
         outs: tuple[Any, ...] = cache_miss(*given)[0]
         return outs
 
     return dispatcher(job.name, run_uncached, cache_miss, shard_arg_fallback=shard_arg_fallback)  # type: ignore[no-any-return]
 
 
-def refuse_aliases(avals: Sequence[Any], args: Sequence[Any], consts: Sequence[Any], name: str, what: str,
+def refuse_aliases(avals: Sequence[Aval | None], args: Sequence[Value], consts: Sequence[Value], name: str, what: str,
                    names: Callable[[], Sequence[str]]) -> None:
     """Raise ValueError if one reference is given twice, or is given and closed over."""
     seen: dict[int, int] = {}
     head = "only one reference to a mutable array may be passed as an argument to a function, but when tracing"
     for i, (x, aval) in enumerate(zip(args, avals, strict=True)):
-        if type(aval) is not references.RefType and not getattr(aval, "has_qdd", False):
+        if aval is None or (type(aval) is not references.RefType and not aval.has_qdd):
             continue
         first = seen.setdefault(id(x), i)
         if first != i:
@@ -146,7 +150,7 @@ def refuse_aliases(avals: Sequence[Any], args: Sequence[Any], consts: Sequence[A
     for c in consts:
         at = seen.get(id(c))
         if at is not None:
-            raise ValueError(f"when tracing {name} for {what}, a mutable array reference of type {avals[at].str_short()} was both "
+            raise ValueError(f"when tracing {name} for {what}, a mutable array reference of type {typeof(c).str_short()} was both "
                              f"closed over and passed as the argument {names()[at]}.\n  Use it in one way only.")
 
 
@@ -170,16 +174,16 @@ class OnLow(NamedTuple):
     low: Low
     avals: Sequence[Any]
 
-    def operands_of(self, args: Sequence[Any]) -> Sequence[Any]:
+    def operands_of(self, args: Sequence[Value]) -> Sequence[Any]:
         """The low values of other arguments of the same types, behind those that the program closes over."""
         return [*self.low.jaxpr.consts, *taken_apart(args, self.avals).low]
 
-    def raised(self, outs: Sequence[Any], args: Sequence[Any]) -> list[Any]:
+    def raised(self, outs: Sequence[Value], args: Sequence[Value]) -> list[Any]:
         """The high results; arguments that change get what they hold now."""
         return list(self.low.raised(outs, args))
 
 
-def on_low(job: Job, args: Sequence[Any]) -> OnLow:
+def on_low(job: Job, args: Sequence[Value]) -> OnLow:
     """A job on high values as one on low values."""
     low = lowered(ClosedJaxpr(job.jaxpr))
     avals, inner = job.jaxpr.in_avals, low.jaxpr.jaxpr
@@ -196,7 +200,7 @@ def on_low(job: Job, args: Sequence[Any]) -> OnLow:
     return OnLow(job._replace(jaxpr=jaxpr.jaxpr, donated=donated, placement=own), operands, low, avals)
 
 
-def run_high(job: Job, args: Sequence[Any]) -> list[Any]:
+def run_high(job: Job, args: Sequence[Value]) -> list[Any]:
     """Run a job on high values."""
     found = on_low(job, args)
     return found.raised(run(found.job, found.operands), args)
