@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,14 @@ from teucer._base import config
 from teucer._core.jaxpr import Jaxpr, Literal
 from teucer._optimize.dce import remove_dead
 from teucer._optimize.passes import optimize
+from teucer._optimize.structure import structural_key
 from teucer._programs.program import Steps
 from teucer._targets.cpu import constants
 from teucer._targets.cpu.constants import FORCED_COSTS as ALL
 from teucer._targets.cpu.constants import FORCED_LIMITS, Costs
 from teucer._targets.cpu.outline import outline
 from teucer._targets.cpu.pieces import CutProgram, cut
+from teucer._targets.outlined_call import outlined_call_p
 from teucer._transform.jit_calls import hoist_consts
 
 
@@ -312,8 +315,8 @@ def calls_of(f: Any, *args: Any, limits: Any = SHARING) -> list[int]:
 
 
 @pytest.mark.parametrize(("count", "groups", "calls"), [
-    (16, 4, [4] * 4), (12, 4, [3] * 4), (10, 3, [2] * 5), (5, 3, [1] * 5), (15, 8, [1] * 15), (20, 8, [2] * 10),
-    (23, 8, [1] + [2] * 11), (43, 8, [4] * 2 + [5] * 7),
+    (16, 4, [4] * 4), (12, 6, [4] * 3), (10, 3, [1] * 10), (5, 1, [1] * 5), (15, 4, [1] * 15), (20, 8, [4] * 5),
+    (23, 5, [1] * 3 + [4] * 5), (43, 8, [1] * 3 + [4] * 10),
 ])
 def test_calls_that_follow_one_another_share_pieces(count: int, groups: int, calls: list[int]) -> None:
     assert sorted(calls_of(*deep(count), limits=SHARING._replace(groups=groups))) == calls
@@ -330,15 +333,16 @@ def test_what_bounds_the_calls_of_a_piece() -> None:
     held = 4 * (N * N + 2 * 4 * N)
     assert calls_of(f, x, ws, limits=SHARING._replace(repeated=length)) == [2] * 6
     assert calls_of(f, x, ws, limits=SHARING._replace(repeated=length - 1)) == [1] * 12
-    assert calls_of(f, x, ws, limits=SHARING._replace(held=3 * held)) == [3] * 4
+    assert calls_of(f, x, ws, limits=SHARING._replace(held=3 * held)) == [2] * 6
+    assert calls_of(f, x, ws, limits=SHARING._replace(grouped=8, repeated=11 * length)) == [1] * 12  # groups of 8 leave a rest
     assert calls_of(f, x, ws, limits=FORCED_LIMITS) == [1] * 12
 
 
 def test_calls_between_which_data_flow_differently_do_not_share_pieces() -> None:
     f, x, ws = deep(24, kept={1})
-    assert calls_of(f, x, ws, limits=SHARING._replace(groups=8)) == [3] * 8  # the first piece is one of its own
+    assert calls_of(f, x, ws) == [4] * 6  # the first piece is one of its own
     f, x, ws = deep(24, kept={1, 5, 6, 10, 13, 14, 18})
-    assert calls_of(f, x, ws, limits=SHARING._replace(groups=8)) == [1] * 24
+    assert calls_of(f, x, ws) == [1] * 24
 
 
 def test_functions_without_equations() -> None:
@@ -357,7 +361,7 @@ def test_functions_without_equations() -> None:
 @pytest.mark.parametrize("of", [lambda f: f, lambda f: jax.grad(lambda x, ws: jnp.sum(f(x, ws)[0] ** 2), (0, 1))],
                          ids=["f", "grad"])
 def test_shared_pieces_give_what_the_whole_gives(monkeypatch: Any, of: Any, kept: Any) -> None:
-    monkeypatch.setattr(constants, "FORCED_LIMITS", SHARING._replace(groups=8))
+    monkeypatch.setattr(constants, "FORCED_LIMITS", SHARING)
     f, x, ws = deep(24, kept)
     steps = steps_of(of(f), x, ws)
     assert steps is not None and len(steps.steps) <= 20
@@ -365,7 +369,7 @@ def test_shared_pieces_give_what_the_whole_gives(monkeypatch: Any, of: Any, kept
 
 
 def test_arguments_of_shared_pieces_are_donated(monkeypatch: Any) -> None:
-    monkeypatch.setattr(constants, "FORCED_LIMITS", SHARING._replace(groups=8))
+    monkeypatch.setattr(constants, "FORCED_LIMITS", SHARING)
     ws, x = weights(24)
     expected = jax.jit(step, outline=False)(ws, x)
     train = jax.jit(step, outline=True, donate_argnums=0)
@@ -374,3 +378,30 @@ def test_arguments_of_shared_pieces_are_donated(monkeypatch: Any) -> None:
     found = train(ws, x)
     assert all(w.is_deleted() for w in ws)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6), found, expected)
+
+
+class Edited:
+    """Teucer, for a program in which the gelu of one layer is another function."""
+
+    def __init__(self, layer: int | None) -> None:
+        self.nn, self.left = self, layer
+        self.log_softmax = jax.nn.log_softmax
+        self.softmax = jax.nn.softmax
+
+    def gelu(self, x: Any) -> Any:
+        self.left = None if self.left is None else self.left - 1
+        return jnp.sin(jax.nn.gelu(x)) if self.left == -1 else jax.nn.gelu(x)
+
+
+def test_an_edit_of_one_layer_leaves_the_functions_of_the_others(monkeypatch: Any) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+    import programs
+    import transformer
+
+    def functions(edited: int | None) -> set[Any]:
+        step = programs.train_step(jax, transformer.make_loss(Edited(edited), jnp))
+        jaxpr, _ = pieces_of(step, transformer.init_params(24), *transformer.make_batch(), costs=Costs())
+        return {structural_key(eqn.params["jaxpr"].jaxpr) for eqn in jaxpr.eqns if eqn.primitive is outlined_call_p}
+
+    assert len(functions(None)) == 2  # forward and backward
+    assert functions(10) == functions(None)

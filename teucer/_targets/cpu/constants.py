@@ -49,17 +49,19 @@ class Limits(NamedTuple):
 
     carried: bytes that a function takes and gives, at least, so that what its call costs by itself is small beside it.
     copied: equations that XLA would have to copy, at least.
-    groups, repeated, held: calls of a function that follow one another share pieces, of which there are so many at least, in
-        which XLA copies so many equations and which take and give so many bytes at most.
+    grouped, repeated, held: calls of a function that follow one another share pieces of so many calls at most, in which XLA
+        copies so many equations and which take and give so many bytes at most.
+    groups: where the calls do not divide into such pieces, there are so many pieces at least.
     runs: of such pieces, as data may flow between their calls in different ways, each runs so many times on the average, at least.
     """
 
     carried: int = Costs().carried
     copied: int = 500
+    grouped: int = 4
     groups: int = 6
     repeated: int = 500
     held: int = 1 << 25
-    runs: int = 4
+    runs: int = 3
 
 
 # Where a user asks for it (`outline=True`): whatever can be a function, or a piece. Not measured.

@@ -366,13 +366,16 @@ class _Body:
 
 
 def _in_phase(program: _Program, repeat: Repeat, letters: Any, taken: Any) -> Repeat:
-    """A repeat with its adjacent occurrences, such as layers, shifted to where few values pass from one to the next."""
+    """A repeat with its adjacent occurrences, such as layers, shifted to where few values pass from one to the next.
+
+    All of its runs are shifted alike, so that they share one function: an edit of one layer leaves two runs.
+    """
     starts, period = repeat
-    shifted: list[int] = []
-    for run in _adjacent(starts, period):
-        if len(run) == 1:
-            shifted += run
-            continue
+    runs = list(_adjacent(starts, period))
+    if all(len(run) == 1 for run in runs):
+        return repeat
+    bounds = []
+    for run in runs:
         low, high = run[0], run[-1] + period
         while high < len(letters) and letters[high] == letters[high - period] and not taken[high]:
             taken[high] = True
@@ -380,12 +383,17 @@ def _in_phase(program: _Program, repeat: Repeat, letters: Any, taken: Any) -> Re
         while low > 0 and letters[low - 1] == letters[low - 1 + period] and not taken[low - 1]:
             low -= 1
             taken[low] = True
-        shifted += range(low + _phase(program, low, high, period), high - period + 1, period)
-    return Repeat(shifted, period)
+        bounds.append((low, high))
+    # Costs by offset from the beginning of the first run, where the search of every program begins.
+    turns = [(run[0] - low - runs[0][0] + bounds[0][0]) % period for run, (low, _) in zip(runs, bounds, strict=True)]
+    costs = sum(np.roll(_cut_costs(program, *bound, period), -turn) for turn, bound in zip(turns, bounds, strict=True))
+    phase = int(np.argmin(costs))
+    return Repeat([start for turn, (low, high) in zip(turns, bounds, strict=True)
+                   for start in range(low + (phase + turn) % period, high - period + 1, period)], period)
 
 
-def _phase(program: _Program, low: int, high: int, period: int) -> int:
-    """Where to cut a run of equal periods: how far from its beginning, less than a period.
+def _cut_costs(program: _Program, low: int, high: int, period: int) -> Any:
+    """What it costs to cut a run of equal periods, f64[period], by how far from its beginning the first cut is.
 
     Few values are to pass a cut from the period before to the period after, and few equations to be left over.
     """
@@ -403,4 +411,4 @@ def _phase(program: _Program, low: int, high: int, period: int) -> int:
     offsets = np.arange(period)
     width = passing[period:2 * period]
     left_over = np.where(offsets <= rest, rest, rest + period)
-    return int(np.argmin(width + 4 * left_over / period))
+    return width + 4 * left_over / period

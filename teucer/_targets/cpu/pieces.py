@@ -132,20 +132,26 @@ def _parts(eqns: Sequence[Eqn], calls: Sequence[Eqn]) -> list[list[Eqn]]:
 
 
 def _shared(parts: Sequence[list[Eqn]], calls: set[int], limits: Limits) -> list[tuple[list[Eqn], int]]:
-    """The parts with their numbers of calls: calls of one function that follow one another in groups, of equal size if may be."""
+    """The parts with their numbers of calls: calls of one function that follow one another in groups, and the rest one by one."""
     shared: list[tuple[list[Eqn], int]] = []
     for function, run in itertools.groupby(parts, lambda part: _function(part[0]) if id(part[0]) in calls else None):
         found = list(run)
         if function is None:
             shared += [(part, 0) for part in found]
             continue
-        most = max(1, min(len(found) // limits.groups, 1 + limits.repeated // max(len(function.eqns), 1),
-                          limits.held // max(carried(function), 1)))
-        fewest = -(-len(found) // most)
-        groups = next((k for k in range(fewest, fewest * 3 // 2 + 1) if len(found) % k == 0), fewest)
-        ends = [len(found) * (k + 1) // groups for k in range(groups)]
-        shared += [([part[0] for part in found[start:end]], end - start) for start, end in itertools.pairwise([0, *ends])]
+        size = _group_size(function, len(found), limits)
+        grouped = len(found) // size * size
+        for start, end in itertools.pairwise([*range(0, grouped, size), *range(grouped, len(found) + 1)]):
+            shared.append(([part[0] for part in found[start:end]], end - start))
     return shared
+
+
+def _group_size(function: Jaxpr, calls: int, limits: Limits) -> int:
+    """How many calls share a piece. The function says it and not their number, so that an edit of one layer, or a model of fewer
+    layers, finds the pieces of the others. Short runs that leave a rest stay single calls: one executable rather than two."""
+    most = min(limits.grouped, 1 + limits.repeated // max(len(function.eqns), 1), limits.held // max(carried(function), 1))
+    size = 1 << max(most, 1).bit_length() - 1
+    return size if calls >= (2 if calls % size == 0 else limits.groups) * size else 1
 
 
 def _call(eqn: Eqn) -> _Stretch:
