@@ -15,7 +15,8 @@ __all__ = ["bytes_moved", "count_text", "operations", "total_operations"]
 _NO_ARITHMETIC = frozenset({
     "bitcast_convert_type", "broadcast_in_dim", "concatenate", "convert_element_type", "copy", "copy_p",
     "dynamic_slice", "dynamic_update_slice", "expand_dims", "gather", "imag", "iota", "pad", "real",
-    "reshape", "rev", "select_n", "slice", "squeeze", "stop_gradient", "transpose"})
+    "reshape", "rev", "select_n", "slice", "split", "squeeze", "stack", "stop_gradient", "tile", "transpose",
+    "unstack"})
 # Operations for a matrix of n rows: G. H. Golub, C. F. Van Loan, Matrix Computations (2013), chapters 3 to 5, 8.
 _CUBES = {"cholesky": 1 / 3, "lu": 2 / 3, "geqrf": 4 / 3, "eigh": 9.0, "svd": 21.0, "eig": 25.0, "triangular_solve": 1.0}
 
