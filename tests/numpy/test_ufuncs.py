@@ -335,7 +335,10 @@ def test_angles_of_reals_are_those_of_complex_numbers():
         assert jnp.angle(jnp.float64(-2)).dtype == np.float64
 
 
-@pytest.mark.parametrize("name", ["acos", "arccos", "absolute", "abs", "amax", "mod", "pow", "invert", "bool", "bool_"])
+@pytest.mark.parametrize("name", [
+    "acos", "arccos", "absolute", "acosh", "arcsinh", "arctan", "arctan2", "arctanh", "bitwise_invert", "bitwise_left_shift",
+    "bitwise_right_shift", "conjugate", "degrees", "radians", "true_divide", "around", "amin", "amax", "mod", "pow", "invert",
+    "bool", "bool_"])
 def test_functions_say_the_name_by_which_they_are_asked_for(name):
     found = getattr(jnp, name)
     assert found.__name__ == name.rstrip("_")

@@ -20,6 +20,7 @@ _ROOMS = {
         "align_to broadcast_to cdiv delay empty empty_like empty_ref_like multiple_of next_power_of_2 reciprocal select_ref "
         "strides_from_shape",
     "teucer.experimental.state": "run_state",
+    "teucer.experimental.pallas.fuser": "fuser=.",
     "teucer.experimental.pallas.mosaic_gpu": "mosaic_gpu=.",
     "teucer.experimental.pallas.tpu": "tpu=.",
     "teucer.experimental.pallas.triton": "triton=.",

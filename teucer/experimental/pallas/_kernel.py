@@ -22,7 +22,7 @@ from teucer.lax import _references
 from teucer.numpy._index_keys import ds
 from teucer.numpy._references import View
 
-__all__ = ["ds", "dslice", "in_grid", "load", "loop", "num_programs", "program_id", "run_scoped",
+__all__ = ["ds", "dslice", "in_grid", "inside", "load", "loop", "num_programs", "program_id", "run_scoped",
            "store", "swap", "when", "with_scoped"]
 
 
@@ -46,6 +46,11 @@ def in_grid(ids: Sequence[Any], sizes: Sequence[Any]) -> Iterator[None]:
         yield
     finally:
         _grids.stack = saved
+
+
+def inside() -> bool:
+    """Whether a kernel is traced."""
+    return bool(_grids.stack)
 
 
 def _grid(op: str, axis: int) -> _Grid:

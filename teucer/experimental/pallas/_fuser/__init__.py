@@ -1,0 +1,1 @@
+"""Kernels that take what comes before and behind them into their steps (docs/kernels.md)."""
