@@ -41,6 +41,14 @@ def test_constants():
     np.testing.assert_array_equal(jax.core.eval_jaxpr(closed.jaxpr, closed.consts, jnp.ones(4))[0], np.arange(4) + 1)
 
 
+def test_scalars_without_a_number_are_no_literals():
+    """Of float0 there is no number to be written: it is a constant of the jaxpr."""
+    nothing = np.zeros((), jax.dtypes.float0)
+    closed = jax.make_jaxpr(lambda x: (x, nothing))(1.0)
+    assert str(closed) == "{ lambda a:float0[]; b:f32[]. let  in (b, a) }"
+    assert closed.consts[0] is nothing
+
+
 def test_make_jaxpr_options():
     closed, shapes = jax.make_jaxpr(lambda x: {"a": x}, return_shape=True)(jnp.ones(2))
     assert shapes == {"a": jax.ShapeDtypeStruct((2,), "float32")}

@@ -191,6 +191,21 @@ def test_cotangents_of_what_is_not_batched(shapes: Any, axis: int) -> None:
                                rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("size", [3, 5])
+def test_cotangents_batched_along_any_axis(axis: int, size: int) -> None:
+    """Of an argument that is not batched: the rule gives a residual, whose batch axis is where that of the argument was."""
+    @jax.custom_vjp
+    def f(w: Any, x: Any) -> Any:
+        return (w * x).sum()
+
+    f.defvjp(lambda w, x: (f(w, x), x), lambda x, ct: (x, 3 * x))
+    batch = np.arange(3.0 * size, dtype=np.float32).reshape((size, 3) if axis == 0 else (3, size))
+    for grad in (jax.grad, lambda g: jax.jit(jax.grad(g))):
+        found = grad(lambda w: jax.vmap(f, (None, axis))(w, batch).sum())(jnp.ones(3))
+        np.testing.assert_array_equal(found, batch.sum(axis))
+
+
 def test_what_custom_vjp_may_not_close_over() -> None:
     """Its derivative in what it closes over: the error says so, under jit as without."""
     def outer(c: Any) -> Any:

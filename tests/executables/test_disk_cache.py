@@ -320,6 +320,34 @@ def test_entries_that_others_may_write_are_not_trusted(folder, loads):
     assert stat.S_IMODE(the_entry(folder).stat().st_mode) == 0o600
 
 
+@pytest.mark.parametrize("flags", ["--xla_cpu_enable_fast_math=false", "--xla_cpu_enable_fast_min_max=false"])
+def test_code_for_other_flags(folder, loads, monkeypatch, flags):
+    """What XLA_FLAGS says is a part of an entry's name: what was compiled under others is not used."""
+    compile_anew()
+    monkeypatch.setenv("XLA_FLAGS", flags)
+    compile_anew()
+    assert not loads
+    assert len(disk_cache.entries(folder)) == 2
+    monkeypatch.delenv("XLA_FLAGS")
+    compile_anew()
+    assert len(loads) == 1
+
+
+def test_counts_wait_for_who_has_the_file(folder):
+    """What is counted while another process holds the file is not lost, and not written over what that one writes."""
+    fcntl = pytest.importorskip("fcntl")
+    compile_anew()
+    first = disk_cache.counts(folder)
+    with (folder / disk_cache.COUNTS).open("r+b") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        before = file.read()
+        compile_anew(7.0)
+        disk_cache.counts(folder)
+        file.seek(0)
+        assert file.read() == before
+    assert disk_cache.counts(folder).misses == first.misses + 1
+
+
 def test_counts_are_of_all_processes(folder):
     program = "import teucer as jax; jax.jit(lambda x: x * 5 + 1)(2.0)"
     for _ in range(3):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -193,6 +194,8 @@ def test_offloading_saves_what_it_names() -> None:
 
     assert sines(jax.checkpoint(f, policy=policy)) == 1
     assert sines(jax.checkpoint(f, policy=jax.checkpoint_policies.nothing_saveable)) == 2
+    printed = str(jax.make_jaxpr(jax.grad(jax.checkpoint(f, policy=policy)))(jnp.ones(3)))
+    assert re.findall(r"device_put\[copy=False device=MemorySpace\.(\w+)\]", printed) == ["Host", "Device"]
 
 
 def test_inputs_are_not_residuals_of_scans() -> None:
