@@ -12,7 +12,7 @@ from teucer._arrays import formats
 from teucer._base import dtypes
 from teucer._core.provided import provided
 from teucer._core.types import KeyCarrier, ShapedArray, aval_of, register_aval_of
-from teucer._devices import processes, shardings
+from teucer._devices import backends, processes, shardings
 from teucer._xla import arrays as xla
 from teucer._xla.client import XlaRuntimeError, platform_of
 
@@ -436,15 +436,42 @@ def _unpickle(value: Any, weak: bool) -> Any:
 
 
 @_member
-def __dlpack__(x: Any, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None) -> Any:
+def __dlpack__(x: Any, *, stream: int | None = None, max_version: tuple[int, int] | None = None,
+               dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
     check_live(x)
     if type(x._carried) is KeyCarrier:
         raise TypeError(f"__dlpack__: keys have no DLPack form; jax.random.key_data(x) has.\n    x: {x.aval!r}")
     if len(x.devices()) != 1:
         raise BufferError(f"__dlpack__: only arrays on one device have a DLPack form.\n    x: {x.aval!r}, {x.sharding}")
+    if dtypes.bit_width(x.dtype) < 8:
+        raise BufferError(f"__dlpack__: DLPack has no elements of less than a byte.\n    x: {x.aval!r}\n"
+                          "  Convert x to a dtype of whole bytes first.")
+    if max_version is not None and not (isinstance(max_version, tuple) and len(max_version) == 2):
+        raise TypeError(f"__dlpack__: max_version must be a pair of integers.\n    max_version: {max_version!r}")
+    in_host_memory = provided.target(x.platform()).in_host_memory
+    if stream is not None and (in_host_memory or not isinstance(stream, int)):
+        raise ValueError("__dlpack__: a stream must be None on the CPU, and an integer on a GPU.\n"
+                         f"    stream: {stream!r}\n    x is on {x.device}")
+    if dl_device is not None and tuple(map(int, dl_device)) != x.__dlpack_device__():
+        return _for_device(x, tuple(map(int, dl_device)), copy).__dlpack__(stream=stream, max_version=max_version)
     # The capsule holds another array of the buffer: the process aborts if what it holds is deleted or donated.
     source = x.copy() if copy else x.clone()
     return xla.to_dlpack(source, stream)
+
+
+def _for_device(x: Any, place: tuple[int, ...], copy: bool | None) -> Any:
+    """A copy of x on the device that DLPack's pair of numbers names."""
+    kind, number = place
+    platform = next((name for name, own in DLPACK_KINDS.items() if own == kind), None)
+    found = [d for name, client in backends.backends().items() if name == platform
+             for d in client.local_devices() if d.local_hardware_id == number or (kind == 1 and d.id == number)]
+    if not found:
+        raise BufferError(f"__dlpack__: dl_device is not among the devices here: {list(backends.backends())}.\n"
+                          f"    dl_device: {place}")
+    if copy is False:
+        raise ValueError("__dlpack__: dl_device requires a copy since x is on another device, however copy=False.\n"
+                         f"    dl_device: {place}\n    x is on {x.device}\n  Say copy=None or copy=True.")
+    return provided.put(to_numpy(x), found[0])
 
 
 @_member
@@ -454,6 +481,16 @@ def __dlpack_device__(x: Any) -> tuple[int, int]:
     if platform not in DLPACK_KINDS:
         raise BufferError(f"__dlpack_device__: no DLPack device for {d}")
     return DLPACK_KINDS[platform], 0 if provided.target(platform).in_host_memory else d.local_hardware_id
+
+
+def _array_interface(x: Any) -> dict[str, Any]:
+    """The memory of the array on the host, read-only, in NumPy's older protocol; only dtypes that NumPy has of its own."""
+    if type(x._carried) is KeyCarrier or x.dtype.kind not in "biufc" or x.dtype.isbuiltin != 1:
+        raise AttributeError(f"__array_interface__ has no form for elements of dtype {x.dtype.name}.")
+    return dict(to_numpy(x).__array_interface__)
+
+
+_MEMBERS["__array_interface__"] = property(_array_interface)
 
 
 xla.attach(ArrayImpl, _MEMBERS)

@@ -15,7 +15,7 @@ from teucer._core.types import ShapedArray, aval_of
 from teucer._devices import backends, meshes, shardings
 from teucer._xla import arrays as xla
 
-__all__ = ["as_sharding", "from_parts", "host_rules", "host_value", "put", "put_array", "to_sharding"]
+__all__ = ["as_sharding", "from_parts", "host_rules", "host_value", "put", "put_array", "put_view", "to_sharding"]
 
 
 def _canonical(x: Any) -> np.ndarray[Any, Any]:
@@ -58,6 +58,16 @@ def put(x: Any, device: Any, *, committed: bool | None = None, aval: ShapedArray
 
 
 provided.fill(put=put)
+
+
+def put_view(x: np.ndarray[Any, Any]) -> Any:
+    """Memory of the host as a committed array of the CPU that shares it. It must be aligned, row-major, and never change."""
+    clients = backends.backends()
+    aval = aval_of(x)
+    if "cpu" not in clients:  # by the option jax_platforms
+        return put(x, None, aval=aval)
+    (device, *_) = clients["cpu"].local_devices()
+    return xla.put(aval.carrier, shardings.single_device_sharding(device), [x], [device], committed=True, share=True)
 
 
 def put_array(x: Any, sharding: Any, *, committed: bool = True, copy: bool = False) -> Any:

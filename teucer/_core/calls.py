@@ -129,6 +129,8 @@ def check_leaves(call: FlatCall, fun: Callable[..., object], what: str) -> tuple
                     f"    {path} = {x!r:.100}\n  Arguments of a function under {what} are arrays, numbers, and pytrees of "
                     "them. This typically means that a jit-wrapped function was called with a non-array argument, and this "
                     "argument was not marked as static using the static_argnums or static_argnames parameters of jax.jit."
+                    + ("\n  An array of another library becomes one by jnp.asarray(x) or, without a copy, by jnp.from_dlpack(x)."
+                       if hasattr(x, "__dlpack__") or hasattr(x, "__array__") else "")
                 ) from None
         raise
 

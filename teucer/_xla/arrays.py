@@ -11,7 +11,7 @@ from jaxlib import _hlo, _jax
 
 __all__ = ["Array", "ArrayImpl", "assemble", "HloSharding", "HostBufferSemantics", "NamedShardingBase", "OpSharding", "Sharding",
            "SingleDeviceShardingBase", "block_until_ready", "copy_to_devices", "execute", "execute_with_token",
-           "first_named_sharding", "from_dlpack", "put",
+           "first_named_sharding", "from_cuda_interface", "from_dlpack", "put",
            "result_handler", "shard_arrays", "to_dlpack"]
 
 Array = _jax.Array
@@ -39,12 +39,13 @@ block_until_ready = _jax.batched_block_until_ready
 _SKIP_CHECKS = {"_skip_checks": True} if "_skip_checks" in (_jax.array_result_handler.__doc__ or "") else {}
 
 
-def put(aval: Any, sharding: Any, shards: Sequence[Any], devices: Sequence[Any], *, committed: bool) -> Any:
+def put(aval: Any, sharding: Any, shards: Sequence[Any], devices: Sequence[Any], *, committed: bool, share: bool = False) -> Any:
     """An array from its shards, host or device values, one for each device.
 
-    Host values are copied where there is one shard. Of several they are used in place: they must never change.
+    Host values are copied where there is one shard. Of several, or with `share`, they are used in place: they must never change.
     """
-    semantics = HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL if len(devices) == 1 else HostBufferSemantics.ZERO_COPY
+    copied = len(devices) == 1 and not share
+    semantics = HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL if copied else HostBufferSemantics.ZERO_COPY
     return _jax.batched_device_put(aval, sharding, shards, devices, committed, host_buffer_semantics=semantics)
 
 
@@ -84,6 +85,11 @@ def copy_to_devices(arrays: Sequence[Any], device_lists: Sequence[Any], sharding
     results: list[Any] = _jax.batched_copy_array_to_devices_with_sharding(
         arrays, device_lists, shardings, [semantics] * len(arrays))
     return results
+
+
+def from_cuda_interface(description: dict[str, Any], client: Any) -> Any:
+    """An array over the memory of a GPU that `__cuda_array_interface__` describes."""
+    return _jax.cuda_array_interface_to_buffer(description, client)
 
 
 def to_dlpack(array: Any, stream: Any) -> Any:

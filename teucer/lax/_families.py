@@ -358,7 +358,8 @@ def check_arrays(name: str, *xs: Any) -> None:
         if not is_valid_type(x):
             raise TypeError(f"Error interpreting argument to {name} as a JAX value. The problematic value is of type {type(x)} "
                             f"and was passed to {name} at position {i}.\n    value: {x!r:.200}\n  Array arguments are "
-                            "arrays, NumPy arrays and scalars, and Python numbers; jnp.asarray converts sequences.") from None
+                            "arrays, NumPy arrays and scalars, and Python numbers; jnp.asarray(...) converts sequences "
+                            "and arrays of other libraries.") from None
 
 
 def describe(doc: str, primitive: Elementwise, *names: str) -> str:

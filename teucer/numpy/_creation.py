@@ -124,7 +124,17 @@ def _host(x: Any, dtype: Any, narrow: Any = None) -> Any:
         x = np.asarray(x)
         value = x.astype(dtype)
     else:
-        value = np.asarray(x, dtype if not isinstance(x, str) else None)
+        try:
+            value = np.asarray(x, dtype if not isinstance(x, str) else None)
+        except TypeError:  # of other libraries: an array of a GPU, or of a dtype that NumPy does not have
+            from teucer.numpy import _others  # for data of other libraries
+            if not _others.is_foreign(x):
+                raise
+            return _others.of_other_library(x)
+        if value.dtype == object:
+            from teucer.numpy import _others  # for data of other libraries
+            if _others.is_foreign(x):
+                return _others.of_other_library(x)
     if narrow is not None and dtype is None:
         with np.errstate(all="ignore"):
             value = value.astype(narrow)

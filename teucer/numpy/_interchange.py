@@ -7,15 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from teucer._arrays.arrays import DLPACK_KINDS, ArrayImpl
+from teucer._arrays.arrays import ArrayImpl
 from teucer._base import dtypes
-from teucer._core.provided import provided
 from teucer._core.trace import typeof
-from teucer._core.types import ShapedArray
 from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer._devices import backends
-from teucer._devices.shardings import single_device_sharding
-from teucer._xla import arrays as xla
+from teucer._devices.shardings import Sharding, single_device_sharding
+from teucer._xla.client import Device
 from teucer.lax import _elementwise as lax
 from teucer.lax import _structure
 from teucer.lax._families import scalar_like
@@ -51,36 +49,36 @@ def astype(x: ArrayLike, dtype: DTypeLike | None, /, *, copy: bool = False,
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
-    """The array that another library's array is, through the DLPack protocol; a buffer of the host is copied, a GPU's is shared.
+    """The array that another library's array is, through the DLPack protocol; it shares the other's memory where it can.
 
-    Raises TypeError for what does not speak it, BufferError for arrays of devices that are not there.
+    x: anything with `__dlpack__` and `__dlpack_device__`, of any strides. device: a Device or Sharding to be on.
+    copy: False asks for shared memory, True for memory of its own; None shares what can be shared. Memory of the host is
+        shared if it is in row-major order, begins at a multiple of 64 bytes, and has a dtype in force (`enable_x64`).
+    Do not write into shared memory from the other library: arrays here are immutable, and programs rely on it.
+    Raises TypeError for what does not speak DLPack, BufferError for devices that are not there and for dtypes without a
+    form here, ValueError where copy=False asks for what only a copy can give.
 
     >>> from_dlpack(np.float32([1, 2]))
     Array([1., 2.], dtype=float32)
     """
     if isinstance(x, ArrayImpl):
-        return place(array(x, copy=bool(copy)), device)
+        return _moved(array(x, copy=bool(copy)), device, copy)
     if not (hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__")):
         raise TypeError("The array passed to from_dlpack must have __dlpack__ and __dlpack_device__ methods.\n"
                         f"  x: {type(x)}")
-    kind, number = x.__dlpack_device__()
-    for platform, own in DLPACK_KINDS.items():
-        if kind == own and not provided.target(platform).in_host_memory:
-            return place(array(_on_gpu(x, platform, number), copy=bool(copy)), device)
-    return place(asarray(np.from_dlpack(x)), device)
+    from teucer.numpy import _others  # for data of other libraries
+    return _moved(_others.from_dlpack(x, copy), device, copy)
 
 
-def _on_gpu(x: Any, platform: str, number: int) -> Any:
-    """A GPU's array of another library as one of the same buffer."""
-    found = [d for name, client in backends.backends().items() if name == platform
-             for d in client.local_devices() if d.local_hardware_id == number]
-    if not found:
-        raise BufferError(f"from_dlpack: the array is on GPU {number} of {platform}, which is not among the devices here: "
-                          f"{list(backends.backends())}.\n  Copy it to the host first.")
-    stream = found[0].get_stream_for_external_ready_events()
-    buffer = xla.from_dlpack(x.__dlpack__(stream=stream), found[0], stream)
-    aval = ShapedArray(tuple(x.shape), dtypes.as_dtype(str(x.dtype).rpartition(".")[2]))  # of torch.float32 the end
-    return xla.assemble(aval.carrier, single_device_sharding(found[0]), [buffer], committed=True)
+def _moved(x: Array, device: Any, copy: bool | None) -> Array:
+    """x where `device` asks for it."""
+    if device is None:
+        return x
+    target = single_device_sharding(device) if isinstance(device, Device) else device
+    if copy is False and isinstance(target, Sharding) and target != x.sharding:
+        raise ValueError(f"from_dlpack: Specified device={device} which requires a copy since the source device is {x.device}, "
+                         "however copy=False.\n  Set copy=True or copy=None.")
+    return place(x, device)
 
 
 def frombuffer(buffer: Any, dtype: DTypeLike = float, count: int = -1, offset: int = 0) -> Array:
