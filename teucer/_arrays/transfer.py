@@ -62,11 +62,11 @@ provided.fill(put=put)
 
 def put_view(x: np.ndarray[Any, Any]) -> Any:
     """Memory of the host as a committed array of the CPU that shares it. It must be aligned, row-major, and never change."""
-    clients = backends.backends()
+    client = backends.backends().get("cpu")
     aval = aval_of(x)
-    if "cpu" not in clients:  # by the option jax_platforms
+    if client is None:  # by the option jax_platforms
         return put(x, None, aval=aval)
-    (device, *_) = clients["cpu"].local_devices()
+    (device, *_) = client.local_devices()
     return xla.put(aval.carrier, shardings.single_device_sharding(device), [x], [device], committed=True, share=True)
 
 
