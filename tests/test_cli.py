@@ -153,11 +153,25 @@ def test_types_are_read(text, types):
 
 
 @pytest.mark.parametrize(
-    "text", ["f32", "f32[", "float32[3]", "f32[3]i32[]", "f33[1]", "f32[-1]", "f32[3 3]", "f32[,]", "f32[3,,3]"]
+    "text", ["f32", "f32[", "float32[3]", "f32[3]i32[]", "f33[1]", "f32[-1]", "f32[3 3]", "f32[,]", "f32[3,,3]",
+             "{f32[2]}", "f32[2:3]", "{[]: f32[2]}", "f32[2] + 1", "not 1", "-f32[2]", "*f32[2]", "{**f32[2]}", "[f32[2]", "f32[True]"]
 )
 def test_types_that_cannot_be_read(text):
     with pytest.raises(CommandError, match=r"cannot read the types at '.*'\.\nWrite each as dtype\[shape\]"):
         parse_types(text)
+
+
+def test_trees_of_types_are_read():
+    (params, (x, n), last) = parse_types("{'w': f32[3,4], 'layers': [i32[], None]}, (f32[8,3], -2), 'mean'")
+    assert params["w"].shape == (3, 4) and params["layers"][0].dtype == "int32" and params["layers"][1] is None
+    assert (x.shape, n, last) == ((8, 3), -2, "mean")
+
+
+@pytest.mark.parametrize("command", ["jaxpr", "show"])
+def test_trees_of_types_are_arguments(script, capsys, command):
+    path = script("def f(params, x): return params['w'] * x + params['b'][0]")
+    assert main([command, f"{path}:f", "--args", "{'w': f32[3], 'b': (f32[],)}, f32[3]"]) == 0
+    assert "f32[3]" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", ["jaxpr", "export"])

@@ -1,5 +1,6 @@
 """`teucer jaxpr FILE:FUNCTION --args TYPES`: the jaxpr of a function for arguments of the given types."""
 
+import ast
 import inspect
 import os
 import re
@@ -20,7 +21,7 @@ from teucer._transform.jit_calls import hoist_consts
 from teucer.cli._errors import CommandError
 
 DTYPES = {short_name(dtype): dtype for dtype in ALL}
-_TYPE = re.compile(r"([a-z]\w*)\[\s*((?:\d+\s*,\s*)*(?:\d+\s*)?)\]\s*(?:,\s*|$)")
+_NO_AXES = re.compile(r"([a-z]\w*)\[\s*\]")
 
 
 def jaxpr(target: str, types: str, *, passes: bool) -> int:
@@ -97,21 +98,57 @@ def read_dtype(name: str) -> Any:
     return dtype
 
 
-def parse_types(text: str) -> list[jax.ShapeDtypeStruct]:
-    """The types in a list such as 'f32[3,4],i32[]'. Raises CommandError for anything else.
+def parse_types(text: str) -> list[Any]:
+    """The arguments in a list such as 'f32[3,4], {"w": i32[]}, 2.0'. Raises CommandError for anything else.
+
+    An argument is a type, or a tree of types and of numbers, strings and None, as Python writes tuples, lists and dicts.
 
     >>> parse_types("f32[3,4],i32[]")
     [ShapeDtypeStruct(shape=(3, 4), dtype=float32), ShapeDtypeStruct(shape=(), dtype=int32)]
+    >>> parse_types("{'w': f32[3]}, (2, None)")
+    [{'w': ShapeDtypeStruct(shape=(3,), dtype=float32)}, (2, None)]
     """
-    types = []
-    rest = text.strip()
-    while rest:
-        match = _TYPE.match(rest)
-        if match is None or match[1] not in DTYPES:
-            raise CommandError(
-                f"cannot read the types at '{rest}'.\nWrite each as dtype[shape], such as 'f32[3,4],i32[]'."
-            )
-        shape = tuple(int(size) for size in match[2].split(",") if size.strip())
-        types.append(jax.ShapeDtypeStruct(shape, read_dtype(match[1])))
-        rest = rest[match.end() :]
-    return types
+    source = _NO_AXES.sub(r"\1[()]", text.strip())
+    if not source:
+        return []
+    try:
+        parsed = ast.parse(f"[{source}]", mode="eval").body
+    except SyntaxError as err:
+        raise _unreadable(text.strip()) from err
+    assert isinstance(parsed, ast.List)
+    return [_argument(node, source) for node in parsed.elts]
+
+
+def _argument(node: ast.expr, source: str) -> Any:
+    """What an expression of `parse_types` stands for."""
+    match node:
+        case ast.Subscript(value=ast.Name(id=name)) if name in DTYPES:
+            return jax.ShapeDtypeStruct(_shape(node, source), read_dtype(name))
+        case ast.Tuple(elts=parts):
+            return tuple(_argument(part, source) for part in parts)
+        case ast.List(elts=parts):
+            return [_argument(part, source) for part in parts]
+        case ast.Dict(keys=keys, values=values) if None not in keys:
+            return {_constant(key, source): _argument(value, source) for key, value in zip(keys, values, strict=True) if key}
+    return _constant(node, source)
+
+
+def _constant(node: ast.expr, source: str) -> Any:
+    if (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)) or isinstance(node, ast.Constant):
+        try:
+            return ast.literal_eval(node)
+        except ValueError:
+            pass
+    raise _unreadable(ast.get_source_segment(f"[{source}]", node) or source)
+
+
+def _shape(node: ast.Subscript, source: str) -> tuple[int, ...]:
+    sizes = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    if not all(isinstance(n, ast.Constant) and type(n.value) is int for n in sizes):
+        raise _unreadable(ast.get_source_segment(f"[{source}]", node) or source)
+    return tuple(n.value for n in sizes if isinstance(n, ast.Constant) and isinstance(n.value, int))
+
+
+def _unreadable(text: str) -> CommandError:
+    return CommandError(f"cannot read the types at '{text.replace('[()]', '[]')}'.\nWrite each as dtype[shape], such as "
+                        "'f32[3,4],i32[]', and trees of them as Python does: '{\"w\": f32[3,4]}, (f32[], 2)'.")

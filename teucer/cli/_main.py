@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import teucer as jax
-from teucer.cli import _cache, _devices, _export, _ffi, _jaxpr, _launch, _pallas, _profile, _run, _show
+from teucer.cli import _cache, _debug, _devices, _export, _ffi, _jaxpr, _launch, _pallas, _profile, _run, _show
 from teucer.cli._errors import CommandError
 
+_TYPES = "types of the arguments, and trees of them: 'f32[3,4], {\"w\": i32[]}'"
 _VERSION = jax.__version__  # before a program runs, for which it is that of JAX
 
 
@@ -59,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
 
     jaxpr = commands.add_parser("jaxpr", help="print the jaxpr of a function of a file")
     jaxpr.add_argument("function", metavar="FILE:FUNCTION")
-    jaxpr.add_argument("--args", default="", metavar="TYPES", help="types of the arguments, such as 'f32[3,4],i32[]'")
+    jaxpr.add_argument("--args", default="", metavar="TYPES", help=_TYPES)
     jaxpr.add_argument(
         "--passes", action="store_true", help="also what each pass makes of it before it is lowered"
     )
@@ -94,9 +95,14 @@ def _parser() -> argparse.ArgumentParser:
 def _add_looking(commands: argparse._SubParsersAction) -> None:
     show = commands.add_parser("show", help="look at a function of a file: by line, with bytes and operations")
     show.add_argument("function", metavar="FILE:FUNCTION")
-    show.add_argument("--args", default="", metavar="TYPES", help="types of the arguments, such as 'f32[3,4],i32[]'")
+    show.add_argument("--args", default="", metavar="TYPES", help=_TYPES)
     show.add_argument("-o", "--output", type=Path, default=None, help="an HTML page (default: text is printed)")
     show.set_defaults(command=lambda options: _show.show(options.function, options.args, options.output))
+
+    debug = commands.add_parser("debug", help="run a program line by line, also within functions that are compiled")
+    debug.add_argument("script", help="a Python file")
+    debug.add_argument("args", nargs=argparse.REMAINDER, help="the program's own arguments")
+    debug.set_defaults(command=lambda options: _debug.debug(options.script, options.args))
 
     profile = commands.add_parser("profile", help="run a program, and say where its time goes, by source line")
     profile.add_argument("-o", "--output", type=Path, default=Path("profile"), help="folder of page and trace (default: profile)")

@@ -20,7 +20,7 @@ from teucer._core.types import ShapedArray
 from teucer._trees import pytrees
 from teucer.lax._callbacks import debug_callback, pure_callback
 
-__all__ = ["Frame", "breakpoint"]
+__all__ = ["Frame", "Lifted", "Prompt", "breakpoint", "frame_of", "frames_from", "lift"]
 
 # One prompt at a time: several threads of the runtime may come to one.
 _prompting = threading.Lock()
@@ -55,27 +55,29 @@ class Frame(NamedTuple):
         return "\n".join([f"> {self.file}({self.line})", *lines])
 
 
-def _frame(frame: FrameType) -> Frame:
+def frame_of(frame: FrameType, line: int | None = None) -> Frame:
+    """What a frame of Python is, at the line where it stands or another."""
+    line = frame.f_lineno if line is None else line
     try:
         source, first = inspect.getsourcelines(frame.f_code)
     except OSError:  # of what was typed
-        source, first = [], frame.f_lineno
-    return Frame(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name, tuple(source), max(first, 1),
+        source, first = [], line
+    return Frame(frame.f_code.co_filename, line, frame.f_code.co_name, tuple(source), max(first, 1),
                  dict(frame.f_locals), frame.f_globals)  # fmt: skip
 
 
-def _frames(start: FrameType | None, filtered: bool, most: int | None) -> list[Frame]:
-    """The calls that are being made, the innermost first."""
+def frames_from(start: FrameType | None, filtered: bool = True, most: int | None = None) -> list[Frame]:
+    """The calls that are being made, the innermost first. filtered: without those of the library. most: how many."""
     found: list[Frame] = []
     frame = start
     while frame is not None and (most is None or len(found) < most):
         if not (filtered and is_internal(frame.f_code.co_filename)):
-            found.append(_frame(frame))
+            found.append(frame_of(frame))
         frame = frame.f_back
     return found
 
 
-class _Lifted(NamedTuple):
+class Lifted(NamedTuple):
     """Frames whose traced values come when the program runs: places tells which leaves of a variable they are."""
 
     frames: list[Frame]
@@ -93,7 +95,7 @@ class _Lifted(NamedTuple):
         return frames
 
 
-def _lift(frames: list[Frame]) -> tuple[_Lifted, list[Any]]:
+def lift(frames: list[Frame]) -> tuple[Lifted, list[Any]]:
     """The traced values of the variables of frames, each once; those of traces that are over stay as they are."""
     operands: list[Any] = []
     places: dict[int, int] = {}
@@ -118,7 +120,7 @@ def _lift(frames: list[Frame]) -> tuple[_Lifted, list[Any]]:
             if any(place is not None for place in where):
                 found[name] = tree, leaves, where
         trees.append(found)
-    return _Lifted(frames, trees), operands
+    return Lifted(frames, trees), operands
 
 
 def breakpoint(
@@ -157,7 +159,7 @@ def breakpoint(
     """
     if backend not in (None, "cli"):
         raise ValueError(f"debug.breakpoint: there is no backend {backend!r}.\n  Known is 'cli', the prompt of a terminal.")
-    lifted, operands = _lift(_frames(sys._getframe(1), filter_frames, num_frames))
+    lifted, operands = lift(frames_from(sys._getframe(1), filter_frames, num_frames))
 
     def stop(*values: Any) -> None:
         with _prompting:
@@ -178,7 +180,6 @@ def breakpoint(
     return pytrees.tree_unflatten(tree, outs)
 
 
-@final
 class Prompt(cmd.Cmd):
     """The prompt at a breakpoint."""
 
@@ -275,6 +276,13 @@ class Prompt(cmd.Cmd):
         return True
 
     do_continue = do_cont = do_c
+
+    def do_s(self, _: str) -> bool | None:
+        """s, n: go on to the next line, in programs that run under `teucer debug`."""
+        self.say("*** The program does not stop at its lines. Run it with: teucer debug PROGRAM")
+        return None
+
+    do_n = do_step = do_next = do_s
 
     def do_q(self, _: str) -> None:
         """q: end the program."""
