@@ -153,8 +153,9 @@ def test_types_are_read(text, types):
 
 
 @pytest.mark.parametrize(
-    "text", ["f32", "f32[", "float32[3]", "f32[3]i32[]", "f33[1]", "f32[-1]", "f32[3 3]", "f32[,]", "f32[3,,3]",
-             "{f32[2]}", "f32[2:3]", "{[]: f32[2]}", "f32[2] + 1", "not 1", "-f32[2]", "*f32[2]", "{**f32[2]}", "[f32[2]", "f32[True]"]
+    "text",
+    ["f32", "f32[", "float32[3]", "f32[3]i32[]", "f33[1]", "f32[-1]", "f32[3 3]", "f32[,]", "f32[3,,3]", "{f32[2]}",
+     "f32[2:3]", "{[]: f32[2]}", "f32[2] + 1", "not 1", "-f32[2]", "*f32[2]", "{**f32[2]}", "[f32[2]", "f32[True]"],
 )
 def test_types_that_cannot_be_read(text):
     with pytest.raises(CommandError, match=r"cannot read the types at '.*'\.\nWrite each as dtype\[shape\]"):
