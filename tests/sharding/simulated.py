@@ -123,11 +123,11 @@ def taken_step(step, sizes, values):
 # --- The same, traced ------------------------------------------------------------------------------------------------
 
 
-def traced(steps):
-    """The program as a function of one device's array."""
+def traced(steps, manual=()):
+    """The program as a function of one device's array. manual: the axes of a mesh of which types tell."""
     def program(x):
         for step in steps:
-            x = WITHIN[step.within](functools.partial(traced_step, step))(x)
+            x = WITHIN[step.within](functools.partial(traced_step, step, manual=manual))(x)
         return x
     return program
 
@@ -147,9 +147,11 @@ def varying(y, like):
     return lax.pcast(y, missing, to="varying") if missing else y
 
 
-def traced_step(step, x):
+def traced_step(step, x, manual=()):
     if step.kind in LOCAL:
         return LOCAL[step.kind][1](x)
+    missing = tuple(a for a in step.axes if a in manual and a not in jax.typeof(x).vma)
+    x = lax.pcast(x, missing, to="varying") if missing else x  # psum takes no operand that varies over some of its axes only
     axes = step.axes[0] if len(step.axes) == 1 else step.axes
     if step.kind == "axis_index":
         return x * (1 + lax.axis_index(axes)).astype(x.dtype)

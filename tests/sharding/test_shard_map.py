@@ -267,3 +267,12 @@ def test_library_functions_with_loops(name):
     f = jax.shard_map(LOOPS[name], mesh=MESH, in_specs=P("x"), out_specs=P("x"))
     np.testing.assert_allclose(jax.jit(f)(X), jax.vmap(LOOPS[name], axis_name="x")(X.reshape(4, 2, 8)).reshape(8, 8), rtol=2e-4,
                                atol=1e-4)
+
+
+@pytest.mark.parametrize("f", [lambda x, w: x * w, lambda x, w: jnp.where(x > 0, x, w), lambda x, w: jnp.hypot(x, w)])
+def test_devices_sum_cotangents_before_they_are_repeated(f):
+    """A small operand that all devices have is cast to vary before it is broadcast, as in JAX."""
+    step = jax.shard_map(jax.grad(lambda w, x: f(x, w).sum()), mesh=MESH, in_specs=(P(), P("x")), out_specs=P())
+    [call] = jax.make_jaxpr(step)(jnp.ones(3), jnp.ones((8, 3))).eqns
+    sums = [e for e in call.params["jaxpr"].eqns if e.primitive.name == "psum_invariant"]
+    assert sums and all(e.invars[0].aval.shape == (3,) for e in sums)

@@ -22,31 +22,32 @@ def x64():
         yield
 
 
-def mapped(program, sizes, mode):
-    """The program of one device on the arrays of all, whose first axes are those of the devices."""
-    names = list(sizes)
-    one, rest = names[:1], names[1:]
-    outer, inner = {"mesh": (names, []), "mesh, unchecked": (names, []), "vmap": ([], names), "vmap in mesh": (one, rest),
-                    "vmap in pmap": (one, rest), "mesh in vmap": (rest, one)}[mode]
+def mapped(steps, sizes, mode):
+    """A program of one device on the arrays of all, whose first axes are those of the devices."""
+    one, rest = list(sizes)[:1], list(sizes)[1:]
+    outer, inner = {"mesh": (one + rest, []), "mesh, unchecked": (one + rest, []), "vmap": ([], one + rest),
+                    "vmap in mesh": (one, rest), "vmap in pmap": (one, rest), "mesh in vmap": (rest, one)}[mode]
+    program = simulated.traced(steps, () if mode in ("mesh, unchecked", "vmap in pmap") else outer)
 
-    def over_vmap(f, which):
-        for name in reversed(which):
+    def over_vmap(f, names):
+        for name in reversed(names):
             f = jax.vmap(f, axis_name=name)
         return f
 
-    def over_mesh(f, which):
-        if not which:
+    def over_mesh(f):
+        if not outer:
             return f
-        mesh = jax.make_mesh(tuple(sizes[n] for n in which), tuple(which), axis_types=(jax.sharding.AxisType.Auto,) * len(which),
-                             devices=jax.devices()[:int(np.prod([sizes[n] for n in which]))])
-        part = lambda x: f(x.reshape(x.shape[len(which):]))[(None,) * len(which)]
-        return jax.shard_map(part, mesh=mesh, in_specs=P(*which), out_specs=P(*which), check_vma=mode != "mesh, unchecked")
+        shape = tuple(sizes[name] for name in outer)
+        mesh = jax.make_mesh(shape, tuple(outer), axis_types=(jax.sharding.AxisType.Auto,) * len(outer),
+                             devices=jax.devices()[:int(np.prod(shape))])
+        part = lambda x: f(x.reshape(x.shape[len(outer):]))[(None,) * len(outer)]
+        return jax.shard_map(part, mesh=mesh, in_specs=P(*outer), out_specs=P(*outer), check_vma=mode != "mesh, unchecked")
 
     if mode == "mesh in vmap":
-        return over_vmap(over_mesh(program, outer), inner)
+        return over_vmap(over_mesh(program), inner)
     if mode == "vmap in pmap":
         return jax.pmap(over_vmap(program, inner), axis_name=one[0])
-    return over_mesh(over_vmap(program, inner), outer)
+    return over_mesh(over_vmap(program, inner))
 
 
 def check_programs(seed):
@@ -60,7 +61,7 @@ def check_programs(seed):
     whole = r.standard_normal((len(drawn), *lead, *simulated.SHAPE)) * (3 if dtype == "int32" else 1)
     inputs = [x.astype(dtype) for x in whole]
     expected = [simulated.run(steps, sizes, x) for steps, x in zip(drawn, inputs, strict=True)]
-    functions = [mapped(simulated.traced(steps), sizes, mode) for steps in drawn]
+    functions = [mapped(steps, sizes, mode) for steps in drawn]
     about = f"seed {seed}, {mode}, {sizes}, {dtype}"
     if not differentiable:
         found = jax.jit(lambda xs: [f(x) for f, x in zip(functions, xs, strict=True)])(inputs)

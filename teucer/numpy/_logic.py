@@ -16,7 +16,16 @@ from teucer.lax import _reductions, _structure
 from teucer.lax._families import scalar_like
 from teucer.numpy import _creation
 from teucer.numpy._library import fast
-from teucer.numpy._promotion import ANY, as_value, broadcast_shapes, broadcast_to, check_arraylike, promote, promote_dtypes
+from teucer.numpy._promotion import (
+    ANY,
+    alike_before_repeated,
+    as_value,
+    broadcast_shapes,
+    broadcast_to,
+    check_arraylike,
+    promote,
+    promote_dtypes,
+)
 from teucer.numpy._ufuncs import filled_like, is_kind
 
 __all__ = ["allclose", "array_equal", "array_equiv", "clip", "iscomplex", "iscomplexobj", "isclose", "isreal", "isrealobj",
@@ -158,6 +167,7 @@ def where(condition: Any, x: Any, y: Any) -> Any:
         shape = broadcast_shapes("where", shapes)
     except (TypeError, ValueError) as err:
         raise ValueError(f"where: Incompatible shapes for broadcasting: shapes={shapes}") from err
+    pred, a, b = alike_before_repeated(pred, a, b)
     if not np.shape(pred):
         return lax.select(pred, *(_in_shape(v, shape) for v in (a, b)))
     return lax.select(broadcast_to(pred, shape), _in_shape(a, shape), _in_shape(b, shape))

@@ -11,13 +11,13 @@ import numpy as np
 from teucer._arrays.arrays import ArrayImpl
 from teucer._base import config, dtypes
 from teucer._base.source import user_stacklevel
+from teucer._core import array_ops
 from teucer._core.trace import Tracer
-from teucer._core.types import aval_of, is_valid_type
+from teucer._core.types import aval_of, is_valid_type, varying
 from teucer.lax import _structure
 
-__all__ = ["ANY", "COMPLEX", "FLOATING", "INEXACT", "NUMERIC", "as_value", "broadcast_shapes", "broadcast_to", "check_arraylike",
-           "convert", "promote", "promote_dtypes", "promote_shapes",
-           "refuse_out"]
+__all__ = ["ANY", "COMPLEX", "FLOATING", "INEXACT", "NUMERIC", "alike_before_repeated", "as_value", "broadcast_shapes",
+           "broadcast_to", "check_arraylike", "convert", "promote", "promote_dtypes", "promote_shapes", "refuse_out"]
 
 # What becomes of the dtype in which operands meet: nothing, numbers (bool to int), floats or complex, ...
 ANY, NUMERIC, INEXACT, FLOATING, COMPLEX = "any", "numeric", "inexact", "floating", "complex"
@@ -65,11 +65,19 @@ def promote(name: str, kind: str, *xs: Any) -> Sequence[Any]:
     if config.numpy_rank_promotion.value != "allow":
         _report_ranks(name, [np.shape(x) for x in xs])
     dtype, weak, steps = plan
+    if varying and any(target is not None for _, target in steps):
+        xs = alike_before_repeated(*map(as_value, xs))
     out = []
     for x, (converted, target) in zip(xs, steps, strict=True):
         y = convert(x, dtype, weak) if converted else as_value(x)
         out.append(y if target is None else broadcast_axes(y, *target))
     return out
+
+
+def alike_before_repeated(*xs: Any) -> tuple[Any, ...]:
+    """Operands that are about to be broadcast, cast to vary over the same mesh axes: what devices sum of their cotangents is
+    then as small as they are."""
+    return array_ops.alike(xs) if varying else xs
 
 
 def _aval(name: str, xs: Any, i: int, x: Any) -> Any:
@@ -144,6 +152,7 @@ def promote_shapes(name: str, *xs: Any) -> list[Any]:
     if config.numpy_rank_promotion.value != "allow":
         _report_ranks(name, shapes)
     shape = broadcast_shapes(name, shapes)
+    xs = alike_before_repeated(*xs)
     return [x if not own or own == shape else broadcast_axes(x, *_target(own, shape)) for x, own in zip(xs, shapes, strict=True)]
 
 
