@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import threading
+import time
 
 import numpy as np
 
@@ -93,6 +94,15 @@ def many():
         results.append(double(x))
     same(results[-1], float(np.sum(np.arange(2 * jax.device_count()) * 2)))
     print("300 calls")
+
+
+def keeps_on():
+    """Until the input of process 0 ends."""
+    ended = threading.Event()
+    threading.Thread(target=lambda: (print("here", flush=True), sys.stdin.read(), ended.set()), daemon=True).start()
+    while not multihost_utils.broadcast_one_to_all(np.int32(ended.is_set())):
+        time.sleep(0.1)
+    print("it went on")
 
 
 def goes_on():

@@ -2,12 +2,14 @@
 
 import os
 import re
+import socket
 import subprocess
 import sys
+import time
 
 import pytest
 from processes.faults import FAST, FAULTS, check_fault
-from processes.launching import launch
+from processes.launching import HERE, launch
 
 
 @pytest.mark.parametrize("devices", [1, 2])
@@ -96,6 +98,36 @@ def test_arguments(call, message):
     found = alone(f"import teucer as jax; jax.distributed.{call}")
     assert message in found.stderr
     assert found.returncode == 1
+
+
+@pytest.mark.parametrize("seconds", [1, pytest.param(20, marks=pytest.mark.slow)])  # longer than jaxlib's patience, which is 10 s
+def test_a_number_that_is_taken(seconds):
+    """The process that comes second is refused, with both named; the first goes on."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    environment = {**{k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}, "JAX_COORDINATOR_ADDRESS": address,
+                   "JAX_NUM_PROCESSES": "2", "TEUCER_HEARTBEAT_TIMEOUT": "1"}
+
+    def start(number):
+        return subprocess.Popen([sys.executable, str(HERE / "programs.py"), "keeps_on"], text=True, stdin=subprocess.PIPE,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**environment, "JAX_PROCESS_ID": str(number)})
+    both = [start(number) for number in (0, 1)]
+    try:
+        assert [p.stdout.readline() for p in both] == ["here\n"] * 2
+        rival = start(1)
+        _, refused = rival.communicate(timeout=60)
+        host = socket.gethostname()
+        assert (f"RuntimeError: jax.distributed.initialize: the number 1 is taken.\n    process 1: {host}, pid {both[1].pid}"
+                f"\n    this process: {host}, pid {rival.pid}\n") in refused, refused
+        assert rival.returncode == 1
+        time.sleep(seconds)
+        said = [p.communicate(timeout=60) for p in both]
+        assert all(out.endswith("it went on\n") and not p.returncode for (out, _), p in zip(said, both, strict=True)), said
+        assert f"process 1 goes on; another process came with its number, and was refused: {host}" in said[1][1]
+    finally:
+        for p in both:
+            p.kill()
 
 
 def test_too_late():

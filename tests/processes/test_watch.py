@@ -20,7 +20,7 @@ class Result:
 
 
 def test_few_calls_are_in_flight():
-    watch, results = Watch(None, 0, 2, "nowhere", 5), []
+    watch, results = Watch(None, 0, 2, "nowhere", 5, lambda: None), []
     with config.check_programs(False):
         for _ in range(50):
             call = watch.begin((0, 1), "f", "its hash")

@@ -208,6 +208,8 @@ def draw_step(r, sizes, shape, kinds):
         count = r.integers(1, n + 1)
         pairs = zip(r.permutation(n)[:count].tolist(), r.permutation(n)[:count].tolist(), strict=True)
         return Step(kind, axes, (("perm", tuple(pairs)),))
+    if not shape:
+        return None
     groups, tiled = draw_groups(r, n, equal=True), bool(r.random() < 0.5) and kind != "pswapaxes"
     n = len(groups[0]) if groups else n
     options = {"axis": int(r.integers(len(shape) + (kind == "all_gather" and not tiled))), "tiled": tiled, "groups": groups}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import faulthandler
 import os
 import socket
 import sys
@@ -123,9 +124,17 @@ def _connect(address: str, count: int, number: int, bind: str | None, start: int
     if isinstance(outcome[0], BaseException):
         raise RuntimeError(f"jax.distributed.initialize: process {number} cannot connect with the coordinator at "
                            f"{address}: {outcome[0]}") from outcome[0]
+    try:
+        _take_number(outcome[0], number)
+    except RuntimeError:
+        if state.service is not None:
+            state.service.shutdown()
+            state.service = None
+        raise
     state.client, state.process_id, state.num_processes = outcome[0], number, count
     state.coordinator_address, state.shutdown_timeout = address, end
-    state.watch = watch.Watch(state.client, number, count, address, heartbeat)
+    state.watch = watch.Watch(state.client, number, count, address, heartbeat,
+                              lambda: runtime.connect(address, number, **patience))
     state.watch.start()
     kind = config.config.jax_cpu_collectives_implementation or "gloo"
     state.cpu_options = {
@@ -143,6 +152,25 @@ def _try_to_connect(address: str, number: int, patience: dict[str, int], outcome
         outcome.append(runtime.connect(address, number, **patience))
     except XlaRuntimeError as err:
         outcome.append(err)
+
+
+def _take_number(client: Any, number: int) -> None:
+    """Be the process of this number.
+
+    Raises RuntimeError if another process is, or was. jaxlib has let this one in all the same, so the other is told to come again.
+    """
+    own = f"{socket.gethostname()}, pid {os.getpid()}"
+    try:
+        client.key_value_set(f"{watch.ROOT}/joined/{number}", own, allow_overwrite=False)
+        return
+    except XlaRuntimeError as err:
+        if "ALREADY_EXISTS" not in str(err):
+            raise
+    owner = client.key_value_try_get(f"{watch.ROOT}/joined/{number}")
+    client.key_value_set(f"{watch.ROOT}/rivals/{number}", own, allow_overwrite=True)
+    raise RuntimeError(f"jax.distributed.initialize: the number {number} is taken.\n    process {number}: {owner}\n"
+                       f"    this process: {own}\n  Give each process a process_id of its own (JAX_PROCESS_ID), and another program another "
+                       "coordinator_address. If that process has failed, end the others too, and start all of them anew.")
 
 
 def _nobody_came(address: str, count: int, number: int, seconds: int) -> str:
@@ -185,6 +213,7 @@ def _leave() -> None:
         watching.stop()
     with contextlib.suppress(XlaRuntimeError):  # the others may be gone
         client.shutdown()
+    del watching  # with the clients that have come again, which still beat
     if service is not None:
         service.shutdown()
 
@@ -196,6 +225,8 @@ def _at_exit() -> None:
     assert state.watch is not None
     failure = getattr(sys, "last_value", None)
     if failure is not None:  # the others end when they read of it
+        # XLA may wait for a collective that will not come when the interpreter lets go of its clients.
+        faulthandler.dump_traceback_later(config.collective_timeout.value, exit=True)
         state.watch.tell_failure(failure)
         state.watch.stop()
         if state.service is not None:

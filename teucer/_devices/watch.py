@@ -18,15 +18,16 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from teucer._base import config, source
 from teucer._devices.processes import ProcessFailure
 from teucer._xla.client import XlaRuntimeError
 
-__all__ = ["Call", "Watch"]
+__all__ = ["ROOT", "Call", "Watch"]
 
-_ROOT = "teucer"
+ROOT = "teucer"  # of the keys in the coordination service
 _REMEMBERED = 32  # calls that a process tells others of
 _SUSPICIOUS = 3.0  # seconds a call runs before it is compared with what the others do
 _GRACE = 3.0  # seconds in which the main thread may raise the verdict itself
@@ -60,8 +61,11 @@ class _Seen(NamedTuple):
 class Watch:
     """This process's watch over the others, and what it tells them of itself."""
 
-    def __init__(self, client: Any, number: int, count: int, address: str, silence: int) -> None:
+    def __init__(self, client: Any, number: int, count: int, address: str, silence: int,
+                 come_again: Callable[[], Any]) -> None:
         self._client, self._number, self._count, self._address = client, number, count, address
+        self._come_again, self._rival = come_again, ""
+        self._again: list[Any] = []
         self._silence, self._period = silence, min(1.0, silence / 5)
         self._beats = 0
         self._answered = time.monotonic()
@@ -127,7 +131,7 @@ class Watch:
     def _agree(self, call: Call) -> None:
         """Raise ProcessFailure if the first process of the group makes another call."""
         group = _key(call.group)
-        where = f"{_ROOT}/order/{group}/{call.number}"
+        where = f"{ROOT}/order/{group}/{call.number}"
         if self._number == call.group[0]:
             self._client.key_value_set(where, f"{call.fingerprint}\n{call.name}\n{call.line}", allow_overwrite=True)
             return
@@ -185,7 +189,7 @@ class Watch:
         first_line = str(failure).strip().partition("\n")[0].rstrip(".")
         text, self._failing = f"{type(failure).__name__}: {first_line:.300}{line}", True
         with contextlib.suppress(XlaRuntimeError):
-            self._client.key_value_set(f"{_ROOT}/failed/{self._number}", text, allow_overwrite=True)
+            self._client.key_value_set(f"{ROOT}/failed/{self._number}", text, allow_overwrite=True)
 
     def meet(self, name: str, seconds: float) -> None:
         """Wait until all processes that have not failed are here.
@@ -196,8 +200,8 @@ class Watch:
         others = [i for i in range(self._count) if i not in self.failed]
         self.check(tuple(others if self._survives() else range(self._count)))
         try:
-            self._client.key_value_set(f"{_ROOT}/here/{name}/{self._number}", "", allow_overwrite=True)
-            self._client.wait_at_barrier(f"{_ROOT}/{name}", int(seconds * 1000), others)
+            self._client.key_value_set(f"{ROOT}/here/{name}/{self._number}", "", allow_overwrite=True)
+            self._client.wait_at_barrier(f"{ROOT}/{name}", int(seconds * 1000), others)
         except XlaRuntimeError as err:
             known = self._concluded.wait(2 * self._period)
             if known and (not self._survives() or self.failed.intersection(others)):
@@ -215,7 +219,7 @@ class Watch:
 
         failure: what went wrong in this one, if something did. The first of the group that is left decides.
         """
-        place = f"{_ROOT}/alive/{_key(tuple(group))}/{self._rounds[tuple(group)]}"
+        place = f"{ROOT}/alive/{_key(tuple(group))}/{self._rounds[tuple(group)]}"
         self._rounds[tuple(group)] += 1
         with contextlib.suppress(XlaRuntimeError):
             self._client.key_value_set(f"{place}/here/{self._number}", failure, allow_overwrite=True)
@@ -235,14 +239,14 @@ class Watch:
 
     def _present(self, name: str) -> set[int]:
         with contextlib.suppress(XlaRuntimeError):
-            return {int(key.rpartition("/")[2]) for key, _ in self._client.key_value_dir_get(f"{_ROOT}/here/{name}/")}
+            return {int(key.rpartition("/")[2]) for key, _ in self._client.key_value_dir_get(f"{ROOT}/here/{name}/")}
         return set(range(self._count))
 
     def _part(self) -> None:
         """Process 0, which ends the service, leaves when the others have; they say so with their last word."""
         with contextlib.suppress(XlaRuntimeError):
             if self._number:
-                self._client.key_value_set(f"{_ROOT}/here/parted/{self._number}", "", allow_overwrite=True)
+                self._client.key_value_set(f"{ROOT}/here/parted/{self._number}", "", allow_overwrite=True)
                 return
             deadline = time.monotonic() + 5
             while len(self._present("parted")) < self._count - 1 - len(self.failed) and time.monotonic() < deadline:
@@ -255,14 +259,15 @@ class Watch:
         while not self._stopped.wait(self._period if self._beats else 0):
             try:
                 self._beats += 1
-                self._client.key_value_set(f"{_ROOT}/beats/{self._number}", str(self._beats), allow_overwrite=True)
+                self._client.key_value_set(f"{ROOT}/beats/{self._number}", str(self._beats), allow_overwrite=True)
                 told = self._own_calls()
                 if told != self._told:
-                    self._client.key_value_set(f"{_ROOT}/calls/{self._number}", told, allow_overwrite=True)
+                    self._client.key_value_set(f"{ROOT}/calls/{self._number}", told, allow_overwrite=True)
                     self._told = told
                 self._listen()
+                self._keep_number()
                 failed = {int(key.rpartition("/")[2]): text
-                          for key, text in self._client.key_value_dir_get(f"{_ROOT}/failed/")}
+                          for key, text in self._client.key_value_dir_get(f"{ROOT}/failed/")}
                 self._answered = time.monotonic()
             except XlaRuntimeError as err:
                 if not self._stopped.is_set():
@@ -278,14 +283,23 @@ class Watch:
                 self._conclude("\n    ".join(f"process {i} has failed: {text}" for i, text in sorted(new.items())),
                                tuple(sorted(new)))
 
+    def _keep_number(self) -> None:
+        """Come again where another process came with this one's number: jaxlib hears the last that came, which was refused."""
+        rival = self._value(f"{ROOT}/rivals/{self._number}")
+        if rival not in ("", self._rival):
+            self._rival = rival
+            self._again.append(self._come_again())
+            print(f"teucer: process {self._number} goes on; another process came with its number, and was refused: {rival}",
+                  file=sys.stderr)
+
     def _listen(self) -> None:
         """Which processes have not beaten for too long? The first one hears all others, and these hear the first."""
         first = min(set(range(self._count)) - self.failed, default=0)
         if self._number == first:
             self._forget()
-            heard = self._client.key_value_dir_get(f"{_ROOT}/beats/")
+            heard = self._client.key_value_dir_get(f"{ROOT}/beats/")
         else:
-            heard = [(f"{_ROOT}/beats/{first}", self._value(f"{_ROOT}/beats/{first}"))]
+            heard = [(f"{ROOT}/beats/{first}", self._value(f"{ROOT}/beats/{first}"))]
         now, gone = time.monotonic(), None
         for key, text in heard:
             i = int(key.rpartition("/")[2])
@@ -295,7 +309,7 @@ class Watch:
                 gone = self._present("shutdown") if gone is None else gone
                 if i not in gone:
                     self._client.key_value_set(
-                        f"{_ROOT}/failed/{i}", f"it has given no sign for {self._silence} s: it has died, is stopped, or cannot "
+                        f"{ROOT}/failed/{i}", f"it has given no sign for {self._silence} s: it has died, is stopped, or cannot "
                         "be reached", allow_overwrite=True)
 
     def _value(self, key: str) -> str:
@@ -308,13 +322,13 @@ class Watch:
 
     def _forget(self) -> None:
         """Delete what was said of calls that every process has made."""
-        seen = {int(key.rpartition("/")[2]): _read(text) for key, text in self._client.key_value_dir_get(f"{_ROOT}/calls/")}
+        seen = {int(key.rpartition("/")[2]): _read(text) for key, text in self._client.key_value_dir_get(f"{ROOT}/calls/")}
         with self._lock:
             groups = {_key(group): group for group in self._counts}
         for key, group in groups.items():
             done = min((seen[i].counts.get(key, 0) if i in seen else 0) for i in group)
             for n in range(self._forgotten.get(key, 0), done):
-                self._client.key_value_delete(f"{_ROOT}/order/{key}/{n}")
+                self._client.key_value_delete(f"{ROOT}/order/{key}/{n}")
             self._forgotten[key] = done
 
     def _own_calls(self) -> str:
@@ -344,7 +358,7 @@ class Watch:
     def _compare(self, call: Call, age: float) -> None:
         """Does every process of a call's group make the same calls, and will it come to this one?"""
         seen = {int(key.rpartition("/")[2]): _read(text)
-                for key, text in self._client.key_value_dir_get(f"{_ROOT}/calls/")}
+                for key, text in self._client.key_value_dir_get(f"{ROOT}/calls/")}
         group = _key(call.group)
         with self._lock:
             own = {c.number: c for c in self._recent if c.group == call.group}
@@ -383,7 +397,7 @@ class Watch:
             self._written = known.union(processes)
             for i in set(processes) - known:
                 with contextlib.suppress(XlaRuntimeError):
-                    self._client.key_value_set(f"{_ROOT}/failed/{i}", what, allow_overwrite=False)
+                    self._client.key_value_set(f"{ROOT}/failed/{i}", what, allow_overwrite=False)
 
     def _end(self) -> None:
         """End this process; the main thread may do that itself, if it is not waiting for what will not come."""

@@ -55,7 +55,7 @@ def connect(address: str, process_id: int, *, heartbeat_timeout: int, start_time
     """Connect to the coordination service at `address`; waits for it up to `start_timeout` seconds."""
     client = _jax.get_distributed_runtime_client(
         address, process_id, init_timeout=start_timeout, heartbeat_timeout=heartbeat_timeout,
-        shutdown_timeout=shutdown_timeout, use_compression=True)
+        shutdown_timeout=shutdown_timeout, shutdown_on_destruction=False, use_compression=True)
     client.connect()
     return client
 
