@@ -169,8 +169,8 @@ def _take_number(client: Any, number: int) -> None:
     owner = client.key_value_try_get(f"{watch.ROOT}/joined/{number}")
     client.key_value_set(f"{watch.ROOT}/rivals/{number}", own, allow_overwrite=True)
     raise RuntimeError(f"jax.distributed.initialize: the number {number} is taken.\n    process {number}: {owner}\n"
-                       f"    this process: {own}\n  Give each process a process_id of its own (JAX_PROCESS_ID), and another program another "
-                       "coordinator_address. If that process has failed, end the others too, and start all of them anew.")
+                       f"    this process: {own}\n  Give each process a process_id of its own (JAX_PROCESS_ID), and another\n"
+                       "  program another coordinator_address. If that process has failed, start all of them anew.")
 
 
 def _nobody_came(address: str, count: int, number: int, seconds: int) -> str:
