@@ -4,7 +4,6 @@ import os
 import signal
 import sys
 import threading
-import time
 
 import numpy as np
 
@@ -101,7 +100,7 @@ def keeps_on():
     ended = threading.Event()
     threading.Thread(target=lambda: (print("here", flush=True), sys.stdin.read(), ended.set()), daemon=True).start()
     while not multihost_utils.broadcast_one_to_all(np.int32(ended.is_set())):
-        time.sleep(0.1)
+        ended.wait(0.1)
     print("it went on")
 
 

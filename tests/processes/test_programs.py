@@ -5,7 +5,6 @@ import re
 import socket
 import subprocess
 import sys
-import time
 
 import pytest
 from processes.faults import FAST, FAULTS, check_fault
@@ -121,7 +120,8 @@ def test_a_number_that_is_taken(seconds):
         assert (f"RuntimeError: jax.distributed.initialize: the number 1 is taken.\n    process 1: {host}, pid {both[1].pid}"
                 f"\n    this process: {host}, pid {rival.pid}\n") in refused, refused
         assert rival.returncode == 1
-        time.sleep(seconds)
+        with pytest.raises(subprocess.TimeoutExpired):
+            both[1].wait(seconds)
         said = [p.communicate(timeout=60) for p in both]
         assert all(out.endswith("it went on\n") and not p.returncode for (out, _), p in zip(said, both, strict=True)), said
         assert f"process 1 goes on; another process came with its number, and was refused: {host}" in said[1][1]
