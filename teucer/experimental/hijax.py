@@ -34,14 +34,24 @@ from teucer.experimental._hijax.box import Box, box_effect, box_get, box_set, ne
 from teucer.experimental._hijax.control import control_flow_allowed_effects
 from teucer.experimental._hijax.operation import HiPrimitive
 from teucer.experimental._hijax.prim import HiPrim
+from teucer.experimental._hijax.rules import (
+    bdims_at_front,
+    jvp_from_lin,
+    linearize_from_jvp,
+    unmap_avals,
+    vjp_from_jvp,
+    vjp_from_lin,
+    vmap_rule,
+)
 from teucer.interpreters._accumulators import GradAccum, NullAccum, RefAccum, ValAccum
 from teucer.interpreters.ad import is_undefined_primal
 from teucer.numpy._references import View as TransformedRef
 
 __all__ = ["AbstractRef", "AbstractValue", "AvalMutableQDD", "AvalQDD", "Box", "GradAccum", "HiPrim", "HiPrimitive", "HiPspec",
            "HiType", "MappingSpec", "MutableHiType", "NullAccum", "RefAccum", "ShapedArray", "TransformedRef", "VJPHiPrimitive",
-           "ValAccum", "Zero", "aval_method", "aval_property", "box_effect", "box_get", "box_set", "control_flow_allowed_effects",
-           "cur_qdd", "instantiate_zeros", "is_undefined_primal", "new_box", "register_hitype"]
+           "ValAccum", "Zero", "aval_method", "aval_property", "bdims_at_front", "box_effect", "box_get", "box_set", "control_flow_allowed_effects",
+           "cur_qdd", "instantiate_zeros", "is_undefined_primal", "jvp_from_lin", "linearize_from_jvp", "new_box", "register_hitype",
+           "unmap_avals", "vjp_from_jvp", "vjp_from_lin", "vmap_rule"]
 
 VJPHiPrimitive = HiPrim
 Ty = AbstractValue

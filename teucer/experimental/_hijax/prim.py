@@ -231,6 +231,8 @@ class CallLinearized(Primitive):
 
     def transpose(self, cts: Any, *args: Any, _prim: HiPrim, res_tree: Any, moving: Any) -> Any:
         n = res_tree.num_leaves
+        if _defines(_prim, "lin"):  # whose residuals these are
+            return self._transposed(cts, args, _prim=_prim, res_tree=res_tree, moving=moving)
         if _defines(_prim, "vjp_bwd"):
             accums = [ValAccum(a.cotangent_aval()) if m else NullAccum(a.cotangent_aval())
                       for m, a in zip(moving, _prim.in_avals_flat, strict=True)]
