@@ -217,3 +217,27 @@ def test_einshape():
     np.testing.assert_array_equal(pltpu.einshape("ab(cd)->(cb)ad", jnp.asarray(x), c=2),
                                   x.reshape(2, 3, 2, 3).transpose(2, 1, 0, 3).reshape(6, 2, 3))
     assert not pltpu.is_tpu_device()
+
+
+def test_slices_say_what_they_take():
+    assert pl.Slice.from_slice(slice(1, 5, 2), 10) == pl.Slice(1, 2, 2)
+    assert not pl.ds(1, 3).is_dynamic_start and not pl.ds(1, 3).is_dynamic_size
+    jax.make_jaxpr(lambda i: jnp.arange(5)[(s := pl.ds(i, 3))] * s.is_dynamic_start)(1)
+
+
+@pytest.mark.parametrize("module, name, match", [
+    (pl, "get_global", "input_output_aliases"), (pl, "Indirect", "sparse cores"), (pl, "lower_as_mlir", "as_text"),
+    (pl, "pallas_export_experimental", "jax.export.export"), (pltpu, "TpuInfo", "not compiled for TPUs"),
+    (pltpu, "BufferedRef", "emit_pipeline"), (mosaic_gpu, "wgmma", "Write the kernel for Triton"),
+])
+def test_what_compiled_kernels_of_other_machines_have_says_so(module, name, match):
+    with pytest.raises(AttributeError, match=match):
+        getattr(module, name)
+
+
+def test_memory_that_nobody_has_written_is_nan_if_asked_for():
+    def kernel(o_ref):
+        pl.run_scoped(lambda s: o_ref.__setitem__(..., s[...]), pltpu.VMEM((2,), jnp.float32))
+
+    with pl.enable_poison_buffers(True):
+        assert jnp.isnan(pl.pallas_call(kernel, jax.ShapeDtypeStruct((2,), jnp.float32))()).all()

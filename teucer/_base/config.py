@@ -366,8 +366,8 @@ send_traceback_to_runtime = _o("jax_send_traceback_to_runtime", ("off", "on", "f
 serialization_version = _o("jax_serialization_version", int, 0, help="format of serialized executables; 0: the newest")
 export_calling_convention_version = _o("jax_export_calling_convention_version", int, 10, help="calling convention of export")
 export_ignore_forward_compatibility = _o("jax_export_ignore_forward_compatibility", bool, False, help="export may use what older readers lack")
+pallas_poison_buffers = _o("jax_pallas_poison_buffers", bool, False, JIT, TRACE, help="memory of pl.run_scoped begins with NaN")
 pallas_enable_debug_checks = _o("jax_pallas_enable_debug_checks", bool, False, JIT, TRACE, help="run pl.debug_check")
-pallas_poison_buffers = _o("jax_pallas_poison_buffers", bool, False, JIT, help="fill fresh buffers of kernels with nan")
 pallas_use_mosaic_gpu = _o("jax_pallas_use_mosaic_gpu", bool, True, JIT, TRACE, help="GPU kernels through Mosaic")
 pallas_verbose_errors = _o("jax_pallas_verbose_errors", bool, False, help="whole kernels in error messages")
 # fmt: on

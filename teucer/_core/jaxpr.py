@@ -187,6 +187,18 @@ class ClosedJaxpr:
         return self.jaxpr.is_high
 
     @property
+    def invars(self) -> list[Var]:
+        return self.jaxpr.invars
+
+    @property
+    def outvars(self) -> list[Atom]:
+        return self.jaxpr.outvars
+
+    @property
+    def debug_info(self) -> Any:
+        return self.jaxpr.debug_info
+
+    @property
     def literals(self) -> list[Any]:
         return self.consts
 

@@ -47,11 +47,12 @@ from teucer.interpreters._accumulators import GradAccum, NullAccum, RefAccum, Va
 from teucer.interpreters.ad import is_undefined_primal
 from teucer.numpy._references import View as TransformedRef
 
-__all__ = ["AbstractRef", "AbstractValue", "AvalMutableQDD", "AvalQDD", "Box", "GradAccum", "HiPrim", "HiPrimitive", "HiPspec",
-           "HiType", "MappingSpec", "MutableHiType", "NullAccum", "RefAccum", "ShapedArray", "TransformedRef", "VJPHiPrimitive",
-           "ValAccum", "Zero", "aval_method", "aval_property", "bdims_at_front", "box_effect", "box_get", "box_set", "control_flow_allowed_effects",
-           "cur_qdd", "instantiate_zeros", "is_undefined_primal", "jvp_from_lin", "linearize_from_jvp", "new_box", "register_hitype",
-           "unmap_avals", "vjp_from_jvp", "vjp_from_lin", "vmap_rule"]
+__all__ = ["AbstractRef", "AbstractValue", "AvalMutableQDD", "AvalQDD", "Box", "GradAccum", "HiPrim", "HiPrimitive",
+           "HiPspec", "HiType", "MappingSpec", "MutableHiType", "NullAccum", "RefAccum", "ShapedArray",
+           "TransformedRef", "VJPHiPrimitive", "ValAccum", "Zero", "aval_method", "aval_property", "bdims_at_front",
+           "box_effect", "box_get", "box_set", "control_flow_allowed_effects", "cur_qdd", "instantiate_zeros",
+           "is_undefined_primal", "jvp_from_lin", "linearize_from_jvp", "new_box", "register_hitype", "unmap_avals",
+           "vjp_from_jvp", "vjp_from_lin", "vmap_rule"]
 
 VJPHiPrimitive = HiPrim
 Ty = AbstractValue

@@ -38,6 +38,26 @@ class Slice:
     size: Any
     stride: int = 1
 
+    @classmethod
+    def from_slice(cls, slc: slice, size: int) -> Slice:
+        """What an ordinary slice takes of an axis of `size` elements.
+
+        >>> Slice.from_slice(slice(-3, None), 10)
+        Slice(start=7, size=3, stride=1)
+        """
+        start, stop, step = slc.indices(size)
+        return cls(start, len(range(start, stop, step)), step)
+
+    @property
+    def is_dynamic_start(self) -> bool:
+        """Whether the start is traced."""
+        return isinstance(self.start, Tracer | ArrayImpl)
+
+    @property
+    def is_dynamic_size(self) -> bool:
+        """Whether the size is traced; it never is."""
+        return isinstance(self.size, Tracer)
+
 
 def ds(start: Any, size: Any = None, stride: Any = None) -> Any:
     """A slice of fixed size that may start anywhere, for keys of arrays and references.

@@ -157,6 +157,6 @@ def _matched(y: Any, own: int | None, wanted: int | None, axis: Axis, sum_match:
     if wanted is not None:
         return array_ops.moveaxis(y, own, wanted % typeof(y).ndim)
     if not sum_match:
-        raise ValueError(f"vmap_rule: a result of type {typeof(y).str_short()} is mapped along axis {own}, and out_axes says None.\n"
-                         "  Give its axis, or sum_match=True for cotangents.")
+        raise ValueError(f"vmap_rule: a result of type {typeof(y).str_short()} is mapped along axis {own}, and out_axes says "
+                         "None.\n  Give its axis, or sum_match=True for cotangents.")
     return array_ops.sum_axis(y, own)

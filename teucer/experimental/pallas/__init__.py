@@ -10,7 +10,8 @@ _ROOMS = {
         "MemorySpace RevisitMode Squeezed no_block_spec squeezed",
     "teucer.experimental.pallas._cores": "core_map kernel",
     "teucer.experimental.pallas._cost": "estimate_cost",
-    "teucer.experimental.pallas._debugging": "debug_check debug_checks_enabled debug_print enable_debug_checks",
+    "teucer.experimental.pallas._debugging":
+        "debug_check debug_checks_enabled debug_print enable_debug_checks enable_poison_buffers",
     "teucer.experimental.pallas._semaphores": "DeviceIdType semaphore semaphore_read semaphore_signal semaphore_wait",
     "teucer.experimental.pallas._kernel":
         "dot ds dslice load loop num_programs program_id run_scoped store swap when with_scoped "
@@ -26,5 +27,14 @@ _ROOMS = {
     "teucer.experimental.pallas.triton": "triton=.",
 }
 
-__getattr__, __dir__, _names = lazy.lazy_module(__name__, _ROOMS)
+# What compiled kernels of TPUs and Hopper GPUs have, and JAX's own compiler.
+_ABSENT = {
+    "get_global": "memory that outlives a kernel is for kernels compiled for TPUs and Hopper GPUs, which are not compiled yet.\n"
+                  "  Pass an array, with input_output_aliases.",
+    "Indirect": "blocks by an array of indices are for sparse cores of TPUs, which kernels are not compiled for.\n"
+                "  Read the rows one by one, or take them before the kernel.",
+    "lower_as_mlir": "programs are written as text.\n  Ask jax.jit(f).lower(*args).as_text().",
+    "pallas_export_experimental": "kernels are exported as any program.\n  Use jax.export.export.",
+}
+__getattr__, __dir__, _names = lazy.lazy_module(__name__, _ROOMS, _ABSENT)
 __all__ = [*_names]  # noqa: PLE0604  # the names are strings, from the table

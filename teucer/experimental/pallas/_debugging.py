@@ -14,9 +14,11 @@ from teucer._core.trace import typeof
 from teucer._transform.batch import batch_flat
 from teucer.lax._callbacks import debug_callback_p
 
-__all__ = ["debug_check", "debug_checks_enabled", "debug_print", "debug_print_p", "enable_debug_checks"]
+__all__ = ["debug_check", "debug_checks_enabled", "debug_print", "debug_print_p", "enable_debug_checks", "enable_poison_buffers"]
 
 enable_debug_checks = config.pallas_enable_debug_checks
+# `with pl.enable_poison_buffers(True):`, memory of pl.run_scoped begins with NaN, so that results which depend on it show.
+enable_poison_buffers = config.pallas_poison_buffers
 
 
 @final

@@ -11,7 +11,7 @@ import numpy as np
 
 from teucer import lax
 from teucer import numpy as jnp
-from teucer._base import tracebacks
+from teucer._base import config, dtypes, tracebacks
 from teucer._core.references.types import RefType
 from teucer._core.stage import StageTrace
 from teucer._core.trace import Tracer, current_trace, typeof
@@ -132,6 +132,10 @@ def run_scoped(f: Callable[..., Any], *types: Any, collective_axes: Any = (), **
     types: trees of `pl.ANY(shape, dtype)` and the like. Returns what f returns.
     """
     args, kwargs = pytrees.tree_map(_scratch, (types, kw_types))
+    if config.pallas_poison_buffers.value:
+        for ref in pytrees.tree_leaves((args, kwargs)):
+            if dtypes.issubdtype(ref.dtype, np.inexact):
+                ref[...] = jnp.full(ref.shape, np.nan, ref.dtype)
     return f(*args, **kwargs)
 
 
@@ -212,8 +216,8 @@ def _view(ref: Any) -> View:
 
 def _atomic(name: str) -> Callable[..., Any]:
     @tracebacks.api_boundary
-    def atomic(x_ref: Any, idx: Any, val: Any, *, mask: Any = None) -> Any:
-        part = _part(x_ref, idx)
+    def atomic(x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None) -> Any:
+        part = _part(x_ref_or_view, idx)
         value = jnp.broadcast_to(jnp.asarray(val, part.dtype), part.shape)
         filled = np.bool_(True) if mask is None else _filled(mask, part)
         return _accesses.atomic_rmw_p.call(part.ref, value, filled, *part._operands, views=part.transforms, operation=name)[0]

@@ -252,3 +252,17 @@ def prng_seed(*seeds: Any) -> None:
 def prng_random_bits(shape: Sequence[int]) -> Any:
     """Random bits of a TPU core's generator; only on TPUs."""
     only_on_devices("the generator of a TPU core", "Draw by jax.random from words of a key: jax.random.wrap_key_data(ref[...]).")
+
+
+_MISSING = """
+    BufferedRef BufferedRefBase BufferType ChipVersion CoreType emit_pipeline_with_allocations get_tpu_info_for_chip
+    LoweringException matmul_acc_lhs matmul_pop matmul_push_rhs pack_elementwise sample_block SideEffectType stateful_bernoulli
+    stateful_bits stateful_normal stateful_uniform stochastic_round Tiling to_pallas_key TpuInfo unpack_elementwise
+"""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MISSING.split():
+        raise AttributeError(f"pallas.tpu.{name}: kernels are not compiled for TPUs yet, and this is for compiled ones.\n"
+                             "  Interpreted kernels use jnp and jax.random; blocks go through BlockSpec or emit_pipeline.")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,6 +8,7 @@ from teucer import lax
 from teucer._core.primitive import Primitive
 from teucer._derived import custom_jvp, custom_vjp, moves, remat
 from teucer._transform import jit_calls
+from teucer.extend.core._calls import create_call_primitive, eval_jaxpr_transpose, register_call_primitive_rules
 from teucer.lax import _random_keys, _structure, linalg
 
 _MODULES = {name: module for module in (linalg, lax) for name in dir(module) if name.endswith("_p")}
@@ -37,7 +38,8 @@ class _Call(Primitive):
 
 
 call_p, closed_call_p = _Call("call"), _Call("closed_call")
-__all__ = ["call_p", "closed_call_p", *_MODULES]  # noqa: PLE0604  # the names are strings, from the modules
+__all__ = [  # noqa: PLE0604  # the names are strings, from the modules
+    "call_p", "closed_call_p", "create_call_primitive", "eval_jaxpr_transpose", "register_call_primitive_rules", *_MODULES]
 
 
 def __getattr__(name: str) -> Any:

@@ -83,7 +83,7 @@ class Fused(NamedTuple):
         return pytrees.tree_unflatten(pytrees.tree_structure(self.prefix), fusions)
 
 
-def fusible(f: Callable[..., Any] | None = None, /, *, output_fusion_prefix: Any = True) -> Any:
+def fusible(f: Callable[..., Any] | None = None, *, output_fusion_prefix: Any = True) -> Any:
     """A function into which `fuse` puts what computes its arguments, and what is done with its results.
 
     f: (*input fusions, output fusions) -> results. An input is a `Fusion` that takes nothing and computes the argument; an output

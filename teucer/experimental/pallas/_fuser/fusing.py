@@ -23,7 +23,7 @@ __all__ = ["Values", "fuse", "get_fusion_values", "traced", "without_calls"]
 
 
 @tracebacks.api_boundary
-def fuse(f: Callable[..., Any] | None = None, /, *, resolve_fusion_dtypes: bool = True, debug: bool = False,
+def fuse(f: Callable[..., Any] | None = None, *, resolve_fusion_dtypes: bool = True, debug: bool = False,
          strict_mode: bool = True, static_argnums: Any = (), static_argnames: Any = ()) -> Any:
     """A function that calls a fusible function with what f does before it and behind it.
 
