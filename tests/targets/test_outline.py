@@ -476,6 +476,27 @@ def test_convolutional_programs_get_loops_alone() -> None:
     assert functions(outlined(same, rng(1, 2, 5), ws[0], costs=costs), "scan") != []
 
 
+def test_loops_whose_results_unrolled_convolutions_take_are_not_rolled() -> None:
+    """Slices at different places would make XLA compile each of the equal fusions behind them."""
+    def conv(x: Any, w: Any) -> Any:
+        return lax.conv_general_dilated(x, w, (1,), "SAME", dimension_numbers=("NWC", "WIO", "NWC"))
+
+    def f(blocks: Any, x: Any) -> Any:
+        for a, b, scale in blocks:
+            y = conv(x, a)
+            y = (y - y.mean((0, 1))) / jnp.sqrt(y.var((0, 1)) + 1e-5) * scale
+            x = x + conv(jax.nn.relu(y), b)
+        return jnp.mean(jax.nn.log_softmax(x.mean(1)))
+
+    def training(blocks: Any, x: Any) -> Any:
+        return jax.tree.map(lambda p, g: p - 0.1 * g, blocks, jax.grad(f)(blocks, x))
+
+    args = [(rng(3, 3, 3), rng(3, 3, 3) + i, rng(3)) for i in range(8)], rng(2, 5, 3)
+    assert functions(outlined(f, *args, costs=Costs()), "scan") == [(8, 22)]
+    assert functions(outlined(training, *args, costs=Costs(steps=8)), "scan") == []  # backward they are seven and one
+    assert len(functions(outlined(training, *args, costs=Costs()), "scan")) == 2
+
+
 def test_small_programs_keep_the_functions_of_their_user() -> None:
     text = compiled_text(lambda x: jax.jit(jnp.sin)(x) + 1, X)
     assert text.count("func.func private") == 1

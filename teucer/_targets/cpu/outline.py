@@ -210,23 +210,42 @@ class _Program:
                     runs += [(run, function) for run in _adjacent(starts, repeat.length)]
         if not runs:
             return self.jaxpr
+        runs.sort(key=lambda run: run[0][0])
+        rolled = {k for k, (starts, _) in enumerate(runs) if len(starts) >= self.costs.steps}
+        while (eqns := self._written(runs, rolled)) is None:
+            pass
+        return self.jaxpr if len(eqns) == len(self.eqns) else self.jaxpr.replace(eqns=self._with_constants(eqns))
+
+    def _written(self, runs: Sequence[tuple[list[int], _Function]], rolled: set[int]) -> list[Eqn] | None:
+        """The equations with the runs as calls or, those `rolled`, loops, where that may be.
+
+        Where fusion ends at convolutions, equations that stay as they are must not take what a loop stacks: XLA compiles equal
+        fusions once, and slices at different places make them different. None if some do: then `rolled` has lost that loop.
+        """
         roller = Roller(self.first)
         separated = sum(eqn.primitive.cost.separates for eqn in self.eqns) * self.costs.separated >= len(self.eqns)
         eqns: list[Eqn] = []
-        end, changed = 0, False
-        for starts, function in sorted(runs, key=lambda run: run[0][0]):
+        makers: dict[Var, int] = {}
+        end = 0
+        for k, (starts, function) in enumerate(runs):
             eqns += self.eqns[end:starts[0]]
             end = starts[-1] + function.length
             calls = function.calls(starts)
-            loop = roller.roll(calls, self.costs.stacked) if len(starts) >= self.costs.steps else None
-            if loop is None and separated and carried(function.closed.jaxpr) < self.costs.carried:
-                eqns += self.eqns[starts[0]:end]
+            loop = roller.roll(calls, self.costs.stacked) if k in rolled else None
+            if loop is not None:
+                makers.update((v, k) for eqn in loop for v in eqn.outvars)
+                eqns += loop
                 continue
-            eqns += loop if loop is not None else function.written(calls, [self.eqns[start].source for start in starts])
-            changed = True
-        if not changed:
-            return self.jaxpr
-        return self.jaxpr.replace(eqns=self._with_constants([*eqns, *self.eqns[end:]]))
+            if separated:
+                sliced = {makers[v] for v in roller.stacked_for(calls) if v in makers}
+                if sliced:
+                    rolled -= sliced
+                    return None
+            if separated and carried(function.closed.jaxpr) < self.costs.carried:
+                eqns += self.eqns[starts[0]:end]
+            else:
+                eqns += function.written(calls, [self.eqns[start].source for start in starts])
+        return [*eqns, *self.eqns[end:]]
 
     def _run(self, start: int, length: int) -> Sequence[Eqn]:
         return self.eqns[start:start + length]

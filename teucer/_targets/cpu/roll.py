@@ -87,6 +87,10 @@ class Roller:
             self._remember(y, across[::direction])
         return eqns
 
+    def stacked_for(self, calls: Calls) -> set[Var]:
+        """The stacked arrays of which the calls take elements."""
+        return {self.elements[v][0] for group in calls.operands for v in group if type(v) is not Literal and v in self.elements}
+
     def _remember(self, whole: Var, elements: Sequence[Any]) -> None:
         self.elements.update((v, (whole, i)) for i, v in enumerate(elements) if type(v) is not Literal)
 
