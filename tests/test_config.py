@@ -14,6 +14,7 @@ import pytest
 from teucer._base import config as options
 from teucer._base import logs
 from teucer._base.config import config
+from teucer._base.modes import ExplicitX64Mode
 from teucer._xla import config as cells
 
 
@@ -364,8 +365,8 @@ def test_table_of_options():
     page = ROOT / "docs" / "configuration.md"
     before, head, table = page.read_text().partition(HEAD)
     read = read_options()
-    defaults = ast.literal_eval(in_process("from teucer._base.config import options\n"
-                                           "print({o.name: repr(o.default) for o in options()})", clean=True).stdout)
+    shown = "print({o.name: repr(getattr(o.default, 'name', o.default)) for o in options()})"
+    defaults = ast.literal_eval(in_process(f"from teucer._base.config import options\n{shown}", clean=True).stdout)
     rows = []
     for option in options.options():
         kind = " ".join(f"`{w}`" for w in option.kind) if isinstance(option.kind, tuple) else option.kind.__name__
@@ -376,3 +377,15 @@ def test_table_of_options():
     if os.environ.get("TEUCER_WRITE_DOCS"):
         page.write_text(before + head + expected)
     assert table == expected or os.environ.get("TEUCER_WRITE_DOCS"), "the table is out of date: run this with TEUCER_WRITE_DOCS=1"
+
+
+def test_enumerations():
+    """Such an option takes members and their names, in any case, and gives members."""
+    for word in (ExplicitX64Mode.ERROR, "error", "ERROR", 2):
+        with options.explicit_x64_dtypes(word):
+            assert options.explicit_x64_dtypes.value is ExplicitX64Mode.ERROR
+    with pytest.raises(ValueError, match="(?s)'nope' is not a valid ExplicitX64Mode.*'warn', 'error', 'allow'"):
+        options.explicit_x64_dtypes("nope")
+    shown = in_process("from teucer._base.config import config; print(repr(config.jax_explicit_x64_dtypes))",
+                       JAX_EXPLICIT_X64_DTYPES="allow")
+    assert "ALLOW" in shown.stdout

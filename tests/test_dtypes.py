@@ -163,9 +163,9 @@ def test_result_type_C1():
 @pytest.mark.parametrize(
     ("a", "b", "remedy"),
     [
-        ("float8_e4m3fn", "float8_e5m2", "8 bits and fewer do not support implicit promotion.*float32"),
-        ("int4", "int8", "1, 2 and 4 bits do not support implicit promotion.*int32"),
-        ("int4", "float8_e5m2", "8 bits and fewer do not support implicit promotion.*float32"),
+        ("float8_e4m3fn", "float8_e5m2", "8-bit floats do not support implicit promotion.*float32"),
+        ("int4", "int8", "2-bit and 4-bit integers do not support implicit promotion.*int32"),
+        ("int4", "float8_e5m2", "8-bit floats do not support implicit promotion.*float32"),
     ],
 )
 def test_result_type_C2(a, b, remedy):
@@ -346,3 +346,8 @@ def test_public_face():
         "itemsize_bits", "prng_key", "result_type", "scalar_type_of",
     }  # fmt: skip
     assert teucer.dtypes.bfloat16 is ml_dtypes.bfloat16
+
+
+def test_bits_of_no_dtype():
+    with pytest.raises(ValueError, match="dtype cannot be None"):
+        dtypes.bit_width(None)

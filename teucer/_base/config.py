@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from teucer._base import logs
+from teucer._base.modes import ExplicitX64Mode, warn_error_allow
 from teucer._xla import config as cells
 from teucer._xla.client import device_or_platform
 
@@ -251,7 +252,7 @@ _o = _option
 # ruff: noqa: E501 (one line an option)
 # Numbers and their types
 enable_x64 = _o("jax_enable_x64", bool, False, JIT, TRACE, help="64-bit types; without it they become 32-bit ones")
-explicit_x64_dtypes = _o("jax_explicit_x64_dtypes", ("warn", "error", "allow"), "warn", JIT, TRACE, help="what happens when a 64-bit dtype is asked for by name and enable_x64 is off")
+explicit_x64_dtypes = _o("jax_explicit_x64_dtypes", warn_error_allow, ExplicitX64Mode.WARN, JIT, TRACE, help="warn, error or allow: what happens when a 64-bit dtype is asked for by name and enable_x64 is off")
 numpy_dtype_promotion = _o("jax_numpy_dtype_promotion", ("standard", "strict"), "standard", JIT, TRACE, help="strict: dtypes never combine implicitly, Python scalars excepted")
 numpy_rank_promotion = _o("jax_numpy_rank_promotion", ("allow", "warn", "raise"), "allow", JIT, TRACE, help="what happens when broadcasting adds axes")
 default_matmul_precision = _o("jax_default_matmul_precision", _MATMUL, None, JIT, TRACE, NULL, help="precision of matmul and convolution where the call names none")

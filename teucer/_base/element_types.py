@@ -138,6 +138,8 @@ def bit_width(dtype: DType) -> int:
     >>> bit_width("uint4")
     4
     """
+    if dtype is None:
+        raise ValueError("itemsize_bits: dtype cannot be None.")
     dtype = as_dtype(dtype)
     if isinstance(dtype, ExtendedDType):
         return dtype.itemsize * 8

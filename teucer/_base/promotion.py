@@ -151,9 +151,9 @@ def _no_promotion(nodes: Sequence[Node], mode: str) -> Exception:
             "set jax_numpy_dtype_promotion=standard."
         )
     if any(n in dt.FLOATS and dt.bit_width(n) <= 8 for n in strong):
-        why, target = "Floats of 8 bits and fewer", "float32"
+        why, target = f"{min(dt.bit_width(n) for n in strong if n in dt.FLOATS)}-bit floats", "float32"
     else:
-        why, target = "Integers of 1, 2 and 4 bits", "int32"
+        why, target = "1-bit, 2-bit and 4-bit integers", "int32"
     return TypePromotionError(
         f"{text}.\n  {why} do not support implicit promotion: cast explicitly, e.g. x.astype('{target}')."
     )

@@ -17,6 +17,7 @@ import numpy as np
 
 from teucer._base import config, errors, source
 from teucer._core.provided import provided
+from teucer._core.stand_ins import plain_classes
 from teucer._core.types import aval_of, register_aval_of
 from teucer._xla.arrays import Array
 
@@ -129,6 +130,8 @@ class Tracer(Array):  # type: ignore[misc]  # jaxlib's classes are untyped
 
     def __init_subclass__(cls) -> None:
         register_aval_of(cls, operator.attrgetter("aval"))
+        if cls.__module__.startswith("teucer."):
+            plain_classes.add(cls)
 
     @property
     def aval(self) -> Any:

@@ -198,9 +198,13 @@ def make_jit(fun: Callable[..., object], options: JitOptions) -> Any:
     return dispatching(fun, options, cache_miss, key)
 
 
-def dispatching(fun: Callable[..., object], options: JitOptions, cache_miss: Callable[..., object], key: object = None) -> Any:
-    """A C++ dispatcher with the methods of a jitted function; those of one key and function share what they have compiled."""
-    wrapped = dispatcher(fun_name(fun), fun, cache_miss, static_argnums=options.static_argnums,
+def dispatching(fun: Callable[..., object], options: JitOptions, cache_miss: Callable[..., object], key: object = None, *,
+                plain: Callable[..., object] | None = None) -> Any:
+    """A C++ dispatcher with the methods of a jitted function; those of one key and function share what they have compiled.
+
+    plain: what is called while `jax_disable_jit` is set, by default the function.
+    """
+    wrapped = dispatcher(fun_name(fun), plain or fun, cache_miss, static_argnums=options.static_argnums,
                          static_argnames=options.static_argnames, key=key, shard_arg_fallback=shard_arg_fallback)
     functools.update_wrapper(wrapped, fun, updated=())
     if getattr(fun, "__dict__", None):

@@ -8,6 +8,7 @@ from typing import Any, TypeVar, overload
 
 from teucer._base import tracebacks
 from teucer._core.calls import static_by_name
+from teucer._core.stand_ins import has_stand_in, plain_classes, stood_in
 from teucer._core.trace import EVAL, current_trace
 from teucer._transform.jit import JitOptions, call_jitted, dispatching
 
@@ -33,8 +34,17 @@ def library(fun: Callable[..., object] | None = None, /, *, static: Sequence[str
 
     @tracebacks.api_boundary
     def cache_miss(*args: object, **kwargs: object) -> tuple[Any, Any]:
+        for x in (*args, *kwargs.values()):
+            if type(x) not in plain_classes and has_stand_in(x):
+                args, kwargs = stood_in(args, kwargs)
+                # C++ would take the leaves of such an object for the array: no program for it.
+                return cache_miss(*args, **kwargs)[0], None
         if current_trace() is not EVAL:
             return fun(*args, **kwargs), None
         return call_jitted(fun, options, args, kwargs)
 
-    return dispatching(fun, options, cache_miss)
+    def plain(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = stood_in(args, kwargs)
+        return fun(*args, **kwargs)
+
+    return dispatching(fun, options, cache_miss, plain=plain)

@@ -11,7 +11,7 @@ from jaxlib import _hlo, _jax
 
 __all__ = ["Array", "ArrayImpl", "assemble", "HloSharding", "HostBufferSemantics", "NamedShardingBase", "OpSharding", "Sharding",
            "SingleDeviceShardingBase", "block_until_ready", "copy_to_devices", "execute", "execute_with_token",
-           "first_named_sharding", "from_cuda_interface", "from_dlpack", "put",
+           "first_named_sharding", "from_cuda_interface", "from_dlpack", "keep_bytes", "put",
            "result_handler", "shard_arrays", "to_dlpack"]
 
 Array = _jax.Array
@@ -37,6 +37,23 @@ HostBufferSemantics = _jax.HostBufferSemantics
 block_until_ready = _jax.batched_block_until_ready
 # jaxlib checks by default that shapes and shardings agree, through modules of jax; handlers of later versions do not check.
 _SKIP_CHECKS = {"_skip_checks": True} if "_skip_checks" in (_jax.array_result_handler.__doc__ or "") else {}
+
+
+def keep_bytes(carried: type) -> None:
+    """Have arrays of such a type give NumPy no bytes, so that it asks `__array__`, which may refuse.
+
+    C++ gives them by the buffer protocol, which Python lets classes replace from version 3.12 on.
+    """
+    given: Any = getattr(ArrayImpl, "__buffer__", None)
+    if given is None:
+        return
+
+    def __buffer__(x: Any, flags: int) -> memoryview:
+        if type(x._carried) is carried:
+            raise BufferError(f"the words of keys are no numbers; jax.random.key_data(x) gives them.\n    x: {x._carried!r}")
+        return given(x, flags)
+
+    ArrayImpl.__buffer__ = __buffer__  # type: ignore[attr-defined]  # a method in Python 3.12
 
 
 def put(aval: Any, sharding: Any, shards: Sequence[Any], devices: Sequence[Any], *, committed: bool, share: bool = False) -> Any:

@@ -280,10 +280,17 @@ def _check_fits(op: str, value: Any, shape: tuple[Any, ...]) -> None:
         raise ValueError(f"{op}: Incompatible shapes for broadcasting: fill_value has shape {own}, the result {shape}.")
 
 
+def _is_description(a: Any) -> bool:
+    """Whether an object only has the shape and dtype of an array, such as a reference's part."""
+    if isinstance(a, type) or (is_valid_type(a) and not hasattr(type(a), "__jax_array__")):
+        return False
+    return isinstance(getattr(a, "shape", None), tuple) and hasattr(a, "dtype")
+
+
 def _like(op: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any,
           out_sharding: Any = None) -> Any:
     a = as_array(a) if high_types else a
-    if not is_valid_type(a) and isinstance(getattr(a, "shape", None), tuple) and hasattr(a, "dtype") and not isinstance(a, type):
+    if _is_description(a):
         aval = ShapedArray(a.shape, dtypes.as_dtype(a.dtype))  # of a reference's part, or a description of an array
     else:
         check_arraylike(op, a)
@@ -343,7 +350,7 @@ def full_like(a: Any, fill_value: ArrayLike, dtype: Any = None, shape: Any = Non
     >>> full_like(zeros(2, int), 3.7)
     Array([3, 3], dtype=int32)
     """
-    check_arraylike("full_like", a, fill_value)
+    check_arraylike("full_like", fill_value, at=1)
     return _like("full_like", a, fill_value, dtype, shape, device, out_sharding)
 
 

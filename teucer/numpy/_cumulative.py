@@ -11,7 +11,7 @@ from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer.lax import _cumulative as lax_cumulative
 from teucer.lax import _elementwise as lax
 from teucer.lax import _joining, _structure
-from teucer.numpy._library import fast
+from teucer.numpy._library import converting, fast
 from teucer.numpy._promotion import convert, refuse_out
 from teucer.numpy._reductions import axis_key, compute_dtype, count, result_dtype, strong
 
@@ -100,6 +100,7 @@ def _with_initial(name: str, x: Any, axis: int | None, dtype: Any, include_initi
     return _joining.concatenate([start, out], axis)
 
 
+@converting
 def cumulative_sum(x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike | None = None,
                    include_initial: bool = False) -> Array:
     """The sums of the elements so far along an axis; include_initial puts a 0 before them.
@@ -112,6 +113,7 @@ def cumulative_sum(x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike
     return _with_initial("cumulative_sum", x, axis, dtype, include_initial)
 
 
+@converting
 def cumulative_prod(x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike | None = None,
                     include_initial: bool = False) -> Array:
     """The products of the elements so far along an axis; narrow integers stay. include_initial puts a 1 before them.

@@ -13,7 +13,7 @@ from teucer._dimensions.dimensions import is_symbolic
 from teucer.lax import _cumulative, _elementwise, _joining, _shapes, _slicing, _sorting, _structure
 from teucer.lax._indexing import gather as _gather
 from teucer.lax._indexing.numbers import ScatterDimensionNumbers
-from teucer.numpy._library import fast
+from teucer.numpy._library import converting, fast
 from teucer.numpy._manipulation import ravel
 from teucer.numpy._operands import axis_of, concrete, is_unknown, operand, positions, size_as
 from teucer.numpy._promotion import check_arraylike, convert
@@ -23,6 +23,7 @@ from teucer.numpy._stacking import _taken
 __all__ = ["delete", "insert"]
 
 
+@converting
 def delete(arr: ArrayLike, obj: Any, axis: int | None = None, *,
            assume_unique_indices: bool = False) -> Array:
     """An array without the parts at some places along an axis; flattened first if it is None.
@@ -102,6 +103,7 @@ def _delete_traced(x: Any, places: Any, axis: int) -> Any:
     return _taken(x, kept, axis)
 
 
+@converting
 def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Array:
     """An array with values put in before places along an axis; flattened first if it is None.
 

@@ -8,10 +8,11 @@ from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 from teucer._core import trace
 from teucer._core.high_types import as_array
+from teucer._core.stand_ins import plain_classes, stood_in
 from teucer._core.types import high_types
 from teucer._transform.library import library
 
-__all__ = ["LibraryFunction", "fast"]
+__all__ = ["LibraryFunction", "converting", "fast"]
 
 
 P = ParamSpec("P")
@@ -26,6 +27,18 @@ class LibraryFunction(Protocol[P, R]):
     compiled: Any
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+
+
+def converting(function: Callable[P, R]) -> Callable[P, R]:
+    """Have a function that looks at its operands get arrays for objects of users' classes with `__jax_array__`."""
+    @functools.wraps(function)
+    def face(*args: P.args, **kwargs: P.kwargs) -> R:
+        for x in (*args, *kwargs.values()):
+            if type(x) not in plain_classes:
+                given, named = stood_in(args, kwargs)
+                return function(*given, **named)  # type: ignore[arg-type]  # the same parameters
+        return function(*args, **kwargs)
+    return face
 
 
 @overload
@@ -46,7 +59,13 @@ def _fast(function: Callable[..., Any], static: Sequence[str]) -> Any:
     def face(*args: Any, **kwargs: Any) -> Any:
         if high_types:
             args, kwargs = tuple(map(as_array, args)), {name: as_array(x) for name, x in kwargs.items()}
-        return compiled(*args, **kwargs) if current.trace is trace.EVAL else plain(*args, **kwargs)
+        if current.trace is trace.EVAL:
+            return compiled(*args, **kwargs)
+        for x in (*args, *kwargs.values()):
+            if type(x) not in plain_classes:
+                args, kwargs = stood_in(args, kwargs)
+                break
+        return plain(*args, **kwargs)
     functools.update_wrapper(face, function)
     face.compiled = compiled  # type: ignore[attr-defined]
     return face

@@ -13,7 +13,7 @@ from teucer._core.trace import typeof
 from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer.lax import _structure
 from teucer.numpy import _linear, _matrices
-from teucer.numpy._library import fast
+from teucer.numpy._library import converting, fast
 from teucer.numpy._linalg_systems import _eye_like, inv
 from teucer.numpy._manipulation import matrix_transpose
 from teucer.numpy._promotion import as_value, check_arraylike
@@ -105,6 +105,7 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     return _linear.cross(x1, x2, axis=axis)
 
 
+@converting
 def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """All products of an element of x1 and one of x2, both of one axis.
 

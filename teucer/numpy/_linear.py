@@ -13,7 +13,7 @@ from teucer._core.trace import typeof
 from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer.lax import _dot, _joining, _slicing, _structure
 from teucer.lax import _elementwise as lax
-from teucer.numpy._library import fast
+from teucer.numpy._library import converting, fast
 from teucer.numpy._promotion import (
     ANY,
     as_value,
@@ -168,6 +168,7 @@ def _outer(a: Any, b: Any) -> Any:
     return lax.bitwise_and(x, y) if typeof(x).dtype == np.bool_ else lax.mul(x, y)
 
 
+@converting
 def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
     """All products of an element of a and one of b; both are flattened.
 
@@ -180,6 +181,7 @@ def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
     return _outer(a, b)
 
 
+@converting
 def tensordot(a: ArrayLike, b: ArrayLike, axes: Any = 2, *, precision: Any = None,
               preferred_element_type: DTypeLike | None = None, out_sharding: Any = None) -> Array:
     """The product over several axes: the last `axes` of a and the first of b, or those that two lists name.

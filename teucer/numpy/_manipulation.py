@@ -14,7 +14,7 @@ from teucer._core.types import is_valid_type
 from teucer._core.typing import Array, ArrayLike
 from teucer._dimensions.dimensions import as_size, is_constant, is_symbolic
 from teucer.lax import _dynamic, _joining, _shapes, _slicing, _structure
-from teucer.numpy._library import fast
+from teucer.numpy._library import converting, fast
 from teucer.numpy._operands import axes_of, axis_of, broadcast_value, operand, operands
 
 __all__ = ["METHODS", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_shapes", "broadcast_to",
@@ -22,6 +22,7 @@ __all__ = ["METHODS", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_array
            "roll", "rollaxis", "rot90", "shape", "size", "squeeze", "swapaxes", "transpose", "unstack"]
 
 
+@converting
 def shape(a: Any) -> tuple[Any, ...]:
     """Sizes of the axes of an array or of nested lists.
 
@@ -31,6 +32,7 @@ def shape(a: Any) -> tuple[Any, ...]:
     return np.shape(a)
 
 
+@converting
 def ndim(a: Any) -> int:
     """Number of axes of an array or of nested lists.
 
@@ -40,6 +42,7 @@ def ndim(a: Any) -> int:
     return np.ndim(a)
 
 
+@converting
 def size(a: Any, axis: int | Sequence[int] | None = None) -> int:
     """Number of elements, in all or along axes.
 
@@ -353,6 +356,7 @@ def rot90(m: ArrayLike, k: int = 1, axes: Sequence[int] = (0, 1)) -> Array:
     return swapaxes(flip(x, j), i, j) if turns == 1 else flip(swapaxes(x, i, j), j)
 
 
+@converting
 def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> Array:
     """a with its elements moved along axes by shifts, those that leave at the end entering in front.
 

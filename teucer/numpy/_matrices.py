@@ -20,7 +20,7 @@ from teucer.lax._joining import concatenate
 from teucer.lax._reductions import reduce_sum
 from teucer.lax._slicing import pad, slice_in_dim
 from teucer.numpy._creation import asarray, checked_dtype
-from teucer.numpy._library import fast
+from teucer.numpy._library import converting, fast
 from teucer.numpy._operands import positions
 from teucer.numpy._promotion import as_value, broadcast_to, check_arraylike, convert, refuse_out
 from teucer.numpy._reductions import result_dtype
@@ -97,6 +97,7 @@ def _triangle(m: Any, k: Any, lower: bool) -> Any:
     return lax.select(below, x, zero) if lower else lax.select(below, zero, x)
 
 
+@converting
 def tril(m: ArrayLike, k: int = 0) -> Array:
     """m with zeros above the k-th diagonal of its last two axes.
 
@@ -109,6 +110,7 @@ def tril(m: ArrayLike, k: int = 0) -> Array:
     return _checked_triangle("tril", m, k, True)
 
 
+@converting
 def triu(m: ArrayLike, k: int = 0) -> Array:
     """m with zeros below the k-th diagonal of its last two axes.
 
@@ -157,6 +159,7 @@ def _diagonal(x: Any, k: Any) -> Any:
     return slice_in_dim(flat, first, first + (size - 1) * (columns + 1) + 1, columns + 1, len(lead))
 
 
+@converting
 def diag(v: ArrayLike, k: int = 0) -> Array:
     """The k-th diagonal of a matrix; of a vector, the matrix that has it for its k-th diagonal.
 
@@ -172,6 +175,7 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
     return _diag(v, operator.index(k))
 
 
+@converting
 def diagflat(v: ArrayLike, k: int = 0) -> Array:
     """The matrix that has the elements of v for its k-th diagonal.
 
@@ -216,6 +220,7 @@ def _vander(x: Any, N: int, increasing: bool) -> Any:
     return concatenate(columns, 1) if columns else _structure.full((n, 0), 0, typeof(x).dtype)
 
 
+@converting
 def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Array:
     """The matrix of the powers of x: a row an element, N columns (by default as many as rows), highest power first.
 

@@ -18,7 +18,7 @@ from teucer.lax import _joining, _shapes, _structure
 from teucer.lax._families import scalar_like
 from teucer.numpy._arithmetic import power
 from teucer.numpy._creation import checked_dtype, place
-from teucer.numpy._library import fast
+from teucer.numpy._library import converting, fast
 from teucer.numpy._operands import size_as
 from teucer.numpy._promotion import INEXACT, broadcast_to, check_arraylike, convert, promote, promote_dtypes
 from teucer.numpy._ufuncs import floor, is_kind
@@ -172,6 +172,7 @@ def _exact_ends(out: Any, low: Any, high: Any, endpoint: bool, axis: int) -> Any
     return out
 
 
+@converting
 def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Any]:
     """The coordinates of a grid: for each sequence an array of them all over the grid.
 

@@ -15,7 +15,7 @@ from teucer.lax._indexing import gather as _gather
 from teucer.lax._indexing.numbers import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
 from teucer.numpy import _updates
 from teucer.numpy._index_keys import parse
-from teucer.numpy._library import fast
+from teucer.numpy._library import converting, fast
 from teucer.numpy._manipulation import ravel
 from teucer.numpy._operands import axis_of, broadcast_value, index_dtype, operand, operands, size_as
 from teucer.numpy._promotion import broadcast_shapes, convert, refuse_out
@@ -115,6 +115,7 @@ def _vectors(places: Any, n: Any, options: Options) -> Any:
     return _shapes.expand_dims(places, (places.ndim,))
 
 
+@converting
 def put_along_axis(arr: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: int | None,
                    inplace: bool = True, *, mode: str | GatherScatterMode | None = None) -> Array:
     """arr with values put at the places of each line along an axis; `inplace` must be False.

@@ -18,7 +18,7 @@ from teucer.lax import _fft, _structure
 from teucer.lax._families import scalar_like
 from teucer.lax._slicing import pad, slice_in_dim
 from teucer.numpy._creation import checked_dtype, place
-from teucer.numpy._library import fast
+from teucer.numpy._library import converting, fast
 from teucer.numpy._logic import where
 from teucer.numpy._manipulation import roll
 from teucer.numpy._operands import axes_of, positions
@@ -124,6 +124,7 @@ def _several(name: str, kind: str, a: Any, s: Any, axes: Any, norm: Any) -> Any:
     return _transform(name, kind, a, sizes, places, norm)
 
 
+@converting
 def fft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The discrete Fourier transform of an axis.
 
@@ -136,6 +137,7 @@ def fft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = N
     return _one("fft", "FFT", a, n, axis, norm)
 
 
+@converting
 def ifft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The inverse of `fft`, with the same arguments.
 
@@ -145,6 +147,7 @@ def ifft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
     return _one("ifft", "IFFT", a, n, axis, norm)
 
 
+@converting
 def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The first n // 2 + 1 elements of the transform of real numbers; the others are their conjugates.
 
@@ -156,6 +159,7 @@ def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
     return _one("rfft", "RFFT", a, n, axis, norm)
 
 
+@converting
 def irfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The inverse of `rfft`; n is the length of the result, by default 2 (m - 1) for m elements.
 
@@ -173,6 +177,7 @@ def _opposite(norm: Any) -> Any:
     return _OPPOSITE[norm]
 
 
+@converting
 def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The transform, real, of numbers that continue as their own conjugates.
 
@@ -183,6 +188,7 @@ def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
     return _one("hfft", "IRFFT", conj(a), n, axis, _opposite(norm))
 
 
+@converting
 def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The inverse of `hfft`.
 
@@ -192,6 +198,7 @@ def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None =
     return conj(_one("ihfft", "RFFT", a, n, axis, _opposite(norm)))
 
 
+@converting
 def fftn(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = None,
          norm: str | None = None) -> Array:
     """The discrete Fourier transform of several axes, by default of all; s are their lengths, norm as in `fft`.
@@ -205,18 +212,21 @@ def fftn(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | Non
     return _several("fftn", "FFT", a, s, axes, norm)
 
 
+@converting
 def ifftn(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = None,
           norm: str | None = None) -> Array:
     """The inverse of `fftn`, with the same arguments."""
     return _several("ifftn", "IFFT", a, s, axes, norm)
 
 
+@converting
 def rfftn(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = None,
           norm: str | None = None) -> Array:
     """The transform of several axes of real numbers; of the last one only the first half, as in `rfft`."""
     return _several("rfftn", "RFFT", a, s, axes, norm)
 
 
+@converting
 def irfftn(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = None,
            norm: str | None = None) -> Array:
     """The inverse of `rfftn`, with the same arguments; s are the lengths of the result."""
@@ -229,24 +239,28 @@ def _pair(name: str, kind: str, a: Any, s: Any, axes: Any, norm: Any) -> Any:
     return _several(name, kind, a, s, axes, norm)
 
 
+@converting
 def fft2(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1),
          norm: str | None = None) -> Array:
     """`fftn` of two axes, by default the last two."""
     return _pair("fft2", "FFT", a, s, axes, norm)
 
 
+@converting
 def ifft2(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1),
           norm: str | None = None) -> Array:
     """`ifftn` of two axes, by default the last two."""
     return _pair("ifft2", "IFFT", a, s, axes, norm)
 
 
+@converting
 def rfft2(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1),
           norm: str | None = None) -> Array:
     """`rfftn` of two axes, by default the last two."""
     return _pair("rfft2", "RFFT", a, s, axes, norm)
 
 
+@converting
 def irfft2(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1),
            norm: str | None = None) -> Array:
     """`irfftn` of two axes, by default the last two."""

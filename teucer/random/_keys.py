@@ -12,8 +12,9 @@ from teucer._arrays.arrays import ArrayImpl
 from teucer._base import config, dtypes
 from teucer._core.provided import provided
 from teucer._core.trace import typeof
-from teucer._core.types import is_valid_type
+from teucer._core.types import KeyCarrier, is_valid_type
 from teucer._core.typing import Array, ArrayLike
+from teucer._xla.arrays import keep_bytes
 from teucer.lax import _structure
 from teucer.lax._random_keys import (
     Generator,
@@ -32,6 +33,9 @@ from teucer.random._threefry import threefry
 
 __all__ = ["Key", "PRNGKey", "as_keys", "clone", "define", "fold_in", "key", "key_data", "key_dtype", "key_impl",
            "one_key", "split", "wrap_key_data"]
+
+# NumPy takes no keys for numbers.
+keep_bytes(KeyCarrier)
 
 # The type of typed keys, for annotations.
 Key = NewType("Key", ArrayImpl)
