@@ -14,7 +14,6 @@ import pytest
 from teucer._base import config as options
 from teucer._base import logs
 from teucer._base.config import config
-from teucer._base.modes import ExplicitX64Mode
 from teucer._xla import config as cells
 
 
@@ -381,9 +380,9 @@ def test_table_of_options():
 
 def test_enumerations():
     """Such an option takes members and their names, in any case, and gives members."""
-    for word in (ExplicitX64Mode.ERROR, "error", "ERROR", 2):
+    for word in (options.ExplicitX64Mode.ERROR, "error", "ERROR", 2):
         with options.explicit_x64_dtypes(word):
-            assert options.explicit_x64_dtypes.value is ExplicitX64Mode.ERROR
+            assert options.explicit_x64_dtypes.value is options.ExplicitX64Mode.ERROR
     with pytest.raises(ValueError, match="(?s)'nope' is not a valid ExplicitX64Mode.*'warn', 'error', 'allow'"):
         options.explicit_x64_dtypes("nope")
     shown = in_process("from teucer._base.config import config; print(repr(config.jax_explicit_x64_dtypes))",

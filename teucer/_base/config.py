@@ -14,13 +14,13 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ContextDecorator
+from enum import IntEnum
 from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 from teucer._base import logs
-from teucer._base.modes import ExplicitX64Mode, warn_error_allow
 from teucer._xla import config as cells
 from teucer._xla.client import device_or_platform
 
@@ -33,6 +33,16 @@ trace_context = cells.trace_context
 """The values of every TRACE option in this thread: a hashable tuple for cache keys."""
 trace_context_names = cells.trace_context_names
 """The names of those options, in that order."""
+
+
+ExplicitX64Mode = IntEnum("ExplicitX64Mode", "WARN ERROR ALLOW", module=__name__)  # as in JAX
+
+
+def warn_error_allow(value: object) -> ExplicitX64Mode:
+    for mode in ExplicitX64Mode:
+        if value == mode or (isinstance(value, str) and value.upper() == mode.name):
+            return mode
+    raise ValueError(f"{value!r} is not a valid ExplicitX64Mode.\n  allowed: 'warn', 'error', 'allow'")
 
 
 class Option(cells.Config):  # type: ignore[misc]  # jaxlib's classes are untyped

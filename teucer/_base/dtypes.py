@@ -39,7 +39,6 @@ from teucer._base.element_types import (
     to_numeric_dtype,
 )
 from teucer._base.errors import TypePromotionError
-from teucer._base.modes import ExplicitX64Mode
 from teucer._base.promotion import Node, promote_nodes, promote_types
 from teucer._base.short_names import short_name
 from teucer._base.source import user_stacklevel
@@ -144,11 +143,11 @@ _accepted: dict[Any, np.dtype] = {}  # dtypes whose acceptance depends on no opt
 def _narrow_as_asked(full: np.dtype, op: str) -> np.dtype:
     """What becomes of a 64-bit dtype that was named while 64-bit types are off."""
     mode = config.explicit_x64_dtypes.value
-    if mode == ExplicitX64Mode.ALLOW:
+    if mode == config.ExplicitX64Mode.ALLOW:
         return full
     asked = f"Explicitly requested dtype {full} requested in {op} is not available"
     switch = "set the jax_enable_x64 configuration option or the JAX_ENABLE_X64 shell environment variable."
-    if mode == ExplicitX64Mode.ERROR:
+    if mode == config.ExplicitX64Mode.ERROR:
         raise ValueError(f"{asked}. To enable more dtypes, {switch}")
     narrow = NARROWED[full]
     warnings.warn(

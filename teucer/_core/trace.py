@@ -17,16 +17,15 @@ import numpy as np
 
 from teucer._base import config, errors, source
 from teucer._core.provided import provided
-from teucer._core.stand_ins import plain_classes
-from teucer._core.types import aval_of, register_aval_of
-from teucer._xla.arrays import Array
+from teucer._core.types import aval_of, aval_rules, register_aval_of
+from teucer._xla.arrays import Array, ArrayImpl
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Primitive
     from teucer._core.typing import Aval, Params, Value
 
-__all__ = ["EVAL", "EvalTrace", "Trace", "Tracer", "check_alive", "check_leaks", "current_trace", "end", "leak_message",
-           "typeof", "using"]
+__all__ = ["EVAL", "EvalTrace", "Trace", "Tracer", "check_alive", "check_leaks", "current_trace", "end", "has_stand_in",
+           "leak_message", "plain_classes", "stood_in", "typeof", "using"]
 
 typeof = aval_of
 
@@ -111,6 +110,26 @@ class using:
         saved = _current.trace = self.saved
         if (saved is EVAL) is not (self.trace is EVAL):
             _tracing.set_local(saved is not EVAL)
+
+
+# Classes whose objects stand for themselves as operands. Others are asked each time: users' classes come and go.
+plain_classes: set[type] = {ArrayImpl, np.ndarray, bool, int, float, complex, str, tuple, list, dict, slice, type(None)}
+
+
+def has_stand_in(x: object) -> bool:
+    """Whether x is an object of a user's class with `__jax_array__`, for which an array stands."""
+    kind = type(x)
+    if hasattr(kind, "__jax_array__") and not any(base in aval_rules for base in kind.__mro__):
+        return True
+    if kind.__module__.startswith(("teucer.", "numpy")):  # classes that live as long as the process
+        plain_classes.add(kind)
+    return False
+
+
+def stood_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments in which arrays stand for objects of users' classes with `__jax_array__`."""
+    return (tuple(x.__jax_array__() if has_stand_in(x) else x for x in args),
+            {name: x.__jax_array__() if has_stand_in(x) else x for name, x in kwargs.items()})
 
 
 class Tracer(Array):  # type: ignore[misc]  # jaxlib's classes are untyped

@@ -8,8 +8,7 @@ from typing import Any, TypeVar, overload
 
 from teucer._base import tracebacks
 from teucer._core.calls import static_by_name
-from teucer._core.stand_ins import has_stand_in, plain_classes, stood_in
-from teucer._core.trace import EVAL, current_trace
+from teucer._core.trace import EVAL, current_trace, has_stand_in, plain_classes, stood_in
 from teucer._transform.jit import JitOptions, call_jitted, dispatching
 
 __all__ = ["library"]
