@@ -8,7 +8,18 @@ import pytest
 
 import teucer as jax
 from teucer.experimental import mesh_utils
-from teucer.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, SingleDeviceSharding, get_abstract_mesh, get_mesh
+from teucer.experimental.pjit import pjit
+from teucer.sharding import (
+    AbstractMesh,
+    AxisType,
+    Mesh,
+    NamedSharding,
+    SingleDeviceSharding,
+    auto_axes,
+    explicit_axes,
+    get_abstract_mesh,
+    get_mesh,
+)
 
 P = jax.P
 AUTO = (AxisType.Auto,) * 2
@@ -123,7 +134,15 @@ def test_equivalence_ignores_what_makes_no_difference(mesh):
     (lambda m: jax.make_mesh((4, 2), ("x", "x")), ValueError, "must be distinct"),
     (lambda m: jax.make_mesh((8,), ("x",), axis_types=AUTO), ValueError, "should match the number of axis_types"),
     (lambda m: jax.set_mesh(3), ValueError, "Expected mesh of type"),
-], ids=range(15))
+    (lambda m: jax.make_mesh(((4, 2),), ("x",)), ValueError, "should be a sequence of ints"),
+    (lambda m: NamedSharding(jax.make_mesh((8,), ("x",)), P(P.UNCONSTRAINED)), ValueError, "when no mesh axis_types are `Auto`"),
+    (lambda m: jax.jit(abs, in_shardings=NamedSharding(m, P(P.UNCONSTRAINED))), ValueError, "Unconstrained dims are not allowed"),
+    (lambda m: jax.jit(abs, out_shardings=P("x", P.UNCONSTRAINED)), ValueError, "passed to out_shardings"),
+    (lambda m: jax.ShapeDtypeStruct((8,), "int32", sharding=P("x", "y")), ValueError, "values of rank at least 2"),
+    (lambda m: jax.ShapeDtypeStruct((8,), "int32", sharding=P("x")).sharding, TypeError, "the context mesh cannot be empty"),
+    (lambda m: explicit_axes(abs, in_sharding=P("x"))(np.ones(8)), ValueError, "Context mesh cannot be empty"),
+    (lambda m: jax.lax.with_sharding_constraint(np.ones(7), NamedSharding(m, P("x"))), ValueError, "should evenly divide"),
+], ids=range(23))
 def test_misuse(mesh, make, error, message):
     with pytest.raises(error, match=message):
         make(mesh)
@@ -133,20 +152,37 @@ def test_mesh_in_force(mesh):
     assert get_mesh().empty and get_abstract_mesh().empty and repr(get_mesh()) == "Mesh()"
     with jax.set_mesh(mesh):
         assert get_mesh() is mesh and get_abstract_mesh() is mesh.abstract_mesh
-        with jax.sharding.use_abstract_mesh(AbstractMesh((2,), ("z",))):
+        with jax.sharding.use_abstract_mesh(AbstractMesh((8,), ("z",))):
             assert get_abstract_mesh().axis_names == ("z",)
+        with pytest.raises(ValueError, match="cannot change the size of the mesh"), jax.sharding.use_abstract_mesh(
+                AbstractMesh((2,), ("z",))):
+            pass
         with pytest.raises(ZeroDivisionError), jax.set_mesh(jax.make_mesh((8,), ("z",))):
             1 / 0  # noqa: B018  # the exit restores the mesh all the same
         assert get_mesh() is mesh
     assert get_mesh().empty
 
 
-def test_mesh_as_context_names_axes_for_specs(mesh):
+def test_pjit_and_constraints_heed_the_mesh_of_a_block(mesh):
+    """`jit` and `device_put` do not; what `pjit` was told to be None is whole on each device, and what it was not told is free."""
+    laid = jax.device_put(np.ones(8), NamedSharding(mesh, P("x")))
     with mesh:
-        assert jax.device_put(np.ones(8), P("x")).sharding == NamedSharding(mesh, P("x"))
+        with pytest.raises(ValueError, match="set a mesh"):
+            jax.device_put(np.ones(8), P("x"))
+        with pytest.raises(RuntimeError, match="jit requires a non-empty mesh in context"):
+            jax.jit(lambda x: x, in_shardings=P("x"))(np.ones(8))
         assert jax.numpy.ones(3).sharding.num_devices == 1
-    with pytest.raises(ValueError, match="set a mesh"):
-        jax.device_put(np.ones(8), P("x"))
+        assert jax.lax.with_sharding_constraint(np.ones(8), P("x")).sharding == laid.sharding
+        double = pjit(lambda x: x * 2, in_shardings=P("x"))
+        assert double(np.ones(8)).sharding == laid.sharding == double.lower(np.ones(8)).compile()(laid).sharding
+        assert pjit(lambda x: x * 2)(np.ones(8)).sharding == NamedSharding(mesh, P())
+        assert pjit(lambda x: x * 2)(laid).sharding == laid.sharding
+        assert pjit(lambda x: x * 2, out_shardings=None)(laid).sharding == NamedSharding(mesh, P())
+        with pytest.raises(ValueError, match="does not match the sharding on the respective arg"):
+            pjit(lambda x: x * 2, in_shardings=None)(laid)
+        with pytest.raises(ValueError, match="Mesh context manager should not be used with jit when backend or device"):
+            pjit(lambda x: x * 2, device=jax.devices()[0])(np.ones(8))
+    assert pjit(lambda x: x * 2)(np.ones(8)).sharding.num_devices == 1
 
 
 def test_create_device_mesh():
@@ -195,3 +231,50 @@ def test_hybrid_meshes_that_do_not_fit(inner, outer, message):
 def test_hybrid_meshes_need_slices():
     with pytest.raises(ValueError, match="(?s)does not have attribute slice_index.*process_is_granule=True"):
         mesh_utils.create_hybrid_device_mesh((1,), (1,), [Placed(0, 0)])
+
+
+def test_arrays_like_another_lie_as_it_does(mesh):
+    """Committed arrays and structs say where; a shape or a place that is given says otherwise; programs are left free."""
+    sharding = NamedSharding(mesh, P("x"))
+    x, on_one = jax.device_put(np.ones(8, np.float32), sharding), jax.device_put(np.ones(8), jax.devices()[3])
+    jnp = jax.numpy
+    for like in (jnp.zeros_like, jnp.ones_like, jnp.empty_like, lambda x: jnp.full_like(x, 2), lambda x: jax.lax.full_like(x, 2),
+                 lambda x: jnp.full_like(x, np.arange(8))):
+        assert like(x).sharding == sharding == like(jax.ShapeDtypeStruct((8,), "float32", sharding=sharding)).sharding
+        assert like(on_one).devices() == {jax.devices()[3]} and like(on_one).committed
+        assert not like(jnp.ones(8)).committed and not like(np.ones(8)).committed
+        assert jax.jit(like)(x).shape == (8,)
+    assert jnp.zeros_like(x, dtype=int).sharding == sharding and not jnp.zeros_like(x, shape=(4,)).committed
+    assert jnp.zeros_like(x, device=jax.devices()[1]).devices() == {jax.devices()[1]}
+
+
+def test_a_struct_with_a_spec_speaks_of_the_mesh_in_force(mesh):
+    struct = jax.ShapeDtypeStruct((8, 2), "float32", sharding=P("x"))
+    with jax.set_mesh(mesh):
+        assert struct.sharding == NamedSharding(mesh, P("x"))
+        assert jax.jit(lambda x: x).lower(struct).compile().input_shardings[0] == (NamedSharding(mesh, P("x")),)
+    assert struct == jax.ShapeDtypeStruct((8, 2), "float32", sharding=P("x")) and "P('x',)" in repr(struct)
+
+
+def test_constraints_within_programs_need_not_divide(mesh):
+    x, sharding = np.arange(7), NamedSharding(mesh, P("x"))
+    assert jax.jit(lambda x: jax.lax.with_sharding_constraint(x, sharding) * 2)(x).tolist() == (2 * x).tolist()
+    with pytest.raises(ValueError, match="with_sharding_constraint arguments is incompatible.*rank at least 1"):
+        jax.jit(lambda x: jax.lax.with_sharding_constraint(x.sum(), sharding))(x)
+
+
+def test_auto_axes_without_a_mesh_in_force():
+    """The mesh is that of out_sharding; where no axis is Explicit, or there is no mesh, the function is as it was."""
+    sharding = NamedSharding(jax.make_mesh((4, 2), ("x", "y")), P("x", "y"))
+    x = jax.device_put(np.ones((8, 4)), sharding)
+    seen = []
+    f = auto_axes(lambda x: (seen.append(str(jax.typeof(x))), x * 2)[1], axes="x", out_sharding=sharding)
+    assert f(x).sharding == jax.jit(f)(x).sharding == sharding and set(seen) == {"float32[8,4@y]"}
+    assert auto_axes(abs, out_sharding=P("x"))(np.ones(8)).tolist() == [1] * 8
+    with jax.set_mesh(jax.make_mesh((8,), ("x",), axis_types=AUTO[:1])):
+        assert "reshard" not in str(jax.make_jaxpr(auto_axes(lambda x: x * 2, out_sharding=P("x")))(np.ones(8)))
+    with jax.set_mesh(sharding.mesh):
+        with pytest.raises(NotImplementedError, match="Going from `Manual` AxisType to `Auto`"):
+            jax.shard_map(auto_axes(abs, out_sharding=P("x")), in_specs=P("x"), out_specs=P("x"))(jax.reshard(np.ones(8), P("x")))
+        with pytest.raises(ValueError, match="the mesh has no axes"):
+            auto_axes(abs, axes="z", out_sharding=P("x"))(np.ones(8))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from teucer._arrays.formats import Format
-from teucer._core.specs import PartitionSpec
+from teucer._core.specs import UNCONSTRAINED, PartitionSpec
 from teucer._devices import backends, shardings
 from teucer._devices.shardings import Sharding
 from teucer._trees import pytrees
@@ -38,6 +38,10 @@ def prefixes(name: str, prefix: Any) -> tuple[Prefix | None, Prefix | None]:
     for s in leaves:
         if not isinstance(s, Sharding | PartitionSpec | Format):
             raise TypeError(f"{name} leaf specifications are expected to be PartitionSpec instances or None, but got {s}")
+        spec = getattr(s.sharding if isinstance(s, Format) else s, "spec", s)
+        if isinstance(spec, PartitionSpec) and UNCONSTRAINED in spec.partitions:
+            raise ValueError(f"Unconstrained dims are not allowed when passed to {name}: {s}\n  Within the function "
+                             "with_sharding_constraint takes them; None in the place of the sharding leaves all to the compiler.")
     both = ([s.sharding if isinstance(s, Format) else s for s in leaves], [getattr(s, "layout", None) for s in leaves])
     given, layouts = (Prefix(name, tree, tuple(part)) if any(x is not None for x in part) else None for part in both)
     return given, layouts

@@ -14,9 +14,10 @@ from teucer._base import dtypes
 from teucer._core.calls import FlatCall
 from teucer._core.memory import space_of
 from teucer._core.references.types import RefType
+from teucer._core.specs import PartitionSpec
 from teucer._core.trace import typeof as aval_of_value
 from teucer._core.types import ShapedArray, register_aval_of
-from teucer._devices.shardings import NamedSharding, typed
+from teucer._devices.shardings import NamedSharding, as_named, typed
 
 __all__ = ["ShapeDtypeStruct", "as_struct", "described", "typeof"]
 
@@ -33,7 +34,7 @@ class ShapeDtypeStruct:
     6
     """
 
-    __slots__ = ("shape", "dtype", "sharding", "weak_type", "vma", "is_ref", "manual_axis_type", "_layout")
+    __slots__ = ("shape", "dtype", "_sharding", "weak_type", "vma", "is_ref", "manual_axis_type", "_layout")
 
     def __init__(self, shape: Any, dtype: Any, *, sharding: Any = None, weak_type: bool = False, vma: Any = None,
                  is_ref: bool = False, manual_axis_type: Any = None) -> None:
@@ -50,8 +51,11 @@ class ShapeDtypeStruct:
             sharding = sharding.sharding
         if isinstance(sharding, NamedSharding):
             sharding.check_compatible_aval(self.shape)
+        if isinstance(sharding, PartitionSpec) and len(sharding) > len(self.shape):
+            raise ValueError(f"PartitionSpec {sharding} is only valid for values of rank at least {len(sharding)}, but was applied "
+                             f"to a value of rank {len(self.shape)}.")
         self._layout = layout
-        self.sharding, self.weak_type, self.is_ref = sharding, bool(weak_type), is_ref
+        self._sharding, self.weak_type, self.is_ref = sharding, bool(weak_type), is_ref
         self.vma = None if vma is None else frozenset(vma)
         self.manual_axis_type = manual_axis_type
         if manual_axis_type is not None and vma is None:
@@ -89,6 +93,16 @@ class ShapeDtypeStruct:
         return RefType(aval) if self.is_ref else aval
 
     @property
+    def sharding(self) -> Any:
+        """How the array lies, or None; a PartitionSpec that was given speaks of the mesh in force.
+
+        Raises TypeError for a PartitionSpec without a mesh.
+        """
+        return as_named(self._sharding, TypeError(
+            "When specifying PartitionSpec to `ShapeDtypeStruct`, the context mesh cannot be empty. Please use `jax.set_mesh` to "
+            f"set the mesh context.\n    struct: {self}"))
+
+    @property
     def format(self) -> Format:
         """How the array lies in memory, None where nothing was said of it, and its sharding."""
         return Format(self._layout, self.sharding)
@@ -105,8 +119,13 @@ class ShapeDtypeStruct:
 
     def update(self, **changes: Any) -> ShapeDtypeStruct:
         """The struct with some of its fields changed."""
-        fields = {name: getattr(self, name) for name in self.__slots__ if name != "_layout"}
-        return ShapeDtypeStruct(**(fields | {"sharding": self.format if self._layout else self.sharding} | changes))
+        fields = {name: getattr(self, name) for name in self.__slots__ if not name.startswith("_")}
+        given = changes.get("sharding")
+        if self._layout and given is not None and not isinstance(given, Format):
+            raise ValueError(f"updating ShapeDtypeStruct: it has a layout, of which the new sharding says nothing.\n"
+                             f"    struct: {self}\n    sharding: {given}\n  Give a Format, with a layout, or None.")
+        own = Format(self._layout, self._sharding) if self._layout else self._sharding
+        return ShapeDtypeStruct(**(fields | {"sharding": own} | changes))
 
     def __len__(self) -> int:
         try:
@@ -116,7 +135,7 @@ class ShapeDtypeStruct:
 
     def __repr__(self) -> str:
         extra = "".join(f", {name}={value}" for name, value in
-                        (("sharding", self.sharding), ("format", self._layout), ("weak_type", self.weak_type or None),
+                        (("sharding", self._sharding), ("format", self._layout), ("weak_type", self.weak_type or None),
                          ("vma", self.vma))
                         if value is not None)
         return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{extra})"
@@ -130,7 +149,7 @@ class ShapeDtypeStruct:
         return hash(self._key())
 
     def _key(self) -> tuple[Any, ...]:
-        return (self.shape, self.dtype, self.sharding, self._layout, self.weak_type, self.vma, self.is_ref)
+        return (self.shape, self.dtype, self._sharding, self._layout, self.weak_type, self.vma, self.is_ref)
 
 
 register_aval_of(ShapeDtypeStruct, lambda s: s.aval)

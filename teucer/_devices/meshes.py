@@ -339,6 +339,8 @@ def make_mesh(axis_shapes: Sequence[int], axis_names: Sequence[Any], axis_types:
     """
     found = list(backends.devices() if devices is None else devices)
     sizes = tuple(axis_shapes)
+    if not all(isinstance(size, int | np.integer) for size in sizes):
+        raise ValueError(f"`axis_shapes` passed to `make_mesh` should be a sequence of ints. Got {sizes}")
     n = math.prod(sizes)
     if n > len(found):
         raise ValueError(f"Number of devices {len(found)} must be >= the product of mesh_shape {sizes}")
@@ -382,7 +384,13 @@ def with_devices(abstract: AbstractMesh) -> Mesh | None:
 def mesh_of_specs() -> BaseMesh | None:
     """The mesh that bare PartitionSpecs speak of; None where there is none."""
     found = _cell.value
-    return None if found is None else found.abstract or found.mesh or found.named
+    return None if found is None else found.abstract or found.mesh
+
+
+def mesh_of_block() -> Mesh | None:
+    """The mesh of the innermost `with mesh:` block, which `pjit` and `with_sharding_constraint` heed; None where there is none."""
+    found = _cell.value
+    return None if found is None or found.abstract or found.mesh else found.named
 
 
 def get_mesh() -> Mesh:
@@ -436,6 +444,9 @@ class use_abstract_mesh:
 
     def __enter__(self) -> AbstractMesh:
         self.prev = get_abstract_mesh()
+        if not self.mesh.empty and not self.prev.empty and self.mesh.size != self.prev.size:
+            raise ValueError(f"use_abstract_mesh cannot change the size of the mesh. Got new mesh: {self.mesh} with "
+                             f"size={self.mesh.size} and prev mesh: {self.prev} with size={self.prev.size}")
         self._saved = _cell.swap_local(_in_force()._replace(abstract=self.mesh))
         return self.mesh
 

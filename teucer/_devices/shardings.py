@@ -10,7 +10,7 @@ import numpy as np
 
 from teucer._core.memory import space_of
 from teucer._core.provided import provided
-from teucer._core.specs import DuplicateSpecError, PartitionSpec, entry_names
+from teucer._core.specs import UNCONSTRAINED, DuplicateSpecError, PartitionSpec, entry_names
 from teucer._devices import meshes
 from teucer._devices.meshes import AbstractMesh, AxisType, BaseMesh, Mesh
 from teucer._xla.arrays import HloSharding, NamedShardingBase, OpSharding, Sharding, SingleDeviceShardingBase, first_named_sharding
@@ -236,6 +236,11 @@ class NamedSharding(NamedShardingBase):  # type: ignore[misc]  # jaxlib's classe
         return self._kind  # type: ignore[no-any-return]
 
     @property
+    def _device_assignment(self) -> tuple[Any, ...]:
+        """The devices in order, as libraries ask for them."""
+        return tuple(self._internal_device_list)
+
+    @property
     def memory_kind(self) -> str | None:
         """The memory of the devices."""
         kind: str | None = self._kind or self._internal_device_list.default_memory_kind
@@ -310,6 +315,11 @@ class NamedSharding(NamedShardingBase):  # type: ignore[misc]  # jaxlib's classe
         """The same mesh with another spec."""
         return self.update(spec=spec if isinstance(spec, PartitionSpec) else PartitionSpec(*spec))
 
+    def left_free(self, partitions: Sequence[Any]) -> NamedSharding:
+        """A sharding over the same devices in which the compiler may partition the axes that are UNCONSTRAINED."""
+        mesh = self.mesh if self.mesh.auto_axes else self.mesh.update(axis_types=(AxisType.Auto,) * len(self.mesh.axis_names))
+        return NamedSharding(mesh, PartitionSpec(*partitions))
+
     def shape_text(self, shape: tuple[Any, ...]) -> str:
         """Sizes with the mesh axes that partition them, as types show them: `8@x,4`."""
         axes = [f"@({','.join(map(str, names))})" if len(names) > 1 else f"@{names[0]}" if names else ""
@@ -355,6 +365,10 @@ def _check_spec(mesh: Any, spec: Any) -> None:
     if not isinstance(spec, PartitionSpec):
         raise TypeError(f"NamedSharding: spec must be a PartitionSpec, got {type(spec)}: {spec!r:.100}.\n"
                         "  Write jax.P('x', None) for a tuple ('x', None).")
+    # Over an AbstractMesh it says, within the backward pass, that a type leaves the partition open.
+    if UNCONSTRAINED in spec.partitions and isinstance(mesh, Mesh) and not mesh.auto_axes:
+        raise ValueError(f"{spec} cannot contain `P.UNCONSTRAINED` when no mesh axis_types are `Auto`. Got mesh axis_types: "
+                         f"{mesh.axis_types}\n  The compiler partitions along Auto axes only.")
     seen = set()
     for name in (*spec.names(), *sorted(spec.unreduced), *sorted(spec.reduced)):
         if name not in mesh.sizes:
@@ -409,11 +423,14 @@ def make_device_list(devices: Any) -> Any:
     return DeviceList(tuple(devices))
 
 
-def as_named(where: Any, no_mesh: Exception) -> Any:
-    """A sharding, or a PartitionSpec over the mesh in force, as a sharding; `no_mesh` is raised where there is no mesh."""
+def as_named(where: Any, no_mesh: Exception, mesh: BaseMesh | None = None) -> Any:
+    """A sharding, or a PartitionSpec over the mesh in force, else over `mesh`, as a sharding.
+
+    Raises `no_mesh` for a PartitionSpec without a mesh.
+    """
     if not isinstance(where, PartitionSpec):
         return where
-    mesh = meshes.mesh_of_specs()
+    mesh = meshes.mesh_of_specs() or mesh
     if mesh is None:
         raise no_mesh
     return NamedSharding(mesh, where)

@@ -341,7 +341,7 @@ class Context:
         if mesh is None or self.all_manual():
             return x
         entries = [None if axes is None or i in axes else UNCONSTRAINED for i in range(x.aval.physical.ndim)]
-        return self.constrain(x, NamedSharding(mesh, PartitionSpec(*entries)))
+        return self.constrain(x, NamedSharding(mesh, PartitionSpec()).left_free(entries))
 
     def all_manual(self) -> bool:
         """Whether no mesh axis is left along which the compiler, or types, could partition."""

@@ -1,5 +1,5 @@
-"""`pjit`, the older name of `jax.jit`."""
+"""`pjit`, the older name of `jax.jit`, which runs over the mesh of a `with mesh:` block."""
 
-from teucer import jit as pjit
+from teucer._derived.pjit import pjit
 
 __all__ = ["pjit"]

@@ -18,7 +18,8 @@ from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray
 from teucer._core.typing import Array, ArrayLike, DTypeLike, Shape
 from teucer._derived.moves import filled_at
-from teucer._devices.shardings import explicit_sharding, typed
+from teucer._devices.meshes import AbstractMesh
+from teucer._devices.shardings import Sharding, explicit_sharding, typed
 from teucer._dimensions.dimensions import is_symbolic
 from teucer._lower import hlo
 from teucer._lower.context import Value
@@ -27,7 +28,7 @@ from teucer.lax._structure import Linear, canonical_axis, canonical_shape
 
 __all__ = ["broadcast", "broadcast_in_dim", "broadcast_like", "broadcast_shapes", "broadcast_to_rank", "broadcasted_iota",
            "bumped", "collapse", "dtype", "empty", "empty_p", "expand_dims", "full", "full_like", "iota", "iota_p",
-           "is_array", "reshape", "rev", "rev_p", "squeeze", "squeeze_p", "transpose"]
+           "is_array", "place_of_like", "reshape", "rev", "rev_p", "squeeze", "squeeze_p", "transpose"]
 
 
 def bumped(axes: Sequence[int], dim: int) -> tuple[int, ...]:
@@ -336,6 +337,14 @@ def full(shape: Shape, fill_value: ArrayLike, dtype: DTypeLike | None = None, *,
     return filled_at(out, sharding)
 
 
+def place_of_like(x: Any, aval: Any) -> Any:
+    """How an array like x is to be laid out: as x, if that is committed or a struct says it, else as the type says."""
+    if isinstance(x, ArrayImpl):
+        return x.sharding if x._committed else None
+    own = None if isinstance(x, Tracer) else getattr(x, "sharding", None)
+    return own if isinstance(own, Sharding) and not isinstance(getattr(own, "mesh", None), AbstractMesh) else aval.partition
+
+
 def full_like(x: Any, fill_value: ArrayLike, dtype: DTypeLike | None = None,
               shape: Shape | None = None, sharding: Any = None) -> Array:
     """An array of equal elements with the shape and dtype of x, unless they are given.
@@ -345,8 +354,8 @@ def full_like(x: Any, fill_value: ArrayLike, dtype: DTypeLike | None = None,
     """
     aval = typeof(x)
     sizes = aval.shape if shape is None else shape
-    if sharding is None and shape is None and aval.partition is not None:
-        sharding = x.sharding if isinstance(x, ArrayImpl) else aval.partition
+    if sharding is None and shape is None:
+        sharding = place_of_like(x, aval)
     if dtype is not None or not aval.weak_type:
         return full(sizes, fill_value, aval.dtype if dtype is None else dtype, sharding=sharding)
     return _structure.convert_element_type(full(sizes, fill_value, aval.dtype, sharding=sharding), aval.dtype, True)

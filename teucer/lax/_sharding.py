@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -41,8 +41,13 @@ class ShardingConstraint(Linear):
     cost = STILL
 
     def types(self, x: Any, *, sharding: Any, **params: Any) -> Any:
-        shardings.check_shape(sharding, x.shape)
+        # Within a program the parts may be of unequal size: XLA pads them.
+        sharding.check_compatible_aval(x.shape)
         return (x,)
+
+    def evaluate(self, x: Any, *, sharding: Any, **params: Any) -> Any:
+        shardings.check_shape(sharding, np.shape(x), "with_sharding_constraint: outside of programs an array lies in equal parts. ")
+        return super().evaluate(x, sharding=sharding, **params)
 
     shard = partition.aligned
 
@@ -76,6 +81,9 @@ class Reshard(Linear):
         return (x.update(sharding=shardings.typed(dst_sharding, x.ndim)),)
 
     def lower(self, ctx: Any, x: Any, *, dst_sharding: Any, concrete_mesh: Any) -> Any:
+        if UNCONSTRAINED in dst_sharding.spec.partitions:
+            over = NamedSharding(concrete_mesh or dst_sharding.mesh, PartitionSpec())
+            return (ctx.constrain(x, over.left_free(dst_sharding.spec)),)
         return (ctx.summed(x, dst_sharding if concrete_mesh is None else dst_sharding.update(mesh=concrete_mesh)),)
 
     def shard(self, x: Any, **params: Any) -> Any:
@@ -133,15 +141,19 @@ def constrain(x: Any, where: Any) -> Any:
     if isinstance(where, Format):
         x = constrain(x, where.sharding)
         return with_layout_constraint(x, where.layout) if isinstance(where.layout, Layout) else x
-    where = shardings.as_named(where, RuntimeError(_NO_MESH.format("with_sharding_constraint", "shardings", "shardings")))
+    where = shardings.as_named(where, RuntimeError(_NO_MESH.format("with_sharding_constraint", "shardings", "shardings")),
+                               meshes.mesh_of_block())
     if not isinstance(where, NamedSharding | SingleDeviceSharding):
         raise TypeError("with_sharding_constraint: shardings must be NamedShardings, PartitionSpecs, SingleDeviceShardings or "
                         f"Formats of them, got {where!r}.")
     if isinstance(where, SingleDeviceSharding):
         return _constrain(x, where)
     aval, spec = typeof(x), where.spec
-    shardings.check_shape(where, aval.shape, "One of with_sharding_constraint arguments is incompatible with its sharding "
-                          f"annotation {where}: ")
+    try:
+        where.check_compatible_aval(aval.shape)
+    except ValueError as err:
+        raise ValueError("One of with_sharding_constraint arguments is incompatible with its sharding annotation "
+                         f"{where}: {err}") from None
     if where.mesh.are_all_axes_explicit:
         own = (None,) * aval.ndim if aval.partition is None else aval.partition.spec.partitions
         if own != spec.partitions + (None,) * (aval.ndim - len(spec)):
@@ -223,12 +235,15 @@ def reduce_cotangents(x: Any, where: NamedSharding) -> Any:
     return _reshard(x, own.with_spec(own.spec.update(reduced=own.spec.reduced | rest))) if rest else x
 
 
-def _mesh_with(axes: Any, kind: AxisType) -> meshes.AbstractMesh:
-    """The mesh in force with the named axes (all, for None) of another type."""
-    mesh = meshes.get_abstract_mesh()
-    if mesh.empty:
-        raise ValueError("auto_axes and explicit_axes need a mesh in force: call jax.set_mesh(mesh) first.")
+def _mesh_with(mesh: meshes.AbstractMesh, axes: Any, kind: AxisType) -> meshes.AbstractMesh:
+    """A mesh with the named axes (all, for None) of another type."""
     names = mesh.axis_names if axes is None else (axes,) if isinstance(axes, str) else tuple(axes)
+    unknown = [n for n in names if n not in mesh.sizes]
+    if unknown:
+        raise ValueError(f"auto_axes and explicit_axes: the mesh has no axes {unknown}.\n    mesh: {mesh}")
+    if any(mesh.type_of[n] is AxisType.Manual for n in names):
+        raise NotImplementedError("Going from `Manual` AxisType to `Auto` or `Explicit` AxisType is not allowed: within "
+                                  f"jax.shard_map each device has its part already.\n    axes: {names}\n    mesh: {mesh}")
     return mesh.update_axis_types(dict.fromkeys(names, kind))
 
 
@@ -237,8 +252,9 @@ def _entering(x: Any, mesh: meshes.AbstractMesh) -> Any:
     old = typeof(x).partition
     if old is None:
         return x
-    entries = [tuple(n for n in entry_names(e) if mesh.type_of[n] is AxisType.Explicit) or UNCONSTRAINED for e in old.spec]
-    return reshard_p.call(x, dst_sharding=NamedSharding(mesh, PartitionSpec(*entries)), concrete_mesh=None)[0]
+    entries = [tuple(n for n in entry_names(e) if mesh.type_of[n] is AxisType.Explicit) for e in old.spec]
+    free = [names or (UNCONSTRAINED if mesh.auto_axes else None) for names in entries]
+    return reshard_p.call(x, dst_sharding=NamedSharding(mesh, PartitionSpec(*free)), concrete_mesh=None)[0]
 
 
 def laid_out(name: str, out_sharding: Any, f: Callable[..., Any], *operands: Any) -> Any:
@@ -263,17 +279,25 @@ def laid_out(name: str, out_sharding: Any, f: Callable[..., Any], *operands: Any
     return (jit(run) if current_trace() is EVAL else run)(*(leaves[i] for i in arrays))
 
 
+def _mesh_of(where: Sequence[Any]) -> meshes.AbstractMesh:
+    """The mesh in force, else that of the first of some shardings that has one."""
+    mesh = meshes.get_abstract_mesh()
+    named = (s.mesh.abstract_mesh for s in where if isinstance(s, NamedSharding))
+    return next(named, mesh) if mesh.empty else mesh
+
+
 def auto_axes(f: Callable[..., Any] | None = None, /, *, axes: Any = None, out_sharding: Any = None) -> Any:
     """A function inside of which the compiler partitions along some Explicit axes of the mesh in force.
 
     axes: their names; None for all. out_sharding: of the results, a tree prefix; here or as a keyword argument of each call.
-    Raises TypeError where no out_sharding is given.
+    Where there is no mesh in force, that of out_sharding is meant; where no axis is Explicit, it is the function itself.
+    Raises TypeError where no out_sharding is given, NotImplementedError for Manual axes, ValueError for axes that are not there.
     """
     if f is None:
         return functools.partial(auto_axes, axes=axes, out_sharding=out_sharding)
 
     def run(where: Any, *args: Any, **kwargs: Any) -> Any:
-        mesh = _mesh_with(axes, AxisType.Auto)
+        mesh = _mesh_with(_mesh_of(where[0]), axes, AxisType.Auto)
         entered = pytrees.tree_map(lambda x: _entering(x, mesh), (args, kwargs))
         with meshes.use_abstract_mesh(mesh):
             outs = f(*entered[0], **entered[1])
@@ -287,6 +311,9 @@ def auto_axes(f: Callable[..., Any] | None = None, /, *, axes: Any = None, out_s
         if where is None:
             raise TypeError("Missing required keyword argument: 'out_sharding'")
         leaves, tree = pytrees.tree_flatten(where)
+        outer = _mesh_of(leaves)
+        if outer.empty or _mesh_with(outer, axes, AxisType.Auto) is outer:
+            return f(*args, **kwargs)
         # Eagerly one program, since the values inside have a partition that no array of this mesh has.
         return (compiled if current_trace() is EVAL else run)((tuple(leaves), tree), *args, **kwargs)
 
@@ -297,7 +324,7 @@ def explicit_axes(f: Callable[..., Any] | None = None, /, *, axes: Any = None, i
     """A function inside of which types say the partition along some Auto axes of the mesh in force.
 
     axes: their names; None for all. in_sharding: of the positional arguments, a tree prefix; here or as a keyword argument.
-    Raises TypeError where no in_sharding is given.
+    Raises TypeError where no in_sharding is given, ValueError without a mesh in force, NotImplementedError for Manual axes.
     """
     if f is None:
         return functools.partial(explicit_axes, axes=axes, in_sharding=in_sharding)
@@ -307,7 +334,11 @@ def explicit_axes(f: Callable[..., Any] | None = None, /, *, axes: Any = None, i
         where = kwargs.pop("in_sharding", in_sharding)
         if where is None:
             raise TypeError("Missing required keyword argument: 'in_sharding'")
-        outer, mesh = meshes.get_abstract_mesh(), _mesh_with(axes, AxisType.Explicit)
+        outer = meshes.get_abstract_mesh()
+        if outer.empty:
+            raise ValueError("Context mesh cannot be empty. Please use `jax.set_mesh` API to enter into a mesh context when using "
+                             "`explicit_axes` API.")
+        mesh = _mesh_with(outer, axes, AxisType.Explicit)
         with meshes.use_abstract_mesh(mesh):
             leaves, places, tree = _leaves("explicit_axes in_sharding", args, where)
             outs = f(*tree.unflatten(list(map(_reshard, leaves, places))), **kwargs)

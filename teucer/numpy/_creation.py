@@ -18,7 +18,7 @@ from teucer._core.trace import Tracer, current_trace
 from teucer._core.types import ShapedArray, aval_of, high_types, is_valid_type
 from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer._derived.moves import device_put, filled_at
-from teucer._devices.shardings import explicit_sharding, single_device_sharding
+from teucer._devices.shardings import explicit_sharding, single_device_sharding, typed
 from teucer._dimensions.dimensions import as_size, ceil_div, is_symbolic, max_dim
 from teucer._xla.client import Device
 from teucer.lax import _conversion, _joining, _random_keys, _shapes, _structure
@@ -300,8 +300,9 @@ def _like(op: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any,
     weak = kind is None and aval.weak_type
     kind = aval.dtype if kind is None else kind
     where = explicit_sharding(f"jnp.{op}", out_sharding, len(sizes))
-    if where is None and shape is None and aval.partition is not None:
-        where = a.sharding if isinstance(a, ArrayImpl) else aval.partition
+    if where is None and device is None and shape is None:
+        own = _shapes.place_of_like(a, aval)
+        where, device = (own, None) if typed(own, len(sizes)) is not None else (None, own)
     if isinstance(value, _PYTHON) and (kind == dtypes.float0 or isinstance(kind, KeyDType)):
         return filled_at(_filled_array(sizes, value, kind, where), device)
     if np.ndim(value):
