@@ -12,12 +12,12 @@ from typing import Any, ClassVar, NamedTuple, final
 import numpy as np
 
 from teucer._base import config
+from teucer._core.specs import UNCONSTRAINED, DuplicateSpecError, PartitionSpec
 from teucer._devices import backends
 from teucer._xla.client import DeviceList
 
-__all__ = ["AbstractDevice", "AbstractMesh", "AxisType", "BaseMesh", "Mesh", "NO_MESH", "get_abstract_mesh", "get_mesh",
-           "make_mesh",
-           "mesh_in_force", "mesh_of_specs", "set_mesh", "use_abstract_mesh"]
+__all__ = ["AbstractDevice", "AbstractMesh", "AxisType", "BaseMesh", "Mesh", "NO_MESH", "check_spec", "get_abstract_mesh",
+           "get_mesh", "make_mesh", "mesh_in_force", "mesh_of_block", "mesh_of_specs", "set_mesh", "use_abstract_mesh"]
 
 
 @final
@@ -452,3 +452,33 @@ class use_abstract_mesh:
 
     def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
         _cell.set_local(self._saved)
+
+
+def check_spec(mesh: Any, spec: Any) -> None:
+    """Check that a spec speaks of axes that a mesh has, of each once, and of types that allow it.
+
+    Raises TypeError for what is no mesh or no spec, ValueError and DuplicateSpecError as said.
+    """
+    if not isinstance(mesh, BaseMesh):
+        raise TypeError(f"NamedSharding: mesh must be a Mesh or an AbstractMesh, got {type(mesh)}: {mesh!r:.100}.")
+    if not isinstance(spec, PartitionSpec):
+        raise TypeError(f"NamedSharding: spec must be a PartitionSpec, got {type(spec)}: {spec!r:.100}.\n"
+                        "  Write jax.P('x', None) for a tuple ('x', None).")
+    # Over an AbstractMesh it says, within the backward pass, that a type leaves the partition open.
+    if UNCONSTRAINED in spec.partitions and isinstance(mesh, Mesh) and not mesh.auto_axes:
+        raise ValueError(f"{spec} cannot contain `P.UNCONSTRAINED` when no mesh axis_types are `Auto`. Got mesh axis_types: "
+                         f"{mesh.axis_types}\n  The compiler partitions along Auto axes only.")
+    seen = set()
+    for name in (*spec.names(), *sorted(spec.unreduced), *sorted(spec.reduced)):
+        if name not in mesh.sizes:
+            raise ValueError(f"Resource axis: {name} of {spec} is not found in mesh: {mesh.axis_names}.")
+        if name in seen:
+            raise DuplicateSpecError("A single NamedSharding spec specification can map every mesh axis to at most one positional "
+                                     f"dimension, but {spec} has duplicate entries for `{name}`")
+        seen.add(name)
+    # In types, the manual axes of the function of parts.
+    allowed = (AxisType.Explicit,) if isinstance(mesh, Mesh) else (AxisType.Explicit, AxisType.Manual)
+    for what, axes in (("Unreduced", spec.unreduced), ("Reduced", spec.reduced)):
+        if any(mesh.type_of[n] not in allowed for n in axes):
+            raise ValueError(f"{what} axes can only refer to mesh axes that is of type `Explicit`. Got {what.lower()} axes: "
+                             f"{axes} and mesh: {mesh}")

@@ -10,7 +10,7 @@ import numpy as np
 
 from teucer._core.memory import space_of
 from teucer._core.provided import provided
-from teucer._core.specs import UNCONSTRAINED, DuplicateSpecError, PartitionSpec, entry_names
+from teucer._core.specs import PartitionSpec, entry_names
 from teucer._devices import meshes
 from teucer._devices.meshes import AbstractMesh, AxisType, BaseMesh, Mesh
 from teucer._xla.arrays import HloSharding, NamedShardingBase, OpSharding, Sharding, SingleDeviceShardingBase, first_named_sharding
@@ -221,7 +221,7 @@ class NamedSharding(NamedShardingBase):  # type: ignore[misc]  # jaxlib's classe
         key = (mesh, spec, memory_kind)
         found = cls._made.get(key)
         if found is None:
-            _check_spec(mesh, spec)
+            meshes.check_spec(mesh, spec)
             found = super().__new__(cls)
             NamedShardingBase.__init__(found, mesh, spec, memory_kind)
             found._kind, found._typed = memory_kind, {}
@@ -357,32 +357,6 @@ class NamedSharding(NamedShardingBase):  # type: ignore[misc]  # jaxlib's classe
 
 
 first_named_sharding(lambda: NamedShardingBase(meshes.NO_MESH, PartitionSpec()))
-
-
-def _check_spec(mesh: Any, spec: Any) -> None:
-    if not isinstance(mesh, BaseMesh):
-        raise TypeError(f"NamedSharding: mesh must be a Mesh or an AbstractMesh, got {type(mesh)}: {mesh!r:.100}.")
-    if not isinstance(spec, PartitionSpec):
-        raise TypeError(f"NamedSharding: spec must be a PartitionSpec, got {type(spec)}: {spec!r:.100}.\n"
-                        "  Write jax.P('x', None) for a tuple ('x', None).")
-    # Over an AbstractMesh it says, within the backward pass, that a type leaves the partition open.
-    if UNCONSTRAINED in spec.partitions and isinstance(mesh, Mesh) and not mesh.auto_axes:
-        raise ValueError(f"{spec} cannot contain `P.UNCONSTRAINED` when no mesh axis_types are `Auto`. Got mesh axis_types: "
-                         f"{mesh.axis_types}\n  The compiler partitions along Auto axes only.")
-    seen = set()
-    for name in (*spec.names(), *sorted(spec.unreduced), *sorted(spec.reduced)):
-        if name not in mesh.sizes:
-            raise ValueError(f"Resource axis: {name} of {spec} is not found in mesh: {mesh.axis_names}.")
-        if name in seen:
-            raise DuplicateSpecError("A single NamedSharding spec specification can map every mesh axis to at most one positional "
-                                     f"dimension, but {spec} has duplicate entries for `{name}`")
-        seen.add(name)
-    # In types, the manual axes of the function of parts.
-    allowed = (AxisType.Explicit,) if isinstance(mesh, Mesh) else (AxisType.Explicit, AxisType.Manual)
-    for what, axes in (("Unreduced", spec.unreduced), ("Reduced", spec.reduced)):
-        if any(mesh.type_of[n] not in allowed for n in axes):
-            raise ValueError(f"{what} axes can only refer to mesh axes that is of type `Explicit`. Got {what.lower()} axes: "
-                             f"{axes} and mesh: {mesh}")
 
 
 def _places_of(sizes: tuple[int, ...], axes: tuple[tuple[int, ...], ...]) -> list[tuple[int, ...]]:
