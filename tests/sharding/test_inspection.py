@@ -102,6 +102,23 @@ def test_colours(x, monkeypatch):
     assert "\033[48;2;128;128;0m" in screen.text
 
 
+@pytest.mark.parametrize(("shape", "mesh", "spec", "asked", "width", "lines"), [
+    ((5,), (1,), ("x",), {}, [7], 1), ((5,), (1,), ("x",), {"scale": 8.0}, [38], 1), ((64,), (4,), ("x",), {}, [7] * 4, 1),
+    ((8, 8), (1, 1), ("x", "y"), {}, [23], 9), ((8, 8), (2, 2), ("x", "y"), {}, [10, 10], 4),
+    ((8, 8), (4, 2), (None, "y"), {}, [11, 11], 9), ((16, 8), (2, 1), ("x", "y"), {}, [10], 4),
+    ((128, 10000), (4, 2), ("x", None), {}, [78], 1), ((8, 8), (2, 2), ("x", "y"), {"scale": 2.0}, [23, 23], 9),
+    ((8, 8), (2, 2), ("x", "y"), {"min_width": 20}, [18, 18], 4), ((16,), (4,), ("x",), {"max_width": 20}, [5] * 4, 1),
+])
+def test_the_size_of_pictures(shape, mesh, spec, asked, width, lines, capsys):
+    """As JAX 0.10.2 draws them, but for those wider than max_width, where it leaves labels out."""
+    sharding = jax.NamedSharding(jax.make_mesh(mesh, ("x", "y")[:len(mesh)]), jax.P(*spec))
+    jax.debug.visualize_sharding(shape, sharding, use_color=False, **asked)
+    top, *rest = capsys.readouterr().out.splitlines()
+    assert [len(cell) for cell in top.strip("┌┐").split("┬")] == width
+    rest[-1] = "├"
+    assert [line.startswith("├") for line in rest].index(True) == lines
+
+
 def test_in_a_notebook(x, monkeypatch):
     """Where IPython says so, a table is shown."""
     shown = []

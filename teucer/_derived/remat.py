@@ -230,11 +230,14 @@ def _cut(known: Jaxpr, residuals: Sequence[Any], policy: Policy | None) -> tuple
 
 
 def _looks_again(eqn: Eqn, known: Jaxpr, policy: Policy | None) -> bool:
-    """Whether a debug callback is called again with what is computed again: unless the policy saves it and what it looks at."""
+    """Whether a debug callback is called again with what is computed again. Not if the policy saves it and something it looks at."""
     if not any(isinstance(e, Effect) and e.kind == "debug" for e in eqn.effects):
         return False
-    computed = [v for v in eqn.invars if not isinstance(v, Literal) and v not in known.invars]
-    return _answer(policy, eqn) is None or not computed
+    if _answer(policy, eqn) is None:
+        return True
+    # A value that is named and not saved is there in the backward pass, as inputs are: looking at it keeps nothing.
+    again = {*known.invars, *[v for e in known.eqns if e.primitive is name_p and _answer(policy, e) is None for v in e.outvars]}
+    return all(isinstance(v, Literal) or v in again for v in eqn.invars)
 
 
 def _answer(policy: Policy | None, eqn: Eqn) -> Any:

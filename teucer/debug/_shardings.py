@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import math
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -70,15 +69,35 @@ def visualize_sharding(shape: Any, sharding: Any, *, use_color: bool = True, sca
     if _in_notebook():
         _show_table(rows, use_color)
         return
-    longest, columns = max(len(cell.label) for row in rows for cell in row), len(rows[0])
-    room = longest + 2 * (len(shape) == 2 or columns == 1)
-    width = max(longest, math.ceil(room * scale), math.ceil(min_width / columns) - 2)
-    width = max(longest, min(width, max_width // columns - 1))
+    widths, height = _extent(rows, tuple(shape), scale, min_width, max_width)
     coloured = use_color and sys.stdout.isatty()
-    lines = ["│" + "│".join([_painted(cell, width, coloured) for cell in row]) + "│" for row in rows]
-    bars = [edge.join(["─" * width] * columns) for edge in "┬┼┴"]
-    inner = f"\n├{bars[1]}┤\n".join(lines)
+    above = max(height - 1, 0) // 2
+    below = max(height - 1 - above, 0)
+    drawn = []
+    for row in rows:
+        empty, labels = (("│" + "│".join([_painted(text, cell, width, coloured) for text, cell, width in
+                                           zip(texts, row, widths, strict=True)]) + "│")
+                         for texts in ([""] * len(row), [cell.label for cell in row]))
+        drawn.append("\n".join([empty] * above + [labels] + [empty] * below))
+    bars = [edge.join(["─" * width for width in widths]) for edge in "┬┼┴"]
+    inner = f"\n├{bars[1]}┤\n".join(drawn)
     print(f"┌{bars[0]}┐\n{inner}\n└{bars[2]}┘")
+
+
+def _extent(rows: list[list[_Cell]], shape: tuple[int, ...], scale: float, min_width: int,
+            max_width: int) -> tuple[list[int], int]:
+    """The width of each column and the height of each row, without borders.
+
+    A picture of two axes has ten lines, and is as wide as the array's form asks for: a letter is 2.5 times as high as wide.
+    """
+    columns = len(rows[0])
+    whole = 25 * scale * shape[1] / max(shape[0], 1) if len(shape) == 2 else 5 * scale
+    width = max(int(min(whole, max_width) / columns), min_width) - 2
+    longest = [max(len(row[i].label) for row in rows) for i in range(columns)]
+    widths = [max(width, n) for n in longest]
+    if sum(widths) + columns + 1 > max_width:
+        widths = [max(min(width, (max_width - 1) // columns - 1), n) for n in longest]
+    return widths, max(int(10 * scale / len(rows)) - 1, 1) if len(shape) == 2 else 1
 
 
 def _cells(shape: tuple[int, ...], sharding: Any, color_map: Any) -> list[list[_Cell]]:
@@ -106,8 +125,9 @@ def _from_map(color_map: Any, number: int, count: int) -> tuple[int, int, int]:
     return red, green, blue
 
 
-def _painted(cell: _Cell, width: int, coloured: bool) -> str:
-    text = cell.label.center(width)
+def _painted(text: str, cell: _Cell, width: int, coloured: bool) -> str:
+    left = max(width - len(text), 0) // 2
+    text = " " * left + text + " " * (width - len(text) - left)
     if not coloured:
         return text
     red, green, blue = cell.colour
