@@ -439,6 +439,10 @@ def context_cell(name: str, value: Any, *flags: str) -> Any:
     return cells.Config(name, value, include_in_jit_key=JIT in flags, include_in_trace_context=TRACE in flags)
 
 
+checked: Any = context_cell("teucer_checked", False, TRACE)
+"""True while `checkify` traces a program: what it is to find must not be hidden by what is done while tracing."""
+
+
 class Config:
     """The options as one object, under JAX's names.
 

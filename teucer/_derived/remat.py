@@ -230,7 +230,7 @@ def _cut(known: Jaxpr, residuals: Sequence[Any], policy: Policy | None) -> tuple
 
 
 def _looks_again(eqn: Eqn, known: Jaxpr, policy: Policy | None) -> bool:
-    """Whether a debug callback is called again with what is computed again. Not if the policy saves it and something it looks at."""
+    """Whether a debug callback is called again with what is computed again: not if the policy saves it and a value it shows."""
     if not any(isinstance(e, Effect) and e.kind == "debug" for e in eqn.effects):
         return False
     if _answer(policy, eqn) is None:

@@ -6,18 +6,20 @@ whether something failed, at which site first, and what the message of each site
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, final
 
 import numpy as np
 
 from teucer import lax
 from teucer import numpy as jnp
-from teucer._base import tracebacks
+from teucer._base import config, tracebacks
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, interpret
 from teucer._core.primitive import Primitive
 from teucer._core.rules_table import Rules
+from teucer._core.specs import PartitionSpec
 from teucer._core.stage import DebugInfo, stage_jaxpr
 from teucer._core.trace import typeof
 from teucer._core.types import is_valid_type
@@ -49,6 +51,7 @@ from teucer.experimental._checks import (
 from teucer.lax._composite import composite_p
 from teucer.lax._control.solves import linear_solve_p
 from teucer.lax._windows import select_and_scatter_p
+from teucer.sharding._manual_call import shard_map_p
 
 __all__ = ["Error", "ErrorCategory", "JaxRuntimeError", "all_checks", "automatic_checks", "check", "check_error", "checkify",
            "debug_check", "div_checks", "float_checks", "index_checks", "init_error", "nan_checks", "user_checks"]
@@ -122,7 +125,8 @@ def checkify(f: Callable[..., Any], errors: Iterable[type[CheckifyError]] = user
 
     errors: what to look for: user_checks (`check`), nan_checks, div_checks, index_checks, or unions of them.
     The program goes on after an error, as if nothing had failed.
-    Indices that are known while tracing are not looked at. Of functions with derivatives of their own, the rules are not checked.
+    Of a batch of loops, elements that are done are not looked at. Under `shard_map` and `pmap` each device is; the message
+    says which failed. Of functions with derivatives of their own, the rules are not checked before they run.
 
     >>> from teucer import numpy as jnp
     >>> from teucer.experimental import checkify
@@ -142,11 +146,21 @@ def checkify(f: Callable[..., Any], errors: Iterable[type[CheckifyError]] = user
             return leaves
 
         # On no arguments: f looks at those it is called with, as it would without checkify.
-        program = _checked(stage_jaxpr(flat, (), DebugInfo(f, (), "checkify")), wanted)
+        with _in_force():
+            program = _checked(stage_jaxpr(flat, (), DebugInfo(f, (), "checkify")), wanted)
         state, outs = program()
         return Error(state, program.sites), pytrees.tree_unflatten(tree[-1], outs)
 
     return checked
+
+
+@contextlib.contextmanager
+def _in_force() -> Iterator[None]:
+    saved = config.checked.swap_local(True)
+    try:
+        yield
+    finally:
+        config.checked.set_local(saved)
 
 
 def _checked(closed: ClosedJaxpr, wanted: frozenset[Any]) -> Checked:
@@ -185,7 +199,8 @@ class _Checks:
         rule = _INNER.of(eqn)
         if rule is not None:
             programs = _programs(params)
-            inner = [_checked(program, self.wanted) for program in programs]
+            with shard_map_p.within(params) if primitive is shard_map_p else contextlib.nullcontext():
+                inner = [_checked(program, self.wanted) for program in programs]
             if any(program.sites for program in inner) or any(program.effects >= EFFECTS for program in programs):
                 return rule(self, inner=inner, args=args, params=params)  # type: ignore[no-any-return]
         outs: Sequence[Any] = primitive.call(*args, **params)
@@ -250,6 +265,29 @@ class _Checks:
         self.join(state, program.sites)
         return outs
 
+    def mapped(self, inner: Sequence[Checked], args: Any, params: Any) -> Any:
+        """Each device has a State; they come out side by side. The first place where one failed counts."""
+        program, n = inner[0], inner[0].state.num_leaves
+        names = tuple(name for name in params["mesh"].axis_names if name in params["newly_manual_axes"])
+
+        def laid(x: Any) -> Any:
+            missing = tuple(name for name in names if name not in typeof(x).vma) if params["check_vma"] else ()
+            return jnp.expand_dims(lax.pcast(x, missing, to="varying") if missing else x, 0)
+
+        def run(*args: Any) -> list[Any]:
+            outs = program.jaxpr(*args)
+            return [*map(laid, outs[:n]), *outs[n:]]
+
+        with shard_map_p.within(params):
+            body = stage_jaxpr(run, program.jaxpr.in_avals)
+        specs = (*[PartitionSpec(names)] * n, *params["out_specs"])
+        outs = shard_map_p.on_jaxpr(body, args, params["in_specs"], specs, params)
+        each: State = pytrees.tree_unflatten(program.state, outs[:n])
+        code = jnp.min(jnp.where(each.failed, each.code, np.int32(len(program.sites))))
+        shown = tuple((each.failed, each.code, *values) for values in each.shown)
+        self.join(State(jnp.any(each.failed), code, shown), [_of_devices(site, i) for i, site in enumerate(program.sites)])
+        return outs[n:]
+
     def scanned(self, inner: Sequence[Checked], args: Any, params: Any) -> Any:
         program, n, m = inner[0], params["num_consts"], params["num_consts"] + params["num_carry"]
 
@@ -309,6 +347,16 @@ class _Checks:
         return primitive.call(*args, **{**params, "call_jaxpr": silent})
 
 
+def _of_devices(site: Site, number: int) -> Site:
+    """A site of a program that each device runs: its message is that of each device which failed there."""
+
+    def message(failed: Any, code: Any, *shown: Any) -> str:
+        where = np.flatnonzero(np.logical_and(failed, np.equal(code, number)))
+        return "\n".join(f"at mapped index {i}: {site.message(*[np.asarray(x)[i] for x in shown])}" for i in where)
+
+    return Site(site.category, message)
+
+
 def _programs(params: dict[str, Any]) -> list[ClosedJaxpr]:
     """The programs that an equation carries, in the order of its parameters."""
     items = [x for value in params.values() for x in (value if isinstance(value, tuple) else (value,))]
@@ -359,7 +407,7 @@ _STARTS: dict[Primitive, Callable[..., Any]] = {
 _INNER: Rules[Callable[..., Any]] = Rules("checkify", {
     jit_p: _Checks.jitted, remat_p: _Checks.recomputed, xla_metadata_call_p: _Checks.told,
     lax.scan_p: _Checks.scanned, lax.while_p: _Checks.looped,
-    lax.cond_p: _Checks.branched,
+    lax.cond_p: _Checks.branched, shard_map_p: _Checks.mapped,
     **{p: functools.partial(_Checks.with_rule, primitive=p) for p in (custom_jvp_call_p, custom_vjp_call_p)},
 }, opaque=(composite_p, custom_lin_p, custom_vmap_call_p, linear_call_p, linear_solve_p, lax.reduce_p, lax.reduce_window_p,
            select_and_scatter_p))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from teucer._base import dtypes
+from teucer._base import config, dtypes
 from teucer._core.trace import typeof
 from teucer._dimensions.dimensions import bounds, is_constant, is_size, max_dim, min_dim
 from teucer.lax import _dynamic, _elementwise, _joining, _shapes, _slicing, _structure
@@ -73,7 +73,7 @@ def is_static(places: Sequence[Any]) -> bool:
 def _read_basic(x: Any, key: Key, options: Options) -> Any:
     items = [item for item in key.items if item is not NEW and item != NEW]
     shape = np.shape(x)
-    starts = places(key, shape, options.wrap_negative_indices)
+    starts = places(key, shape, options.wrap_negative_indices, outside=options.mode is None and config.checked.value)
     if is_static(starts):
         out, reverse = _static_window(x, items, starts, shape)
     else:
@@ -93,8 +93,11 @@ def new_axes(items: Sequence[Any]) -> list[int]:
     return [i for i, item in enumerate(kept) if item == NEW]
 
 
-def places(key: Key, shape: Sequence[Any], wrap: bool) -> list[Any]:
-    """Where the window of a basic key starts along each axis."""
+def places(key: Key, shape: Sequence[Any], wrap: bool, outside: bool = False) -> list[Any]:
+    """Where the window of a basic key starts along each axis.
+
+    outside: whether ints outside of their axes stay there, so that the program moves them inside and not this function.
+    """
     out: list[Any] = []
     for item, start in zip(key.items, starts_of(key), strict=True):
         if item == NEW:
@@ -102,7 +105,9 @@ def places(key: Key, shape: Sequence[Any], wrap: bool) -> list[Any]:
         n = shape[len(out)]
         if item in (INT, SCALAR) and type(n) is int and n == 0:
             raise IndexError(f"index is out of bounds for axis {len(out)} with size 0\n    shape: {tuple(shape)}")
-        if item == INT and type(start) is int:
+        if item == INT and outside and type(start) is int and type(n) is int and not 0 <= start < n:
+            out.append(np.int32(start))
+        elif item == INT and type(start) is int:
             out.append(min(max(start, 0), n - 1) if type(n) is int else max_dim(min_dim(start, n - 1), 0))
         else:
             out.append(0 if start is None else wrapped(start, n) if wrap and item[-1] in ("scalar", "anywhere") else start)

@@ -26,7 +26,7 @@ from teucer._transform.batch import batch_jaxpr
 from teucer._transform.jvp import jvp_jaxpr, split_tangents
 from teucer._transform.partial import split_jaxpr
 from teucer._trees import pytrees
-from teucer.lax import _reductions, _selection, _structure
+from teucer.lax import _dynamic, _extremes, _reductions, _selection, _structure
 from teucer.lax._control.bodies import (
     Body,
     avals_of,
@@ -220,7 +220,9 @@ class While(Primitive):
         if any_batched:
             refuse_io("while", cond_jaxpr.effects | body_jaxpr.effects)
             n = len(cond_consts)
-            cond, body = body.kept(("masked", cond, n), lambda: _masked(cond, body, n, len(body_consts)))
+            shared = (*[True] * len(body_hoisted), *[not b for b in consts_batched]) if config.checked.value else None
+            key = ("masked", cond, n, shared)
+            cond, body = body.kept(key, lambda: _masked(cond, body, n, len(body_consts), shared))
             body_consts = [*cond_consts, *body_consts]
         outs = self.call(*cond_consts, *body_consts, *carry, cond_jaxpr=cond, body_jaxpr=body, cond_nconsts=len(cond_consts),
                          body_nconsts=len(body_consts))
@@ -280,8 +282,13 @@ def _ignoring(cond: ClosedJaxpr, extra: Sequence[Any]) -> ClosedJaxpr:
                 lambda: stage_jaxpr(lambda *xs: cond(*xs[:len(cond.in_avals)]), [*cond.in_avals, *extra]))
 
 
-def _masked(cond: ClosedJaxpr, body: ClosedJaxpr, n_cond: int, n_body: int) -> tuple[ClosedJaxpr, ClosedJaxpr]:
-    """Condition and body of a batch of loops: go on while any goes on, and leave those that are done as they are."""
+def _masked(cond: ClosedJaxpr, body: ClosedJaxpr, n_cond: int, n_body: int,
+            shared: Sequence[bool] | None) -> tuple[ClosedJaxpr, ClosedJaxpr]:
+    """Condition and body of a batch of loops: go on while any goes on, and leave those that are done as they are.
+
+    shared: under `checkify`, which consts of the body have no axis of the batch. What the body does for loops that are done
+        must not fail: it does there what it does for one that goes on.
+    """
 
     def any_goes_on(*args: Any) -> list[Any]:
         (going,) = cond(*args)
@@ -289,13 +296,24 @@ def _masked(cond: ClosedJaxpr, body: ClosedJaxpr, n_cond: int, n_body: int) -> t
 
     def masked(*args: Any) -> list[Any]:
         cond_consts, body_consts, carry = split_list(args, n_cond, n_body)
-        new = body(*body_consts, *carry)
         (going,) = cond(*cond_consts, *carry)
+        given = [*body_consts, *carry]
+        if shared is not None:
+            given = [x if alone else _of_one_that_goes_on(going, x)
+                     for x, alone in zip(given, [*shared, *[False] * len(carry)], strict=True)]
+        new = body(*given)
         return [_selected(going, y, x) for x, y in zip(carry, new, strict=True)]
 
     carry = body.in_avals[n_body:]
     return (stage_jaxpr(any_goes_on, cond.in_avals),
             stage_jaxpr(masked, [*cond.in_avals[:n_cond], *body.in_avals[:n_body], *carry]))
+
+
+def _of_one_that_goes_on(going: Any, x: Any) -> Any:
+    shape = typeof(x).shape
+    first = _extremes.argmax(going, 0, np.int32)
+    one = _dynamic.dynamic_index_in_dim(x, first, 0, keepdims=False)
+    return _selected(going, x, _structure.broadcast_to(one, shape, range(1, len(shape))))
 
 
 def _selected(going: Any, on_true: Any, on_false: Any) -> Any:
