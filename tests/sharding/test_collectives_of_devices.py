@@ -212,6 +212,19 @@ def test_extremes_of_groups_over_several_axes(dtype):
     np.testing.assert_array_equal(np.asarray(mapped(x)).astype(np.complex64).reshape(-1), expected)
 
 
+def test_futures():
+    """A collective that is begun in one function and waited for in another, with its derivative."""
+    x = draw("x")
+
+    def f(x, a):
+        begun = jax.jit(lambda x: lax.psum_scatter_start({"x": x}, a, scatter_dimension=1, tiled=True))(x)
+        return jnp.sin(x[:, :2]) + begun["x"].done()
+    plain = lambda x, a: jnp.sin(x[:, :2]) + lax.psum_scatter(x, a, scatter_dimension=1, tiled=True)
+    grads = [jax.jit(jax.grad(lambda x, g=g: jnp.sum(of_devices(g, "x")(x) ** 2)))(x) for g in (f, plain)]
+    np.testing.assert_array_equal(*grads)
+    np.testing.assert_array_equal(of_elements(f, "x")(x), of_elements(plain, "x")(x))
+
+
 def test_ragged_exchange_errors():
     x, n = np.ones((4, 3, 2), np.float32), np.ones((4, 4), np.int32)
     f = lambda x, y, n: lax.ragged_all_to_all(x, y, n, n, n, n, axis_name="x")

@@ -92,6 +92,8 @@ _ROOMS = {
         "axis_index axis_index_p axis_size pmax pmax_p pmean pmin pmin_p psum psum_p",
     "teucer.lax._pbroadcast":
         "pbroadcast",
+    "teucer.lax._asynchronous":
+        "psum_scatter_start",
     "teucer.lax._ragged_exchange":
         "ragged_all_to_all",
     "teucer.lax._casts":
@@ -101,7 +103,7 @@ _ROOMS = {
 }
 
 _ABSENT = {
-    **dict.fromkeys(("precv", "psend"), "no backend at hand has it."),
+    **dict.fromkeys(("precv", "psend"), "no backend at hand has it, and JAX 0.12 deprecates it. ppermute sends and receives."),
     "pvary": "it was removed in JAX 0.10.",
 }
 

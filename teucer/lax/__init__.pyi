@@ -81,6 +81,7 @@ from teucer.lax._arithmetic import square_p as square_p
 from teucer.lax._arithmetic import sub as sub
 from teucer.lax._arithmetic import sub_p as sub_p
 from teucer.lax._arithmetic import xor_p as xor_p
+from teucer.lax._asynchronous import psum_scatter_start as psum_scatter_start
 from teucer.lax._casts import pcast as pcast
 from teucer.lax._collectives import axis_index as axis_index
 from teucer.lax._collectives import axis_index_p as axis_index_p
