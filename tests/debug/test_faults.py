@@ -22,6 +22,12 @@ def bad_line(f):
     return f"test_faults.py:{first + next(i for i, line in enumerate(lines) if '# bad' in line)}"
 
 
+def last_line(caught):
+    """The line at which a traceback ends, as reports write it: that of the program, since Teucer's own frames are left out."""
+    entry = caught.traceback[-1]
+    return f"{entry.path.name}:{entry.lineno + 1}"
+
+
 # --- Digits -------------------------------------------------------------------------------------
 
 
@@ -190,17 +196,23 @@ def test_the_first_infinity(f):
 def test_an_index_out_of_bounds_in_a_late_step():
     def f(table):
         def body(c, i):
-            return c + table[i], None  # an index
+            return c + table[i], None  # bad
 
         return lax.scan(body, 0.0, jnp.arange(9731 + 1))[0]
 
     error, _ = checkify.checkify(jax.jit(f), errors=checkify.index_checks)(jnp.ones(9731))
     assert "out-of-bounds indexing" in error.get() and "9731" in error.get()
+    with pytest.raises(ValueError, match=bad_line(f)):
+        error.throw()
 
 
 def test_a_division_by_zero_under_vmap():
-    error, _ = checkify.checkify(jax.vmap(lambda x: 1.0 / x), errors=checkify.div_checks)(jnp.arange(3.0))
-    assert "division by zero" in error.get()
+    def f(x):
+        return 1.0 / x  # bad
+
+    error, _ = checkify.checkify(jax.vmap(f), errors=checkify.div_checks)(jnp.arange(3.0))
+    with pytest.raises(ValueError, match=rf"division by zero\n    at .*{bad_line(f)}"):
+        error.throw()
 
 
 # --- Keys, leaks, transfers, promotion ----------------------------------------------------------
@@ -262,13 +274,21 @@ def test_a_branch_on_a_traced_value():
 
 
 def test_a_transfer_that_nobody_asked_for():
-    with jax.transfer_guard("disallow"), pytest.raises(Exception, match="Disallowed host-to-device transfer"):
-        jnp.sin(np.ones(3, np.float32))
+    def f():
+        return jnp.sin(np.ones(3, np.float32))  # bad
+
+    with jax.transfer_guard("disallow"), pytest.raises(Exception, match="Disallowed host-to-device transfer") as caught:
+        f()
+    assert bad_line(f) in last_line(caught)
 
 
 def test_axes_that_broadcasting_adds():
-    with jax.numpy_rank_promotion("raise"), pytest.raises(ValueError, match="rank"):
-        jnp.ones((2, 3)) + jnp.ones(3)
+    def f():
+        return jnp.ones((2, 3)) + jnp.ones(3)  # bad
+
+    with jax.numpy_rank_promotion("raise"), pytest.raises(ValueError, match="rank") as caught:
+        f()
+    assert bad_line(f) in last_line(caught)
 
 
 # --- Time and memory ----------------------------------------------------------------------------

@@ -71,7 +71,7 @@ def hide_frames(err: BaseException) -> None:
             link.__traceback__ = kept
     if changed and mode == "quiet_remove_frames" and _NOTE not in getattr(err, "__notes__", ()):
         err.add_note(_NOTE)
-    if changed and mode == "remove_frames":
+    if changed and mode == "remove_frames" and not isinstance(err.__cause__, UnfilteredStackTrace):
         unfiltered = UnfilteredStackTrace(f"{type(err).__name__}: {err}\n  The traceback below leaves Teucer's own frames out.")
         unfiltered.__cause__, unfiltered.__context__ = err.__cause__, err.__context__
         unfiltered.__suppress_context__ = err.__suppress_context__

@@ -10,7 +10,7 @@ import numpy as np
 
 from teucer import lax
 from teucer import numpy as jnp
-from teucer._base import tracebacks
+from teucer._base import source, tracebacks
 from teucer._core.effects import Effect
 from teucer._core.primitive import Primitive
 from teucer._core.trace import Tracer, typeof
@@ -50,12 +50,22 @@ class OOBError(CheckifyError):
 
 @final
 class Site:
-    """A place where something may fail, compared by identity: the kind of error, and the message for what it shows."""
+    """A place where something may fail, compared by identity: the kind of error, and the message for what it shows.
 
-    __slots__ = ("category", "message")
+    place: the user's line, for checks that the user did not write.
+    """
 
-    def __init__(self, category: type[CheckifyError], message: Callable[..., str]) -> None:
-        self.category, self.message = category, message
+    __slots__ = ("category", "message", "place")
+
+    def __init__(self, category: type[CheckifyError], message: Callable[..., str], place: source.Place | None = None) -> None:
+        self.category, self.message, self.place = category, message, place
+
+    def error(self, shown: Sequence[Any]) -> CheckifyError:
+        """The exception that shows values, with the line as a note."""
+        error = self.category(self.message(*shown))
+        if self.place is not None:
+            error.add_note(f"    at {source.describe(self.place)}{source.callers(self.place)}")
+        return error
 
 
 class State(NamedTuple):
@@ -101,7 +111,7 @@ class Error:
         code = int(np.asarray(self._state.code)[index])
         site = self._sites[code]
         shown = [np.asarray(x)[index] if rank else x for x in self._state.shown[code]]
-        return site.category(site.message(*shown))
+        return site.error(shown)
 
     def throw(self) -> None:
         """Raise JaxRuntimeError with the message if a check failed."""
@@ -134,7 +144,8 @@ class Check(Primitive):
         error = Error(state_of(args, counts), sites)
         message = None if debug else error.get()
         if message is not None:
-            raise JaxRuntimeError(message)
+            found = error.get_exception()
+            raise JaxRuntimeError("\n".join([message, *getattr(found, "__notes__", ())]))
         return ()
 
     def lower(self, ctx: Any, *values: Any, sites: Any, counts: Any, debug: bool) -> Any:

@@ -186,6 +186,7 @@ class _Checks:
         self.wanted = wanted
         self.sites: list[Site] = []
         self.state = PASSED
+        self.place: Any = None  # of the equation that is being looked at
 
     def run(self, closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
         return interpret(closed, args, self.equation)
@@ -204,6 +205,7 @@ class _Checks:
             if any(program.sites for program in inner) or any(program.effects >= EFFECTS for program in programs):
                 return rule(self, inner=inner, args=args, params=params)  # type: ignore[no-any-return]
         outs: Sequence[Any] = primitive.call(*args, **params)
+        self.place = eqn.place
         if DivisionByZeroError in self.wanted and primitive in _DIVISIONS:
             self.fails(DivisionByZeroError, jnp.any(jnp.equal(args[1], 0)), lambda: "division by zero")
         if OOBError in self.wanted and primitive in _STARTS:
@@ -216,7 +218,7 @@ class _Checks:
         return outs
 
     def fails(self, category: type[CheckifyError], failed: Any, message: Callable[..., str], *shown: Any) -> None:
-        self.join(State(failed, np.int32(0), (tuple(shown),)), (Site(category, message),))
+        self.join(State(failed, np.int32(0), (tuple(shown),)), (Site(category, message, self.place),))
 
     def join(self, state: State, sites: Sequence[Site]) -> None:
         """What happens next: it counts if nothing has failed before."""

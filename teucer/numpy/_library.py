@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
+from teucer._base import tracebacks
 from teucer._core import trace
 from teucer._core.high_types import as_array
 from teucer._core.trace import plain_classes, stood_in
@@ -60,7 +61,11 @@ def _fast(function: Callable[..., Any], static: Sequence[str]) -> Any:
         if high_types:
             args, kwargs = tuple(map(as_array, args)), {name: as_array(x) for name, x in kwargs.items()}
         if current.trace is trace.EVAL:
-            return compiled(*args, **kwargs)
+            try:
+                return compiled(*args, **kwargs)
+            except Exception as err:
+                tracebacks.hide_frames(err)  # of this frame the boundary further in does not know
+                raise
         for x in (*args, *kwargs.values()):
             if type(x) not in plain_classes:
                 args, kwargs = stood_in(args, kwargs)
