@@ -49,6 +49,10 @@ class FlatCall(NamedTuple):
             args = tuple(fixed[i] if i in fixed else next(dynamic) for i in range(len(args) + len(positions)))
         return args, {**kwargs, **dict(names)}
 
+    def form(self) -> FlatCall:
+        """The call without its leaves, for what outlives them."""
+        return FlatCall([], self.tree, self.statics)
+
     def apply(self, fun: Callable[..., object], leaves: Sequence[Value]) -> Any:
         """Call `fun` with other leaves in the place of these."""
         args, kwargs = self.arguments(leaves)

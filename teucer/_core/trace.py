@@ -294,8 +294,8 @@ def check_leaks(trace: Trace) -> None:
     gc.collect()
     leaked = [x for x in gc.get_objects() if isinstance(x, Tracer) and x._trace is trace]
     if leaked:
-        listed = "".join(f"\n    {x.aval.str_short(short_dtypes=True)}, made at {x.origin() or 'an unknown place'}; kept by "
-                         f"{_keepers(x, leaked)}" for x in leaked[:5])
+        listed = "".join([f"\n    {x.aval.str_short(short_dtypes=True)}, made at {x.origin() or 'an unknown place'}; kept by "
+                          f"{_keepers(x, leaked)}" for x in leaked[:5]])
         raise Exception(f"Leaked trace {trace}. Leaked tracer(s): {len(leaked)}{listed}\n  Return what the function computes; do "
                         "not keep it in a global, an attribute, a closure or a list.")
 

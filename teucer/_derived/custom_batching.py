@@ -181,6 +181,7 @@ class custom_vmap:
         name = fun_name(self.fun)
         args = resolve_kwargs(self.fun, args, kwargs, "custom_vmap")
         call = flatten_call(args, {})
+        leaves, call = call.leaves, call.form()  # what is recorded keeps the rule, but not the arguments
         info = DebugInfo(self.fun, (), "custom_vmap")
         out_tree: list[Any] = []
 
@@ -197,7 +198,7 @@ class custom_vmap:
             result = self.vmap_rule(size, list(tree_batched), *tree_args)
             return _check_result(result, name, out_tree, size)
 
-        outs = custom_vmap_call_p.call(*call.leaves, call=flat, rule=rule, name=name)
+        outs = custom_vmap_call_p.call(*leaves, call=flat, rule=rule, name=name)
         return pytrees.tree_unflatten(out_tree[0], outs)
 
 

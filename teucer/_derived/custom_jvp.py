@@ -143,6 +143,7 @@ class custom_jvp(CustomFunction):
         if jvp is None:
             raise AttributeError(f"No JVP defined for custom_jvp function {name} using defjvp.")
         call = self.flatten_call(args, kwargs)
+        leaves, call = call.leaves, call.form()  # what is recorded keeps the rule, but not the arguments
         out_tree: list[Any] = []
         seen = OutTypes()
         info = DebugInfo(self.fun, (), "custom_jvp")
@@ -155,7 +156,7 @@ class custom_jvp(CustomFunction):
 
         flat.info = info  # type: ignore[attr-defined]
         nondiff = [v for _, v in call.statics[0]]
-        n = len(call.leaves)
+        n = len(leaves)
 
         def rule(*values: Any) -> list[Any]:
             primals, tangents = values[:n], values[n:]
@@ -167,7 +168,7 @@ class custom_jvp(CustomFunction):
             return [*outs, *out_tangents]
 
         rule.__name__ = getattr(self.jvp, "__name__", "jvp")
-        outs = custom_jvp_call_p.call(*call.leaves, call_jaxpr=flat, jvp=rule, name=name, num_consts=0,
+        outs = custom_jvp_call_p.call(*leaves, call_jaxpr=flat, jvp=rule, name=name, num_consts=0,
                                       symbolic_zeros=self.symbolic_zeros)
         return pytrees.tree_unflatten(out_tree[0], outs)
 

@@ -272,7 +272,8 @@ class _VJPRule:
     """A call of a custom_vjp function: its function and rules on flat values."""
 
     def __init__(self, custom: custom_vjp, call: Any, name: str) -> None:
-        self.custom, self.flat_call, self.name = custom, call, name
+        self.custom, self.name = custom, name
+        self.flat_call = call.form()  # the backward pass keeps the rule, but not the arguments
         self.nondiff = [v for _, v in call.statics[0]]
         self.info = DebugInfo(custom.fun, (), "custom_vjp")
         self.out_tree: Any = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -42,7 +43,10 @@ def in_double(eqn: Eqn, operands: Sequence[Any]) -> list[Any] | None:
         return None
     try:
         with config.enable_x64(True):
-            return list(eqn.primitive.call(*operands, **_params(eqn.params)))
+            within = eqn.primitive.within
+            with within(eqn.params) if within is not None else contextlib.nullcontext():
+                params = _params(eqn.params)
+            return list(eqn.primitive.call(*operands, **params))
     except (TypeError, ValueError, NotImplementedError, RuntimeError):
         return None  # it has no form of this precision
 

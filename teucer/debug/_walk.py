@@ -15,6 +15,7 @@ from teucer._base import config, dtypes, source
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, interpret
 from teucer.debug._double import in_double, is_inexact, widened
 from teucer.debug._remedies import Made, remedy
+from teucer.lax._blame import mapped_values
 from teucer.lax._control.cond import cond_p
 from teucer.lax._control.scan import scan_p
 from teucer.lax._control.while_loop import while_p
@@ -141,6 +142,9 @@ class Walk:
             outs = [self._pair(y) for y in interpret(inner, pairs, self._equation)]
             self._backward -= backward
             return outs
+        if eqn.primitive.name == "shard_map":
+            for one, given, found in mapped_values(eqn, [p.primal for p in pairs]):
+                self._look_for_faults(one, Made(str(one.primitive)), given, found)
         return self._operation(eqn, pairs)
 
     def _pair(self, x: Any) -> Pair:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 
 from teucer._base import config, dtypes, source
-from teucer._core.jaxpr import ClosedJaxpr, Eqn, interpret
+from teucer._core import array_ops
+from teucer._core.jaxpr import ClosedJaxpr, Eqn, Literal, interpret
+from teucer._core.specs import PartitionSpec
+from teucer._core.stage import stage_jaxpr
+from teucer._core.types import ShapedArray
 from teucer.lax._control.cond import cond_p
 from teucer.lax._control.scan import scan_p
 from teucer.lax._control.while_loop import while_p
 
-__all__ = ["blame"]
+__all__ = ["blame", "mapped_values"]
 
 
 def blame(closed: ClosedJaxpr, args: Sequence[Any]) -> None:
@@ -47,7 +51,7 @@ class _Search:
                 outs = eqn.primitive.call(*operands, **eqn.params)
             fault = self.fault(outs)
             if fault is not None:
-                inside = _INSIDE.get(eqn.primitive, _Search.called)
+                inside = _Search.mapped if eqn.primitive.name == "shard_map" else _INSIDE.get(eqn.primitive, _Search.called)
                 inside(self, eqn, operands, where)
                 self.refuse(eqn, operands, fault, where)
             return outs
@@ -56,7 +60,9 @@ class _Search:
 
     def refuse(self, eqn: Eqn, operands: Sequence[Any], fault: str, where: str) -> NoReturn:
         at = eqn.where()
-        lines = [f"invalid value ({fault}) encountered in {eqn.primitive}{at}{source.callers(eqn.place)}{where}"]
+        here = at.replace(" at ", "    called from ", 1)  # as functions of the library say that are evaluated there
+        said = dict.fromkeys(line for line in (source.callers(eqn.place) + where).split("\n")[1:] if line != here)
+        lines = [f"invalid value ({fault}) encountered in {eqn.primitive}{at}", *said]
         lines += [f"    result: {v.aval.str_short(short_dtypes=True)}" for v in eqn.outvars]
         for i, x in enumerate(operands):
             shown = np.array2string(np.asarray(x), threshold=8, edgeitems=3) if not _is_key(x) else "keys"
@@ -69,6 +75,12 @@ class _Search:
         inner = [p for p in eqn.params.values() if isinstance(p, ClosedJaxpr)]
         if len(inner) == 1 and len(inner[0].in_avals) == len(operands):
             self.walk(inner[0], operands, eqn.where("\n    called from ") + source.callers(eqn.place) + where)
+
+    def mapped(self, eqn: Eqn, operands: Sequence[Any], where: str) -> None:
+        for inner, given, outs in mapped_values(eqn, operands):
+            fault = self.fault(outs)
+            if fault is not None:
+                self.refuse(inner, given, fault, f"\n    on a device of a shard_map{self.place(eqn)}{where}")
 
     def branch(self, eqn: Eqn, operands: Sequence[Any], where: str) -> None:
         branches = eqn.params["branches"]
@@ -105,6 +117,33 @@ class _Search:
     @staticmethod
     def place(eqn: Eqn) -> str:
         return eqn.where()
+
+
+def mapped_values(eqn: Eqn, operands: Sequence[Any]) -> Iterator[tuple[Eqn, list[Any], list[Any]]]:
+    """The equations within a `shard_map`, each with its operands and results; those of the devices stand side by side in front."""
+    params = eqn.params
+    closed, mesh, manual = params["jaxpr"], params["mesh"], params["newly_manual_axes"]
+    shown = [v for inner in closed.eqns for v in inner.outvars if _is_shown(v.aval)]
+    found = list(dict.fromkeys([v for v in closed.jaxpr.invars if _is_shown(v.aval)] + shown))
+    program = ClosedJaxpr(closed.jaxpr.replace(outvars=found), closed.consts)
+
+    def stacked(*xs: Any) -> list[Any]:
+        return [array_ops.reshape(y, (1, *np.shape(y))) for y in program(*xs)]
+
+    with eqn.primitive.within(params):
+        every = stage_jaxpr(stacked, closed.in_avals)
+    over = [[n for n in mesh.axis_names if n in manual and (n in v.aval.vma or not params["check_vma"])] for v in found]
+    specs = tuple(PartitionSpec(tuple(names)) for names in over)
+    with config.debug_nans(False), config.debug_infs(False):
+        outs = eqn.primitive.call(*operands, **{**params, "jaxpr": every, "out_specs": specs})
+    values = dict(zip(found, outs, strict=True))
+    for inner in closed.eqns:
+        given = [v.val if type(v) is Literal else values[v] for v in inner.invars if type(v) is Literal or v in values]
+        yield inner, given, [values[v] for v in inner.outvars if v in values]
+
+
+def _is_shown(aval: Any) -> bool:
+    return type(aval) is ShapedArray and not isinstance(aval.dtype, dtypes.ExtendedDType) and not aval.unreduced
 
 
 def _is_key(x: Any) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from teucer import lax
-from teucer._base import dtypes
+from teucer._base import dtypes, source
 from teucer._base.errors import KeyReuseError
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, jaxprs_in_params
 from teucer._core.primitive import Primitive
@@ -59,6 +59,7 @@ class Keys:
     def __init__(self) -> None:
         self.count = 0
         self.used: set[int] = set()
+        self.first: dict[int, str] = {}  # the lines that used them up, for messages
 
     def new(self, shape: Sequence[Any], *, used: bool = False) -> Numbers:
         """Numbers for new keys."""
@@ -73,21 +74,26 @@ class Keys:
         """Whether any of these keys is used up."""
         return not self.used.isdisjoint(numbers.ravel().tolist())
 
-    def use(self, numbers: Numbers, refuse: Callable[[], KeyReuseError]) -> None:
-        """Use keys up. Raises what `refuse` makes if one of them is."""
+    def use(self, numbers: Numbers, eqn: Eqn, i: int, note: str = "") -> None:
+        """Use keys up, the i-th operand of an equation. Raises KeyReuseError if one of them is."""
         listed = numbers.ravel().tolist()
         if len(set(listed)) < len(listed) or not self.used.isdisjoint(listed):
-            raise refuse()
+            raise reused(eqn, i, note, next((self.first[n] for n in listed if n in self.first), ""))
         self.used.update(listed)
+        self.first.update(dict.fromkeys(listed, eqn.where("")))
 
-    def call(self, use: Use, operands: Sequence[Numbers | None], refuse: Callable[[int], KeyReuseError]) -> list[Any]:
-        """Do with the operands what a jaxpr does with its inputs; the numbers of its results."""
+    def call(self, use: Use, operands: Sequence[Numbers | None], eqn: Eqn, number: Callable[[int], int],
+             note: str = "") -> list[Any]:  # fmt: skip
+        """Do with the operands what a jaxpr does with its inputs; the numbers of its results.
+
+        number: which operand of the equation the i-th one is, for messages.
+        """
         names: dict[int, int] = {}
         for i, (own, given) in enumerate(zip(use.inputs, operands, strict=True)):
             if own is None or given is None:
                 continue
             taken = given.ravel()[np.isin(own.ravel(), list(use.used))]
-            self.use(taken, lambda i=i: refuse(i))  # type: ignore[misc]  # mypy does not know i's type
+            self.use(taken, eqn, number(i), note)
             names.update(zip(own.ravel().tolist(), given.ravel().tolist(), strict=True))
         outs: list[Any] = []
         for numbers in use.outputs:
@@ -129,11 +135,11 @@ def _walk(walk: Keys, jaxpr: Jaxpr, inputs: Sequence[Numbers | None]) -> list[Nu
     return [read(v) for v in jaxpr.outvars]
 
 
-def reused(eqn: Eqn, i: int, note: str = "") -> KeyReuseError:
-    where = eqn.where()
+def reused(eqn: Eqn, i: int, note: str = "", first: str = "") -> KeyReuseError:
+    where, before = eqn.where(), f"\n    used before at {first}" if first else ""
     return KeyReuseError(
         f"In {eqn.primitive}, argument {i} is already consumed{note}{where}.\n    key: "
-        f"{eqn.invars[i].aval.str_short(short_dtypes=True)}\n"
+        f"{eqn.invars[i].aval.str_short(short_dtypes=True)}{before}\n"
         "  Use each key once: split it, or use jax.random.clone where equal samples are wanted."
     )
 
@@ -145,7 +151,7 @@ def _fresh(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
 def _uses(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
     for i, numbers in enumerate(operands):
         if numbers is not None:
-            walk.use(numbers, lambda i=i: reused(eqn, i))  # type: ignore[misc]  # as above
+            walk.use(numbers, eqn, i)
     return _fresh(walk, eqn, operands)
 
 
@@ -195,7 +201,7 @@ def _called(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
         return _unknown(walk, eqn, operands)
     if eqn.primitive is remat_p and eqn.params["differentiated"]:  # it computes again what has been computed
         return _fresh(walk, eqn, operands)
-    return walk.call(uses[0], operands, lambda i: reused(eqn, i))
+    return walk.call(uses[0], operands, eqn, lambda i: i)
 
 
 def _scan(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
@@ -204,19 +210,16 @@ def _scan(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
     use = use_of(params["jaxpr"].jaxpr)
     consts, carry, xs = operands[:n], list(operands[n : n + m]), operands[n + m :]
 
-    def refuse(i: int, again: bool) -> KeyReuseError:
-        return reused(eqn, i, ": the scan body function leads to key reuse" if again else "")
-
     taken = [use.consumed(n + m + i) for i in range(len(xs))]
     for i, (x, mask) in enumerate(zip(xs, taken, strict=True)):
         if x is not None and x.size:
-            walk.use(x[:, mask].ravel() if mask.ndim else x[[mask.item()] * len(x)], lambda i=i: refuse(n + m + i, False))  # type: ignore[misc]
+            walk.use(x[:, mask].ravel() if mask.ndim else x[[mask.item()] * len(x)], eqn, n + m + i)
     rows: list[Any] = []
     # What the first step leaves behind the second one is given, and so on: nothing new can come after that.
     for step in range(min(int(params["length"]), 2)):
         each = [None if x is None else walk.new(x.shape[1:]) for x in xs]
         given = [*consts, *carry, *each]
-        rows = walk.call(use, given, lambda i, step=step: refuse(i, step > 0))  # type: ignore[misc]
+        rows = walk.call(use, given, eqn, lambda i: i, ": the scan body function leads to key reuse" if step else "")
         carry = rows[:m]
     ys = [walk.new(v.aval.shape, used=bool(rows) and r is not None and walk.is_used(r)) if _is_key(v.aval) else None
           for v, r in zip(eqn.outvars[m:], rows[m:] or [None] * (len(eqn.outvars) - m), strict=True)]  # fmt: skip
@@ -229,16 +232,15 @@ def _while(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
     cond, body = use_of(params["cond_jaxpr"].jaxpr), use_of(params["body_jaxpr"].jaxpr)
     carry = list(operands[n + m :])
 
-    def refuse(part: str) -> Callable[[int], KeyReuseError]:
-        first = 0 if part == "cond" else n
-        count = n if part == "cond" else m
-        note = f": the while_loop {part} function leads to key reuse"
-        return lambda i: reused(eqn, first + i if i < count else n + m + i - count, note)
+    def run(part: str, use: Use, consts: Any, first: int) -> list[Any]:
+        count = len(consts)
+        return walk.call(use, [*consts, *carry], eqn, lambda i: first + i if i < count else n + m + i - count,
+                         f": the while_loop {part} function leads to key reuse")  # fmt: skip
 
-    walk.call(cond, [*operands[:n], *carry], refuse("cond"))
+    run("cond", cond, operands[:n], 0)
     for _ in range(2):
-        carry = walk.call(body, [*operands[n : n + m], *carry], refuse("body"))
-        walk.call(cond, [*operands[:n], *carry], refuse("cond"))
+        carry = run("body", body, operands[n : n + m], n)
+        run("cond", cond, operands[:n], 0)
     return carry
 
 
@@ -246,7 +248,7 @@ def _cond(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
     before, after, results = set(walk.used), set(walk.used), []
     for branch in eqn.params["branches"]:
         walk.used = set(before)
-        results.append(walk.call(use_of(branch.jaxpr), operands[1:], lambda i: reused(eqn, i + 1)))
+        results.append(walk.call(use_of(branch.jaxpr), operands[1:], eqn, lambda i: i + 1))
         after |= walk.used
     walk.used = after
     return [None if xs[0] is None else xs[0] if all(np.array_equal(xs[0], x) for x in xs)
@@ -287,7 +289,8 @@ RULES: dict[Primitive, Callable[..., list[Any]]] = {
 
 
 # Arrays of keys of which elements were used while the option was on, by identity, as long as they live.
-_used: dict[int, tuple[weakref.ref[Any], Any]] = {}
+# With the line of the last of these calls.
+_used: dict[int, tuple[weakref.ref[Any], Any, str]] = {}
 
 
 def is_used(x: Any) -> Any:
@@ -312,12 +315,18 @@ def note_use(jaxpr: Jaxpr, args: Sequence[Any], what: str) -> None:
         before = taken[id(x)][1] if id(x) in taken else is_used(x)
         if (before & mask).any():
             raise KeyReuseError(
-                f"Previously-consumed key passed to {what} at index {i}.\n    key: {typeof(x).str_short(short_dtypes=True)}\n"
+                f"Previously-consumed key passed to {what} at index {i}.\n    key: {typeof(x).str_short(short_dtypes=True)}"
+                f"{_used_before(x)}\n"
                 "  Use each key once: split it, or use jax.random.clone where equal samples are wanted."
             )
         taken[id(x)] = x, before | mask
     for i, (x, mask) in taken.items():
-        _used[i] = weakref.ref(x, lambda _, i=i: _used.pop(i, None)), mask  # type: ignore[misc]
+        _used[i] = weakref.ref(x, lambda _, i=i: _used.pop(i, None)), mask, source.describe(source.here())  # type: ignore[misc]
+
+
+def _used_before(x: Any) -> str:
+    found = _used.get(id(x))
+    return f"\n    used before at {found[2]}" if found is not None else ""
 
 
 def _makes_keys(jaxpr: Jaxpr) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from teucer._core.primitive import Primitive
 from teucer._transform.staging import make_jaxpr
-from teucer.random._reuse import RULES, reused, use_of
+from teucer.random._reuse import RULES, use_of
 
 __all__ = ["assert_consumed", "assert_unconsumed", "check_key_reuse", "consume", "consume_p"]
 
@@ -56,7 +56,7 @@ assert_consumed_value_p = AssertConsumed()
 
 
 def _consumes(walk: Any, eqn: Any, operands: Any) -> Any:
-    walk.use(operands[0], lambda: reused(eqn, 0))
+    walk.use(operands[0], eqn, 0)
     return operands
 
 

@@ -274,14 +274,15 @@ def custom_root(f: Callable[[Any], Any], initial_guess: Any, solve: Callable[...
         out_tree, aux_tree = children
     _check_tree("solve", solve, out_tree, "initial_guess", tree)
     n = len(flat)
+    of_equation, of_solution = equation.jaxpr, solved.jaxpr  # the rule is kept, but not the values of constants
 
     def root(consts: Any, solve_consts: Any, guess: Any) -> Any:
-        return tuple(solved.jaxpr(*solve_consts, *guess))
+        return tuple(of_solution(*solve_consts, *guess))
 
     def root_jvp(primals: Any, tangents: Any) -> Any:
         outs = derived(*primals)
         x = outs[:n]
-        x_dot = _root_tangent(equation.jaxpr, primals[0], tangents[0], x, tree, tangent_solve)
+        x_dot = _root_tangent(of_equation, primals[0], tangents[0], x, tree, tangent_solve)
         return outs, (*x_dot, *(array_ops.instantiate(typeof(y).zero) for y in outs[n:]))
 
     derived = custom_jvp(root)
