@@ -483,6 +483,24 @@ def test_functions_are_told_to_programs_from_disk(tmp_path):
         config.config.update("teucer_cache_dir", None)
 
 
+@pytest.mark.slow
+def test_500_compiled_lambdas_with_callbacks_leave_nothing():
+    class Held:
+        pass
+
+    def run(i):
+        held = Held()
+        f = jax.jit(lambda x: jax.pure_callback(lambda v, held=held: np.asarray(v + i), SCALAR, x))
+        g = jax.jit(lambda x: (jax.debug.callback(lambda v, held=held: None, x), x)[1])
+        assert f(1.0) == 1 + i and g(1.0) == 1
+        return weakref.ref(held)
+
+    references = [run(i) for i in range(500)]
+    jax.effects_barrier()
+    gc.collect()
+    assert sum(r() is not None for r in references) <= 1  # the last call's may still be on its way
+
+
 def test_functions_are_let_go_with_their_program():
     class Function:
         def __call__(self, x):
