@@ -133,7 +133,7 @@ def histogram(a: ArrayLike, bins: ArrayLike = 10, range: Any = None,
 
 @fast(static=("density",))
 def _histogram(x: Any, edges: Any, weights: Any, density: bool) -> Any:
-    values, edges = promoted("histogram", INEXACT, ravel(x), edges)
+    values, edges = promoted("histogram", INEXACT, *promoted("histogram", INEXACT, ravel(x)), edges)
     weights = _structure.full(values.shape, 1, edges.dtype) if weights is None else ravel(weights)
     place, inside = _bin_of(values, edges)
     n = edges.shape[0] - 1
@@ -204,7 +204,7 @@ def _histogram_dd(points: Any, edges: Any, weights: Any, density: bool) -> Any:
     flat = _structure.full((points.shape[0],), 0, np.int32)
     inside = _structure.full((points.shape[0],), True, np.dtype(bool))
     for i, e in enumerate(edges):
-        place, within = _bin_of(points[:, i], e)
+        place, within = _bin_of(*promoted("histogramdd", INEXACT, points[:, i]), e)
         flat, inside = flat * shape[i] + convert(place, np.dtype(np.int32)), _elementwise.bitwise_and(inside, within)
     total = int(np.prod(shape))
     dtype = index_dtype() if weights is None else weights.dtype

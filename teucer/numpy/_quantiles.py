@@ -50,6 +50,8 @@ def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool,
         raise ValueError(f"q must be have rank <= 1, got shape {np.shape(q)}")
     if weights is not None and method != "inverted_cdf":
         raise NotImplementedError(f"{method} doesn't support weights. Only method 'inverted_cdf' supports weights.")
+    if typeof(q).weak_type:  # alone first: under strict promotion integers do not meet Python floats
+        (a,) = promote_dtypes(name, INEXACT, a)
     x, place = promote_dtypes(name, INEXACT, a, q)
     # Places among the elements are whole numbers, which 16 bits do not count far.
     x, place = (_structure.convert_element_type(v, compute_dtype(typeof(v).dtype)) for v in (x, place))

@@ -153,7 +153,8 @@ def _fresnel(x: Any) -> tuple[Any, Any]:
     far = jnp.where(is_small, 1, jnp.abs(x))
     # The phase in quarter turns, of which whole turns are left out while they are exact.
     phase = 0.5 * math.pi * (far * far % 4)
-    w = _rational(0.5 * _SQRT_PI * far * lax.complex(jnp.ones_like(x), -jnp.ones_like(x)))
+    scaled = 0.5 * _SQRT_PI * far
+    w = _rational(lax.complex(scaled, -scaled))
     product = lax.complex(jnp.cos(phase), jnp.sin(phase)) * w
     real, imag = 1 - product.real, -product.imag
     bounded = jnp.isfinite(far)
