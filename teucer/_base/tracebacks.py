@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from types import CodeType, FrameType, TracebackType
+from types import TracebackType
 from typing import ParamSpec, TypeVar
 
 from teucer._base import config
@@ -36,7 +36,7 @@ def api_boundary(fun: Callable[P, R], like: Callable[..., object] | None = None)
         try:
             return fun(*args, **kwargs)
         except Exception as err:
-            if not _within_boundary(boundary.__code__):
+            if not _within_boundary():
                 hide_frames(err)
             raise
 
@@ -78,9 +78,10 @@ def hide_frames(err: BaseException) -> None:
         err.__cause__ = unfiltered.with_traceback(whole)
 
 
-def _within_boundary(code: CodeType) -> bool:
-    """Whether a boundary further out will treat the exception, so that it has the whole traceback."""
-    frame: FrameType | None = sys._getframe(2)
+def _within_boundary() -> bool:
+    """Whether a boundary further out than the caller will treat the exception, so that it has the whole traceback."""
+    own = sys._getframe(1)
+    code, frame = own.f_code, own.f_back
     while frame is not None:
         if frame.f_code is code:
             return True
