@@ -305,3 +305,39 @@ def test_debug_info_under_names_of_jax():
     assert info.func_name == "f"
     assert info.func_filename.endswith("test_primitives.py")
     assert info.func_src_info == f"f at {info.func_filename}:{info.func_lineno}"
+
+
+@pytest.mark.parametrize("kind", ["jvp", "vjp"])
+def test_interpreters_bind_functions_with_rules(kind):
+    if kind == "jvp":
+        f = jax.custom_jvp(lambda x: 2 * x)
+        f.defjvp(lambda primals, tangents: (f(*primals), 5 * tangents[0]))
+    else:
+        f = jax.custom_vjp(lambda x: 2 * x)
+        f.defvjp(lambda x: (f(x), ()), lambda _, ct: (5 * ct,))
+    (eqn,) = jax.make_jaxpr(f)(1.).jaxpr.eqns
+    params = eqn.primitive.get_bind_params(eqn.params)
+    assert params["subfuns"][0].call_wrapped(3.) in ([6.], (6.,))
+    assert eqn.primitive.bind(3., **params) == [6.]
+    assert jax.grad(lambda x: eqn.primitive.bind(x, **params)[0])(3.) == 5.
+    assert "custom" in str(jax.make_jaxpr(lambda x: eqn.primitive.bind(x, **params))(3.))
+
+
+def test_rules_of_libraries_get_tuples():
+    p = core.Primitive("many")
+    p.multiple_results = True
+    p.def_abstract_eval(lambda *avals: list(avals))
+    p.def_impl(lambda *xs: list(xs))
+    seen = []
+
+    def jvp(primals, tangents):
+        seen.extend([primals, tangents])
+        return list(primals), list(tangents)
+
+    def batch(args, dims):
+        seen.extend([args, dims])
+        return list(args), list(dims)
+    ad.primitive_jvps[p], batching.primitive_batchers[p] = jvp, batch
+    jax.jvp(p.bind, (1.,), (1.,))
+    jax.vmap(p.bind)(np.ones(2))
+    assert [type(x) for x in seen] == [tuple] * 4

@@ -244,3 +244,12 @@ def test_gradient_that_is_the_seed_is_an_array():
             assert g == 1.0
             assert g.dtype == jnp.asarray(x).dtype
     assert str(jax.make_jaxpr(jax.grad(lambda x: x))(np.float32(1))) == "{ lambda ; a:f32[]. let  in (1.0:f32[],) }"
+
+
+@pytest.mark.parametrize("x", [1.0, np.float32(1), np.ones(2, np.float32)])
+def test_the_tangent_of_an_array_is_an_array(x):
+    for f in (lambda x: x + 1, lambda x: x - 1, lambda x: 2 * x):
+        y, t = jax.jvp(f, (x,), (x,))
+        assert isinstance(y, jax.Array) and isinstance(t, jax.Array)
+        assert t.weak_type is y.weak_type
+    assert jax.jvp(lambda x: x, (x,), (x,))[1] is x

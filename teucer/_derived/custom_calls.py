@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from teucer._core import array_ops
 from teucer._core.calls import FlatCall, as_indices, as_names, check_callable, flatten_call, fun_name
@@ -21,7 +21,8 @@ from teucer._transform.batch import batch_flat, mapped_aval, unmapped_aval
 from teucer._transform.jit_calls import hoist_consts
 from teucer._trees import pytrees
 
-__all__ = ["CustomCall", "CustomFunction", "OutDims", "OutTypes", "SymbolicZero", "batched", "batched_aval", "closed_over",
+__all__ = ["CustomCall", "CustomFunction", "CustomVJPException", "OutDims", "OutTypes", "SymbolicZero",
+           "batched", "batched_aval", "closed_over",
            "resolve_kwargs", "to_jaxpr", "unbatched_zero"]
 
 
@@ -169,12 +170,34 @@ def to_jaxpr(call: Any, args: Sequence[Any]) -> tuple[ClosedJaxpr, list[Any]]:
     return hoist_consts(jaxpr), consts
 
 
+class Subfunction:
+    """One of the functions that a call carries, as interpreters of jaxprs call it: `call_wrapped(*values)`."""
+
+    __slots__ = ("__weakref__", "call_wrapped")
+
+    def __init__(self, call: Callable[..., Any]) -> None:
+        self.call_wrapped = call
+
+
 class CustomCall(Primitive):
     """A call of `call_jaxpr` (a function of flat values, or a closed jaxpr once staged) that has a derivative of its own."""
 
     __slots__ = ()
     higher_order = True
     keeps_references = True
+    # The parameters that are functions.
+    functions: ClassVar[tuple[str, ...]] = ("call_jaxpr",)
+
+    def bind(self, *args: Any, subfuns: Sequence[Any] | None = None, **params: Any) -> list[Any]:
+        """Apply the primitive. subfuns: its functions as `get_bind_params` gives them."""
+        if subfuns is not None:
+            params |= zip(self.functions, (f.call_wrapped for f in subfuns), strict=True)
+        return list(self.call(*args, **params))
+
+    def get_bind_params(self, params: dict[str, Any]) -> dict[str, Any]:
+        """The parameters with which an interpreter of jaxprs calls `bind`: the functions stand in `subfuns`."""
+        rest = {name: value for name, value in params.items() if name not in self.functions}
+        return {**rest, "subfuns": tuple(Subfunction(params[name]) for name in self.functions)}
 
     def types(self, *avals: Any, call_jaxpr: ClosedJaxpr, **params: Any) -> Any:
         return tuple(call_jaxpr.out_avals)
@@ -259,7 +282,11 @@ def batched_aval(aval: Any, axis: Any) -> Any:
     return unmapped_aval(aval, 0, axis.size, axis.explicit)
 
 
+class CustomVJPException(TypeError):
+    """A function with a rule of its own is differentiated with respect to a value that its rule cannot see."""
+
+
 def closed_over(kind: str, name: str) -> Exception:
-    return TypeError(f"{kind} function {name}: a value being differentiated is closed over by the function, whose rule cannot "
-                     "see it.\n  Detected differentiation of a custom rule with respect to a closed-over value: pass the value "
-                     "as an argument, or use jax.closure_convert.")
+    return CustomVJPException(f"{kind} function {name}: a value being differentiated is closed over by the function, whose rule "
+                              f"cannot see it.\n  Detected differentiation of a {kind} function with respect to a closed-over "
+                              "value. Pass the value as an argument, or use jax.closure_convert.")

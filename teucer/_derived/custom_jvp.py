@@ -41,6 +41,7 @@ class CustomJVPCall(CustomCall):
     __slots__ = ()
     name = "custom_jvp_call"
     multiple_results = True
+    functions = ("call_jaxpr", "jvp")
 
     def stage(self, trace: Any, args: Any, params: Any) -> Any:
         closed, consts = to_jaxpr(params["call_jaxpr"], args)

@@ -72,6 +72,7 @@ class CustomVJPCall(CustomCall):
     __slots__ = ()
     name = "custom_vjp_call"
     multiple_results = True
+    functions = ("call_jaxpr", "fwd_jaxpr_thunk", "bwd")
 
     def stage(self, trace: Any, args: Any, params: Any) -> Any:
         closed, consts = to_jaxpr(params["call_jaxpr"], args)

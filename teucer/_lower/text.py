@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from teucer._core.typing import Aval, DType, Size
     from teucer._devices.shardings import NamedSharding
 
-__all__ = ["AUTO", "POLYMORPHIC", "array", "buffer", "dense", "element_type", "i64s", "mesh", "partition", "quoted",
-           "tensor_type", "with_metadata"]
+__all__ = ["AUTO", "POLYMORPHIC", "array", "buffer", "dense", "dtype_of", "element_type", "i64s", "mesh", "partition",
+           "quoted", "tensor_type", "with_metadata"]
 
 # The attribute of modules with symbolic dimensions, which are refined to static shapes before they are compiled.
 POLYMORPHIC = "jax.uses_shape_polymorphism = true"
@@ -50,6 +50,15 @@ def element_type(dtype: DType) -> str:
     if dtype == dtypes.float0:
         return "i1"
     return _ELEMENTS[dtype.name]
+
+
+def dtype_of(element: str) -> np.dtype[Any]:
+    """The dtype of elements that MLIR calls so.
+
+    >>> dtype_of("ui8"), dtype_of("i1")
+    (dtype('uint8'), dtype('bool'))
+    """
+    return np.dtype(next(name for name, said in _ELEMENTS.items() if said == element))
 
 
 def tensor_type(aval: Aval) -> str:

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
+from teucer._arrays import transfer
+from teucer._arrays.arrays import ArrayImpl
 from teucer._base import tracebacks
 from teucer._core import array_ops
 from teucer._core.calls import FlatFunction, check_callable
@@ -53,8 +57,15 @@ def jvp(fun: Callable[..., object], primals: Sequence[Value], tangents: Sequence
     with within(JVP):
         outs, out_tangents = jvp_flat(f, flat, given)
     results = (pytrees.tree_unflatten(f.tree, outs),
-               pytrees.tree_unflatten(f.tree, [array_ops.instantiate(t) for t in out_tangents]))
+               pytrees.tree_unflatten(f.tree, [_as_result(array_ops.instantiate(t), y)
+                                               for t, y in zip(out_tangents, outs, strict=True)]))
     return (*results, known_part(f.aux)) if has_aux else results
+
+
+def _as_result(t: Any, y: Any) -> Any:
+    """The tangent of an array as an array: what is added to a number hands its tangent on as it was given."""
+    given = isinstance(t, float | complex | np.ndarray | np.generic) and typeof(t).moves
+    return transfer.put(np.asarray(t, typeof(t).dtype), None, aval=typeof(t)) if given and isinstance(y, ArrayImpl) else t
 
 
 def _check_tangent(x: Value, t: Value) -> None:

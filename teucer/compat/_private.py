@@ -57,7 +57,8 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
         "teucer._base.element_types": "ExtendedDType"}),
     "effects": ("equinox", {"teucer._core.effects": "Effect"}),
     "flatten_util": ("blackjax", {"teucer.flatten_util": "ravel_pytree"}),
-    "interpreters.ad": ("kfac-jax, netket", {"teucer.interpreters.ad": "*"}),
+    "interpreters.ad": ("kfac-jax, netket, diffrax", {
+        "teucer.interpreters.ad": "*", "teucer._derived.custom_calls": "CustomVJPException"}),
     "interpreters.batching": ("equinox, netket", {"teucer.interpreters.batching": "*"}),
     "interpreters.mlir": ("mpi4jax", {"teucer.interpreters.mlir": "*"}),
     "interpreters.partial_eval": ("kfac-jax, haiku", {"teucer.interpreters.partial_eval": "*"}),

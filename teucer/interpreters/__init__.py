@@ -3,4 +3,4 @@
 from teucer._base import lazy
 
 __getattr__, __dir__, __all__ = lazy.lazy_module(
-    __name__, {f"teucer.interpreters.{name}": f"{name}=." for name in ("ad", "batching", "mlir", "partial_eval", "xla")})
+    __name__, {f"teucer.interpreters.{name}": f"{name}=." for name in ("ad", "batching", "mlir", "partial_eval", "pxla", "xla")})

@@ -28,7 +28,7 @@ Rule = Callable[..., Any]
 
 def _install_jvp(primitive: Primitive, rule: Rule) -> Rule:
     def jvp(primals: Any, tangents: Any, **params: Any) -> Any:
-        outs, tangents_out = rule(primals, tangents, **params)
+        outs, tangents_out = rule(tuple(primals), tuple(tangents), **params)
         return as_tuple(outs), as_tuple(tangents_out)
     return jvp
 
@@ -42,7 +42,7 @@ def _derive_jvp(primitive: Primitive, method: Rule) -> Rule:
 
 def _install_transpose(primitive: Primitive, rule: Rule) -> Rule:
     def transpose(cts: Any, *args: Any, **params: Any) -> Any:
-        return tuple(rule(cts if primitive.multiple_results else cts[0], *args, **params))
+        return tuple(rule(list(cts) if primitive.multiple_results else cts[0], *args, **params))
     return transpose
 
 

@@ -23,7 +23,7 @@ def _install(primitive: Primitive, rule: Rule) -> Rule:
 
 def _install_fancy(primitive: Primitive, rule: Rule) -> Rule:
     def batch(axis: Any, args: Any, dims: Any, **params: Any) -> Any:
-        outs, out_dims = rule(axis, args, dims, **params)
+        outs, out_dims = rule(axis, tuple(args), tuple(dims), **params)
         values, found = as_tuple(outs), as_tuple(out_dims)
         if len(found) == 1 and len(values) > 1:
             found *= len(values)

@@ -11,8 +11,9 @@ from typing import Any
 from teucer._arrays.transfer import host_rules as canonicalize_dtype_handlers
 from teucer._core.primitive import Primitive
 from teucer._core.trace import EVAL
+from teucer._xla.client import Client as Backend
 
-__all__ = ["apply_primitive", "canonicalize_dtype_handlers"]
+__all__ = ["Backend", "apply_primitive", "canonicalize_dtype_handlers"]
 
 
 def apply_primitive(prim: Primitive, *args: Any, **params: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 from teucer._arrays.formats import Layout
 from teucer._lower import hlo
+from teucer._lower.text_rule import TextRule
 from teucer._lower.value import Value
 from teucer.lax._attributes import dictionary, quoted
 
@@ -69,7 +70,7 @@ def ffi_lowering(
         by row where it is None.
     backend_config: attributes of the call, to which the parameters of the primitive come; a string
         for one that is not typed.
-    extra_attributes: text of other attributes of the operation, by name. result_types: types of
+    extra_attributes: other attributes of the operation by name, as text or as MLIR has them. result_types: types of
     results, by default those of the equation. skip_ffi_layout_processing: layouts are given, for
     all arrays, as they are to be written. """
 
@@ -99,7 +100,7 @@ def ffi_lowering(
             extra=extra_attributes,
         )
 
-    return rule
+    return TextRule(rule)
 
 
 def _minor_first(layouts: Sequence[Any] | None, avals: Sequence[Any], given: bool) -> Any:
