@@ -21,7 +21,7 @@ from teucer._core.trace import Tracer, typeof
 from teucer._core.types import Zero, is_valid_type
 from teucer._devices import backends
 from teucer._devices.placement import spread
-from teucer._devices.shardings import NamedSharding, SingleDeviceSharding, check_shape, sharded_aval
+from teucer._devices.shardings import NamedSharding, SingleDeviceSharding, check_shape, is_of_no_mesh, sharded_aval
 from teucer._executables.callbacks import explained
 from teucer._lower import hlo
 from teucer._programs.compile import program_for
@@ -157,6 +157,7 @@ def _put_leaf(x: Any, where: Any, copy: bool) -> Any:
             where, "sharding") and not hasattr(where, "platform"):
         raise ValueError("`jax.device_put` only accepts `None`, `jax.sharding.Sharding`, `jax.Device` or a pytree of these values. "
                          f"Received invalid value: {where!r}")
+    where = None if is_of_no_mesh(where) else where
     layout = where.layout if isinstance(where, Format) else None
     if not isinstance(layout, Layout | None):
         raise ValueError(f"sharding and layout in `Layout` instance should be concrete. Got layout: {where} for input "

@@ -178,7 +178,8 @@ def _check_memory(x: Any, own: Any, wanted: Any) -> None:
 def _abstract_of(x: Any) -> NamedSharding | None:
     """The sharding of a struct over a mesh without devices."""
     s = None if isinstance(x, ArrayImpl) else getattr(x, "sharding", None)
-    return s if type(s) is NamedSharding and isinstance(s.mesh, meshes.AbstractMesh) and not isinstance(x, Tracer) else None
+    stated = type(s) is NamedSharding and isinstance(s.mesh, meshes.AbstractMesh) and not shardings.is_of_no_mesh(s)
+    return s if stated and not isinstance(x, Tracer) else None
 
 
 def on_no_devices(ins: Sequence[NamedSharding | None]) -> Placement:

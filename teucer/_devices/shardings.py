@@ -17,7 +17,8 @@ from teucer._xla.arrays import HloSharding, NamedShardingBase, OpSharding, Shard
 from teucer._xla.client import DeviceList
 
 __all__ = ["IndivisibleError", "DeviceSharding", "NamedSharding", "Sharding", "SingleDeviceSharding", "as_named",
-           "check_shape", "device_list", "devices_of", "explicit_sharding", "make_device_list", "make_single_device_sharding",
+           "check_shape", "device_list", "devices_of", "explicit_sharding", "is_of_no_mesh",
+           "make_device_list", "make_single_device_sharding",
            "sharded_aval", "single_device_sharding", "typed"]
 
 
@@ -410,12 +411,17 @@ def as_named(where: Any, no_mesh: Exception, mesh: BaseMesh | None = None) -> An
     return NamedSharding(mesh, where)
 
 
+def is_of_no_mesh(where: Any) -> bool:
+    """Whether a sharding is that of the type of an array without one: over a mesh without axes. It says nothing."""
+    return type(where) is NamedSharding and not where.mesh.axis_names and isinstance(where.mesh, meshes.AbstractMesh)
+
+
 def explicit_sharding(name: str, where: Any, ndim: int | None) -> Any:
-    """What a user gives as the sharding of a result, over Explicit mesh axes, as a NamedSharding; None stays None.
+    """What a user gives as the sharding of a result, over Explicit mesh axes, as a NamedSharding; None if it says nothing.
 
     Raises ValueError for a PartitionSpec without a mesh, or over axes of another type.
     """
-    if where is None:
+    if where is None or is_of_no_mesh(where):
         return None
     where = as_named(where, ValueError(
         "Using PartitionSpec when you are not under a mesh context is not allowed. Please pass a NamedSharding instance or enter "

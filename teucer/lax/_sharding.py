@@ -148,6 +148,9 @@ def constrain(x: Any, where: Any) -> Any:
                         f"Formats of them, got {where!r}.")
     if isinstance(where, SingleDeviceSharding):
         return _constrain(x, where)
+    if shardings.is_of_no_mesh(where):
+        raise ValueError(f"with_sharding_constraint: One of shardings leaf specifications got an empty NamedSharding: {where} "
+                         "which is not allowed.")
     aval, spec = typeof(x), where.spec
     try:
         where.check_compatible_aval(aval.shape)
@@ -194,7 +197,8 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
 def _reshard(x: Any, where: Any) -> Any:
     where = shardings.explicit_sharding("reshard", where, typeof(x).ndim)
     if where is None:
-        raise ValueError("reshard: out_shardings says None where an array is to be laid out.\n    array: "
+        raise ValueError("reshard: out_shardings says None, or has an empty mesh, where an array is to be laid out. Reshard should "
+                         "only be used with out_shardings which are non-None and have a non-empty mesh.\n    array: "
                          f"{typeof(x).str_short(short_dtypes=True)}\n  Give a NamedSharding, or a PartitionSpec under a mesh.")
     mesh = where.mesh if isinstance(where.mesh, Mesh) else None
     for name in where.mesh.manual_axes:
@@ -262,6 +266,8 @@ def laid_out(name: str, out_sharding: Any, f: Callable[..., Any], *operands: Any
 
     operands: pytrees; their arrays are arguments of one program when called eagerly.
     """
+    if shardings.is_of_no_mesh(out_sharding):
+        return f(*operands)
     leaves, tree = pytrees.tree_flatten(operands)
     arrays = [i for i, x in enumerate(leaves) if isinstance(x, ArrayImpl | Tracer) and x.dtype != np.bool_]
 
