@@ -1,5 +1,7 @@
 """Kernels interpreted with checks: right ones give what they give, wrong ones say the line."""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -77,3 +79,30 @@ def test_wrong_kernels_say_the_line(kernel, text):
 def test_not_under_jit():
     with pytest.raises(NotImplementedError, match="outside of jit only"):
         jax.jit(lambda: run(unwritten))()
+
+
+@pytest.mark.parametrize("index_map, found", [
+    (lambda i: (i + 1, 0), r"block 2 of 2 along axis 0[\s\S]*input 0[\s\S]*at \(1,\) of the grid[\s\S]*test_pallas_checks\.py:\d+"),
+    (lambda i: (i - 1, 0), r"block -1 of 2 along axis 0[\s\S]*at \(0,\)"),
+], ids=["behind", "before"])
+def test_blocks_outside_of_the_array(index_map, found):
+    def kernel(x_ref, o_ref):
+        o_ref[...] = x_ref[...]
+
+    call = functools.partial(
+        pl.pallas_call, kernel, jax.ShapeDtypeStruct((4, 4), jnp.float32), grid=2,
+        in_specs=[pl.BlockSpec((2, 4), index_map)], out_specs=pl.BlockSpec((2, 4), lambda i: (i, 0)))
+    with pytest.raises(pl.KernelError, match=found):
+        call(interpret=pl.InterpretParams())(jnp.ones((4, 4)))
+    call(interpret=pl.InterpretParams(detect_out_of_bounds=False))(jnp.ones((4, 4)))
+
+
+def test_blocks_of_elements_may_begin_in_the_padding():
+    def kernel(x_ref, o_ref):
+        o_ref[0] = x_ref[1]
+
+    found = pl.pallas_call(
+        kernel, jax.ShapeDtypeStruct((3,), jnp.float32), grid=3,
+        in_specs=[pl.BlockSpec((pl.Element(3, (1, 1)),), lambda i: (i,))], out_specs=pl.BlockSpec((1,), lambda i: (i,)),
+        interpret=pl.InterpretParams())(jnp.arange(3.0))
+    assert found.tolist() == [0, 1, 2]

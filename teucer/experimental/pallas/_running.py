@@ -16,7 +16,7 @@ from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
 from teucer._dimensions.dimensions import is_symbolic
 from teucer._optimize.discharge import discharged
-from teucer.experimental.pallas._checked import InterpretParams, Memory, run_checked
+from teucer.experimental.pallas._checked import InterpretParams, KernelError, Memory, run_checked
 from teucer.experimental.pallas._merging import ONE_BY_ONE, Lanes, Parts, body_of, over_lanes, parts_of
 from teucer.experimental.pallas._records import Block, Kernel, Operands
 
@@ -71,6 +71,8 @@ def run_with_checks(kernel: Kernel, params: InterpretParams, operands: Sequence[
         places = np.pad(memory.places, block.padding, constant_values=-1) if block.padding else memory.places
         starts = _starts(block, [np.int32(i) for i in place], given.scalars, consts)
         if starts is not None:
+            if params.detect_out_of_bounds:
+                _check_starts(kernel, memory, block, place, starts)
             first = [min(max(int(i), 0), n - d.size) for i, n, d in zip(starts, places.shape, block.dims, strict=True)]
             places = places[tuple(slice(i, i + d.size) for i, d in zip(first, block.dims, strict=True))]
         return places.squeeze(tuple(i for i, d in enumerate(block.dims) if d.squeezed))
@@ -82,6 +84,18 @@ def run_with_checks(kernel: Kernel, params: InterpretParams, operands: Sequence[
     run_checked(params, kernel.name, [int(n) for n in given.grid], [*whole, *ins, *outs, *scratch], blocks, kernel.jaxpr,
                 given.consts, given.sizes)
     return tuple([jnp.asarray(m.array, b.array.dtype) for m, b in zip(outs, kernel.outs, strict=True)])
+
+
+def _check_starts(kernel: Kernel, memory: Memory, block: Block, place: Sequence[int], starts: Sequence[Any]) -> None:
+    """Raise KernelError if the block at a place of the grid lies outside of the array."""
+    assert block.index is not None
+    for axis, (start, n, d) in enumerate(zip(starts, block.array.shape, block.dims, strict=True)):
+        if not 0 <= int(start) < max(n + sum(d.padding), 1):  # starts are places in the padded array
+            found = f"block {int(start) // d.size} of {-(-n // d.size)}" if d.counts_blocks else f"element {int(start)} of {n}"
+            info = block.index.jaxpr.debug_info
+            raise KernelError(f"{kernel.name}: the index map gives a block that lies outside: {found} along axis {axis}.\n"
+                              f"    reference: {memory.name}\n    at {tuple(place)} of the grid\n    index_map: {info.where}\n"
+                              "  Blocks are counted from 0, elements by pl.Element.")
 
 
 def _over(grid: Sequence[Any], step: Callable[..., list[Any]], state: list[Any]) -> list[Any]:
