@@ -106,3 +106,30 @@ def test_blocks_of_elements_may_begin_in_the_padding():
         in_specs=[pl.BlockSpec((pl.Element(3, (1, 1)),), lambda i: (i,))], out_specs=pl.BlockSpec((1,), lambda i: (i,)),
         interpret=pl.InterpretParams())(jnp.arange(3.0))
     assert found.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("start", [lambda i: 4 * i, lambda i: jnp.where(i == 0, 0, 4)], ids=["product", "choice"])
+@pytest.mark.parametrize("interpret", [False, True, pl.InterpretParams()], ids=["compiled", "interpreted", "checked"])
+def test_blocks_of_elements_that_reach_over_the_end_hold_nan_there(interpret, start):
+    def kernel(x_ref, o_ref):
+        o_ref[...] = x_ref[1:5]
+
+    found = pl.pallas_call(
+        kernel, jax.ShapeDtypeStruct((8,), jnp.float32), grid=2, in_specs=[pl.BlockSpec((pl.Element(6),), lambda i: (start(i),))],
+        out_specs=pl.BlockSpec((4,), lambda i: (i,)), interpret=interpret)(jnp.arange(8.0))
+    np.testing.assert_array_equal(found, [1, 2, 3, 4, 5, 6, 7, np.nan])
+
+
+def test_mistakes_of_beginners_are_told_as_such():
+    def call(kernel, index_map=lambda i: (i, 0)):
+        pl.pallas_call(kernel, OUT, grid=2, in_specs=[pl.BlockSpec((2, 3), index_map)], out_specs=ROWS)(X)
+
+    def copy(x_ref, o_ref):
+        o_ref[...] = x_ref[...]
+
+    with pytest.raises(TypeError, match=r"input 0: index_map does not take[\s\S]*grid of 1 axes[\s\S]*: 'j'[\s\S]*\.py:\d+"):
+        call(copy, lambda i, j: (i, 0))
+    with pytest.raises(jax.errors.TracerBoolConversionError, match=r"the argument pl\.program_id\(0\)"):
+        call(lambda x_ref, o_ref: copy(x_ref, o_ref) if pl.program_id(0) == 0 else None)
+    with pytest.raises(IndexError, match=r"jax\.ds\(start, size\)"):
+        call(lambda x_ref, o_ref: copy(x_ref.at[:pl.program_id(0)], o_ref))

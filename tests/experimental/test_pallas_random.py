@@ -116,3 +116,39 @@ def test_random_kernels(seed):
 def test_two_thousand_random_kernels(hundred):
     for seed in range(100 * hundred, 100 * hundred + 100):
         check(seed)
+
+
+def close(found, expected):
+    np.testing.assert_allclose(found, expected, rtol=2e-4, atol=1e-4)
+
+
+def check_within(seed):
+    """A kernel batched, as the step of a loop, on each device of a mesh, and differentiated."""
+    call, _, args = made(seed)
+    one = call(seed % 2 == 1)
+    batch = [np.stack([a, a[::-1], -a]) for a in args]
+    expected = np.stack([one(*each) for each in zip(*batch, strict=True)])
+    close(jax.jit(jax.vmap(one))(*batch), expected)
+    close(jax.vmap(one, in_axes=(0, None))(batch[0], args[1]), jax.vmap(lambda x: one(x, args[1]))(batch[0]))
+    close(jax.lax.scan(lambda c, xs: (c + 1, one(*xs)), 0, tuple(batch))[1], expected)
+    mesh = jax.make_mesh((3,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
+    over = jax.shard_map(lambda x, y: one(x[0], y[0])[None], mesh=mesh, in_specs=jax.P("x"), out_specs=jax.P("x"))
+    close(jax.jit(over)(*batch), expected)
+    if expected.dtype.kind == "f":
+        moved = [np.cos(a) for a in args]
+        primal, tangent = jax.jit(lambda *a: jax.jvp(one, args, a))(*moved)
+        close(primal, expected[0])
+        (by_batch,) = jax.vmap(lambda *t: jax.jvp(one, args, t)[1])(*(m[None] for m in moved))
+        close(by_batch, tangent)
+
+
+@pytest.mark.parametrize("seed", [1, 4])
+def test_random_kernels_within_transformations(seed):
+    check_within(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fifty", range(40))
+def test_two_thousand_random_kernels_within_transformations(fifty):
+    for seed in range(50 * fifty, 50 * fifty + 50):
+        check_within(seed)

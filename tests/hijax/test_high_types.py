@@ -438,6 +438,61 @@ def test_derivatives_of_high_values_over_devices(check_vma):
             np.testing.assert_allclose(found.second, expected.second, rtol=1e-6)
 
 
+def test_parts_of_a_value_may_lie_differently():
+    with jax.set_mesh(mesh_of(jax.sharding.AxisType.Auto)):
+        f = jax.shard_map(lambda x, y: Both(jax.typeof(x), jax.typeof(y))(x, y), in_specs=(jax.P("x"), jax.P()),
+                          out_specs=BothP((jax.P("x"), jax.P())))
+        both = jax.jit(f)(jnp.arange(4.0), jnp.ones(3))
+    np.testing.assert_array_equal(both.parts[0], np.arange(4.0))
+    assert both.parts[1].shape == (3,)
+
+
+@dataclass(frozen=True)
+class Parts:
+    parts: tuple
+
+
+@dataclass(frozen=True)
+class PartsType(HiType):
+    """Two arrays, each of a type of its own."""
+
+    types: tuple
+
+    def lo_ty(self):
+        return list(self.types)
+
+    def lower_val(self, x):
+        return list(x.parts)
+
+    def raise_val(self, *parts):
+        return Parts(parts)
+
+    def unshard(self, mesh, check_vma, spec):
+        return PartsType(tuple(t.unshard(mesh, check_vma, s) for t, s in zip(self.types, spec.each, strict=True)))
+
+
+@dataclass(frozen=True)
+class BothP(HiPspec):
+    each: tuple
+
+    def to_lo(self):
+        return self.each
+
+
+register_hitype(Parts, lambda x: PartsType(tuple(map(jax.typeof, x.parts))))
+
+
+class Both(HiPrim):
+    """Two arrays as one value; that one of them varies over a mesh axis does not make the other vary."""
+
+    def __init__(self, *avals):
+        self.in_avals, self.out_aval, self.params = avals, PartsType(avals), {}
+        super().__init__()
+
+    def expand(self, *parts):
+        return Parts(parts)
+
+
 class Twins(HiPrim):
     """A pair of which the type does not say over which mesh axes it varies."""
 

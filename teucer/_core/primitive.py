@@ -131,7 +131,7 @@ class Primitive:
         cls.takes_references = cls.takes_references or cls.higher_order
         cls.pure = cls.effects is Primitive.effects
         cls.standalone = cls.evaluate is Primitive.evaluate
-        if cls.higher_order:
+        if cls.higher_order or cls.high:  # libraries say the types of their operands
             cls.alike = False
 
     def call(self, *args: Value, **params: object) -> tuple[Any, ...]:

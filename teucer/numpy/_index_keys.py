@@ -260,7 +260,7 @@ def _extent(s: slice, n: Any) -> tuple[Any, Any, int]:
     for bound in (s.start, s.stop, s.step):
         if isinstance(bound, Tracer) and bound.concrete() is None:
             raise IndexError(f"Slice entries must be static integers. Got {s}\n    {bound!r} is traced; its value is not known\n"
-                             "  Use jax.lax.dynamic_slice for a slice of fixed size that starts anywhere.")
+                             "  Of fixed size, and starting anywhere: jax.ds(start, size) in a key, or lax.dynamic_slice.")
     if type(n) is not int or any(map(is_symbolic, (s.start, s.stop, s.step))):
         return _symbolic_extent(s, n)
     start, stop, step = s.indices(n)

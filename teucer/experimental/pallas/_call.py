@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
+import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, final
@@ -22,9 +24,9 @@ from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.primitive import Primitive
 from teucer._core.references.types import RefEffect, RefType
 from teucer._core.stage import DebugInfo, stage_flat
-from teucer._core.trace import Tracer, typeof
+from teucer._core.trace import EVAL, Tracer, typeof, using
 from teucer._core.types import ShapedArray, is_valid_type
-from teucer._dimensions.dimensions import is_symbolic
+from teucer._dimensions.dimensions import is_symbolic, max_dim
 from teucer._transform.batch import batch_flat
 from teucer._transform.jit_calls import hoist_consts
 from teucer._transform.jvp import jvp_flat
@@ -35,7 +37,7 @@ from teucer.experimental.pallas._checked import InterpretParams
 from teucer.experimental.pallas._merging import lanes_of
 from teucer.experimental.pallas._records import Block, Kernel
 from teucer.experimental.pallas._running import run_grid, run_with_checks
-from teucer.experimental.pallas._specs import BlockSpec, GridSpec, dim_of, no_block_spec
+from teucer.experimental.pallas._specs import BlockSpec, Dim, GridSpec, dim_of, no_block_spec
 from teucer.experimental.pallas._targets import lower_kernel
 from teucer.lax._control.bodies import run as run_program
 from teucer.numpy._index_keys import Slice
@@ -238,7 +240,8 @@ def _trace_kernel(kernel: Callable[..., Any], what: str, grid: Sequence[Any], n_
                              f"{pytrees.tree_structure(result)}.\n    kernel: {where(kernel)}\n  Write results to its references.")
         return []
 
-    jaxpr, consts = stage_flat(flat, [_INT] * (len(grid) + n_dynamic) + list(refs), DebugInfo(kernel, (), "pallas_call"))
+    names = [f"pl.program_id({i})" for i in range(len(grid))] + ["grid"] * n_dynamic + ["a reference"] * len(refs)
+    jaxpr, consts = stage_flat(flat, [_INT] * (len(grid) + n_dynamic) + list(refs), DebugInfo(kernel, names, "pallas_call"))
     return hoist_consts(jaxpr), consts
 
 
@@ -303,5 +306,46 @@ def _block(what: str, spec: BlockSpec, aval: Any, grid: Sequence[Any], scalar_tr
                                  f"    index_map: {where(index_map)}")
         return [lax.convert_element_type(i, np.int32) for i in starts]
 
+    _check_takes(what, index_map, n + len(scalar_trees), n)
     jaxpr, consts = stage_flat(flat, [_INT] * n + [RefType(a) for a in scalars], DebugInfo(index_map, (), "index_map"))
-    return Block(array, dims, hoist_consts(jaxpr), len(consts), spec.memory_space), list(consts)
+    index = hoist_consts(jaxpr)
+    if any(not d.counts_blocks for d in dims):
+        dims = _with_room(dims, aval.shape, None if consts or scalars else _all_starts(index, grid))
+    return Block(array, dims, index, len(consts), spec.memory_space), list(consts)
+
+
+def _check_takes(what: str, index_map: Any, n: int, n_axes: int) -> None:
+    """Raise TypeError unless an index map takes what it is given."""
+    try:
+        inspect.signature(index_map).bind(*[None] * n)
+    except TypeError as err:
+        more = f" and {n - n_axes} arguments given before" if n > n_axes else ""
+        raise TypeError(f"{what}: index_map does not take what it is given, the place in a grid of {n_axes} axes{more}: {err}.\n"
+                        f"    index_map: {where(index_map)}") from None
+    except ValueError:  # a function of C says nothing of its parameters
+        return
+
+
+def _all_starts(index: ClosedJaxpr, grid: Sequence[Any]) -> list[Any] | None:
+    """Where blocks begin in all steps of a grid, an array for each axis; None where it is not known yet."""
+    if any(type(n) is not int for n in grid) or math.prod(grid) == 0:
+        return None
+    place = [np.asarray(i, np.int32).reshape(-1) for i in np.indices(grid)]
+    try:  # index maps are mostly made of elementwise operations, which take all steps at once
+        with using(EVAL):
+            return list(map(np.asarray, index(*place)))
+    except (TypeError, ValueError):
+        return None
+
+
+def _with_room(dims: Sequence[Dim], shape: Sequence[Any], starts: list[Any] | None) -> tuple[Dim, ...]:
+    """Axes of which blocks count elements, with so many elements behind the array that all blocks lie within."""
+    found = []
+    for axis, (d, n) in enumerate(zip(dims, shape, strict=True)):
+        if not d.counts_blocks:
+            before, behind = d.padding
+            needed = d.size - 1 if starts is None else int(starts[axis].max()) + d.size - n - before
+            if is_symbolic(needed) or needed > behind:
+                d = d._replace(padding=(before, max_dim(needed, behind)))
+        found.append(d)
+    return tuple(found)
