@@ -317,7 +317,8 @@ def _block(what: str, spec: BlockSpec, aval: Any, grid: Sequence[Any], scalar_tr
 def _check_takes(what: str, index_map: Any, n: int, n_axes: int) -> None:
     """Raise TypeError unless an index map takes what it is given."""
     try:
-        inspect.signature(index_map).bind(*[None] * n)
+        signature = inspect.signature(index_map)
+        signature.bind(*[None] * n)
     except TypeError as err:
         more = f" and {n - n_axes} arguments given before" if n > n_axes else ""
         raise TypeError(f"{what}: index_map does not take what it is given, the place in a grid of {n_axes} axes{more}: {err}.\n"
