@@ -86,5 +86,8 @@ def test_scopes():
     assert "test_places.py" in source_info_util.summarize(source_info_util.current())
 
 
-def test_pjit_is_jit():
-    assert pjit.pjit is jax.jit
+def test_pjit_outside_of_a_block_is_jit():
+    """What it does within `with mesh:` is in tests/sharding/test_meshes.py."""
+    f = pjit.pjit(lambda x, n: x * n, static_argnums=1)
+    assert f(2.0, 3) == jax.jit(lambda x, n: x * n, static_argnums=1)(2.0, 3)
+    assert "multiply" in f.lower(2.0, 3).as_text()
