@@ -21,7 +21,8 @@ def name_of(path):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_snippets_run(page):
+def test_snippets_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # some write files
     text = page.read_text()
     names = {"__name__": "__snippet__"}
     for match in SNIPPET.finditer(text):

@@ -36,4 +36,4 @@ def test_sine_takes_few_calls(tmp_path, on_disk):
         done = subprocess.run([sys.executable, "-c", COLD], env=environment, capture_output=True, text=True, check=True)
     calls, depth = map(int, done.stdout.split())
     deepest = 16 if sys.version_info < (3, 12) else 17  # of whose pathlib one call more is deepest
-    assert calls <= 404 and depth <= deepest, (calls, depth)
+    assert calls <= 400 and depth <= deepest, (calls, depth)

@@ -28,7 +28,7 @@ Source: TypeAlias = Literal["memory", "disk", "compiled"]
 _Made = TypeVar("_Made")
 
 # Those that somebody has, and the last ones that were asked for, so that a function that is defined anew in a loop compiles once.
-_memory: weakref.WeakValueDictionary[Module, Executable] = weakref.WeakValueDictionary()
+_memory: dict[Module, weakref.ref[Executable]] = {}
 _recent: dict[Executable, None] = {}
 _RECENT = 64
 _lock = threading.Lock()
@@ -255,22 +255,22 @@ def compile_module(text: str, devices: Sequence[Any], *, num_replicas: int = 1, 
         own = Executable(module, callbacks)
         own.load()
         return own, own.source
-    found = _memory.get(module)
-    if found is not None:
-        return _used(found), "memory"
-    made = Executable(module)
-    made.load()
-    return _used(_memory.setdefault(module, made)), made.source
-
-
-def _used(executable: Executable) -> Executable:
-    """Note that the executable is the last one that was asked for."""
+    source: Source = "memory"
+    known = _memory.get(module)
+    executable = None if known is None else known()
+    if executable is None:
+        executable = Executable(module)
+        executable.load()
+        source = executable.source
     with _lock:
+        known = _memory.get(module)
+        if known is None or known() is None:
+            _memory[module] = weakref.ref(executable, functools.partial(_memory.pop, module))
         _recent.pop(executable, None)
         _recent[executable] = None
         if len(_recent) > _RECENT:
             del _recent[next(iter(_recent))]
-    return executable
+    return executable, source
 
 
 def fingerprint(text: str, devices: Sequence[Any], overrides: Mapping[str, Any], about: Sequence[Any]) -> str:

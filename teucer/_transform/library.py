@@ -46,4 +46,5 @@ def library(fun: Callable[..., object] | None = None, /, *, static: Sequence[str
         args, kwargs = stood_in(args, kwargs)
         return fun(*args, **kwargs)
 
+    plain.__wrapped__ = fun  # type: ignore[attr-defined]  # the signature that C++ says
     return dispatching(fun, options, cache_miss, plain=plain)
