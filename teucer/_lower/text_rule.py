@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import Protocol, final
 
 from teucer._lower.context import Context
+from teucer._lower.value import Value
 
 __all__ = ["TextRule"]
+
+
+class Bound(Protocol):
+    """The context of a rule that builds with MLIR's bindings."""
+
+    def through(self, write: Callable[..., Sequence[Value]], *values: object, **params: object) -> Sequence[object]:
+        """Call what a rule for `Context` writes, on values of MLIR."""
 
 
 @final
@@ -20,10 +28,10 @@ class TextRule:
 
     __slots__ = ("__weakref__", "write")
 
-    def __init__(self, write: Callable[..., Sequence[Any]]) -> None:
+    def __init__(self, write: Callable[..., Sequence[Value]]) -> None:
         self.write = write
 
-    def __call__(self, ctx: Any, *values: Any, **params: Any) -> Any:
-        if type(ctx) is Context:
+    def __call__(self, ctx: Context | Bound, *values: object, **params: object) -> Sequence[object]:
+        if isinstance(ctx, Context):
             return tuple(self.write(ctx, *values, **params))
         return ctx.through(self.write, *values, **params)

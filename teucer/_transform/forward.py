@@ -62,7 +62,7 @@ def jvp(fun: Callable[..., object], primals: Sequence[Value], tangents: Sequence
     return (*results, known_part(f.aux)) if has_aux else results
 
 
-def _as_result(t: Any, y: Any) -> Any:
+def _as_result(t: Value, y: Value) -> Value:
     """The tangent of an array as an array: what is added to a number hands its tangent on as it was given."""
     given = isinstance(t, float | complex | np.ndarray | np.generic) and typeof(t).moves
     return transfer.put(np.asarray(t, typeof(t).dtype), None, aval=typeof(t)) if given and isinstance(y, ArrayImpl) else t
