@@ -34,8 +34,6 @@ UNTYPED = {
     "_core/manual/axis_type.py": (1, "a mesh of either kind, defined on a floor above"),
     "_core/partition.py": (1, "`linear_in` is a string, a tuple or None"),
     "_core/trace.py": (2, "foreign tracers and what is read of them"),
-    "_lower/text_rule.py": (4, "operations of MLIR's bindings, which are untyped"),
-    "_transform/forward.py": (2, "rules of libraries"),
     "_transform/library.py": (2, "any function of arrays"),
     "_core/primitive.py": (1, "padded sizes, defined on a floor above"),
     "_core/printer.py": (4, "parameters of any primitive; it knows classes by name, lest it import a circle"),
