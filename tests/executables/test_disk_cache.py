@@ -335,7 +335,7 @@ def test_code_for_other_flags(folder, loads, monkeypatch, flags):
 
 def test_counts_wait_for_who_has_the_file(folder):
     """What is counted while another process holds the file is not lost, and not written over what that one writes."""
-    fcntl = pytest.importorskip("fcntl")
+    fcntl = pytest.importorskip("fcntl", reason="files are locked in another way here")
     compile_anew()
     first = disk_cache.counts(folder)
     with (folder / disk_cache.COUNTS).open("r+b") as file:

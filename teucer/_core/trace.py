@@ -126,10 +126,12 @@ def has_stand_in(x: object) -> bool:
     return False
 
 
-def stood_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def stood_in(args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Arguments in which arrays stand for objects of users' classes with `__jax_array__`."""
-    return (tuple(x.__jax_array__() if has_stand_in(x) else x for x in args),
-            {name: x.__jax_array__() if has_stand_in(x) else x for name, x in kwargs.items()})
+    def itself_or_array(x: Any) -> Any:
+        return x.__jax_array__() if has_stand_in(x) else x
+
+    return tuple(map(itself_or_array, args)), {name: itself_or_array(x) for name, x in kwargs.items()}
 
 
 class Tracer(Array):  # type: ignore[misc]  # jaxlib's classes are untyped

@@ -42,9 +42,9 @@ def library(fun: Callable[..., object] | None = None, /, *, static: Sequence[str
             return fun(*args, **kwargs), None
         return call_jitted(fun, options, args, kwargs)
 
-    def plain(*args: Any, **kwargs: Any) -> Any:
-        args, kwargs = stood_in(args, kwargs)
-        return fun(*args, **kwargs)
+    def plain(*args: object, **kwargs: object) -> Any:
+        operands, options = stood_in(args, kwargs)
+        return fun(*operands, **options)
 
     plain.__wrapped__ = fun  # type: ignore[attr-defined]  # the signature that C++ says
     return dispatching(fun, options, cache_miss, plain=plain)

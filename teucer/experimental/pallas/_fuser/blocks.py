@@ -224,7 +224,8 @@ def _spec_at(parts: Parts, specs: Sequence[Any]) -> BlockSpec:
 
 
 def _no_scalars(atom: Atom) -> NoReturn:
-    raise NotImplementedError("fuser: a block that begins at a value of the program cannot go through a custom_fusion.")
+    raise NotImplementedError("fuser: a block that begins at a value of the program cannot go through a custom_fusion.\n"
+                              "  Index the array before the kernel, or outside of the custom_fusion.")
 
 
 class _Blocks:
