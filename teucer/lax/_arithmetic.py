@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from enum import IntEnum
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -42,6 +43,11 @@ from teucer.lax._families import (
 )
 from teucer.lax._selection import where_else
 
+if TYPE_CHECKING:
+    from teucer._core.primitive import Axis
+    from teucer._core.typing import Dims
+    from teucer._lower.context import Context
+
 __all__ = [
     "RoundingMethod", "abs", "abs_p", "add", "add_p", "and_p", "bitwise_and", "bitwise_not", "bitwise_or",
     "bitwise_xor", "ceil", "ceil_p", "clamp", "clamp_p", "clz", "clz_p", "complex", "complex_p", "conj", "conj_p",
@@ -60,15 +66,15 @@ EXACT = Checked(-9, 9, 0)
 ROUNDED = Checked(-9, 9, 0.5)
 
 
-def _real_dtype(dtype: Any) -> Any:
+def _real_dtype(dtype: DTypeLike) -> Any:
     return dtypes.finfo(dtype).dtype if dtypes.issubdtype(dtype, np.complexfloating) else dtype
 
 
-def _complex_dtype(dtype: Any, **params: Any) -> Any:
+def _complex_dtype(dtype: DTypeLike, **params: object) -> Any:
     return np.dtype(np.complex128 if dtype in (np.float64, np.complex128) else np.complex64)
 
 
-def _to_bool(dtype: Any) -> Any:
+def _to_bool(dtype: DTypeLike) -> Any:
     return np.dtype(bool)
 
 
@@ -111,12 +117,12 @@ def _lower_sign(ctx: Any, x: Any) -> Any:
     return ctx.op1("stablehlo.sign", (x,), aval)
 
 
-def _lower_square(ctx: Any, x: Any) -> Any:
+def _lower_square(ctx: Any, x: Array) -> Any:
     return ctx.op1("chlo.square" if x.dtype.kind == "c" else "stablehlo.multiply",
                    (x,) if x.dtype.kind == "c" else (x, x), ctx.avals_out[0])
 
 
-def _tangent_abs(t: Any, y: Any, x: Any) -> Any:
+def _tangent_abs(t: Array, y: Array, x: Array) -> Any:
     if not dtypes.issubdtype(typeof(x).dtype, np.complexfloating):
         return where_else(ge(x, scalar_like(x, 0)), t, neg(t))
     # d|z| = Re(conj(z) dz) / |z|, and 0 at 0.
@@ -131,7 +137,7 @@ square_p, square = unary("square", NUMERIC, _lower_square, lambda t, y, x: mul(t
                          Checked(-9, 9, 1), "Square x * x.", fold=np.square)
 
 
-def _lower_integer_pow(ctx: Any, x: Any, y: int) -> Any:
+def _lower_integer_pow(ctx: Any, x: ArrayLike, y: int) -> Any:
     (aval,) = ctx.avals_out
     aval = aval.strengthen()
     power, result = x, None
@@ -148,7 +154,7 @@ def _lower_integer_pow(ctx: Any, x: Any, y: int) -> Any:
     return result if y > 0 else ctx.op1("stablehlo.divide", (one, result), aval)
 
 
-def _tangent_integer_pow(t: Any, z: Any, x: Any, y: int) -> Any:
+def _tangent_integer_pow(t: Array, z: ArrayLike, x: Array, y: int) -> Any:
     if y == 0:
         return typeof(z).zero
     return t if y == 1 else mul(t, mul(scalar_like(x, y), x if y == 2 else integer_pow(x, y - 1)))
@@ -197,7 +203,7 @@ class RoundingMethod(IntEnum):
     TO_NEAREST_EVEN = 1
 
 
-def _lower_round(ctx: Any, x: Any, rounding_method: Any) -> Any:
+def _lower_round(ctx: Any, x: Array, rounding_method: object) -> Any:
     even = rounding_method == RoundingMethod.TO_NEAREST_EVEN
     return ctx.op1("stablehlo.round_nearest_even" if even else "stablehlo.round_nearest_afz", (x,), ctx.avals_out[0])
 
@@ -220,14 +226,14 @@ face(round, "round", describe("Integer nearest to x, as a float; half way betwee
 # Comparison
 
 def _comparison(direction: str, *, total_order: bool = False) -> Any:
-    def lower(ctx: Any, x: Any, y: Any) -> Any:
+    def lower(ctx: Context, x: Any, y: Any) -> Any:
         if total_order and dtypes.issubdtype(x.dtype, np.floating):
             return hlo.compare(ctx, x, y, direction, "TOTALORDER")
         return hlo.compare(ctx, x, y, direction)
     return lower
 
 
-def _lexicographic(ctx: Any, x: Any, y: Any, direction: str) -> Any:
+def _lexicographic(ctx: Any, x: Array, y: Array, direction: str) -> Any:
     """Compare complex numbers by their real parts, and where those are equal by their imaginary parts."""
     aval = ShapedArray(x.shape, dtypes.finfo(x.dtype).dtype)
     xr, yr, xi, yi = (ctx.op1(f"stablehlo.{part}", (v,), aval) for part in ("real", "imag") for v in (x, y))
@@ -235,7 +241,7 @@ def _lexicographic(ctx: Any, x: Any, y: Any, direction: str) -> Any:
                       hlo.compare(ctx, xr, yr, direction))
 
 
-def _compared(name: str, accepts: Accepts, doc: str, fold: Any) -> Any:
+def _compared(name: str, accepts: Accepts, doc: str, fold: object) -> Any:
     return binary(name, accepts, _comparison(name.upper()), (None, None), EXACT, doc, result=_to_bool, fold=fold)
 
 
@@ -276,7 +282,7 @@ def _lower_extremum(direction: str, operation: str) -> Any:
     return lower
 
 
-def _share(t: Any, z: Any, x: Any, y: Any) -> Any:
+def _share(t: ArrayLike, z: Array, x: ArrayLike, y: ArrayLike) -> Any:
     """The tangent of the operand x of max or min: t where x was taken, half of it where x and y are equal."""
     one, half, zero = (scalar_like(z, v) for v in (1, 0.5, 0))
     taken = where_else(eq(x, z), where_else(eq(y, z), half, one), zero)
@@ -306,7 +312,7 @@ class Clamp(Primitive):
     name = "clamp"
     cost = FUSED
 
-    def types(self, low: Any, x: Any, high: Any) -> Any:
+    def types(self, low: ShapedArray, x: ShapedArray, high: ShapedArray) -> Any:
         check_dtypes("clamp", ANY, (low, x, high))
         check_same("clamp", (low, x, high), scalars=True)
         for what, bound in (("min", low), ("max", high)):
@@ -323,7 +329,7 @@ class Clamp(Primitive):
             return ctx.trace(lambda low, x, high: (min(max(low, x), high),), low, x, high)  # type: ignore[no-any-return]
         return (hlo.clamp(ctx, low, x, high),)
 
-    def jvp(self, primals: Any, tangents: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object]) -> Any:
         outs = self.call(*primals)
         low, x, high = primals
         inside = (lambda: bitwise_and(gt(low, x), lt(low, high)), lambda: bitwise_and(gt(x, low), lt(x, high)),
@@ -334,7 +340,7 @@ class Clamp(Primitive):
                 total = array_ops.add_cotangents(total, where_else(taken(), t, scalar_like(t, 0)))
         return outs, (typeof(outs[0]).zero if total is None else total,)
 
-    def batch(self, axis: Any, args: Any, dims: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims) -> Any:
         rank = typeof(args[1]).ndim - (dims[1] is not None)
         if not rank and (dims[0] is not None or dims[2] is not None):
             args = [array_ops.to_axis(v, d, axis.size, 0) for v, d in zip(args, dims, strict=True)]
@@ -367,13 +373,13 @@ clamp.__module__ = "teucer.lax"
 
 def _part(i: int) -> Any:
     """The part of a number that has been made of its parts."""
-    def simplify(known: Any, x: Any) -> Any:
+    def simplify(known: Any, x: ArrayLike) -> Any:
         made = known.made.get(x)
         return made.invars[i] if made is not None and made.primitive is complex_p else None
     return simplify
 
 
-def _zero(ct: Any) -> Any:
+def _zero(ct: ArrayLike) -> Any:
     """The other part of a cotangent; not weakly typed, so that gradients of real functions of complex numbers are not."""
     return np.zeros((), typeof(ct).dtype)
 
@@ -388,7 +394,7 @@ complex_p, complex = binary("complex", PART, "complex", (
     transposes=(lambda ct, x, y: real(ct), lambda ct, x, y: imag(neg(ct))))
 
 
-def _lower_conj(ctx: Any, x: Any, input_dtype: Any) -> Any:
+def _lower_conj(ctx: Any, x: Array, input_dtype: object) -> Any:
     (aval,) = ctx.avals_out
     if x.dtype.kind != "c":
         return ctx.op1("stablehlo.complex", (x, hlo.splat(ctx, 0, x.aval.strengthen())), aval)
@@ -397,7 +403,7 @@ def _lower_conj(ctx: Any, x: Any, input_dtype: Any) -> Any:
     return ctx.op1("stablehlo.complex", (re, ctx.op1("stablehlo.negate", (im,), part)), aval)
 
 
-def _transpose_conj(ct: Any, x: Any, input_dtype: Any) -> Any:
+def _transpose_conj(ct: ArrayLike, x: ArrayLike, input_dtype: object) -> Any:
     return conj(ct) if dtypes.issubdtype(input_dtype, np.complexfloating) else real(ct)
 
 
@@ -439,7 +445,7 @@ clz_p, clz = unary("clz", INT, "count_leading_zeros", None, EXACT,
                    "How many zeros stand before the first set bit of x.")
 
 
-def _upper_product(x: Any, y: Any) -> tuple[Any]:
+def _upper_product(x: Array, y: Array) -> tuple[Any]:
     """The upper half of x * y: in twice the width, or for 64 bits from products of halves."""
     dtype = typeof(x).dtype
     width, signed = dtypes.bit_width(dtype), dtype.name.startswith("int")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from teucer.lax import _elementwise, _structure
 from teucer.lax._joining import concatenate, stack
 from teucer.lax._shapes import broadcasted_iota, squeeze
 from teucer.lax._slicing import slice_in_dim
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array
 
 __all__ = ["prefixes", "total"]
 
@@ -55,7 +58,7 @@ def _interleave(even: Any, odd: Any, axis: int) -> Any:
     return concatenate([mixed, slice_in_dim(even, m, m + 1, axis=axis)], axis)
 
 
-def _by_doubling(fn: Combine, xs: Sequence[Any], axis: int) -> list[Any]:
+def _by_doubling(fn: Combine, xs: Sequence[Array], axis: int) -> list[Any]:
     """As `prefixes`, for a size known only at run time: each element with the one 1, 2, 4, ... places before it.
 
     Method: Hillis and Steele, Data parallel algorithms, CACM 29 (1986) 1170.
@@ -75,7 +78,7 @@ def _by_doubling(fn: Combine, xs: Sequence[Any], axis: int) -> list[Any]:
     return list(xs)
 
 
-def total(fn: Combine, xs: Sequence[Any], axes: Sequence[int], identity: Sequence[Any]) -> Any:
+def total(fn: Combine, xs: Sequence[Array], axes: Sequence[int], identity: Sequence[Any]) -> Any:
     """The elements of arrays over axes combined pair by pair, in order, by an associative function of lists; None of none.
 
     identity: scalars that change nothing when they come first.

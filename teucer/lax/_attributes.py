@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from teucer._base import dtypes
 from teucer._lower import text
+
+if TYPE_CHECKING:
+    from teucer._core.typing import DTypeLike
+    from teucer._lower.value import Value
 
 __all__ = ["attribute", "dictionary", "quoted"]
 
@@ -31,7 +35,7 @@ def quoted(value: str | bytes) -> str:
     )
 
 
-def attribute(value: Any) -> str:
+def attribute(value: object) -> str:
     """The text of an attribute.
 
     value: a bool, a number (an int is an i64, a float an f64, a NumPy scalar of its own type), a
@@ -64,7 +68,7 @@ def attribute(value: Any) -> str:
     raise TypeError(f"No attribute handler defined for type: {type(value)}")
 
 
-def dictionary(values: Mapping[str, Any]) -> str:
+def dictionary(values: Mapping[str, Value]) -> str:
     """The text of a dictionary of attributes, by name.
 
     Raises TypeError as `attribute`, and for a name that is no string.
@@ -77,7 +81,7 @@ def dictionary(values: Mapping[str, Any]) -> str:
     return f"{{{', '.join(items)}}}"
 
 
-def _is_real(dtype: Any) -> bool:
+def _is_real(dtype: DTypeLike) -> bool:
     return (
         dtypes.issubdtype(dtype, np.bool_)
         or dtypes.issubdtype(dtype, np.integer)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from teucer._base import dtypes, tracebacks
 from teucer._core.calls import check_callable, fun_name
@@ -17,6 +17,12 @@ from teucer._lower.value import Value
 from teucer._trees import pytrees
 from teucer.lax._outside import batch_of_call, check_aliases, check_vmap_method, results_of
 
+if TYPE_CHECKING:
+    from teucer._core.primitive import Axis
+    from teucer._core.typing import Array
+    from teucer._lower.context import Context
+    from teucer._xla.pytree import PyTreeDef
+
 __all__ = ["buffer_callback", "buffer_callback_p"]
 
 
@@ -28,24 +34,24 @@ class BufferCallback(Primitive):
     name = "buffer_callback"
     mergeable = False
 
-    def types(self, *avals: Any, result_avals: Any, **params: Any) -> Any:
+    def types(self, *avals: Any, result_avals: ShapedArray, **params: object) -> Any:
         return result_avals
 
-    def effects(self, *avals: Any, has_side_effect: bool, **params: Any) -> frozenset[Effect]:
+    def effects(self, *avals: ShapedArray, has_side_effect: bool, **params: object) -> frozenset[Effect]:
         return frozenset({Effect("buffer callback")}) if has_side_effect else frozenset()
 
     def lower(
         self,
-        ctx: Any,
+        ctx: Context,
         *values: Any,
         callback: Any,
-        in_tree: Any,
-        out_tree: Any,
-        result_avals: Any,
+        in_tree: PyTreeDef,
+        out_tree: PyTreeDef,
+        result_avals: Sequence[ShapedArray],
         has_side_effect: bool,
         input_output_aliases: Any,
         command_buffer_compatible: bool,
-        **params: Any,
+        **params: object,
     ) -> Any:
         target = ctx.target.kernels.buffers
         if target is None:
@@ -77,15 +83,15 @@ class BufferCallback(Primitive):
         )
         return tuple(map(ctx.whole, outs))
 
-    def lower_extended(self, ctx: Any, *values: Any, **params: Any) -> Any:
+    def lower_extended(self, ctx: Context, *values: Any, **params: Any) -> Any:
         keyed = (isinstance(v.dtype, dtypes.ExtendedDType) for v in values)
         words = (Value(v.name, v.aval.physical) if k else v for v, k in zip(values, keyed, strict=True))
         return self.lower(ctx, *words, **params)
 
-    def shard(self, *avals: Any, **params: Any) -> Labels:
+    def shard(self, *avals: ShapedArray, **params: object) -> Labels:
         return Labels([() for _ in avals], [()])
 
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
         if all(type(t) is Zero for t in tangents):
             outs = self.call(*primals, **params)
             return outs, tuple(typeof(y).zero for y in outs)
@@ -94,10 +100,9 @@ class BufferCallback(Primitive):
             "taking gradients."
         )
 
-    def batch(
-        self, axis: Any, args: Any, dims: Any, *, result_avals: Any, vmap_method: Any, **params: Any
-    ) -> Any:
-        def call(args: Any, batched: Sequence[bool], leading: bool) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Any, *,
+              result_avals: Sequence[ShapedArray], vmap_method: Any, **params: object) -> Any:
+        def call(args: Sequence[Array], batched: Sequence[bool], leading: bool) -> Any:
             results = tuple([ShapedArray((axis.size, *a.shape), a.dtype) for a in result_avals])
             return self.call(
                 *args,
@@ -112,13 +117,13 @@ class BufferCallback(Primitive):
 buffer_callback_p = BufferCallback()
 
 
-def _row_major(aval: Any) -> tuple[int, ...]:
+def _row_major(aval: ShapedArray) -> tuple[int, ...]:
     return tuple(range(aval.ndim - 1, -1, -1))
 
 
 def buffer_callback(
     callback: Callable[..., None],
-    result_shape_dtypes: Any,
+    result_shape_dtypes: object,
     *,
     has_side_effect: bool = False,
     vmap_method: str | None = None,
@@ -151,7 +156,7 @@ def buffer_callback(
     result_avals = results_of(leaves)
 
     @tracebacks.api_boundary
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: Array, **kwargs: object) -> Any:
         operands, in_tree = pytrees.tree_flatten((args, kwargs))
         aliases = check_aliases(input_output_aliases, list(map(typeof, operands)), result_avals)
         outs = buffer_callback_p.call(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -27,6 +27,12 @@ from teucer._lower import hlo
 from teucer._lower.context import Value
 from teucer._trees import pytrees
 from teucer.lax._slicing import index_in_dim
+
+if TYPE_CHECKING:
+    from teucer._core.primitive import Axis
+    from teucer._core.typing import Array, Dims
+    from teucer._lower.context import Context
+    from teucer._xla.pytree import PyTreeDef
 
 __all__ = ["debug_callback", "debug_callback_p", "io_callback", "io_callback_p", "pure_callback", "pure_callback_p"]
 
@@ -55,13 +61,13 @@ class _Callback(Primitive):
     __slots__ = ()
     kind: str | None = None
 
-    def types(self, *avals: Any, result_avals: Any, **params: Any) -> Any:
+    def types(self, *avals: Any, result_avals: ShapedArray, **params: object) -> Any:
         return result_avals
 
-    def effects(self, *avals: Any, ordered: bool = False, **params: Any) -> frozenset[Effect]:
+    def effects(self, *avals: ShapedArray, ordered: bool = False, **params: object) -> frozenset[Effect]:
         return frozenset() if self.kind is None else frozenset({Effect(self.kind, ordered)})
 
-    def evaluate(self, *args: Any, callback: Any, result_avals: Any, **params: Any) -> Any:
+    def evaluate(self, *args: Array, callback: Any, result_avals: Sequence[ShapedArray], **params: object) -> Any:
         try:
             outs = _checked(callback(*map(_for_python, args)), result_avals, callback)
         except Exception as err:
@@ -71,18 +77,18 @@ class _Callback(Primitive):
             raise errors.JaxRuntimeError(f"INTERNAL: CpuCallback error calling callback: {type(err).__name__}: {err}") from err
         return tuple(transfer.put(y, None) for y in outs)
 
-    def shard(self, *avals: Any, **params: Any) -> Any:
+    def shard(self, *avals: ShapedArray, **params: object) -> Any:
         return Labels([tuple((i, axis) for axis in range(a.ndim)) for i, a in enumerate(avals)], [()])
 
-    def lower(self, ctx: Any, *values: Any, callback: Any, result_avals: Any, ordered: bool = False,
-              partitioned: bool = False, **params: Any) -> Any:
+    def lower(self, ctx: Context, *values: object, callback: Any, result_avals: Sequence[ShapedArray], ordered: bool = False,
+              partitioned: bool = False, **params: object) -> Any:
         if ctx.target.kernels.python is None:
             raise NotImplementedError(f"{self.name}: Python callbacks are implemented on CPU and GPU, not on {ctx.platform}.\n"
                                       "  Run the function that calls Python on a CPU device: device_put its arguments there.")
 
         where = f"the {self.name} of {fun_name(callback)}{places.where(ctx.source)}"
 
-        def call(*args: Any) -> tuple[Any, ...]:
+        def call(*args: Array) -> tuple[Any, ...]:
             try:
                 return tuple(_checked(callback(*map(_for_python, args)), result_avals, callback))
             except BaseException as err:  # SystemExit at a prompt too
@@ -97,7 +103,7 @@ class _Callback(Primitive):
         ctx.order = outs[0]
         return outs[1:]
 
-    def _call(self, ctx: Any, values: Sequence[Any], avals: Sequence[ShapedArray], call: Callable[..., Any],
+    def _call(self, ctx: Context, values: Sequence[Any], avals: Sequence[ShapedArray], call: Callable[..., object],
               partitioned: bool = False) -> Any:
         index = len(ctx.module.host_callbacks)
         ctx.module.host_callbacks.append(call)
@@ -119,12 +125,12 @@ class _Callback(Primitive):
         # One device calls for all, which sees the whole; or each with its part.
         return tuple(map(ctx.whole, custom_call(*values, attributes="" if partitioned else ctx.module.on_first_device(len(avals)))))
 
-    def lower_extended(self, ctx: Any, *values: Any, **params: Any) -> Any:
+    def lower_extended(self, ctx: Context, *values: Array, **params: Any) -> Any:
         words = (Value(v.name, v.aval.physical) if isinstance(v.dtype, dtypes.ExtendedDType) else v for v in values)
         return self.lower(ctx, *words, **params)
 
 
-def _row_major(aval: Any) -> tuple[int, ...]:
+def _row_major(aval: ShapedArray) -> tuple[int, ...]:
     return tuple(range(aval.ndim - 1, -1, -1))
 
 
@@ -154,15 +160,16 @@ class PureCallback(_Callback):
     name = "pure_callback"
     multiple_results = True
 
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
         if all(type(t) is Zero for t in tangents):
             outs = self.call(*primals, **params)
             return outs, tuple(typeof(y).zero for y in outs)
         raise ValueError("Pure callbacks do not support JVP. Please use `jax.custom_jvp` to use callbacks while taking "
                          "gradients.")
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, callback: Any, result_avals: Any, vmap_method: str | None,
-              **params: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, callback: object,
+              result_avals: Sequence[ShapedArray], vmap_method: str | None,
+              **params: object) -> Any:
         if vmap_method is None:
             allowed = ", ".join(repr(m) for m in _VMAP_METHODS if m)
             raise NotImplementedError(f"vmap is only supported for the pure_callback primitive when vmap_method is one of "
@@ -187,19 +194,21 @@ class _OneByOne:
     last of the leading axes of operands and results.
     """
 
-    def __init__(self, function: Callable[..., Any], axes: tuple[tuple[tuple[bool, ...], int], ...], avals: Any) -> None:
+    def __init__(self, function: Callable[..., object],
+                 axes: tuple[tuple[tuple[bool, ...], int], ...],
+                 avals: Sequence[ShapedArray]) -> None:
         self.function, self.axes, self.avals = function, axes, avals
         self.__name__ = fun_name(function)
 
     @classmethod
-    def of(cls, callback: Any, batched: Sequence[bool], size: int, avals: Any) -> _OneByOne:
+    def of(cls, callback: Any, batched: Sequence[bool], size: int, avals: Sequence[ShapedArray]) -> _OneByOne:
         """The callback on batches of what `callback` takes. avals: of its results."""
         axis = (tuple(batched), size)
         if isinstance(callback, _OneByOne):
             return cls(callback.function, (*callback.axes, axis), callback.avals)
         return cls(callback, (axis,), avals)
 
-    def __call__(self, *args: Any) -> list[Any]:
+    def __call__(self, *args: object) -> list[Any]:
         sizes = [size for _, size in self.axes]
         outs = [np.empty((*sizes[::-1], *a.shape), a.dtype) for a in self.avals]
         operands = list(map(np.asarray, args))
@@ -217,7 +226,8 @@ class _Effectful(_Callback):
 
     __slots__ = ()
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, callback: Any, result_avals: Any, **params: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, callback: object,
+              result_avals: Sequence[ShapedArray], **params: object) -> Any:
         if params["ordered"] and self.kind == "io":
             raise ValueError("Cannot `vmap` ordered IO callback.\n  The order of the elements is not defined.")
         moved = [x if d is None else array_ops.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
@@ -236,7 +246,7 @@ class IOCallback(_Effectful):
     multiple_results = True
     kind = "io"
 
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
         if all(type(t) is Zero for t in tangents):
             outs = self.call(*primals, **params)
             return outs, tuple(typeof(y).zero for y in outs)
@@ -252,10 +262,10 @@ class DebugCallback(_Effectful):
     name = "debug_callback"
     kind = "debug"
 
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
         return self.call(*primals, **params), ()
 
-    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+    def batch(self, axis: Axis, args: Any, dims: Any, **params: Any) -> Any:
         if not params["partitioned"]:
             return super().batch(axis, args, dims, **params)
         # How much of a batch a device has is not known here.
@@ -270,8 +280,8 @@ io_callback_p = IOCallback()
 debug_callback_p = DebugCallback()
 
 
-def _flat_call(callback: Callable[..., Any], tree: Any, out_tree: Any) -> Callable[..., Any]:
-    def flat(*leaves: Any) -> list[Any]:
+def _flat_call(callback: Callable[..., object], tree: PyTreeDef, out_tree: PyTreeDef) -> Callable[..., Any]:
+    def flat(*leaves: Array) -> list[Any]:
         args, kwargs = pytrees.tree_unflatten(tree, leaves)
         out = callback(*args, **kwargs)
         leaves_out, found = pytrees.tree_flatten(out)
@@ -282,7 +292,7 @@ def _flat_call(callback: Callable[..., Any], tree: Any, out_tree: Any) -> Callab
     return flat
 
 
-def _result_avals(result_shape_dtypes: Any) -> tuple[tuple[ShapedArray, ...], Any]:
+def _result_avals(result_shape_dtypes: object) -> tuple[tuple[ShapedArray, ...], Any]:
     leaves, tree = pytrees.tree_flatten(result_shape_dtypes)
     if any(dtypes.canonicalize_dtype(x.dtype) != x.dtype for x in leaves):
         raise ValueError("result_shape_dtypes cannot specify 64-bit types when `jax_enable_x64` is disabled")
@@ -290,8 +300,8 @@ def _result_avals(result_shape_dtypes: Any) -> tuple[tuple[ShapedArray, ...], An
 
 
 @tracebacks.api_boundary
-def pure_callback(callback: Callable[..., Any], result_shape_dtypes: Any, *args: Any, sharding: Any = None,
-                  vmap_method: str | None = None, **kwargs: Any) -> Any:
+def pure_callback(callback: Callable[..., object], result_shape_dtypes: object, *args: Array, sharding: object = None,
+                  vmap_method: str | None = None, **kwargs: object) -> Any:
     """Call a Python function on host arrays, from inside a program; the function must have no side effects.
 
     result_shape_dtypes: the results' tree, with objects that have shape and dtype as leaves.
@@ -315,8 +325,8 @@ def pure_callback(callback: Callable[..., Any], result_shape_dtypes: Any, *args:
 
 
 @tracebacks.api_boundary
-def io_callback(callback: Callable[..., Any], result_shape_dtypes: Any, *args: Any, sharding: Any = None,
-                ordered: bool = False, **kwargs: Any) -> Any:
+def io_callback(callback: Callable[..., object], result_shape_dtypes: object, *args: Array, sharding: object = None,
+                ordered: bool = False, **kwargs: object) -> Any:
     """Call a Python function on host arrays, from inside a program; the function may have side effects.
 
     result_shape_dtypes: the results' tree, with objects that have shape and dtype as leaves; None for no results.
@@ -333,8 +343,8 @@ def io_callback(callback: Callable[..., Any], result_shape_dtypes: Any, *args: A
     return pytrees.tree_unflatten(out_tree, outs)
 
 
-def debug_callback(callback: Callable[..., Any] | None = None, *args: Any, ordered: bool = False, partitioned: bool = False,
-                   **kwargs: Any) -> Any:
+def debug_callback(callback: Callable[..., object] | None = None, *args: Array, ordered: bool = False, partitioned: bool = False,
+                   **kwargs: object) -> Any:
     """Call a Python function on arrays, from inside a program, for its side effect; what it returns is ignored.
 
     Arguments that are no arrays, such as strings, go to it as they are. Under vmap it is called for each element; under
@@ -356,7 +366,7 @@ def debug_callback(callback: Callable[..., Any] | None = None, *args: Any, order
     return None
 
 
-def _debug_callback(ordered: bool, partitioned: bool, callback: Callable[..., Any], /, *args: Any, **kwargs: Any) -> None:
+def _debug_callback(ordered: bool, partitioned: bool, callback: Callable[..., object], /, *args: Array, **kwargs: object) -> None:
     if not callable(callback):
         raise TypeError("first argument to jax.debug.callback must be callable, but got an object of type "
                         f"{type(callback)}")
@@ -366,7 +376,7 @@ def _debug_callback(ordered: bool, partitioned: bool, callback: Callable[..., An
     is_array = [isinstance(x, Tracer) or is_valid_type(x) for x in leaves]
     others = [None if a else x for x, a in zip(leaves, is_array, strict=True)]
 
-    def ignoring(*values: Any) -> list[Any]:
+    def ignoring(*values: Array) -> list[Any]:
         known = iter(values)
         filled = [next(known) if a else x for x, a in zip(others, is_array, strict=True)]
         args, kwargs = pytrees.tree_unflatten(tree, filled)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
-from typing import Any, NoReturn, final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, final
 
 from teucer._base import errors, tracebacks
 from teucer._core.calls import FlatFunction, check_callable
@@ -17,6 +17,11 @@ from teucer._lower.context import emit_function
 from teucer._transform.jit_calls import hoist_consts
 from teucer._trees import pytrees
 from teucer.lax._attributes import attribute
+
+if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import Array
+    from teucer._lower.context import Context
 
 __all__ = ["composite", "composite_p"]
 
@@ -33,22 +38,22 @@ class Composite(Primitive):
     higher_order = True
     mergeable = False
 
-    def types(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+    def types(self, *avals: Any, jaxpr: ClosedJaxpr, **params: object) -> Any:
         return tuple(jaxpr.out_avals)
 
-    def effects(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+    def effects(self, *avals: ShapedArray, jaxpr: ClosedJaxpr, **params: object) -> Any:
         return jaxpr.effects
 
-    def evaluate(self, *args: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+    def evaluate(self, *args: Array, jaxpr: ClosedJaxpr, **params: object) -> Any:
         return tuple(jaxpr(*args))
 
-    def lower(self, ctx: Any, *values: Any, jaxpr: ClosedJaxpr, name: str, version: int, attributes: Any) -> Any:
+    def lower(self, ctx: Context, *values: Any, jaxpr: ClosedJaxpr, name: str, version: int, attributes: Any) -> Any:
         listed = ", ".join(f"{key} = {value}" for key, value in attributes)
         return ctx.op("stablehlo.composite", (*ctx.scalars.values(), *values), jaxpr.out_avals,
                       f"composite_attributes = {{{listed}}}, decomposition = @{emit_function(ctx, name, jaxpr)}, "
                       f'name = "{name}", version = {version} : i32')
 
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> NoReturn:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> NoReturn:
         raise ValueError("JVP rule for composite not implemented. You can use `jax.custom_jvp` to add support.\n"
                          f"  composite: {params['name']}")
 
@@ -56,7 +61,7 @@ class Composite(Primitive):
 composite_p = Composite()
 
 
-def composite(decomposition: Callable[..., Any], name: str, version: int = 0) -> Callable[..., Any]:
+def composite(decomposition: Callable[..., object], name: str, version: int = 0) -> Callable[..., Any]:
     """A function that is in the program as the operation `name`, which a compiler may have a better way for than decomposition.
 
     decomposition: a function of arrays, or trees of them, by position. Keyword arguments are known while tracing, and are the
@@ -79,7 +84,7 @@ def composite(decomposition: Callable[..., Any], name: str, version: int = 0) ->
 
     @functools.wraps(decomposition)
     @tracebacks.api_boundary
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: Array, **kwargs: Any) -> Any:
         leaves, tree = pytrees.tree_flatten(args)
         f = FlatFunction(functools.partial(decomposition, **kwargs), tree, "composite", named=decomposition)
         jaxpr, consts = stage_flat(f, [typeof(x) for x in leaves], f.info)
@@ -95,7 +100,7 @@ def composite(decomposition: Callable[..., Any], name: str, version: int = 0) ->
     return call
 
 
-def _attribute(name: str, value: Any) -> str:
+def _attribute(name: str, value: Array) -> str:
     """A value as the text of an MLIR attribute."""
     try:
         return attribute(value)

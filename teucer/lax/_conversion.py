@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import operator
 import warnings
-from typing import Any, final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -21,6 +22,11 @@ from teucer._trees import pytrees
 from teucer.lax import _structure
 from teucer.lax._families import FLOAT, check_dtypes
 from teucer.lax._structure import Linear, convert_element_type_p
+
+if TYPE_CHECKING:
+    from teucer._core.primitive import Axis
+    from teucer._core.typing import Dims
+    from teucer._lower.context import Context
 
 __all__ = ["bitcast_convert_type", "bitcast_convert_type_p", "convert_element_type", "convert_element_type_p", "copy_p",
            "reduce_precision", "reduce_precision_p", "stop_gradient", "stop_gradient_p"]
@@ -55,7 +61,7 @@ def convert_element_type(operand: ArrayLike, new_dtype: Any) -> Array:
     return _structure.convert_element_type(operand, new_dtype)
 
 
-def _of_number(x: Any, dtype: Any) -> Any:
+def _of_number(x: Any, dtype: DTypeLike) -> Any:
     """A number of Python that its own dtype may not hold, ready to be converted.
 
     Raises TypeError for a complex number that is to be real.
@@ -72,7 +78,7 @@ def _of_number(x: Any, dtype: Any) -> Any:
     return wrapped - (1 << bits) if dtypes.iinfo(dtype).min < 0 and wrapped >> (bits - 1) else wrapped
 
 
-def _checked_dtype(dtype: Any, op: str) -> Any:
+def _checked_dtype(dtype: DTypeLike, op: str) -> Any:
     """A dtype that the user gave, at the widths in force."""
     return dtypes.canonicalize_dtype(dtypes.check_user_dtype_supported(dtype, op), allow_extended_dtype=True)
 
@@ -89,7 +95,7 @@ class BitcastConvertType(Primitive):
     name = "bitcast_convert_type"
     cost = FUSED
 
-    def types(self, x: Any, *, new_dtype: Any) -> Any:
+    def types(self, x: ShapedArray, *, new_dtype: Any) -> Any:
         old, new = dtypes.bit_width(x.dtype), dtypes.bit_width(new_dtype)
         shape = x.shape
         if old > new:
@@ -107,24 +113,24 @@ class BitcastConvertType(Primitive):
                             f"new_dtype={new_dtype.name}. Consider using the arr.view() method instead.")
         return (ShapedArray(shape, new_dtype),)
 
-    def shard(self, x: Any, **params: Any) -> Any:
+    def shard(self, x: ShapedArray, **params: object) -> Any:
         same = dtypes.bit_width(x.dtype) >= dtypes.bit_width(params["new_dtype"])
         return Labels([every(x) if same else whole(x, (x.ndim - 1,))], [every(x)])
 
-    def lower(self, ctx: Any, x: Any, *, new_dtype: Any) -> Any:
+    def lower(self, ctx: Context, x: Any, *, new_dtype: DTypeLike) -> Any:
         return (hlo.bitcast_convert(ctx, x, ctx.avals_out[0]),)
 
-    def jvp(self, primals: Any, tangents: Any, *, new_dtype: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], *, new_dtype: DTypeLike) -> Any:
         outs = self.call(*primals, new_dtype=new_dtype)
         return outs, (typeof(outs[0]).zero,)
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, new_dtype: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Any, *, new_dtype: DTypeLike) -> Any:
         return self.call(_structure.moveaxis(args[0], dims[0], 0), new_dtype=new_dtype), (0,)
 
     padded = Primitive.through
 
 
-def _has_no_bits(dtype: Any) -> bool:
+def _has_no_bits(dtype: DTypeLike) -> bool:
     return dtype == np.bool_ or dtypes.issubdtype(dtype, np.complexfloating)
 
 
@@ -139,7 +145,7 @@ class ReducePrecision(Linear):
     name = "reduce_precision"
     cost = FUSED
 
-    def types(self, x: Any, *, exponent_bits: int, mantissa_bits: int) -> Any:
+    def types(self, x: ShapedArray, *, exponent_bits: int, mantissa_bits: int) -> Any:
         check_dtypes("reduce_precision", FLOAT, (x,))
         if exponent_bits < 1:
             raise ValueError(f"reduce_precision: exponent_bits must be positive (C1); got {exponent_bits}.")
@@ -153,10 +159,10 @@ class ReducePrecision(Linear):
         return (ctx.op1("stablehlo.reduce_precision", (x,), ctx.avals_out[0],
                         f"exponent_bits = {exponent_bits} : i32, mantissa_bits = {mantissa_bits} : i32"),)
 
-    def transpose(self, cts: Any, x: Any, **params: Any) -> Any:
+    def transpose(self, cts: Sequence[object], x: ArrayLike, **params: object) -> Any:
         return self.call(*cts, **params)
 
-    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, **params: object) -> Any:
         return self.call(*args, **params), dims
 
     padded = Primitive.through
@@ -171,18 +177,18 @@ class Copy(Linear):
     cost = FUSED
     mergeable = False
 
-    def types(self, x: Any) -> Any:
+    def types(self, x: ShapedArray) -> Any:
         return (x,)
 
     shard = partition.aligned
 
-    def lower(self, ctx: Any, x: Any) -> Any:
+    def lower(self, ctx: Context, x: Any) -> Any:
         return hlo.optimization_barrier(ctx, (x,))
 
-    def transpose(self, cts: Any, x: Any) -> Any:
+    def transpose(self, cts: Sequence[object], x: ArrayLike) -> Any:
         return self.call(*cts)
 
-    def batch(self, axis: Any, args: Any, dims: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims) -> Any:
         return self.call(*args), dims
 
     padded = Primitive.through
@@ -197,26 +203,26 @@ class StopGradient(Primitive):
     linear_in = "sum"
     cost = FUSED
 
-    def types(self, x: Any) -> Any:
+    def types(self, x: ShapedArray) -> Any:
         return (x,)
 
     shard = partition.aligned
 
-    def lower(self, ctx: Any, x: Any) -> Any:
+    def lower(self, ctx: Context, x: object) -> Any:
         return (x,)
 
-    def jvp(self, primals: Any, tangents: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object]) -> Any:
         outs = self.call(*primals)
         return outs, (typeof(outs[0]).zero,)
 
-    def transpose(self, cts: Any, x: Any) -> Any:
+    def transpose(self, cts: Sequence[object], x: ArrayLike) -> Any:
         # Of a tangent it is the identity: what it stops is differentiation, which has been done.
         return tuple(cts)
 
-    def batch(self, axis: Any, args: Any, dims: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims) -> Any:
         return self.call(*args), dims
 
-    def simplify(self, known: Any, x: Any) -> Any:
+    def simplify(self, known: object, x: ArrayLike) -> Any:
         return x
 
     padded = Primitive.through
@@ -256,7 +262,7 @@ def reduce_precision(operand: float | ArrayLike, exponent_bits: int, mantissa_bi
                                    mantissa_bits=operator.index(mantissa_bits))[0]
 
 
-def stop_gradient(x: Any) -> Array:
+def stop_gradient(x: ArrayLike) -> Array:
     """x, with derivative zero: what is computed from it counts as constant in differentiation.
 
     x: an array, or a pytree of arrays  ->  the same

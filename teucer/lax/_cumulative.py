@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
-from typing import Any, final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -22,6 +22,12 @@ from teucer.lax._identities import identity_of
 from teucer.lax._reductions import scalar_body
 from teucer.lax._shapes import rev
 
+if TYPE_CHECKING:
+    from teucer._core.primitive import Axis
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import ArrayLike
+    from teucer._lower.context import Context
+
 __all__ = ["cumlogsumexp", "cumlogsumexp_p", "cummax", "cummax_p", "cummin", "cummin_p", "cumprod", "cumprod_p", "cumsum",
            "cumsum_p"]
 
@@ -35,11 +41,11 @@ class Cumulative(Primitive):
 
     __slots__ = ()
 
-    def __init__(self, name: str, accepts: Accepts, body: Callable[..., Any],
-                 start: Callable[[Any], Any], tangent: Callable[..., Any]) -> None:
+    def __init__(self, name: str, accepts: Accepts, body: Callable[..., object],
+                 start: Callable[[object], object], tangent: Callable[..., object]) -> None:
         self.name, self.accepts, self.body, self.start, self.tangent = name, accepts, body, start, tangent
 
-    def types(self, x: Any, *, axis: Any, reverse: Any) -> Any:
+    def types(self, x: ShapedArray, *, axis: int, reverse: object) -> Any:
         if axis < 0:
             raise ValueError(f"{self.name}: XLA operations do not allow negative axes.\n    axis: {axis}")
         if axis >= x.ndim:
@@ -49,7 +55,7 @@ class Cumulative(Primitive):
             raise TypeError(f"{self.name} does not accept dtype {x.dtype}. Accepted dtypes are subtypes of {kinds}.")
         return (x,)
 
-    def shard(self, x: Any, *, axis: int, **params: Any) -> Any:
+    def shard(self, x: ShapedArray, *, axis: int, **params: object) -> Any:
         return Labels([whole(x, (axis,))], [whole(x, (axis,))])
 
     def lower(self, ctx: Any, x: Any, *, axis: Any, reverse: Any) -> Any:
@@ -72,10 +78,10 @@ class Cumulative(Primitive):
         moved = prefixes(self.tangent, pair, axis)[1]
         return outs, (rev(moved, (axis,)) if reverse else moved,)
 
-    def batch(self, mapped: Any, args: Any, dims: Any, /, *, axis: Any, reverse: Any) -> Any:
+    def batch(self, mapped: Axis, args: Any, dims: Any, /, *, axis: Any, reverse: Any) -> Any:
         return self.call(*args, axis=axis + (axis >= dims[0]), reverse=reverse), dims
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, axis: Any,
+    def padded(self, sizes: Any, args: Sequence[Array], avals: Sequence[ShapedArray], outs: Sequence[Array], *, axis: object,
                reverse: Any) -> Any:
         (x,), (aval,) = args, avals
         # What is behind the elements comes first where the scan goes backwards.
@@ -90,19 +96,19 @@ class CumulativeSum(Cumulative):
     __slots__ = ()
     linear_in = "sum"
 
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
         return self.call(*primals, **params), self.call(*tangents, **params)
 
-    def transpose(self, cts: Any, x: Any, *, axis: Any, reverse: Any) -> Any:
+    def transpose(self, cts: Sequence[object], x: ArrayLike, *, axis: int, reverse: object) -> Any:
         return self.call(*cts, axis=axis, reverse=not reverse)
 
 
-def _product_tangent(a: Any, b: Any) -> Any:
+def _product_tangent(a: Array, b: Array) -> Any:
     mul, add = _elementwise.mul, _elementwise.add
     return [mul(a[0], b[0]), add(mul(a[1], b[0]), mul(a[0], b[1]))]
 
 
-def _weighted(y: Any, a: Any, b: Any, weight: Callable[[Any], Any]) -> Any:
+def _weighted(y: Array, a: Array, b: Array, weight: Callable[[Any], Any]) -> Any:
     """The tangent of y, made of a and b: each one's by its weight; if both are equal to y, by half."""
     eq, full = _elementwise.eq, _structure.full
     shape, kind = np.shape(y), typeof(a[1]).dtype
@@ -122,7 +128,7 @@ def _extreme_tangent(name: str) -> Callable[..., Any]:
     return combine
 
 
-def _logaddexp(a: Any, b: Any) -> Any:
+def _logaddexp(a: ArrayLike, b: ArrayLike) -> Any:
     """log(exp(a) + exp(b)), without overflow. Infinities of one sign give that infinity."""
     lax = _elementwise
     if dtypes.issubdtype(typeof(a).dtype, np.complexfloating):
@@ -132,7 +138,7 @@ def _logaddexp(a: Any, b: Any) -> Any:
     return lax.select(lax.ne(difference, difference), lax.add(a, b), smooth)
 
 
-def _complex_logaddexp(a: Any, b: Any) -> Any:
+def _complex_logaddexp(a: ArrayLike, b: ArrayLike) -> Any:
     """As `_logaddexp`; the imaginary part is brought to (-pi, pi]."""
     lax = _elementwise
     greater = lax.select(lax.gt(lax.real(a), lax.real(b)), a, b)
@@ -144,7 +150,7 @@ def _complex_logaddexp(a: Any, b: Any) -> Any:
     return lax.complex(lax.real(out), lax.atan2(lax.sin(angle), lax.cos(angle)))
 
 
-def _logaddexp_tangent(a: Any, b: Any) -> Any:
+def _logaddexp_tangent(a: Array, b: Array) -> Any:
     y = _logaddexp(a[0], b[0])
     return [y, _weighted(y, a, b, lambda p: _elementwise.exp(_elementwise.sub(p, y)))]
 
@@ -153,7 +159,7 @@ def _by(op: str) -> tuple[Callable[..., Any], Callable[[Any], Any]]:
     return (lambda ctx: scalar_body(ctx, op)), (lambda dtype: identity_of(op, dtype))
 
 
-def _logaddexp_body(ctx: Any) -> Callable[..., Any]:
+def _logaddexp_body(ctx: Context) -> Callable[..., Any]:
     return lambda a, b: ctx.trace(lambda x, y: (_logaddexp(x, y),), a, b)
 
 
@@ -164,7 +170,7 @@ cummin_p = Cumulative("cummin", NUMERIC, *_by("minimum"), _extreme_tangent("min"
 cumlogsumexp_p = Cumulative("cumlogsumexp", INEXACT, _logaddexp_body, lambda dtype: -np.inf, _logaddexp_tangent)
 
 
-def _cumulative(primitive: Any, operand: Any, axis: int, reverse: bool) -> Any:
+def _cumulative(primitive: Primitive, operand: ArrayLike, axis: int, reverse: bool) -> Any:
     return primitive.call(operand, axis=operator.index(axis), reverse=bool(reverse))[0]
 
 

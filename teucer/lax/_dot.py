@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -30,6 +30,9 @@ from teucer.lax._precision import (
     storage_of,
 )
 from teucer.lax._structure import convert_element_type, transpose
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Aval, Params
 
 __all__ = ["DotDimensionNumbers", "batch_matmul", "dot", "dot_general", "dot_general_p", "output_dtype", "remaining"]
 
@@ -89,7 +92,7 @@ def _check(lhs: Any, rhs: Any, dimension_numbers: Any) -> None:
                         f"    rhs: {rhs.str_short(short_dtypes=True)}\n    dimension_numbers: {dimension_numbers}")
 
 
-def _mismatch(lhs: Any, rhs: Any, dimension_numbers: Any) -> str | None:
+def _mismatch(lhs: Array, rhs: Array, dimension_numbers: Any) -> str | None:
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
     if len(lhs_batch) != len(rhs_batch):
         return (f"equal numbers of lhs_batch and rhs_batch dimensions, got lhs_batch {lhs_batch} and rhs_batch {rhs_batch}.")
@@ -102,7 +105,7 @@ def _mismatch(lhs: Any, rhs: Any, dimension_numbers: Any) -> str | None:
     return None
 
 
-def _moved(lhs: Any, rhs: Any, *, dimension_numbers: Any, **params: Any) -> float:
+def _moved(lhs: Array, rhs: Array, *, dimension_numbers: object, **params: object) -> float:
     from teucer._targets.cpu.products import gains_by_rows  # with the CPU's target, which alone asks
     # XLA takes axes as batch, kept, contracted (rhs: contracted, kept), those of matrices either way, and copies the rest.
     left, right = roles_of((lhs.ndim, rhs.ndim), dimension_numbers)
@@ -128,8 +131,8 @@ class DotGeneral(Primitive):
     keeps_reduced = False
     cost = Cost(moves=_moved)
 
-    def types(self, lhs: Any, rhs: Any, *, dimension_numbers: Any, precision: Any,
-              preferred_element_type: Any, out_sharding: Any = None) -> Any:
+    def types(self, lhs: Any, rhs: Any, *, dimension_numbers: object, precision: object,
+              preferred_element_type: DTypeLike, out_sharding: object = None) -> Any:
         _check(lhs, rhs, dimension_numbers)
         _check_sums(lhs, rhs, dimension_numbers, out_sharding)
         left, right = roles_of((lhs.ndim, rhs.ndim), dimension_numbers)
@@ -138,7 +141,7 @@ class DotGeneral(Primitive):
         weak = lhs.weak_type and rhs.weak_type and preferred_element_type is None
         return (ShapedArray(shape, dtype, weak, sharding=typed(out_sharding, len(shape))),)
 
-    def shard(self, lhs: Any, rhs: Any, *, dimension_numbers: Any, **params: Any) -> Any:
+    def shard(self, lhs: Aval, rhs: Aval, *, dimension_numbers: Any, **params: object) -> Any:
         (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
         shared = dict(zip((*rhs_contract, *rhs_batch), (*lhs_contract, *lhs_batch), strict=True))
         right = tuple(shared.get(i, ("rhs", i)) for i in range(rhs.ndim))
@@ -146,8 +149,8 @@ class DotGeneral(Primitive):
         out = (*left_roles.batch, *left_roles.kept, *(right[i] for i in right_roles.kept))
         return Labels([every(lhs), right], [out])
 
-    def lower(self, ctx: Any, lhs: Any, rhs: Any, *, dimension_numbers: Any, precision: Any,
-              preferred_element_type: Any, out_sharding: Any = None) -> Any:
+    def lower(self, ctx: Any, lhs: Any, rhs: Any, *, dimension_numbers: Any, precision: object,
+              preferred_element_type: DTypeLike, out_sharding: object = None) -> Any:
         (aval,) = ctx.avals_out
         result = aval.dtype
         if lhs.dtype != rhs.dtype and not (_is_float8(lhs.dtype) and _is_float8(rhs.dtype)):
@@ -161,10 +164,10 @@ class DotGeneral(Primitive):
         out = hlo.dot_general(ctx, lhs, rhs, contract, batch, ShapedArray(aval.shape, result), options)
         return (hlo.convert(ctx, out, aval.dtype),)
 
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
         return bilinear_jvp(self, primals, tangents, params)
 
-    def transpose(self, cts: Any, lhs: Any, rhs: Any, *, dimension_numbers: Any,
+    def transpose(self, cts: Sequence[object], lhs: object, rhs: Any, *, dimension_numbers: Any,
                   **params: Any) -> Any:
         (ct,) = cts
         if type(lhs) is Undefined:
@@ -172,7 +175,7 @@ class DotGeneral(Primitive):
         return None, self._transpose_rhs(ct, lhs, rhs.aval, dimension_numbers, params)
 
     def _transpose_lhs(self, ct: Any, lhs: Any, rhs: Any, dimension_numbers: Any,
-                       params: Any) -> Any:
+                       params: Params) -> Any:
         left, right = roles_of((lhs.ndim, np.ndim(rhs)), dimension_numbers)
         n_batch, ndim = len(left.batch), np.ndim(ct)
         ct_batch, ct_right = tuple(range(n_batch)), tuple(range(ndim - len(right.kept), ndim))
@@ -183,7 +186,7 @@ class DotGeneral(Primitive):
         return _as_operand(out, lhs, order)
 
     def _transpose_rhs(self, ct: Any, lhs: Any, rhs: Any, dimension_numbers: Any,
-                       params: Any) -> Any:
+                       params: Params) -> Any:
         left, right = roles_of((np.ndim(lhs), rhs.ndim), dimension_numbers)
         n_batch = len(left.batch)
         ct_batch, ct_left = tuple(range(n_batch)), tuple(range(n_batch, n_batch + len(left.kept)))
@@ -211,8 +214,8 @@ class DotGeneral(Primitive):
         outs = self.call(lhs, rhs, dimension_numbers=((lhs_contract, rhs_contract), (lhs_batch, rhs_batch)), **params)
         return outs, (out_dim,)
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, dimension_numbers: Any,
-               **params: Any) -> Any:
+    def padded(self, sizes: Any, args: Sequence[object], avals: Sequence[Aval], outs: Sequence[Array], *, dimension_numbers: Any,
+               **params: object) -> Any:
         # Both, since zero times what is behind the elements of the other may be NaN.
         xs = [sizes.mask(x, aval, 0, axes) for x, aval, axes in zip(args, avals, dimension_numbers[0], strict=True)]
         return self.call(*xs, dimension_numbers=dimension_numbers, **params)
@@ -238,7 +241,7 @@ def _check_sums(lhs: Any, rhs: Any, dimension_numbers: Any, out_sharding: Any) -
 dot_general_p = DotGeneral()
 
 
-def bilinear_jvp(primitive: Primitive, primals: Any, tangents: Any, params: Any) -> Any:
+def bilinear_jvp(primitive: Primitive, primals: Sequence[Array], tangents: Sequence[object], params: Params) -> Any:
     """The forward rule of a primitive that is linear in each of its two operands."""
     outs = primitive.call(*primals, **params)
     (x, y), (tx, ty) = primals, tangents
@@ -252,12 +255,13 @@ def bilinear_jvp(primitive: Primitive, primals: Any, tangents: Any, params: Any)
     return outs, (tangent,)
 
 
-def _names_along(aval: Any, axes: Sequence[int]) -> frozenset[Any]:
+def _names_along(aval: ShapedArray, axes: Sequence[int]) -> frozenset[Any]:
     """The mesh axes over which some axes of an array lie."""
     return frozenset(n for i in axes for n in entry_names(aval.partition.spec[i])) if aval.partition is not None else frozenset()
 
 
-def cotangent_sharding(aval: Any, order: Sequence[int], operands: Sequence[Any], contracted: Sequence[Sequence[int]]) -> Any:
+def cotangent_sharding(aval: ShapedArray, order: Sequence[int], operands: Sequence[Array],
+                       contracted: Sequence[Sequence[int]]) -> Any:
     """The sharding of a product that is the cotangent of an operand of type `aval`, whose axis i is axis order[i] of it.
 
     contracted: the axes of each factor that the product contracts.
@@ -274,13 +278,13 @@ def cotangent_sharding(aval: Any, order: Sequence[int], operands: Sequence[Any],
     return partitioned[0].with_spec(()) if partitioned else None
 
 
-def _as_operand(out: Any, aval: Any, axes: Any) -> Any:
+def _as_operand(out: Any, aval: ShapedArray, axes: Any) -> Any:
     """A cotangent whose axis i is axis axes[i] of the operand, as the operand has them, in its dtype."""
     out = transpose(out, tuple(int(i) for i in np.argsort(axes)))
     return out if typeof(out).dtype == aval.dtype else convert_element_type(out, aval.dtype, aval.weak_type)
 
 
-def _past(dim: int | None, axes: Any) -> tuple[int, ...]:
+def _past(dim: int | None, axes: Sequence[int]) -> tuple[int, ...]:
     """Axes of an unbatched operand as axes of the batched one."""
     return tuple(axes) if dim is None else tuple(d + (d >= dim) for d in axes)
 
@@ -294,14 +298,14 @@ def _axes(groups: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple(map(operator.index, lhs)), tuple(map(operator.index, rhs))
 
 
-def element_type_of(preferred: Any, op: str) -> Any:
+def element_type_of(preferred: object, op: str) -> Any:
     """The parameter preferred_element_type as a dtype of the enabled precision, or None."""
     return None if preferred is None else dtypes.check_user_dtype_supported(preferred, op)
 
 
-def dot_general(lhs: ArrayLike, rhs: ArrayLike, dimension_numbers: Any, precision: Any = None,
+def dot_general(lhs: ArrayLike, rhs: ArrayLike, dimension_numbers: Any, precision: object = None,
                 preferred_element_type: DTypeLike | None = None, *,
-                out_sharding: Any = None) -> Array:
+                out_sharding: object = None) -> Array:
     """Product of lhs and rhs along contracted and batch axes.
 
     dimension_numbers: ((lhs_contract, rhs_contract), (lhs_batch, rhs_batch)), axes counted from the front.
@@ -323,8 +327,8 @@ def dot_general(lhs: ArrayLike, rhs: ArrayLike, dimension_numbers: Any, precisio
                               out_sharding=out_sharding)[0]
 
 
-def dot(lhs: ArrayLike, rhs: ArrayLike, *, dimension_numbers: Any = None, precision: Any = None,
-        preferred_element_type: DTypeLike | None = None, out_sharding: Any = None) -> Array:
+def dot(lhs: ArrayLike, rhs: ArrayLike, *, dimension_numbers: object = None, precision: object = None,
+        preferred_element_type: DTypeLike | None = None, out_sharding: object = None) -> Array:
     """Vector-vector, matrix-vector or matrix-matrix product; with dimension_numbers, `dot_general`.
 
     Raises ValueError for other ranks without dimension_numbers, TypeError if contracted axes differ in size.
@@ -343,7 +347,7 @@ def dot(lhs: ArrayLike, rhs: ArrayLike, *, dimension_numbers: Any = None, precis
     return dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type, out_sharding=out_sharding)
 
 
-def batch_matmul(lhs: Array, rhs: Array, precision: Any = None) -> Array:
+def batch_matmul(lhs: Array, rhs: Array, precision: object = None) -> Array:
     """Products of matrices in the last two axes; the axes before them agree.
 
     Raises ValueError for operands of fewer than two axes or of different numbers of axes.

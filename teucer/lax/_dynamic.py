@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -23,12 +23,16 @@ from teucer.lax._joining import concatenate, stack, unstack
 from teucer.lax._shapes import expand_dims, squeeze
 from teucer.lax._structure import canonical_axis, canonical_shape
 
+if TYPE_CHECKING:
+    from teucer._core.typing import Aval, Size
+    from teucer._lower.context import Context
+
 __all__ = ["dynamic_index_in_dim", "dynamic_slice", "dynamic_slice_in_dim", "dynamic_slice_p",
            "dynamic_update_index_in_dim", "dynamic_update_slice", "dynamic_update_slice_in_dim",
            "dynamic_update_slice_p", "index_take"]
 
 
-def _check_starts(op: str, x: Any, starts: Sequence[Any]) -> None:
+def _check_starts(op: str, x: Array, starts: Sequence[Any]) -> None:
     if len(starts) != x.ndim:
         raise ValueError(f"{op}: Length of slice indices must match number of operand dimensions ({len(starts)} vs {x.shape})")
     if any(s.shape for s in starts):
@@ -38,12 +42,12 @@ def _check_starts(op: str, x: Any, starts: Sequence[Any]) -> None:
                         f"{', '.join(s.dtype.name for s in starts)}")
 
 
-def _vector(axis: Any, starts: Sequence[Any], dims: Sequence[int | None]) -> Any:
+def _vector(axis: Any, starts: Sequence[object], dims: Sequence[int | None]) -> Any:
     """Scalar indices, batched or not, as a batch of index vectors."""
     return stack([array_ops.to_axis(s, d, axis.size, 0) for s, d in zip(starts, dims, strict=True)], 1)
 
 
-def _with_zero(starts: Sequence[Any], at: int) -> list[Any]:
+def _with_zero(starts: Sequence[object], at: int) -> list[Any]:
     zero = np.zeros((), typeof(starts[0]).dtype if starts else np.int32)
     return [*starts[:at], zero, *starts[at:]]
 
@@ -60,7 +64,7 @@ class DynamicSlice(Primitive):
     linear_in = (0,)
     cost = FUSED
 
-    def types(self, x: Any, *starts: Any, slice_sizes: Any) -> Any:
+    def types(self, x: Any, *starts: Any, slice_sizes: Sequence[int]) -> Any:
         _check_starts("dynamic_slice", x, starts)
         if len(slice_sizes) != x.ndim:
             raise TypeError("dynamic_slice slice_sizes must have length equal to the number of dimensions of the operand, got "
@@ -75,14 +79,14 @@ class DynamicSlice(Primitive):
 
     shard = partition.aligned
 
-    def lower(self, ctx: Any, x: Any, *starts: Any, slice_sizes: Any) -> Any:
+    def lower(self, ctx: Context, x: Any, *starts: Any, slice_sizes: Sequence[int]) -> Any:
         return (hlo.dynamic_slice(ctx, x, starts, slice_sizes),)
 
-    def jvp(self, primals: Any, tangents: Any, *, slice_sizes: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], *, slice_sizes: Sequence[int]) -> Any:
         outs = self.call(*primals, slice_sizes=slice_sizes)
         return outs, self.call(tangents[0], *primals[1:], slice_sizes=slice_sizes)
 
-    def transpose(self, cts: Any, x: Any, *starts: Any, slice_sizes: Any) -> Any:
+    def transpose(self, cts: Sequence[object], x: Array, *starts: object, slice_sizes: Sequence[int]) -> Any:
         zeros = _structure.zeros(x.aval.strengthen())
         return (dynamic_update_slice_p.call(zeros, *cts, *starts)[0], *(None for _ in starts))
 
@@ -96,7 +100,8 @@ class DynamicSlice(Primitive):
                               dimension_numbers=GatherDimensionNumbers(every, (), every), fill_value=None,
                               indices_are_sorted=True, unique_indices=True, mode=GatherScatterMode.CLIP)
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, slice_sizes: Any) -> Any:
+    def padded(self, sizes: Any, args: Sequence[Array], avals: Sequence[Aval],
+               outs: Sequence[Array], *, slice_sizes: object) -> Any:
         x, *starts = args
         return (sizes.window(x, sizes.clamped(starts, avals[0].shape, slice_sizes), slice_sizes, fits=True),)
 
@@ -112,7 +117,7 @@ class DynamicUpdateSlice(Primitive):
     name = "dynamic_update_slice"
     linear_in = (0, 1)
 
-    def types(self, x: Any, update: Any, *starts: Any) -> Any:
+    def types(self, x: Any, update: Aval, *starts: Any) -> Any:
         if x.ndim != update.ndim:
             raise TypeError("dynamic_update_slice update must have the same rank as operand, got update shape "
                             f"{update.shape} for operand shape {x.shape}.")
@@ -127,15 +132,15 @@ class DynamicUpdateSlice(Primitive):
 
     shard = partition.aligned
 
-    def lower(self, ctx: Any, x: Any, update: Any, *starts: Any) -> Any:
+    def lower(self, ctx: Context, x: Any, update: Any, *starts: Any) -> Any:
         return (hlo.dynamic_update_slice(ctx, x, update, starts),)
 
-    def jvp(self, primals: Any, tangents: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object]) -> Any:
         outs = self.call(*primals)
         tx, tu = map(array_ops.instantiate, tangents[:2])
         return outs, self.call(tx, tu, *primals[2:])
 
-    def transpose(self, cts: Any, x: Any, update: Any, *starts: Any) -> Any:
+    def transpose(self, cts: Sequence[object], x: ArrayLike, update: ArrayLike, *starts: object) -> Any:
         (ct,) = cts
         shape = update.aval.shape if type(update) is Undefined else np.shape(update)
         ct_x = ct_update = None
@@ -156,7 +161,7 @@ class DynamicUpdateSlice(Primitive):
                                dimension_numbers=ScatterDimensionNumbers(every, (), every), indices_are_sorted=True,
                                unique_indices=True, mode=GatherScatterMode.CLIP, update_jaxpr=None, update_consts=())
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any) -> Any:
+    def padded(self, sizes: Any, args: Sequence[Array], avals: Sequence[Aval], outs: Sequence[Array]) -> Any:
         x, update, *starts = args
         starts = sizes.clamped(starts, avals[0].shape, avals[1].shape)
         inside = sizes.inside(avals[1].shape)
@@ -169,7 +174,7 @@ dynamic_slice_p = DynamicSlice()
 dynamic_update_slice_p = DynamicUpdateSlice()
 
 
-def _start_indices(op: str, operand: Any, start_indices: Any,
+def _start_indices(op: str, operand: ArrayLike, start_indices: Any,
                    allowed: bool | Sequence[bool]) -> list[Any]:
     """Start indices as scalars of one dtype of 32 bits or more, where `allowed` says for all axes or for each whether
     negative ones count from the end.
@@ -193,7 +198,7 @@ def _start_indices(op: str, operand: Any, start_indices: Any,
     return [_start(s, n, kind, wide, counted) for s, n, counted in zip(starts, shape, from_end, strict=True)]
 
 
-def _start(start: Any, size: Any, kind: Any, wide: Any, from_end: bool) -> Any:
+def _start(start: Array, size: Size, kind: object, wide: Any, from_end: bool) -> Any:
     """One start index. `kind` is the dtype of those that are arrays; `wide` the dtype that they get."""
     if isinstance(start, int) and not isinstance(start, bool):
         if start < 0 and not from_end:
@@ -230,7 +235,7 @@ def dynamic_slice(operand: ArrayLike, start_indices: ArrayLike | Sequence[ArrayL
     return dynamic_slice_p.call(operand, *starts, slice_sizes=canonical_shape(slice_sizes, "dynamic_slice"))[0]
 
 
-def dynamic_update_slice(operand: ArrayLike, update: ArrayLike, start_indices: Any, *,
+def dynamic_update_slice(operand: ArrayLike, update: ArrayLike, start_indices: Sequence[int], *,
                          allow_negative_indices: bool | Sequence[bool] = True) -> Array:
     """operand with the window at start_indices, which are clamped as by `dynamic_slice`, replaced by update.
 
@@ -296,7 +301,7 @@ def dynamic_update_index_in_dim(operand: ArrayLike, update: ArrayLike, index: Ar
     return dynamic_update_slice_in_dim(operand, update, index, at, allow_negative_indices=allow_negative_indices)
 
 
-def _along(operand: Any, axis: int, start: Any) -> list[Any]:
+def _along(operand: ArrayLike, axis: int, start: ArrayLike) -> list[Any]:
     starts: list[Any] = [0] * np.ndim(operand)
     starts[axis] = start
     return starts

@@ -5,8 +5,8 @@ And the other elementwise operations, which `_selection`, `_arithmetic` and `_co
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -58,6 +58,11 @@ from teucer.lax._programs import traced
 from teucer.lax._selection import *  # noqa: F403  as above
 from teucer.lax._selection import where_else
 
+if TYPE_CHECKING:
+    from teucer._core.primitive import Axis
+    from teucer._core.typing import Dims, DTypeLike
+    from teucer._lower.context import Context
+
 __all__ = [
     "AccuracyMode", "Tolerance", "acos", "acos_p", "acosh", "acosh_p", "asin", "asin_p", "asinh", "asinh_p", "atan",
     "atan2", "atan2_p", "atan_p", "atanh", "atanh_p", "cbrt", "cbrt_p", "cos", "cos_p", "cosh", "cosh_p", "exp",
@@ -75,21 +80,21 @@ cos: Function
 cosh: Function
 
 
-def _plus(x: Any, value: float) -> Any:
+def _plus(x: Array, value: float) -> Any:
     return add(x, scalar_like(x, value))
 
 
-def _times(value: float, x: Any) -> Any:
+def _times(value: float, x: Array) -> Any:
     return mul(scalar_like(x, value), x)
 
 
-def _one_minus(x: Any) -> Any:
+def _one_minus(x: Array) -> Any:
     return sub(scalar_like(x, 1), x)
 
 
 # Exponentials and logarithms
 
-def _exp2(x: Any) -> Any:
+def _exp2(x: Array) -> Any:
     if typeof(x).dtype.kind == "c":
         return exp(_times(math.log(2), x))
     # 2^n e^(r log 2) with n the nearest integer: e^(x log 2) would round x log 2, and 2^n is not exact by it. The power
@@ -101,7 +106,7 @@ def _exp2(x: Any) -> Any:
     return mul(mul(y, _power_of_two(half, info)), _power_of_two(sub(n, half), info))
 
 
-def _power_of_two(n: Any, info: Any) -> Any:
+def _power_of_two(n: object, info: Any) -> Any:
     """2^n as a float, from its bits."""
     integer = np.dtype(np.int32 if info.bits == 32 else np.int64)
     exponent = add(_structure.convert_element_type(n, integer), np.asarray(info.maxexp - 1, integer))
@@ -109,14 +114,14 @@ def _power_of_two(n: Any, info: Any) -> Any:
     return bitcast_convert_type_p.call(bits, new_dtype=typeof(n).dtype)[0]
 
 
-def _lower_log1p(ctx: Any, x: Any) -> Any:
+def _lower_log1p(ctx: Any, x: Array) -> Any:
     (aval,) = ctx.avals_out
     if aval.dtype != np.float64:
         return ctx.op1("stablehlo.log_plus_one", (x,), aval)
     return ctx.trace(lambda x: (_log1p(x),), x)[0]
 
 
-def _log1p(x: Any) -> Any:
+def _log1p(x: Array) -> Any:
     # XLA's own is off by 60 ulp in float64. Near 0, log(1 + x) = 2 atanh(s) with s = x / (2 + x).
     is_near = lt(abs(x), scalar_like(x, 0.4))
     s = div(x, _plus(x, 2))
@@ -127,18 +132,18 @@ def _log1p(x: Any) -> Any:
     return where_else(is_near, _times(2, add(s, mul(s, mul(s2, tail)))), log(_plus(x, 1)))
 
 
-def _lower_atanh(ctx: Any, x: Any) -> Any:
+def _lower_atanh(ctx: Any, x: Array) -> Any:
     if x.dtype != np.float64:
         return ctx.op1("chlo.atanh", (x,), ctx.avals_out[0])
     return ctx.trace(lambda x: (_times(0.5, sub(log1p(x), log1p(neg(x)))),), x)[0]
 
 
 def _lower_hyperbolic(name: str, sign_of_second: int) -> Any:
-    def lower(ctx: Any, x: Any) -> Any:
+    def lower(ctx: Any, x: Array) -> Any:
         y = ctx.op1(f"chlo.{name}", (x,), ctx.avals_out[0])
         return ctx.trace(lambda x, y: (far(x, y),), x, y)[0] if x.dtype in (np.float32, np.float64) else y
 
-    def far(x: Any, near: Any) -> Any:
+    def far(x: Array, near: object) -> Any:
         # XLA takes e^(x - log 2), whose exponent is rounded; e^(x / 2) squared is exacter.
         size = abs(x)
         root = exp(_times(0.5, size))
@@ -157,7 +162,7 @@ def _of_parts(f: Callable[[Any, Any], tuple[Any, Any]]) -> Function:
     return traced(lambda z: _arithmetic.complex(*f(_arithmetic.real(z), _arithmetic.imag(z))))
 
 
-def _hyperbolic(x: Any) -> tuple[Any, Any, Any]:
+def _hyperbolic(x: Array) -> tuple[Any, Any, Any]:
     """sinh(x) and cosh(x) without a factor, and that factor: e^(|x| / 2) where e^-|x| is too small to count, else 1."""
     size = abs(x)
     large = gt(size, scalar_like(x, 0.5 * math.log(2) * (dtypes.finfo(typeof(x).dtype).nmant + 3)))
@@ -166,14 +171,14 @@ def _hyperbolic(x: Any) -> tuple[Any, Any, Any]:
     return where_else(large, mul(sign(x), half), s), where_else(large, half, c), root
 
 
-def _sinh_and_cosh(x: Any) -> tuple[Any, Any]:
+def _sinh_and_cosh(x: Array) -> tuple[Any, Any]:
     """By e^|x| - 1, so that sinh is odd to the bit."""
     less = expm1(abs(x))
     power = _plus(less, 1)
     return mul(sign(x), _times(0.5, add(less, div(less, power)))), _times(0.5, add(power, div(scalar_like(x, 1), power)))
 
 
-def _product(x: Any, y: Any, factor: Any) -> Any:
+def _product(x: Array, y: Array, factor: object) -> Any:
     """x y factor, where a zero x or y is zero though another is infinite or nan."""
     one = scalar_like(x, 1)
     x_none, y_none = (eq(v, scalar_like(v, 0)) for v in (x, y))
@@ -181,38 +186,38 @@ def _product(x: Any, y: Any, factor: Any) -> Any:
     return mul(mul(x, y), where_else(_arithmetic.bitwise_or(x_none, y_none), one, factor))
 
 
-def _unit(x: Any) -> Any:
+def _unit(x: Array) -> Any:
     return where_else(ne(x, x), scalar_like(x, 1), sign(x))
 
 
-def _turned(angle: Any, x: Any, factor: Any) -> Any:
+def _turned(angle: object, x: Array, factor: object) -> Any:
     """cos(angle) x factor, infinite where x is, whatever the angle."""
     turn = cos(angle)
     lost = bitwise_and(ne(turn, turn), eq(abs(x), scalar_like(x, np.inf)))
     return _product(where_else(lost, scalar_like(x, 1), turn), x, factor)
 
 
-def _sin_of_parts(a: Any, b: Any) -> tuple[Any, Any]:
+def _sin_of_parts(a: ArrayLike, b: Array) -> tuple[Any, Any]:
     s, c, factor = _hyperbolic(b)
     return _product(sin(a), c, factor), _turned(a, s, factor)
 
 
-def _cos_of_parts(a: Any, b: Any) -> tuple[Any, Any]:
+def _cos_of_parts(a: ArrayLike, b: Array) -> tuple[Any, Any]:
     s, c, factor = _hyperbolic(b)
     return _turned(a, c, factor), neg(_product(sin(a), s, factor))
 
 
-def _sinh_of_parts(a: Any, b: Any) -> tuple[Any, Any]:
+def _sinh_of_parts(a: Array, b: ArrayLike) -> tuple[Any, Any]:
     s, c, factor = _hyperbolic(a)
     return _turned(b, s, factor), _product(sin(b), c, factor)
 
 
-def _cosh_of_parts(a: Any, b: Any) -> tuple[Any, Any]:
+def _cosh_of_parts(a: Array, b: ArrayLike) -> tuple[Any, Any]:
     s, c, factor = _hyperbolic(a)
     return _turned(b, c, factor), _product(sin(b), s, factor)
 
 
-def _tanh_of_parts(a: Any, b: Any) -> tuple[Any, Any]:
+def _tanh_of_parts(a: Array, b: Array) -> tuple[Any, Any]:
     far = gt(abs(a), scalar_like(a, 0.25 * math.log(2) * dtypes.finfo(typeof(a).dtype).maxexp))
     safe = where_else(far, scalar_like(a, 0), a)
     t, (s, c) = tan(b), _sinh_and_cosh(safe)
@@ -228,18 +233,18 @@ def _tanh_of_parts(a: Any, b: Any) -> tuple[Any, Any]:
     return where_else(eq(a, zero), a, re), where_else(eq(b, zero), b, im)
 
 
-def _tan_of_parts(a: Any, b: Any) -> tuple[Any, Any]:
+def _tan_of_parts(a: Array, b: Array) -> tuple[Any, Any]:
     # tan z = -i tanh(i z)
     re, im = _tanh_of_parts(neg(b), a)
     return im, neg(re)
 
 
-def _lower_complex_expm1(ctx: Any, z: Any) -> Any:
+def _lower_complex_expm1(ctx: Any, z: Array) -> Any:
     """e^a cos b - 1 = (e^a - 1) cos b - 2 sin(b / 2)^2. The terms cancel on a curve through 0: those of float32 are of float64."""
     a, b = (ctx.op1(f"stablehlo.{part}", (z,), ShapedArray(z.shape, np.finfo(z.dtype).dtype)) for part in ("real", "imag"))
     wide = ShapedArray(z.shape, np.dtype(np.float64))
 
-    def op(name: str, *xs: Any) -> Any:
+    def op(name: str, *xs: object) -> Any:
         return ctx.op1(f"stablehlo.{name}", xs, wide)
 
     c, d = (hlo.convert(ctx, v, wide.dtype) for v in (a, b))
@@ -249,13 +254,13 @@ def _lower_complex_expm1(ctx: Any, z: Any) -> Any:
     return ctx.trace(lambda *xs: (_complex_expm1(*xs),), a, b, hlo.convert(ctx, near, a.dtype))[0]
 
 
-def _complex_expm1(a: Any, b: Any, near: Any) -> Any:
+def _complex_expm1(a: Array, b: ArrayLike, near: object) -> Any:
     large = gt(a, scalar_like(a, 0.5 * math.log(2) * dtypes.finfo(typeof(a).dtype).maxexp))
     root = exp(_times(0.5, a))
     return _arithmetic.complex(where_else(large, _product(cos(b), root, root), near), _product(sin(b), root, root))
 
 
-def _log1p_of_parts(a: Any, b: Any) -> tuple[Any, Any]:
+def _log1p_of_parts(a: Array, b: Array) -> tuple[Any, Any]:
     # Near the circle |1 + z| = 1 by |1 + z|^2 - 1, else by the logarithm of |1 + z|.
     excess = _excess(a, b)
     near = lt(abs(excess), scalar_like(a, 0.5))
@@ -264,7 +269,7 @@ def _log1p_of_parts(a: Any, b: Any) -> tuple[Any, Any]:
     return where_else(near, _times(0.5, log1p(where_else(near, excess, scalar_like(a, 0)))), far), atan2(b, one)
 
 
-def _excess(a: Any, b: Any) -> Any:
+def _excess(a: Array, b: ArrayLike) -> Any:
     """2 a + a^2 + b^2, exact but for a rounding of the whole.
 
     Method: squares in parts that are exact, so that compilers may fuse them with sums, which are compensated. Ogita, Rump and
@@ -279,7 +284,7 @@ def _excess(a: Any, b: Any) -> Any:
     return add(total, error)
 
 
-def _exact_square(x: Any) -> tuple[Any, Any, Any]:
+def _exact_square(x: ArrayLike) -> tuple[Any, Any, Any]:
     """Three numbers whose sum is the square of x."""
     dtype = typeof(x).dtype
     bits = np.dtype(f"u{dtype.itemsize}")
@@ -289,7 +294,7 @@ def _exact_square(x: Any) -> tuple[Any, Any, Any]:
     return square(high), _times(2, mul(high, low)), square(low)
 
 
-def _bitcast(x: Any, dtype: Any) -> Any:
+def _bitcast(x: ArrayLike, dtype: DTypeLike) -> Any:
     return bitcast_convert_type_p.call(x, new_dtype=dtype)[0]
 
 
@@ -324,7 +329,7 @@ class Pow(Primitive):
     name = "pow"
     cost = FUSED
 
-    def types(self, x: Any, y: Any) -> Any:
+    def types(self, x: ShapedArray, y: ShapedArray) -> Any:
         for i, (aval, kinds) in enumerate(((x, (np.inexact,)), (y, (np.integer, np.inexact)))):
             if not any(dtypes.issubdtype(aval.dtype, kind) for kind in kinds):
                 listed = ("integer, " if i else "") + "floating, complexfloating"
@@ -342,7 +347,7 @@ class Pow(Primitive):
 
     shard = partition.aligned
 
-    def lower(self, ctx: Any, x: Any, y: Any) -> Any:
+    def lower(self, ctx: Context, x: Any, y: Any) -> Any:
         (aval,) = ctx.avals_out
         x, y = (hlo.broadcast_in_dim(ctx, hlo.convert(ctx, v, aval.dtype), aval.shape,
                                      range(len(aval.shape)) if v.shape else ()) for v in (x, y))
@@ -361,7 +366,7 @@ class Pow(Primitive):
             total = array_ops.add_cotangents(total, mul(u, mul(log(base), z)))
         return outs, (typeof(z).zero if total is None else total,)
 
-    def batch(self, axis: Any, args: Any, dims: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims) -> Any:
         return batch_elementwise(self, axis, args, dims, {})
 
     padded = Primitive.through

@@ -6,11 +6,14 @@ The passes over jaxprs (`teucer._optimize.passes`) ask the primitives for these 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from teucer._base import dtypes
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, ArrayLike, DTypeLike
 
 __all__ = ["ALL_BITS", "by_kind", "convert", "divide", "involution", "remainder", "shift", "unit"]
 
@@ -23,7 +26,7 @@ def unit(left: float | None, right: float | None) -> Callable[..., Any]:
 
     -0.0 is the unit of addition, since 0.0 + -0.0 is 0.0; of integers it is 0. A complex product with 1 is no identity.
     """
-    def simplify(known: Any, x: Any, y: Any) -> Any:
+    def simplify(known: Any, x: ArrayLike, y: ArrayLike) -> Any:
         for constant, number, other in ((known.constant(y), right, x), (known.constant(x), left, y)):
             if constant is not None and number is not None and _is(constant, number):
                 return other
@@ -41,9 +44,9 @@ def _is(literal: Any, number: float) -> bool:
     return bool(np.asarray(literal.val, dtype) == np.asarray(int(number)).astype(dtype))
 
 
-def involution(primitive: Callable[[], Any]) -> Callable[..., Any]:
+def involution(primitive: Callable[[], object]) -> Callable[..., Any]:
     """The rule of an operation that undoes itself."""
-    def simplify(known: Any, x: Any) -> Any:
+    def simplify(known: Any, x: ArrayLike) -> Any:
         made = known.made.get(x)
         return made.invars[0] if made is not None and made.primitive is primitive() else None
     return simplify
@@ -52,15 +55,15 @@ def involution(primitive: Callable[[], Any]) -> Callable[..., Any]:
 # --- Scalars ---------------------------------------------------------------------------------------------------------
 
 
-def by_kind(integers: Callable[..., Any] | None, floats: Callable[..., Any] | None = None) -> Callable[..., Any]:
+def by_kind(integers: Callable[..., object] | None, floats: Callable[..., object] | None = None) -> Callable[..., Any]:
     """A function of scalars for integers and booleans, and another for floats; None where it is not known."""
-    def fold(*xs: Any) -> Any:
+    def fold(*xs: Array) -> Any:
         f = floats if dtypes.issubdtype(xs[0].dtype, np.floating) else integers
         return None if f is None else f(*xs)
     return fold
 
 
-def divide(x: Any, y: Any) -> Any:
+def divide(x: Array, y: Array) -> Any:
     """The quotient of integers towards zero, as XLA has it: x / 0 is -1, and the least integer / -1 is itself."""
     if y == 0:
         return np.asarray(-1).astype(x.dtype)
@@ -69,7 +72,7 @@ def divide(x: Any, y: Any) -> Any:
     return (x - np.fmod(x, y)) // y
 
 
-def remainder(x: Any, y: Any) -> Any:
+def remainder(x: Array, y: ArrayLike) -> Any:
     """The remainder of integers with the sign of x, as XLA has it: of x / 0 it is x."""
     return x if y == 0 else np.zeros_like(x) if x.dtype.kind == "i" and y == -1 else np.fmod(x, y)
 
@@ -79,7 +82,7 @@ def shift(f: Callable[..., Any], kind: str) -> Callable[..., Any]:
 
     By the width or more, or by a negative number, no bit of x is left but copies of its sign.
     """
-    def fold(x: Any, y: Any) -> Any:
+    def fold(x: Array, y: Array) -> Any:
         width = dtypes.bit_width(x.dtype)
         bits = x.view(f"{kind}{width}")
         moved = f(bits, bits.dtype.type(y)) if 0 <= y < width else np.asarray(-1 if bits < 0 else 0, f"int{width}")
@@ -87,7 +90,7 @@ def shift(f: Callable[..., Any], kind: str) -> Callable[..., Any]:
     return fold
 
 
-def convert(x: Any, dtype: Any) -> Any:
+def convert(x: Array, dtype: DTypeLike) -> Any:
     """A number in another dtype, where that is rounded once at most, and no number out of range becomes an integer."""
     y = x.astype(dtype)
     floats = dtypes.issubdtype(x.dtype, np.floating) and dtypes.issubdtype(dtype, np.floating)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
-from typing import Any, final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer._lower import hlo
 from teucer.lax._identities import highest, lowest
 from teucer.lax._shapes import bumped
+
+if TYPE_CHECKING:
+    from teucer._lower.context import Context
 
 __all__ = ["argmax", "argmax_p", "argmin", "argmin_p"]
 
@@ -33,7 +36,7 @@ class ArgExtreme(Primitive):
     def __init__(self, name: str, direction: str, start: Callable[[Any], Any]) -> None:
         self.name, self.direction, self.start = name, direction, start
 
-    def types(self, x: Any, *, axes: Any, index_dtype: Any) -> Any:
+    def types(self, x: ShapedArray, *, axes: Sequence[int], index_dtype: DTypeLike) -> Any:
         (axis,) = axes
         if not 0 <= axis < x.ndim:
             raise ValueError(f"Invalid axis {axis} for operand shape {x.shape}")
@@ -47,10 +50,10 @@ class ArgExtreme(Primitive):
                             "floating, bool.")
         return (ShapedArray(x.shape[:axis] + x.shape[axis + 1:], index_dtype),)
 
-    def shard(self, x: Any, *, axes: Any, **params: Any) -> Any:
+    def shard(self, x: ShapedArray, *, axes: Sequence[int], **params: object) -> Any:
         return Labels([every(x)], [kept(x, axes)])
 
-    def lower(self, ctx: Any, x: Any, *, axes: Any, index_dtype: Any) -> Any:
+    def lower(self, ctx: Context, x: Any, *, axes: Sequence[int], index_dtype: DTypeLike) -> Any:
         places = hlo.iota(ctx, ShapedArray(x.shape, index_dtype), axes[0])
         inits = [ctx.constant(self.start(x.dtype), x.dtype), ctx.constant(0, index_dtype)]
         floating = dtypes.issubdtype(x.dtype, np.floating)
@@ -72,17 +75,17 @@ class ArgExtreme(Primitive):
 
         return (hlo.reduce(ctx, [x, places], inits, axes, body)[1],)
 
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
         outs = self.call(*primals, **params)
         return outs, (typeof(outs[0]).zero,)
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, axes: Any, index_dtype: Any) -> Any:
+    def batch(self, axis: object, args: Any, dims: Any, *, axes: Any, index_dtype: Any) -> Any:
         (dim,) = dims
         outs = self.call(*args, axes=bumped(axes, dim), index_dtype=index_dtype)
         return outs, (dim - (axes[0] < dim),)
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, axes: Any,
-               index_dtype: Any) -> Any:
+    def padded(self, sizes: Any, args: Sequence[Array], avals: Sequence[ShapedArray], outs: Sequence[Array], *, axes: Any,
+               index_dtype: DTypeLike) -> Any:
         (x,), (aval,) = args, avals
         if sizes.may_be_empty(aval.shape[axes[0]]):
             sizes.refuse("the axis may be empty, and then there is no such element")
@@ -114,6 +117,6 @@ def argmin(operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
     return _arg(argmin_p, operand, axis, index_dtype)
 
 
-def _arg(primitive: Any, operand: Any, axis: int, index_dtype: Any) -> Any:
+def _arg(primitive: Primitive, operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Any:
     kind = dtypes.canonicalize_dtype(dtypes.check_user_dtype_supported(index_dtype, primitive.name))
     return primitive.call(operand, axes=(operator.index(axis),), index_dtype=kind)[0]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from inspect import Parameter, Signature
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
@@ -21,6 +21,11 @@ from teucer._core.typing import Binary, Unary
 from teucer._lower import hlo
 from teucer.lax import _structure
 
+if TYPE_CHECKING:
+    from teucer._core.primitive import Axis
+    from teucer._core.typing import Array, ArrayLike, Dims, DTypeLike, Params, Size
+    from teucer._lower.context import Context
+
 __all__ = ["ANY", "BOOL_OR_INT", "COMPLEX", "ELEMENTWISE", "FLOAT", "INEXACT", "INT", "NUMERIC", "REAL", "SIGNED",
            "Accepts", "AccuracyMode", "Elementwise", "Checked", "Tolerance", "batch_elementwise", "binary",
            "check_arrays", "check_dtypes", "check_same", "describe", "face", "operands", "scalar_like", "unary"]
@@ -31,7 +36,7 @@ class Accepts(NamedTuple):
 
     kinds: tuple[Any, ...]
 
-    def __contains__(self, dtype: Any) -> bool:
+    def __contains__(self, dtype: object) -> bool:
         return _accepted(self.kinds, dtype)
 
     def __str__(self) -> str:
@@ -40,7 +45,7 @@ class Accepts(NamedTuple):
 
 
 @functools.cache
-def _accepted(kinds: tuple[Any, ...], dtype: Any) -> bool:
+def _accepted(kinds: tuple[object, ...], dtype: DTypeLike) -> bool:
     return any(dtypes.issubdtype(dtype, kind) for kind in kinds)
 
 
@@ -67,7 +72,7 @@ class Checked(NamedTuple):
 ELEMENTWISE: dict[str, Elementwise] = {}
 
 
-def check_dtypes(name: str, accepts: Accepts, avals: Sequence[Any]) -> None:
+def check_dtypes(name: str, accepts: Accepts, avals: Sequence[ShapedArray]) -> None:
     """Raise TypeError if an operand's dtype is not accepted."""
     for i, aval in enumerate(avals):
         if not _accepted(accepts.kinds, aval.dtype):
@@ -77,7 +82,7 @@ def check_dtypes(name: str, accepts: Accepts, avals: Sequence[Any]) -> None:
                             f"{accepts}.\n    operands: {listed}")
 
 
-def check_same(name: str, avals: Sequence[Any], *, scalars: bool = False) -> None:
+def check_same(name: str, avals: Sequence[ShapedArray], *, scalars: bool = False) -> None:
     """Raise TypeError if operands differ in dtype or shape. scalars: whether a scalar goes with any shape."""
     first = avals[0]
     if any(aval.dtype != first.dtype for aval in avals):
@@ -115,10 +120,10 @@ class Elementwise(Primitive):
 
     __slots__ = ()
 
-    def __init__(self, name: str, accepts: Accepts, lower: str | Callable[..., Any],
-                 tangents: Sequence[Callable[..., Any] | None] | None, tested: Checked, *,
-                 transposes: Sequence[Callable[..., Any] | None] | None = None,
-                 result: Callable[..., Any] | None = None, simplify: Any = None, fold: Any = None,
+    def __init__(self, name: str, accepts: Accepts, lower: str | Callable[..., object],
+                 tangents: Sequence[Callable[..., object] | None] | None, tested: Checked, *,
+                 transposes: Sequence[Callable[..., object] | None] | None = None,
+                 result: Callable[..., object] | None = None, simplify: object = None, fold: object = None,
                  cost: Cost | None = None, product: bool = False) -> None:
         self.name, self.accepts, self.tangents, self.tested = name, accepts, tangents, tested
         self.transposes, self.result, self.simplify, self.fold = transposes, result, simplify, fold
@@ -133,7 +138,7 @@ class Elementwise(Primitive):
         self.known: dict[Any, Any] = {}
         ELEMENTWISE[name] = self
 
-    def types(self, *avals: Any, **params: Any) -> Any:
+    def types(self, *avals: Any, **params: object) -> Any:
         found = self.known.get(avals) if not params or self.result is None else None
         if found is None:
             found = (self.result_type(avals, params),)
@@ -154,7 +159,7 @@ class Elementwise(Primitive):
 
     shard = partition.aligned
 
-    def lower(self, ctx: Any, *xs: Any, **params: Any) -> Any:
+    def lower(self, ctx: Any, *xs: Any, **params: object) -> Any:
         (aval,) = ctx.avals_out
         if len(xs) > 1:
             shape = aval.shape
@@ -164,7 +169,7 @@ class Elementwise(Primitive):
             return (ctx.op1(self.lowering, xs, aval),)
         return (self.lowering(ctx, *xs, **params),)
 
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
         outs = self.call(*primals, **params)
         (y,) = outs
         rules = self.tangents
@@ -182,7 +187,7 @@ class Elementwise(Primitive):
                 total = term if total is None else array_ops.add_cotangents(total, term)
         return outs, (typeof(y).zero if total is None else total,)
 
-    def transpose(self, cts: Any, *args: Any, **params: Any) -> Any:
+    def transpose(self, cts: Sequence[object], *args: Array, **params: object) -> Any:
         (ct,) = cts
         out = []
         for i, x in enumerate(args):
@@ -197,7 +202,7 @@ class Elementwise(Primitive):
                        _structure.reduce_sum(found, range(typeof(found).ndim)))  # that of a scalar is summed
         return tuple(out)
 
-    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, **params: object) -> Any:
         return batch_elementwise(self, axis, args, dims, params)
 
     padded = Primitive.through
@@ -211,12 +216,12 @@ def _lower_broadcast(ctx: Any, x: Any, shape: Any) -> Any:
     return found
 
 
-def _broadcast_to(x: Any, shape: Any) -> Any:
+def _broadcast_to(x: object, shape: Sequence[Size]) -> Any:
     """A scalar, or an array of the shape, in the shape."""
     return x if type(x) is Zero or typeof(x).shape == shape else _structure.broadcast_to(x, shape, ())
 
 
-def batch_elementwise(primitive: Primitive, axis: Any, args: Any, dims: Any, params: dict[str, Any]) -> Any:
+def batch_elementwise(primitive: Primitive, axis: Any, args: Sequence[object], dims: Any, params: Params) -> Any:
     """Batch an elementwise primitive: bring all operands to one batched shape; unbatched scalars stay scalars."""
     first = dims[0]
     if len(args) == 1:
@@ -260,7 +265,7 @@ def operands(*xs: Any) -> tuple[Any, ...]:
     return tuple([_scalar_as(x, dtype) if type(x) in _PYTHON_SCALARS else x for x in xs])
 
 
-def _scalar_as(x: Any, dtype: Any) -> Any:
+def _scalar_as(x: ArrayLike, dtype: DTypeLike) -> Any:
     """A Python scalar as a scalar of the dtype if that is of its kind, else unchanged."""
     own = typeof(x).dtype
     if own == dtype:
@@ -273,7 +278,7 @@ def _scalar_as(x: Any, dtype: Any) -> Any:
 _PYTHON_KINDS: dict[str, Any] = {"i": int, "f": float, "c": complex}
 
 
-def scalar_like(x: Any, value: Any) -> Any:
+def scalar_like(x: object, value: ArrayLike) -> Any:
     """A number as a scalar of x's dtype, for rules: it goes with x of any shape, and leaves a weak type weak."""
     dtype = typeof(x).dtype
     kind = _PYTHON_KINDS.get(dtype.kind)
@@ -287,7 +292,7 @@ Function = Callable[..., Any]
 
 def unary(name: str, accepts: Accepts, lower: str | Function, tangent: Function | None, tested: Checked, doc: str, *,
           public: str = "", accuracy: bool = False, transpose: Function | None = None,
-          result: Function | None = None, simplify: Any = None, fold: Any = None,
+          result: Function | None = None, simplify: object = None, fold: object = None,
           cost: Cost | None = None, by_parts: Function | None = None) -> tuple[Elementwise, Unary]:
     """A row for an operation of one operand: its primitive, and its public function (`public`, or the same name).
 
@@ -299,14 +304,14 @@ def unary(name: str, accepts: Accepts, lower: str | Function, tangent: Function 
     bind = primitive.call
     public = public or name
     if accuracy:
-        def function(x: Any, *, accuracy: Any = None) -> Any:
+        def function(x: Array, *, accuracy: object = None) -> Any:
             try:
                 return bind(x)[0] if accuracy is None else bind(x, accuracy=accuracy)[0]
             except TypeError:
                 check_arrays(public, x)
                 raise
     else:
-        def function(x: Any) -> Any:
+        def function(x: Array) -> Any:
             try:
                 return bind(x)[0]
             except TypeError:
@@ -317,15 +322,15 @@ def unary(name: str, accepts: Accepts, lower: str | Function, tangent: Function 
 
 def binary(name: str, accepts: Accepts, lower: str | Function, tangents: Sequence[Function | None] | None,
            tested: Checked, doc: str, *, public: str = "", names: tuple[str, str] = ("x", "y"),
-           transposes: Sequence[Function | None] | None = None, result: Function | None = None, simplify: Any = None,
-           fold: Any = None, product: bool = False) -> tuple[Elementwise, Binary]:
+           transposes: Sequence[Function | None] | None = None, result: Function | None = None, simplify: object = None,
+           fold: object = None, product: bool = False) -> tuple[Elementwise, Binary]:
     """A row for an operation of two operands."""
     primitive = Elementwise(name, accepts, lower, tangents, tested, transposes=transposes, result=result, simplify=simplify,
                             fold=fold, product=product)
     bind = primitive.call
     public = public or name
 
-    def function(x: Any, y: Any) -> Any:
+    def function(x: Array, y: Array) -> Any:
         try:
             if type(x) in _PYTHON_SCALARS or type(y) in _PYTHON_SCALARS:
                 x, y = operands(x, y)
@@ -352,7 +357,7 @@ def stretched(*xs: Any) -> tuple[Any, ...] | None:
     return tuple(_structure.broadcast_to(x, shape, range(len(shape))) for x in xs)
 
 
-def check_arrays(name: str, *xs: Any) -> None:
+def check_arrays(name: str, *xs: Array) -> None:
     """Raise TypeError if an argument of the function `name` is not an array."""
     for i, x in enumerate(xs):
         if not is_valid_type(x):
@@ -389,7 +394,7 @@ def _renamed(function: Function, names: Sequence[str]) -> Function:
     """The function with its parameters called `names`."""
     signature = Signature([Parameter(n, Parameter.POSITIONAL_OR_KEYWORD) for n in names])
 
-    def renamed(*args: Any, **kwargs: Any) -> Any:
+    def renamed(*args: Array, **kwargs: object) -> Any:
         return function(*signature.bind(*args, **kwargs).args) if kwargs or len(args) != len(names) else function(*args)
 
     renamed.__signature__ = signature  # type: ignore[attr-defined]
@@ -398,7 +403,7 @@ def _renamed(function: Function, names: Sequence[str]) -> Function:
 
 def _by_kind(lower: Any, by_parts: Function) -> Function:
     """A lowering that complex operands have apart."""
-    def chosen(ctx: Any, x: Any, **params: Any) -> Any:
+    def chosen(ctx: Context, x: Array, **params: Any) -> Any:
         if x.dtype.kind != "c":
             return lower(ctx, x, **params)
         if params.get("accuracy") is not None:
@@ -411,7 +416,7 @@ def _by_kind(lower: Any, by_parts: Function) -> Function:
 def _with_accuracy(lower: str | Function) -> Function:
     """A lowering with the attribute that asks for an accuracy."""
     if not isinstance(lower, str):
-        def computed(ctx: Any, x: Any, accuracy: Any = None) -> Any:
+        def computed(ctx: Context, x: ArrayLike, accuracy: Any = None) -> Any:
             if accuracy is not None:
                 accuracy_text(accuracy)  # checked only: these have no operation that could be more accurate
             return lower(ctx, x)
@@ -419,7 +424,7 @@ def _with_accuracy(lower: str | Function) -> Function:
         return computed
     name = lower if "." in lower else f"stablehlo.{lower}"
 
-    def write(ctx: Any, x: Any, accuracy: Any = None) -> Any:
+    def write(ctx: Any, x: Array, accuracy: Any = None) -> Any:
         (aval,) = ctx.avals_out
         return ctx.op1(name, (x,), aval, "" if accuracy is None else f"result_accuracy = {accuracy_text(accuracy)}")
 

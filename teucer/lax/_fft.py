@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -19,6 +19,10 @@ from teucer._lower import hlo
 from teucer.lax._arithmetic import conj, mul, real
 from teucer.lax._slicing import pad
 from teucer.lax._structure import Linear, broadcast_to, convert_element_type
+
+if TYPE_CHECKING:
+    from teucer._core.primitive import Axis
+    from teucer._core.typing import Aval
 
 __all__ = ["FftType", "fft", "fft_p"]
 
@@ -71,7 +75,7 @@ class Fft(Linear):
         return (x.strengthen(),)
 
     @staticmethod
-    def _check_dtype(kind: str, x: Any) -> None:
+    def _check_dtype(kind: str, x: Array) -> None:
         if kind == "RFFT" and x.dtype not in (np.float32, np.float64):
             raise ValueError(f"RFFT input must be float32 or float64, got {x.dtype.name}")
         if kind != "RFFT" and x.dtype not in (np.complex64, np.complex128):
@@ -87,7 +91,7 @@ class Fft(Linear):
             return (hlo.broadcast_in_dim(ctx, ctx.constant(0, aval.dtype), aval.shape, ()),)
         return (ctx.whole(hlo.fft(ctx, ctx.whole(x, axes), fft_type.name, fft_lengths, aval), axes),)
 
-    def transpose(self, cts: Any, x: Any, *, fft_type: FftType, fft_lengths: Any) -> Any:
+    def transpose(self, cts: Any, x: Array, *, fft_type: FftType, fft_lengths: Any) -> Any:
         (ct,) = cts
         if fft_type in (FftType.FFT, FftType.IFFT):
             # Their matrices are symmetric.
@@ -108,10 +112,11 @@ class Fft(Linear):
         scale = (weights / math.prod(fft_lengths)).astype(aval.dtype)
         return (mul(conj(half), broadcast_to(scale, aval.shape, (aval.ndim - 1,))),)
 
-    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Any, **params: Any) -> Any:
         return self.call(array_ops.moveaxis(args[0], dims[0], 0), **params), (0,)
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, fft_type: Any, fft_lengths: Any) -> Any:
+    def padded(self, sizes: Any, args: Sequence[Array], avals: Sequence[Aval],
+               outs: Sequence[Array], *, fft_type: object, fft_lengths: Any) -> Any:
         if not is_constant((*fft_lengths, *avals[0].shape[avals[0].ndim - len(fft_lengths):])):
             sizes.refuse("the transform of an axis of unknown length")
         return self.call(*args, fft_type=fft_type, fft_lengths=fft_lengths)
@@ -120,7 +125,7 @@ class Fft(Linear):
 fft_p = Fft()
 
 
-def _kind(fft_type: Any) -> FftType:
+def _kind(fft_type: object) -> FftType:
     if isinstance(fft_type, FftType):
         return fft_type
     if isinstance(fft_type, str):
@@ -130,7 +135,7 @@ def _kind(fft_type: Any) -> FftType:
     raise TypeError(f"Unknown FFT type value '{fft_type}'\n  Give a FftType, or its name.")
 
 
-def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Array:
+def fft(x: Array, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Array:
     """Discrete Fourier transform over the last axes.
 
     x: complex[..., n1, ..., nk] for FFT and IFFT; real[..., nk] for RFFT, which gives complex[..., nk // 2 + 1] of the last axis;

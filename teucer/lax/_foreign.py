@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from teucer._arrays.formats import Layout
 from teucer._base import tracebacks
@@ -24,6 +24,11 @@ from teucer.lax._outside import (
     results_of,
 )
 
+if TYPE_CHECKING:
+    from teucer._core.primitive import Axis
+    from teucer._core.typing import Array, Aval, Dims
+    from teucer._lower.context import Context
+
 __all__ = ["ffi_call", "ffi_call_p"]
 
 
@@ -43,15 +48,15 @@ class FFICall(Primitive):
     # A function may have state of its own.
     mergeable = False
 
-    def types(self, *avals: Any, result_avals: Any, **params: Any) -> Any:
+    def types(self, *avals: Any, result_avals: ShapedArray, **params: object) -> Any:
         return result_avals
 
-    def effects(self, *avals: Any, has_side_effect: bool, **params: Any) -> frozenset[Effect]:
+    def effects(self, *avals: ShapedArray, has_side_effect: bool, **params: object) -> frozenset[Effect]:
         return frozenset({Effect("ffi")}) if has_side_effect else frozenset()
 
     def lower(
         self,
-        ctx: Any,
+        ctx: Context,
         *values: Any,
         target_name: str,
         result_avals: Any,
@@ -60,9 +65,9 @@ class FFICall(Primitive):
         output_layouts: Any,
         input_output_aliases: Any,
         custom_call_api_version: int,
-        legacy_backend_config: Any,
+        legacy_backend_config: object,
         attributes: Any,
-        **params: Any,
+        **params: object,
     ) -> Any:
         operands = [
             (Value(v.name, v.aval.physical), _with_words(order, v.aval))
@@ -86,10 +91,10 @@ class FFICall(Primitive):
     # Keys go as their words.
     lower_extended = lower
 
-    def shard(self, *avals: Any, **params: Any) -> Labels:
+    def shard(self, *avals: ShapedArray, **params: object) -> Labels:
         return Labels([() for _ in avals], [()])
 
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
         if all(type(t) is Zero for t in tangents):
             outs = self.call(*primals, **params)
             return outs, tuple(typeof(y).zero for y in outs)
@@ -100,17 +105,17 @@ class FFICall(Primitive):
 
     def batch(
         self,
-        axis: Any,
-        args: Any,
-        dims: Any,
+        axis: Axis,
+        args: Sequence[Array],
+        dims: Dims,
         *,
-        result_avals: Any,
+        result_avals: Sequence[ShapedArray],
         vmap_method: str | None,
         input_layouts: Any,
         output_layouts: Any,
-        **params: Any,
+        **params: object,
     ) -> Any:
-        def call(args: Any, batched: Sequence[bool], leading: bool) -> Any:
+        def call(args: Sequence[Array], batched: Sequence[bool], leading: bool) -> Any:
             ins = [
                 _one_more(order) if b else order
                 for order, b in zip(input_layouts, batched, strict=True)
@@ -143,8 +148,8 @@ def ffi_call(
     *,
     has_side_effect: bool = False,
     vmap_method: str | None = None,
-    input_layouts: Sequence[Any] | None = None,
-    output_layouts: Any = None,
+    input_layouts: Sequence[object] | None = None,
+    output_layouts: object = None,
     input_output_aliases: Mapping[int, int] | None = None,
     custom_call_api_version: int = TYPED,
     legacy_backend_config: str | None = None,
@@ -189,7 +194,7 @@ def ffi_call(
     )
 
     @tracebacks.api_boundary
-    def call(*args: Any, **attributes: Any) -> Any:
+    def call(*args: Array, **attributes: Any) -> Any:
         if attributes and custom_call_api_version < TYPED:
             raise ValueError(
                 "The use of ffi_call attributes requires a custom call API version of at least 4; got "
@@ -218,7 +223,7 @@ def ffi_call(
     return call
 
 
-def _orders(layouts: Any, avals: Sequence[Any], which: str) -> tuple[tuple[int, ...], ...]:
+def _orders(layouts: Any, avals: Sequence[Aval], which: str) -> tuple[tuple[int, ...], ...]:
     """Axes from minor to major of each array, for layouts as users give them (C1)."""
     if layouts is None:
         layouts = [None] * len(avals)
@@ -250,6 +255,6 @@ def _one_more(order: tuple[int, ...]) -> tuple[int, ...]:
     return (*[i + 1 for i in order], 0)
 
 
-def _with_words(order: Sequence[int], aval: Any) -> tuple[int, ...]:
+def _with_words(order: Sequence[int], aval: ShapedArray) -> tuple[int, ...]:
     """The layout of the numbers of keys, or of an array of numbers."""
     return (*reversed(range(aval.ndim, aval.physical.ndim)), *order)

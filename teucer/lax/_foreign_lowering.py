@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teucer._arrays.formats import Layout
 from teucer._lower import hlo
 from teucer._lower.text_rule import TextRule
 from teucer._lower.value import Value
 from teucer.lax._attributes import dictionary, quoted
+
+if TYPE_CHECKING:
+    from teucer._lower.context import Context
 
 __all__ = ["TYPED", "custom_call", "ffi_lowering"]
 
@@ -18,7 +21,7 @@ TYPED = 4
 
 
 def custom_call(
-    ctx: Any,
+    ctx: Context,
     target: str,
     operands: Sequence[Any],
     avals: Sequence[Any],
@@ -54,13 +57,13 @@ def ffi_lowering(
     call_target_name: str,
     *,
     operand_layouts: Sequence[Any] | None = None,
-    result_layouts: Sequence[Any] | None = None,
+    result_layouts: Sequence[object] | None = None,
     backend_config: Mapping[str, Any] | str | None = None,
     has_side_effect: bool = False,
     api_version: int = TYPED,
     operand_output_aliases: Mapping[int, int] | None = None,
     extra_attributes: Mapping[str, str] | None = None,
-    result_types: Sequence[Any] | None = None,
+    result_types: Sequence[object] | None = None,
     skip_ffi_layout_processing: bool = False,
 ) -> Callable[..., Any]:
     """A lowering rule, as `interpreters.mlir.register_lowering` takes it, that writes a call of a
@@ -74,7 +77,7 @@ def ffi_lowering(
     results, by default those of the equation. skip_ffi_layout_processing: layouts are given, for
     all arrays, as they are to be written. """
 
-    def rule(ctx: Any, *operands: Any, **params: Any) -> tuple[Value, ...]:
+    def rule(ctx: Context, *operands: Any, **params: object) -> tuple[Value, ...]:
         avals = tuple(result_types) if result_types is not None else tuple(ctx.avals_out)
         config: Any = backend_config
         if not isinstance(config, str):

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from teucer._base import dtypes
 
+if TYPE_CHECKING:
+    from teucer._core.typing import DTypeLike
+
 __all__ = ["highest", "identity_of", "lowest"]
 
 
-def lowest(dtype: Any) -> Any:
+def lowest(dtype: DTypeLike) -> Any:
     """The identity of max: nothing of the dtype is less."""
     if dtype == np.bool_:
         return False
@@ -21,7 +24,7 @@ def lowest(dtype: Any) -> Any:
     return _least(dtype) if dtypes.issubdtype(dtype, np.inexact) else dtypes.iinfo(dtype).min
 
 
-def highest(dtype: Any) -> Any:
+def highest(dtype: DTypeLike) -> Any:
     """The identity of min: nothing of the dtype is greater."""
     if dtype == np.bool_:
         return True
@@ -30,12 +33,12 @@ def highest(dtype: Any) -> Any:
     return -_least(dtype) if dtypes.issubdtype(dtype, np.inexact) else dtypes.iinfo(dtype).max
 
 
-def _least(dtype: Any) -> float:
+def _least(dtype: DTypeLike) -> float:
     """Minus infinity, or the least number of a dtype that has no infinities, as float8_e4m3fn."""
     return -np.inf if np.isinf(float(np.asarray(-np.inf).astype(dtype))) else float(dtypes.finfo(dtype).min)
 
 
-def _all_bits(dtype: Any) -> Any:
+def _all_bits(dtype: DTypeLike) -> Any:
     if dtype == np.bool_:
         return True
     return -1 if dtypes.issubdtype(dtype, np.signedinteger) else dtypes.iinfo(dtype).max
@@ -47,7 +50,7 @@ _IDENTITIES: dict[str, Callable[[Any], Any]] = {
     "or": lambda dtype: 0, "xor": lambda dtype: 0}
 
 
-def identity_of(op: str, dtype: Any) -> Any:
+def identity_of(op: str, dtype: DTypeLike) -> Any:
     """The value that the StableHLO operation `op` leaves others unchanged with.
 
     >>> identity_of("maximum", np.dtype("int8"))

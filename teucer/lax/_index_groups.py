@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,10 +16,13 @@ from teucer.lax._joining import concatenate
 from teucer.lax._structure import reshape
 from teucer.lax._varying import names_of, size_of
 
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, Size
+
 __all__ = ["group_size", "groups_of", "number_within", "on_groups", "taken"]
 
 
-def groups_of(axis_name: Any, axis_index_groups: Any) -> tuple[tuple[int, ...], ...] | None:
+def groups_of(axis_name: object, axis_index_groups: Any) -> tuple[tuple[int, ...], ...] | None:
     """The groups of the elements of axes, as a tuple of tuples.
 
     Raises ValueError unless each element is in one of them.
@@ -33,7 +36,7 @@ def groups_of(axis_name: Any, axis_index_groups: Any) -> tuple[tuple[int, ...], 
     return groups
 
 
-def group_size(names: Sequence[Any], groups: Sequence[Sequence[int]] | None) -> Any:
+def group_size(names: Sequence[object], groups: Sequence[Sequence[int]] | None) -> Any:
     """The number of elements that take part in a collective with each other.
 
     Raises ValueError if groups differ in size.
@@ -54,12 +57,12 @@ def number_within(groups: Sequence[Sequence[int]], of: Callable[[Sequence[int], 
     return numbers
 
 
-def taken(x: Any, places: Sequence[int]) -> Any:
+def taken(x: Array, places: Sequence[int]) -> Any:
     """The elements of x at static places of its first axis."""
     return index_take(x, (np.asarray(places, np.int32),), (0,))
 
 
-def on_groups(f: Callable[[Any], tuple[Any, int | None]], x: Any, groups: Sequence[Sequence[int]]) -> Any:
+def on_groups(f: Callable[[object], tuple[object, int | None]], x: Array, groups: Sequence[Sequence[int]]) -> Any:
     """T[elements, ...]: a collective on a batch, done on that of each group.
 
     x: T[elements, ...]. f: takes the batch of one group, T[size, ...], and gives its result and the batch axis of that, or None
@@ -74,7 +77,7 @@ def on_groups(f: Callable[[Any], tuple[Any, int | None]], x: Any, groups: Sequen
         batches = taken(x, places)
         batches = reshape(batches, (len(alike), size, *np.shape(batches)[1:]))
 
-        def one(batch: Any, size: int = size) -> tuple[Any, ...]:
+        def one(batch: Sequence[Size], size: int = size) -> tuple[Any, ...]:
             y, dim = f(batch)
             return (array_ops.to_axis(y, dim, size, 0),)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -24,11 +24,16 @@ from teucer.lax._shapes import broadcast_in_dim, is_array
 from teucer.lax._slicing import slice_in_dim
 from teucer.lax._structure import Linear, canonical_axis
 
+if TYPE_CHECKING:
+    from teucer._core.primitive import Axis
+    from teucer._core.typing import Aval, Dims, Size
+    from teucer._lower.context import Context
+
 __all__ = ["concatenate", "concatenate_p", "shape_as_value", "split", "split_p", "stack", "stack_p", "tile", "tile_p", "unstack",
            "unstack_p"]
 
 
-def _dims_at(axis: Any, args: Any, dims: Any, at: int) -> list[Any]:
+def _dims_at(axis: Any, args: Sequence[Array], dims: Dims, at: int) -> list[Any]:
     """All operands with the batch dimension at `at`."""
     return [array_ops.to_axis(x, d, axis.size, at) for x, d in zip(args, dims, strict=True)]
 
@@ -39,7 +44,7 @@ class _Joins(Primitive):
     __slots__ = ()
     linear_in = "sum"
 
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
         outs = self.call(*primals, **params)
         if all(type(t) is Zero for t in tangents):
             return outs, (typeof(outs[0]).zero,)
@@ -75,21 +80,21 @@ class Concatenate(_Joins):
 
     shard = partition.aligned
 
-    def lower(self, ctx: Any, *xs: Any, dimension: Any) -> Any:
+    def lower(self, ctx: Context, *xs: Any, dimension: Any) -> Any:
         return (hlo.concatenate(ctx, xs, dimension),)
 
-    def transpose(self, cts: Any, *xs: Any, dimension: Any) -> Any:
+    def transpose(self, cts: Sequence[object], *xs: Array, dimension: object) -> Any:
         sizes = [(x.aval if type(x) is Undefined else typeof(x)).shape[dimension] for x in xs]
         limits = [sum(sizes[:i + 1]) for i in range(len(sizes))]
         starts = [0, *limits[:-1]]
         return tuple(slice_in_dim(cts[0], a, b, axis=dimension) if type(x) is Undefined else None
                      for x, a, b in zip(xs, starts, limits, strict=True))
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, dimension: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, dimension: Any) -> Any:
         at = next(d for d in dims if d is not None)
         return self.call(*_dims_at(axis, args, dims, at), dimension=dimension + (dimension >= at)), (at,)
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, dimension: Any) -> Any:
+    def padded(self, sizes: Any, args: Sequence[Array], avals: Sequence[Aval], outs: Any, *, dimension: Any) -> Any:
         lengths = [aval.shape[dimension] for aval in avals]
         (y,) = self.call(*args, dimension=dimension)
         if is_constant(lengths[:-1]):
@@ -110,7 +115,7 @@ class Stack(_Joins):
     name = "stack"
     cost = FUSED
 
-    def types(self, *xs: Any, axis: Any) -> Any:
+    def types(self, *xs: Any, axis: int) -> Any:
         first = xs[0]
         if len({x.ndim for x in xs}) != 1:
             raise ValueError("Cannot stack arrays with different numbers of dimensions: got "
@@ -121,15 +126,15 @@ class Stack(_Joins):
         shape = (*first.shape[:axis], len(xs), *first.shape[axis:])
         return (ShapedArray(shape, first.dtype, all(x.weak_type for x in xs)),)
 
-    def shard(self, *xs: Any, axis: int, **params: Any) -> Any:
+    def shard(self, *xs: ShapedArray, axis: int, **params: object) -> Any:
         labels = every(xs[0])
         return Labels([labels] * len(xs), [(*labels[:axis], None, *labels[axis:])])
 
-    def lower(self, ctx: Any, *xs: Any, axis: Any) -> Any:
+    def lower(self, ctx: Context, *xs: Any, axis: int) -> Any:
         shape = (*xs[0].shape[:axis], 1, *xs[0].shape[axis:])
         return (hlo.concatenate(ctx, [hlo.reshape(ctx, x, shape) for x in xs], axis),)
 
-    def transpose(self, cts: Any, *xs: Any, axis: Any) -> Any:
+    def transpose(self, cts: Sequence[object], *xs: Array, axis: int) -> Any:
         parts = unstack_p.call(cts[0], axis=axis)
         return tuple(ct if type(x) is Undefined else None for x, ct in zip(xs, parts, strict=True))
 
@@ -148,15 +153,15 @@ class Unstack(Linear):
     multiple_results = True
     cost = FUSED
 
-    def types(self, x: Any, *, axis: Any) -> Any:
+    def types(self, x: ShapedArray, *, axis: int) -> Any:
         canonical_axis(axis, x.ndim, "unstack")
         aval = ShapedArray(x.shape[:axis] + x.shape[axis + 1:], x.dtype, x.weak_type)
         return (aval,) * operator.index(x.shape[axis])
 
-    def shard(self, x: Any, *, axis: int, **params: Any) -> Any:
+    def shard(self, x: ShapedArray, *, axis: int, **params: object) -> Any:
         return Labels([whole(x, (axis,))], [kept(x, (axis,))])
 
-    def lower(self, ctx: Any, x: Any, *, axis: Any) -> Any:
+    def lower(self, ctx: Context, x: Any, *, axis: int) -> Any:
         outs = []
         for i, aval in enumerate(ctx.avals_out):
             start = [i if a == axis else 0 for a in range(len(x.shape))]
@@ -164,10 +169,10 @@ class Unstack(Linear):
             outs.append(hlo.reshape(ctx, hlo.slice(ctx, x, start, limit, (1,) * len(start)), aval.shape))
         return tuple(outs)
 
-    def transpose(self, cts: Any, x: Any, *, axis: Any) -> Any:
+    def transpose(self, cts: Sequence[object], x: ArrayLike, *, axis: int) -> Any:
         return stack_p.call(*map(array_ops.instantiate, cts), axis=axis)
 
-    def batch(self, mapped: Any, args: Any, dims: Any, /, *, axis: Any) -> Any:
+    def batch(self, mapped: Axis, args: Any, dims: Any, /, *, axis: Any) -> Any:
         outs = self.call(array_ops.moveaxis(args[0], dims[0], 0), axis=axis + 1)
         return outs, (0,) * len(outs)
 
@@ -183,7 +188,7 @@ class Split(Linear):
     multiple_results = True
     cost = FUSED
 
-    def types(self, x: Any, *, sizes: Any, axis: Any) -> Any:
+    def types(self, x: ShapedArray, *, sizes: Sequence[Size], axis: int) -> Any:
         if any(n < 0 for n in sizes):
             raise ValueError(f"Sizes passed to split must be nonnegative, got {list(sizes)}")
         if sum(sizes) != x.shape[axis]:
@@ -194,7 +199,7 @@ class Split(Linear):
 
     shard = partition.aligned
 
-    def lower(self, ctx: Any, x: Any, *, sizes: Any, axis: Any) -> Any:
+    def lower(self, ctx: Context, x: Any, *, sizes: Sequence[Size], axis: int) -> Any:
         outs, at = [], 0
         for size in sizes:
             start = [at if a == axis else 0 for a in range(len(x.shape))]
@@ -203,16 +208,16 @@ class Split(Linear):
             at += size
         return tuple(outs)
 
-    def transpose(self, cts: Any, x: Any, *, sizes: Any, axis: Any) -> Any:
+    def transpose(self, cts: Sequence[object], x: ArrayLike, *, sizes: Sequence[Size], axis: int) -> Any:
         return concatenate_p.call(*map(array_ops.instantiate, cts), dimension=axis)
 
-    def batch(self, mapped: Any, args: Any, dims: Any, /, *, sizes: Any, axis: Any) -> Any:
+    def batch(self, mapped: Axis, args: Any, dims: Dims, /, *, sizes: Any, axis: Any) -> Any:
         (dim,) = dims
         outs = self.call(*args, sizes=sizes, axis=axis + (axis >= dim))
         return outs, (dim,) * len(outs)
 
-    def padded(self, known: Any, args: Any, avals: Any, outs: Any, /, *, sizes: Any,
-               axis: Any) -> Any:
+    def padded(self, known: Any, args: Sequence[Array], avals: Sequence[ShapedArray],
+               outs: Sequence[Array], /, *, sizes: Sequence[Size], axis: int) -> Any:
         start: Any = 0
         parts = []
         for aval in outs:
@@ -229,7 +234,7 @@ class Tile(Linear):
     name = "tile"
     cost = FUSED
 
-    def types(self, x: Any, *, reps: Any) -> Any:
+    def types(self, x: ShapedArray, *, reps: Any) -> Any:
         if len(reps) != x.ndim:
             raise TypeError(f"reps length must be equal to the ndim of x, got len(reps)={len(reps)} and x.ndim={x.ndim}.")
         if any(r < 0 for r in reps):
@@ -237,25 +242,25 @@ class Tile(Linear):
         shape = tuple(n * r for n, r in zip(x.shape, reps, strict=True))
         return (ShapedArray(shape, x.dtype, x.weak_type),)
 
-    def shard(self, x: Any, *, reps: Any, **params: Any) -> Any:
+    def shard(self, x: ShapedArray, *, reps: Any, **params: object) -> Any:
         repeated = [i for i, n in enumerate(reps) if n != 1]
         return Labels([whole(x, repeated)], [whole(x, repeated)])
 
-    def lower(self, ctx: Any, x: Any, *, reps: Any) -> Any:
+    def lower(self, ctx: Context, x: Any, *, reps: Any) -> Any:
         (aval,) = ctx.avals_out
         shape = tuple(d for pair in zip(reps, x.shape, strict=True) for d in pair)
         wide = hlo.broadcast_in_dim(ctx, x, shape, range(1, len(shape), 2))
         return (hlo.reshape(ctx, wide, aval.shape),)
 
-    def transpose(self, cts: Any, x: Any, *, reps: Any) -> Any:
+    def transpose(self, cts: Any, x: Array, *, reps: Any) -> Any:
         shape = tuple(d for pair in zip(reps, x.aval.shape, strict=True) for d in pair)
         return (_structure.reduce_sum(_structure.reshape(cts[0], shape), range(0, len(shape), 2)),)
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, reps: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, reps: Any) -> Any:
         (dim,) = dims
         return self.call(*args, reps=(*reps[:dim], 1, *reps[dim:])), dims
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, reps: Any) -> Any:
+    def padded(self, sizes: Any, args: Sequence[Array], avals: Sequence[ShapedArray], outs: Any, *, reps: Any) -> Any:
         (x,), (aval,) = args, avals
         for a, (n, times) in enumerate(zip(aval.shape, reps, strict=True)):
             if (is_symbolic(n) and times != 1) or is_symbolic(times):

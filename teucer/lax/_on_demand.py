@@ -1,9 +1,13 @@
 """What is provided to the floors below, loaded when it is asked for, since `import teucer` would take longer with it."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teucer._core.provided import Loops, provided
+
+if TYPE_CHECKING:
+    from teucer._core.jaxpr import ClosedJaxpr
+    from teucer._core.typing import Array, ArrayLike
 
 __all__: list[str] = []
 
@@ -16,23 +20,23 @@ def _loops() -> Loops:
     return Loops(scan_p, stack_p, unstack_p, slice_p)
 
 
-def _lay_out(x: Any, sharding: Any) -> Any:
+def _lay_out(x: ArrayLike, sharding: object) -> Any:
     # For programs over meshes; also below.
     from teucer.lax._sharding import lay_out
     return lay_out(x, sharding)
 
 
-def _vary(x: Any, axes: Any) -> Any:
+def _vary(x: ArrayLike, axes: Any) -> Any:
     from teucer.lax._varying import cast
     return cast(x, axes, "varying")
 
 
-def _reduce_cotangents(x: Any, sharding: Any) -> Any:
+def _reduce_cotangents(x: ArrayLike, sharding: Any) -> Any:
     from teucer.lax._sharding import reduce_cotangents
     return reduce_cotangents(x, sharding)
 
 
-def _blame(closed: Any, args: Sequence[Any]) -> None:
+def _blame(closed: ClosedJaxpr, args: Sequence[Array]) -> None:
     # For programs that have failed.
     from teucer.lax._blame import blame
     blame(closed, args)

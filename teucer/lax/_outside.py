@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from teucer._base import dtypes
 from teucer._core import array_ops
 from teucer._core.types import ShapedArray
 from teucer.lax._control.iteration import scan
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, ArrayLike, Dims
 
 __all__ = [
     "VMAP_METHODS",
@@ -40,7 +43,7 @@ class HashableArray:
 
     __slots__ = ("val",)
 
-    def __init__(self, val: Any) -> None:
+    def __init__(self, val: object) -> None:
         self.val = np.array(val)
         self.val.setflags(write=False)
 
@@ -65,7 +68,7 @@ class FrozenDict(Mapping[str, Any]):
 
     __slots__ = ("_items",)
 
-    def __init__(self, items: Mapping[str, Any]) -> None:
+    def __init__(self, items: Mapping[str, object]) -> None:
         self._items = dict(items)
 
     def __getitem__(self, key: str) -> Any:
@@ -84,7 +87,7 @@ class FrozenDict(Mapping[str, Any]):
         return hash(frozenset(self._items.items()))
 
 
-def hashable(name: str, value: Any) -> Any:
+def hashable(name: str, value: ArrayLike) -> Any:
     """An attribute as a parameter of an equation; what has no form in a program is refused when
     that is written."""
     if isinstance(value, np.ndarray):
@@ -105,14 +108,14 @@ def hashable(name: str, value: Any) -> Any:
     return value
 
 
-def plain(value: Any) -> Any:
+def plain(value: ArrayLike) -> Any:
     if isinstance(value, HashableArray):
         return value.val
     return {k: plain(v) for k, v in value.items()} if isinstance(value, FrozenDict) else value
 
 
 def batch_of_call(
-    name: str, axis: Any, args: Any, dims: Any, vmap_method: str | None, call: Callable[..., Any]
+    name: str, axis: Any, args: Sequence[Array], dims: Dims, vmap_method: str | None, call: Callable[..., Any]
 ) -> Any:
     """A batch of calls of a function that is not ours.
 
@@ -131,7 +134,7 @@ def batch_of_call(
     mapped = [d is not None for d in dims]
     if vmap_method in ("sequential", "sequential_unrolled"):
 
-        def step(_: Any, rows: Any) -> Any:
+        def step(_: object, rows: Any) -> Any:
             each = iter(rows)
             one = [next(each) if b else x for x, b in zip(moved, mapped, strict=True)]
             return (), tuple(call(one, [False] * len(one), False))
@@ -159,7 +162,7 @@ def batch_of_call(
     return tuple(outs), (0,) * len(outs)
 
 
-def check_vmap_method(method: Any) -> None:
+def check_vmap_method(method: object) -> None:
     """Raise ValueError for a way to batch calls that there is not."""
     if method not in VMAP_METHODS:
         raise ValueError(
@@ -167,7 +170,7 @@ def check_vmap_method(method: Any) -> None:
         )
 
 
-def results_of(listed: Sequence[Any]) -> tuple[ShapedArray, ...]:
+def results_of(listed: Sequence[object]) -> tuple[ShapedArray, ...]:
     """Types of results that have shape and dtype each; 64-bit types are kept. Raises ValueError for
     one that has not."""
     avals = []
@@ -185,8 +188,8 @@ def check_aliases(
     aliases: Mapping[int, int] | None,
     ins: Sequence[Any],
     outs: Sequence[Any],
-    input_orders: Sequence[Any] | None = None,
-    output_orders: Sequence[Any] | None = None,
+    input_orders: Sequence[object] | None = None,
+    output_orders: Sequence[object] | None = None,
 ) -> tuple[tuple[int, int], ...]:
     """Pairs of places of operands and results that share their buffers. Raises ValueError for those
     that cannot (C2)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -17,6 +17,10 @@ from teucer._dynamic import dynamic
 from teucer.lax import _dynamic, _elementwise, _shapes, _slicing, _structure
 from teucer.lax._indexing import gather as _gather
 from teucer.lax._indexing.numbers import GatherDimensionNumbers, GatherScatterMode
+
+if TYPE_CHECKING:
+    from teucer._core.primitive import Axis
+    from teucer._core.typing import Array, ArrayLike, Dim, Dims, DTypeLike
 
 __all__ = ["dynamic_size", "dynamic_size_p"]
 
@@ -34,20 +38,21 @@ class DynamicSize(Primitive):
     __slots__ = ()
     name = "dynamic_size"
 
-    def types(self, value: Any, *, dim: Any, checked: bool) -> Any:
+    def types(self, value: ShapedArray, *, dim: Dim, checked: bool) -> Any:
         if value != ShapedArray((), INT):
             raise TypeError(f"dynamic_size: the value must be an int32 scalar, got {value} (C1).")
         return (value,)
 
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
         outs = self.call(*primals, **params)
         return outs, (typeof(outs[0]).zero,)
 
-    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, **params: object) -> Any:
         raise NotImplementedError("vmap: a size that depends on values would differ from one element of the batch to the next.\n"
                                   "  Give the function that has it a size of its own (size=...), or loop over the batch.")
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, dim: Any, checked: bool) -> Any:
+    def padded(self, sizes: Any, args: Sequence[object], avals: Sequence[ShapedArray],
+               outs: Sequence[Array], *, dim: Any, checked: bool) -> Any:
         sizes.define(dim, *args, checked=checked)
         return args
 
@@ -70,18 +75,18 @@ def _iota(shape: Sequence[int], axis: int) -> Any:
     return _shapes.broadcasted_iota(INT, shape, axis)
 
 
-def _fill(value: Any, shape: Sequence[int], dtype: Any) -> Any:
+def _fill(value: Array, shape: Sequence[int], dtype: DTypeLike) -> Any:
     if dtypes.is_extended(dtype):
         return _structure.broadcast_to(value, shape, ())
     return _structure.full(shape, value, dtype)
 
 
-def _broadcast(value: Any, shape: Sequence[int], like: Any) -> Any:
+def _broadcast(value: Array, shape: Sequence[int], like: object) -> Any:
     scalar = _structure.convert_element_type(value, typeof(like).dtype)
     return _structure.broadcast_to(scalar, shape, ())
 
 
-def _extend(x: Any, high: Sequence[int], fill: Any) -> Any:
+def _extend(x: ArrayLike, high: Sequence[int], fill: ArrayLike) -> Any:
     if not any(high):
         return x
     dtype = typeof(x).dtype
@@ -93,7 +98,7 @@ def _extend(x: Any, high: Sequence[int], fill: Any) -> Any:
     return _slicing.pad(x, fill, [(0, h, 0) for h in high])
 
 
-def _window(x: Any, starts: Sequence[Any], shape: Sequence[int]) -> Any:
+def _window(x: Array, starts: Sequence[Any], shape: Sequence[int]) -> Any:
     shape = tuple(shape)
     if all(isinstance(s, np.int32) for s in starts):
         begin = [int(s) for s in starts]
@@ -101,7 +106,7 @@ def _window(x: Any, starts: Sequence[Any], shape: Sequence[int]) -> Any:
     return _dynamic.dynamic_slice(x, starts, shape)
 
 
-def _take(x: Any, places: Any, axis: int) -> Any:
+def _take(x: Array, places: Any, axis: int) -> Any:
     shape = np.shape(x)
     numbers = GatherDimensionNumbers(tuple(a for a in range(len(shape)) if a != axis), (axis,), (axis,))
     sizes = tuple(1 if a == axis else n for a, n in enumerate(shape))
@@ -120,7 +125,7 @@ def _places(shape: Sequence[tuple[int, Any]], target: Sequence[tuple[int, Any]])
     return _structure.reshape(place, (math.prod(buffer),))
 
 
-def _clamped(start: Any, limit: Any) -> Any:
+def _clamped(start: Array, limit: Any) -> Any:
     kind = typeof(start).dtype
     if dtypes.bit_width(kind) < 32:
         start, kind = _structure.convert_element_type(start, INT), INT
@@ -128,12 +133,12 @@ def _clamped(start: Any, limit: Any) -> Any:
     return _structure.convert_element_type(_elementwise.clamp(np.asarray(0, kind), start, limit), INT)
 
 
-def _identity(shape: Sequence[int], dtype: Any) -> Any:
+def _identity(shape: Sequence[int], dtype: DTypeLike) -> Any:
     n = len(shape)
     return _structure.convert_element_type(_elementwise.eq(_iota(shape, n - 2), _iota(shape, n - 1)), dtype)
 
 
-def _value(kind: str, x: Any, y: Any) -> Any:
+def _value(kind: str, x: ArrayLike, y: ArrayLike) -> Any:
     # Sizes are not negative, but differences of them may be: division rounds down.
     if kind in ("floordiv", "mod"):
         zero, rest = np.int32(0), _elementwise.rem(x, y)

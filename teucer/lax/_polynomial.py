@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -34,10 +34,14 @@ from teucer.lax._families import (
 from teucer.lax._joining import concatenate
 from teucer.lax._programs import traced
 
+if TYPE_CHECKING:
+    from teucer._core.primitive import Axis
+    from teucer._core.typing import Dims
+
 __all__ = ["log2", "log2_p", "one_minus_square", "one_minus_square_p", "polynomial", "polynomial_p"]
 
 
-def _scaled(x: Any, factor: float) -> Any:
+def _scaled(x: Array, factor: float) -> Any:
     """x over a real number; of complex numbers by their parts, so that infinities stay."""
     if not dtypes.issubdtype(typeof(x).dtype, np.complexfloating):
         return arithmetic.div(x, scalar_like(x, factor))
@@ -50,12 +54,12 @@ log2_p, log2 = unary("log2", INEXACT, traced(lambda x: _scaled(elementwise.log(x
                      "Logarithm to base 2; of negative real numbers nan.", accuracy=True)
 
 
-def _difference(x: Any) -> Any:
+def _difference(x: Array) -> Any:
     one = scalar_like(x, 1)
     return arithmetic.mul(arithmetic.add(x, one), arithmetic.sub(one, x))
 
 
-def _lower_difference(ctx: Any, x: Any) -> Any:
+def _lower_difference(ctx: Any, x: Array) -> Any:
     """Integers overflow as they do in their own width."""
     if x.dtype.kind in "iu":
         return ctx.trace(lambda x: (_difference(x),), x)[0]
@@ -134,7 +138,7 @@ class Polynomial(Primitive):
             found.append(_structure.reduce_sum(part, axes) if axes else part)
         return tuple(found)
 
-    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, **params: object) -> Any:
         if typeof(args[0]).ndim == (dims[0] is not None):
             args = [array_ops.to_axis(v, d, axis.size, 0) for v, d in zip(args, dims, strict=True)]
             return self.call(*args, **params), (0,)
@@ -151,7 +155,7 @@ def _evaluated(x: Any, terms: Sequence[Any], unroll: int | None) -> Any:
     return polynomial_p.call(x, *terms, unroll=unroll)[0]
 
 
-def polynomial(x: ArrayLike, coeffs: Sequence[Any], *, unroll: int | None = None) -> Array:
+def polynomial(x: ArrayLike, coeffs: Sequence[object], *, unroll: int | None = None) -> Array:
     """The polynomial coeffs[0] + coeffs[1] x + ..., by Horner's rule. Its derivatives are polynomials of lower degree.
 
     x: T[...]. coeffs: numbers, or arrays that broadcast with x; none give 0.
@@ -173,6 +177,6 @@ def polynomial(x: ArrayLike, coeffs: Sequence[Any], *, unroll: int | None = None
     return _evaluated(_spread(x, shape), [_spread(c, shape) if typeof(c).shape else c for c in terms], unroll)
 
 
-def _spread(x: Any, shape: tuple[Any, ...]) -> Any:
+def _spread(x: object, shape: tuple[int, ...]) -> Any:
     own = typeof(x).shape
     return x if own == shape else _structure.broadcast_to(x, shape, range(len(shape) - len(own), len(shape)))

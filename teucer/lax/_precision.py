@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import enum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from teucer._base import config, dtypes, element_types
 from teucer._lower.text import element_type
+
+if TYPE_CHECKING:
+    from teucer._core.typing import DTypeLike
 
 __all__ = ["DotAlgorithm", "DotAlgorithmPreset", "Precision", "PrecisionLike", "algorithm_text", "canonical_precision",
            "precision_text", "storage_of"]
@@ -127,11 +130,11 @@ def _presets() -> dict[DotAlgorithmPreset, _Preset]:
     everywhere = ("cpu", "tpu", *gpu)
     f8_out = (f32, f16, bfloat16, *_F8)
 
-    def row(operand: Any, accumulator: Any, storage: Any, platforms: Any, passes: int = 1) -> _Preset:
+    def row(operand: object, accumulator: Any, storage: Any, platforms: Any, passes: int = 1) -> _Preset:
         algorithm = DotAlgorithm(operand, operand, accumulator, num_primitive_operations=passes)
         return _Preset(algorithm, storage, (accumulator,), platforms)
 
-    def f8(accumulator: Any, fast: bool) -> _Preset:
+    def f8(accumulator: object, fast: bool) -> _Preset:
         algorithm = DotAlgorithm(None, None, accumulator, allow_imprecise_accumulation=fast)
         return _Preset(algorithm, None, f8_out if accumulator else None, gpu, follows_operands=True)
 
@@ -166,7 +169,7 @@ _NAMES = {"highest": Precision.HIGHEST, "float32": Precision.HIGHEST, "high": Pr
           "fastest": Precision.DEFAULT}
 
 
-def canonical_precision(precision: Any) -> Any:
+def canonical_precision(precision: object) -> Any:
     """`precision` of a public function as the parameter of its primitive: None, a pair of `Precision`, or an algorithm.
 
     None means the option jax_default_matmul_precision.
@@ -194,13 +197,13 @@ def canonical_precision(precision: Any) -> Any:
                      f"presets, or\n- a lax.DotAlgorithm value;\nbut got {precision}.")
 
 
-def precision_text(precision: Any) -> str:
+def precision_text(precision: object) -> str:
     """The attribute precision_config for a canonical precision."""
     pair = precision if type(precision) is tuple else (Precision.DEFAULT, Precision.DEFAULT)
     return f"precision_config = [{', '.join(f'#stablehlo<precision {p.name}>' for p in pair)}]"
 
 
-def algorithm_of(precision: Any, lhs_dtype: Any, rhs_dtype: Any, platform: str) -> DotAlgorithm | None:
+def algorithm_of(precision: object, lhs_dtype: object, rhs_dtype: object, platform: str) -> DotAlgorithm | None:
     """The algorithm that a canonical precision asks for.
 
     Raises ValueError if the platform lacks it.
@@ -221,7 +224,7 @@ def algorithm_of(precision: Any, lhs_dtype: Any, rhs_dtype: Any, platform: str) 
     return algorithm
 
 
-def storage_of(precision: Any, lhs_dtype: Any, rhs_dtype: Any, out_dtype: Any) -> tuple[Any, Any, Any]:
+def storage_of(precision: Any, lhs_dtype: object, rhs_dtype: object, out_dtype: DTypeLike) -> tuple[Any, Any, Any]:
     """The dtypes in which the operands and the result of a dot_general with an algorithm are held."""
     if isinstance(precision, DotAlgorithm):
         return tuple(np.dtype(t) for t in precision[:3])
@@ -231,7 +234,7 @@ def storage_of(precision: Any, lhs_dtype: Any, rhs_dtype: Any, out_dtype: Any) -
     return lhs, rhs, out_dtype if outputs is None or out_dtype in outputs else np.dtype(outputs[0])
 
 
-def algorithm_text(precision: Any, lhs_dtype: Any, rhs_dtype: Any, platform: str) -> str:
+def algorithm_text(precision: object, lhs_dtype: object, rhs_dtype: object, platform: str) -> str:
     """The attribute algorithm for a canonical precision, or '' for none."""
     algorithm = algorithm_of(precision, lhs_dtype, rhs_dtype, platform)
     if algorithm is None:

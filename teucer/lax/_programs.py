@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from teucer._core.types import ShapedArray
 from teucer._lower import hlo
 from teucer.lax._arithmetic import bitwise_and
 from teucer.lax._selection import where_else
+
+if TYPE_CHECKING:
+    from teucer._lower.context import Context
 
 __all__ = ["traced", "until_converged", "widened"]
 
@@ -22,7 +25,7 @@ LIMIT = 20_000
 
 def widened(body: Function) -> Function:
     """A lowering that computes 16-bit floats in float32."""
-    def lower(ctx: Any, *xs: Any) -> Any:
+    def lower(ctx: Context, *xs: Any) -> Any:
         dtype = xs[0].dtype
         if dtype.kind == "c" or dtypes.bit_width(dtype) >= 32:
             return body(ctx, *xs)
@@ -43,12 +46,12 @@ def until_converged(ctx: Any, step: Function, state: Sequence[Any]) -> tuple[Any
     shape, dtype = state[0].shape, state[0].dtype
     boolean = np.dtype(bool)
 
-    def masked(n: Any, active: Any, *values: Any) -> Any:
+    def masked(n: int, active: Any, *values: object) -> Any:
         still, *after = step(n, *values)
         return (bitwise_and(active, still),
                 *(new if new is old else where_else(active, new, old) for new, old in zip(after, values, strict=True)))
 
-    def body(_: Any, n: Any, *values: Any) -> Any:
+    def body(_: object, n: Any, *values: Any) -> Any:
         active, *values = ctx.trace(masked, n, *values)
         any_active = hlo.reduce(ctx, [active], [ctx.constant(False, boolean)], tuple(range(len(shape))),
                                 lambda x, y: (hlo.elementwise(ctx, "or", x, y),))[0]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
@@ -22,6 +23,10 @@ from teucer.lax._precision import canonical_precision
 from teucer.lax._selection import select
 from teucer.lax._shapes import broadcasted_iota
 from teucer.lax._structure import broadcast_to, convert_element_type, expand, full, moveaxis, reshape, transpose, zeros
+
+if TYPE_CHECKING:
+    from teucer._core.primitive import Axis
+    from teucer._core.typing import ArrayLike, Dims, Params
 
 __all__ = ["RaggedDotDimensionNumbers", "ragged_dot", "ragged_dot_general", "ragged_dot_general_p", "scaled_dot", "scaled_dot_p"]
 
@@ -83,10 +88,10 @@ class RaggedDotGeneral(Primitive):
             shape = (group_sizes.shape[-1], *shape)
         return (ShapedArray(shape, output_dtype("ragged_dot_general", lhs.dtype, rhs.dtype, preferred_element_type)),)
 
-    def lower(self, ctx: Any, lhs: Any, rhs: Any, group_sizes: Any, **params: Any) -> Any:
+    def lower(self, ctx: Any, lhs: object, rhs: object, group_sizes: Any, **params: Any) -> Any:
         return ctx.trace(lambda *xs: (_as_dots(*xs, **params),), lhs, rhs, group_sizes)
 
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
         lhs, rhs, sizes = primals
         outs = self.call(lhs, rhs, sizes, **params)
         tangent: Any = typeof(outs[0]).zero
@@ -96,24 +101,24 @@ class RaggedDotGeneral(Primitive):
             tangent = array_ops.add_cotangents(tangent, self.call(lhs, tangents[1], sizes, **params)[0])
         return outs, (tangent,)
 
-    def transpose(self, cts: Any, lhs: Any, rhs: Any, group_sizes: Any, **params: Any) -> Any:
+    def transpose(self, cts: Sequence[object], lhs: Array, rhs: Array, group_sizes: Any, **params: Any) -> Any:
         jaxpr, consts = _staged(_as_dots, (lhs, rhs, group_sizes), params)
         return backward_pass(jaxpr, consts, (lhs, rhs, group_sizes), cts)
 
-    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[object], dims: Dims, **params: Any) -> Any:
         return batch_flat(lambda *xs: (_as_dots(*xs, **params),), axis, args, dims)
 
 
 ragged_dot_general_p = RaggedDotGeneral()
 
 
-def _staged(f: Any, args: Any, params: Any) -> Any:
+def _staged(f: Callable[..., object], args: Sequence[Array], params: Params) -> Any:
     """(jaxpr, consts) of a function of arrays, some of which are Undefined."""
     avals = [x.aval if type(x) is Undefined else typeof(x).strengthen() for x in args]
     return stage_flat(lambda *xs: (f(*xs, **params),), avals)
 
 
-def _check_ragged(lhs: Any, rhs: Any, group_sizes: Any, numbers: RaggedDotDimensionNumbers) -> None:
+def _check_ragged(lhs: Array, rhs: Array, group_sizes: Any, numbers: RaggedDotDimensionNumbers) -> None:
     op = "ragged_dot_general"
     ((_, rhs_contract), (lhs_batch, rhs_batch)), ragged, groups = numbers
     if not dtypes.issubdtype(group_sizes.dtype, np.integer):
@@ -162,7 +167,7 @@ def _as_dots(lhs: Any, rhs: Any, group_sizes: Any, *, ragged_dot_dimension_numbe
     return moveaxis(out, len(lhs_batch), 0)
 
 
-def _grouped(lhs: Any, group_sizes: Any, ragged: int, batch: tuple[int, ...]) -> Any:
+def _grouped(lhs: Array, group_sizes: Any, ragged: int, batch: tuple[int, ...]) -> Any:
     """lhs repeated along a new first axis, one entry a group, with zeros outside the group."""
     last = typeof(group_sizes).ndim - 1
     ends = cumsum(group_sizes, last)
@@ -180,8 +185,8 @@ def _grouped(lhs: Any, group_sizes: Any, ragged: int, batch: tuple[int, ...]) ->
 
 def ragged_dot_general(lhs: Array, rhs: Array, group_sizes: Array,
                        ragged_dot_dimension_numbers: RaggedDotDimensionNumbers,
-                       precision: Any = None, preferred_element_type: DTypeLike | None = None,
-                       group_offset: Array | None = None, out_sharding: Any = None) -> Array:
+                       precision: object = None, preferred_element_type: DTypeLike | None = None,
+                       group_offset: Array | None = None, out_sharding: object = None) -> Array:
     """`dot_general` in groups along one axis of lhs, whose sizes are data.
 
     group_sizes: int[groups], or int[batch..., groups]. If the ragged axis of lhs is an outer one, rows of group i are multiplied by
@@ -205,9 +210,9 @@ def ragged_dot_general(lhs: Array, rhs: Array, group_sizes: Array,
         preferred_element_type=element_type_of(preferred_element_type, "ragged_dot_general"))[0]
 
 
-def ragged_dot(lhs: Array, rhs: Array, group_sizes: Array, precision: Any = None,
+def ragged_dot(lhs: Array, rhs: Array, group_sizes: Array, precision: object = None,
                preferred_element_type: DTypeLike | None = None, group_offset: Array | None = None,
-               out_sharding: Any = None) -> Array:
+               out_sharding: object = None) -> Array:
     """Rows of lhs in consecutive groups, each multiplied by the matrix of its group.
 
     lhs: T[m, k]; rhs: T[groups, k, n]; group_sizes: int[groups]  ->  T[m, n]. Rows after the last group give zero.
@@ -245,14 +250,14 @@ class ScaledDot(Primitive):
     def lower(self, ctx: Any, *xs: Any, **params: Any) -> Any:
         return ctx.trace(lambda *ys: (_scaled(*ys, **params),), *xs)
 
-    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[object], dims: Dims, **params: Any) -> Any:
         return batch_flat(lambda *xs: (_scaled(*xs, **params),), axis, args, dims)
 
 
 scaled_dot_p = ScaledDot()
 
 
-def _check_scale(side: str, x: Any, scale: Any, contract: Any) -> None:
+def _check_scale(side: str, x: Array, scale: Array, contract: Any) -> None:
     if scale.ndim != x.ndim:
         raise TypeError(f"scaled_dot: {side} scale must have the rank of its operand.\n    operand: {x}\n    scale: {scale}")
     for d, (size, parts) in enumerate(zip(x.shape, scale.shape, strict=True)):
@@ -262,8 +267,8 @@ def _check_scale(side: str, x: Any, scale: Any, contract: Any) -> None:
             raise TypeError(f"{side} dim {d} of size {size} does not match scale dim size {parts}.")
 
 
-def _scaled(lhs: Any, rhs: Any, lhs_scale: Any, rhs_scale: Any, *, dimension_numbers: Any,
-            preferred_element_type: Any) -> Any:
+def _scaled(lhs: ArrayLike, rhs: ArrayLike, lhs_scale: object, rhs_scale: object, *, dimension_numbers: object,
+            preferred_element_type: DTypeLike | None) -> Any:
     # bfloat16 holds the products of 8-bit floats and powers of two exactly.
     narrow = all(typeof(x).dtype.itemsize == 1 or typeof(x).dtype == dtypes.bfloat16 for x in (lhs, rhs))
     dtype = dtypes.bfloat16 if narrow else np.float32
@@ -280,7 +285,7 @@ def _scaled(lhs: Any, rhs: Any, lhs_scale: Any, rhs_scale: Any, *, dimension_num
 
 def scaled_dot(lhs: Array, rhs: Array, *, lhs_scale: Array | None = None,
                rhs_scale: Array | None = None, dimension_numbers: Any = None,
-               preferred_element_type: Any = None) -> Array:
+               preferred_element_type: DTypeLike | None = None) -> Array:
     """Product of operands in blocks, each with a scale, as in the microscaling formats.
 
     lhs: T[m, k], rhs: T[k, n], or with one leading batch axis, or as dimension_numbers says; lhs_scale: [m, k / block] and
@@ -307,7 +312,7 @@ def scaled_dot(lhs: Array, rhs: Array, *, lhs_scale: Array | None = None,
     return scaled_dot_p.call(lhs, rhs, *scales, dimension_numbers=numbers, preferred_element_type=preferred)[0]
 
 
-def _ones(x: Any, contract: Any) -> Any:
+def _ones(x: ArrayLike, contract: Any) -> Any:
     """A scale of 1 for the whole of x."""
     shape = tuple(1 if d in contract else n for d, n in enumerate(typeof(x).shape))
     return full(shape, 1, element_types.as_dtype("float8_e8m0fnu"))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -19,6 +20,11 @@ from teucer.lax._dynamic import dynamic_update_index_in_dim
 from teucer.lax._shapes import broadcast_shapes
 from teucer.lax._slicing import index_in_dim
 from teucer.lax._structure import canonical_shape, reshape
+
+if TYPE_CHECKING:
+    from teucer._core.primitive import Axis
+    from teucer._core.typing import ArrayLike, Dims, DTypeLike, Size
+    from teucer._lower.context import Context
 
 __all__ = ["RandomAlgorithm", "rng_bit_generator", "rng_bit_generator_p", "rng_uniform", "rng_uniform_p", "threefry2x32_p"]
 
@@ -56,7 +62,7 @@ class Threefry2x32(Primitive):
     def lower(self, ctx: Any, k0: Any, k1: Any, x0: Any, x1: Any) -> Any:
         aval = ctx.avals_out[0]
 
-        def op(name: str, x: Any, y: Any) -> Any:
+        def op(name: str, x: Array, y: Array) -> Any:
             return ctx.op1(f"stablehlo.{name}", (x, y), aval)
 
         splats: dict[int, Any] = {}
@@ -78,7 +84,7 @@ class Threefry2x32(Primitive):
             x1 = op("add", op("add", x1, keys[(i + 2) % 3]), splat(i + 1))
         return x0, x1
 
-    def batch(self, axis: Any, args: Any, dims: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims) -> Any:
         rank = max(np.ndim(x) - (d is not None) for x, d in zip(args, dims, strict=True))
         xs = []
         for x, d in zip(args, dims, strict=True):
@@ -125,7 +131,8 @@ class RngBitGenerator(Primitive):
     name = "rng_bit_generator"
     multiple_results = True
 
-    def types(self, key: Any, *, shape: Any, dtype: Any, algorithm: Any, out_sharding: Any = None) -> Any:
+    def types(self, key: ShapedArray, *, shape: Sequence[Size], dtype: DTypeLike, algorithm: object,
+              out_sharding: object = None) -> Any:
         if (key.shape, key.dtype) not in _KEY_SHAPES:
             raise TypeError(f"rng_bit_generator: unsupported key shape and dtype {key.str_short()} (C1).\n"
                             "  A key is uint32[4] or uint64[2].")
@@ -133,10 +140,11 @@ class RngBitGenerator(Primitive):
             raise TypeError(f"rng_bit_generator: dtype must be an unsigned integer of 8 to 64 bits, got {dtype} (C2).")
         return key, ShapedArray(shape, dtype, sharding=typed(out_sharding, len(shape)))
 
-    def shard(self, key: Any, **params: Any) -> Any:
+    def shard(self, key: ShapedArray, **params: object) -> Any:
         return Labels([()], [()])
 
-    def lower(self, ctx: Any, key: Any, *, shape: Any, dtype: Any, algorithm: Any, out_sharding: Any = None) -> Any:
+    def lower(self, ctx: Context, key: Any, *, shape: Sequence[Size], dtype: DTypeLike,
+              algorithm: Any, out_sharding: object = None) -> Any:
         name = RandomAlgorithm(algorithm).name.removeprefix("RNG_")
         out = ctx.avals_out[1]
         wide = ShapedArray((2,), np.dtype("uint64"))
@@ -147,7 +155,7 @@ class RngBitGenerator(Primitive):
         words = hlo.bitcast_convert(ctx, state, ShapedArray((2, 2), UINT32))
         return hlo.reshape(ctx, words, (4,)), bits
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, shape: Any, **params: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Any, *, shape: Sequence[Size], **params: object) -> Any:
         keys = array_ops.moveaxis(args[0], dims[0], 0)
         first, bits = self.call(index_in_dim(keys, 0, 0, False), shape=(axis.size, *shape), **params)
         return (dynamic_update_index_in_dim(keys, first, 0, 0), bits), (0, 0)
@@ -161,14 +169,14 @@ class RngUniform(Primitive):
     name = "rng_uniform"
     mergeable = False
 
-    def types(self, a: Any, b: Any, *, shape: Any) -> Any:
+    def types(self, a: ShapedArray, b: ShapedArray, *, shape: Sequence[Size]) -> Any:
         if a.dtype != b.dtype:
             raise ValueError(f"Arguments to rng_uniform must have identical dtypes, got {a.dtype} and {b.dtype}.")
         if a.shape != () or b.shape != ():
             raise ValueError(f"Arguments to rng_uniform must be scalars; got shapes {a.shape} and {b.shape}.")
         return (ShapedArray(shape, a.dtype),)
 
-    def lower(self, ctx: Any, a: Any, b: Any, *, shape: Any) -> Any:
+    def lower(self, ctx: Any, a: Any, b: object, *, shape: Sequence[Size]) -> Any:
         sizes = ctx.constant(np.asarray(shape, np.int64))
         return (ctx.op1("stablehlo.rng", (a, b, sizes), ctx.avals_out[0],
                         "rng_distribution = #stablehlo<rng_distribution UNIFORM>"),)
@@ -179,8 +187,9 @@ rng_bit_generator_p = RngBitGenerator()
 rng_uniform_p = RngUniform()
 
 
-def rng_bit_generator(key: Any, shape: Any, dtype: Any = np.uint32, algorithm: Any = RandomAlgorithm.RNG_DEFAULT, *,
-                      out_sharding: Any = None) -> Any:
+def rng_bit_generator(key: ArrayLike, shape: Sequence[Size], dtype: DTypeLike = np.uint32,
+                      algorithm: Any = RandomAlgorithm.RNG_DEFAULT, *,
+                      out_sharding: object = None) -> Any:
     """Random bits by XLA's generator, and the key with which to go on: (new key, bits).
 
     key: uint32[4] or uint64[2]. Bits differ between platforms and versions of XLA; vmap over keys uses the first alone.
@@ -196,7 +205,7 @@ def rng_bit_generator(key: Any, shape: Any, dtype: Any = np.uint32, algorithm: A
                                     out_sharding=explicit_sharding("rng_bit_generator", out_sharding, len(shape)))
 
 
-def rng_uniform(a: Any, b: Any, shape: Any) -> Array:
+def rng_uniform(a: ArrayLike, b: ArrayLike, shape: Sequence[Size]) -> Array:
     """Numbers uniform in [a, b) that differ from call to call; the programs that use it are not reproducible.
 
     Raises ValueError if a and b are no scalars of one dtype.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 
@@ -21,6 +21,11 @@ from teucer._lower.context import Value
 from teucer._transform.vmap import vmap
 from teucer.lax._slicing import index_in_dim
 from teucer.lax._structure import reshape_p
+
+if TYPE_CHECKING:
+    from teucer._core.primitive import Axis
+    from teucer._core.typing import Array, ArrayLike, Dims, Size
+    from teucer._lower.context import Context
 
 __all__ = ["Generator", "KeyDType", "key_dtype_of", "random_bits_p", "random_clone_p", "random_fold_in_p", "random_seed_p",
            "random_split_p", "random_unwrap_p", "random_wrap_p"]
@@ -85,14 +90,14 @@ def key_dtype_of(impl: Generator) -> KeyDType:
     return found
 
 
-def over_keys(f: Callable[..., Any], ndim: int) -> Callable[..., Any]:
+def over_keys(f: Callable[..., object], ndim: int) -> Callable[..., Any]:
     """A function of the words of one key as one of an array of keys, of `ndim` axes."""
     for _ in range(ndim):
         f = vmap(f)
     return f
 
 
-def key_impl(aval: Any, name: str) -> Any:
+def key_impl(aval: ShapedArray, name: str) -> Any:
     """The generator of a type of keys.
 
     Raises TypeError if it is another type.
@@ -102,7 +107,7 @@ def key_impl(aval: Any, name: str) -> Any:
     return aval.dtype._impl
 
 
-def _traced(ctx: Any, f: Callable[..., Any], *values: Any) -> Any:
+def _traced(ctx: Context, f: Callable[..., object], *values: Any) -> Any:
     """Write f of the words behind keys; its result has the type that the equation says."""
     (aval,) = ctx.avals_out
     words = [Value(v.name, v.aval.physical) for v in values]
@@ -117,18 +122,18 @@ class KeyPrimitive(Primitive):
 
     shard = partition.aligned
 
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
         outs = self.call(*primals, **params)
         return outs, tuple(typeof(y).zero for y in outs)
 
-    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, **params: object) -> Any:
         xs = [array_ops.to_axis(x, d, axis.size, 0) for x, d in zip(args, dims, strict=True)]
         return self.call(*xs, **params), (0,)
 
     padded = Primitive.through
 
 
-def _padded_draw(primitive: Primitive, sizes: Any, args: Any, outs: Any, shape: Any, params: Any) -> Any:
+def _padded_draw(primitive: Primitive, sizes: Any, args: Sequence[Array], outs: Any, shape: Any, params: Any) -> Any:
     """What a key gives for an array of dynamic shape: element i is drawn by its number i, whatever the size."""
     (keys,) = args
     if is_constant(shape):
@@ -154,7 +159,7 @@ class RandomSeed(KeyPrimitive):
             raise TypeError(f"PRNG key seed must be an integer; got {seeds}")
         return (ShapedArray(seeds.shape, key_dtype_of(impl)),)
 
-    def lower_extended(self, ctx: Any, seeds: Any, *, impl: Generator) -> Any:
+    def lower_extended(self, ctx: Context, seeds: Any, *, impl: Generator) -> Any:
         return _traced(ctx, over_keys(impl.seed, seeds.aval.ndim), seeds)
 
 
@@ -165,15 +170,16 @@ class RandomSplit(KeyPrimitive):
     __slots__ = ()
     name = "random_split"
 
-    def types(self, keys: Any, *, shape: Any) -> Any:
+    def types(self, keys: ShapedArray, *, shape: Sequence[Size]) -> Any:
         key_impl(keys, "random_split")
         return (ShapedArray((*keys.shape, *shape), keys.dtype),)
 
-    def lower_extended(self, ctx: Any, keys: Any, *, shape: Any) -> Any:
+    def lower_extended(self, ctx: Context, keys: Array, *, shape: Sequence[Size]) -> Any:
         impl = keys.aval.dtype._impl
         return _traced(ctx, over_keys(lambda k: impl.split(k, shape), keys.aval.ndim), keys)
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, shape: Any) -> Any:
+    def padded(self, sizes: Sequence[Size], args: Sequence[Array], avals: Sequence[ShapedArray],
+               outs: Sequence[Array], *, shape: Sequence[Size]) -> Any:
         return _padded_draw(self, sizes, args, outs, shape, {})
 
 
@@ -187,7 +193,7 @@ class RandomFoldIn(KeyPrimitive):
     __slots__ = ()
     name = "random_fold_in"
 
-    def types(self, keys: Any, msgs: Any) -> Any:
+    def types(self, keys: ShapedArray, msgs: Any) -> Any:
         key_impl(keys, "random_fold_in")
         if keys.ndim != msgs.ndim or any(a != b and 1 not in (a, b) for a, b in zip(keys.shape, msgs.shape, strict=True)):
             raise TypeError(f"random_fold_in: keys and numbers must have as many axes, of one size or 1, got {keys} and {msgs} "
@@ -197,21 +203,21 @@ class RandomFoldIn(KeyPrimitive):
         shape = tuple(b if a == 1 else a for a, b in zip(keys.shape, msgs.shape, strict=True))
         return (ShapedArray(shape, keys.dtype),)
 
-    def lower_extended(self, ctx: Any, keys: Any, msgs: Any) -> Any:
+    def lower_extended(self, ctx: Context, keys: Array, msgs: Any) -> Any:
         f = keys.aval.dtype._impl.fold_in
         for a, b in zip(reversed(keys.aval.shape), reversed(msgs.aval.shape), strict=True):
             f = _over_both(f, shared_key=a == 1 != b, shared_message=b == 1 != a)
         return _traced(ctx, f, keys, msgs)
 
-    def batch(self, axis: Any, args: Any, dims: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims) -> Any:
         # What all share keeps one element: `unsafe_rbg` draws once for one number.
         return self.call(*(array_ops.to_axis(x, d, 1 if d is None else axis.size, 0)
                            for x, d in zip(args, dims, strict=True))), (0,)
 
 
-def _over_both(f: Callable[..., Any], *, shared_key: bool, shared_message: bool) -> Callable[..., Any]:
+def _over_both(f: Callable[..., object], *, shared_key: bool, shared_message: bool) -> Callable[..., Any]:
     """A function of keys and numbers, mapped over the first axis of both; an axis that is shared has one element."""
-    def g(keys: Any, msgs: Any) -> Any:
+    def g(keys: ArrayLike, msgs: Any) -> Any:
         keys = index_in_dim(keys, 0, 0, False) if shared_key else keys
         msgs = index_in_dim(msgs, 0, 0, False) if shared_message else msgs
         return vmap(f, in_axes=(None if shared_key else 0, None if shared_message else 0))(keys, msgs)
@@ -225,17 +231,18 @@ class RandomBits(KeyPrimitive):
     __slots__ = ()
     name = "random_bits"
 
-    def types(self, keys: Any, *, bit_width: int, shape: Any) -> Any:
+    def types(self, keys: ShapedArray, *, bit_width: int, shape: Sequence[Size]) -> Any:
         key_impl(keys, "random_bits")
         if bit_width not in (8, 16, 32, 64):
             raise TypeError(f"random_bits: requires 8-, 16-, 32- or 64-bit field width, got {bit_width}.")
         return (ShapedArray((*keys.shape, *shape), np.dtype(f"uint{bit_width}")),)
 
-    def lower_extended(self, ctx: Any, keys: Any, *, bit_width: int, shape: Any) -> Any:
+    def lower_extended(self, ctx: Context, keys: Array, *, bit_width: int, shape: Sequence[Size]) -> Any:
         impl = keys.aval.dtype._impl
         return _traced(ctx, over_keys(lambda k: impl.random_bits(k, bit_width, shape), keys.aval.ndim), keys)
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, bit_width: int, shape: Any) -> Any:
+    def padded(self, sizes: Sequence[Size], args: Sequence[Array], avals: Sequence[ShapedArray],
+               outs: Sequence[Array], *, bit_width: int, shape: Sequence[Size]) -> Any:
         return _padded_draw(self, sizes, args, outs, shape, {"bit_width": bit_width})
 
 
@@ -253,17 +260,17 @@ class RandomWrap(KeyPrimitive):
                             f"required, got {words}.")
         return (ShapedArray(words.shape[:words.ndim - n], key_dtype_of(impl)),)
 
-    def shard(self, words: Any, *, impl: Generator, **params: Any) -> Any:
+    def shard(self, words: Any, *, impl: Generator, **params: object) -> Any:
         n = words.ndim - len(impl.key_shape)
         return leading(n, (words,))
 
-    def evaluate(self, words: Any, *, impl: Generator) -> Any:
+    def evaluate(self, words: object, *, impl: Generator) -> Any:
         if type(words) is ArrayImpl and words._sharding.num_devices == 1:
             (aval,) = self.types(typeof(words), impl=impl)
             return (retyped(words, aval.carrier),)
         return super().evaluate(words, impl=impl)
 
-    def lower_extended(self, ctx: Any, words: Any, *, impl: Generator) -> Any:
+    def lower_extended(self, ctx: Context, words: Any, *, impl: Generator) -> Any:
         return (Value(words.name, ctx.avals_out[0]),)
 
 
@@ -274,17 +281,17 @@ class RandomUnwrap(KeyPrimitive):
     __slots__ = ()
     name = "random_unwrap"
 
-    def types(self, keys: Any) -> Any:
+    def types(self, keys: ShapedArray) -> Any:
         key_impl(keys, "random_unwrap")
         return (keys.physical,)
 
-    def evaluate(self, keys: Any) -> Any:
+    def evaluate(self, keys: ArrayLike) -> Any:
         if type(keys) is ArrayImpl and keys._sharding.num_devices == 1:
             (aval,) = self.types(typeof(keys))
             return (retyped(keys, aval),)
         return super().evaluate(keys)
 
-    def lower_extended(self, ctx: Any, keys: Any) -> Any:
+    def lower_extended(self, ctx: Context, keys: Any) -> Any:
         return (Value(keys.name, keys.aval.physical),)
 
 
@@ -295,11 +302,11 @@ class RandomClone(KeyPrimitive):
     __slots__ = ()
     name = "random_clone"
 
-    def types(self, keys: Any) -> Any:
+    def types(self, keys: ShapedArray) -> Any:
         key_impl(keys, "random_clone")
         return (keys,)
 
-    def lower_extended(self, ctx: Any, keys: Any) -> Any:
+    def lower_extended(self, ctx: Context, keys: ArrayLike) -> Any:
         return (keys,)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -31,6 +31,10 @@ from teucer.lax._families import BOOL_OR_INT, NUMERIC, Accepts
 from teucer.lax._identities import identity_of
 from teucer.lax._shapes import bumped
 from teucer.lax._structure import check_axes, reduce_sum_p
+
+if TYPE_CHECKING:
+    from teucer._core.jaxpr import Jaxpr
+    from teucer._core.typing import Aval, Dims
 
 __all__ = ["Reduction", "reduce", "reduce_and", "reduce_and_p",
            "reduce_max", "reduce_max_p", "reduce_min", "reduce_min_p", "reduce_or", "reduce_or_p", "reduce_p",
@@ -66,21 +70,21 @@ class Reduction(Primitive):
                             f"{self.name} does not accept dtype {x.dtype}. Accepted dtypes are subtypes of number.")
         return (ShapedArray(tuple(d for i, d in enumerate(x.shape) if i not in axes), x.dtype, x.weak_type),)
 
-    def shard(self, x: Any, *, axes: Any, **params: Any) -> Any:
+    def shard(self, x: ShapedArray, *, axes: Sequence[int], **params: object) -> Any:
         return Labels([every(x)], [kept(x, axes)])
 
-    def lower(self, ctx: Any, x: Any, *, axes: Any) -> Any:
+    def lower(self, ctx: Any, x: Any, *, axes: Sequence[int]) -> Any:
         init = ctx.constant(identity_of(self.op, x.dtype), x.dtype)
         bits = self.op in ("and", "or", "xor") and (self.op == "xor" or x.dtype != np.bool_)
         if bits or (x.dtype.kind == "c" and self.op in ("maximum", "minimum")):
             x = ctx.whole(x, axes)  # devices have no such reductions between them
         return hlo.reduce(ctx, [x], [init], axes, scalar_body(ctx, self.op))
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, axes: Any) -> Any:
+    def batch(self, axis: object, args: Any, dims: Any, *, axes: Any) -> Any:
         (dim,) = dims
         return self.call(*args, axes=bumped(axes, dim)), (dim - sum(a < dim for a in axes),)
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, axes: Any) -> Any:
+    def padded(self, sizes: Any, args: Sequence[object], avals: Sequence[Aval], outs: Sequence[Array], *, axes: object) -> Any:
         return self.call(sizes.mask(*args, *avals, identity_of(self.op, avals[0].dtype), axes), axes=axes)
 
 
@@ -132,7 +136,7 @@ class Reduce(Primitive):
     name = "reduce"
     multiple_results = True
 
-    def types(self, *operands: Any, computation: Any, jaxpr: Any, dimensions: Any) -> Any:
+    def types(self, *operands: Any, computation: Callable[..., object], jaxpr: Any, dimensions: Any) -> Any:
         n = len(operands) // 2
         xs, inits = operands[:n], operands[n:]
         if any(init.shape for init in inits):
@@ -148,22 +152,23 @@ class Reduce(Primitive):
         shape = tuple(d for i, d in enumerate(xs[0].shape) if i not in dimensions)
         return tuple(ShapedArray(shape, x.dtype, x.weak_type) for x in xs)
 
-    def shard(self, *operands: Any, dimensions: Any, **params: Any) -> Any:
+    def shard(self, *operands: ShapedArray, dimensions: Sequence[int], **params: object) -> Any:
         return Labels([every(x) for x in operands], [kept(operands[0], dimensions)])
 
-    def lower(self, ctx: Any, *values: Any, computation: Any, jaxpr: Any, dimensions: Any) -> Any:
+    def lower(self, ctx: Any, *values: Any, computation: Callable[..., object], jaxpr: ClosedJaxpr,
+              dimensions: Sequence[int]) -> Any:
         n = len(values) // 2
         xs = [ctx.whole(x, dimensions) for x in values[:n]]  # devices have no reductions of any kind between them
         return hlo.reduce(ctx, xs, values[n:], dimensions, lambda *ab: ctx.inline(jaxpr, *ab))
 
-    def jvp(self, primals: Any, tangents: Any, *, jaxpr: Any, dimensions: Any,
-            **params: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], *, jaxpr: Jaxpr, dimensions: Sequence[int],
+            **params: object) -> Any:
         outs = self.call(*primals, jaxpr=jaxpr, dimensions=dimensions, **params)
         _, moved = jvp_flat(lambda *zs: _reduce_by_halves(jaxpr, zs, dimensions), primals, tangents)
         return outs, tuple(moved)
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, jaxpr: Any, dimensions: Any,
-              **params: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, jaxpr: Jaxpr, dimensions: Sequence[int],
+              **params: object) -> Any:
         n = len(args) // 2
         if any(d is not None for d in dims[n:]):
             outs, out_dims = batch_flat(lambda *zs: _reduce_by_halves(jaxpr, zs, dimensions), axis, args, dims)
@@ -173,8 +178,9 @@ class Reduce(Primitive):
         outs = self.call(*xs, *args[n:], jaxpr=jaxpr, dimensions=bumped(dimensions, at), **params)
         return outs, (at - sum(d < at for d in dimensions),) * n
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, jaxpr: Any, dimensions: Any,
-               **params: Any) -> Any:
+    def padded(self, sizes: Any, args: Sequence[Array], avals: Sequence[Aval],
+               outs: Sequence[Array], *, jaxpr: ClosedJaxpr, dimensions: object,
+               **params: object) -> Any:
         n = len(args) // 2
         inside = sizes.inside(avals[0].shape, dimensions)
         if inside is None:
@@ -198,7 +204,7 @@ def _reduce_by_halves(jaxpr: Any, operands: Sequence[Any], dimensions: Sequence[
     return inits if found is None else combine(inits, found)
 
 
-def apply_scalar_jaxpr(jaxpr: Any, xs: Sequence[Any]) -> list[Any]:
+def apply_scalar_jaxpr(jaxpr: ClosedJaxpr, xs: Sequence[Array]) -> list[Any]:
     """A jaxpr of scalars applied to the corresponding elements of arrays."""
     shape = np.shape(xs[0])
     if not shape:
@@ -209,7 +215,7 @@ def apply_scalar_jaxpr(jaxpr: Any, xs: Sequence[Any]) -> list[Any]:
     return [_structure.reshape(array_ops.to_axis(y, d, size, 0), shape) for y, d in zip(outs, dims, strict=True)]
 
 
-def guarded(jaxpr: Any) -> ClosedJaxpr:
+def guarded(jaxpr: ClosedJaxpr) -> ClosedJaxpr:
     """A reduction's computation on elements that come with a mark whether they count: of two of which one does, that one."""
     n = len(jaxpr.in_avals) // 2
 
@@ -235,8 +241,8 @@ def check_computation(op: str, jaxpr: Any, avals: Sequence[Any]) -> None:
                             f"    operand {i}: {x.str_short(True)}\n    returned: {out.str_short(True)}")
 
 
-def scalar_computation(op: str, f: Callable[..., Sequence[Any]],
-                       avals: Sequence[Any]) -> ClosedJaxpr:
+def scalar_computation(op: str, f: Callable[..., Sequence[object]],
+                       avals: Sequence[ShapedArray]) -> ClosedJaxpr:
     """A function of flat scalars as a jaxpr, for the region of a reduction.
 
     Raises NotImplementedError if it uses traced values from outside.
@@ -258,11 +264,11 @@ reduce_xor_p = Reduction("reduce_xor", "xor", BOOL_OR_INT, _LOGICAL)
 reduce_p = Reduce()
 
 
-def _axes(axes: Any) -> tuple[int, ...]:
+def _axes(axes: Sequence[int]) -> tuple[int, ...]:
     return tuple(operator.index(a) for a in axes)
 
 
-def reduce_sum(operand: ArrayLike, axes: Sequence[int], *, out_sharding: Any = None) -> Array:
+def reduce_sum(operand: ArrayLike, axes: Sequence[int], *, out_sharding: object = None) -> Array:
     """The sum of elements over axes, which are counted from the front.
 
     Raises ValueError if they are out of bounds or repeated, TypeError if elements are not numbers.
@@ -329,8 +335,8 @@ def reduce_xor(operand: ArrayLike, axes: Sequence[int]) -> Array:
     return reduce_xor_p.call(operand, axes=_axes(axes))[0]
 
 
-def reduce(operands: Any, init_values: Any, computation: Callable[..., Any],
-           dimensions: Sequence[int], out_sharding: Any = None) -> Any:
+def reduce(operands: Sequence[Array], init_values: object, computation: Callable[..., Any],
+           dimensions: Sequence[int], out_sharding: object = None) -> Any:
     """Arrays reduced together over axes by any associative computation on scalars.
 
     operands, init_values: trees of one structure; computation takes two such trees of scalars and returns a third.
@@ -351,7 +357,7 @@ def reduce(operands: Any, init_values: Any, computation: Callable[..., Any],
         named = monoid(computation, inits[0], avals[0], _NAMED)
         if named is not None:
             return named(xs[0], axes)
-    def flat(*ab: Any) -> Any:
+    def flat(*ab: object) -> Any:
         n = len(xs)
         return pytrees.tree_leaves(computation(pytrees.tree_unflatten(tree, ab[:n]), pytrees.tree_unflatten(tree, ab[n:])))
 
@@ -365,7 +371,7 @@ _NAMED: dict[str, Callable[..., Any]] = {
     "or": reduce_or, "xor": reduce_xor}
 
 
-def monoid(computation: Any, init: Any, aval: Any, named: dict[str, Any]) -> Any:
+def monoid(computation: Callable[..., object], init: ArrayLike, aval: ShapedArray, named: dict[str, Any]) -> Any:
     """Of the reductions with a name of their own, the one that a computation and its initial value are; None if none is."""
     lax = _elementwise
     names = {lax.add: "add", lax.mul: "multiply", lax.max: "maximum", lax.min: "minimum", lax.bitwise_and: "and",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from teucer._base import dtypes
 from teucer._core import array_ops
@@ -13,6 +13,9 @@ from teucer._core.stage import stage_flat
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
 
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, ArrayLike
+
 __all__ = ["Views", "add_part", "by_parts", "by_types", "checked_value", "install", "part_aval", "parts_of", "read_part",
            "refuse_array", "set_part", "swap_part"]
 
@@ -20,29 +23,29 @@ Views = tuple[Any, ...]
 parts_of: dict[str, Callable[..., Any]] = {}
 
 
-def install(*, read: Callable[..., Any], write: Callable[..., Any], text: Callable[..., str]) -> None:
+def install(*, read: Callable[..., object], write: Callable[..., object], text: Callable[..., str]) -> None:
     """Say how to read(x, views, operands), write(operation, x, value, views, operands), and print text(name, views, operands)."""
     parts_of.update(read=read, write=write, text=text)
 
 
-def read_part(x: Any, *operands: Any, views: Views) -> Any:
+def read_part(x: ArrayLike, *operands: Array, views: Views) -> Any:
     return parts_of["read"](x, views, operands)
 
 
-def set_part(x: Any, value: Any, *operands: Any, views: Views) -> Any:
+def set_part(x: ArrayLike, value: ArrayLike, *operands: Array, views: Views) -> Any:
     return parts_of["write"]("set", x, value, views, operands)
 
 
-def add_part(x: Any, value: Any, *operands: Any, views: Views) -> Any:
+def add_part(x: ArrayLike, value: ArrayLike, *operands: Array, views: Views) -> Any:
     return parts_of["write"]("add", x, value, views, operands)
 
 
-def swap_part(x: Any, value: Any, *operands: Any, views: Views) -> tuple[Any, Any]:
+def swap_part(x: ArrayLike, value: ArrayLike, *operands: Array, views: Views) -> tuple[Any, Any]:
     return read_part(x, *operands, views=views), set_part(x, value, *operands, views=views)
 
 
 @functools.lru_cache(4096)
-def part_aval(inner: ShapedArray, views: Views, avals: Sequence[Any]) -> ShapedArray:
+def part_aval(inner: ShapedArray, views: Views, avals: Sequence[ShapedArray]) -> ShapedArray:
     """The type of a part of an array."""
     if not views:
         return inner
@@ -51,17 +54,17 @@ def part_aval(inner: ShapedArray, views: Views, avals: Sequence[Any]) -> ShapedA
     return aval
 
 
-def by_types(self: Any, *avals: Any, **params: Any) -> None:
+def by_types(self: object, *avals: ShapedArray, **params: object) -> None:
     """The rule `shard`: types of results say how they are laid out."""
 
 
-def by_parts(self: Any, operands: Sequence[Any], avals: Sequence[Any], **params: Any) -> Any:
+def by_parts(self: Any, operands: Sequence[object], avals: Sequence[Any], **params: Any) -> Any:
     """The rule `on_low`: a reference to a value of a high type is one to each value of which that is made."""
     outs = [self.call(*parts, **params) for parts in zip(*map(low_values, operands, avals), strict=True)]
     return tuple([a.raise_val(*column) for a, column in zip(self.types(*avals, **params), zip(*outs, strict=True), strict=True)])
 
 
-def checked_value(part: Any, value: Any) -> Any:
+def checked_value(part: Any, value: ArrayLike) -> Any:
     """A value to be written, converted if it is weakly typed and the part's dtype can hold it."""
     aval = typeof(value)
     if part.is_high:
@@ -72,6 +75,6 @@ def checked_value(part: Any, value: Any) -> Any:
     return value
 
 
-def refuse_array(op: str, x: Any) -> NoReturn:
+def refuse_array(op: str, x: ArrayLike) -> NoReturn:
     """Raise the TypeError for something that is no reference."""
     raise TypeError(f"{op}: expected a reference, got {x!r:.100} of type {type(x)}.\n  References are made by jax.new_ref.")

@@ -7,7 +7,7 @@ arrays are read and written, and installs it here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from teucer._core import array_ops
 from teucer._core.primitive import Primitive, Undefined
@@ -35,10 +35,15 @@ from teucer.lax._reference_parts import (
     part_aval as _part_aval,
 )
 
+if TYPE_CHECKING:
+    from teucer._core.jaxpr import Eqn
+    from teucer._core.primitive import Axis
+    from teucer._core.typing import Array, ArrayLike, Dims, Params
+
 __all__ = ["addupdate_p", "empty_ref_p", "free_ref_p", "freeze_p", "get_p", "new_ref_p", "swap_p", "tangent_ref_p"]
 
 
-def _copy(x: Any) -> Any:
+def _copy(x: ArrayLike) -> Any:
     return _conversion.copy_p.call(x)[0]
 
 
@@ -64,7 +69,7 @@ class _OnReference(Primitive):
             raise TypeError(f"{self.name}: operand 0 is no reference (C1).\n    ref: {ref}")
         return ref
 
-    def check_value(self, part: Any, value: Any, ref: RefType) -> None:
+    def check_value(self, part: Any, value: Array, ref: RefType) -> None:
         if part.is_high:
             if part != value:
                 raise TypeError(f"{self.name}: a value of type {value} is written to a reference to values of type {part}. (C2)")
@@ -78,7 +83,7 @@ class _OnReference(Primitive):
                              f"  Convert the value: value.astype({part.dtype.name!r}).")
 
 
-def _tangent_of(t: Any) -> Any:
+def _tangent_of(t: ArrayLike) -> Any:
     """The reference of tangents that belongs to a reference; None if it has none."""
     return None if type(t) is Zero else t
 
@@ -90,13 +95,13 @@ class Get(_OnReference):
     __slots__ = ()
     name = "get"
 
-    def types(self, ref: Any, *places: Any, views: Views) -> Any:
+    def types(self, ref: object, *places: Any, views: Views) -> Any:
         return (_part_aval(self.check(ref).inner, views, places),)
 
-    def effects(self, ref: Any, *places: Any, views: Views) -> Any:
+    def effects(self, ref: object, *places: ShapedArray, views: Views) -> Any:
         return frozenset((ReadEffect(0),))
 
-    def evaluate(self, ref: Any, *places: Any, views: Views) -> Any:
+    def evaluate(self, ref: Any, *places: object, views: Views) -> Any:
         if type(ref) is HighRef:
             return by_parts(self, (ref,), (ref.aval,), views=views)
         array = ref.read()
@@ -107,21 +112,21 @@ class Get(_OnReference):
             return self.call(ref, *places, views=views)
         return (read_part(ref.read(), *places, views=views),)
 
-    def jvp(self, primals: Any, tangents: Any, *, views: Views) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Any, *, views: Views) -> Any:
         outs = self.call(*primals, views=views)
         t = _tangent_of(tangents[0])
         return outs, (typeof(outs[0]).zero,) if t is None else self.call(t, *primals[1:], views=views)
 
-    def transpose(self, cts: Any, ref: Any, *places: Any, views: Views) -> Any:
+    def transpose(self, cts: Sequence[object], ref: Any, *places: object, views: Views) -> Any:
         addupdate_p.call(ref.ref(), array_ops.instantiate(cts[0]), *places, views=views)
         return (None,) * (1 + len(places))
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, views: Views) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, views: Views) -> Any:
         whole = self.call(args[0], views=())[0]
         outs, out_dims = batch_flat(lambda x, *places: [read_part(x, *places, views=views)], axis, (whole, *args[1:]), dims)
         return outs, tuple(out_dims)
 
-    def text(self, printer: Any, eqn: Any, used: Any) -> str:
+    def text(self, printer: Any, eqn: Eqn, used: object) -> str:
         return f"{printer.binder(eqn.outvars[0], used)} <- {_part_text(printer, eqn.invars[0], eqn.invars[1:], eqn.params)}"
 
 
@@ -137,10 +142,10 @@ class Swap(_OnReference):
         self.check_value(part, value, ref)
         return (part,)
 
-    def effects(self, ref: Any, *rest: Any, views: Views) -> Any:
+    def effects(self, ref: object, *rest: ShapedArray, views: Views) -> Any:
         return frozenset((ReadEffect(0), WriteEffect(0)))
 
-    def evaluate(self, ref: Any, value: Any, *places: Any, views: Views) -> Any:
+    def evaluate(self, ref: Any, value: Any, *places: object, views: Views) -> Any:
         self.types(ref.aval, *map(typeof, (value, *places)), views=views)
         if type(ref) is HighRef:
             return by_parts(self, (ref, value), (ref.aval, typeof(value)), views=views)
@@ -148,30 +153,30 @@ class Swap(_OnReference):
         ref.write(_of_type(new, ref.aval))
         return (old,)
 
-    def discharge(self, ref: Any, value: Any, *places: Any, views: Views) -> Any:
+    def discharge(self, ref: Any, value: ArrayLike, *places: Any, views: Views) -> Any:
         if type(ref) is not Cell:
             return self.call(ref, value, *places, views=views)
         old, new = swap_part(ref.read(), value, *places, views=views)
         ref.write(new)
         return (old,)
 
-    def jvp(self, primals: Any, tangents: Any, *, views: Views) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], *, views: Views) -> Any:
         outs = self.call(*primals, views=views)
         t = _write_tangent(self.name, primals, tangents)
         if t is None:
             return outs, (typeof(outs[0]).zero,)
         return outs, self.call(t, array_ops.instantiate(tangents[1]), *primals[2:], views=views)
 
-    def transpose(self, cts: Any, ref: Any, value: Any, *places: Any, views: Views) -> Any:
+    def transpose(self, cts: Sequence[object], ref: Any, value: ArrayLike, *places: object, views: Views) -> Any:
         (ct,) = self.call(ref.ref(), array_ops.instantiate(cts[0]), *places, views=views)
         return (None, ct if type(value) is Undefined else None, *(None,) * len(places))
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, views: Views) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, views: Views) -> Any:
         old, dim = get_p.batch(axis, (args[0], *args[2:]), (dims[0], *dims[2:]), views=views)
         _write_batch("set", axis, args, dims, views)
         return old, dim
 
-    def text(self, printer: Any, eqn: Any, used: Any) -> str:
+    def text(self, printer: Any, eqn: Eqn, used: Any) -> str:
         part = _part_text(printer, eqn.invars[0], eqn.invars[2:], eqn.params)
         value, (old,) = printer.name(eqn.invars[1]), eqn.outvars
         if type(old).__name__ == "DropVar" or (used is not None and old not in used):
@@ -191,58 +196,58 @@ class AddUpdate(_OnReference):
         self.check_value(_part_aval(self.check(ref).inner, views, places), value, ref)
         return ()
 
-    def effects(self, ref: Any, *rest: Any, views: Views) -> Any:
+    def effects(self, ref: object, *rest: ShapedArray, views: Views) -> Any:
         return frozenset((AccumEffect(0),))
 
-    def evaluate(self, ref: Any, value: Any, *places: Any, views: Views) -> Any:
+    def evaluate(self, ref: Any, value: ArrayLike, *places: object, views: Views) -> Any:
         self.types(ref.aval, *map(typeof, (value, *places)), views=views)
         ref.write(_of_type(_add_now(ref.read(), value, *places, views=views), ref.aval))
         return ()
 
-    def discharge(self, ref: Any, value: Any, *places: Any, views: Views) -> Any:
+    def discharge(self, ref: Any, value: ArrayLike, *places: Any, views: Views) -> Any:
         if type(ref) is not Cell:
             return self.call(ref, value, *places, views=views)
         ref.write(add_part(ref.read(), value, *places, views=views))
         return ()
 
-    def jvp(self, primals: Any, tangents: Any, *, views: Views) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], *, views: Views) -> Any:
         self.call(*primals, views=views)
         t = _write_tangent(self.name, primals, tangents)
         if t is not None and type(tangents[1]) is not Zero:
             self.call(t, tangents[1], *primals[2:], views=views)
         return (), ()
 
-    def transpose(self, cts: Any, ref: Any, value: Any, *places: Any, views: Views) -> Any:
+    def transpose(self, cts: Sequence[object], ref: object, value: ArrayLike, *places: object, views: Views) -> Any:
         if type(value) is not Undefined:
             return (None,) * (2 + len(places))
         return (None, *get_p.call(ref.ref(), *places, views=views), *(None,) * len(places))
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, views: Views) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, views: Views) -> Any:
         _write_batch("add", axis, args, dims, views)
         return (), ()
 
-    def text(self, printer: Any, eqn: Any, used: Any) -> str:
+    def text(self, printer: Any, eqn: Eqn, used: object) -> str:
         return f"{_part_text(printer, eqn.invars[0], eqn.invars[2:], eqn.params)} += {printer.name(eqn.invars[1])}"
 
 
-def _part_text(printer: Any, ref: Any, places: Sequence[Any], params: dict[str, Any]) -> str:
+def _part_text(printer: Any, ref: object, places: Sequence[Any], params: Params) -> str:
     return parts_of["text"](printer.name(ref), params["views"],
                           [str(p.val) if type(p).__name__ == "Literal" else printer.name(p) for p in places])
 
 
-def _of_type(array: Any, aval: RefType) -> Any:
+def _of_type(array: Array, aval: RefType) -> Any:
     """An array that is to be that of a reference, with its weakness."""
     return array if array.aval is aval.inner else array_ops.convert(array, aval.inner)
 
 
-def _placed_as(array: Any, x: Any) -> Any:
+def _placed_as(array: ArrayLike, x: ArrayLike) -> Any:
     """An array that lies over devices as x does, and says so as x does."""
     if type(x) is not ArrayImpl or array.sharding == x.sharding or not array.sharding.is_equivalent_to(x.sharding, x.ndim):
         return array
     return array._rewrap_with_aval_and_sharding(array._carried, x.sharding)
 
 
-def _write_tangent(op: str, primals: Any, tangents: Any) -> Any:
+def _write_tangent(op: str, primals: Sequence[Array], tangents: Sequence[object]) -> Any:
     """The reference of tangents that a written tangent goes to; None if there is none, and none is needed."""
     t, value_tangent, aval = tangents[0], tangents[1], typeof(primals[0])
     if type(t) is not Zero:
@@ -259,11 +264,11 @@ def _what(op: str) -> str:
     return "a set/swap" if op == "swap" else "an addupdate"
 
 
-def _made(ref: Any) -> str:
+def _made(ref: object) -> str:
     return f"\n    the reference was made at {ref.origin()}" if hasattr(ref, "origin") and ref.origin() else ""
 
 
-def _write_batch(operation: str, axis: Any, args: Any, dims: Any, views: Views) -> None:
+def _write_batch(operation: str, axis: Any, args: Sequence[Array], dims: Any, views: Views) -> None:
     """Write a batch of values at a batch of places: the whole array is read and written."""
     ref, value, *places = args
     aval = typeof(ref)
@@ -274,7 +279,7 @@ def _write_batch(operation: str, axis: Any, args: Any, dims: Any, views: Views) 
                          f"\n  Each element of the batch of {axis.size} would write to the one array, in no order.")
     whole = get_p.call(ref, views=())[0]
 
-    def write(x: Any, value: Any, *places: Any) -> list[Any]:
+    def write(x: ArrayLike, value: ArrayLike, *places: object) -> list[Any]:
         return [parts_of["write"](operation, x, value, views, places)]
 
     (new,), (dim,) = batch_flat(write, axis, (whole, value, *places), dims)
@@ -297,30 +302,30 @@ class _NewRef(_Making):
     __slots__ = ()
     name = "new_ref"
 
-    def types(self, x: Any, *, memory_space: Any, kind: str | None) -> Any:
+    def types(self, x: ShapedArray, *, memory_space: object, kind: str | None) -> Any:
         return (RefType(x, memory_space, kind),)
 
-    def evaluate(self, x: Any, *, memory_space: Any, kind: str | None) -> Any:
+    def evaluate(self, x: Array, *, memory_space: object, kind: str | None) -> Any:
         aval = typeof(x)
         if aval.is_high:
             return by_parts(self, (x,), (aval,), memory_space=memory_space, kind=kind)
         copy = _of_type(_copy_now(x), RefType(aval))
         return (Ref(RefType(aval, memory_space, kind), _placed_as(copy, x)),)
 
-    def discharge(self, x: Any, *, memory_space: Any, kind: str | None) -> Any:
+    def discharge(self, x: ArrayLike, *, memory_space: object, kind: str | None) -> Any:
         return (Cell(RefType(typeof(x), memory_space, kind), x),)
 
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
         outs = new_ref_p.call(*primals, **params)  # of tangents of an inner transformation, which are primals of this one
         aval = typeof(primals[0]).tangent_aval()
         if aval.dtype == float0 or params["kind"] == "no_grad_no_remat":
             return outs, (typeof(outs[0]).zero,)
         return outs, tangent_ref_p.call(array_ops.instantiate(tangents[0]), **params)
 
-    def transpose(self, cts: Any, x: Any, **params: Any) -> Any:
+    def transpose(self, cts: Sequence[object], x: ArrayLike, **params: object) -> Any:
         return (freeze_p.call(cts[0].ref())[0],) if type(x) is Undefined and type(cts[0]) is not Zero else (None,)
 
-    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, **params: object) -> Any:
         return self.call(array_ops.to_axis(args[0], dims[0], axis.size, 0), **params), (0,)
 
 
@@ -344,29 +349,29 @@ class EmptyRef(_Making):
     __slots__ = ()
     name = "empty_ref"
 
-    def types(self, *, aval: ShapedArray, memory_space: Any) -> Any:
+    def types(self, *, aval: ShapedArray, memory_space: object) -> Any:
         return (RefType(aval, memory_space),)
 
-    def on_low(self, operands: Any, avals: Any, *, aval: Any, memory_space: Any) -> Any:
+    def on_low(self, operands: Sequence[Array], avals: Sequence[ShapedArray], *, aval: ShapedArray, memory_space: object) -> Any:
         refs = [self.call(aval=low, memory_space=memory_space)[0] for low in aval.lo_ty()]
         return (RefType(aval, memory_space).raise_val(*refs),)
 
-    def evaluate(self, *, aval: ShapedArray, memory_space: Any) -> Any:
+    def evaluate(self, *, aval: ShapedArray, memory_space: object) -> Any:
         if aval.is_high:
             return self.on_low((), (), aval=aval, memory_space=memory_space)
         return new_ref_p.evaluate(array_ops.zeros(aval), memory_space=memory_space, kind=None)
 
-    def discharge(self, *, aval: ShapedArray, memory_space: Any) -> Any:
+    def discharge(self, *, aval: ShapedArray, memory_space: object) -> Any:
         return (Cell(RefType(aval, memory_space), array_ops.zeros(aval)),)
 
-    def jvp(self, primals: Any, tangents: Any, *, aval: ShapedArray, memory_space: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], *, aval: ShapedArray, memory_space: object) -> Any:
         outs = self.call(aval=aval, memory_space=memory_space)
         tangent = aval.tangent_aval()
         if tangent.dtype == float0:
             return outs, (typeof(outs[0]).zero,)
         return outs, tangent_ref_p.call(array_ops.zeros(tangent), memory_space=memory_space, kind=None)
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, aval: ShapedArray, memory_space: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, aval: ShapedArray, memory_space: object) -> Any:
         return self.call(aval=unmapped_aval(aval, 0, axis.size, axis.explicit), memory_space=memory_space), (0,)
 
 
@@ -377,32 +382,32 @@ class Freeze(_OnReference):
     __slots__ = ()
     name = "freeze"
 
-    def types(self, ref: Any) -> Any:
+    def types(self, ref: object) -> Any:
         return (self.check(ref).inner,)
 
-    def effects(self, ref: Any) -> Any:
+    def effects(self, ref: object) -> Any:
         return frozenset((ReadEffect(0),))
 
     def evaluate(self, ref: Any) -> Any:
         return by_parts(self, (ref,), (ref.aval,)) if type(ref) is HighRef else (ref.end("frozen"),)
 
-    def discharge(self, ref: Any) -> Any:
+    def discharge(self, ref: object) -> Any:
         if type(ref) is not Cell:
             return self.call(ref)
         value = ref.read()
         ref.gone = "frozen"
         return (value,)
 
-    def jvp(self, primals: Any, tangents: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Any) -> Any:
         outs = self.call(*primals)
         t = _tangent_of(tangents[0])
         return outs, (typeof(outs[0]).zero,) if t is None else self.call(t)
 
-    def transpose(self, cts: Any, ref: Any) -> Any:
+    def transpose(self, cts: Sequence[object], ref: Any) -> Any:
         ref.begin(cts[0])
         return (None,)
 
-    def batch(self, axis: Any, args: Any, dims: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims) -> Any:
         return self.call(*args), dims
 
 
@@ -414,34 +419,34 @@ class FreeRef(_OnReference):
     name = "free_ref"
     multiple_results = True
 
-    def types(self, ref: Any) -> Any:
+    def types(self, ref: object) -> Any:
         self.check(ref)
         return ()
 
-    def effects(self, ref: Any) -> Any:
+    def effects(self, ref: object) -> Any:
         return frozenset((WriteEffect(0),))
 
     def evaluate(self, ref: Any) -> Any:
         ref.end("freed")
         return ()
 
-    def discharge(self, ref: Any) -> Any:
+    def discharge(self, ref: object) -> Any:
         if type(ref) is not Cell:
             return self.call(ref)
         ref.read()
         ref.gone = "freed"
         return ()
 
-    def jvp(self, primals: Any, tangents: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Any) -> Any:
         self.call(*primals)
         if _tangent_of(tangents[0]) is not None:
             self.call(tangents[0])
         return (), ()
 
-    def transpose(self, cts: Any, ref: Any) -> Any:
+    def transpose(self, cts: Sequence[object], ref: object) -> Any:
         return (None,)
 
-    def batch(self, axis: Any, args: Any, dims: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims) -> Any:
         return self.call(*args), ()
 
 
@@ -450,7 +455,7 @@ new_ref_p, tangent_ref_p, empty_ref_p = NewRef(), TangentRef(), EmptyRef()
 freeze_p, free_ref_p = Freeze(), FreeRef()
 
 
-def set_now(ref: Ref, part: Any, value: Any, places: Sequence[Any], views: Views) -> None:
+def set_now(ref: Ref, part: object, value: ArrayLike, places: Sequence[object], views: Views) -> None:
     """Replace a part of the array of a reference outside of any trace; what was there is not computed."""
     swap_p.check_value(part, typeof(value), ref.aval)
     ref.write(_of_type(_set_now(ref.read(), value, *places, views=views), ref.aval))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -16,6 +17,10 @@ from teucer._core.typing import Array, ArrayLike
 from teucer._lower import hlo
 from teucer.lax import _structure
 from teucer.lax._families import operands
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Aval
+    from teucer._lower.context import Context
 
 __all__ = ["select", "select_n", "select_n_p", "where_else"]
 
@@ -33,7 +38,7 @@ class SelectN(Primitive):
     linear_in = "cases"
     cost = CHEAP
 
-    def types(self, which: Any, *cases: Any) -> Any:
+    def types(self, which: Aval, *cases: Any) -> Any:
         if not cases:
             raise TypeError("select must have at least one case (C1).")
         first = cases[0]
@@ -58,7 +63,7 @@ class SelectN(Primitive):
 
     shard = partition.aligned
 
-    def lower(self, ctx: Any, which: Any, *cases: Any) -> Any:
+    def lower(self, ctx: Context, which: Any, *cases: Any) -> Any:
         if len(cases) == 1:
             return cases
         if which.dtype == np.bool_:
@@ -73,20 +78,20 @@ class SelectN(Primitive):
 
         return (among(0, len(cases)),)
 
-    def jvp(self, primals: Any, tangents: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object]) -> Any:
         outs = self.call(*primals)
         ts = tangents[1:]
         if all(type(t) is Zero for t in ts):
             return outs, (typeof(outs[0]).zero,)
         return outs, self.call(primals[0], *map(array_ops.instantiate, ts))
 
-    def transpose(self, cts: Any, which: Any, *cases: Any) -> Any:
+    def transpose(self, cts: Sequence[object], which: ArrayLike, *cases: object) -> Any:
         (ct,) = cts
         zero = _structure.zeros(typeof(ct))
         return None, *(self.call(which, *(ct if i == j else zero for j in range(len(cases))))[0]
                        if type(case) is Undefined else None for i, case in enumerate(cases))
 
-    def batch(self, axis: Any, args: Any, dims: Any) -> Any:
+    def batch(self, axis: Any, args: Sequence[object], dims: Any) -> Any:
         which, *cases = args
         at, *case_dims = dims
         first = next((d for d in case_dims if d is not None), at if typeof(which).ndim > 1 else 0)
@@ -99,7 +104,7 @@ class SelectN(Primitive):
             which = _structure.broadcast_to(which, shape, (first,))
         return self.call(which, *cases), (first,)
 
-    def simplify(self, known: Any, which: Any, *cases: Any) -> Any:
+    def simplify(self, known: Any, which: ArrayLike, *cases: object) -> Any:
         chosen = known.constant(which)
         if chosen is not None:
             return cases[min(max(int(chosen.val), 0), len(cases) - 1)]
@@ -141,7 +146,7 @@ def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
     return select_n_p.call(pred, *operands(on_false, on_true))[0]
 
 
-def where_else(pred: Any, on_true: Any, on_false: Any) -> Any:
+def where_else(pred: ArrayLike, on_true: Any, on_false: Any) -> Any:
     """`select` for rules, in which a scalar goes with any shape."""
     shape = max((typeof(x).shape for x in (pred, on_true, on_false)), key=len)
     cases = [_structure.broadcast_to(x, shape, ()) if typeof(x).shape != shape else x for x in (on_false, on_true)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -22,6 +22,11 @@ from teucer.lax import _elementwise, _structure
 from teucer.lax._shapes import is_array, squeeze
 from teucer.lax._structure import Linear, canonical_axis
 
+if TYPE_CHECKING:
+    from teucer._core.primitive import Axis
+    from teucer._core.typing import Dims, DTypeLike, Size
+    from teucer._lower.context import Context
+
 __all__ = ["index_in_dim", "pad", "pad_p", "slice", "slice_in_dim", "slice_p"]
 
 
@@ -36,7 +41,7 @@ class Slice(Linear):
     name = "slice"
     cost = FUSED
 
-    def types(self, x: Any, *, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
+    def types(self, x: Any, *, start_indices: Any, limit_indices: Any, strides: Sequence[int]) -> Any:
         steps = (1,) * x.ndim if strides is None else strides
         _check_slice(x, tuple(start_indices), tuple(limit_indices), tuple(steps))
         shape = tuple(ceil_div(b - a, s) if s != 1 else b - a
@@ -45,8 +50,8 @@ class Slice(Linear):
 
     shard = partition.aligned
 
-    def lower(self, ctx: Any, x: Any, *, start_indices: Any, limit_indices: Any,
-              strides: Any) -> Any:
+    def lower(self, ctx: Context, x: Any, *, start_indices: Sequence[int], limit_indices: Sequence[int],
+              strides: Sequence[int]) -> Any:
         (aval,) = ctx.avals_out
         if 0 in aval.shape:
             # XLA's CPU backend aborts on an empty slice of a concatenation.
@@ -62,21 +67,22 @@ class Slice(Linear):
             config.append((start, n - start - dilated(m, stride), stride - 1))
         return pad_p.call(ct, _structure.full((), 0, typeof(ct).dtype), padding_config=tuple(config))
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, start_indices: Any, limit_indices: Any,
-              strides: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, start_indices: Sequence[int], limit_indices: Sequence[int],
+              strides: Sequence[int]) -> Any:
         (dim,) = dims
         outs = self.call(*args, start_indices=(*start_indices[:dim], 0, *start_indices[dim:]),
                          limit_indices=(*limit_indices[:dim], axis.size, *limit_indices[dim:]),
                          strides=None if strides is None else (*strides[:dim], 1, *strides[dim:]))
         return outs, dims
 
-    def simplify(self, known: Any, x: Any, *, start_indices: Any, limit_indices: Any,
-                 strides: Any) -> Any:
+    def simplify(self, known: object, x: Array, *, start_indices: Sequence[int], limit_indices: Sequence[int],
+                 strides: Sequence[int]) -> Any:
         whole = limit_indices == x.aval.shape and _is_at_origin(start_indices) and (strides is None or set(strides) <= {1})
         return x if whole else None
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, start_indices: Any,
-               limit_indices: Any, strides: Any) -> Any:
+    def padded(self, sizes: Any, args: Sequence[object], avals: Sequence[ShapedArray], outs: Any, *,
+               start_indices: Sequence[object], limit_indices: Sequence[int],
+               strides: Sequence[int]) -> Any:
         steps = strides or (1,) * len(start_indices)
         if not is_constant(steps):
             sizes.refuse("a step is dynamic")
@@ -87,11 +93,11 @@ class Slice(Linear):
         return (part if all(s == 1 for s in steps) else slice(part, (0,) * len(spans), spans, steps),)
 
 
-def _is_at_origin(starts: Sequence[Any]) -> bool:
+def _is_at_origin(starts: Sequence[object]) -> bool:
     return not any(is_symbolic(a) or a for a in starts)
 
 
-def _check_slice(x: Any, starts: Any, limits: Any, strides: Any) -> None:
+def _check_slice(x: Array, starts: Any, limits: Any, strides: Sequence[int]) -> None:
     """Raise TypeError if a slice does not fit its operand."""
     if len(starts) != x.ndim:
         raise TypeError("slice start_indices must have length equal to the number of dimensions of the operand, got indices "
@@ -127,7 +133,7 @@ class Pad(Primitive):
     linear_in = (0, 1)
     cost = FUSED
 
-    def types(self, x: Any, value: Any, *, padding_config: Any) -> Any:
+    def types(self, x: ShapedArray, value: ShapedArray, *, padding_config: Any) -> Any:
         if x.dtype != value.dtype:
             raise TypeError(f"pad operand and padding_value must be same dtype: got {x.dtype} and {value.dtype}.")
         if value.shape:
@@ -147,7 +153,7 @@ class Pad(Primitive):
 
     shard = partition.aligned
 
-    def lower(self, ctx: Any, x: Any, value: Any, *, padding_config: Any) -> Any:
+    def lower(self, ctx: Context, x: Any, value: Any, *, padding_config: Any) -> Any:
         low, high, interior = zip(*padding_config, strict=True) if padding_config else ((), (), ())
         aval = ctx.avals_out[0].strengthen()
         if not any(i != 0 and min(a, b) < 0 for a, b, i in padding_config):
@@ -158,7 +164,7 @@ class Pad(Primitive):
         start = [max(-a, 0) for a in low]
         return (hlo.slice(ctx, wide, start, [a + n for a, n in zip(start, aval.shape, strict=True)], (1,) * len(start)),)
 
-    def jvp(self, primals: Any, tangents: Any, *, padding_config: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], *, padding_config: object) -> Any:
         outs = self.call(*primals, padding_config=padding_config)
         if all(type(t) is Zero for t in tangents):
             return outs, (typeof(outs[0]).zero,)
@@ -173,7 +179,7 @@ class Pad(Primitive):
         rest = _elementwise.sub(_structure.reduce_sum(ct, axes), _structure.reduce_sum(ct_x, axes))
         return (ct_x if type(x) is Undefined else None), rest
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, padding_config: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, padding_config: Any) -> Any:
         (x, value), (dim, value_dim) = args, dims
         at = 0 if dim is None else dim
         config = (*padding_config[:at], (0, 0, 0), *padding_config[at:])
@@ -190,7 +196,7 @@ class Pad(Primitive):
         (inside,) = self.call(inside, _structure.full((), False, np.dtype(bool)), padding_config=config)
         return (_elementwise.select(inside, padded, _structure.broadcast_to(value, np.shape(padded), (at,))),), (at,)
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, padding_config: Any) -> Any:
+    def padded(self, sizes: Any, args: Sequence[Array], avals: Sequence[ShapedArray], outs: Any, *, padding_config: Any) -> Any:
         (x, value), (aval, _) = args, avals
         if not is_constant([interior for _, _, interior in padding_config]):
             sizes.refuse("the number of holes between elements is dynamic")
@@ -205,7 +211,7 @@ class Pad(Primitive):
         return (sizes.window(y, starts, outs[0].shape, value),)
 
 
-def _unpadded(ct: Any, shape: Any, padding_config: Any) -> Any:
+def _unpadded(ct: Any, shape: Sequence[Size], padding_config: Any) -> Any:
     """The cotangent of the operand of pad: its elements from among the padding; zeros for those that were cut off."""
     zero = _structure.full((), 0, typeof(ct).dtype)
     strides = tuple(interior + 1 for _, _, interior in padding_config)
@@ -299,7 +305,7 @@ def _padding(entry: Any) -> tuple[Any, Any, Any]:
     return low, high, interior
 
 
-def _like_scalar(value: Any, dtype: Any) -> Any:
+def _like_scalar(value: object, dtype: DTypeLike | None) -> Any:
     """A Python scalar in a dtype of its kind; itself if the kinds differ."""
     kinds: tuple[Any, ...] = (np.integer, np.floating, np.complexfloating)
     own = typeof(value).dtype
@@ -307,11 +313,11 @@ def _like_scalar(value: Any, dtype: Any) -> Any:
                                                     for k in kinds) and own != dtype else value
 
 
-def _integers(xs: Any) -> tuple[Any, ...]:
+def _integers(xs: Sequence[object]) -> tuple[Any, ...]:
     return tuple([as_size(x) for x in xs])
 
 
-def _from_front(place: Any, size: Any) -> Any:
+def _from_front(place: Any, size: int) -> Any:
     """A place counted from the front of an axis."""
     place = _integers((place,))[0]
     return place + size if type(place) is int and place < 0 else place

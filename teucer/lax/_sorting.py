@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -26,6 +26,11 @@ from teucer.lax._shapes import broadcasted_iota, expand_dims
 from teucer.lax._slicing import slice_in_dim
 from teucer.lax._structure import canonical_axis, full
 
+if TYPE_CHECKING:
+    from teucer._core.primitive import Axis
+    from teucer._core.typing import Aval, Dims, Size
+    from teucer._lower.context import Context
+
 __all__ = ["approx_max_k", "approx_min_k", "approx_top_k_p", "sort", "sort_key_val", "sort_p", "take_along", "top_k",
            "top_k_p"]
 
@@ -41,7 +46,7 @@ def take_along(x: Any, places: Any, axis: int) -> Any:
                          mode=GatherScatterMode.PROMISE_IN_BOUNDS, indices_are_sorted=False, unique_indices=True)[0]
 
 
-def _taken(tangents: Sequence[Any], avals: Sequence[Any], places: Any,
+def _taken(tangents: Sequence[Any], avals: Sequence[ShapedArray], places: Any,
            axis: int) -> tuple[Any, ...]:
     """Tangents moved to where the elements went; Zero stays Zero."""
     return tuple(aval.zero if type(t) is Zero else take_along(t, places, axis)
@@ -61,7 +66,7 @@ class Sort(Primitive):
     name = "sort"
     multiple_results = True
 
-    def types(self, *xs: Any, dimension: Any, is_stable: Any, num_keys: Any) -> Any:
+    def types(self, *xs: Any, dimension: Any, is_stable: object, num_keys: Any) -> Any:
         if any(x.shape != xs[0].shape for x in xs):
             raise TypeError(f"Arguments to sort must have equal shapes, got: {' '.join(str(x.shape) for x in xs)}")
         canonical_axis(dimension, xs[0].ndim, "sort")
@@ -70,11 +75,11 @@ class Sort(Primitive):
                 raise TypeError(f"sort: lt_to does not accept dtype {x.dtype.name}; values of it have no order (C4).")
         return xs
 
-    def shard(self, *xs: Any, dimension: int, **params: Any) -> Any:
+    def shard(self, *xs: ShapedArray, dimension: int, **params: object) -> Any:
         labels = whole(xs[0], (dimension,))
         return Labels([labels] * len(xs), [labels])
 
-    def lower(self, ctx: Any, *xs: Any, dimension: Any, is_stable: Any, num_keys: Any) -> Any:
+    def lower(self, ctx: Context, *xs: Any, dimension: Any, is_stable: Any, num_keys: Any) -> Any:
         if len(xs) == 1 and ctx.target.sorts_integers and xs[0].dtype in _AS_INTEGERS:
             return (_sort_as_integers(ctx, xs[0], dimension),)
 
@@ -91,18 +96,18 @@ class Sort(Primitive):
 
         return hlo.sort(ctx, xs, dimension, is_stable, before)
 
-    def jvp(self, primals: Any, tangents: Any, *, dimension: Any, **params: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Any, *, dimension: Any, **params: object) -> Any:
         places = broadcasted_iota(np.int32, np.shape(primals[0]), dimension)
         *outs, places = self.call(*primals, places, dimension=dimension, **params)
         return tuple(outs), _taken(tangents, [typeof(y) for y in outs], places, dimension)
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, dimension: Any, **params: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, dimension: Any, **params: Any) -> Any:
         at = next(d for d in dims if d is not None)
         xs = [array_ops.to_axis(x, d, axis.size, at) for x, d in zip(args, dims, strict=True)]
         return self.call(*xs, dimension=dimension + (dimension >= at), **params), (at,) * len(xs)
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, dimension: Any, num_keys: Any,
-               is_stable: Any) -> Any:
+    def padded(self, sizes: Any, args: Sequence[object], avals: Sequence[Aval],
+               outs: Sequence[Array], *, dimension: Any, num_keys: Any, is_stable: Any) -> Any:
         inside = sizes.inside(avals[0].shape, (dimension,))
         if inside is None:
             return self.call(*args, dimension=dimension, num_keys=num_keys, is_stable=is_stable)
@@ -113,7 +118,7 @@ class Sort(Primitive):
 _AS_INTEGERS = {np.dtype(np.float32): np.dtype(np.int32), np.dtype(np.float64): np.dtype(np.int64)}
 
 
-def _sort_as_integers(ctx: Any, x: Any, dimension: int) -> Any:
+def _sort_as_integers(ctx: Context, x: Any, dimension: int) -> Any:
     """Floats sorted by their bits as integers of the same order. XLA's CPU backend has a fast path for integers: a third of
     the time. Nothing tells equal elements apart but the sign of zero: -0 comes before 0."""
     kind = _AS_INTEGERS[x.dtype]
@@ -131,11 +136,11 @@ def _sort_as_integers(ctx: Any, x: Any, dimension: int) -> Any:
     return hlo.bitcast_convert(ctx, flipped(found), x.aval.strengthen())
 
 
-def _order(a: Any) -> str | None:
+def _order(a: Array) -> str | None:
     return "TOTALORDER" if dtypes.issubdtype(a.dtype, np.floating) else None
 
 
-def _parts(ctx: Any, a: Any, b: Any) -> list[tuple[Any, Any]]:
+def _parts(ctx: Any, a: Array, b: Array) -> list[tuple[Any, Any]]:
     """The pairs of scalars that decide the order of a and b. XLA knows this form of comparison."""
     if a.dtype.kind == "c":
         part = np.finfo(a.dtype).dtype
@@ -147,7 +152,7 @@ def _parts(ctx: Any, a: Any, b: Any) -> list[tuple[Any, Any]]:
     return [(a, b)]
 
 
-def _canonical(ctx: Any, a: Any) -> Any:
+def _canonical(ctx: Context, a: Any) -> Any:
     """A float with one zero and one NaN."""
     zero, nan = ctx.constant(0, a.dtype), ctx.constant(np.nan, a.dtype)
     unsigned = hlo.select(ctx, hlo.compare(ctx, a, zero, "EQ"), zero, a)
@@ -165,7 +170,7 @@ class TopK(Primitive):
     name = "top_k"
     multiple_results = True
 
-    def types(self, x: Any, *, k: Any, axis: Any) -> Any:
+    def types(self, x: ShapedArray, *, k: int, axis: int) -> Any:
         canonical_axis(axis, x.ndim, "top_k")
         if k < 0:
             raise ValueError(f"k argument to top_k must be nonnegative, got {k}")
@@ -177,10 +182,10 @@ class TopK(Primitive):
         shape = (*x.shape[:axis], k, *x.shape[axis + 1:])
         return (ShapedArray(shape, x.dtype, x.weak_type), ShapedArray(shape, np.dtype(np.int32)))
 
-    def shard(self, x: Any, *, axis: int, **params: Any) -> Any:
+    def shard(self, x: ShapedArray, *, axis: int, **params: object) -> Any:
         return Labels([whole(x, (axis,))], [whole(x, (axis,))])
 
-    def lower(self, ctx: Any, x: Any, *, k: Any, axis: Any) -> Any:
+    def lower(self, ctx: Context, x: Any, *, k: int, axis: int) -> Any:
         values, places = ctx.avals_out
         if 0 in values.shape:
             return hlo.splat(ctx, 0, values.strengthen()), hlo.splat(ctx, 0, places)
@@ -192,14 +197,15 @@ class TopK(Primitive):
         found = hlo.top_k(ctx, x, k, [ShapedArray(shape, x.dtype), ShapedArray(shape, places.dtype)])
         return tuple(hlo.transpose(ctx, y, order) for y in found)
 
-    def jvp(self, primals: Any, tangents: Any, *, k: Any, axis: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], *, k: int, axis: int) -> Any:
         outs = self.call(*primals, k=k, axis=axis)
         return outs, (*_taken(tangents, [typeof(outs[0])], outs[1], axis), typeof(outs[1]).zero)
 
-    def batch(self, mapped: Any, args: Any, dims: Any, /, *, k: Any, axis: Any) -> Any:
+    def batch(self, mapped: Axis, args: Any, dims: Any, /, *, k: object, axis: Any) -> Any:
         return self.call(*args, k=k, axis=axis + (axis >= dims[0])), dims * 2
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, k: Any, axis: Any) -> Any:
+    def padded(self, sizes: Any, args: Sequence[object], avals: Sequence[Aval],
+               outs: Sequence[Array], *, k: Any, axis: object) -> Any:
         # Of equal elements the first come first, and k are in the array.
         return self.call(sizes.mask(*args, *avals, lowest(avals[0].dtype), (axis,)), k=sizes.bounded(k), axis=axis)
 
@@ -216,8 +222,8 @@ class ApproxTopK(Primitive):
     name = "approx_top_k"
     multiple_results = True
 
-    def types(self, x: Any, *, k: Any, reduction_dimension: Any, recall_target: Any,
-              aggregate_to_topk: Any, **params: Any) -> Any:
+    def types(self, x: ShapedArray, *, k: int, reduction_dimension: Any, recall_target: Any,
+              aggregate_to_topk: object, **params: object) -> Any:
         if k <= 0:
             raise ValueError(f"k must be positive, got {k}")
         if not dtypes.issubdtype(x.dtype, np.floating):
@@ -231,16 +237,16 @@ class ApproxTopK(Primitive):
         shape = (*x.shape[:axis], size, *x.shape[axis + 1:])
         return (ShapedArray(shape, x.dtype, x.weak_type), ShapedArray(shape, np.dtype(np.int32)))
 
-    def shard(self, x: Any, *, reduction_dimension: int, **params: Any) -> Any:
+    def shard(self, x: ShapedArray, *, reduction_dimension: int, **params: object) -> Any:
         labels = whole(x, (reduction_dimension % x.ndim,))
         return Labels([labels], [labels])
 
-    def lower(self, ctx: Any, x: Any, *, reduction_dimension: Any, is_max_k: Any,
-              **params: Any) -> Any:
+    def lower(self, ctx: Any, x: Any, *, reduction_dimension: Any, is_max_k: object,
+              **params: object) -> Any:
         axis = canonical_axis(reduction_dimension, len(x.shape), "approx_top_k")
         size = ctx.avals_out[0].shape[axis]
 
-        def exact(x: Any) -> Any:
+        def exact(x: ArrayLike) -> Any:
             if is_max_k:
                 return top_k_p.call(x, k=size, axis=axis)
             places = broadcasted_iota(np.int32, np.shape(x), axis)
@@ -249,18 +255,19 @@ class ApproxTopK(Primitive):
 
         return ctx.trace(exact, x)
 
-    def jvp(self, primals: Any, tangents: Any, *, reduction_dimension: Any, **params: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], *, reduction_dimension: Any, **params: object) -> Any:
         outs = self.call(*primals, reduction_dimension=reduction_dimension, **params)
         axis = canonical_axis(reduction_dimension, np.ndim(primals[0]), "approx_top_k")
         return outs, (*_taken(tangents, [typeof(outs[0])], outs[1], axis), typeof(outs[1]).zero)
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, reduction_dimension: Any,
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Any, *, reduction_dimension: Any,
               **params: Any) -> Any:
         at = canonical_axis(reduction_dimension, np.ndim(args[0]) - 1, "approx_top_k")
         return self.call(*args, reduction_dimension=at + (at >= dims[0]), **params), dims * 2
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, k: Any, reduction_dimension: Any,
-               is_max_k: Any, **params: Any) -> Any:
+    def padded(self, sizes: Any, args: Sequence[object], avals: Sequence[Aval],
+               outs: Sequence[Array], *, k: Size, reduction_dimension: Any, is_max_k: Any,
+               **params: object) -> Any:
         # As TopK; NaN is behind all floats that are sorted, and of NaNs the first come first.
         x = sizes.mask(*args, *avals, -np.inf if is_max_k else np.nan, (canonical_axis(reduction_dimension, avals[0].ndim),))
         return self.call(x, reduction_dimension=reduction_dimension, is_max_k=is_max_k, k=sizes.bounded(k), **params)
@@ -342,7 +349,7 @@ def approx_min_k(operand: Array, k: int, reduction_dimension: int = -1, recall_t
     return _approx(operand, k, reduction_dimension, recall_target, reduction_input_size_override, aggregate_to_topk, False)
 
 
-def _approx(operand: Any, k: int, axis: int, recall_target: float, override: int, aggregate: bool,
+def _approx(operand: ArrayLike, k: int, axis: int, recall_target: float, override: int, aggregate: bool,
             is_max: bool) -> Any:
     return list(approx_top_k_p.call(operand, k=as_size(k), reduction_dimension=operator.index(axis),
                                     recall_target=float(recall_target), is_max_k=is_max, aggregate_to_topk=bool(aggregate),

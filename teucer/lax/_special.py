@@ -62,29 +62,29 @@ __all__ = [
 Function = Callable[..., Any]
 
 
-def _plus(x: Any, value: float) -> Any:
+def _plus(x: Array, value: float) -> Any:
     return add(x, scalar_like(x, value))
 
 
-def _times(value: float, x: Any) -> Any:
+def _times(value: float, x: Array) -> Any:
     return mul(scalar_like(x, value), x)
 
 
-def _less(value: float, x: Any) -> Any:
+def _less(value: float, x: Array) -> Any:
     """value - x."""
     return sub(scalar_like(x, value), x)
 
 
-def _chosen(pred: Any, value: float, x: Any) -> Any:
+def _chosen(pred: Array, value: float, x: Array) -> Any:
     """A number where pred, x elsewhere."""
     return where_else(pred, scalar_like(x, value), x)
 
 
-def _eps(x: Any) -> float:
+def _eps(x: ArrayLike) -> float:
     return float(dtypes.finfo(typeof(x).dtype).eps)
 
 
-def _chebyshev(x: Any, coefficients: Sequence[float]) -> Any:
+def _chebyshev(x: Array, coefficients: Sequence[float]) -> Any:
     """The sum of c_k T_k(x), by Clenshaw's recurrence; as many terms as x's precision needs."""
     tolerance = _eps(x) / 64 * math.fabs(coefficients[0])
     count = next(i for i in range(len(coefficients), 0, -1) if math.fabs(coefficients[i - 1]) > tolerance)
@@ -111,13 +111,13 @@ erfc_p, erfc = unary("erfc", FLOAT, "chlo.erfc",
                      "Complement 1 - erf(x) of the error function, accurate where that is small.")
 
 
-def _lower_erf_inv(ctx: Any, x: Any) -> Any:
+def _lower_erf_inv(ctx: Any, x: Array) -> Any:
     """CHLO's, and in float64 one step of Newton after it: CHLO's is some 20 units off there."""
     y = ctx.op1("chlo.erf_inv", (x,), x.aval.strengthen())
     return y if x.dtype != np.float64 else ctx.trace(lambda x, y: (_refined_erf_inv(x, y),), x, y)[0]
 
 
-def _refined_erf_inv(x: Any, y: Any) -> Any:
+def _refined_erf_inv(x: Array, y: Array) -> Any:
     size = abs(y)
     # Far from 0 the difference from 1 is what can be told apart.
     near = sub(erf(size), abs(x))
@@ -136,7 +136,7 @@ erf_inv_p, erf_inv = unary("erf_inv", FLOAT, _lower_erf_inv,
 
 
 def _lower_lgamma(ctx: Any, x: Any) -> Any:
-    def program(x: Any, far: Any) -> Any:
+    def program(x: Array, far: object) -> Any:
         # log gamma has zeros at 1 and 2, where the other method loses the relative accuracy. Elements in (0, 3.25) are
         # brought to within [0.75, 2.25] by gamma(x + 1) = x gamma(x).
         zero, low, high, end = (scalar_like(x, v) for v in (0, 0.75, 2.25, 3.25))
@@ -152,7 +152,7 @@ def _lower_lgamma(ctx: Any, x: Any) -> Any:
 
 
 def _lower_digamma(ctx: Any, x: Any) -> Any:
-    def program(x: Any, far: Any) -> Any:
+    def program(x: Array, far: object) -> Any:
         # The zero is given in two parts, so that x less it is exact near it; the lesser part counts only
         # there, where the slope is that at the zero.
         zero = float(np.asarray(DIGAMMA_ZERO[0], typeof(x).dtype))
@@ -166,7 +166,7 @@ def _lower_digamma(ctx: Any, x: Any) -> Any:
 
 
 def _unsupported(message: str) -> Function:
-    def tangent(*_: Any, **__: Any) -> Any:
+    def tangent(*_: object, **__: object) -> Any:
         raise ValueError(message)
     return tangent
 
@@ -191,7 +191,7 @@ zeta_p, zeta = binary(
 # Bessel functions: Chebyshev series up to 8 and, times sqrt(x), in 1/x beyond, as in Clenshaw, "Chebyshev series for
 # mathematical functions", NPL Mathematical Tables 5 (1962).
 
-def _bessel_ie(x: Any, to_8: Sequence[float], from_8: Sequence[float], odd: bool) -> Any:
+def _bessel_ie(x: Array, to_8: Sequence[float], from_8: Sequence[float], odd: bool) -> Any:
     magnitude = abs(x)
     eight = scalar_like(x, 8)
     is_small = le(magnitude, eight)
@@ -203,7 +203,7 @@ def _bessel_ie(x: Any, to_8: Sequence[float], from_8: Sequence[float], odd: bool
     return where_else(is_small, mul(x, small), mul(sign(x), large))
 
 
-def _tangent_i1e(t: Any, y: Any, x: Any) -> Any:
+def _tangent_i1e(t: Array, y: ArrayLike, x: Array) -> Any:
     # Near 0, I1e(x) / x is 1/2.
     eps = scalar_like(x, _eps(x))
     is_far = gt(abs(x), eps)
@@ -224,7 +224,7 @@ bessel_i1e_p, bessel_i1e = unary(
 # Incomplete gamma and beta functions
 
 
-def _log1p_minus(u: Any) -> Any:
+def _log1p_minus(u: Array) -> Any:
     """log(1 + u) - u, without cancellation near 0."""
     is_near = lt(abs(u), scalar_like(u, 0.4))
     v = where_else(is_near, u, scalar_like(u, 0))
@@ -237,7 +237,7 @@ def _log1p_minus(u: Any) -> Any:
     return where_else(is_near, near, sub(log1p(u), u))
 
 
-def _stirling(a: Any) -> Any:
+def _stirling(a: Array) -> Any:
     """log gamma(a) less Stirling's formula (a - 1/2) log a - a + log(2 pi) / 2, for a >= 10.  DLMF 5.11.1."""
     inverse = integer_pow(a, -2)
     total: Any = scalar_like(a, 1 / 156)
@@ -246,7 +246,7 @@ def _stirling(a: Any) -> Any:
     return div(total, a)
 
 
-def _gamma_weight(a: Any, x: Any) -> Any:
+def _gamma_weight(a: Array, x: ArrayLike) -> Any:
     """x^a e^-x / gamma(a + 1). For large a from Stirling's formula, where the logarithms would cancel."""
     is_large = ge(a, scalar_like(a, 10))
     big = where_else(is_large, a, scalar_like(a, 10))
@@ -257,7 +257,7 @@ def _gamma_weight(a: Any, x: Any) -> Any:
 
 def _series_step(derive: bool) -> Function:
     """Sum x^n / ((a + 1) ... (a + n)), and its derivative in a.  DLMF 8.11.4."""
-    def step(n: Any, a: Any, x: Any, term: Any, total: Any, *derivatives: Any) -> Any:
+    def step(n: int, a: ArrayLike, x: Array, term: Any, total: Any, *derivatives: Any) -> Any:
         r = add(a, n)
         ratio = div(x, r)
         after = mul(term, ratio)
@@ -277,7 +277,7 @@ def _series_step(derive: bool) -> Function:
 def _fraction_step(derive: bool) -> Function:
     """Legendre's continued fraction for gamma(a, x), and its derivative in a, by Lentz's algorithm.  DLMF 8.9.2;
     Thompson & Barnett, J. Comput. Phys. 64 (1986) 490."""
-    def step(n: Any, a: Any, x: Any, c: Any, d: Any, h: Any, *derivatives: Any) -> Any:
+    def step(n: Any, a: Any, x: Any, c: Array, d: Any, h: Array, *derivatives: Any) -> Any:
         numerator = mul(n, sub(a, n))
         b = sub(add(add(x, n), add(n, scalar_like(n, 1))), a)
         d_old, c_old = d, c
@@ -299,7 +299,7 @@ def _fraction_step(derive: bool) -> Function:
     return step
 
 
-def _domain(a: Any, x: Any) -> tuple[Any, Any, Any, Any]:
+def _domain(a: Array, x: Array) -> tuple[Any, Any, Any, Any]:
     """Operands for the series and for the fraction: elements that the other is for get ones that converge at once."""
     inside = bitwise_and(bitwise_and(gt(a, scalar_like(a, 0)), lt(a, scalar_like(a, math.inf))),
                          bitwise_and(gt(x, scalar_like(x, 0)), lt(x, scalar_like(x, math.inf))))
@@ -310,7 +310,7 @@ def _domain(a: Any, x: Any) -> tuple[Any, Any, Any, Any]:
             where_else(fraction, a, scalar_like(a, 1)), _chosen_not(fraction, x, 2))
 
 
-def _chosen_not(pred: Any, x: Any, value: float) -> Any:
+def _chosen_not(pred: Array, x: Array, value: float) -> Any:
     """x where pred, a number elsewhere."""
     return where_else(pred, x, scalar_like(x, value))
 
@@ -319,7 +319,7 @@ def _incomplete_gamma(mode: str) -> Function:
     """The lowering of igamma ("lower"), igammac ("upper"), igamma_grad_a ("slope"), random_gamma_grad ("sample")."""
     derive = mode in ("slope", "sample")
 
-    def body(ctx: Any, a: Any, x: Any) -> Any:
+    def body(ctx: Any, a: Array, x: Array) -> Any:
         sa, sx, fa, fx = ctx.trace(_domain, a, x)
         aval = ShapedArray(x.shape, x.dtype)
         zero, one = hlo.splat(ctx, 0, aval), hlo.splat(ctx, 1, aval)
@@ -349,7 +349,7 @@ def _small_upper(a: Any, x: Any, p: Any) -> Any:
     return where_else(is_small, neg(add(expm1(exponent), mul(mul(a, exp(exponent)), total))), _less(1, p))
 
 
-def _finish_value(a: Any, x: Any, sa: Any, sx: Any, s: Any, fa: Any, fx: Any, h: Any, *, upper: bool) -> Any:
+def _finish_value(a: Array, x: Array, sa: Any, sx: Any, s: Array, fa: Any, fx: Any, h: Array, *, upper: bool) -> Any:
     by_fraction = bitwise_and(gt(x, scalar_like(x, 1)), gt(x, a))
     p = mul(_gamma_weight(sa, sx), s)
     q = mul(mul(_gamma_weight(fa, fx), fa), h)
@@ -362,7 +362,7 @@ def _finish_value(a: Any, x: Any, sa: Any, sx: Any, s: Any, fa: Any, fx: Any, h:
     return _chosen(bitwise_or(bad, bitwise_or(ne(x, x), ne(a, a))), math.nan, y)
 
 
-def _finish_slope(a: Any, x: Any, sa: Any, sx: Any, s: Any, ds: Any, fa: Any, fx: Any, h: Any, dh: Any, *,
+def _finish_slope(a: Array, x: Array, sa: Any, sx: Any, s: Array, ds: Any, fa: Any, fx: Any, h: Array, dh: Any, *,
                   sample: bool) -> Any:
     by_fraction = bitwise_and(gt(x, scalar_like(x, 1)), gt(x, a))
     sx = _chosen(eq(sx, scalar_like(sx, 0)), 1, sx)
@@ -384,7 +384,7 @@ _FINISH: dict[str, Function] = {
     "slope": lambda *xs: _finish_slope(*xs, sample=False), "sample": lambda *xs: _finish_slope(*xs, sample=True)}
 
 
-def _gamma_density(a: Any, x: Any) -> Any:
+def _gamma_density(a: Array, x: Array) -> Any:
     """x^(a - 1) e^-x / gamma(a), the derivative of igamma in x."""
     return exp(sub(sub(mul(_plus(a, -1), log(x)), x), lgamma(a)))
 
@@ -407,7 +407,7 @@ random_gamma_grad_p, random_gamma_grad = binary(
     "Derivative in a of a sample x of the gamma distribution of shape a, at fixed probability.", names=("a", "x"))
 
 
-def _beta_weight(a: Any, b: Any, x: Any) -> Any:
+def _beta_weight(a: Array, b: ArrayLike, x: ArrayLike) -> Any:
     """x^a (1 - x)^b / beta(a, b).  DiDonato & Morris, ACM Trans. Math. Softw. 18 (1992) 360."""
     ten = scalar_like(a, 10)
     is_larger = gt(a, b)
@@ -432,7 +432,7 @@ def _beta_weight(a: Any, b: Any, x: Any) -> Any:
     return where_else(both, large, small)
 
 
-def _beta_step(m: Any, a: Any, b: Any, x: Any, c: Any, d: Any, h: Any) -> Any:
+def _beta_step(m: int, a: ArrayLike, b: ArrayLike, x: Array, c: ArrayLike, d: ArrayLike, h: ArrayLike) -> Any:
     """Two steps of the continued fraction of the incomplete beta function, by Lentz's algorithm.  DLMF 8.17.22."""
     a2m = add(a, add(m, m))
     even = div(mul(mul(m, sub(b, m)), x), mul(_plus(a2m, -1), a2m))
@@ -446,7 +446,7 @@ def _beta_step(m: Any, a: Any, b: Any, x: Any, c: Any, d: Any, h: Any) -> Any:
     return active, a, b, x, c, d, mul(h, factor)
 
 
-def _nonzero(x: Any) -> Any:
+def _nonzero(x: Array) -> Any:
     return _chosen(eq(x, scalar_like(x, 0)), 1e-30, x)
 
 
@@ -461,7 +461,7 @@ def _lower_betainc(ctx: Any, a: Any, b: Any, x: Any) -> Any:
         d = integer_pow(_nonzero(_less(1, div(mul(add(a, b), x), _plus(a, 1)))), -1)
         return a, b, x, d, swap
 
-    def finish(a0: Any, b0: Any, x0: Any, a: Any, b: Any, x: Any, swap: Any, h: Any) -> Any:
+    def finish(a0: object, b0: object, x0: object, a: Any, b: Any, x: Any, swap: Any, h: Any) -> Any:
         part = div(mul(_beta_weight(a, b, x), h), a)
         y = where_else(swap, _less(1, part), part)
         zero, one, inf = (scalar_like(x, v) for v in (0, 1, math.inf))
@@ -480,7 +480,7 @@ def _lower_betainc(ctx: Any, a: Any, b: Any, x: Any) -> Any:
     return ctx.trace(lambda *xs: (finish(*xs),), a, b, x, sa, sb, sx, swap, h)[0]
 
 
-def _tangent_betainc(t: Any, y: Any, a: Any, b: Any, x: Any) -> Any:
+def _tangent_betainc(t: ArrayLike, y: ArrayLike, a: Array, b: Array, x: Array) -> Any:
     log_beta = sub(add(lgamma(a), lgamma(b)), lgamma(add(a, b)))
     slope = exp(sub(add(mul(_plus(a, -1), log(x)), mul(_plus(b, -1), log1p(neg(x)))), log_beta))
     return mul(t, slope)

@@ -9,7 +9,7 @@ import itertools
 import math
 import operator
 from collections.abc import Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -28,12 +28,17 @@ from teucer._dimensions.dimensions import Dimension, as_size, check_not_negative
 from teucer._lower import hlo
 from teucer.lax._exact import convert
 
+if TYPE_CHECKING:
+    from teucer._core.primitive import Axis
+    from teucer._core.typing import Array, ArrayLike, Aval, Dim, Dims, DTypeLike, Shape, Size
+    from teucer._lower.context import Context
+
 __all__ = ["Linear", "add_any_p", "broadcast_in_dim_p", "canonical_axis", "canonical_shape", "check_axes",
            "convert_element_type", "convert_element_type_p", "expand", "full", "moveaxis", "reduce_sum", "reduce_sum_p",
            "reshape", "reshape_p", "transpose", "transpose_p", "zeros"]
 
 
-def canonical_axis(axis: Any, ndim: int, op: str = "axis") -> int:
+def canonical_axis(axis: int, ndim: int, op: str = "axis") -> int:
     """An axis counted from the front.
 
     Raises ValueError if it is out of bounds.
@@ -62,7 +67,7 @@ def canonical_shape(shape: Any, op: str = "shape") -> tuple[Any, ...]:
     return sizes
 
 
-def check_axes(x: Any, axes: Any) -> None:
+def check_axes(x: Any, axes: Sequence[int]) -> None:
     """Raise ValueError if the axes of a reduction are not distinct axes of x, counted from the front."""
     if len(set(axes)) != len(axes):
         raise ValueError(f"duplicate value in 'axes' of reduction: {tuple(axes)}")
@@ -76,7 +81,7 @@ class Linear(Primitive):
     __slots__ = ()
     linear_in = "sum"
 
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
         outs = self.call(*primals, **params)
         (t,) = tangents
         if type(t) is Zero:
@@ -97,7 +102,7 @@ class BroadcastInDim(Linear):
     cost = CHEAP
     rearranges = True
 
-    def types(self, x: Any, *, shape: Any, broadcast_dimensions: Any, sharding: Any = None) -> Any:
+    def types(self, x: ShapedArray, *, shape: Sequence[Size], broadcast_dimensions: Sequence[int], sharding: object = None) -> Any:
         dims = broadcast_dimensions
         if any(type(n) is int and n < 0 for n in shape):
             raise TypeError(f"broadcast_in_dim shape must have every element be nonnegative, got {tuple(shape)}.")
@@ -119,14 +124,15 @@ class BroadcastInDim(Linear):
             raise TypeError(f"broadcast_in_dim broadcast_dimensions must be strictly increasing; got {tuple(dims)}")
         return (ShapedArray(tuple(shape), x.dtype, x.weak_type, sharding=typed(sharding, len(shape))),)
 
-    def shard(self, x: Any, *, shape: Any, broadcast_dimensions: Any, **params: Any) -> Any:
+    def shard(self, x: ShapedArray, *, shape: Sequence[Size], broadcast_dimensions: Sequence[int], **params: object) -> Any:
         place = {d: i for i, d in enumerate(broadcast_dimensions)}
         return Labels([every(x)], [tuple(place.get(d) for d in range(len(shape)))])
 
-    def lower(self, ctx: Any, x: Any, *, shape: Any, broadcast_dimensions: Any, sharding: Any = None) -> Any:
+    def lower(self, ctx: Any, x: Any, *, shape: Any, broadcast_dimensions: Any, sharding: object = None) -> Any:
         return (hlo.broadcast_in_dim(ctx, x, shape, broadcast_dimensions),)
 
-    def transpose(self, cts: Any, x: Any, *, shape: Any, broadcast_dimensions: Any, sharding: Any = None) -> Any:
+    def transpose(self, cts: Sequence[object], x: Array, *, shape: Sequence[Size],
+                  broadcast_dimensions: Sequence[int], sharding: object = None) -> Any:
         (ct,) = cts
         aval = x.aval
         stretched = [d for i, d in enumerate(broadcast_dimensions) if aval.shape[i] == 1 and shape[d] != 1]
@@ -135,13 +141,15 @@ class BroadcastInDim(Linear):
         (total,) = reduce_sum_p.call(ct, axes=summed, out_sharding=partition.parts_of_sum(typeof(ct), summed, aval))
         return (reshape(total, aval.shape),)
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, shape: Any, broadcast_dimensions: Any, sharding: Any = None) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Any, *, shape: Sequence[Size],
+              broadcast_dimensions: Sequence[int], sharding: Any = None) -> Any:
         x = moveaxis(args[0], dims[0], 0)
         outs = self.call(x, shape=(axis.size, *shape), broadcast_dimensions=(0, *(d + 1 for d in broadcast_dimensions)),
                          sharding=partition.batched(sharding, len(shape), 0, axis, args, dims))
         return outs, (0,)
 
-    def simplify(self, known: Any, x: Any, *, shape: Any, broadcast_dimensions: Any, sharding: Any = None) -> Any:
+    def simplify(self, known: Any, x: Array, *, shape: Sequence[Size],
+                 broadcast_dimensions: Sequence[int], sharding: object = None) -> Any:
         if x.aval.shape == shape:
             return x
         made = known.made.get(x)
@@ -173,17 +181,17 @@ class ReduceSum(Linear):
         return (ShapedArray(tuple(d for i, d in enumerate(x.shape) if i not in axes), x.dtype, x.weak_type,
                             sharding=typed(out_sharding, x.ndim - len(axes))),)
 
-    def shard(self, x: Any, *, axes: Any, out_sharding: Any) -> Any:
+    def shard(self, x: ShapedArray, *, axes: Sequence[int], out_sharding: object) -> Any:
         return Labels([every(x)], [kept(x, axes)])
 
-    def lower(self, ctx: Any, x: Any, *, axes: Any, out_sharding: Any = None) -> Any:
+    def lower(self, ctx: Context, x: Any, *, axes: Sequence[int], out_sharding: object = None) -> Any:
         return hlo.reduce(ctx, [x], [ctx.constant(0, x.dtype)], axes, lambda a, b: (hlo.elementwise(ctx, "add", a, b),))
 
-    def transpose(self, cts: Any, x: Any, *, axes: Any, out_sharding: Any = None) -> Any:
+    def transpose(self, cts: Sequence[object], x: Array, *, axes: Sequence[int], out_sharding: object = None) -> Any:
         return broadcast_in_dim_p.call(*cts, shape=x.aval.shape, broadcast_dimensions=kept(x.aval, axes),
                                       sharding=x.aval.cotangent_aval().partition)
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, axes: Any, out_sharding: Any = None) -> Any:
+    def batch(self, axis: Axis, args: Any, dims: Any, *, axes: Any, out_sharding: Any = None) -> Any:
         (dim,) = dims
         at = dim - sum(a < dim for a in axes)
         ndim = typeof(args[0]).ndim - 1 - len(axes)
@@ -191,7 +199,8 @@ class ReduceSum(Linear):
                          out_sharding=partition.batched(out_sharding, ndim, at, axis, args, dims))
         return outs, (at,)
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, axes: Any, out_sharding: Any = None) -> Any:
+    def padded(self, sizes: Any, args: Sequence[object], avals: Sequence[Aval],
+               outs: Sequence[Array], *, axes: object, out_sharding: Any = None) -> Any:
         return self.call(sizes.mask(*args, *avals, 0, axes), axes=axes, out_sharding=out_sharding)
 
 
@@ -204,7 +213,7 @@ class Reshape(Linear):
     cost = CHEAP
     rearranges = True
 
-    def types(self, x: Any, *, new_sizes: Any, dimensions: Any = None, sharding: Any = None) -> Any:
+    def types(self, x: ShapedArray, *, new_sizes: Sequence[Size], dimensions: object = None, sharding: Any = None) -> Any:
         aval = ShapedArray(new_sizes, x.dtype, x.weak_type, sharding=typed(sharding, len(new_sizes)))
         if aval.size != x.size:
             raise TypeError(f"reshape total size must be unchanged, got new_sizes {tuple(new_sizes)} (total size {aval.size}) "
@@ -215,21 +224,22 @@ class Reshape(Linear):
             return (aval.update(sharding=x.partition.with_spec(spec)),)
         return (aval,)
 
-    def shard(self, *avals: Any, **params: Any) -> Any:
+    def shard(self, *avals: ShapedArray, **params: object) -> Any:
         return None
 
-    def lower(self, ctx: Any, x: Any, *, new_sizes: Any, dimensions: Any = None, sharding: Any = None) -> Any:
+    def lower(self, ctx: Any, x: Any, *, new_sizes: Any, dimensions: object = None, sharding: Any = None) -> Any:
         return (hlo.reshape(ctx, x, new_sizes),)
 
-    def transpose(self, cts: Any, x: Any, *, new_sizes: Any, dimensions: Any = None, sharding: Any = None) -> Any:
+    def transpose(self, cts: Any, x: Any, *, new_sizes: Shape, dimensions: Any = None, sharding: Any = None) -> Any:
         return self.call(*cts, new_sizes=x.aval.shape, dimensions=None, sharding=x.aval.cotangent_aval().partition)
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, new_sizes: Any, dimensions: Any = None, sharding: Any = None) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Any, *, new_sizes: Sequence[Size],
+              dimensions: object = None, sharding: Any = None) -> Any:
         x = moveaxis(args[0], dims[0], 0)
         return self.call(x, new_sizes=(axis.size, *new_sizes), dimensions=None,
                          sharding=partition.batched(sharding, len(new_sizes), 0, axis, args, dims)), (0,)
 
-    def simplify(self, known: Any, x: Any, *, new_sizes: Any, dimensions: Any = None, sharding: Any = None) -> Any:
+    def simplify(self, known: Any, x: Array, *, new_sizes: Any, dimensions: Any = None, sharding: Any = None) -> Any:
         made = known.made.get(x)
         again = made is not None and made.primitive is self and made.params.get("sharding") is None
         source = made.invars[0] if again else x
@@ -237,7 +247,8 @@ class Reshape(Linear):
             return source
         return Call((source,), {"new_sizes": new_sizes, "dimensions": dimensions, "sharding": sharding}) if again else None
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, new_sizes: Any, **params: Any) -> Any:
+    def padded(self, sizes: Any, args: Sequence[Array], avals: Sequence[ShapedArray],
+               outs: Sequence[Array], *, new_sizes: Sequence[Size], **params: object) -> Any:
         (x,), (aval,) = args, avals
         a, b = aval.shape, tuple(new_sizes)
         first = _agreeing(a, b)
@@ -245,7 +256,7 @@ class Reshape(Linear):
         a, b = [s[first:len(s) - last] for s in (a, b)]
         lead, trail = np.shape(x)[:first], np.shape(x)[len(np.shape(x)) - last:]
 
-        def shaped(y: Any, middle: Any) -> Any:
+        def shaped(y: Array, middle: Any) -> Any:
             return reshape(y, (*lead, *sizes.bounded(tuple(middle)), *trail))
 
         if any(map(is_symbolic, (*a[1:], *b[1:]))):
@@ -257,7 +268,7 @@ class Reshape(Linear):
         return (shaped(sizes.fit(flat, (*lead, math.prod(sizes.bounded(tuple(b))), *trail)), b),)
 
 
-def _agreeing(a: Sequence[Any], b: Sequence[Any]) -> int:
+def _agreeing(a: Sequence[object], b: Sequence[object]) -> int:
     """How many sizes in front two shapes have in common."""
     return next((i for i, (m, n) in enumerate(zip(a, b, strict=False)) if m != n), min(len(a), len(b)))
 
@@ -271,26 +282,26 @@ class Transpose(Linear):
     cost = Cost(fuses=True, moves=lambda x, *, permutation: 0 if permutation[-1] == x.ndim - 1 else int(x.size))
     rearranges = True
 
-    def types(self, x: Any, *, permutation: Any) -> Any:
+    def types(self, x: ShapedArray, *, permutation: Sequence[int]) -> Any:
         if sorted(permutation) != list(range(x.ndim)):
             raise TypeError(f"transpose permutation isn't a permutation of operand dimensions, got permutation "
                             f"{tuple(permutation)} for operand shape {x.shape}.")
         return (ShapedArray(tuple(x.shape[i] for i in permutation), x.dtype, x.weak_type),)
 
-    def shard(self, x: Any, *, permutation: Any) -> Any:
+    def shard(self, x: ShapedArray, *, permutation: Any) -> Any:
         return Labels([every(x)], [permutation])
 
-    def lower(self, ctx: Any, x: Any, *, permutation: Any) -> Any:
+    def lower(self, ctx: Context, x: Any, *, permutation: Sequence[int]) -> Any:
         return (hlo.transpose(ctx, x, permutation),)
 
-    def transpose(self, cts: Any, x: Any, *, permutation: Any) -> Any:
+    def transpose(self, cts: Sequence[object], x: ArrayLike, *, permutation: Sequence[int]) -> Any:
         return self.call(*cts, permutation=tuple(int(i) for i in np.argsort(permutation)))
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, permutation: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, permutation: Any) -> Any:
         (dim,) = dims
         return self.call(args[0], permutation=(dim, *(i + (i >= dim) for i in permutation))), (0,)
 
-    def simplify(self, known: Any, x: Any, *, permutation: Any) -> Any:
+    def simplify(self, known: Any, x: ArrayLike, *, permutation: Sequence[int]) -> Any:
         made = known.made.get(x)
         again = made is not None and made.primitive is self
         source, order = (made.invars[0], tuple([made.params["permutation"][i] for i in permutation])) if again else (x, permutation)
@@ -310,7 +321,7 @@ class ConvertElementType(Primitive):
     linear_in = "sum"
     cost = CHEAP
 
-    def types(self, x: Any, *, new_dtype: Any, weak_type: bool, sharding: Any = None) -> Any:
+    def types(self, x: ShapedArray, *, new_dtype: DTypeLike, weak_type: bool, sharding: object = None) -> Any:
         if x.unreduced and dtypes.issubdtype(x.dtype, np.inexact) and not dtypes.issubdtype(new_dtype, np.inexact):
             raise ShardingTypeError("convert_element_type: parts of a sum cannot be rounded one by one.\n"
                                     f"    x: {x.str_short()}, new_dtype: {new_dtype}\n  Sum first, with jax.reshard.")
@@ -318,7 +329,7 @@ class ConvertElementType(Primitive):
 
     shard = partition.aligned
 
-    def lower(self, ctx: Any, x: Any, *, new_dtype: Any, weak_type: bool, sharding: Any = None) -> Any:
+    def lower(self, ctx: Any, x: Any, *, new_dtype: DTypeLike, weak_type: bool, sharding: object = None) -> Any:
         (aval,) = ctx.avals_out
         if x.dtype.kind == "c" and aval.dtype.kind != "c":
             x = ctx.op1("stablehlo.real", (x,), ShapedArray(x.shape, np.finfo(x.dtype).dtype))
@@ -326,23 +337,23 @@ class ConvertElementType(Primitive):
             return (hlo.compare(ctx, x, hlo.splat(ctx, 0, x.aval.strengthen()), "NE"),)
         return (hlo.convert(ctx, x, aval.dtype),)
 
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
         (x,), (t,) = primals, tangents
         outs = self.call(x, **params)
         if type(t) is Zero or not dtypes.issubdtype(params["new_dtype"], np.inexact):
             return outs, (typeof(outs[0]).zero,)
         return outs, self.call(t, **params)
 
-    def transpose(self, cts: Any, x: Any, *, new_dtype: Any, weak_type: bool, sharding: Any = None) -> Any:
+    def transpose(self, cts: Sequence[object], x: Array, *, new_dtype: DTypeLike, weak_type: bool, sharding: object = None) -> Any:
         return self.call(*cts, new_dtype=x.aval.dtype, weak_type=x.aval.weak_type, sharding=None)
 
-    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, **params: object) -> Any:
         return self.call(*args, **params), dims
 
-    def simplify(self, known: Any, x: Any, **params: Any) -> Any:
+    def simplify(self, known: object, x: ArrayLike, **params: object) -> Any:
         return x
 
-    def fold(self, x: Any, *, new_dtype: Any, **params: Any) -> Any:
+    def fold(self, x: Array, *, new_dtype: Any, **params: object) -> Any:
         return convert(x, new_dtype)
 
     padded = Primitive.through
@@ -357,24 +368,24 @@ class AddAny(Primitive):
     linear_in = "sum"
     cost = CHEAP
 
-    def types(self, x: Any, y: Any) -> Any:
+    def types(self, x: ShapedArray, y: ShapedArray) -> Any:
         if x.shape != y.shape or x.dtype != y.dtype:
             raise TypeError(f"add_any: operands differ in type.\n    x: {x}\n    y: {y}")
         return (x if x is y else x.strengthen(),)
 
     shard = partition.aligned
 
-    def lower(self, ctx: Any, x: Any, y: Any) -> Any:
+    def lower(self, ctx: Any, x: Any, y: object) -> Any:
         return (ctx.op1("stablehlo.add", (x, y), ctx.avals_out[0]),)
 
-    def jvp(self, primals: Any, tangents: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object]) -> Any:
         return self.call(*primals), (array_ops.add_cotangents(*tangents),)
 
-    def transpose(self, cts: Any, x: Any, y: Any) -> Any:
+    def transpose(self, cts: Sequence[object], x: ArrayLike, y: ArrayLike) -> Any:
         (ct,) = cts
         return ct if type(x) is Undefined else None, ct if type(y) is Undefined else None
 
-    def batch(self, axis: Any, args: Any, dims: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims) -> Any:
         first = next(d for d in dims if d is not None)
         return self.call(*(array_ops.to_axis(x, d, axis.size, first) for x, d in zip(args, dims, strict=True))), (first,)
 
@@ -388,18 +399,18 @@ class DimAsValue(Primitive):
     __slots__ = ()
     name = "dim_as_value"
 
-    def types(self, *, dim: Any) -> Any:
+    def types(self, *, dim: Dim) -> Any:
         return (typeof(dim),)
 
-    def lower(self, ctx: Any, *, dim: Any) -> Any:
+    def lower(self, ctx: Context, *, dim: Dim) -> Any:
         return (hlo.size(ctx, dim),)
 
-    def evaluate(self, *, dim: Any) -> Any:
+    def evaluate(self, *, dim: Dim) -> Any:
         raise errors.InconclusiveDimensionOperation(
             f"the symbolic dimension '{dim}' is used as a number, but no program is being traced.\n  It has no value here: "
             "compute with it in a function that is exported for shapes with it.")
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, dim: Any) -> Any:
+    def padded(self, sizes: Any, args: Sequence[Array], avals: Sequence[ShapedArray], outs: Any, *, dim: Any) -> Any:
         return (convert_element_type(sizes.value(dim), outs[0].dtype, outs[0].weak_type),)
 
 
@@ -413,7 +424,7 @@ convert_element_type_p = ConvertElementType()
 add_any_p = AddAny()
 
 
-def broadcast_to(x: Any, shape: Any, dims: Sequence[int]) -> Any:
+def broadcast_to(x: Any, shape: Sequence[Size], dims: Sequence[int]) -> Any:
     """broadcast_in_dim, or x itself where that would change nothing."""
     shape = tuple(shape)
     if tuple(np.shape(x)) == shape and len(dims) == len(shape) and not isinstance(x, int | float | complex):
@@ -421,7 +432,7 @@ def broadcast_to(x: Any, shape: Any, dims: Sequence[int]) -> Any:
     return broadcast_in_dim_p.call(x, shape=shape, broadcast_dimensions=tuple(dims), sharding=None)[0]
 
 
-def expand(x: Any, size: Any, axis: int) -> Any:
+def expand(x: Array, size: int, axis: int) -> Any:
     """x repeated along a new axis."""
     shape = list(np.shape(x))
     dims = [i + (i >= axis) for i in range(len(shape))]
@@ -429,24 +440,24 @@ def expand(x: Any, size: Any, axis: int) -> Any:
     return broadcast_to(x, shape, dims)
 
 
-def reduce_sum(x: Any, axes: Sequence[int]) -> Any:
+def reduce_sum(x: object, axes: Sequence[int]) -> Any:
     """The sum over axes, or x itself for none."""
     return reduce_sum_p.call(x, axes=tuple(sorted(axes)), out_sharding=None)[0] if axes else x
 
 
-def reshape(x: Any, shape: Any) -> Any:
+def reshape(x: ArrayLike, shape: Sequence[Size]) -> Any:
     """x in another shape, or x itself if it has it."""
     shape = tuple(shape)
     return x if tuple(np.shape(x)) == shape else reshape_p.call(x, new_sizes=shape, dimensions=None, sharding=None)[0]
 
 
-def transpose(x: Any, permutation: Sequence[int]) -> Any:
+def transpose(x: ArrayLike, permutation: Sequence[int]) -> Any:
     """x with its axes permuted, or x itself for the identity."""
     permutation = tuple(permutation)
     return x if permutation == tuple(range(len(permutation))) else transpose_p.call(x, permutation=permutation)[0]
 
 
-def moveaxis(x: Any, source: int, destination: int) -> Any:
+def moveaxis(x: ArrayLike, source: int, destination: int) -> Any:
     """x with one axis moved."""
     ndim = np.ndim(x)
     if not ndim:
@@ -459,7 +470,7 @@ def moveaxis(x: Any, source: int, destination: int) -> Any:
 _HOST = (int, float, complex, np.ndarray, np.generic)
 
 
-def convert_element_type(x: Any, dtype: Any, weak_type: bool = False) -> Any:
+def convert_element_type(x: object, dtype: DTypeLike, weak_type: bool = False) -> Any:
     """x as another dtype, or x itself if it has it."""
     aval = typeof(x)
     if aval.dtype == dtype and aval.weak_type == weak_type and not isinstance(x, _HOST):
@@ -467,7 +478,7 @@ def convert_element_type(x: Any, dtype: Any, weak_type: bool = False) -> Any:
     return convert_element_type_p.call(x, new_dtype=np.dtype(dtype), weak_type=bool(weak_type), sharding=None)[0]
 
 
-def full(shape: Sequence[int], value: Any, dtype: Any, weak_type: bool = False, sharding: Any = None) -> Any:
+def full(shape: Sequence[int], value: Any, dtype: Any, weak_type: bool = False, sharding: object = None) -> Any:
     """An array of equal elements."""
     if dtype == dtypes.float0:
         if is_constant(shape):
@@ -485,12 +496,12 @@ def full(shape: Sequence[int], value: Any, dtype: Any, weak_type: bool = False, 
     return convert_element_type(out, dtype, weak_type) if weak_type else out
 
 
-def zeros(aval: Any) -> Any:
+def zeros(aval: ShapedArray) -> Any:
     """Zeros of type `aval`."""
     return full(aval.shape, 0, aval.dtype, getattr(aval, "weak_type", False), aval.partition)
 
 
-def _ones(aval: Any) -> Any:
+def _ones(aval: ShapedArray) -> Any:
     return full(aval.shape, 1, aval.dtype, getattr(aval, "weak_type", False), aval.partition)
 
 

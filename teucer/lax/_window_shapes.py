@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from teucer._dimensions.dimensions import dilated, is_symbolic, max_dim
+
+if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import Array, Params, Size
 
 __all__ = ["Windows", "check_batch_only", "moved_by_padding", "padded_windows"]
 
@@ -62,7 +66,7 @@ class Windows(NamedTuple):
                                 f"{getattr(self, name)}.")
 
 
-def padded_windows(sizes: Any, shape: Any, out_shape: Any, windows: dict[str, Any]) -> dict[str, Any]:
+def padded_windows(sizes: Any, shape: Sequence[Size], out_shape: Any, windows: dict[str, Any]) -> dict[str, Any]:
     """Windows on a buffer, moved by `moved_by_padding`: as many as the result is long at most; those behind the elements see the
     identity."""
     w, padding = Windows(**windows), []
@@ -77,7 +81,7 @@ def padded_windows(sizes: Any, shape: Any, out_shape: Any, windows: dict[str, An
     return w._replace(padding=tuple(padding))._asdict()
 
 
-def moved_by_padding(sizes: Any, x: Any, lows: Sequence[Any], fill: Any, dilations: Sequence[int]) -> Any:
+def moved_by_padding(sizes: Any, x: Array, lows: Sequence[Any], fill: object, dilations: Sequence[int]) -> Any:
     """A buffer behind as much of `fill`, along each axis, as there is dynamic padding in front."""
     if not any(map(is_symbolic, lows)):
         return x
@@ -86,7 +90,7 @@ def moved_by_padding(sizes: Any, x: Any, lows: Sequence[Any], fill: Any, dilatio
     return sizes.behind(x, [low if is_symbolic(low) else 0 for low in lows], fill)
 
 
-def check_batch_only(sizes: Any, avals: Any, params: dict[str, Any]) -> None:
+def check_batch_only(sizes: Any, avals: Sequence[ShapedArray], params: Params) -> None:
     """Refuse dynamic axes along which there are windows."""
     for aval in avals:
         for n, size, stride, padding in zip(aval.shape, params["window_dimensions"], params["window_strides"], params["padding"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -26,6 +26,13 @@ from teucer.lax._reductions import apply_scalar_jaxpr, check_computation, monoid
 from teucer.lax._slicing import pad_p, slice_in_dim
 from teucer.lax._window_shapes import Windows, check_batch_only, moved_by_padding, padded_windows
 
+if TYPE_CHECKING:
+    from teucer._core.jaxpr import ClosedJaxpr, Jaxpr
+    from teucer._core.primitive import Axis
+    from teucer._core.typing import Array, ArrayLike, Aval, Dims, DTypeLike, Size
+    from teucer._lower.context import Context
+    from teucer._lower.value import Value
+
 __all__ = ["padtype_to_pads", "reduce_window", "reduce_window_max_p", "reduce_window_min_p", "reduce_window_p",
            "reduce_window_shape_tuple", "reduce_window_sum_p", "select_and_gather_add_p", "select_and_scatter_add_p",
            "select_and_scatter_p"]
@@ -33,7 +40,7 @@ __all__ = ["padtype_to_pads", "reduce_window", "reduce_window_max_p", "reduce_wi
 ORDERED = Accepts((np.number, np.bool_))
 
 
-def _visited(*avals: Any, select_prim: Any = None, **windows: Any) -> float:
+def _visited(*avals: ShapedArray, select_prim: object = None, **windows: Any) -> float:
     """The elements of the last operand that the windows hold."""
     return Windows(**windows).visited(avals[-1].shape)
 
@@ -63,16 +70,16 @@ class _WindowReduction(Primitive):
         init = ctx.constant(identity_of(self.op, x.dtype), x.dtype)
         return _lower(ctx, [x], [init], scalar_body(ctx, self.op), Windows(**windows))
 
-    def batch(self, axis: Any, args: Any, dims: Any, **windows: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Any, **windows: Any) -> Any:
         return self.call(*args, **Windows(**windows).at(dims[0])._asdict()), dims
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, **windows: Any) -> Any:
+    def padded(self, sizes: Any, args: Sequence[object], avals: Sequence[Aval], outs: Sequence[Array], **windows: Any) -> Any:
         w, fill = Windows(**windows), identity_of(self.op, avals[0].dtype)
         x = moved_by_padding(sizes, sizes.mask(*args, *avals, fill), [low for low, _ in w.padding], fill, w.base_dilation)
         return self.call(x, **padded_windows(sizes, avals[0].shape, outs[0].shape, windows))
 
 
-def _lower(ctx: Any, xs: Sequence[Any], inits: Sequence[Any], body: Callable[..., Any], w: Windows) -> Any:
+def _lower(ctx: Context, xs: Sequence[Any], inits: Sequence[Any], body: Callable[..., Any], w: Windows) -> Any:
     avals = [aval.strengthen() for aval in ctx.avals_out]
     return hlo.reduce_window(ctx, xs, inits, body, avals, window=w.window_dimensions, strides=w.window_strides,
                              padding=w.padding, base_dilation=w.base_dilation, window_dilation=w.window_dilation)
@@ -84,7 +91,7 @@ class WindowSum(_WindowReduction):
 
     __slots__ = ()
 
-    def jvp(self, primals: Any, tangents: Any, **windows: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **windows: object) -> Any:
         return self.call(*primals, **windows), self.call(*tangents, **windows)
 
     def transpose(self, cts: Any, x: Any, **windows: Any) -> Any:
@@ -124,7 +131,7 @@ class WindowExtreme(_WindowReduction):
         return outs, (windows_by_doubling(combine, [x, t], inits, Windows(**windows))[1],)
 
 
-def windows_by_doubling(combine: Callable[..., Any], xs: Sequence[Any], inits: Sequence[Any], w: Windows) -> list[Any]:
+def windows_by_doubling(combine: Callable[..., Any], xs: Sequence[Array], inits: Sequence[object], w: Windows) -> list[Any]:
     """Arrays reduced together over windows by an associative function of lists, in steps that can be transformed.
 
     Along each axis in turn, windows of 1, 2, 4, ... elements are made of two of half the size: O(log(size)) operations.
@@ -161,7 +168,7 @@ class ReduceWindow(Primitive):
     name = "reduce_window"
     multiple_results = True
 
-    def types(self, *operands: Any, jaxpr: Any, consts: Any, **windows: Any) -> Any:
+    def types(self, *operands: Any, jaxpr: Jaxpr, consts: Sequence[Array], **windows: Any) -> Any:
         n = len(operands) // 2
         xs, inits = operands[:n], operands[n:]
         if any(init.shape for init in inits):
@@ -180,16 +187,16 @@ class ReduceWindow(Primitive):
 
     shard = partition.aligned
 
-    def lower(self, ctx: Any, *values: Any, jaxpr: Any, consts: Any, **windows: Any) -> Any:
+    def lower(self, ctx: Context, *values: object, jaxpr: ClosedJaxpr, consts: Sequence[Array], **windows: Any) -> Any:
         n = len(values) // 2
         return _lower(ctx, values[:n], values[n:], lambda *ab: ctx.inline(jaxpr, *ab), Windows(**windows))
 
-    def jvp(self, primals: Any, tangents: Any, *, jaxpr: Any, **params: Any) -> Any:
+    def jvp(self, primals: Any, tangents: Any, *, jaxpr: object, **params: Any) -> Any:
         outs = self.call(*primals, jaxpr=jaxpr, **params)
         _, moved = jvp_flat(lambda *zs: _reduce_window_by_doubling(jaxpr, zs, **params), primals, tangents)
         return outs, tuple(moved)
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, jaxpr: Any, consts: Any, **windows: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, jaxpr: Jaxpr, consts: Sequence[Array], **windows: Any) -> Any:
         n = len(args) // 2
         if any(d is not None for d in dims[n:]):
             outs, out_dims = batch_flat(lambda *zs: _reduce_window_by_doubling(jaxpr, zs, consts=consts, **windows), axis,
@@ -199,7 +206,9 @@ class ReduceWindow(Primitive):
         outs = self.call(*xs, *args[n:], jaxpr=jaxpr, consts=consts, **Windows(**windows).at(0)._asdict())
         return outs, (0,) * n
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, jaxpr: Any, consts: Any, **windows: Any) -> Any:
+    def padded(self, sizes: Any, args: Sequence[Array], avals: Sequence[ShapedArray],
+               outs: Sequence[Array], *, jaxpr: ClosedJaxpr, consts: Sequence[Array],
+               **windows: Any) -> Any:
         n, w = len(args) // 2, Windows(**windows)
         lows = [low for low, _ in w.padding]
         # As XLA pads: with the initial value.
@@ -209,7 +218,7 @@ class ReduceWindow(Primitive):
                          **padded_windows(sizes, avals[0].shape, outs[0].shape, windows))
 
 
-def _reduce_window_by_doubling(jaxpr: Any, operands: Sequence[Any], *, consts: Any, **windows: Any) -> list[Any]:
+def _reduce_window_by_doubling(jaxpr: Any, operands: Sequence[Any], *, consts: Sequence[Array], **windows: Any) -> list[Any]:
     n = len(operands) // 2
 
     def combine(a: Any, b: Any) -> Any:
@@ -230,7 +239,7 @@ class SelectAndGatherAdd(Primitive):
     name = "select_and_gather_add"
     cost = Cost(moves=_visited)
 
-    def types(self, values: Any, x: Any, *, select_prim: Any, **windows: Any) -> Any:
+    def types(self, values: Any, x: Any, *, select_prim: object, **windows: Any) -> Any:
         w = Windows(**windows)
         w.check(x)
         if values.shape != x.shape:
@@ -239,7 +248,7 @@ class SelectAndGatherAdd(Primitive):
 
     shard = partition.aligned
 
-    def lower(self, ctx: Any, values: Any, x: Any, *, select_prim: Any, **windows: Any) -> Any:
+    def lower(self, ctx: Context, values: Any, x: Any, *, select_prim: Any, **windows: Any) -> Any:
         inits = [ctx.constant(_worst(select_prim, x.dtype), x.dtype), ctx.constant(0, values.dtype)]
         w, direction = Windows(**windows), _direction(select_prim)
         (aval,) = ctx.avals_out
@@ -253,21 +262,24 @@ class SelectAndGatherAdd(Primitive):
                                   strides=w.window_strides, padding=w.padding, base_dilation=w.base_dilation,
                                   window_dilation=w.window_dilation)[1],)
 
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
         outs = self.call(*primals, **params)
         t = tangents[0]
         return outs, ((typeof(outs[0]).zero,) if type(t) is Zero else self.call(t, primals[1], **params))
 
-    def transpose(self, cts: Any, values: Any, x: Any, *, select_prim: Any, window_dimensions: Any, window_strides: Any,
-                  padding: Any, base_dilation: Any, window_dilation: Any) -> Any:
+    def transpose(self, cts: Sequence[object], values: Sequence[Array], x: ArrayLike, *,
+                  select_prim: object, window_dimensions: Sequence[int],
+                  window_strides: Sequence[int], padding: object, base_dilation: Sequence[int],
+                  window_dilation: Sequence[int]) -> Any:
         return select_and_scatter_add_p.call(*cts, x, select_prim=select_prim, window_dimensions=window_dimensions,
                                              window_strides=window_strides, padding=padding)[0], None
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, select_prim: Any, **windows: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, select_prim: Any, **windows: Any) -> Any:
         both = [array_ops.to_axis(z, d, axis.size, 0) for z, d in zip(args, dims, strict=True)]
         return self.call(*both, select_prim=select_prim, **Windows(**windows).at(0)._asdict()), (0,)
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, **params: Any) -> Any:
+    def padded(self, sizes: Sequence[Size], args: Sequence[Array], avals: Sequence[ShapedArray],
+               outs: Sequence[Array], **params: object) -> Any:
         check_batch_only(sizes, avals, params)
         return self.call(*args, **params)
 
@@ -283,7 +295,7 @@ class SelectAndScatterAdd(Primitive):
     name = "select_and_scatter_add"
     cost = Cost(moves=lambda source, x, *, select_prim, **windows: _undilated(**windows).visited(x.shape))
 
-    def types(self, source: Any, x: Any, *, select_prim: Any, **windows: Any) -> Any:
+    def types(self, source: Aval, x: Any, *, select_prim: object, **windows: Any) -> Any:
         w = _undilated(**windows)
         w.check(x)
         if source.shape != w.out_shape(x.shape):
@@ -291,10 +303,10 @@ class SelectAndScatterAdd(Primitive):
                             f"    source: {source}\n    windows: {w.out_shape(x.shape)}")
         return (ShapedArray(x.shape, source.dtype, source.weak_type),)
 
-    def shard(self, source: Any, x: Any, **params: Any) -> Any:
+    def shard(self, source: ShapedArray, x: ShapedArray, **params: object) -> Any:
         return Labels([every(source), every(x)], [every(x)])
 
-    def lower(self, ctx: Any, source: Any, x: Any, *, select_prim: Any, **windows: Any) -> Any:
+    def lower(self, ctx: Context, source: Any, x: Value, *, select_prim: Any, **windows: Any) -> Any:
         w, direction = _undilated(**windows), _direction(select_prim)
         (aval,) = ctx.avals_out
         # Padding must never be preferred, so it is written out; the operation's own is of zeros.
@@ -310,21 +322,22 @@ class SelectAndScatterAdd(Primitive):
         crop = [tuple(-n for n in edge) for edge in (low, high)]
         return (hlo.pad(ctx, out, init, *crop, zeros, aval.strengthen()),)
 
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
         outs = self.call(*primals, **params)
         t = tangents[0]
         return outs, ((typeof(outs[0]).zero,) if type(t) is Zero else self.call(t, primals[1], **params))
 
-    def transpose(self, cts: Any, source: Any, x: Any, *, select_prim: Any, **windows: Any) -> Any:
+    def transpose(self, cts: Any, source: ArrayLike, x: Array, *, select_prim: Any, **windows: Any) -> Any:
         return select_and_gather_add_p.call(*cts, x, select_prim=select_prim, **_undilated(**windows)._asdict())[0], None
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, select_prim: Any, **windows: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, select_prim: object, **windows: Any) -> Any:
         both = [array_ops.to_axis(z, d, axis.size, 0) for z, d in zip(args, dims, strict=True)]
         w = _undilated(**windows).at(0)
         return self.call(*both, select_prim=select_prim, window_dimensions=w.window_dimensions,
                          window_strides=w.window_strides, padding=w.padding), (0,)
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, **params: Any) -> Any:
+    def padded(self, sizes: Sequence[Size], args: Sequence[Array], avals: Sequence[ShapedArray],
+               outs: Sequence[Array], **params: object) -> Any:
         check_batch_only(sizes, avals, params)
         return self.call(*args, **params)
 
@@ -339,8 +352,8 @@ class SelectAndScatter(Primitive):
     __slots__ = ()
     name = "select_and_scatter"
 
-    def types(self, x: Any, source: Any, init: Any, *, window_dimensions: Any, window_strides: Any, padding: Any,
-              **computations: Any) -> Any:
+    def types(self, x: Any, source: Aval, init: Aval, *, window_dimensions: Sequence[int],
+              window_strides: Sequence[int], padding: object, **computations: object) -> Any:
         w = _undilated(window_dimensions, window_strides, padding)
         w.check(x)
         if source.shape != w.out_shape(x.shape) or init.shape or not x.dtype == source.dtype == init.dtype:
@@ -352,12 +365,13 @@ class SelectAndScatter(Primitive):
     shard = partition.aligned
 
     def lower(self, ctx: Any, x: Any, source: Any, init: Any, *, select_jaxpr: Any, scatter_jaxpr: Any,
-              window_dimensions: Any, window_strides: Any, padding: Any, **consts: Any) -> Any:
+              window_dimensions: Sequence[int], window_strides: Any, padding: Any, **consts: object) -> Any:
         return (hlo.select_and_scatter(ctx, x, source, init, lambda a, b: ctx.inline(select_jaxpr, a, b),
                                        lambda a, b: ctx.inline(scatter_jaxpr, a, b), window=window_dimensions,
                                        strides=window_strides, padding=padding, aval=x.aval.strengthen()),)
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, **params: Any) -> Any:
+    def padded(self, sizes: Sequence[Size], args: Sequence[Array], avals: Sequence[ShapedArray],
+               outs: Sequence[Array], **params: object) -> Any:
         check_batch_only(sizes, avals, params)
         return self.call(*args, **params)
 
@@ -367,11 +381,11 @@ def _undilated(window_dimensions: Any, window_strides: Any, padding: Any) -> Win
     return Windows(window_dimensions, window_strides, padding, ones, ones)
 
 
-def _direction(select_prim: Any) -> str:
+def _direction(select_prim: object) -> str:
     return "GE" if select_prim is _elementwise.ge_p else "LE"
 
 
-def _worst(select_prim: Any, dtype: Any) -> Any:
+def _worst(select_prim: object, dtype: DTypeLike) -> Any:
     """The value that a selection prefers least."""
     return identity_of("maximum" if select_prim is _elementwise.ge_p else "minimum", dtype)
 
@@ -386,7 +400,7 @@ select_and_scatter_p = SelectAndScatter()
 _NAMED: dict[str, Any] = {"add": reduce_window_sum_p, "maximum": reduce_window_max_p, "minimum": reduce_window_min_p}
 
 
-def reduce_window(operand: Any, init_value: Any, computation: Callable[..., Any], window_dimensions: Sequence[int],
+def reduce_window(operand: ArrayLike, init_value: ArrayLike, computation: Callable[..., Any], window_dimensions: Sequence[int],
                   window_strides: Sequence[int] | None = None, padding: str | Sequence[tuple[int, int]] = "VALID",
                   base_dilation: Sequence[int] | None = None, window_dilation: Sequence[int] | None = None) -> Any:
     """Arrays reduced together over windows by an associative computation on scalars.
@@ -412,7 +426,7 @@ def reduce_window(operand: Any, init_value: Any, computation: Callable[..., Any]
         named = monoid(computation, inits[0], avals[0], _NAMED)
         if named is not None:
             return pytrees.tree_unflatten(tree, named.call(*xs, **w._asdict()))
-    def flat(*ab: Any) -> Any:
+    def flat(*ab: object) -> Any:
         n = len(xs)
         return pytrees.tree_leaves(computation(pytrees.tree_unflatten(tree, ab[:n]), pytrees.tree_unflatten(tree, ab[n:])))
 
@@ -420,7 +434,7 @@ def reduce_window(operand: Any, init_value: Any, computation: Callable[..., Any]
     return pytrees.tree_unflatten(tree, reduce_window_p.call(*xs, *inits, jaxpr=jaxpr, consts=(), **w._asdict()))
 
 
-def _windows(x: Any, window: Any, strides: Any, padding: Any, dilations: Any) -> Windows:
+def _windows(x: Array, window: Any, strides: object, padding: Any, dilations: Any) -> Windows:
     """The windows that a user described; what is None is 1 along each axis."""
     sizes = tuple(as_size(d) for d in window)
     ones = (1,) * len(sizes)

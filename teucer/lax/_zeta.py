@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import factorial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from teucer.lax._arithmetic import add, div, mul, neg, square, sub
 from teucer.lax._elementwise import exp, log
 from teucer.lax._families import scalar_like
 
+if TYPE_CHECKING:
+    from teucer._core.typing import Array
+
 __all__ = ["zeta_slope"]
 
 # Terms of the sum that are added as they are, and Bernoulli numbers B2, B4, ... of the rest: exact in float64 for q > 0.
@@ -21,7 +24,7 @@ _DIRECT = 12
 _BERNOULLI = [Fraction(b) for b in ("1/6", "-1/30", "1/42", "-1/30", "5/66", "-691/2730", "7/6", "-3617/510", "43867/798")]
 
 
-def zeta_slope(x: Any, q: Any) -> Any:
+def zeta_slope(x: Array, q: Array) -> Any:
     """The derivative of zeta(x, q) in x: minus the sum of log(q + k) (q + k)^-x.
 
     Method: the sum's first terms, and of the others the Euler-Maclaurin formula, differentiated. NIST DLMF 25.11.28.

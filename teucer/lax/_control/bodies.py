@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from teucer._base import config, dtypes, memo
 from teucer._core import array_ops, axes
@@ -32,6 +32,11 @@ from teucer._transform.jit_calls import execute, hoist_consts, hoisted, jaxpr_us
 from teucer._trees import pytrees, tree_errors
 from teucer.lax import _shapes
 
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, ArrayLike, Params
+    from teucer._lower.context import Context
+    from teucer._xla.pytree import PyTreeDef
+
 __all__ = ["Body", "avals_of", "check_carry", "difference", "filler", "hoisted", "is_concrete", "jaxprs_use_axis",
            "kind_text", "order_in", "order_out", "parameter_names", "refuse_io", "refuse_shared", "reordered", "run", "same_type",
            "set_order", "settle_carry", "split_list", "stage_anew", "stage_body", "without_dead"]
@@ -49,8 +54,8 @@ class Body(NamedTuple):
 _staged = memo.Memo()
 
 
-def stage_body(fun: Callable[..., Any], what: str, in_tree: Any, avals: Sequence[Any],
-               call: Callable[..., Any] | None = None) -> Body:
+def stage_body(fun: Callable[..., object], what: str, in_tree: PyTreeDef, avals: Sequence[ShapedArray],
+               call: Callable[..., object] | None = None) -> Body:
     """Stage `fun` on arguments of a tree and types, or find it staged.
 
     in_tree: of the tuple of positional arguments. call: what to call in the place of `fun`; it depends on `fun` and
@@ -66,12 +71,13 @@ def stage_body(fun: Callable[..., Any], what: str, in_tree: Any, avals: Sequence
     return found
 
 
-def stage_anew(fun: Any, what: str, in_tree: Any, avals: Sequence[Any], call: Callable[..., Any]) -> Body:
+def stage_anew(fun: Callable[..., object], what: str, in_tree: PyTreeDef,
+               avals: Sequence[ShapedArray], call: Callable[..., object]) -> Body:
     """As `stage_body`, without looking for what was staged before: for a `call` that depends on more than `fun`."""
     info = DebugInfo(fun, _argument_names(fun, in_tree), what)
     trees: list[Any] = []
 
-    def flat(*leaves: Any) -> list[Any]:
+    def flat(*leaves: Array) -> list[Any]:
         outs, tree = flatten_results(call(*pytrees.tree_unflatten(in_tree, leaves)), what, info)
         trees.append(tree)
         return outs
@@ -80,20 +86,21 @@ def stage_anew(fun: Any, what: str, in_tree: Any, avals: Sequence[Any], call: Ca
     return Body(hoist_consts(jaxpr), tuple(consts), trees[-1])
 
 
-def _argument_names(fun: Any, in_tree: Any) -> tuple[str, ...]:
+def _argument_names(fun: Callable[..., object], in_tree: PyTreeDef) -> tuple[str, ...]:
     names = parameter_names(fun)
     return tuple(f"{names[head.idx] if head.idx < len(names) else f'args[{head.idx}]'}{pytrees.keystr(tuple(rest))}"
                  for head, *rest in tree_errors.leaf_paths(in_tree))
 
 
-def refuse_shared(fun: Callable[..., Any], what: str, in_tree: Any, avals: Sequence[Any], operands: Sequence[Any],
-                  consts: Sequence[Any] = ()) -> None:
+def refuse_shared(fun: Callable[..., object], what: str, in_tree: PyTreeDef,
+                  avals: Sequence[ShapedArray], operands: Sequence[Array],
+                  consts: Sequence[object] = ()) -> None:
     """Raise ValueError if one reference is two operands of `fun`, or is an operand and closed over."""
     if references.made:
         refuse_aliases(avals, operands, consts, f"{fun_name(fun)} at {where(fun)}", what, lambda: _argument_names(fun, in_tree))
 
 
-def parameter_names(fun: Callable[..., Any]) -> list[str]:
+def parameter_names(fun: Callable[..., object]) -> list[str]:
     """Names of the positional parameters, as far as known."""
     try:
         parameters = list(inspect.signature(fun).parameters.values())
@@ -102,7 +109,7 @@ def parameter_names(fun: Callable[..., Any]) -> list[str]:
     return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
 
 
-def avals_of(op: str, leaves: Sequence[Any]) -> list[Any]:
+def avals_of(op: str, leaves: Sequence[object]) -> list[Any]:
     """The types of the leaves of an argument.
 
     Raises TypeError for one that is not an array.
@@ -114,7 +121,7 @@ def avals_of(op: str, leaves: Sequence[Any]) -> list[Any]:
     return [stated(x) for x in leaves] if high_types else [typeof(x) for x in leaves]
 
 
-def split_list(xs: Sequence[Any], *sizes: int) -> list[list[Any]]:
+def split_list(xs: Sequence[object], *sizes: int) -> list[list[Any]]:
     """A sequence cut in parts of the given sizes, and the rest."""
     parts, at = [], 0
     for n in sizes:
@@ -123,7 +130,7 @@ def split_list(xs: Sequence[Any], *sizes: int) -> list[list[Any]]:
     return [*parts, list(xs[at:])]
 
 
-def is_concrete(x: Any) -> bool:
+def is_concrete(x: ArrayLike) -> bool:
     """Whether the number is known while the Python program runs."""
     return not isinstance(x, Tracer | Dimension) or (isinstance(x, Tracer) and x.concrete() is not None)
 
@@ -131,8 +138,9 @@ def is_concrete(x: Any) -> bool:
 # --- Carries ---------------------------------------------------------------------------------------------------------
 
 
-def settle_carry(stage: Callable[[list[Any]], Body], init: Sequence[Any], avals: Sequence[Any], check: Callable[[Body], None],
-                 fun: Any) -> tuple[Body, list[Any]]:
+def settle_carry(stage: Callable[[list[Any]], Body], init: Sequence[Any],
+                 avals: Sequence[ShapedArray], check: Callable[[Body], None],
+                 fun: Callable[..., object]) -> tuple[Body, list[Any]]:
     """Stage a body whose carry may be weakly typed: where the body makes another dtype of it, it gives way. Where the body
     makes a strong type of the same dtype the two need not agree: the loop's result is strong.
 
@@ -155,14 +163,14 @@ def settle_carry(stage: Callable[[list[Any]], Body], init: Sequence[Any], avals:
         current = settled
 
 
-def _settled_value(x: Any, aval: Any, settled: Any) -> Any:
+def _settled_value(x: ArrayLike, aval: ShapedArray, settled: Any) -> Any:
     """The initial value of a component of the carry, of type `aval`, as a value of its settled type."""
     if settled is aval:
         return x
     return array_ops.vary(x if settled.dtype == aval.dtype else array_ops.convert(x, settled), settled.vma)
 
 
-def _settled(aval: Any, out: Any) -> Any:
+def _settled(aval: ShapedArray, out: Any) -> Any:
     """The type of a component of the carry, after the body has made `out` of `aval`."""
     if (type(aval) is not ShapedArray or not aval.weak_type or aval.shape != out.shape
             or isinstance(out.dtype, dtypes.ExtendedDType) or out.dtype == aval.dtype):
@@ -170,7 +178,8 @@ def _settled(aval: Any, out: Any) -> Any:
     return aval.update(dtype=dtypes.result_type(aval, out), weak_type=False)
 
 
-def check_carry(op: str, fun: Callable[..., Any], name: str, in_tree: Any, in_avals: Sequence[Any] | None, out_tree: Any,
+def check_carry(op: str, fun: Callable[..., object], name: str, in_tree: PyTreeDef,
+                in_avals: Sequence[ShapedArray] | None, out_tree: PyTreeDef,
                 out_avals: Sequence[Any]) -> None:
     """Raise TypeError unless a body returns a carry of the tree, and if in_avals are given of the types, that it takes.
 
@@ -196,12 +205,12 @@ def check_carry(op: str, fun: Callable[..., Any], name: str, in_tree: Any, in_av
                                        "the corresponding input types."))
 
 
-def _carry_message(head: str, fun: Any, lines: Sequence[str], remedy: str) -> str:
+def _carry_message(head: str, fun: Callable[..., object], lines: Sequence[str], remedy: str) -> str:
     return "\n".join([f"{head}, but they differ:", f"    function: {fun_name(fun)} at {where(fun)}",
                       *(f"    {line}" for line in lines), f"  {remedy}"])
 
 
-def vma_hints(pairs: Iterable[tuple[Any, Any]], what: str) -> list[str]:
+def vma_hints(pairs: Iterable[tuple[object, object]], what: str) -> list[str]:
     """What to do where the first type of a pair varies over fewer manual axes than the second."""
     missing = {tuple(sorted(other.vma - one.vma, key=str)) for one, other in pairs
                if isinstance(one, ShapedArray) and isinstance(other, ShapedArray)}
@@ -220,7 +229,7 @@ def kind_text(kind: str) -> str:
     return "pytree leaf" if kind == "a leaf" else kind.removeprefix("a ")
 
 
-def same_type(x: Any, y: Any) -> bool:
+def same_type(x: Any, y: ArrayLike) -> bool:
     """Whether two types agree but for weakness."""
     if x.is_high:
         return bool(x == y)
@@ -298,7 +307,7 @@ def jaxprs_use_axis(jaxprs: Iterator[Any] | Sequence[Any], name: Any) -> bool:
     return name is not None and any(jaxpr_uses_axis(closed.jaxpr, name) for closed in jaxprs)
 
 
-def refuse_io(op: str, effects: Iterable[Any]) -> None:
+def refuse_io(op: str, effects: Iterable[object]) -> None:
     """Raise NotImplementedError for callbacks that are made once each, in a function that runs for all elements of a batch."""
     if any(isinstance(e, Effect) and e.kind == "io" for e in effects):
         raise NotImplementedError(f"IO effect not supported in vmap-of-{op}.\n  With a predicate that differs from element to "
@@ -306,26 +315,26 @@ def refuse_io(op: str, effects: Iterable[Any]) -> None:
                                   "io_callback in it.")
 
 
-def order_in(ctx: Any, effects: Iterable[Any]) -> list[Any]:
+def order_in(ctx: Context, effects: Iterable[object]) -> list[Any]:
     """The value that ordered callbacks in a region wait for, to be handed to it: one, or none where effects have no order."""
     if not any(isinstance(e, Effect) and e.ordered for e in effects):
         return []
     return [ctx.order or ctx.constant(False)]
 
 
-def set_order(ctx: Any, order: Sequence[Any]) -> None:
+def set_order(ctx: Context, order: Sequence[Any]) -> None:
     """Let the callbacks that follow in this block wait for a value; `order` holds it, or nothing."""
     for value in order:
         ctx.order = value
 
 
-def order_out(ctx: Any, order: Sequence[Any]) -> list[Any]:
+def order_out(ctx: Context, order: Sequence[object]) -> list[Any]:
     """What callbacks after this point are to wait for: one value or none, as `order` holds."""
     return [ctx.order] if order else []
 
 
-def run(primitive: Primitive, args: Sequence[Any], params: dict[str, Any], owner: ClosedJaxpr,
-        outs: Sequence[Any] = ()) -> tuple[Any, ...]:
+def run(primitive: Primitive, args: Sequence[Array], params: Params, owner: ClosedJaxpr,
+        outs: Sequence[object] = ()) -> tuple[Any, ...]:
     """Run a primitive that carries jaxprs as one program, which is kept on `owner`, one of them.
 
     outs: the shardings of results, None where the compiler chooses.
@@ -353,7 +362,7 @@ def run(primitive: Primitive, args: Sequence[Any], params: dict[str, Any], owner
     return tuple(execute(program_for(job), ClosedJaxpr(jaxpr), args))
 
 
-def filler(aval: Any) -> Any:
+def filler(aval: ShapedArray) -> Any:
     """A value of a type, whose elements nothing looks at."""
     if isinstance(aval.dtype, dtypes.ExtendedDType):
         return _shapes.empty_p.call(shape=aval.shape, dtype=aval.dtype, out_sharding=None)[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
@@ -47,6 +47,11 @@ from teucer.lax._control.bodies import (
     stage_body,
 )
 
+if TYPE_CHECKING:
+    from teucer._core.primitive import Axis
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import Array, ArrayLike, Dims, Params
+
 __all__ = ["bind_branches", "check_branches", "cond", "cond_p", "switch"]
 
 
@@ -63,18 +68,19 @@ class Cond(Primitive):
     multiple_results = True
     higher_order = True
 
-    def types(self, *avals: Any, branches: Sequence[ClosedJaxpr], **params: Any) -> Any:
+    def types(self, *avals: Any, branches: Sequence[ClosedJaxpr], **params: object) -> Any:
         return tuple(_joined(outs) for outs in zip(*(b.out_avals for b in branches), strict=True))
 
-    def effects(self, *avals: Any, branches: Sequence[ClosedJaxpr], **params: Any) -> Any:
+    def effects(self, *avals: ShapedArray, branches: Sequence[ClosedJaxpr], **params: object) -> Any:
         return frozenset().union(*(at_operands(b.effects, b.jaxpr.invars, 1) for b in branches))
 
-    def on_values(self, operands: Any, groups: Any, *, branches: Sequence[ClosedJaxpr], **params: Any) -> Any:
+    def on_values(self, operands: Sequence[Array], groups: Any, *, branches: Sequence[ClosedJaxpr], **params: object) -> Any:
         changed = tuple(sorted({g for b in branches for g in discharged(b, groups[1:]).changed}))
         found = [discharged(b, groups[1:], changed) for b in branches]
         return found[0].split(self._bind(operands[0], operands[1:], [d.jaxpr for d in found], params))
 
-    def on_low(self, operands: Any, avals: Any, *, branches: Sequence[ClosedJaxpr], **params: Any) -> Any:
+    def on_low(self, operands: Sequence[Array], avals: Sequence[ShapedArray], *,
+               branches: Sequence[ClosedJaxpr], **params: object) -> Any:
         found = [lowered(b) for b in branches]
         for low in found[1:]:
             for (_, one), (_, other) in zip(found[0].ends, low.ends, strict=True):
@@ -82,7 +88,7 @@ class Cond(Primitive):
         given = taken_apart(operands[1:], avals[1:])
         return found[0].raised(self._bind(operands[0], given.low, [low.jaxpr for low in found], params), operands[1:])
 
-    def evaluate(self, *args: Any, **params: Any) -> Any:
+    def evaluate(self, *args: Array, **params: Any) -> Any:
         return run(self, args, params, params["branches"][0])
 
     def lower(self, ctx: Any, index: Any, *values: Any, branches: Sequence[ClosedJaxpr], branches_platforms: Any = None) -> Any:
@@ -112,11 +118,11 @@ class Cond(Primitive):
         given = [t for t in tangents[1:] if type(t) is not Zero]
         return split_tangents(self._bind(index, [*operands, *given], found, params), out_moving)
 
-    def _bind(self, index: Any, operands: Sequence[Any], branches: Sequence[ClosedJaxpr], params: dict[str, Any]) -> Any:
+    def _bind(self, index: object, operands: Sequence[Array], branches: Sequence[ClosedJaxpr], params: Params) -> Any:
         joined, consts = _hoisted(branches)
         return self.call(index, *consts, *operands, branches=joined, **params)
 
-    def partial_eval(self, trace: Any, args: Any, params: Any) -> Any:
+    def partial_eval(self, trace: Any, args: Sequence[Array], params: Params) -> Any:
         index, *operands = args
         if trace.is_unknown(index):
             return trace.record(self, args, params)
@@ -137,7 +143,7 @@ class Cond(Primitive):
         known = iter(known_outs)
         return tuple(next(staged) if u else next(known) for u in outs_unknown)
 
-    def transpose(self, cts: Any, index: Any, *operands: Any, branches: Sequence[ClosedJaxpr], **params: Any) -> Any:
+    def transpose(self, cts: Any, index: object, *operands: Array, branches: Sequence[ClosedJaxpr], **params: object) -> Any:
         linear = [type(x) is Undefined for x in operands]
         given = [type(ct) is not Zero for ct in cts]
         pairs = [transpose_jaxpr(b, linear, given) for b in branches]
@@ -150,7 +156,7 @@ class Cond(Primitive):
         found = iter([next(outs) if nz else None for nz in nonzero])
         return (None, *(next(found) if lin else None for lin in linear))
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, branches: Sequence[ClosedJaxpr], **params: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, branches: Sequence[ClosedJaxpr], **params: object) -> Any:
         index, *operands = args
         at, *operand_dims = dims
         operands = [x if d is None else array_ops.moveaxis(x, d, 0) for x, d in zip(operands, operand_dims, strict=True)]
@@ -162,10 +168,10 @@ class Cond(Primitive):
         outs = self._bind(index, operands, [batch_jaxpr(b, axis, batched, out_batched)[0] for b in branches], params)
         return outs, tuple(0 if b else None for b in out_batched)
 
-    def uses_axis(self, name: Any, params: Any) -> bool:
+    def uses_axis(self, name: object, params: Params) -> bool:
         return jaxprs_use_axis(params["branches"], name)
 
-    def inlined(self, operands: Any, params: Any) -> Any:
+    def inlined(self, operands: Sequence[Array], params: Params) -> Any:
         index, *rest = operands
         return (params["branches"][int(index.val)], rest) if type(index) is Literal else None
 
@@ -178,7 +184,8 @@ class Cond(Primitive):
         taken = _union(dce_closed(b, used)[1] for b in branches)
         return narrowed(eqn, used, [True, *taken], branches=tuple(dce_closed(b, used, taken)[0] for b in branches))
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, branches: Sequence[ClosedJaxpr], **params: Any) -> Any:
+    def padded(self, sizes: Any, args: Sequence[Array], avals: Sequence[ShapedArray],
+               outs: Sequence[Array], *, branches: Sequence[ClosedJaxpr], **params: object) -> Any:
         index, *operands = args
         inner, given = sizes.together(branches)
         return self.call(index, *given, *operands, branches=inner, **params)
@@ -204,7 +211,7 @@ def _union(flags: Any) -> list[bool]:
     return [any(column) for column in zip(*flags, strict=True)]
 
 
-def _joined(avals: Sequence[Any]) -> Any:
+def _joined(avals: Sequence[ShapedArray]) -> Any:
     """The type of a result of all branches: weak if it is in the first one, which is that for False."""
     return avals[0]
 
@@ -218,14 +225,14 @@ def _hoisted(branches: Sequence[ClosedJaxpr]) -> tuple[tuple[ClosedJaxpr, ...], 
                    [typeof(c) for c in consts]), consts
 
 
-def _taking(branches: Sequence[ClosedJaxpr], counts: Sequence[int], avals: Sequence[Any]) -> tuple[ClosedJaxpr, ...]:
+def _taking(branches: Sequence[ClosedJaxpr], counts: Sequence[int], avals: Sequence[ShapedArray]) -> tuple[ClosedJaxpr, ...]:
     """Branches whose first inputs are constants of their own, taking those of all the branches one after the other."""
     out, at = [], 0
     for closed, count in zip(branches, counts, strict=True):
         here = slice(at, at + count)
         at += count
 
-        def widened(*args: Any, closed: ClosedJaxpr = closed, here: slice = here) -> list[Any]:
+        def widened(*args: Array, closed: ClosedJaxpr = closed, here: slice = here) -> list[Any]:
             return closed(*args[here], *args[len(avals):])
 
         out.append(closed.kept(("taking", count, here.start, tuple(avals)),
@@ -279,7 +286,7 @@ def _make_cut(splits: Sequence[Split], unknown: Sequence[bool]) -> SplitCond:
     return SplitCond(known_joined, known_consts, staged_joined, staged_consts, tuple(forwarded))
 
 
-def _with_slots(known: ClosedJaxpr, n_outs: int, own: Sequence[int], slots: Sequence[Any], *args: Any) -> list[Any]:
+def _with_slots(known: ClosedJaxpr, n_outs: int, own: Sequence[int], slots: Sequence[Any], *args: Array) -> list[Any]:
     outs = known(*args)
     filled = dict(zip(own, outs[n_outs:], strict=True))
     return [*outs[:n_outs], *(filled[i] if i in filled else filler(a) for i, a in enumerate(slots))]
@@ -291,17 +298,17 @@ def _sources(split: Split, forwarded: Sequence[int], own: Sequence[int]) -> list
     return [len(forwarded) + next(rest) if f is None else forwarded.index(f) for f in split.forwarded]
 
 
-def _from_slots(staged: ClosedJaxpr, sources: Sequence[int], n: int, *args: Any) -> list[Any]:
+def _from_slots(staged: ClosedJaxpr, sources: Sequence[int], n: int, *args: Array) -> list[Any]:
     return staged(*(args[i] for i in sources), *args[n:])
 
 
-def _instantiated(transposed: ClosedJaxpr, nonzero: Sequence[bool], wanted: Sequence[bool], avals: Sequence[Any],
+def _instantiated(transposed: ClosedJaxpr, nonzero: Sequence[bool], wanted: Sequence[bool], avals: Sequence[ShapedArray],
                   ) -> ClosedJaxpr:
     """A transposed branch that returns the cotangents wanted, zeros for those that it does not have."""
     if list(nonzero) == list(wanted):
         return transposed
 
-    def full(*args: Any) -> list[Any]:
+    def full(*args: object) -> list[Any]:
         outs = iter(transposed(*args))
         return [next(outs) if nz else array_ops.zeros(a) for a, nz, w in zip(avals, nonzero, wanted, strict=True) if w]
 
@@ -309,7 +316,7 @@ def _instantiated(transposed: ClosedJaxpr, nonzero: Sequence[bool], wanted: Sequ
                 lambda: stage_jaxpr(full, transposed.in_avals, transposed.jaxpr.debug_info))
 
 
-def _select_branches(axis: Any, index: Any, operands: Sequence[Any], batched: Sequence[bool],
+def _select_branches(axis: Any, index: Any, operands: Sequence[Array], batched: Sequence[bool],
                      branches: Sequence[ClosedJaxpr]) -> Any:
     """All branches on the whole batch, and of each element the result of the branch that it chose."""
     wanted = [True] * len(branches[0].out_avals)
@@ -333,7 +340,7 @@ def _handed_on(branches: Sequence[ClosedJaxpr]) -> list[int | None]:
     return [found[0] if isinstance(found[0], int) and len(set(found)) == 1 else None for found in sources]
 
 
-def _guarded(chosen: Any, x: Any) -> Any:
+def _guarded(chosen: Any, x: ArrayLike) -> Any:
     aval = typeof(x)
     if isinstance(aval.dtype, dtypes.ExtendedDType) or not dtypes.issubdtype(aval.dtype, np.inexact):
         return x
@@ -378,11 +385,11 @@ def cond(pred: Any, true_fun: Callable, false_fun: Callable, *operands: Any, ope
     return bind_branches(_as_index(pred), bodies, flat)
 
 
-def _of_operand(fun: Callable[..., Any], i: int) -> Callable[..., Any]:
+def _of_operand(fun: Callable[..., object], i: int) -> Callable[..., Any]:
     return lambda *operands: fun(operands[i])
 
 
-def _with_keyword(operands: tuple[Any, ...], operand: Any) -> tuple[Any, ...]:
+def _with_keyword(operands: tuple[Array, ...], operand: ArrayLike) -> tuple[Any, ...]:
     if operand is _ABSENT:
         return operands
     if operands:
@@ -391,7 +398,7 @@ def _with_keyword(operands: tuple[Any, ...], operand: Any) -> tuple[Any, ...]:
     return (operand,)
 
 
-def _check_pred(pred: Any) -> None:
+def _check_pred(pred: ArrayLike) -> None:
     if pred is None:
         raise TypeError("cond predicate is None")
     if callable(pred):
@@ -406,7 +413,7 @@ def _check_pred(pred: Any) -> None:
         raise TypeError(f"Pred type must be either boolean or number, got {aval.str_short()}.")
 
 
-def _as_index(pred: Any) -> Any:
+def _as_index(pred: Array) -> Any:
     dtype = typeof(pred).dtype
     if dtype != np.bool_:
         pred = _arithmetic.ne(pred, np.asarray(0, dtype))
@@ -450,7 +457,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, o
     return bind_branches(_clamped(index, aval, len(branches)), bodies, flat)
 
 
-def _clamped(index: Any, aval: Any, n: int) -> Any:
+def _clamped(index: Any, aval: ShapedArray, n: int) -> Any:
     """An index as an i32 within bounds."""
     if isinstance(index, int | np.integer):
         return np.int32(min(max(int(index), 0), n - 1))
@@ -461,7 +468,7 @@ def _clamped(index: Any, aval: Any, n: int) -> Any:
     return _arithmetic.clamp(np.int32(0), index, np.int32(n - 1))
 
 
-def bind_branches(index: Any, bodies: Sequence[Body], flat: Sequence[Any], **params: Any) -> Any:
+def bind_branches(index: object, bodies: Sequence[Body], flat: Sequence[object], **params: object) -> Any:
     """Bind cond_p on staged branches of equal types. What several close over is an operand once.
 
     Where devices may take different branches (shard_map) operands are cast before to vary as the index does: derivatives of casts
@@ -481,14 +488,14 @@ def bind_branches(index: Any, bodies: Sequence[Body], flat: Sequence[Any], **par
     return pytrees.tree_unflatten(bodies[0].out_tree, outs)
 
 
-def _closed_branch(body: Body, places: tuple[int, ...], avals: tuple[Any, ...], out_avals: tuple[Any, ...],
-                   operands: tuple[Any, ...] | None) -> ClosedJaxpr:
+def _closed_branch(body: Body, places: tuple[int, ...], avals: tuple[ShapedArray, ...], out_avals: tuple[ShapedArray, ...],
+                   operands: tuple[Array, ...] | None) -> ClosedJaxpr:
     """A branch that takes what all branches close over, and returns the joined types. operands: types of the others, if cast."""
     jaxpr = body.jaxpr
     if places == tuple(range(len(avals))) and tuple(jaxpr.out_avals) == out_avals:
         return jaxpr
 
-    def branch(*args: Any) -> list[Any]:
+    def branch(*args: Array) -> list[Any]:
         outs = jaxpr(*(args[i] for i in places), *args[len(avals):])
         outs = [y if typeof(y).update(vma=a.vma) is a else array_ops.convert(y, a) for y, a in zip(outs, out_avals, strict=True)]
         return [array_ops.vary(y, a.vma) for y, a in zip(outs, out_avals, strict=True)]

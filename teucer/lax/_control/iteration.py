@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,11 +36,16 @@ from teucer.lax._control.scan import scan_p
 from teucer.lax._control.while_loop import run_while
 from teucer.lax._families import scalar_like
 
+if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import Array, ArrayLike
+    from teucer._xla.pytree import PyTreeDef
+
 __all__ = ["fori_loop", "run_scan", "scan"]
 
 
 @tracebacks.api_boundary
-def scan(f: Callable[..., Any], init: Any, xs: Any = None, length: int | None = None, reverse: bool = False,
+def scan(f: Callable[..., Any], init: object, xs: Any = None, length: int | None = None, reverse: bool = False,
          unroll: int | bool = 1, _split_transpose: bool = False) -> tuple[Any, Any]:
     """A loop over the leading axis of arrays, with a carry, as one operation: (carry, x) -> (carry, y) at each step.
 
@@ -63,7 +68,7 @@ def scan(f: Callable[..., Any], init: Any, xs: Any = None, length: int | None = 
     return run_scan(f, init, xs, length, reverse, unroll)
 
 
-def run_scan(f: Callable[..., Any], init: Any, xs: Any, length: int | None, reverse: bool, unroll: int | bool,
+def run_scan(f: Callable[..., Any], init: Any, xs: Sequence[Array], length: int | None, reverse: bool, unroll: int | bool,
              what: str = "scan", call: Callable[..., Any] | None = None) -> tuple[Any, Any]:
     """scan for the function `what`. `call`: what to call in the place of `f`; it is traced each time, as in JAX."""
     stage = stage_body if call is None else stage_anew
@@ -112,7 +117,7 @@ def _scan_references(call: Callable[..., Any], init: Any, xs: Sequence[Any], xs_
     refs = [i for i, a in enumerate(avals) if is_reference(a)]
     arrays = [x for i, x in enumerate(xs) if i not in refs]
 
-    def step(carry: Any, row: Any) -> Any:
+    def step(carry: ArrayLike, row: Any) -> Any:
         at, given = row[0], iter(row[1:])
         own = {i: array_ops.new_reference(xs[i][at]) for i in refs}
         out = call(carry, pytrees.tree_unflatten(xs_tree, [own[i] if i in own else next(given) for i in range(len(xs))]))
@@ -125,7 +130,8 @@ def _scan_references(call: Callable[..., Any], init: Any, xs: Sequence[Any], xs_
     return run_scan(step, init, (_shapes.iota(np.dtype(np.int32), n), *arrays), n, reverse, unroll, what)
 
 
-def bind_scan(operands: tuple[Sequence[Any], Sequence[Any], Sequence[Any]], jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
+def bind_scan(operands: tuple[Sequence[Array], Sequence[Array], Sequence[Array]],
+              jaxpr: ClosedJaxpr, **params: object) -> list[Any]:
     """Bind scan_p on (consts, carry, xs). What the body passes on is not looped: a carry that it returns as it is becomes
     a constant, and ys that are xs are not copied."""
     consts, carry, xs = operands
@@ -146,11 +152,11 @@ def bind_scan(operands: tuple[Sequence[Any], Sequence[Any], Sequence[Any]], jaxp
     return [found[i] for i in range(n_carry + len(out_ys))]
 
 
-def _as_array(x: Any, aval: Any) -> Any:
+def _as_array(x: ArrayLike, aval: ShapedArray) -> Any:
     return x if _shapes.is_array(x) or config.tracing.value else array_ops.convert(x, aval)
 
 
-def _length(x_avals: Sequence[Any], xs_tree: Any, length: Any) -> Any:
+def _length(x_avals: Sequence[ShapedArray], xs_tree: Any, length: Any) -> Any:
     """The number of steps.
 
     Raises ValueError if leading sizes differ, or there is nothing that says it.
@@ -178,11 +184,11 @@ def _length(x_avals: Sequence[Any], xs_tree: Any, length: Any) -> Any:
     return sizes[0]
 
 
-def _path(tree: Any, i: int) -> str:
+def _path(tree: PyTreeDef, i: int) -> str:
     return pytrees.keystr(tuple(pytrees.leaf_paths(tree))[i])
 
 
-def _sizes_text(x_avals: Sequence[Any], xs_tree: Any) -> str:
+def _sizes_text(x_avals: Sequence[ShapedArray], xs_tree: Any) -> str:
     return "".join(f"\n    xs{_path(xs_tree, i)}: {a.str_short(short_dtypes=True)}" for i, a in enumerate(x_avals))
 
 
@@ -195,7 +201,7 @@ def unrolled(unroll: int | bool, length: int) -> int:
     return operator.index(max_dim(int(unroll) or length, 1))
 
 
-def _check_pair(f: Any, body: Body) -> None:
+def _check_pair(f: Callable[..., object], body: Body) -> None:
     children = body.out_tree.children()
     if body.out_tree.node_data() is None or len(children) != 2 or body.out_tree.node_data()[0] is not tuple:
         outs = pytrees.tree_unflatten(body.out_tree, body.jaxpr.out_avals)
@@ -203,7 +209,7 @@ def _check_pair(f: Any, body: Body) -> None:
                         "  Return (carry, y); y may be None.")
 
 
-def _python_scan(f: Any, init: Any, flat_xs: Sequence[Any], xs_tree: Any, length: int, reverse: bool) -> tuple[Any, Any]:
+def _python_scan(f: Any, init: ArrayLike, flat_xs: Sequence[Any], xs_tree: Any, length: int, reverse: bool) -> tuple[Any, Any]:
     """scan as a Python loop, under disable_jit."""
     if length == 0:
         raise ValueError("zero-length scan is not supported in disable_jit() mode because the output type is unknown.")
@@ -305,20 +311,22 @@ def _known_bounds(lower: Any, upper: Any) -> tuple[int, int] | None:
 def _counting(jaxpr: ClosedJaxpr, n_consts: int) -> ClosedJaxpr:
     """(consts, i, value) -> value as (consts, i, value) -> (i + 1, value)."""
 
-    def step(*args: Any) -> list[Any]:
+    def step(*args: Array) -> list[Any]:
         i = args[n_consts]
         return [_arithmetic.add(i, scalar_like(i, 1)), *jaxpr(*args)]
 
     return jaxpr.kept("counting", lambda: stage_jaxpr(step, jaxpr.in_avals, jaxpr.jaxpr.debug_info))  # type: ignore[no-any-return]
 
 
-def _below(carry: Any) -> Any:
+def _below(carry: Array) -> Any:
     i, upper, _ = carry
     return _arithmetic.lt(i, upper)
 
 
-def _dynamic_fori(bounds: tuple[Any, Any], body_fun: Any, flat: Sequence[Any], tree: Any, avals: Sequence[Any], name: str) -> Any:
-    def step(carry: Any) -> Any:
+def _dynamic_fori(bounds: tuple[object, object], body_fun: Callable[..., object],
+                  flat: Sequence[object], tree: PyTreeDef, avals: Sequence[ShapedArray],
+                  name: str) -> Any:
+    def step(carry: Array) -> Any:
         i, upper, val = carry
         return _arithmetic.add(i, scalar_like(i, 1)), upper, body_fun(i, val)
 

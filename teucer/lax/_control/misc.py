@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -22,6 +22,11 @@ from teucer.lax._associative import prefixes
 from teucer.lax._control.bodies import avals_of, stage_body
 from teucer.lax._control.cond import bind_branches, check_branches, platform_number
 from teucer.lax._control.iteration import run_scan
+
+if TYPE_CHECKING:
+    from teucer._core.primitive import Axis
+    from teucer._core.typing import Array, ArrayLike, Dims
+    from teucer._lower.context import Context
 
 __all__ = ["associative_scan", "map", "optimization_barrier", "optimization_barrier_p", "platform_dependent",
            "platform_index_p"]
@@ -63,7 +68,7 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
         outs.append(vmap(f)(pytrees.tree_unflatten(tree, last)))
     return outs[0] if len(outs) == 1 else pytrees.tree_map(lambda a, b: _joining.concatenate([a, b], 0), *outs)
 
-def _leading_size(avals: Sequence[Any]) -> Any:
+def _leading_size(avals: Sequence[ShapedArray]) -> Any:
     """The leading size of all operands.
 
     Raises ValueError if they differ, or there is none.
@@ -83,7 +88,7 @@ def _leading_size(avals: Sequence[Any]) -> Any:
 
 
 @tracebacks.api_boundary
-def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0) -> Any:
+def associative_scan(fn: Callable[[object, object], object], elems: object, reverse: bool = False, axis: int = 0) -> Any:
     """All prefixes of arrays combined by an associative function, in a number of steps logarithmic in their size.
 
     fn: called as fn(a, b) on trees like `elems`, vectorised over `axis`; it must be associative.
@@ -135,10 +140,10 @@ class PlatformIndex(Primitive):
     __slots__ = ()
     name = "platform_index"
 
-    def types(self, *, platforms: Any) -> Any:
+    def types(self, *, platforms: object) -> Any:
         return (ShapedArray((), np.dtype(np.int32)),)
 
-    def lower(self, ctx: Any, *, platforms: Any) -> Any:
+    def lower(self, ctx: Context, *, platforms: Any) -> Any:
         return (ctx.constant(np.int32(platform_number(platforms, ctx.platform))),)
 
 
@@ -146,7 +151,7 @@ platform_index_p = PlatformIndex()
 
 
 @tracebacks.api_boundary
-def platform_dependent(*args: Any, default: Callable[..., Any] | None = None, **per_platform: Callable[..., Any]) -> Any:
+def platform_dependent(*args: Array, default: Callable[..., object] | None = None, **per_platform: Callable[..., object]) -> Any:
     """The function for the platform that the program is compiled for, applied to the arguments.
 
     per_platform: functions by platform: cpu, cuda, rocm, tpu. default: for the others. They return the same tree and types.
@@ -190,22 +195,22 @@ class OptimizationBarrier(Primitive):
     def types(self, *avals: Any) -> Any:
         return avals
 
-    def shard(self, *avals: Any) -> Any:
+    def shard(self, *avals: ShapedArray) -> Any:
         return None
 
-    def lower(self, ctx: Any, *xs: Any) -> Any:
+    def lower(self, ctx: Context, *xs: Any) -> Any:
         return hlo.optimization_barrier(ctx, xs)
 
     def jvp(self, primals: Any, tangents: Any) -> Any:
         return self.call(*primals), self._moving(tangents)
 
-    def transpose(self, cts: Any, *args: Any) -> Any:
+    def transpose(self, cts: Any, *args: Array) -> Any:
         return self._moving(cts)
 
-    def batch(self, axis: Any, args: Any, dims: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims) -> Any:
         return self.call(*args), dims
 
-    def _moving(self, xs: Sequence[Any]) -> tuple[Any, ...]:
+    def _moving(self, xs: Sequence[Array]) -> tuple[Any, ...]:
         outs = iter(self.call(*(x for x in xs if type(x) is not Zero)))
         return tuple(x if type(x) is Zero else next(outs) for x in xs)
 
@@ -216,7 +221,7 @@ optimization_barrier_p = OptimizationBarrier()
 
 
 @tracebacks.api_boundary
-def optimization_barrier(operand: Any, /) -> Any:
+def optimization_barrier(operand: ArrayLike, /) -> Any:
     """The operand, a tree of arrays, unchanged; the compiler moves no computation across it.
 
     Derivatives pass through a barrier of their own.

@@ -5,7 +5,7 @@ Its number of steps is known, so that what the way back needs can be kept: rever
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
@@ -37,6 +37,12 @@ from teucer.lax._control.bodies import (
     without_dead,
 )
 from teucer.lax._control.while_loop import while_p
+
+if TYPE_CHECKING:
+    from teucer._core.primitive import Axis
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import Array, Dims, Params
+    from teucer._lower.context import Context
 
 __all__ = ["scan_p"]
 
@@ -77,14 +83,14 @@ class Scan(Primitive):
     multiple_results = True
     higher_order = True
 
-    def types(self, *avals: Any, jaxpr: ClosedJaxpr, length: Any, num_consts: int, num_carry: int, **params: Any) -> Any:
+    def types(self, *avals: Any, jaxpr: ClosedJaxpr, length: int, num_consts: int, num_carry: int, **params: object) -> Any:
         return (*jaxpr.out_avals[:num_carry], *(unmapped_aval(a, 0, length) for a in jaxpr.out_avals[num_carry:]))
 
-    def effects(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+    def effects(self, *avals: ShapedArray, jaxpr: ClosedJaxpr, **params: object) -> Any:
         return at_operands(jaxpr.effects, jaxpr.jaxpr.invars)
 
-    def on_values(self, operands: Any, groups: Any, *, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int,
-                  **params: Any) -> Any:
+    def on_values(self, operands: Sequence[Array], groups: Any, *, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int,
+                  **params: object) -> Any:
         """An array that the body changes is carried."""
         found = discharged(jaxpr, groups)
         inner, extra = hoisted(found.jaxpr)
@@ -98,8 +104,8 @@ class Scan(Primitive):
                          **params)
         return outs[k:], dict(zip(found.changed, outs[:k], strict=True))
 
-    def on_low(self, operands: Any, avals: Any, *, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, length: Any,
-               **params: Any) -> Any:
+    def on_low(self, operands: Sequence[object], avals: Any, *, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, length: int,
+               **params: object) -> Any:
         """Of what is constant, that which changes is in references; types of xs and ys are those of all elements together."""
         refuse_mutable(self, avals[num_consts:])
         refs: dict[int, list[Any]] = {}
@@ -111,13 +117,14 @@ class Scan(Primitive):
         put_back(operands, avals, refs)
         return low._replace(outs=types).raised(outs, operands)
 
-    def evaluate(self, *args: Any, **params: Any) -> Any:
+    def evaluate(self, *args: Array, **params: Any) -> Any:
         return run(self, args, params, params["jaxpr"])
 
-    def lower(self, ctx: Any, *values: Any, **params: Any) -> Any:
+    def lower(self, ctx: Context, *values: object, **params: Any) -> Any:
         return _control_scan_lowering.lower_scan(ctx, values, **params)
 
-    def jvp(self, primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, **params: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], *, jaxpr: ClosedJaxpr,
+            num_consts: int, num_carry: int, **params: object) -> Any:
         moving = [type(t) is not Zero for t in tangents]
         in_carry = slice(num_consts, num_consts + num_carry)
         while True:
@@ -138,7 +145,7 @@ class Scan(Primitive):
         by_number = dict(zip(outs_order, outs, strict=True))
         return split_tangents([by_number[i] for i in range(len(outs))], out_moving)
 
-    def partial_eval(self, trace: Any, args: Any, params: Any) -> Any:
+    def partial_eval(self, trace: Any, args: Sequence[Array], params: Params) -> Any:
         cut = _cut(params, tuple(trace.is_unknown(x) for x in args))
         with using(trace.parent):
             known_outs, operands = _run_known(cut, args, params)
@@ -166,8 +173,8 @@ class Scan(Primitive):
                 result[i] = ct
         return tuple(result)
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int,
-              **params: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int,
+              **params: object) -> Any:
         batched = [d is not None for d in dims]
         in_carry = slice(num_consts, num_consts + num_carry)
         while True:
@@ -184,7 +191,7 @@ class Scan(Primitive):
                          num_carry=num_carry, **params)
         return outs, tuple(int(i >= num_carry) if b else None for i, b in enumerate(out_batched))
 
-    def uses_axis(self, name: Any, params: Any) -> bool:
+    def uses_axis(self, name: object, params: Params) -> bool:
         return jaxprs_use_axis((params["jaxpr"],), name)
 
     def forward(self, eqn: Eqn) -> Any:
@@ -214,8 +221,9 @@ class Scan(Primitive):
         body, taken = dce_closed(closed, used, [*[False] * m, *carried, *[False] * (len(taken) - m - n)])
         return narrowed(eqn, used, taken, jaxpr=body, num_consts=sum(taken[:m]), num_carry=sum(carried))
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, jaxpr: ClosedJaxpr, length: Any, num_consts: int,
-               num_carry: int, reverse: bool, **params: Any) -> Any:
+    def padded(self, sizes: Any, args: Sequence[Array], avals: Sequence[ShapedArray], outs: Any, *,
+               jaxpr: ClosedJaxpr, length: object, num_consts: int, num_carry: int, reverse: bool,
+               **params: object) -> Any:
         (inner,), given = sizes.together((jaxpr,))
         consts, carry, xs = split_list(args, num_consts, num_carry)
         if not is_symbolic(length):
@@ -227,21 +235,21 @@ class Scan(Primitive):
 scan_p = Scan()
 
 
-def _padded_loop(sizes: Any, inner: ClosedJaxpr, length: Any, reverse: bool, consts: Sequence[Any], carry: Sequence[Any],
-                 xs: Sequence[Any], ys_avals: Sequence[Any]) -> Any:
+def _padded_loop(sizes: Any, inner: ClosedJaxpr, length: Any, reverse: bool, consts: Sequence[object], carry: Sequence[object],
+                 xs: Sequence[Array], ys_avals: Sequence[ShapedArray]) -> Any:
     """A scan of as many steps as there are elements: the rest of the buffers is neither read nor written."""
     n, m, k = len(consts), len(carry), len(xs)
     steps = sizes.value(length)
     state = [np.int32(0), *carry, *(array_ops.zeros(padding.bounded_aval(a)) for a in ys_avals)]
 
-    def body(*args: Any) -> list[Any]:
+    def body(*args: Array) -> list[Any]:
         steps, own, xs, (i, *state) = args[0], args[1:1 + n], args[1 + n:1 + n + k], args[1 + n + k:]
         at = _elementwise.sub(_elementwise.sub(steps, i), np.int32(1)) if reverse else i
         outs = inner(*own, *state[:m], *(_dynamic.dynamic_index_in_dim(x, at, 0, False) for x in xs))
         ys = [_dynamic.dynamic_update_index_in_dim(y, one, at, 0) for y, one in zip(state[m:], outs[m:], strict=True)]
         return [_elementwise.add(i, np.int32(1)), *outs[:m], *ys]
 
-    def going(steps: Any, i: Any, *state: Any) -> list[Any]:
+    def going(steps: object, i: object, *state: object) -> list[Any]:
         return [_elementwise.lt(i, steps)]
 
     operands = [*consts, *xs]
@@ -266,7 +274,7 @@ def _interleaved(offset: int, moving: Sequence[bool], sizes: Sequence[int]) -> l
 # --- Partial evaluation ----------------------------------------------------------------------------------------------
 
 
-def _cut(params: dict[str, Any], unknown: tuple[bool, ...]) -> SplitScan:
+def _cut(params: Params, unknown: tuple[bool, ...]) -> SplitScan:
     """Cut a scan, given which operands are unknown; a carry that unknown values flow into becomes unknown."""
     jaxpr, num_consts, num_carry = params["jaxpr"], params["num_consts"], params["num_carry"]
     return jaxpr.kept(("cut", unknown, num_consts, num_carry),  # type: ignore[no-any-return]
@@ -340,7 +348,7 @@ def _order_staged(jaxpr: ClosedJaxpr, split: Any, counts: tuple[int, int], unkno
                         sources=tuple(sources[i] for i in order))
 
 
-def _run_known(cut: SplitScan, args: Sequence[Any], params: dict[str, Any]) -> tuple[Sequence[Any], list[Any]]:
+def _run_known(cut: SplitScan, args: Sequence[Array], params: Params) -> tuple[Sequence[Any], list[Any]]:
     """Run the known part of a scan: its known results, and the operands of the staged part."""
     known_args = [x for x, u in zip(args, cut.unknown, strict=True) if not u]
     num_consts, num_carry = cut.n_known
@@ -359,8 +367,8 @@ def _run_known(cut: SplitScan, args: Sequence[Any], params: dict[str, Any]) -> t
 # --- Transposition ---------------------------------------------------------------------------------------------------
 
 
-def _transpose_linear(cts: Any, args: Any, *, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, reverse: bool,
-                      **params: Any) -> Any:
+def _transpose_linear(cts: Any, args: Sequence[Array], *, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, reverse: bool,
+                      **params: object) -> Any:
     """Transpose a scan whose whole carry is linear: a scan backwards, that carries the cotangents of consts and carry."""
     is_linear = [type(x) is Undefined for x in args]
     lin_consts, _, lin_xs = split_list(is_linear, num_consts, num_carry)
@@ -423,7 +431,7 @@ def _make_transposed_body(jaxpr: ClosedJaxpr, lin_consts: Sequence[bool], lin_xs
     elements = [a for a, lin in zip(in_xs, lin_xs, strict=True) if not lin]
     ct_avals = [a.cotangent_aval() for a, g in zip(jaxpr.out_avals[num_carry:], ct_ys, strict=True) if g]
 
-    def backwards(*args: Any) -> list[Any]:
+    def backwards(*args: Array) -> list[Any]:
         consts, sums, carry, xs, cts = split_list(args, len(fixed), len(sum_avals), len(carry_avals), len(elements))
         outs = iter(step(*consts, *xs, *carry, *cts))
         added = [array_ops.add_cotangents(total, next(outs)) for total in sums]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,13 +16,18 @@ from teucer._lower.context import Value
 from teucer._transform.batch import unmapped_aval
 from teucer.lax._control.bodies import order_in, order_out, set_order, split_list
 
+if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import Array, Size
+    from teucer._lower.context import Context
+
 __all__ = ["lower_scan"]
 
 Step = Callable[[Any, Sequence[Any], Sequence[Any]], tuple[list[Any], list[Any]]]
 
 
-def lower_scan(ctx: Any, values: Sequence[Any], *, jaxpr: ClosedJaxpr, length: int, num_consts: int, num_carry: int,
-               reverse: bool, unroll: int, **params: Any) -> tuple[Any, ...]:
+def lower_scan(ctx: Context, values: Sequence[object], *, jaxpr: ClosedJaxpr, length: int, num_consts: int, num_carry: int,
+               reverse: bool, unroll: int, **params: object) -> tuple[Any, ...]:
     """Write a scan. `unroll` steps make one iteration of the loop; what is left over follows it."""
     consts, init, xs = split_list(values, num_consts, num_carry)
     carry_avals = jaxpr.in_avals[num_consts:num_consts + num_carry]
@@ -37,13 +42,13 @@ def lower_scan(ctx: Any, values: Sequence[Any], *, jaxpr: ClosedJaxpr, length: i
     inner = functools.partial(ctx.inline, under="" if straight else "while/body")
     call = inner if copies <= 1 or order else functools.partial(ctx.call, "scan_body")
 
-    def apply(carry: Sequence[Any], elements: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    def apply(carry: Sequence[object], elements: Sequence[object]) -> tuple[list[Any], list[Any]]:
         set_order(ctx, carry[num_carry:])
         outs = call(jaxpr, *consts, *carry[:num_carry], *elements)
         new = [Value(v.name, a) for v, a in zip(outs[:num_carry], carry_avals, strict=True)]
         return [*new, *order_out(ctx, order)], list(outs[num_carry:])
 
-    def results(carry: Sequence[Any], ys: Sequence[Any]) -> tuple[Any, ...]:
+    def results(carry: Sequence[object], ys: Sequence[object]) -> tuple[Any, ...]:
         set_order(ctx, carry[num_carry:])
         return (*carry[:num_carry], *ys)
 
@@ -54,7 +59,7 @@ def lower_scan(ctx: Any, values: Sequence[Any], *, jaxpr: ClosedJaxpr, length: i
     xs = [_resized(ctx, x, length, room) for x in xs]
     buffers = [_zeros(ctx, unmapped_aval(a, 0, room)) for a in y_avals]
 
-    def step(index: Any, carry: Sequence[Any], buffers: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    def step(index: object, carry: Sequence[object], buffers: Sequence[object]) -> tuple[list[Any], list[Any]]:
         new, ys = apply(carry, [_element(ctx, x, index) for x in xs])
         return new, [_written(ctx, buffer, y, index) for buffer, y in zip(buffers, ys, strict=True)]
 
@@ -63,7 +68,7 @@ def lower_scan(ctx: Any, values: Sequence[Any], *, jaxpr: ClosedJaxpr, length: i
     return results(carry, [_resized(ctx, y, room, length) for y in ys])
 
 
-def _resized(ctx: Any, x: Any, size: Any, wanted: Any) -> Any:
+def _resized(ctx: Context, x: Array, size: Size, wanted: Any) -> Any:
     """x, of a first axis of `size`, with one of `wanted`."""
     if size is wanted or size == wanted:
         return x
@@ -77,7 +82,7 @@ def _resized(ctx: Any, x: Any, size: Any, wanted: Any) -> Any:
     return Value(out.name, x.aval.update(shape=(wanted, *x.aval.shape[1:])))
 
 
-def _straight(ctx: Any, apply: Any, length: int, carry: Sequence[Any], xs: Sequence[Any], y_avals: Sequence[Any],
+def _straight(ctx: Context, apply: Any, length: int, carry: Sequence[Any], xs: Sequence[Array], y_avals: Sequence[ShapedArray],
               reverse: bool) -> tuple[Sequence[Any], Sequence[Any]]:
     """All steps one after the other, without a loop."""
     rows: list[list[Any]] = []
@@ -96,13 +101,13 @@ def _loop(ctx: Any, step: Step, trips: int, width: int, state: tuple[Sequence[An
     n = len(carry)
     number = _counter(length)
 
-    def counted(size: Any) -> Any:
+    def counted(size: int) -> Any:
         return hlo.convert(ctx, hlo.size(ctx, size), np.dtype(number)) if is_symbolic(size) else ctx.constant(number(size))
 
-    def in_range(i: Any, *rest: Any) -> Sequence[Any]:
+    def in_range(i: Any, *rest: object) -> Sequence[Any]:
         return (hlo.compare(ctx, i, counted(trips * width), "LT"),)
 
-    def body(i: Any, *rest: Any) -> Sequence[Any]:
+    def body(i: Any, *rest: object) -> Sequence[Any]:
         carry, buffers = list(rest[:n]), list(rest[n:])
         for k in range(width):
             index = i if k == 0 else hlo.elementwise(ctx, "add", i, counted(k))
@@ -115,12 +120,12 @@ def _loop(ctx: Any, step: Step, trips: int, width: int, state: tuple[Sequence[An
     return outs[1:n + 1], outs[n + 1:]
 
 
-def _counter(length: Any) -> Any:
+def _counter(length: int) -> Any:
     """The integers that count to a length."""
     return np.int32 if is_symbolic(length) or length < 2**31 else np.int64
 
 
-def _tail(ctx: Any, step: Step, steps: Sequence[int], state: tuple[Sequence[Any], Sequence[Any]], reverse: bool,
+def _tail(ctx: Context, step: Step, steps: Sequence[int], state: tuple[Sequence[object], Sequence[object]], reverse: bool,
           length: int) -> tuple[Sequence[Any], Sequence[Any]]:
     """The steps that are left over after the loop."""
     carry, buffers = state
@@ -137,7 +142,7 @@ def _physical(v: Any) -> Any:
     return v if aval is v.aval else Value(v.name, aval)
 
 
-def _zeros(ctx: Any, aval: Any) -> Any:
+def _zeros(ctx: Context, aval: ShapedArray) -> Any:
     buffer = _physical(Value("", aval)).aval
     made = hlo.broadcast_in_dim(ctx, ctx.constant(0, buffer.dtype), buffer.shape, ())
     return Value((ctx.summed(made, aval.partition) if aval.unreduced else made).name, aval)
@@ -145,20 +150,20 @@ def _zeros(ctx: Any, aval: Any) -> Any:
 
 def _element(ctx: Any, x: Any, index: Any) -> Any:
     """x[index]."""
-    def part(x: Any, index: Any) -> tuple[Any]:
+    def part(x: Array, index: Any) -> tuple[Any]:
         whole = _physical(x)
         return (_as_element(ctx, x, hlo.dynamic_slice(ctx, whole, _starts(ctx, index, whole), (1, *whole.shape[1:]))),)
 
     return ctx.on_parts((x, index), (_element_aval(x.aval),), part)[0]
 
 
-def _starts(ctx: Any, index: Any, whole: Any) -> list[Any]:
+def _starts(ctx: Context, index: Any, whole: Any) -> list[Any]:
     return [index, *(ctx.constant(np.zeros((), index.dtype)) for _ in whole.shape[1:])]
 
 
 def _fixed_element(ctx: Any, x: Any, i: int) -> Any:
     """x[i] for a known i."""
-    def part(x: Any) -> tuple[Any]:
+    def part(x: Array) -> tuple[Any]:
         whole = _physical(x)
         n = len(whole.shape) - 1
         return (_as_element(ctx, x, hlo.slice(ctx, whole, (i, *[0] * n), (i + 1, *whole.shape[1:]), (1,) * (n + 1))),)
@@ -166,17 +171,17 @@ def _fixed_element(ctx: Any, x: Any, i: int) -> Any:
     return ctx.on_parts((x,), (_element_aval(x.aval),), part)[0]
 
 
-def _element_aval(aval: Any) -> Any:
+def _element_aval(aval: ShapedArray) -> Any:
     return aval.update(shape=aval.shape[1:], sharding=None if aval.partition is None else aval.partition.without(0))
 
 
-def _as_element(ctx: Any, x: Any, part: Any) -> Any:
+def _as_element(ctx: Context, x: Array, part: Any) -> Any:
     return Value(hlo.reshape(ctx, part, part.shape[1:]).name, _element_aval(x.aval))
 
 
-def _written(ctx: Any, buffer: Any, y: Any, index: Any) -> Any:
+def _written(ctx: Any, buffer: Any, y: Array, index: Any) -> Any:
     """The buffer with y at an index."""
-    def written(buffer: Any, y: Any, index: Any) -> tuple[Any]:
+    def written(buffer: Any, y: Array, index: Any) -> tuple[Any]:
         whole, part = _physical(buffer), _physical(y)
         part = hlo.reshape(ctx, part, (1, *part.shape))
         return (Value(hlo.dynamic_update_slice(ctx, whole, part, _starts(ctx, index, whole)).name, buffer.aval),)
@@ -184,7 +189,7 @@ def _written(ctx: Any, buffer: Any, y: Any, index: Any) -> Any:
     return ctx.on_parts((buffer, y, index), (buffer.aval,), written)[0]
 
 
-def _stacked(ctx: Any, rows: Sequence[Any], aval: Any, length: int) -> Any:
+def _stacked(ctx: Any, rows: Sequence[Any], aval: ShapedArray, length: int) -> Any:
     """Rows as one array."""
     whole = unmapped_aval(aval, 0, length)
     if not rows:

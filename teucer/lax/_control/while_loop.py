@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -45,6 +45,11 @@ from teucer.lax._control.bodies import (
     stage_body,
 )
 
+if TYPE_CHECKING:
+    from teucer._core.primitive import Axis
+    from teucer._core.typing import Array, Params
+    from teucer._xla.pytree import PyTreeDef
+
 __all__ = ["run_while", "while_loop", "while_p"]
 
 _BOOL = ShapedArray((), np.dtype(bool))
@@ -64,16 +69,16 @@ class While(Primitive):
     multiple_results = True
     higher_order = True
 
-    def types(self, *avals: Any, body_jaxpr: ClosedJaxpr, body_nconsts: int, **params: Any) -> Any:
+    def types(self, *avals: Any, body_jaxpr: ClosedJaxpr, body_nconsts: int, **params: object) -> Any:
         return tuple(body_jaxpr.out_avals)
 
-    def effects(self, *avals: Any, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, cond_nconsts: int = 0,
-                **params: Any) -> Any:
+    def effects(self, *avals: ShapedArray, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, cond_nconsts: int = 0,
+                **params: object) -> Any:
         return (at_operands(cond_jaxpr.effects, cond_jaxpr.jaxpr.invars)
                 | at_operands(body_jaxpr.effects, body_jaxpr.jaxpr.invars, cond_nconsts))
 
-    def on_values(self, operands: Any, groups: Any, *, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, cond_nconsts: int,
-                  body_nconsts: int) -> Any:
+    def on_values(self, operands: Sequence[Array], groups: Any, *, cond_jaxpr: ClosedJaxpr,
+                  body_jaxpr: ClosedJaxpr, cond_nconsts: int, body_nconsts: int) -> Any:
         """An array that the body changes is carried; the condition reads it there."""
         m = cond_nconsts
         found = discharged(body_jaxpr, groups[m:])
@@ -84,7 +89,7 @@ class While(Primitive):
         at = {g: i for i, g in enumerate(changed)}
 
         def rearranged(inner: ClosedJaxpr, own: Sequence[int], places: Sequence[int], carried_last: bool) -> ClosedJaxpr:
-            def call(*args: Any) -> list[Any]:
+            def call(*args: Array) -> list[Any]:
                 given, (state, carry) = dict(zip(own, args, strict=False)), split_list(args[len(own):], k)
                 taken = [given[i] if i in given else state[at[groups[i]]] for i in places]
                 outs = inner(*taken, *carry)
@@ -101,7 +106,7 @@ class While(Primitive):
                          cond_nconsts=len(cond_extra) + len(fixed[0]), body_nconsts=len(body_extra) + len(fixed[1]))
         return outs[k:], dict(zip(changed, outs[:k], strict=True))
 
-    def on_low(self, operands: Any, avals: Any, *, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, cond_nconsts: int,
+    def on_low(self, operands: Sequence[object], avals: Any, *, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, cond_nconsts: int,
                body_nconsts: int) -> Any:
         """Of what is constant, that which changes is in references, which condition and body share."""
         m = cond_nconsts + body_nconsts
@@ -116,10 +121,10 @@ class While(Primitive):
         put_back(operands, avals, refs)
         return low.raised(outs, operands)
 
-    def evaluate(self, *args: Any, **params: Any) -> Any:
+    def evaluate(self, *args: Array, **params: Any) -> Any:
         return run(self, args, params, params["body_jaxpr"])
 
-    def lower(self, ctx: Any, *values: Any, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, cond_nconsts: int,
+    def lower(self, ctx: Any, *values: object, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, cond_nconsts: int,
               body_nconsts: int) -> Any:
         cond_consts, body_consts, carry = split_list(values, cond_nconsts, body_nconsts)
         avals = body_jaxpr.in_avals[body_nconsts:]
@@ -142,7 +147,7 @@ class While(Primitive):
         set_order(ctx, outs[n:] if order else ())
         return outs[:n]
 
-    def jvp(self, primals: Any, tangents: Any, *, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, cond_nconsts: int,
+    def jvp(self, primals: Sequence[Array], tangents: Any, *, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, cond_nconsts: int,
             body_nconsts: int) -> Any:
         cond_consts, body_consts, init = split_list(primals, cond_nconsts, body_nconsts)
         _, consts_dot, init_dot = split_list(tangents, cond_nconsts, body_nconsts)
@@ -167,7 +172,7 @@ class While(Primitive):
                          cond_jaxpr=cond, body_jaxpr=body, cond_nconsts=cond_nconsts, body_nconsts=h + n_consts + n_dots)
         return split_tangents(outs, moving)
 
-    def partial_eval(self, trace: Any, args: Any, params: Any) -> Any:
+    def partial_eval(self, trace: Any, args: Sequence[Array], params: Params) -> Any:
         """Run the part of the carry that is known, if the condition depends on that alone; record the whole for the rest."""
         cond_nconsts, body_nconsts = params["cond_nconsts"], params["body_nconsts"]
         cond_unknown, consts_unknown, carry_unknown = split_list([trace.is_unknown(x) for x in args], cond_nconsts, body_nconsts)
@@ -195,13 +200,13 @@ class While(Primitive):
             outs[i] = y
         return tuple(outs)
 
-    def transpose(self, cts: Any, *args: Any, **params: Any) -> Any:
+    def transpose(self, cts: Sequence[object], *args: Array, **params: object) -> Any:
         raise ValueError("Reverse-mode differentiation does not work for lax.while_loop or lax.fori_loop with dynamic "
                          "start/stop values. Try using lax.scan, or using fori_loop with static start/stop.\n"
                          "  The number of steps is not known beforehand, so their values cannot be kept for the way back.")
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, cond_nconsts: int,
-              body_nconsts: int) -> Any:
+    def batch(self, axis: Axis, args: Sequence[object], dims: Any, *, cond_jaxpr: ClosedJaxpr,
+              body_jaxpr: ClosedJaxpr, cond_nconsts: int, body_nconsts: int) -> Any:
         cond_batched, consts_batched, batched = split_list([d is not None for d in dims], cond_nconsts, body_nconsts)
         while True:
             body, out_batched = batch_jaxpr(body_jaxpr, axis, [*consts_batched, *batched], batched)
@@ -228,7 +233,7 @@ class While(Primitive):
                          body_nconsts=len(body_consts))
         return outs, tuple(0 if b else None for b in batched)
 
-    def uses_axis(self, name: Any, params: Any) -> bool:
+    def uses_axis(self, name: object, params: Params) -> bool:
         return jaxprs_use_axis((params["cond_jaxpr"], params["body_jaxpr"]), name)
 
     def forward(self, eqn: Eqn) -> Any:
@@ -263,7 +268,8 @@ class While(Primitive):
         return narrowed(eqn, carried, [*cond_taken[:k], *taken], cond_jaxpr=cond, body_jaxpr=body,
                         cond_nconsts=sum(cond_taken[:k]), body_nconsts=sum(taken[:m]))
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr,
+    def padded(self, sizes: Any, args: Sequence[Array], avals: Sequence[ShapedArray],
+               outs: Sequence[Array], *, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr,
                cond_nconsts: int, body_nconsts: int) -> Any:
         (cond, body), given = sizes.together((cond_jaxpr, body_jaxpr))
         n = len(given)
@@ -290,11 +296,11 @@ def _masked(cond: ClosedJaxpr, body: ClosedJaxpr, n_cond: int, n_body: int,
         must not fail: it does there what it does for one that goes on.
     """
 
-    def any_goes_on(*args: Any) -> list[Any]:
+    def any_goes_on(*args: Array) -> list[Any]:
         (going,) = cond(*args)
         return [_reductions.reduce_or(going, (0,))]
 
-    def masked(*args: Any) -> list[Any]:
+    def masked(*args: Array) -> list[Any]:
         cond_consts, body_consts, carry = split_list(args, n_cond, n_body)
         (going,) = cond(*cond_consts, *carry)
         given = [*body_consts, *carry]
@@ -325,7 +331,7 @@ def _selected(going: Any, on_true: Any, on_false: Any) -> Any:
 
 
 @tracebacks.api_boundary
-def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any) -> Any:
+def while_loop(cond_fun: Callable[[object], object], body_fun: Callable[[object], object], init_val: object) -> Any:
     """body_fun applied again and again, as long as cond_fun of the value is true.
 
     init_val: a tree of arrays; body_fun returns one of the same tree, shapes and dtypes. Where `init_val` is weakly typed
@@ -354,8 +360,9 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
     return run_while(cond_fun, body_fun, flat, tree, avals, name)
 
 
-def run_while(cond_fun: Any, body_fun: Any, flat: Sequence[Any], tree: Any, avals: Sequence[Any], name: str, *,
-          call: Any = None, what: str = "while_loop") -> Any:
+def run_while(cond_fun: Callable[..., object], body_fun: Any, flat: Sequence[Any], tree: PyTreeDef,
+              avals: Sequence[Any], name: str, *, call: Any = None,
+              what: str = "while_loop") -> Any:
     """A while loop; `call` is what to call in the place of `body_fun`, which the user gave."""
     in_tree = pytrees.treedef_tuple((tree,))
 
@@ -376,7 +383,7 @@ def run_while(cond_fun: Any, body_fun: Any, flat: Sequence[Any], tree: Any, aval
     return pytrees.tree_unflatten(tree, outs)
 
 
-def _check_cond(cond_fun: Any, cond: Body) -> None:
+def _check_cond(cond_fun: Callable[..., object], cond: Body) -> None:
     at = f"\n    cond_fun: {fun_name(cond_fun)} at {where(cond_fun)}"
     if cond.out_tree.num_nodes != 1 or len(cond.jaxpr.out_avals) != 1:
         raise TypeError(f"cond_fun must return a boolean scalar, but got pytree {cond.out_tree}.{at}")

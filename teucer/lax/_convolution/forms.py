@@ -31,8 +31,8 @@ _CHANNELS_LAST = {2: ("NC", "IO", "NC"), 3: ("NHC", "HIO", "NHC"), 4: ("NHWC", "
 
 
 def conv_transpose(lhs: Array, rhs: Array, strides: Sequence[int], padding: Any,
-                   rhs_dilation: Sequence[int] | None = None, dimension_numbers: Any = None,
-                   transpose_kernel: bool = False, precision: Any = None,
+                   rhs_dilation: Sequence[int] | None = None, dimension_numbers: object = None,
+                   transpose_kernel: bool = False, precision: object = None,
                    preferred_element_type: DTypeLike | None = None,
                    use_consistent_padding: bool = False) -> Array:
     """Transposed convolution: the convolution of lhs, spread by strides, with rhs.
@@ -72,11 +72,11 @@ def conv_transpose(lhs: Array, rhs: Array, strides: Sequence[int], padding: Any,
 
 
 def conv_general_dilated_patches(lhs: ArrayLike, filter_shape: Sequence[int],
-                                 window_strides: Sequence[int], padding: Any,
+                                 window_strides: Sequence[int], padding: object,
                                  lhs_dilation: Sequence[int] | None = None,
                                  rhs_dilation: Sequence[int] | None = None,
-                                 dimension_numbers: Any = None, precision: Any = None,
-                                 preferred_element_type: Any = None) -> Array:
+                                 dimension_numbers: object = None, precision: object = None,
+                                 preferred_element_type: DTypeLike | None = None) -> Array:
     """The windows that a convolution sees, as features.
 
     lhs: T[batch, features, spatial...], or as dimension_numbers says  ->  [batch, features * prod(filter_shape), spatial...]
@@ -105,10 +105,10 @@ def conv_general_dilated_patches(lhs: ArrayLike, filter_shape: Sequence[int],
 
 
 def conv_general_dilated_local(lhs: ArrayLike, rhs: ArrayLike, window_strides: Sequence[int],
-                               padding: Any, filter_shape: Sequence[int],
+                               padding: object, filter_shape: Sequence[int],
                                lhs_dilation: Sequence[int] | None = None,
                                rhs_dilation: Sequence[int] | None = None,
-                               dimension_numbers: Any = None, precision: Any = None) -> Array:
+                               dimension_numbers: object = None, precision: object = None) -> Array:
     """Convolution whose kernel differs at each place of the result.
 
     lhs: T[batch, features, spatial...]; rhs: T[output features, features * prod(filter_shape), output spatial...], or as

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -34,12 +34,16 @@ from teucer.lax._shapes import rev
 from teucer.lax._structure import convert_element_type, moveaxis, reshape
 from teucer.lax._window_shapes import moved_by_padding
 
+if TYPE_CHECKING:
+    from teucer._core.typing import ArrayLike, Aval
+    from teucer._lower.context import Context
+
 __all__ = ["conv", "conv_general_dilated", "conv_general_dilated_p", "conv_with_general_padding"]
 
 Pads = Sequence[tuple[int, int]]
 
 
-def _moved(lhs: Any, rhs: Any, *, dimension_numbers: Any, **params: Any) -> float:
+def _moved(lhs: Array, rhs: Array, *, dimension_numbers: Any, **params: object) -> float:
     # XLA's fast code takes the features last.
     lhs_spec, rhs_spec, _ = dimension_numbers
     return sum(x.size for x, last in ((lhs, lhs_spec[1]), (rhs, rhs_spec[0])) if last != x.ndim - 1)
@@ -58,10 +62,10 @@ class ConvGeneralDilated(Primitive):
     name = "conv_general_dilated"
     cost = Cost(separates=True, moves=_moved)
 
-    def types(self, lhs: Any, rhs: Any, *, window_strides: Any, padding: Any, lhs_dilation: Any,
-              rhs_dilation: Any, dimension_numbers: Any, feature_group_count: int,
-              batch_group_count: int, precision: Any, preferred_element_type: Any,
-              out_sharding: Any = None) -> Any:
+    def types(self, lhs: Aval, rhs: Aval, *, window_strides: Sequence[int], padding: Any, lhs_dilation: Sequence[int],
+              rhs_dilation: Sequence[int], dimension_numbers: Any, feature_group_count: int,
+              batch_group_count: int, precision: object, preferred_element_type: DTypeLike,
+              out_sharding: object = None) -> Any:
         if lhs.dtype != rhs.dtype:
             raise TypeError("lax.conv_general_dilated requires arguments to have the same dtypes, got "
                             f"{lhs.dtype.name}, {rhs.dtype.name}.")
@@ -80,8 +84,8 @@ class ConvGeneralDilated(Primitive):
         return (ShapedArray(taken(out, inverse_permutation(out_spec)), dtype, lhs.weak_type and rhs.weak_type,
                             sharding=typed(out_sharding, lhs.ndim)),)
 
-    def shard(self, lhs: Any, rhs: Any, *, dimension_numbers: Any, feature_group_count: int,
-              batch_group_count: int, **params: Any) -> Any:
+    def shard(self, lhs: Aval, rhs: ShapedArray, *, dimension_numbers: Any, feature_group_count: int,
+              batch_group_count: int, **params: object) -> Any:
         plain = feature_group_count == batch_group_count == 1
         lhs_spec, rhs_spec, out_spec = dimension_numbers
         space = tuple(range(lhs.ndim - 2))
@@ -90,15 +94,15 @@ class ConvGeneralDilated(Primitive):
         out = dict(zip(out_spec, ("batch", "out", *space), strict=True))
         return Labels(*([tuple(labels[i] for i in range(lhs.ndim)) for labels in group] for group in ((left, right), (out,))))
 
-    def lower(self, ctx: Any, lhs: Any, rhs: Any, *, precision: Any, preferred_element_type: Any,
-              out_sharding: Any = None, **window: Any) -> Any:
+    def lower(self, ctx: Context, lhs: Any, rhs: Any, *, precision: Any, preferred_element_type: DTypeLike,
+              out_sharding: object = None, **window: Any) -> Any:
         (aval,) = ctx.avals_out
         return (convolution(ctx, lhs, rhs, aval, precision_text(precision), window),)
 
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
         return bilinear_jvp(self, primals, tangents, params)
 
-    def transpose(self, cts: Any, lhs: Any, rhs: Any, **params: Any) -> Any:
+    def transpose(self, cts: Sequence[object], lhs: object, rhs: Any, **params: Any) -> Any:
         (ct,) = cts
         if type(lhs) is Undefined:
             return _transpose_lhs(ct, lhs.aval, rhs, **params), None
@@ -115,7 +119,7 @@ class ConvGeneralDilated(Primitive):
             return _batch_lhs(lhs, lhs_dim, rhs, axis.size, **params)
         return _batch_rhs(lhs, rhs, rhs_dim, axis.size, **params)
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, padding: Any,
+    def padded(self, sizes: Any, args: Sequence[Array], avals: Sequence[Aval], outs: Any, *, padding: Any,
                dimension_numbers: Any, feature_group_count: int, batch_group_count: int,
                **params: Any) -> Any:
         (lhs, rhs), (lhs_aval, rhs_aval) = args, avals
@@ -150,8 +154,8 @@ conv_general_dilated_p = ConvGeneralDilated()
 switches.by_eigen.define(conv_general_dilated_p)(convolutions.by_eigen)
 
 
-def _check_window(rank: int, strides: Any, padding: Any, lhs_dilation: Any,
-                  rhs_dilation: Any) -> None:
+def _check_window(rank: int, strides: Sequence[int], padding: Any, lhs_dilation: Sequence[int],
+                  rhs_dilation: Sequence[int]) -> None:
     if len(strides) != rank:
         raise ValueError("conv_general_dilated window and window_strides must have the same number of dimensions, but got "
                          f"{rank} and {len(strides)}")
@@ -197,7 +201,7 @@ def _check_groups(lhs_shape: Any, rhs_shape: Any, feature_groups: int, batch_gro
 _COMPATIBLE = {("integral", "integral"), ("integral", "floating"), ("floating", "floating"), ("complex", "complex")}
 
 
-def _kind(dtype: Any) -> str:
+def _kind(dtype: DTypeLike) -> str:
     kinds = (("complex", np.complexfloating), ("floating", np.floating))
     return next((name for name, kind in kinds if dtypes.issubdtype(dtype, kind)), "integral")
 
@@ -217,8 +221,8 @@ def _result_dtype(dtype: Any, preferred: Any) -> Any:
 
 # Transposition
 
-def _transpose_lhs(ct: Any, lhs: Any, rhs: Any, *, window_strides: Any, padding: Any,
-                   lhs_dilation: Any, rhs_dilation: Any, dimension_numbers: Any,
+def _transpose_lhs(ct: Any, lhs: Any, rhs: Any, *, window_strides: Sequence[object], padding: Any,
+                   lhs_dilation: Sequence[object], rhs_dilation: Sequence[object], dimension_numbers: Any,
                    feature_group_count: int, batch_group_count: int, **params: Any) -> Any:
     """The cotangent of lhs: a convolution of ct with the reversed kernel, whose input and output features change places."""
     lhs_spec, rhs_spec, out_spec = dimension_numbers
@@ -241,8 +245,8 @@ def _transpose_lhs(ct: Any, lhs: Any, rhs: Any, *, window_strides: Any, padding:
     return out if typeof(out).dtype == lhs.dtype else convert_element_type(out, lhs.dtype)
 
 
-def _transpose_rhs(ct: Any, lhs: Any, rhs: Any, *, window_strides: Any, padding: Any,
-                   lhs_dilation: Any, rhs_dilation: Any, dimension_numbers: Any,
+def _transpose_rhs(ct: Any, lhs: Any, rhs: Any, *, window_strides: Sequence[object], padding: Any,
+                   lhs_dilation: Sequence[object], rhs_dilation: Sequence[object], dimension_numbers: Any,
                    feature_group_count: int, batch_group_count: int, **params: Any) -> Any:
     """The cotangent of rhs: a convolution of lhs with ct as its kernel, in which batch and features change places."""
     lhs_spec, rhs_spec, out_spec = dimension_numbers
@@ -283,8 +287,8 @@ def _rhs_pads(lhs: Any, rhs: Any, out: Any, strides: Any, padding: Pads, lhs_dil
 
 # Batching
 
-def _batch_lhs(lhs: Any, dim: int, rhs: Any, size: Any, *, dimension_numbers: Any,
-               batch_group_count: int, **params: Any) -> Any:
+def _batch_lhs(lhs: Any, dim: int, rhs: Array, size: object, *, dimension_numbers: Any,
+               batch_group_count: int, **params: object) -> Any:
     """More images: the batch goes into the batch axis, within each group of it."""
     lhs_spec, _, out_spec = dimension_numbers
     lhs = _merge(lhs, dim, lhs_spec[0], batch_group_count)
@@ -293,8 +297,8 @@ def _batch_lhs(lhs: Any, dim: int, rhs: Any, size: Any, *, dimension_numbers: An
     return _unmerge(outs[0], out_spec[0], size, 1)
 
 
-def _batch_rhs(lhs: Any, rhs: Any, dim: int, size: Any, *, dimension_numbers: Any,
-               feature_group_count: int, batch_group_count: int, **params: Any) -> Any:
+def _batch_rhs(lhs: ArrayLike, rhs: Array, dim: int, size: object, *, dimension_numbers: Any,
+               feature_group_count: int, batch_group_count: int, **params: object) -> Any:
     """More kernels: the batch goes into the output features, within each group of them."""
     _, rhs_spec, out_spec = dimension_numbers
     groups = feature_group_count * batch_group_count
@@ -319,7 +323,7 @@ def _batch_both(lhs: Any, lhs_dim: int, rhs: Any, rhs_dim: int, size: Any, *,
     return _unmerge(outs[0], out_spec[1], size, 1)
 
 
-def _merge(x: Any, dim: int, axis: int, groups: int) -> Any:
+def _merge(x: ArrayLike, dim: int, axis: int, groups: int) -> Any:
     """x with its batch dimension merged into an axis (of x without it), within each of so many groups."""
     x = array_ops.moveaxis(x, dim, axis)
     shape = typeof(x).shape
@@ -330,7 +334,7 @@ def _merge(x: Any, dim: int, axis: int, groups: int) -> Any:
     return reshape(x, (*shape[:axis], batch * size, *shape[axis + 2:]))
 
 
-def _unmerge(x: Any, axis: int, batch: Any, groups: int) -> Any:
+def _unmerge(x: Array, axis: int, batch: Any, groups: int) -> Any:
     """The inverse of `_merge`: ((x,), (dim of the batch,))."""
     shape = typeof(x).shape
     size = shape[axis] // batch if batch else 0
@@ -340,7 +344,7 @@ def _unmerge(x: Any, axis: int, batch: Any, groups: int) -> Any:
     return (reshape(x, (*shape[:axis], batch, size, *shape[axis + 1:])),), (axis,)
 
 
-def _split_onto(x: Any, source: int, groups: int, target: int) -> Any:
+def _split_onto(x: ArrayLike, source: int, groups: int, target: int) -> Any:
     """x with the axis `source` split into (groups, rest), and the groups made the major part of the axis `target`."""
     shape = typeof(x).shape
     x = reshape(x, (*shape[:source], groups, shape[source] // groups, *shape[source + 1:]))
@@ -356,10 +360,10 @@ def _split_onto(x: Any, source: int, groups: int, target: int) -> Any:
 
 def conv_general_dilated(lhs: Array, rhs: Array, window_strides: Sequence[int], padding: str | Pads,
                          lhs_dilation: Sequence[int] | None = None,
-                         rhs_dilation: Sequence[int] | None = None, dimension_numbers: Any = None,
+                         rhs_dilation: Sequence[int] | None = None, dimension_numbers: object = None,
                          feature_group_count: int = 1, batch_group_count: int = 1,
-                         precision: Any = None, preferred_element_type: DTypeLike | None = None,
-                         out_sharding: Any = None) -> Array:
+                         precision: object = None, preferred_element_type: DTypeLike | None = None,
+                         out_sharding: object = None) -> Array:
     """Convolution (without flipping the kernel) of lhs with rhs, over any number of spatial axes.
 
     lhs: T[batch, features, spatial...]; rhs: T[output features, features / feature_group_count, spatial...], or in the order that
@@ -406,7 +410,7 @@ def _ints(op: str, name: str, values: Any) -> tuple[int, ...]:
         raise TypeError(f"{op}: {name} must be a sequence of integers, got {values!r}.") from err
 
 
-def conv(lhs: Array, rhs: Array, window_strides: Sequence[int], padding: str, precision: Any = None,
+def conv(lhs: Array, rhs: Array, window_strides: Sequence[int], padding: str, precision: object = None,
          preferred_element_type: DTypeLike | None = None) -> Array:
     """Convolution of lhs[batch, features, spatial...] with rhs[output features, features, spatial...].
 
@@ -420,7 +424,7 @@ def conv(lhs: Array, rhs: Array, window_strides: Sequence[int], padding: str, pr
 
 def conv_with_general_padding(lhs: Array, rhs: Array, window_strides: Sequence[int],
                               padding: str | Pads, lhs_dilation: Sequence[int] | None,
-                              rhs_dilation: Sequence[int] | None, precision: Any = None,
+                              rhs_dilation: Sequence[int] | None, precision: object = None,
                               preferred_element_type: DTypeLike | None = None) -> Array:
     """`conv` with any padding, and dilations.
 

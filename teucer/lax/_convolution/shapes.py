@@ -28,7 +28,7 @@ class ConvDimensionNumbers(NamedTuple):
 ConvGeneralDilatedDimensionNumbers = None | ConvDimensionNumbers | tuple[str, str, str]
 
 
-def conv_dimension_numbers(lhs_shape: Sequence[int], rhs_shape: Sequence[int], dimension_numbers: Any) -> ConvDimensionNumbers:
+def conv_dimension_numbers(lhs_shape: Sequence[int], rhs_shape: Sequence[int], dimension_numbers: object) -> ConvDimensionNumbers:
     """Dimension numbers given as None, as three strings such as ('NHWC', 'HWIO', 'NHWC'), or as themselves.
 
     N is the batch, C the feature axis, O and I output and input features; other letters are spatial axes, in the order of the
@@ -117,7 +117,7 @@ def conv_shape_tuple(lhs_shape: Sequence[int], rhs_shape: Sequence[int], strides
     return (lhs_shape[0] // batch_group_count, rhs_shape[0], *spatial)
 
 
-def conv_general_shape_tuple(lhs_shape: Sequence[int], rhs_shape: Sequence[int], window_strides: Sequence[int], padding: Any,
+def conv_general_shape_tuple(lhs_shape: Sequence[int], rhs_shape: Sequence[int], window_strides: Sequence[int], padding: object,
                              dimension_numbers: Any) -> tuple[int, ...]:
     """The shape of a convolution's result with the given dimension numbers.
 
@@ -129,7 +129,7 @@ def conv_general_shape_tuple(lhs_shape: Sequence[int], rhs_shape: Sequence[int],
     return taken(out, inverse_permutation(out_spec))
 
 
-def conv_transpose_shape_tuple(lhs_shape: Sequence[int], rhs_shape: Sequence[int], window_strides: Sequence[int], padding: Any,
+def conv_transpose_shape_tuple(lhs_shape: Sequence[int], rhs_shape: Sequence[int], window_strides: Sequence[int], padding: object,
                                dimension_numbers: Any) -> tuple[int, ...]:
     """The shape of a transposed convolution's result with the given dimension numbers.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -21,6 +21,11 @@ from teucer.lax._indexing import padded as _padded_indexing
 from teucer.lax._indexing.numbers import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
 from teucer.lax._joining import concatenate
 from teucer.lax._reductions import check_computation, reduce_and, scalar_body, scalar_computation
+
+if TYPE_CHECKING:
+    from teucer._core.jaxpr import ClosedJaxpr
+    from teucer._core.typing import Params
+    from teucer._lower.context import Context
 
 __all__ = ["gather", "gather_p", "scatter", "scatter_add", "scatter_add_p", "scatter_apply", "scatter_max",
            "scatter_max_p", "scatter_min", "scatter_min_p", "scatter_mul", "scatter_mul_p", "scatter_p", "scatter_sub",
@@ -42,13 +47,13 @@ class Gather(Primitive):
     name = "gather"
     linear_in = (0,)
 
-    def types(self, x: Any, indices: Any, *, dimension_numbers: Any, slice_sizes: Any, **params: Any) -> Any:
+    def types(self, x: Any, indices: Any, *, dimension_numbers: Any, slice_sizes: Any, **params: object) -> Any:
         if params["mode"] is GatherScatterMode.ONE_HOT:
             raise ValueError("gather: the mode ONE_HOT is for scatter alone.\n  Modes: clip, fill, promise_in_bounds.")
         shape = _indexing.check_gather(x, indices, dimension_numbers, slice_sizes)
         return (ShapedArray(shape, x.dtype, x.weak_type),)
 
-    def shard(self, x: Any, indices: Any, *, dimension_numbers: Any, slice_sizes: Any, **params: Any) -> Any:
+    def shard(self, x: Any, indices: Any, *, dimension_numbers: Any, slice_sizes: Any, **params: object) -> Any:
         return _indexing.gather_labels(x, indices, dimension_numbers, slice_sizes)
 
     def lower(self, ctx: Any, x: Any, indices: Any, *, dimension_numbers: Any, slice_sizes: Any, mode: Any,
@@ -71,12 +76,13 @@ class Gather(Primitive):
 
         return ctx.trace(masked, out, indices)
 
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
         outs = self.call(*primals, **params)
         return outs, self.call(tangents[0], primals[1], **(params | {"fill_value": 0}))
 
-    def transpose(self, cts: Any, x: Any, indices: Any, *, dimension_numbers: Any, slice_sizes: Any, mode: Any,
-                  fill_value: Any, indices_are_sorted: Any, unique_indices: Any) -> Any:
+    def transpose(self, cts: Sequence[object], x: Array, indices: ArrayLike, *,
+                  dimension_numbers: Any, slice_sizes: Sequence[int], mode: object,
+                  fill_value: object, indices_are_sorted: object, unique_indices: object) -> Any:
         d = dimension_numbers
         ct = scatter_add_p.call(
             _structure.zeros(x.aval.strengthen()), indices, *cts, update_jaxpr=None, update_consts=(), mode=mode,
@@ -124,7 +130,7 @@ def _wide(ctx: Any, indices: Any) -> Any:
     return hlo.convert(ctx, indices, np.dtype(np.int32))
 
 
-def _bounds(indices: Any, limits: Sequence[Any]) -> Any:
+def _bounds(indices: ArrayLike, limits: Sequence[Any]) -> Any:
     kind = typeof(indices).dtype
     shape = np.shape(indices)
     most: Any = dtypes.iinfo(kind).max
@@ -135,7 +141,7 @@ def _bounds(indices: Any, limits: Sequence[Any]) -> Any:
     return _structure.full(shape, 0, kind), _structure.broadcast_to(limit, shape, (len(shape) - 1,))
 
 
-def _inside(indices: Any, limits: Sequence[Any]) -> Any:
+def _inside(indices: ArrayLike, limits: Sequence[object]) -> Any:
     """Whether each index vector lies between 0 and the limits."""
     low, high = _bounds(indices, limits)
     fits = _elementwise.bitwise_and(_elementwise.ge(indices, low), _elementwise.le(indices, high))
@@ -154,18 +160,19 @@ class Scatter(Primitive):
     def __init__(self, name: str, op: str) -> None:
         self.name, self.op = name, op
 
-    def types(self, x: Any, indices: Any, updates: Any, *, dimension_numbers: Any, **params: Any) -> Any:
+    def types(self, x: Any, indices: Any, updates: Any, *, dimension_numbers: Any, **params: object) -> Any:
         if x.dtype != updates.dtype:
             raise TypeError(f"lax.scatter requires arguments to have the same dtypes, got {x.dtype}, {updates.dtype}.\n"
                             f"    operand: {x.str_short(True)}\n    updates: {updates.str_short(True)}")
         _indexing.check_scatter(x, indices, updates, dimension_numbers)
         return (x if updates.weak_type or not x.weak_type else x.strengthen(),)
 
-    def shard(self, x: Any, indices: Any, updates: Any, *, dimension_numbers: Any, **params: Any) -> Any:
+    def shard(self, x: Any, indices: Any, updates: Any, *, dimension_numbers: Any, **params: object) -> Any:
         return _indexing.scatter_labels(x, indices, updates, dimension_numbers)
 
-    def lower(self, ctx: Any, x: Any, indices: Any, updates: Any, *, dimension_numbers: Any, mode: Any, update_jaxpr: Any,
-              indices_are_sorted: Any, unique_indices: Any, **params: Any) -> Any:
+    def lower(self, ctx: Any, x: Any, indices: Any, updates: Any, *, dimension_numbers: Any,
+              mode: object, update_jaxpr: ClosedJaxpr, indices_are_sorted: Any, unique_indices: Any,
+              **params: object) -> Any:
         if 0 in updates.shape or 0 in x.shape:
             return (x,)
         indices = _wide(ctx, indices)
@@ -181,7 +188,7 @@ class Scatter(Primitive):
         return (hlo.scatter(ctx, x, indices, updates, dimension_numbers, indices_are_sorted, unique_indices,
                             self.body(ctx, update_jaxpr)),)
 
-    def body(self, ctx: Any, update_jaxpr: Any) -> Callable[..., Any]:
+    def body(self, ctx: Context, update_jaxpr: ClosedJaxpr) -> Callable[..., Any]:
         """The computation on an old element and its update."""
         return scalar_body(ctx, self.op)
 
@@ -205,7 +212,7 @@ class Scatter(Primitive):
     padded = _padded_indexing.scatter
 
 
-def _gather_updates(x: Any, indices: Any, updates_shape: Any, params: Any, fill: Any = 0) -> Any:
+def _gather_updates(x: ArrayLike, indices: ArrayLike, updates_shape: object, params: Params, fill: object = 0) -> Any:
     """The windows of x that a scatter's updates meet: zero where an update is left out."""
     d = params["dimension_numbers"]
     numbers = GatherDimensionNumbers(tuple(d.update_window_dims), tuple(d.inserted_window_dims),
@@ -217,7 +224,7 @@ def _gather_updates(x: Any, indices: Any, updates_shape: Any, params: Any, fill:
                          indices_are_sorted=params["indices_are_sorted"], unique_indices=params["unique_indices"])[0]
 
 
-def _shape_of(x: Any) -> Any:
+def _shape_of(x: ArrayLike) -> Any:
     return x.aval.shape if type(x) is Undefined else np.shape(x)
 
 
@@ -228,7 +235,7 @@ class LinearScatter(Scatter):
     __slots__ = ()
     linear_in = (0, 2)
 
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
         x, indices, updates = primals
         outs = self.call(x, indices, updates, **params)
         tx, _, tu = tangents
@@ -236,7 +243,7 @@ class LinearScatter(Scatter):
             return outs, (tx,)
         return outs, self.call(array_ops.instantiate(tx), indices, tu, **params)
 
-    def transpose(self, cts: Any, x: Any, indices: Any, updates: Any, **params: Any) -> Any:
+    def transpose(self, cts: Sequence[object], x: ArrayLike, indices: ArrayLike, updates: ArrayLike, **params: object) -> Any:
         (ct,) = cts
         ct_updates = None
         if type(updates) is Undefined:
@@ -249,7 +256,7 @@ class LinearScatter(Scatter):
         if x.dtype.kind != "c" or ctx.target.adds_complex:
             return super().lower(ctx, x, indices, updates, **params)
 
-        def by_parts(x: Any, at: Any, updates: Any) -> Any:
+        def by_parts(x: ArrayLike, at: Any, updates: Array) -> Any:
             re, im = (self.call(part(x), at, part(updates), **params)[0] for part in (_elementwise.real, _elementwise.imag))
             return (_elementwise.complex(re, im),)
 
@@ -263,12 +270,12 @@ class ScatterReplace(Scatter):
 
     __slots__ = ()
 
-    def body(self, ctx: Any, update_jaxpr: Any) -> Callable[..., Any]:
+    def body(self, ctx: Context, update_jaxpr: ClosedJaxpr) -> Callable[..., Any]:
         if update_jaxpr is None:
             return lambda old, new: (new,)
         return lambda old, new: ctx.inline(update_jaxpr, old, new)
 
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
         if params["update_jaxpr"] is not None:
             raise NotImplementedError("scatter_apply: JVP not implemented.\n  Gather the elements, apply the function to them, and "
                                       "scatter the results.")
@@ -287,7 +294,7 @@ class ScatterReplace(Scatter):
         placed = _elementwise.select(won, tu, _structure.full(shape, 0, typeof(tu).dtype))
         return outs, scatter_add_p.call(kept, indices, placed, **params)
 
-    def transpose(self, cts: Any, x: Any, indices: Any, updates: Any, **params: Any) -> Any:
+    def transpose(self, cts: Sequence[object], x: ArrayLike, indices: ArrayLike, updates: ArrayLike, **params: object) -> Any:
         (ct,) = cts
         if not params["unique_indices"]:
             raise NotImplementedError("scatter transpose is only implemented where unique_indices=True\n"
@@ -307,7 +314,7 @@ class ScatterProduct(Scatter):
 
     __slots__ = ()
 
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
         (x, indices, updates), (tx, _, tu) = primals, tangents
         outs = self.call(x, indices, updates, **params)
         total: Any = None
@@ -321,7 +328,7 @@ class ScatterProduct(Scatter):
             total = array_ops.add_cotangents(total, _elementwise.mul(x, spread))
         return outs, (total,)
 
-    def transpose(self, cts: Any, x: Any, indices: Any, updates: Any, **params: Any) -> Any:
+    def transpose(self, cts: Sequence[object], x: ArrayLike, indices: ArrayLike, updates: ArrayLike, **params: object) -> Any:
         (ct,) = cts
         if type(x) is Undefined and type(updates) is not Undefined:
             return self.call(ct, indices, updates, **params)[0], None, None
@@ -337,7 +344,7 @@ class ScatterExtreme(Scatter):
 
     __slots__ = ()
 
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
         (x, indices, updates), (tx, _, tu) = primals, tangents
         outs = self.call(x, indices, updates, **params)
         kind, shape = typeof(outs[0]).dtype, np.shape(updates)
@@ -368,7 +375,7 @@ scatter_max_p = ScatterExtreme("scatter-max", "maximum")
 
 def gather(operand: ArrayLike, start_indices: ArrayLike, dimension_numbers: GatherDimensionNumbers, slice_sizes: Sequence[int], *,
            unique_indices: bool = False, indices_are_sorted: bool = False, mode: str | GatherScatterMode | None = None,
-           fill_value: Any = None) -> Array:
+           fill_value: object = None) -> Array:
     """Windows of operand at the places that are the rows of start_indices.
 
     mode: what windows outside the operand give: "clip" moves them inside, "fill" gives fill_value (by default NaN, the least
@@ -387,8 +394,8 @@ def gather(operand: ArrayLike, start_indices: ArrayLike, dimension_numbers: Gath
                          fill_value=fill_value if parsed is _FILL else None,
                          indices_are_sorted=bool(indices_are_sorted), unique_indices=bool(unique_indices))[0]
 
-def _scatter(primitive: Scatter, operand: Any, scatter_indices: Any, updates: Any, dimension_numbers: Any, options: Any,
-             update_jaxpr: Any = None) -> Any:
+def _scatter(primitive: Scatter, operand: ArrayLike, scatter_indices: object, updates: ArrayLike,
+             dimension_numbers: object, options: Any, update_jaxpr: object = None) -> Any:
     """Bind a scatter; options: (indices_are_sorted, unique_indices, mode)."""
     indices_are_sorted, unique_indices, mode = options
     return primitive.call(operand, scatter_indices, updates, dimension_numbers=_indexing.as_tuples(dimension_numbers),
@@ -480,8 +487,9 @@ def scatter_max(operand: ArrayLike, scatter_indices: ArrayLike, updates: ArrayLi
                     (indices_are_sorted, unique_indices, mode))
 
 
-def scatter_apply(operand: Array, scatter_indices: Array, func: Callable[[Any], Any], dimension_numbers: ScatterDimensionNumbers,
-                  *, update_shape: Sequence[int] = (), indices_are_sorted: bool = False, unique_indices: bool = False,
+def scatter_apply(operand: Array, scatter_indices: Array, func: Callable[[object], object],
+                  dimension_numbers: ScatterDimensionNumbers, *, update_shape: Sequence[int] = (),
+                  indices_are_sorted: bool = False, unique_indices: bool = False,
                   mode: str | GatherScatterMode | None = None) -> Array:
     """operand with a function of one element applied to those in the windows; as often as windows meet an element.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,13 +15,18 @@ from teucer.lax._indexing import numbers as _indexing
 from teucer.lax._indexing.numbers import GatherScatterMode
 from teucer.lax._joining import concatenate
 
+if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import Array
+
 __all__ = ["gather", "scatter"]
 
 _CLIP, _FILL = GatherScatterMode.CLIP, GatherScatterMode.FILL_OR_DROP
 
 
-def gather(self, sizes: Any, args: Any, avals: Any, outs: Any, *, dimension_numbers: Any, slice_sizes: Any, mode: Any,
-           unique_indices: Any, indices_are_sorted: Any, **params: Any) -> Any:
+def gather(self, sizes: Any, args: Sequence[Array], avals: Sequence[ShapedArray],
+           outs: Sequence[Array], *, dimension_numbers: Any, slice_sizes: Any, mode: object,
+           unique_indices: object, indices_are_sorted: object, **params: object) -> Any:
     (x, indices), (aval, _) = args, avals
     widths = sizes.bounded(tuple(slice_sizes))
     _check_windows(sizes, aval.shape, slice_sizes)
@@ -38,7 +43,7 @@ def gather(self, sizes: Any, args: Any, avals: Any, outs: Any, *, dimension_numb
     return (out,)
 
 
-def scatter(self, sizes: Any, args: Any, avals: Any, outs: Any, *, dimension_numbers: Any, mode: Any, unique_indices: Any,
+def scatter(self, sizes: Any, args: Any, avals: Any, outs: object, *, dimension_numbers: Any, mode: Any, unique_indices: Any,
            indices_are_sorted: Any, **params: Any) -> Any:
     (x, indices, updates), (aval, index_aval, update_aval) = args, avals
     d = dimension_numbers
@@ -57,13 +62,13 @@ def scatter(self, sizes: Any, args: Any, avals: Any, outs: Any, *, dimension_num
                      indices_are_sorted=False, **params)
 
 
-def _check_windows(sizes: Any, shape: Sequence[Any], window: Sequence[Any]) -> None:
+def _check_windows(sizes: Any, shape: Sequence[int], window: Sequence[Any]) -> None:
     """Refuse windows of dynamic size that are not whole axes."""
     if any(is_symbolic(w) and w != n for w, n in zip(window, shape, strict=True)):
         sizes.refuse("a window that is dynamic and is not the whole of its axis")
 
 
-def _padded_places(sizes: Any, indices: Any, shape: Sequence[Any], window: Sequence[Any], axes: Sequence[int], mode: Any) -> Any:
+def _padded_places(sizes: Any, indices: Any, shape: Sequence[Any], window: Sequence[Any], axes: Sequence[int], mode: object) -> Any:
     """Indices into a buffer for indices into its array: those outside the array are outside the buffer too, or moved inside."""
     if dtypes.bit_width(typeof(indices).dtype) < 32:
         indices = _structure.convert_element_type(indices, np.dtype(np.int32))

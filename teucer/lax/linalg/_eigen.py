@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import enum
 import warnings
-from typing import Any, final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -35,6 +36,9 @@ from teucer.lax.linalg._lapack import (
 )
 from teucer.lax.linalg._matrices import adjoint, as_float, columns, diagonal, eye, like, matmul, permutation_matrix, rows
 from teucer.lax.linalg._solve import shifted, triangular_solve
+
+if TYPE_CHECKING:
+    from teucer._lower.context import Context
 
 __all__ = ["EigImplementation", "EighImplementation", "eig", "eig_p", "eigh", "eigh_p"]
 
@@ -71,7 +75,7 @@ class Eigh(MatrixPrimitive):
     multiple_results = True
 
     def types(self, x: Any, *, lower: bool, sort_eigenvalues: bool, subset_by_index: Any,
-              algorithm: Any) -> Any:
+              algorithm: object) -> Any:
         check_rank("eigh", (x, 2))
         check_inexact("eigh", x)
         *batch, m, n = x.shape
@@ -98,7 +102,7 @@ class Eigh(MatrixPrimitive):
             v, w = (_last_axis(ctx, value, *subset_by_index) for value in (v, w))
         return v, w
 
-    def jvp(self, primals: Any, tangents: Any, *, subset_by_index: Any, **params: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], *, subset_by_index: object, **params: object) -> Any:
         # V^H dA V = diag(dw) + [C, diag(w)] with dV = V C. Giles, "An extended collection of matrix derivative results", 2008.
         (x,), (t,) = primals, tangents
         n = typeof(x).shape[-1]
@@ -118,7 +122,7 @@ class Eigh(MatrixPrimitive):
 eigh_p = Eigh()
 
 
-def _check_eigh(ctx: Any, algorithm: Any) -> None:
+def _check_eigh(ctx: Context, algorithm: Any) -> None:
     if not lacks(ctx, "eigh", algorithm):
         return
     if algorithm is EighImplementation.QDWH:
@@ -128,17 +132,17 @@ def _check_eigh(ctx: Any, algorithm: Any) -> None:
                               "  Use implementation=None or EighImplementation.QR.")
 
 
-def _last_axis(ctx: Any, x: Any, first: int, last: int) -> Any:
+def _last_axis(ctx: Context, x: Any, first: int, last: int) -> Any:
     start, limit = [0] * len(x.shape), list(x.shape)
     start[-1], limit[-1] = first, last
     return hlo.slice(ctx, x, start, limit, [1] * len(x.shape))
 
 
-def _real(x: Any) -> Any:
+def _real(x: ArrayLike) -> Any:
     return real(x) if typeof(x).dtype.kind == "c" else x
 
 
-def _member(kind: Any, value: Any, op: str) -> Any:
+def _member(kind: Any, value: object, op: str) -> Any:
     """A member of an enumeration given by itself, its value or None.
 
     Raises ValueError for anything else.
@@ -183,8 +187,8 @@ class Eig(MatrixPrimitive):
     name = "eig"
     multiple_results = True
 
-    def types(self, x: Any, *, compute_left_eigenvectors: bool, compute_right_eigenvectors: bool,
-              enable_eigvec_derivs: bool, implementation: Any) -> Any:
+    def types(self, x: ShapedArray, *, compute_left_eigenvectors: bool, compute_right_eigenvectors: bool,
+              enable_eigvec_derivs: bool, implementation: object) -> Any:
         check_rank("eig", (x, 2))
         check_inexact("eig", x)
         if x.shape[-1] != x.shape[-2]:
@@ -218,9 +222,9 @@ class Eig(MatrixPrimitive):
         wanted = [left] * compute_left_eigenvectors + [right] * compute_right_eigenvectors
         return nan_unless_ok(ctx, info, value, *wanted)
 
-    def jvp(self, primals: Any, tangents: Any, *, compute_left_eigenvectors: bool,
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], *, compute_left_eigenvectors: bool,
             compute_right_eigenvectors: bool, enable_eigvec_derivs: bool,
-            implementation: Any) -> Any:
+            implementation: object) -> Any:
         (x,), (t,) = primals, tangents
         params = {"compute_left_eigenvectors": compute_left_eigenvectors, "enable_eigvec_derivs": enable_eigvec_derivs,
                   "implementation": implementation}
@@ -248,7 +252,7 @@ class Eig(MatrixPrimitive):
 eig_p = Eig()
 
 
-def _check_eig(ctx: Any, implementation: Any, compute_left: bool) -> None:
+def _check_eig(ctx: Context, implementation: object, compute_left: bool) -> None:
     if ctx.target.kernels.lapack and implementation not in (None, EigImplementation.LAPACK):
         raise ValueError(f"Only the lapack implementation is supported on CPU.\n    implementation: {implementation}")
     if implementation is EigImplementation.CUSOLVER and not has_gpu_kernel(ctx, "xgeev"):
@@ -259,7 +263,7 @@ def _check_eig(ctx: Any, implementation: Any, compute_left: bool) -> None:
                                   "  Use implementation=None or compute_left_eigenvectors=False.")
 
 
-def _eig_on_gpu(ctx: Any, x: Any, compute_right: bool) -> Any:
+def _eig_on_gpu(ctx: Context, x: Array, compute_right: bool) -> Any:
     """Eigenvalues, and right eigenvectors if asked for, by cuSOLVER; it needs version 11.7.1 (of CUDA 12.6) or later."""
     batch, values = x.shape[:-2], ctx.avals_out[0]
     matrix = x.aval.strengthen()
@@ -272,7 +276,7 @@ def _eig_on_gpu(ctx: Any, x: Any, compute_right: bool) -> Any:
     return nan_unless_ok(ctx, info, w, v)
 
 
-def _complex_vectors(w: Any, v: Any) -> Any:
+def _complex_vectors(w: Array, v: Array) -> Any:
     """Eigenvectors of a real matrix as LAPACK packs them: a pair of conjugate ones is in two columns, its real and imaginary parts.
 
     The eigenvalue with positive imaginary part is first.
@@ -283,20 +287,20 @@ def _complex_vectors(w: Any, v: Any) -> Any:
     return complex(select(is_second, shifted(v, 1), v), select(is_first, shifted(v, -1), select(is_second, neg(v), zero)))
 
 
-def _eig_tangents(w: Any, v: Any, t: Any) -> Any:
+def _eig_tangents(w: Array, v: Array, t: Array) -> Any:
     """Tangents of eigenvalues and right eigenvectors: v^-1 dA v = diag(dw) + [C, diag(w)] with dv = v C. Giles 2008."""
     inner = _solve(v, matmul(t, v))
     return diagonal(inner), _of_unit_columns(v, matmul(v, mul(_inverse_gaps(w, inner), inner)))
 
 
-def _inverse_gaps(w: Any, like_inner: Any) -> Any:
+def _inverse_gaps(w: Array, like_inner: Any) -> Any:
     """1 / (w_j - w_i) off the diagonal, 0 on it."""
     gaps = sub(rows(w, like_inner), columns(w, like_inner))
     identity = eye(gaps)
     return sub(div(like(gaps, 1), add(gaps, identity)), identity)
 
 
-def _solve(a: Any, b: Any) -> Any:
+def _solve(a: ArrayLike, b: Array) -> Any:
     """a^-1 b."""
     packed, _, permutation = lu(a)
     b = matmul(permutation_matrix(permutation, typeof(b).dtype), b)
@@ -304,7 +308,7 @@ def _solve(a: Any, b: Any) -> Any:
     return triangular_solve(packed, b, left_side=True, lower=False)
 
 
-def _of_unit_columns(v: Any, dv: Any) -> Any:
+def _of_unit_columns(v: Array, dv: Any) -> Any:
     """The tangent of v when each column keeps its norm of 1 and its largest element stays real, as LAPACK normalizes."""
     ndim = typeof(v).ndim
     size = real(mul(conj(v), v))
@@ -318,7 +322,7 @@ def _of_unit_columns(v: Any, dv: Any) -> Any:
     return sub(dv, mul(v, complex(rows(shrink, v), rows(angle, v))))
 
 
-def _is_first_maximum(x: Any) -> Any:
+def _is_first_maximum(x: Array) -> Any:
     """Whether an element is the first largest one of its column."""
     ndim = typeof(x).ndim
     place = argmax(x, ndim - 2, np.int32)

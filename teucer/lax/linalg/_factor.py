@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -27,6 +28,10 @@ from teucer.lax.linalg._lapack import (
 from teucer.lax.linalg._matrices import adjoint, as_float, eye, like, matmul, permutation_matrix, tril, triu
 from teucer.lax.linalg._solve import triangular_solve
 
+if TYPE_CHECKING:
+    from teucer._core.typing import Aval
+    from teucer._lower.context import Context
+
 __all__ = ["cholesky", "cholesky_p", "lu", "lu_p", "lu_pivots_to_permutation", "lu_pivots_to_permutation_p", "symmetrized"]
 
 
@@ -40,7 +45,7 @@ class Cholesky(MatrixPrimitive):
     __slots__ = ()
     name = "cholesky"
 
-    def types(self, x: Any) -> Any:
+    def types(self, x: ShapedArray) -> Any:
         check_rank("cholesky", (x, 2))
         check_inexact("cholesky", x)
         if x.shape[-1] != x.shape[-2]:
@@ -56,7 +61,7 @@ class Cholesky(MatrixPrimitive):
                               f"uplo = {flag('L')}", [(0, 0)], gpu="lower = true")
         return nan_unless_ok(ctx, info, factor)
 
-    def jvp(self, primals: Any, tangents: Any) -> Any:
+    def jvp(self, primals: Sequence[object], tangents: Any) -> Any:
         # L^-1 dA L^-H = L^-1 dL + (L^-1 dL)^H, and L^-1 dL is lower triangular. Murray, arXiv:1602.07527.
         outs = self.call(*primals)
         (t,) = tangents
@@ -68,7 +73,7 @@ class Cholesky(MatrixPrimitive):
         halved = mul(add(tril(like(change, 1)), tril(like(change, 1), -1)), like(change, 0.5))
         return outs, (matmul(factor, mul(change, halved)),)
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any) -> Any:
+    def padded(self, sizes: Any, args: Sequence[object], avals: Sequence[Aval], outs: Sequence[Array]) -> Any:
         # Behind the elements stands the identity, which the factor has in its place.
         return self.call(sizes.bordered(*args, *avals))
 
@@ -76,7 +81,7 @@ class Cholesky(MatrixPrimitive):
 cholesky_p = Cholesky()
 
 
-def symmetrized(x: Any, op: str) -> Any:
+def symmetrized(x: Array, op: str) -> Any:
     """(x + x^H) / 2. Integers become floats.
 
     Raises TypeError for fewer than two axes, ValueError if the matrices are not square.
@@ -117,7 +122,7 @@ class Lu(MatrixPrimitive):
     name = "lu"
     multiple_results = True
 
-    def types(self, x: Any) -> Any:
+    def types(self, x: ShapedArray) -> Any:
         check_rank("lu", (x, 2))
         check_inexact("lu", x)
         *batch, m, n = x.shape
@@ -134,7 +139,7 @@ class Lu(MatrixPrimitive):
         (packed,) = nan_unless_ok(ctx, info, packed, at_least=True)
         return packed, pivots, _permutation(ctx, pivots, permutation_aval)
 
-    def jvp(self, primals: Any, tangents: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object]) -> Any:
         # With P A = L U padded to square by identities, L^-1 P dA U^-1 = L^-1 dL + dU U^-1: strictly lower plus upper.
         outs = self.call(*primals)
         packed, pivots, permutation = outs
@@ -204,7 +209,7 @@ class LuPivotsToPermutation(MatrixPrimitive):
     rank = 1
     name = "lu_pivots_to_permutation"
 
-    def types(self, pivots: Any, *, permutation_size: int) -> Any:
+    def types(self, pivots: ShapedArray, *, permutation_size: int) -> Any:
         check_rank("lu_pivots_to_permutation", (pivots, 1))
         if pivots.dtype != np.int32:
             raise TypeError(f"lu_pivots_to_permutation does not accept dtype {pivots.dtype.name} at position 0. Accepted dtypes at "
@@ -214,10 +219,10 @@ class LuPivotsToPermutation(MatrixPrimitive):
                              f"pivots size {pivots.shape[-1]}")
         return (pivots.update(shape=(*pivots.shape[:-1], permutation_size)),)
 
-    def lower(self, ctx: Any, pivots: Any, *, permutation_size: int) -> Any:
+    def lower(self, ctx: Context, pivots: Any, *, permutation_size: int) -> Any:
         return (_permutation(ctx, pivots, ctx.avals_out[0]),)
 
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
         outs = self.call(*primals, **params)
         return outs, (typeof(outs[0]).zero,)
 
@@ -225,7 +230,7 @@ class LuPivotsToPermutation(MatrixPrimitive):
 lu_pivots_to_permutation_p = LuPivotsToPermutation()
 
 
-def _permutation(ctx: Any, pivots: Any, aval: Any) -> Any:
+def _permutation(ctx: Context, pivots: Any, aval: ShapedArray) -> Any:
     """Exchange entry i with entry pivots[i] of the identity permutation, for each i in turn."""
     *batch, k = pivots.shape
     n_batch = len(batch)
@@ -248,13 +253,13 @@ def _permutation(ctx: Any, pivots: Any, aval: Any) -> Any:
         moved = hlo.select(ctx, here, hlo.broadcast_in_dim(ctx, second, aval.shape, range(n_batch)), moved)
         return hlo.elementwise(ctx, "add", i, ctx.constant(1, np.int32)), moved
 
-    def cond(i: Any, permutation: Any) -> Any:
+    def cond(i: Any, permutation: Sequence[int]) -> Any:
         return (hlo.compare(ctx, i, count, "LT"),)
 
     return hlo.while_(ctx, [ctx.constant(0, np.int32), identity], cond, body)[1]
 
 
-def _chosen(ctx: Any, mask: Any, x: Any, axis: int) -> Any:
+def _chosen(ctx: Context, mask: Any, x: Any, axis: int) -> Any:
     """The elements of x at the one place of each row that the mask marks."""
     kept = hlo.select(ctx, mask, x, hlo.splat(ctx, 0, x.aval))
     return hlo.reduce(ctx, [kept], [ctx.constant(0, x.dtype)], [axis],

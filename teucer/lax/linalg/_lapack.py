@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -15,6 +15,11 @@ from teucer._core.primitive import Primitive
 from teucer._core.types import ShapedArray
 from teucer._dimensions.dimensions import is_constant
 from teucer._lower import hlo
+
+if TYPE_CHECKING:
+    from teucer._core.primitive import Axis
+    from teucer._core.typing import Array, Dims, Params, Size
+    from teucer._lower.context import Context
 
 __all__ = ["MatrixPrimitive", "batch_leading", "boolean", "check_inexact", "check_rank", "check_same_batch", "check_same_dtype",
            "flag", "has_gpu_kernel", "identity", "info_of", "lacks", "lapack", "magma", "nan_unless_ok", "on_gpu", "real_dtype",
@@ -37,13 +42,13 @@ class MatrixPrimitive(Primitive):
     rank: ClassVar[int] = 2
     cost = Cost(reorders=True)
 
-    def shard(self, *avals: Any, **params: Any) -> Any:
+    def shard(self, *avals: ShapedArray, **params: object) -> Any:
         return leading(avals[0].ndim - self.rank, avals)
 
-    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, **params: object) -> Any:
         return batch_leading(self, axis, args, dims, params)
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, **params: Any) -> Any:
+    def padded(self, sizes: Any, args: Sequence[object], avals: Any, outs: Any, **params: Any) -> Any:
         batch = avals[0].ndim - self.rank
         if not is_constant([n for aval in (*avals, *outs) for n in aval.shape[batch:]]):
             sizes.refuse("matrices of unknown size")
@@ -51,13 +56,13 @@ class MatrixPrimitive(Primitive):
         return self.call(*(sizes.mask(x, aval, 0) for x, aval in zip(args, avals, strict=True)), **params)
 
 
-def batch_leading(primitive: Primitive, axis: Any, args: Any, dims: Any, params: dict[str, Any]) -> Any:
+def batch_leading(primitive: Primitive, axis: Any, args: Sequence[Array], dims: Dims, params: Params) -> Any:
     """Batch a primitive that takes leading batch axes."""
     outs = primitive.call(*(array_ops.to_axis(x, d, axis.size, 0) for x, d in zip(args, dims, strict=True)), **params)
     return outs, (0,) * len(outs)
 
 
-def check_inexact(name: str, *avals: Any, real: bool = False) -> None:
+def check_inexact(name: str, *avals: ShapedArray, real: bool = False) -> None:
     """Raise TypeError unless all operands are of a floating or, unless `real`, complex dtype."""
     for i, aval in enumerate(avals):
         if not dtypes.issubdtype(aval.dtype, np.floating if real else np.inexact):
@@ -73,7 +78,7 @@ def check_rank(name: str, *avals_and_ranks: tuple[Any, int]) -> None:
             raise TypeError(f"Input {i} to {name} must have rank at least {rank}, but got shape={aval.shape}")
 
 
-def check_same_dtype(name: str, *avals: Any) -> None:
+def check_same_dtype(name: str, *avals: ShapedArray) -> None:
     """Raise TypeError unless the operands agree in dtype."""
     if any(aval.dtype != avals[0].dtype for aval in avals):
         raise TypeError(f"lax.{name} requires arguments to have the same dtypes, got "
@@ -101,7 +106,7 @@ def flag(letter: str) -> str:
     return f"{ord(letter)} : ui8"
 
 
-def info_of(batch: Any) -> ShapedArray:
+def info_of(batch: Sequence[Size]) -> ShapedArray:
     """The type of a routine's status: one an element of the batch."""
     return ShapedArray(tuple(batch), np.dtype(np.int32))
 
@@ -116,22 +121,22 @@ def magma(wanted: bool | None) -> str:
     return {None: "auto", True: "on", False: "off"}[wanted]
 
 
-def on_gpu(ctx: Any) -> bool:
+def on_gpu(ctx: Context) -> bool:
     """Whether the platform has kernels of its own, one for all dtypes."""
     return bool(ctx.target.kernels.routines)
 
 
-def lacks(ctx: Any, op: str, algorithm: Any) -> bool:
+def lacks(ctx: Context, op: str, algorithm: Any) -> bool:
     """Whether the platform does not have an algorithm for a function that a user has chosen; None is any."""
     return algorithm is not None and algorithm.name in ctx.target.kernels.lacks.get(op, ())
 
 
-def has_gpu_kernel(ctx: Any, routine: str) -> bool:
+def has_gpu_kernel(ctx: Context, routine: str) -> bool:
     """Whether the platform is a GPU with a kernel of the routine."""
     return routine in ctx.target.kernels.routines
 
 
-def lapack(ctx: Any, op: str, routine: str, n_batch: int, operands: Sequence[Any], avals: Sequence[Any],
+def lapack(ctx: Context, op: str, routine: str, n_batch: int, operands: Sequence[Any], avals: Sequence[ShapedArray],
            attributes: str = "", aliases: Sequence[tuple[int, int]] = (), *, gpu: str | None = None,
            row_major: bool = False) -> tuple[Any, ...]:
     """Call a LAPACK routine, or its counterpart on a GPU, on matrices in column-major order and vectors.
@@ -147,7 +152,7 @@ def lapack(ctx: Any, op: str, routine: str, n_batch: int, operands: Sequence[Any
                                   "convert the matrix.")
     target = _target(ctx, op, routine, letter)
 
-    def layout(aval: Any) -> list[int]:
+    def layout(aval: ShapedArray) -> list[int]:
         order = list(range(aval.ndim))[::-1]
         if aval.ndim == n_batch + 2 and not row_major:
             order[:2] = order[1::-1]
@@ -160,7 +165,7 @@ def lapack(ctx: Any, op: str, routine: str, n_batch: int, operands: Sequence[Any
                            aliases=aliases, attributes=_partitioning(n_batch, operand_avals, avals) if divisible else "")
 
 
-def _target(ctx: Any, op: str, routine: str, letter: str | None) -> str:
+def _target(ctx: Context, op: str, routine: str, letter: str | None) -> str:
     """The name of the kernel of a routine, for the dtype of the letter.
 
     Raises NotImplementedError if the platform has none.
@@ -183,7 +188,7 @@ def _partitioning(n_batch: int, operands: Sequence[Any], results: Sequence[Any])
     """
     sizes: list[Any] = list(operands[0].shape[:n_batch])
 
-    def factors(aval: Any) -> str:
+    def factors(aval: ShapedArray) -> str:
         if aval.ndim < n_batch:
             return "[]"  # stands for a result that is not computed
         first = len(sizes)
@@ -212,13 +217,13 @@ def nan_unless_ok(ctx: Any, info: Any, *results: Any, at_least: bool = False) ->
     return tuple(out)
 
 
-def identity(ctx: Any, aval: Any) -> Any:
+def identity(ctx: Context, aval: ShapedArray) -> Any:
     """The identity matrix, repeated along batch axes."""
     numbers = aval.update(dtype=np.dtype(np.int32))
     row, column = (hlo.iota(ctx, numbers, aval.ndim - i) for i in (2, 1))
     return hlo.convert(ctx, hlo.compare(ctx, row, column, "EQ"), aval.dtype)
 
 
-def zeros(ctx: Any, aval: Any) -> Any:
+def zeros(ctx: Context, aval: ShapedArray) -> Any:
     """An array of zeros."""
     return hlo.broadcast_in_dim(ctx, ctx.constant(0, aval.dtype), aval.shape, ())

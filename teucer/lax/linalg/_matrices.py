@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,26 +15,29 @@ from teucer.lax._selection import select
 from teucer.lax._shapes import broadcasted_iota
 from teucer.lax._structure import broadcast_to, convert_element_type, full, reduce_sum, transpose, zeros
 
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, ArrayLike, DTypeLike
+
 __all__ = ["adjoint", "as_float", "columns", "conjugate", "diagonal", "eye", "like", "matmul", "matrix_transpose",
            "permutation_matrix", "rows", "tril", "triu"]
 
 
-def as_float(x: Any) -> Any:
+def as_float(x: Array) -> Any:
     """x, or integers as floats."""
     dtype = typeof(x).dtype
     return x if dtypes.issubdtype(dtype, np.inexact) else convert_element_type(x, dtypes.to_inexact_dtype(dtype))
 
 
-def matrix_transpose(x: Any) -> Any:
+def matrix_transpose(x: Array) -> Any:
     ndim = typeof(x).ndim
     return transpose(x, (*range(ndim - 2), ndim - 1, ndim - 2))
 
 
-def conjugate(x: Any) -> Any:
+def conjugate(x: ArrayLike) -> Any:
     return conj(x) if dtypes.issubdtype(typeof(x).dtype, np.complexfloating) else x
 
 
-def adjoint(x: Any) -> Any:
+def adjoint(x: Array) -> Any:
     """The conjugate transpose."""
     return conjugate(matrix_transpose(x))
 
@@ -46,7 +49,7 @@ def matmul(x: Any, y: Any) -> Any:
     return dot_general(x, y, (((ndim - 1,), (ndim - 2,)), (batch, batch)), Precision.HIGHEST)
 
 
-def eye(x: Any) -> Any:
+def eye(x: ArrayLike) -> Any:
     """The identity, or its first rows or columns, of the shape and dtype of x."""
     aval = typeof(x)
     shape = aval.shape[-2:]
@@ -54,7 +57,7 @@ def eye(x: Any) -> Any:
     return broadcast_to(convert_element_type(diag, aval.dtype), aval.shape, (aval.ndim - 2, aval.ndim - 1))
 
 
-def _where_below(x: Any, k: int, *, keep_below: bool) -> Any:
+def _where_below(x: ArrayLike, k: int, *, keep_below: bool) -> Any:
     aval = typeof(x)
     shape = aval.shape[-2:]
     row, column = (broadcasted_iota(np.int32, shape, i) for i in (0, 1))
@@ -74,7 +77,7 @@ def triu(x: Any, k: int = 0) -> Any:
     return _where_below(x, k - 1, keep_below=False)
 
 
-def diagonal(x: Any) -> Any:
+def diagonal(x: ArrayLike) -> Any:
     """The diagonals of square matrices, as vectors."""
     aval = typeof(x)
     return reduce_sum(select(_as_mask(eye(x)), x, zeros(aval.strengthen())), (aval.ndim - 1,))
@@ -84,24 +87,24 @@ def _as_mask(identity: Any) -> Any:
     return convert_element_type(identity, np.bool_)
 
 
-def rows(v: Any, x: Any) -> Any:
+def rows(v: Array, x: Array) -> Any:
     """Vectors as matrices of the shape of x whose rows are all v: multiplying by it scales the columns."""
     ndim = typeof(x).ndim
     return broadcast_to(v, typeof(x).shape, (*range(ndim - 2), ndim - 1))
 
 
-def columns(v: Any, x: Any) -> Any:
+def columns(v: Array, x: Array) -> Any:
     """Vectors as matrices of the shape of x whose columns are all v: multiplying by it scales the rows."""
     return broadcast_to(v, typeof(x).shape, tuple(range(typeof(x).ndim - 1)))
 
 
-def like(x: Any, scalar: Any) -> Any:
+def like(x: Array, scalar: Any) -> Any:
     """An array of x's shape and dtype, all of its elements the scalar."""
     aval = typeof(x)
     return full(aval.shape, scalar, aval.dtype)
 
 
-def permutation_matrix(permutation: Any, dtype: Any) -> Any:
+def permutation_matrix(permutation: object, dtype: DTypeLike) -> Any:
     """Matrices P with P[i, permutation[i]] = 1: P @ x has the rows of x permuted."""
     shape = (*typeof(permutation).shape, typeof(permutation).shape[-1])
     n = len(shape)

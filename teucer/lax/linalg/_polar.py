@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +24,9 @@ from teucer.lax.linalg._lapack import check_inexact, real_dtype
 from teucer.lax.linalg._matrices import adjoint, as_float, eye, like, matmul
 from teucer.lax.linalg._qr import qr
 from teucer.lax.linalg._solve import triangular_solve
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, ArrayLike, Size
 
 __all__ = ["qdwh"]
 
@@ -58,11 +62,11 @@ def _at_most_one(x: float) -> float:
     return x if x < 1 else 1.0
 
 
-def _scaled(x: Any, factor: float) -> Any:
+def _scaled(x: Array, factor: float) -> Any:
     return mul(x, like(x, factor))
 
 
-def _step(x: Any, w: _Weights) -> Any:
+def _step(x: Array, w: _Weights) -> Any:
     if w.c > 100:
         # With large weights by QR, which is stable there.
         m = typeof(x).shape[0]
@@ -77,24 +81,24 @@ def _step(x: Any, w: _Weights) -> Any:
     return add(_scaled(x, w.b / w.c), change)
 
 
-def _eye_of_columns(x: Any) -> Any:
+def _eye_of_columns(x: ArrayLike) -> Any:
     n = typeof(x).shape[1]
     return eye(full((n, n), 0, typeof(x).dtype))
 
 
-def _norm(x: Any) -> Any:
+def _norm(x: ArrayLike) -> Any:
     size = real(mul(conj(x), x)) if typeof(x).dtype.kind == "c" else square(x)
     return sqrt(reduce_sum(size, (0, 1)))
 
 
-def _masked(x: Any, shape: Any) -> Any:
+def _masked(x: Any, shape: Sequence[Size]) -> Any:
     """x with zeros outside its first shape[0] rows and shape[1] columns, which may be traced."""
     inside = [lt(broadcasted_iota(np.int32, typeof(x).shape, i),
                  broadcast_to(convert_element_type(n, np.int32), typeof(x).shape, ())) for i, n in enumerate(shape)]
     return where_else(bitwise_and(*inside), x, like(x, 0))
 
 
-def qdwh(x: Any, *, is_hermitian: bool = False, max_iterations: int | None = None, eps: float | None = None,
+def qdwh(x: Array, *, is_hermitian: bool = False, max_iterations: int | None = None, eps: float | None = None,
          dynamic_shape: tuple[Any, Any] | None = None) -> Any:
     """Polar decomposition x = u h, with orthonormal columns of u and positive semidefinite h.
 
@@ -136,7 +140,7 @@ def qdwh(x: Any, *, is_hermitian: bool = False, max_iterations: int | None = Non
     return u, h, full((), len(steps), np.int32), lt(change, full((), math.cbrt(5 * eps), part))
 
 
-def _inverse_bound(x: Any) -> Any:
+def _inverse_bound(x: ArrayLike) -> Any:
     """1 / sqrt(norm_1(x) norm_inf(x)), which is at most 1 / norm_2(x); 1 for a matrix of zeros."""
     size = absolute(x)
     zero = full((), 0, typeof(size).dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
@@ -50,7 +51,7 @@ class Geqrf(MatrixPrimitive):
     name = "geqrf"
     multiple_results = True
 
-    def types(self, x: Any) -> Any:
+    def types(self, x: Sequence[ShapedArray]) -> Any:
         return _matrix_avals("geqrf", x)
 
     def lower(self, ctx: Any, x: Any) -> Any:
@@ -95,7 +96,7 @@ class HouseholderProduct(MatrixPrimitive):
     __slots__ = ()
     name = "householder_product"
 
-    def types(self, a: Any, taus: Any) -> Any:
+    def types(self, a: ShapedArray, taus: ShapedArray) -> Any:
         check_rank("householder_product", (a, 2), (taus, 1))
         check_same_dtype("householder_product", a, taus)
         check_inexact("householder_product", a, taus)
@@ -125,7 +126,7 @@ class Ormqr(MatrixPrimitive):
     __slots__ = ()
     name = "ormqr"
 
-    def types(self, a: Any, taus: Any, c: Any, *, left: bool, transpose: bool) -> Any:
+    def types(self, a: ShapedArray, taus: ShapedArray, c: ShapedArray, *, left: bool, transpose: bool) -> Any:
         check_rank("ormqr", (a, 2), (taus, 1), (c, 2))
         check_same_dtype("ormqr", a, taus, c)
         check_inexact("ormqr", a, taus, c)
@@ -153,7 +154,7 @@ class Qr(MatrixPrimitive):
     name = "qr"
     multiple_results = True
 
-    def types(self, x: Any, *, pivoting: bool, full_matrices: bool, use_magma: Any) -> Any:
+    def types(self, x: ShapedArray, *, pivoting: bool, full_matrices: bool, use_magma: object) -> Any:
         check_rank("qr", (x, 2))
         check_inexact("qr", x)
         *batch, m, n = x.shape
@@ -165,7 +166,7 @@ class Qr(MatrixPrimitive):
     def lower(self, ctx: Any, x: Any, **params: Any) -> Any:
         return ctx.trace(lambda x: _qr(x, **params), x)
 
-    def jvp(self, primals: Any, tangents: Any, *, full_matrices: bool, **params: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], *, full_matrices: bool, **params: object) -> Any:
         (x,), (t,) = primals, tangents
         outs = self.call(x, full_matrices=full_matrices, **params)
         if type(t) is Zero:
@@ -183,7 +184,7 @@ ormqr_p = Ormqr()
 qr_p = Qr()
 
 
-def _qr(x: Any, *, pivoting: bool, full_matrices: bool, use_magma: Any) -> Any:
+def _qr(x: ArrayLike, *, pivoting: bool, full_matrices: bool, use_magma: object) -> Any:
     packed, *order, taus = geqp3_p.call(x, use_magma=use_magma) if pivoting else geqrf_p.call(x)
     aval = typeof(packed)
     rows, columns = aval.ndim - 2, aval.ndim - 1
@@ -201,7 +202,7 @@ def _qr(x: Any, *, pivoting: bool, full_matrices: bool, use_magma: Any) -> Any:
     return (q, upper, *order)
 
 
-def _qr_tangents(q: Any, r: Any, t: Any) -> Any:
+def _qr_tangents(q: Array, r: Array, t: Any) -> Any:
     """Tangents of Q and R."""
     *_, k, n = typeof(r).shape
     if k <= n:
@@ -214,7 +215,7 @@ def _qr_tangents(q: Any, r: Any, t: Any) -> Any:
     return concatenate([dq, d_rest], columns), concatenate([dr, sub(nothing, nothing)], rows)
 
 
-def _completed(q: Any) -> Any:
+def _completed(q: ArrayLike) -> Any:
     """The last columns of a full Q, of the first n.
 
     Q = I - V T V^H with V lower trapezoidal and T upper triangular (Schreiber & Van Loan, SISSC 10 (1989) 53), so that with
@@ -231,7 +232,7 @@ def _completed(q: Any) -> Any:
     return concatenate([neg(above), sub(eye(below), below)], rows)
 
 
-def _reduced_tangents(q: Any, r: Any, t: Any) -> Any:
+def _reduced_tangents(q: Array, r: Array, t: ArrayLike) -> Any:
     """Tangents of Q and R for a square Q R, or a reduced one: Walter & Lehmann, arXiv:1001.1654, section 3.1. For more columns
     than rows R's last ones follow."""
     columns = typeof(r).ndim - 1

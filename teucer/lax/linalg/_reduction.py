@@ -37,7 +37,7 @@ class Hessenberg(MatrixPrimitive):
     name = "hessenberg"
     multiple_results = True
 
-    def types(self, a: Any) -> Any:
+    def types(self, a: ShapedArray) -> Any:
         check_rank("hessenberg", (a, 2))
         check_inexact("hessenberg", a)
         if a.shape[-1] != a.shape[-2]:
@@ -65,7 +65,7 @@ class Tridiagonal(MatrixPrimitive):
     name = "tridiagonal"
     multiple_results = True
 
-    def types(self, a: Any, *, lower: bool) -> Any:
+    def types(self, a: ShapedArray, *, lower: bool) -> Any:
         check_rank("tridiagonal", (a, 2))
         check_inexact("tridiagonal", a)
         *batch, m, n = a.shape
@@ -93,8 +93,8 @@ class Schur(MatrixPrimitive):
     name = "schur"
     multiple_results = True
 
-    def types(self, x: Any, *, compute_schur_vectors: bool, sort_eig_vals: bool,
-              select_callable: Any) -> Any:
+    def types(self, x: ShapedArray, *, compute_schur_vectors: bool, sort_eig_vals: bool,
+              select_callable: object) -> Any:
         check_rank("schur", (x, 2))
         check_inexact("schur", x)
         if x.shape[-1] != x.shape[-2]:
@@ -102,7 +102,7 @@ class Schur(MatrixPrimitive):
         return (x.strengthen(),) * (2 if compute_schur_vectors else 1)
 
     def lower(self, ctx: Any, x: Any, *, compute_schur_vectors: bool, sort_eig_vals: bool,
-              select_callable: Any) -> Any:
+              select_callable: object) -> Any:
         if sort_eig_vals:
             raise NotImplementedError("schur: The sort feature of LAPACK's gees routine is not implemented.\n"
                                       "    sort_eig_vals: True\n  Use sort_eig_vals=False.")
@@ -151,7 +151,7 @@ def tridiagonal(a: ArrayLike, *, lower: bool = True) -> tuple[Array, Array, Arra
 
 
 def schur(x: ArrayLike, *, compute_schur_vectors: bool = True, sort_eig_vals: bool = False,
-          select_callable: Callable[..., Any] | None = None) -> tuple[Array, Array]:
+          select_callable: Callable[..., object] | None = None) -> tuple[Array, Array]:
     """Schur form x = Z T Z^H, with unitary Z and upper triangular T.
 
     x: T[..., n, n]  ->  (T, Z), or (T,) without compute_schur_vectors. For real x complex eigenvalues are 2x2 blocks of T.

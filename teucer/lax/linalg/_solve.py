@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -34,6 +35,9 @@ from teucer.lax.linalg._lapack import (
 )
 from teucer.lax.linalg._matrices import columns, conjugate, like, matmul, matrix_transpose, tril, triu
 
+if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
+
 __all__ = ["shifted", "solve_left", "triangular_solve", "triangular_solve_p", "tridiagonal_solve", "tridiagonal_solve_p"]
 
 
@@ -49,7 +53,7 @@ class TriangularSolve(Primitive):
     name = "triangular_solve"
     cost = Cost(reorders=True)
 
-    def types(self, a: Any, b: Any, *, left_side: bool, lower: bool, transpose_a: bool,
+    def types(self, a: ShapedArray, b: ShapedArray, *, left_side: bool, lower: bool, transpose_a: bool,
               conjugate_a: bool, unit_diagonal: bool) -> Any:
         check_rank("triangular_solve", (a, 2), (b, 2))
         check_same_dtype("triangular_solve", a, b)
@@ -62,7 +66,7 @@ class TriangularSolve(Primitive):
                              f"  With left_side={left_side}, b has as many {'rows' if left_side else 'columns'} as a.")
         return (b.strengthen(),)
 
-    def shard(self, a: Any, b: Any, **params: Any) -> Any:
+    def shard(self, a: ShapedArray, b: ShapedArray, **params: object) -> Any:
         return leading(a.ndim - 2, (a, b))
 
     def lower(self, ctx: Any, a: Any, b: Any, *, left_side: bool, lower: bool, transpose_a: bool,
@@ -83,7 +87,7 @@ class TriangularSolve(Primitive):
             x = hlo.triangular_solve(ctx, a, b, left_side=left_side, lower=lower, unit_diagonal=unit_diagonal, transpose_a=op)
         return (hlo.convert(ctx, x, dtype),)
 
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: Any) -> Any:
         # op(A) X = B, so op(A) dX = dB - op(dA) X.
         (a, _), (ta, tb) = primals, tangents
         outs = self.call(*primals, **params)
@@ -98,8 +102,8 @@ class TriangularSolve(Primitive):
             return outs, (typeof(outs[0]).zero,)
         return outs, self.call(a, rhs, **params)
 
-    def transpose(self, cts: Any, a: Any, b: Any, *, transpose_a: bool, conjugate_a: bool,
-                  **params: Any) -> Any:
+    def transpose(self, cts: Sequence[object], a: ArrayLike, b: ArrayLike, *, transpose_a: bool, conjugate_a: bool,
+                  **params: object) -> Any:
         # The transpose of A^-1 is (A^T)^-1, without conjugation: conj(A) has no name here but that of conj(A) itself.
         if conjugate_a:
             a = conjugate(a)
@@ -117,7 +121,7 @@ class TriangularSolve(Primitive):
         (x,) = self.call(a, reshape(b, flat), **params)
         return (reshape(x, shape),), (2 if left else 0,)
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, left_side: bool,
+    def padded(self, sizes: Any, args: Sequence[Array], avals: Sequence[ShapedArray], outs: Sequence[Array], *, left_side: bool,
                **params: Any) -> Any:
         (a, b), (a_aval, b_aval) = args, avals
         b = sizes.mask(b, b_aval, 0, (b_aval.ndim - 2 if left_side else b_aval.ndim - 1,))
@@ -152,7 +156,7 @@ def triangular_solve(a: ArrayLike, b: ArrayLike, *, left_side: bool = False, low
     return reshape(out, b_aval.shape) if is_vector else out
 
 
-def solve_left(a: Any, b: Any, **options: bool) -> Any:
+def solve_left(a: ArrayLike, b: ArrayLike, **options: bool) -> Any:
     """a^-1 b for triangular a."""
     return triangular_solve(a, b, left_side=True, **options)
 
@@ -199,7 +203,7 @@ class TridiagonalSolve(MatrixPrimitive):
                              [diagonal, diagonal, diagonal, aval, info], aliases=[(i, i) for i in range(4)])
         return nan_unless_ok(ctx, info, x)
 
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
         # A X = B, so A dX = dB - dA X.
         *bands, _ = primals
         *band_tangents, rhs = tangents
@@ -211,7 +215,7 @@ class TridiagonalSolve(MatrixPrimitive):
             return outs, (typeof(outs[0]).zero,)
         return outs, self.call(*bands, rhs, **params)
 
-    def transpose(self, cts: Any, dl: Any, d: Any, du: Any, b: Any, **params: Any) -> Any:
+    def transpose(self, cts: Sequence[object], dl: ArrayLike, d: ArrayLike, du: ArrayLike, b: ArrayLike, **params: object) -> Any:
         # The lower diagonal of A^T is du moved down by one, its upper one dl moved up.
         return None, None, None, self.call(shifted(du, 1), d, shifted(dl, -1), *cts, **params)[0]
 
@@ -219,7 +223,7 @@ class TridiagonalSolve(MatrixPrimitive):
 tridiagonal_solve_p = TridiagonalSolve()
 
 
-def shifted(x: Any, by: int, axis: int = -1) -> Any:
+def shifted(x: ArrayLike, by: int, axis: int = -1) -> Any:
     """x moved by one place along an axis, with a zero (which is not read) in the place left free."""
     axis %= typeof(x).ndim
     n = typeof(x).shape[axis]
@@ -227,7 +231,7 @@ def shifted(x: Any, by: int, axis: int = -1) -> Any:
     return concatenate([free, slice_in_dim(x, 0, n - 1, axis=axis)] if by > 0 else [slice_in_dim(x, 1, n, axis=axis), free], axis)
 
 
-def _bordered(dl: Any, d: Any, du: Any, b: Any) -> Any:
+def _bordered(dl: ArrayLike, d: ArrayLike, du: ArrayLike, b: ArrayLike) -> Any:
     """A system as GPU kernels want it: of at least three equations, the last ones x = 0, and zeros at the unused ends."""
     n_batch, extra = typeof(d).ndim - 1, max_dim(3 - typeof(d).shape[-1], 0)
     dl, du = shifted(shifted(dl, -1), 1), shifted(shifted(du, 1), -1)
@@ -236,7 +240,7 @@ def _bordered(dl: Any, d: Any, du: Any, b: Any) -> Any:
             pad(b, np.zeros((), typeof(b).dtype), [*missing, (0, 0, 0)]))
 
 
-def _multiply(bands: Any, x: Any) -> Any:
+def _multiply(bands: Any, x: Array) -> Any:
     """The product of the matrix with the given diagonals and x."""
     dl, d, du = (columns(v, x) for v in bands)
     return add(add(mul(dl, shifted(x, 1, -2)), mul(d, x)), mul(du, shifted(x, -1, -2)))

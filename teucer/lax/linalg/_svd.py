@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from typing import Any, NamedTuple, final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
@@ -31,6 +32,10 @@ from teucer.lax.linalg._lapack import (
     zeros,
 )
 from teucer.lax.linalg._matrices import adjoint, columns, diagonal, eye, like, matmul, rows
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Size
+    from teucer._lower.context import Context
 
 __all__ = ["SvdAlgorithm", "svd", "svd_p"]
 
@@ -61,7 +66,7 @@ class Svd(MatrixPrimitive):
     multiple_results = True
 
     def types(self, x: Any, *, full_matrices: bool, compute_uv: bool, subset_by_index: Any,
-              algorithm: Any = None) -> Any:
+              algorithm: object = None) -> Any:
         check_rank("svd", (x, 2))
         check_inexact("svd", x)
         *batch, m, n = x.shape
@@ -94,8 +99,8 @@ class Svd(MatrixPrimitive):
         return tuple(_part(ctx, value, at, subset_by_index)
                      for value, at in zip(results, (ranked, ranked + 1, ranked), strict=False))
 
-    def jvp(self, primals: Any, tangents: Any, *, full_matrices: bool, compute_uv: bool,
-            subset_by_index: Any, algorithm: Any = None) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], *, full_matrices: bool, compute_uv: bool,
+            subset_by_index: object, algorithm: object = None) -> Any:
         (x,), (t,) = primals, tangents
         m, n = typeof(x).shape[-2:]
         params = {"subset_by_index": subset_by_index, "algorithm": algorithm}
@@ -121,7 +126,7 @@ class Svd(MatrixPrimitive):
 svd_p = Svd()
 
 
-def _check_algorithm(ctx: Any, algorithm: Any) -> None:
+def _check_algorithm(ctx: Context, algorithm: object) -> None:
     if not lacks(ctx, "svd", algorithm):
         return
     if algorithm in (SvdAlgorithm.JACOBI, SvdAlgorithm.POLAR):
@@ -145,7 +150,7 @@ def _avals(x: Any, k: Any, u: Any, v: Any) -> list[Any]:
             ShapedArray((*batch, *v), x.dtype), info_of(batch)]
 
 
-def _by_lapack(ctx: Any, x: Any, k: Any, full: bool, compute_uv: bool, algorithm: Any) -> _Factors:
+def _by_lapack(ctx: Context, x: Any, k: Any, full: bool, compute_uv: bool, algorithm: object) -> _Factors:
     *batch, m, n = x.shape
     u, vh = ((m, m), (n, n)) if full or not compute_uv else ((m, k), (k, n))
     mode = ("A" if full else "S") if compute_uv else "N"
@@ -153,7 +158,7 @@ def _by_lapack(ctx: Any, x: Any, k: Any, full: bool, compute_uv: bool, algorithm
     return _Factors(*lapack(ctx, "svd", routine, len(batch), [x], _avals(x, k, u, vh), f"mode = {flag(mode)}", [(0, 0)])[1:])
 
 
-def _on_gpu(ctx: Any, x: Any, k: Any, full: bool, compute_uv: bool, algorithm: Any) -> _Factors:
+def _on_gpu(ctx: Context, x: Any, k: Any, full: bool, compute_uv: bool, algorithm: Any) -> _Factors:
     """By Jacobi rotations if the matrices are small, else by QR iteration, unless an algorithm is named."""
     *batch, m, n = x.shape
     if algorithm in (None, SvdAlgorithm.DEFAULT):
@@ -172,8 +177,8 @@ def _on_gpu(ctx: Any, x: Any, k: Any, full: bool, compute_uv: bool, algorithm: A
     return _Factors(s, u, vh, info)
 
 
-def _on_gpu_by_bidiagonal(ctx: Any, x: Any, k: Any, full: bool, compute_uv: bool,
-                          algorithm: Any) -> _Factors:
+def _on_gpu_by_bidiagonal(ctx: Context, x: Array, k: Size, full: bool, compute_uv: bool,
+                          algorithm: object) -> _Factors:
     """By routines for tall matrices: a wide one is the transpose of such a one, read column by column instead of row by row.
 
     x^T = U S V^H is x = conj(V) S U^T, so that the results, read in the same way, change places and nothing else.
@@ -191,7 +196,7 @@ def _on_gpu_by_bidiagonal(ctx: Any, x: Any, k: Any, full: bool, compute_uv: bool
     return _Factors(s, vh, u, info) if is_wide else _Factors(s, u, vh, info)
 
 
-def _vector_tangents(t: Any, s: Any, u: Any, vh: Any, inner: Any) -> Any:
+def _vector_tangents(t: Any, s: Array, u: Any, vh: Any, inner: Any) -> Any:
     """Tangents of U and V^H, given inner = U^H dA V.
 
     Wan & Zhang, "Automatic differentiation for complex valued SVD", arXiv:1909.02659. Of the phases, which are free, V's stay.
@@ -220,11 +225,11 @@ def _vector_tangents(t: Any, s: Any, u: Any, vh: Any, inner: Any) -> Any:
     return du, adjoint(dv)
 
 
-def _real(x: Any) -> Any:
+def _real(x: ArrayLike) -> Any:
     return real(x) if typeof(x).dtype.kind == "c" else x
 
 
-def _part(ctx: Any, x: Any, axis: int, bounds: tuple[int, int]) -> Any:
+def _part(ctx: Context, x: Any, axis: int, bounds: tuple[int, int]) -> Any:
     start, limit = [0] * len(x.shape), list(x.shape)
     start[axis], limit[axis] = bounds
     return hlo.slice(ctx, x, start, limit, [1] * len(x.shape))

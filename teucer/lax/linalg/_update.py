@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from teucer.lax.linalg._lapack import (
     lapack,
 )
 from teucer.lax.linalg._matrices import like, matmul, matrix_transpose, tril
+
+if TYPE_CHECKING:
+    from teucer._lower.context import Context
 
 __all__ = ["cholesky_update", "cholesky_update_p", "symmetric_product", "symmetric_product_p"]
 
@@ -46,7 +49,7 @@ class CholeskyUpdate(MatrixPrimitive):
                              f"input. Got shapes {r_matrix.shape} and {w_vector.shape} instead")
         return (r_matrix.strengthen(),)
 
-    def lower(self, ctx: Any, r_matrix: Any, w_vector: Any) -> Any:
+    def lower(self, ctx: Context, r_matrix: Any, w_vector: Any) -> Any:
         if len(r_matrix.shape) == 2 and has_gpu_kernel(ctx, "cholesky_update"):
             # For one matrix: batches go through the loop.
             avals = [r_matrix.aval.strengthen(), w_vector.aval.strengthen()]
@@ -58,7 +61,7 @@ class CholeskyUpdate(MatrixPrimitive):
 cholesky_update_p = CholeskyUpdate()
 
 
-def _rotated(ctx: Any, r: Any, w: Any) -> Any:
+def _rotated(ctx: Context, r: Any, w: Any) -> Any:
     """Givens rotations, row by row: rotation k takes w[k] into R[k, k]. Golub & Van Loan, Matrix Computations, 6.5.4."""
     *batch, n = w.shape
     n_batch = len(batch)
@@ -94,13 +97,13 @@ def _rotated(ctx: Any, r: Any, w: Any) -> Any:
         matrix = hlo.dynamic_update_slice(ctx, matrix, hlo.reshape(ctx, turned, row_aval.shape), [*starts, k, zero])
         return binary("add", k, one), matrix, rest
 
-    def cond(k: Any, matrix: Any, vector: Any) -> Any:
+    def cond(k: Any, matrix: ArrayLike, vector: ArrayLike) -> Any:
         return (hlo.compare(ctx, k, ctx.constant(n, np.int32), "LT"),)
 
     return hlo.while_(ctx, [zero, r, w], cond, body)[1]
 
 
-def _hypot(ctx: Any, x: Any, y: Any) -> Any:
+def _hypot(ctx: Context, x: Any, y: Any) -> Any:
     """sqrt(x^2 + y^2) without overflow."""
     big = hlo.elementwise(ctx, "maximum", hlo.elementwise(ctx, "abs", x), hlo.elementwise(ctx, "abs", y))
     is_zero = hlo.compare(ctx, big, hlo.splat(ctx, 0, big.aval), "EQ")
@@ -163,7 +166,7 @@ class SymmetricProduct(MatrixPrimitive):
 symmetric_product_p = SymmetricProduct()
 
 
-def _product(x: Any, y: Any, c: Any, alpha: float, beta: float) -> Any:
+def _product(x: Array, y: Array, c: Array, alpha: float, beta: float) -> Any:
     return add(mul(matmul(x, matrix_transpose(y)), like(c, alpha)), mul(c, like(c, beta)))
 
 
