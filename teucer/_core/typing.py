@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from teucer._core.array_type import Array as Array
     from teucer._core.jaxpr import Atom as Atom
     from teucer._core.types import Aval as Aval
+    from teucer._core.types import ShapedArray, Zero
     from teucer._dimensions.dimensions import Dimension
 else:
     from teucer._xla.arrays import Array
 
-__all__ = ["Array", "ArrayLike", "Axis", "Binary", "Cotangent", "DType", "DTypeLike", "Dim", "Dims",
-           "Params", "Partition", "Shape", "Size", "Source", "Stated", "Unary", "Value"]
+__all__ = ["Array", "ArrayLike", "Arrays", "Avals", "Axes", "Axis", "Binary", "Cotangent", "DType", "DTypeLike", "Dim", "Dims",
+           "Params", "Partition", "Shape", "Size", "Source", "Stated", "Tangents", "Unary", "Value"]
 
 # A value of a program: an array, a traced value, a number, a reference, or a value of a library's type. `typeof` says which.
 Value: TypeAlias = object
@@ -38,6 +39,12 @@ Size: TypeAlias = "int | Dimension"
 DType: TypeAlias = "np.dtype[Any] | ExtendedDType"
 # Where an equation comes from: a line of the user's program, and name scopes.
 Source: TypeAlias = "tuple[Place | None, tuple[str, ...]] | None"
+
+# What rules take of several operands: their values, types, and cotangents or tangents; and numbers of axes.
+Arrays: TypeAlias = "Sequence[Array]"
+Avals: TypeAlias = "Sequence[ShapedArray]"
+Tangents: TypeAlias = "Sequence[Array | Zero]"
+Axes: TypeAlias = Sequence[int]
 
 # What an argument of a numerical function may be.
 ArrayLike: TypeAlias = Array | np.ndarray | np.bool_ | np.number | bool | int | float | complex

@@ -110,14 +110,14 @@ def mul(x: ArrayLike, y: ArrayLike, *, out_dtype: DTypeLike | None = None) -> Ar
 face(mul, "mul", describe("Product x * y, computed in out_dtype if that is given.", mul_p, "x", "y"))
 
 
-def _lower_sign(ctx: Any, x: Any) -> Any:
+def _lower_sign(ctx: Context, x: Value) -> Any:
     (aval,) = ctx.avals_out
     if x.dtype.name.startswith("uint"):
         return hlo.convert(ctx, hlo.compare(ctx, x, hlo.splat(ctx, 0, aval.strengthen()), "NE"), x.dtype)
     return ctx.op1("stablehlo.sign", (x,), aval)
 
 
-def _lower_square(ctx: Any, x: Array) -> Any:
+def _lower_square(ctx: Context, x: Value) -> Any:
     return ctx.op1("chlo.square" if x.dtype.kind == "c" else "stablehlo.multiply",
                    (x,) if x.dtype.kind == "c" else (x, x), ctx.avals_out[0])
 
@@ -137,7 +137,7 @@ square_p, square = unary("square", NUMERIC, _lower_square, lambda t, y, x: mul(t
                          Checked(-9, 9, 1), "Square x * x.", fold=np.square)
 
 
-def _lower_integer_pow(ctx: Any, x: ArrayLike, y: int) -> Any:
+def _lower_integer_pow(ctx: Context, x: Value, y: int) -> Any:
     (aval,) = ctx.avals_out
     aval = aval.strengthen()
     power, result = x, None
@@ -203,7 +203,7 @@ class RoundingMethod(IntEnum):
     TO_NEAREST_EVEN = 1
 
 
-def _lower_round(ctx: Any, x: Array, rounding_method: object) -> Any:
+def _lower_round(ctx: Context, x: Value, rounding_method: object) -> Any:
     even = rounding_method == RoundingMethod.TO_NEAREST_EVEN
     return ctx.op1("stablehlo.round_nearest_even" if even else "stablehlo.round_nearest_afz", (x,), ctx.avals_out[0])
 
@@ -226,14 +226,14 @@ face(round, "round", describe("Integer nearest to x, as a float; half way betwee
 # Comparison
 
 def _comparison(direction: str, *, total_order: bool = False) -> Any:
-    def lower(ctx: Context, x: Any, y: Any) -> Any:
+    def lower(ctx: Context, x: Value, y: Value) -> Any:
         if total_order and dtypes.issubdtype(x.dtype, np.floating):
             return hlo.compare(ctx, x, y, direction, "TOTALORDER")
         return hlo.compare(ctx, x, y, direction)
     return lower
 
 
-def _lexicographic(ctx: Any, x: Array, y: Array, direction: str) -> Any:
+def _lexicographic(ctx: Context, x: Value, y: Value, direction: str) -> Any:
     """Compare complex numbers by their real parts, and where those are equal by their imaginary parts."""
     aval = ShapedArray(x.shape, dtypes.finfo(x.dtype).dtype)
     xr, yr, xi, yi = (ctx.op1(f"stablehlo.{part}", (v,), aval) for part in ("real", "imag") for v in (x, y))
@@ -247,7 +247,7 @@ def _compared(name: str, accepts: Accepts, doc: str, fold: object) -> Any:
 
 def _by_words(direction: str, combine: str) -> Any:
     """Compare random keys by all of their words."""
-    def lower(ctx: Any, x: Any, y: Any) -> Any:
+    def lower(ctx: Context, x: Value, y: Value) -> Any:
         aval = ctx.avals_out[0].update(dtype=x.dtype).physical
         axes = tuple(range(len(ctx.avals_out[0].shape), aval.ndim))
         words = [hlo.broadcast_in_dim(ctx, Value(v.name, v.aval.physical), aval.shape,
@@ -275,7 +275,7 @@ le_to_p = Elementwise("le_to", REAL, _comparison("LE", total_order=True), (None,
 # Choice
 
 def _lower_extremum(direction: str, operation: str) -> Any:
-    def lower(ctx: Any, x: Any, y: Any) -> Any:
+    def lower(ctx: Context, x: Value, y: Value) -> Any:
         if x.dtype.kind == "c":
             return hlo.select(ctx, _lexicographic(ctx, x, y, direction), x, y)
         return ctx.op1(operation, (x, y), ctx.avals_out[0])
@@ -324,7 +324,7 @@ class Clamp(Primitive):
 
     shard = partition.aligned
 
-    def lower(self, ctx: Any, low: Any, x: Any, high: Any) -> Any:
+    def lower(self, ctx: Context, low: Value, x: Value, high: Value) -> Any:
         if x.dtype.kind == "b":  # not compiled for it where most optimisations are off
             return ctx.trace(lambda low, x, high: (min(max(low, x), high),), low, x, high)  # type: ignore[no-any-return]
         return (hlo.clamp(ctx, low, x, high),)
@@ -394,7 +394,7 @@ complex_p, complex = binary("complex", PART, "complex", (
     transposes=(lambda ct, x, y: real(ct), lambda ct, x, y: imag(neg(ct))))
 
 
-def _lower_conj(ctx: Any, x: Array, input_dtype: object) -> Any:
+def _lower_conj(ctx: Context, x: Value, input_dtype: object) -> Any:
     (aval,) = ctx.avals_out
     if x.dtype.kind != "c":
         return ctx.op1("stablehlo.complex", (x, hlo.splat(ctx, 0, x.aval.strengthen())), aval)

@@ -19,7 +19,7 @@ from teucer.lax._outside import batch_of_call, check_aliases, check_vmap_method,
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
-    from teucer._core.typing import Array
+    from teucer._core.typing import Array, Dims
     from teucer._lower.context import Context
     from teucer._xla.pytree import PyTreeDef
 
@@ -34,7 +34,7 @@ class BufferCallback(Primitive):
     name = "buffer_callback"
     mergeable = False
 
-    def types(self, *avals: Any, result_avals: ShapedArray, **params: object) -> Any:
+    def types(self, *avals: ShapedArray, result_avals: ShapedArray, **params: object) -> Any:
         return result_avals
 
     def effects(self, *avals: ShapedArray, has_side_effect: bool, **params: object) -> frozenset[Effect]:
@@ -43,8 +43,8 @@ class BufferCallback(Primitive):
     def lower(
         self,
         ctx: Context,
-        *values: Any,
-        callback: Any,
+        *values: Value,
+        callback: Callable[..., object],
         in_tree: PyTreeDef,
         out_tree: PyTreeDef,
         result_avals: Sequence[ShapedArray],
@@ -83,7 +83,7 @@ class BufferCallback(Primitive):
         )
         return tuple(map(ctx.whole, outs))
 
-    def lower_extended(self, ctx: Context, *values: Any, **params: Any) -> Any:
+    def lower_extended(self, ctx: Context, *values: Value, **params: object) -> Any:
         keyed = (isinstance(v.dtype, dtypes.ExtendedDType) for v in values)
         words = (Value(v.name, v.aval.physical) if k else v for v, k in zip(values, keyed, strict=True))
         return self.lower(ctx, *words, **params)
@@ -100,7 +100,7 @@ class BufferCallback(Primitive):
             "taking gradients."
         )
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Any, *,
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *,
               result_avals: Sequence[ShapedArray], vmap_method: Any, **params: object) -> Any:
         def call(args: Sequence[Array], batched: Sequence[bool], leading: bool) -> Any:
             results = tuple([ShapedArray((axis.size, *a.shape), a.dtype) for a in result_avals])

@@ -61,13 +61,13 @@ class _Callback(Primitive):
     __slots__ = ()
     kind: str | None = None
 
-    def types(self, *avals: Any, result_avals: ShapedArray, **params: object) -> Any:
+    def types(self, *avals: ShapedArray, result_avals: ShapedArray, **params: object) -> Any:
         return result_avals
 
     def effects(self, *avals: ShapedArray, ordered: bool = False, **params: object) -> frozenset[Effect]:
         return frozenset() if self.kind is None else frozenset({Effect(self.kind, ordered)})
 
-    def evaluate(self, *args: Array, callback: Any, result_avals: Sequence[ShapedArray], **params: object) -> Any:
+    def evaluate(self, *args: Array, callback: Callable[..., object], result_avals: Sequence[ShapedArray], **params: object) -> Any:
         try:
             outs = _checked(callback(*map(_for_python, args)), result_avals, callback)
         except Exception as err:
@@ -80,8 +80,9 @@ class _Callback(Primitive):
     def shard(self, *avals: ShapedArray, **params: object) -> Any:
         return Labels([tuple((i, axis) for axis in range(a.ndim)) for i, a in enumerate(avals)], [()])
 
-    def lower(self, ctx: Context, *values: object, callback: Any, result_avals: Sequence[ShapedArray], ordered: bool = False,
-              partitioned: bool = False, **params: object) -> Any:
+    def lower(self, ctx: Context, *values: object, callback: Callable[..., object],
+              result_avals: Sequence[ShapedArray], ordered: bool = False, partitioned: bool = False,
+              **params: object) -> Any:
         if ctx.target.kernels.python is None:
             raise NotImplementedError(f"{self.name}: Python callbacks are implemented on CPU and GPU, not on {ctx.platform}.\n"
                                       "  Run the function that calls Python on a CPU device: device_put its arguments there.")
@@ -103,7 +104,7 @@ class _Callback(Primitive):
         ctx.order = outs[0]
         return outs[1:]
 
-    def _call(self, ctx: Context, values: Sequence[Any], avals: Sequence[ShapedArray], call: Callable[..., object],
+    def _call(self, ctx: Context, values: Sequence[Value], avals: Sequence[ShapedArray], call: Callable[..., object],
               partitioned: bool = False) -> Any:
         index = len(ctx.module.host_callbacks)
         ctx.module.host_callbacks.append(call)
@@ -125,7 +126,7 @@ class _Callback(Primitive):
         # One device calls for all, which sees the whole; or each with its part.
         return tuple(map(ctx.whole, custom_call(*values, attributes="" if partitioned else ctx.module.on_first_device(len(avals)))))
 
-    def lower_extended(self, ctx: Context, *values: Array, **params: Any) -> Any:
+    def lower_extended(self, ctx: Context, *values: Array, **params: object) -> Any:
         words = (Value(v.name, v.aval.physical) if isinstance(v.dtype, dtypes.ExtendedDType) else v for v in values)
         return self.lower(ctx, *words, **params)
 
@@ -134,7 +135,7 @@ def _row_major(aval: ShapedArray) -> tuple[int, ...]:
     return tuple(range(aval.ndim - 1, -1, -1))
 
 
-def _checked(outs: Any, avals: Sequence[ShapedArray], callback: Any) -> list[Any]:
+def _checked(outs: Any, avals: Sequence[ShapedArray], callback: Callable[..., object]) -> list[Any]:
     """What a callback returned, as arrays of the types that it promised."""
     outs = list(outs) if outs is not None else []
     if len(outs) != len(avals):
@@ -201,7 +202,7 @@ class _OneByOne:
         self.__name__ = fun_name(function)
 
     @classmethod
-    def of(cls, callback: Any, batched: Sequence[bool], size: int, avals: Sequence[ShapedArray]) -> _OneByOne:
+    def of(cls, callback: Callable[..., object], batched: Sequence[bool], size: int, avals: Sequence[ShapedArray]) -> _OneByOne:
         """The callback on batches of what `callback` takes. avals: of its results."""
         axis = (tuple(batched), size)
         if isinstance(callback, _OneByOne):
@@ -265,7 +266,7 @@ class DebugCallback(_Effectful):
     def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
         return self.call(*primals, **params), ()
 
-    def batch(self, axis: Axis, args: Any, dims: Any, **params: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, **params: object) -> Any:
         if not params["partitioned"]:
             return super().batch(axis, args, dims, **params)
         # How much of a batch a device has is not known here.

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
     from teucer._core.typing import Array
     from teucer._lower.context import Context
+    from teucer._lower.value import Value
 
 __all__ = ["composite", "composite_p"]
 
@@ -38,7 +39,7 @@ class Composite(Primitive):
     higher_order = True
     mergeable = False
 
-    def types(self, *avals: Any, jaxpr: ClosedJaxpr, **params: object) -> Any:
+    def types(self, *avals: ShapedArray, jaxpr: ClosedJaxpr, **params: object) -> Any:
         return tuple(jaxpr.out_avals)
 
     def effects(self, *avals: ShapedArray, jaxpr: ClosedJaxpr, **params: object) -> Any:
@@ -47,7 +48,7 @@ class Composite(Primitive):
     def evaluate(self, *args: Array, jaxpr: ClosedJaxpr, **params: object) -> Any:
         return tuple(jaxpr(*args))
 
-    def lower(self, ctx: Context, *values: Any, jaxpr: ClosedJaxpr, name: str, version: int, attributes: Any) -> Any:
+    def lower(self, ctx: Context, *values: Value, jaxpr: ClosedJaxpr, name: str, version: int, attributes: object) -> Any:
         listed = ", ".join(f"{key} = {value}" for key, value in attributes)
         return ctx.op("stablehlo.composite", (*ctx.scalars.values(), *values), jaxpr.out_avals,
                       f"composite_attributes = {{{listed}}}, decomposition = @{emit_function(ctx, name, jaxpr)}, "
@@ -84,7 +85,7 @@ def composite(decomposition: Callable[..., object], name: str, version: int = 0)
 
     @functools.wraps(decomposition)
     @tracebacks.api_boundary
-    def call(*args: Array, **kwargs: Any) -> Any:
+    def call(*args: Array, **kwargs: object) -> Any:
         leaves, tree = pytrees.tree_flatten(args)
         f = FlatFunction(functools.partial(decomposition, **kwargs), tree, "composite", named=decomposition)
         jaxpr, consts = stage_flat(f, [typeof(x) for x in leaves], f.info)

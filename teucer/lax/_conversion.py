@@ -25,14 +25,15 @@ from teucer.lax._structure import Linear, convert_element_type_p
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
-    from teucer._core.typing import Dims
+    from teucer._core.typing import Dims, DType
     from teucer._lower.context import Context
+    from teucer._lower.value import Value
 
 __all__ = ["bitcast_convert_type", "bitcast_convert_type_p", "convert_element_type", "convert_element_type_p", "copy_p",
            "reduce_precision", "reduce_precision_p", "stop_gradient", "stop_gradient_p"]
 
 
-def convert_element_type(operand: ArrayLike, new_dtype: Any) -> Array:
+def convert_element_type(operand: ArrayLike, new_dtype: DType) -> Array:
     """The operand's numbers as another dtype, which is never weak.
 
     operand: T[shape]; new_dtype: a dtype, its name, or a Python scalar type  ->  new_dtype[shape]
@@ -95,7 +96,7 @@ class BitcastConvertType(Primitive):
     name = "bitcast_convert_type"
     cost = FUSED
 
-    def types(self, x: ShapedArray, *, new_dtype: Any) -> Any:
+    def types(self, x: ShapedArray, *, new_dtype: DType) -> Any:
         old, new = dtypes.bit_width(x.dtype), dtypes.bit_width(new_dtype)
         shape = x.shape
         if old > new:
@@ -117,14 +118,14 @@ class BitcastConvertType(Primitive):
         same = dtypes.bit_width(x.dtype) >= dtypes.bit_width(params["new_dtype"])
         return Labels([every(x) if same else whole(x, (x.ndim - 1,))], [every(x)])
 
-    def lower(self, ctx: Context, x: Any, *, new_dtype: DTypeLike) -> Any:
+    def lower(self, ctx: Context, x: Value, *, new_dtype: DTypeLike) -> Any:
         return (hlo.bitcast_convert(ctx, x, ctx.avals_out[0]),)
 
     def jvp(self, primals: Sequence[Array], tangents: Sequence[object], *, new_dtype: DTypeLike) -> Any:
         outs = self.call(*primals, new_dtype=new_dtype)
         return outs, (typeof(outs[0]).zero,)
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Any, *, new_dtype: DTypeLike) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, new_dtype: DTypeLike) -> Any:
         return self.call(_structure.moveaxis(args[0], dims[0], 0), new_dtype=new_dtype), (0,)
 
     padded = Primitive.through
@@ -155,7 +156,7 @@ class ReducePrecision(Linear):
 
     shard = partition.aligned
 
-    def lower(self, ctx: Any, x: Any, *, exponent_bits: int, mantissa_bits: int) -> Any:
+    def lower(self, ctx: Context, x: Value, *, exponent_bits: int, mantissa_bits: int) -> Any:
         return (ctx.op1("stablehlo.reduce_precision", (x,), ctx.avals_out[0],
                         f"exponent_bits = {exponent_bits} : i32, mantissa_bits = {mantissa_bits} : i32"),)
 
@@ -182,7 +183,7 @@ class Copy(Linear):
 
     shard = partition.aligned
 
-    def lower(self, ctx: Context, x: Any) -> Any:
+    def lower(self, ctx: Context, x: Value) -> Any:
         return hlo.optimization_barrier(ctx, (x,))
 
     def transpose(self, cts: Sequence[object], x: ArrayLike) -> Any:

@@ -24,9 +24,11 @@ from teucer.lax._shapes import rev
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
-    from teucer._core.types import ShapedArray
-    from teucer._core.typing import ArrayLike
+    from teucer._core.types import ShapedArray, Zero
+    from teucer._core.typing import ArrayLike, Dims
+    from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
+    from teucer._lower.value import Value
 
 __all__ = ["cumlogsumexp", "cumlogsumexp_p", "cummax", "cummax_p", "cummin", "cummin_p", "cumprod", "cumprod_p", "cumsum",
            "cumsum_p"]
@@ -58,7 +60,7 @@ class Cumulative(Primitive):
     def shard(self, x: ShapedArray, *, axis: int, **params: object) -> Any:
         return Labels([whole(x, (axis,))], [whole(x, (axis,))])
 
-    def lower(self, ctx: Any, x: Any, *, axis: Any, reverse: Any) -> Any:
+    def lower(self, ctx: Context, x: Value, *, axis: int, reverse: bool) -> Any:
         n, ndim = x.shape[axis], len(x.shape)
         if n == 0:
             return (x,)
@@ -69,7 +71,7 @@ class Cumulative(Primitive):
         return hlo.reduce_window(ctx, [x], [ctx.constant(self.start(x.dtype), x.dtype)], self.body(ctx), [x.aval],
                                  window=window, strides=ones, padding=padding, base_dilation=ones, window_dilation=ones)
 
-    def jvp(self, primals: Any, tangents: Any, *, axis: Any, reverse: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[Array | Zero], *, axis: int, reverse: bool) -> Any:
         (x,), (t,) = primals, tangents
         outs = self.call(x, axis=axis, reverse=reverse)
         if np.shape(x)[axis] == 0:
@@ -78,11 +80,11 @@ class Cumulative(Primitive):
         moved = prefixes(self.tangent, pair, axis)[1]
         return outs, (rev(moved, (axis,)) if reverse else moved,)
 
-    def batch(self, mapped: Axis, args: Any, dims: Any, /, *, axis: Any, reverse: Any) -> Any:
+    def batch(self, mapped: Axis, args: Sequence[Array], dims: Dims, /, *, axis: int, reverse: bool) -> Any:
         return self.call(*args, axis=axis + (axis >= dims[0]), reverse=reverse), dims
 
-    def padded(self, sizes: Any, args: Sequence[Array], avals: Sequence[ShapedArray], outs: Sequence[Array], *, axis: object,
-               reverse: Any) -> Any:
+    def padded(self, sizes: Sizes, args: Sequence[Array], avals: Sequence[ShapedArray], outs: Sequence[Array], *, axis: object,
+               reverse: bool) -> Any:
         (x,), (aval,) = args, avals
         # What is behind the elements comes first where the scan goes backwards.
         x = sizes.mask(x, aval, self.start(aval.dtype), (axis,)) if reverse else x

@@ -32,7 +32,11 @@ from teucer.lax._precision import (
 from teucer.lax._structure import convert_element_type, transpose
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Aval, Params
+    from teucer._core.primitive import Axis
+    from teucer._core.typing import Aval, Dims, DType, Params
+    from teucer._dynamic.padding import Sizes
+    from teucer._lower.context import Context
+    from teucer._lower.value import Value
 
 __all__ = ["DotDimensionNumbers", "batch_matmul", "dot", "dot_general", "dot_general_p", "output_dtype", "remaining"]
 
@@ -60,7 +64,7 @@ def output_dtype(name: str, lhs: Any, rhs: Any, preferred: Any) -> Any:
 _KINDS = (np.bool_, np.unsignedinteger, np.signedinteger, np.floating, np.complexfloating)
 
 
-def _rank(dtype: Any) -> tuple[Any, ...]:
+def _rank(dtype: DType | None) -> tuple[Any, ...]:
     """Where a dtype stands among those that meet in a product: by kind, then size, then name."""
     kind = next(i for i, k in enumerate(_KINDS) if dtypes.issubdtype(dtype, k))
     if kind in (1, 2):
@@ -131,7 +135,7 @@ class DotGeneral(Primitive):
     keeps_reduced = False
     cost = Cost(moves=_moved)
 
-    def types(self, lhs: Any, rhs: Any, *, dimension_numbers: object, precision: object,
+    def types(self, lhs: ShapedArray, rhs: ShapedArray, *, dimension_numbers: object, precision: object,
               preferred_element_type: DTypeLike, out_sharding: object = None) -> Any:
         _check(lhs, rhs, dimension_numbers)
         _check_sums(lhs, rhs, dimension_numbers, out_sharding)
@@ -149,7 +153,7 @@ class DotGeneral(Primitive):
         out = (*left_roles.batch, *left_roles.kept, *(right[i] for i in right_roles.kept))
         return Labels([every(lhs), right], [out])
 
-    def lower(self, ctx: Any, lhs: Any, rhs: Any, *, dimension_numbers: Any, precision: object,
+    def lower(self, ctx: Context, lhs: Value, rhs: Value, *, dimension_numbers: Any, precision: object,
               preferred_element_type: DTypeLike, out_sharding: object = None) -> Any:
         (aval,) = ctx.avals_out
         result = aval.dtype
@@ -167,8 +171,8 @@ class DotGeneral(Primitive):
     def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
         return bilinear_jvp(self, primals, tangents, params)
 
-    def transpose(self, cts: Sequence[object], lhs: object, rhs: Any, *, dimension_numbers: Any,
-                  **params: Any) -> Any:
+    def transpose(self, cts: Sequence[object], lhs: object, rhs: Array | Undefined, *, dimension_numbers: Any,
+                  **params: object) -> Any:
         (ct,) = cts
         if type(lhs) is Undefined:
             return self._transpose_lhs(ct, lhs.aval, rhs, dimension_numbers, params), None
@@ -196,8 +200,8 @@ class DotGeneral(Primitive):
                            **params | {"out_sharding": cotangent_sharding(rhs, order, (lhs, ct), (left.kept, ct_left))})
         return _as_operand(out, rhs, order)
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, dimension_numbers: Any,
-              **params: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, dimension_numbers: Any,
+              **params: object) -> Any:
         (lhs_dim, rhs_dim), (lhs, rhs) = dims, args
         (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
         left, right = roles_of((np.ndim(lhs) - (lhs_dim is not None), np.ndim(rhs) - (rhs_dim is not None)), dimension_numbers)
@@ -214,14 +218,14 @@ class DotGeneral(Primitive):
         outs = self.call(lhs, rhs, dimension_numbers=((lhs_contract, rhs_contract), (lhs_batch, rhs_batch)), **params)
         return outs, (out_dim,)
 
-    def padded(self, sizes: Any, args: Sequence[object], avals: Sequence[Aval], outs: Sequence[Array], *, dimension_numbers: Any,
+    def padded(self, sizes: Sizes, args: Sequence[object], avals: Sequence[Aval], outs: Sequence[Array], *, dimension_numbers: Any,
                **params: object) -> Any:
         # Both, since zero times what is behind the elements of the other may be NaN.
         xs = [sizes.mask(x, aval, 0, axes) for x, aval, axes in zip(args, avals, dimension_numbers[0], strict=True)]
         return self.call(*xs, dimension_numbers=dimension_numbers, **params)
 
 
-def _check_sums(lhs: Any, rhs: Any, dimension_numbers: Any, out_sharding: Any) -> None:
+def _check_sums(lhs: Any, rhs: Any, dimension_numbers: Any, out_sharding: object) -> None:
     """Check that no operand is parts of a sum (C3), and that a result which is has the parts of the contraction (C4)."""
     if lhs.unreduced or rhs.unreduced:
         raise ShardingTypeError(f"lhs or rhs passed to dot_general cannot be unreduced (C3). Got lhs={lhs.str_short()} and "
@@ -278,7 +282,7 @@ def cotangent_sharding(aval: ShapedArray, order: Sequence[int], operands: Sequen
     return partitioned[0].with_spec(()) if partitioned else None
 
 
-def _as_operand(out: Any, aval: ShapedArray, axes: Any) -> Any:
+def _as_operand(out: Any, aval: ShapedArray, axes: Sequence[int]) -> Any:
     """A cotangent whose axis i is axis axes[i] of the operand, as the operand has them, in its dtype."""
     out = transpose(out, tuple(int(i) for i in np.argsort(axes)))
     return out if typeof(out).dtype == aval.dtype else convert_element_type(out, aval.dtype, aval.weak_type)
@@ -289,11 +293,11 @@ def _past(dim: int | None, axes: Sequence[int]) -> tuple[int, ...]:
     return tuple(axes) if dim is None else tuple(d + (d >= dim) for d in axes)
 
 
-def _is_float8(dtype: Any) -> bool:
+def _is_float8(dtype: DType | None) -> bool:
     return str(dtype.name).startswith("float8")
 
 
-def _axes(groups: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _axes(groups: Sequence[Sequence[int]] | None) -> tuple[tuple[int, ...], tuple[int, ...]]:
     lhs, rhs = groups
     return tuple(map(operator.index, lhs)), tuple(map(operator.index, rhs))
 

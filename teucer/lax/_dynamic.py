@@ -24,15 +24,18 @@ from teucer.lax._shapes import expand_dims, squeeze
 from teucer.lax._structure import canonical_axis, canonical_shape
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Aval, Size
+    from teucer._core.primitive import Axis
+    from teucer._core.typing import Aval, Dims, Size
+    from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
+    from teucer._lower.value import Value
 
 __all__ = ["dynamic_index_in_dim", "dynamic_slice", "dynamic_slice_in_dim", "dynamic_slice_p",
            "dynamic_update_index_in_dim", "dynamic_update_slice", "dynamic_update_slice_in_dim",
            "dynamic_update_slice_p", "index_take"]
 
 
-def _check_starts(op: str, x: Array, starts: Sequence[Any]) -> None:
+def _check_starts(op: str, x: ShapedArray, starts: Sequence[Any]) -> None:
     if len(starts) != x.ndim:
         raise ValueError(f"{op}: Length of slice indices must match number of operand dimensions ({len(starts)} vs {x.shape})")
     if any(s.shape for s in starts):
@@ -64,7 +67,7 @@ class DynamicSlice(Primitive):
     linear_in = (0,)
     cost = FUSED
 
-    def types(self, x: Any, *starts: Any, slice_sizes: Sequence[int]) -> Any:
+    def types(self, x: ShapedArray, *starts: ShapedArray, slice_sizes: Sequence[int]) -> Any:
         _check_starts("dynamic_slice", x, starts)
         if len(slice_sizes) != x.ndim:
             raise TypeError("dynamic_slice slice_sizes must have length equal to the number of dimensions of the operand, got "
@@ -79,7 +82,7 @@ class DynamicSlice(Primitive):
 
     shard = partition.aligned
 
-    def lower(self, ctx: Context, x: Any, *starts: Any, slice_sizes: Sequence[int]) -> Any:
+    def lower(self, ctx: Context, x: Value, *starts: Value, slice_sizes: Sequence[int]) -> Any:
         return (hlo.dynamic_slice(ctx, x, starts, slice_sizes),)
 
     def jvp(self, primals: Sequence[Array], tangents: Sequence[object], *, slice_sizes: Sequence[int]) -> Any:
@@ -90,7 +93,7 @@ class DynamicSlice(Primitive):
         zeros = _structure.zeros(x.aval.strengthen())
         return (dynamic_update_slice_p.call(zeros, *cts, *starts)[0], *(None for _ in starts))
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, slice_sizes: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, slice_sizes: Sequence[int]) -> Any:
         (x, *starts), (dim, *start_dims) = args, dims
         if all(d is None for d in start_dims):
             sizes = (*slice_sizes[:dim], axis.size, *slice_sizes[dim:])
@@ -100,7 +103,7 @@ class DynamicSlice(Primitive):
                               dimension_numbers=GatherDimensionNumbers(every, (), every), fill_value=None,
                               indices_are_sorted=True, unique_indices=True, mode=GatherScatterMode.CLIP)
 
-    def padded(self, sizes: Any, args: Sequence[Array], avals: Sequence[Aval],
+    def padded(self, sizes: Sizes, args: Sequence[Array], avals: Sequence[Aval],
                outs: Sequence[Array], *, slice_sizes: object) -> Any:
         x, *starts = args
         return (sizes.window(x, sizes.clamped(starts, avals[0].shape, slice_sizes), slice_sizes, fits=True),)
@@ -117,7 +120,7 @@ class DynamicUpdateSlice(Primitive):
     name = "dynamic_update_slice"
     linear_in = (0, 1)
 
-    def types(self, x: Any, update: Aval, *starts: Any) -> Any:
+    def types(self, x: ShapedArray, update: Aval, *starts: ShapedArray) -> Any:
         if x.ndim != update.ndim:
             raise TypeError("dynamic_update_slice update must have the same rank as operand, got update shape "
                             f"{update.shape} for operand shape {x.shape}.")
@@ -132,7 +135,7 @@ class DynamicUpdateSlice(Primitive):
 
     shard = partition.aligned
 
-    def lower(self, ctx: Context, x: Any, update: Any, *starts: Any) -> Any:
+    def lower(self, ctx: Context, x: Value, update: Value, *starts: Value) -> Any:
         return (hlo.dynamic_update_slice(ctx, x, update, starts),)
 
     def jvp(self, primals: Sequence[Array], tangents: Sequence[object]) -> Any:
@@ -150,7 +153,7 @@ class DynamicUpdateSlice(Primitive):
             (ct_update,) = dynamic_slice_p.call(ct, *starts, slice_sizes=shape)
         return (ct_x, ct_update, *(None for _ in starts))
 
-    def batch(self, axis: Any, args: Any, dims: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims) -> Any:
         (x, update, *starts), (dim, update_dim, *start_dims) = args, dims
         if all(d is None for d in start_dims):
             at = update_dim if dim is None else dim
@@ -161,7 +164,7 @@ class DynamicUpdateSlice(Primitive):
                                dimension_numbers=ScatterDimensionNumbers(every, (), every), indices_are_sorted=True,
                                unique_indices=True, mode=GatherScatterMode.CLIP, update_jaxpr=None, update_consts=())
 
-    def padded(self, sizes: Any, args: Sequence[Array], avals: Sequence[Aval], outs: Sequence[Array]) -> Any:
+    def padded(self, sizes: Sizes, args: Sequence[Array], avals: Sequence[Aval], outs: Sequence[Array]) -> Any:
         x, update, *starts = args
         starts = sizes.clamped(starts, avals[0].shape, avals[1].shape)
         inside = sizes.inside(avals[1].shape)

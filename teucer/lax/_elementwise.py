@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from teucer._core.primitive import Axis
     from teucer._core.typing import Dims, DTypeLike
     from teucer._lower.context import Context
+    from teucer._lower.value import Value
 
 __all__ = [
     "AccuracyMode", "Tolerance", "acos", "acos_p", "acosh", "acosh_p", "asin", "asin_p", "asinh", "asinh_p", "atan",
@@ -114,7 +115,7 @@ def _power_of_two(n: object, info: Any) -> Any:
     return bitcast_convert_type_p.call(bits, new_dtype=typeof(n).dtype)[0]
 
 
-def _lower_log1p(ctx: Any, x: Array) -> Any:
+def _lower_log1p(ctx: Context, x: Value) -> Any:
     (aval,) = ctx.avals_out
     if aval.dtype != np.float64:
         return ctx.op1("stablehlo.log_plus_one", (x,), aval)
@@ -132,14 +133,14 @@ def _log1p(x: Array) -> Any:
     return where_else(is_near, _times(2, add(s, mul(s, mul(s2, tail)))), log(_plus(x, 1)))
 
 
-def _lower_atanh(ctx: Any, x: Array) -> Any:
+def _lower_atanh(ctx: Context, x: Value) -> Any:
     if x.dtype != np.float64:
         return ctx.op1("chlo.atanh", (x,), ctx.avals_out[0])
     return ctx.trace(lambda x: (_times(0.5, sub(log1p(x), log1p(neg(x)))),), x)[0]
 
 
 def _lower_hyperbolic(name: str, sign_of_second: int) -> Any:
-    def lower(ctx: Any, x: Array) -> Any:
+    def lower(ctx: Context, x: Value) -> Any:
         y = ctx.op1(f"chlo.{name}", (x,), ctx.avals_out[0])
         return ctx.trace(lambda x, y: (far(x, y),), x, y)[0] if x.dtype in (np.float32, np.float64) else y
 
@@ -239,7 +240,7 @@ def _tan_of_parts(a: Array, b: Array) -> tuple[Any, Any]:
     return im, neg(re)
 
 
-def _lower_complex_expm1(ctx: Any, z: Array) -> Any:
+def _lower_complex_expm1(ctx: Context, z: Value) -> Any:
     """e^a cos b - 1 = (e^a - 1) cos b - 2 sin(b / 2)^2. The terms cancel on a curve through 0: those of float32 are of float64."""
     a, b = (ctx.op1(f"stablehlo.{part}", (z,), ShapedArray(z.shape, np.finfo(z.dtype).dtype)) for part in ("real", "imag"))
     wide = ShapedArray(z.shape, np.dtype(np.float64))
@@ -347,13 +348,13 @@ class Pow(Primitive):
 
     shard = partition.aligned
 
-    def lower(self, ctx: Context, x: Any, y: Any) -> Any:
+    def lower(self, ctx: Context, x: Value, y: Value) -> Any:
         (aval,) = ctx.avals_out
         x, y = (hlo.broadcast_in_dim(ctx, hlo.convert(ctx, v, aval.dtype), aval.shape,
                                      range(len(aval.shape)) if v.shape else ()) for v in (x, y))
         return (ctx.op1("stablehlo.power", (x, y), aval),)
 
-    def jvp(self, primals: Any, tangents: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[Array | Zero]) -> Any:
         (x, y), (t, u) = primals, tangents
         outs = self.call(x, y)
         (z,) = outs

@@ -19,7 +19,10 @@ from teucer.lax._identities import highest, lowest
 from teucer.lax._shapes import bumped
 
 if TYPE_CHECKING:
+    from teucer._core.typing import Dims
+    from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
+    from teucer._lower.value import Value
 
 __all__ = ["argmax", "argmax_p", "argmin", "argmin_p"]
 
@@ -53,7 +56,7 @@ class ArgExtreme(Primitive):
     def shard(self, x: ShapedArray, *, axes: Sequence[int], **params: object) -> Any:
         return Labels([every(x)], [kept(x, axes)])
 
-    def lower(self, ctx: Context, x: Any, *, axes: Sequence[int], index_dtype: DTypeLike) -> Any:
+    def lower(self, ctx: Context, x: Value, *, axes: Sequence[int], index_dtype: DTypeLike) -> Any:
         places = hlo.iota(ctx, ShapedArray(x.shape, index_dtype), axes[0])
         inits = [ctx.constant(self.start(x.dtype), x.dtype), ctx.constant(0, index_dtype)]
         floating = dtypes.issubdtype(x.dtype, np.floating)
@@ -79,13 +82,13 @@ class ArgExtreme(Primitive):
         outs = self.call(*primals, **params)
         return outs, (typeof(outs[0]).zero,)
 
-    def batch(self, axis: object, args: Any, dims: Any, *, axes: Any, index_dtype: Any) -> Any:
+    def batch(self, axis: object, args: Sequence[Array], dims: Dims, *, axes: Sequence[int], index_dtype: DTypeLike) -> Any:
         (dim,) = dims
         outs = self.call(*args, axes=bumped(axes, dim), index_dtype=index_dtype)
         return outs, (dim - (axes[0] < dim),)
 
-    def padded(self, sizes: Any, args: Sequence[Array], avals: Sequence[ShapedArray], outs: Sequence[Array], *, axes: Any,
-               index_dtype: DTypeLike) -> Any:
+    def padded(self, sizes: Sizes, args: Sequence[Array], avals: Sequence[ShapedArray],
+               outs: Sequence[Array], *, axes: Sequence[int], index_dtype: DTypeLike) -> Any:
         (x,), (aval,) = args, avals
         if sizes.may_be_empty(aval.shape[axes[0]]):
             sizes.refuse("the axis may be empty, and then there is no such element")

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from teucer._core.primitive import Axis
     from teucer._core.typing import Array, ArrayLike, Dims, DTypeLike, Params, Size
     from teucer._lower.context import Context
+    from teucer._lower.value import Value
 
 __all__ = ["ANY", "BOOL_OR_INT", "COMPLEX", "ELEMENTWISE", "FLOAT", "INEXACT", "INT", "NUMERIC", "REAL", "SIGNED",
            "Accepts", "AccuracyMode", "Elementwise", "Checked", "Tolerance", "batch_elementwise", "binary",
@@ -138,7 +139,7 @@ class Elementwise(Primitive):
         self.known: dict[Any, Any] = {}
         ELEMENTWISE[name] = self
 
-    def types(self, *avals: Any, **params: object) -> Any:
+    def types(self, *avals: ShapedArray, **params: object) -> Any:
         found = self.known.get(avals) if not params or self.result is None else None
         if found is None:
             found = (self.result_type(avals, params),)
@@ -146,7 +147,7 @@ class Elementwise(Primitive):
                 self.known[avals] = found
         return found
 
-    def result_type(self, avals: Any, params: dict[str, Any]) -> Any:
+    def result_type(self, avals: Sequence[ShapedArray], params: Params) -> Any:
         """The type of the result, or the error that says why there is none."""
         check_dtypes(str(self.name), self.accepts, avals)
         first = avals[0]
@@ -159,7 +160,7 @@ class Elementwise(Primitive):
 
     shard = partition.aligned
 
-    def lower(self, ctx: Any, *xs: Any, **params: object) -> Any:
+    def lower(self, ctx: Context, *xs: Value, **params: object) -> Any:
         (aval,) = ctx.avals_out
         if len(xs) > 1:
             shape = aval.shape
@@ -208,7 +209,7 @@ class Elementwise(Primitive):
     padded = Primitive.through
 
 
-def _lower_broadcast(ctx: Any, x: Any, shape: Any) -> Any:
+def _lower_broadcast(ctx: Context, x: Value, shape: Sequence[Size]) -> Any:
     """A scalar in a shape; written once a block, since the same constants come again and again."""
     found = ctx.constants.get((x.name, shape))
     if found is None:
@@ -221,7 +222,7 @@ def _broadcast_to(x: object, shape: Sequence[Size]) -> Any:
     return x if type(x) is Zero or typeof(x).shape == shape else _structure.broadcast_to(x, shape, ())
 
 
-def batch_elementwise(primitive: Primitive, axis: Any, args: Sequence[object], dims: Any, params: Params) -> Any:
+def batch_elementwise(primitive: Primitive, axis: Any, args: Sequence[object], dims: Dims, params: Params) -> Any:
     """Batch an elementwise primitive: bring all operands to one batched shape; unbatched scalars stay scalars."""
     first = dims[0]
     if len(args) == 1:
@@ -401,9 +402,9 @@ def _renamed(function: Function, names: Sequence[str]) -> Function:
     return renamed
 
 
-def _by_kind(lower: Any, by_parts: Function) -> Function:
+def _by_kind(lower: str | Function, by_parts: Function) -> Function:
     """A lowering that complex operands have apart."""
-    def chosen(ctx: Context, x: Array, **params: Any) -> Any:
+    def chosen(ctx: Context, x: Array, **params: object) -> Any:
         if x.dtype.kind != "c":
             return lower(ctx, x, **params)
         if params.get("accuracy") is not None:
@@ -416,7 +417,7 @@ def _by_kind(lower: Any, by_parts: Function) -> Function:
 def _with_accuracy(lower: str | Function) -> Function:
     """A lowering with the attribute that asks for an accuracy."""
     if not isinstance(lower, str):
-        def computed(ctx: Context, x: ArrayLike, accuracy: Any = None) -> Any:
+        def computed(ctx: Context, x: ArrayLike, accuracy: object = None) -> Any:
             if accuracy is not None:
                 accuracy_text(accuracy)  # checked only: these have no operation that could be more accurate
             return lower(ctx, x)
@@ -424,7 +425,7 @@ def _with_accuracy(lower: str | Function) -> Function:
         return computed
     name = lower if "." in lower else f"stablehlo.{lower}"
 
-    def write(ctx: Any, x: Array, accuracy: Any = None) -> Any:
+    def write(ctx: Context, x: Value, accuracy: object = None) -> Any:
         (aval,) = ctx.avals_out
         return ctx.op1(name, (x,), aval, "" if accuracy is None else f"result_accuracy = {accuracy_text(accuracy)}")
 

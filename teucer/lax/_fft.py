@@ -22,7 +22,11 @@ from teucer.lax._structure import Linear, broadcast_to, convert_element_type
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
-    from teucer._core.typing import Aval
+    from teucer._core.types import Zero
+    from teucer._core.typing import Aval, Dims
+    from teucer._dynamic.padding import Sizes
+    from teucer._lower.context import Context
+    from teucer._lower.value import Value
 
 __all__ = ["FftType", "fft", "fft_p"]
 
@@ -47,7 +51,7 @@ class Fft(Linear):
     __slots__ = ()
     name = "fft"
 
-    def types(self, x: Any, *, fft_type: FftType, fft_lengths: Any) -> Any:
+    def types(self, x: ShapedArray, *, fft_type: FftType, fft_lengths: Sequence[int]) -> Any:
         kind, lengths = fft_type.name, fft_lengths
         if len(lengths) > 3:
             raise ValueError(f"FFT over {len(lengths)} axes: rank must be between 1 and 3 (C1).\n    x: "
@@ -75,7 +79,7 @@ class Fft(Linear):
         return (x.strengthen(),)
 
     @staticmethod
-    def _check_dtype(kind: str, x: Array) -> None:
+    def _check_dtype(kind: str, x: ShapedArray) -> None:
         if kind == "RFFT" and x.dtype not in (np.float32, np.float64):
             raise ValueError(f"RFFT input must be float32 or float64, got {x.dtype.name}")
         if kind != "RFFT" and x.dtype not in (np.complex64, np.complex128):
@@ -83,7 +87,7 @@ class Fft(Linear):
 
     shard = partition.aligned
 
-    def lower(self, ctx: Any, x: Any, *, fft_type: FftType, fft_lengths: Any) -> Any:
+    def lower(self, ctx: Context, x: Value, *, fft_type: FftType, fft_lengths: Sequence[int]) -> Any:
         (aval,) = ctx.avals_out
         # XLA's partitioner aborts the process for some lengths of an axis that is divided over several mesh axes.
         axes = range(aval.ndim - len(fft_lengths), aval.ndim)
@@ -91,7 +95,7 @@ class Fft(Linear):
             return (hlo.broadcast_in_dim(ctx, ctx.constant(0, aval.dtype), aval.shape, ()),)
         return (ctx.whole(hlo.fft(ctx, ctx.whole(x, axes), fft_type.name, fft_lengths, aval), axes),)
 
-    def transpose(self, cts: Any, x: Array, *, fft_type: FftType, fft_lengths: Any) -> Any:
+    def transpose(self, cts: Sequence[Array | Zero], x: Array, *, fft_type: FftType, fft_lengths: Sequence[int]) -> Any:
         (ct,) = cts
         if fft_type in (FftType.FFT, FftType.IFFT):
             # Their matrices are symmetric.
@@ -112,11 +116,11 @@ class Fft(Linear):
         scale = (weights / math.prod(fft_lengths)).astype(aval.dtype)
         return (mul(conj(half), broadcast_to(scale, aval.shape, (aval.ndim - 1,))),)
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Any, **params: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, **params: object) -> Any:
         return self.call(array_ops.moveaxis(args[0], dims[0], 0), **params), (0,)
 
-    def padded(self, sizes: Any, args: Sequence[Array], avals: Sequence[Aval],
-               outs: Sequence[Array], *, fft_type: object, fft_lengths: Any) -> Any:
+    def padded(self, sizes: Sizes, args: Sequence[Array], avals: Sequence[Aval],
+               outs: Sequence[Array], *, fft_type: object, fft_lengths: Sequence[int]) -> Any:
         if not is_constant((*fft_lengths, *avals[0].shape[avals[0].ndim - len(fft_lengths):])):
             sizes.refuse("the transform of an axis of unknown length")
         return self.call(*args, fft_type=fft_type, fft_lengths=fft_lengths)

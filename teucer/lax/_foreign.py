@@ -48,7 +48,7 @@ class FFICall(Primitive):
     # A function may have state of its own.
     mergeable = False
 
-    def types(self, *avals: Any, result_avals: ShapedArray, **params: object) -> Any:
+    def types(self, *avals: ShapedArray, result_avals: ShapedArray, **params: object) -> Any:
         return result_avals
 
     def effects(self, *avals: ShapedArray, has_side_effect: bool, **params: object) -> frozenset[Effect]:
@@ -57,16 +57,16 @@ class FFICall(Primitive):
     def lower(
         self,
         ctx: Context,
-        *values: Any,
+        *values: Value,
         target_name: str,
-        result_avals: Any,
+        result_avals: Sequence[ShapedArray],
         has_side_effect: bool,
         input_layouts: Any,
         output_layouts: Any,
         input_output_aliases: Any,
         custom_call_api_version: int,
         legacy_backend_config: object,
-        attributes: Any,
+        attributes: object,
         **params: object,
     ) -> Any:
         operands = [
@@ -194,7 +194,7 @@ def ffi_call(
     )
 
     @tracebacks.api_boundary
-    def call(*args: Array, **attributes: Any) -> Any:
+    def call(*args: Array, **attributes: object) -> Any:
         if attributes and custom_call_api_version < TYPED:
             raise ValueError(
                 "The use of ffi_call attributes requires a custom call API version of at least 4; got "

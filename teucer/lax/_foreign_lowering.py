@@ -12,6 +12,7 @@ from teucer._lower.value import Value
 from teucer.lax._attributes import dictionary, quoted
 
 if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
     from teucer._lower.context import Context
 
 __all__ = ["TYPED", "custom_call", "ffi_lowering"]
@@ -23,8 +24,8 @@ TYPED = 4
 def custom_call(
     ctx: Context,
     target: str,
-    operands: Sequence[Any],
-    avals: Sequence[Any],
+    operands: Sequence[Value],
+    avals: Sequence[ShapedArray],
     *,
     backend_config: Any,
     api_version: int,
@@ -77,7 +78,7 @@ def ffi_lowering(
     results, by default those of the equation. skip_ffi_layout_processing: layouts are given, for
     all arrays, as they are to be written. """
 
-    def rule(ctx: Context, *operands: Any, **params: object) -> tuple[Value, ...]:
+    def rule(ctx: Context, *operands: Value, **params: object) -> tuple[Value, ...]:
         avals = tuple(result_types) if result_types is not None else tuple(ctx.avals_out)
         config: Any = backend_config
         if not isinstance(config, str):
@@ -106,7 +107,7 @@ def ffi_lowering(
     return TextRule(rule)
 
 
-def _minor_first(layouts: Sequence[Any] | None, avals: Sequence[Any], given: bool) -> Any:
+def _minor_first(layouts: Sequence[Any] | None, avals: Sequence[ShapedArray], given: bool) -> Any:
     if given and layouts is not None:
         return layouts
     return [

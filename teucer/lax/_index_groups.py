@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["group_size", "groups_of", "number_within", "on_groups", "taken"]
 
 
-def groups_of(axis_name: object, axis_index_groups: Any) -> tuple[tuple[int, ...], ...] | None:
+def groups_of(axis_name: object, axis_index_groups: Sequence[Sequence[int]] | None) -> tuple[tuple[int, ...], ...] | None:
     """The groups of the elements of axes, as a tuple of tuples.
 
     Raises ValueError unless each element is in one of them.

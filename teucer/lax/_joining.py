@@ -27,7 +27,9 @@ from teucer.lax._structure import Linear, canonical_axis
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
     from teucer._core.typing import Aval, Dims, Size
+    from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
+    from teucer._lower.value import Value
 
 __all__ = ["concatenate", "concatenate_p", "shape_as_value", "split", "split_p", "stack", "stack_p", "tile", "tile_p", "unstack",
            "unstack_p"]
@@ -62,7 +64,7 @@ class Concatenate(_Joins):
     name = "concatenate"
     cost = FUSED
 
-    def types(self, *xs: Any, dimension: Any) -> Any:
+    def types(self, *xs: ShapedArray, dimension: int) -> Any:
         shapes = ", ".join(str(x.shape) for x in xs)
         if len({x.ndim for x in xs}) != 1:
             raise TypeError(f"Cannot concatenate arrays with different numbers of dimensions: got {shapes}.")
@@ -80,7 +82,7 @@ class Concatenate(_Joins):
 
     shard = partition.aligned
 
-    def lower(self, ctx: Context, *xs: Any, dimension: Any) -> Any:
+    def lower(self, ctx: Context, *xs: Value, dimension: int) -> Any:
         return (hlo.concatenate(ctx, xs, dimension),)
 
     def transpose(self, cts: Sequence[object], *xs: Array, dimension: object) -> Any:
@@ -90,11 +92,12 @@ class Concatenate(_Joins):
         return tuple(slice_in_dim(cts[0], a, b, axis=dimension) if type(x) is Undefined else None
                      for x, a, b in zip(xs, starts, limits, strict=True))
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, dimension: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, dimension: int) -> Any:
         at = next(d for d in dims if d is not None)
         return self.call(*_dims_at(axis, args, dims, at), dimension=dimension + (dimension >= at)), (at,)
 
-    def padded(self, sizes: Any, args: Sequence[Array], avals: Sequence[Aval], outs: Any, *, dimension: Any) -> Any:
+    def padded(self, sizes: Sizes, args: Sequence[Array], avals: Sequence[Aval],
+               outs: Sequence[ShapedArray], *, dimension: int) -> Any:
         lengths = [aval.shape[dimension] for aval in avals]
         (y,) = self.call(*args, dimension=dimension)
         if is_constant(lengths[:-1]):
@@ -115,7 +118,7 @@ class Stack(_Joins):
     name = "stack"
     cost = FUSED
 
-    def types(self, *xs: Any, axis: int) -> Any:
+    def types(self, *xs: ShapedArray, axis: int) -> Any:
         first = xs[0]
         if len({x.ndim for x in xs}) != 1:
             raise ValueError("Cannot stack arrays with different numbers of dimensions: got "
@@ -130,7 +133,7 @@ class Stack(_Joins):
         labels = every(xs[0])
         return Labels([labels] * len(xs), [(*labels[:axis], None, *labels[axis:])])
 
-    def lower(self, ctx: Context, *xs: Any, axis: int) -> Any:
+    def lower(self, ctx: Context, *xs: Value, axis: int) -> Any:
         shape = (*xs[0].shape[:axis], 1, *xs[0].shape[axis:])
         return (hlo.concatenate(ctx, [hlo.reshape(ctx, x, shape) for x in xs], axis),)
 
@@ -138,7 +141,7 @@ class Stack(_Joins):
         parts = unstack_p.call(cts[0], axis=axis)
         return tuple(ct if type(x) is Undefined else None for x, ct in zip(xs, parts, strict=True))
 
-    def batch(self, mapped: Any, args: Any, dims: Any, /, *, axis: Any) -> Any:
+    def batch(self, mapped: Axis, args: Sequence[Array], dims: Dims, /, *, axis: int) -> Any:
         return self.call(*_dims_at(mapped, args, dims, 0), axis=axis + 1), (0,)
 
     padded = Primitive.through
@@ -161,7 +164,7 @@ class Unstack(Linear):
     def shard(self, x: ShapedArray, *, axis: int, **params: object) -> Any:
         return Labels([whole(x, (axis,))], [kept(x, (axis,))])
 
-    def lower(self, ctx: Context, x: Any, *, axis: int) -> Any:
+    def lower(self, ctx: Context, x: Value, *, axis: int) -> Any:
         outs = []
         for i, aval in enumerate(ctx.avals_out):
             start = [i if a == axis else 0 for a in range(len(x.shape))]
@@ -172,7 +175,7 @@ class Unstack(Linear):
     def transpose(self, cts: Sequence[object], x: ArrayLike, *, axis: int) -> Any:
         return stack_p.call(*map(array_ops.instantiate, cts), axis=axis)
 
-    def batch(self, mapped: Axis, args: Any, dims: Any, /, *, axis: Any) -> Any:
+    def batch(self, mapped: Axis, args: Sequence[Array], dims: Dims, /, *, axis: int) -> Any:
         outs = self.call(array_ops.moveaxis(args[0], dims[0], 0), axis=axis + 1)
         return outs, (0,) * len(outs)
 
@@ -199,7 +202,7 @@ class Split(Linear):
 
     shard = partition.aligned
 
-    def lower(self, ctx: Context, x: Any, *, sizes: Sequence[Size], axis: int) -> Any:
+    def lower(self, ctx: Context, x: Value, *, sizes: Sequence[Size], axis: int) -> Any:
         outs, at = [], 0
         for size in sizes:
             start = [at if a == axis else 0 for a in range(len(x.shape))]
@@ -211,7 +214,7 @@ class Split(Linear):
     def transpose(self, cts: Sequence[object], x: ArrayLike, *, sizes: Sequence[Size], axis: int) -> Any:
         return concatenate_p.call(*map(array_ops.instantiate, cts), dimension=axis)
 
-    def batch(self, mapped: Axis, args: Any, dims: Dims, /, *, sizes: Any, axis: Any) -> Any:
+    def batch(self, mapped: Axis, args: Sequence[Array], dims: Dims, /, *, sizes: Any, axis: int) -> Any:
         (dim,) = dims
         outs = self.call(*args, sizes=sizes, axis=axis + (axis >= dim))
         return outs, (dim,) * len(outs)
@@ -234,7 +237,7 @@ class Tile(Linear):
     name = "tile"
     cost = FUSED
 
-    def types(self, x: ShapedArray, *, reps: Any) -> Any:
+    def types(self, x: ShapedArray, *, reps: Sequence[int]) -> Any:
         if len(reps) != x.ndim:
             raise TypeError(f"reps length must be equal to the ndim of x, got len(reps)={len(reps)} and x.ndim={x.ndim}.")
         if any(r < 0 for r in reps):
@@ -242,25 +245,26 @@ class Tile(Linear):
         shape = tuple(n * r for n, r in zip(x.shape, reps, strict=True))
         return (ShapedArray(shape, x.dtype, x.weak_type),)
 
-    def shard(self, x: ShapedArray, *, reps: Any, **params: object) -> Any:
+    def shard(self, x: ShapedArray, *, reps: Sequence[int], **params: object) -> Any:
         repeated = [i for i, n in enumerate(reps) if n != 1]
         return Labels([whole(x, repeated)], [whole(x, repeated)])
 
-    def lower(self, ctx: Context, x: Any, *, reps: Any) -> Any:
+    def lower(self, ctx: Context, x: Value, *, reps: Sequence[int]) -> Any:
         (aval,) = ctx.avals_out
         shape = tuple(d for pair in zip(reps, x.shape, strict=True) for d in pair)
         wide = hlo.broadcast_in_dim(ctx, x, shape, range(1, len(shape), 2))
         return (hlo.reshape(ctx, wide, aval.shape),)
 
-    def transpose(self, cts: Any, x: Array, *, reps: Any) -> Any:
+    def transpose(self, cts: Sequence[Array | Zero], x: Array, *, reps: Sequence[int]) -> Any:
         shape = tuple(d for pair in zip(reps, x.aval.shape, strict=True) for d in pair)
         return (_structure.reduce_sum(_structure.reshape(cts[0], shape), range(0, len(shape), 2)),)
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, reps: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, reps: Sequence[int]) -> Any:
         (dim,) = dims
         return self.call(*args, reps=(*reps[:dim], 1, *reps[dim:])), dims
 
-    def padded(self, sizes: Any, args: Sequence[Array], avals: Sequence[ShapedArray], outs: Any, *, reps: Any) -> Any:
+    def padded(self, sizes: Sizes, args: Sequence[Array], avals: Sequence[ShapedArray],
+               outs: Sequence[ShapedArray], *, reps: Sequence[int]) -> Any:
         (x,), (aval,) = args, avals
         for a, (n, times) in enumerate(zip(aval.shape, reps, strict=True)):
             if (is_symbolic(n) and times != 1) or is_symbolic(times):

@@ -1,5 +1,7 @@
 """What is provided to the floors below, loaded when it is asked for, since `import teucer` would take longer with it."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -26,12 +28,12 @@ def _lay_out(x: ArrayLike, sharding: object) -> Any:
     return lay_out(x, sharding)
 
 
-def _vary(x: ArrayLike, axes: Any) -> Any:
+def _vary(x: ArrayLike, axes: Sequence[int]) -> Any:
     from teucer.lax._varying import cast
     return cast(x, axes, "varying")
 
 
-def _reduce_cotangents(x: ArrayLike, sharding: Any) -> Any:
+def _reduce_cotangents(x: ArrayLike, sharding: object) -> Any:
     from teucer.lax._sharding import reduce_cotangents
     return reduce_cotangents(x, sharding)
 

@@ -21,6 +21,7 @@ from teucer.lax._indexing.numbers import GatherDimensionNumbers, GatherScatterMo
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
     from teucer._core.typing import Array, ArrayLike, Dim, Dims, DTypeLike
+    from teucer._dynamic.padding import Sizes
 
 __all__ = ["dynamic_size", "dynamic_size_p"]
 
@@ -51,7 +52,7 @@ class DynamicSize(Primitive):
         raise NotImplementedError("vmap: a size that depends on values would differ from one element of the batch to the next.\n"
                                   "  Give the function that has it a size of its own (size=...), or loop over the batch.")
 
-    def padded(self, sizes: Any, args: Sequence[object], avals: Sequence[ShapedArray],
+    def padded(self, sizes: Sizes, args: Sequence[object], avals: Sequence[ShapedArray],
                outs: Sequence[Array], *, dim: Any, checked: bool) -> Any:
         sizes.define(dim, *args, checked=checked)
         return args

@@ -36,7 +36,10 @@ from teucer.lax._programs import traced
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
+    from teucer._core.types import ShapedArray
     from teucer._core.typing import Dims
+    from teucer._lower.context import Context
+    from teucer._lower.value import Value
 
 __all__ = ["log2", "log2_p", "one_minus_square", "one_minus_square_p", "polynomial", "polynomial_p"]
 
@@ -59,7 +62,7 @@ def _difference(x: Array) -> Any:
     return arithmetic.mul(arithmetic.add(x, one), arithmetic.sub(one, x))
 
 
-def _lower_difference(ctx: Any, x: Array) -> Any:
+def _lower_difference(ctx: Context, x: Value) -> Any:
     """Integers overflow as they do in their own width."""
     if x.dtype.kind in "iu":
         return ctx.trace(lambda x: (_difference(x),), x)[0]
@@ -100,7 +103,7 @@ class Polynomial(Primitive):
     shard = aligned
     padded = Primitive.through
 
-    def types(self, x: Any, *coeffs: Any, unroll: int | None = None) -> Any:
+    def types(self, x: ShapedArray, *coeffs: ShapedArray, unroll: int | None = None) -> Any:
         check_dtypes("polynomial", NUMERIC, (x, *coeffs))
         check_same("polynomial", (x, *coeffs), scalars=True)
         for place, c in enumerate(coeffs):
@@ -110,10 +113,10 @@ class Polynomial(Primitive):
         weak = x.weak_type and all(c.weak_type for c in coeffs)
         return (x if weak == x.weak_type else x.strengthen(),)
 
-    def lower(self, ctx: Any, x: Any, *coeffs: Any, unroll: int | None = None) -> Any:
+    def lower(self, ctx: Context, x: Value, *coeffs: Value, unroll: int | None = None) -> Any:
         return ctx.trace(lambda x, *terms: (_horner(x, terms),), x, *coeffs)
 
-    def jvp(self, primals: Any, tangents: Any, *, unroll: int | None = None) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[Array | Zero], *, unroll: int | None = None) -> Any:
         outs = self.call(*primals, unroll=unroll)
         (x, *coeffs), (t, *moved) = primals, tangents
         total: Any = None
@@ -126,7 +129,8 @@ class Polynomial(Primitive):
             total = array_ops.add_cotangents(total, change)
         return outs, (typeof(outs[0]).zero if total is None else total,)
 
-    def transpose(self, cts: Any, x: Any, *coeffs: Any, unroll: int | None = None) -> Any:
+    def transpose(self, cts: Sequence[Array | Zero], x: Array | Undefined,
+                  *coeffs: Array | Undefined, unroll: int | None = None) -> Any:
         (ct,) = cts
         found: list[Any] = [None]
         for k, c in enumerate(coeffs):

@@ -15,6 +15,7 @@ from teucer.lax._selection import where_else
 
 if TYPE_CHECKING:
     from teucer._lower.context import Context
+    from teucer._lower.value import Value
 
 __all__ = ["traced", "until_converged", "widened"]
 
@@ -25,7 +26,7 @@ LIMIT = 20_000
 
 def widened(body: Function) -> Function:
     """A lowering that computes 16-bit floats in float32."""
-    def lower(ctx: Context, *xs: Any) -> Any:
+    def lower(ctx: Context, *xs: Value) -> Any:
         dtype = xs[0].dtype
         if dtype.kind == "c" or dtypes.bit_width(dtype) >= 32:
             return body(ctx, *xs)
@@ -38,7 +39,7 @@ def traced(f: Function) -> Function:
     return widened(lambda ctx, *xs: ctx.trace(lambda *values: (f(*values),), *xs)[0])
 
 
-def until_converged(ctx: Any, step: Function, state: Sequence[Any]) -> tuple[Any, ...]:
+def until_converged(ctx: Context, step: Function, state: Sequence[Any]) -> tuple[Any, ...]:
     """Repeat `step(n, *state) -> (active, *state)` for n = 1, 2, ... while an element of `active` holds.
 
     An element that is not active any more stays as it is, else it would drift while others go on.
@@ -46,12 +47,12 @@ def until_converged(ctx: Any, step: Function, state: Sequence[Any]) -> tuple[Any
     shape, dtype = state[0].shape, state[0].dtype
     boolean = np.dtype(bool)
 
-    def masked(n: int, active: Any, *values: object) -> Any:
+    def masked(n: object, active: Any, *values: object) -> Any:
         still, *after = step(n, *values)
         return (bitwise_and(active, still),
                 *(new if new is old else where_else(active, new, old) for new, old in zip(after, values, strict=True)))
 
-    def body(_: object, n: Any, *values: Any) -> Any:
+    def body(_: object, n: Value, *values: Any) -> Any:
         active, *values = ctx.trace(masked, n, *values)
         any_active = hlo.reduce(ctx, [active], [ctx.constant(False, boolean)], tuple(range(len(shape))),
                                 lambda x, y: (hlo.elementwise(ctx, "or", x, y),))[0]

@@ -27,6 +27,8 @@ from teucer.lax._structure import broadcast_to, convert_element_type, expand, fu
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
     from teucer._core.typing import ArrayLike, Dims, Params
+    from teucer._lower.context import Context
+    from teucer._lower.value import Value
 
 __all__ = ["RaggedDotDimensionNumbers", "ragged_dot", "ragged_dot_general", "ragged_dot_general_p", "scaled_dot", "scaled_dot_p"]
 
@@ -70,9 +72,9 @@ class RaggedDotGeneral(Primitive):
     __slots__ = ()
     name = "ragged_dot_general"
 
-    def types(self, lhs: Any, rhs: Any, group_sizes: Any, *, ragged_dot_dimension_numbers: Any,
-              precision: Any, preferred_element_type: Any, group_offset: Any = None,
-              out_sharding: Any = None) -> Any:
+    def types(self, lhs: ShapedArray, rhs: ShapedArray, group_sizes: ShapedArray, *, ragged_dot_dimension_numbers: Any,
+              precision: object, preferred_element_type: Any, group_offset: Any = None,
+              out_sharding: object = None) -> Any:
         numbers = ragged_dot_dimension_numbers
         _check_ragged(lhs, rhs, group_sizes, numbers)
         axes, groups = numbers.dot_dimension_numbers, numbers.rhs_group_dimensions
@@ -88,7 +90,7 @@ class RaggedDotGeneral(Primitive):
             shape = (group_sizes.shape[-1], *shape)
         return (ShapedArray(shape, output_dtype("ragged_dot_general", lhs.dtype, rhs.dtype, preferred_element_type)),)
 
-    def lower(self, ctx: Any, lhs: object, rhs: object, group_sizes: Any, **params: Any) -> Any:
+    def lower(self, ctx: Context, lhs: object, rhs: object, group_sizes: Value, **params: object) -> Any:
         return ctx.trace(lambda *xs: (_as_dots(*xs, **params),), lhs, rhs, group_sizes)
 
     def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
@@ -101,11 +103,11 @@ class RaggedDotGeneral(Primitive):
             tangent = array_ops.add_cotangents(tangent, self.call(lhs, tangents[1], sizes, **params)[0])
         return outs, (tangent,)
 
-    def transpose(self, cts: Sequence[object], lhs: Array, rhs: Array, group_sizes: Any, **params: Any) -> Any:
+    def transpose(self, cts: Sequence[object], lhs: Array, rhs: Array, group_sizes: Array | Undefined, **params: object) -> Any:
         jaxpr, consts = _staged(_as_dots, (lhs, rhs, group_sizes), params)
         return backward_pass(jaxpr, consts, (lhs, rhs, group_sizes), cts)
 
-    def batch(self, axis: Axis, args: Sequence[object], dims: Dims, **params: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[object], dims: Dims, **params: object) -> Any:
         return batch_flat(lambda *xs: (_as_dots(*xs, **params),), axis, args, dims)
 
 
@@ -118,7 +120,7 @@ def _staged(f: Callable[..., object], args: Sequence[Array], params: Params) -> 
     return stage_flat(lambda *xs: (f(*xs, **params),), avals)
 
 
-def _check_ragged(lhs: Array, rhs: Array, group_sizes: Any, numbers: RaggedDotDimensionNumbers) -> None:
+def _check_ragged(lhs: ShapedArray, rhs: ShapedArray, group_sizes: Any, numbers: RaggedDotDimensionNumbers) -> None:
     op = "ragged_dot_general"
     ((_, rhs_contract), (lhs_batch, rhs_batch)), ragged, groups = numbers
     if not dtypes.issubdtype(group_sizes.dtype, np.integer):
@@ -148,8 +150,8 @@ def _check_ragged(lhs: Array, rhs: Array, group_sizes: Any, numbers: RaggedDotDi
 
 
 def _as_dots(lhs: Any, rhs: Any, group_sizes: Any, *, ragged_dot_dimension_numbers: Any,
-             precision: Any, preferred_element_type: Any, group_offset: Any = None,
-             out_sharding: Any = None) -> Any:
+             precision: object, preferred_element_type: Any, group_offset: Any = None,
+             out_sharding: object = None) -> Any:
     """The product as one dot_general of lhs repeated for each group, with zeros outside the group."""
     numbers = ragged_dot_dimension_numbers
     ((lhs_contract, rhs_contract), (lhs_batch, rhs_batch)), (ragged,), groups = numbers
@@ -238,7 +240,7 @@ class ScaledDot(Primitive):
     __slots__ = ()
     name = "scaled_dot"
 
-    def types(self, lhs: Any, rhs: Any, lhs_scale: Any, rhs_scale: Any, *, dimension_numbers: Any,
+    def types(self, lhs: ShapedArray, rhs: ShapedArray, lhs_scale: ShapedArray, rhs_scale: ShapedArray, *, dimension_numbers: Any,
               preferred_element_type: Any) -> Any:
         for side, x, scale, contract in zip(("LHS", "RHS"), (lhs, rhs), (lhs_scale, rhs_scale), dimension_numbers[0], strict=True):
             _check_scale(side, x, scale, contract)
@@ -247,17 +249,17 @@ class ScaledDot(Primitive):
                                      dimension_numbers=dimension_numbers, **operand)
         return (out.update(dtype=preferred_element_type, weak_type=False),)
 
-    def lower(self, ctx: Any, *xs: Any, **params: Any) -> Any:
+    def lower(self, ctx: Context, *xs: Value, **params: object) -> Any:
         return ctx.trace(lambda *ys: (_scaled(*ys, **params),), *xs)
 
-    def batch(self, axis: Axis, args: Sequence[object], dims: Dims, **params: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[object], dims: Dims, **params: object) -> Any:
         return batch_flat(lambda *xs: (_scaled(*xs, **params),), axis, args, dims)
 
 
 scaled_dot_p = ScaledDot()
 
 
-def _check_scale(side: str, x: Array, scale: Array, contract: Any) -> None:
+def _check_scale(side: str, x: ShapedArray, scale: ShapedArray, contract: Any) -> None:
     if scale.ndim != x.ndim:
         raise TypeError(f"scaled_dot: {side} scale must have the rank of its operand.\n    operand: {x}\n    scale: {scale}")
     for d, (size, parts) in enumerate(zip(x.shape, scale.shape, strict=True)):

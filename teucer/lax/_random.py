@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from teucer._core.primitive import Axis
     from teucer._core.typing import ArrayLike, Dims, DTypeLike, Size
     from teucer._lower.context import Context
+    from teucer._lower.value import Value
 
 __all__ = ["RandomAlgorithm", "rng_bit_generator", "rng_bit_generator_p", "rng_uniform", "rng_uniform_p", "threefry2x32_p"]
 
@@ -49,7 +50,7 @@ class Threefry2x32(Primitive):
     name = "threefry2x32"
     multiple_results = True
 
-    def types(self, k0: Any, k1: Any, x0: Any, x1: Any) -> Any:
+    def types(self, k0: ShapedArray, k1: ShapedArray, x0: ShapedArray, x1: ShapedArray) -> Any:
         avals = (k0, k1, x0, x1)
         if any(aval.dtype != UINT32 for aval in avals):
             raise TypeError(f"Arguments to threefry2x32 must have uint32 type, got {[str(a) for a in avals]}")
@@ -59,10 +60,10 @@ class Threefry2x32(Primitive):
 
     shard = partition.aligned
 
-    def lower(self, ctx: Any, k0: Any, k1: Any, x0: Any, x1: Any) -> Any:
+    def lower(self, ctx: Context, k0: Value, k1: Value, x0: Value, x1: Value) -> Any:
         aval = ctx.avals_out[0]
 
-        def op(name: str, x: Array, y: Array) -> Any:
+        def op(name: str, x: Value, y: Value) -> Any:
             return ctx.op1(f"stablehlo.{name}", (x, y), aval)
 
         splats: dict[int, Any] = {}
@@ -98,7 +99,7 @@ class Threefry2x32(Primitive):
     padded = Primitive.through
 
 
-def _spread(ctx: Any, x: Any, shape: Any) -> Any:
+def _spread(ctx: Context, x: Value, shape: Sequence[Size]) -> Any:
     """A value broadcast as NumPy does."""
     if x.shape == shape:
         return x
@@ -143,8 +144,8 @@ class RngBitGenerator(Primitive):
     def shard(self, key: ShapedArray, **params: object) -> Any:
         return Labels([()], [()])
 
-    def lower(self, ctx: Context, key: Any, *, shape: Sequence[Size], dtype: DTypeLike,
-              algorithm: Any, out_sharding: object = None) -> Any:
+    def lower(self, ctx: Context, key: Value, *, shape: Sequence[Size], dtype: DTypeLike,
+              algorithm: object, out_sharding: object = None) -> Any:
         name = RandomAlgorithm(algorithm).name.removeprefix("RNG_")
         out = ctx.avals_out[1]
         wide = ShapedArray((2,), np.dtype("uint64"))
@@ -155,7 +156,7 @@ class RngBitGenerator(Primitive):
         words = hlo.bitcast_convert(ctx, state, ShapedArray((2, 2), UINT32))
         return hlo.reshape(ctx, words, (4,)), bits
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Any, *, shape: Sequence[Size], **params: object) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, shape: Sequence[Size], **params: object) -> Any:
         keys = array_ops.moveaxis(args[0], dims[0], 0)
         first, bits = self.call(index_in_dim(keys, 0, 0, False), shape=(axis.size, *shape), **params)
         return (dynamic_update_index_in_dim(keys, first, 0, 0), bits), (0, 0)
@@ -176,7 +177,7 @@ class RngUniform(Primitive):
             raise ValueError(f"Arguments to rng_uniform must be scalars; got shapes {a.shape} and {b.shape}.")
         return (ShapedArray(shape, a.dtype),)
 
-    def lower(self, ctx: Any, a: Any, b: object, *, shape: Sequence[Size]) -> Any:
+    def lower(self, ctx: Context, a: Value, b: object, *, shape: Sequence[Size]) -> Any:
         sizes = ctx.constant(np.asarray(shape, np.int64))
         return (ctx.op1("stablehlo.rng", (a, b, sizes), ctx.avals_out[0],
                         "rng_distribution = #stablehlo<rng_distribution UNIFORM>"),)
@@ -188,7 +189,7 @@ rng_uniform_p = RngUniform()
 
 
 def rng_bit_generator(key: ArrayLike, shape: Sequence[Size], dtype: DTypeLike = np.uint32,
-                      algorithm: Any = RandomAlgorithm.RNG_DEFAULT, *,
+                      algorithm: object = RandomAlgorithm.RNG_DEFAULT, *,
                       out_sharding: object = None) -> Any:
     """Random bits by XLA's generator, and the key with which to go on: (new key, bits).
 

@@ -24,7 +24,7 @@ from teucer.lax._structure import reshape_p
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
-    from teucer._core.typing import Array, ArrayLike, Dims, Size
+    from teucer._core.typing import Array, ArrayLike, Dims, Params, Size
     from teucer._lower.context import Context
 
 __all__ = ["Generator", "KeyDType", "key_dtype_of", "random_bits_p", "random_clone_p", "random_fold_in_p", "random_seed_p",
@@ -107,7 +107,7 @@ def key_impl(aval: ShapedArray, name: str) -> Any:
     return aval.dtype._impl
 
 
-def _traced(ctx: Context, f: Callable[..., object], *values: Any) -> Any:
+def _traced(ctx: Context, f: Callable[..., object], *values: Value) -> Any:
     """Write f of the words behind keys; its result has the type that the equation says."""
     (aval,) = ctx.avals_out
     words = [Value(v.name, v.aval.physical) for v in values]
@@ -133,7 +133,7 @@ class KeyPrimitive(Primitive):
     padded = Primitive.through
 
 
-def _padded_draw(primitive: Primitive, sizes: Any, args: Sequence[Array], outs: Any, shape: Any, params: Any) -> Any:
+def _padded_draw(primitive: Primitive, sizes: Any, args: Sequence[Array], outs: Any, shape: Sequence[Size], params: Params) -> Any:
     """What a key gives for an array of dynamic shape: element i is drawn by its number i, whatever the size."""
     (keys,) = args
     if is_constant(shape):
@@ -154,7 +154,7 @@ class RandomSeed(KeyPrimitive):
     __slots__ = ()
     name = "random_seed"
 
-    def types(self, seeds: Any, *, impl: Generator) -> Any:
+    def types(self, seeds: ShapedArray, *, impl: Generator) -> Any:
         if not dtypes.issubdtype(seeds.dtype, np.integer):
             raise TypeError(f"PRNG key seed must be an integer; got {seeds}")
         return (ShapedArray(seeds.shape, key_dtype_of(impl)),)
@@ -193,7 +193,7 @@ class RandomFoldIn(KeyPrimitive):
     __slots__ = ()
     name = "random_fold_in"
 
-    def types(self, keys: ShapedArray, msgs: Any) -> Any:
+    def types(self, keys: ShapedArray, msgs: ShapedArray) -> Any:
         key_impl(keys, "random_fold_in")
         if keys.ndim != msgs.ndim or any(a != b and 1 not in (a, b) for a, b in zip(keys.shape, msgs.shape, strict=True)):
             raise TypeError(f"random_fold_in: keys and numbers must have as many axes, of one size or 1, got {keys} and {msgs} "
@@ -253,14 +253,14 @@ class RandomWrap(KeyPrimitive):
     __slots__ = ()
     name = "random_wrap"
 
-    def types(self, words: Any, *, impl: Generator) -> Any:
+    def types(self, words: ShapedArray, *, impl: Generator) -> Any:
         n = len(impl.key_shape)
         if words.dtype != UINT32 or words.shape[words.ndim - n:] != impl.key_shape:
             raise TypeError(f"random_wrap: words of shape (..., {', '.join(map(str, impl.key_shape))}) and dtype uint32 are "
                             f"required, got {words}.")
         return (ShapedArray(words.shape[:words.ndim - n], key_dtype_of(impl)),)
 
-    def shard(self, words: Any, *, impl: Generator, **params: object) -> Any:
+    def shard(self, words: ShapedArray, *, impl: Generator, **params: object) -> Any:
         n = words.ndim - len(impl.key_shape)
         return leading(n, (words,))
 

@@ -34,7 +34,11 @@ from teucer.lax._structure import check_axes, reduce_sum_p
 
 if TYPE_CHECKING:
     from teucer._core.jaxpr import Jaxpr
+    from teucer._core.types import Zero
     from teucer._core.typing import Aval, Dims
+    from teucer._dynamic.padding import Sizes
+    from teucer._lower.context import Context
+    from teucer._lower.value import Value
 
 __all__ = ["Reduction", "reduce", "reduce_and", "reduce_and_p",
            "reduce_max", "reduce_max_p", "reduce_min", "reduce_min_p", "reduce_or", "reduce_or_p", "reduce_p",
@@ -44,7 +48,7 @@ __all__ = ["Reduction", "reduce", "reduce_and", "reduce_and_p",
 ORDERED = Accepts((np.number, np.bool_))
 
 
-def scalar_body(ctx: Any, op: str) -> Callable[..., Any]:
+def scalar_body(ctx: Context, op: str) -> Callable[..., Any]:
     """The body of a reduction by a StableHLO operation; complex numbers are ordered by real part, then imaginary."""
     def body(a: Any, b: Any) -> Any:
         if op in ("maximum", "minimum") and a.dtype.kind == "c":
@@ -63,7 +67,7 @@ class Reduction(Primitive):
     def __init__(self, name: str, op: str, accepts: Accepts, refusal: str = "") -> None:
         self.name, self.op, self.accepts, self.refusal = name, op, accepts, refusal
 
-    def types(self, x: Any, *, axes: Any) -> Any:
+    def types(self, x: ShapedArray, *, axes: Sequence[int]) -> Any:
         check_axes(x, axes)
         if x.dtype not in self.accepts:
             raise TypeError(f"{self.refusal}, got {x.dtype}." if self.refusal else
@@ -73,18 +77,18 @@ class Reduction(Primitive):
     def shard(self, x: ShapedArray, *, axes: Sequence[int], **params: object) -> Any:
         return Labels([every(x)], [kept(x, axes)])
 
-    def lower(self, ctx: Any, x: Any, *, axes: Sequence[int]) -> Any:
+    def lower(self, ctx: Context, x: Value, *, axes: Sequence[int]) -> Any:
         init = ctx.constant(identity_of(self.op, x.dtype), x.dtype)
         bits = self.op in ("and", "or", "xor") and (self.op == "xor" or x.dtype != np.bool_)
         if bits or (x.dtype.kind == "c" and self.op in ("maximum", "minimum")):
             x = ctx.whole(x, axes)  # devices have no such reductions between them
         return hlo.reduce(ctx, [x], [init], axes, scalar_body(ctx, self.op))
 
-    def batch(self, axis: object, args: Any, dims: Any, *, axes: Any) -> Any:
+    def batch(self, axis: object, args: Sequence[Array], dims: Dims, *, axes: Sequence[int]) -> Any:
         (dim,) = dims
         return self.call(*args, axes=bumped(axes, dim)), (dim - sum(a < dim for a in axes),)
 
-    def padded(self, sizes: Any, args: Sequence[object], avals: Sequence[Aval], outs: Sequence[Array], *, axes: object) -> Any:
+    def padded(self, sizes: Sizes, args: Sequence[object], avals: Sequence[Aval], outs: Sequence[Array], *, axes: object) -> Any:
         return self.call(sizes.mask(*args, *avals, identity_of(self.op, avals[0].dtype), axes), axes=axes)
 
 
@@ -94,7 +98,7 @@ class Extreme(Reduction):
 
     __slots__ = ()
 
-    def jvp(self, primals: Any, tangents: Any, *, axes: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[Array | Zero], *, axes: Sequence[int]) -> Any:
         (x,), (t,) = primals, tangents
         outs = self.call(x, axes=axes)
         shape = [1 if i in axes else d for i, d in enumerate(np.shape(x))]
@@ -110,7 +114,7 @@ class Product(Reduction):
 
     __slots__ = ()
 
-    def jvp(self, primals: Any, tangents: Any, *, axes: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[Array | Zero], *, axes: Sequence[int]) -> Any:
         (x,), (t,) = primals, tangents
         outs = self.call(x, axes=axes)
         if not axes:
@@ -136,7 +140,8 @@ class Reduce(Primitive):
     name = "reduce"
     multiple_results = True
 
-    def types(self, *operands: Any, computation: Callable[..., object], jaxpr: Any, dimensions: Any) -> Any:
+    def types(self, *operands: ShapedArray, computation: Callable[..., object], jaxpr: ClosedJaxpr,
+              dimensions: Sequence[int]) -> Any:
         n = len(operands) // 2
         xs, inits = operands[:n], operands[n:]
         if any(init.shape for init in inits):
@@ -155,7 +160,7 @@ class Reduce(Primitive):
     def shard(self, *operands: ShapedArray, dimensions: Sequence[int], **params: object) -> Any:
         return Labels([every(x) for x in operands], [kept(operands[0], dimensions)])
 
-    def lower(self, ctx: Any, *values: Any, computation: Callable[..., object], jaxpr: ClosedJaxpr,
+    def lower(self, ctx: Context, *values: Value, computation: Callable[..., object], jaxpr: ClosedJaxpr,
               dimensions: Sequence[int]) -> Any:
         n = len(values) // 2
         xs = [ctx.whole(x, dimensions) for x in values[:n]]  # devices have no reductions of any kind between them
@@ -178,7 +183,7 @@ class Reduce(Primitive):
         outs = self.call(*xs, *args[n:], jaxpr=jaxpr, dimensions=bumped(dimensions, at), **params)
         return outs, (at - sum(d < at for d in dimensions),) * n
 
-    def padded(self, sizes: Any, args: Sequence[Array], avals: Sequence[Aval],
+    def padded(self, sizes: Sizes, args: Sequence[Array], avals: Sequence[Aval],
                outs: Sequence[Array], *, jaxpr: ClosedJaxpr, dimensions: object,
                **params: object) -> Any:
         n = len(args) // 2
@@ -188,7 +193,7 @@ class Reduce(Primitive):
         return self.call(*args[:n], inside, *args[n:], np.bool_(True), jaxpr=guarded(jaxpr), dimensions=dimensions, **params)[:n]
 
 
-def _reduce_by_halves(jaxpr: Any, operands: Sequence[Any], dimensions: Sequence[int]) -> list[Any]:
+def _reduce_by_halves(jaxpr: Jaxpr, operands: Sequence[Any], dimensions: Sequence[int]) -> list[Any]:
     """What `reduce` computes, from whole arrays and with operations that can be transformed."""
     n = len(operands) // 2
 
@@ -230,7 +235,7 @@ def guarded(jaxpr: ClosedJaxpr) -> ClosedJaxpr:
     return made
 
 
-def check_computation(op: str, jaxpr: Any, avals: Sequence[Any]) -> None:
+def check_computation(op: str, jaxpr: Jaxpr, avals: Sequence[ShapedArray]) -> None:
     """Raise if a reduction's computation does not return scalars of the dtypes that it takes."""
     outs = jaxpr.out_avals
     if len(outs) != len(avals):

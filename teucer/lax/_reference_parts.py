@@ -58,7 +58,7 @@ def by_types(self: object, *avals: ShapedArray, **params: object) -> None:
     """The rule `shard`: types of results say how they are laid out."""
 
 
-def by_parts(self: Any, operands: Sequence[object], avals: Sequence[Any], **params: Any) -> Any:
+def by_parts(self: Any, operands: Sequence[object], avals: Sequence[ShapedArray], **params: object) -> Any:
     """The rule `on_low`: a reference to a value of a high type is one to each value of which that is made."""
     outs = [self.call(*parts, **params) for parts in zip(*map(low_values, operands, avals), strict=True)]
     return tuple([a.raise_val(*column) for a, column in zip(self.types(*avals, **params), zip(*outs, strict=True), strict=True)])

@@ -69,7 +69,7 @@ class _OnReference(Primitive):
             raise TypeError(f"{self.name}: operand 0 is no reference (C1).\n    ref: {ref}")
         return ref
 
-    def check_value(self, part: Any, value: Array, ref: RefType) -> None:
+    def check_value(self, part: Any, value: ShapedArray, ref: RefType) -> None:
         if part.is_high:
             if part != value:
                 raise TypeError(f"{self.name}: a value of type {value} is written to a reference to values of type {part}. (C2)")
@@ -95,7 +95,7 @@ class Get(_OnReference):
     __slots__ = ()
     name = "get"
 
-    def types(self, ref: object, *places: Any, views: Views) -> Any:
+    def types(self, ref: object, *places: ShapedArray, views: Views) -> Any:
         return (_part_aval(self.check(ref).inner, views, places),)
 
     def effects(self, ref: object, *places: ShapedArray, views: Views) -> Any:
@@ -112,12 +112,12 @@ class Get(_OnReference):
             return self.call(ref, *places, views=views)
         return (read_part(ref.read(), *places, views=views),)
 
-    def jvp(self, primals: Sequence[Array], tangents: Any, *, views: Views) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[Array | Zero], *, views: Views) -> Any:
         outs = self.call(*primals, views=views)
         t = _tangent_of(tangents[0])
         return outs, (typeof(outs[0]).zero,) if t is None else self.call(t, *primals[1:], views=views)
 
-    def transpose(self, cts: Sequence[object], ref: Any, *places: object, views: Views) -> Any:
+    def transpose(self, cts: Sequence[object], ref: Array | Undefined, *places: object, views: Views) -> Any:
         addupdate_p.call(ref.ref(), array_ops.instantiate(cts[0]), *places, views=views)
         return (None,) * (1 + len(places))
 
@@ -126,7 +126,7 @@ class Get(_OnReference):
         outs, out_dims = batch_flat(lambda x, *places: [read_part(x, *places, views=views)], axis, (whole, *args[1:]), dims)
         return outs, tuple(out_dims)
 
-    def text(self, printer: Any, eqn: Eqn, used: object) -> str:
+    def text(self, printer: object, eqn: Eqn, used: object) -> str:
         return f"{printer.binder(eqn.outvars[0], used)} <- {_part_text(printer, eqn.invars[0], eqn.invars[1:], eqn.params)}"
 
 
@@ -137,7 +137,7 @@ class Swap(_OnReference):
     __slots__ = ()
     name = "swap"
 
-    def types(self, ref: Any, value: Any, *places: Any, views: Views) -> Any:
+    def types(self, ref: ShapedArray, value: ShapedArray, *places: ShapedArray, views: Views) -> Any:
         part = _part_aval(self.check(ref).inner, views, places)
         self.check_value(part, value, ref)
         return (part,)
@@ -167,7 +167,7 @@ class Swap(_OnReference):
             return outs, (typeof(outs[0]).zero,)
         return outs, self.call(t, array_ops.instantiate(tangents[1]), *primals[2:], views=views)
 
-    def transpose(self, cts: Sequence[object], ref: Any, value: ArrayLike, *places: object, views: Views) -> Any:
+    def transpose(self, cts: Sequence[object], ref: Array | Undefined, value: ArrayLike, *places: object, views: Views) -> Any:
         (ct,) = self.call(ref.ref(), array_ops.instantiate(cts[0]), *places, views=views)
         return (None, ct if type(value) is Undefined else None, *(None,) * len(places))
 
@@ -176,7 +176,7 @@ class Swap(_OnReference):
         _write_batch("set", axis, args, dims, views)
         return old, dim
 
-    def text(self, printer: Any, eqn: Eqn, used: Any) -> str:
+    def text(self, printer: object, eqn: Eqn, used: Any) -> str:
         part = _part_text(printer, eqn.invars[0], eqn.invars[2:], eqn.params)
         value, (old,) = printer.name(eqn.invars[1]), eqn.outvars
         if type(old).__name__ == "DropVar" or (used is not None and old not in used):
@@ -192,7 +192,7 @@ class AddUpdate(_OnReference):
     name = "addupdate"
     multiple_results = True
 
-    def types(self, ref: Any, value: Any, *places: Any, views: Views) -> Any:
+    def types(self, ref: ShapedArray, value: ShapedArray, *places: ShapedArray, views: Views) -> Any:
         self.check_value(_part_aval(self.check(ref).inner, views, places), value, ref)
         return ()
 
@@ -226,11 +226,11 @@ class AddUpdate(_OnReference):
         _write_batch("add", axis, args, dims, views)
         return (), ()
 
-    def text(self, printer: Any, eqn: Eqn, used: object) -> str:
+    def text(self, printer: object, eqn: Eqn, used: object) -> str:
         return f"{_part_text(printer, eqn.invars[0], eqn.invars[2:], eqn.params)} += {printer.name(eqn.invars[1])}"
 
 
-def _part_text(printer: Any, ref: object, places: Sequence[Any], params: Params) -> str:
+def _part_text(printer: object, ref: object, places: Sequence[Any], params: Params) -> str:
     return parts_of["text"](printer.name(ref), params["views"],
                           [str(p.val) if type(p).__name__ == "Literal" else printer.name(p) for p in places])
 
@@ -268,7 +268,7 @@ def _made(ref: object) -> str:
     return f"\n    the reference was made at {ref.origin()}" if hasattr(ref, "origin") and ref.origin() else ""
 
 
-def _write_batch(operation: str, axis: Any, args: Sequence[Array], dims: Any, views: Views) -> None:
+def _write_batch(operation: str, axis: Any, args: Sequence[Array], dims: Dims, views: Views) -> None:
     """Write a batch of values at a batch of places: the whole array is read and written."""
     ref, value, *places = args
     aval = typeof(ref)
@@ -398,12 +398,12 @@ class Freeze(_OnReference):
         ref.gone = "frozen"
         return (value,)
 
-    def jvp(self, primals: Sequence[Array], tangents: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[Array | Zero]) -> Any:
         outs = self.call(*primals)
         t = _tangent_of(tangents[0])
         return outs, (typeof(outs[0]).zero,) if t is None else self.call(t)
 
-    def transpose(self, cts: Sequence[object], ref: Any) -> Any:
+    def transpose(self, cts: Sequence[object], ref: Array | Undefined) -> Any:
         ref.begin(cts[0])
         return (None,)
 
@@ -437,7 +437,7 @@ class FreeRef(_OnReference):
         ref.gone = "freed"
         return ()
 
-    def jvp(self, primals: Sequence[Array], tangents: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[Array | Zero]) -> Any:
         self.call(*primals)
         if _tangent_of(tangents[0]) is not None:
             self.call(tangents[0])

@@ -19,8 +19,11 @@ from teucer.lax import _structure
 from teucer.lax._families import operands
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Aval
+    from teucer._core.primitive import Axis
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import Aval, Dims
     from teucer._lower.context import Context
+    from teucer._lower.value import Value
 
 __all__ = ["select", "select_n", "select_n_p", "where_else"]
 
@@ -38,7 +41,7 @@ class SelectN(Primitive):
     linear_in = "cases"
     cost = CHEAP
 
-    def types(self, which: Aval, *cases: Any) -> Any:
+    def types(self, which: Aval, *cases: ShapedArray) -> Any:
         if not cases:
             raise TypeError("select must have at least one case (C1).")
         first = cases[0]
@@ -63,7 +66,7 @@ class SelectN(Primitive):
 
     shard = partition.aligned
 
-    def lower(self, ctx: Context, which: Any, *cases: Any) -> Any:
+    def lower(self, ctx: Context, which: Value, *cases: Value) -> Any:
         if len(cases) == 1:
             return cases
         if which.dtype == np.bool_:
@@ -91,7 +94,7 @@ class SelectN(Primitive):
         return None, *(self.call(which, *(ct if i == j else zero for j in range(len(cases))))[0]
                        if type(case) is Undefined else None for i, case in enumerate(cases))
 
-    def batch(self, axis: Any, args: Sequence[object], dims: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[object], dims: Dims) -> Any:
         which, *cases = args
         at, *case_dims = dims
         first = next((d for d in case_dims if d is not None), at if typeof(which).ndim > 1 else 0)

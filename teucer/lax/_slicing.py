@@ -25,7 +25,9 @@ from teucer.lax._structure import Linear, canonical_axis
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
     from teucer._core.typing import Dims, DTypeLike, Size
+    from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
+    from teucer._lower.value import Value
 
 __all__ = ["index_in_dim", "pad", "pad_p", "slice", "slice_in_dim", "slice_p"]
 
@@ -41,7 +43,7 @@ class Slice(Linear):
     name = "slice"
     cost = FUSED
 
-    def types(self, x: Any, *, start_indices: Any, limit_indices: Any, strides: Sequence[int]) -> Any:
+    def types(self, x: ShapedArray, *, start_indices: Any, limit_indices: Any, strides: Sequence[int]) -> Any:
         steps = (1,) * x.ndim if strides is None else strides
         _check_slice(x, tuple(start_indices), tuple(limit_indices), tuple(steps))
         shape = tuple(ceil_div(b - a, s) if s != 1 else b - a
@@ -50,7 +52,7 @@ class Slice(Linear):
 
     shard = partition.aligned
 
-    def lower(self, ctx: Context, x: Any, *, start_indices: Sequence[int], limit_indices: Sequence[int],
+    def lower(self, ctx: Context, x: Value, *, start_indices: Sequence[int], limit_indices: Sequence[int],
               strides: Sequence[int]) -> Any:
         (aval,) = ctx.avals_out
         if 0 in aval.shape:
@@ -58,8 +60,8 @@ class Slice(Linear):
             return (hlo.splat(ctx, 0, aval.strengthen()),)
         return (hlo.slice(ctx, x, start_indices, limit_indices, strides or (1,) * len(start_indices)),)
 
-    def transpose(self, cts: Any, x: Any, *, start_indices: Any, limit_indices: Any,
-                  strides: Any) -> Any:
+    def transpose(self, cts: Sequence[Array | Zero], x: Array | Undefined, *, start_indices: Any, limit_indices: Any,
+                  strides: Sequence[int]) -> Any:
         (ct,) = cts
         config = []
         for n, m, start, stride in zip(x.aval.shape, np.shape(ct), start_indices, strides or (1,) * len(start_indices),
@@ -80,7 +82,7 @@ class Slice(Linear):
         whole = limit_indices == x.aval.shape and _is_at_origin(start_indices) and (strides is None or set(strides) <= {1})
         return x if whole else None
 
-    def padded(self, sizes: Any, args: Sequence[object], avals: Sequence[ShapedArray], outs: Any, *,
+    def padded(self, sizes: Sizes, args: Sequence[object], avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], *,
                start_indices: Sequence[object], limit_indices: Sequence[int],
                strides: Sequence[int]) -> Any:
         steps = strides or (1,) * len(start_indices)
@@ -97,7 +99,7 @@ def _is_at_origin(starts: Sequence[object]) -> bool:
     return not any(is_symbolic(a) or a for a in starts)
 
 
-def _check_slice(x: Array, starts: Any, limits: Any, strides: Sequence[int]) -> None:
+def _check_slice(x: ShapedArray, starts: Any, limits: Any, strides: Sequence[int]) -> None:
     """Raise TypeError if a slice does not fit its operand."""
     if len(starts) != x.ndim:
         raise TypeError("slice start_indices must have length equal to the number of dimensions of the operand, got indices "
@@ -133,7 +135,7 @@ class Pad(Primitive):
     linear_in = (0, 1)
     cost = FUSED
 
-    def types(self, x: ShapedArray, value: ShapedArray, *, padding_config: Any) -> Any:
+    def types(self, x: ShapedArray, value: ShapedArray, *, padding_config: Sequence[tuple[int, int, int]]) -> Any:
         if x.dtype != value.dtype:
             raise TypeError(f"pad operand and padding_value must be same dtype: got {x.dtype} and {value.dtype}.")
         if value.shape:
@@ -153,7 +155,7 @@ class Pad(Primitive):
 
     shard = partition.aligned
 
-    def lower(self, ctx: Context, x: Any, value: Any, *, padding_config: Any) -> Any:
+    def lower(self, ctx: Context, x: Value, value: Value, *, padding_config: Sequence[tuple[int, int, int]]) -> Any:
         low, high, interior = zip(*padding_config, strict=True) if padding_config else ((), (), ())
         aval = ctx.avals_out[0].strengthen()
         if not any(i != 0 and min(a, b) < 0 for a, b, i in padding_config):
@@ -170,7 +172,8 @@ class Pad(Primitive):
             return outs, (typeof(outs[0]).zero,)
         return outs, self.call(*map(array_ops.instantiate, tangents), padding_config=padding_config)
 
-    def transpose(self, cts: Any, x: Any, value: Any, *, padding_config: Any) -> Any:
+    def transpose(self, cts: Sequence[Array | Zero], x: Array | Undefined, value: Array | Undefined,
+                  *, padding_config: Sequence[tuple[int, int, int]]) -> Any:
         (ct,) = cts
         ct_x = _unpadded(ct, (x.aval if type(x) is Undefined else typeof(x)).shape, padding_config)
         if type(value) is not Undefined:
@@ -179,7 +182,7 @@ class Pad(Primitive):
         rest = _elementwise.sub(_structure.reduce_sum(ct, axes), _structure.reduce_sum(ct_x, axes))
         return (ct_x if type(x) is Undefined else None), rest
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, padding_config: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, padding_config: Sequence[tuple[int, int, int]]) -> Any:
         (x, value), (dim, value_dim) = args, dims
         at = 0 if dim is None else dim
         config = (*padding_config[:at], (0, 0, 0), *padding_config[at:])
@@ -196,7 +199,9 @@ class Pad(Primitive):
         (inside,) = self.call(inside, _structure.full((), False, np.dtype(bool)), padding_config=config)
         return (_elementwise.select(inside, padded, _structure.broadcast_to(value, np.shape(padded), (at,))),), (at,)
 
-    def padded(self, sizes: Any, args: Sequence[Array], avals: Sequence[ShapedArray], outs: Any, *, padding_config: Any) -> Any:
+    def padded(self, sizes: Sizes, args: Sequence[Array], avals: Sequence[ShapedArray],
+               outs: Sequence[ShapedArray], *,
+               padding_config: Sequence[tuple[int, int, int]]) -> Any:
         (x, value), (aval, _) = args, avals
         if not is_constant([interior for _, _, interior in padding_config]):
             sizes.refuse("the number of holes between elements is dynamic")
@@ -211,7 +216,7 @@ class Pad(Primitive):
         return (sizes.window(y, starts, outs[0].shape, value),)
 
 
-def _unpadded(ct: Any, shape: Sequence[Size], padding_config: Any) -> Any:
+def _unpadded(ct: Any, shape: Sequence[Size], padding_config: Sequence[tuple[int, int, int]]) -> Any:
     """The cotangent of the operand of pad: its elements from among the padding; zeros for those that were cut off."""
     zero = _structure.full((), 0, typeof(ct).dtype)
     strides = tuple(interior + 1 for _, _, interior in padding_config)

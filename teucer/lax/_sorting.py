@@ -29,7 +29,9 @@ from teucer.lax._structure import canonical_axis, full
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
     from teucer._core.typing import Aval, Dims, Size
+    from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
+    from teucer._lower.value import Value
 
 __all__ = ["approx_max_k", "approx_min_k", "approx_top_k_p", "sort", "sort_key_val", "sort_p", "take_along", "top_k",
            "top_k_p"]
@@ -66,7 +68,7 @@ class Sort(Primitive):
     name = "sort"
     multiple_results = True
 
-    def types(self, *xs: Any, dimension: Any, is_stable: object, num_keys: Any) -> Any:
+    def types(self, *xs: ShapedArray, dimension: int, is_stable: object, num_keys: int) -> Any:
         if any(x.shape != xs[0].shape for x in xs):
             raise TypeError(f"Arguments to sort must have equal shapes, got: {' '.join(str(x.shape) for x in xs)}")
         canonical_axis(dimension, xs[0].ndim, "sort")
@@ -79,7 +81,7 @@ class Sort(Primitive):
         labels = whole(xs[0], (dimension,))
         return Labels([labels] * len(xs), [labels])
 
-    def lower(self, ctx: Context, *xs: Any, dimension: Any, is_stable: Any, num_keys: Any) -> Any:
+    def lower(self, ctx: Context, *xs: Value, dimension: int, is_stable: bool, num_keys: int) -> Any:
         if len(xs) == 1 and ctx.target.sorts_integers and xs[0].dtype in _AS_INTEGERS:
             return (_sort_as_integers(ctx, xs[0], dimension),)
 
@@ -96,18 +98,18 @@ class Sort(Primitive):
 
         return hlo.sort(ctx, xs, dimension, is_stable, before)
 
-    def jvp(self, primals: Sequence[Array], tangents: Any, *, dimension: Any, **params: object) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[Array | Zero], *, dimension: int, **params: object) -> Any:
         places = broadcasted_iota(np.int32, np.shape(primals[0]), dimension)
         *outs, places = self.call(*primals, places, dimension=dimension, **params)
         return tuple(outs), _taken(tangents, [typeof(y) for y in outs], places, dimension)
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, dimension: Any, **params: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, dimension: int, **params: object) -> Any:
         at = next(d for d in dims if d is not None)
         xs = [array_ops.to_axis(x, d, axis.size, at) for x, d in zip(args, dims, strict=True)]
         return self.call(*xs, dimension=dimension + (dimension >= at), **params), (at,) * len(xs)
 
-    def padded(self, sizes: Any, args: Sequence[object], avals: Sequence[Aval],
-               outs: Sequence[Array], *, dimension: Any, num_keys: Any, is_stable: Any) -> Any:
+    def padded(self, sizes: Sizes, args: Sequence[object], avals: Sequence[Aval],
+               outs: Sequence[Array], *, dimension: int, num_keys: int, is_stable: bool) -> Any:
         inside = sizes.inside(avals[0].shape, (dimension,))
         if inside is None:
             return self.call(*args, dimension=dimension, num_keys=num_keys, is_stable=is_stable)
@@ -118,7 +120,7 @@ class Sort(Primitive):
 _AS_INTEGERS = {np.dtype(np.float32): np.dtype(np.int32), np.dtype(np.float64): np.dtype(np.int64)}
 
 
-def _sort_as_integers(ctx: Context, x: Any, dimension: int) -> Any:
+def _sort_as_integers(ctx: Context, x: Value, dimension: int) -> Any:
     """Floats sorted by their bits as integers of the same order. XLA's CPU backend has a fast path for integers: a third of
     the time. Nothing tells equal elements apart but the sign of zero: -0 comes before 0."""
     kind = _AS_INTEGERS[x.dtype]
@@ -140,7 +142,7 @@ def _order(a: Array) -> str | None:
     return "TOTALORDER" if dtypes.issubdtype(a.dtype, np.floating) else None
 
 
-def _parts(ctx: Any, a: Array, b: Array) -> list[tuple[Any, Any]]:
+def _parts(ctx: Context, a: Value, b: Value) -> list[tuple[Any, Any]]:
     """The pairs of scalars that decide the order of a and b. XLA knows this form of comparison."""
     if a.dtype.kind == "c":
         part = np.finfo(a.dtype).dtype
@@ -152,7 +154,7 @@ def _parts(ctx: Any, a: Array, b: Array) -> list[tuple[Any, Any]]:
     return [(a, b)]
 
 
-def _canonical(ctx: Context, a: Any) -> Any:
+def _canonical(ctx: Context, a: Value) -> Any:
     """A float with one zero and one NaN."""
     zero, nan = ctx.constant(0, a.dtype), ctx.constant(np.nan, a.dtype)
     unsigned = hlo.select(ctx, hlo.compare(ctx, a, zero, "EQ"), zero, a)
@@ -185,7 +187,7 @@ class TopK(Primitive):
     def shard(self, x: ShapedArray, *, axis: int, **params: object) -> Any:
         return Labels([whole(x, (axis,))], [whole(x, (axis,))])
 
-    def lower(self, ctx: Context, x: Any, *, k: int, axis: int) -> Any:
+    def lower(self, ctx: Context, x: Value, *, k: int, axis: int) -> Any:
         values, places = ctx.avals_out
         if 0 in values.shape:
             return hlo.splat(ctx, 0, values.strengthen()), hlo.splat(ctx, 0, places)
@@ -201,11 +203,11 @@ class TopK(Primitive):
         outs = self.call(*primals, k=k, axis=axis)
         return outs, (*_taken(tangents, [typeof(outs[0])], outs[1], axis), typeof(outs[1]).zero)
 
-    def batch(self, mapped: Axis, args: Any, dims: Any, /, *, k: object, axis: Any) -> Any:
+    def batch(self, mapped: Axis, args: Sequence[Array], dims: Dims, /, *, k: object, axis: int) -> Any:
         return self.call(*args, k=k, axis=axis + (axis >= dims[0])), dims * 2
 
-    def padded(self, sizes: Any, args: Sequence[object], avals: Sequence[Aval],
-               outs: Sequence[Array], *, k: Any, axis: object) -> Any:
+    def padded(self, sizes: Sizes, args: Sequence[object], avals: Sequence[Aval],
+               outs: Sequence[Array], *, k: int, axis: object) -> Any:
         # Of equal elements the first come first, and k are in the array.
         return self.call(sizes.mask(*args, *avals, lowest(avals[0].dtype), (axis,)), k=sizes.bounded(k), axis=axis)
 
@@ -222,7 +224,7 @@ class ApproxTopK(Primitive):
     name = "approx_top_k"
     multiple_results = True
 
-    def types(self, x: ShapedArray, *, k: int, reduction_dimension: Any, recall_target: Any,
+    def types(self, x: ShapedArray, *, k: int, reduction_dimension: int, recall_target: Any,
               aggregate_to_topk: object, **params: object) -> Any:
         if k <= 0:
             raise ValueError(f"k must be positive, got {k}")
@@ -241,7 +243,7 @@ class ApproxTopK(Primitive):
         labels = whole(x, (reduction_dimension % x.ndim,))
         return Labels([labels], [labels])
 
-    def lower(self, ctx: Any, x: Any, *, reduction_dimension: Any, is_max_k: object,
+    def lower(self, ctx: Context, x: Value, *, reduction_dimension: int, is_max_k: object,
               **params: object) -> Any:
         axis = canonical_axis(reduction_dimension, len(x.shape), "approx_top_k")
         size = ctx.avals_out[0].shape[axis]
@@ -255,18 +257,18 @@ class ApproxTopK(Primitive):
 
         return ctx.trace(exact, x)
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], *, reduction_dimension: Any, **params: object) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], *, reduction_dimension: int, **params: object) -> Any:
         outs = self.call(*primals, reduction_dimension=reduction_dimension, **params)
         axis = canonical_axis(reduction_dimension, np.ndim(primals[0]), "approx_top_k")
         return outs, (*_taken(tangents, [typeof(outs[0])], outs[1], axis), typeof(outs[1]).zero)
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Any, *, reduction_dimension: Any,
-              **params: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, reduction_dimension: int,
+              **params: object) -> Any:
         at = canonical_axis(reduction_dimension, np.ndim(args[0]) - 1, "approx_top_k")
         return self.call(*args, reduction_dimension=at + (at >= dims[0]), **params), dims * 2
 
-    def padded(self, sizes: Any, args: Sequence[object], avals: Sequence[Aval],
-               outs: Sequence[Array], *, k: Size, reduction_dimension: Any, is_max_k: Any,
+    def padded(self, sizes: Sizes, args: Sequence[object], avals: Sequence[Aval],
+               outs: Sequence[Array], *, k: Size, reduction_dimension: int, is_max_k: Any,
                **params: object) -> Any:
         # As TopK; NaN is behind all floats that are sorted, and of NaNs the first come first.
         x = sizes.mask(*args, *avals, -np.inf if is_max_k else np.nan, (canonical_axis(reduction_dimension, avals[0].ndim),))

@@ -17,6 +17,7 @@ from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
 from teucer._core.typing import Array, ArrayLike
 from teucer._lower import hlo
+from teucer._lower.context import Context, Value
 from teucer.lax._arithmetic import (
     abs,
     add,
@@ -52,12 +53,10 @@ from teucer.lax._programs import traced, until_converged, widened
 from teucer.lax._selection import where_else
 from teucer.lax._zeta import zeta_slope
 
-__all__ = [
-    "bessel_i0e", "bessel_i0e_p", "bessel_i1e", "bessel_i1e_p", "betainc", "digamma", "digamma_p", "erf", "erf_inv",
-    "erf_inv_p", "erf_p", "erfc", "erfc_p", "igamma", "igamma_grad_a", "igamma_grad_a_p", "igamma_p", "igammac",
-    "igammac_p", "lgamma", "lgamma_p", "polygamma", "polygamma_p", "random_gamma_grad", "random_gamma_grad_p",
-    "regularized_incomplete_beta_p", "zeta", "zeta_p",
-]
+__all__ = ["bessel_i0e", "bessel_i0e_p", "bessel_i1e", "bessel_i1e_p", "betainc", "digamma", "digamma_p", "erf", "erf_inv",
+           "erf_inv_p", "erf_p", "erfc", "erfc_p", "igamma", "igamma_grad_a", "igamma_grad_a_p", "igamma_p", "igammac",
+           "igammac_p", "lgamma", "lgamma_p", "polygamma", "polygamma_p", "random_gamma_grad", "random_gamma_grad_p",
+           "regularized_incomplete_beta_p", "zeta", "zeta_p"]
 
 Function = Callable[..., Any]
 
@@ -111,7 +110,7 @@ erfc_p, erfc = unary("erfc", FLOAT, "chlo.erfc",
                      "Complement 1 - erf(x) of the error function, accurate where that is small.")
 
 
-def _lower_erf_inv(ctx: Any, x: Array) -> Any:
+def _lower_erf_inv(ctx: Context, x: Value) -> Any:
     """CHLO's, and in float64 one step of Newton after it: CHLO's is some 20 units off there."""
     y = ctx.op1("chlo.erf_inv", (x,), x.aval.strengthen())
     return y if x.dtype != np.float64 else ctx.trace(lambda x, y: (_refined_erf_inv(x, y),), x, y)[0]
@@ -135,7 +134,7 @@ erf_inv_p, erf_inv = unary("erf_inv", FLOAT, _lower_erf_inv,
 # Gamma and zeta functions
 
 
-def _lower_lgamma(ctx: Any, x: Any) -> Any:
+def _lower_lgamma(ctx: Context, x: Value) -> Any:
     def program(x: Array, far: object) -> Any:
         # log gamma has zeros at 1 and 2, where the other method loses the relative accuracy. Elements in (0, 3.25) are
         # brought to within [0.75, 2.25] by gamma(x + 1) = x gamma(x).
@@ -151,7 +150,7 @@ def _lower_lgamma(ctx: Any, x: Any) -> Any:
     return ctx.trace(lambda *xs: (program(*xs),), x, far)[0]
 
 
-def _lower_digamma(ctx: Any, x: Any) -> Any:
+def _lower_digamma(ctx: Context, x: Value) -> Any:
     def program(x: Array, far: object) -> Any:
         # The zero is given in two parts, so that x less it is exact near it; the lesser part counts only
         # there, where the slope is that at the zero.
@@ -277,7 +276,7 @@ def _series_step(derive: bool) -> Function:
 def _fraction_step(derive: bool) -> Function:
     """Legendre's continued fraction for gamma(a, x), and its derivative in a, by Lentz's algorithm.  DLMF 8.9.2;
     Thompson & Barnett, J. Comput. Phys. 64 (1986) 490."""
-    def step(n: Any, a: Any, x: Any, c: Array, d: Any, h: Array, *derivatives: Any) -> Any:
+    def step(n: int, a: Any, x: Any, c: Array, d: Any, h: Array, *derivatives: Any) -> Any:
         numerator = mul(n, sub(a, n))
         b = sub(add(add(x, n), add(n, scalar_like(n, 1))), a)
         d_old, c_old = d, c
@@ -319,7 +318,7 @@ def _incomplete_gamma(mode: str) -> Function:
     """The lowering of igamma ("lower"), igammac ("upper"), igamma_grad_a ("slope"), random_gamma_grad ("sample")."""
     derive = mode in ("slope", "sample")
 
-    def body(ctx: Any, a: Array, x: Array) -> Any:
+    def body(ctx: Context, a: Value, x: Value) -> Any:
         sa, sx, fa, fx = ctx.trace(_domain, a, x)
         aval = ShapedArray(x.shape, x.dtype)
         zero, one = hlo.splat(ctx, 0, aval), hlo.splat(ctx, 1, aval)
@@ -450,7 +449,7 @@ def _nonzero(x: Array) -> Any:
     return _chosen(eq(x, scalar_like(x, 0)), 1e-30, x)
 
 
-def _lower_betainc(ctx: Any, a: Any, b: Any, x: Any) -> Any:
+def _lower_betainc(ctx: Context, a: Value, b: Value, x: Value) -> Any:
     def domain(a: Any, b: Any, x: Any) -> Any:
         zero, one, inf = (scalar_like(x, v) for v in (0, 1, math.inf))
         inside = bitwise_and(bitwise_and(gt(x, zero), lt(x, one)), bitwise_and(

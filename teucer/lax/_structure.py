@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, final
 
@@ -19,60 +18,25 @@ from teucer._base.errors import ShardingTypeError
 from teucer._core import array_ops, partition
 from teucer._core.cost import CHEAP, REDUCED, Cost
 from teucer._core.partition import Labels, every, kept
-from teucer._core.primitive import Call, Primitive, Undefined
+from teucer._core.primitive import Axis, Call, Primitive, Undefined
 from teucer._core.provided import provided
-from teucer._core.trace import Tracer, current_trace, typeof
+from teucer._core.trace import current_trace, typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._devices.shardings import typed
-from teucer._dimensions.dimensions import Dimension, as_size, check_not_negative, is_constant, is_symbolic
+from teucer._dimensions.dimensions import Dimension, is_constant, is_symbolic
 from teucer._lower import hlo
+from teucer.lax._axes import canonical_axis, canonical_shape, check_axes
 from teucer.lax._exact import convert
 
 if TYPE_CHECKING:
-    from teucer._core.primitive import Axis
-    from teucer._core.typing import Array, ArrayLike, Aval, Dim, Dims, DTypeLike, Shape, Size
+    from teucer._core.typing import Array, ArrayLike, Arrays, Avals, Axes, Dim, Dims, DTypeLike, Shape, Size, Tangents
+    from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
+    from teucer._lower.value import Value
 
 __all__ = ["Linear", "add_any_p", "broadcast_in_dim_p", "canonical_axis", "canonical_shape", "check_axes",
            "convert_element_type", "convert_element_type_p", "expand", "full", "moveaxis", "reduce_sum", "reduce_sum_p",
            "reshape", "reshape_p", "transpose", "transpose_p", "zeros"]
-
-
-def canonical_axis(axis: int, ndim: int, op: str = "axis") -> int:
-    """An axis counted from the front.
-
-    Raises ValueError if it is out of bounds.
-    """
-    if isinstance(axis, Tracer) and axis.concrete() is None:
-        raise errors.ConcretizationTypeError(axis, f"{op}: The axis argument must be known statically.")
-    i = operator.index(axis)
-    if not -ndim <= i < ndim:
-        raise ValueError(f"axis {axis} is out of bounds for array of dimension {ndim}")
-    return i + ndim if i < 0 else i  # type: ignore[no-any-return]
-
-
-def canonical_shape(shape: Any, op: str = "shape") -> tuple[Any, ...]:
-    """A shape as a tuple of ints or symbolic dimensions.
-
-    Raises TypeError if it is not a sequence of integers that are not negative.
-    """
-    try:
-        sizes = tuple([as_size(d) for d in shape])
-    except (TypeError, AttributeError) as err:
-        raise TypeError(f"Shapes must be 1D sequences of concrete values of integer type, got {shape}.\n  {op}: a size that "
-                        "depends on a traced value is not known while tracing; mark it static with static_argnums.") from err
-    if any(type(d) is int and d < 0 for d in sizes):
-        raise TypeError(f"{op} shape must have every element be nonnegative, got {shape}.")
-    check_not_negative(op, sizes)
-    return sizes
-
-
-def check_axes(x: Any, axes: Sequence[int]) -> None:
-    """Raise ValueError if the axes of a reduction are not distinct axes of x, counted from the front."""
-    if len(set(axes)) != len(axes):
-        raise ValueError(f"duplicate value in 'axes' of reduction: {tuple(axes)}")
-    if not all(0 <= a < x.ndim for a in axes):
-        raise ValueError(f"reduction axes {tuple(axes)} contains out-of-bounds indices for {x.str_short()}.")
 
 
 class Linear(Primitive):
@@ -81,7 +45,7 @@ class Linear(Primitive):
     __slots__ = ()
     linear_in = "sum"
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
+    def jvp(self, primals: Arrays, tangents: Tangents, **params: object) -> Any:
         outs = self.call(*primals, **params)
         (t,) = tangents
         if type(t) is Zero:
@@ -102,7 +66,7 @@ class BroadcastInDim(Linear):
     cost = CHEAP
     rearranges = True
 
-    def types(self, x: ShapedArray, *, shape: Sequence[Size], broadcast_dimensions: Sequence[int], sharding: object = None) -> Any:
+    def types(self, x: ShapedArray, *, shape: Sequence[Size], broadcast_dimensions: Axes, sharding: object = None) -> Any:
         dims = broadcast_dimensions
         if any(type(n) is int and n < 0 for n in shape):
             raise TypeError(f"broadcast_in_dim shape must have every element be nonnegative, got {tuple(shape)}.")
@@ -124,15 +88,15 @@ class BroadcastInDim(Linear):
             raise TypeError(f"broadcast_in_dim broadcast_dimensions must be strictly increasing; got {tuple(dims)}")
         return (ShapedArray(tuple(shape), x.dtype, x.weak_type, sharding=typed(sharding, len(shape))),)
 
-    def shard(self, x: ShapedArray, *, shape: Sequence[Size], broadcast_dimensions: Sequence[int], **params: object) -> Any:
+    def shard(self, x: ShapedArray, *, shape: Sequence[Size], broadcast_dimensions: Axes, **params: object) -> Any:
         place = {d: i for i, d in enumerate(broadcast_dimensions)}
         return Labels([every(x)], [tuple(place.get(d) for d in range(len(shape)))])
 
-    def lower(self, ctx: Any, x: Any, *, shape: Any, broadcast_dimensions: Any, sharding: object = None) -> Any:
+    def lower(self, ctx: Context, x: Value, *, shape: Sequence[Size], broadcast_dimensions: Any, sharding: object = None) -> Any:
         return (hlo.broadcast_in_dim(ctx, x, shape, broadcast_dimensions),)
 
-    def transpose(self, cts: Sequence[object], x: Array, *, shape: Sequence[Size],
-                  broadcast_dimensions: Sequence[int], sharding: object = None) -> Any:
+    def transpose(self, cts: Tangents, x: Array, *, shape: Sequence[Size], broadcast_dimensions: Axes,
+                  sharding: object = None) -> Any:
         (ct,) = cts
         aval = x.aval
         stretched = [d for i, d in enumerate(broadcast_dimensions) if aval.shape[i] == 1 and shape[d] != 1]
@@ -141,15 +105,14 @@ class BroadcastInDim(Linear):
         (total,) = reduce_sum_p.call(ct, axes=summed, out_sharding=partition.parts_of_sum(typeof(ct), summed, aval))
         return (reshape(total, aval.shape),)
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Any, *, shape: Sequence[Size],
-              broadcast_dimensions: Sequence[int], sharding: Any = None) -> Any:
+    def batch(self, axis: Axis, args: Arrays, dims: Dims, *, shape: Sequence[Size], broadcast_dimensions: Axes,
+              sharding: object = None) -> Any:
         x = moveaxis(args[0], dims[0], 0)
         outs = self.call(x, shape=(axis.size, *shape), broadcast_dimensions=(0, *(d + 1 for d in broadcast_dimensions)),
                          sharding=partition.batched(sharding, len(shape), 0, axis, args, dims))
         return outs, (0,)
 
-    def simplify(self, known: Any, x: Array, *, shape: Sequence[Size],
-                 broadcast_dimensions: Sequence[int], sharding: object = None) -> Any:
+    def simplify(self, known: Any, x: Array, *, shape: Sequence[Size], broadcast_dimensions: Axes, sharding: object = None) -> Any:
         if x.aval.shape == shape:
             return x
         made = known.made.get(x)
@@ -170,7 +133,7 @@ class ReduceSum(Linear):
     name = "reduce_sum"
     cost = REDUCED
 
-    def types(self, x: Any, *, axes: Any, out_sharding: Any = None) -> Any:
+    def types(self, x: ShapedArray, *, axes: Axes, out_sharding: object = None) -> Any:
         check_axes(x, axes)
         if not dtypes.issubdtype(x.dtype, np.number):
             raise TypeError(f"reduce_sum does not accept dtype {x.dtype}. Accepted dtypes are subtypes of number.")
@@ -181,17 +144,17 @@ class ReduceSum(Linear):
         return (ShapedArray(tuple(d for i, d in enumerate(x.shape) if i not in axes), x.dtype, x.weak_type,
                             sharding=typed(out_sharding, x.ndim - len(axes))),)
 
-    def shard(self, x: ShapedArray, *, axes: Sequence[int], out_sharding: object) -> Any:
+    def shard(self, x: ShapedArray, *, axes: Axes, out_sharding: object) -> Any:
         return Labels([every(x)], [kept(x, axes)])
 
-    def lower(self, ctx: Context, x: Any, *, axes: Sequence[int], out_sharding: object = None) -> Any:
+    def lower(self, ctx: Context, x: Value, *, axes: Axes, out_sharding: object = None) -> Any:
         return hlo.reduce(ctx, [x], [ctx.constant(0, x.dtype)], axes, lambda a, b: (hlo.elementwise(ctx, "add", a, b),))
 
-    def transpose(self, cts: Sequence[object], x: Array, *, axes: Sequence[int], out_sharding: object = None) -> Any:
+    def transpose(self, cts: Tangents, x: Array, *, axes: Axes, out_sharding: object = None) -> Any:
         return broadcast_in_dim_p.call(*cts, shape=x.aval.shape, broadcast_dimensions=kept(x.aval, axes),
                                       sharding=x.aval.cotangent_aval().partition)
 
-    def batch(self, axis: Axis, args: Any, dims: Any, *, axes: Any, out_sharding: Any = None) -> Any:
+    def batch(self, axis: Axis, args: Arrays, dims: Dims, *, axes: Axes, out_sharding: object = None) -> Any:
         (dim,) = dims
         at = dim - sum(a < dim for a in axes)
         ndim = typeof(args[0]).ndim - 1 - len(axes)
@@ -199,8 +162,7 @@ class ReduceSum(Linear):
                          out_sharding=partition.batched(out_sharding, ndim, at, axis, args, dims))
         return outs, (at,)
 
-    def padded(self, sizes: Any, args: Sequence[object], avals: Sequence[Aval],
-               outs: Sequence[Array], *, axes: object, out_sharding: Any = None) -> Any:
+    def padded(self, sizes: Sizes, args: Arrays, avals: Avals, outs: Arrays, *, axes: object, out_sharding: object = None) -> Any:
         return self.call(sizes.mask(*args, *avals, 0, axes), axes=axes, out_sharding=out_sharding)
 
 
@@ -213,7 +175,7 @@ class Reshape(Linear):
     cost = CHEAP
     rearranges = True
 
-    def types(self, x: ShapedArray, *, new_sizes: Sequence[Size], dimensions: object = None, sharding: Any = None) -> Any:
+    def types(self, x: ShapedArray, *, new_sizes: Sequence[Size], dimensions: object = None, sharding: object = None) -> Any:
         aval = ShapedArray(new_sizes, x.dtype, x.weak_type, sharding=typed(sharding, len(new_sizes)))
         if aval.size != x.size:
             raise TypeError(f"reshape total size must be unchanged, got new_sizes {tuple(new_sizes)} (total size {aval.size}) "
@@ -227,19 +189,20 @@ class Reshape(Linear):
     def shard(self, *avals: ShapedArray, **params: object) -> Any:
         return None
 
-    def lower(self, ctx: Any, x: Any, *, new_sizes: Any, dimensions: object = None, sharding: Any = None) -> Any:
+    def lower(self, ctx: Context, x: Value, *, new_sizes: Any, dimensions: object = None, sharding: object = None) -> Any:
         return (hlo.reshape(ctx, x, new_sizes),)
 
-    def transpose(self, cts: Any, x: Any, *, new_sizes: Shape, dimensions: Any = None, sharding: Any = None) -> Any:
+    def transpose(self, cts: Tangents, x: Array | Undefined, *, new_sizes: Shape, dimensions: Axes | None = None,
+                  sharding: object = None) -> Any:
         return self.call(*cts, new_sizes=x.aval.shape, dimensions=None, sharding=x.aval.cotangent_aval().partition)
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Any, *, new_sizes: Sequence[Size],
-              dimensions: object = None, sharding: Any = None) -> Any:
+    def batch(self, axis: Axis, args: Arrays, dims: Dims, *, new_sizes: Sequence[Size], dimensions: object = None,
+              sharding: object = None) -> Any:
         x = moveaxis(args[0], dims[0], 0)
         return self.call(x, new_sizes=(axis.size, *new_sizes), dimensions=None,
                          sharding=partition.batched(sharding, len(new_sizes), 0, axis, args, dims)), (0,)
 
-    def simplify(self, known: Any, x: Array, *, new_sizes: Any, dimensions: Any = None, sharding: Any = None) -> Any:
+    def simplify(self, known: Any, x: Array, *, new_sizes: Any, dimensions: Axes | None = None, sharding: object = None) -> Any:
         made = known.made.get(x)
         again = made is not None and made.primitive is self and made.params.get("sharding") is None
         source = made.invars[0] if again else x
@@ -247,8 +210,8 @@ class Reshape(Linear):
             return source
         return Call((source,), {"new_sizes": new_sizes, "dimensions": dimensions, "sharding": sharding}) if again else None
 
-    def padded(self, sizes: Any, args: Sequence[Array], avals: Sequence[ShapedArray],
-               outs: Sequence[Array], *, new_sizes: Sequence[Size], **params: object) -> Any:
+    def padded(self, sizes: Sizes, args: Arrays, avals: Avals, outs: Arrays, *, new_sizes: Sequence[Size],
+               **params: object) -> Any:
         (x,), (aval,) = args, avals
         a, b = aval.shape, tuple(new_sizes)
         first = _agreeing(a, b)
@@ -282,26 +245,26 @@ class Transpose(Linear):
     cost = Cost(fuses=True, moves=lambda x, *, permutation: 0 if permutation[-1] == x.ndim - 1 else int(x.size))
     rearranges = True
 
-    def types(self, x: ShapedArray, *, permutation: Sequence[int]) -> Any:
+    def types(self, x: ShapedArray, *, permutation: Axes) -> Any:
         if sorted(permutation) != list(range(x.ndim)):
             raise TypeError(f"transpose permutation isn't a permutation of operand dimensions, got permutation "
                             f"{tuple(permutation)} for operand shape {x.shape}.")
         return (ShapedArray(tuple(x.shape[i] for i in permutation), x.dtype, x.weak_type),)
 
-    def shard(self, x: ShapedArray, *, permutation: Any) -> Any:
+    def shard(self, x: ShapedArray, *, permutation: Axes) -> Any:
         return Labels([every(x)], [permutation])
 
-    def lower(self, ctx: Context, x: Any, *, permutation: Sequence[int]) -> Any:
+    def lower(self, ctx: Context, x: Value, *, permutation: Axes) -> Any:
         return (hlo.transpose(ctx, x, permutation),)
 
-    def transpose(self, cts: Sequence[object], x: ArrayLike, *, permutation: Sequence[int]) -> Any:
+    def transpose(self, cts: Tangents, x: ArrayLike, *, permutation: Axes) -> Any:
         return self.call(*cts, permutation=tuple(int(i) for i in np.argsort(permutation)))
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, permutation: Any) -> Any:
+    def batch(self, axis: Axis, args: Arrays, dims: Dims, *, permutation: Axes) -> Any:
         (dim,) = dims
         return self.call(args[0], permutation=(dim, *(i + (i >= dim) for i in permutation))), (0,)
 
-    def simplify(self, known: Any, x: ArrayLike, *, permutation: Sequence[int]) -> Any:
+    def simplify(self, known: Any, x: ArrayLike, *, permutation: Axes) -> Any:
         made = known.made.get(x)
         again = made is not None and made.primitive is self
         source, order = (made.invars[0], tuple([made.params["permutation"][i] for i in permutation])) if again else (x, permutation)
@@ -329,7 +292,7 @@ class ConvertElementType(Primitive):
 
     shard = partition.aligned
 
-    def lower(self, ctx: Any, x: Any, *, new_dtype: DTypeLike, weak_type: bool, sharding: object = None) -> Any:
+    def lower(self, ctx: Context, x: Value, *, new_dtype: DTypeLike, weak_type: bool, sharding: object = None) -> Any:
         (aval,) = ctx.avals_out
         if x.dtype.kind == "c" and aval.dtype.kind != "c":
             x = ctx.op1("stablehlo.real", (x,), ShapedArray(x.shape, np.finfo(x.dtype).dtype))
@@ -337,23 +300,23 @@ class ConvertElementType(Primitive):
             return (hlo.compare(ctx, x, hlo.splat(ctx, 0, x.aval.strengthen()), "NE"),)
         return (hlo.convert(ctx, x, aval.dtype),)
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
+    def jvp(self, primals: Arrays, tangents: Tangents, **params: object) -> Any:
         (x,), (t,) = primals, tangents
         outs = self.call(x, **params)
         if type(t) is Zero or not dtypes.issubdtype(params["new_dtype"], np.inexact):
             return outs, (typeof(outs[0]).zero,)
         return outs, self.call(t, **params)
 
-    def transpose(self, cts: Sequence[object], x: Array, *, new_dtype: DTypeLike, weak_type: bool, sharding: object = None) -> Any:
+    def transpose(self, cts: Tangents, x: Array, *, new_dtype: DTypeLike, weak_type: bool, sharding: object = None) -> Any:
         return self.call(*cts, new_dtype=x.aval.dtype, weak_type=x.aval.weak_type, sharding=None)
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, **params: object) -> Any:
+    def batch(self, axis: Axis, args: Arrays, dims: Dims, **params: object) -> Any:
         return self.call(*args, **params), dims
 
     def simplify(self, known: object, x: ArrayLike, **params: object) -> Any:
         return x
 
-    def fold(self, x: Array, *, new_dtype: Any, **params: object) -> Any:
+    def fold(self, x: Array, *, new_dtype: DTypeLike, **params: object) -> Any:
         return convert(x, new_dtype)
 
     padded = Primitive.through
@@ -375,17 +338,17 @@ class AddAny(Primitive):
 
     shard = partition.aligned
 
-    def lower(self, ctx: Any, x: Any, y: object) -> Any:
+    def lower(self, ctx: Context, x: Value, y: object) -> Any:
         return (ctx.op1("stablehlo.add", (x, y), ctx.avals_out[0]),)
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[object]) -> Any:
+    def jvp(self, primals: Arrays, tangents: Tangents) -> Any:
         return self.call(*primals), (array_ops.add_cotangents(*tangents),)
 
-    def transpose(self, cts: Sequence[object], x: ArrayLike, y: ArrayLike) -> Any:
+    def transpose(self, cts: Tangents, x: ArrayLike, y: ArrayLike) -> Any:
         (ct,) = cts
         return ct if type(x) is Undefined else None, ct if type(y) is Undefined else None
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims) -> Any:
+    def batch(self, axis: Axis, args: Arrays, dims: Dims) -> Any:
         first = next(d for d in dims if d is not None)
         return self.call(*(array_ops.to_axis(x, d, axis.size, first) for x, d in zip(args, dims, strict=True))), (first,)
 
@@ -410,7 +373,7 @@ class DimAsValue(Primitive):
             f"the symbolic dimension '{dim}' is used as a number, but no program is being traced.\n  It has no value here: "
             "compute with it in a function that is exported for shapes with it.")
 
-    def padded(self, sizes: Any, args: Sequence[Array], avals: Sequence[ShapedArray], outs: Any, *, dim: Any) -> Any:
+    def padded(self, sizes: Sizes, args: Arrays, avals: Avals, outs: Avals, *, dim: Any) -> Any:
         return (convert_element_type(sizes.value(dim), outs[0].dtype, outs[0].weak_type),)
 
 
@@ -424,7 +387,7 @@ convert_element_type_p = ConvertElementType()
 add_any_p = AddAny()
 
 
-def broadcast_to(x: Any, shape: Sequence[Size], dims: Sequence[int]) -> Any:
+def broadcast_to(x: Any, shape: Sequence[Size], dims: Axes) -> Any:
     """broadcast_in_dim, or x itself where that would change nothing."""
     shape = tuple(shape)
     if tuple(np.shape(x)) == shape and len(dims) == len(shape) and not isinstance(x, int | float | complex):
@@ -440,7 +403,7 @@ def expand(x: Array, size: int, axis: int) -> Any:
     return broadcast_to(x, shape, dims)
 
 
-def reduce_sum(x: object, axes: Sequence[int]) -> Any:
+def reduce_sum(x: object, axes: Axes) -> Any:
     """The sum over axes, or x itself for none."""
     return reduce_sum_p.call(x, axes=tuple(sorted(axes)), out_sharding=None)[0] if axes else x
 
@@ -451,7 +414,7 @@ def reshape(x: ArrayLike, shape: Sequence[Size]) -> Any:
     return x if tuple(np.shape(x)) == shape else reshape_p.call(x, new_sizes=shape, dimensions=None, sharding=None)[0]
 
 
-def transpose(x: ArrayLike, permutation: Sequence[int]) -> Any:
+def transpose(x: ArrayLike, permutation: Axes) -> Any:
     """x with its axes permuted, or x itself for the identity."""
     permutation = tuple(permutation)
     return x if permutation == tuple(range(len(permutation))) else transpose_p.call(x, permutation=permutation)[0]
@@ -478,7 +441,7 @@ def convert_element_type(x: object, dtype: DTypeLike, weak_type: bool = False) -
     return convert_element_type_p.call(x, new_dtype=np.dtype(dtype), weak_type=bool(weak_type), sharding=None)[0]
 
 
-def full(shape: Sequence[int], value: Any, dtype: Any, weak_type: bool = False, sharding: object = None) -> Any:
+def full(shape: Axes, value: Any, dtype: DTypeLike | None, weak_type: bool = False, sharding: object = None) -> Any:
     """An array of equal elements."""
     if dtype == dtypes.float0:
         if is_constant(shape):

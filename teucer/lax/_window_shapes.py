@@ -11,6 +11,7 @@ from teucer._dimensions.dimensions import dilated, is_symbolic, max_dim
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
     from teucer._core.typing import Array, Params, Size
+    from teucer._dynamic.padding import Sizes
 
 __all__ = ["Windows", "check_batch_only", "moved_by_padding", "padded_windows"]
 
@@ -66,7 +67,7 @@ class Windows(NamedTuple):
                                 f"{getattr(self, name)}.")
 
 
-def padded_windows(sizes: Any, shape: Sequence[Size], out_shape: Any, windows: dict[str, Any]) -> dict[str, Any]:
+def padded_windows(sizes: Sizes, shape: Sequence[Size], out_shape: Any, windows: dict[str, Any]) -> dict[str, Any]:
     """Windows on a buffer, moved by `moved_by_padding`: as many as the result is long at most; those behind the elements see the
     identity."""
     w, padding = Windows(**windows), []
@@ -81,7 +82,7 @@ def padded_windows(sizes: Any, shape: Sequence[Size], out_shape: Any, windows: d
     return w._replace(padding=tuple(padding))._asdict()
 
 
-def moved_by_padding(sizes: Any, x: Array, lows: Sequence[Any], fill: object, dilations: Sequence[int]) -> Any:
+def moved_by_padding(sizes: Sizes, x: Array, lows: Sequence[Any], fill: object, dilations: Sequence[int]) -> Any:
     """A buffer behind as much of `fill`, along each axis, as there is dynamic padding in front."""
     if not any(map(is_symbolic, lows)):
         return x

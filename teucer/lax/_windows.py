@@ -28,8 +28,9 @@ from teucer.lax._window_shapes import Windows, check_batch_only, moved_by_paddin
 
 if TYPE_CHECKING:
     from teucer._core.jaxpr import ClosedJaxpr, Jaxpr
-    from teucer._core.primitive import Axis
+    from teucer._core.primitive import Axis, Undefined
     from teucer._core.typing import Array, ArrayLike, Aval, Dims, DTypeLike, Size
+    from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
@@ -40,7 +41,7 @@ __all__ = ["padtype_to_pads", "reduce_window", "reduce_window_max_p", "reduce_wi
 ORDERED = Accepts((np.number, np.bool_))
 
 
-def _visited(*avals: ShapedArray, select_prim: object = None, **windows: Any) -> float:
+def _visited(*avals: ShapedArray, select_prim: object = None, **windows: object) -> float:
     """The elements of the last operand that the windows hold."""
     return Windows(**windows).visited(avals[-1].shape)
 
@@ -57,7 +58,7 @@ class _WindowReduction(Primitive):
     def __init__(self, name: str, op: str, accepts: Accepts) -> None:
         self.name, self.op, self.accepts = name, op, accepts
 
-    def types(self, x: Any, **windows: Any) -> Any:
+    def types(self, x: ShapedArray, **windows: object) -> Any:
         w = Windows(**windows)
         w.check(x)
         if x.dtype not in self.accepts:
@@ -66,20 +67,20 @@ class _WindowReduction(Primitive):
 
     shard = partition.aligned
 
-    def lower(self, ctx: Any, x: Any, **windows: Any) -> Any:
+    def lower(self, ctx: Context, x: Value, **windows: object) -> Any:
         init = ctx.constant(identity_of(self.op, x.dtype), x.dtype)
         return _lower(ctx, [x], [init], scalar_body(ctx, self.op), Windows(**windows))
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Any, **windows: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, **windows: object) -> Any:
         return self.call(*args, **Windows(**windows).at(dims[0])._asdict()), dims
 
-    def padded(self, sizes: Any, args: Sequence[object], avals: Sequence[Aval], outs: Sequence[Array], **windows: Any) -> Any:
+    def padded(self, sizes: Sizes, args: Sequence[object], avals: Sequence[Aval], outs: Sequence[Array], **windows: object) -> Any:
         w, fill = Windows(**windows), identity_of(self.op, avals[0].dtype)
         x = moved_by_padding(sizes, sizes.mask(*args, *avals, fill), [low for low, _ in w.padding], fill, w.base_dilation)
         return self.call(x, **padded_windows(sizes, avals[0].shape, outs[0].shape, windows))
 
 
-def _lower(ctx: Context, xs: Sequence[Any], inits: Sequence[Any], body: Callable[..., Any], w: Windows) -> Any:
+def _lower(ctx: Context, xs: Sequence[Value], inits: Sequence[Any], body: Callable[..., Any], w: Windows) -> Any:
     avals = [aval.strengthen() for aval in ctx.avals_out]
     return hlo.reduce_window(ctx, xs, inits, body, avals, window=w.window_dimensions, strides=w.window_strides,
                              padding=w.padding, base_dilation=w.base_dilation, window_dilation=w.window_dilation)
@@ -94,7 +95,7 @@ class WindowSum(_WindowReduction):
     def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **windows: object) -> Any:
         return self.call(*primals, **windows), self.call(*tangents, **windows)
 
-    def transpose(self, cts: Any, x: Any, **windows: Any) -> Any:
+    def transpose(self, cts: Sequence[Array | Zero], x: Array | Undefined, **windows: object) -> Any:
         (ct,) = cts
         w, shape = Windows(**windows), x.aval.shape
         if 0 in shape or 0 in np.shape(ct):
@@ -115,7 +116,7 @@ class WindowExtreme(_WindowReduction):
 
     __slots__ = ()
 
-    def jvp(self, primals: Any, tangents: Any, **windows: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[Array | Zero], **windows: object) -> Any:
         (x,), (t,) = primals, tangents
         outs = self.call(x, **windows)
         select = _elementwise.ge_p if self.op == "maximum" else _elementwise.le_p
@@ -168,7 +169,7 @@ class ReduceWindow(Primitive):
     name = "reduce_window"
     multiple_results = True
 
-    def types(self, *operands: Any, jaxpr: Jaxpr, consts: Sequence[Array], **windows: Any) -> Any:
+    def types(self, *operands: ShapedArray, jaxpr: Jaxpr, consts: Sequence[Array], **windows: object) -> Any:
         n = len(operands) // 2
         xs, inits = operands[:n], operands[n:]
         if any(init.shape for init in inits):
@@ -187,16 +188,17 @@ class ReduceWindow(Primitive):
 
     shard = partition.aligned
 
-    def lower(self, ctx: Context, *values: object, jaxpr: ClosedJaxpr, consts: Sequence[Array], **windows: Any) -> Any:
+    def lower(self, ctx: Context, *values: object, jaxpr: ClosedJaxpr, consts: Sequence[Array], **windows: object) -> Any:
         n = len(values) // 2
         return _lower(ctx, values[:n], values[n:], lambda *ab: ctx.inline(jaxpr, *ab), Windows(**windows))
 
-    def jvp(self, primals: Any, tangents: Any, *, jaxpr: object, **params: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[Array | Zero], *, jaxpr: object, **params: object) -> Any:
         outs = self.call(*primals, jaxpr=jaxpr, **params)
         _, moved = jvp_flat(lambda *zs: _reduce_window_by_doubling(jaxpr, zs, **params), primals, tangents)
         return outs, tuple(moved)
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, jaxpr: Jaxpr, consts: Sequence[Array], **windows: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, jaxpr: Jaxpr,
+              consts: Sequence[Array], **windows: object) -> Any:
         n = len(args) // 2
         if any(d is not None for d in dims[n:]):
             outs, out_dims = batch_flat(lambda *zs: _reduce_window_by_doubling(jaxpr, zs, consts=consts, **windows), axis,
@@ -206,9 +208,9 @@ class ReduceWindow(Primitive):
         outs = self.call(*xs, *args[n:], jaxpr=jaxpr, consts=consts, **Windows(**windows).at(0)._asdict())
         return outs, (0,) * n
 
-    def padded(self, sizes: Any, args: Sequence[Array], avals: Sequence[ShapedArray],
+    def padded(self, sizes: Sizes, args: Sequence[Array], avals: Sequence[ShapedArray],
                outs: Sequence[Array], *, jaxpr: ClosedJaxpr, consts: Sequence[Array],
-               **windows: Any) -> Any:
+               **windows: object) -> Any:
         n, w = len(args) // 2, Windows(**windows)
         lows = [low for low, _ in w.padding]
         # As XLA pads: with the initial value.
@@ -218,7 +220,8 @@ class ReduceWindow(Primitive):
                          **padded_windows(sizes, avals[0].shape, outs[0].shape, windows))
 
 
-def _reduce_window_by_doubling(jaxpr: Any, operands: Sequence[Any], *, consts: Sequence[Array], **windows: Any) -> list[Any]:
+def _reduce_window_by_doubling(jaxpr: Jaxpr, operands: Sequence[Any], *,
+                               consts: Sequence[Array], **windows: object) -> list[Any]:
     n = len(operands) // 2
 
     def combine(a: Any, b: Any) -> Any:
@@ -239,7 +242,7 @@ class SelectAndGatherAdd(Primitive):
     name = "select_and_gather_add"
     cost = Cost(moves=_visited)
 
-    def types(self, values: Any, x: Any, *, select_prim: object, **windows: Any) -> Any:
+    def types(self, values: ShapedArray, x: ShapedArray, *, select_prim: object, **windows: object) -> Any:
         w = Windows(**windows)
         w.check(x)
         if values.shape != x.shape:
@@ -248,7 +251,7 @@ class SelectAndGatherAdd(Primitive):
 
     shard = partition.aligned
 
-    def lower(self, ctx: Context, values: Any, x: Any, *, select_prim: Any, **windows: Any) -> Any:
+    def lower(self, ctx: Context, values: Value, x: Value, *, select_prim: Primitive, **windows: object) -> Any:
         inits = [ctx.constant(_worst(select_prim, x.dtype), x.dtype), ctx.constant(0, values.dtype)]
         w, direction = Windows(**windows), _direction(select_prim)
         (aval,) = ctx.avals_out
@@ -274,7 +277,7 @@ class SelectAndGatherAdd(Primitive):
         return select_and_scatter_add_p.call(*cts, x, select_prim=select_prim, window_dimensions=window_dimensions,
                                              window_strides=window_strides, padding=padding)[0], None
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, select_prim: Any, **windows: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, select_prim: Primitive, **windows: object) -> Any:
         both = [array_ops.to_axis(z, d, axis.size, 0) for z, d in zip(args, dims, strict=True)]
         return self.call(*both, select_prim=select_prim, **Windows(**windows).at(0)._asdict()), (0,)
 
@@ -295,7 +298,7 @@ class SelectAndScatterAdd(Primitive):
     name = "select_and_scatter_add"
     cost = Cost(moves=lambda source, x, *, select_prim, **windows: _undilated(**windows).visited(x.shape))
 
-    def types(self, source: Aval, x: Any, *, select_prim: object, **windows: Any) -> Any:
+    def types(self, source: Aval, x: ShapedArray, *, select_prim: object, **windows: object) -> Any:
         w = _undilated(**windows)
         w.check(x)
         if source.shape != w.out_shape(x.shape):
@@ -306,7 +309,7 @@ class SelectAndScatterAdd(Primitive):
     def shard(self, source: ShapedArray, x: ShapedArray, **params: object) -> Any:
         return Labels([every(source), every(x)], [every(x)])
 
-    def lower(self, ctx: Context, source: Any, x: Value, *, select_prim: Any, **windows: Any) -> Any:
+    def lower(self, ctx: Context, source: Value, x: Value, *, select_prim: Primitive, **windows: object) -> Any:
         w, direction = _undilated(**windows), _direction(select_prim)
         (aval,) = ctx.avals_out
         # Padding must never be preferred, so it is written out; the operation's own is of zeros.
@@ -327,10 +330,11 @@ class SelectAndScatterAdd(Primitive):
         t = tangents[0]
         return outs, ((typeof(outs[0]).zero,) if type(t) is Zero else self.call(t, primals[1], **params))
 
-    def transpose(self, cts: Any, source: ArrayLike, x: Array, *, select_prim: Any, **windows: Any) -> Any:
+    def transpose(self, cts: Sequence[Array | Zero], source: ArrayLike, x: Array, *,
+                  select_prim: Primitive, **windows: object) -> Any:
         return select_and_gather_add_p.call(*cts, x, select_prim=select_prim, **_undilated(**windows)._asdict())[0], None
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, select_prim: object, **windows: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, select_prim: object, **windows: object) -> Any:
         both = [array_ops.to_axis(z, d, axis.size, 0) for z, d in zip(args, dims, strict=True)]
         w = _undilated(**windows).at(0)
         return self.call(*both, select_prim=select_prim, window_dimensions=w.window_dimensions,
@@ -352,7 +356,7 @@ class SelectAndScatter(Primitive):
     __slots__ = ()
     name = "select_and_scatter"
 
-    def types(self, x: Any, source: Aval, init: Aval, *, window_dimensions: Sequence[int],
+    def types(self, x: ShapedArray, source: Aval, init: Aval, *, window_dimensions: Sequence[int],
               window_strides: Sequence[int], padding: object, **computations: object) -> Any:
         w = _undilated(window_dimensions, window_strides, padding)
         w.check(x)
@@ -364,8 +368,8 @@ class SelectAndScatter(Primitive):
 
     shard = partition.aligned
 
-    def lower(self, ctx: Any, x: Any, source: Any, init: Any, *, select_jaxpr: Any, scatter_jaxpr: Any,
-              window_dimensions: Sequence[int], window_strides: Any, padding: Any, **consts: object) -> Any:
+    def lower(self, ctx: Context, x: Value, source: Value, init: Value, *, select_jaxpr: Any, scatter_jaxpr: Any,
+              window_dimensions: Sequence[int], window_strides: Sequence[int], padding: Any, **consts: object) -> Any:
         return (hlo.select_and_scatter(ctx, x, source, init, lambda a, b: ctx.inline(select_jaxpr, a, b),
                                        lambda a, b: ctx.inline(scatter_jaxpr, a, b), window=window_dimensions,
                                        strides=window_strides, padding=padding, aval=x.aval.strengthen()),)
@@ -376,7 +380,7 @@ class SelectAndScatter(Primitive):
         return self.call(*args, **params)
 
 
-def _undilated(window_dimensions: Any, window_strides: Any, padding: Any) -> Windows:
+def _undilated(window_dimensions: Any, window_strides: Sequence[int], padding: Any) -> Windows:
     ones = (1,) * len(window_dimensions)
     return Windows(window_dimensions, window_strides, padding, ones, ones)
 

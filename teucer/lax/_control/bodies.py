@@ -180,7 +180,7 @@ def _settled(aval: ShapedArray, out: Any) -> Any:
 
 def check_carry(op: str, fun: Callable[..., object], name: str, in_tree: PyTreeDef,
                 in_avals: Sequence[ShapedArray] | None, out_tree: PyTreeDef,
-                out_avals: Sequence[Any]) -> None:
+                out_avals: Sequence[ShapedArray]) -> None:
     """Raise TypeError unless a body returns a carry of the tree, and if in_avals are given of the types, that it takes.
 
     name: how the body calls its carry.
@@ -229,7 +229,7 @@ def kind_text(kind: str) -> str:
     return "pytree leaf" if kind == "a leaf" else kind.removeprefix("a ")
 
 
-def same_type(x: Any, y: ArrayLike) -> bool:
+def same_type(x: Any, y: ShapedArray) -> bool:
     """Whether two types agree but for weakness."""
     if x.is_high:
         return bool(x == y)
@@ -302,7 +302,7 @@ def without_dead(jaxpr: Jaxpr) -> Jaxpr:
     return jaxpr.replace(eqns=eqns[::-1])
 
 
-def jaxprs_use_axis(jaxprs: Iterator[Any] | Sequence[Any], name: Any) -> bool:
+def jaxprs_use_axis(jaxprs: Iterator[Any] | Sequence[Any], name: str) -> bool:
     """Whether closed jaxprs speak of a named axis."""
     return name is not None and any(jaxpr_uses_axis(closed.jaxpr, name) for closed in jaxprs)
 

@@ -13,11 +13,11 @@ from teucer._base import config, dtypes, tracebacks
 from teucer._core import array_ops
 from teucer._core.high_types import stated
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Literal
-from teucer._core.primitive import Primitive, Undefined
+from teucer._core.primitive import Axis, Primitive, Undefined
 from teucer._core.references.types import at_operands
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import typeof
-from teucer._core.types import Zero
+from teucer._core.types import ShapedArray, Zero
 from teucer._devices import backends
 from teucer._lower import hlo
 from teucer._optimize.dce import dce_closed, narrowed
@@ -26,7 +26,7 @@ from teucer._optimize.high import lowered, refuse_other_state, taken_apart
 from teucer._optimize.unchanged import unchanged
 from teucer._transform.batch import batch_jaxpr
 from teucer._transform.jvp import jvp_jaxpr, split_tangents
-from teucer._transform.partial import Split, split_jaxpr
+from teucer._transform.partial import PartialTrace, Split, split_jaxpr
 from teucer._transform.transpose import transpose_jaxpr
 from teucer._trees import pytrees
 from teucer.lax import _arithmetic, _conversion, _selection, _structure
@@ -46,11 +46,13 @@ from teucer.lax._control.bodies import (
     set_order,
     stage_body,
 )
+from teucer.lax._control.predicates import as_index, check_pred
 
 if TYPE_CHECKING:
-    from teucer._core.primitive import Axis
-    from teucer._core.types import ShapedArray
-    from teucer._core.typing import Array, ArrayLike, Dims, Params
+    from teucer._core.typing import Array, ArrayLike, Arrays, Avals, Axes, Dims, Params, Tangents
+    from teucer._dynamic.padding import Sizes
+    from teucer._lower.context import Context
+    from teucer._lower.value import Value
 
 __all__ = ["bind_branches", "check_branches", "cond", "cond_p", "switch"]
 
@@ -68,19 +70,19 @@ class Cond(Primitive):
     multiple_results = True
     higher_order = True
 
-    def types(self, *avals: Any, branches: Sequence[ClosedJaxpr], **params: object) -> Any:
+    def types(self, *avals: ShapedArray, branches: Sequence[ClosedJaxpr], **params: object) -> Any:
         return tuple(_joined(outs) for outs in zip(*(b.out_avals for b in branches), strict=True))
 
     def effects(self, *avals: ShapedArray, branches: Sequence[ClosedJaxpr], **params: object) -> Any:
         return frozenset().union(*(at_operands(b.effects, b.jaxpr.invars, 1) for b in branches))
 
-    def on_values(self, operands: Sequence[Array], groups: Any, *, branches: Sequence[ClosedJaxpr], **params: object) -> Any:
+    def on_values(self, operands: Arrays, groups: Sequence[int | None], *, branches: Sequence[ClosedJaxpr],
+                  **params: object) -> Any:
         changed = tuple(sorted({g for b in branches for g in discharged(b, groups[1:]).changed}))
         found = [discharged(b, groups[1:], changed) for b in branches]
         return found[0].split(self._bind(operands[0], operands[1:], [d.jaxpr for d in found], params))
 
-    def on_low(self, operands: Sequence[Array], avals: Sequence[ShapedArray], *,
-               branches: Sequence[ClosedJaxpr], **params: object) -> Any:
+    def on_low(self, operands: Arrays, avals: Avals, *, branches: Sequence[ClosedJaxpr], **params: object) -> Any:
         found = [lowered(b) for b in branches]
         for low in found[1:]:
             for (_, one), (_, other) in zip(found[0].ends, low.ends, strict=True):
@@ -88,10 +90,11 @@ class Cond(Primitive):
         given = taken_apart(operands[1:], avals[1:])
         return found[0].raised(self._bind(operands[0], given.low, [low.jaxpr for low in found], params), operands[1:])
 
-    def evaluate(self, *args: Array, **params: Any) -> Any:
+    def evaluate(self, *args: Array, **params: object) -> Any:
         return run(self, args, params, params["branches"][0])
 
-    def lower(self, ctx: Any, index: Any, *values: Any, branches: Sequence[ClosedJaxpr], branches_platforms: Any = None) -> Any:
+    def lower(self, ctx: Context, index: Value, *values: Value, branches: Sequence[ClosedJaxpr],
+              branches_platforms: Any = None) -> Any:
         avals = ctx.avals_out
         if branches_platforms is not None:
             return ctx.by_platform(lambda: ctx.inline(branches[platform_number(branches_platforms, ctx.platform)], *values),
@@ -110,7 +113,7 @@ class Cond(Primitive):
         set_order(ctx, outs[len(avals):])
         return outs[:len(avals)]
 
-    def jvp(self, primals: Any, tangents: Any, *, branches: Sequence[ClosedJaxpr], **params: Any) -> Any:
+    def jvp(self, primals: Arrays, tangents: Tangents, *, branches: Sequence[ClosedJaxpr], **params: object) -> Any:
         index, *operands = primals
         moving = [type(t) is not Zero for t in tangents[1:]]
         out_moving = _union(jvp_jaxpr(b, moving, False)[1] for b in branches)
@@ -118,11 +121,11 @@ class Cond(Primitive):
         given = [t for t in tangents[1:] if type(t) is not Zero]
         return split_tangents(self._bind(index, [*operands, *given], found, params), out_moving)
 
-    def _bind(self, index: object, operands: Sequence[Array], branches: Sequence[ClosedJaxpr], params: Params) -> Any:
+    def _bind(self, index: object, operands: Arrays, branches: Sequence[ClosedJaxpr], params: Params) -> Any:
         joined, consts = _hoisted(branches)
         return self.call(index, *consts, *operands, branches=joined, **params)
 
-    def partial_eval(self, trace: Any, args: Sequence[Array], params: Params) -> Any:
+    def partial_eval(self, trace: PartialTrace, args: Arrays, params: Params) -> Any:
         index, *operands = args
         if trace.is_unknown(index):
             return trace.record(self, args, params)
@@ -143,7 +146,7 @@ class Cond(Primitive):
         known = iter(known_outs)
         return tuple(next(staged) if u else next(known) for u in outs_unknown)
 
-    def transpose(self, cts: Any, index: object, *operands: Array, branches: Sequence[ClosedJaxpr], **params: object) -> Any:
+    def transpose(self, cts: Tangents, index: object, *operands: Array, branches: Sequence[ClosedJaxpr], **params: object) -> Any:
         linear = [type(x) is Undefined for x in operands]
         given = [type(ct) is not Zero for ct in cts]
         pairs = [transpose_jaxpr(b, linear, given) for b in branches]
@@ -156,7 +159,7 @@ class Cond(Primitive):
         found = iter([next(outs) if nz else None for nz in nonzero])
         return (None, *(next(found) if lin else None for lin in linear))
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, branches: Sequence[ClosedJaxpr], **params: object) -> Any:
+    def batch(self, axis: Axis, args: Arrays, dims: Dims, *, branches: Sequence[ClosedJaxpr], **params: object) -> Any:
         index, *operands = args
         at, *operand_dims = dims
         operands = [x if d is None else array_ops.moveaxis(x, d, 0) for x, d in zip(operands, operand_dims, strict=True)]
@@ -171,7 +174,7 @@ class Cond(Primitive):
     def uses_axis(self, name: object, params: Params) -> bool:
         return jaxprs_use_axis(params["branches"], name)
 
-    def inlined(self, operands: Sequence[Array], params: Params) -> Any:
+    def inlined(self, operands: Arrays, params: Params) -> Any:
         index, *rest = operands
         return (params["branches"][int(index.val)], rest) if type(index) is Literal else None
 
@@ -184,8 +187,8 @@ class Cond(Primitive):
         taken = _union(dce_closed(b, used)[1] for b in branches)
         return narrowed(eqn, used, [True, *taken], branches=tuple(dce_closed(b, used, taken)[0] for b in branches))
 
-    def padded(self, sizes: Any, args: Sequence[Array], avals: Sequence[ShapedArray],
-               outs: Sequence[Array], *, branches: Sequence[ClosedJaxpr], **params: object) -> Any:
+    def padded(self, sizes: Sizes, args: Arrays, avals: Avals, outs: Arrays, *, branches: Sequence[ClosedJaxpr],
+               **params: object) -> Any:
         index, *operands = args
         inner, given = sizes.together(branches)
         return self.call(index, *given, *operands, branches=inner, **params)
@@ -211,7 +214,7 @@ def _union(flags: Any) -> list[bool]:
     return [any(column) for column in zip(*flags, strict=True)]
 
 
-def _joined(avals: Sequence[ShapedArray]) -> Any:
+def _joined(avals: Avals) -> Any:
     """The type of a result of all branches: weak if it is in the first one, which is that for False."""
     return avals[0]
 
@@ -225,7 +228,7 @@ def _hoisted(branches: Sequence[ClosedJaxpr]) -> tuple[tuple[ClosedJaxpr, ...], 
                    [typeof(c) for c in consts]), consts
 
 
-def _taking(branches: Sequence[ClosedJaxpr], counts: Sequence[int], avals: Sequence[ShapedArray]) -> tuple[ClosedJaxpr, ...]:
+def _taking(branches: Sequence[ClosedJaxpr], counts: Axes, avals: Avals) -> tuple[ClosedJaxpr, ...]:
     """Branches whose first inputs are constants of their own, taking those of all the branches one after the other."""
     out, at = [], 0
     for closed, count in zip(branches, counts, strict=True):
@@ -286,24 +289,23 @@ def _make_cut(splits: Sequence[Split], unknown: Sequence[bool]) -> SplitCond:
     return SplitCond(known_joined, known_consts, staged_joined, staged_consts, tuple(forwarded))
 
 
-def _with_slots(known: ClosedJaxpr, n_outs: int, own: Sequence[int], slots: Sequence[Any], *args: Array) -> list[Any]:
+def _with_slots(known: ClosedJaxpr, n_outs: int, own: Axes, slots: Sequence[Any], *args: Array) -> list[Any]:
     outs = known(*args)
     filled = dict(zip(own, outs[n_outs:], strict=True))
     return [*outs[:n_outs], *(filled[i] if i in filled else filler(a) for i, a in enumerate(slots))]
 
 
-def _sources(split: Split, forwarded: Sequence[int], own: Sequence[int]) -> list[int]:
+def _sources(split: Split, forwarded: Axes, own: Axes) -> list[int]:
     """Where the residuals of a branch stand among (forwarded operands, slots)."""
     rest = iter(own)
     return [len(forwarded) + next(rest) if f is None else forwarded.index(f) for f in split.forwarded]
 
 
-def _from_slots(staged: ClosedJaxpr, sources: Sequence[int], n: int, *args: Array) -> list[Any]:
+def _from_slots(staged: ClosedJaxpr, sources: Axes, n: int, *args: Array) -> list[Any]:
     return staged(*(args[i] for i in sources), *args[n:])
 
 
-def _instantiated(transposed: ClosedJaxpr, nonzero: Sequence[bool], wanted: Sequence[bool], avals: Sequence[ShapedArray],
-                  ) -> ClosedJaxpr:
+def _instantiated(transposed: ClosedJaxpr, nonzero: Sequence[bool], wanted: Sequence[bool], avals: Avals) -> ClosedJaxpr:
     """A transposed branch that returns the cotangents wanted, zeros for those that it does not have."""
     if list(nonzero) == list(wanted):
         return transposed
@@ -316,8 +318,7 @@ def _instantiated(transposed: ClosedJaxpr, nonzero: Sequence[bool], wanted: Sequ
                 lambda: stage_jaxpr(full, transposed.in_avals, transposed.jaxpr.debug_info))
 
 
-def _select_branches(axis: Any, index: Any, operands: Sequence[Array], batched: Sequence[bool],
-                     branches: Sequence[ClosedJaxpr]) -> Any:
+def _select_branches(axis: Any, index: Any, operands: Arrays, batched: Sequence[bool], branches: Sequence[ClosedJaxpr]) -> Any:
     """All branches on the whole batch, and of each element the result of the branch that it chose."""
     wanted = [True] * len(branches[0].out_avals)
     cases = []
@@ -372,7 +373,7 @@ def cond(pred: Any, true_fun: Callable, false_fun: Callable, *operands: Any, ope
     if not (callable(true_fun) and callable(false_fun)):
         raise TypeError("lax.cond: true_fun and false_fun arguments should be callable.")
     operands = _with_keyword(operands, operand)
-    _check_pred(pred)
+    check_pred(pred)
     calls = [_of_operand(fun, 1 - i) if own_operands else fun for i, fun in enumerate((false_fun, true_fun))]
     if config.disable_jit.value and is_concrete(pred):
         return calls[bool(pred)](*operands)
@@ -382,7 +383,7 @@ def cond(pred: Any, true_fun: Callable, false_fun: Callable, *operands: Any, ope
               for i, (fun, call) in enumerate(zip((false_fun, true_fun), calls, strict=True))]
     refuse_shared(true_fun, "cond", tree, avals, flat, bodies[0].consts + bodies[1].consts)
     check_branches("cond", (true_fun, false_fun), ("true_fun", "false_fun"), bodies[::-1])
-    return bind_branches(_as_index(pred), bodies, flat)
+    return bind_branches(as_index(pred), bodies, flat)
 
 
 def _of_operand(fun: Callable[..., object], i: int) -> Callable[..., Any]:
@@ -396,30 +397,6 @@ def _with_keyword(operands: tuple[Array, ...], operand: ArrayLike) -> tuple[Any,
         raise TypeError("if 'operand' keyword is passed then no positional operands can be passed, got "
                         f"operand={operand!r:.100} and positional operands {operands!r:.200}")
     return (operand,)
-
-
-def _check_pred(pred: ArrayLike) -> None:
-    if pred is None:
-        raise TypeError("cond predicate is None")
-    if callable(pred):
-        raise TypeError(f"Pred type must be either boolean or number, got {pred}.")
-    try:
-        aval = typeof(pred)
-    except TypeError:
-        raise TypeError(f"Pred must be a scalar, got {pred!r:.100} of type {type(pred)}.") from None
-    if aval.shape:
-        raise TypeError(f"Pred must be a scalar, got {pred} of shape {aval.shape}.")
-    if isinstance(aval.dtype, dtypes.ExtendedDType) or dtypes.issubdtype(aval.dtype, np.complexfloating):
-        raise TypeError(f"Pred type must be either boolean or number, got {aval.str_short()}.")
-
-
-def _as_index(pred: Array) -> Any:
-    dtype = typeof(pred).dtype
-    if dtype != np.bool_:
-        pred = _arithmetic.ne(pred, np.asarray(0, dtype))
-    if isinstance(pred, bool | np.bool_):
-        return np.int32(pred)
-    return _structure.convert_element_type(pred, np.dtype(np.int32))
 
 
 @tracebacks.api_boundary

@@ -109,7 +109,7 @@ def run_scan(f: Callable[..., Any], init: Any, xs: Sequence[Array], length: int 
     return pytrees.tree_unflatten(init_tree, outs[:n]), pytrees.tree_unflatten(ys_tree, outs[n:])
 
 
-def _scan_references(call: Callable[..., Any], init: Any, xs: Sequence[Any], xs_tree: Any, avals: Sequence[Any],
+def _scan_references(call: Callable[..., Any], init: Any, xs: Sequence[Any], xs_tree: Any, avals: Sequence[ShapedArray],
                      how: tuple[Any, ...]) -> tuple[Any, Any]:
     """scan over references: each step gets a reference to its row, which is written back if the step changes it."""
     length, reverse, unroll, what = how
@@ -209,7 +209,8 @@ def _check_pair(f: Callable[..., object], body: Body) -> None:
                         "  Return (carry, y); y may be None.")
 
 
-def _python_scan(f: Any, init: ArrayLike, flat_xs: Sequence[Any], xs_tree: Any, length: int, reverse: bool) -> tuple[Any, Any]:
+def _python_scan(f: Callable[..., object], init: ArrayLike, flat_xs: Sequence[Any], xs_tree: Any,
+                 length: int, reverse: bool) -> tuple[Any, Any]:
     """scan as a Python loop, under disable_jit."""
     if length == 0:
         raise ValueError("zero-length scan is not supported in disable_jit() mode because the output type is unknown.")
@@ -231,7 +232,7 @@ def _stack(ys: Sequence[Any]) -> Any:
 
 
 @tracebacks.api_boundary
-def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any, *,
+def fori_loop(lower: bool, upper: bool, body_fun: Callable[[Any, Any], Any], init_val: Any, *,
               unroll: int | bool | None = None) -> Any:
     """val = body_fun(i, val) for i = lower, lower + 1, ..., upper - 1.
 
@@ -276,7 +277,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
     return pytrees.tree_unflatten(tree, outs[1:])
 
 
-def _matched_bounds(lower: Any, upper: Any) -> tuple[Any, Any]:
+def _matched_bounds(lower: bool, upper: bool) -> tuple[Any, Any]:
     """The bounds in one dtype: a weakly typed integer takes the dtype of the other.
 
     Raises TypeError if they are not scalars, or of different dtypes.
@@ -296,7 +297,7 @@ def _matched_bounds(lower: Any, upper: Any) -> tuple[Any, Any]:
                  for x in (lower, upper))
 
 
-def _known_bounds(lower: Any, upper: Any) -> tuple[int, int] | None:
+def _known_bounds(lower: bool, upper: bool) -> tuple[int, int] | None:
     """The bounds as integers, if they are known, and integers.
 
     Raises OverflowError if they do not fit the counter, an integer of default width.

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from teucer._core.primitive import Axis
     from teucer._core.typing import Array, ArrayLike, Dims
     from teucer._lower.context import Context
+    from teucer._lower.value import Value
 
 __all__ = ["associative_scan", "map", "optimization_barrier", "optimization_barrier_p", "platform_dependent",
            "platform_index_p"]
@@ -192,19 +193,19 @@ class OptimizationBarrier(Primitive):
     multiple_results = True
     mergeable = False
 
-    def types(self, *avals: Any) -> Any:
+    def types(self, *avals: ShapedArray) -> Any:
         return avals
 
     def shard(self, *avals: ShapedArray) -> Any:
         return None
 
-    def lower(self, ctx: Context, *xs: Any) -> Any:
+    def lower(self, ctx: Context, *xs: Value) -> Any:
         return hlo.optimization_barrier(ctx, xs)
 
-    def jvp(self, primals: Any, tangents: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[Array | Zero]) -> Any:
         return self.call(*primals), self._moving(tangents)
 
-    def transpose(self, cts: Any, *args: Array) -> Any:
+    def transpose(self, cts: Sequence[Array | Zero], *args: Array) -> Any:
         return self._moving(cts)
 
     def batch(self, axis: Axis, args: Sequence[Array], dims: Dims) -> Any:

@@ -42,7 +42,9 @@ if TYPE_CHECKING:
     from teucer._core.primitive import Axis
     from teucer._core.types import ShapedArray
     from teucer._core.typing import Array, Dims, Params
+    from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
+    from teucer._transform.partial import PartialTrace
 
 __all__ = ["scan_p"]
 
@@ -83,14 +85,14 @@ class Scan(Primitive):
     multiple_results = True
     higher_order = True
 
-    def types(self, *avals: Any, jaxpr: ClosedJaxpr, length: int, num_consts: int, num_carry: int, **params: object) -> Any:
+    def types(self, *avals: ShapedArray, jaxpr: ClosedJaxpr, length: int, num_consts: int, num_carry: int, **params: object) -> Any:
         return (*jaxpr.out_avals[:num_carry], *(unmapped_aval(a, 0, length) for a in jaxpr.out_avals[num_carry:]))
 
     def effects(self, *avals: ShapedArray, jaxpr: ClosedJaxpr, **params: object) -> Any:
         return at_operands(jaxpr.effects, jaxpr.jaxpr.invars)
 
-    def on_values(self, operands: Sequence[Array], groups: Any, *, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int,
-                  **params: object) -> Any:
+    def on_values(self, operands: Sequence[Array], groups: Sequence[int | None], *,
+                  jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, **params: object) -> Any:
         """An array that the body changes is carried."""
         found = discharged(jaxpr, groups)
         inner, extra = hoisted(found.jaxpr)
@@ -104,7 +106,8 @@ class Scan(Primitive):
                          **params)
         return outs[k:], dict(zip(found.changed, outs[:k], strict=True))
 
-    def on_low(self, operands: Sequence[object], avals: Any, *, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, length: int,
+    def on_low(self, operands: Sequence[object], avals: Sequence[ShapedArray], *,
+               jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, length: int,
                **params: object) -> Any:
         """Of what is constant, that which changes is in references; types of xs and ys are those of all elements together."""
         refuse_mutable(self, avals[num_consts:])
@@ -117,10 +120,10 @@ class Scan(Primitive):
         put_back(operands, avals, refs)
         return low._replace(outs=types).raised(outs, operands)
 
-    def evaluate(self, *args: Array, **params: Any) -> Any:
+    def evaluate(self, *args: Array, **params: object) -> Any:
         return run(self, args, params, params["jaxpr"])
 
-    def lower(self, ctx: Context, *values: object, **params: Any) -> Any:
+    def lower(self, ctx: Context, *values: object, **params: object) -> Any:
         return _control_scan_lowering.lower_scan(ctx, values, **params)
 
     def jvp(self, primals: Sequence[Array], tangents: Sequence[object], *, jaxpr: ClosedJaxpr,
@@ -145,7 +148,7 @@ class Scan(Primitive):
         by_number = dict(zip(outs_order, outs, strict=True))
         return split_tangents([by_number[i] for i in range(len(outs))], out_moving)
 
-    def partial_eval(self, trace: Any, args: Sequence[Array], params: Params) -> Any:
+    def partial_eval(self, trace: PartialTrace, args: Sequence[Array], params: Params) -> Any:
         cut = _cut(params, tuple(trace.is_unknown(x) for x in args))
         with using(trace.parent):
             known_outs, operands = _run_known(cut, args, params)
@@ -155,8 +158,8 @@ class Scan(Primitive):
         known = iter(known_outs)
         return tuple(next(staged) if u else next(known) for u in cut.unknown_outs)
 
-    def transpose(self, cts: Any, *args: Any, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, reverse: bool,
-                  **params: Any) -> Any:
+    def transpose(self, cts: Sequence[Array | Zero], *args: Array | Undefined, jaxpr: ClosedJaxpr,
+                  num_consts: int, num_carry: int, reverse: bool, **params: object) -> Any:
         params = {**params, "reverse": reverse}
         whole = {**params, "jaxpr": jaxpr, "num_consts": num_consts, "num_carry": num_carry}
         cut = _cut(whole, tuple(type(x) is Undefined for x in args))
@@ -221,7 +224,7 @@ class Scan(Primitive):
         body, taken = dce_closed(closed, used, [*[False] * m, *carried, *[False] * (len(taken) - m - n)])
         return narrowed(eqn, used, taken, jaxpr=body, num_consts=sum(taken[:m]), num_carry=sum(carried))
 
-    def padded(self, sizes: Any, args: Sequence[Array], avals: Sequence[ShapedArray], outs: Any, *,
+    def padded(self, sizes: Sizes, args: Sequence[Array], avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], *,
                jaxpr: ClosedJaxpr, length: object, num_consts: int, num_carry: int, reverse: bool,
                **params: object) -> Any:
         (inner,), given = sizes.together((jaxpr,))
@@ -235,7 +238,7 @@ class Scan(Primitive):
 scan_p = Scan()
 
 
-def _padded_loop(sizes: Any, inner: ClosedJaxpr, length: Any, reverse: bool, consts: Sequence[object], carry: Sequence[object],
+def _padded_loop(sizes: Sizes, inner: ClosedJaxpr, length: Any, reverse: bool, consts: Sequence[object], carry: Sequence[object],
                  xs: Sequence[Array], ys_avals: Sequence[ShapedArray]) -> Any:
     """A scan of as many steps as there are elements: the rest of the buffers is neither read nor written."""
     n, m, k = len(consts), len(carry), len(xs)
@@ -367,8 +370,8 @@ def _run_known(cut: SplitScan, args: Sequence[Array], params: Params) -> tuple[S
 # --- Transposition ---------------------------------------------------------------------------------------------------
 
 
-def _transpose_linear(cts: Any, args: Sequence[Array], *, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, reverse: bool,
-                      **params: object) -> Any:
+def _transpose_linear(cts: Sequence[Array | Zero], args: Sequence[Array], *, jaxpr: ClosedJaxpr,
+                      num_consts: int, num_carry: int, reverse: bool, **params: object) -> Any:
     """Transpose a scan whose whole carry is linear: a scan backwards, that carries the cotangents of consts and carry."""
     is_linear = [type(x) is Undefined for x in args]
     lin_consts, _, lin_xs = split_list(is_linear, num_consts, num_carry)

@@ -68,7 +68,7 @@ def lower_scan(ctx: Context, values: Sequence[object], *, jaxpr: ClosedJaxpr, le
     return results(carry, [_resized(ctx, y, room, length) for y in ys])
 
 
-def _resized(ctx: Context, x: Array, size: Size, wanted: Any) -> Any:
+def _resized(ctx: Context, x: Value, size: Size, wanted: Any) -> Any:
     """x, of a first axis of `size`, with one of `wanted`."""
     if size is wanted or size == wanted:
         return x
@@ -82,7 +82,7 @@ def _resized(ctx: Context, x: Array, size: Size, wanted: Any) -> Any:
     return Value(out.name, x.aval.update(shape=(wanted, *x.aval.shape[1:])))
 
 
-def _straight(ctx: Context, apply: Any, length: int, carry: Sequence[Any], xs: Sequence[Array], y_avals: Sequence[ShapedArray],
+def _straight(ctx: Context, apply: Any, length: int, carry: Sequence[Value], xs: Sequence[Value], y_avals: Sequence[ShapedArray],
               reverse: bool) -> tuple[Sequence[Any], Sequence[Any]]:
     """All steps one after the other, without a loop."""
     rows: list[list[Any]] = []
@@ -94,7 +94,7 @@ def _straight(ctx: Context, apply: Any, length: int, carry: Sequence[Any], xs: S
     return carry, [_stacked(ctx, [row[j] for row in rows], a, length) for j, a in enumerate(y_avals)]
 
 
-def _loop(ctx: Any, step: Step, trips: int, width: int, state: tuple[Sequence[Any], Sequence[Any]], reverse: bool,
+def _loop(ctx: Context, step: Step, trips: int, width: int, state: tuple[Sequence[Any], Sequence[Any]], reverse: bool,
           length: int) -> tuple[Sequence[Any], Sequence[Any]]:
     """`trips` iterations of `width` steps each."""
     carry, buffers = state
@@ -148,7 +148,7 @@ def _zeros(ctx: Context, aval: ShapedArray) -> Any:
     return Value((ctx.summed(made, aval.partition) if aval.unreduced else made).name, aval)
 
 
-def _element(ctx: Any, x: Any, index: Any) -> Any:
+def _element(ctx: Context, x: Value, index: Any) -> Any:
     """x[index]."""
     def part(x: Array, index: Any) -> tuple[Any]:
         whole = _physical(x)
@@ -161,7 +161,7 @@ def _starts(ctx: Context, index: Any, whole: Any) -> list[Any]:
     return [index, *(ctx.constant(np.zeros((), index.dtype)) for _ in whole.shape[1:])]
 
 
-def _fixed_element(ctx: Any, x: Any, i: int) -> Any:
+def _fixed_element(ctx: Context, x: Value, i: int) -> Any:
     """x[i] for a known i."""
     def part(x: Array) -> tuple[Any]:
         whole = _physical(x)
@@ -175,11 +175,11 @@ def _element_aval(aval: ShapedArray) -> Any:
     return aval.update(shape=aval.shape[1:], sharding=None if aval.partition is None else aval.partition.without(0))
 
 
-def _as_element(ctx: Context, x: Array, part: Any) -> Any:
+def _as_element(ctx: Context, x: Value, part: Any) -> Any:
     return Value(hlo.reshape(ctx, part, part.shape[1:]).name, _element_aval(x.aval))
 
 
-def _written(ctx: Any, buffer: Any, y: Array, index: Any) -> Any:
+def _written(ctx: Context, buffer: Value, y: Value, index: Value) -> Any:
     """The buffer with y at an index."""
     def written(buffer: Any, y: Array, index: Any) -> tuple[Any]:
         whole, part = _physical(buffer), _physical(y)
@@ -189,7 +189,7 @@ def _written(ctx: Any, buffer: Any, y: Array, index: Any) -> Any:
     return ctx.on_parts((buffer, y, index), (buffer.aval,), written)[0]
 
 
-def _stacked(ctx: Any, rows: Sequence[Any], aval: ShapedArray, length: int) -> Any:
+def _stacked(ctx: Context, rows: Sequence[Any], aval: ShapedArray, length: int) -> Any:
     """Rows as one array."""
     whole = unmapped_aval(aval, 0, length)
     if not rows:

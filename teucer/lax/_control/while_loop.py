@@ -47,7 +47,10 @@ from teucer.lax._control.bodies import (
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
-    from teucer._core.typing import Array, Params
+    from teucer._core.typing import Array, Dims, Params
+    from teucer._dynamic.padding import Sizes
+    from teucer._lower.context import Context
+    from teucer._transform.partial import PartialTrace
     from teucer._xla.pytree import PyTreeDef
 
 __all__ = ["run_while", "while_loop", "while_p"]
@@ -69,7 +72,7 @@ class While(Primitive):
     multiple_results = True
     higher_order = True
 
-    def types(self, *avals: Any, body_jaxpr: ClosedJaxpr, body_nconsts: int, **params: object) -> Any:
+    def types(self, *avals: ShapedArray, body_jaxpr: ClosedJaxpr, body_nconsts: int, **params: object) -> Any:
         return tuple(body_jaxpr.out_avals)
 
     def effects(self, *avals: ShapedArray, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, cond_nconsts: int = 0,
@@ -77,7 +80,7 @@ class While(Primitive):
         return (at_operands(cond_jaxpr.effects, cond_jaxpr.jaxpr.invars)
                 | at_operands(body_jaxpr.effects, body_jaxpr.jaxpr.invars, cond_nconsts))
 
-    def on_values(self, operands: Sequence[Array], groups: Any, *, cond_jaxpr: ClosedJaxpr,
+    def on_values(self, operands: Sequence[Array], groups: Sequence[int | None], *, cond_jaxpr: ClosedJaxpr,
                   body_jaxpr: ClosedJaxpr, cond_nconsts: int, body_nconsts: int) -> Any:
         """An array that the body changes is carried; the condition reads it there."""
         m = cond_nconsts
@@ -106,7 +109,8 @@ class While(Primitive):
                          cond_nconsts=len(cond_extra) + len(fixed[0]), body_nconsts=len(body_extra) + len(fixed[1]))
         return outs[k:], dict(zip(changed, outs[:k], strict=True))
 
-    def on_low(self, operands: Sequence[object], avals: Any, *, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, cond_nconsts: int,
+    def on_low(self, operands: Sequence[object], avals: Sequence[ShapedArray], *,
+               cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, cond_nconsts: int,
                body_nconsts: int) -> Any:
         """Of what is constant, that which changes is in references, which condition and body share."""
         m = cond_nconsts + body_nconsts
@@ -121,10 +125,10 @@ class While(Primitive):
         put_back(operands, avals, refs)
         return low.raised(outs, operands)
 
-    def evaluate(self, *args: Array, **params: Any) -> Any:
+    def evaluate(self, *args: Array, **params: object) -> Any:
         return run(self, args, params, params["body_jaxpr"])
 
-    def lower(self, ctx: Any, *values: object, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, cond_nconsts: int,
+    def lower(self, ctx: Context, *values: object, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, cond_nconsts: int,
               body_nconsts: int) -> Any:
         cond_consts, body_consts, carry = split_list(values, cond_nconsts, body_nconsts)
         avals = body_jaxpr.in_avals[body_nconsts:]
@@ -147,7 +151,8 @@ class While(Primitive):
         set_order(ctx, outs[n:] if order else ())
         return outs[:n]
 
-    def jvp(self, primals: Sequence[Array], tangents: Any, *, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, cond_nconsts: int,
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[Array | Zero], *,
+            cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, cond_nconsts: int,
             body_nconsts: int) -> Any:
         cond_consts, body_consts, init = split_list(primals, cond_nconsts, body_nconsts)
         _, consts_dot, init_dot = split_list(tangents, cond_nconsts, body_nconsts)
@@ -172,7 +177,7 @@ class While(Primitive):
                          cond_jaxpr=cond, body_jaxpr=body, cond_nconsts=cond_nconsts, body_nconsts=h + n_consts + n_dots)
         return split_tangents(outs, moving)
 
-    def partial_eval(self, trace: Any, args: Sequence[Array], params: Params) -> Any:
+    def partial_eval(self, trace: PartialTrace, args: Sequence[Array], params: Params) -> Any:
         """Run the part of the carry that is known, if the condition depends on that alone; record the whole for the rest."""
         cond_nconsts, body_nconsts = params["cond_nconsts"], params["body_nconsts"]
         cond_unknown, consts_unknown, carry_unknown = split_list([trace.is_unknown(x) for x in args], cond_nconsts, body_nconsts)
@@ -205,7 +210,7 @@ class While(Primitive):
                          "start/stop values. Try using lax.scan, or using fori_loop with static start/stop.\n"
                          "  The number of steps is not known beforehand, so their values cannot be kept for the way back.")
 
-    def batch(self, axis: Axis, args: Sequence[object], dims: Any, *, cond_jaxpr: ClosedJaxpr,
+    def batch(self, axis: Axis, args: Sequence[object], dims: Dims, *, cond_jaxpr: ClosedJaxpr,
               body_jaxpr: ClosedJaxpr, cond_nconsts: int, body_nconsts: int) -> Any:
         cond_batched, consts_batched, batched = split_list([d is not None for d in dims], cond_nconsts, body_nconsts)
         while True:
@@ -268,7 +273,7 @@ class While(Primitive):
         return narrowed(eqn, carried, [*cond_taken[:k], *taken], cond_jaxpr=cond, body_jaxpr=body,
                         cond_nconsts=sum(cond_taken[:k]), body_nconsts=sum(taken[:m]))
 
-    def padded(self, sizes: Any, args: Sequence[Array], avals: Sequence[ShapedArray],
+    def padded(self, sizes: Sizes, args: Sequence[Array], avals: Sequence[ShapedArray],
                outs: Sequence[Array], *, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr,
                cond_nconsts: int, body_nconsts: int) -> Any:
         (cond, body), given = sizes.together((cond_jaxpr, body_jaxpr))
@@ -361,7 +366,7 @@ def while_loop(cond_fun: Callable[[object], object], body_fun: Callable[[object]
 
 
 def run_while(cond_fun: Callable[..., object], body_fun: Any, flat: Sequence[Any], tree: PyTreeDef,
-              avals: Sequence[Any], name: str, *, call: Any = None,
+              avals: Sequence[ShapedArray], name: str, *, call: Any = None,
               what: str = "while_loop") -> Any:
     """A while loop; `call` is what to call in the place of `body_fun`, which the user gave."""
     in_tree = pytrees.treedef_tuple((tree,))

@@ -11,12 +11,13 @@ from teucer._lower import hlo
 from teucer._targets.cpu.convolutions import spread
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Array
+    from teucer._lower.context import Context
+    from teucer._lower.value import Value
 
 __all__ = ["convolution"]
 
 
-def convolution(ctx: Any, lhs: Any, rhs: Any, aval: ShapedArray, options: str, window: Any) -> Any:
+def convolution(ctx: Context, lhs: Value, rhs: Value, aval: ShapedArray, options: str, window: Any) -> Any:
     """A convolution of type `aval`. options: its precision; window: the other parameters of `conv_general_dilated_p`.
 
     Over several devices it is not divided along spatial axes nor, with batch groups, at all: XLA's partitioner gives wrong sums
@@ -33,7 +34,7 @@ def convolution(ctx: Any, lhs: Any, rhs: Any, aval: ShapedArray, options: str, w
     return hlo.convolution(ctx, lhs, rhs, aval, options, **window)
 
 
-def _complex(ctx: Any, lhs: Any, rhs: Array, aval: ShapedArray, options: str, window: Any) -> Any:
+def _complex(ctx: Context, lhs: Value, rhs: Value, aval: ShapedArray, options: str, window: Any) -> Any:
     """Four real convolutions: XLA's complex one takes 26 times as long as a real one on CPU (8 images of 32 x 32 x 32, kernels of
     3 x 3). Three would do, but lose accuracy where the parts differ in size."""
     part = np.dtype(np.finfo(lhs.dtype).dtype)

@@ -35,8 +35,11 @@ from teucer.lax._structure import convert_element_type, moveaxis, reshape
 from teucer.lax._window_shapes import moved_by_padding
 
 if TYPE_CHECKING:
-    from teucer._core.typing import ArrayLike, Aval
+    from teucer._core.primitive import Axis
+    from teucer._core.typing import ArrayLike, Aval, Dims, DType, Size
+    from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
+    from teucer._lower.value import Value
 
 __all__ = ["conv", "conv_general_dilated", "conv_general_dilated_p", "conv_with_general_padding"]
 
@@ -94,21 +97,21 @@ class ConvGeneralDilated(Primitive):
         out = dict(zip(out_spec, ("batch", "out", *space), strict=True))
         return Labels(*([tuple(labels[i] for i in range(lhs.ndim)) for labels in group] for group in ((left, right), (out,))))
 
-    def lower(self, ctx: Context, lhs: Any, rhs: Any, *, precision: Any, preferred_element_type: DTypeLike,
-              out_sharding: object = None, **window: Any) -> Any:
+    def lower(self, ctx: Context, lhs: Value, rhs: Value, *, precision: object, preferred_element_type: DTypeLike,
+              out_sharding: object = None, **window: object) -> Any:
         (aval,) = ctx.avals_out
         return (convolution(ctx, lhs, rhs, aval, precision_text(precision), window),)
 
     def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
         return bilinear_jvp(self, primals, tangents, params)
 
-    def transpose(self, cts: Sequence[object], lhs: object, rhs: Any, **params: Any) -> Any:
+    def transpose(self, cts: Sequence[object], lhs: object, rhs: Array | Undefined, **params: object) -> Any:
         (ct,) = cts
         if type(lhs) is Undefined:
             return _transpose_lhs(ct, lhs.aval, rhs, **params), None
         return None, _transpose_rhs(ct, lhs, rhs.aval, **params)
 
-    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, **params: object) -> Any:
         (lhs, rhs), (lhs_dim, rhs_dim) = args, dims
         if params["out_sharding"] is not None:
             raise NotImplementedError("vmap of conv_general_dilated with out_sharding is not implemented.\n  Lay the result out "
@@ -119,9 +122,9 @@ class ConvGeneralDilated(Primitive):
             return _batch_lhs(lhs, lhs_dim, rhs, axis.size, **params)
         return _batch_rhs(lhs, rhs, rhs_dim, axis.size, **params)
 
-    def padded(self, sizes: Any, args: Sequence[Array], avals: Sequence[Aval], outs: Any, *, padding: Any,
+    def padded(self, sizes: Sizes, args: Sequence[Array], avals: Sequence[Aval], outs: Sequence[ShapedArray], *, padding: Any,
                dimension_numbers: Any, feature_group_count: int, batch_group_count: int,
-               **params: Any) -> Any:
+               **params: object) -> Any:
         (lhs, rhs), (lhs_aval, rhs_aval) = args, avals
         lhs_spec, rhs_spec, out_spec = dimension_numbers
         grouped = {lhs_spec[1], *(lhs_spec[:1] if batch_group_count > 1 else ())}, {*rhs_spec[:2]}
@@ -206,7 +209,7 @@ def _kind(dtype: DTypeLike) -> str:
     return next((name for name, kind in kinds if dtypes.issubdtype(dtype, kind)), "integral")
 
 
-def _result_dtype(dtype: Any, preferred: Any) -> Any:
+def _result_dtype(dtype: DType | None, preferred: Any) -> Any:
     if preferred is None or preferred == dtype:
         return dtype
     if (_kind(dtype), _kind(preferred)) not in _COMPATIBLE:
@@ -223,7 +226,7 @@ def _result_dtype(dtype: Any, preferred: Any) -> Any:
 
 def _transpose_lhs(ct: Any, lhs: Any, rhs: Any, *, window_strides: Sequence[object], padding: Any,
                    lhs_dilation: Sequence[object], rhs_dilation: Sequence[object], dimension_numbers: Any,
-                   feature_group_count: int, batch_group_count: int, **params: Any) -> Any:
+                   feature_group_count: int, batch_group_count: int, **params: object) -> Any:
     """The cotangent of lhs: a convolution of ct with the reversed kernel, whose input and output features change places."""
     lhs_spec, rhs_spec, out_spec = dimension_numbers
     rhs_aval = typeof(rhs)
@@ -247,7 +250,7 @@ def _transpose_lhs(ct: Any, lhs: Any, rhs: Any, *, window_strides: Sequence[obje
 
 def _transpose_rhs(ct: Any, lhs: Any, rhs: Any, *, window_strides: Sequence[object], padding: Any,
                    lhs_dilation: Sequence[object], rhs_dilation: Sequence[object], dimension_numbers: Any,
-                   feature_group_count: int, batch_group_count: int, **params: Any) -> Any:
+                   feature_group_count: int, batch_group_count: int, **params: object) -> Any:
     """The cotangent of rhs: a convolution of lhs with ct as its kernel, in which batch and features change places."""
     lhs_spec, rhs_spec, out_spec = dimension_numbers
     lhs_aval = typeof(lhs)
@@ -266,7 +269,7 @@ def _transpose_rhs(ct: Any, lhs: Any, rhs: Any, *, window_strides: Sequence[obje
     return out if typeof(out).dtype == rhs.dtype else convert_element_type(out, rhs.dtype)
 
 
-def _lhs_pads(lhs: Any, rhs: Any, out: Any, strides: Any, padding: Pads, lhs_dilation: Any,
+def _lhs_pads(lhs: Any, rhs: Any, out: Any, strides: Sequence[int], padding: Pads, lhs_dilation: Any,
               rhs_dilation: Any) -> Any:
     """Pads for the cotangent of lhs: window by window, what the kernel overhangs."""
     pads = []
@@ -276,7 +279,7 @@ def _lhs_pads(lhs: Any, rhs: Any, out: Any, strides: Any, padding: Pads, lhs_dil
     return tuple(pads)
 
 
-def _rhs_pads(lhs: Any, rhs: Any, out: Any, strides: Any, padding: Pads, lhs_dilation: Any,
+def _rhs_pads(lhs: Any, rhs: Any, out: Any, strides: Sequence[int], padding: Pads, lhs_dilation: Any,
               rhs_dilation: Any) -> Any:
     """Pads for the cotangent of rhs: as many windows as the kernel has elements."""
     pads = []
@@ -308,9 +311,9 @@ def _batch_rhs(lhs: ArrayLike, rhs: Array, dim: int, size: object, *, dimension_
     return _unmerge(outs[0], out_spec[1], size, groups)
 
 
-def _batch_both(lhs: Any, lhs_dim: int, rhs: Any, rhs_dim: int, size: Any, *,
+def _batch_both(lhs: Any, lhs_dim: int, rhs: Any, rhs_dim: int, size: Size, *,
                 dimension_numbers: Any, feature_group_count: int, batch_group_count: int,
-                **params: Any) -> Any:
+                **params: object) -> Any:
     """Images each with their kernel: each element of the batch is a group of its own."""
     lhs_spec, rhs_spec, out_spec = dimension_numbers
     by_batch = batch_group_count > 1

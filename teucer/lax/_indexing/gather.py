@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from teucer._base import dtypes
 from teucer._core import array_ops
-from teucer._core.primitive import Primitive, Undefined
+from teucer._core.primitive import Axis, Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
-from teucer._core.typing import Array, ArrayLike
-from teucer._dimensions.dimensions import is_constant, is_symbolic
+from teucer._core.typing import Array, ArrayLike, Dims, Params
 from teucer._lower import hlo
 from teucer.lax import _elementwise, _structure
 from teucer.lax._indexing import numbers as _indexing
 from teucer.lax._indexing import padded as _padded_indexing
 from teucer.lax._indexing.numbers import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
-from teucer.lax._joining import concatenate
-from teucer.lax._reductions import check_computation, reduce_and, scalar_body, scalar_computation
+from teucer.lax._indexing.places import bounds, inside, wide
+from teucer.lax._reductions import check_computation, scalar_body, scalar_computation
 
 if TYPE_CHECKING:
     from teucer._core.jaxpr import ClosedJaxpr
-    from teucer._core.typing import Params
+    from teucer._core.typing import Arrays, Axes, Tangents
     from teucer._lower.context import Context
+    from teucer._lower.value import Value
 
 __all__ = ["gather", "gather_p", "scatter", "scatter_add", "scatter_add_p", "scatter_apply", "scatter_max",
            "scatter_max_p", "scatter_min", "scatter_min_p", "scatter_mul", "scatter_mul_p", "scatter_p", "scatter_sub",
@@ -47,22 +47,24 @@ class Gather(Primitive):
     name = "gather"
     linear_in = (0,)
 
-    def types(self, x: Any, indices: Any, *, dimension_numbers: Any, slice_sizes: Any, **params: object) -> Any:
+    def types(self, x: ShapedArray, indices: ShapedArray, *, dimension_numbers: GatherDimensionNumbers, slice_sizes: Axes,
+              **params: object) -> Any:
         if params["mode"] is GatherScatterMode.ONE_HOT:
             raise ValueError("gather: the mode ONE_HOT is for scatter alone.\n  Modes: clip, fill, promise_in_bounds.")
         shape = _indexing.check_gather(x, indices, dimension_numbers, slice_sizes)
         return (ShapedArray(shape, x.dtype, x.weak_type),)
 
-    def shard(self, x: Any, indices: Any, *, dimension_numbers: Any, slice_sizes: Any, **params: object) -> Any:
+    def shard(self, x: ShapedArray, indices: ShapedArray, *, dimension_numbers: GatherDimensionNumbers, slice_sizes: Axes,
+              **params: object) -> Any:
         return _indexing.gather_labels(x, indices, dimension_numbers, slice_sizes)
 
-    def lower(self, ctx: Any, x: Any, indices: Any, *, dimension_numbers: Any, slice_sizes: Any, mode: Any,
-              fill_value: Any, indices_are_sorted: Any, unique_indices: Any) -> Any:
+    def lower(self, ctx: Context, x: Value, indices: Value, *, dimension_numbers: GatherDimensionNumbers, slice_sizes: Axes,
+              mode: Any, fill_value: Any, indices_are_sorted: bool, unique_indices: bool) -> Any:
         (aval,) = ctx.avals_out
         d = dimension_numbers
         if 0 in aval.shape:
             return (hlo.splat(ctx, 0, aval.strengthen()),)
-        indices = _wide(ctx, indices)
+        indices = wide(ctx, indices)
         out = hlo.gather(ctx, x, indices, d, slice_sizes, indices_are_sorted, aval.strengthen())
         if mode is not _FILL:
             return (out,)
@@ -70,19 +72,18 @@ class Gather(Primitive):
 
         def masked(values: Any, at: Any) -> Any:
             limits = [x.shape[a] - slice_sizes[a] for a in d.start_index_map]
-            inside = _structure.broadcast_to(_inside(at, limits), aval.shape, batch_dims)
+            fits = _structure.broadcast_to(inside(at, limits), aval.shape, batch_dims)
             fill = _structure.full(aval.shape, _indexing.fill_for(x.dtype) if fill_value is None else fill_value, x.dtype)
-            return (_elementwise.select(inside, values, fill),)
+            return (_elementwise.select(fits, values, fill),)
 
         return ctx.trace(masked, out, indices)
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
+    def jvp(self, primals: Arrays, tangents: Tangents, **params: object) -> Any:
         outs = self.call(*primals, **params)
         return outs, self.call(tangents[0], primals[1], **(params | {"fill_value": 0}))
 
-    def transpose(self, cts: Sequence[object], x: Array, indices: ArrayLike, *,
-                  dimension_numbers: Any, slice_sizes: Sequence[int], mode: object,
-                  fill_value: object, indices_are_sorted: object, unique_indices: object) -> Any:
+    def transpose(self, cts: Tangents, x: Array, indices: ArrayLike, *, dimension_numbers: GatherDimensionNumbers,
+                  slice_sizes: Axes, mode: object, fill_value: object, indices_are_sorted: object, unique_indices: object) -> Any:
         d = dimension_numbers
         ct = scatter_add_p.call(
             _structure.zeros(x.aval.strengthen()), indices, *cts, update_jaxpr=None, update_consts=(), mode=mode,
@@ -91,8 +92,8 @@ class Gather(Primitive):
                                                       d.operand_batching_dims, d.start_indices_batching_dims))
         return ct[0], None
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, dimension_numbers: Any, slice_sizes: Any, unique_indices: Any,
-              indices_are_sorted: Any, **params: Any) -> Any:
+    def batch(self, axis: Axis, args: Arrays, dims: Dims, *, dimension_numbers: GatherDimensionNumbers, slice_sizes: Axes,
+              unique_indices: bool, indices_are_sorted: bool, **params: object) -> Any:
         (x, indices), (dim, index_dim) = args, dims
         d = dimension_numbers
         after = GatherDimensionNumbers(*(tuple(a + 1 for a in field) for field in d))
@@ -118,36 +119,6 @@ class Gather(Primitive):
     padded = _padded_indexing.gather
 
 
-def _wide(ctx: Any, indices: Any) -> Any:
-    """Indices in a dtype of 32 bits or more, in which the sizes of axes can be written.
-
-    Their components are on one device: XLA's partitioner finds wrong places where they are divided (seen with jaxlib 0.10.2).
-    """
-    if indices.shape[-1] > 1:
-        indices = ctx.whole(indices, (len(indices.shape) - 1,))
-    if dtypes.bit_width(indices.dtype) >= 32:
-        return indices
-    return hlo.convert(ctx, indices, np.dtype(np.int32))
-
-
-def _bounds(indices: ArrayLike, limits: Sequence[Any]) -> Any:
-    kind = typeof(indices).dtype
-    shape = np.shape(indices)
-    most: Any = dtypes.iinfo(kind).max
-    if is_constant(limits):
-        limit: Any = np.asarray([min(n, most) for n in limits], kind)
-    else:
-        limit = concatenate([_structure.full((1,), n if is_symbolic(n) else min(n, most), kind) for n in limits], 0)
-    return _structure.full(shape, 0, kind), _structure.broadcast_to(limit, shape, (len(shape) - 1,))
-
-
-def _inside(indices: ArrayLike, limits: Sequence[object]) -> Any:
-    """Whether each index vector lies between 0 and the limits."""
-    low, high = _bounds(indices, limits)
-    fits = _elementwise.bitwise_and(_elementwise.ge(indices, low), _elementwise.le(indices, high))
-    return reduce_and(fits, (np.ndim(indices) - 1,))
-
-
 class Scatter(Primitive):
     """x with updates put into, or combined with, the windows at the places that indices name.
 
@@ -160,28 +131,29 @@ class Scatter(Primitive):
     def __init__(self, name: str, op: str) -> None:
         self.name, self.op = name, op
 
-    def types(self, x: Any, indices: Any, updates: Any, *, dimension_numbers: Any, **params: object) -> Any:
+    def types(self, x: ShapedArray, indices: ShapedArray, updates: ShapedArray, *, dimension_numbers: ScatterDimensionNumbers,
+              **params: object) -> Any:
         if x.dtype != updates.dtype:
             raise TypeError(f"lax.scatter requires arguments to have the same dtypes, got {x.dtype}, {updates.dtype}.\n"
                             f"    operand: {x.str_short(True)}\n    updates: {updates.str_short(True)}")
         _indexing.check_scatter(x, indices, updates, dimension_numbers)
         return (x if updates.weak_type or not x.weak_type else x.strengthen(),)
 
-    def shard(self, x: Any, indices: Any, updates: Any, *, dimension_numbers: Any, **params: object) -> Any:
+    def shard(self, x: ShapedArray, indices: ShapedArray, updates: ShapedArray, *, dimension_numbers: ScatterDimensionNumbers,
+              **params: object) -> Any:
         return _indexing.scatter_labels(x, indices, updates, dimension_numbers)
 
-    def lower(self, ctx: Any, x: Any, indices: Any, updates: Any, *, dimension_numbers: Any,
-              mode: object, update_jaxpr: ClosedJaxpr, indices_are_sorted: Any, unique_indices: Any,
-              **params: object) -> Any:
+    def lower(self, ctx: Context, x: Value, indices: Value, updates: Value, *, dimension_numbers: ScatterDimensionNumbers,
+              mode: object, update_jaxpr: ClosedJaxpr, indices_are_sorted: bool, unique_indices: bool, **params: object) -> Any:
         if 0 in updates.shape or 0 in x.shape:
             return (x,)
-        indices = _wide(ctx, indices)
+        indices = wide(ctx, indices)
         if mode is _CLIP:
             sizes = _indexing.window_sizes(dimension_numbers, len(x.shape), updates.shape)
             limits = [x.shape[a] - sizes[a] for a in dimension_numbers.scatter_dims_to_operand_dims]
 
             def clipped(at: Any) -> Any:
-                low, high = _bounds(at, limits)
+                low, high = bounds(at, limits)
                 return (_elementwise.clamp(low, at, high),)
 
             (indices,) = ctx.trace(clipped, indices)
@@ -192,8 +164,8 @@ class Scatter(Primitive):
         """The computation on an old element and its update."""
         return scalar_body(ctx, self.op)
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, dimension_numbers: Any, indices_are_sorted: Any,
-              **params: Any) -> Any:
+    def batch(self, axis: Axis, args: Arrays, dims: Dims, *, dimension_numbers: ScatterDimensionNumbers, indices_are_sorted: bool,
+              **params: object) -> Any:
         (x, indices, updates), (dim, index_dim, updates_dim) = args, dims
         x = array_ops.to_axis(x, dim, axis.size, 0)
         updates = array_ops.to_axis(updates, updates_dim, axis.size, 0)
@@ -235,7 +207,7 @@ class LinearScatter(Scatter):
     __slots__ = ()
     linear_in = (0, 2)
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
+    def jvp(self, primals: Arrays, tangents: Tangents, **params: object) -> Any:
         x, indices, updates = primals
         outs = self.call(x, indices, updates, **params)
         tx, _, tu = tangents
@@ -243,7 +215,7 @@ class LinearScatter(Scatter):
             return outs, (tx,)
         return outs, self.call(array_ops.instantiate(tx), indices, tu, **params)
 
-    def transpose(self, cts: Sequence[object], x: ArrayLike, indices: ArrayLike, updates: ArrayLike, **params: object) -> Any:
+    def transpose(self, cts: Tangents, x: ArrayLike, indices: ArrayLike, updates: ArrayLike, **params: object) -> Any:
         (ct,) = cts
         ct_updates = None
         if type(updates) is Undefined:
@@ -252,7 +224,7 @@ class LinearScatter(Scatter):
                 ct_updates = _elementwise.neg(ct_updates)
         return (ct if type(x) is Undefined else None), None, ct_updates
 
-    def lower(self, ctx: Any, x: Any, indices: Any, updates: Any, **params: Any) -> Any:
+    def lower(self, ctx: Context, x: Value, indices: Value, updates: Value, **params: object) -> Any:
         if x.dtype.kind != "c" or ctx.target.adds_complex:
             return super().lower(ctx, x, indices, updates, **params)
 
@@ -275,7 +247,7 @@ class ScatterReplace(Scatter):
             return lambda old, new: (new,)
         return lambda old, new: ctx.inline(update_jaxpr, old, new)
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
+    def jvp(self, primals: Arrays, tangents: Tangents, **params: object) -> Any:
         if params["update_jaxpr"] is not None:
             raise NotImplementedError("scatter_apply: JVP not implemented.\n  Gather the elements, apply the function to them, and "
                                       "scatter the results.")
@@ -294,7 +266,7 @@ class ScatterReplace(Scatter):
         placed = _elementwise.select(won, tu, _structure.full(shape, 0, typeof(tu).dtype))
         return outs, scatter_add_p.call(kept, indices, placed, **params)
 
-    def transpose(self, cts: Sequence[object], x: ArrayLike, indices: ArrayLike, updates: ArrayLike, **params: object) -> Any:
+    def transpose(self, cts: Tangents, x: ArrayLike, indices: ArrayLike, updates: ArrayLike, **params: object) -> Any:
         (ct,) = cts
         if not params["unique_indices"]:
             raise NotImplementedError("scatter transpose is only implemented where unique_indices=True\n"
@@ -314,7 +286,7 @@ class ScatterProduct(Scatter):
 
     __slots__ = ()
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
+    def jvp(self, primals: Arrays, tangents: Tangents, **params: object) -> Any:
         (x, indices, updates), (tx, _, tu) = primals, tangents
         outs = self.call(x, indices, updates, **params)
         total: Any = None
@@ -328,7 +300,7 @@ class ScatterProduct(Scatter):
             total = array_ops.add_cotangents(total, _elementwise.mul(x, spread))
         return outs, (total,)
 
-    def transpose(self, cts: Sequence[object], x: ArrayLike, indices: ArrayLike, updates: ArrayLike, **params: object) -> Any:
+    def transpose(self, cts: Tangents, x: ArrayLike, indices: ArrayLike, updates: ArrayLike, **params: object) -> Any:
         (ct,) = cts
         if type(x) is Undefined and type(updates) is not Undefined:
             return self.call(ct, indices, updates, **params)[0], None, None
@@ -344,12 +316,12 @@ class ScatterExtreme(Scatter):
 
     __slots__ = ()
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
+    def jvp(self, primals: Arrays, tangents: Tangents, **params: object) -> Any:
         (x, indices, updates), (tx, _, tu) = primals, tangents
         outs = self.call(x, indices, updates, **params)
         kind, shape = typeof(outs[0]).dtype, np.shape(updates)
 
-        def as_number(p: Any) -> Any:
+        def as_number(p: Primitive) -> Any:
             return _structure.convert_element_type(p, kind)
 
         old = as_number(_elementwise.eq(x, outs[0]))
@@ -373,7 +345,7 @@ scatter_min_p = ScatterExtreme("scatter-min", "minimum")
 scatter_max_p = ScatterExtreme("scatter-max", "maximum")
 
 
-def gather(operand: ArrayLike, start_indices: ArrayLike, dimension_numbers: GatherDimensionNumbers, slice_sizes: Sequence[int], *,
+def gather(operand: ArrayLike, start_indices: ArrayLike, dimension_numbers: GatherDimensionNumbers, slice_sizes: Axes, *,
            unique_indices: bool = False, indices_are_sorted: bool = False, mode: str | GatherScatterMode | None = None,
            fill_value: object = None) -> Array:
     """Windows of operand at the places that are the rows of start_indices.
@@ -394,8 +366,8 @@ def gather(operand: ArrayLike, start_indices: ArrayLike, dimension_numbers: Gath
                          fill_value=fill_value if parsed is _FILL else None,
                          indices_are_sorted=bool(indices_are_sorted), unique_indices=bool(unique_indices))[0]
 
-def _scatter(primitive: Scatter, operand: ArrayLike, scatter_indices: object, updates: ArrayLike,
-             dimension_numbers: object, options: Any, update_jaxpr: object = None) -> Any:
+def _scatter(primitive: Scatter, operand: ArrayLike, scatter_indices: object, updates: ArrayLike, dimension_numbers: object,
+             options: Any, update_jaxpr: object = None) -> Any:
     """Bind a scatter; options: (indices_are_sorted, unique_indices, mode)."""
     indices_are_sorted, unique_indices, mode = options
     return primitive.call(operand, scatter_indices, updates, dimension_numbers=_indexing.as_tuples(dimension_numbers),
@@ -404,8 +376,7 @@ def _scatter(primitive: Scatter, operand: ArrayLike, scatter_indices: object, up
 
 
 def scatter(operand: ArrayLike, scatter_indices: ArrayLike, updates: ArrayLike, dimension_numbers: ScatterDimensionNumbers, *,
-            indices_are_sorted: bool = False, unique_indices: bool = False,
-            mode: str | GatherScatterMode | None = None) -> Array:
+            indices_are_sorted: bool = False, unique_indices: bool = False, mode: str | GatherScatterMode | None = None) -> Array:
     """operand with the windows at the places that are the rows of scatter_indices replaced by updates.
 
     mode: what becomes of windows outside the operand: left out ("drop" or "fill", the default), moved inside ("clip"), or
@@ -488,9 +459,8 @@ def scatter_max(operand: ArrayLike, scatter_indices: ArrayLike, updates: ArrayLi
 
 
 def scatter_apply(operand: Array, scatter_indices: Array, func: Callable[[object], object],
-                  dimension_numbers: ScatterDimensionNumbers, *, update_shape: Sequence[int] = (),
-                  indices_are_sorted: bool = False, unique_indices: bool = False,
-                  mode: str | GatherScatterMode | None = None) -> Array:
+                  dimension_numbers: ScatterDimensionNumbers, *, update_shape: Axes = (), indices_are_sorted: bool = False,
+                  unique_indices: bool = False, mode: str | GatherScatterMode | None = None) -> Array:
     """operand with a function of one element applied to those in the windows; as often as windows meet an element.
 
     update_shape: the shape that updates would have in `scatter`. Not differentiable.

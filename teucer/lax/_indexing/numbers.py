@@ -14,7 +14,8 @@ from teucer._base import dtypes
 from teucer._core.partition import Labels
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Array, DTypeLike, Size
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import DTypeLike, Size
 
 __all__ = ["GatherDimensionNumbers", "GatherScatterMode", "ScatterDimensionNumbers", "check_gather", "check_scatter", "fill_for",
            "gather_labels", "scatter_labels"]
@@ -97,7 +98,7 @@ def _as_tuples(numbers: Any) -> Any:
     return type(numbers)(*(tuple(operator.index(d) for d in field) for field in numbers))
 
 
-def check_gather(x: Array, indices: Array, d: GatherDimensionNumbers, slice_sizes: Sequence[int]) -> tuple[Any, ...]:
+def check_gather(x: ShapedArray, indices: ShapedArray, d: GatherDimensionNumbers, slice_sizes: Sequence[int]) -> tuple[Any, ...]:
     """The shape of a gather's result. Raises if operands, dimension numbers and sizes do not fit."""
     _check_index_vector("Gather", indices, d.start_index_map, "start_index_map")
     _check_axes("offset_dims", "gather", d.offset_dims)
@@ -144,7 +145,7 @@ def _check_units(d: GatherDimensionNumbers, slice_sizes: Sequence[int]) -> None:
                             f"{slice_sizes[axis]} for index {axis} at position {i}.")
 
 
-def check_scatter(x: Array, indices: Array, updates: Array, d: ScatterDimensionNumbers) -> None:
+def check_scatter(x: ShapedArray, indices: ShapedArray, updates: ShapedArray, d: ScatterDimensionNumbers) -> None:
     """Raise if operand, indices, updates and dimension numbers of a scatter do not fit."""
     mapped, window, inserted = d.scatter_dims_to_operand_dims, d.update_window_dims, d.inserted_window_dims
     _check_index_vector("Scatter", indices, mapped, "scatter_dims_to_operand_dims")
@@ -191,7 +192,7 @@ def window_sizes(d: ScatterDimensionNumbers, ndim: int, updates_shape: Any) -> t
     return tuple(sizes)
 
 
-def _check_index_vector(op: str, indices: Array, mapped: Any, name: str) -> None:
+def _check_index_vector(op: str, indices: ShapedArray, mapped: Sequence[int], name: str) -> None:
     if not dtypes.issubdtype(indices.dtype, np.integer):
         raise ValueError("indices must have an integer type")
     if indices.ndim == 0:
@@ -216,7 +217,7 @@ def _check_range(name: str, op: str, axes: Sequence[int], ndim: int) -> None:
             raise TypeError(f"Invalid {name} set in {op} op; valid range is [0, {ndim}); got: {axis}.")
 
 
-def _check_map(field: str, name: str, mapped: Any, ndim: int, op: str) -> None:
+def _check_map(field: str, name: str, mapped: Sequence[int], ndim: int, op: str) -> None:
     for i, axis in enumerate(mapped):
         if not 0 <= axis < ndim:
             raise TypeError(f"Invalid {name}; domain is [0, {ndim}), got: {i}->{axis}.")
@@ -230,7 +231,7 @@ def _check_disjoint(name: str, axes: Sequence[object], batching: Any, op: str) -
                         f"{tuple(batching)}.")
 
 
-def _check_batching(op: str, x: Array, indices: Array, pairs: Any, name: str) -> None:
+def _check_batching(op: str, x: ShapedArray, indices: ShapedArray, pairs: Any, name: str) -> None:
     of_operand, of_indices = pairs
     if len(of_operand) != len(of_indices):
         raise TypeError(f"{op} op requires equal numbers of operand_batching_dims and {name}, got {of_operand} and "
@@ -249,7 +250,7 @@ def _check_batching(op: str, x: Array, indices: Array, pairs: Any, name: str) ->
 # --- Which axes lie over the same mesh axes --------------------------------------------------------------------------
 
 
-def gather_labels(x: Array, indices: Array, d: Any, slice_sizes: Any) -> Labels:
+def gather_labels(x: ShapedArray, indices: ShapedArray, d: Any, slice_sizes: Sequence[int]) -> Labels:
     """An axis taken whole keeps its partition, and so do batch axes; one from which windows are cut must have none."""
     own, windows = _whole_windows(x, d.collapsed_slice_dims, d.operand_batching_dims, slice_sizes)
     at = _batch_labels(indices, d.start_indices_batching_dims, d.operand_batching_dims)
@@ -257,7 +258,7 @@ def gather_labels(x: Array, indices: Array, d: Any, slice_sizes: Any) -> Labels:
                   "Use `.at[...].get(out_sharding=)` to provide output PartitionSpec for the gather indexing.")
 
 
-def scatter_labels(x: Any, indices: Array, updates: Any, d: Any) -> Labels:
+def scatter_labels(x: Any, indices: ShapedArray, updates: Any, d: Any) -> Labels:
     """As of the gather of the same windows; what only the updates' batch axes lie over is summed."""
     sizes = window_sizes(d, x.ndim, updates.shape)
     own, windows = _whole_windows(x, d.inserted_window_dims, d.operand_batching_dims, sizes)
@@ -267,13 +268,13 @@ def scatter_labels(x: Any, indices: Array, updates: Any, d: Any) -> Labels:
                   "Use `.at[...].set/add/mul/...(out_sharding=)` to provide output PartitionSpec for the scatter update.")
 
 
-def _whole_windows(x: Array, collapsed: Any, batching: Any, sizes: Sequence[Size]) -> tuple[tuple[Any, ...], list[Any]]:
+def _whole_windows(x: ShapedArray, collapsed: Any, batching: Any, sizes: Sequence[Size]) -> tuple[tuple[Any, ...], list[Any]]:
     """Labels of the operand's axes, and of those that windows have, in their order."""
     windows = [i if sizes[i] == x.shape[i] else None for i in range(x.ndim) if i not in collapsed and i not in batching]
     return tuple(i if i in windows or i in batching else None for i in range(x.ndim)), windows
 
 
-def _batch_labels(indices: Array, batching: Any, operand_batching: Any) -> list[Any]:
+def _batch_labels(indices: ShapedArray, batching: Any, operand_batching: Any) -> list[Any]:
     places = dict(zip(batching, operand_batching, strict=True))
     return [places.get(i, ("index", i)) for i in range(indices.ndim - 1)]
 

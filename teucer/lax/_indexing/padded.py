@@ -18,14 +18,15 @@ from teucer.lax._joining import concatenate
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
     from teucer._core.typing import Array
+    from teucer._dynamic.padding import Sizes
 
 __all__ = ["gather", "scatter"]
 
 _CLIP, _FILL = GatherScatterMode.CLIP, GatherScatterMode.FILL_OR_DROP
 
 
-def gather(self, sizes: Any, args: Sequence[Array], avals: Sequence[ShapedArray],
-           outs: Sequence[Array], *, dimension_numbers: Any, slice_sizes: Any, mode: object,
+def gather(self, sizes: Sizes, args: Sequence[Array], avals: Sequence[ShapedArray],
+           outs: Sequence[Array], *, dimension_numbers: Any, slice_sizes: Sequence[int], mode: object,
            unique_indices: object, indices_are_sorted: object, **params: object) -> Any:
     (x, indices), (aval, _) = args, avals
     widths = sizes.bounded(tuple(slice_sizes))
@@ -43,8 +44,9 @@ def gather(self, sizes: Any, args: Sequence[Array], avals: Sequence[ShapedArray]
     return (out,)
 
 
-def scatter(self, sizes: Any, args: Any, avals: Any, outs: object, *, dimension_numbers: Any, mode: Any, unique_indices: Any,
-           indices_are_sorted: Any, **params: Any) -> Any:
+def scatter(self, sizes: Sizes, args: Sequence[Array], avals: Sequence[ShapedArray], outs: object,
+            *, dimension_numbers: Any, mode: Any, unique_indices: bool, indices_are_sorted: bool,
+            **params: object) -> Any:
     (x, indices, updates), (aval, index_aval, update_aval) = args, avals
     d = dimension_numbers
     window = _indexing.window_sizes(d, aval.ndim, update_aval.shape)
@@ -68,7 +70,8 @@ def _check_windows(sizes: Any, shape: Sequence[int], window: Sequence[Any]) -> N
         sizes.refuse("a window that is dynamic and is not the whole of its axis")
 
 
-def _padded_places(sizes: Any, indices: Any, shape: Sequence[Any], window: Sequence[Any], axes: Sequence[int], mode: object) -> Any:
+def _padded_places(sizes: Sizes, indices: Any, shape: Sequence[Any], window: Sequence[Any],
+                   axes: Sequence[int], mode: object) -> Any:
     """Indices into a buffer for indices into its array: those outside the array are outside the buffer too, or moved inside."""
     if dtypes.bit_width(typeof(indices).dtype) < 32:
         indices = _structure.convert_element_type(indices, np.dtype(np.int32))

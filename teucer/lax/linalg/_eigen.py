@@ -39,6 +39,7 @@ from teucer.lax.linalg._solve import shifted, triangular_solve
 
 if TYPE_CHECKING:
     from teucer._lower.context import Context
+    from teucer._lower.value import Value
 
 __all__ = ["EigImplementation", "EighImplementation", "eig", "eig_p", "eigh", "eigh_p"]
 
@@ -74,7 +75,7 @@ class Eigh(MatrixPrimitive):
     name = "eigh"
     multiple_results = True
 
-    def types(self, x: Any, *, lower: bool, sort_eigenvalues: bool, subset_by_index: Any,
+    def types(self, x: ShapedArray, *, lower: bool, sort_eigenvalues: bool, subset_by_index: Any,
               algorithm: object) -> Any:
         check_rank("eigh", (x, 2))
         check_inexact("eigh", x)
@@ -88,8 +89,8 @@ class Eigh(MatrixPrimitive):
         return (ShapedArray((*batch, n, last - first), x.dtype),
                 ShapedArray((*batch, last - first), real_dtype(x.dtype)))
 
-    def lower(self, ctx: Any, x: Any, *, lower: bool, sort_eigenvalues: bool, subset_by_index: Any,
-              algorithm: Any) -> Any:
+    def lower(self, ctx: Context, x: Value, *, lower: bool, sort_eigenvalues: bool, subset_by_index: Any,
+              algorithm: object) -> Any:
         _check_eigh(ctx, algorithm)
         _, values_aval = ctx.avals_out
         *batch, n, _ = x.shape
@@ -122,7 +123,7 @@ class Eigh(MatrixPrimitive):
 eigh_p = Eigh()
 
 
-def _check_eigh(ctx: Context, algorithm: Any) -> None:
+def _check_eigh(ctx: Context, algorithm: object) -> None:
     if not lacks(ctx, "eigh", algorithm):
         return
     if algorithm is EighImplementation.QDWH:
@@ -132,7 +133,7 @@ def _check_eigh(ctx: Context, algorithm: Any) -> None:
                               "  Use implementation=None or EighImplementation.QR.")
 
 
-def _last_axis(ctx: Context, x: Any, first: int, last: int) -> Any:
+def _last_axis(ctx: Context, x: Value, first: int, last: int) -> Any:
     start, limit = [0] * len(x.shape), list(x.shape)
     start[-1], limit[-1] = first, last
     return hlo.slice(ctx, x, start, limit, [1] * len(x.shape))
@@ -198,7 +199,7 @@ class Eig(MatrixPrimitive):
         count = compute_left_eigenvectors + compute_right_eigenvectors
         return ShapedArray(x.shape[:-1], dtype), *([vectors] * count)
 
-    def lower(self, ctx: Any, x: Any, *, compute_left_eigenvectors: bool,
+    def lower(self, ctx: Context, x: Value, *, compute_left_eigenvectors: bool,
               compute_right_eigenvectors: bool, enable_eigvec_derivs: bool,
               implementation: Any) -> Any:
         _check_eig(ctx, implementation, compute_left_eigenvectors)
@@ -263,7 +264,7 @@ def _check_eig(ctx: Context, implementation: object, compute_left: bool) -> None
                                   "  Use implementation=None or compute_left_eigenvectors=False.")
 
 
-def _eig_on_gpu(ctx: Context, x: Array, compute_right: bool) -> Any:
+def _eig_on_gpu(ctx: Context, x: Value, compute_right: bool) -> Any:
     """Eigenvalues, and right eigenvectors if asked for, by cuSOLVER; it needs version 11.7.1 (of CUDA 12.6) or later."""
     batch, values = x.shape[:-2], ctx.avals_out[0]
     matrix = x.aval.strengthen()

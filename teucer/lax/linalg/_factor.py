@@ -30,7 +30,9 @@ from teucer.lax.linalg._solve import triangular_solve
 
 if TYPE_CHECKING:
     from teucer._core.typing import Aval
+    from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
+    from teucer._lower.value import Value
 
 __all__ = ["cholesky", "cholesky_p", "lu", "lu_p", "lu_pivots_to_permutation", "lu_pivots_to_permutation_p", "symmetrized"]
 
@@ -52,7 +54,7 @@ class Cholesky(MatrixPrimitive):
             raise ValueError(f"The input to cholesky must be a square matrix. Got shape {x.shape}.")
         return (x.strengthen(),)
 
-    def lower(self, ctx: Any, x: Any) -> Any:
+    def lower(self, ctx: Context, x: Value) -> Any:
         if not ctx.target.kernels.lapack and not has_gpu_kernel(ctx, "potrf"):
             return (hlo.cholesky(ctx, x, lower=True),)
         batch = x.shape[:-2]
@@ -61,7 +63,7 @@ class Cholesky(MatrixPrimitive):
                               f"uplo = {flag('L')}", [(0, 0)], gpu="lower = true")
         return nan_unless_ok(ctx, info, factor)
 
-    def jvp(self, primals: Sequence[object], tangents: Any) -> Any:
+    def jvp(self, primals: Sequence[object], tangents: Sequence[Array | Zero]) -> Any:
         # L^-1 dA L^-H = L^-1 dL + (L^-1 dL)^H, and L^-1 dL is lower triangular. Murray, arXiv:1602.07527.
         outs = self.call(*primals)
         (t,) = tangents
@@ -73,7 +75,7 @@ class Cholesky(MatrixPrimitive):
         halved = mul(add(tril(like(change, 1)), tril(like(change, 1), -1)), like(change, 0.5))
         return outs, (matmul(factor, mul(change, halved)),)
 
-    def padded(self, sizes: Any, args: Sequence[object], avals: Sequence[Aval], outs: Sequence[Array]) -> Any:
+    def padded(self, sizes: Sizes, args: Sequence[object], avals: Sequence[Aval], outs: Sequence[Array]) -> Any:
         # Behind the elements stands the identity, which the factor has in its place.
         return self.call(sizes.bordered(*args, *avals))
 
@@ -129,7 +131,7 @@ class Lu(MatrixPrimitive):
         return (x.strengthen(), ShapedArray((*batch, min_dim(m, n)), np.dtype(np.int32)),
                 ShapedArray((*batch, m), np.dtype(np.int32)))
 
-    def lower(self, ctx: Any, x: Any) -> Any:
+    def lower(self, ctx: Context, x: Value) -> Any:
         packed_aval, pivots_aval, permutation_aval = ctx.avals_out
         batch = x.shape[:-2]
         packed, pivots, info = lapack(ctx, "lu", "getrf", len(batch), [x], [packed_aval, pivots_aval, info_of(batch)],
@@ -219,7 +221,7 @@ class LuPivotsToPermutation(MatrixPrimitive):
                              f"pivots size {pivots.shape[-1]}")
         return (pivots.update(shape=(*pivots.shape[:-1], permutation_size)),)
 
-    def lower(self, ctx: Context, pivots: Any, *, permutation_size: int) -> Any:
+    def lower(self, ctx: Context, pivots: Value, *, permutation_size: int) -> Any:
         return (_permutation(ctx, pivots, ctx.avals_out[0]),)
 
     def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
@@ -242,7 +244,7 @@ def _permutation(ctx: Context, pivots: Any, aval: ShapedArray) -> Any:
         return lapack(ctx, "lu", "lu_pivots_to_permutation", n_batch, [pivots], [aval])[0]
     column, count = ShapedArray((*batch, 1), np.dtype(np.int32)), hlo.convert(ctx, hlo.size(ctx, k), np.dtype(np.int32))
 
-    def body(i: Any, permutation: Any) -> Any:
+    def body(i: Any, permutation: Value) -> Any:
         zeros = [ctx.constant(0, np.int32)] * n_batch
         pivot = hlo.dynamic_slice(ctx, pivots, [*zeros, i], column.shape)
         here = hlo.compare(ctx, identity, hlo.broadcast_in_dim(ctx, i, aval.shape, ()), "EQ")
@@ -253,13 +255,13 @@ def _permutation(ctx: Context, pivots: Any, aval: ShapedArray) -> Any:
         moved = hlo.select(ctx, here, hlo.broadcast_in_dim(ctx, second, aval.shape, range(n_batch)), moved)
         return hlo.elementwise(ctx, "add", i, ctx.constant(1, np.int32)), moved
 
-    def cond(i: Any, permutation: Sequence[int]) -> Any:
+    def cond(i: Any, permutation: Value) -> Any:
         return (hlo.compare(ctx, i, count, "LT"),)
 
     return hlo.while_(ctx, [ctx.constant(0, np.int32), identity], cond, body)[1]
 
 
-def _chosen(ctx: Context, mask: Any, x: Any, axis: int) -> Any:
+def _chosen(ctx: Context, mask: Any, x: Value, axis: int) -> Any:
     """The elements of x at the one place of each row that the mask marks."""
     kept = hlo.select(ctx, mask, x, hlo.splat(ctx, 0, x.aval))
     return hlo.reduce(ctx, [kept], [ctx.constant(0, x.dtype)], [axis],

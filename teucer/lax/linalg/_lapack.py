@@ -18,8 +18,10 @@ from teucer._lower import hlo
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
-    from teucer._core.typing import Array, Dims, Params, Size
+    from teucer._core.typing import Array, Dims, DType, Params, Size
+    from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
+    from teucer._lower.value import Value
 
 __all__ = ["MatrixPrimitive", "batch_leading", "boolean", "check_inexact", "check_rank", "check_same_batch", "check_same_dtype",
            "flag", "has_gpu_kernel", "identity", "info_of", "lacks", "lapack", "magma", "nan_unless_ok", "on_gpu", "real_dtype",
@@ -48,7 +50,8 @@ class MatrixPrimitive(Primitive):
     def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, **params: object) -> Any:
         return batch_leading(self, axis, args, dims, params)
 
-    def padded(self, sizes: Any, args: Sequence[object], avals: Any, outs: Any, **params: Any) -> Any:
+    def padded(self, sizes: Sizes, args: Sequence[object], avals: Sequence[ShapedArray],
+               outs: Sequence[ShapedArray], **params: object) -> Any:
         batch = avals[0].ndim - self.rank
         if not is_constant([n for aval in (*avals, *outs) for n in aval.shape[batch:]]):
             sizes.refuse("matrices of unknown size")
@@ -96,7 +99,7 @@ def check_same_batch(name: str, *avals_and_ranks: tuple[Any, int]) -> None:
         raise ValueError(f"{name}: inputs differ in their batch dimensions.\n{shown}")
 
 
-def real_dtype(dtype: Any) -> Any:
+def real_dtype(dtype: DType | None) -> Any:
     """The dtype of the parts of a complex dtype; a real one itself."""
     return np.dtype(np.finfo(dtype).dtype) if dtype.kind == "c" else dtype
 
@@ -126,7 +129,7 @@ def on_gpu(ctx: Context) -> bool:
     return bool(ctx.target.kernels.routines)
 
 
-def lacks(ctx: Context, op: str, algorithm: Any) -> bool:
+def lacks(ctx: Context, op: str, algorithm: object) -> bool:
     """Whether the platform does not have an algorithm for a function that a user has chosen; None is any."""
     return algorithm is not None and algorithm.name in ctx.target.kernels.lacks.get(op, ())
 
@@ -136,7 +139,7 @@ def has_gpu_kernel(ctx: Context, routine: str) -> bool:
     return routine in ctx.target.kernels.routines
 
 
-def lapack(ctx: Context, op: str, routine: str, n_batch: int, operands: Sequence[Any], avals: Sequence[ShapedArray],
+def lapack(ctx: Context, op: str, routine: str, n_batch: int, operands: Sequence[Value], avals: Sequence[ShapedArray],
            attributes: str = "", aliases: Sequence[tuple[int, int]] = (), *, gpu: str | None = None,
            row_major: bool = False) -> tuple[Any, ...]:
     """Call a LAPACK routine, or its counterpart on a GPU, on matrices in column-major order and vectors.
@@ -206,7 +209,7 @@ def _factor(i: int) -> str:
     return chr(ord("i") + i) if i < 18 else f"z_{i - 17}"
 
 
-def nan_unless_ok(ctx: Any, info: Any, *results: Any, at_least: bool = False) -> tuple[Any, ...]:
+def nan_unless_ok(ctx: Context, info: Any, *results: Any, at_least: bool = False) -> tuple[Any, ...]:
     """Results, or NaN for the matrices on which the routine failed: info != 0, or info < 0 with `at_least`."""
     ok = hlo.compare(ctx, info, hlo.splat(ctx, 0, info.aval), "GE" if at_least else "EQ")
     out = []

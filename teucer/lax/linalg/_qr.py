@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -33,6 +33,10 @@ from teucer.lax.linalg._lapack import (
 from teucer.lax.linalg._matrices import adjoint, eye, like, matmul, matrix_transpose, permutation_matrix, tril
 from teucer.lax.linalg._solve import triangular_solve
 
+if TYPE_CHECKING:
+    from teucer._lower.context import Context
+    from teucer._lower.value import Value
+
 __all__ = ["geqp3_p", "geqrf_p", "householder_product", "householder_product_p", "ormqr", "ormqr_p", "qr", "qr_p"]
 
 
@@ -54,7 +58,7 @@ class Geqrf(MatrixPrimitive):
     def types(self, x: Sequence[ShapedArray]) -> Any:
         return _matrix_avals("geqrf", x)
 
-    def lower(self, ctx: Any, x: Any) -> Any:
+    def lower(self, ctx: Context, x: Value) -> Any:
         packed, taus = ctx.avals_out
         if 0 in x.shape:
             return x, zeros(ctx, taus)
@@ -69,11 +73,11 @@ class Geqp3(MatrixPrimitive):
     name = "geqp3"
     multiple_results = True
 
-    def types(self, x: Any, *, use_magma: bool | None) -> Any:
+    def types(self, x: ShapedArray, *, use_magma: bool | None) -> Any:
         packed, taus = _matrix_avals("geqp3", x)
         return packed, ShapedArray((*x.shape[:-2], x.shape[-1]), np.dtype(np.int32)), taus
 
-    def lower(self, ctx: Any, x: Any, *, use_magma: bool | None) -> Any:
+    def lower(self, ctx: Context, x: Value, *, use_magma: bool | None) -> Any:
         packed, order, taus = ctx.avals_out
         if 0 in x.shape:
             # The routine divides by the size of such a matrix.
@@ -109,7 +113,7 @@ class HouseholderProduct(MatrixPrimitive):
                              f"argument's rows and columns.\n    a: {a.shape}\n    taus: {taus.shape}")
         return (a.strengthen(),)
 
-    def lower(self, ctx: Any, a: Any, taus: Any) -> Any:
+    def lower(self, ctx: Context, a: Value, taus: Value) -> Any:
         if 0 in taus.shape:
             # Not all kernels take a product of none.
             return (identity(ctx, *ctx.avals_out),)
@@ -136,7 +140,7 @@ class Ormqr(MatrixPrimitive):
                              f"Householder matrix a{' has rows' if not left else ''}. Got a shape {a.shape} and c shape {c.shape}.")
         return (c.strengthen(),)
 
-    def lower(self, ctx: Any, a: Any, taus: Any, c: Any, *, left: bool, transpose: bool) -> Any:
+    def lower(self, ctx: Context, a: Value, taus: Value, c: Value, *, left: bool, transpose: bool) -> Any:
         if 0 in taus.shape or 0 in c.shape:
             return (c,)
         options = f"left = {boolean(left)}, transpose = {boolean(transpose)}"
@@ -163,7 +167,7 @@ class Qr(MatrixPrimitive):
         r = ShapedArray((*batch, k, n), x.dtype)
         return (q, r, ShapedArray((*batch, n), np.dtype(np.int32))) if pivoting else (q, r)
 
-    def lower(self, ctx: Any, x: Any, **params: Any) -> Any:
+    def lower(self, ctx: Context, x: Value, **params: object) -> Any:
         return ctx.trace(lambda x: _qr(x, **params), x)
 
     def jvp(self, primals: Sequence[Array], tangents: Sequence[object], *, full_matrices: bool, **params: object) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -22,6 +22,10 @@ from teucer.lax.linalg._lapack import (
     real_dtype,
     zeros,
 )
+
+if TYPE_CHECKING:
+    from teucer._lower.context import Context
+    from teucer._lower.value import Value
 
 __all__ = ["hessenberg", "hessenberg_p", "schur", "schur_p", "tridiagonal", "tridiagonal_p"]
 
@@ -44,7 +48,7 @@ class Hessenberg(MatrixPrimitive):
             raise ValueError(f"Argument to Hessenberg reduction must have shape [..., n, n], got shape {a.shape}")
         return a.strengthen(), ShapedArray((*a.shape[:-2], max(a.shape[-1] - 1, 0)), a.dtype)
 
-    def lower(self, ctx: Any, a: Any) -> Any:
+    def lower(self, ctx: Context, a: Value) -> Any:
         packed_aval, taus_aval = ctx.avals_out
         *batch, n, _ = a.shape
         if n == 0:
@@ -75,7 +79,7 @@ class Tridiagonal(MatrixPrimitive):
         return (a.strengthen(), ShapedArray((*batch, n), real), ShapedArray((*batch, n - 1), real),
                 ShapedArray((*batch, n - 1), a.dtype))
 
-    def lower(self, ctx: Any, a: Any, *, lower: bool) -> Any:
+    def lower(self, ctx: Context, a: Value, *, lower: bool) -> Any:
         batch = a.shape[:-2]
         *results, info = lapack(ctx, "tridiagonal", "sytrd", len(batch), [a], [*ctx.avals_out, info_of(batch)],
                                 f"uplo = {flag('L' if lower else 'U')}", [(0, 0)], gpu=f"lower = {boolean(lower)}")
@@ -101,7 +105,7 @@ class Schur(MatrixPrimitive):
             raise ValueError(f"The input to schur must be a square matrix. Got shape {x.shape}.")
         return (x.strengthen(),) * (2 if compute_schur_vectors else 1)
 
-    def lower(self, ctx: Any, x: Any, *, compute_schur_vectors: bool, sort_eig_vals: bool,
+    def lower(self, ctx: Context, x: Value, *, compute_schur_vectors: bool, sort_eig_vals: bool,
               select_callable: object) -> Any:
         if sort_eig_vals:
             raise NotImplementedError("schur: The sort feature of LAPACK's gees routine is not implemented.\n"

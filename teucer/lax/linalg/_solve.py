@@ -36,7 +36,12 @@ from teucer.lax.linalg._lapack import (
 from teucer.lax.linalg._matrices import columns, conjugate, like, matmul, matrix_transpose, tril, triu
 
 if TYPE_CHECKING:
+    from teucer._core.primitive import Axis
     from teucer._core.types import ShapedArray
+    from teucer._core.typing import Dims
+    from teucer._dynamic.padding import Sizes
+    from teucer._lower.context import Context
+    from teucer._lower.value import Value
 
 __all__ = ["shifted", "solve_left", "triangular_solve", "triangular_solve_p", "tridiagonal_solve", "tridiagonal_solve_p"]
 
@@ -69,7 +74,7 @@ class TriangularSolve(Primitive):
     def shard(self, a: ShapedArray, b: ShapedArray, **params: object) -> Any:
         return leading(a.ndim - 2, (a, b))
 
-    def lower(self, ctx: Any, a: Any, b: Any, *, left_side: bool, lower: bool, transpose_a: bool,
+    def lower(self, ctx: Context, a: Value, b: Value, *, left_side: bool, lower: bool, transpose_a: bool,
               conjugate_a: bool, unit_diagonal: bool) -> Any:
         if conjugate_a and not transpose_a:
             (a,) = ctx.trace(lambda x: (conjugate(x),), a)
@@ -87,7 +92,7 @@ class TriangularSolve(Primitive):
             x = hlo.triangular_solve(ctx, a, b, left_side=left_side, lower=lower, unit_diagonal=unit_diagonal, transpose_a=op)
         return (hlo.convert(ctx, x, dtype),)
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: Any) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
         # op(A) X = B, so op(A) dX = dB - op(dA) X.
         (a, _), (ta, tb) = primals, tangents
         outs = self.call(*primals, **params)
@@ -109,7 +114,7 @@ class TriangularSolve(Primitive):
             a = conjugate(a)
         return None, self.call(a, *cts, transpose_a=not transpose_a, conjugate_a=False, **params)[0]
 
-    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, **params: object) -> Any:
         (a, b), (a_dim, b_dim) = args, dims
         if a_dim is not None or typeof(a).ndim != 2:
             return batch_leading(self, axis, args, dims, params)
@@ -121,8 +126,8 @@ class TriangularSolve(Primitive):
         (x,) = self.call(a, reshape(b, flat), **params)
         return (reshape(x, shape),), (2 if left else 0,)
 
-    def padded(self, sizes: Any, args: Sequence[Array], avals: Sequence[ShapedArray], outs: Sequence[Array], *, left_side: bool,
-               **params: Any) -> Any:
+    def padded(self, sizes: Sizes, args: Sequence[Array], avals: Sequence[ShapedArray], outs: Sequence[Array], *, left_side: bool,
+               **params: object) -> Any:
         (a, b), (a_aval, b_aval) = args, avals
         b = sizes.mask(b, b_aval, 0, (b_aval.ndim - 2 if left_side else b_aval.ndim - 1,))
         return self.call(sizes.bordered(a, a_aval), b, left_side=left_side, **params)
@@ -172,7 +177,7 @@ class TridiagonalSolve(MatrixPrimitive):
     rank = 1
     name = "tridiagonal_solve"
 
-    def types(self, dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: bool) -> Any:
+    def types(self, dl: ShapedArray, d: ShapedArray, du: ShapedArray, b: ShapedArray, *, perturb_singular: bool) -> Any:
         check_rank("tridiagonal_solve", (dl, 1), (d, 1), (du, 1), (b, 2))
         check_same_dtype("tridiagonal_solve", dl, d, du, b)
         check_inexact("tridiagonal_solve", dl, d, du, b)
@@ -185,7 +190,7 @@ class TridiagonalSolve(MatrixPrimitive):
                             f"diagonal arguments.\n    d: {d.shape}\n    b: {b.shape}")
         return (b.strengthen(),)
 
-    def lower(self, ctx: Any, dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: bool) -> Any:
+    def lower(self, ctx: Context, dl: Value, d: Value, du: Value, b: Value, *, perturb_singular: bool) -> Any:
         n_batch = len(b.shape) - 2
         (aval,) = (b.aval.strengthen(),)
         if 0 in b.shape:

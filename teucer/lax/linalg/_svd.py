@@ -36,6 +36,7 @@ from teucer.lax.linalg._matrices import adjoint, columns, diagonal, eye, like, m
 if TYPE_CHECKING:
     from teucer._core.typing import Size
     from teucer._lower.context import Context
+    from teucer._lower.value import Value
 
 __all__ = ["SvdAlgorithm", "svd", "svd_p"]
 
@@ -65,7 +66,7 @@ class Svd(MatrixPrimitive):
     name = "svd"
     multiple_results = True
 
-    def types(self, x: Any, *, full_matrices: bool, compute_uv: bool, subset_by_index: Any,
+    def types(self, x: ShapedArray, *, full_matrices: bool, compute_uv: bool, subset_by_index: Any,
               algorithm: object = None) -> Any:
         check_rank("svd", (x, 2))
         check_inexact("svd", x)
@@ -82,8 +83,8 @@ class Svd(MatrixPrimitive):
         return (s, ShapedArray((*batch, m, rows_of_u), x.dtype),
                 ShapedArray((*batch, columns_of_v, n), x.dtype))
 
-    def lower(self, ctx: Any, x: Any, *, full_matrices: bool, compute_uv: bool,
-              subset_by_index: Any, algorithm: Any = None) -> Any:
+    def lower(self, ctx: Context, x: Value, *, full_matrices: bool, compute_uv: bool,
+              subset_by_index: Any, algorithm: object = None) -> Any:
         _check_algorithm(ctx, algorithm)
         *batch, m, n = x.shape
         k = min_dim(m, n)
@@ -143,14 +144,14 @@ class _Factors(NamedTuple):
     info: Any
 
 
-def _avals(x: Any, k: Any, u: Any, v: Any) -> list[Any]:
+def _avals(x: Any, k: int, u: Any, v: Any) -> list[Any]:
     """The types of what the routines return: x overwritten, singular values, and vectors in matrices of the given shapes."""
     batch = x.shape[:-2]
     return [x.aval.strengthen(), ShapedArray((*batch, k), real_dtype(x.dtype)), ShapedArray((*batch, *u), x.dtype),
             ShapedArray((*batch, *v), x.dtype), info_of(batch)]
 
 
-def _by_lapack(ctx: Context, x: Any, k: Any, full: bool, compute_uv: bool, algorithm: object) -> _Factors:
+def _by_lapack(ctx: Context, x: Value, k: int, full: bool, compute_uv: bool, algorithm: object) -> _Factors:
     *batch, m, n = x.shape
     u, vh = ((m, m), (n, n)) if full or not compute_uv else ((m, k), (k, n))
     mode = ("A" if full else "S") if compute_uv else "N"
@@ -158,7 +159,7 @@ def _by_lapack(ctx: Context, x: Any, k: Any, full: bool, compute_uv: bool, algor
     return _Factors(*lapack(ctx, "svd", routine, len(batch), [x], _avals(x, k, u, vh), f"mode = {flag(mode)}", [(0, 0)])[1:])
 
 
-def _on_gpu(ctx: Context, x: Any, k: Any, full: bool, compute_uv: bool, algorithm: Any) -> _Factors:
+def _on_gpu(ctx: Context, x: Value, k: int, full: bool, compute_uv: bool, algorithm: object) -> _Factors:
     """By Jacobi rotations if the matrices are small, else by QR iteration, unless an algorithm is named."""
     *batch, m, n = x.shape
     if algorithm in (None, SvdAlgorithm.DEFAULT):
@@ -177,7 +178,7 @@ def _on_gpu(ctx: Context, x: Any, k: Any, full: bool, compute_uv: bool, algorith
     return _Factors(s, u, vh, info)
 
 
-def _on_gpu_by_bidiagonal(ctx: Context, x: Array, k: Size, full: bool, compute_uv: bool,
+def _on_gpu_by_bidiagonal(ctx: Context, x: Value, k: Size, full: bool, compute_uv: bool,
                           algorithm: object) -> _Factors:
     """By routines for tall matrices: a wide one is the transpose of such a one, read column by column instead of row by row.
 
@@ -229,7 +230,7 @@ def _real(x: ArrayLike) -> Any:
     return real(x) if typeof(x).dtype.kind == "c" else x
 
 
-def _part(ctx: Context, x: Any, axis: int, bounds: tuple[int, int]) -> Any:
+def _part(ctx: Context, x: Value, axis: int, bounds: tuple[int, int]) -> Any:
     start, limit = [0] * len(x.shape), list(x.shape)
     start[axis], limit[axis] = bounds
     return hlo.slice(ctx, x, start, limit, [1] * len(x.shape))

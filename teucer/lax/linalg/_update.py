@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -25,6 +26,7 @@ from teucer.lax.linalg._matrices import like, matmul, matrix_transpose, tril
 
 if TYPE_CHECKING:
     from teucer._lower.context import Context
+    from teucer._lower.value import Value
 
 __all__ = ["cholesky_update", "cholesky_update_p", "symmetric_product", "symmetric_product_p"]
 
@@ -39,7 +41,7 @@ class CholeskyUpdate(MatrixPrimitive):
     __slots__ = ()
     name = "cholesky_update"
 
-    def types(self, r_matrix: Any, w_vector: Any) -> Any:
+    def types(self, r_matrix: ShapedArray, w_vector: ShapedArray) -> Any:
         check_rank("cholesky_update", (r_matrix, 2), (w_vector, 1))
         check_same_dtype("cholesky_update", r_matrix, w_vector)
         check_inexact("cholesky_update", r_matrix, w_vector, real=True)
@@ -49,7 +51,7 @@ class CholeskyUpdate(MatrixPrimitive):
                              f"input. Got shapes {r_matrix.shape} and {w_vector.shape} instead")
         return (r_matrix.strengthen(),)
 
-    def lower(self, ctx: Context, r_matrix: Any, w_vector: Any) -> Any:
+    def lower(self, ctx: Context, r_matrix: Value, w_vector: Value) -> Any:
         if len(r_matrix.shape) == 2 and has_gpu_kernel(ctx, "cholesky_update"):
             # For one matrix: batches go through the loop.
             avals = [r_matrix.aval.strengthen(), w_vector.aval.strengthen()]
@@ -79,7 +81,7 @@ def _rotated(ctx: Context, r: Any, w: Any) -> Any:
     def spread(x: Any) -> Any:
         return hlo.broadcast_in_dim(ctx, x, vector_aval.shape, range(n_batch + 1))
 
-    def body(k: Any, matrix: Any, vector: Any) -> Any:
+    def body(k: Value, matrix: Value, vector: Value) -> Any:
         starts = [zero] * n_batch
         row = hlo.reshape(ctx, hlo.dynamic_slice(ctx, matrix, [*starts, k, zero], row_aval.shape), vector_aval.shape)
         x = hlo.dynamic_slice(ctx, row, [*starts, k], scalars.shape)
@@ -97,13 +99,13 @@ def _rotated(ctx: Context, r: Any, w: Any) -> Any:
         matrix = hlo.dynamic_update_slice(ctx, matrix, hlo.reshape(ctx, turned, row_aval.shape), [*starts, k, zero])
         return binary("add", k, one), matrix, rest
 
-    def cond(k: Any, matrix: ArrayLike, vector: ArrayLike) -> Any:
+    def cond(k: Value, matrix: Value, vector: Value) -> Any:
         return (hlo.compare(ctx, k, ctx.constant(n, np.int32), "LT"),)
 
     return hlo.while_(ctx, [zero, r, w], cond, body)[1]
 
 
-def _hypot(ctx: Context, x: Any, y: Any) -> Any:
+def _hypot(ctx: Context, x: Value, y: Value) -> Any:
     """sqrt(x^2 + y^2) without overflow."""
     big = hlo.elementwise(ctx, "maximum", hlo.elementwise(ctx, "abs", x), hlo.elementwise(ctx, "abs", y))
     is_zero = hlo.compare(ctx, big, hlo.splat(ctx, 0, big.aval), "EQ")
@@ -138,7 +140,7 @@ class SymmetricProduct(MatrixPrimitive):
     __slots__ = ()
     name = "symmetric_product"
 
-    def types(self, a_matrix: Any, c_matrix: Any, *, alpha: float, beta: float) -> Any:
+    def types(self, a_matrix: ShapedArray, c_matrix: ShapedArray, *, alpha: float, beta: float) -> Any:
         check_rank("symmetric_product", (a_matrix, 2), (c_matrix, 2))
         check_same_dtype("symmetric_product", a_matrix, c_matrix)
         check_inexact("symmetric_product", a_matrix, c_matrix, real=True)
@@ -148,10 +150,10 @@ class SymmetricProduct(MatrixPrimitive):
                              f"Got shapes {a_matrix.shape} and {c_matrix.shape}.")
         return (c_matrix.strengthen(),)
 
-    def lower(self, ctx: Any, a_matrix: Any, c_matrix: Any, *, alpha: float, beta: float) -> Any:
+    def lower(self, ctx: Context, a_matrix: Value, c_matrix: Value, *, alpha: float, beta: float) -> Any:
         return ctx.trace(lambda a, c: (_product(a, a, c, alpha, beta),), a_matrix, c_matrix)
 
-    def jvp(self, primals: Any, tangents: Any, *, alpha: float, beta: float) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[Array | Zero], *, alpha: float, beta: float) -> Any:
         (a, c), (ta, tc) = primals, tangents
         outs = self.call(a, c, alpha=alpha, beta=beta)
         tangent: Any = typeof(c).zero
