@@ -142,7 +142,7 @@ def mapped_values(eqn: Eqn, operands: Sequence[Any]) -> Iterator[tuple[Eqn, list
         yield inner, given, [values[v] for v in inner.outvars if v in values]
 
 
-def _is_shown(aval: Any) -> bool:
+def _is_shown(aval: ShapedArray) -> bool:
     return type(aval) is ShapedArray and not isinstance(aval.dtype, dtypes.ExtendedDType) and not aval.unreduced
 
 

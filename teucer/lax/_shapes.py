@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -25,6 +25,13 @@ from teucer._lower import hlo
 from teucer._lower.context import Value
 from teucer.lax import _structure
 from teucer.lax._structure import Linear, canonical_axis, canonical_shape
+
+if TYPE_CHECKING:
+    from teucer._core.primitive import Axis, Undefined
+    from teucer._core.types import Zero
+    from teucer._core.typing import Dims, Size
+    from teucer._dynamic.padding import Sizes
+    from teucer._lower.context import Context
 
 __all__ = ["broadcast", "broadcast_in_dim", "broadcast_like", "broadcast_shapes", "broadcast_to_rank", "broadcasted_iota",
            "bumped", "collapse", "dtype", "empty", "empty_p", "expand_dims", "full", "full_like", "iota", "iota_p",
@@ -49,7 +56,7 @@ class Iota(Primitive):
     name = "iota"
     cost = FUSED
 
-    def types(self, *, dtype: Any, shape: Any, dimension: Any, sharding: Any = None) -> Any:
+    def types(self, *, dtype: DTypeLike | None, shape: Sequence[Size], dimension: int, sharding: object = None) -> Any:
         if not dtypes.issubdtype(dtype, np.number):
             raise TypeError(f"iota does not accept dtype {dtype}. Accepted dtypes are subtypes of integer, floating, "
                             "complexfloating.")
@@ -58,8 +65,8 @@ class Iota(Primitive):
                              f"shape={tuple(shape)}")
         return (ShapedArray(tuple(shape), dtype, sharding=typed(sharding, len(shape))),)
 
-    def lower(self, ctx: Any, *, dtype: Any, shape: Any, dimension: Any,
-              sharding: Any = None) -> Any:
+    def lower(self, ctx: Context, *, dtype: DTypeLike | None, shape: Sequence[Size], dimension: int,
+              sharding: object = None) -> Any:
         (aval,) = ctx.avals_out
         if dtypes.bit_width(aval.dtype) < 8 or aval.dtype.name.startswith("float8"):
             counted = hlo.iota(ctx, aval.update(dtype=np.dtype(np.int32)), dimension)
@@ -77,10 +84,10 @@ class Empty(Primitive):
     name = "empty"
     cost = FUSED
 
-    def types(self, *, shape: Any, dtype: Any, out_sharding: Any = None) -> Any:
+    def types(self, *, shape: Sequence[Size], dtype: DTypeLike | None, out_sharding: object = None) -> Any:
         return (ShapedArray(tuple(shape), dtype, sharding=typed(out_sharding, len(shape))),)
 
-    def lower(self, ctx: Any, *, shape: Any, dtype: Any, out_sharding: Any = None) -> Any:
+    def lower(self, ctx: Context, *, shape: Sequence[Size], dtype: DTypeLike | None, out_sharding: object = None) -> Any:
         (aval,) = ctx.avals_out
         return (Value(hlo.splat(ctx, 0, aval.physical).name, aval),)
 
@@ -98,7 +105,7 @@ class Rev(Linear):
     cost = FUSED
     rearranges = True
 
-    def types(self, x: Any, *, dimensions: Any) -> Any:
+    def types(self, x: ShapedArray, *, dimensions: Sequence[int]) -> Any:
         if any(d < 0 for d in dimensions):
             raise TypeError(f"rev dimensions must have every element be nonnegative, got {tuple(dimensions)}.")
         if len(set(dimensions)) != len(dimensions):
@@ -110,16 +117,17 @@ class Rev(Linear):
 
     shard = partition.aligned
 
-    def lower(self, ctx: Any, x: Any, *, dimensions: Any) -> Any:
+    def lower(self, ctx: Context, x: Value, *, dimensions: Sequence[int]) -> Any:
         return (hlo.reverse(ctx, x, dimensions),)
 
-    def transpose(self, cts: Any, x: Any, *, dimensions: Any) -> Any:
+    def transpose(self, cts: Sequence[Array | Zero], x: Array | Undefined, *, dimensions: Sequence[int]) -> Any:
         return self.call(*cts, dimensions=dimensions)
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, dimensions: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, dimensions: Sequence[int]) -> Any:
         return self.call(*args, dimensions=bumped(dimensions, dims[0])), dims
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, dimensions: Any) -> Any:
+    def padded(self, sizes: Sizes, args: Sequence[Array], avals: Sequence[ShapedArray],
+               outs: Sequence[ShapedArray], *, dimensions: Sequence[int]) -> Any:
         ((aval,), (x,)) = avals, self.call(*args, dimensions=dimensions)
         # What was behind the elements is now in front of them.
         starts = [np.shape(x)[a] - sizes.value(n) if a in dimensions and is_symbolic(n) else 0 for a, n in enumerate(aval.shape)]
@@ -135,7 +143,7 @@ class Squeeze(Linear):
     cost = CHEAP
     rearranges = True
 
-    def types(self, x: Any, *, dimensions: Any) -> Any:
+    def types(self, x: ShapedArray, *, dimensions: Sequence[int]) -> Any:
         if len(set(dimensions)) != len(dimensions):
             raise ValueError(f"dimensions are not unique: {tuple(dimensions)}")
         for d in dimensions:
@@ -145,16 +153,16 @@ class Squeeze(Linear):
         shape = tuple(n for i, n in enumerate(x.shape) if i not in dimensions)
         return (ShapedArray(shape, x.dtype, x.weak_type),)
 
-    def shard(self, x: Any, *, dimensions: Any, **params: Any) -> Any:
+    def shard(self, x: ShapedArray, *, dimensions: Sequence[int], **params: object) -> Any:
         return Labels([every(x)], [kept(x, dimensions)])
 
-    def lower(self, ctx: Any, x: Any, *, dimensions: Any) -> Any:
+    def lower(self, ctx: Context, x: Value, *, dimensions: Sequence[int]) -> Any:
         return (hlo.reshape(ctx, x, ctx.avals_out[0].shape),)
 
-    def transpose(self, cts: Any, x: Any, *, dimensions: Any) -> Any:
+    def transpose(self, cts: Sequence[Array | Zero], x: Array | Undefined, *, dimensions: Sequence[int]) -> Any:
         return (_structure.reshape(cts[0], x.aval.shape),)
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, dimensions: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, dimensions: Sequence[int]) -> Any:
         (dim,) = dims
         return self.call(*args, dimensions=bumped(dimensions, dim)), (dim - sum(d < dim for d in dimensions),)
 
@@ -180,7 +188,7 @@ def dtype(x: Any) -> Any:
     return typeof(x).dtype
 
 
-def broadcast(operand: ArrayLike, sizes: Sequence[int], *, out_sharding: Any = None) -> Array:
+def broadcast(operand: ArrayLike, sizes: Sequence[int], *, out_sharding: object = None) -> Array:
     """operand repeated along new leading axes of the given sizes.
 
     operand: T[shape]  ->  T[*sizes, *shape]
@@ -196,7 +204,7 @@ def broadcast(operand: ArrayLike, sizes: Sequence[int], *, out_sharding: Any = N
 
 
 def broadcast_in_dim(operand: ArrayLike, shape: Shape, broadcast_dimensions: Sequence[int], *,
-                     out_sharding: Any = None) -> Array:
+                     out_sharding: object = None) -> Array:
     """operand in a larger shape: its axis i becomes axis broadcast_dimensions[i]; axes of size 1 are repeated.
 
     Raises TypeError if the dimensions are not distinct axes of `shape`, or a size does not fit.
@@ -269,7 +277,7 @@ def iota(dtype: DTypeLike, size: int) -> Array:
 
 
 def broadcasted_iota(dtype: DTypeLike, shape: Shape, dimension: int, *,
-                     out_sharding: Any = None) -> Array:
+                     out_sharding: object = None) -> Array:
     """An array of which each element is its index along `dimension`.
 
     Raises TypeError for a dtype that does not count, ValueError for a dimension outside the shape.
@@ -284,7 +292,7 @@ def broadcasted_iota(dtype: DTypeLike, shape: Shape, dimension: int, *,
                        sharding=explicit_sharding("iota", out_sharding, len(shape)))[0]
 
 
-def empty(shape: Any, dtype: Any, *, out_sharding: Any = None) -> Array:
+def empty(shape: Sequence[Size], dtype: DTypeLike | None, *, out_sharding: object = None) -> Array:
     """An array whose elements are not specified.
 
     >>> empty((2, 3), np.float32).shape
@@ -296,13 +304,13 @@ def empty(shape: Any, dtype: Any, *, out_sharding: Any = None) -> Array:
                         out_sharding=explicit_sharding("empty", out_sharding, len(shape)))[0]
 
 
-def _sizes(shape: Any, op: str) -> tuple[Any, ...]:
+def _sizes(shape: Sequence[Size], op: str) -> tuple[Any, ...]:
     """The shape of a new array, of which one axis may be given by its size."""
     return canonical_shape((shape,) if np.ndim(shape) == 0 else shape, op)
 
 
 def full(shape: Shape, fill_value: ArrayLike, dtype: DTypeLike | None = None, *,
-         sharding: Any = None) -> Array:
+         sharding: object = None) -> Array:
     """An array of equal elements; without a dtype it has that of the value, weak if the value's is.
 
     A Python integer beyond an integer dtype that is given wraps around, as -1 does to 255.
@@ -337,7 +345,7 @@ def full(shape: Shape, fill_value: ArrayLike, dtype: DTypeLike | None = None, *,
     return filled_at(out, sharding)
 
 
-def place_of_like(x: Any, aval: Any) -> Any:
+def place_of_like(x: Any, aval: ShapedArray) -> Any:
     """How an array like x is to be laid out: as x, if that is committed or a struct says it, else as the type says."""
     if isinstance(x, ArrayImpl):
         return x.sharding if x._committed else None
@@ -346,7 +354,7 @@ def place_of_like(x: Any, aval: Any) -> Any:
 
 
 def full_like(x: Any, fill_value: ArrayLike, dtype: DTypeLike | None = None,
-              shape: Shape | None = None, sharding: Any = None) -> Array:
+              shape: Shape | None = None, sharding: object = None) -> Array:
     """An array of equal elements with the shape and dtype of x, unless they are given.
 
     >>> full_like(np.zeros(2, np.float32), 1)
@@ -362,7 +370,7 @@ def full_like(x: Any, fill_value: ArrayLike, dtype: DTypeLike | None = None,
 
 
 def reshape(operand: ArrayLike, new_sizes: Shape, dimensions: Sequence[int] | None = None, *,
-            out_sharding: Any = None) -> Array:
+            out_sharding: object = None) -> Array:
     """operand with the same elements in another shape, read in the order of axes `dimensions`.
 
     Raises TypeError if the number of elements differs, or dimensions is not a permutation of the axes.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from teucer._base import tracebacks
 from teucer._core import array_ops
@@ -21,6 +21,14 @@ from teucer._transform.transpose import transpose_jaxpr
 from teucer._trees import pytrees
 from teucer.lax import _arithmetic
 from teucer.lax._control.bodies import Body, avals_of, hoisted, jaxprs_use_axis, run, split_list, stage_anew, stage_body
+
+if TYPE_CHECKING:
+    from teucer._core.primitive import Axis
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import Array, Dims, Params
+    from teucer._dynamic.padding import Sizes
+    from teucer._lower.context import Context
+    from teucer._lower.value import Value
 
 __all__ = ["custom_linear_solve", "custom_root", "linear_solve_p"]
 
@@ -55,20 +63,21 @@ class LinearSolve(Primitive):
     multiple_results = True
     higher_order = True
 
-    def types(self, *avals: Any, jaxprs: SolveParts, **params: Any) -> Any:
+    def types(self, *avals: ShapedArray, jaxprs: SolveParts, **params: object) -> Any:
         return tuple(jaxprs.solve.out_avals)
 
-    def effects(self, *avals: Any, jaxprs: SolveParts, **params: Any) -> Any:
+    def effects(self, *avals: ShapedArray, jaxprs: SolveParts, **params: object) -> Any:
         return jaxprs.solve.effects
 
-    def evaluate(self, *args: Any, **params: Any) -> Any:
+    def evaluate(self, *args: Any, **params: object) -> Any:
         return run(self, args, params, params["jaxprs"].solve)
 
-    def lower(self, ctx: Any, *values: Any, const_lengths: SolveParts, jaxprs: SolveParts) -> Any:
+    def lower(self, ctx: Context, *values: Value, const_lengths: SolveParts, jaxprs: SolveParts) -> Any:
         consts, b = _parts(values, const_lengths)
         return ctx.inline(jaxprs.solve, *consts.solve, *b)
 
-    def jvp(self, primals: Any, tangents: Any, *, const_lengths: SolveParts, jaxprs: SolveParts) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[Array | Zero], *,
+            const_lengths: SolveParts, jaxprs: SolveParts) -> Any:
         """A x = b gives A dx = db - dA x."""
         outs = self.call(*primals, const_lengths=const_lengths, jaxprs=jaxprs)
         consts, b = _parts(primals, const_lengths)
@@ -88,7 +97,8 @@ class LinearSolve(Primitive):
         x_dot = self.call(*flat_consts, *map(array_ops.instantiate, b_dot), const_lengths=const_lengths, jaxprs=jaxprs)
         return outs, (*x_dot[:len(x)], *still[len(x):])
 
-    def transpose(self, cts: Any, *args: Any, const_lengths: SolveParts, jaxprs: SolveParts) -> Any:
+    def transpose(self, cts: Sequence[Array | Zero], *args: Array | Undefined,
+                  const_lengths: SolveParts, jaxprs: SolveParts) -> Any:
         if jaxprs.transpose_solve is None:
             raise TypeError("transpose_solve required for backwards mode automatic differentiation of custom_linear_solve.\n"
                             "  Give transpose_solve, or symmetric=True if the matrix is symmetric.")
@@ -100,7 +110,7 @@ class LinearSolve(Primitive):
         outs = self.call(*flat_consts, *x_cts, const_lengths=const_lengths.transposed(), jaxprs=jaxprs.transposed())
         return (*[None] * n, *(ct if type(x) is Undefined else None for x, ct in zip(b, outs, strict=False)))
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, const_lengths: SolveParts, jaxprs: SolveParts) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, const_lengths: SolveParts, jaxprs: SolveParts) -> Any:
         moved = [x if d is None else array_ops.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
         consts, b = _parts(moved, const_lengths)
         batched, _ = _parts([d is not None for d in dims], const_lengths)
@@ -123,14 +133,16 @@ class LinearSolve(Primitive):
                          const_lengths=SolveParts(*map(len, new_consts)))
         return outs, tuple(0 if b else None for b in out_batched)
 
-    def inlined(self, operands: Any, params: Any) -> Any:
+    def inlined(self, operands: Any, params: Params) -> Any:
         consts, b = _parts(operands, params["const_lengths"])
         return params["jaxprs"].solve, [*consts.solve, *b]
 
-    def uses_axis(self, name: Any, params: Any) -> bool:
+    def uses_axis(self, name: str, params: Params) -> bool:
         return jaxprs_use_axis([j for j in params["jaxprs"] if j is not None], name)
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, const_lengths: SolveParts, jaxprs: SolveParts) -> Any:
+    def padded(self, sizes: Sizes, args: Sequence[Array], avals: Sequence[ShapedArray],
+               outs: Sequence[ShapedArray], *, const_lengths: SolveParts,
+               jaxprs: SolveParts) -> Any:
         consts, b = _parts(args, const_lengths)
         return sizes.evaluate(jaxprs.solve, (*consts.solve, *b))
 
@@ -168,7 +180,7 @@ def custom_linear_solve(matvec: Callable[[Any], Any], b: Any, solve: Callable[..
     flat, tree = pytrees.tree_flatten(b)
     in_tree, avals = pytrees.treedef_tuple((tree,)), avals_of("custom_linear_solve", flat)
 
-    def stage(fun: Any, name: str, *first: Any, aux: bool = False) -> Body:
+    def stage(fun: Callable[..., object], name: str, *first: Any, aux: bool = False) -> Body:
         call = (lambda x: fun(*first, x)) if first else fun
         body = (stage_anew if first else stage_body)(fun, f"custom_linear_solve ({name})", in_tree, avals, call)
         _check_solution(fun, name, body, tree, avals, aux)
@@ -191,7 +203,8 @@ def custom_linear_solve(matvec: Callable[[Any], Any], b: Any, solve: Callable[..
     return x, pytrees.tree_unflatten(pytrees.treedef_children(solved.out_tree)[1], outs[len(flat):])
 
 
-def _check_solution(fun: Any, name: str, body: Body, tree: Any, avals: Sequence[Any], has_aux: bool) -> None:
+def _check_solution(fun: Callable[..., object], name: str, body: Body, tree: Any,
+                    avals: Sequence[ShapedArray], has_aux: bool) -> None:
     """Raise unless a function returns arrays like b, with has_aux and something else."""
     out_tree, out_avals = body.out_tree, body.jaxpr.out_avals
     if has_aux:
@@ -219,7 +232,7 @@ def _transposed(mat: Body, n: int) -> Body:
     return Body(inner, (*extra, *mat.consts), mat.out_tree)
 
 
-def _with_zeros(closed: ClosedJaxpr, nonzero: Sequence[bool], avals: Sequence[Any]) -> ClosedJaxpr:
+def _with_zeros(closed: ClosedJaxpr, nonzero: Sequence[bool], avals: Sequence[ShapedArray]) -> ClosedJaxpr:
     """The jaxpr with zeros for results that it leaves out."""
     if all(nonzero):
         return closed
@@ -279,7 +292,7 @@ def custom_root(f: Callable[[Any], Any], initial_guess: Any, solve: Callable[...
     def root(consts: Any, solve_consts: Any, guess: Any) -> Any:
         return tuple(of_solution(*solve_consts, *guess))
 
-    def root_jvp(primals: Any, tangents: Any) -> Any:
+    def root_jvp(primals: Sequence[Array], tangents: Sequence[Array | Zero]) -> Any:
         outs = derived(*primals)
         x = outs[:n]
         x_dot = _root_tangent(of_equation, primals[0], tangents[0], x, tree, tangent_solve)
@@ -311,7 +324,7 @@ def _root_tangent(f: ClosedJaxpr, consts: Sequence[Any], consts_dot: Sequence[An
     return [array_ops.convert(t, typeof(v).tangent_aval()) for t, v in zip(leaves, x, strict=True)]
 
 
-def _check_tree(name: str, fun: Any, tree: Any, expected_name: str, expected: Any) -> None:
+def _check_tree(name: str, fun: Callable[..., object], tree: Any, expected_name: str, expected: Any) -> None:
     if tree != expected:
         raise TypeError(f"{name}() output pytree structure must match {expected_name}, got {tree} and {expected}.\n"
                         f"    {name}: {fun_name(fun)} at {where(fun)}")
