@@ -1,4 +1,7 @@
-"""The same numbers in another dtype, the same bits in another dtype, and the same value where differentiation stops."""
+"""The same numbers in another dtype, the same bits in another dtype, the same value where differentiation stops.
+
+And a symbolic dimension as a number.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from teucer._base import dtypes
+from teucer._base import dtypes, errors
 from teucer._core import partition
 from teucer._core.cost import FUSED
 from teucer._core.partition import Labels, every, whole
@@ -17,6 +20,7 @@ from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
 from teucer._core.typing import Array, ArrayLike, DTypeLike
+from teucer._dimensions.dimensions import Dimension
 from teucer._lower import hlo
 from teucer._trees import pytrees
 from teucer.lax import _structure
@@ -25,7 +29,8 @@ from teucer.lax._structure import Linear, convert_element_type_p
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
-    from teucer._core.typing import Dims, DType
+    from teucer._core.typing import Arrays, Avals, Dims, DType
+    from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
@@ -229,10 +234,34 @@ class StopGradient(Primitive):
     padded = Primitive.through
 
 
+@final
+class DimAsValue(Primitive):
+    """A symbolic dimension as an integer. It is a number only in a program that is being traced."""
+
+    __slots__ = ()
+    name = "dim_as_value"
+
+    def types(self, *, dim: Dimension) -> Any:
+        return (typeof(dim),)
+
+    def lower(self, ctx: Context, *, dim: Dimension) -> Any:
+        return (hlo.size(ctx, dim),)
+
+    def evaluate(self, *, dim: Dimension) -> Any:
+        raise errors.InconclusiveDimensionOperation(
+            f"the symbolic dimension '{dim}' is used as a number, but no program is being traced.\n  It has no value here: "
+            "compute with it in a function that is exported for shapes with it.")
+
+    def padded(self, sizes: Sizes, args: Arrays, avals: Avals, outs: Avals, *, dim: Dimension) -> Any:
+        return (_structure.convert_element_type(sizes.value(dim), outs[0].dtype, outs[0].weak_type),)
+
+
 bitcast_convert_type_p = BitcastConvertType()
 reduce_precision_p = ReducePrecision()
 copy_p = Copy()
 stop_gradient_p = StopGradient()
+dim_as_value_p = DimAsValue()
+Dimension.as_array = staticmethod(lambda dim: dim_as_value_p.call(dim=dim)[0])
 
 
 def bitcast_convert_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:

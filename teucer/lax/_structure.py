@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, final
 
@@ -20,16 +21,15 @@ from teucer._core.cost import CHEAP, REDUCED, Cost
 from teucer._core.partition import Labels, every, kept
 from teucer._core.primitive import Axis, Call, Primitive, Undefined
 from teucer._core.provided import provided
-from teucer._core.trace import current_trace, typeof
+from teucer._core.trace import Tracer, current_trace, typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._devices.shardings import typed
-from teucer._dimensions.dimensions import Dimension, is_constant, is_symbolic
+from teucer._dimensions.dimensions import as_size, check_not_negative, is_constant, is_symbolic
 from teucer._lower import hlo
-from teucer.lax._axes import canonical_axis, canonical_shape, check_axes
 from teucer.lax._exact import convert
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Array, ArrayLike, Arrays, Avals, Axes, Dim, Dims, DTypeLike, Shape, Size, Tangents
+    from teucer._core.typing import Array, ArrayLike, Arrays, Avals, Axes, Dims, DTypeLike, Shape, Size, Tangents
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._lower.value import Value
@@ -355,36 +355,49 @@ class AddAny(Primitive):
     padded = Primitive.through
 
 
-@final
-class DimAsValue(Primitive):
-    """A symbolic dimension as an integer. It is a number only in a program that is being traced."""
-
-    __slots__ = ()
-    name = "dim_as_value"
-
-    def types(self, *, dim: Dim) -> Any:
-        return (typeof(dim),)
-
-    def lower(self, ctx: Context, *, dim: Dim) -> Any:
-        return (hlo.size(ctx, dim),)
-
-    def evaluate(self, *, dim: Dim) -> Any:
-        raise errors.InconclusiveDimensionOperation(
-            f"the symbolic dimension '{dim}' is used as a number, but no program is being traced.\n  It has no value here: "
-            "compute with it in a function that is exported for shapes with it.")
-
-    def padded(self, sizes: Sizes, args: Arrays, avals: Avals, outs: Avals, *, dim: Any) -> Any:
-        return (convert_element_type(sizes.value(dim), outs[0].dtype, outs[0].weak_type),)
-
-
-dim_as_value_p = DimAsValue()
-Dimension.as_array = staticmethod(lambda dim: dim_as_value_p.call(dim=dim)[0])
 broadcast_in_dim_p = BroadcastInDim()
 reduce_sum_p = ReduceSum()
 reshape_p = Reshape()
 transpose_p = Transpose()
 convert_element_type_p = ConvertElementType()
 add_any_p = AddAny()
+
+
+def canonical_axis(axis: int, ndim: int, op: str = "axis") -> int:
+    """An axis counted from the front.
+
+    Raises ValueError if it is out of bounds.
+    """
+    if isinstance(axis, Tracer) and axis.concrete() is None:
+        raise errors.ConcretizationTypeError(axis, f"{op}: The axis argument must be known statically.")
+    i = operator.index(axis)
+    if not -ndim <= i < ndim:
+        raise ValueError(f"axis {axis} is out of bounds for array of dimension {ndim}")
+    return i + ndim if i < 0 else i  # type: ignore[no-any-return]
+
+
+def canonical_shape(shape: Sequence[Size], op: str = "shape") -> tuple[Any, ...]:
+    """A shape as a tuple of ints or symbolic dimensions.
+
+    Raises TypeError if it is not a sequence of integers that are not negative.
+    """
+    try:
+        sizes = tuple([as_size(d) for d in shape])
+    except (TypeError, AttributeError) as err:
+        raise TypeError(f"Shapes must be 1D sequences of concrete values of integer type, got {shape}.\n  {op}: a size that "
+                        "depends on a traced value is not known while tracing; mark it static with static_argnums.") from err
+    if any(type(d) is int and d < 0 for d in sizes):
+        raise TypeError(f"{op} shape must have every element be nonnegative, got {shape}.")
+    check_not_negative(op, sizes)
+    return sizes
+
+
+def check_axes(x: Any, axes: Axes) -> None:
+    """Raise ValueError if the axes of a reduction are not distinct axes of x, counted from the front."""
+    if len(set(axes)) != len(axes):
+        raise ValueError(f"duplicate value in 'axes' of reduction: {tuple(axes)}")
+    if not all(0 <= a < x.ndim for a in axes):
+        raise ValueError(f"reduction axes {tuple(axes)} contains out-of-bounds indices for {x.str_short()}.")
 
 
 def broadcast_to(x: Any, shape: Sequence[Size], dims: Axes) -> Any:

@@ -1,7 +1,7 @@
 """What control flow shares.
 
 User functions staged as jaxprs without constants, carries whose types settle, transformed jaxprs put in order, and
-running a primitive that carries jaxprs as one program.
+running a primitive that carries jaxprs as one program. Predicates, and the number of the branch that one chooses.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from teucer._base import config, dtypes, memo
 from teucer._core import array_ops, axes
@@ -30,15 +32,16 @@ from teucer._programs.references.programs import arrays, needs_low, refuse_alias
 from teucer._programs.references.programs import run as run_on_arrays
 from teucer._transform.jit_calls import execute, hoist_consts, hoisted, jaxpr_uses_axis
 from teucer._trees import pytrees, tree_errors
-from teucer.lax import _shapes
+from teucer.lax import _arithmetic, _shapes, _structure
 
 if TYPE_CHECKING:
     from teucer._core.typing import Array, ArrayLike, Params
     from teucer._lower.context import Context
     from teucer._xla.pytree import PyTreeDef
 
-__all__ = ["Body", "avals_of", "check_carry", "difference", "filler", "hoisted", "is_concrete", "jaxprs_use_axis",
-           "kind_text", "order_in", "order_out", "parameter_names", "refuse_io", "refuse_shared", "reordered", "run", "same_type",
+__all__ = ["Body", "as_index", "avals_of", "check_carry", "check_pred", "difference", "filler",
+           "hoisted", "is_concrete", "jaxprs_use_axis", "kind_text", "order_in", "order_out",
+           "parameter_names", "refuse_io", "refuse_shared", "reordered", "run", "same_type",
            "set_order", "settle_carry", "split_list", "stage_anew", "stage_body", "without_dead"]
 
 
@@ -367,3 +370,27 @@ def filler(aval: ShapedArray) -> Any:
     if isinstance(aval.dtype, dtypes.ExtendedDType):
         return _shapes.empty_p.call(shape=aval.shape, dtype=aval.dtype, out_sharding=None)[0]
     return array_ops.zeros(aval)
+
+
+def check_pred(pred: ArrayLike) -> None:
+    if pred is None:
+        raise TypeError("cond predicate is None")
+    if callable(pred):
+        raise TypeError(f"Pred type must be either boolean or number, got {pred}.")
+    try:
+        aval = typeof(pred)
+    except TypeError:
+        raise TypeError(f"Pred must be a scalar, got {pred!r:.100} of type {type(pred)}.") from None
+    if aval.shape:
+        raise TypeError(f"Pred must be a scalar, got {pred} of shape {aval.shape}.")
+    if isinstance(aval.dtype, dtypes.ExtendedDType) or dtypes.issubdtype(aval.dtype, np.complexfloating):
+        raise TypeError(f"Pred type must be either boolean or number, got {aval.str_short()}.")
+
+
+def as_index(pred: Array) -> Any:
+    dtype = typeof(pred).dtype
+    if dtype != np.bool_:
+        pred = _arithmetic.ne(pred, np.asarray(0, dtype))
+    if isinstance(pred, bool | np.bool_):
+        return np.int32(pred)
+    return _structure.convert_element_type(pred, np.dtype(np.int32))

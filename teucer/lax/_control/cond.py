@@ -32,8 +32,10 @@ from teucer._trees import pytrees
 from teucer.lax import _arithmetic, _conversion, _selection, _structure
 from teucer.lax._control.bodies import (
     Body,
+    as_index,
     avals_of,
     check_branches,
+    check_pred,
     filler,
     hoisted,
     is_concrete,
@@ -46,7 +48,6 @@ from teucer.lax._control.bodies import (
     set_order,
     stage_body,
 )
-from teucer.lax._control.predicates import as_index, check_pred
 
 if TYPE_CHECKING:
     from teucer._core.typing import Array, ArrayLike, Arrays, Avals, Axes, Dims, Params, Tangents

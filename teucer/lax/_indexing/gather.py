@@ -18,7 +18,7 @@ from teucer.lax import _elementwise, _structure
 from teucer.lax._indexing import numbers as _indexing
 from teucer.lax._indexing import padded as _padded_indexing
 from teucer.lax._indexing.numbers import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
-from teucer.lax._indexing.places import bounds, inside, wide
+from teucer.lax._indexing.padded import bounds, inside, wide
 from teucer.lax._reductions import check_computation, scalar_body, scalar_computation
 
 if TYPE_CHECKING:
