@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import subprocess
 import sys
 
@@ -62,7 +63,10 @@ def test_nothing_changes_when_it_is_off():
     recording = Recording().start()
     try:
         g = jax.jit(lambda x: jnp.sin(x) * 3.5)
-        assert "test_profile.py" in g.lower(1.0).compile().as_text()
+        lowered = g.lower(1.0)
+        assert lowered.as_text().startswith("module @jit__lambda ")
+        text = lowered.compile().as_text()
+        assert "test_profile.py" in text and re.match(r"HloModule jit__lambda\.[0-9a-f]{8},", text)
     finally:
         recording.stop()
     assert "test_profile.py" not in jax.jit(lambda x: jnp.sin(x) * 4.5).lower(1.0).compile().as_text()
@@ -83,3 +87,32 @@ def test_the_table():
     text = str(profile)
     assert "90.0  900.00      3  10.0 G" in text and "(no line)" in text and "(50 % backward)" in text
     assert "500.0         1  f" in text
+
+
+@pytest.mark.slow
+def test_programs_of_one_name_have_their_own_lines():
+    def make(finish):
+        @jax.jit
+        def step(x):
+            return finish(x)
+
+        return step
+
+    def first(x):
+        return jnp.tanh(x @ x)
+
+    def second(x):
+        return jnp.tanh(x @ x)
+
+    x = jnp.ones((200, 200))
+    before = make(lambda x: jnp.tanh(x @ x))
+    before(x).block_until_ready()
+    recording = Recording().start()
+    for f in (make(first), make(second)):
+        for _ in range(3):
+            f(x).block_until_ready()
+    found = recording.stop()
+    assert found.attributed > 0.9
+    for f in (first, second):
+        (line,) = [line for line in found.lines if line.place == (__file__, f.__code__.co_firstlineno + 1)]
+        assert line.times in (3, 6)  # the product and its tanh, which may be one operation

@@ -1,5 +1,6 @@
 """Traces: what is written, what annotations do, and what is refused."""
 
+import gc
 import gzip
 import json
 import socket
@@ -102,3 +103,12 @@ def test_server():
         jax.profiler.stop_server()
     with pytest.raises(ValueError, match="No active profiler server"):
         jax.profiler.stop_server()
+
+
+def test_what_is_in_a_trace_is_read_where_warnings_are_errors():
+    with jax.profiler.trace(profiler_options=QUIET) as session:
+        work()
+    for _ in range(2):
+        gc.collect()  # which would let jaxlib's types of iterators go
+        lines = [line for plane in session.profile_data.planes for line in plane.lines]
+        assert "hlo_module" in {name for line in lines for event in line.events for name, _ in event.stats}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import re
 import threading
 import time
 import weakref
@@ -20,7 +21,7 @@ from teucer._xla import client as xla
 from teucer._xla.dispatcher import forget_calls
 
 __all__ = ["Executable", "LoadedCode", "OnDemand", "Source", "clear_memory", "compile_module", "compile_together", "fingerprint",
-           "loaded"]
+           "loaded", "named_as_written"]
 
 Source: TypeAlias = Literal["memory", "disk", "compiled"]
 """Where machine code came from."""
@@ -250,6 +251,8 @@ def compile_module(text: str, devices: Sequence[Any], *, num_replicas: int = 1, 
     switches: what the target tells the compiler of this module.
     Raises the compiler's error if XLA refuses the module or an option.
     """
+    if config.locations.value:
+        text = _named_by_content(text)
     module = _module(text, devices, num_replicas, use_shardy, overrides or {}, switches)
     if callbacks:
         own = Executable(module, callbacks)
@@ -271,6 +274,21 @@ def compile_module(text: str, devices: Sequence[Any], *, num_replicas: int = 1, 
         if len(_recent) > _RECENT:
             del _recent[next(iter(_recent))]
     return executable, source
+
+
+def _named_by_content(text: str) -> str:
+    """The module under a name of its own, by which a profile tells programs of functions of one name apart.
+
+    Programs from the disk cache have new numbers, so that those do not serve.
+    """
+    import hashlib
+    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+    return re.sub(r"^module @[\w.$-]+", rf"\g<0>.{digest}", text, count=1, flags=re.MULTILINE)
+
+
+def named_as_written(text: str) -> str:
+    """The text of a compiled module that was compiled with locations, under the name that it has without them."""
+    return re.sub(r"^(HloModule [\w.$-]+)\.[0-9a-f]{8}(?=[, ])", r"\1", text, count=1)
 
 
 def fingerprint(text: str, devices: Sequence[Any], overrides: Mapping[str, Any], about: Sequence[Any]) -> str:

@@ -169,7 +169,7 @@ def _known() -> dict[str, list[dict[str, Instruction]]]:
 def _own_times(data: Any, names: set[str]) -> Iterator[tuple[str, str, float]]:
     """Module, instruction and seconds of each operation that ran, without those that ran within it.
 
-    names: of instructions. On hosts other events are not asked what they are: jaxlib 0.12 may abort where they are of the runtime.
+    names: of instructions. On hosts there are many other events, which are not asked what they are.
     """
     for plane in data.planes:
         on_host = plane.name.startswith("/host:")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, TypeAlias
 
 from jaxlib import _profile_data, _profiler
@@ -46,3 +47,23 @@ def heap_profile(client: Any) -> bytes:
     """The arrays and executables of a client in memory, for `pprof`."""
     data: bytes = client.heap_profile()
     return data
+
+
+def _iterators() -> tuple[Any, ...]:
+    """jaxlib's types of iterators. Held here, so that they are made once.
+
+    Python 3.12 warns of each one that is made; where warnings are errors, nanobind then aborts the process.
+    """
+    event = b"\x08\x01\x18\x05"
+    line = b"\x22" + bytes([len(event)]) + event
+    plane = b"\x1a" + bytes([len(line)]) + line
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        planes = iter(ProfileData.from_serialized_xspace(b"\x0a" + bytes([len(plane)]) + plane).planes)
+        first = next(planes)
+        lines = iter(first.lines)
+        events = iter(next(lines).events)
+        return tuple([type(found) for found in (planes, lines, events, iter(first.stats), iter(next(events).stats))])
+
+
+_ITERATORS = _iterators()

@@ -9,6 +9,7 @@ from typing import Any
 
 from teucer._base import config
 from teucer._derived.stages import jit
+from teucer._executables.compile import named_as_written
 from teucer.debug._hlo import frames
 from teucer.experimental.source_mapper._maps import MappingsGenerator, SourceMap
 from teucer.experimental.source_mapper.common import Pass, SourceMapDump, canonicalize_filename, register_pass
@@ -70,7 +71,7 @@ def original_hlo_generate_dump(args: Any, **_: Any) -> SourceMapDump:
 def optimized_generate_dump(args: Any, xla_compiler_flags: dict[str, Any] | None = None, **_: Any) -> SourceMapDump:
     """A lowered program as HLO that the compiler made, with its source map."""
     with config.locations(True):
-        text = args.traced.lower().compile(compiler_options=xla_compiler_flags).as_text()
+        text = named_as_written(args.traced.lower().compile(compiler_options=xla_compiler_flags).as_text())
     return SourceMapDump(parse_hlo_dump(text), text, HloPass.OPTIMIZED.value)
 
 
