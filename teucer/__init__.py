@@ -16,9 +16,9 @@ __version_info__ = (0, 1, 0)
 
 # The public names by the module that defines them, and the public modules; loaded on first use.
 _MODULES = (
-    "ad_checkpoint api_util core custom_batching custom_derivatives debug distributed dlpack dtypes errors example_libraries "
-    "experimental export extend ffi flatten_util image interpreters lax memory monitoring nn numpy ops profiler random ref scipy "
-    "sharding stages test_util tree tree_util typing")
+    "ad ad_checkpoint api_util core custom_batching custom_derivatives debug distributed dlpack dtypes errors "
+    "example_libraries experimental export extend ffi flatten_util image interpreters lax memory monitoring nn numpy ops "
+    "profiler random ref scipy sharding stages test_util tree tree_util typing")
 _ROOMS = {
     **{f"teucer.{name}": f"{name}=." for name in _MODULES.split()},
     "teucer._base.config":

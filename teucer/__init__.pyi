@@ -1,5 +1,6 @@
 # Made by tools/stubs.py from the tables of this module.
 from typing import Any
+from teucer import ad as ad
 from teucer import api_util as api_util
 from teucer import core as core
 from teucer import custom_batching as custom_batching

@@ -1,5 +1,8 @@
 """References: programs with them are the same programs written with values, under every transformation; and what is refused."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -109,7 +112,7 @@ def test_effects_say_which_input():
 
     jaxpr = jax.make_jaxpr(lambda a, x, b: inner(b, a))(a, 1.0, b).jaxpr
     names = {(type(e).__name__, jaxpr.invars.index(e.index)) for e in jaxpr.effects}
-    assert names == {("ReadEffect", 0), ("ReadEffect", 2), ("WriteEffect", 2)}
+    assert names == {("ReadEffect", 0), ("WriteEffect", 2)}
     assert not jax.make_jaxpr(square_by_reference)(1.0).effects
 
 
@@ -195,6 +198,43 @@ def test_accumulators():
 
     f(total, jnp.arange(6.0).reshape(2, 3))
     np.testing.assert_array_equal(total[...], [3, 5, 7])
+
+
+def test_with_refs_of_what_is_not_wanted():
+    x = jnp.arange(3.0)
+    _, pull = jax.vjp(lambda x, y: x * jax.jit(jnp.sin)(y), x, x)
+    pull = pull.with_refs(jax.ad.GradValue(), jax.ad.DontWant())
+    found = jax.jit(pull)(jnp.ones(3))
+    assert found[1] == jax.ad.DidntWant()
+    np.testing.assert_allclose(found[0], np.sin(x), rtol=1e-6)
+    assert len(jax.make_jaxpr(pull)(jnp.ones(3)).eqns) == 1
+    with pytest.raises(ValueError, match="arguments of `with_refs`"):
+        jax.vjp(jnp.sin, 1.0)[1].with_refs(None)(1.0)
+
+
+def test_copies_and_types_of_references():
+    ref = jax.new_ref(jnp.arange(3.0))
+    for other in (copy.deepcopy(ref), pickle.loads(pickle.dumps(ref))):
+        other[0] = 9.0
+        assert (ref[0], other[0]) == (0, 9)
+    assert copy.copy(ref) is ref
+    add = jax.jit(lambda r: r.set(r[...] + 1)).lower(jax.typeof(ref)).compile()
+    add(ref)
+    assert ref[...].tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("use", [lambda r: r[...], lambda r: r.set(2.0), jax.freeze, lambda r: jax.jit(lambda r: r[...])(r)])
+def test_an_escaped_reference_is_named(use):
+    kept = []
+    jax.jit(lambda x: kept.append(jax.new_ref(x)))(1.0)
+    with pytest.raises(jax.errors.UnexpectedTracerError, match=r"(?s)Ref\{float32\[\]\}.*made at .*test_references.py:\d+"):
+        use(kept[0])
+
+
+@pytest.mark.parametrize("use", [np.asarray, jax.device_put, jnp.asarray])
+def test_a_reference_where_an_array_is_wanted_is_named(use):
+    with pytest.raises(TypeError, match=r"(?s)Ref\{float32\[\]\}.*made at .*test_references.py:\d+.*ref\[\.\.\.\]"):
+        use(jax.new_ref(1.0))
 
 
 def test_vmap_of_references():

@@ -1,4 +1,4 @@
-"""map, associative_scan, platform_dependent, optimization_barrier."""
+"""map, associative_scan, platform_dependent, optimization_barrier, dce_sink, stage."""
 
 import numpy as np
 import pytest
@@ -162,3 +162,37 @@ def test_optimization_barrier_error():
 
 def test_associative_scan_is_strong():
     assert not lax.associative_scan(jnp.add, jnp.full(4, 0.5)).weak_type
+
+
+# --- dce_sink, stage ---
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_dce_sink_keeps_what_nothing_uses(kept):
+    def f(x):
+        lax.dce_sink({"a": jnp.sin(x)}, prevent_mlir_dce=kept)
+        return 2 * x
+
+    text = jax.jit(f).lower(1.0).as_text()
+    assert "stablehlo.sine" in text
+    assert ("@dce_sink" in text) is kept
+    assert f(3.0) == jax.jit(f)(3.0) == 6
+    assert jax.vmap(jax.grad(jax.remat(f)))(jnp.ones(2)).tolist() == [2, 2]
+
+
+def test_stage():
+    seen = []
+
+    @jax.jit
+    def f(x):
+        seen.extend(map(lax.stage, (2.0, np.arange(3), jax.random.key(0), x)))
+        return seen[0] + seen[1]
+
+    assert f(1.0).tolist() == [2, 3, 4]
+    assert all(isinstance(x, jax.core.Tracer) for x in seen)
+    assert lax.stage(2.0).weak_type
+    assert lax.stage(x := jnp.ones(2)) is x
+    with pytest.raises(TypeError, match="as a JAX value"):
+        lax.stage([1])
+    with pytest.raises(TypeError, match="references are not staged"):
+        lax.stage(jax.new_ref(1.0))

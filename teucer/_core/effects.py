@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["Effect"]
+__all__ = ["DCE_SINK", "Effect"]
 
 
 class Effect(NamedTuple):
@@ -15,3 +15,7 @@ class Effect(NamedTuple):
 
     def __str__(self) -> str:
         return f"{'Ordered' if self.ordered else ''}{self.kind.capitalize()}"
+
+
+# It keeps an equation from being dead; nothing happens while the program runs.
+DCE_SINK = Effect("dce sink")

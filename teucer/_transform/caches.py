@@ -33,7 +33,7 @@ def clear_caches() -> None:
     compile.clear_memory()
 
 
-def clear_backends() -> None:
-    """Forget all programs and backends; the next use makes them anew."""
+def clear_backends(_crash: bool = False) -> None:
+    """Forget all programs and backends; the next use makes them anew. Arrays stay valid. _crash: accepted and not used."""
     clear_caches()
     backends.clear_backends()

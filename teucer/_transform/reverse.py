@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,13 +20,13 @@ from teucer._core.types import Zero, float0, is_valid_type
 from teucer._transform.forward import known_part
 from teucer._transform.linearize import linearize_flat
 from teucer._transform.transpose import backward_pass
-from teucer._trees import pytrees
+from teucer._trees import pytrees, registry
 
 if TYPE_CHECKING:
     from teucer._core.typing import Aval, Value
 
-__all__ = ["Pullback", "check_grad_input", "fix_other_arguments", "grad", "positions_of", "refuse_reduce_axes",
-           "value_and_grad", "vjp"]
+__all__ = ["DidntWant", "DontWant", "GradRef", "GradValue", "Pullback", "check_grad_input", "fix_other_arguments",
+           "grad", "positions_of", "refuse_reduce_axes", "value_and_grad", "vjp"]
 
 boundary = tracebacks.api_boundary
 
@@ -58,8 +59,8 @@ class VJP(pytrees.Partial):
     def with_refs(self, *refs: Value) -> Any:
         """The same function, which adds cotangents to the arrays of references: (grad_ref, ...) of the trees of the arguments.
 
-        Where a leaf is a reference, its cotangent is added to it, and the result has a GradRef in its place. Other leaves say
-        nothing.
+        Where a leaf is a reference, its cotangent is added to it, and the result has a GradRef in its place. In that of
+        `jax.ad.DontWant()` it has a DidntWant, and in that of anything else the cotangent.
 
         >>> import teucer as jax
         >>> total = jax.new_ref(1.)
@@ -70,24 +71,45 @@ class VJP(pytrees.Partial):
         return pytrees.Partial(_pull_into, self.args[0], refs)
 
 
+@dataclass(frozen=True, slots=True)
 class GradRef:
-    """In the place of a cotangent that was added to a reference."""
+    """In the place of a cotangent that was added to a reference. A pytree without leaves."""
 
-    __slots__ = ()
 
-    def __repr__(self) -> str:
-        return "GradRef()"
+@dataclass(frozen=True, slots=True)
+class GradValue:
+    """Given to `with_refs` for an argument whose cotangent is wanted as a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class DontWant:
+    """Given to `with_refs` for an argument whose cotangent is not wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class DidntWant:
+    """In the place of a cotangent that was not wanted. A pytree without leaves."""
+
+
+registry.register_static(GradRef)
+registry.register_static(DidntWant)
 
 
 @boundary
 def _pull_into(pullback: Pullback, refs: Sequence[Value], ct: Value) -> Any:
-    leaves = pullback.in_tree.flatten_up_to(refs)
-    cts = pullback.cotangents(ct)
+    leaves, tree = pytrees.tree_flatten(tuple(refs))
+    if tree != pullback.in_tree:
+        raise ValueError(f"unexpected tree structure of the arguments of `with_refs`: got {tree}, but expected to match "
+                         f"{pullback.in_tree}, the tree of the arguments of {pullback.name}.\n  Give a reference, "
+                         "jax.ad.GradValue(), or jax.ad.DontWant() for each array.")
+    wanted = [type(ref) is not DontWant for ref in leaves]
+    cts = pullback.cotangents(ct, None if all(wanted) else wanted)
     for ref, c in zip(leaves, cts, strict=True):
         if _is_ref(ref) and type(c) is not Zero:
             array_ops.add_to_reference(ref, c)
-    return pytrees.tree_unflatten(pullback.in_tree, [GradRef() if _is_ref(ref) else array_ops.instantiate(c)
-                                                     for ref, c in zip(leaves, cts, strict=True)])
+    return pytrees.tree_unflatten(pullback.in_tree, [
+        GradRef() if _is_ref(ref) else DidntWant() if type(ref) is DontWant else array_ops.instantiate(c)
+        for ref, c in zip(leaves, cts, strict=True)])
 
 
 def _is_ref(x: Value) -> bool:
@@ -120,15 +142,15 @@ class Pullback:
     def __call__(self, ct: Value) -> Any:
         return pytrees.tree_unflatten(self.in_tree, [array_ops.instantiate(c) for c in self.cotangents(ct)])
 
-    def cotangents(self, ct: Value) -> list[Any]:
-        """Cotangents of the flat arguments for a tree of cotangents of the results."""
+    def cotangents(self, ct: Value, wanted: Sequence[bool] | None = None) -> list[Any]:
+        """Cotangents of the flat arguments (of those wanted) for a tree of cotangents of the results."""
         leaves, tree = pytrees.tree_flatten(ct)
         if tree != self.out_tree:
             raise ValueError(f"unexpected tree structure of argument to VJP function: got {tree}, but expected to match "
                              f"{self.out_tree}, the tree of the results of {self.name}.")
         for x, aval in zip(leaves, self.out_avals, strict=True):
             self._check(x, aval)
-        return self.pull_flat([array_ops.vary(x, aval.vma) for x, aval in zip(leaves, self.out_avals, strict=True)])
+        return self.pull_flat([array_ops.vary(x, aval.vma) for x, aval in zip(leaves, self.out_avals, strict=True)], wanted)
 
     def _check(self, ct: Value, aval: Aval) -> None:
         expected, got = aval.cotangent_aval(), typeof(ct)
@@ -141,12 +163,12 @@ class Pullback:
                              f"{got.str_short()}, but expected {expected.str_short()} because the corresponding output of the "
                              f"differentiated function had JAX type {aval.str_short()}\n    function: {self.name}")
 
-    def pull_flat(self, cts: Sequence[Value]) -> list[Any]:
+    def pull_flat(self, cts: Sequence[Value], wanted: Sequence[bool] | None = None) -> list[Any]:
         """Cotangents of the arguments that vary, Zeros among them."""
         given = [c for c, m in zip(cts, self.moving_outs, strict=True) if m]
         args = [Undefined(v.aval) for v in self.jaxpr.invars]
         with within(TRANSPOSE):
-            return backward_pass(self.jaxpr, self.residuals, args, given)
+            return backward_pass(self.jaxpr, self.residuals, args, given, wanted)
 
 
 def _flatten_pullback(p: Pullback) -> Any:

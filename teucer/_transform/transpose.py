@@ -22,10 +22,12 @@ if TYPE_CHECKING:
 __all__ = ["backward_pass", "transpose_jaxpr"]
 
 
-def backward_pass(jaxpr: Jaxpr, consts: Sequence[Value], args: Sequence[Value], cts: Sequence[Value]) -> list[Any]:
+def backward_pass(jaxpr: Jaxpr, consts: Sequence[Value], args: Sequence[Value], cts: Sequence[Value],
+                  wanted: Sequence[bool] | None = None) -> list[Any]:
     """Cotangents of the arguments that are Undefined; None for the others.
 
     Equations that do not depend on Undefined arguments are evaluated first (a remat's recomputation, say).
+    wanted: which arguments' cotangents are used; those of others may be wrong. None: all.
     """
     env: dict[Any, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
     linear: set[Any] = set()
@@ -60,6 +62,8 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence[Value], args: Sequence[Value], 
         for out, ct in zip(jaxpr.outvars, cts, strict=True):
             if type(out) is not Literal and out in linear:
                 _accumulate(ct_of, out, ct)
+        if wanted is not None:
+            linear_eqns = _leading_to(linear_eqns, {v for v, used in zip(jaxpr.invars, wanted, strict=True) if used})
         # Reversed, because a cotangent is complete only when every later use has added to it.
         for eqn in reversed(linear_eqns):
             place, scopes = eqn.source or NOWHERE
@@ -71,6 +75,17 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence[Value], args: Sequence[Value], 
         _names.place, _names.scope = saved, outer
     return [None if type(x) is not Undefined else ct_of.get(v, v.aval.zero_cotangent)
             for v, x in zip(jaxpr.invars, args, strict=True)]
+
+
+def _leading_to(eqns: Sequence[Eqn], wanted: set[Var]) -> list[Eqn]:
+    """The equations that pull cotangents to the given variables, or that do more than give results."""
+    kept = []
+    for eqn in eqns:
+        if eqn.effects or eqn.primitive.deferred or any(
+                type(u) is Var and (u in wanted or type(u.aval) is RefType) for u in eqn.invars):
+            wanted.update(eqn.outvars)
+            kept.append(eqn)
+    return kept
 
 
 def _pull(eqn: Eqn, env: dict[object, object], linear: set[object], ct_of: dict[Var, Any]) -> None:

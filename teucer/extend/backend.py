@@ -9,7 +9,7 @@ import numpy as np
 
 from teucer._devices import backends as _backends
 from teucer._executables.compile import clear_memory as _clear_memory
-from teucer._transform import caches as _caches
+from teucer._transform.caches import clear_backends, register
 from teucer._xla import client as _xla
 
 __all__ = ["backend_xla_version", "backends", "clear_backends", "clear_in_memory_compilation_cache", "get_backend",
@@ -57,11 +57,6 @@ def backend_xla_version(platform: Any = None) -> int | None:
     return getattr(get_backend(platform), "xla_version", None)
 
 
-def clear_backends(_crash: bool = False) -> None:
-    """Forget all programs and backends; the next use makes them anew. Arrays stay valid. _crash: accepted and not used."""
-    _caches.clear_backends()
-
-
 def clear_in_memory_compilation_cache() -> None:
     """Forget the executables that are kept in memory by their text; those that functions hold stay."""
     _clear_memory()
@@ -99,7 +94,7 @@ def register_backend_cache(cache: Any, for_what: str) -> None:
     """
     if not callable(getattr(cache, "cache_clear", None)):
         raise TypeError(f"register_backend_cache: the cache for {for_what!r} has no method cache_clear: {cache!r:.100}")
-    _caches.register(cache.cache_clear)
+    register(cache.cache_clear)
 
 
 def register_backend_factory(name: str, factory: Callable[[], Any], *, priority: int = 0, fail_quietly: bool = True,

@@ -59,7 +59,8 @@ _ROOMS = {
     "teucer.lax._control.while_loop":
         "while_loop while_p",
     "teucer.lax._control.misc":
-        "associative_scan map optimization_barrier optimization_barrier_p platform_dependent platform_index_p",
+        "associative_scan dce_sink dce_sink_p map optimization_barrier optimization_barrier_p platform_dependent "
+        "platform_index_p stage",
     "teucer.lax._composite":
         "composite composite_p",
     "teucer.lax._control.solves":

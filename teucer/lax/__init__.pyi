@@ -101,11 +101,14 @@ from teucer.lax._control.cond import switch as switch
 from teucer.lax._control.iteration import fori_loop as fori_loop
 from teucer.lax._control.iteration import scan as scan
 from teucer.lax._control.misc import associative_scan as associative_scan
+from teucer.lax._control.misc import dce_sink as dce_sink
+from teucer.lax._control.misc import dce_sink_p as dce_sink_p
 from teucer.lax._control.misc import map as map
 from teucer.lax._control.misc import optimization_barrier as optimization_barrier
 from teucer.lax._control.misc import optimization_barrier_p as optimization_barrier_p
 from teucer.lax._control.misc import platform_dependent as platform_dependent
 from teucer.lax._control.misc import platform_index_p as platform_index_p
+from teucer.lax._control.misc import stage as stage
 from teucer.lax._control.scan import scan_p as scan_p
 from teucer.lax._control.solves import custom_linear_solve as custom_linear_solve
 from teucer.lax._control.solves import custom_root as custom_root

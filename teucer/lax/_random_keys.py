@@ -52,6 +52,14 @@ class Generator:
     # Whether element i of what is drawn does not depend on how many are drawn.
     counts: Callable[[], bool] = lambda: False
 
+    @property
+    def _impl(self) -> Generator:
+        """Itself: what libraries ask of JAX's PRNGSpec, which stands for a generator there."""
+        return self
+
+    def __repr__(self) -> str:
+        return f"PRNGSpec({self.name!r})"
+
     def __str__(self) -> str:
         return self.tag
 

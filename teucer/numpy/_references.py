@@ -14,7 +14,7 @@ from teucer._core.high_types import is_mutable
 from teucer._core.high_types import member_of as of_high
 from teucer._core.references.cells import Ref
 from teucer._core.references.types import HighRef, RefType
-from teucer._core.trace import EVAL, Tracer, current_trace, typeof
+from teucer._core.trace import EVAL, Tracer, check_alive, current_trace, typeof
 from teucer._core.types import Aval, ShapedArray, is_valid_type
 from teucer.lax import _reference_parts, _references
 from teucer.numpy._index_keys import Key, out_of_bounds, parse
@@ -35,6 +35,8 @@ class View:
 
     def __init__(self, ref: Any, transforms: tuple[Any, ...] = (), operands: tuple[Any, ...] = (),
                  aval: ShapedArray | None = None) -> None:
+        if type(ref) is not Ref:
+            check_alive(ref)
         self.ref, self.transforms, self._operands = ref, transforms, operands
         inner = typeof(ref).inner
         self.aval = RefType(inner if aval is None else aval, typeof(ref).memory_space, typeof(ref).kind)
@@ -235,6 +237,7 @@ def free_ref(ref: Any) -> None:
 def _reference(op: str, ref: Any) -> Any:
     if not isinstance(ref, Ref):
         _reference_parts.refuse_array(op, ref)
+    check_alive(ref)
     return ref
 
 

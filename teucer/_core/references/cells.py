@@ -80,11 +80,27 @@ class Ref(metaclass=_RefMeta):
     def __len__(self) -> int:
         return len(self.aval)
 
+    def __array__(self, *args: object, **kwargs: object) -> Any:
+        raise TypeError(f"a reference of type {self.aval.str_short()} is given where an array is wanted.\n"
+                        f"    made at {self.origin()}\n  Read the array: ref[...].")
+
+    def __copy__(self) -> Ref:
+        """Itself: another object would be a second name for the array, which the next write may delete."""
+        return self
+
+    def __reduce__(self) -> Any:
+        # A copy by `copy.deepcopy` or pickle has an array of its own. numpy.array copies.
+        return _restored, (self.aval, self.read().copy())
+
     def __repr__(self) -> str:
         if self._gone:
             return f"Ref({self.aval.inner.str_short()}, {self._gone})"
         text = repr(self._array)
         return "Ref" + text.removeprefix("Array")
+
+
+def _restored(aval: RefType, array: Value) -> Ref:
+    return Ref(aval, array)
 
 
 class _Given(threading.local):

@@ -1,4 +1,4 @@
-"""map, associative_scan, platform_dependent, optimization_barrier."""
+"""map, associative_scan, platform_dependent, optimization_barrier, dce_sink, stage."""
 
 from __future__ import annotations
 
@@ -9,15 +9,19 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._base import tracebacks
+from teucer._core.effects import DCE_SINK, Effect
+from teucer._core.partition import Labels
 from teucer._core.primitive import Primitive
-from teucer._core.trace import EVAL, current_trace, typeof
+from teucer._core.references.types import RefType
+from teucer._core.trace import EVAL, Tracer, current_trace, typeof
 from teucer._core.types import ShapedArray, Zero, is_valid_type
+from teucer._core.typing import Array
 from teucer._devices.placement import placement_of
 from teucer._dimensions.dimensions import is_symbolic
 from teucer._lower import hlo
 from teucer._transform.vmap import vmap
 from teucer._trees import pytrees
-from teucer.lax import _joining, _shapes, _slicing, _structure
+from teucer.lax import _conversion, _joining, _shapes, _slicing, _structure
 from teucer.lax._associative import prefixes
 from teucer.lax._control.bodies import avals_of, stage_body
 from teucer.lax._control.cond import bind_branches, check_branches, platform_number
@@ -25,12 +29,12 @@ from teucer.lax._control.iteration import run_scan
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
-    from teucer._core.typing import Array, ArrayLike, Dims
+    from teucer._core.typing import ArrayLike, Dims
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
-__all__ = ["associative_scan", "map", "optimization_barrier", "optimization_barrier_p", "platform_dependent",
-           "platform_index_p"]
+__all__ = ["associative_scan", "dce_sink", "dce_sink_p", "map", "optimization_barrier", "optimization_barrier_p",
+           "platform_dependent", "platform_index_p", "stage"]
 
 
 # --- map -------------------------------------------------------------------------------------------------------------
@@ -232,8 +236,98 @@ def optimization_barrier(operand: ArrayLike, /) -> Any:
     Array(1., dtype=float32, weak_type=True)
     """
     flat, tree = pytrees.tree_flatten(operand)
+    _check_values("optimization_barrier", flat)
+    return pytrees.tree_unflatten(tree, optimization_barrier_p.call(*flat) if flat else ())
+
+
+def _check_values(op: str, flat: Sequence[object]) -> None:
     for i, x in enumerate(flat):
         if not is_valid_type(x):
-            raise TypeError("Error interpreting argument to optimization_barrier as a JAX value. The problematic value is of type "
-                            f"{type(x)} and was passed to optimization_barrier at position {i}.")
-    return pytrees.tree_unflatten(tree, optimization_barrier_p.call(*flat) if flat else ())
+            raise TypeError(f"Error interpreting argument to {op} as a JAX value. The problematic value is of type "
+                            f"{type(x)} and was passed to {op} at position {i}.")
+
+
+# --- dce_sink, stage -------------------------------------------------------------------------------------------------
+
+
+@final
+class DceSink(Primitive):
+    """Uses its operand, so that what computes it is no dead code. prevent_mlir_dce: the compiler keeps it too."""
+
+    __slots__ = ()
+    name = "dce_sink"
+    multiple_results = True
+
+    def types(self, x: ShapedArray, *, prevent_mlir_dce: bool) -> tuple[()]:
+        return ()
+
+    def effects(self, x: ShapedArray, *, prevent_mlir_dce: bool) -> frozenset[Effect]:
+        return frozenset({DCE_SINK})
+
+    def evaluate(self, x: Array, *, prevent_mlir_dce: bool) -> tuple[()]:
+        return ()
+
+    def lower(self, ctx: Context, x: Value, *, prevent_mlir_dce: bool) -> tuple[()]:
+        if prevent_mlir_dce:
+            hlo.custom_call(ctx, "dce_sink", (x,), (), has_side_effect=True)
+        return ()
+
+    def shard(self, x: ShapedArray, **params: object) -> Labels:
+        return Labels([tuple((0, axis) for axis in range(x.ndim))], [])
+
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[Array | Zero], **params: object) -> Any:
+        return self.call(*primals, **params), ()
+
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, **params: object) -> Any:
+        return self.call(*args, **params), ()
+
+    padded = Primitive.through
+
+
+dce_sink_p = DceSink()
+
+
+@tracebacks.api_boundary
+def dce_sink(val: object, *, prevent_mlir_dce: bool = False) -> None:
+    """Keep the computation of values that nothing uses.
+
+    val: tree of arrays. prevent_mlir_dce: the compiled program computes them too; otherwise jaxprs
+    do, and the compiler may remove them. Derivatives are of what is used elsewhere.
+
+    >>> import teucer as jax
+    >>> jax.make_jaxpr(lambda x: jax.lax.dce_sink(jax.lax.sin(x)))(1.)
+    { lambda ; a:f32[]. let
+        b:f32[] = sin a
+        dce_sink[prevent_mlir_dce=False] b
+      in () }
+    """
+    flat = pytrees.tree_leaves(val)
+    _check_values("dce_sink", flat)
+    for x in flat:
+        dce_sink_p.call(x, prevent_mlir_dce=prevent_mlir_dce)
+
+
+@tracebacks.api_boundary
+def stage(x: ArrayLike, /) -> Array:
+    """The value as one of the program that is being traced; outside of any, as an array.
+
+    x: an array, NumPy array, or number. Where a program is recorded, NumPy arrays and numbers that
+    are given become values of it, so that Python no longer knows them.
+    Raises TypeError for what is no value, and for references.
+
+    >>> import teucer as jax
+    >>> jax.lax.stage(2.)
+    Array(2., dtype=float32, weak_type=True)
+    >>> jax.jit(lambda: print(jax.lax.stage(2.)))()
+    JitTracer(~float32[])
+    """
+    _check_values("stage", [x])
+    aval = typeof(x)
+    if isinstance(aval, RefType):
+        raise TypeError(f"stage: x is a reference, {aval.str_short()}; references are not staged.\n  Read it: stage(ref[...]).")
+    if isinstance(x, Tracer):
+        return x
+    trace = current_trace()
+    if trace.staging():
+        return trace.lift(x, aval)
+    return x if isinstance(x, Array) else _conversion.copy_p.call(x)[0]
