@@ -234,6 +234,33 @@ def test_print_in_order(capsys):
     assert printed(capsys, lambda: lax.scan(body, 0, jnp.arange(1, 3))) == "1\n-1\n2\n-2\n"
 
 
+def test_print_in_order_in_the_condition_of_a_batch_of_loops(capsys):
+    def f(start, limit):
+        def goes_on(i):
+            jax.debug.print("{}", i, ordered=True)
+            return i < limit
+        return lax.while_loop(goes_on, lambda i: i + 1, start)
+
+    batch = jax.vmap(f, in_axes=(0, None))
+    assert printed(capsys, batch, jnp.arange(2), 2) == "0\n1\n1\n2\n2\n2\n"
+    assert batch(jnp.array([0, 1, 5]), 2).tolist() == [2, 2, 5]
+    found, moving = jax.jvp(lambda x: jax.vmap(f)(x, jnp.full(2, 1.5)), (jnp.array([0.0, 1.0]),), (jnp.ones(2),))
+    assert found.tolist() == [2.0, 2.0] and moving.tolist() == [1.0, 1.0]
+
+
+def test_print_writes_a_line_at_once(monkeypatch):
+    class Out(list):
+        def write(self, text):
+            self.append(text)
+
+        def flush(self):
+            pass
+
+    monkeypatch.setattr("sys.stdout", out := Out())
+    jax.debug.print("{}", 1)
+    assert [text for text in out if text] == ["1\n"]
+
+
 @pytest.mark.parametrize("transform", [lambda f: f, jax.jit], ids=["eager", "jit"])
 def test_print_of_a_key(capsys, transform):
     assert printed(capsys, transform(lambda k: jax.debug.print("{}", k)), jax.random.key(3)) == "[0 3]\n"

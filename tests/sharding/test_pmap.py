@@ -96,3 +96,18 @@ def test_random_keys_are_arguments():
     keys = jax.random.split(jax.random.key(0), 4)
     draws = jax.pmap(lambda k: jax.random.normal(k, (3,)))(keys)
     np.testing.assert_allclose(draws, jax.vmap(lambda k: jax.random.normal(k, (3,)))(keys))
+
+
+def test_ordered_calls_keep_the_order_of_their_device():
+    seen = []
+
+    @jax.pmap
+    def f(x):
+        def step(c, i):
+            jax.debug.callback(lambda x, i: seen.append((int(x), int(i))), x, i, ordered=True)
+            return c, None
+        return lax.scan(step, x, jnp.arange(5))[0]
+
+    f(jnp.arange(4))
+    jax.effects_barrier()
+    assert [[i for device, i in seen if device == d] for d in range(4)] == [list(range(5))] * 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import logging
 import string
 from collections.abc import Callable
@@ -16,7 +17,10 @@ from teucer.lax._callbacks import debug_callback as callback
 
 __all__ = ["log", "print"]
 
-_print = print
+
+def _print_line(text: str) -> None:
+    """Print in one piece: devices may print at the same time."""
+    builtins.print(f"{text}\n", end="")
 
 
 class _Checker(string.Formatter):
@@ -82,7 +86,7 @@ def print(fmt: str | None = None, *args: Any, ordered: bool = False, partitioned
     x = 3
     """
     options = {"ordered": ordered, "partitioned": partitioned, "skip_format_check": skip_format_check}
-    return _show(_print, options, fmt, args, kwargs)
+    return _show(_print_line, options, fmt, args, kwargs)
 
 
 def log(fmt: str | None = None, *args: Any, ordered: bool = False, partitioned: bool = False, skip_format_check: bool = False,

@@ -227,15 +227,19 @@ class While(Primitive):
                  for x, d, b in zip(args, dims, [*cond_batched, *consts_batched, *batched], strict=True)]
         cond_consts, body_consts, carry = split_list(moved, cond_nconsts, body_nconsts)
         cond_consts, body_consts = [*cond_hoisted, *cond_consts], [*body_hoisted, *body_consts]
+        kept: Sequence[Array] = ()
         if any_batched:
             refuse_io("while", cond_jaxpr.effects | body_jaxpr.effects)
             n = len(cond_consts)
             shared = (*[True] * len(body_hoisted), *[not b for b in consts_batched]) if config.checked.value else None
+            once = any(effect.ordered for effect in cond_jaxpr.effects)
+            if once:
+                kept = cond(*cond_consts, *carry)
             key = ("masked", cond, n, shared)
-            cond, body = body.kept(key, lambda: _masked(cond, body, n, len(body_consts), shared))
-            body_consts = [*cond_consts, *body_consts]
-        outs = self.call(*cond_consts, *body_consts, *carry, cond_jaxpr=cond, body_jaxpr=body, cond_nconsts=len(cond_consts),
-                         body_nconsts=len(body_consts))
+            cond, body = body.kept(key, lambda: _masked(cond, body, n, len(body_consts), shared, once))
+            cond_consts, body_consts = [] if once else cond_consts, [*cond_consts, *body_consts]
+        outs = self.call(*cond_consts, *body_consts, *carry, *kept, cond_jaxpr=cond, body_jaxpr=body,
+                         cond_nconsts=len(cond_consts), body_nconsts=len(body_consts))[:len(carry)]
         return outs, tuple(0 if b else None for b in batched)
 
     def uses_axis(self, name: object, params: Params) -> bool:
@@ -293,30 +297,34 @@ def _ignoring(cond: ClosedJaxpr, extra: Sequence[Any]) -> ClosedJaxpr:
                 lambda: stage_jaxpr(lambda *xs: cond(*xs[:len(cond.in_avals)]), [*cond.in_avals, *extra]))
 
 
-def _masked(cond: ClosedJaxpr, body: ClosedJaxpr, n_cond: int, n_body: int,
-            shared: Sequence[bool] | None) -> tuple[ClosedJaxpr, ClosedJaxpr]:
+def _masked(cond: ClosedJaxpr, body: ClosedJaxpr, n_cond: int, n_body: int, shared: Sequence[bool] | None,
+            once: bool) -> tuple[ClosedJaxpr, ClosedJaxpr]:
     """Condition and body of a batch of loops: go on while any goes on, and leave those that are done as they are.
 
     shared: under `checkify`, which consts of the body have no axis of the batch. What the body does for loops that are done
         must not fail: it does there what it does for one that goes on.
+    once: the condition runs once a step, since its effects are ordered. The carry then ends with what it gave.
     """
 
     def any_goes_on(*args: Array) -> list[Any]:
-        (going,) = cond(*args)
+        going = args[-1] if once else cond(*args)[0]
         return [_reductions.reduce_or(going, (0,))]
 
     def masked(*args: Array) -> list[Any]:
         cond_consts, body_consts, carry = split_list(args, n_cond, n_body)
-        (going,) = cond(*cond_consts, *carry)
+        going = carry.pop() if once else None
         given = [*body_consts, *carry]
         if shared is not None:
+            going = cond(*cond_consts, *carry)[0] if going is None else going
             given = [x if alone else _of_one_that_goes_on(going, x)
                      for x, alone in zip(given, [*shared, *[False] * len(carry)], strict=True)]
-        new = body(*given)
-        return [_selected(going, y, x) for x, y in zip(carry, new, strict=True)]
+        outs = body(*given)
+        going = cond(*cond_consts, *carry)[0] if going is None else going
+        new = [_selected(going, y, x) for x, y in zip(carry, outs, strict=True)]
+        return [*new, *cond(*cond_consts, *new)] if once else new
 
-    carry = body.in_avals[n_body:]
-    return (stage_jaxpr(any_goes_on, cond.in_avals),
+    carry = [*body.in_avals[n_body:], *(cond.out_avals if once else ())]
+    return (stage_jaxpr(any_goes_on, carry if once else cond.in_avals),
             stage_jaxpr(masked, [*cond.in_avals[:n_cond], *body.in_avals[:n_body], *carry]))
 
 
