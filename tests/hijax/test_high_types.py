@@ -351,6 +351,27 @@ def test_missing_rules_are_named():
         jax.jvp(first, (Pair(A, B),), (A,))
 
 
+@pytest.mark.parametrize("jit", [False, True])
+def test_barriers_and_stops_take_them_apart(jit):
+    def f(p):
+        p, x = lax.optimization_barrier((p, A))
+        return (first(lax.stop_gradient(p)) * second(p) * x).sum()
+
+    g = (jax.jit if jit else lambda f: f)(jax.grad(f))(Pair(A, B))
+    np.testing.assert_array_equal(g.first, 0 * A)
+    np.testing.assert_array_equal(g.second, A * A)
+
+
+@pytest.mark.parametrize("place", [
+    lambda p: jax.device_put(p, jax.devices()[0]),
+    lambda p: lax.with_sharding_constraint(p, jax.sharding.SingleDeviceSharding(jax.devices()[0])),
+    lambda p: jax.pmap(swapped)(p),
+])
+def test_they_are_not_placed_as_a_whole(place):
+    with pytest.raises(NotImplementedError, match=r"(device_put|constraint|pmap): .*\n  Place the arrays"):
+        place(Pair(A, B))
+
+
 def test_functions_of_arrays_take_values_that_stand_for_one():
     @dataclass(frozen=True)
     class Halves:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AvalMutableQDD", "AvalQDD", "HighSpec", "HighType", "MappingSpec", "MutableHighType", "MutableQDD", "StateEffect",
            "as_array", "aval_mapping_handlers", "aval_method", "aval_property", "cur_qdd", "fits", "is_high", "is_mutable",
-           "low_types", "low_values", "member_of", "register_hitype", "stated"]
+           "low_types", "low_values", "member_of", "refuse_high", "register_hitype", "stated"]
 
 
 class MappingSpec:
@@ -418,6 +418,14 @@ def as_array(x: Value) -> Any:
     if type(x) is not ArrayImpl and type(x) in aval_rules and typeof(x).is_high and hasattr(x, "__jax_array__"):
         return x.__jax_array__()
     return x
+
+
+def refuse_high(op: str, *avals: Aval) -> None:
+    """Raise the NotImplementedError if one of the types is high, for what places arrays on devices."""
+    for aval in avals:
+        if aval.is_high:
+            raise NotImplementedError(f"{op}: values of high types are not placed as a whole; one of type {aval.str_short()} was "
+                                      "given.\n  Place the arrays of which it is made, before it is made of them.")
 
 
 def low_types(aval: Aval) -> list[Any]:

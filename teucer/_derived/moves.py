@@ -11,6 +11,7 @@ from teucer._arrays import transfer
 from teucer._arrays.arrays import ArrayImpl, to_numpy
 from teucer._arrays.formats import Format, Layout, at_boundary, order_in, order_of
 from teucer._base import dtypes, tracebacks
+from teucer._core.high_types import refuse_high
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr
 from teucer._core.memory import MemorySpace, space_of
 from teucer._core.primitive import Primitive
@@ -157,6 +158,7 @@ def _put_leaf(x: Any, where: Any, copy: bool) -> Any:
             where, "sharding") and not hasattr(where, "platform"):
         raise ValueError("`jax.device_put` only accepts `None`, `jax.sharding.Sharding`, `jax.Device` or a pytree of these values. "
                          f"Received invalid value: {where!r}")
+    refuse_high("device_put", typeof(x))
     where = None if is_of_no_mesh(where) else where
     layout = where.layout if isinstance(where, Format) else None
     if not isinstance(layout, Layout | None):

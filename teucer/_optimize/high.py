@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from teucer._core.primitive import Primitive
     from teucer._core.typing import Aval, Params, Value
 
-__all__ = ["Low", "Operands", "has_high_boundary", "is_high_jaxpr", "lower_high", "lowered", "put_back",
+__all__ = ["Low", "Operands", "evaluate_high", "has_high_boundary", "is_high_jaxpr", "lower_high", "lowered", "put_back",
            "refuse_mutable", "refuse_other_state", "taken_apart"]
 
 
@@ -196,6 +196,11 @@ class LowTrace(Trace):
 
     def __repr__(self) -> str:
         return "a function on high types being lowered"
+
+
+def evaluate_high(primitive: Primitive, args: tuple[Value, ...], params: Params) -> tuple[Any, ...]:
+    """The results of a primitive of arrays on concrete values, some of which are of high types."""
+    return LowTrace(current_trace()).process(primitive, args, params)
 
 
 def lower_high(jaxpr: Jaxpr) -> Jaxpr:

@@ -7,12 +7,15 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from teucer._base import config, errors, memo
+from teucer._core.high_types import is_high
 from teucer._core.jaxpr import Jaxpr
 from teucer._core.primitive import Primitive
 from teucer._core.provided import provided
 from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import Tracer, leak_message, typeof
+from teucer._core.types import high_types
 from teucer._devices.placement import placement_of
+from teucer._optimize.high import evaluate_high
 from teucer._programs.compile import program_for
 from teucer._programs.job import Job
 from teucer._programs.run import execute, fast_path, shard_arg_fallback
@@ -52,6 +55,8 @@ def _primitive_dispatcher(primitive: Primitive, params: Params) -> Callable[...,
     def cache_miss(*args: Value) -> tuple[Any, Any]:
         check_no_tracers(args)
         avals = tuple([typeof(x) for x in args])
+        if high_types and any(map(is_high, avals)):
+            return evaluate_high(primitive, args, params), None
         signature = (avals, config.trace_context())
         jaxpr = programs.get(signature)
         if jaxpr is None:

@@ -15,6 +15,7 @@ import numpy as np
 from teucer._base import dtypes, errors
 from teucer._core import partition
 from teucer._core.cost import FUSED
+from teucer._core.high_types import low_values
 from teucer._core.partition import Labels, every, whole
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
@@ -213,6 +214,9 @@ class StopGradient(Primitive):
         return (x,)
 
     shard = partition.aligned
+
+    def on_low(self, operands: Sequence[Any], avals: Sequence[Any]) -> Any:
+        return (avals[0].raise_val(*[self.call(part)[0] for part in low_values(operands[0], avals[0])]),)
 
     def lower(self, ctx: Context, x: object) -> Any:
         return (x,)

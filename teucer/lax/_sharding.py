@@ -13,6 +13,7 @@ from teucer._arrays.formats import Format, Layout
 from teucer._base import tracebacks
 from teucer._core import partition
 from teucer._core.cost import STILL
+from teucer._core.high_types import refuse_high
 from teucer._core.memory import MemorySpace
 from teucer._core.specs import UNCONSTRAINED, PartitionSpec, entry_names
 from teucer._core.trace import EVAL, Tracer, current_trace, typeof
@@ -146,6 +147,7 @@ def constrain(x: Any, where: Any) -> Any:
     if not isinstance(where, NamedSharding | SingleDeviceSharding):
         raise TypeError("with_sharding_constraint: shardings must be NamedShardings, PartitionSpecs, SingleDeviceShardings or "
                         f"Formats of them, got {where!r}.")
+    refuse_high("with_sharding_constraint", typeof(x))
     if isinstance(where, SingleDeviceSharding):
         return _constrain(x, where)
     if shardings.is_of_no_mesh(where):

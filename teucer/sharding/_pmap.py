@@ -12,6 +12,7 @@ from teucer._base import tracebacks
 from teucer._core import array_ops
 from teucer._core import axes as in_force
 from teucer._core.calls import as_indices, check_callable
+from teucer._core.high_types import refuse_high
 from teucer._core.specs import PartitionSpec
 from teucer._core.trace import Tracer, typeof
 from teucer._derived.moves import device_put
@@ -148,6 +149,7 @@ def _axes(in_axes: Any, args: Sequence[Any], moving: Sequence[int], tree: Any) -
 
 
 def _size(flat: Sequence[Any], axes: Sequence[int | None], axis_size: int | None) -> int:
+    refuse_high("pmap", *map(typeof, flat))
     sizes = {typeof(x).shape[a] for x, a in zip(flat, axes, strict=True) if a is not None and typeof(x).ndim}
     if axis_size is not None:
         sizes.add(axis_size)

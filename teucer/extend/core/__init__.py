@@ -96,7 +96,7 @@ def unmapped_aval(size: int, axis: int | None, aval: Any, explicit_mesh_axis: An
     >>> unmapped_aval(3, 0, ShapedArray((2,), "float32"))
     ShapedArray(float32[3,2])
     """
-    return batch.unmapped_aval(aval, axis, size)
+    return batch.unmapped_aval(aval, axis, size, explicit_mesh_axis)
 
 
 def primal_dtype_to_tangent_dtype(primal_dtype: Any) -> Any:

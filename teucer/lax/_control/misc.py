@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, final
@@ -10,6 +11,7 @@ import numpy as np
 
 from teucer._base import tracebacks
 from teucer._core.effects import DCE_SINK, Effect
+from teucer._core.high_types import low_types, low_values
 from teucer._core.partition import Labels
 from teucer._core.primitive import Primitive
 from teucer._core.references.types import RefType
@@ -202,6 +204,10 @@ class OptimizationBarrier(Primitive):
 
     def shard(self, *avals: ShapedArray) -> Any:
         return None
+
+    def on_low(self, operands: Sequence[object], avals: Sequence[ShapedArray]) -> Any:
+        outs = iter(self.call(*(part for x, aval in zip(operands, avals, strict=True) for part in low_values(x, aval))))
+        return tuple([aval.raise_val(*itertools.islice(outs, len(low_types(aval)))) for aval in avals])
 
     def lower(self, ctx: Context, *xs: Value) -> Any:
         return hlo.optimization_barrier(ctx, xs)
