@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import teucer
 from teucer._base import config as options
 from teucer._base import logs
 from teucer._base.config import config
@@ -173,7 +174,7 @@ def test_the_default_device_in_the_environment():
     assert "environment variable JAX_DEFAULT_DEVICE: invalid value 'foo'" in in_process("", JAX_DEFAULT_DEVICE="foo").stderr
 
 
-@pytest.mark.parametrize("name", ["jax_use_magma", "jax_scan3", "jax_enable_pgle", "jax_rocm_visible_devices"])
+@pytest.mark.parametrize("name", ["jax_use_magma", "eager_constant_folding", "jax_enable_pgle", "jax_rocm_visible_devices"])
 def test_absent_options_say_why(name):
     with pytest.raises(AttributeError, match=f"Teucer does not have JAX's option '{name}': it .*[a-z]\\."):
         config.update(name, True)
@@ -388,3 +389,19 @@ def test_enumerations():
     shown = in_process("from teucer._base.config import config; print(repr(config.jax_explicit_x64_dtypes))",
                        JAX_EXPLICIT_X64_DTYPES="allow")
     assert "ALLOW" in shown.stdout
+
+
+def test_contexts_of_users():
+    traced = []
+    mode = teucer.make_user_context("plain")
+
+    @teucer.jit
+    def f(x):
+        traced.append(mode.value)
+        return x
+
+    for value in ("fancy", "fancy", "plain"):
+        with mode(value):
+            f(1.0)
+    f(1.0)
+    assert traced == ["fancy", "plain"]

@@ -36,6 +36,7 @@ from teucer import typing as typing
 from teucer._arrays.arrays import Shard as Shard
 from teucer._arrays.structs import ShapeDtypeStruct as ShapeDtypeStruct
 from teucer._arrays.structs import typeof as typeof
+from teucer._base.config import allow_f16_reductions as allow_f16_reductions
 from teucer._base.config import array_garbage_collection_guard as array_garbage_collection_guard
 from teucer._base.config import check_tracer_leaks as check_tracer_leaks
 from teucer._base.config import checking_leaks as checking_leaks
@@ -52,6 +53,7 @@ from teucer._base.config import enable_x64 as enable_x64
 from teucer._base.config import explain_cache_misses as explain_cache_misses
 from teucer._base.config import legacy_prng_key as legacy_prng_key
 from teucer._base.config import log_compiles as log_compiles
+from teucer._base.config import make_user_context as make_user_context
 from teucer._base.config import no_execution as no_execution
 from teucer._base.config import no_tracing as no_tracing
 from teucer._base.config import numpy_dtype_promotion as numpy_dtype_promotion

@@ -9,6 +9,7 @@ import pytest
 import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
+from teucer.experimental.xla_metadata import set_xla_metadata
 
 
 def text(f, *args):
@@ -240,3 +241,33 @@ def test_axes_and_shapes_must_be_known():
     for f in (lambda n: jnp.ones(n), lambda n: jnp.zeros((2, n)), lambda n: x.reshape(n, 1)):
         with pytest.raises(TypeError, match="Shapes must be 1D sequences of concrete values of integer type"):
             jax.jit(f)(3)
+
+
+def test_interpreters_apply_equations_under_what_is_said_of_them():
+    def f(x):
+        with set_xla_metadata(a="b"):
+            return jnp.sin(x)
+
+    (eqn,) = jax.make_jaxpr(f)(1.0).eqns
+
+    def again(x):
+        with eqn.ctx.manager:
+            y = eqn.primitive.bind(x, **eqn.params)
+        return jnp.cos(y)
+
+    assert eqn.ctx.compute_type is None
+    assert [e.ctx.xla_metadata for e in jax.make_jaxpr(again)(1.0).eqns] == [{"a": "b"}, {}]
+
+
+def test_where_results_are_in_what_the_function_returned():
+    def f(x):
+        return {"a": [x, x + 1], "b": x * 2}, None
+
+    closed = jax.make_jaxpr(f)(1.0)
+    info = closed.jaxpr.debug_info
+    assert info.result_paths == ("result[0]['a'][0]", "result[0]['a'][1]", "result[0]['b']")
+    assert info.resolve_result_paths().safe_result_paths(3) == info.result_paths
+    assert info.safe_result_paths(2) == ("", "") and info.safe_arg_names(1) == ("x",)
+    assert "arg_names=('x',)" in repr(info)
+    assert closed.constvars == []
+    assert jax.make_jaxpr(lambda x: x)(1.0).jaxpr.debug_info.result_paths == ("result",)

@@ -7,6 +7,7 @@ import pytest
 
 import teucer as jax
 import teucer.numpy as jnp
+from teucer._base.config import disable_bwd_checks
 from teucer._core.primitive import Primitive
 from teucer.ad_checkpoint import checkpoint_name
 
@@ -182,6 +183,13 @@ def test_bad_vjp_rules(fwd, bwd, message):
     f.defvjp(fwd, bwd)
     with pytest.raises((TypeError, ValueError), match=f"(?s){message}"):
         jax.grad(f)(1.0)
+
+
+def test_cotangents_of_another_shape_by_an_option():
+    f = jax.custom_vjp(lambda x: x)
+    f.defvjp(lambda x: (x, None), lambda r, ct: (jnp.ones(3),))
+    with disable_bwd_checks(True):
+        assert jax.grad(f)(1.0).shape == (3,)
 
 
 # --- checkpoint

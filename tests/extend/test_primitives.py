@@ -6,6 +6,7 @@ import pytest
 import teucer as jax
 from teucer import lax
 from teucer import numpy as jnp
+from teucer._core.trace import current_trace
 from teucer.core import ShapedArray
 from teucer.extend import core
 from teucer.extend.core import primitives
@@ -341,3 +342,25 @@ def test_rules_of_libraries_get_tuples():
     jax.jvp(p.bind, (1.,), (1.,))
     jax.vmap(p.bind)(np.ones(2))
     assert [type(x) for x in seen] == [tuple] * 4
+
+
+def test_an_implementation_of_a_primitive_of_ours_can_be_replaced():
+    own, mine = lax.cos_p.impl, lambda x, **_: np.float32(7)
+    assert lax.cos_p.def_impl(mine) is mine
+    try:
+        assert lax.cos(1.0) == 7 and lax.cos_p.impl(1.0) == 7
+        assert abs(float(jax.jit(lax.cos)(1.0)) - np.cos(1.0)) < 1e-6
+    finally:
+        lax.cos_p.def_impl(own)
+    assert abs(float(lax.cos(1.0)) - np.cos(1.0)) < 1e-6
+
+
+def test_bind_under_another_trace():
+    outer = []
+
+    def f(x):
+        outer.append(current_trace())
+        return jax.vmap(lambda y: y + lax.neg_p.bind_with_trace(outer[0], (x,), {}))(jnp.ones(2))
+
+    assert str(jax.make_jaxpr(f)(1.0)).count("neg") == 1
+    assert not lax.neg_p.skip_canonicalization

@@ -356,3 +356,20 @@ def test_programs_that_speak_of_a_mesh_are_not_run_in_pieces(mesh):
 def test_jaxlib_finds_the_values_by_the_name_that_it_asks_for(mesh):
     x = jax.device_put(VALUE, NamedSharding(mesh, P("x")))
     np.testing.assert_array_equal(x._value, VALUE)
+
+
+def test_the_mesh_in_force_gives_an_abstract_sharding_its_devices(mesh):
+    abstract, concrete = NamedSharding(mesh.abstract_mesh, P("x")), NamedSharding(mesh, P("x"))
+    with jax.set_mesh(mesh):
+        assert jax.device_put(VALUE, abstract).sharding == concrete
+        assert jax.jit(lambda x: x, out_shardings=abstract)(VALUE).sharding == concrete
+        assert jax.jit(lambda x: x, in_shardings=abstract)(VALUE).sharding == concrete
+    other = jax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
+    with jax.set_mesh(other), pytest.raises(ValueError, match="names no devices"):
+        jax.device_put(VALUE, abstract)
+
+
+@pytest.mark.parametrize("of", [lambda mesh: NamedSharding(mesh, P("x")), lambda mesh: jax.devices()[0]], ids=["mesh", "device"])
+def test_devices_in_order(mesh, of):
+    where = jax.device_put(VALUE, of(mesh)).sharding
+    assert where._device_assignment == where._addressable_device_assignment == tuple(jax.devices()[:where.num_devices])

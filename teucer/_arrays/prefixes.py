@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from teucer._arrays.formats import Format
 from teucer._core.specs import UNCONSTRAINED, PartitionSpec
-from teucer._devices import backends, shardings
+from teucer._devices import backends, placement, shardings
 from teucer._devices.shardings import Sharding
 from teucer._trees import pytrees
 
@@ -26,7 +26,7 @@ class Prefix(NamedTuple):
         Raises RuntimeError for a PartitionSpec without a mesh, ValueError if this is no prefix of the tree.
         """
         found = pytrees.flatten_axes(f"pjit {self.name}", full, pytrees.tree_unflatten(self.tree, self.leaves))
-        return [shardings.as_named(s, RuntimeError(
+        return [shardings.as_named(placement.with_devices(s), RuntimeError(
             f"jit requires a non-empty mesh in context if you are passing `PartitionSpec`s to {self.name}. You can define a "
             f"context mesh via `jax.set_mesh(mesh)`. Alternatively, provide `Sharding`s to {self.name} and then the mesh context "
             "manager is not required.")) for s in found]

@@ -12,7 +12,7 @@ from teucer._base import dtypes
 from teucer._core.provided import provided
 from teucer._core.trace import Tracer
 from teucer._core.types import ShapedArray, aval_of
-from teucer._devices import backends, meshes, shardings
+from teucer._devices import backends, meshes, placement, shardings
 from teucer._xla import arrays as xla
 
 __all__ = ["as_sharding", "from_parts", "host_rules", "host_value", "put", "put_array", "put_view", "to_sharding"]
@@ -152,7 +152,7 @@ def _same_cut(old: Any, new: Any, shape: tuple[int, ...]) -> bool:
 
 def as_sharding(where: Any) -> Any:
     """A device, a sharding, a spec over the mesh in force or a layout-like object with a sharding, as a sharding."""
-    where = shardings.as_named(where, ValueError(
+    where = shardings.as_named(placement.with_devices(where), ValueError(
         "Please set a mesh via `jax.set_mesh` if a PartitionSpec is passed to device_put"))
     if isinstance(where, xla.Sharding):
         mesh = getattr(where, "mesh", None)

@@ -10,6 +10,7 @@ The environment variable is the name in capitals.
 from __future__ import annotations
 
 import fnmatch
+import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -289,6 +290,14 @@ explain_cache_misses = _o("jax_explain_cache_misses", bool, False, help="log why
 warn_after_compiles = _o("teucer_warn_after_compiles", int, 64, help="warn, once, when a function has been compiled so often, and say what keeps changing; 0: never")
 log_checkpoint_residuals = _o("jax_log_checkpoint_residuals", bool, False, help="log what a checkpoint saves")
 check_tracer_leaks = _o("jax_check_tracer_leaks", bool, False, TRACE, help="tracers alive after their trace are errors")
+use_simplified_jaxpr_constants = _o("jax_use_simplified_jaxpr_constants", bool, False, help="arrays that a function closes over stand in its jaxpr; no effect: they are constants of the jaxpr")
+use_direct_linearize = _o("jax_use_direct_linearize", bool, True, help="linearize without a jvp first; no effect: there is one linearize")
+remat3 = _o("jax_remat3", bool, False, help="JAX's newer checkpoint; no effect: there is one")
+scan3 = _o("jax_scan3", bool, False, help="JAX's newer scan; no effect: there is one")
+custom_vjp3 = _o("jax_custom_vjp3", bool, False, help="JAX's newer custom_vjp; no effect: there is one")
+custom_jvp3 = _o("jax_custom_jvp3", bool, False, help="JAX's newer custom_jvp; no effect: there is one")
+refs_to_pins = _o("jax_refs_to_pins", bool, False, help="how JAX lowers references in loops; no effect: there is one way")
+disable_bwd_checks = _o("jax_disable_bwd_checks", bool, False, TRACE, help="cotangents that the backward rule of a custom_vjp gives may have other shapes than its arguments")
 mutable_array_checks = _o("jax_mutable_array_checks", bool, True, TRACE, help="refuse references that alias")
 embedded_constants_max_bytes = _o("jax_embedded_constants_max_bytes", int, 32, JIT, TRACE, help="larger constants become arguments of the program; no effect: arrays that a function closes over are always arguments")
 captured_constants_warn_bytes = _o("jax_captured_constants_warn_bytes", int, 2_000_000_000, help="warn when a program captures more constant bytes; -1: never")
@@ -392,11 +401,6 @@ _ABSENT = {
     ),
     "it chooses a kernel library, and `eig` and pivoted `qr` have an argument for that": ("jax_use_magma",),
     "it chooses between two implementations inside JAX, and Teucer has one": (
-        "jax_*3",
-        "jax_use_direct_linearize",
-        "jax_refs_to_pins",
-        "jax_use_simplified_jaxpr_constants",
-        "jax_disable_bwd_checks",
         "eager_constant_folding",
         "jax_ragged_dot_*",
         "jax_threefry_gpu_kernel_lowering",
@@ -437,6 +441,26 @@ cells.register_dispatcher_cells(enable_x64, disable_jit, post_hook)
 def context_cell(name: str, value: Any, *flags: str) -> Any:
     """A thread-local value that is no option but belongs to cache keys, such as the current mesh."""
     return cells.Config(name, value, include_in_jit_key=JIT in flags, include_in_trace_context=TRACE in flags)
+
+
+_user_contexts = itertools.count()
+
+
+def make_user_context(default_value: Any = None) -> Option:
+    """A value of the user's own that belongs to the keys of traced and compiled functions.
+
+    Call it for a `with` block (or decorator) in which the value is another, a hashable object. A function of `jit` is traced once
+    for each value. `.value` reads it.
+
+    >>> mode = make_user_context("plain")
+    >>> with mode("fancy"):
+    ...     mode.value
+    'fancy'
+    >>> mode.value
+    'plain'
+    """
+    name = f"user_context_{next(_user_contexts)}"
+    return Option(name, object, default_value, (JIT, TRACE, NULL), "a value of the user's own")
 
 
 checked: Any = context_cell("teucer_checked", False, TRACE)

@@ -80,6 +80,7 @@ def flatten_results(out: object, what: str, info: DebugInfo) -> tuple[list[Any],
     Raises TypeError, naming the leaf, for one that is not an array.
     """
     leaves, tree = pytrees.tree_flatten(out)
+    info.out_tree = tree
     for i, x in enumerate(leaves):
         if not is_valid_type(x):
             path = pytrees.tree_flatten_with_path(out)[0][i][0]

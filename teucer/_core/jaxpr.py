@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from teucer._base.source import Place
 from teucer._core import pictures, printer
-from teucer._core.names import NO_SCOPES, _names, joined, tags_of
+from teucer._core.names import NO_SCOPES, _names, joined, tagged, tags_of
 from teucer._core.places import NOWHERE, SourceInfo, source_info, where
 from teucer._core.references import types as references
 from teucer._core.trace import Tracer, current_trace
@@ -64,9 +65,17 @@ Atom = Var | Literal
 
 
 class EqnContext(NamedTuple):
-    """What is said of an equation beside its parameters: what the compiler is told of it, by name."""
+    """What is said of an equation beside its parameters: what the compiler is told of it, by name.
+
+    `with ctx.manager:` is what interpreters of jaxprs apply the primitive in; what it stages is said the same of.
+    """
 
     xla_metadata: dict[str, str]
+    compute_type: None = None
+
+    @property
+    def manager(self) -> AbstractContextManager[None]:
+        return tagged(self.xla_metadata)
 
 
 @final
@@ -132,6 +141,9 @@ class Jaxpr:
         return Jaxpr(**{"constvars": self.constvars, "invars": self.invars, "outvars": self.outvars, "eqns": self.eqns,
                         "effects": self.effects, "debug_info": self.debug_info, **changes})
 
+    # Libraries rewrite the list of equations in place.
+    _eqns = property(lambda self: self.eqns)
+
     @property
     def in_avals(self) -> list[Any]:
         return [v.aval for v in self.invars]
@@ -185,6 +197,10 @@ class ClosedJaxpr:
     def is_high(self) -> bool:
         """Whether types of libraries, or primitives on them, are in the program."""
         return self.jaxpr.is_high
+
+    @property
+    def constvars(self) -> list[Var]:
+        return self.jaxpr.constvars
 
     @property
     def invars(self) -> list[Var]:

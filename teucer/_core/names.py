@@ -7,8 +7,8 @@ own: its equations do not say the scopes around the call of it. Who evaluates it
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
-from contextlib import ContextDecorator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ContextDecorator, contextmanager
 from typing import TYPE_CHECKING, Any, final
 
 from teucer._base.functions import is_own
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from teucer._core.typing import Source, Value
 
 __all__ = ["JVP", "NO_SCOPES", "TRANSPOSE", "VMAP", "Tagged", "Transform", "Used", "apart", "called", "extended",
-           "joined", "scope", "stack_text", "tagging", "tags_of", "within", "without"]
+           "joined", "scope", "stack_text", "tagged", "tagging", "tags_of", "within", "without"]
 
 
 @final
@@ -76,6 +76,18 @@ class Tagged(tuple[str, ...]):
         made = super().__new__(cls, scopes)
         made.tags = tags
         return made
+
+
+@contextmanager
+def tagged(tags: Mapping[str, str]) -> Iterator[None]:
+    """A `with` block in which the compiler is told `tags` of all operations, beside what is in force."""
+    outer = _names.scope
+    if tags:
+        _names.scope = joined(outer, Tagged((), tuple(tags.items())))
+    try:
+        yield
+    finally:
+        _names.scope = outer
 
 
 def tagging() -> bool:

@@ -6,7 +6,7 @@ Every rule takes and returns tuples, for one operand as for many.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self
 
 from teucer._core import array_ops
@@ -92,10 +92,13 @@ class Primitive:
 
     __slots__ = ("__dict__",)
     name: Any
-    # Whether `bind` gives a list of results, not one. Interpreters of jaxprs written for JAX read this and the next two.
+    # Whether `bind` gives a list of results, not one. Interpreters of jaxprs written for JAX read this and the next four.
     multiple_results: bool = False
     call_primitive: ClassVar[bool] = False
     map_primitive: ClassVar[bool] = False
+    skip_canonicalization: bool = False
+    # is_effectful(params): whether an equation has effects; None where its type rule says it.
+    is_effectful: Any = None
     # Whether calls have no effects, and whether they run as programs of their own: where no method says otherwise.
     pure: ClassVar[bool] = True
     standalone: ClassVar[bool] = True
@@ -145,10 +148,31 @@ class Primitive:
         outs = self.call(*args, **params)
         return list(outs) if self.multiple_results else outs[0]
 
+    def bind_with_trace(self, trace: _trace.Trace, args: Sequence[Value], params: Params) -> Any:
+        """`bind` under another trace than the current one."""
+        with _trace.using(trace):
+            outs = self.call(*args, **params)
+        return list(outs) if self.multiple_results else outs[0]
+
     def impl(self, *args: Value, **params: object) -> Any:
         """The results on values outside any transformation, as `bind` gives them."""
         outs = self.evaluate(*args, **params)
         return list(outs) if self.multiple_results else outs[0]
+
+    def def_impl(self, impl: Callable[..., Value]) -> Callable[..., Value]:
+        """Compute by impl(*values, **params) outside any transformation; also a decorator. Give `impl` back to undo it."""
+        own: dict[str, Any] = vars(self)
+        if getattr(impl, "__self__", None) is self:
+            for name in ("impl", "evaluate", "standalone"):
+                own.pop(name, None)
+            return impl
+
+        def evaluate(*args: Value, **params: object) -> tuple[Any, ...]:
+            outs: Any = impl(*args, **params)
+            return tuple(outs) if self.multiple_results else (outs,)
+
+        own.update(impl=impl, evaluate=evaluate, standalone=False)
+        return impl
 
     def abstract_eval(self, *avals: Aval, **params: object) -> tuple[Any, frozenset[Any]]:
         """The types of results, one or a list of them as `bind` gives results, and the effects."""

@@ -21,6 +21,7 @@ from teucer._core.references import types as references
 from teucer._core.trace import Trace, Tracer, check_alive, check_leaks, current_trace, end, using
 from teucer._core.types import aval_of, aval_rules, float0, high_types, in_host_memory, partitioned, varying
 from teucer._dimensions.dimensions import Dimension
+from teucer._trees import pytrees
 from teucer._xla.arrays import ArrayImpl
 
 if TYPE_CHECKING:
@@ -38,13 +39,14 @@ class DebugInfo:
     The function is referred to weakly: what was traced of it is kept as long as it lives.
     """
 
-    __slots__ = ("_arg_names", "_fun", "name", "seconds", "transform")
+    __slots__ = ("_arg_names", "_fun", "name", "out_tree", "seconds", "transform")
 
     def __init__(self, fun: Callable[..., object] | str,
                  arg_names: Sequence[str] | Callable[[Callable[..., object]], Sequence[str]] = (),
                  transform: str = "jit") -> None:
         self.name = fun if isinstance(fun, str) else functions.fun_name(fun)
         self._arg_names, self.transform = arg_names, transform
+        self.out_tree: Any = None  # of what the function returned, once it is known
         self.seconds = 0.0  # that tracing took
         try:
             self._fun: Callable[[], Any] = weakref.ref(fun)  # a str cannot be
@@ -86,6 +88,30 @@ class DebugInfo:
             return self._arg_names
         fun = self._fun()
         return () if fun is None else self._arg_names(fun)
+
+    @property
+    def result_paths(self) -> tuple[str, ...] | None:
+        """Where the flat results are in what the function returned, as `result['x'][0]`; None before it has returned."""
+        tree = self.out_tree
+        return None if tree is None else tuple([f"result{pytrees.keystr(path)}" for path in pytrees.leaf_paths(tree)])
+
+    def safe_arg_names(self, expected_size: int) -> tuple[str, ...]:
+        """Names of so many arguments: '' for each if others are known."""
+        names = tuple(self.arg_names)
+        return names if len(names) == expected_size else ("",) * expected_size
+
+    def safe_result_paths(self, expected_size: int) -> tuple[str, ...]:
+        """Paths of so many results: '' for each if others are known."""
+        paths = self.result_paths or ()
+        return paths if len(paths) == expected_size else ("",) * expected_size
+
+    def resolve_result_paths(self) -> DebugInfo:
+        """This: paths are worked out when they are asked for."""
+        return self
+
+    def __repr__(self) -> str:
+        return (f"DebugInfo(traced_for={self.traced_for!r}, func_src_info={self.func_src_info!r}, "
+                f"arg_names={self.arg_names!r}, result_paths={self.result_paths!r})")
 
 
 def _nothing() -> None:

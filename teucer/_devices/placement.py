@@ -19,7 +19,7 @@ from teucer._xla.arrays import ArrayImpl, HloSharding
 from teucer._xla.client import platform_of
 
 __all__ = ["Memories", "Placement", "chosen_by_compiler", "on_device", "over_mesh", "pinned", "pinned_arguments", "placement_of",
-           "spread"]
+           "spread", "with_devices"]
 
 
 class Memories(NamedTuple):
@@ -296,3 +296,11 @@ def _parts() -> Any:
 
 
 provided.fill(parts=_parts)
+
+
+def with_devices(where: Any) -> Any:
+    """A sharding; one over an AbstractMesh with the devices of the mesh in force, if that is the same mesh."""
+    mesh = meshes.mesh_in_force()
+    if type(where) is NamedSharding and mesh is not None and where.mesh is mesh.abstract_mesh:
+        return NamedSharding(mesh, where.spec, where._kind)
+    return where

@@ -52,6 +52,11 @@ class DeviceSharding(Sharding):  # type: ignore[misc]  # jaxlib's classes are un
         """The devices of this process that hold a part of the array."""
         return {d for d in self._internal_device_list if d.process_index == d.client.process_index()}
 
+    # The devices in order, all and those of this process, as libraries ask for them.
+    _device_assignment = property(lambda self: tuple(self._internal_device_list))
+    _addressable_device_assignment = property(lambda self: tuple(
+        [d for d in self._internal_device_list if d.process_index == d.client.process_index()]))
+
     @property
     def num_devices(self) -> int:
         """Number of devices."""
@@ -150,6 +155,8 @@ class SingleDeviceSharding(SingleDeviceShardingBase):  # type: ignore[misc]  # j
     shard_shape, check_compatible_aval = DeviceSharding.shard_shape, DeviceSharding.check_compatible_aval
     devices_indices_map, is_equivalent_to = DeviceSharding.devices_indices_map, DeviceSharding.is_equivalent_to
     addressable_devices_indices_map, _sums = DeviceSharding.addressable_devices_indices_map, DeviceSharding._sums
+    _device_assignment = DeviceSharding._device_assignment
+    _addressable_device_assignment = DeviceSharding._addressable_device_assignment
 
     # C++ asks for the hash of each argument's sharding at every call, and that of identity it computes itself.
     _made: ClassVar[dict[Any, SingleDeviceSharding]] = {}
@@ -215,6 +222,8 @@ class NamedSharding(NamedShardingBase):  # type: ignore[misc]  # jaxlib's classe
     shard_shape, is_equivalent_to = DeviceSharding.shard_shape, DeviceSharding.is_equivalent_to
     devices_indices_map = DeviceSharding.devices_indices_map
     addressable_devices_indices_map = DeviceSharding.addressable_devices_indices_map
+    _device_assignment = DeviceSharding._device_assignment
+    _addressable_device_assignment = DeviceSharding._addressable_device_assignment
     mesh: Any
     spec: PartitionSpec
 
@@ -235,11 +244,6 @@ class NamedSharding(NamedShardingBase):  # type: ignore[misc]  # jaxlib's classe
     @property
     def _memory_kind(self) -> str | None:
         return self._kind  # type: ignore[no-any-return]
-
-    @property
-    def _device_assignment(self) -> tuple[Any, ...]:
-        """The devices in order, as libraries ask for them."""
-        return tuple(self._internal_device_list)
 
     @property
     def memory_kind(self) -> str | None:

@@ -20,7 +20,7 @@ from teucer._core.types import is_valid_type, partitioned
 from teucer._programs.references.programs import refuse_aliases
 from teucer._transform.batch import batch_flat, laid_over
 from teucer._trees import pytrees
-from teucer._trees.containers import batched, has_container, of_elements
+from teucer._trees.containers import batched, has_container, has_vmappable, of_elements, spec_types
 
 if TYPE_CHECKING:
     from teucer._core.typing import Dim, Partition, Size, Value
@@ -73,10 +73,14 @@ def vmap(fun: Callable[..., object], in_axes: object = 0, out_axes: object = 0,
             raise ValueError("vmap in_axes must be an int, None, or a tuple of entries corresponding to the positional arguments "
                              f"passed to the function, but got len(in_axes)={len(in_axes)}, len(args)={len(args)}")
         flat, tree = pytrees.tree_flatten((args, kwargs))
+        axes: Any = None
+        if has_vmappable(args, kwargs):
+            from teucer._trees.vmappables import marks  # for classes of libraries
+            flat, axes, tree = marks((args, kwargs), lambda t: pytrees.flatten_axes("vmap in_axes", t, (in_axes, 0), kws=True))
         if references.made:
             refuse_aliases([typeof(x) if is_valid_type(x) else None for x in flat], flat, (), fun_name(fun), "vmap",
                            lambda: leaf_names(fun, tree))
-        dims = _in_dims(fun, in_axes, args, kwargs, flat, tree)
+        dims = _in_dims(fun, in_axes, kwargs, flat, tree, axes)
         size = _mapped_size(fun, flat, dims, tree, axis_size)
         one = of_elements(fun, pytrees.tree_unflatten(tree, dims)) if has_container(args, kwargs) else fun
         f = FlatFunction(lambda a, k: one(*a, **k), tree, "vmap", named=fun)
@@ -88,6 +92,10 @@ def vmap(fun: Callable[..., object], in_axes: object = 0, out_axes: object = 0,
             outs, out_dims = batch_flat(f, Axis(size, axis_name, spread, explicit), flat, dims)
         wanted = ([out_axes] * len(outs) if type(out_axes) is int
                   else pytrees.flatten_axes("vmap out_axes", f.tree, out_axes))
+        if has_vmappable(pytrees.tree_unflatten(f.tree, [None] * len(outs))):
+            from teucer._trees.vmappables import Mark, batches
+            marked = pytrees.tree_unflatten(f.tree, list(map(Mark, outs, out_dims)))
+            return batches(marked, wanted, size, lambda y, d, w: _to_out_axis(y, d, w, size, 0, f.tree, fun, explicit))
         moved = [_to_out_axis(y, d, w, size, i, f.tree, fun, explicit)
                  for i, (y, d, w) in enumerate(zip(outs, out_dims, wanted, strict=True))]
         out = pytrees.tree_unflatten(f.tree, moved)
@@ -98,7 +106,7 @@ def vmap(fun: Callable[..., object], in_axes: object = 0, out_axes: object = 0,
 
 def _is_axis(x: Value) -> bool:
     """Whether a leaf of in_axes or out_axes is an axis: an int or what stands for one, and not a bool or an array."""
-    return isinstance(x, MappingSpec) or (
+    return isinstance(x, (MappingSpec, *spec_types())) or (
         hasattr(x, "__index__") and not isinstance(x, bool | np.bool_) and not getattr(x, "ndim", 0))
 
 
@@ -125,9 +133,9 @@ def _explicit(flat: Sequence[Value], dims: Sequence[int | None], spmd_axis_name:
     return own.with_spec(PartitionSpec(entry))
 
 
-def _in_dims(fun: Callable[..., object], in_axes: object, args: Sequence[Value],
-             kwargs: dict[str, object], flat: Sequence[Value], tree: PyTreeDef) -> list[int | None]:
-    axes = ([in_axes] * len(flat) if type(in_axes) is int and not kwargs
+def _in_dims(fun: Callable[..., object], in_axes: object, kwargs: dict[str, object], flat: Sequence[Value], tree: PyTreeDef,
+             given: Sequence[int | None] | None) -> list[int | None]:
+    axes = (given if given is not None else [in_axes] * len(flat) if type(in_axes) is int and not kwargs
             else pytrees.flatten_axes("vmap in_axes", tree, (in_axes, 0), kws=True))
     dims: list[int | None] = []
     for i, (x, axis) in enumerate(zip(flat, axes, strict=True)):

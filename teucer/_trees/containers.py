@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from teucer._trees import pytrees
 
-__all__ = ["Container", "batched", "containers", "has_container", "of_elements"]
+__all__ = ["Container", "Vmappable", "batched", "containers", "has_container", "has_vmappable", "of_elements", "spec_types",
+           "vmappables"]
 
 
 class Container(NamedTuple):
@@ -21,7 +22,34 @@ class Container(NamedTuple):
     batch: Callable[[Any, int, Any], Any]
 
 
+class Vmappable(NamedTuple):
+    """What a library's class says of its objects, pytree nodes (`batching.register_vmappable`).
+
+    to_elt(cont, get_index, batch, spec) -> element, where cont(array, axis) is an element of an array.
+    from_elt(cont, size, element, spec) -> batch, where cont(size, element of an array, axis) is the array.
+    spec_type: of the entries of in_axes and out_axes that stand for such objects.
+    """
+
+    to_elt: Callable[..., Any]
+    from_elt: Callable[..., Any]
+    spec_type: type
+
+
 containers: dict[type, Container] = {}
+vmappables: dict[type, Vmappable] = {}
+
+
+def spec_types() -> tuple[type, ...]:
+    """The classes of entries of in_axes and out_axes that stand for objects of `vmappables`."""
+    return tuple({kind.spec_type for kind in vmappables.values()})
+
+
+def has_vmappable(*tree: Any) -> bool:
+    """Whether there is an object of `vmappables` in a tree."""
+    return bool(vmappables) and any(
+        type(x) in vmappables
+        for x in pytrees.tree_leaves(tree, is_leaf=lambda x: type(x) in vmappables)
+    )
 
 
 def _is_container(x: Any) -> bool:
