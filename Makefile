@@ -2,7 +2,7 @@
 #   make run          the demo                       make bench        speed beside JAX 0.10.2
 #   make test         all checks and the quick tests make test-matrix  the tests on Python 3.12 with newer jaxlibs
 #   make test-all     the slow tests too             make docs         the documentation site
-#   make lint, format, clean
+#   make bench-corpus the corpus beside JAX 0.12.0.1      make lint, format, clean
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
@@ -20,7 +20,7 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 PYTEST_QUICK := pytest -n $(WORKERS) -q -m "not slow"
 SETUP_INPUTS := pyproject.toml Makefile
 
-.PHONY: help setup run test test-all test-matrix bench conformance docs lint format clean
+.PHONY: help setup run test test-all test-matrix bench bench-corpus conformance docs lint format clean
 
 help:
 	@sed -n '2,5s/^# *//p' Makefile
@@ -75,6 +75,17 @@ docs: .venv/.docs-installed
 bench: .venv/.installed .venv-jax/.installed
 	$(BIN)/python benchmarks/compare.py --jax .venv-jax/bin/python --teucer $(BIN)/python $(BENCH_ARGS)
 
+.venv-jax-0.12/.installed: $(SETUP_INPUTS)
+	@test -n "$(PYTHON312)" || { echo "No Python 3.12 found: JAX 0.12 needs it. Name it: make bench-corpus PYTHON312=/path/to/python3.12" >&2; exit 1; }
+	"$(PYTHON312)" -m venv .venv-jax-0.12
+	.venv-jax-0.12/bin/python $(PIP_INSTALL) 'jax==0.12.0.1' 'jaxlib==0.12.0.1'
+	@touch $@
+
+# Half an hour on an idle machine. JAX_PYTHON names another JAX.
+bench-corpus: .venv-jaxlib-0.12.x/.installed $(if $(JAX_PYTHON),,.venv-jax-0.12/.installed)
+	.venv-jaxlib-0.12.x/bin/python benchmarks/corpus/compare.py --jax $(or $(JAX_PYTHON),.venv-jax-0.12/bin/python) \
+	    --teucer .venv-jaxlib-0.12.x/bin/python $(BENCH_ARGS)
+
 # JAX's published tests, where tools/conformance/get_tests.sh has laid them out; about an hour.
 JAX_TESTS ?= ../JAX_TESTS
 conformance: .venv/.installed
@@ -86,6 +97,6 @@ format: .venv/.installed
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf docs/_build docs/reference .venv .venv-jax .venv-jaxlib-* build dist *.egg-info benchmarks/results
+	rm -rf docs/_build docs/reference .venv .venv-jax .venv-jax-0.12 .venv-jaxlib-* build dist *.egg-info benchmarks/results
 	rm -rf .cache .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

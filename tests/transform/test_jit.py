@@ -4,6 +4,7 @@ import contextlib
 import functools
 import gc
 import pickle
+import sys
 import weakref
 
 import numpy as np
@@ -355,6 +356,44 @@ def test_debug_nans_names_the_primitive():
 def test_compiled_takes_no_static_arguments():
     compiled = jax.jit(lambda n, x: n * x, static_argnums=0).lower(7, 6).compile()
     assert compiled(6) == 42
+
+
+def calls_of_python(call):
+    """How many functions of Teucer one call enters."""
+    entered = []
+
+    def note(frame, event, _):
+        if event == "call" and "teucer" in frame.f_code.co_filename:
+            entered.append(frame.f_code.co_qualname)
+
+    sys.setprofile(note)
+    call()
+    sys.setprofile(None)
+    return entered
+
+
+def test_calls_of_compiled_programs_stay_in_cpp():
+    x, y = jnp.ones(3), jnp.arange(3.0)
+    compiled = jax.jit(lambda x, y: (x + 1, y * 2), donate_argnums=0).lower(x, y).compile()
+    compiled(x, y)
+    assert x.is_deleted()
+    x = jnp.zeros(3)
+    assert calls_of_python(lambda: compiled(x, y)) == ["Compiled.__call__"]
+    assert x.is_deleted() and not y.is_deleted()
+    np.testing.assert_array_equal(compiled(np.full(3, 2, np.float32), y), [[3, 3, 3], [0, 2, 4]])
+    for bad in ((y,), (y, jnp.ones(4))):
+        with pytest.raises(TypeError, match="compiled"):
+            compiled(*bad)
+    with pytest.raises(TypeError, match="Detected argument of Tracer type"):
+        jax.jit(lambda x: compiled(x, y))(y)
+
+
+def test_compiled_programs_go_with_their_last_user():
+    compiled = jax.jit(lambda x: x * 5).lower(1.0).compile()
+    assert compiled(2.0) == 10.0
+    gone = weakref.ref(compiled)
+    del compiled
+    assert gone() is None
 
 
 @pytest.mark.parametrize("inline, called, told", [

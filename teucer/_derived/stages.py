@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -23,10 +24,11 @@ from teucer._programs.lower import Lowering
 from teucer._programs.lower import lower as lower_job
 from teucer._programs.program import Program
 from teucer._programs.references.programs import OnArrays, OnLow, arrays, needs_low, on_arrays, on_low, takes_references
-from teucer._programs.run import execute
+from teucer._programs.run import execute, fast_path, shard_arg_fallback
 from teucer._transform.jit import JitOptions, Staged, jit, job_of, method, prefixed, stage_call
 from teucer._trees import pytrees
 from teucer._xla import client as xla
+from teucer._xla.dispatcher import FastPath, dispatcher
 
 __all__ = ["ArgInfo", "Compiled", "Lowered", "OutInfo", "Stage", "Traced", "Wrapped", "jit"]
 
@@ -276,6 +278,16 @@ class Compiled(Stage):
         self.program, self.args_info, self.out_tree, self.arg_names = program, args_info, out_tree, tuple(arg_names)
         # What the function closes over comes before the arguments.
         self.consts, self._out_avals = tuple(consts), tuple(out_avals)
+        found = weakref.WeakMethod(self._miss)  # no cycle, so that the executable goes with its last user
+
+        @tracebacks.api_boundary
+        def miss(*args: Any, **kwargs: Any) -> tuple[Any, FastPath | None]:
+            method = found()
+            assert method is not None, "called through the object"
+            return method(*args, **kwargs)
+
+        self._calls = dispatcher(program.name, lambda *args, **kwargs: miss(*args, **kwargs)[0], miss,
+                                 shard_arg_fallback=shard_arg_fallback)
 
     @property
     def out_info(self) -> Any:
@@ -335,8 +347,11 @@ class Compiled(Stage):
         return pytrees.tree_unflatten(tree, [None if layout is None else Format(Layout.from_pjrt_layout(layout), sharding)
                                              for layout, sharding in zip(layouts, flat, strict=True)])
 
-    @tracebacks.api_boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._calls(*args, **kwargs)
+
+    def _miss(self, *args: Any, **kwargs: Any) -> tuple[Any, FastPath | None]:
+        """Results of a call that C++ cannot answer yet, and what it needs to answer the next one."""
         call = flatten_call(args, kwargs)
         if call.tree != self.in_tree:
             raise TypeError(_other_tree(self.in_tree, call.tree))
@@ -353,10 +368,12 @@ class Compiled(Stage):
                             "the compiled executable with a different enable_x64 mode than when it was AOT compiled? The "
                             "mismatches are:\n" + "\n".join(differing))
         leaves = (*self.consts, *call.leaves)
-        if self._low is None:
-            return pytrees.tree_unflatten(self.out_tree, self._run(leaves))
-        outs = self._run(self._low.operands_of(leaves))
-        return pytrees.tree_unflatten(self.out_tree, self._low.raised(outs, leaves))
+        if self._low is not None:
+            outs = self._run(self._low.operands_of(leaves))
+            return pytrees.tree_unflatten(self.out_tree, self._low.raised(outs, leaves)), None
+        plain = self._on_arrays is None and not any(x.is_high for x in expected)
+        fast = fast_path(self.program, self.out_tree, leaves, len(self.consts)) if plain else None
+        return pytrees.tree_unflatten(self.out_tree, self._run(leaves)), fast
 
     def _run(self, leaves: Sequence[Any]) -> Sequence[Any]:
         """The results on low values."""
