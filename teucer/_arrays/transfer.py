@@ -15,7 +15,7 @@ from teucer._core.types import ShapedArray, aval_of
 from teucer._devices import backends, meshes, placement, shardings
 from teucer._xla import arrays as xla
 
-__all__ = ["as_sharding", "from_parts", "host_rules", "host_value", "put", "put_array", "put_view", "to_sharding"]
+__all__ = ["as_sharding", "from_parts", "host_rules", "host_value", "put", "put_array", "put_view", "same_cut", "to_sharding"]
 
 
 def _canonical(x: Any) -> np.ndarray[Any, Any]:
@@ -87,7 +87,7 @@ def put_array(x: Any, sharding: Any, *, committed: bool = True, copy: bool = Fal
         if x.sharding.is_equivalent_to(sharding, x.ndim):
             return _same_place(x, sharding, committed, copy)
         here = x.sharding.is_fully_addressable and sharding.is_fully_addressable
-        if here and _same_cut(x.sharding, sharding, x.shape):
+        if here and same_cut(x.sharding, sharding, x.shape):
             moved = xla.copy_to_devices([x], [shardings.device_list(sharding)], [sharding], copy=copy)[0]
             return _same_place(moved, sharding, committed, False)
         if x.sharding.num_devices == 1 and sharding.is_fully_replicated:
@@ -144,7 +144,7 @@ def _same_place(x: Any, sharding: Any, committed: bool, copy: bool) -> Any:
     return xla.assemble(aval.carrier, sharding, xla.shard_arrays(x), committed=committed)
 
 
-def _same_cut(old: Any, new: Any, shape: tuple[int, ...]) -> bool:
+def same_cut(old: Any, new: Any, shape: tuple[int, ...]) -> bool:
     """Whether both cut the array into the same parts in the same order."""
     same = old.num_devices == new.num_devices and old._sums() == new._sums()
     return same and list(old.devices_indices_map(shape).values()) == list(new.devices_indices_map(shape).values())

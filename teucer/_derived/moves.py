@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, final
 
@@ -17,17 +18,14 @@ from teucer._core.memory import MemorySpace, space_of
 from teucer._core.primitive import Primitive
 from teucer._core.provided import provided
 from teucer._core.specs import PartitionSpec
-from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import Zero, is_valid_type
+from teucer._derived.exchange import exchanged
 from teucer._devices import backends
-from teucer._devices.placement import spread
 from teucer._devices.shardings import NamedSharding, SingleDeviceSharding, check_shape, is_of_no_mesh, sharded_aval
 from teucer._executables.callbacks import explained
 from teucer._lower import hlo
-from teucer._programs.compile import program_for
-from teucer._programs.job import Job
-from teucer._programs.run import execute, in_order
+from teucer._programs.run import in_order
 from teucer._trees import pytrees
 from teucer._xla import arrays as xla
 from teucer._xla.client import Device
@@ -97,9 +95,8 @@ def place(x: Any, where: Any, copy: bool = False) -> Any:
     if isinstance(where, MemorySpace):
         return _in_memory(x, where, copy)
     sharding = transfer.as_sharding(where)
-    if isinstance(x, ArrayImpl) and _cut_otherwise(x, sharding):
-        return _exchange(x, sharding)
-    return transfer.put_array(x, sharding, copy=copy)
+    moved = exchanged(x, sharding) if isinstance(x, ArrayImpl) else None
+    return transfer.put_array(x, sharding, copy=copy) if moved is None else moved
 
 
 def _in_memory(x: Any, space: MemorySpace, copy: bool) -> Any:
@@ -111,44 +108,42 @@ def _in_memory(x: Any, space: MemorySpace, copy: bool) -> Any:
     return transfer.put_array(x, x.sharding.with_memory_kind(kind), copy=copy)
 
 
-def _cut_otherwise(x: Any, sharding: Any) -> bool:
-    """Whether the same devices are to hold other parts of the array."""
-    old = x._sharding
-    return (old.num_devices > 1 and isinstance(sharding, NamedSharding) and x._committed and not dtypes.is_extended(x.dtype)
-            and old._internal_device_list == sharding._internal_device_list and not old.is_equivalent_to(sharding, x.ndim))
-
-
-def _exchange(x: Any, sharding: Any) -> Any:
-    """x cut otherwise by a program in which the devices exchange parts: the host sees none."""
-    check_shape(sharding, x.shape)
-    jaxpr, _ = stage_flat(lambda y: (y,), [x.aval], DebugInfo("device_put"))
-    placed = spread([x], None, [sharding])
-    return execute(program_for(Job(jaxpr, "device_put", placed, (False,), keep_unused=True)), [x])[0]
-
-
 @tracebacks.api_boundary
 def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None) -> Any:
     """A pytree of arrays on a device.
 
     x: arrays, NumPy arrays, numbers. device: a Device, a Sharding, a Format (a layout in memory and a sharding), a
     `jax.memory.Space`, for where each array is already, or a tree prefix of them; None for the default device, to which the result
-    is not committed. may_alias=False makes a copy. donate lets the source's buffer be taken over.
+    is not committed. may_alias=False makes a copy. donate says that x is not used any more; it is deleted where its devices
+    are to hold as much of it in another order. Both may be tree prefixes of x, too.
     Raises TypeError for leaves that are not arrays, ValueError for a device that is none or a layout that does not fit.
 
     >>> import teucer as jax, numpy as np
     >>> jax.device_put(np.arange(3), jax.devices()[0])
     Array([0, 1, 2], dtype=int32)
     """
-    if may_alias and donate:
-        raise ValueError("device_put: may_alias and donate cannot be True at the same time.\n"
-                         "  What is donated may be written over.")
     leaves, tree = pytrees.tree_flatten(x)
     if device is None or not isinstance(device, list | tuple | dict):
         places = [device] * len(leaves)
     else:
         places = pytrees.flatten_axes("device_put device", tree, device)
-    return pytrees.tree_unflatten(tree, [_put_leaf(leaf, where, may_alias is False)
-                                         for leaf, where in zip(leaves, places, strict=True)])
+    donated = pytrees.flatten_axes("device_put donate", tree, donate)
+    aliases = pytrees.flatten_axes("device_put may_alias", tree, may_alias)
+    if any(d and alias for d, alias in zip(donated, aliases, strict=True)):
+        raise ValueError("device_put: may_alias and donate cannot be True at the same time.\n"
+                         "  What is donated may be written over.")
+    placed = [_put_leaf(leaf, where, alias is False) for leaf, where, alias in zip(leaves, places, aliases, strict=True)]
+    for old, new, d in zip(leaves, placed, donated, strict=True):
+        if d and isinstance(old, ArrayImpl) and isinstance(new, ArrayImpl) and _in_other_order(old, new):
+            old.delete()
+    return pytrees.tree_unflatten(tree, placed)
+
+
+def _in_other_order(x: ArrayImpl, y: ArrayImpl) -> bool:
+    """Whether the same devices hold both, in another order and as much of each."""
+    (old, new), shape = (x._sharding, y._sharding), x.shape
+    before, after = old._internal_device_list, new._internal_device_list
+    return before != after and set(before) == set(after) and math.prod(old.shard_shape(shape)) == math.prod(new.shard_shape(shape))
 
 
 def _put_leaf(x: Any, where: Any, copy: bool) -> Any:

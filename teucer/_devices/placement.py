@@ -254,10 +254,18 @@ def pinned(placement: Placement, out_avals: Sequence[Any]) -> tuple[Any, ...]:
             shardings.check_shape(given, aval.shape)
             found.append(given)
         elif aval.partition is not None:
-            found.append(NamedSharding(mesh, aval.partition.spec))
+            found.append(NamedSharding(_in_type(aval.partition.mesh, mesh), aval.partition.spec))
         else:
             found.append(NamedSharding(mesh, PartitionSpec(*[None] * aval.ndim)) if explicit else None)
     return tuple(found)
+
+
+def _in_type(wanted: meshes.AbstractMesh, mesh: Any) -> Any:
+    """The mesh of a type, over the devices of a program's mesh; a program may reshard to another than its own."""
+    if not isinstance(mesh, Mesh) or wanted.size != mesh.size or (wanted.shape_tuple, wanted.axis_types) == (
+            mesh.shape_tuple, mesh.axis_types):
+        return mesh
+    return Mesh(mesh.devices.reshape(wanted.axis_sizes), wanted.axis_names, wanted.axis_types)
 
 
 def pinned_arguments(placement: Placement, in_avals: Sequence[Any]) -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from teucer._devices.shardings import NamedSharding
     from teucer._lower.context import Module
 
+    Sharding = NamedSharding | GSPMDSharding | None
+
 __all__ = ["Argument", "argument", "boundary", "donated_to", "returned"]
 
 
@@ -28,46 +31,64 @@ class Argument(NamedTuple):
     buffer: tuple[str, ...] = ()
 
 
-def donated_to(args: Sequence[Argument], outs: Sequence[Value | Atom],
+def donated_to(args: Sequence[Argument], outs: Sequence[Value | Atom], shardings: Sequence[Sharding] = (),
                out_buffers: Sequence[tuple[str, ...]] = ()) -> dict[int, int]:
-    """For each donated argument, a result of the same type, layout and memory to be written over it; warns of those without."""
+    """For each donated argument, a result that is written over it: of the same type, layout, memory and sharding.
+
+    shardings: of the results of a program over a mesh. Where the compiler chooses one, it chooses too what is written over.
+    Warns of donated arguments that no result can take the place of.
+    """
     if True not in [arg.donated for arg in args]:
         return {}
-    free: dict[Any, list[int]] = {}
+    laid = [*shardings] or [None] * len(outs)
+    free: dict[tuple[str, tuple[str, ...]], list[int]] = {}
     for i, (out, buffer) in enumerate(zip(outs, out_buffers or ((),) * len(outs), strict=True)):
-        free.setdefault((text.tensor_type(out.aval), buffer), []).append(i)
+        if laid[i] is not None or not shardings:
+            free.setdefault((text.tensor_type(out.aval), buffer), []).append(i)
     aliases = {}
     for i, arg in enumerate(args):
-        candidates = free.get((text.tensor_type(arg.aval), arg.buffer), []) if arg.donated and text.AUTO not in arg.buffer else []
-        if candidates:
-            aliases[i] = candidates.pop(0)
-    _warn_of_unusable(args, outs, aliases)
+        if arg.donated and text.AUTO not in arg.buffer:
+            candidates = free.get((text.tensor_type(arg.aval), arg.buffer), [])
+            found = next((j for j in candidates if _lie_alike(arg, laid[j], bool(shardings))), None)
+            if found is not None:
+                candidates.remove(found)
+                aliases[i] = found
+    taken = set(aliases.values())
+    if not (shardings and None in [s for j, s in enumerate(laid) if j not in taken]):
+        _warn_of_unusable([arg for i, arg in enumerate(args) if arg.donated and i not in aliases],
+                          [_bytes(out.aval, laid[j]) for j, out in enumerate(outs) if j not in taken], bool(shardings))
     return aliases
 
 
-def _warn_of_unusable(args: Sequence[Argument], outs: Sequence[Value | Atom], aliases: dict[int, int]) -> None:
-    """Warn of donated arguments that no result can take the place of: of the same type, or at least as many bytes."""
-    taken = set(aliases.values())
-    free = [_size(out.aval) for i, out in enumerate(outs) if i not in taken]
+def _lie_alike(arg: Argument, out: Sharding, over_mesh: bool) -> bool:
+    if arg.sharding is None or out is None:
+        return not over_mesh
+    return bool(arg.sharding.is_equivalent_to(out, arg.aval.physical.ndim))
+
+
+def _warn_of_unusable(donated: Sequence[Argument], free: list[Any], over_mesh: bool) -> None:
+    """Warn of donated arguments whose buffers are not as large as that of a result. free: bytes of results on one device."""
     unusable = []
-    for i, arg in enumerate(args):
-        if arg.donated and i not in aliases:
-            if _size(arg.aval) in free:
-                free.remove(_size(arg.aval))
-            else:
-                unusable.append(arg.aval)
+    for arg in donated:
+        if over_mesh and arg.sharding is None:
+            continue
+        if (size := _bytes(arg.aval, arg.sharding)) in free:
+            free.remove(size)
+        else:
+            unusable.append(arg.aval if arg.sharding is None else arg.aval.update(
+                shape=arg.sharding.shard_shape(arg.aval.shape), sharding=None))
     if unusable:
         warnings.warn(f"Some donated buffers were not usable: {', '.join(map(str, unusable))}.\n  There are fewer results of "
-                      "their size than donated arguments (donate_argnums); the arguments are deleted all the same.",
-                      stacklevel=source.user_stacklevel())
+                      "their size than donated arguments (donate_argnums).", stacklevel=source.user_stacklevel())
 
 
-def _size(aval: Aval) -> Any:
-    """Bytes of the buffer."""
-    return aval.physical.size * aval.physical.dtype.itemsize
+def _bytes(aval: Aval, sharding: Sharding) -> Any:
+    """Bytes of a buffer on one device."""
+    shape = aval.shape if sharding is None else sharding.shard_shape(aval.shape)
+    return math.prod(shape) * aval.dtype.itemsize
 
 
-def boundary(module: Module, aval: Aval, sharding: NamedSharding | GSPMDSharding | None, buffer: tuple[str, ...]) -> list[str]:
+def boundary(module: Module, aval: Aval, sharding: Sharding, buffer: tuple[str, ...]) -> list[str]:
     """The attributes that an argument or a result has."""
     laid = [] if sharding is None else [f"sdy.sharding = #sdy.sharding{module.sharding(sharding, aval.physical.ndim)}"]
     return [*laid, *buffer]

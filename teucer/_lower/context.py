@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, final
 
@@ -113,9 +114,10 @@ class Module:
             if order == _FIRST[1]:
                 lines.append(f"sdy.mesh @{symbol} = <[], device_ids=[0]>")
                 continue
-            if not set(order or ()) <= place.keys():
-                raise ValueError("Received incompatible devices for jitted computation: the program has shardings on device ids "
-                                 f"{[d.id for d in order]} and {[d.id for d in self.mesh.flat_devices]}.")
+            if math.prod(size for _, size in shape) != len(place) or not set(order or ()) <= place.keys():
+                raise ValueError("Received incompatible devices for jitted computation: the program has shardings over the mesh "
+                                 f"{dict(shape)}{'' if order is None else f' on device ids {[d.id for d in order]}'} and over "
+                                 f"{self.mesh}.\n  Move the arguments with jax.device_put.")
             lines.append(text.mesh(symbol, shape, range(len(place)) if order is None else [place[d] for d in order]))
         attributes += [f"mhlo.num_partitions = {len(place)} : i32", "mhlo.num_replicas = 1 : i32"]
         return f" attributes {{{', '.join(attributes)}}}", "".join(f"{line}\n" for line in lines)
@@ -485,7 +487,7 @@ def lower_module(name: str, jaxpr: Jaxpr, args: Sequence[Argument], platforms: S
     if summed and outs:  # XLA wants an operation where values begin or cease to be parts of a sum
         results = tuple([ctx.summed(v, s) if type(s) is NamedSharding and s.spec.unreduced != v.aval.unreduced else v
                          for v, s in zip(results, outs, strict=True)])
-    aliases, n = donated_to(args, results, out_buffers), len(results)
+    aliases, n = donated_to(args, results, outs, out_buffers), len(results)
     listed = [argument(module, v, arg, aliases.get(i)) for i, (v, arg) in enumerate(zip(values, args, strict=True))]
     kinds = ", ".join([text.tensor_type(v.aval) + text.attributes(boundary(module, v.aval, s, buffer))
                       for v, s, buffer in zip(results, outs or (None,) * n, out_buffers or ((),) * n, strict=True)])

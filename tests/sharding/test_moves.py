@@ -1,0 +1,151 @@
+"""Arrays from one layout to another: by devices, between meshes, donated, and to the mesh that a type names."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import teucer as jax
+import teucer.numpy as jnp
+from teucer._arrays import transfer
+from teucer._derived import exchange
+from teucer.sharding import AxisType, Mesh, NamedSharding, SingleDeviceSharding
+
+P = jax.P
+VALUE = np.arange(16 * 4 * 3, dtype=np.float32).reshape(16, 4, 3)
+
+
+def mesh_of(devices, sizes, names=("x", "y"), kind=AxisType.Auto):
+    return Mesh(np.array(devices).reshape(sizes), names, axis_types=(kind,) * len(names))
+
+
+def layouts():
+    """Over all devices in two orders, over four, over two, over six, and on one."""
+    devices = jax.devices()
+    over = [mesh_of(devices, (4, 2)), mesh_of(devices[::-1], (4, 2)), mesh_of(devices[:4], (2, 2)), mesh_of(devices[4:6], (2, 1))]
+    found = [NamedSharding(m, spec) for m in over for spec in (P(), P("x"), P(None, "x"), P(None, "x", None), P("x", "y"))]
+    six = mesh_of(devices[2:], (2, 3), ("x", "z"))
+    return [*found, NamedSharding(six, P("x", None, "z")), NamedSharding(six, P(None, None, "z")),
+            SingleDeviceSharding(devices[3]), SingleDeviceSharding(devices[7])]
+
+
+@pytest.fixture
+def in_host_memory(monkeypatch):
+    """Calls of the host for elements of arrays. The devices are taken for ones whose memory it cannot read."""
+    class Elsewhere:
+        in_host_memory = False
+
+    calls = []
+    read = transfer.to_numpy
+    monkeypatch.setattr(transfer, "to_numpy", lambda x: calls.append(x) or read(x))
+    monkeypatch.setattr(exchange, "target_of", lambda device: Elsewhere)
+    return calls
+
+
+def check_moved(old, new):
+    x = jax.device_put(jax.device_put(VALUE, old), new)
+    assert x.sharding == new and x.committed
+    for shard in x.addressable_shards:
+        assert shard.data.devices() == {shard.device}
+        np.testing.assert_array_equal(np.asarray(shard.data), VALUE[shard.index])
+
+
+@pytest.mark.parametrize("old, new", [(6, 21), (21, 4), (3, 22)])
+def test_devices_send_parts(in_host_memory, old, new):
+    check_moved(layouts()[old], layouts()[new])
+    assert not in_host_memory
+
+
+@pytest.mark.slow
+def test_devices_send_parts_between_all_layouts(in_host_memory):
+    for old, new in itertools.product(layouts(), repeat=2):
+        check_moved(old, new)
+        assert not in_host_memory, (old, new)
+
+
+@pytest.mark.slow
+def test_layouts_of_devices_whose_memory_the_host_reads():
+    for old, new in itertools.product(layouts(), repeat=2):
+        check_moved(old, new)
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (16,)])
+@pytest.mark.parametrize("dtype", ["int4", "complex64"])
+def test_moves_of_all_dtypes(in_host_memory, shape, dtype):
+    devices = jax.devices()
+    value = jnp.ones(shape, dtype)
+    spec = P("x") if shape else P()
+    x = jax.device_put(value, NamedSharding(mesh_of(devices[:4], (4,), ("x",)), spec))
+    y = jax.device_put(x, NamedSharding(mesh_of(devices[4:6], (2,), ("x",)), spec))
+    assert y.dtype == value.dtype and bool((jax.device_get(y) == jax.device_get(value)).all())
+
+
+# --- Donation --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("old, new, used", [
+    (P("x"), P("x"), True), (P("x"), P(None, "x"), True), (P("x"), P("x", "y"), False), (P("x", "y"), P(), False)], ids=str)
+def test_donated_shards(old, new, used):
+    """A buffer is written over by a result whose shards are as large; others are left, with a warning, as in JAX."""
+    mesh = mesh_of(jax.devices(), (4, 2))
+    value = VALUE[:4, :, 0]
+    x = jax.device_put(value, NamedSharding(mesh, old))
+    double = jax.jit(lambda x: x * 2, donate_argnums=0, out_shardings=NamedSharding(mesh, new))
+    if used:
+        y = double(x)
+    else:
+        shape = x.sharding.shard_shape(value.shape)
+        with pytest.warns(UserWarning, match=rf"donated buffers were not usable: float32\[{shape[0]},{shape[1]}\]"):
+            y = double(x)
+    np.testing.assert_array_equal(np.asarray(y), 2 * value)
+    assert x.is_deleted() == used
+
+
+def test_donated_arguments_find_results_of_their_layout():
+    mesh = mesh_of(jax.devices(), (4, 2))
+    rows, blocks = (NamedSharding(mesh, spec) for spec in (P("x"), P("x", "y")))
+    value = VALUE[:, :, 0]
+    x, y = jax.device_put(value, rows), jax.device_put(value + 1, blocks)
+    f = jax.jit(lambda x, y: (x * 2, y * 2), donate_argnums=(0, 1), out_shardings=(blocks, rows))
+    a, b = f(x, y)
+    np.testing.assert_array_equal(np.asarray(a), 2 * value)
+    np.testing.assert_array_equal(np.asarray(b), 2 * value + 2)
+    assert x.is_deleted() and y.is_deleted()
+
+
+@pytest.mark.parametrize("new, deleted", [(P("x"), True), (P("y"), True), (P(), False)], ids=str)
+def test_donation_to_a_mesh_in_another_order(new, deleted):
+    devices = jax.devices()[:4]
+    value = VALUE[:, :, 0]
+    x, y = (jax.device_put(value, NamedSharding(mesh_of(devices, (2, 2)), P("x"))) for _ in range(2))
+    other = NamedSharding(mesh_of(devices[::-1], (2, 2)), new)
+    moved = jax.device_put({"x": x, "y": y}, other, donate={"x": True, "y": False}, may_alias={"x": None, "y": False})
+    assert moved["x"].sharding == other and (x.is_deleted(), y.is_deleted()) == (deleted, False)
+    np.testing.assert_array_equal(np.asarray(moved["x"]), value)
+
+
+def test_donation_says_a_prefix_of_the_tree():
+    with pytest.raises(ValueError, match="device_put donate specification must be a tree prefix"):
+        jax.device_put(jnp.ones(2), donate=[True, False])
+    with pytest.raises(ValueError, match="may_alias and donate cannot be True"):
+        jax.device_put([jnp.ones(2)], donate=[True], may_alias=True)
+
+
+# --- Meshes that types name ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [AxisType.Auto, AxisType.Explicit])
+@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit])
+def test_reshard_to_another_mesh(kind, wrap):
+    devices, value = jax.devices()[:4], VALUE[:, :, 0]
+    x = jax.device_put(value, NamedSharding(mesh_of(devices, (4, 1), kind=kind), P("x")))
+    wanted = NamedSharding(mesh_of(devices, (2, 2), ("a", "b"), AxisType.Explicit), P("b", "a"))
+    y = wrap(lambda x: jax.sharding.reshard(x, wanted))(x)
+    assert y.sharding == wanted and str(jax.typeof(y)) == "float32[16@b,4@a]"
+    np.testing.assert_array_equal(np.asarray(y), value)
+
+
+def test_reshard_to_other_devices_is_refused():
+    x = jax.device_put(VALUE, NamedSharding(mesh_of(jax.devices(), (4, 2), kind=AxisType.Explicit), P("x")))
+    with pytest.raises(ValueError, match=r"(?s)incompatible devices.*\{'x': 2\} on device ids \[0, 1\].*'x': 4, 'y': 2"):
+        jax.sharding.reshard(x, NamedSharding(mesh_of(jax.devices()[:2], (2,), ("x",), AxisType.Explicit), P("x")))

@@ -1,0 +1,116 @@
+"""Arrays cut otherwise, or brought to other devices, by devices that send parts to one another: the host sees none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from teucer._arrays import transfer
+from teucer._arrays.arrays import ArrayImpl
+from teucer._base import dtypes
+from teucer._core.provided import provided
+from teucer._core.stage import DebugInfo, stage_flat
+from teucer._core.trace import typeof
+from teucer._core.types import ShapedArray
+from teucer._devices.meshes import Mesh
+from teucer._devices.placement import Placement, placement_of, spread
+from teucer._devices.shardings import NamedSharding, SingleDeviceSharding, check_shape, devices_of, sharded_aval
+from teucer._programs.compile import program_for
+from teucer._programs.job import Job
+from teucer._programs.run import execute
+from teucer._xla import arrays as xla
+
+__all__ = ["exchanged"]
+
+Bounds = tuple[tuple[int, int], ...]
+"""Where a part begins and ends along each axis."""
+
+
+def exchanged(x: ArrayImpl, sharding: Any) -> Any:
+    """A committed array laid out by another sharding, whose devices need parts that none of them has.
+
+    None where no exchange is needed, or the host has to do it (`transfer.put_array`).
+    Raises ValueError if the sharding does not fit the array's shape.
+    """
+    old = x._sharding
+    if old.num_devices == sharding.num_devices == 1 or not x._committed or x.is_deleted() or dtypes.is_extended(x.dtype):
+        return None
+    check_shape(sharding, x.shape)
+    if transfer.same_cut(old, sharding, x.shape) or (old.num_devices == 1 and sharding.is_fully_replicated):
+        return None
+    if old._internal_device_list == sharding._internal_device_list:
+        return _by_program(x, sharding) if isinstance(sharding, NamedSharding) else None
+    if old._sums() or sharding._sums() or not (old.is_fully_addressable and sharding.is_fully_addressable):
+        return None
+    if old.num_devices == sharding.num_devices and isinstance(sharding, NamedSharding):
+        mesh = Mesh(np.array(devices_of(old), object).reshape(sharding.mesh.axis_sizes), sharding.mesh.axis_names)
+        return transfer.put_array(_by_program(x, NamedSharding(mesh, sharding.spec, old._memory_kind)), sharding)
+    if target_of(devices_of(old)[0]).in_host_memory:
+        return None  # the host reads the parts where they are
+    return _by_parts(x, sharding)
+
+
+def target_of(device: Any) -> Any:
+    return provided.target(device.platform)
+
+
+def _by_program(x: ArrayImpl, sharding: Any) -> Any:
+    """x cut otherwise on the same devices."""
+    return _run(lambda y: (y,), [x], spread([x], None, [sharding]))
+
+
+def _by_parts(x: ArrayImpl, sharding: Any) -> Any:
+    """x on other devices. Each part is put together, where it is to be, from what the devices that have it send."""
+    shape, parts = x.shape, []
+    held = {_bounds(shard.index, shape): shard.data for shard in x.addressable_shards}
+    for device, index in sharding.devices_indices_map(shape).items():
+        wanted, place = _bounds(index, shape), SingleDeviceSharding(device, memory_kind=sharding._memory_kind)
+        pieces = [(transfer.put_array(_cut(data, own, common), place), common) for own, data in held.items()
+                  if (common := _overlap(own, wanted)) is not None]
+        parts.append(_joined([piece for piece, _ in pieces], [common for _, common in pieces], wanted))
+    aval = sharded_aval(typeof(x), sharding)
+    return parts[0] if sharding.num_devices == 1 else xla.assemble(aval.carrier, sharding, parts, committed=True)
+
+
+def _bounds(index: Sequence[slice], shape: Sequence[int]) -> Bounds:
+    return tuple([s.indices(size)[:2] for s, size in zip(index, shape, strict=True)])
+
+
+def _overlap(own: Bounds, wanted: Bounds) -> Bounds | None:
+    common = tuple([(max(a, c), min(b, d)) for (a, b), (c, d) in zip(own, wanted, strict=True)])
+    return common if all(lo < hi or start == end for (lo, hi), (start, end) in zip(common, wanted, strict=True)) else None
+
+
+def _cut(part: ArrayImpl, own: Bounds, common: Bounds) -> Any:
+    """The common elements of a part, which begins where `own` says; on its device."""
+    if own == common:
+        return part
+    starts = [np.asarray(lo - start, np.int32) for (lo, _), (start, _) in zip(common, own, strict=True)]
+    sizes = [hi - lo for lo, hi in common]
+    return _run(lambda y, *starts: (provided.buffers.window(y, starts, sizes),), [part, *starts], _placement(part))
+
+
+def _joined(pieces: Sequence[ArrayImpl], places: Sequence[Bounds], wanted: Bounds) -> Any:
+    """A part of pieces that lie on its device. places: where each stands."""
+    if len(pieces) == 1:
+        return pieces[0]
+    whole = ShapedArray([hi - lo for lo, hi in wanted], pieces[0].dtype)
+
+    def join(*pieces: Any) -> tuple[Any]:
+        y = provided.zeros(whole)
+        for piece, bounds in zip(pieces, places, strict=True):
+            y = provided.buffers.put(y, piece, [np.int32(lo - start) for (lo, _), (start, _) in zip(bounds, wanted, strict=True)])
+        return (y,)
+    return _run(join, pieces, _placement(pieces[0]))
+
+
+def _placement(x: ArrayImpl) -> Placement:
+    return placement_of([x], x._sharding._device)
+
+
+def _run(f: Callable[..., tuple[Any]], args: Sequence[Any], placement: Placement) -> Any:
+    """The result of a function, as a program for a placement."""
+    jaxpr, _ = stage_flat(f, [typeof(x) for x in args], DebugInfo("device_put"))
+    return execute(program_for(Job(jaxpr, "device_put", placement, (False,) * len(args), keep_unused=True)), args)[0]
