@@ -35,7 +35,7 @@ def exchanged(x: ArrayImpl, sharding: Any) -> Any:
     Raises ValueError if the sharding does not fit the array's shape.
     """
     old = x._sharding
-    if old.num_devices == sharding.num_devices == 1 or not x._committed or x.is_deleted() or dtypes.is_extended(x.dtype):
+    if not x._committed or x.is_deleted() or dtypes.is_extended(x.dtype):
         return None
     check_shape(sharding, x.shape)
     if transfer.same_cut(old, sharding, x.shape) or (old.num_devices == 1 and sharding.is_fully_replicated):

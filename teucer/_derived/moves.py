@@ -20,7 +20,6 @@ from teucer._core.provided import provided
 from teucer._core.specs import PartitionSpec
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import Zero, is_valid_type
-from teucer._derived.exchange import exchanged
 from teucer._devices import backends
 from teucer._devices.shardings import NamedSharding, SingleDeviceSharding, check_shape, is_of_no_mesh, sharded_aval
 from teucer._executables.callbacks import explained
@@ -95,8 +94,12 @@ def place(x: Any, where: Any, copy: bool = False) -> Any:
     if isinstance(where, MemorySpace):
         return _in_memory(x, where, copy)
     sharding = transfer.as_sharding(where)
-    moved = exchanged(x, sharding) if isinstance(x, ArrayImpl) else None
-    return transfer.put_array(x, sharding, copy=copy) if moved is None else moved
+    if isinstance(x, ArrayImpl) and not x._sharding.num_devices == sharding.num_devices == 1:
+        from teucer._derived.exchange import exchanged  # for those who have several devices
+
+        if (moved := exchanged(x, sharding)) is not None:
+            return moved
+    return transfer.put_array(x, sharding, copy=copy)
 
 
 def _in_memory(x: Any, space: MemorySpace, copy: bool) -> Any:
