@@ -15,8 +15,9 @@ from teucer.experimental.serialize_executable import serialize
 DEAR = ("asyncio", "concurrent.futures", "difflib", "hashlib", "json", "multiprocessing", "numpy.ma", "scipy", "tempfile",
         "unittest")
 # Rooms that few programs need, or none before it runs something. All rooms that are loaded, and folders.
-RARE = ("_derived.exchange", "_executables.differences", "_executables.explanations", "_lower.spmd", "_targets.cpu", "_targets.gpu", "_targets.tpu",
-        "_xla.platforms", "lax._collectives", "lax._control", "lax._references", "lax._sharding", "numpy._references", "sharding")
+RARE = ("_derived.exchange", "_executables.differences", "_executables.explanations", "_lower.spmd", "_targets.cpu",
+        "_targets.gpu", "_targets.tpu", "_xla.platforms", "lax._collectives", "lax._control", "lax._references",
+        "lax._sharding", "numpy._references", "sharding")
 MOST_MODULES = 183
 
 
