@@ -66,7 +66,7 @@ def _lie_alike(arg: Argument, out: Sharding, over_mesh: bool) -> bool:
     return bool(arg.sharding.is_equivalent_to(out, arg.aval.physical.ndim))
 
 
-def _warn_of_unusable(donated: Sequence[Argument], free: list[Any], over_mesh: bool) -> None:
+def _warn_of_unusable(donated: Sequence[Argument], free: list[object], over_mesh: bool) -> None:
     """Warn of donated arguments whose buffers are not as large as that of a result. free: bytes of results on one device."""
     unusable = []
     for arg in donated:
