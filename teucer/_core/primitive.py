@@ -7,7 +7,7 @@ Every rule takes and returns tuples, for one operand as for many.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self, final
 
 from teucer._core import array_ops
 from teucer._core import trace as _trace
@@ -44,6 +44,7 @@ class Call(NamedTuple):
     params: dict[str, Any]
 
 
+@final
 class Undefined:
     """In a transpose rule: an operand in which the primitive is linear, of type `aval`."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, final
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeAlias, final
 
 import numpy as np
 
@@ -29,7 +29,7 @@ __all__ = ["bitcast_convert", "broadcast_in_dim", "case", "cholesky", "clamp", "
            "scatter", "select", "select_and_scatter", "size", "sizes", "slice", "sort", "splat", "top_k", "transpose",
            "triangular_solve", "while_"]
 
-Shape = Sequence[int]
+Shape: TypeAlias = "Sequence[Size]"
 Operands = ParamSpec("Operands")
 
 

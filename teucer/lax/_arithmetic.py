@@ -44,9 +44,24 @@ from teucer.lax._families import (
 from teucer.lax._selection import where_else
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from teucer._core.primitive import Axis
-    from teucer._core.typing import Dims
+    from teucer._core.typing import Binary, Dims, Unary
     from teucer._lower.context import Context
+
+    # What rows name before they exist.
+    neg_p: Elementwise
+    conj_p: Elementwise
+    not_p: Elementwise
+    abs: Unary
+    floor: Unary
+    imag: Unary
+    neg: Unary
+    real: Unary
+    sign: Unary
+    complex: Binary
+    div: Binary
 
 __all__ = [
     "RoundingMethod", "abs", "abs_p", "add", "add_p", "and_p", "bitwise_and", "bitwise_not", "bitwise_or",
@@ -148,10 +163,9 @@ def _lower_integer_pow(ctx: Context, x: Value, y: int) -> Any:
         n >>= 1
         if n:
             power = ctx.op1("stablehlo.multiply", (power, power), aval)
-    one = hlo.splat(ctx, 1, aval) if y <= 0 else None
     if result is None:
-        return one
-    return result if y > 0 else ctx.op1("stablehlo.divide", (one, result), aval)
+        return hlo.splat(ctx, 1, aval)
+    return result if y > 0 else ctx.op1("stablehlo.divide", (hlo.splat(ctx, 1, aval), result), aval)
 
 
 def _tangent_integer_pow(t: Array, z: ArrayLike, x: Array, y: int) -> Any:
@@ -252,7 +266,7 @@ def _by_words(direction: str, combine: str) -> Any:
         axes = tuple(range(len(ctx.avals_out[0].shape), aval.ndim))
         words = [hlo.broadcast_in_dim(ctx, Value(v.name, v.aval.physical), aval.shape,
                                       axes if not v.aval.shape else range(aval.ndim)) for v in (x, y)]
-        same = hlo.compare(ctx, *words, direction)
+        same = hlo.compare(ctx, words[0], words[1], direction)
         return hlo.reduce(ctx, [same], [ctx.constant(combine == "and", np.dtype(bool))], axes,
                           lambda a, b: (hlo.elementwise(ctx, combine, a, b),))
     return lower
@@ -326,14 +340,14 @@ class Clamp(Primitive):
 
     def lower(self, ctx: Context, low: Value, x: Value, high: Value) -> Any:
         if x.dtype.kind == "b":  # not compiled for it where most optimisations are off
-            return ctx.trace(lambda low, x, high: (min(max(low, x), high),), low, x, high)  # type: ignore[no-any-return]
+            return ctx.trace(lambda low, x, high: (min(max(low, x), high),), low, x, high)
         return (hlo.clamp(ctx, low, x, high),)
 
     def jvp(self, primals: Sequence[Array], tangents: Sequence[object]) -> Any:
         outs = self.call(*primals)
         low, x, high = primals
-        inside = (lambda: bitwise_and(gt(low, x), lt(low, high)), lambda: bitwise_and(gt(x, low), lt(x, high)),
-                  lambda: lt(high, x))
+        inside: tuple[Callable[[], Array], ...] = (
+            lambda: bitwise_and(gt(low, x), lt(low, high)), lambda: bitwise_and(gt(x, low), lt(x, high)), lambda: lt(high, x))
         total: Any = None
         for t, taken in zip(tangents, inside, strict=True):
             if type(t) is not Zero:
@@ -457,11 +471,11 @@ def _upper_product(x: Array, y: Array) -> tuple[Any]:
         return (_structure.convert_element_type(upper, dtype),)
     unsigned = np.dtype(np.uint64)
     a, b = (_structure.convert_element_type(v, unsigned) for v in (x, y))
-    half, mask = np.uint64(32), np.uint64(2 ** 32 - 1)
-    (a_low, b_low), (a_high, b_high) = ([bitwise_and(v, mask) for v in (a, b)], [shift_right_logical(v, half) for v in (a, b)])
-    middle = add(mul(a_high, b_low), shift_right_logical(mul(a_low, b_low), half))
+    bits, mask = np.uint64(32), np.uint64(2 ** 32 - 1)
+    (a_low, b_low), (a_high, b_high) = ([bitwise_and(v, mask) for v in (a, b)], [shift_right_logical(v, bits) for v in (a, b)])
+    middle = add(mul(a_high, b_low), shift_right_logical(mul(a_low, b_low), bits))
     other = add(mul(a_low, b_high), bitwise_and(middle, mask))
-    upper = add(mul(a_high, b_high), add(shift_right_logical(middle, half), shift_right_logical(other, half)))
+    upper = add(mul(a_high, b_high), add(shift_right_logical(middle, bits), shift_right_logical(other, bits)))
     upper = _structure.convert_element_type(upper, dtype)
     if signed:  # as unsigned, a negative factor is 2^64 too large
         zero = scalar_like(x, 0)

@@ -83,7 +83,7 @@ class BufferCallback(Primitive):
         )
         return tuple(map(ctx.whole, outs))
 
-    def lower_extended(self, ctx: Context, *values: Value, **params: object) -> Any:
+    def lower_extended(self, ctx: Context, *values: Value, **params: Any) -> Any:
         keyed = (isinstance(v.dtype, dtypes.ExtendedDType) for v in values)
         words = (Value(v.name, v.aval.physical) if k else v for v, k in zip(values, keyed, strict=True))
         return self.lower(ctx, *words, **params)

@@ -80,7 +80,7 @@ class _Callback(Primitive):
     def shard(self, *avals: ShapedArray, **params: object) -> Any:
         return Labels([tuple((i, axis) for axis in range(a.ndim)) for i, a in enumerate(avals)], [()])
 
-    def lower(self, ctx: Context, *values: object, callback: Callable[..., object],
+    def lower(self, ctx: Context, *values: Value, callback: Callable[..., object],
               result_avals: Sequence[ShapedArray], ordered: bool = False, partitioned: bool = False,
               **params: object) -> Any:
         if ctx.target.kernels.python is None:
@@ -126,7 +126,7 @@ class _Callback(Primitive):
         # One device calls for all, which sees the whole; or each with its part.
         return tuple(map(ctx.whole, custom_call(*values, attributes="" if partitioned else ctx.module.on_first_device(len(avals)))))
 
-    def lower_extended(self, ctx: Context, *values: Array, **params: object) -> Any:
+    def lower_extended(self, ctx: Context, *values: Value, **params: Any) -> Any:
         words = (Value(v.name, v.aval.physical) if isinstance(v.dtype, dtypes.ExtendedDType) else v for v in values)
         return self.lower(ctx, *words, **params)
 
@@ -168,7 +168,7 @@ class PureCallback(_Callback):
         raise ValueError("Pure callbacks do not support JVP. Please use `jax.custom_jvp` to use callbacks while taking "
                          "gradients.")
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, callback: object,
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, callback: Callable[..., object],
               result_avals: Sequence[ShapedArray], vmap_method: str | None,
               **params: object) -> Any:
         if vmap_method is None:
@@ -227,7 +227,7 @@ class _Effectful(_Callback):
 
     __slots__ = ()
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, callback: object,
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, callback: Callable[..., object],
               result_avals: Sequence[ShapedArray], **params: object) -> Any:
         if params["ordered"] and self.kind == "io":
             raise ValueError("Cannot `vmap` ordered IO callback.\n  The order of the elements is not defined.")
@@ -266,7 +266,7 @@ class DebugCallback(_Effectful):
     def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
         return self.call(*primals, **params), ()
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, **params: object) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, **params: Any) -> Any:
         if not params["partitioned"]:
             return super().batch(axis, args, dims, **params)
         # How much of a batch a device has is not known here.
@@ -297,7 +297,8 @@ def _result_avals(result_shape_dtypes: object) -> tuple[tuple[ShapedArray, ...],
     leaves, tree = pytrees.tree_flatten(result_shape_dtypes)
     if any(dtypes.canonicalize_dtype(x.dtype) != x.dtype for x in leaves):
         raise ValueError("result_shape_dtypes cannot specify 64-bit types when `jax_enable_x64` is disabled")
-    return tuple(ShapeDtypeStruct(x.shape, x.dtype).aval for x in leaves), tree
+    avals: Any = tuple(ShapeDtypeStruct(x.shape, x.dtype).aval for x in leaves)
+    return avals, tree
 
 
 @tracebacks.api_boundary

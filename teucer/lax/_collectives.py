@@ -61,7 +61,7 @@ class AllReduce(Collective):
         self.name, self.reduce, self.repeated, self.op = name, reduce, repeated, op
 
     def names(self, params: Any) -> tuple[Any, ...]:
-        return params["axes"]  # type: ignore[no-any-return]
+        return params["axes"]
 
     def types(self, x: Any, *, axes: Any, axis_index_groups: Any) -> Any:
         size_of(axes, self.name)
@@ -277,7 +277,8 @@ def axis_index(axis_name: Any) -> Array:
     """
     if not isinstance(axis_name, tuple | list):
         known = named.known_place(axis_name)
-        return axis_index_p.call(axis_name=axis_name)[0] if known is None else np.int32(known)
+        place: Any = np.int32(known) if known is not None else axis_index_p.call(axis_name=axis_name)[0]
+        return place
     index: Any = 0
     stride = 1
     for name in reversed(axis_name):

@@ -48,7 +48,8 @@ class Composite(Primitive):
     def evaluate(self, *args: Array, jaxpr: ClosedJaxpr, **params: object) -> Any:
         return tuple(jaxpr(*args))
 
-    def lower(self, ctx: Context, *values: Value, jaxpr: ClosedJaxpr, name: str, version: int, attributes: object) -> Any:
+    def lower(self, ctx: Context, *values: Value, jaxpr: ClosedJaxpr, name: str, version: int,
+              attributes: Sequence[tuple[str, str]]) -> Any:
         listed = ", ".join(f"{key} = {value}" for key, value in attributes)
         return ctx.op("stablehlo.composite", (*ctx.scalars.values(), *values), jaxpr.out_avals,
                       f"composite_attributes = {{{listed}}}, decomposition = @{emit_function(ctx, name, jaxpr)}, "
@@ -85,7 +86,7 @@ def composite(decomposition: Callable[..., object], name: str, version: int = 0)
 
     @functools.wraps(decomposition)
     @tracebacks.api_boundary
-    def call(*args: Array, **kwargs: object) -> Any:
+    def call(*args: Array, **kwargs: Any) -> Any:
         leaves, tree = pytrees.tree_flatten(args)
         f = FlatFunction(functools.partial(decomposition, **kwargs), tree, "composite", named=decomposition)
         jaxpr, consts = stage_flat(f, [typeof(x) for x in leaves], f.info)

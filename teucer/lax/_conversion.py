@@ -39,7 +39,7 @@ __all__ = ["bitcast_convert_type", "bitcast_convert_type_p", "convert_element_ty
            "reduce_precision", "reduce_precision_p", "stop_gradient", "stop_gradient_p"]
 
 
-def convert_element_type(operand: ArrayLike, new_dtype: DType) -> Array:
+def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike | DType | None) -> Array:
     """The operand's numbers as another dtype, which is never weak.
 
     operand: T[shape]; new_dtype: a dtype, its name, or a Python scalar type  ->  new_dtype[shape]
@@ -53,19 +53,20 @@ def convert_element_type(operand: ArrayLike, new_dtype: DType) -> Array:
     """
     if new_dtype is None:
         raise ValueError("convert_element_type: dtype must be specified.")
-    new_dtype = _checked_dtype(new_dtype, "convert_element_type")
+    dtype = _checked_dtype(new_dtype, "convert_element_type")
     if type(operand) in (int, complex):
-        operand = _of_number(operand, new_dtype)
-    aval = typeof(operand)
-    if dtypes.is_extended(new_dtype) or dtypes.is_extended(aval.dtype):
-        if new_dtype == aval.dtype:
-            return operand
-        raise ValueError(f"Cannot convert_element_type from {aval.dtype.name} to {new_dtype.name}.\n"
+        operand = _of_number(operand, dtype)
+    array: Any = operand
+    aval = typeof(array)
+    if dtypes.is_extended(dtype) or dtypes.is_extended(aval.dtype):
+        if dtype == aval.dtype:
+            return array
+        raise ValueError(f"Cannot convert_element_type from {aval.dtype.name} to {dtype.name}.\n"
                          "  jax.random.key_data and jax.random.wrap_key_data convert typed keys.")
-    if dtypes.issubdtype(aval.dtype, np.complexfloating) and not dtypes.issubdtype(new_dtype, np.complexfloating):
+    if dtypes.issubdtype(aval.dtype, np.complexfloating) and not dtypes.issubdtype(dtype, np.complexfloating):
         warnings.warn("Casting complex values to real discards the imaginary part", np.exceptions.ComplexWarning,
                       stacklevel=2)
-    return _structure.convert_element_type(operand, new_dtype)
+    return _structure.convert_element_type(array, dtype)
 
 
 def _of_number(x: Any, dtype: DTypeLike) -> Any:
@@ -75,7 +76,7 @@ def _of_number(x: Any, dtype: DTypeLike) -> Any:
     """
     if type(x) is complex:
         return bool(x) if dtype == np.bool_ else x if dtypes.issubdtype(dtype, np.complexfloating) else (
-            int(x) if dtypes.issubdtype(dtype, np.integer) else float(x))  # type: ignore[arg-type]  # which raises
+            int(x) if dtypes.issubdtype(dtype, np.integer) else float(x))  # type: ignore[arg-type, call-overload]  # which raises
     if dtypes.issubdtype(dtype, np.inexact):
         return float(x)
     if dtype == np.bool_ or not dtypes.issubdtype(dtype, np.integer):
@@ -85,7 +86,7 @@ def _of_number(x: Any, dtype: DTypeLike) -> Any:
     return wrapped - (1 << bits) if dtypes.iinfo(dtype).min < 0 and wrapped >> (bits - 1) else wrapped
 
 
-def _checked_dtype(dtype: DTypeLike, op: str) -> Any:
+def _checked_dtype(dtype: DTypeLike | DType, op: str) -> Any:
     """A dtype that the user gave, at the widths in force."""
     return dtypes.canonicalize_dtype(dtypes.check_user_dtype_supported(dtype, op), allow_extended_dtype=True)
 
@@ -131,13 +132,13 @@ class BitcastConvertType(Primitive):
         outs = self.call(*primals, new_dtype=new_dtype)
         return outs, (typeof(outs[0]).zero,)
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, new_dtype: DTypeLike) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Sequence[int], *, new_dtype: DTypeLike) -> Any:
         return self.call(_structure.moveaxis(args[0], dims[0], 0), new_dtype=new_dtype), (0,)
 
     padded = Primitive.through
 
 
-def _has_no_bits(dtype: DTypeLike) -> bool:
+def _has_no_bits(dtype: DTypeLike | DType) -> bool:
     return dtype == np.bool_ or dtypes.issubdtype(dtype, np.complexfloating)
 
 

@@ -24,8 +24,8 @@ from teucer.lax._shapes import rev
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
-    from teucer._core.types import ShapedArray, Zero
-    from teucer._core.typing import ArrayLike, Dims
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import ArrayLike
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._lower.value import Value
@@ -43,8 +43,8 @@ class Cumulative(Primitive):
 
     __slots__ = ()
 
-    def __init__(self, name: str, accepts: Accepts, body: Callable[..., object],
-                 start: Callable[[object], object], tangent: Callable[..., object]) -> None:
+    def __init__(self, name: str, accepts: Accepts, body: Callable[[Context], Callable[..., Sequence[Value]]],
+                 start: Callable[[Any], Any], tangent: Callable[..., Sequence[Any]] | None) -> None:
         self.name, self.accepts, self.body, self.start, self.tangent = name, accepts, body, start, tangent
 
     def types(self, x: ShapedArray, *, axis: int, reverse: object) -> Any:
@@ -71,19 +71,20 @@ class Cumulative(Primitive):
         return hlo.reduce_window(ctx, [x], [ctx.constant(self.start(x.dtype), x.dtype)], self.body(ctx), [x.aval],
                                  window=window, strides=ones, padding=padding, base_dilation=ones, window_dilation=ones)
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[Array | Zero], *, axis: int, reverse: bool) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[Array], *, axis: int, reverse: bool) -> Any:
         (x,), (t,) = primals, tangents
         outs = self.call(x, axis=axis, reverse=reverse)
         if np.shape(x)[axis] == 0:
             return outs, (t,)
         pair = [rev(z, (axis,)) if reverse else z for z in (x, t)]
+        assert self.tangent is not None
         moved = prefixes(self.tangent, pair, axis)[1]
         return outs, (rev(moved, (axis,)) if reverse else moved,)
 
-    def batch(self, mapped: Axis, args: Sequence[Array], dims: Dims, /, *, axis: int, reverse: bool) -> Any:
+    def batch(self, mapped: Axis, args: Sequence[Array], dims: Sequence[int], /, *, axis: int, reverse: bool) -> Any:
         return self.call(*args, axis=axis + (axis >= dims[0]), reverse=reverse), dims
 
-    def padded(self, sizes: Sizes, args: Sequence[Array], avals: Sequence[ShapedArray], outs: Sequence[Array], *, axis: object,
+    def padded(self, sizes: Sizes, args: Sequence[Array], avals: Sequence[ShapedArray], outs: Sequence[Array], *, axis: int,
                reverse: bool) -> Any:
         (x,), (aval,) = args, avals
         # What is behind the elements comes first where the scan goes backwards.
@@ -165,7 +166,7 @@ def _logaddexp_body(ctx: Context) -> Callable[..., Any]:
     return lambda a, b: ctx.trace(lambda x, y: (_logaddexp(x, y),), a, b)
 
 
-cumsum_p = CumulativeSum("cumsum", NUMERIC, *_by("add"), lambda a, b: None)
+cumsum_p = CumulativeSum("cumsum", NUMERIC, *_by("add"), None)
 cumprod_p = Cumulative("cumprod", NUMERIC, *_by("multiply"), _product_tangent)
 cummax_p = Cumulative("cummax", NUMERIC, *_by("maximum"), _extreme_tangent("max"))
 cummin_p = Cumulative("cummin", NUMERIC, *_by("minimum"), _extreme_tangent("min"))

@@ -33,7 +33,7 @@ from teucer.lax._structure import convert_element_type, transpose
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
-    from teucer._core.typing import Aval, Dims, DType, Params
+    from teucer._core.typing import Aval, Dims, DType, Params, Partition
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._lower.value import Value
@@ -64,7 +64,7 @@ def output_dtype(name: str, lhs: Any, rhs: Any, preferred: Any) -> Any:
 _KINDS = (np.bool_, np.unsignedinteger, np.signedinteger, np.floating, np.complexfloating)
 
 
-def _rank(dtype: DType | None) -> tuple[Any, ...]:
+def _rank(dtype: DType) -> tuple[Any, ...]:
     """Where a dtype stands among those that meet in a product: by kind, then size, then name."""
     kind = next(i for i, k in enumerate(_KINDS) if dtypes.issubdtype(dtype, k))
     if kind in (1, 2):
@@ -136,7 +136,7 @@ class DotGeneral(Primitive):
     cost = Cost(moves=_moved)
 
     def types(self, lhs: ShapedArray, rhs: ShapedArray, *, dimension_numbers: object, precision: object,
-              preferred_element_type: DTypeLike, out_sharding: object = None) -> Any:
+              preferred_element_type: DTypeLike, out_sharding: Partition | None = None) -> Any:
         _check(lhs, rhs, dimension_numbers)
         _check_sums(lhs, rhs, dimension_numbers, out_sharding)
         left, right = roles_of((lhs.ndim, rhs.ndim), dimension_numbers)
@@ -201,7 +201,7 @@ class DotGeneral(Primitive):
         return _as_operand(out, rhs, order)
 
     def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, dimension_numbers: Any,
-              **params: object) -> Any:
+              **params: Any) -> Any:
         (lhs_dim, rhs_dim), (lhs, rhs) = dims, args
         (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
         left, right = roles_of((np.ndim(lhs) - (lhs_dim is not None), np.ndim(rhs) - (rhs_dim is not None)), dimension_numbers)
@@ -212,6 +212,7 @@ class DotGeneral(Primitive):
         elif lhs_dim is not None:
             out_dim = len(lhs_batch) + sum(d < lhs_dim for d in _past(lhs_dim, left.kept))
         else:
+            assert rhs_dim is not None
             out_dim = len(lhs_batch) + len(left.kept) + sum(d < rhs_dim for d in _past(rhs_dim, right.kept))
         ndim = len(left.batch) + len(left.kept) + len(right.kept)
         params["out_sharding"] = batched(params["out_sharding"], ndim, out_dim, axis, args, dims)
@@ -225,13 +226,13 @@ class DotGeneral(Primitive):
         return self.call(*xs, dimension_numbers=dimension_numbers, **params)
 
 
-def _check_sums(lhs: Any, rhs: Any, dimension_numbers: Any, out_sharding: object) -> None:
+def _check_sums(lhs: Any, rhs: Any, dimension_numbers: Any, out_sharding: Partition | None) -> None:
     """Check that no operand is parts of a sum (C3), and that a result which is has the parts of the contraction (C4)."""
     if lhs.unreduced or rhs.unreduced:
         raise ShardingTypeError(f"lhs or rhs passed to dot_general cannot be unreduced (C3). Got lhs={lhs.str_short()} and "
                                 f"rhs={rhs.str_short()}\n  Sum first, with jax.reshard.")
     wanted = out_sharding.spec.unreduced if out_sharding is not None else None
-    if not wanted:
+    if out_sharding is None or not wanted:
         return
     given = f"Got lhs={lhs.str_short()}, rhs={rhs.str_short()} and out_sharding={out_sharding.spec}"
     names = [_names_along(x, axes) for x, axes in zip((lhs, rhs), dimension_numbers[0], strict=True)]
@@ -293,11 +294,11 @@ def _past(dim: int | None, axes: Sequence[int]) -> tuple[int, ...]:
     return tuple(axes) if dim is None else tuple(d + (d >= dim) for d in axes)
 
 
-def _is_float8(dtype: DType | None) -> bool:
+def _is_float8(dtype: DType) -> bool:
     return str(dtype.name).startswith("float8")
 
 
-def _axes(groups: Sequence[Sequence[int]] | None) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _axes(groups: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     lhs, rhs = groups
     return tuple(map(operator.index, lhs)), tuple(map(operator.index, rhs))
 

@@ -95,7 +95,7 @@ class DynamicSlice(Primitive):
 
     def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, slice_sizes: Sequence[int]) -> Any:
         (x, *starts), (dim, *start_dims) = args, dims
-        if all(d is None for d in start_dims):
+        if dim is not None and all(d is None for d in start_dims):
             sizes = (*slice_sizes[:dim], axis.size, *slice_sizes[dim:])
             return self.call(x, *_with_zero(starts, dim), slice_sizes=sizes), (dim,)
         every = tuple(range(len(starts)))
@@ -104,7 +104,7 @@ class DynamicSlice(Primitive):
                               indices_are_sorted=True, unique_indices=True, mode=GatherScatterMode.CLIP)
 
     def padded(self, sizes: Sizes, args: Sequence[Array], avals: Sequence[Aval],
-               outs: Sequence[Array], *, slice_sizes: object) -> Any:
+               outs: Sequence[Array], *, slice_sizes: Sequence[Size]) -> Any:
         x, *starts = args
         return (sizes.window(x, sizes.clamped(starts, avals[0].shape, slice_sizes), slice_sizes, fits=True),)
 
@@ -143,7 +143,7 @@ class DynamicUpdateSlice(Primitive):
         tx, tu = map(array_ops.instantiate, tangents[:2])
         return outs, self.call(tx, tu, *primals[2:])
 
-    def transpose(self, cts: Sequence[object], x: ArrayLike, update: ArrayLike, *starts: object) -> Any:
+    def transpose(self, cts: Sequence[object], x: Array | Undefined, update: Array | Undefined, *starts: object) -> Any:
         (ct,) = cts
         shape = update.aval.shape if type(update) is Undefined else np.shape(update)
         ct_x = ct_update = None
@@ -157,6 +157,7 @@ class DynamicUpdateSlice(Primitive):
         (x, update, *starts), (dim, update_dim, *start_dims) = args, dims
         if all(d is None for d in start_dims):
             at = update_dim if dim is None else dim
+            assert at is not None
             both = [array_ops.to_axis(x, dim, axis.size, at), array_ops.to_axis(update, update_dim, axis.size, at)]
             return self.call(*both, *_with_zero(starts, at)), (at,)
         every = tuple(range(len(starts)))
@@ -201,7 +202,7 @@ def _start_indices(op: str, operand: ArrayLike, start_indices: Any,
     return [_start(s, n, kind, wide, counted) for s, n, counted in zip(starts, shape, from_end, strict=True)]
 
 
-def _start(start: Array, size: Size, kind: object, wide: Any, from_end: bool) -> Any:
+def _start(start: ArrayLike, size: Size, kind: object, wide: Any, from_end: bool) -> Any:
     """One start index. `kind` is the dtype of those that are arrays; `wide` the dtype that they get."""
     if isinstance(start, int) and not isinstance(start, bool):
         if start < 0 and not from_end:

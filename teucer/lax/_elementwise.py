@@ -245,7 +245,7 @@ def _lower_complex_expm1(ctx: Context, z: Value) -> Any:
     a, b = (ctx.op1(f"stablehlo.{part}", (z,), ShapedArray(z.shape, np.finfo(z.dtype).dtype)) for part in ("real", "imag"))
     wide = ShapedArray(z.shape, np.dtype(np.float64))
 
-    def op(name: str, *xs: object) -> Any:
+    def op(name: str, *xs: Value) -> Any:
         return ctx.op1(f"stablehlo.{name}", xs, wide)
 
     c, d = (hlo.convert(ctx, v, wide.dtype) for v in (a, b))

@@ -19,7 +19,6 @@ from teucer.lax._identities import highest, lowest
 from teucer.lax._shapes import bumped
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Dims
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._lower.value import Value
@@ -82,7 +81,8 @@ class ArgExtreme(Primitive):
         outs = self.call(*primals, **params)
         return outs, (typeof(outs[0]).zero,)
 
-    def batch(self, axis: object, args: Sequence[Array], dims: Dims, *, axes: Sequence[int], index_dtype: DTypeLike) -> Any:
+    def batch(self, axis: object, args: Sequence[Array], dims: Sequence[int], *,
+              axes: Sequence[int], index_dtype: DTypeLike) -> Any:
         (dim,) = dims
         outs = self.call(*args, axes=bumped(axes, dim), index_dtype=index_dtype)
         return outs, (dim - (axes[0] < dim),)

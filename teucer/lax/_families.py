@@ -124,7 +124,7 @@ class Elementwise(Primitive):
     def __init__(self, name: str, accepts: Accepts, lower: str | Callable[..., object],
                  tangents: Sequence[Callable[..., object] | None] | None, tested: Checked, *,
                  transposes: Sequence[Callable[..., object] | None] | None = None,
-                 result: Callable[..., object] | None = None, simplify: object = None, fold: object = None,
+                 result: Function | None = None, simplify: object = None, fold: object = None,
                  cost: Cost | None = None, product: bool = False) -> None:
         self.name, self.accepts, self.tangents, self.tested = name, accepts, tangents, tested
         self.transposes, self.result, self.simplify, self.fold = transposes, result, simplify, fold
@@ -154,7 +154,7 @@ class Elementwise(Primitive):
         if len(avals) > 1:
             check_same(str(self.name), avals, scalars=True)
             first = max(avals, key=lambda aval: aval.ndim)
-        dtype = first.dtype if self.result is None else self.result(first.dtype, **params)
+        dtype: Any = first.dtype if self.result is None else self.result(first.dtype, **params)
         weak = False not in [aval.weak_type for aval in avals]
         return ShapedArray(first.shape, dtype, weak)
 
@@ -188,9 +188,9 @@ class Elementwise(Primitive):
                 total = term if total is None else array_ops.add_cotangents(total, term)
         return outs, (typeof(y).zero if total is None else total,)
 
-    def transpose(self, cts: Sequence[object], *args: Array, **params: object) -> Any:
+    def transpose(self, cts: Sequence[object], *args: Array | Undefined, **params: object) -> Any:
         (ct,) = cts
-        out = []
+        out: list[Any] = []
         for i, x in enumerate(args):
             if type(x) is not Undefined:
                 out.append(None)
@@ -233,8 +233,9 @@ def batch_elementwise(primitive: Primitive, axis: Any, args: Sequence[object], d
         rank = max(ranks)
         at = ranks.index(rank)
         batched = list(shapes[at])
-        if dims[at] is not None:
-            del batched[dims[at]]
+        dim = dims[at]
+        if dim is not None:
+            del batched[dim]
         first = next((d for d, r in zip(dims, ranks, strict=True) if r == rank and d is not None), 0)
         batched.insert(first, axis.size)
         args = [x if d is None and not r else
@@ -304,20 +305,23 @@ def unary(name: str, accepts: Accepts, lower: str | Function, tangent: Function 
                             transposes=(transpose,), result=result, simplify=simplify, fold=fold, cost=cost)
     bind = primitive.call
     public = public or name
+    function: Function
     if accuracy:
-        def function(x: Array, *, accuracy: object = None) -> Any:
+        def accurate(x: Array, *, accuracy: object = None) -> Any:
             try:
                 return bind(x)[0] if accuracy is None else bind(x, accuracy=accuracy)[0]
             except TypeError:
                 check_arrays(public, x)
                 raise
+        function = accurate
     else:
-        def function(x: Array) -> Any:
+        def plain(x: Array) -> Any:
             try:
                 return bind(x)[0]
             except TypeError:
                 check_arrays(public, x)
                 raise
+        function = plain
     return primitive, face(function, public, describe(doc, primitive, "x"))
 
 
@@ -381,7 +385,7 @@ def describe(doc: str, primitive: Elementwise, *names: str) -> str:
     return f"{doc}\n\n    {listed}: T[shape], T in {primitive.accepts}  ->  {result}{same}\n    {raises}"
 
 
-def face(function: Function, name: str, doc: str, names: Sequence[str] = ()) -> Function:
+def face(function: Function, name: str, doc: str, names: Sequence[str] = ()) -> Any:
     """Give a generated function its public name and docstring, and its parameters their names."""
     if names and tuple(names) != ("x", "y"):
         function = _renamed(function, names)
@@ -404,7 +408,9 @@ def _renamed(function: Function, names: Sequence[str]) -> Function:
 
 def _by_kind(lower: str | Function, by_parts: Function) -> Function:
     """A lowering that complex operands have apart."""
-    def chosen(ctx: Context, x: Array, **params: object) -> Any:
+    assert not isinstance(lower, str), "by_parts goes with a lowering that is a function"
+
+    def chosen(ctx: Context, x: Value, **params: Any) -> Any:
         if x.dtype.kind != "c":
             return lower(ctx, x, **params)
         if params.get("accuracy") is not None:
@@ -417,7 +423,7 @@ def _by_kind(lower: str | Function, by_parts: Function) -> Function:
 def _with_accuracy(lower: str | Function) -> Function:
     """A lowering with the attribute that asks for an accuracy."""
     if not isinstance(lower, str):
-        def computed(ctx: Context, x: ArrayLike, accuracy: object = None) -> Any:
+        def computed(ctx: Context, x: ArrayLike, accuracy: Any = None) -> Any:
             if accuracy is not None:
                 accuracy_text(accuracy)  # checked only: these have no operation that could be more accurate
             return lower(ctx, x)
@@ -425,7 +431,7 @@ def _with_accuracy(lower: str | Function) -> Function:
         return computed
     name = lower if "." in lower else f"stablehlo.{lower}"
 
-    def write(ctx: Context, x: Value, accuracy: object = None) -> Any:
+    def write(ctx: Context, x: Value, accuracy: Any = None) -> Any:
         (aval,) = ctx.avals_out
         return ctx.op1(name, (x,), aval, "" if accuracy is None else f"result_accuracy = {accuracy_text(accuracy)}")
 

@@ -22,8 +22,7 @@ from teucer.lax._structure import Linear, broadcast_to, convert_element_type
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
-    from teucer._core.types import Zero
-    from teucer._core.typing import Aval, Dims
+    from teucer._core.typing import Aval
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._lower.value import Value
@@ -95,7 +94,7 @@ class Fft(Linear):
             return (hlo.broadcast_in_dim(ctx, ctx.constant(0, aval.dtype), aval.shape, ()),)
         return (ctx.whole(hlo.fft(ctx, ctx.whole(x, axes), fft_type.name, fft_lengths, aval), axes),)
 
-    def transpose(self, cts: Sequence[Array | Zero], x: Array, *, fft_type: FftType, fft_lengths: Sequence[int]) -> Any:
+    def transpose(self, cts: Sequence[Array], x: Array, *, fft_type: FftType, fft_lengths: Sequence[int]) -> Any:
         (ct,) = cts
         if fft_type in (FftType.FFT, FftType.IFFT):
             # Their matrices are symmetric.
@@ -116,7 +115,7 @@ class Fft(Linear):
         scale = (weights / math.prod(fft_lengths)).astype(aval.dtype)
         return (mul(conj(half), broadcast_to(scale, aval.shape, (aval.ndim - 1,))),)
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, **params: object) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Sequence[int], **params: object) -> Any:
         return self.call(array_ops.moveaxis(args[0], dims[0], 0), **params), (0,)
 
     def padded(self, sizes: Sizes, args: Sequence[Array], avals: Sequence[Aval],

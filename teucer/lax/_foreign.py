@@ -66,7 +66,7 @@ class FFICall(Primitive):
         input_output_aliases: Any,
         custom_call_api_version: int,
         legacy_backend_config: object,
-        attributes: object,
+        attributes: Sequence[tuple[str, Any]],
         **params: object,
     ) -> Any:
         operands = [
@@ -194,7 +194,7 @@ def ffi_call(
     )
 
     @tracebacks.api_boundary
-    def call(*args: Array, **attributes: object) -> Any:
+    def call(*args: Array, **attributes: Any) -> Any:
         if attributes and custom_call_api_version < TYPED:
             raise ValueError(
                 "The use of ffi_call attributes requires a custom call API version of at least 4; got "

@@ -64,7 +64,7 @@ def ffi_lowering(
     api_version: int = TYPED,
     operand_output_aliases: Mapping[int, int] | None = None,
     extra_attributes: Mapping[str, str] | None = None,
-    result_types: Sequence[object] | None = None,
+    result_types: Sequence[ShapedArray] | None = None,
     skip_ffi_layout_processing: bool = False,
 ) -> Callable[..., Any]:
     """A lowering rule, as `interpreters.mlir.register_lowering` takes it, that writes a call of a
@@ -78,7 +78,7 @@ def ffi_lowering(
     results, by default those of the equation. skip_ffi_layout_processing: layouts are given, for
     all arrays, as they are to be written. """
 
-    def rule(ctx: Context, *operands: Value, **params: object) -> tuple[Value, ...]:
+    def rule(ctx: Context, *operands: Value, **params: Any) -> tuple[Value, ...]:
         avals = tuple(result_types) if result_types is not None else tuple(ctx.avals_out)
         config: Any = backend_config
         if not isinstance(config, str):

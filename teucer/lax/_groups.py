@@ -53,7 +53,7 @@ def _combine(ctx: Any, aval: Any, op: str) -> str:
 def all_reduced(ctx: Any, x: Value, op: str, axes: Sequence[Any], groups: Any = None) -> Value:
     """x combined over devices by `add`, `maximum` or `minimum`."""
     properties = f"{_CHANNEL}, {_groups(rows(ctx, axes, groups))}, use_global_device_ids"
-    return ctx.op("stablehlo.all_reduce", (x,), (x.aval,), properties, (_combine(ctx, x.aval, op),))[0]  # type: ignore[no-any-return]
+    return ctx.op("stablehlo.all_reduce", (x,), (x.aval,), properties, (_combine(ctx, x.aval, op),))[0]
 
 
 def all_gathered(ctx: Any, x: Value, at: int, tiled: bool, axes: Sequence[Any], groups: Any = None) -> Value:
@@ -63,7 +63,7 @@ def all_gathered(ctx: Any, x: Value, at: int, tiled: bool, axes: Sequence[Any], 
         x = hlo.reshape(ctx, x, (*x.shape[:at], 1, *x.shape[at:]))
     shape = (*x.shape[:at], x.shape[at] * len(table[0]), *x.shape[at + 1:])
     properties = f"all_gather_dim = {at} : i64, {_CHANNEL}, {_groups(table)}, use_global_device_ids"
-    return ctx.op1("stablehlo.all_gather", (x,), x.aval.update(shape=shape), properties)  # type: ignore[no-any-return]
+    return ctx.op1("stablehlo.all_gather", (x,), x.aval.update(shape=shape), properties)
 
 
 def reduce_scattered(ctx: Any, x: Value, at: int, axes: Sequence[Any], groups: Any = None) -> Value:
@@ -72,7 +72,7 @@ def reduce_scattered(ctx: Any, x: Value, at: int, axes: Sequence[Any], groups: A
     shape = (*x.shape[:at], x.shape[at] // len(table[0]), *x.shape[at + 1:])
     properties = f"{_CHANNEL}, {_groups(table)}, scatter_dimension = {at} : i64, use_global_device_ids"
     aval = x.aval.update(shape=shape)
-    return ctx.op("stablehlo.reduce_scatter", (x,), (aval,), properties, (_combine(ctx, x.aval, "add"),))[0]  # type: ignore[no-any-return]
+    return ctx.op("stablehlo.reduce_scatter", (x,), (aval,), properties, (_combine(ctx, x.aval, "add"),))[0]
 
 
 def all_to_all(ctx: Any, x: Value, split: int, concat: int, aval: Any, axes: Sequence[Any], groups: Any = None) -> Value:
@@ -80,7 +80,7 @@ def all_to_all(ctx: Any, x: Value, split: int, concat: int, aval: Any, axes: Seq
     table = rows(ctx, axes, groups)
     properties = (f"{_CHANNEL}, concat_dimension = {concat} : i64, {_groups(table)}, split_count = {len(table[0])} : i64, "
                   f"split_dimension = {split} : i64")
-    return ctx.op1("stablehlo.all_to_all", (x,), aval, properties)  # type: ignore[no-any-return]
+    return ctx.op1("stablehlo.all_to_all", (x,), aval, properties)
 
 
 def permuted(ctx: Any, x: Value, perm: Sequence[tuple[int, int]], axes: Sequence[Any]) -> Value:
@@ -88,7 +88,7 @@ def permuted(ctx: Any, x: Value, perm: Sequence[tuple[int, int]], axes: Sequence
     pairs = [[row[source], row[target]] for row in rows(ctx, axes) for source, target in perm]
     listed = f"dense<{pairs}>" if pairs else "dense<>"
     properties = f"{_CHANNEL}, source_target_pairs = {listed} : tensor<{len(pairs)}x2xi64>"
-    return ctx.op1("stablehlo.collective_permute", (x,), x.aval, properties)  # type: ignore[no-any-return]
+    return ctx.op1("stablehlo.collective_permute", (x,), x.aval, properties)
 
 
 def device_index(ctx: Any, axis: Any, aval: Any) -> Value:
@@ -110,4 +110,4 @@ def device_index(ctx: Any, axis: Any, aval: Any) -> Value:
         index = manual_computation(ctx, mesh, rest, (), (), (), (word,), (PartitionSpec(),), place)[0]
     else:
         (index,) = place()
-    return ctx.op1("stablehlo.convert", (index,), aval)  # type: ignore[no-any-return]
+    return ctx.op1("stablehlo.convert", (index,), aval)

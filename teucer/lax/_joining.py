@@ -15,7 +15,7 @@ from teucer._core.partition import Labels, every, kept, whole
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
-from teucer._core.typing import Array, ArrayLike, Shape
+from teucer._core.typing import Array, ArrayLike
 from teucer._dimensions.dimensions import as_size, is_constant, is_symbolic
 from teucer._lower import hlo
 from teucer.lax import _structure
@@ -85,7 +85,7 @@ class Concatenate(_Joins):
     def lower(self, ctx: Context, *xs: Value, dimension: int) -> Any:
         return (hlo.concatenate(ctx, xs, dimension),)
 
-    def transpose(self, cts: Sequence[object], *xs: Array, dimension: object) -> Any:
+    def transpose(self, cts: Sequence[Array], *xs: Array | Undefined, dimension: int) -> Any:
         sizes = [(x.aval if type(x) is Undefined else typeof(x)).shape[dimension] for x in xs]
         limits = [sum(sizes[:i + 1]) for i in range(len(sizes))]
         starts = [0, *limits[:-1]]
@@ -137,7 +137,7 @@ class Stack(_Joins):
         shape = (*xs[0].shape[:axis], 1, *xs[0].shape[axis:])
         return (hlo.concatenate(ctx, [hlo.reshape(ctx, x, shape) for x in xs], axis),)
 
-    def transpose(self, cts: Sequence[object], *xs: Array, axis: int) -> Any:
+    def transpose(self, cts: Sequence[object], *xs: Array | Undefined, axis: int) -> Any:
         parts = unstack_p.call(cts[0], axis=axis)
         return tuple(ct if type(x) is Undefined else None for x, ct in zip(xs, parts, strict=True))
 
@@ -175,7 +175,7 @@ class Unstack(Linear):
     def transpose(self, cts: Sequence[object], x: ArrayLike, *, axis: int) -> Any:
         return stack_p.call(*map(array_ops.instantiate, cts), axis=axis)
 
-    def batch(self, mapped: Axis, args: Sequence[Array], dims: Dims, /, *, axis: int) -> Any:
+    def batch(self, mapped: Axis, args: Sequence[Array], dims: Sequence[int], /, *, axis: int) -> Any:
         outs = self.call(array_ops.moveaxis(args[0], dims[0], 0), axis=axis + 1)
         return outs, (0,) * len(outs)
 
@@ -214,7 +214,7 @@ class Split(Linear):
     def transpose(self, cts: Sequence[object], x: ArrayLike, *, sizes: Sequence[Size], axis: int) -> Any:
         return concatenate_p.call(*map(array_ops.instantiate, cts), dimension=axis)
 
-    def batch(self, mapped: Axis, args: Sequence[Array], dims: Dims, /, *, sizes: Any, axis: int) -> Any:
+    def batch(self, mapped: Axis, args: Sequence[Array], dims: Sequence[int], /, *, sizes: Any, axis: int) -> Any:
         (dim,) = dims
         outs = self.call(*args, sizes=sizes, axis=axis + (axis >= dim))
         return outs, (dim,) * len(outs)
@@ -255,7 +255,7 @@ class Tile(Linear):
         wide = hlo.broadcast_in_dim(ctx, x, shape, range(1, len(shape), 2))
         return (hlo.reshape(ctx, wide, aval.shape),)
 
-    def transpose(self, cts: Sequence[Array | Zero], x: Array, *, reps: Sequence[int]) -> Any:
+    def transpose(self, cts: Sequence[Array], x: Array, *, reps: Sequence[int]) -> Any:
         shape = tuple(d for pair in zip(reps, x.aval.shape, strict=True) for d in pair)
         return (_structure.reduce_sum(_structure.reshape(cts[0], shape), range(0, len(shape), 2)),)
 
@@ -289,7 +289,8 @@ def concatenate(operands: Any, dimension: int) -> Array:
     """
     if len(operands) == 0:
         raise ValueError("concatenate requires a non-empty sequences of arrays")
-    xs = list(operands) if isinstance(operands, list | tuple) else unstack(operands)
+    given: Any = operands  # an array is a sequence of its rows
+    xs = list(given) if isinstance(given, list | tuple) else unstack(given)
     if len(xs) == 1 and is_array(xs[0]) and 0 <= operator.index(dimension) < xs[0].ndim:
         return xs[0]
     return concatenate_p.call(*xs, dimension=operator.index(dimension))[0]
@@ -305,7 +306,8 @@ def stack(operands: Sequence[ArrayLike], axis: int = 0) -> Array:
     """
     if len(operands) == 0:
         raise ValueError("stack requires a non-empty sequence of arrays")
-    xs = list(operands) if isinstance(operands, list | tuple) else unstack(operands)
+    given: Any = operands  # an array is a sequence of its rows
+    xs = list(given) if isinstance(given, list | tuple) else unstack(given)
     return stack_p.call(*xs, axis=canonical_axis(axis, np.ndim(xs[0]) + 1, "stack"))[0]
 
 
@@ -343,7 +345,7 @@ def tile(operand: ArrayLike, reps: Sequence[int]) -> Array:
     return tile_p.call(operand, reps=tuple(operator.index(r) for r in reps))[0]
 
 
-def shape_as_value(shape: Shape) -> Any:
+def shape_as_value(shape: Sequence[Size]) -> Any:
     """A shape as an array of integers.
 
     >>> shape_as_value((2, 3))

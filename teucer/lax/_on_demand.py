@@ -10,6 +10,7 @@ from teucer._core.provided import Loops, provided
 if TYPE_CHECKING:
     from teucer._core.jaxpr import ClosedJaxpr
     from teucer._core.typing import Array, ArrayLike
+    from teucer._devices.shardings import NamedSharding
 
 __all__: list[str] = []
 
@@ -28,12 +29,12 @@ def _lay_out(x: ArrayLike, sharding: object) -> Any:
     return lay_out(x, sharding)
 
 
-def _vary(x: ArrayLike, axes: Sequence[int]) -> Any:
+def _vary(x: ArrayLike, axes: frozenset[Any]) -> Any:
     from teucer.lax._varying import cast
     return cast(x, axes, "varying")
 
 
-def _reduce_cotangents(x: ArrayLike, sharding: object) -> Any:
+def _reduce_cotangents(x: ArrayLike, sharding: NamedSharding) -> Any:
     from teucer.lax._sharding import reduce_cotangents
     return reduce_cotangents(x, sharding)
 

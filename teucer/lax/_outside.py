@@ -13,7 +13,7 @@ from teucer._core.types import ShapedArray
 from teucer.lax._control.iteration import scan
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Array, ArrayLike, Dims
+    from teucer._core.typing import Array, Dims
 
 __all__ = [
     "VMAP_METHODS",
@@ -87,7 +87,7 @@ class FrozenDict(Mapping[str, Any]):
         return hash(frozenset(self._items.items()))
 
 
-def hashable(name: str, value: ArrayLike) -> Any:
+def hashable(name: str, value: object) -> Any:
     """An attribute as a parameter of an equation; what has no form in a program is refused when
     that is written."""
     if isinstance(value, np.ndarray):
@@ -108,7 +108,7 @@ def hashable(name: str, value: ArrayLike) -> Any:
     return value
 
 
-def plain(value: ArrayLike) -> Any:
+def plain(value: object) -> Any:
     if isinstance(value, HashableArray):
         return value.val
     return {k: plain(v) for k, v in value.items()} if isinstance(value, FrozenDict) else value

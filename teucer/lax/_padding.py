@@ -19,6 +19,8 @@ from teucer.lax._indexing import gather as _gather
 from teucer.lax._indexing.numbers import GatherDimensionNumbers, GatherScatterMode
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from teucer._core.primitive import Axis
     from teucer._core.typing import Array, ArrayLike, Dim, Dims, DTypeLike
     from teucer._dynamic.padding import Sizes
@@ -151,8 +153,9 @@ def _value(kind: str, x: ArrayLike, y: ArrayLike) -> Any:
     return _ARITHMETIC[kind](x, y)
 
 
-_ARITHMETIC = {"add": _elementwise.add, "subtract": _elementwise.sub, "multiply": _elementwise.mul, "max": _elementwise.max,
-               "min": _elementwise.min}
+_ARITHMETIC: dict[str, Callable[[ArrayLike, ArrayLike], Array]] = {
+    "add": _elementwise.add, "subtract": _elementwise.sub, "multiply": _elementwise.mul,
+    "max": _elementwise.max, "min": _elementwise.min}
 
 provided.fill(identity=lambda n, dtype: _identity((n, n), dtype), buffers=Buffers(
     iota=_iota, less=_elementwise.lt, both=_elementwise.bitwise_and, select=_elementwise.select, fill=_fill,

@@ -129,7 +129,7 @@ class Polynomial(Primitive):
             total = array_ops.add_cotangents(total, change)
         return outs, (typeof(outs[0]).zero if total is None else total,)
 
-    def transpose(self, cts: Sequence[Array | Zero], x: Array | Undefined,
+    def transpose(self, cts: Sequence[Array], x: Array,
                   *coeffs: Array | Undefined, unroll: int | None = None) -> Any:
         (ct,) = cts
         found: list[Any] = [None]

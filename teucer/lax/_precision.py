@@ -224,7 +224,7 @@ def algorithm_of(precision: object, lhs_dtype: object, rhs_dtype: object, platfo
     return algorithm
 
 
-def storage_of(precision: object, lhs_dtype: object, rhs_dtype: object, out_dtype: DTypeLike) -> tuple[Any, Any, Any]:
+def storage_of(precision: Any, lhs_dtype: object, rhs_dtype: object, out_dtype: DTypeLike) -> tuple[Any, Any, Any]:
     """The dtypes in which the operands and the result of a dot_general with an algorithm are held."""
     if isinstance(precision, DotAlgorithm):
         return tuple(np.dtype(t) for t in precision[:3])

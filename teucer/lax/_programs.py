@@ -53,12 +53,12 @@ def until_converged(ctx: Context, step: Function, state: Sequence[Any]) -> tuple
                 *(new if new is old else where_else(active, new, old) for new, old in zip(after, values, strict=True)))
 
     def body(_: object, n: Value, *values: Any) -> Any:
-        active, *values = ctx.trace(masked, n, *values)
+        active, *moved = ctx.trace(masked, n, *values)
         any_active = hlo.reduce(ctx, [active], [ctx.constant(False, boolean)], tuple(range(len(shape))),
                                 lambda x, y: (hlo.elementwise(ctx, "or", x, y),))[0]
         below = hlo.compare(ctx, n, ctx.constant(LIMIT, dtype), "LT")
         n = hlo.elementwise(ctx, "add", n, ctx.constant(1, dtype))
-        return (hlo.elementwise(ctx, "and", any_active, below), n, active, *values)
+        return (hlo.elementwise(ctx, "and", any_active, below), n, active, *moved)
 
     active = hlo.splat(ctx, True, ShapedArray(shape, boolean))
     init = (ctx.constant(True, boolean), ctx.constant(1, dtype), active, *state)

@@ -90,7 +90,7 @@ class RaggedDotGeneral(Primitive):
             shape = (group_sizes.shape[-1], *shape)
         return (ShapedArray(shape, output_dtype("ragged_dot_general", lhs.dtype, rhs.dtype, preferred_element_type)),)
 
-    def lower(self, ctx: Context, lhs: object, rhs: object, group_sizes: Value, **params: object) -> Any:
+    def lower(self, ctx: Context, lhs: Value, rhs: Value, group_sizes: Value, **params: object) -> Any:
         return ctx.trace(lambda *xs: (_as_dots(*xs, **params),), lhs, rhs, group_sizes)
 
     def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
@@ -114,7 +114,7 @@ class RaggedDotGeneral(Primitive):
 ragged_dot_general_p = RaggedDotGeneral()
 
 
-def _staged(f: Callable[..., object], args: Sequence[Array], params: Params) -> Any:
+def _staged(f: Callable[..., object], args: Sequence[Array | Undefined], params: Params) -> Any:
     """(jaxpr, consts) of a function of arrays, some of which are Undefined."""
     avals = [x.aval if type(x) is Undefined else typeof(x).strengthen() for x in args]
     return stage_flat(lambda *xs: (f(*xs, **params),), avals)
@@ -244,15 +244,15 @@ class ScaledDot(Primitive):
               preferred_element_type: Any) -> Any:
         for side, x, scale, contract in zip(("LHS", "RHS"), (lhs, rhs), (lhs_scale, rhs_scale), dimension_numbers[0], strict=True):
             _check_scale(side, x, scale, contract)
-        operand = dict.fromkeys(("precision", "preferred_element_type"))
+        operand: dict[str, Any] = dict.fromkeys(("precision", "preferred_element_type"))
         (out,) = dot_general_p.types(lhs.update(dtype=np.dtype(np.float32)), rhs.update(dtype=np.dtype(np.float32)),
                                      dimension_numbers=dimension_numbers, **operand)
         return (out.update(dtype=preferred_element_type, weak_type=False),)
 
-    def lower(self, ctx: Context, *xs: Value, **params: object) -> Any:
+    def lower(self, ctx: Context, *xs: Value, **params: Any) -> Any:
         return ctx.trace(lambda *ys: (_scaled(*ys, **params),), *xs)
 
-    def batch(self, axis: Axis, args: Sequence[object], dims: Dims, **params: object) -> Any:
+    def batch(self, axis: Axis, args: Sequence[object], dims: Dims, **params: Any) -> Any:
         return batch_flat(lambda *xs: (_scaled(*xs, **params),), axis, args, dims)
 
 

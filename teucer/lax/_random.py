@@ -145,7 +145,7 @@ class RngBitGenerator(Primitive):
         return Labels([()], [()])
 
     def lower(self, ctx: Context, key: Value, *, shape: Sequence[Size], dtype: DTypeLike,
-              algorithm: object, out_sharding: object = None) -> Any:
+              algorithm: int, out_sharding: object = None) -> Any:
         name = RandomAlgorithm(algorithm).name.removeprefix("RNG_")
         out = ctx.avals_out[1]
         wide = ShapedArray((2,), np.dtype("uint64"))
@@ -156,7 +156,7 @@ class RngBitGenerator(Primitive):
         words = hlo.bitcast_convert(ctx, state, ShapedArray((2, 2), UINT32))
         return hlo.reshape(ctx, words, (4,)), bits
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, shape: Sequence[Size], **params: object) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Sequence[int], *, shape: Sequence[Size], **params: object) -> Any:
         keys = array_ops.moveaxis(args[0], dims[0], 0)
         first, bits = self.call(index_in_dim(keys, 0, 0, False), shape=(axis.size, *shape), **params)
         return (dynamic_update_index_in_dim(keys, first, 0, 0), bits), (0, 0)
@@ -177,7 +177,7 @@ class RngUniform(Primitive):
             raise ValueError(f"Arguments to rng_uniform must be scalars; got shapes {a.shape} and {b.shape}.")
         return (ShapedArray(shape, a.dtype),)
 
-    def lower(self, ctx: Context, a: Value, b: object, *, shape: Sequence[Size]) -> Any:
+    def lower(self, ctx: Context, a: Value, b: Value, *, shape: Sequence[Size]) -> Any:
         sizes = ctx.constant(np.asarray(shape, np.int64))
         return (ctx.op1("stablehlo.rng", (a, b, sizes), ctx.avals_out[0],
                         "rng_distribution = #stablehlo<rng_distribution UNIFORM>"),)
@@ -189,7 +189,7 @@ rng_uniform_p = RngUniform()
 
 
 def rng_bit_generator(key: ArrayLike, shape: Sequence[Size], dtype: DTypeLike = np.uint32,
-                      algorithm: object = RandomAlgorithm.RNG_DEFAULT, *,
+                      algorithm: int = RandomAlgorithm.RNG_DEFAULT, *,
                       out_sharding: object = None) -> Any:
     """Random bits by XLA's generator, and the key with which to go on: (new key, bits).
 

@@ -182,7 +182,7 @@ class RandomSplit(KeyPrimitive):
         key_impl(keys, "random_split")
         return (ShapedArray((*keys.shape, *shape), keys.dtype),)
 
-    def lower_extended(self, ctx: Context, keys: Array, *, shape: Sequence[Size]) -> Any:
+    def lower_extended(self, ctx: Context, keys: Value, *, shape: Sequence[Size]) -> Any:
         impl = keys.aval.dtype._impl
         return _traced(ctx, over_keys(lambda k: impl.split(k, shape), keys.aval.ndim), keys)
 
@@ -211,7 +211,7 @@ class RandomFoldIn(KeyPrimitive):
         shape = tuple(b if a == 1 else a for a, b in zip(keys.shape, msgs.shape, strict=True))
         return (ShapedArray(shape, keys.dtype),)
 
-    def lower_extended(self, ctx: Context, keys: Array, msgs: Any) -> Any:
+    def lower_extended(self, ctx: Context, keys: Value, msgs: Any) -> Any:
         f = keys.aval.dtype._impl.fold_in
         for a, b in zip(reversed(keys.aval.shape), reversed(msgs.aval.shape), strict=True):
             f = _over_both(f, shared_key=a == 1 != b, shared_message=b == 1 != a)
@@ -245,7 +245,7 @@ class RandomBits(KeyPrimitive):
             raise TypeError(f"random_bits: requires 8-, 16-, 32- or 64-bit field width, got {bit_width}.")
         return (ShapedArray((*keys.shape, *shape), np.dtype(f"uint{bit_width}")),)
 
-    def lower_extended(self, ctx: Context, keys: Array, *, bit_width: int, shape: Sequence[Size]) -> Any:
+    def lower_extended(self, ctx: Context, keys: Value, *, bit_width: int, shape: Sequence[Size]) -> Any:
         impl = keys.aval.dtype._impl
         return _traced(ctx, over_keys(lambda k: impl.random_bits(k, bit_width, shape), keys.aval.ndim), keys)
 
@@ -293,7 +293,7 @@ class RandomUnwrap(KeyPrimitive):
         key_impl(keys, "random_unwrap")
         return (keys.physical,)
 
-    def evaluate(self, keys: ArrayLike) -> Any:
+    def evaluate(self, keys: Any) -> Any:
         if type(keys) is ArrayImpl and keys._sharding.num_devices == 1:
             (aval,) = self.types(typeof(keys))
             return (retyped(keys, aval),)

@@ -33,8 +33,6 @@ from teucer.lax._shapes import bumped
 from teucer.lax._structure import check_axes, reduce_sum_p
 
 if TYPE_CHECKING:
-    from teucer._core.jaxpr import Jaxpr
-    from teucer._core.types import Zero
     from teucer._core.typing import Aval, Dims
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
@@ -84,12 +82,13 @@ class Reduction(Primitive):
             x = ctx.whole(x, axes)  # devices have no such reductions between them
         return hlo.reduce(ctx, [x], [init], axes, scalar_body(ctx, self.op))
 
-    def batch(self, axis: object, args: Sequence[Array], dims: Dims, *, axes: Sequence[int]) -> Any:
+    def batch(self, axis: object, args: Sequence[Array], dims: Sequence[int], *, axes: Sequence[int]) -> Any:
         (dim,) = dims
         return self.call(*args, axes=bumped(axes, dim)), (dim - sum(a < dim for a in axes),)
 
-    def padded(self, sizes: Sizes, args: Sequence[object], avals: Sequence[Aval], outs: Sequence[Array], *, axes: object) -> Any:
-        return self.call(sizes.mask(*args, *avals, identity_of(self.op, avals[0].dtype), axes), axes=axes)
+    def padded(self, sizes: Sizes, args: Sequence[object], avals: Sequence[Aval],
+               outs: Sequence[Array], *, axes: Sequence[int]) -> Any:
+        return self.call(sizes.mask(args[0], avals[0], identity_of(self.op, avals[0].dtype), axes), axes=axes)
 
 
 @final
@@ -98,7 +97,7 @@ class Extreme(Reduction):
 
     __slots__ = ()
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[Array | Zero], *, axes: Sequence[int]) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[Array], *, axes: Sequence[int]) -> Any:
         (x,), (t,) = primals, tangents
         outs = self.call(x, axes=axes)
         shape = [1 if i in axes else d for i, d in enumerate(np.shape(x))]
@@ -114,7 +113,7 @@ class Product(Reduction):
 
     __slots__ = ()
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[Array | Zero], *, axes: Sequence[int]) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[Array], *, axes: Sequence[int]) -> Any:
         (x,), (t,) = primals, tangents
         outs = self.call(x, axes=axes)
         if not axes:
@@ -166,13 +165,13 @@ class Reduce(Primitive):
         xs = [ctx.whole(x, dimensions) for x in values[:n]]  # devices have no reductions of any kind between them
         return hlo.reduce(ctx, xs, values[n:], dimensions, lambda *ab: ctx.inline(jaxpr, *ab))
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], *, jaxpr: Jaxpr, dimensions: Sequence[int],
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], *, jaxpr: ClosedJaxpr, dimensions: Sequence[int],
             **params: object) -> Any:
         outs = self.call(*primals, jaxpr=jaxpr, dimensions=dimensions, **params)
         _, moved = jvp_flat(lambda *zs: _reduce_by_halves(jaxpr, zs, dimensions), primals, tangents)
         return outs, tuple(moved)
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, jaxpr: Jaxpr, dimensions: Sequence[int],
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, jaxpr: ClosedJaxpr, dimensions: Sequence[int],
               **params: object) -> Any:
         n = len(args) // 2
         if any(d is not None for d in dims[n:]):
@@ -180,11 +179,11 @@ class Reduce(Primitive):
             return tuple(outs), tuple(out_dims)
         at = next(d for d in dims if d is not None)
         xs = [array_ops.to_axis(x, d, axis.size, at) for x, d in zip(args[:n], dims[:n], strict=True)]
-        outs = self.call(*xs, *args[n:], jaxpr=jaxpr, dimensions=bumped(dimensions, at), **params)
-        return outs, (at - sum(d < at for d in dimensions),) * n
+        reduced = self.call(*xs, *args[n:], jaxpr=jaxpr, dimensions=bumped(dimensions, at), **params)
+        return reduced, (at - sum(d < at for d in dimensions),) * n
 
     def padded(self, sizes: Sizes, args: Sequence[Array], avals: Sequence[Aval],
-               outs: Sequence[Array], *, jaxpr: ClosedJaxpr, dimensions: object,
+               outs: Sequence[Array], *, jaxpr: ClosedJaxpr, dimensions: Sequence[int],
                **params: object) -> Any:
         n = len(args) // 2
         inside = sizes.inside(avals[0].shape, dimensions)
@@ -193,7 +192,7 @@ class Reduce(Primitive):
         return self.call(*args[:n], inside, *args[n:], np.bool_(True), jaxpr=guarded(jaxpr), dimensions=dimensions, **params)[:n]
 
 
-def _reduce_by_halves(jaxpr: Jaxpr, operands: Sequence[Any], dimensions: Sequence[int]) -> list[Any]:
+def _reduce_by_halves(jaxpr: ClosedJaxpr, operands: Sequence[Any], dimensions: Sequence[int]) -> list[Any]:
     """What `reduce` computes, from whole arrays and with operations that can be transformed."""
     n = len(operands) // 2
 
@@ -203,7 +202,7 @@ def _reduce_by_halves(jaxpr: Jaxpr, operands: Sequence[Any], dimensions: Sequenc
     found = total(combine, operands[:n], dimensions, operands[n:])
     if any(is_symbolic(np.shape(operands[0])[d]) for d in dimensions):
         assert found is not None
-        return found  # type: ignore[no-any-return]  # the initial values came first
+        return found  # the initial values came first
     shape = [d for i, d in enumerate(np.shape(operands[0])) if i not in dimensions]
     inits = [_structure.broadcast_to(init, shape, ()) for init in operands[n:]]
     return inits if found is None else combine(inits, found)
@@ -235,7 +234,7 @@ def guarded(jaxpr: ClosedJaxpr) -> ClosedJaxpr:
     return made
 
 
-def check_computation(op: str, jaxpr: Jaxpr, avals: Sequence[ShapedArray]) -> None:
+def check_computation(op: str, jaxpr: ClosedJaxpr, avals: Sequence[ShapedArray]) -> None:
     """Raise if a reduction's computation does not return scalars of the dtypes that it takes."""
     outs = jaxpr.out_avals
     if len(outs) != len(avals):

@@ -14,7 +14,7 @@ from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Array, ArrayLike
+    from teucer._core.typing import Array, ArrayLike, Aval
 
 __all__ = ["Views", "add_part", "by_parts", "by_types", "checked_value", "install", "part_aval", "parts_of", "read_part",
            "refuse_array", "set_part", "swap_part"]
@@ -54,11 +54,11 @@ def part_aval(inner: ShapedArray, views: Views, avals: Sequence[ShapedArray]) ->
     return aval
 
 
-def by_types(self: object, *avals: ShapedArray, **params: object) -> None:
+def by_types(self: object, *avals: Aval, **params: object) -> None:
     """The rule `shard`: types of results say how they are laid out."""
 
 
-def by_parts(self: Any, operands: Sequence[object], avals: Sequence[ShapedArray], **params: object) -> Any:
+def by_parts(self: Any, operands: Sequence[object], avals: Sequence[Aval], **params: object) -> Any:
     """The rule `on_low`: a reference to a value of a high type is one to each value of which that is made."""
     outs = [self.call(*parts, **params) for parts in zip(*map(low_values, operands, avals), strict=True)]
     return tuple([a.raise_val(*column) for a, column in zip(self.types(*avals, **params), zip(*outs, strict=True), strict=True)])

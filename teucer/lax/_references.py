@@ -83,7 +83,7 @@ class _OnReference(Primitive):
                              f"  Convert the value: value.astype({part.dtype.name!r}).")
 
 
-def _tangent_of(t: ArrayLike) -> Any:
+def _tangent_of(t: Array | Zero) -> Any:
     """The reference of tangents that belongs to a reference; None if it has none."""
     return None if type(t) is Zero else t
 
@@ -112,12 +112,12 @@ class Get(_OnReference):
             return self.call(ref, *places, views=views)
         return (read_part(ref.read(), *places, views=views),)
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[Array | Zero], *, views: Views) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[Array], *, views: Views) -> Any:
         outs = self.call(*primals, views=views)
         t = _tangent_of(tangents[0])
         return outs, (typeof(outs[0]).zero,) if t is None else self.call(t, *primals[1:], views=views)
 
-    def transpose(self, cts: Sequence[object], ref: Array | Undefined, *places: object, views: Views) -> Any:
+    def transpose(self, cts: Sequence[object], ref: Any, *places: object, views: Views) -> Any:
         addupdate_p.call(ref.ref(), array_ops.instantiate(cts[0]), *places, views=views)
         return (None,) * (1 + len(places))
 
@@ -126,7 +126,7 @@ class Get(_OnReference):
         outs, out_dims = batch_flat(lambda x, *places: [read_part(x, *places, views=views)], axis, (whole, *args[1:]), dims)
         return outs, tuple(out_dims)
 
-    def text(self, printer: object, eqn: Eqn, used: object) -> str:
+    def text(self, printer: Any, eqn: Eqn, used: object) -> str:
         return f"{printer.binder(eqn.outvars[0], used)} <- {_part_text(printer, eqn.invars[0], eqn.invars[1:], eqn.params)}"
 
 
@@ -137,7 +137,7 @@ class Swap(_OnReference):
     __slots__ = ()
     name = "swap"
 
-    def types(self, ref: ShapedArray, value: ShapedArray, *places: ShapedArray, views: Views) -> Any:
+    def types(self, ref: RefType, value: ShapedArray, *places: ShapedArray, views: Views) -> Any:
         part = _part_aval(self.check(ref).inner, views, places)
         self.check_value(part, value, ref)
         return (part,)
@@ -167,7 +167,7 @@ class Swap(_OnReference):
             return outs, (typeof(outs[0]).zero,)
         return outs, self.call(t, array_ops.instantiate(tangents[1]), *primals[2:], views=views)
 
-    def transpose(self, cts: Sequence[object], ref: Array | Undefined, value: ArrayLike, *places: object, views: Views) -> Any:
+    def transpose(self, cts: Sequence[object], ref: Any, value: Array | Undefined, *places: object, views: Views) -> Any:
         (ct,) = self.call(ref.ref(), array_ops.instantiate(cts[0]), *places, views=views)
         return (None, ct if type(value) is Undefined else None, *(None,) * len(places))
 
@@ -176,7 +176,7 @@ class Swap(_OnReference):
         _write_batch("set", axis, args, dims, views)
         return old, dim
 
-    def text(self, printer: object, eqn: Eqn, used: Any) -> str:
+    def text(self, printer: Any, eqn: Eqn, used: Any) -> str:
         part = _part_text(printer, eqn.invars[0], eqn.invars[2:], eqn.params)
         value, (old,) = printer.name(eqn.invars[1]), eqn.outvars
         if type(old).__name__ == "DropVar" or (used is not None and old not in used):
@@ -192,7 +192,7 @@ class AddUpdate(_OnReference):
     name = "addupdate"
     multiple_results = True
 
-    def types(self, ref: ShapedArray, value: ShapedArray, *places: ShapedArray, views: Views) -> Any:
+    def types(self, ref: RefType, value: ShapedArray, *places: ShapedArray, views: Views) -> Any:
         self.check_value(_part_aval(self.check(ref).inner, views, places), value, ref)
         return ()
 
@@ -217,7 +217,7 @@ class AddUpdate(_OnReference):
             self.call(t, tangents[1], *primals[2:], views=views)
         return (), ()
 
-    def transpose(self, cts: Sequence[object], ref: object, value: ArrayLike, *places: object, views: Views) -> Any:
+    def transpose(self, cts: Sequence[object], ref: Any, value: Array | Undefined, *places: object, views: Views) -> Any:
         if type(value) is not Undefined:
             return (None,) * (2 + len(places))
         return (None, *get_p.call(ref.ref(), *places, views=views), *(None,) * len(places))
@@ -226,11 +226,11 @@ class AddUpdate(_OnReference):
         _write_batch("add", axis, args, dims, views)
         return (), ()
 
-    def text(self, printer: object, eqn: Eqn, used: object) -> str:
+    def text(self, printer: Any, eqn: Eqn, used: object) -> str:
         return f"{_part_text(printer, eqn.invars[0], eqn.invars[2:], eqn.params)} += {printer.name(eqn.invars[1])}"
 
 
-def _part_text(printer: object, ref: object, places: Sequence[Any], params: Params) -> str:
+def _part_text(printer: Any, ref: object, places: Sequence[Any], params: Params) -> str:
     return parts_of["text"](printer.name(ref), params["views"],
                           [str(p.val) if type(p).__name__ == "Literal" else printer.name(p) for p in places])
 
@@ -240,7 +240,7 @@ def _of_type(array: Array, aval: RefType) -> Any:
     return array if array.aval is aval.inner else array_ops.convert(array, aval.inner)
 
 
-def _placed_as(array: ArrayLike, x: ArrayLike) -> Any:
+def _placed_as(array: Any, x: object) -> Any:
     """An array that lies over devices as x does, and says so as x does."""
     if type(x) is not ArrayImpl or array.sharding == x.sharding or not array.sharding.is_equivalent_to(x.sharding, x.ndim):
         return array
@@ -322,7 +322,7 @@ class _NewRef(_Making):
             return outs, (typeof(outs[0]).zero,)
         return outs, tangent_ref_p.call(array_ops.instantiate(tangents[0]), **params)
 
-    def transpose(self, cts: Sequence[object], x: ArrayLike, **params: object) -> Any:
+    def transpose(self, cts: Sequence[Any], x: object, **params: object) -> Any:
         return (freeze_p.call(cts[0].ref())[0],) if type(x) is Undefined and type(cts[0]) is not Zero else (None,)
 
     def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, **params: object) -> Any:
@@ -398,12 +398,12 @@ class Freeze(_OnReference):
         ref.gone = "frozen"
         return (value,)
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[Array | Zero]) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[Array]) -> Any:
         outs = self.call(*primals)
         t = _tangent_of(tangents[0])
         return outs, (typeof(outs[0]).zero,) if t is None else self.call(t)
 
-    def transpose(self, cts: Sequence[object], ref: Array | Undefined) -> Any:
+    def transpose(self, cts: Sequence[object], ref: Any) -> Any:
         ref.begin(cts[0])
         return (None,)
 
@@ -437,7 +437,7 @@ class FreeRef(_OnReference):
         ref.gone = "freed"
         return ()
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[Array | Zero]) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[Array]) -> Any:
         self.call(*primals)
         if _tangent_of(tangents[0]) is not None:
             self.call(tangents[0])

@@ -97,7 +97,7 @@ class SelectN(Primitive):
     def batch(self, axis: Axis, args: Sequence[object], dims: Dims) -> Any:
         which, *cases = args
         at, *case_dims = dims
-        first = next((d for d in case_dims if d is not None), at if typeof(which).ndim > 1 else 0)
+        first = next((d for d in case_dims if d is not None), at if at is not None and typeof(which).ndim > 1 else 0)
         cases = [array_ops.to_axis(case, d, axis.size, first) for case, d in zip(cases, case_dims, strict=True)]
         shape = typeof(cases[0]).shape
         rank = typeof(which).ndim - (at is not None)

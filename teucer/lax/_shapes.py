@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, TypeGuard, final
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from teucer.lax._structure import Linear, canonical_axis, canonical_shape
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis, Undefined
     from teucer._core.types import Zero
-    from teucer._core.typing import Dims, Size
+    from teucer._core.typing import Size
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
 
@@ -43,7 +43,7 @@ def bumped(axes: Sequence[int], dim: int) -> tuple[int, ...]:
     return tuple([a + (a >= dim) for a in axes])
 
 
-def is_array(x: Any) -> bool:
+def is_array(x: object) -> TypeGuard[Array]:
     """Whether x is an array or tracer already, so that an operation that changes nothing may return it as it is."""
     return isinstance(x, ArrayImpl | Tracer)
 
@@ -56,7 +56,7 @@ class Iota(Primitive):
     name = "iota"
     cost = FUSED
 
-    def types(self, *, dtype: DTypeLike | None, shape: Sequence[Size], dimension: int, sharding: object = None) -> Any:
+    def types(self, *, dtype: DTypeLike, shape: Sequence[Size], dimension: int, sharding: object = None) -> Any:
         if not dtypes.issubdtype(dtype, np.number):
             raise TypeError(f"iota does not accept dtype {dtype}. Accepted dtypes are subtypes of integer, floating, "
                             "complexfloating.")
@@ -84,7 +84,7 @@ class Empty(Primitive):
     name = "empty"
     cost = FUSED
 
-    def types(self, *, shape: Sequence[Size], dtype: DTypeLike | None, out_sharding: object = None) -> Any:
+    def types(self, *, shape: Sequence[Size], dtype: DTypeLike, out_sharding: object = None) -> Any:
         return (ShapedArray(tuple(shape), dtype, sharding=typed(out_sharding, len(shape))),)
 
     def lower(self, ctx: Context, *, shape: Sequence[Size], dtype: DTypeLike | None, out_sharding: object = None) -> Any:
@@ -123,7 +123,7 @@ class Rev(Linear):
     def transpose(self, cts: Sequence[Array | Zero], x: Array | Undefined, *, dimensions: Sequence[int]) -> Any:
         return self.call(*cts, dimensions=dimensions)
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, dimensions: Sequence[int]) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Sequence[int], *, dimensions: Sequence[int]) -> Any:
         return self.call(*args, dimensions=bumped(dimensions, dims[0])), dims
 
     def padded(self, sizes: Sizes, args: Sequence[Array], avals: Sequence[ShapedArray],
@@ -159,10 +159,10 @@ class Squeeze(Linear):
     def lower(self, ctx: Context, x: Value, *, dimensions: Sequence[int]) -> Any:
         return (hlo.reshape(ctx, x, ctx.avals_out[0].shape),)
 
-    def transpose(self, cts: Sequence[Array | Zero], x: Array | Undefined, *, dimensions: Sequence[int]) -> Any:
+    def transpose(self, cts: Sequence[Array], x: Array | Undefined, *, dimensions: Sequence[int]) -> Any:
         return (_structure.reshape(cts[0], x.aval.shape),)
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, dimensions: Sequence[int]) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Sequence[int], *, dimensions: Sequence[int]) -> Any:
         (dim,) = dims
         return self.call(*args, dimensions=bumped(dimensions, dim)), (dim - sum(d < dim for d in dimensions),)
 
@@ -203,7 +203,7 @@ def broadcast(operand: ArrayLike, sizes: Sequence[int], *, out_sharding: object 
     return broadcast_in_dim(operand, (*sizes, *shape), tuple(range(n, n + len(shape))), out_sharding=out_sharding)
 
 
-def broadcast_in_dim(operand: ArrayLike, shape: Shape, broadcast_dimensions: Sequence[int], *,
+def broadcast_in_dim(operand: ArrayLike, shape: Sequence[Size], broadcast_dimensions: Sequence[int], *,
                      out_sharding: object = None) -> Array:
     """operand in a larger shape: its axis i becomes axis broadcast_dimensions[i]; axes of size 1 are repeated.
 
@@ -262,9 +262,10 @@ def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
     (1, 1, 2)
     """
     ndim = np.ndim(x)
+    array: Any = x
     if ndim >= rank:
-        return x
-    return broadcast_in_dim(x, (1,) * (rank - ndim) + tuple(np.shape(x)), tuple(range(rank - ndim, rank)))
+        return array
+    return broadcast_in_dim(array, (1,) * (rank - ndim) + tuple(np.shape(x)), tuple(range(rank - ndim, rank)))
 
 
 def iota(dtype: DTypeLike, size: int) -> Array:
@@ -304,9 +305,10 @@ def empty(shape: Sequence[Size], dtype: DTypeLike | None, *, out_sharding: objec
                         out_sharding=explicit_sharding("empty", out_sharding, len(shape)))[0]
 
 
-def _sizes(shape: Sequence[Size], op: str) -> tuple[Any, ...]:
+def _sizes(shape: Shape, op: str) -> tuple[Any, ...]:
     """The shape of a new array, of which one axis may be given by its size."""
-    return canonical_shape((shape,) if np.ndim(shape) == 0 else shape, op)
+    sizes: Any = shape
+    return canonical_shape((sizes,) if np.ndim(sizes) == 0 else sizes, op)
 
 
 def full(shape: Shape, fill_value: ArrayLike, dtype: DTypeLike | None = None, *,

@@ -60,7 +60,7 @@ class Slice(Linear):
             return (hlo.splat(ctx, 0, aval.strengthen()),)
         return (hlo.slice(ctx, x, start_indices, limit_indices, strides or (1,) * len(start_indices)),)
 
-    def transpose(self, cts: Sequence[Array | Zero], x: Array | Undefined, *, start_indices: Any, limit_indices: Any,
+    def transpose(self, cts: Sequence[Array], x: Array | Undefined, *, start_indices: Any, limit_indices: Any,
                   strides: Sequence[int]) -> Any:
         (ct,) = cts
         config = []
@@ -91,7 +91,7 @@ class Slice(Linear):
         shape = sizes.bounded(outs[0].shape)
         spans = [(n - 1) * s + 1 if n else 0 for n, s in zip(shape, steps, strict=True)]
         starts = [sizes.value(a) if is_symbolic(a) else a for a in start_indices]
-        part = sizes.window(*args, starts, spans)
+        part = sizes.window(args[0], starts, spans)
         return (part if all(s == 1 for s in steps) else slice(part, (0,) * len(spans), spans, steps),)
 
 
@@ -172,7 +172,7 @@ class Pad(Primitive):
             return outs, (typeof(outs[0]).zero,)
         return outs, self.call(*map(array_ops.instantiate, tangents), padding_config=padding_config)
 
-    def transpose(self, cts: Sequence[Array | Zero], x: Array | Undefined, value: Array | Undefined,
+    def transpose(self, cts: Sequence[Array], x: Array | Undefined, value: Array | Undefined,
                   *, padding_config: Sequence[tuple[int, int, int]]) -> Any:
         (ct,) = cts
         ct_x = _unpadded(ct, (x.aval if type(x) is Undefined else typeof(x)).shape, padding_config)
@@ -310,7 +310,7 @@ def _padding(entry: Any) -> tuple[Any, Any, Any]:
     return low, high, interior
 
 
-def _like_scalar(value: object, dtype: DTypeLike | None) -> Any:
+def _like_scalar(value: object, dtype: DTypeLike) -> Any:
     """A Python scalar in a dtype of its kind; itself if the kinds differ."""
     kinds: tuple[Any, ...] = (np.integer, np.floating, np.complexfloating)
     own = typeof(value).dtype

@@ -117,7 +117,7 @@ class Sort(Primitive):
         return self.call(behind, *args, dimension=dimension, num_keys=num_keys + 1, is_stable=is_stable)[1:]
 
 
-_AS_INTEGERS = {np.dtype(np.float32): np.dtype(np.int32), np.dtype(np.float64): np.dtype(np.int64)}
+_AS_INTEGERS: dict[object, np.dtype[Any]] = {np.dtype(np.float32): np.dtype(np.int32), np.dtype(np.float64): np.dtype(np.int64)}
 
 
 def _sort_as_integers(ctx: Context, x: Value, dimension: int) -> Any:
@@ -203,13 +203,13 @@ class TopK(Primitive):
         outs = self.call(*primals, k=k, axis=axis)
         return outs, (*_taken(tangents, [typeof(outs[0])], outs[1], axis), typeof(outs[1]).zero)
 
-    def batch(self, mapped: Axis, args: Sequence[Array], dims: Dims, /, *, k: object, axis: int) -> Any:
-        return self.call(*args, k=k, axis=axis + (axis >= dims[0])), dims * 2
+    def batch(self, mapped: Axis, args: Sequence[Array], dims: Sequence[int], /, *, k: int, axis: int) -> Any:
+        return self.call(*args, k=k, axis=axis + (axis >= dims[0])), (*dims, *dims)
 
     def padded(self, sizes: Sizes, args: Sequence[object], avals: Sequence[Aval],
-               outs: Sequence[Array], *, k: int, axis: object) -> Any:
+               outs: Sequence[Array], *, k: int, axis: int) -> Any:
         # Of equal elements the first come first, and k are in the array.
-        return self.call(sizes.mask(*args, *avals, lowest(avals[0].dtype), (axis,)), k=sizes.bounded(k), axis=axis)
+        return self.call(sizes.mask(args[0], avals[0], lowest(avals[0].dtype), (axis,)), k=sizes.bounded(k), axis=axis)
 
 
 @final
@@ -262,16 +262,16 @@ class ApproxTopK(Primitive):
         axis = canonical_axis(reduction_dimension, np.ndim(primals[0]), "approx_top_k")
         return outs, (*_taken(tangents, [typeof(outs[0])], outs[1], axis), typeof(outs[1]).zero)
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, reduction_dimension: int,
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Sequence[int], *, reduction_dimension: int,
               **params: object) -> Any:
         at = canonical_axis(reduction_dimension, np.ndim(args[0]) - 1, "approx_top_k")
-        return self.call(*args, reduction_dimension=at + (at >= dims[0]), **params), dims * 2
+        return self.call(*args, reduction_dimension=at + (at >= dims[0]), **params), (*dims, *dims)
 
     def padded(self, sizes: Sizes, args: Sequence[object], avals: Sequence[Aval],
                outs: Sequence[Array], *, k: Size, reduction_dimension: int, is_max_k: Any,
                **params: object) -> Any:
         # As TopK; NaN is behind all floats that are sorted, and of NaNs the first come first.
-        x = sizes.mask(*args, *avals, -np.inf if is_max_k else np.nan, (canonical_axis(reduction_dimension, avals[0].ndim),))
+        x = sizes.mask(args[0], avals[0], -np.inf if is_max_k else np.nan, (canonical_axis(reduction_dimension, avals[0].ndim),))
         return self.call(x, reduction_dimension=reduction_dimension, is_max_k=is_max_k, k=sizes.bounded(k), **params)
 
 

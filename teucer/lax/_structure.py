@@ -29,7 +29,7 @@ from teucer._lower import hlo
 from teucer.lax._exact import convert
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Array, ArrayLike, Arrays, Avals, Axes, Dims, DTypeLike, Shape, Size, Tangents
+    from teucer._core.typing import Array, ArrayLike, Arrays, Avals, Axes, Dims, DTypeLike, Partition, Shape, Size, Tangents
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._lower.value import Value
@@ -43,7 +43,7 @@ class Linear(Primitive):
     """A primitive that is linear in its only operand: the tangent goes through the primitive itself."""
 
     __slots__ = ()
-    linear_in = "sum"
+    linear_in: str | None = "sum"
 
     def jvp(self, primals: Arrays, tangents: Tangents, **params: object) -> Any:
         outs = self.call(*primals, **params)
@@ -92,7 +92,8 @@ class BroadcastInDim(Linear):
         place = {d: i for i, d in enumerate(broadcast_dimensions)}
         return Labels([every(x)], [tuple(place.get(d) for d in range(len(shape)))])
 
-    def lower(self, ctx: Context, x: Value, *, shape: Sequence[Size], broadcast_dimensions: Any, sharding: object = None) -> Any:
+    def lower(self, ctx: Context, x: Value, *, shape: Sequence[Size], broadcast_dimensions: Any,
+              sharding: Partition | None = None) -> Any:
         return (hlo.broadcast_in_dim(ctx, x, shape, broadcast_dimensions),)
 
     def transpose(self, cts: Tangents, x: Array, *, shape: Sequence[Size], broadcast_dimensions: Axes,
@@ -105,8 +106,8 @@ class BroadcastInDim(Linear):
         (total,) = reduce_sum_p.call(ct, axes=summed, out_sharding=partition.parts_of_sum(typeof(ct), summed, aval))
         return (reshape(total, aval.shape),)
 
-    def batch(self, axis: Axis, args: Arrays, dims: Dims, *, shape: Sequence[Size], broadcast_dimensions: Axes,
-              sharding: object = None) -> Any:
+    def batch(self, axis: Axis, args: Arrays, dims: Axes, *, shape: Sequence[Size], broadcast_dimensions: Axes,
+              sharding: Partition | None = None) -> Any:
         x = moveaxis(args[0], dims[0], 0)
         outs = self.call(x, shape=(axis.size, *shape), broadcast_dimensions=(0, *(d + 1 for d in broadcast_dimensions)),
                          sharding=partition.batched(sharding, len(shape), 0, axis, args, dims))
@@ -133,7 +134,7 @@ class ReduceSum(Linear):
     name = "reduce_sum"
     cost = REDUCED
 
-    def types(self, x: ShapedArray, *, axes: Axes, out_sharding: object = None) -> Any:
+    def types(self, x: ShapedArray, *, axes: Axes, out_sharding: Partition | None = None) -> Any:
         check_axes(x, axes)
         if not dtypes.issubdtype(x.dtype, np.number):
             raise TypeError(f"reduce_sum does not accept dtype {x.dtype}. Accepted dtypes are subtypes of number.")
@@ -154,7 +155,7 @@ class ReduceSum(Linear):
         return broadcast_in_dim_p.call(*cts, shape=x.aval.shape, broadcast_dimensions=kept(x.aval, axes),
                                       sharding=x.aval.cotangent_aval().partition)
 
-    def batch(self, axis: Axis, args: Arrays, dims: Dims, *, axes: Axes, out_sharding: object = None) -> Any:
+    def batch(self, axis: Axis, args: Arrays, dims: Axes, *, axes: Axes, out_sharding: Partition | None = None) -> Any:
         (dim,) = dims
         at = dim - sum(a < dim for a in axes)
         ndim = typeof(args[0]).ndim - 1 - len(axes)
@@ -162,8 +163,9 @@ class ReduceSum(Linear):
                          out_sharding=partition.batched(out_sharding, ndim, at, axis, args, dims))
         return outs, (at,)
 
-    def padded(self, sizes: Sizes, args: Arrays, avals: Avals, outs: Arrays, *, axes: object, out_sharding: object = None) -> Any:
-        return self.call(sizes.mask(*args, *avals, 0, axes), axes=axes, out_sharding=out_sharding)
+    def padded(self, sizes: Sizes, args: Arrays, avals: Avals, outs: Arrays, *, axes: Axes,
+               out_sharding: Partition | None = None) -> Any:
+        return self.call(sizes.mask(args[0], avals[0], 0, axes), axes=axes, out_sharding=out_sharding)
 
 
 @final
@@ -175,7 +177,8 @@ class Reshape(Linear):
     cost = CHEAP
     rearranges = True
 
-    def types(self, x: ShapedArray, *, new_sizes: Sequence[Size], dimensions: object = None, sharding: object = None) -> Any:
+    def types(self, x: ShapedArray, *, new_sizes: Sequence[Size], dimensions: object = None,
+              sharding: Partition | None = None) -> Any:
         aval = ShapedArray(new_sizes, x.dtype, x.weak_type, sharding=typed(sharding, len(new_sizes)))
         if aval.size != x.size:
             raise TypeError(f"reshape total size must be unchanged, got new_sizes {tuple(new_sizes)} (total size {aval.size}) "
@@ -196,8 +199,8 @@ class Reshape(Linear):
                   sharding: object = None) -> Any:
         return self.call(*cts, new_sizes=x.aval.shape, dimensions=None, sharding=x.aval.cotangent_aval().partition)
 
-    def batch(self, axis: Axis, args: Arrays, dims: Dims, *, new_sizes: Sequence[Size], dimensions: object = None,
-              sharding: object = None) -> Any:
+    def batch(self, axis: Axis, args: Arrays, dims: Axes, *, new_sizes: Sequence[Size], dimensions: object = None,
+              sharding: Partition | None = None) -> Any:
         x = moveaxis(args[0], dims[0], 0)
         return self.call(x, new_sizes=(axis.size, *new_sizes), dimensions=None,
                          sharding=partition.batched(sharding, len(new_sizes), 0, axis, args, dims)), (0,)
@@ -252,7 +255,7 @@ class Transpose(Linear):
         return (ShapedArray(tuple(x.shape[i] for i in permutation), x.dtype, x.weak_type),)
 
     def shard(self, x: ShapedArray, *, permutation: Axes) -> Any:
-        return Labels([every(x)], [permutation])
+        return Labels([every(x)], [tuple(permutation)])
 
     def lower(self, ctx: Context, x: Value, *, permutation: Axes) -> Any:
         return (hlo.transpose(ctx, x, permutation),)
@@ -260,7 +263,7 @@ class Transpose(Linear):
     def transpose(self, cts: Tangents, x: ArrayLike, *, permutation: Axes) -> Any:
         return self.call(*cts, permutation=tuple(int(i) for i in np.argsort(permutation)))
 
-    def batch(self, axis: Axis, args: Arrays, dims: Dims, *, permutation: Axes) -> Any:
+    def batch(self, axis: Axis, args: Arrays, dims: Axes, *, permutation: Axes) -> Any:
         (dim,) = dims
         return self.call(args[0], permutation=(dim, *(i + (i >= dim) for i in permutation))), (0,)
 
@@ -338,13 +341,13 @@ class AddAny(Primitive):
 
     shard = partition.aligned
 
-    def lower(self, ctx: Context, x: Value, y: object) -> Any:
+    def lower(self, ctx: Context, x: Value, y: Value) -> Any:
         return (ctx.op1("stablehlo.add", (x, y), ctx.avals_out[0]),)
 
     def jvp(self, primals: Arrays, tangents: Tangents) -> Any:
         return self.call(*primals), (array_ops.add_cotangents(*tangents),)
 
-    def transpose(self, cts: Tangents, x: ArrayLike, y: ArrayLike) -> Any:
+    def transpose(self, cts: Tangents, x: Array | Undefined, y: Array | Undefined) -> Any:
         (ct,) = cts
         return ct if type(x) is Undefined else None, ct if type(y) is Undefined else None
 
@@ -373,7 +376,7 @@ def canonical_axis(axis: int, ndim: int, op: str = "axis") -> int:
     i = operator.index(axis)
     if not -ndim <= i < ndim:
         raise ValueError(f"axis {axis} is out of bounds for array of dimension {ndim}")
-    return i + ndim if i < 0 else i  # type: ignore[no-any-return]
+    return i + ndim if i < 0 else i
 
 
 def canonical_shape(shape: Sequence[Size], op: str = "shape") -> tuple[Any, ...]:
@@ -454,7 +457,7 @@ def convert_element_type(x: object, dtype: DTypeLike, weak_type: bool = False) -
     return convert_element_type_p.call(x, new_dtype=np.dtype(dtype), weak_type=bool(weak_type), sharding=None)[0]
 
 
-def full(shape: Axes, value: Any, dtype: DTypeLike | None, weak_type: bool = False, sharding: object = None) -> Any:
+def full(shape: Axes, value: Any, dtype: DTypeLike, weak_type: bool = False, sharding: object = None) -> Any:
     """An array of equal elements."""
     if dtype == dtypes.float0:
         if is_constant(shape):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from teucer._dimensions.dimensions import dilated, is_symbolic, max_dim
 
@@ -14,6 +14,21 @@ if TYPE_CHECKING:
     from teucer._dynamic.padding import Sizes
 
 __all__ = ["Windows", "check_batch_only", "moved_by_padding", "padded_windows"]
+
+
+class PlainWindowParams(TypedDict):
+    """Parameters of a primitive whose windows have no holes: fields of `Windows`."""
+
+    window_dimensions: tuple[int, ...]
+    window_strides: tuple[int, ...]
+    padding: tuple[tuple[int, int], ...]
+
+
+class WindowParams(PlainWindowParams):
+    """Parameters of a primitive with windows of any kind: all fields of `Windows`."""
+
+    base_dilation: tuple[int, ...]
+    window_dilation: tuple[int, ...]
 
 
 class Windows(NamedTuple):
@@ -42,7 +57,8 @@ class Windows(NamedTuple):
     def at(self, axis: int) -> Windows:
         """The same windows on arrays with a batch dimension inserted."""
         new = (1, 1, (0, 0), 1, 1)
-        return Windows(*((*field[:axis], one, *field[axis:]) for field, one in zip(self, new, strict=True)))
+        fields: Any = ((*field[:axis], one, *field[axis:]) for field, one in zip(self, new, strict=True))
+        return Windows(*fields)
 
     def is_dilated(self) -> bool:
         """Whether there are holes between elements of the array or of the windows."""
@@ -67,7 +83,7 @@ class Windows(NamedTuple):
                                 f"{getattr(self, name)}.")
 
 
-def padded_windows(sizes: Sizes, shape: Sequence[Size], out_shape: Any, windows: dict[str, Any]) -> dict[str, Any]:
+def padded_windows(sizes: Sizes, shape: Sequence[Size], out_shape: Any, windows: WindowParams) -> dict[str, Any]:
     """Windows on a buffer, moved by `moved_by_padding`: as many as the result is long at most; those behind the elements see the
     identity."""
     w, padding = Windows(**windows), []

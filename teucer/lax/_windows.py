@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Unpack, final
 
 import numpy as np
 
@@ -24,10 +24,10 @@ from teucer.lax._families import NUMERIC, Accepts
 from teucer.lax._identities import identity_of
 from teucer.lax._reductions import apply_scalar_jaxpr, check_computation, monoid, scalar_body, scalar_computation
 from teucer.lax._slicing import pad_p, slice_in_dim
-from teucer.lax._window_shapes import Windows, check_batch_only, moved_by_padding, padded_windows
+from teucer.lax._window_shapes import PlainWindowParams, WindowParams, Windows, check_batch_only, moved_by_padding, padded_windows
 
 if TYPE_CHECKING:
-    from teucer._core.jaxpr import ClosedJaxpr, Jaxpr
+    from teucer._core.jaxpr import ClosedJaxpr
     from teucer._core.primitive import Axis, Undefined
     from teucer._core.typing import Array, ArrayLike, Aval, Dims, DTypeLike, Size
     from teucer._dynamic.padding import Sizes
@@ -41,7 +41,7 @@ __all__ = ["padtype_to_pads", "reduce_window", "reduce_window_max_p", "reduce_wi
 ORDERED = Accepts((np.number, np.bool_))
 
 
-def _visited(*avals: ShapedArray, select_prim: object = None, **windows: object) -> float:
+def _visited(*avals: ShapedArray, select_prim: object = None, **windows: Unpack[WindowParams]) -> float:
     """The elements of the last operand that the windows hold."""
     return Windows(**windows).visited(avals[-1].shape)
 
@@ -58,7 +58,7 @@ class _WindowReduction(Primitive):
     def __init__(self, name: str, op: str, accepts: Accepts) -> None:
         self.name, self.op, self.accepts = name, op, accepts
 
-    def types(self, x: ShapedArray, **windows: object) -> Any:
+    def types(self, x: ShapedArray, **windows: Unpack[WindowParams]) -> Any:
         w = Windows(**windows)
         w.check(x)
         if x.dtype not in self.accepts:
@@ -67,16 +67,17 @@ class _WindowReduction(Primitive):
 
     shard = partition.aligned
 
-    def lower(self, ctx: Context, x: Value, **windows: object) -> Any:
+    def lower(self, ctx: Context, x: Value, **windows: Unpack[WindowParams]) -> Any:
         init = ctx.constant(identity_of(self.op, x.dtype), x.dtype)
         return _lower(ctx, [x], [init], scalar_body(ctx, self.op), Windows(**windows))
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, **windows: object) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Sequence[int], **windows: Unpack[WindowParams]) -> Any:
         return self.call(*args, **Windows(**windows).at(dims[0])._asdict()), dims
 
-    def padded(self, sizes: Sizes, args: Sequence[object], avals: Sequence[Aval], outs: Sequence[Array], **windows: object) -> Any:
+    def padded(self, sizes: Sizes, args: Sequence[object], avals: Sequence[Aval],
+               outs: Sequence[Array], **windows: Unpack[WindowParams]) -> Any:
         w, fill = Windows(**windows), identity_of(self.op, avals[0].dtype)
-        x = moved_by_padding(sizes, sizes.mask(*args, *avals, fill), [low for low, _ in w.padding], fill, w.base_dilation)
+        x = moved_by_padding(sizes, sizes.mask(args[0], avals[0], fill), [low for low, _ in w.padding], fill, w.base_dilation)
         return self.call(x, **padded_windows(sizes, avals[0].shape, outs[0].shape, windows))
 
 
@@ -92,10 +93,10 @@ class WindowSum(_WindowReduction):
 
     __slots__ = ()
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **windows: object) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **windows: Unpack[WindowParams]) -> Any:
         return self.call(*primals, **windows), self.call(*tangents, **windows)
 
-    def transpose(self, cts: Sequence[Array | Zero], x: Array | Undefined, **windows: object) -> Any:
+    def transpose(self, cts: Sequence[Array], x: Array | Undefined, **windows: Unpack[WindowParams]) -> Any:
         (ct,) = cts
         w, shape = Windows(**windows), x.aval.shape
         if 0 in shape or 0 in np.shape(ct):
@@ -116,7 +117,7 @@ class WindowExtreme(_WindowReduction):
 
     __slots__ = ()
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[Array | Zero], **windows: object) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[Array], **windows: Unpack[WindowParams]) -> Any:
         (x,), (t,) = primals, tangents
         outs = self.call(x, **windows)
         select = _elementwise.ge_p if self.op == "maximum" else _elementwise.le_p
@@ -169,7 +170,7 @@ class ReduceWindow(Primitive):
     name = "reduce_window"
     multiple_results = True
 
-    def types(self, *operands: ShapedArray, jaxpr: Jaxpr, consts: Sequence[Array], **windows: object) -> Any:
+    def types(self, *operands: ShapedArray, jaxpr: ClosedJaxpr, consts: Sequence[Array], **windows: Unpack[WindowParams]) -> Any:
         n = len(operands) // 2
         xs, inits = operands[:n], operands[n:]
         if any(init.shape for init in inits):
@@ -188,29 +189,30 @@ class ReduceWindow(Primitive):
 
     shard = partition.aligned
 
-    def lower(self, ctx: Context, *values: object, jaxpr: ClosedJaxpr, consts: Sequence[Array], **windows: object) -> Any:
+    def lower(self, ctx: Context, *values: Value, jaxpr: ClosedJaxpr, consts: Sequence[Array],
+              **windows: Unpack[WindowParams]) -> Any:
         n = len(values) // 2
         return _lower(ctx, values[:n], values[n:], lambda *ab: ctx.inline(jaxpr, *ab), Windows(**windows))
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[Array | Zero], *, jaxpr: object, **params: object) -> Any:
+    def jvp(self, primals: Sequence[Array], tangents: Sequence[Array | Zero], *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
         outs = self.call(*primals, jaxpr=jaxpr, **params)
         _, moved = jvp_flat(lambda *zs: _reduce_window_by_doubling(jaxpr, zs, **params), primals, tangents)
         return outs, tuple(moved)
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, jaxpr: Jaxpr,
-              consts: Sequence[Array], **windows: object) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, jaxpr: ClosedJaxpr,
+              consts: Sequence[Array], **windows: Unpack[WindowParams]) -> Any:
         n = len(args) // 2
         if any(d is not None for d in dims[n:]):
             outs, out_dims = batch_flat(lambda *zs: _reduce_window_by_doubling(jaxpr, zs, consts=consts, **windows), axis,
                                         args, dims)
             return tuple(outs), tuple(out_dims)
         xs = [array_ops.to_axis(x, d, axis.size, 0) for x, d in zip(args[:n], dims[:n], strict=True)]
-        outs = self.call(*xs, *args[n:], jaxpr=jaxpr, consts=consts, **Windows(**windows).at(0)._asdict())
-        return outs, (0,) * n
+        reduced = self.call(*xs, *args[n:], jaxpr=jaxpr, consts=consts, **Windows(**windows).at(0)._asdict())
+        return reduced, (0,) * n
 
     def padded(self, sizes: Sizes, args: Sequence[Array], avals: Sequence[ShapedArray],
                outs: Sequence[Array], *, jaxpr: ClosedJaxpr, consts: Sequence[Array],
-               **windows: object) -> Any:
+               **windows: Unpack[WindowParams]) -> Any:
         n, w = len(args) // 2, Windows(**windows)
         lows = [low for low, _ in w.padding]
         # As XLA pads: with the initial value.
@@ -220,8 +222,8 @@ class ReduceWindow(Primitive):
                          **padded_windows(sizes, avals[0].shape, outs[0].shape, windows))
 
 
-def _reduce_window_by_doubling(jaxpr: Jaxpr, operands: Sequence[Any], *,
-                               consts: Sequence[Array], **windows: object) -> list[Any]:
+def _reduce_window_by_doubling(jaxpr: ClosedJaxpr, operands: Sequence[Any], *,
+                               consts: Sequence[Array], **windows: Unpack[WindowParams]) -> list[Any]:
     n = len(operands) // 2
 
     def combine(a: Any, b: Any) -> Any:
@@ -242,7 +244,7 @@ class SelectAndGatherAdd(Primitive):
     name = "select_and_gather_add"
     cost = Cost(moves=_visited)
 
-    def types(self, values: ShapedArray, x: ShapedArray, *, select_prim: object, **windows: object) -> Any:
+    def types(self, values: ShapedArray, x: ShapedArray, *, select_prim: object, **windows: Unpack[WindowParams]) -> Any:
         w = Windows(**windows)
         w.check(x)
         if values.shape != x.shape:
@@ -251,7 +253,7 @@ class SelectAndGatherAdd(Primitive):
 
     shard = partition.aligned
 
-    def lower(self, ctx: Context, values: Value, x: Value, *, select_prim: Primitive, **windows: object) -> Any:
+    def lower(self, ctx: Context, values: Value, x: Value, *, select_prim: Primitive, **windows: Unpack[WindowParams]) -> Any:
         inits = [ctx.constant(_worst(select_prim, x.dtype), x.dtype), ctx.constant(0, values.dtype)]
         w, direction = Windows(**windows), _direction(select_prim)
         (aval,) = ctx.avals_out
@@ -277,7 +279,8 @@ class SelectAndGatherAdd(Primitive):
         return select_and_scatter_add_p.call(*cts, x, select_prim=select_prim, window_dimensions=window_dimensions,
                                              window_strides=window_strides, padding=padding)[0], None
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, select_prim: Primitive, **windows: object) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, select_prim: Primitive,
+              **windows: Unpack[WindowParams]) -> Any:
         both = [array_ops.to_axis(z, d, axis.size, 0) for z, d in zip(args, dims, strict=True)]
         return self.call(*both, select_prim=select_prim, **Windows(**windows).at(0)._asdict()), (0,)
 
@@ -298,7 +301,7 @@ class SelectAndScatterAdd(Primitive):
     name = "select_and_scatter_add"
     cost = Cost(moves=lambda source, x, *, select_prim, **windows: _undilated(**windows).visited(x.shape))
 
-    def types(self, source: Aval, x: ShapedArray, *, select_prim: object, **windows: object) -> Any:
+    def types(self, source: Aval, x: ShapedArray, *, select_prim: object, **windows: Unpack[PlainWindowParams]) -> Any:
         w = _undilated(**windows)
         w.check(x)
         if source.shape != w.out_shape(x.shape):
@@ -309,7 +312,7 @@ class SelectAndScatterAdd(Primitive):
     def shard(self, source: ShapedArray, x: ShapedArray, **params: object) -> Any:
         return Labels([every(source), every(x)], [every(x)])
 
-    def lower(self, ctx: Context, source: Value, x: Value, *, select_prim: Primitive, **windows: object) -> Any:
+    def lower(self, ctx: Context, source: Value, x: Value, *, select_prim: Primitive, **windows: Unpack[PlainWindowParams]) -> Any:
         w, direction = _undilated(**windows), _direction(select_prim)
         (aval,) = ctx.avals_out
         # Padding must never be preferred, so it is written out; the operation's own is of zeros.
@@ -323,7 +326,7 @@ class SelectAndScatterAdd(Primitive):
                                      scalar_body(ctx, "add"), window=w.window_dimensions, strides=w.window_strides,
                                      padding=((0, 0),) * len(shape), aval=ShapedArray(shape, source.dtype))
         crop = [tuple(-n for n in edge) for edge in (low, high)]
-        return (hlo.pad(ctx, out, init, *crop, zeros, aval.strengthen()),)
+        return (hlo.pad(ctx, out, init, crop[0], crop[1], zeros, aval.strengthen()),)
 
     def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
         outs = self.call(*primals, **params)
@@ -331,10 +334,11 @@ class SelectAndScatterAdd(Primitive):
         return outs, ((typeof(outs[0]).zero,) if type(t) is Zero else self.call(t, primals[1], **params))
 
     def transpose(self, cts: Sequence[Array | Zero], source: ArrayLike, x: Array, *,
-                  select_prim: Primitive, **windows: object) -> Any:
+                  select_prim: Primitive, **windows: Unpack[PlainWindowParams]) -> Any:
         return select_and_gather_add_p.call(*cts, x, select_prim=select_prim, **_undilated(**windows)._asdict())[0], None
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, select_prim: object, **windows: object) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, select_prim: object,
+              **windows: Unpack[PlainWindowParams]) -> Any:
         both = [array_ops.to_axis(z, d, axis.size, 0) for z, d in zip(args, dims, strict=True)]
         w = _undilated(**windows).at(0)
         return self.call(*both, select_prim=select_prim, window_dimensions=w.window_dimensions,
@@ -380,7 +384,7 @@ class SelectAndScatter(Primitive):
         return self.call(*args, **params)
 
 
-def _undilated(window_dimensions: Any, window_strides: Sequence[int], padding: Any) -> Windows:
+def _undilated(window_dimensions: Any, window_strides: Any, padding: Any) -> Windows:
     ones = (1,) * len(window_dimensions)
     return Windows(window_dimensions, window_strides, padding, ones, ones)
 

@@ -291,7 +291,7 @@ def reordered(closed: ClosedJaxpr, ins: Sequence[int], outs: Sequence[int]) -> C
         jaxpr = closed.jaxpr
         return ClosedJaxpr(jaxpr.replace(invars=[jaxpr.invars[i] for i in ins], outvars=[jaxpr.outvars[i] for i in outs]))
 
-    return closed.kept(("order", ins, outs), make)  # type: ignore[no-any-return]
+    return closed.kept(("order", ins, outs), make)
 
 
 def without_dead(jaxpr: Jaxpr) -> Jaxpr:
@@ -387,7 +387,7 @@ def check_pred(pred: ArrayLike) -> None:
         raise TypeError(f"Pred type must be either boolean or number, got {aval.str_short()}.")
 
 
-def as_index(pred: Array) -> Any:
+def as_index(pred: Any) -> Any:
     dtype = typeof(pred).dtype
     if dtype != np.bool_:
         pred = _arithmetic.ne(pred, np.asarray(0, dtype))

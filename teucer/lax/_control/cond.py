@@ -50,7 +50,7 @@ from teucer.lax._control.bodies import (
 )
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Array, ArrayLike, Arrays, Avals, Axes, Dims, Params, Tangents
+    from teucer._core.typing import Array, ArrayLike, Arrays, Atom, Avals, Axes, Dims, Params, Tangents
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._lower.value import Value
@@ -91,7 +91,7 @@ class Cond(Primitive):
         given = taken_apart(operands[1:], avals[1:])
         return found[0].raised(self._bind(operands[0], given.low, [low.jaxpr for low in found], params), operands[1:])
 
-    def evaluate(self, *args: Array, **params: object) -> Any:
+    def evaluate(self, *args: Array, **params: Any) -> Any:
         return run(self, args, params, params["branches"][0])
 
     def lower(self, ctx: Context, index: Value, *values: Value, branches: Sequence[ClosedJaxpr],
@@ -126,7 +126,7 @@ class Cond(Primitive):
         joined, consts = _hoisted(branches)
         return self.call(index, *consts, *operands, branches=joined, **params)
 
-    def partial_eval(self, trace: PartialTrace, args: Arrays, params: Params) -> Any:
+    def partial_eval(self, trace: PartialTrace, args: tuple[Array, ...], params: Params) -> Any:
         index, *operands = args
         if trace.is_unknown(index):
             return trace.record(self, args, params)
@@ -147,14 +147,15 @@ class Cond(Primitive):
         known = iter(known_outs)
         return tuple(next(staged) if u else next(known) for u in outs_unknown)
 
-    def transpose(self, cts: Tangents, index: object, *operands: Array, branches: Sequence[ClosedJaxpr], **params: object) -> Any:
+    def transpose(self, cts: Tangents, index: object, *operands: Array | Undefined,
+                  branches: Sequence[ClosedJaxpr], **params: object) -> Any:
         linear = [type(x) is Undefined for x in operands]
         given = [type(ct) is not Zero for ct in cts]
         pairs = [transpose_jaxpr(b, linear, given) for b in branches]
         nonzero = _union(nz for _, nz in pairs)
         ct_avals = [a.cotangent_aval() for a, lin in zip(branches[0].in_avals, linear, strict=True) if lin]
         transposed = [_instantiated(t, nz, nonzero, ct_avals) for t, nz in pairs]
-        values = [x for x, lin in zip(operands, linear, strict=True) if not lin]
+        values: list[Any] = [x for x, lin in zip(operands, linear, strict=True) if not lin]
         values += [ct for ct in cts if type(ct) is not Zero]
         outs = iter(self._bind(index, values, transposed, params))
         found = iter([next(outs) if nz else None for nz in nonzero])
@@ -172,10 +173,10 @@ class Cond(Primitive):
         outs = self._bind(index, operands, [batch_jaxpr(b, axis, batched, out_batched)[0] for b in branches], params)
         return outs, tuple(0 if b else None for b in out_batched)
 
-    def uses_axis(self, name: object, params: Params) -> bool:
+    def uses_axis(self, name: str, params: Params) -> bool:
         return jaxprs_use_axis(params["branches"], name)
 
-    def inlined(self, operands: Arrays, params: Params) -> Any:
+    def inlined(self, operands: Sequence[Atom], params: Params) -> Any:
         index, *rest = operands
         return (params["branches"][int(index.val)], rest) if type(index) is Literal else None
 
@@ -315,7 +316,7 @@ def _instantiated(transposed: ClosedJaxpr, nonzero: Sequence[bool], wanted: Sequ
         outs = iter(transposed(*args))
         return [next(outs) if nz else array_ops.zeros(a) for a, nz, w in zip(avals, nonzero, wanted, strict=True) if w]
 
-    return transposed.kept(("instantiated", tuple(wanted)),  # type: ignore[no-any-return]
+    return transposed.kept(("instantiated", tuple(wanted)),
                 lambda: stage_jaxpr(full, transposed.in_avals, transposed.jaxpr.debug_info))
 
 
@@ -356,7 +357,7 @@ _ABSENT = object()
 
 
 @tracebacks.api_boundary
-def cond(pred: Any, true_fun: Callable, false_fun: Callable, *operands: Any, operand: Any = _ABSENT) -> Any:
+def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any, operand: Any = _ABSENT) -> Any:
     """true_fun(*operands) if pred, else false_fun(*operands), decided while the program runs.
 
     pred: a boolean scalar, or a real number, which is compared with zero. Both functions are traced once, and only the chosen
@@ -479,5 +480,5 @@ def _closed_branch(body: Body, places: tuple[int, ...], avals: tuple[ShapedArray
         return [array_ops.vary(y, a.vma) for y, a in zip(outs, out_avals, strict=True)]
 
     others = jaxpr.in_avals[len(places):] if operands is None else operands
-    return jaxpr.kept(("branch", places, avals, out_avals, operands),  # type: ignore[no-any-return]
+    return jaxpr.kept(("branch", places, avals, out_avals, operands),
                 lambda: stage_jaxpr(branch, [*avals, *others], jaxpr.jaxpr.debug_info))

@@ -130,7 +130,7 @@ def _scan_references(call: Callable[..., Any], init: Any, xs: Sequence[Any], xs_
     return run_scan(step, init, (_shapes.iota(np.dtype(np.int32), n), *arrays), n, reverse, unroll, what)
 
 
-def bind_scan(operands: tuple[Sequence[Array], Sequence[Array], Sequence[Array]],
+def bind_scan(operands: tuple[Sequence[Array], Sequence[ArrayLike], Sequence[Array]],
               jaxpr: ClosedJaxpr, **params: object) -> list[Any]:
     """Bind scan_p on (consts, carry, xs). What the body passes on is not looped: a carry that it returns as it is becomes
     a constant, and ys that are xs are not copied."""
@@ -209,7 +209,7 @@ def _check_pair(f: Callable[..., object], body: Body) -> None:
                         "  Return (carry, y); y may be None.")
 
 
-def _python_scan(f: Callable[..., object], init: ArrayLike, flat_xs: Sequence[Any], xs_tree: Any,
+def _python_scan(f: Callable[[Any, Any], Any], init: ArrayLike, flat_xs: Sequence[Any], xs_tree: Any,
                  length: int, reverse: bool) -> tuple[Any, Any]:
     """scan as a Python loop, under disable_jit."""
     if length == 0:
@@ -232,7 +232,7 @@ def _stack(ys: Sequence[Any]) -> Any:
 
 
 @tracebacks.api_boundary
-def fori_loop(lower: bool, upper: bool, body_fun: Callable[[Any, Any], Any], init_val: Any, *,
+def fori_loop(lower: ArrayLike, upper: ArrayLike, body_fun: Callable[[Any, Any], Any], init_val: Any, *,
               unroll: int | bool | None = None) -> Any:
     """val = body_fun(i, val) for i = lower, lower + 1, ..., upper - 1.
 
@@ -277,7 +277,7 @@ def fori_loop(lower: bool, upper: bool, body_fun: Callable[[Any, Any], Any], ini
     return pytrees.tree_unflatten(tree, outs[1:])
 
 
-def _matched_bounds(lower: bool, upper: bool) -> tuple[Any, Any]:
+def _matched_bounds(lower: ArrayLike, upper: ArrayLike) -> tuple[Any, Any]:
     """The bounds in one dtype: a weakly typed integer takes the dtype of the other.
 
     Raises TypeError if they are not scalars, or of different dtypes.
@@ -297,7 +297,7 @@ def _matched_bounds(lower: bool, upper: bool) -> tuple[Any, Any]:
                  for x in (lower, upper))
 
 
-def _known_bounds(lower: bool, upper: bool) -> tuple[int, int] | None:
+def _known_bounds(lower: Any, upper: Any) -> tuple[int, int] | None:
     """The bounds as integers, if they are known, and integers.
 
     Raises OverflowError if they do not fit the counter, an integer of default width.
@@ -316,7 +316,7 @@ def _counting(jaxpr: ClosedJaxpr, n_consts: int) -> ClosedJaxpr:
         i = args[n_consts]
         return [_arithmetic.add(i, scalar_like(i, 1)), *jaxpr(*args)]
 
-    return jaxpr.kept("counting", lambda: stage_jaxpr(step, jaxpr.in_avals, jaxpr.jaxpr.debug_info))  # type: ignore[no-any-return]
+    return jaxpr.kept("counting", lambda: stage_jaxpr(step, jaxpr.in_avals, jaxpr.jaxpr.debug_info))
 
 
 def _below(carry: Array) -> Any:

@@ -221,7 +221,7 @@ class OptimizationBarrier(Primitive):
     def batch(self, axis: Axis, args: Sequence[Array], dims: Dims) -> Any:
         return self.call(*args), dims
 
-    def _moving(self, xs: Sequence[Array]) -> tuple[Any, ...]:
+    def _moving(self, xs: Sequence[Array | Zero]) -> tuple[Any, ...]:
         outs = iter(self.call(*(x for x in xs if type(x) is not Zero)))
         return tuple(x if type(x) is Zero else next(outs) for x in xs)
 

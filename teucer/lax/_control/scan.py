@@ -39,6 +39,7 @@ from teucer.lax._control.bodies import (
 from teucer.lax._control.while_loop import while_p
 
 if TYPE_CHECKING:
+    from teucer._core.high_types import AvalQDD
     from teucer._core.primitive import Axis
     from teucer._core.types import ShapedArray
     from teucer._core.typing import Array, Dims, Params
@@ -106,7 +107,7 @@ class Scan(Primitive):
                          **params)
         return outs[k:], dict(zip(found.changed, outs[:k], strict=True))
 
-    def on_low(self, operands: Sequence[object], avals: Sequence[ShapedArray], *,
+    def on_low(self, operands: Sequence[object], avals: Sequence[AvalQDD], *,
                jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, length: int,
                **params: object) -> Any:
         """Of what is constant, that which changes is in references; types of xs and ys are those of all elements together."""
@@ -120,10 +121,10 @@ class Scan(Primitive):
         put_back(operands, avals, refs)
         return low._replace(outs=types).raised(outs, operands)
 
-    def evaluate(self, *args: Array, **params: object) -> Any:
+    def evaluate(self, *args: Array, **params: Any) -> Any:
         return run(self, args, params, params["jaxpr"])
 
-    def lower(self, ctx: Context, *values: object, **params: object) -> Any:
+    def lower(self, ctx: Context, *values: object, **params: Any) -> Any:
         return _control_scan_lowering.lower_scan(ctx, values, **params)
 
     def jvp(self, primals: Sequence[Array], tangents: Sequence[object], *, jaxpr: ClosedJaxpr,
@@ -150,6 +151,7 @@ class Scan(Primitive):
 
     def partial_eval(self, trace: PartialTrace, args: Sequence[Array], params: Params) -> Any:
         cut = _cut(params, tuple(trace.is_unknown(x) for x in args))
+        assert trace.parent is not None
         with using(trace.parent):
             known_outs, operands = _run_known(cut, args, params)
         num_consts, num_carry = cut.n_staged
@@ -159,7 +161,7 @@ class Scan(Primitive):
         return tuple(next(staged) if u else next(known) for u in cut.unknown_outs)
 
     def transpose(self, cts: Sequence[Array | Zero], *args: Array | Undefined, jaxpr: ClosedJaxpr,
-                  num_consts: int, num_carry: int, reverse: bool, **params: object) -> Any:
+                  num_consts: int, num_carry: int, reverse: bool, **params: Any) -> Any:
         params = {**params, "reverse": reverse}
         whole = {**params, "jaxpr": jaxpr, "num_consts": num_consts, "num_carry": num_carry}
         cut = _cut(whole, tuple(type(x) is Undefined for x in args))
@@ -194,7 +196,7 @@ class Scan(Primitive):
                          num_carry=num_carry, **params)
         return outs, tuple(int(i >= num_carry) if b else None for i, b in enumerate(out_batched))
 
-    def uses_axis(self, name: object, params: Params) -> bool:
+    def uses_axis(self, name: str, params: Params) -> bool:
         return jaxprs_use_axis((params["jaxpr"],), name)
 
     def forward(self, eqn: Eqn) -> Any:
@@ -202,7 +204,7 @@ class Scan(Primitive):
         closed, m, n = eqn.params["jaxpr"], eqn.params["num_consts"], eqn.params["num_carry"]
         sources = unchanged(closed.jaxpr)
         fixed = [i for i in range(n) if sources[i] == m + i and eqn.invars[m + i].aval is eqn.outvars[i].aval]
-        atoms = [eqn.invars[s] if i in fixed or (i >= n and isinstance(s, int) and s >= m + n) else None
+        atoms = [eqn.invars[s] if isinstance(s, int) and (i in fixed or (i >= n and s >= m + n)) else None
                  for i, s in enumerate(sources)]
         if not fixed:
             return eqn, atoms
@@ -280,7 +282,7 @@ def _interleaved(offset: int, moving: Sequence[bool], sizes: Sequence[int]) -> l
 def _cut(params: Params, unknown: tuple[bool, ...]) -> SplitScan:
     """Cut a scan, given which operands are unknown; a carry that unknown values flow into becomes unknown."""
     jaxpr, num_consts, num_carry = params["jaxpr"], params["num_consts"], params["num_carry"]
-    return jaxpr.kept(("cut", unknown, num_consts, num_carry),  # type: ignore[no-any-return]
+    return jaxpr.kept(("cut", unknown, num_consts, num_carry),
                 lambda: _make_cut(jaxpr, num_consts, num_carry, list(unknown)))
 
 
@@ -351,7 +353,7 @@ def _order_staged(jaxpr: ClosedJaxpr, split: Any, counts: tuple[int, int], unkno
                         sources=tuple(sources[i] for i in order))
 
 
-def _run_known(cut: SplitScan, args: Sequence[Array], params: Params) -> tuple[Sequence[Any], list[Any]]:
+def _run_known(cut: SplitScan, args: Sequence[Array | Undefined], params: Params) -> tuple[Sequence[Any], list[Any]]:
     """Run the known part of a scan: its known results, and the operands of the staged part."""
     known_args = [x for x, u in zip(args, cut.unknown, strict=True) if not u]
     num_consts, num_carry = cut.n_known
@@ -370,7 +372,7 @@ def _run_known(cut: SplitScan, args: Sequence[Array], params: Params) -> tuple[S
 # --- Transposition ---------------------------------------------------------------------------------------------------
 
 
-def _transpose_linear(cts: Sequence[Array | Zero], args: Sequence[Array], *, jaxpr: ClosedJaxpr,
+def _transpose_linear(cts: Sequence[Array | Zero], args: Sequence[Array | Undefined], *, jaxpr: ClosedJaxpr,
                       num_consts: int, num_carry: int, reverse: bool, **params: object) -> Any:
     """Transpose a scan whose whole carry is linear: a scan backwards, that carries the cotangents of consts and carry."""
     is_linear = [type(x) is Undefined for x in args]
@@ -412,7 +414,7 @@ class Backwards(NamedTuple):
 def _transposed_body(jaxpr: ClosedJaxpr, lin_consts: tuple[bool, ...], lin_xs: tuple[bool, ...], num_carry: int,
                      ct_carry: tuple[bool, ...], ct_ys: tuple[bool, ...]) -> Backwards:
     key = ("transposed scan", lin_consts, lin_xs, num_carry, ct_carry, ct_ys)
-    return jaxpr.kept(key,  # type: ignore[no-any-return]
+    return jaxpr.kept(key,
                 lambda: _make_transposed_body(jaxpr, lin_consts, lin_xs, num_carry, list(ct_carry), list(ct_ys)))
 
 

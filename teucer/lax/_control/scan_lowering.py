@@ -59,7 +59,7 @@ def lower_scan(ctx: Context, values: Sequence[object], *, jaxpr: ClosedJaxpr, le
     xs = [_resized(ctx, x, length, room) for x in xs]
     buffers = [_zeros(ctx, unmapped_aval(a, 0, room)) for a in y_avals]
 
-    def step(index: object, carry: Sequence[object], buffers: Sequence[object]) -> tuple[list[Any], list[Any]]:
+    def step(index: Value, carry: Sequence[Value], buffers: Sequence[Value]) -> tuple[list[Any], list[Any]]:
         new, ys = apply(carry, [_element(ctx, x, index) for x in xs])
         return new, [_written(ctx, buffer, y, index) for buffer, y in zip(buffers, ys, strict=True)]
 
@@ -150,7 +150,7 @@ def _zeros(ctx: Context, aval: ShapedArray) -> Any:
 
 def _element(ctx: Context, x: Value, index: Any) -> Any:
     """x[index]."""
-    def part(x: Array, index: Any) -> tuple[Any]:
+    def part(x: Value, index: Any) -> tuple[Any]:
         whole = _physical(x)
         return (_as_element(ctx, x, hlo.dynamic_slice(ctx, whole, _starts(ctx, index, whole), (1, *whole.shape[1:]))),)
 
@@ -163,7 +163,7 @@ def _starts(ctx: Context, index: Any, whole: Any) -> list[Any]:
 
 def _fixed_element(ctx: Context, x: Value, i: int) -> Any:
     """x[i] for a known i."""
-    def part(x: Array) -> tuple[Any]:
+    def part(x: Value) -> tuple[Any]:
         whole = _physical(x)
         n = len(whole.shape) - 1
         return (_as_element(ctx, x, hlo.slice(ctx, whole, (i, *[0] * n), (i + 1, *whole.shape[1:]), (1,) * (n + 1))),)

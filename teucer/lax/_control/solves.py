@@ -69,7 +69,7 @@ class LinearSolve(Primitive):
     def effects(self, *avals: ShapedArray, jaxprs: SolveParts, **params: object) -> Any:
         return jaxprs.solve.effects
 
-    def evaluate(self, *args: Any, **params: object) -> Any:
+    def evaluate(self, *args: Any, **params: Any) -> Any:
         return run(self, args, params, params["jaxprs"].solve)
 
     def lower(self, ctx: Context, *values: Value, const_lengths: SolveParts, jaxprs: SolveParts) -> Any:
@@ -292,7 +292,7 @@ def custom_root(f: Callable[[Any], Any], initial_guess: Any, solve: Callable[...
     def root(consts: Any, solve_consts: Any, guess: Any) -> Any:
         return tuple(of_solution(*solve_consts, *guess))
 
-    def root_jvp(primals: Sequence[Array], tangents: Sequence[Array | Zero]) -> Any:
+    def root_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
         outs = derived(*primals)
         x = outs[:n]
         x_dot = _root_tangent(of_equation, primals[0], tangents[0], x, tree, tangent_solve)

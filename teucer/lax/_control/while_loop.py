@@ -46,6 +46,7 @@ from teucer.lax._control.bodies import (
 )
 
 if TYPE_CHECKING:
+    from teucer._core.high_types import AvalQDD
     from teucer._core.primitive import Axis
     from teucer._core.typing import Array, Dims, Params
     from teucer._dynamic.padding import Sizes
@@ -80,7 +81,7 @@ class While(Primitive):
         return (at_operands(cond_jaxpr.effects, cond_jaxpr.jaxpr.invars)
                 | at_operands(body_jaxpr.effects, body_jaxpr.jaxpr.invars, cond_nconsts))
 
-    def on_values(self, operands: Sequence[Array], groups: Sequence[int | None], *, cond_jaxpr: ClosedJaxpr,
+    def on_values(self, operands: Sequence[Array], groups: tuple[int | None, ...], *, cond_jaxpr: ClosedJaxpr,
                   body_jaxpr: ClosedJaxpr, cond_nconsts: int, body_nconsts: int) -> Any:
         """An array that the body changes is carried; the condition reads it there."""
         m = cond_nconsts
@@ -89,7 +90,7 @@ class While(Primitive):
         cond = discharged(cond_jaxpr, groups[:m] + groups[m + body_nconsts:]).jaxpr
         fixed = [[i for i in places if groups[i] is None or groups[i] not in changed]
                  for places in (range(m), range(m, m + body_nconsts))]
-        at = {g: i for i, g in enumerate(changed)}
+        at: dict[int | None, int] = {g: i for i, g in enumerate(changed)}
 
         def rearranged(inner: ClosedJaxpr, own: Sequence[int], places: Sequence[int], carried_last: bool) -> ClosedJaxpr:
             def call(*args: Array) -> list[Any]:
@@ -109,7 +110,7 @@ class While(Primitive):
                          cond_nconsts=len(cond_extra) + len(fixed[0]), body_nconsts=len(body_extra) + len(fixed[1]))
         return outs[k:], dict(zip(changed, outs[:k], strict=True))
 
-    def on_low(self, operands: Sequence[object], avals: Sequence[ShapedArray], *,
+    def on_low(self, operands: Sequence[object], avals: Sequence[AvalQDD], *,
                cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, cond_nconsts: int,
                body_nconsts: int) -> Any:
         """Of what is constant, that which changes is in references, which condition and body share."""
@@ -125,7 +126,7 @@ class While(Primitive):
         put_back(operands, avals, refs)
         return low.raised(outs, operands)
 
-    def evaluate(self, *args: Array, **params: object) -> Any:
+    def evaluate(self, *args: Array, **params: Any) -> Any:
         return run(self, args, params, params["body_jaxpr"])
 
     def lower(self, ctx: Context, *values: object, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, cond_nconsts: int,
@@ -177,7 +178,7 @@ class While(Primitive):
                          cond_jaxpr=cond, body_jaxpr=body, cond_nconsts=cond_nconsts, body_nconsts=h + n_consts + n_dots)
         return split_tangents(outs, moving)
 
-    def partial_eval(self, trace: PartialTrace, args: Sequence[Array], params: Params) -> Any:
+    def partial_eval(self, trace: PartialTrace, args: tuple[Array, ...], params: Params) -> Any:
         """Run the part of the carry that is known, if the condition depends on that alone; record the whole for the rest."""
         cond_nconsts, body_nconsts = params["cond_nconsts"], params["body_nconsts"]
         cond_unknown, consts_unknown, carry_unknown = split_list([trace.is_unknown(x) for x in args], cond_nconsts, body_nconsts)
@@ -242,7 +243,7 @@ class While(Primitive):
                          cond_nconsts=len(cond_consts), body_nconsts=len(body_consts))[:len(carry)]
         return outs, tuple(0 if b else None for b in batched)
 
-    def uses_axis(self, name: object, params: Params) -> bool:
+    def uses_axis(self, name: str, params: Params) -> bool:
         return jaxprs_use_axis((params["cond_jaxpr"], params["body_jaxpr"]), name)
 
     def forward(self, eqn: Eqn) -> Any:
@@ -293,7 +294,7 @@ def _ignoring(cond: ClosedJaxpr, extra: Sequence[Any]) -> ClosedJaxpr:
     """The condition on a carry with more components, which it does not look at."""
     if not extra:
         return cond
-    return cond.kept(("ignoring", tuple(extra)),  # type: ignore[no-any-return]
+    return cond.kept(("ignoring", tuple(extra)),
                 lambda: stage_jaxpr(lambda *xs: cond(*xs[:len(cond.in_avals)]), [*cond.in_avals, *extra]))
 
 

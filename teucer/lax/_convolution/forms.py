@@ -72,7 +72,7 @@ def conv_transpose(lhs: Array, rhs: Array, strides: Sequence[int], padding: Any,
 
 
 def conv_general_dilated_patches(lhs: ArrayLike, filter_shape: Sequence[int],
-                                 window_strides: Sequence[int], padding: object,
+                                 window_strides: Sequence[int], padding: str | Sequence[tuple[int, int]],
                                  lhs_dilation: Sequence[int] | None = None,
                                  rhs_dilation: Sequence[int] | None = None,
                                  dimension_numbers: object = None, precision: object = None,
@@ -105,7 +105,7 @@ def conv_general_dilated_patches(lhs: ArrayLike, filter_shape: Sequence[int],
 
 
 def conv_general_dilated_local(lhs: ArrayLike, rhs: ArrayLike, window_strides: Sequence[int],
-                               padding: object, filter_shape: Sequence[int],
+                               padding: str | Sequence[tuple[int, int]], filter_shape: Sequence[int],
                                lhs_dilation: Sequence[int] | None = None,
                                rhs_dilation: Sequence[int] | None = None,
                                dimension_numbers: object = None, precision: object = None) -> Array:

@@ -36,7 +36,7 @@ from teucer.lax._window_shapes import moved_by_padding
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
-    from teucer._core.typing import ArrayLike, Aval, Dims, DType, Size
+    from teucer._core.typing import ArrayLike, Aval, Dims, Size
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._lower.value import Value
@@ -95,7 +95,8 @@ class ConvGeneralDilated(Primitive):
         left = dict(zip(lhs_spec, ("batch" if batch_group_count == 1 else None, "feature" if plain else None, *space), strict=True))
         right = dict(zip(rhs_spec, ("out" if plain else None, "feature" if plain else None, *(None for _ in space)), strict=True))
         out = dict(zip(out_spec, ("batch", "out", *space), strict=True))
-        return Labels(*([tuple(labels[i] for i in range(lhs.ndim)) for labels in group] for group in ((left, right), (out,))))
+        ins, outs = ([tuple(labels[i] for i in range(lhs.ndim)) for labels in group] for group in ((left, right), (out,)))
+        return Labels(ins, outs)
 
     def lower(self, ctx: Context, lhs: Value, rhs: Value, *, precision: object, preferred_element_type: DTypeLike,
               out_sharding: object = None, **window: object) -> Any:
@@ -105,13 +106,13 @@ class ConvGeneralDilated(Primitive):
     def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
         return bilinear_jvp(self, primals, tangents, params)
 
-    def transpose(self, cts: Sequence[object], lhs: object, rhs: Array | Undefined, **params: object) -> Any:
+    def transpose(self, cts: Sequence[object], lhs: object, rhs: Array | Undefined, **params: Any) -> Any:
         (ct,) = cts
         if type(lhs) is Undefined:
             return _transpose_lhs(ct, lhs.aval, rhs, **params), None
         return None, _transpose_rhs(ct, lhs, rhs.aval, **params)
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, **params: object) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, **params: Any) -> Any:
         (lhs, rhs), (lhs_dim, rhs_dim) = args, dims
         if params["out_sharding"] is not None:
             raise NotImplementedError("vmap of conv_general_dilated with out_sharding is not implemented.\n  Lay the result out "
@@ -120,11 +121,12 @@ class ConvGeneralDilated(Primitive):
             return _batch_both(lhs, lhs_dim, rhs, rhs_dim, axis.size, **params)
         if lhs_dim is not None:
             return _batch_lhs(lhs, lhs_dim, rhs, axis.size, **params)
+        assert rhs_dim is not None
         return _batch_rhs(lhs, rhs, rhs_dim, axis.size, **params)
 
     def padded(self, sizes: Sizes, args: Sequence[Array], avals: Sequence[Aval], outs: Sequence[ShapedArray], *, padding: Any,
                dimension_numbers: Any, feature_group_count: int, batch_group_count: int,
-               **params: object) -> Any:
+               **params: Any) -> Any:
         (lhs, rhs), (lhs_aval, rhs_aval) = args, avals
         lhs_spec, rhs_spec, out_spec = dimension_numbers
         grouped = {lhs_spec[1], *(lhs_spec[:1] if batch_group_count > 1 else ())}, {*rhs_spec[:2]}
@@ -209,7 +211,7 @@ def _kind(dtype: DTypeLike) -> str:
     return next((name for name, kind in kinds if dtypes.issubdtype(dtype, kind)), "integral")
 
 
-def _result_dtype(dtype: DType | None, preferred: Any) -> Any:
+def _result_dtype(dtype: np.dtype[Any], preferred: Any) -> Any:
     if preferred is None or preferred == dtype:
         return dtype
     if (_kind(dtype), _kind(preferred)) not in _COMPATIBLE:
@@ -224,8 +226,8 @@ def _result_dtype(dtype: DType | None, preferred: Any) -> Any:
 
 # Transposition
 
-def _transpose_lhs(ct: Any, lhs: Any, rhs: Any, *, window_strides: Sequence[object], padding: Any,
-                   lhs_dilation: Sequence[object], rhs_dilation: Sequence[object], dimension_numbers: Any,
+def _transpose_lhs(ct: Any, lhs: Any, rhs: Any, *, window_strides: Sequence[int], padding: Any,
+                   lhs_dilation: Sequence[int], rhs_dilation: Sequence[int], dimension_numbers: Any,
                    feature_group_count: int, batch_group_count: int, **params: object) -> Any:
     """The cotangent of lhs: a convolution of ct with the reversed kernel, whose input and output features change places."""
     lhs_spec, rhs_spec, out_spec = dimension_numbers
@@ -248,8 +250,8 @@ def _transpose_lhs(ct: Any, lhs: Any, rhs: Any, *, window_strides: Sequence[obje
     return out if typeof(out).dtype == lhs.dtype else convert_element_type(out, lhs.dtype)
 
 
-def _transpose_rhs(ct: Any, lhs: Any, rhs: Any, *, window_strides: Sequence[object], padding: Any,
-                   lhs_dilation: Sequence[object], rhs_dilation: Sequence[object], dimension_numbers: Any,
+def _transpose_rhs(ct: Any, lhs: Any, rhs: Any, *, window_strides: Sequence[int], padding: Any,
+                   lhs_dilation: Sequence[int], rhs_dilation: Sequence[int], dimension_numbers: Any,
                    feature_group_count: int, batch_group_count: int, **params: object) -> Any:
     """The cotangent of rhs: a convolution of lhs with ct as its kernel, in which batch and features change places."""
     lhs_spec, rhs_spec, out_spec = dimension_numbers
@@ -361,7 +363,7 @@ def _split_onto(x: ArrayLike, source: int, groups: int, target: int) -> Any:
 
 # Public functions
 
-def conv_general_dilated(lhs: Array, rhs: Array, window_strides: Sequence[int], padding: str | Pads,
+def conv_general_dilated(lhs: ArrayLike, rhs: ArrayLike, window_strides: Sequence[int], padding: str | Pads,
                          lhs_dilation: Sequence[int] | None = None,
                          rhs_dilation: Sequence[int] | None = None, dimension_numbers: object = None,
                          feature_group_count: int = 1, batch_group_count: int = 1,

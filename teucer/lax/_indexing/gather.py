@@ -196,7 +196,7 @@ def _gather_updates(x: ArrayLike, indices: ArrayLike, updates_shape: object, par
                          indices_are_sorted=params["indices_are_sorted"], unique_indices=params["unique_indices"])[0]
 
 
-def _shape_of(x: ArrayLike) -> Any:
+def _shape_of(x: Array | Undefined) -> Any:
     return x.aval.shape if type(x) is Undefined else np.shape(x)
 
 
@@ -215,7 +215,7 @@ class LinearScatter(Scatter):
             return outs, (tx,)
         return outs, self.call(array_ops.instantiate(tx), indices, tu, **params)
 
-    def transpose(self, cts: Tangents, x: ArrayLike, indices: ArrayLike, updates: ArrayLike, **params: object) -> Any:
+    def transpose(self, cts: Arrays, x: Array | Undefined, indices: ArrayLike, updates: Array | Undefined, **params: object) -> Any:
         (ct,) = cts
         ct_updates = None
         if type(updates) is Undefined:
@@ -224,7 +224,7 @@ class LinearScatter(Scatter):
                 ct_updates = _elementwise.neg(ct_updates)
         return (ct if type(x) is Undefined else None), None, ct_updates
 
-    def lower(self, ctx: Context, x: Value, indices: Value, updates: Value, **params: object) -> Any:
+    def lower(self, ctx: Context, x: Value, indices: Value, updates: Value, **params: Any) -> Any:
         if x.dtype.kind != "c" or ctx.target.adds_complex:
             return super().lower(ctx, x, indices, updates, **params)
 
@@ -242,7 +242,7 @@ class ScatterReplace(Scatter):
 
     __slots__ = ()
 
-    def body(self, ctx: Context, update_jaxpr: ClosedJaxpr) -> Callable[..., Any]:
+    def body(self, ctx: Context, update_jaxpr: ClosedJaxpr | None) -> Callable[..., Any]:
         if update_jaxpr is None:
             return lambda old, new: (new,)
         return lambda old, new: ctx.inline(update_jaxpr, old, new)
@@ -266,7 +266,7 @@ class ScatterReplace(Scatter):
         placed = _elementwise.select(won, tu, _structure.full(shape, 0, typeof(tu).dtype))
         return outs, scatter_add_p.call(kept, indices, placed, **params)
 
-    def transpose(self, cts: Tangents, x: ArrayLike, indices: ArrayLike, updates: ArrayLike, **params: object) -> Any:
+    def transpose(self, cts: Arrays, x: Array | Undefined, indices: ArrayLike, updates: Array | Undefined, **params: object) -> Any:
         (ct,) = cts
         if not params["unique_indices"]:
             raise NotImplementedError("scatter transpose is only implemented where unique_indices=True\n"
@@ -300,7 +300,7 @@ class ScatterProduct(Scatter):
             total = array_ops.add_cotangents(total, _elementwise.mul(x, spread))
         return outs, (total,)
 
-    def transpose(self, cts: Tangents, x: ArrayLike, indices: ArrayLike, updates: ArrayLike, **params: object) -> Any:
+    def transpose(self, cts: Arrays, x: Array | Undefined, indices: ArrayLike, updates: Array | Undefined, **params: object) -> Any:
         (ct,) = cts
         if type(x) is Undefined and type(updates) is not Undefined:
             return self.call(ct, indices, updates, **params)[0], None, None

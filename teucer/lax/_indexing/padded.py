@@ -21,6 +21,7 @@ from teucer.lax._joining import concatenate
 from teucer.lax._reductions import reduce_and
 
 if TYPE_CHECKING:
+    from teucer._core.primitive import Primitive
     from teucer._core.types import ShapedArray
     from teucer._core.typing import Array, ArrayLike
     from teucer._dynamic.padding import Sizes
@@ -31,7 +32,7 @@ __all__ = ["bounds", "gather", "inside", "scatter", "wide"]
 _CLIP, _FILL = GatherScatterMode.CLIP, GatherScatterMode.FILL_OR_DROP
 
 
-def gather(self, sizes: Sizes, args: Sequence[Array], avals: Sequence[ShapedArray],
+def gather(self: Primitive, sizes: Sizes, args: Sequence[Array], avals: Sequence[ShapedArray],
            outs: Sequence[Array], *, dimension_numbers: Any, slice_sizes: Sequence[int], mode: object,
            unique_indices: object, indices_are_sorted: object, **params: object) -> Any:
     (x, indices), (aval, _) = args, avals
@@ -50,7 +51,7 @@ def gather(self, sizes: Sizes, args: Sequence[Array], avals: Sequence[ShapedArra
     return (out,)
 
 
-def scatter(self, sizes: Sizes, args: Sequence[Array], avals: Sequence[ShapedArray], outs: object,
+def scatter(self: Primitive, sizes: Sizes, args: Sequence[Array], avals: Sequence[ShapedArray], outs: object,
             *, dimension_numbers: Any, mode: Any, unique_indices: bool, indices_are_sorted: bool,
             **params: object) -> Any:
     (x, indices, updates), (aval, index_aval, update_aval) = args, avals

@@ -90,7 +90,7 @@ class Eigh(MatrixPrimitive):
                 ShapedArray((*batch, last - first), real_dtype(x.dtype)))
 
     def lower(self, ctx: Context, x: Value, *, lower: bool, sort_eigenvalues: bool, subset_by_index: Any,
-              algorithm: object) -> Any:
+              algorithm: EighImplementation | None) -> Any:
         _check_eigh(ctx, algorithm)
         _, values_aval = ctx.avals_out
         *batch, n, _ = x.shape
@@ -123,8 +123,8 @@ class Eigh(MatrixPrimitive):
 eigh_p = Eigh()
 
 
-def _check_eigh(ctx: Context, algorithm: object) -> None:
-    if not lacks(ctx, "eigh", algorithm):
+def _check_eigh(ctx: Context, algorithm: EighImplementation | None) -> None:
+    if algorithm is None or not lacks(ctx, "eigh", algorithm):
         return
     if algorithm is EighImplementation.QDWH:
         raise NotImplementedError(f"eigh: QDWH implementation is only supported on TPU, not on {ctx.platform.upper()}.\n"

@@ -17,8 +17,10 @@ from teucer._dimensions.dimensions import is_constant
 from teucer._lower import hlo
 
 if TYPE_CHECKING:
+    from enum import Enum
+
     from teucer._core.primitive import Axis
-    from teucer._core.typing import Array, Dims, DType, Params, Size
+    from teucer._core.typing import Array, Dims, Params, Size
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._lower.value import Value
@@ -99,7 +101,7 @@ def check_same_batch(name: str, *avals_and_ranks: tuple[Any, int]) -> None:
         raise ValueError(f"{name}: inputs differ in their batch dimensions.\n{shown}")
 
 
-def real_dtype(dtype: DType | None) -> Any:
+def real_dtype(dtype: np.dtype[Any]) -> Any:
     """The dtype of the parts of a complex dtype; a real one itself."""
     return np.dtype(np.finfo(dtype).dtype) if dtype.kind == "c" else dtype
 
@@ -129,7 +131,7 @@ def on_gpu(ctx: Context) -> bool:
     return bool(ctx.target.kernels.routines)
 
 
-def lacks(ctx: Context, op: str, algorithm: object) -> bool:
+def lacks(ctx: Context, op: str, algorithm: Enum | None) -> bool:
     """Whether the platform does not have an algorithm for a function that a user has chosen; None is any."""
     return algorithm is not None and algorithm.name in ctx.target.kernels.lacks.get(op, ())
 

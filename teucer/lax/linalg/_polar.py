@@ -70,7 +70,7 @@ def _step(x: Array, w: _Weights) -> Any:
     if w.c > 100:
         # With large weights by QR, which is stable there.
         m = typeof(x).shape[0]
-        q, _ = qr(concatenate([_scaled(x, math.sqrt(w.c)), _eye_of_columns(x)], 0), full_matrices=False)
+        q = qr(concatenate([_scaled(x, math.sqrt(w.c)), _eye_of_columns(x)], 0), full_matrices=False)[0]
         upper, lower = slice_in_dim(q, 0, m, axis=0), slice_in_dim(q, m, typeof(q).shape[0], axis=0)
         change = _scaled(matmul(upper, adjoint(lower)), (w.a - w.b / w.c) / math.sqrt(w.c))
     else:

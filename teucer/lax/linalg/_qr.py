@@ -167,7 +167,7 @@ class Qr(MatrixPrimitive):
         r = ShapedArray((*batch, k, n), x.dtype)
         return (q, r, ShapedArray((*batch, n), np.dtype(np.int32))) if pivoting else (q, r)
 
-    def lower(self, ctx: Context, x: Value, **params: object) -> Any:
+    def lower(self, ctx: Context, x: Value, **params: Any) -> Any:
         return ctx.trace(lambda x: _qr(x, **params), x)
 
     def jvp(self, primals: Sequence[Array], tangents: Sequence[object], *, full_matrices: bool, **params: object) -> Any:
@@ -229,7 +229,7 @@ def _completed(q: ArrayLike) -> Any:
     m, n = typeof(q).shape[-2:]
     w = sub(eye(q), q)
     top, bottom = slice_in_dim(w, 0, n, axis=rows), slice_in_dim(w, n, m, axis=rows)
-    inner, upper = qr(adjoint(top), full_matrices=False)
+    inner, upper = qr(adjoint(top), full_matrices=False)[:2]
     solved = triangular_solve(upper, matmul(adjoint(inner), adjoint(bottom)), left_side=True, lower=False)
     product = matmul(w, solved)
     above, below = slice_in_dim(product, 0, n, axis=rows), slice_in_dim(product, n, m, axis=rows)

@@ -120,6 +120,7 @@ class TriangularSolve(Primitive):
             return batch_leading(self, axis, args, dims, params)
         # One matrix, many right-hand sides: they become more columns (rows) of one.
         left = params["left_side"]
+        assert b_dim is not None
         b = array_ops.moveaxis(b, b_dim, 2 if left else 0)
         shape = typeof(b).shape
         flat = (shape[0], shape[1] * shape[2]) if left else (shape[0] * shape[1], shape[2])

@@ -34,7 +34,6 @@ from teucer.lax.linalg._lapack import (
 from teucer.lax.linalg._matrices import adjoint, columns, diagonal, eye, like, matmul, rows
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Size
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
@@ -67,7 +66,7 @@ class Svd(MatrixPrimitive):
     multiple_results = True
 
     def types(self, x: ShapedArray, *, full_matrices: bool, compute_uv: bool, subset_by_index: Any,
-              algorithm: object = None) -> Any:
+              algorithm: SvdAlgorithm | None = None) -> Any:
         check_rank("svd", (x, 2))
         check_inexact("svd", x)
         *batch, m, n = x.shape
@@ -84,7 +83,7 @@ class Svd(MatrixPrimitive):
                 ShapedArray((*batch, columns_of_v, n), x.dtype))
 
     def lower(self, ctx: Context, x: Value, *, full_matrices: bool, compute_uv: bool,
-              subset_by_index: Any, algorithm: object = None) -> Any:
+              subset_by_index: Any, algorithm: SvdAlgorithm | None = None) -> Any:
         _check_algorithm(ctx, algorithm)
         *batch, m, n = x.shape
         k = min_dim(m, n)
@@ -101,7 +100,7 @@ class Svd(MatrixPrimitive):
                      for value, at in zip(results, (ranked, ranked + 1, ranked), strict=False))
 
     def jvp(self, primals: Sequence[Array], tangents: Sequence[object], *, full_matrices: bool, compute_uv: bool,
-            subset_by_index: object, algorithm: object = None) -> Any:
+            subset_by_index: object, algorithm: SvdAlgorithm | None = None) -> Any:
         (x,), (t,) = primals, tangents
         m, n = typeof(x).shape[-2:]
         params = {"subset_by_index": subset_by_index, "algorithm": algorithm}
@@ -127,7 +126,7 @@ class Svd(MatrixPrimitive):
 svd_p = Svd()
 
 
-def _check_algorithm(ctx: Context, algorithm: object) -> None:
+def _check_algorithm(ctx: Context, algorithm: SvdAlgorithm | None) -> None:
     if not lacks(ctx, "svd", algorithm):
         return
     if algorithm in (SvdAlgorithm.JACOBI, SvdAlgorithm.POLAR):
@@ -151,7 +150,7 @@ def _avals(x: Any, k: int, u: Any, v: Any) -> list[Any]:
             ShapedArray((*batch, *v), x.dtype), info_of(batch)]
 
 
-def _by_lapack(ctx: Context, x: Value, k: int, full: bool, compute_uv: bool, algorithm: object) -> _Factors:
+def _by_lapack(ctx: Context, x: Value, k: int, full: bool, compute_uv: bool, algorithm: SvdAlgorithm | None) -> _Factors:
     *batch, m, n = x.shape
     u, vh = ((m, m), (n, n)) if full or not compute_uv else ((m, k), (k, n))
     mode = ("A" if full else "S") if compute_uv else "N"
@@ -159,7 +158,7 @@ def _by_lapack(ctx: Context, x: Value, k: int, full: bool, compute_uv: bool, alg
     return _Factors(*lapack(ctx, "svd", routine, len(batch), [x], _avals(x, k, u, vh), f"mode = {flag(mode)}", [(0, 0)])[1:])
 
 
-def _on_gpu(ctx: Context, x: Value, k: int, full: bool, compute_uv: bool, algorithm: object) -> _Factors:
+def _on_gpu(ctx: Context, x: Value, k: int, full: bool, compute_uv: bool, algorithm: SvdAlgorithm | None) -> _Factors:
     """By Jacobi rotations if the matrices are small, else by QR iteration, unless an algorithm is named."""
     *batch, m, n = x.shape
     if algorithm in (None, SvdAlgorithm.DEFAULT):
@@ -178,8 +177,8 @@ def _on_gpu(ctx: Context, x: Value, k: int, full: bool, compute_uv: bool, algori
     return _Factors(s, u, vh, info)
 
 
-def _on_gpu_by_bidiagonal(ctx: Context, x: Value, k: Size, full: bool, compute_uv: bool,
-                          algorithm: object) -> _Factors:
+def _on_gpu_by_bidiagonal(ctx: Context, x: Value, k: int, full: bool, compute_uv: bool,
+                          algorithm: SvdAlgorithm | None) -> _Factors:
     """By routines for tall matrices: a wide one is the transpose of such a one, read column by column instead of row by row.
 
     x^T = U S V^H is x = conj(V) S U^T, so that the results, read in the same way, change places and nothing else.
