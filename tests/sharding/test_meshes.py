@@ -8,6 +8,7 @@ import pytest
 
 import teucer as jax
 from teucer.experimental import mesh_utils
+from teucer.experimental.layout import Format, Layout
 from teucer.experimental.pjit import pjit
 from teucer.sharding import (
     AbstractMesh,
@@ -51,6 +52,27 @@ def test_representations(mesh):
     assert repr(NamedSharding(mesh, P("x", None))) == (
         "NamedSharding(mesh=Mesh('x': 4, 'y': 2, axis_types=(Auto, Auto)), spec=P('x', None), memory_kind=device)")
     assert repr(SingleDeviceSharding(jax.devices()[0])) == "SingleDeviceSharding(device=CpuDevice(id=0), memory_kind=device)"
+
+
+def test_shardings_over_an_abstract_mesh_are_over_the_mesh_in_force(mesh):
+    abstract, there = (NamedSharding(m, P("x")) for m in (mesh.abstract_mesh, mesh))
+    x = np.ones(8, np.float32)
+    with jax.set_mesh(mesh):
+        assert jax.device_put(x, abstract).sharding == there
+        assert jax.jit(lambda x: jax.device_put(x, abstract))(x).sharding == there
+        assert jax.jit(lambda x: x + 1, out_shardings=abstract)(x).sharding == there
+    with jax.set_mesh(jax.make_mesh((8,), ("x",))), pytest.raises(ValueError, match=r"no devices.*\n.*a mesh of this shape"):
+        jax.device_put(x, abstract)
+    assert there._addressable_device_assignment == tuple(mesh.devices.flat)
+
+
+@pytest.mark.parametrize("spec", [P("x"), P("x", None), P(None, None), P(None, "y")])
+def test_constrained_arrays_have_the_sharding_asked_for(mesh, spec):
+    where = NamedSharding(mesh, spec)
+    for asked, order in ((where, (0, 1)), (Format(Layout((1, 0)), where), (1, 0))):
+        out = jax.lax.with_sharding_constraint(np.ones((4, 4), np.float32), asked)
+        assert out.sharding == where
+        assert out.format.layout.major_to_minor == order
 
 
 @pytest.mark.parametrize("spec, text", [

@@ -158,7 +158,7 @@ def as_sharding(where: Any) -> Any:
         mesh = getattr(where, "mesh", None)
         if isinstance(mesh, meshes.AbstractMesh):
             raise ValueError(f"device_put: the sharding names no devices: {where}.\n  Give a NamedSharding over a "
-                             "jax.sharding.Mesh.")
+                             "jax.sharding.Mesh, or call within `jax.set_mesh` of a mesh of this shape.")
         return where
     inner = getattr(where, "sharding", None)
     if inner is not None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from teucer._arrays.arrays import ArrayImpl
 from teucer._arrays.formats import Format, Layout
+from teucer._arrays.transfer import put_array
 from teucer._base import tracebacks
 from teucer._core import partition
 from teucer._core.cost import STILL
@@ -127,7 +128,14 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     Array([1., 1.], dtype=float32)
     """
     leaves, places, tree = _leaves("with_sharding_constraint shardings", x, shardings)
-    return tree.unflatten([constrain(leaf, where) for leaf, where in zip(leaves, places, strict=True)])
+    return tree.unflatten([_named(constrain(leaf, where), where) for leaf, where in zip(leaves, places, strict=True)])
+
+
+def _named(x: Any, where: Any) -> Any:
+    """A concrete array with the very sharding that was asked for, where a program gave it one that is alike."""
+    where = where.sharding if isinstance(where, Format) else where
+    known = isinstance(x, ArrayImpl) and isinstance(where, NamedSharding) and isinstance(where.mesh, Mesh)
+    return put_array(x, where) if known and UNCONSTRAINED not in where.spec else x
 
 
 _NO_MESH = ("{} requires a non-empty mesh in context if you are passing `PartitionSpec`s to {}. You can define a context mesh via "
