@@ -206,7 +206,10 @@ def sharding(x: Any) -> Any:
 
 
 def _format(x: Any) -> formats.Format:
-    return formats.Format(formats.Layout.from_pjrt_layout(check_live(x)._pjrt_layout), x._sharding)
+    check_live(x)
+    if dtypes.is_string(x.dtype):  # of which the runtime does not say how they lie
+        return formats.Format(None, x._sharding)
+    return formats.Format(formats.Layout.from_pjrt_layout(x._pjrt_layout), x._sharding)
 
 
 _MEMBERS["format"] = property(_format, doc="How the array lies in memory, and over devices.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -52,12 +52,26 @@ def put(x: Any, device: Any, *, committed: bool | None = None, aval: ShapedArray
     if aval is None:
         aval = aval_of(x)
     target = backends.target_device() if device is None else device
+    _check_strings(aval, [target])
     value = host_value(x, aval)
     return xla.put(aval.carrier, shardings.single_device_sharding(target), [value], [target],
                    committed=device is not None if committed is None else committed)
 
 
 provided.fill(put=put)
+
+
+def _check_strings(aval: ShapedArray, devices: Sequence[Any]) -> None:
+    """Raise TypeError for strings on devices other than CPUs, ValueError for no strings."""
+    if not dtypes.is_string(aval.dtype):
+        return
+    if aval.size == 0:
+        raise ValueError("Arrays of strings have at least one element on a device; "
+                         f"got shape {aval.shape}.")
+    if any(d.platform != "cpu" for d in devices):
+        raise TypeError("String arrays can only be sharded to CPU devices. Received unsupported "
+                        f"device or sharding: {', '.join(map(str, devices))}\n"
+                        "  jax.device_put(x, jax.devices('cpu')[0]) puts them there.")
 
 
 def put_view(x: np.ndarray[Any, Any]) -> Any:
@@ -90,13 +104,15 @@ def put_array(x: Any, sharding: Any, *, committed: bool = True, copy: bool = Fal
         if here and same_cut(x.sharding, sharding, x.shape):
             moved = xla.copy_to_devices([x], [shardings.device_list(sharding)], [sharding], copy=copy)[0]
             return _same_place(moved, sharding, committed, False)
-        if x.sharding.num_devices == 1 and sharding.is_fully_replicated:
+        strings = dtypes.is_string(aval.dtype)
+        if x.sharding.num_devices == 1 and sharding.is_fully_replicated and not strings:
             own = [d for d in shardings.devices_of(sharding) if d.process_index == d.client.process_index()]
             return xla.put(aval.carrier, sharding, [x] * len(own), own, committed=committed)
         value = x._key_data() if dtypes.is_extended(aval.dtype) else to_numpy(x)
     else:
         value = host_value(x, aval)
     devices = shardings.devices_of(sharding)
+    _check_strings(aval, devices)
     if len(devices) == 1:
         return xla.put(aval.carrier, sharding, [value], devices, committed=committed)
     if not isinstance(x, ArrayImpl):
@@ -106,6 +122,7 @@ def put_array(x: Any, sharding: Any, *, committed: bool = True, copy: bool = Fal
 
 def from_parts(aval: ShapedArray, sharding: Any, part: Callable[[tuple[slice, ...]], Any], committed: bool = True) -> Any:
     """An array of host values: `part(index)` for each device of this process; equal indices are asked for once."""
+    _check_strings(aval, shardings.devices_of(sharding))
     found: dict[str, Any] = {}
     parts = []
     indices = sharding.addressable_devices_indices_map(aval.shape)
@@ -116,18 +133,20 @@ def from_parts(aval: ShapedArray, sharding: Any, part: Callable[[tuple[slice, ..
             value = np.asarray(part(index), order="C")
             found[key] = value.reshape(value.shape + beyond) if beyond else value
         parts.append(found[key])
-    if sharding._sums():
-        return _sum_of_parts(aval, sharding, dict(zip(indices, parts, strict=True)), committed)
+    if sharding._sums() or dtypes.is_string(aval.dtype):
+        return _one_by_one(aval, sharding, dict(zip(indices, parts, strict=True)), committed)
     return xla.put(aval.carrier, sharding, parts, list(indices), committed=committed)
 
 
-def _sum_of_parts(aval: ShapedArray, sharding: Any, values: dict[Any, Any], committed: bool) -> Any:
-    """An array whose parts are still to be summed: the first device has the value, the others nothing to add to it.
+def _one_by_one(aval: ShapedArray, sharding: Any, values: dict[Any, Any], committed: bool) -> Any:
+    """An array whose parts are put one by one: jaxlib takes devices with one index to hold the same.
 
-    Put one by one, since jaxlib takes devices with one index to hold the same.
+    Where parts are still to be summed the first device has the value, the others nothing to add to
+    it. Strings that several devices hold jaxlib would put on one of them.
     """
     parts = []
-    for device, more in zip(shardings.devices_of(sharding), sharding._sums(), strict=True):
+    devices = shardings.devices_of(sharding)
+    for device, more in zip(devices, sharding._sums() or (False,) * len(devices), strict=True):
         if device in values:
             value = np.zeros_like(values[device]) if more else values[device]
             own = ShapedArray(value.shape, value.dtype)

@@ -29,10 +29,12 @@ from teucer._base.element_types import (
     float0,
     iinfo,
     is_extended,
+    is_string,
     issubdtype,
     prng_key,
     python_kinds,
     python_scalar_dtypes,
+    string,
     to_complex_dtype,
     to_floating_dtype,
     to_inexact_dtype,
@@ -45,10 +47,10 @@ from teucer._base.source import user_stacklevel
 
 __all__ = [
     "ALL", "ALL_SET", "COMPLEX", "FLOATS", "INEXACT", "INTEGERS", "NARROWED", "DType", "ExtendedDType", "as_dtype", "bfloat16",
-    "bit_width", "bool_", "canonicalize_dtype", "extended", "finfo", "float0", "iinfo", "is_extended", "issubdtype", "prng_key",
-    "python_kinds", "python_scalar_dtypes", "to_complex_dtype", "to_floating_dtype", "to_inexact_dtype", "to_numeric_dtype",
-    "Node", "TypePromotionError", "promote_nodes", "promote_types", "short_name", "dtype", "result_type", "scalar_type_of",
-    "check_user_dtype_supported", "node_of",
+    "bit_width", "bool_", "canonicalize_dtype", "extended", "finfo", "float0", "iinfo", "is_extended", "is_string", "issubdtype",
+    "prng_key", "python_kinds", "python_scalar_dtypes", "string", "to_complex_dtype", "to_floating_dtype", "to_inexact_dtype",
+    "to_numeric_dtype", "Node", "TypePromotionError", "promote_nodes", "promote_types", "short_name", "dtype", "result_type",
+    "scalar_type_of", "check_user_dtype_supported", "node_of",
 ]
 
 _PLAIN = ALL_SET - set(NARROWED)

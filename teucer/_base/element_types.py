@@ -132,6 +132,15 @@ def is_extended(dtype: Any) -> bool:
     return isinstance(dtype, ExtendedDType)
 
 
+string = np.dtypes.StringDType()
+"""The dtype of strings of any length. Arrays of them lie on CPUs; no program computes with them."""
+
+
+def is_string(dtype: object) -> bool:
+    """Whether `dtype` is that of strings of any length, however they say that one is missing."""
+    return type(dtype) is np.dtypes.StringDType
+
+
 def bit_width(dtype: DType) -> int:
     """Bits of one element: 1, 2 or 4 for the narrow integers, whose elements NumPy stores in a byte.
 

@@ -448,9 +448,11 @@ def aval_of(x: Value) -> Any:
 
 
 def is_valid_type(x: Value) -> bool:
-    """Whether `x` is a value of the language: something that has an aval."""
+    """Whether programs compute with `x`: it has an aval, and is no array of strings."""
     if isinstance(x, np.ndarray | np.generic):
         return x.dtype in dtypes.ALL_SET or x.dtype == float0
+    if type(x) is ArrayImpl:
+        return not dtypes.is_string(x._carried.dtype)
     return type(x) in aval_rules or any(kind in aval_rules for kind in type(x).__mro__) or hasattr(x, "__jax_array__")
 
 
@@ -479,8 +481,8 @@ def _numpy(x: np.ndarray | np.generic) -> ShapedArray:
     dtype = x.dtype
     if dtype in dtypes.ALL_SET:
         return ShapedArray(x.shape, dtypes.canonicalize_dtype(dtype))
-    if dtype == float0:
-        return ShapedArray(x.shape, float0)
+    if dtype in (float0, dtypes.string):
+        return ShapedArray(x.shape, dtype)
     order = "" if dtype.isnative else "\n  Its bytes are not in the order of this machine: x.astype(x.dtype.newbyteorder('='))."
     raise TypeError(f"Dtype {dtype} is not a valid JAX array type. Only arrays of numeric types are supported by JAX.\n"
                     f"    value: {x!r:.200}{order}")

@@ -150,7 +150,8 @@ def _in_other_order(x: ArrayImpl, y: ArrayImpl) -> bool:
 
 
 def _put_leaf(x: Any, where: Any, copy: bool) -> Any:
-    if not is_valid_type(x):
+    strings = dtypes.is_string(getattr(x, "dtype", None)) and isinstance(x, ArrayImpl | np.ndarray)
+    if not strings and not is_valid_type(x):
         raise TypeError(f"Argument '{x!s:.100}' of type {type(x)} is not a valid JAX type for device_put.")
     if where is not None and not isinstance(where, xla.Sharding | PartitionSpec | MemorySpace) and not hasattr(
             where, "sharding") and not hasattr(where, "platform"):

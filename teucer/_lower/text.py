@@ -44,12 +44,18 @@ def buffer(layout: str | None, memory: str | None) -> tuple[str, ...]:
 def element_type(dtype: DType) -> str:
     """The MLIR name of an element type.
 
+    Raises TypeError for a dtype with which XLA does not compute.
+
     >>> element_type(np.dtype("uint8")), element_type(np.dtype("complex64"))
     ('ui8', 'complex<f32>')
     """
     if dtype == dtypes.float0:
         return "i1"
-    return _ELEMENTS[dtype.name]
+    try:
+        return _ELEMENTS[dtype.name]
+    except KeyError:
+        raise TypeError(f"Argument with elements of {dtype.name} is not a valid JAX type.\n"
+                        "  No program computes with such elements: convert them first.") from None
 
 
 def dtype_of(element: str) -> np.dtype[Any]:

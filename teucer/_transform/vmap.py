@@ -142,10 +142,11 @@ def _in_dims(fun: Callable[..., object], in_axes: object, kwargs: dict[str, obje
         if axis is None:
             dims.append(None)
             continue
-        aval = typeof(x) if is_valid_type(x) else None
-        if aval is None:
+        try:
+            aval = typeof(x)
+        except TypeError:
             raise TypeError(f"vmap: Argument '{x!s:.100}' of type {type(x)} is not a valid JAX type\n"
-                            f"    {_leaf_name(fun, tree, i)}, mapped over axis {axis}")
+                            f"    {_leaf_name(fun, tree, i)}, mapped over axis {axis}") from None
         if aval.is_high:
             dims.append(axis)
             continue

@@ -142,6 +142,8 @@ def byteswap(x: Any) -> Any:
 
 def copy(x: Any) -> Any:
     """A copy of this array."""
+    if dtypes.is_string(x.dtype):
+        return device_put(x, may_alias=False)
     return _conversion.copy_p.call(x)[0]
 
 

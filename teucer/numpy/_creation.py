@@ -66,6 +66,7 @@ def array(object: Any, dtype: Any = None, *args: Any, copy: bool = True, order: 
           ndmin: int = 0, device: Any = None, out_sharding: Any = None) -> Array:
     """An array from data: a number, nested lists or tuples, an array, or an object with __array__ or a buffer.
 
+    Arrays of NumPy's StringDType become arrays that lie on a CPU; no program computes with them.
     dtype: by default that of the data; Python numbers alone are int32, float32 or complex64, weakly typed if not in a list.
     ndmin: at least so many axes. copy: whether an array is copied; its buffer is shared otherwise.
     Raises TypeError for data that are not numbers, ValueError for None and ragged lists, OverflowError for an integer out of
@@ -82,6 +83,9 @@ def array(object: Any, dtype: Any = None, *args: Any, copy: bool = True, order: 
         copy, order, ndmin = given.get("copy", copy), given.get("order", order), given.get("ndmin", ndmin)
     if order is not None and order != "K":
         raise NotImplementedError(f"Only implemented for order='K'\n    order: {order!r}")
+    if dtypes.is_string(dtype) or dtypes.is_string(getattr(object, "dtype", None)):
+        where = explicit_sharding("jnp.array", out_sharding, max(ndmin, np.ndim(object))) or device
+        return _of_strings(object, dtype, copy, ndmin, where)
     kind = checked_dtype(dtype, "array")
     out = _from_data(object, kind)
     if kind is not None:
@@ -91,6 +95,19 @@ def array(object: Any, dtype: Any = None, *args: Any, copy: bool = True, order: 
     if out.ndim < ndmin:
         out = _structure.reshape(out, (1,) * (ndmin - out.ndim) + out.shape)
     return place(laid_out(out, explicit_sharding("jnp.array", out_sharding, np.ndim(out))), device)
+
+
+def _of_strings(x: object, dtype: Any, copy: bool, ndmin: int, where: Any) -> Array:
+    """An array of strings from one, of NumPy or on a device."""
+    if not isinstance(x, ArrayImpl | np.ndarray):
+        raise TypeError("Currently, string arrays can only be made from NumPy arrays. "
+                        f"Got: {type(x)}.")
+    if dtype is not None and (kind := dtypes.as_dtype(dtype)) != x.dtype:
+        raise TypeError(f"Cannot make an array with dtype {kind} from an object with dtype {x.dtype}.\n"
+                        "  NumPy converts numbers and strings: np.asarray(x).astype(...).")
+    if x.ndim < ndmin:
+        x = np.asarray(x).reshape((1,) * (ndmin - x.ndim) + x.shape)
+    return device_put(x, where, may_alias=False if copy else None)
 
 
 def convert_array(x: Any, dtype: Any) -> Any:
