@@ -68,7 +68,7 @@ def _check_strings(aval: ShapedArray, devices: Sequence[Any]) -> None:
     if aval.size == 0:
         raise ValueError("Arrays of strings have at least one element on a device; "
                          f"got shape {aval.shape}.")
-    if any(d.platform != "cpu" for d in devices):
+    if not all(provided.target(d.platform).in_host_memory for d in devices):
         raise TypeError("String arrays can only be sharded to CPU devices. Received unsupported "
                         f"device or sharding: {', '.join(map(str, devices))}\n"
                         "  jax.device_put(x, jax.devices('cpu')[0]) puts them there.")
