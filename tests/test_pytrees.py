@@ -173,6 +173,25 @@ def test_leaf_paths_need_no_instance(tree):
     assert list(leaf_paths(tree_structure(tree))) == [path for path, _ in tree_leaves_with_path(tree)]
 
 
+class Named:
+    """A node with keys of its own, which takes numbers alone unless it is told otherwise."""
+
+    def __init__(self, value, strict=False):
+        if strict and not isinstance(value, int):
+            raise TypeError(value)
+        self.value, self.strict = value, strict
+
+
+register_pytree_with_keys(
+    Named, lambda x: (((GetAttrKey("value"), x.value),), x.strict), lambda strict, children: Named(*children, strict))
+
+
+@pytest.mark.parametrize("node, expected", [(Named([1]), "['a'].value[0]"), (Named(1, strict=True), "['a'][<flat index 0>]")])
+def test_leaf_paths_have_the_keys_of_classes(node, expected):
+    (path,) = leaf_paths(tree_structure({"a": node}))
+    assert keystr(path) == expected
+
+
 @given(nodes, nodes)
 def test_differences_are_found_exactly_when_structures_differ(a, b):
     equal = tree_structure(a) == tree_structure(b)

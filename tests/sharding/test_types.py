@@ -316,3 +316,27 @@ def test_types_always_have_a_sharding(mesh):
             jax.core.ShapedArray((2,), np.float32, sharding=NamedSharding(mesh.abstract_mesh, spec))
     with pytest.raises(ValueError, match="only valid for values of rank at least 2"):
         jax.ShapeDtypeStruct((8,), np.float32, sharding=NamedSharding(mesh, P("x", "y")))
+
+
+@pytest.mark.parametrize("make", [
+    lambda x, s: jax.device_put(x, s),
+    lambda x, s: jax.device_put(np.ones(x.shape, np.float32), s) * x,
+    lambda x, s: jnp.full_like(x, 1, device=s) * x,
+    lambda x, s: jax.random.uniform(jax.random.key(0), x.shape, out_sharding=s) * 0 + x,
+], ids=["put", "put_host", "full_like", "random"])
+@pytest.mark.parametrize("kind", ["explicit", "manual", "manual, eager", "pmap"])
+def test_programs_place_values_as_a_type_says(kind, make):
+    mesh = jax.make_mesh((4, 2), ("x", "y"))
+    x = jax.device_put(np.arange(8.0, dtype=np.float32), jax.NamedSharding(mesh, jax.P("x")))
+
+    def f(x):
+        return make(x, jax.typeof(x).sharding)
+
+    if kind == "pmap":
+        np.testing.assert_array_equal(jax.pmap(f)(np.ones((2, 3), np.float32)), np.ones((2, 3)))
+        return
+    if kind != "explicit":
+        f = jax.shard_map(f, mesh=mesh, in_specs=jax.P("x"), out_specs=jax.P("x"))
+    out = (f if kind.endswith("eager") else jax.jit(f))(x)
+    np.testing.assert_array_equal(out, np.arange(8.0))
+    assert out.sharding.spec == jax.P("x")

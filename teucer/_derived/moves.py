@@ -18,9 +18,11 @@ from teucer._core.memory import MemorySpace, space_of
 from teucer._core.primitive import Primitive
 from teucer._core.provided import provided
 from teucer._core.specs import PartitionSpec
-from teucer._core.trace import Tracer, typeof
+from teucer._core.trace import Tracer, current_trace, typeof
 from teucer._core.types import Zero, is_valid_type
 from teucer._devices import backends
+from teucer._devices.meshes import AbstractMesh
+from teucer._devices.placement import with_devices
 from teucer._devices.shardings import NamedSharding, SingleDeviceSharding, check_shape, is_of_no_mesh, sharded_aval
 from teucer._executables.callbacks import explained
 from teucer._lower import hlo
@@ -158,14 +160,12 @@ def _put_leaf(x: Any, where: Any, copy: bool) -> Any:
         raise ValueError("`jax.device_put` only accepts `None`, `jax.sharding.Sharding`, `jax.Device` or a pytree of these values. "
                          f"Received invalid value: {where!r}")
     refuse_high("device_put", typeof(x))
-    where = None if is_of_no_mesh(where) else where
+    where = _stated(where)
     layout = where.layout if isinstance(where, Format) else None
     if not isinstance(layout, Layout | None):
         raise ValueError(f"sharding and layout in `Layout` instance should be concrete. Got layout: {where} for input "
                          f"{typeof(x).str_short()}\n  AUTO is for jit, as in_shardings and out_shardings.")
-    # A Device, other than its sharding, says nothing of where a program runs.
-    device = where if where is None or isinstance(where, Device | MemorySpace) else transfer.as_sharding(where)
-    placed = device_put_p.call(x, device=device, copy=copy)[0]
+    placed = device_put_p.call(x, device=_place_of(where), copy=copy)[0]
     if layout is None or isinstance(placed, Tracer):  # a traced value has no place in memory
         return placed
     return in_layout(placed, layout, "device_put arguments")
@@ -176,6 +176,23 @@ def filled_at(x: Any, where: Any) -> Any:
     if where is None or (isinstance(x, Tracer) and isinstance(where, Device | SingleDeviceSharding)):
         return x
     return device_put(x, where)
+
+
+def _stated(where: Any) -> Any:
+    """What a sharding says: None for that of a type without a mesh, or over Manual axes alone."""
+    if type(where) is NamedSharding and isinstance(where.mesh, AbstractMesh):
+        return None if is_of_no_mesh(where) or where.mesh.are_all_axes_manual else with_devices(where)
+    return where
+
+
+def _place_of(where: Any) -> Any:
+    """Where to put a value, as a parameter of the primitive."""
+    # A Device, other than its sharding, says nothing of where a program runs.
+    if where is None or isinstance(where, Device | MemorySpace):
+        return where
+    # The type of a value says it: a program that is being traced learns its devices later.
+    of_type = type(where) is NamedSharding and isinstance(where.mesh, AbstractMesh)
+    return where if of_type and current_trace().staging() else transfer.as_sharding(where)
 
 
 def in_layout(x: Any, layout: Layout, what: str) -> Any:

@@ -128,15 +128,32 @@ def opener(is_leaf: IsLeaf | None) -> Opener:
 def leaf_paths(treedef: PyTreeDef) -> Iterator[Path]:
     """Key paths of the leaves of a treedef, in order.
 
-    Children of a class registered by functions are named by their number, because its keys need an instance.
+    The keys of a class registered by functions need an instance, which its function makes of placeholders. Where it
+    refuses these, its children are named by their number.
     """
+    paths = list(_structural_paths(treedef))
+    if any(type(key) is FlattenedIndexKey for path in paths for key in path):
+        paths = _paths_of_instance(treedef) or paths
+    return iter(paths)
+
+
+def _structural_paths(treedef: PyTreeDef) -> Iterator[Path]:
     level = open_treedef(treedef)
     if level is None:
         yield ()
         return
     for key, child in zip(level.keys, level.children, strict=True):
-        for path in leaf_paths(child):
+        for path in _structural_paths(child):
             yield (key, *path)
+
+
+def _paths_of_instance(treedef: PyTreeDef) -> list[Path] | None:
+    marks = [object() for _ in range(treedef.num_leaves)]
+    try:
+        pairs = xla.flatten_with_path(treedef.unflatten(marks), None)[0]
+    except Exception:  # of the class, which may raise anything for what it does not expect
+        return None
+    return [path for path, _ in pairs] if [leaf for _, leaf in pairs] == marks else None
 
 
 # Differences

@@ -79,7 +79,7 @@ def _check_shapes(query: Any, key: Any, value: Any) -> None:
         raise ValueError(f"dot_product_attention: shapes do not fit.{listed}\n  query is [batch, q, heads, width], key and value "
                          "are [batch, k, kv_heads, width].")
     if query.shape[2] % key.shape[2]:
-        raise ValueError(f"dot_product_attention: the number of key heads must divide that of query heads.{listed}")
+        raise ValueError(f"dot_product_attention: the number of query heads must be a multiple of that of key heads.{listed}")
 
 
 def _allowed(mask: Any, t: int, s: int, is_causal: bool, window: Any, q_lengths: Any,
