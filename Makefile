@@ -3,6 +3,7 @@
 #   make test         all checks and the quick tests make test-matrix  the tests on Python 3.12 with newer jaxlibs
 #   make test-all     the slow tests too             make docs         the documentation site
 #   make bench-corpus the corpus beside JAX 0.12.0.1      make lint, format, clean
+#   make mutants      changes to the library that tests must notice; of one file: FILE=lax/_sorting.py TESTS=tests/lax/test_sorting.py
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
@@ -23,7 +24,7 @@ SETUP_INPUTS := pyproject.toml Makefile
 .PHONY: help setup run test test-all test-matrix bench bench-corpus conformance docs lint format clean
 
 help:
-	@sed -n '2,5s/^# *//p' Makefile
+	@sed -n '2,6s/^# *//p' Makefile
 
 setup: .venv/.installed
 
@@ -71,6 +72,15 @@ docs: .venv/.docs-installed
 .venv/.docs-installed: .venv/.installed
 	$(BIN)/python $(PIP_INSTALL) -e '.[docs]'
 	@touch $@
+
+# cosmic-ray makes the changes that are not listed; it is no dependency of the tests.
+.venv-mutants/.installed: $(SETUP_INPUTS)
+	"$(PYTHON)" -m venv .venv-mutants
+	.venv-mutants/bin/python $(PIP_INSTALL) 'cosmic-ray>=8.4'
+	@touch $@
+
+mutants: .venv/.installed $(if $(TESTS),.venv-mutants/.installed)
+	$(BIN)/python tools/mutants.py $(FILE) $(TESTS) $(if $(TESTS),-n $(or $(NUMBER),40))
 
 bench: .venv/.installed .venv-jax/.installed
 	$(BIN)/python benchmarks/compare.py --jax .venv-jax/bin/python --teucer $(BIN)/python $(BENCH_ARGS)

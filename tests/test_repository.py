@@ -246,7 +246,7 @@ def test_ci_runs_what_developers_run():
     assert commands == ["make test"]
 
 
-@pytest.mark.parametrize("target", ["run", "test", "test-all", "test-matrix", "bench", "lint", "format", "clean"])
+@pytest.mark.parametrize("target", ["run", "test", "test-all", "test-matrix", "bench", "mutants", "lint", "format", "clean"])
 def test_make_has_target(target):
     done = subprocess.run(
         ["make", "--dry-run", "--directory", ROOT, target], capture_output=True, text=True, check=False

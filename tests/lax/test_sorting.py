@@ -48,6 +48,7 @@ def test_all_candidates():
 def test_empty():
     assert lax.sort(np.zeros((3, 0), np.float32)).shape == (3, 0)
     assert [y.shape for y in lax.top_k(np.zeros((0, 3), np.float32), 2)] == [(0, 2), (0, 2)]
+    assert [y.shape for y in lax.top_k(np.zeros((2, 3), np.float32), 0)] == [(2, 0), (2, 0)]
 
 
 def test_gradient_of_a_sort_of_several():
