@@ -12,7 +12,7 @@ from targets.test_outline import functions, rng, traced
 import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
-from teucer._targets.cpu.constants import EXPENSIVE_LEAST
+from teucer._targets.cpu.constants import EXPENSIVE_LEAST, LONG_MOST
 from teucer._targets.cpu.expensive import keep_expensive
 from teucer._targets.cpu.pieces import cut
 from teucer._targets.table import target_of
@@ -41,6 +41,35 @@ def kept(f: Any, *args: Any) -> list[tuple[int, int]]:
 ])
 def test_what_is_read_in_several_ways_becomes_a_call(f: Any, why: str) -> None:
     assert kept(f, X) == [(1, 1)], why
+
+
+KEY = jax.random.key(0)
+
+
+@pytest.mark.parametrize(("f", "calls"), [
+    (lambda key: jax.random.uniform(key, (5,)) * 2, [(1, 1)]),
+    (lambda key: jax.random.normal(jax.random.split(key)[1], (5, 5)), [(1, 1), (1, 1)]),
+    (lambda key: jax.random.bits(jax.random.fold_in(key, 3), (4,)) + 1, [(1, 1), (1, 1)]),
+    (lambda key: jax.random.bernoulli(key, 0.5, (LONG_MOST + 1,)), []),
+    (lambda key: [jnp.sum(jax.random.uniform(key, (LONG_MOST + 1,)) - i) for i in range(2)], [(1, 1)]),
+    (lambda key: jax.random.bits(key, (4,)), []),
+], ids=["one loop", "of a key that is split", "of a number", "large, one loop", "large, two loops", "by itself"])
+def test_random_bits_are_drawn_once(f: Any, calls: list[tuple[int, int]]) -> None:
+    jaxpr = traced(f, KEY)
+    assert functions(keep_expensive(jaxpr)) == calls
+    assert keep_expensive(keep_expensive(jaxpr)) == keep_expensive(jaxpr)
+    for found, expected in zip(*map(jax.tree.leaves, (jax.jit(f)(KEY), jax.jit(f, outline=False)(KEY))), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_the_compiled_program_has_the_rounds_once() -> None:
+    def f(key: Any, x: Any) -> Any:
+        return jax.value_and_grad(lambda x: jnp.sum(jnp.exp(jnp.cumsum(x * jax.random.normal(key, (64,))))))(x)
+
+    text = jax.jit(f).lower(KEY, 1.0).compile().as_text()
+    assert text.count(" call(") == 1
+    fused = jax.jit(f, outline=False).lower(KEY, 1.0).compile().as_text()
+    assert 1.5 * text.count(" xor(") < fused.count(" xor(")
 
 
 @pytest.mark.parametrize(("f", "why"), [

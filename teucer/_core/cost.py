@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from teucer._core.typing import Aval, Params
 
-__all__ = ["CHEAP", "EXPENSIVE", "FUSED", "REDUCED", "STILL", "UNKNOWN", "Cost"]
+__all__ = ["CHEAP", "EXPENSIVE", "FUSED", "LONG", "REDUCED", "STILL", "UNKNOWN", "Cost"]
 
 
 class Cost(NamedTuple):
@@ -18,6 +18,8 @@ class Cost(NamedTuple):
     fuses: whether compilers compute it, element by element, in the loop of what uses it.
     reduces: whether it combines elements along axes, in loops as long as these.
     cheap: whether computing it again costs less than keeping its result in memory; expensive: far more, though XLA does so.
+    long: whether its code is so long that a copy in each loop that reads its result costs more than a call, though compilers make
+        these copies.
     separates: whether compilers end fusion at it so that programs full of it gain nothing from functions that stay calls.
     reorders: whether its kernel takes or gives arrays in memory other than row by row.
     moves: moves(*avals of operands, **params) is how many elements change place with regard to the last axis, or windows hold.
@@ -27,6 +29,7 @@ class Cost(NamedTuple):
     reduces: bool = False
     cheap: bool = False
     expensive: bool = False
+    long: bool = False
     separates: bool = False
     reorders: bool = False
     moves: Callable[..., float] | None = None
@@ -41,4 +44,5 @@ class Cost(NamedTuple):
 UNKNOWN, FUSED, REDUCED = Cost(), Cost(fuses=True), Cost(reduces=True)
 # What is no loop: elements go to another device, or stay.
 STILL = Cost(moves=lambda *avals, **params: 0)
+LONG = STILL._replace(long=True)
 CHEAP, EXPENSIVE = Cost(fuses=True, cheap=True), Cost(fuses=True, expensive=True)

@@ -10,6 +10,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core import array_ops, partition
+from teucer._core.cost import LONG
 from teucer._core.partition import Labels
 from teucer._core.primitive import Primitive
 from teucer._core.types import ShapedArray
@@ -49,6 +50,7 @@ class Threefry2x32(Primitive):
     __slots__ = ()
     name = "threefry2x32"
     multiple_results = True
+    cost = LONG
 
     def types(self, k0: ShapedArray, k1: ShapedArray, x0: ShapedArray, x1: ShapedArray) -> Any:
         avals = (k0, k1, x0, x1)

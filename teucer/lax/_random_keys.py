@@ -12,6 +12,7 @@ import numpy as np
 from teucer._arrays.arrays import ArrayImpl, retyped
 from teucer._base import dtypes
 from teucer._core import array_ops, partition
+from teucer._core.cost import LONG
 from teucer._core.partition import leading
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
@@ -177,6 +178,7 @@ class RandomSplit(KeyPrimitive):
 
     __slots__ = ()
     name = "random_split"
+    cost = LONG
 
     def types(self, keys: ShapedArray, *, shape: Sequence[Size]) -> Any:
         key_impl(keys, "random_split")
@@ -200,6 +202,7 @@ class RandomFoldIn(KeyPrimitive):
 
     __slots__ = ()
     name = "random_fold_in"
+    cost = LONG
 
     def types(self, keys: ShapedArray, msgs: ShapedArray) -> Any:
         key_impl(keys, "random_fold_in")
@@ -238,6 +241,7 @@ class RandomBits(KeyPrimitive):
 
     __slots__ = ()
     name = "random_bits"
+    cost = LONG
 
     def types(self, keys: ShapedArray, *, bit_width: int, shape: Sequence[Size]) -> Any:
         key_impl(keys, "random_bits")

@@ -82,6 +82,9 @@ RECOMPUTE_FAR, RECOMPUTE_MOST, RECOMPUTE_SMALLER = 32, 8, 8
 # Elements of an expensive result that take longer to compute than a call (7 ns each), and the bytes that malloc keeps for the
 # next step (`host_memory`). Measured: outlining.md, "Expensive values".
 EXPENSIVE_LEAST, EXPENSIVE_MOST = 1 << 12, 1 << 25
+# Elements of random bits that one loop reads up to which another pass over memory costs less than it saves compilation.
+# Measured: outlining.md, "Random bits", jaxlib 0.12.0.1.
+LONG_MOST = 1 << 17
 
 
 # --- Lean code (docs/outlining.md). Measured: outlining.md, "Lean code" -----------------------------------------------

@@ -1,8 +1,9 @@
-"""Expensive values that several loops read are computed once.
+"""Expensive values that several loops read are computed once, and so is what has long code.
 
 XLA computes an elementwise operation again in every loop that reads its result, and for every element that the loop reads, but
 for a list of operations that are expensive, from which sines and some others are missing. As functions that stay calls they
-end fusion.
+end fusion. Operations of long code (`Cost.long`), random bits, are such calls unless they are large and one loop reads them: how
+many loops XLA makes of what reads them is not known here (of `erf_inv` it makes three), and it compiles each copy.
 """
 
 from __future__ import annotations
@@ -14,28 +15,38 @@ from typing import Any
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var
 from teucer._optimize.passes import changed_once, map_jaxprs
 from teucer._targets.cpu.bytes import bytes_of
-from teucer._targets.cpu.constants import EXPENSIVE_LEAST, EXPENSIVE_MOST
+from teucer._targets.cpu.constants import EXPENSIVE_LEAST, EXPENSIVE_MOST, LONG_MOST
 from teucer._targets.outlined_call import outlined_call_p
 
 __all__ = ["keep_expensive"]
 
 
 def keep_expensive(jaxpr: Jaxpr) -> Jaxpr:
-    """The jaxpr with its expensive equations as calls where their results would be computed more than once, inner ones too."""
+    """The jaxpr with calls of its long equations, and of expensive ones that would be computed more than once; inner ones too."""
     return changed_once(jaxpr, keep_expensive, _kept)
 
 
 def _kept(jaxpr: Jaxpr) -> Jaxpr:
     eqns = [map_jaxprs(eqn, keep_expensive) if eqn.primitive.higher_order else eqn for eqn in jaxpr.eqns]
+    if len(eqns) == 1:  # it is by itself
+        return jaxpr if eqns == jaxpr.eqns else jaxpr.replace(eqns=eqns)
+    chosen = {id(eqn) for eqn in eqns if _is_long(eqn)}
     if True in [_is_expensive(eqn) for eqn in eqns]:
         often = _read_often(jaxpr)
-        functions: dict[Any, ClosedJaxpr] = {}
-        eqns = [_call(eqn, functions) if _is_expensive(eqn) and eqn.outvars[0] in often else eqn for eqn in eqns]
+        chosen |= {id(eqn) for eqn in eqns if _is_expensive(eqn) and eqn.outvars[0] in often}
+    functions: dict[Any, ClosedJaxpr] = {}
+    eqns = [_call(eqn, functions) if id(eqn) in chosen else eqn for eqn in eqns]
     return jaxpr if eqns == jaxpr.eqns else jaxpr.replace(eqns=eqns)  # equations are equal if they are one
 
 
+def _is_long(eqn: Eqn) -> bool:
+    aval = eqn.outvars[0].aval if eqn.primitive.cost.long else None
+    return aval is not None and not aval.symbolic and aval.size <= LONG_MOST
+
+
 def _is_expensive(eqn: Eqn) -> bool:
-    aval = eqn.outvars[0].aval if eqn.primitive.cost.expensive else None
+    cost = eqn.primitive.cost
+    aval = eqn.outvars[0].aval if cost.expensive or cost.long else None
     return aval is not None and not aval.symbolic and aval.size >= EXPENSIVE_LEAST and bytes_of(aval) <= EXPENSIVE_MOST
 
 
