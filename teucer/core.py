@@ -33,7 +33,7 @@ _DEPRECATED: dict[str, tuple[str, str, str]] = {
         "unsafe_am_i_under_a_vmap_DO_NOT_USE", "unsafe_get_axis_names_DO_NOT_USE")},
     "InconclusiveDimensionOperation": ("teucer.errors", "InconclusiveDimensionOperation", "jax.errors"),
     "JaxprTypeError": ("teucer.errors", "JaxprTypeError", "jax.errors"),
-    "abstract_token": (_TYPES, "TOKEN", ""),
+    "abstract_token": ("teucer._core.tokens", "TOKEN", ""),
     "is_constant_shape": (_SIZES, "is_constant", ""),
     "pytype_aval_mappings": (_TYPES, "aval_rules", ""),
 }

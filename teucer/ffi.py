@@ -10,6 +10,7 @@ from teucer.lax._foreign import ffi_call
 from teucer.lax._foreign_lowering import ffi_lowering
 
 __all__ = [
+    "abstract_token",  # noqa: F822  # made on first use
     "build_ffi_lowering_function",
     "ffi_call",
     "ffi_lowering",
@@ -22,6 +23,14 @@ __all__ = [
 ]
 
 build_ffi_lowering_function = ffi_lowering
+
+
+def __getattr__(name: str) -> Any:
+    if name == "abstract_token":
+        from teucer._core.tokens import TOKEN  # makes the language of jaxprs larger, which costs a little everywhere
+
+        return TOKEN
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def pycapsule(funcptr: Any) -> Any:

@@ -25,7 +25,7 @@ else:
     Stated = object
 
 __all__ = [
-    "Aval", "KeyCarrier", "ShapedArray", "Token", "TOKEN", "Zero", "aval_of", "aval_rules", "float0", "high_types",
+    "Aval", "KeyCarrier", "ShapedArray", "Zero", "aval_of", "aval_rules", "float0", "high_types",
     "in_host_memory", "is_valid_type", "partitioned", "register_aval_of", "shape_text", "summed", "varying",
 ]
 
@@ -33,7 +33,7 @@ float0 = dtypes.float0
 
 
 class Aval(Stated):
-    """A type of the language of jaxprs. Subclasses are arrays, references and tokens."""
+    """A type of the language of jaxprs. Subclasses are arrays, references and high types."""
 
     __slots__ = ("_zero", "_hlo", "__weakref__")
     # Whether the dtype is an extended one (typed keys), which the buffer does not have.
@@ -380,22 +380,6 @@ class KeyCarrier:
 
     def __repr__(self) -> str:
         return repr(self.logical)
-
-
-@final
-class Token(Aval):
-    """The type of tokens, which order effects."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "Token"
-
-    def str_short(self, short_dtypes: bool = False) -> str:
-        return "Tok"
-
-
-TOKEN = Token()
 
 
 @final

@@ -58,6 +58,8 @@ _ROOMS = {
         "scan_p",
     "teucer.lax._control.while_loop":
         "while_loop while_p",
+    "teucer.lax._tokens":
+        "after_all after_all_p create_token create_token_p",
     "teucer.lax._control.misc":
         "associative_scan dce_sink dce_sink_p map optimization_barrier optimization_barrier_p platform_dependent "
         "platform_index_p stage",

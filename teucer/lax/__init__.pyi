@@ -363,6 +363,10 @@ from teucer.lax._structure import broadcast_in_dim_p as broadcast_in_dim_p
 from teucer.lax._structure import reduce_sum_p as reduce_sum_p
 from teucer.lax._structure import reshape_p as reshape_p
 from teucer.lax._structure import transpose_p as transpose_p
+from teucer.lax._tokens import after_all as after_all
+from teucer.lax._tokens import after_all_p as after_all_p
+from teucer.lax._tokens import create_token as create_token
+from teucer.lax._tokens import create_token_p as create_token_p
 from teucer.lax._windows import padtype_to_pads as padtype_to_pads
 from teucer.lax._windows import reduce_window as reduce_window
 from teucer.lax._windows import reduce_window_max_p as reduce_window_max_p

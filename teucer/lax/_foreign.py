@@ -9,11 +9,13 @@ from teucer._arrays.formats import Layout
 from teucer._base import tracebacks
 from teucer._core.cost import Cost
 from teucer._core.effects import Effect
+from teucer._core.high_types import is_high
 from teucer._core.partition import Labels
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._lower.value import Value
+from teucer._optimize.high import taken_apart
 from teucer.lax._foreign_lowering import TYPED, custom_call
 from teucer.lax._outside import (
     batch_of_call,
@@ -141,6 +143,81 @@ class FFICall(Primitive):
 ffi_call_p = FFICall()
 
 
+@final
+class _CallWithTokens(Primitive):
+    """A call some of whose operands and results are tokens."""
+
+    __slots__ = ()
+    name = "ffi_call"
+    high = True
+    mergeable = False
+    effects = FFICall.effects
+    jvp = FFICall.jvp
+
+    def types(self, *avals: Any, result_avals: Sequence[Any], **params: object) -> Any:
+        for aval in (*avals, *result_avals):
+            if is_high(aval) and aval.str_short() != "Tok":
+                raise TypeError(
+                    f"ffi_call takes and gives arrays and tokens, got a value of type {aval}.\n"
+                    "  Pass the arrays of which it is made."
+                )
+        return result_avals
+
+    def evaluate(self, *args: Value, result_avals: Sequence[Any], **params: object) -> Any:
+        avals = [typeof(x) for x in args]
+        tokens = tuple([aval if is_high(aval) else None for aval in avals])
+        low = taken_apart(args, avals).low
+        outs = _call_with_low_tokens_p.call(*low, tokens=tokens, result_avals=result_avals, **params)
+        return tuple(
+            [a.raise_val(y) if is_high(a) else y for y, a in zip(outs, result_avals, strict=True)]
+        )
+
+    def batch(self, axis: Axis, args: object, dims: object, **params: object) -> Any:
+        raise NotImplementedError(
+            f"The FFI call to `{params['target_name']}` takes or gives a token, of which there are "
+            "no batches.\n  Loop with jax.lax.map."
+        )
+
+
+@final
+class _CallWithLowTokens(Primitive):
+    """A call with tokens where each is a boolean.
+
+    tokens: for each operand the type of tokens, if it is one; `result_avals` say it of results.
+    """
+
+    __slots__ = ()
+    name = "ffi_call"
+    mergeable = False
+    effects = FFICall.effects
+    shard = FFICall.shard
+
+    def types(self, *avals: ShapedArray, result_avals: Sequence[Any], **params: object) -> Any:
+        return tuple([a.lo_ty()[0] if is_high(a) else a for a in result_avals])
+
+    def lower(self, ctx: Context, *values: Value, tokens: Any, **params: Any) -> Any:
+        given = [
+            v if a is None else _paired(ctx, ctx.op("stablehlo.create_token", (), (a,))[0], v)[0]
+            for v, a in zip(values, tokens, strict=True)
+        ]
+        outs = ffi_call_p.lower(ctx, *given, **params)
+        return tuple(
+            [_paired(ctx, y, ctx.constant(False))[1] if is_high(y.aval) else y for y in outs]
+        )
+
+    lower_extended = lower
+
+
+def _paired(ctx: Context, token: Value, number: Value) -> tuple[Value, ...]:
+    """A token and a number, each of which waits for the other."""
+    both = (token, number)
+    return ctx.op("stablehlo.optimization_barrier", both, [v.aval for v in both])
+
+
+_call_with_tokens_p = _CallWithTokens()
+_call_with_low_tokens_p = _CallWithLowTokens()
+
+
 @tracebacks.api_boundary
 def ffi_call(
     target_name: str,
@@ -205,7 +282,8 @@ def ffi_call(
         aliases = check_aliases(
             input_output_aliases, avals, result_avals, input_orders, output_orders
         )
-        outs = ffi_call_p.call(
+        primitive = _call_with_tokens_p if any(map(is_high, (*avals, *result_avals))) else ffi_call_p
+        outs = primitive.call(
             *args,
             target_name=target_name,
             result_avals=result_avals,

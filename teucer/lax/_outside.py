@@ -9,6 +9,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core import array_ops
+from teucer._core.high_types import HighType
 from teucer._core.types import ShapedArray
 from teucer.lax._control.iteration import scan
 
@@ -171,10 +172,13 @@ def check_vmap_method(method: object) -> None:
 
 
 def results_of(listed: Sequence[object]) -> tuple[ShapedArray, ...]:
-    """Types of results that have shape and dtype each; 64-bit types are kept. Raises ValueError for
-    one that has not."""
-    avals = []
+    """Types of results that have shape and dtype each, or are high types; 64-bit types are kept.
+    Raises ValueError for others."""
+    avals: list[Any] = []
     for i, x in enumerate(listed):
+        if isinstance(x, HighType):
+            avals.append(x)
+            continue
         if not hasattr(x, "shape") or not hasattr(x, "dtype"):
             raise ValueError(
                 f"All elements of result_shape_dtypes must have 'shape' and 'dtype' attributes. Got {x} at position {i}."

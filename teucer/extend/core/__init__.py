@@ -17,8 +17,7 @@ from teucer._core.jaxpr import Eqn as JaxprEqn
 from teucer._core.jaxpr import new_eqn as new_jaxpr_eqn
 from teucer._core.stage import DebugInfo
 from teucer._core.trace import Tracer
-from teucer._core.types import ShapedArray, Token
-from teucer._core.types import Token as AbstractToken
+from teucer._core.types import ShapedArray
 from teucer._core.types import is_valid_type as valid_jaxtype
 from teucer._dimensions.dimensions import is_symbolic
 from teucer._transform import batch
@@ -59,6 +58,13 @@ Effects = frozenset[Effect]
 # The classes of NumPy whose objects are arrays.
 array_types = {np.ndarray, *(dtype.type for dtype in dtypes.ALL_SET)}
 no_effects: Effects = frozenset()
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("AbstractToken", "Token"):
+        from teucer._core import tokens  # makes the language of jaxprs larger, which costs a little everywhere
+        return tokens.TokenType if name == "AbstractToken" else tokens.Token
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def is_constant_dim(d: Any) -> bool:

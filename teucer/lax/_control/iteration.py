@@ -153,7 +153,7 @@ def bind_scan(operands: tuple[Sequence[Array], Sequence[ArrayLike], Sequence[Arr
 
 
 def _as_array(x: ArrayLike, aval: ShapedArray) -> Any:
-    return x if _shapes.is_array(x) or config.tracing.value else array_ops.convert(x, aval)
+    return x if _shapes.is_array(x) or config.tracing.value or aval.is_high else array_ops.convert(x, aval)
 
 
 def _length(x_avals: Sequence[ShapedArray], xs_tree: Any, length: Any) -> Any:
