@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, final
+from typing import final
 
 from teucer._base import tracebacks
 from teucer._core.primitive import Primitive
@@ -73,7 +73,7 @@ def create_token(_: object = None) -> Token:
 
 
 @tracebacks.api_boundary
-def after_all(*operands: Token) -> Any:
+def after_all(*operands: Token) -> Token:
     """A token that comes after those given.
 
     Raises TypeError if an operand is no token.
@@ -85,4 +85,5 @@ def after_all(*operands: Token) -> Any:
         if typeof(x) != TOKEN:
             raise TypeError(f"Arguments to after_all must be tokens.\n    operand {i}: {x!r:.100} of type {typeof(x)}\n"
                             "  jax.lax.create_token() makes one.")
-    return after_all_p.call(*operands)[0]
+    (token,) = after_all_p.call(*operands)
+    return token  # type: ignore[no-any-return]
