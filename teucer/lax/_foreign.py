@@ -151,8 +151,8 @@ class _CallWithTokens(Primitive):
     name = "ffi_call"
     high = True
     mergeable = False
-    effects = FFICall.effects
-    jvp = FFICall.jvp
+    effects = FFICall.effects  # type: ignore[assignment]  # as methods are
+    jvp = FFICall.jvp  # type: ignore[assignment]  # as methods are
 
     def types(self, *avals: Any, result_avals: Sequence[Any], **params: object) -> Any:
         for aval in (*avals, *result_avals):
@@ -189,8 +189,8 @@ class _CallWithLowTokens(Primitive):
     __slots__ = ()
     name = "ffi_call"
     mergeable = False
-    effects = FFICall.effects
-    shard = FFICall.shard
+    effects = FFICall.effects  # type: ignore[assignment]  # as methods are
+    shard = FFICall.shard  # type: ignore[assignment]  # as methods are
 
     def types(self, *avals: ShapedArray, result_avals: Sequence[Any], **params: object) -> Any:
         return tuple([a.lo_ty()[0] if is_high(a) else a for a in result_avals])

@@ -69,7 +69,7 @@ def create_token(_: object = None) -> Token:
     { lambda ; a:i32[]. let b:Tok = create_token in (b,) }
     """
     (token,) = create_token_p.call()
-    return token  # type: ignore[no-any-return]
+    return token
 
 
 @tracebacks.api_boundary
@@ -86,4 +86,4 @@ def after_all(*operands: Token) -> Token:
             raise TypeError(f"Arguments to after_all must be tokens.\n    operand {i}: {x!r:.100} of type {typeof(x)}\n"
                             "  jax.lax.create_token() makes one.")
     (token,) = after_all_p.call(*operands)
-    return token  # type: ignore[no-any-return]
+    return token
