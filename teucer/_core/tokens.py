@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import final
 
 import numpy as np
 
 from teucer._core.high_types import HighType, register_hitype
 from teucer._core.types import ShapedArray, float0
-from teucer._core.typing import Value
+from teucer._core.typing import Array
 
 __all__ = ["TOKEN", "Token", "TokenType"]
 
@@ -32,10 +32,11 @@ class TokenType(HighType):
     def lo_ty(self) -> list[ShapedArray]:
         return [LOW]
 
-    def lower_val(self, hi_val: Any, /) -> list[Value]:
+    def lower_val(self, hi_val: object, /) -> list[Array]:
+        assert isinstance(hi_val, Token)
         return [hi_val._buf]
 
-    def raise_val(self, *lo_vals: Value) -> Token:
+    def raise_val(self, *lo_vals: Array) -> Token:
         return Token(*lo_vals)
 
     def to_tangent_aval(self) -> ShapedArray:
@@ -63,7 +64,7 @@ class Token:
 
     __slots__ = ("_buf",)
 
-    def __init__(self, buf: Any) -> None:
+    def __init__(self, buf: Array) -> None:
         self._buf = buf
 
     def block_until_ready(self) -> None:
