@@ -17,6 +17,7 @@ import teucer.numpy as jnp
 from teucer import export, lax
 from teucer._core.primitive import Primitive
 from teucer._lower import hlo
+from teucer._xla import mlir
 
 A, B = export.symbolic_shape("a, b")
 
@@ -429,3 +430,10 @@ def test_sizes_of_a_table_of_calls():
     exported = export.export(jax.jit(lambda x, y: x @ y))(struct(A, B), struct(B, 2))
     for a, b in itertools.product((1, 3), repeat=2):
         assert exported.call(np.ones((a, b), np.float32), np.ones((b, 2), np.float32)).tolist() == [[b, b]] * a
+
+
+def test_artifacts_for_readers_that_are_behind():
+    for f, version in ((jnp.sin, b"StableHLO_v0.9.0"), (jax.scipy.special.erf, b"StableHLO_v1.0.0")):
+        artifact = export.export(jax.jit(f))(1.0).mlir_module_serialized
+        assert version in mlir.oldest(artifact) and version not in artifact
+        assert str(mlir.read_portable(mlir.oldest(artifact))) == str(mlir.read_portable(artifact))

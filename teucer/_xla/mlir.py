@@ -5,6 +5,7 @@ What is kept outside the process is StableHLO's portable artifact: bytecode that
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, final
@@ -15,7 +16,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.dialects import chlo, func, sdy, stablehlo
 
-__all__ = ["JaxIrContext", "custom_call_targets", "functions", "hlo_text", "mesh_of", "parse", "portable", "pretty",
+__all__ = ["JaxIrContext", "custom_call_targets", "functions", "hlo_text", "mesh_of", "oldest", "parse", "portable", "pretty",
            "read_portable", "upstream_dialects", "xla_computation"]
 
 
@@ -76,6 +77,16 @@ def portable(text: str) -> bytes:
     with module.context:
         target = stablehlo.get_version_from_compatibility_requirement(stablehlo.StablehloCompatibilityRequirement.WEEK_4)
     artifact: bytes = _jax.mlir.serialize_portable_artifact(module, target, True)
+    return artifact
+
+
+def oldest(artifact: bytes) -> bytes:
+    """An artifact in the oldest of some versions of StableHLO that have all of it, for readers that are behind."""
+    module = read_portable(artifact)
+    for version in ("0.9.0", "1.0.0", "1.4.0", "1.8.0"):
+        with contextlib.suppress(ValueError, _jax.JaxRuntimeError):
+            found: bytes = _jax.mlir.serialize_portable_artifact(module, version, True)
+            return found
     return artifact
 
 
