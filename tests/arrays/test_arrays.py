@@ -153,3 +153,16 @@ def test_integers_too_large():
         jnp.asarray(2 ** 40)
     with pytest.raises(OverflowError):
         jnp.ones(2, jnp.int32) + 2 ** 40
+
+
+def test_guards_let_explicit_transfers_pass():
+    """Under "disallow" `device_put` and `device_get` go on; what nobody asked for does not."""
+    values = [42, np.arange(3), [1, 2.0]]
+    with jax.transfer_guard("disallow"):
+        for device in (None, jax.devices()[0]):
+            put = jax.device_put(values, device)
+            assert jax.device_get(put)[0] == 42
+        with pytest.raises(Exception, match="Disallowed host-to-device transfer"):
+            jnp.asarray(np.arange(3)) + 1
+    with jax.transfer_guard("disallow_explicit"), pytest.raises(Exception, match="Disallowed host-to-device transfer"):
+        jax.device_put(np.arange(3))

@@ -81,4 +81,6 @@ def test_over_devices():
         assert len(x.addressable_shards) == m.size
         for shard in x.addressable_shards:
             np.testing.assert_array_equal(shard.data, strings[shard.index])
-        np.testing.assert_array_equal(jax.device_put(x, jax.devices()[0]), strings)
+        for other in (jax.devices()[0], jax.P(None), jax.P("x")):
+            where = jax.NamedSharding(m, other) if isinstance(other, jax.P) else other
+            np.testing.assert_array_equal(jax.device_put(x, where), strings)

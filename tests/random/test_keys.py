@@ -195,3 +195,18 @@ def test_keys_of_every_generator_move():
         for other in (moved, jax.device_put(moved, over_a), jax.jit(lambda k: k, out_shardings=over_a)(keys),
                       jax.make_array_from_callback((8,), over_b, lambda index, keys=keys: keys[index])):
             np.testing.assert_array_equal(jax.random.key_data(other), jax.random.key_data(keys))
+
+
+@pytest.mark.parametrize("f", [
+    lambda k, v: jnp.full((2,), v, k.dtype), lambda k, v: jax.lax.full((2,), v, k.dtype),
+    lambda k, v: jnp.full_like(k, v, shape=(2,)), lambda k, v: jax.lax.full_like(k, v, shape=(2,))])
+@pytest.mark.parametrize("value", [100, -1, True, np.uint32(3), np.int8(-2), 2.0])
+def test_keys_filled_with_a_number(f, value):
+    """Each word is the number, wrapped around; a key fills with itself."""
+    for impl in ("threefry2x32", "rbg"):
+        key = random.key(0, impl=impl)
+        found = f(key, value)
+        assert found.dtype == key.dtype and found.shape == (2,)
+        words = random.key_data(found)
+        np.testing.assert_array_equal(words, np.full(words.shape, int(value) % 2**32, np.uint32))
+        np.testing.assert_array_equal(random.key_data(f(key, key))[1], random.key_data(key))

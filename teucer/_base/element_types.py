@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -24,11 +25,16 @@ class prng_key(extended):
 
 
 class ExtendedDType:
-    """A dtype that NumPy does not know. Subclasses define `type`, `name`, `itemsize`, equality and hash."""
+    """A dtype that NumPy does not know. Subclasses define its members, equality and hash.
+
+    physical: the type of an element's words. of_words: arrays of this dtype from their words.
+    """
 
     type: type[extended]
     name: str
     itemsize: int
+    physical: Any
+    of_words: Callable[[Any], Any]
 
     def __repr__(self) -> str:
         return self.name

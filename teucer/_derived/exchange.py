@@ -13,7 +13,7 @@ from teucer._base import dtypes
 from teucer._core.provided import provided
 from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import typeof
-from teucer._core.types import ShapedArray
+from teucer._core.types import ShapedArray, is_valid_type
 from teucer._devices.meshes import Mesh
 from teucer._devices.placement import Placement, placement_of, spread
 from teucer._devices.shardings import NamedSharding, SingleDeviceSharding, check_shape, devices_of, sharded_aval
@@ -35,7 +35,7 @@ def exchanged(x: ArrayImpl, sharding: Any) -> Any:
     Raises ValueError if the sharding does not fit the array's shape.
     """
     old = x._sharding
-    if not x._committed or x.is_deleted() or dtypes.is_extended(x.dtype):
+    if not x._committed or x.is_deleted() or dtypes.is_extended(x.dtype) or not is_valid_type(x):
         return None
     check_shape(sharding, x.shape)
     if transfer.same_cut(old, sharding, x.shape) or (old.num_devices == 1 and sharding.is_fully_replicated):

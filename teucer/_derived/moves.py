@@ -30,6 +30,7 @@ from teucer._programs.run import in_order
 from teucer._trees import pytrees
 from teucer._xla import arrays as xla
 from teucer._xla.client import Device
+from teucer._xla.config import explicit_transfer
 
 __all__ = ["block_until_ready", "copy_to_host_async", "device_get", "device_put", "device_put_p", "filled_at", "in_layout",
            "live_arrays"]
@@ -137,7 +138,8 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
     if any(d and alias for d, alias in zip(donated, aliases, strict=True)):
         raise ValueError("device_put: may_alias and donate cannot be True at the same time.\n"
                          "  What is donated may be written over.")
-    placed = [_put_leaf(leaf, where, alias is False) for leaf, where, alias in zip(leaves, places, aliases, strict=True)]
+    with explicit_transfer("explicit_device_put"):
+        placed = [_put_leaf(leaf, where, alias is False) for leaf, where, alias in zip(leaves, places, aliases, strict=True)]
     for old, new, d in zip(leaves, placed, donated, strict=True):
         if d and isinstance(old, ArrayImpl) and isinstance(new, ArrayImpl) and _in_other_order(old, new):
             old.delete()
@@ -214,10 +216,11 @@ def device_get(x: Any) -> Any:
     array([0, 1, 2], dtype=int32)
     """
     leaves = pytrees.tree_leaves(x)
-    for leaf in leaves:
-        if isinstance(leaf, ArrayImpl):
-            leaf.copy_to_host_async()
-    return pytrees.tree_map(_get_leaf, x)
+    with explicit_transfer("explicit_device_get"):
+        for leaf in leaves:
+            if isinstance(leaf, ArrayImpl):
+                leaf.copy_to_host_async()
+        return pytrees.tree_map(_get_leaf, x)
 
 
 def _get_leaf(x: Any) -> Any:

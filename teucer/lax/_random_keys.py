@@ -90,6 +90,11 @@ class KeyDType(dtypes.ExtendedDType):
     def __reduce__(self) -> Any:
         return KeyDType.portable(self)
 
+    def of_words(self, words: Array) -> Array:
+        """Keys from their words."""
+        (keys,) = random_wrap_p.call(words, impl=self._impl)
+        return keys
+
 
 def key_dtype_of(impl: Generator) -> KeyDType:
     """The dtype of the keys of a generator."""

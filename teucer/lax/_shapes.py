@@ -315,7 +315,7 @@ def full(shape: Shape, fill_value: ArrayLike, dtype: DTypeLike | None = None, *,
          sharding: object = None) -> Array:
     """An array of equal elements; without a dtype it has that of the value, weak if the value's is.
 
-    A Python integer beyond an integer dtype that is given wraps around, as -1 does to 255.
+    A Python integer beyond an integer dtype that is given wraps around, as -1 does to 255. Of keys, each word is the number.
     Raises TypeError if fill_value is not a scalar.
 
     >>> full((2,), 3, np.float32)
@@ -331,8 +331,11 @@ def full(shape: Shape, fill_value: ArrayLike, dtype: DTypeLike | None = None, *,
     else:
         kind = dtypes.canonicalize_dtype(dtypes.check_user_dtype_supported(dtype, "full"), allow_extended_dtype=True)
         weak = False
-    if isinstance(kind, dtypes.ExtendedDType):
+    if aval.extended:
         out = broadcast_in_dim(fill_value, shape, ())
+    elif isinstance(kind, dtypes.ExtendedDType):
+        words = kind.physical
+        out = kind.of_words(full((*shape, *words.shape), fill_value, words.dtype))
     else:
         # What NaN and floats out of range are as integers, XLA says.
         rounded = dtypes.issubdtype(aval.dtype, np.inexact) and dtypes.issubdtype(kind, np.integer)

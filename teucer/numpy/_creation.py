@@ -21,9 +21,9 @@ from teucer._derived.moves import device_put, filled_at
 from teucer._devices.shardings import explicit_sharding, single_device_sharding, typed
 from teucer._dimensions.dimensions import as_size, ceil_div, is_symbolic, max_dim
 from teucer._xla.client import Device
-from teucer.lax import _conversion, _joining, _random_keys, _shapes, _structure
+from teucer.lax import _conversion, _joining, _shapes, _structure
 from teucer.lax import _elementwise as lax
-from teucer.lax._random_keys import KeyDType, random_wrap_p
+from teucer.lax._random_keys import KeyDType
 from teucer.numpy._library import fast
 from teucer.numpy._promotion import as_value, broadcast_to, check_arraylike, convert
 
@@ -236,8 +236,7 @@ def _filled_array(shape: tuple[Any, ...], value: Any, dtype: Any, sharding: Any 
     if dtype == dtypes.float0:
         return np.zeros(shape, dtype)  # values of this dtype, of which there is one, are NumPy's
     if isinstance(dtype, KeyDType):
-        words = ShapedArray(shape, dtype).physical
-        return random_wrap_p.call(_filled_array(words.shape, value, words.dtype, sharding), impl=dtype._impl)[0]
+        return _shapes.full(shape, value, dtype, sharding=sharding)
     if sharding is not None:
         return _structure.full(shape, value, dtype, False, sharding)
     if not shape and isinstance(value, int | float):
@@ -325,9 +324,6 @@ def _like(op: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any,
     if np.ndim(value):
         _check_fits(op, value, sizes)
         out = laid_out(broadcast_to(asarray(value, kind), sizes), where)
-    elif isinstance(value, _PYTHON) and isinstance(kind, dtypes.ExtendedDType):
-        words = np.full(kind._impl.key_shape, value, np.uint32)
-        out = _structure.full(sizes, _random_keys.random_wrap_p.call(words, impl=kind._impl)[0], kind)
     elif isinstance(value, _PYTHON):
         if isinstance(value, complex) and not dtypes.issubdtype(kind, np.complexfloating):
             raise TypeError(f"{op}: a complex fill_value, {value}, does not fit dtype {kind.name}.\n  Take its real part.")

@@ -21,7 +21,7 @@ def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
     """The matrix whose product with a vector v of n elements is convolve(a, v, mode).
 
     a: T[..., m]  ->  T[..., k, n]; k is n + m - 1 for 'full', max(n, m) for 'same', max(n, m) - min(n, m) + 1 for 'valid'
-    Raises ValueError for another mode, if a is empty, or n not positive.
+    Raises ValueError for another mode, if a is empty or a scalar, or n not positive.
 
     >>> convolution_matrix(jnp.array([1, 2]), 2)
     Array([[1, 0],
@@ -37,7 +37,9 @@ def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
 
 @fast(static=("n", "mode"))
 def _convolution_matrix(a: Any, n: int, mode: str) -> Any:
-    a = jnp.atleast_1d(a)
+    a = jnp.asarray(a)
+    if not a.ndim:
+        raise ValueError("convolution_matrix: a must be at least 1-dimensional, got a scalar.")
     m = a.shape[-1]
     if m == 0:
         raise ValueError("convolution_matrix: len(a) must be at least 1.")
