@@ -50,7 +50,7 @@ def dot_product_attention(query: ArrayLike, key: Any, value: ArrayLike,
     groups = n // k
     grouped = query.reshape(b, t, k, groups, h)
     scale = 1.0 / np.sqrt(h) if scale is None else scale
-    summed = jnp.promote_types(query.dtype, np.float32)
+    summed = np.promote_types(query.dtype, np.float32)
     logits = jnp.einsum("btkgh,bskh->bkgts", grouped, key, preferred_element_type=summed) * scale
     logits = logits.reshape(b, n, t, s)
     if bias is not None:

@@ -202,7 +202,7 @@ def unravel_index(indices: ArrayLike, shape: Shape) -> tuple[Any, ...]:
 @fast(static=("shape",))
 def _unravel(places: Any, shape: tuple[Any, ...]) -> Any:
     total = math.prod(shape)
-    dtype = dtypes.canonicalize_dtype(dtypes.result_type(places, np.int32))
+    dtype = places.dtype if places.dtype.itemsize >= 4 else np.dtype(np.int32)
     flat = _structure.convert_element_type(places, dtype)
     flat = where(flat < 0, flat + total, flat)
     flat = _elementwise.clamp(np.zeros((), dtype), flat, size_as(max_dim(total - 1, 0), dtype))
