@@ -1,0 +1,1 @@
+"""Ready operations that JAX has as kernels."""

@@ -1,0 +1,30 @@
+"""Attention with a mask for each head, as MaxText, Keras and others ask for it.
+
+The names and arguments are those of JAX's kernel for TPUs. Here XLA compiles it as it is written, on every platform: memory
+grows with heads x queries x keys.
+"""
+
+from teucer.experimental.pallas.ops.tpu.splash_attention.splash_attention_kernel import (
+    BlockSizes,
+    QKVLayout,
+    SegmentIds,
+    make_splash_mha,
+    make_splash_mha_single_device,
+    make_splash_mqa,
+    make_splash_mqa_single_device,
+)
+from teucer.experimental.pallas.ops.tpu.splash_attention.splash_attention_mask import (
+    CausalMask,
+    FullMask,
+    LocalMask,
+    Mask,
+    MultiHeadMask,
+    NumpyMask,
+    make_causal_mask,
+    make_local_attention_mask,
+    make_random_mask,
+)
+
+__all__ = ["BlockSizes", "CausalMask", "FullMask", "LocalMask", "Mask", "MultiHeadMask", "NumpyMask", "QKVLayout", "SegmentIds",
+           "make_causal_mask", "make_local_attention_mask", "make_random_mask", "make_splash_mha",
+           "make_splash_mha_single_device", "make_splash_mqa", "make_splash_mqa_single_device"]
