@@ -12,14 +12,23 @@ OBJECTS = {
     "p": jax.P("x", None, ("y", "z")), "s": jax.ShapeDtypeStruct((2,), "float32", weak_type=True),
     "t": jax.tree.structure({"a": (1, 2), "b": None}), "x": jnp.arange(3, dtype="bfloat16"), "w": jnp.asarray(2.0),
     "d": jnp.dtype("bfloat16"), "k": jnp.bfloat16, "part": jax.tree_util.Partial(np.add, jnp.ones(2)),
-    "q": (jnp.ones((2, 2), jnp.complex64), jnp.int4)}
+    "q": (jnp.ones((2, 2), jnp.complex64), jnp.int4),
+    "keys": [jax.random.split(jax.random.key(3, impl=impl)) for impl in ("threefry2x32", "rbg", "unsafe_rbg")],
+    "mesh": jax.sharding.NamedSharding(
+        jax.sharding.AbstractMesh((2,), ("x",), (jax.sharding.AxisType.Auto,),
+                                  abstract_device=jax.sharding.AbstractDevice("cpu", None, "cpu")), jax.P("x", None)),
+    "u": jax.P(jax.P.UNCONSTRAINED)}
 
 def same(found):
-    assert all(found[name] == OBJECTS[name] for name in "psdtk")
+    assert all(found[name] == OBJECTS[name] for name in ("p", "s", "d", "t", "k", "mesh", "u"))
     for name in ("x", "w"):
         assert isinstance(found[name], jax.Array) and found[name].dtype == OBJECTS[name].dtype
         assert found[name].weak_type == OBJECTS[name].weak_type and np.array_equal(found[name], OBJECTS[name])
     assert found["part"](np.ones(2)).tolist() == [2.0, 2.0] and found["q"][1] == jnp.int4 and found["q"][0].shape == (2, 2)
+    for found, key in zip(found["keys"], OBJECTS["keys"], strict=True):
+        assert found.dtype == key.dtype and isinstance(found, jax.Array)
+        assert np.array_equal(jax.random.key_data(found), jax.random.key_data(key))
+        assert (jax.vmap(jax.random.normal)(found) == jax.vmap(jax.random.normal)(key)).all()
 """
 
 

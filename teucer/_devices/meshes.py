@@ -7,6 +7,7 @@ import contextlib
 import enum
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
@@ -33,7 +34,8 @@ class AxisType(enum.Enum):
 
 
 @final
-class AbstractDevice(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class AbstractDevice:
     """What is known of the devices of a mesh without having them."""
 
     device_kind: str

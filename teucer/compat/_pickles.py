@@ -1,27 +1,55 @@
 """Pickles under the alias: what JAX wrote is read, and what is written names nothing but JAX's modules, so that JAX reads it.
 
-Arrays, dtypes and scalar types, treedefs, Partials, PartitionSpec and ShapeDtypeStruct. Keys are written in Teucer's own form, and
-those that JAX wrote are not read: save `jax.random.key_data` of them.
+Arrays, keys, dtypes and scalar types, treedefs, Partials, PartitionSpec, ShapeDtypeStruct, and shardings over an AbstractMesh.
+Keys are written as calls of `jax.random.wrap_key_data`. Shardings over devices cannot be pickled, in JAX neither. Types
+(ShapedArray) and dtypes of keys that JAX wrote are not read.
 """
 
 from __future__ import annotations
 
 import copyreg
-from typing import Any
+import functools
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from teucer import random
 from teucer._arrays.arrays import KeyCarrier, _unpickle
 from teucer._arrays.structs import ShapeDtypeStruct
-from teucer._core.specs import PartitionSpec
+from teucer._core.specs import UNCONSTRAINED, PartitionSpec
+from teucer._core.types import ShapedArray
+from teucer._devices.meshes import AbstractMesh
+from teucer._devices.shardings import NamedSharding
 from teucer._xla.arrays import ArrayImpl
 from teucer._xla.pytree import default_registry
 
-__all__ = ["_reconstruct_array", "install"]
+__all__ = ["PRNGImpl", "PRNGKeyArray", "_get_default_unconstrained", "_reconstruct_array", "_unpickle_named_sharding", "install"]
 
 # JAX's names of the fields of a ShapeDtypeStruct, where they are others.
 _FIELDS = {"_dll": "_layout", "_sharding": "sharding"}
-_OWN_REDUCE = ArrayImpl.__reduce__
+
+
+class PRNGImpl(NamedTuple):
+    """A generator of keys as JAX's pickles of keys name it. Its name says which it is, and its functions are not called."""
+
+    key_shape: tuple[int, ...]
+    seed: Any
+    split: Any
+    random_bits: Any
+    fold_in: Any
+    name: str = "<unnamed>"
+    tag: str = "?"
+
+
+threefry_fold_in = threefry_random_bits = threefry_seed = threefry_split = None
+_rbg_fold_in = _rbg_random_bits = _rbg_seed = _rbg_split = _unsafe_rbg_fold_in = _unsafe_rbg_split = None
+
+
+class PRNGKeyArray:
+    """What JAX's pickles of keys make: an array, which `_set_keys` fills."""
+
+    def __new__(cls) -> Any:
+        return ArrayImpl.__new__(ArrayImpl)
 
 
 def install() -> None:
@@ -29,6 +57,9 @@ def install() -> None:
     copyreg.pickle(ArrayImpl, _reduce_array)  # type: ignore[arg-type]  # it returns what pickle takes
     copyreg.pickle(PartitionSpec, _reduce_spec)
     copyreg.pickle(ShapeDtypeStruct, _reduce_struct)
+    copyreg.pickle(type(UNCONSTRAINED), _reduce_unconstrained)
+    copyreg.pickle(AbstractMesh, _reduce_abstract_mesh)
+    ArrayImpl.__setstate__ = _set_keys
     ShapeDtypeStruct.__setstate__ = _set_struct  # type: ignore[attr-defined]
     default_registry.__module__ = "jax._src.tree_util"
     _reconstruct_array.__module__ = "jax._src.array"
@@ -43,9 +74,36 @@ def _reconstruct_array(function: Any, args: Any, state: Any, about: dict[str, An
 
 def _reduce_array(x: Any) -> Any:
     if type(x._carried) is KeyCarrier:
-        return _OWN_REDUCE(x)
+        return functools.partial(random.wrap_key_data, impl=str(random.key_impl(x))), (random.key_data(x),)
     function, args, state = np.asarray(x).__reduce__()
     return _reconstruct_array, (function, args, state, {"weak_type": x.aval.weak_type})
+
+
+def _set_keys(x: Any, state: dict[str, Any]) -> None:
+    words = state["_base_array"]
+    dtype = random.key_dtype(state["_impl"].name)
+    aval = ShapedArray(words.shape[:words.ndim - dtype.physical.ndim], dtype)
+    x.__init__(aval.carrier, words.sharding, [words], committed=False, _skip_checks=True)
+
+
+def _unpickle_named_sharding(mesh: AbstractMesh, spec: PartitionSpec, memory_kind: str | None,
+                             logical_device_ids: None) -> NamedSharding:
+    """The sharding that JAX pickles so."""
+    return NamedSharding(mesh, spec, memory_kind)
+
+
+def _reduce_abstract_mesh(mesh: AbstractMesh) -> Any:
+    return copyreg.__newobj_ex__, (AbstractMesh, (mesh.axis_sizes, mesh.axis_names, mesh.axis_types),
+                                   {"abstract_device": mesh.abstract_device})
+
+
+def _get_default_unconstrained() -> Any:
+    """What stands in a spec for an axis that the compiler may partition."""
+    return UNCONSTRAINED
+
+
+def _reduce_unconstrained(_: Any) -> Any:
+    return getattr, (PartitionSpec, "UNCONSTRAINED")
 
 
 def _reduce_spec(spec: PartitionSpec) -> Any:

@@ -14,7 +14,7 @@ from typing import Any, final
 
 __all__ = ["LIST", "module"]
 
-_ADAPTERS = "teucer.compat._adapters"
+_ADAPTERS, _PICKLES = "teucer.compat._adapters", "teucer.compat._pickles"
 # module of jax._src -> (the libraries that need it, {where the names come from: the names}); `name=other`
 # gives `other` as `name`.
 LIST: dict[str, tuple[str, dict[str, str]]] = {
@@ -30,7 +30,7 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
         _ADAPTERS: "infer_argnums_and_argnames",
         "teucer.api_util": "argnums_partial debug_info donation_vector flatten_axes flatten_fun flatten_fun_nokwargs "
                            "rebase_donate_argnums shaped_abstractify"}),
-    "array": ("orbax, tensorstore users", {"teucer._xla.arrays": "ArrayImpl", "teucer.compat._pickles": "_reconstruct_array"}),
+    "array": ("orbax, tensorstore users", {"teucer._xla.arrays": "ArrayImpl", _PICKLES: "_reconstruct_array"}),
     "checkify": ("flax.nnx", {
         _ADAPTERS: "Out JaxException",
         "teucer.experimental.checkify": "Error ErrorCategory all_checks automatic_checks check check_error checkify debug_check "
@@ -67,13 +67,17 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
                                        "scan scan_p switch while_loop while_p"}),
     "linear_util": ("kfac-jax, oryx", {"teucer.extend.linear_util": "*"}),
     "literals": ("equinox, quax", {_ADAPTERS: "TypedComplex TypedFloat TypedInt TypedNdArray"}),
-    "mesh": ("levanter, axlearn", {_ADAPTERS: "thread_resources", "teucer.sharding": "AbstractMesh AxisType Mesh "
-                                                                                     "get_abstract_mesh"}),
-    "named_sharding": ("orbax", {"teucer.sharding": "NamedSharding"}),
-    "partition_spec": ("orbax", {"teucer.sharding": "PartitionSpec"}),
+    "mesh": ("levanter, axlearn, pickles", {_ADAPTERS: "thread_resources", "teucer.sharding": "AbstractDevice AbstractMesh "
+                                                                                              "AxisType Mesh get_abstract_mesh"}),
+    "named_sharding": ("orbax, pickles", {"teucer.sharding": "NamedSharding", _PICKLES: "_unpickle_named_sharding"}),
+    "partition_spec": ("orbax, pickles", {"teucer.sharding": "PartitionSpec", _PICKLES: "_get_default_unconstrained"}),
     "pjit": ("quax", {"teucer": "reshard", "teucer.lax": "with_sharding_constraint", "teucer._transform.jit_calls": "jit_p"}),
     "public_test_util": ("tinygp", {"teucer.test_util": "check_grads check_jvp check_vjp"}),
     "random": ("netket", {"teucer.random": "*"}),
+    "random.prng": ("pickles", {_PICKLES: "PRNGImpl PRNGKeyArray"}),
+    "random.rbg": ("pickles", {_PICKLES: "_rbg_fold_in _rbg_random_bits _rbg_seed _rbg_split _unsafe_rbg_fold_in "
+                                         "_unsafe_rbg_split"}),
+    "random.threefry2x32": ("pickles", {_PICKLES: "threefry_fold_in threefry_random_bits threefry_seed threefry_split"}),
     "sharding_impls": ("orbax, levanter", {"teucer.sharding": "NamedSharding SingleDeviceSharding"}),
     "source_info_util": ("flax", {_ADAPTERS: "register_exclusion"}),
     "hijax": ("flax.nnx", {"teucer.experimental.hijax": "*"}),
