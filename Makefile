@@ -2,6 +2,7 @@
 #   make run          the demo                       make bench        speed beside JAX 0.10.2
 #   make test         all checks and the quick tests make test-matrix  the tests on Python 3.12 with newer jaxlibs
 #   make test-all     the slow tests too             make docs         the documentation site
+#   make accuracy     errors of functions in ulp     make bench-ops    time of each operation beside JAX
 #   make bench-corpus the corpus beside JAX 0.12.0.1      make lint, format, clean
 #   make mutants      changes to the library that tests must notice; of one file: FILE=lax/_sorting.py TESTS=tests/lax/test_sorting.py
 
@@ -21,7 +22,7 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 PYTEST_QUICK := pytest -n $(WORKERS) -q -m "not slow"
 SETUP_INPUTS := pyproject.toml Makefile
 
-.PHONY: help setup run test test-all test-matrix bench bench-corpus conformance docs lint format clean
+.PHONY: help setup run test test-all test-matrix bench bench-corpus bench-ops accuracy conformance docs lint format clean
 
 help:
 	@sed -n '2,6s/^# *//p' Makefile
@@ -95,6 +96,13 @@ bench: .venv/.installed .venv-jax/.installed
 bench-corpus: .venv-jaxlib-0.12.x/.installed $(if $(JAX_PYTHON),,.venv-jax-0.12/.installed)
 	.venv-jaxlib-0.12.x/bin/python benchmarks/corpus/compare.py --jax $(or $(JAX_PYTHON),.venv-jax-0.12/bin/python) \
 	    --teucer .venv-jaxlib-0.12.x/bin/python $(BENCH_ARGS)
+# Largest errors in ulp beside JAX's, as benchmarks/notes/accuracy.md has them; ARGS="--all erfc" for all inputs of a function.
+accuracy: .venv/.installed .venv-jax/.installed
+	$(BIN)/python benchmarks/accuracy.py --jax .venv-jax/bin/python $(ARGS)
+
+# Time of each operation beside JAX's; ARGS="--sizes 10 100000 sort cumsum" for some.
+bench-ops: .venv/.installed .venv-jax/.installed
+	$(BIN)/python benchmarks/operations.py --jax .venv-jax/bin/python $(ARGS)
 
 # JAX's published tests, where tools/conformance/get_tests.sh has laid them out; about an hour.
 JAX_TESTS ?= ../JAX_TESTS

@@ -15,7 +15,8 @@ from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer._core.typing import Array, ArrayLike
 from teucer._derived.custom_jvp import custom_jvp
-from teucer.lax._special import _stirling as stirling_rest
+from teucer.lax._gamma import gamma_of, stirling_rest
+from teucer.lax._structure import convert_element_type
 from teucer.numpy._library import fast
 from teucer.scipy._operands import inexact, real, strong
 
@@ -80,29 +81,10 @@ def _sign(x: Any) -> Any:
     return lax.stop_gradient(jnp.where(x == 0, jnp.copysign(1.0, x), jnp.where(x > 0, 1.0, below)))
 
 
-def _positive_gamma(x: Any) -> Any:
-    """gamma(x) for x >= 1/2: gamma of a number in [1, 2), where log gamma is small, times factors x - 1, x - 2, ..."""
-    # The greatest factorial that is finite.
-    most = 171 if x.dtype == np.float64 else 35
-    safe = jnp.where(x < 1, x + 1, x)
-    steps = jnp.minimum(jnp.floor(safe) - 1, most)
-    start = jnp.minimum(safe, most + 2.0) - steps
-
-    def step(k: Any, product: Any) -> Any:
-        return product * jnp.where(k < steps, start + k, 1.0)
-    value = lax.fori_loop(0, most, step, jnp.exp(lax.lgamma(start)))
-    return jnp.where(safe > most + 1, jnp.where(jnp.isnan(x), x, jnp.inf), jnp.where(x < 1, value / x, value))
-
-
 @custom_jvp
 def _gamma(x: Any) -> Any:
-    is_reflected = x < 0.5
-    value = _positive_gamma(jnp.where(is_reflected, 1 - x, x))
-    # sin(pi x), exact at integers.
-    nearest = jnp.round(x)
-    sine = jnp.sin(math.pi * (x - nearest)) * (1 - 2 * jnp.abs(nearest % 2))
-    reflected = jnp.where(sine == 0, jnp.where(x == 0, 1 / x, jnp.nan), math.pi / (sine * value))
-    return jnp.where(is_reflected, jnp.where(x == -jnp.inf, jnp.nan, reflected), value)
+    wide = x.astype(np.float32) if x.dtype.itemsize < 4 else x
+    return convert_element_type(gamma_of(wide), x.dtype, typeof(x).weak_type)
 
 
 @_gamma.defjvp
@@ -150,7 +132,7 @@ def digamma(x: ArrayLike) -> Array:
     """The derivative of log(gamma(x)); nan at 0, -1, -2, ...
 
     >>> digamma(3.)
-    Array(0.92278427, dtype=float32, weak_type=True)
+    Array(0.9227843, dtype=float32, weak_type=True)
     """
     return lax.digamma(*inexact("digamma", x))
 
@@ -270,8 +252,8 @@ def poch(z: ArrayLike, m: ArrayLike) -> Array:
 def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
     """The number of ways to choose k of N things, without order; with repetition, those that may be chosen again.
 
-    >>> comb(4., 0.)
-    Array(1., dtype=float32, weak_type=True)
+    >>> round(float(comb(4., 2.)), 4)
+    6.0
     """
     return _comb(N, k, bool(repetition))
 

@@ -13,6 +13,7 @@ from teucer import lax
 from teucer import numpy as jnp
 from teucer._core.typing import Array, ArrayLike
 from teucer._derived.custom_jvp import custom_jvp
+from teucer.lax._gaussian import erf_inv_of
 from teucer.numpy._library import fast
 from teucer.scipy._operands import floating, inexact, real, strong
 
@@ -39,6 +40,18 @@ def erfc(x: ArrayLike) -> Array:
     return lax.erfc(*inexact("erfc", x))
 
 
+@custom_jvp
+def _erfinv_single(x: Any) -> Any:
+    return erf_inv_of(x)
+
+
+@_erfinv_single.defjvp
+def _erfinv_single_jvp(primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    y = _erfinv_single(x)
+    return y, t * (0.5 * math.sqrt(math.pi) * jnp.exp(jnp.square(y)))
+
+
 @fast
 def erfinv(x: ArrayLike) -> Array:
     """The inverse of `erf`; infinite at -1 and 1, nan beyond.
@@ -46,7 +59,9 @@ def erfinv(x: ArrayLike) -> Array:
     >>> erfinv(0.)
     Array(0., dtype=float32, weak_type=True)
     """
-    return lax.erf_inv(*inexact("erfinv", x))
+    (x,) = inexact("erfinv", x)
+    # That of lax keeps random numbers the same as JAX's, to the bit.
+    return _erfinv_single(x) if x.dtype == np.float32 else lax.erf_inv(x)
 
 
 @fast
@@ -68,7 +83,9 @@ def i0(x: ArrayLike) -> Array:
     """
     (x,) = inexact("i0", x)
     # |x| as a product, so that its derivative at 0 is 0 as that of bessel_i0e is.
-    return jnp.exp(x * jnp.sign(x)) * lax.bessel_i0e(x)
+    # In halves, as the exponential overflows first.
+    half = jnp.exp(0.5 * (x * jnp.sign(x)))
+    return half * (half * lax.bessel_i0e(x))
 
 
 @fast
@@ -89,7 +106,8 @@ def i1(x: ArrayLike) -> Array:
     Array(0., dtype=float32, weak_type=True)
     """
     (x,) = inexact("i1", x)
-    return jnp.exp(jnp.abs(x)) * lax.bessel_i1e(x)
+    half = jnp.exp(0.5 * jnp.abs(x))
+    return half * (half * lax.bessel_i1e(x))
 
 
 def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:
@@ -215,7 +233,8 @@ def _growing(x: Any) -> Any:
     def far_step(i: Any, tail: Any) -> Any:
         # 1 + (1 / x) (1 + (2 / x) (1 + ...)), from the end: 40 terms fall throughout for x > 40.
         return 1 + tail * (40 - i) / far
-    asymptotic = jnp.exp(far) / far * lax.fori_loop(0, 40, far_step, jnp.ones_like(x))
+    half = jnp.exp(0.5 * far)
+    asymptotic = half * (half / far * lax.fori_loop(0, 40, far_step, jnp.ones_like(x)))
     return jnp.where(is_far, jnp.where(x == jnp.inf, jnp.inf, asymptotic), np.euler_gamma + jnp.log(near) + total)
 
 

@@ -1,0 +1,75 @@
+"""Numbers as sums of two, for formulas that would lose digits.
+
+Every product here is exact, so that it does not matter where a compiler fuses it with a sum. Dekker, Numer. Math. 18 (1971) 224.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from teucer._base import dtypes
+from teucer._core.trace import typeof
+from teucer._core.typing import Array
+from teucer.lax import _structure
+from teucer.lax._arithmetic import add, bitwise_and, div, mul, shift_left, shift_right_arithmetic, square, sub
+from teucer.lax._conversion import bitcast_convert_type_p
+from teucer.lax._families import scalar_like
+from teucer.lax._terms import plus, times
+
+__all__ = ["exact_product", "halves", "log_in_two"]
+
+
+def _bitcast(x: Array, dtype: np.dtype[Any]) -> Any:
+    return bitcast_convert_type_p.call(x, new_dtype=dtype)[0]
+
+
+def halves(x: Array) -> tuple[Any, Any]:
+    """x as the sum of two numbers of half as many digits, of which products are exact."""
+    dtype = typeof(x).dtype
+    bits = np.dtype(f"u{dtype.itemsize}")
+    mask = np.asarray(~np.uint64((1 << (dtypes.finfo(dtype).nmant // 2 + 1)) - 1)).astype(bits)[()]
+    high = _bitcast(bitwise_and(_bitcast(x, bits), mask), dtype)
+    return high, sub(x, high)
+
+
+def exact_product(x: Array, y: Array) -> tuple[Any, Any]:
+    """x y as the sum of two numbers, the first of them exact."""
+    (a, b), (c, d) = halves(x), halves(y)
+    return mul(a, c), add(add(mul(a, d), mul(b, c)), mul(b, d))
+
+
+def log_in_two(x: Array) -> tuple[Any, Any]:
+    """log x for normal x >= 2 as the sum of two numbers.
+
+    Method: x = 2^k m with m in [sqrt(1/2), sqrt(2)], and log m = 2 atanh(s) with s = (m - 1) / (m + 1), whose error is known.
+    """
+    dtype = typeof(x).dtype
+    info = dtypes.finfo(dtype)
+    integer = np.dtype(f"i{dtype.itemsize}")
+    digits, least = np.asarray(info.nmant, integer), np.asarray(math.sqrt(0.5), dtype).view(integer)
+    pattern = _bitcast(x, integer)
+    power = shift_right_arithmetic(sub(pattern, least), digits)
+    f = plus(_bitcast(sub(pattern, shift_left(power, digits)), dtype), -1)
+    k = _structure.convert_element_type(power, dtype)
+    below = plus(f, 2)
+    s = div(f, below)
+    product, product_rest = exact_product(s, below)
+    # What f lacks of s (2 + f), of which the sum was rounded too.
+    error = div(sub(sub(sub(f, product), product_rest), mul(s, sub(f, plus(below, -2)))), below)
+    s2 = square(s)
+    terms = 12 if dtype == np.float64 else 6
+    tail: Any = scalar_like(x, 2 / (2 * terms + 1))
+    for n in range(terms - 1, 0, -1):
+        tail = plus(mul(tail, s2), 2 / (2 * n + 1))
+    log_2, log_2_rest = _LOG_2[dtype.itemsize]
+    whole, part = times(log_2, k), times(2, s)
+    high = add(whole, part)
+    low = add(times(log_2_rest, k), add(times(2, error), mul(s, mul(s2, tail))))
+    return high, add(sub(part, sub(high, whole)), low)
+
+
+# log 2 in two parts by the size of floats, the first so short that its product with an exponent is exact.
+_LOG_2 = {4: (0.693115234375, 3.1946184945309417e-5), 8: (0.6931471805598903, 5.4979230187083712e-14)}
