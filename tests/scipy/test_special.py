@@ -340,3 +340,10 @@ def test_dtypes():
     assert special.multigammaln(3.0, 2.0) == special.multigammaln(3.0, 2)
     assert special.erf(1).weak_type and special.gamma(jnp.arange(3)).dtype == "float32"
     assert special.xlogy(jnp.ones(2, "float16"), 2).dtype == "float16"
+
+
+def test_log1p_of_least_normal_numbers():
+    with jax.enable_x64(True):
+        x = np.array([2.3e-308, 4.5e-308, -4.5e-308, 1e-300])
+        np.testing.assert_array_equal(jnp.log1p(x), x)
+        np.testing.assert_array_equal(jnp.arctanh(x), x)

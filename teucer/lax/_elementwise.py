@@ -123,14 +123,14 @@ def _lower_log1p(ctx: Context, x: Value) -> Any:
 
 
 def _log1p(x: Array) -> Any:
-    # XLA's own is off by 60 ulp in float64. Near 0, log(1 + x) = 2 atanh(s) with s = x / (2 + x).
+    # XLA's own is off by 60 ulp in float64. Near 0, log(1 + x) = 2 atanh(d / 2) with d = 2 x / (2 + x).
     is_near = lt(abs(x), scalar_like(x, 0.4))
-    s = div(x, _plus(x, 2))
-    s2 = square(s)
+    d = div(x, _plus(_times(0.5, x), 1))
+    s2 = square(_times(0.5, d))
     tail: Any = scalar_like(x, 1 / 31)
     for k in range(14, 0, -1):
         tail = _plus(mul(tail, s2), 1 / (2 * k + 1))
-    return where_else(is_near, _times(2, add(s, mul(s, mul(s2, tail)))), log(_plus(x, 1)))
+    return where_else(is_near, add(d, mul(d, mul(s2, tail))), log(_plus(x, 1)))
 
 
 def _lower_atanh(ctx: Context, x: Value) -> Any:
