@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any, Literal, overload
 
@@ -43,7 +42,7 @@ from teucer._base.element_types import (
 from teucer._base.errors import TypePromotionError
 from teucer._base.promotion import Node, promote_nodes, promote_types
 from teucer._base.short_names import short_name
-from teucer._base.source import user_stacklevel
+from teucer._base.source import warn
 
 __all__ = [
     "ALL", "ALL_SET", "COMPLEX", "FLOATS", "INEXACT", "INTEGERS", "NARROWED", "DType", "ExtendedDType", "as_dtype", "bfloat16",
@@ -152,10 +151,7 @@ def _narrow_as_asked(full: np.dtype, op: str) -> np.dtype:
     if mode == config.ExplicitX64Mode.ERROR:
         raise ValueError(f"{asked}. To enable more dtypes, {switch}")
     narrow = NARROWED[full]
-    warnings.warn(
-        f"{asked}, and will be truncated to dtype {narrow}. To enable more dtypes, {switch}",
-        stacklevel=user_stacklevel(),
-    )
+    warn(f"{asked}, and will be truncated to dtype {narrow}. To enable more dtypes, {switch}")
     return narrow
 
 

@@ -7,6 +7,9 @@ import functools
 import itertools
 import os
 import sys
+import threading
+import warnings
+from collections.abc import Iterator
 from types import CodeType, FrameType
 from typing import NamedTuple, TypeAlias
 
@@ -84,6 +87,34 @@ def user_stacklevel() -> int:
     while frame is not None and is_internal(frame.f_code.co_filename):
         frame, level = frame.f_back, level + 1
     return level
+
+
+class _Rehearsal(threading.local):
+    on = False
+
+
+_rehearsal = _Rehearsal()
+
+
+class WouldWarn(Exception):
+    """The user's program is rehearsed, and would warn."""
+
+
+@contextlib.contextmanager
+def rehearsal() -> Iterator[None]:
+    """Have `warn` raise WouldWarn in a `with` block: a call that warns is not what a template may stand for."""
+    before, _rehearsal.on = _rehearsal.on, True
+    try:
+        yield
+    finally:
+        _rehearsal.on = before
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the user's line that led here."""
+    if _rehearsal.on:
+        raise WouldWarn(message)
+    warnings.warn(message, category, stacklevel=user_stacklevel())
 
 
 def is_library(filename: str) -> bool:

@@ -11,7 +11,7 @@ from teucer._core import pictures, printer
 from teucer._core.names import NO_SCOPES, _names, joined, tagged, tags_of
 from teucer._core.places import NOWHERE, SourceInfo, source_info, where
 from teucer._core.references import types as references
-from teucer._core.trace import Tracer, current_trace
+from teucer._core.trace import Tracer, current_trace, typeof
 from teucer._core.types import aval_of
 
 if TYPE_CHECKING:
@@ -56,6 +56,11 @@ class Literal:
 
     def __init__(self, val: object, aval: Aval | None = None) -> None:
         self.val, self.aval = val, aval_of(val) if aval is None else aval
+
+    @property
+    def value(self) -> Any:
+        """The value as one of its type: a scalar of NumPy is not weakly typed, a number of Python is."""
+        return self.val if typeof(self.val) is self.aval else self.val.item()
 
     def __repr__(self) -> str:
         return printer.literal_text(self)

@@ -10,6 +10,7 @@ from teucer._base import tracebacks
 from teucer._core.calls import static_by_name
 from teucer._core.trace import EVAL, current_trace, has_stand_in, plain_classes, stood_in
 from teucer._transform.jit import JitOptions, call_jitted, dispatching
+from teucer._transform.templates import Templates
 
 __all__ = ["library"]
 
@@ -29,7 +30,7 @@ def library(fun: Callable[..., object] | None = None, /, *, static: Sequence[str
     if fun is None:
         return functools.partial(library, static=static)
     nums, names = static_by_name(fun, None, tuple(static), "static")
-    options = JitOptions(nums, names, inline=True)
+    options, templates = JitOptions(nums, names, inline=True), Templates(fun)
 
     @tracebacks.api_boundary
     def cache_miss(*args: object, **kwargs: object) -> tuple[Any, Any]:
@@ -38,8 +39,9 @@ def library(fun: Callable[..., object] | None = None, /, *, static: Sequence[str
                 args, kwargs = stood_in(args, kwargs)
                 # C++ would take the leaves of such an object for the array: no program for it.
                 return cache_miss(*args, **kwargs)[0], None
-        if current_trace() is not EVAL:
-            return fun(*args, **kwargs), None
+        trace = current_trace()
+        if trace is not EVAL:
+            return templates.call(trace, args, kwargs), None
         return call_jitted(fun, options, args, kwargs)
 
     def plain(*args: object, **kwargs: object) -> Any:

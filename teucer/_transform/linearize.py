@@ -13,19 +13,19 @@ from teucer._base import config, memo
 from teucer._base.source import here
 from teucer._core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from teucer._core.names import JVP, _names, within
+from teucer._core.primitive import Primitive
 from teucer._core.references.types import RefType
 from teucer._core.stage import DebugInfo, StageTrace, StageTracer
 from teucer._core.trace import EVAL, Trace, Tracer, check_alive, check_leaks, current_trace, end, typeof, using
 from teucer._core.types import Zero, float0
 from teucer._programs.eager import runner
-from teucer._transform.jvp import JVPTrace, JVPTracer
+from teucer._transform.jvp import JVPTrace, JVPTracer, jvp_flat
 from teucer._transform.partial import PartialTrace
 
 if TYPE_CHECKING:
-    from teucer._core.primitive import Primitive
     from teucer._core.typing import Aval, Params, Value
 
-__all__ = ["Linearized", "forget", "linearize_flat"]
+__all__ = ["Linearized", "Whole", "forget", "linearize_flat"]
 
 
 class Linearized(NamedTuple):
@@ -105,7 +105,7 @@ class LinearizeTrace(JVPTrace):
         known = found.known
         if known is None:
             found.calls += 1
-            if found.calls <= RARE:
+            if found.calls <= RARE and type(primitive) is not Whole:
                 return super().process(primitive, args, params)
             known = found.work_out(primitive, primals, types, params)
         values = known(partial.parent, primals)
@@ -123,6 +123,27 @@ class LinearizeTrace(JVPTrace):
                       for y, place in zip(values, found.tangents, strict=False)])
 
 
+@final
+class Whole(Primitive):
+    """Several operations that are differentiated as if they were one primitive; nothing records it."""
+
+    name = "whole"
+
+    def __init__(self, apply: Callable[..., Sequence[Value]]) -> None:
+        """apply: operands -> results, under the current trace."""
+        self.calls, self._apply = 0, apply
+
+    def jvp(self, primals: Sequence[Value], tangents: Sequence[Value], **params: object) -> tuple[list[Any], list[Any]]:
+        return jvp_flat(self._apply, primals, tangents)
+
+    def linearized(self, trace: Trace, args: Sequence[Value]) -> tuple[Any, ...] | None:
+        """The results, if that is a linearization in which an operand moves, and the operations have come often."""
+        if type(trace) is not LinearizeTrace or not any(type(x) is JVPTracer and x._trace is trace for x in args):
+            return None
+        self.calls += 1
+        return trace.process(self, tuple(args), {}) if self.calls > RARE else None
+
+
 def places_in(jaxpr: Jaxpr) -> tuple[list[Literal], dict[Atom, int]]:
     """The literals of a jaxpr, and the places of its atoms in a list: literals, constants, arguments, results of the equations."""
     literals = [v for v in (*(v for eqn in jaxpr.eqns for v in eqn.invars), *jaxpr.outvars) if type(v) is Literal]
@@ -138,8 +159,7 @@ class Routine:
 
     def __init__(self, closed: ClosedJaxpr) -> None:
         literals, place = places_in(closed.jaxpr)
-        # A weakly typed literal may have a host scalar as its value, which is not, as a number of Python is.
-        self.given = [*(v.val if typeof(v.val) is v.aval else v.val.item() for v in literals), *closed.consts]
+        self.given = [*(v.value for v in literals), *closed.consts]
         self.steps = [(eqn.primitive, eqn.params, [place[v] for v in eqn.invars]) for eqn in closed.eqns]
         self.runs = ([(runner(p, params), places) for p, params, places in self.steps]
                      if all(p.standalone for p, _, _ in self.steps) else None)

@@ -6,13 +6,13 @@ And a symbolic dimension as a number.
 from __future__ import annotations
 
 import operator
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from teucer._base import dtypes, errors
+from teucer._base.source import warn
 from teucer._core import partition
 from teucer._core.cost import FUSED
 from teucer._core.high_types import low_values
@@ -64,8 +64,7 @@ def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike | DType | None
         raise ValueError(f"Cannot convert_element_type from {aval.dtype.name} to {dtype.name}.\n"
                          "  jax.random.key_data and jax.random.wrap_key_data convert typed keys.")
     if dtypes.issubdtype(aval.dtype, np.complexfloating) and not dtypes.issubdtype(dtype, np.complexfloating):
-        warnings.warn("Casting complex values to real discards the imaginary part", np.exceptions.ComplexWarning,
-                      stacklevel=2)
+        warn("Casting complex values to real discards the imaginary part", np.exceptions.ComplexWarning)
     return _structure.convert_element_type(array, dtype)
 
 

@@ -12,6 +12,7 @@ from teucer._core.high_types import as_array
 from teucer._core.trace import plain_classes, stood_in
 from teucer._core.types import high_types
 from teucer._transform.library import library
+from teucer._transform.templates import Templates
 
 __all__ = ["LibraryFunction", "converting", "fast"]
 
@@ -55,12 +56,13 @@ def fast(function: Callable[..., Any] | None = None, /, *, static: Sequence[str]
 
 def _fast(function: Callable[..., Any], static: Sequence[str]) -> Any:
     compiled = library(function, static=static)
-    current, plain = trace._current, function
+    current, templates = trace._current, Templates(function)
 
     def face(*args: Any, **kwargs: Any) -> Any:
         if high_types:
             args, kwargs = tuple(map(as_array, args)), {name: as_array(x) for name, x in kwargs.items()}
-        if current.trace is trace.EVAL:
+        here = current.trace
+        if here is trace.EVAL:
             try:
                 return compiled(*args, **kwargs)
             except Exception as err:
@@ -70,7 +72,7 @@ def _fast(function: Callable[..., Any], static: Sequence[str]) -> Any:
             if type(x) not in plain_classes:
                 args, kwargs = stood_in(args, kwargs)
                 break
-        return plain(*args, **kwargs)
+        return templates.call(here, args, kwargs)
     functools.update_wrapper(face, function)
     face.compiled = compiled  # type: ignore[attr-defined]
     return face

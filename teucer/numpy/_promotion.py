@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from teucer._arrays.arrays import ArrayImpl
 from teucer._base import config, dtypes
-from teucer._base.source import user_stacklevel
+from teucer._base.source import warn
 from teucer._core import array_ops
 from teucer._core.trace import Tracer
 from teucer._core.types import aval_of, is_valid_type, varying
@@ -165,8 +164,8 @@ def _report_ranks(name: str, shapes: Sequence[tuple[Any, ...]]) -> None:
     if config.numpy_rank_promotion.value == "raise":
         raise ValueError(f"Operands could not be broadcast together for {name} on shapes {listed} and with the config option "
                          "jax_numpy_rank_promotion='raise'.\n  Give the operands as many axes: x[None].")
-    warnings.warn(f"Following NumPy automatic rank promotion for {name} on shapes {listed}. Set the jax_numpy_rank_promotion "
-                  "config option to 'allow' to disable this warning.", stacklevel=user_stacklevel())
+    warn(f"Following NumPy automatic rank promotion for {name} on shapes {listed}. Set the jax_numpy_rank_promotion "
+                  "config option to 'allow' to disable this warning.")
 
 
 def convert(x: Any, dtype: Any, weak: bool = False) -> Any:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, final
 
 import numpy as np
 
 from teucer._arrays.arrays import ArrayImpl
 from teucer._base import config, dtypes
-from teucer._base.source import user_stacklevel
+from teucer._base.source import warn
 from teucer._core.trace import EVAL, current_trace, typeof
 from teucer._core.types import is_valid_type
 from teucer._transform.library import library
@@ -263,9 +262,9 @@ def _check_cast(x: Any, value: Any) -> None:
         return
     if dtypes.result_type(x, value) == x.dtype:
         return
-    warnings.warn(f"scatter inputs have incompatible types: cannot safely cast value from dtype={dtypes.dtype(value)} to "
+    warn(f"scatter inputs have incompatible types: cannot safely cast value from dtype={dtypes.dtype(value)} to "
                   f"dtype={x.dtype} with jax_numpy_dtype_promotion={config.numpy_dtype_promotion.value}. In future JAX releases "
-                  "this will result in an error.", FutureWarning, stacklevel=user_stacklevel())
+                  "this will result in an error.", FutureWarning)
 
 
 at = property(At, doc="""To change elements: x.at[key].set(y), add, subtract, multiply, divide, power, min, max, apply, get.""")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, NewType
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from teucer._arrays.arrays import ArrayImpl
 from teucer._base import config, dtypes
+from teucer._base.source import warn
 from teucer._core.provided import provided
 from teucer._core.trace import typeof
 from teucer._core.types import KeyCarrier, is_valid_type
@@ -165,7 +165,7 @@ def _refuse_words() -> None:
             "use of a raw key array was intended, set jax_legacy_prng_key='allow'.")
     if config.legacy_prng_key.value == "error":
         raise ValueError(what)
-    warnings.warn(what, UserWarning, stacklevel=4)
+    warn(what)
 
 
 def _check_words(words: Any, impl: Generator) -> None:
