@@ -19,7 +19,7 @@ from teucer.lax import _joining, _structure
 from teucer.numpy._nonzero import nonzero
 from teucer.numpy._operands import is_unknown
 
-__all__ = ["ARRAY", "FULL", "INT", "Item", "Key", "NEW", "SCALAR", "Slice", "ds", "is_basic", "may_lie_outside",
+__all__ = ["ARRAY", "FULL", "INT", "Item", "Key", "NEW", "SCALAR", "Slice", "ds", "is_basic", "layout", "may_lie_outside",
            "needs_places", "out_of_bounds", "parse", "starts_of"]
 
 # What a key does to an axis. "window" (size) and "steps" (start, size, step) are slices; the place of a window is an operand,
@@ -130,10 +130,23 @@ def may_lie_outside(key: Key) -> bool:
     return not key.in_bounds or any(item[-1] in ("scalar", "anywhere") for item in key.items)
 
 
-def starts_of(key: Key) -> list[Any]:
-    """The operand of each item, None for items without one."""
-    operands = iter(key.operands)
-    return [next(operands) if item[0] in ("window", "int", "scalar", "array") else None for item in key.items]
+def starts_of(key: Key, operands: Sequence[Any] | None = None) -> list[Any]:
+    """The operand of each item, None for items without one. operands: in the place of those of the key."""
+    given = iter(key.operands if operands is None else operands)
+    return [next(given) if item[0] in ("window", "int", "scalar", "array") else None for item in key.items]
+
+
+def layout(key: Key, batch_ndim: int) -> list[tuple[str, int]]:
+    """What each axis of the result is: of the index arrays, or of the key's item at a position."""
+    batch = [("batch", i) for i in range(batch_ndim)]
+    out: list[tuple[str, int]] = batch if key.split else []
+    placed = key.split
+    for position, item in enumerate(key.items):
+        if item not in (ARRAY, INT, SCALAR):
+            out = [*out, ("axis", position)]
+        elif not placed:
+            out, placed = [*out, *batch], True
+    return out
 
 
 def out_of_bounds(key: Key, shape: Sequence[Any]) -> IndexError:

@@ -14,7 +14,7 @@ from teucer._dimensions.dimensions import bounds, is_constant, is_size, max_dim,
 from teucer.lax import _dynamic, _elementwise, _joining, _shapes, _slicing, _structure
 from teucer.lax._indexing import gather as _gather
 from teucer.lax._indexing.numbers import GatherDimensionNumbers, GatherScatterMode
-from teucer.numpy._index_keys import ARRAY, FULL, INT, NEW, SCALAR, Key, is_basic, may_lie_outside, needs_places, starts_of
+from teucer.numpy._index_keys import ARRAY, FULL, INT, NEW, SCALAR, Key, is_basic, layout, may_lie_outside, needs_places, starts_of
 from teucer.numpy._operands import size_as
 
 __all__ = ["Access", "Options", "access", "basic_windows", "is_static", "read", "with_fresh_axes"]
@@ -227,7 +227,7 @@ def access(shape: Sequence[Any], key: Key, wrap: bool) -> Access:
     starts = starts_of(key)
     advanced = [s for item, s in zip(key.items, starts, strict=True) if item in (ARRAY, INT, SCALAR)]
     batch = _broadcast_shape([np.shape(s) for s in advanced])
-    layout = _layout(key, len(batch))
+    axes = layout(key, len(batch))
     sizes: dict[Any, Any] = {("batch", i): n for i, n in enumerate(batch)}
     components: list[tuple[Any, Any]] = []  # (value, the first of its tags in the layout)
     mapped, collapsed, slice_sizes = [], [], []
@@ -254,29 +254,16 @@ def access(shape: Sequence[Any], key: Key, wrap: bool) -> Access:
         if item in (INT, SCALAR, ARRAY) or item[0] == "steps":
             collapsed.append(axis)
         axis += 1
-    inner = [tag for tag in layout if not _is_new(key, tag)]
+    inner = [tag for tag in axes if not _is_new(key, tag)]
     windows = tuple(i for i, tag in enumerate(inner) if tag[0] == "axis" and key.items[tag[1]][0] in ("full", "window"))
     tags = [tag for i, tag in enumerate(inner) if i not in windows]
     return Access(_stacked(components, tags, [sizes[t] for t in tags], len(batch)), windows, tuple(collapsed), tuple(mapped),
-                  tuple(slice_sizes), tuple(sizes[t] for t in inner), tuple(sizes[t] for t in layout),
-                  tuple(i for i, tag in enumerate(layout) if _is_new(key, tag)))
+                  tuple(slice_sizes), tuple(sizes[t] for t in inner), tuple(sizes[t] for t in axes),
+                  tuple(i for i, tag in enumerate(axes) if _is_new(key, tag)))
 
 
 def _is_new(key: Key, tag: Any) -> bool:
     return tag[0] == "axis" and key.items[tag[1]] == NEW
-
-
-def _layout(key: Key, batch_ndim: int) -> list[tuple[str, int]]:
-    """What each axis of the result is: of the index arrays, or of the key's item at a position."""
-    batch = [("batch", i) for i in range(batch_ndim)]
-    out: list[tuple[str, int]] = batch if key.split else []
-    placed = key.split
-    for position, item in enumerate(key.items):
-        if item not in (ARRAY, INT, SCALAR):
-            out = [*out, ("axis", position)]
-        elif not placed:
-            out, placed = [*out, *batch], True
-    return out
 
 
 def _arange(item: Any) -> Any:

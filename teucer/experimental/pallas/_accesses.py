@@ -14,6 +14,7 @@ from teucer._core.trace import Tracer, typeof
 from teucer._optimize.discharge import Cell
 from teucer.lax import _references
 from teucer.lax._references import _OnReference, _part_aval
+from teucer.numpy._index_keys import ARRAY, FULL, INT, NEW, SCALAR, layout, starts_of
 from teucer.numpy._references import Index, parse_key
 
 __all__ = ["COMBINE", "Spread", "atomic_cas_p", "atomic_rmw_p", "masked_load_p", "masked_swap_p", "names_places",
@@ -44,43 +45,33 @@ def spread_out(views: Sequence[Any], operands: Sequence[Any], *, known: bool = F
         return Spread(tuple(views), tuple(operands))
     last = views[-1]
     first = len(operands) - last.n
-    own = list(operands[first:])
-    placed = [item for item in last.key.items if item[0] in ("window", "int", "scalar", "array")]
-    if not any(item[0] == "window" and (known or isinstance(x, Tracer)) for item, x in zip(placed, own, strict=True)):
+    starts = starts_of(last.key, operands[first:])
+    if not any(item[0] == "window" and (known or isinstance(x, Tracer)) for item, x in zip(last.key.items, starts, strict=True)):
         return Spread(tuple(views), tuple(operands))
-    parsed = parse_key(_places(last, own), last.shape)
+    parsed = parse_key(_places(last, starts), last.shape)
     index = Index(parsed.plan, len(parsed.operands), last.shape)
     return Spread((*views[:-1], index), (*operands[:first], *parsed.operands))
 
 
-def _places(view: Index, operands: Sequence[Any]) -> tuple[Any, ...]:
+def _places(view: Index, starts: Sequence[Any]) -> tuple[Any, ...]:
     """The places of a key along each axis, as arrays that broadcast to the part."""
-    key, given = view.key, iter(operands)
-    pairs = [(item, next(given) if item[0] in ("window", "int", "scalar", "array") else None) for item in key.items]
-    arrays = [x for item, x in pairs if item[0] == "array"]
-    common = np.broadcast_shapes(*(np.shape(x) for x in arrays)) if arrays else ()
-    rank = len(common) + sum(item[0] in ("full", "window", "steps", "new") for item, _ in pairs)
-    place = 0 if not arrays or key.split else None
-    axis = len(common) if arrays and key.split else 0
+    items = view.key.items
+    common = np.broadcast_shapes(*(np.shape(x) for item, x in zip(items, starts, strict=True) if item == ARRAY))
+    axes = layout(view.key, len(common))
     found, sizes = [], iter(view.shape)
-    for item, x in pairs:
-        kind = item[0]
-        if kind == "new":
-            axis += 1
+    for position, (item, x) in enumerate(zip(items, starts, strict=True)):
+        if item == NEW:
             continue
         n = next(sizes)
-        if kind in ("full", "window", "steps"):
-            start, size, step = (0, n, 1) if kind == "full" else (x, item[1], 1) if kind == "window" else item[1:]
-            places = start + step * np.arange(size, dtype=np.int32)
-            found.append(jnp.reshape(places, (-1, *[1] * (rank - axis - 1))))
-            axis += 1
-        elif kind == "array":
-            if place is None:
-                place, axis = axis, axis + len(common)
-            x = jnp.broadcast_to(x, common)
-            found.append(jnp.reshape(x, (*common, *[1] * (rank - place - len(common)))))
-        else:
+        if item in (INT, SCALAR) or (item == ARRAY and not common):
             found.append(jnp.asarray(x))
+            continue
+        if item == ARRAY:
+            places, last = jnp.broadcast_to(x, common), axes.index(("batch", len(common) - 1))
+        else:
+            start, size, step = (0, n, 1) if item == FULL else (x, item[1], 1) if item[0] == "window" else item[1:]
+            places, last = start + step * np.arange(size, dtype=np.int32), axes.index(("axis", position))
+        found.append(jnp.reshape(places, (*np.shape(places), *[1] * (len(axes) - last - 1))))
     return tuple(found)
 
 

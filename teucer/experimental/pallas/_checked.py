@@ -23,6 +23,7 @@ from teucer.lax import _references
 from teucer.lax._control.cond import cond_p
 from teucer.lax._control.scan import scan_p
 from teucer.lax._control.while_loop import while_p
+from teucer.numpy._index_keys import ARRAY, NEW, starts_of
 
 __all__ = ["InterpretParams", "KernelError", "run_checked"]
 
@@ -120,12 +121,11 @@ class Checker:
             key = getattr(view, "key", None)
             if key is None:
                 return  # behind a view of other shape nothing is known
-            rest = iter(own)
             sizes = iter(view.shape)
-            for item in key.items:
-                n = None if item[0] == "new" else next(sizes)
-                if item[0] in ("window", "int", "scalar", "array"):
-                    first = np.asarray(next(rest))
+            for item, start in zip(key.items, starts_of(key, own), strict=True):
+                n = None if item == NEW else next(sizes)
+                if start is not None:
+                    first = np.asarray(start)
                     last = first + (item[1] - 1 if item[0] == "window" else 0)
                     low = -n if item[0] == "array" or item[0] == "scalar" else 0  # type: ignore[operator]
                     if first.size and (first.min() < low or last.max() >= n):
@@ -216,13 +216,10 @@ def _inside_where(check: Checker, eqn: Eqn, memory: Memory, view: Any, places: S
     key = getattr(view, "key", None)
     if key is None:
         return
-    rest, sizes = iter(places), iter(view.shape)
-    for item in key.items:
-        n = None if item[0] == "new" else next(sizes)
-        if item[0] not in ("window", "int", "scalar", "array"):
-            continue
-        place = np.asarray(next(rest))
-        if item[0] == "array" and mask.any():
+    sizes = iter(view.shape)
+    for item, place in zip(key.items, starts_of(key, places), strict=True):
+        n = None if item == NEW else next(sizes)
+        if item == ARRAY and mask.any():
             touched = np.broadcast_to(place, mask.shape)[mask]
             if touched.min() < -n or touched.max() >= n:  # type: ignore[operator]
                 check.fail(f"an index is out of bounds: {int(touched.min())} to {int(touched.max())} for an axis of {n}", memory,

@@ -19,6 +19,7 @@ from teucer.experimental.pallas._triton.text import (
     type_text,
 )
 from teucer.numpy import _references as views_of
+from teucer.numpy._index_keys import ARRAY, FULL, NEW, layout, starts_of
 
 __all__ = ["Axis", "Pointer", "Spot", "atomic", "compare_and_swap", "load", "store"]
 
@@ -108,31 +109,23 @@ def _index(w: Writer, shape: Sequence[int], view: Any, operands: Sequence[Any], 
     key = view.key
     if key.fresh:
         raise Refused("an index that is a boolean", "Select by pl.when or jnp.where.")
-    arrays = [x for item, x in zip(_with_operands(key.items), operands, strict=True) if item[0] == "array"]
-    common = np.broadcast_shapes(*(x.shape for x in arrays)) if arrays else ()
-    out: list[int] = []
-    sources: list[tuple[Any, int, Any]] = []  # item, first result axis of it, operand
-    given, sizes = iter(operands), iter(shape)
-    first = None
-    if arrays and key.split:
-        first = 0
-        out += common
-    for item in key.items:
-        kind = item[0]
-        if kind == "new":
-            out.append(1)
+    starts = starts_of(key, operands)
+    common = np.broadcast_shapes(*(x.shape for item, x in zip(key.items, starts, strict=True) if item == ARRAY))
+    axes = layout(key, len(common))
+    out = {("batch", i): n for i, n in enumerate(common)}
+    sources: list[tuple[Any, int, Any]] = []  # item, its result axis, operand
+    sizes = iter(shape)
+    for position, (item, operand) in enumerate(zip(key.items, starts, strict=True)):
+        if item == NEW:
+            out["axis", position] = 1
             continue
         n = next(sizes)
-        operand = next(given) if kind in _PLACED else None
-        if kind in ("full", "window", "steps"):
-            sources.append((item, len(out), operand))
-            out.append(n if kind == "full" else item[1] if kind == "window" else item[2])
-        else:
-            if kind == "array" and first is None:
-                first = len(out)
-                out += common
-            sources.append((item, -1, operand))
-    rank, place = len(out), first or 0
+        axis = -1
+        if item[0] in ("full", "window", "steps"):
+            out["axis", position] = n if item == FULL else item[1] if item[0] == "window" else item[2]
+            axis = axes.index(("axis", position))
+        sources.append((item, axis, operand))
+    rank, place = len(axes), axes.index(("batch", 0)) if common else 0
     lengths = tuple(shape)
 
     def where(spots: Sequence[Spot]) -> list[Spot]:
@@ -155,14 +148,7 @@ def _index(w: Writer, shape: Sequence[int], view: Any, operands: Sequence[Any], 
                 found.append(Spot(_single(w, operand, n, guard, kind)))
         return found
 
-    return Part(tuple(out), where)
-
-
-_PLACED = ("window", "int", "scalar", "array")
-
-
-def _with_operands(items: Sequence[Any]) -> list[Any]:
-    return [item for item in items if item[0] in _PLACED]
+    return Part(tuple(out[tag] for tag in axes), where)
 
 
 def _narrow(w: Writer, x: Value) -> Value:
