@@ -434,3 +434,43 @@ def test_what_is_left_of_an_axis_that_may_be_short() -> None:
 def test_dynamic_steps_are_refused(f: Any, why: str) -> None:
     with pytest.raises(NotImplementedError, match=f"(?s){why}.*test_dynamic_dims.py"):
         jax.jit(f, dynamic_dims={0: 6})(rows(2))
+
+
+def prefix_sums(x):
+    ref = jax.new_ref(jnp.zeros_like(x))
+    total = jax.new_ref(0.0)
+
+    def body(_, i):
+        total[...] += x[i]
+        ref[i] = total[...]
+        return None, None
+
+    jax.lax.scan(body, None, jnp.arange(x.shape[0]))
+    return jax.freeze(ref)
+
+
+def test_references_within():
+    f = jax.jit(prefix_sums, dynamic_dims={"x": 8})
+    g = jax.jit(jax.grad(lambda x: (jnp.arange(x.shape[0]) * prefix_sums(x)).sum()), dynamic_dims={"x": 8})
+    for n in (1, 3, 8):
+        x = np.arange(1.0, n + 1, dtype=np.float32)
+        np.testing.assert_allclose(f(x), np.cumsum(x), rtol=1e-6)
+        np.testing.assert_allclose(g(x), np.cumsum(np.arange(n)[::-1])[::-1], rtol=1e-6)
+
+
+def test_references_as_arguments():
+    total, closed = jax.new_ref(0.0), jax.new_ref(0.0)
+
+    @jax.jit(dynamic_dims={"x": 8, "row": 8})
+    def f(total, x, row):
+        total[...] += x.sum()
+        closed[...] += 1
+        row[1:] *= 2
+
+    for n in (2, 5):
+        row = jax.new_ref(jnp.ones(n))
+        f(total, np.ones(n, np.float32), row)
+        assert row[...].tolist() == [1, *[2] * (n - 1)]
+    assert (total[...], closed[...]) == (7, 2)
+    with pytest.raises(ValueError, match="only one reference"):
+        f(row, np.ones(5, np.float32), row)

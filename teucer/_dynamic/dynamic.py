@@ -183,12 +183,12 @@ def symbolic_call(fun: Callable[..., Any], call: FlatCall, avals: Sequence[Any],
             if low <= size and low < high:
                 shape[axis] = _Variable(variables.setdefault((size, low, high), len(variables)), low, high)
         signature.append((tuple(shape), aval))
-    key = tuple(s if type(s) is ShapedArray else (s[0], s[1].update(shape=())) for s in signature)
+    key = tuple((s[0], s[1].update(shape=())) if type(s) is tuple else s for s in signature)
     found = _signatures.get(key)
     if found is None:
         scope = Scope(strict=True)
-        made = tuple(s if type(s) is ShapedArray else s[1].update(shape=tuple(
-            _variable(scope, d) if type(d) is _Variable else d for d in s[0])) for s in signature)
+        made = tuple(s[1].update(shape=tuple(_variable(scope, d) if type(d) is _Variable else d for d in s[0]))
+                     if type(s) is tuple else s for s in signature)
         found = memo.remember(_signatures, key, (made, scope))
     made, scope = found
     return Symbolic(made, scope, tuple((f"n{i}", size) for (size, _, _), i in variables.items()))

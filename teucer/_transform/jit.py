@@ -38,7 +38,16 @@ from teucer._executables import compilations, misses, preload
 from teucer._programs.compile import program_for
 from teucer._programs.eager import check_no_tracers, note_keys
 from teucer._programs.job import Job
-from teucer._programs.references.programs import arrays, needs_low, refuse_aliases, run_fast, run_high, takes_references
+from teucer._programs.references.programs import (
+    OnValues,
+    arrays,
+    needs_low,
+    on_values,
+    refuse_aliases,
+    run_fast,
+    run_high,
+    takes_references,
+)
 from teucer._programs.run import fast_path, shard_arg_fallback
 from teucer._transform.jit_calls import Inline, execute, hoist_consts, jit_p, sized_call_p
 from teucer._trees import pytrees
@@ -252,10 +261,7 @@ def call_jitted(fun: Callable[..., object], options: JitOptions, args: tuple[obj
     if (options.dynamic_dims or options.dynamic_results or config.dynamic_results.value) and not current_trace().staging():
         staged, sizes = _stage_dynamic(fun, call, options)
         if padding.is_dynamic(staged.jaxpr.jaxpr):
-            outs = sized_call_p.call(*staged.consts, *call.leaves, jaxpr=staged.jaxpr, name=staged.debug_info.name, sizes=sizes,
-                                     donated_invars=staged.donated, keep_unused=options.keep_unused, inline=False,
-                                     options=options.compiler_options, outline=options.outline)
-            return pytrees.tree_unflatten(staged.out_tree, outs), None
+            return pytrees.tree_unflatten(staged.out_tree, _call_sized(fun, call, staged, sizes, options)), None
     staged = stage_call(fun, call, options) if staged is None else staged
     leaves = (*staged.consts, *call.leaves)
     if current_trace() is not EVAL:
@@ -285,6 +291,18 @@ def call_jitted(fun: Callable[..., object], options: JitOptions, args: tuple[obj
     fast = fast_path(program, staged.out_tree, leaves, len(staged.consts))
     outs = execute(program, staged.jaxpr, leaves)
     return pytrees.tree_unflatten(staged.out_tree, outs), fast
+
+
+def _call_sized(fun: Callable[..., object], call: FlatCall, staged: Staged, sizes: tuple[tuple[str, int], ...],
+                options: JitOptions) -> Sequence[Any]:
+    """The results of a function whose arguments or results have dynamic sizes. References are discharged before it is padded."""
+    found = OnValues(staged.jaxpr, (*staged.consts, *call.leaves), [])
+    if references.made:
+        refuse_given_twice(fun, call, staged)
+        found = on_values(*found[:2])
+    return found.write(sized_call_p.call(
+        *found.args, jaxpr=found.jaxpr, name=staged.debug_info.name, sizes=sizes, donated_invars=staged.donated,
+        keep_unused=options.keep_unused, inline=False, options=options.compiler_options, outline=options.outline))
 
 
 def refuse_given_twice(fun: Callable[..., object], call: FlatCall, staged: Staged) -> None:

@@ -9,13 +9,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from teucer._arrays.structs import ShapeDtypeStruct
+from teucer._core import array_ops
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr
 from teucer._core.references import types as references
 from teucer._core.references.cells import Ref, write_given
 from teucer._core.trace import typeof
 from teucer._core.types import high_types
 from teucer._devices.placement import placement_of
-from teucer._optimize.discharge import discharged
+from teucer._optimize.discharge import Discharged, discharged
 from teucer._optimize.high import Low, has_high_boundary, is_high_jaxpr, lowered, taken_apart
 from teucer._programs.compile import program_for
 from teucer._programs.job import Job
@@ -28,9 +29,8 @@ if TYPE_CHECKING:
     from teucer._core.typing import Array, Aval, Value
     from teucer._xla.pytree import PyTreeDef
 
-__all__ = ["OnArrays", "OnLow", "arrays", "needs_low", "on_arrays", "on_low", "refuse_aliases", "run", "run_fast",
-           "run_high",
-           "takes_references"]
+__all__ = ["OnArrays", "OnLow", "OnValues", "arrays", "needs_low", "on_arrays", "on_low", "on_values", "refuse_aliases",
+           "run", "run_fast", "run_high", "takes_references"]
 
 
 def takes_references(args: Sequence[Value]) -> bool:
@@ -55,16 +55,50 @@ class OnArrays(NamedTuple):
         return list(outs[:n])
 
 
+class _Grouped(NamedTuple):
+    """A jaxpr on arrays in the place of references. own: the reference of each argument by its id; changed: ids in order."""
+
+    found: Discharged
+    own: list[int | None]
+    changed: list[int]
+
+
+def _grouped(closed: ClosedJaxpr, args: Sequence[Value]) -> _Grouped:
+    own = [id(x) if references.is_reference(typeof(x)) else None for x in args]
+    refs = [i for i in dict.fromkeys(own) if i is not None]
+    found = discharged(closed, tuple([None if i is None else refs.index(i) for i in own]))
+    return _Grouped(found, own, [refs[g] for g in found.changed])
+
+
+class OnValues(NamedTuple):
+    """A jaxpr and arguments without references, and those that get its last results."""
+
+    jaxpr: ClosedJaxpr
+    args: tuple[Value, ...]
+    changed: list[Value]
+
+    def write(self, outs: Sequence[Value]) -> Sequence[Value]:
+        """Give references what has become of them; the results of the function are left."""
+        n = len(outs) - len(self.changed)
+        for ref, value in zip(self.changed, outs[n:], strict=True):
+            array_ops.write_reference(ref, value)
+        return outs[:n]
+
+
+def on_values(closed: ClosedJaxpr, args: Sequence[Value]) -> OnValues:
+    """A jaxpr and its arguments with the arrays of references, where these may be traced and the program is not in place."""
+    found, own, changed = _grouped(closed, args)
+    given = tuple([x if i is None else array_ops.read_reference(x) for x, i in zip(args, own, strict=True)])
+    return OnValues(found.jaxpr, given, [args[own.index(i)] for i in changed])
+
+
 def on_arrays(job: Job, args: Sequence[Value]) -> OnArrays:
     """A job for arguments some of which are references, or stand for some, as one on arrays.
 
     Arrays that it changes are donated, and stay where they are.
     """
-    own = [id(x) if references.is_reference(typeof(x)) else None for x in args]
-    refs = [i for i in dict.fromkeys(own) if i is not None]
-    found = discharged(ClosedJaxpr(job.jaxpr, ()), tuple([None if i is None else refs.index(i) for i in own]))
+    found, own, ids = _grouped(ClosedJaxpr(job.jaxpr, ()), args)
     assert not found.jaxpr.consts
-    ids = [refs[g] for g in found.changed]
     changed = tuple([own.index(i) for i in ids])
     # An array that is given twice, to two branches say, cannot be given away.
     donated = tuple([d or (i in ids and own.count(i) == 1) for i, d in zip(own, job.donated, strict=True)])
