@@ -231,7 +231,7 @@ def test_an_escaped_reference_is_named(use):
         use(kept[0])
 
 
-@pytest.mark.parametrize("use", [np.asarray, jax.device_put, jnp.asarray])
+@pytest.mark.parametrize("use", [np.asarray, jax.device_put, jnp.asarray, list])
 def test_a_reference_where_an_array_is_wanted_is_named(use):
     with pytest.raises(TypeError, match=r"(?s)Ref\{float32\[\]\}.*made at .*test_references.py:\d+.*ref\[\.\.\.\]"):
         use(jax.new_ref(1.0))

@@ -80,6 +80,10 @@ class Ref(metaclass=_RefMeta):
     def __len__(self) -> int:
         return len(self.aval)
 
+    def __iter__(self) -> Any:
+        raise TypeError(f"a reference of type {self.aval.str_short()} cannot be iterated over.\n    made at {self.origin()}\n"
+                        "  Iterate over its array, ref[...].")
+
     def __array__(self, *args: object, **kwargs: object) -> Any:
         raise TypeError(f"a reference of type {self.aval.str_short()} is given where an array is wanted.\n"
                         f"    made at {self.origin()}\n  Read the array: ref[...].")
