@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import teucer as jax
+from teucer import lax
+from teucer._base import config
 from teucer.experimental import mesh_utils
 from teucer.experimental.layout import Format, Layout
 from teucer.experimental.pjit import pjit
@@ -300,3 +302,29 @@ def test_auto_axes_without_a_mesh_in_force():
             jax.shard_map(auto_axes(abs, out_sharding=P("x")), in_specs=P("x"), out_specs=P("x"))(jax.reshard(np.ones(8), P("x")))
         with pytest.raises(ValueError, match="the mesh has no axes"):
             auto_axes(abs, axes="z", out_sharding=P("x"))(np.ones(8))
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit])
+@pytest.mark.parametrize("kind", [AxisType.Auto, AxisType.Explicit])
+def test_types_leave_out_axes_of_size_one(kind, wrap):
+    """`jax_remove_size_one_mesh_axis_from_type`: nothing is partitioned along them, and no value varies over them."""
+    mesh = jax.make_mesh((2, 1), ("a", "b"), axis_types=(kind,) * 2)
+    value = np.arange(8, dtype=np.float32).reshape(4, 2)
+    with config.remove_size_one_mesh_axis_from_type(True):
+        x = jax.device_put(value, NamedSharding(mesh, P("a", "b")))
+        assert x.sharding.spec == P("a", "b")
+        if kind is AxisType.Explicit:
+            assert str(jax.typeof(x)) == "float32[4@a,2]" and str(jax.typeof(x.T)) == "float32[2,4@a]"
+            assert str(jax.typeof(jax.device_put(value, NamedSharding(mesh, P(("b", "a")))))) == "float32[4@a,2]"
+            assert str(jax.typeof(jax.reshard(x, NamedSharding(mesh, P(unreduced={"b"}))))) == "float32[4,2]"
+
+        def part(x):
+            assert str(jax.typeof(x)) == "float32[2,2]{V:a}" and jax.typeof(lax.axis_index("b")).vma == frozenset()
+            assert jax.typeof(lax.pcast(lax.psum(x, "a"), "b", to="varying")).vma == frozenset()
+            return lax.psum(x, "b") * lax.axis_size("b") + lax.axis_index("b").astype(x.dtype)
+
+        f = jax.shard_map(part, mesh=mesh, in_specs=P("a", "b"), out_specs=P("a"))
+        np.testing.assert_array_equal(np.asarray(wrap(f)(x)), value)
+        np.testing.assert_array_equal(np.asarray(wrap(jax.grad(lambda x: (f(x) ** 2).sum()))(x)), 2 * value)
+    assert str(jax.typeof(jax.device_put(value, NamedSharding(mesh, P("a", "b"))))) == (
+        "float32[4@a,2@b]" if kind is AxisType.Explicit else "float32[4,2]")

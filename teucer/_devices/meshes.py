@@ -18,7 +18,7 @@ from teucer._devices import backends
 from teucer._xla.client import DeviceList
 
 __all__ = ["AbstractDevice", "AbstractMesh", "AxisType", "BaseMesh", "Mesh", "NO_MESH", "check_spec", "get_abstract_mesh",
-           "get_mesh", "make_mesh", "mesh_in_force", "mesh_of_block", "mesh_of_specs", "set_mesh", "use_abstract_mesh"]
+           "get_mesh", "left_out", "make_mesh", "mesh_in_force", "mesh_of_block", "mesh_of_specs", "set_mesh", "use_abstract_mesh"]
 
 
 @final
@@ -374,6 +374,13 @@ def mesh_in_force() -> Mesh | None:
     """The mesh over whose devices programs run by default, set by `set_mesh`; None where there is none."""
     found = _cell.value
     return None if found is None else found.mesh
+
+
+def left_out(mesh: BaseMesh) -> frozenset[Any]:
+    """The mesh axes of which types say nothing: those of size 1, if the option says so."""
+    if not config.remove_size_one_mesh_axis_from_type.value:
+        return frozenset()
+    return frozenset([name for name, size in mesh.sizes.items() if size == 1])
 
 
 def with_devices(abstract: AbstractMesh) -> Mesh | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from teucer._core.high_types import HighType
 from teucer._core.specs import PartitionSpec, entry_names
-from teucer._devices.meshes import AxisType
+from teucer._devices.meshes import AxisType, left_out
 from teucer._devices.shardings import NamedSharding
 
 __all__ = ["low_specs", "named_here", "names_of_spec", "part_aval", "whole_aval"]
@@ -52,7 +52,8 @@ def part_aval(aval: Any, spec: Any, mesh: Any, manual: frozenset[Any], check_vma
     if any(rest) or any(sums.values()):
         sharding = NamedSharding(mesh.abstract_mesh.update_axis_types(dict.fromkeys(manual, AxisType.Manual)),
                                  PartitionSpec(*rest, **sums))
-    return aval.update(shape=shape, sharding=sharding, vma=aval.vma | names_of_spec(spec) if check_vma else aval.vma)
+    over = names_of_spec(spec) - left_out(mesh) if check_vma else frozenset()
+    return aval.update(shape=shape, sharding=sharding, vma=aval.vma | over)
 
 
 def whole_aval(aval: Any, spec: Any, mesh: Any, manual: frozenset[Any], check_vma: bool) -> Any:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self, final
 
 import numpy as np
 
+from teucer._base import config
 from teucer._core.memory import space_of
 from teucer._core.provided import provided
 from teucer._core.specs import PartitionSpec, entry_names
@@ -446,17 +447,20 @@ def typed(sharding: Any, ndim: int) -> Any:
     """What the type of an array says of its sharding: its partition over Explicit mesh axes; None if there is none."""
     if type(sharding) is not NamedSharding:
         return None
-    found = sharding._typed.get(ndim, sharding)
+    key = ~ndim if config.remove_size_one_mesh_axis_from_type.value else ndim
+    found = sharding._typed.get(key, sharding)
     if found is sharding:
-        found = sharding._typed[ndim] = _typed(sharding, ndim)
+        found = sharding._typed[key] = _typed(sharding, ndim)
     return found
 
 
 def _typed(sharding: NamedSharding, ndim: int) -> Any:
     mesh = sharding.mesh
-    explicit = set(mesh.explicit_axes)
+    omitted = meshes.left_out(mesh)
+    explicit = set(mesh.explicit_axes).difference(omitted)
     entries = [tuple(n for n in names if n in explicit) for names in sharding._names(ndim)]
-    spec = PartitionSpec(*entries, unreduced=sharding.spec.unreduced, reduced=sharding.spec.reduced)
+    spec = PartitionSpec(*entries, unreduced=sharding.spec.unreduced.difference(omitted),
+                         reduced=sharding.spec.reduced.difference(omitted))
     if not spec.names() and not spec.unreduced and not spec.reduced:
         return None
     return NamedSharding(mesh.abstract_mesh, spec)

@@ -44,9 +44,11 @@ Params = dict[str, Any]
 def inside(mesh: Any, manual: frozenset[Any], check_vma: bool) -> Iterator[None]:
     """In the `with` block one writes for each device: the manual axes are in force, and are Manual axes of the mesh in force."""
     abstract = mesh.abstract_mesh.update_axis_types(dict.fromkeys(manual, AxisType.Manual))
+    told = manual - meshes.left_out(mesh) if check_vma else frozenset()
     if check_vma:  # types are asked over which axes they vary once there is one that does
-        ShapedArray((), np.dtype(np.bool_), vma=manual)
-    with axes.extended({name: mesh.sizes[name] for name in manual}, check_vma), meshes.use_abstract_mesh(abstract):
+        ShapedArray((), np.dtype(np.bool_), vma=told)
+    with (axes.extended({name: mesh.sizes[name] for name in manual - told}),
+          axes.extended({name: mesh.sizes[name] for name in told}, manual=True), meshes.use_abstract_mesh(abstract)):
         yield
 
 

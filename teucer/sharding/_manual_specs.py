@@ -10,7 +10,7 @@ from teucer._core.calls import fun_name, leaf_names
 from teucer._core.high_types import HighSpec, is_high, low_types
 from teucer._core.specs import PartitionSpec, entry_names
 from teucer._core.trace import typeof
-from teucer._devices.meshes import AxisType
+from teucer._devices.meshes import AxisType, left_out
 from teucer._devices.parts import low_specs
 from teucer._trees import pytrees
 from teucer.sharding._manual_eager import Devices
@@ -50,7 +50,7 @@ class Names:
 
 
 def in_specs_of(names: Names, given: Sequence[Any], avals: Sequence[Any], where: Devices) -> list[Any]:
-    explicit = where.mesh.type_of
+    explicit, omitted = where.mesh.type_of, left_out(where.mesh)
     found = []
     for i, (spec, aval) in enumerate(zip(given, avals, strict=True)):
         if is_high(aval):
@@ -71,7 +71,7 @@ def in_specs_of(names: Names, given: Sequence[Any], avals: Sequence[Any], where:
                                  "  Give in_specs.")
             found.append(mine)
             continue
-        stated = [entry_names(e) for e in spec]
+        stated = [tuple(n for n in entry_names(e) if n not in omitted) for e in spec]
         stated += [()] * (aval.ndim - len(stated))
         sums = (spec.unreduced, spec.reduced)
         if sums != (mine.unreduced, mine.reduced):
