@@ -150,7 +150,24 @@ def test_mixed_axes_show_the_explicit_ones():
     assert str(jax.typeof(jax.jit(lambda x: (x * 2).T)(x))) == "float32[4,8@x]"
     np.testing.assert_allclose(np.asarray(jax.jit(lambda x: (x @ np.ones((4, 4), np.float32)).sum(0))(x)), np.full(4, 32.0))
     y = jax.jit(lambda x: lax.with_sharding_constraint(x * 2, NamedSharding(mixed, P(None, "y"))))(x)
-    assert str(jax.typeof(y)) == "float32[8@x,4]"
+    assert str(jax.typeof(y)) == "float32[8@x,4]" and y.sharding.spec == P("x", "y")
+
+
+@pytest.mark.parametrize("f, wanted, spec", [
+    (lambda x: x * 2, lambda x: x * 2, P("x", "y")), (lambda x: jnp.sin(x).T, lambda x: np.sin(x).T, P("y", "x")),
+    (lambda x: x.sum(0), lambda x: x.sum(0), P("y")), (lambda x: x.sum(1), lambda x: x.sum(1), P("x")),
+    (lambda x: jax.reshard(x, P(None, "x")), np.asarray, P(None, "x")), (lambda x: jnp.ones((8, 8)), np.ones_like, P(None, None)),
+    (lambda x: lax.with_sharding_constraint(x, P("y")), np.asarray, P(("x", "y"))),
+    (jax.grad(lambda x: (x * 2).sum()), lambda x: np.full_like(x, 2), P("x", None))], ids=range(8))
+def test_the_compiler_partitions_along_auto_axes_beside_explicit_ones(f, wanted, spec):
+    """The shardings are those of JAX 0.10.2. No value is gathered over the Auto axis, none is partitioned over z unasked."""
+    mixed = jax.make_mesh((2, 2, 2), ("x", "y", "z"), axis_types=(AxisType.Explicit, AxisType.Auto, AxisType.Explicit))
+    value = np.arange(64, dtype=np.float32).reshape(8, 8)
+    with jax.set_mesh(mixed):
+        x = jax.device_put(value, P("x", "y"))
+        y = jax.jit(f)(x)
+    assert y.sharding == NamedSharding(mixed, spec)
+    np.testing.assert_allclose(np.asarray(y), wanted(value), rtol=1e-5, atol=1e-6)
 
 
 def test_messages_say_what_to_do(mesh):

@@ -247,13 +247,14 @@ def _incompatible(x: Any, x_sharding: Any, y: Any, y_sharding: Any) -> ValueErro
 def pinned(placement: Placement, out_avals: Sequence[Any]) -> tuple[Any, ...]:
     """The shardings of results that the program's author or the results' types say; None where the compiler chooses."""
     mesh: Any = placement.mesh
-    explicit = AxisType.Explicit in mesh.axis_types and AxisType.Auto not in mesh.axis_types
+    mixed = AxisType.Auto in mesh.axis_types
+    explicit = AxisType.Explicit in mesh.axis_types and not mixed
     found = []
     for aval, given in zip(out_avals, placement.outs or (None,) * len(out_avals), strict=True):
         if given is not None:
             shardings.check_shape(given, aval.shape)
             found.append(given)
-        elif aval.partition is not None:
+        elif aval.partition is not None and not (mixed and aval.partition.mesh.auto_axes):
             found.append(NamedSharding(_in_type(aval.partition.mesh, mesh), aval.partition.spec))
         else:
             found.append(NamedSharding(mesh, PartitionSpec(*[None] * aval.ndim)) if explicit else None)
@@ -282,7 +283,7 @@ def pinned_arguments(placement: Placement, in_avals: Sequence[Any]) -> tuple[Any
 
 def chosen_by_compiler(given: Sequence[Any], chosen: Any, avals: Sequence[Any], placement: Placement,
                        like: Sequence[tuple[Any, Any]] = ()) -> list[Any]:
-    """The shardings given, and for each None what the compiler chose, said as for one of the arguments that lies so.
+    """The shardings given, and for each None what the compiler chose, said as its type says it or as one of the arguments does.
 
     like: the types of arguments, with their shardings.
     """
@@ -290,11 +291,15 @@ def chosen_by_compiler(given: Sequence[Any], chosen: Any, avals: Sequence[Any], 
         return list(given)
     mesh: Any = placement.mesh
     read = [None] * len(given) if chosen is None else map(HloSharding.from_proto, chosen)
-    def found(hlo: Any, ndim: int) -> Any:
+    def found(hlo: Any, aval: Any) -> Any:
+        ndim = aval.ndim
         own = from_hlo(hlo, mesh, ndim, mesh.device_list)
-        return next((s for a, s in like if a.ndim == ndim and isinstance(s, NamedSharding) and s.is_equivalent_to(own, ndim)), own)
+        said = [s for a, s in like if a.ndim == ndim and isinstance(s, NamedSharding)]
+        if mesh.auto_axes and mesh.explicit_axes:
+            said.insert(0, NamedSharding(mesh, aval.sharding.spec))
+        return next((s for s in said if s.is_equivalent_to(own, ndim)), own)
 
-    return [s if s is not None else found(c, aval.ndim) for s, c, aval in zip(given, read, avals, strict=True)]
+    return [s if s is not None else found(c, aval) for s, c, aval in zip(given, read, avals, strict=True)]
 
 
 def _parts() -> Any:

@@ -18,9 +18,8 @@ from teucer._xla.arrays import HloSharding, NamedShardingBase, OpSharding, Shard
 from teucer._xla.client import DeviceList
 
 __all__ = ["IndivisibleError", "DeviceSharding", "NamedSharding", "Sharding", "SingleDeviceSharding", "as_named",
-           "check_shape", "device_list", "devices_of", "explicit_sharding", "is_of_no_mesh",
-           "make_device_list", "make_single_device_sharding",
-           "sharded_aval", "single_device_sharding", "typed"]
+           "check_shape", "device_list", "devices_of", "explicit_sharding", "is_of_no_mesh", "make_device_list",
+           "make_single_device_sharding", "sharded_aval", "single_device_sharding", "typed"]
 
 
 class IndivisibleError(ValueError):

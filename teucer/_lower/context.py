@@ -66,11 +66,11 @@ class Module:
         self.device: Any = None
         self.device_named = ""
 
-    def sharding(self, sharding: NamedSharding | GSPMDSharding, ndim: int) -> str:
-        """A sharding as an attribute."""
+    def sharding(self, sharding: NamedSharding | GSPMDSharding, ndim: int, *, of_type: bool = False) -> str:
+        """A sharding as an attribute. of_type: of which a type says what concerns Explicit mesh axes alone."""
         if isinstance(sharding, GSPMDSharding):
             sharding = sharding.named(ndim)
-        return text.partition(self.mesh_symbol(sharding.mesh), sharding, ndim)
+        return text.partition(self.mesh_symbol(sharding.mesh), sharding, ndim, of_type=of_type)
 
     def name_device(self, device: object, by: str) -> None:
         """Say that the program runs on a device.
@@ -353,20 +353,23 @@ class Context:
         """Results laid out as their types, or a parameter with the devices, say."""
         if self.all_manual():
             return tuple([Value(v.name, aval) for v, aval in zip(results, avals, strict=True)])
-        given = params.get("out_sharding") or params.get("sharding")
-        return tuple([v if aval.partition is None else Value(self.constrain(v, given or aval.partition).name, aval)
+        given = getattr(params.get("out_sharding") or params.get("sharding"), "mesh", None)
+        of = [a.partition if a.partition is None or type(given) is not meshes.Mesh else a.partition.update(mesh=given)
+              for a in avals]
+        return tuple([v if s is None else Value(self.constrain(v, s, of_type=True).name, aval)
                       if aval.unreduced <= v.aval.unreduced else Value(self.summed(v, aval.partition).name, aval)
-                      for v, aval in zip(results, avals, strict=True)])
+                      for v, aval, s in zip(results, avals, of, strict=True)])
 
-    def constrain(self, x: Value, sharding: NamedSharding | GSPMDSharding | SingleDeviceSharding) -> Value:
-        """x laid out by a sharding."""
+    def constrain(self, x: Value, sharding: NamedSharding | GSPMDSharding | SingleDeviceSharding, *,
+                  of_type: bool = False) -> Value:
+        """x laid out by a sharding; of_type: that of a type, which leaves Auto mesh axes to the compiler."""
         if type(sharding) is SingleDeviceSharding:
             self.module.name_device(sharding._device, f"device ids [{sharding._device.id}]: {self.label}"
                                     + places.where(self.source))
             return x
         n = self.count
         self.count = n + 1
-        where = self.module.sharding(sharding, x.aval.physical.ndim)
+        where = self.module.sharding(sharding, x.aval.physical.ndim, of_type=of_type)
         self.lines.append(f"%{n} = sdy.sharding_constraint {x.name} {where} : {text.tensor_type(x.aval)}{self.location()}")
         return Value(f"%{n}", x.aval)
 
@@ -374,8 +377,8 @@ class Context:
         """x laid out by a sharding over other axes of which its parts are still to be summed."""
         if sharding.spec.unreduced - x.aval.unreduced:
             # Shardy aborts where an operation that sums is itself to give parts of the sum, and does not sum over devices.
-            x = self.constrain(x, x.aval.partition or sharding.with_spec([None] * x.aval.physical.ndim))
-        return self.constrain(x, sharding)
+            x = self.constrain(x, x.aval.partition or sharding.with_spec([None] * x.aval.physical.ndim), of_type=True)
+        return self.constrain(x, sharding, of_type=True)
 
     def on_parts(self, args: Sequence[Value], avals: Sequence[Aval],
                  body: Callable[..., Sequence[Value]]) -> Sequence[Value]:
@@ -486,6 +489,10 @@ def lower_module(name: str, jaxpr: Jaxpr, args: Sequence[Argument], platforms: S
     results = ctx.inline_jaxpr(jaxpr, [ctx.const(c) for c in consts], values)
     if summed and outs:  # XLA wants an operation where values begin or cease to be parts of a sum
         results = tuple([ctx.summed(v, s) if type(s) is NamedSharding and s.spec.unreduced != v.aval.unreduced else v
+                         for v, s in zip(results, outs, strict=True)])
+    if isinstance(mesh, meshes.BaseMesh) and mesh.auto_axes and mesh.explicit_axes:  # of which the types of results speak
+        whole = NamedSharding(mesh, PartitionSpec())
+        results = tuple([v if s is not None or v.aval.partition is not None else ctx.constrain(v, whole, of_type=True)
                          for v, s in zip(results, outs, strict=True)])
     aliases, n = donated_to(args, results, outs, out_buffers), len(results)
     listed = [argument(module, v, arg, aliases.get(i)) for i, (v, arg) in enumerate(zip(values, args, strict=True))]

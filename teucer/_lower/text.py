@@ -102,15 +102,24 @@ def quoted(text: str) -> str:
     return json.dumps(text)
 
 
-def partition(symbol: str, sharding: NamedSharding, ndim: int) -> str:
-    """The partition of a value of `ndim` axes over the mesh @symbol: `<@mesh, [{"x"}, {}]>`."""
+def partition(symbol: str, sharding: NamedSharding, ndim: int, *, of_type: bool = False) -> str:
+    """The partition of a value of `ndim` axes over the mesh @symbol: `<@mesh, [{"x"}, {}]>`.
+
+    of_type: a type says it, so that the compiler may partition further along Auto mesh axes: `<@mesh, [{"x", ?}, {?}]>`.
+    """
     spec = sharding.spec
     entries = (*spec.partitions, *(None,) * (ndim - len(spec)))
     axes = ["{?}" if e is UNCONSTRAINED else f"{{{', '.join(map(_axis, entry_names(e)))}}}" for e in entries]
     # Of a manual axis the parts are written by hand.
     names = [n for n in sharding.mesh.axis_names if n in spec.unreduced and n not in sharding.mesh.manual_axes]
     unreduced = f", unreduced={{{', '.join(map(_axis, names))}}}" if names else ""
-    return f"<@{symbol}, [{', '.join(axes)}]{unreduced}>"
+    whole = ""
+    if of_type and sharding.mesh.auto_axes:
+        axes = [axis if "?" in axis else f"{axis[:-1]}{', ' if len(axis) > 2 else ''}?}}" for axis in axes]
+        taken = spec.unreduced.union(spec.names())
+        rest = [_axis(n) for n in sharding.mesh.explicit_axes if n not in taken]
+        whole = f", replicated={{{', '.join(rest)}}}" if rest else ""
+    return f"<@{symbol}, [{', '.join(axes)}]{whole}{unreduced}>"
 
 
 def mesh(symbol: str, shape: Iterable[tuple[object, int]], device_ids: Sequence[int]) -> str:

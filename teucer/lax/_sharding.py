@@ -54,6 +54,12 @@ class ShardingConstraint(Linear):
     shard = partition.aligned
 
     def lower(self, ctx: Any, x: Any, *, sharding: Any, **params: Any) -> Any:
+        own = x.aval.partition
+        if own is not None and isinstance(sharding, NamedSharding):  # along Explicit mesh axes x lies as its type says
+            stated = [*sharding.spec.partitions, *[None] * (x.aval.ndim - len(sharding.spec))]
+            sharding = sharding.with_spec(sharding.spec.update(partitions=[
+                e if e is UNCONSTRAINED else (*entry_names(mine), *entry_names(e))
+                for e, mine in zip(stated, own.spec.partitions, strict=True)]))
         return (ctx.constrain(x, sharding),)
 
     def transpose(self, cts: Any, x: Any, **params: Any) -> Any:
