@@ -8,18 +8,21 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from teucer._base import source
+from teucer._core.specs import PartitionSpec
+from teucer._core.types import summed
+from teucer._devices.shardings import NamedSharding
 from teucer._lower import text
 from teucer._lower.value import Value
 
 if TYPE_CHECKING:
     from teucer._core.typing import Atom, Aval
     from teucer._devices.chosen import GSPMDSharding
-    from teucer._devices.shardings import NamedSharding
-    from teucer._lower.context import Module
+    from teucer._devices.meshes import BaseMesh
+    from teucer._lower.context import Context, Module
 
     Sharding = NamedSharding | GSPMDSharding | None
 
-__all__ = ["Argument", "argument", "boundary", "donated_to", "returned"]
+__all__ = ["Argument", "argument", "boundary", "donated_to", "finished", "returned"]
 
 
 class Argument(NamedTuple):
@@ -92,6 +95,18 @@ def boundary(module: Module, aval: Aval, sharding: Sharding, buffer: tuple[str, 
     """The attributes that an argument or a result has."""
     laid = [] if sharding is None else [f"sdy.sharding = #sdy.sharding{module.sharding(sharding, aval.physical.ndim)}"]
     return [*laid, *buffer]
+
+
+def finished(ctx: Context, results: Sequence[Value], outs: Sequence[Sharding], mesh: BaseMesh | None) -> tuple[Value, ...]:
+    """The results of a program over a mesh as their types, and the shardings `outs`, say."""
+    if summed:  # XLA wants an operation where values begin or cease to be parts of a sum
+        results = [ctx.summed(v, s) if type(s) is NamedSharding and s.spec.unreduced != v.aval.unreduced else v
+                   for v, s in zip(results, outs, strict=True)]
+    if mesh is not None and mesh.auto_axes and mesh.explicit_axes:  # no type says that they lie over these
+        whole = NamedSharding(mesh, PartitionSpec())
+        results = [v if s is not None or v.aval.partition is not None else ctx.constrain(v, whole, of_type=True)
+                   for v, s in zip(results, outs, strict=True)]
+    return tuple(results)
 
 
 def argument(module: Module, v: Value, arg: Argument, alias: int | None) -> str:

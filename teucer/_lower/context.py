@@ -23,7 +23,7 @@ from teucer._devices import meshes
 from teucer._devices.chosen import GSPMDSharding
 from teucer._devices.shardings import NamedSharding, SingleDeviceSharding
 from teucer._lower import text
-from teucer._lower.boundary import Argument, argument, boundary, donated_to, returned
+from teucer._lower.boundary import Argument, argument, boundary, donated_to, finished, returned
 from teucer._lower.extended import lower_by_batching
 from teucer._lower.value import Value
 
@@ -68,8 +68,7 @@ class Module:
 
     def sharding(self, sharding: NamedSharding | GSPMDSharding, ndim: int, *, of_type: bool = False) -> str:
         """A sharding as an attribute. of_type: of which a type says what concerns Explicit mesh axes alone."""
-        if isinstance(sharding, GSPMDSharding):
-            sharding = sharding.named(ndim)
+        sharding = sharding.named(ndim) if isinstance(sharding, GSPMDSharding) else sharding
         return text.partition(self.mesh_symbol(sharding.mesh), sharding, ndim, of_type=of_type)
 
     def name_device(self, device: object, by: str) -> None:
@@ -460,7 +459,7 @@ def lower_module(name: str, jaxpr: Jaxpr, args: Sequence[Argument], platforms: S
                  consts: Sequence[object] = (),
                  solve: Callable[[Context, Sequence[Value]], dict[str, Value]] | None = None,
                  locations: bool = False, outs: Sequence[NamedSharding | GSPMDSharding | None] = (),
-                 out_buffers: Sequence[tuple[str, ...]] = (), mesh: object = None,
+                 out_buffers: Sequence[tuple[str, ...]] = (), mesh: meshes.BaseMesh | None = None,
                  manual: object = None, abstract: bool = False) -> tuple[str, Module]:
     """The text of a module whose main function is `jaxpr`.
 
@@ -487,13 +486,7 @@ def lower_module(name: str, jaxpr: Jaxpr, args: Sequence[Argument], platforms: S
         module.polymorphic = True
         ctx.scalars.update(solve(ctx, values))
     results = ctx.inline_jaxpr(jaxpr, [ctx.const(c) for c in consts], values)
-    if summed and outs:  # XLA wants an operation where values begin or cease to be parts of a sum
-        results = tuple([ctx.summed(v, s) if type(s) is NamedSharding and s.spec.unreduced != v.aval.unreduced else v
-                         for v, s in zip(results, outs, strict=True)])
-    if isinstance(mesh, meshes.BaseMesh) and mesh.auto_axes and mesh.explicit_axes:  # of which the types of results speak
-        whole = NamedSharding(mesh, PartitionSpec())
-        results = tuple([v if s is not None or v.aval.partition is not None else ctx.constrain(v, whole, of_type=True)
-                         for v, s in zip(results, outs, strict=True)])
+    results = finished(ctx, results, outs, mesh) if outs else results
     aliases, n = donated_to(args, results, outs, out_buffers), len(results)
     listed = [argument(module, v, arg, aliases.get(i)) for i, (v, arg) in enumerate(zip(values, args, strict=True))]
     kinds = ", ".join([text.tensor_type(v.aval) + text.attributes(boundary(module, v.aval, s, buffer))
