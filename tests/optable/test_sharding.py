@@ -11,6 +11,7 @@ from optable.table import Op, all_ops, precision_of
 from optable.trees import flat_call
 
 import teucer as jax
+from teucer._base.errors import ShardingTypeError
 from teucer.sharding import AxisType, Mesh, NamedSharding
 
 
@@ -88,3 +89,70 @@ def test_sharded_over_two_mesh_axes_is_unsharded(op: Op) -> None:
     """As above, one axis over both mesh axes, the last ones first."""
     check(op, op.vmap_dtype, 0, laid_out_over_all)
     check(op, op.vmap_dtype, -1, laid_out_over_all)
+
+
+# --- By types, and by hand ---------------------------------------------------------------------------------------------
+
+
+def eight(kind: AxisType) -> Mesh:
+    return jax.make_mesh((2, 4), ("x", "y"), axis_types=(kind,) * 2)
+
+
+def over_explicit_axes(value: Any, first: int) -> Any:
+    """A value whose type says how it lies over 2 x 4 devices, along axes that these divide."""
+    value = np.asarray(value)
+    free, spec = {"x": 2, "y": 4}, [None] * value.ndim
+    for i in range(value.ndim):
+        axis = (i + first) % value.ndim
+        name = next((n for n, size in free.items() if value.shape[axis] and value.shape[axis] % size == 0), None)
+        if name is not None:
+            del free[name]
+            spec[axis] = name
+    return jax.device_put(value, NamedSharding(eight(AxisType.Explicit), jax.P(*spec)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("op", [pytest.param(op, id=str(op)) for op in OPS])
+def test_partitioned_by_types_is_unsharded(op: Op, first: int) -> None:
+    """Over Explicit mesh axes an operation gives what it gives on one device, or says how to lay out its operands."""
+    dtype = op.vmap_dtype
+    with precision_of(dtype):
+        for call in op.calls(dtype)[:op.vmap_calls]:
+            leaves, f = flat_call(op, call)
+            spread = [over_explicit_axes(x, first) for x in leaves]
+            try:
+                found = jax.jit(lambda xs: f(*xs))(spread)
+            except ShardingTypeError:
+                continue
+            except ValueError as refusal:  # of scan, as in JAX
+                if "Lay xs out otherwise with jax.reshard" in str(refusal):
+                    continue
+                raise
+            for y, z in zip(found, jax.jit(lambda xs: f(*xs))(leaves), strict=True):
+                assert_ulp(y, z, max(op.ulp_of.get(dtype, op.ulp), 16), f"{op} of {dtype}", each=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("op", [pytest.param(op, id=str(op)) for op in OPS])
+def test_on_each_device_is_unsharded(op: Op) -> None:
+    """By hand: within shard_map each of 2 x 4 devices gets what an operation gives on one."""
+    dtype = op.vmap_dtype
+    with precision_of(dtype):
+        flat = [flat_call(op, call) for call in op.calls(dtype)[:op.vmap_calls]]
+        inputs = [leaves for leaves, _ in flat]
+
+        def calls(inputs: Any) -> Any:
+            return [f(*xs) for (_, f), xs in zip(flat, inputs, strict=True)]
+
+        def part(inputs: Any) -> Any:
+            return jax.tree.map(lambda y: y[None], calls(jax.tree.map(lambda x: x[0], inputs)))
+
+        over = jax.P(("x", "y"))
+        # The loop in the row of custom_root begins with a constant, which does not vary over devices as its result does.
+        each = jax.shard_map(part, mesh=eight(AxisType.Auto), in_specs=over, out_specs=over, check_vma=str(op) != "custom_root")
+        stacked = [[np.stack([np.asarray(x)] * 8) for x in leaves] for leaves in inputs]
+        for found, wanted in zip(jax.jit(each)(stacked), jax.jit(calls)(inputs), strict=True):
+            for y, z in zip(found, wanted, strict=True):
+                for shard in y:
+                    assert_ulp(shard, z, max(op.ulp_of.get(dtype, op.ulp), 16), f"{op} of {dtype}", each=False)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import teucer as jax
+import teucer.numpy as jnp
 from teucer import lax
 from teucer._base import config
 from teucer.experimental import mesh_utils
@@ -317,6 +318,8 @@ def test_types_leave_out_axes_of_size_one(kind, wrap):
             assert str(jax.typeof(x)) == "float32[4@a,2]" and str(jax.typeof(x.T)) == "float32[2,4@a]"
             assert str(jax.typeof(jax.device_put(value, NamedSharding(mesh, P(("b", "a")))))) == "float32[4@a,2]"
             assert str(jax.typeof(jax.reshard(x, NamedSharding(mesh, P(unreduced={"b"}))))) == "float32[4,2]"
+            assert jax.jit(lambda x: lax.with_sharding_constraint(x, NamedSharding(mesh, P("a", "b"))))(x).shape == (4, 2)
+            assert jax.vmap(jnp.sin, spmd_axis_name=("a", "b"))(x).sharding.spec == P("a", None)
 
         def part(x):
             assert str(jax.typeof(x)) == "float32[2,2]{V:a}" and jax.typeof(lax.axis_index("b")).vma == frozenset()

@@ -124,6 +124,15 @@ def test_donation_to_a_mesh_in_another_order(new, deleted):
     np.testing.assert_array_equal(np.asarray(moved["x"]), value)
 
 
+def test_donation_where_some_devices_keep_their_place():
+    devices = jax.devices()[:4]
+    value = VALUE[:, :, 0]
+    x = jax.device_put(value, NamedSharding(mesh_of(devices, (4,), ("x",)), P()))
+    moved = jax.device_put(x, NamedSharding(mesh_of([devices[i] for i in (0, 2, 1, 3)], (4,), ("x",)), P()), donate=True)
+    assert x.is_deleted()
+    np.testing.assert_array_equal(np.asarray(moved), value)
+
+
 def test_donation_says_a_prefix_of_the_tree():
     with pytest.raises(ValueError, match="device_put donate specification must be a tree prefix"):
         jax.device_put(jnp.ones(2), donate=[True, False])

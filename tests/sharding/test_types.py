@@ -357,3 +357,43 @@ def test_programs_place_values_as_a_type_says(kind, make):
     out = (f if kind.endswith("eager") else jax.jit(f))(x)
     np.testing.assert_array_equal(out, np.arange(8.0))
     assert out.sharding.spec == jax.P("x")
+
+
+def test_results_laid_out_by_functions_that_sort_or_solve(mesh):
+    """out_sharding of percentile and lax.reduce; a solve for a batch over a mesh axis."""
+    value = np.arange(64, dtype=np.float32).reshape(8, 8)
+    with jax.set_mesh(mesh):
+        x = jax.device_put(value, P("x"))
+        middle = jax.jit(lambda x: jnp.percentile(x, 50, axis=0, out_sharding=P("y")))(x)
+        assert middle.sharding.spec == P("y")
+        np.testing.assert_array_equal(np.asarray(middle), np.percentile(value, 50, axis=0))
+        summed = lax.reduce(x, np.float32(0), lax.add, (0,), out_sharding=P("y"))
+        assert summed.sharding.spec == P("y") and (np.asarray(summed) == value.sum(0)).all()
+        solved = jax.vmap(jnp.linalg.solve, in_axes=(None, 0))(2 * np.eye(8, dtype=np.float32), x)
+        assert solved.sharding.spec == P("x", None)
+        np.testing.assert_allclose(np.asarray(solved), value / 2)
+
+
+def test_a_gathered_axis_gives_way_to_the_mapped_one(mesh):
+    value = np.arange(24, dtype=np.float32).reshape(4, 2, 3)
+    x = jax.device_put(value, NamedSharding(mesh, P("x")))
+    gather = jax.vmap(jax.vmap(lambda v: lax.all_gather(v, ("i", "j")), axis_name="j"), axis_name="i")
+    y = jax.jit(gather)(x)
+    assert y.sharding.spec[0] == "x"
+    np.testing.assert_array_equal(np.asarray(y), np.broadcast_to(value.reshape(8, 3), (4, 2, 8, 3)))
+
+
+def test_arrays_without_elements_are_read(mesh):
+    x = jax.device_put(np.ones((8, 0), np.float32), NamedSharding(mesh, P("x")))
+    assert np.asarray(jax.jit(lambda x: x.T)(x)).shape == (0, 8)
+
+
+def test_products_in_groups_of_partitioned_operands(mesh):
+    lhs, rhs = np.arange(32, dtype=np.float32).reshape(8, 4), np.arange(64, dtype=np.float32).reshape(2, 4, 8)
+    sizes = np.array([3, 5], np.int32)
+    with jax.set_mesh(mesh):
+        y = jax.jit(lax.ragged_dot)(lhs, jax.device_put(rhs, P(None, None, "y")), sizes)
+        assert y.sharding.spec == P(None, "y")
+        np.testing.assert_allclose(np.asarray(y), np.concatenate([lhs[:3] @ rhs[0], lhs[3:] @ rhs[1]]))
+        with pytest.raises(ShardingTypeError, match="ragged_dot_general: axis 0 of an operand must not be partitioned"):
+            lax.ragged_dot(jax.device_put(lhs, P("x")), rhs, sizes)

@@ -56,7 +56,9 @@ def to_numpy(x: Any) -> np.ndarray[Any, Any]:
     if x_._npy_value is None and x_._sharding.num_devices > 1 and not x_._sharding.is_fully_addressable:
         x_._npy_value = _elsewhere(x_)
     elif x_._npy_value is None:
-        if x_.is_fully_replicated:
+        if not x_.size:  # XLA does not divide what has no elements, whatever its sharding says
+            x_._npy_value = np.empty(x_.shape, x_.dtype)
+        elif x_.is_fully_replicated:
             # Of copies on several devices the first is read.
             one = x_ if x_._sharding.num_devices == 1 else xla.shard_arrays(x_)[0]
             value, in_place = _read(one)

@@ -23,7 +23,7 @@ from teucer._core.types import Zero, is_valid_type
 from teucer._devices import backends
 from teucer._devices.meshes import AbstractMesh
 from teucer._devices.placement import with_devices
-from teucer._devices.shardings import NamedSharding, SingleDeviceSharding, check_shape, is_of_no_mesh, sharded_aval
+from teucer._devices.shardings import NamedSharding, SingleDeviceSharding, check_shape, devices_of, is_of_no_mesh, sharded_aval
 from teucer._executables.callbacks import explained
 from teucer._lower import hlo
 from teucer._programs.run import in_order
@@ -140,8 +140,10 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
                          "  What is donated may be written over.")
     with explicit_transfer("explicit_device_put"):
         placed = [_put_leaf(leaf, where, alias is False) for leaf, where, alias in zip(leaves, places, aliases, strict=True)]
-    for old, new, d in zip(leaves, placed, donated, strict=True):
+    for i, (old, new, d) in enumerate(zip(leaves, placed, donated, strict=True)):
         if d and isinstance(old, ArrayImpl) and isinstance(new, ArrayImpl) and _in_other_order(old, new):
+            if any(a is b for a, b in zip(devices_of(old._sharding), devices_of(new._sharding), strict=True)):
+                placed[i] = place(new, new._sharding, copy=True)  # devices that have kept their place share the buffer
             old.delete()
     return pytrees.tree_unflatten(tree, placed)
 

@@ -10,7 +10,7 @@ from teucer._core import array_ops, axes
 from teucer._core.jaxpr import ClosedJaxpr, eval_jaxpr
 from teucer._core.primitive import Axis
 from teucer._core.references import types as references
-from teucer._core.specs import PartitionSpec
+from teucer._core.specs import PartitionSpec, entry_names
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import Trace, Tracer, check_alive, check_leaks, current_trace, end, typeof, using
 from teucer._core.types import ShapedArray, float0
@@ -47,7 +47,8 @@ def laid_over(y: Value, dim: int | None, explicit: Partition | None) -> Any:
     if aval.partition is not None and aval.partition.spec[dim] == entry:
         return y
     own = aval.partition or explicit.with_spec(PartitionSpec(*[None] * aval.ndim))
-    entries = own.spec.partitions
+    # Another axis that lies over these mesh axes, as one that a collective has gathered, is laid out otherwise.
+    entries = [None if set(entry_names(e)) & set(entry_names(entry)) else e for e in own.spec.partitions]
     return array_ops.lay_out(y, own.with_spec(own.spec.update(partitions=(*entries[:dim], entry, *entries[dim + 1:]))))
 
 

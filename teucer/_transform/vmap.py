@@ -17,6 +17,7 @@ from teucer._core.references import types as references
 from teucer._core.specs import PartitionSpec, entry_names
 from teucer._core.trace import typeof
 from teucer._core.types import is_valid_type, partitioned
+from teucer._devices.meshes import left_out
 from teucer._programs.references.programs import refuse_aliases
 from teucer._transform.batch import batch_flat, laid_over
 from teucer._trees import pytrees
@@ -123,7 +124,8 @@ def _explicit(flat: Sequence[Value], dims: Sequence[int | None], spmd_axis_name:
         raise ValueError("Mapped away dimension of inputs passed to vmap should be sharded the same. Got inconsistent axis specs: "
                          f"{', '.join(map(repr, found))}\n  Lay one out as the other with jax.reshard.")
     ((entry, own),) = found.items()
-    if spmd_axis_name is not None and entry_names(spmd_axis_name) != entry_names(entry):
+    told = tuple(name for name in entry_names(spmd_axis_name) if name not in left_out(own.mesh))
+    if spmd_axis_name is not None and told != tuple(entry_names(entry)):
         raise ValueError("Only one of spmd_axis_name or arrays sharded on `Explicit` mesh axis type is allowed. Got spmd_axis_name="
                          f"{spmd_axis_name!r} and arrays sharded on {entry!r}\n  Leave out spmd_axis_name.")
     for other, d in owns:

@@ -9,6 +9,7 @@ import numpy as np
 
 from teucer._base import dtypes, element_types
 from teucer._core import array_ops
+from teucer._core.partition import Labels
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.stage import stage_flat
 from teucer._core.trace import typeof
@@ -90,6 +91,14 @@ class RaggedDotGeneral(Primitive):
             shape = (group_sizes.shape[-1], *shape)
         return (ShapedArray(shape, output_dtype("ragged_dot_general", lhs.dtype, rhs.dtype, preferred_element_type)),)
 
+    def shard(self, lhs: ShapedArray, rhs: ShapedArray, group_sizes: ShapedArray, *, ragged_dot_dimension_numbers: Any,
+              **params: object) -> Any:
+        axes, ragged, groups = ragged_dot_dimension_numbers
+        left, right, out = _labels(lhs, rhs, axes, ragged, groups)
+        if _mode(ragged_dot_dimension_numbers) == "contracted":
+            out = (None, *out)
+        return Labels([left, right, (None,) * group_sizes.ndim], [out])
+
     def lower(self, ctx: Context, lhs: Value, rhs: Value, group_sizes: Value, **params: object) -> Any:
         return ctx.trace(lambda *xs: (_as_dots(*xs, **params),), lhs, rhs, group_sizes)
 
@@ -112,6 +121,17 @@ class RaggedDotGeneral(Primitive):
 
 
 ragged_dot_general_p = RaggedDotGeneral()
+
+
+def _labels(lhs: ShapedArray, rhs: ShapedArray, axes: Any, ragged: Sequence[int] = (), groups: Sequence[int] = ()) -> Any:
+    """Labels of the axes of both operands and of the product. Contracted and ragged axes must not be partitioned."""
+    (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = axes
+    left: dict[int, Any] = {d: ("lhs", d) for d in range(lhs.ndim) if d not in lhs_contract and d not in ragged}
+    right: dict[int, Any] = {d: ("rhs", d) for d in range(rhs.ndim) if d not in rhs_contract and d not in groups}
+    right.update({r: left.get(l) for l, r in zip(lhs_batch, rhs_batch, strict=True)})
+    out = [left.get(d) for d in (*lhs_batch, *remaining(lhs.ndim, (*lhs_contract, *lhs_batch)))]
+    out += [right.get(d) for d in remaining(rhs.ndim, (*rhs_contract, *rhs_batch, *groups))]
+    return tuple(map(left.get, range(lhs.ndim))), tuple(map(right.get, range(rhs.ndim))), tuple(out)
 
 
 def _staged(f: Callable[..., object], args: Sequence[Array | Undefined], params: Params) -> Any:
@@ -248,6 +268,10 @@ class ScaledDot(Primitive):
         (out,) = dot_general_p.types(lhs.update(dtype=np.dtype(np.float32)), rhs.update(dtype=np.dtype(np.float32)),
                                      dimension_numbers=dimension_numbers, **operand)
         return (out.update(dtype=preferred_element_type, weak_type=False),)
+
+    def shard(self, lhs: ShapedArray, rhs: ShapedArray, *scales: ShapedArray, dimension_numbers: Any, **params: object) -> Any:
+        left, right, out = _labels(lhs, rhs, dimension_numbers)
+        return Labels([left, right, left, right], [out])
 
     def lower(self, ctx: Context, *xs: Value, **params: Any) -> Any:
         return ctx.trace(lambda *ys: (_scaled(*ys, **params),), *xs)

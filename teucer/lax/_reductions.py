@@ -345,12 +345,17 @@ def reduce(operands: Sequence[Array], init_values: object, computation: Callable
 
     operands, init_values: trees of one structure; computation takes two such trees of scalars and returns a third.
     The initial value may enter the result any number of times, so it should be the computation's identity.
+    out_sharding: how the results are to lie over Explicit mesh axes.
     Raises ValueError if structures, shapes or axes do not fit.
 
     >>> from teucer import lax
     >>> reduce(np.float32([1, 2, 3]), np.float32(0), lambda a, b: lax.add(a, b), (0,))
     Array(6., dtype=float32)
     """
+    if out_sharding is not None:
+        where = explicit_sharding("reduce", out_sharding, None)
+        outs = reduce(operands, init_values, computation, dimensions)
+        return pytrees.tree_map(lambda y: array_ops.lay_out(y, where), outs)
     xs, tree = pytrees.tree_flatten(operands)
     inits, init_tree = pytrees.tree_flatten(init_values)
     if tree != init_tree:

@@ -175,7 +175,8 @@ def constrain(x: Any, where: Any) -> Any:
                          f"{where}: {err}") from None
     if where.mesh.are_all_axes_explicit:
         own = (None,) * aval.ndim if aval.partition is None else aval.partition.spec.partitions
-        if own != spec.partitions + (None,) * (aval.ndim - len(spec)):
+        said = shardings.typed(where, aval.ndim)
+        if own != ((None,) * aval.ndim if said is None else said.spec.partitions):
             raise AssertionError("`with_sharding_constraint` acts as an assert when all axes of mesh are of type `Explicit`. The "
                                  f"array sharding: {PartitionSpec(*own)} did not match the sharding provided: {spec}. Please use "
                                  "`jax.sharding.reshard` to shard your input to the sharding you want.")

@@ -169,12 +169,16 @@ def percentile(a: ArrayLike, q: ArrayLike, axis: int | tuple[int, ...] | None = 
                out: None = None, overwrite_input: bool = False, method: str = "linear",
                keepdims: bool = False, *, weights: ArrayLike | None = None,
                out_sharding: Any = None) -> Array:
-    """As `quantile`, with q in percent.
+    """As `quantile`, with q in percent. out_sharding lays the result out over Explicit mesh axes.
 
     >>> percentile(np.float32([1, 2, 3, 4]), 50)
     Array(2.5, dtype=float32)
     """
     _check("percentile", out, overwrite_input)
+    if out_sharding is not None:
+        from teucer.lax._sharding import laid_out  # for arrays over meshes
+        return laid_out("jnp.percentile", out_sharding, lambda a, q, weights: percentile(
+            a, q, axis, method=method, keepdims=keepdims, weights=weights), a, q, weights)
     return _quantile("percentile", a, q, axis_key(axis), method, keepdims, False, weights, True)
 
 

@@ -116,7 +116,8 @@ class TriangularSolve(Primitive):
 
     def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, **params: object) -> Any:
         (a, b), (a_dim, b_dim) = args, dims
-        if a_dim is not None or typeof(a).ndim != 2:
+        # A batch over Explicit mesh axes cannot become columns, along which nothing may be partitioned.
+        if a_dim is not None or typeof(a).ndim != 2 or axis.explicit is not None:
             return batch_leading(self, axis, args, dims, params)
         # One matrix, many right-hand sides: they become more columns (rows) of one.
         left = params["left_side"]
