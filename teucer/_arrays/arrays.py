@@ -56,9 +56,7 @@ def to_numpy(x: Any) -> np.ndarray[Any, Any]:
     if x_._npy_value is None and x_._sharding.num_devices > 1 and not x_._sharding.is_fully_addressable:
         x_._npy_value = _elsewhere(x_)
     elif x_._npy_value is None:
-        if not x_.size:  # XLA does not divide what has no elements, whatever its sharding says
-            x_._npy_value = np.empty(x_.shape, x_.dtype)
-        elif x_.is_fully_replicated:
+        if x_.is_fully_replicated:
             # Of copies on several devices the first is read.
             one = x_ if x_._sharding.num_devices == 1 else xla.shard_arrays(x_)[0]
             value, in_place = _read(one)
@@ -102,7 +100,7 @@ def _gather(x: Any) -> np.ndarray[Any, Any]:
                          f"    x: {x.aval!r}, sharding {x.sharding}\n  Sum them first: jax.reshard(x, jax.P()).")
     out = np.empty(x.shape, x.dtype)
     for shard in x.addressable_shards:
-        if shard.replica_id == 0:
+        if shard.replica_id == 0 and out.size:  # XLA does not divide what has no elements, whatever its sharding says
             value = to_numpy(shard.data)
             # Keys of other generators have axes of size 1 behind, by which they are told apart.
             out[shard.index] = value if value.ndim == out.ndim else value.reshape(out[shard.index].shape)
