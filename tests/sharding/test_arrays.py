@@ -114,9 +114,16 @@ def test_computation_follows_data(mesh, f, spec):
 def test_uncommitted_arguments_join_committed_ones_are_refused(mesh):
     x = jax.device_put(VALUE, NamedSharding(mesh, P("x")))
     np.testing.assert_array_equal(np.asarray(x + jnp.asarray(VALUE)), 2 * VALUE)
-    with pytest.raises(ValueError, match=r"(?s)incompatible devices.*float32\[8,4\] on device ids \[0, 1, 2, 3, 4, 5, 6, 7\].*"
-                                         r"float32\[8,4\] on device ids \[0\]"):
-        x + jax.device_put(VALUE, jax.devices()[0])
+    y = jax.device_put(VALUE, jax.devices()[0])
+    ids = r"with shape float32\[8,4\] and with device ids \[0, 1, 2, 3, 4, 5, 6, 7\] on platform CPU"
+    for call, names in ((lambda: x + y, ("x1 of add", "x2 of add")), (lambda: lax.add(x, y), ("0 of add", "1 of add")),
+                        (lambda: jax.jit(lambda tree, y: tree["a"] + y)({"a": x}, y),
+                         (r"tree\['a'\] of <lambda>", "y of <lambda>"))):
+        with pytest.raises(ValueError, match=rf"incompatible devices.* Got argument {names[0]} {ids} and argument {names[1]} with "
+                                             r"shape float32\[8,4\] and with device ids \[0\] on platform CPU"):
+            call()
+    with pytest.raises(ValueError, match=r"Got argument x of <lambda> .* and explicit output sharding with device ids \[0\]"):
+        jax.jit(lambda x: x, out_shardings=y.sharding)(x)
 
 
 def test_text_says_the_meshes_and_shardings(mesh):

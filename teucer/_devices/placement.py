@@ -18,8 +18,8 @@ from teucer._devices.shardings import NamedSharding, SingleDeviceSharding
 from teucer._xla.arrays import ArrayImpl, HloSharding
 from teucer._xla.client import platform_of
 
-__all__ = ["Memories", "Placement", "chosen_by_compiler", "on_device", "over_mesh", "pinned", "pinned_arguments", "placement_of",
-           "spread", "with_devices"]
+__all__ = ["IncompatibleDevices", "Memories", "Placement", "chosen_by_compiler", "on_device", "over_mesh", "pinned",
+           "pinned_arguments", "placement_of", "spread", "with_devices"]
 
 
 class Memories(NamedTuple):
@@ -99,7 +99,7 @@ def placement_of(args: Sequence[Any], device: Any = None) -> Placement:
             if type(own) is not SingleDeviceSharding:
                 return spread(args)
             if found is not None and found[1]._device is not own._device:
-                raise _incompatible(*found, x, own)
+                raise IncompatibleDevices((found, (x, own)))
             found = (x, own)
     if found is not None:
         return Placement((found[1]._device,), True)
@@ -132,7 +132,7 @@ def spread(args: Sequence[Any], ins: Sequence[Any] | None = None, outs: Sequence
         if first is None:
             first = (x, s)
         elif shardings.devices_of(s) != shardings.devices_of(first[1]):
-            raise _incompatible(*first, x, s)
+            raise IncompatibleDevices((first, (x, s)))
         if isinstance(s, NamedSharding) and mesh is None:
             mesh = s.mesh
     in_kinds, out_kinds = _kinds(ins or ()), _kinds(outs)
@@ -235,13 +235,29 @@ def _over_mesh(sharding: Any) -> Any:
     return sharding
 
 
-def _incompatible(x: Any, x_sharding: Any, y: Any, y_sharding: Any) -> ValueError:
-    def where(x: Any, s: Any) -> str:
-        devices = shardings.devices_of(s)
-        return (f"{'results, as out_shardings says,' if x is None else aval_of(x)} on device ids {[d.id for d in devices]} "
-                f"on platform {devices[0].platform.upper()}")
-    return ValueError("Received incompatible devices for jitted computation: arguments and results are committed to different "
-                      f"devices.\n    {where(x, x_sharding)}\n    {where(y, y_sharding)}\n  Move one with jax.device_put.")
+class IncompatibleDevices(ValueError):
+    """What a program is given is committed to different devices.
+
+    placed: two arguments, or None for the results, each with its sharding. names: what messages call all arguments.
+    """
+
+    def __init__(self, placed: Sequence[tuple[Any, Any]], args: Sequence[Any] = (), names: Sequence[str] = ()) -> None:
+        self.placed = placed
+        first, second = (self._said(x, s, args, names) for x, s in placed)
+        super().__init__(f"Received incompatible devices for jitted computation. Got {first} and {second}\n"
+                         "  Move one with jax.device_put.")
+
+    def naming(self, args: Sequence[Any], names: Sequence[str]) -> IncompatibleDevices:
+        """The same, which names the arguments."""
+        return IncompatibleDevices(self.placed, args, names)
+
+    def _said(self, x: Any, sharding: Any, args: Sequence[Any], names: Sequence[str]) -> str:
+        devices = shardings.devices_of(sharding)
+        where = f"with device ids {[d.id for d in devices]} on platform {devices[0].platform.upper()}"
+        if x is None:
+            return f"explicit output sharding {where}"
+        name = next((f" {name}" for arg, name in zip(args, names, strict=True) if arg is x), "")
+        return f"argument{name} with shape {aval_of(x).str_short()} and {where}"
 
 
 def pinned(placement: Placement, out_avals: Sequence[Any]) -> tuple[Any, ...]:

@@ -14,7 +14,7 @@ from teucer._core.provided import provided
 from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import Tracer, leak_message, typeof
 from teucer._core.types import high_types
-from teucer._devices.placement import placement_of
+from teucer._devices.placement import IncompatibleDevices, placement_of
 from teucer._optimize.high import evaluate_high
 from teucer._programs.compile import program_for
 from teucer._programs.job import Job
@@ -64,7 +64,11 @@ def _primitive_dispatcher(primitive: Primitive, params: Params) -> Callable[...,
             memo.remember(programs, signature, jaxpr)
         if config.debug_key_reuse.value:
             note_keys(jaxpr, args, str(name))
-        program = program_for(Job(jaxpr, str(name), placement_of(args), (False,) * len(args)))
+        try:
+            placement = placement_of(args)
+        except IncompatibleDevices as err:
+            raise err.naming(args, [f"{i} of {name}" for i in range(len(args))]) from None
+        program = program_for(Job(jaxpr, str(name), placement, (False,) * len(args)))
         fast = fast_path(program, _tuple_tree(len(program.out_avals)), args)
         return tuple(execute(program, args)), fast
 

@@ -31,7 +31,7 @@ from teucer._core.references import types as references
 from teucer._core.references.cells import forget_given
 from teucer._core.trace import EVAL, Tracer, current_trace
 from teucer._core.types import high_types
-from teucer._devices.placement import Placement, placement_of, spread
+from teucer._devices.placement import IncompatibleDevices, Placement, placement_of, spread
 from teucer._devices.shardings import single_device_sharding
 from teucer._dynamic import dynamic, padding
 from teucer._executables import compilations, misses, preload
@@ -334,11 +334,16 @@ def placement_for(staged: Staged, call: FlatCall, options: JitOptions) -> Placem
                                       "values of high types apart.\n  Put the arrays that they are made of where they are to be.")
         return placement_of((), options.device)
     leaves = arrays((*staged.consts, *call.leaves))
-    if options.device is not None or (options.in_shardings is None and options.out_shardings is None):
-        placement = placement_of(leaves, options.device)
-    else:
-        ins, outs = prefixed(staged, call, options.in_shardings, options.out_shardings)
-        placement = spread(leaves, ins, outs)
+    try:
+        if options.device is not None or (options.in_shardings is None and options.out_shardings is None):
+            placement = placement_of(leaves, options.device)
+        else:
+            ins, outs = prefixed(staged, call, options.in_shardings, options.out_shardings)
+            placement = spread(leaves, ins, outs)
+    except IncompatibleDevices as err:
+        info, n = staged.debug_info, len(staged.consts)
+        names = [*["that is closed over"] * n, *(f"{name} of {info.name}" for name in info.arg_names)]
+        raise err.naming(leaves, names) from None
     own = [getattr(x, "_layout", None) for x in leaves]  # of a ShapeDtypeStruct
     if options.in_layouts is None and options.out_layouts is None and not any(own):
         return placement
