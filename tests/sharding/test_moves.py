@@ -158,3 +158,25 @@ def test_reshard_to_other_devices_is_refused():
     x = jax.device_put(VALUE, NamedSharding(mesh_of(jax.devices(), (4, 2), kind=AxisType.Explicit), P("x")))
     with pytest.raises(ValueError, match=r"(?s)incompatible devices.*\{'x': 2\} on device ids \[0, 1\].*'x': 4, 'y': 2"):
         jax.sharding.reshard(x, NamedSharding(mesh_of(jax.devices()[:2], (2,), ("x",), AxisType.Explicit), P("x")))
+
+
+# --- Derivatives ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("there", [
+    lambda: jax.devices()[5], lambda: NamedSharding(mesh_of(jax.devices()[4:6], (2,), ("x",)), P("x")),
+    lambda: SingleDeviceSharding(jax.devices()[6])], ids=range(3))
+def test_cotangents_go_back_to_the_devices_of_the_value(there):
+    """Each half of a function runs on devices of its own, forwards and backwards."""
+    value = np.arange(1, 5, dtype=np.float32)
+    x = jax.device_put(value, NamedSharding(mesh_of(jax.devices()[:2], (2,), ("x",)), P("x")))
+
+    def f(x):
+        return jnp.cos(jax.device_put(jnp.sin(x), there()))
+
+    slope = -np.sin(np.sin(value)) * np.cos(value)
+    g = jax.grad(lambda x: f(x).sum())(x)
+    assert g.sharding.is_equivalent_to(x.sharding, 1)
+    np.testing.assert_allclose(np.asarray(g), slope, rtol=1e-5)
+    np.testing.assert_allclose(np.asarray(jax.jacrev(f)(x)), np.diag(slope), rtol=1e-5)
+    assert jax.jvp(f, (x,), (x,))[1].devices() == jax.jit(jnp.sin)(jax.device_put(x, there())).devices()

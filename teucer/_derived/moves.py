@@ -38,14 +38,14 @@ __all__ = ["block_until_ready", "copy_to_host_async", "device_get", "device_put"
 
 @final
 class DevicePut(Primitive):
-    """x on a device, or x itself where the program runs already."""
+    """x on a device, or x itself where the program runs already. src: where its cotangent is to go, if that is known."""
 
     __slots__ = ()
     name = "device_put"
     multiple_results = True
     relocates = True
 
-    def types(self, x: Any, *, device: Any, copy: bool) -> Any:
+    def types(self, x: Any, *, device: Any, copy: bool, src: Any = None) -> Any:
         if isinstance(device, MemorySpace):
             return (x.update(memory_space=device),)
         if not isinstance(device, NamedSharding):
@@ -56,10 +56,10 @@ class DevicePut(Primitive):
     def shard(self, *avals: Any, **params: Any) -> Any:
         return None
 
-    def evaluate(self, x: Any, *, device: Any, copy: bool) -> Any:
+    def evaluate(self, x: Any, *, device: Any, copy: bool, src: Any = None) -> Any:
         return (place(x, device, copy),)
 
-    def lower(self, ctx: Any, x: Any, *, device: Any, copy: bool) -> Any:
+    def lower(self, ctx: Any, x: Any, *, device: Any, copy: bool, src: Any = None) -> Any:
         space = ctx.avals_out[0].memory_space
         if isinstance(device, NamedSharding | SingleDeviceSharding):
             x = ctx.constrain(x, device)
@@ -73,14 +73,16 @@ class DevicePut(Primitive):
         (t,) = tangents
         return self.call(*primals, **params), (t,) if type(t) is Zero else self.call(t, **params)
 
-    def transpose(self, cts: Any, x: Any, *, device: Any, copy: bool) -> Any:
+    def transpose(self, cts: Any, x: Any, *, device: Any, copy: bool, src: Any = None) -> Any:
         own, (ct,) = x.aval.memory_space, cts
+        if src is not None:
+            return self.call(ct, device=src, copy=False)
         return cts if typeof(ct).memory_space is own else self.call(ct, device=own, copy=False)
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, device: Any, copy: bool) -> Any:
-        if isinstance(device, NamedSharding):
-            device = device.inserted(np.ndim(args[0]) - 1, dims[0], axis.spmd_name)
-        return self.call(*args, device=device, copy=copy), dims
+    def batch(self, axis: Any, args: Any, dims: Any, *, copy: bool, **places: Any) -> Any:
+        whole = {name: s.inserted(np.ndim(args[0]) - 1, dims[0], axis.spmd_name) if isinstance(s, NamedSharding) else s
+                 for name, s in places.items()}
+        return self.call(*args, copy=copy, **whole), dims
 
     padded = Primitive.through
 
@@ -169,10 +171,23 @@ def _put_leaf(x: Any, where: Any, copy: bool) -> Any:
     if not isinstance(layout, Layout | None):
         raise ValueError(f"sharding and layout in `Layout` instance should be concrete. Got layout: {where} for input "
                          f"{typeof(x).str_short()}\n  AUTO is for jit, as in_shardings and out_shardings.")
-    placed = device_put_p.call(x, device=_place_of(where), copy=copy)[0]
+    device = _place_of(where)
+    source = _source(x, device) if isinstance(x, Tracer) else {}
+    placed = device_put_p.call(x, device=device, copy=copy, **source)[0]
     if layout is None or isinstance(placed, Tracer):  # a traced value has no place in memory
         return placed
     return in_layout(placed, layout, "device_put arguments")
+
+
+def _source(x: Tracer, device: Any) -> dict[str, Any]:
+    """Where a value that is differentiated comes from, which goes to other devices, as a parameter of the primitive."""
+    value = x.concrete()
+    if not isinstance(value, ArrayImpl) or not value._committed or device is None or isinstance(device, MemorySpace):
+        return {}
+    if type(device) is NamedSharding and isinstance(device.mesh, AbstractMesh):
+        return {}
+    there = (device,) if isinstance(device, Device) else devices_of(device)
+    return {} if devices_of(value._sharding) == there else {"src": value._sharding}
 
 
 def filled_at(x: Any, where: Any) -> Any:
