@@ -380,3 +380,18 @@ def test_the_mesh_in_force_gives_an_abstract_sharding_its_devices(mesh):
 def test_devices_in_order(mesh, of):
     where = jax.device_put(VALUE, of(mesh)).sharding
     assert where._device_assignment == where._addressable_device_assignment == tuple(jax.devices()[:where.num_devices])
+
+
+def test_shardings_of_jit_that_do_not_fit(mesh):
+    long = NamedSharding(mesh, P(None, None))
+    with pytest.raises(ValueError, match="only valid for values of rank at least 2, but was applied to a value of rank 1"):
+        jax.jit(lambda x: x, in_shardings=long)(jnp.arange(2))
+    empty = NamedSharding(Mesh(np.empty((), object), ()), P())
+    with pytest.raises(ValueError, match="out_shardings got an empty NamedSharding"):
+        jax.jit(lambda x: x, out_shardings=empty)(jnp.arange(2))
+
+
+def test_broadcast_like_lies_like():
+    explicit = jax.make_mesh((4, 2), ("x", "y"))
+    like = jax.device_put(VALUE, NamedSharding(explicit, P("x", "y")))
+    assert lax.broadcast_like(np.arange(4, dtype=np.float32), like).sharding == like.sharding

@@ -244,7 +244,8 @@ class Mesh(BaseMesh, contextlib.ContextDecorator):
                              f"argument (`axis_names`), but got devices.ndim == {grid.ndim} and len(axis_names) == "
                              f"{len(names)}.")
         types = _canonical_types(names, axis_types, AxisType.Auto)
-        key = (tuple(grid.flat), grid.shape, names, types)
+        # A mesh without axes may be one of no devices: np.empty((), object) holds None.
+        key = (tuple([d for d in grid.flat if d is not None]), grid.shape, names, types)
         found = cls._made.get(key)
         if found is None:
             found = cls._made[key] = super().__new__(cls)

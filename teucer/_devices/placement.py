@@ -115,6 +115,10 @@ def spread(args: Sequence[Any], ins: Sequence[Any] | None = None, outs: Sequence
     mesh: Any = None
     first: tuple[Any, Any] | None = None
     placed = []
+    for s in (*(ins or ()), *outs):
+        if s is not None and not s.num_devices:
+            raise ValueError(f"jit: One of in_shardings or out_shardings got an empty NamedSharding: {s} which is not allowed.\n"
+                             "  Give one over a mesh of devices, or None.")
     for i, x in enumerate(args):
         own = sharding_of(x)
         wanted = ins[i] if ins else None
@@ -151,7 +155,7 @@ def spread(args: Sequence[Any], ins: Sequence[Any] | None = None, outs: Sequence
         raise ValueError(f"jit: {mesh} has no devices to run or to be exported for.\n  Give shardings over a jax.sharding.Mesh.")
     named = [None if s is None else _over_mesh(s) for s in placed]
     for x, s in zip(args, named, strict=True):
-        if s is not None and not isinstance(x, ArrayImpl):
+        if s is not None and (ins or not isinstance(x, ArrayImpl)):
             shardings.check_shape(s, aval_of(x).shape)
     return Placement(mesh.flat_devices, True, mesh, tuple(named), tuple(outs), in_kinds=in_kinds, out_kinds=out_kinds)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from teucer._arrays.arrays import ArrayImpl
 from teucer._base import dtypes
-from teucer._core import partition
+from teucer._core import array_ops, partition
 from teucer._core.cost import CHEAP, FUSED
 from teucer._core.partition import Labels, every, kept
 from teucer._core.primitive import Primitive
@@ -224,7 +224,7 @@ def broadcast_in_dim(operand: ArrayLike, shape: Sequence[Size], broadcast_dimens
 
 
 def broadcast_like(arr: ArrayLike, like_arr: ArrayLike) -> Array:
-    """arr broadcast to the shape of like_arr by the rules of NumPy.
+    """arr broadcast to the shape of like_arr by the rules of NumPy, and laid out as it is over Explicit mesh axes.
 
     >>> broadcast_like(np.float32(1), np.zeros(3)).shape
     (3,)
@@ -232,7 +232,8 @@ def broadcast_like(arr: ArrayLike, like_arr: ArrayLike) -> Array:
     shape, ndim = np.shape(like_arr), np.ndim(arr)
     if broadcast_shapes(np.shape(arr), shape) != shape:
         raise ValueError(f"broadcast_like: arr does not fit.\n    arr: {typeof(arr)}\n    like_arr: {typeof(like_arr)}")
-    return broadcast_in_dim(arr, shape, tuple(range(len(shape) - ndim, len(shape))))
+    out = broadcast_in_dim(arr, shape, tuple(range(len(shape) - ndim, len(shape))))
+    return array_ops.lay_out(out, typeof(like_arr).partition)
 
 
 def broadcast_shapes(*shapes: Any) -> tuple[Any, ...]:
