@@ -104,3 +104,4 @@ __all__ = ["__version__", *_names]  # noqa: PLE0604  # the names are strings, fr
 # Gives arrays and tracers their operators. Last, since the rooms of numpy import this package.
 with rarely_collected:
     importlib.import_module("teucer.numpy")
+importlib.import_module("teucer._base.tracebacks").hide_frames_of_uncaught()

@@ -380,7 +380,7 @@ F3, F4, I3, B3 = np.ones(3, np.float32), np.ones(4, np.float32), np.ones(3, np.i
     (lambda: lax.round(F3, 7), ValueError, r"RoundingMethod"),
     (lambda: lax.select(B3, F3, F4), TypeError, r"select cases must have the same shapes"),
     (lambda: lax.select(B3, F3, I3), TypeError, r"lax.select requires arguments to have the same dtypes"),
-    (lambda: lax.select(B3[:2], F3, F3), TypeError, r"\(2,\).*\(3,\).*\(C3\)"),
+    (lambda: lax.select(B3[:2], F3, F3), TypeError, r"\(2,\).*\(3,\)"),
     (lambda: lax.select_n(F3, F3), TypeError, r"must be boolean or integer"),
     (lambda: lax.select_n(B3, F3, F3, F3), TypeError, r"cannot have > 2 cases"),
     (lambda: lax.clamp(F3, F4, F4), TypeError, r"clamp"),

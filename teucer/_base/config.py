@@ -126,8 +126,8 @@ class Option(cells.Config):  # type: ignore[misc]  # jaxlib's classes are untype
     def _complaint(self, value: Any) -> str:
         if isinstance(self.kind, tuple):
             return (f"new enum value must be {'None or ' * self.nullable}in {list(self.kind)}, got {value} of type {type(value)}.\n"
-                    f"    option: {self.name} (C1)")
-        return f"config: invalid value for an option (C1).\n    {self.name}: {value!r}\n  allowed: {self._allowed()}"
+                    f"    option: {self.name}")
+        return f"config: invalid value for an option.\n    {self.name}: {value!r}\n  allowed: {self._allowed()}"
 
     def _allowed(self) -> str:
         words = ", ".join(map(repr, self.kind)) if isinstance(self.kind, tuple) else self.kind.__name__

@@ -48,15 +48,15 @@ def type_error(op: str, what: str, /, remedy: str = "", **values: object) -> Typ
 
 
 def require(condition: object, label: str, op: str, what: str, /, remedy: str = "", **values: object) -> None:
-    """Raises `value_error(op, what (label))` unless the condition holds.
+    """Raises `value_error(op, what)` unless the condition holds. label: which constraint of the operation it is.
 
     >>> require(0 <= 3 < 2, "C1", "cumsum", "axis is out of range", axis=3)
     Traceback (most recent call last):
-    ValueError: cumsum: axis is out of range (C1).
+    ValueError: cumsum: axis is out of range.
         axis: 3
     """
     if not condition:
-        raise value_error(op, f"{what} ({label})", remedy, **values)
+        raise value_error(op, what, remedy, **values)
 
 
 def message(op: str, what: str, remedy: str, values: dict[str, object]) -> str:
@@ -161,6 +161,12 @@ class JaxprTypeError(TypeError):
 
 class InconclusiveDimensionOperation(Exception):
     """A question about symbolic dimensions has no answer that holds for every allowed size."""
+
+
+for _public in (JAXTypeError, JAXIndexError, ConcretizationTypeError, TracerBoolConversionError, TracerArrayConversionError,
+                TracerIntegerConversionError, NonConcreteBooleanIndexError, UnexpectedTracerError, KeyReuseError, JaxprTypeError,
+                InconclusiveDimensionOperation):
+    _public.__module__ = "teucer.errors"  # as whom they print
 
 
 def _traced(op: str, what: str, tracer: Any, remedy: str) -> str:

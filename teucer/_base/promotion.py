@@ -107,7 +107,7 @@ def promote_types(a: Any, b: Any) -> dt.DType:
 
 def _promote(nodes: tuple[Node, ...]) -> tuple[dt.DType, bool]:
     if not nodes:
-        raise ValueError("result_type: at least one array or dtype is required (C1).")
+        raise ValueError("result_type: at least one array or dtype is required.")
     node = _join(nodes)
     if isinstance(node, type):
         return dt.canonicalize_dtype(node), True
@@ -142,7 +142,7 @@ def _no_promotion(nodes: Sequence[Node], mode: str) -> Exception:
     alien = next((n for n in strong if n not in _UPPER["standard"]), None)
     if alien is not None:
         return TypePromotionError(
-            f"result_type: {short_name(alien)} is not a valid dtype for type promotion (C2).\n    dtypes: {names}"
+            f"result_type: {short_name(alien)} is not a valid dtype for type promotion.\n    dtypes: {names}"
         )
     text = f"Input dtypes ({names}) have no available implicit dtype promotion path"
     if mode == "strict":

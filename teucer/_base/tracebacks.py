@@ -78,6 +78,19 @@ def hide_frames(err: BaseException) -> None:
         err.__cause__ = unfiltered.with_traceback(whole)
 
 
+def hide_frames_of_uncaught() -> None:
+    """Have Python print exceptions that nobody catches as `hide_frames` leaves them, also where no boundary was passed."""
+    previous = sys.excepthook
+
+    def hook(kind: type[BaseException], err: BaseException, traceback: TracebackType | None) -> None:
+        if _without_own_frames(traceback) is not None:  # else the error is one of ours alone
+            hide_frames(err)
+            traceback = err.__traceback__
+        previous(kind, err, traceback)
+
+    sys.excepthook = hook
+
+
 def _within_boundary() -> bool:
     """Whether a boundary further out than the caller will treat the exception, so that it has the whole traceback."""
     own = sys._getframe(1)

@@ -14,7 +14,7 @@ from teucer._core.jaxpr import Jaxpr
 from teucer._core.names import called
 from teucer._core.references import types as references
 from teucer._core.stage import DebugInfo, stage_flat
-from teucer._core.trace import typeof
+from teucer._core.trace import Tracer, typeof
 from teucer._core.types import high_types, is_valid_type
 from teucer._trees import pytrees
 from teucer._xla.runtime_errors import Scope
@@ -296,9 +296,15 @@ class FlatFunction:
         out = called(self.fun, *self.in_tree.unflatten(leaves))
         if self.has_aux:
             if not (isinstance(out, tuple | list) and len(out) == 2):
-                raise TypeError(f"{self.what}: expected function with aux output to return a two-element tuple, but got type "
-                                f"{type(out)} with value {out!r:.200}\n    function: {self.info.name} at {self.info.where}\n"
+                raise TypeError(f"{self.what}: expected function with aux output to return a two-element tuple, but got "
+                                f"{_described(out)}\n    function: {self.info.name} at {self.info.where}\n"
                                 "  With has_aux=True it returns (output, auxiliary data).")
             out, self.aux = out
         leaves_, self.tree = flatten_results(out, self.what, self.info)
         return leaves_
+
+
+def _described(out: object) -> str:
+    if isinstance(out, Tracer):
+        return f"an array of type {out.aval.str_short()}"
+    return f"type {type(out)} with value {out!r:.200}"

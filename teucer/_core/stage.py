@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._base import config, functions
-from teucer._base.source import here
+from teucer._base.source import here, is_internal
 from teucer._core import high_types as high
 from teucer._core.checker import check_jaxpr
 from teucer._core.jaxpr import Atom, ClosedJaxpr, DropVar, Eqn, Jaxpr, Literal, Var
@@ -273,7 +273,8 @@ class StageTrace(Trace):
             s, listed = "s" * (len(names_) > 1), " and ".join(filter(None, (", ".join(names_[:-1]), names_[-1])))
             why = ("This concrete value was not available in Python because it depends on "
                    f"the value{s} of the argument{s} {listed}.")
-        return f"The error occurred while tracing the function {d.name}{d.where and ' at '}{d.where} for {d.transform}.\n{why}"
+        place = "" if not d.where or is_internal(d.where.rpartition(":")[0]) else f" at {d.where}"
+        return f"The error occurred while tracing the function {d.name}{place} for {d.transform}.\n{why}"
 
     def _arg_name(self, i: int) -> str:
         names_ = self.debug_info.arg_names if self.debug_info else ()

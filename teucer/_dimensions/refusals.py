@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from teucer._base import source
+from teucer._base import errors, source
 from teucer._base.errors import InconclusiveDimensionOperation
 from teucer._dimensions.intervals import range_of
 
-__all__ = ["differs", "inconclusive", "may_be_negative", "mixed"]
+__all__ = ["differs", "inconclusive", "may_be_negative", "mixed", "not_a_shape"]
 
 
 def inconclusive(x: Any, what: str) -> NoReturn:
@@ -49,3 +49,19 @@ def may_be_negative(op: str, size: Any, low: float, high: float) -> NoReturn:
     raise InconclusiveDimensionOperation(
         f"{op}: Symbolic dimension comparison '{size}' >= '0' is inconclusive; a size may not be negative.\n    {size}: from {low} "
         f"to {high}{_asked_at()}\n  If it is never negative, {least}; else take jax.core.max_dim(size, 0).")
+
+
+def not_a_shape(op: str, shape: Any) -> TypeError:
+    """What is no shape: which size is traced, and where it comes from, or which is no integer."""
+    said = f"Shapes must be 1D sequences of concrete values of integer type, got {shape}."
+    for i, size in enumerate(shape if isinstance(shape, tuple | list) else (shape,)):
+        if hasattr(size, "origin"):  # it is traced
+            origin = " ".join(size.origin().split())
+            return TypeError("\n".join([
+                f"{said} If using `jit`, try using `static_argnums` or applying `jit` to smaller subfunctions.",
+                f"    size {i}: {errors.describe(size.aval)}{', ' + origin if origin else ''}",
+                *(f"  {line}" for line in size.reason().splitlines()),
+                f"  {op}: a size must be known while tracing. Mark its argument static: jit(f, static_argnums=...)."]))
+        if isinstance(size, float | complex | str | tuple | list | None):
+            return TypeError(f"{said}\n    size {i}: {size!r:.100}, of type {type(size).__name__}\n  {op}: sizes are integers.")
+    return TypeError(f"{said}\n  {op}: a shape is an int or a sequence of ints.")

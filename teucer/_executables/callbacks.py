@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import collections
+import re
 import threading
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, final
 
-from teucer._base import errors
+from teucer._base import config, errors
+from teucer._base.source import is_internal
+from teucer._xla.runtime_errors import reword
 
 __all__ = ["Trampoline", "explained", "note_failure", "trampolines", "was_told"]
 
 _MOST = 64
+# The runtime quotes the traceback of a function, with all calls around it.
+_OWN_LINES = re.compile(r'  File "([^"]+)", line \d+, in [^\n]*\n')
 _lock = threading.Lock()
 
 
@@ -79,6 +84,8 @@ def explained(err: BaseException) -> BaseException:
                 if not isinstance(failure.error, Exception):
                     return failure.error
                 err.__cause__ = failure.error
+                if config.traceback_filtering.value != "off":
+                    reword(err, _OWN_LINES.sub(lambda found: "" if is_internal(found[1]) else found[0], said))
                 err.add_note(f"In {failure.where}.")
                 break
     return err

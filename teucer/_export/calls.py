@@ -107,7 +107,7 @@ def _functions(ctx: Any, exported: Any, prefix: str) -> str:
     n_devices = 1 if mesh is None else mesh.size
     if exported.nr_devices not in (1, n_devices):
         raise ValueError(f"Function {exported.fun_name} was exported for {exported.nr_devices} devices and is called in a context "
-                         f"with {n_devices} devices, which is not allowed (C5).\n  Lay an argument over a mesh of "
+                         f"with {n_devices} devices, which is not allowed.\n  Lay an argument over a mesh of "
                          f"{exported.nr_devices} devices with jax.device_put, or enter one with jax.set_mesh.")
     text, meshes = exported.functions
     for i, axes in enumerate(meshes):

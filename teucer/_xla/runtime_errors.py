@@ -7,9 +7,16 @@ from __future__ import annotations
 
 from jaxlib import _jax
 
-__all__ = ["JaxRuntimeError", "Scope", "Traceback"]
+__all__ = ["JaxRuntimeError", "Scope", "Traceback", "reword"]
 
 JaxRuntimeError: type[RuntimeError] = _jax.JaxRuntimeError
 Traceback = _jax.Traceback
 # Within it tracebacks begin after the function that entered it.
 Scope = _jax.TracebackScope
+
+
+def reword(err: BaseException, said: str) -> None:
+    """Have an error of the runtime say something else."""
+    err.args = (said,)
+    if hasattr(err, "_error_message"):  # what jaxlib's class prints
+        err._error_message = said

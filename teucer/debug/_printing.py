@@ -57,7 +57,13 @@ def _show(out: Callable[[str], None], options: dict[str, bool], fmt: str | None,
         raise TypeError(f"jax.debug.print: the format is a string, got {fmt!r:.100} of type {type(fmt)}.\n"
                         "  jax.debug.print('{}', x) prints x.")
     if not options["skip_format_check"]:
-        _Checker().format(fmt, *args, **kwargs)
+        try:
+            _Checker().format(fmt, *args, **kwargs)
+        except (IndexError, KeyError) as err:
+            what = f"the name {err}" if isinstance(err, KeyError) else "more arguments"
+            raise type(err)(f"jax.debug.print: the format asks for {what}; it is given {len(args)} by position"
+                            f"{f' and {sorted(kwargs)} by name' if kwargs else ''}.\n    format: {fmt!r}\n"
+                            "  For braces themselves write {{ and }}.") from None
     printing = {k: v for k, v in np.get_printoptions().items() if k != "override_repr"}
 
     def show(*args: Any, **kwargs: Any) -> None:

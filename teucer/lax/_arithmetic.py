@@ -331,7 +331,7 @@ class Clamp(Primitive):
         check_same("clamp", (low, x, high), scalars=True)
         for what, bound in (("min", low), ("max", high)):
             if bound.shape and bound.shape != x.shape:
-                raise TypeError(f"clamp requires {what}.shape == operand.shape or {what}.shape == () (C2), got "
+                raise TypeError(f"clamp requires {what}.shape == operand.shape or {what}.shape == (), got "
                                 f"{what}.shape={bound.shape}, operand.shape={x.shape}.")
         weak = low.weak_type and x.weak_type and high.weak_type
         return (x if weak == x.weak_type else x.strengthen(),)

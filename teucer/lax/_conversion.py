@@ -111,12 +111,12 @@ class BitcastConvertType(Primitive):
             if not shape or shape[-1] * old != new:
                 held = shape[-1] if shape else 1
                 raise ValueError(f"Attempting to convert array of shape {shape} from {x.dtype.name} of size {old} bits "
-                                 f"to {new_dtype.name} of size {new} bits, but {held} * {old} != {new} (C2).\n"
+                                 f"to {new_dtype.name} of size {new} bits, but {held} * {old} != {new}.\n"
                                  f"  The last axis must have size {new // old}.")
             shape = shape[:-1]
         if x.dtype != new_dtype and (_has_no_bits(x.dtype) or _has_no_bits(new_dtype)):
             raise TypeError("lax.bitcast_convert_type does not support bool or complex values unless the operand and "
-                            f"destination types match (C1). Got operand dtype={x.dtype.name}, "
+                            f"destination types match. Got operand dtype={x.dtype.name}, "
                             f"new_dtype={new_dtype.name}. Consider using the arr.view() method instead.")
         return (ShapedArray(shape, new_dtype),)
 
@@ -155,9 +155,9 @@ class ReducePrecision(Linear):
     def types(self, x: ShapedArray, *, exponent_bits: int, mantissa_bits: int) -> Any:
         check_dtypes("reduce_precision", FLOAT, (x,))
         if exponent_bits < 1:
-            raise ValueError(f"reduce_precision: exponent_bits must be positive (C1); got {exponent_bits}.")
+            raise ValueError(f"reduce_precision: exponent_bits must be positive; got {exponent_bits}.")
         if mantissa_bits < 0:
-            raise ValueError(f"reduce_precision: mantissa_bits must be non-negative (C2); got {mantissa_bits}.")
+            raise ValueError(f"reduce_precision: mantissa_bits must be non-negative; got {mantissa_bits}.")
         return (x,)
 
     shard = partition.aligned

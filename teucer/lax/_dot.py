@@ -229,7 +229,7 @@ class DotGeneral(Primitive):
 def _check_sums(lhs: Any, rhs: Any, dimension_numbers: Any, out_sharding: Partition | None) -> None:
     """Check that no operand is parts of a sum (C3), and that a result which is has the parts of the contraction (C4)."""
     if lhs.unreduced or rhs.unreduced:
-        raise ShardingTypeError(f"lhs or rhs passed to dot_general cannot be unreduced (C3). Got lhs={lhs.str_short()} and "
+        raise ShardingTypeError(f"lhs or rhs passed to dot_general cannot be unreduced. Got lhs={lhs.str_short()} and "
                                 f"rhs={rhs.str_short()}\n  Sum first, with jax.reshard.")
     wanted = out_sharding.spec.unreduced if out_sharding is not None else None
     if out_sharding is None or not wanted:
@@ -237,10 +237,10 @@ def _check_sums(lhs: Any, rhs: Any, dimension_numbers: Any, out_sharding: Partit
     given = f"Got lhs={lhs.str_short()}, rhs={rhs.str_short()} and out_sharding={out_sharding.spec}"
     names = [_names_along(x, axes) for x, axes in zip((lhs, rhs), dimension_numbers[0], strict=True)]
     if wanted not in names:
-        raise ShardingTypeError(f"out_sharding's unreduced axes should be equal to the contracting specs (C4). {given}")
+        raise ShardingTypeError(f"out_sharding's unreduced axes should be equal to the contracting specs. {given}")
     if names[0] != names[1]:
         raise ShardingTypeError("lhs and rhs contracting dims should be sharded identically when out_sharding provided to "
-                                f"dot_general mentions unreduced_axes (C4). {given}")
+                                f"dot_general mentions unreduced_axes. {given}")
 
 
 dot_general_p = DotGeneral()

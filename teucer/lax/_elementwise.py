@@ -340,7 +340,7 @@ class Pow(Primitive):
         if x.dtype != y.dtype and not dtypes.issubdtype(y.dtype, np.integer):
             raise TypeError("the first argument to pow must have an inexact dtype (float or complex), and the second "
                             "argument must have an inexact or integer dtype, and two inexact dtypes must match, but "
-                            f"got {x.dtype.name} and {y.dtype.name} respectively (C2).")
+                            f"got {x.dtype.name} and {y.dtype.name} respectively.")
         if x.shape and y.shape and x.shape != y.shape:
             raise TypeError(f"pow got incompatible shapes for broadcasting: {x.shape}, {y.shape}.")
         weak = x.weak_type and (y.weak_type or x.dtype != y.dtype)

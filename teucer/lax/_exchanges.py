@@ -204,7 +204,7 @@ class ReduceScatter(Exchange):
         if size % axis_size if tiled else size != axis_size:
             what = "be divisible by" if tiled else "match"
             raise ValueError(f"psum_scatter: reduce_scatter operand scatter dimension size {size} must {what} shard count "
-                             f"{axis_size} (C1).\n    x: {x.str_short(short_dtypes=True)}, axis {scatter_dimension} has size {size}"
+                             f"{axis_size}.\n    x: {x.str_short(short_dtypes=True)}, axis {scatter_dimension} has size {size}"
                              + ("" if tiled else "\n  With tiled=True each element gets several of its places."))
         kept = (size // axis_size,) if tiled else ()
         return (x.update(shape=(*x.shape[:scatter_dimension], *kept, *x.shape[scatter_dimension + 1:])),)
@@ -252,7 +252,7 @@ class AllToAll(Exchange):
         shape = list(x.shape)
         if shape[split_axis] % n:
             raise ValueError(f"The size of all_to_all split_axis ({shape[split_axis]}) has to be divisible by the size of the "
-                             f"named axis {axis_name} ({n}) (C1).\n    x: {x.str_short(short_dtypes=True)}, split_axis: "
+                             f"named axis {axis_name} ({n}).\n    x: {x.str_short(short_dtypes=True)}, split_axis: "
                              f"{split_axis}")
         shape[split_axis] //= n
         shape[concat_axis] *= n
@@ -304,10 +304,10 @@ class PPermute(Exchange):
         size = size_of(axis_name)
         for ends in zip(*perm, strict=True):
             if len(set(ends)) != len(ends):
-                raise ValueError(f"ppermute sources and destinations must be unique, got {perm} (C1).")
+                raise ValueError(f"ppermute sources and destinations must be unique, got {perm}.")
             if not all(0 <= i < size for i in ends):
                 raise ValueError(f"ppermute: sources and destinations must be elements of the axis {axis_name}, of size {size}, "
-                                 f"got {perm} (C2).")
+                                 f"got {perm}.")
         return (x,)
 
     shard = partition.aligned

@@ -53,7 +53,7 @@ class Fft(Linear):
     def types(self, x: ShapedArray, *, fft_type: FftType, fft_lengths: Sequence[int]) -> Any:
         kind, lengths = fft_type.name, fft_lengths
         if len(lengths) > 3:
-            raise ValueError(f"FFT over {len(lengths)} axes: rank must be between 1 and 3 (C1).\n    x: "
+            raise ValueError(f"FFT over {len(lengths)} axes: rank must be between 1 and 3.\n    x: "
                              f"{x.str_short(short_dtypes=True)}, fft_lengths: {lengths}\n"
                              "  Transform the last axes first, then the others after moving them to the end.")
         if len(lengths) > x.ndim:
@@ -65,7 +65,7 @@ class Fft(Linear):
                 raise ValueError(f"IRFFT input shape {x.shape} minor dimensions must be equal to all except the last fft_length, "
                                  f"got fft_lengths={lengths}")
             if lengths[-1] < 0 or last[-1] != (lengths[-1] // 2 + 1 if lengths[-1] else 0):
-                raise ValueError("IRFFT requires innermost dimension to be compatible with fft_length[-1]/2+1 (C2). Got: "
+                raise ValueError("IRFFT requires innermost dimension to be compatible with fft_length[-1]/2+1. Got: "
                                  f"{last[-1]} and {lengths[-1]}\n    x: shape {x.shape}, fft_lengths: {lengths}")
             shape = (*x.shape[:-1], lengths[-1])
             return (ShapedArray(shape, np.dtype(np.finfo(x.dtype).dtype)),)
@@ -73,7 +73,7 @@ class Fft(Linear):
             raise ValueError(f"{kind} input shape {x.shape} minor dimensions must be equal to fft_lengths {lengths}")
         if fft_type == FftType.RFFT:
             if lengths[-1] == 0:
-                raise ValueError(f"RFFT needs an element to transform (C2).\n    x: shape {x.shape}, fft_lengths: {lengths}")
+                raise ValueError(f"RFFT needs an element to transform.\n    x: shape {x.shape}, fft_lengths: {lengths}")
             return (ShapedArray((*x.shape[:-1], lengths[-1] // 2 + 1), dtypes.to_complex_dtype(x.dtype)),)
         return (x.strengthen(),)
 

@@ -321,7 +321,7 @@ def _orders(layouts: Any, avals: Sequence[Aval], which: str) -> tuple[tuple[int,
         )
         if sorted(order) != list(range(aval.ndim)):
             raise ValueError(
-                f"ffi_call: a layout is a permutation of the array's axes (C1).\n    {which}_layouts[{i}]: {layout}\n"
+                f"ffi_call: a layout is a permutation of the array's axes.\n    {which}_layouts[{i}]: {layout}\n"
                 f"    {which} {i}: {aval.str_short()}"
             )
         orders.append(tuple(order)[::-1])

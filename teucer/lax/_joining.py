@@ -241,7 +241,7 @@ class Tile(Linear):
         if len(reps) != x.ndim:
             raise TypeError(f"reps length must be equal to the ndim of x, got len(reps)={len(reps)} and x.ndim={x.ndim}.")
         if any(r < 0 for r in reps):
-            raise ValueError(f"tile: reps must not be negative (C2).\n    reps: {tuple(reps)}")
+            raise ValueError(f"tile: reps must not be negative.\n    reps: {tuple(reps)}")
         shape = tuple(n * r for n, r in zip(x.shape, reps, strict=True))
         return (ShapedArray(shape, x.dtype, x.weak_type),)
 

@@ -43,7 +43,7 @@ class DynamicSize(Primitive):
 
     def types(self, value: ShapedArray, *, dim: Dim, checked: bool) -> Any:
         if value != ShapedArray((), INT):
-            raise TypeError(f"dynamic_size: the value must be an int32 scalar, got {value} (C1).")
+            raise TypeError(f"dynamic_size: the value must be an int32 scalar, got {value}.")
         return (value,)
 
     def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:

@@ -32,7 +32,7 @@ class PBroadcast(Exchange):
     def types(self, x: Any, *, axis_name: Any, source: int) -> Any:
         size = size_of(names_of(axis_name))
         if not 0 <= source < size:
-            raise ValueError(f"pbroadcast: source must be an element of the axis {axis_name}, of size {size}, got {source} (C1).")
+            raise ValueError(f"pbroadcast: source must be an element of the axis {axis_name}, of size {size}, got {source}.")
         return (x,)
 
     shard = partition.aligned

@@ -108,7 +108,7 @@ class Polynomial(Primitive):
         check_same("polynomial", (x, *coeffs), scalars=True)
         for place, c in enumerate(coeffs):
             if c.shape and c.shape != x.shape:
-                raise TypeError("polynomial: a coefficient is a scalar or has the shape of x (C2).\n"
+                raise TypeError("polynomial: a coefficient is a scalar or has the shape of x.\n"
                                 f"    x: {x.str_short(True)}\n    coeffs[{place}]: {c.str_short(True)}")
         weak = x.weak_type and all(c.weak_type for c in coeffs)
         return (x if weak == x.weak_type else x.strengthen(),)

@@ -137,10 +137,10 @@ class RngBitGenerator(Primitive):
     def types(self, key: ShapedArray, *, shape: Sequence[Size], dtype: DTypeLike, algorithm: object,
               out_sharding: object = None) -> Any:
         if (key.shape, key.dtype) not in _KEY_SHAPES:
-            raise TypeError(f"rng_bit_generator: unsupported key shape and dtype {key.str_short()} (C1).\n"
+            raise TypeError(f"rng_bit_generator: unsupported key shape and dtype {key.str_short()}.\n"
                             "  A key is uint32[4] or uint64[2].")
         if dtype not in (np.uint8, np.uint16, np.uint32, np.uint64):
-            raise TypeError(f"rng_bit_generator: dtype must be an unsigned integer of 8 to 64 bits, got {dtype} (C2).")
+            raise TypeError(f"rng_bit_generator: dtype must be an unsigned integer of 8 to 64 bits, got {dtype}.")
         return key, ShapedArray(shape, dtype, sharding=typed(out_sharding, len(shape)))
 
     def shard(self, key: ShapedArray, **params: object) -> Any:

@@ -215,7 +215,7 @@ class RandomFoldIn(KeyPrimitive):
             raise TypeError(f"random_fold_in: keys and numbers must have as many axes, of one size or 1, got {keys} and {msgs} "
                             "(C1).")
         if msgs.dtype != UINT32:
-            raise TypeError(f"random_fold_in: numbers must be uint32, got {msgs} (C2).")
+            raise TypeError(f"random_fold_in: numbers must be uint32, got {msgs}.")
         shape = tuple(b if a == 1 else a for a, b in zip(keys.shape, msgs.shape, strict=True))
         return (ShapedArray(shape, keys.dtype),)
 

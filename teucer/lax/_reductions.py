@@ -146,11 +146,11 @@ class Reduce(Primitive):
         if any(init.shape for init in inits):
             raise ValueError(f"reduce found non-scalar initial value: {[init.shape for init in inits]}")
         if any(x.shape != xs[0].shape for x in xs):
-            raise ValueError(f"reduce: operands differ in shape (C1).\n    operands: {', '.join(map(str, xs))}")
+            raise ValueError(f"reduce: operands differ in shape.\n    operands: {', '.join(map(str, xs))}")
         for x, init in zip(xs, inits, strict=True):
             check_axes(x, dimensions)
             if x.dtype != init.dtype:
-                raise TypeError("reduce: an initial value has not the dtype of its operand (C2).\n"
+                raise TypeError("reduce: an initial value has not the dtype of its operand.\n"
                                 f"    operand: {x.str_short(True)}\n    initial value: {init.str_short(True)}")
         check_computation("reduce", jaxpr, xs)
         shape = tuple(d for i, d in enumerate(xs[0].shape) if i not in dimensions)

@@ -66,20 +66,20 @@ class _OnReference(Primitive):
 
     def check(self, ref: Any) -> RefType:
         if type(ref) is not RefType:
-            raise TypeError(f"{self.name}: operand 0 is no reference (C1).\n    ref: {ref}")
+            raise TypeError(f"{self.name}: operand 0 is no reference.\n    ref: {ref}")
         return ref
 
     def check_value(self, part: Any, value: ShapedArray, ref: RefType) -> None:
         if part.is_high:
             if part != value:
-                raise TypeError(f"{self.name}: a value of type {value} is written to a reference to values of type {part}. (C2)")
+                raise TypeError(f"{self.name}: a value of type {value} is written to a reference to values of type {part}.")
             return
         name = "swap" if self.name == "swap" else "addupdate"
         if part.shape != value.shape:
             raise ValueError(f"Invalid shape for `{name}`. Ref shape: {ref.shape}. Expected shape: {part.shape}. Value shape: "
-                             f"{value.shape}. (C2)\n  Values are not broadcast: jnp.broadcast_to(value, {part.shape}).")
+                             f"{value.shape}.\n  Values are not broadcast: jnp.broadcast_to(value, {part.shape}).")
         if part.dtype != value.dtype:
-            raise ValueError(f"Invalid dtype for `{name}`. Ref dtype: {part.dtype.name}. Value dtype: {value.dtype.name}. (C2)\n"
+            raise ValueError(f"Invalid dtype for `{name}`. Ref dtype: {part.dtype.name}. Value dtype: {value.dtype.name}.\n"
                              f"  Convert the value: value.astype({part.dtype.name!r}).")
 
 

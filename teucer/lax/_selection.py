@@ -43,24 +43,24 @@ class SelectN(Primitive):
 
     def types(self, which: Aval, *cases: ShapedArray) -> Any:
         if not cases:
-            raise TypeError("select must have at least one case (C1).")
+            raise TypeError("select must have at least one case.")
         first = cases[0]
         if any(case is not first for case in cases):
             if any(case.shape != first.shape for case in cases):
                 shapes = ", ".join(str(case.shape) for case in cases)
-                raise TypeError(f"select cases must have the same shapes, got [{shapes}] (C2).")
+                raise TypeError(f"select cases must have the same shapes, got [{shapes}].")
             if any(case.dtype != first.dtype for case in cases):
                 listed = ", ".join(case.dtype.name for case in cases)
-                raise TypeError(f"lax.select requires arguments to have the same dtypes, got {listed} (C2). "
+                raise TypeError(f"lax.select requires arguments to have the same dtypes, got {listed}. "
                                 "(Tip: jnp.where is a similar function that does automatic type promotion on inputs).")
         if which.shape and which.shape != first.shape:
             raise TypeError("select `which` must be scalar or have the same shape as cases, got `which` shape "
-                            f"{which.shape} but case shape {first.shape} (C3).")
+                            f"{which.shape} but case shape {first.shape}.")
         if which.dtype == np.bool_:
             if len(cases) > 2:
-                raise TypeError(f"select with boolean `which` cannot have > 2 cases (C4), got {len(cases)}.")
+                raise TypeError(f"select with boolean `which` cannot have > 2 cases, got {len(cases)}.")
         elif not dtypes.issubdtype(which.dtype, np.integer):
-            raise TypeError(f"select `which` must be boolean or integer type (C4), got {which.dtype.name}.")
+            raise TypeError(f"select `which` must be boolean or integer type, got {which.dtype.name}.")
         weak = all(case.weak_type for case in cases)
         return (first if weak == first.weak_type else first.strengthen(),)
 

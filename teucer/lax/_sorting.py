@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from teucer._base import dtypes
+from teucer._base import dtypes, errors
 from teucer._core import array_ops
 from teucer._core.partition import Labels, whole
 from teucer._core.primitive import Primitive
-from teucer._core.trace import typeof
+from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._core.typing import Array, ArrayLike
 from teucer._dimensions.dimensions import as_size
@@ -74,7 +74,7 @@ class Sort(Primitive):
         canonical_axis(dimension, xs[0].ndim, "sort")
         for x in xs[:num_keys]:
             if dtypes.is_extended(x.dtype):
-                raise TypeError(f"sort: lt_to does not accept dtype {x.dtype.name}; values of it have no order (C4).")
+                raise TypeError(f"sort: lt_to does not accept dtype {x.dtype.name}; values of it have no order.")
         return xs
 
     def shard(self, *xs: ShapedArray, dimension: int, **params: object) -> Any:
@@ -323,6 +323,8 @@ def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> list[Any]:
     [Array([3., 2.], dtype=float32), Array([1, 2], dtype=int32)]
     """
     at = canonical_axis(axis, np.ndim(operand), "top_k")
+    if isinstance(k, Tracer) and k.concrete() is None:
+        raise errors.ConcretizationTypeError(k, "It arose in the argument k of top_k, which sets the size of the result.")
     return list(top_k_p.call(operand, k=as_size(k), axis=at))
 
 

@@ -25,6 +25,7 @@ from teucer._core.trace import Tracer, current_trace, typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._devices.shardings import typed
 from teucer._dimensions.dimensions import as_size, check_not_negative, is_constant, is_symbolic
+from teucer._dimensions.refusals import not_a_shape
 from teucer._lower import hlo
 from teucer.lax._exact import convert
 
@@ -140,7 +141,7 @@ class ReduceSum(Linear):
             raise TypeError(f"reduce_sum does not accept dtype {x.dtype}. Accepted dtypes are subtypes of number.")
         if not config.allow_f16_reductions.value and x.dtype in (np.float16, dtypes.bfloat16):
             raise ValueError(f"reduce_sum on operand {x.str_short(short_dtypes=True)} is not allowed when "
-                             "jax_allow_f16_reductions=False (C3).\n  Convert it to float32 first, as jnp.sum does.")
+                             "jax_allow_f16_reductions=False.\n  Convert it to float32 first, as jnp.sum does.")
         partition.check_parts(x, axes, out_sharding)
         return (ShapedArray(tuple(d for i, d in enumerate(x.shape) if i not in axes), x.dtype, x.weak_type,
                             sharding=typed(out_sharding, x.ndim - len(axes))),)
@@ -387,8 +388,7 @@ def canonical_shape(shape: Sequence[Size], op: str = "shape") -> tuple[Any, ...]
     try:
         sizes = tuple([as_size(d) for d in shape])
     except (TypeError, AttributeError) as err:
-        raise TypeError(f"Shapes must be 1D sequences of concrete values of integer type, got {shape}.\n  {op}: a size that "
-                        "depends on a traced value is not known while tracing; mark it static with static_argnums.") from err
+        raise not_a_shape(op, shape) from err
     if any(type(d) is int and d < 0 for d in sizes):
         raise TypeError(f"{op} shape must have every element be nonnegative, got {shape}.")
     check_not_negative(op, sizes)

@@ -177,10 +177,10 @@ class ReduceWindow(Primitive):
             raise TypeError("reduce_window expected init_values to be scalars but init_values have shapes "
                             f"{[init.shape for init in inits]}.")
         if any(x.shape != xs[0].shape for x in xs):
-            raise ValueError(f"reduce_window: operands differ in shape (C3).\n    operands: {', '.join(map(str, xs))}")
+            raise ValueError(f"reduce_window: operands differ in shape.\n    operands: {', '.join(map(str, xs))}")
         for x, init in zip(xs, inits, strict=True):
             if x.dtype != init.dtype:
-                raise TypeError("reduce_window: an initial value has not the dtype of its operand (C2).\n"
+                raise TypeError("reduce_window: an initial value has not the dtype of its operand.\n"
                                 f"    operand: {x.str_short(True)}\n    initial value: {init.str_short(True)}")
         w = Windows(**windows)
         w.check(xs[0])
@@ -248,7 +248,7 @@ class SelectAndGatherAdd(Primitive):
         w = Windows(**windows)
         w.check(x)
         if values.shape != x.shape:
-            raise TypeError(f"select_and_gather_add: operands differ in shape (C2).\n    {values}\n    {x}")
+            raise TypeError(f"select_and_gather_add: operands differ in shape.\n    {values}\n    {x}")
         return (ShapedArray(w.out_shape(x.shape), values.dtype, values.weak_type),)
 
     shard = partition.aligned
@@ -305,7 +305,7 @@ class SelectAndScatterAdd(Primitive):
         w = _undilated(**windows)
         w.check(x)
         if source.shape != w.out_shape(x.shape):
-            raise TypeError("select_and_scatter_add: source has not one element for each window (C2).\n"
+            raise TypeError("select_and_scatter_add: source has not one element for each window.\n"
                             f"    source: {source}\n    windows: {w.out_shape(x.shape)}")
         return (ShapedArray(x.shape, source.dtype, source.weak_type),)
 

@@ -20,6 +20,7 @@ from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer._derived.moves import device_put, filled_at
 from teucer._devices.shardings import explicit_sharding, single_device_sharding, typed
 from teucer._dimensions.dimensions import as_size, ceil_div, is_symbolic, max_dim
+from teucer._dimensions.refusals import not_a_shape
 from teucer._xla.client import Device
 from teucer.lax import _conversion, _joining, _shapes, _structure
 from teucer.lax import _elementwise as lax
@@ -219,11 +220,10 @@ def copy(a: ArrayLike, order: str | None = None) -> Array:
 def _shape(shape: Any, op: str) -> tuple[Any, ...]:
     """The shape given to a function: one size or a sequence of sizes."""
     if isinstance(shape, str) or shape is None:
-        raise TypeError(f"Shapes must be 1D sequences of concrete values of integer type, got {(shape,)}.")
+        raise not_a_shape(op, (shape,))
     sizes = tuple(shape) if isinstance(shape, tuple | list) else (shape,) if np.ndim(shape) == 0 else tuple(shape)
     if any(isinstance(d, Tracer) for d in sizes) or isinstance(shape, Tracer):
-        raise TypeError(f"Shapes must be 1D sequences of concrete values of integer type, got {sizes}. If using `jit`, try using "
-                        "`static_argnums` or applying `jit` to smaller subfunctions.")
+        raise not_a_shape(op, sizes)
     return _structure.canonical_shape(sizes, op)
 
 

@@ -151,6 +151,7 @@ def clip(arr: ArrayLike | None = None, /, min: ArrayLike | None = None,
     """
     if arr is None:
         raise ValueError("At most one of min, max and arr may be None: no array given to clip.")
+    check_arraylike("clip", *[x for x in (arr, min, max) if x is not None])
     return _clip(arr, min, max)
 
 

@@ -250,7 +250,8 @@ def broadcast_to(array: ArrayLike, shape: Any, *, out_sharding: Any = None) -> A
     if out_sharding is not None:
         from teucer.lax._sharding import laid_out
         return laid_out("jnp.broadcast_to", out_sharding, lambda x: broadcast_to(x, shape), x)
-    return broadcast_value(x, _structure.canonical_shape(shape if np.ndim(shape) else (shape,)))
+    sizes = shape if isinstance(shape, tuple | list) or np.ndim(shape) else (shape,)
+    return broadcast_value(x, _structure.canonical_shape(sizes, "broadcast_to"))
 
 
 def broadcast_shapes(*shapes: Any) -> tuple[Any, ...]:

@@ -317,7 +317,7 @@ def polyfit(x: ArrayLike, y: ArrayLike, deg: int, rcond: float | None = None, fu
     if values.ndim not in (1, 2):
         raise TypeError("expected 1D or 2D array for y")
     if places.shape[0] != values.shape[0]:
-        raise TypeError("expected x and y to have same length")
+        raise TypeError(f"expected x and y to have same length\n    x: {places.shape}\n    y: {values.shape}")
     limit = places.shape[0] * float(dtypes.finfo(places.dtype).eps) if rcond is None else float(rcond)
     weights = None if w is None else convert(operand("polyfit", w), places.dtype)
     if weights is not None and weights.ndim != 1:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from teucer._base import dtypes
-from teucer._core.trace import typeof
+from teucer._base import dtypes, errors
+from teucer._core.trace import Tracer, typeof
 from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer._dimensions.dimensions import as_size, bounds, is_symbolic, max_dim
 from teucer._transform.vmap import vmap
@@ -26,7 +26,9 @@ from teucer.numpy._ufuncs import floor, is_kind
 __all__ = ["fromfunction", "geomspace", "indices", "linspace", "logspace", "meshgrid"]
 
 
-def _samples(num: Any) -> int:
+def _samples(num: Any, op: str) -> int:
+    if isinstance(num, Tracer) and num.concrete() is None:
+        raise errors.ConcretizationTypeError(num, f"It arose in the jnp.{op} argument 'num', which sets the size of the result.")
     n = as_size(num)
     if n < 0:
         raise ValueError(f"Number of samples, {n}, must be non-negative.")
@@ -109,7 +111,8 @@ def linspace(start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = 
     >>> linspace(0, 1, 3)
     Array([0. , 0.5, 1. ], dtype=float32)
     """
-    out, gap = _linspace(start, stop, _samples(num), bool(endpoint), checked_dtype(dtype, "linspace"), operator.index(axis))
+    out, gap = _linspace(start, stop, _samples(num, "linspace"), bool(endpoint),
+                         checked_dtype(dtype, "linspace"), operator.index(axis))
     out = place(out, device)
     return (out, gap) if retstep else out
 
@@ -137,7 +140,8 @@ def geomspace(start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool =
     >>> geomspace(1, 100, 3)
     Array([  1.,  10., 100.], dtype=float32)
     """
-    return _geomspace(start, stop, _samples(num), bool(endpoint), checked_dtype(dtype, "geomspace"), operator.index(axis))
+    return _geomspace(start, stop, _samples(num, "geomspace"), bool(endpoint),
+                      checked_dtype(dtype, "geomspace"), operator.index(axis))
 
 
 @fast(static=("num", "endpoint", "dtype", "axis"))

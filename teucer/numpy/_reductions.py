@@ -61,7 +61,10 @@ def axis_key(axis: Any) -> Any:
 def _axis_number(axis: Any) -> int:
     if isinstance(axis, Tracer) and axis.concrete() is None:
         raise errors.ConcretizationTypeError(axis, "The axis argument must be known statically.")
-    return operator.index(axis)
+    try:
+        return operator.index(axis)
+    except TypeError as err:
+        raise TypeError(f"{err}\n    axis: {axis!r:.100}\n  An axis is an int, or a sequence of ints.") from None
 
 
 def keep(out: Any, shape: Any, axes: tuple[int, ...]) -> Any:

@@ -54,11 +54,13 @@ def concatenate(arrays: ArrayLike | Sequence[ArrayLike], axis: int | None = 0,
         return out if dtype is None else convert(out, dtypes.check_user_dtype_supported(dtype, "concatenate"))
     xs = _joined("concatenate", arrays, dtype)
     if not xs:
-        raise ValueError("Need at least one array to concatenate.")
+        raise ValueError(f"Need at least one array to concatenate.\n    arrays: {arrays!r:.100}")
     if axis is None:
         return concatenate([ravel(x) for x in xs])
     if xs[0].ndim == 0:
-        raise ValueError("Zero-dimensional arrays cannot be concatenated.\n  Use stack, or hstack.")
+        raise ValueError("Zero-dimensional arrays cannot be concatenated.\n"
+                         f"    arrays: {len(xs)}, the first of shape {xs[0].shape}\n"
+                         "  Use stack or hstack; the arrays are one argument, a sequence: jnp.concatenate([x, y]).")
     return _joining.concatenate(xs, axis_of(xs[0], axis))
 
 

@@ -47,9 +47,9 @@ class RandomGamma(Primitive):
     def types(self, keys: Any, alpha: Any, *, log_space: bool) -> Any:
         key_impl(keys, "random_gamma")
         if not dtypes.issubdtype(alpha.dtype, np.floating):
-            raise TypeError(f"random_gamma: alpha must be a float, got {alpha} (C1).")
+            raise TypeError(f"random_gamma: alpha must be a float, got {alpha}.")
         if alpha.shape[:keys.ndim] != keys.shape:
-            raise TypeError(f"random_gamma: the axes of the keys must be the first ones of alpha, got {keys}, {alpha} (C2).")
+            raise TypeError(f"random_gamma: the axes of the keys must be the first ones of alpha, got {keys}, {alpha}.")
         return (ShapedArray(alpha.shape, alpha.dtype),)
 
     shard = partition.aligned

@@ -153,7 +153,8 @@ def as_keys(keys: Any) -> tuple[Any, bool]:
     if is_key(keys):
         return keys, False
     if keys is None or isinstance(keys, str | list | tuple | dict):
-        raise TypeError(f"unexpected PRNG key type {type(keys)}")
+        raise TypeError(f"unexpected PRNG key type {type(keys)}\n    key: {keys!r:.100}\n"
+                        "  The first argument of functions of jax.random is a key: jax.random.key(0) makes one of a seed.")
     _check_words(keys, generator_of(None))
     if config.legacy_prng_key.value != "allow":
         _refuse_words()
@@ -171,7 +172,8 @@ def _refuse_words() -> None:
 def _check_words(words: Any, impl: Generator) -> None:
     what = "JAX encountered invalid PRNG key data"
     if not all(hasattr(words, name) for name in ("ndim", "shape", "dtype")):
-        raise TypeError(f"{what}: expected key_data to have ndim, shape, and dtype attributes. Got {words!r:.100}")
+        raise TypeError(f"{what}: expected key_data to have ndim, shape, and dtype attributes. Got {words!r:.100}\n"
+                        "  jax.random.key(0) makes a key of a seed.")
     n = len(impl.key_shape)
     if words.ndim < n:
         raise TypeError(f"{what}: expected key_data.ndim >= {n}; got ndim={words.ndim}")

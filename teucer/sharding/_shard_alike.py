@@ -76,7 +76,7 @@ def shard_alike(x: Any, y: Any) -> tuple[Any, Any]:
     avals = avals_of("shard_alike", [*xs, *ys])
     for a, b in zip(avals, avals[len(xs):], strict=False):
         if a.shape != b.shape:
-            raise ValueError(f"shard_alike: The leaves shapes of `x` and `y` should match (C1). Got `x` leaf shape: {a.shape} and "
+            raise ValueError(f"shard_alike: The leaves shapes of `x` and `y` should match. Got `x` leaf shape: {a.shape} and "
                              f"`y` leaf shape: {b.shape}.")
     pairs = [shard_alike_p.call(a, b) for a, b in zip(xs, ys, strict=True)]
     return tree.unflatten([a for a, _ in pairs]), tree.unflatten([b for _, b in pairs])

@@ -9,5 +9,5 @@ runs, with the line of the second use; so does a call that uses a key which an e
 ...     x = jax.random.normal(key)
 ...     y = jax.random.normal(key)
 Traceback (most recent call last):
-teucer._base.errors.KeyReuseError: Previously-consumed key passed to jit-compiled function at index 0...
+teucer.errors.KeyReuseError: Previously-consumed key passed to jit-compiled function at index 0...
 """

@@ -26,7 +26,7 @@ class ApproxTanh(Primitive):
 
     def types(self, x: Any) -> Any:
         if not dtypes.issubdtype(x.dtype, jnp.floating):
-            raise TypeError(f"approx_tanh does not accept dtype {x.dtype}: an array of floats is wanted (C1).")
+            raise TypeError(f"approx_tanh does not accept dtype {x.dtype}: an array of floats is wanted.")
         return (x,)
 
     def lower(self, ctx: Any, x: Any) -> Any:
@@ -69,7 +69,7 @@ class InlineAssembly(Primitive):
         shape = avals[0].shape if avals else results[0][0]
         if any(s != shape for s, _ in results) or any(a.shape != shape for a in avals):
             raise ValueError("elementwise_inline_asm: operands and results must have one shape, got "
-                             f"{[a.shape for a in avals]} and {[s for s, _ in results]} (C1).")
+                             f"{[a.shape for a in avals]} and {[s for s, _ in results]}.")
         return tuple([ShapedArray(s, d) for s, d in results])
 
     def lower(self, ctx: Any, *xs: Any, asm: str, **params: Any) -> Any:

@@ -42,7 +42,7 @@ class _Axes:
         self.rhs_contract = [a - rhs_n_batch for a in c.rhs_contract]
         if self.rhs_free_batch and self.lhs_free:
             raise ValueError(
-                "bcoo_dot_general: cannot have unused batch dims on rhs with unused sparse dims on lhs. (C2)\n"
+                "bcoo_dot_general: cannot have unused batch dims on rhs with unused sparse dims on lhs.\n"
                 f"    batch axes of rhs that are left: {self.rhs_free_batch}\n  Make them sparse first: "
                 "rhs.update_layout(n_batch=...)."
             )
@@ -166,7 +166,7 @@ def spdot_general(
         if any(a >= mat.n_batch for a in batch) or any(a < mat.n_batch for a in contracted):
             raise NotImplementedError(
                 "bcoo_dot_general of two sparse arrays: batch axes of the product must be batch dimensions, "
-                f"contracted ones sparse dimensions (C1).\n    {name}: {mat!r}, batch axes {batch}, "
+                f"contracted ones sparse dimensions.\n    {name}: {mat!r}, batch axes {batch}, "
                 f"contracted axes {contracted}"
             )
     axes = _Axes(c, lhs.n_batch, rhs.n_batch)

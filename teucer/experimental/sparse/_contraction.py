@@ -53,14 +53,14 @@ def contraction(
     shapes = f"\n    lhs: {tuple(lhs_shape)}\n    rhs: {tuple(rhs_shape)}\n    dimension_numbers: {dimension_numbers}"
     for axes, shape in (((*lc, *lb), lhs_shape), ((*rc, *rb), rhs_shape)):
         if len(set(axes)) != len(axes) or any(not 0 <= a < len(shape) for a in axes):
-            raise TypeError(f"{op}: dimension_numbers must name distinct axes (C1).{shapes}")
+            raise TypeError(f"{op}: dimension_numbers must name distinct axes.{shapes}")
     if len(lc) != len(rc) or len(lb) != len(rb):
         raise TypeError(
-            f"{op}: dimension_numbers must name as many axes of lhs as of rhs (C1).{shapes}"
+            f"{op}: dimension_numbers must name as many axes of lhs as of rhs.{shapes}"
         )
     for kind, left, right in (("contracting", lc, rc), ("batch", lb, rb)):
         if [lhs_shape[a] for a in left] != [rhs_shape[a] for a in right]:
-            raise TypeError(f"{op} requires {kind} dimensions to have the same sizes (C2).{shapes}")
+            raise TypeError(f"{op} requires {kind} dimensions to have the same sizes.{shapes}")
     lf = tuple(a for a in range(len(lhs_shape)) if a not in (*lc, *lb))
     rf = tuple(a for a in range(len(rhs_shape)) if a not in (*rc, *rb))
     shape = (*(lhs_shape[a] for a in (*lb, *lf)), *(rhs_shape[a] for a in rf))

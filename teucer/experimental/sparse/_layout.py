@@ -40,10 +40,10 @@ def validate_bcoo(data: Any, indices: Any, shape: Sequence[int]) -> BCOOProperti
     """
     shape, stored, places = tuple(shape), tuple(data.shape), tuple(indices.shape)
     if not dtypes.issubdtype(indices.dtype, np.integer):
-        raise TypeError(f"BCOO: indices must be integers, got {indices.dtype} (C1).")
+        raise TypeError(f"BCOO: indices must be integers, got {indices.dtype}.")
     if len(places) < 2:
         raise ValueError(
-            f"BCOO: indices must have at least two axes, (nse, n_sparse), got {places} (C2)."
+            f"BCOO: indices must have at least two axes, (nse, n_sparse), got {places}."
         )
     nse, n_sparse = places[-2:]
     n_batch = len(places) - 2
@@ -52,18 +52,18 @@ def validate_bcoo(data: Any, indices: Any, shape: Sequence[int]) -> BCOOProperti
     if n_dense < 0:
         raise ValueError(
             f"Invalid indices.shape={places} for shape={shape}: {n_batch} batch and {n_sparse} sparse "
-            "dimensions are more than the shape has (C2)."
+            "dimensions are more than the shape has."
         )
     dense = shape[n_batch + n_sparse :]
     if len(stored) != n_batch + 1 + n_dense or stored[n_batch:] != (nse, *dense):
-        raise ValueError(f"Invalid data.shape={stored} {text} (C2).\n    shape: {shape}")
+        raise ValueError(f"Invalid data.shape={stored} {text}.\n    shape: {shape}")
     if not _fits(stored[:n_batch], shape[:n_batch]):
         raise ValueError(
-            f"data batch dimensions not compatible {text}, shape={shape}: got {stored} (C2)."
+            f"data batch dimensions not compatible {text}, shape={shape}: got {stored}."
         )
     if not _fits(places[:n_batch], shape[:n_batch]):
         raise ValueError(
-            f"indices batch dimensions not compatible {text}, shape={shape}: got {places} (C2)."
+            f"indices batch dimensions not compatible {text}, shape={shape}: got {places}."
         )
     return BCOOProperties(n_batch, n_sparse, n_dense, nse)
 
@@ -82,25 +82,25 @@ def validate_bcsr(data: Any, indices: Any, indptr: Any, shape: Sequence[int]) ->
     )
     for name, x in (("indices", indices), ("indptr", indptr)):
         if not dtypes.issubdtype(x.dtype, np.integer):
-            raise TypeError(f"BCSR: {name} must be integers, got {x.dtype} (C1).")
+            raise TypeError(f"BCSR: {name} must be integers, got {x.dtype}.")
     if not places:
-        raise ValueError("BCSR: indices must have at least one axis (C2).")
+        raise ValueError("BCSR: indices must have at least one axis.")
     nse, n_batch = places[-1], len(places) - 1
     n_dense = len(shape) - n_batch - 2
     if n_dense < 0:
         raise ValueError(
-            f"Invalid indices.shape={places} for shape={shape}: a BCSR array has two sparse dimensions (C2)."
+            f"Invalid indices.shape={places} for shape={shape}: a BCSR array has two sparse dimensions."
         )
     if len(stored) != n_batch + 1 + n_dense or stored[n_batch:] != (nse, *shape[n_batch + 2 :]):
         raise ValueError(
-            f"Invalid data.shape={stored} for {nse=}, {n_batch=}, {n_dense=} (C2).\n    shape: {shape}"
+            f"Invalid data.shape={stored} for {nse=}, {n_batch=}, {n_dense=}.\n    shape: {shape}"
         )
     if len(rows) != n_batch + 1 or rows[-1] != shape[n_batch] + 1:
-        raise ValueError(f"Invalid indptr.shape={rows} for shape={shape} and {n_batch=} (C2).")
+        raise ValueError(f"Invalid indptr.shape={rows} for shape={shape} and {n_batch=}.")
     for batch in (stored[:n_batch], places[:n_batch], rows[:n_batch]):
         if not _fits(batch, shape[:n_batch]):
             raise ValueError(
-                f"batch dimensions of the buffers do not fit those of the shape (C2).\n    data: {stored}\n"
+                f"batch dimensions of the buffers do not fit those of the shape.\n    data: {stored}\n"
                 f"    indices: {places}\n    indptr: {rows}\n    shape: {shape}"
             )
     return BCSRProperties(n_batch, n_dense, nse)

@@ -87,6 +87,9 @@ class ScatterDimensionNumbers(NamedTuple):
 
 def as_tuples(numbers: Any) -> Any:
     """Dimension numbers with their fields as tuples of ints."""
+    if not isinstance(numbers, GatherDimensionNumbers | ScatterDimensionNumbers):
+        raise TypeError("dimension_numbers must be GatherDimensionNumbers or ScatterDimensionNumbers, got "
+                        f"{numbers!r:.100}.\n  x[...], jnp.take and x.at[...] choose them by themselves.")
     try:
         return _as_tuples(numbers)
     except TypeError:  # lists cannot be looked up

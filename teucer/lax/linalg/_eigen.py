@@ -84,7 +84,7 @@ class Eigh(MatrixPrimitive):
             raise ValueError(f"The input to eigh must be a square matrix. Got shape {x.shape}.")
         first, last = subset_by_index or (0, n)
         if not 0 <= first <= last <= n:
-            raise ValueError("eigh: subset_by_index must satisfy 0 <= first <= last <= n (C2).\n    subset_by_index: "
+            raise ValueError("eigh: subset_by_index must satisfy 0 <= first <= last <= n.\n    subset_by_index: "
                              f"{subset_by_index}\n    x: {x.str_short(short_dtypes=True)}, n = {n}")
         return (ShapedArray((*batch, n, last - first), x.dtype),
                 ShapedArray((*batch, last - first), real_dtype(x.dtype)))

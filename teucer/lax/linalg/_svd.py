@@ -72,7 +72,7 @@ class Svd(MatrixPrimitive):
         *batch, m, n = x.shape
         first, last = subset_by_index or (0, min_dim(m, n))
         if not 0 <= first <= last <= min_dim(m, n):
-            raise ValueError("svd: subset_by_index must satisfy 0 <= first <= last <= min_dim(m, n) (C2).\n    subset_by_index: "
+            raise ValueError("svd: subset_by_index must satisfy 0 <= first <= last <= min_dim(m, n).\n    subset_by_index: "
                              f"{subset_by_index}\n    x: {x.str_short(short_dtypes=True)}")
         k = last - first
         s = ShapedArray((*batch, k), real_dtype(x.dtype))
