@@ -66,6 +66,8 @@ def test_infinity():
         f(0.0)
     with jax.debug_infs(True), pytest.raises(FloatingPointError, match=r"\(inf\) encountered in div at .*test_debug_nans.py"):
         f(0.0)
+    with jax.debug_infs(True), pytest.raises(FloatingPointError, match=r"\(inf\) encountered in log"):
+        jnp.log(0.0)  # -inf
 
 
 def test_donated_arguments():

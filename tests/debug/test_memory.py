@@ -107,3 +107,10 @@ def test_an_error_says_for_what_memory_is_needed(monkeypatch):
 def test_the_note_of_a_program():
     assert provided.memory_note(jax.make_jaxpr(jnp.sin)(X).jaxpr).startswith("memory of sin: predicted peak 128.0 KiB")
     assert liveness.size_text(100) == "100 B" and liveness.size_text(5 * 2**40) == "5.0 TiB"
+
+
+def test_what_is_donated_counts_once():
+    f = jax.jit(lambda x: x + 1, donate_argnums=0)
+    found = jax.debug.memory(f, X)
+    size = X.size * 4
+    assert found.compiled.shared == size and found.compiled.total == size + found.compiled.temporaries

@@ -12,7 +12,7 @@ import teucer as jax
 import teucer.numpy as jnp
 from teucer._base import config
 from teucer.debug import _hlo
-from teucer.debug._profile import Profile, ProfileLine, Recording
+from teucer.debug._profile import Profile, ProfileLine, Recording, _nested
 
 PROGRAM = """
 import sys
@@ -116,3 +116,14 @@ def test_programs_of_one_name_have_their_own_lines():
     for f in (first, second):
         (line,) = [line for line in found.lines if line.place == (__file__, f.__code__.co_firstlineno + 1)]
         assert line.times in (3, 6)  # the product and its tanh, which may be one operation
+
+
+def test_an_operation_within_another_counts_once():
+    class Event:
+        def __init__(self, name, **stats):
+            self.name, self.stats = name, stats.items()
+
+    loop, body, other = (Event(name, hlo_module="jit_f", hlo_op=name) for name in ("loop", "body", "other"))
+    events = [(0, 100, loop), (10, 40, body), (50, 70, body), (100, 130, other)]
+    assert sorted((name, round(1e9 * seconds)) for _, name, seconds in _nested(events)) == [
+        ("body", 20), ("body", 30), ("loop", 50), ("other", 30)]

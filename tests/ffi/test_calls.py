@@ -354,3 +354,18 @@ def test_buffer_callback_errors():
         raise ValueError("not today")
     with pytest.raises(jax.errors.JaxRuntimeError, match="not today"):
         jax.block_until_ready(buffer_callback(fails, jax.ShapeDtypeStruct((), np.float32))(1.0))
+
+
+@pytest.mark.parametrize("method, sizes", [("expand_dims", "3x2xf32>, tensor<1x"), ("broadcast_all", "3x2xf32>, tensor<3x"),
+                                           ("legacy_vectorized", "3x2xf32>, tensor<2x")])
+def test_what_is_not_batched_has_the_axis_that_the_method_says(method, sizes):
+    y = np.ones(2, np.float32)
+    call = jax.ffi.ffi_call("f", jax.ShapeDtypeStruct((2,), np.float32), vmap_method=method)
+    assert f"(tensor<{sizes}" in text_of(jax.vmap(lambda x: call(x, y)), np.ones((3, 2), np.float32))
+
+
+def test_an_alias_names_result_and_operand():
+    x, y = np.ones(2, np.float32), np.ones(3, np.float32)
+    outs = [jax.ShapeDtypeStruct((3,), np.float32), jax.ShapeDtypeStruct((2,), np.int32)]
+    text = text_of(lambda x, y: jax.ffi.ffi_call("f", outs, input_output_aliases={1: 0})(x, y), x, y)
+    assert "output_tuple_indices = [0], operand_index = 1" in text

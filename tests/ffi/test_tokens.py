@@ -69,6 +69,8 @@ def test_what_is_no_token_is_refused():
 def test_foreign_functions_are_given_tokens():
     text = jax.jit(lambda x: CALL(lax.create_token(), x)[1]).lower(1.0).as_text()
     assert "(!stablehlo.token, tensor<f32>) -> (!stablehlo.token, tensor<f32>)" in text
+    text = jax.jit(lax.after_all).lower(lax.create_token(), lax.create_token()).as_text()
+    assert "stablehlo.optimization_barrier %arg0, %arg1" in text
 
 
 @pytest.mark.slow
