@@ -56,7 +56,8 @@ ELEMENTARY = (
 SPECIAL = (
     special("erf", "erf"), special("erfc", "erfc", 0.0, 0.5, 1.0, 4.0, 9.0, 26.0), special("erfinv", "erfinv", 0.0, 1.0, -1.0),
     special("ndtr", "ncdf"), special("log_ndtr", "log_ncdf", 0.0, -10.0, 5.0, -20.0),
-    special("ndtri", "ncdf_inverse", 0.0, 0.5, 1.0, 0.135), special("expit", "expit"), special("logit", "logit", 0.0, 0.5, 1.0),
+    special("ndtri", "ncdf_inverse", 0.0, 0.5, 1.0, 0.135, positive=True), special("expit", "expit"),
+    special("logit", "logit", 0.0, 0.5, 1.0),
     special("entr", "entr", 0.0, 1.0), special("gammaln", "gammaln", 0.0, 1.0, 2.0, positive=True),
     special("gamma", "gamma", 0.0, 1.0, 10.0, 35.0, 170.0), special("digamma", "digamma", 0.0, 1.4616321449683622, positive=True),
     special("exp1", "e1", 0.0, 1.0, positive=True), special("expi", "ei", 0.0, 0.37250741078136663, 40.0, 1.0),

@@ -12,7 +12,7 @@ from mpmath import mp
 REAL: dict[str, Callable[[Any], Any]] = {
     "ncdf": lambda v: mp.erfc(-v / mp.sqrt(2)) / 2,
     "log_ncdf": lambda v: mp.log1p(-mp.erfc(v / mp.sqrt(2)) / 2) if v > -1 else mp.log(mp.erfc(-v / mp.sqrt(2)) / 2),
-    "ncdf_inverse": lambda v: mp.sqrt(2) * mp.erfinv(2 * v - 1),
+    "ncdf_inverse": lambda v: mp.sqrt(2) * mp.erfinv(2 * v - 1) if v > 1e-40 else mp.nan,  # 60 digits tell no more from -1
     "expit": lambda v: 1 / (1 + mp.exp(-v)), "logit": lambda v: mp.log(v / (1 - v)),
     "entr": lambda v: -v * mp.log(v), "gammaln": lambda v: mp.loggamma(v).real,
     "i0": lambda v: mp.besseli(0, v), "i1": lambda v: mp.besseli(1, v),

@@ -33,7 +33,7 @@ class Library:
     def apply(self, function: str, *arguments: np.ndarray, repetitions: int = 0) -> Answer:
         """Apply a function to arrays.
 
-        function: a path such as `numpy.sin`, or `lambda` of arrays with jnp, lax, special, random and jax in scope.
+        function: a path such as `numpy.sin`, or `lambda` of arrays with jnp, lax, special, sparse, random and jax in scope.
         """
         assert self.process.stdin is not None
         assert self.process.stdout is not None
@@ -50,6 +50,7 @@ def serve(name: str, folder: str) -> None:
     """Answer lines `repetitions function`: apply it, jitted, to the arrays of in.npz, and write out.npy."""
     root = importlib.import_module(name)
     scope: dict[str, Any] = {"jax": root, "jnp": root.numpy, "lax": root.lax, "random": root.random,
+                             "sparse": importlib.import_module(f"{name}.experimental.sparse"),
                              "special": importlib.import_module(f"{name}.scipy.special")}
     known: dict[str, Any] = {}
     for line in sys.stdin:

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse
 from libraries import Library
 
 Arrays = tuple[np.ndarray, ...]
@@ -144,6 +145,28 @@ def matrices(x: np.ndarray, _: np.ndarray) -> Iterator[Row]:
     yield Row("conv 4x32x32x8", text, (image, filters))
 
 
+def sparse_products(x: np.ndarray, y: np.ndarray) -> Iterator[Row]:
+    """Matrices with ten elements a row, beside SciPy's; the elements are x."""
+    n = max(1, len(x) // 10)
+    generator = np.random.default_rng(4)
+    places = np.sort(generator.choice(n * n, min(len(x), n * n), replace=False))
+    rows, columns = (places // n).astype(np.int32), (places % n).astype(np.int32)
+    values, vector, block = x[:len(places)], y[:n], generator.standard_normal((n, 16)).astype(np.float32)
+    matrix = scipy.sparse.csr_array((values, (rows, columns)), (n, n))
+    indices, starts = np.stack([rows, columns], 1), matrix.indptr.astype(np.int32)
+    of_bcoo = f"sparse.BCOO((v, i), shape=({n}, {n}), indices_sorted=True, unique_indices=True)"
+    of_bcsr = f"sparse.BCSR((v, i, s), shape=({n}, {n}), indices_sorted=True, unique_indices=True)"
+    bcoo, bcsr = (values, indices), (values, columns, starts)
+    size = f"{n} of {len(places)}"
+    yield Row(f"BCOO @ x {size}", f"lambda v, i, x: {of_bcoo} @ x", (*bcoo, vector), lambda v, i, x: matrix @ x)
+    yield Row(f"BCOO @ X {size}", f"lambda v, i, x: {of_bcoo} @ x", (*bcoo, block), lambda v, i, x: matrix @ x)
+    yield Row(f"x @ BCOO {size}", f"lambda v, i, x: x @ {of_bcoo}", (*bcoo, vector), lambda v, i, x: x @ matrix)
+    yield Row(f"BCOO.T @ x {size}", f"lambda v, i, x: {of_bcoo}.T @ x", (*bcoo, vector), lambda v, i, x: matrix.T @ x)
+    yield Row(f"BCSR @ x {size}", f"lambda v, i, s, x: {of_bcsr} @ x", (*bcsr, vector), lambda v, i, s, x: matrix @ x)
+    yield Row(f"BCSR @ X {size}", f"lambda v, i, s, x: {of_bcsr} @ x", (*bcsr, block), lambda v, i, s, x: matrix @ x)
+    yield Row(f"BCOO gradient {size}", f"lambda v, i, x: jax.grad(lambda v: ({of_bcoo} @ x).sum())(v)", (*bcoo, vector))
+
+
 def numpy_time(row: Row, repetitions: int) -> float | None:
     """The median time of NumPy's, or None."""
     if row.numpy is None:
@@ -176,7 +199,7 @@ def main() -> None:
         print("| operation | elements | Teucer, us | JAX, us | of JAX's | NumPy, us |\n|" + " --- |" * 6)
         for size in options.sizes:
             x, y = np.random.default_rng(1).uniform(0.01, 0.99, (2, size)).astype(np.float32)
-            for make in (elementwise, of_numpy, structural, matrices):
+            for make in (elementwise, of_numpy, structural, matrices, sparse_products):
                 for row in make(x, y):
                     if options.names and not any(name in row.name for name in options.names):
                         continue

@@ -422,3 +422,33 @@ def test_products_by_rows(dtype, columns, dense_row, rng):
 
 def test_products_of_nothing():
     np.testing.assert_array_equal(sparse.empty((3, 4), sparse_format="bcsr") @ np.ones(4), np.zeros(3))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64])
+@pytest.mark.parametrize("columns", [(), (3,)])
+def test_products_of_bcsr_are_those_of_scipy(rng, dtype, columns):
+    matrix = scipy.sparse.random_array((30, 20), density=0.2, format="csr", rng=rng).astype(dtype)
+    mat, x = sparse.BCSR.from_scipy_sparse(matrix), rng.standard_normal((20, *columns)).astype(dtype)
+    for product in (operator.matmul, jax.jit(operator.matmul)):
+        np.testing.assert_allclose(product(mat, x), matrix @ x, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("columns", [(), (2,)])
+def test_places_outside_of_a_bcsr_array_are_padding(columns):
+    """In the products too that a kernel computes, which would read beyond its operands."""
+    indices, indptr = np.array([0, 4, 10 ** 9], np.int32), np.array([0, 1, 3, 900], np.int32)
+    x = np.full((4, *columns), 2, np.float32)
+    mat = sparse.BCSR((jnp.ones(3), jnp.array(indices), jnp.array(indptr)), shape=(3, 4))
+    expected = np.zeros((3, *columns))
+    expected[0] = 2
+    np.testing.assert_array_equal(jax.jit(operator.matmul)(mat, x), expected)
+
+
+def test_a_product_by_the_kernel_is_exported_and_read_back(rng):
+    mat, x = sparse.BCSR.from_scipy_sparse(scipy.sparse.eye_array(3, format="csr", dtype=np.float32)), np.ones((3, 2), np.float32)
+
+    @jax.jit
+    def product(data, x):
+        return sparse.BCSR((data, mat.indices, mat.indptr), shape=mat.shape) @ x
+    exported = jax.export.export(product)(mat.data, x)
+    np.testing.assert_array_equal(jax.export.deserialize(exported.serialize()).call(mat.data, x), x)

@@ -117,6 +117,11 @@ def test_gamma_at_edges():
     np.testing.assert_array_equal(special.gamma(x), [np.inf, -np.inf, np.inf, np.nan, np.nan, np.nan, np.nan, np.inf, 0])
 
 
+def test_digamma_at_poles():
+    x = np.array([0.0, -0.0, -1, -7, np.inf, -np.inf, np.nan], np.float32)
+    np.testing.assert_array_equal(special.digamma(x), [-np.inf, -np.inf, np.nan, np.nan, np.inf, np.nan, np.nan])
+
+
 @pytest.mark.parametrize("order", [1, 2, 3])
 def test_derivatives_of_log_ndtr_in_the_tail(order):
     with jax.enable_x64(True), mpmath.workdps(60):
@@ -340,6 +345,11 @@ def test_dtypes():
     assert special.multigammaln(3.0, 2.0) == special.multigammaln(3.0, 2)
     assert special.erf(1).weak_type and special.gamma(jnp.arange(3)).dtype == "float32"
     assert special.xlogy(jnp.ones(2, "float16"), 2).dtype == "float16"
+
+
+def test_tanh_of_complex_numbers_near_the_least_normal_result():
+    z = np.complex64(-43.6720924 - 2j)
+    np.testing.assert_allclose(np.asarray(jnp.tanh(z)).imag, np.tanh(np.complex128(z)).imag, rtol=1e-5)
 
 
 def test_log1p_of_least_normal_numbers():

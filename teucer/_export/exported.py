@@ -40,6 +40,7 @@ _STABLE_TARGETS = frozenset({
     "Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement", "shape_assertion",
     "stablehlo.dynamic_reduce_window", "stablehlo.dynamic_rng_bit_generator", "stablehlo.dynamic_top_k", "ApproxTopK", "TopK",
     "Eigh", "Qr", "ProductOfElementaryHouseholderReflectors", "LuDecomposition", "cusparse_gtsv2_ffi",
+    "cpu_csr_sparse_dense_ffi",
     *(f"{gpu}{name}" for gpu in ("cu", "hip") for name in (
         "_threefry2x32_ffi", "_lu_pivots_to_permutation", "solver_geqrf_ffi", "solver_gesvd_ffi", "solver_gesvdj_ffi",
         "solver_getrf_ffi", "solver_orgqr_ffi", "solver_potrf_ffi", "solver_syevd_ffi", "solver_sytrd_ffi"))})

@@ -213,7 +213,9 @@ def compile_text(client: Any, text: str, devices: Any, options: Any, callbacks: 
     callbacks: the Python functions that the module's host callbacks refer to by index.
     """
     from teucer._xla.platforms.lapack import start_if_called  # here and below: `import teucer` would take longer with it
+    from teucer._xla.platforms.sparse import register_if_called
     start_if_called(text)
+    register_if_called(text)
     if callbacks:
         from teucer._xla import mlir  # 0.15 s to load, for programs with callbacks only
         return client.compile_and_load(mlir.parse(text), devices, options, list(callbacks))
@@ -248,5 +250,7 @@ def cost_analysis(client: Any, computation: Any) -> Any:
 def deserialize(client: Any, data: bytes, devices: Any, options: Any, callbacks: Sequence[Any] = ()) -> Any:
     """Load an executable from what `LoadedExecutable.serialize` wrote; callbacks: as of `compile_text`, all that it has."""
     from teucer._xla.platforms.lapack import start_if_called
+    from teucer._xla.platforms.sparse import register_if_called
     start_if_called(data)
+    register_if_called(data)
     return client.deserialize_executable(data, devices, options, *([list(callbacks)] if callbacks else []))

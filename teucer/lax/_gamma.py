@@ -145,7 +145,7 @@ def log_gamma(x: Array) -> Any:
 
 
 def digamma_of(x: Array) -> Any:
-    """The derivative of log_gamma; nan at 0, -1, -2, ..."""
+    """The derivative of log_gamma; -inf at 0, nan at -1, -2, ..."""
     a = abs(x)
     far = far_from(x)
     zero, one = scalar_like(x, 0), scalar_like(x, 1)
@@ -175,5 +175,5 @@ def digamma_of(x: Array) -> Any:
     cotangent = div(times(math.pi, cosine), _sine(a))
     below = add(where_else(is_small, value, add(value, reciprocal)), cotangent)
     y = where_else(is_below, below, where_else(is_small, sub(value, reciprocal), value))
-    is_pole = bitwise_and(eq(a, floor(a)), where_else(is_below, is_below, eq(a, zero)))
+    is_pole = bitwise_and(eq(a, floor(a)), is_below)
     return chosen(is_pole, math.nan, y)

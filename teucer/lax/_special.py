@@ -92,7 +92,7 @@ lgamma_p, lgamma = unary("lgamma", FLOAT, traced(log_gamma), lambda t, y, x: mul
                          "Logarithm of the absolute value of the gamma function; infinite at 0, -1, -2, ...", cost=EXPENSIVE)
 digamma_p, digamma = unary("digamma", FLOAT, traced(digamma_of),
                            lambda t, y, x: mul(t, polygamma(scalar_like(x, 1), x)), Checked(0.1, 9, 8),
-                           "Derivative of the logarithm of the gamma function; nan at 0, -1, -2, ...", cost=EXPENSIVE)
+                           "Derivative of the logarithm of the gamma function; -inf at 0, nan at -1, -2, ...", cost=EXPENSIVE)
 polygamma_p, polygamma = binary(
     "polygamma", FLOAT, "chlo.polygamma", (
         _unsupported("polygamma gradient with respect to m is not supported."),

@@ -129,7 +129,7 @@ def _factorial(n: Any) -> Any:
 
 @fast
 def digamma(x: ArrayLike) -> Array:
-    """The derivative of log(gamma(x)); nan at 0, -1, -2, ...
+    """The derivative of log(gamma(x)); -inf at 0, nan at -1, -2, ...
 
     >>> digamma(3.)
     Array(0.9227843, dtype=float32, weak_type=True)

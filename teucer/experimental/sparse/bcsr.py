@@ -9,7 +9,9 @@ import numpy as np
 
 from teucer import lax
 from teucer import numpy as jnp
+from teucer._arrays.structs import ShapeDtypeStruct
 from teucer._base import tracebacks
+from teucer._xla.platforms.sparse import CSR_PRODUCT
 from teucer.experimental.sparse._bcoo_arith import bcoo_dot_general
 from teucer.experimental.sparse._bcoo_array import BCOO
 from teucer.experimental.sparse._bcoo_dense import _bcoo_extract, _bcoo_fromdense, _bcoo_todense
@@ -21,6 +23,7 @@ from teucer.experimental.sparse._contraction import as_numbers, product_dtype
 from teucer.experimental.sparse._defined import defined
 from teucer.experimental.sparse._layout import BCSRProperties
 from teucer.experimental.sparse.util import SparseInfo
+from teucer.lax._foreign import ffi_call
 
 __all__ = [
     "BCSR",
@@ -38,6 +41,9 @@ __all__ = [
     "bcsr_todense",
     "bcsr_todense_p",
 ]
+
+
+_KERNEL_DTYPES = ("float32", "float64", "complex64", "complex128")
 
 
 @defined("bcsr_fromdense", several=True)
@@ -84,14 +90,11 @@ def _product(
     )
 
 
-def _by_rows(data: Any, indices: Any, indptr: Any, rhs: Any, **params: Any) -> tuple[Any, ...]:
+def _by_rows(data: Any, indices: Any, indptr: Any, rhs: Any, params: dict[str, Any]) -> Any:
     """The product of a matrix and a vector or matrix, all rows at a time: the k-th element of each, for every k.
 
     Where some rows are far longer than others that would take long, and elements are gone through one by one.
     """
-    matrix = indptr.ndim == data.ndim == 1 and rhs.ndim <= 2 and indices.shape[0] > 0
-    if not matrix or params["dimension_numbers"] != (((1,), (0,)), ((), ())):
-        return (_product(data, indices, indptr, rhs, **params),)
     dtype = product_dtype(data, rhs, params["preferred_element_type"])
     start, length = indptr[:-1], indptr[1:] - indptr[:-1]
     most = length.max(initial=0)
@@ -110,10 +113,48 @@ def _by_rows(data: Any, indices: Any, indptr: Any, rhs: Any, **params: Any) -> t
 
     looked_at = most.astype(np.float32) * np.float32(length.shape[0])
     even = looked_at <= np.float32((4 if rhs.ndim == 1 else 2) * indices.shape[0] + 1000)
-    return (lax.cond(even, rows, lambda: _product(data, indices, indptr, rhs, **params)),)
+    return lax.cond(even, rows, lambda: _product(data, indices, indptr, rhs, **params))
 
 
-@defined("bcsr_dot_general", quick=_by_rows)
+def _by_kernel(data: Any, indices: Any, indptr: Any, rhs: Any) -> Any:
+    """The same by jaxlib's kernel, which trusts the places."""
+    shape = (indptr.shape[0] - 1, *rhs.shape[1:])
+    call = ffi_call(CSR_PRODUCT, ShapeDtypeStruct(shape, data.dtype))
+    return call(data, indptr, indices, rhs)
+
+
+def _are_within(indices: Any, indptr: Any, columns: int) -> Any:
+    """Whether every place is inside the matrix: an index beyond it is padding, of which the kernel does not know."""
+    # As unsigned numbers negative ones are large, so that one maximum says both.
+    place, length = (lax.bitcast_convert_type(v, np.uint32) for v in (indices, indptr[1:] - indptr[:-1]))
+    nse = indices.shape[0]
+    rising = jnp.max(length, initial=np.uint32(0)) <= nse
+    return (jnp.max(place) < columns) & rising & (indptr[0] >= 0) & (indptr[-1] <= nse)
+
+
+def _quick(data: Any, indices: Any, indptr: Any, rhs: Any, **params: Any) -> tuple[Any, ...]:
+    """The product of a matrix and a vector or matrix by what is quickest on the platform; of others as in the program."""
+    matrix = indptr.ndim == data.ndim == 1 and rhs.ndim <= 2 and indices.shape[0] > 0
+    if not matrix or params["dimension_numbers"] != (((1,), (0,)), ((), ())):
+        return (_product(data, indices, indptr, rhs, **params),)
+
+    def by_rows(*buffers: Any) -> Any:
+        return _by_rows(*buffers, params)
+
+    dtype = product_dtype(data, rhs, params["preferred_element_type"])
+    sizes = (*data.shape, *indptr.shape, *rhs.shape)
+    # The kernel takes thrice as long for one vector.
+    if (rhs.ndim == 1 or not data.dtype == rhs.dtype == dtype or data.dtype.name not in _KERNEL_DTYPES
+            or not indices.dtype == indptr.dtype == np.int32 or not all(type(n) is int for n in sizes)):
+        return (by_rows(data, indices, indptr, rhs),)
+
+    def on_cpu(*buffers: Any) -> Any:
+        return lax.cond(_are_within(*buffers[1:3], rhs.shape[0]), _by_kernel, by_rows, *buffers)
+
+    return (lax.platform_dependent(data, indices, indptr, rhs, cpu=on_cpu, default=by_rows),)
+
+
+@defined("bcsr_dot_general", quick=_quick)
 def bcsr_dot_general_p(
     data: Any, indices: Any, indptr: Any, rhs: Any, **params: Any
 ) -> tuple[Any, ...]:
