@@ -226,7 +226,8 @@ def _tanh_of_parts(a: Array, b: Array) -> tuple[Any, Any]:
     below = _plus(mul(beta, square(s)), 1)
     re, im = div(mul(beta, mul(s, c)), below), div(t, below)
     # Of a large |a| the imaginary part is sin(2 b) 2 e^(-2 |a|); of an infinite one it is a zero, whatever b is.
-    tail = mul(mul(sin(b), cos(b)), square(_times(2, exp(neg(abs(a))))))
+    small = _times(2, exp(neg(abs(a))))  # whose square may be below the least normal number where the product is not
+    tail = mul(mul(mul(sin(b), cos(b)), small), small)
     tail = where_else(_arithmetic.is_finite(b), tail, scalar_like(a, 0))
     re, im = where_else(far, sign(a), re), where_else(far, tail, im)
     # A part that is zero stays so, though the other is nan.
