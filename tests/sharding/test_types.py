@@ -397,3 +397,13 @@ def test_products_in_groups_of_partitioned_operands(mesh):
         np.testing.assert_allclose(np.asarray(y), np.concatenate([lhs[:3] @ rhs[0], lhs[3:] @ rhs[1]]))
         with pytest.raises(ShardingTypeError, match="ragged_dot_general: axis 0 of an operand must not be partitioned"):
             lax.ragged_dot(jax.device_put(lhs, P("x")), rhs, sizes)
+
+
+def test_reshard_takes_a_spec_that_says_nothing_of_more_axes(mesh):
+    with jax.set_mesh(mesh):
+        assert jax.reshard(jnp.float32(1), P(None)).sharding.spec == P()
+        x = jax.device_put(np.arange(32, dtype=np.float32).reshape(8, 4), P("x"))
+        taken = jax.vmap(lambda row, j: row.at[j].get(out_sharding=P(None)))(x, jnp.zeros(8, int))
+        assert taken.sharding.spec == P("x") and (np.asarray(taken) == np.arange(0, 32, 4)).all()
+        with pytest.raises(ValueError, match="only valid for values of rank at least 2"):
+            jax.reshard(jnp.ones(2), P(None, "x"))

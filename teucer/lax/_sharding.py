@@ -212,7 +212,9 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
 
 
 def _reshard(x: Any, where: Any) -> Any:
-    where = shardings.explicit_sharding("reshard", where, typeof(x).ndim)
+    where, ndim = shardings.explicit_sharding("reshard", where, None), typeof(x).ndim
+    if where is not None and len(where.spec) > ndim and not any(where.spec.partitions[ndim:]):
+        where = where.with_spec(where.spec.update(partitions=where.spec.partitions[:ndim]))  # as in JAX
     if where is None:
         raise ValueError("reshard: out_shardings says None, or has an empty mesh, where an array is to be laid out. Reshard should "
                          "only be used with out_shardings which are non-None and have a non-empty mesh.\n    array: "

@@ -46,11 +46,11 @@ def einsum(subscripts: Any, /, *operands: Any, out: None = None, optimize: Any =
         "greedy" if optimize is False else "auto" if optimize is True else optimize)
     _, steps = opt_einsum.contract_path(names, *map(_sizes, shapes), shapes=True, einsum_call=True, optimize=path)
     contractions = tuple((tuple(step[0]), step[2]) for step in steps)
-    where = explicit_sharding("jnp.einsum", out_sharding, len(names.partition("->")[2]))
+    where = explicit_sharding("einsum", out_sharding, len(names.partition("->")[2]))
     if where is not None:
         if where.spec.unreduced:  # the last product, or sum, is not summed over devices
             return _einsum(tuple(values), contractions, precision, preferred_element_type, where)
-        return laid_out("jnp.einsum", out_sharding,
+        return laid_out("einsum", out_sharding,
                         lambda *xs: _einsum(xs, contractions, precision, preferred_element_type), *values)
     return _einsum(tuple(values), contractions, precision, preferred_element_type)
 
