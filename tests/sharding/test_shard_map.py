@@ -276,3 +276,20 @@ def test_devices_sum_cotangents_before_they_are_repeated(f):
     [call] = jax.make_jaxpr(step)(jnp.ones(3), jnp.ones((8, 3))).eqns
     sums = [e for e in call.params["jaxpr"].eqns if e.primitive.name == "psum_invariant"]
     assert sums and all(e.invars[0].aval.shape == (3,) for e in sums)
+
+
+@pytest.mark.parametrize("like", [jnp.zeros_like, lambda x: lax.full_like(x, 0), lambda x: jnp.full_like(x, 0, dtype=x.dtype),
+                                  lambda x: jnp.zeros_like(jax.eval_shape(lambda x: 2 * x, x))], ids=range(4))
+@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit])
+def test_what_is_made_like_a_value_varies_as_it_does(like, wrap):
+    """So that it may begin a loop: a carry must vary at the start as at the end."""
+    mesh = jax.make_mesh((4,), ("x",))
+    value = np.arange(8, dtype=np.float32).reshape(8, 1)
+
+    def part(x):
+        start = like(x[0])
+        assert jax.typeof(start).vma == frozenset({"x"})
+        return lax.scan(lambda c, row: (c + row, None), start, x)[0][None]
+
+    summed = wrap(jax.shard_map(part, mesh=mesh, in_specs=jax.P("x"), out_specs=jax.P("x")))
+    np.testing.assert_array_equal(np.asarray(summed(value)), value.reshape(4, 2).sum(1, keepdims=True))

@@ -10,7 +10,7 @@ import numpy as np
 
 from teucer._arrays.arrays import ArrayImpl
 from teucer._base import dtypes
-from teucer._core import array_ops, partition
+from teucer._core import array_ops, axes, partition
 from teucer._core.cost import CHEAP, FUSED
 from teucer._core.partition import Labels, every, kept
 from teucer._core.primitive import Primitive
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = ["broadcast", "broadcast_in_dim", "broadcast_like", "broadcast_shapes", "broadcast_to_rank", "broadcasted_iota",
            "bumped", "collapse", "dtype", "empty", "empty_p", "expand_dims", "full", "full_like", "iota", "iota_p",
-           "is_array", "place_of_like", "reshape", "rev", "rev_p", "squeeze", "squeeze_p", "transpose"]
+           "is_array", "place_of_like", "reshape", "rev", "rev_p", "squeeze", "squeeze_p", "transpose",
+           "varying_as"]
 
 
 def bumped(axes: Sequence[int], dim: int) -> tuple[int, ...]:
@@ -363,6 +364,8 @@ def full_like(x: Any, fill_value: ArrayLike, dtype: DTypeLike | None = None,
               shape: Shape | None = None, sharding: object = None) -> Array:
     """An array of equal elements with the shape and dtype of x, unless they are given.
 
+    It varies over the manual mesh axes over which x does, so that it may begin a loop whose results do.
+
     >>> full_like(np.zeros(2, np.float32), 1)
     Array([1., 1.], dtype=float32)
     """
@@ -370,9 +373,16 @@ def full_like(x: Any, fill_value: ArrayLike, dtype: DTypeLike | None = None,
     sizes = aval.shape if shape is None else shape
     if sharding is None and shape is None:
         sharding = place_of_like(x, aval)
-    if dtype is not None or not aval.weak_type:
-        return full(sizes, fill_value, aval.dtype if dtype is None else dtype, sharding=sharding)
-    return _structure.convert_element_type(full(sizes, fill_value, aval.dtype, sharding=sharding), aval.dtype, True)
+    out = full(sizes, fill_value, aval.dtype if dtype is None else dtype, sharding=sharding)
+    if dtype is None and aval.weak_type:
+        out = _structure.convert_element_type(out, aval.dtype, True)
+    return varying_as(out, aval)
+
+
+def varying_as(x: Any, aval: ShapedArray) -> Any:
+    """x, which varies over the manual mesh axes over which values of a type do."""
+    missing = (aval.vma & axes.manual_axes()) - typeof(x).vma if aval.vma else frozenset()
+    return array_ops.vary(x, missing) if missing else x
 
 
 def reshape(operand: ArrayLike, new_sizes: Shape, dimensions: Sequence[int] | None = None, *,

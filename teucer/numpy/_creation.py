@@ -307,7 +307,8 @@ def _like(op: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any,
           out_sharding: Any = None) -> Any:
     a = as_array(a) if high_types else a
     if _is_description(a):
-        aval = ShapedArray(a.shape, dtypes.as_dtype(a.dtype))  # of a reference's part, or a description of an array
+        # Of a reference's part, or a description of an array.
+        aval = ShapedArray(a.shape, dtypes.as_dtype(a.dtype), vma=getattr(a, "vma", None) or frozenset())
     else:
         check_arraylike(op, a)
         aval = aval_of(a)
@@ -331,8 +332,8 @@ def _like(op: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any,
             out = _filled_array(sizes, np.asarray(value).astype(kind)[()], kind, where)
     else:
         out = _shapes.full(sizes, value, kind, sharding=where)
-    return filled_at(asarray(out) if not weak and not aval_of(out).weak_type else _structure.convert_element_type(out, kind, weak),
-                     device)
+    out = asarray(out) if not weak and not aval_of(out).weak_type else _structure.convert_element_type(out, kind, weak)
+    return _shapes.varying_as(filled_at(out, device), aval)
 
 
 def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None,
