@@ -127,3 +127,23 @@ def test_an_operation_within_another_counts_once():
     events = [(0, 100, loop), (10, 40, body), (50, 70, body), (100, 130, other)]
     assert sorted((name, round(1e9 * seconds)) for _, name, seconds in _nested(events)) == [
         ("body", 20), ("body", 30), ("loop", 50), ("other", 30)]
+
+
+def test_what_runs_behind_is_waited_for():
+    f = jax.jit(lambda x: jnp.tanh(x @ x) / 200)
+    recording = Recording().start()
+    x = jnp.ones((200, 200))
+    for _ in range(20):
+        x = f(x)
+    profile = recording.stop()
+    (line,) = [line for line in profile.lines if line.place == (__file__, f.__wrapped__.__code__.co_firstlineno)]
+    assert line.times >= 20
+
+
+@pytest.mark.slow
+def test_a_program_that_does_not_wait_is_whole_in_the_profile(tmp_path):
+    (tmp_path / "train.py").write_text(PROGRAM.replace("ws.block_until_ready().shape", "1"))
+    done = subprocess.run([sys.executable, "-m", "teucer", "profile", "train.py"], cwd=tmp_path, capture_output=True, text=True,
+                          check=True)
+    hottest = next(row for row in done.stdout.splitlines() if "# hot" in row)
+    assert int(hottest.split()[2]) >= 20 * 3

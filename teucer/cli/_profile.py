@@ -11,7 +11,7 @@ def profile(script: str, args: Sequence[str], output: Path) -> int:
     """Run the file as `teucer run` does; print the table, and write page and trace to the folder."""
     recording = Recording().start()
     try:
-        status = _run.run(script, args)
+        status = _run.run(script, args, at_end=recording.wait)
     finally:
         found = recording.stop()
         print(found)

@@ -5,7 +5,7 @@ import os
 import runpy
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 
 from teucer.cli._errors import CommandError
@@ -22,8 +22,11 @@ def run_module(name: str, args: Sequence[str]) -> int:
     return 0
 
 
-def run(script: str, args: Sequence[str]) -> int:
-    """Run the file as __main__; returns 1, after printing the traceback, if it ends with an exception."""
+def run(script: str, args: Sequence[str], at_end: Callable[[], None] = lambda: None) -> int:
+    """Run the file as __main__; returns 1, after printing the traceback, if it ends with an exception.
+
+    at_end: is called when the program has ended, and its variables still hold what they held.
+    """
     path = os.path.abspath(script)
     if not os.path.isfile(path):
         raise CommandError(f"there is no file {script}.")
@@ -31,8 +34,11 @@ def run(script: str, args: Sequence[str]) -> int:
     sys.argv = [script, *args]
     sys.path.insert(0, os.path.dirname(path))
     try:
-        runpy.run_path(path, run_name="__main__")
+        variables = runpy.run_path(path, run_name="__main__")
+        at_end()
+        del variables
     except Exception as err:
+        at_end()
         sys.last_value = err  # as the interpreter does, for what runs at the end of the process
         traceback.print_exception(type(err), err, _from_file(err.__traceback__, path))
         return 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import html
 import linecache
@@ -17,6 +18,7 @@ import numpy as np
 from teucer import profiler
 from teucer._base import config
 from teucer._derived.liveness import size_text
+from teucer._derived.moves import live_arrays
 from teucer._executables import compilations
 from teucer._executables.compile import loaded
 from teucer.debug._costs import count_text
@@ -128,8 +130,15 @@ class Recording:
         self.began = time.perf_counter()
         return self
 
+    def wait(self) -> None:
+        """Wait for programs that run behind, as far as somebody holds their results."""
+        for array in live_arrays():
+            with contextlib.suppress(Exception):  # the program has heard of it, or dropped the array
+                array.block_until_ready()
+
     def stop(self) -> Profile:
         """End, and say where the time went."""
+        self.wait()
         wall = time.perf_counter() - self.began
         data = self.session.stop()
         config.locations.set_global(False)
