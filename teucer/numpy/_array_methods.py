@@ -14,6 +14,7 @@ from teucer._arrays.arrays import ArrayImpl
 from teucer._base import dtypes, errors
 from teucer._core.provided import References, provided
 from teucer._core.trace import Tracer
+from teucer._core.types import is_valid_type
 from teucer._derived.moves import device_put
 from teucer._xla import arrays as xla
 from teucer.lax import _conversion, _structure
@@ -163,6 +164,14 @@ def _round(number: Any, ndigits: int | None = None) -> Any:
 
 
 def _contains(x: Any, other: Any) -> bool:
+    if not isinstance(other, list | tuple) and not is_valid_type(other):
+        raise TypeError(f"Array.__contains__: unsupported operand type {type(other)}.")
+    if x.ndim != 1:
+        raise ValueError(f"Array.__contains__: search array must be one-dimensional, got arr.shape={x.shape}.\n"
+                         "  jnp.any(x == value) looks in all axes.")
+    if np.ndim(other):
+        raise ValueError(f"Array.__contains__: query value must be a scalar, got query.shape={np.shape(other)}.\n"
+                         "  jnp.isin(values, x) says it of each.")
     return bool(importlib.import_module("teucer.numpy._reductions").any(_ufuncs.equal(x, other)))
 
 

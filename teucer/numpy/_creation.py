@@ -78,6 +78,12 @@ def array(object: Any, dtype: Any = None, *args: Any, copy: bool = True, order: 
            [3. , 4. ]], dtype=float32)
     """
     if args:
+        if len(args) > 3:
+            raise TypeError(f"array() takes at most 5 positional arguments but {2 + len(args)} were given")
+        twice = [name for name, value, default in (("copy", copy, True), ("order", order, "K"), ("ndmin", ndmin, 0))[:len(args)]
+                 if value is not default]
+        if twice:
+            raise TypeError(f"array() got multiple values for argument {twice[0]!r}")
         warnings.warn("Passing the copy, order, and ndmin arguments to jnp.array positionally is deprecated. Use keyword "
                       "arguments instead.", DeprecationWarning, stacklevel=user_stacklevel())
         given = dict(zip(("copy", "order", "ndmin"), args, strict=False))
@@ -228,7 +234,14 @@ def _shape(shape: Any, op: str) -> tuple[Any, ...]:
 
 
 def _filled(op: str, shape: Any, value: Any, dtype: Any, device: Any, out_sharding: Any) -> Any:
-    sizes, kind = _shape(shape, op), checked_dtype(float if dtype is None else dtype, op)
+    try:
+        kind = checked_dtype(float if dtype is None else dtype, op)
+    except TypeError as err:
+        if not isinstance(shape, int) or not isinstance(dtype, int):
+            raise
+        raise TypeError(f"{err}.\n  Did you accidentally write `jax.numpy.{op}({shape}, {dtype})` when you meant "
+                        f"`jax.numpy.{op}(({shape}, {dtype}))`, i.e. with a single tuple argument for the shape?") from None
+    sizes = _shape(shape, op)
     return filled_at(_filled_array(sizes, value, kind, explicit_sharding(f"jnp.{op}", out_sharding, len(sizes))), device)
 
 
@@ -415,7 +428,8 @@ def arange(start: Any, stop: Any = None, step: ArrayLike | None = None,
     if _number(low) == 0 and _number(step) == 1:
         out = _shapes.broadcasted_iota(kind, (size,), 0)
     else:
-        out = _stepped(convert(_number(low), kind), convert(_number(step), kind), size, kind)
+        by = None if _number(step) == 1 else convert(_number(step), kind)
+        out = _stepped(convert(_number(low), kind), by, size, kind)
     return place(laid_out(out, explicit_sharding("jnp.arange", out_sharding, 1)), device)
 
 
@@ -433,7 +447,8 @@ def _symbolic_range(start: Any, stop: Any, step: Any, dtype: Any, device: Any) -
 
 @fast(static=("size", "dtype"))
 def _stepped(low: Any, step: Any, size: int, dtype: Any) -> Any:
-    return lax.add(lax.mul(_shapes.broadcasted_iota(dtype, (size,), 0), step), low)
+    counted = _shapes.broadcasted_iota(dtype, (size,), 0)
+    return lax.add(low, counted if step is None else lax.mul(step, counted))
 
 
 def _number(x: Any) -> Any:

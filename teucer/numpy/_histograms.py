@@ -12,7 +12,7 @@ from teucer._arrays.arrays import ArrayImpl
 from teucer._base import dtypes
 from teucer._core.trace import Tracer
 from teucer._core.typing import Array, ArrayLike
-from teucer._dimensions.dimensions import is_size, is_symbolic, max_dim
+from teucer._dimensions.dimensions import is_size, is_symbolic
 from teucer.lax import _elementwise, _joining, _reductions, _structure
 from teucer.lax._indexing import gather as _gather
 from teucer.lax._indexing.numbers import ScatterDimensionNumbers
@@ -33,7 +33,7 @@ def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0,
              length: int | None = None, out_sharding: Any = None) -> Array:
     """How often each non-negative integer comes in x, or the sum of its weights; negative ones count as 0.
 
-    length: the size of the result; needed where x is traced. Larger numbers are left out.
+    length: the size of the result, whatever minlength is; needed where x is traced. Larger numbers are left out.
     Raises TypeError for numbers that are not integers, ConcretizationTypeError for a traced x without length.
 
     >>> bincount(np.array([0, 2, 2])).tolist()
@@ -54,8 +54,7 @@ def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0,
                          "pass a static `length` argument.")
         length = max(least, int(known.max()) + 1 if known.size else 0)
     else:
-        known = length if is_symbolic(length) else operator.index(concrete(length, "bincount", "length must be known")[()])
-        length = max_dim(known, least)
+        length = length if is_symbolic(length) else operator.index(concrete(length, "bincount", "length must be known")[()])
     if weights is None:
         return _count(values, None, length, index_dtype())
     w = operand("bincount", weights, 1)

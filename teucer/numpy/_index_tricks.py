@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._base.config import numpy_dtype_promotion
 from teucer._core.trace import Tracer
 from teucer._core.typing import Array, ArrayLike, DTypeLike, Shape
 from teucer._dimensions.dimensions import as_size, is_symbolic, max_dim, min_dim
@@ -191,25 +192,42 @@ def unravel_index(indices: ArrayLike, shape: Shape) -> tuple[Any, ...]:
     [1, 2]
     """
     places = operand("unravel_index", indices)
-    sizes = tuple(shape) if isinstance(shape, Sequence) else (shape,)
-    if any(isinstance(n, Tracer) for n in sizes):
-        raise TypeError("unravel_index: the shape must be known while tracing.")
+    sizes = tuple(shape) if isinstance(shape, Sequence) or np.ndim(shape) else (shape,)
     if not dtypes.issubdtype(places.dtype, np.integer):
         raise TypeError(f"unravel_index: indices must be integers, got {places.dtype}")
+    if any(isinstance(n, Tracer) for n in sizes):
+        return tuple(_unravel_traced(places, operands("unravel_index", *sizes)))
     return tuple(_unravel(places, tuple(map(as_size, sizes))))
+
+
+@fast
+def _unravel_traced(places: Any, sizes: Sequence[Any]) -> Any:
+    """As `_unravel`, of a shape that is known only when the program runs."""
+    dtype = _counting_dtype(places)
+    sizes = [_structure.convert_element_type(n, dtype) for n in sizes]
+    return _by_axis(places, sizes, lambda n, least: _elementwise.max(n, np.asarray(least, dtype)))
 
 
 @fast(static=("shape",))
 def _unravel(places: Any, shape: tuple[Any, ...]) -> Any:
-    total = math.prod(shape)
-    dtype = places.dtype if places.dtype.itemsize >= 4 else np.dtype(np.int32)
-    flat = _structure.convert_element_type(places, dtype)
+    dtype = _counting_dtype(places)
+    return _by_axis(places, shape, lambda n, least: size_as(max_dim(n, least), dtype))
+
+
+def _counting_dtype(places: Any) -> Any:
+    return places.dtype if places.dtype.itemsize >= 4 else np.dtype(np.int32)
+
+
+def _by_axis(places: Any, sizes: Sequence[Any], at_least: Callable[[Any, int], Any]) -> Any:
+    """at_least(size, number): the greater one, as an array."""
+    dtype = _counting_dtype(places)
+    flat, total = _structure.convert_element_type(places, dtype), math.prod(sizes)
     flat = where(flat < 0, flat + total, flat)
-    flat = _elementwise.clamp(np.zeros((), dtype), flat, size_as(max_dim(total - 1, 0), dtype))
+    flat = _elementwise.clamp(np.zeros((), dtype), flat, at_least(total - 1, 0))
     out = []
-    for n in reversed(shape):
-        out.append(_structure.convert_element_type(flat % max_dim(n, 1), places.dtype))
-        flat = flat // max_dim(n, 1)
+    for n in reversed(sizes):
+        out.append(_structure.convert_element_type(flat % at_least(n, 1), places.dtype))
+        flat = flat // at_least(n, 1)
     return out[::-1]
 
 
@@ -220,6 +238,8 @@ def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str
     mode: what becomes of those outside: "raise" (needs known values), "clip", "wrap", or "ignore": nothing; one for all axes
     or one for each.
     order: "C": the last axis runs fastest; "F": the first.
+    dtype: by default that of the places by axis, together.
+    Raises ValueError if dtype does not hold the greatest place.
 
     >>> int(ravel_multi_index((1, 2), (2, 3)))
     5
@@ -242,7 +262,11 @@ def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str
                              "mode='raise'. Use mode='wrap' or mode='clip' instead.")
             if np.any((known < 0) | (known >= n)):
                 raise ValueError(f"invalid entry in coordinates array\n    multi_index: {known.tolist()}, of an axis of size {n}")
-    wanted = index_dtype() if dtype is None else dtypes.check_user_dtype_supported(dtype, "ravel_multi_index")
+    wanted = (dtypes.result_type(*multi_index) if dtype is None and multi_index else index_dtype() if dtype is None else
+              dtypes.check_user_dtype_supported(dtype, "ravel_multi_index"))
+    if math.prod(sizes) - 1 > dtypes.iinfo(wanted).max:
+        raise ValueError(f"jnp.ravel_multi_index: dtype={wanted!r} not large enough to hold flattened index for dims={sizes}.\n"
+                         f"  dtype=np.min_scalar_type({math.prod(sizes)}) is.")
     return _ravel(places, sizes, modes, order, wanted)
 
 
@@ -281,13 +305,14 @@ class _Grid:
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, slice):
             return _range(key)
-        lines = promoted("mgrid", ANY, *(_range(s) for s in key))
+        with numpy_dtype_promotion("standard"):  # no line is an argument that the user would convert
+            lines = promoted("mgrid", ANY, *(_range(s) for s in key)) if key else []
         n = len(lines)
         opened = [_structure.reshape(x, (1,) * i + x.shape + (1,) * (n - i - 1)) for i, x in enumerate(lines)]
         if self.sparse:
             return opened
         shape = tuple(x.shape[0] for x in lines)
-        return stack([broadcast_value(x, shape) for x in opened]) if opened else asarray([])
+        return stack([broadcast_value(x, shape) for x in opened]) if opened else asarray([], index_dtype())
 
 
 @final
@@ -309,7 +334,11 @@ class _Joiner:
             if directive in ("r", "c"):
                 as_matrix = directive
             else:
-                given = [int(v) for v in directive.split(",")]
+                try:
+                    given = [int(v) for v in directive.split(",")]
+                except ValueError:
+                    raise ValueError(f"could not understand directive {directive!r}\n  'r', 'c', or up to three integers, "
+                                     "separated by commas.") from None
                 if len(given) > 3:
                     raise ValueError(f"string directive {directive!r}: expected at most three integers")
                 axis, ndmin, place = (*given, *self.defaults[len(given):])

@@ -52,8 +52,10 @@ def size(a: Any, axis: int | Sequence[int] | None = None) -> int:
     sizes = np.shape(a)
     if axis is None:
         return math.prod(sizes)
-    axes = tuple(axis) if np.ndim(axis) else (axis,)
-    return math.prod(sizes[_structure.canonical_axis(i, len(sizes))] for i in axes)
+    axes = [_structure.canonical_axis(i, len(sizes)) for i in (tuple(axis) if np.ndim(axis) else (axis,))]
+    if len(set(axes)) < len(axes):
+        raise ValueError(f"size: repeated axis: {axis}")
+    return math.prod(sizes[i] for i in axes)
 
 
 def reshape(a: ArrayLike, shape: Any, order: str = "C", *, copy: bool | None = None,

@@ -79,13 +79,20 @@ def identity(n: int, dtype: DTypeLike | None = None) -> Array:
 def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None) -> Array:
     """A matrix of N rows and M columns with ones on and below the k-th diagonal, zeros above; of float32, as JAX's, by default.
 
+    k: an integer, which may be traced.
+
     >>> tri(2, 3)
     Array([[1., 0., 0.],
            [1., 1., 0.]], dtype=float32)
     """
     kind = checked_dtype(np.float32 if dtype is None else dtype, "tri")
     n = _size(N, "N", "tri")
-    return _mask((n, n if M is None else _size(M, "M", "tri")), operator.index(k), kind, True)
+    shape = (n, n if M is None else _size(M, "M", "tri"))
+    if not isinstance(k, Tracer):
+        return _mask(shape, operator.index(k), kind, True)
+    if np.ndim(k) or typeof(k).dtype.kind not in "biu":
+        raise TypeError(f"tri: offset must be an integer, got {k}")
+    return _mask.__wrapped__(shape, k, kind, True)
 
 
 @fast(static=("k", "lower"))

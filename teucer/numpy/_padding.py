@@ -9,7 +9,7 @@ import numpy as np
 
 from teucer._arrays.arrays import ArrayImpl
 from teucer._base import dtypes
-from teucer._core.trace import Tracer
+from teucer._core.trace import Tracer, typeof
 from teucer._core.typing import Array, ArrayLike
 from teucer._dimensions.dimensions import as_size, is_size, is_symbolic
 from teucer.lax import _elementwise, _joining, _reductions, _shapes, _slicing, _sorting, _structure
@@ -41,7 +41,11 @@ def pad(array: ArrayLike, pad_width: Any, mode: str | Callable[..., Any] = "cons
     [2, 1, 2, 3, 2, 1]
     """
     x = operand("pad", array)
-    widths = _width_pairs(pad_width, x)
+    padded = _padded(x, _width_pairs(pad_width, x), mode, kwargs)
+    return _structure.convert_element_type(padded, x.dtype, True) if typeof(x).weak_type else padded
+
+
+def _padded(x: Any, widths: tuple[tuple[int, int], ...], mode: str | Callable[..., Any], kwargs: dict[str, Any]) -> Array:
     if callable(mode):
         return _pad_by_function(x, widths, mode, kwargs)
     if mode not in _KEYWORDS:

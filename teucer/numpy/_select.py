@@ -12,6 +12,7 @@ from teucer._arrays.arrays import ArrayImpl
 from teucer._base import dtypes
 from teucer._core.trace import Tracer
 from teucer._core.typing import Array, ArrayLike
+from teucer._transform.jit import jit
 from teucer._transform.vmap import vmap
 from teucer.lax import _shapes, _structure
 from teucer.numpy._creation import zeros
@@ -78,7 +79,8 @@ def _piece(function: Callable[..., Any] | Any, x: Any, args: Any, kw: Any) -> An
     if not callable(function):
         return convert(operand("piecewise", function), x.dtype)
     flat = ravel(x)
-    one = lambda v: convert(function(v, *args, **kw), x.dtype)  # noqa: E731 - a name for the error messages of vmap
+    call = function if args or kw else jit(function)  # which is traced once
+    one = lambda v: convert(call(v, *args, **kw), x.dtype)  # noqa: E731 - a name for the error messages of vmap
     return _structure.reshape(vmap(one)(flat), x.shape) if flat.shape[0] else x
 
 

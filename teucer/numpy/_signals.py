@@ -11,7 +11,7 @@ import numpy as np
 from teucer._base import dtypes
 from teucer._core.trace import Tracer, typeof
 from teucer._core.typing import Array, ArrayLike, DTypeLike
-from teucer._dimensions.dimensions import is_size
+from teucer._dimensions.dimensions import is_size, max_dim
 from teucer.lax import _cumulative, _dot, _elementwise, _slicing, _structure
 from teucer.lax._convolution import primitive as _convolution
 from teucer.numpy import _ufuncs
@@ -19,7 +19,7 @@ from teucer.numpy._library import fast
 from teucer.numpy._logic import where
 from teucer.numpy._manipulation import flip, ravel
 from teucer.numpy._operands import axes_of, axis_of, broadcast_value, operand, positions, promoted, size_as
-from teucer.numpy._promotion import INEXACT, NUMERIC, convert
+from teucer.numpy._promotion import INEXACT, NUMERIC, broadcast_shapes, convert
 from teucer.numpy._reductions import average
 from teucer.numpy._sorting import argsort, searchsorted
 from teucer.numpy._stacking import concatenate
@@ -165,7 +165,7 @@ def gradient(f: ArrayLike, *varargs: Any, axis: int | Sequence[int] | None = Non
             raise ValueError(f"gradient: distances must be numbers, or coordinates of each element along the axis.\n"
                              f"    distances: shape {np.shape(h)}\n    axis {at} has size {x.shape[at]}")
         out.append(_gradient(x, h, at))
-    return out[0] if len(out) == 1 and (axis is None or not isinstance(axis, Sequence)) else out
+    return out[0] if len(out) == 1 else out
 
 
 @fast(static=("axis",))
@@ -192,6 +192,8 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0,
               axis: int = -1) -> Array:
     """The area under y along an axis, by the trapezoidal rule; at places x, or dx apart.
 
+    x, if it has one axis, are the places along the axis; else x, as dx, broadcasts with y.
+
     >>> float(trapezoid(np.array([1., 2., 3.])))
     4.0
     """
@@ -205,14 +207,16 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0,
 
 @fast(static=("axis", "given"))
 def _area(y: Any, x: Any, axis: int, given: bool) -> Any:
-    y = _structure.moveaxis(y, axis, y.ndim - 1)
-    if given:
-        places = x if x.ndim == 1 else _structure.moveaxis(x, axis - y.ndim, x.ndim - 1)
-        x = _diff(places, 1, places.ndim - 1)
-    elif x.ndim:
-        x = _structure.moveaxis(x, axis, x.ndim - 1) if x.ndim > 1 else x
-    means = x * (y[..., 1:] + y[..., :-1])
-    return _structure.reduce_sum(means, [means.ndim - 1]) * 0.5
+    behind = axis - y.ndim  # counted from the end, also of what broadcasting gives more axes
+    if given and x.ndim == 1:
+        x = _structure.reshape(_diff(x, 1, 0), (max_dim(x.shape[0] - 1, 0),) + (1,) * (-behind - 1))
+    elif given:
+        x = _diff(x, 1, axis_of(x, behind))
+    before = (slice(None),) * axis
+    pairs = y[(*before, slice(1, None))] + y[(*before, slice(None, -1))]
+    shape = broadcast_shapes("trapezoid", [x.shape, pairs.shape])
+    means = broadcast_value(x, shape) * broadcast_value(pairs, shape)
+    return _structure.reduce_sum(means, [means.ndim + behind]) * 0.5
 
 
 def interp(x: ArrayLike, xp: ArrayLike, fp: ArrayLike, left: Any = None, right: Any = None,
@@ -238,6 +242,8 @@ def interp(x: ArrayLike, xp: ArrayLike, fp: ArrayLike, left: Any = None, right: 
         raise ValueError(f"xp and fp must be one-dimensional arrays of equal size\n    xp: {knots.shape}\n    fp: {values.shape}")
     if is_size("interp", knots.size, 0):
         raise ValueError("array of sample points is empty")
+    if np.ndim(period):
+        raise ValueError(f"period must be a scalar; got {typeof(operand('interp', period))}")
     if period is not None and not isinstance(period, Tracer) and period == 0:
         raise ValueError(f"period must be a non-zero value; got {period}")
     beyond = tuple(s if isinstance(s, str) or s is None else operand("interp", s) for s in (left, right))
@@ -263,11 +269,17 @@ def _interp(x: Any, xp: Any, fp: Any, period: Any, fixed: Any, rules: Any) -> An
         # Of one knot, where that is known only at run time, both neighbours are that knot.
         place = convert(searchsorted(xp, x, "right"), np.dtype(np.int32))
         i = _elementwise.clamp(np.int32(1), place, size_as(n - 1, np.dtype(np.int32)))
-        low, high = xp[i - 1], xp[i]
+        wide = np.dtype(np.float32) if x.dtype.itemsize < 4 else x.dtype
+        low, high, at = (convert(v, wide) for v in (xp[i - 1], xp[i], x))
         width = high - low
-        flat = width == 0
-        slope = (fp[i] - fp[i - 1]) / where(flat, 1, width)
-        out = where(flat, fp[i], fp[i - 1] + (x - low) * slope)
+        # XLA computes with 0 in the place of narrower numbers.
+        flat = _ufuncs.abs(width) <= dtypes.finfo(wide).tiny
+        # The derivative squares the width: both sides are scaled where that would vanish.
+        large = 2 ** (int(dtypes.finfo(wide).maxexp) // 2 - 1)
+        scale = where(_ufuncs.abs(width) * large ** (2 / 3) < 1, np.asarray(large, wide), np.asarray(1, wide))
+        slope = (fp[i] - fp[i - 1]) * scale / where(flat, 1, width * scale)
+        out = where(flat, fp[i], fp[i - 1] + (at - low) * slope)
+        out = convert(out, dtypes.promote_types(x.dtype, fp.dtype))
     given = iter(fixed)
     for rule, end, outside in ((rules[0], fp[0], x < xp[0]), (rules[1], fp[-1], x > xp[-1])):
         value = next(given) if rule == "given" else end
@@ -322,6 +334,8 @@ def cov(m: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, bias: boo
     [[0.5, 1.0], [1.0, 2.0]]
     """
     xs = [operand("cov", m)] + ([] if y is None else [operand("cov", y, 1)])
+    if dtype is not None and not dtypes.issubdtype(dtype, np.inexact):
+        raise ValueError(f"cov: dtype must be a subclass of float or complex; got dtype={dtype}")
     if any(x.ndim > 2 for x in xs):
         raise ValueError("m has more than 2 dimensions" if xs[0].ndim > 2 else "y has more than 2 dimensions")
     xs = promoted("cov", INEXACT, *xs)
@@ -377,6 +391,8 @@ def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True,
     >>> corrcoef(np.array([[1., 2.], [2., 1.]])).tolist()
     [[1.0, -1.0], [-1.0, 1.0]]
     """
+    if dtype is not None and not dtypes.issubdtype(dtype, np.inexact):
+        raise ValueError(f"corrcoef: dtype must be a subclass of float or complex; got dtype={dtype}")
     c = cov(x, y, rowvar, dtype=dtype)
     return _normalised(c) if c.ndim == 2 else c / c
 

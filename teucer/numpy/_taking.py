@@ -10,7 +10,7 @@ from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer._core.typing import Array, ArrayLike
 from teucer._dimensions.dimensions import is_size
-from teucer.lax import _cumulative, _elementwise, _shapes, _structure
+from teucer.lax import _cumulative, _elementwise, _reductions, _selection, _shapes, _structure
 from teucer.lax._indexing import gather as _gather
 from teucer.lax._indexing.numbers import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
 from teucer.numpy import _updates
@@ -52,6 +52,8 @@ def take(a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: None = 
     if mode == "raise":
         raise NotImplementedError("The 'raise' mode to jnp.take is not supported.\n  Modes: fill, clip, wrap.")
     n = x.shape[at]
+    if is_size("take", n, 0) and not is_size("take", places.size, 0):
+        raise IndexError(f"Cannot do a non-empty jnp.take() from an empty axis.\n    a: {typeof(x)}, axis: {at}")
     if mode == "wrap" and n:
         places = places % n
     parsed = GatherScatterMode.from_any("clip" if mode == "wrap" else mode)
@@ -79,7 +81,9 @@ def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1,
                     wrap_negative_indices: bool | None = None) -> Array:
     """Of each line of arr along an axis the elements at the places of the same line of indices.
 
-    The other axes broadcast together. mode and fill_value as for `take`, without "wrap".
+    The other axes broadcast together. mode and fill_value as for `take`, without "wrap"; "one_hot" gives 0 for places
+    outside, by comparing all places with all elements, which accelerators may do faster than they gather.
+    wrap_negative_indices: whether negative places count from the end; by default they do, but for "promise_in_bounds".
 
     >>> take_along_axis(np.array([[1, 2], [3, 4]]), np.array([[1], [0]]), 1).tolist()
     [[2], [3]]
@@ -87,7 +91,9 @@ def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1,
     x, places, at = _checked_indices("take_along_axis", arr, indices, axis)
     parsed = GatherScatterMode.from_any(mode)
     fill = None if fill_value is None else _updates.fill_scalar(fill_value, x)
-    return _take_along(x, places, at, Options(parsed, fill, wrap_negative_indices=wrap_negative_indices is not False))
+    promised = parsed is GatherScatterMode.PROMISE_IN_BOUNDS
+    wrap = not promised if wrap_negative_indices is None else wrap_negative_indices
+    return _take_along(x, places, at, Options(parsed, fill, wrap_negative_indices=wrap))
 
 
 def _aligned(x: Any, places: Any, axis: int) -> tuple[Any, Any]:
@@ -104,15 +110,36 @@ def _take_along(x: Any, places: Any, axis: int, options: Options) -> Any:
         return _structure.full(places.shape, 0, x.dtype)
     if is_size("take_along_axis", x.shape[axis], 0):
         raise IndexError(f"take_along_axis: axis {axis} has size 0 and no places.\n    arr: {typeof(x)}")
+    if options.mode is GatherScatterMode.ONE_HOT:
+        return _by_comparison(x, places, axis, options)
     others = tuple(i for i in range(x.ndim) if i != axis)
     return _gather.gather(x, _vectors(places, x.shape[axis], options), GatherDimensionNumbers((), (axis,), (axis,), others, others),
                           (1,) * x.ndim, mode=options.mode, fill_value=options.fill_value)
 
 
-def _vectors(places: Any, n: Any, options: Options) -> Any:
+def _by_comparison(x: Any, places: Any, axis: int, options: Options) -> Any:
+    """Of each line the elements whose own place is one of those that are asked for; zero where none is."""
+    places = _shapes.expand_dims(_wrapped(places, x.shape[axis], options), (axis + 1,))
+    shape = (*places.shape[:axis + 1], *x.shape[axis:])
+    own = _shapes.broadcasted_iota(places.dtype, shape, axis + 1)
+    each = _structure.broadcast_to(x, shape, [*range(axis), *range(axis + 1, len(shape))])
+    chosen = _elementwise.eq(own, _structure.broadcast_to(places, shape, range(len(shape))))
+    found = _selection.select(chosen, each, _structure.full(shape, 0, x.dtype))
+    if x.dtype == np.bool_:
+        return _reductions.reduce_or(found, (axis + 1,))
+    return _structure.reduce_sum(found, [axis + 1])
+
+
+def _wrapped(places: Any, n: Any, options: Options) -> Any:
+    """Places counted from the start. What is promised to be one stays in its dtype."""
+    if options.mode is GatherScatterMode.PROMISE_IN_BOUNDS and not options.wrap_negative_indices:
+        return places
     places = _structure.convert_element_type(places, common_index_dtype({places.dtype}))
-    places = wrapped(places, n) if options.wrap_negative_indices else places
-    return _shapes.expand_dims(places, (places.ndim,))
+    return wrapped(places, n) if options.wrap_negative_indices else places
+
+
+def _vectors(places: Any, n: Any, options: Options) -> Any:
+    return _shapes.expand_dims(_wrapped(places, n, options), (places.ndim,))
 
 
 @converting
