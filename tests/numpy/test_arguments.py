@@ -160,3 +160,9 @@ def test_complex_numbers_become_real_with_a_warning():
     with pytest.warns(DeprecationWarning, match="Casting from complex to real"):
         assert jnp.array([2 + 1j]).astype(np.float32)[0] == 2
     assert jnp.array([2 + 1j, 0]).astype(bool).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("name", ["mgrid", "ogrid", "r_", "c_"])
+def test_slices_of_traced_numbers_are_refused(name):
+    with pytest.raises(jax.errors.ConcretizationTypeError, match=f"slice stop of jnp.{name}"):
+        jax.jit(lambda n: getattr(jnp, name)[0:n])(2)

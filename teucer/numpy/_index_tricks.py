@@ -10,7 +10,7 @@ from typing import Any, final
 
 import numpy as np
 
-from teucer._base import dtypes
+from teucer._base import dtypes, errors
 from teucer._base.config import numpy_dtype_promotion
 from teucer._core.trace import Tracer
 from teucer._core.typing import Array, ArrayLike, DTypeLike, Shape
@@ -287,8 +287,12 @@ def _ravel(places: Any, sizes: tuple[int, ...], modes: tuple[str, ...], order: s
     return out
 
 
-def _range(s: slice) -> Any:
+def _range(s: slice, name: str) -> Any:
     """The numbers that a slice stands for: start:stop:step, or start:stop:nj for n numbers with both ends."""
+    for part in ("start", "stop", "step"):
+        v = getattr(s, part)
+        if isinstance(v, Tracer) and v.concrete() is None:
+            raise errors.ConcretizationTypeError(v, f"It is the slice {part} of jnp.{name}.")
     start, step = (0 if s.start is None else s.start), (1 if s.step is None else s.step)
     if isinstance(step, complex):
         return asarray(np.linspace(start, s.stop, int(abs(step))))
@@ -300,13 +304,13 @@ class _Grid:
     """mgrid and ogrid: grids of the numbers that slices stand for; of full shape, or open to broadcast."""
 
     def __init__(self, *, sparse: bool) -> None:
-        self.sparse = sparse
+        self.sparse, self.name = sparse, "ogrid" if sparse else "mgrid"
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, slice):
-            return _range(key)
+            return _range(key, self.name)
         with numpy_dtype_promotion("standard"):  # no line is an argument that the user would convert
-            lines = promoted("mgrid", ANY, *(_range(s) for s in key)) if key else []
+            lines = promoted(self.name, ANY, *(_range(s, self.name) for s in key)) if key else []
         n = len(lines)
         opened = [_structure.reshape(x, (1,) * i + x.shape + (1,) * (n - i - 1)) for i, x in enumerate(lines)]
         if self.sparse:
@@ -322,8 +326,8 @@ class _Joiner:
     A string first gives the axis, how many axes all get at least, and where the own axes of an array with fewer stand.
     """
 
-    def __init__(self, axis: int, ndmin: int, place: int) -> None:
-        self.defaults = (axis, ndmin, place)
+    def __init__(self, name: str, axis: int, ndmin: int, place: int) -> None:
+        self.name, self.defaults = name, (axis, ndmin, place)
 
     def __getitem__(self, key: Any) -> Any:
         entries = list(key) if isinstance(key, tuple) else [key]
@@ -342,7 +346,7 @@ class _Joiner:
                 if len(given) > 3:
                     raise ValueError(f"string directive {directive!r}: expected at most three integers")
                 axis, ndmin, place = (*given, *self.defaults[len(given):])
-        parts = [_at_least(_range(e) if isinstance(e, slice) else asarray(e), ndmin, place) for e in entries]
+        parts = [_at_least(_range(e, self.name) if isinstance(e, slice) else asarray(e), ndmin, place) for e in entries]
         if as_matrix is None:
             return concatenate(parts, axis)
         flat = concatenate(parts, axis)
@@ -363,4 +367,4 @@ def _at_least(x: Any, ndmin: int, place: int) -> Any:
 
 
 mgrid, ogrid = _Grid(sparse=False), _Grid(sparse=True)
-r_, c_ = _Joiner(0, 1, -1), _Joiner(-1, 2, 0)
+r_, c_ = _Joiner("r_", 0, 1, -1), _Joiner("c_", -1, 2, 0)
