@@ -290,6 +290,10 @@ def test_choice_and_tolerance():
 def test_gradients_at_special_points():
     assert jax.grad(jnp.sinc)(0.0) == 0.0
     assert float(jax.grad(jax.grad(jnp.sinc))(0.0)) == pytest.approx(-(np.pi**2) / 3, rel=1e-5)
+    x = np.linspace(0.4, 30.2, 97, dtype=np.float32)
+    np.testing.assert_allclose(jnp.sinc(x), np.sinc(x.astype(np.float64)), rtol=5e-7)
+    slopes = (np.cos(np.pi * x.astype(np.float64)) - np.sinc(x.astype(np.float64))) / x
+    np.testing.assert_allclose(jax.vmap(jax.grad(jnp.sinc))(x), slopes, rtol=1e-5, atol=1e-8)
     assert jax.grad(lambda x: jnp.logaddexp(x, -jnp.inf))(1.0) == 1.0
     assert jax.grad(lambda x: x**0)(0.0) == 0.0
     assert jax.grad(lambda x: jnp.where(x > 0, jnp.sqrt(jnp.where(x > 0, x, 1.0)), 0.0))(0.0) == 0.0

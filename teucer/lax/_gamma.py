@@ -39,7 +39,7 @@ from teucer.lax._families import scalar_like
 from teucer.lax._selection import where_else
 from teucer.lax._terms import chebyshev, chosen, chosen_not, less, plus, times
 
-__all__ = ["digamma_of", "gamma_of", "log_gamma", "stirling_rest"]
+__all__ = ["digamma_of", "gamma_of", "is_turned", "log_gamma", "sine_of_turns", "stirling_rest"]
 
 
 def far_from(x: Array) -> float:
@@ -71,14 +71,14 @@ def _gamma_near(a: Array) -> Any:
     return value
 
 
-def _sine(a: Array) -> Any:
-    """sin(pi a) for a >= 0 but for the sign that it has by the nearest integer; zero at integers."""
+def sine_of_turns(a: Array) -> Any:
+    """sin(pi a) but for the sign that it has by the nearest integer; zero at integers. A series: loops stay vectorised."""
     r = sub(a, round(a))
     return mul(r, chebyshev(plus(times(8, square(r)), -1), SINE_OF_HALF_TURN))
 
 
-def _odd(a: Array) -> Any:
-    """Whether the integer nearest to a is odd."""
+def is_turned(a: Array) -> Any:
+    """Whether the integer nearest to a is odd, and sin(pi a) and cos(pi a) are of the other sign."""
     nearest = round(a)
     half = times(0.5, nearest)
     return gt(sub(half, floor(half)), scalar_like(a, 0))
@@ -108,8 +108,8 @@ def gamma_of(x: Array) -> Any:
     rest = times(math.sqrt(2 * math.pi), exp(stirling_rest(chosen_not(is_far, a, far))))
     second = mul(first, add(rest, mul(rest, low)))
     above = where_else(is_far, mul(first, second), where_else(is_small, div(near, x), near))
-    sine = _sine(size)
-    sine = where_else(_odd(size), sine, neg(sine))
+    sine = sine_of_turns(size)
+    sine = where_else(is_turned(size), sine, neg(sine))
     reflected = div(scalar_like(x, math.pi), where_else(is_small, sine, mul(sine, size)))
     below = where_else(is_far, div(div(reflected, first), second), div(reflected, near))
     below = chosen(eq(sine, scalar_like(x, 0)), math.nan, below)
@@ -138,7 +138,7 @@ def log_gamma(x: Array) -> Any:
     b = chosen_not(is_far, a, far)
     series = plus(add(mul(plus(b, -0.5), plus(logarithm, -1)), stirling_rest(b)), 0.5 * math.log(2 * math.pi) - 0.5)
     above = where_else(is_far, series, where_else(is_low, sub(near, logarithm), add(near, logarithm)))
-    sine = abs(_sine(a))
+    sine = abs(sine_of_turns(a))
     reflected = log(div(scalar_like(x, math.pi), where_else(is_low, sine, mul(sine, a))))
     below = sub(reflected, where_else(is_low, near, above))
     return where_else(eq(a, inf), a, where_else(is_below, below, above))
@@ -171,8 +171,8 @@ def digamma_of(x: Array) -> Any:
     series = sub(log(b), add(div(scalar_like(x, 0.5), b), mul(total, inverse)))
     value = where_else(is_far, series, near)
     reciprocal = integer_pow(a, -1)
-    cosine = _sine(less(0.5, abs(sub(a, round(a)))))
-    cotangent = div(times(math.pi, cosine), _sine(a))
+    cosine = sine_of_turns(less(0.5, abs(sub(a, round(a)))))
+    cotangent = div(times(math.pi, cosine), sine_of_turns(a))
     below = add(where_else(is_small, value, add(value, reciprocal)), cotangent)
     y = where_else(is_below, below, where_else(is_small, sub(value, reciprocal), value))
     is_pole = bitwise_and(eq(a, floor(a)), is_below)

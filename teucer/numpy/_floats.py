@@ -15,6 +15,7 @@ from teucer._derived.custom_jvp import custom_jvp
 from teucer.lax import _elementwise as lax
 from teucer.lax import _special, _structure
 from teucer.lax._families import scalar_like
+from teucer.lax._gamma import is_turned, sine_of_turns
 from teucer.numpy._library import fast
 from teucer.numpy._promotion import (
     ANY,
@@ -336,6 +337,32 @@ logaddexp2 = binary("logaddexp2", INEXACT, _logaddexp2, "log2(2^x1 + 2^x2), with
 _SINC_TERMS = 12
 
 
+@custom_jvp
+def _sine_of_turns(x: Any) -> Any:
+    """sin(pi x)."""
+    sine = sine_of_turns(x)
+    return lax.where_else(is_turned(x), lax.neg(sine), sine)
+
+
+@_sine_of_turns.defjvp
+def _sine_tangent(primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    return _sine_of_turns(x), lax.mul(t, lax.mul(scalar_like(x, math.pi), _cosine_of_turns(x)))
+
+
+@custom_jvp
+def _cosine_of_turns(x: Any) -> Any:
+    """cos(pi x)."""
+    cosine = sine_of_turns(lax.sub(scalar_like(x, 0.5), lax.abs(lax.sub(x, lax.round(x)))))
+    return lax.where_else(is_turned(x), lax.neg(cosine), cosine)
+
+
+@_cosine_of_turns.defjvp
+def _cosine_tangent(primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    return _cosine_of_turns(x), lax.mul(t, lax.mul(scalar_like(x, -math.pi), _sine_of_turns(x)))
+
+
 def _sinc(x: Any) -> Any:
     # Near 0 the series, of which every derivative is right there; the quotient's lose one digit after the other.
     turned = lax.mul(scalar_like(x, math.pi), x)
@@ -346,7 +373,10 @@ def _sinc(x: Any) -> Any:
     for k in range(_SINC_TERMS, -1, -1):
         near = lax.add(lax.mul(near, square), scalar_like(x, (-1) ** k / math.factorial(2 * k + 1)))
     safe = lax.where_else(is_near, scalar_like(x, 1), turned)
-    return lax.where_else(is_near, near, lax.div(lax.sin(safe), safe))
+    # Of short floats and complex numbers by the sine itself.
+    exact = typeof(x).dtype.name in ("float32", "float64")
+    sine = _sine_of_turns(lax.where_else(is_near, scalar_like(x, 1), x)) if exact else lax.sin(safe)
+    return lax.where_else(is_near, near, lax.div(sine, safe))
 
 
 sinc = unary("sinc", INEXACT, _sinc, "sin(pi x) / (pi x), and 1 at 0.")
