@@ -131,5 +131,11 @@ def test_mistakes_of_beginners_are_told_as_such():
         call(copy, lambda i, j: (i, 0))
     with pytest.raises(jax.errors.TracerBoolConversionError, match=r"the argument pl\.program_id\(0\)"):
         call(lambda x_ref, o_ref: copy(x_ref, o_ref) if pl.program_id(0) == 0 else None)
+    with pytest.raises(jax.errors.TracerBoolConversionError, match=r"the argument x_ref\."):
+        call(lambda x_ref, o_ref: copy(x_ref, o_ref) if x_ref[0, 0] == 0 else None)
+    with pytest.raises(TypeError, match=r"the kernel does not take its 2 references \(inputs: 1, outputs: 1[\s\S]*\.py:\d+"):
+        call(lambda x_ref: None)
     with pytest.raises(IndexError, match=r"jax\.ds\(start, size\)"):
         call(lambda x_ref, o_ref: copy(x_ref.at[:pl.program_id(0)], o_ref))
+    with pytest.raises(ValueError, match="a size of the grid is negative: -1"):
+        pl.pallas_call(copy, OUT, grid=-1)(X)

@@ -19,7 +19,7 @@ import numpy as np
 from teucer import lax
 from teucer._base import config, dtypes, tracebacks
 from teucer._core import array_ops
-from teucer._core.calls import fun_name, where
+from teucer._core.calls import fun_name, leaf_names, where
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.primitive import Primitive
 from teucer._core.references.types import RefEffect, RefType
@@ -215,9 +215,12 @@ def _size(n: Any) -> Any:
     if is_symbolic(n):
         return lax.convert_element_type(n.as_array(n), np.int32)
     try:
-        return int(n.__index__())
+        size = int(n.__index__())
     except AttributeError:
         raise TypeError(f"pallas_call: grid must be a tuple of ints, got {n!r}") from None
+    if size < 0:
+        raise ValueError(f"pallas_call: a size of the grid is negative: {size}.")
+    return size
 
 
 def _trace_kernel(kernel: Callable[..., Any], what: str, grid: Sequence[Any], n_dynamic: int, refs: Sequence[RefType],
@@ -225,22 +228,32 @@ def _trace_kernel(kernel: Callable[..., Any], what: str, grid: Sequence[Any], n_
     tree, out_tree, scratch_tree = trees
     n_in, n_out = tree.num_leaves, out_tree.num_leaves
 
+    def arguments(values: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Inputs, outputs, and scratch memory, by position or name."""
+        args = pytrees.tree_unflatten(tree, values[:n_in])
+        outs = pytrees.tree_unflatten(out_tree, values[n_in:n_in + n_out])
+        scratch = pytrees.tree_unflatten(scratch_tree, values[n_in + n_out:])
+        args = (*args, *(outs if isinstance(outs, tuple | list) else (outs,)))
+        if isinstance(scratch, dict):
+            return args, scratch
+        return (*args, *(scratch if isinstance(scratch, tuple | list) else (scratch,))), {}
+
     def flat(*values: Any) -> list[Any]:
         place, rest = values[:len(grid)], values[len(grid):]
-        given, rest = iter(rest[:n_dynamic]), rest[n_dynamic:]
-        args = pytrees.tree_unflatten(tree, rest[:n_in])
-        outs = pytrees.tree_unflatten(out_tree, rest[n_in:n_in + n_out])
-        scratch = pytrees.tree_unflatten(scratch_tree, rest[n_in + n_out:])
-        outs = outs if isinstance(outs, tuple | list) else (outs,)
+        given = iter(rest[:n_dynamic])
+        args, named = arguments(rest[n_dynamic:])
         with _kernel.in_grid(place, [n if type(n) is int else next(given) for n in grid]):
-            result = (kernel(*args, *outs, **scratch) if isinstance(scratch, dict)
-                      else kernel(*args, *outs, *(scratch if isinstance(scratch, tuple | list) else (scratch,))))
+            result = kernel(*args, **named)
         if pytrees.tree_leaves(result):
             raise ValueError(f"The kernel function in the {what} should return None. It returns a PyTree: "
                              f"{pytrees.tree_structure(result)}.\n    kernel: {where(kernel)}\n  Write results to its references.")
         return []
 
-    names = [f"pl.program_id({i})" for i in range(len(grid))] + ["grid"] * n_dynamic + ["a reference"] * len(refs)
+    args, named = arguments([0] * len(refs))
+    _check_takes(f"{what}: the kernel does not take its {len(refs)} references (inputs: {n_in}, outputs: {n_out}, scratch "
+                 f"memory: {len(refs) - n_in - n_out})", "kernel", kernel, args, named)
+    names = [*(f"pl.program_id({i})" for i in range(len(grid))), *["grid"] * n_dynamic,
+             *leaf_names(kernel, pytrees.tree_structure((args, named)))]
     jaxpr, consts = stage_flat(flat, [_INT] * (len(grid) + n_dynamic) + list(refs), DebugInfo(kernel, names, "pallas_call"))
     return hoist_consts(jaxpr), consts
 
@@ -306,7 +319,9 @@ def _block(what: str, spec: BlockSpec, aval: Any, grid: Sequence[Any], scalar_tr
                                  f"    index_map: {where(index_map)}")
         return [lax.convert_element_type(i, np.int32) for i in starts]
 
-    _check_takes(what, index_map, n + len(scalar_trees), n)
+    more = f" and {len(scalar_trees)} arguments given before" if scalar_trees else ""
+    _check_takes(f"{what}: index_map does not take what it is given, the place in a grid of {n} axes{more}", "index_map",
+                 index_map, (None,) * (n + len(scalar_trees)), {})
     jaxpr, consts = stage_flat(flat, [_INT] * n + [RefType(a) for a in scalars], DebugInfo(index_map, (), "index_map"))
     index = hoist_consts(jaxpr)
     if any(not d.counts_blocks for d in dims):
@@ -314,15 +329,13 @@ def _block(what: str, spec: BlockSpec, aval: Any, grid: Sequence[Any], scalar_tr
     return Block(array, dims, index, len(consts), spec.memory_space), list(consts)
 
 
-def _check_takes(what: str, index_map: Any, n: int, n_axes: int) -> None:
-    """Raise TypeError unless an index map takes what it is given."""
+def _check_takes(problem: str, kind: str, function: Callable[..., Any], args: Sequence[Any], named: dict[str, Any]) -> None:
+    """Raise TypeError unless a function takes the arguments that it is to be given."""
     try:
-        signature = inspect.signature(index_map)
-        signature.bind(*[None] * n)
+        signature = inspect.signature(function)
+        signature.bind(*args, **named)
     except TypeError as err:
-        more = f" and {n - n_axes} arguments given before" if n > n_axes else ""
-        raise TypeError(f"{what}: index_map does not take what it is given, the place in a grid of {n_axes} axes{more}: {err}.\n"
-                        f"    index_map: {where(index_map)}") from None
+        raise TypeError(f"{problem}: {err}.\n    {kind}: {where(function)}") from None
     except ValueError:  # a function of C says nothing of its parameters
         return
 
