@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from collections.abc import Hashable
 
 import numpy as np
 import pytest
@@ -62,6 +63,7 @@ def test_scalars():
         float(jnp.ones(2))
     with pytest.raises(TypeError, match="unhashable"):
         hash(x)
+    assert not isinstance(x, Hashable)
     assert jnp.arange(3).tolist() == [0, 1, 2]
 
 

@@ -147,6 +147,7 @@ def test_reduce_sum_C3(dtype):
         for f in (lambda x: lax.reduce_sum(x, (0,)), lambda x: jax.grad(lambda s: jnp.sum(s * x).astype("float32"))(x[0, 0])):
             with pytest.raises(ValueError, match=r"reduce_sum on operand b?f16\[3,2\] is not allowed when jax_allow_f16_red"):
                 jax.jit(f)(x)
+        assert lax.reduce_sum(x[:1], (0,)).dtype == dtype  # nothing is added
         assert jnp.sum(x) == 6 and lax.reduce_max(x, (0,)).dtype == dtype
     assert lax.reduce_sum(x, (0,)).dtype == dtype
 

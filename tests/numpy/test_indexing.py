@@ -234,6 +234,15 @@ def test_iteration_unpacks_rows():
         iter(jnp.float32(3))
 
 
+def test_rows_are_taken_as_they_are_asked_for():
+    x = jnp.arange(2000)
+    rows = iter(x)
+    assert next(rows) == 0
+    x.delete()
+    with pytest.raises(RuntimeError, match="deleted"):
+        next(rows)
+
+
 def test_assignment_is_refused():
     with pytest.raises(TypeError, match=r"x.at\[idx\].set"):
         jnp.asarray(X)[0] = 1

@@ -101,11 +101,12 @@ class ConcretizationTypeError(JAXTypeError):
     def __init__(self, tracer: Any, context: str = "") -> None:
         # A context is either what was called, such as "int()", or a sentence that says what to do.
         op, advice = (context or "value", "") if " " not in context else ("value", f"{context}\n")
-        called = f"The problem arose with the `{context[:-2]}` function. " if context.endswith("()") else ""
+        called = (f"The problem arose with the `{context[:-2]}` function. If you meant to convert the dtype, try using "
+                  f"`x.astype({context[:-2]})`.\n" if context.endswith("()") else "")
         super().__init__(_traced(
             op, f"Abstract tracer value encountered where concrete value is expected: {_array_text(tracer)}.", tracer,
             f"{called}{advice}If it is an argument that is the same in every call, mark it static: static_argnums.\n"
-            "To change a dtype, use x.astype(...); to look at values while the program runs, use debug.print."))
+            "To look at values while the program runs, use debug.print."))
 
 
 class TracerBoolConversionError(ConcretizationTypeError):

@@ -157,7 +157,8 @@ class Primitive:
 
     def impl(self, *args: Value, **params: object) -> Any:
         """The results on values outside any transformation, as `bind` gives them."""
-        outs = self.evaluate(*args, **params)
+        # The class's own: what `def_impl` has put in its place may call this.
+        outs = type(self).evaluate(self, *args, **params)
         return list(outs) if self.multiple_results else outs[0]
 
     def def_impl(self, impl: Callable[..., Value]) -> Callable[..., Value]:

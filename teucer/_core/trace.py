@@ -223,16 +223,21 @@ class Tracer(Array):  # type: ignore[misc]  # jaxlib's classes are untyped
         return bool(self._known(errors.TracerBoolConversionError))
 
     def __int__(self) -> int:
-        if self.ndim:
-            raise TypeError(f"Only scalar arrays can be converted to Python scalars; got arr.ndim={self.ndim}\n    x: {self.aval}")
+        self._must_be_scalar()
         return int(self._known(errors.ConcretizationTypeError, "int()"))
 
     # Never a Python number that goes on into the computation: its derivative would be lost without a word.
     def __float__(self) -> float:
+        self._must_be_scalar()
         raise errors.ConcretizationTypeError(self, "float()")
 
     def __complex__(self) -> complex:
+        self._must_be_scalar()
         raise errors.ConcretizationTypeError(self, "complex()")
+
+    def _must_be_scalar(self) -> None:
+        if self.ndim:
+            raise TypeError(f"Only scalar arrays can be converted to Python scalars; got arr.ndim={self.ndim}\n    x: {self.aval}")
 
     def __index__(self) -> int:
         if self.ndim or not np.issubdtype(self.dtype, np.integer):

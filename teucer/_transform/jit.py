@@ -161,7 +161,8 @@ def _jit(fun: Callable[..., object], /, *, in_shardings: object, out_shardings: 
     nums, names = _parameters(fun, static_argnums, static_argnames, "static")
     donated_nums, donated_names = _parameters(fun, donate_argnums, donate_argnames, "donate")
     if set(nums) & set(donated_nums) | set(names) & set(donated_names):
-        raise ValueError(f"static_argnums and donate_argnums cannot intersect: an argument that is a Python value has no buffer.\n"
+        kind = "argnums" if static_argnames is None or donate_argnames is None else "argnames"
+        raise ValueError(f"static_{kind} and donate_{kind} cannot intersect: an argument that is a Python value has no buffer.\n"
                          f"    static: {nums}, {names}\n    donated: {donated_nums}, {donated_names}")
     (ins, in_layouts), (outs, out_layouts) = prefixes("in_shardings", in_shardings), prefixes("out_shardings", out_shardings)
     place = place_of(device, backend)

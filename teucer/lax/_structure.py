@@ -129,7 +129,7 @@ class BroadcastInDim(Linear):
 @final
 class ReduceSum(Linear):
     """The sum of x over axes.  (C1) axes are distinct and within x.  (C2) x is numeric.  (C3) x is not of 16-bit floats where the
-    option jax_allow_f16_reductions forbids their sums, which lose digits."""
+    option jax_allow_f16_reductions forbids their sums, which lose digits, but over axes of size 1."""
 
     __slots__ = ()
     name = "reduce_sum"
@@ -139,7 +139,8 @@ class ReduceSum(Linear):
         check_axes(x, axes)
         if not dtypes.issubdtype(x.dtype, np.number):
             raise TypeError(f"reduce_sum does not accept dtype {x.dtype}. Accepted dtypes are subtypes of number.")
-        if not config.allow_f16_reductions.value and x.dtype in (np.float16, dtypes.bfloat16):
+        few = x.dtype in (np.float16, dtypes.bfloat16) and not all(x.shape[i] == 1 for i in axes)
+        if few and not config.allow_f16_reductions.value:
             raise ValueError(f"reduce_sum on operand {x.str_short(short_dtypes=True)} is not allowed when "
                              "jax_allow_f16_reductions=False.\n  Convert it to float32 first, as jnp.sum does.")
         partition.check_parts(x, axes, out_sharding)

@@ -61,7 +61,7 @@ def _iterate(x: Any) -> Iterator[Any]:
     if own is not None and own.spec[0] is not None:  # an element lies on all devices
         x = array_ops.lay_out(x, own.with_spec(own.spec.update(partitions=(None, *own.spec[1:]))))
     # One equation while a program is traced; a program for single rows, whatever their number, where none is.
-    return iter(_joining.unstack(x) if isinstance(x, Tracer) else [getitem(x, i) for i in range(np.shape(x)[0])])
+    return iter(_joining.unstack(x)) if isinstance(x, Tracer) else (getitem(x, i) for i in range(np.shape(x)[0]))
 
 
 def _no_assignment(x: Any, key: Any, value: Any) -> None:
