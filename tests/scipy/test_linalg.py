@@ -81,6 +81,34 @@ def test_lu_solve(a, trans):
     close(linalg.lu_solve(linalg.lu_factor(stack), B.astype(a.dtype), trans)[1], linalg.lu_solve(linalg.lu_factor(2 * a), B, trans))
 
 
+SOLVERS = {
+    "solve_triangular": lambda a, b: linalg.solve_triangular(np.tril(a @ a.mT), b, lower=True),
+    "cho_solve": lambda a, b: linalg.cho_solve((np.tril(a @ a.mT), True), b),
+    "lu_solve": lambda a, b: linalg.lu_solve(linalg.lu_factor(a), b),
+}
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize("shapes", [((2, 3, 3), (2, 3)), ((3, 3, 3), (3, 3)), ((1, 3, 3), (2, 3)), ((2, 2, 3, 3), (2, 1, 3))],
+                         ids=str)
+def test_vectors_one_for_each_matrix(name, shapes):
+    """As in JAX, which warns: b[..., None] says the same without doubt."""
+    a, b = (np.random.default_rng(0).normal(size=shape).astype(np.float32) for shape in shapes)
+    a += 3 * np.eye(3, dtype=np.float32)
+    with pytest.warns(FutureWarning, match=f"{name}: batched 1D solves"):
+        found = SOLVERS[name](a, b)
+    close(found, SOLVERS[name](a, b[..., None])[..., 0])
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_other_right_sides(name):
+    a = np.random.default_rng(0).normal(size=(2, 3, 3)).astype(np.float32) + 3 * np.eye(3, dtype=np.float32)
+    assert SOLVERS[name](a, np.ones(3, np.float32)).shape == (2, 3)
+    assert SOLVERS[name](a, np.ones((3, 2), np.float32)).shape == (2, 3, 2)
+    with pytest.raises(ValueError, match="2"):
+        SOLVERS[name](a[0], np.ones((2, 3), np.float32))
+
+
 @MATRICES
 @pytest.mark.parametrize("trans", [0, 1, 2, "N", "T", "C"])
 @pytest.mark.parametrize("lower", [False, True])

@@ -6,12 +6,14 @@ immutable, results are never checked, and XLA chooses the algorithm.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 
 from teucer import lax
 from teucer import numpy as jnp
+from teucer._base.source import user_stacklevel
 from teucer._core.typing import Array, ArrayLike
 from teucer.numpy._library import fast
 from teucer.scipy._operands import as_complex, matrices, product
@@ -56,6 +58,7 @@ def cho_solve(c_and_lower: tuple[Any, bool], b: ArrayLike, overwrite_b: bool = F
     Array([2.], dtype=float32)
     """
     factor, lower = c_and_lower
+    warn_of_vectors("cho_solve", factor, b)
     return _cho_solve(factor, b, bool(lower))
 
 
@@ -66,11 +69,23 @@ def _cho_solve(factor: Any, b: Any, lower: bool) -> Any:
     return triangular(factor, first, lower=lower, transpose=lower, conjugate=lower)
 
 
+def are_vectors(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
+    """Whether an array of shape b is a vector, or one for each matrix of shape a, as in JAX; else it has vectors as columns."""
+    return len(b) == 1 or (1 < len(b) == len(a) - 1 and b[-1] == a[-1])
+
+
+def warn_of_vectors(name: str, a: ArrayLike, b: ArrayLike) -> None:
+    """JAX's warning where b is a batch of vectors."""
+    if np.ndim(b) > 1 and are_vectors(np.shape(a), np.shape(b)):
+        warnings.warn(f"{name}: batched 1D solves with b.ndim > 1 are deprecated, and in the future will be treated as a batched "
+                      f"2D solve. Use {name}(a, b[..., None])[..., 0].", FutureWarning, stacklevel=user_stacklevel())
+
+
 def triangular(a: Any, b: Any, *, lower: bool, transpose: bool = False, conjugate: bool = False,
                unit: bool = False) -> Any:
-    """The solution of a triangular system; b is a vector or has vectors as columns."""
-    is_vector = b.ndim == 1
-    columns = b[:, None] if is_vector else b
+    """The solution of a triangular system; b is a vector, one for each matrix, or has vectors as columns."""
+    is_vector = are_vectors(a.shape, b.shape)
+    columns = b[..., None] if is_vector else b
     batch = jnp.broadcast_shapes(a.shape[:-2], columns.shape[:-2])
     a, columns = (jnp.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, columns))
     x = lax.linalg.triangular_solve(a, columns, left_side=True, lower=lower, transpose_a=transpose, conjugate_a=conjugate,
@@ -122,14 +137,17 @@ def lu_solve(lu_and_piv: tuple[Any, Any], b: ArrayLike, trans: int = 0, overwrit
     if trans not in (0, 1, 2):
         raise ValueError(f"'trans' value must be 0, 1, or 2, got {trans}")
     packed, pivots = lu_and_piv
+    warn_of_vectors("lu_solve", packed, b)
     return _lu_solve(packed, pivots, b, int(trans))
 
 
 @fast(static=("trans",))
 def _lu_solve(packed: Any, pivots: Any, b: Any, trans: int) -> Any:
     packed, b = matrices("lu_solve", packed, b)
-    is_vector = b.ndim == 1
-    x = b[:, None] if is_vector else b
+    is_vector = are_vectors(packed.shape, b.shape)
+    x = b[..., None] if is_vector else b
+    if x.shape[-2] != packed.shape[-1]:
+        raise ValueError(f"lu_solve: b has {x.shape[-2]} rows, and the matrix {packed.shape[-1]}.\n    b: {b.aval}")
     permutation = lax.linalg.lu_pivots_to_permutation(pivots, packed.shape[-1])
     batch = jnp.broadcast_shapes(packed.shape[:-2], x.shape[:-2])
     x = jnp.broadcast_to(x, (*batch, *x.shape[-2:]))

@@ -11,7 +11,7 @@ from teucer import lax
 from teucer import numpy as jnp
 from teucer._core.typing import Array, ArrayLike
 from teucer.numpy._library import fast
-from teucer.scipy._linalg_factors import cho_factor, cho_solve, triangular
+from teucer.scipy._linalg_factors import cho_factor, cho_solve, triangular, warn_of_vectors
 from teucer.scipy._operands import matrices, product
 
 __all__ = ["det", "expm", "inv", "solve", "solve_triangular"]
@@ -65,6 +65,7 @@ def solve_triangular(a: ArrayLike, b: ArrayLike, trans: int | str = 0, lower: bo
     kinds = {0: 0, "N": 0, 1: 1, "T": 1, 2: 2, "C": 2}
     if trans not in kinds:
         raise ValueError(f"Invalid 'trans' value {trans}")
+    warn_of_vectors("solve_triangular", a, b)
     return _solve_triangular(a, b, kinds[trans], bool(lower), bool(unit_diagonal))
 
 
