@@ -395,3 +395,17 @@ def test_broadcast_like_lies_like():
     explicit = jax.make_mesh((4, 2), ("x", "y"))
     like = jax.device_put(VALUE, NamedSharding(explicit, P("x", "y")))
     assert lax.broadcast_like(np.arange(4, dtype=np.float32), like).sharding == like.sharding
+
+
+@pytest.mark.parametrize("committed", [False, True])
+def test_results_on_the_one_device_of_a_mesh(committed):
+    """Keras says shardings over a mesh for some results, and a device for others."""
+    one = jax.make_mesh((1,), ("x",), axis_types=(AxisType.Auto,), devices=jax.devices()[:1])
+    spread, alone = NamedSharding(one, P("x")), jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    x = jax.device_put(VALUE, alone if committed else spread)
+    for outs in ((spread, alone), (alone, alone)):
+        found = jax.jit(lambda x: (x, x + 1), out_shardings=outs)(x)
+        assert tuple(y.sharding for y in found) == outs
+        np.testing.assert_array_equal(found[1], VALUE + 1)
+    given = jax.jit(lambda x, y: (x, y), in_shardings=(spread, alone), out_shardings=(spread, alone), donate_argnums=1)
+    assert given(jax.device_put(VALUE, spread), jax.device_put(VALUE, alone))[1].sharding == alone

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from teucer._base import source
 from teucer._core.specs import PartitionSpec
 from teucer._core.types import summed
-from teucer._devices.shardings import NamedSharding
+from teucer._devices.shardings import NamedSharding, SingleDeviceSharding
 from teucer._lower import text
 from teucer._lower.value import Value
 
@@ -93,7 +93,10 @@ def _bytes(aval: Aval, sharding: Sharding) -> Any:
 
 def boundary(module: Module, aval: Aval, sharding: Sharding, buffer: tuple[str, ...]) -> list[str]:
     """The attributes that an argument or a result has."""
-    laid = [] if sharding is None else [f"sdy.sharding = #sdy.sharding{module.sharding(sharding, aval.physical.ndim)}"]
+    # On one device there is nothing to say, also in a program over a mesh that has one.
+    laid = []
+    if sharding is not None and not isinstance(sharding, SingleDeviceSharding):
+        laid = [f"sdy.sharding = #sdy.sharding{module.sharding(sharding, aval.physical.ndim)}"]
     return [*laid, *buffer]
 
 
