@@ -99,6 +99,18 @@ def test_private_adapters_do_something():
     """)
 
 
+def test_the_number_of_cpu_devices_can_be_set_before_they_are_started():
+    """As chex.set_n_cpu_devices does, which looks whether there is a CPU backend."""
+    python("""
+        import os
+        import jax
+        assert (jax._src.xla_bridge._backends or {}).get("cpu") is None
+        os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=3"
+        assert jax.device_count("cpu") == 3
+        assert jax._src.xla_bridge._backends["cpu"] is jax.devices("cpu")[0].client
+    """, env={"JAX_NUM_CPU_DEVICES": "-1"})
+
+
 def test_replacing_the_compiler_forbids_a_platform():
     python("""
         import jax, jax.numpy as jnp

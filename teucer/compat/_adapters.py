@@ -154,26 +154,6 @@ class _Registry(Mapping[type, Any]):
 _registry = _Registry()
 
 
-@final
-class _Backends(Mapping[str, Any]):
-    """The backends by platform, started when asked for."""
-
-    def __getitem__(self, platform: str) -> Any:
-        try:
-            return jax.devices(platform)[0].client
-        except RuntimeError as err:
-            raise KeyError(platform) from err
-
-    def __iter__(self) -> Iterator[str]:
-        return iter([jax.default_backend()])
-
-    def __len__(self) -> int:
-        return 1
-
-
-_backends = _Backends()
-
-
 def get_backend(platform: str | None = None) -> Any:
     """The backend of a platform, the default one if None."""
     return jax.devices(platform)[0].client

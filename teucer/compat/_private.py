@@ -92,9 +92,8 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
     "util": ("netket, oryx, kfac-jax", {
         _ADAPTERS: "merge_lists partition_list safe_map safe_zip split_list unzip2 unzip3", "functools": "wraps"}),
     "xla_bridge": ("chex, mpi4jax", {
-        _ADAPTERS: "_backends get_backend", "teucer": "default_backend device_count devices local_device_count local_devices "
-                                                      "process_count "
-                                                      "process_index"}),
+        _ADAPTERS: "get_backend", "teucer._devices.backends": "_backends=_clients",
+        "teucer": "default_backend device_count devices local_device_count local_devices process_count process_index"}),
 }
 # Modules that only hold others.
 _PACKAGES = {name[:i] for name in LIST for i, letter in enumerate(name) if letter == "."} | {""}
