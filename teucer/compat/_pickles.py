@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from teucer import random
 from teucer._arrays.arrays import KeyCarrier, _unpickle
 from teucer._arrays.structs import ShapeDtypeStruct
 from teucer._core.specs import UNCONSTRAINED, PartitionSpec
@@ -74,12 +73,14 @@ def _reconstruct_array(function: Any, args: Any, state: Any, about: dict[str, An
 
 def _reduce_array(x: Any) -> Any:
     if type(x._carried) is KeyCarrier:
+        from teucer import random  # for pickles of keys
         return functools.partial(random.wrap_key_data, impl=str(random.key_impl(x))), (random.key_data(x),)
     function, args, state = np.asarray(x).__reduce__()
     return _reconstruct_array, (function, args, state, {"weak_type": x.aval.weak_type})
 
 
 def _set_keys(x: Any, state: dict[str, Any]) -> None:
+    from teucer import random
     words = state["_base_array"]
     dtype = random.key_dtype(state["_impl"].name)
     aval = ShapedArray(words.shape[:words.ndim - dtype.physical.ndim], dtype)
