@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copyreg
 import functools
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -28,16 +28,16 @@ __all__ = ["PRNGImpl", "PRNGKeyArray", "_get_default_unconstrained", "_reconstru
 _FIELDS = {"_dll": "_layout", "_sharding": "sharding"}
 
 
-class PRNGImpl(NamedTuple):
+class PRNGImpl:
     """A generator of keys as JAX's pickles of keys name it. Its name says which it is, and its functions are not called."""
 
-    key_shape: tuple[int, ...]
-    seed: Any
-    split: Any
-    random_bits: Any
-    fold_in: Any
-    name: str = "<unnamed>"
-    tag: str = "?"
+    def __new__(cls, key_shape: tuple[int, ...], seed: None, split: None, random_bits: None, fold_in: None,
+                name: str, tag: str) -> PRNGImpl:
+        made = super().__new__(cls)
+        made.name = name
+        return made
+
+    name: str
 
 
 threefry_fold_in = threefry_random_bits = threefry_seed = threefry_split = None
