@@ -82,3 +82,11 @@ def test_derivative_of_sorting_nothing(shape):
     x = np.zeros(shape, np.float32)
     for axis in range(len(shape)):
         assert jax.grad(lambda x, axis=axis: lax.sort(x, axis).sum())(x).shape == shape
+
+
+def test_top_k_of_more_than_its_places_count():
+    """Places are int32: an axis whose places they do not hold is refused."""
+    of = lambda n: jax.eval_shape(lambda x: lax.top_k(x, 3), jax.ShapeDtypeStruct((n,), np.float16))
+    assert of(2**31)[1].dtype == np.int32
+    with pytest.raises(ValueError, match=r"(?s)top_k returns int32 indices.*2147483649"):
+        of(2**31 + 1)

@@ -81,6 +81,8 @@ def test_shapes():
                                                ("VALID", [(0, 0), (0, 0)])])
 def test_padding_by_name(padding, want):
     assert lax.padtype_to_pads((4, 5), (2, 2), (1, 2), padding) == want
+    sizes = (np.array(v) for v in ((4, 5), (2, 2), (1, 2)))
+    assert all(type(n) is int for pair in lax.padtype_to_pads(*sizes, padding) for n in pair)
     with_pads = lax.reduce_window(np.ones((4, 5), np.float32), 0.0, lax.add, (2, 2), (1, 2), want)
     by_name = lax.reduce_window(np.ones((4, 5), np.float32), 0.0, lax.add, (2, 2), (1, 2), padding)
     np.testing.assert_array_equal(by_name, with_pads)

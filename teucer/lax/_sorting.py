@@ -15,7 +15,7 @@ from teucer._core.primitive import Primitive
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._core.typing import Array, ArrayLike
-from teucer._dimensions.dimensions import as_size
+from teucer._dimensions.dimensions import as_size, bounds
 from teucer._lower import hlo
 from teucer.lax import _structure
 from teucer.lax._elementwise import select
@@ -181,6 +181,9 @@ class TopK(Primitive):
         if k > x.shape[axis]:
             raise ValueError(f"k argument to top_k must be no larger than size along axis; got {k=} with shape={list(x.shape)} "
                              f"and {axis=}")
+        if bounds(x.shape[axis])[0] > 2**31:
+            raise ValueError("top_k returns int32 indices, which will overflow for an axis of size "
+                             f"{x.shape[axis]}.\n  Take the greatest of parts of the axis first.")
         shape = (*x.shape[:axis], k, *x.shape[axis + 1:])
         return (ShapedArray(shape, x.dtype, x.weak_type), ShapedArray(shape, np.dtype(np.int32)))
 

@@ -484,7 +484,7 @@ def padtype_to_pads(in_shape: Sequence[int], window_shape: Sequence[int], window
         return [(0, 0)] * len(in_shape)
     if kind not in ("SAME", "SAME_LOWER"):
         raise RuntimeError(f"Unrecognized padding type: expected 'VALID', 'SAME', or 'SAME_LOWER', got {padding}.")
-    totals = [max_dim((ceil_div(n, s) - 1) * s + w - n, 0)
-              for n, w, s in zip(in_shape, window_shape, window_strides, strict=True)]
+    sizes = zip(*(map(as_size, v) for v in (in_shape, window_shape, window_strides)), strict=True)
+    totals = [max_dim((ceil_div(n, s) - 1) * s + w - n, 0) for n, w, s in sizes]
     less = [(t // 2, t - t // 2) for t in totals]
     return less if kind == "SAME" else [(high, low) for low, high in less]
