@@ -26,7 +26,7 @@ import sequences  # noqa: F401
 import transformers  # noqa: F401
 from cases import PROGRAMS, Case, Cases, Library
 
-TURN = 0.03  # seconds of steps in a turn, at least
+TURN = 0.1  # seconds of steps in a turn, at least
 WARM_UP = 3  # steps before the first turn, as in a training loop
 
 

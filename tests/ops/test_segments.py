@@ -71,6 +71,14 @@ def test_derivatives():
     np.testing.assert_array_equal(jax.grad(lambda d: ops.segment_max(d, ids, 2).sum())(tied), [0.5, 0.5, 0, 0.5, 0.5])
 
 
+@ALL
+def test_numbers_outside_are_dropped_by_the_scatter_itself(kind):
+    ids = np.sort(IDS)
+    f = lambda data, ids: function(kind)(data, ids, 3, indices_are_sorted=True)
+    np.testing.assert_array_equal(f(DATA, ids), expected(kind, DATA, ids, 3))
+    assert "select_n" not in str(jax.make_jaxpr(f)(DATA, ids))  # another pass over all of the numbers
+
+
 @pytest.mark.parametrize("call, error, message", [
     (lambda: ops.segment_sum(DATA, IDS, -1), ValueError, "num_segments must be non-negative"),
     (lambda: ops.segment_sum(DATA, DATA, 3), TypeError, r"(?s)segment_sum: segment_ids must be integers.*f32\[5\]"),

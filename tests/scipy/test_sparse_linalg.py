@@ -57,6 +57,19 @@ def test_trees(solve):
     np.testing.assert_allclose(x["n"], 0.75)
 
 
+@pytest.mark.parametrize("solve", [cg, bicgstab])
+def test_one_array_keeps_its_shape(solve):
+    b = jnp.asarray(np.outer(B, B + 1))
+    loop = jax.make_jaxpr(lambda b: solve(lambda x: POSITIVE @ x @ POSITIVE, {"only": b}["only"], tol=1e-13)[0])(b)
+    assert "new_sizes=(6, 6)" not in str(loop)  # nothing is made of a vector again
+    inverse = np.linalg.inv(POSITIVE)
+    for x in (solve(lambda x: POSITIVE @ x @ POSITIVE, b, tol=1e-13)[0],
+              solve(lambda t: [POSITIVE @ t[0] @ POSITIVE], [b], tol=1e-13)[0][0]):
+        np.testing.assert_allclose(x, inverse @ b @ inverse, rtol=1e-6, atol=1e-8)
+    gradient = jax.grad(lambda b: jnp.sum(solve(lambda x: POSITIVE @ x @ POSITIVE, b, tol=1e-13)[0] * b))(b)
+    np.testing.assert_allclose(gradient, 2 * inverse @ b @ inverse, rtol=1e-6, atol=1e-8)
+
+
 @pytest.mark.parametrize("method", ["batched", "incremental"])
 def test_gmres_restarts(method):
     residual = lambda **how: np.linalg.norm(GENERAL @ np.asarray(gmres(GENERAL, B, tol=1e-12, solve_method=method, **how)[0]) - B)

@@ -115,11 +115,12 @@ def _fits(shape: Sequence[Any], target: Sequence[Any]) -> bool:
 def _scattered(data: Any, ids: Any, operation: str, count: int, is_sorted: bool, unique: bool,
                bucket_size: int | None, is_clipped: bool) -> Any:
     data, ids = jnp.asarray(data), jnp.asarray(ids)
-    # Negative numbers are not counted from the end.
-    ids = jnp.clip(ids, 0, max_dim(count - 1, 0)) if is_clipped else jnp.where(ids < 0, count, ids)
+    if is_clipped:
+        ids = jnp.clip(ids, 0, max_dim(count - 1, 0))
     start = _neutral(operation, data.dtype)
     rest = data.shape[1:]
-    options = {"indices_are_sorted": is_sorted and is_clipped, "unique_indices": unique, "mode": "drop"}
+    # Negative numbers are not counted from the end: they are dropped.
+    options = {"indices_are_sorted": is_sorted, "unique_indices": unique, "mode": "drop", "wrap_negative_indices": False}
     if bucket_size is None:
         return getattr(jnp.full((count, *rest), start, data.dtype).at[ids], operation)(data, **options)
     buckets = jnp.arange(ids.shape[0]) // bucket_size

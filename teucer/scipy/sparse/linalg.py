@@ -17,7 +17,7 @@ from teucer.scipy._operands import product
 __all__ = ["bicgstab", "cg", "gmres"]
 
 Operator = Callable[[Any], Any]
-# solve(matvec, precondition, b, x0) -> x, on vectors
+# solve(matvec, precondition, b, x0) -> x, on vectors, or on arrays of any shape where the method only adds and multiplies them
 Method = Callable[[Operator, Operator, Any, Any], Any]
 
 
@@ -54,7 +54,7 @@ def cg(A: Any, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.0, 
         start = x0, r, z, _vdot(r, z).real, 0
         return lax.while_loop(lambda s: (_norm(s[1]) > limit) & (s[4] < _steps(maxiter, b)), step, start)[0]
 
-    return _solved("cg", method, A, b, x0, M, symmetric=True), None
+    return _solved("cg", method, A, b, x0, M, any_shape=True, symmetric=True), None
 
 
 @tracebacks.api_boundary
@@ -96,7 +96,7 @@ def bicgstab(A: Any, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float =
         steps = _steps(maxiter, b)
         return lax.while_loop(lambda s: (_norm(s[1]) > limit) & (s[7] < steps) & ~s[8], step, start)[0]
 
-    return _solved("bicgstab", method, A, b, x0, M), None
+    return _solved("bicgstab", method, A, b, x0, M, any_shape=True), None
 
 
 @tracebacks.api_boundary
@@ -184,23 +184,36 @@ def _operator(A: Any) -> Operator:
     return lambda x: product(A, x)
 
 
-def _solved(name: str, method: Method, A: Any, b: Any, x0: Any, M: Any, *, symmetric: bool = False) -> Any:
-    """The solution that a method on vectors finds for trees, as `custom_linear_solve` differentiates it."""
+def _solved(name: str, method: Method, A: Any, b: Any, x0: Any, M: Any, *, any_shape: bool = False,
+            symmetric: bool = False) -> Any:
+    """The solution that a method on vectors finds for trees, as `custom_linear_solve` differentiates it.
+
+    any_shape: the method takes arrays of any shape. A tree of one array then stays as it is: XLA computes the indices of a
+    reshaped array for each element of each loop.
+    """
     apply, invert = _operator(A), (lambda x: x) if M is None else _operator(M)
-    flat, unravel = ravel_pytree(pytrees.tree_map(_inexact, b))
+    inexact = pytrees.tree_map(_inexact, b)
+    ravel = _only_leaf if any_shape and len(pytrees.tree_leaves(inexact)) == 1 else ravel_pytree
+    flat, unravel = ravel(inexact)
     shapes, given = ([typeof(x).shape for x in pytrees.tree_leaves(tree)] for tree in (b, b if x0 is None else x0))
     if shapes != given or (x0 is not None and pytrees.tree_structure(x0) != pytrees.tree_structure(b)):
         raise ValueError(f"arrays in x0 and b must have matching shapes: {given} vs {shapes}\n    function: {name}")
-    start = jnp.zeros_like(flat) if x0 is None else ravel_pytree(x0)[0].astype(flat.dtype)
+    start = jnp.zeros_like(flat) if x0 is None else ravel(x0)[0].astype(flat.dtype)
 
     def on_vectors(f: Operator) -> Operator:
-        return lambda v: ravel_pytree(f(unravel(v)))[0].astype(flat.dtype)
+        return lambda v: ravel(f(unravel(v)))[0].astype(flat.dtype)
 
     def solve(matvec: Operator, b: Any) -> Any:
         return method(matvec, on_vectors(invert), b, lax.stop_gradient(start))
 
     x = lax.custom_linear_solve(on_vectors(apply), flat, solve, None if symmetric else solve, symmetric)
     return unravel(x)
+
+
+def _only_leaf(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """As `ravel_pytree`, of a tree of one array, which keeps its shape."""
+    (leaf,), structure = pytrees.tree_flatten(tree)
+    return jnp.asarray(leaf), lambda x: pytrees.tree_unflatten(structure, [x])
 
 
 def _inexact(x: Any) -> Any:
