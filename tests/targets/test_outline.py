@@ -497,13 +497,22 @@ def test_loops_whose_results_unrolled_convolutions_take_are_not_rolled() -> None
     assert len(functions(outlined(training, *args, costs=Costs()), "scan")) == 2
 
 
+def test_few_instances_must_save_more() -> None:
+    """XLA makes much of many layers only, and each call costs copies (benchmarks/notes/outlining.md)."""
+    costs = Costs()
+    equation = traced(lambda x: jnp.sin(x) @ x, rng(3, 3)).eqns
+    assert costs.pay(equation * 24, costs.few + 1) and not costs.pay(equation * 24, costs.few)
+    assert costs.pay(equation * 43, costs.few) and not costs.pay(equation * 42, costs.few)
+    assert FORCED_COSTS.pay(equation * 2, 2)
+
+
 def test_small_programs_keep_the_functions_of_their_user() -> None:
     text = compiled_text(lambda x: jax.jit(jnp.sin)(x) + 1, X)
     assert text.count("func.func private") == 1
 
 
 def test_other_platforms_are_left_alone() -> None:
-    jaxpr = traced(network, X, LAYERS * 4)
+    jaxpr = traced(network, X, LAYERS * 8)
     assert target_of("cuda").prepare(jaxpr, "auto") is jaxpr
     assert target_of("cpu").prepare(jaxpr, "auto") is not jaxpr
     for platform in ("cuda", "rocm", "tpu", "another"):

@@ -22,7 +22,8 @@ class Costs(NamedTuple):
 
     short: equations that a function has at least, if XLA does not fuse all of them into one loop.
     fused: the same, if it does: then each call costs another pass over memory.
-    saved: equations fewer in the program, at least.
+    saved: equations fewer in the program, at least. few, saved_by_few: the same for so few instances or fewer: what XLA makes
+        of a program grows faster than its depth only from there on, and calls cost copies.
     separated, carried: programs with an equation in so many at which fusion ends (`Cost.separates`) get loops, and functions
         that take and give so many bytes, which are executables of their own (`teucer._targets.cpu.pieces`).
     steps, stacked: calls that follow one another become a loop if they are as many, and if the loop need not stack more than so
@@ -32,6 +33,8 @@ class Costs(NamedTuple):
     short: int = 16
     fused: int = 64
     saved: int = 48
+    few: int = 4
+    saved_by_few: int = 256
     separated: int = 64
     carried: int = 1 << 20
     steps: int = 4
@@ -39,7 +42,8 @@ class Costs(NamedTuple):
 
     def pay(self, eqns: Sequence[Eqn], count: int) -> bool:
         """Whether equations that occur `count` times are to be a function."""
-        if (count - 1) * len(eqns) < self.saved or len(eqns) < self.short:
+        saved = self.saved_by_few if count <= self.few else self.saved
+        if (count - 1) * len(eqns) < saved or len(eqns) < self.short:
             return False
         return len(eqns) >= self.fused or not all(eqn.primitive.cost.fuses for eqn in eqns)
 
@@ -65,7 +69,7 @@ class Limits(NamedTuple):
 
 
 # Where a user asks for it (`outline=True`): whatever can be a function, or a piece. Not measured.
-FORCED_COSTS = Costs(short=4, fused=4, saved=4, separated=0)
+FORCED_COSTS = Costs(short=4, fused=4, saved=4, few=0, separated=0)
 FORCED_LIMITS = Limits(carried=0, copied=1, repeated=0)
 
 # How often the equations are searched, at most, calls being letters from the second time on. Not measured: a bound.
