@@ -3,7 +3,10 @@
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+
+import teucer.numpy as jnp
 
 COLD = """
 import sys
@@ -37,3 +40,26 @@ def test_sine_takes_few_calls(tmp_path, on_disk):
     calls, depth = map(int, done.stdout.split())
     deepest = 16 if sys.version_info < (3, 12) else 17  # of whose pathlib one call more is deepest
     assert calls <= 400 and depth <= deepest, (calls, depth)
+
+
+X = np.float32([1, 2, 3])
+WARM = {
+    "average": lambda x: jnp.average(x), "ptp": lambda x: jnp.ptp(x), "count_nonzero": lambda x: jnp.count_nonzero(x),
+    "searchsorted": lambda x: jnp.searchsorted(x, x), "take": lambda x: jnp.take(x, np.int32([2, 0])),
+}
+
+
+@pytest.mark.parametrize("name", WARM)
+def test_what_is_compiled_is_one_call_of_cpp(name):
+    """Functions of several operations, called again, check their options and call one program."""
+    x, entered = jnp.asarray(X), []
+
+    def note(frame, event, _):
+        if event == "call" and "teucer" in frame.f_code.co_filename:
+            entered.append(frame.f_code.co_name)
+
+    expected = WARM[name](x)
+    sys.setprofile(note)
+    found = WARM[name](x)
+    sys.setprofile(None)
+    assert found.tolist() == expected.tolist() and len(entered) <= 8, entered

@@ -260,8 +260,12 @@ def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = Fals
     """
     refuse_out("ptp", out)
     check_arraylike("ptp", a)
-    key = axis_key(axis)
-    return lax.sub(_max(a, key, keepdims, None, None), _min(a, key, keepdims, None, None))
+    return _ptp(a, axis_key(axis), keepdims)
+
+
+@fast(static=("axis", "keepdims"))
+def _ptp(a: Any, axis: Any, keepdims: bool) -> Any:
+    return lax.sub(_max(a, axis, keepdims, None, None), _min(a, axis, keepdims, None, None))
 
 
 @fast(static=("name", "axis", "keepdims"))
@@ -339,8 +343,13 @@ def count_nonzero(a: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Ar
     >>> count_nonzero(np.float32([0, 1, 2]))
     Array(2, dtype=int32)
     """
+    return _count_nonzero(a, axis_key(axis), keepdims)
+
+
+@fast(static=("axis", "keepdims"))
+def _count_nonzero(a: Any, axis: Any, keepdims: bool) -> Any:
     x = strong("count_nonzero", a)
-    return _sum(lax.ne(x, scalar_like(x, 0)) if not is_kind(x, np.bool_) else x, axis_key(axis), None, keepdims, None, None, True)
+    return _sum(lax.ne(x, scalar_like(x, 0)) if not is_kind(x, np.bool_) else x, axis, None, keepdims, None, None, True)
 
 
 # Means
@@ -487,6 +496,8 @@ def average(a: ArrayLike, axis: Axis = None, weights: ArrayLike | None = None,
     key = axis_key(axis)
     if weights is None:
         out = _mean(a, key, None, keepdims, None)
+        if not returned:
+            return out
         total = full(np.shape(out), count(a, axes_of(key, np.ndim(a))), typeof(out).dtype)
     else:
         out, total = _average(a, key, weights, keepdims)

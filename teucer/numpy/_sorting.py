@@ -166,12 +166,17 @@ def searchsorted(a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLi
         raise ValueError(f"invalid argument method={method!r}, expected one of {list(_METHODS)}")
     if side not in ("left", "right"):
         raise ValueError(f"invalid argument side={side!r}, expected 'left' or 'right'")
+    return _searchsorted(a, v, sorter, side == "right", method)
+
+
+@fast(static=("right", "method"))
+def _searchsorted(a: Any, v: Any, sorter: Any, right: bool, method: str) -> Any:
     x, values = promoted("searchsorted", ANY, a, v)
     if x.ndim != 1:
         raise ValueError(f"a should be 1-dimensional, got shape {x.shape}")
     if sorter is not None:
         x = x[operand("searchsorted", sorter, 3)]
-    return _search(x, values, side == "right", method, _place_dtype(x.shape[0]))
+    return _search(x, values, right, method, _place_dtype(x.shape[0]))
 
 
 def _place_dtype(n: Any) -> Any:

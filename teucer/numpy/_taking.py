@@ -41,6 +41,14 @@ def take(a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: None = 
     [5.0, nan]
     """
     refuse_out("take", out)
+    options = axis, mode, bool(unique_indices), bool(indices_are_sorted)
+    if fill_value is None and (axis is None or type(axis) is int):
+        return _take_fast(a, indices, *options)
+    return _take(a, indices, *options, fill_value)
+
+
+def _take(a: Any, indices: Any, axis: int | None, mode: Any, unique_indices: bool, indices_are_sorted: bool,
+          fill_value: Any = None) -> Any:
     x, places = operands("take", a, indices)
     if places.dtype == np.bool_:
         places = convert(places, index_dtype())
@@ -60,7 +68,10 @@ def take(a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: None = 
     wrap = mode != "clip"
     key = parse((slice(None),) * at + (places,), x.shape, wrap=wrap)
     fill = None if fill_value is None else _updates.fill_scalar(fill_value, x)
-    return _updates.get(x, key, Options(parsed, fill, bool(indices_are_sorted), bool(unique_indices), wrap))
+    return _updates.get(x, key, Options(parsed, fill, indices_are_sorted, unique_indices, wrap))
+
+
+_take_fast = fast(static=("axis", "mode", "unique_indices", "indices_are_sorted"))(_take)
 
 
 def _checked_indices(name: str, arr: Any, indices: Any, axis: int | None) -> tuple[Any, Any, int]:
