@@ -496,9 +496,7 @@ def average(a: ArrayLike, axis: Axis = None, weights: ArrayLike | None = None,
     key = axis_key(axis)
     if weights is None:
         out = _mean(a, key, None, keepdims, None)
-        if not returned:
-            return out
-        total = full(np.shape(out), count(a, axes_of(key, np.ndim(a))), typeof(out).dtype)
+        total = full(np.shape(out), count(a, axes_of(key, np.ndim(a))), typeof(out).dtype) if returned else None
     else:
         out, total = _average(a, key, weights, keepdims)
     return (out, total) if returned else out
