@@ -44,7 +44,8 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "fromstring"),
     "_dtypes": ("can_cast", "finfo", "iinfo", "isdtype", "issubdtype", "promote_types", "result_type"),
     "_reductions": (
-        "all", "any", "argmax", "argmin", "average", "count_nonzero", "max", "mean", "min", "prod", "ptp", "std", "sum", "var"),
+        "all", "any", "argmax", "argmin", "count_nonzero", "max", "mean", "min", "prod", "ptp", "std", "sum", "var"),
+    "_averages": ("average",),
     "_nan_reductions": ("nanargmax", "nanargmin", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar"),
     "_cumulative": ("cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "nancumprod", "nancumsum"),
     "_quantiles": ("median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"),

@@ -13,6 +13,7 @@ from teucer.numpy._arithmetic import power as _pow
 from teucer.numpy._arithmetic import power as power
 from teucer.numpy._arithmetic import remainder as _mod
 from teucer.numpy._arithmetic import remainder as remainder
+from teucer.numpy._averages import average as average
 from teucer.numpy._bits import packbits as packbits
 from teucer.numpy._bits import unpackbits as unpackbits
 from teucer.numpy._creation import arange as arange
@@ -188,7 +189,6 @@ from teucer.numpy._reductions import all as all
 from teucer.numpy._reductions import any as any
 from teucer.numpy._reductions import argmax as argmax
 from teucer.numpy._reductions import argmin as argmin
-from teucer.numpy._reductions import average as average
 from teucer.numpy._reductions import count_nonzero as count_nonzero
 from teucer.numpy._reductions import max as _amax
 from teucer.numpy._reductions import max as max

@@ -15,12 +15,12 @@ from teucer._dimensions.dimensions import is_size, max_dim
 from teucer.lax import _cumulative, _dot, _elementwise, _slicing, _structure
 from teucer.lax._convolution import primitive as _convolution
 from teucer.numpy import _ufuncs
+from teucer.numpy._averages import average
 from teucer.numpy._library import fast
 from teucer.numpy._logic import where
 from teucer.numpy._manipulation import flip, ravel
 from teucer.numpy._operands import axes_of, axis_of, broadcast_value, operand, positions, promoted, size_as
 from teucer.numpy._promotion import INEXACT, NUMERIC, broadcast_shapes, convert
-from teucer.numpy._reductions import average
 from teucer.numpy._sorting import argsort, searchsorted
 from teucer.numpy._stacking import concatenate
 
