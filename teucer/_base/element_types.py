@@ -35,6 +35,7 @@ class ExtendedDType:
     itemsize: int
     physical: Any
     of_words: Callable[[Any], Any]
+    kind = "V"  # none of NumPy's kinds of numbers
 
     def __repr__(self) -> str:
         return self.name

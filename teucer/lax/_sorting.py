@@ -176,6 +176,8 @@ class TopK(Primitive):
         canonical_axis(axis, x.ndim, "top_k")
         if k < 0:
             raise ValueError(f"k argument to top_k must be nonnegative, got {k}")
+        if isinstance(x.dtype, dtypes.ExtendedDType):
+            raise TypeError(f"top_k does not order typed keys.\n    operand: {x.str_short(True)}")
         if dtypes.issubdtype(x.dtype, np.complexfloating):
             raise ValueError("top_k is not compatible with complex inputs.")
         if k > x.shape[axis]:

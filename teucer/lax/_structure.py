@@ -290,6 +290,9 @@ class ConvertElementType(Primitive):
     cost = CHEAP
 
     def types(self, x: ShapedArray, *, new_dtype: DTypeLike, weak_type: bool, sharding: object = None) -> Any:
+        if isinstance(x.dtype, dtypes.ExtendedDType) is not isinstance(new_dtype, dtypes.ExtendedDType):
+            raise TypeError(f"convert_element_type: typed keys are no numbers, got {x.dtype} to {new_dtype}.\n"
+                            "  jax.random.key_data gives their words, jax.random.wrap_key_data makes keys of words.")
         if x.unreduced and dtypes.issubdtype(x.dtype, np.inexact) and not dtypes.issubdtype(new_dtype, np.inexact):
             raise ShardingTypeError("convert_element_type: parts of a sum cannot be rounded one by one.\n"
                                     f"    x: {x.str_short()}, new_dtype: {new_dtype}\n  Sum first, with jax.reshard.")
