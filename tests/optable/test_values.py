@@ -100,16 +100,19 @@ def test_types_are_those_of_values(op: Op, dtype: str) -> None:
                 assert not aval.weak_type or not leaves, f"{op} of {dtype}, call {i}: weak result of strong operands"
 
 
-@pytest.mark.parametrize("op", [op for op in all_ops().values() if op.elementwise], ids=str)
+def weakly_typed(op: Op) -> str | None:
+    """The first dtype in which all operands of an operation may be weak."""
+    for dtype in ("float32", "int32", "complex64"):
+        if dtype in op.dtypes and all(np.asarray(x).dtype == numpy_dtype(dtype) for x in flat_call(op, op.calls(dtype)[0])[0]):
+            return dtype
+    return None
+
+
+@pytest.mark.parametrize("op", [op for op in all_ops().values() if op.elementwise and weakly_typed(op)], ids=str)
 def test_weak_types(op: Op) -> None:
     """An elementwise result is weak if all operands are, booleans too; one strong operand makes it strong."""
-    dtype = next((d for d in ("float32", "int32", "complex64") if d in op.dtypes), None)
-    if dtype is None:
-        return
-    call = op.calls(dtype)[0]
-    leaves, f = flat_call(op, call)
-    if not all(np.asarray(x).dtype == numpy_dtype(dtype) for x in leaves):
-        return
+    dtype = weakly_typed(op)
+    leaves, f = flat_call(op, op.calls(dtype)[0])
     for strong in (None, *(range(len(leaves)) if len(leaves) > 1 else ())):
         operands = [ShapeDtypeStruct(np.shape(x), dtype, weak_type=i != strong) for i, x in enumerate(leaves)]
         for aval in make_jaxpr(f)(*operands).out_avals:

@@ -272,11 +272,11 @@ softmax_custom_jvp = _o("jax_softmax_custom_jvp", bool, False, JIT, TRACE, help=
 check_static_indices = _o("jax_check_static_indices", bool, False, JIT, TRACE, help="constant indices out of bounds are errors")
 
 # Random numbers
-default_prng_impl = _o("jax_default_prng_impl", _PRNGS, "threefry2x32", help="generator of keys made without `impl`")
+default_prng_impl = _o("jax_default_prng_impl", _PRNGS, "threefry2x32", JIT, TRACE, help="generator of keys made without `impl`")
 threefry_partitionable = _o("jax_threefry_partitionable", bool, True, JIT, TRACE, help="threefry whose bits do not depend on sharding")
 random_seed_offset = _o("jax_random_seed_offset", int, 0, JIT, TRACE, help="added to every seed")
 legacy_prng_key = _o("jax_legacy_prng_key", _WARN, "allow", help="what happens when a raw uint32 key is used")
-enable_custom_prng = _o("jax_enable_custom_prng", bool, False, help="PRNGKey gives typed keys")
+enable_custom_prng = _o("jax_enable_custom_prng", bool, False, JIT, TRACE, help="PRNGKey gives typed keys")
 debug_key_reuse = _o("jax_debug_key_reuse", bool, False, JIT, TRACE, help="using a key twice is an error")
 high_dynamic_range_gumbel = _o("jax_high_dynamic_range_gumbel", bool, False, TRACE, help="gumbel samples with a longer tail, at twice the bits")
 

@@ -79,7 +79,8 @@ def view(x: Any, dtype: Any = None, type: None = None) -> Any:
     if new == x.dtype:
         return x
     if dtypes.is_extended(x.dtype) or dtypes.is_extended(new):
-        raise TypeError(f"view: typed keys are no bits of numbers, got {x.dtype} as {new}.\n  jax.random.key_data gives their words.")
+        raise TypeError(f"view: typed keys are no bits of numbers, got {x.dtype} as {new}.\n"
+                        "  jax.random.key_data gives their words.")
     n_old, n_new = dtypes.bit_width(x.dtype), dtypes.bit_width(new)
     if n_old != n_new and x.ndim == 0:
         raise ValueError("view() of a 0d array is only supported if the itemsize is unchanged.\n"
