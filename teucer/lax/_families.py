@@ -62,11 +62,15 @@ ANY = Accepts((np.integer, np.floating, np.complexfloating, np.bool_))
 
 
 class Checked(NamedTuple):
-    """How an elementwise operation is tested: an interval for its operands, and the units in the last place allowed."""
+    """How an elementwise operation is tested: an interval for its operands, and the units in the last place allowed.
+
+    reference: what it is compared with, a function of NumPy or mpmath. By default NumPy's of its name, if there is one.
+    """
 
     low: float
     high: float
     ulp: float
+    reference: str = ""
 
 
 # Every elementwise primitive by name: the operation table of the tests asks here.

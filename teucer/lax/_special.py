@@ -63,9 +63,10 @@ bessel_i1e: Function
 
 erf_p, erf = unary("erf", FLOAT, "chlo.erf",
                    lambda t, y, x: times(2 / math.sqrt(math.pi), mul(t, exp(neg(square(x))))),
-                   Checked(-4, 4, 4), "Error function.")
+                   Checked(-4, 4, 4, "mpmath.erf"), "Error function.")
 erfc_p, erfc = unary("erfc", FLOAT, traced(erfc_of),
-                     lambda t, y, x: times(-2 / math.sqrt(math.pi), mul(t, exp(neg(square(x))))), Checked(-9, 9, 5),
+                     lambda t, y, x: times(-2 / math.sqrt(math.pi), mul(t, exp(neg(square(x))))),
+                     Checked(-9, 9, 5, "mpmath.erfc"),
                      "Complement 1 - erf(x) of the error function, accurate where that is small.")
 
 
@@ -77,7 +78,8 @@ def _lower_erf_inv(ctx: Context, x: Value) -> Any:
 
 erf_inv_p, erf_inv = unary("erf_inv", FLOAT, _lower_erf_inv,
                            lambda t, y, x: times(math.sqrt(math.pi) / 2, mul(t, exp(square(y)))),
-                           Checked(-0.99, 0.99, 16), "Inverse of the error function; infinite at -1 and 1, nan beyond.")
+                           Checked(-0.99, 0.99, 16, "mpmath.erfinv"),
+                           "Inverse of the error function; infinite at -1 and 1, nan beyond.")
 
 # Gamma and zeta functions
 
@@ -88,10 +90,12 @@ def _unsupported(message: str) -> Function:
     return tangent
 
 
-lgamma_p, lgamma = unary("lgamma", FLOAT, traced(log_gamma), lambda t, y, x: mul(t, digamma(x)), Checked(0.1, 9, 8),
+lgamma_p, lgamma = unary("lgamma", FLOAT, traced(log_gamma), lambda t, y, x: mul(t, digamma(x)),
+                         Checked(0.1, 9, 8, "mpmath.loggamma"),
                          "Logarithm of the absolute value of the gamma function; infinite at 0, -1, -2, ...", cost=EXPENSIVE)
 digamma_p, digamma = unary("digamma", FLOAT, traced(digamma_of),
-                           lambda t, y, x: mul(t, polygamma(scalar_like(x, 1), x)), Checked(0.1, 9, 8),
+                           lambda t, y, x: mul(t, polygamma(scalar_like(x, 1), x)),
+                           Checked(0.1, 9, 8, "mpmath.digamma"),
                            "Derivative of the logarithm of the gamma function; -inf at 0, nan at -1, -2, ...", cost=EXPENSIVE)
 polygamma_p, polygamma = binary(
     "polygamma", FLOAT, "chlo.polygamma", (
@@ -101,7 +105,7 @@ polygamma_p, polygamma = binary(
 zeta_p, zeta = binary(
     "zeta", FLOAT, "chlo.zeta", (
         lambda t, z, x, q: mul(t, zeta_slope(x, q)),
-        lambda t, z, x, q: mul(t, neg(mul(x, zeta(plus(x, 1), q))))), Checked(1.5, 9, 64),
+        lambda t, z, x, q: mul(t, neg(mul(x, zeta(plus(x, 1), q))))), Checked(1.5, 9, 64, "mpmath.zeta"),
     "Hurwitz zeta function: the sum of (q + k)^-x over k = 0, 1, ...", names=("x", "q"))
 
 
