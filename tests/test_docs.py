@@ -37,6 +37,27 @@ def test_links_lead_somewhere(page):
     assert not missing
 
 
+def sentences(text):
+    """The sentences of a page's paragraphs and lists; tables, titles and snippets have none."""
+    prose = re.sub(r"```.*?```", "\n\n", text, flags=re.DOTALL)
+    for part in re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) )|\n(?=[|#])", prose):
+        if part.strip() and part.strip()[0] not in "|#":
+            yield from re.split(r"(?<=[.!?])\s+(?=[A-Z`*(])", " ".join(part.split()))
+
+
+def test_long_sentences_are_rare():
+    """Of more than 35 words is less than one sentence in 33."""
+    found = [sentence for page in PAGES for sentence in sentences(page.read_text())]
+    long = [sentence for sentence in found if len(sentence.split()) > 35]
+    assert len(found) > 1500
+    assert len(long) < 0.03 * len(found), max(long, key=len)
+
+
+def test_sentences_are_found():
+    text = "# A title\n\nOne. Two is\nlonger.\n\n- `three`; four.\n| a table. Row |\n\n```python\nx = 1. + 2.\n```\n"
+    assert list(sentences(text)) == ["One.", "Two is longer.", "- `three`; four."]
+
+
 def test_every_page_is_on_the_site():
     lines = (ROOT / "docs" / "index.md").read_text().splitlines()
     pages = [str(page.relative_to(ROOT / "docs").with_suffix("")) for page in PAGES if page.is_relative_to(ROOT / "docs")]
