@@ -1,11 +1,13 @@
 """Bad calls are refused with JAX's class of error, and say what is wrong; found by calling everything with everything."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 import teucer as jax
 import teucer.numpy as jnp
-from teucer import nn, random
+from teucer import lax, nn, random
 from teucer.scipy import special
 
 F, M = np.ones(3, np.float32), np.ones((2, 3), np.float32)
@@ -116,3 +118,35 @@ def test_the_number_of_a_diagonal_may_be_traced():
 
 def test_linspace_of_numbers_while_tracing():
     assert jax.grad(lambda a: a * jnp.linspace(0.0, 2.0, 5).sum())(3.0) == 5
+
+
+W = np.full(17, 1 + 1j, np.complex64)  # of a size of its own: warnings come as a program is traced, not as it is run again
+
+
+@pytest.mark.parametrize("ask", [
+    lambda: jnp.array(jnp.asarray(W), "float32"), lambda: jnp.asarray(jnp.asarray(W), int), lambda: jnp.full(3, W[0], float),
+    lambda: jnp.full_like(W, W[0], dtype=float), lambda: lax.full((3,), W[0], np.float32), lambda: jnp.sum(W, dtype="float32"),
+    lambda: jnp.cumprod(W, dtype="float32"), lambda: jnp.mean(W, dtype="float32"), lambda: jnp.trace(W[None], dtype="float32"),
+    lambda: jnp.concatenate([W, W], dtype="float32"), lambda: jnp.stack([W, W], dtype="float32"),
+    lambda: jnp.pad(jnp.ones(3), 1, constant_values=1j), lambda: jnp.insert(jnp.ones(3), 1, 1j)])
+def test_a_dropped_imaginary_part_warns(ask: Callable[[], object]) -> None:
+    with pytest.warns(np.exceptions.ComplexWarning, match="imaginary"):
+        ask()
+
+
+@pytest.mark.parametrize("write", [
+    lambda x, v: x.at[0].set(v), lambda x, v: x.at[0].add(v), lambda x, v: jnp.put(x, 0, v, inplace=False),
+    lambda x, v: jnp.place(x, x > 0, v, inplace=False), lambda x, v: jnp.fill_diagonal(x[:, None], v, inplace=False),
+    lambda x, v: jnp.put_along_axis(x, jnp.array([0]), v, 0, inplace=False)])
+def test_written_values_that_do_not_fit_warn(write: Callable[..., object]) -> None:
+    with pytest.warns(FutureWarning, match="cannot safely cast"), pytest.warns(np.exceptions.ComplexWarning):
+        write(jnp.ones(3), 1j)
+    with pytest.warns(FutureWarning, match="cannot safely cast"):
+        write(jnp.ones(3, int), 1.5)
+
+
+def test_astype_from_complex_to_real_is_deprecated() -> None:
+    for ask in (lambda x: x.astype("float32"), lambda x: jnp.astype(x, int)):
+        with pytest.warns(DeprecationWarning, match="imaginary"):
+            ask(jnp.asarray(W))
+    assert jnp.asarray(W).astype(bool).all()

@@ -63,9 +63,14 @@ def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike | DType | None
             return array
         raise ValueError(f"Cannot convert_element_type from {aval.dtype.name} to {dtype.name}.\n"
                          "  jax.random.key_data and jax.random.wrap_key_data convert typed keys.")
-    if dtypes.issubdtype(aval.dtype, np.complexfloating) and not dtypes.issubdtype(dtype, np.complexfloating):
-        warn("Casting complex values to real discards the imaginary part", np.exceptions.ComplexWarning)
+    report_dropped(aval.dtype, dtype)
     return _structure.convert_element_type(array, dtype)
+
+
+def report_dropped(given: DType, kind: DType) -> None:
+    """Warn if complex numbers become real ones, as an operation of the user asks."""
+    if dtypes.issubdtype(given, np.complexfloating) and not dtypes.issubdtype(kind, np.complexfloating):
+        warn("Casting complex values to real discards the imaginary part", np.exceptions.ComplexWarning)
 
 
 def _of_number(x: Any, dtype: DTypeLike) -> Any:

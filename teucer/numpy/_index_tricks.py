@@ -162,7 +162,7 @@ def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *,
     if n == 0 or value.size == 0:
         return x
     values = ravel(value)[positions(n) % value.size] if value.ndim else value
-    return x.at[(positions(n),) * x.ndim].set(convert(values, x.dtype))
+    return x.at[(positions(n),) * x.ndim].set(values)
 
 
 def ix_(*args: Any) -> tuple[Any, ...]:

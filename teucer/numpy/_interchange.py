@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from teucer._arrays.arrays import ArrayImpl
 from teucer._base import dtypes
-from teucer._base.source import user_stacklevel
+from teucer._base.source import warn
 from teucer._core.trace import typeof
 from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer._devices import backends
@@ -46,8 +45,8 @@ def astype(x: ArrayLike, dtype: DTypeLike | None, /, *, copy: bool = False,
         out = lax.ne(value, scalar_like(value, 0))
     else:
         if dtypes.issubdtype(given, np.complexfloating) and not dtypes.issubdtype(kind, np.complexfloating):
-            warnings.warn("Casting from complex to real dtypes leaves the imaginary part out, and will be an error in JAX. "
-                          "Say jnp.real(x) first.", DeprecationWarning, stacklevel=user_stacklevel())
+            warn("Casting from complex to real dtypes leaves the imaginary part out, and will be an error in JAX. "
+                 "Say jnp.real(x) first.", DeprecationWarning)
             value = lax.real(value)
         out = _structure.convert_element_type(value, kind)
     return place(array(out) if copy else asarray(out), device)

@@ -14,8 +14,8 @@ from teucer._base import dtypes, errors
 from teucer._core.trace import Tracer, typeof
 from teucer._core.typing import Array, ArrayLike, Axis, DTypeLike
 from teucer._dimensions.dimensions import bounds, is_symbolic
+from teucer.lax import _conversion, _extremes, _reductions, _structure
 from teucer.lax import _elementwise as lax
-from teucer.lax import _extremes, _reductions, _structure
 from teucer.lax._families import scalar_like
 from teucer.lax._identities import identity_of
 from teucer.numpy._library import fast
@@ -131,7 +131,9 @@ _FOLDS: dict[str, tuple[Callable[..., Any], Callable[..., Any], str]] = {
 def result_dtype(name: str, given: Any, dtype: Any, promote_integers: bool) -> Any:
     """The dtype of a sum or product: integers narrower than the default ones become those."""
     if dtype is not None:
-        return dtypes.canonicalize_dtype(dtypes.check_user_dtype_supported(dtype, name))
+        kind = dtypes.canonicalize_dtype(dtypes.check_user_dtype_supported(dtype, name))
+        _conversion.report_dropped(given, kind)
+        return kind
     if given == np.bool_:
         return dtypes.canonicalize_dtype(int)
     if promote_integers and dtypes.issubdtype(given, np.integer):
@@ -369,8 +371,8 @@ def taking_part(x: Any, axes: tuple[int, ...], where: Any, keepdims: bool) -> An
 def inexact(name: str, a: Any, dtype: Any) -> tuple[Any, Any]:
     """The operand of a mean in the dtype of its computation, and the dtype of the result."""
     x = strong(name, a)
-    result = typeof(x).dtype if dtype is None else result_dtype(name, None, dtype, True)
-    result = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(result)) if dtype is None else result
+    result = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(typeof(x).dtype) if dtype is None
+                                       else dtypes.check_user_dtype_supported(dtype, name))
     if result == np.bool_:
         raise TypeError(f"{name} does not compute booleans, got {dtype=}.")
     return convert(x, compute_dtype(dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(result)))), result
@@ -379,6 +381,7 @@ def inexact(name: str, a: Any, dtype: Any) -> tuple[Any, Any]:
 @fast(static=("axis", "dtype", "keepdims"))
 def _mean(a: Any, axis: Any, dtype: Any, keepdims: bool, where: Any) -> Any:
     x, result = inexact("mean", a, dtype)
+    _conversion.report_dropped(typeof(a).dtype, result)
     axes = axes_of(axis, np.ndim(x))
     n = taking_part(x, axes, where, keepdims)
     return _structure.convert_element_type(divided(fold("sum", x, axes, keepdims, where, None), n), result)

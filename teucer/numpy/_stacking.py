@@ -16,6 +16,7 @@ from teucer._core.typing import Array, ArrayLike, DTypeLike, Shape
 from teucer._dimensions.dimensions import as_size, is_symbolic, max_dim, min_dim
 from teucer._transform.vmap import vmap
 from teucer.lax import _cumulative, _elementwise, _joining, _slicing, _structure
+from teucer.lax._conversion import report_dropped
 from teucer.lax._indexing import gather as _gather
 from teucer.lax._indexing.numbers import GatherDimensionNumbers, ScatterDimensionNumbers
 from teucer.lax._padding import dynamic_size
@@ -33,8 +34,16 @@ def _joined(name: str, arrays: Any, dtype: Any) -> list[Any]:
     xs = list(operand(name, arrays)) if _is_array(arrays) else operands(name, *arrays)
     if dtype is None:
         return promoted(name, ANY, *xs) if len({(x.dtype, x.weak_type) for x in xs}) > 1 else xs
+    return [_converted(name, x, dtype) for x in xs]
+
+
+def _converted(name: str, x: Any, dtype: DTypeLike | None) -> Any:
+    """An array in the dtype that the user asks for, if any."""
+    if dtype is None:
+        return x
     wanted = dtypes.check_user_dtype_supported(dtype, name)
-    return [convert(x, wanted) for x in xs]
+    report_dropped(x.dtype, wanted)
+    return convert(x, wanted)
 
 
 def concatenate(arrays: ArrayLike | Sequence[ArrayLike], axis: int | None = 0,
@@ -51,7 +60,7 @@ def concatenate(arrays: ArrayLike | Sequence[ArrayLike], axis: int | None = 0,
         at = _structure.canonical_axis(axis, x.ndim - 1)
         moved = _structure.moveaxis(x, 0, at)
         out = _structure.reshape(moved, (*moved.shape[:at], moved.shape[at] * moved.shape[at + 1], *moved.shape[at + 2:]))
-        return out if dtype is None else convert(out, dtypes.check_user_dtype_supported(dtype, "concatenate"))
+        return _converted("concatenate", out, dtype)
     xs = _joined("concatenate", arrays, dtype)
     if not xs:
         raise ValueError(f"Need at least one array to concatenate.\n    arrays: {arrays!r:.100}")
@@ -86,7 +95,7 @@ def stack(arrays: ArrayLike | Sequence[ArrayLike], axis: int = 0, out: None = No
     if _is_array(arrays):
         rows = _each("stack", arrays, lambda x: x)
         out = _structure.moveaxis(rows, 0, _structure.canonical_axis(axis, rows.ndim))
-        return out if dtype is None else convert(out, dtypes.check_user_dtype_supported(dtype, "stack"))
+        return _converted("stack", out, dtype)
     xs = _joined("stack", arrays, dtype)
     if not xs:
         raise ValueError("Need at least one array to stack.")

@@ -166,6 +166,7 @@ def put_along_axis(arr: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: 
     shape = np.shape(arr)
     x, places, at = _checked_indices("put_along_axis", arr, indices, axis)
     value = operand("put_along_axis", values, 2)
+    _updates.check_cast(x, value)
     out = _put_along(x, places, value, at, Options(GatherScatterMode.from_any(mode)))
     return _structure.reshape(out, shape)
 
@@ -200,6 +201,7 @@ def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *,
         raise TypeError(f"put: indices must have an integer type, got {places.dtype}.")
     if 0 in (places.size, x.size, values.size):
         return x
+    _updates.check_cast(x, values)
     return _put(x, places, values, mode == "wrap")
 
 
@@ -231,6 +233,7 @@ def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = T
         raise ValueError(f"place: arr and mask must be the same size.\n    arr: {typeof(x)}\n    mask: {typeof(chosen)}")
     if not values.size:
         raise ValueError("place: Cannot place values from an empty array")
+    _updates.check_cast(x, values)
     return _place(x, chosen, values) if x.size else x
 
 

@@ -12,6 +12,7 @@ from teucer._base.source import warn
 from teucer._core.trace import EVAL, current_trace, typeof
 from teucer._core.types import is_valid_type
 from teucer._transform.library import library
+from teucer.lax._conversion import report_dropped
 from teucer.lax._indexing.numbers import GatherScatterMode
 from teucer.numpy import _ufuncs
 from teucer.numpy._creation import ones_like
@@ -20,7 +21,7 @@ from teucer.numpy._promotion import as_value
 from teucer.numpy._reading import Options, read
 from teucer.numpy._writing import write
 
-__all__ = ["At", "Place", "at", "fill_scalar", "get"]
+__all__ = ["At", "Place", "at", "check_cast", "fill_scalar", "get"]
 
 
 @library(static=("plan", "options"))
@@ -175,7 +176,7 @@ class Place:
         value = values if type(values) in _PLAIN else _as_array(values, operation)
         if type(value) is int and value > _INT32_MAX and dtypes.issubdtype(x.dtype, np.unsignedinteger):
             value = np.asarray(value, x.dtype)  # it has no place in int32, but one in x
-        _check_cast(x, value)
+        check_cast(x, value)
         options = _DEFAULT
         if mode is not None or indices_are_sorted or unique_indices or not wrap:
             options = Options(_mode(mode), None, bool(indices_are_sorted), bool(unique_indices), bool(wrap))
@@ -247,7 +248,7 @@ _INT32_MAX = np.iinfo(np.int32).max
 _safe: set[Any] = set()
 
 
-def _check_cast(x: Any, value: Any) -> None:
+def check_cast(x: Any, value: Any) -> None:
     """Warn if values do not fit into the dtype of x."""
     kind = type(value)
     if kind is np.ndarray:
@@ -265,6 +266,7 @@ def _check_cast(x: Any, value: Any) -> None:
     warn(f"scatter inputs have incompatible types: cannot safely cast value from dtype={dtypes.dtype(value)} to "
                   f"dtype={x.dtype} with jax_numpy_dtype_promotion={config.numpy_dtype_promotion.value}. In future JAX releases "
                   "this will result in an error.", FutureWarning)
+    report_dropped(dtypes.dtype(value), x.dtype)
 
 
 at = property(At, doc="""To change elements: x.at[key].set(y), add, subtract, multiply, divide, power, min, max, apply, get.""")
