@@ -44,7 +44,13 @@ def ravel_pytree(pytree: Any) -> tuple[Any, Callable[[Any], Any]]:
         if got.dtype != dtype:
             raise TypeError(f"unravel function given array of dtype {got.dtype.name}, but expected dtype {dtype.name}")
         parts = jnp.split(vector, ends[:-1]) if len(ends) else []
-        return pytrees.tree_unflatten(tree, [jnp.reshape(p, a.shape).astype(a.dtype)
-                                             for p, a in zip(parts, avals, strict=True)])
+        return pytrees.tree_unflatten(tree, [_as_leaf(p, a) for p, a in zip(parts, avals, strict=True)])
 
     return flat, unravel
+
+
+def _as_leaf(part: Any, aval: Any) -> Any:
+    """A part of the vector as the leaf that it was; of complex numbers a real leaf is the real part."""
+    x = jnp.reshape(part, aval.shape)
+    drops = dtypes.issubdtype(x.dtype, np.complexfloating) and not dtypes.issubdtype(aval.dtype, np.complexfloating)
+    return (jnp.real(x) if drops else x).astype(aval.dtype)

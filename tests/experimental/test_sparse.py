@@ -384,11 +384,11 @@ def test_random_bcoo():
 
 
 @pytest.mark.parametrize(("data", "indices", "shape", "error", "match"), [
-    (np.ones(2), np.zeros((2, 1)), (3,), TypeError, r"indices must be integers.*C1"),
-    (np.ones(2), np.zeros(2, int), (3,), ValueError, r"indices must have at least two axes.*C2"),
-    (np.ones(3), np.zeros((2, 1), int), (3,), ValueError, r"Invalid data.shape.*C2"),
-    (np.ones(2), np.zeros((2, 2), int), (3,), ValueError, r"Invalid indices.shape.*C2"),
-    (np.ones((2, 1)), np.zeros((3, 1, 1), int), (3, 4), ValueError, r"data batch dimensions.*C2"),
+    (np.ones(2), np.zeros((2, 1)), (3,), TypeError, r"indices must be integers"),
+    (np.ones(2), np.zeros(2, int), (3,), ValueError, r"indices must have at least two axes"),
+    (np.ones(3), np.zeros((2, 1), int), (3,), ValueError, r"Invalid data.shape"),
+    (np.ones(2), np.zeros((2, 2), int), (3,), ValueError, r"Invalid indices.shape"),
+    (np.ones((2, 1)), np.zeros((3, 1, 1), int), (3, 4), ValueError, r"data batch dimensions"),
 ])
 def test_bcoo_checks_its_buffers(data, indices, shape, error, match):
     with pytest.raises(error, match=f"(?s){match}"):

@@ -47,7 +47,8 @@ from teucer._base.source import warn
 __all__ = [
     "ALL", "ALL_SET", "COMPLEX", "FLOATS", "INEXACT", "INTEGERS", "NARROWED", "DType", "ExtendedDType", "as_dtype", "bfloat16",
     "bit_width", "bool_", "canonicalize_dtype", "extended", "finfo", "float0", "iinfo", "is_extended", "is_string", "issubdtype",
-    "prng_key", "python_kinds", "python_scalar_dtypes", "string", "to_complex_dtype", "to_floating_dtype", "to_inexact_dtype",
+    "prng_key", "python_kinds", "python_scalar_dtypes", "report_dropped", "string",
+    "to_complex_dtype", "to_floating_dtype", "to_inexact_dtype",
     "to_numeric_dtype", "Node", "TypePromotionError", "promote_nodes", "promote_types", "short_name", "dtype", "result_type",
     "scalar_type_of", "check_user_dtype_supported", "node_of",
 ]
@@ -139,6 +140,12 @@ def check_user_dtype_supported(dtype: Any, fun_name: str | None = None) -> DType
 
 
 _accepted: dict[Any, np.dtype] = {}  # dtypes whose acceptance depends on no option
+
+
+def report_dropped(given: DType, kind: DType) -> None:
+    """Warn if complex numbers become real ones, as an operation of the user asks."""
+    if issubdtype(given, np.complexfloating) and not issubdtype(kind, np.complexfloating):
+        warn("Casting complex values to real discards the imaginary part", np.exceptions.ComplexWarning)
 
 
 def _narrow_as_asked(full: np.dtype, op: str) -> np.dtype:

@@ -26,7 +26,7 @@ def check_jaxpr(jaxpr: Jaxpr) -> None:
     >>> check_jaxpr(Jaxpr([], [], [x], []))
     Traceback (most recent call last):
     ...
-    teucer._base.errors.JaxprTypeError: jaxpr: a variable is used and not defined before (C2).
+    teucer.errors.JaxprTypeError: jaxpr: a variable is used and not defined before (C2).
         variable: float32[]
         at: results of the jaxpr
     """

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._base import dtypes, errors
-from teucer._base.source import warn
 from teucer._core import partition
 from teucer._core.cost import FUSED
 from teucer._core.high_types import low_values
@@ -63,14 +62,8 @@ def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike | DType | None
             return array
         raise ValueError(f"Cannot convert_element_type from {aval.dtype.name} to {dtype.name}.\n"
                          "  jax.random.key_data and jax.random.wrap_key_data convert typed keys.")
-    report_dropped(aval.dtype, dtype)
+    dtypes.report_dropped(aval.dtype, dtype)
     return _structure.convert_element_type(array, dtype)
-
-
-def report_dropped(given: DType, kind: DType) -> None:
-    """Warn if complex numbers become real ones, as an operation of the user asks."""
-    if dtypes.issubdtype(given, np.complexfloating) and not dtypes.issubdtype(kind, np.complexfloating):
-        warn("Casting complex values to real discards the imaginary part", np.exceptions.ComplexWarning)
 
 
 def _of_number(x: Any, dtype: DTypeLike) -> Any:

@@ -39,7 +39,7 @@ from teucer.lax._families import scalar_like
 from teucer.lax._selection import where_else
 from teucer.lax._terms import chebyshev, chosen, chosen_not, less, plus, times
 
-__all__ = ["digamma_of", "gamma_of", "is_turned", "log_gamma", "sine_of_turns", "stirling_rest"]
+__all__ = ["digamma_of", "gamma_of", "is_turned", "log_gamma", "sine_of_half_turn", "sine_of_turns", "stirling_rest"]
 
 
 def far_from(x: Array) -> float:
@@ -73,7 +73,11 @@ def _gamma_near(a: Array) -> Any:
 
 def sine_of_turns(a: Array) -> Any:
     """sin(pi a) but for the sign that it has by the nearest integer; zero at integers. A series: loops stay vectorised."""
-    r = sub(a, round(a))
+    return sine_of_half_turn(sub(a, round(a)))
+
+
+def sine_of_half_turn(r: Array) -> Any:
+    """sin(pi r) for r from -1/2 to 1/2."""
     return mul(r, chebyshev(plus(times(8, square(r)), -1), SINE_OF_HALF_TURN))
 
 

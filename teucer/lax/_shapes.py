@@ -24,7 +24,6 @@ from teucer._dimensions.dimensions import is_symbolic
 from teucer._lower import hlo
 from teucer._lower.context import Value
 from teucer.lax import _structure
-from teucer.lax._conversion import report_dropped
 from teucer.lax._structure import Linear, canonical_axis, canonical_shape
 
 if TYPE_CHECKING:
@@ -334,7 +333,7 @@ def full(shape: Shape, fill_value: ArrayLike, dtype: DTypeLike | None = None, *,
     else:
         kind = dtypes.canonicalize_dtype(dtypes.check_user_dtype_supported(dtype, "full"), allow_extended_dtype=True)
         weak = False
-        report_dropped(aval.dtype, kind)
+        dtypes.report_dropped(aval.dtype, kind)
     if aval.extended:
         out = broadcast_in_dim(fill_value, shape, ())
     elif isinstance(kind, dtypes.ExtendedDType):

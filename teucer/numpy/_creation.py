@@ -121,7 +121,7 @@ def convert_array(x: Any, dtype: Any) -> Any:
     """An array as another dtype, strongly typed; typed keys stay."""
     if isinstance(dtype, dtypes.ExtendedDType) or dtypes.is_extended(x.dtype):
         return _conversion.convert_element_type(x, dtype)
-    _conversion.report_dropped(x.dtype, dtype)
+    dtypes.report_dropped(x.dtype, dtype)
     return _structure.convert_element_type(x, dtype)
 
 

@@ -15,7 +15,7 @@ from teucer._derived.custom_jvp import custom_jvp
 from teucer.lax import _elementwise as lax
 from teucer.lax import _special, _structure
 from teucer.lax._families import scalar_like
-from teucer.lax._gamma import is_turned, sine_of_turns
+from teucer.lax._gamma import is_turned, sine_of_half_turn, sine_of_turns
 from teucer.numpy._library import fast
 from teucer.numpy._promotion import (
     ANY,
@@ -353,7 +353,7 @@ def _sine_tangent(primals: Any, tangents: Any) -> Any:
 @custom_jvp
 def _cosine_of_turns(x: Any) -> Any:
     """cos(pi x)."""
-    cosine = sine_of_turns(lax.sub(scalar_like(x, 0.5), lax.abs(lax.sub(x, lax.round(x)))))
+    cosine = sine_of_half_turn(lax.sub(scalar_like(x, 0.5), lax.abs(lax.sub(x, lax.round(x)))))
     return lax.where_else(is_turned(x), lax.neg(cosine), cosine)
 
 

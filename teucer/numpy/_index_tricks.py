@@ -195,38 +195,39 @@ def unravel_index(indices: ArrayLike, shape: Shape) -> tuple[Any, ...]:
     sizes = tuple(shape) if isinstance(shape, Sequence) or np.ndim(shape) else (shape,)
     if not dtypes.issubdtype(places.dtype, np.integer):
         raise TypeError(f"unravel_index: indices must be integers, got {places.dtype}")
+    kind = dtypes.result_type(places, *(n for n in sizes if not is_symbolic(n)), return_weak_type_flag=True)
     if any(isinstance(n, Tracer) for n in sizes):
-        return tuple(_unravel_traced(places, operands("unravel_index", *sizes)))
-    return tuple(_unravel(places, tuple(map(as_size, sizes))))
+        return tuple(_unravel_traced(places, operands("unravel_index", *sizes), kind))
+    return tuple(_unravel(places, tuple(map(as_size, sizes)), kind))
 
 
-@fast
-def _unravel_traced(places: Any, sizes: Sequence[Any]) -> Any:
+@fast(static=("kind",))
+def _unravel_traced(places: Any, sizes: Sequence[Any], kind: tuple[Any, bool]) -> Any:
     """As `_unravel`, of a shape that is known only when the program runs."""
     dtype = _counting_dtype(places)
     sizes = [_structure.convert_element_type(n, dtype) for n in sizes]
-    return _by_axis(places, sizes, lambda n, least: _elementwise.max(n, np.asarray(least, dtype)))
+    return _by_axis(places, sizes, kind, lambda n, least: _elementwise.max(n, np.asarray(least, dtype)))
 
 
-@fast(static=("shape",))
-def _unravel(places: Any, shape: tuple[Any, ...]) -> Any:
+@fast(static=("shape", "kind"))
+def _unravel(places: Any, shape: tuple[Any, ...], kind: tuple[Any, bool]) -> Any:
     dtype = _counting_dtype(places)
-    return _by_axis(places, shape, lambda n, least: size_as(max_dim(n, least), dtype))
+    return _by_axis(places, shape, kind, lambda n, least: size_as(max_dim(n, least), dtype))
 
 
 def _counting_dtype(places: Any) -> Any:
     return places.dtype if places.dtype.itemsize >= 4 else np.dtype(np.int32)
 
 
-def _by_axis(places: Any, sizes: Sequence[Any], at_least: Callable[[Any, int], Any]) -> Any:
-    """at_least(size, number): the greater one, as an array."""
+def _by_axis(places: Any, sizes: Sequence[Any], kind: tuple[Any, bool], at_least: Callable[[Any, int], Any]) -> Any:
+    """kind: the dtype of the results, and whether it is weak. at_least(size, number): the greater one, as an array."""
     dtype = _counting_dtype(places)
     flat, total = _structure.convert_element_type(places, dtype), math.prod(sizes)
     flat = where(flat < 0, flat + total, flat)
     flat = _elementwise.clamp(np.zeros((), dtype), flat, at_least(total - 1, 0))
     out = []
     for n in reversed(sizes):
-        out.append(_structure.convert_element_type(flat % at_least(n, 1), places.dtype))
+        out.append(_structure.convert_element_type(flat % at_least(n, 1), *kind))
         flat = flat // at_least(n, 1)
     return out[::-1]
 

@@ -11,7 +11,6 @@ from teucer._core.trace import Tracer, typeof
 from teucer._core.typing import Array, ArrayLike
 from teucer._dimensions.dimensions import is_symbolic
 from teucer.lax import _cumulative, _elementwise, _joining, _shapes, _slicing, _sorting, _structure
-from teucer.lax._conversion import report_dropped
 from teucer.lax._indexing import gather as _gather
 from teucer.lax._indexing.numbers import ScatterDimensionNumbers
 from teucer.numpy._library import converting, fast
@@ -134,7 +133,7 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
         raise ValueError("index array argument obj to insert must be one dimensional or scalar")
     if isinstance(places, np.ndarray) and places.size and (-n > int(places.min()) or n < int(places.max())):
         raise IndexError(f"insert: place out of bounds for axis {at} with size {n}.\n    obj: {places.tolist()}")
-    report_dropped(new.dtype, x.dtype)
+    dtypes.report_dropped(new.dtype, x.dtype)
     new = convert(new, x.dtype, typeof(x).weak_type)
     if np.ndim(new) < x.ndim:
         new = _shapes.expand_dims(new, range(x.ndim - np.ndim(new)))

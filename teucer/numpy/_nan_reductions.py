@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer._core.typing import Array, ArrayLike, Axis, DTypeLike
 from teucer.lax import _elementwise as lax
 from teucer.lax import _structure
-from teucer.lax._conversion import report_dropped
 from teucer.lax._families import scalar_like
 from teucer.lax._identities import identity_of
 from teucer.numpy import _reductions
@@ -144,7 +144,7 @@ def _taking_part(x: Any, where: Any) -> Any:
 @fast(static=("axis", "dtype", "keepdims"))
 def _mean(a: Any, axis: Any, dtype: Any, keepdims: bool, where: Any) -> Any:
     x, result = inexact("nanmean", a, dtype)
-    report_dropped(typeof(a).dtype, result)
+    dtypes.report_dropped(typeof(a).dtype, result)
     axes = axes_of(axis, np.ndim(x))
     mask = _taking_part(x, where)
     n = fold("sum", convert(mask, np.dtype(np.int32)), axes, keepdims, None, None)

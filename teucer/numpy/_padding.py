@@ -13,7 +13,6 @@ from teucer._core.trace import Tracer, typeof
 from teucer._core.typing import Array, ArrayLike
 from teucer._dimensions.dimensions import as_size, is_size, is_symbolic
 from teucer.lax import _elementwise, _joining, _reductions, _shapes, _slicing, _sorting, _structure
-from teucer.lax._conversion import report_dropped
 from teucer.numpy._library import fast
 from teucer.numpy._operands import axis_of, concrete, operand
 from teucer.numpy._promotion import convert
@@ -93,7 +92,7 @@ def _pairs(value: np.ndarray[Any, Any], ndim: int, name: str) -> tuple[tuple[int
 
 @fast(static=("widths",))
 def _pad_constant(x: Any, values: Any, widths: Any) -> Any:
-    report_dropped(values.dtype, x.dtype)
+    dtypes.report_dropped(values.dtype, x.dtype)
     values = convert(values, x.dtype)
     if not np.ndim(values):
         return _slicing.pad(x, values, [(a, b, 0) for a, b in widths])

@@ -14,8 +14,8 @@ from teucer._base import dtypes, errors
 from teucer._core.trace import Tracer, typeof
 from teucer._core.typing import Array, ArrayLike, Axis, DTypeLike
 from teucer._dimensions.dimensions import bounds, is_symbolic
-from teucer.lax import _conversion, _extremes, _reductions, _structure
 from teucer.lax import _elementwise as lax
+from teucer.lax import _extremes, _reductions, _structure
 from teucer.lax._families import scalar_like
 from teucer.lax._identities import identity_of
 from teucer.numpy._library import fast
@@ -132,7 +132,7 @@ def result_dtype(name: str, given: Any, dtype: Any, promote_integers: bool) -> A
     """The dtype of a sum or product: integers narrower than the default ones become those."""
     if dtype is not None:
         kind = dtypes.canonicalize_dtype(dtypes.check_user_dtype_supported(dtype, name))
-        _conversion.report_dropped(given, kind)
+        dtypes.report_dropped(given, kind)
         return kind
     if given == np.bool_:
         return dtypes.canonicalize_dtype(int)
@@ -381,7 +381,7 @@ def inexact(name: str, a: Any, dtype: Any) -> tuple[Any, Any]:
 @fast(static=("axis", "dtype", "keepdims"))
 def _mean(a: Any, axis: Any, dtype: Any, keepdims: bool, where: Any) -> Any:
     x, result = inexact("mean", a, dtype)
-    _conversion.report_dropped(typeof(a).dtype, result)
+    dtypes.report_dropped(typeof(a).dtype, result)
     axes = axes_of(axis, np.ndim(x))
     n = taking_part(x, axes, where, keepdims)
     return _structure.convert_element_type(divided(fold("sum", x, axes, keepdims, where, None), n), result)

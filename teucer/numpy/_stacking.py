@@ -16,7 +16,6 @@ from teucer._core.typing import Array, ArrayLike, DTypeLike, Shape
 from teucer._dimensions.dimensions import as_size, is_symbolic, max_dim, min_dim
 from teucer._transform.vmap import vmap
 from teucer.lax import _cumulative, _elementwise, _joining, _slicing, _structure
-from teucer.lax._conversion import report_dropped
 from teucer.lax._indexing import gather as _gather
 from teucer.lax._indexing.numbers import GatherDimensionNumbers, ScatterDimensionNumbers
 from teucer.lax._padding import dynamic_size
@@ -42,7 +41,7 @@ def _converted(name: str, x: Any, dtype: DTypeLike | None) -> Any:
     if dtype is None:
         return x
     wanted = dtypes.check_user_dtype_supported(dtype, name)
-    report_dropped(x.dtype, wanted)
+    dtypes.report_dropped(x.dtype, wanted)
     return convert(x, wanted)
 
 

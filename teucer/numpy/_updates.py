@@ -12,7 +12,6 @@ from teucer._base.source import warn
 from teucer._core.trace import EVAL, current_trace, typeof
 from teucer._core.types import is_valid_type
 from teucer._transform.library import library
-from teucer.lax._conversion import report_dropped
 from teucer.lax._indexing.numbers import GatherScatterMode
 from teucer.numpy import _ufuncs
 from teucer.numpy._creation import ones_like
@@ -266,7 +265,7 @@ def check_cast(x: Any, value: Any) -> None:
     warn(f"scatter inputs have incompatible types: cannot safely cast value from dtype={dtypes.dtype(value)} to "
                   f"dtype={x.dtype} with jax_numpy_dtype_promotion={config.numpy_dtype_promotion.value}. In future JAX releases "
                   "this will result in an error.", FutureWarning)
-    report_dropped(dtypes.dtype(value), x.dtype)
+    dtypes.report_dropped(dtypes.dtype(value), x.dtype)
 
 
 at = property(At, doc="""To change elements: x.at[key].set(y), add, subtract, multiply, divide, power, min, max, apply, get.""")
