@@ -5,20 +5,8 @@ from pathlib import Path
 from compat_process import python
 
 DATA = Path(__file__).parent.parent / "data" / "jax_0_10_2.pickles"
-OBJECTS = """
-import pickle, re
-import jax, jax.numpy as jnp, numpy as np
-OBJECTS = {
-    "p": jax.P("x", None, ("y", "z")), "s": jax.ShapeDtypeStruct((2,), "float32", weak_type=True),
-    "t": jax.tree.structure({"a": (1, 2), "b": None}), "x": jnp.arange(3, dtype="bfloat16"), "w": jnp.asarray(2.0),
-    "d": jnp.dtype("bfloat16"), "k": jnp.bfloat16, "part": jax.tree_util.Partial(np.add, jnp.ones(2)),
-    "q": (jnp.ones((2, 2), jnp.complex64), jnp.int4),
-    "keys": [jax.random.split(jax.random.key(3, impl=impl)) for impl in ("threefry2x32", "rbg", "unsafe_rbg")],
-    "mesh": jax.sharding.NamedSharding(
-        jax.sharding.AbstractMesh((2,), ("x",), (jax.sharding.AxisType.Auto,),
-                                  abstract_device=jax.sharding.AbstractDevice("cpu", None, "cpu")), jax.P("x", None)),
-    "u": jax.P(jax.P.UNCONSTRAINED)}
-
+MADE = DATA.with_name("make_jax_pickles.py").read_text()
+OBJECTS = MADE[:MADE.index("with open")] + """
 def same(found):
     assert all(found[name] == OBJECTS[name] for name in ("p", "s", "d", "t", "k", "mesh", "u"))
     for name in ("x", "w"):

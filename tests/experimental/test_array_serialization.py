@@ -339,7 +339,7 @@ def test_specs_of_arrays():
 
 
 def test_tensorstore_writes_what_it_reads(tmp_path):
-    pytest.importorskip("tensorstore")
+    pytest.importorskip("tensorstore", reason="tensorstore is not installed; its formats are optional")
     for driver, kind in itertools.product(("zarr", "zarr3"), ("float32", "bfloat16", "int4")):
         x = jax.device_put(X.astype(kind), over(P("x", "y")))
         spec = serialization.get_tensorstore_spec(f"{tmp_path}/{driver}{kind}", driver=driver)

@@ -26,7 +26,7 @@ def test_without_tensorflow_it_says_what_to_do():
 
 @pytest.fixture(scope="module")
 def tf():
-    return pytest.importorskip("tensorflow")
+    return pytest.importorskip("tensorflow", reason="TensorFlow is not installed; its wheel has 500 MB")
 
 
 @pytest.fixture(scope="module")

@@ -138,7 +138,7 @@ def test_as_text_and_as_a_table(capsys):
     assert "What would remove them:" in str(found)
     found.show()
     assert capsys.readouterr().out == f"{found}\n"
-    rich = pytest.importorskip("rich.console")
+    rich = pytest.importorskip("rich.console", reason="tables in colour need rich, which is optional")
     rich.Console(width=250).print(found)
     assert "what would remove it" in capsys.readouterr().out
 

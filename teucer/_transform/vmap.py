@@ -21,7 +21,7 @@ from teucer._devices.meshes import left_out
 from teucer._programs.references.programs import refuse_aliases
 from teucer._transform.batch import batch_flat, laid_over
 from teucer._trees import pytrees
-from teucer._trees.containers import batched, has_container, has_vmappable, of_elements, spec_types
+from teucer._trees.containers import batched, has_container, has_vmappable, of_elements, spec_types, vmappables
 
 if TYPE_CHECKING:
     from teucer._core.typing import Dim, Partition, Size, Value
@@ -93,7 +93,7 @@ def vmap(fun: Callable[..., object], in_axes: object = 0, out_axes: object = 0,
             outs, out_dims = batch_flat(f, Axis(size, axis_name, spread, explicit), flat, dims)
         wanted = ([out_axes] * len(outs) if type(out_axes) is int
                   else pytrees.flatten_axes("vmap out_axes", f.tree, out_axes))
-        if has_vmappable(pytrees.tree_unflatten(f.tree, [None] * len(outs))):
+        if vmappables and has_vmappable(pytrees.tree_unflatten(f.tree, [None] * len(outs))):
             from teucer._trees.vmappables import Mark, batches
             marked = pytrees.tree_unflatten(f.tree, list(map(Mark, outs, out_dims)))
             return batches(marked, wanted, size, lambda y, d, w: _to_out_axis(y, d, w, size, 0, f.tree, fun, explicit))
