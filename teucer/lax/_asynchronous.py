@@ -8,7 +8,7 @@ from teucer._trees import pytrees
 from teucer._trees.registry import register_pytree_node_class
 from teucer.lax._exchanges import psum_scatter
 
-__all__ = ["Future", "psum_scatter_start"]
+__all__ = ["psum_scatter_start"]
 
 
 @register_pytree_node_class

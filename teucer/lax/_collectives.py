@@ -30,8 +30,10 @@ from teucer.lax._shapes import iota
 from teucer.lax._structure import broadcast_to, canonical_axis, check_axes, convert_element_type, full, reduce_sum
 from teucer.lax._varying import Collective, names_of, one_state, psum_invariant_p, size_of, unreduced_psum_p
 
-__all__ = ["AllReduce", "axis_index", "axis_index_p", "axis_size", "checked", "pmax", "pmax_p", "pmean", "pmin", "pmin_p", "psum",
-           "psum_p", "varying_over"]
+__all__ = [
+    "axis_index", "axis_index_p", "axis_size", "pmax", "pmax_p", "pmean", "pmin", "pmin_p", "psum",
+    "psum_p",
+]
 
 
 def varying_over(x: Any, names: Sequence[Any]) -> Any:

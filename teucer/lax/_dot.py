@@ -20,7 +20,7 @@ from teucer._core.types import ShapedArray, Zero
 from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer._devices.shardings import explicit_sharding, typed
 from teucer._lower import hlo
-from teucer._lower.contractions import remaining, roles_of
+from teucer._lower.contractions import roles_of
 from teucer.lax._precision import (
     DotAlgorithm,
     DotAlgorithmPreset,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
-__all__ = ["DotDimensionNumbers", "batch_matmul", "dot", "dot_general", "dot_general_p", "output_dtype", "remaining"]
+__all__ = ["DotDimensionNumbers", "batch_matmul", "dot", "dot_general", "dot_general_p"]
 
 DotDimensionNumbers = tuple[tuple[Any, Any], tuple[Any, Any]]
 

@@ -26,9 +26,10 @@ from teucer.lax._shapes import squeeze
 from teucer.lax._structure import Linear, broadcast_to, canonical_axis, expand, moveaxis, reduce_sum, reshape, zeros
 from teucer.lax._varying import Collective, names_of, one_state, size_of, with_sums
 
-__all__ = ["Exchange", "all_gather", "all_gather_invariant_p", "all_gather_p", "all_gather_reduced_p", "all_to_all", "all_to_all_p",
-           "ppermute", "ppermute_p",
-           "pshuffle", "psum_scatter", "pswapaxes", "reduce_scatter_p", "unreduced_reduce_scatter_p"]
+__all__ = [
+    "all_gather", "all_gather_p", "all_to_all", "all_to_all_p", "ppermute", "ppermute_p",
+    "pshuffle", "psum_scatter", "pswapaxes",
+]
 
 
 def _merged(x: Any, at: int, count: int) -> Any:

@@ -19,7 +19,7 @@ from teucer.lax._slicing import index_in_dim
 from teucer.lax._structure import broadcast_to, zeros
 from teucer.lax._varying import names_of, size_of
 
-__all__ = ["pbroadcast", "pbroadcast_p"]
+__all__ = ["pbroadcast"]
 
 
 @final

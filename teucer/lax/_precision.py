@@ -13,8 +13,7 @@ from teucer._lower.text import element_type
 if TYPE_CHECKING:
     from teucer._core.typing import DTypeLike
 
-__all__ = ["DotAlgorithm", "DotAlgorithmPreset", "Precision", "PrecisionLike", "algorithm_text", "canonical_precision",
-           "precision_text", "storage_of"]
+__all__ = ["DotAlgorithm", "DotAlgorithmPreset", "Precision", "PrecisionLike"]
 
 bfloat16 = dtypes.bfloat16
 

@@ -15,11 +15,12 @@ from teucer._core.stage import stage_flat
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._core.typing import Array, DTypeLike
+from teucer._lower.contractions import remaining
 from teucer._transform.batch import batch_flat
 from teucer._transform.transpose import backward_pass
 from teucer.lax._arithmetic import bitwise_and, le, lt, mul, sub
 from teucer.lax._cumulative import cumsum
-from teucer.lax._dot import dot_general, dot_general_p, element_type_of, output_dtype, remaining
+from teucer.lax._dot import dot_general, dot_general_p, element_type_of, output_dtype
 from teucer.lax._precision import canonical_precision
 from teucer.lax._selection import select
 from teucer.lax._shapes import broadcasted_iota

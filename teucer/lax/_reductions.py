@@ -38,10 +38,11 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
-__all__ = ["Reduction", "reduce", "reduce_and", "reduce_and_p",
-           "reduce_max", "reduce_max_p", "reduce_min", "reduce_min_p", "reduce_or", "reduce_or_p", "reduce_p",
-           "reduce_prod", "reduce_prod_p", "reduce_sum", "reduce_sum_p", "reduce_xor", "reduce_xor_p", "scalar_body",
-           "scalar_computation"]
+__all__ = [
+    "reduce", "reduce_and", "reduce_and_p", "reduce_max", "reduce_max_p", "reduce_min",
+    "reduce_min_p", "reduce_or", "reduce_or_p", "reduce_p", "reduce_prod", "reduce_prod_p",
+    "reduce_sum", "reduce_xor", "reduce_xor_p",
+]
 
 ORDERED = Accepts((np.number, np.bool_))
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
-__all__ = ["select", "select_n", "select_n_p", "where_else"]
+__all__ = ["select", "select_n", "select_n_p"]
 
 
 @final

@@ -33,10 +33,11 @@ if TYPE_CHECKING:
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
 
-__all__ = ["broadcast", "broadcast_in_dim", "broadcast_like", "broadcast_shapes", "broadcast_to_rank", "broadcasted_iota",
-           "bumped", "collapse", "dtype", "empty", "empty_p", "expand_dims", "full", "full_like", "iota", "iota_p",
-           "is_array", "place_of_like", "reshape", "rev", "rev_p", "squeeze", "squeeze_p", "transpose",
-           "varying_as"]
+__all__ = [
+    "broadcast", "broadcast_in_dim", "broadcast_like", "broadcast_shapes", "broadcast_to_rank",
+    "broadcasted_iota", "collapse", "dtype", "empty", "expand_dims", "full", "full_like", "iota",
+    "iota_p", "reshape", "rev", "rev_p", "squeeze", "squeeze_p", "transpose",
+]
 
 
 def bumped(axes: Sequence[int], dim: int) -> tuple[int, ...]:

@@ -31,7 +31,7 @@ from teucer.lax._selection import select
 from teucer.lax._structure import Linear, broadcast_to, zeros
 from teucer.lax._varying import cast, state_of, unreduced_psum_p
 
-__all__ = ["auto_axes", "explicit_axes", "reshard", "reshard_p", "sharding_constraint_p", "with_sharding_constraint"]
+__all__ = ["sharding_constraint_p", "with_sharding_constraint"]
 
 
 @final

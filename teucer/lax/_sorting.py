@@ -33,8 +33,10 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
-__all__ = ["approx_max_k", "approx_min_k", "approx_top_k_p", "sort", "sort_key_val", "sort_p", "take_along", "top_k",
-           "top_k_p"]
+__all__ = [
+    "approx_max_k", "approx_min_k", "approx_top_k_p", "sort", "sort_key_val", "sort_p", "top_k",
+    "top_k_p",
+]
 
 
 def take_along(x: Any, places: Any, axis: int) -> Any:

@@ -35,9 +35,7 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
-__all__ = ["Linear", "add_any_p", "broadcast_in_dim_p", "canonical_axis", "canonical_shape", "check_axes",
-           "convert_element_type", "convert_element_type_p", "expand", "full", "moveaxis", "reduce_sum", "reduce_sum_p",
-           "reshape", "reshape_p", "transpose", "transpose_p", "zeros"]
+__all__ = ["broadcast_in_dim_p", "reduce_sum_p", "reshape_p", "transpose_p"]
 
 
 class Linear(Primitive):

@@ -28,7 +28,7 @@ from teucer.numpy._promotion import (
 )
 from teucer.numpy._ufuncs import binary, is_kind
 
-__all__ = ["divmod", "float_power", "floor_divide", "fmod", "gcd", "integer_exponent", "lcm", "power", "remainder"]
+__all__ = ["divmod", "float_power", "floor_divide", "fmod", "gcd", "lcm", "power", "remainder"]
 
 
 def _float_divmod(x: Any, y: Any) -> tuple[Any, Any]:

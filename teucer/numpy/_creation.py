@@ -28,8 +28,10 @@ from teucer.lax._random_keys import KeyDType
 from teucer.numpy._library import fast
 from teucer.numpy._promotion import as_value, broadcast_to, check_arraylike, convert
 
-__all__ = ["arange", "array", "asarray", "constant", "copy", "empty", "empty_like", "full", "full_like", "ones", "ones_like",
-           "zeros", "zeros_like"]
+__all__ = [
+    "arange", "array", "asarray", "copy", "empty", "empty_like", "full", "full_like", "ones",
+    "ones_like", "zeros", "zeros_like",
+]
 
 _PYTHON = (bool, int, float, complex)
 

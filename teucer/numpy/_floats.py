@@ -30,8 +30,10 @@ from teucer.numpy._promotion import (
 )
 from teucer.numpy._ufuncs import as_array, binary, filled_like, is_kind, rint_operation, strong_bools, unary
 
-__all__ = ["angle", "copysign", "fmax", "fmin", "frexp", "heaviside", "hypot", "i0", "isneginf", "isposinf", "ldexp", "logaddexp",
-           "logaddexp2", "modf", "nan_to_num", "round", "signbit", "sinc", "spacing"]
+__all__ = [
+    "angle", "copysign", "fmax", "fmin", "frexp", "heaviside", "hypot", "i0", "isneginf",
+    "isposinf", "ldexp", "modf", "nan_to_num", "round", "signbit", "sinc", "spacing",
+]
 
 
 def _refuse_complex(name: str, kind: type[Exception], x: Any,

@@ -26,7 +26,10 @@ from teucer.numpy._promotion import (
 )
 from teucer.numpy._ufuncs import is_kind
 
-__all__ = ["cross", "dot", "inner", "kron", "matmul", "matvec", "outer", "product", "tensordot", "vdot", "vecdot", "vecmat"]
+__all__ = [
+    "cross", "dot", "inner", "kron", "matmul", "matvec", "outer", "tensordot", "vdot", "vecdot",
+    "vecmat",
+]
 
 
 def product(x: Any, y: Any, dimension_numbers: Any, precision: Any, preferred: Any,

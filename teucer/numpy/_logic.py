@@ -28,8 +28,10 @@ from teucer.numpy._promotion import (
 )
 from teucer.numpy._ufuncs import filled_like, is_kind
 
-__all__ = ["allclose", "array_equal", "array_equiv", "clip", "iscomplex", "iscomplexobj", "isclose", "isreal", "isrealobj",
-           "isscalar", "where"]
+__all__ = [
+    "allclose", "array_equal", "array_equiv", "clip", "iscomplex", "iscomplexobj", "isclose",
+    "isreal", "isrealobj", "isscalar",
+]
 
 
 def _all(x: Any) -> Any:

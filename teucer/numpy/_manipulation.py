@@ -17,9 +17,12 @@ from teucer.lax import _dynamic, _joining, _shapes, _slicing, _structure
 from teucer.numpy._library import converting, fast
 from teucer.numpy._operands import axes_of, axis_of, broadcast_value, operand, operands
 
-__all__ = ["METHODS", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_shapes", "broadcast_to",
-           "expand_dims", "flip", "fliplr", "flipud", "matrix_transpose", "moveaxis", "ndim", "permute_dims", "ravel", "reshape",
-           "roll", "rollaxis", "rot90", "shape", "size", "squeeze", "swapaxes", "transpose", "unstack"]
+__all__ = [
+    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_shapes",
+    "broadcast_to", "expand_dims", "flip", "fliplr", "flipud", "matrix_transpose", "moveaxis",
+    "ndim", "permute_dims", "ravel", "reshape", "roll", "rollaxis", "rot90", "shape", "size",
+    "squeeze", "swapaxes", "transpose", "unstack",
+]
 
 
 @converting

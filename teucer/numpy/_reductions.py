@@ -31,8 +31,10 @@ from teucer.numpy._promotion import (
 )
 from teucer.numpy._ufuncs import is_kind
 
-__all__ = ["all", "any", "argmax", "argmin", "axes_of", "axis_key", "count", "count_nonzero", "fold", "keep", "max", "mean", "min",
-           "prod", "ptp", "std", "sum", "var"]
+__all__ = [
+    "all", "any", "argmax", "argmin", "count_nonzero", "max", "mean", "min", "prod", "ptp", "std",
+    "sum", "var",
+]
 
 
 def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:

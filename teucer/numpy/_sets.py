@@ -26,8 +26,10 @@ from teucer.numpy._promotion import ANY, convert
 from teucer.numpy._sorting import searchsorted
 from teucer.numpy._taking import take
 
-__all__ = ["UniqueAllResult", "UniqueCountsResult", "UniqueInverseResult", "intersect1d", "isin", "setdiff1d", "setxor1d",
-           "union1d", "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values"]
+__all__ = [
+    "intersect1d", "isin", "setdiff1d", "setxor1d", "union1d", "unique", "unique_all",
+    "unique_counts", "unique_inverse", "unique_values",
+]
 
 
 class UniqueAllResult(NamedTuple):

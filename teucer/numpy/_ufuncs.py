@@ -18,6 +18,15 @@ from teucer.numpy._creation import asarray
 from teucer.numpy._library import fast
 from teucer.numpy._promotion import ANY, COMPLEX, FLOATING, INEXACT, NUMERIC, promote
 
+__all__ = [
+    "abs", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_count",
+    "bitwise_not", "cbrt", "ceil", "conj", "cos", "cosh", "deg2rad", "divide", "equal", "exp",
+    "exp2", "expm1", "fabs", "floor", "greater", "greater_equal", "imag", "isfinite", "isinf",
+    "isnan", "left_shift", "less", "less_equal", "log", "log10", "log1p", "log2", "logical_not",
+    "nextafter", "not_equal", "positive", "rad2deg", "real", "reciprocal", "right_shift", "rint",
+    "sign", "sin", "sinh", "sqrt", "square", "tan", "tanh", "trunc",
+]
+
 Function = Callable[..., Any]
 _HOST = (bool, int, float, complex, np.generic, np.ndarray)
 

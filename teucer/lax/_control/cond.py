@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
-__all__ = ["bind_branches", "check_branches", "cond", "cond_p", "switch"]
+__all__ = ["cond", "cond_p", "switch"]
 
 
 @final

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from teucer._core.typing import Array, ArrayLike
     from teucer._xla.pytree import PyTreeDef
 
-__all__ = ["fori_loop", "run_scan", "scan"]
+__all__ = ["fori_loop", "scan"]
 
 
 @tracebacks.api_boundary

@@ -25,8 +25,8 @@ from teucer._transform.vmap import vmap
 from teucer._trees import pytrees
 from teucer.lax import _conversion, _joining, _shapes, _slicing, _structure
 from teucer.lax._associative import prefixes
-from teucer.lax._control.bodies import avals_of, stage_body
-from teucer.lax._control.cond import bind_branches, check_branches, platform_number
+from teucer.lax._control.bodies import avals_of, check_branches, stage_body
+from teucer.lax._control.cond import bind_branches, platform_number
 from teucer.lax._control.iteration import run_scan
 
 if TYPE_CHECKING:

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from teucer._transform.partial import PartialTrace
     from teucer._xla.pytree import PyTreeDef
 
-__all__ = ["run_while", "while_loop", "while_p"]
+__all__ = ["while_loop", "while_p"]
 
 _BOOL = ShapedArray((), np.dtype(bool))
 

@@ -18,6 +18,7 @@ from teucer._core.types import ShapedArray
 from teucer._core.typing import Array, DTypeLike
 from teucer._devices.shardings import explicit_sharding, typed
 from teucer._dimensions.dimensions import dilated, is_constant, is_symbolic
+from teucer._lower.contractions import inverse_permutation, taken
 from teucer._targets.cpu import convolutions, switches
 from teucer.lax._convolution.lowering import convolution
 from teucer.lax._convolution.shapes import (
@@ -25,8 +26,6 @@ from teucer.lax._convolution.shapes import (
     canonical_padding,
     conv_dimension_numbers,
     conv_shape_tuple,
-    inverse_permutation,
-    taken,
 )
 from teucer.lax._dot import bilinear_jvp, cotangent_sharding, element_type_of
 from teucer.lax._precision import canonical_precision, precision_text

@@ -9,9 +9,11 @@ from teucer._dimensions.dimensions import dilated, max_dim
 from teucer._lower.contractions import inverse_permutation, taken
 from teucer.lax._windows import padtype_to_pads
 
-__all__ = ["ConvDimensionNumbers", "ConvGeneralDilatedDimensionNumbers", "canonical_padding", "conv_dimension_numbers",
-           "conv_general_permutations", "conv_general_shape_tuple", "conv_shape_tuple", "conv_transpose_shape_tuple",
-           "inverse_permutation", "taken", "transposed_padding"]
+__all__ = [
+    "ConvDimensionNumbers", "ConvGeneralDilatedDimensionNumbers", "conv_dimension_numbers",
+    "conv_general_permutations", "conv_general_shape_tuple", "conv_shape_tuple",
+    "conv_transpose_shape_tuple",
+]
 
 
 class ConvDimensionNumbers(NamedTuple):

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
     from teucer._core.typing import DTypeLike, Size
 
-__all__ = ["GatherDimensionNumbers", "GatherScatterMode", "ScatterDimensionNumbers", "check_gather", "check_scatter", "fill_for",
-           "gather_labels", "scatter_labels"]
+__all__ = ["GatherDimensionNumbers", "GatherScatterMode", "ScatterDimensionNumbers"]
 
 
 class GatherScatterMode(enum.Enum):
