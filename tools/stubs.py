@@ -13,6 +13,7 @@ import argparse
 import ast
 import importlib
 import re
+import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -36,6 +37,8 @@ INNER = {
         _operands _operators _others _promotion _reading _reference_views _references _updates _writing""",
 }
 TABLE = re.compile(r"(?<=^_ROOMS = {\n).*?(?=^}$)", re.MULTILINE | re.DOTALL)
+# The room of jnp whose functions are made by rows of lax.
+ROWS = "teucer.numpy._rows"
 HEAD = "# Made by tools/stubs.py from the tables of this module.\n"
 
 
@@ -47,9 +50,9 @@ def listed(path: Path) -> list[str]:
     return []
 
 
-def table(face: str) -> str:
-    """The table of a face: each room that it hands on, and the names in its `__all__`. No name comes from two rooms."""
-    folder, lines, known = path(face).parent, [], set()
+def handed(face: str) -> dict[str, list[str]]:
+    """Each room that a face hands on, and the names in its `__all__`. No name comes from two rooms."""
+    folder, found, known = path(face).parent, {}, set()
     for file in sorted(folder.rglob("*.py")):
         room = ".".join(file.relative_to(folder).with_suffix("").parts)
         names = listed(file)
@@ -57,16 +60,47 @@ def table(face: str) -> str:
             if twice := known.intersection(names):
                 raise ValueError(f"{room} and another room of {face} list {sorted(twice)} in their __all__")
             known.update(names)
-            rows = textwrap.wrap(" ".join(names), 88)
-            text = "\n".join(f'        "{row}{" " * (row is not rows[-1])}"' for row in rows)
-            lines.append(f'    "{face}.{room}":\n{text},\n')
+            found[f"{face}.{room}"] = names
+    return found
+
+
+def rows() -> dict[str, list[str]]:
+    """For each room of lax, the functions of jnp that its rows make: those that no room of jnp states."""
+    numpy, found = importlib.import_module("teucer.numpy"), {}
+    known = set().union(*handed("teucer.numpy").values())
+    for room, names in handed("teucer.lax").items():
+        importlib.import_module(room)
+        for row in importlib.import_module("teucer.lax._families").ELEMENTWISE.values():
+            name = numpy._ALIASES.get(row.numpy, row.numpy)
+            if row.public in names and name and name not in known:
+                if name != row.public:
+                    raise ValueError(f"the row of {row.name} makes jnp.{name} and lax.{row.public}: they need one name")
+                found.setdefault(room, []).append(name)
+    return {room: sorted(names) for room, names in found.items()}
+
+
+def jnp() -> dict[str, list[str]]:
+    """What jnp hands on: of its rooms, and what rows of lax make."""
+    return handed("teucer.numpy") | {ROWS: sorted(name for names in rows().values() for name in names)}
+
+
+def table(rooms: dict[str, list[str]]) -> str:
+    """The text of a table."""
+    lines = []
+    for room, names in sorted(rooms.items()):
+        parts = textwrap.wrap(" ".join(names), 88)
+        text = "\n".join(f'        "{part}{" " * (part is not parts[-1])}"' for part in parts)
+        lines.append(f'    "{room}":\n{text},\n')
     return "".join(lines)
 
 
-def tabled(face: str) -> str:
-    """The text of a face with its table as it should be."""
-    text = path(face).with_suffix(".py").read_text()
-    return TABLE.sub(lambda _: table(face), text, count=1)
+TABLES = {"teucer.lax": lambda: handed("teucer.lax"), ROWS: rows, "teucer.numpy": jnp}
+
+
+def tabled(name: str) -> str:
+    """The text of a module with its table as it should be."""
+    new = table(TABLES[name]())
+    return TABLE.sub(lambda _: new, path(name, ".py").read_text(), count=1)
 
 
 def places(module: ModuleType) -> dict[str, tuple[str, str]]:
@@ -90,7 +124,12 @@ def stub(name: str) -> str:
             lines.append("from teucer._core.typing import Array as Array")
         elif public in known:
             room, other = known[public]
-            if other == ".":
+            if room == ROWS:
+                elementwise = importlib.import_module("teucer.lax._families").ELEMENTWISE.values()
+                kind = "Unary" if next(row.arity for row in elementwise if row.public == other) == 1 else "Binary"
+                lines.append(f"from teucer._core.typing import {kind}")
+                others.append(f"{public}: {kind}")
+            elif other == ".":
                 parent, _, last = room.rpartition(".")
                 lines.append(f"from {parent} import {last} as {public}")
             elif other == public:
@@ -104,9 +143,10 @@ def stub(name: str) -> str:
     return HEAD + "\n".join([*head, *sorted(set(lines)), *([""] if others else []), *others]) + "\n"
 
 
-def path(name: str) -> Path:
-    """Where the stub of a module stands."""
-    return ROOT / name.replace(".", "/") / "__init__.pyi"
+def path(name: str, suffix: str = ".pyi") -> Path:
+    """The file of a module, or its stub."""
+    place = ROOT / name.replace(".", "/")
+    return place / f"__init__{suffix}" if place.is_dir() else place.with_suffix(suffix)
 
 
 def main() -> int:
@@ -115,14 +155,16 @@ def main() -> int:
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
     stale = []
-    for make, names, suffix in ((tabled, INNER, ".py"), (stub, MODULES, ".pyi")):  # stubs are made of the tables
+    for make, names, suffix in ((tabled, TABLES, ".py"), (stub, MODULES, ".pyi")):
         for name in names:
-            file = path(name).with_suffix(suffix)
+            file = path(name, suffix)
             text = make(name)
             if not file.exists() or file.read_text() != text:
                 stale.append(name)
                 if not check:
                     file.write_text(text)
+        if stale and not check and make is tabled:  # stubs are made of the new tables, which another process loads
+            return subprocess.call([sys.executable, __file__])
     if check:
         print("\n".join(f"{name}: run tools/stubs.py" for name in stale))
     return int(check and bool(stale))

@@ -1,163 +1,46 @@
-"""Entries of elementwise operations: rows of the library's own table, with references added by name."""
+"""Entries of elementwise operations: those of the rows of the library's own table, and some more calls."""
 
 from __future__ import annotations
 
 import importlib
+import pkgutil
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import mpmath
 import numpy as np
+from optable import formulas
 from optable.table import ALL, NO_RULE, Bad, Draw, Op, Sample, bad, numpy_dtype, sample
 
 from teucer import lax
 from teucer.experimental.layout import Layout, with_layout_constraint
-from teucer.lax import _elementwise, _polynomial, _special, _structure  # noqa: F401  fills the table
+from teucer.lax import _structure
 from teucer.lax._families import ELEMENTWISE, Elementwise
 
 Function = Callable[..., Any]
-# The rooms whose import fills the library's table of elementwise primitives.
-ROOMS = (_elementwise, _special)
-
-
-def precise(f: Function) -> Function:
-    """A function of mpmath on elements of arrays, in 40 digits."""
-    def on_elements(*xs: Any) -> Any:
-        def one(*vs: Any) -> Any:
-            with mpmath.workdps(40):
-                y = f(*(mpmath.mpmathify(v) for v in vs))
-                return np.longdouble(mpmath.nstr(y, 25))
-        arrays = np.broadcast_arrays(*xs)
-        return np.array([one(*(float(v) for v in vs)) for vs in zip(*(a.ravel() for a in arrays), strict=True)],
-                        np.longdouble).reshape(arrays[0].shape)
-    return on_elements
-
-
-def lower_gamma(a: Any, x: Any) -> Any:
-    return mpmath.gammainc(a, 0, x, regularized=True)
-
-
-def gamma_slope(a: Any, x: Any) -> Any:
-    return mpmath.diff(lambda v: lower_gamma(v, x), a)
-
-
-def gamma_density(a: Any, x: Any) -> Any:
-    return mpmath.exp((a - 1) * mpmath.log(x) - x - mpmath.loggamma(a))
-
-
-def bits_as_unsigned(x: Any) -> Any:
-    return x.view(np.dtype(f"u{x.dtype.itemsize}"))
-
-
-def leading_zeros(x: Any) -> Any:
-    width = 8 * x.dtype.itemsize
-    return np.array([width - int(v).bit_length() for v in bits_as_unsigned(x).ravel()]).reshape(x.shape)
-
-
-def upper_half(x: Any, y: Any) -> Any:
-    return ((x.astype(object) * y.astype(object)) >> (8 * x.dtype.itemsize)).astype(x.dtype)
-
-
-def towards_zero(x: Any, y: Any) -> Any:
-    return np.abs(x) // np.abs(y) * np.sign(x) * np.sign(y) if x.dtype.kind == "i" else x // y if x.dtype.kind == "u" else x / y
-
-
-def complex_angle(x: Any, y: Any) -> Any:
-    return np.arctan2(x, y) if x.dtype.kind != "c" else -1j * np.log((y + 1j * x) / np.sqrt(x * x + y * y))
-
-
-def unit(x: Any) -> Any:
-    return x / np.abs(x) if x.dtype.kind == "c" else np.sign(x)
-
-
-def extremum(pick: Function, is_first: Function) -> Function:
-    def f(x: Any, y: Any) -> Any:
-        return np.where(is_first(x, y), x, y) if x.dtype.kind == "c" else pick(x, y)
-    return f
-
-
-def half_away(x: Any, rounding_method: int) -> Any:
-    return np.rint(x) if rounding_method else np.sign(x) * np.floor(np.abs(x) + np.longdouble(0.5))
-
-
-# Formulas, and names of NumPy that are not the row's. For all others the row says what it is compared with.
-REFERENCES: dict[str, Function] = {
-    "sub": np.subtract, "mul": np.multiply, "div": towards_zero, "rem": np.fmod, "neg": np.negative,
-    "sign": unit, "integer_pow": lambda x, y: x * x * x, "round": half_away, "is_finite": np.isfinite,
-    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
-    "eq_to": np.equal, "lt_to": np.less, "le_to": np.less_equal,
-    "max": extremum(np.maximum, lambda x, y: (x.real > y.real) | ((x.real == y.real) & (x.imag > y.imag))),
-    "min": extremum(np.minimum, lambda x, y: (x.real < y.real) | ((x.real == y.real) & (x.imag < y.imag))),
-    "complex": lambda x, y: x + 1j * y,
-    "conj": lambda x: np.conj(x) + 0j, "not": np.invert, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
-    "shift_left": np.left_shift, "shift_right_arithmetic": np.right_shift,
-    "shift_right_logical": lambda x, y: np.right_shift(bits_as_unsigned(x), bits_as_unsigned(y)).view(x.dtype),
-    "population_count": lambda x: np.bitwise_count(bits_as_unsigned(x)), "clz": leading_zeros, "mulhi": upper_half,
-    "exp2": lambda x: np.exp(x * np.log(np.longdouble(2))) if x.dtype.kind == "c" else np.exp2(x),
-    "one_minus_square": lambda x: (1 + x) * (1 - x), "logistic": lambda x: 1 / (1 + np.exp(-x)),
-    "rsqrt": lambda x: 1 / np.sqrt(x), "atan2": complex_angle,
-    "polygamma": precise(lambda m, x: mpmath.polygamma(int(m), x)),
-    "bessel_i0e": precise(lambda x: mpmath.besseli(0, x) * mpmath.exp(-abs(x))),
-    "bessel_i1e": precise(lambda x: mpmath.besseli(1, x) * mpmath.exp(-abs(x))),
-    "igamma": precise(lower_gamma), "igammac": precise(lambda a, x: mpmath.gammainc(a, x, mpmath.inf, regularized=True)),
-    "igamma_grad_a": precise(gamma_slope),
-    "random_gamma_grad": precise(lambda a, x: -gamma_slope(a, x) / gamma_density(a, x)),
-    "regularized_incomplete_beta": precise(lambda a, b, x: mpmath.betainc(a, b, 0, x, regularized=True)),
-}
-
-# References that must see the operands as they are, since they ask for the spacing of their dtype.
-AS_THEY_ARE = {"nextafter"}
-PUBLIC = {"and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "not": "bitwise_not",
-          "regularized_incomplete_beta": "betainc"}
-# Primitives that no function of lax stands for.
-BOUND = {"eq_to", "lt_to", "le_to"}
-# Where a row's tolerance does not do for one dtype. XLA multiplies by the reciprocal of a scalar divisor, itself rounded.
-ULP_OF = {"div": {"float16": 2}}
-KWARGS: dict[str, dict[str, Any]] = {"integer_pow": {"y": 3}, "round": {"rounding_method": 0}}
-NOT_ZERO = {"div", "rem"}
-SHIFTS = {"shift_left", "shift_right_arithmetic", "shift_right_logical"}
-
-# Operands in which an operation is not differentiable, as in JAX: the orders and shapes of special functions.
-CONSTANT = {"polygamma": (0,), "zeta": (0,), "regularized_incomplete_beta": (0, 1)}
-# Where rules do not hold: operation -> law -> why.
-EXCEPTIONS: dict[str, dict[str, str]] = {
-    "sign": {"gradient": "is 0 by definition, as in JAX, also where complex x / |x| turns"},
-    "nextafter": {"gradient": NO_RULE},
-    "igamma_grad_a": {"gradient": NO_RULE},
-    "random_gamma_grad": {"gradient": NO_RULE},
-}
-# The compilation of these takes a second a copy.
-SLOW = {"igamma", "igammac", "igamma_grad_a", "random_gamma_grad", "regularized_incomplete_beta", "polygamma", "zeta"}
-SECOND_CONSTANT = {"igamma": (0,), "igammac": (0,)}
+for _room in pkgutil.iter_modules(lax.__path__, "teucer.lax."):  # their import fills the library's table
+    importlib.import_module(_room.name)
 
 
 def reference(p: Elementwise) -> Function | None:
-    """What a primitive is compared with: the formula above, or the function that its row names, or NumPy's of its name."""
-    name = str(p.name)
-    if name in REFERENCES:
-        return REFERENCES[name]
-    module, _, function = (p.tested.reference or f"numpy.{name}").rpartition(".")
-    f = getattr(importlib.import_module(module), function, None)
-    return precise(f) if module == "mpmath" else f
+    """What a primitive is compared with: the function that its row names, or NumPy's of its name."""
+    text = p.tested.reference
+    if not text:
+        return getattr(np, p.numpy or str(p.name), None)
+    f: Function = eval(text, {"np": np, "mpmath": mpmath, "formulas": formulas})
+    return formulas.precise(f) if "mpmath." in text else f
 
 
 def operands(p: Elementwise, draw: Draw, *shapes: tuple[int, ...]) -> Sample:
-    low, high = p.tested.low, p.tested.high
-    xs = [draw(*shape, low=low, high=high) for shape in shapes]
-    name = str(p.name)
-    if name in SHIFTS:
-        xs[1] = draw(*shapes[1], low=0, high=high)
-    if name in NOT_ZERO and draw.kind in "iu":
-        xs[1] = xs[1] + (xs[1] == 0).astype(draw.dtype)
-    if name == "polygamma":
-        xs[0] = np.round(xs[0].astype(np.float64)).astype(draw.dtype)
-    return sample(*xs, **KWARGS.get(name, {}))
+    row = p.tested
+    xs: Any = [draw(*shape, low=row.low, high=row.high) for shape in shapes]
+    if row.given is not None:
+        xs = [np.asarray(x, draw.dtype) for x in row.given(*xs)]
+    return sample(*xs, **row.params)
 
 
 def samples_of(p: Elementwise) -> Callable[[Draw], Iterable[Sample]]:
-    n = 1 if p.tangents is None else len(p.tangents)
-    if str(p.name) in ("nextafter", "igamma_grad_a", "random_gamma_grad"):
-        n = 2
+    n = p.arity
 
     def unary(draw: Draw) -> Iterable[Sample]:
         yield operands(p, draw, (4, 5))
@@ -165,7 +48,7 @@ def samples_of(p: Elementwise) -> Callable[[Draw], Iterable[Sample]]:
         yield operands(p, draw, (0, 3))
 
     def several(draw: Draw) -> Iterable[Sample]:
-        yield operands(p, draw, *[(3,) if str(p.name) in SLOW else (4, 3)] * n)
+        yield operands(p, draw, *[(3,) if p.tested.costly else (4, 3)] * n)
         yield operands(p, draw, (), *[(3,)] * (n - 1))
         yield operands(p, draw, *[(3,)] * (n - 1), ())
         yield operands(p, draw, *[(0,)] * n)
@@ -173,8 +56,8 @@ def samples_of(p: Elementwise) -> Callable[[Draw], Iterable[Sample]]:
     return unary if n == 1 else several
 
 
-def bad_calls(p: Elementwise, n: int) -> Iterable[Bad]:
-    name, kwargs = str(p.name), KWARGS.get(str(p.name), {})
+def bad_calls(p: Elementwise) -> Iterable[Bad]:
+    name, n, kwargs = str(p.name), p.arity, p.tested.params
     refused = next((d for d in ("bool", "int32", "float32", "complex64") if numpy_dtype(d) not in p.accepts), None)
     if refused is not None:
         yield bad(TypeError, rf"{name} does not accept dtype {refused}", *[np.ones(3, refused)] * n, **kwargs)
@@ -190,26 +73,23 @@ def bad_calls(p: Elementwise, n: int) -> Iterable[Bad]:
 
 
 def entry(p: Elementwise, public: Function | None = None) -> Op:
-    """The entry of a primitive. public: its function, by default that of lax."""
-    name = str(p.name)
+    """The entry of a primitive. public: its function, by default that of lax, or its call where there is none."""
+    name, row = str(p.name), p.tested
     accepted = [d for d in ALL if numpy_dtype(d) in p.accepts]
-    fn = public or ((lambda *xs: p.call(*xs)[0]) if name in BOUND else f"lax.{PUBLIC.get(name, name)}")
-    draw = Draw("float32")
-    n = len(next(iter(samples_of(p)(draw))).args)
+    fn = public or (f"lax.{p.public}" if p.public else lambda *xs: p.call(*xs)[0])
     gives_bool = p.result is not None and p.result(np.dtype(np.float64)).kind == "b"
-    return Op(name, fn, samples_of(p), accepted, gradients=() if gives_bool else None, vmap_calls=1 if name in SLOW else 4,
-              gradient_calls=1 if n == 1 or name in SLOW else 3,
-              reference=reference(p), elementwise=True, ulp=p.tested.ulp,
-              ulp_of=ULP_OF.get(name, {}), widen="no" if name in AS_THEY_ARE else "long",
-              constant=CONSTANT.get(name, SECOND_CONSTANT.get(name, ())),
-              errors=tuple(bad_calls(p, n)), exceptions=EXCEPTIONS.get(name, {}))
+    no_rule = {"gradient": NO_RULE} if p.tangents is None else {}
+    return Op(name, fn, samples_of(p), accepted, gradients=() if gives_bool else None, vmap_calls=1 if row.costly else 4,
+              gradient_calls=1 if p.arity == 1 or row.costly else 3, reference=reference(p), elementwise=True, ulp=row.ulp,
+              ulp_of=row.ulp_of, widen=row.widen, constant=row.constant, errors=tuple(bad_calls(p)),
+              exceptions={**no_rule, **row.exceptions})
 
 
 def in_shape(name: str) -> Op:
     """The incomplete gamma function as one of its shape: the first derivative has a rule, the second none."""
     p = ELEMENTWISE[name]
     return Op(f"{name}_in_a", f"lax.{name}", lambda draw: [operands(p, draw, (3,), (3,))], ("float32", "float64"),
-              reference=REFERENCES[name], ulp=p.tested.ulp, elementwise=True, constant=(1,), vmap_calls=1,
+              reference=reference(p), ulp=p.tested.ulp, elementwise=True, constant=(1,), vmap_calls=1,
               exceptions={"second": "igamma_grad_a has no derivative, as in JAX"})
 
 

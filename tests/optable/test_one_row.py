@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,8 +22,8 @@ from optable.table import Op, all_ops
 
 from teucer.lax._families import ELEMENTWISE
 
-CONTRIBUTING = Path(__file__).resolve().parents[2] / "CONTRIBUTING.md"
-ROW = next(s for s in re.findall(r"```python\n(.*?)```", CONTRIBUTING.read_text(), re.DOTALL) if "unary(" in s)
+ROOT = Path(__file__).resolve().parents[2]
+ROW = next(s for s in re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL) if "unary(" in s)
 
 
 @pytest.fixture
@@ -37,7 +41,7 @@ def sech() -> Iterator[Op]:
 def test_a_row_is_a_primitive(sech: Op) -> None:
     assert {"bfloat16", "float32", "float64", "complex128"} <= set(sech.dtypes)
     assert sech.reference is not None
-    for dtype in ("float32", "float64"):
+    for dtype in ("float32", "float64", "complex64"):
         values.test_value_is_reference(sech, dtype)
         values.test_jit_is_eager(sech, dtype)
         values.test_types_are_those_of_values(sech, dtype)
@@ -57,3 +61,32 @@ def test_a_wrong_row_is_found(sech: Op) -> None:
     p.tangents = (lambda t, y, x: t,)
     with pytest.raises(AssertionError):
         gradients.test_derivatives(sech, "float64")
+
+
+@pytest.mark.slow
+def test_a_row_is_the_only_edit(tmp_path: Path) -> None:
+    """In a copy the row is added to its file, and nothing else: the names, their stubs, documentation and tests follow."""
+    for name in ("teucer", "tests", "tools"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    (tmp_path / "tests" / "optable" / Path(__file__).name).unlink()  # it would add the row once more
+    file = tmp_path / "teucer" / "lax" / "_elementwise.py"
+    file.write_text(file.read_text().replace("__all__ = [", '__all__ = [\n    "sech", "sech_p",', 1) + "\n\n" + ROW)
+
+    def run(*words: str) -> str:
+        done = subprocess.run([sys.executable, *words], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)},
+                              capture_output=True, text=True, timeout=600, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    run("tools/stubs.py")
+    assert run("-c", """
+import teucer as jax, teucer.numpy as jnp
+print(jax.__file__, jnp.sech(0), jax.grad(jax.lax.sech)(0.0), jnp.sech.__doc__.splitlines()[0], "sech" in jnp.__all__)
+""") == f"{tmp_path}/teucer/__init__.py 1.0 -0.0 Hyperbolic secant 1 / cosh(x). True\n"
+    assert "sech: Unary" in (tmp_path / "teucer" / "numpy" / "__init__.pyi").read_text()
+    passed = run("-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", "-k", "sech", "tests/optable",
+                 "tests/dynamic/test_every_operation.py")
+    assert int(re.search(r"(\d+) passed", passed)[1]) > 15
+    run("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/optable/test_coverage.py",
+        "tests/test_types.py::test_stubs_are_fresh", "tests/test_functions_tested.py")

@@ -81,6 +81,16 @@ EXACT = Checked(-9, 9, 0)
 ROUNDED = Checked(-9, 9, 0.5)
 
 
+def _divided(x: Any, y: Any) -> tuple[Any, Any]:
+    """Operands for tests of a quotient: integers are not divided by 0."""
+    return (x, np.where(y == 0, y + 1, y)) if x.dtype.kind in "iu" else (x, y)
+
+
+def _moved(x: Any, places: Any) -> tuple[Any, Any]:
+    """Operands for tests of a shift: bits are moved by no negative number of places."""
+    return x, np.abs(places)
+
+
 def _real_dtype(dtype: DTypeLike) -> Any:
     return dtypes.finfo(dtype).dtype if dtypes.issubdtype(dtype, np.complexfloating) else dtype
 
@@ -96,24 +106,31 @@ def _to_bool(dtype: DTypeLike) -> Any:
 # Arithmetic
 
 add_p, add = binary("add", NUMERIC, "add", (lambda t, z, x, y: t, lambda t, z, x, y: t), ROUNDED, "Sum x + y.",
-                    transposes=(lambda ct, x, y: ct, lambda ct, x, y: ct), simplify=unit(-0.0, -0.0), fold=np.add)
+                    transposes=(lambda ct, x, y: ct, lambda ct, x, y: ct), simplify=unit(-0.0, -0.0), fold=np.add,
+                    numpy="add")
 sub_p, sub = binary("sub", NUMERIC, "subtract", (lambda t, z, x, y: t, lambda t, z, x, y: neg(t)), ROUNDED,
                     "Difference x - y.", transposes=(lambda ct, x, y: ct, lambda ct, x, y: neg(ct)), simplify=unit(None, 0.0),
-                    fold=np.subtract)
+                    fold=np.subtract, numpy="subtract")
 mul_p, _mul = binary("mul", NUMERIC, "multiply", (lambda t, z, x, y: mul(t, y), lambda t, z, x, y: mul(x, t)), ROUNDED,
                      "Product x * y.", transposes=(lambda ct, x, y: mul(ct, y), lambda ct, x, y: mul(x, ct)), simplify=unit(1, 1),
-                     fold=np.multiply, product=True)
+                     fold=np.multiply, product=True, numpy="multiply")
 div_p, div = binary(
     "div", NUMERIC, "divide",
-    (lambda t, z, x, y: div(t, y), lambda t, z, x, y: mul(mul(neg(t), x), integer_pow(y, -2))), Checked(-9, 9, 1),
+    (lambda t, z, x, y: div(t, y), lambda t, z, x, y: mul(mul(neg(t), x), integer_pow(y, -2))),
+    # XLA multiplies by the reciprocal of a scalar divisor, itself rounded.
+    Checked(-9, 9, 1, "formulas.towards_zero", given=_divided, ulp_of={"float16": 2}),
     "Quotient x / y. Integers are divided towards zero; x / 0 is -1 for them, and all bits set for unsigned ones.",
-    transposes=(lambda ct, x, y: div(ct, y), None), simplify=unit(None, 1), fold=by_kind(divide, np.divide))
+    transposes=(lambda ct, x, y: div(ct, y), None), simplify=unit(None, 1), fold=by_kind(divide, np.divide),
+    numpy="true_divide")
 rem_p, rem = binary(
     "rem", REAL, "remainder",
-    (lambda t, z, x, y: t, lambda t, z, x, y: mul(neg(t), mul(sign(div(x, y)), floor(abs(div(x, y)))))), EXACT,
-    "Remainder of x / y rounded towards zero: it has the sign of x. For integers x rem 0 is x.", fold=by_kind(remainder))
+    (lambda t, z, x, y: t, lambda t, z, x, y: mul(neg(t), mul(sign(div(x, y)), floor(abs(div(x, y)))))),
+    Checked(-9, 9, 0, "np.fmod", given=_divided),
+    "Remainder of x / y rounded towards zero: it has the sign of x. For integers x rem 0 is x.", fold=by_kind(remainder),
+    numpy="remainder")
 neg_p, neg = unary("neg", NUMERIC, "negate", lambda t, y, x: neg(t), EXACT, "Negative -x.",
-                   transpose=lambda ct, x: neg(ct), simplify=involution(lambda: neg_p), fold=np.negative)
+                   transpose=lambda ct, x: neg(ct), simplify=involution(lambda: neg_p), fold=np.negative,
+                   numpy="negative")
 
 
 def mul(x: ArrayLike, y: ArrayLike, *, out_dtype: DTypeLike | None = None) -> Array:
@@ -144,12 +161,15 @@ def _tangent_abs(t: Array, y: Array, x: Array) -> Any:
     return div(real(mul(conj(x), t)), where_else(eq(y, scalar_like(y, 0)), scalar_like(y, 1), y))
 
 
-sign_p, sign = unary("sign", NUMERIC, _lower_sign, None, Checked(-9, 9, 2),
-                     "Sign of x: -1, 0 or 1; x / |x| for complex x; nan for nan.", cost=CHEAP)
+sign_p, sign = unary("sign", NUMERIC, _lower_sign, None,
+                     Checked(-9, 9, 2, "formulas.unit", exceptions={
+                         "gradient": "is 0 by definition, as in JAX, also where complex x / |x| turns"}),
+                     "Sign of x: -1, 0 or 1; x / |x| for complex x; nan for nan.", cost=CHEAP, numpy="sign")
 abs_p, abs = unary("abs", SIGNED, "abs", _tangent_abs, Checked(-9, 9, 2),
-                   "Absolute value |x|; of the smallest integer, that integer.", result=_real_dtype, cost=CHEAP)
+                   "Absolute value |x|; of the smallest integer, that integer.", result=_real_dtype, cost=CHEAP,
+                   numpy="abs")
 square_p, square = unary("square", NUMERIC, _lower_square, lambda t, y, x: mul(t, mul(scalar_like(x, 2), x)),
-                         Checked(-9, 9, 1), "Square x * x.", fold=np.square)
+                         Checked(-9, 9, 1), "Square x * x.", fold=np.square, numpy="square")
 
 
 def _lower_integer_pow(ctx: Context, x: Value, y: int) -> Any:
@@ -174,8 +194,9 @@ def _tangent_integer_pow(t: Array, z: ArrayLike, x: Array, y: int) -> Any:
     return t if y == 1 else mul(t, mul(scalar_like(x, y), x if y == 2 else integer_pow(x, y - 1)))
 
 
-integer_pow_p = Elementwise("integer_pow", NUMERIC, _lower_integer_pow, (_tangent_integer_pow,), Checked(-9, 9, 4), cost=CHEAP,
-                            simplify=lambda known, x, y: x if y == 1 else None)
+integer_pow_p = Elementwise("integer_pow", NUMERIC, _lower_integer_pow, (_tangent_integer_pow,),
+                            Checked(-9, 9, 4, "lambda x, y: x * x * x", params={"y": 3}), cost=CHEAP,
+                            simplify=lambda known, x, y: x if y == 1 else None, public="integer_pow")
 
 
 def integer_pow(x: ArrayLike, y: int) -> Array:
@@ -222,11 +243,15 @@ def _lower_round(ctx: Context, x: Value, rounding_method: object) -> Any:
     return ctx.op1("stablehlo.round_nearest_even" if even else "stablehlo.round_nearest_afz", (x,), ctx.avals_out[0])
 
 
-floor_p, floor = unary("floor", FLOAT, "floor", None, EXACT, "Greatest integer not above x, as a float.")
-ceil_p, ceil = unary("ceil", FLOAT, "ceil", None, EXACT, "Least integer not below x, as a float.")
-round_p = Elementwise("round", FLOAT, _lower_round, (None,), EXACT)
+floor_p, floor = unary("floor", FLOAT, "floor", None, EXACT, "Greatest integer not above x, as a float.",
+                       numpy="floor")
+ceil_p, ceil = unary("ceil", FLOAT, "ceil", None, EXACT, "Least integer not below x, as a float.",
+                     numpy="ceil")
+round_p = Elementwise("round", FLOAT, _lower_round, (None,),
+                      Checked(-9, 9, 0, "formulas.half_away", params={"rounding_method": 0}),
+                      public="round")
 is_finite_p, is_finite = unary("is_finite", FLOAT, "is_finite", None, EXACT, "Whether x is neither infinite nor nan.",
-                               result=_to_bool)
+                               result=_to_bool, numpy="isfinite")
 
 
 def round(x: ArrayLike, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZERO) -> Array:
@@ -255,8 +280,8 @@ def _lexicographic(ctx: Context, x: Value, y: Value, direction: str) -> Any:
                       hlo.compare(ctx, xr, yr, direction))
 
 
-def _compared(name: str, accepts: Accepts, doc: str, fold: object) -> Any:
-    return binary(name, accepts, _comparison(name.upper()), (None, None), EXACT, doc, result=_to_bool, fold=fold)
+def _compared(name: str, accepts: Accepts, doc: str, fold: object, numpy: str) -> Any:
+    return binary(name, accepts, _comparison(name.upper()), (None, None), EXACT, doc, result=_to_bool, fold=fold, numpy=numpy)
 
 
 def _by_words(direction: str, combine: str) -> Any:
@@ -273,17 +298,22 @@ def _by_words(direction: str, combine: str) -> Any:
 
 
 ANY_OR_KEY = Accepts((*ANY.kinds, dtypes.prng_key))
-eq_p, eq = _compared("eq", ANY_OR_KEY, "Whether x is equal to y; nan is not equal to itself.", np.equal)
-ne_p, ne = _compared("ne", ANY_OR_KEY, "Whether x differs from y; nan differs from itself.", np.not_equal)
+eq_p, eq = _compared("eq", ANY_OR_KEY, "Whether x is equal to y; nan is not equal to itself.", np.equal,
+                     numpy="equal")
+ne_p, ne = _compared("ne", ANY_OR_KEY, "Whether x differs from y; nan differs from itself.", np.not_equal,
+                     numpy="not_equal")
 eq_p.lower_extended, ne_p.lower_extended = _by_words("EQ", "and"), _by_words("NE", "or")
-lt_p, lt = _compared("lt", ORDERED, "Whether x < y.", np.less)
-le_p, le = _compared("le", ORDERED, "Whether x <= y.", np.less_equal)
-gt_p, gt = _compared("gt", ORDERED, "Whether x > y.", np.greater)
-ge_p, ge = _compared("ge", ORDERED, "Whether x >= y.", np.greater_equal)
+lt_p, lt = _compared("lt", ORDERED, "Whether x < y.", np.less, numpy="less")
+le_p, le = _compared("le", ORDERED, "Whether x <= y.", np.less_equal, numpy="less_equal")
+gt_p, gt = _compared("gt", ORDERED, "Whether x > y.", np.greater, numpy="greater")
+ge_p, ge = _compared("ge", ORDERED, "Whether x >= y.", np.greater_equal, numpy="greater_equal")
 # In the total order -nan < -inf < ... < -0 < 0 < ... < inf < nan.
-eq_to_p = Elementwise("eq_to", REAL, _comparison("EQ", total_order=True), (None, None), EXACT, result=_to_bool)
-lt_to_p = Elementwise("lt_to", REAL, _comparison("LT", total_order=True), (None, None), EXACT, result=_to_bool)
-le_to_p = Elementwise("le_to", REAL, _comparison("LE", total_order=True), (None, None), EXACT, result=_to_bool)
+eq_to_p = Elementwise("eq_to", REAL, _comparison("EQ", total_order=True), (None, None),
+                      Checked(-9, 9, 0, "np.equal"), result=_to_bool)
+lt_to_p = Elementwise("lt_to", REAL, _comparison("LT", total_order=True), (None, None),
+                      Checked(-9, 9, 0, "np.less"), result=_to_bool)
+le_to_p = Elementwise("le_to", REAL, _comparison("LE", total_order=True), (None, None),
+                      Checked(-9, 9, 0, "np.less_equal"), result=_to_bool)
 
 
 # Choice
@@ -304,15 +334,16 @@ def _share(t: ArrayLike, z: Array, x: ArrayLike, y: ArrayLike) -> Any:
 
 
 max_p, max = binary("max", ANY, _lower_extremum("GT", "stablehlo.maximum"),
-                    (_share, lambda t, z, x, y: _share(t, z, y, x)), EXACT,
+                    (_share, lambda t, z, x, y: _share(t, z, y, x)), Checked(-9, 9, 0, "formulas.greater"),
                     "Greater of x and y; nan if one is nan; complex numbers by real, then by imaginary part.",
-                    fold=by_kind(np.maximum))
+                    fold=by_kind(np.maximum), numpy="maximum")
 min_p, min = binary("min", ANY, _lower_extremum("LT", "stablehlo.minimum"),
-                    (_share, lambda t, z, x, y: _share(t, z, y, x)), EXACT,
+                    (_share, lambda t, z, x, y: _share(t, z, y, x)), Checked(-9, 9, 0, "formulas.lesser"),
                     "Lesser of x and y; nan if one is nan; complex numbers by real, then by imaginary part.",
-                    fold=by_kind(np.minimum))
-nextafter_p, nextafter = binary("nextafter", FLOAT, "chlo.next_after", None, EXACT,
-                                "Next representable number after x1 in the direction of x2.", names=("x1", "x2"))
+                    fold=by_kind(np.minimum), numpy="minimum")
+nextafter_p, nextafter = binary("nextafter", FLOAT, "chlo.next_after", None, Checked(-9, 9, 0, widen="no"),
+                                "Next representable number after x1 in the direction of x2.", names=("x1", "x2"),
+                                numpy="nextafter")
 
 
 @final
@@ -399,11 +430,14 @@ def _zero(ct: ArrayLike) -> Any:
 
 
 real_p, real = unary("real", COMPLEX, "real", lambda t, y, x: real(t), EXACT, "Real part.", result=_real_dtype,
-                     transpose=lambda ct, x: complex(ct, _zero(ct)), simplify=_part(0))
+                     transpose=lambda ct, x: complex(ct, _zero(ct)), simplify=_part(0),
+                     numpy="real")
 imag_p, imag = unary("imag", COMPLEX, "imag", lambda t, y, x: imag(t), EXACT, "Imaginary part.", result=_real_dtype,
-                     transpose=lambda ct, x: complex(_zero(ct), neg(ct)), simplify=_part(1))
+                     transpose=lambda ct, x: complex(_zero(ct), neg(ct)), simplify=_part(1),
+                     numpy="imag")
 complex_p, complex = binary("complex", PART, "complex", (
-    lambda t, z, x, y: complex(t, scalar_like(t, 0)), lambda t, z, x, y: complex(scalar_like(t, 0), t)), EXACT,
+    lambda t, z, x, y: complex(t, scalar_like(t, 0)), lambda t, z, x, y: complex(scalar_like(t, 0), t)),
+    Checked(-9, 9, 0, "lambda x, y: x + 1j * y"),
     "Complex number x + iy.", result=_complex_dtype,
     transposes=(lambda ct, x, y: real(ct), lambda ct, x, y: imag(neg(ct))))
 
@@ -422,8 +456,10 @@ def _transpose_conj(ct: ArrayLike, x: ArrayLike, input_dtype: object) -> Any:
 
 
 conj_p = Elementwise("conj", Accepts((np.float32, np.float64, np.complexfloating)), _lower_conj,
-                     (lambda t, y, x, input_dtype: conj_p.call(t, input_dtype=input_dtype)[0],), EXACT,
-                     transposes=(_transpose_conj,), result=_complex_dtype)
+                     (lambda t, y, x, input_dtype: conj_p.call(t, input_dtype=input_dtype)[0],),
+                     Checked(-9, 9, 0, "lambda x: np.conj(x) + 0j"),
+                     transposes=(_transpose_conj,), result=_complex_dtype,
+                     public="conj", numpy="conj")
 
 
 def conj(x: ArrayLike) -> Array:
@@ -436,26 +472,33 @@ face(conj, "conj", describe("Complex conjugate; a real x becomes complex.", conj
 # Bits
 
 not_p, bitwise_not = unary("not", BITS, "not", None, EXACT, "Complement of the bits of x; of booleans, not x.",
-                           public="bitwise_not", simplify=involution(lambda: not_p), fold=np.invert)
+                           public="bitwise_not", simplify=involution(lambda: not_p), fold=np.invert,
+                           numpy="bitwise_not")
 and_p, bitwise_and = binary("and", BITS, "and", (None, None), EXACT, "Bits that are set in x and in y.",
-                            public="bitwise_and", simplify=unit(ALL_BITS, ALL_BITS), fold=np.bitwise_and)
+                            public="bitwise_and", simplify=unit(ALL_BITS, ALL_BITS), fold=np.bitwise_and,
+                            numpy="bitwise_and")
 or_p, bitwise_or = binary("or", BITS, "or", (None, None), EXACT, "Bits that are set in x or in y.", public="bitwise_or",
-                          simplify=unit(0, 0), fold=np.bitwise_or)
+                          simplify=unit(0, 0), fold=np.bitwise_or, numpy="bitwise_or")
 xor_p, bitwise_xor = binary("xor", BITS, "xor", (None, None), EXACT, "Bits that are set in one of x and y only.",
-                            public="bitwise_xor", simplify=unit(0, 0), fold=np.bitwise_xor)
-shift_left_p, shift_left = binary("shift_left", INT, "shift_left", (None, None), EXACT,
+                            public="bitwise_xor", simplify=unit(0, 0), fold=np.bitwise_xor,
+                            numpy="bitwise_xor")
+shift_left_p, shift_left = binary("shift_left", INT, "shift_left", (None, None),
+                                  Checked(-9, 9, 0, given=_moved),
                                   "x with its bits moved left by y; 0 if y is the width or more.", simplify=unit(None, 0),
-                                  fold=shift(np.left_shift, "uint"))
+                                  fold=shift(np.left_shift, "uint"), numpy="left_shift")
 shift_right_arithmetic_p, shift_right_arithmetic = binary(
-    "shift_right_arithmetic", INT, "shift_right_arithmetic", (None, None), EXACT,
+    "shift_right_arithmetic", INT, "shift_right_arithmetic", (None, None), Checked(-9, 9, 0, given=_moved),
     "x with its bits moved right by y, filled with copies of the sign bit.", simplify=unit(None, 0),
-    fold=shift(np.right_shift, "int"))
+    fold=shift(np.right_shift, "int"), numpy="right_shift")
 shift_right_logical_p, shift_right_logical = binary(
-    "shift_right_logical", INT, "shift_right_logical", (None, None), EXACT,
-    "x with its bits moved right by y, filled with zeros.", simplify=unit(None, 0), fold=shift(np.right_shift, "uint"))
-population_count_p, population_count = unary("population_count", INT, "popcnt", None, EXACT,
-                                             "How many bits of x are set.")
-clz_p, clz = unary("clz", INT, "count_leading_zeros", None, EXACT,
+    "shift_right_logical", INT, "shift_right_logical", (None, None),
+    Checked(-9, 9, 0, "formulas.shift_right_logical", given=_moved),
+    "x with its bits moved right by y, filled with zeros.", simplify=unit(None, 0), fold=shift(np.right_shift, "uint"),
+    numpy="right_shift")
+population_count_p, population_count = unary("population_count", INT, "popcnt", None,
+                                             Checked(-9, 9, 0, "formulas.population_count"),
+                                             "How many bits of x are set.", numpy="bitwise_count")
+clz_p, clz = unary("clz", INT, "count_leading_zeros", None, Checked(-9, 9, 0, "formulas.leading_zeros"),
                    "How many zeros stand before the first set bit of x.")
 
 
@@ -484,5 +527,6 @@ def _upper_product(x: Array, y: Array) -> tuple[Any]:
 
 
 # XLA has the operation, but its CPU backend does not compile it inside a fusion.
-mulhi_p, mulhi = binary("mulhi", INT, lambda ctx, x, y: ctx.trace(_upper_product, x, y)[0], (None, None), EXACT,
+mulhi_p, mulhi = binary("mulhi", INT, lambda ctx, x, y: ctx.trace(_upper_product, x, y)[0], (None, None),
+                        Checked(-9, 9, 0, "formulas.upper_half"),
                         "Upper half of the bits of the product x * y, which has twice the width.")

@@ -300,27 +300,37 @@ def _bitcast(x: ArrayLike, dtype: DTypeLike) -> Any:
     return bitcast_convert_type_p.call(x, new_dtype=dtype)[0]
 
 
-exp_p, exp = unary("exp", INEXACT, "exponential", lambda t, y, x, **_: mul(t, y), Checked(-9, 9, 2), "Exponential e^x.",
-                   accuracy=True)
-exp2_p, exp2 = unary("exp2", INEXACT, traced(_exp2), lambda t, y, x, **_: mul(t, _times(math.log(2), y)), Checked(-9, 9, 8),
-                     "Power 2^x of two.", accuracy=True)
-expm1_p, expm1 = unary("expm1", INEXACT, "exponential_minus_one", lambda t, y, x, **_: mul(t, _plus(y, 1)), Checked(-9, 9, 4),
-                       "Exponential less one, e^x - 1, accurate near 0.", accuracy=True, by_parts=_lower_complex_expm1)
+exp_p, exp = unary("exp", INEXACT, "exponential", lambda t, y, x, **_: mul(t, y),
+                   Checked(-9, 9, 2), "Exponential e^x.",
+                   accuracy=True, numpy="exp")
+exp2_p, exp2 = unary("exp2", INEXACT, traced(_exp2), lambda t, y, x, **_: mul(t, _times(math.log(2), y)),
+                     Checked(-9, 9, 8, "formulas.power_of_two"),
+                     "Power 2^x of two.", accuracy=True, numpy="exp2")
+expm1_p, expm1 = unary("expm1", INEXACT, "exponential_minus_one", lambda t, y, x, **_: mul(t, _plus(y, 1)),
+                       Checked(-9, 9, 4),
+                       "Exponential less one, e^x - 1, accurate near 0.", accuracy=True, by_parts=_lower_complex_expm1,
+                       numpy="expm1")
 log_p, log = unary("log", INEXACT, "log", lambda t, y, x, **_: div(t, x), Checked(0.01, 9, 4),
-                   "Natural logarithm; of negative real numbers nan.", accuracy=True)
-log1p_p, log1p = unary("log1p", INEXACT, _lower_log1p, lambda t, y, x, **_: div(t, _plus(x, 1)), Checked(-0.9, 9, 4),
-                       "Natural logarithm of 1 + x, accurate near 0.", accuracy=True, by_parts=_of_parts(_log1p_of_parts))
+                   "Natural logarithm; of negative real numbers nan.", accuracy=True, numpy="log")
+log1p_p, log1p = unary("log1p", INEXACT, _lower_log1p, lambda t, y, x, **_: div(t, _plus(x, 1)),
+                       Checked(-0.9, 9, 4),
+                       "Natural logarithm of 1 + x, accurate near 0.", accuracy=True, by_parts=_of_parts(_log1p_of_parts),
+                       numpy="log1p")
 logistic_p, logistic = unary("logistic", INEXACT, "logistic", lambda t, y, x, **_: mul(t, mul(y, _one_minus(y))),
-                             Checked(-9, 9, 4), "Logistic function 1 / (1 + e^-x).", accuracy=True)
+                             Checked(-9, 9, 4, "lambda x: 1 / (1 + np.exp(-x))"),
+                             "Logistic function 1 / (1 + e^-x).", accuracy=True)
 
 # Roots and powers
 
-sqrt_p, sqrt = unary("sqrt", INEXACT, "sqrt", lambda t, y, x, **_: mul(t, div(scalar_like(y, 0.5), y)), Checked(0.01, 9, 1),
-                     "Square root; of negative real numbers nan.", accuracy=True)
-rsqrt_p, rsqrt = unary("rsqrt", INEXACT, "rsqrt", lambda t, y, x, **_: mul(t, _times(-0.5, div(y, x))), Checked(0.01, 9, 2),
+sqrt_p, sqrt = unary("sqrt", INEXACT, "sqrt", lambda t, y, x, **_: mul(t, div(scalar_like(y, 0.5), y)),
+                     Checked(0.01, 9, 1),
+                     "Square root; of negative real numbers nan.", accuracy=True, numpy="sqrt")
+rsqrt_p, rsqrt = unary("rsqrt", INEXACT, "rsqrt", lambda t, y, x, **_: mul(t, _times(-0.5, div(y, x))),
+                       Checked(0.01, 9, 2, "lambda x: 1 / np.sqrt(x)"),
                        "Reciprocal of the square root.", accuracy=True)
-cbrt_p, cbrt = unary("cbrt", FLOAT, "cbrt", lambda t, y, x, **_: mul(t, _times(1 / 3, integer_pow(y, -2))), Checked(-9, 9, 4),
-                     "Cube root, real also of negative numbers.", accuracy=True)
+cbrt_p, cbrt = unary("cbrt", FLOAT, "cbrt", lambda t, y, x, **_: mul(t, _times(1 / 3, integer_pow(y, -2))),
+                     Checked(-9, 9, 4),
+                     "Cube root, real also of negative numbers.", accuracy=True, numpy="cbrt")
 
 
 @final
@@ -415,37 +425,54 @@ pow.__module__ = "teucer.lax"
 
 # Trigonometric functions
 
-sin_p, sin = unary("sin", INEXACT, "sine", lambda t, y, x, **params: mul(t, cos(x, **params)), Checked(-9, 9, 2),
-                   "Sine of x in radians.", accuracy=True, cost=EXPENSIVE, by_parts=_of_parts(_sin_of_parts))
-cos_p, cos = unary("cos", INEXACT, "cosine", lambda t, y, x, **params: neg(mul(t, sin(x, **params))), Checked(-9, 9, 2),
-                   "Cosine of x in radians.", accuracy=True, cost=EXPENSIVE, by_parts=_of_parts(_cos_of_parts))
-tan_p, tan = unary("tan", INEXACT, "tan", lambda t, y, x, **_: mul(t, _plus(square(y), 1)), Checked(-1.5, 1.5, 4),
-                   "Tangent of x in radians.", accuracy=True, cost=EXPENSIVE, by_parts=_of_parts(_tan_of_parts))
+sin_p, sin = unary("sin", INEXACT, "sine", lambda t, y, x, **params: mul(t, cos(x, **params)),
+                   Checked(-9, 9, 2),
+                   "Sine of x in radians.", accuracy=True, cost=EXPENSIVE, by_parts=_of_parts(_sin_of_parts),
+                   numpy="sin")
+cos_p, cos = unary("cos", INEXACT, "cosine", lambda t, y, x, **params: neg(mul(t, sin(x, **params))),
+                   Checked(-9, 9, 2),
+                   "Cosine of x in radians.", accuracy=True, cost=EXPENSIVE, by_parts=_of_parts(_cos_of_parts),
+                   numpy="cos")
+tan_p, tan = unary("tan", INEXACT, "tan", lambda t, y, x, **_: mul(t, _plus(square(y), 1)),
+                   Checked(-1.5, 1.5, 4),
+                   "Tangent of x in radians.", accuracy=True, cost=EXPENSIVE, by_parts=_of_parts(_tan_of_parts),
+                   numpy="tan")
 asin_p, asin = unary("asin", INEXACT, "chlo.asin", lambda t, y, x: mul(t, rsqrt(_one_minus(square(x)))),
-                     Checked(-0.99, 0.99, 4), "Arc sine, in radians; beyond [-1, 1] nan for real x.")
+                     Checked(-0.99, 0.99, 4), "Arc sine, in radians; beyond [-1, 1] nan for real x.",
+                     numpy="arcsin")
 acos_p, acos = unary("acos", INEXACT, "chlo.acos", lambda t, y, x: mul(t, neg(rsqrt(_one_minus(square(x))))),
-                     Checked(-0.99, 0.99, 4), "Arc cosine, in radians; beyond [-1, 1] nan for real x.")
-atan_p, atan = unary("atan", INEXACT, "chlo.atan", lambda t, y, x: div(t, _plus(square(x), 1)), Checked(-9, 9, 4),
-                     "Arc tangent, in radians.")
+                     Checked(-0.99, 0.99, 4), "Arc cosine, in radians; beyond [-1, 1] nan for real x.",
+                     numpy="arccos")
+atan_p, atan = unary("atan", INEXACT, "chlo.atan", lambda t, y, x: div(t, _plus(square(x), 1)),
+                     Checked(-9, 9, 4),
+                     "Arc tangent, in radians.", numpy="arctan")
 atan2_p, atan2 = binary(
     "atan2", INEXACT, "atan2",
     (lambda t, z, x, y: mul(t, div(y, add(square(x), square(y)))),
      lambda t, z, x, y: mul(t, div(neg(x), add(square(x), square(y))))),
-    Checked(-9, 9, 4), "Angle of the point of abscissa y and ordinate x, in radians within [-pi, pi].")
+    Checked(-9, 9, 4, "formulas.angle"),
+    "Angle of the point of abscissa y and ordinate x, in radians within [-pi, pi].",
+    numpy="arctan2")
 
 # Hyperbolic functions
 
 sinh_p, sinh = unary("sinh", INEXACT, _lower_hyperbolic("sinh", -1), lambda t, y, x: mul(t, cosh(x)),
-                     Checked(-9, 9, 8), "Hyperbolic sine.", by_parts=_of_parts(_sinh_of_parts))
-cosh_p, cosh = unary("cosh", INEXACT, _lower_hyperbolic("cosh", 1), lambda t, y, x: mul(t, sinh(x)), Checked(-9, 9, 4),
-                     "Hyperbolic cosine.", by_parts=_of_parts(_cosh_of_parts))
+                     Checked(-9, 9, 8), "Hyperbolic sine.", by_parts=_of_parts(_sinh_of_parts),
+                     numpy="sinh")
+cosh_p, cosh = unary("cosh", INEXACT, _lower_hyperbolic("cosh", 1), lambda t, y, x: mul(t, sinh(x)),
+                     Checked(-9, 9, 4),
+                     "Hyperbolic cosine.", by_parts=_of_parts(_cosh_of_parts), numpy="cosh")
 # (1 + y) (1 - y) loses fewer digits than 1 - y^2 where y is near 1.
-tanh_p, tanh = unary("tanh", INEXACT, "tanh", lambda t, y, x, **_: mul(add(t, mul(t, y)), _one_minus(y)), Checked(-9, 9, 8),
-                     "Hyperbolic tangent.", accuracy=True, by_parts=_of_parts(_tanh_of_parts))
+tanh_p, tanh = unary("tanh", INEXACT, "tanh", lambda t, y, x, **_: mul(add(t, mul(t, y)), _one_minus(y)),
+                     Checked(-9, 9, 8),
+                     "Hyperbolic tangent.", accuracy=True, by_parts=_of_parts(_tanh_of_parts),
+                     numpy="tanh")
 asinh_p, asinh = unary("asinh", INEXACT, "chlo.asinh", lambda t, y, x: mul(t, rsqrt(_plus(square(x), 1))),
-                       Checked(-9, 9, 4), "Inverse hyperbolic sine.")
+                       Checked(-9, 9, 4), "Inverse hyperbolic sine.", numpy="arcsinh")
 acosh_p, acosh = unary("acosh", INEXACT, "chlo.acosh", lambda t, y, x: mul(t, rsqrt(_plus(square(x), -1))),
-                       Checked(1.01, 9, 4), "Inverse hyperbolic cosine; below 1 nan for real x.")
+                       Checked(1.01, 9, 4), "Inverse hyperbolic cosine; below 1 nan for real x.",
+                       numpy="arccosh")
 atanh_p, atanh = unary("atanh", INEXACT, _lower_atanh,
                        lambda t, y, x: mul(div(scalar_like(x, 1), _plus(x, 1)), div(t, _one_minus(x))),
-                       Checked(-0.99, 0.99, 4), "Inverse hyperbolic tangent; beyond [-1, 1] nan for real x.")
+                       Checked(-0.99, 0.99, 4), "Inverse hyperbolic tangent; beyond [-1, 1] nan for real x.",
+                       numpy="arctanh")

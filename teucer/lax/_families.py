@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from inspect import Parameter, Signature
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
 
 import numpy as np
 
@@ -61,16 +62,33 @@ NUMERIC = Accepts((np.integer, np.floating, np.complexfloating))
 ANY = Accepts((np.integer, np.floating, np.complexfloating, np.bool_))
 
 
+_NONE: Mapping[str, Any] = MappingProxyType({})
+
+
 class Checked(NamedTuple):
     """How an elementwise operation is tested: an interval for its operands, and the units in the last place allowed.
 
-    reference: what it is compared with, a function of NumPy or mpmath. By default NumPy's of its name, if there is one.
+    reference: what it is compared with, as Python text: a function of NumPy (`np`), mpmath, or tests/optable/formulas.py.
+    By default NumPy's function that the row names, or that of the operation's name.
+    ulp_of: where one dtype needs other units. params: the parameters of its calls.
+    given: what makes of operands that were drawn those that it is tested with, if not all will do.
+    constant: positions of operands in which it is not differentiated.
+    costly: whether a copy of it takes a second to compile, so that fewer are tested.
+    widen: whether the reference gets operands as "long" doubles, or "no", as they are.
+    exceptions: law -> why it does not hold.
     """
 
     low: float
     high: float
     ulp: float
     reference: str = ""
+    ulp_of: Mapping[str, float] = _NONE
+    params: Mapping[str, object] = _NONE
+    given: Callable[..., tuple[object, ...]] | None = None
+    constant: tuple[int, ...] = ()
+    costly: bool = False
+    widen: Literal["long", "no"] = "long"
+    exceptions: Mapping[str, str] = _NONE
 
 
 # Every elementwise primitive by name: the operation table of the tests asks here.
@@ -92,22 +110,15 @@ def check_same(name: str, avals: Sequence[ShapedArray], *, scalars: bool = False
     first = avals[0]
     if any(aval.dtype != first.dtype for aval in avals):
         listed = ", ".join(a.dtype.name for a in avals)
-        public = _PUBLIC_NAMES.get(name, name)
-        raise TypeError(f"lax.{public} requires arguments to have the same dtypes, got {listed}. "
-                        f"(Tip: jnp.{_NUMPY_NAMES.get(public, public)} is a similar function that does automatic type "
-                        "promotion on inputs).")
+        row = ELEMENTWISE.get(name)
+        public, similar = (name, name) if row is None else (row.public, row.numpy)
+        tip = f" (Tip: jnp.{similar} is a similar function that does automatic type promotion on inputs)." if similar else ""
+        raise TypeError(f"lax.{public} requires arguments to have the same dtypes, got {listed}.{tip}")
     shapes = [aval.shape for aval in avals if aval.shape or not scalars]
     if any(shape != shapes[0] for shape in shapes):  # no set: equal sizes may have different hashes
         raise TypeError(f"{name} got incompatible shapes for broadcasting: {', '.join(str(a.shape) for a in avals)}.\n"
                         "  lax operations take operands of one shape, but for axes of size 1, or scalars; jnp functions broadcast.")
 
-
-_PUBLIC_NAMES = {"and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "not": "bitwise_not",
-                 "regularized_incomplete_beta": "betainc"}
-_NUMPY_NAMES = {"mul": "multiply", "sub": "subtract", "div": "true_divide", "max": "maximum", "min": "minimum",
-                "pow": "power", "rem": "remainder", "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal",
-                "gt": "greater", "ge": "greater_equal", "atan2": "arctan2", "shift_left": "left_shift",
-                "shift_right_arithmetic": "right_shift", "shift_right_logical": "right_shift"}
 
 
 @final
@@ -121,6 +132,7 @@ class Elementwise(Primitive):
     result: operand dtype -> result dtype, where they differ.
     simplify, fold: the rules for the passes over jaxprs, from `_exact`.
     product: whether it is linear in each operand by itself; else it is so in those with transposes taken together.
+    public: the name of its function in lax, if there is one. numpy: that of NumPy's function, and of jnp's that promotes.
     """
 
     __slots__ = ()
@@ -129,8 +141,10 @@ class Elementwise(Primitive):
                  tangents: Sequence[Callable[..., object] | None] | None, tested: Checked, *,
                  transposes: Sequence[Callable[..., object] | None] | None = None,
                  result: Function | None = None, simplify: object = None, fold: object = None,
-                 cost: Cost | None = None, product: bool = False) -> None:
+                 cost: Cost | None = None, product: bool = False, public: str = "", numpy: str = "") -> None:
         self.name, self.accepts, self.tangents, self.tested = name, accepts, tangents, tested
+        self.public, self.numpy = public, numpy
+        self.arity = 2 if tangents is None else len(tangents)
         self.transposes, self.result, self.simplify, self.fold = transposes, result, simplify, fold
         linear = tuple(i for i, rule in enumerate(transposes or ()) if rule is not None)
         self.linear_in = "product" if product else "sum" if transposes and len(linear) == len(transposes) else linear or None
@@ -297,18 +311,20 @@ Function = Callable[..., Any]
 
 
 def unary(name: str, accepts: Accepts, lower: str | Function, tangent: Function | None, tested: Checked, doc: str, *,
-          public: str = "", accuracy: bool = False, transpose: Function | None = None,
+          public: str = "", numpy: str = "", accuracy: bool = False, transpose: Function | None = None,
           result: Function | None = None, simplify: object = None, fold: object = None,
           cost: Cost | None = None, by_parts: Function | None = None) -> tuple[Elementwise, Unary]:
     """A row for an operation of one operand: its primitive, and its public function (`public`, or the same name).
 
+    numpy: the name of NumPy's function of this meaning. If no room of jnp states it, jnp's is made of the row.
     by_parts: the lowering for complex operands, where it is another one.
     """
     lower = _with_accuracy(lower) if accuracy else lower
-    primitive = Elementwise(name, accepts, lower if by_parts is None else _by_kind(lower, by_parts), (tangent,), tested,
-                            transposes=(transpose,), result=result, simplify=simplify, fold=fold, cost=cost)
-    bind = primitive.call
     public = public or name
+    primitive = Elementwise(name, accepts, lower if by_parts is None else _by_kind(lower, by_parts), (tangent,), tested,
+                            transposes=(transpose,), result=result, simplify=simplify, fold=fold, cost=cost, public=public,
+                            numpy=numpy)
+    bind = primitive.call
     function: Function
     if accuracy:
         def accurate(x: Array, *, accuracy: object = None) -> Any:
@@ -330,14 +346,14 @@ def unary(name: str, accepts: Accepts, lower: str | Function, tangent: Function 
 
 
 def binary(name: str, accepts: Accepts, lower: str | Function, tangents: Sequence[Function | None] | None,
-           tested: Checked, doc: str, *, public: str = "", names: tuple[str, str] = ("x", "y"),
+           tested: Checked, doc: str, *, public: str = "", numpy: str = "", names: tuple[str, str] = ("x", "y"),
            transposes: Sequence[Function | None] | None = None, result: Function | None = None, simplify: object = None,
            fold: object = None, product: bool = False) -> tuple[Elementwise, Binary]:
     """A row for an operation of two operands."""
-    primitive = Elementwise(name, accepts, lower, tangents, tested, transposes=transposes, result=result, simplify=simplify,
-                            fold=fold, product=product)
-    bind = primitive.call
     public = public or name
+    primitive = Elementwise(name, accepts, lower, tangents, tested, transposes=transposes, result=result, simplify=simplify,
+                            fold=fold, product=product, public=public, numpy=numpy)
+    bind = primitive.call
 
     def function(x: Array, y: Array) -> Any:
         try:

@@ -53,8 +53,10 @@ def _scaled(x: Array, factor: float) -> Any:
 
 
 log2_p, log2 = unary("log2", INEXACT, traced(lambda x: _scaled(elementwise.log(x), math.log(2))),
-                     lambda t, y, x, **_: arithmetic.div(t, arithmetic.mul(x, scalar_like(x, math.log(2)))), Checked(0.01, 9, 4),
-                     "Logarithm to base 2; of negative real numbers nan.", accuracy=True)
+                     lambda t, y, x, **_: arithmetic.div(t, arithmetic.mul(x, scalar_like(x, math.log(2)))),
+                     Checked(0.01, 9, 4),
+                     "Logarithm to base 2; of negative real numbers nan.", accuracy=True,
+                     numpy="log2")
 
 
 def _difference(x: Array) -> Any:
@@ -71,7 +73,7 @@ def _lower_difference(ctx: Context, x: Value) -> Any:
 
 one_minus_square_p, one_minus_square = unary(
     "one_minus_square", NUMERIC, _lower_difference, lambda t, y, x: arithmetic.mul(t, arithmetic.mul(scalar_like(x, -2), x)),
-    Checked(-9, 9, 4), "1 - x^2, accurate near 1: (1 + x) (1 - x).")
+    Checked(-9, 9, 4, "lambda x: (1 + x) * (1 - x)"), "1 - x^2, accurate near 1: (1 + x) (1 - x).")
 
 
 def _horner(x: Any, terms: Sequence[Any]) -> Any:

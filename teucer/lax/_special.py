@@ -102,12 +102,15 @@ digamma_p, digamma = unary("digamma", FLOAT, traced(digamma_of),
 polygamma_p, polygamma = binary(
     "polygamma", FLOAT, "chlo.polygamma", (
         _unsupported("polygamma gradient with respect to m is not supported."),
-        lambda t, z, m, x: mul(t, polygamma(plus(m, 1), x))), Checked(1, 9, 128),
+        lambda t, z, m, x: mul(t, polygamma(plus(m, 1), x))),
+        Checked(1, 9, 128, "lambda m, x: mpmath.polygamma(int(m), x)", given=lambda m, x: (np.rint(m), x), constant=(0,),
+                costly=True),
     "Derivative of order m of the digamma function, at x.", names=("m", "x"))
 zeta_p, zeta = binary(
     "zeta", FLOAT, "chlo.zeta", (
         lambda t, z, x, q: mul(t, zeta_slope(x, q)),
-        lambda t, z, x, q: mul(t, neg(mul(x, zeta(plus(x, 1), q))))), Checked(1.5, 9, 64, "mpmath.zeta"),
+        lambda t, z, x, q: mul(t, neg(mul(x, zeta(plus(x, 1), q))))),
+        Checked(1.5, 9, 64, "mpmath.zeta", constant=(0,), costly=True),
     "Hurwitz zeta function: the sum of (q + k)^-x over k = 0, 1, ...", names=("x", "q"))
 
 
@@ -137,11 +140,13 @@ def _tangent_i1e(t: Array, y: ArrayLike, x: Array) -> Any:
 
 bessel_i0e_p, bessel_i0e = unary(
     "bessel_i0e", FLOAT, traced(lambda x: _bessel_ie(x, I0E_TO_8, I0E_FROM_8, odd=False)),
-    lambda t, y, x: mul(t, sub(bessel_i1e(x), mul(sign(x), y))), Checked(-20, 20, 4),
+    lambda t, y, x: mul(t, sub(bessel_i1e(x), mul(sign(x), y))),
+    Checked(-20, 20, 4, "lambda x: mpmath.besseli(0, x) * mpmath.exp(-abs(x))"),
     "Modified Bessel function of order 0 times e^-|x|.")
 bessel_i1e_p, bessel_i1e = unary(
     "bessel_i1e", FLOAT, traced(lambda x: _bessel_ie(x, I1E_TO_8, I1E_FROM_8, odd=True)), _tangent_i1e,
-    Checked(-20, 20, 8), "Modified Bessel function of order 1 times e^-|x|.")
+    Checked(-20, 20, 8, "lambda x: mpmath.besseli(1, x) * mpmath.exp(-abs(x))"),
+    "Modified Bessel function of order 1 times e^-|x|.")
 
 
 # Incomplete gamma and beta functions
@@ -299,20 +304,24 @@ def _gamma_density(a: Array, x: Array) -> Any:
 
 
 igamma_grad_a_p, igamma_grad_a = binary(
-    "igamma_grad_a", FLOAT, _incomplete_gamma("slope"), None, Checked(0.5, 9, 512),
+    "igamma_grad_a", FLOAT, _incomplete_gamma("slope"), None,
+    Checked(0.5, 9, 512, "formulas.gamma_slope", costly=True),
     "Derivative in a of the regularised lower incomplete gamma function.", names=("a", "x"))
 igamma_p, igamma = binary(
     "igamma", FLOAT, _incomplete_gamma("lower"),
     (lambda t, z, a, x: mul(t, igamma_grad_a(a, x)), lambda t, z, a, x: mul(t, _gamma_density(a, x))),
-    Checked(0.5, 9, 64), "Regularised lower incomplete gamma function P(a, x); nan for negative a or x.",
+    Checked(0.5, 9, 64, "lambda a, x: mpmath.gammainc(a, 0, x, regularized=True)", constant=(0,), costly=True),
+    "Regularised lower incomplete gamma function P(a, x); nan for negative a or x.",
     names=("a", "x"))
 igammac_p, igammac = binary(
     "igammac", FLOAT, _incomplete_gamma("upper"),
     (lambda t, z, a, x: neg(mul(t, igamma_grad_a(a, x))), lambda t, z, a, x: neg(mul(t, _gamma_density(a, x)))),
-    Checked(0.5, 9, 64), "Regularised upper incomplete gamma function 1 - P(a, x), accurate where that is small.",
+    Checked(0.5, 9, 64, "lambda a, x: mpmath.gammainc(a, x, mpmath.inf, regularized=True)", constant=(0,), costly=True),
+    "Regularised upper incomplete gamma function 1 - P(a, x), accurate where that is small.",
     names=("a", "x"))
 random_gamma_grad_p, random_gamma_grad = binary(
-    "random_gamma_grad", FLOAT, _incomplete_gamma("sample"), None, Checked(0.5, 9, 512),
+    "random_gamma_grad", FLOAT, _incomplete_gamma("sample"), None,
+    Checked(0.5, 9, 512, "formulas.gamma_sample_slope", costly=True),
     "Derivative in a of a sample x of the gamma distribution of shape a, at fixed probability.", names=("a", "x"))
 
 
@@ -397,7 +406,10 @@ def _tangent_betainc(t: ArrayLike, y: ArrayLike, a: Array, b: Array, x: Array) -
 
 _no_slope = _unsupported("Betainc gradient with respect to a and b not supported.")
 regularized_incomplete_beta_p = Elementwise("regularized_incomplete_beta", FLOAT, widened(_lower_betainc),
-                                            (_no_slope, _no_slope, _tangent_betainc), Checked(0.1, 0.9, 64))
+                                            (_no_slope, _no_slope, _tangent_betainc),
+                                            Checked(0.1, 0.9, 64, "lambda a, b, x: mpmath.betainc(a, b, 0, x, regularized=True)",
+                                                    constant=(0, 1), costly=True),
+                                            public="betainc")
 
 
 def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:

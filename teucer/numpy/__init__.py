@@ -72,6 +72,9 @@ _ROOMS = {
         "fromfunction geomspace indices linspace logspace meshgrid",
     "teucer.numpy._reductions":
         "all any argmax argmin count_nonzero max mean min prod ptp std sum var",
+    "teucer.numpy._rows":
+        "acos acosh asin asinh atan atan2 atanh cbrt cos cosh exp exp2 expm1 log log1p nextafter "
+        "sin sinh sqrt square tan tanh",
     "teucer.numpy._select":
         "choose compress extract piecewise select",
     "teucer.numpy._sets":
@@ -92,11 +95,9 @@ _ROOMS = {
         "add bitwise_and bitwise_or bitwise_xor frompyfunc logaddexp logaddexp2 logical_and "
         "logical_or logical_xor maximum minimum multiply negative subtract ufunc",
     "teucer.numpy._ufuncs":
-        "abs acos acosh asin asinh atan atan2 atanh bitwise_count bitwise_not cbrt ceil conj cos "
-        "cosh deg2rad divide equal exp exp2 expm1 fabs floor greater greater_equal imag isfinite "
-        "isinf isnan left_shift less less_equal log log10 log1p log2 logical_not nextafter "
-        "not_equal positive rad2deg real reciprocal right_shift rint sign sin sinh sqrt square "
-        "tan tanh trunc",
+        "abs bitwise_count bitwise_not ceil conj deg2rad divide equal fabs floor greater "
+        "greater_equal imag isfinite isinf isnan left_shift less less_equal log10 log2 "
+        "logical_not not_equal positive rad2deg real reciprocal right_shift rint sign trunc",
     "teucer.numpy._vectorize":
         "apply_along_axis apply_over_axes vectorize",
     "teucer.numpy._where":

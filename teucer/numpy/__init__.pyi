@@ -1,6 +1,8 @@
 # Made by tools/stubs.py from the tables of this module.
 from typing import Any
 from teucer._core.typing import Array as _ndarray
+from teucer._core.typing import Binary
+from teucer._core.typing import Unary
 from teucer.numpy import fft as fft
 from teucer.numpy import linalg as linalg
 from teucer.numpy._arithmetic import divmod as divmod
@@ -276,38 +278,18 @@ from teucer.numpy._ufunc_objects import subtract as subtract
 from teucer.numpy._ufunc_objects import ufunc as ufunc
 from teucer.numpy._ufuncs import abs as _absolute
 from teucer.numpy._ufuncs import abs as abs
-from teucer.numpy._ufuncs import acos as _arccos
-from teucer.numpy._ufuncs import acos as acos
-from teucer.numpy._ufuncs import acosh as _arccosh
-from teucer.numpy._ufuncs import acosh as acosh
-from teucer.numpy._ufuncs import asin as _arcsin
-from teucer.numpy._ufuncs import asin as asin
-from teucer.numpy._ufuncs import asinh as _arcsinh
-from teucer.numpy._ufuncs import asinh as asinh
-from teucer.numpy._ufuncs import atan as _arctan
-from teucer.numpy._ufuncs import atan as atan
-from teucer.numpy._ufuncs import atan2 as _arctan2
-from teucer.numpy._ufuncs import atan2 as atan2
-from teucer.numpy._ufuncs import atanh as _arctanh
-from teucer.numpy._ufuncs import atanh as atanh
 from teucer.numpy._ufuncs import bitwise_count as bitwise_count
 from teucer.numpy._ufuncs import bitwise_not as _bitwise_invert
 from teucer.numpy._ufuncs import bitwise_not as _invert
 from teucer.numpy._ufuncs import bitwise_not as bitwise_not
-from teucer.numpy._ufuncs import cbrt as cbrt
 from teucer.numpy._ufuncs import ceil as ceil
 from teucer.numpy._ufuncs import conj as _conjugate
 from teucer.numpy._ufuncs import conj as conj
-from teucer.numpy._ufuncs import cos as cos
-from teucer.numpy._ufuncs import cosh as cosh
 from teucer.numpy._ufuncs import deg2rad as _radians
 from teucer.numpy._ufuncs import deg2rad as deg2rad
 from teucer.numpy._ufuncs import divide as _true_divide
 from teucer.numpy._ufuncs import divide as divide
 from teucer.numpy._ufuncs import equal as equal
-from teucer.numpy._ufuncs import exp as exp
-from teucer.numpy._ufuncs import exp2 as exp2
-from teucer.numpy._ufuncs import expm1 as expm1
 from teucer.numpy._ufuncs import fabs as fabs
 from teucer.numpy._ufuncs import floor as floor
 from teucer.numpy._ufuncs import greater as greater
@@ -320,12 +302,9 @@ from teucer.numpy._ufuncs import left_shift as _bitwise_left_shift
 from teucer.numpy._ufuncs import left_shift as left_shift
 from teucer.numpy._ufuncs import less as less
 from teucer.numpy._ufuncs import less_equal as less_equal
-from teucer.numpy._ufuncs import log as log
 from teucer.numpy._ufuncs import log10 as log10
-from teucer.numpy._ufuncs import log1p as log1p
 from teucer.numpy._ufuncs import log2 as log2
 from teucer.numpy._ufuncs import logical_not as logical_not
-from teucer.numpy._ufuncs import nextafter as nextafter
 from teucer.numpy._ufuncs import not_equal as not_equal
 from teucer.numpy._ufuncs import positive as positive
 from teucer.numpy._ufuncs import rad2deg as _degrees
@@ -336,12 +315,6 @@ from teucer.numpy._ufuncs import right_shift as _bitwise_right_shift
 from teucer.numpy._ufuncs import right_shift as right_shift
 from teucer.numpy._ufuncs import rint as rint
 from teucer.numpy._ufuncs import sign as sign
-from teucer.numpy._ufuncs import sin as sin
-from teucer.numpy._ufuncs import sinh as sinh
-from teucer.numpy._ufuncs import sqrt as sqrt
-from teucer.numpy._ufuncs import square as square
-from teucer.numpy._ufuncs import tan as tan
-from teucer.numpy._ufuncs import tanh as tanh
 from teucer.numpy._ufuncs import trunc as trunc
 from teucer.numpy._vectorize import apply_along_axis as apply_along_axis
 from teucer.numpy._vectorize import apply_over_axes as apply_over_axes
@@ -356,22 +329,30 @@ from teucer.numpy._windows import kaiser as kaiser
 
 ComplexWarning: Any
 absolute = _absolute
+acos: Unary
+acosh: Unary
 amax = _amax
 amin = _amin
-arccos = _arccos
-arccosh = _arccosh
-arcsin = _arcsin
-arcsinh = _arcsinh
-arctan = _arctan
-arctan2 = _arctan2
-arctanh = _arctanh
+arccos: Unary
+arccosh: Unary
+arcsin: Unary
+arcsinh: Unary
+arctan: Unary
+arctan2: Binary
+arctanh: Unary
 around = _around
+asin: Unary
+asinh: Unary
+atan: Unary
+atan2: Binary
+atanh: Unary
 bfloat16: Any
 bitwise_invert = _bitwise_invert
 bitwise_left_shift = _bitwise_left_shift
 bitwise_right_shift = _bitwise_right_shift
 bool: Any
 bool_: Any
+cbrt: Unary
 cdouble: Any
 character: Any
 complex128: Any
@@ -379,12 +360,17 @@ complex64: Any
 complex_: Any
 complexfloating: Any
 conjugate = _conjugate
+cos: Unary
+cosh: Unary
 csingle: Any
 degrees = _degrees
 double: Any
 dtype: Any
 e: Any
 euler_gamma: Any
+exp: Unary
+exp2: Unary
+expm1: Unary
 flexible: Any
 float16: Any
 float32: Any
@@ -417,10 +403,13 @@ int_: Any
 integer: Any
 invert = _invert
 iterable: Any
+log: Unary
+log1p: Unary
 mod = _mod
 nan: Any
 ndarray = _ndarray
 newaxis: Any
+nextafter: Binary
 number: Any
 object_: Any
 pi: Any
@@ -431,7 +420,13 @@ save: Any
 savez: Any
 set_printoptions: Any
 signedinteger: Any
+sin: Unary
 single: Any
+sinh: Unary
+sqrt: Unary
+square: Unary
+tan: Unary
+tanh: Unary
 true_divide = _true_divide
 uint: Any
 uint1: Any

@@ -1,4 +1,7 @@
-"""Elementwise functions, a row each: how dtypes are promoted, and the operation of lax that follows."""
+"""Elementwise functions, a row each: how dtypes are promoted, and the operations of lax that follow.
+
+Those that only promote are not here: rows of lax say their names, and `_rows` makes them.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +22,10 @@ from teucer.numpy._library import fast
 from teucer.numpy._promotion import ANY, COMPLEX, FLOATING, INEXACT, NUMERIC, promote
 
 __all__ = [
-    "abs", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_count",
-    "bitwise_not", "cbrt", "ceil", "conj", "cos", "cosh", "deg2rad", "divide", "equal", "exp",
-    "exp2", "expm1", "fabs", "floor", "greater", "greater_equal", "imag", "isfinite", "isinf",
-    "isnan", "left_shift", "less", "less_equal", "log", "log10", "log1p", "log2", "logical_not",
-    "nextafter", "not_equal", "positive", "rad2deg", "real", "reciprocal", "right_shift", "rint",
-    "sign", "sin", "sinh", "sqrt", "square", "tan", "tanh", "trunc",
+    "abs", "bitwise_count", "bitwise_not", "ceil", "conj", "deg2rad", "divide", "equal", "fabs",
+    "floor", "greater", "greater_equal", "imag", "isfinite", "isinf", "isnan", "left_shift",
+    "less", "less_equal", "log10", "log2", "logical_not", "not_equal", "positive", "rad2deg",
+    "real", "reciprocal", "right_shift", "rint", "sign", "trunc",
 ]
 
 Function = Callable[..., Any]
@@ -74,16 +75,8 @@ def _named(function: Any, name: str, kind: str, doc: str, operands: str) -> Any:
     return fast(function)
 
 
-# Exponentials, logarithms, roots
+# Reciprocal, logarithms, angles
 
-exp = unary("exp", INEXACT, lax.exp, "Exponential e^x.")
-exp2 = unary("exp2", INEXACT, lax.exp2, "Power 2^x of two.")
-expm1 = unary("expm1", INEXACT, lax.expm1, "e^x - 1, accurate near 0.")
-log = unary("log", INEXACT, lax.log, "Natural logarithm; nan for negative real x, -inf at 0.")
-log1p = unary("log1p", INEXACT, lax.log1p, "log(1 + x), accurate near 0.")
-sqrt = unary("sqrt", INEXACT, lax.sqrt, "Square root; nan for negative real x.")
-cbrt = unary("cbrt", INEXACT, lax.cbrt, "Real cube root.")
-square = unary("square", NUMERIC, lax.square, "Square x * x.")
 reciprocal = unary("reciprocal", INEXACT, lax.reciprocal, "Reciprocal 1 / x.")
 
 
@@ -100,21 +93,6 @@ def _log_base(base: int) -> Function:
 log2 = unary("log2", INEXACT, _log_base(2), "Logarithm to base 2.")
 log10 = unary("log10", INEXACT, _log_base(10), "Logarithm to base 10.")
 
-# Trigonometric and hyperbolic functions
-
-sin = unary("sin", INEXACT, lax.sin, "Sine of x in radians.")
-cos = unary("cos", INEXACT, lax.cos, "Cosine of x in radians.")
-tan = unary("tan", INEXACT, lax.tan, "Tangent of x in radians.")
-asin = unary("asin", INEXACT, lax.asin, "Arc sine, in radians within [-pi/2, pi/2].")
-acos = unary("acos", INEXACT, lax.acos, "Arc cosine, in radians within [0, pi].")
-atan = unary("atan", INEXACT, lax.atan, "Arc tangent, in radians within [-pi/2, pi/2].")
-sinh = unary("sinh", INEXACT, lax.sinh, "Hyperbolic sine.")
-cosh = unary("cosh", INEXACT, lax.cosh, "Hyperbolic cosine.")
-tanh = unary("tanh", INEXACT, lax.tanh, "Hyperbolic tangent.")
-asinh = unary("asinh", INEXACT, lax.asinh, "Inverse hyperbolic sine.")
-acosh = unary("acosh", INEXACT, lax.acosh, "Inverse hyperbolic cosine; nan below 1 for real x.")
-atanh = unary("atanh", INEXACT, lax.atanh, "Inverse hyperbolic tangent; nan beyond [-1, 1] for real x.")
-atan2 = binary("atan2", INEXACT, lax.atan2, "Angle of the point (x2, x1), in radians within [-pi, pi].")
 deg2rad = unary("deg2rad", INEXACT, lambda x: lax.mul(x, scalar_like(x, math.pi / 180)), "Degrees as radians.")
 rad2deg = unary("rad2deg", INEXACT, lambda x: lax.mul(x, scalar_like(x, 180 / math.pi)), "Radians as degrees.")
 
@@ -133,7 +111,6 @@ negative = unary("negative", ANY, lax.neg, "Negative -x.")
 positive = unary("positive", ANY, lambda x: x, "x itself.")
 maximum = binary("maximum", ANY, lax.max, "Greater of x1 and x2; nan if one is nan.")
 minimum = binary("minimum", ANY, lax.min, "Lesser of x1 and x2; nan if one is nan.")
-nextafter = binary("nextafter", INEXACT, lax.nextafter, "Next number after x1 in the direction of x2.")
 
 
 def _absolute(x: Any) -> Any:

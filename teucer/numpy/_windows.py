@@ -10,7 +10,8 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.typing import Array, ArrayLike
-from teucer.numpy import _floats, _ufuncs
+from teucer.lax._elementwise import sqrt
+from teucer.numpy import _floats
 from teucer.numpy._creation import asarray, ones
 from teucer.numpy._operands import operand
 
@@ -75,4 +76,4 @@ def kaiser(M: int, beta: ArrayLike) -> Array:
         return squares
     dtype = dtypes.result_type(squares, shape)
     scale = shape.astype(dtype) if shape.dtype != dtype else shape
-    return _floats.i0(scale * _ufuncs.sqrt(squares)) / _floats.i0(scale)
+    return _floats.i0(scale * sqrt(squares)) / _floats.i0(scale)
