@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from teucer._base.lazy import listing
 from teucer._core.calls import flatten_call, leaf_names
 from teucer._core.jaxpr import Literal, Var
 from teucer._core.stage import stage_flat
@@ -26,7 +27,9 @@ from teucer._trees import pytrees
 from teucer.lax import conv_general_dilated_p, dot_general_p
 
 __all__ = ["Offloadable", "Recompute", "Saveable", "checkpoint", "checkpoint_name", "checkpoint_name_fwd", "checkpoint_policies",
+           "name_p",
            "print_saved_residuals", "remat", "saved_residuals"]
+__dir__ = listing(__name__, __all__)
 
 Policy = Callable[..., Any]
 

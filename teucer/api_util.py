@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from teucer._base.lazy import listing
 from teucer._core import calls
 from teucer._core.stage import DebugInfo
 from teucer._core.trace import typeof
@@ -13,6 +14,7 @@ from teucer.extend.linear_util import Store, WrappedFun, transformation2, transf
 
 __all__ = ["argnums_partial", "debug_info", "donation_vector", "flatten_axes", "flatten_fun", "flatten_fun_nokwargs",
            "rebase_donate_argnums", "safe_map", "shaped_abstractify"]
+__dir__ = listing(__name__, __all__)
 
 
 def debug_info(traced_for: str, fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], *,

@@ -6,6 +6,7 @@ import importlib
 import warnings
 from typing import Any
 
+from teucer._base.lazy import listing
 from teucer._core.jaxpr import Atom, eval_jaxpr
 from teucer._core.trace import Tracer
 from teucer._core.types import Aval as AbstractValue
@@ -16,6 +17,7 @@ from teucer.extend.core._traces import LibraryTrace as Trace
 
 __all__ = ["AbstractValue", "Atom", "ParamDict", "ShapedArray", "Trace", "Tracer", "Value", "ensure_compile_time_eval",
            "eval_context", "eval_jaxpr", "max_dim", "min_dim"]
+__dir__ = listing(__name__, __all__)
 
 ParamDict = dict[str, Any]
 Value = Any

@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from teucer import lax
+from teucer._base.lazy import listing
 from teucer._derived.custom_batching import custom_vmap
 from teucer._trees import pytrees
 
 __all__ = ["custom_vmap", "sequential_vmap"]
+__dir__ = listing(__name__, __all__)
 
 
 def sequential_vmap(f: Callable[..., Any]) -> custom_vmap:

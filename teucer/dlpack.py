@@ -6,8 +6,10 @@ import numpy as np
 
 from teucer import numpy as jnp
 from teucer._base import dtypes
+from teucer._base.lazy import listing
 
 __all__ = ["from_dlpack", "is_supported_dtype"]
+__dir__ = listing(__name__, __all__)
 
 
 def from_dlpack(external_array: Any, device: Any = None, copy: bool | None = None) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from teucer._base.lazy import listing
 from teucer._xla.platforms import foreign
 from teucer._xla.platforms.foreign import include_dir
 from teucer.lax._foreign import ffi_call
@@ -21,6 +22,7 @@ __all__ = [
     "register_ffi_type",
     "register_ffi_type_id",
 ]
+__dir__ = listing(__name__, __all__)
 
 build_ffi_lowering_function = ffi_lowering
 

@@ -9,10 +9,12 @@ import numpy as np
 
 from teucer import numpy as jnp
 from teucer._base import dtypes
+from teucer._base.lazy import listing
 from teucer._core.trace import typeof
 from teucer._trees import pytrees
 
 __all__ = ["ravel_pytree"]
+__dir__ = listing(__name__, __all__)
 
 
 def ravel_pytree(pytree: Any) -> tuple[Any, Callable[[Any], Any]]:

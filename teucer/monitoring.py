@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from teucer._base.lazy import listing
 from teucer._executables import events
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "unregister_event_time_span_listener",
     "unregister_scalar_listener",
 ]
+__dir__ = listing(__name__, __all__)
 
 
 def record_event(event: str, **kwargs: Any) -> None:

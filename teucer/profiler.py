@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
+from teucer._base.lazy import listing
 from teucer._devices import backends
 from teucer._xla.platforms import profiling
 from teucer._xla.platforms.profiling import (
@@ -45,6 +46,7 @@ __all__ = [
     "stop_trace",
     "trace",
 ]
+__dir__ = listing(__name__, __all__)
 
 P = ParamSpec("P")
 R = TypeVar("R")

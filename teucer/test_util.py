@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._base.lazy import listing
 from teucer._core.trace import typeof
 from teucer._core.types import float0
 from teucer._transform.forward import jvp
@@ -16,6 +17,7 @@ from teucer._transform.reverse import vjp
 from teucer._trees import pytrees
 
 __all__ = ["check_grads", "check_jvp", "check_vjp"]
+__dir__ = listing(__name__, __all__)
 
 _TOLERANCES = {2: 1e-1, 4: 2e-3, 8: 1e-5}  # by the bytes of a real number
 # A central difference errs by eps^2 and by the rounding of the function over eps: least near the cube root of the latter. Users

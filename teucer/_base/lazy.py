@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
-__all__ = ["lazy_module"]
+__all__ = ["lazy_module", "listing"]
 
 # on_handing(module, name, value): what is done with a name that a face hands on for the first time (`teucer.compat`).
 on_handing: Callable[[str, str, object], None] | None = None
@@ -46,7 +46,23 @@ def lazy_module(module: str, rooms: Mapping[str, str], absent: Mapping[str, str]
             on_handing(module, name, value)
         return value
 
-    def __dir__() -> list[str]:
-        return sorted({*vars(sys.modules[module]), *where})
+    return __getattr__, listing(module, where), list(where)
 
-    return __getattr__, __dir__, list(where)
+
+def listing(module: str, names: Iterable[str]) -> Callable[[], list[str]]:
+    """`__dir__` of a public module: its names, its submodules that are loaded, and Python's own such as `__doc__`.
+
+    What the module imports for itself does not show, so that editors and `dir()` offer only what users may ask for.
+    names: the module's `__all__`; read at each call, so it may still grow.
+
+    >>> import teucer.flatten_util
+    >>> [name for name in dir(teucer.flatten_util) if not name.startswith("_")]
+    ['ravel_pytree']
+    """
+    def __dir__() -> list[str]:
+        own = vars(sys.modules[module])
+        python = {name for name in own if name.startswith("__") and name.endswith("__")}
+        loaded = {name for name, value in own.items() if sys.modules.get(f"{module}.{name}") is value is not None}
+        return sorted({*python, *(name for name in loaded if not name.startswith("_")), *names})
+
+    return __dir__

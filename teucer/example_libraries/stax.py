@@ -12,7 +12,17 @@ import math
 
 import teucer.numpy as jnp
 from teucer import lax, nn, random
+from teucer._base.lazy import listing
 from teucer.nn.initializers import glorot_normal, normal, ones, zeros
+
+__all__ = [
+    "AvgPool", "BatchNorm", "Conv", "Conv1DTranspose", "ConvTranspose", "Dense", "Dropout",
+    "Elu", "Exp", "FanInConcat", "FanInSum", "FanOut", "Flatten", "Gelu", "GeneralConv",
+    "GeneralConvTranspose", "Identity", "LeakyRelu", "LogSoftmax", "MaxPool", "Relu", "Selu",
+    "Sigmoid", "Softmax", "Softplus", "SumPool", "Tanh", "elementwise", "glorot", "logsoftmax",
+    "parallel", "randn", "serial", "shape_dependent",
+]
+__dir__ = listing(__name__, __all__)
 
 glorot = glorot_normal
 randn = normal

@@ -16,6 +16,7 @@ import numpy as np
 from teucer import lax
 from teucer import numpy as jnp
 from teucer._base import config, tracebacks
+from teucer._base.lazy import listing
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, interpret
 from teucer._core.primitive import Primitive
 from teucer._core.rules_table import Rules
@@ -55,6 +56,7 @@ from teucer.sharding._manual_call import shard_map_p
 
 __all__ = ["Error", "ErrorCategory", "JaxRuntimeError", "all_checks", "automatic_checks", "check", "check_error", "checkify",
            "debug_check", "div_checks", "float_checks", "index_checks", "init_error", "nan_checks", "user_checks"]
+__dir__ = listing(__name__, __all__)
 
 
 ErrorCategory = type[CheckifyError]

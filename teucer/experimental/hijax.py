@@ -21,6 +21,7 @@
 2.0
 """
 
+from teucer._base.lazy import listing
 from teucer._core.array_ops import instantiate as instantiate_zeros
 from teucer._core.high_types import AvalMutableQDD, AvalQDD, MappingSpec, aval_method, aval_property, cur_qdd, register_hitype
 from teucer._core.high_types import HighSpec as HiPspec
@@ -53,6 +54,7 @@ __all__ = ["AbstractRef", "AbstractValue", "AvalMutableQDD", "AvalQDD", "Box", "
            "box_effect", "box_get", "box_set", "control_flow_allowed_effects", "cur_qdd", "instantiate_zeros",
            "is_undefined_primal", "jvp_from_lin", "linearize_from_jvp", "new_box", "register_hitype", "unmap_avals",
            "vjp_from_jvp", "vjp_from_lin", "vmap_rule"]
+__dir__ = listing(__name__, __all__)
 
 VJPHiPrimitive = HiPrim
 Ty = AbstractValue

@@ -10,6 +10,7 @@ import numpy as np
 
 from teucer import lax
 from teucer._base import dtypes, tracebacks
+from teucer._base.lazy import listing
 from teucer._core import array_ops
 from teucer._core.calls import FlatFunction, check_callable
 from teucer._core.jaxpr import eval_jaxpr
@@ -18,7 +19,8 @@ from teucer._core.types import Zero
 from teucer._trees import pytrees
 from teucer.lax import _structure
 
-__all__ = ["fact", "jet", "zero_series"]
+__all__ = ["JetTrace", "JetTracer", "fact", "jet", "zero_series"]
+__dir__ = listing(__name__, __all__)
 
 fact = math.factorial
 

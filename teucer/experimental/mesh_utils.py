@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from teucer._base.lazy import listing
 from teucer._core.provided import provided
 from teucer._devices import backends
 
 __all__ = ["create_device_mesh", "create_hybrid_device_mesh"]
+__dir__ = listing(__name__, __all__)
 
 
 def create_device_mesh(mesh_shape: Sequence[int], devices: Sequence[Any] | None = None, *, contiguous_submeshes: bool = False,

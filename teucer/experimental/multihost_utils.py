@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from teucer._arrays.arrays import ArrayImpl
+from teucer._base.lazy import listing
 from teucer._core.specs import PartitionSpec
 from teucer._core.trace import Tracer
 from teucer._derived.assembly import make_array_from_process_local_data, make_array_from_single_device_arrays
@@ -28,6 +29,7 @@ __all__ = [
     "host_local_array_to_global_array", "live_devices", "process_allgather", "reached_preemption_sync_point",
     "sync_global_devices",
 ]
+__dir__ = listing(__name__, __all__)
 
 
 class ProcessFailureError(ProcessFailure):

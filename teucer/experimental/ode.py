@@ -10,6 +10,7 @@ import numpy as np
 
 from teucer import lax
 from teucer import numpy as jnp
+from teucer._base.lazy import listing
 from teucer._derived.custom_vjp import custom_vjp
 from teucer._derived.linear import closure_convert
 from teucer._transform.reverse import vjp
@@ -19,6 +20,7 @@ from teucer.flatten_util import ravel_pytree
 
 __all__ = ["abs2", "fit_4th_order_polynomial", "initial_step_size", "interp_fit_dopri", "mean_error_ratio", "odeint",
            "optimal_step_size", "runge_kutta_step"]
+__dir__ = listing(__name__, __all__)
 
 # The method of Dormand and Prince: times of stages, their weights, those of the solution, of its error, and of its middle.
 _TIMES = np.array([1 / 5, 3 / 10, 4 / 5, 8 / 9, 1.0, 1.0, 0.0])

@@ -13,11 +13,13 @@ import numpy as np
 import teucer
 from teucer import dtypes, random
 from teucer import numpy as jnp
+from teucer._base.lazy import listing
 from teucer._core.trace import EVAL, current_trace
 from teucer._transform.batch import BatchTrace, BatchTracer
 from teucer._trees.registry import register_dataclass
 
 __all__ = ["StatefulPRNG", "stateful_rng"]
+__dir__ = listing(__name__, __all__)
 
 
 @register_dataclass

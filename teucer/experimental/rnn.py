@@ -15,11 +15,13 @@ from typing import Any, TypeAlias
 
 from teucer import lax, random
 from teucer import numpy as jnp
+from teucer._base.lazy import listing
 from teucer._core.typing import Array
 from teucer.lax import PrecisionLike
 
 __all__ = ["get_num_params_in_lstm", "init_lstm_weight", "lstm", "lstm_ref", "swap_lstm_gates",
            "unpack_lstm_weights"]
+__dir__ = listing(__name__, __all__)
 
 Parts: TypeAlias = dict[int, Array]
 AllParts: TypeAlias = tuple[Parts, Parts, Parts, Parts]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from teucer._base.lazy import listing
 from teucer.sharding import _shard_map
 
 __all__ = ["shard_map"]
+__dir__ = listing(__name__, __all__)
 
 
 def shard_map(f: Callable[..., Any], mesh: Any, in_specs: Any, out_specs: Any, check_rep: bool = True,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from teucer._base import tracebacks
+from teucer._base.lazy import listing
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr
 from teucer._core.references.types import AccumEffect, ReadEffect, RefEffect, RefType, WriteEffect
 from teucer._optimize.discharge import discharged
@@ -13,6 +14,7 @@ from teucer._trees import pytrees
 from teucer.numpy._references import freeze, new_ref
 
 __all__ = ["AccumEffect", "ReadEffect", "RefEffect", "WriteEffect", "discharge_state", "run_state"]
+__dir__ = listing(__name__, __all__)
 
 
 @tracebacks.api_boundary

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from teucer._base.lazy import listing
 from teucer._devices import backends
 from teucer._devices.meshes import Mesh
 from teucer.experimental.mesh_utils import create_device_mesh
 
 __all__ = ["TopologyDescription", "get_attached_topology", "get_topology_desc", "make_mesh"]
+__dir__ = listing(__name__, __all__)
 
 
 class TopologyDescription:

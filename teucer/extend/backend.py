@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from teucer._base.lazy import listing
 from teucer._devices import backends as _backends
 from teucer._executables.compile import clear_memory as _clear_memory
 from teucer._transform.caches import clear_backends, register
@@ -15,6 +16,7 @@ from teucer._xla import client as _xla
 __all__ = ["backend_xla_version", "backends", "clear_backends", "clear_in_memory_compilation_cache", "get_backend",
            "get_compile_options", "get_default_device", "ifrt_proxy", "register_backend_cache",  # noqa: F822  # __getattr__ gives ifrt_proxy
            "register_backend_factory"]
+__dir__ = listing(__name__, __all__)
 
 
 def backends() -> dict[str, Any]:

@@ -11,10 +11,12 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any, final
 
 from teucer._base import config, memo
+from teucer._base.lazy import listing
 from teucer._core.stage import DebugInfo
 
 __all__ = ["Callable", "StoreException", "WrappedFun", "cache", "merge_linear_aux", "transformation", "transformation2",
            "transformation_with_aux", "transformation_with_aux2", "wrap_init"]
+__dir__ = listing(__name__, __all__)
 
 
 class StoreException(Exception):

@@ -2,9 +2,11 @@
 
 from typing import Any
 
+from teucer._base.lazy import listing
 from teucer.interpreters.mlir import LoweringRuleContext
 
 __all__ = ["JaxIrContext", "LoweringRuleContext", "upstream_dialects"]  # noqa: F822  # __getattr__ gives two
+__dir__ = listing(__name__, __all__)
 
 
 def __getattr__(name: str) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from teucer._base.lazy import listing
 from teucer._core.trace import typeof
 from teucer.lax import _joining, _structure
 from teucer.lax._random import threefry2x32_p
@@ -23,6 +24,7 @@ from teucer.random._threefry import threefry as threefry_prng_impl
 
 __all__ = ["define_prng_impl", "random_seed", "rbg_prng_impl", "seed_with_impl", "threefry2x32_p", "threefry_2x32",
            "threefry_prng_impl", "unsafe_rbg_prng_impl"]
+__dir__ = listing(__name__, __all__)
 
 _UINT32 = np.dtype("uint32")
 

@@ -7,12 +7,14 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from teucer._base import source, tracebacks
+from teucer._base.lazy import listing
 from teucer._core import names
 from teucer._core.places import NameStack, SourceInfo
 
 __all__ = ["Frame", "NameStack", "SourceInfo", "current", "current_name_stack", "extend_name_stack", "new_name_stack",
            "new_source_info", "register_exclusion", "reset_name_stack", "set_name_stack", "summarize", "transform_name_stack",
            "user_context", "user_frame", "user_frames"]
+__dir__ = listing(__name__, __all__)
 
 
 class Frame(NamedTuple):

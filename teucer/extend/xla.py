@@ -6,12 +6,14 @@ import enum
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from teucer._base.lazy import listing
 from teucer._devices import backends as _backends
 from teucer._executables import disk_cache as _disk_cache
 from teucer._transform.caches import clear_caches
 from teucer._xla import transforms as _transforms
 
 __all__ = ["PipelineStage", "clear_hlo_module_transformation", "register_hlo_module_transformation"]
+__dir__ = listing(__name__, __all__)
 
 
 class PipelineStage(enum.IntEnum):

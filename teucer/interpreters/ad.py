@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from teucer._base.lazy import listing
 from teucer._core.array_ops import add_cotangents as add_tangents
 from teucer._core.array_ops import instantiate as instantiate_zeros
 from teucer._core.array_ops import zeros as zeros_like_aval
@@ -21,6 +22,7 @@ __all__ = ["GradAccum", "JVPTrace", "JVPTracer", "NullAccum", "RefAccum", "Undef
            "add_jaxvals_p", "add_tangents", "defbilinear", "defjvp", "defjvp2", "deflinear", "deflinear2",
            "get_primitive_transpose", "instantiate_zeros", "is_undefined_primal", "primitive_jvps", "primitive_transposes",
            "zeros_like_aval"]
+__dir__ = listing(__name__, __all__)
 
 UndefinedPrimal = Undefined
 Rule = Callable[..., Any]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from teucer._base.lazy import listing
 from teucer._core import array_ops
 from teucer._core.primitive import Axis, Primitive
 from teucer._core.trace import typeof
@@ -14,6 +15,7 @@ from teucer.interpreters._primitive import Rules, as_tuple
 
 __all__ = ["axis_primitive_batchers", "bdim_at_front", "broadcast", "defbroadcasting", "defreducer", "defvectorized",
            "fancy_primitive_batchers", "infer", "primitive_batchers", "register_vmappable", "unregister_vmappable"]
+__dir__ = listing(__name__, __all__)
 
 Rule = Callable[..., Any]
 

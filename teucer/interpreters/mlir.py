@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from teucer._base.lazy import listing
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr
 from teucer._core.primitive import Primitive
 from teucer._core.references import types as references
@@ -42,6 +43,7 @@ __all__ = ["AxisContext", "LoweringParameters", "LoweringResult", "LoweringRule"
            "ir_constants", "ir_tree_registry", "jaxpr_subcomp", "lower_fun", "lower_jaxpr_to_fun", "make_ir_context",  # noqa: F822
            "merge_mlir_modules", "module_to_bytecode", "module_to_string", "register_constant_handler", "register_lowering",
            "shape_tensor", "token_type", "unflatten_ir_values_like_types"]
+__dir__ = listing(__name__, __all__)
 
 LoweringRule = Callable[..., Any]
 # Rules by primitive and platform; None is every platform that has no rule of its own.

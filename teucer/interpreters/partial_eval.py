@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from teucer._base.lazy import listing
 from teucer._core.jaxpr import Jaxpr
 from teucer._core.stage import StageTracer as DynamicJaxprTracer
 from teucer._core.stage import stage_flat
@@ -15,6 +16,7 @@ from teucer.extend.linear_util import WrappedFun
 
 __all__ = ["DynamicJaxprTracer", "JaxprTracer", "PartialVal", "dce_jaxpr", "dce_jaxpr_consts", "trace_to_jaxpr_dynamic",
            "trace_to_jaxpr_nounits"]
+__dir__ = listing(__name__, __all__)
 
 # One class of tracers records programs, whether all of a function is recorded or the unknown part.
 JaxprTracer = DynamicJaxprTracer

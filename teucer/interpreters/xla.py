@@ -9,11 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from teucer._arrays.transfer import host_rules as canonicalize_dtype_handlers
+from teucer._base.lazy import listing
 from teucer._core.primitive import Primitive
 from teucer._core.trace import EVAL
 from teucer._xla.client import Client as Backend
 
 __all__ = ["Backend", "apply_primitive", "canonicalize_dtype_handlers"]
+__dir__ = listing(__name__, __all__)
 
 
 def apply_primitive(prim: Primitive, *args: Any, **params: Any) -> Any:

@@ -12,12 +12,14 @@ import numpy as np
 from teucer import numpy as jnp
 from teucer import random
 from teucer._base import dtypes
+from teucer._base.lazy import listing
 from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer.lax._sharding import laid_out
 
 __all__ = ["Initializer", "constant", "delta_orthogonal", "glorot_normal", "glorot_uniform", "he_normal", "he_uniform",
            "kaiming_normal", "kaiming_uniform", "lecun_normal", "lecun_uniform", "normal", "ones", "orthogonal",
            "truncated_normal", "uniform", "variance_scaling", "xavier_normal", "xavier_uniform", "zeros"]
+__dir__ = listing(__name__, __all__)
 
 Initializer = Callable[..., Any]
 

@@ -125,6 +125,7 @@ _FROM_NUMPY = ("character", "complexfloating", "dtype", "flexible", "floating", 
 __all__ = [  # noqa: PLE0604  names from the tables
     *_WHERE, *_ALIASES, *SCALAR_TYPES, *SCALAR_ALIASES, *_FROM_NUMPY, *_MODULES, "ComplexWarning", "e", "euler_gamma",
            "inf", "nan", "ndarray", "newaxis", "pi"]
+__dir__ = lazy.listing(__name__, __all__)
 
 
 def __getattr__(name: str) -> Any:
@@ -157,10 +158,6 @@ def _renamed(function: Any, name: str) -> Any:
     alias.__kwdefaults__, alias.__annotations__ = function.__kwdefaults__, function.__annotations__
     alias.__module__, alias.__qualname__, alias.__doc__ = __name__, name, function.__doc__
     return alias
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
 
 
 _array_methods.attach()

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._base.lazy import listing
 from teucer._core.trace import typeof
 from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer._dimensions.dimensions import as_size, ceil_div, is_symbolic, max_dim
@@ -27,6 +28,7 @@ from teucer.numpy._ufuncs import conj, is_kind
 
 __all__ = ["fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft", "irfft2",
            "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn"]
+__dir__ = listing(__name__, __all__)
 
 
 def _scale(norm: Any, lengths: Sequence[int], *, inverse: bool) -> float | None:

@@ -9,10 +9,12 @@ import numpy as np
 
 from teucer import numpy as jnp
 from teucer._base import tracebacks
+from teucer._base.lazy import listing
 from teucer._core.typing import Array
 from teucer.numpy import fft
 
 __all__ = ["dct", "dctn", "idct", "idctn"]
+__dir__ = listing(__name__, __all__)
 
 
 @tracebacks.api_boundary

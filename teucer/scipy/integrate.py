@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from teucer import numpy as jnp
+from teucer._base.lazy import listing
 from teucer._core.typing import Array, ArrayLike
 
 __all__ = ["trapezoid"]
+__dir__ = listing(__name__, __all__)
 
 
 def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0,

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from teucer import numpy as jnp
+from teucer._base.lazy import listing
 from teucer.numpy._library import fast
 from teucer.numpy._promotion import check_arraylike
 from teucer.scipy._operands import matrices
 
 __all__ = ["RegularGridInterpolator"]
+__dir__ = listing(__name__, __all__)
 
 _METHODS = ("linear", "nearest")
 

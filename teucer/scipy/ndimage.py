@@ -10,11 +10,13 @@ import numpy as np
 
 from teucer import lax
 from teucer import numpy as jnp
+from teucer._base.lazy import listing
 from teucer._core.typing import ArrayLike
 from teucer.numpy._library import fast
 from teucer.numpy._promotion import check_arraylike
 
 __all__ = ["map_coordinates"]
+__dir__ = listing(__name__, __all__)
 
 # Index, and size of the axis -> an index within the axis.
 _INSIDE: dict[str, Callable[[Any, Any], Any]] = {

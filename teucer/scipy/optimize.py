@@ -9,11 +9,13 @@ import numpy as np
 
 from teucer import lax
 from teucer import numpy as jnp
+from teucer._base.lazy import listing
 from teucer._core.typing import Array
 from teucer._transform.reverse import value_and_grad
 from teucer.scipy._operands import product
 
 __all__ = ["OptimizeResults", "minimize"]
+__dir__ = listing(__name__, __all__)
 
 # The conditions of Wolfe: what share of the slope the function must fall by, and what share of it may be left.
 _FALL, _LEFT = 1e-4, 0.9

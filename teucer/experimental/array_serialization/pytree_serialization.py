@@ -13,6 +13,7 @@ from typing import Any
 
 from teucer._arrays.structs import ShapeDtypeStruct
 from teucer._base import config
+from teucer._base.lazy import listing
 from teucer._export.serialization import read_tree, tree_text
 from teucer._trees import pytrees
 from teucer.experimental.array_serialization import (
@@ -26,6 +27,7 @@ from teucer.experimental.array_serialization.pytree_serialization_utils import P
 from teucer.random import key_dtype
 
 __all__ = ["load", "load_pytreedef", "nonblocking_load", "nonblocking_save", "save"]
+__dir__ = listing(__name__, __all__)
 
 _BY_TENSORSTORE = "array_store"
 _JAX = "pytreedef.json"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from teucer._base.lazy import listing
 from teucer._export.serialization import read_tree, register_pytree_node_serialization, tree_text
 from teucer._trees import pytrees
 
@@ -14,6 +15,7 @@ __all__ = [
     "register_pytree_node_serialization",
     "serialize_pytreedef",
 ]
+__dir__ = listing(__name__, __all__)
 
 T = TypeVar("T")
 

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from teucer._base.lazy import listing
 from teucer.experimental.array_serialization import _arrays, _specs, tensorstore_impl
 from teucer.experimental.array_serialization._agreement import BarrierTimeoutError, Save
 from teucer.experimental.array_serialization._specs import is_remote_storage
@@ -32,6 +33,7 @@ __all__ = [
     "run_deserialization",
     "run_serialization",
 ]
+__dir__ = listing(__name__, __all__)
 
 get_tensorstore_spec = functools.partial(_specs.get_tensorstore_spec, ocdbt=False, driver="zarr")
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from teucer._arrays import transfer
 from teucer._base import dtypes
+from teucer._base.lazy import listing
 from teucer._core.types import ShapedArray
 from teucer._derived.moves import device_put
 from teucer._devices import backends, shardings
@@ -36,6 +37,7 @@ __all__ = [
     "run_serialization",
     "verify_tensorstore_spec",
 ]
+__dir__ = listing(__name__, __all__)
 
 _CONCURRENCY = {
     "file_io_concurrency": {"limit": 128},

@@ -7,6 +7,7 @@ arguments call them, as they call programs. Runtimes whose devices are behind a 
 
 from __future__ import annotations
 
+from teucer._base.lazy import listing
 from teucer.experimental.colocated_python._calls import (
     colocated_cpu_devices,
     colocated_python,
@@ -14,3 +15,4 @@ from teucer.experimental.colocated_python._calls import (
 )
 
 __all__ = ["colocated_cpu_devices", "colocated_python", "colocated_python_class"]
+__dir__ = listing(__name__, __all__)

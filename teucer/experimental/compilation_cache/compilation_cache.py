@@ -1,8 +1,10 @@
 """The folder of the cache of compiled programs on disk, by functions; docs/configuration.md has the options."""
 
 from teucer._base import config
+from teucer._base.lazy import listing
 
 __all__ = ["reset_cache", "set_cache_dir"]
+__dir__ = listing(__name__, __all__)
 
 
 def set_cache_dir(path: str | None) -> None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from teucer._base.lazy import listing
 from teucer.experimental.pallas._semaphores import SemaphoreType
 from teucer.experimental.pallas._specs import BlockSpec, MemoryRef, _Space
 from teucer.experimental.pallas._specs import CompilerParams as _AnyParams
 
 __all__ = ["GMEM", "SMEM", "BlockSpec", "CompilerParams", "MemorySpace", "SemaphoreType"]
+__dir__ = listing(__name__, __all__)
 
 _MISSING = """
     ACC as_torch_kernel async_copy_scales_to_tmem async_copy_smem_to_tmem async_copy_sparse_metadata_to_tmem async_load_tmem

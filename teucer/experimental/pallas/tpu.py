@@ -14,6 +14,7 @@ from typing import Any
 
 from teucer import lax
 from teucer import numpy as jnp
+from teucer._base.lazy import listing
 from teucer.experimental.pallas import _call, _kernel
 from teucer.experimental.pallas._checked import InterpretParams
 from teucer.experimental.pallas._einshape import einshape
@@ -43,6 +44,7 @@ __all__ = ["ANY", "ARBITRARY", "CMEM", "CORE_PARALLEL", "HBM", "HOST", "PARALLEL
            "prng_random_bits", "prng_seed", "reset_tpu_interpret_mode_state", "roll", "run_on_first_core", "semaphore",
            "semaphore_read", "semaphore_signal", "semaphore_wait", "set_tpu_interpret_mode", "store", "sync_copy", "touch",
            "trace_value", "with_memory_space_constraint"]
+__dir__ = listing(__name__, __all__)
 
 
 class MemorySpace(_Space):

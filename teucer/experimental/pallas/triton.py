@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from teucer._base.lazy import listing
 from teucer.experimental.pallas import _kernel
 from teucer.experimental.pallas._gpu import approx_tanh, debug_barrier, elementwise_inline_asm, max_contiguous
 from teucer.experimental.pallas._kernel import (
@@ -26,6 +27,7 @@ from teucer.experimental.pallas._specs import CompilerParams as _AnyParams
 __all__ = ["CUSTOM_CALL_TARGET_NAME", "CompilerParams", "approx_tanh", "atomic_add", "atomic_and", "atomic_cas", "atomic_max",
            "atomic_min", "atomic_or", "atomic_xchg", "atomic_xor", "debug_barrier", "dot", "elementwise_inline_asm", "load",
            "max_contiguous", "store"]
+__dir__ = listing(__name__, __all__)
 
 CUSTOM_CALL_TARGET_NAME = "__gpu$xla.gpu.triton"
 

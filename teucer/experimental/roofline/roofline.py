@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from teucer import numpy as jnp
 from teucer._arrays.structs import ShapeDtypeStruct
+from teucer._base.lazy import listing
 from teucer._core.jaxpr import Eqn, Jaxpr, Literal, Var
 from teucer._core.specs import PartitionSpec
 from teucer._derived.liveness import bytes_of
@@ -20,6 +21,7 @@ from teucer.experimental.roofline import rooflines
 from teucer.experimental.roofline._results import RooflineResult, RooflineRuleContext, RooflineShape, Rule
 
 __all__ = ["register_roofline", "register_standard_roofline", "roofline", "roofline_and_grad"]
+__dir__ = listing(__name__, __all__)
 
 _registered: dict[Any, Rule] = {}
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from teucer._base.lazy import listing
 from teucer._core.jaxpr import Eqn, Jaxpr, jaxprs_in_params
 from teucer.debug._costs import operations
 from teucer.experimental.roofline import _links
@@ -17,6 +18,7 @@ from teucer.lax import GatherScatterMode
 from teucer.lax._varying import Collective
 
 __all__ = ["default", "rule_of"]
+__dir__ = listing(__name__, __all__)
 
 
 def _unfused(flops: int, moved: int) -> RooflineResult:

@@ -10,10 +10,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from teucer._base import config
+from teucer._base.lazy import listing
 from teucer.experimental.source_mapper._maps import SourceMap
 
 __all__ = ["Pass", "SourceMapDump", "all_passes", "canonicalize_filename", "compile_with_env", "filter_passes", "flag_env",
            "register_pass"]
+__dir__ = listing(__name__, __all__)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,9 +6,11 @@ import tempfile
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from teucer._base.lazy import listing
 from teucer.experimental.source_mapper.common import Pass, SourceMapDump
 
 __all__ = ["generate_sourcemaps"]
+__dir__ = listing(__name__, __all__)
 
 
 def generate_sourcemaps(f: Callable[..., Any], passes: Sequence[Pass], **pass_kwargs: Any) -> Callable[..., list[SourceMapDump]]:

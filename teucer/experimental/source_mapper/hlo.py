@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any
 
 from teucer._base import config
+from teucer._base.lazy import listing
 from teucer._derived.stages import jit
 from teucer._executables.compile import named_as_written
 from teucer.debug._hlo import frames
@@ -17,6 +18,7 @@ from teucer.experimental.source_mapper.mlir import create_mlir_sourcemap
 
 __all__ = ["HloPass", "METADATA_REGEX", "optimized_generate_dump", "original_hlo_generate_dump", "parse_hlo_dump",
            "stable_hlo_generate_dump", "trace_and_lower"]
+__dir__ = listing(__name__, __all__)
 
 METADATA_REGEX = re.compile(r"metadata=\{[^}]*stack_frame_id=(\d+)[^}]*\}")
 

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from teucer._base import source
+from teucer._base.lazy import listing
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, subjaxprs
 from teucer._transform.staging import make_jaxpr
 from teucer.experimental.source_mapper._maps import MappingsGenerator, SourceMap
 from teucer.experimental.source_mapper.common import Pass, SourceMapDump, canonicalize_filename, register_pass
 
 __all__ = ["canonicalize_filename", "compile_jaxpr", "make_jaxpr_dump"]
+__dir__ = listing(__name__, __all__)
 
 
 def compile_jaxpr(work_dir: str, f: Callable[..., Any], f_args: Any, f_kwargs: Any, **_: Any) -> ClosedJaxpr:

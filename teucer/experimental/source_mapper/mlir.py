@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 
+from teucer._base.lazy import listing
 from teucer.experimental.source_mapper._maps import MappingsGenerator, SourceMap
 from teucer.experimental.source_mapper.common import canonicalize_filename
 
 __all__ = ["create_mlir_sourcemap"]
+__dir__ = listing(__name__, __all__)
 
 _DEFINED = re.compile(r"^(#loc\d*) = loc\((.*)\)$")
 _PLACE = re.compile(r'"([^"]+)":(\d+):(\d+)')

@@ -10,6 +10,7 @@ import numpy as np
 
 from teucer import numpy as jnp
 from teucer._base import tracebacks
+from teucer._base.lazy import listing
 from teucer._core.calls import as_indices
 from teucer._derived import jacobians
 from teucer._transform import reverse
@@ -29,6 +30,7 @@ __all__ = [
     "jacrev",
     "value_and_grad",
 ]
+__dir__ = listing(__name__, __all__)
 
 
 def is_sparse(x: Any) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 from teucer import numpy as jnp
 from teucer._base import tracebacks
+from teucer._base.lazy import listing
 from teucer._trees import pytrees
 from teucer.experimental.sparse._base import JAXSparse
 from teucer.experimental.sparse._bcoo_array import BCOO
@@ -17,6 +18,7 @@ from teucer.experimental.sparse.coo import COO
 from teucer.experimental.sparse.csr import CSC, CSR
 
 __all__ = ["empty", "eye", "todense", "todense_p"]
+__dir__ = listing(__name__, __all__)
 
 _FORMATS: dict[str, Any] = {"bcoo": BCOO, "bcsr": BCSR, "coo": COO, "csr": CSR, "csc": CSC}
 

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from teucer._base.lazy import listing
 from teucer.experimental.sparse._bcoo_arith import (
     _bcoo_multiply_dense,
     bcoo_dot_general,
@@ -110,3 +111,4 @@ __all__ = [
     "bcoo_transpose_p",
     "bcoo_update_layout",
 ]
+__dir__ = listing(__name__, __all__)

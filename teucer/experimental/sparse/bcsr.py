@@ -11,6 +11,7 @@ from teucer import lax
 from teucer import numpy as jnp
 from teucer._arrays.structs import ShapeDtypeStruct
 from teucer._base import tracebacks
+from teucer._base.lazy import listing
 from teucer._xla.platforms.sparse import CSR_PRODUCT
 from teucer.experimental.sparse._bcoo_arith import bcoo_dot_general
 from teucer.experimental.sparse._bcoo_array import BCOO
@@ -41,6 +42,7 @@ __all__ = [
     "bcsr_todense",
     "bcsr_todense_p",
 ]
+__dir__ = listing(__name__, __all__)
 
 
 _KERNEL_DTYPES = ("float32", "float64", "complex64", "complex128")

@@ -8,6 +8,7 @@ import numpy as np
 
 from teucer import numpy as jnp
 from teucer._base import tracebacks
+from teucer._base.lazy import listing
 from teucer._trees.registry import register_pytree_node_class
 from teucer.experimental.sparse._base import JAXSparse
 from teucer.experimental.sparse._bcoo_array import BCOO
@@ -20,6 +21,8 @@ from teucer.experimental.sparse.util import Shape, SparseInfo
 __all__ = [
     "COO",
     "COOInfo",
+    "Dtype",
+    "Shape",
     "coo_fromdense",
     "coo_fromdense_p",
     "coo_matmat",
@@ -29,6 +32,7 @@ __all__ = [
     "coo_todense",
     "coo_todense_p",
 ]
+__dir__ = listing(__name__, __all__)
 
 Dtype = Any
 

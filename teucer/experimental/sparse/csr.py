@@ -8,6 +8,7 @@ import numpy as np
 
 from teucer import numpy as jnp
 from teucer._base import tracebacks
+from teucer._base.lazy import listing
 from teucer._trees.registry import register_pytree_node_class
 from teucer.experimental.sparse._base import JAXSparse
 from teucer.experimental.sparse._bcoo_array import BCOO
@@ -21,6 +22,7 @@ from teucer.experimental.sparse.util import Shape, SparseInfo, _csr_to_coo
 __all__ = [
     "CSC",
     "CSR",
+    "Shape",
     "csr_fromdense",
     "csr_fromdense_p",
     "csr_matmat",
@@ -30,6 +32,7 @@ __all__ = [
     "csr_todense",
     "csr_todense_p",
 ]
+__dir__ = listing(__name__, __all__)
 
 
 class _Compressed(JAXSparse):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from teucer._base.lazy import listing
 from teucer.experimental.sparse._lobpcg import (
     _lobpcg_standard_callable,
     _lobpcg_standard_matrix,
@@ -10,3 +11,4 @@ from teucer.experimental.sparse._lobpcg import (
 from teucer.experimental.sparse._spsolve import spsolve, spsolve_p
 
 __all__ = ["lobpcg_standard", "spsolve", "spsolve_p"]
+__dir__ = listing(__name__, __all__)

@@ -12,11 +12,13 @@ import numpy as np
 from teucer import numpy as jnp
 from teucer import random as jax_random
 from teucer._base import dtypes, tracebacks
+from teucer._base.lazy import listing
 from teucer._transform.vmap import vmap
 from teucer.experimental.sparse._bcoo_array import BCOO
 from teucer.experimental.sparse.util import split_shape
 
 __all__ = ["random_bcoo"]
+__dir__ = listing(__name__, __all__)
 
 
 @tracebacks.api_boundary

@@ -15,6 +15,7 @@ import numpy as np
 
 from teucer import lax
 from teucer._base import tracebacks
+from teucer._base.lazy import listing
 from teucer._core.calls import FlatFunction
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, interpret
 from teucer._core.primitive import MissingRule, Primitive
@@ -58,6 +59,7 @@ __all__ = [
     "spvalues_to_arrays",
     "spvalues_to_avals",
 ]
+__dir__ = listing(__name__, __all__)
 
 Array = Any
 ArrayOrSparse = Any

@@ -12,6 +12,7 @@ import numpy as np
 from teucer import lax
 from teucer import numpy as jnp
 from teucer._base import errors
+from teucer._base.lazy import listing
 from teucer._core.trace import Tracer
 from teucer._transform.vmap import vmap
 from teucer._trees import pytrees
@@ -26,6 +27,7 @@ __all__ = [
     "known",
     "nfold_vmap",
 ]
+__dir__ = listing(__name__, __all__)
 
 Shape = tuple[int, ...]
 

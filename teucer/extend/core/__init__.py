@@ -9,6 +9,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._base.errors import JaxprTypeError
+from teucer._base.lazy import listing
 from teucer._core.checker import check_jaxpr
 from teucer._core.effects import Effect
 from teucer._core.high_types import aval_mapping_handlers, cur_qdd  # for the alias
@@ -53,6 +54,7 @@ __all__ = ["AbstractToken", "array_types", "call_impl", "CallPrimitive", "check_
            "register_call_primitive_rules", "set_current_trace", "subjaxprs", "take_current_trace", "Token", "TraceTag",
            "unmapped_aval", "unsafe_am_i_under_a_jit_DO_NOT_USE", "unsafe_am_i_under_a_vmap_DO_NOT_USE",
            "unsafe_get_axis_names_DO_NOT_USE", "valid_jaxtype", "Var"]
+__dir__ = listing(__name__, __all__)
 
 Effects = frozenset[Effect]
 # The classes of NumPy whose objects are arrays.

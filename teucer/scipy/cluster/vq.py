@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from teucer import numpy as jnp
+from teucer._base.lazy import listing
 from teucer._core.typing import ArrayLike
 from teucer.numpy._library import fast
 from teucer.scipy._operands import matrices
 
 __all__ = ["vq"]
+__dir__ = listing(__name__, __all__)
 
 
 @fast(static=("check_finite",))

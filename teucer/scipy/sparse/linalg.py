@@ -8,6 +8,7 @@ from typing import Any
 from teucer import lax
 from teucer import numpy as jnp
 from teucer._base import tracebacks
+from teucer._base.lazy import listing
 from teucer._core.trace import typeof
 from teucer._core.types import is_valid_type
 from teucer._trees import pytrees
@@ -15,6 +16,7 @@ from teucer.flatten_util import ravel_pytree
 from teucer.scipy._operands import product
 
 __all__ = ["bicgstab", "cg", "gmres"]
+__dir__ = listing(__name__, __all__)
 
 Operator = Callable[[Any], Any]
 # solve(matvec, precondition, b, x0) -> x, on vectors, or on arrays of any shape where the method only adds and multiplies them

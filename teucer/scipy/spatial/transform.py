@@ -11,10 +11,12 @@ import numpy as np
 
 from teucer import numpy as jnp
 from teucer import random
+from teucer._base.lazy import listing
 from teucer.numpy._library import fast
 from teucer.scipy._operands import matrices
 
 __all__ = ["Rotation", "Slerp"]
+__dir__ = listing(__name__, __all__)
 
 
 def _real(op: str, x: Any) -> Any:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from teucer import numpy as jnp
+from teucer._base.lazy import listing
 from teucer._core.typing import Array, ArrayLike
 from teucer.numpy._library import fast
 from teucer.scipy import special
 from teucer.scipy._operands import matrices
 
 __all__ = ["logpdf", "pdf"]
+__dir__ = listing(__name__, __all__)
 
 
 @fast

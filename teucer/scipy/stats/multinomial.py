@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from teucer import numpy as jnp
+from teucer._base.lazy import listing
 from teucer._core.typing import Array, ArrayLike
 from teucer.numpy._library import fast
 from teucer.numpy._promotion import check_arraylike
@@ -12,6 +13,7 @@ from teucer.scipy import special
 from teucer.scipy._operands import matrices
 
 __all__ = ["logpmf", "pmf"]
+__dir__ = listing(__name__, __all__)
 
 
 @fast

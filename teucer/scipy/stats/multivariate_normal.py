@@ -7,12 +7,14 @@ from typing import Any
 
 from teucer import lax
 from teucer import numpy as jnp
+from teucer._base.lazy import listing
 from teucer._core.typing import Array, ArrayLike
 from teucer.numpy._library import fast
 from teucer.scipy._operands import matrices
 from teucer.scipy.stats import norm
 
 __all__ = ["logpdf", "pdf"]
+__dir__ = listing(__name__, __all__)
 
 
 def logpdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: None = None) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 from teucer import lax
 from teucer import numpy as jnp
+from teucer._base.lazy import listing
 from teucer._core.typing import Array, ArrayLike
 from teucer.numpy._library import fast
 from teucer.scipy import special
@@ -16,6 +17,7 @@ from teucer.scipy.stats._discrete import POISSON
 __all__ = ["cdf", "entropy", "logcdf", "logpmf", "logsf", "pmf", "sf"]
 
 cdf, logcdf, logpmf, logsf, pmf, sf = POISSON.functions(*(f for f in __all__ if f != "entropy"))
+__dir__ = listing(__name__, __all__)
 
 # Above this mean the series is exact to 1e-13; below it, no probability beyond 320 counts.
 _LARGE, _COUNTS = 100.0, 320

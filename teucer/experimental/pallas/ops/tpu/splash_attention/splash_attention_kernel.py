@@ -12,12 +12,14 @@ import numpy as np
 
 from teucer import Array, lax, tree_util
 from teucer import numpy as jnp
+from teucer._base.lazy import listing
 from teucer.ad_checkpoint import checkpoint_name
 from teucer.experimental.pallas.ops.tpu.splash_attention.splash_attention_mask import Mask, MultiHeadMask, NumpyMask
 from teucer.sharding import NamedSharding, PartitionSpec
 
 __all__ = ["DEFAULT_MASK_VALUE", "BlockSizes", "QKVLayout", "SegmentIds", "SplashAttentionKernel", "make_attention_reference",
            "make_splash_mha", "make_splash_mha_single_device", "make_splash_mqa", "make_splash_mqa_single_device"]
+__dir__ = listing(__name__, __all__)
 
 DEFAULT_MASK_VALUE = -0.7 * float(np.finfo(np.float32).max)
 """The logit of keys that a query does not see."""

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from teucer import numpy as jnp
+from teucer._base.lazy import listing
 
 __all__ = ["CausalMask", "ChunkedCausalMask", "FullMask", "LocalMask", "LogicalAnd", "LogicalOr", "Mask", "MultiHeadMask",
            "NumpyMask", "make_causal_mask", "make_chunk_attention_mask", "make_local_attention_mask", "make_random_mask"]
+__dir__ = listing(__name__, __all__)
 
 # Arrays, of NumPy or traced.
 _Places = Any
