@@ -33,7 +33,7 @@ REFUSALS = (NotImplementedError, InconclusiveDimensionOperation, TypeError, Valu
 GROUPS = "kernels that differ from one element of the batch to the next are groups of features, whose number is static"
 DRAWN = "its numbers depend on how many are drawn"
 REFUSED_BATCH = {
-    "conv": GROUPS, "conv_general_dilated": GROUPS, "conv_transpose": GROUPS,
+    "conv": GROUPS, "conv_general_dilated": GROUPS, "conv_transpose": GROUPS, "conv_without_space": GROUPS,
     "pure_callback": "a callback would see the buffer",
     "rng_bit_generator": DRAWN,
 }

@@ -1,9 +1,8 @@
-"""gather and the scatters: laws on the samples, dtypes of indices, ties, fill values, and errors."""
+"""gather and the scatters: dtypes of indices, ties, fill values, and errors. Their laws are those of tests/optable."""
 
 import numpy as np
 import pytest
-from lax import laws
-from lax.samples_gather import SAMPLES
+from optable.table import numpy_dtype
 
 import teucer as jax
 from teucer import lax
@@ -12,29 +11,6 @@ X = np.arange(6, dtype=np.float32).reshape(2, 3)
 I = np.array([[0], [1], [2]], np.int32)
 G, S = lax.GatherDimensionNumbers, lax.ScatterDimensionNumbers
 ROWS, INTO = G((1,), (0,), (0,)), S((1,), (0,), (0,))
-CASES = [pytest.param(s, d, id=f"{s.name}-{d}") for s in SAMPLES for d in s.dtypes]
-NAMES = [pytest.param(s, id=s.name) for s in SAMPLES]
-
-
-@pytest.fixture
-def rng():
-    return np.random.default_rng(0)
-
-
-@pytest.mark.parametrize(("sample", "dtype"), CASES)
-def test_value(sample, dtype, rng):
-    laws.check_value(sample, rng, dtype)
-
-
-@pytest.mark.parametrize("sample", NAMES)
-def test_jit_and_vmap(sample, rng):
-    laws.check_jit(sample, rng, sample.dtypes[0])
-    laws.check_vmap(sample, rng, "int32")
-
-
-@pytest.mark.parametrize("sample", [p for p in NAMES if p.values[0].differentiable and "fill" not in p.values[0].name])
-def test_derivatives(sample, rng):
-    laws.check_derivatives(sample, rng)
 
 
 def test_gradient_of_filled_places_is_zero():
@@ -45,7 +21,7 @@ def test_gradient_of_filled_places_is_zero():
 @pytest.mark.parametrize(("dtype", "fill"), [("int8", -128), ("uint8", 255), ("bool", True), ("float32", np.nan),
                                              ("bfloat16", np.nan), ("complex64", np.nan)])
 def test_fill_values(dtype, fill):
-    x = X.astype(laws.dtype_of(dtype))
+    x = X.astype(numpy_dtype(dtype))
     got = np.asarray(lax.gather(x, I + 5, ROWS, (1, 3), mode="fill"))
     np.testing.assert_array_equal(got.astype(np.complex64).real, np.full((3, 3), fill))
     assert np.asarray(lax.gather(X, I + 5, ROWS, (1, 3), mode="fill", fill_value=7)).tolist() == [[7.0] * 3] * 3

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from lax import laws
+from optable.table import numpy_dtype
 
 import teucer as jax
 from teucer import lax
@@ -14,7 +14,7 @@ NAN, INF = np.nan, np.inf
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float64"])
 def test_nan_is_last_and_zeros_are_equal(dtype):
     with jax.enable_x64(True):
-        x = np.array([3, NAN, -0.0, 0.0, -NAN, 1, -INF, INF, -2.5]).astype(laws.dtype_of(dtype))
+        x = np.array([3, NAN, -0.0, 0.0, -NAN, 1, -INF, INF, -2.5]).astype(numpy_dtype(dtype))
         got = np.asarray(lax.sort(x)).astype(np.float64)
         np.testing.assert_array_equal(got, [-INF, -2.5, 0, 0, 1, 3, INF, NAN, NAN])
         places = lax.sort((x, np.arange(9)))[1]

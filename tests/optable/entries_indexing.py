@@ -131,9 +131,9 @@ def sorted_together(*xs: Any, num_keys: int) -> Any:
     return [x[order] for x in xs]
 
 
-def greatest_k(x: Any, k: int) -> Any:
-    order = np.argsort(-x, axis=-1, kind="stable")[..., :k]
-    return [np.take_along_axis(x, order, -1), order]
+def greatest_k(x: Any, k: int, axis: int = -1) -> Any:
+    order = np.take(np.argsort(-x.astype(np.float64), axis, kind="stable"), np.arange(k), axis)
+    return [np.take_along_axis(x, order, axis), order]
 
 
 OPS = [
@@ -147,9 +147,11 @@ OPS = [
         bad(TypeError, "dynamic_update_slice.*float32.*int32", np.ones(3, F), np.ones(2, np.int32), [np.int32(0)])]),
     Op("dynamic_index_in_dim", "lax.dynamic_index_in_dim", lambda draw: [sample(draw(4, 3), draw.index(3), axis=1)],
        reference=lambda x, i, axis: x[:, i:i + 1], **MOVED),
+    Op("dynamic_index_in_dim_dropped", lambda x, i: lax.dynamic_index_in_dim(x, i, 0, keepdims=False),
+       lambda draw: [sample(draw(4, 3), np.int32(i)) for i in (-2, 1, 9)], reference=lambda x, i: x[clamped(i, 1, 4)], **MOVED),
     Op("dynamic_slice_in_dim", "lax.dynamic_slice_in_dim",
-       lambda draw: [sample(draw(4, 3), draw.index(2), slice_size=2, axis=1)],
-       reference=lambda x, i, slice_size, axis: x[:, i:i + 2], **MOVED),
+       lambda draw: [sample(draw(4, 5), np.int32(i), slice_size=2, axis=1) for i in (1, -3, 4)],
+       reference=lambda x, i, slice_size, axis: x[window(x, (0, i), (4, 2))], **MOVED),
     Op("dynamic_update_index_in_dim", "lax.dynamic_update_index_in_dim",
        lambda draw: [sample(draw(4, 3), draw(4), draw.index(3), axis=1)],
        reference=lambda x, u, i, axis: updated(x, u[:, None], (0, i)), **MOVED),
@@ -177,6 +179,11 @@ OPS = [
        reference=lambda x, i, u: np.stack([x[k] * (u[list(i[:, 0]).index(k)] if k in i else 1) for k in range(5)])),
     Op("sort", "lax.sort", sorts, ORDERED, reference=lambda x, dimension=-1, is_stable=True: np.sort(x, dimension), ulp=0,
        widen="no", errors=[bad(ValueError, "(?s)axis 1.*out of bounds|sort.*dimension", np.ones(3, F), dimension=1)]),
+    Op("sort_booleans", "lax.sort", lambda draw: [sample(draw(3, 4))], ("bool",), reference=np.sort),
+    Op("sort_matrices_together", lambda *xs: lax.sort(xs, num_keys=2),
+       lambda draw: [sample(draw(3, 4, low=0, high=1, dtype=np.int32), draw.distinct(3, 4), draw(3, 4))],
+       ("float32", "float64", "int32"), ulp=0,
+       reference=lambda *xs: [np.take_along_axis(x, np.lexsort((xs[1], xs[0]), axis=-1), -1) for x in xs]),
     Op("sort_complex", "lax.sort", lambda draw: [sample(draw.distinct(7))], ("complex64", "complex128"),
        reference=np.sort, ulp=0),
     Op("sort_pairs", sort_together, lambda draw: [sample(draw.distinct(6), draw(6), num_keys=1)],
@@ -186,12 +193,15 @@ OPS = [
        ("float32", "float64", "int32"), reference=sorted_together, ulp=0),
     Op("sort_key_val", lambda k, v: lax.sort_key_val(k, v), lambda draw: [sample(draw.distinct(6), draw(6))],
        ("float32", "float64"), reference=lambda k, v: [k[np.argsort(k)], v[np.argsort(k)]], ulp=0),
-    Op("top_k", "lax.top_k", lambda draw: [sample(draw.distinct(3, 6), k=2), sample(draw(5), k=5)],
-       ("int32", "float32", "float64"), reference=greatest_k, ulp=0,
+    Op("top_k", "lax.top_k", lambda draw: [sample(draw.distinct(3, 6), k=2), sample(draw(5), k=5),
+                                           sample(draw.distinct(5, 3), k=3, axis=0), sample(draw(3, 5), k=0)],
+       ("int32", "float32", "float64", "bfloat16", "uint8", "bool"), quick=("int32", "float32"), reference=greatest_k, ulp=0,
        errors=[bad(ValueError, "top_k.*k", np.ones(3, F), k=4),
                bad(ValueError, "top_k must be nonnegative, got -1", np.ones(3, F), k=-1)]),
-    Op("approx_max_k", "lax.approx_max_k", lambda draw: [sample(draw.distinct(3, 6), k=2)], ("float32",),
+    Op("approx_max_k", "lax.approx_max_k", lambda draw: [sample(draw.distinct(3, 6), k=2)], ("float32", "bfloat16"),
        reference=greatest_k, ulp=0, gradients=("float64",)),
-    Op("approx_min_k", "lax.approx_min_k", lambda draw: [sample(draw.distinct(3, 6), k=2)], ("float32",),
-       reference=lambda x, k: [-greatest_k(-x, k)[0], greatest_k(-x, k)[1]], ulp=0, gradients=("float64",)),
+    Op("approx_min_k", "lax.approx_min_k", lambda draw: [sample(draw.distinct(3, 6), k=2),
+                                                         sample(draw.distinct(5, 3), k=2, reduction_dimension=0)], ("float32",),
+       reference=lambda x, k, reduction_dimension=-1: [s * y for s, y in zip((-1, 1), greatest_k(-x, k, reduction_dimension),
+                                                                            strict=True)], ulp=0, gradients=("float64",)),
 ]

@@ -25,6 +25,7 @@ def reduction(name: str, reference: Callable[..., Any], dtypes: Any, **options: 
         yield sample(draw.distinct(2, 3, 2) if name in ("reduce_max", "reduce_min") else draw(2, 3, 2), axes=(0, 2))
         yield sample(draw(3, 2), axes=())
         yield sample(draw(2, 0), axes=(0,))
+        yield sample(draw.distinct(2, 3, 2) if name in ("reduce_max", "reduce_min") else draw(2, 3, 2), axes=(2, 1))
 
     shape = np.ones((3, 2), bool if "float32" not in dtypes else F)
     return Op(name, f"lax.{name}", samples, dtypes, reference=lambda x, axes: reference(x, axis=axes) if axes else x,
@@ -34,7 +35,7 @@ def reduction(name: str, reference: Callable[..., Any], dtypes: Any, **options: 
 
 def args_of(draw: Draw) -> Iterable[Sample]:
     yield sample(draw.distinct(3, 4), axis=1, index_dtype=np.dtype(np.int32))
-    yield sample(draw(3, 4), axis=0, index_dtype=np.dtype(np.int8))
+    yield sample(draw(3, 4), axis=0, index_dtype=np.dtype(np.uint8))
 
 
 def cumulative(name: str, reference: Callable[..., Any], dtypes: Any, **options: Any) -> Op:
@@ -43,6 +44,8 @@ def cumulative(name: str, reference: Callable[..., Any], dtypes: Any, **options:
         yield sample(draw.distinct(3, 5) if extreme else draw(3, 5, low=-2, high=2), axis=1)
         yield sample(draw.distinct(5, 2) if extreme else draw(5, 2, low=-2, high=2), axis=0, reverse=True)
         yield sample(draw(0, 2), axis=0)
+        yield sample(draw(1, 2), axis=0, reverse=True)
+        yield sample(draw.distinct(19, 2) if extreme else draw(19, 2, low=-1, high=1), axis=0, reverse=True)
 
     def scanned(x: Any, axis: int, reverse: bool = False) -> Any:
         return np.flip(reference(np.flip(x, axis), axis), axis) if reverse else reference(x, axis)
@@ -59,6 +62,12 @@ def reduced(f: str) -> Callable[..., Any]:
     return apply
 
 
+def reduced_pairs(a: Any, b: Any) -> Any:
+    """The product of the maps x -> a x + b."""
+    one, zero = (np.asarray(v, a.dtype) for v in (1, 0))
+    return lax.reduce((a, b), (one, zero), lambda f, g: (lax.mul(f[0], g[0]), lax.add(lax.mul(f[1], g[0]), g[1])), (0,))
+
+
 def joined(x: Any, init: Any, dimensions: Any) -> Any:
     """a + b + ab = (1 + a) (1 + b) - 1."""
     return np.prod(1 + x, axis=dimensions) * (1 + init) - 1
@@ -69,11 +78,14 @@ WINDOWS: dict[str, dict[str, Any]] = {
     "strided": {"window_dimensions": (2, 2), "window_strides": (2, 1), "padding": ((1, 0), (0, 1))},
     "dilated": {"window_dimensions": (2, 2), "window_strides": (1, 1), "padding": ((0, 0), (1, 1)),
                 "base_dilation": (2, 1), "window_dilation": (1, 2)},
+    "all": {"window_dimensions": (3, 2), "window_strides": (2, 1), "padding": ((2, 1), (1, 1)), "base_dilation": (2, 1),
+            "window_dilation": (1, 2)},
+    "least said": {"window_dimensions": (2, 2)},
 }
 
 
-def windows_of(x: Any, init: Any, window_dimensions: Any, window_strides: Any, padding: Any, base_dilation: Any = (1, 1),
-               window_dilation: Any = (1, 1)) -> Any:
+def windows_of(x: Any, init: Any, window_dimensions: Any, window_strides: Any = (1, 1), padding: Any = ((0, 0), (0, 0)),
+               base_dilation: Any = (1, 1), window_dilation: Any = (1, 1)) -> Any:
     """All windows of a matrix: [places, elements of a window]."""
     for axis in range(2):
         n = x.shape[axis]
@@ -131,22 +143,30 @@ OPS = [
     reduction("reduce_and", np.bitwise_and.reduce, BITS, quick=("bool",)),
     reduction("reduce_or", np.bitwise_or.reduce, BITS, quick=("bool",)),
     reduction("reduce_xor", np.bitwise_xor.reduce, BITS, quick=("bool", "int32")),
-    Op("argmax", "lax.argmax", args_of, REAL, reference=lambda x, axis, index_dtype: np.argmax(x, axis), gradients=(), errors=[
+    Op("argmax", "lax.argmax", args_of, ORDERED, quick=("int32", "float32"), gradients=(),
+       reference=lambda x, axis, index_dtype: np.argmax(x, axis), errors=[
         bad(ValueError, r"axis 1 for operand shape \(3,\)|argmax.*axis 1", np.ones(3, F), axis=1, index_dtype=np.dtype(np.int32)),
         bad(TypeError, "index_dtype must be an integer type, but got float32", np.ones(3, F), axis=0, index_dtype=np.dtype(F)),
         bad(ValueError, "argmax.*(empty|size|non-zero|at least)", np.ones((2, 0), F), axis=1, index_dtype=np.dtype(np.int32))]),
-    Op("argmin", "lax.argmin", args_of, REAL, reference=lambda x, axis, index_dtype: np.argmin(x, axis), gradients=()),
+    Op("argmin", "lax.argmin", args_of, ORDERED, quick=("int32", "float32"), gradients=(),
+       reference=lambda x, axis, index_dtype: np.argmin(x, axis)),
     Op("reduce", reduced("made"), lambda draw: [sample(draw(2, 3, low=0, high=1), draw(low=0, high=1), dimensions=(1,)),
                                                 sample(draw(2, 3, low=0, high=1), draw(low=0, high=1), dimensions=(0, 1))],
        ("float32", "float64"), reference=joined, ulp=16),
     Op("reduce_by_add", reduced("add"), lambda draw: [sample(draw(2, 3), np.zeros((), draw.dtype), dimensions=(1,))],
        ("float32", "float64"), reference=lambda x, init, dimensions: np.sum(x, dimensions), ulp=8, constant=(1,)),
+    Op("reduce_by_or", reduced("bitwise_or"), lambda draw: [sample(draw(3, 4), np.zeros((), draw.dtype), dimensions=(1,))],
+       ("int32", "bool"), reference=lambda x, init, dimensions: np.bitwise_or.reduce(x, dimensions)),
+    Op("reduce_pairs", reduced_pairs, lambda draw: [sample(draw(3, 4), draw(3, 4))], ("float32", "float64"), ulp=16,
+       reference=lambda a, b: [a.prod(0), (b[0] * a[1] + b[1]) * a[2] + b[2]]),
     cumulative("cumsum", np.cumsum, NUMERIC, ulp=8),
     cumulative("cumprod", np.cumprod, NUMERIC, ulp=8),
     cumulative("cummax", lambda x, axis: np.maximum.accumulate(x, axis), REAL, ulp=0),
     cumulative("cummin", lambda x, axis: np.minimum.accumulate(x, axis), REAL, ulp=0),
     cumulative("cumlogsumexp", lambda x, axis: np.logaddexp.accumulate(x, axis), ("float32", "float64"), ulp=8),
-    windowed("reduce_window_sum", "add", 0, np.sum, ("float32", "float64", "int32"), ulp=8),
+    windowed("reduce_window_sum", "add", 0, np.sum, ("float32", "float64", "int32", "complex64", "bfloat16"), ulp=8),
+    windowed("reduce_window_product", "mul", 1, np.prod, ("float32", "float64", "int32"), ulp=8),
+    windowed("reduce_window_or", "bitwise_or", False, np.bitwise_or.reduce, ("bool",)),
     windowed("reduce_window_max", "max", "lowest", np.max, ("float32", "float64", "int32"), ulp=0),
     windowed("reduce_window_min", "min", "highest", np.min, ("float32", "float64", "int32"), ulp=0),
     windowed("reduce_window", "made", 0, lambda w, axis: np.prod(1 + w, axis=axis) - 1, ("float32", "float64"), ulp=16),

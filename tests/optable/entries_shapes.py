@@ -61,6 +61,7 @@ def pads(draw: Draw) -> Iterable[Sample]:
     yield sample(draw(2, 3), draw(), padding_config=((1, 2, 0), (0, 1, 2)))
     yield sample(draw(5, 3), draw(), padding_config=((-1, 1, 0), (-1, -1, 1)))
     yield sample(draw(0, 2), draw(), padding_config=((1, 1, 1), (0, 0, 0)))
+    yield sample(draw(3, 4), draw(), padding_config=((-1, 2, 1), (1, -2, 2)))
 
 
 def padded(x: Any, value: Any, padding_config: Any) -> Any:
@@ -113,7 +114,8 @@ OPS = [
        errors=[bad((TypeError, ValueError), "rev", np.ones(3, F), dimensions=(1,)),
                bad((TypeError, ValueError), "rev", np.ones(3, F), dimensions=(0, 0))]),
     Op("squeeze", "lax.squeeze", lambda draw: [sample(draw(1, 3, 1), dimensions=(0,)),
-                                               sample(draw(1, 3, 1), dimensions=(0, -1))],
+                                               sample(draw(1, 3, 1), dimensions=(0, -1)),
+                                               sample(draw(2, 1, 3), dimensions=(1,))],
        reference=lambda x, dimensions: np.squeeze(x, dimensions), **MOVED,
        errors=[bad(ValueError, "(?s)squeeze.*size.*1", np.ones((1, 3), F), dimensions=(1,))]),
     Op("expand_dims", "lax.expand_dims", lambda draw: [sample(draw(2, 3), dimensions=(0, 2)), sample(draw(), dimensions=(-1,))],
@@ -126,12 +128,14 @@ OPS = [
         bad((TypeError, ValueError), r"slice.*strides", np.ones(3, F), start_indices=(0,), limit_indices=(1,), strides=(0,)),
         bad((TypeError, ValueError), r"slice.*start_indices", np.ones(3, F), start_indices=(0, 0), limit_indices=(1,))]),
     Op("slice_in_dim", "lax.slice_in_dim", lambda draw: [sample(draw(2, 5), start_index=1, limit_index=-1, stride=2, axis=1),
-                                                         sample(draw(5), start_index=None, limit_index=None)],
+                                                         sample(draw(5), start_index=None, limit_index=None),
+                                                         sample(draw(2, 5), start_index=-4, limit_index=-1, axis=1)],
        reference=lambda x, start_index, limit_index, stride=1, axis=0: x[(slice(None),) * axis + (
            slice(start_index, limit_index, stride),)], **MOVED),
     Op("index_in_dim", "lax.index_in_dim", lambda draw: [sample(draw(2, 3), index=-1, axis=1, keepdims=False),
-                                                         sample(draw(2, 3), index=0)],
-       reference=lambda x, index, axis=0, keepdims=True: x[:, -1] if axis else x[:1], **MOVED),
+                                                         sample(draw(3, 2), index=-3), sample(draw(3, 2), index=1)],
+       reference=lambda x, index, axis=0, keepdims=True: np.take(x, [index] if keepdims else index, axis), **MOVED,
+       errors=[bad(IndexError, "index_in_dim|index", np.ones((2, 3), F), index=i) for i in (2, -3)]),
     Op("pad", "lax.pad", pads, reference=padded, **MOVED, errors=[
         bad(ValueError, r"length of padding_config must equal.*\(\).*\(3,\)", np.ones(3, F), F(0), padding_config=()),
         bad(ValueError, "interior padding in padding_config must be nonnegative", np.ones(3, F), F(0),
@@ -139,14 +143,20 @@ OPS = [
         bad(ValueError, r"after padding is not at least 0.*\(-1,\).*\(3,\)", np.ones(3, F), F(0), padding_config=((-2, -2, 0),)),
         bad(TypeError, "pad.*float32.*int32", np.ones(3, F), np.int32(0), padding_config=((0, 0, 0),))]),
     concatenations("concatenate"),
-    Op("stack", "lax.stack", lambda draw: [sample([draw(2, 3), draw(2, 3)], axis=1)],
+    Op("stack", "lax.stack", lambda draw: [sample([draw(2, 3), draw(2, 3)], axis=1),
+                                           sample([draw(2), draw(2), draw(2)], axis=-1)],
        reference=lambda xs, axis: np.stack(xs, axis), **MOVED,
        errors=[bad((TypeError, ValueError), r"stack.*\(2,\).*\(3,\)", [np.ones(2, F), np.ones(3, F)], axis=0)]),
+    Op("stack_of_an_array", "lax.stack", one(3, 2, axis=1), reference=lambda x, axis: x.T, **MOVED),
+    Op("broadcast_to_rank", "lax.broadcast_to_rank", one(2, rank=3), reference=lambda x, rank: x.reshape(1, 1, 2), **MOVED),
+    Op("broadcast_like", "lax.broadcast_like", lambda draw: [sample(draw(3), draw(2, 3))],
+       reference=lambda x, y: np.broadcast_to(x, y.shape), **MOVED),
     Op("unstack", "lax.unstack", one(2, 3, axis=1), reference=lambda x, axis: [x[:, i] for i in range(3)], **MOVED),
-    Op("split", "lax.split", one(5, 2, sizes=(2, 0, 3), axis=0), reference=lambda x, sizes, axis: np.split(x, (2, 2)), **MOVED,
-
+    Op("split", "lax.split", lambda draw: [sample(draw(5, 2), sizes=(2, 0, 3), axis=0), sample(draw(2, 4), sizes=(1, 3), axis=1)],
+       reference=lambda x, sizes, axis: np.split(x, np.cumsum(sizes)[:-1], axis), **MOVED,
        errors=[bad(ValueError, r"Sum of sizes 2 must be equal to dimension 0.*\[3\]", np.ones(3, F), sizes=(1, 1), axis=0)]),
-    Op("tile", "lax.tile", one(2, 3, reps=(2, 1)), reference=lambda x, reps: np.tile(x, reps), **MOVED),
+    Op("tile", "lax.tile", lambda draw: [sample(draw(2, 3), reps=reps) for reps in ((2, 1), (2, 3), (0, 3))],
+       reference=lambda x, reps: np.tile(x, reps), **MOVED),
     Op("full_like", "lax.full_like", one(2, 3, fill_value=1), reference=lambda x, fill_value: np.ones_like(x), **MOVED,
        gradients=()),
     Op("iota", lambda dtype, size: lax.iota(dtype, size), lambda draw: [sample(dtype=draw.dtype, size=5)],

@@ -201,8 +201,8 @@ def _resolve(path: str) -> Callable[..., Any]:
     return getattr(importlib.import_module(f"teucer.{module}"), name)  # type: ignore[no-any-return]
 
 
-ROOMS = ("elementwise", "shapes", "indexing", "reductions", "contractions", "linalg", "control", "transforms", "collectives",
-         "rooms")
+ROOMS = ("elementwise", "shapes", "indexing", "gather", "reductions", "contractions", "linalg", "control", "transforms",
+         "collectives")
 
 
 @functools.cache
