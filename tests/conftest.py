@@ -1,15 +1,18 @@
-"""Settings of the whole suite: eight CPU devices, jaxprs checked, random tests repeatable, no jax in the process."""
+"""Settings of the whole suite: eight CPU devices, jaxprs checked, quickly compiled, random tests repeatable, no jax."""
 
 import os
 import sys
 from pathlib import Path
 
 # Options are read when teucer is imported, so before any test module; workers and child processes inherit them.
-os.environ.setdefault("JAX_NUM_CPU_DEVICES", "8")
-os.environ.setdefault("JAX_ENABLE_CHECKS", "1")
-os.environ.setdefault("TEUCER_CACHE_DIR", str(Path(__file__).parent.parent / ".cache" / "teucer"))
-os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")  # programs that run once; `make test-all` optimises
-os.environ.setdefault("TEUCER_MAX_MEMORY_MAPS", "4000")  # some thousand programs in memory, and others let go, as in long runs
+# tests/test_as_users.py starts a process in which all are as users have them.
+if os.environ.get("TEUCER_TESTS") != "as users":
+    os.environ.setdefault("JAX_NUM_CPU_DEVICES", "8")
+    os.environ.setdefault("JAX_ENABLE_CHECKS", "1")
+    os.environ.setdefault("TEUCER_CACHE_DIR", str(Path(__file__).parent.parent / ".cache" / "teucer"))
+    os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")  # programs that run once; `make test-all` optimises
+    # Some thousand programs in memory, and others let go, as in long runs.
+    os.environ.setdefault("TEUCER_MAX_MEMORY_MAPS", "4000")
 os.environ.setdefault("MPLBACKEND", "agg")
 
 import hypothesis
