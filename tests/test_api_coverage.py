@@ -12,20 +12,21 @@ coverage = importlib.util.module_from_spec(SPEC)
 sys.modules[SPEC.name] = coverage
 SPEC.loader.exec_module(coverage)
 
-DOCUMENTED = [name for name in coverage.inventory() if name.documented]
+# Members of classes count where they are documented: others are what JAX's own code asks of its objects.
+NAMES = [name for name in coverage.inventory() if name.documented or "." not in name.name]
 
 
 @pytest.fixture(scope="module")
 def reports():
-    return list(coverage.reports(DOCUMENTED))
+    return list(coverage.reports(NAMES))
 
 
-def test_documented_names_exist(reports):
+def test_names_exist(reports):
     assert [r.name.path for r in reports if r.missing and not r.excepted] == []
 
 
 def test_signatures_take_what_is_documented(reports):
-    assert {r.name.path: r.differences for r in reports if r.differences and not r.excepted} == {}
+    assert {r.name.path: r.differences for r in reports if r.differences and not r.excepted and r.name.documented} == {}
 
 
 def test_exceptions_are_needed(reports):

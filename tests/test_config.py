@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -337,6 +338,12 @@ def test_parse_flags(monkeypatch, restored):
     monkeypatch.setattr(sys, "argv", ["prog", "--jax_enable_x64=maybe"])
     with pytest.raises(ValueError, match="jax_enable_x64: 'maybe'"):
         config.config_with_absl()
+
+
+def test_flags_of_absl(restored):
+    flags = SimpleNamespace(FLAGS=SimpleNamespace(flag_values_dict=lambda: {"jax_random_seed_offset": 5, "batch": 3}))
+    config.complete_absl_config(flags)
+    assert config.jax_random_seed_offset == 5
 
 
 ROOT = Path(__file__).parent.parent

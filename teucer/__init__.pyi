@@ -38,6 +38,7 @@ from teucer._arrays.structs import ShapeDtypeStruct as ShapeDtypeStruct
 from teucer._arrays.structs import typeof as typeof
 from teucer._base.config import allow_f16_reductions as allow_f16_reductions
 from teucer._base.config import array_garbage_collection_guard as array_garbage_collection_guard
+from teucer._base.config import auto_pcast as auto_pcast
 from teucer._base.config import check_tracer_leaks as check_tracer_leaks
 from teucer._base.config import checking_leaks as checking_leaks
 from teucer._base.config import config as config
@@ -58,7 +59,9 @@ from teucer._base.config import no_execution as no_execution
 from teucer._base.config import no_tracing as no_tracing
 from teucer._base.config import numpy_dtype_promotion as numpy_dtype_promotion
 from teucer._base.config import numpy_rank_promotion as numpy_rank_promotion
+from teucer._base.config import remove_size_one_mesh_axis_from_type as remove_size_one_mesh_axis_from_type
 from teucer._base.config import softmax_custom_jvp as softmax_custom_jvp
+from teucer._base.config import thread_guard as thread_guard
 from teucer._base.config import threefry_partitionable as threefry_partitionable
 from teucer._base.config import transfer_guard as transfer_guard
 from teucer._base.config import transfer_guard_device_to_device as transfer_guard_device_to_device

@@ -52,7 +52,8 @@ def inventory() -> list[Name]:
 def exceptions() -> dict[str, str]:
     """Pattern of paths -> why names that match it are not held to be complete."""
     lines = (line.partition("#")[0].strip() for line in EXCEPTIONS.read_text().splitlines())
-    return {pattern.strip(): reason.strip() for pattern, _, reason in (line.partition(":") for line in lines if line)}
+    return {pattern: reason.strip() for patterns, _, reason in (line.partition(":") for line in lines if line)
+            for pattern in patterns.split()}
 
 
 def reason(path: str, patterns: dict[str, str]) -> str | None:
@@ -64,11 +65,15 @@ def find(name: Name) -> Any:
     """What Teucer has under a name of JAX. Raises AttributeError or ImportError where it has nothing."""
     if name.kind == "module":
         return module(name.path)
+    import teucer
     found = module(name.module)
     for part in name.name.split("."):
         if part.endswith("[]"):
-            import teucer
             found = type(teucer.numpy.zeros(1).at[0])
+        elif part.endswith("()"):
+            found = getattr(found, part[:-2])()
+        elif found is teucer.Array and not hasattr(found, part):  # what only arrays have that hold values
+            found = getattr(type(teucer.numpy.zeros(1)), part)
         elif isinstance(found, type) and part in fields_of(found):
             return None
         else:

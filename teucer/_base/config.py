@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ContextDecorator
 from enum import IntEnum
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -479,9 +479,9 @@ class Config:
     >>> config.update("jax_log_compiles", False)
     """
 
-    def update(self, name: str, value: Any) -> None:
+    def update(self, name: str, val: Any) -> None:
         """Set an option for the process; threads inside a context manager for it keep theirs."""
-        _lookup(name).set_everywhere(value)
+        _lookup(name).set_everywhere(val)
 
     def read(self, name: str) -> Any:
         """The value of an option, as this thread sees it."""
@@ -511,6 +511,15 @@ class Config:
                 _OPTIONS[name.removeprefix("no")].set_everywhere(False)
 
     config_with_absl = parse_flags_with_absl
+
+    def complete_absl_config(self, absl_flags: ModuleType) -> None:
+        """Set options that the program defined as flags of absl to the values of these flags.
+
+        absl_flags: the module `absl.flags`, after it has read the command line.
+        """
+        values = absl_flags.FLAGS.flag_values_dict()
+        for name in _OPTIONS.keys() & values.keys():
+            _OPTIONS[name].set_everywhere(values[name])
 
     def __getattr__(self, name: str) -> Any:
         return _lookup(name).value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["DCE_SINK", "Effect"]
+__all__ = ["DCE_SINK", "Effect", "EffectTypes"]
 
 
 class Effect(NamedTuple):
@@ -19,3 +19,18 @@ class Effect(NamedTuple):
 
 # It keeps an equation from being dead; nothing happens while the program runs.
 DCE_SINK = Effect("dce sink")
+
+
+class EffectTypes:
+    """Classes of effects that libraries name to a transformation. All effects are taken; that they name theirs does no harm."""
+
+    def __init__(self) -> None:
+        self._types: set[type] = set()
+
+    def add_type(self, effect_type: type) -> None:
+        """Add a class."""
+        self._types.add(effect_type)
+
+    def contains(self, effect: object) -> bool:
+        """Whether an effect is of one of the classes."""
+        return isinstance(effect, tuple(self._types))

@@ -332,19 +332,19 @@ def _factors(size: Any) -> Iterator[Factor]:
                 yield from _factors(x)
 
 
-def max_dim(x: Any, y: Any) -> Any:
+def max_dim(d1: Any, d2: Any) -> Any:
     """The larger of two sizes.
 
     >>> a = Scope().variable("a")
     >>> max_dim(a, 1), max_dim(a, 3)
     (a, max(a, 3))
     """
-    return _extremum("max", x, y)
+    return _extremum("max", d1, d2)
 
 
-def min_dim(x: Any, y: Any) -> Any:
+def min_dim(d1: Any, d2: Any) -> Any:
     """The smaller of two sizes."""
-    return _extremum("min", x, y)
+    return _extremum("min", d1, d2)
 
 
 def is_known_below(x: Any, y: Any) -> bool:

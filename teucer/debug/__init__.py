@@ -7,6 +7,7 @@ from teucer._base.lazy import lazy_module
 _ROOMS = {
     "teucer._derived.communication.collect": "communication",
     "teucer.debug._compiles": "compiles",
+    "teucer.debug._effects": "DebugEffect OrderedDebugEffect",
     "teucer.debug._explain": "explain",
     "teucer.debug._memory": "memory",
     "teucer.debug._printing": "log print",

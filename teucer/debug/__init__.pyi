@@ -1,6 +1,8 @@
 # Made by tools/stubs.py from the tables of this module.
 from teucer._derived.communication.collect import communication as communication
 from teucer.debug._compiles import compiles as compiles
+from teucer.debug._effects import DebugEffect as DebugEffect
+from teucer.debug._effects import OrderedDebugEffect as OrderedDebugEffect
 from teucer.debug._explain import explain as explain
 from teucer.debug._memory import memory as memory
 from teucer.debug._printing import log as log

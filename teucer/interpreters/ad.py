@@ -70,15 +70,15 @@ def add_jaxvals(x: Any, y: Any) -> Any:
     return add_tangents(x, y)
 
 
-def get_primitive_transpose(primitive: Primitive) -> Rule:
+def get_primitive_transpose(p: Primitive) -> Rule:
     """The transpose rule of a primitive.
 
     Raises NotImplementedError if there is none.
     """
     try:
-        return primitive_transposes[primitive]
+        return primitive_transposes[p]
     except KeyError as err:
-        raise NotImplementedError(f"Transpose rule (for reverse-mode differentiation) for '{primitive}' not "
+        raise NotImplementedError(f"Transpose rule (for reverse-mode differentiation) for '{p}' not "
                                   "implemented\n  Register one in jax.interpreters.ad.primitive_transposes.") from err
 
 
@@ -140,14 +140,14 @@ def deflinear(primitive: Primitive, transpose_rule: Rule) -> None:
     deflinear2(primitive, rule)
 
 
-def defbilinear(primitive: Primitive, lhs_rule: Rule, rhs_rule: Rule) -> None:
+def defbilinear(prim: Primitive, lhs_rule: Rule, rhs_rule: Rule) -> None:
     """Register a product of two operands, by its transposes in each: rule(cotangent, x, y, **params)."""
-    defjvp(primitive, lambda t, x, y, **params: as_tuple(primitive.call(t, y, **params))[0],
-           lambda t, x, y, **params: as_tuple(primitive.call(x, t, **params))[0])
+    defjvp(prim, lambda t, x, y, **params: as_tuple(prim.call(t, y, **params))[0],
+           lambda t, x, y, **params: as_tuple(prim.call(x, t, **params))[0])
 
     def transpose(ct: Any, x: Any, y: Any, **params: Any) -> Any:
         on_left = is_undefined_primal(x)
         operand, rule = (x, lhs_rule) if on_left else (y, rhs_rule)
         found = Zero(operand.aval) if type(ct) is Zero else rule(ct, x, y, **params)
         return (found, None) if on_left else (None, found)
-    primitive_transposes[primitive] = transpose
+    primitive_transposes[prim] = transpose

@@ -83,16 +83,16 @@ def bdim_at_front(x: Any, bdim: int | None, size: int, mesh_axis: Any = None) ->
     return array_ops.to_axis(x, bdim, size, 0)
 
 
-def defvectorized(primitive: Primitive) -> None:
+def defvectorized(prim: Primitive) -> None:
     """Register a primitive that acts element by element on operands of one shape: it is its own batching rule."""
     def rule(axis: Any, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
         at = dims[0] if len(set(dims)) == 1 else 0
-        outs = primitive.call(*(array_ops.to_axis(x, d, axis.size, at) for x, d in zip(args, dims, strict=True)), **params)
+        outs = prim.call(*(array_ops.to_axis(x, d, axis.size, at) for x, d in zip(args, dims, strict=True)), **params)
         return outs, (at,) * len(as_tuple(outs))
-    fancy_primitive_batchers[primitive] = rule
+    fancy_primitive_batchers[prim] = rule
 
 
-def defbroadcasting(primitive: Primitive) -> None:
+def defbroadcasting(prim: Primitive) -> None:
     """Register a primitive that acts element by element on operands that broadcast by the rules of NumPy."""
     def rule(axis: Any, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
         rank = max(typeof(x).ndim - (d is not None) for x, d in zip(args, dims, strict=True))
@@ -104,19 +104,19 @@ def defbroadcasting(primitive: Primitive) -> None:
                 # Axes of size 1 behind the batch dimension stand for those that the operand lacks.
                 front = array_ops.reshape(front, (shape[0], *(1,) * (rank + 1 - len(shape)), *shape[1:]))
             moved.append(front)
-        outs = primitive.call(*moved, **params)
+        outs = prim.call(*moved, **params)
         return outs, (0,) * len(as_tuple(outs))
-    fancy_primitive_batchers[primitive] = rule
+    fancy_primitive_batchers[prim] = rule
 
 
-def defreducer(primitive: Primitive) -> None:
+def defreducer(prim: Primitive) -> None:
     """Register a primitive of one operand that reduces the axes given by its parameter `axes`."""
     def rule(axis: Any, args: Sequence[Any], dims: Sequence[Any], *, axes: Sequence[int], **params: Any) -> Any:
         (x,), (dim,) = args, dims
         moved = tuple(a + (a >= dim) for a in axes)
-        outs = primitive.call(x, axes=moved, **params)
+        outs = prim.call(x, axes=moved, **params)
         return outs, (dim - sum(a < dim for a in moved),) * len(as_tuple(outs))
-    fancy_primitive_batchers[primitive] = rule
+    fancy_primitive_batchers[prim] = rule
 
 
 def register_vmappable(data_type: type, spec_type: type, axis_size_type: type, to_elt: Rule, from_elt: Rule,

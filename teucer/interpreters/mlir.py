@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from teucer._base.lazy import listing
+from teucer._core.effects import EffectTypes
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr
 from teucer._core.primitive import Primitive
 from teucer._core.references import types as references
@@ -41,6 +42,7 @@ __all__ = ["AxisContext", "LoweringParameters", "LoweringResult", "LoweringRule"
            "flatten_ir_types", "flatten_ir_values", "func_dialect", "hlo", "i32_attr", "i64_attr", "ir", "ir_attribute",  # noqa: F822
            "ir_constant",
            "ir_constants", "ir_tree_registry", "jaxpr_subcomp", "lower_fun", "lower_jaxpr_to_fun", "make_ir_context",  # noqa: F822
+           "lowerable_effects",
            "merge_mlir_modules", "module_to_bytecode", "module_to_string", "register_constant_handler", "register_lowering",
            "shape_tensor", "token_type", "unflatten_ir_values_like_types"]
 __dir__ = listing(__name__, __all__)
@@ -50,6 +52,7 @@ LoweringRule = Callable[..., Any]
 _rules: dict[Primitive, dict[str | None, LoweringRule]] = {}
 _constants: dict[type, Callable[..., Any]] = {}  # by type of a Python value: what makes values of MLIR of it
 AxisContext = SPMDAxisContext | ShardingContext
+lowerable_effects = EffectTypes()
 if TYPE_CHECKING:
     Value = Token = Any  # classes of jaxlib's bindings
 

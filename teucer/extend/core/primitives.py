@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import Any, final
 
-from teucer import lax
+from teucer import lax, random
 from teucer._core.primitive import Primitive
 from teucer._derived import custom_jvp, custom_vjp, moves, remat
 from teucer._transform import jit_calls
 from teucer.extend.core._calls import create_call_primitive, eval_jaxpr_transpose, register_call_primitive_rules
-from teucer.lax import _random_keys, _structure, linalg
+from teucer.lax import _random, _random_keys, _references, _structure, linalg
 
 _MODULES = {name: module for module in (linalg, lax) for name in dir(module) if name.endswith("_p")}
 _MODULES |= {
-    "add_jaxvals_p": (_structure, "add_any_p"), "custom_jvp_call_p": custom_jvp, "custom_vjp_call_p": custom_vjp,
-    "device_put_p": moves, "jit_p": jit_calls, "name_p": remat, "random_bits_p": _random_keys,
-    "random_fold_in_p": _random_keys, "random_seed_p": _random_keys, "random_split_p": _random_keys, "remat_p": remat}
+    "add_jaxvals_p": (_structure, "add_any_p"), "custom_jvp_call_p": custom_jvp, "custom_lin_p": custom_vjp,
+    "custom_vjp_call_p": custom_vjp, "device_put_p": moves, "get_p": _references, "jit_p": jit_calls, "name_p": remat,
+    "random_bits_p": _random_keys, "random_fold_in_p": _random_keys, "random_gamma_p": random,
+    "random_seed_p": _random_keys, "random_split_p": _random_keys, "remat_p": remat, "swap_p": _references,
+    "threefry2x32_p": _random}
 
 
 @final
