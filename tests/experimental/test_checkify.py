@@ -189,3 +189,11 @@ def test_a_primitive_with_a_program_and_no_rule_names_itself():
     assert checkify._INNER.lacking([twice_p]) == ["twice"]
     with pytest.raises(MissingRule, match="checkify: no rule for the primitive 'twice'. It carries jaxprs"):
         jax.make_jaxpr(checkify.checkify(lambda y: twice_p.call(y, jaxpr=inner)[0]))(x(1))
+
+
+@pytest.mark.parametrize("f", [
+    lambda x: lax.reshape(x, (4,)), lambda x: lax.transpose(x, (1, 0)), lambda x: lax.rev(x, (0,)),
+    lambda x: lax.squeeze(lax.expand_dims(x, (1,)), (1,)), lambda x: lax.broadcast(x, (3,))],
+    ids=["reshape", "transpose", "rev", "squeeze", "broadcast"])
+def test_a_nan_that_is_moved_is_not_made(f):
+    assert found(f, np.float32([[1, np.nan], [0, 1]]), errors=checkify.nan_checks) is None

@@ -42,6 +42,7 @@ def updated(x: Any, update: Any, starts: Any) -> Any:
 def updates(draw: Draw) -> Iterable[Sample]:
     yield sample(draw(5, 4), draw(3, 2), [np.int32(1), draw.index(4)])
     yield sample(draw(5), draw(2), [np.int32(9)])
+    yield sample(draw(5), draw(2), [np.int32(-3)])
 
 
 # Rows and columns of a matrix, as jnp's x[i] and x[:, i] ask for them; points; windows.
@@ -153,10 +154,10 @@ OPS = [
        lambda draw: [sample(draw(4, 5), np.int32(i), slice_size=2, axis=1) for i in (1, -3, 4)],
        reference=lambda x, i, slice_size, axis: x[window(x, (0, i), (4, 2))], **MOVED),
     Op("dynamic_update_index_in_dim", "lax.dynamic_update_index_in_dim",
-       lambda draw: [sample(draw(4, 3), draw(4), draw.index(3), axis=1)],
+       lambda draw: [sample(draw(4, 3), draw(4), np.int32(i), axis=1) for i in (1, -1, 9)],
        reference=lambda x, u, i, axis: updated(x, u[:, None], (0, i)), **MOVED),
     Op("dynamic_update_slice_in_dim", "lax.dynamic_update_slice_in_dim",
-       lambda draw: [sample(draw(4, 3), draw(4, 2), draw.index(2), axis=1)],
+       lambda draw: [sample(draw(4, 3), draw(4, 2), np.int32(i), axis=1) for i in (1, -2, 9)],
        reference=lambda x, u, i, axis: updated(x, u, (0, i)), **MOVED),
     Op("index_take", "lax.index_take", lambda draw: [sample(draw(4, 3), [draw.index(4, 5)], axes=(0,))],
        reference=lambda x, indices, axes: x[indices[0]], **MOVED),

@@ -88,6 +88,7 @@ def concatenations(operation: str) -> Op:
     x, y = np.ones((2, 3), F), np.ones((3, 3), F)
     return Op(operation, f"lax.{operation}", joins, reference=lambda xs, dimension: np.concatenate(xs, dimension), **MOVED,
               errors=[bad(TypeError, r"concatenate.*\(2, 3\).*\(3, 3\)", [x, y], dimension=1),
+                      bad(TypeError, r"concatenate.*\(2, 3\).*\(2, 4\)", [x, np.ones((2, 4), F)], dimension=0),
                       bad(ValueError, "concatenate", [], dimension=0),
                       bad((TypeError, ValueError), "concatenate.*dimension", [x, x], dimension=2),
                       bad(TypeError, "concatenate.*float32.*int32", [x, np.ones((2, 3), np.int32)], dimension=0)])
