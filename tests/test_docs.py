@@ -38,8 +38,8 @@ def test_links_lead_somewhere(page):
 
 
 def sentences(text):
-    """The sentences of a page's paragraphs and lists; tables, titles and snippets have none."""
-    prose = re.sub(r"```.*?```", "\n\n", text, flags=re.DOTALL)
+    """The sentences of a page's paragraphs and lists; tables, titles, snippets and indented blocks have none."""
+    prose = re.sub(r"```.*?```|^    [^\n]*$", "\n\n", text, flags=re.DOTALL | re.MULTILINE)
     for part in re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) )|\n(?=[|#])", prose):
         if part.strip() and part.strip()[0] not in "|#":
             yield from re.split(r"(?<=[.!?])\s+(?=[A-Z`*(])", " ".join(part.split()))
