@@ -9,7 +9,7 @@ from optable.trees import flat_call
 import teucer as jax
 import teucer.numpy as jnp
 from teucer import export
-from teucer.errors import InconclusiveDimensionOperation
+from teucer.errors import ConcretizationTypeError, InconclusiveDimensionOperation
 
 # What vmap makes of these over a symbolic size cannot be told to the compiler.
 NO_SYMBOLIC_BATCH = {
@@ -101,6 +101,15 @@ EXPORTED = {
     "put": lambda x: [jnp.put(x, jnp.array([0, -1, 99]), jnp.array([7.0, 8.0]), m, inplace=False) for m in ("clip", "wrap")],
     "diagonals further on": lambda x: (jnp.tril(x, x.shape[0]), jnp.triu(x, -x.shape[1]), jnp.trace(x, x.shape[0] - 1)),
     "repeat": lambda x: (jnp.repeat(x, x.shape[0]), jnp.repeat(x, x.shape[1] - 2, 0), jnp.repeat(x, x.shape[0], 1)),
+    "repeat to a length": lambda x: [jnp.repeat(x, x.shape[0], axis, total_repeat_length=n) for axis in (None, 0, 1)
+                                     for n in (5, x.shape[1])],
+    "one place": lambda x: [jax.lax.index_in_dim(x, i, axis, keepdims=k) for axis in (0, 1) for i in (x.shape[axis] - 1, -1, 0)
+                            for k in (False, True)],
+    "resize": lambda x: (jnp.resize(x, (x.shape[1], 3)), jnp.resize(x, x.shape[0] * 3),
+                         jax.image.resize(x, (2 * x.shape[0], x.shape[1]), "nearest")),
+    "derivative of scatter": jax.grad(lambda x: (x.at[jnp.array([0, 1, 0])].set(2 * x[jnp.array([1, 1, 0])]) ** 2).sum()),
+    "range": lambda x: [jnp.arange(start, x.shape[0], step) for start in (np.int8(-1), True, x.shape[1])
+                        for step in (2, -1, x.shape[1])],
     "isin": lambda x: jnp.isin(x, x[0]),
     "shape_as_value": lambda x: (jax.lax.shape_as_value(x.shape), jax.lax.shape_as_value((3, x.shape[0] + 1))),
     "matrices": lambda x: (jax.scipy.linalg.hilbert(x.shape[0]), jax.scipy.linalg.circulant(x), jax.scipy.linalg.circulant(x[0]),
@@ -118,6 +127,7 @@ EXPORTED = {
     "choice": lambda x: [jax.random.choice(jax.random.key(0), n, (2,), replace=r) for r in (False, True) for n in (x, x.shape[0])],
     "weibull_min": lambda x: [jax.random.weibull_min(jax.random.key(0), x, 2.0, shape) for shape in (x.shape, x[0].shape)],
     "multivariate_normal": lambda x: jax.random.multivariate_normal(jax.random.key(0), x, jnp.eye(x.shape[1])),
+    "slices that may be empty": lambda x: [x[a:b:s] for s in (2, -2) for a, b in ((0, -4), (0, -2 * x.shape[1] - 2), (3, 1))],
     "slices": lambda x: [x[a:b:s] for s in (2, -2, x.shape[1], -x.shape[1]) for a, b in ((None, None), (None, x.shape[1]),
                                                                                        (x.shape[1], -1), (-x.shape[1], None))],
     "changed slices": lambda x: x.at[::x.shape[1]].add(1.0).at[-1:0:-2].multiply(3.0),
@@ -149,6 +159,13 @@ def test_functions_of_symbolic_sizes(name):
     (lambda x: jnp.delete(x, np.array([True, False]), 0), NotImplementedError, "delete: by slices, masks"),
     (lambda x: jnp.insert(x, slice(0, 2), 7.0, 0), NotImplementedError, "insert: by slices"),
     (lambda x: jnp.insert(x, 7, 7.0, 0), InconclusiveDimensionOperation, "'a' < '7' is inconclusive"),
+    (lambda x: jax.lax.index_in_dim(x, x.shape[0], 0), IndexError, "index a is out of bounds for axis 0 with size a"),
+    (lambda x: jnp.arange(0.0, x.shape[0]), ValueError, r"dimension expressions or integers.\n    start: 0.0"),
+    (lambda x: jnp.arange(0, x.shape[0], np.float32(0.5)), ValueError, "step: 0.5"),
+    (lambda x: jnp.arange(0, x.shape[0], 0), ValueError, "arange has step == 0"),
+    (lambda x: jnp.arange(0, x.shape[0], x.shape[1] - 2), InconclusiveDimensionOperation, "'b - 2' > '0' is inconclusive"),
+    (lambda x: jnp.arange(x[0, 0].astype(int), x.shape[0]), ConcretizationTypeError, "jnp.arange argument 'start'"),
+    (lambda x: x.reshape([x.shape[0], -1, 3]), InconclusiveDimensionOperation, r"shapes \(a, b\) and \(a, -1, 3\)"),
 ])
 def test_places_that_may_not_be_there(f, error, message):
     with pytest.raises(error, match=message):
@@ -163,6 +180,26 @@ def test_streams_of_the_older_threefry(n):
         exported = export.export(bits)(jax.ShapeDtypeStruct(export.symbolic_shape("a"), np.float32))
         x = np.zeros(n, np.float32)
         assert exported.call(x).tolist() == bits(x).tolist()
+
+
+def test_no_bits_of_the_older_threefry():
+    with jax.threefry_partitionable(False):
+        bits = jax.jit(lambda x: jax.random.bits(jax.random.key(1), (*x.shape, 0)))
+        exported = export.export(bits)(jax.ShapeDtypeStruct(export.symbolic_shape("a"), np.float32))
+        assert exported.call(np.zeros(3, np.float32)).shape == (3, 0)
+
+
+@pytest.mark.parametrize("config", [lambda a, b: ((a, b, a), (0, 0, 0)), lambda a, b: ((-1, b, 2), (a - 2, -1, b)),
+                                    lambda a, b: ((0, 1 - a, 1), (0, 0, b))])
+def test_as_many_holes_as_elements(config):
+    def padded(x):
+        return jax.lax.pad(x, jnp.float32(7), config(*x.shape))
+
+    exported = export.export(jax.jit(padded))(
+        jax.ShapeDtypeStruct(export.symbolic_shape("a, b", constraints=["a >= 2", "b >= 2"]), np.float32))
+    for shape in ((2, 2), (3, 2), (2, 5)):
+        x = np.random.default_rng(0).random(shape, np.float32)
+        assert exported.call(x).tolist() == padded(x).tolist()
 
 
 @pytest.mark.parametrize("shape", [(2, 2), (5, 2), (2, 5)])

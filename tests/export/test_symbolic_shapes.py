@@ -98,6 +98,21 @@ def test_a_variable_that_no_argument_has():
             f()
 
 
+@pytest.mark.parametrize(("constraints", "shape", "message"), [
+    (["max(a, b) == 4", "a == b"], (3, 3), r"max\(a, b\) == 4. Expected 'max\(a, b\) - 4' to be equal to 0, but found -1"),
+    (["a >= 4", "a == b"], (3, 3), "a >= 4. Expected 'a - 4' to be greater or equal to 0, but found -1"),
+    (["max(a, b) == b"], (3, 2), r"Expected 'max\(a, b\) - b' to be equal to 0, but found 1"),
+    (["a*b == 12"], (4, 4), r"Expected 'a\*b - 12' to be equal to 0, but found 4"),
+])
+def test_constraints_are_checked_of_variables_that_equal_others(constraints, shape, message) -> None:
+    exported = export.export(jax.jit(lambda x: x))(
+        jax.ShapeDtypeStruct(export.symbolic_shape("a, b", constraints=constraints), np.float32))
+    assert exported.call(np.ones((6, 6) if "a*b" not in constraints[0] and "== 4" not in constraints[0] else
+                                 (3, 4) if "a*b" in constraints[0] else (4, 4), np.float32)).ndim == 2
+    with pytest.raises(ValueError, match=message):
+        exported.call(np.ones(shape, np.float32))
+
+
 def test_sizes_that_may_be_negative_are_refused() -> None:
     (a,) = export.symbolic_shape("a")
     with pytest.raises(InconclusiveDimensionOperation, match=r"'a - 3' >= '0' is inconclusive"):

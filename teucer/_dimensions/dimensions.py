@@ -24,7 +24,7 @@ from teucer._base import source
 from teucer._dimensions import polynomials
 from teucer._dimensions.intervals import Fact, Factor, Interval, Monomial, divided, range_of
 from teucer._dimensions.polynomials import Polynomial, order, terms_of
-from teucer._dimensions.refusals import differs, inconclusive, may_be_negative, mixed
+from teucer._dimensions.refusals import differs, inconclusive, may_be_negative, mixed, unsatisfiable
 
 __all__ = ["Dimension", "Interval", "Scope", "as_size", "bounds", "ceil_div", "check_not_negative", "dilated", "is_constant",
            "is_known_below", "is_size", "is_symbolic", "max_dim", "min_dim", "substitute", "variables_of"]
@@ -83,13 +83,12 @@ class Scope:
 
         Raises ValueError if that cannot be.
         """
-        if not isinstance(size, Dimension):
-            if size < 0:
-                raise ValueError(f"Unsatisfiable explicit constraint: {text}")
-            return
-        self.facts.append(Fact(size, text))
-        self.bounds.clear()
-        self._narrow(size)
+        if bounds(size).high < 0:
+            unsatisfiable(self, size, text)
+        if isinstance(size, Dimension):
+            self.facts.append(Fact(size, text, "GE"))
+            self.bounds.clear()
+            self._narrow(size)
 
     def equal(self, monomial: Any, size: Any, text: str) -> None:
         """Add the knowledge that monomial == size, where monomial is a product.
@@ -99,20 +98,23 @@ class Scope:
         if not isinstance(monomial, Dimension):
             monomial, size = size, monomial
         difference = monomial - size
-        if not isinstance(difference, Dimension):
-            if difference:
-                raise ValueError(f"Unsatisfiable explicit constraint: {text}")
-            return
-        if len(monomial.terms) != 1:
+        if isinstance(difference, Dimension) and len(monomial.terms) != 1:
             raise ValueError("Invalid equality constraint: the left-hand side must be of the form `term * coefficient`.\n"
                              f"    constraint: {text}")
+        low, high = bounds(difference)
+        if low > 0 or high < 0:
+            unsatisfiable(self, difference, text)
+        if not isinstance(difference, Dimension):
+            return
         ((factors, coefficient),) = monomial.terms
-        self.facts += [Fact(difference, text), Fact(-difference, text)]
+        self.facts += [Fact(difference, text, "EQ"), Fact(-difference, text, "")]
         self.bounds.clear()
         if not self._leads_to(size, {factor for factor, _ in factors}):
             self.equalities[factors] = (coefficient, size)
         if type(size) is int and not size and len(factors) == 1 and factors[0][0].kind == "mod":
             x, y = factors[0][0].operands
+            if type(y) is int and y < 0:
+                self.equal(self.operation("mod", x, -y), 0, text)
             whole = (x // y) * y
             if len(terms_of(y)) == len(terms_of(whole)) == 1:
                 self.equal(whole, x, text)

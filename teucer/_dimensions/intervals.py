@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 __all__ = ["Fact", "Factor", "Interval", "Monomial", "divided", "range_of"]
 
@@ -30,10 +30,14 @@ Monomial = tuple[tuple[Factor, int], ...]
 
 
 class Fact(NamedTuple):
-    """A polynomial that is not negative, and the words in which the user said so."""
+    """A polynomial that is not negative, and the words in which the user said so.
+
+    checked: what the sizes of arguments are checked for, "GE" or "EQ" zero; "" if that follows from another fact.
+    """
 
     polynomial: Any
     text: str
+    checked: Literal["GE", "EQ", ""]
 
 
 class Interval(NamedTuple):
@@ -64,8 +68,12 @@ def range_of(size: Any) -> Interval:
 def _facts(size: Any) -> list[Any]:
     """Polynomials that are not negative and may help to bound `size`: what the user said, and what operations mean."""
     facts = [fact.polynomial for fact in size.scope.facts]
-    factors = dict.fromkeys(f for x in [size, *facts] for f in _operations(x))
-    for factor in factors:
+    said = list(facts)
+    # What max and min mean, by intervals, does not say what follows for their operands from what is said of them.
+    for kind, operands in dict.fromkeys(f for x in said for f in _operations(x) if f.kind in ("max", "min")):
+        extremum = size.scope.operation(kind, *operands)
+        facts += [extremum - x if kind == "max" else x - extremum for x in operands]
+    for factor in dict.fromkeys(f for x in [size, *said] for f in _operations(x)):
         x, y = factor.operands
         if factor.kind not in ("floordiv", "mod") or _interval_of_operand(y).low <= 0:
             continue
@@ -105,21 +113,24 @@ def _least(size: Any, facts: Sequence[Any], depth: int) -> float:
         kind, operands = factors[0][0]
         rest = size - scope.made({factors: c})
         found = [_least(rest + x * c, facts, depth) for x in operands]
-        return max(found) if (kind == "max") is (c > 0) else min(found)
+        best = max(found) if (kind == "max") is (c > 0) else min(found)
+        return max([best, *_eliminated(size, factors, c, facts, depth)])
     least = 0.0
     for m, d in size.terms:
         low, high = _range(m, scope)
         least += d * (low if d > 0 else high) if m else d
-    best = least
-    if depth:
-        for m, d in size.terms:
-            for fact in facts if m else ():
-                e = dict(fact.terms).get(m, 0)
-                if e * d > 0:
-                    # abs(e) * size = abs(d) * fact + what is left, and fact >= 0.
-                    left = _least(size * abs(e) - fact * abs(d), facts, depth - 1)
-                    best = max(best, math.ceil(left / abs(e)) if math.isfinite(left) else left)
+    best = max([least, *(found for m, d in size.terms if m for found in _eliminated(size, m, d, facts, depth))])
     return int(best) if math.isfinite(best) else best
+
+
+def _eliminated(size: Any, monomial: Monomial, d: int, facts: Sequence[Any], depth: int) -> Iterator[float]:
+    """Lower bounds of `size` by facts in which one of its terms, d times the monomial, comes up."""
+    for fact in facts if depth else ():
+        e = dict(fact.terms).get(monomial, 0)
+        if e * d > 0:
+            # abs(e) * size = abs(d) * fact + what is left, and fact >= 0.
+            left = _least(size * abs(e) - fact * abs(d), facts, depth - 1)
+            yield math.ceil(left / abs(e)) if math.isfinite(left) else left
 
 
 def _range(monomial: Monomial, scope: Any) -> Interval:

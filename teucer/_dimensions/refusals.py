@@ -8,7 +8,7 @@ from teucer._base import errors, source
 from teucer._base.errors import InconclusiveDimensionOperation
 from teucer._dimensions.intervals import range_of
 
-__all__ = ["differs", "inconclusive", "may_be_negative", "mixed", "not_a_shape"]
+__all__ = ["differs", "inconclusive", "may_be_negative", "mixed", "not_a_shape", "unsatisfiable"]
 
 
 def inconclusive(x: Any, what: str) -> NoReturn:
@@ -22,6 +22,13 @@ def inconclusive(x: Any, what: str) -> NoReturn:
     raise InconclusiveDimensionOperation(
         f"{what}.{known}\n  The answer is not the same for all sizes that the symbolic dimensions may have. If it is for those "
         "that come up, say so with a\n  constraint: symbolic_shape(..., constraints=[\"a >= 8\"]); else export for a known size.")
+
+
+def unsatisfiable(scope: Any, size: Any, text: str) -> NoReturn:
+    """Refuse a constraint that no sizes meet: `size` is what it says something of."""
+    if type(size) is int:
+        raise ValueError(f"Unsatisfiable explicit constraint: {text}")
+    raise ValueError(f"Unsatisfiable constraint: {text}\n    {scope}\n  Variables are at least 1, and no sizes meet it as well.")
 
 
 def mixed(what: str, x: Any, y: Any) -> NoReturn:

@@ -115,10 +115,14 @@ def _solve(equations: Sequence[_Equation], specified: Sequence[Sequence[Any]], n
               f"{_MISFIT} Found inconsistency between dimension size {e.place} (= {{0}}) and the specification "
               f"'{e.specified}' (= {{1}}).")
     for fact in scope.facts:
-        if set(variables_of([[fact.polynomial]])) <= set(known):
-            check(algebra.value(fact.polynomial, known), "GE", algebra.value(0, known),
-                  f"symbolic shape constraint {fact.text}. Expected '{fact.polynomial}' to be "
-                  "greater or equal to 0, but found {0}.")
+        size = fact.polynomial
+        if not known.keys() >= set(variables_of([[size]])):
+            # By the equalities: a variable that equals others does not come up in the shapes.
+            size = substitute(size, {name: scope.variable(name) for name in scope.ranges})
+        if fact.checked and known.keys() >= set(variables_of([[size]])):
+            relation = "equal to" if fact.checked == "EQ" else "greater or equal to"
+            check(algebra.value(size, known), fact.checked, algebra.value(0, known),
+                  f"symbolic shape constraint {fact.text}. Expected '{fact.polynomial}' to be {relation} 0, but found {{0}}.")
     return {name: known[name] for name in wanted}
 
 

@@ -144,7 +144,8 @@ def _resize(image: Any, shape: tuple[int, ...], method: ResizeMethod, antialias:
         for i in axes:
             old, new = x.shape[i], shape[i]
             module: Any = np if is_constant((old, new)) else jnp
-            x = jnp.take(x, module.floor((module.arange(new) + 0.5) * (old / max_dim(new, 1))).astype(np.int32), axis=i)
+            middles = (module.arange(new, dtype=float) + 0.5) * (old / max_dim(new, 1))
+            x = jnp.take(x, module.floor(middles).astype(np.int32), axis=i)
         return x
     x = jnp.asarray(*promote_dtypes("resize", INEXACT, image))
     for i in axes:

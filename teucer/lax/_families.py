@@ -176,6 +176,10 @@ class Elementwise(Primitive):
         weak = False not in [aval.weak_type for aval in avals]
         return ShapedArray(first.shape, dtype, weak)
 
+    def bind(self, *args: Array, **params: object) -> Any:
+        """Apply the primitive as libraries do: as lax's functions, an axis of size 1 goes with any size."""
+        return self.call(*(stretched(*args) or args), **params)[0]
+
     shard = partition.aligned
 
     def lower(self, ctx: Context, *xs: Value, **params: object) -> Any:
@@ -260,8 +264,7 @@ def batch_elementwise(primitive: Primitive, axis: Any, args: Sequence[object], d
                 array_ops.to_axis(x, d, axis.size, first) if r == rank else
                 _structure.broadcast_to(x, batched, (first,))
                 for x, d, r in zip(args, dims, ranks, strict=True)]
-    outs = primitive.call(*args, **params)
-    return outs, (first,) * len(outs)
+    return primitive.call(*args, **params), (first,)
 
 
 _PYTHON_SCALARS = frozenset({int, float, complex})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, final
 
@@ -16,7 +15,7 @@ from teucer._core.specs import PartitionSpec
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._core.typing import Array, ArrayLike
-from teucer._dimensions.dimensions import as_size, ceil_div, check_not_negative, dilated, is_constant, is_symbolic
+from teucer._dimensions.dimensions import as_size, bounds, ceil_div, check_not_negative, dilated, is_constant, is_symbolic, max_dim
 from teucer._lower import hlo
 from teucer.lax import _elementwise, _structure
 from teucer.lax._shapes import is_array, squeeze
@@ -158,12 +157,13 @@ class Pad(Primitive):
     def lower(self, ctx: Context, x: Value, value: Value, *, padding_config: Sequence[tuple[int, int, int]]) -> Any:
         low, high, interior = zip(*padding_config, strict=True) if padding_config else ((), (), ())
         aval = ctx.avals_out[0].strengthen()
-        if not any(i != 0 and min(a, b) < 0 for a, b, i in padding_config):
+        if not any(i != 0 and (bounds(a).low < 0 or bounds(b).low < 0) for a, b, i in padding_config):
             return (hlo.pad(ctx, x, value, low, high, interior, aval),)
         # First spread, then cut: XLA's partitioner aborts the process where one operation does both.
-        shape = tuple(max(a, 0) + max(b, 0) + dilated(n, i + 1) for n, (a, b, i) in zip(x.shape, padding_config, strict=True))
-        wide = hlo.pad(ctx, x, value, [max(a, 0) for a in low], [max(b, 0) for b in high], interior, aval.update(shape=shape))
-        start = [max(-a, 0) for a in low]
+        start = [max_dim(-a, 0) for a in low]
+        before, after = ([max_dim(a, 0) for a in side] for side in (low, high))
+        shape = tuple(a + b + dilated(n, i + 1) for n, a, b, i in zip(x.shape, before, after, interior, strict=True))
+        wide = hlo.pad(ctx, x, value, before, after, interior, aval.update(shape=shape))
         return (hlo.slice(ctx, wide, start, [a + n for a, n in zip(start, aval.shape, strict=True)], (1,) * len(start)),)
 
     def jvp(self, primals: Sequence[Array], tangents: Sequence[object], *, padding_config: object) -> Any:
@@ -279,7 +279,7 @@ def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool =
     3
     """
     at = canonical_axis(axis, np.ndim(operand), "index_in_dim")
-    place, size = operator.index(index), np.shape(operand)[at]
+    place, size = as_size(index), np.shape(operand)[at]
     if not -size <= place < size:
         raise IndexError(f"index {place} is out of bounds for axis {at} with size {size}")
     start = place + size if place < 0 else place

@@ -19,7 +19,7 @@ from teucer._core.types import ShapedArray, aval_of, high_types, is_valid_type
 from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer._derived.moves import device_put, filled_at
 from teucer._devices.shardings import explicit_sharding, single_device_sharding, typed
-from teucer._dimensions.dimensions import as_size, ceil_div, is_symbolic, max_dim
+from teucer._dimensions.dimensions import ceil_div, is_symbolic, max_dim
 from teucer._dimensions.refusals import not_a_shape
 from teucer._xla.client import Device
 from teucer.lax import _conversion, _joining, _shapes, _structure
@@ -439,13 +439,28 @@ def arange(start: Any, stop: Any = None, step: ArrayLike | None = None,
 def _symbolic_range(start: Any, stop: Any, step: Any, dtype: Any, device: Any) -> Any:
     """A range of which the bounds are integers or symbolic dimensions."""
     low, high = (0, start) if stop is None else (start, stop)
-    low, high, step = (as_size(v) for v in (low, high, 1 if step is None else step))
-    kind = dtypes.canonicalize_dtype(np.dtype(np.int64)) if dtype is None else dtype
+    step = 1 if step is None else step
+    if dtype is None:
+        dtype = dtypes.promote_nodes(tuple(int if is_symbolic(v) or isinstance(v, _PYTHON) else dtypes.node_of(aval_of(v))
+                                           for v in (low, high, step)))[0]
+    low, high, step = (_size_or_integer(v, name) for v, name in ((low, "start"), (high, "stop"), (step, "step")))
+    if not is_symbolic(step) and not step:
+        raise ValueError(f"arange has step == 0.\n    start: {low}\n    stop: {high}")
     size = max_dim(ceil_div(high - low, step) if step > 0 else ceil_div(low - high, -step), 0)
-    counted = _shapes.broadcasted_iota(kind, (size,), 0)
+    counted = _shapes.broadcasted_iota(dtype, (size,), 0)
     if type(low) is not int or low or type(step) is not int or step != 1:
-        counted = lax.add(lax.mul(counted, _structure.full((), step, kind)), _structure.full((), low, kind))
+        counted = lax.add(lax.mul(counted, _structure.full((), step, dtype)), _structure.full((), low, dtype))
     return place(counted, device)
+
+
+def _size_or_integer(x: Any, name: str) -> Any:
+    if is_symbolic(x):
+        return x
+    number = _number(_known(x, name))
+    if not isinstance(number, int):
+        raise ValueError("arange: beside a symbolic size, start, stop and step must be either dimension expressions or integers.\n"
+                         f"    {name}: {number}\n  For floats, scale a range of integers: jnp.arange(n) * step + start.")
+    return number
 
 
 @fast(static=("size", "dtype"))

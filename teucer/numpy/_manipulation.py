@@ -105,7 +105,7 @@ def _new_shape(x: Any, shape: Any) -> tuple[Any, ...]:
         empty = type(rest) is int and rest == 0
         if empty or total % rest != 0:
             if not empty and is_symbolic(total % rest):
-                raise errors.InconclusiveDimensionOperation(f"Cannot divide evenly the sizes of shapes {x.shape} and {given}. The "
+                raise errors.InconclusiveDimensionOperation(f"Cannot divide evenly the sizes of shapes {x.shape} and {sizes}. The "
                                                             f"remainder {total % rest} should be 0.")
             raise TypeError(f"cannot reshape array of shape {x.shape} (size {total}) into shape {given} because the product of "
                             f"specified axis sizes ({rest}) does not evenly divide {total}")

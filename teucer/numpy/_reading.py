@@ -10,7 +10,7 @@ import numpy as np
 
 from teucer._base import config, dtypes
 from teucer._core.trace import typeof
-from teucer._dimensions.dimensions import bounds, is_constant, is_size, max_dim, min_dim
+from teucer._dimensions.dimensions import bounds, is_constant, is_size, is_symbolic, max_dim, min_dim
 from teucer.lax import _dynamic, _elementwise, _joining, _shapes, _slicing, _structure
 from teucer.lax._indexing import gather as _gather
 from teucer.lax._indexing.numbers import GatherDimensionNumbers, GatherScatterMode
@@ -145,7 +145,7 @@ def _static_window(x: Any, items: Sequence[Any], starts: Sequence[int], shape: A
         if item[0] == "steps":
             start, last, step = first_last_step(item)
             low.append(start)
-            high.append(last + 1 if type(last) is int else max_dim(last + 1, start))
+            high.append(max_dim(last + 1, start) if is_symbolic(last) or is_symbolic(start) else last + 1)
             strides.append(step)
             if item[3] < 0:
                 reverse.append(axis)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import operator
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,7 +13,7 @@ from teucer._arrays.arrays import ArrayImpl
 from teucer._base import dtypes
 from teucer._core.trace import Tracer
 from teucer._core.typing import Array, ArrayLike, DTypeLike, Shape
-from teucer._dimensions.dimensions import as_size, is_symbolic, max_dim, min_dim
+from teucer._dimensions.dimensions import as_size, ceil_div, is_symbolic, max_dim, min_dim
 from teucer._transform.vmap import vmap
 from teucer.lax import _cumulative, _elementwise, _joining, _slicing, _structure
 from teucer.lax._indexing import gather as _gather
@@ -296,6 +296,8 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None, *,
     n = x.shape[at]
     if is_symbolic(repeats) and total_repeat_length is None:
         return _repeat_each(x, at, max_dim(repeats, 0))
+    if is_symbolic(repeats):
+        repeats = max_dim(repeats, 0).__jax_array__()
     check_arraylike("repeat", repeats, at=1)
     counts = repeats if isinstance(repeats, ArrayImpl | Tracer) else np.asarray(repeats)
     if not dtypes.issubdtype(counts.dtype, np.integer) and counts.dtype != np.bool_:
@@ -304,7 +306,7 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None, *,
         raise ValueError(f"repeat: repeats must be one number, or one for each element along the axis.\n    repeats: shape "
                          f"{np.shape(counts)}\n    axis {at} has size {n}")
     if total_repeat_length is not None:
-        return _repeat_to(x, counts, at, operator.index(total_repeat_length))
+        return _repeat_to(x, counts, at, as_size(total_repeat_length))
     if is_unknown(counts):
         each = _structure.broadcast_to(counts, (n,), (0,) if np.ndim(counts) else ())
         length = dynamic_size(_total(each))
@@ -368,10 +370,10 @@ def resize(a: ArrayLike, new_shape: Shape) -> Array:
     if any(d < 0 for d in sizes):
         raise ValueError("all elements of `new_shape` must be non-negative")
     x = ravel(operand("resize", a))
-    total = int(np.prod(sizes, dtype=int))
+    total = math.prod(map(as_size, sizes))
     if x.size == 0 or total == 0:
         return _structure.full(sizes, 0, x.dtype)
-    times = -(-total // x.size)
+    times = ceil_div(total, x.size)
     return reshape(_slicing.slice(tile(x, times), (0,), (total,)), sizes)
 
 

@@ -133,7 +133,7 @@ def random_bits(key: Any, bit_width: int, shape: tuple[int, ...]) -> Any:
     size = prod(shape)
     count = -(-bit_width * size // 32)
     if not count:
-        return reshape(np.zeros(shape, dtype), shape)
+        return full(shape, 0, dtype)
     words = _stream(key, count)
     if bit_width == 64:
         words = joined(slice_in_dim(words, 0, size), slice_in_dim(words, size, 2 * size))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -14,7 +15,7 @@ from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._core.typing import Array, ArrayLike, Dims, Params
 from teucer._lower import hlo
-from teucer.lax import _elementwise, _structure
+from teucer.lax import _elementwise, _shapes, _structure
 from teucer.lax._indexing import numbers as _indexing
 from teucer.lax._indexing import padded as _padded_indexing
 from teucer.lax._indexing.numbers import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
@@ -258,8 +259,9 @@ class ScatterReplace(Scatter):
             return outs, self.call(tx, indices, tu, **params)
         # Of several updates of one element one wins: found by scattering their numbers.
         shape = np.shape(updates)
-        numbers = _structure.reshape(np.arange(1, 1 + int(np.prod(shape)), dtype=np.int32), shape)
-        zeros = _structure.full(np.shape(x), 0, np.dtype(np.int32))
+        int32 = np.dtype(np.int32)
+        numbers = _structure.reshape(_elementwise.add(_shapes.iota(int32, prod(shape)), np.int32(1)), shape)
+        zeros = _structure.full(np.shape(x), 0, int32)
         (winners,) = self.call(zeros, indices, numbers, **params)
         won = _elementwise.eq(_gather_updates(winners, indices, shape, params), numbers)
         kept = _elementwise.select(_elementwise.eq(winners, zeros), tx, _structure.full(np.shape(tx), 0, typeof(tx).dtype))

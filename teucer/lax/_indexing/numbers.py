@@ -101,8 +101,11 @@ def _as_tuples(numbers: Any) -> Any:
 
 
 def check_gather(x: ShapedArray, indices: ShapedArray, d: GatherDimensionNumbers, slice_sizes: Sequence[int]) -> tuple[Any, ...]:
-    """The shape of a gather's result. Raises if operands, dimension numbers and sizes do not fit."""
-    _check_index_vector("Gather", indices, d.start_index_map, "start_index_map")
+    """The shape of a gather's result. Raises if operands, dimension numbers and sizes do not fit.
+
+    Each field is checked by itself before those whose lengths must agree: the first wrong one is named.
+    """
+    _check_indices("Gather", indices, d.start_indices_batching_dims, "start_indices_batching_dims")
     _check_axes("offset_dims", "gather", d.offset_dims)
     out_ndim = len(d.offset_dims) + indices.ndim - 1
     for i, axis in enumerate(d.offset_dims):
@@ -113,10 +116,11 @@ def check_gather(x: ShapedArray, indices: ShapedArray, d: GatherDimensionNumbers
     for name, axes in (("collapsed_slice_dims", d.collapsed_slice_dims), ("operand_batching_dims", d.operand_batching_dims)):
         _check_axes(name, "gather", axes)
         _check_range(name, "gather", axes, x.ndim)
-    _check_batching("Gather", x, indices, (d.operand_batching_dims, d.start_indices_batching_dims),
-                    "start_indices_batching_dims")
     _check_disjoint("collapsed_slice_dims", d.collapsed_slice_dims, d.operand_batching_dims, "gather")
     _check_disjoint("start_index_map", d.start_index_map, d.operand_batching_dims, "gather")
+    _check_index_vector("Gather", indices, d.start_index_map, "start_index_map")
+    _check_batching("Gather", x, indices, (d.operand_batching_dims, d.start_indices_batching_dims),
+                    "start_indices_batching_dims")
     if len(slice_sizes) != x.ndim:
         raise TypeError("Gather op must have one slice size for every input dimension; got: "
                         f"len(slice_sizes)={len(slice_sizes)}, input_shape.rank={x.ndim}")
@@ -150,7 +154,7 @@ def _check_units(d: GatherDimensionNumbers, slice_sizes: Sequence[int]) -> None:
 def check_scatter(x: ShapedArray, indices: ShapedArray, updates: ShapedArray, d: ScatterDimensionNumbers) -> None:
     """Raise if operand, indices, updates and dimension numbers of a scatter do not fit."""
     mapped, window, inserted = d.scatter_dims_to_operand_dims, d.update_window_dims, d.inserted_window_dims
-    _check_index_vector("Scatter", indices, mapped, "scatter_dims_to_operand_dims")
+    _check_indices("Scatter", indices, d.scatter_indices_batching_dims, "scatter_indices_batching_dims")
     ndim = len(window) + indices.ndim - 1
     if updates.ndim != ndim:
         raise TypeError(f"Updates tensor must be of rank {ndim}; got {updates.ndim}.")
@@ -159,14 +163,15 @@ def check_scatter(x: ShapedArray, indices: ShapedArray, updates: ShapedArray, d:
     for name, axes in (("inserted_window_dims", inserted), ("operand_batching_dims", d.operand_batching_dims)):
         _check_axes(name, "scatter", axes)
         _check_range(name, "scatter", axes, x.ndim)
-    _check_batching("Scatter", x, indices, (d.operand_batching_dims, d.scatter_indices_batching_dims),
-                    "scatter_indices_batching_dims")
     _check_disjoint("inserted_window_dims", inserted, d.operand_batching_dims, "scatter")
     _check_disjoint("scatter_dims_to_operand_dims", mapped, d.operand_batching_dims, "scatter")
+    _check_map("scatter_dims_to_operand_dims", "scatter_dims_to_operand_dims mapping", mapped, x.ndim, "scatter")
+    _check_index_vector("Scatter", indices, mapped, "scatter_dims_to_operand_dims")
+    _check_batching("Scatter", x, indices, (d.operand_batching_dims, d.scatter_indices_batching_dims),
+                    "scatter_indices_batching_dims")
     size = len(window) + len(inserted) + len(d.operand_batching_dims)
     if x.ndim != size:
         raise TypeError(f"Scatter op has window of size {size}; doesn't match operand of rank {x.ndim}.")
-    _check_map("scatter_dims_to_operand_dims", "scatter_dims_to_operand_dims mapping", mapped, x.ndim, "scatter")
     for axis, along in zip(window, window_axes(d, x.ndim), strict=True):
         if updates.shape[axis] > x.shape[along]:
             raise TypeError("Bounds of the window dimensions of updates must not exceed the bounds of the corresponding "
@@ -194,12 +199,20 @@ def window_sizes(d: ScatterDimensionNumbers, ndim: int, updates_shape: Any) -> t
     return tuple(sizes)
 
 
-def _check_index_vector(op: str, indices: ShapedArray, mapped: Sequence[int], name: str) -> None:
+def _check_indices(op: str, indices: ShapedArray, batching: Sequence[int], name: str) -> None:
     if not dtypes.issubdtype(indices.dtype, np.integer):
         raise ValueError("indices must have an integer type")
     if indices.ndim == 0:
         raise TypeError(f"{op} index leaf dimension must be within [0, rank(indices) + 1). rank(indices) is 0 and "
                         f"{op.lower()} index leaf dimension is -1.")
+    if indices.ndim - 1 in batching:
+        raise TypeError(f"{op} op cannot have the index vector dimension as a batching dimension; got {batching}.")
+    if len(set(batching)) != len(batching):
+        raise TypeError(f"{name} in {op.lower()} op must not repeat; got: {batching}.")
+    _check_range(name, op.lower(), batching, indices.ndim)
+
+
+def _check_index_vector(op: str, indices: ShapedArray, mapped: Sequence[int], name: str) -> None:
     if len(mapped) != indices.shape[-1]:
         raise TypeError(f"{op} op has {len(mapped)} elements in {name} and the bound of dimension "
                         f"index_vector_dim={indices.ndim - 1} of indices is {indices.shape[-1]}. These two numbers must be "
@@ -238,11 +251,6 @@ def _check_batching(op: str, x: ShapedArray, indices: ShapedArray, pairs: Any, n
     if len(of_operand) != len(of_indices):
         raise TypeError(f"{op} op requires equal numbers of operand_batching_dims and {name}, got {of_operand} and "
                         f"{of_indices}.")
-    if indices.ndim - 1 in of_indices:
-        raise TypeError(f"{op} op cannot have the index vector dimension as a batching dimension; got {of_indices}.")
-    if len(set(of_indices)) != len(of_indices):
-        raise TypeError(f"{name} in {op.lower()} op must not repeat; got: {of_indices}.")
-    _check_range(name, op.lower(), of_indices, indices.ndim)
     left, right = tuple(x.shape[i] for i in of_operand), tuple(indices.shape[i] for i in of_indices)
     if left != right:
         raise TypeError(f"{op} op requires operand batching dimensions and indices batching dimensions to have the same "
