@@ -1,15 +1,17 @@
 """The tests of libraries on JAX, run on Teucer and on JAX: `tools/ecosystem.py [NAME ...]`, for all by default.
 
-Two environments are made in --folder: one with JAX, one with Teucer and the wheel of `teucer compat wheel`. Each library is
-installed at the version of the table below. Its tests run on Teucer, and those that do not pass there run on JAX; with --timed
-all run on both, and the times are compared. With --write the table of docs/libraries.md is written. Nothing of the libraries is
-kept in the repository. Where a repository cannot be cloned, put its files into --folder, as sources/NAME-TAG.
+Each library gets two environments in --folder: one with JAX, one with Teucer and the wheel of `teucer compat wheel`. It is
+installed at the version of the table below, by uv where that is found, which is quicker than pip. Its tests run on Teucer, and
+those that do not pass there run on JAX; with --timed all run on both, and the times are compared. With --write the table of
+docs/libraries.md is written. Nothing of the libraries is kept in the repository; --remove removes their environments after use.
+Where a repository cannot be cloned, put its files into --folder, as sources/NAME-TAG.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -40,6 +42,7 @@ class Library:
     git: str = ""
     needs: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
+    environ: Mapping[str, str] = field(default_factory=dict)
     differences: Mapping[str, str] = field(default_factory=dict)  # test -> why its outcome is another
 
 
@@ -75,6 +78,30 @@ LIBRARIES = {
     "penzai": Library("penzai==0.2.5", ("tests",), git="https://github.com/google-deepmind/penzai@v0.2.5",
                       options=("--ignore=tests/models/transformer_consistency_test.py",)),
     "blackjax": Library("blackjax==1.7.1", ("tests",), sdist=True, options=("--ignore=tests/test_benchmarks.py",)),
+    "tinygp": Library("tinygp==0.3.1", ("tests",), sdist=True),
+    "flowjax": Library("flowjax==19.1.2", ("tests",), sdist=True, needs=("numpyro", "beartype", "scipy")),
+    "e3nn-jax": Library("e3nn-jax==0.21.0", ("tests",), sdist=True,
+                        needs=("flax", "dm-haiku", "optax", "chex")),
+    "jraph": Library("jraph==0.0.6.dev0", ("jraph",), sdist=True, needs=("dm-haiku", "flax", "optax", "frozendict", "dm-tree")),
+    "gpjax": Library("gpjax==1.0.0", ("tests",), sdist=True, needs=("mktestdocs",)),
+    "jaxley": Library("jaxley==0.14.0", ("tests",), sdist=True, needs=("jaxley-mech",)),
+    "dynamax": Library("dynamax==1.0.3", ("dynamax",), sdist=True),
+    "evosax": Library("evosax==0.3.1", ("tests",), git="https://github.com/RobertTLange/evosax@v.0.3.1", needs=("gymnax", "brax")),
+    "kfac-jax": Library("kfac-jax==0.0.8", ("tests",), git="https://github.com/google-deepmind/kfac-jax@v0.0.8",
+                        needs=("dm-haiku", "optax")),
+    "jumanji": Library("jumanji==1.1.1", ("jumanji",), git="https://github.com/instadeepai/jumanji@v1.1.1",
+                       needs=("dm-haiku", "optax", "rlax", "distrax", "pytest-mock")),
+    "gymnax": Library("gymnax==1.0.1", ("tests",), sdist=True),
+    "pgx": Library("pgx==2.6.0", ("tests",), git="https://github.com/sotetsuk/pgx@v2.5.0"),
+    "coax": Library("coax==0.1.13", ("coax",), sdist=True, needs=("dm-haiku",)),
+    "oryx": Library("oryx==0.2.9", ("oryx",), sdist=True),
+    "bayeux": Library("bayeux-ml==0.1.15", ("bayeux/tests",), git="https://github.com/jax-ml/bayeux@v0.1.15"),
+    "sbijax": Library("sbijax==0.3.4", ("sbijax",), sdist=True),
+    "brax": Library("brax==0.14.2", ("brax",), needs=("gym",)),
+    "mujoco-mjx": Library("mujoco-mjx==3.17.0", ("mujoco/mjx",)),
+    "keras": Library("keras==3.15.1", ("keras/src/ops", "keras/src/random", "keras/src/backend/jax"),
+                     environ={"KERAS_BACKEND": "jax"}),
+    "grain": Library("grain==0.2.18", ("grain",)),
 }
 
 
@@ -85,21 +112,20 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, default=Path("/tmp/teucer-ecosystem"), help="where environments and tests go")
     parser.add_argument("--timeout", type=int, default=1800, help="seconds for the tests of one library in one environment")
     parser.add_argument("--timed", action="store_true", help="run all tests on JAX too, to compare the times")
+    parser.add_argument("--remove", action="store_true", help="remove the environments of a library after use")
     parser.add_argument("--write", action="store_true", help="write the rows into docs/libraries.md")
     options = parser.parse_args()
     unknown = sorted({*options.names} - {*LIBRARIES})
     if unknown:
         parser.error(f"no such library: {', '.join(unknown)}")
     folder = options.folder.resolve()
-    # Not `jax` and `teucer`, which a test that runs in the folder would import as packages.
-    pythons = {"teucer": environment(folder / "with-teucer", folder / "wheels"), "jax": environment(folder / "with-jax", None)}
     rows, unexplained = {}, 0
     for name in options.names or LIBRARIES:
         library = LIBRARIES[name]
-        here = run(name, library, pythons["teucer"], folder, "teucer", options.timeout)
+        here = run(name, library, folder, "teucer", options.timeout)
         failed = any(outcome in FAILURES for outcome in here[0].values())
         which = () if options.timed else ("--last-failed", "--last-failed-no-failures=none")
-        on_jax = (run(name, library, pythons["jax"], folder, "jax", options.timeout, which) if failed or options.timed
+        on_jax = (run(name, library, folder, "jax", options.timeout, which) if failed or options.timed
                   else ({}, 0.0))
         row, missing = compare(name, library, here, on_jax, timed=options.timed)
         print(row, flush=True)
@@ -108,33 +134,42 @@ def main() -> int:
         rows[name], unexplained = row, unexplained + len(missing)
         if options.write:
             write(rows)
+        if options.remove:
+            shutil.rmtree(folder / "envs" / name)
     return int(unexplained > 0)
 
 
-def environment(place: Path, wheels: Path | None) -> Path:
-    """The Python of an environment, made if it is not there: with JAX, or with Teucer and its wheel, built into `wheels`."""
+def environment(name: str, library: Library, folder: Path, kind: str) -> Path:
+    """The Python of a library's environment, made if it is not there: with JAX, or with Teucer and its wheel."""
+    # Not `jax` and `teucer`, which a test that runs in the folder would import as packages.
+    place = folder / "envs" / name / f"with-{kind}"
     python = place / "bin" / "python"
-    if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", place], check=True)
-        if wheels is None:
-            install(python, f"jax=={JAX}", f"jaxlib=={JAX}")
-        else:
+    if not (place / "ready").exists():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", place], check=True)
+        if kind == "teucer":
             install(python, "-e", str(ROOT), f"jaxlib=={JAX}")
-            subprocess.run([python, "-m", "teucer", "compat", "wheel", "--output", wheels], check=True)
-            install(python, *map(str, wheels.glob("jax-*.whl")))
-        install(python, "pytest", "absl-py")
+            wheels = folder / "wheels"
+            subprocess.run([python, "-m", "teucer", "compat", "wheel", "--output", wheels], check=True, stdout=subprocess.DEVNULL)
+            jax = max(map(str, wheels.glob("jax-*.whl")))
+        else:
+            jax = f"jax=={JAX}"
+        # Together, so that the library does not bring along another version of jaxlib.
+        install(python, jax, f"jaxlib=={JAX}", "pytest", "absl-py", library.requirement, *library.needs)
+        (place / "ready").touch()
     return python
 
 
 def install(python: Path, *what: str) -> None:
-    """Install with pip, into the environment of a Python."""
-    subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *what], check=True)
+    """Install into the environment of a Python."""
+    uv = shutil.which("uv")
+    command = [uv, "pip", "install", "--python", python] if uv else [python, "-m", "pip", "install"]
+    subprocess.run([*command, "--quiet", *what], check=True)
 
 
-def run(name: str, library: Library, python: Path, folder: Path, kind: str, timeout: int,
+def run(name: str, library: Library, folder: Path, kind: str, timeout: int,
         options: Sequence[str] = ()) -> tuple[dict[str, str], float]:
     """Outcomes by test, and the seconds that they took together. Tests that come after `timeout` have none."""
-    install(python, library.requirement, *library.needs)
+    python = environment(name, library, folder, kind)
     where = tests_of(library, python, folder)
     results = folder / f"{name}-{kind}.xml"
     results.unlink(missing_ok=True)
@@ -144,7 +179,7 @@ def run(name: str, library: Library, python: Path, folder: Path, kind: str, time
                *library.options, *library.tests]
     with (folder / f"{name}-{kind}.txt").open("w") as log:
         process = subprocess.Popen(command, cwd=where, stdout=log, stderr=subprocess.STDOUT,
-                                   env={**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": ""})
+                                   env={**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": "", **library.environ})
         for wait, stop in ((timeout, signal.SIGINT), (60, signal.SIGKILL)):  # interrupted, pytest writes what it has
             try:
                 process.wait(wait)
@@ -165,7 +200,7 @@ def tests_of(library: Library, python: Path, folder: Path) -> Path:
             subprocess.run(["git", "clone", "--quiet", "--depth", "1", "--branch", tag, url, place], check=True)
         return place
     if library.sdist:
-        base = library.requirement.replace("==", "-")
+        base = library.requirement.replace("-", "_").replace("==", "-")
         place = folder / "sources" / base
         if not place.exists():
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -195,7 +230,9 @@ def compare(name: str, library: Library, here: tuple[dict[str, str], float], on_
     """The row of the table, and the tests that pass on JAX only for which no reason is written down."""
     passing = [test for test, outcome in here[0].items() if outcome == "passed"]
     skipped = [test for test, outcome in here[0].items() if outcome == "skipped"]
-    lost = [test for test, outcome in on_jax[0].items() if outcome == "passed" and here[0].get(test) in FAILURES]
+    lost = [test for test, outcome in on_jax[0].items() if outcome == "passed" and here[0].get(test, "passed") != "passed"]
+    # A file of tests that cannot be imported is an error under the file's name, which JAX has only if it cannot either.
+    lost += [test for test, outcome in here[0].items() if on_jax[0] and outcome == "error" and test not in on_jax[0]]
     missing = [test for test in lost if not any(part in test for part in library.differences)]
     ratio = f"{here[1] / on_jax[1]:.2f}" if timed and on_jax[1] else "-"
     why = "; ".join(f"`{part}`: {reason}" for part, reason in library.differences.items()) or ("see the log" if missing else "")

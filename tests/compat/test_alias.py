@@ -70,8 +70,8 @@ def test_private_names():
         assert not hasattr(jax._src.core, "Nope") and not hasattr(jax._src, "nope")
         with pytest.raises(ImportError, match="jax._src.core.Nope is private in JAX.* Use a public name"):
             from jax._src.core import Nope
-        with pytest.raises(ImportError, match="(?s)jax._src.nn is private in JAX.*Use jax.nn"):
-            import jax.nn, jax._src.nn.functions
+        with pytest.raises(ImportError, match="(?s)jax._src.image is private in JAX.*Use jax.image"):
+            import jax.image, jax._src.image.scale
     """.replace("in JAX.* Use", "in JAX(?s:.*)Use"))
 
 
@@ -96,6 +96,96 @@ def test_private_adapters_do_something():
         assert traceback_util.include_frame(sys._getframe())
         traceback_util.register_exclusion(__file__ if "__file__" in globals() else "<string>")
         assert not traceback_util.include_frame(sys._getframe())
+    """)
+
+
+def test_private_comparisons_and_shardings():
+    python("""
+        import jax, numpy as np, pytest
+        from jax._src.dtypes import to_complex_dtype
+        from jax._src.public_test_util import check_close
+        from jax._src.sharding_impls import canonicalize_sharding
+        from jax.sharding import NamedSharding, PartitionSpec
+        check_close({"a": np.float32(1)}, {"a": 1 + 1e-7})
+        check_close((1, np.nan), (np.int8(1), np.nan))
+        check_close(1.0, 1.1, rtol={np.dtype("float64"): 0.2})
+        for x, y in [(1.0, 1.1), (np.ones(2), np.ones((1, 2))), (np.arange(2), np.arange(1, 3))]:
+            with pytest.raises(AssertionError):
+                check_close(x, y)
+        with pytest.raises(ValueError):
+            check_close((1, 2), (1,))
+        complex_of = [str(to_complex_dtype(jax.numpy.dtype(kind))) for kind in "bool int64 bfloat16 float64 complex64".split()]
+        assert complex_of == ["complex64", "complex128", "complex64", "complex128", "complex64"], complex_of
+        assert canonicalize_sharding(None, "f") is None
+        with pytest.raises(ValueError, match="f: a PartitionSpec needs a mesh in force"):
+            canonicalize_sharding(PartitionSpec("x"), "f")
+        mesh = jax.make_mesh((1,), ("x",))
+        with jax.set_mesh(mesh):
+            both = [canonicalize_sharding(s, "f") for s in (PartitionSpec("x"), NamedSharding(mesh, PartitionSpec("x")))]
+        assert both == [NamedSharding(mesh.abstract_mesh, PartitionSpec("x"))] * 2
+    """)
+
+
+def test_private_names_of_several_processes():
+    python("""
+        import os
+        from types import SimpleNamespace
+        import pytest
+        from jax._src import clusters
+        from jax._src.array import local_to_global_shape
+        from jax._src.sharding_impls import NonUniformShardingError, get_process_index_and_count
+
+        class Blocks:  # a sharding over devices; of each, its process and its parts, in quarters of the axes
+            def __init__(self, *blocks):
+                self.blocks = [(SimpleNamespace(process_index=p), parts) for p, *parts in blocks]
+                self.device_set = range(len(blocks))
+                self.addressable_devices = [d for d, _ in self.blocks if d.process_index == 1]
+            def devices_indices_map(self, shape):
+                cut = lambda size, part: slice(*(size * quarter // 4 for quarter in part))
+                return Items((device, tuple(map(cut, shape, parts))) for device, parts in self.blocks)
+        class Items(list):
+            items = lambda self: self
+        columns = Blocks((0, (0, 4), (0, 2)), (1, (0, 4), (2, 4)), (2, (0, 4), (2, 4)), (3, (0, 4), (0, 2)))
+        assert get_process_index_and_count(columns, 0, 2) == (0, 1) and get_process_index_and_count(columns, 1, 2) == (1, 2)
+        assert local_to_global_shape(columns, (3, 5)) == (3, 10)
+        overlap = Blocks((0, (0, 2)), (0, (2, 3)), (1, (2, 3)), (1, (3, 4)))
+        assert local_to_global_shape(overlap, (3,)) == (None,)
+        with pytest.raises(NonUniformShardingError, match="axis 0 overlap or differ in size"):
+            get_process_index_and_count(overlap, 0, 1)
+        class Slurm(clusters.SlurmCluster): pass
+        os.environ.pop("SLURM_JOB_ID", None)
+        assert not Slurm.is_env_present() and clusters.SlurmCluster in clusters.ClusterEnv._cluster_types
+        with pytest.raises(RuntimeError, match="does not run on a cluster of the kind 'slurm'"):
+            Slurm.get_process_id()
+        os.environ.update(SLURM_JOB_ID="7", SLURM_PROCID="2", SLURM_NTASKS="4", SLURM_LOCALID="1", SLURM_JOB_NODELIST="n[3-5]")
+        assert Slurm.get_coordinator_address(3.0).startswith("n3:") and Slurm.get_process_count() == 4
+        assert (Slurm.get_process_id(), Slurm.get_local_process_id(), Slurm.is_env_present()) == (2, 1, True)
+    """)
+
+
+def test_the_mesh_of_a_with_block_is_known():
+    """As big_vision, t5x and EasyLM ask for it; `set_mesh` does not change the answer."""
+    python("""
+        import warnings
+        import jax, numpy as np, pytest
+        from jax._src.mesh import thread_resources
+        with pytest.warns(DeprecationWarning, match="thread_resources is deprecated"):
+            from jax.interpreters.pxla import thread_resources as public
+        assert public is thread_resources
+        names = lambda: thread_resources.env.physical_mesh.axis_names
+        mesh, other = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("x",)), jax.make_mesh((1,), ("y",))
+        seen = []
+        assert names() == () and thread_resources.env.physical_mesh.empty
+        with mesh:
+            jax.jit(lambda x: (seen.append(names()), x)[1])(1.0)
+            with jax.set_mesh(other):
+                seen.append(names())
+            seen.append(names())
+        with jax.set_mesh(other):
+            seen.append(names())
+            with mesh:
+                seen.append(names())
+        assert seen == [("x",), ("x",), ("x",), (), ("x",)], seen
     """)
 
 

@@ -82,6 +82,12 @@ def test_good_programs_are_as_they_were():
         np.testing.assert_allclose(jax.jit(jnp.log)(x), np.log(x), rtol=1e-6)
 
 
+@pytest.mark.parametrize("transform", [jax.vmap, lambda f: jax.grad(lambda x: f(x).sum())], ids=["vmap", "grad"])
+def test_constants_within_erfinv_are_no_results(transform):
+    with jax.debug_infs(True):
+        transform(jax.scipy.special.erfinv)(jnp.array([0.1, 0.5]))
+
+
 def test_says_who_called():
     @jax.jit
     def layer(x):

@@ -96,3 +96,38 @@ def test_complex_numbers_are_refused():
     for name, count in (("hyp1f1", 3), ("hyp2f1", 4)):
         with pytest.raises(TypeError, match="must be real-valued"):
             getattr(special, name)(*[jnp.ones(2, complex)] * count)
+
+
+@pytest.mark.filterwarnings("ignore:.*lpmn.* is deprecated")
+def test_legendre_functions_of_all_orders_and_degrees():
+    z = np.concatenate([R.uniform(-0.99, 0.99, 30), [0.0]])
+    with pytest.warns(DeprecationWarning, match="lpmn is deprecated"):
+        special.lpmn(1, 1, np.ones(1, np.float32))
+    with jax.enable_x64(True):
+        values, slopes = special.lpmn(9, 9, z)
+        normalized = special.lpmn_values(9, 9, z, is_normalized=True)
+        ends = special.lpmn(4, 4, np.array([1.0, -1.0]))[1]
+    expected = np.moveaxis(reference.assoc_legendre_p_all(9, 9, z, diff_n=1)[:, :, :10], 1, 2)
+    np.testing.assert_allclose(values, expected[0], rtol=1e-12, atol=1e-12 * abs(expected[0]).max())
+    np.testing.assert_allclose(slopes, expected[1], rtol=1e-11, atol=1e-12 * abs(expected[1]).max())
+    unit = np.moveaxis(reference.assoc_legendre_p_all(9, 9, z, norm=True)[0, :, :10], 0, 1) / np.sqrt(2 * np.pi)
+    np.testing.assert_allclose(normalized, unit, atol=1e-13)
+    # Values that JAX 0.10.2 gives, by order and degree.
+    np.testing.assert_allclose(ends[:3, 1:, 0], [[1, 3, 6, 10], [np.inf] * 4, [0, -6, -30, -90]])
+    np.testing.assert_allclose(ends[:3, 1:, 1], [[1, -3, 6, -10], [-np.inf, np.inf, -np.inf, np.inf], [0, 6, -30, 90]])
+
+
+@pytest.mark.filterwarnings("ignore:.*lpmn.* is deprecated")
+def test_legendre_functions_under_transformations():
+    z = np.linspace(-0.9, 0.9, 5, dtype=np.float32)
+    values, slopes = jax.jit(lambda z: special.lpmn(3, 3, z))(z)
+    tangents = jax.jvp(lambda z: special.lpmn_values(3, 3, z, False), (z,), (np.ones_like(z),))[1]
+    np.testing.assert_allclose(tangents, slopes, rtol=1e-5, atol=1e-5)
+    assert np.isfinite(jax.grad(lambda z: special.lpmn(3, 3, z)[1].sum())(z)).all()
+    np.testing.assert_allclose(jax.vmap(lambda z: special.lpmn_values(3, 3, z, False))(z[None])[0], values, rtol=1e-6)
+    assert special.lpmn_values(0, 0, z, False).shape == (1, 1, 5)
+    for args, error, text in [((1, 2, z), NotImplementedError, "order m must be the greatest degree n"),
+                              ((1, 1, z[None]), ValueError, "z must be a 1D array"), ((-1, -1, z), ValueError, "not be negative"),
+                              ((1, 1, np.arange(3)), TypeError, "z must be float32 or float64")]:
+        with pytest.raises(error, match=text):
+            special.lpmn(*args)

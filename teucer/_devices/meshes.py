@@ -18,7 +18,8 @@ from teucer._devices import backends
 from teucer._xla.client import DeviceList
 
 __all__ = ["AbstractDevice", "AbstractMesh", "AxisType", "BaseMesh", "Mesh", "NO_MESH", "check_spec", "get_abstract_mesh",
-           "get_mesh", "left_out", "make_mesh", "mesh_in_force", "mesh_of_block", "mesh_of_specs", "set_mesh", "use_abstract_mesh"]
+           "get_mesh", "innermost_block", "left_out", "make_mesh", "mesh_in_force", "mesh_of_block", "mesh_of_specs",
+           "set_mesh", "use_abstract_mesh"]
 
 
 @final
@@ -403,6 +404,11 @@ def mesh_of_block() -> Mesh | None:
     return None if found is None or found.abstract or found.mesh else found.named
 
 
+def innermost_block() -> Mesh:
+    """The mesh of the innermost `with mesh:` block, whatever set_mesh says; an empty one where there is none."""
+    return _in_force().named or NO_MESH
+
+
 def get_mesh() -> Mesh:
     """The mesh set by `set_mesh`; an empty one where there is none."""
     return _in_force().mesh or NO_MESH
@@ -434,7 +440,8 @@ class set_mesh:
             raise ValueError("jax.set_mesh: the mesh contains manual axes, which only the function that jax.shard_map maps has."
                              f"\n    mesh: {mesh}\n  Give its axes the types Auto or Explicit.")
         self.prev_mesh, self.prev_abstract_mesh = get_mesh(), get_abstract_mesh()
-        self._saved = _cell.swap_local(InForce(mesh) if mesh is not None and mesh.flat_devices else None)
+        in_force = InForce(mesh if mesh is not None and mesh.flat_devices else None, named=_in_force().named)
+        self._saved = _cell.swap_local(in_force if in_force != InForce() else None)
 
     def __enter__(self) -> None:
         """The mesh is set already."""

@@ -18,9 +18,10 @@ from teucer.experimental._checks import CheckifyError as JaxException
 from teucer.interpreters._primitive import LibraryPrimitive
 
 __all__ = ["DType", "DTypeLike", "JaxException", "Out", "Shape", "State", "TypedComplex", "TypedFloat", "TypedInt",
-           "TypedNdArray", "dtype", "full_lower", "get_backend", "global_state", "include_frame", "infer_argnums_and_argnames",
-           "merge_lists", "partition_list", "physical_aval", "register_exclusion", "safe_map", "safe_zip", "split_list",
-           "stop_gradient_p", "supports_inf", "thread_resources", "trace_state_clean", "unzip2", "unzip3"]
+           "TypedNdArray", "canonicalize_sharding", "check_close", "dtype", "full_lower", "get_backend",
+           "global_state", "include_frame", "infer_argnums_and_argnames", "merge_lists", "partition_list",
+           "physical_aval", "register_exclusion", "safe_map", "safe_zip", "split_list", "stop_gradient_p",
+           "supports_inf", "to_complex_dtype", "trace_state_clean", "unzip2", "unzip3"]
 
 Out = TypeVar("Out")
 DType = np.dtype
@@ -54,6 +55,33 @@ class TypedNdArray(_Never):
     """A NumPy array whose dtype is kept."""
 
 
+def check_close(xs: Any, ys: Any, atol: Any = None, rtol: Any = None, err_msg: str = "") -> None:
+    """Check that two trees have the same structure and shapes, and values that are as close as their dtypes allow.
+
+    atol, rtol: a number, or a dictionary by dtype. Integers must be equal. Raises AssertionError, ValueError for different trees.
+    """
+    def within(given: Any, kinds: Sequence[Any]) -> float:
+        chosen = {np.dtype(kind): value for kind, value in given.items()} if isinstance(given, Mapping) else {}
+        found = given if given is not None and not isinstance(given, Mapping) else None
+        return max((chosen.get(kind, _closeness(kind)) if found is None else found for kind in kinds), default=0)
+
+    def check(x: Any, y: Any) -> None:
+        x, y = np.asarray(x), np.asarray(y)
+        assert x.shape == y.shape, f"{err_msg}: shapes {x.shape} and {y.shape} differ"
+        kinds = [array.dtype for array in (x, y) if jnp.issubdtype(array.dtype, np.inexact)]
+        if kinds:  # NumPy knows little of bfloat16 and its like
+            wide = np.complex128 if any(kind.kind == "c" for kind in kinds) else np.float64
+            x, y = x.astype(wide), y.astype(wide)
+        np.testing.assert_allclose(x, y, rtol=within(rtol, kinds), atol=within(atol, kinds), err_msg=err_msg)
+
+    jax.tree.map(check, xs, ys)
+
+
+def _closeness(kind: Any) -> float:
+    eps = float(jnp.finfo(jax.dtypes.canonicalize_dtype(kind)).eps)
+    return next(value for bound, value in ((1e-15, 1e-15), (1e-6, 1e-6), (1e-3, 1e-3), (1e-2, 1e-2), (2, 1e-1)) if eps <= bound)
+
+
 def trace_state_clean() -> bool:
     """Whether no transformation is under way."""
     return current_trace() is EVAL
@@ -78,6 +106,28 @@ def dtype(x: Any, *, align_and_canonicalize: bool = False) -> Any:
 def supports_inf(kind: Any) -> bool:
     """Whether a dtype of floating-point numbers has infinities."""
     return bool(np.isinf(np.array(np.inf, kind).astype(np.float64)))
+
+
+def to_complex_dtype(kind: Any) -> np.dtype[Any]:
+    """The complex dtype of a real one: complex128 for numbers of eight bytes, else complex64."""
+    kind = np.dtype(kind)
+    return kind if kind.kind == "c" else np.dtype(np.complex128 if kind.itemsize == 8 else np.complex64)
+
+
+def canonicalize_sharding(sharding: Any, api_name: str, check_mesh_consistency: bool = True) -> Any:
+    """A sharding over the abstract mesh in force, of a PartitionSpec or a NamedSharding; None of None.
+
+    Raises ValueError for a PartitionSpec where no mesh is in force.
+    """
+    if sharding is None:
+        return None
+    if isinstance(sharding, jax.sharding.PartitionSpec):
+        mesh = jax.sharding.get_abstract_mesh()
+        if mesh.empty:
+            raise ValueError(f"{api_name}: a PartitionSpec needs a mesh in force, set by jax.set_mesh, and there is none.\n"
+                             f"  got: {sharding}\nSet a mesh, or pass a NamedSharding.")
+        return jax.sharding.NamedSharding(mesh, sharding)
+    return jax.sharding.NamedSharding(getattr(sharding.mesh, "abstract_mesh", sharding.mesh), sharding.spec)
 
 
 def infer_argnums_and_argnames(signature: inspect.Signature, argnums: int | Iterable[int] | None,
@@ -115,23 +165,6 @@ class State:
 
 
 global_state = State()
-
-
-@final
-class _Resources:
-    """The mesh that `with mesh:` has put in force."""
-
-    @property
-    def env(self) -> _Resources:
-        return self
-
-    @property
-    def physical_mesh(self) -> Any:
-        mesh = jax.sharding.get_mesh()
-        return mesh if mesh is not None else jax.sharding.Mesh(np.empty((), object), ())
-
-
-thread_resources = _Resources()
 
 
 @final

@@ -14,12 +14,13 @@ from typing import Any, final
 
 __all__ = ["LIST", "module"]
 
-_ADAPTERS, _PICKLES = "teucer.compat._adapters", "teucer.compat._pickles"
+_ADAPTERS, _PICKLES, _PROCESSES = "teucer.compat._adapters", "teucer.compat._pickles", "teucer.compat._processes"
 # module of jax._src -> (the libraries that need it, {where the names come from: the names}); `name=other`
 # gives `other` as `name`.
 LIST: dict[str, tuple[str, dict[str, str]]] = {
-    "ad_checkpoint": ("netket", {"teucer.ad_checkpoint": "checkpoint checkpoint_name checkpoint_policies "
-                                                         "print_saved_residuals remat"}),
+    "ad_checkpoint": ("netket, axlearn, oryx", {
+        "teucer.ad_checkpoint": "checkpoint checkpoint_name checkpoint_policies print_saved_residuals remat",
+        "teucer._derived.remat": "name_p remat_p"}),
     "ad_util": ("lineax, kfac-jax, oryx", {
         _ADAPTERS: "stop_gradient_p", "teucer.custom_derivatives": "SymbolicZero",
         "teucer.interpreters.ad": "Zero instantiate=instantiate_zeros zeros_like_aval add_jaxvals add_jaxvals_p"}),
@@ -30,14 +31,16 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
         _ADAPTERS: "infer_argnums_and_argnames",
         "teucer.api_util": "argnums_partial debug_info donation_vector flatten_axes flatten_fun flatten_fun_nokwargs "
                            "rebase_donate_argnums shaped_abstractify"}),
-    "array": ("orbax, tensorstore users", {"teucer._xla.arrays": "ArrayImpl", _PICKLES: "_reconstruct_array"}),
+    "array": ("orbax, tensorstore users, axlearn", {
+        "teucer._xla.arrays": "ArrayImpl", _PICKLES: "_reconstruct_array", _PROCESSES: "Index Shape local_to_global_shape"}),
     "checkify": ("flax.nnx", {
         _ADAPTERS: "Out JaxException",
         "teucer.experimental.checkify": "Error ErrorCategory all_checks automatic_checks check check_error checkify debug_check "
                                         "div_checks float_checks index_checks init_error nan_checks user_checks"}),
+    "clusters": ("levanter", {_PROCESSES: "ClusterEnv GceTpuCluster K8sCluster OmpiCluster SlurmCluster"}),
     "compiler": ("chex", {"teucer._executables.compile": "backend_compile_and_load=loaded_or_compiled"}),
     "core": ("equinox, flax, numpyro, quax, kfac-jax", {
-        _ADAPTERS: "full_lower physical_aval trace_state_clean",
+        _ADAPTERS: "full_lower physical_aval safe_map safe_zip trace_state_clean",
         "teucer._core.effects": "Effect",
         "teucer.core": "AbstractValue Atom ShapedArray Trace Tracer eval_jaxpr max_dim min_dim",
         "teucer._core.types": "get_aval=aval_of pytype_aval_mappings=aval_rules",
@@ -49,8 +52,8 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
                                       "custom_jvp_call_p custom_vjp custom_vjp_call_p linear_call zero_from_primal"}),
     "dispatch": ("equinox", {"teucer": "wait_for_tokens=effects_barrier"}),
     "distributed": ("orbax", {_ADAPTERS: "State global_state"}),
-    "dtypes": ("equinox, flax, levanter", {
-        _ADAPTERS: "DType DTypeLike dtype supports_inf",
+    "dtypes": ("equinox, flax, levanter, tinygp", {
+        _ADAPTERS: "DType DTypeLike dtype supports_inf to_complex_dtype",
         "teucer.dtypes": "TypePromotionError bfloat16 canonicalize_dtype extended finfo float0 iinfo issubdtype itemsize_bits "
                          "prng_key "
                          "result_type scalar_type_of",
@@ -62,31 +65,44 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
     "interpreters.batching": ("equinox, netket", {"teucer.interpreters.batching": "*"}),
     "interpreters.mlir": ("mpi4jax", {"teucer.interpreters.mlir": "*"}),
     "interpreters.partial_eval": ("kfac-jax, haiku", {"teucer.interpreters.partial_eval": "*"}),
+    "lax.lax": ("axlearn", {"teucer.lax": "*"}),
+    "layout": ("axlearn", {"teucer.experimental.layout": "Format Layout"}),
     "lax.control_flow": ("oryx, tfp", {"teucer.lax": "associative_scan cond cond_p cumlogsumexp cummax cummin cumprod cumsum "
                                                      "fori_loop map "
                                        "scan scan_p switch while_loop while_p"}),
     "linear_util": ("kfac-jax, oryx", {"teucer.extend.linear_util": "*"}),
     "literals": ("equinox, quax", {_ADAPTERS: "TypedComplex TypedFloat TypedInt TypedNdArray"}),
-    "mesh": ("levanter, axlearn, pickles", {_ADAPTERS: "thread_resources", "teucer.sharding": "AbstractDevice AbstractMesh "
-                                                                                              "AxisType Mesh get_abstract_mesh"}),
+    "mesh": ("levanter, axlearn, pickles", {
+        "teucer.interpreters.pxla": "thread_resources=_thread_resources",
+        "teucer.sharding": "AbstractDevice AbstractMesh AxisType Mesh get_abstract_mesh"}),
     "named_sharding": ("orbax, pickles", {"teucer.sharding": "NamedSharding", _PICKLES: "_unpickle_named_sharding"}),
+    "nn.functions": ("sbijax", {"teucer.nn": "*"}),
     "partition_spec": ("orbax, pickles", {"teucer.sharding": "PartitionSpec", _PICKLES: "_get_default_unconstrained"}),
-    "pjit": ("quax", {"teucer": "reshard", "teucer.lax": "with_sharding_constraint", "teucer._transform.jit_calls": "jit_p"}),
-    "public_test_util": ("tinygp", {"teucer.test_util": "check_grads check_jvp check_vjp"}),
+    "pjit": ("quax, jaxns, axlearn", {
+        "teucer": "reshard", "teucer.lax": "with_sharding_constraint", "teucer.sharding": "auto_axes",
+        "teucer.experimental.pjit": "pjit", "teucer._transform.jit_calls": "jit_p"}),
+    "public_test_util": ("tinygp", {
+        _ADAPTERS: "check_close", "teucer.test_util": "check_grads check_jvp check_vjp"}),
     "random": ("netket", {"teucer.random": "*"}),
     "random.prng": ("pickles", {_PICKLES: "PRNGImpl PRNGKeyArray"}),
     "random.rbg": ("pickles", {_PICKLES: "_rbg_fold_in _rbg_random_bits _rbg_seed _rbg_split _unsafe_rbg_fold_in "
                                          "_unsafe_rbg_split"}),
     "random.threefry2x32": ("pickles", {_PICKLES: "threefry_fold_in threefry_random_bits threefry_seed threefry_split"}),
-    "sharding_impls": ("orbax, levanter", {"teucer.sharding": "NamedSharding SingleDeviceSharding"}),
+    "scipy.special": ("jaxns", {"teucer.scipy.special": "*"}),
+    "sharding": ("axlearn", {"teucer.sharding": "Sharding"}),
+    "sharding_impls": ("orbax, levanter, jaxns, axlearn", {
+        _ADAPTERS: "canonicalize_sharding", _PROCESSES: "NonUniformShardingError get_process_index_and_count local_to_global_shape",
+        "teucer.sharding": "NamedSharding SingleDeviceSharding"}),
     "source_info_util": ("flax", {_ADAPTERS: "register_exclusion"}),
     "hijax": ("flax.nnx", {"teucer.experimental.hijax": "*"}),
+    "state.indexing": ("levanter", {"teucer.experimental.pallas": "Slice dslice"}),
     "state.types": ("flax.nnx", {"teucer._core.references.types": "AbstractRef=RefType"}),
     "stages": ("levanter", {"teucer.stages": "*"}),
     "traceback_util": ("equinox, flax, jaxtyping", {
         _ADAPTERS: "include_frame register_exclusion", "teucer._base.tracebacks": "_exclude_paths=excluded api_boundary"}),
     "tree_util": ("flax, orbax", {
         _ADAPTERS: "_registry",
+        "teucer._trees.tree_errors": "prefix_errors",
         "teucer.tree_util": "*"}),
     "typing": ("distrax, netket", {_ADAPTERS: "DType DTypeLike Shape", "teucer.typing": "ArrayLike", "teucer": "Array"}),
     "util": ("netket, oryx, kfac-jax", {

@@ -13,6 +13,7 @@ from teucer import lax
 from teucer import numpy as jnp
 from teucer._core.typing import Array, ArrayLike
 from teucer._derived.custom_jvp import custom_jvp
+from teucer._transform.jit import jit
 from teucer.lax._gaussian import erf_inv_of
 from teucer.numpy._library import fast
 from teucer.scipy._operands import floating, inexact, real, strong
@@ -40,7 +41,9 @@ def erfc(x: ArrayLike) -> Array:
     return lax.erfc(*inexact("erfc", x))
 
 
+# Compiled whole, so that no part of it is a result by itself: one is infinite, which jax_debug_infs would report.
 @custom_jvp
+@jit
 def _erfinv_single(x: Any) -> Any:
     return erf_inv_of(x)
 

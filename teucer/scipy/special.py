@@ -11,6 +11,7 @@ __getattr__, __dir__, __all__ = lazy_module(__name__, {
     "teucer.scipy._special_faddeeva": "dawsn erfcx fresnel sici wofz",
     "teucer.scipy._special_integrals": "bessel_jn erf erfc erfinv exp1 expi expn i0 i0e i1 i1e spence",
     "teucer.scipy._special_harmonics": "sph_harm_y",
+    "teucer.scipy._special_legendre": "lpmn lpmn_values",
     "teucer.scipy._special_hypergeometric": "hyp1f1 hyp2f1",
     "teucer.scipy._special_normal": "erfcinv owens_t",
 })
