@@ -17,15 +17,39 @@ import subprocess
 import sys
 import tarfile
 import xml.etree.ElementTree as ET
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "libraries.md"
 BEGIN, END = "<!-- made by tools/ecosystem.py -->", "<!-- end -->"
 JAX = "0.10.2"
 FAILURES = ("error", "failure")
+PLUGIN = """
+import time
+import pytest
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item):
+    item.began = time.process_time()
+    return (yield)
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item):
+    done = yield
+    item.user_properties.append(("cpu", time.process_time() - item.began))
+    return done
+"""
+
+
+class Outcome(NamedTuple):
+    """What became of a test, and the processor time that it took, which other programs on the machine change little."""
+
+    kind: str
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -123,14 +147,13 @@ def main() -> int:
     for name in options.names or LIBRARIES:
         library = LIBRARIES[name]
         here = run(name, library, folder, "teucer", options.timeout)
-        failed = any(outcome in FAILURES for outcome in here[0].values())
+        failed = any(outcome.kind in FAILURES for outcome in here.values())
         which = () if options.timed else ("--last-failed", "--last-failed-no-failures=none")
-        on_jax = (run(name, library, folder, "jax", options.timeout, which) if failed or options.timed
-                  else ({}, 0.0))
+        on_jax = run(name, library, folder, "jax", options.timeout, which) if failed or options.timed else {}
         row, missing = compare(name, library, here, on_jax, timed=options.timed)
         print(row, flush=True)
         for test in missing:
-            print(f"    {test}: {here[0].get(test, 'not run')} on Teucer")
+            print(f"    {test}: {here[test].kind} on Teucer")
         rows[name], unexplained = row, unexplained + len(missing)
         if options.write:
             write(rows)
@@ -145,7 +168,8 @@ def environment(name: str, library: Library, folder: Path, kind: str) -> Path:
     place = folder / "envs" / name / f"with-{kind}"
     python = place / "bin" / "python"
     if not (place / "ready").exists():
-        subprocess.run([sys.executable, "-m", "venv", "--clear", place], check=True)
+        pip = ["--without-pip"] if shutil.which("uv") else []
+        subprocess.run([sys.executable, "-m", "venv", "--clear", *pip, place], check=True)
         if kind == "teucer":
             install(python, "-e", str(ROOT), f"jaxlib=={JAX}")
             wheels = folder / "wheels"
@@ -167,19 +191,22 @@ def install(python: Path, *what: str) -> None:
 
 
 def run(name: str, library: Library, folder: Path, kind: str, timeout: int,
-        options: Sequence[str] = ()) -> tuple[dict[str, str], float]:
-    """Outcomes by test, and the seconds that they took together. Tests that come after `timeout` have none."""
+        options: Sequence[str] = ()) -> dict[str, Outcome]:
+    """Outcomes by test. Tests that come after `timeout` have none."""
     python = environment(name, library, folder, kind)
     where = tests_of(library, python, folder)
     results = folder / f"{name}-{kind}.xml"
     results.unlink(missing_ok=True)
+    plugins = folder / "plugins"
+    plugins.mkdir(exist_ok=True)
+    (plugins / "cpu_of_tests.py").write_text(PLUGIN)
     # Relative paths, so that both environments call a test alike; the cache says which failed in the run before.
     command = [python, "-W", "ignore", "-m", "pytest", "-q", "-o", "addopts=", "-o", f"cache_dir={folder / 'cache' / name}",
-               "-p", "no:xdist", "--rootdir", where, "--continue-on-collection-errors", f"--junitxml={results}", *options,
-               *library.options, *library.tests]
+               "-p", "no:xdist", "-p", "cpu_of_tests", "--rootdir", where, "--continue-on-collection-errors",
+               f"--junitxml={results}", *options, *library.options, *library.tests]
     with (folder / f"{name}-{kind}.txt").open("w") as log:
         process = subprocess.Popen(command, cwd=where, stdout=log, stderr=subprocess.STDOUT,
-                                   env={**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": "", **library.environ})
+                                   env={**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(plugins), **library.environ})
         for wait, stop in ((timeout, signal.SIGINT), (60, signal.SIGKILL)):  # interrupted, pytest writes what it has
             try:
                 process.wait(wait)
@@ -212,32 +239,31 @@ def tests_of(library: Library, python: Path, folder: Path) -> Path:
     return next((python.parent.parent / "lib").glob("python*/site-packages"))
 
 
-def read(results: Path) -> tuple[dict[str, str], float]:
-    """Outcomes by test and seconds, from pytest's XML; nothing if it was not written."""
-    if not results.exists():
-        return {}, 0.0
-    outcomes, seconds = {}, 0.0
-    for case in ET.parse(results).iter("testcase"):
+def read(results: Path) -> dict[str, Outcome]:
+    """Outcomes by test, from pytest's XML; none if it was not written."""
+    outcomes = {}
+    for case in ET.parse(results).iter("testcase") if results.exists() else ():
         kinds = {child.tag for child in case}
-        outcome = next((kind for kind in ("error", "failure", "skipped") if kind in kinds), "passed")
-        outcomes[f"{case.get('classname', '').split('site-packages.')[-1]}::{case.get('name')}"] = outcome
-        seconds += float(case.get("time", 0))
-    return outcomes, seconds
+        kind = next((kind for kind in ("error", "failure", "skipped") if kind in kinds), "passed")
+        seconds = sum(float(each.get("value", 0)) for each in case.iter("property") if each.get("name") == "cpu")
+        outcomes[f"{(case.get('classname') or '').split('site-packages.')[-1]}::{case.get('name')}"] = Outcome(kind, seconds)
+    return outcomes
 
 
-def compare(name: str, library: Library, here: tuple[dict[str, str], float], on_jax: tuple[dict[str, str], float], *,
+def compare(name: str, library: Library, here: Mapping[str, Outcome], on_jax: Mapping[str, Outcome], *,
             timed: bool = False) -> tuple[str, list[str]]:
     """The row of the table, and the tests that pass on JAX only for which no reason is written down."""
-    passing = [test for test, outcome in here[0].items() if outcome == "passed"]
-    skipped = [test for test, outcome in here[0].items() if outcome == "skipped"]
-    lost = [test for test, outcome in on_jax[0].items() if outcome == "passed" and here[0].get(test, "passed") != "passed"]
+    kinds = Counter(outcome.kind for outcome in here.values())
     # A file of tests that cannot be imported is an error under the file's name, which JAX has only if it cannot either.
-    lost += [test for test, outcome in here[0].items() if on_jax[0] and outcome == "error" and test not in on_jax[0]]
+    lost = [test for test, outcome in here.items() if outcome.kind != "passed" and (
+        on_jax[test].kind == "passed" if test in on_jax else outcome.kind == "error" and bool(on_jax))]
     missing = [test for test in lost if not any(part in test for part in library.differences)]
-    ratio = f"{here[1] / on_jax[1]:.2f}" if timed and on_jax[1] else "-"
+    both = [test for test, outcome in here.items() if outcome.kind == on_jax.get(test, Outcome("")).kind == "passed"]
+    ours, theirs = (sum(outcomes[test].seconds for test in both) for outcomes in (here, on_jax))
+    ratio = f"{ours / theirs:.2f} ({len(both)})" if timed and theirs else "-"
     why = "; ".join(f"`{part}`: {reason}" for part, reason in library.differences.items()) or ("see the log" if missing else "")
-    ran = len(here[0]) - len(skipped)
-    return f"| {name} | `{library.requirement}` | {ran} | {len(passing)} | {len(lost)} | {ratio} | {why} |", missing
+    ran = len(here) - kinds["skipped"]
+    return f"| {name} | `{library.requirement}` | {ran} | {kinds['passed']} | {len(lost)} | {ratio} | {why} |", missing
 
 
 def write(rows: Mapping[str, str]) -> None:
@@ -246,7 +272,7 @@ def write(rows: Mapping[str, str]) -> None:
     before, _, rest = text.partition(BEGIN)
     table, _, after = rest.partition(END)
     kept = {row.split("|")[1].strip(): row for row in table.splitlines() if row.startswith("| ") and "---" not in row}
-    head = ["| library | version | tests | pass on Teucer | pass on JAX only | time, Teucer / JAX | what differs |",
+    head = ["| library | version | tests | pass on Teucer | pass on JAX only | time, Teucer / JAX (of tests) | what differs |",
             "| --- | --- | --- | --- | --- | --- | --- |"]
     found = {**kept, **rows}
     lines: Sequence[str] = [*head, *(found[name] for name in LIBRARIES if name in found)]

@@ -320,10 +320,8 @@ class Mesh(BaseMesh, contextlib.ContextDecorator):
         return f"Mesh({self._axes_text()})" if self.flat_devices else "Mesh()"
 
     def __repr__(self) -> str:
-        if not self.flat_devices:
-            return "Mesh()"
-        return (f"Mesh(axis_sizes={self.axis_sizes}, axis_names={self.axis_names}, "
-                f"axis_types={_types_text(self.axis_types)})")
+        axes = f"axis_sizes={self.axis_sizes}, axis_names={self.axis_names}, axis_types={_types_text(self.axis_types)}"
+        return f"Mesh({axes})" if self.flat_devices else "Mesh()"
 
 
 _NO_ABSTRACT_MESH = AbstractMesh((), ())
