@@ -53,6 +53,13 @@ def test_long_sentences_are_rare():
     assert len(long) < 0.03 * len(found), max(long, key=len)
 
 
+@pytest.mark.parametrize("page", PAGES[1:], ids=name_of)
+def test_prose_is_wrapped_at_100(page):
+    """Snippets are as wide as code, and tables as wide as they are."""
+    prose = re.sub(r"```.*?```|<!--.*?-->", "", page.read_text(), flags=re.DOTALL)
+    assert [line for line in prose.splitlines() if len(line) > 100 and not line.startswith(("|", "    "))] == []
+
+
 def test_sentences_are_found():
     text = "# A title\n\nOne. Two is\nlonger.\n\n- `three`; four.\n| a table. Row |\n\n```python\nx = 1. + 2.\n```\n"
     assert list(sentences(text)) == ["One.", "Two is longer.", "- `three`; four."]
