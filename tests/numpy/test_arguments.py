@@ -166,3 +166,28 @@ def test_complex_numbers_become_real_with_a_warning():
 def test_slices_of_traced_numbers_are_refused(name):
     with pytest.raises(jax.errors.ConcretizationTypeError, match=f"slice stop of jnp.{name}"):
         jax.jit(lambda n: getattr(jnp, name)[0:n])(2)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32])
+def test_divisors_of_the_least_integer(dtype):
+    x, y = np.array([np.iinfo(dtype).min, -6, 0], dtype), np.array([6, 4, 0], dtype)
+    for a, b in [(x, y), (y, x)]:
+        np.testing.assert_array_equal(jnp.gcd(a, b), [2, 2, 0])
+
+
+def test_histogram_of_nothing():
+    counts, edges = jnp.histogram(np.zeros(0, np.float32))
+    wanted, places = np.histogram(np.zeros(0))
+    np.testing.assert_array_equal(counts, wanted)
+    np.testing.assert_allclose(edges, places, rtol=1e-6)
+
+
+def test_a_truth_value_of_a_complex_number():
+    assert jnp.full_like(np.zeros(2, bool), 1j).tolist() == [True, True]
+
+
+@pytest.mark.parametrize("name", ["logical_and", "logical_or", "logical_xor"])
+def test_truth_values_are_weak_only_of_weak_operands(name):
+    f = getattr(jnp, name)
+    assert not f(jnp.array([True]), 1).weak_type
+    assert f(jnp.asarray(2), 1.5).weak_type

@@ -247,3 +247,20 @@ def test_gamma_draws_each_sample_of_rbg_alone(impl, alpha, expected):
     # Expected: what jax 0.10.2 gives on CPU for random.gamma(random.key(42, impl=impl), alpha, shape).
     found = random.gamma(random.key(42, impl=impl), alpha, np.shape(expected))
     np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_binomial_is_drawn_in_the_precision_of_p():
+    # What JAX 0.12 gives for these keys, whatever dtype is asked for.
+    p, n = np.array([.075, .175, .2, .3, .55]), 300
+    wanted = {"bfloat16": [25, 53, 63, 90, 167], "float32": [16, 49, 51, 98, 173], "float64": [25, 58, 47, 103, 165]}
+    with jax.enable_x64(True):
+        for dtype, values in wanted.items():
+            for given in (None, "float32"):
+                found = random.binomial(random.key(0), n, jnp.asarray(p, dtype), dtype=given)
+                assert (found.dtype.name, found.tolist()) == (given or "float64", values)
+
+
+def test_multinomial_counts_are_of_the_default_float():
+    with jax.enable_x64(True):
+        found = random.multinomial(random.key(0), 10, jnp.asarray([.1, .2, .3, .4], np.float32))
+    assert (found.dtype, found.tolist()) == (np.float64, [0, 1, 2, 7])

@@ -357,3 +357,9 @@ def test_log1p_of_least_normal_numbers():
         x = np.array([2.3e-308, 4.5e-308, -4.5e-308, 1e-300])
         np.testing.assert_array_equal(jnp.log1p(x), x)
         np.testing.assert_array_equal(jnp.arctanh(x), x)
+
+
+@pytest.mark.parametrize("name", ["entr", "rel_entr", "kl_div"])
+def test_entropies_are_of_real_numbers(name):
+    with pytest.raises(ValueError, match=f"{name} does not support complex-valued inputs"):
+        getattr(special, name)(*[1j] * (1 if name == "entr" else 2))

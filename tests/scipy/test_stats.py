@@ -312,3 +312,9 @@ def test_dtypes():
     assert stats.beta.logpdf(jnp.ones((3, 1), "float32") / 2, 2.0, np.ones(4, "float32")).shape == (3, 4)
     with pytest.raises(TypeError, match="requires ndarray or scalar arguments"):
         stats.expon.logpdf([1.0])
+
+
+@pytest.mark.parametrize("call", [lambda: stats.expon.pdf(1j), lambda: stats.beta.cdf(1j, 1, 2), lambda: stats.pareto.logsf(2j, 1)])
+def test_distributions_on_a_part_of_the_line_are_of_real_numbers(call):
+    with pytest.raises(TypeError, match="does not support complex-valued inputs"):
+        call()

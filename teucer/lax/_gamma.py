@@ -145,7 +145,8 @@ def log_gamma(x: Array) -> Any:
     sine = abs(sine_of_turns(a))
     reflected = log(div(scalar_like(x, math.pi), where_else(is_low, sine, mul(sine, a))))
     below = sub(reflected, where_else(is_low, near, above))
-    return where_else(eq(a, inf), a, where_else(is_below, below, above))
+    # The branches above take nan for a number; infinities and nan are their own values.
+    return where_else(lt(a, inf), where_else(is_below, below, above), a)
 
 
 def digamma_of(x: Array) -> Any:

@@ -165,7 +165,8 @@ def _greatest_divisor(x: Any, y: Any) -> Any:
     weak = typeof(x).weak_type
     start = tuple(_structure.convert_element_type(_magnitude(v), typeof(x).dtype) for v in (x, y))
     out = while_loop(lambda pair: reduce_or(lax.ne(pair[1], zero), axes), step, start)[0]
-    return _structure.convert_element_type(out, typeof(x).dtype, weak)
+    # The magnitude of the smallest integer is negative, and so may be the last remainder.
+    return _structure.convert_element_type(_magnitude(out), typeof(x).dtype, weak)
 
 
 @fast

@@ -342,7 +342,7 @@ def _like(op: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any,
         _check_fits(op, value, sizes)
         out = laid_out(broadcast_to(asarray(value, kind), sizes), where)
     elif isinstance(value, _PYTHON):
-        if isinstance(value, complex) and not dtypes.issubdtype(kind, np.complexfloating):
+        if isinstance(value, complex) and not (kind == np.bool_ or dtypes.issubdtype(kind, np.complexfloating)):
             raise TypeError(f"{op}: a complex fill_value, {value}, does not fit dtype {kind.name}.\n  Take its real part.")
         with np.errstate(all="ignore"):
             out = _filled_array(sizes, np.asarray(value).astype(kind)[()], kind, where)

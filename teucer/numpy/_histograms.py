@@ -92,7 +92,7 @@ def histogram_bin_edges(a: ArrayLike, bins: ArrayLike = 10, range: Any = None,
     count = operator.index(concrete(bins, "histogram_bin_edges", "bins must be known")[()])
     x = ravel(operand("histogram_bin_edges", a))
     if range is None and is_size("histogram", x.shape[0], 0):
-        raise ValueError("zero-size array to reduction operation min which has no identity")
+        range = (0, 1)  # as in NumPy: there are edges, and nothing between them
     limits = None if range is None else asarray(range)
     if limits is not None and limits.shape != (2,):
         raise ValueError(f"`range` must be either None or a sequence of scalars, got {range}")

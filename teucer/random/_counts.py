@@ -291,8 +291,9 @@ def binomial(key: Any, n: ArrayLike, p: ArrayLike, shape: Shape | None = None,
     (1993) 101) above.
     """
     typed, _ = one_key("binomial", key)
-    wanted = float_dtype("binomial", dtype)
-    return _binomial(typed, n, p, shape=broadcast_shape("binomial", shape, n, p), dtype=wanted)
+    wanted, own = float_dtype("binomial", dtype), dtypes.to_inexact_dtype(dtypes.result_type(parameter("binomial", p, 1)))
+    # Drawn in the precision of p, as in JAX, so that a seed gives the same numbers.
+    return cast(_binomial(typed, n, p, shape=broadcast_shape("binomial", shape, n, p), dtype=own), wanted)
 
 
 @library(static=("shape", "real", "dtype", "unroll"))
@@ -329,7 +330,7 @@ def multinomial(key: Any, n: ArrayLike, p: ArrayLike, *, shape: Shape | None = N
     """
     typed, _ = one_key("multinomial", key)
     real = dtypes.to_inexact_dtype(dtypes.result_type(parameter("multinomial", n, 0), parameter("multinomial", p, 1)))
-    wanted = real if dtype is None else dtypes.canonicalize_dtype(dtypes.check_user_dtype_supported(dtype, "multinomial"))
+    wanted = float_dtype("multinomial", dtype)
     size = broadcast_shape("multinomial", shape, p)
     if not size:
         raise ValueError("multinomial: p must have an axis of categories, got a scalar.")

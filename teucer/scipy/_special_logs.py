@@ -89,28 +89,29 @@ def entr(x: ArrayLike) -> Array:
 
 @fast
 def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
-    """p log(p / q); 0 if p is 0 and q is not negative, inf outside the domain.
+    """p log(p / q); 0 if p is 0 and q is not negative, inf outside the domain. Raises ValueError for complex numbers.
 
     >>> rel_entr(2., 2.)
     Array(0., dtype=float32, weak_type=True)
     """
-    p, q = inexact("rel_entr", p, q)
+    p, q = real("rel_entr", p, q, error=ValueError)
     is_inside = (p > 0) & (q > 0)
     # Elements outside have no part in derivatives.
     one = jnp.ones_like(p)
     safe_p, safe_q = jnp.where(is_inside, p, one), jnp.where(is_inside, q, one)
     value = safe_p * (jnp.log(safe_p) - jnp.log(safe_q))
-    return jnp.where(is_inside, value, jnp.where((p == 0) & (q >= 0), 0.0, jnp.inf))
+    outside = jnp.where((p == 0) & (q >= 0), 0.0, jnp.inf)
+    return jnp.where(jnp.isnan(p) | jnp.isnan(q), jnp.nan, jnp.where(is_inside, value, outside))
 
 
 @fast
 def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
-    """p log(p / q) - p + q: what an element adds to the Kullback-Leibler divergence.
+    """p log(p / q) - p + q: what an element adds to the Kullback-Leibler divergence. Raises ValueError for complex numbers.
 
     >>> kl_div(2., 2.)
     Array(0., dtype=float32, weak_type=True)
     """
-    p, q = inexact("kl_div", p, q)
+    p, q = real("kl_div", p, q, error=ValueError)
     return rel_entr(p, q) - p + q
 
 

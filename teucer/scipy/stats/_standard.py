@@ -8,7 +8,7 @@ from typing import Any
 
 from teucer import numpy as jnp
 from teucer.numpy._library import LibraryFunction, fast
-from teucer.scipy._operands import inexact
+from teucer.scipy._operands import inexact, real
 
 __all__ = ["Continuous", "Discrete"]
 
@@ -103,8 +103,9 @@ class Continuous:
         return quantile
 
     def _standard(self, kind: str, x: Any, parameters: tuple[Any, ...]) -> tuple[Any, ...]:
-        """(x - loc) / scale, the shape parameters, and scale."""
-        x, *shapes, loc, scale = inexact(f"{self.name}.{kind}", x, *parameters)
+        """(x - loc) / scale, the shape parameters, and scale. Where the support has ends, numbers are real."""
+        promote = inexact if self.low is None and self.high is None else real
+        x, *shapes, loc, scale = promote(f"{self.name}.{kind}", x, *parameters)
         return ((x - loc) / scale, *shapes, scale)
 
     def _within(self, f: Function, z: Any, shapes: list[Any], below: float, above: float) -> Any:
