@@ -112,6 +112,19 @@ def test_programs_tell_keys_apart():
             assert (f(x).dtype, f(x).shape) == (x.dtype, x.shape)
 
 
+def test_words_and_generator_by_their_private_names():
+    """Programs read them; an array of numbers has neither, so that hasattr tells them apart."""
+    keys = jax.random.split(jax.random.key(0), 3)
+    assert keys._base_array.tolist() == jax.random.key_data(keys).tolist() and keys._base_array.devices() == keys.devices()
+    assert keys._impl is keys.dtype._impl and keys._impl.key_shape == (2,)
+    numbers = jnp.ones(3)
+    assert not hasattr(numbers, "_base_array") and not hasattr(numbers, "_impl")
+    keys.delete()
+    assert keys._base_array.is_deleted()
+    with pytest.raises(RuntimeError, match="deleted"):
+        np.asarray(keys._base_array)
+
+
 def test_jaxpr():
     assert str(jax.make_jaxpr(lambda s: random.key(s))(0)) == \
         "{ lambda ; a:i32[]. let b:key<fry>[] = random_seed[impl=fry] a in (b,) }"

@@ -413,10 +413,10 @@ def __format__(x: Any, spec: str) -> str:
     return format(to_numpy(x)[()] if x.ndim == 0 else to_numpy(x), spec)
 
 
-@_member
-def _key_data(x: Any) -> np.ndarray[Any, Any]:
-    """The words behind an array of keys."""
-    return to_numpy(retyped(x, aval_of(x).physical))
+# The words behind an array of keys and their generator, by the names that programs know; other arrays have neither.
+_MEMBERS["_base_array"] = property(lambda x: x if x.is_deleted() else retyped(x, x.dtype.physical and aval_of(x).physical))
+_MEMBERS["_impl"] = property(lambda x: x.dtype._impl)
+_MEMBERS["_key_data"] = lambda x: to_numpy(x._base_array)
 
 
 @_member
@@ -484,14 +484,12 @@ def __dlpack_device__(x: Any) -> tuple[int, int]:
     return DLPACK_KINDS[platform], 0 if provided.target(platform).in_host_memory else d.local_hardware_id
 
 
-def _array_interface(x: Any) -> dict[str, Any]:
+@_property
+def __array_interface__(x: Any) -> dict[str, Any]:
     """The memory of the array on the host, read-only, in NumPy's older protocol; only dtypes that NumPy has of its own."""
     if type(x._carried) is KeyCarrier or x.dtype.kind not in "biufc" or x.dtype.isbuiltin != 1:
         raise AttributeError(f"__array_interface__ has no form for elements of dtype {x.dtype.name}.")
     return dict(to_numpy(x).__array_interface__)
-
-
-_MEMBERS["__array_interface__"] = property(_array_interface)
 
 
 xla.attach(ArrayImpl, _MEMBERS)
