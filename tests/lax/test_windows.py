@@ -31,6 +31,12 @@ def test_the_first_of_equal_elements_has_the_gradient():
         assert np.asarray(dilated(np.float32([1, 5, 1]))).tolist() == [1.0, 0.0, 0.0]
 
 
+@pytest.mark.parametrize("f", [lax.add, lax.max])
+def test_gradient_is_zero_where_no_window_fits(f):
+    g = jax.grad(lambda x: lax.reduce_sum(lax.reduce_window(x, 0.0, f, (4,), (1,), "VALID"), (0,)))
+    assert np.asarray(g(np.float32([1, 2, 3]))).tolist() == [0.0, 0.0, 0.0]
+
+
 def test_padding_is_never_selected():
     (got,) = lax.select_and_scatter_add_p.call(np.float32([1, 10, 100]), np.float32([-3, -2, -5]), select_prim=lax.ge_p, **WINDOWS)
     assert np.asarray(got).tolist() == [1.0, 110.0, 0.0]

@@ -36,6 +36,7 @@ def reduction(name: str, reference: Callable[..., Any], dtypes: Any, **options: 
 def args_of(draw: Draw) -> Iterable[Sample]:
     yield sample(draw.distinct(3, 4), axis=1, index_dtype=np.dtype(np.int32))
     yield sample(draw(3, 4), axis=0, index_dtype=np.dtype(np.uint8))
+    yield sample(draw.distinct(2, 3, 2), axis=0, index_dtype=np.dtype(np.int32))
 
 
 def cumulative(name: str, reference: Callable[..., Any], dtypes: Any, **options: Any) -> Op:
@@ -51,7 +52,9 @@ def cumulative(name: str, reference: Callable[..., Any], dtypes: Any, **options:
         return np.flip(reference(np.flip(x, axis), axis), axis) if reverse else reference(x, axis)
 
     return Op(name, f"lax.{name}", samples, dtypes, reference=scanned, errors=[
-        bad(ValueError, "axis 2 is out of bounds", np.ones((2, 2), F), axis=2)], **options)
+        bad(ValueError, "axis 2 is out of bounds", np.ones((2, 2), F), axis=2),
+        bad(TypeError, f"{name} does not accept dtype bool. Accepted dtypes are subtypes of "
+                       f"{'floating, complexfloating' if name == 'cumlogsumexp' else 'number'}", np.ones(2, bool))], **options)
 
 
 def reduced(f: str) -> Callable[..., Any]:
